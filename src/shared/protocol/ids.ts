@@ -1,0 +1,66 @@
+/** Names and identifiers: what a tenant, a parent and a sub-agent may be called. */
+import { randomBytes } from "node:crypto";
+import { z } from "zod";
+
+const OWNER = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
+const UID = /^sa-[0-9a-f]{24}$/;
+const NAME_MAX_CHARS = 100;
+const SLUG_MAX_CHARS = 48;
+
+/** Owner of parents; 1 to 64 characters of `A-Za-z0-9._-`. */
+export const TenantId = z
+  .string()
+  .regex(OWNER, "1 to 64 characters of A-Z a-z 0-9 . _ -, starting with a letter or digit");
+
+/** Who spawns; same form as a tenant, and never a sub-agent's uid: sub-agents do not spawn. */
+export const ParentId = TenantId.refine(
+  (id) => !UID.test(id),
+  "a sub-agent's uid is not a parent: sub-agents cannot spawn",
+);
+
+/** The random name of an agent in every key: `sa-` and 24 hex digits. */
+export const Uid = z.string().regex(UID);
+
+/** The name of an agent for people and models, e.g. `data_collector_2`. */
+export const AgentId = z
+  .string()
+  .regex(/^[a-z0-9][a-z0-9_]{0,63}$/, "an agent_id such as data_collector, as spawn returned it");
+
+/** A display name: 1 to 100 characters, no path separators, no control characters. */
+export const AgentName = z
+  .string()
+  .trim()
+  .min(1, 'give the sub-agent a name, e.g. "Data Collector"')
+  .max(NAME_MAX_CHARS, `at most ${NAME_MAX_CHARS} characters`)
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: refusing control characters is the purpose
+  .regex(/^[^/\\\u0000-\u001f\u007f]*$/u, "no slashes, backslashes or control characters");
+
+/** A caller's idempotency key or message id: 1 to 128 printable ASCII characters without spaces. */
+export const RequestKey = z
+  .string()
+  .regex(/^[\x21-\x7e]{1,128}$/, "1 to 128 printable ASCII characters without spaces");
+
+/** A new random uid; `random` gives bytes, for tests. */
+export function newUid(random: (size: number) => Buffer = randomBytes): string {
+  return `sa-${random(12).toString("hex")}`;
+}
+
+/** A new random key for one request, message or claim. */
+export function newRequestKey(random: (size: number) => Buffer = randomBytes): string {
+  return random(12).toString("hex");
+}
+
+/**
+ * The stem of an agent_id: `Data Collector` gives `data_collector`; no ASCII letter left gives `agent`.
+ * `spawn` makes it unique among the parent's agents by a number (`data_collector_2`).
+ */
+export function slugOf(name: string): string {
+  const plain = name.normalize("NFKD").toLowerCase();
+  const slug = plain
+    .replace(/[\u0300-\u036f]/g, "")
+    .replace(/[^a-z0-9]+/g, "_")
+    .replace(/^_+|_+$/g, "")
+    .slice(0, SLUG_MAX_CHARS)
+    .replace(/_+$/, "");
+  return /[a-z]/.test(slug) ? slug : "agent";
+}

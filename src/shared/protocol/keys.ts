@@ -1,0 +1,121 @@
+/**
+ * Every name this product uses in Redis, spelled once. All keys of a tenant and parent share one hash tag, so one
+ * script may touch them together in a cluster; what every worker shares carries a tag of its own.
+ */
+import type { Wake } from "./wake.ts";
+
+/** Whose agents: the owner of one hash tag. */
+export interface ParentAddress {
+  tenant: string;
+  parentId: string;
+}
+/** One agent, wherever it is. */
+export interface AgentAddress extends ParentAddress {
+  uid: string;
+}
+
+/** The keys and channels of one parent. */
+export interface ParentKeys {
+  /** hash: agent_id → uid, and `#<stem>` → last number given. */
+  registry: string;
+  /** hash: uid of a live agent → its life key. */
+  live: string;
+  /** stream: replies that are not acked. */
+  replies: string;
+  /** channel: "there is a reply" (a hint). */
+  doorbell: string;
+  /** channel: progress events (hints). */
+  events: string;
+  /** string: what a spawn with this request key came to. */
+  request(requestKey: string): string;
+  /** string: the token of whoever acked this reply first. */
+  ack(replyId: string): string;
+  /** string: the full text of a reply. */
+  text(replyId: string): string;
+}
+
+/** The keys of one agent. */
+export interface AgentKeys {
+  /** hash: the agent's record. */
+  record: string;
+  /** hash: the log, entries written once. */
+  log: string;
+  /** list: unread messages, oldest first. */
+  inbox: string;
+  /** string with the idle time as TTL; without TTL while the agent is not idle. */
+  life: string;
+  /** list: the content-free steps of the agent's runs. */
+  steps: string;
+  /** string: digest of a message that was accepted. */
+  message(messageId: string): string;
+}
+
+/** All names under one prefix. */
+export interface Keys {
+  /** Prefix of BullMQ's own keys, with a hash tag. */
+  bullPrefix: string;
+  /** Name of the BullMQ queue that carries wakes. */
+  wakeQueue: string;
+  /** sorted set: member → when somebody must look (epoch ms). A hint; the records decide. */
+  deadlines: string;
+  /** channel: the uid of an agent whose run must stop at once (a hint). */
+  hints: string;
+  parent(address: ParentAddress): ParentKeys;
+  agent(address: AgentAddress): AgentKeys;
+}
+
+/** The names under `prefix`; `saq` unless several installations share one Redis. */
+export function keysUnder(prefix = "saq"): Keys {
+  const tagged = ({ tenant, parentId }: ParentAddress) => `${prefix}:{${tenant}/${parentId}}`;
+  return {
+    bullPrefix: `{${prefix}}`,
+    wakeQueue: "wakes",
+    deadlines: `{${prefix}}:deadlines`,
+    hints: `${prefix}:hints`,
+    parent(address) {
+      const tag = tagged(address);
+      return {
+        registry: `${tag}:registry`,
+        live: `${tag}:live`,
+        replies: `${tag}:replies`,
+        doorbell: `${tag}:doorbell`,
+        events: `${tag}:events`,
+        request: (requestKey) => `${tag}:request:${requestKey}`,
+        ack: (replyId) => `${tag}:ack:${replyId}`,
+        text: (replyId) => `${tag}:text:${replyId}`,
+      };
+    },
+    agent(address) {
+      const agent = `${tagged(address)}:agent:${address.uid}`;
+      return {
+        record: agent,
+        log: `${agent}:log`,
+        inbox: `${agent}:inbox`,
+        life: `${agent}:life`,
+        steps: `${agent}:steps`,
+        message: (messageId) => `${agent}:message:${messageId}`,
+      };
+    },
+  };
+}
+
+/** The member of the deadline set that stands for an agent. */
+export function deadlineMember({ tenant, parentId, uid }: AgentAddress): string {
+  return `${tenant}/${parentId}/${uid}`;
+}
+
+/** The agent for which a member of the deadline set stands; undefined for a foreign member. */
+export function addressOfMember(member: string): AgentAddress | undefined {
+  const [tenant, parentId, uid, ...rest] = member.split("/");
+  return tenant && parentId && uid && rest.length === 0 ? { tenant, parentId, uid } : undefined;
+}
+
+/** The id of a wake's job. */
+export function wakeJobId({ uid, wake }: Pick<Wake, "uid" | "wake">): string {
+  return `${uid}.${wake}`;
+}
+
+/** The id of the reply of a run. */
+export function replyIdOf(uid: string, run: number): string {
+  return `${uid}.${run}`;
+}

@@ -1,0 +1,64 @@
+/**
+ * The log of an agent: a hash of entries, each written once. Message n of the conversation is entry `n`; user
+ * messages are even, the model's odd. A tool call of message n leaves `n/<id>/started` and `n/<id>/result`; the user
+ * message with the results is derived from them and never stored.
+ */
+import { z } from "zod";
+import { ContentBlock, Usage } from "./content.ts";
+import { InboxMessage } from "./message.ts";
+import { StopReason } from "./reply.ts";
+
+/** Messages of the parent that message n delivers, and the run they belong to. */
+export const UserEntry = z.object({
+  v: z.literal(1),
+  role: z.literal("user"),
+  run: z.int().min(1),
+  messages: z.array(InboxMessage).min(1),
+});
+/** One committed model call. `stop_reason` is the provider's; `hand_back` names the cap that made it the last call. */
+export const AssistantEntry = z.object({
+  v: z.literal(1),
+  role: z.literal("assistant"),
+  content: z.array(ContentBlock),
+  stop_reason: z.string(),
+  model: z.string(),
+  usage: Usage,
+  cost_usd: z.number().min(0),
+  duration_ms: z.int().min(0),
+  hand_back: StopReason.optional(),
+});
+/** A tool call has begun; without a result its effect is unknown. */
+export const ToolStartedEntry = z.object({ v: z.literal(1), name: z.string() });
+/** What a tool call gave back; `interrupted` marks the one that a crash cut off. */
+export const ToolResultEntry = z.object({
+  v: z.literal(1),
+  content: z.string(),
+  is_error: z.boolean(),
+  duration_ms: z.int().min(0),
+  interrupted: z.boolean().optional(),
+});
+/** A model call that was paid for although its message had been committed before: counts as cost, nothing else. */
+export const PurchaseEntry = z.object({ v: z.literal(1), usage: Usage, cost_usd: z.number().min(0) });
+
+/** See {@link UserEntry}. */
+export type UserEntry = z.infer<typeof UserEntry>;
+/** See {@link AssistantEntry}. */
+export type AssistantEntry = z.infer<typeof AssistantEntry>;
+/** See {@link ToolStartedEntry}. */
+export type ToolStartedEntry = z.infer<typeof ToolStartedEntry>;
+/** See {@link ToolResultEntry}. */
+export type ToolResultEntry = z.infer<typeof ToolResultEntry>;
+/** See {@link PurchaseEntry}. */
+export type PurchaseEntry = z.infer<typeof PurchaseEntry>;
+
+/** The names of log entries. */
+export const entryKey = {
+  /** Message `n`. */
+  message: (n: number): string => `${n}`,
+  /** The call `toolUseId` of message `n` has begun. */
+  started: (n: number, toolUseId: string): string => `${n}/${toolUseId}/started`,
+  /** The result of the call `toolUseId` of message `n`. */
+  result: (n: number, toolUseId: string): string => `${n}/${toolUseId}/result`,
+  /** The claim with `epoch` bought message `n` a second time. */
+  purchase: (n: number, epoch: number): string => `${n}/purchase/${epoch}`,
+} as const;

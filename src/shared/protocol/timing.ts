@@ -1,0 +1,47 @@
+/** How long things last. One table; `docs/protocol.md` explains each line. */
+
+const SECOND = 1_000;
+const HOUR = 3_600 * SECOND;
+const DAY = 24 * HOUR;
+
+/** Durations of the protocol, ms. Every process of one installation uses the same. */
+export interface Timing {
+  /** A worker's claim lives this long after the sending of its last renewal. */
+  leaseMs: number;
+  /** A worker renews this often. */
+  renewMs: number;
+  /** A worker that could not renew stops its run this long before the lease ends. */
+  leaseMarginMs: number;
+  /** A queued agent is looked at after this long; doubling up to `longestLookMs` while its job still waits. */
+  lookMs: number;
+  longestLookMs: number;
+  /** An unanswered message ends its agent after this long, whatever happened. */
+  maxAgeMs: number;
+  /** Request keys and message ids are remembered this long. */
+  requestTtlMs: number;
+  /** Unacked replies, and what is kept of an ended agent, live this long. */
+  replyTtlMs: number;
+  /** After the ack, what is kept of an ended agent lives this long. */
+  keptAfterAckMs: number;
+  /** The registry of names lives this long after the parent's last spawn. */
+  registryTtlMs: number;
+}
+
+/** The durations in use unless a test says otherwise. */
+export const TIMING: Timing = {
+  leaseMs: 10 * SECOND,
+  renewMs: 3 * SECOND,
+  leaseMarginMs: 2 * SECOND,
+  lookMs: 10 * SECOND,
+  longestLookMs: 60 * SECOND,
+  maxAgeMs: DAY,
+  requestTtlMs: DAY,
+  replyTtlMs: 7 * DAY,
+  keptAfterAckMs: DAY,
+  registryTtlMs: 30 * DAY,
+};
+
+/** Idle time after which an idle agent is destroyed, unless its profile says otherwise. */
+export const IDLE_MS = 600 * SECOND;
+/** Most live agents a parent may have. */
+export const MAX_LIVE_AGENTS = 10;

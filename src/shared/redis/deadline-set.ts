@@ -1,0 +1,56 @@
+/**
+ * The deadline set: which agents somebody must look at, and when. A hint in a slot of its own; the records decide.
+ *
+ * 1. Whoever makes a deadline earlier touches the set before the verb that needs it.
+ * 2. Only a sweeper makes a hint later, and only if nobody touched it since it was seen.
+ */
+import { type AgentAddress, addressOfMember, deadlineMember, type Keys } from "../protocol/keys.ts";
+import type { RedisClient } from "./connection.ts";
+import { loadScripts } from "./scripts.ts";
+
+/** A due agent; `address` is undefined for a member that names none. */
+export interface Due {
+  member: string;
+  seenScore: number;
+  address: AgentAddress | undefined;
+}
+
+/** See the module's header. */
+export interface DeadlineSet {
+  /** Somebody must look at the agent in `inMs` or earlier. */
+  touch(address: AgentAddress, inMs: number): Promise<void>;
+  /** Up to `limit` due agents; they are hidden from other sweepers for `hiddenMs`. */
+  due(limit: number, hiddenMs: number): Promise<Due[]>;
+  /** Next look at `at` (epoch ms of Redis), unless the agent was touched meanwhile. */
+  move(due: Due, at: number): Promise<void>;
+  /** No further look, unless the agent was touched meanwhile. */
+  forget(due: Due): Promise<void>;
+}
+
+/** The deadline set on `redis`. */
+export function createDeadlineSet(redis: RedisClient, keys: Keys): DeadlineSet {
+  const scripts = loadScripts(redis);
+  const deadlines = { deadlines: keys.deadlines };
+  const move = async ({ member, seenScore }: Due, at: number | "") => {
+    await scripts.run("deadline-move", deadlines, { member, seen_score: seenScore, at });
+  };
+  return {
+    async touch(address, inMs) {
+      await scripts.run("deadline-touch", deadlines, {
+        member: deadlineMember(address),
+        in_ms: Math.ceil(inMs),
+      });
+    },
+    async due(limit, hiddenMs) {
+      const { rest } = await scripts.run("deadline-due", deadlines, { limit, hidden_ms: hiddenMs });
+      const found: Due[] = [];
+      for (let i = 0; i + 1 < rest.length; i += 2) {
+        const member = rest[i] ?? "";
+        found.push({ member, seenScore: Number(rest[i + 1]), address: addressOfMember(member) });
+      }
+      return found;
+    },
+    move,
+    forget: (due) => move(due, ""),
+  };
+}

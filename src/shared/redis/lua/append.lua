@@ -1,0 +1,45 @@
+-- append: commit entries of the log, each written once, with all that belongs to them in the same step.
+-- KEYS record log inbox steps replies
+-- ARGV epoch running_ms consume_to progress step interim_id interim doorbell reply_ttl_ms (key value)…
+-- consume_to: absolute inbox cursor after this append, or ''; progress: reply body so far, or '' to keep; step: one line
+-- of the step list, or ''; interim_id and interim: an interim message for the parent and its text, or ''.
+-- Returns appended{inbox, finish} | same{inbox, finish} | conflict{key, stored, …} | stale
+-- Closes: a message consumed but not logged; a step committed twice with two contents; a zombie's write.
+local record, log, inbox, steps, replies = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local epoch, running_ms, consume_to, progress, step = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local interim_id, interim, doorbell, reply_ttl_ms = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
+local FIRST = 10
+
+local agent = fields(record, 'status', 'epoch', 'finish', 'inbox_read', 'uid', 'parent_id', 'agent_id', 'name', 'run')
+if agent[1] ~= 'running' or agent[2] ~= epoch then return { 'stale' } end
+
+local unseen, conflict = 0, { 'conflict' }
+for i = FIRST, #ARGV, 2 do
+  local stored = redis.call('HGET', log, ARGV[i])
+  if not stored then
+    unseen = unseen + 1
+  elseif stored ~= ARGV[i + 1] then
+    conflict[#conflict + 1] = ARGV[i]
+    conflict[#conflict + 1] = stored
+  end
+end
+if #conflict > 1 then return conflict end
+if unseen == 0 then return { 'same', fmt(redis.call('LLEN', inbox)), agent[3] or '' } end
+
+for i = FIRST, #ARGV, 2 do redis.call('HSET', log, ARGV[i], ARGV[i + 1]) end
+if consume_to ~= '' then
+  local read = num(agent[4])
+  if tonumber(consume_to) > read then redis.call('LTRIM', inbox, tonumber(consume_to) - read, -1) end
+  redis.call('HSET', record, 'inbox_read', consume_to)
+end
+if progress ~= '' then redis.call('HSET', record, 'progress', progress) end
+if step ~= '' then redis.call('RPUSH', steps, step) end
+if interim_id ~= '' then
+  redis.call('XADD', replies, '*', 'v', '1', 'reply_id', interim_id, 'uid', agent[5], 'parent_id', agent[6],
+    'agent_id', agent[7], 'name', agent[8], 'run', agent[9], 'kind', 'message', 'agent_status', 'running',
+    'at', fmt(now_ms()), 'body', interim)
+  redis.call('PEXPIRE', replies, reply_ttl_ms)
+  redis.call('PUBLISH', doorbell, interim_id)
+end
+redis.call('HSET', record, 'committed', '1', 'retries', '0', 'running_ms', running_ms)
+return { 'appended', fmt(redis.call('LLEN', inbox)), agent[3] or '' }

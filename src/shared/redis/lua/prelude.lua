@@ -1,0 +1,9 @@
+-- Stands in front of every script. Time comes from Redis alone; numbers are written without exponent.
+local function fmt(n) return string.format('%.0f', n) end
+local function now_ms()
+  local t = redis.call('TIME')
+  return tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
+end
+local function num(v) return tonumber(v or '0') or 0 end
+-- Missing hash fields arrive as false: an absent record has no status.
+local function fields(key, ...) return redis.call('HMGET', key, ...) end

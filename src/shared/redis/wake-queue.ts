@@ -1,0 +1,65 @@
+/**
+ * The only BullMQ queue: carries wakes, ids only. Adding a wake that is still known is harmless; a lost one is
+ * replaced by a sweeper. The queue is made at the first use, when Redis is there.
+ */
+import { Queue } from "bullmq";
+import { PAYLOAD_VERSION } from "../protocol/agent.ts";
+import { type Keys, wakeJobId } from "../protocol/keys.ts";
+import type { Wake } from "../protocol/wake.ts";
+import type { RedisClient } from "./connection.ts";
+
+const COMPLETED_KEPT_S = 3_600;
+const FAILED_KEPT_S = 24 * 3_600;
+const EVENTS_KEPT = 200;
+
+/** See the module's header. */
+export interface WakeQueue {
+  /** Adds the job of a wake, to be taken not before `delayMs`. */
+  add(wake: Omit<Wake, "v">, delayMs?: number): Promise<void>;
+  /** Whether the job of a wake still waits or is being taken. */
+  isAlive(wake: Pick<Wake, "uid" | "wake">): Promise<boolean>;
+  /** Forgets the queue; the connection stays its owner's. */
+  stop(): Promise<void>;
+}
+
+/** The wake queue on `redis`. */
+export function createWakeQueue(redis: RedisClient, keys: Keys): WakeQueue {
+  let queue: Queue<Wake, unknown, string> | undefined;
+  const open = () => {
+    if (!queue) {
+      queue = new Queue(keys.wakeQueue, {
+        connection: redis,
+        prefix: keys.bullPrefix,
+        skipVersionCheck: true,
+        skipWaitingForReady: true,
+        streams: { events: { maxLen: EVENTS_KEPT } },
+        defaultJobOptions: {
+          attempts: 1,
+          removeOnComplete: { age: COMPLETED_KEPT_S },
+          removeOnFail: { age: FAILED_KEPT_S },
+        },
+      });
+      queue.on("error", () => {});
+    }
+    return queue;
+  };
+  return {
+    async add(wake, delayMs = 0) {
+      const data: Wake = { v: PAYLOAD_VERSION, ...wake };
+      await open().add(wake.agent_id, data, {
+        jobId: wakeJobId(wake),
+        ...(delayMs > 0 && { delay: delayMs }),
+      });
+    },
+    async isAlive(wake) {
+      const job = await open().getJob(wakeJobId(wake));
+      if (!job) return false;
+      const state = await job.getState();
+      return state !== "completed" && state !== "failed" && state !== "unknown";
+    },
+    async stop() {
+      await queue?.close();
+      queue = undefined;
+    },
+  };
+}

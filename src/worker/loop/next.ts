@@ -54,7 +54,7 @@ function after(last: Turn, log: Log, view: RunView, rules: Rules): Step {
       return boundary(log, view, rules);
     case "end_turn":
     case "stop_sequence":
-      if (log.unread.length > 0) return boundary(log, view, rules);
+      if (log.unread.length > 0) return oneMore(log, view, rules);
       if (last.text.trim() === "" && !wasNudged(view)) return boundary(log, view, rules);
       return { do: "settle", reason: "end_turn", natural: true };
     case "max_tokens":
@@ -68,15 +68,20 @@ function after(last: Turn, log: Log, view: RunView, rules: Rules): Step {
   }
 }
 
-/** Between two model calls: first what the parent has said meanwhile, then what the caps allow. */
+/** A natural end, but the parent has said more: the run goes on if it still may; else the message waits for the next. */
+function oneMore(log: Log, view: RunView, rules: Rules): Step {
+  return judgeCaps(log, view, rules).call === "none" ? end("end_turn") : boundary(log, view, rules);
+}
+
+/** Between two model calls: what the caps allow, and before the call what the parent has said meanwhile. */
 function boundary(log: Log, view: RunView, rules: Rules): Step {
+  const verdict = judgeCaps(log, view, rules);
+  if (verdict.call === "none") return end(verdict.cause);
   if (!view.delivered && log.unread.length > 0) {
     const consumeTo = log.inboxRead + log.unread.length;
     return { do: "deliver", message: view.userMessage, messages: log.unread, consumeTo };
   }
   if (view.firstMessage === undefined) return end("model_error");
-  const verdict = judgeCaps(log, view, rules);
-  if (verdict.call === "none") return end(verdict.cause);
   const call = { do: "call_model", message: view.userMessage + 1, turn: view.turns.length + 1 } as const;
   return verdict.call === "hand_back" ? { ...call, handBack: verdict.cause } : call;
 }

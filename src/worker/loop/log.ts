@@ -14,16 +14,16 @@ import type { InboxMessage } from "../../shared/protocol/message.ts";
 
 /** The entries, filed by kind. Message numbers are even for the user, odd for the model. */
 export interface LogEntries {
-  readonly deliveries: Map<number, UserEntry>;
-  readonly turns: Map<number, AssistantEntry>;
+  readonly deliveries: ReadonlyMap<number, UserEntry>;
+  readonly turns: ReadonlyMap<number, AssistantEntry>;
   /** Calls that began, by `n/<tool_use_id>`. */
-  readonly started: Map<string, ToolStartedEntry>;
+  readonly started: ReadonlyMap<string, ToolStartedEntry>;
   /** Results of calls, by `n/<tool_use_id>`. */
-  readonly results: Map<string, ToolResultEntry>;
-  readonly failures: Map<number, FailureEntry>;
-  readonly notices: Map<number, NoticeEntry>;
+  readonly results: ReadonlyMap<string, ToolResultEntry>;
+  readonly failures: ReadonlyMap<number, FailureEntry>;
+  readonly notices: ReadonlyMap<number, NoticeEntry>;
   /** Calls paid for in vain, by entry key. */
-  readonly purchases: Map<string, PurchaseEntry>;
+  readonly purchases: ReadonlyMap<string, PurchaseEntry>;
 }
 
 /** Everything `next` decides on. */
@@ -43,42 +43,47 @@ export interface Log {
 }
 
 /** A log without entries. */
-export function emptyEntries(): LogEntries {
+export const NO_ENTRIES: LogEntries = copyOf();
+
+/**
+ * `entries` and, filed among them, further stored ones (entry key, JSON). Throws `protocol_violation` for a key that
+ * this version does not know, and a zod error for a shape it does not know.
+ */
+export function withEntries(
+  entries: LogEntries,
+  stored: Iterable<readonly [key: string, json: string]>,
+): LogEntries {
+  const files = copyOf(entries);
+  for (const [key, json] of stored) file(files, key, JSON.parse(json));
+  return files;
+}
+
+function copyOf(entries?: LogEntries) {
   return {
-    deliveries: new Map(),
-    turns: new Map(),
-    started: new Map(),
-    results: new Map(),
-    failures: new Map(),
-    notices: new Map(),
-    purchases: new Map(),
+    deliveries: new Map(entries?.deliveries),
+    turns: new Map(entries?.turns),
+    started: new Map(entries?.started),
+    results: new Map(entries?.results),
+    failures: new Map(entries?.failures),
+    notices: new Map(entries?.notices),
+    purchases: new Map(entries?.purchases),
   };
 }
 
-/** Files one stored entry. Throws `protocol_violation` for a key or shape this version does not know. */
-export function fileEntry(entries: LogEntries, key: string, json: string): void {
-  const value: unknown = JSON.parse(json);
-  const slash = key.indexOf("/");
-  const n = Number(slash < 0 ? key : key.slice(0, slash));
-  const rest = slash < 0 ? "" : key.slice(slash + 1);
-  const call = key.slice(0, key.lastIndexOf("/"));
-  if (rest === "" && n % 2 === 0) entries.deliveries.set(n, UserEntry.parse(value));
-  else if (rest === "") entries.turns.set(n, AssistantEntry.parse(value));
-  else if (rest === "failure") entries.failures.set(n, FailureEntry.parse(value));
-  else if (rest === "notice") entries.notices.set(n, NoticeEntry.parse(value));
-  else if (rest.startsWith("purchase/")) entries.purchases.set(key, PurchaseEntry.parse(value));
-  else if (rest.endsWith("/started")) entries.started.set(call, ToolStartedEntry.parse(value));
-  else if (rest.endsWith("/result")) entries.results.set(call, ToolResultEntry.parse(value));
+function file(files: ReturnType<typeof copyOf>, key: string, value: unknown): void {
+  const [number = "", kind = "", ...rest] = key.split("/");
+  const n = Number(number);
+  const call = `${number}/${[kind, ...rest.slice(0, -1)].join("/")}`;
+  if (kind === "" && n % 2 === 0) files.deliveries.set(n, UserEntry.parse(value));
+  else if (kind === "") files.turns.set(n, AssistantEntry.parse(value));
+  else if (kind === "failure") files.failures.set(n, FailureEntry.parse(value));
+  else if (kind === "notice") files.notices.set(n, NoticeEntry.parse(value));
+  else if (kind === "purchase") files.purchases.set(key, PurchaseEntry.parse(value));
+  else if (rest.at(-1) === "started") files.started.set(call, ToolStartedEntry.parse(value));
+  else if (rest.at(-1) === "result") files.results.set(call, ToolResultEntry.parse(value));
   else
     throw new SubagentError(
       "protocol_violation",
       `Log entry "${key}" is of a kind this version does not know.`,
     );
-}
-
-/** All entries of a stored log. */
-export function fileEntries(stored: ReadonlyMap<string, string>): LogEntries {
-  const entries = emptyEntries();
-  for (const [key, json] of stored) fileEntry(entries, key, json);
-  return entries;
 }

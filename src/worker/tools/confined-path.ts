@@ -76,7 +76,10 @@ export async function openPlace(workspace: Workspace, path: string, intent: Inte
         `${quotePath(path)} is in a read-only directory; write into the workspace instead.`,
       );
     }
-    const directory = await descend({ ...target, segments: target.segments.slice(0, -1) }, intent === "create");
+    const directory = await descend(
+      { ...target, segments: target.segments.slice(0, -1) },
+      intent === "create",
+    );
     if (typeof directory === "string") return { target: relocate(workspace, join(directory, name), path) };
     try {
       const stat = await lstatOrNothing(pathIn(directory, name));

@@ -66,7 +66,7 @@ export function listFiles(root: string, folder: string): string[] {
 }
 
 /** Calls `visit` for `node` and everything below it, outermost first; `parents` is innermost last. */
-export function walk(
+function walk(
   node: Node,
   visit: (node: Node, parents: readonly Node[]) => void,
   parents: readonly Node[] = [],

@@ -150,7 +150,8 @@ function createClient(options: AnthropicModelOptions, transport: Transport, time
     logLevel: "off",
     logger: silent,
     fetch: (url, init) => {
-      const headers = [...new Headers(init?.headers)].filter(([name]) => SENT_HEADER.test(name));
+      const all = init?.headers instanceof Headers ? init.headers : new Headers(init?.headers);
+      const headers = [...all].filter(([name]) => SENT_HEADER.test(name));
       return transport.fetch(url, { ...init, headers });
     },
   });

@@ -1,5 +1,5 @@
 /**
- * The Anthropic model: the only user of the SDK, one client and one connection pool per process.
+ * The Anthropic model: the only caller of the SDK's client; one client and one connection pool per instance.
  *
  * Owns: the client, the time a call may take, and the calls in flight. Neighbours: `transport.ts` owns sockets and
  * silence within a body, `turn-builder.ts` the message, `failure.ts` what an error means, the worker all retries.

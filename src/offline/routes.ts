@@ -7,8 +7,11 @@ import { modelInfo, modelPage, OFFLINE_MODEL_ID, OFFLINE_NOTICE } from "./model-
 import { parseScenario, type Script } from "./scenario.ts";
 import { checkCountTokens, parseJson } from "./validation.ts";
 
-/** What the routes need: the parts of the messages route. */
-export type RouteParts = MessagesParts;
+/** What the routes need. */
+export interface RouteParts extends MessagesParts {
+  /** Requests under way, the asking one included. */
+  inFlight(): number;
+}
 
 type Handler = (exchange: Exchange, parts: RouteParts, id: string) => Promise<void> | void;
 
@@ -60,8 +63,13 @@ async function countTokens(exchange: Exchange): Promise<void> {
   sendJson(exchange, 200, { input_tokens: fingerprint(checked.request).inputTokens });
 }
 
-function health(exchange: Exchange): void {
-  sendJson(exchange, 200, { status: "ok", model: OFFLINE_MODEL_ID, notice: OFFLINE_NOTICE });
+function health(exchange: Exchange, { inFlight }: RouteParts): void {
+  sendJson(exchange, 200, {
+    status: "ok",
+    model: OFFLINE_MODEL_ID,
+    notice: OFFLINE_NOTICE,
+    in_flight: inFlight() - 1,
+  });
 }
 
 function clearLedger(exchange: Exchange, { ledger }: RouteParts): void {

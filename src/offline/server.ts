@@ -46,6 +46,8 @@ export interface OfflineModel {
   stop(): Promise<void>;
   /** `http://host:port`; throws `OfflineModelError` `not_started` before the first `start`. */
   readonly url: string;
+  /** Requests under way. */
+  readonly inFlight: number;
   /** What was answered, oldest first; the newest 100,000 at most. */
   readonly ledger: readonly LedgerEntry[];
   /** Plays another scenario from the next call on; `undefined` answers by rule. Throws `OfflineModelError` `invalid_scenario`. */
@@ -55,13 +57,14 @@ export interface OfflineModel {
 /** Creates an offline model that does nothing until `start()`. Throws `OfflineModelError` `invalid_scenario`. */
 export function createOfflineModel(options: OfflineModelOptions = {}): OfflineModel {
   const { host = "127.0.0.1", ledgerPath, latencyMs = 0 } = options;
+  const underWay = new Set<Promise<void>>();
   const parts = {
     ledger: createLedger(ledgerPath),
     cache: createPromptCache(),
     player: createScriptPlayer(),
     latencyMs,
+    inFlight: () => underWay.size,
   };
-  const underWay = new Set<Promise<void>>();
   const server = createExchangeServer(parts, underWay);
   let port = options.port ?? 0;
   let running: Promise<void> | undefined;
@@ -99,6 +102,9 @@ export function createOfflineModel(options: OfflineModelOptions = {}): OfflineMo
         );
       return `http://${host.includes(":") ? `[${host}]` : host}:${port}`;
     },
+    get inFlight() {
+      return underWay.size;
+    },
     get ledger() {
       return parts.ledger.entries;
     },
@@ -115,7 +121,8 @@ function createExchangeServer(parts: RouteParts, underWay: Set<Promise<void>>): 
   const server = createServer((request, response) => {
     requests += 1;
     const exchange = openExchange(request, response, `req_offline${String(requests).padStart(8, "0")}`);
-    const serving = serve(exchange, parts).catch((error: unknown) => {
+    const begun = Promise.resolve().then(() => serve(exchange, parts));
+    const serving = begun.catch((error: unknown) => {
       if (response.headersSent) throw error;
       sendError(exchange, {
         status: 500,

@@ -52,18 +52,21 @@ const RUNNERS: readonly [RegExp, string][] = [
   [/\bbun test\b/, "bun test"],
   [/\bdeno test\b/, "deno test"],
 ];
+const PYTHON = /\.(?:toml|cfg|ini|txt)$/;
+const JAVA = /pom\.xml$|\.gradle(?:\.kts)?$/;
+/** File name, what names the framework there (a group holds the version), name. */
 const ELSEWHERE: readonly [RegExp, RegExp, string][] = [
-  [/\.(?:toml|cfg|ini|txt)$/, /\bpytest\b\W*(?:([<>=~!^]=?\s*[\d.]+[\w.]*))?/, "pytest"],
-  [/\.(?:toml|cfg|ini|txt)$/, /\bnose2\b()/, "nose2"],
-  [/\.(?:toml|cfg|ini|txt)$/, /\bunittest\b()/, "unittest"],
-  [/Gemfile$/, /\bgem\s+["']rspec(?:-rails)?["'](?:,\s*["']([^"']+)["'])?/, "RSpec"],
-  [/Gemfile$/, /\bgem\s+["']minitest["'](?:,\s*["']([^"']+)["'])?/, "minitest"],
-  [/composer\.json$/, /"(?:phpunit\/phpunit)"\s*:\s*"([^"]+)"/, "PHPUnit"],
-  [/composer\.json$/, /"(?:pestphp\/pest)"\s*:\s*"([^"]+)"/, "Pest"],
-  [/pom\.xml$|\.gradle(?:\.kts)?$/, /\bjunit\b[^\n]*?(?::([\d.]+))?/i, "JUnit"],
-  [/pom\.xml$|\.gradle(?:\.kts)?$/, /\btestng\b()/i, "TestNG"],
-  [/Cargo\.toml$/, /\[package\]()/, "cargo test (built in)"],
-  [/go\.mod$/, /^module\s()/m, "go test (built in)"],
+  [PYTHON, /\bpytest\b["'\s]*(?:=\s*["'])?([<>=~!^]{0,2}\s*\d[\w.]*)?/g, "pytest"],
+  [PYTHON, /\bnose2\b/g, "nose2"],
+  [PYTHON, /\bunittest\b/g, "unittest"],
+  [/Gemfile$/, /\bgem\s+["']rspec(?:-rails)?["'](?:,\s*["']([^"']+)["'])?/g, "RSpec"],
+  [/Gemfile$/, /\bgem\s+["']minitest["'](?:,\s*["']([^"']+)["'])?/g, "minitest"],
+  [/composer\.json$/, /"phpunit\/phpunit"\s*:\s*"([^"]+)"/g, "PHPUnit"],
+  [/composer\.json$/, /"pestphp\/pest"\s*:\s*"([^"]+)"/g, "Pest"],
+  [JAVA, /\bjunit\b(?:[\w.:-]*:(\d[\w.]*))?/gi, "JUnit"],
+  [JAVA, /\btestng\b/gi, "TestNG"],
+  [/Cargo\.toml$/, /\[package\]/g, "cargo test (built in)"],
+  [/go\.mod$/, /^module\s/gm, "go test (built in)"],
 ];
 
 /** Every framework that a manifest names; the one that the `test` script runs comes first. */
@@ -112,11 +115,10 @@ function namesIn(command: string): string[] {
 }
 
 function inOtherManifest(file: string, text: string): Framework[] {
-  return ELSEWHERE.flatMap(([fileName, pattern, name]) => {
-    const match = fileName.test(file) ? pattern.exec(text) : null;
-    return match === null
-      ? []
-      : [{ name, version: (match[1] ?? "").trim(), file, evidence: "it is named there" }];
+  return ELSEWHERE.filter(([fileName]) => fileName.test(file)).flatMap(([, pattern, name]) => {
+    const matches = [...text.matchAll(pattern)];
+    const version = matches.map((match) => match[1]?.trim()).find((range) => range !== undefined) ?? "";
+    return matches.length === 0 ? [] : [{ name, version, file, evidence: "it is named there" }];
   });
 }
 

@@ -1,5 +1,5 @@
 /** A source file as the rules see it: parsed once, with its imports resolved to paths of the repository. */
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join, posix } from "node:path";
 import { parse } from "@babel/parser";
 import { type File, type Node, VISITOR_KEYS } from "@babel/types";
@@ -55,9 +55,9 @@ export function readSources(root: string, folder: string): Source[] {
 /** Paths of all files below `folder`, sorted; none when there is no such folder. */
 export function listFiles(root: string, folder: string): string[] {
   try {
-    return readdirSync(join(root, folder), { recursive: true, encoding: "utf8", withFileTypes: true })
-      .filter((entry) => entry.isFile())
-      .map((entry) => join(entry.parentPath, entry.name).slice(root.length + 1))
+    return readdirSync(join(root, folder), { recursive: true, encoding: "utf8" })
+      .map((name) => posix.join(folder, name))
+      .filter((path) => statSync(join(root, path)).isFile())
       .sort();
   } catch (failure) {
     if (failure instanceof Error && "code" in failure && failure.code === "ENOENT") return [];

@@ -80,7 +80,7 @@ function outside(workspace: Workspace, path: string): ToolFailure {
 }
 
 /** True when `path` is `directory` or stands below it, compared component by component. */
-export function isWithin(directory: string, path: string): boolean {
+function isWithin(directory: string, path: string): boolean {
   return path === directory || path.startsWith(directory.endsWith("/") ? directory : `${directory}/`);
 }
 

@@ -203,7 +203,7 @@ describe("attacks by path", () => {
   });
 
   it("answers at once about FIFOs, sockets, devices and directories", async () => {
-    execFileSync("mkfifo", [join(scene.home, "fifo")]);
+    execFileSync("/usr/bin/mkfifo", [join(scene.home, "fifo")]);
     const server = createServer().listen(join(scene.home, "sock"));
     closeAtEnd(() => void server.close());
     await symlink("/dev/zero", join(scene.home, "zero"));
@@ -257,6 +257,8 @@ describe("a directory that is swapped for a link while tools run", () => {
     while (!over) {
       const outcomes = await Promise.all([
         raced.call("read_file", { file_path: "d/secret.txt" }),
+        raced.call("read_file", { file_path: "f" }),
+        raced.call("edit_file", { file_path: "f", old_string: SECRET, new_string: "OVERWRITTEN" }),
         raced.call("write_file", { file_path: "d/new.txt", content: "x" }),
         raced.call("write_file", { file_path: "d/made/deep/new.txt", content: "x" }),
         raced.call("edit_file", { file_path: "d/secret.txt", old_string: SECRET, new_string: "OVERWRITTEN" }),
@@ -291,18 +293,25 @@ describe("a directory that is swapped for a link while tools run", () => {
   });
 });
 
-/** Puts the real directory and a link to the outside in the same place by turns, for three seconds. */
+/** Puts the real directory (file) and a link to the outside in the same place by turns, for three seconds. */
 const SWAP = `
 const fs = require("node:fs");
 const { parentPort, workerData: { home, outside } } = require("node:worker_threads");
 fs.symlinkSync(outside, home + "/link");
+fs.symlinkSync(outside + "/secret.txt", home + "/leaf");
+fs.writeFileSync(home + "/file", "inside");
 const end = performance.now() + 3000;
 let swaps = 0;
-const put = (name) => {
-  try { fs.renameSync(home + name, home + "/d"); swaps++; }
-  catch { try { fs.renameSync(home + "/d", home + "/made-" + swaps++); } catch {} }
+const put = (name, at) => {
+  try { fs.renameSync(home + name, home + at); swaps++; }
+  catch { try { fs.renameSync(home + at, home + "/made-" + swaps++); } catch {} }
 };
-const take = (name) => { try { fs.renameSync(home + "/d", home + name); } catch {} };
-while (performance.now() < end) { put("/real"); take("/real"); put("/link"); take("/link"); }
+const take = (name, at) => { try { fs.renameSync(home + at, home + name); } catch {} };
+while (performance.now() < end) {
+  for (const [name, at] of [["/real", "/d"], ["/file", "/f"], ["/link", "/d"], ["/leaf", "/f"]]) {
+    put(name, at);
+    take(name, at);
+  }
+}
 parentPort.postMessage(swaps);
 `;

@@ -46,10 +46,18 @@ export function createWakeQueue(redis: RedisClient, keys: Keys): WakeQueue {
   return {
     async add(wake, delayMs = 0) {
       const data: Wake = { v: PAYLOAD_VERSION, ...wake };
-      await open().add(wake.agent_id, data, {
-        jobId: wakeJobId(wake),
-        ...(delayMs > 0 && { delay: delayMs }),
-      });
+      const opened = open();
+      try {
+        await opened.add(wake.agent_id, data, {
+          jobId: wakeJobId(wake),
+          ...(delayMs > 0 && { delay: delayMs }),
+        });
+      } catch (error) {
+        // A queue whose first contact with Redis failed repeats that failure for ever: the next wake makes a new one.
+        if (queue === opened) queue = undefined;
+        opened.close().catch(() => {});
+        throw error;
+      }
     },
     async isAlive(wake) {
       const job = await open().getJob(wakeJobId(wake));

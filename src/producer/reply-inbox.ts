@@ -59,44 +59,18 @@ interface OpenChannel {
 
 /** An inbox over one client's connections. */
 export function createReplyInbox(parts: InboxParts): ReplyInbox {
-  const { store, replies, subscriber, keys, call, logger } = parts;
+  const { replies, keys, call } = parts;
   const channels = new Map<string, OpenChannel>();
 
-  const acker =
-    (parent: ParentAddress): AckEntry =>
-    (entry, token) =>
-      call().write({ what: "the ack", key: { reply_id: entry.entry.reply_id } }, () =>
-        replies.ack(parent, entry, token),
-      );
-  const openChannel = (parent: ParentAddress, doorbell: string): OpenChannel => {
-    const feed = replyFeed((after, count) => call().read(() => replies.read(parent, after, count)));
-    const look = () => {
-      feed.look().catch((error) => {
-        logger.debug(
-          { problem: messageOf(error) },
-          "the reply channel could not be read; looking again soon",
-        );
-      });
-    };
-    const check = (waiter: Waiter) => void rejectIfTaken({ store, call, logger }, parent, feed, waiter);
-    const deserted = () => {
-      if (channels.get(doorbell)?.channel === channel) channels.delete(doorbell);
-      unwatch();
-    };
-    const channel = replyChannel({ feed, ack: acker(parent), look, check, deserted });
-    const unwatch = subscriber.watch(doorbell, {
-      onStop: () => {},
-      onMessage: look,
-      onGap() {
-        look();
-        for (const waiter of channel.waiters) check(waiter);
-      },
-    });
-    return { channel, look, unwatch };
-  };
+  const acker: ReplyInbox["acker"] = (parent) => (entry, token) =>
+    call().write({ what: "the ack", key: { reply_id: entry.entry.reply_id } }, () =>
+      replies.ack(parent, entry, token),
+    );
   const channelOf = (parent: ParentAddress): ReplyChannel => {
     const { doorbell } = keys.parent(parent);
-    const open = channels.get(doorbell) ?? openChannel(parent, doorbell);
+    const open =
+      channels.get(doorbell) ??
+      openChannel(parts, parent, acker(parent), () => void channels.delete(doorbell));
     channels.set(doorbell, open);
     return open.channel;
   };
@@ -116,6 +90,35 @@ export function createReplyInbox(parts: InboxParts): ReplyInbox {
       channels.clear();
     },
   };
+}
+
+function openChannel(
+  { store, replies, subscriber, keys, call, logger }: InboxParts,
+  parent: ParentAddress,
+  ack: AckEntry,
+  forget: () => void,
+): OpenChannel {
+  const feed = replyFeed((after, count) => call().read(() => replies.read(parent, after, count)));
+  const look = () => {
+    feed.look().catch((error) => {
+      logger.debug({ problem: messageOf(error) }, "the reply channel could not be read; looking again soon");
+    });
+  };
+  const check = (waiter: Waiter) => void rejectIfTaken({ store, call, logger }, parent, feed, waiter);
+  const deserted = () => {
+    forget();
+    unwatch();
+  };
+  const channel = replyChannel({ feed, ack, look, check, deserted });
+  const unwatch = subscriber.watch(keys.parent(parent).doorbell, {
+    onMessage: look,
+    onGap() {
+      look();
+      for (const waiter of channel.waiters) check(waiter);
+    },
+    onStop: () => {},
+  });
+  return { channel, look, unwatch };
 }
 
 /** The record first, then the stream: a run that was over before the look and left no entry has been acked. */

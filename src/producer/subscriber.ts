@@ -35,77 +35,101 @@ export interface Subscriber {
 
 /** A subscriber that opens its connection by `open` at the first use. */
 export function createSubscriber(open: () => Link, clock: Clock): Subscriber {
-  const watchers = new Map<string, Set<Watcher>>();
-  let link: Link | undefined;
-  let tick: { cancel(): void } | undefined;
-  let pinging = false;
-  let stopped = false;
+  return new ChannelSubscriber(open, clock);
+}
 
-  const gap = (channels: Iterable<string>) => {
-    for (const channel of channels) for (const watcher of watchers.get(channel) ?? []) watcher.onGap();
-  };
-  const subscribe = (channels: string[]) => {
-    if (channels.length === 0 || link?.redis.status !== "ready") return;
+class ChannelSubscriber implements Subscriber {
+  readonly #open: () => Link;
+  readonly #clock: Clock;
+  readonly #watchers = new Map<string, Set<Watcher>>();
+  #link: Link | undefined;
+  #tick: { cancel(): void } | undefined;
+  #pinging = false;
+  #stopped = false;
+
+  constructor(open: () => Link, clock: Clock) {
+    this.#open = open;
+    this.#clock = clock;
+  }
+
+  watch(channel: string, watcher: Watcher): () => void {
+    if (this.#stopped) return () => {};
+    const link = this.#opened();
+    const watching = this.#watchers.get(channel) ?? new Set();
+    watching.add(watcher);
+    this.#watchers.set(channel, watching);
+    this.#tick ??= this.#clock.timeout(SLOW_POLL_MS, () => this.#onTick());
+    // Also for a channel that is subscribed already: the confirmation is what makes the first look complete.
+    this.#subscribe(link, [channel]);
+    return () => this.#unwatch(channel, watcher);
+  }
+
+  start(withinMs: number): Promise<boolean> {
+    return this.#stopped ? Promise.resolve(false) : this.#opened().whenReady(withinMs);
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    const all = [...this.#watchers.values()].flatMap((watching) => [...watching]);
+    this.#watchers.clear();
+    for (const watcher of all) watcher.onStop();
+    this.#rest();
+    this.#link?.close();
+  }
+
+  #opened(): Link {
+    if (this.#link) return this.#link;
+    const link = this.#open();
+    this.#link = link;
+    link.onReady(() => this.#subscribe(link, [...this.#watchers.keys()]));
+    link.redis.on("message", (channel: string, text: string) => {
+      for (const watcher of this.#watchers.get(channel) ?? []) watcher.onMessage(text);
+    });
+    return link;
+  }
+
+  #subscribe({ redis }: Link, channels: string[]): void {
+    if (channels.length === 0 || redis.status !== "ready") return;
     // A failure is a lost connection: `ready` comes again and subscribes anew.
-    link.redis.subscribe(...channels).then(
-      () => gap(channels),
+    redis.subscribe(...channels).then(
+      () => this.#gap(channels),
       () => {},
     );
-  };
-  const opened = () => {
-    if (link) return link;
-    const made = open();
-    link = made;
-    made.onReady(() => subscribe([...watchers.keys()]));
-    made.redis.on("message", (channel: string, text: string) => {
-      for (const watcher of watchers.get(channel) ?? []) watcher.onMessage(text);
-    });
-    return made;
-  };
-  const ping = () => {
-    if (link?.redis.status !== "ready") return;
-    if (pinging) return link.drop();
-    pinging = true;
-    const answered = () => {
-      pinging = false;
-    };
-    link.redis.ping().then(answered, answered);
-  };
-  const onTick = () => {
-    tick = clock.timeout(SLOW_POLL_MS, onTick);
-    ping();
-    gap(watchers.keys());
-  };
-  const unwatch = (channel: string, watcher: Watcher) => {
-    const watching = watchers.get(channel);
+  }
+
+  #unwatch(channel: string, watcher: Watcher): void {
+    const watching = this.#watchers.get(channel);
     if (!watching?.delete(watcher) || watching.size > 0) return;
-    watchers.delete(channel);
-    if (link?.redis.status === "ready") link.redis.unsubscribe(channel).catch(() => {});
-    if (watchers.size > 0) return;
-    tick?.cancel();
-    tick = undefined;
-  };
-  return {
-    watch(channel, watcher) {
-      if (stopped) return () => {};
-      opened();
-      const watching = watchers.get(channel) ?? new Set();
-      watching.add(watcher);
-      watchers.set(channel, watching);
-      tick ??= clock.timeout(SLOW_POLL_MS, onTick);
-      // Also for a channel that is subscribed already: the confirmation is what makes the first look complete.
-      subscribe([channel]);
-      return () => unwatch(channel, watcher);
-    },
-    start: (withinMs) => (stopped ? Promise.resolve(false) : opened().whenReady(withinMs)),
-    stop() {
-      stopped = true;
-      const all = [...watchers.values()].flatMap((watching) => [...watching]);
-      watchers.clear();
-      for (const watcher of all) watcher.onStop();
-      tick?.cancel();
-      tick = undefined;
-      link?.close();
-    },
-  };
+    this.#watchers.delete(channel);
+    if (this.#link?.redis.status === "ready") this.#link.redis.unsubscribe(channel).catch(() => {});
+    if (this.#watchers.size === 0) this.#rest();
+  }
+
+  #gap(channels: Iterable<string>): void {
+    for (const channel of channels) for (const watcher of this.#watchers.get(channel) ?? []) watcher.onGap();
+  }
+
+  #onTick(): void {
+    this.#tick = this.#clock.timeout(SLOW_POLL_MS, () => this.#onTick());
+    this.#ping();
+    this.#gap([...this.#watchers.keys()]);
+  }
+
+  #ping(): void {
+    if (this.#link?.redis.status !== "ready") return;
+    if (this.#pinging) {
+      this.#link.drop();
+      return;
+    }
+    this.#pinging = true;
+    const answered = () => {
+      this.#pinging = false;
+    };
+    this.#link.redis.ping().then(answered, answered);
+  }
+
+  #rest(): void {
+    this.#tick?.cancel();
+    this.#tick = undefined;
+  }
 }

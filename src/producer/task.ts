@@ -41,6 +41,7 @@ export async function runTask(room: TaskRoom, prepared: PreparedSpawn): Promise<
   signal?.addEventListener("abort", onAbort, { once: true });
   const close = room.open(cancel);
   let spawned: Spawned | undefined;
+  let taken = false;
   try {
     spawned = await spawnAgent(client, client.call(), profile, prepared, uid);
     if (!spawned.fresh) {
@@ -51,12 +52,12 @@ export async function runTask(room: TaskRoom, prepared: PreparedSpawn): Promise<
     if (!signal?.aborted) await sendPrompt(client, spawned, prepared);
     return await takeReply(client, profile, reservation, spawned);
   } catch (error) {
-    if (spawned && signal?.aborted) await destroyQuietly(client, profile, spawned);
+    if (spawned && signal?.aborted) taken = await destroyQuietly(client, profile, spawned);
     throw error;
   } finally {
     signal?.removeEventListener("abort", onAbort);
     close();
-    reservation.release(false);
+    reservation.release(taken);
   }
 }
 
@@ -100,8 +101,12 @@ async function takeReply(
   return entry.entry;
 }
 
-/** Destroys an aborted task's agent and takes the entry of its end out of the channel; failures are only logged. */
-async function destroyQuietly(client: OpenClient, profile: Profile, { address, receipt }: Spawned) {
+/** Destroys an aborted task's agent and takes the entry of its end out of the channel: true when both worked. */
+async function destroyQuietly(
+  client: OpenClient,
+  profile: Profile,
+  { address, receipt }: Spawned,
+): Promise<boolean> {
   const call = client.call();
   const reservation = client.inbox.reserve(profile.parent, address.uid);
   let acked = false;
@@ -120,4 +125,5 @@ async function destroyQuietly(client: OpenClient, profile: Profile, { address, r
   );
   reservation.cancel(new SubagentError("closed", "The task was aborted."));
   reservation.release(acked);
+  return acked;
 }

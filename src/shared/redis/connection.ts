@@ -60,10 +60,11 @@ export function closeRedis(redis: RedisClient): void {
 
 /**
  * Destroys the socket of a connection that answers no more and has it connect anew: what was sent and not answered
- * rejects, the next command goes over the new connection. Does nothing while there is no socket.
+ * rejects, the next command goes over the new connection. Does nothing while there is no socket, or once it is dropped.
  */
 export function dropRedis(redis: RedisClient): void {
   if (redis.status !== "ready" && redis.status !== "connect" && redis.status !== "connecting") return;
+  if (redis.stream?.destroyed) return;
   redis.disconnect(true);
   redis.stream?.destroy();
 }

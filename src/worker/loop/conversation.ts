@@ -37,7 +37,8 @@ interface Answer extends SentBack {
 
 /**
  * The messages of the next call; `handBack` makes it the last one. Roles alternate, no content is empty, every
- * `tool_use` has its result in the next message. Within a run, what one call sends is the beginning of the next.
+ * `tool_use` has its result in the next message. Within a run, what an answered call sent is the beginning of what
+ * the next one sends.
  */
 export function conversation(log: Log, handBack?: PartialReason): ModelMessage[] {
   const { deliveries, turns } = log.entries;

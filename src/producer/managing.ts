@@ -138,8 +138,10 @@ async function wakeUp(client: OpenClient, call: Call, { address, agentId }: Foun
   await call.hint(
     () => client.wakes.add({ tenant, parent_id: parentId, uid, agent_id: agentId, wake: Number(wake) }),
     (error) => {
-      const problem = messageOf(error);
-      client.logger.warn({ agent_id: agentId, problem }, "no wake was queued; a sweeper will wake the agent");
+      client.logger.warn(
+        { agent_id: agentId, problem: messageOf(error) },
+        "No wake was queued; a sweeper will wake",
+      );
     },
   );
 }

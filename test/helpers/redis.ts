@@ -1,0 +1,41 @@
+/**
+ * Redis for tests: names on the one server that the whole run shares, and servers of a test's own.
+ * A test that stops, starves or reconfigures Redis uses `startPrivateRedis()` and leaves the shared one alone.
+ */
+import { randomBytes } from "node:crypto";
+import { inject } from "vitest";
+import { closeAtEnd } from "./cleanup.ts";
+import { type RedisServer, startRedisServer } from "./redis-server.ts";
+
+declare module "vitest" {
+  interface ProvidedContext {
+    /** `redis://127.0.0.1:PORT` of the shared server. */
+    redisUrl: string;
+    /** Path of the shared server's unix socket. */
+    redisSocket: string;
+  }
+}
+
+/** URL of the server shared by all test files: never FLUSHALL, CONFIG SET or kill it; use `uniquePrefix()`. */
+export function redisUrl(): string {
+  return inject("redisUrl");
+}
+
+/** Unix socket of the shared server; the same rules. */
+export function redisSocket(): string {
+  return inject("redisSocket");
+}
+
+/** A name no other test uses, fit for key prefixes, tenants and queue names: `t` and 12 hex digits. */
+export function uniquePrefix(): string {
+  return `t${randomBytes(6).toString("hex")}`;
+}
+
+/** Starts a server of the test's own, stopped and removed at the end of the test (or of the file). */
+export async function startPrivateRedis(
+  options: { arguments?: readonly string[] } = {},
+): Promise<RedisServer> {
+  const server = await startRedisServer(options.arguments ?? []);
+  closeAtEnd(() => server.stop());
+  return server;
+}

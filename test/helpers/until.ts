@@ -1,0 +1,41 @@
+import { inspect } from "node:util";
+
+// Taken at load, so that a test which installs fake timers does not stop the waiting.
+const { setTimeout: realSetTimeout } = globalThis;
+const { performance: realPerformance } = globalThis;
+
+/** How long and how often `until` looks. */
+export interface UntilOptions {
+  /** Default 10,000. */
+  timeoutMs?: number;
+  /** Pause between two looks; default 10. */
+  everyMs?: number;
+  /** What is awaited, for the error's sentence. */
+  what?: string;
+}
+
+/**
+ * Calls `probe` until it returns something truthy, and resolves with that value.
+ * A probe that throws counts as "not yet". Rejects after `timeoutMs`, showing the last value or error.
+ */
+export async function until<T>(
+  probe: () => Promise<T> | T,
+  options: UntilOptions = {},
+): Promise<Exclude<T, false | null | undefined | 0 | "">> {
+  const { timeoutMs = 10_000, everyMs = 10, what = probe.toString() } = options;
+  const deadlineMs = realPerformance.now() + timeoutMs;
+  for (;;) {
+    let last: string;
+    try {
+      const value = await probe();
+      if (value) return value as Exclude<T, false | null | undefined | 0 | "">;
+      last = `last value: ${inspect(value, { depth: 4 })}`;
+    } catch (failure) {
+      last = `last error: ${inspect(failure, { depth: 2 })}`;
+    }
+    if (realPerformance.now() >= deadlineMs) {
+      throw new Error(`still waiting after ${timeoutMs} ms for: ${what}\n${last}`);
+    }
+    await new Promise((resolve) => realSetTimeout(resolve, everyMs));
+  }
+}

@@ -59,6 +59,11 @@ export function addUsage(a: Usage, b: Usage): Usage {
   };
 }
 
+/** Tokens of the prompt as the provider counts them: plain input, cache reads and cache writes. */
+export function promptTokens(usage: Usage): number {
+  return usage.input_tokens + usage.cache_read_input_tokens + usage.cache_creation_input_tokens;
+}
+
 /** All tokens of a usage: the sum of its four fields. */
 export function totalTokens(usage: Usage): number {
   return (

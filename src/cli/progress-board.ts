@@ -42,7 +42,7 @@ export function rowAfter(row: Row, event: ProgressEvent): Row {
     case "text_delta":
       return { ...at, doing: "writing" };
     case "turn_finished":
-      return { ...at, tokens: event.tokens, costUsd: event.cost_usd, doing: "" };
+      return { ...at, tokens: row.tokens + event.tokens, costUsd: row.costUsd + event.cost_usd, doing: "" };
     case "tool_started":
       return { ...at, tools: new Map(row.tools).set(event.tool_use_id, event.tool) };
     case "tool_finished":

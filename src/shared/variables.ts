@@ -48,7 +48,7 @@ export const Variables = z.object({
     .optional(),
   SUBAGENT_PREFIX: z
     .string()
-    .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/)
+    .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$/)
     .default("saq"),
   SUBAGENT_TENANT: TenantId.default("default"),
   SUBAGENT_ROOTS: z.string().optional(),
@@ -85,7 +85,7 @@ export const EXPECTED: Readonly<Record<VariableName, string>> = {
   ANTHROPIC_API_KEY: "the key alone: no spaces, no quotes, at most 512 characters",
   ANTHROPIC_BASE_URL: "http://host:port or https://host",
   SUBAGENT_MODEL: `a model id without spaces, e.g. ${DEFAULT_MODEL}`,
-  SUBAGENT_PREFIX: "1 to 64 characters of A-Z a-z 0-9 . _ -, starting with a letter or digit",
+  SUBAGENT_PREFIX: "1 to 32 characters of A-Z a-z 0-9 . _ -, starting with a letter or digit",
   SUBAGENT_TENANT: "1 to 64 characters of A-Z a-z 0-9 . _ -, starting with a letter or digit",
   SUBAGENT_ROOTS: "absolute directories with their modes, e.g. /srv/repo:ro,/data:rw",
   SUBAGENT_WORKSPACES: "the path of a directory",

@@ -1,0 +1,110 @@
+/**
+ * Shows people what their sub-agents do: a block that redraws itself on a terminal, plain lines elsewhere.
+ *
+ * Owns: the rows and the timer that redraws them. Its neighbours: `progress-board.ts` decides what a row says,
+ * `output.ts` where the block stands.
+ *
+ * 1. Events are hints and may be lost: a reply overwrites whatever they came to.
+ * 2. At most one redraw every 100 ms, and one a second when nothing happens, so that ages move.
+ */
+import type { Clock } from "../shared/clock.ts";
+import type { ProgressEvent } from "../shared/protocol/event.ts";
+import type { Reply } from "../shared/protocol/reply.ts";
+import { formatAge, formatCount, formatUsd } from "./figures.ts";
+import type { Output } from "./output.ts";
+import { newRow, type Row, renderBoard, rowAfter, rowWithReply } from "./progress-board.ts";
+import { plainLine } from "./text.ts";
+
+const REDRAW_MS = 100;
+const IDLE_REDRAW_MS = 1_000;
+
+/** The view of the agents of one command; rows are known by their agent's name, which the command keeps unique. */
+export interface Progress {
+  /** Begins to redraw. Idempotent. */
+  start(): void;
+  /** Adds a row; the age counts from now. */
+  add(name: string): void;
+  /** Takes a progress event; one of an agent without a row is ignored. */
+  apply(event: ProgressEvent): void;
+  /** Takes the reply with which a row ends. */
+  finish(name: string, reply: Reply): void;
+  /** Takes a row away whose agent never came to a reply. */
+  drop(name: string): void;
+  /** Takes the block away. Idempotent. */
+  stop(): void;
+}
+
+/** Makes a view; it shows nothing before `start`. */
+export function createProgress(output: Output, clock: Clock): Progress {
+  const rows = new Map<string, Row>();
+  let timer: { cancel(): void } | undefined;
+  let drawnAtMs = Number.NEGATIVE_INFINITY;
+  let isRunning = false;
+
+  const draw = () => {
+    drawnAtMs = clock.monotonicMs();
+    const { columns, rows: height } = output.size;
+    output.block(
+      renderBoard([...rows.values()], { columns, rows: height, nowMs: drawnAtMs, style: output.style }),
+    );
+    schedule(IDLE_REDRAW_MS);
+  };
+  const schedule = (ms: number) => {
+    timer?.cancel();
+    timer = isRunning && output.isLive ? clock.timeout(ms, draw) : undefined;
+  };
+  const put = (row: Row) => {
+    rows.set(row.name, row);
+    schedule(Math.max(0, drawnAtMs + REDRAW_MS - clock.monotonicMs()));
+  };
+  return {
+    start() {
+      isRunning = true;
+      schedule(0);
+    },
+    add: (name) => put(newRow(name, clock.monotonicMs())),
+    apply(event) {
+      const row = rows.get(event.name);
+      if (!row) return;
+      put(rowAfter(row, event));
+      const line = output.isLive ? undefined : lineAbout(event);
+      if (line !== undefined) output.note(`${plainLine(event.name)}: ${line}`);
+    },
+    finish(name, reply) {
+      const row = rows.get(name);
+      if (row) put(rowWithReply(row, reply, clock.monotonicMs()));
+    },
+    drop(name) {
+      rows.delete(name);
+    },
+    stop() {
+      isRunning = false;
+      timer?.cancel();
+      timer = undefined;
+      output.block([]);
+    },
+  };
+}
+
+/** What a plain line says about an event; undefined for what only a live view can show well. */
+function lineAbout(event: ProgressEvent): string | undefined {
+  switch (event.type) {
+    case "run_started":
+      return `started, at most ${event.max_turns} turns`;
+    case "turn_finished":
+      return `turn ${event.turn}, ${formatCount(event.tokens)} tokens, ${formatUsd(event.cost_usd)}`;
+    case "tool_started":
+      return `turn ${event.turn}, ${plainLine(event.tool)}`;
+    case "model_retry":
+      return `turn ${event.turn}, the model is asked again in ${formatAge(event.delay_ms)} (${plainLine(event.kind)})`;
+    case "released":
+      return `handed back to the queue (${plainLine(event.reason)})`;
+    case "alert":
+      return `alert: ${event.alert.kind} reached ${event.alert.value}`;
+    case "turn_started":
+    case "text_delta":
+    case "tool_finished":
+    case "ended":
+      return undefined;
+  }
+}

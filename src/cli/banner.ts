@@ -38,7 +38,7 @@ export function renderBanner(
     ...field("Redis", redis),
     ...field("Model", modelText(config), !config.provider),
     ...field("Workspaces", config.workspaceRoot),
-    ...field("Open to all", roots.length === 0 ? "no other directory" : roots.map(rootText).join(", ")),
+    ...field("Open", roots.length === 0 ? "nothing but each workspace" : roots.map(rootText).join(", ")),
     "",
   ];
 }

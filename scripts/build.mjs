@@ -16,6 +16,7 @@ import {
   readFileSync,
   renameSync,
   rmSync,
+  statSync,
   writeFileSync,
 } from "node:fs";
 import { dirname, join } from "node:path";
@@ -33,9 +34,9 @@ const inputs = [
 ];
 
 function sourceFiles() {
-  return readdirSync(join(root, "src"), { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile())
-    .map((entry) => join(entry.parentPath, entry.name).slice(root.length + 1))
+  return readdirSync(join(root, "src"), { recursive: true })
+    .map((name) => join("src", name))
+    .filter((path) => statSync(join(root, path)).isFile())
     .sort();
 }
 

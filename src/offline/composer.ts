@@ -20,10 +20,13 @@ export function compose(
   fingerprint: Fingerprint,
   input: InputUsage,
 ): AnswerMessage {
-  const { content, stopReason, stopSequence }: Bounded = plan.bounded ? bound(plan.content, request) : plan;
+  const { content, stopReason, stopSequence } = plan.bounded ? bound(plan.content, request) : whole(plan);
   const identity = [fingerprint.conversation, fingerprint.requestHash, String(fingerprint.turn)];
   const blocks = content.map((block, index) => finish(block, `toolu_${digest(...identity, String(index))}`));
-  const reason = stopReason ?? (content.some((block) => block.type === "tool_use") ? "tool_use" : "end_turn");
+  const reason =
+    stopReason ??
+    plan.stopReason ??
+    (content.some((block) => block.type === "tool_use") ? "tool_use" : "end_turn");
   const defined = Object.fromEntries(
     Object.entries(plan.usage ?? {}).filter(([, count]) => count !== undefined),
   );
@@ -73,6 +76,10 @@ function outputTokens(blocks: readonly OtherBlock[]): number {
 function weightOf(block: DraftBlock): string {
   if (block.type === "text" && "text" in block) return String(block.text);
   return block.type === "tool_use" ? `${block.name}${JSON.stringify(block.input)}` : JSON.stringify(block);
+}
+
+function whole({ content }: AnswerPlan): Bounded {
+  return { content };
 }
 
 /** Cuts an answer by rule at the first stop sequence or at `max_tokens`; a tool call that does not fit is left out. */

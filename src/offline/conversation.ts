@@ -16,7 +16,7 @@ export interface Step extends ToolCall {
 }
 
 /** A request of the user with everything that was looked up for it so far. */
-export interface Ask {
+interface Ask {
   text: string;
   steps: readonly Step[];
 }

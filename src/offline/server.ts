@@ -2,7 +2,7 @@
  * The offline model: a server that speaks the Anthropic Messages API and needs no key. It answers by rule, really
  * driving the tools it is offered, or plays a scenario. It is a stand-in for tests, benchmarks and keyless use, not an LLM.
  *
- * Owns: the listening socket and the exchanges under way. Its neighbours own the ledger, the prompt cache and the scripts.
+ * Owns nothing but the composition: listener, ledger, prompt cache and script player each own their state.
  *
  * Invariants:
  * 1. `start` and `stop` are idempotent; a server that was stopped may be started again and keeps its port.
@@ -10,10 +10,9 @@
  * 3. Control routes (`/offline/…`) and the methods here change the same state.
  */
 import { appendFileSync } from "node:fs";
-import { createServer, type Server } from "node:http";
 import { OfflineModelError } from "./api-error.ts";
-import { openExchange, sendError } from "./exchange.ts";
 import { createLedger, type LedgerEntry } from "./ledger.ts";
+import { createListener } from "./listener.ts";
 import { createPromptCache } from "./prompt-cache.ts";
 import { type RouteParts, serve } from "./routes.ts";
 import { parseScenario, type Scenario } from "./scenario.ts";
@@ -56,120 +55,54 @@ export interface OfflineModel {
 
 /** Creates an offline model that does nothing until `start()`. Throws `OfflineModelError` `invalid_scenario`. */
 export function createOfflineModel(options: OfflineModelOptions = {}): OfflineModel {
-  const { host = "127.0.0.1", ledgerPath, latencyMs = 0 } = options;
-  const underWay = new Set<Promise<void>>();
-  const parts = {
-    ledger: createLedger(ledgerPath),
+  const { host = "127.0.0.1", port = 0, ledgerPath, latencyMs = 0 } = options;
+  const ledger = createLedger(ledgerPath);
+  const player = createScriptPlayer();
+  const parts: RouteParts = {
+    ledger,
+    player,
     cache: createPromptCache(),
-    player: createScriptPlayer(),
     latencyMs,
-    inFlight: () => underWay.size,
+    inFlight: () => listener.inFlight,
   };
-  const server = createExchangeServer(parts, underWay);
-  let port = options.port ?? 0;
-  let running: Promise<void> | undefined;
-  let stopping: Promise<void> = Promise.resolve();
+  const listener = createListener({
+    host,
+    port,
+    prepare: async () => openLedgerFile(ledgerPath),
+    serve: (exchange) => serve(exchange, parts),
+  });
+  const setScenario = (scenario: Scenario | undefined): void =>
+    player.setScripts(scenario === undefined ? [] : parseScenario(scenario));
+  setScenario(options.scenario);
 
-  const model: OfflineModel = {
-    start() {
-      running ??= stopping
-        .then(() => openLedgerFile(ledgerPath))
-        .then(() => listen(server, host, port))
-        .then((bound) => {
-          port = bound;
-        })
-        .catch((error: unknown) => {
-          running = undefined;
-          throw error;
-        });
-      return running;
-    },
-    stop() {
-      if (running === undefined) return stopping;
-      const closed = running.then(
-        () => close(server),
-        () => undefined,
-      );
-      stopping = closed.then(() => Promise.all(underWay)).then(() => undefined);
-      running = undefined;
-      return stopping;
-    },
+  return {
+    start: () => listener.start(),
+    stop: () => listener.stop(),
+    setScenario,
     get url() {
-      if (port === 0)
-        throw new OfflineModelError(
-          "not_started",
-          "The offline model has no address yet: call start() first.",
-        );
-      return `http://${host.includes(":") ? `[${host}]` : host}:${port}`;
+      return urlOf(host, listener.port);
     },
     get inFlight() {
-      return underWay.size;
+      return listener.inFlight;
     },
     get ledger() {
-      return parts.ledger.entries;
-    },
-    setScenario(scenario) {
-      parts.player.setScripts(scenario === undefined ? [] : parseScenario(scenario));
+      return ledger.entries;
     },
   };
-  model.setScenario(options.scenario);
-  return model;
 }
 
-function createExchangeServer(parts: RouteParts, underWay: Set<Promise<void>>): Server {
-  let requests = 0;
-  const server = createServer((request, response) => {
-    requests += 1;
-    const exchange = openExchange(request, response, `req_offline${String(requests).padStart(8, "0")}`);
-    const begun = Promise.resolve().then(() => serve(exchange, parts));
-    const serving = begun.catch((error: unknown) => {
-      if (response.headersSent) throw error;
-      sendError(exchange, {
-        status: 500,
-        type: "api_error",
-        message: `The offline model failed: ${String(error)}`,
-      });
-    });
-    underWay.add(serving);
-    serving.finally(() => underWay.delete(serving));
-  });
-  server.keepAliveTimeout = 0;
-  server.requestTimeout = 0;
-  return server;
+function urlOf(host: string, port: number): string {
+  if (port === 0) {
+    throw new OfflineModelError("not_started", "The offline model has no address yet: call start() first.");
+  }
+  return `http://${host.includes(":") ? `[${host}]` : host}:${port}`;
 }
 
-async function openLedgerFile(path: string | undefined): Promise<void> {
+function openLedgerFile(path: string | undefined): void {
   if (path === undefined) return;
   try {
     appendFileSync(path, "");
   } catch (cause) {
     throw new OfflineModelError("ledger_unwritable", `The ledger ${path} cannot be appended to.`, { cause });
   }
-}
-
-function listen(server: Server, host: string, port: number): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const fail = (cause: Error): void => {
-      reject(
-        new OfflineModelError(
-          "cannot_listen",
-          `The offline model cannot listen on ${host}:${port}: ${cause.message}`,
-          { cause },
-        ),
-      );
-    };
-    server.once("error", fail);
-    server.listen(port, host, () => {
-      server.off("error", fail);
-      const address = server.address();
-      resolve(typeof address === "object" && address !== null ? address.port : port);
-    });
-  });
-}
-
-function close(server: Server): Promise<void> {
-  return new Promise((resolve) => {
-    server.close(() => resolve());
-    server.closeAllConnections();
-  });
 }

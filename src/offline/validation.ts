@@ -22,7 +22,7 @@ function check<T extends CountTokensRequest>(body: string, schema: z.ZodType<T>)
   const json = parseJson(body);
   if (json.status === "invalid") return json;
   const parsed = schema.safeParse(json.request);
-  if (!parsed.success) return { status: "invalid", problem: firstIssue(parsed.error) };
+  if (!parsed.success) return { status: "invalid", problem: firstIssue(parsed.error.issues, json.request) };
   const problem = toolsProblem(parsed.data) ?? messagesProblem(parsed.data) ?? cacheProblem(parsed.data);
   return problem === undefined ? { status: "valid", request: parsed.data } : { status: "invalid", problem };
 }
@@ -45,17 +45,32 @@ function hasLoneSurrogate(body: string): boolean {
   return /\\ud[89a-f]/i.test(escapes);
 }
 
-/** The first issue of a schema error as `path: sentence`. */
-export function firstIssue(error: z.ZodError): string {
-  const issue = error.issues[0];
+/** The first issue of a schema error as `path: sentence`; of a union the branch that came furthest speaks. */
+function firstIssue(
+  issues: readonly z.core.$ZodIssue[],
+  body: unknown,
+  base: readonly PropertyKey[] = [],
+): string {
+  const issue = issues[0];
   if (issue === undefined) return "The request body does not match the schema";
-  if (issue.code === "unrecognized_keys") {
-    return `${[...issue.path, issue.keys[0]].join(".")}: Extra inputs are not permitted`;
+  const path = [...base, ...issue.path];
+  if (issue.code === "invalid_union" && issue.errors.length > 0) {
+    const reach = (branch: readonly z.core.$ZodIssue[]): number => branch[0]?.path.length ?? 0;
+    const furthest = [...issue.errors].sort((a, b) => reach(b) - reach(a))[0] ?? [];
+    return firstIssue(furthest, body, path);
   }
-  const missing =
-    issue.code === "invalid_type" && issue.input === undefined && /received undefined/.test(issue.message);
-  const sentence = missing ? "Field required" : issue.message;
-  return issue.path.length === 0 ? sentence : `${issue.path.join(".")}: ${sentence}`;
+  if (issue.code === "unrecognized_keys") {
+    return `${[...path, issue.keys[0]].join(".")}: Extra inputs are not permitted`;
+  }
+  const sentence = path.length > 0 && valueAt(body, path) === undefined ? "Field required" : issue.message;
+  return path.length === 0 ? sentence : `${path.join(".")}: ${sentence}`;
+}
+
+function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
+  return path.reduce<unknown>(
+    (inner, key) => (typeof inner === "object" && inner !== null ? Reflect.get(inner, key) : undefined),
+    value,
+  );
 }
 
 function toolsProblem(request: CountTokensRequest): string | undefined {

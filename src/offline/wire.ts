@@ -76,7 +76,7 @@ export const Message = z.looseObject({
 export type Message = z.infer<typeof Message>;
 
 /** A tool offered by the request. Server tools carry a `type` and no schema. */
-export const OfferedTool = z.looseObject({
+const OfferedTool = z.looseObject({
   name: ToolName,
   type: z.string().nullish(),
   description: z.string().optional(),
@@ -84,7 +84,7 @@ export const OfferedTool = z.looseObject({
 });
 
 /** What the request says about tool calls; absent means `auto`. */
-export const ToolChoice = z.discriminatedUnion("type", [
+const ToolChoice = z.discriminatedUnion("type", [
   z.strictObject({ type: z.literal("auto"), disable_parallel_tool_use: z.boolean().optional() }),
   z.strictObject({ type: z.literal("any"), disable_parallel_tool_use: z.boolean().optional() }),
   z.strictObject({

@@ -12,14 +12,18 @@ import { messageOf, SubagentError } from "../shared/errors.ts";
 import type { AgentAddress, Keys } from "../shared/protocol/keys.ts";
 import { Wake } from "../shared/protocol/wake.ts";
 import type { RedisClient } from "../shared/redis/connection.ts";
-import { type RunContext, type RunEnd, run } from "./run.ts";
+import { run } from "./run.ts";
+import type { RunContext, RunEnd } from "./run-context.ts";
 
-const LOCK_MS = 10_000;
-const STALLED_CHECK_MS = 5_000;
-/** BullMQ must never fail a wake by itself: records decide. */
-const NEVER = 1_000_000;
-const COMPLETED_KEPT_S = 3_600;
-const FAILED_KEPT_S = 24 * 3_600;
+const QUEUE_OPTIONS = {
+  autorun: false,
+  lockDuration: 10_000,
+  stalledInterval: 5_000,
+  /** BullMQ must never fail a wake by itself: records decide. */
+  maxStalledCount: 1_000_000,
+  removeOnComplete: { age: 3_600 },
+  removeOnFail: { age: 24 * 3_600 },
+};
 /** A stopping process lets steps finish this long, then cuts them off. */
 const DRAIN_GRACE_MS = 10_000;
 /** After that, a run whose Redis does not answer is left behind. */
@@ -70,15 +74,10 @@ export function createPool(context: RunContext, options: PoolOptions): Pool {
     async start() {
       if (worker) return;
       worker = new Worker<Wake, WakeResult>(keys.wakeQueue, (job) => take(job.data), {
+        ...QUEUE_OPTIONS,
         connection: redis,
         prefix: keys.bullPrefix,
         concurrency,
-        lockDuration: LOCK_MS,
-        stalledInterval: STALLED_CHECK_MS,
-        maxStalledCount: NEVER,
-        removeOnComplete: { age: COMPLETED_KEPT_S },
-        removeOnFail: { age: FAILED_KEPT_S },
-        autorun: false,
       });
       worker.on("error", (error) =>
         logger.warn({ problem: error.message }, "Wake queue trouble; trying again"),

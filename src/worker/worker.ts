@@ -11,17 +11,16 @@ import { keysUnder } from "../shared/protocol/keys.ts";
 import type { PriceOverrides } from "../shared/protocol/pricing.ts";
 import { TIMING, type Timing } from "../shared/protocol/timing.ts";
 import { createAgentStore } from "../shared/redis/agent-store.ts";
-import { closeRedis, openRedis } from "../shared/redis/connection.ts";
+import { closeRedis, openRedis, parseRedisUrl } from "../shared/redis/connection.ts";
 import { createDeadlineSet } from "../shared/redis/deadline-set.ts";
 import { eventPublisher } from "../shared/redis/event-channel.ts";
 import { createWakeQueue } from "../shared/redis/wake-queue.ts";
-import type { Lease } from "./lease.ts";
 import type { Model } from "./model/model.ts";
 import { createPool } from "./pool.ts";
-import type { RunContext } from "./run.ts";
+import type { RunContext } from "./run-context.ts";
 import { createSweeper } from "./sweeper.ts";
 import { createBaseTools } from "./tools/builtin/base-tools.ts";
-import { createToolbox } from "./tools/registry.ts";
+import { createToolbox, type Toolbox } from "./tools/registry.ts";
 import type { OpenRoot } from "./tools/roots.ts";
 import type { Tool } from "./tools/tool.ts";
 
@@ -67,62 +66,70 @@ export interface SubagentWorker {
 
 /** A worker, not started. Throws `invalid_config` for a wrong URL, a tool error for clashing tools. */
 export function createWorker(options: WorkerOptions): SubagentWorker {
-  const { clock = systemClock, timing = TIMING, logger = createLogger() } = options;
-  const keys = keysUnder(options.prefix);
   const id = `${hostname()}-${newRequestKey().slice(0, 8)}`;
+  const { clock = systemClock } = options;
   const toolbox = createToolbox([...createBaseTools({ clock }), ...(options.tools ?? [])]);
-  let live: Awaited<ReturnType<typeof open>> | undefined;
-
-  const open = async () => {
-    const redis = openRedis(options.redisUrl, "worker", logger);
-    const hints = openRedis(options.redisUrl, "subscriber", logger);
-    const draining = new AbortController();
-    const abandoned = new AbortController();
-    setMaxListeners(0, draining.signal, abandoned.signal);
-    const store = createAgentStore(redis, keys, timing);
-    const wakes = createWakeQueue(redis, keys, logger);
-    const leases = new Map<string, Lease>();
-    const context: RunContext = {
-      workerId: id,
-      store,
-      deadlines: createDeadlineSet(redis, keys),
-      wakes,
-      publish: eventPublisher(redis, keys),
-      model: options.model,
-      toolbox,
-      roots: options.roots ?? [],
-      workspaceRoot: options.workspaceRoot,
-      prices: options.prices ?? {},
-      clock,
-      random: options.random ?? Math.random,
-      logger,
-      draining: draining.signal,
-      abandoned: abandoned.signal,
-      leases,
-    };
-    hints.on("message", (_channel, uid: string) => void leases.get(uid)?.check());
-    await hints.subscribe(keys.hints);
-    const concurrency = options.concurrency ?? DEFAULT_CONCURRENCY;
-    const pool = createPool(context, { redis, keys, concurrency, draining, abandoned });
-    const sweeper = createSweeper(context);
-    await pool.start();
-    sweeper.start();
-    return { redis, hints, pool, sweeper, wakes };
-  };
+  parseRedisUrl(options.redisUrl);
+  let live: ReturnType<typeof compose> | undefined;
   return {
     id,
     async start() {
-      live ??= await open();
+      live ??= compose(options, id, toolbox);
+      await live.start();
     },
     async stop() {
-      const { redis, hints, pool, sweeper, wakes } = live ?? {};
+      await live?.stop();
       live = undefined;
-      await sweeper?.stop();
-      await pool?.stop();
-      await wakes?.stop();
-      if (redis) closeRedis(redis);
-      if (hints) closeRedis(hints);
     },
     active: () => live?.pool.active() ?? [],
+  };
+}
+
+/** Opens the connections and puts the parts together. */
+function compose(options: WorkerOptions, workerId: string, toolbox: Toolbox) {
+  const { clock = systemClock, timing = TIMING, logger = createLogger() } = options;
+  const keys = keysUnder(options.prefix);
+  const redis = openRedis(options.redisUrl, "worker", logger);
+  const hints = openRedis(options.redisUrl, "subscriber", logger);
+  const draining = new AbortController();
+  const abandoned = new AbortController();
+  setMaxListeners(0, draining.signal, abandoned.signal);
+  const context: RunContext = {
+    workerId,
+    store: createAgentStore(redis, keys, timing),
+    deadlines: createDeadlineSet(redis, keys),
+    wakes: createWakeQueue(redis, keys, logger),
+    publish: eventPublisher(redis, keys),
+    model: options.model,
+    toolbox,
+    roots: options.roots ?? [],
+    workspaceRoot: options.workspaceRoot,
+    prices: options.prices ?? {},
+    clock,
+    random: options.random ?? Math.random,
+    logger,
+    draining: draining.signal,
+    abandoned: abandoned.signal,
+    leases: new Map(),
+  };
+  const concurrency = options.concurrency ?? DEFAULT_CONCURRENCY;
+  const pool = createPool(context, { redis, keys, concurrency, draining, abandoned });
+  const sweeper = createSweeper(context);
+  hints.on("message", (_channel, uid: string) => void context.leases.get(uid)?.check());
+  return {
+    pool,
+    async start() {
+      await hints.subscribe(keys.hints);
+      await pool.start();
+      sweeper.start();
+    },
+    async stop() {
+      await pool.stop();
+      // What still waits for a Redis that is away is refused from here on, so that nothing waits for ever.
+      closeRedis(redis);
+      closeRedis(hints);
+      await sweeper.stop();
+      await context.wakes.stop();
+    },
   };
 }

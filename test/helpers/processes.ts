@@ -8,7 +8,7 @@
  */
 import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { once } from "node:events";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { closeAtEnd } from "./cleanup.ts";
@@ -16,7 +16,7 @@ import { killWhenWeAreGone } from "./reaper.ts";
 import { until } from "./until.ts";
 
 /** The repository's root. */
-export const repositoryRoot = join(import.meta.dirname, "..", "..");
+const repositoryRoot = join(import.meta.dirname, "..", "..");
 
 /** What to start. */
 export interface NodeOptions {
@@ -56,11 +56,15 @@ export interface NodeProcess {
 /** Starts `node entry`; an entry that ends in `.ts` runs by way of tsx. Relative entries count from the root. */
 export async function spawnNode(entry: string, options: NodeOptions = {}): Promise<NodeProcess> {
   const loader = entry.endsWith(".ts") ? ["--import", import.meta.resolve("tsx")] : [];
-  const child = spawn(process.execPath, [...loader, join(repositoryRoot, entry), ...(options.args ?? [])], {
-    cwd: options.cwd ?? repositoryRoot,
-    env: { ...process.env, ...options.env },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
+  const child = spawn(
+    process.execPath,
+    [...loader, resolve(repositoryRoot, entry), ...(options.args ?? [])],
+    {
+      cwd: options.cwd ?? repositoryRoot,
+      env: { ...process.env, ...options.env },
+      stdio: ["ignore", "pipe", "pipe"],
+    },
+  );
   await once(child, "spawn");
   const running = watch(child);
   closeAtEnd(async () => void (await running.kill()));

@@ -429,6 +429,23 @@ describe("a scenario", () => {
     expect(server.ledger).toMatchObject([{ status: "aborted", stream: true }]);
   });
 
+  it("is aborted, and not served, when the client leaves in the middle of a slow stream", async () => {
+    server.setScenario({
+      turns: [{ content: [{ type: "text", text: "word ".repeat(50) }], stream: { chunkDelayMs: 5 } }],
+    });
+    const running = client.messages.stream({
+      model: "m",
+      max_tokens: 9,
+      messages: [{ role: "user", content: "x" }],
+    });
+    await new Promise<void>((resolve) => running.on("text", () => resolve()));
+    running.abort();
+    await expect(running.done()).rejects.toBeInstanceOf(Anthropic.APIUserAbortError);
+    await expect.poll(() => server.ledger.map((entry) => entry.status)).toEqual(["aborted"]);
+    expect((await stream("x")).stop_reason).toBe("end_turn");
+    expect(server.ledger.map((entry) => entry.status)).toEqual(["aborted", "served"]);
+  });
+
   it("fills placeholders from the conversation and matches by first user text or system prompt", async () => {
     const bench = await workspace({ "a.txt": "the content" });
     server.setScenario([

@@ -81,7 +81,9 @@ export function scriptsIn(text: string): Record<string, string> {
 
 function inPackageJson(file: string, text: string): Framework[] {
   const manifest = parse(text);
-  const scripts = Object.entries(stringsIn(manifest.scripts));
+  const scripts = Object.entries(stringsIn(manifest.scripts)).sort(
+    ([a], [b]) => Number(b === "test") - Number(a === "test"),
+  );
   const listed = ["dependencies", "devDependencies", "optionalDependencies", "peerDependencies"].flatMap(
     (section) =>
       Object.entries(stringsIn(manifest[section])).map(([name, version]) => ({ name, version, section })),
@@ -91,15 +93,11 @@ function inPackageJson(file: string, text: string): Framework[] {
     found.set(name, { name, version, file, evidence: `it stands under ${section}` });
   }
   for (const [script, command] of scripts) {
+    const runs = `the script "${script}" runs \`${command}\``;
     for (const name of namesIn(command)) {
       const known = found.get(name);
-      const runs = `the script "${script}" runs \`${command}\``;
-      found.set(name, {
-        name,
-        version: known?.version ?? "",
-        file,
-        evidence: known ? `${known.evidence}, and ${runs}` : runs,
-      });
+      if (known === undefined) found.set(name, { name, version: "", file, evidence: runs });
+      else if (!known.evidence.includes(" runs ")) known.evidence += `, and ${runs}`;
     }
   }
   const main = namesIn(stringsIn(manifest.scripts).test ?? "");

@@ -1,5 +1,5 @@
 /** Lists files. Pure. */
-import { complaints, counted, foundPaths, globIn } from "./lookup.ts";
+import { complaints, counted, foundPaths, globIn, wasCut } from "./lookup.ts";
 import { answer, call, consult, type Rule } from "./rule.ts";
 
 const MAX_LISTED = 100;
@@ -23,8 +23,13 @@ export const listFiles: Rule = {
     const shown = paths.slice(0, MAX_LISTED).map((path) => `- ${path}`);
     const rest = paths.length - shown.length;
     if (paths.length === 0) return answer("There are no such files.");
+    const atLeast = wasCut(found.steps) ? "at least " : "";
     return answer(
-      [`${counted(paths.length, "file")}:`, ...shown, ...(rest > 0 ? [`and ${rest} more`] : [])].join("\n"),
+      [
+        `${atLeast}${counted(paths.length, "file")}:`,
+        ...shown,
+        ...(rest > 0 ? [`and ${rest} more`] : []),
+      ].join("\n"),
     );
   },
 };

@@ -48,11 +48,9 @@ export function foundHits(steps: readonly Step[]): Hit[] {
   });
 }
 
-/** True when a tool said that its result was cut, so that counts are lower bounds. */
+/** True when a tool noted, in brackets on a line of its own, that its result is not everything: counts are lower bounds then. */
 export function wasCut(steps: readonly Step[]): boolean {
-  return linesOf(steps).some(
-    (line) => !/^.+?:\d+:/.test(line) && /truncat|omitted|\bcut\b|more (?:matches|results|lines)/i.test(line),
-  );
+  return linesOf(steps).some((line) => /^\[.*\s.*\]$/.test(line.trim()) && !/:\d+:/.test(line));
 }
 
 /** What failed, as one sentence a tool; `""` when nothing did. */

@@ -43,7 +43,7 @@ function review(files: readonly string[], steps: readonly Step[]) {
 }
 
 /** The findings of one file, in the order of its lines. */
-export function findingsIn(file: string, text: string): Finding[] {
+function findingsIn(file: string, text: string): Finding[] {
   return linesOf(text).flatMap((content, index) => {
     const at = { file, line: index + 1 };
     const length = [...content].length;

@@ -79,3 +79,16 @@ export const entryKey = {
   /** A call for message `n` that the claim with `epoch` paid for in vain, the `k`th of its kind. */
   purchase: (n: number, epoch: number, k: number): string => `${n}/purchase/${epoch}.${k}`,
 } as const;
+
+/** What a log key names: the message, the kind of entry, and for tool calls `n/<tool_use_id>`. */
+export const EntryKey = z
+  .string()
+  .regex(
+    /^\d+(\/(failure|notice|purchase\/\d+\.\d+|.+\/(started|result)))?$/s,
+    "a log entry of a newer version",
+  )
+  .transform((key) => {
+    const [number = "", ...rest] = key.split("/");
+    const kind = rest[0] === "purchase" ? "purchase" : (rest.at(-1) ?? "message");
+    return { message: Number(number), kind, call: key.slice(0, Math.max(0, key.lastIndexOf("/"))) };
+  });

@@ -52,10 +52,12 @@ export function createWakeQueue(redis: RedisClient, keys: Keys, logger?: Logger)
   return {
     async add(wake, delayMs = 0) {
       const data: Wake = { v: PAYLOAD_VERSION, ...wake };
-      await open().add(wake.agent_id, data, {
-        jobId: wakeJobId(wake),
-        ...(delayMs > 0 && { delay: delayMs }),
-      });
+      const options = { jobId: wakeJobId(wake), ...(delayMs > 0 && { delay: Math.ceil(delayMs) }) };
+      try {
+        await open().add(wake.agent_id, data, options);
+      } catch (error) {
+        logger?.warn({ job: options.jobId, problem: messageOf(error) }, "Wake not added; a sweeper will");
+      }
     },
     async isAlive(wake) {
       const job = await open().getJob(wakeJobId(wake));

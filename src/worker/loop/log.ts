@@ -1,8 +1,8 @@
 /** The log of an agent as the loop sees it: each entry parsed once and filed under the message it belongs to. */
 
-import { SubagentError } from "../../shared/errors.ts";
 import {
   AssistantEntry,
+  EntryKey,
   FailureEntry,
   NoticeEntry,
   PurchaseEntry,
@@ -46,8 +46,8 @@ export interface Log {
 export const NO_ENTRIES: LogEntries = copyOf();
 
 /**
- * `entries` and, filed among them, further stored ones (entry key, JSON). Throws `protocol_violation` for a key that
- * this version does not know, and a zod error for a shape it does not know.
+ * `entries` and, filed among them, further stored ones (entry key, JSON). Throws a zod error for a
+ * key or a shape that this version does not know.
  */
 export function withEntries(
   entries: LogEntries,
@@ -71,19 +71,12 @@ function copyOf(entries?: LogEntries) {
 }
 
 function file(files: ReturnType<typeof copyOf>, key: string, value: unknown): void {
-  const [number = "", kind = "", ...rest] = key.split("/");
-  const n = Number(number);
-  const call = `${number}/${[kind, ...rest.slice(0, -1)].join("/")}`;
-  if (kind === "" && n % 2 === 0) files.deliveries.set(n, UserEntry.parse(value));
-  else if (kind === "") files.turns.set(n, AssistantEntry.parse(value));
-  else if (kind === "failure") files.failures.set(n, FailureEntry.parse(value));
-  else if (kind === "notice") files.notices.set(n, NoticeEntry.parse(value));
+  const { message, kind, call } = EntryKey.parse(key);
+  if (kind === "failure") files.failures.set(message, FailureEntry.parse(value));
+  else if (kind === "notice") files.notices.set(message, NoticeEntry.parse(value));
   else if (kind === "purchase") files.purchases.set(key, PurchaseEntry.parse(value));
-  else if (rest.at(-1) === "started") files.started.set(call, ToolStartedEntry.parse(value));
-  else if (rest.at(-1) === "result") files.results.set(call, ToolResultEntry.parse(value));
-  else
-    throw new SubagentError(
-      "protocol_violation",
-      `Log entry "${key}" is of a kind this version does not know.`,
-    );
+  else if (kind === "started") files.started.set(call, ToolStartedEntry.parse(value));
+  else if (kind === "result") files.results.set(call, ToolResultEntry.parse(value));
+  else if (message % 2 === 0) files.deliveries.set(message, UserEntry.parse(value));
+  else files.turns.set(message, AssistantEntry.parse(value));
 }

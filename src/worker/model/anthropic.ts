@@ -1,5 +1,5 @@
 /**
- * The Anthropic model: the only user of the SDK, one client and one connection pool per process.
+ * The Anthropic model: the only caller of the SDK's client; one client and one connection pool per instance.
  *
  * Owns: the client, the time a call may take, and the calls in flight. Neighbours: `transport.ts` owns sockets and
  * silence within a body, `turn-builder.ts` the message, `failure.ts` what an error means, the worker all retries.
@@ -150,7 +150,8 @@ function createClient(options: AnthropicModelOptions, transport: Transport, time
     logLevel: "off",
     logger: silent,
     fetch: (url, init) => {
-      const headers = [...new Headers(init?.headers)].filter(([name]) => SENT_HEADER.test(name));
+      const all = init?.headers instanceof Headers ? init.headers : new Headers(init?.headers);
+      const headers = [...all].filter(([name]) => SENT_HEADER.test(name));
       return transport.fetch(url, { ...init, headers });
     },
   });

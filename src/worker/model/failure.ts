@@ -78,9 +78,8 @@ function classifyResponse(error: APIError, context: FailureContext): ModelFailur
   const kind = responseKind(error);
   const advisedAgainst = error.headers?.get("x-should-retry") === "false";
   const delayMs = error.headers && retryAfterMs(error.headers, context.nowMs);
-  const detail = error.apiMessage ?? error.message;
   return {
-    ...failure(kind, withRequestId(detail, error.requestID), context),
+    ...failure(kind, withRequestId(wording(error), error.requestID), context),
     retryable: RETRYABLE.has(kind) && !advisedAgainst,
     ...(delayMs !== undefined && { retryAfterMs: delayMs }),
     ...(error.status !== undefined && { httpStatus: error.status }),
@@ -89,13 +88,19 @@ function classifyResponse(error: APIError, context: FailureContext): ModelFailur
 
 function responseKind(error: APIError): FailureKind {
   const { status, type, errorCode: code } = error;
-  const text = error.apiMessage ?? error.message;
+  const text = wording(error);
   if (code !== null && SPEND_LIMIT_CODES.has(code)) return "billing";
   const byType = type === null ? undefined : KIND_BY_TYPE.get(type);
   if (status === undefined) return refine(byType ?? "server_error", text);
   if (status >= 500 && byType === "overloaded") return byType;
   const fallback = status >= 500 ? "server_error" : (byType ?? "invalid_request");
   return refine(KIND_BY_STATUS.get(status) ?? fallback, text);
+}
+
+/** The provider's sentence; a body of another shape leaves the SDK's rendering of it. */
+function wording(error: APIError): string {
+  const said: unknown = error.apiMessage;
+  return typeof said === "string" && said !== "" ? said : error.message;
 }
 
 function refine(kind: FailureKind, text: string): FailureKind {
@@ -111,7 +116,7 @@ function classifyConnection(error: APIConnectionError, context: FailureContext):
 }
 
 function classifyLocal(error: unknown, context: FailureContext): ModelFailure {
-  const message = error instanceof Error ? error.message : String(error);
+  const message = error instanceof Error ? error.message : "something that is no error was thrown";
   const code = errorCode(error);
   if (error instanceof TransportTimeoutError) return failure("timeout", message, context);
   if (error instanceof MalformedTurnError || error instanceof SyntaxError) {

@@ -122,7 +122,7 @@ class Exchange implements Dispatcher.DispatchHandler {
         start: (body) => {
           this.#body = body;
         },
-        pull: () => this.#connection?.resume(),
+        pull: () => this.#resume(),
         cancel: (reason) => this.#fail(asError(reason)),
       },
       { highWaterMark: UNREAD_BYTES, size: (chunk) => chunk.byteLength },
@@ -146,6 +146,13 @@ class Exchange implements Dispatcher.DispatchHandler {
 
   onResponseError(_: Dispatcher.DispatchController, error: Error): void {
     this.#fail(error);
+  }
+
+  /** Silence counts from here: while the socket was paused nothing could arrive. */
+  #resume(): void {
+    if (!this.#connection?.paused) return;
+    this.#lastByteMs = this.#clock.monotonicMs();
+    this.#connection.resume();
   }
 
   /** One timer per response, re-armed only when it fires: silence is measured, not counted per chunk. */

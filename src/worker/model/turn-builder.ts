@@ -160,8 +160,8 @@ function parseInput(json: string, block: JsonObject, cutOff: boolean): JsonObjec
     if (isObject(input)) return input;
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
-    if (cutOff) return {};
   }
+  if (cutOff) return {};
   throw new MalformedTurnError(`the input of tool call ${String(block.name)} is not a JSON object`);
 }
 

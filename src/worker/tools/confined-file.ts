@@ -57,7 +57,7 @@ export async function openNamed(directory: Directory, name: string, path: string
 }
 
 /** Refuses everything but a regular file, and says what stands there instead. */
-export function requireRegular(stat: Stats, path: string): void {
+function requireRegular(stat: Stats, path: string): void {
   if (stat.isFile()) return;
   const kind = stat.isDirectory() ? "a directory, not a file" : "not a regular file";
   throw new ToolFailure(`${quotePath(path)} is ${kind}.`);

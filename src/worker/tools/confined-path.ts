@@ -1,8 +1,9 @@
 /**
  * Turns a path the model wrote into an open directory and a name in it, never outside the workspace and open roots.
  *
- * Owns: what a path means, which area it belongs to, how links are followed, how a path is shown.
- * Neighbours: `confined-file.ts` opens and replaces the file behind a place; `directory-walk.ts` lists trees.
+ * Owns: walking down, following links, making directories on the way.
+ * Neighbours: `path-location.ts` says which area a spelling belongs to; `confined-file.ts` opens and replaces the file
+ * behind a place; `directory-walk.ts` lists trees.
  *
  * 1. The kernel is never asked to follow a symbolic link: each component is opened by itself with O_NOFOLLOW below a
  *    directory that is already open, so swapping a component for a link at any moment changes nothing.
@@ -13,8 +14,9 @@
  */
 import { constants, type Stats } from "node:fs";
 import { type FileHandle, lstat, mkdir, open, readlink } from "node:fs/promises";
-import { isAbsolute, join, resolve } from "node:path";
+import { join, resolve } from "node:path";
 import { plainFailure, quotePath } from "./path-failure.ts";
+import { locate, relocate, type Target } from "./path-location.ts";
 import { ToolFailure } from "./tool.ts";
 import type { Area, Workspace } from "./workspace.ts";
 
@@ -33,14 +35,6 @@ export interface Place {
   readonly stat: Stats | undefined;
 }
 
-/** Where a link's target, or the model's own spelling, lies. */
-interface Target {
-  readonly area: Area;
-  readonly segments: readonly string[];
-}
-
-const MAX_PATH_BYTES = 4_096;
-const MAX_DEPTH = 100;
 const MAX_LINK_HOPS = 40;
 const NEW_DIRECTORY_MODE = 0o700;
 const OPEN_DIRECTORY =
@@ -50,13 +44,6 @@ const OPEN_DIRECTORY =
 export function pathIn(directory: Directory, name: string): string {
   if (process.platform === "linux") return `/proc/self/fd/${directory.handle.fd}/${name}`;
   return join(directory.area.path, ...directory.segments, name);
-}
-
-/** The spelling models see: relative in the workspace, absolute in a root. Control characters are replaced. */
-export function shownPath(area: Area, segments: readonly string[]): string {
-  const below = segments.join("/");
-  const shown = area.kind === "workspace" ? below || "." : below ? `${area.shownAs}/${below}` : area.shownAs;
-  return shown.replace(/\p{Cc}/gu, "\uFFFD");
 }
 
 /** What a place is opened for: `change` needs a writable area, `create` also makes missing directories. */
@@ -168,76 +155,9 @@ async function openComponent(
   return openChild(directory, name);
 }
 
-/** What the model's spelling means: relative in the workspace, absolute in an open root. */
-function locate(workspace: Workspace, path: string): Target {
-  const shown = quotePath(path);
-  if (path === "") throw new ToolFailure("The path is empty.");
-  if (path.includes("\0")) throw new ToolFailure(`${shown} contains a NUL character.`);
-  if (/\p{Surrogate}/u.test(path)) throw new ToolFailure(`${shown} is not valid Unicode.`);
-  if (Buffer.byteLength(path) > MAX_PATH_BYTES) throw new ToolFailure(`${shown} is longer than 4,096 bytes.`);
-  if (path === "~" || path.startsWith("~/")) {
-    throw new ToolFailure(`${shown}: there is no home directory; use a path relative to the workspace.`);
-  }
-  if (!isAbsolute(path)) {
-    const absolute = resolve(workspace.directory, path);
-    if (!isWithin(workspace.directory, absolute)) throw outside(workspace, path);
-    return below(workspace.home, absolute, path);
-  }
-  return relocate(workspace, path, path);
-}
-
-function relocate(workspace: Workspace, absolute: string, path: string): Target {
-  return areaOf(workspace, asReal(workspace, resolve(absolute)), path);
-}
-
-/** Rewrites an absolute path that uses an operator's spelling of a root into one without links above the root. */
-function asReal(workspace: Workspace, absolute: string): string {
-  const root = deepest(
-    workspace.roots.filter((area) => isWithin(area.shownAs, absolute)),
-    (area) => area.shownAs,
-  );
-  return root === undefined ? absolute : join(root.path, absolute.slice(root.shownAs.length));
-}
-
-function areaOf(workspace: Workspace, absolute: string, path: string): Target {
-  if (isWithin(workspace.directory, absolute)) return below(workspace.home, absolute, path);
-  const area = deepest(
-    workspace.roots.filter((root) => isWithin(root.path, absolute)),
-    (root) => root.path,
-  );
-  if (area === undefined || isWithin(workspace.hidden, absolute)) throw outside(workspace, path);
-  return below(area, absolute, path);
-}
-
-function below(area: Area, absolute: string, path: string): Target {
-  const segments = absolute
-    .slice(area.path.length)
-    .split("/")
-    .filter((segment) => segment !== "");
-  if (segments.length > MAX_DEPTH) throw new ToolFailure(`${quotePath(path)} is nested too deeply.`);
-  return { area, segments };
-}
-
-function outside(workspace: Workspace, path: string): ToolFailure {
-  const allowed = workspace.roots.map((root) => root.shownAs);
-  const also = allowed.length === 0 ? "" : ` or an absolute one below ${allowed.join(", ")}`;
-  return new ToolFailure(
-    `${quotePath(path)} is outside what you may use; use a path relative to the workspace${also}.`,
-  );
-}
-
-/** True when `path` is `directory` or stands below it, compared component by component. */
-export function isWithin(directory: string, path: string): boolean {
-  return path === directory || path.startsWith(directory.endsWith("/") ? directory : `${directory}/`);
-}
-
 /** The host path of an open directory, as it was walked; for comparing, never for opening or showing. */
 export function hostPath(directory: Directory): string {
   return join(directory.area.path, ...directory.segments);
-}
-
-function deepest(areas: readonly Area[], spelling: (area: Area) => string): Area | undefined {
-  return [...areas].sort((a, b) => spelling(b).length - spelling(a).length)[0];
 }
 
 async function lstatOrNothing(path: string): Promise<Stats | undefined> {

@@ -6,6 +6,7 @@
  * 3. Depth, number of entries and time are bounded; `budget.exhausted` says that a walk ended early.
  */
 import { opendir } from "node:fs/promises";
+import { join } from "node:path";
 import { DRAFT_PREFIX } from "./confined-file.ts";
 import { type Directory, hostPath, openChild, pathIn } from "./confined-path.ts";
 
@@ -57,7 +58,7 @@ async function* walkFrom(
     if (depth <= 1) return;
     for (const name of directories) {
       if (options.signal.aborted || options.budget.exhausted) return;
-      if (hostPath(directory) === parentOf(options.hidden) && options.hidden.endsWith(`/${name}`)) continue;
+      if (join(hostPath(directory), name) === options.hidden) continue;
       const child = await openChild(directory, name).catch(() => undefined);
       if (child !== undefined) yield* walkFrom(child, options, depth - 1);
     }
@@ -90,8 +91,4 @@ async function list(directory: Directory, { budget, signal }: WalkOptions): Prom
     // A directory that vanished or may not be read has nothing to show; its neighbours still do.
   }
   return { files: files.sort(), directories: directories.sort() };
-}
-
-function parentOf(path: string): string {
-  return path.slice(0, path.lastIndexOf("/"));
 }

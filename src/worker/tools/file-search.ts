@@ -15,7 +15,7 @@ export interface FileSearch {
 export type SearchEnding = "searched" | "binary" | "partly" | "stopped";
 
 /** Lines are searched and shown up to this many characters; an ellipsis marks a longer one. */
-export const MAX_LINE_CHARS = 2_000;
+const MAX_LINE_CHARS = 2_000;
 
 const MAX_FILE_BYTES = 16 * 1024 * 1024;
 const CHUNK_BYTES = 256 * 1024;

@@ -7,7 +7,7 @@ export const MAX_RESULT_CHARS = 50_000;
 export const CUT_MARKER = "\n[cut here: the result is longer than 50,000 characters; ask for a smaller part]";
 
 /** What an empty result becomes. */
-export const NO_OUTPUT = "(no output)";
+const NO_OUTPUT = "(no output)";
 
 /** A text made fit, and whether some of it was left out. */
 export interface FittedText {

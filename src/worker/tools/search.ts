@@ -5,7 +5,7 @@ import type { LineMatcher, LineMatcherPool } from "./line-matcher.ts";
 import { ToolFailure } from "./tool.ts";
 
 /** How long one search may take, waiting for a free thread not counted. */
-export const SEARCH_LIMIT_MS = 10_000;
+const SEARCH_LIMIT_MS = 10_000;
 
 /** What a search needs from its surroundings. */
 export interface SearchMeans {

@@ -132,5 +132,6 @@ function sentenceOf(error: z.ZodError): string {
   const issue = error.issues[0];
   if (issue === undefined) return "the input is not valid";
   const field = issue.path.map(String).join(".");
-  return field === "" ? issue.message : `field \`${field}\`: ${issue.message}`;
+  const why = issue.message.replace(/^Invalid input: /, "");
+  return field === "" ? why : `field \`${field}\`: ${why}`;
 }

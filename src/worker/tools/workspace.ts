@@ -132,10 +132,13 @@ async function claimStamp(
   { uid, clock }: OpenWorkspaceOptions,
 ): Promise<"found" | "stamped"> {
   const path = join(agentDirectory, STAMP_NAME);
+  const directory = join(agentDirectory, "workspace");
   const draft = join(agentDirectory, `${STAMP_NAME}.${randomUUID()}`);
   for (let attempt = 0; attempt < STAMP_ATTEMPTS; attempt++) {
     const found = await readStamp(path);
     if (found === uid) return "found";
+    // Seen before our stamp is there: whatever another opener makes after it is ours, too, and stays.
+    const foreign = await isThere(directory);
     const aside = join(agentDirectory, `former-${clock.now()}-${randomUUID()}`);
     if (found !== undefined) await renameIfThere(path, `${aside}${STAMP_NAME}`);
     await writeFile(draft, JSON.stringify({ v: 1, uid, created_at: new Date(clock.now()).toISOString() }), {
@@ -145,7 +148,7 @@ async function claimStamp(
     try {
       // A link is made whole or not at all, and never over a stamp that another process left meanwhile.
       await link(draft, path);
-      await renameIfThere(join(agentDirectory, "workspace"), aside);
+      if (foreign) await renameIfThere(directory, aside);
       return "stamped";
     } catch (error) {
       if (!isErrno(error, "EEXIST")) throw error;
@@ -170,6 +173,16 @@ async function readStamp(path: string): Promise<string | undefined> {
     return Stamp.parse(JSON.parse(text)).uid;
   } catch {
     return "";
+  }
+}
+
+async function isThere(path: string): Promise<boolean> {
+  try {
+    await lstat(path);
+    return true;
+  } catch (error) {
+    if (isErrno(error, "ENOENT")) return false;
+    throw error;
   }
 }
 

@@ -5,10 +5,11 @@
 import { lstat } from "node:fs/promises";
 import { z } from "zod";
 import type { Clock } from "../../../shared/clock.ts";
-import { type Directory, openDirectory, pathIn, shownPath } from "../confined-path.ts";
+import { type Directory, openDirectory, pathIn } from "../confined-path.ts";
 import { createWalkBudget, type WalkStep, walkTree } from "../directory-walk.ts";
 import { compileGlob, splitGlob } from "../glob-pattern.ts";
 import type { Expression, LineMatcher, LineMatcherPool } from "../line-matcher.ts";
+import { shownPath } from "../path-location.ts";
 import { searchWithin } from "../search.ts";
 import { defineTool, type Tool, type ToolContext, ToolFailure } from "../tool.ts";
 

@@ -5,11 +5,12 @@
 import { z } from "zod";
 import type { Clock } from "../../../shared/clock.ts";
 import { openFile, openNamed } from "../confined-file.ts";
-import { type Directory, openDirectory, openPlace, type Place, shownPath } from "../confined-path.ts";
+import { type Directory, openDirectory, openPlace, type Place } from "../confined-path.ts";
 import { createWalkBudget, type WalkStep, walkTree } from "../directory-walk.ts";
 import { type FileSearch, searchFile } from "../file-search.ts";
 import { compileGlob } from "../glob-pattern.ts";
 import type { Expression, LineMatcher, LineMatcherPool } from "../line-matcher.ts";
+import { shownPath } from "../path-location.ts";
 import { searchWithin } from "../search.ts";
 import { defineTool, type Tool, type ToolContext, ToolFailure } from "../tool.ts";
 

@@ -38,7 +38,6 @@ export function openRedis(url: string, role: RedisRole, logger?: Logger): RedisC
     connectTimeout: CONNECT_TIMEOUT_MS,
     disconnectTimeout: FAREWELL_MS,
     keepAlive: 5_000,
-    disconnectTimeout: 100,
     retryStrategy: (times) => Math.min(50 * 2 ** Math.min(times, 10), LONGEST_RETRY_MS),
     reconnectOnError: (error) => (error.message.startsWith("READONLY") ? 2 : false),
   });

@@ -4,7 +4,6 @@ import { expect, test } from "vitest";
 import { type ConfigProblem, type Environment, loadConfig } from "../../../src/shared/config.ts";
 import { SubagentError } from "../../../src/shared/errors.ts";
 import { EXPECTED, type VariableName, Variables } from "../../../src/shared/variables.ts";
-import { repositoryRoot } from "../../helpers/processes.ts";
 
 function refusalOf(env: Environment, sources = {}): { message: string; problems: ConfigProblem[] } {
   try {
@@ -179,7 +178,7 @@ test("a misspelt variable of ours is reported, others are none of our business",
 });
 
 test(".env.example names every variable once, and its sample values are accepted together", () => {
-  const text = readFileSync(join(repositoryRoot, ".env.example"), "utf8");
+  const text = readFileSync(join(import.meta.dirname, "../../../.env.example"), "utf8");
   const lines = [...text.matchAll(/^#?([A-Z][A-Z_]+)=(.*)$/gm)];
   expect(lines.map(([, name]) => name).sort()).toEqual(Object.keys(Variables.shape).sort());
   expect(Object.keys(EXPECTED).sort()).toEqual(Object.keys(Variables.shape).sort());

@@ -50,64 +50,23 @@ export async function openModel(context: CommandContext, closing: Closing): Prom
 
 /** Starts everything. `opensCwd`: without SUBAGENT_ROOTS the current directory is open to be read. */
 export async function startLocalService(context: CommandContext, opensCwd: boolean): Promise<LocalService> {
-  const { config, clock, env, logger } = context;
+  const { config, clock, env } = context;
   const closing = createClosing();
-  const stopping = new AbortController();
-  setMaxListeners(0, stopping.signal);
-  let lost: SubagentError | undefined;
-  const onAbort = () => stopping.abort();
-  context.signal.addEventListener("abort", onAbort, { once: true });
-  closing.add(() => context.signal.removeEventListener("abort", onAbort));
-  if (context.signal.aborted) onAbort();
+  const health = watchHealth(context.signal, closing);
   try {
     const redis = await openRedisSource(config.redisUrl, env.PATH, clock);
-    let isStopping = false;
     closing.add(() => redis.stop());
-    void redis.gone.then(() => {
-      if (isStopping) return;
-      lost = new SubagentError(
-        "redis_unavailable",
-        "The private Redis ended by itself: start the command again.",
-      );
-      stopping.abort();
-    });
-    closing.add(() => {
-      isStopping = true;
-    });
+    health.watch(redis.gone);
     const roots = rootsOf(context, opensCwd);
-    const { prefix, prices, concurrency, workspaceRoot, limits, model: modelId } = config;
-    const model = await openModel(context, closing);
-    const worker = createWorker({
-      redisUrl: redis.url,
-      prefix,
-      model,
-      roots,
-      workspaceRoot,
-      concurrency,
-      prices,
-      logger,
-      clock,
-    });
-    closing.add(() => worker.stop());
-    await worker.start();
-    const client = createClient({
-      redisUrl: redis.url,
-      prefix,
-      prices,
-      limits,
-      model: modelId,
-      logger,
-      clock,
-    });
-    closing.add(() => client.stop());
-    await client.start();
+    await openWorker(context, redis.url, roots, closing);
+    const client = await openClient(context, redis.url, closing);
     return {
       redis,
       client,
       roots,
-      signal: stopping.signal,
+      signal: health.signal,
       get lost() {
-        return lost;
+        return health.lost;
       },
       stop: () => closing.close(),
     };
@@ -115,6 +74,59 @@ export async function startLocalService(context: CommandContext, opensCwd: boole
     await closing.close();
     throw error;
   }
+}
+
+/** Whether the service can go on: a signal that follows `parent` and aborts when what is watched ends too early. */
+function watchHealth(parent: AbortSignal, closing: Closing) {
+  const stopping = new AbortController();
+  setMaxListeners(0, stopping.signal);
+  const follow = () => stopping.abort();
+  parent.addEventListener("abort", follow, { once: true });
+  if (parent.aborted) follow();
+  closing.add(() => parent.removeEventListener("abort", follow));
+  const health = {
+    signal: stopping.signal,
+    lost: undefined as SubagentError | undefined,
+    watch(gone: Promise<void>) {
+      let isClosing = false;
+      closing.add(() => {
+        isClosing = true;
+      });
+      void gone.then(() => {
+        if (isClosing) return;
+        const sentence = "The private Redis ended by itself: start the command again.";
+        health.lost = new SubagentError("redis_unavailable", sentence);
+        stopping.abort();
+      });
+    },
+  };
+  return health;
+}
+
+/** Starts a worker with a model of its own; both end with `closing`. */
+async function openWorker(
+  context: CommandContext,
+  redisUrl: string,
+  roots: readonly OpenRoot[],
+  closing: Closing,
+): Promise<void> {
+  const { prefix, prices, concurrency, workspaceRoot } = context.config;
+  const { logger, clock } = context;
+  const model = await openModel(context, closing);
+  const parts = { redisUrl, prefix, model, roots, workspaceRoot, concurrency, prices, logger, clock };
+  const worker = createWorker(parts);
+  closing.add(() => worker.stop());
+  await worker.start();
+}
+
+/** Opens a client that ends with `closing`. */
+async function openClient(context: CommandContext, redisUrl: string, closing: Closing): Promise<Client> {
+  const { prefix, prices, limits, model } = context.config;
+  const { logger, clock } = context;
+  const client = createClient({ redisUrl, prefix, prices, limits, model, logger, clock });
+  closing.add(() => client.stop());
+  await client.start();
+  return client;
 }
 
 /** The directories that are open to tools: those of SUBAGENT_ROOTS, else the current one when `opensCwd`. */

@@ -6,6 +6,7 @@
  *
  * 1. Events are hints and may be lost: a reply overwrites whatever they came to.
  * 2. At most one redraw every 100 ms, and one a second when nothing happens, so that ages move.
+ * 3. Plain lines do not repeat: six reads in a row of one turn are one line.
  */
 import type { Clock } from "../shared/clock.ts";
 import type { ProgressEvent } from "../shared/protocol/event.ts";
@@ -40,6 +41,7 @@ export function createProgress(output: Output, clock: Clock): Progress {
   let timer: { cancel(): void } | undefined;
   let drawnAtMs = Number.NEGATIVE_INFINITY;
   let isRunning = false;
+  const lastLine = new Map<string, string>();
 
   const draw = () => {
     drawnAtMs = clock.monotonicMs();
@@ -68,7 +70,9 @@ export function createProgress(output: Output, clock: Clock): Progress {
       if (!row) return;
       put(rowAfter(row, event));
       const line = output.isLive ? undefined : lineAbout(event);
-      if (line !== undefined) output.note(`${plainLine(event.name)}: ${line}`);
+      if (line === undefined || line === lastLine.get(event.name)) return;
+      lastLine.set(event.name, line);
+      output.note(`${plainLine(event.name)}: ${line}`);
     },
     finish(name, reply) {
       const row = rows.get(name);

@@ -75,6 +75,7 @@ test("without a terminal there are plain lines about what matters, and no timer"
   progress.apply({ ...base, type: "text_delta", text: "secret" });
   progress.apply({ ...base, type: "turn_finished", tokens: 1_234, cost_usd: 0.5 });
   progress.apply({ ...base, type: "tool_started", ...tool });
+  progress.apply({ ...base, type: "tool_started", ...tool, tool_use_id: "t2" });
   progress.apply({ ...base, type: "tool_finished", ...tool, is_error: false, duration_ms: 3 });
   progress.apply({ ...base, type: "model_retry", kind: "overloaded", delay_ms: 2_000 });
   progress.apply({ ...base, type: "alert", alert: { kind: "turns", threshold: 1, value: 1 } });

@@ -66,9 +66,8 @@ export async function askAll(
     progress.stop();
     await parent.stop();
   }
-  output.result(
-    renderTotals(asking.replies, questions.length, clock.monotonicMs() - startedAtMs, output.resultStyle),
-  );
+  const elapsedMs = clock.monotonicMs() - startedAtMs;
+  output.note(renderTotals(asking.replies, questions.length, elapsedMs, output.style));
   return outcomeOf(asking, questions.length);
 }
 

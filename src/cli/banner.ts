@@ -17,7 +17,7 @@ export interface BannerFacts {
   roots: readonly OpenRoot[];
 }
 
-const LABEL_CELLS = 12;
+const LABEL_CELLS = 13;
 
 /** The banner's lines, wrapped to `columns`, ending with an empty one. */
 export function renderBanner(
@@ -38,7 +38,10 @@ export function renderBanner(
     ...field("Redis", redis),
     ...field("Model", modelText(config), !config.provider),
     ...field("Workspaces", config.workspaceRoot),
-    ...field("Open", roots.length === 0 ? "nothing but each workspace" : roots.map(rootText).join(", ")),
+    ...field(
+      "Directories",
+      roots.length === 0 ? "none but each agent's workspace" : roots.map(rootText).join(", "),
+    ),
     "",
   ];
 }

@@ -28,7 +28,7 @@ process.exitCode = await runService(
       version,
     }),
   {
-    onStopping: () => output.note("Stopping; once more ends it at once."),
+    onStopping: () => output.note("Stopping; a second signal ends it at once."),
     onUncaught: (error) =>
       output.note(
         `subagent-queue: ${messageOf(error)} (this is a defect; SUBAGENT_LOG_LEVEL=debug tells more)`,

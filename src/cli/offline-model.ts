@@ -25,7 +25,7 @@ export async function offlineModel(context: CommandContext, flags: OfflineModelF
   const server = createOfflineModel({ host, port, latencyMs, scenario, ledgerPath: flags.ledger });
   try {
     await server.start();
-    context.output.result(`${OFFLINE_WARNING}`, `ready: ANTHROPIC_BASE_URL=${server.url}`);
+    context.output.result(OFFLINE_WARNING, `ready: ANTHROPIC_BASE_URL=${server.url}`);
     await whenAborted(context.signal);
     return EXIT.done;
   } catch (error) {

@@ -27,7 +27,7 @@ export interface Progress {
   add(name: string): void;
   /** Takes a progress event; one of an agent without a row is ignored. */
   apply(event: ProgressEvent): void;
-  /** Takes the reply with which a row ends. */
+  /** Takes the reply with which a row ends; shown at once, so that the row never lags behind the reply above it. */
   finish(name: string, reply: Reply): void;
   /** Takes a row away whose agent never came to a reply. */
   drop(name: string): void;
@@ -55,9 +55,10 @@ export function createProgress(output: Output, clock: Clock): Progress {
     timer?.cancel();
     timer = isRunning && output.isLive ? clock.timeout(ms, draw) : undefined;
   };
+  const redrawSoon = () => schedule(Math.max(0, drawnAtMs + REDRAW_MS - clock.monotonicMs()));
   const put = (row: Row) => {
     rows.set(row.name, row);
-    schedule(Math.max(0, drawnAtMs + REDRAW_MS - clock.monotonicMs()));
+    redrawSoon();
   };
   return {
     start() {
@@ -76,10 +77,13 @@ export function createProgress(output: Output, clock: Clock): Progress {
     },
     finish(name, reply) {
       const row = rows.get(name);
-      if (row) put(rowWithReply(row, reply, clock.monotonicMs()));
+      if (!row) return;
+      rows.set(name, rowWithReply(row, reply, clock.monotonicMs()));
+      if (isRunning && output.isLive) draw();
     },
     drop(name) {
       rows.delete(name);
+      redrawSoon();
     },
     stop() {
       isRunning = false;

@@ -3,10 +3,11 @@ import type { Reply } from "../shared/protocol/reply.ts";
 import { formatCount, formatDuration, formatPlural, formatUsd } from "./figures.ts";
 import { STATUS_LOOK } from "./progress-board.ts";
 import type { Style } from "./style.ts";
-import { plain, plainLine, wrap } from "./text.ts";
+import { cutTo, plain, plainLine, wrap } from "./text.ts";
 
 const INDENT = "  ";
 const WIDEST_TEXT_CELLS = 100;
+const QUESTION_MAX_CELLS = 200;
 
 /** Where a reply is shown. `columns` undefined: into a file or a pipe, lines stay as long as they are. */
 export interface ReplyView {
@@ -23,7 +24,9 @@ export function renderReply(reply: Reply, { columns, style, question }: ReplyVie
   const body = (text: string) => bodyLines(text, columns);
   return [
     `${style(look, glyph)} ${style("bold", plainLine(reply.name))}  ${style(look, ending)}`,
-    ...(question ? body(plainLine(question)).map((line) => style("dim", line)) : []),
+    ...(question
+      ? body(cutTo(plainLine(question), QUESTION_MAX_CELLS)).map((line) => style("dim", line))
+      : []),
     ...body(plain(reply.summary).trim()),
     ...(reply.error ? body(plainLine(reply.error)).map((line) => style("red", line)) : []),
     ...reply.alerts.map((alert) =>

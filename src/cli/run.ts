@@ -5,9 +5,12 @@ import { askAll, type Question } from "./ask-all.ts";
 import type { CommandContext } from "./command.ts";
 import { startLocalService } from "./local-service.ts";
 import { showBanner } from "./start.ts";
-import { cutTo, plainLine } from "./text.ts";
+import { cutTo, plain, plainLine } from "./text.ts";
 
 const NAME_MAX_CELLS = 40;
+const NAME_MAX_CODE_POINTS = 45;
+/** So much of a prompt is looked at for its name. */
+const BEGINNING_CHARS = 1_000;
 /** Stands for standard input in the place of a prompt. */
 const STDIN = "-";
 
@@ -37,7 +40,9 @@ export function questionsOf(prompts: readonly string[]): Question[] {
 }
 
 function uniqueName(prompt: string, taken: Set<string>): string {
-  const words = cutTo(plainLine(prompt.slice(0, 1_000)).replace(/[/\\]/g, " "), NAME_MAX_CELLS) || "prompt";
+  const line = plainLine(plain(prompt.slice(0, BEGINNING_CHARS)).replace(/[/\\]/g, " "));
+  // Marks take no cell, so cells alone would not keep a name short.
+  const words = cutTo([...line].slice(0, NAME_MAX_CODE_POINTS).join(""), NAME_MAX_CELLS).trim() || "prompt";
   let name = words;
   for (let count = 2; taken.has(name); count += 1) name = `${words} ${count}`;
   taken.add(name);

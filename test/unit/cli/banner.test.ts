@@ -15,10 +15,10 @@ const facts = (env: Record<string, string> = {}) => ({
 test("the banner says plainly that the offline model is not an LLM", () => {
   expect(renderBanner(facts(), 200, style)).toEqual([
     "subagent-queue 1.2.3",
-    "  Redis       redis://127.0.0.1:6379 (7.0.15)",
-    "  Model       offline model: answers by rule, NOT an LLM; set ANTHROPIC_API_KEY for a real one",
-    "  Workspaces  /srv/.subagent-queue/workspaces",
-    "  Open        /srv/repo (read-only)",
+    "  Redis        redis://127.0.0.1:6379 (7.0.15)",
+    "  Model        offline model: answers by rule, NOT an LLM; set ANTHROPIC_API_KEY for a real one",
+    "  Workspaces   /srv/.subagent-queue/workspaces",
+    "  Directories  /srv/repo (read-only)",
     "",
   ]);
 });

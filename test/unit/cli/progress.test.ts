@@ -59,7 +59,7 @@ test("a finished agent shows its reply, a dropped one goes", () => {
   progress.add("B");
   progress.finish("A", sampleReply());
   progress.drop("B");
-  clock.advance(0);
+  clock.advance(100);
   expect(written.at(-1)).toMatch(/✔ A.*succeeded.*4,812/);
   expect(written.at(-1)).not.toContain("B");
 });

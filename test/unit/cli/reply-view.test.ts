@@ -17,6 +17,13 @@ test("a reply shows who, how it ended, the question, the text, and what it took"
   ]);
 });
 
+test("of a question as long as a book only the beginning is shown", () => {
+  const view = { columns: 120, style, question: "why ".repeat(60_000) };
+  const lines = renderReply(sampleReply(), view);
+  expect(lines).toHaveLength(7);
+  expect(lines.join("")).toContain("…");
+});
+
 test("a cap, an error, an alert and a shortened text are said", () => {
   const reply = sampleReply({
     status: "partial",

@@ -23,6 +23,8 @@ test("every name is accepted as one, whatever the prompt", () => {
     "数据收集器".repeat(40),
     "a\u0000b",
     "x".repeat(10_000),
+    `e${"\u0301".repeat(5_000)}`,
+    "\u{1f468}\u200d".repeat(300),
   ];
   for (const name of namesOf(...prompts)) expect(AgentName.safeParse(name).success, name).toBe(true);
 });

@@ -88,8 +88,9 @@ async function ask(asking: Asking, { name, prompt }: Question): Promise<void> {
       asking.destroyed += 1;
       return;
     }
+    const isKnown = errors.some((other) => messageOf(other) === messageOf(error));
     errors.push(error);
-    output.note(`${name}: ${messageOf(error)}`);
+    if (!isKnown) output.note(`${name}: ${messageOf(error)}`);
   }
 }
 

@@ -38,59 +38,75 @@ export interface Progress {
 /** Makes a view; it shows nothing before `start`. */
 export function createProgress(output: Output, clock: Clock): Progress {
   const rows = new Map<string, Row>();
-  let timer: { cancel(): void } | undefined;
-  let drawnAtMs = Number.NEGATIVE_INFINITY;
-  let isRunning = false;
-  const lastLine = new Map<string, string>();
-
-  const draw = () => {
-    drawnAtMs = clock.monotonicMs();
-    const { columns, rows: height } = output.size;
-    output.block(
-      renderBoard([...rows.values()], { columns, rows: height, nowMs: drawnAtMs, style: output.style }),
-    );
-    schedule(IDLE_REDRAW_MS);
-  };
-  const schedule = (ms: number) => {
-    timer?.cancel();
-    timer = isRunning && output.isLive ? clock.timeout(ms, draw) : undefined;
-  };
-  const redrawSoon = () => schedule(Math.max(0, drawnAtMs + REDRAW_MS - clock.monotonicMs()));
+  const block = createBlock(output, clock, rows);
+  const tell = createTeller(output);
   const put = (row: Row) => {
     rows.set(row.name, row);
-    redrawSoon();
+    block.redrawSoon();
   };
   return {
-    start() {
-      isRunning = true;
-      schedule(0);
-    },
+    start: block.start,
+    stop: block.stop,
     add: (name) => put(newRow(name, clock.monotonicMs())),
     apply(event) {
       const row = rows.get(event.name);
       if (!row) return;
       put(rowAfter(row, event));
-      const line = output.isLive ? undefined : lineAbout(event);
-      if (line === undefined || line === lastLine.get(event.name)) return;
-      lastLine.set(event.name, line);
-      output.note(`${plainLine(event.name)}: ${line}`);
+      if (!output.isLive) tell(event);
     },
     finish(name, reply) {
       const row = rows.get(name);
       if (!row) return;
       rows.set(name, rowWithReply(row, reply, clock.monotonicMs()));
-      if (isRunning && output.isLive) draw();
+      block.redraw();
     },
     drop(name) {
       rows.delete(name);
-      redrawSoon();
+      block.redrawSoon();
+    },
+  };
+}
+
+/** The block that shows `rows`, redrawn by a timer of its own; draws nothing where nothing can be redrawn. */
+function createBlock(output: Output, clock: Clock, rows: ReadonlyMap<string, Row>) {
+  let timer: { cancel(): void } | undefined;
+  let drawnAtMs = Number.NEGATIVE_INFINITY;
+  let isRunning = false;
+  const schedule = (ms: number) => {
+    timer?.cancel();
+    timer = isRunning && output.isLive ? clock.timeout(ms, redraw) : undefined;
+  };
+  const redraw = () => {
+    if (!isRunning || !output.isLive) return;
+    drawnAtMs = clock.monotonicMs();
+    const { columns, rows: height } = output.size;
+    const view = { columns, rows: height, nowMs: drawnAtMs, style: output.style };
+    output.block(renderBoard([...rows.values()], view));
+    schedule(IDLE_REDRAW_MS);
+  };
+  return {
+    redraw,
+    redrawSoon: () => schedule(Math.max(0, drawnAtMs + REDRAW_MS - clock.monotonicMs())),
+    start() {
+      isRunning = true;
+      schedule(0);
     },
     stop() {
       isRunning = false;
-      timer?.cancel();
-      timer = undefined;
+      schedule(0);
       output.block([]);
     },
+  };
+}
+
+/** Tells events as plain lines. */
+function createTeller(output: Output): (event: ProgressEvent) => void {
+  const last = new Map<string, string>();
+  return (event) => {
+    const line = lineAbout(event);
+    if (line === undefined || line === last.get(event.name)) return;
+    last.set(event.name, line);
+    output.note(`${plainLine(event.name)}: ${line}`);
   };
 }
 

@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { expect, test } from "vitest";
+import { EXPECTED } from "../../src/shared/variables.ts";
 import { closeAtEnd } from "../helpers/cleanup.ts";
 import { type NodeProcess, spawnBuilt } from "../helpers/processes.ts";
 import { redisUrl, uniquePrefix } from "../helpers/redis.ts";
@@ -277,15 +278,29 @@ test("a taken port is one sentence and exit code 3", async () => {
   expectOneSentence(second, new RegExp(`^subagent-queue: .*${port}`));
 });
 
-test.each([[], ["start"], ["run"], ["worker"], ["offline-model"]])(
-  "help %s shows examples and exits with 0",
-  async (...verb) => {
-    const ended = await start([...verb, "--help"], project());
+test.each(["", "start", "run", "worker", "offline-model"])(
+  "%s --help shows examples and exits with 0",
+  async (verb) => {
+    const ended = await start([...(verb ? [verb] : []), "--help"], project());
     expect((await ended.closed).code).toBe(0);
     expect(ended.stdout.join("\n")).toMatch(/Usage: subagent-queue[\s\S]*Examples:\n {2}\S/);
     expect(ended.stderr).toEqual([]);
   },
 );
+
+test("help names every environment variable", async () => {
+  const ended = await start(["--help"], project());
+  await ended.closed;
+  for (const name of Object.keys(EXPECTED))
+    expect(ended.stdout.join("\n")).toMatch(new RegExp(`^  ${name} +\\S`, "m"));
+});
+
+test("a cost cap for a model whose price nobody knows is refused once, with exit code 3", async () => {
+  const env = { SUBAGENT_MAX_COST_USD: "1", SUBAGENT_MODEL: "unheard-of" };
+  const ended = await start(["run", "a", "b", "c"], project(), env);
+  expect((await ended.closed).code).toBe(3);
+  expect(ended.stderr.filter((line) => line.includes("unheard-of"))).toHaveLength(1);
+});
 
 test("the stack of an error is shown with SUBAGENT_LOG_LEVEL=debug only", async () => {
   const place = project();

@@ -7,7 +7,8 @@
  */
 import { afterAll } from "vitest";
 import { closeAll } from "../helpers/cleanup.ts";
-import { aliveResources, describeHandles, leakedSince, watchThreads } from "./leaks.ts";
+import { aliveResources, describeAlive, leakedSince, watchThreads } from "./leaks.ts";
+import { traceTimers } from "./timers.ts";
 
 const SETTLE_MS = 2_000;
 const POLL_MS = 10;
@@ -17,6 +18,7 @@ const { setTimeout: realSetTimeout, performance: realPerformance } = globalThis;
 void process.stdout;
 void process.stderr;
 watchThreads();
+traceTimers();
 const baseline = aliveResources();
 
 afterAll(async () => {
@@ -28,8 +30,8 @@ afterAll(async () => {
     leaked = leakedSince(baseline);
   }
   if (leaked.length === 0) return;
-  const details = describeHandles().map((handle) => `\n  ${handle}`);
+  const alive = describeAlive().map((handle) => `\n  ${handle}`);
   throw new Error(
-    `this test file left running: ${leaked.join(", ")}\nalive handles, the runner's own included:${details.join("")}`,
+    `this test file left running: ${leaked.join(", ")}\nall that is alive, the runner's own included:${alive.join("")}`,
   );
 });

@@ -4,11 +4,13 @@
  * Owns: the list of worker threads started since `watchThreads()`. Its neighbour `leak-check.ts` decides when to look.
  *
  * 1. Only what is referenced counts; an unreferenced handle does not hold the process and is not listed.
- * 2. One-off requests (a file read, a look-up) are not resources: they end by themselves.
+ * 2. Timers that a library leaves behind by design do not count; `timers.ts` lists them.
+ * 3. One-off requests (a file read, a look-up) are not resources: they end by themselves.
  */
 import { subscribe } from "node:diagnostics_channel";
 import type { Socket } from "node:net";
 import { Worker } from "node:worker_threads";
+import { liveTimers } from "./timers.ts";
 
 /** How many of each kind are alive, by the name Node gives the kind (`TCPSocketWrap`, `Timeout`, ...). */
 export type Resources = ReadonlyMap<string, number>;
@@ -32,6 +34,8 @@ export function aliveResources(): Resources {
     if (ONE_OFF.test(kind)) continue;
     counts.set(kind, (counts.get(kind) ?? 0) + 1);
   }
+  const timers = (counts.get("Timeout") ?? 0) - liveTimers().tolerated;
+  counts.set("Timeout", timers);
   if (threads.size > 0) counts.set("WorkerThread", threads.size);
   return counts;
 }
@@ -44,12 +48,13 @@ export function leakedSince(baseline: Resources): string[] {
   });
 }
 
-/** Everything referenced that has a handle, described for a person: addresses, process ids. */
-export function describeHandles(): string[] {
+/** Everything that is alive, described for a person: addresses, process ids, where a timer was made. */
+export function describeAlive(): string[] {
   // The one place that sees handles as objects is undocumented; without it only the counts are reported.
   const list: unknown = Reflect.get(process, "_getActiveHandles");
   const handles: unknown = typeof list === "function" ? list.call(process) : [];
-  return Array.isArray(handles) ? handles.map(describe) : [];
+  const timers = liveTimers().ours.map((stack) => `Timeout made${firstFrames(stack)}`);
+  return Array.isArray(handles) ? [...handles.map(describe), ...timers] : timers;
 }
 
 const ONE_OFF = /^(Immediate|CloseReq|.*Req(Callback|Wrap)?|FSReqPromise)$/;
@@ -68,6 +73,11 @@ function describe(handle: unknown): string {
   if ("address" in handle && typeof handle.address === "function")
     return `${kind} on ${addressOf(handle.address())}`;
   return kind;
+}
+
+/** The frames that lead to the call; the first two lines are the tracing itself. */
+function firstFrames(stack: string): string {
+  return stack.split("\n").slice(2, 6).join("\n  ");
 }
 
 function addressOf(address: unknown): string {

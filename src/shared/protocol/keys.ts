@@ -62,6 +62,10 @@ export interface Keys {
   touched: string;
   /** channel: the uid of an agent whose run must stop at once (a hint). */
   hints: string;
+  /** set: ids of workers that announced themselves. */
+  workers: string;
+  /** string: what a worker announced; gone when it stops announcing. */
+  worker(workerId: string): string;
   parent(address: ParentAddress): ParentKeys;
   agent(address: AgentAddress): AgentKeys;
 }
@@ -75,6 +79,8 @@ export function keysUnder(prefix = "saq"): Keys {
     deadlines: `{${prefix}}:deadlines`,
     touched: `{${prefix}}:touched`,
     hints: `${prefix}:hints`,
+    workers: `{${prefix}}:workers`,
+    worker: (workerId) => `{${prefix}}:worker:${workerId}`,
     parent(address) {
       const tag = tagged(address);
       return {

@@ -37,7 +37,16 @@ export const ToolResultEntry = z.object({
   duration_ms: z.int().min(0),
   interrupted: z.boolean().optional(),
 });
-/** A model call that was paid for although its message had been committed before: counts as cost, nothing else. */
+/** A model call that can bring no message: the run ends there. `context_window`: the conversation has grown too long. */
+export const FailureEntry = z.object({
+  v: z.literal(1),
+  kind: z.enum(["context_window", "model_error"]),
+  message: z.string(),
+  hand_back: StopReason.optional(),
+});
+/** A word of the runtime to the model, delivered with message n. */
+export const NoticeEntry = z.object({ v: z.literal(1), text: z.string() });
+/** A model call that was paid for although no message came of it, or one had been committed before: cost, nothing else. */
 export const PurchaseEntry = z.object({ v: z.literal(1), usage: Usage, cost_usd: z.number().min(0) });
 
 /** See {@link UserEntry}. */
@@ -48,6 +57,10 @@ export type AssistantEntry = z.infer<typeof AssistantEntry>;
 export type ToolStartedEntry = z.infer<typeof ToolStartedEntry>;
 /** See {@link ToolResultEntry}. */
 export type ToolResultEntry = z.infer<typeof ToolResultEntry>;
+/** See {@link FailureEntry}. */
+export type FailureEntry = z.infer<typeof FailureEntry>;
+/** See {@link NoticeEntry}. */
+export type NoticeEntry = z.infer<typeof NoticeEntry>;
 /** See {@link PurchaseEntry}. */
 export type PurchaseEntry = z.infer<typeof PurchaseEntry>;
 
@@ -59,6 +72,22 @@ export const entryKey = {
   started: (n: number, toolUseId: string): string => `${n}/${toolUseId}/started`,
   /** The result of the call `toolUseId` of message `n`. */
   result: (n: number, toolUseId: string): string => `${n}/${toolUseId}/result`,
-  /** The claim with `epoch` bought message `n` a second time. */
-  purchase: (n: number, epoch: number): string => `${n}/purchase/${epoch}`,
+  /** Message `n` will never come. */
+  failure: (n: number): string => `${n}/failure`,
+  /** A word of the runtime with message `n`. */
+  notice: (n: number): string => `${n}/notice`,
+  /** A call for message `n` that the claim with `epoch` paid for in vain, the `k`th of its kind. */
+  purchase: (n: number, epoch: number, k: number): string => `${n}/purchase/${epoch}.${k}`,
 } as const;
+
+/** A call's id is the provider's and may spell anything, so the end of a key tells what it is. */
+const ENTRY_KEY = /^(\d+)(?:\/(?:(.+)\/(started|result)|(failure|notice|purchase)(?:\/[^/]+)?))?$/s;
+
+/** What a log key names: the message, the kind of entry, and the tool call it belongs to (else empty). */
+export const EntryKey = z
+  .string()
+  .regex(ENTRY_KEY, "a log entry of a kind that this version does not know")
+  .transform((key) => {
+    const [, message, callId = "", mark, kind = mark ?? "message"] = ENTRY_KEY.exec(key) ?? [];
+    return { message: Number(message), kind, callId };
+  });

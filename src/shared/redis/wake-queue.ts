@@ -3,6 +3,8 @@
  * replaced by a sweeper. The queue is made at the first use, when Redis is there.
  */
 import { Queue } from "bullmq";
+import { messageOf } from "../errors.ts";
+import type { Logger } from "../logger.ts";
 import { PAYLOAD_VERSION } from "../protocol/agent.ts";
 import { type Keys, wakeJobId } from "../protocol/keys.ts";
 import type { Wake } from "../protocol/wake.ts";
@@ -11,19 +13,23 @@ import type { RedisClient } from "./connection.ts";
 const COMPLETED_KEPT_S = 3_600;
 const FAILED_KEPT_S = 24 * 3_600;
 const EVENTS_KEPT = 200;
+const ALIVE: ReadonlySet<string> = new Set(["waiting", "prioritized", "active"]);
 
 /** See the module's header. */
 export interface WakeQueue {
-  /** Adds the job of a wake, to be taken not before `delayMs`. */
+  /**
+   * Adds the job of a wake, to be taken not before `delayMs`. Never rejects: a wake that could not be added is logged
+   * and replaced by a sweeper.
+   */
   add(wake: Omit<Wake, "v">, delayMs?: number): Promise<void>;
-  /** Whether the job of a wake still waits or is being taken. */
+  /** Whether the job of a wake waits to be taken now, or is being taken. A job that is still delayed does not count. */
   isAlive(wake: Pick<Wake, "uid" | "wake">): Promise<boolean>;
   /** Forgets the queue; the connection stays its owner's. */
   stop(): Promise<void>;
 }
 
 /** The wake queue on `redis`. */
-export function createWakeQueue(redis: RedisClient, keys: Keys): WakeQueue {
+export function createWakeQueue(redis: RedisClient, keys: Keys, logger?: Logger): WakeQueue {
   let queue: Queue<Wake, unknown, string> | undefined;
   const open = () => {
     if (!queue) {
@@ -46,16 +52,21 @@ export function createWakeQueue(redis: RedisClient, keys: Keys): WakeQueue {
   return {
     async add(wake, delayMs = 0) {
       const data: Wake = { v: PAYLOAD_VERSION, ...wake };
-      await open().add(wake.agent_id, data, {
-        jobId: wakeJobId(wake),
-        ...(delayMs > 0 && { delay: delayMs }),
-      });
+      const options = { jobId: wakeJobId(wake), ...(delayMs > 0 && { delay: Math.ceil(delayMs) }) };
+      const opened = open();
+      try {
+        await opened.add(wake.agent_id, data, options);
+      } catch (error) {
+        logger?.warn({ job: options.jobId, problem: messageOf(error) }, "Wake not added; a sweeper will");
+        // A queue whose first contact with Redis failed repeats that failure for ever: the next wake makes a new one.
+        if (queue === opened) queue = undefined;
+        opened.close().catch(() => {});
+      }
     },
     async isAlive(wake) {
       const job = await open().getJob(wakeJobId(wake));
       if (!job) return false;
-      const state = await job.getState();
-      return state !== "completed" && state !== "failed" && state !== "unknown";
+      return ALIVE.has(await job.getState());
     },
     async stop() {
       await queue?.close();

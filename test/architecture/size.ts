@@ -1,0 +1,26 @@
+/** How long files and functions may be. */
+import { isFunction } from "@babel/types";
+import { findNodes, type Source, type Violation } from "./source.ts";
+
+const MAX_FILE_LINES = 250;
+const MAX_FUNCTION_LINES = 50;
+
+/** Files of more than 250 lines. */
+export function findLongFiles(sources: readonly Source[]): Violation[] {
+  return sources.flatMap(({ path, text }) => {
+    const lines = text.split("\n").length - (text.endsWith("\n") ? 1 : 0);
+    if (lines <= MAX_FILE_LINES) return [];
+    return [{ path, line: 1, message: `${lines} lines; at most ${MAX_FILE_LINES}` }];
+  });
+}
+
+/** Functions and methods of more than 50 lines, from their first line to their last, nested ones included. */
+export function findLongFunctions(sources: readonly Source[]): Violation[] {
+  return findNodes(sources, (node) => {
+    if (!isFunction(node) || node.loc == null) return undefined;
+    const lines = node.loc.end.line - node.loc.start.line + 1;
+    return lines > MAX_FUNCTION_LINES
+      ? `a function of ${lines} lines; at most ${MAX_FUNCTION_LINES}`
+      : undefined;
+  });
+}

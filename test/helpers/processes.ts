@@ -1,0 +1,131 @@
+/**
+ * Node child processes for tests: the built package or a TypeScript file, started, watched, stopped, killed.
+ *
+ * Owns: the processes it spawned and nothing else; signals go to those processes by their id, never to a name.
+ *
+ * 1. A child ends with its test (or file), and when this process is killed.
+ * 2. `closed` resolves after the last line was captured, so what a child said is complete by then.
+ */
+import { type ChildProcessByStdio, spawn } from "node:child_process";
+import { once } from "node:events";
+import { join, resolve } from "node:path";
+import { createInterface } from "node:readline";
+import type { Readable } from "node:stream";
+import { closeAtEnd } from "./cleanup.ts";
+import { killWhenWeAreGone } from "./reaper.ts";
+import { until } from "./until.ts";
+
+/** The repository's root. */
+const repositoryRoot = join(import.meta.dirname, "..", "..");
+
+/** What to start. */
+export interface NodeOptions {
+  /** Arguments after the entry. */
+  args?: readonly string[];
+  /** Variables on top of ours; `undefined` takes one away. */
+  env?: Readonly<Record<string, string | undefined>>;
+  /** Default: the repository's root. */
+  cwd?: string;
+}
+
+/** How a process ended: one of the two is null. */
+export interface Ending {
+  code: number | null;
+  signal: NodeJS.Signals | null;
+}
+
+/** A child process. */
+export interface NodeProcess {
+  readonly pid: number;
+  /** Lines so far, without their line ends. */
+  readonly stdout: readonly string[];
+  readonly stderr: readonly string[];
+  /** Resolves when the process has ended and all its output was read. */
+  readonly closed: Promise<Ending>;
+  readonly isRunning: boolean;
+  /** The first line of either stream that matches, also one that is long past. Rejects when the process ends first. */
+  waitForLine(pattern: RegExp | string, options?: { timeoutMs?: number }): Promise<string>;
+  /** SIGSTOP: frozen, its sockets stay open. */
+  freeze(): void;
+  /** SIGCONT. */
+  thaw(): void;
+  /** Sends a signal (default SIGKILL) and resolves when the process is gone. Idempotent. */
+  kill(signal?: NodeJS.Signals): Promise<Ending>;
+}
+
+/** Starts `node entry`; an entry that ends in `.ts` runs by way of tsx. Relative entries count from the root. */
+export async function spawnNode(entry: string, options: NodeOptions = {}): Promise<NodeProcess> {
+  const loader = entry.endsWith(".ts") ? ["--import", import.meta.resolve("tsx")] : [];
+  const child = spawn(
+    process.execPath,
+    [...loader, resolve(repositoryRoot, entry), ...(options.args ?? [])],
+    {
+      cwd: options.cwd ?? repositoryRoot,
+      env: { ...process.env, ...options.env },
+      stdio: ["ignore", "pipe", "pipe"],
+    },
+  );
+  await once(child, "spawn");
+  const running = watch(child);
+  closeAtEnd(async () => void (await running.kill()));
+  return running;
+}
+
+/** Starts the built command line, `dist/cli/main.js`, with these arguments; `npm run build` comes first. */
+export function spawnBuilt(
+  args: readonly string[],
+  options: Omit<NodeOptions, "args"> = {},
+): Promise<NodeProcess> {
+  return spawnNode("dist/cli/main.js", { ...options, args });
+}
+
+function watch(child: ChildProcessByStdio<null, Readable, Readable>): NodeProcess {
+  const pid = child.pid ?? 0;
+  const stdout = capture(child.stdout);
+  const stderr = capture(child.stderr);
+  const release = killWhenWeAreGone(pid);
+  let ending: Ending | undefined;
+  const closed = Promise.all([once(child, "close"), stdout.ended, stderr.ended]).then(async () => {
+    ending = { code: child.exitCode, signal: child.signalCode };
+    await release();
+    return ending;
+  });
+  const said = () => [...stdout.lines, ...stderr.lines];
+  return {
+    pid,
+    stdout: stdout.lines,
+    stderr: stderr.lines,
+    closed,
+    get isRunning() {
+      return child.exitCode === null && child.signalCode === null;
+    },
+    async waitForLine(pattern, { timeoutMs = 20_000 } = {}) {
+      const matches = (line: string) =>
+        typeof pattern === "string" ? line.includes(pattern) : pattern.test(line);
+      const found = () => said().findIndex(matches) + 1;
+      const what = `a line that matches ${pattern} from process ${pid}`;
+      const index = await until(() => found() || (ending !== undefined && -1), { what, timeoutMs }).catch(
+        (late: Error) => {
+          throw new Error(`${late.message}\n${said().slice(-40).join("\n")}`);
+        },
+      );
+      if (index > 0) return said()[index - 1] ?? "";
+      throw new Error(`ended (${JSON.stringify(ending)}) without ${what}\n${said().slice(-40).join("\n")}`);
+    },
+    freeze: () => void child.kill("SIGSTOP"),
+    thaw: () => void child.kill("SIGCONT"),
+    async kill(signal = "SIGKILL") {
+      child.kill(signal);
+      // A frozen process gets every signal but SIGKILL only when it goes on.
+      if (signal !== "SIGKILL") child.kill("SIGCONT");
+      return closed;
+    },
+  };
+}
+
+function capture(stream: Readable): { lines: string[]; ended: Promise<unknown> } {
+  const lines: string[] = [];
+  const reader = createInterface({ input: stream });
+  reader.on("line", (line) => lines.push(line));
+  return { lines, ended: once(reader, "close") };
+}

@@ -1,0 +1,154 @@
+/**
+ * A TCP proxy in front of a port of 127.0.0.1, with the faults that real networks have.
+ *
+ * Owns: every connection that goes through it. Its neighbour is the server behind it, which it never touches.
+ *
+ * 1. Bytes arrive in order and whole until a fault says otherwise; latency delays and never reorders.
+ * 2. A connection that lost bytes is never used again: it is cut, at once or when the black hole ends.
+ * 3. Every fault is counted, so that a test can assert that it really happened.
+ */
+import { once } from "node:events";
+import { connect, createServer, type Socket } from "node:net";
+import { closeAtEnd } from "./cleanup.ts";
+import { type Gate, relay } from "./relay.ts";
+
+/** Counts since the proxy was started. */
+export interface ProxyCounts {
+  /** Connections accepted. */
+  accepted: number;
+  /** Connections cut by `cutAll`, by a swallowed reply or at the end of a black hole. */
+  cut: number;
+  /** Replies that the server sent and the client never got. */
+  swallowed: number;
+}
+
+/** A running proxy. */
+export interface Proxy {
+  readonly port: number;
+  readonly counts: Readonly<ProxyCounts>;
+  /** Connections open at this moment. */
+  readonly open: number;
+  /** Holds all bytes in both directions back; `resume` delivers them. */
+  pause(): void;
+  /** Ends a pause and delivers what was held back. */
+  resume(): void;
+  /** Loses all bytes in both directions; connections stay open and new ones are accepted. */
+  blackhole(): void;
+  /** Ends a black hole: connections that lost bytes are cut, the others live on. */
+  heal(): void;
+  /** Resets every connection at once. New ones are accepted. */
+  cutAll(): void;
+  /**
+   * Loses every nth reply and cuts its connection: the command ran, its answer never came. A reply is what one read
+   * from the server returned, so pipelined replies may be lost together. Replies are counted over all connections,
+   * those of the handshake included: n below 5 keeps some clients from ever connecting. `undefined` ends the fault.
+   */
+  swallowEveryNthReply(n: number | undefined): void;
+  /** Delays bytes by `ms` in each direction; 0 ends it. */
+  setLatency(ms: number): void;
+  /** Resets all connections and closes the port. Idempotent. */
+  stop(): Promise<void>;
+}
+
+/** Starts a proxy in front of `targetPort`; it stops at the end of the test (or of the file). */
+export async function startProxy(targetPort: number): Promise<Proxy> {
+  const counts: ProxyCounts = { accepted: 0, cut: 0, swallowed: 0 };
+  const links = new Set<Link>();
+  const gate: Gate = { mode: "open", latencyMs: 0, changed: new Set() };
+  let everyNth: number | undefined;
+  let replies = 0;
+
+  const cut = (link: Link) => {
+    if (links.delete(link)) counts.cut += 1;
+    link.reset();
+  };
+  const server = createServer({ noDelay: true }, (client) => {
+    counts.accepted += 1;
+    const link = openLink(client, targetPort, gate, {
+      closed: () => void links.delete(link),
+      swallows: () => {
+        replies += 1;
+        if (everyNth === undefined || replies % everyNth !== 0) return false;
+        counts.swallowed += 1;
+        cut(link);
+        return true;
+      },
+    });
+    links.add(link);
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const address = server.address();
+  if (address === null || typeof address === "string") throw new Error("a TCP server without a port");
+
+  const switchTo = (mode: Gate["mode"]) => {
+    gate.mode = mode;
+    for (const wakeUp of [...gate.changed]) wakeUp();
+  };
+  const proxy: Proxy = {
+    port: address.port,
+    counts,
+    get open() {
+      return links.size;
+    },
+    pause: () => switchTo("held"),
+    resume: () => switchTo("open"),
+    blackhole: () => switchTo("lost"),
+    heal() {
+      switchTo("open");
+      for (const link of [...links]) if (link.hasLostBytes()) cut(link);
+    },
+    cutAll() {
+      for (const link of [...links]) cut(link);
+    },
+    swallowEveryNthReply(n) {
+      everyNth = n;
+    },
+    setLatency(ms) {
+      gate.latencyMs = ms;
+    },
+    async stop() {
+      if (!server.listening) return;
+      const closed = once(server, "close");
+      server.close();
+      proxy.cutAll();
+      await closed;
+    },
+  };
+  closeAtEnd(() => proxy.stop());
+  return proxy;
+}
+
+/** One client's connection and its twin to the server. */
+interface Link {
+  hasLostBytes(): boolean;
+  reset(): void;
+}
+
+interface LinkEvents {
+  closed(): void;
+  /** Asked for each reply; true means that it was lost and the link is cut. */
+  swallows(): boolean;
+}
+
+function openLink(client: Socket, targetPort: number, gate: Gate, events: LinkEvents): Link {
+  const upstream = connect({ port: targetPort, host: "127.0.0.1", noDelay: true });
+  const requests = relay(client, upstream, gate);
+  const replies = relay(upstream, client, gate, events.swallows);
+  const reset = () => {
+    requests.stop();
+    replies.stop();
+    client.resetAndDestroy();
+    upstream.destroy();
+  };
+  for (const socket of [client, upstream]) {
+    // A broken half ends the link; which half broke, and how, is nothing the tests ask for.
+    socket.on("error", () => {});
+    socket.on("close", () => {
+      events.closed();
+      requests.finish();
+      replies.finish();
+    });
+  }
+  return { hasLostBytes: () => requests.hasLostBytes() || replies.hasLostBytes(), reset };
+}

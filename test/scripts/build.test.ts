@@ -1,0 +1,91 @@
+import {
+  access,
+  cp,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rm,
+  stat,
+  symlink,
+  writeFile,
+} from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join, resolve } from "node:path";
+import { beforeEach, expect, test } from "vitest";
+import { closeAtEnd } from "../helpers/cleanup.ts";
+import { spawnNode } from "../helpers/processes.ts";
+
+let root: string;
+
+/** A package with our build and these sources. */
+beforeEach(async () => {
+  root = await mkdtemp(join(tmpdir(), "build-"));
+  closeAtEnd(() => rm(root, { recursive: true }));
+  for (const file of [
+    "scripts/build.mjs",
+    "tsconfig.json",
+    "tsconfig.build.json",
+    "package.json",
+    "package-lock.json",
+  ]) {
+    await cp(file, join(root, file), { recursive: true });
+  }
+  await symlink(resolve("node_modules"), join(root, "node_modules"));
+  await write(
+    "src/cli/main.ts",
+    `#!/usr/bin/env node\nimport { answer } from "../index.ts";\nprocess.stdout.write(answer);\n`,
+  );
+  await write("src/index.ts", `export const answer: string = "42";\n`);
+  await write("src/shared/redis/lua/spawn.lua", "-- Spawns.\nreturn 1\n");
+});
+
+async function write(path: string, text: string): Promise<void> {
+  await mkdir(dirname(join(root, path)), { recursive: true });
+  await writeFile(join(root, path), text);
+}
+
+async function build(...args: string[]): Promise<number | null> {
+  const script = await spawnNode(join(root, "scripts/build.mjs"), { args });
+  return (await script.closed).code;
+}
+
+const read = (path: string) => readFile(join(root, path), "utf8");
+
+test("a build compiles, declares types, copies the Lua scripts and makes the command executable", async () => {
+  expect(await build()).toBe(0);
+  const main = await spawnNode(join(root, "dist/cli/main.js"));
+  await main.closed;
+  expect(main.stdout).toEqual(["42"]);
+  expect(await read("dist/index.d.ts")).toContain("answer: string");
+  expect(await read("dist/shared/redis/lua/spawn.lua")).toBe("-- Spawns.\nreturn 1\n");
+  expect((await stat(join(root, "dist/cli/main.js"))).mode & 0o111).toBe(0o111);
+});
+
+test("a file that left src leaves dist, and nothing is left beside it", async () => {
+  await write("src/gone.ts", "export const gone = 1;\n");
+  await build();
+  await rm(join(root, "src/gone.ts"));
+  expect(await build()).toBe(0);
+  await expect(access(join(root, "dist/gone.js"))).rejects.toThrow("ENOENT");
+  expect((await readdir(root)).filter((name) => name.startsWith("dist"))).toEqual(["dist"]);
+});
+
+test("a failed build says so and leaves the last good one alone", async () => {
+  await build();
+  await write("src/index.ts", `export const answer: string = 42;\n`);
+  expect(await build()).toBe(1);
+  expect(await read("dist/index.js")).toContain('"42"');
+  expect((await readdir(root)).filter((name) => name.startsWith("dist"))).toEqual(["dist"]);
+});
+
+test("with --if-changed a build of the same sources is left alone, and an edited script is built again", async () => {
+  await build();
+  await write("dist/witness", "here since the first build");
+  expect(await build("--if-changed")).toBe(0);
+  expect(await read("dist/witness")).toBe("here since the first build");
+  await write("src/shared/redis/lua/spawn.lua", "-- Spawns.\nreturn 2\n");
+  expect(await build("--if-changed")).toBe(0);
+  expect(await read("dist/shared/redis/lua/spawn.lua")).toContain("return 2");
+  await expect(access(join(root, "dist/witness"))).rejects.toThrow("ENOENT");
+});

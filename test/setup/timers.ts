@@ -1,0 +1,68 @@
+/**
+ * Remembers where timers were made, so that a leaked one can be named.
+ *
+ * Owns: the list of timers made through the global `setTimeout` and `setInterval` since `traceTimers()`.
+ *
+ * 1. Timers behave as without tracing; the list holds them weakly and keeps no timer alive.
+ * 2. Timers made through `node:timers` are not seen here; Node's own count still has them.
+ */
+
+/** Timers that libraries leave behind and that end by themselves: not ours to stop, so not a leak. */
+export const TOLERATED_TIMERS: readonly { madeIn: string; reason: string }[] = [
+  {
+    madeIn: "/node_modules/redis-parser/",
+    reason: "its shared buffer shrinks by an interval after a large reply; no call ends it sooner",
+  },
+  {
+    madeIn: "/node_modules/ioredis/built/connectors/AbstractConnector",
+    reason: "disconnect() of a stream that is closed already waits out disconnectTimeout (2 s)",
+  },
+];
+
+interface TracedTimer {
+  timer: WeakRef<NodeJS.Timeout>;
+  madeAt: Error;
+}
+
+let traced: TracedTimer[] = [];
+let pruneAtLength = 1_000;
+
+/** Replaces the two globals by traced ones; called once in a process. */
+export function traceTimers(): void {
+  for (const name of ["setTimeout", "setInterval"] as const) {
+    const make = globalThis[name];
+    const tracing = new Proxy(make, {
+      apply(target, self, args) {
+        const timer: NodeJS.Timeout = Reflect.apply(target, self, args);
+        remember(timer, new Error());
+        return timer;
+      },
+    });
+    Reflect.set(globalThis, name, tracing);
+  }
+}
+
+/** Stack traces of the timers that hold the process now: `ours` and those that are tolerated. */
+export function liveTimers(): { ours: string[]; tolerated: number } {
+  const stacks = traced.filter(isLive).map(({ madeAt }) => madeAt.stack ?? "");
+  const ours = stacks.filter((stack) => !TOLERATED_TIMERS.some(({ madeIn }) => stack.includes(madeIn)));
+  return { ours, tolerated: stacks.length - ours.length };
+}
+
+function remember(timer: NodeJS.Timeout, madeAt: Error): void {
+  traced.push({ timer: new WeakRef(timer), madeAt });
+  if (traced.length < pruneAtLength) return;
+  // Unreferenced timers stay in the list: they may be referenced again.
+  traced = traced.filter(({ timer: held }) => isPending(held.deref()));
+  pruneAtLength = traced.length * 2 + 1_000;
+}
+
+function isLive({ timer }: TracedTimer): boolean {
+  const held = timer.deref();
+  return isPending(held) && held.hasRef();
+}
+
+/** Not fired for the last time and not cleared; Node says so only in an undocumented field. */
+function isPending(timer: NodeJS.Timeout | undefined): timer is NodeJS.Timeout {
+  return timer !== undefined && Reflect.get(timer, "_destroyed") !== true;
+}

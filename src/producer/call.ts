@@ -64,7 +64,7 @@ export function beginCall(link: Link, clock: Clock, budgetMs: number = CALL_BUDG
     }
   };
   const ask = async <T>(question: (repeated: boolean) => Promise<T>, repeat?: SafeRepeat): Promise<T> => {
-    let problem: unknown = "not connected in time";
+    let problem: unknown;
     let sent = 0;
     for (let tries = 0; tries < MAX_TRIES && sent < MAX_SENT && leftMs() > 0; tries++) {
       if (!(await link.whenReady(leftMs()))) break;
@@ -75,7 +75,11 @@ export function beginCall(link: Link, clock: Clock, budgetMs: number = CALL_BUDG
       if (outcome.status === "lost") sent++;
       else link.drop();
     }
-    throw failureOf(problem, sent > 0 ? repeat : undefined, link.closed);
+    throw failureOf(
+      problem ?? (link.problem || "no connection in time"),
+      sent > 0 ? repeat : undefined,
+      link.closed,
+    );
   };
   return {
     read: (question) => ask(question),

@@ -26,6 +26,8 @@ export interface Link {
   whenReady(withinMs: number): Promise<boolean>;
   /** Calls `listener` each time the connection has become ready. */
   onReady(listener: () => void): void;
+  /** What went wrong last, for people; empty once the connection is ready. */
+  readonly problem: string;
   /** Gives up the socket, which answers no more; a new one is opened at once. */
   drop(): void;
   /** Whether {@link close} was called. */
@@ -41,6 +43,7 @@ export function openLink(url: string, role: RedisRole, clock: Clock, logger: Log
   const listeners: (() => void)[] = [];
   let handshake: { cancel(): void } | undefined;
   let closed = false;
+  let problem = "";
 
   const answerAll = (ready: boolean) => {
     for (const answer of [...waiting]) answer(ready);
@@ -51,8 +54,12 @@ export function openLink(url: string, role: RedisRole, clock: Clock, logger: Log
     handshake = clock.timeout(HANDSHAKE_MS, () => dropRedis(redis));
   });
   redis.on("close", handshakeOver);
+  redis.on("error", (error: Error) => {
+    problem = error.message;
+  });
   redis.on("ready", () => {
     handshakeOver();
+    problem = "";
     answerAll(true);
     for (const listener of listeners) listener();
   });
@@ -73,6 +80,9 @@ export function openLink(url: string, role: RedisRole, clock: Clock, logger: Log
     },
     onReady: (listener) => void listeners.push(listener),
     drop: () => dropRedis(redis),
+    get problem() {
+      return problem;
+    },
     get closed() {
       return closed;
     },

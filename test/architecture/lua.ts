@@ -9,8 +9,8 @@ export interface LuaFile {
 
 /**
  * Slots that are used and not named in the header, and scripts without a header. The header is the run of comment
- * lines at the top; it names slots as `KEYS[1]`, as a range `ARGV[3..7]`, or open-ended `ARGV[4..]`. A computed
- * index needs an open-ended range.
+ * lines at the top; its lines `KEYS a b` and `ARGV c d (e f)…` name the slots in their order, `(…)…`
+ * standing for all that follow; a further ARGV line is indented. A computed index needs such an open end.
  */
 export function findUnnamedSlots(files: readonly LuaFile[]): Violation[] {
   return files.flatMap(({ path, text }) => {
@@ -26,49 +26,40 @@ export function findUnnamedSlots(files: readonly LuaFile[]): Violation[] {
         },
       ];
     }
-    const named = namedSlots(header);
-    const missing = usedSlots(withoutComments(text)).filter(
-      (slot) => !named.some((range) => covers(range, slot)),
-    );
-    return missing.map(({ table, index, line }) => {
-      const slot = `${table}[${index ?? "n"}]`;
-      const how = index === undefined ? `an open-ended range such as ${table}[2..]` : slot;
-      return { path, line, message: `${slot} is used; the header does not name ${how}` };
+    const named = { KEYS: namesIn(header, "KEYS"), ARGV: namesIn(header, "ARGV") };
+    const missing = usedSlots(withoutComments(text)).filter(({ table, index }) => {
+      const { count, open } = named[table];
+      return index === undefined ? !open : index > count && !open;
     });
+    return missing.map(({ table, index, line }) => ({
+      path,
+      line,
+      message: `${table}[${index ?? "n"}] is used; the header's ${table} line names only ${named[table].count}`,
+    }));
   });
 }
 
-interface Range {
-  table: string;
-  from: number;
-  to: number;
-}
-
 interface Slot {
-  table: string;
+  table: "KEYS" | "ARGV";
   /** Undefined for a computed index. */
   index: number | undefined;
   line: number;
 }
 
-function namedSlots(header: string): Range[] {
-  return [...header.matchAll(/\b(KEYS|ARGV)\[(\d+)(?:(\.\.)(\d+)?)?\]/g)].map(([, table, from, dots, to]) => {
-    const open = dots === undefined ? Number(from) : Number.POSITIVE_INFINITY;
-    return { table: table ?? "", from: Number(from), to: to === undefined ? open : Number(to) };
-  });
+/** The names on a header's KEYS or ARGV line, its indented continuation lines included. */
+function namesIn(header: string, table: string): { count: number; open: boolean } {
+  const line = new RegExp(`^-- ${table} (.*(?:\\n--  .*)*)`, "m").exec(header)?.[1] ?? "";
+  const fixed = line.replace(/\([^)]*\)…/g, "").replaceAll("\n--", " ");
+  const names = fixed.split(/\s+/).filter((name) => /^[a-z_]+$/.test(name));
+  return { count: names.length, open: line.includes(")…") };
 }
 
 function usedSlots(code: string): Slot[] {
   return [...code.matchAll(/\b(KEYS|ARGV)\s*\[\s*([^\]]*?)\s*\]/g)].map((match) => ({
-    table: match[1] ?? "",
+    table: match[1] === "KEYS" ? "KEYS" : "ARGV",
     index: /^\d+$/.test(match[2] ?? "") ? Number(match[2]) : undefined,
     line: code.slice(0, match.index).split("\n").length,
   }));
-}
-
-function covers({ table, from, to }: Range, slot: Slot): boolean {
-  if (table !== slot.table) return false;
-  return slot.index === undefined ? to === Number.POSITIVE_INFINITY : slot.index >= from && slot.index <= to;
 }
 
 /** The code with comments and the insides of strings blanked; line numbers stay. */

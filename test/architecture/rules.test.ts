@@ -194,18 +194,16 @@ const PLAYS: Readonly<Record<RuleName, { breaks: readonly Files[]; keeps: readon
   "every Lua script names its keys and arguments": {
     breaks: [
       { "src/a.lua": "return redis.call('GET', KEYS[1])" },
-      { "src/a.lua": "-- Reads.\n-- KEYS[1] the record\nreturn redis.call('HGET', KEYS[1], ARGV[1])" },
-      { "src/a.lua": "-- Reads.\n-- KEYS[1] the record\nreturn redis.call('GET', KEYS[2])" },
-      { "src/a.lua": "-- Reads.\n-- ARGV[1..3] fields\nlocal a = ARGV[4]" },
-      { "src/a.lua": "-- Reads.\n-- ARGV[1..3] fields\nlocal a = ARGV[i + 1]" },
-      { "src/a.lua": "-- Reads.\nlocal a = 1\n-- KEYS[1] named too late\nlocal b = KEYS[1]" },
+      { "src/a.lua": "-- Reads.\n-- KEYS record\nreturn redis.call('HGET', KEYS[1], ARGV[1])" },
+      { "src/a.lua": "-- Reads.\n-- KEYS record\nreturn redis.call('GET', KEYS[2])" },
+      { "src/a.lua": "-- Reads.\n-- ARGV a b c\nlocal a = ARGV[4]" },
+      { "src/a.lua": "-- Reads.\n-- ARGV a b c\nlocal a = ARGV[i + 1]" },
+      { "src/a.lua": "-- Reads.\nlocal a = 1\n-- KEYS late\nlocal b = KEYS[1]" },
     ],
     keeps: [
-      {
-        "src/a.lua":
-          "-- Reads.\n-- KEYS[1] record\n-- ARGV[1..3] fields\nlocal a = { KEYS[1], ARGV[2], ARGV[3] }",
-      },
-      { "src/a.lua": "-- Reads.\n-- ARGV[2..] pairs\nfor i = 2, #ARGV do f(ARGV[i]) end" },
+      { "src/a.lua": "-- Reads.\n-- KEYS record\n-- ARGV a b c\nlocal a = { KEYS[1], ARGV[2], ARGV[3] }" },
+      { "src/a.lua": "-- Reads.\n-- ARGV a b\n--   c d\nlocal a = ARGV[4]" },
+      { "src/a.lua": "-- Reads.\n-- ARGV a (key value)…\nfor i = 2, #ARGV do f(ARGV[i]) end" },
       { "src/a.lua": "-- Reads.\nlocal a = 'KEYS[9]' -- ARGV[9]\n--[[ KEYS[8]\n]]\nlocal b = [[ARGV[7]]]" },
     ],
   },

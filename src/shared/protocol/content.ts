@@ -1,55 +1,92 @@
-/** Content blocks and token usage, as the Messages API spells them. */
+/** What a conversation is made of, in the Messages API's own words: blocks are stored and sent back as they came. */
 import { z } from "zod";
 
-/** Text written by the model or sent to it. */
-export const TextBlock = z.object({ type: z.literal("text"), text: z.string() });
-/** A tool call asked for by the model; `input` is whatever JSON object it wrote. */
-export const ToolUseBlock = z.object({
+/** A JSON object: tool inputs and tool input schemas. */
+export const JsonObject = z.record(z.string(), z.unknown());
+/** A JSON object: tool inputs and tool input schemas. */
+export type JsonObject = z.infer<typeof JsonObject>;
+
+/** Text from the user or the model. Extra fields (citations, …) are kept. */
+export const TextBlock = z.looseObject({ type: z.literal("text"), text: z.string() });
+/** Text from the user or the model. */
+export type TextBlock = z.infer<typeof TextBlock>;
+
+/** The model asks for a tool. `id` pairs it with exactly one {@link ToolResultBlock}. */
+export const ToolUseBlock = z.looseObject({
   type: z.literal("tool_use"),
-  id: z.string(),
+  id: z.string().min(1),
   name: z.string(),
-  input: z.record(z.string(), z.unknown()),
+  input: JsonObject,
 });
-/** The result of one tool call, sent back to the model. */
-export const ToolResultBlock = z.object({
+/** The model asks for a tool. */
+export type ToolUseBlock = z.infer<typeof ToolUseBlock>;
+
+/** What a tool answered. `is_error` marks an answer that tells the model what to do differently. */
+export const ToolResultBlock = z.looseObject({
   type: z.literal("tool_result"),
-  tool_use_id: z.string(),
+  tool_use_id: z.string().min(1),
   content: z.string(),
   is_error: z.boolean().optional(),
 });
-/** Any other block (thinking, …): kept verbatim, it must go back unchanged. */
-export const OtherBlock = z.looseObject({ type: z.string() });
-/** One block of a message. */
-export const ContentBlock = z.union([TextBlock, ToolUseBlock, ToolResultBlock, OtherBlock]);
-
-/** Tokens of one call or a sum of calls. The four never overlap. */
-export const Usage = z.object({
-  input_tokens: z.int().min(0),
-  output_tokens: z.int().min(0),
-  cache_read_input_tokens: z.int().min(0),
-  cache_creation_input_tokens: z.int().min(0),
-});
-
-/** See {@link TextBlock}. */
-export type TextBlock = z.infer<typeof TextBlock>;
-/** See {@link ToolUseBlock}. */
-export type ToolUseBlock = z.infer<typeof ToolUseBlock>;
-/** See {@link ToolResultBlock}. */
+/** What a tool answered. */
 export type ToolResultBlock = z.infer<typeof ToolResultBlock>;
-/** See {@link ContentBlock}. */
+
+const INTERPRETED = ["text", "tool_use", "tool_result"];
+
+/** Any block this product does not interpret (thinking and its signature, server tools, …): carried verbatim. */
+export const OpaqueBlock = z.looseObject({
+  type: z
+    .string()
+    .min(1)
+    .refine((type) => !INTERPRETED.includes(type), "a text, tool_use or tool_result block with wrong fields"),
+});
+/** Any block this product does not interpret: carried verbatim. */
+export type OpaqueBlock = z.infer<typeof OpaqueBlock>;
+
+/** One block of a message. Narrow with {@link isText} and its siblings: `type` alone does not exclude opaque blocks. */
+export const ContentBlock = z.union([TextBlock, ToolUseBlock, ToolResultBlock, OpaqueBlock]);
+/** One block of a message. */
 export type ContentBlock = z.infer<typeof ContentBlock>;
-/** See {@link Usage}. */
+
+/** Whether `block` is a {@link TextBlock}. */
+export function isText(block: ContentBlock): block is TextBlock {
+  return block.type === "text";
+}
+
+/** Whether `block` is a {@link ToolUseBlock}. */
+export function isToolUse(block: ContentBlock): block is ToolUseBlock {
+  return block.type === "tool_use";
+}
+
+/** Whether `block` is a {@link ToolResultBlock}. */
+export function isToolResult(block: ContentBlock): block is ToolResultBlock {
+  return block.type === "tool_result";
+}
+
+const tokens = z.int().nonnegative();
+
+/**
+ * Tokens of one model call, or a sum of several. The four counts are disjoint: `input_tokens` leaves out
+ * what was read from or written to the prompt cache.
+ */
+export const Usage = z.object({
+  input_tokens: tokens,
+  output_tokens: tokens,
+  cache_read_input_tokens: tokens,
+  cache_creation_input_tokens: tokens,
+});
+/** Tokens of one model call, or a sum of several. */
 export type Usage = z.infer<typeof Usage>;
 
-/** Usage of nothing. */
-export const NO_USAGE: Usage = {
+/** Nothing used: the neutral element of {@link addUsage}. */
+export const ZERO_USAGE: Usage = Object.freeze({
   input_tokens: 0,
   output_tokens: 0,
   cache_read_input_tokens: 0,
   cache_creation_input_tokens: 0,
-};
+});
 
-/** The sum of two usages, field by field. */
+/** The sum of two usages; the arguments stay as they are. */
 export function addUsage(a: Usage, b: Usage): Usage {
   return {
     input_tokens: a.input_tokens + b.input_tokens,
@@ -64,24 +101,12 @@ export function promptTokens(usage: Usage): number {
   return usage.input_tokens + usage.cache_read_input_tokens + usage.cache_creation_input_tokens;
 }
 
-/** All tokens of a usage: the sum of its four fields. */
+/** All tokens, prompt and output: what a total-token cap counts. */
 export function totalTokens(usage: Usage): number {
-  return (
-    usage.input_tokens +
-    usage.output_tokens +
-    usage.cache_read_input_tokens +
-    usage.cache_creation_input_tokens
-  );
+  return promptTokens(usage) + usage.output_tokens;
 }
 
-/** Whether a block is a tool call. */
-export function isToolUse(block: ContentBlock): block is ToolUseBlock {
-  return block.type === "tool_use";
-}
-
-/** The text blocks of a message, joined. */
+/** The text of a message: its text blocks, joined. */
 export function textOf(content: readonly ContentBlock[]): string {
-  return content
-    .map((block) => (block.type === "text" && "text" in block ? String(block.text) : ""))
-    .join("");
+  return content.map((block) => (isText(block) ? block.text : "")).join("");
 }

@@ -37,7 +37,16 @@ export const ToolResultEntry = z.object({
   duration_ms: z.int().min(0),
   interrupted: z.boolean().optional(),
 });
-/** A model call that was paid for although its message had been committed before: counts as cost, nothing else. */
+/** A model call that can bring no message: the run ends there. `context_window`: the conversation has grown too long. */
+export const FailureEntry = z.object({
+  v: z.literal(1),
+  kind: z.enum(["context_window", "model_error"]),
+  message: z.string(),
+  hand_back: StopReason.optional(),
+});
+/** A word of the runtime to the model, delivered with message n. */
+export const NoticeEntry = z.object({ v: z.literal(1), text: z.string() });
+/** A model call that was paid for although no message came of it, or one had been committed before: cost, nothing else. */
 export const PurchaseEntry = z.object({ v: z.literal(1), usage: Usage, cost_usd: z.number().min(0) });
 
 /** See {@link UserEntry}. */
@@ -48,6 +57,10 @@ export type AssistantEntry = z.infer<typeof AssistantEntry>;
 export type ToolStartedEntry = z.infer<typeof ToolStartedEntry>;
 /** See {@link ToolResultEntry}. */
 export type ToolResultEntry = z.infer<typeof ToolResultEntry>;
+/** See {@link FailureEntry}. */
+export type FailureEntry = z.infer<typeof FailureEntry>;
+/** See {@link NoticeEntry}. */
+export type NoticeEntry = z.infer<typeof NoticeEntry>;
 /** See {@link PurchaseEntry}. */
 export type PurchaseEntry = z.infer<typeof PurchaseEntry>;
 
@@ -59,6 +72,23 @@ export const entryKey = {
   started: (n: number, toolUseId: string): string => `${n}/${toolUseId}/started`,
   /** The result of the call `toolUseId` of message `n`. */
   result: (n: number, toolUseId: string): string => `${n}/${toolUseId}/result`,
-  /** The claim with `epoch` bought message `n` a second time. */
-  purchase: (n: number, epoch: number): string => `${n}/purchase/${epoch}`,
+  /** Message `n` will never come. */
+  failure: (n: number): string => `${n}/failure`,
+  /** A word of the runtime with message `n`. */
+  notice: (n: number): string => `${n}/notice`,
+  /** A call for message `n` that the claim with `epoch` paid for in vain, the `k`th of its kind. */
+  purchase: (n: number, epoch: number, k: number): string => `${n}/purchase/${epoch}.${k}`,
 } as const;
+
+/** What a log key names: the message, the kind of entry, and for tool calls `n/<tool_use_id>`. */
+export const EntryKey = z
+  .string()
+  .regex(
+    /^\d+(\/(failure|notice|purchase\/\d+\.\d+|.+\/(started|result)))?$/s,
+    "a log entry of a newer version",
+  )
+  .transform((key) => {
+    const [number = "", ...rest] = key.split("/");
+    const kind = rest[0] === "purchase" ? "purchase" : (rest.at(-1) ?? "message");
+    return { message: Number(number), kind, call: key.slice(0, Math.max(0, key.lastIndexOf("/"))) };
+  });

@@ -3,6 +3,8 @@
  * replaced by a sweeper. The queue is made at the first use, when Redis is there.
  */
 import { Queue } from "bullmq";
+import { messageOf } from "../errors.ts";
+import type { Logger } from "../logger.ts";
 import { PAYLOAD_VERSION } from "../protocol/agent.ts";
 import { type Keys, wakeJobId } from "../protocol/keys.ts";
 import type { Wake } from "../protocol/wake.ts";
@@ -11,19 +13,23 @@ import type { RedisClient } from "./connection.ts";
 const COMPLETED_KEPT_S = 3_600;
 const FAILED_KEPT_S = 24 * 3_600;
 const EVENTS_KEPT = 200;
+const ALIVE: ReadonlySet<string> = new Set(["waiting", "prioritized", "active"]);
 
 /** See the module's header. */
 export interface WakeQueue {
-  /** Adds the job of a wake, to be taken not before `delayMs`. */
+  /**
+   * Adds the job of a wake, to be taken not before `delayMs`. Never rejects: a wake that could not be added is logged
+   * and replaced by a sweeper.
+   */
   add(wake: Omit<Wake, "v">, delayMs?: number): Promise<void>;
-  /** Whether the job of a wake still waits or is being taken. */
+  /** Whether the job of a wake waits to be taken now, or is being taken. A job that is still delayed does not count. */
   isAlive(wake: Pick<Wake, "uid" | "wake">): Promise<boolean>;
   /** Forgets the queue; the connection stays its owner's. */
   stop(): Promise<void>;
 }
 
 /** The wake queue on `redis`. */
-export function createWakeQueue(redis: RedisClient, keys: Keys): WakeQueue {
+export function createWakeQueue(redis: RedisClient, keys: Keys, logger?: Logger): WakeQueue {
   let queue: Queue<Wake, unknown, string> | undefined;
   const open = () => {
     if (!queue) {
@@ -43,28 +49,32 @@ export function createWakeQueue(redis: RedisClient, keys: Keys): WakeQueue {
     }
     return queue;
   };
+  /** A queue whose first contact with Redis failed repeats that failure for ever: after any failure a new one is made. */
+  const using = async <T>(work: (opened: Queue<Wake, unknown, string>) => Promise<T>): Promise<T> => {
+    const opened = open();
+    try {
+      return await work(opened);
+    } catch (error) {
+      if (queue === opened) queue = undefined;
+      opened.close().catch(() => {});
+      throw error;
+    }
+  };
   return {
     async add(wake, delayMs = 0) {
       const data: Wake = { v: PAYLOAD_VERSION, ...wake };
-      const opened = open();
+      const options = { jobId: wakeJobId(wake), ...(delayMs > 0 && { delay: Math.ceil(delayMs) }) };
       try {
-        await opened.add(wake.agent_id, data, {
-          jobId: wakeJobId(wake),
-          ...(delayMs > 0 && { delay: delayMs }),
-        });
+        await using((opened) => opened.add(wake.agent_id, data, options));
       } catch (error) {
-        // A queue whose first contact with Redis failed repeats that failure for ever: the next wake makes a new one.
-        if (queue === opened) queue = undefined;
-        opened.close().catch(() => {});
-        throw error;
+        logger?.warn({ job: options.jobId, problem: messageOf(error) }, "Wake not added; a sweeper will");
       }
     },
-    async isAlive(wake) {
-      const job = await open().getJob(wakeJobId(wake));
-      if (!job) return false;
-      const state = await job.getState();
-      return state !== "completed" && state !== "failed" && state !== "unknown";
-    },
+    isAlive: (wake) =>
+      using(async (opened) => {
+        const job = await opened.getJob(wakeJobId(wake));
+        return job ? ALIVE.has(await job.getState()) : false;
+      }),
     async stop() {
       await queue?.close();
       queue = undefined;

@@ -19,7 +19,7 @@ test("a queue whose first contact with Redis failed is made anew by the next wak
   const uid = `sa-${"0".repeat(24)}`;
   const wake = { tenant: "default", parent_id: "p", uid, agent_id: "a", wake: 1 };
   proxy.swallowEveryNthReply(1);
-  await expect(wakes.add(wake)).rejects.toThrow();
+  await wakes.add(wake);
   expect(proxy.counts.swallowed).toBeGreaterThan(0);
   proxy.swallowEveryNthReply(undefined);
   await until(() => redis.status === "ready");

@@ -1,0 +1,127 @@
+/** What tests script: the JSON schema of a scenario. Pure. */
+import { z } from "zod";
+import { OfflineModelError } from "./api-error.ts";
+import { TokenUsage } from "./wire.ts";
+
+const DelayMs = z.int().min(0).max(3_600_000);
+const Pattern = z.string().refine(isPattern, "is not a valid regular expression");
+const Scripted = z.discriminatedUnion("type", [
+  z.looseObject({ type: z.literal("text"), text: z.string() }),
+  z.looseObject({
+    type: z.literal("tool_use"),
+    name: z.string(),
+    input: z.record(z.string(), z.unknown()),
+    id: z.string().optional(),
+  }),
+  z.looseObject({
+    type: z.literal("thinking"),
+    thinking: z.string(),
+    signature: z.string().default("c2NyaXB0ZWQ="),
+  }),
+  z.looseObject({ type: z.literal("redacted_thinking"), data: z.string() }),
+]);
+
+/**
+ * Faults inside a stream. The `…AfterChunks` counters count server-sent events, `message_start` being the first:
+ * 0 breaks right after the response headers. Of several the smallest happens. On a call without `stream` an error becomes
+ * a plain error answer, a stall never answers, and a reset closes the connection.
+ */
+export const StreamFault = z.strictObject({
+  /** Send an `error` event and end the response. */
+  errorAfterChunks: z.int().min(0).optional(),
+  /** The type of that error. Default `overloaded_error`. */
+  errorType: z.string().min(1).optional(),
+  /** Say nothing more and keep the connection open until the client leaves. */
+  stallAfterChunks: z.int().min(0).optional(),
+  /** Destroy the connection. */
+  resetAfterChunks: z.int().min(0).optional(),
+  /** End the response in order, but without the rest of the events. */
+  truncateAfterChunks: z.int().min(0).optional(),
+  /** Cut the JSON of every tool input in half (`input` becomes that text on a call without `stream`). */
+  invalidJsonInput: z.boolean().optional(),
+  /** Pause before every event. */
+  chunkDelayMs: DelayMs.optional(),
+});
+/** A parsed stream fault. */
+export type StreamFault = z.infer<typeof StreamFault>;
+
+/** An error answer; `type` and `message` default to those of the status. */
+export const ScriptedError = z.strictObject({
+  status: z.int().min(400).max(599),
+  type: z.string().min(1).optional(),
+  message: z.string().optional(),
+  headers: z.record(z.string(), z.string()).optional(),
+});
+/** A parsed error answer. */
+export type ScriptedError = z.infer<typeof ScriptedError>;
+
+/** A failure that is played once: an error answer, a connection reset before any byte, or a broken stream. */
+export const Failure = z.union([
+  ScriptedError,
+  z.strictObject({ reset: z.literal(true) }),
+  z.strictObject({ stream: StreamFault }),
+]);
+/** A parsed failure. */
+export type Failure = z.infer<typeof Failure>;
+
+/** One assistant turn. Strings may hold `{{last_tool_result}}`, `{{user}}` (newest user text) and `{{turn}}`. */
+export const ScriptedTurn = z.strictObject({
+  /** Default: nothing, the empty answer. Ids of tool calls are made when none is given. */
+  content: z.array(Scripted).default([]),
+  /** Any text, known or not. Default: `tool_use` when the content has a tool call, else `end_turn`. */
+  stop_reason: z.string().min(1).optional(),
+  /** Overrides single counts of the estimate. */
+  usage: TokenUsage.partial().optional(),
+  /** Time before the first byte; default is the server's. */
+  latencyMs: DelayMs.optional(),
+  /** Answer with this error, every time. */
+  error: ScriptedError.optional(),
+  /** Played one a call before the answer, counted by conversation and turn. */
+  failures: z.array(Failure).optional(),
+  stream: StreamFault.optional(),
+});
+/** A parsed turn. */
+export type ScriptedTurn = z.infer<typeof ScriptedTurn>;
+
+const TextMatch = z.union([z.string(), z.strictObject({ regex: Pattern })]);
+
+/**
+ * A conversation's script. Turn k answers the request that holds k assistant messages, so a script survives a restart
+ * of either side. After the last turn it repeats (`repeat`) or answers 400.
+ */
+export const Script = z.strictObject({
+  /** Substring or regular expression; both given = both must match. Absent = every conversation. */
+  match: z.strictObject({ user: TextMatch.optional(), system: TextMatch.optional() }).optional(),
+  turns: z.array(ScriptedTurn).min(1),
+  repeat: z.boolean().optional(),
+  /** Answers the requests with `tool_choice: none`, whatever their turn. Without it the turn's own text does, else the rules. */
+  hand_back: ScriptedTurn.optional(),
+});
+/** A parsed script. */
+export type Script = z.infer<typeof Script>;
+
+/** One script or a list of them: the first that matches plays; a conversation that none matches is answered by rule. */
+export const Scenario = z.union([Script, z.array(Script).min(1)]);
+/** A scenario as a test writes it. */
+export type Scenario = z.input<typeof Scenario>;
+
+/** Parses a scenario. Throws `OfflineModelError` `invalid_scenario` with every place that is wrong. */
+export function parseScenario(scenario: unknown): Script[] {
+  const parsed = Array.isArray(scenario)
+    ? z.array(Script).min(1).safeParse(scenario)
+    : Script.safeParse(scenario);
+  if (parsed.success) return Array.isArray(parsed.data) ? parsed.data : [parsed.data];
+  const problems = parsed.error.issues.map(
+    (issue) => `${issue.path.join(".") || "scenario"}: ${issue.message}`,
+  );
+  throw new OfflineModelError("invalid_scenario", `The scenario cannot be played: ${problems.join("; ")}.`);
+}
+
+function isPattern(source: string): boolean {
+  try {
+    new RegExp(source, "u");
+    return true;
+  } catch {
+    return false;
+  }
+}

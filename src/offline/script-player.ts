@@ -1,0 +1,134 @@
+/**
+ * Plays scripts: finds the script of a conversation and the turn that is due.
+ *
+ * Owns: the scripts that are set, and how many failures of each turn have been played.
+ * Its neighbour `rulebook` answers what no script matches.
+ *
+ * Invariants:
+ * 1. Which turn is due follows from the request alone (its count of assistant messages).
+ * 2. Failures are counted by conversation and turn; setting a scenario starts the count anew; at most `MAX_COUNTERS` counts are kept.
+ * 3. A request with `tool_choice: none` never gets a tool call.
+ */
+import { errorTypeOf } from "./api-error.ts";
+import type { Conversation } from "./conversation.ts";
+import { type Fingerprint, messageText, systemText } from "./fingerprint.ts";
+import type { AnswerPlan, DraftBlock, Plan } from "./plan.ts";
+import type { Failure, Script, ScriptedError, ScriptedTurn } from "./scenario.ts";
+import type { MessagesRequest } from "./wire.ts";
+
+/** A request with everything that was read out of it. */
+export interface Call {
+  request: MessagesRequest;
+  fingerprint: Fingerprint;
+  conversation: Conversation;
+}
+
+/** See the module header. */
+export interface ScriptPlayer {
+  setScripts(scripts: readonly Script[]): void;
+  /** The plan for a call, or `undefined` when no script matches it. `byRule` is used to hand back what a script does not. */
+  play(call: Call, byRule: () => AnswerPlan): Plan | undefined;
+}
+
+const MAX_COUNTERS = 50_000;
+
+/** Creates a player without scripts. */
+export function createScriptPlayer(): ScriptPlayer {
+  let scripts: readonly Script[] = [];
+  const playedFailures = new Map<string, number>();
+
+  const takeFailure = (turn: ScriptedTurn, { fingerprint }: Call): Failure | undefined => {
+    if (turn.failures === undefined) return undefined;
+    const key = `${fingerprint.conversation} ${fingerprint.turn}`;
+    const played = playedFailures.get(key) ?? 0;
+    playedFailures.set(key, played + 1);
+    const oldest = playedFailures.keys().next();
+    if (playedFailures.size > MAX_COUNTERS && !oldest.done) playedFailures.delete(oldest.value);
+    return turn.failures[played];
+  };
+
+  return {
+    setScripts(next) {
+      scripts = next;
+      playedFailures.clear();
+    },
+    play(call, byRule) {
+      const script = scripts.find((candidate) => matches(candidate, call.request));
+      if (script === undefined) return undefined;
+      const turn = dueTurn(script, call);
+      if (turn === undefined) return exhausted(script, call);
+      const { latencyMs } = turn;
+      const failure = takeFailure(turn, call);
+      if (failure !== undefined && "reset" in failure) return { kind: "reset", latencyMs };
+      if (failure !== undefined && "status" in failure)
+        return { kind: "error", error: toError(failure), latencyMs };
+      if (turn.error !== undefined) return { kind: "error", error: toError(turn.error), latencyMs };
+      const plan = toAnswer(turn, call, byRule);
+      return failure === undefined ? plan : { ...plan, fault: failure.stream };
+    },
+  };
+}
+
+function matches({ match }: Script, request: MessagesRequest): boolean {
+  const firstUser = request.messages.find((message) => message.role === "user");
+  const fits = (text: string, wanted: NonNullable<Script["match"]>["user"]): boolean => {
+    if (wanted === undefined) return true;
+    return typeof wanted === "string" ? text.includes(wanted) : new RegExp(wanted.regex, "u").test(text);
+  };
+  return (
+    fits(firstUser === undefined ? "" : messageText(firstUser), match?.user) &&
+    fits(systemText(request), match?.system)
+  );
+}
+
+function dueTurn(script: Script, { request, fingerprint }: Call): ScriptedTurn | undefined {
+  if (request.tool_choice?.type === "none" && script.hand_back !== undefined) return script.hand_back;
+  return script.turns[fingerprint.turn] ?? (script.repeat === true ? script.turns.at(-1) : undefined);
+}
+
+function exhausted(script: Script, { fingerprint }: Call): Plan {
+  const message = `The scenario has ${script.turns.length} turns and was asked for turn ${fingerprint.turn + 1}; set \`repeat\` or add turns.`;
+  return { kind: "error", error: toError({ status: 400, message }) };
+}
+
+function toError(scripted: ScriptedError): Extract<Plan, { kind: "error" }>["error"] {
+  const type = scripted.type ?? errorTypeOf(scripted.status);
+  const headers = scripted.headers === undefined ? {} : { headers: scripted.headers };
+  return { status: scripted.status, type, message: scripted.message ?? `Scripted ${type}.`, ...headers };
+}
+
+function toAnswer(turn: ScriptedTurn, call: Call, byRule: () => AnswerPlan): AnswerPlan {
+  const options = { latencyMs: turn.latencyMs, fault: turn.stream, usage: turn.usage };
+  const filled = turn.content.map((block): DraftBlock => fillRecord(block, call));
+  const forbidden =
+    call.request.tool_choice?.type === "none" && filled.some((block) => block.type === "tool_use");
+  if (!forbidden)
+    return { kind: "answer", content: filled, stopReason: turn.stop_reason, bounded: false, ...options };
+  const words = filled.filter((block) => block.type !== "tool_use");
+  const content = words.some((block) => block.type === "text") ? words : byRule().content;
+  return { kind: "answer", content, bounded: false, ...options };
+}
+
+function fillRecord<T extends object>(record: T, call: Call): T {
+  return Object.assign(
+    {},
+    record,
+    Object.fromEntries(Object.entries(record).map(([key, value]) => [key, fill(value, call)])),
+  );
+}
+
+/** Replaces the placeholders in every string of a JSON value. */
+function fill(value: unknown, call: Call): unknown {
+  if (typeof value === "string") {
+    return value.replace(/\{\{(last_tool_result|user|turn)\}\}/g, (_, name: string) =>
+      placeholder(name, call),
+    );
+  }
+  if (Array.isArray(value)) return value.map((item) => fill(item, call));
+  return typeof value === "object" && value !== null ? fillRecord(value, call) : value;
+}
+
+function placeholder(name: string, { conversation, fingerprint }: Call): string {
+  if (name === "turn") return String(fingerprint.turn);
+  return name === "user" ? (conversation.asks.at(-1)?.text ?? "") : conversation.lastToolResult;
+}

@@ -1,0 +1,92 @@
+/**
+ * The lease of one run: keeps it alive, counts running time, and says the moment it may be lost.
+ * Neighbours: `settle`, `append` and `release` are fenced by the epoch in Redis; the lease stops work *before* that.
+ *
+ * 1. The lease counts from the moment a renewal was sent, on the monotonic clock.
+ * 2. `isLive()` looks at the clock itself: a process that was stopped knows before any of its timers fires.
+ * 3. Once lost it is never live again.
+ */
+import type { Clock } from "../shared/clock.ts";
+import type { AgentAddress } from "../shared/protocol/keys.ts";
+import type { AgentStore } from "../shared/redis/agent-store.ts";
+
+/** What a renewal brought along. */
+export interface LeaseNews {
+  unreadMessages: number;
+  finish: boolean;
+}
+
+/** See the module's header. */
+export interface Lease {
+  readonly epoch: number;
+  /** Aborts when the lease is lost: nothing may be written, called or started any more. */
+  readonly signal: AbortSignal;
+  isLive(): boolean;
+  /** Running time of the run, ms, that of earlier claims included. */
+  runningMs(): number;
+  /** Renews at once, e.g. because the run may have been destroyed. */
+  check(): Promise<void>;
+  /** Stops renewing; idempotent. */
+  stop(): void;
+}
+
+/** What {@link holdLease} needs. */
+export interface LeaseOptions {
+  store: AgentStore;
+  clock: Clock;
+  address: AgentAddress;
+  epoch: number;
+  /** Monotonic ms at which the claim was sent. */
+  claimedAtMs: number;
+  /** Running time of the run before this claim. */
+  earlierMs: number;
+  onNews(news: LeaseNews): void;
+}
+
+/** Starts to hold the lease that a claim gave. */
+export function holdLease(options: LeaseOptions): Lease {
+  const { store, clock, address, epoch, claimedAtMs, earlierMs } = options;
+  const { leaseMs, leaseMarginMs, renewMs } = store.timing;
+  const lost = new AbortController();
+  let liveUntilMs = claimedAtMs + leaseMs - leaseMarginMs;
+  let stopped = false;
+  let renewal: { cancel(): void } | undefined;
+  let expiry: { cancel(): void } | undefined;
+
+  const isLive = () => !lost.signal.aborted && clock.monotonicMs() < liveUntilMs;
+  const runningMs = () => earlierMs + clock.monotonicMs() - claimedAtMs;
+  const stop = () => {
+    stopped = true;
+    renewal?.cancel();
+    expiry?.cancel();
+  };
+  const lose = () => {
+    stop();
+    lost.abort();
+  };
+  const watchExpiry = () => {
+    expiry?.cancel();
+    expiry = clock.timeout(Math.max(0, liveUntilMs - clock.monotonicMs()), () =>
+      isLive() ? watchExpiry() : lose(),
+    );
+  };
+  const check = async () => {
+    if (stopped) return;
+    const sentAtMs = clock.monotonicMs();
+    const answer = await store.renew(address, epoch, runningMs()).catch(() => undefined);
+    if (stopped || !answer) return;
+    if (answer.status === "stale") return lose();
+    liveUntilMs = Math.max(liveUntilMs, sentAtMs + leaseMs - leaseMarginMs);
+    if (!isLive()) return lose();
+    options.onNews({ unreadMessages: Number(answer.inbox), finish: answer.finish === "1" });
+  };
+  const scheduleRenewal = () => {
+    renewal = clock.timeout(renewMs, () => {
+      void check();
+      if (!stopped) scheduleRenewal();
+    });
+  };
+  watchExpiry();
+  scheduleRenewal();
+  return { epoch, signal: lost.signal, isLive, runningMs, check, stop };
+}

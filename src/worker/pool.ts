@@ -1,0 +1,125 @@
+/**
+ * The pool: the only BullMQ worker. Takes wakes, runs the agents they name, side by side.
+ * Owns how many runs go on in this process and how they stop; each run owns its agent (`run.ts`).
+ *
+ * 1. A wake always completes: what could not be done now stands in the record, and a sweeper wakes again.
+ * 2. Only a run that settled `failed` stands as failed in the queue.
+ * 3. After `stop` no run of this process holds an agent: each was settled, released, or lost to another worker.
+ */
+import { Worker } from "bullmq";
+import type { Clock } from "../shared/clock.ts";
+import { messageOf, SubagentError } from "../shared/errors.ts";
+import type { AgentAddress, Keys } from "../shared/protocol/keys.ts";
+import { Wake } from "../shared/protocol/wake.ts";
+import type { RedisClient } from "../shared/redis/connection.ts";
+import { run } from "./run.ts";
+import type { RunContext, RunEnd } from "./run-context.ts";
+
+const QUEUE_OPTIONS = {
+  autorun: false,
+  lockDuration: 10_000,
+  stalledInterval: 5_000,
+  /** BullMQ must never fail a wake by itself: records decide. */
+  maxStalledCount: 1_000_000,
+  removeOnComplete: { age: 3_600 },
+  removeOnFail: { age: 24 * 3_600 },
+};
+/** A stopping process lets steps finish this long, then cuts them off. */
+const DRAIN_GRACE_MS = 10_000;
+/** After that, a run whose Redis does not answer is left behind. */
+const ABANDON_MS = 5_000;
+
+/** What a wake's job returns: how the run ended, or why there was none. */
+type WakeResult = { status: string; stop_reason?: string; turns?: number; because?: string };
+
+/** See the module's header. */
+export interface Pool {
+  /** Begins to take wakes. */
+  start(): Promise<void>;
+  /** Takes no more wakes, releases or finishes every run; resolves when none is left. Idempotent. */
+  stop(): Promise<void>;
+  /** The uids of the agents running here. */
+  active(): string[];
+}
+
+/** What a pool needs besides what it lends to its runs. */
+export interface PoolOptions {
+  redis: RedisClient;
+  keys: Keys;
+  concurrency: number;
+  draining: AbortController;
+  abandoned: AbortController;
+}
+
+/** A pool, not started. */
+export function createPool(context: RunContext, options: PoolOptions): Pool {
+  const { redis, keys, concurrency, draining, abandoned } = options;
+  const { clock, logger } = context;
+  const runs = new Set<Promise<unknown>>();
+  let worker: Worker<Wake, WakeResult> | undefined;
+
+  const take = async (data: unknown): Promise<WakeResult> => {
+    const { tenant, parent_id, uid } = Wake.parse(data);
+    const address: AgentAddress = { tenant, parentId: parent_id, uid };
+    const going = run(context, address).catch((error: unknown): RunEnd => {
+      logger.error({ uid, problem: messageOf(error) }, "Run left behind; a sweeper will wake it");
+      return { status: "lost" };
+    });
+    runs.add(going);
+    const end = await going.finally(() => runs.delete(going));
+    return resultOf(uid, end);
+  };
+  return {
+    active: () => [...context.leases.keys()],
+    async start() {
+      if (worker) return;
+      worker = new Worker<Wake, WakeResult>(keys.wakeQueue, (job) => take(job.data), {
+        ...QUEUE_OPTIONS,
+        connection: redis,
+        prefix: keys.bullPrefix,
+        concurrency,
+      });
+      worker.on("error", (error) =>
+        logger.warn({ problem: error.message }, "Wake queue trouble; trying again"),
+      );
+      worker
+        .run()
+        .catch((error: unknown) => logger.warn({ problem: messageOf(error) }, "Wake queue stopped"));
+      await worker.waitUntilReady();
+    },
+    async stop() {
+      draining.abort();
+      const closing = worker?.close();
+      const everyRun = () => Promise.allSettled([...runs]);
+      if (!(await within(clock, DRAIN_GRACE_MS, everyRun()))) {
+        abandoned.abort();
+        await within(clock, ABANDON_MS, everyRun());
+      }
+      if (closing && !(await within(clock, ABANDON_MS, closing))) await worker?.close(true);
+      worker = undefined;
+    },
+  };
+}
+
+/** The job's return value; a failed run is thrown, so that it stands as failed. */
+function resultOf(uid: string, end: RunEnd): WakeResult {
+  if (end.status === "settled") {
+    if (end.reply.status === "failed") {
+      throw new SubagentError("run_failed", `The run ended as failed: ${end.reply.stop_reason}.`, {
+        uid,
+        ...end.reply,
+      });
+    }
+    return end.reply;
+  }
+  if (end.status === "passed") return { status: "passed", because: end.because };
+  if (end.status === "released") return { status: "released", because: end.reason };
+  return { status: end.status };
+}
+
+async function within(clock: Clock, ms: number, work: Promise<unknown>): Promise<boolean> {
+  const given = new AbortController();
+  const done = work.then(() => true);
+  const late = clock.sleep(ms, given.signal).then(() => false);
+  return Promise.race([done, late]).finally(() => given.abort());
+}

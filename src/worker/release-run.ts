@@ -1,0 +1,37 @@
+/** Hands a run back: its agent is queued again, for any worker, not before a moment in time. */
+import type { AgentRecord } from "../shared/protocol/agent.ts";
+import type { AgentAddress } from "../shared/protocol/keys.ts";
+import type { Lease } from "./lease.ts";
+import { reporterOf } from "./progress.ts";
+import type { RunContext, RunEnd } from "./run-context.ts";
+
+/** A run this process holds. */
+export interface HeldRun {
+  address: AgentAddress;
+  record: AgentRecord;
+  lease: Lease;
+  /** Failures since the last committed step; the next holder goes on counting. */
+  retries: number;
+}
+
+/** Releases the run: first the deadline hint, then the verb, then the wake. */
+export async function releaseRun(
+  context: RunContext,
+  { address, record, lease, retries }: HeldRun,
+  { reason, delayMs }: { reason: string; delayMs: number },
+): Promise<RunEnd> {
+  const { store, deadlines, wakes } = context;
+  await deadlines.touch(address, delayMs + store.timing.lookMs);
+  const answer = await store.release(address, {
+    epoch: lease.epoch,
+    delayMs,
+    runningMs: lease.runningMs(),
+    retries,
+  });
+  if (answer.status === "stale") return { status: "lost" };
+  reporterOf(context, address, record).released(reason);
+  const { tenant, parentId, uid } = address;
+  const wake = { tenant, parent_id: parentId, uid, agent_id: record.agent_id, wake: Number(answer.wake) };
+  await wakes.add(wake, delayMs);
+  return { status: "released", reason };
+}

@@ -1,0 +1,89 @@
+/** Performs `run_tools`: marks what begins, runs all calls in parallel, commits each result as it comes. */
+import { entryKey, type ToolResultEntry, type ToolStartedEntry } from "../shared/protocol/log.ts";
+import { ordinaryTimeMs } from "./loop/caps.ts";
+import { REPETITION_REFUSED } from "./loop/conversation.ts";
+import type { PlannedCall, Step } from "./loop/next.ts";
+import type { RunContext, RunEnd } from "./run-context.ts";
+import type { Committed, Session } from "./session.ts";
+import { openStepSignal } from "./step-signal.ts";
+import { runTool } from "./tools/registry.ts";
+
+type ToolStep = Extract<Step, { do: "run_tools" }>;
+
+const INTERRUPTED =
+  "Interrupted: the worker stopped during this call and its effect is unknown. Check before you repeat it.";
+
+/** Answers every open call of the message. */
+export async function runTools(
+  context: RunContext,
+  session: Session,
+  step: ToolStep,
+): Promise<RunEnd | undefined> {
+  const begun = await session.commit(step.calls.map((call) => openingEntry(step.message, call)));
+  if (begun === "lost") return { status: "lost" };
+  const performed = step.calls.filter((call) => call.how === "run");
+  const committed = await Promise.all(performed.map((call) => performCall(context, session, step, call)));
+  return committed.includes("lost") ? { status: "lost" } : undefined;
+}
+
+/** What is committed before anything runs: the mark of a beginning, or the result of a call that is not performed. */
+function openingEntry(
+  message: number,
+  call: PlannedCall,
+): readonly [string, ToolStartedEntry | ToolResultEntry] {
+  if (call.how === "run") return [entryKey.started(message, call.id), { v: 1, name: call.name }];
+  const interrupted = call.how === "interrupted";
+  return [
+    entryKey.result(message, call.id),
+    {
+      v: 1,
+      content: interrupted ? INTERRUPTED : REPETITION_REFUSED,
+      is_error: true,
+      duration_ms: 0,
+      interrupted,
+    },
+  ];
+}
+
+async function performCall(
+  context: RunContext,
+  session: Session,
+  step: ToolStep,
+  call: PlannedCall,
+): Promise<Committed | "abandoned"> {
+  if (!session.lease.isLive()) return "lost";
+  const { report } = session;
+  const { signal, done } = openStepSignal(context, session, ordinaryTimeMs(session.rules.limits));
+  report.toolStarted(step.turn, call);
+  const outcome = await runTool(
+    session.tools.find((tool) => tool.name === call.name),
+    call,
+    {
+      agentId: session.record.agent_id,
+      uid: session.address.uid,
+      run: session.record.run,
+      toolUseId: call.id,
+      workspace: session.workspace,
+      signal,
+    },
+    { offered: session.tools.map((tool) => tool.name), clock: context.clock },
+  ).finally(done);
+  // Cut off by a stopping process: without a result the next worker knows that the effect is unknown.
+  if (signal.aborted && context.abandoned.aborted) return "abandoned";
+  report.toolFinished(step.turn, call, outcome);
+  const entry: ToolResultEntry = {
+    v: 1,
+    content: outcome.content,
+    is_error: outcome.isError,
+    duration_ms: Math.round(outcome.durationMs),
+  };
+  return session.commit([[entryKey.result(step.message, call.id), entry]], {
+    step: {
+      run: session.record.run,
+      turn: step.turn,
+      tool: call.name,
+      ms: entry.duration_ms,
+      is_error: outcome.isError,
+    },
+  });
+}

@@ -1,0 +1,156 @@
+/**
+ * One claimed run in this process: the log as it grows, and the writes that make it grow.
+ * Owns the in-memory copy of the log; Redis owns the truth, and every write is fenced by the epoch.
+ *
+ * 1. Memory never runs ahead of Redis: an entry is filed after its append was answered.
+ * 2. After `lost` nothing is written any more.
+ */
+import type { AgentRecord } from "../shared/protocol/agent.ts";
+import type { Usage } from "../shared/protocol/content.ts";
+import type { AgentAddress } from "../shared/protocol/keys.ts";
+import { entryKey, type PurchaseEntry } from "../shared/protocol/log.ts";
+import type { ReplyBody } from "../shared/protocol/reply.ts";
+import type { AgentState, AgentStore } from "../shared/redis/agent-store.ts";
+import type { Lease, LeaseNews } from "./lease.ts";
+import { type Log, NO_ENTRIES, withEntries } from "./loop/log.ts";
+import { type Rules, tally } from "./loop/tally.ts";
+import type { Reporter } from "./progress.ts";
+import type { Tool } from "./tools/tool.ts";
+import type { Workspace } from "./tools/workspace.ts";
+
+/** What became of an append: `adopted` means that another content had been committed before, and stands. */
+export type Committed = "committed" | "adopted" | "lost";
+
+/** What else one append carries. */
+export interface CommitExtras {
+  consumeTo?: number;
+  step?: Record<string, unknown>;
+}
+
+/** What a run works with. */
+export interface Equipment {
+  rules: Rules;
+  /** The tools offered to the model, sorted by name. */
+  tools: readonly Tool[];
+  workspace: Workspace;
+  report: Reporter;
+}
+
+/** See the module's header. */
+export class Session {
+  readonly address: AgentAddress;
+  readonly record: AgentRecord;
+  readonly rules: Rules;
+  readonly lease: Lease;
+  readonly tools: readonly Tool[];
+  readonly workspace: Workspace;
+  readonly report: Reporter;
+  /** Provider failures since the last committed step. */
+  retries: number;
+  readonly #store: AgentStore;
+  readonly #log: Log;
+  #unreadInRedis: number;
+  #purchases = 0;
+
+  constructor(
+    store: AgentStore,
+    address: AgentAddress,
+    state: AgentState,
+    lease: Lease,
+    equipment: Equipment,
+  ) {
+    this.#store = store;
+    this.tools = equipment.tools;
+    this.workspace = equipment.workspace;
+    this.report = equipment.report;
+    this.address = address;
+    this.record = state.record;
+    this.lease = lease;
+    this.rules = equipment.rules;
+    this.retries = state.record.retries;
+    this.#unreadInRedis = state.inbox.length;
+    this.#log = {
+      entries: withEntries(NO_ENTRIES, state.log),
+      run: state.record.run,
+      unread: state.inbox,
+      inboxRead: state.record.inbox_read,
+      elapsedMs: lease.runningMs(),
+      finish: state.record.finish === "1",
+      barrenDeaths: state.record.barren_deaths,
+    };
+  }
+
+  /** The log as of now; unread messages are fetched when Redis is known to hold others. */
+  async log(): Promise<Log> {
+    if (this.#unreadInRedis !== this.#log.unread.length) await this.refreshInbox();
+    return this.known();
+  }
+
+  /** The log as far as this process knows it. */
+  known(): Log {
+    this.#log.elapsedMs = this.lease.runningMs();
+    return this.#log;
+  }
+
+  /** What the run has come to so far. */
+  tally(): ReplyBody {
+    return tally(this.known(), this.rules);
+  }
+
+  /** Takes in what a renewal or an append brought along. */
+  heed({ unreadMessages, finish }: LeaseNews): void {
+    this.#unreadInRedis = unreadMessages;
+    this.#log.finish = finish;
+  }
+
+  /** Reads the unread messages again. */
+  async refreshInbox(): Promise<void> {
+    const unread = await this.#store.inbox(this.address);
+    this.#log.unread = unread;
+    this.#unreadInRedis = unread.length;
+  }
+
+  /** Commits entries, all or none, with the progress they make. Conflicting ones are adopted from Redis. */
+  async commit(
+    entries: readonly (readonly [string, unknown])[],
+    extras: CommitExtras = {},
+  ): Promise<Committed> {
+    if (!this.lease.isLive()) return "lost";
+    const written = entries.map(([key, value]) => [key, JSON.stringify(value)] as const);
+    const grown = withEntries(this.known().entries, written);
+    const answer = await this.#store.append(this.address, {
+      epoch: this.lease.epoch,
+      runningMs: this.lease.runningMs(),
+      entries: written,
+      progress: tally({ ...this.known(), entries: grown }, this.rules),
+      ...(extras.consumeTo !== undefined && { consumeTo: extras.consumeTo }),
+      ...(extras.step && { step: JSON.stringify(extras.step) }),
+    });
+    if (answer.status === "stale") return "lost";
+    if (answer.status === "conflict") {
+      this.#log.entries = withEntries(this.#log.entries, pairs(answer.rest));
+      return "adopted";
+    }
+    // Parallel tools commit while others wait for their answer: file into what the log has become meanwhile.
+    this.#log.entries = withEntries(this.#log.entries, written);
+    this.retries = 0;
+    if (extras.consumeTo !== undefined) this.#consume(extras.consumeTo);
+    this.heed({ unreadMessages: Number(answer.inbox), finish: answer.finish === "1" });
+    return "committed";
+  }
+
+  /** Records a call that was paid for although no message came of it. */
+  async commitPurchase(message: number, usage: Usage, costUsd: number): Promise<Committed> {
+    const entry: PurchaseEntry = { v: 1, usage, cost_usd: costUsd };
+    return this.commit([[entryKey.purchase(message, this.lease.epoch, this.#purchases++), entry]]);
+  }
+
+  #consume(cursor: number): void {
+    this.#log.unread = this.#log.unread.slice(cursor - this.#log.inboxRead);
+    this.#log.inboxRead = cursor;
+  }
+}
+
+function* pairs(flat: readonly string[]): Iterable<readonly [string, string]> {
+  for (let i = 0; i + 1 < flat.length; i += 2) yield [flat[i] ?? "", flat[i + 1] ?? ""];
+}

@@ -1,0 +1,49 @@
+/** Performs `settle`: the reply goes out and the run is over, in one step. */
+import { statusOf } from "../shared/protocol/reply.ts";
+import type { Step } from "./loop/next.ts";
+import { viewRun } from "./loop/run-view.ts";
+import { lastText } from "./loop/tally.ts";
+import type { RunContext, RunEnd } from "./run-context.ts";
+import type { Session } from "./session.ts";
+
+/** Settles the run; undefined when an unread message keeps it going. */
+export async function settleRun(
+  context: RunContext,
+  session: Session,
+  step: Extract<Step, { do: "settle" }>,
+): Promise<RunEnd | undefined> {
+  const { store, deadlines, wakes } = context;
+  const { address, lease, record } = session;
+  const status = statusOf(step.reason);
+  const body = session.tally();
+  const stays = record.spec.keep_alive && (status === "succeeded" || status === "partial");
+  if (stays) await deadlines.touch(address, store.timing.lookMs);
+  const answer = await store.settle(address, {
+    by: { authority: "worker", epoch: lease.epoch, run: record.run },
+    target: stays ? "idle" : "ended",
+    ...(!stays && { endedReason: status === "failed" ? "failed" : "completed" }),
+    status,
+    stopReason: step.reason,
+    natural: step.natural,
+    body,
+    ...(body.truncated && { fullText: lastText(viewRun(session.known())) }),
+    idleMs: record.spec.idle_ms,
+  });
+  if (answer.status === "more") {
+    await session.refreshInbox();
+    return undefined;
+  }
+  if (answer.status !== "settled") return { status: "lost" };
+  session.report.ended(status, step.reason);
+  if (answer.agent_status === "queued") {
+    const { tenant, parentId, uid } = address;
+    await wakes.add({
+      tenant,
+      parent_id: parentId,
+      uid,
+      agent_id: record.agent_id,
+      wake: Number(answer.wake),
+    });
+  }
+  return { status: "settled", reply: { status, stop_reason: step.reason, turns: body.turns } };
+}

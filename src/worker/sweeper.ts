@@ -1,0 +1,138 @@
+/**
+ * The sweeper: looks at every agent whose deadline has come and does what is due. Any number of them may run, in every
+ * worker and API process; the records decide, so two that look at one agent do no harm.
+ */
+import type { Clock } from "../shared/clock.ts";
+import { messageOf } from "../shared/errors.ts";
+import type { Logger } from "../shared/logger.ts";
+import type { AgentAddress } from "../shared/protocol/keys.ts";
+import type { AgentStore, SettleInput } from "../shared/redis/agent-store.ts";
+import type { DeadlineSet, Due } from "../shared/redis/deadline-set.ts";
+import type { WakeQueue } from "../shared/redis/wake-queue.ts";
+
+/** How often a running sweeper ticks. */
+const TICK_MS = 1_000;
+/** Agents looked at in one round of a tick. */
+const BATCH = 100;
+/** An agent that a sweeper has taken is hidden from the others this long. */
+const HIDDEN_MS = 2_000;
+
+/** What a sweeper works on. */
+export interface SweeperContext {
+  store: AgentStore;
+  deadlines: DeadlineSet;
+  wakes: WakeQueue;
+  clock: Clock;
+  logger: Logger;
+}
+
+/** See the module's sentence. */
+export interface Sweeper {
+  /** Looks at everything that is due now; resolves to the number of agents looked at. */
+  tick(): Promise<number>;
+  /** Ticks every second. Idempotent. */
+  start(): void;
+  /** Resolves when no tick is going on. Idempotent. */
+  stop(): Promise<void>;
+}
+
+/** A sweeper, not started. */
+export function createSweeper(context: SweeperContext): Sweeper {
+  const { deadlines, clock, logger } = context;
+  let stopping: AbortController | undefined;
+  let running = Promise.resolve();
+
+  const tick = async () => {
+    let looked = 0;
+    for (;;) {
+      const due = await deadlines.due(BATCH, HIDDEN_MS);
+      await Promise.all(due.map((one) => look(context, one)));
+      looked += due.length;
+      if (due.length < BATCH || stopping?.signal.aborted) return looked;
+    }
+  };
+  const sweep = async (signal: AbortSignal) => {
+    while (!signal.aborted) {
+      await tick().catch((error: unknown) =>
+        logger.warn({ problem: messageOf(error) }, "Sweep failed; trying again"),
+      );
+      await clock.sleep(TICK_MS, signal);
+    }
+  };
+  return {
+    tick,
+    start() {
+      if (stopping) return;
+      stopping = new AbortController();
+      running = sweep(stopping.signal);
+    },
+    async stop() {
+      stopping?.abort();
+      await running;
+      stopping = undefined;
+    },
+  };
+}
+
+const IDLE_DEATH: SettleInput = {
+  by: { authority: "sweeper" },
+  target: "ended",
+  endedReason: "idle",
+  status: "cancelled",
+  stopReason: "idle",
+};
+const DEATH_OF_AGE: SettleInput = {
+  by: { authority: "sweeper" },
+  target: "ended",
+  endedReason: "failed",
+  status: "failed",
+  stopReason: "max_age",
+};
+
+async function look(context: SweeperContext, due: Due): Promise<void> {
+  const { store, deadlines } = context;
+  const { address } = due;
+  if (!address) return deadlines.forget(due);
+  const found = await store.overdue(address);
+  switch (found.status) {
+    case "unknown":
+    case "ended":
+      return deadlines.forget(due);
+    case "not_due":
+      return deadlines.move(due, Number(found.deadline));
+    case "idle_over":
+      return settle(context, due, address, IDLE_DEATH);
+    case "max_age_over":
+      return settle(context, due, address, DEATH_OF_AGE);
+    case "wake_due":
+      return wake(context, due, address, Number(found.wake), found.agent_id);
+  }
+}
+
+async function settle(
+  { store, deadlines }: SweeperContext,
+  due: Due,
+  address: AgentAddress,
+  how: SettleInput,
+) {
+  const answer = await store.settle(address, how);
+  if (answer.status === "not_due") return deadlines.move(due, Number(answer.deadline));
+  return deadlines.forget(due);
+}
+
+async function wake(
+  { store, deadlines, wakes }: SweeperContext,
+  due: Due,
+  address: AgentAddress,
+  newest: number,
+  agentId: string,
+): Promise<void> {
+  const { tenant, parentId, uid } = address;
+  const alive = await wakes.isAlive({ uid, wake: newest });
+  const answer = await store.rewake(address, newest, alive);
+  if (answer.status === "not_due") return;
+  await deadlines.move(due, Number(answer.deadline));
+  if (answer.status === "wake") {
+    await wakes.add({ tenant, parent_id: parentId, uid, agent_id: agentId, wake: Number(answer.wake) });
+  }
+}

@@ -1,0 +1,15 @@
+/** The tools every worker has. */
+import type { Clock } from "../../../shared/clock.ts";
+import { createLineMatcherPool } from "../line-matcher.ts";
+import type { Tool } from "../tool.ts";
+import { editFileTool } from "./edit-file.ts";
+import { globTool } from "./glob.ts";
+import { grepTool } from "./grep.ts";
+import { readFileTool } from "./read-file.ts";
+import { writeFileTool } from "./write-file.ts";
+
+/** `read_file`, `write_file`, `edit_file`, `glob` and `grep`; the searches of one set share four matching threads. */
+export function createBaseTools({ clock }: { clock: Clock }): Tool[] {
+  const search = { matchers: createLineMatcherPool(), clock };
+  return [readFileTool(), writeFileTool(), editFileTool(), globTool(search), grepTool(search)];
+}

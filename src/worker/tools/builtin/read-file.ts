@@ -1,0 +1,120 @@
+/**
+ * `read_file`. The SDK's read tool opens by path after its check, and a symlink swapped in between led it outside in
+ * one call of twenty; it cannot be closed from outside, so files are opened by descriptor here.
+ */
+import { z } from "zod";
+import { type OpenFile, openFile, readHead } from "../confined-file.ts";
+import { openPlace } from "../confined-path.ts";
+import { quotePath } from "../path-failure.ts";
+import { defineTool, type Tool, ToolFailure } from "../tool.ts";
+
+const MAX_READ_BYTES = 256 * 1024;
+const MAX_SCAN_BYTES = 64 * 1024 * 1024;
+const CHUNK_BYTES = 256 * 1024;
+const NEWLINE = 0x0a;
+
+/** Reads a text file of the workspace or an open root, whole or a range of lines. */
+export function readFileTool(): Tool {
+  return defineTool({
+    name: "read_file",
+    description:
+      "Read a text file. Paths are relative to the workspace, or absolute inside an open directory. " +
+      "Use view_range for files above 256 KB or when only some lines matter.",
+    input: z.object({
+      file_path: z.string().describe("Path of the file"),
+      view_range: z
+        .array(z.int())
+        .length(2)
+        .optional()
+        .describe("[first_line, last_line], counted from 1, both included; last_line -1 means the end"),
+    }),
+    idempotent: true,
+    async run({ file_path: path, view_range: range }, { workspace, signal }) {
+      const place = await openPlace(workspace, path);
+      try {
+        const file = await openFile(place, path);
+        try {
+          return range === undefined
+            ? await readWhole(file, path)
+            : await readLines(file, path, rangeOf(range), signal);
+        } finally {
+          await file.handle.close();
+        }
+      } finally {
+        await place.directory.handle.close();
+      }
+    },
+  });
+}
+
+interface LineRange {
+  readonly first: number;
+  readonly last: number;
+}
+
+function rangeOf([first = 0, last = 0]: readonly number[]): LineRange {
+  if (first < 1 || (last !== -1 && last < first)) {
+    throw new ToolFailure(
+      "view_range must be [first_line, last_line] with 1 <= first_line <= last_line, or -1 as the last.",
+    );
+  }
+  return { first, last: last === -1 ? Number.POSITIVE_INFINITY : last };
+}
+
+async function readWhole(file: OpenFile, path: string): Promise<string> {
+  if (file.stat.size > MAX_READ_BYTES) {
+    throw new ToolFailure(
+      `${quotePath(path)} has ${file.stat.size} bytes, more than ${MAX_READ_BYTES}; read a part with view_range, ` +
+        "for example [1, 500], or find the place with grep.",
+    );
+  }
+  const bytes = await readHead(file, MAX_READ_BYTES);
+  return bytes.length === 0 ? "(empty file)" : bytes.toString("utf8");
+}
+
+/** Collects whole lines from a stream of chunks, so that neither a huge file nor a huge line is ever held. */
+async function readLines(
+  file: OpenFile,
+  path: string,
+  range: LineRange,
+  signal: AbortSignal,
+): Promise<string> {
+  const chunk = Buffer.allocUnsafe(CHUNK_BYTES);
+  const kept: Buffer[] = [];
+  let room = MAX_READ_BYTES;
+  let line = 1;
+  let position = 0;
+  let endsWithNewline = true;
+  while (line <= range.last && room > 0) {
+    if (signal.aborted) throw new ToolFailure("Cancelled while the file was read.");
+    if (position >= MAX_SCAN_BYTES) return partial(kept, path, line, range);
+    const { bytesRead } = await file.handle.read(chunk, 0, chunk.length, position);
+    if (bytesRead === 0) break;
+    position += bytesRead;
+    endsWithNewline = chunk[bytesRead - 1] === NEWLINE;
+    for (let from = 0; from < bytesRead && line <= range.last && room > 0; ) {
+      const newline = chunk.subarray(0, bytesRead).indexOf(NEWLINE, from);
+      const to = newline < 0 ? bytesRead : newline + 1;
+      if (line >= range.first) {
+        const part = Buffer.from(chunk.subarray(from, Math.min(to, from + room)));
+        kept.push(part);
+        room -= part.length;
+      }
+      if (newline >= 0) line++;
+      from = to;
+    }
+  }
+  const lines = line - (endsWithNewline ? 1 : 0);
+  if (kept.length === 0) throw new ToolFailure(`${quotePath(path)} has only ${lines} lines.`);
+  const text = Buffer.concat(kept).toString("utf8");
+  return room > 0 ? text : `${text}\n[cut here: more than ${MAX_READ_BYTES} bytes; ask for fewer lines]`;
+}
+
+function partial(kept: readonly Buffer[], path: string, line: number, { first }: LineRange): string {
+  if (line < first || kept.length === 0) {
+    throw new ToolFailure(
+      `Line ${first} of ${quotePath(path)} lies beyond its first 64 MB, which is as far as it is read.`,
+    );
+  }
+  return `${Buffer.concat(kept).toString("utf8")}\n[stopped here: only the first 64 MB of a file are read]`;
+}

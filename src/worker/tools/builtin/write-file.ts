@@ -1,0 +1,44 @@
+/**
+ * `write_file`. The SDK's write tool creates directories and renames by path after its check, so a symlink swapped in
+ * between moves the write outside; here everything happens below descriptors.
+ */
+import { z } from "zod";
+import { replaceFile } from "../confined-file.ts";
+import { openPlace } from "../confined-path.ts";
+import { quotePath } from "../path-failure.ts";
+import { defineTool, type Tool, ToolFailure } from "../tool.ts";
+
+const MAX_WRITE_BYTES = 1024 * 1024;
+
+/** Creates or replaces a text file of the workspace or a writable root, with the directories it needs. */
+export function writeFileTool(): Tool {
+  return defineTool({
+    name: "write_file",
+    description:
+      "Create a text file or replace its whole content; missing directories are made. " +
+      "Paths are relative to the workspace. To change a part of a file use edit_file.",
+    input: z.object({
+      file_path: z.string().describe("Path of the file"),
+      content: z.string().describe("The whole new content, at most 1 MB"),
+    }),
+    idempotent: true,
+    async run({ file_path: path, content }, { workspace, signal }) {
+      const bytes = Buffer.from(content);
+      if (bytes.length > MAX_WRITE_BYTES) {
+        throw new ToolFailure(
+          `The content has ${bytes.length} bytes, more than ${MAX_WRITE_BYTES}; write several files.`,
+        );
+      }
+      return workspace.exclusive(async () => {
+        if (signal.aborted) throw new ToolFailure("Cancelled before the file was written.");
+        const place = await openPlace(workspace, path, "create");
+        try {
+          await replaceFile(place, bytes, { path, signal });
+        } finally {
+          await place.directory.handle.close();
+        }
+        return `Wrote ${bytes.length} bytes to ${quotePath(path)}.`;
+      });
+    },
+  });
+}

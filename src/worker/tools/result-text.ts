@@ -1,0 +1,47 @@
+/** Pure: turns whatever a tool produced into text that fits a conversation and survives UTF-8 and JSON. */
+
+/** The longest tool result, in code points, the marker of a cut included. */
+export const MAX_RESULT_CHARS = 50_000;
+
+/** The last line of a result that was cut. */
+export const CUT_MARKER = "\n[cut here: the result is longer than 50,000 characters; ask for a smaller part]";
+
+/** What an empty result becomes. */
+const NO_OUTPUT = "(no output)";
+
+/** A text made fit, and whether some of it was left out. */
+export interface FittedText {
+  readonly text: string;
+  readonly truncated: boolean;
+}
+
+/** Cuts to {@link MAX_RESULT_CHARS}, never inside a surrogate pair, and makes the rest safe to store. */
+export function fitResult(text: string): FittedText {
+  if (indexOfCodePoint(text, MAX_RESULT_CHARS) >= text.length) {
+    const safe = safeText(text);
+    return { text: safe.trim() === "" ? NO_OUTPUT : safe, truncated: false };
+  }
+  const head = text.slice(0, indexOfCodePoint(text, MAX_RESULT_CHARS - CUT_MARKER.length));
+  // The round trip through bytes frees the long original, which a slice would keep alive.
+  return { text: Buffer.from(safeText(head) + CUT_MARKER).toString(), truncated: true };
+}
+
+/** Replaces NUL by its picture and lone surrogates by U+FFFD, one for one. */
+export function safeText(text: string): string {
+  return text.replaceAll("\0", "\u2400").replace(/\p{Surrogate}/gu, "\uFFFD");
+}
+
+/** The first `limit` code points of `text`, with an ellipsis when there are more. */
+export function clip(text: string, limit: number): string {
+  const end = indexOfCodePoint(text, limit);
+  return end < text.length ? `${text.slice(0, end)}…` : text;
+}
+
+function indexOfCodePoint(text: string, count: number): number {
+  if (text.length <= count) return text.length;
+  let index = 0;
+  for (let seen = 0; seen < count && index < text.length; seen++) {
+    index += (text.codePointAt(index) ?? 0) > 0xffff ? 2 : 1;
+  }
+  return index;
+}

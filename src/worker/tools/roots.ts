@@ -1,0 +1,63 @@
+/** Reads `SUBAGENT_ROOTS`, the list of directories an operator opens to the tools of every sub-agent. */
+import { realpathSync, statSync } from "node:fs";
+import { isAbsolute, resolve } from "node:path";
+
+/** A directory outside the workspaces that tools may use. */
+export interface OpenRoot {
+  /** As the operator wrote it, without trailing slash: the name models see. */
+  readonly path: string;
+  /** The same directory without symbolic links. */
+  readonly realPath: string;
+  readonly mode: "ro" | "rw";
+}
+
+/** The parsed list, or one sentence that says what to correct. */
+export type ParsedRoots = { readonly roots: readonly OpenRoot[] } | { readonly problem: string };
+
+const FORM = "SUBAGENT_ROOTS must look like /srv/repo:ro,/data:rw";
+
+/** System directories with doors to everything else. */
+const NEVER_OPEN = ["/", "/proc", "/sys", "/dev"];
+
+/**
+ * Parses `/srv/repo:ro,/data:rw`: absolute, existing directories, mode `ro` (default) or `rw`; empty means none.
+ * Reads the file system to resolve links; throws nothing.
+ */
+export function parseRoots(text: string): ParsedRoots {
+  const roots = new Map<string, OpenRoot>();
+  for (const item of text.split(",").map((part) => part.trim())) {
+    if (item === "") continue;
+    const parsed = parseRoot(item);
+    if ("problem" in parsed) return parsed;
+    const earlier = roots.get(parsed.realPath);
+    if (earlier !== undefined && earlier.mode !== parsed.mode) {
+      return { problem: `${FORM}; ${parsed.path} is opened both ro and rw.` };
+    }
+    if (earlier === undefined) roots.set(parsed.realPath, parsed);
+  }
+  return { roots: [...roots.values()] };
+}
+
+function parseRoot(item: string): OpenRoot | { problem: string } {
+  const colon = item.lastIndexOf(":");
+  const mode = colon < 0 ? "ro" : item.slice(colon + 1);
+  const path = colon < 0 ? item : item.slice(0, colon);
+  const shown = JSON.stringify(item);
+  if (mode !== "ro" && mode !== "rw")
+    return { problem: `${FORM}; the mode in ${shown} is neither ro nor rw.` };
+  if (!isAbsolute(path) || path.includes("\0"))
+    return { problem: `${FORM}; ${shown} is not an absolute path.` };
+  let realPath: string;
+  try {
+    realPath = realpathSync(path);
+    if (!statSync(realPath).isDirectory()) return { problem: `${FORM}; ${shown} is not a directory.` };
+  } catch {
+    return { problem: `${FORM}; ${shown} does not exist or cannot be read.` };
+  }
+  if (
+    NEVER_OPEN.some((system) => realPath === system || (system !== "/" && realPath.startsWith(`${system}/`)))
+  ) {
+    return { problem: `${FORM}; ${shown} may not be opened: it leads to the whole machine.` };
+  }
+  return { path: resolve(path), realPath, mode };
+}

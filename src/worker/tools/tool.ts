@@ -1,0 +1,137 @@
+/**
+ * The tool port: what a tool is, and how one is defined. The loop sees only these types; `registry.ts` chooses
+ * tools and performs calls.
+ */
+import { z } from "zod";
+import type { Workspace } from "./workspace.ts";
+
+/** A JSON Schema (draft 2020-12) whose top level is an object, as the Messages API expects it. */
+export interface JsonSchemaObject {
+  readonly type: "object";
+  readonly [keyword: string]: unknown;
+}
+
+/** One block of a tool's result. */
+export interface ToolContent {
+  readonly type: "text";
+  readonly text: string;
+}
+
+/** Who is calling, and what the call may touch. */
+export interface ToolContext {
+  readonly agentId: string;
+  readonly uid: string;
+  /** The activation of the agent, counted from 1. */
+  readonly run: number;
+  readonly toolUseId: string;
+  readonly workspace: Workspace;
+  /** Aborted when the call's time is over or the run was stopped; a tool then stops without another effect. */
+  readonly signal: AbortSignal;
+}
+
+/** The verdict on an input the model sent; `problem` is one sentence that names the field. */
+export type InputCheck =
+  | { readonly ok: true; readonly input: unknown }
+  | { readonly ok: false; readonly problem: string };
+
+/** A capability offered to the model. */
+export interface Tool {
+  readonly name: string;
+  readonly description: string;
+  readonly inputSchema: JsonSchemaObject;
+  /** True when a call that was interrupted may simply be made again. */
+  readonly idempotent: boolean;
+  readonly timeoutMs: number;
+  /** Judges what the model sent; never rejects for bad input. */
+  check(input: unknown): Promise<InputCheck>;
+  /** Performs a call whose input came out of `check`. Throws {@link ToolFailure} to tell the model something plainly. */
+  run(input: unknown, ctx: ToolContext): Promise<string | ToolContent[]>;
+}
+
+/** What `defineTool` takes: `input` is a zod object; defaults are `idempotent: false` and `timeoutMs: 120_000`. */
+export interface ToolDefinition<Input extends z.ZodObject> {
+  /** `^[a-z][a-z0-9_]{0,63}$` */
+  readonly name: string;
+  /** What it does and when to use it, written for the model; not empty. */
+  readonly description: string;
+  readonly input: Input;
+  readonly idempotent?: boolean;
+  readonly timeoutMs?: number;
+  run(input: z.output<Input>, ctx: ToolContext): Promise<string | ToolContent[]>;
+}
+
+/** Thrown by a tool: its message is what the model reads, as an error result. It names no host path. */
+export class ToolFailure extends Error {
+  override readonly name = "ToolFailure";
+  /** `not_found`: a named file or directory does not exist; `not_directory`: what stands there is none. */
+  readonly reason: "not_found" | "not_directory" | "other";
+
+  constructor(message: string, reason: "not_found" | "not_directory" | "other" = "other") {
+    super(message);
+    this.reason = reason;
+  }
+}
+
+/** Thrown at start-up when a tool's definition cannot be offered to a model, or a set of tools clashes. */
+export class ToolDefinitionError extends Error {
+  override readonly name = "ToolDefinitionError";
+}
+
+const TOOL_NAME = /^[a-z][a-z0-9_]{0,63}$/;
+const DEFAULT_TIMEOUT_MS = 120_000;
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
+/**
+ * Makes a tool out of its definition.
+ *
+ * @throws {ToolDefinitionError} for a bad name, an empty description, an input that is no object schema or has no
+ *   JSON Schema form, or a timeout that is not a whole number of milliseconds above 0.
+ */
+export function defineTool<Input extends z.ZodObject>(definition: ToolDefinition<Input>): Tool {
+  const { name, description, input: schema, idempotent = false, timeoutMs = DEFAULT_TIMEOUT_MS } = definition;
+  if (typeof name !== "string" || !TOOL_NAME.test(name)) {
+    throw new ToolDefinitionError(`Tool name ${JSON.stringify(name)} must match ${TOOL_NAME.source}.`);
+  }
+  if (typeof description !== "string" || description.trim() === "") {
+    throw new ToolDefinitionError(`Tool ${name} needs a description: the model chooses by it.`);
+  }
+  if (!Number.isInteger(timeoutMs) || timeoutMs <= 0 || timeoutMs > LONGEST_TIMER_MS) {
+    throw new ToolDefinitionError(
+      `Tool ${name}: timeoutMs must be a whole number from 1 to ${LONGEST_TIMER_MS}.`,
+    );
+  }
+  return Object.freeze<Tool>({
+    name,
+    description,
+    inputSchema: jsonSchemaOf(name, schema),
+    idempotent,
+    timeoutMs,
+    async check(input) {
+      const parsed = await schema.safeParseAsync(input);
+      return parsed.success
+        ? { ok: true, input: parsed.data }
+        : { ok: false, problem: sentenceOf(parsed.error) };
+    },
+    run: (input, ctx) => definition.run(input as z.output<Input>, ctx),
+  });
+}
+
+function jsonSchemaOf(name: string, schema: z.ZodObject): JsonSchemaObject {
+  if (!(schema instanceof z.ZodObject)) {
+    throw new ToolDefinitionError(`Tool ${name}: input must be a zod object schema.`);
+  }
+  try {
+    const { $schema: _dialect, ...json } = z.toJSONSchema(schema, { io: "input" });
+    return Object.freeze({ ...json, type: "object" });
+  } catch (cause) {
+    throw new ToolDefinitionError(`Tool ${name}: input has no JSON Schema form.`, { cause });
+  }
+}
+
+function sentenceOf(error: z.ZodError): string {
+  const issue = error.issues[0];
+  if (issue === undefined) return "the input is not valid";
+  const field = issue.path.map(String).join(".");
+  const why = issue.message.replace(/^Invalid input: /, "");
+  return field === "" ? why : `field \`${field}\`: ${why}`;
+}

@@ -1,0 +1,22 @@
+import { expect, it } from "vitest";
+import { OfflineModelError } from "../../../src/offline/api-error.ts";
+import { parseScenario } from "../../../src/offline/scenario.ts";
+
+it("takes one script or a list of them", () => {
+  expect(parseScenario({ turns: [{}] })).toEqual([{ turns: [{ content: [] }] }]);
+  expect(parseScenario([{ turns: [{}] }, { turns: [{}], repeat: true }])).toHaveLength(2);
+});
+
+it.each([
+  ["no turns", { turns: [] }, /turns/],
+  ["an unknown field", { turns: [{ says: "x" }] }, /turns\.0: .*says/],
+  ["a stop reason that is no text", { turns: [{ stop_reason: 5 }] }, /turns\.0\.stop_reason/],
+  ["a bad regular expression", { match: { user: { regex: "(" } }, turns: [{}] }, /match\.user/],
+  ["an error status that is none", { turns: [{ error: { status: 200 } }] }, /turns\.0\.error\.status/],
+  ["an empty list", [], /scenario/],
+  ["nothing at all", 5, /scenario/],
+])("refuses %s and says where it is wrong", (_, scenario, place) => {
+  const attempt = () => parseScenario(scenario);
+  expect(attempt).toThrow(OfflineModelError);
+  expect(attempt).toThrow(place);
+});

@@ -1,0 +1,81 @@
+import { link, readFile, stat, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { beforeAll, describe, expect, it } from "vitest";
+import { openScene, type Scene } from "../scene.ts";
+
+let scene: Scene;
+beforeAll(async () => {
+  scene = await openScene();
+});
+const edit = (old_string: string, new_string: string, replace_all?: boolean, file_path = "f.txt") =>
+  scene.call("edit_file", { file_path, old_string, new_string, replace_all });
+const content = (path = "f.txt") => readFile(join(scene.home, path), "utf8");
+
+describe("edit_file", () => {
+  it("replaces one passage literally, whatever it looks like", async () => {
+    await scene.put("f.txt", "a.b(c)");
+    expect((await edit(".b(", "$&$1$`$$")).content).toBe('Edited "f.txt" (1 replacement).');
+    expect(await content()).toBe("a$&$1$`$$c)");
+  });
+
+  it("refuses a passage that is not unique, and replaces all on request", async () => {
+    await scene.put("f.txt", "x x x");
+    expect((await edit("x", "y")).content).toMatch(/occurs 3 times/);
+    expect(await content()).toBe("x x x");
+    expect((await edit("x", "yx", true)).content).toMatch(/3 replacements/);
+    expect(await content()).toBe("yx yx yx");
+  });
+
+  it("counts overlapping passages once", async () => {
+    await scene.put("f.txt", "aaaa");
+    await edit("aa", "b", true);
+    expect(await content()).toBe("bb");
+  });
+
+  it("finds lines that the model wrote with LF in a file with CRLF, and keeps CRLF", async () => {
+    await scene.put("f.txt", "one\r\ntwo\r\nthree\r\n");
+    await edit("one\ntwo", "1\n2");
+    expect(await content()).toBe("1\r\n2\r\nthree\r\n");
+  });
+
+  it("leaves bytes that are not UTF-8 as they are", async () => {
+    await scene.put("f.txt", Buffer.from([0xff, 0x41, 0xfe, 0x00, 0x80]));
+    await edit("A", "é");
+    expect(await readFile(join(scene.home, "f.txt"))).toEqual(
+      Buffer.from([0xff, 0xc3, 0xa9, 0xfe, 0x00, 0x80]),
+    );
+  });
+
+  it("says what is wrong and changes nothing", async () => {
+    await scene.put("f.txt", "text");
+    expect((await edit("nope", "x")).content).toMatch(/does not occur/);
+    expect((await edit("", "x")).content).toMatch(/field `old_string`/);
+    expect((await edit("text", "text")).content).toMatch(/the same/);
+    expect((await edit("a", "b", false, "no/such/file")).content).toBe('"no/such/file" does not exist.');
+    await expect(stat(join(scene.home, "no"))).rejects.toMatchObject({ code: "ENOENT" });
+    expect(await content()).toBe("text");
+  });
+
+  it("refuses an edit that would blow the file up before it builds it", async () => {
+    await scene.put("f.txt", "a".repeat(500_000));
+    expect((await edit("a", "b".repeat(100_000), true)).content).toMatch(/would have more than/);
+    await scene.put("f.txt", "a".repeat(1024 * 1024 + 1));
+    expect((await edit("a", "b", true)).content).toMatch(/are not edited/);
+  });
+
+  it("applies every edit of one turn to the same file", async () => {
+    const parts = Array.from({ length: 20 }, (_, n) => `<${n}>`);
+    await scene.put("f.txt", parts.join(""));
+    const outcomes = await Promise.all(parts.map((part) => edit(part, part.replace("<", "["))));
+    expect(outcomes.filter(({ isError }) => isError)).toEqual([]);
+    expect(await content()).toBe(parts.map((part) => part.replace("<", "[")).join(""));
+  });
+
+  it("changes no file that has another name outside", async () => {
+    const outside = join(scene.outside, "other-name.txt");
+    await writeFile(outside, "old");
+    await link(outside, join(scene.home, "hard.txt"));
+    expect(await edit("old", "new", false, "hard.txt")).toMatchObject({ isError: true });
+    expect(await readFile(outside, "utf8")).toBe("old");
+  });
+});

@@ -1,0 +1,186 @@
+import { beforeAll, describe, expect, it } from "vitest";
+import { z } from "zod";
+import { type Clock, systemClock } from "../../../../src/shared/clock.ts";
+import { createToolbox, runTool, SPAWNING_TOOLS } from "../../../../src/worker/tools/registry.ts";
+import {
+  defineTool,
+  type Tool,
+  ToolDefinitionError,
+  ToolFailure,
+} from "../../../../src/worker/tools/tool.ts";
+import { openScene, type Scene } from "./scene.ts";
+
+const tool = (name: string, run: Tool["run"] = async () => name, more: { idempotent?: boolean } = {}): Tool =>
+  defineTool({ name, description: "For tests.", input: z.object({ n: z.int().optional() }), run, ...more });
+
+let scene: Scene;
+beforeAll(async () => {
+  scene = await openScene();
+});
+
+const call = (
+  one: Tool | undefined,
+  options: { input?: unknown; signal?: AbortSignal; clock?: Clock; name?: string } = {},
+) =>
+  runTool(
+    one,
+    { id: "toolu_1", name: options.name ?? one?.name ?? "?", input: options.input ?? {} },
+    scene.context(options.signal),
+    { offered: one ? [one.name] : ["grep", "read_file"], clock: options.clock ?? systemClock },
+  );
+
+describe("createToolbox", () => {
+  it("gives all tools when no allowlist is given, sorted by name", () => {
+    const toolbox = createToolbox([tool("b"), tool("c"), tool("a")]);
+    expect(toolbox.resolve(undefined).tools.map(({ name }) => name)).toEqual(["a", "b", "c"]);
+    expect(toolbox.resolve(undefined).unknown).toEqual([]);
+  });
+
+  it("gives exactly the allowed ones, in the same order however they are written", () => {
+    const toolbox = createToolbox([tool("b"), tool("c"), tool("a")]);
+    for (const allowlist of [
+      ["c", "a"],
+      ["a", "c", "a"],
+    ]) {
+      expect(toolbox.resolve(allowlist).tools.map(({ name }) => name)).toEqual(["a", "c"]);
+    }
+    expect(toolbox.resolve([])).toEqual({ tools: [], unknown: [] });
+  });
+
+  it("ignores unknown and spawning names and reports them", () => {
+    const { tools, unknown } = createToolbox([tool("a")]).resolve(["zap", "a", "task", "constructor"]);
+    expect(tools.map(({ name }) => name)).toEqual(["a"]);
+    expect(unknown).toEqual(["constructor", "task", "zap"]);
+  });
+
+  it("refuses two tools of one name, and every spawning name", () => {
+    expect(() => createToolbox([tool("a"), tool("a")])).toThrow(ToolDefinitionError);
+    for (const name of SPAWNING_TOOLS)
+      expect(() => createToolbox([tool(name)]), name).toThrow(ToolDefinitionError);
+  });
+});
+
+describe("runTool", () => {
+  it("returns what the tool said, joined from its blocks", async () => {
+    const blocks = tool("a", async () => [
+      { type: "text", text: "one" },
+      { type: "text", text: "two" },
+    ]);
+    expect(await call(blocks)).toMatchObject({ content: "one\ntwo", isError: false, truncated: false });
+    expect(await call(tool("a", async () => ""))).toMatchObject({ content: "(no output)", isError: false });
+  });
+
+  it("says which tools there are when one is unknown or not offered", async () => {
+    const outcome = await call(undefined, { name: "raed_file" });
+    expect(outcome).toMatchObject({ isError: true });
+    expect(outcome.content).toBe('There is no tool named "raed_file". Use one of: grep, read_file.');
+    const foreign = await runTool(tool("a"), { id: "t", name: "a", input: {} }, scene.context(), {
+      offered: [],
+      clock: systemClock,
+    });
+    expect(foreign.content).toBe('There is no tool named "a". Answer without tools.');
+  });
+
+  it("tells a child that hallucinates a spawning tool to do the work itself", async () => {
+    for (const name of SPAWNING_TOOLS) {
+      const outcome = await call(undefined, { name });
+      expect(outcome.isError).toBe(true);
+      expect(outcome.content).toContain("a sub-agent cannot start or manage other agents");
+    }
+  });
+
+  it("names the field of an invalid input and does not run the tool", async () => {
+    let ran = false;
+    const outcome = await call(
+      tool("a", async () => {
+        ran = true;
+        return "";
+      }),
+      { input: { n: "x" } },
+    );
+    expect(outcome).toMatchObject({ isError: true });
+    expect(outcome.content).toMatch(
+      /^Invalid input for a: field `n`: .*Correct it and call the tool again\.$/,
+    );
+    expect(ran).toBe(false);
+  });
+
+  it("passes on a failure as written, and any other error without host paths", async () => {
+    const plain = tool("a", async () => Promise.reject(new ToolFailure("Nothing there.")));
+    expect(await call(plain)).toMatchObject({ content: "Nothing there.", isError: true });
+    const broken = tool("a", () => {
+      throw new RangeError(`${scene.home}/x is bad.`);
+    });
+    const outcome = await call(broken);
+    expect(outcome.isError).toBe(true);
+    expect(outcome.content).toBe("a failed: ./x is bad. Check the input, or go on without this tool.");
+    for (const thrown of [undefined, null, "text", { a: 1 }]) {
+      expect(await call(tool("a", () => Promise.reject(thrown)))).toMatchObject({ isError: true });
+    }
+  });
+
+  it("stops a tool at its time limit, aborts its signal and says whether the effect is unknown", async () => {
+    for (const idempotent of [false, true]) {
+      let aborted = false;
+      let expire = (): void => {};
+      const clock: Clock = {
+        ...systemClock,
+        timeout: (ms, callback) => {
+          expect(ms).toBe(120_000);
+          expire = callback;
+          return { cancel: () => {} };
+        },
+      };
+      const deaf = tool(
+        "a",
+        (_input, { signal }) => {
+          signal.addEventListener("abort", () => (aborted = true));
+          expire();
+          return new Promise(() => {});
+        },
+        { idempotent },
+      );
+      const outcome = await call(deaf, { clock });
+      expect(aborted).toBe(true);
+      expect(outcome.content).toMatch(/^a did not finish within 120 s/);
+      expect(outcome.content.includes("effect is unknown")).toBe(!idempotent);
+    }
+  });
+
+  it("gives up at once when the run is stopped, and starts nothing afterwards", async () => {
+    const stop = new AbortController();
+    let calls = 0;
+    const endless = tool("a", (_input, { signal }) => {
+      calls++;
+      stop.abort();
+      return new Promise((_resolve, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+    });
+    expect(await call(endless, { signal: stop.signal })).toMatchObject({ isError: true });
+    expect((await call(endless, { signal: stop.signal })).content).toMatch(/^Cancelled/);
+    expect(calls).toBe(1);
+  });
+
+  it("leaves no listener on the run's signal after 50 calls in parallel", async () => {
+    const warnings: Error[] = [];
+    const note = (warning: Error): void => void warnings.push(warning);
+    process.on("warning", note);
+    const { signal } = new AbortController();
+    await Promise.all(Array.from({ length: 50 }, () => call(tool("a"), { signal })));
+    await new Promise(setImmediate);
+    process.off("warning", note);
+    expect(warnings).toEqual([]);
+  });
+
+  it("cuts 200 MB of output and keeps result and memory small", async () => {
+    const flood = tool("a", async () => "y\n".repeat(100_000_000));
+    const outcome = await call(flood);
+    expect(outcome).toMatchObject({ isError: false, truncated: true });
+    expect(outcome.content).toHaveLength(50_000);
+  });
+
+  it("measures how long a call took on the monotonic clock", async () => {
+    const times = [1_000, 1_250];
+    const clock = { ...systemClock, monotonicMs: () => times.shift() ?? 0 };
+    expect(await call(tool("a"), { clock })).toMatchObject({ durationMs: 250 });
+  });
+});

@@ -1,0 +1,60 @@
+import { describe, expect, it } from "vitest";
+import { z } from "zod";
+import { systemClock } from "../../../../src/shared/clock.ts";
+import { createBaseTools } from "../../../../src/worker/tools/builtin/base-tools.ts";
+import { defineTool, ToolDefinitionError } from "../../../../src/worker/tools/tool.ts";
+
+const good = {
+  name: "echo",
+  description: "Says it again.",
+  input: z.object({ text: z.string() }),
+  run: async () => "",
+};
+
+describe("defineTool", () => {
+  it("fills in the defaults: not idempotent, two minutes", () => {
+    expect(defineTool(good)).toMatchObject({ idempotent: false, timeoutMs: 120_000 });
+  });
+
+  it.each([
+    ["an empty name", { ...good, name: "" }],
+    ["a name with a capital", { ...good, name: "Echo" }],
+    ["a name that starts with a digit", { ...good, name: "1echo" }],
+    ["a path as a name", { ...good, name: "../../x" }],
+    ["a name of 65 characters", { ...good, name: "e".repeat(65) }],
+    ["a blank description", { ...good, description: "  " }],
+    ["no time", { ...good, timeoutMs: 0 }],
+    ["negative time", { ...good, timeoutMs: -1 }],
+    ["time that is not a number", { ...good, timeoutMs: Number.NaN }],
+    ["more time than a timer can hold", { ...good, timeoutMs: 2 ** 31 }],
+  ])("refuses %s", (_title, definition) => {
+    expect(() => defineTool(definition)).toThrow(ToolDefinitionError);
+  });
+
+  it("refuses an input that JSON Schema cannot say", () => {
+    expect(() => defineTool({ ...good, input: z.object({ at: z.date() }) })).toThrow(ToolDefinitionError);
+  });
+
+  it("refuses an input that is no object, also when types were ignored", () => {
+    const input = z.string() as z.ZodType as typeof good.input;
+    expect(() => defineTool({ ...good, input })).toThrow(ToolDefinitionError);
+  });
+
+  it("names the field that is wrong in one sentence", async () => {
+    const tool = defineTool({ ...good, input: z.object({ where: z.object({ line: z.int() }) }) });
+    expect(await tool.check({ where: { line: "x" } })).toEqual({
+      ok: false,
+      problem: "field `where.line`: expected number, received string",
+    });
+    expect(await tool.check(null)).toMatchObject({ ok: false });
+  });
+
+  it("gives byte-identical schemas for every set of base tools, and says what is required", () => {
+    const schemas = () =>
+      JSON.stringify(createBaseTools({ clock: systemClock }).map((tool) => tool.inputSchema));
+    expect(schemas()).toBe(schemas());
+    const [readFile] = createBaseTools({ clock: systemClock });
+    expect(readFile?.inputSchema).toMatchObject({ type: "object", required: ["file_path"] });
+    expect(schemas()).not.toContain("$schema");
+  });
+});

@@ -16,12 +16,17 @@ type Job = NonNullable<Awaited<ReturnType<BullMQAdapter["getJob"]>>>;
 type Routes = Parameters<ExpressAdapter["setApiRoutes"]>[0];
 
 const TITLE = "subagent-queue";
-const DESCRIPTION = "Each job tells a worker to look at one sub-agent. Ids and states only.";
-const POLLING_INTERVAL_S = 5;
+const DESCRIPTION = "Each job tells a worker to look at one sub-agent. Read-only: ids and states.";
+/** States that a wake is never in; without them the others fit on a screen. */
+const UNUSED: ReadonlySet<string> = new Set(["waiting-children", "prioritized"]);
 /** `<link>` elements that fetch from another host; the pages fall back to the machine's own fonts. */
 const REMOTE_LINK = /<link\b[^>]*\bhref="https?:\/\/[^>]*>/gi;
-const FONT = "system-ui, sans-serif";
-const MONOSPACED_FONT = "ui-monospace, monospace";
+const FONTS = { "font-sans": "system-ui, sans-serif", "font-mono": "ui-monospace, monospace" };
+/** The muted text is set in a light weight, which many system fonts render too faint at the stock colours. */
+const THEME = {
+  light: { ...FONTS, "muted-foreground": "#3f4a5a" },
+  dark: { ...FONTS, "muted-foreground": "#c3ccd8" },
+};
 
 /** The board over `queue` for the path `basePath`. Who may ask is the caller's affair. */
 export function createBullBoardRouter(queue: ReadableWakeQueue, basePath: string): Express {
@@ -30,26 +35,29 @@ export function createBullBoardRouter(queue: ReadableWakeQueue, basePath: string
   const router: Express = server.getRouter();
   router.disable("x-powered-by");
   router.use(withoutRemoteLinks);
-  const fonts = { "font-sans": FONT, "font-mono": MONOSPACED_FONT };
   createBullBoard({
     queues: [new WakeView(queue, { readOnlyMode: true, description: DESCRIPTION })],
     serverAdapter: server,
     options: {
       uiConfig: {
         boardTitle: TITLE,
-        environment: { label: "read-only", color: "#4b5563", textColor: "#ffffff" },
         hideDocsLink: true,
         miscLinks: [],
-        pollingInterval: { showSetting: true, forceInterval: POLLING_INTERVAL_S },
-        theme: { light: fonts, dark: fonts },
+        theme: THEME,
       },
     },
   });
   return router;
 }
 
-/** Mounts the routes that read, and leaves errors to the app around it. */
+/** Mounts the routes that read, and keeps the text of errors to itself. */
 class ReadingServer extends ExpressAdapter {
+  override setErrorHandler(): this {
+    return super.setErrorHandler(() => ({
+      status: 500,
+      body: { error: { key: "ERRORS.INTERNAL_SERVER_ERROR" } },
+    }));
+  }
   override setApiRoutes(routes: Routes): ExpressAdapter {
     return super.setApiRoutes(routes.filter(({ method }) => method === "get"));
   }
@@ -57,6 +65,9 @@ class ReadingServer extends ExpressAdapter {
 
 /** The wake queue with everything but ids and states taken out. */
 class WakeView extends BullMQAdapter {
+  override getJobStatuses(): ReturnType<BullMQAdapter["getJobStatuses"]> {
+    return super.getJobStatuses().filter((status) => !UNUSED.has(status));
+  }
   override async getJob(id: string): Promise<Job | undefined> {
     const job = await super.getJob(id);
     return job && reduced(job);
@@ -77,7 +88,13 @@ class WakeView extends BullMQAdapter {
 
 /** The job is a copy made for this request: nobody else sees what is overwritten here. */
 function reduced(job: Job): Job {
-  return Object.assign(job, visibleFields(job), { deferredFailure: undefined, deduplicationId: undefined });
+  const { attemptsStarted } = job;
+  return Object.assign(job, visibleFields(job), {
+    deferredFailure: undefined,
+    deduplicationId: undefined,
+    // Being taken once is no news; being taken again after a stall is.
+    attemptsStarted: attemptsStarted > 1 ? attemptsStarted : 0,
+  });
 }
 
 function withoutRemoteLinks(_request: Request, response: Response, next: NextFunction): void {

@@ -60,6 +60,10 @@ export interface Keys {
   deadlines: string;
   /** channel: the uid of an agent whose run must stop at once (a hint). */
   hints: string;
+  /** set: ids of workers that announced themselves. */
+  workers: string;
+  /** string: what a worker announced; gone when it stops announcing. */
+  worker(workerId: string): string;
   parent(address: ParentAddress): ParentKeys;
   agent(address: AgentAddress): AgentKeys;
 }
@@ -72,6 +76,8 @@ export function keysUnder(prefix = "saq"): Keys {
     wakeQueue: "wakes",
     deadlines: `{${prefix}}:deadlines`,
     hints: `${prefix}:hints`,
+    workers: `{${prefix}}:workers`,
+    worker: (workerId) => `{${prefix}}:worker:${workerId}`,
     parent(address) {
       const tag = tagged(address);
       return {

@@ -68,10 +68,14 @@ export function createWakeQueue(redis: RedisClient, keys: Keys, logger?: Logger)
     async add(wake, delayMs = 0) {
       const data: Wake = { v: PAYLOAD_VERSION, ...wake };
       const options = { jobId: wakeJobId(wake), ...(delayMs > 0 && { delay: Math.ceil(delayMs) }) };
+      const opened = open();
       try {
-        await open().add(wake.agent_id, data, options);
+        await opened.add(wake.agent_id, data, options);
       } catch (error) {
         logger?.warn({ job: options.jobId, problem: messageOf(error) }, "Wake not added; a sweeper will");
+        // A queue whose first contact with Redis failed repeats that failure for ever: the next wake makes a new one.
+        if (queue === opened) queue = undefined;
+        opened.close().catch(() => {});
       }
     },
     async isAlive(wake) {

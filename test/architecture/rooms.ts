@@ -52,6 +52,9 @@ const DOORS: Readonly<Record<string, readonly string[]>> = {
   "pino-pretty": ["src/shared/logger.ts"],
   commander: ["src/cli/"],
   express: ["src/producer/http/"],
+  helmet: ["src/producer/http/"],
+  "@bull-board/api": ["src/producer/http/bull-board.ts"],
+  "@bull-board/express": ["src/producer/http/bull-board.ts"],
   picomatch: ["src/worker/tools/"],
   ignore: ["src/worker/tools/"],
 };

@@ -1,0 +1,115 @@
+import { expect, test } from "vitest";
+import { deadlineMember } from "../../../src/shared/protocol/keys.ts";
+import { type Rig, verbRig } from "./rig.ts";
+
+const scoreOf = async (rig: Rig, agent: ReturnType<Rig["address"]>) => {
+  const score = await rig.redis.zscore(rig.keys.deadlines, deadlineMember(agent));
+  return score === null ? undefined : Number(score);
+};
+
+test("a touched agent is due when its time has come, and not before", async () => {
+  const rig = verbRig();
+  const agent = rig.address();
+  await rig.deadlines.touch(agent, 300);
+  expect(await rig.deadlines.due(10, 1_000)).toEqual([]);
+  await rig.redisReaches((await scoreOf(rig, agent)) ?? 0);
+  expect(await rig.deadlines.due(10, 1_000)).toMatchObject([
+    { member: deadlineMember(agent), address: agent },
+  ]);
+});
+
+test("a touch makes the next look earlier, never later, and always changes the score", async () => {
+  const rig = verbRig();
+  const agent = rig.address();
+  await rig.deadlines.touch(agent, 10_000);
+  const first = (await scoreOf(rig, agent)) ?? 0;
+  await rig.deadlines.touch(agent, 60_000);
+  const second = (await scoreOf(rig, agent)) ?? 0;
+  expect(second).toBeLessThan(first);
+  await rig.deadlines.touch(agent, 5_000);
+  const third = (await scoreOf(rig, agent)) ?? 0;
+  expect(third).toBeLessThan(second - 4_000);
+});
+
+test("a due agent is hidden from other sweepers, and comes back when the one that took it never returns", async () => {
+  const rig = verbRig();
+  const agent = rig.address();
+  await rig.deadlines.touch(agent, 0);
+  expect(await rig.deadlines.due(10, 300)).toHaveLength(1);
+  expect(await rig.deadlines.due(10, 300)).toEqual([]);
+  await rig.redisReaches((await scoreOf(rig, agent)) ?? 0);
+  expect(await rig.deadlines.due(10, 300)).toHaveLength(1);
+});
+
+test("of many due agents the longest overdue come first, as many as asked for, each to one sweeper", async () => {
+  const rig = verbRig();
+  const agents = Array.from({ length: 9 }, () => rig.address());
+  const now = await rig.redisNow();
+  for (const [i, agent] of agents.entries())
+    await rig.redis.zadd(rig.keys.deadlines, now - 1_000 + i, deadlineMember(agent));
+  const catches = await Promise.all([1, 2, 3].map(() => rig.deadlines.due(3, 60_000)));
+  expect(catches.flat().map(({ member }) => member)).toEqual(agents.map(deadlineMember));
+});
+
+test("a sweeper moves or forgets what nobody touched since it looked", async () => {
+  const rig = verbRig();
+  const [moved, forgotten] = [rig.address(), rig.address()];
+  await rig.deadlines.touch(moved, 0);
+  await rig.deadlines.touch(forgotten, 0);
+  const at = (await rig.redisNow()) + 60_000;
+  for (const due of await rig.deadlines.due(10, 1_000)) {
+    if (due.address?.uid === moved.uid) await rig.deadlines.move(due, at);
+    else await rig.deadlines.forget(due);
+  }
+  expect(await scoreOf(rig, moved)).toBe(at);
+  expect(await scoreOf(rig, forgotten)).toBeUndefined();
+});
+
+test("a touch is never buried by a move or a forget that was decided on an older look", async () => {
+  const rig = verbRig();
+  const agent = rig.address();
+  for (const decide of ["move", "forget"] as const) {
+    await rig.deadlines.touch(agent, 0);
+    const [due] = await rig.deadlines.due(1, 1_000);
+    if (!due) throw new Error("nothing was due");
+    await rig.deadlines.touch(agent, 20_000);
+    const touched = await scoreOf(rig, agent);
+    if (decide === "move") await rig.deadlines.move(due, (await rig.redisNow()) + 600_000);
+    else await rig.deadlines.forget(due);
+    expect(await scoreOf(rig, agent)).toBe(touched);
+    expect(touched).toBeLessThan(due.seenScore);
+  }
+});
+
+test("a decision on a look that is over does not undo the one of a later look", async () => {
+  const rig = verbRig();
+  const agent = rig.address();
+  await rig.deadlines.touch(agent, 0);
+  const [first] = await rig.deadlines.due(1, 2);
+  await rig.redisReaches((first?.seenScore ?? 0) + 1);
+  const [second] = await rig.deadlines.due(1, 60_000);
+  if (!first || !second) throw new Error("two looks were expected");
+  await rig.deadlines.move(first, (await rig.redisNow()) + 600_000);
+  expect(await scoreOf(rig, agent)).toBe(second.seenScore);
+});
+
+test("forgetting what is gone already, and moving it, brings nothing back", async () => {
+  const rig = verbRig();
+  const agent = rig.address();
+  await rig.deadlines.touch(agent, 0);
+  const [due] = await rig.deadlines.due(1, 1_000);
+  if (!due) throw new Error("nothing was due");
+  await rig.deadlines.forget(due);
+  await rig.deadlines.forget(due);
+  await rig.deadlines.move(due, (await rig.redisNow()) + 5_000);
+  expect(await scoreOf(rig, agent)).toBeUndefined();
+});
+
+test("a member that names no agent is handed out without an address, so that it can be forgotten", async () => {
+  const rig = verbRig();
+  await rig.redis.zadd(rig.keys.deadlines, 1, "garbage");
+  const [due] = await rig.deadlines.due(10, 1_000);
+  expect(due).toMatchObject({ member: "garbage", address: undefined });
+  if (due) await rig.deadlines.forget(due);
+  expect(await rig.redis.zcard(rig.keys.deadlines)).toBe(0);
+});

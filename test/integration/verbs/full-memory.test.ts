@@ -1,0 +1,56 @@
+import { expect, test } from "vitest";
+import { startPrivateRedis } from "../../helpers/redis.ts";
+import { bodyOf, DESTROY, handedBack, type Rig, verbRig, wellDone } from "./rig.ts";
+
+/** A rig on a server that has no memory left after `prepare`. */
+async function fullAfter<T>(prepare: (rig: Rig) => Promise<T>): Promise<{ rig: Rig; prepared: T }> {
+  const server = await startPrivateRedis();
+  const rig = verbRig({ url: server.url });
+  const prepared = await prepare(rig);
+  await rig.redis.config("SET", "maxmemory", "1");
+  return { rig, prepared };
+}
+
+test("when Redis is full spawns and sends are refused and leave nothing behind", async () => {
+  const { rig, prepared: agent } = await fullAfter((rig) => rig.spawn());
+  const before = await rig.everything();
+  await expect(rig.spawn()).rejects.toThrow("OOM");
+  await expect(rig.send(agent, "look")).rejects.toThrow("OOM");
+  expect(await rig.everything()).toEqual(before);
+});
+
+test("when Redis is full runs in progress still renew, commit, hand back and end, and their replies are acked", async () => {
+  const { rig, prepared } = await fullAfter(async (rig) => ({
+    ending: await rig.running(),
+    staying: await rig.running(),
+    leaving: await rig.running(),
+    destroyed: await rig.queued(),
+  }));
+  const { ending, staying, leaving, destroyed } = prepared;
+  for (const { agent, epoch } of [ending, staying]) {
+    expect(await rig.store.renew(agent, epoch, 1)).toMatchObject({ status: "ok" });
+    expect(
+      await rig.store.append(agent, {
+        epoch,
+        runningMs: 1,
+        entries: [["0", "{}"]],
+        consumeTo: 1,
+        progress: bodyOf("p"),
+        step: "{}",
+        interim: { id: `i-${agent.uid}`, body: "b" },
+      }),
+    ).toMatchObject({ status: "appended" });
+  }
+  expect(await rig.store.settle(ending.agent, handedBack(ending.epoch))).toMatchObject({ status: "settled" });
+  expect(
+    await rig.store.settle(staying.agent, { ...wellDone(staying.epoch), target: "idle", idleMs: 60_000 }),
+  ).toMatchObject({ agent_status: "idle" });
+  const handBack = { epoch: leaving.epoch, delayMs: 0, runningMs: 1, retries: 0 };
+  expect(await rig.store.release(leaving.agent, handBack)).toMatchObject({ status: "released" });
+  expect(await rig.store.settle(destroyed, DESTROY)).toMatchObject({ status: "settled" });
+  const entries = await rig.replies.read(rig.parent, "0", 10);
+  expect(entries).toHaveLength(5);
+  for (const entry of entries) expect(await rig.replies.ack(rig.parent, entry, "t")).toBe(true);
+  await rig.redis.config("SET", "maxmemory", "0");
+  expect(await rig.claim(leaving.agent)).toBe(2);
+});

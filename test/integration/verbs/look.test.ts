@@ -1,0 +1,124 @@
+/** What a sweeper does with one agent: overdue says what is due, rewake replaces a lost wake. */
+import { expect, test } from "vitest";
+import { DESTROY, type Rig, verbRig, wellDone } from "./rig.ts";
+
+const overdue = async (rig: Rig, agent: ReturnType<Rig["address"]>) =>
+  (await rig.store.overdue(agent)).status;
+const reachesDeadline = async (rig: Rig, agent: ReturnType<Rig["address"]>) =>
+  rig.redisReaches(Number((await rig.raw(agent)).deadline));
+
+test("looking changes nothing, whatever the agent's state", async () => {
+  const rig = verbRig({ timing: { leaseMs: 2, lookMs: 2 } });
+  const agents = [await rig.spawn({ idleMs: 1 }), await rig.queued(), (await rig.running()).agent];
+  const ended = await rig.spawn();
+  await rig.store.settle(ended, DESTROY);
+  await rig.redisReaches((await rig.redisNow()) + 5);
+  const before = await rig.everything();
+  const seen = [];
+  for (const agent of [...agents, ended, rig.address()]) seen.push(await overdue(rig, agent));
+  expect(seen).toEqual(["idle_over", "wake_due", "wake_due", "ended", "unknown"]);
+  expect(await rig.everything()).toEqual(before);
+});
+
+test("an idle agent is due when its life key is gone, and the answer says when that will be", async () => {
+  const rig = verbRig();
+  const agent = await rig.spawn({ idleMs: 300 });
+  const early = await rig.store.overdue(agent);
+  expect(early.status).toBe("not_due");
+  await rig.redisReaches(early.status === "not_due" ? Number(early.deadline) : 0);
+  expect(await overdue(rig, agent)).toBe("idle_over");
+});
+
+test("a queued agent is due after its look time, a running one after its lease, both with the wake in question", async () => {
+  const rig = verbRig({ timing: { leaseMs: 200, lookMs: 200 } });
+  const queued = await rig.queued();
+  const { agent: running } = await rig.running();
+  expect([await overdue(rig, queued), await overdue(rig, running)]).toEqual(["not_due", "not_due"]);
+  await reachesDeadline(rig, running);
+  for (const agent of [queued, running])
+    expect(await rig.store.overdue(agent)).toMatchObject({ status: "wake_due", wake: "1", looks: "0" });
+});
+
+test("the greatest age of a message is due before anything else, queued or running", async () => {
+  const rig = verbRig({ timing: { maxAgeMs: 3 } });
+  const agents = [await rig.queued(), (await rig.running()).agent];
+  await rig.redisReaches((await rig.redisNow()) + 5);
+  for (const agent of agents) expect(await overdue(rig, agent)).toBe("max_age_over");
+});
+
+test("an answered message has no age: a kept-alive agent is due for nothing but its idle time", async () => {
+  const rig = verbRig({ timing: { maxAgeMs: 3 } });
+  const { agent, epoch } = await rig.running();
+  await rig.store.append(agent, { epoch, runningMs: 1, entries: [["0", "{}"]], consumeTo: 1 });
+  await rig.store.settle(agent, { ...wellDone(epoch), target: "idle", idleMs: 60_000 });
+  await rig.redisReaches((await rig.redisNow()) + 5);
+  expect(await overdue(rig, agent)).toBe("not_due");
+});
+
+test("a lost wake is replaced by one with a new number", async () => {
+  const rig = verbRig({ timing: { lookMs: 3 } });
+  const agent = await rig.queued();
+  await reachesDeadline(rig, agent);
+  expect(await rig.store.rewake(agent, 1, false)).toMatchObject({ status: "wake", wake: "2" });
+  expect(await rig.store.record(agent)).toMatchObject({ status: "queued", wake: 2, run: 1 });
+});
+
+test("while its job waits a queued agent is looked at after 10 s, 20 s, 40 s and then every 60 s, without a new wake", async () => {
+  const rig = verbRig();
+  const agent = await rig.queued();
+  const { record } = rig.keys.agent(agent);
+  const pauses = [];
+  for (let look = 0; look < 5; look += 1) {
+    await rig.redis.hset(record, "deadline", await rig.redisNow());
+    const before = await rig.redisNow();
+    const answer = await rig.store.rewake(agent, 1, true);
+    pauses.push(
+      answer.status === "wait" ? Math.round((Number(answer.deadline) - before) / 1_000) : answer.status,
+    );
+  }
+  expect(pauses).toEqual([20, 40, 60, 60, 60]);
+  expect(await rig.store.record(agent)).toMatchObject({ wake: 1 });
+});
+
+test("of two sweepers that look at one agent one wakes it", async () => {
+  const rig = verbRig({ timing: { lookMs: 3 } });
+  const agent = await rig.queued();
+  await reachesDeadline(rig, agent);
+  const answers = await Promise.all([rig.store.rewake(agent, 1, false), rig.store.rewake(agent, 1, false)]);
+  expect(answers.map(({ status }) => status).sort()).toEqual(["not_due", "wake"]);
+});
+
+test("nobody is woken early, nor for a wake that is replaced, nor when idle or ended", async () => {
+  const rig = verbRig({ timing: { lookMs: 300 } });
+  const queued = await rig.queued();
+  const idle = await rig.spawn({ idleMs: 1 });
+  const ended = await rig.queued();
+  await rig.store.settle(ended, DESTROY);
+  await rig.redisReaches((await rig.redisNow()) + 3);
+  const before = await rig.everything();
+  expect(await rig.store.rewake(queued, 1, false)).toMatchObject({ status: "not_due" });
+  await reachesDeadline(rig, queued);
+  expect(await rig.store.rewake(queued, 0, false)).toMatchObject({ status: "not_due" });
+  expect(await rig.store.rewake(idle, 0, false)).toMatchObject({ status: "not_due" });
+  expect(await rig.store.rewake(ended, 1, false)).toMatchObject({ status: "not_due" });
+  expect(await rig.everything()).toEqual(before);
+});
+
+test("a run whose lease is over is woken at once, although its job is still in the dead holder's hands", async () => {
+  const rig = verbRig({ timing: { leaseMs: 3, lookMs: 200 } });
+  const { agent } = await rig.running();
+  await reachesDeadline(rig, agent);
+  expect(await rig.store.rewake(agent, 1, true)).toMatchObject({ status: "wake", wake: "2" });
+  await reachesDeadline(rig, agent);
+  expect(await rig.store.rewake(agent, 2, true)).toMatchObject({ status: "wait" });
+});
+
+test("a holder that renews in time is left in peace", async () => {
+  const rig = verbRig({ timing: { leaseMs: 400 } });
+  const { agent, epoch } = await rig.running();
+  await rig.redisReaches(Number((await rig.raw(agent)).deadline) - 200);
+  await rig.store.renew(agent, epoch, 1);
+  await rig.redisReaches(Number((await rig.raw(agent)).deadline) - 190);
+  expect(await overdue(rig, agent)).toBe("not_due");
+  expect(await rig.store.rewake(agent, 1, false)).toMatchObject({ status: "not_due" });
+});

@@ -1,0 +1,205 @@
+/**
+ * A parent's corner of the shared Redis: its own prefix, the store and its neighbours on one connection, and short ways
+ * to bring an agent into a state. Everything is closed at the end of the test.
+ */
+
+import { type AgentSpec, PAYLOAD_VERSION } from "../../../src/shared/protocol/agent.ts";
+import { newRequestKey, newUid, slugOf } from "../../../src/shared/protocol/ids.ts";
+import {
+  type AgentAddress,
+  type Keys,
+  keysUnder,
+  type ParentAddress,
+} from "../../../src/shared/protocol/keys.ts";
+import { SPAWN_LIMITS } from "../../../src/shared/protocol/limits.ts";
+import type { InboxMessage } from "../../../src/shared/protocol/message.ts";
+import type { ReplyBody } from "../../../src/shared/protocol/reply.ts";
+import { IDLE_MS, TIMING, type Timing } from "../../../src/shared/protocol/timing.ts";
+import {
+  type AgentStore,
+  createAgentStore,
+  type SettleInput,
+} from "../../../src/shared/redis/agent-store.ts";
+import { closeRedis, openRedis, type RedisClient } from "../../../src/shared/redis/connection.ts";
+import { createDeadlineSet, type DeadlineSet } from "../../../src/shared/redis/deadline-set.ts";
+import { createReplyStream, type ReplyStream } from "../../../src/shared/redis/reply-stream.ts";
+import { closeAtEnd } from "../../helpers/cleanup.ts";
+import { redisSocket, uniquePrefix } from "../../helpers/redis.ts";
+import { until } from "../../helpers/until.ts";
+
+/** What an agent of the tests is made of. */
+export const SPEC: AgentSpec = {
+  v: PAYLOAD_VERSION,
+  model: "offline-1",
+  limits: SPAWN_LIMITS,
+  keep_alive: false,
+  idle_ms: IDLE_MS,
+};
+
+/** A run's result with this summary. */
+export function bodyOf(summary: string): ReplyBody {
+  return {
+    summary,
+    truncated: false,
+    turns: 1,
+    tokens: 3,
+    usage: { input_tokens: 1, output_tokens: 2, cache_read_input_tokens: 0, cache_creation_input_tokens: 0 },
+    cost_usd: 0,
+    tools_called: {},
+    alerts: [],
+    duration_ms: 5,
+    model: "offline-1",
+  };
+}
+
+/** How the settle of a run that ended well looks. */
+export function wellDone(epoch: number, run = 1): SettleInput {
+  return {
+    by: { authority: "worker", epoch, run },
+    target: "ended",
+    endedReason: "completed",
+    status: "succeeded",
+    stopReason: "end_turn",
+    natural: true,
+    body: bodyOf("done"),
+  };
+}
+/** How the settle of a run that hands back at a cap looks: no message keeps it going. */
+export function handedBack(epoch: number, run = 1): SettleInput {
+  return { ...wellDone(epoch, run), status: "partial", stopReason: "max_turns", natural: false };
+}
+/** The parent's destroy. */
+export const DESTROY: SettleInput = {
+  by: { authority: "parent" },
+  target: "ended",
+  endedReason: "destroyed",
+  status: "cancelled",
+  stopReason: "destroyed",
+};
+/** The sweeper's end of an agent whose idle time is over. */
+export const IDLE_END: SettleInput = {
+  by: { authority: "sweeper" },
+  target: "ended",
+  endedReason: "idle",
+  status: "cancelled",
+  stopReason: "idle",
+};
+/** The sweeper's end of an agent whose message went unanswered for too long. */
+export const MAX_AGE_END: SettleInput = {
+  by: { authority: "sweeper" },
+  target: "ended",
+  endedReason: "failed",
+  status: "failed",
+  stopReason: "max_age",
+};
+
+/** A message in stored form. */
+export function messageOf(text: string, messageId: string = newRequestKey()): InboxMessage {
+  return { v: PAYLOAD_VERSION, message_id: messageId, text };
+}
+
+/** See the file's sentence. */
+export interface Rig {
+  prefix: string;
+  redis: RedisClient;
+  keys: Keys;
+  store: AgentStore;
+  deadlines: DeadlineSet;
+  replies: ReplyStream;
+  parent: ParentAddress;
+  address(): AgentAddress;
+  spawn(options?: {
+    name?: string;
+    requestKey?: string;
+    idleMs?: number;
+    digest?: string;
+  }): Promise<AgentAddress>;
+  send(agent: AgentAddress, text: string, messageId?: string): ReturnType<AgentStore["send"]>;
+  /** A spawned agent with one message, not claimed yet. */
+  queued(options?: { idleMs?: number }): Promise<AgentAddress>;
+  /** An agent whose first run is held by a worker with this epoch. */
+  running(options?: { idleMs?: number }): Promise<{ agent: AgentAddress; epoch: number }>;
+  claim(agent: AgentAddress, claimId?: string): Promise<number>;
+  /** The record as Redis holds it. */
+  raw(agent: AgentAddress): Promise<Record<string, string>>;
+  redisNow(): Promise<number>;
+  /** Resolves when Redis' own clock has reached `at` (epoch ms). */
+  redisReaches(at: number): Promise<void>;
+  /** Every key under the prefix with its content; equal before and after means nothing changed. */
+  everything(): Promise<Record<string, unknown>>;
+}
+
+/** A rig on the shared server, or on the server at `url`. */
+export function verbRig(options: { timing?: Partial<Timing>; url?: string } = {}): Rig {
+  const prefix = uniquePrefix();
+  const redis = openRedis(options.url ?? `unix://${redisSocket()}`, "worker");
+  closeAtEnd(() => closeRedis(redis));
+  const keys = keysUnder(prefix);
+  const timing = { ...TIMING, ...options.timing };
+  const parent = { tenant: "default", parentId: "planner-7" };
+  const store = createAgentStore(redis, keys, timing);
+  const rig: Rig = {
+    prefix,
+    redis,
+    keys,
+    store,
+    deadlines: createDeadlineSet(redis, keys),
+    replies: createReplyStream(redis, keys, timing),
+    parent,
+    address: () => ({ ...parent, uid: newUid() }),
+    async spawn({ name = "Researcher", requestKey = newRequestKey(), idleMs = IDLE_MS, digest = "d" } = {}) {
+      const agent = rig.address();
+      const input = { requestKey, digest, stem: slugOf(name), name, spec: JSON.stringify(SPEC), idleMs };
+      const answer = await store.spawn(agent, input);
+      if (answer.status !== "spawned") throw new Error(`not spawned: ${JSON.stringify(answer)}`);
+      return agent;
+    },
+    send: (agent, text, messageId) => store.send(agent, messageOf(text, messageId), text),
+    async queued(given) {
+      const agent = await rig.spawn(given);
+      await rig.send(agent, "look");
+      return agent;
+    },
+    async running(given) {
+      const agent = await rig.queued(given);
+      return { agent, epoch: await rig.claim(agent) };
+    },
+    async claim(agent, claimId = newRequestKey()) {
+      const answer = await store.claim(agent, claimId, "worker-1");
+      if (answer.status !== "claimed") throw new Error(`not claimed: ${JSON.stringify(answer)}`);
+      return Number(answer.epoch);
+    },
+    raw: (agent) => redis.hgetall(keys.agent(agent).record),
+    async redisNow() {
+      const [seconds, micros] = await redis.time();
+      return Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
+    },
+    async redisReaches(at) {
+      await until(async () => (await rig.redisNow()) >= at, { everyMs: 1, what: `Redis to reach ${at}` });
+    },
+    async everything() {
+      const names = (await redis.keys(`*${prefix}*`)).sort();
+      const contents = await Promise.all(names.map((name) => contentOf(redis, name)));
+      return Object.fromEntries(
+        names.flatMap((name, i) => (contents[i] === null ? [] : [[name, contents[i]]])),
+      );
+    },
+  };
+  return rig;
+}
+
+/** A key's content, or null when it has run out meanwhile. */
+async function contentOf(redis: RedisClient, key: string): Promise<unknown> {
+  switch (await redis.type(key)) {
+    case "hash":
+      return redis.hgetall(key);
+    case "list":
+      return redis.lrange(key, 0, -1);
+    case "stream":
+      return redis.xrange(key, "-", "+");
+    case "zset":
+      return redis.zrange(key, 0, -1, "WITHSCORES");
+    default:
+      return redis.get(key);
+  }
+}

@@ -1,0 +1,246 @@
+/** What a worker may do between claim and settle: renew, append, release. */
+import { expect, test } from "vitest";
+import { bodyOf, DESTROY, type Rig, verbRig, wellDone } from "./rig.ts";
+
+const append = (rig: Rig, agent: ReturnType<Rig["address"]>, epoch: number, ...entries: [string, string][]) =>
+  rig.store.append(agent, { epoch, runningMs: 1, entries });
+
+test("renew moves the lease, keeps the running time and tells of unread messages and of a finish", async () => {
+  const rig = verbRig();
+  const { agent, epoch } = await rig.running();
+  const before = Number((await rig.raw(agent)).lease_until);
+  await rig.redisReaches(before - 10_000 + 5);
+  expect(await rig.store.renew(agent, epoch, 1_234.4)).toMatchObject({
+    status: "ok",
+    inbox: "1",
+    finish: "",
+  });
+  const record = await rig.raw(agent);
+  expect(Number(record.lease_until)).toBeGreaterThan(before);
+  expect(record.deadline).toBe(record.lease_until);
+  expect(record.running_ms).toBe("1234");
+  await rig.store.finish(agent);
+  await rig.send(agent, "two");
+  expect(await rig.store.renew(agent, epoch, 1)).toMatchObject({ status: "ok", inbox: "2", finish: "1" });
+});
+
+test("renew by the holder is granted after its lease ran out, as long as nobody took the agent", async () => {
+  const rig = verbRig({ timing: { leaseMs: 2 } });
+  const { agent, epoch } = await rig.running();
+  await rig.redisReaches(Number((await rig.raw(agent)).lease_until) + 1);
+  expect(await rig.store.renew(agent, epoch, 1)).toMatchObject({ status: "ok" });
+});
+
+type Holder = (rig: Rig, agent: ReturnType<Rig["address"]>, epoch: number) => Promise<{ status: string }>;
+const writes: Record<string, Holder> = {
+  renew: (rig, agent, epoch) => rig.store.renew(agent, epoch, 999),
+  append: (rig, agent, epoch) =>
+    rig.store.append(agent, {
+      epoch,
+      runningMs: 999,
+      entries: [["7", "{}"]],
+      consumeTo: 1,
+      progress: bodyOf("zombie"),
+      step: "{}",
+      interim: { id: "z.1", body: "zombie" },
+    }),
+  release: (rig, agent, epoch) => rig.store.release(agent, { epoch, delayMs: 5, runningMs: 999, retries: 3 }),
+  settle: (rig, agent, epoch) => rig.store.settle(agent, { ...wellDone(epoch), natural: false }),
+};
+const losses: Record<string, (rig: Rig, agent: ReturnType<Rig["address"]>, epoch: number) => Promise<void>> =
+  {
+    "another worker took over": async (rig, agent) => {
+      await rig.redisReaches(Number((await rig.raw(agent)).lease_until));
+      await rig.claim(agent);
+    },
+    "it was handed back and taken": async (rig, agent, epoch) => {
+      await rig.store.release(agent, { epoch, delayMs: 0, runningMs: 1, retries: 0 });
+      await rig.claim(agent);
+    },
+    "run 2 of the kept-alive agent is going on": async (rig, agent, epoch) => {
+      await rig.store.append(agent, { epoch, runningMs: 1, entries: [["0", "{}"]], consumeTo: 1 });
+      await rig.store.settle(agent, { ...wellDone(epoch), target: "idle", idleMs: 60_000 });
+      await rig.send(agent, "again");
+      await rig.claim(agent);
+    },
+  };
+for (const [loss, lose] of Object.entries(losses)) {
+  for (const [verb, write] of Object.entries(writes)) {
+    test(`${verb} with an old epoch is stale and changes nothing when ${loss}`, async () => {
+      const rig = verbRig({ timing: { leaseMs: 5 } });
+      const { agent, epoch } = await rig.running();
+      await lose(rig, agent, epoch);
+      const before = await rig.everything();
+      expect(await write(rig, agent, epoch)).toMatchObject({ status: "stale" });
+      expect(await rig.everything()).toEqual(before);
+    });
+  }
+}
+for (const [verb, write] of Object.entries(writes)) {
+  test(`${verb} changes nothing once the parent has destroyed the agent`, async () => {
+    const rig = verbRig();
+    const { agent, epoch } = await rig.running();
+    await rig.store.settle(agent, DESTROY);
+    const before = await rig.everything();
+    expect(await write(rig, agent, epoch)).toMatchObject({ status: verb === "settle" ? "same" : "stale" });
+    expect(await rig.everything()).toEqual(before);
+  });
+  test(`${verb} with an epoch that was never given out is stale`, async () => {
+    const rig = verbRig();
+    const { agent, epoch } = await rig.running();
+    const before = await rig.everything();
+    expect(await write(rig, agent, epoch + 1)).toMatchObject({ status: "stale" });
+    expect(await rig.everything()).toEqual(before);
+  });
+}
+
+test("an append commits its entries, cursor, progress, step and interim message together", async () => {
+  const rig = verbRig();
+  const { agent, epoch } = await rig.running();
+  await rig.send(agent, "two");
+  const answer = await rig.store.append(agent, {
+    epoch,
+    runningMs: 40,
+    entries: [
+      ["0", '{"n":0}'],
+      ["0/t/started", "{}"],
+    ],
+    consumeTo: 1,
+    progress: bodyOf("so far"),
+    step: '{"turn":1}',
+    interim: { id: "i-1", body: "half way" },
+  });
+  expect(answer).toMatchObject({ status: "appended", inbox: "1", finish: "" });
+  const state = await rig.store.load(agent);
+  expect(state?.record).toMatchObject({ inbox_read: 1, running_ms: 40, retries: 0 });
+  expect(state?.record.progress?.summary).toBe("so far");
+  expect([...(state?.log ?? [])].sort()).toEqual([
+    ["0", '{"n":0}'],
+    ["0/t/started", "{}"],
+  ]);
+  expect(state?.inbox.map(({ text }) => text)).toEqual(["two"]);
+  expect(await rig.redis.lrange(rig.keys.agent(agent).steps, 0, -1)).toEqual(['{"turn":1}']);
+  const entries = await rig.replies.read(rig.parent, "0", 10);
+  expect(entries.map(({ entry }) => entry)).toMatchObject([
+    {
+      kind: "message",
+      reply_id: "i-1",
+      text: "half way",
+      agent_status: "running",
+      agent_id: "researcher",
+      run: 1,
+    },
+  ]);
+});
+
+test("an append of what is stored already is the same: no second step, interim message or consumption", async () => {
+  const rig = verbRig();
+  const { agent, epoch } = await rig.running();
+  await rig.send(agent, "two");
+  const input = {
+    epoch,
+    runningMs: 1,
+    entries: [["0", '{"n":0}']] as const,
+    consumeTo: 1,
+    step: "{}",
+    interim: { id: "i-1", body: "half way" },
+  };
+  await rig.store.append(agent, input);
+  const before = await rig.everything();
+  expect(await rig.store.append(agent, input)).toMatchObject({ status: "same", inbox: "1" });
+  expect(await rig.everything()).toEqual(before);
+});
+
+test("an entry stored with other content is a conflict that hands back what is stored and writes nothing", async () => {
+  const rig = verbRig();
+  const { agent, epoch } = await rig.running();
+  await append(rig, agent, epoch, ["1", "first"], ["2", "second"]);
+  const before = await rig.everything();
+  const answer = await rig.store.append(agent, {
+    epoch,
+    runningMs: 9,
+    entries: [
+      ["1", "other"],
+      ["2", "second"],
+      ["3", "third"],
+    ],
+    consumeTo: 1,
+    progress: bodyOf("no"),
+    step: "{}",
+    interim: { id: "i", body: "no" },
+  });
+  expect(answer).toEqual({ status: "conflict", rest: ["1", "first"] });
+  expect(await rig.everything()).toEqual(before);
+});
+
+test("an append of which a part is stored adds the rest and leaves that part alone", async () => {
+  const rig = verbRig();
+  const { agent, epoch } = await rig.running();
+  await append(rig, agent, epoch, ["1", "first"]);
+  expect(await append(rig, agent, epoch, ["1", "first"], ["2", "second"])).toMatchObject({
+    status: "appended",
+  });
+  expect(Object.fromEntries((await rig.store.load(agent))?.log ?? [])).toEqual({
+    "1": "first",
+    "2": "second",
+  });
+});
+
+test("parallel tools of one turn commit in any order without contending", async () => {
+  const rig = verbRig();
+  const { agent, epoch } = await rig.running();
+  const answers = await Promise.all(
+    Array.from({ length: 20 }, (_, i) => append(rig, agent, epoch, [`1/t${i}/result`, `r${i}`])),
+  );
+  expect(answers.every(({ status }) => status === "appended")).toBe(true);
+  expect((await rig.store.load(agent))?.log.size).toBe(20);
+});
+
+test("the inbox cursor is absolute: it reads on where the last one stood and never goes back", async () => {
+  const rig = verbRig();
+  const { agent, epoch } = await rig.running();
+  for (const text of ["two", "three", "four"]) await rig.send(agent, text);
+  const consume = (entry: string, consumeTo: number) =>
+    rig.store.append(agent, { epoch, runningMs: 1, entries: [[entry, "{}"]], consumeTo });
+  await consume("0", 2);
+  expect((await rig.store.inbox(agent)).map(({ text }) => text)).toEqual(["three", "four"]);
+  await consume("2", 1);
+  expect(await rig.store.record(agent)).toMatchObject({ inbox_read: 2 });
+  await consume("4", 3);
+  expect((await rig.store.inbox(agent)).map(({ text }) => text)).toEqual(["four"]);
+});
+
+test("a release queues the agent with a new wake, its delay, its retries and no lease", async () => {
+  const rig = verbRig();
+  const { agent, epoch } = await rig.running();
+  const input = { epoch, delayMs: 5_000, runningMs: 77, retries: 2 };
+  expect(await rig.store.release(agent, input)).toMatchObject({ status: "released", wake: "2" });
+  const raw = await rig.raw(agent);
+  expect(raw).toMatchObject({ status: "queued", wake: "2", running_ms: "77", retries: "2", run: "1" });
+  expect(raw.lease_until).toBeUndefined();
+  expect(Number(raw.deadline)).toBe(Number(raw.not_before) + 10_000);
+  const before = await rig.everything();
+  expect(await rig.store.release(agent, input)).toMatchObject({ status: "released", wake: "2" });
+  expect(await rig.everything()).toEqual(before);
+});
+
+test("a release is never looked at later than the greatest age of its message", async () => {
+  const rig = verbRig({ timing: { maxAgeMs: 1_000 } });
+  const { agent, epoch } = await rig.running();
+  await rig.store.release(agent, { epoch, delayMs: 600_000, runningMs: 1, retries: 0 });
+  const raw = await rig.raw(agent);
+  expect(Number(raw.deadline)).toBe(Number(raw.unanswered_since) + 1_000);
+});
+
+test("a finish is asked of a run that is coming or going on, and of nothing else", async () => {
+  const rig = verbRig();
+  const idle = await rig.spawn();
+  expect(await rig.store.finish(idle)).toMatchObject({ status: "idle" });
+  expect((await rig.store.record(idle))?.finish).toBeUndefined();
+  const queued = await rig.queued();
+  expect(await rig.store.finish(queued)).toMatchObject({ status: "finishing", run: "1" });
+  expect((await rig.store.record(queued))?.finish).toBe("1");
+  await rig.store.settle(queued, DESTROY);
+  expect(await rig.store.finish(queued)).toMatchObject({ status: "ended", reason: "destroyed" });
+  expect(await rig.store.finish(rig.address())).toMatchObject({ status: "unknown" });
+});

@@ -1,0 +1,317 @@
+import { expect, test } from "vitest";
+import { createAgentStore } from "../../../src/shared/redis/agent-store.ts";
+import { closeRedis, openRedis } from "../../../src/shared/redis/connection.ts";
+import { closeAtEnd } from "../../helpers/cleanup.ts";
+import { latch } from "../../helpers/latch.ts";
+import { redisSocket } from "../../helpers/redis.ts";
+import { bodyOf, DESTROY, handedBack, IDLE_END, MAX_AGE_END, type Rig, verbRig, wellDone } from "./rig.ts";
+
+const DAY_MS = 24 * 3_600_000;
+const entriesOf = async (rig: Rig) =>
+  (await rig.replies.read(rig.parent, "0", 100)).map(({ entry }) => entry);
+const readAll = (rig: Rig, agent: ReturnType<Rig["address"]>, epoch: number) =>
+  rig.store.append(agent, {
+    epoch,
+    runningMs: 1,
+    entries: [["0", "{}"]],
+    consumeTo: 1,
+    progress: bodyOf("so far"),
+  });
+
+test("the end of a run without keep-alive is one reply, and the agent is ended and gone from the live ones", async () => {
+  const rig = verbRig();
+  const { agent, epoch } = await rig.running();
+  await readAll(rig, agent, epoch);
+  expect(await rig.store.settle(agent, wellDone(epoch))).toMatchObject({
+    status: "settled",
+    reply_id: `${agent.uid}.1`,
+    agent_status: "ended",
+    run: "1",
+    wake: "0",
+  });
+  expect(await entriesOf(rig)).toEqual([
+    {
+      ...bodyOf("done"),
+      reply_id: `${agent.uid}.1`,
+      parent_id: "planner-7",
+      agent_id: "researcher",
+      name: "Researcher",
+      run: 1,
+      kind: "reply",
+      status: "succeeded",
+      stop_reason: "end_turn",
+      agent_status: "ended",
+      created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT/),
+    },
+  ]);
+  expect(await rig.store.record(agent)).toMatchObject({ status: "ended", ended_reason: "completed" });
+  expect(await rig.store.liveUids(rig.parent)).toEqual([]);
+});
+
+test("a natural end with an unread message goes on, and changes nothing", async () => {
+  const rig = verbRig();
+  const { agent, epoch } = await rig.running();
+  await readAll(rig, agent, epoch);
+  await rig.send(agent, "one more thing");
+  const before = await rig.everything();
+  expect(await rig.store.settle(agent, wellDone(epoch))).toMatchObject({ status: "more", inbox: "1" });
+  expect(await rig.everything()).toEqual(before);
+});
+
+test("an end at a cap takes place with unread messages and lists them as undelivered, in order", async () => {
+  const rig = verbRig();
+  const { agent, epoch } = await rig.running();
+  await readAll(rig, agent, epoch);
+  await rig.send(agent, 'two, with ] and "quotes"', "m-2");
+  await rig.send(agent, "three", "m-3");
+  await rig.store.settle(agent, handedBack(epoch));
+  expect(await entriesOf(rig)).toMatchObject([
+    { status: "partial", stop_reason: "max_turns", undelivered: ["m-2", "m-3"] },
+  ]);
+});
+
+test("of two ends the first one wins and the second one learns of it", async () => {
+  const rig = verbRig();
+  const { agent, epoch } = await rig.running();
+  await rig.store.settle(agent, DESTROY);
+  const before = await rig.everything();
+  const same = { status: "same", ended_reason: "destroyed", agent_status: "ended" };
+  expect(await rig.store.settle(agent, handedBack(epoch))).toMatchObject(same);
+  expect(await rig.store.settle(agent, DESTROY)).toMatchObject(same);
+  expect(await rig.store.settle(agent, MAX_AGE_END)).toMatchObject(same);
+  expect(await rig.everything()).toEqual(before);
+});
+
+test("destroying against settling, a hundred times: always one entry, and both sides know which", async () => {
+  const rig = verbRig();
+  const connection = openRedis(`unix://${redisSocket()}`, "worker");
+  closeAtEnd(() => closeRedis(connection));
+  const elsewhere = createAgentStore(connection, rig.keys);
+  for (let i = 0; i < 100; i += 1) {
+    const { agent, epoch } = await rig.running();
+    const answers = await Promise.all([
+      rig.store.settle(agent, handedBack(epoch)),
+      elsewhere.settle(agent, DESTROY),
+    ]);
+    expect(answers.map(({ status }) => status).sort()).toEqual(["same", "settled"]);
+  }
+  expect(await entriesOf(rig)).toHaveLength(100);
+});
+
+test("destroy ends a running agent by authority: the epoch moves on and the entry carries what the run had", async () => {
+  const rig = verbRig();
+  const { agent, epoch } = await rig.running();
+  await readAll(rig, agent, epoch);
+  await rig.send(agent, "two", "m-2");
+  expect(await rig.store.settle(agent, DESTROY)).toMatchObject({
+    status: "settled",
+    reply_id: `${agent.uid}.1`,
+  });
+  expect((await rig.store.record(agent))?.epoch).toBe(epoch + 1);
+  expect(await entriesOf(rig)).toMatchObject([
+    {
+      ...bodyOf("so far"),
+      kind: "ended",
+      status: "cancelled",
+      stop_reason: "destroyed",
+      undelivered: ["m-2"],
+    },
+  ]);
+});
+
+test("destroying a running agent tells its worker by a hint; a queued or idle one has nobody to tell", async () => {
+  const rig = verbRig();
+  const subscriber = openRedis(`unix://${redisSocket()}`, "subscriber");
+  closeAtEnd(() => closeRedis(subscriber));
+  const heard: string[] = [];
+  const last = latch();
+  await subscriber.subscribe(rig.keys.hints);
+  subscriber.on("message", (_channel, uid) => {
+    heard.push(uid);
+    if (uid === "last") last.open();
+  });
+  const { agent } = await rig.running();
+  for (const each of [await rig.spawn(), await rig.queued(), agent]) await rig.store.settle(each, DESTROY);
+  await rig.redis.publish(rig.keys.hints, "last");
+  await last.opened;
+  expect(heard).toEqual([agent.uid, "last"]);
+});
+
+test("every entry rings the parent's doorbell with its reply_id", async () => {
+  const rig = verbRig();
+  const subscriber = openRedis(`unix://${redisSocket()}`, "subscriber");
+  closeAtEnd(() => closeRedis(subscriber));
+  const heard: string[] = [];
+  const last = latch();
+  await subscriber.subscribe(rig.keys.parent(rig.parent).doorbell);
+  subscriber.on("message", (_channel, id) => {
+    heard.push(id);
+    if (id === "last") last.open();
+  });
+  const { agent, epoch } = await rig.running();
+  await rig.store.append(agent, {
+    epoch,
+    runningMs: 1,
+    entries: [["0", "{}"]],
+    interim: { id: "i-1", body: "x" },
+  });
+  await rig.store.settle(agent, handedBack(epoch));
+  await rig.redis.publish(rig.keys.parent(rig.parent).doorbell, "last");
+  await last.opened;
+  expect(heard).toEqual(["i-1", `${agent.uid}.1`, "last"]);
+});
+
+test("destroying a queued agent: the run that never began is reported as cancelled, its message as undelivered", async () => {
+  const rig = verbRig();
+  const agent = await rig.spawn();
+  await rig.send(agent, "look", "m-1");
+  await rig.store.settle(agent, DESTROY);
+  expect(await entriesOf(rig)).toMatchObject([
+    { kind: "ended", turns: 0, summary: "(no summary)", run: 1, undelivered: ["m-1"] },
+  ]);
+  expect(await rig.store.claim(agent, "c", "w")).toMatchObject({ status: "nothing" });
+});
+
+test("the end of an idle agent never takes the id or the counters of the run it has replied to", async () => {
+  const rig = verbRig();
+  const { agent, epoch } = await rig.running();
+  await readAll(rig, agent, epoch);
+  await rig.store.settle(agent, { ...wellDone(epoch), target: "idle", idleMs: 60_000 });
+  await rig.store.settle(agent, DESTROY);
+  expect(await entriesOf(rig)).toMatchObject([
+    { kind: "reply", reply_id: `${agent.uid}.1`, agent_status: "idle", summary: "done" },
+    { kind: "ended", reply_id: `${agent.uid}.end`, agent_status: "ended", summary: "(no summary)", turns: 0 },
+  ]);
+});
+
+test("a kept-alive agent is idle after its reply, keeps its conversation and has its idle time before it", async () => {
+  const rig = verbRig();
+  const { agent, epoch } = await rig.running();
+  await readAll(rig, agent, epoch);
+  const settled = await rig.store.settle(agent, { ...wellDone(epoch), target: "idle", idleMs: 60_000 });
+  expect(settled).toMatchObject({ status: "settled", agent_status: "idle" });
+  const state = await rig.store.load(agent);
+  expect(state?.record).toMatchObject({ status: "idle", epoch });
+  expect(state?.log.size).toBe(1);
+  const left = await rig.redis.pttl(rig.keys.agent(agent).life);
+  expect(left).toBeGreaterThan(59_000);
+  expect(left).toBeLessThanOrEqual(60_000);
+  expect(await rig.store.liveUids(rig.parent)).toEqual([agent.uid]);
+});
+
+test("a kept-alive agent whose caller names no idle time gets the standard ten minutes", async () => {
+  const rig = verbRig();
+  const { agent, epoch } = await rig.running();
+  await readAll(rig, agent, epoch);
+  expect(await rig.store.settle(agent, { ...wellDone(epoch), target: "idle" })).toMatchObject({
+    status: "settled",
+  });
+  expect(await rig.redis.pttl(rig.keys.agent(agent).life)).toBeGreaterThan(590_000);
+});
+
+test("a kept-alive agent with an unread message is queued again at once, with a new run and a new wake", async () => {
+  const rig = verbRig();
+  const { agent, epoch } = await rig.running();
+  await readAll(rig, agent, epoch);
+  await rig.send(agent, "two");
+  const settle = { ...handedBack(epoch), target: "idle" as const, idleMs: 60_000 };
+  expect(await rig.store.settle(agent, settle)).toMatchObject({
+    status: "settled",
+    agent_status: "queued",
+    run: "1",
+    wake: "2",
+  });
+  expect(await rig.store.record(agent)).toMatchObject({ status: "queued", run: 2, wake: 2, running_ms: 0 });
+  expect(await rig.redis.pttl(rig.keys.agent(agent).life)).toBe(-1);
+  expect(await entriesOf(rig)).toMatchObject([{ run: 1, agent_status: "queued" }]);
+  expect((await entriesOf(rig))[0]).not.toHaveProperty("undelivered");
+  expect(await rig.store.settle(agent, settle)).toMatchObject({
+    status: "same",
+    agent_status: "queued",
+    run: "2",
+    wake: "2",
+  });
+});
+
+test("a sweeper may not end an idle agent early, nor one that has been revived", async () => {
+  const rig = verbRig();
+  const agent = await rig.spawn();
+  const before = await rig.everything();
+  const early = await rig.store.settle(agent, IDLE_END);
+  expect(early.status).toBe("not_due");
+  if (early.status === "not_due")
+    expect(Number(early.deadline)).toBeGreaterThan((await rig.redisNow()) + 590_000);
+  expect(await rig.everything()).toEqual(before);
+  for (const each of [await rig.queued(), (await rig.running()).agent])
+    expect(await rig.store.settle(each, IDLE_END)).toMatchObject({ status: "not_due" });
+  expect(await entriesOf(rig)).toEqual([]);
+});
+
+test("a sweeper ends an agent whose idle time is over", async () => {
+  const rig = verbRig();
+  const agent = await rig.spawn({ idleMs: 1 });
+  await rig.redisReaches((await rig.redisNow()) + 3);
+  expect(await rig.store.settle(agent, IDLE_END)).toMatchObject({
+    status: "settled",
+    reply_id: `${agent.uid}.end`,
+  });
+  expect(await rig.store.record(agent)).toMatchObject({ status: "ended", ended_reason: "idle", epoch: 1 });
+  expect(await entriesOf(rig)).toMatchObject([{ kind: "ended", status: "cancelled", stop_reason: "idle" }]);
+});
+
+test("a sweeper ends a run at the greatest age of its message, not before, and never an idle agent for it", async () => {
+  const rig = verbRig({ timing: { maxAgeMs: 300 } });
+  const { agent, epoch } = await rig.running();
+  await readAll(rig, agent, epoch);
+  expect(await rig.store.settle(agent, MAX_AGE_END)).toMatchObject({ status: "not_due" });
+  const idle = await rig.spawn();
+  await rig.redisReaches(Number((await rig.raw(agent)).unanswered_since) + 300);
+  expect(await rig.store.settle(idle, MAX_AGE_END)).toMatchObject({ status: "not_due" });
+  expect(await rig.store.settle(agent, MAX_AGE_END)).toMatchObject({ status: "settled" });
+  expect(await rig.store.renew(agent, epoch, 1)).toMatchObject({ status: "stale" });
+  expect(await entriesOf(rig)).toMatchObject([
+    { kind: "ended", status: "failed", stop_reason: "max_age", summary: "so far" },
+  ]);
+});
+
+test("nobody settles an agent that does not exist", async () => {
+  const rig = verbRig();
+  expect(await rig.store.settle(rig.address(), DESTROY)).toMatchObject({ status: "unknown" });
+  expect(await rig.everything()).toEqual({});
+});
+
+test("what an ended agent leaves: record, steps and text for seven days; log, inbox and life key nothing", async () => {
+  const rig = verbRig();
+  const { agent, epoch } = await rig.running();
+  await rig.store.append(agent, { epoch, runningMs: 1, entries: [["0", "{}"]], step: "{}" });
+  await rig.store.settle(agent, { ...handedBack(epoch), fullText: "the whole text" });
+  const { record, steps, log, inbox, life } = rig.keys.agent(agent);
+  const { replies, text } = rig.keys.parent(rig.parent);
+  for (const key of [record, steps, replies, text(`${agent.uid}.1`)]) {
+    const left = await rig.redis.pttl(key);
+    expect(left, key).toBeGreaterThan(7 * DAY_MS - 60_000);
+    expect(left, key).toBeLessThanOrEqual(7 * DAY_MS);
+  }
+  expect(await rig.redis.exists(log, inbox, life)).toBe(0);
+  expect(await rig.store.fullText(rig.parent, `${agent.uid}.1`)).toBe("the whole text");
+});
+
+test("a live agent's record, log and registration have no time limit", async () => {
+  const rig = verbRig();
+  const { agent, epoch } = await rig.running();
+  await readAll(rig, agent, epoch);
+  const { record, log } = rig.keys.agent(agent);
+  for (const key of [record, log, rig.keys.parent(rig.parent).live])
+    expect(await rig.redis.pttl(key), key).toBe(-1);
+});
+
+test("entries older than seven days leave the channel with the next settle", async () => {
+  const rig = verbRig({ timing: { replyTtlMs: 60_000 } });
+  const { replies } = rig.keys.parent(rig.parent);
+  const now = await rig.redisNow();
+  await rig.redis.xadd(replies, `${now - 61_000}-0`, "v", "1");
+  await rig.redis.xadd(replies, `${now - 50_000}-0`, "v", "1");
+  const { agent, epoch } = await rig.running();
+  await rig.store.settle(agent, handedBack(epoch));
+  expect(await rig.redis.xlen(replies)).toBe(2);
+});

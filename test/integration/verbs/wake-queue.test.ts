@@ -1,0 +1,88 @@
+import { Worker } from "bullmq";
+import { expect, test } from "vitest";
+import { Wake } from "../../../src/shared/protocol/wake.ts";
+import { closeRedis, openRedis } from "../../../src/shared/redis/connection.ts";
+import { createWakeQueue } from "../../../src/shared/redis/wake-queue.ts";
+import { closeAtEnd } from "../../helpers/cleanup.ts";
+import { latch } from "../../helpers/latch.ts";
+import { redisSocket } from "../../helpers/redis.ts";
+import { until } from "../../helpers/until.ts";
+import { type Rig, verbRig } from "./rig.ts";
+
+function queueOf(rig: Rig) {
+  const queue = createWakeQueue(rig.redis, rig.keys);
+  closeAtEnd(() => queue.stop());
+  return queue;
+}
+const wakeOf = (rig: Rig, wake = 1) => {
+  const { uid, tenant, parentId } = rig.address();
+  return { uid, tenant, parent_id: parentId, agent_id: "researcher", wake };
+};
+function workerOf(rig: Rig, process: (wake: Wake) => Promise<void>): void {
+  const connection = openRedis(`unix://${redisSocket()}`, "worker");
+  const worker = new Worker<Wake>(rig.keys.wakeQueue, (job) => process(Wake.parse(job.data)), {
+    connection,
+    prefix: rig.keys.bullPrefix,
+  });
+  worker.on("error", () => {});
+  closeAtEnd(async () => {
+    await worker.close(true);
+    closeRedis(connection);
+  });
+}
+
+test("a wake is a job of its uid and number that carries ids only", async () => {
+  const rig = verbRig();
+  const wake = wakeOf(rig, 7);
+  await queueOf(rig).add(wake);
+  const job = await rig.redis.hgetall(`${rig.keys.bullPrefix}:${rig.keys.wakeQueue}:${wake.uid}.7`);
+  expect(job.name).toBe("researcher");
+  expect(JSON.parse(job.data ?? "")).toEqual({ v: 1, ...wake });
+});
+
+test("a wake added twice is delivered once", async () => {
+  const rig = verbRig();
+  const queue = queueOf(rig);
+  const [twice, after] = [wakeOf(rig), wakeOf(rig)];
+  await queue.add(twice);
+  await queue.add(twice);
+  await queue.add(after);
+  const delivered: string[] = [];
+  const all = latch();
+  workerOf(rig, async ({ uid }) => {
+    delivered.push(uid);
+    if (uid === after.uid) all.open();
+  });
+  await all.opened;
+  expect(delivered).toEqual([twice.uid, after.uid]);
+});
+
+test("a wake is alive while it waits, is delayed or is being taken, and no longer once it is done or gone", async () => {
+  const rig = verbRig();
+  const queue = queueOf(rig);
+  const [now, later] = [wakeOf(rig), wakeOf(rig)];
+  expect(await queue.isAlive(now)).toBe(false);
+  await queue.add(now);
+  await queue.add(later, 60_000);
+  expect([await queue.isAlive(now), await queue.isAlive(later)]).toEqual([true, true]);
+  const [taken, mayEnd] = [latch(), latch()];
+  workerOf(rig, async () => {
+    taken.open();
+    await mayEnd.opened;
+  });
+  await taken.opened;
+  expect(await queue.isAlive(now)).toBe(true);
+  mayEnd.open();
+  await until(async () => !(await queue.isAlive(now)), { what: "the wake to be done" });
+  expect(await queue.isAlive(later)).toBe(true);
+  expect(await queue.isAlive({ uid: now.uid, wake: 2 })).toBe(false);
+});
+
+test("stopping the queue twice is as good as once, and leaves the connection to its owner", async () => {
+  const rig = verbRig();
+  const queue = queueOf(rig);
+  await queue.add(wakeOf(rig));
+  await queue.stop();
+  await queue.stop();
+  expect(await rig.redis.ping()).toBe("PONG");
+});

@@ -24,7 +24,7 @@ import { closeRedis, openRedis, type RedisClient } from "../../../src/shared/red
 import { createDeadlineSet, type DeadlineSet } from "../../../src/shared/redis/deadline-set.ts";
 import { createReplyStream, type ReplyStream } from "../../../src/shared/redis/reply-stream.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
-import { redisSocket, uniquePrefix } from "../../helpers/redis.ts";
+import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
 import { until } from "../../helpers/until.ts";
 
 /** What an agent of the tests is made of. */
@@ -132,7 +132,7 @@ export interface Rig {
 /** A rig on the shared server, or on the server at `url`. */
 export function verbRig(options: { timing?: Partial<Timing>; url?: string } = {}): Rig {
   const prefix = uniquePrefix();
-  const redis = openRedis(options.url ?? `unix://${redisSocket()}`, "worker");
+  const redis = openRedis(options.url ?? redisUrl(), "worker");
   closeAtEnd(() => closeRedis(redis));
   const keys = keysUnder(prefix);
   const timing = { ...TIMING, ...options.timing };

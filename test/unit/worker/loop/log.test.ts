@@ -70,7 +70,7 @@ describe("withEntries", () => {
     "x/a/started",
     "1/a\n/odd",
   ])("the key %j is of no kind it knows and is refused", (key) => {
-    expect(() => withEntries(NO_ENTRIES, [[key, started]])).toThrow(ZodError);
+    expect(() => withEntries(NO_ENTRIES, [[key, started]])).toThrow("a kind that this version does not know");
   });
 
   test("a shape it does not know is refused", () => {

@@ -41,8 +41,17 @@ export const SCRIPTS = {
     },
   },
   send: {
-    keys: ["record", "inbox", "life", "message"],
-    args: ["payload", "digest", "message_ttl_ms", "max_messages", "max_bytes", "look_ms", "max_age_ms"],
+    keys: ["record", "inbox", "life", "message", "registry"],
+    args: [
+      "payload",
+      "digest",
+      "message_ttl_ms",
+      "max_messages",
+      "max_bytes",
+      "look_ms",
+      "max_age_ms",
+      "registry_ttl_ms",
+    ],
     answers: {
       queued: ["run", "wake"],
       delivered: ["run", "agent_status"],
@@ -90,7 +99,7 @@ export const SCRIPTS = {
     answers: { released: ["wake"], stale: [] },
   },
   settle: {
-    keys: ["record", "log", "inbox", "life", "live", "replies", "text", "steps"],
+    keys: ["record", "log", "inbox", "life", "live", "replies", "text", "steps", "registry"],
     args: [
       "authority",
       "epoch",
@@ -105,12 +114,13 @@ export const SCRIPTS = {
       "idle_ms",
       "look_ms",
       "reply_ttl_ms",
+      "registry_ttl_ms",
       "doorbell",
       "hints",
     ],
     answers: {
       settled: ["reply_id", "agent_status", "run", "wake"],
-      same: ["ended_reason"],
+      same: ["ended_reason", "agent_status", "run", "wake"],
       more: ["inbox"],
       not_due: ["deadline"],
       stale: [],

@@ -1,4 +1,5 @@
--- ack: take a reply out of the channel; what is kept of an ended agent now lives a day.
+-- ack: take a reply out of the channel. Its full text now lives `kept_ms`; so does what is kept of an ended agent, once
+-- the entry that says so is acked.
 -- KEYS replies ack record text steps
 -- ARGV entry_id token ack_ttl_ms kept_ms
 -- Returns first | already
@@ -12,7 +13,7 @@ if redis.call('XDEL', replies, entry_id) == 0 then
 end
 redis.call('SET', ack, token, 'PX', ack_ttl_ms)
 redis.call('PEXPIRE', text, kept_ms)
-if redis.call('HGET', record, 'status') == 'ended' then
+if redis.call('HGET', record, 'end_entry') == entry_id then
   redis.call('PEXPIRE', record, kept_ms)
   redis.call('PEXPIRE', steps, kept_ms)
 end

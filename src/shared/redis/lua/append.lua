@@ -26,11 +26,12 @@ end
 if #conflict > 1 then return conflict end
 if unseen == 0 then return { 'same', fmt(redis.call('LLEN', inbox)), agent[3] or '' } end
 
+write_even_when_full(record)
 for i = FIRST, #ARGV, 2 do redis.call('HSET', log, ARGV[i], ARGV[i + 1]) end
-if consume_to ~= '' then
-  local read = num(agent[4])
-  if tonumber(consume_to) > read then redis.call('LTRIM', inbox, tonumber(consume_to) - read, -1) end
-  redis.call('HSET', record, 'inbox_read', consume_to)
+local consumed = num(consume_to) - num(agent[4])
+if consumed > 0 then
+  redis.call('LTRIM', inbox, consumed, -1)
+  redis.call('HSET', record, 'inbox_read', consume_to, 'inbox_since', fmt(now_ms()))
 end
 if progress ~= '' then redis.call('HSET', record, 'progress', progress) end
 if step ~= '' then redis.call('RPUSH', steps, step) end

@@ -8,6 +8,7 @@ local epoch, lease_ms, running_ms = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 
 local agent = fields(record, 'status', 'epoch', 'finish')
 if agent[1] ~= 'running' or agent[2] ~= epoch then return { 'stale' } end
+write_even_when_full(record)
 local until_ms = fmt(now_ms() + lease_ms)
 redis.call('HSET', record, 'lease_until', until_ms, 'deadline', until_ms, 'running_ms', running_ms)
 return { 'ok', fmt(redis.call('LLEN', inbox)), agent[3] or '' }

@@ -1,24 +1,29 @@
 -- settle: the only way out. Ends a run (its worker, with the epoch) or an agent (parent or sweeper, by authority).
--- KEYS record log inbox life live replies text steps
--- ARGV authority epoch uid target ended_reason status stop_reason natural body full_text idle_ms look_ms reply_ttl_ms doorbell hints
+-- KEYS record log inbox life live replies text steps registry
+-- ARGV authority epoch uid target ended_reason status stop_reason natural body full_text idle_ms look_ms reply_ttl_ms
+--   registry_ttl_ms doorbell hints
 -- authority: worker | parent | sweeper; target: idle | ended; natural: '1' when an unread message keeps the run going.
--- Returns settled{reply_id, agent_status, run, wake} | same{ended_reason} | more{inbox} | not_due{deadline} | stale | unknown
+-- Returns settled{reply_id, agent_status, run, wake} | same{ended_reason, agent_status, run, wake} | more{inbox}
+--   | not_due{deadline} | stale | unknown
 -- Closes: two ends of one agent; a message accepted between the last look at the inbox and the end; idle death after a revival.
-local record, log, inbox, life, live, replies, text, steps = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local record, log, inbox, life, live, replies = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local text, steps, registry = KEYS[7], KEYS[8], KEYS[9]
 local authority, epoch, uid, target, ended_reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local reply_status, stop_reason, natural, body, full_text = ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10]
-local idle_ms, look_ms, reply_ttl_ms, doorbell, hints = ARGV[11], tonumber(ARGV[12]), ARGV[13], ARGV[14], ARGV[15]
+local idle_ms, look_ms, reply_ttl_ms, registry_ttl_ms = ARGV[11], tonumber(ARGV[12]), ARGV[13], ARGV[14]
+local doorbell, hints = ARGV[15], ARGV[16]
 
 local agent = fields(record, 'status', 'epoch', 'run', 'wake', 'ended_reason', 'settled_epoch', 'progress',
-  'unanswered_since', 'max_age_ms', 'deadline', 'agent_id', 'name', 'parent_id', 'spec')
+  'unanswered_since', 'max_age_ms', 'deadline', 'agent_id', 'name', 'parent_id', 'inbox_since')
 local status, run, wake = agent[1], num(agent[3]), num(agent[4])
 if not status then return { 'unknown' } end
-if status == 'ended' then return { 'same', agent[5] } end
+local same = { 'same', agent[5] or '', status, fmt(run), fmt(wake) }
+if status == 'ended' then return same end
 
 local now = now_ms()
 if authority == 'worker' then
   if agent[2] ~= epoch then return { 'stale' } end
-  if agent[6] == epoch then return { 'same', '' } end
+  if agent[6] == epoch then return same end
   if status ~= 'running' then return { 'stale' } end
   local unread = redis.call('LLEN', inbox)
   if natural == '1' and unread > 0 then return { 'more', fmt(unread) } end
@@ -33,6 +38,7 @@ elseif authority == 'sweeper' then
   end
 end
 
+write_even_when_full(record)
 local cut = status ~= 'idle'
 local kind = 'reply'
 local reply_id = uid .. '.' .. fmt(run)
@@ -53,7 +59,7 @@ if target == 'idle' then
     redis.call('HDEL', record, 'progress', 'finish')
     redis.call('HSET', record, 'status', 'queued', 'run', fmt(run + 1), 'wake', fmt(wake + 1), 'settled_epoch', epoch,
       'deadline', fmt(now + look_ms), 'looks', '0', 'running_ms', '0', 'retries', '0', 'barren_deaths', '0',
-      'unanswered_since', fmt(now))
+      'unanswered_since', fmt(num(agent[14])))
   else
     redis.call('SET', life, '1', 'PX', idle_ms)
     redis.call('HSET', record, 'status', 'idle', 'deadline', fmt(now + idle_ms), 'settled_epoch', epoch)
@@ -66,12 +72,14 @@ else
   redis.call('DEL', log, inbox, life)
   redis.call('PEXPIRE', record, reply_ttl_ms)
   redis.call('PEXPIRE', steps, reply_ttl_ms)
+  redis.call('PEXPIRE', registry, registry_ttl_ms)
 end
 if full_text ~= '' then redis.call('SET', text, full_text, 'PX', reply_ttl_ms) end
 
-redis.call('XADD', replies, '*', 'v', '1', 'reply_id', reply_id, 'uid', uid, 'parent_id', agent[13], 'agent_id', agent[11],
-  'name', agent[12], 'run', fmt(run), 'kind', kind, 'status', reply_status, 'stop_reason', stop_reason,
+local entry_id = redis.call('XADD', replies, '*', 'v', '1', 'reply_id', reply_id, 'uid', uid, 'parent_id', agent[13],
+  'agent_id', agent[11], 'name', agent[12], 'run', fmt(run), 'kind', kind, 'status', reply_status, 'stop_reason', stop_reason,
   'agent_status', agent_status, 'at', fmt(now), 'body', body, 'undelivered', '[' .. table.concat(unread, ',') .. ']')
+if agent_status == 'ended' then redis.call('HSET', record, 'end_entry', entry_id) end
 redis.call('XTRIM', replies, 'MINID', fmt(now - reply_ttl_ms) .. '-0')
 redis.call('PEXPIRE', replies, reply_ttl_ms)
 redis.call('PUBLISH', doorbell, reply_id)

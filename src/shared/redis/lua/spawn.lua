@@ -2,7 +2,8 @@
 -- KEYS record request registry live life
 -- ARGV uid stem name spec tenant parent_id digest request_ttl_ms max_live idle_ms registry_ttl_ms version
 -- Returns spawned{agent_id, created_at} | same{uid, agent_id, created_at} | conflict{agent_id} | quota{live, overdue uid…}
--- Closes: two producers admitting an eleventh agent; one request spawning two agents; two names with one slug.
+-- Closes: two producers admitting an eleventh agent; one request spawning two agents; two names with one slug; a uid in
+-- use starting over with epoch 0.
 local record, request, registry, live, life = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local uid, stem, name, spec, tenant, parent_id = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local digest, request_ttl_ms, max_live, idle_ms = ARGV[7], ARGV[8], tonumber(ARGV[9]), ARGV[10]
@@ -13,6 +14,9 @@ if seen[1] then
   if seen[1] ~= digest then return { 'conflict', seen[3] } end
   return { 'same', seen[2], seen[3], seen[4] }
 end
+
+local taken = redis.call('HGET', record, 'agent_id')
+if taken then return { 'conflict', taken } end
 
 local registered = redis.call('HGETALL', live)
 if #registered / 2 >= max_live then

@@ -1,0 +1,214 @@
+/**
+ * The verbs as calls of their scripts: which keys and which arguments each is handed. A pure translation: no state, no
+ * decision; `agent-store.ts` is what the others use.
+ */
+import type { EndedReason } from "../protocol/agent.ts";
+import { PAYLOAD_VERSION } from "../protocol/agent.ts";
+import { type AgentAddress, type Keys, replyIdOf } from "../protocol/keys.ts";
+import { INBOX_MAX_BYTES, INBOX_MAX_MESSAGES, type InboxMessage } from "../protocol/message.ts";
+import type { ReplyBody, ReplyStatus, StopReason } from "../protocol/reply.ts";
+import { IDLE_MS, MAX_LIVE_AGENTS, type Timing } from "../protocol/timing.ts";
+import type { Answer, Scripts } from "./scripts.ts";
+
+/** What `spawn` writes. `digest` covers the caller's arguments, so that one key with other arguments is a conflict. */
+export interface SpawnInput {
+  requestKey: string;
+  digest: string;
+  stem: string;
+  name: string;
+  /** The agent's specification, as JSON. */
+  spec: string;
+  idleMs: number;
+}
+
+/** What `append` commits; `entries` are [entry key, JSON] pairs, at least one, written all or none. */
+export interface AppendInput {
+  epoch: number;
+  runningMs: number;
+  entries: readonly (readonly [key: string, json: string])[];
+  /** Absolute inbox cursor after this append. */
+  consumeTo?: number;
+  progress?: ReplyBody;
+  /** One line of the content-free step list, JSON. */
+  step?: string;
+  /** An interim message for the parent. */
+  interim?: { id: string; body: string };
+}
+
+/** Who ends what, and how. `worker` needs its epoch; the others act by authority and bump it. */
+export interface SettleInput {
+  by:
+    | { authority: "worker"; epoch: number; run: number }
+    | { authority: "parent" }
+    | { authority: "sweeper" };
+  target: "idle" | "ended";
+  /** Why the agent ends; default `failed` for a failed run, else `completed`. */
+  endedReason?: EndedReason;
+  status: ReplyStatus;
+  stopReason: StopReason;
+  /** A natural end: an unread message keeps the run going (`more`). */
+  natural?: boolean;
+  body?: ReplyBody;
+  /** The whole text, where the summary had to be cut. */
+  fullText?: string;
+  /** Idle time of the agent that stays; default 600 s. */
+  idleMs?: number;
+}
+
+/** The verbs of the parent's side. */
+export interface ProducerVerbs {
+  spawn(address: AgentAddress, input: SpawnInput): Promise<Answer<"spawn">>;
+  send(address: AgentAddress, message: InboxMessage, digest: string): Promise<Answer<"send">>;
+  finish(address: AgentAddress): Promise<Answer<"finish">>;
+}
+
+/** The verbs of a run. */
+export interface WorkerVerbs {
+  claim(address: AgentAddress, claimId: string, worker: string): Promise<Answer<"claim">>;
+  renew(address: AgentAddress, epoch: number, runningMs: number): Promise<Answer<"renew">>;
+  append(address: AgentAddress, input: AppendInput): Promise<Answer<"append">>;
+  release(
+    address: AgentAddress,
+    input: { epoch: number; delayMs: number; runningMs: number; retries: number },
+  ): Promise<Answer<"release">>;
+}
+
+/** `spawn`, `send` and `finish`: what a parent may do besides settling. */
+export function producerVerbs(scripts: Scripts, keys: Keys, timing: Timing): ProducerVerbs {
+  return {
+    spawn(address, input) {
+      const { record, life } = keys.agent(address);
+      const { request, registry, live } = keys.parent(address);
+      return scripts.run(
+        "spawn",
+        { record, request: request(input.requestKey), registry, live, life },
+        {
+          uid: address.uid,
+          stem: input.stem,
+          name: input.name,
+          spec: input.spec,
+          tenant: address.tenant,
+          parent_id: address.parentId,
+          digest: input.digest,
+          request_ttl_ms: timing.requestTtlMs,
+          max_live: MAX_LIVE_AGENTS,
+          idle_ms: input.idleMs,
+          registry_ttl_ms: timing.registryTtlMs,
+          version: PAYLOAD_VERSION,
+        },
+      );
+    },
+    send(address, message, digest) {
+      const { record, inbox, life, message: messageKey } = keys.agent(address);
+      return scripts.run(
+        "send",
+        {
+          record,
+          inbox,
+          life,
+          message: messageKey(message.message_id),
+          registry: keys.parent(address).registry,
+        },
+        {
+          payload: JSON.stringify(message),
+          digest,
+          message_ttl_ms: timing.requestTtlMs,
+          max_messages: INBOX_MAX_MESSAGES,
+          max_bytes: INBOX_MAX_BYTES,
+          look_ms: timing.lookMs,
+          max_age_ms: timing.maxAgeMs,
+          registry_ttl_ms: timing.registryTtlMs,
+        },
+      );
+    },
+    finish: (address) => scripts.run("finish", { record: keys.agent(address).record }, {}),
+  };
+}
+
+/** `claim`, `renew`, `append` and `release`: what a run does besides settling. */
+export function workerVerbs(scripts: Scripts, keys: Keys, timing: Timing): WorkerVerbs {
+  return {
+    claim: (address, claimId, worker) =>
+      scripts.run(
+        "claim",
+        { record: keys.agent(address).record },
+        { claim_id: claimId, worker, lease_ms: timing.leaseMs, version: PAYLOAD_VERSION },
+      ),
+    renew(address, epoch, runningMs) {
+      const { record, inbox } = keys.agent(address);
+      return scripts.run(
+        "renew",
+        { record, inbox },
+        { epoch, lease_ms: timing.leaseMs, running_ms: Math.round(runningMs) },
+      );
+    },
+    append(address, input) {
+      const { record, log, inbox, steps } = keys.agent(address);
+      const { replies, doorbell } = keys.parent(address);
+      return scripts.run(
+        "append",
+        { record, log, inbox, steps, replies },
+        {
+          epoch: input.epoch,
+          running_ms: Math.round(input.runningMs),
+          consume_to: input.consumeTo ?? "",
+          progress: input.progress ? JSON.stringify(input.progress) : "",
+          step: input.step ?? "",
+          interim_id: input.interim?.id ?? "",
+          interim: input.interim?.body ?? "",
+          doorbell,
+          reply_ttl_ms: timing.replyTtlMs,
+        },
+        input.entries.flat(),
+      );
+    },
+    release: (address, { epoch, delayMs, runningMs, retries }) =>
+      scripts.run(
+        "release",
+        { record: keys.agent(address).record },
+        {
+          epoch,
+          delay_ms: Math.ceil(delayMs),
+          look_ms: timing.lookMs,
+          running_ms: Math.round(runningMs),
+          retries,
+        },
+      ),
+  };
+}
+
+/** `settle`, by whoever may. */
+export function settle(
+  scripts: Scripts,
+  keys: Keys,
+  timing: Timing,
+  address: AgentAddress,
+  input: SettleInput,
+): Promise<Answer<"settle">> {
+  const { record, log, inbox, life, steps } = keys.agent(address);
+  const { live, replies, doorbell, text, registry } = keys.parent(address);
+  const { by } = input;
+  const replyId = by.authority === "worker" ? replyIdOf(address.uid, by.run) : `${address.uid}.end`;
+  return scripts.run(
+    "settle",
+    { record, log, inbox, life, live, replies, text: text(replyId), steps, registry },
+    {
+      authority: by.authority,
+      epoch: by.authority === "worker" ? by.epoch : 0,
+      uid: address.uid,
+      target: input.target,
+      ended_reason: input.endedReason ?? (input.status === "failed" ? "failed" : "completed"),
+      status: input.status,
+      stop_reason: input.stopReason,
+      natural: input.natural ? "1" : "",
+      body: input.body ? JSON.stringify(input.body) : "",
+      full_text: input.fullText ?? "",
+      idle_ms: input.idleMs ?? IDLE_MS,
+      look_ms: timing.lookMs,
+      reply_ttl_ms: timing.replyTtlMs,
+      registry_ttl_ms: timing.registryTtlMs,
+      doorbell,
+      hints: keys.hints,
+    },
+  );
+}

@@ -11,7 +11,7 @@ import type { Clock } from "../shared/clock.ts";
 import { messageOf, SubagentError } from "../shared/errors.ts";
 import type { AgentAddress, Keys } from "../shared/protocol/keys.ts";
 import { Wake } from "../shared/protocol/wake.ts";
-import type { RedisClient } from "../shared/redis/connection.ts";
+import { closeRedis, type RedisClient } from "../shared/redis/connection.ts";
 import { type RunContext, type RunEnd, run } from "./run.ts";
 
 const LOCK_MS = 10_000;
@@ -24,15 +24,20 @@ const FAILED_KEPT_S = 24 * 3_600;
 const DRAIN_GRACE_MS = 10_000;
 /** After that, a run whose Redis does not answer is left behind. */
 const ABANDON_MS = 5_000;
+/** The queue's own farewell may take this long, twice: once with Redis, once without. */
+const CLOSE_MS = 2_000;
 
 /** What a wake's job returns: how the run ended, or why there was none. */
 type WakeResult = { status: string; stop_reason?: string; turns?: number; because?: string };
 
 /** See the module's header. */
 export interface Pool {
-  /** Begins to take wakes. */
+  /** Begins to take wakes. Idempotent; does nothing after `stop`. */
   start(): Promise<void>;
-  /** Takes no more wakes, releases or finishes every run; resolves when none is left. Idempotent. */
+  /**
+   * Takes no more wakes, releases or finishes every run; resolves when none is left, at most about 20 s later. A Redis
+   * that does not answer in that time has its connection closed. Idempotent.
+   */
   stop(): Promise<void>;
   /** The uids of the agents running here. */
   active(): string[];
@@ -53,6 +58,7 @@ export function createPool(context: RunContext, options: PoolOptions): Pool {
   const { clock, logger } = context;
   const runs = new Set<Promise<unknown>>();
   let worker: Worker<Wake, WakeResult> | undefined;
+  let stopped: Promise<void> | undefined;
 
   const take = async (data: unknown): Promise<WakeResult> => {
     const { tenant, parent_id, uid } = Wake.parse(data);
@@ -65,10 +71,27 @@ export function createPool(context: RunContext, options: PoolOptions): Pool {
     const end = await going.finally(() => runs.delete(going));
     return resultOf(uid, end);
   };
+  const everyRun = async () => {
+    while (runs.size > 0) await Promise.allSettled([...runs]);
+  };
+  const drain = async () => {
+    draining.abort();
+    // Not `close()` yet: it cannot be forced any more once it has begun to wait.
+    await worker?.pause(true);
+    if (!(await within(clock, DRAIN_GRACE_MS, everyRun()))) {
+      abandoned.abort();
+      await within(clock, ABANDON_MS, everyRun());
+    }
+    const closing = worker?.close(redis.status !== "ready");
+    if (closing && !(await within(clock, CLOSE_MS, closing))) {
+      closeRedis(redis);
+      await within(clock, CLOSE_MS, closing);
+    }
+  };
   return {
     active: () => [...context.leases.keys()],
     async start() {
-      if (worker) return;
+      if (worker || stopped) return;
       worker = new Worker<Wake, WakeResult>(keys.wakeQueue, (job) => take(job.data), {
         connection: redis,
         prefix: keys.bullPrefix,
@@ -88,16 +111,9 @@ export function createPool(context: RunContext, options: PoolOptions): Pool {
         .catch((error: unknown) => logger.warn({ problem: messageOf(error) }, "Wake queue stopped"));
       await worker.waitUntilReady();
     },
-    async stop() {
-      draining.abort();
-      const closing = worker?.close();
-      const everyRun = () => Promise.allSettled([...runs]);
-      if (!(await within(clock, DRAIN_GRACE_MS, everyRun()))) {
-        abandoned.abort();
-        await within(clock, ABANDON_MS, everyRun());
-      }
-      if (closing && !(await within(clock, ABANDON_MS, closing))) await worker?.close(true);
-      worker = undefined;
+    stop() {
+      stopped ??= drain();
+      return stopped;
     },
   };
 }

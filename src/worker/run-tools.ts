@@ -21,6 +21,7 @@ export async function runTools(
 ): Promise<RunEnd | undefined> {
   const begun = await session.commit(step.calls.map((call) => openingEntry(step.message, call)));
   if (begun === "lost") return { status: "lost" };
+  if (begun === "adopted") return undefined;
   const performed = step.calls.filter((call) => call.how === "run");
   const committed = await Promise.all(performed.map((call) => performCall(context, session, step, call)));
   return committed.includes("lost") ? { status: "lost" } : undefined;

@@ -3,7 +3,7 @@
  * Owns the in-memory copy of the log; Redis owns the truth, and every write is fenced by the epoch.
  *
  * 1. Memory never runs ahead of Redis: an entry is filed after its append was answered.
- * 2. After `lost` nothing is written any more.
+ * 2. After `lost` nothing is written any more, and the lease is given up: nothing else of the run goes on either.
  */
 import type { AgentRecord } from "../shared/protocol/agent.ts";
 import type { Usage } from "../shared/protocol/content.ts";
@@ -25,6 +25,8 @@ export type Committed = "committed" | "adopted" | "lost";
 export interface CommitExtras {
   consumeTo?: number;
   step?: Record<string, unknown>;
+  /** Whether the entries bring the run on, so that failures are counted anew; default true. */
+  advances?: boolean;
 }
 
 /** What a run works with. */
@@ -45,7 +47,7 @@ export class Session {
   readonly tools: readonly Tool[];
   readonly workspace: Workspace;
   readonly report: Reporter;
-  /** Provider failures since the last committed step. */
+  /** Failures since the last step that brought the run on; a call paid for in vain brings nothing. */
   retries: number;
   readonly #store: AgentStore;
   readonly #log: Log;
@@ -126,14 +128,17 @@ export class Session {
       ...(extras.consumeTo !== undefined && { consumeTo: extras.consumeTo }),
       ...(extras.step && { step: JSON.stringify(extras.step) }),
     });
-    if (answer.status === "stale") return "lost";
+    if (answer.status === "stale") {
+      this.lease.stop();
+      return "lost";
+    }
     if (answer.status === "conflict") {
       this.#log.entries = withEntries(this.#log.entries, pairs(answer.rest));
       return "adopted";
     }
     // Parallel tools commit while others wait for their answer: file into what the log has become meanwhile.
     this.#log.entries = withEntries(this.#log.entries, written);
-    this.retries = 0;
+    if (extras.advances ?? true) this.retries = 0;
     if (extras.consumeTo !== undefined) this.#consume(extras.consumeTo);
     this.heed({ unreadMessages: Number(answer.inbox), finish: answer.finish === "1" });
     return "committed";
@@ -142,7 +147,8 @@ export class Session {
   /** Records a call that was paid for although no message came of it. */
   async commitPurchase(message: number, usage: Usage, costUsd: number): Promise<Committed> {
     const entry: PurchaseEntry = { v: 1, usage, cost_usd: costUsd };
-    return this.commit([[entryKey.purchase(message, this.lease.epoch, this.#purchases++), entry]]);
+    const key = entryKey.purchase(message, this.lease.epoch, this.#purchases++);
+    return this.commit([[key, entry]], { advances: false });
   }
 
   #consume(cursor: number): void {

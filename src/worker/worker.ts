@@ -11,17 +11,17 @@ import { keysUnder } from "../shared/protocol/keys.ts";
 import type { PriceOverrides } from "../shared/protocol/pricing.ts";
 import { TIMING, type Timing } from "../shared/protocol/timing.ts";
 import { createAgentStore } from "../shared/redis/agent-store.ts";
-import { closeRedis, openRedis } from "../shared/redis/connection.ts";
+import { closeRedis, openRedis, type RedisClient } from "../shared/redis/connection.ts";
 import { createDeadlineSet } from "../shared/redis/deadline-set.ts";
 import { eventPublisher } from "../shared/redis/event-channel.ts";
-import { createWakeQueue } from "../shared/redis/wake-queue.ts";
+import { createWakeQueue, type WakeQueue } from "../shared/redis/wake-queue.ts";
 import type { Lease } from "./lease.ts";
 import type { Model } from "./model/model.ts";
-import { createPool } from "./pool.ts";
+import { createPool, type Pool } from "./pool.ts";
 import type { RunContext } from "./run.ts";
-import { createSweeper } from "./sweeper.ts";
+import { createSweeper, type Sweeper } from "./sweeper.ts";
 import { createBaseTools } from "./tools/builtin/base-tools.ts";
-import { createToolbox } from "./tools/registry.ts";
+import { createToolbox, type Toolbox } from "./tools/registry.ts";
 import type { OpenRoot } from "./tools/roots.ts";
 import type { Tool } from "./tools/tool.ts";
 
@@ -57,7 +57,7 @@ export interface WorkerOptions {
 export interface SubagentWorker {
   /** `<host>-<random>`. */
   readonly id: string;
-  /** Connects and begins to take wakes; waits for Redis as long as it takes. Idempotent. */
+  /** Connects and begins to take wakes; waits for Redis as long as it takes, or until `stop`, and rejects then. Idempotent. */
   start(): Promise<void>;
   /** Releases what runs, closes everything it opened; at most about 20 s. Idempotent. */
   stop(): Promise<void>;
@@ -67,62 +67,87 @@ export interface SubagentWorker {
 
 /** A worker, not started. Throws `invalid_config` for a wrong URL, a tool error for clashing tools. */
 export function createWorker(options: WorkerOptions): SubagentWorker {
-  const { clock = systemClock, timing = TIMING, logger = createLogger() } = options;
-  const keys = keysUnder(options.prefix);
+  const { clock = systemClock } = options;
   const id = `${hostname()}-${newRequestKey().slice(0, 8)}`;
   const toolbox = createToolbox([...createBaseTools({ clock }), ...(options.tools ?? [])]);
-  let live: Awaited<ReturnType<typeof open>> | undefined;
+  let opened: Opened | undefined;
+  let starting: Promise<void> | undefined;
+  let stopping: Promise<void> | undefined;
 
-  const open = async () => {
-    const redis = openRedis(options.redisUrl, "worker", logger);
-    const hints = openRedis(options.redisUrl, "subscriber", logger);
-    const draining = new AbortController();
-    const abandoned = new AbortController();
-    setMaxListeners(0, draining.signal, abandoned.signal);
-    const store = createAgentStore(redis, keys, timing);
-    const wakes = createWakeQueue(redis, keys, logger);
-    const leases = new Map<string, Lease>();
-    const context: RunContext = {
-      workerId: id,
-      store,
-      deadlines: createDeadlineSet(redis, keys),
-      wakes,
-      publish: eventPublisher(redis, keys),
-      model: options.model,
-      toolbox,
-      roots: options.roots ?? [],
-      workspaceRoot: options.workspaceRoot,
-      prices: options.prices ?? {},
-      clock,
-      random: options.random ?? Math.random,
-      logger,
-      draining: draining.signal,
-      abandoned: abandoned.signal,
-      leases,
-    };
-    hints.on("message", (_channel, uid: string) => void leases.get(uid)?.check());
-    await hints.subscribe(keys.hints);
-    const concurrency = options.concurrency ?? DEFAULT_CONCURRENCY;
-    const pool = createPool(context, { redis, keys, concurrency, draining, abandoned });
-    const sweeper = createSweeper(context);
+  const begin = async ({ hints, channel, pool, sweeper }: Opened) => {
+    await hints.subscribe(channel);
+    if (stopping) return;
     await pool.start();
+    if (stopping) return;
     sweeper.start();
-    return { redis, hints, pool, sweeper, wakes };
+  };
+  const end = async ({ redis, hints, pool, sweeper, wakes }: Opened) => {
+    // A sweep or a start in progress may wait for Redis: they end at the latest with the connections.
+    const swept = sweeper.stop();
+    await pool.stop();
+    closeRedis(redis);
+    closeRedis(hints);
+    await Promise.all([starting?.catch(() => {}), swept, wakes.stop()]);
+    opened = undefined;
+    starting = undefined;
+    stopping = undefined;
   };
   return {
     id,
-    async start() {
-      live ??= await open();
+    start() {
+      opened ??= open({ ...options, clock, id, toolbox });
+      starting ??= begin(opened);
+      return starting;
     },
-    async stop() {
-      const { redis, hints, pool, sweeper, wakes } = live ?? {};
-      live = undefined;
-      await sweeper?.stop();
-      await pool?.stop();
-      await wakes?.stop();
-      if (redis) closeRedis(redis);
-      if (hints) closeRedis(hints);
+    stop() {
+      if (opened) stopping ??= end(opened);
+      return stopping ?? Promise.resolve();
     },
-    active: () => live?.pool.active() ?? [],
+    active: () => opened?.pool.active() ?? [],
   };
+}
+
+/** What a started worker holds. */
+interface Opened {
+  redis: RedisClient;
+  hints: RedisClient;
+  /** Channel of the hints. */
+  channel: string;
+  pool: Pool;
+  sweeper: Sweeper;
+  wakes: WakeQueue;
+}
+
+function open(options: WorkerOptions & { clock: Clock; id: string; toolbox: Toolbox }): Opened {
+  const { redisUrl, timing = TIMING, logger = createLogger() } = options;
+  const keys = keysUnder(options.prefix);
+  const redis = openRedis(redisUrl, "worker", logger);
+  const hints = openRedis(redisUrl, "subscriber", logger);
+  const draining = new AbortController();
+  const abandoned = new AbortController();
+  setMaxListeners(0, draining.signal, abandoned.signal);
+  const wakes = createWakeQueue(redis, keys, logger);
+  const leases = new Map<string, Lease>();
+  const context: RunContext = {
+    workerId: options.id,
+    store: createAgentStore(redis, keys, timing),
+    deadlines: createDeadlineSet(redis, keys),
+    wakes,
+    publish: eventPublisher(redis, keys),
+    model: options.model,
+    toolbox: options.toolbox,
+    roots: options.roots ?? [],
+    workspaceRoot: options.workspaceRoot,
+    prices: options.prices ?? {},
+    clock: options.clock,
+    random: options.random ?? Math.random,
+    logger,
+    draining: draining.signal,
+    abandoned: abandoned.signal,
+    leases,
+  };
+  hints.on("message", (_channel, uid: string) => void leases.get(uid)?.check());
+  const concurrency = options.concurrency ?? DEFAULT_CONCURRENCY;
+  const pool = createPool(context, { redis, keys, concurrency, draining, abandoned });
+  return { redis, hints, channel: keys.hints, pool, sweeper: createSweeper(context), wakes };
 }

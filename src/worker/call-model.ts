@@ -10,7 +10,7 @@ import { systemPrompt } from "./loop/system-prompt.ts";
 import type { ModelFailure, ModelRequest, ModelTurn } from "./model/model.ts";
 import { retryDelayMs } from "./model/retry.ts";
 import { releaseRun } from "./release-run.ts";
-import type { RunContext, RunEnd } from "./run.ts";
+import type { RunContext, RunEnd } from "./run-context.ts";
 import type { Session } from "./session.ts";
 import { openStepSignal } from "./step-signal.ts";
 

@@ -1,7 +1,7 @@
 /** Performs `deliver`: the parent's messages enter the log and leave the inbox in one step. */
 import { entryKey, type UserEntry } from "../shared/protocol/log.ts";
 import type { Step } from "./loop/next.ts";
-import type { RunEnd } from "./run.ts";
+import type { RunEnd } from "./run-context.ts";
 import type { Session } from "./session.ts";
 
 /** Logs the messages of `step` as one user message. */

@@ -5,7 +5,7 @@ import type { AgentState } from "../shared/redis/agent-store.ts";
 import type { Lease } from "./lease.ts";
 import { viewRun } from "./loop/run-view.ts";
 import { reporterOf } from "./progress.ts";
-import type { RunContext } from "./run.ts";
+import type { RunContext } from "./run-context.ts";
 import { Session } from "./session.ts";
 import { openWorkspace } from "./tools/workspace.ts";
 

@@ -12,7 +12,8 @@ import { messageOf, SubagentError } from "../shared/errors.ts";
 import type { AgentAddress, Keys } from "../shared/protocol/keys.ts";
 import { Wake } from "../shared/protocol/wake.ts";
 import { closeRedis, type RedisClient } from "../shared/redis/connection.ts";
-import { type RunContext, type RunEnd, run } from "./run.ts";
+import { run } from "./run.ts";
+import type { RunContext, RunEnd } from "./run-context.ts";
 
 const LOCK_MS = 10_000;
 const STALLED_CHECK_MS = 5_000;
@@ -54,10 +55,9 @@ export interface PoolOptions {
 
 /** A pool, not started. */
 export function createPool(context: RunContext, options: PoolOptions): Pool {
-  const { redis, keys, concurrency, draining, abandoned } = options;
-  const { clock, logger } = context;
+  const { logger } = context;
   const runs = new Set<Promise<unknown>>();
-  let worker: Worker<Wake, WakeResult> | undefined;
+  let worker: WakeWorker | undefined;
   let stopped: Promise<void> | undefined;
 
   const take = async (data: unknown): Promise<WakeResult> => {
@@ -71,38 +71,11 @@ export function createPool(context: RunContext, options: PoolOptions): Pool {
     const end = await going.finally(() => runs.delete(going));
     return resultOf(uid, end);
   };
-  const everyRun = async () => {
-    while (runs.size > 0) await Promise.allSettled([...runs]);
-  };
-  const drain = async () => {
-    draining.abort();
-    // Not `close()` yet: it cannot be forced any more once it has begun to wait.
-    await worker?.pause(true);
-    if (!(await within(clock, DRAIN_GRACE_MS, everyRun()))) {
-      abandoned.abort();
-      await within(clock, ABANDON_MS, everyRun());
-    }
-    const closing = worker?.close(redis.status !== "ready");
-    if (closing && !(await within(clock, CLOSE_MS, closing))) {
-      closeRedis(redis);
-      await within(clock, CLOSE_MS, closing);
-    }
-  };
   return {
     active: () => [...context.leases.keys()],
     async start() {
       if (worker || stopped) return;
-      worker = new Worker<Wake, WakeResult>(keys.wakeQueue, (job) => take(job.data), {
-        connection: redis,
-        prefix: keys.bullPrefix,
-        concurrency,
-        lockDuration: LOCK_MS,
-        stalledInterval: STALLED_CHECK_MS,
-        maxStalledCount: NEVER,
-        removeOnComplete: { age: COMPLETED_KEPT_S },
-        removeOnFail: { age: FAILED_KEPT_S },
-        autorun: false,
-      });
+      worker = openWorker(options, take);
       worker.on("error", (error) =>
         logger.warn({ problem: error.message }, "Wake queue trouble; trying again"),
       );
@@ -112,10 +85,52 @@ export function createPool(context: RunContext, options: PoolOptions): Pool {
       await worker.waitUntilReady();
     },
     stop() {
-      stopped ??= drain();
+      stopped ??= drain(context.clock, options, runs, worker);
       return stopped;
     },
   };
+}
+
+type WakeWorker = Worker<Wake, WakeResult>;
+
+function openWorker(
+  { redis, keys, concurrency }: PoolOptions,
+  take: (data: unknown) => Promise<WakeResult>,
+): WakeWorker {
+  return new Worker<Wake, WakeResult>(keys.wakeQueue, (job) => take(job.data), {
+    connection: redis,
+    prefix: keys.bullPrefix,
+    concurrency,
+    lockDuration: LOCK_MS,
+    stalledInterval: STALLED_CHECK_MS,
+    maxStalledCount: NEVER,
+    removeOnComplete: { age: COMPLETED_KEPT_S },
+    removeOnFail: { age: FAILED_KEPT_S },
+    autorun: false,
+  });
+}
+
+async function drain(
+  clock: Clock,
+  { redis, draining, abandoned }: PoolOptions,
+  runs: ReadonlySet<Promise<unknown>>,
+  worker: WakeWorker | undefined,
+): Promise<void> {
+  const everyRun = async () => {
+    while (runs.size > 0) await Promise.allSettled([...runs]);
+  };
+  draining.abort();
+  // Not `close()` yet: it cannot be forced any more once it has begun to wait.
+  await worker?.pause(true);
+  if (!(await within(clock, DRAIN_GRACE_MS, everyRun()))) {
+    abandoned.abort();
+    await within(clock, ABANDON_MS, everyRun());
+  }
+  const closing = worker?.close(redis.status !== "ready");
+  if (closing && !(await within(clock, CLOSE_MS, closing))) {
+    closeRedis(redis);
+    await within(clock, CLOSE_MS, closing);
+  }
 }
 
 /** The job's return value; a failed run is thrown, so that it stands as failed. */

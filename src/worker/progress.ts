@@ -4,7 +4,7 @@ import type { AgentRecord } from "../shared/protocol/agent.ts";
 import type { ProgressEvent } from "../shared/protocol/event.ts";
 import type { AgentAddress } from "../shared/protocol/keys.ts";
 import type { Alert, ReplyStatus, StopReason } from "../shared/protocol/reply.ts";
-import type { RunContext } from "./run.ts";
+import type { RunContext } from "./run-context.ts";
 import type { ToolOutcome } from "./tools/registry.ts";
 
 /** Text deltas of one turn are published together, this often. */

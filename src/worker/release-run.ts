@@ -3,7 +3,7 @@ import type { AgentRecord } from "../shared/protocol/agent.ts";
 import type { AgentAddress } from "../shared/protocol/keys.ts";
 import type { Lease } from "./lease.ts";
 import { reporterOf } from "./progress.ts";
-import type { RunContext, RunEnd } from "./run.ts";
+import type { RunContext, RunEnd } from "./run-context.ts";
 
 /** A run this process holds. */
 export interface HeldRun {

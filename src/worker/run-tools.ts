@@ -3,7 +3,7 @@ import { entryKey, type ToolResultEntry, type ToolStartedEntry } from "../shared
 import { ordinaryTimeMs } from "./loop/caps.ts";
 import { REPETITION_REFUSED } from "./loop/conversation.ts";
 import type { PlannedCall, Step } from "./loop/next.ts";
-import type { RunContext, RunEnd } from "./run.ts";
+import type { RunContext, RunEnd } from "./run-context.ts";
 import type { Committed, Session } from "./session.ts";
 import { openStepSignal } from "./step-signal.ts";
 import { runTool } from "./tools/registry.ts";

@@ -1,59 +1,17 @@
 /** One run: claim it, then perform what `next` decides and ask again, until it is over or no longer ours. */
-import type { Clock } from "../shared/clock.ts";
 import { messageOf } from "../shared/errors.ts";
-import type { Logger } from "../shared/logger.ts";
 import { newRequestKey } from "../shared/protocol/ids.ts";
 import type { AgentAddress } from "../shared/protocol/keys.ts";
-import type { PriceOverrides } from "../shared/protocol/pricing.ts";
-import type { ReplyStatus, StopReason } from "../shared/protocol/reply.ts";
-import type { AgentStore } from "../shared/redis/agent-store.ts";
-import type { DeadlineSet } from "../shared/redis/deadline-set.ts";
-import type { PublishEvent } from "../shared/redis/event-channel.ts";
-import type { WakeQueue } from "../shared/redis/wake-queue.ts";
 import { callModel } from "./call-model.ts";
 import { deliver } from "./deliver.ts";
-import { holdLease, type Lease } from "./lease.ts";
+import { holdLease } from "./lease.ts";
 import { next, type Step } from "./loop/next.ts";
-import type { Model } from "./model/model.ts";
 import { openSession } from "./open-session.ts";
 import { releaseRun } from "./release-run.ts";
+import type { RunContext, RunEnd } from "./run-context.ts";
 import { runTools } from "./run-tools.ts";
 import type { Session } from "./session.ts";
 import { settleRun } from "./settle-run.ts";
-import type { Toolbox } from "./tools/registry.ts";
-import type { OpenRoot } from "./tools/roots.ts";
-
-/** What a worker process lends to each of its runs. */
-export interface RunContext {
-  workerId: string;
-  store: AgentStore;
-  deadlines: DeadlineSet;
-  wakes: WakeQueue;
-  publish: PublishEvent;
-  model: Model;
-  toolbox: Toolbox;
-  roots: readonly OpenRoot[];
-  /** Host directory of all workspaces. */
-  workspaceRoot: string;
-  prices: PriceOverrides;
-  clock: Clock;
-  /** A number in [0, 1). */
-  random: () => number;
-  logger: Logger;
-  /** Aborts when the process wants to stop: after the step at hand, runs are released. */
-  draining: AbortSignal;
-  /** Aborts when the process cannot wait any longer: the step at hand is cut off. */
-  abandoned: AbortSignal;
-  /** Leases of the runs going on in this process, by uid: hints find them here. */
-  leases: Map<string, Lease>;
-}
-
-/** How this process' part in a run ended. */
-export type RunEnd =
-  | { status: "settled"; reply: { status: ReplyStatus; stop_reason: StopReason; turns: number } }
-  | { status: "released"; reason: string }
-  | { status: "passed"; because: string }
-  | { status: "lost" };
 
 /** A run that broke off (a full disk, a bug) is tried again, on any worker, after this long, doubling up to a bound. */
 const BROKEN_OFF_DELAY_MS = 5_000;

@@ -3,7 +3,7 @@ import { statusOf } from "../shared/protocol/reply.ts";
 import type { Step } from "./loop/next.ts";
 import { viewRun } from "./loop/run-view.ts";
 import { lastText } from "./loop/tally.ts";
-import type { RunContext, RunEnd } from "./run.ts";
+import type { RunContext, RunEnd } from "./run-context.ts";
 import type { Session } from "./session.ts";
 
 /** Settles the run; undefined when an unread message keeps it going. */

@@ -1,5 +1,5 @@
 /** The signal of one step: aborts when the lease is lost, the process cannot wait, or the run's time for it is over. */
-import type { RunContext } from "./run.ts";
+import type { RunContext } from "./run-context.ts";
 import type { Session } from "./session.ts";
 
 /** A fresh signal for one step; `done` takes it back. */

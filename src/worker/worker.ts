@@ -18,7 +18,7 @@ import { createWakeQueue, type WakeQueue } from "../shared/redis/wake-queue.ts";
 import type { Lease } from "./lease.ts";
 import type { Model } from "./model/model.ts";
 import { createPool, type Pool } from "./pool.ts";
-import type { RunContext } from "./run.ts";
+import type { RunContext } from "./run-context.ts";
 import { createSweeper, type Sweeper } from "./sweeper.ts";
 import { createBaseTools } from "./tools/builtin/base-tools.ts";
 import { createToolbox, type Toolbox } from "./tools/registry.ts";

@@ -21,8 +21,8 @@ const STALLED_CHECK_MS = 5_000;
 const NEVER = 1_000_000;
 const COMPLETED_KEPT_S = 3_600;
 const FAILED_KEPT_S = 24 * 3_600;
-/** A stopping process lets steps finish this long, then cuts them off. */
-const DRAIN_GRACE_MS = 10_000;
+/** A stopping process lets steps finish this long, unless told otherwise, then cuts them off. */
+export const DRAIN_GRACE_MS = 10_000;
 /** After that, a run whose Redis does not answer is left behind. */
 const ABANDON_MS = 5_000;
 /** The queue's own farewell may take this long, twice: once with Redis, once without. */
@@ -36,7 +36,7 @@ export interface Pool {
   /** Begins to take wakes. Idempotent; does nothing after `stop`. */
   start(): Promise<void>;
   /**
-   * Takes no more wakes, releases or finishes every run; resolves when none is left, at most about 20 s later. A Redis
+   * Takes no more wakes, releases or finishes every run; resolves when none is left, at most the grace and 9 s later. A Redis
    * that does not answer in that time has its connection closed. Idempotent.
    */
   stop(): Promise<void>;
@@ -49,6 +49,8 @@ export interface PoolOptions {
   redis: RedisClient;
   keys: Keys;
   concurrency: number;
+  /** How long steps may go on after `stop`, ms. */
+  drainGraceMs: number;
   draining: AbortController;
   abandoned: AbortController;
 }
@@ -112,7 +114,7 @@ function openWorker(
 
 async function drain(
   clock: Clock,
-  { redis, draining, abandoned }: PoolOptions,
+  { redis, drainGraceMs, draining, abandoned }: PoolOptions,
   runs: ReadonlySet<Promise<unknown>>,
   worker: WakeWorker | undefined,
 ): Promise<void> {
@@ -122,7 +124,7 @@ async function drain(
   draining.abort();
   // Not `close()` yet: it cannot be forced any more once it has begun to wait.
   await worker?.pause(true);
-  if (!(await within(clock, DRAIN_GRACE_MS, everyRun()))) {
+  if (!(await within(clock, drainGraceMs, everyRun()))) {
     abandoned.abort();
     await within(clock, ABANDON_MS, everyRun());
   }

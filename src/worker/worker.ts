@@ -17,7 +17,7 @@ import { eventPublisher } from "../shared/redis/event-channel.ts";
 import { createWakeQueue, type WakeQueue } from "../shared/redis/wake-queue.ts";
 import type { Lease } from "./lease.ts";
 import type { Model } from "./model/model.ts";
-import { createPool, type Pool } from "./pool.ts";
+import { createPool, DRAIN_GRACE_MS, type Pool } from "./pool.ts";
 import type { RunContext } from "./run-context.ts";
 import { createSweeper, type Sweeper } from "./sweeper.ts";
 import { createBaseTools } from "./tools/builtin/base-tools.ts";
@@ -44,6 +44,8 @@ export interface WorkerOptions {
   workspaceRoot: string;
   /** Runs side by side in this process, default 50. */
   concurrency?: number;
+  /** How long model calls and tools may go on after `stop`, ms; then they are cut off. Default 10,000. */
+  drainGraceMs?: number;
   /** Prices by model id, over the built-in table. */
   prices?: PriceOverrides;
   logger?: Logger;
@@ -59,7 +61,7 @@ export interface SubagentWorker {
   readonly id: string;
   /** Connects and begins to take wakes; waits for Redis as long as it takes, or until `stop`, and rejects then. Idempotent. */
   start(): Promise<void>;
-  /** Releases what runs, closes everything it opened; at most about 20 s. Idempotent. */
+  /** Releases what runs, closes everything it opened; at most the grace and about 10 s. Idempotent. */
   stop(): Promise<void>;
   /** The uids of the agents running here. */
   active(): string[];
@@ -147,7 +149,7 @@ function open(options: WorkerOptions & { clock: Clock; id: string; toolbox: Tool
     leases,
   };
   hints.on("message", (_channel, uid: string) => void leases.get(uid)?.check());
-  const concurrency = options.concurrency ?? DEFAULT_CONCURRENCY;
-  const pool = createPool(context, { redis, keys, concurrency, draining, abandoned });
+  const { concurrency = DEFAULT_CONCURRENCY, drainGraceMs = DRAIN_GRACE_MS } = options;
+  const pool = createPool(context, { redis, keys, concurrency, drainGraceMs, draining, abandoned });
   return { redis, hints, channel: keys.hints, pool, sweeper: createSweeper(context), wakes };
 }

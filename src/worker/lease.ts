@@ -6,6 +6,7 @@
  * 2. `isLive()` looks at the clock itself: a process that was stopped knows before any of its timers fires.
  * 3. Once lost or given up it is never live again, and nothing that was begun under it goes on.
  */
+import { setMaxListeners } from "node:events";
 import type { Clock } from "../shared/clock.ts";
 import type { AgentAddress } from "../shared/protocol/keys.ts";
 import type { AgentStore } from "../shared/redis/agent-store.ts";
@@ -48,6 +49,8 @@ export function holdLease(options: LeaseOptions): Lease {
   const { store, clock, address, epoch, claimedAtMs, earlierMs } = options;
   const { leaseMs, leaseMarginMs, renewMs } = store.timing;
   const lost = new AbortController();
+  // One listener for each step at work: a turn may ask for any number of tools at once.
+  setMaxListeners(0, lost.signal);
   let liveUntilMs = claimedAtMs + leaseMs - leaseMarginMs;
   let renewal: { cancel(): void } | undefined;
   let expiry: { cancel(): void } | undefined;

@@ -78,6 +78,24 @@ test("a run calls its tools in parallel, hands their results back and replies wi
   expect(reply.usage.cache_read_input_tokens).toBe(sum((usage) => usage.cache_read_input_tokens));
 });
 
+test("forty parallel calls of one turn cause no warning", async () => {
+  const warnings: string[] = [];
+  const onWarning = (warning: Error) => void warnings.push(String(warning));
+  process.on("warning", onWarning);
+  const calls = Array.from({ length: 40 }, (_, i) => ({
+    type: "tool_use" as const,
+    name: "glob",
+    input: { pattern: `${i}` },
+  }));
+  const done = { content: [{ type: "text" as const, text: "done" }] };
+  const installation = await openInstallation({ scenario: { turns: [{ content: calls }, done] } });
+  await installation.startWorker();
+  const reply = await installation.reply(await installation.task("work"));
+  process.off("warning", onWarning);
+  expect(reply).toMatchObject({ status: "succeeded", tools_called: { glob: 40 } });
+  expect(warnings).toEqual([]);
+});
+
 test("a finished wake job returns status, stop reason and turns", async () => {
   const installation = await openInstallation({
     scenario: { turns: [{ content: [{ type: "text", text: "done" }] }] },

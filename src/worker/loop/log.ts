@@ -1,6 +1,5 @@
 /** The log of an agent as the loop sees it: each entry parsed once and filed under the message it belongs to. */
-
-import { SubagentError } from "../../shared/errors.ts";
+import { z } from "zod";
 import {
   AssistantEntry,
   FailureEntry,
@@ -22,8 +21,8 @@ export interface LogEntries {
   readonly results: ReadonlyMap<string, ToolResultEntry>;
   readonly failures: ReadonlyMap<number, FailureEntry>;
   readonly notices: ReadonlyMap<number, NoticeEntry>;
-  /** Calls paid for in vain, by entry key. */
-  readonly purchases: ReadonlyMap<string, PurchaseEntry>;
+  /** Calls paid for in vain, by entry key, each with the message that it was to bring. */
+  readonly purchases: ReadonlyMap<string, PurchaseEntry & { message: number }>;
 }
 
 /** Everything `next` decides on. */
@@ -46,8 +45,15 @@ export interface Log {
 export const NO_ENTRIES: LogEntries = copyOf();
 
 /**
- * `entries` and, filed among them, further stored ones (entry key, JSON). Throws `protocol_violation` for a key that
- * this version does not know, and a zod error for a shape it does not know.
+ * The names that `entryKey` makes: message, call id with `started` or `result`, or another kind. A call's id is the
+ * provider's and may spell anything, so the end of the name is what tells.
+ */
+const KEY = /^(\d+)(?:\/(?:(.+)\/(started|result)|(failure|notice|purchase)(?:\/[^/]+)?))?$/;
+const Key = z.string().regex(KEY, "a log entry of a kind that this version does not know");
+
+/**
+ * `entries` and, filed among them, further stored ones (entry key, JSON). Throws a zod error for a key or a shape that
+ * this version does not know.
  */
 export function withEntries(
   entries: LogEntries,
@@ -71,19 +77,26 @@ function copyOf(entries?: LogEntries) {
 }
 
 function file(files: ReturnType<typeof copyOf>, key: string, value: unknown): void {
-  const [number = "", kind = "", ...rest] = key.split("/");
+  const [, number, callId, mark, kind = mark ?? "message"] = KEY.exec(Key.parse(key)) ?? [];
   const n = Number(number);
-  const call = `${number}/${[kind, ...rest.slice(0, -1)].join("/")}`;
-  if (kind === "" && n % 2 === 0) files.deliveries.set(n, UserEntry.parse(value));
-  else if (kind === "") files.turns.set(n, AssistantEntry.parse(value));
-  else if (kind === "failure") files.failures.set(n, FailureEntry.parse(value));
-  else if (kind === "notice") files.notices.set(n, NoticeEntry.parse(value));
-  else if (kind === "purchase") files.purchases.set(key, PurchaseEntry.parse(value));
-  else if (rest.at(-1) === "started") files.started.set(call, ToolStartedEntry.parse(value));
-  else if (rest.at(-1) === "result") files.results.set(call, ToolResultEntry.parse(value));
-  else
-    throw new SubagentError(
-      "protocol_violation",
-      `Log entry "${key}" is of a kind this version does not know.`,
-    );
+  switch (kind) {
+    case "started":
+      files.started.set(`${n}/${callId}`, ToolStartedEntry.parse(value));
+      break;
+    case "result":
+      files.results.set(`${n}/${callId}`, ToolResultEntry.parse(value));
+      break;
+    case "failure":
+      files.failures.set(n, FailureEntry.parse(value));
+      break;
+    case "notice":
+      files.notices.set(n, NoticeEntry.parse(value));
+      break;
+    case "purchase":
+      files.purchases.set(key, { ...PurchaseEntry.parse(value), message: n });
+      break;
+    default:
+      if (n % 2 === 0) files.deliveries.set(n, UserEntry.parse(value));
+      else files.turns.set(n, AssistantEntry.parse(value));
+  }
 }

@@ -99,7 +99,6 @@ async function commitTurn(
     duration_ms: Math.round(durationMs),
     ...(step.handBack && { hand_back: step.handBack }),
   };
-  const before = session.tally().alerts;
   const committed = await session.commit([[entryKey.message(step.message), entry]], {
     step: {
       run: session.record.run,
@@ -112,7 +111,6 @@ async function commitTurn(
   if (committed === "lost") return { status: "lost" };
   if (committed === "adopted") return chargeFor(context, session, step, turn.usage);
   report.turnFinished(step.turn, totalTokens(turn.usage), cost);
-  report.alerts(step.turn, before, session.tally().alerts);
   return undefined;
 }
 

@@ -77,6 +77,30 @@ test("a worker frozen in a tool past its lease starts no tool, buys no turn and 
   ).toHaveLength(3);
 });
 
+test("a worker whose event loop was blocked past its lease begins no other tool of the turn, and commits none", async () => {
+  const block = { type: "tool_use" as const, name: "block", input: { ms: timing.leaseMs + 2_500 } };
+  const installation = await openInstallation({
+    timing,
+    scenario: { turns: [{ content: [block, note("never")] }, done] },
+  });
+  const workers = await Promise.all([installation.spawnWorker(), installation.spawnWorker()]);
+  const agent = await installation.task("work", { keep_alive: true });
+  const { holder } = await holderOf(installation, agent, workers);
+  expect(await installation.reply(agent)).toMatchObject({ status: "succeeded", turns: 2 });
+  const record = await installation.record(agent);
+  expect(record.worker).not.toBe(holder.id);
+  // The blocked process has come back to life when it does what it is told.
+  const ending = await holder.kill("SIGTERM");
+  expect(ending).toEqual({ code: 0, signal: null });
+  expect(await linesOf(installation, agent, "notes.txt")).toEqual([]);
+  expect(await installation.record(agent)).toEqual(record);
+  const log = await installation.redis.hgetall(installation.keys.agent(agent).log);
+  const results = Object.entries(log).flatMap(([key, json]) =>
+    key.endsWith("/result") ? [JSON.parse(json)] : [],
+  );
+  expect(results.map(({ interrupted }) => interrupted)).toEqual([true, true]);
+});
+
 test("a worker frozen in a model call past its lease cannot commit the answer when it wakes", async () => {
   const installation = await openInstallation({
     timing,

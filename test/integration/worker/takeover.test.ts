@@ -2,7 +2,7 @@
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import {
   type Agent,
@@ -12,6 +12,9 @@ import {
   type WorkerProcess,
 } from "../../helpers/installation.ts";
 import { until } from "../../helpers/until.ts";
+
+// Each test starts two processes, on machines that may be busy.
+vi.setConfig({ testTimeout: 60_000 });
 
 const timing = SHORT_TIMING;
 const note = (line: string, ms = 20) => ({ type: "tool_use" as const, name: "note", input: { line, ms } });

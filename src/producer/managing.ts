@@ -40,7 +40,7 @@ const SHOWN_CHARS = 70;
 const REPLY_ID = /^sa-[0-9a-f]{24}\.(\d{1,15}|end)$/;
 
 /** The refusal of an agent that this parent does not have: the same for one that never was and for somebody else's. */
-export function unknownAgent(agentId: unknown): SubagentError {
+function unknownAgent(agentId: unknown): SubagentError {
   const shown = JSON.stringify(String(agentId).slice(0, SHOWN_CHARS));
   return new SubagentError(
     "unknown_agent",
@@ -138,8 +138,10 @@ async function wakeUp(client: OpenClient, call: Call, { address, agentId }: Foun
   await call.hint(
     () => client.wakes.add({ tenant, parent_id: parentId, uid, agent_id: agentId, wake: Number(wake) }),
     (error) => {
-      const problem = messageOf(error);
-      client.logger.warn({ agent_id: agentId, problem }, "no wake was queued; a sweeper will wake the agent");
+      client.logger.warn(
+        { agent_id: agentId, problem: messageOf(error) },
+        "No wake was queued; a sweeper will wake",
+      );
     },
   );
 }

@@ -28,6 +28,21 @@ export interface WakeQueue {
   stop(): Promise<void>;
 }
 
+/** The wake queue as a dashboard reads it. */
+export type ReadableWakeQueue = Queue;
+
+/** The wake queue for reading: writes nothing by itself. The caller closes it; the connection stays its owner's. */
+export function openWakeQueueForReading(redis: RedisClient, keys: Keys): ReadableWakeQueue {
+  const queue = new Queue(keys.wakeQueue, {
+    connection: redis,
+    prefix: keys.bullPrefix,
+    skipVersionCheck: true,
+    skipMetasUpdate: true,
+  });
+  queue.on("error", () => {});
+  return queue;
+}
+
 /** The wake queue on `redis`. */
 export function createWakeQueue(redis: RedisClient, keys: Keys, logger?: Logger): WakeQueue {
   let queue: WakeJobs | undefined;

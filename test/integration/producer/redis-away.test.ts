@@ -237,11 +237,14 @@ describe("when an answer is lost on the way", () => {
     const parents = clients.map((client) => testParent(client));
     await Promise.all(clients.map(started));
     proxy.swallowEveryNthReply(10);
-    const outcomes = await Promise.allSettled(
-      Array.from({ length: 1_000 }, (_, i) => parents[i % parents.length]?.spawn({ name: "a" })),
-    );
+    const codes = new Set<string>();
+    const spawnTwenty = async (parent: Parent) => {
+      for (let i = 0; i < 20; i += 1) {
+        await parent.spawn({ name: "a" }).catch((error: SubagentError) => void codes.add(error.code));
+      }
+    };
+    await Promise.all(parents.map(spawnTwenty));
     proxy.swallowEveryNthReply(undefined);
-    const codes = new Set(outcomes.flatMap((o) => (o.status === "rejected" ? [o.reason.code] : [])));
     expect(
       [...codes].filter((code) => !/quota_exceeded|redis_unavailable|outcome_unknown/.test(code)),
     ).toEqual([]);

@@ -24,7 +24,7 @@ import { closeRedis, openRedis, type RedisClient } from "../../../src/shared/red
 import { createDeadlineSet, type DeadlineSet } from "../../../src/shared/redis/deadline-set.ts";
 import { createReplyStream, type ReplyStream } from "../../../src/shared/redis/reply-stream.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
-import { redisSocket, uniquePrefix } from "../../helpers/redis.ts";
+import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
 import { until } from "../../helpers/until.ts";
 
 /** What an agent of the tests is made of. */
@@ -130,7 +130,7 @@ export interface Rig {
 }
 
 /** A connection to the shared server, or to the server at `url`, closed at the end of the test. */
-export function connected(url = `unix://${redisSocket()}`): RedisClient {
+export function connected(url = redisUrl()): RedisClient {
   const redis = openRedis(url, "worker");
   closeAtEnd(() => closeRedis(redis));
   return redis;

@@ -10,6 +10,7 @@ import { Worker } from "bullmq";
 import type { Clock } from "../shared/clock.ts";
 import { messageOf, SubagentError } from "../shared/errors.ts";
 import type { AgentAddress, Keys } from "../shared/protocol/keys.ts";
+import { WAKE_DONE_KEPT_MS, WAKE_FAILED_KEPT_MS } from "../shared/protocol/timing.ts";
 import { Wake } from "../shared/protocol/wake.ts";
 import { closeRedis, type RedisClient } from "../shared/redis/connection.ts";
 import { run } from "./run.ts";
@@ -19,8 +20,6 @@ const LOCK_MS = 10_000;
 const STALLED_CHECK_MS = 5_000;
 /** BullMQ must never fail a wake by itself: records decide. */
 const NEVER = 1_000_000;
-const COMPLETED_KEPT_S = 3_600;
-const FAILED_KEPT_S = 24 * 3_600;
 /** A stopping process lets steps finish this long, unless told otherwise, then cuts them off. */
 export const DRAIN_GRACE_MS = 10_000;
 /** After that, a run whose Redis does not answer is left behind. */
@@ -106,8 +105,8 @@ function openWorker(
     lockDuration: LOCK_MS,
     stalledInterval: STALLED_CHECK_MS,
     maxStalledCount: NEVER,
-    removeOnComplete: { age: COMPLETED_KEPT_S },
-    removeOnFail: { age: FAILED_KEPT_S },
+    removeOnComplete: { age: WAKE_DONE_KEPT_MS / 1_000 },
+    removeOnFail: { age: WAKE_FAILED_KEPT_MS / 1_000 },
     autorun: false,
   });
 }

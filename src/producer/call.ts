@@ -7,7 +7,8 @@
  * 2. `redis_unavailable`: nothing was done. `outcome_unknown`: something may have been done, and the error names what
  *    makes the same call safe.
  * 3. A question whose answer was lost is put once more, word for word: every verb of ours may be repeated.
- * 4. A socket that does not answer in time is given up, so that the next question goes over a new one.
+ * 4. A socket that is silent while a question waits is given up, so that the next one goes over a new one. One that
+ *    answers others is not: then the question is only late, because this process or Redis is busy.
  */
 import type { Clock } from "../shared/clock.ts";
 import { messageOf, SubagentError } from "../shared/errors.ts";
@@ -47,24 +48,18 @@ export function beginCall(link: Link, clock: Clock, budgetMs: number = CALL_BUDG
   const leftMs = () => Math.max(0, endsAt - clock.monotonicMs());
 
   const tryOnce = async <T>(question: () => Promise<T>, patienceMs: number): Promise<Outcome<T>> => {
-    let timer: { cancel(): void } | undefined;
-    const impatience = new Promise<Outcome<T>>((resolve) => {
-      timer = clock.timeout(patienceMs, () => {
-        resolve({ status: "lost", problem: "no answer in time" });
-        link.drop();
-      });
-    });
+    const impatience = silence(link, clock, patienceMs, leftMs);
     try {
       return await Promise.race([
         question().then((value): Outcome<T> => ({ status: "answered", value }), classify),
-        impatience,
+        impatience.over.then((): Outcome<T> => ({ status: "lost", problem: "no answer in time" })),
       ]);
     } finally {
-      timer?.cancel();
+      impatience.cancel();
     }
   };
   const ask = async <T>(question: (repeated: boolean) => Promise<T>, repeat?: SafeRepeat): Promise<T> => {
-    let problem: unknown = "not connected in time";
+    let problem: unknown;
     let sent = 0;
     for (let tries = 0; tries < MAX_TRIES && sent < MAX_SENT && leftMs() > 0; tries++) {
       if (!(await link.whenReady(leftMs()))) break;
@@ -75,7 +70,11 @@ export function beginCall(link: Link, clock: Clock, budgetMs: number = CALL_BUDG
       if (outcome.status === "lost") sent++;
       else link.drop();
     }
-    throw failureOf(problem, sent > 0 ? repeat : undefined, link.closed);
+    throw failureOf(
+      problem ?? (link.problem || "no connection in time"),
+      sent > 0 ? repeat : undefined,
+      link.closed,
+    );
   };
   return {
     read: (question) => ask(question),
@@ -91,6 +90,31 @@ export function beginCall(link: Link, clock: Clock, budgetMs: number = CALL_BUDG
       timer?.cancel();
     },
   };
+}
+
+/**
+ * Resolves when the socket has been silent for `patienceMs` since now, and gives it up then; or when no time is left.
+ * Each look waits for one more turn of the event loop: what has arrived while this process was busy counts.
+ */
+function silence(link: Link, clock: Clock, patienceMs: number, leftMs: () => number) {
+  const sentAtMs = clock.monotonicMs();
+  let timer: { cancel(): void } | undefined;
+  const over = new Promise<void>((resolve) => {
+    const look = () => {
+      const silentMs = clock.monotonicMs() - Math.max(sentAtMs, link.heardAtMs);
+      const silent = silentMs >= patienceMs;
+      if (silent) link.drop();
+      if (silent || leftMs() === 0) return resolve();
+      wait(Math.min(patienceMs - silentMs, leftMs()));
+    };
+    const wait = (ms: number) => {
+      timer = clock.timeout(ms, () => {
+        timer = clock.timeout(0, look);
+      });
+    };
+    wait(patienceMs);
+  });
+  return { over, cancel: () => timer?.cancel() };
 }
 
 /** What a rejection of the connection means. Anything that is not Redis' doing is thrown on. */

@@ -132,7 +132,7 @@ function openParts({ redisUrl, prefix, prices, ...options }: ClientOptions & { p
   const subscriber = createSubscriber(() => openLink(redisUrl, "subscriber", clock, logger), clock);
   const store = createAgentStore(link.redis, keys, timing);
   const replies = createReplyStream(link.redis, keys, timing);
-  const wakes = createWakeQueue(link.redis, keys);
+  const wakes = createWakeQueue(link.redis, keys, logger);
   const call = () => beginCall(link, clock);
   const inbox = createReplyInbox({ store, replies, subscriber, keys, call, logger });
   link.onReady(() => inbox.look());

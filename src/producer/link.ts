@@ -26,6 +26,10 @@ export interface Link {
   whenReady(withinMs: number): Promise<boolean>;
   /** Calls `listener` each time the connection has become ready. */
   onReady(listener: () => void): void;
+  /** When bytes came from Redis last, ms of the clock's monotonic time. */
+  readonly heardAtMs: number;
+  /** What went wrong last, for people; empty once the connection is ready. */
+  readonly problem: string;
   /** Gives up the socket, which answers no more; a new one is opened at once. */
   drop(): void;
   /** Whether {@link close} was called. */
@@ -41,18 +45,27 @@ export function openLink(url: string, role: RedisRole, clock: Clock, logger: Log
   const listeners: (() => void)[] = [];
   let handshake: { cancel(): void } | undefined;
   let closed = false;
+  let problem = "";
+  let heardAtMs = Number.NEGATIVE_INFINITY;
 
   const answerAll = (ready: boolean) => {
     for (const answer of [...waiting]) answer(ready);
   };
   const handshakeOver = () => handshake?.cancel();
   redis.on("connect", () => {
+    redis.stream.on("data", () => {
+      heardAtMs = clock.monotonicMs();
+    });
     handshakeOver();
     handshake = clock.timeout(HANDSHAKE_MS, () => dropRedis(redis));
   });
   redis.on("close", handshakeOver);
+  redis.on("error", (error: Error) => {
+    problem = error.message;
+  });
   redis.on("ready", () => {
     handshakeOver();
+    problem = "";
     answerAll(true);
     for (const listener of listeners) listener();
   });
@@ -60,7 +73,8 @@ export function openLink(url: string, role: RedisRole, clock: Clock, logger: Log
     redis,
     whenReady(withinMs) {
       if (closed) return Promise.resolve(false);
-      if (redis.status === "ready") return Promise.resolve(true);
+      // A socket that was dropped or has ended is still "ready" until its end is announced.
+      if (redis.status === "ready" && redis.stream.writable) return Promise.resolve(true);
       return new Promise((resolve) => {
         const answer = (ready: boolean) => {
           waiting.delete(answer);
@@ -73,6 +87,12 @@ export function openLink(url: string, role: RedisRole, clock: Clock, logger: Log
     },
     onReady: (listener) => void listeners.push(listener),
     drop: () => dropRedis(redis),
+    get heardAtMs() {
+      return heardAtMs;
+    },
+    get problem() {
+      return problem;
+    },
     get closed() {
       return closed;
     },

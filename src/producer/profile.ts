@@ -15,7 +15,7 @@ import { IDLE_MS } from "../shared/protocol/timing.ts";
 import { readInput } from "./input.ts";
 
 /** Longest idle time that may be asked for: 24 hours. */
-export const MAX_IDLE_MS = 24 * 3_600_000;
+const MAX_IDLE_MS = 24 * 3_600_000;
 const MAX_TOOLS = 256;
 
 /** A text that may be long, at most 256 KB of UTF-8. */

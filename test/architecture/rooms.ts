@@ -46,7 +46,7 @@ const DOORS: Readonly<Record<string, readonly string[]>> = {
   zod: ["src/"],
   ioredis: ["src/shared/redis/"],
   bullmq: ["src/shared/redis/wake-queue.ts", "src/worker/pool.ts"],
-  "@anthropic-ai/sdk": ["src/worker/model/", "src/worker/tools/builtin/"],
+  "@anthropic-ai/sdk": ["src/worker/model/"],
   undici: ["src/worker/model/"],
   pino: ["src/shared/logger.ts"],
   "pino-pretty": ["src/shared/logger.ts"],
@@ -56,6 +56,7 @@ const DOORS: Readonly<Record<string, readonly string[]>> = {
   "@bull-board/api": ["src/producer/http/bull-board.ts"],
   "@bull-board/express": ["src/producer/http/bull-board.ts"],
   picomatch: ["src/worker/tools/"],
+  ignore: ["src/worker/tools/"],
 };
 
 /** Imports between files of src that the table of rooms does not allow. */

@@ -11,8 +11,8 @@ declare module "vitest" {
   interface ProvidedContext {
     /** `redis://127.0.0.1:PORT` of the shared server. */
     redisUrl: string;
-    /** Path of the shared server's unix socket. */
-    redisSocket: string;
+    /** Path of the shared server's unix socket; absent when that is the embedded server, which has none. */
+    redisSocket?: string;
   }
 }
 
@@ -21,9 +21,11 @@ export function redisUrl(): string {
   return inject("redisUrl");
 }
 
-/** Unix socket of the shared server; the same rules. */
+/** Unix socket of the shared server; the same rules. A file that runs on the embedded server uses `redisUrl()`. */
 export function redisSocket(): string {
-  return inject("redisSocket");
+  const path = inject("redisSocket");
+  if (path === undefined) throw new Error("the embedded server has no unix socket; use redisUrl()");
+  return path;
 }
 
 /** A name no other test uses, fit for key prefixes, tenants and queue names: `t` and 12 hex digits. */

@@ -17,7 +17,7 @@ export type RedisRole = "producer" | "worker" | "subscriber";
 const CONNECT_TIMEOUT_MS = 5_000;
 const LONGEST_RETRY_MS = 1_000;
 /** A closed connection whose other side does not answer is destroyed after this long. */
-const FAREWELL_MS = 250;
+const FAREWELL_MS = 100;
 
 const ROLE_OPTIONS: Record<RedisRole, RedisOptions> = {
   producer: { maxRetriesPerRequest: 0, enableOfflineQueue: false },

@@ -1,5 +1,7 @@
 import { expect, test } from "vitest";
+import type { ReceivedEntry } from "../../../src/producer/received-entry.ts";
 import { SLOW_POLL_MS } from "../../../src/producer/subscriber.ts";
+import type { Reply } from "../../../src/shared/protocol/reply.ts";
 import { closeRedis, openRedis, type RedisClient } from "../../../src/shared/redis/connection.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { handClock } from "../../helpers/hand-clock.ts";
@@ -33,10 +35,14 @@ test("300 parents that spawn, send, read, listen and wait share exactly two conn
   const prefix = uniquePrefix();
   const client = testClient({ redisUrl: server.url, prefix });
   const parents = Array.from({ length: 300 }, (_, i) => testParent(client, { parentId: `p${i}` }));
-  const firsts = parents.map((parent) => parent.replies().next());
-  for (const parent of parents) void parent.events().next();
-  const tasks = parents.map((parent) => parent.task({ prompt: "go" }));
-  await Promise.all(parents.map((parent) => parent.spawn({ name: "a" })));
+  const firsts: Promise<IteratorResult<ReceivedEntry>>[] = [];
+  const tasks: Promise<Reply>[] = [];
+  for (const parent of parents) {
+    firsts.push(parent.replies().next());
+    void parent.events().next();
+    tasks.push(parent.task({ prompt: "go" }));
+    await parent.spawn({ name: "a" });
+  }
   expect(await connections(redis)).toEqual({ producer: 1, subscriber: 1 });
 
   for (const parent of parents) {

@@ -3,7 +3,7 @@ import { createAgentStore } from "../../../src/shared/redis/agent-store.ts";
 import { closeRedis, openRedis } from "../../../src/shared/redis/connection.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { latch } from "../../helpers/latch.ts";
-import { redisSocket } from "../../helpers/redis.ts";
+import { redisUrl } from "../../helpers/redis.ts";
 import { bodyOf, DESTROY, handedBack, IDLE_END, MAX_AGE_END, type Rig, verbRig, wellDone } from "./rig.ts";
 
 const DAY_MS = 24 * 3_600_000;
@@ -84,7 +84,7 @@ test("of two ends the first one wins and the second one learns of it", async () 
 
 test("destroying against settling, a hundred times: always one entry, and both sides know which", async () => {
   const rig = verbRig();
-  const connection = openRedis(`unix://${redisSocket()}`, "worker");
+  const connection = openRedis(redisUrl(), "worker");
   closeAtEnd(() => closeRedis(connection));
   const elsewhere = createAgentStore(connection, rig.keys);
   for (let i = 0; i < 100; i += 1) {
@@ -121,7 +121,7 @@ test("destroy ends a running agent by authority: the epoch moves on and the entr
 
 test("destroying a running agent tells its worker by a hint; a queued or idle one has nobody to tell", async () => {
   const rig = verbRig();
-  const subscriber = openRedis(`unix://${redisSocket()}`, "subscriber");
+  const subscriber = openRedis(redisUrl(), "subscriber");
   closeAtEnd(() => closeRedis(subscriber));
   const heard: string[] = [];
   const last = latch();
@@ -139,7 +139,7 @@ test("destroying a running agent tells its worker by a hint; a queued or idle on
 
 test("every entry rings the parent's doorbell with its reply_id", async () => {
   const rig = verbRig();
-  const subscriber = openRedis(`unix://${redisSocket()}`, "subscriber");
+  const subscriber = openRedis(redisUrl(), "subscriber");
   closeAtEnd(() => closeRedis(subscriber));
   const heard: string[] = [];
   const last = latch();

@@ -5,7 +5,7 @@ import { closeRedis, openRedis } from "../../../src/shared/redis/connection.ts";
 import { createWakeQueue } from "../../../src/shared/redis/wake-queue.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { latch } from "../../helpers/latch.ts";
-import { redisSocket } from "../../helpers/redis.ts";
+import { redisUrl } from "../../helpers/redis.ts";
 import { until } from "../../helpers/until.ts";
 import { type Rig, verbRig } from "./rig.ts";
 
@@ -19,7 +19,7 @@ const wakeOf = (rig: Rig, wake = 1) => {
   return { uid, tenant, parent_id: parentId, agent_id: "researcher", wake };
 };
 function workerOf(rig: Rig, process: (wake: Wake) => Promise<void>): void {
-  const connection = openRedis(`unix://${redisSocket()}`, "worker");
+  const connection = openRedis(redisUrl(), "worker");
   const worker = new Worker<Wake>(rig.keys.wakeQueue, (job) => process(Wake.parse(job.data)), {
     connection,
     prefix: rig.keys.bullPrefix,

@@ -23,7 +23,11 @@ export const call = (id: string, name = "write", input: JsonObject = { id }): Co
   name,
   input,
 });
-export const message = (words: string): InboxMessage => ({ v: 1, message_id: `m-${words}`, text: words });
+export const message = (words: string): InboxMessage => ({
+  v: 1,
+  message_id: `m${words.length}`,
+  text: words,
+});
 export const used = (tokens: number): Usage => ({ ...ZERO_USAGE, output_tokens: tokens });
 
 /** A log that grows; `n` is the number of the user message that it is at. */
@@ -118,6 +122,6 @@ export class Story {
 }
 
 /** A run that was asked one thing. */
-export function asked(words = "What is it?"): Story {
-  return new Story().user(words);
+export function asked(...texts: string[]): Story {
+  return new Story().user(...(texts.length > 0 ? texts : ["What is it?"]));
 }

@@ -46,14 +46,18 @@ const DOORS: Readonly<Record<string, readonly string[]>> = {
   zod: ["src/"],
   ioredis: ["src/shared/redis/"],
   bullmq: ["src/shared/redis/wake-queue.ts", "src/worker/pool.ts"],
-  "@anthropic-ai/sdk": ["src/worker/model/", "src/worker/tools/builtin/"],
+  "@anthropic-ai/sdk": ["src/worker/model/"],
   undici: ["src/worker/model/"],
   pino: ["src/shared/logger.ts"],
   "pino-pretty": ["src/shared/logger.ts"],
   commander: ["src/cli/"],
   "js-redis-server": ["src/cli/embedded-redis-child.ts", "src/cli/exact-lua-numbers.ts"],
   express: ["src/producer/http/"],
+  helmet: ["src/producer/http/"],
+  "@bull-board/api": ["src/producer/http/bull-board.ts"],
+  "@bull-board/express": ["src/producer/http/bull-board.ts"],
   picomatch: ["src/worker/tools/"],
+  ignore: ["src/worker/tools/"],
 };
 
 /** Imports between files of src that the table of rooms does not allow. */

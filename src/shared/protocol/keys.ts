@@ -58,8 +58,14 @@ export interface Keys {
   wakeQueue: string;
   /** sorted set: member → when somebody must look (epoch ms). A hint; the records decide. */
   deadlines: string;
+  /** hash: member → until when a look may not be the last one (epoch ms), for a verb may be on its way. */
+  touched: string;
   /** channel: the uid of an agent whose run must stop at once (a hint). */
   hints: string;
+  /** set: ids of workers that announced themselves. */
+  workers: string;
+  /** string: what a worker announced; gone when it stops announcing. */
+  worker(workerId: string): string;
   parent(address: ParentAddress): ParentKeys;
   agent(address: AgentAddress): AgentKeys;
 }
@@ -71,7 +77,10 @@ export function keysUnder(prefix = "saq"): Keys {
     bullPrefix: `{${prefix}}`,
     wakeQueue: "wakes",
     deadlines: `{${prefix}}:deadlines`,
+    touched: `{${prefix}}:touched`,
     hints: `${prefix}:hints`,
+    workers: `{${prefix}}:workers`,
+    worker: (workerId) => `{${prefix}}:worker:${workerId}`,
     parent(address) {
       const tag = tagged(address);
       return {

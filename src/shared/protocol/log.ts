@@ -80,15 +80,14 @@ export const entryKey = {
   purchase: (n: number, epoch: number, k: number): string => `${n}/purchase/${epoch}.${k}`,
 } as const;
 
-/** What a log key names: the message, the kind of entry, and for tool calls `n/<tool_use_id>`. */
+/** A call's id is the provider's and may spell anything, so the end of a key tells what it is. */
+const ENTRY_KEY = /^(\d+)(?:\/(?:(.+)\/(started|result)|(failure|notice|purchase)(?:\/[^/]+)?))?$/s;
+
+/** What a log key names: the message, the kind of entry, and the tool call it belongs to (else empty). */
 export const EntryKey = z
   .string()
-  .regex(
-    /^\d+(\/(failure|notice|purchase\/\d+\.\d+|.+\/(started|result)))?$/s,
-    "a log entry of a newer version",
-  )
+  .regex(ENTRY_KEY, "a log entry of a kind that this version does not know")
   .transform((key) => {
-    const [number = "", ...rest] = key.split("/");
-    const kind = rest[0] === "purchase" ? "purchase" : (rest.at(-1) ?? "message");
-    return { message: Number(number), kind, call: key.slice(0, Math.max(0, key.lastIndexOf("/"))) };
+    const [, message, callId = "", mark, kind = mark ?? "message"] = ENTRY_KEY.exec(key) ?? [];
+    return { message: Number(message), kind, callId };
   });

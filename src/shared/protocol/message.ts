@@ -30,6 +30,9 @@ export function depthOf(value: unknown, limit: number = JSON_MAX_DEPTH): number 
   if (value === null || typeof value !== "object") return 0;
   if (limit <= 0) return 1;
   let deepest = 0;
-  for (const child of Object.values(value)) deepest = Math.max(deepest, depthOf(child, limit - 1));
+  for (const child of Object.values(value)) {
+    deepest = Math.max(deepest, depthOf(child, limit - 1));
+    if (deepest >= limit) break;
+  }
   return deepest + 1;
 }

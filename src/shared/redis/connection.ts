@@ -16,6 +16,8 @@ export type RedisRole = "producer" | "worker" | "subscriber";
 
 const CONNECT_TIMEOUT_MS = 5_000;
 const LONGEST_RETRY_MS = 1_000;
+/** A closed connection whose other side does not answer is destroyed after this long. */
+const FAREWELL_MS = 100;
 
 const ROLE_OPTIONS: Record<RedisRole, RedisOptions> = {
   producer: { maxRetriesPerRequest: 0, enableOfflineQueue: false },
@@ -34,8 +36,8 @@ export function openRedis(url: string, role: RedisRole, logger?: Logger): RedisC
     ...ROLE_OPTIONS[role],
     connectionName: `subagent-queue-${role}`,
     connectTimeout: CONNECT_TIMEOUT_MS,
+    disconnectTimeout: FAREWELL_MS,
     keepAlive: 5_000,
-    disconnectTimeout: 100,
     retryStrategy: (times) => Math.min(50 * 2 ** Math.min(times, 10), LONGEST_RETRY_MS),
     reconnectOnError: (error) => (error.message.startsWith("READONLY") ? 2 : false),
   });
@@ -54,6 +56,17 @@ export function openRedis(url: string, role: RedisRole, logger?: Logger): RedisC
 /** Closes a connection: at once, without waiting for commands that Redis may never answer. */
 export function closeRedis(redis: RedisClient): void {
   redis.disconnect();
+}
+
+/**
+ * Destroys the socket of a connection that answers no more and has it connect anew: what was sent and not answered
+ * rejects, the next command goes over the new connection. Does nothing while there is no socket, or once it is dropped.
+ */
+export function dropRedis(redis: RedisClient): void {
+  if (redis.status !== "ready" && redis.status !== "connect" && redis.status !== "connecting") return;
+  if (redis.stream?.destroyed) return;
+  redis.disconnect(true);
+  redis.stream?.destroy();
 }
 
 /** The connection options a Redis URL stands for. Throws `invalid_config` with the expected forms. */

@@ -1,10 +1,13 @@
 /**
  * The deadline set: which agents somebody must look at, and when. A hint in a slot of its own; the records decide.
  *
- * 1. Whoever makes a deadline earlier touches the set before the verb that needs it.
+ * 1. Whoever makes a deadline earlier touches the set before the verb that needs it, and touches it again when the verb
+ *    is sent later than the grace after that: the shorter of lease and look time.
  * 2. Only a sweeper makes a hint later, and only if nobody touched it since it was seen.
+ * 3. Behind every touch there is a look at the end of its grace or later, so that the verb's outcome is seen.
  */
 import { type AgentAddress, addressOfMember, deadlineMember, type Keys } from "../protocol/keys.ts";
+import { TIMING, type Timing } from "../protocol/timing.ts";
 import type { RedisClient } from "./connection.ts";
 import { loadScripts } from "./scripts.ts";
 
@@ -21,28 +24,30 @@ export interface DeadlineSet {
   touch(address: AgentAddress, inMs: number): Promise<void>;
   /** Up to `limit` due agents; they are hidden from other sweepers for `hiddenMs`. */
   due(limit: number, hiddenMs: number): Promise<Due[]>;
-  /** Next look at `at` (epoch ms of Redis), unless the agent was touched meanwhile. */
+  /** Next look at `at` (epoch ms of Redis), or at the end of a touch's grace; unless touched since it was seen. */
   move(due: Due, at: number): Promise<void>;
-  /** No further look, unless the agent was touched meanwhile. */
+  /** No further look, with the same reservations. */
   forget(due: Due): Promise<void>;
 }
 
 /** The deadline set on `redis`. */
-export function createDeadlineSet(redis: RedisClient, keys: Keys): DeadlineSet {
+export function createDeadlineSet(redis: RedisClient, keys: Keys, timing: Timing = TIMING): DeadlineSet {
   const scripts = loadScripts(redis);
-  const deadlines = { deadlines: keys.deadlines };
+  const { deadlines, touched } = keys;
+  const graceMs = Math.min(timing.leaseMs, timing.lookMs);
   const move = async ({ member, seenScore }: Due, at: number | "") => {
-    await scripts.run("deadline-move", deadlines, { member, seen_score: seenScore, at });
+    await scripts.run("deadline-move", { deadlines, touched }, { member, seen_score: seenScore, at });
   };
   return {
     async touch(address, inMs) {
-      await scripts.run("deadline-touch", deadlines, {
-        member: deadlineMember(address),
-        in_ms: Math.ceil(inMs),
-      });
+      await scripts.run(
+        "deadline-touch",
+        { deadlines, touched },
+        { member: deadlineMember(address), in_ms: Math.ceil(inMs), grace_ms: graceMs },
+      );
     },
     async due(limit, hiddenMs) {
-      const { rest } = await scripts.run("deadline-due", deadlines, { limit, hidden_ms: hiddenMs });
+      const { rest } = await scripts.run("deadline-due", { deadlines }, { limit, hidden_ms: hiddenMs });
       const found: Due[] = [];
       for (let i = 0; i + 1 < rest.length; i += 2) {
         const member = rest[i] ?? "";

@@ -154,10 +154,14 @@ export const SCRIPTS = {
     args: ["entry_id", "token", "ack_ttl_ms", "kept_ms"],
     answers: { first: [], already: [] },
   },
-  "deadline-touch": { keys: ["deadlines"], args: ["member", "in_ms"], answers: { touched: ["at"] } },
+  "deadline-touch": {
+    keys: ["deadlines", "touched"],
+    args: ["member", "in_ms", "grace_ms"],
+    answers: { touched: ["at"] },
+  },
   "deadline-due": { keys: ["deadlines"], args: ["limit", "hidden_ms"], answers: { due: [] } },
   "deadline-move": {
-    keys: ["deadlines"],
+    keys: ["deadlines", "touched"],
     args: ["member", "seen_score", "at"],
     answers: { moved: [], touched: [] },
   },

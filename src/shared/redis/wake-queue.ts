@@ -28,6 +28,21 @@ export interface WakeQueue {
   stop(): Promise<void>;
 }
 
+/** The wake queue as a dashboard reads it. */
+export type ReadableWakeQueue = Queue;
+
+/** The wake queue for reading: writes nothing by itself. The caller closes it; the connection stays its owner's. */
+export function openWakeQueueForReading(redis: RedisClient, keys: Keys): ReadableWakeQueue {
+  const queue = new Queue(keys.wakeQueue, {
+    connection: redis,
+    prefix: keys.bullPrefix,
+    skipVersionCheck: true,
+    skipMetasUpdate: true,
+  });
+  queue.on("error", () => {});
+  return queue;
+}
+
 /** The wake queue on `redis`. */
 export function createWakeQueue(redis: RedisClient, keys: Keys, logger?: Logger): WakeQueue {
   let queue: Queue<Wake, unknown, string> | undefined;
@@ -49,21 +64,32 @@ export function createWakeQueue(redis: RedisClient, keys: Keys, logger?: Logger)
     }
     return queue;
   };
+  /** A queue whose first contact with Redis failed repeats that failure for ever: after any failure a new one is made. */
+  const using = async <T>(work: (opened: Queue<Wake, unknown, string>) => Promise<T>): Promise<T> => {
+    const opened = open();
+    try {
+      return await work(opened);
+    } catch (error) {
+      if (queue === opened) queue = undefined;
+      opened.close().catch(() => {});
+      throw error;
+    }
+  };
   return {
     async add(wake, delayMs = 0) {
       const data: Wake = { v: PAYLOAD_VERSION, ...wake };
       const options = { jobId: wakeJobId(wake), ...(delayMs > 0 && { delay: Math.ceil(delayMs) }) };
       try {
-        await open().add(wake.agent_id, data, options);
+        await using((opened) => opened.add(wake.agent_id, data, options));
       } catch (error) {
         logger?.warn({ job: options.jobId, problem: messageOf(error) }, "Wake not added; a sweeper will");
       }
     },
-    async isAlive(wake) {
-      const job = await open().getJob(wakeJobId(wake));
-      if (!job) return false;
-      return ALIVE.has(await job.getState());
-    },
+    isAlive: (wake) =>
+      using(async (opened) => {
+        const job = await opened.getJob(wakeJobId(wake));
+        return job ? ALIVE.has(await job.getState()) : false;
+      }),
     async stop() {
       await queue?.close();
       queue = undefined;

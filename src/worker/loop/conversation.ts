@@ -1,19 +1,18 @@
 /** The conversation as the model gets it, derived from the log: the same log gives the same bytes. */
 import type { ContentBlock } from "../../shared/protocol/content.ts";
-import type { PartialReason } from "../../shared/protocol/reply.ts";
+import type { PartialReason, StopReason } from "../../shared/protocol/reply.ts";
 import type { ModelMessage } from "../model/model.ts";
 import type { Log } from "./log.ts";
-import { isEmptyEnd } from "./next.ts";
-import { REPETITION_LIMIT, REPETITION_NOTICE, repetitions } from "./repetition.ts";
-import { type Turn, turnOf } from "./run-view.ts";
+import { REPETITION_LIMIT, REPETITION_NOTICE, repetitionCounter } from "./repetition.ts";
+import { isNudged, type Turn, turnOf, viewRun } from "./run-view.ts";
+import { type SentBack, sendBack } from "./send-back.ts";
 
 const NUDGE = "Your last message was empty. Write your final answer now, as text.";
-const REPEATED = `You have made the same tool call ${REPETITION_NOTICE} times in a row and got the same result. Do something else, or write your final answer.`;
-const NOT_EXECUTED = "Not executed: the answer that asked for this call was cut off or the run ended first.";
+const REPEATED = `You have made the same tool call ${REPETITION_NOTICE} times in a row. Do something else, or write your final answer.`;
 /** The result of the call that completes a forbidden repetition. */
 export const REPETITION_REFUSED = `Not executed: this is the same call for the ${REPETITION_LIMIT}th time in a row.`;
 
-const HAND_BACK: Record<PartialReason, string> = {
+const HAND_BACK: Record<PartialReason, string> & Partial<Record<StopReason, string>> = {
   max_turns: "This is your last turn.",
   max_tokens: "This is your last turn.",
   max_total_tokens: "The token budget of this task is used up.",
@@ -26,61 +25,71 @@ const HAND_BACK: Record<PartialReason, string> = {
 };
 
 /** What the hand-back call adds to the conversation. */
-export function handBackPrompt(cause: PartialReason): string {
-  return `${HAND_BACK[cause]} Do not call any more tools. Report what you have found and done so far, and say plainly what is missing.`;
+export function handBackPrompt(cause: StopReason): string {
+  return `${HAND_BACK[cause] ?? HAND_BACK.max_turns} Do not call any more tools. Report what you have found and done so far, and say plainly what is missing.`;
 }
 
-/** The messages of the next call; `handBack` makes it the last one. Every `tool_use` is followed by its result. */
+/** The model's last answer, what goes back of it, and whether it holds the call at which the model is told. */
+interface Answer extends SentBack {
+  turn: Turn;
+  repeats: boolean;
+}
+
+/**
+ * The messages of the next call; `handBack` makes it the last one. Roles alternate, no content is empty, every
+ * `tool_use` has its result in the next message. Within a run, what an answered call sent is the beginning of what
+ * the next one sends.
+ */
 export function conversation(log: Log, handBack?: PartialReason): ModelMessage[] {
+  const { deliveries, turns } = log.entries;
   const messages: ModelMessage[] = [];
-  const runTurns: Turn[] = [];
-  const count = log.entries.turns.size;
-  let previous: Turn | undefined;
-  for (let k = 0; k <= count; k++) {
-    const entry = log.entries.turns.get(2 * k + 1);
-    if (log.entries.deliveries.get(2 * k)?.run !== undefined && startsRun(log, 2 * k)) runTurns.length = 0;
-    const cause = k === count ? handBack : (entry?.hand_back as PartialReason | undefined);
-    const content = userContent(log, 2 * k, previous, runTurns, cause);
-    if (content.length > 0) messages.push({ role: "user", content });
-    if (!entry) break;
-    if (entry.content.length > 0) messages.push({ role: "assistant", content: entry.content });
-    previous = turnOf(log, 2 * k + 1, entry);
-    runTurns.push(previous);
+  const usedIds = new Set<string>();
+  const end = viewRun(log).userMessage;
+  let run: number | undefined;
+  let count = repetitionCounter();
+  let last: Answer | undefined;
+  for (let n = 0; n <= end; n += 2) {
+    const delivery = deliveries.get(n);
+    const startsRun = delivery !== undefined && delivery.run !== run;
+    if (startsRun) {
+      run = delivery.run;
+      count = repetitionCounter();
+    }
+    const entry = n < end ? turns.get(n + 1) : undefined;
+    // A message that a run begins with, or that no answer came to, has nothing to say about the last answer.
+    const remarksOn = !startsRun && (n === end || entry) ? last : undefined;
+    const said = words(log, n, remarksOn, n === end ? handBack : entry?.hand_back);
+    add(messages, "user", [...(last?.results ?? []), ...textBlocks(said)]);
+    last = undefined;
+    if (!entry) continue;
+    const turn = turnOf(log, n + 1, entry);
+    const repeats = turn.calls.map(count).includes(REPETITION_NOTICE);
+    last = { ...sendBack(turn, usedIds), turn, repeats };
+    add(messages, "assistant", last.content);
   }
   return messages;
 }
 
-/** Whether the delivery at message `n` is the first of its run. */
-function startsRun(log: Log, n: number): boolean {
-  const run = log.entries.deliveries.get(n)?.run;
-  for (const [other, delivery] of log.entries.deliveries) {
-    if (delivery.run === run && other < n) return false;
-  }
-  return true;
+/** What user message `n` says besides tool results. */
+function words(log: Log, n: number, last: Answer | undefined, handBack: StopReason | undefined): string[] {
+  const { notices, deliveries } = log.entries;
+  const said = [notices.get(n)?.text ?? ""];
+  if (last?.repeats) said.push(REPEATED);
+  for (const message of deliveries.get(n)?.messages ?? []) said.push(message.text);
+  if (last && !handBack && isNudged(log, last.turn)) said.push(NUDGE);
+  if (handBack) said.push(handBackPrompt(handBack));
+  return said;
 }
 
-/** User message `n`: tool results first, in the order of the calls, then what else there is to say. */
-function userContent(
-  log: Log,
-  n: number,
-  previous: Turn | undefined,
-  runTurns: readonly Turn[],
-  handBack: PartialReason | undefined,
-): ContentBlock[] {
-  const content: ContentBlock[] = (previous?.calls ?? []).map((call) => ({
-    type: "tool_result",
-    tool_use_id: call.id,
-    content: call.result?.content ?? NOT_EXECUTED,
-    ...((call.result?.is_error ?? true) && { is_error: true }),
-  }));
-  const say = (text: string) => content.push({ type: "text", text });
-  const notice = log.entries.notices.get(n);
-  if (notice) say(notice.text);
-  const counts = repetitions(runTurns);
-  if (previous?.calls.some((call) => counts.get(call) === REPETITION_NOTICE)) say(REPEATED);
-  const delivery = log.entries.deliveries.get(n);
-  for (const message of delivery?.messages ?? []) say(message.text);
-  if (previous && isEmptyEnd(previous) && !delivery && !handBack) say(NUDGE);
-  if (handBack) say(handBackPrompt(handBack));
-  return content;
+/** The API refuses blank text. */
+function textBlocks(texts: readonly string[]): ContentBlock[] {
+  return texts.filter((text) => text.trim() !== "").map((text) => ({ type: "text", text }));
+}
+
+/** Appends a message; one of the same role as the last (after a pause, or an answer of which nothing is sent) joins it. */
+function add(messages: ModelMessage[], role: ModelMessage["role"], content: ContentBlock[]): void {
+  const last = messages.at(-1);
+  if (content.length === 0) return;
+  if (last?.role === role) last.content = [...last.content, ...content];
+  else messages.push({ role, content });
 }

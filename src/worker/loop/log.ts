@@ -1,5 +1,4 @@
 /** The log of an agent as the loop sees it: each entry parsed once and filed under the message it belongs to. */
-
 import {
   AssistantEntry,
   EntryKey,
@@ -22,8 +21,8 @@ export interface LogEntries {
   readonly results: ReadonlyMap<string, ToolResultEntry>;
   readonly failures: ReadonlyMap<number, FailureEntry>;
   readonly notices: ReadonlyMap<number, NoticeEntry>;
-  /** Calls paid for in vain, by entry key. */
-  readonly purchases: ReadonlyMap<string, PurchaseEntry>;
+  /** Calls paid for in vain, by entry key, each with the message that it was to bring. */
+  readonly purchases: ReadonlyMap<string, PurchaseEntry & { message: number }>;
 }
 
 /** Everything `next` decides on. */
@@ -46,8 +45,8 @@ export interface Log {
 export const NO_ENTRIES: LogEntries = copyOf();
 
 /**
- * `entries` and, filed among them, further stored ones (entry key, JSON). Throws a zod error for a
- * key or a shape that this version does not know.
+ * `entries` and, filed among them, further stored ones (entry key, JSON). Throws a zod error for a key or a shape that
+ * this version does not know.
  */
 export function withEntries(
   entries: LogEntries,
@@ -71,12 +70,25 @@ function copyOf(entries?: LogEntries) {
 }
 
 function file(files: ReturnType<typeof copyOf>, key: string, value: unknown): void {
-  const { message, kind, call } = EntryKey.parse(key);
-  if (kind === "failure") files.failures.set(message, FailureEntry.parse(value));
-  else if (kind === "notice") files.notices.set(message, NoticeEntry.parse(value));
-  else if (kind === "purchase") files.purchases.set(key, PurchaseEntry.parse(value));
-  else if (kind === "started") files.started.set(call, ToolStartedEntry.parse(value));
-  else if (kind === "result") files.results.set(call, ToolResultEntry.parse(value));
-  else if (message % 2 === 0) files.deliveries.set(message, UserEntry.parse(value));
-  else files.turns.set(message, AssistantEntry.parse(value));
+  const { message: n, kind, callId } = EntryKey.parse(key);
+  switch (kind) {
+    case "started":
+      files.started.set(`${n}/${callId}`, ToolStartedEntry.parse(value));
+      break;
+    case "result":
+      files.results.set(`${n}/${callId}`, ToolResultEntry.parse(value));
+      break;
+    case "failure":
+      files.failures.set(n, FailureEntry.parse(value));
+      break;
+    case "notice":
+      files.notices.set(n, NoticeEntry.parse(value));
+      break;
+    case "purchase":
+      files.purchases.set(key, { ...PurchaseEntry.parse(value), message: n });
+      break;
+    default:
+      if (n % 2 === 0) files.deliveries.set(n, UserEntry.parse(value));
+      else files.turns.set(n, AssistantEntry.parse(value));
+  }
 }

@@ -7,7 +7,7 @@ import type { PartialReason, StopReason } from "../../shared/protocol/reply.ts";
 import { judgeCaps } from "./caps.ts";
 import type { Log } from "./log.ts";
 import { REPETITION_LIMIT, repetitions } from "./repetition.ts";
-import { type RunView, type ToolCall, type Turn, viewRun } from "./run-view.ts";
+import { isNudged, type RunView, type ToolCall, type Turn, viewRun } from "./run-view.ts";
 import type { Rules } from "./tally.ts";
 
 /** Workers that die one after the other without committing a step, before the run is given up. */
@@ -29,10 +29,13 @@ export type Step =
   | { do: "run_tools"; message: number; turn: number; calls: PlannedCall[] }
   | { do: "settle"; reason: StopReason; natural: boolean };
 
-/** Decides the next step of the run `log.run` under `rules`. */
+/** Decides the next step of the run `log.run` under `rules`. A log that stands at its end is settled, come what may. */
 export function next(log: Log, rules: Rules): Step {
-  const view = viewRun(log);
-  if (log.barrenDeaths >= MAX_BARREN_DEATHS) return end("worker_lost");
+  const step = decide(log, viewRun(log), rules);
+  return step.do !== "settle" && log.barrenDeaths >= MAX_BARREN_DEATHS ? end("worker_lost") : step;
+}
+
+function decide(log: Log, view: RunView, rules: Rules): Step {
   const failure = log.entries.failures.get(view.userMessage + 1);
   if (failure) return end(failure.hand_back ?? failure.kind);
   const last = view.turns.at(-1);
@@ -55,7 +58,7 @@ function after(last: Turn, log: Log, view: RunView, rules: Rules): Step {
     case "end_turn":
     case "stop_sequence":
       if (log.unread.length > 0) return oneMore(log, view, rules);
-      if (last.text.trim() === "" && !wasNudged(view)) return boundary(log, view, rules);
+      if (isNudged(log, last) && !wasNudged(log, view)) return boundary(log, view, rules);
       return { do: "settle", reason: "end_turn", natural: true };
     case "max_tokens":
       return end("max_tokens");
@@ -77,7 +80,9 @@ function oneMore(log: Log, view: RunView, rules: Rules): Step {
 function boundary(log: Log, view: RunView, rules: Rules): Step {
   const verdict = judgeCaps(log, view, rules);
   if (verdict.call === "none") return end(verdict.cause);
-  if (!view.delivered && log.unread.length > 0) {
+  // A paused answer goes back unchanged: the parent's messages wait until the model has finished it.
+  const paused = view.turns.at(-1)?.entry.stop_reason === "pause_turn" && verdict.call === "ordinary";
+  if (!view.delivered && log.unread.length > 0 && !paused) {
     const consumeTo = log.inboxRead + log.unread.length;
     return { do: "deliver", message: view.userMessage, messages: log.unread, consumeTo };
   }
@@ -86,15 +91,10 @@ function boundary(log: Log, view: RunView, rules: Rules): Step {
   return verdict.call === "hand_back" ? { ...call, handBack: verdict.cause } : call;
 }
 
-/** Whether the last turn already followed an empty one: a second empty answer is final. */
-function wasNudged(view: RunView): boolean {
+/** Whether the last turn answers a nudge already: a second empty answer is final. */
+function wasNudged(log: Log, view: RunView): boolean {
   const previous = view.turns.at(-2);
-  return previous !== undefined && isEmptyEnd(previous);
-}
-
-/** Whether a turn ended without a word: the model is asked once more. */
-export function isEmptyEnd(turn: Turn): boolean {
-  return turn.entry.stop_reason === "end_turn" && turn.text.trim() === "";
+  return previous !== undefined && isNudged(log, previous);
 }
 
 function openCalls(last: Turn, view: RunView, rules: Rules): PlannedCall[] {

@@ -1,7 +1,7 @@
 /** One run read out of the log: its turns in order, each tool call with what became of it. */
 import { isToolUse, type ToolUseBlock, textOf } from "../../shared/protocol/content.ts";
 import type { AssistantEntry, ToolResultEntry } from "../../shared/protocol/log.ts";
-import type { Log } from "./log.ts";
+import type { Log, LogEntries } from "./log.ts";
 
 /** A tool call and what became of it. */
 export interface ToolCall {
@@ -12,7 +12,7 @@ export interface ToolCall {
   result: ToolResultEntry | undefined;
 }
 
-/** One committed model call of the run; `message` is its number in the conversation. */
+/** One committed model call; `message` is its number in the conversation. */
 export interface Turn {
   message: number;
   entry: AssistantEntry;
@@ -31,22 +31,18 @@ export interface RunView {
   delivered: boolean;
 }
 
-/** The run `log.run` as the log shows it. */
+/** The run `log.run` as the log shows it. Its turns are those that follow its first message without a gap. */
 export function viewRun(log: Log): RunView {
   const { deliveries, turns } = log.entries;
-  let firstMessage: number | undefined;
-  for (const [n, delivery] of deliveries) {
-    if (delivery.run === log.run && (firstMessage === undefined || n < firstMessage)) firstMessage = n;
-  }
-  const userMessage = turns.size * 2;
+  const firstMessage = firstMessageOf(log);
   const own: Turn[] = [];
-  if (firstMessage !== undefined) {
-    for (let n = firstMessage + 1; n < userMessage; n += 2) {
-      const entry = turns.get(n);
-      if (entry) own.push(turnOf(log, n, entry));
-    }
+  let userMessage = firstMessage ?? firstUnused(log.entries);
+  for (;;) {
+    const entry = turns.get(userMessage + 1);
+    if (!entry) return { firstMessage, turns: own, userMessage, delivered: deliveries.has(userMessage) };
+    own.push(turnOf(log, userMessage + 1, entry));
+    userMessage += 2;
   }
-  return { firstMessage, turns: own, userMessage, delivered: deliveries.get(userMessage)?.run === log.run };
 }
 
 /** The turn at message `n`. */
@@ -59,4 +55,35 @@ export function turnOf(log: Log, n: number, entry: AssistantEntry): Turn {
     result: log.entries.results.get(`${n}/${id}`),
   }));
   return { message: n, entry, text: textOf(entry.content), calls };
+}
+
+/** Whether the model said by itself that it is done. */
+export function endsNaturally({ entry }: Turn): boolean {
+  return entry.stop_reason === "end_turn" || entry.stop_reason === "stop_sequence";
+}
+
+/** Whether the model ended without a word and the parent has said nothing since: it is asked for its answer. */
+export function isNudged(log: Log, turn: Turn): boolean {
+  return endsNaturally(turn) && turn.text.trim() === "" && !log.entries.deliveries.has(turn.message + 1);
+}
+
+function firstMessageOf({ entries, run }: Log): number | undefined {
+  let first: number | undefined;
+  for (const [n, delivery] of entries.deliveries) {
+    if (delivery.run === run && (first === undefined || n < first)) first = n;
+  }
+  return first;
+}
+
+/**
+ * The user message after everything that earlier runs said, tried or paid for. A run can end with its last message
+ * unanswered; entries are written once, so the next run must not stand on the same number, nor inherit its failure.
+ */
+function firstUnused({ deliveries, turns, failures, purchases }: LogEntries): number {
+  let last = -1;
+  for (const used of [deliveries.keys(), turns.keys(), failures.keys()]) {
+    for (const n of used) last = Math.max(last, n);
+  }
+  for (const { message } of purchases.values()) last = Math.max(last, message);
+  return 2 * Math.floor(last / 2) + 2;
 }

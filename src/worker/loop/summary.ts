@@ -17,7 +17,7 @@ export function summarise(text: string, maxChars: number = SUMMARY_MAX_CHARS): S
   if (trimmed === "") return { summary: NO_SUMMARY, truncated: false };
   const points = trimmed.length <= maxChars ? undefined : [...trimmed];
   if (!points || points.length <= maxChars) return { summary: trimmed, truncated: false };
-  const marker = `\n[… ${points.length - maxChars} characters and more left out; the full text is kept …]\n`;
+  const marker = `\n[… shortened from ${points.length} characters; the full text is kept …]\n`;
   const room = Math.max(0, maxChars - [...marker].length);
   const head = Math.ceil(room * 0.7);
   const tail = room - head;

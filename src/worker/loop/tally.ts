@@ -35,8 +35,8 @@ export function spentBy(log: Log, view: RunView): Spent {
     costUsd += bought.cost_usd;
   };
   for (const turn of view.turns) add(turn.entry);
-  for (const [key, purchase] of log.entries.purchases) {
-    if (view.firstMessage !== undefined && Number.parseInt(key, 10) > view.firstMessage) add(purchase);
+  for (const purchase of log.entries.purchases.values()) {
+    if (view.firstMessage !== undefined && purchase.message > view.firstMessage) add(purchase);
   }
   return { usage, tokens: totalTokens(usage), costUsd };
 }
@@ -45,17 +45,12 @@ export function spentBy(log: Log, view: RunView): Spent {
 export function tally(log: Log, rules: Rules): ReplyBody {
   const view = viewRun(log);
   const spent = spentBy(log, view);
-  const toolsCalled: Record<string, number> = {};
-  for (const turn of view.turns) {
-    for (const call of turn.calls) {
-      if (call.started || call.result) toolsCalled[call.name] = (toolsCalled[call.name] ?? 0) + 1;
-    }
-  }
+  const toolsCalled = callsByName(view);
   const failure = log.entries.failures.get(view.userMessage + 1);
   const counts = {
     turns: view.turns.length,
     tokens: spent.tokens,
-    tool_calls: Object.values(toolsCalled).reduce((sum, n) => sum + n, 0),
+    tool_calls: [...toolsCalled.values()].reduce((sum, n) => sum + n, 0),
     cost_usd: spent.costUsd,
   };
   return {
@@ -64,7 +59,7 @@ export function tally(log: Log, rules: Rules): ReplyBody {
     tokens: counts.tokens,
     usage: spent.usage,
     cost_usd: spent.costUsd,
-    tools_called: toolsCalled,
+    tools_called: Object.fromEntries(toolsCalled),
     alerts: alertsAt(counts, rules),
     duration_ms: Math.round(log.elapsedMs),
     model: view.turns.at(-1)?.entry.model ?? rules.model,
@@ -75,6 +70,15 @@ export function tally(log: Log, rules: Rules): ReplyBody {
 /** The last non-empty text of the run, whole; empty when there is none. */
 export function lastText(view: RunView): string {
   return view.turns.findLast((turn) => turn.text.trim() !== "")?.text ?? "";
+}
+
+/** Names are the model's, `constructor` and its like included: only a map counts them safely. */
+function callsByName(view: RunView): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const { name, started, result } of view.turns.flatMap((turn) => turn.calls)) {
+    if (started || result) counts.set(name, (counts.get(name) ?? 0) + 1);
+  }
+  return counts;
 }
 
 function alertsAt(counts: Record<Alert["kind"], number>, { limits, alerts = {} }: Rules): Alert[] {

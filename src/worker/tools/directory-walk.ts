@@ -1,7 +1,8 @@
 /**
  * Lists a tree of regular files by descriptor, in a bounded way.
  *
- * 1. Symbolic links, FIFOs, devices and sockets are never entered nor reported, `.git` and `node_modules` never entered.
+ * 1. Symbolic links, FIFOs, devices and sockets are never entered nor reported, `.git` and `node_modules` never entered;
+ *    what a `.gitignore` on the way names is left out.
  * 2. Order is by name within a directory, files before subdirectories, so that two walks of one tree agree.
  * 3. Depth, number of entries and time are bounded; `budget.exhausted` says that a walk ended early.
  */
@@ -9,6 +10,7 @@ import { opendir } from "node:fs/promises";
 import { join } from "node:path";
 import { DRAFT_PREFIX } from "./confined-file.ts";
 import { type Directory, hostPath, openChild, pathIn } from "./confined-path.ts";
+import { type IgnoreRules, isIgnored, rulesIn } from "./gitignore.ts";
 
 /** The regular files of one directory, which is open until the next step of the walk. */
 export interface WalkStep {
@@ -44,23 +46,27 @@ export async function* walkTree(
   start: Directory,
   options: WalkOptions,
 ): AsyncGenerator<WalkStep, void, void> {
-  yield* walkFrom(start, options, Math.min(options.maxDepth ?? MAX_DEPTH, MAX_DEPTH));
+  yield* walkFrom(start, options, Math.min(options.maxDepth ?? MAX_DEPTH, MAX_DEPTH), []);
 }
 
 async function* walkFrom(
   directory: Directory,
   options: WalkOptions,
   depth: number,
+  above: IgnoreRules,
 ): AsyncGenerator<WalkStep, void, void> {
   try {
     const { files, directories } = await list(directory, options);
-    if (files.length > 0) yield { directory, names: files };
+    const rules = await rulesIn(directory, files, above);
+    const names = files.filter((name) => !isIgnored(rules, directory, name));
+    if (names.length > 0) yield { directory, names };
     if (depth <= 1) return;
     for (const name of directories) {
+      if (isIgnored(rules, directory, `${name}/`)) continue;
       if (options.signal.aborted || options.budget.exhausted) return;
       if (join(hostPath(directory), name) === options.hidden) continue;
       const child = await openChild(directory, name).catch(() => undefined);
-      if (child !== undefined) yield* walkFrom(child, options, depth - 1);
+      if (child !== undefined) yield* walkFrom(child, options, depth - 1, rules);
     }
   } finally {
     await directory.handle.close();

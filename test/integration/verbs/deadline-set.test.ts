@@ -54,8 +54,9 @@ test("of many due agents the longest overdue come first, as many as asked for, e
 test("a sweeper moves or forgets what nobody touched since it looked", async () => {
   const rig = verbRig();
   const [moved, forgotten] = [rig.address(), rig.address()];
-  await rig.deadlines.touch(moved, 0);
-  await rig.deadlines.touch(forgotten, 0);
+  await rig.deadlines.touch(moved, 1);
+  await rig.deadlines.touch(forgotten, 1);
+  await rig.redisReaches((await rig.redisNow()) + 2);
   const at = (await rig.redisNow()) + 60_000;
   for (const due of await rig.deadlines.due(10, 1_000)) {
     if (due.address?.uid === moved.uid) await rig.deadlines.move(due, at);
@@ -112,4 +113,32 @@ test("a member that names no agent is handed out without an address, so that it 
   expect(due).toMatchObject({ member: "garbage", address: undefined });
   if (due) await rig.deadlines.forget(due);
   expect(await rig.redis.zcard(rig.keys.deadlines)).toBe(0);
+});
+
+test("a look between a touch and its verb puts the next one off no further than the touch's grace", async () => {
+  const rig = verbRig({ timing: { leaseMs: 20_000, lookMs: 10_000 } });
+  for (const decide of ["move", "forget"] as const) {
+    const agent = rig.address();
+    await rig.redis.zadd(rig.keys.deadlines, 1, deadlineMember(agent));
+    const before = await rig.redisNow();
+    await rig.deadlines.touch(agent, 30_000);
+    const after = await rig.redisNow();
+    const [due] = await rig.deadlines.due(1, 1_000);
+    if (!due) throw new Error("nothing was due");
+    if (decide === "move") await rig.deadlines.move(due, after + 600_000);
+    else await rig.deadlines.forget(due);
+    expect(await scoreOf(rig, agent)).toBeGreaterThanOrEqual(before + 10_000);
+    expect(await scoreOf(rig, agent)).toBeLessThanOrEqual(after + 10_000);
+  }
+});
+
+test("when the grace of every touch is over the set remembers nothing of it", async () => {
+  const rig = verbRig({ timing: { lookMs: 2 } });
+  const agent = rig.address();
+  await rig.deadlines.touch(agent, 0);
+  await rig.deadlines.touch(agent, 9_000);
+  await rig.redisReaches((await rig.redisNow()) + 3);
+  const [due] = await rig.deadlines.due(1, 1_000);
+  if (due) await rig.deadlines.forget(due);
+  expect(await rig.redis.exists(rig.keys.deadlines, rig.keys.touched)).toBe(0);
 });

@@ -129,11 +129,17 @@ export interface Rig {
   everything(): Promise<Record<string, unknown>>;
 }
 
-/** A rig on the shared server, or on the server at `url`. */
-export function verbRig(options: { timing?: Partial<Timing>; url?: string } = {}): Rig {
-  const prefix = uniquePrefix();
-  const redis = openRedis(options.url ?? redisUrl(), "worker");
+/** A connection to the shared server, or to the server at `url`, closed at the end of the test. */
+export function connected(url = redisUrl()): RedisClient {
+  const redis = openRedis(url, "worker");
   closeAtEnd(() => closeRedis(redis));
+  return redis;
+}
+
+/** A rig on the shared server, on the server at `url`, or on a connection that several rigs share. */
+export function verbRig(options: { timing?: Partial<Timing>; url?: string; redis?: RedisClient } = {}): Rig {
+  const prefix = uniquePrefix();
+  const redis = options.redis ?? connected(options.url);
   const keys = keysUnder(prefix);
   const timing = { ...TIMING, ...options.timing };
   const parent = { tenant: "default", parentId: "planner-7" };
@@ -143,7 +149,7 @@ export function verbRig(options: { timing?: Partial<Timing>; url?: string } = {}
     redis,
     keys,
     store,
-    deadlines: createDeadlineSet(redis, keys),
+    deadlines: createDeadlineSet(redis, keys, timing),
     replies: createReplyStream(redis, keys, timing),
     parent,
     address: () => ({ ...parent, uid: newUid() }),

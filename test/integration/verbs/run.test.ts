@@ -225,7 +225,7 @@ test("a release queues the agent with a new wake, its delay, its retries and no 
 });
 
 test("a release is never looked at later than the greatest age of its message", async () => {
-  const rig = verbRig({ timing: { maxAgeMs: 1_000 } });
+  const rig = verbRig({ timing: { maxAgeMs: 1_000, leaseMs: 5 } });
   const { agent, epoch } = await rig.running();
   await rig.store.release(agent, { epoch, delayMs: 600_000, runningMs: 1, retries: 0 });
   const raw = await rig.raw(agent);

@@ -1,11 +1,19 @@
--- deadline-move: set the time of the next look, or forget the agent, if nobody touched it since it was seen.
--- KEYS deadlines
--- ARGV member seen_score at (epoch ms, or '' to forget)
+-- deadline-move: set the time of the next look, or forget the agent, if nobody touched it since it was seen. While the
+-- verb that a touch announced may still be on its way, the next look is no later than the end of its grace.
+-- KEYS deadlines touched
+-- ARGV member seen_score at
+-- at: epoch ms, or '' to forget.
 -- Returns moved | touched
--- Closes: the look of a sweeper overwriting a newer touch of a producer or worker.
-local deadlines = KEYS[1]
+-- Closes: the look of a sweeper overwriting a newer touch of a producer or worker, or one whose verb it did not see yet.
+local deadlines, touched = KEYS[1], KEYS[2]
 local member, seen_score, at = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local standing = redis.call('ZSCORE', deadlines, member)
 if not standing or tonumber(standing) ~= seen_score then return { 'touched' } end
+local look_again = num(redis.call('HGET', touched, member))
+if look_again > now_ms() then
+  at = fmt(math.min(tonumber(at) or look_again, look_again))
+else
+  redis.call('HDEL', touched, member)
+end
 if at == '' then redis.call('ZREM', deadlines, member) else redis.call('ZADD', deadlines, at, member) end
 return { 'moved' }

@@ -1,12 +1,17 @@
 -- deadline-touch: somebody must look at this agent in `in_ms`, or earlier if that stands already.
--- KEYS deadlines
--- ARGV member in_ms
+-- KEYS deadlines touched
+-- ARGV member in_ms grace_ms
 -- Returns touched{at}
--- Closes: a move that was decided on an older look (see deadline-move) burying this one: every touch changes the score.
-local deadlines = KEYS[1]
-local member, in_ms = ARGV[1], tonumber(ARGV[2])
-local at = now_ms() + in_ms
+-- Closes: a move that was decided on an older look (see deadline-move) burying this one: every touch changes the score;
+-- a look that falls between this touch and the verb it announces putting the next one off: no look before the verb has
+-- had `grace_ms` is the last one.
+local deadlines, touched = KEYS[1], KEYS[2]
+local member, in_ms, grace_ms = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local now = now_ms()
+local look_again = math.max(now + math.min(in_ms, grace_ms), num(redis.call('HGET', touched, member)))
+local at = now + in_ms
 local standing = redis.call('ZSCORE', deadlines, member)
 if standing then at = math.min(at, num(standing)) - 1 end
+redis.call('HSET', touched, member, fmt(look_again))
 redis.call('ZADD', deadlines, fmt(at), member)
 return { 'touched', fmt(at) }

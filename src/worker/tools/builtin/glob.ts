@@ -26,7 +26,7 @@ export function globTool({ matchers, clock }: { matchers: LineMatcherPool; clock
     name: "glob",
     description:
       "Find files by name, newest first, one path a line, at most 200. Patterns: * ? ** [abc] {a,b}, for example " +
-      "src/**/*.{ts,tsx}. Searches the workspace, or the directory given as path. .git and node_modules are left out.",
+      "src/**/*.{ts,tsx}. Searches the workspace, or the directory given as path. What .gitignore names is left out, as are .git and node_modules.",
     input: z.object({
       pattern: z.string().min(1).max(1_000).describe("Glob pattern, relative to path"),
       path: z.string().optional().describe("Directory to search; default: the workspace"),

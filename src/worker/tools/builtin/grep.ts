@@ -23,7 +23,7 @@ export function grepTool({ matchers, clock }: { matchers: LineMatcherPool; clock
     description:
       "Search file contents for a JavaScript regular expression, line by line; results are path:line:text. " +
       "Start the pattern with (?i) to ignore case. Searches the workspace, or the file or directory given as path; " +
-      "glob narrows the files, for example *.ts. Binary files, .git and node_modules are left out.",
+      "glob narrows the files, for example *.ts. Binary files, .git, node_modules and what .gitignore names are left out.",
     input: z.object({
       pattern: z.string().min(1).max(1_000).describe("Regular expression"),
       path: z.string().optional().describe("File or directory to search; default: the workspace"),

@@ -1,0 +1,116 @@
+/** Hands prompts to sub-agents side by side, shows their progress, and prints each reply as it comes. */
+
+import { createParent, type Parent } from "../producer/parent.ts";
+import { messageOf, SubagentError } from "../shared/errors.ts";
+import { newRequestKey } from "../shared/protocol/ids.ts";
+import type { Reply } from "../shared/protocol/reply.ts";
+import { MAX_LIVE_AGENTS } from "../shared/protocol/timing.ts";
+import type { CommandContext } from "./command.ts";
+import { EXIT, exitCodeOf } from "./exit-code.ts";
+import { formatPlural } from "./figures.ts";
+import type { LocalService } from "./local-service.ts";
+import { createProgress, type Progress } from "./progress.ts";
+import { renderReply, renderTotals } from "./reply-view.ts";
+
+/** One prompt and the name of the sub-agent that gets it; names are unique within one call. */
+export interface Question {
+  name: string;
+  prompt: string;
+}
+
+interface Asking {
+  context: CommandContext;
+  service: LocalService;
+  parent: Parent;
+  progress: Progress;
+  replies: Reply[];
+  errors: unknown[];
+  /** Sub-agents that were destroyed because the command was told to stop. */
+  destroyed: number;
+}
+
+/**
+ * Asks every question, at most ten at a time, and resolves with the exit code: 0 when all succeeded, 130 when told
+ * to stop (what was spawned is destroyed), else that of the first error, or 1. Throws the service's loss.
+ */
+export async function askAll(
+  context: CommandContext,
+  service: LocalService,
+  questions: readonly Question[],
+): Promise<number> {
+  const { clock, config, output } = context;
+  const startedAtMs = clock.monotonicMs();
+  const parentId = `cli-${newRequestKey()}`;
+  const parent = createParent({
+    parentId,
+    tenant: config.tenant,
+    client: service.client,
+    model: config.model,
+  });
+  const progress = createProgress(output, clock);
+  const asking: Asking = { context, service, parent, progress, replies: [], errors: [], destroyed: 0 };
+  const watching = new AbortController();
+  const watched = watch(asking, watching.signal);
+  progress.start();
+  try {
+    const waiting = [...questions];
+    const lane = async () => {
+      for (let next = waiting.shift(); next && !service.signal.aborted; next = waiting.shift()) {
+        await ask(asking, next);
+      }
+    };
+    await Promise.all(Array.from({ length: Math.min(MAX_LIVE_AGENTS, questions.length) }, lane));
+  } finally {
+    watching.abort();
+    await watched;
+    progress.stop();
+    await parent.stop();
+  }
+  const elapsedMs = clock.monotonicMs() - startedAtMs;
+  output.note(renderTotals(asking.replies, questions.length, elapsedMs, output.style));
+  return outcomeOf(asking, questions.length);
+}
+
+async function ask(asking: Asking, { name, prompt }: Question): Promise<void> {
+  const { context, service, parent, progress, replies, errors } = asking;
+  const { output } = context;
+  progress.add(name);
+  try {
+    const reply = await parent.task({ name, prompt, signal: service.signal });
+    replies.push(reply);
+    progress.finish(name, reply);
+    const { resultColumns: columns, resultStyle: style } = output;
+    const question = prompt === name ? undefined : prompt;
+    output.result(...renderReply(reply, { columns, style, ...(question && { question }) }));
+  } catch (error) {
+    progress.drop(name);
+    if (service.signal.aborted) {
+      asking.destroyed += 1;
+      return;
+    }
+    const isKnown = errors.some((other) => messageOf(other) === messageOf(error));
+    errors.push(error);
+    if (!isKnown) output.note(`${name}: ${messageOf(error)}`);
+  }
+}
+
+/** Shows events until `signal` aborts; events are hints, so losing them is no failure. */
+async function watch({ parent, progress, context }: Asking, signal: AbortSignal): Promise<void> {
+  try {
+    for await (const event of parent.events({ signal })) progress.apply(event);
+  } catch (error) {
+    context.logger.debug({ problem: messageOf(error) }, "progress events ended early");
+  }
+}
+
+function outcomeOf({ context, service, replies, errors, destroyed }: Asking, asked: number): number {
+  if (service.lost) throw service.lost;
+  if (context.signal.aborted) {
+    context.output.note(`Interrupted: ${formatPlural(destroyed, "sub-agent")} destroyed.`);
+    return EXIT.interrupted;
+  }
+  const [first] = errors;
+  if (first instanceof SubagentError) return exitCodeOf(first);
+  const succeeded = replies.filter((reply) => reply.status === "succeeded").length;
+  return succeeded === asked ? EXIT.done : EXIT.failed;
+}

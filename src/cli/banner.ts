@@ -1,0 +1,59 @@
+/** The banner: what is running, on what, and with which model. Pure. */
+import type { Config } from "../shared/config.ts";
+import type { OpenRoot } from "../worker/tools/roots.ts";
+import type { Style } from "./style.ts";
+import { wrap } from "./text.ts";
+
+/** Says what the offline model is, wherever it answers. */
+export const OFFLINE_WARNING =
+  "offline model: answers by rule, NOT an LLM; set ANTHROPIC_API_KEY for a real one";
+
+/** What stands in a banner. */
+export interface BannerFacts {
+  version: string;
+  config: Config;
+  /** Description of the Redis in use. */
+  redis: string;
+  roots: readonly OpenRoot[];
+}
+
+const LABEL_CELLS = 13;
+
+/** The banner's lines, wrapped to `columns`, ending with an empty one. */
+export function renderBanner(
+  { version, config, redis, roots }: BannerFacts,
+  columns: number,
+  style: Style,
+): string[] {
+  const field = (label: string, value: string, isWarning = false) => {
+    const [first = "", ...rest] = wrap(value, columns - LABEL_CELLS - 3);
+    const dressed = (text: string) => (isWarning ? style("yellow", text) : text);
+    return [
+      `  ${style("dim", label.padEnd(LABEL_CELLS))}${dressed(first)}`,
+      ...rest.map((line) => `  ${" ".repeat(LABEL_CELLS)}${dressed(line)}`),
+    ];
+  };
+  return [
+    `${style("bold", "subagent-queue")} ${style("dim", version)}`,
+    ...field("Redis", redis),
+    ...field("Model", modelText(config), !config.provider),
+    ...field("Workspaces", config.workspaceRoot),
+    ...field(
+      "Directories",
+      roots.length === 0 ? "none but each agent's workspace" : roots.map(rootText).join(", "),
+    ),
+    "",
+  ];
+}
+
+/** The model in words: its id and provider, or what the offline one is. */
+export function modelText({ model, provider }: Config): string {
+  if (!provider) return OFFLINE_WARNING;
+  return provider.baseUrl === undefined
+    ? model
+    : `${model} at ${provider.baseUrl.replace(/\/\/[^/]*@/, "//***@")}`;
+}
+
+function rootText({ path, mode }: OpenRoot): string {
+  return `${path} (${mode === "ro" ? "read-only" : "read and write"})`;
+}

@@ -1,0 +1,37 @@
+#!/usr/bin/env node
+/** Where the command line begins: hands the process' own surroundings to the program. */
+import { readFileSync } from "node:fs";
+import { z } from "zod";
+import { systemClock } from "../shared/clock.ts";
+import { processEnvironment } from "../shared/config.ts";
+import { messageOf } from "../shared/errors.ts";
+import { createOutput } from "./output.ts";
+import { runProgram } from "./program.ts";
+import { runService } from "./service.ts";
+
+const Manifest = z.object({ version: z.string() });
+const { version } = Manifest.parse(
+  JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")),
+);
+const env = processEnvironment();
+const output = createOutput(process.stdout, process.stderr, env);
+
+process.exitCode = await runService(
+  (signal) =>
+    runProgram(process.argv.slice(2), {
+      env,
+      cwd: process.cwd(),
+      clock: systemClock,
+      output,
+      input: process.stdin,
+      signal,
+      version,
+    }),
+  {
+    onStopping: () => output.note("Stopping; a second signal ends it at once."),
+    onUncaught: (error) =>
+      output.note(
+        `subagent-queue: ${messageOf(error)} (this is a defect; SUBAGENT_LOG_LEVEL=debug tells more)`,
+      ),
+  },
+);

@@ -1,0 +1,112 @@
+/**
+ * What the command line says: results on stdout, everything else on stderr, and a live block at the bottom.
+ *
+ * Owns: both streams and the block on the terminal. Its neighbours hand over finished lines.
+ *
+ * 1. The block is the last thing on the terminal: whatever else is printed appears above it.
+ * 2. The block is redrawn in one write and only when a line changed; it is rewritten in place, never cleared first.
+ * 3. A pipe that somebody closed ends the writing, not the program.
+ */
+import type { Environment } from "../shared/config.ts";
+import { createStyle, type Style, wantsColour } from "./style.ts";
+import { cells } from "./text.ts";
+
+const FALLBACK_COLUMNS = 80;
+const FALLBACK_ROWS = 24;
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are our own colour codes
+const COLOUR_CODE = /\u001b\[\d+m/g;
+
+/** What is written to; Node's standard streams are. */
+export interface OutputStream {
+  write(text: string): unknown;
+  on(event: "error", listener: (error: Error) => void): unknown;
+  readonly isTTY?: boolean;
+  readonly columns?: number;
+  readonly rows?: number;
+}
+
+/** The two standard streams as one voice. */
+export interface Output {
+  /** Whether stderr is a terminal that can redraw. */
+  readonly isLive: boolean;
+  /** Width and height of the terminal on stderr, in cells. */
+  readonly size: { columns: number; rows: number };
+  /** Width to wrap results to; undefined when they go to a file or a pipe. */
+  readonly resultColumns: number | undefined;
+  /** Dresses what goes to stdout. */
+  readonly resultStyle: Style;
+  /** Dresses what goes to stderr. */
+  readonly style: Style;
+  /** Prints lines to stdout. */
+  result(...lines: string[]): void;
+  /** Prints lines to stderr. */
+  note(...lines: string[]): void;
+  /** Replaces the live block; no lines take it away. Does nothing where nothing can be redrawn. */
+  block(lines: readonly string[]): void;
+}
+
+/** Joins the two streams. */
+export function createOutput(stdout: OutputStream, stderr: OutputStream, env: Environment): Output {
+  const isLive = stderr.isTTY === true && env.TERM !== "dumb";
+  const sameTerminal = isLive && stdout.isTTY === true;
+  const size = () => ({
+    columns: stderr.columns || FALLBACK_COLUMNS,
+    rows: stderr.rows || FALLBACK_ROWS,
+  });
+  const writers = [stdout, stderr].map(writerTo);
+  const [writeResult, writeNote] = [writers[0] ?? ignore, writers[1] ?? ignore];
+  let shown: readonly string[] = [];
+
+  /** Moves to the start of the block as it stands on the terminal now, which may have become narrower. */
+  const toStart = () => {
+    const { columns } = size();
+    const height = shown.reduce((sum, line) => sum + Math.max(1, Math.ceil(widthOf(line) / columns)), 0);
+    return height === 0 ? "" : `\u001b[${height}A\r`;
+  };
+  const drawn = (lines: readonly string[]) => lines.map((line) => `${line}\u001b[K\n`).join("");
+  const above = (write: (text: string) => void, text: string, isOnTerminal: boolean) => {
+    if (!isOnTerminal || shown.length === 0) return write(text);
+    writeNote(`${toStart()}\u001b[J`);
+    write(text);
+    writeNote(drawn(shown));
+  };
+  return {
+    isLive,
+    get size() {
+      return size();
+    },
+    get resultColumns() {
+      return stdout.isTTY ? stdout.columns || FALLBACK_COLUMNS : undefined;
+    },
+    resultStyle: createStyle(wantsColour(env, stdout.isTTY === true)),
+    style: createStyle(wantsColour(env, stderr.isTTY === true)),
+    result: (...lines) => above(writeResult, textOf(lines), sameTerminal),
+    note: (...lines) => above(writeNote, textOf(lines), isLive),
+    block(lines) {
+      if (!isLive || (lines.length === shown.length && lines.every((line, n) => line === shown[n]))) return;
+      const start = toStart();
+      shown = [...lines];
+      writeNote(`${start}${drawn(shown)}\u001b[J`);
+    },
+  };
+}
+
+function writerTo(stream: OutputStream): (text: string) => void {
+  let isOpen = true;
+  stream.on("error", () => {
+    isOpen = false;
+  });
+  return (text) => {
+    if (isOpen) stream.write(text);
+  };
+}
+
+function textOf(lines: readonly string[]): string {
+  return lines.map((line) => `${line}\n`).join("");
+}
+
+function widthOf(line: string): number {
+  return cells(line.replace(COLOUR_CODE, ""));
+}
+
+function ignore(): void {}

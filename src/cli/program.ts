@@ -1,0 +1,94 @@
+/** The command line's grammar: verbs, flags, help. Each verb's work stands in its own file. */
+import { Command, CommanderError, InvalidArgumentError } from "commander";
+import { openCommand, type Surroundings } from "./command.ts";
+import { describeError, EXIT, exitCodeOf } from "./exit-code.ts";
+import { HELP } from "./help.ts";
+import type { OfflineModelFlags } from "./offline-model.ts";
+import { plain } from "./text.ts";
+
+/** Parses `args` (without program and script), runs the command, and resolves with its exit code; never rejects. */
+export async function runProgram(args: readonly string[], surroundings: Surroundings): Promise<number> {
+  const { output, env } = surroundings;
+  let code: number = EXIT.done;
+  const program = createProgram(surroundings, (result) => {
+    code = result;
+  });
+  try {
+    await program.parseAsync([...args], { from: "user" });
+    return code;
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage;
+    const level = env.SUBAGENT_LOG_LEVEL?.trim();
+    const [sentence = "", ...rest] = describeError(error, level === "debug" || level === "trace");
+    output.note(`${output.style("red", "subagent-queue:")} ${plain(sentence)}`, ...rest.map(plain));
+    return exitCodeOf(error);
+  }
+}
+
+function createProgram(surroundings: Surroundings, done: (code: number) => void): Command {
+  const { output, version } = surroundings;
+  const program = new Command("subagent-queue")
+    .description("A job queue on Redis with a pool of workers that run LLM sub-agents.")
+    .version(version)
+    .exitOverride()
+    .showSuggestionAfterError()
+    .configureOutput({
+      writeOut: (text) => output.result(text.trimEnd()),
+      writeErr: (text) => output.note(text.trimEnd()),
+      outputError: (text, write) =>
+        write(`subagent-queue: ${text.trim().replace(/^error: /, "")} (--help shows the usage)`),
+    })
+    .addHelpText("after", HELP.all(output.size.columns));
+  addVerbs(program, surroundings, done);
+  return program;
+}
+
+/** Each verb is loaded when it is called: help and refusals need none of them. */
+function addVerbs(program: Command, surroundings: Surroundings, done: (code: number) => void): void {
+  program
+    .command("start")
+    .description("start everything here, ask three sub-agents about this directory, and stay up as a worker")
+    .option("--once", "end when the replies are there", false)
+    .addHelpText("after", HELP.start)
+    .action(async (flags: { once: boolean }) => {
+      const { start } = await import("./start.ts");
+      done(await start(openCommand(surroundings, "warn"), flags));
+    });
+  program
+    .command("run")
+    .description("give each prompt to a sub-agent of its own and print the replies")
+    .argument("<prompt...>", "what a sub-agent should do; - reads it from standard input")
+    .addHelpText("after", HELP.run)
+    .action(async (prompts: string[]) => {
+      const { run } = await import("./run.ts");
+      done(await run(openCommand(surroundings, "warn"), prompts));
+    });
+  program
+    .command("worker")
+    .description("join the Redis of REDIS_URL and work until stopped; the log goes to stderr as JSON lines")
+    .addHelpText("after", HELP.worker)
+    .action(async () => {
+      const { worker } = await import("./worker.ts");
+      done(await worker(openCommand(surroundings, "info")));
+    });
+  program
+    .command("offline-model")
+    .description("serve the offline model: the Messages API answered by rule, NOT an LLM")
+    .option("--host <address>", "address to listen on", "127.0.0.1")
+    .option("--port <port>", "port, 0 takes a free one", wholeUpTo(65_535), 8787)
+    .option("--latency-ms <ms>", "time before the first byte of every answer", wholeUpTo(3_600_000), 0)
+    .option("--scenario <file>", "JSON scenario to play instead of answering by rule")
+    .option("--ledger <file>", "append one JSON line for every request served")
+    .addHelpText("after", HELP.offlineModel)
+    .action(async (flags: OfflineModelFlags) => {
+      const { offlineModel } = await import("./offline-model.ts");
+      done(await offlineModel(openCommand(surroundings, "info"), flags));
+    });
+}
+
+function wholeUpTo(max: number): (text: string) => number {
+  return (text) => {
+    if (/^\d{1,10}$/.test(text) && Number(text) <= max) return Number(text);
+    throw new InvalidArgumentError(`Write a whole number from 0 to ${max}.`);
+  };
+}

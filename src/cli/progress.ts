@@ -1,0 +1,134 @@
+/**
+ * Shows people what their sub-agents do: a block that redraws itself on a terminal, plain lines elsewhere.
+ *
+ * Owns: the rows and the timer that redraws them. Its neighbours: `progress-board.ts` decides what a row says,
+ * `output.ts` where the block stands.
+ *
+ * 1. Events are hints and may be lost: a reply overwrites whatever they came to.
+ * 2. At most one redraw every 100 ms, and one a second when nothing happens, so that ages move.
+ * 3. Plain lines do not repeat: six reads in a row of one turn are one line.
+ */
+import type { Clock } from "../shared/clock.ts";
+import type { ProgressEvent } from "../shared/protocol/event.ts";
+import type { Reply } from "../shared/protocol/reply.ts";
+import { formatAge, formatCount, formatUsd } from "./figures.ts";
+import type { Output } from "./output.ts";
+import { newRow, type Row, renderBoard, rowAfter, rowWithReply } from "./progress-board.ts";
+import { plainLine } from "./text.ts";
+
+const REDRAW_MS = 100;
+const IDLE_REDRAW_MS = 1_000;
+
+/** The view of the agents of one command; rows are known by their agent's name, which the command keeps unique. */
+export interface Progress {
+  /** Begins to redraw. Idempotent. */
+  start(): void;
+  /** Adds a row; the age counts from now. */
+  add(name: string): void;
+  /** Takes a progress event; one of an agent without a row is ignored. */
+  apply(event: ProgressEvent): void;
+  /** Takes the reply with which a row ends; shown at once, so that the row never lags behind the reply above it. */
+  finish(name: string, reply: Reply): void;
+  /** Takes a row away whose agent never came to a reply. */
+  drop(name: string): void;
+  /** Takes the block away. Idempotent. */
+  stop(): void;
+}
+
+/** Makes a view; it shows nothing before `start`. */
+export function createProgress(output: Output, clock: Clock): Progress {
+  const rows = new Map<string, Row>();
+  const block = createBlock(output, clock, rows);
+  const tell = createTeller(output);
+  const put = (row: Row) => {
+    rows.set(row.name, row);
+    block.redrawSoon();
+  };
+  return {
+    start: block.start,
+    stop: block.stop,
+    add: (name) => put(newRow(name, clock.monotonicMs())),
+    apply(event) {
+      const row = rows.get(event.name);
+      if (!row) return;
+      put(rowAfter(row, event));
+      if (!output.isLive) tell(event);
+    },
+    finish(name, reply) {
+      const row = rows.get(name);
+      if (!row) return;
+      rows.set(name, rowWithReply(row, reply, clock.monotonicMs()));
+      block.redraw();
+    },
+    drop(name) {
+      rows.delete(name);
+      block.redrawSoon();
+    },
+  };
+}
+
+/** The block that shows `rows`, redrawn by a timer of its own; draws nothing where nothing can be redrawn. */
+function createBlock(output: Output, clock: Clock, rows: ReadonlyMap<string, Row>) {
+  let timer: { cancel(): void } | undefined;
+  let drawnAtMs = Number.NEGATIVE_INFINITY;
+  let isRunning = false;
+  const schedule = (ms: number) => {
+    timer?.cancel();
+    timer = isRunning && output.isLive ? clock.timeout(ms, redraw) : undefined;
+  };
+  const redraw = () => {
+    if (!isRunning || !output.isLive) return;
+    drawnAtMs = clock.monotonicMs();
+    const { columns, rows: height } = output.size;
+    const view = { columns, rows: height, nowMs: drawnAtMs, style: output.style };
+    output.block(renderBoard([...rows.values()], view));
+    schedule(IDLE_REDRAW_MS);
+  };
+  return {
+    redraw,
+    redrawSoon: () => schedule(Math.max(0, drawnAtMs + REDRAW_MS - clock.monotonicMs())),
+    start() {
+      isRunning = true;
+      schedule(0);
+    },
+    stop() {
+      isRunning = false;
+      schedule(0);
+      output.block([]);
+    },
+  };
+}
+
+/** Tells events as plain lines. */
+function createTeller(output: Output): (event: ProgressEvent) => void {
+  const last = new Map<string, string>();
+  return (event) => {
+    const line = lineAbout(event);
+    if (line === undefined || line === last.get(event.name)) return;
+    last.set(event.name, line);
+    output.note(`${plainLine(event.name)}: ${line}`);
+  };
+}
+
+/** What a plain line says about an event; undefined for what only a live view can show well. */
+function lineAbout(event: ProgressEvent): string | undefined {
+  switch (event.type) {
+    case "run_started":
+      return `started, at most ${event.max_turns} turns`;
+    case "turn_finished":
+      return `turn ${event.turn}, ${formatCount(event.tokens)} tokens, ${formatUsd(event.cost_usd)}`;
+    case "tool_started":
+      return `turn ${event.turn}, ${plainLine(event.tool)}`;
+    case "model_retry":
+      return `turn ${event.turn}, the model is asked again in ${formatAge(event.delay_ms)} (${plainLine(event.kind)})`;
+    case "released":
+      return `handed back to the queue (${plainLine(event.reason)})`;
+    case "alert":
+      return `alert: ${event.alert.kind} reached ${event.alert.value}`;
+    case "turn_started":
+    case "text_delta":
+    case "tool_finished":
+    case "ended":
+      return undefined;
+  }
+}

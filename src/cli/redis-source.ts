@@ -1,0 +1,92 @@
+/** Where Redis comes from: REDIS_URL, else a private server. Neighbour: `private-redis.ts` owns that server. */
+import { once } from "node:events";
+import type { Clock } from "../shared/clock.ts";
+import { messageOf, SubagentError } from "../shared/errors.ts";
+import { closeRedis, openRedis } from "../shared/redis/connection.ts";
+import { startPrivateRedis } from "./private-redis.ts";
+
+const ANSWER_WITHIN_MS = 5_000;
+
+/** A Redis that answers. */
+export interface RedisSource {
+  readonly url: string;
+  /** For the banner, e.g. `redis://127.0.0.1:6379 (7.0.15)`. */
+  readonly description: string;
+  /** Whether it ends with this process. */
+  readonly isPrivate: boolean;
+  /** Resolves when a private server is gone; never for one of somebody else. */
+  readonly gone: Promise<void>;
+  /** Ends what was started; idempotent. */
+  stop(): Promise<void>;
+}
+
+/**
+ * Opens the Redis that `redisUrl` names, or starts a private one. Throws `redis_unavailable` when it cannot be
+ * reached now (refused at once, silent for 5 s), `setup_failed` when there is none and none can be started.
+ */
+export async function openRedisSource(
+  redisUrl: string | undefined,
+  searchPath: string | undefined,
+  clock: Clock,
+): Promise<RedisSource> {
+  if (redisUrl !== undefined) {
+    const version = await versionOf(redisUrl, clock);
+    const description = `${withoutPassword(redisUrl)} (${version})`;
+    return {
+      url: redisUrl,
+      description,
+      isPrivate: false,
+      gone: new Promise(() => {}),
+      stop: async () => {},
+    };
+  }
+  const server = await startPrivateRedis({ searchPath, clock });
+  const { url, gone, stop } = server;
+  try {
+    const description = `private ${server.program} ${await versionOf(url, clock)}, gone with its data when this ends`;
+    return { url, description, isPrivate: true, gone, stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+/** A Redis address fit to be shown. */
+export function withoutPassword(redisUrl: string): string {
+  return redisUrl.replace(/\/\/[^/]*@/, "//***@");
+}
+
+/** The server's version; throws `redis_unavailable` with the reason when it does not say. */
+async function versionOf(redisUrl: string, clock: Clock): Promise<string> {
+  const redis = openRedis(redisUrl, "worker");
+  const late = new AbortController();
+  try {
+    const failed = once(redis, "error").then(([error]) => Promise.reject(error));
+    const silent = clock
+      .sleep(ANSWER_WITHIN_MS, late.signal)
+      .then(() => Promise.reject(new SubagentError("redis_unavailable", "no answer within 5 s")));
+    const info = await Promise.race([redis.info("server"), failed, silent]);
+    return /^(?:valkey|redis)_version:(\S+)/m.exec(info)?.[1] ?? "version unknown";
+  } catch (error) {
+    const sentence = `No Redis at ${withoutPassword(redisUrl)} (${reasonOf(error)}): start it, or correct REDIS_URL.`;
+    throw new SubagentError("redis_unavailable", sentence, {}, error);
+  } finally {
+    late.abort();
+    closeRedis(redis);
+  }
+}
+
+const REASONS: Readonly<Record<string, string>> = {
+  ECONNREFUSED: "connection refused",
+  ENOENT: "no such socket",
+  ENOTFOUND: "unknown host",
+  EAI_AGAIN: "unknown host",
+  ETIMEDOUT: "no answer",
+  EACCES: "permission denied",
+  ECONNRESET: "connection closed",
+};
+
+function reasonOf(error: unknown): string {
+  const code = error instanceof Error && "code" in error ? String(error.code) : "";
+  return REASONS[code] ?? (messageOf(error).replace(/\.$/, "") || code);
+}

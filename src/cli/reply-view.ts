@@ -1,0 +1,83 @@
+/** A reply as people read it: who, how it ended, the text, and what it took. Pure. */
+import type { Reply } from "../shared/protocol/reply.ts";
+import { formatCount, formatDuration, formatPlural, formatUsd } from "./figures.ts";
+import { STATUS_LOOK } from "./progress-board.ts";
+import type { Style } from "./style.ts";
+import { cutTo, plain, plainLine, wrap } from "./text.ts";
+
+const INDENT = "  ";
+const WIDEST_TEXT_CELLS = 100;
+const QUESTION_MAX_CELLS = 200;
+
+/** Where a reply is shown. `columns` undefined: into a file or a pipe, lines stay as long as they are. */
+export interface ReplyView {
+  columns: number | undefined;
+  style: Style;
+  /** What was asked, when the name does not say it. */
+  question?: string;
+}
+
+/** The lines of one reply, ending with an empty one. */
+export function renderReply(reply: Reply, { columns, style, question }: ReplyView): string[] {
+  const { glyph, look } = STATUS_LOOK[reply.status];
+  const ending = reply.stop_reason === "end_turn" ? reply.status : `${reply.status} (${reply.stop_reason})`;
+  const body = (text: string) => bodyLines(text, columns);
+  return [
+    `${style(look, glyph)} ${style("bold", plainLine(reply.name))}  ${style(look, ending)}`,
+    ...(question
+      ? body(cutTo(plainLine(question), QUESTION_MAX_CELLS)).map((line) => style("dim", line))
+      : []),
+    ...body(plain(reply.summary).trim()),
+    ...(reply.error ? body(plainLine(reply.error)).map((line) => style("red", line)) : []),
+    ...reply.alerts.map((alert) =>
+      style("yellow", `${INDENT}alert: ${alert.kind} reached ${alert.value} (threshold ${alert.threshold})`),
+    ),
+    ...body(factsOf(reply)).map((line) => style("dim", line)),
+    "",
+  ];
+}
+
+/** One line about all replies of a command: `3 of 3 succeeded · 9 turns · …`. */
+export function renderTotals(
+  replies: readonly Reply[],
+  asked: number,
+  elapsedMs: number,
+  style: Style,
+): string {
+  const sum = (pick: (reply: Reply) => number) => replies.reduce((total, reply) => total + pick(reply), 0);
+  const succeeded = replies.filter((reply) => reply.status === "succeeded").length;
+  const facts = [
+    formatPlural(
+      sum((reply) => reply.turns),
+      "turn",
+    ),
+    formatPlural(
+      sum((reply) => reply.tokens),
+      "token",
+    ),
+    formatUsd(sum((reply) => reply.cost_usd)),
+    formatDuration(elapsedMs),
+  ];
+  const counted = style(succeeded === asked ? "green" : "yellow", `${succeeded} of ${asked} succeeded`);
+  return `${counted} ${style("dim", `· ${facts.join(" · ")}`)}`;
+}
+
+function factsOf(reply: Reply): string {
+  const tools = Object.entries(reply.tools_called).map(
+    ([name, count]) => `${plainLine(name)} ×${formatCount(count)}`,
+  );
+  return [
+    formatPlural(reply.turns, "turn"),
+    formatPlural(reply.tokens, "token"),
+    formatUsd(reply.cost_usd),
+    formatDuration(reply.duration_ms),
+    tools.length > 0 ? tools.join(", ") : "no tools",
+    ...(reply.truncated ? ["text shortened"] : []),
+  ].join(" · ");
+}
+
+function bodyLines(text: string, columns: number | undefined): string[] {
+  if (text === "") return [];
+  const width = columns === undefined ? Number.POSITIVE_INFINITY : Math.min(columns - 1, WIDEST_TEXT_CELLS);
+  return wrap(text, width - INDENT.length).map((line) => (line === "" ? "" : INDENT + line));
+}

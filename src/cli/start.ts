@@ -1,0 +1,50 @@
+/** `start`: everything up in one process, three questions about the directory it stands in, then a worker that stays. */
+import { askAll, type Question } from "./ask-all.ts";
+import { renderBanner } from "./banner.ts";
+import type { CommandContext } from "./command.ts";
+import { EXIT } from "./exit-code.ts";
+import { type LocalService, startLocalService } from "./local-service.ts";
+import { withoutPassword } from "./redis-source.ts";
+import { whenAborted } from "./service.ts";
+
+/** What the sub-agents are asked: enough to make each of them look for itself. */
+const QUESTIONS: readonly Question[] = [
+  { name: "Testing framework", prompt: "Which testing framework does this project use?" },
+  { name: "Lua scripts", prompt: "What is each Lua script for?" },
+  { name: "TODO comments", prompt: "How many TODO comments are there?" },
+];
+
+/** Runs the command; `once` ends it after the replies. Resolves with the exit code. */
+export async function start(context: CommandContext, { once }: { once: boolean }): Promise<number> {
+  const service = await startLocalService(context, true);
+  try {
+    showBanner(context, service);
+    const code = await askAll(context, service, QUESTIONS);
+    if (once || code === EXIT.interrupted) return code;
+    return await stayUp(context, service);
+  } finally {
+    await service.stop();
+  }
+}
+
+/** Prints the banner of a running service. */
+export function showBanner(
+  { config, output, version }: CommandContext,
+  { redis, roots }: LocalService,
+): void {
+  const facts = { version, config, redis: redis.description, roots };
+  output.note(...renderBanner(facts, output.size.columns, output.style));
+}
+
+async function stayUp({ output }: CommandContext, service: LocalService): Promise<number> {
+  const address = withoutPassword(service.redis.url);
+  output.note(
+    "",
+    "The worker stays up. Hand it work from another terminal:",
+    `  REDIS_URL=${address} npx subagent-queue run "What does src/index.ts export?"`,
+    "Stop it with Ctrl-C.",
+  );
+  await whenAborted(service.signal);
+  if (service.lost) throw service.lost;
+  return EXIT.done;
+}

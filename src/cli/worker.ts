@@ -1,0 +1,52 @@
+/** `worker`: joins a Redis and works until it is told to stop; its log goes to stderr as JSON lines. */
+import { SubagentError } from "../shared/errors.ts";
+import { createWorker } from "../worker/worker.ts";
+import { modelText } from "./banner.ts";
+import { createClosing } from "./closing.ts";
+import type { CommandContext } from "./command.ts";
+import { EXIT } from "./exit-code.ts";
+import { openModel, rootsOf } from "./local-service.ts";
+import { withoutPassword } from "./redis-source.ts";
+import { whenAborted } from "./service.ts";
+
+/**
+ * Runs the command: waits for Redis as long as it takes, prints one line when it is ready, and drains when told to
+ * stop. Throws `invalid_config` without REDIS_URL: a worker with a Redis of its own would wait for ever.
+ */
+export async function worker(context: CommandContext): Promise<number> {
+  const { config, logger, clock, output, signal } = context;
+  const { redisUrl, prefix, workspaceRoot, concurrency, prices } = config;
+  if (redisUrl === undefined) {
+    const sentence =
+      "REDIS_URL is not set: a worker joins the Redis that its producers use, e.g. redis://host:6379.";
+    throw new SubagentError("invalid_config", sentence);
+  }
+  const closing = createClosing();
+  try {
+    const roots = rootsOf(context, false);
+    if (!config.provider) logger.warn({ model: config.model }, modelText(config));
+    const model = await openModel(context, closing);
+    const pool = createWorker({
+      redisUrl,
+      prefix,
+      model,
+      roots,
+      workspaceRoot,
+      concurrency,
+      prices,
+      logger,
+      clock,
+    });
+    closing.add(() => pool.stop());
+    await Promise.race([pool.start(), whenAborted(signal)]);
+    if (!signal.aborted) {
+      output.result(
+        `ready: worker ${pool.id} on ${withoutPassword(redisUrl)}, up to ${concurrency} runs, ${modelText(config)}`,
+      );
+    }
+    await whenAborted(signal);
+    return EXIT.done;
+  } finally {
+    await closing.close();
+  }
+}

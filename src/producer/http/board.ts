@@ -1,0 +1,151 @@
+/**
+ * The board: a read-only look at the wake queue for people, in the browser, on this machine.
+ *
+ * Owns: one HTTP server and one connection to Redis. Its neighbour `board-app.ts` decides what is answered.
+ *
+ * 1. It reads. Nothing that can be sent to it changes a queue, and it writes nothing by itself.
+ * 2. It has no login, so it listens on loopback unless told otherwise.
+ * 3. It starts without Redis and shows the queue as soon as there is one.
+ * 4. `stop` resolves when every connection, in and out, is closed.
+ */
+import { createServer, type Server } from "node:http";
+import type { Express } from "express";
+import { type Clock, systemClock } from "../../shared/clock.ts";
+import { messageOf, SubagentError } from "../../shared/errors.ts";
+import type { Logger } from "../../shared/logger.ts";
+import { keysUnder } from "../../shared/protocol/keys.ts";
+import { closeRedis, openRedis, parseRedisUrl } from "../../shared/redis/connection.ts";
+import { openWakeQueueForReading } from "../../shared/redis/wake-queue.ts";
+import { BOARD_PATH, createBoardApp } from "./board-app.ts";
+import { createBullBoardRouter } from "./bull-board.ts";
+import { allowedHosts, isLoopback } from "./request-guard.ts";
+
+const HEADERS_TIMEOUT_MS = 10_000;
+const REQUEST_TIMEOUT_MS = 15_000;
+const MAX_CONNECTIONS = 256;
+
+/** What a board is made of. */
+export interface BoardOptions {
+  /** `redis://…`, `rediss://…` or `unix:///…`. */
+  redisUrl: string;
+  /** Prefix of all keys, default `saq`. */
+  prefix?: string;
+  /** Address to listen on, default `127.0.0.1`. Whoever reaches it can read the board. */
+  host?: string;
+  /** Default 0: any free port. */
+  port?: number;
+  /**
+   * Host names, besides loopback ones, under which the board may be asked. Default none; then a board that does not
+   * listen on loopback answers to any name.
+   */
+  hostNames?: readonly string[];
+  clock?: Clock;
+  logger?: Logger;
+}
+
+/** A board. */
+export interface Board {
+  /** Where people open it, e.g. `http://127.0.0.1:41234/admin/queues`; the port is known once it has started. */
+  readonly url: string;
+  /** Listens; does not wait for Redis. Idempotent. Throws `setup_failed` when the address cannot be used. */
+  start(): Promise<void>;
+  /** Closes everything it opened. Idempotent. */
+  stop(): Promise<void>;
+}
+
+/** A board, not started. Throws `invalid_config` for a wrong URL. */
+export function createBoard(options: BoardOptions): Board {
+  const { redisUrl, host = "127.0.0.1", logger } = options;
+  parseRedisUrl(redisUrl);
+  let port = options.port ?? 0;
+  let running: Promise<() => Promise<void>> | undefined;
+  let stopping: Promise<void> = Promise.resolve();
+
+  const open = async () => {
+    await stopping;
+    const source = openSource(options);
+    const server = createServer(
+      { headersTimeout: HEADERS_TIMEOUT_MS, requestTimeout: REQUEST_TIMEOUT_MS },
+      source.app,
+    );
+    server.maxConnections = MAX_CONNECTIONS;
+    try {
+      port = await listen(server, host, port);
+    } catch (error) {
+      await source.close();
+      throw cannotListen(host, port, error);
+    }
+    if (!isLoopback(host)) logger?.warn({ host, port }, "The board has no login and is open to the network");
+    return async () => {
+      await closeServer(server);
+      await source.close();
+    };
+  };
+  return {
+    get url() {
+      return `http://${host.includes(":") ? `[${host}]` : host}:${port}${BOARD_PATH}`;
+    },
+    async start() {
+      running ??= open().catch((error: unknown) => {
+        running = undefined;
+        throw error;
+      });
+      await running;
+    },
+    stop() {
+      const opened = running;
+      running = undefined;
+      if (opened) {
+        stopping = opened.then(
+          (close) => close(),
+          () => {},
+        );
+      }
+      return stopping;
+    },
+  };
+}
+
+/** The connection and the application that reads it. */
+function openSource(options: BoardOptions): { app: Express; close(): Promise<void> } {
+  const { redisUrl, prefix, host = "127.0.0.1", hostNames, clock = systemClock, logger } = options;
+  const redis = openRedis(redisUrl, "worker", logger);
+  const queue = openWakeQueueForReading(redis, keysUnder(prefix));
+  const app = createBoardApp({
+    board: createBullBoardRouter(queue, BOARD_PATH),
+    hosts: allowedHosts(host, hostNames),
+    isReady: () => redis.status === "ready",
+    clock,
+    logger,
+  });
+  return {
+    app,
+    async close() {
+      closeRedis(redis);
+      await queue.close();
+    },
+  };
+}
+
+function listen(server: Server, host: string, port: number): Promise<number> {
+  return new Promise((resolve, reject) => {
+    server.once("error", reject);
+    server.listen({ host, port }, () => {
+      server.off("error", reject);
+      const address = server.address();
+      resolve(typeof address === "object" && address !== null ? address.port : port);
+    });
+  });
+}
+
+function closeServer(server: Server): Promise<void> {
+  return new Promise((resolve) => {
+    server.close(() => resolve());
+    server.closeAllConnections();
+  });
+}
+
+function cannotListen(host: string, port: number, error: unknown): SubagentError {
+  const sentence = `The board cannot listen on ${host}:${port} (${messageOf(error)}): choose another address or port.`;
+  return new SubagentError("setup_failed", sentence, { host, port }, error);
+}

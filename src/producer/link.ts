@@ -1,0 +1,107 @@
+/**
+ * The one command connection of a client.
+ *
+ * Owns: the connection, who waits for it to be ready, and the end of sockets that stopped answering.
+ * Its neighbour `call.ts` decides what a missing answer means.
+ *
+ * 1. `whenReady` tells the truth at the moment it resolves and never outlives its time.
+ * 2. A handshake that Redis leaves unanswered is given up, so a frozen or cut-off server cannot hold the connection.
+ */
+import type { Clock } from "../shared/clock.ts";
+import type { Logger } from "../shared/logger.ts";
+import {
+  closeRedis,
+  dropRedis,
+  openRedis,
+  type RedisClient,
+  type RedisRole,
+} from "../shared/redis/connection.ts";
+
+const HANDSHAKE_MS = 5_000;
+
+/** See the module's header. */
+export interface Link {
+  readonly redis: RedisClient;
+  /** True as soon as commands can be sent; false when that did not happen within `withinMs`. */
+  whenReady(withinMs: number): Promise<boolean>;
+  /** Calls `listener` each time the connection has become ready. */
+  onReady(listener: () => void): void;
+  /** When bytes came from Redis last, ms of the clock's monotonic time. */
+  readonly heardAtMs: number;
+  /** What went wrong last, for people; empty once the connection is ready. */
+  readonly problem: string;
+  /** Gives up the socket, which answers no more; a new one is opened at once. */
+  drop(): void;
+  /** Whether {@link close} was called. */
+  readonly closed: boolean;
+  /** Closes the connection for good. Idempotent. */
+  close(): void;
+}
+
+/** Opens a connection for `role`. Throws `invalid_config` on a wrong URL. */
+export function openLink(url: string, role: RedisRole, clock: Clock, logger: Logger): Link {
+  const redis = openRedis(url, role, logger);
+  const waiting = new Set<(ready: boolean) => void>();
+  const listeners: (() => void)[] = [];
+  let handshake: { cancel(): void } | undefined;
+  let closed = false;
+  let problem = "";
+  let heardAtMs = Number.NEGATIVE_INFINITY;
+
+  const answerAll = (ready: boolean) => {
+    for (const answer of [...waiting]) answer(ready);
+  };
+  const handshakeOver = () => handshake?.cancel();
+  redis.on("connect", () => {
+    redis.stream.on("data", () => {
+      heardAtMs = clock.monotonicMs();
+    });
+    handshakeOver();
+    handshake = clock.timeout(HANDSHAKE_MS, () => dropRedis(redis));
+  });
+  redis.on("close", handshakeOver);
+  redis.on("error", (error: Error) => {
+    problem = error.message;
+  });
+  redis.on("ready", () => {
+    handshakeOver();
+    problem = "";
+    answerAll(true);
+    for (const listener of listeners) listener();
+  });
+  return {
+    redis,
+    whenReady(withinMs) {
+      if (closed) return Promise.resolve(false);
+      // A socket that was dropped or has ended is still "ready" until its end is announced.
+      if (redis.status === "ready" && redis.stream.writable) return Promise.resolve(true);
+      return new Promise((resolve) => {
+        const answer = (ready: boolean) => {
+          waiting.delete(answer);
+          timer.cancel();
+          resolve(ready);
+        };
+        const timer = clock.timeout(Math.max(0, withinMs), () => answer(false));
+        waiting.add(answer);
+      });
+    },
+    onReady: (listener) => void listeners.push(listener),
+    drop: () => dropRedis(redis),
+    get heardAtMs() {
+      return heardAtMs;
+    },
+    get problem() {
+      return problem;
+    },
+    get closed() {
+      return closed;
+    },
+    close() {
+      if (closed) return;
+      closed = true;
+      handshakeOver();
+      answerAll(false);
+      closeRedis(redis);
+    },
+  };
+}

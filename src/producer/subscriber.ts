@@ -1,0 +1,135 @@
+/**
+ * The one subscriber connection of a client, for any number of channels.
+ *
+ * Owns: the connection, the channels and who watches them, and the slow tick. Its neighbours own what a message means.
+ *
+ * 1. Messages are hints and get lost. Whoever watches is told by `onGap` each time some may have been: when the
+ *    subscription has just begun, after every reconnection, and at every slow tick in any case.
+ * 2. `onGap` after a subscription comes when Redis has confirmed it: what is read then misses nothing.
+ * 3. A connection that leaves a ping unanswered from one tick to the next is given up and opened anew.
+ * 4. Nothing is open before the first `watch`; nothing ticks while nobody watches.
+ */
+import type { Clock } from "../shared/clock.ts";
+import type { Link } from "./link.ts";
+
+/** Time between two slow looks. */
+export const SLOW_POLL_MS = 5_000;
+
+/** Who watches a channel. No callback may throw. */
+export interface Watcher {
+  onMessage(text: string): void;
+  onGap(): void;
+  /** The subscriber was stopped: no message will come any more. */
+  onStop(): void;
+}
+
+/** See the module's header. */
+export interface Subscriber {
+  /** Begins to watch; the function it returns ends that. */
+  watch(channel: string, watcher: Watcher): () => void;
+  /** Resolves when Redis answers over this connection, false when it did not within `withinMs`. */
+  start(withinMs: number): Promise<boolean>;
+  /** Closes the connection and forgets every watcher. Idempotent. */
+  stop(): void;
+}
+
+/** A subscriber that opens its connection by `open` at the first use. */
+export function createSubscriber(open: () => Link, clock: Clock): Subscriber {
+  return new ChannelSubscriber(open, clock);
+}
+
+class ChannelSubscriber implements Subscriber {
+  readonly #open: () => Link;
+  readonly #clock: Clock;
+  readonly #watchers = new Map<string, Set<Watcher>>();
+  #link: Link | undefined;
+  #tick: { cancel(): void } | undefined;
+  #pinging = false;
+  #stopped = false;
+
+  constructor(open: () => Link, clock: Clock) {
+    this.#open = open;
+    this.#clock = clock;
+  }
+
+  watch(channel: string, watcher: Watcher): () => void {
+    if (this.#stopped) return () => {};
+    const link = this.#opened();
+    const watching = this.#watchers.get(channel) ?? new Set();
+    watching.add(watcher);
+    this.#watchers.set(channel, watching);
+    this.#tick ??= this.#clock.timeout(SLOW_POLL_MS, () => this.#onTick());
+    // Also for a channel that is subscribed already: the confirmation is what makes the first look complete.
+    this.#subscribe(link, [channel]);
+    return () => this.#unwatch(channel, watcher);
+  }
+
+  start(withinMs: number): Promise<boolean> {
+    return this.#stopped ? Promise.resolve(false) : this.#opened().whenReady(withinMs);
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    const all = [...this.#watchers.values()].flatMap((watching) => [...watching]);
+    this.#watchers.clear();
+    for (const watcher of all) watcher.onStop();
+    this.#rest();
+    this.#link?.close();
+  }
+
+  #opened(): Link {
+    if (this.#link) return this.#link;
+    const link = this.#open();
+    this.#link = link;
+    link.onReady(() => this.#subscribe(link, [...this.#watchers.keys()]));
+    link.redis.on("message", (channel: string, text: string) => {
+      for (const watcher of this.#watchers.get(channel) ?? []) watcher.onMessage(text);
+    });
+    return link;
+  }
+
+  #subscribe({ redis }: Link, channels: string[]): void {
+    if (channels.length === 0 || redis.status !== "ready") return;
+    // A failure is a lost connection: `ready` comes again and subscribes anew.
+    redis.subscribe(...channels).then(
+      () => this.#gap(channels),
+      () => {},
+    );
+  }
+
+  #unwatch(channel: string, watcher: Watcher): void {
+    const watching = this.#watchers.get(channel);
+    if (!watching?.delete(watcher) || watching.size > 0) return;
+    this.#watchers.delete(channel);
+    if (this.#link?.redis.status === "ready") this.#link.redis.unsubscribe(channel).catch(() => {});
+    if (this.#watchers.size === 0) this.#rest();
+  }
+
+  #gap(channels: Iterable<string>): void {
+    for (const channel of channels) for (const watcher of this.#watchers.get(channel) ?? []) watcher.onGap();
+  }
+
+  #onTick(): void {
+    this.#tick = this.#clock.timeout(SLOW_POLL_MS, () => this.#onTick());
+    this.#ping();
+    this.#gap([...this.#watchers.keys()]);
+  }
+
+  #ping(): void {
+    if (this.#link?.redis.status !== "ready") return;
+    if (this.#pinging) {
+      this.#link.drop();
+      return;
+    }
+    this.#pinging = true;
+    const answered = () => {
+      this.#pinging = false;
+    };
+    this.#link.redis.ping().then(answered, answered);
+  }
+
+  #rest(): void {
+    this.#tick?.cancel();
+    this.#tick = undefined;
+  }
+}

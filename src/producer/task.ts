@@ -1,0 +1,129 @@
+/**
+ * The blocking task: spawn, send, wait, take the reply.
+ *
+ * 1. The reply is reserved before the agent exists, so no reader of this client sees it first.
+ * 2. Once the agent exists, a Redis that goes away makes the outcome unknown: the same request key finds it again.
+ * 3. An aborted task leaves no agent and no entry behind, unless Redis is away; then the idle time or the next reader
+ *    of the channel ends what is left.
+ */
+import { messageOf, SubagentError } from "../shared/errors.ts";
+import { newRequestKey, newUid } from "../shared/protocol/ids.ts";
+import type { Reply } from "../shared/protocol/reply.ts";
+import type { OpenClient } from "./client.ts";
+import { destroyAgent, type FoundAgent, sendMessage } from "./managing.ts";
+import type { Profile } from "./profile.ts";
+import type { Reservation } from "./reply-channel.ts";
+import type { PreparedSpawn } from "./spawn-arguments.ts";
+import { type Spawned, spawnAgent } from "./spawning.ts";
+
+const FIRST_RUN = 1;
+
+/** How a task is ended from outside: `open` gets the means to end it, and takes it back with the function it returns. */
+export interface TaskRoom {
+  client: OpenClient;
+  profile: Profile;
+  signal?: AbortSignal | undefined;
+  open(cancel: (reason: unknown) => void): () => void;
+}
+
+/** Runs a prepared task to its reply, and acks it. Rejects like spawn and send, and with the signal's reason. */
+export async function runTask(room: TaskRoom, prepared: PreparedSpawn): Promise<Reply> {
+  const { client, profile, signal } = room;
+  signal?.throwIfAborted();
+  const uid = newUid();
+  let reservation = client.inbox.reserve(profile.parent, uid);
+  let cancelled: { reason: unknown } | undefined;
+  const cancel = (reason: unknown) => {
+    cancelled ??= { reason };
+    reservation.cancel(reason);
+  };
+  const onAbort = () => cancel(signal?.reason);
+  signal?.addEventListener("abort", onAbort, { once: true });
+  const close = room.open(cancel);
+  let spawned: Spawned | undefined;
+  let taken = false;
+  try {
+    spawned = await spawnAgent(client, client.call(), profile, prepared, uid);
+    if (!spawned.fresh) {
+      reservation.release(false);
+      reservation = client.inbox.reserve(profile.parent, spawned.address.uid);
+      if (cancelled) reservation.cancel(cancelled.reason);
+    }
+    if (!signal?.aborted) await sendPrompt(client, spawned, prepared);
+    return await takeReply(client, profile, reservation, spawned);
+  } catch (error) {
+    if (spawned && signal?.aborted) taken = await destroyQuietly(client, profile, spawned);
+    throw error;
+  } finally {
+    signal?.removeEventListener("abort", onAbort);
+    close();
+    reservation.release(taken);
+  }
+}
+
+async function sendPrompt(client: OpenClient, { address, receipt }: Spawned, prepared: PreparedSpawn) {
+  const { requestKey, prompt = "" } = prepared;
+  const found: FoundAgent = { address, agentId: receipt.agent_id };
+  try {
+    await sendMessage(client, client.call(), found, { text: prompt, messageId: requestKey });
+  } catch (error) {
+    if (!(error instanceof SubagentError) || !error.retryable || error.code === "inbox_full") throw error;
+    throw new SubagentError(
+      "outcome_unknown",
+      `Redis did not answer, so it is unknown whether the task began: the same call with request_key "${requestKey}" is safe.`,
+      { request_key: requestKey, agent_id: receipt.agent_id },
+      error,
+    );
+  }
+}
+
+async function takeReply(
+  client: OpenClient,
+  profile: Profile,
+  reservation: Reservation,
+  spawned: Spawned,
+): Promise<Reply> {
+  const entry = await reservation.wait(FIRST_RUN, spawned.fresh);
+  // In hand is in hand: an entry that could not be acked is seen again by the readers of the channel.
+  const acked = await client.inbox
+    .acker(profile.parent)(entry, newRequestKey())
+    .then(
+      () => true,
+      (error) => {
+        client.logger.warn(
+          { reply_id: entry.entry.reply_id, problem: messageOf(error) },
+          "a reply was not acked",
+        );
+        return false;
+      },
+    );
+  reservation.release(acked);
+  return entry.entry;
+}
+
+/** Destroys an aborted task's agent and takes the entry of its end out of the channel: true when both worked. */
+async function destroyQuietly(
+  client: OpenClient,
+  profile: Profile,
+  { address, receipt }: Spawned,
+): Promise<boolean> {
+  const call = client.call();
+  const reservation = client.inbox.reserve(profile.parent, address.uid);
+  let acked = false;
+  await call.hint(
+    async () => {
+      await destroyAgent(client, call, { address, agentId: receipt.agent_id });
+      const entry = await reservation.wait(FIRST_RUN, false);
+      await client.inbox.acker(profile.parent)(entry, newRequestKey());
+      acked = true;
+    },
+    (error) =>
+      client.logger.warn(
+        { agent_id: receipt.agent_id, problem: messageOf(error) },
+        "an aborted task's sub-agent was not destroyed",
+      ),
+  );
+  reservation.cancel(new SubagentError("closed", "The task was aborted."));
+  reservation.release(acked);
+  return acked;
+}

@@ -1,0 +1,22 @@
+/** How a worker announces itself, and the names of the tools that every worker has. */
+import { z } from "zod";
+
+/** The tools every worker offers; all others are known only where a live worker announces them. */
+export const BASE_TOOLS = ["read_file", "write_file", "edit_file", "glob", "grep", "bash"] as const;
+
+/** An announcement is forgotten this long after it was last made. */
+export const WORKER_TTL_MS = 30_000;
+
+/** What a worker says about itself. `tools`: every tool it can run; `concurrency`: runs at a time; `started_at`: ISO 8601. */
+export const WorkerAnnouncement = z.object({
+  v: z.literal(1),
+  id: z.string().min(1).max(128),
+  host: z.string(),
+  pid: z.int().min(0),
+  version: z.string(),
+  tools: z.array(z.string()),
+  concurrency: z.int().min(1),
+  started_at: z.string(),
+});
+/** See {@link WorkerAnnouncement}. */
+export type WorkerAnnouncement = z.infer<typeof WorkerAnnouncement>;

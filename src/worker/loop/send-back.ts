@@ -1,0 +1,56 @@
+/**
+ * An answer of the model on its way back to it: what the Messages API takes of it, and the tool results that must
+ * follow. Both halves of a call are written here, so that their ids always pair.
+ */
+import { type ContentBlock, isText, isToolUse, type ToolResultBlock } from "../../shared/protocol/content.ts";
+import type { ToolCall, Turn } from "./run-view.ts";
+
+const THINKING: ReadonlySet<string> = new Set(["thinking", "redacted_thinking"]);
+const NOT_EXECUTED = "Not executed: the answer that asked for this call was cut off or the run ended first.";
+
+/** The assistant message (empty when nothing of it may be sent) and the results, in the order of the calls. */
+export interface SentBack {
+  content: ContentBlock[];
+  results: ToolResultBlock[];
+}
+
+/**
+ * What goes back of `turn`. The API wants an id once in a conversation, but not every provider keeps to that:
+ * one that stands in `usedIds` already gets a suffix. Adds its own ids to `usedIds`.
+ */
+export function sendBack(turn: Turn, usedIds: Set<string>): SentBack {
+  const ids = turn.calls.map((call) => unusedId(call.id, turn.message, usedIds));
+  let position = 0;
+  return {
+    content: acceptable(turn.entry.content).map((block) => {
+      if (!isToolUse(block)) return block;
+      const id = ids[position++] ?? block.id;
+      return id === block.id ? block : { ...block, id };
+    }),
+    results: turn.calls.map((call, i) => resultOf(call, ids[i] ?? call.id)),
+  };
+}
+
+/** Blank text is refused anywhere in a message, thinking at its end. */
+function acceptable(content: readonly ContentBlock[]): ContentBlock[] {
+  const kept = content.filter((block) => !isText(block) || block.text.trim() !== "");
+  while (THINKING.has(kept.at(-1)?.type ?? "")) kept.pop();
+  return kept;
+}
+
+function unusedId(id: string, message: number, usedIds: Set<string>): string {
+  let unused = id;
+  for (let k = message; usedIds.has(unused); k++) unused = `${id}_${k}`;
+  usedIds.add(unused);
+  return unused;
+}
+
+function resultOf({ result }: ToolCall, id: string): ToolResultBlock {
+  const isError = result?.is_error ?? true;
+  return {
+    type: "tool_result",
+    tool_use_id: id,
+    content: result?.content ?? NOT_EXECUTED,
+    ...(isError && { is_error: true }),
+  };
+}

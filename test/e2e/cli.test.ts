@@ -1,0 +1,325 @@
+/** The built command line as real processes: `npm run build` comes first (npm test does it by itself). */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { expect, test } from "vitest";
+import { EXPECTED } from "../../src/shared/variables.ts";
+import { closeAtEnd } from "../helpers/cleanup.ts";
+import { type NodeProcess, spawnBuilt } from "../helpers/processes.ts";
+import { redisUrl, uniquePrefix } from "../helpers/redis.ts";
+import { freePort } from "../helpers/redis-server.ts";
+import { until } from "../helpers/until.ts";
+
+const EVERY_VARIABLE = /^(REDIS_URL|ANTHROPIC_|SUBAGENT_|NODE_ENV|NO_COLOR|FORCE_COLOR)/;
+/** Nothing of the surroundings decides what the command does. */
+const CLEAN = Object.fromEntries(
+  Object.keys(process.env)
+    .filter((name) => EVERY_VARIABLE.test(name))
+    .map((name) => [name, undefined]),
+);
+
+interface Project {
+  /** Where the command is started: a small project with known answers. */
+  directory: string;
+  /** Where it makes its temporary files. */
+  temporary: string;
+  env: Record<string, string | undefined>;
+}
+
+function project(): Project {
+  const [directory = "", temporary = ""] = ["cli-", "cli-tmp-"].map((name) =>
+    mkdtempSync(join(tmpdir(), name)),
+  );
+  closeAtEnd(() =>
+    [directory, temporary].forEach((path) => void rmSync(path, { recursive: true, force: true })),
+  );
+  writeFileSync(join(directory, "package.json"), '{"devDependencies":{"mocha":"11.2.3"}}\n');
+  writeFileSync(join(directory, "greet.lua"), "-- greet: says hello to whoever asks\nreturn 1\n");
+  writeFileSync(join(directory, "a.js"), "// TODO one\n// TODO two\n");
+  return { directory, temporary, env: { ...CLEAN, TMPDIR: temporary } };
+}
+
+function start(args: readonly string[], { directory, env }: Project, more = {}) {
+  return spawnBuilt(args, { cwd: directory, env: { ...env, ...more } });
+}
+
+/** The private Redis of a command, and the shell that watches it. */
+function redisProcessesOf({ temporary }: Project): string[] {
+  return readdirSync("/proc").filter((pid) => {
+    if (!/^\d+$/.test(pid)) return false;
+    try {
+      return readFileSync(`/proc/${pid}/cmdline`, "utf8").includes(`${temporary}/subagent-queue-`);
+    } catch {
+      return false;
+    }
+  });
+}
+
+async function expectNothingLeft(place: Project): Promise<void> {
+  await until(() => redisProcessesOf(place).length === 0, { what: "the private Redis to be gone" });
+  await until(() => readdirSync(place.temporary).length === 0, { what: "its directory to be gone" });
+}
+
+/** One sentence on stderr, no stack trace. */
+function expectOneSentence(ended: NodeProcess, sentence: RegExp): void {
+  expect(ended.stderr).toHaveLength(1);
+  expect(ended.stderr[0]).toMatch(sentence);
+  expect(ended.stdout).toEqual([]);
+}
+
+test("start --once asks three sub-agents about the directory, prints their replies and leaves nothing", async () => {
+  const place = project();
+  const started = await start(["start", "--once"], place);
+  const { code } = await started.closed;
+  const said = started.stdout.join("\n");
+  expect(code, started.stderr.join("\n")).toBe(0);
+  expect(said.match(/^✔ .* {2}succeeded$/gm)).toHaveLength(3);
+  expect(said).toContain("mocha");
+  expect(said).toContain("says hello to whoever asks");
+  expect(said).toMatch(/\b2 TODO comments/);
+  expect(said).toMatch(/\d turns? · [\d,]+ tokens · \$0 · [\d.]+ s · .*(grep|glob|read_file) ×\d/);
+  const aside = started.stderr.join("\n");
+  expect(aside).toContain("offline model: answers by rule, NOT an LLM");
+  expect(aside).toMatch(/3 of 3 succeeded · \d+ turns/);
+  expect(aside).not.toContain("\u001b");
+  await expectNothingLeft(place);
+});
+
+test("another testing framework in package.json is another answer", async () => {
+  const place = project();
+  writeFileSync(join(place.directory, "package.json"), '{"devDependencies":{"ava":"6.1.0"}}\n');
+  const started = await start(["run", "Which testing framework does this project use?"], place);
+  expect((await started.closed).code).toBe(0);
+  expect(started.stdout.join("\n")).toMatch(/\bava 6\.1\.0\b/);
+});
+
+test("start without --once stays up, serves run from another terminal, and ends with the first Ctrl-C", async () => {
+  const place = project();
+  const service = await start(["start"], place);
+  const hint = await service.waitForLine(/^ {2}REDIS_URL=/);
+  const address = /REDIS_URL=(\S+)/.exec(hint)?.[1];
+  const other = await start(["run", "How many TODO comments are there?"], place, { REDIS_URL: address });
+  expect((await other.closed).code, other.stderr.join("\n")).toBe(0);
+  expect(other.stdout.join("\n")).toMatch(/\b2 TODO comments/);
+  expect((await service.kill("SIGINT")).code).toBe(0);
+  await expectNothingLeft(place);
+});
+
+test("a kill -9 leaves neither a redis-server nor its directory", async () => {
+  const place = project();
+  const service = await start(["start"], place);
+  await service.waitForLine("The worker stays up");
+  expect(redisProcessesOf(place)).not.toEqual([]);
+  await service.kill("SIGKILL");
+  await expectNothingLeft(place);
+});
+
+/** An offline model that keeps everybody waiting. */
+async function slowModel(place: Project): Promise<string> {
+  const model = await start(["offline-model", "--port", "0", "--latency-ms", "600000"], place);
+  const ready = await model.waitForLine(/^ready: /);
+  return ready.slice("ready: ANTHROPIC_BASE_URL=".length);
+}
+
+test("Ctrl-C during the work destroys the sub-agents, says so, and exits with 130", async () => {
+  const place = project();
+  const running = await start(["run", "one", "two"], place, { ANTHROPIC_BASE_URL: await slowModel(place) });
+  await running.waitForLine("one: started");
+  await running.waitForLine("two: started");
+  expect((await running.kill("SIGINT")).code).toBe(130);
+  expect(running.stderr.at(-1)).toBe("Interrupted: 2 sub-agents destroyed.");
+  await expectNothingLeft(place);
+});
+
+test("a second signal ends the process at once, and the private Redis with it", async () => {
+  const place = project();
+  const running = await start(["run", "one"], place, { ANTHROPIC_BASE_URL: await slowModel(place) });
+  await running.waitForLine("one: started");
+  expect(redisProcessesOf(place)).not.toEqual([]);
+  running.freeze();
+  process.kill(running.pid, "SIGINT");
+  process.kill(running.pid, "SIGTERM");
+  running.thaw();
+  expect((await running.closed).code).toBe(130);
+  await expectNothingLeft(place);
+});
+
+test("a run whose model refuses exits with 1 and shows why", async () => {
+  const place = project();
+  const scenario = join(place.directory, "scenario.json");
+  writeFileSync(scenario, '{"turns":[{"error":{"status":401,"message":"no such key"}}]}');
+  const model = await start(["offline-model", "--port", "0", "--scenario", scenario], place);
+  const url = (await model.waitForLine(/^ready: /)).slice("ready: ANTHROPIC_BASE_URL=".length);
+  const running = await start(["run", "anything"], place, { ANTHROPIC_BASE_URL: url });
+  expect((await running.closed).code).toBe(1);
+  expect(running.stdout[0]).toBe("✖ anything  failed (model_error)");
+});
+
+test("a worker joins REDIS_URL, says one ready line, logs JSON, and ends with 0 when told to stop", async () => {
+  const place = project();
+  const env = { REDIS_URL: redisUrl(), SUBAGENT_PREFIX: uniquePrefix() };
+  const joined = await start(["worker"], place, env);
+  await joined.waitForLine(/^ready: worker \S+ on redis:\/\/127\.0\.0\.1:\d+, up to 50 runs, offline model/);
+  expect((await joined.kill("SIGTERM")).code).toBe(0);
+  expect(joined.stdout).toHaveLength(1);
+  for (const line of joined.stderr.slice(0, -1)) expect(JSON.parse(line)).toHaveProperty("level");
+});
+
+test("a worker without REDIS_URL refuses politely", async () => {
+  const ended = await start(["worker"], project());
+  expect((await ended.closed).code).toBe(3);
+  expectOneSentence(ended, /^subagent-queue: REDIS_URL is not set: .*\.$/);
+});
+
+test("a worker whose Redis is not there yet waits, and ends when told to", async () => {
+  const port = await freePort();
+  const waiting = await start(["worker"], project(), { REDIS_URL: `redis://127.0.0.1:${port}` });
+  await waiting.waitForLine("Redis connection failed");
+  expect((await waiting.kill("SIGTERM")).code).toBe(0);
+  expect(waiting.stdout).toEqual([]);
+});
+
+test("a Redis that is not there is one sentence and exit code 3", async () => {
+  const port = await freePort();
+  const ended = await start(["run", "x"], project(), { REDIS_URL: `redis://127.0.0.1:${port}` });
+  expect((await ended.closed).code).toBe(3);
+  expectOneSentence(
+    ended,
+    /^subagent-queue: No Redis at redis:\/\/127\.0\.0\.1:\d+ \(connection refused\): .*\.$/,
+  );
+});
+
+test("without a Redis and without redis-server one sentence says what to install or set", async () => {
+  const ended = await start(["start", "--once"], project(), { PATH: "/nowhere" });
+  expect((await ended.closed).code).toBe(3);
+  expectOneSentence(ended, /^subagent-queue: No Redis: set REDIS_URL, or install redis-server/);
+});
+
+test("a wrong REDIS_URL is one sentence that shows the form, never the password", async () => {
+  const ended = await start(["run", "x"], project(), { REDIS_URL: "http://me:canary@host" });
+  expect((await ended.closed).code).toBe(3);
+  expectOneSentence(ended, /^subagent-queue: REDIS_URL cannot be used: write redis:\/\/host:port, /);
+  expect(ended.stderr.join()).not.toContain("canary");
+});
+
+test("garbage in the environment is named all at once, each with its form", async () => {
+  const garbage = {
+    SUBAGENT_CONCURRENCY: "lots",
+    SUBAGENT_MAX_DURATION: "1 week",
+    SUBAGENT_ROOTS: "/nowhere",
+  };
+  const ended = await start(["start"], project(), garbage);
+  expect((await ended.closed).code).toBe(3);
+  expect(ended.stderr[0]).toBe("subagent-queue: 3 environment variables cannot be used:");
+  for (const name of Object.keys(garbage)) expect(ended.stderr.join("\n")).toContain(name);
+  expect(ended.stderr).toHaveLength(4);
+});
+
+test("a misspelt variable is mentioned and nothing worse", async () => {
+  const started = await start(["run", "hello"], project(), { SUBAGENT_MODLE: "x" });
+  expect((await started.closed).code).toBe(0);
+  expect(started.stderr[0]).toBe("SUBAGENT_MODLE is set and means nothing to this version: is it misspelt?");
+});
+
+test.each([
+  ["an empty prompt", ["run", ""], /Prompt 1 is refused: write what the sub-agent should do\.$/],
+  ["no prompt", ["run"], /missing required argument 'prompt'/],
+  ["an unknown flag", ["start", "--onec"], /unknown option '--onec'/],
+  ["an unknown verb", ["strat"], /unknown command 'strat'/],
+  ["a port out of range", ["offline-model", "--port", "70000"], /from 0 to 65535/],
+  ["a scenario that is not there", ["offline-model", "--scenario", "/nowhere"], /cannot be played: ENOENT/],
+])("%s is refused with exit code 2 and one sentence", async (_what, args, sentence) => {
+  const ended = await start(args, project());
+  expect((await ended.closed).code).toBe(2);
+  expect(ended.stderr.join(" ")).toMatch(sentence);
+  expect(ended.stderr.join(" ")).toMatch(/^subagent-queue: /);
+  expect(ended.stdout).toEqual([]);
+});
+
+async function runWithInput(input: string): Promise<{ code: number | null; stdout: string; stderr: string }> {
+  const { directory, env } = project();
+  const main = join(import.meta.dirname, "../../dist/cli/main.js");
+  const child = spawn(process.execPath, [main, "run", "-"], {
+    cwd: directory,
+    env: { ...process.env, ...env },
+  });
+  const closed = once(child, "close");
+  // The command stops reading what is too long.
+  child.stdin.on("error", () => {});
+  child.stdin.end(input);
+  const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
+  await closed;
+  return { code: child.exitCode, stdout, stderr };
+}
+
+test("a prompt of 300 KB is refused before anything is started", async () => {
+  const { code, stdout, stderr } = await runWithInput("x".repeat(300 * 1024));
+  expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+  expect(stderr).toBe(
+    "subagent-queue: Prompt 1 is refused: at most 256 KB: put long material into a file and name it.\n",
+  );
+});
+
+test("a prompt may come from standard input", async () => {
+  const { code, stdout } = await runWithInput("How many TODO comments are there?\n");
+  expect(code).toBe(0);
+  expect(stdout).toMatch(/\b2 TODO comments/);
+});
+
+test("a taken port is one sentence and exit code 3", async () => {
+  const place = project();
+  const first = await start(["offline-model", "--port", "0"], place);
+  const port = /:(\d+)$/.exec(await first.waitForLine(/^ready: /))?.[1] ?? "";
+  const second = await start(["offline-model", "--port", port], place);
+  expect((await second.closed).code).toBe(3);
+  expectOneSentence(second, new RegExp(`^subagent-queue: .*${port}`));
+});
+
+test.each(["", "start", "run", "worker", "offline-model"])(
+  "%s --help shows examples and exits with 0",
+  async (verb) => {
+    const ended = await start([...(verb ? [verb] : []), "--help"], project());
+    expect((await ended.closed).code).toBe(0);
+    expect(ended.stdout.join("\n")).toMatch(/Usage: subagent-queue[\s\S]*Examples:\n {2}\S/);
+    expect(ended.stderr).toEqual([]);
+  },
+);
+
+test("help names every environment variable", async () => {
+  const ended = await start(["--help"], project());
+  await ended.closed;
+  for (const name of Object.keys(EXPECTED))
+    expect(ended.stdout.join("\n")).toMatch(new RegExp(`^  ${name} +\\S`, "m"));
+});
+
+test("a cost cap for a model whose price nobody knows is refused once, with exit code 3", async () => {
+  const env = { SUBAGENT_MAX_COST_USD: "1", SUBAGENT_MODEL: "unheard-of" };
+  const ended = await start(["run", "a", "b", "c"], project(), env);
+  expect((await ended.closed).code).toBe(3);
+  expect(ended.stderr.filter((line) => line.includes("unheard-of"))).toHaveLength(1);
+});
+
+test("the stack of an error is shown with SUBAGENT_LOG_LEVEL=debug only", async () => {
+  const place = project();
+  const quiet = await start(["worker"], place);
+  const loud = await start(["worker"], place, { SUBAGENT_LOG_LEVEL: "debug" });
+  await Promise.all([quiet.closed, loud.closed]);
+  expect(quiet.stderr.join("\n")).not.toMatch(/^ {4}at /m);
+  expect(loud.stderr.join("\n")).toMatch(/^ {4}at /m);
+});
+
+test("a reader that goes away early does no harm", async () => {
+  const { directory, env } = project();
+  const main = join(import.meta.dirname, "../../dist/cli/main.js");
+  const child = spawn(process.execPath, [main, "start", "--once"], {
+    cwd: directory,
+    env: { ...process.env, ...env },
+  });
+  child.stdout.destroy();
+  const [stderr] = await Promise.all([text(child.stderr), once(child, "close")]);
+  expect(child.exitCode, stderr).toBe(0);
+  expect(stderr).not.toContain("EPIPE");
+});

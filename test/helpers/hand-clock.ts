@@ -1,0 +1,50 @@
+import type { Clock } from "../../src/shared/clock.ts";
+
+/** A clock that stands still until the test moves it. */
+export interface HandClock extends Clock {
+  /** Moves time on; everything that becomes due is called, in order. */
+  advance(ms: number): void;
+  /** Timers that have neither fired nor been cancelled. */
+  readonly pending: number;
+}
+
+/** A clock at 0. */
+export function handClock(): HandClock {
+  let now = 0;
+  const timers = new Set<{ at: number; callback: () => void }>();
+  const timeout = (ms: number, callback: () => void) => {
+    const timer = { at: now + ms, callback };
+    timers.add(timer);
+    return { cancel: () => void timers.delete(timer) };
+  };
+  return {
+    now: () => now,
+    monotonicMs: () => now,
+    timeout,
+    sleep(ms, signal) {
+      return new Promise((resolve) => {
+        const done = () => {
+          timer.cancel();
+          resolve();
+        };
+        const timer = timeout(ms, done);
+        if (signal?.aborted) done();
+        else signal?.addEventListener("abort", done, { once: true });
+      });
+    },
+    advance(ms) {
+      const end = now + ms;
+      for (;;) {
+        const [next] = [...timers].filter((timer) => timer.at <= end).sort((a, b) => a.at - b.at);
+        if (!next) break;
+        now = next.at;
+        timers.delete(next);
+        next.callback();
+      }
+      now = end;
+    },
+    get pending() {
+      return timers.size;
+    },
+  };
+}

@@ -1,0 +1,32 @@
+/** Clients and parents for tests, stopped when the test is over. */
+
+import { expect } from "vitest";
+import { type Client, type ClientOptions, createClient } from "../../src/producer/client.ts";
+import { createParent, type Parent, type ParentOptions } from "../../src/producer/parent.ts";
+import type { ErrorCode } from "../../src/shared/errors.ts";
+import { closeAtEnd } from "./cleanup.ts";
+import { redisUrl, uniquePrefix } from "./redis.ts";
+
+/** A client on the shared Redis, under a prefix of its own unless told otherwise. */
+export function testClient(options: Partial<ClientOptions> = {}): Client {
+  const client = createClient({
+    redisUrl: redisUrl(),
+    prefix: uniquePrefix(),
+    model: "offline-1",
+    ...options,
+  });
+  closeAtEnd(() => client.stop());
+  return client;
+}
+
+/** A parent `planner-7` of `client`. */
+export function testParent(client: Client, options: Partial<ParentOptions> = {}): Parent {
+  const parent = createParent({ parentId: "planner-7", client, ...options });
+  closeAtEnd(() => parent.stop());
+  return parent;
+}
+
+/** What a refusal must look like, for `toMatchObject`. */
+export function refusal(code: ErrorCode, sentence: RegExp = /./): { code: ErrorCode; message: unknown } {
+  return { code, message: expect.stringMatching(sentence) };
+}

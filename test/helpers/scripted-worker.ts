@@ -1,0 +1,120 @@
+/** A worker for tests of the parent's side: drives the store's verbs directly, with what the test tells it to say. */
+import { keysUnder, type ParentAddress } from "../../src/shared/protocol/keys.ts";
+import type { ReplyBody } from "../../src/shared/protocol/reply.ts";
+import { TIMING, type Timing } from "../../src/shared/protocol/timing.ts";
+import { type AgentStore, createAgentStore } from "../../src/shared/redis/agent-store.ts";
+import { closeRedis, openRedis, type RedisClient } from "../../src/shared/redis/connection.ts";
+import { closeAtEnd } from "./cleanup.ts";
+import { until } from "./until.ts";
+
+/** What a scripted run comes to. */
+export interface Script {
+  /** The reply's summary; default: the messages that were read, joined. */
+  summary?: string;
+  fullText?: string;
+  /** The agent stays, idle. */
+  keepAlive?: boolean;
+  /** A word for the parent before the end. */
+  interim?: string;
+}
+
+/** See the file's sentence. */
+export interface ScriptedWorker {
+  readonly redis: RedisClient;
+  readonly store: AgentStore;
+  /** The uid behind an agent id. */
+  uidOf(agentId: string): Promise<string>;
+  /** Waits until the agent is queued, then claims it; answers its epoch. */
+  claim(agentId: string): Promise<{ uid: string; epoch: number; texts: string[] }>;
+  /** Waits until the agent is queued, runs it to its reply, and answers the messages it read. */
+  run(agentId: string, script?: Script): Promise<string[]>;
+  /** The ids of the agents that are queued now. */
+  queued(): Promise<string[]>;
+}
+
+/** Counters and text of a reply that cost nothing. */
+export function bodyOf(summary: string): ReplyBody {
+  return {
+    summary,
+    truncated: false,
+    turns: 1,
+    tokens: 0,
+    usage: {
+      input_tokens: 0,
+      output_tokens: 0,
+      cache_read_input_tokens: 0,
+      cache_creation_input_tokens: 0,
+    },
+    cost_usd: 0,
+    tools_called: {},
+    alerts: [],
+    duration_ms: 1,
+    model: "offline-1",
+  };
+}
+
+/** A scripted worker for one parent's agents; its connection is closed when the test is over. */
+export function scriptedWorker(
+  url: string,
+  prefix: string,
+  parent: ParentAddress,
+  timing: Timing = TIMING,
+): ScriptedWorker {
+  const redis = openRedis(url, "worker");
+  closeAtEnd(() => closeRedis(redis));
+  const store = createAgentStore(redis, keysUnder(prefix), timing);
+  let claims = 0;
+  const worker: ScriptedWorker = {
+    redis,
+    store,
+    uidOf: (agentId) => until(() => store.uidOf(parent, agentId), { what: `${agentId} to be registered` }),
+    async claim(agentId) {
+      const uid = await worker.uidOf(agentId);
+      const address = { ...parent, uid };
+      claims += 1;
+      const claimed = await until(
+        async () => {
+          const answer = await store.claim(address, `claim-${claims}`, "scripted");
+          return answer.status === "claimed" && answer;
+        },
+        { what: `${agentId} to be queued` },
+      );
+      const unread = await store.inbox(address);
+      const epoch = Number(claimed.epoch);
+      await store.append(address, { epoch, runningMs: 0, entries: [["0", "{}"]], consumeTo: unread.length });
+      return { uid, epoch, texts: unread.map((message) => message.text) };
+    },
+    async run(agentId, { summary, fullText, keepAlive = false, interim } = {}) {
+      const { uid, epoch, texts } = await worker.claim(agentId);
+      const address = { ...parent, uid };
+      const run = (await store.record(address))?.run ?? 0;
+      if (interim !== undefined) {
+        const entries = [["1", "{}"]] as const;
+        await store.append(address, {
+          epoch,
+          runningMs: 0,
+          entries,
+          interim: { id: `${uid}.i`, body: interim },
+        });
+      }
+      await store.settle(address, {
+        by: { authority: "worker", epoch, run },
+        target: keepAlive ? "idle" : "ended",
+        ...(!keepAlive && { endedReason: "completed" as const }),
+        status: "succeeded",
+        stopReason: "end_turn",
+        natural: true,
+        body: bodyOf(summary ?? texts.join("\n")),
+        ...(fullText !== undefined && { fullText }),
+        idleMs: 600_000,
+      });
+      return texts;
+    },
+    async queued() {
+      const uids = await store.liveUids(parent);
+      const records = await Promise.all(uids.map((uid) => store.record({ ...parent, uid })));
+      return records.flatMap((record) => (record?.status === "queued" ? [record.agent_id] : []));
+    },
+  };
+  return worker;
+}

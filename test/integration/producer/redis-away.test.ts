@@ -1,0 +1,296 @@
+/**
+ * Redis away at a call: stopped, frozen, cut off in the middle of an answer. Each call answers or rejects within a
+ * second, and afterwards there is nothing or exactly one agent, whichever the error says.
+ */
+import { describe, expect, test } from "vitest";
+import { createClient } from "../../../src/producer/client.ts";
+import type { Parent } from "../../../src/producer/parent.ts";
+import type { SubagentError } from "../../../src/shared/errors.ts";
+import { refusal, testClient, testParent } from "../../helpers/parents.ts";
+import { type Proxy as FaultyProxy, startProxy } from "../../helpers/proxy.ts";
+import { startPrivateRedis, uniquePrefix } from "../../helpers/redis.ts";
+import { freePort, type RedisServer } from "../../helpers/redis-server.ts";
+import { scriptedWorker } from "../../helpers/scripted-worker.ts";
+import { until } from "../../helpers/until.ts";
+
+const address = { tenant: "default", parentId: "planner-7" };
+
+/** The outcome of a call, and how long it took. */
+async function timed<T>(call: () => Promise<T>): Promise<{ error?: unknown; value?: T; tookMs: number }> {
+  const started = performance.now();
+  try {
+    const value = await call();
+    return { value, tookMs: performance.now() - started };
+  } catch (error) {
+    return { error, tookMs: performance.now() - started };
+  }
+}
+
+/** Runs `call` while the `nth` reply from now on is lost with its connection; `then` happens right after the loss. */
+async function losing<T>(proxy: FaultyProxy, nth: number, call: () => Promise<T>, then = () => {}) {
+  const before = proxy.counts.swallowed;
+  proxy.swallowEveryNthReply(nth);
+  const called = timed(call);
+  await until(() => proxy.counts.swallowed > before, { everyMs: 1, what: "a reply to be lost" });
+  proxy.swallowEveryNthReply(undefined);
+  then();
+  const outcome = await called;
+  expect(proxy.counts.swallowed).toBe(before + 1);
+  return outcome;
+}
+
+interface Scene {
+  server: RedisServer;
+  proxy: FaultyProxy;
+  parent: Parent;
+  prefix: string;
+  /** Sees the truth, past the proxy. */
+  liveAgents(): Promise<number>;
+}
+
+async function scene(): Promise<Scene> {
+  const server = await startPrivateRedis();
+  const proxy = await startProxy(server.port);
+  const prefix = uniquePrefix();
+  const client = testClient({ redisUrl: `redis://127.0.0.1:${proxy.port}`, prefix });
+  await client.start();
+  const parent = testParent(client);
+  const worker = scriptedWorker(server.url, prefix, address);
+  return {
+    server,
+    proxy,
+    parent,
+    prefix,
+    liveAgents: async () => (await worker.store.liveUids(address)).length,
+  };
+}
+
+describe("when Redis is not there", () => {
+  test("every call says so within a second and nothing was done", async () => {
+    const redisUrl = `redis://127.0.0.1:${await freePort()}`;
+    const parent = testParent(testClient({ redisUrl }));
+    const calls = [
+      () => parent.spawn({ name: "a" }),
+      () => parent.send("a", "hi"),
+      () => parent.list(),
+      () => parent.get("a"),
+      () => parent.destroy("a"),
+      () => parent.task({ prompt: "go" }),
+    ];
+    for (const { error, tookMs } of await Promise.all(calls.map((call) => timed<unknown>(call)))) {
+      expect(error).toMatchObject(refusal("redis_unavailable", /ECONNREFUSED.*nothing was done/));
+      expect(tookMs).toBeLessThan(1_000);
+    }
+    await expect(testClient({ redisUrl }).start()).rejects.toMatchObject(refusal("redis_unavailable"));
+  });
+
+  test("a spawn is refused while it is stopped, and works by itself when it is back", async () => {
+    const { server, parent, liveAgents } = await scene();
+    await server.kill();
+    const { error, tookMs } = await timed(() => parent.spawn({ name: "a", request_key: "k" }));
+    expect(error).toMatchObject({ code: "redis_unavailable", retryable: true, httpStatus: 503 });
+    expect(tookMs).toBeLessThan(1_000);
+    await server.start();
+    const receipt = await until(() => parent.spawn({ name: "a", request_key: "k" }).catch(() => undefined));
+    expect(receipt.agent_id).toBe("a");
+    expect(await liveAgents()).toBe(1);
+  });
+
+  test("a wrong address is named at once, with the forms that are right", () => {
+    for (const redisUrl of ["", "localhost:6379x", "http://127.0.0.1:6379", "redis://h/x", "unix:"]) {
+      expect(() => createClient({ redisUrl })).toThrow(
+        expect.objectContaining({
+          code: "invalid_config",
+          message: expect.stringMatching(/redis:\/\/host:port/),
+        }),
+      );
+    }
+  });
+});
+
+describe("when Redis is frozen", () => {
+  test("a spawn rejects within a second; repeated with its key after the thaw it is exactly one agent", async () => {
+    const { server, parent, liveAgents } = await scene();
+    await parent.list();
+    server.freeze();
+    const input = { name: "a", request_key: "frozen" };
+    const { error, tookMs } = await timed(() => parent.spawn(input));
+    expect(tookMs).toBeLessThan(1_000);
+    expect(error).toMatchObject({ code: expect.stringMatching(/^(redis_unavailable|outcome_unknown)$/) });
+    const second = await timed(() => parent.list());
+    expect(second.error).toMatchObject(refusal("redis_unavailable"));
+    expect(second.tookMs).toBeLessThan(1_000);
+    server.thaw();
+    const receipt = await until(() => parent.spawn(input).catch(() => undefined));
+    expect(receipt.agent_id).toBe("a");
+    expect(await liveAgents()).toBe(1);
+  });
+});
+
+describe("when an answer is lost on the way", () => {
+  test("a spawn is put once more and its receipt is that of a first spawn", { timeout: 60_000 }, async () => {
+    const { proxy, parent, liveAgents } = await scene();
+    for (let round = 0; round < 30; round += 1) {
+      const input = { name: "a", request_key: `k${round}` };
+      // Replies: 1 the deadline hint, 2 the verb.
+      const { value, error, tookMs } = await losing(proxy, 1 + (round % 2), () => parent.spawn(input));
+      expect(error).toBeUndefined();
+      expect(tookMs).toBeLessThan(1_000);
+      expect(await parent.spawn(input)).toEqual(value);
+      expect(await liveAgents()).toBe(1);
+      await parent.destroy(value?.agent_id ?? "");
+    }
+  });
+
+  test("a destroy is put once more and says destroyed, not already_ended", async () => {
+    const { proxy, parent } = await scene();
+    await parent.spawn({ name: "a" });
+    // Replies: 1 the look-up, 2 the verb.
+    const { value } = await losing(proxy, 2, () => parent.destroy("a"));
+    expect(value).toMatchObject({ status: "destroyed" });
+  });
+
+  test("and Redis stays away, a spawn is outcome_unknown, names its key, and the same call finds it", async () => {
+    const { proxy, parent, liveAgents } = await scene();
+    const input = { name: "a", request_key: "k1" };
+    const lost = await losing(
+      proxy,
+      2,
+      () => parent.spawn(input),
+      () => proxy.blackhole(),
+    );
+    expect(lost.tookMs).toBeLessThan(1_000);
+    expect(lost.error).toMatchObject({
+      code: "outcome_unknown",
+      message: expect.stringMatching(/the same call with request_key "k1" is safe/),
+      details: { request_key: "k1" },
+    });
+    expect(await liveAgents()).toBe(1);
+    proxy.heal();
+    const receipt = await until(() => parent.spawn(input).catch(() => undefined));
+    expect(receipt.agent_id).toBe("a");
+    expect(await liveAgents()).toBe(1);
+  });
+
+  test("and Redis stays away, a spawn without a key is told the key the library made", async () => {
+    const { proxy, parent, liveAgents } = await scene();
+    const { error } = await losing(
+      proxy,
+      2,
+      () => parent.spawn({ name: "a" }),
+      () => proxy.blackhole(),
+    );
+    const { code, details } = error as SubagentError;
+    expect(code).toBe("outcome_unknown");
+    proxy.heal();
+    const again = () => parent.spawn({ name: "a", request_key: String(details.request_key) });
+    expect((await until(() => again().catch(() => undefined))).agent_id).toBe("a");
+    expect(await liveAgents()).toBe(1);
+  });
+
+  test("and Redis stays away, a send is outcome_unknown; repeated with its id it is read once", async () => {
+    const { server, proxy, parent, prefix } = await scene();
+    await parent.spawn({ name: "a" });
+    // Replies: 1 the look-up, 2 the deadline hint, 3 the verb.
+    const { error, tookMs } = await losing(
+      proxy,
+      3,
+      () => parent.send("a", "go", { message_id: "m1" }),
+      () => proxy.blackhole(),
+    );
+    expect(tookMs).toBeLessThan(1_000);
+    expect(error).toMatchObject({ code: "outcome_unknown", details: { message_id: "m1" } });
+    proxy.heal();
+    const sent = await until(() => parent.send("a", "go", { message_id: "m1" }).catch(() => undefined));
+    expect(sent).toMatchObject({ status: "queued", run: 1 });
+    const worker = scriptedWorker(server.url, prefix, address);
+    expect((await worker.claim("a")).texts).toEqual(["go"]);
+  });
+
+  test("and Redis stays away, a task is outcome_unknown; repeated with its key it is one agent", async () => {
+    const { server, proxy, parent, prefix, liveAgents } = await scene();
+    const input = { prompt: "go", request_key: "t1" };
+    // Replies: 1 and 2 the spawn, 3 the deadline hint, 4 the verb.
+    const lost = await losing(
+      proxy,
+      4,
+      () => parent.task(input),
+      () => proxy.blackhole(),
+    );
+    expect(lost.error).toMatchObject({ code: "outcome_unknown", details: { request_key: "t1" } });
+    proxy.heal();
+    await until(() => parent.list().catch(() => undefined));
+    const reply = parent.task(input);
+    const worker = scriptedWorker(server.url, prefix, address);
+    expect(await worker.run("task", { summary: "done" })).toEqual(["go"]);
+    expect(await reply).toMatchObject({ summary: "done" });
+    expect(await liveAgents()).toBe(0);
+  });
+
+  test("1,000 spawns over lost answers never exceed the quota", { timeout: 60_000 }, async () => {
+    const server = await startPrivateRedis();
+    const proxy = await startProxy(server.port);
+    const prefix = uniquePrefix();
+    const clients = Array.from({ length: 50 }, () =>
+      testClient({ redisUrl: `redis://127.0.0.1:${proxy.port}`, prefix }),
+    );
+    const parents = clients.map((client) => testParent(client));
+    await Promise.all(clients.map((client) => client.start()));
+    proxy.swallowEveryNthReply(10);
+    const outcomes = await Promise.allSettled(
+      Array.from({ length: 1_000 }, (_, i) => parents[i % parents.length]?.spawn({ name: "a" })),
+    );
+    proxy.swallowEveryNthReply(undefined);
+    const codes = new Set(outcomes.flatMap((o) => (o.status === "rejected" ? [o.reason.code] : [])));
+    expect(
+      [...codes].filter((code) => !/quota_exceeded|redis_unavailable|outcome_unknown/.test(code)),
+    ).toEqual([]);
+    expect(proxy.counts.swallowed).toBeGreaterThan(0);
+    const worker = scriptedWorker(server.url, prefix, address);
+    expect(await worker.store.liveUids(address)).toHaveLength(10);
+  });
+
+  test("an ack that was put twice still says whether it was the first", { timeout: 60_000 }, async () => {
+    const { proxy, parent } = await scene();
+    const replies = parent.replies();
+    for (let round = 0; round < 20; round += 1) {
+      const { agent_id } = await until(() => parent.spawn({ name: "a" }).catch(() => undefined));
+      await until(() => parent.destroy(agent_id).catch(() => undefined));
+      const { value: entry } = await replies.next();
+      const acked = await losing(proxy, 1, () => entry.ack());
+      expect(acked.tookMs).toBeLessThan(1_000);
+      expect(acked.value).toBe(true);
+      expect(await entry.ack()).toBe(false);
+    }
+  });
+});
+
+test("a process too busy to read its answer in time keeps its connection and gets the answer", async () => {
+  const server = await startPrivateRedis();
+  const prefix = uniquePrefix();
+  const client = testClient({ redisUrl: server.url, prefix });
+  await client.start();
+  const parent = testParent(client);
+  const { redis } = scriptedWorker(server.url, prefix, address);
+  const connection = async () =>
+    /id=(\d+) .*name=subagent-queue-producer /.exec(String(await redis.client("LIST")))?.[1];
+  const before = await connection();
+  const list = parent.list();
+  // The question leaves within a few microtasks; its answer then lies in the socket while the patience runs out.
+  for (let turn = 0; turn < 10; turn += 1) await Promise.resolve();
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 700);
+  expect(await list).toEqual([]);
+  expect(await connection()).toBe(before);
+});
+
+describe("a waiting task", () => {
+  test("outlives a restart of Redis and gets its reply", async () => {
+    const { server, parent } = await scene();
+    const reply = parent.task({ prompt: "go" });
+    await until(async () => (await parent.list())[0]?.status === "queued");
+    await server.kill();
+    await server.start();
+    await until(() => parent.destroy("task").catch(() => undefined));
+    expect(await reply).toMatchObject({ stop_reason: "destroyed" });
+  });
+});

@@ -1,0 +1,221 @@
+import { describe, expect, test } from "vitest";
+import { createParent } from "../../../src/producer/parent.ts";
+import type { SpawnInput } from "../../../src/producer/spawn-arguments.ts";
+import { keysUnder } from "../../../src/shared/protocol/keys.ts";
+import { TIMING } from "../../../src/shared/protocol/timing.ts";
+import { createWorkerDirectory } from "../../../src/shared/redis/worker-directory.ts";
+import { closeAtEnd } from "../../helpers/cleanup.ts";
+import { refusal, testClient, testParent } from "../../helpers/parents.ts";
+import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
+import { scriptedWorker } from "../../helpers/scripted-worker.ts";
+import { until } from "../../helpers/until.ts";
+
+const address = { tenant: "default", parentId: "planner-7" };
+
+function nested(levels: number): unknown {
+  let value: unknown = 1;
+  for (let level = 0; level < levels; level += 1) value = [value];
+  return value;
+}
+
+describe("a refused spawn", () => {
+  const bad: [what: string, input: Record<string, unknown>, sentence: RegExp][] = [
+    ["an empty name", { name: "" }, /name/],
+    ["a blank name", { name: "   " }, /name/],
+    ["a name of 10 kB", { name: "x".repeat(10_240) }, /at most 100/],
+    ["a name that is a path", { name: "../../x" }, /no slashes/],
+    ["no name", {}, /name/],
+    ["a system prompt of 300 KB", { name: "a", system: "x".repeat(300 * 1024) }, /system: at most 256 KB/],
+    ["a description of 300 KB", { name: "a", description: "é".repeat(150 * 1024) }, /description/],
+    ["a field nobody knows", { name: "a", sudo: true }, /sudo/],
+    ["40 levels of JSON", { name: "a", limits: nested(40) }, /deeper than 32/],
+    ["a limit of 0", { name: "a", limits: { max_turns: 0 } }, /limits\.max_turns/],
+    ["a limit of -1", { name: "a", limits: { max_tokens: -1 } }, /limits\.max_tokens/],
+    ["a limit of NaN", { name: "a", limits: { max_cost_usd: Number.NaN } }, /limits\.max_cost_usd/],
+    [
+      "an infinite limit",
+      { name: "a", limits: { max_duration_ms: Number.POSITIVE_INFINITY } },
+      /max_duration/,
+    ],
+    ["a limit above the ceiling", { name: "a", limits: { max_turns: 31 } }, /limits\.max_turns/],
+    ["a limit above the default", { name: "a", limits: { max_turns: 21 } }, /max_turns 21 .*\(20\)/],
+    ["a fraction of a turn", { name: "a", limits: { max_turns: 1.5 } }, /limits\.max_turns/],
+    ["an alert threshold of 0", { name: "a", alerts: { turns: 0 } }, /alerts\.turns/],
+    ["an idle time above the parent's", { name: "a", idle_ms: 600_001 }, /idle_ms 600001 .*\(600000\)/],
+    ["a request key with a space", { name: "a", request_key: "a b" }, /request_key/],
+    ["an over-long request key", { name: "a", request_key: "k".repeat(129) }, /request_key/],
+    ["an empty tool name", { name: "a", tools: [""] }, /tools\.0/],
+    ["tools that are no list", { name: "a", tools: "grep" }, /tools/],
+  ];
+  test.for(bad)("names what is wrong with %s and leaves nothing behind", async ([, input, sentence]) => {
+    const parent = testParent(testClient());
+    await expect(parent.spawn(input as SpawnInput)).rejects.toMatchObject(refusal("invalid_input", sentence));
+    expect(await parent.list()).toEqual([]);
+  });
+
+  test("names field, wish and what is allowed when a limit would be widened", async () => {
+    const parent = testParent(testClient(), { limits: { max_turns: 5 } });
+    await expect(parent.spawn({ name: "a", limits: { max_turns: 6 } })).rejects.toMatchObject({
+      code: "invalid_input",
+      details: { field: "limits.max_turns", wished: 6, allowed: 5 },
+    });
+  });
+
+  test("says that a cost cap needs a price, and passes once the operator gives one", async () => {
+    const limits = { max_cost_usd: 1 };
+    const input = { name: "a", model: "somebody-elses-1", limits };
+    await expect(testParent(testClient()).spawn(input)).rejects.toMatchObject(
+      refusal("unknown_price", /somebody-elses-1/),
+    );
+    const prices = { "somebody-elses-1": { input: 1, output: 1, cache_read: 1, cache_write: 1 } };
+    const receipt = await testParent(testClient({ prices })).spawn(input);
+    expect(receipt.limits.max_cost_usd).toBe(1);
+  });
+
+  test("asks for a model when none is named anywhere", async () => {
+    const parent = testParent(testClient({ model: undefined }));
+    await expect(parent.spawn({ name: "a" })).rejects.toMatchObject(refusal("invalid_input", /name a model/));
+    expect((await parent.spawn({ name: "a", model: "offline-1" })).model).toBe("offline-1");
+  });
+
+  test("a sub-agent's identity is not accepted as a parent's", () => {
+    const parentId = `sa-${"0".repeat(24)}`;
+    expect(() => createParent({ parentId, model: "offline-1" })).toThrow(
+      expect.objectContaining({ code: "nested_spawn" }),
+    );
+    expect(() => createParent({ parentId: "../x", model: "offline-1" })).toThrow(
+      expect.objectContaining({ code: "invalid_input" }),
+    );
+  });
+
+  test("a known tool outside the parent's list is refused, an unknown one is reported and not stored", async () => {
+    const client = testClient();
+    const parent = testParent(client, { tools: ["read_file", "grep"] });
+    await expect(parent.spawn({ name: "a", tools: ["bash"] })).rejects.toMatchObject({
+      code: "invalid_input",
+      details: { field: "tools", wished: ["bash"], allowed: ["read_file", "grep"] },
+    });
+    const receipt = await parent.spawn({ name: "a", tools: ["grep", "teleport"] });
+    expect(receipt.unknown_tools).toEqual(["teleport"]);
+    const { store } = client.open();
+    const [uid = ""] = await store.liveUids(address);
+    expect((await store.record({ ...address, uid }))?.spec.tools).toEqual(["grep"]);
+  });
+});
+
+describe("a spawn", () => {
+  test("answers with the receipt of an idle agent and its effective limits", async () => {
+    const parent = testParent(testClient({ limits: { max_tokens: 4_000 } }), { limits: { max_turns: 10 } });
+    const receipt = await parent.spawn({
+      name: "Data Collector",
+      description: "collects",
+      limits: { max_turns: 3 },
+    });
+    expect(receipt).toEqual({
+      agent_id: "data_collector",
+      status: "created",
+      name: "Data Collector",
+      created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT/),
+      model: "offline-1",
+      limits: { max_turns: 3, max_tokens: 4_000, max_duration_ms: 1_800_000 },
+      unknown_tools: [],
+    });
+    expect(await parent.get("data_collector")).toMatchObject({
+      status: "idle",
+      run: 0,
+      description: "collects",
+    });
+  });
+
+  test("gives a name without ASCII letters the id agent", async () => {
+    const parent = testParent(testClient());
+    expect((await parent.spawn({ name: "数据收集员" })).agent_id).toBe("agent");
+    expect((await parent.spawn({ name: "数据" })).agent_id).toBe("agent_2");
+  });
+
+  test("stores unknown tools and reports them until a worker announces them", async () => {
+    const prefix = uniquePrefix();
+    const parent = testParent(testClient({ prefix }));
+    const tools = ["grep", "crm_lookup"];
+    expect((await parent.spawn({ name: "a", tools })).unknown_tools).toEqual(["crm_lookup"]);
+
+    const worker = scriptedWorker(redisUrl(), prefix, address);
+    const directory = createWorkerDirectory(worker.redis, keysUnder(prefix));
+    const about = {
+      host: "h",
+      pid: 1,
+      version: "0.1.0",
+      concurrency: 50,
+      started_at: "2026-11-01T00:00:00Z",
+    };
+    await directory.announce({ id: "w1", tools: ["crm_lookup"], ...about });
+    closeAtEnd(() => directory.withdraw("w1"));
+    const later = testParent(testClient({ prefix }));
+    expect((await later.spawn({ name: "a", tools })).unknown_tools).toEqual([]);
+  });
+
+  test("with a seen request key answers as before and makes nothing", async () => {
+    const parent = testParent(testClient());
+    const input = { name: "A", limits: { max_turns: 2 }, request_key: "k1" };
+    const first = await parent.spawn(input);
+    expect(await parent.spawn({ request_key: "k1", limits: { max_turns: 2 }, name: "A" })).toEqual(first);
+    expect(await parent.list()).toHaveLength(1);
+    await expect(parent.spawn({ ...input, name: "B" })).rejects.toMatchObject(refusal("conflict", /k1/));
+    expect(await parent.list()).toHaveLength(1);
+  });
+
+  test("put 50 times at once with one request key makes one agent and 50 equal answers", async () => {
+    const prefix = uniquePrefix();
+    const parents = [1, 2, 3, 4, 5].map(() => testParent(testClient({ prefix })));
+    const calls = Array.from({ length: 50 }, (_, i) =>
+      parents[i % parents.length]?.spawn({ name: "only", request_key: "one" }),
+    );
+    const receipts = await Promise.all(calls);
+    expect(new Set(receipts.map((receipt) => JSON.stringify(receipt))).size).toBe(1);
+    expect(await parents[0]?.list()).toHaveLength(1);
+  });
+});
+
+describe("the quota", () => {
+  test("refuses the eleventh spawn and names the ten", async () => {
+    const parent = testParent(testClient());
+    for (let i = 0; i < 10; i += 1) await parent.spawn({ name: "a" });
+    await expect(parent.spawn({ name: "a" })).rejects.toMatchObject({
+      code: "quota_exceeded",
+      message: expect.stringMatching(/10 live .*destroy one of a, a_10, a_2/),
+      details: { max_live: 10, agents: expect.arrayContaining(["a", "a_10"]) },
+    });
+    await parent.destroy("a_3");
+    expect((await parent.spawn({ name: "a" })).agent_id).toBe("a_11");
+  });
+
+  test("gives places back whose agents are idle beyond their time, without any sweeper", async () => {
+    const client = testClient();
+    const parent = testParent(client, { idleMs: 1 });
+    for (let i = 0; i < 10; i += 1) await parent.spawn({ name: "short" });
+    const { store } = client.open();
+    await until(async () => {
+      const uids = await store.liveUids(address);
+      const answers = await Promise.all(uids.map((uid) => store.overdue({ ...address, uid })));
+      return answers.every((answer) => answer.status === "idle_over");
+    });
+    expect((await parent.spawn({ name: "next" })).agent_id).toBe("next");
+    expect((await parent.list()).map((agent) => agent.agent_id)).toEqual(["next"]);
+    expect(await parent.get("short_2")).toMatchObject({ status: "ended", ended_reason: "idle" });
+  });
+
+  test("admits exactly 10 of 11 parallel spawns, in 200 rounds over four clients", {
+    timeout: 60_000,
+  }, async () => {
+    const prefix = uniquePrefix();
+    const clients = [1, 2, 3, 4].map(() => testClient({ prefix, timing: TIMING }));
+    for (let round = 0; round < 200; round += 1) {
+      const parents = clients.map((client) => createParent({ parentId: `p${round}`, client }));
+      const spawns = Array.from({ length: 11 }, (_, i) => parents[i % 4]?.spawn({ name: "racer" }));
+      const outcomes = await Promise.allSettled(spawns);
+      const refused = outcomes.flatMap((o) => (o.status === "rejected" ? [o.reason.code] : []));
+      expect(refused).toEqual(["quota_exceeded"]);
+      expect(await parents[0]?.list()).toHaveLength(10);
+    }
+  });
+});

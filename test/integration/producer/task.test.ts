@@ -1,0 +1,149 @@
+import { describe, expect, test } from "vitest";
+import { TIMING } from "../../../src/shared/protocol/timing.ts";
+import { refusal, testClient, testParent } from "../../helpers/parents.ts";
+import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
+import { scriptedWorker } from "../../helpers/scripted-worker.ts";
+import { until } from "../../helpers/until.ts";
+
+const address = { tenant: "default", parentId: "planner-7" };
+
+function scene() {
+  const prefix = uniquePrefix();
+  const client = testClient({ prefix });
+  const worker = scriptedWorker(redisUrl(), prefix, address);
+  const unacked = () => worker.redis.xlen(worker.store.keys.parent(address).replies);
+  return { prefix, client, parent: testParent(client), worker, unacked };
+}
+
+describe("task", () => {
+  test("gives the prompt to a fresh agent, resolves with its reply and acks it", async () => {
+    const { parent, worker, unacked } = scene();
+    const reply = parent.task({ prompt: "Which testing framework?" });
+    expect(await worker.run("task", { summary: "vitest" })).toEqual(["Which testing framework?"]);
+    expect(await reply).toMatchObject({
+      kind: "reply",
+      status: "succeeded",
+      summary: "vitest",
+      agent_id: "task",
+    });
+    expect(await unacked()).toBe(0);
+    expect(await parent.list()).toEqual([]);
+  });
+
+  test("has 30 turns where a spawn has 20, and the operator may set both", async () => {
+    const { prefix, parent, worker } = scene();
+    const reply = parent.task({ prompt: "go", name: "t" });
+    await worker.uidOf("t");
+    expect((await parent.get("t")).limits.max_turns).toBe(30);
+    await worker.run("t");
+    await reply;
+    const operated = testParent(testClient({ prefix, limits: { max_turns: 25 } }));
+    expect((await operated.spawn({ name: "s" })).limits.max_turns).toBe(25);
+    await expect(operated.task({ prompt: "go", limits: { max_turns: 26 } })).rejects.toMatchObject(
+      refusal("invalid_input", /max_turns 26 .*\(25\)/),
+    );
+  });
+
+  test("resolves with the agent's end when it ends otherwise", async () => {
+    const { parent, worker } = scene();
+    const reply = parent.task({ prompt: "go" });
+    await until(async () => (await worker.queued()).includes("task"));
+    await parent.destroy("task");
+    expect(await reply).toMatchObject({ kind: "ended", status: "cancelled", stop_reason: "destroyed" });
+  });
+
+  test("keeps its reply from the readers of the channel, who see everything else", async () => {
+    const { parent, worker } = scene();
+    const replies = parent.replies();
+    const next = replies.next();
+    const reply = parent.task({ prompt: "go" });
+    await worker.run("task", { interim: "a word" });
+    await reply;
+    await parent.spawn({ name: "other" });
+    await parent.destroy("other");
+    expect((await next).value).toMatchObject({ kind: "message", text: "a word" });
+    expect((await replies.next()).value).toMatchObject({ agent_id: "other" });
+  });
+
+  test("aborted, destroys its agent, leaves no entry, and rejects with the signal's reason", async () => {
+    const { parent, worker, unacked } = scene();
+    const replies = parent.replies();
+    const stop = new AbortController();
+    const reply = parent.task({ prompt: "go", signal: stop.signal });
+    await until(async () => (await worker.queued()).includes("task"));
+    stop.abort(new Error("changed my mind"));
+    await expect(reply).rejects.toThrow("changed my mind");
+    expect(await parent.get("task")).toMatchObject({ status: "ended", ended_reason: "destroyed" });
+    expect(await unacked()).toBe(0);
+    await parent.spawn({ name: "other" });
+    await parent.destroy("other");
+    expect((await replies.next()).value).toMatchObject({ agent_id: "other" });
+  });
+
+  test("aborted before it began spawns nothing", async () => {
+    const { parent } = scene();
+    const signal = AbortSignal.abort(new Error("never mind"));
+    await expect(parent.task({ prompt: "go", signal })).rejects.toThrow("never mind");
+    expect(await parent.list()).toEqual([]);
+  });
+
+  test("leaves its agent and its reply to others when its parent stops", async () => {
+    const { prefix, parent, worker } = scene();
+    const reply = parent.task({ prompt: "go" });
+    await until(async () => (await worker.queued()).includes("task"));
+    await Promise.all([expect(reply).rejects.toMatchObject(refusal("closed")), parent.stop()]);
+    await worker.run("task", { summary: "done" });
+    const later = testParent(testClient({ prefix }));
+    expect((await later.replies().next()).value).toMatchObject({ summary: "done" });
+  });
+
+  test("repeated with its request key finds the reply of the first call", async () => {
+    const { prefix, parent, worker } = scene();
+    const input = { prompt: "go", request_key: "t1" };
+    const first = parent.task(input);
+    await until(async () => (await worker.queued()).includes("task"));
+    await Promise.all([expect(first).rejects.toMatchObject(refusal("closed")), parent.stop()]);
+    await worker.run("task", { summary: "done" });
+    const later = testParent(testClient({ prefix }));
+    expect(await later.task(input)).toMatchObject({ summary: "done", agent_id: "task" });
+    await expect(later.task({ ...input, prompt: "other" })).rejects.toMatchObject(refusal("conflict"));
+  });
+
+  test("does not wait for a reply that another reader has taken", async () => {
+    const { prefix, parent, worker } = scene();
+    const input = { prompt: "go", request_key: "t1" };
+    const first = parent.task(input);
+    await worker.run("task");
+    await first;
+    const later = testParent(testClient({ prefix }));
+    await expect(later.task(input)).rejects.toMatchObject(refusal("agent_ended", /taken by another reader/));
+  });
+
+  test("refuses a bad prompt and options that only managed agents have", async () => {
+    const { parent } = scene();
+    for (const input of [
+      { prompt: "" },
+      { prompt: "x".repeat(300 * 1024) },
+      { prompt: "go", keep_alive: true },
+    ]) {
+      await expect(parent.task(input)).rejects.toMatchObject(refusal("invalid_input"));
+    }
+    expect(await parent.list()).toEqual([]);
+  });
+
+  test("ten at once on one parent each get their own reply, and one more is over the quota", async () => {
+    const { parent, worker, unacked } = scene();
+    const tasks = Array.from({ length: 10 }, (_, i) => parent.task({ prompt: `question ${i}`, name: "t" }));
+    await until(async () => (await worker.queued()).length === 10);
+    await expect(parent.task({ prompt: "one more" })).rejects.toMatchObject(refusal("quota_exceeded"));
+    for (const id of await worker.queued()) await worker.run(id);
+    const replies = await Promise.all(tasks);
+    expect(replies.map((reply) => reply.summary)).toEqual(tasks.map((_, i) => `question ${i}`));
+    expect(await unacked()).toBe(0);
+  });
+});
+
+test("the installation's durations reach the store", () => {
+  const client = testClient({ timing: { ...TIMING, lookMs: 7 } });
+  expect(client.open().store.timing.lookMs).toBe(7);
+});

@@ -1,0 +1,265 @@
+/**
+ * The processes of a sequence: producers, workers and sweepers as they must behave, one call at a time. Whoever steps
+ * them may stop one for good between any two calls (a crash) or for long (a zombie, which goes on with what it knew).
+ */
+import { newRequestKey, newUid } from "../../../../src/shared/protocol/ids.ts";
+import type { AgentAddress } from "../../../../src/shared/protocol/keys.ts";
+import { entryKey } from "../../../../src/shared/protocol/log.ts";
+import type { InboxMessage } from "../../../../src/shared/protocol/message.ts";
+import type { SettleInput } from "../../../../src/shared/redis/agent-store.ts";
+import type { Due } from "../../../../src/shared/redis/deadline-set.ts";
+import type { StreamEntry } from "../../../../src/shared/redis/reply-stream.ts";
+import { bodyOf, DESTROY, handedBack, IDLE_END, MAX_AGE_END, SPEC, wellDone } from "../rig.ts";
+import { make, must, type Program } from "./call.ts";
+import * as verbs from "./verbs.ts";
+import { HIDDEN_MS, type Job, type World } from "./world.ts";
+
+/** A choice between 0 and n - 1, drawn from the sequence's own randomness. */
+export type Pick = (n: number) => number;
+/** Idle times in use: one that runs out within the sequence, one that does not. */
+const IDLE_TIMES_MS = [12, 60_000] as const;
+
+/** First the hint, then the verb; a hint whose grace is over by the time of the verb is given again. */
+function* hinted<T>(world: World, agent: AgentAddress, inMs: number, verb: () => Program<T>): Program<T> {
+  const { leaseMs, lookMs } = world.rig.store.timing;
+  for (;;) {
+    const answer = yield* make({
+      name: "touch",
+      agent,
+      make: async () => {
+        const atMs = await world.rig.redisNow();
+        await world.rig.deadlines.touch(agent, inMs);
+        return { status: "touched", atMs };
+      },
+    });
+    if (world.shot.nowMs - answer.atMs < Math.min(inMs, leaseMs, lookMs)) return yield* verb();
+  }
+}
+
+function* addJob(world: World, uid: string, wake: number): Program {
+  yield* make({
+    name: "add job",
+    isLocal: true,
+    make: async () => {
+      if (!world.jobs.some((job) => job.uid === uid && job.wake === wake))
+        world.jobs.push({ uid, wake, state: "waiting" });
+    },
+  });
+}
+
+/** A parent: spawns, sends, destroys, finishes, acks; sometimes the same again. */
+export function* producer(world: World, pick: Pick): Program {
+  const keys: string[] = [];
+  const seen: StreamEntry[] = [];
+  const sent: [agent: AgentAddress, id: string][] = [];
+  for (;;) {
+    const uids = pick(6) === 0 ? [...world.agents.keys()] : world.living();
+    const agents = uids.flatMap((uid) => world.agents.get(uid) ?? []);
+    const agent = agents[pick(Math.max(1, agents.length))];
+    const what = pick(16);
+    if (!agent || what < 5) yield* spawnOne(world, pick, keys);
+    else if (what < 12) yield* sendOne(world, pick, agent, sent);
+    else if (what === 12) yield* verbs.settle(world, agent, DESTROY);
+    else if (what === 13) yield* verbs.finish(world, agent);
+    else yield* ackOne(world, pick, seen);
+  }
+}
+
+/** One agent more, room permitting. */
+export function* spawnOne(world: World, pick: Pick, keys: string[]): Program {
+  const requestKey = (pick(4) === 0 && keys[pick(keys.length)]) || newRequestKey();
+  keys.push(requestKey);
+  const agent = { ...world.rig.parent, uid: newUid() };
+  const idleMs = IDLE_TIMES_MS[pick(2)] ?? 12;
+  const digest = pick(8) === 0 ? "other" : "d";
+  const input = { requestKey, digest, stem: "a", name: "A", spec: JSON.stringify(SPEC), idleMs };
+  const attempt = () => hinted(world, agent, idleMs, () => verbs.spawn(world, agent, input));
+  const answer = yield* attempt();
+  if (answer.status !== "quota" || answer.rest.length === 0) return;
+  for (const uid of answer.rest) yield* verbs.settle(world, { ...world.rig.parent, uid }, IDLE_END);
+  yield* attempt();
+}
+
+/** One message more, to `to` or again to whom one was sent. */
+export function* sendOne(
+  world: World,
+  pick: Pick,
+  to: AgentAddress,
+  sent: [AgentAddress, string][],
+): Program {
+  const known = pick(5) === 0 ? sent[pick(sent.length)] : undefined;
+  const [agent, id] = known ?? [to, newRequestKey()];
+  const text = known && pick(3) === 0 ? `not ${id}` : id;
+  if (!known) sent.push([agent, id]);
+  const { lookMs } = world.rig.store.timing;
+  const answer = yield* hinted(world, agent, lookMs, () => verbs.send(world, agent, id, text));
+  const isQueued =
+    answer.status === "queued" || (answer.status === "same" && answer.agent_status === "queued");
+  if (isQueued) yield* addJob(world, agent.uid, Number(answer.wake));
+}
+
+function* ackOne(world: World, pick: Pick, seen: StreamEntry[]): Program {
+  const entries = yield* make({
+    name: "read replies",
+    make: () => world.rig.replies.read(world.rig.parent, "0", 20),
+  });
+  seen.push(...entries);
+  const entry = seen[pick(Math.max(1, seen.length))];
+  if (!entry) return;
+  const token = newRequestKey();
+  yield* make({
+    name: "ack",
+    make: async () => ({
+      status: (await world.rig.replies.ack(world.rig.parent, entry, token)) ? "first" : "already",
+    }),
+    judge({ status }) {
+      const first = world.acks.get(entry.id);
+      if (status === "first") world.acks.set(entry.id, token);
+      must(
+        (status === "first") === (first === undefined || first === token),
+        "not exactly one first ack",
+        entry,
+      );
+    },
+  });
+}
+
+/** A worker: takes wakes, runs agents a step at a time, ends or hands back. */
+export function* worker(world: World, pick: Pick): Program {
+  for (;;) {
+    const job = yield* make({ name: "take job", isLocal: true, make: async () => take(world, pick) });
+    const agent = job && world.agents.get(job.uid);
+    if (!job || !agent) continue;
+    const { leaseMs } = world.rig.store.timing;
+    const claimId = newRequestKey();
+    const claimed = yield* hinted(world, agent, leaseMs, () => verbs.claim(world, agent, claimId));
+    if (claimed.status === "claimed") yield* run(world, pick, agent, Number(claimed.epoch));
+    yield* make({ name: "job done", isLocal: true, make: async () => forgetJob(world, job) });
+  }
+}
+
+function take(world: World, pick: Pick): Job | undefined {
+  const waiting = world.jobs.filter(({ state }) => state === "waiting");
+  const job = waiting[pick(Math.max(1, waiting.length))];
+  if (job) job.state = "taken";
+  return job;
+}
+
+function forgetJob(world: World, job: Job): void {
+  const at = world.jobs.indexOf(job);
+  if (at >= 0) world.jobs.splice(at, 1);
+}
+
+function* run(world: World, pick: Pick, agent: AgentAddress, epoch: number): Program {
+  const state = yield* make({ name: "load", agent, make: () => world.rig.store.load(agent) });
+  if (!state) return;
+  const log = new Map(state.log);
+  let { inbox } = state;
+  let read = state.record.inbox_read;
+  for (;;) {
+    const n = [...log.keys()].filter((key) => !key.includes("/")).length;
+    const what = pick(12);
+    let answer: { status: string; rest: string[]; inbox?: string };
+    if (inbox.length > 0 && what < 9) {
+      const messages: InboxMessage[] = inbox;
+      const entry: [string, string] = [
+        entryKey.message(n),
+        JSON.stringify({ v: 1, role: "user", run: state.record.run, messages }),
+      ];
+      const consumeTo = read + inbox.length;
+      answer = yield* verbs.append(world, agent, { epoch, runningMs: 1, entries: [entry], consumeTo });
+      if (answer.status === "appended" || answer.status === "same") {
+        log.set(...entry);
+        read = consumeTo;
+        inbox = [];
+      }
+    } else if (what < 3) answer = yield* verbs.renew(world, agent, epoch);
+    else if (what < 7) answer = yield* step(world, pick, agent, epoch, log, n);
+    else if (what === 7) {
+      const released = yield* verbs.release(world, agent, epoch, pick(3) * 6);
+      if (released.status === "released") yield* addJob(world, agent.uid, Number(released.wake));
+      return;
+    } else answer = yield* end(world, pick, agent, epoch, state.record.run);
+    if (["stale", "settled", "same of an end", "unknown"].includes(answer.status)) return;
+    if (answer.status === "more" || Number(answer.inbox ?? 0) > 0)
+      inbox = yield* make({ name: "inbox", agent, make: () => world.rig.store.inbox(agent) });
+  }
+}
+
+function* step(
+  world: World,
+  pick: Pick,
+  agent: AgentAddress,
+  epoch: number,
+  log: Map<string, string>,
+  n: number,
+) {
+  const again = pick(6) === 0;
+  const key = again
+    ? entryKey.result(n - 1, "t")
+    : pick(2) === 0
+      ? entryKey.message(n)
+      : entryKey.result(n, `t${pick(3)}`);
+  const entry: [string, string] = [
+    key,
+    JSON.stringify({ by: epoch, nonce: again ? pick(2) : newRequestKey() }),
+  ];
+  const answer = yield* verbs.append(world, agent, {
+    epoch,
+    runningMs: 1,
+    entries: [entry],
+    progress: bodyOf(`step ${n}`),
+    step: "{}",
+    ...(pick(4) === 0 && { interim: { id: newRequestKey(), body: "a word" } }),
+  });
+  if (answer.status === "appended" || answer.status === "same") log.set(...entry);
+  if (answer.status === "conflict")
+    for (let i = 0; i + 1 < answer.rest.length; i += 2)
+      log.set(answer.rest[i] ?? "", answer.rest[i + 1] ?? "");
+  return answer;
+}
+
+function* end(world: World, pick: Pick, agent: AgentAddress, epoch: number, ofRun: number) {
+  const how: SettleInput = pick(3) === 0 ? handedBack(epoch, ofRun) : wellDone(epoch, ofRun);
+  const idleMs = IDLE_TIMES_MS[pick(2)] ?? 12;
+  const input: SettleInput = pick(2) === 0 ? how : { ...how, target: "idle", idleMs };
+  const answer = yield* hinted(world, agent, idleMs, () => verbs.settle(world, agent, input));
+  const toWake =
+    (answer.status === "settled" || answer.status === "same") && answer.agent_status === "queued";
+  if (toWake) yield* addJob(world, agent.uid, Number(answer.wake));
+  return answer.status === "same" ? { ...answer, status: "same of an end" } : answer;
+}
+
+/** A sweeper: looks at what is due, ends or wakes it, and sets the time of the next look. */
+export function* sweeper(world: World): Program {
+  for (;;) yield* tick(world);
+}
+
+/** One round of a sweeper. */
+export function* tick(world: World): Program {
+  const due = yield* make({ name: "due", make: () => world.rig.deadlines.due(4, HIDDEN_MS) });
+  for (const one of due) yield* lookAt(world, one);
+}
+
+function* lookAt(world: World, due: Due): Program {
+  const agent = due.address;
+  const move = (at: number) =>
+    make({ name: "move", ...(agent && { agent }), make: () => world.rig.deadlines.move(due, at) });
+  const forget = () =>
+    make({ name: "forget", ...(agent && { agent }), make: () => world.rig.deadlines.forget(due) });
+  if (!agent) return yield* forget();
+  const seen = yield* verbs.overdue(world, agent);
+  if (seen.status === "not_due") return yield* move(Number(seen.deadline));
+  if (seen.status === "ended" || seen.status === "unknown") return yield* forget();
+  if (seen.status === "wake_due") {
+    const wake = Number(seen.wake);
+    const alive = world.jobs.some((job) => job.uid === agent.uid && job.wake === wake);
+    const answer = yield* verbs.rewake(world, agent, wake, alive);
+    if (answer.status === "wake") yield* addJob(world, agent.uid, Number(answer.wake));
+    if (answer.status !== "not_due") yield* move(Number(answer.deadline));
+    return;
+  }
+  const answer = yield* verbs.settle(world, agent, seen.status === "idle_over" ? IDLE_END : MAX_AGE_END);
+  if (answer.status === "not_due") return yield* move(Number(answer.deadline));
+  if (answer.status === "settled" || answer.status === "same") yield* forget();
+}

@@ -1,0 +1,294 @@
+/** The verbs as calls that judge their own answers: each guard of spec §3, stated a second time and independently. */
+import { isDeepStrictEqual } from "node:util";
+import type { AgentAddress } from "../../../../src/shared/protocol/keys.ts";
+import { MAX_LIVE_AGENTS } from "../../../../src/shared/protocol/timing.ts";
+import type { AppendInput, SettleInput, SpawnInput } from "../../../../src/shared/redis/agent-store.ts";
+import { messageOf } from "../rig.ts";
+import { agentIn, isHolder, make, must, numberIn, type Program, unchanged } from "./call.ts";
+import type { Shot } from "./shot.ts";
+import type { World } from "./world.ts";
+
+/** `spawn`: at most ten live, one agent a request key, overdue exactly those without life key. */
+export function* spawn(world: World, agent: AgentAddress, input: SpawnInput) {
+  return yield* make({
+    name: "spawn",
+    agent,
+    make: () => world.rig.store.spawn(agent, input),
+    judge(answer, before, after) {
+      const known = world.requests.get(input.requestKey);
+      if (answer.status === "spawned") {
+        must(known === undefined, "a known request key spawned", input);
+        must(Object.keys(before.live).length < MAX_LIVE_AGENTS, "an eleventh agent was admitted");
+        must(after.live[agent.uid] !== undefined, "a spawned agent is not live", agent);
+        world.requests.set(input.requestKey, { uid: agent.uid, digest: input.digest });
+        world.agents.set(agent.uid, agent);
+        return;
+      }
+      unchanged(before, after);
+      if (answer.status === "same")
+        must(
+          known?.uid === answer.uid && known.digest === input.digest,
+          "same for what was not",
+          input,
+          known,
+        );
+      else if (answer.status === "conflict")
+        must(known !== undefined && known.digest !== input.digest, "conflict without one", input, known);
+      else judgeQuota(answer.rest, before, after);
+    },
+  });
+}
+
+function judgeQuota(overdue: readonly string[], before: Shot, after: Shot): void {
+  const live = Object.keys(before.live);
+  must(live.length >= MAX_LIVE_AGENTS, "refused for quota below it", before.live);
+  const gone = (shot: Shot) => live.filter((uid) => shot.agents.get(uid)?.lifeMs === -2);
+  for (const uid of overdue) must(live.includes(uid), "overdue, but not live", uid);
+  for (const uid of gone(before)) must(overdue.includes(uid), "gone, but not overdue", uid);
+  for (const uid of overdue)
+    must((before.agents.get(uid)?.lifeEndMs ?? 0) <= after.nowMs, "overdue, but alive", uid);
+}
+
+/** `send`: accepted once, whatever became of the agent's life key. */
+export function* send(world: World, agent: AgentAddress, messageId: string, text: string) {
+  return yield* make({
+    name: "send",
+    agent,
+    make: () => world.rig.store.send(agent, messageOf(text, messageId), text),
+    judge(answer, before, after) {
+      const [was, is] = [agentIn(before, agent), agentIn(after, agent)];
+      const known = world.texts.get(messageId);
+      if (answer.status !== "queued" && answer.status !== "delivered") {
+        unchanged(before, after);
+        if (answer.status === "same") must(known === text, "same for another message", messageId);
+        if (answer.status === "conflict") must(known !== undefined && known !== text, "conflict without one");
+        if (answer.status === "ended") must(was.record.status === "ended", "ended for a live agent", was);
+        if (answer.status === "unknown")
+          must(was.record.status === undefined, "unknown for a known agent", was);
+        return;
+      }
+      must(known === undefined, "a known message was accepted again", messageId);
+      must(was.record.status !== "ended", "an ended agent accepted a message", was);
+      must(
+        (answer.status === "queued") === (was.record.status === "idle"),
+        "queued is for idle ones",
+        was,
+        answer,
+      );
+      must(
+        isDeepStrictEqual(is.inbox.slice(0, -1), was.inbox),
+        "the inbox lost messages",
+        was.inbox,
+        is.inbox,
+      );
+      if (answer.status === "queued") {
+        must(is.record.status === "queued", "queued, but it does not stand as queued", is);
+        must(numberIn(is, "run") === numberIn(was, "run") + 1, "a run that is not the next", was, is);
+        must(numberIn(is, "wake") === numberIn(was, "wake") + 1, "a wake that is not new", was, is);
+      }
+      world.texts.set(messageId, text);
+      world.accepted.set(messageId, agent.uid);
+    },
+  });
+}
+
+/** `claim`: only what nobody holds; each claim a new epoch, the same claim the same. */
+export function* claim(world: World, agent: AgentAddress, claimId: string) {
+  return yield* make({
+    name: "claim",
+    agent,
+    make: () => world.rig.store.claim(agent, claimId, "w"),
+    judge(answer, before, after) {
+      const was = agentIn(before, agent);
+      const { status } = was.record;
+      const heldUntil = numberIn(was, status === "queued" ? "not_before" : "lease_until");
+      if (answer.status !== "claimed") {
+        unchanged(before, after);
+        if (answer.status === "held") must(heldUntil > before.nowMs, "held by nobody", was, before.nowMs);
+        if (answer.status === "nothing") must(status === "idle" || status === "ended", "there was work", was);
+        return;
+      }
+      if (was.record.claim_id === claimId && status === "running") {
+        must(answer.epoch === was.record.epoch, "the same claim got another epoch", was, answer);
+        return unchanged(before, after);
+      }
+      must(status === "queued" || status === "running", "claimed what has no work", was);
+      must(heldUntil <= after.nowMs, "claimed what is held", was, after.nowMs);
+      must(
+        Number(answer.epoch) === numberIn(was, "epoch") + 1,
+        "a claim must bump the epoch by one",
+        was,
+        answer,
+      );
+      must(isHolder(agentIn(after, agent), Number(answer.epoch)), "claimed, but it does not hold the agent");
+    },
+  });
+}
+
+/** `renew`: the holder's alone. */
+export function* renew(world: World, agent: AgentAddress, epoch: number) {
+  return yield* make({
+    name: "renew",
+    agent,
+    make: () => world.rig.store.renew(agent, epoch, 1),
+    judge: (answer, before, after) => {
+      must(
+        (answer.status === "ok") === isHolder(agentIn(before, agent), epoch),
+        "renew is the holder's",
+        answer,
+      );
+      if (answer.status === "stale") return unchanged(before, after);
+      must(answer.inbox === `${agentIn(before, agent).inbox.length}`, "renew misreports the inbox", answer);
+    },
+  });
+}
+
+/** `append`: all or nothing, by the holder, consuming exactly what the cursor says. */
+export function* append(world: World, agent: AgentAddress, input: AppendInput) {
+  return yield* make({
+    name: "append",
+    agent,
+    make: () => world.rig.store.append(agent, input),
+    judge(answer, before, after) {
+      const [was, is] = [agentIn(before, agent), agentIn(after, agent)];
+      must((answer.status !== "stale") === isHolder(was, input.epoch), "append is the holder's", answer, was);
+      const differing = input.entries.filter(([key, json]) => (was.log[key] ?? json) !== json);
+      must(
+        (answer.status === "conflict") === (isHolder(was, input.epoch) && differing.length > 0),
+        "conflict",
+        answer,
+      );
+      const isSame = input.entries.every(([key, json]) => was.log[key] === json);
+      must((answer.status === "same") === (isHolder(was, input.epoch) && isSame), "same", answer, was);
+      if (answer.status !== "appended") {
+        unchanged(before, after);
+        const stored = differing.flatMap(([key]) => [key, was.log[key]]);
+        if (answer.status === "conflict")
+          must(isDeepStrictEqual(answer.rest, stored), "hands back other entries");
+        return;
+      }
+      for (const [key, json] of input.entries) must(is.log[key] === json, "an entry was not written", key);
+      must(after.fresh.length === (input.interim ? 1 : 0), "an interim message is one entry", after.fresh);
+      const consumed = Math.max(0, (input.consumeTo ?? 0) - numberIn(was, "inbox_read"));
+      must(
+        isDeepStrictEqual(is.inbox, was.inbox.slice(consumed)),
+        "the wrong messages were consumed",
+        was,
+        is,
+      );
+    },
+  });
+}
+
+/** `release`: the holder's alone, once. */
+export function* release(world: World, agent: AgentAddress, epoch: number, delayMs: number) {
+  return yield* make({
+    name: "release",
+    agent,
+    make: () => world.rig.store.release(agent, { epoch, delayMs, runningMs: 1, retries: 0 }),
+    judge(answer, before, after) {
+      const was = agentIn(before, agent);
+      if (answer.status === "released" && isHolder(was, epoch)) {
+        return must(agentIn(after, agent).record.status === "queued", "released, but not queued");
+      }
+      unchanged(before, after);
+      const again = was.record.status === "queued" && was.record.released_epoch === `${epoch}`;
+      must((answer.status === "released") === again, "release is the holder's", answer, was);
+    },
+  });
+}
+
+/** `settle`: by the holder, by the parent, or by a sweeper when it is due; the first one wins. */
+export function* settle(world: World, agent: AgentAddress, input: SettleInput) {
+  return yield* make({
+    name: `settle by ${input.by.authority}`,
+    agent,
+    make: () => world.rig.store.settle(agent, input),
+    judge(answer, before, after) {
+      const was = agentIn(before, agent);
+      const { by } = input;
+      const ended = was.record.status === "ended";
+      const mayWorker = by.authority === "worker" && isHolder(was, by.epoch);
+      if (answer.status !== "settled") {
+        unchanged(before, after);
+        if (answer.status === "same")
+          must(
+            ended || (by.authority === "worker" && was.record.settled_epoch === `${by.epoch}`),
+            "same",
+            was,
+          );
+        if (answer.status === "more")
+          must(mayWorker && input.natural === true && was.inbox.length > 0, "more", was);
+        if (answer.status === "stale")
+          must(by.authority === "worker" && !mayWorker && !ended, "stale", was, by);
+        if (answer.status === "not_due") must(!isDue(input, agent, before), "not_due, but it was", was);
+        return;
+      }
+      must(!ended, "an ended agent was settled again", was);
+      must(after.fresh.length === 1, "a settle is one entry", after.fresh);
+      const is = agentIn(after, agent);
+      if (by.authority === "worker") {
+        must(mayWorker, "settled by somebody who is not the holder", was, by);
+        must(!(input.natural && was.inbox.length > 0), "a natural end with an unread message", was);
+        const next = input.target === "ended" ? "ended" : was.inbox.length > 0 ? "queued" : "idle";
+        must(is.record.status === next, `settled, but not ${next}`, is);
+        return;
+      }
+      must(is.record.status === "ended", "settled by authority, but not ended", is);
+      must(numberIn(is, "epoch") === numberIn(was, "epoch") + 1, "authority must bump the epoch", was, is);
+      if (by.authority === "sweeper") judgeDue(input, agent, before, after);
+    },
+  });
+}
+
+function isDue(input: SettleInput, agent: AgentAddress, shot: Shot): boolean {
+  const is = agentIn(shot, agent);
+  if (input.by.authority !== "sweeper") return true;
+  if (input.stopReason === "idle") return is.record.status === "idle" && is.lifeMs === -2;
+  const since = numberIn(is, "unanswered_since");
+  return since > 0 && since + numberIn(is, "max_age_ms") <= shot.nowMs;
+}
+
+function judgeDue(input: SettleInput, agent: AgentAddress, before: Shot, after: Shot): void {
+  const was = agentIn(before, agent);
+  if (input.stopReason === "idle") {
+    must(was.record.status === "idle", "idle death of an agent that is not idle", was);
+    must(was.lifeEndMs <= after.nowMs, "idle death before its time", was, after.nowMs);
+  } else {
+    const since = numberIn(was, "unanswered_since");
+    must(since > 0 && since + numberIn(was, "max_age_ms") <= after.nowMs, "too old before its time", was);
+  }
+}
+
+/** `rewake`: once a wake, and only when it is due. */
+export function* rewake(world: World, agent: AgentAddress, expectedWake: number, jobAlive: boolean) {
+  return yield* make({
+    name: "rewake",
+    agent,
+    make: () => world.rig.store.rewake(agent, expectedWake, jobAlive),
+    judge(answer, before, after) {
+      if (answer.status === "not_due") return unchanged(before, after);
+      const was = agentIn(before, agent);
+      must(numberIn(was, "wake") === expectedWake, "woken for a wake that is replaced", was);
+      must(numberIn(was, "deadline") <= after.nowMs, "woken early", was, after.nowMs);
+      must(was.record.status === "queued" || was.record.status === "running", "woken for nothing", was);
+      if (answer.status === "wake")
+        must(Number(answer.wake) === expectedWake + 1, "a wake that is not new", answer);
+    },
+  });
+}
+
+/** `overdue`: looking changes nothing. */
+export function* overdue(world: World, agent: AgentAddress) {
+  return yield* make({
+    name: "overdue",
+    agent,
+    make: () => world.rig.store.overdue(agent),
+    judge: (_answer, before, after) => unchanged(before, after),
+  });
+}
+
+/** `finish`: only runs that are coming or going on. */
+export function* finish(world: World, agent: AgentAddress): Program {
+  yield* make({ name: "finish", agent, make: () => world.rig.store.finish(agent) });
+}

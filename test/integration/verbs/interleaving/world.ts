@@ -1,0 +1,195 @@
+/**
+ * What the checker knows of one sequence: everything that was ever accepted, written or said, kept beside Redis.
+ *
+ * 1. Every live agent is registered as live and no other is; never more than ten.
+ * 2. Every accepted message is in exactly one place: unread, in one user entry of the log, or listed as undelivered.
+ * 3. A log entry never changes once written.
+ * 4. The epoch of an agent never goes back.
+ * 5. One entry a run; one terminal entry an agent, there exactly when the agent is ended, and nothing behind it.
+ * 6. An idle agent's life key has a time limit, that of a queued or running one has none, an ended one has none left.
+ * 7. Every live agent stands in the deadline set, not later than its state needs (or is in the hands of a sweeper).
+ */
+import { z } from "zod";
+import type { AgentAddress } from "../../../../src/shared/protocol/keys.ts";
+import { UserEntry } from "../../../../src/shared/protocol/log.ts";
+import { InboxMessage } from "../../../../src/shared/protocol/message.ts";
+import { MAX_LIVE_AGENTS } from "../../../../src/shared/protocol/timing.ts";
+import type { Rig } from "../rig.ts";
+import { type Call, must, numberIn } from "./call.ts";
+import { type AgentShot, type EntryShot, NOTHING, type Shot, takeShot } from "./shot.ts";
+
+/** A wake's job, in a queue that loses and repeats jobs as it likes. */
+export interface Job {
+  uid: string;
+  wake: number;
+  state: "waiting" | "taken";
+}
+/** How long a sweeper keeps what it took from the others, ms. */
+export const HIDDEN_MS = 5;
+const FULL_LOOK_EVERY = 16;
+/** Scripts and pictures read the clock at different moments of a call. */
+const CLOCK_MS = 2;
+const Messages = z.array(InboxMessage);
+
+/** See the file's header. */
+export class World {
+  readonly rig: Rig;
+  /** How often each answer was given, over all worlds. */
+  readonly tally: Map<string, number>;
+  readonly agents = new Map<string, AgentAddress>();
+  readonly requests = new Map<string, { uid: string; digest: string }>();
+  readonly texts = new Map<string, string>();
+  /** Accepted messages and their agents. */
+  readonly accepted = new Map<string, string>();
+  readonly acks = new Map<string, string>();
+  readonly jobs: Job[] = [];
+  readonly trace: string[] = [];
+  shot: Shot = NOTHING;
+  readonly #read = new Map<string, string>();
+  readonly #undelivered = new Map<string, string>();
+  readonly #said = new Set<string>();
+  readonly #terminal = new Map<string, EntryShot>();
+  #calls = 0;
+
+  constructor(rig: Rig, tally: Map<string, number>) {
+    this.rig = rig;
+    this.tally = tally;
+  }
+
+  /** Makes a call once or twice, judging each answer and the whole world behind it; the last answer counts. */
+  async perform(call: Call<unknown>, times: 1 | 2, who: string): Promise<unknown> {
+    let answer: unknown;
+    for (let time = 1; time <= times; time += 1) {
+      const before = this.shot;
+      answer = await call.make();
+      if (call.isLocal) continue;
+      const word = `${call.name}: ${statusOf(answer)}`;
+      this.tally.set(word, (this.tally.get(word) ?? 0) + 1);
+      this.trace.push(`${who} ${call.name} ${call.agent?.uid ?? ""} ${JSON.stringify(answer)}`);
+      this.#calls += 1;
+      const looked =
+        call.agent && this.#calls % FULL_LOOK_EVERY !== 0 ? [call.agent] : this.#everybody(call.agent);
+      this.shot = await takeShot(this.rig, before, looked);
+      call.judge?.(answer, before, this.shot);
+      for (const { uid } of looked) this.#check(uid, before);
+      this.#hear(this.shot.fresh);
+      for (const { uid } of looked) this.#place(uid);
+      this.#count();
+    }
+    return answer;
+  }
+
+  /** Looks at everything again; for when only time has passed. */
+  async look(): Promise<void> {
+    this.shot = await takeShot(this.rig, this.shot, this.#everybody());
+    must(this.shot.fresh.length === 0, "an entry that no call wrote", this.shot.fresh);
+  }
+
+  /** Uids of agents that have not ended. */
+  living(): string[] {
+    return [...this.agents.keys()].filter((uid) => this.shot.agents.get(uid)?.record.status !== "ended");
+  }
+
+  /** What must be true when every agent has ended and every sweeper has nothing left to do. */
+  checkEnd(): void {
+    must(Object.keys(this.shot.live).length === 0, "agents leaked from the quota", this.shot.live);
+    for (const uid of this.agents.keys()) {
+      must(this.#terminal.has(uid), "an agent without terminal entry", uid);
+      must(this.shot.agents.get(uid)?.score === undefined, "an ended agent is still looked at", uid);
+    }
+    for (const id of this.accepted.keys())
+      must(this.#read.has(id) !== this.#undelivered.has(id), "a message is lost or told twice", id);
+  }
+
+  #everybody(also?: AgentAddress): AgentAddress[] {
+    return [...new Map([...this.agents, ...(also ? [[also.uid, also] as const] : [])]).values()];
+  }
+
+  #check(uid: string, before: Shot): void {
+    const [was, is] = [before.agents.get(uid), this.shot.agents.get(uid)];
+    if (!is?.record.status) return;
+    const { status } = is.record;
+    if (was?.record.status) {
+      must(numberIn(is, "epoch") >= numberIn(was, "epoch"), "an epoch went back", was, is);
+      for (const [key, json] of Object.entries(was.log))
+        must(status === "ended" || is.log[key] === json, "a log entry changed", key, json, is.log[key]);
+    }
+    const limited = is.lifeMs !== -1;
+    must(limited === (status === "idle" || status === "ended"), "a life key that does not fit the state", is);
+    if (status === "ended") {
+      must(is.lifeMs === -2, "an ended agent with a life key", is);
+      return;
+    }
+    const score = is.score ?? Number.POSITIVE_INFINITY;
+    must(
+      score <= Math.max(neededBy(is, this.shot.nowMs) + CLOCK_MS, this.shot.nowMs + HIDDEN_MS),
+      "nobody looks in time",
+      is,
+      this.shot.nowMs,
+    );
+    this.#readNew(uid, was, is);
+  }
+
+  #readNew(uid: string, was: AgentShot | undefined, is: AgentShot): void {
+    for (const [key, json] of Object.entries(is.log)) {
+      if (was?.log[key] !== undefined || !json.includes('"role":"user"')) continue;
+      for (const { message_id } of UserEntry.parse(JSON.parse(json)).messages) {
+        must(
+          this.accepted.get(message_id) === uid,
+          "a message was read that this agent never got",
+          message_id,
+        );
+        must(!this.#read.has(message_id), "a message was read twice", message_id);
+        this.#read.set(message_id, key);
+      }
+    }
+  }
+
+  #hear(fresh: readonly EntryShot[]): void {
+    for (const entry of fresh) {
+      const { reply_id = "", uid = "", kind, agent_status, undelivered } = entry.fields;
+      must(!this.#said.has(reply_id), "one run, two entries", entry);
+      must(!this.#terminal.has(uid), "an entry behind the terminal one", entry);
+      this.#said.add(reply_id);
+      if (kind === "message") continue;
+      if (agent_status === "ended") this.#terminal.set(uid, entry);
+      for (const { message_id } of Messages.parse(JSON.parse(undelivered ?? "[]"))) {
+        must(this.accepted.get(message_id) === uid, "undelivered, but never accepted", message_id);
+        must(!this.#undelivered.has(message_id), "undelivered twice", message_id);
+        this.#undelivered.set(message_id, reply_id);
+      }
+    }
+  }
+
+  #place(uid: string): void {
+    const is = this.shot.agents.get(uid);
+    if (!is?.record.status) return;
+    must((is.record.status === "ended") === this.#terminal.has(uid), "ended and its entry do not agree", is);
+    const unread = new Set(is.inbox.map((json) => InboxMessage.parse(JSON.parse(json)).message_id));
+    must(unread.size === is.inbox.length, "a message waits twice", is.inbox);
+    for (const [id, owner] of this.accepted) {
+      if (owner !== uid) continue;
+      const places = [unread.has(id), this.#read.has(id), this.#undelivered.has(id)].filter(Boolean).length;
+      must(places === 1, `a message is in ${places} places`, id, is);
+    }
+  }
+
+  #count(): void {
+    const live = Object.keys(this.shot.live).sort();
+    must(live.length <= MAX_LIVE_AGENTS, "more than ten live agents", live);
+    const living = this.living().sort();
+    must(live.join() === living.join(), "registered live agents are not those that live", live, living);
+  }
+}
+
+function neededBy(is: AgentShot, nowMs: number): number {
+  if (is.record.status === "idle") return nowMs + Math.max(0, is.lifeMs);
+  return Math.max(
+    numberIn(is, "deadline"),
+    numberIn(is, is.record.status === "running" ? "lease_until" : "deadline"),
+  );
+}
+
+function statusOf(answer: unknown): string {
+  return typeof answer === "object" && answer !== null && "status" in answer ? String(answer.status) : "done";
+}

@@ -1,0 +1,38 @@
+import { expect, test } from "vitest";
+import { renderBanner } from "../../../src/cli/banner.ts";
+import { createStyle } from "../../../src/cli/style.ts";
+import { cells } from "../../../src/cli/text.ts";
+import { loadConfig } from "../../../src/shared/config.ts";
+
+const style = createStyle(false);
+const facts = (env: Record<string, string> = {}) => ({
+  version: "1.2.3",
+  config: loadConfig(env, { cwd: "/srv" }),
+  redis: "redis://127.0.0.1:6379 (7.0.15)",
+  roots: [{ path: "/srv/repo", realPath: "/srv/repo", mode: "ro" as const }],
+});
+
+test("the banner says plainly that the offline model is not an LLM", () => {
+  expect(renderBanner(facts(), 200, style)).toEqual([
+    "subagent-queue 1.2.3",
+    "  Redis        redis://127.0.0.1:6379 (7.0.15)",
+    "  Model        offline model: answers by rule, NOT an LLM; set ANTHROPIC_API_KEY for a real one",
+    "  Workspaces   /srv/.subagent-queue/workspaces",
+    "  Directories  /srv/repo (read-only)",
+    "",
+  ]);
+});
+
+test("a provider is named by its model and address, never by its secrets", () => {
+  const text = renderBanner(
+    facts({ ANTHROPIC_API_KEY: "sk-canary", ANTHROPIC_BASE_URL: "https://me:canary@models.example.org" }),
+    200,
+    style,
+  ).join("\n");
+  expect(text).toContain("claude-sonnet-5-5 at https://***@models.example.org");
+  expect(text).not.toContain("canary");
+});
+
+test("no line is wider than the terminal", () => {
+  for (const line of renderBanner(facts(), 60, style)) expect(cells(line)).toBeLessThan(60);
+});

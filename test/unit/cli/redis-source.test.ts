@@ -1,0 +1,59 @@
+import { once } from "node:events";
+import { createServer } from "node:net";
+import { expect, test } from "vitest";
+import { openRedisSource, withoutPassword } from "../../../src/cli/redis-source.ts";
+import { systemClock } from "../../../src/shared/clock.ts";
+import { closeAtEnd } from "../../helpers/cleanup.ts";
+import { redisUrl } from "../../helpers/redis.ts";
+import { freePort } from "../../helpers/redis-server.ts";
+import { createManualClock } from "./manual-clock.ts";
+
+test("a Redis that is there is described by its address and version", async () => {
+  const source = await openRedisSource(redisUrl(), undefined, systemClock);
+  expect(source).toMatchObject({ url: redisUrl(), isPrivate: false });
+  expect(source.description).toMatch(/^redis:\/\/127\.0\.0\.1:\d+ \(\d+\.\d+\.\d+\)$/);
+  await source.stop();
+});
+
+test("without an address a private server is started, and stopped again", async () => {
+  const source = await openRedisSource(undefined, process.env.PATH, systemClock);
+  closeAtEnd(() => source.stop());
+  expect(source.description).toMatch(
+    /^private redis-server \d+\.\d+\.\d+, gone with its data when this ends$/,
+  );
+  expect(source.isPrivate).toBe(true);
+  await source.stop();
+  await source.gone;
+});
+
+test("a refused connection is told at once, without the password", async () => {
+  const port = await freePort();
+  await expect(openRedisSource(`redis://:canary@127.0.0.1:${port}`, "", systemClock)).rejects.toMatchObject({
+    code: "redis_unavailable",
+    message: `No Redis at redis://***@127.0.0.1:${port} (connection refused): start it, or correct REDIS_URL.`,
+  });
+  await expect(openRedisSource("unix:///nowhere/redis.sock", "", systemClock)).rejects.toThrow(
+    "(no such socket)",
+  );
+});
+
+test("a server that accepts and says nothing is given up", async () => {
+  const server = createServer((socket) => void closeAtEnd(() => void socket.destroy())).listen(
+    0,
+    "127.0.0.1",
+  );
+  await once(server, "listening");
+  closeAtEnd(() => void server.close());
+  const address = server.address();
+  const port = typeof address === "object" ? address?.port : 0;
+  const clock = createManualClock();
+  const opening = openRedisSource(`redis://127.0.0.1:${port}`, "", clock);
+  await once(server, "connection");
+  clock.advance(5_000);
+  await expect(opening).rejects.toThrow("(no answer within 5 s)");
+});
+
+test("a password is never shown, also with slashes or at-signs in it", () => {
+  expect(withoutPassword("redis://user:p@ss@host:1/2")).toBe("redis://***@host:1/2");
+  expect(withoutPassword("redis://host:1")).toBe("redis://host:1");
+});

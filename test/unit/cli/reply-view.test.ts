@@ -1,0 +1,65 @@
+import { expect, test } from "vitest";
+import { renderReply, renderTotals } from "../../../src/cli/reply-view.ts";
+import { createStyle } from "../../../src/cli/style.ts";
+import { cells } from "../../../src/cli/text.ts";
+import { sampleReply } from "./sample-reply.ts";
+
+const style = createStyle(false);
+
+test("a reply shows who, how it ended, the question, the text, and what it took", () => {
+  const view = { columns: 80, style, question: "Which testing framework?" };
+  expect(renderReply(sampleReply(), view)).toEqual([
+    "✔ Testing framework  succeeded",
+    "  Which testing framework?",
+    "  It uses vitest.",
+    "  3 turns · 4,812 tokens · $0.0123 · 1.2 s · glob ×1, read_file ×2",
+    "",
+  ]);
+});
+
+test("of a question as long as a book only the beginning is shown", () => {
+  const view = { columns: 120, style, question: "why ".repeat(60_000) };
+  const lines = renderReply(sampleReply(), view);
+  expect(lines).toHaveLength(7);
+  expect(lines.join("")).toContain("…");
+});
+
+test("a cap, an error, an alert and a shortened text are said", () => {
+  const reply = sampleReply({
+    status: "partial",
+    stop_reason: "max_turns",
+    error: "the model\nsaid no",
+    alerts: [{ kind: "turns", threshold: 24, value: 24 }],
+    truncated: true,
+    tools_called: {},
+  });
+  const lines = renderReply(reply, { columns: 80, style });
+  expect(lines[0]).toBe("◐ Testing framework  partial (max_turns)");
+  expect(lines).toContain("  the model said no");
+  expect(lines).toContain("  alert: turns reached 24 (threshold 24)");
+  expect(lines.at(-2)).toMatch(/no tools · text shortened$/);
+});
+
+test("a long text is wrapped on a terminal and left alone in a pipe", () => {
+  const summary = "word ".repeat(60).trim();
+  const wrapped = renderReply(sampleReply({ summary }), { columns: 40, style });
+  for (const line of wrapped) expect(cells(line)).toBeLessThan(40);
+  const piped = renderReply(sampleReply({ summary }), { columns: undefined, style });
+  expect(piped).toContain(`  ${summary}`);
+});
+
+test("what a model writes cannot control the terminal", () => {
+  const lines = renderReply(sampleReply({ summary: "\u001b[2J\u001b]0;x\u0007hi", name: "a\u009bb" }), {
+    columns: 80,
+    style,
+  });
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these must be gone
+  expect(lines.join("")).not.toMatch(/[\u0000-\u001f\u007f-\u009f]/);
+});
+
+test("the totals sum over all replies", () => {
+  const replies = [sampleReply(), sampleReply({ status: "failed", stop_reason: "refusal", turns: 1 })];
+  expect(renderTotals(replies, 3, 2_500, style)).toBe(
+    "1 of 3 succeeded · 4 turns · 9,624 tokens · $0.0246 · 2.5 s",
+  );
+});

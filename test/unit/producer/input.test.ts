@@ -1,0 +1,72 @@
+import { describe, expect, test } from "vitest";
+import { z } from "zod";
+import { digestOf, readInput } from "../../../src/producer/input.ts";
+
+const Shape = z.strictObject({ a: z.int().min(1), b: z.string().optional() });
+
+describe("reading input", () => {
+  test("gives what the schema reads", () => {
+    expect(readInput(Shape, { a: 1 }, "it")).toEqual({ a: 1 });
+  });
+
+  test("names every wrong field at once, with its path", () => {
+    const error = catching(() => readInput(z.object({ x: Shape }), { x: { a: 0, b: 7, c: 1 } }, "it"));
+    expect(error).toMatchObject({
+      code: "invalid_input",
+      message: expect.stringMatching(/^it refused, nothing was done: x\.a: .*; x\.b: .*; x: .*"c"/),
+      details: { issues: [{ field: "x.a" }, { field: "x.b" }, { field: "x" }] },
+    });
+  });
+
+  test("refuses what nests deeper than 32 levels before it looks at anything else", () => {
+    const deep = (levels: number): unknown => (levels === 0 ? 1 : [deep(levels - 1)]);
+    expect(catching(() => readInput(z.unknown(), deep(33), "it"))).toMatchObject({
+      code: "invalid_input",
+      details: { max_depth: 32 },
+    });
+    expect(readInput(z.unknown(), deep(32), "it")).toEqual(deep(32));
+  });
+
+  test("survives 8,000 levels and a value that contains itself", () => {
+    let deep: unknown = 1;
+    for (let level = 0; level < 8_000; level += 1) deep = { deep };
+    const cyclic: Record<string, unknown> = {};
+    cyclic.left = cyclic;
+    cyclic.right = cyclic;
+    for (const value of [deep, cyclic]) {
+      expect(catching(() => readInput(z.unknown(), value, "it"))).toMatchObject({ code: "invalid_input" });
+    }
+  });
+});
+
+describe("a digest", () => {
+  test("does not depend on the order of keys nor on undefined fields", () => {
+    expect(digestOf({ a: 1, b: { c: [1, 2], d: null } })).toBe(
+      digestOf({ b: { d: null, c: [1, 2], x: undefined }, a: 1 }),
+    );
+  });
+
+  test("depends on every value, on types, and on the order of lists", () => {
+    const values = [
+      { a: 1 },
+      { a: "1" },
+      { a: [1, 2] },
+      { a: [2, 1] },
+      { a: null },
+      {},
+      { a: {} },
+      { a: [] },
+      "",
+      null,
+    ];
+    expect(new Set(values.map(digestOf)).size).toBe(values.length);
+  });
+});
+
+function catching(call: () => unknown): unknown {
+  try {
+    return call();
+  } catch (error) {
+    return error;
+  }
+}

@@ -1,0 +1,106 @@
+import { describe, expect, test } from "vitest";
+import { profileOf } from "../../../src/producer/profile.ts";
+import { prepareSpawn, resolveTools } from "../../../src/producer/spawn-arguments.ts";
+
+const operator = { model: "offline-1", limits: {} };
+const context = (profile: Parameters<typeof profileOf>[0] = { parentId: "p" }) => ({
+  profile: profileOf(profile, operator),
+  operator,
+  prices: {},
+});
+const known = new Set(["read_file", "grep", "bash"]);
+
+describe("a prepared spawn", () => {
+  test("inherits from the profile what it does not say itself", () => {
+    const inherited = {
+      parentId: "p",
+      system: "Be brief.",
+      keepAlive: true,
+      idleMs: 5_000,
+      alerts: { turns: 3 },
+    };
+    expect(prepareSpawn("spawn", { name: "A" }, context(inherited)).spec).toEqual({
+      v: 1,
+      model: "offline-1",
+      system: "Be brief.",
+      limits: { max_turns: 20, max_tokens: 8_000, max_duration_ms: 1_800_000 },
+      alerts: { turns: 3 },
+      keep_alive: true,
+      idle_ms: 5_000,
+    });
+    const own = {
+      name: "A",
+      system: "Be long.",
+      keep_alive: false,
+      idle_ms: 1,
+      alerts: { tokens: 9 },
+      description: "",
+      model: "claude-haiku-5-5",
+    };
+    expect(prepareSpawn("spawn", own, context(inherited)).spec).toMatchObject({
+      model: "claude-haiku-5-5",
+      system: "Be long.",
+      description: "",
+      alerts: { turns: 3, tokens: 9 },
+      keep_alive: false,
+      idle_ms: 1,
+    });
+  });
+
+  test("of a task is never kept alive, has a name by default and carries the prompt", () => {
+    const prepared = prepareSpawn("task", { prompt: "go" }, context({ parentId: "p", keepAlive: true }));
+    expect(prepared).toMatchObject({ name: "task", stem: "task", prompt: "go", spec: { keep_alive: false } });
+    expect(prepared.spec.limits.max_turns).toBe(30);
+  });
+
+  test("has a digest of what the caller asked for, without the request key", () => {
+    const digest = (input: unknown, kind: "spawn" | "task" = "spawn") =>
+      prepareSpawn(kind, input, context()).digest;
+    const one = digest({ name: "A", limits: { max_turns: 1, max_tokens: 2 }, request_key: "k" });
+    expect(digest({ limits: { max_tokens: 2, max_turns: 1 }, name: "A" })).toBe(one);
+    expect(digest({ name: "A" })).not.toBe(one);
+    expect(digest({ prompt: "a" }, "task")).not.toBe(digest({ prompt: "b" }, "task"));
+  });
+
+  test("gets a request key of its own when the caller gives none", () => {
+    const keys = [1, 2].map(() => prepareSpawn("spawn", { name: "A" }, context()).requestKey);
+    expect(new Set(keys).size).toBe(2);
+    expect(prepareSpawn("spawn", { name: "A", request_key: "mine" }, context()).requestKey).toBe("mine");
+  });
+
+  test("with an operator's cost cap needs a price as well", () => {
+    const capped = { ...context(), operator: { limits: { max_cost_usd: 1 } } };
+    expect(() => prepareSpawn("spawn", { name: "A", model: "unheard-of" }, capped)).toThrow(
+      expect.objectContaining({ code: "unknown_price", details: { model: "unheard-of" } }),
+    );
+    expect(prepareSpawn("spawn", { name: "A" }, capped).spec.limits.max_cost_usd).toBe(1);
+  });
+});
+
+describe("the tools of a spawn", () => {
+  test("are all of the worker's when neither parent nor spawn names any", () => {
+    expect(resolveTools(undefined, undefined, known)).toEqual({ tools: undefined, unknown: [] });
+  });
+
+  test("are the parent's when the spawn names none, unknown ones reported", () => {
+    expect(resolveTools(["grep", "crm"], undefined, known)).toEqual({
+      tools: ["grep", "crm"],
+      unknown: ["crm"],
+    });
+  });
+
+  test("are exactly those named, also none at all", () => {
+    expect(resolveTools(undefined, ["bash", "crm"], known)).toEqual({
+      tools: ["bash", "crm"],
+      unknown: ["crm"],
+    });
+    expect(resolveTools(["grep"], [], known)).toEqual({ tools: [], unknown: [] });
+  });
+
+  test("never go beyond the parent's: known ones are refused, unknown ones dropped and reported", () => {
+    expect(() => resolveTools(["grep"], ["grep", "bash"], known)).toThrow(
+      expect.objectContaining({ details: { field: "tools", wished: ["bash"], allowed: ["grep"] } }),
+    );
+    expect(resolveTools(["grep"], ["grep", "crm"], known)).toEqual({ tools: ["grep"], unknown: ["crm"] });
+  });
+});

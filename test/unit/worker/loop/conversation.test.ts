@@ -1,0 +1,189 @@
+import { describe, expect, test } from "vitest";
+import { STOP_REASONS } from "../../../../src/shared/protocol/reply.ts";
+import { conversation, handBackPrompt } from "../../../../src/worker/loop/conversation.ts";
+import { NO_ENTRIES, withEntries } from "../../../../src/worker/loop/log.ts";
+import { problemOf } from "./accepted.ts";
+import { asked, call, type Story, text } from "./story.ts";
+
+/** Each message as `role: what it holds`, tool results as `[id]`. */
+function outline(story: Story, handBack?: Parameters<typeof conversation>[1]): string[] {
+  const messages = conversation(story.log(), handBack);
+  expect(problemOf(messages)).toBeUndefined();
+  return messages.map(({ role, content }) => {
+    const parts = content.map((block) => {
+      if (block.type === "tool_result") return `[${block.tool_use_id}${block.is_error ? "!" : ""}]`;
+      return block.type === "text"
+        ? `${block.text}`.replace(/^(.{12}).+/, "$1…")
+        : `(${block.id ?? block.type})`;
+    });
+    return `${role}: ${parts.join(" ")}`;
+  });
+}
+
+describe("tool results", () => {
+  test("come first, in the order of the calls, whenever they were committed, then what the parent said", () => {
+    const story = asked("go").asks(call("a"), call("b"), call("c"));
+    story.result("c").result("a", "no", true).result("b").notice("files gone").user("and", "more");
+    expect(outline(story)).toEqual([
+      "user: go",
+      "assistant: (a) (b) (c)",
+      "user: [a!] [b] [c] files gone and more",
+    ]);
+  });
+
+  test("of calls that were never made say so, so that every call has one", () => {
+    const story = asked("go")
+      .model("max_tokens", [text("let me"), call("a")])
+      .nextRun()
+      .user("next");
+    expect(outline(story)).toEqual(["user: go", "assistant: let me (a)", "user: [a!] next"]);
+    expect(JSON.stringify(conversation(story.log()))).toContain("Not executed");
+  });
+
+  test("of a hand-back call that asked for tools all the same are there for the next run", () => {
+    const story = asked("go")
+      .model("end_turn", [call("a")], { hand_back: "max_turns" })
+      .nextRun()
+      .user("next");
+    expect(outline(story)).toEqual(["user: go This is your…", "assistant: (a)", "user: [a!] next"]);
+  });
+
+  test("keep what the tool wrote, to the byte", () => {
+    const odd = ' \u2028"\\𝒶\u0000 ';
+    const messages = conversation(asked().asks(call("a")).result("a", odd).log());
+    expect(messages.at(-1)?.content).toEqual([{ type: "tool_result", tool_use_id: "a", content: odd }]);
+  });
+});
+
+describe("remarks of the runtime", () => {
+  const repeat = (count: number) => {
+    const story = asked("go");
+    for (let i = 1; i <= count; i++) story.calls(`${i}`, "look", i % 2 ? { q: 1, r: 2 } : { r: 2, q: 1 });
+    return story;
+  };
+  const NOTICE = "You have mad…";
+
+  test("the third identical call in a row gets a notice, once, and it stays in the conversation", () => {
+    expect(outline(repeat(2)).at(-1)).toBe("user: [2]");
+    expect(outline(repeat(3)).at(-1)).toBe(`user: [3] ${NOTICE}`);
+    const later = outline(repeat(4));
+    expect(later[6]).toBe(`user: [3] ${NOTICE}`);
+    expect(later[8]).toBe("user: [4]");
+  });
+
+  test("a different call in between starts the count again", () => {
+    const story = repeat(2).calls("x", "look", { q: 2 }).calls("4", "look", { q: 1, r: 2 });
+    expect(outline(story).join("\n")).not.toContain(NOTICE);
+  });
+
+  test("the notice also comes when the third call is one of several in a message", () => {
+    const story = asked("go").asks(...["1", "2", "3", "4"].map((id) => call(id, "look", {})));
+    expect(outline(story).at(-1)).toBe(`user: [1!] [2!] [3!] [4!] ${NOTICE}`);
+  });
+
+  test("an empty answer is not sent back; a nudge is", () => {
+    const story = asked("go").model("end_turn", [text(" ")]);
+    expect(outline(story)).toEqual(["user: go Your last me…"]);
+    const answered = story.model("end_turn", [text("here")]);
+    expect(outline(answered)).toEqual(["user: go Your last me…", "assistant: here"]);
+  });
+
+  test("after tools and an empty answer, the nudge follows the results", () => {
+    const story = asked("go")
+      .calls("a")
+      .model("end_turn", [{ type: "thinking", thinking: "hm", signature: "s" }]);
+    expect(outline(story)).toEqual(["user: go", "assistant: (a)", "user: [a] Your last me…"]);
+  });
+
+  test("what the parent says, or a hand-back call, takes the place of the nudge", () => {
+    const empty = () => asked("go").model("stop_sequence");
+    expect(outline(empty().user("well?"))).toEqual(["user: go well?"]);
+    expect(outline(empty(), "max_turns")).toEqual(["user: go This is your…"]);
+  });
+
+  test("nothing of an earlier run is remarked upon in the next one", () => {
+    const loop = repeat(3).nextRun(8).user("next");
+    expect(outline(loop).at(-1)).toBe("user: [3] next");
+    const failedNudge = asked("go").model("end_turn").failure("context_window").nextRun(4).user("next");
+    expect(outline(failedNudge)).toEqual(["user: go next"]);
+  });
+});
+
+describe("the hand-back call", () => {
+  test.each(STOP_REASONS.partial)("because of %s says why, and to call no tools", (cause) => {
+    expect(handBackPrompt(cause)).toMatch(/^[A-Z][^.]+\. Do not call any more tools\. Report /);
+    expect(outline(asked("go").calls("a"), cause).at(-1)).toMatch(/^user: \[a\] .{12}…$/);
+  });
+
+  test("stands in the log of its answer, and the conversation is the same before and after it", () => {
+    const before = conversation(asked("go").calls("a").log(), "max_cost");
+    const after = conversation(
+      asked("go")
+        .calls("a")
+        .model("end_turn", [text("found")], { hand_back: "max_cost" })
+        .log(),
+    );
+    expect(JSON.stringify(after.slice(0, -1))).toBe(JSON.stringify(before));
+  });
+
+  test("that failed leaves no trace for the next run", () => {
+    const story = asked("go").calls("a").failure("model_error", "max_turns").nextRun(4).user("next");
+    expect(outline(story)).toEqual(["user: go", "assistant: (a)", "user: [a] next"]);
+  });
+});
+
+describe("the whole", () => {
+  test("spans the runs of a kept-alive agent", () => {
+    const story = asked("one")
+      .calls("a")
+      .model("end_turn", [text("first")])
+      .nextRun()
+      .user("two")
+      .calls("b");
+    expect(outline(story)).toEqual([
+      "user: one",
+      "assistant: (a)",
+      "user: [a]",
+      "assistant: first",
+      "user: two",
+      "assistant: (b)",
+      "user: [b]",
+    ]);
+  });
+
+  test("keeps a message that got no answer before the next run's", () => {
+    expect(outline(asked("one").nextRun(2).user("two"))).toEqual(["user: one two"]);
+  });
+
+  test("sends a paused answer back unchanged and joins what follows to it", () => {
+    const story = asked("go").model("pause_turn", [
+      text("let me search"),
+      { type: "server_tool_use", id: "s1" },
+    ]);
+    expect(outline(story)).toEqual(["user: go", "assistant: let me searc… (s1)"]);
+    story.model("pause_turn", [{ type: "server_tool_use", id: "s2" }]).model("end_turn", [text("found")]);
+    expect(outline(story)).toEqual(["user: go", "assistant: let me searc… (s1) (s2) found"]);
+  });
+
+  test("is the same, byte for byte, for the same entries in any order", () => {
+    const story = asked("go").asks(call("a"), call("b")).result("b").result("a").user("and", "more");
+    const backwards = { ...story.log(), entries: withEntries(NO_ENTRIES, [...story.entries].reverse()) };
+    expect(JSON.stringify(conversation(backwards))).toBe(JSON.stringify(conversation(story.log())));
+  });
+
+  test("leaves the log as it is, however often it is asked for", () => {
+    const log = asked("go")
+      .model("end_turn")
+      .model("pause_turn", [text("a")])
+      .model("end_turn", [text("b")])
+      .log();
+    const before = JSON.stringify([...log.entries.turns, ...log.entries.deliveries]);
+    const first = JSON.stringify(conversation(log));
+    expect(JSON.stringify(conversation(log))).toBe(first);
+    expect(JSON.stringify([...log.entries.turns, ...log.entries.deliveries])).toBe(before);
+  });
+
+  test("leaves blank words of anybody out", () => {
+    expect(outline(asked("", " ", "go").notice("\n"))).toEqual(["user: go"]);
+  });
+});

@@ -1,0 +1,129 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { conversation } from "../../../../src/worker/loop/conversation.ts";
+import type { Log } from "../../../../src/worker/loop/log.ts";
+import { next } from "../../../../src/worker/loop/next.ts";
+import { viewRun } from "../../../../src/worker/loop/run-view.ts";
+import { tally } from "../../../../src/worker/loop/tally.ts";
+import { problemOf } from "./accepted.ts";
+import { type Life, lifeFrom, liveOn, logOf, type Script, scripts } from "./world.ts";
+
+const newborn = () => lifeFrom([], []);
+
+/** The first `length` entries of a finished life, before the worker at that point did anything more. */
+function cutAt(finished: Life, length: number): Life {
+  const over = finished.settled.filter(({ at }) => at < length);
+  return lifeFrom(finished.entries.slice(0, length), over);
+}
+
+/** All entries, those left out whose content depends on where a worker died. */
+function content(life: Life, elsewhere: Life): Map<string, string> {
+  const cutOff = [...life.entries, ...elsewhere.entries].filter(([, json]) =>
+    json.includes('"interrupted":true'),
+  );
+  const keys = new Set(cutOff.map(([key]) => key));
+  return new Map(life.entries.map(([key, json]) => [key, keys.has(key) ? "depends" : json]));
+}
+
+test("a finished log, cut at every entry, comes to the same end and repeats no committed step", () => {
+  const seen = { cuts: 0, interrupted: 0, reasons: new Set<string>() };
+  fc.assert(
+    fc.property(scripts, (script) => {
+      const finished = liveOn(script, newborn());
+      for (let length = 0; length <= finished.entries.length; length++) {
+        const resumed = liveOn(script, cutAt(finished, length));
+        expect(resumed.settled).toEqual(finished.settled);
+        expect(content(resumed, finished)).toEqual(content(finished, resumed));
+        seen.cuts += 1;
+        seen.interrupted += resumed.entries.filter(([, json]) => json.includes("interrupted")).length;
+      }
+      for (const { reason } of finished.settled) seen.reasons.add(reason);
+    }),
+    { numRuns: 250 },
+  );
+  expect(seen.cuts).toBeGreaterThan(1_000);
+  expect(seen.interrupted).toBeGreaterThan(100);
+  expect([...seen.reasons]).toEqual(
+    expect.arrayContaining(["end_turn", "max_turns", "max_tokens", "model_error"]),
+  );
+});
+
+test("any subset of a log's entries has a next step, and the run ends within max_turns calls", () => {
+  const subsets = fc.record({ script: scripts, upTo: fc.nat(100), keep: fc.array(fc.boolean()) });
+  fc.assert(
+    fc.property(subsets, ({ script, upTo, keep }) => {
+      const cut = cutAt(liveOn(script, newborn()), upTo);
+      const life = lifeFrom(
+        cut.entries.filter((_, i) => keep[i % keep.length] ?? true),
+        cut.settled,
+      );
+      liveOn(script, life);
+      for (const run of new Set(life.calls)) {
+        const calls = life.calls.filter((other) => other === run);
+        expect(calls.length).toBeLessThanOrEqual(script.rules.limits.max_turns);
+      }
+    }),
+    { numRuns: 500 },
+  );
+});
+
+test("the Messages API takes the conversation of every prefix, and each call's goes on from the last answered one's", () => {
+  const seen = { calls: 0, handBacks: 0 };
+  const everyPrefix = (script: Script, life: Life) => {
+    for (let length = 1; length <= life.entries.length; length++) {
+      const messages = conversation(logOf(script, cutAt(life, length)));
+      if (messages.length > 0) expect(problemOf(messages), JSON.stringify(messages)).toBeUndefined();
+    }
+  };
+  fc.assert(
+    fc.property(scripts, (script) => {
+      let answered: string[] = [];
+      let sent = { run: 0, message: 0, blocks: answered };
+      const life = liveOn(script, newborn(), (log, step) => {
+        if (step.do !== "call_model") return;
+        const messages = conversation(log, step.handBack);
+        expect(problemOf(messages), JSON.stringify(messages)).toBeUndefined();
+        const speaker = viewRun(log).turns.at(-1)?.entry.stop_reason === "pause_turn" ? "any" : "user";
+        expect([messages.at(-1)?.role, "any"]).toContain(speaker);
+        const blocks = messages.flatMap(({ role, content }) =>
+          content.map((block) => JSON.stringify([role, block])),
+        );
+        if (sent.message !== step.message) answered = sent.run === log.run ? sent.blocks : [];
+        expect(blocks.slice(0, answered.length)).toEqual(answered);
+        sent = { run: log.run, message: step.message, blocks };
+        seen.calls += 1;
+        if (step.handBack) seen.handBacks += 1;
+      });
+      everyPrefix(script, life);
+    }),
+    { numRuns: 250 },
+  );
+  expect(seen.calls).toBeGreaterThan(500);
+  expect(seen.handBacks).toBeGreaterThan(50);
+});
+
+test("deciding changes nothing and depends on nothing but the log, in whatever order Redis returns it", () => {
+  const orders = fc.record({
+    script: scripts,
+    upTo: fc.nat(100),
+    seed: fc.array(fc.nat(), { minLength: 1 }),
+  });
+  const judge = (script: Script, log: Log) => [
+    next(log, script.rules),
+    tally(log, script.rules),
+    conversation(log),
+  ];
+  fc.assert(
+    fc.property(orders, ({ script, upTo, seed }) => {
+      const cut = cutAt(liveOn(script, newborn()), upTo);
+      const judged = JSON.stringify(judge(script, logOf(script, cut)));
+      expect(JSON.stringify(judge(script, logOf(script, cut)))).toBe(judged);
+      const shuffled = cut.entries
+        .map((entry, i) => ({ entry, rank: (seed[i % seed.length] ?? 0) * (i + 1) }))
+        .sort((a, b) => a.rank - b.rank)
+        .map(({ entry }) => entry);
+      expect(JSON.stringify(judge(script, logOf(script, lifeFrom(shuffled, cut.settled))))).toBe(judged);
+    }),
+    { numRuns: 200 },
+  );
+});

@@ -1,0 +1,312 @@
+import { describe, expect, test } from "vitest";
+import type { StopReason } from "../../../../src/shared/protocol/reply.ts";
+import { MAX_BARREN_DEATHS, next } from "../../../../src/worker/loop/next.ts";
+import { asked, call, message, rules, Story, text } from "./story.ts";
+
+const ends = (reason: StopReason, natural = false) => ({ do: "settle", reason, natural });
+
+describe("the provider's stop reasons", () => {
+  test.each(["end_turn", "stop_sequence"])("%s with text is the run's natural end", (stop) => {
+    expect(
+      next(
+        asked()
+          .model(stop, [text("done")])
+          .log(),
+        rules(),
+      ),
+    ).toEqual(ends("end_turn", true));
+  });
+
+  test.each<[string, StopReason]>([
+    ["max_tokens", "max_tokens"],
+    ["refusal", "refusal"],
+    ["model_context_window_exceeded", "context_window"],
+    ["something_new", "model_error"],
+    ["", "model_error"],
+    ["END_TURN", "model_error"],
+  ])("%j ends the run as %s, and a call in it is never made", (stop, reason) => {
+    expect(
+      next(
+        asked()
+          .model(stop, [text("so far")])
+          .log(),
+        rules(),
+      ),
+    ).toEqual(ends(reason));
+    expect(
+      next(
+        asked()
+          .model(stop, [text("so far"), call("a")])
+          .log(),
+        rules(),
+      ),
+    ).toEqual(ends(reason));
+  });
+
+  test("tool_use runs every call of the message", () => {
+    const step = next(asked().asks(call("a", "look"), text("and"), call("b")).log(), rules());
+    expect(step).toEqual({
+      do: "run_tools",
+      message: 1,
+      turn: 1,
+      calls: [
+        { id: "a", name: "look", input: { id: "a" }, how: "run" },
+        { id: "b", name: "write", input: { id: "b" }, how: "run" },
+      ],
+    });
+  });
+
+  test("tool_use without a tool block fails closed", () => {
+    expect(next(asked().asks(text("I will look")).log(), rules())).toEqual(ends("model_error"));
+  });
+
+  test("an end_turn that holds a call ends the run without making it", () => {
+    const log = asked()
+      .model("end_turn", [text("done"), call("a")])
+      .log();
+    expect(next(log, rules())).toEqual(ends("end_turn", true));
+  });
+
+  test("pause_turn is called again, each time as a turn, until the last turn hands back", () => {
+    const story = asked();
+    for (let turn = 1; turn <= 5; turn++) {
+      expect(next(story.log(), rules({ max_turns: 6 }))).toEqual({
+        do: "call_model",
+        message: story.n + 1,
+        turn,
+      });
+      story.model("pause_turn", [{ type: "server_tool_use", id: `s${turn}` }]);
+    }
+    const last = { do: "call_model", message: 11, turn: 6, handBack: "max_turns" };
+    expect(next(story.log(), rules({ max_turns: 6 }))).toEqual(last);
+    story.model("pause_turn", [], { hand_back: "max_turns" });
+    expect(next(story.log(), rules({ max_turns: 6 }))).toEqual(ends("max_turns"));
+  });
+});
+
+describe("tools", () => {
+  test("once all calls are answered, the model is called", () => {
+    const story = asked().asks(call("a"), call("b")).started("a").started("b").result("b");
+    expect(next(story.log(), rules())).toMatchObject({ do: "run_tools", calls: [{ id: "a" }] });
+    expect(next(story.result("a").log(), rules())).toEqual({ do: "call_model", message: 3, turn: 2 });
+  });
+
+  test("a call that began without a result was interrupted; an idempotent one runs again, a new one runs", () => {
+    const story = asked().asks(call("a"), call("b", "look"), call("c"), call("d"));
+    story.started("a").started("b", "look").started("c").result("c");
+    expect(next(story.log(), rules())).toMatchObject({
+      calls: [
+        { id: "a", how: "interrupted" },
+        { id: "b", how: "run" },
+        { id: "d", how: "run" },
+      ],
+    });
+  });
+
+  test("whether a tool may run again is what this worker's tools say, not the log", () => {
+    const log = asked().asks(call("a", "look")).started("a", "look").log();
+    expect(next(log, rules({}, { idempotentTools: new Set() }))).toMatchObject({
+      calls: [{ how: "interrupted" }],
+    });
+  });
+
+  test("the fifth identical call is not executed and the next call hands back", () => {
+    const story = asked();
+    for (const id of ["1", "2", "3", "4"]) story.calls(id, "look", { q: 1, r: 2 });
+    expect(next(story.log(), rules())).toEqual({ do: "call_model", message: 9, turn: 5 });
+    story.asks(call("5", "look", { r: 2, q: 1 }), call("6", "write"));
+    expect(next(story.log(), rules())).toMatchObject({
+      calls: [
+        { id: "5", how: "repeated" },
+        { id: "6", how: "run" },
+      ],
+    });
+    story.result("5", "no", true).started("6").result("6");
+    expect(next(story.log(), rules())).toMatchObject({ do: "call_model", handBack: "loop_detected" });
+  });
+
+  test("five identical calls in one message count like five in a row", () => {
+    const story = asked().asks(...["1", "2", "3", "4", "5"].map((id) => call(id, "look", {})));
+    const hows = ["run", "run", "run", "run", "repeated"].map((how) => expect.objectContaining({ how }));
+    expect(next(story.log(), rules())).toMatchObject({ calls: hows });
+  });
+});
+
+describe("an empty answer", () => {
+  test.each(["end_turn", "stop_sequence"])("with %s gets one nudge, and the second is final", (stop) => {
+    const story = asked().model(stop, [text(" \n")]);
+    expect(next(story.log(), rules())).toEqual({ do: "call_model", message: 3, turn: 2 });
+    expect(next(story.model(stop).log(), rules())).toEqual(ends("end_turn", true));
+  });
+
+  test("is final at once when an answer to a nudge, also where the message before had text", () => {
+    const story = asked()
+      .calls("a")
+      .model("end_turn")
+      .model("end_turn", [text("here it is")]);
+    expect(next(story.log(), rules())).toEqual(ends("end_turn", true));
+  });
+
+  test("that came before a message of the parent was not nudged: the next one is", () => {
+    const story = asked().model("end_turn").user("are you there?").model("end_turn");
+    expect(next(story.log(), rules())).toEqual({ do: "call_model", message: 5, turn: 3 });
+  });
+
+  test("on the last but one turn hands back instead of nudging", () => {
+    const step = next(asked().model("end_turn").log(), rules({ max_turns: 2 }));
+    expect(step).toEqual({ do: "call_model", message: 3, turn: 2, handBack: "max_turns" });
+  });
+});
+
+describe("messages of the parent", () => {
+  const unread = [message("and this"), message("and that")];
+
+  test("are all delivered before the first call, and consume the inbox up to the last of them", () => {
+    const log = new Story().log({ unread, inboxRead: 7 });
+    expect(next(log, rules())).toEqual({ do: "deliver", message: 0, messages: unread, consumeTo: 9 });
+  });
+
+  test("that come in mid-run wait for the tool results and go with them", () => {
+    const story = asked().asks(call("a")).started("a");
+    expect(next(story.log({ unread }), rules({}, { idempotentTools: new Set(["write"]) }))).toMatchObject({
+      do: "run_tools",
+    });
+    story.result("a");
+    expect(next(story.log({ unread }), rules())).toMatchObject({ do: "deliver", message: 2, consumeTo: 3 });
+    story.user("and this", "and that");
+    expect(next(story.log(), rules())).toEqual({ do: "call_model", message: 3, turn: 2 });
+  });
+
+  test("that come while a delivered one waits for its answer are left for the next turn", () => {
+    expect(next(asked().log({ unread }), rules())).toEqual({ do: "call_model", message: 1, turn: 1 });
+  });
+
+  test("that come at the natural end keep the run going", () => {
+    const story = asked().model("end_turn", [text("done")]);
+    expect(next(story.log({ unread }), rules())).toMatchObject({ do: "deliver", message: 2 });
+    story.user("and this", "and that");
+    expect(next(story.log(), rules())).toEqual({ do: "call_model", message: 3, turn: 2 });
+  });
+
+  test("that come at the natural end when nothing more may be bought wait for the next run", () => {
+    const log = asked()
+      .model("end_turn", [text("done")])
+      .log({ unread });
+    expect(next(log, rules({ max_total_tokens: 10 }))).toEqual(ends("end_turn"));
+  });
+
+  test("that come at an end which is not natural do not prolong the run", () => {
+    const log = asked()
+      .model("max_tokens", [text("so far")])
+      .log({ unread });
+    expect(next(log, rules())).toEqual(ends("max_tokens"));
+  });
+
+  test("wait while the model pauses, unless this is the last call", () => {
+    const log = asked()
+      .model("pause_turn", [{ type: "server_tool_use", id: "s" }])
+      .log({ unread });
+    expect(next(log, rules())).toEqual({ do: "call_model", message: 3, turn: 2 });
+    expect(next(log, rules({ max_turns: 2 }))).toMatchObject({ do: "deliver", message: 2 });
+  });
+
+  test("a run without any has nothing to do and fails", () => {
+    expect(next(new Story().log(), rules())).toEqual(ends("model_error"));
+  });
+});
+
+describe("calls that brought nothing", () => {
+  test.each(["context_window", "model_error"] as const)("a terminal %s ends the run as that", (kind) => {
+    expect(next(asked().calls("a").failure(kind).log(), rules())).toEqual(ends(kind));
+  });
+
+  test("a hand-back call that failed ends the run with its cap", () => {
+    const log = asked().calls("a").failure("model_error", "max_cost").log();
+    expect(next(log, rules())).toEqual(ends("max_cost"));
+  });
+
+  test.each(["end_turn", "tool_use", "refusal", "max_tokens", "odd"])(
+    "a hand-back call that stopped with %s ends the run with its cap",
+    (stop) => {
+      const log = asked()
+        .calls("a")
+        .model(stop, [call("b")], { hand_back: "max_duration" })
+        .log();
+      expect(next(log, rules())).toEqual(ends("max_duration"));
+      expect(next({ ...log, unread: [message("more")] }, rules())).toEqual(ends("max_duration"));
+    },
+  );
+
+  test("paid for in vain changes nothing but the cost", () => {
+    const story = asked().purchase(5, 0.1);
+    expect(next(story.log(), rules())).toEqual({ do: "call_model", message: 1, turn: 1 });
+  });
+});
+
+describe("workers that died without a step", () => {
+  const barrenDeaths = MAX_BARREN_DEATHS;
+
+  test("give the run up when there are three of them", () => {
+    const log = asked().calls("a").log();
+    expect(next({ ...log, barrenDeaths: 2 }, rules())).toMatchObject({ do: "call_model" });
+    expect(next({ ...log, barrenDeaths }, rules())).toEqual(ends("worker_lost"));
+    expect(next(asked().asks(call("a")).log({ barrenDeaths }), rules())).toEqual(ends("worker_lost"));
+    expect(next(new Story().log({ unread: [message("hi")], barrenDeaths }), rules())).toEqual(
+      ends("worker_lost"),
+    );
+  });
+
+  test("do not take away an end that the log has come to", () => {
+    const done = asked()
+      .model("end_turn", [text("done")])
+      .log({ barrenDeaths });
+    expect(next(done, rules())).toEqual(ends("end_turn", true));
+    expect(next({ ...done, unread: [message("more")] }, rules())).toEqual(ends("worker_lost"));
+  });
+});
+
+describe("a kept-alive agent's next run", () => {
+  const unread = [message("next")];
+  const delivers = (n: number) => ({ do: "deliver", message: n, messages: unread });
+
+  test("follows the last answer and counts its own turns", () => {
+    const story = asked()
+      .calls("a")
+      .model("end_turn", [text("done")])
+      .nextRun();
+    expect(next(story.log({ unread }), rules({ max_turns: 3 }))).toMatchObject(delivers(4));
+    story.user("next");
+    expect(next(story.log(), rules({ max_turns: 3 }))).toEqual({ do: "call_model", message: 5, turn: 1 });
+  });
+
+  test("does not end with the failure of the one before", () => {
+    const story = asked().failure("context_window").nextRun(2);
+    expect(next(story.log({ unread }), rules())).toMatchObject(delivers(2));
+    expect(next(story.user("next").log(), rules())).toEqual({ do: "call_model", message: 3, turn: 1 });
+  });
+
+  test("does not end with a failed hand-back call after tools either", () => {
+    const story = asked().calls("a").failure("model_error", "max_turns").nextRun(4);
+    expect(next(story.log({ unread }), rules())).toMatchObject(delivers(4));
+    expect(next(story.user("next").log(), rules())).toEqual({ do: "call_model", message: 5, turn: 1 });
+  });
+
+  test("does not stand on a message of the one before that never got an answer", () => {
+    const story = asked().nextRun(2);
+    expect(next(story.log({ unread }), rules())).toMatchObject(delivers(2));
+    expect(next(story.user("next").log(), rules())).toEqual({ do: "call_model", message: 3, turn: 1 });
+  });
+
+  test("starts its own count of repetitions and of empty answers", () => {
+    const story = asked();
+    for (const id of ["1", "2", "3", "4"]) story.calls(id, "look", {});
+    story
+      .model("end_turn")
+      .nextRun()
+      .user("next")
+      .asks(call("5", "look", {}));
+    expect(next(story.log(), rules())).toMatchObject({ calls: [{ how: "run" }] });
+    const silent = asked().model("end_turn").model("end_turn").nextRun().user("next").model("end_turn");
+    expect(next(silent.log(), rules())).toMatchObject({ do: "call_model" });
+  });
+});

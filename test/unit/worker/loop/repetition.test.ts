@@ -1,0 +1,63 @@
+import { describe, expect, test } from "vitest";
+import type { JsonObject } from "../../../../src/shared/protocol/content.ts";
+import { repetitionCounter, repetitions } from "../../../../src/worker/loop/repetition.ts";
+import { viewRun } from "../../../../src/worker/loop/run-view.ts";
+import { asked, call } from "./story.ts";
+
+/** How many in a row each call completes; each inner list is one message. */
+function counts(...messages: [name: string, input: JsonObject][][]): number[] {
+  const story = asked();
+  for (const calls of messages) story.asks(...calls.map(([name, input], i) => call(`${i}`, name, input)));
+  return [...repetitions(viewRun(story.log()).turns).values()];
+}
+
+describe("repetitions", () => {
+  test("are counted across and within messages", () => {
+    expect(
+      counts(
+        [["look", {}]],
+        [["look", {}]],
+        [
+          ["look", {}],
+          ["look", {}],
+        ],
+      ),
+    ).toEqual([1, 2, 3, 4]);
+  });
+
+  test("end with another name, another input, or another call in between", () => {
+    expect(counts([["a", {}]], [["b", {}]])).toEqual([1, 1]);
+    expect(counts([["a", { q: 1 }]], [["a", { q: 2 }]])).toEqual([1, 1]);
+    expect(counts([["a", {}]], [["b", {}]], [["a", {}]], [["a", {}]])).toEqual([1, 1, 1, 2]);
+  });
+
+  test("do not depend on the order of keys, at any depth", () => {
+    const one = { a: [{ x: 1, y: [null, "s"] }], b: { c: true, d: {} } };
+    const other = { b: { d: {}, c: true }, a: [{ y: [null, "s"], x: 1 }] };
+    expect(counts([["a", one]], [["a", other]])).toEqual([1, 2]);
+  });
+
+  test.each<[JsonObject, JsonObject]>([
+    [{ a: [1, 2] }, { a: [2, 1] }],
+    [{ a: [] }, { a: {} }],
+    [{ a: null }, { a: {} }],
+    [{ a: null }, {}],
+    [{ a: "1" }, { a: 1 }],
+    [{ a: 1 }, { b: 1 }],
+    [{ a: 1 }, { a: 1, b: 1 }],
+    [{ a: ["x"] }, { a: { 0: "x" } }],
+    [JSON.parse('{"__proto__":{}}'), { toString: {} }],
+  ])("%j and %j are different inputs", (one, other) => {
+    expect(counts([["a", one]], [["a", other]])).toEqual([1, 1]);
+    expect(counts([["a", other]], [["a", one]])).toEqual([1, 1]);
+  });
+
+  test("are seen in inputs nested as deep as JSON can be parsed", () => {
+    const count = repetitionCounter();
+    const counted = ["1", "1", "2"].map((core) => {
+      const input = JSON.parse(`{"a":${"[".repeat(100_000)}${core}${"]".repeat(100_000)}}`) as JsonObject;
+      return count({ id: "a", name: "a", input, started: false, result: undefined });
+    });
+    expect(counted).toEqual([1, 2, 1]);
+  });
+});

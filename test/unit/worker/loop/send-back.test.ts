@@ -1,0 +1,42 @@
+import { expect, test } from "vitest";
+import type { ContentBlock } from "../../../../src/shared/protocol/content.ts";
+import { turnOf } from "../../../../src/worker/loop/run-view.ts";
+import { sendBack } from "../../../../src/worker/loop/send-back.ts";
+import { asked, call, text } from "./story.ts";
+
+const thinking: ContentBlock = { type: "thinking", thinking: "hm", signature: "c2ln" };
+const redacted: ContentBlock = { type: "redacted_thinking", data: "x" };
+
+function sentBack(content: ContentBlock[], usedIds = new Set<string>()) {
+  const log = asked()
+    .asks(...content)
+    .log();
+  const entry = log.entries.turns.get(1);
+  if (!entry) expect.fail("no turn");
+  return sendBack(turnOf(log, 1, entry), usedIds);
+}
+
+test("blocks that nobody interprets go back as they came, in their place", () => {
+  const content = [thinking, text(" spaced "), { type: "odd", more: [1] }, call("a"), { type: "odd" }];
+  expect(sentBack(content).content).toEqual(content);
+});
+
+test("blank text is left out", () => {
+  expect(sentBack([thinking, text(""), call("a"), text(" \n\t")]).content).toEqual([thinking, call("a")]);
+});
+
+test("thinking at the end is left out, also when only blank text follows it", () => {
+  expect(sentBack([text("so"), thinking, redacted]).content).toEqual([text("so")]);
+  expect(sentBack([thinking, text("")]).content).toEqual([]);
+});
+
+test("every call has one result, in the order of the calls", () => {
+  const { results } = sentBack([call("b"), text("and"), call("a")]);
+  expect(results.map((result) => result.tool_use_id)).toEqual(["b", "a"]);
+});
+
+test("an id that the conversation has already gets another one, in the call and in its result", () => {
+  const { content, results } = sentBack([call("a"), call("b"), call("c")], new Set(["a", "c", "c_1"]));
+  expect(content.map((block) => block.id)).toEqual(["a_1", "b", "c_2"]);
+  expect(results.map((result) => result.tool_use_id)).toEqual(["a_1", "b", "c_2"]);
+});

@@ -1,0 +1,263 @@
+/**
+ * A whole agent without Redis, provider or tools: a script says what the model answers, when calls are paid for in
+ * vain, when the parent writes and where the worker dies. Everything is a function of the script and of how far the
+ * log has come, so a log cut anywhere goes on as it would have.
+ */
+import fc from "fast-check";
+import { expect } from "vitest";
+import type { ContentBlock, JsonObject } from "../../../../src/shared/protocol/content.ts";
+import { entryKey } from "../../../../src/shared/protocol/log.ts";
+import type { ReplyBody, StopReason } from "../../../../src/shared/protocol/reply.ts";
+import { statusOf } from "../../../../src/shared/protocol/reply.ts";
+import { type Log, type LogEntries, NO_ENTRIES, withEntries } from "../../../../src/worker/loop/log.ts";
+import { next, type PlannedCall, type Step } from "../../../../src/worker/loop/next.ts";
+import { type Rules, tally } from "../../../../src/worker/loop/tally.ts";
+import { message, used } from "./story.ts";
+
+interface ScriptedAnswer {
+  /** Calls that bring nothing before the one that brings this. */
+  inVain: number;
+  failure?: "context_window" | "model_error";
+  stop: string;
+  content: ContentBlock[];
+  tokens: number;
+  /** In 1/1024 USD, so that sums are exact in any order. */
+  cost: number;
+}
+
+/** What happens to one agent. Points in time are lengths of the log. */
+export interface Script {
+  rules: Rules;
+  /** Message 2k + 1 is answer k, over and over. */
+  answers: ScriptedAnswer[];
+  /** When each message after the first arrives, if the agent is still at work; else each starts a run. */
+  mail: number[];
+  crashes: number[];
+  finish: { run: number; at: number } | undefined;
+  msPerEntry: number;
+}
+
+/** A run's end: at which length of the log, and how. */
+export interface Settled {
+  at: number;
+  reason: StopReason;
+  body: ReplyBody;
+  /** Messages that had arrived when the next run began. */
+  arrived: number;
+}
+
+/** How far an agent has come. */
+export interface Life {
+  entries: [key: string, json: string][];
+  filed: LogEntries;
+  settled: Settled[];
+  /** The runs in which model calls brought an answer or failed for good, since this life was resumed. */
+  calls: number[];
+}
+
+/** A life that goes on from `entries`; `settled` are the runs that were over before the last of them. */
+export function lifeFrom(entries: Life["entries"], settled: readonly Settled[]): Life {
+  // Redis returns a hash in any order.
+  const filed = withEntries(NO_ENTRIES, [...entries].reverse());
+  return { entries: [...entries], filed, settled: [...settled], calls: [] };
+}
+
+/** The log as the worker sees it now. */
+export function logOf(script: Script, { entries, filed, settled }: Life): Log {
+  const run = settled.length + 1;
+  const consumed = [...filed.deliveries.values()].reduce((sum, { messages }) => sum + messages.length, 0);
+  const arrived = arrivedBy(script, entries.length, settled);
+  return {
+    entries: filed,
+    run,
+    unread: Array.from({ length: Math.max(0, arrived - consumed) }, (_, i) => message(`${consumed + i}`)),
+    inboxRead: consumed,
+    elapsedMs: script.msPerEntry * (entries.length - (settled.at(-1)?.at ?? 0)),
+    finish: script.finish?.run === run && entries.length >= script.finish.at,
+    barrenDeaths: 0,
+  };
+}
+
+function arrivedBy({ mail }: Script, length: number, settled: readonly Settled[]): number {
+  const late = mail.findIndex((at) => at > length);
+  return Math.max(settled.at(-1)?.arrived ?? 1, 1 + (late === -1 ? mail.length : late));
+}
+
+/** Lets the agent live to its end. Fails when a run takes more steps than its limits allow. */
+export function liveOn(script: Script, life: Life, watch?: (log: Log, step: Step) => void): Life {
+  const { max_turns } = script.rules.limits;
+  const runs = script.mail.length + 1;
+  for (let steps = 0; life.settled.length < runs; steps++) {
+    expect(steps, "steps").toBeLessThan(runs * max_turns * 12);
+    const log = logOf(script, life);
+    const step = next(log, script.rules);
+    watch?.(log, step);
+    if (step.do !== "settle") perform(script, life, log, step);
+    else if (!settle(script, life, log, step)) break;
+  }
+  return life;
+}
+
+function settle(script: Script, life: Life, log: Log, step: Extract<Step, { do: "settle" }>): boolean {
+  if (step.natural) expect(log.unread).toEqual([]);
+  const at = life.entries.length;
+  const arrived = Math.max(log.inboxRead + 1, log.inboxRead + log.unread.length);
+  life.settled.push({ at, reason: step.reason, body: tally(log, script.rules), arrived });
+  return ["succeeded", "partial"].includes(statusOf(step.reason)) && arrived <= script.mail.length + 1;
+}
+
+function perform(script: Script, life: Life, log: Log, step: Exclude<Step, { do: "settle" }>): void {
+  switch (step.do) {
+    case "deliver":
+      expect(step.consumeTo).toBe(log.inboxRead + step.messages.length);
+      commit(life, [
+        [entryKey.message(step.message), { role: "user", run: log.run, messages: step.messages }],
+      ]);
+      break;
+    case "call_model":
+      commit(life, [callModel(script, life, log, step)]);
+      break;
+    case "run_tools":
+      runTools(script, life, step.message, step.calls);
+  }
+}
+
+function callModel(
+  { answers }: Script,
+  life: Life,
+  { entries, run }: Log,
+  step: Extract<Step, { do: "call_model" }>,
+): [string, object] {
+  const answer = answers[((step.message - 1) / 2) % answers.length];
+  if (!answer) expect.fail("a script without answers");
+  const { inVain, failure, stop, content, tokens, cost } = answer;
+  const attempt = [...entries.purchases.values()].filter(
+    (purchase) => purchase.message === step.message,
+  ).length;
+  const price = { usage: used(tokens), cost_usd: cost / 1024 };
+  if (attempt < inVain) {
+    let k = 0;
+    while (entries.purchases.has(entryKey.purchase(step.message, 1, k))) k++;
+    return [entryKey.purchase(step.message, 1, k), price];
+  }
+  const handBack = step.handBack && { hand_back: step.handBack };
+  life.calls.push(run);
+  if (failure) return [entryKey.failure(step.message), { kind: failure, message: "no", ...handBack }];
+  return [
+    entryKey.message(step.message),
+    { role: "assistant", content, stop_reason: stop, model: "m", duration_ms: 1, ...price, ...handBack },
+  ];
+}
+
+function runTools({ crashes }: Script, life: Life, n: number, calls: readonly PlannedCall[]): void {
+  commit(
+    life,
+    calls.map(({ id, name, how }) =>
+      how === "run"
+        ? [entryKey.started(n, id), { name }]
+        : [entryKey.result(n, id), { content: how, is_error: true, duration_ms: 0, interrupted: true }],
+    ),
+  );
+  for (const { id, how } of calls) {
+    if (how !== "run") continue;
+    commit(life, [[entryKey.result(n, id), { content: `result of ${id}`, is_error: false, duration_ms: 1 }]]);
+    if (crashes.includes(life.entries.length)) return;
+  }
+}
+
+/** Entries are written once: only the mark of a tool that is run again may stand there already. */
+function commit(life: Life, written: readonly (readonly [string, object])[]): void {
+  for (const [key, entry] of written) {
+    const json = JSON.stringify({ v: 1, ...entry });
+    const stored = life.entries.find(([other]) => other === key);
+    if (stored) expect([key, stored[1]]).toEqual([expect.stringMatching(/\/started$/), json]);
+    else life.entries.push([key, json]);
+    life.filed = withEntries(life.filed, [[key, json]]);
+  }
+}
+
+const ids = fc.constantFrom(
+  "a",
+  "b",
+  "a_1",
+  "failure",
+  "notice",
+  "purchase",
+  "started",
+  "result",
+  "__proto__",
+);
+const inputs = fc.constantFrom<JsonObject>({ q: 1, r: 2 }, { r: 2, q: 1 }, { q: 2 }, {});
+const calls = fc
+  .uniqueArray(ids, { minLength: 1, maxLength: 3 })
+  .chain((names) =>
+    fc.tuple(
+      ...names.map((id) =>
+        fc.tuple(fc.constant(id), fc.constantFrom("look", "write", "constructor"), inputs),
+      ),
+    ),
+  )
+  .map((tuples) => tuples.map(([id, name, input]): ContentBlock => ({ type: "tool_use", id, name, input })));
+const words = fc
+  .constantFrom("", " \n", "an answer", "𝒶 longer answer")
+  .map((said) => ({ type: "text", text: said }));
+const thinking = fc.constant<ContentBlock>({ type: "thinking", thinking: "hm", signature: "c2ln" });
+const speech = fc
+  .tuple(fc.array(thinking, { maxLength: 1 }), fc.array(words, { maxLength: 2 }))
+  .map((parts) => parts.flat());
+const pay = { inVain: fc.constantFrom(0, 0, 0, 1, 2), tokens: fc.nat(40), cost: fc.nat(64) };
+const withCalls = fc.tuple(speech, calls).map((parts): ContentBlock[] => parts.flat());
+const anyContent = fc.oneof(speech, withCalls);
+const ends = ["end_turn", "stop_sequence", "max_tokens", "model_context_window_exceeded"];
+const answer: fc.Arbitrary<ScriptedAnswer> = fc.oneof(
+  { weight: 8, arbitrary: fc.record({ ...pay, stop: fc.constant("tool_use"), content: withCalls }) },
+  { weight: 3, arbitrary: fc.record({ ...pay, stop: fc.constantFrom(...ends), content: speech }) },
+  { weight: 1, arbitrary: fc.record({ ...pay, stop: fc.constantFrom(...ends), content: anyContent }) },
+  { weight: 1, arbitrary: fc.record({ ...pay, stop: fc.constant("pause_turn"), content: anyContent }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      ...pay,
+      stop: fc.constantFrom("refusal", "tool_use", "odd", ""),
+      content: speech,
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      ...pay,
+      stop: fc.constant("none"),
+      content: fc.constant<ContentBlock[]>([]),
+      failure: fc.constantFrom("context_window" as const, "model_error" as const),
+    }),
+  },
+);
+const sometimes = <T>(arbitrary: fc.Arbitrary<T>) => fc.option(arbitrary, { nil: undefined, freq: 3 });
+
+/** Anything that can happen to an agent. */
+export const scripts: fc.Arbitrary<Script> = fc
+  .record({
+    max_turns: fc.integer({ min: 1, max: 8 }),
+    max_duration_ms: fc.constantFrom(1, 50, 400, 1_800_000, 1_800_000, 1_800_000),
+    max_total_tokens: sometimes(fc.integer({ min: 1, max: 300 })),
+    max_cost: sometimes(fc.integer({ min: 1, max: 400 })),
+    answers: fc.array(answer, { minLength: 1, maxLength: 9 }),
+    mail: fc.array(fc.integer({ min: 1, max: 60 }), { maxLength: 4 }).map((at) => at.sort((a, b) => a - b)),
+    crashes: fc.array(fc.nat(60), { maxLength: 4 }),
+    finish: sometimes(fc.record({ run: fc.integer({ min: 1, max: 2 }), at: fc.nat(30) })),
+    msPerEntry: fc.nat(12),
+  })
+  .map(({ max_turns, max_duration_ms, max_total_tokens, max_cost, ...script }) => ({
+    ...script,
+    rules: {
+      limits: {
+        max_turns,
+        max_duration_ms,
+        max_tokens: 100,
+        ...(max_total_tokens !== undefined && { max_total_tokens }),
+        ...(max_cost !== undefined && { max_cost_usd: max_cost / 1024 }),
+      },
+      model: "m",
+      idempotentTools: new Set(["look"]),
+    },
+  }));

@@ -97,7 +97,12 @@ export function createPool(context: RunContext, options: PoolOptions): Pool {
       }
       // BullMQ's first close is its only one and may wait for a Redis that is away: it ends when our owner closes the
       // connection, so nobody waits for it here.
-      if (closing) await within(clock, ABANDON_MS, closing.catch(() => {}));
+      if (closing)
+        await within(
+          clock,
+          ABANDON_MS,
+          closing.catch(() => {}),
+        );
       worker = undefined;
     },
   };

@@ -205,7 +205,9 @@ test("a worker whose password is wrong says so and ends", async () => {
     REDIS_URL: redisUrl().replace("//", "//nobody:canary@"),
   });
   expect((await ended.closed).code).toBe(3);
-  expect(ended.stderr.at(-1)).toMatch(/^subagent-queue: No Redis at redis:\/\/\*\*\*@\S+ \(WRONGPASS .*\): /);
+  expect(ended.stderr.join("\n")).toMatch(
+    /^subagent-queue: No Redis at redis:\/\/\*\*\*@\S+ \(WRONGPASS .*\): /m,
+  );
   expect(ended.stderr.join("\n")).not.toContain("canary");
 });
 

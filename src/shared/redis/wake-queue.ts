@@ -7,11 +7,10 @@ import { messageOf } from "../errors.ts";
 import type { Logger } from "../logger.ts";
 import { PAYLOAD_VERSION } from "../protocol/agent.ts";
 import { type Keys, wakeJobId } from "../protocol/keys.ts";
+import { WAKE_DONE_KEPT_MS, WAKE_FAILED_KEPT_MS } from "../protocol/timing.ts";
 import type { Wake } from "../protocol/wake.ts";
 import type { RedisClient } from "./connection.ts";
 
-const COMPLETED_KEPT_S = 3_600;
-const FAILED_KEPT_S = 24 * 3_600;
 const EVENTS_KEPT = 200;
 const ALIVE: ReadonlySet<string> = new Set(["waiting", "prioritized", "active"]);
 
@@ -91,8 +90,8 @@ function openQueue(redis: RedisClient, keys: Keys): WakeJobs {
     streams: { events: { maxLen: EVENTS_KEPT } },
     defaultJobOptions: {
       attempts: 1,
-      removeOnComplete: { age: COMPLETED_KEPT_S },
-      removeOnFail: { age: FAILED_KEPT_S },
+      removeOnComplete: { age: WAKE_DONE_KEPT_MS / 1_000 },
+      removeOnFail: { age: WAKE_FAILED_KEPT_MS / 1_000 },
     },
   });
   queue.on("error", () => {});

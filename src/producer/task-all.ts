@@ -1,0 +1,111 @@
+/**
+ * Many tasks at once: as many side by side as the parent has room for, the others as room comes.
+ *
+ * 1. Tasks begin in their order; replies come back in it.
+ * 2. A parent without room is not asked again before something has ended: its doorbell rings, or the slow tick comes.
+ * 3. After the first refusal nothing more begins. What goes on goes on, its replies stay in the channel, and those
+ *    that are in hand stand in the error's `details.replies`.
+ */
+import { SubagentError } from "../shared/errors.ts";
+import type { ParentAddress } from "../shared/protocol/keys.ts";
+import type { Reply } from "../shared/protocol/reply.ts";
+import { MAX_LIVE_AGENTS } from "../shared/protocol/timing.ts";
+import type { OpenClient } from "./client.ts";
+import type { PreparedSpawn } from "./spawn-arguments.ts";
+import { runTask, type TaskRoom } from "./task.ts";
+
+/** Rings when something may have ended; `next` resolves at the first ring after it was called, or when closed. */
+interface Bell {
+  next(): Promise<void>;
+  close(): void;
+}
+
+/** Runs prepared tasks to their replies, acked. Rejects with the signal's reason or the first refusal but for quota. */
+export async function runTasks(room: TaskRoom, prepared: readonly PreparedSpawn[]): Promise<Reply[]> {
+  const { client, profile, signal } = room;
+  signal?.throwIfAborted();
+  const replies: Reply[] = [];
+  const cancels = new Set<(reason: unknown) => void>();
+  // A signal for each task: one with many listeners would be warned about.
+  const aborts = new Set<AbortController>();
+  const bell = openBell(client, profile.parent);
+  let refused: { reason: unknown } | undefined;
+  const refuse = (reason: unknown) => {
+    refused ??= { reason };
+    bell.close();
+    for (const cancel of [...cancels]) cancel(refused.reason);
+  };
+  const open: TaskRoom["open"] = (cancel) => {
+    cancels.add(cancel);
+    return () => void cancels.delete(cancel);
+  };
+  const onAbort = () => {
+    for (const abort of aborts) abort.abort(signal?.reason);
+    refuse(signal?.reason);
+  };
+  signal?.addEventListener("abort", onAbort, { once: true });
+  const close = room.open(refuse);
+
+  const runWhenThereIsRoom = async (task: PreparedSpawn): Promise<Reply | undefined> => {
+    for (;;) {
+      const rung = bell.next();
+      if (refused) return undefined;
+      const abort = new AbortController();
+      aborts.add(abort);
+      try {
+        return (await runTask({ client, profile, signal: abort.signal, open }, task)).reply;
+      } catch (error) {
+        if (!(error instanceof SubagentError && error.code === "quota_exceeded")) throw error;
+        await rung;
+      } finally {
+        aborts.delete(abort);
+      }
+    }
+  };
+  const waiting = [...prepared.entries()];
+  const lane = async () => {
+    for (let next = waiting.shift(); next && !refused; next = waiting.shift()) {
+      const reply = await runWhenThereIsRoom(next[1]);
+      if (reply) replies[next[0]] = reply;
+    }
+  };
+  const lanes = Array.from({ length: Math.min(MAX_LIVE_AGENTS, prepared.length) }, () =>
+    lane().catch(refuse),
+  );
+  await Promise.all(lanes);
+  signal?.removeEventListener("abort", onAbort);
+  close();
+  bell.close();
+  if (refused) throw withReplies(refused.reason, Object.values(replies));
+  return replies;
+}
+
+function openBell(client: OpenClient, parent: ParentAddress): Bell {
+  let waiting: (() => void)[] = [];
+  let closed = false;
+  const ring = () => {
+    const rung = waiting;
+    waiting = [];
+    for (const resolve of rung) resolve();
+  };
+  const unwatch = client.subscriber.watch(client.store.keys.parent(parent).doorbell, {
+    onMessage: ring,
+    onGap: ring,
+    onStop: ring,
+  });
+  return {
+    next: () => (closed ? Promise.resolve() : new Promise((resolve) => waiting.push(resolve))),
+    close() {
+      if (closed) return;
+      closed = true;
+      unwatch();
+      ring();
+    },
+  };
+}
+
+/** The reason, and for an error of ours the replies that came before it. */
+function withReplies(reason: unknown, replies: readonly Reply[]): unknown {
+  if (!(reason instanceof SubagentError) || replies.length === 0) return reason;
+  return new SubagentError(reason.code, reason.message, { ...reason.details, replies }, reason);
+}

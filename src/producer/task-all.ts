@@ -22,62 +22,90 @@ interface Bell {
 
 /** Runs prepared tasks to their replies, acked. Rejects with the signal's reason or the first refusal but for quota. */
 export async function runTasks(room: TaskRoom, prepared: readonly PreparedSpawn[]): Promise<Reply[]> {
-  const { client, profile, signal } = room;
-  signal?.throwIfAborted();
+  room.signal?.throwIfAborted();
+  const batch = openBatch(room);
   const replies: Reply[] = [];
+  const waiting = [...prepared.entries()];
+  const lane = async () => {
+    for (let next = waiting.shift(); next; next = waiting.shift()) {
+      const reply = await batch.run(next[1]);
+      if (!reply) return;
+      replies[next[0]] = reply;
+    }
+  };
+  const lanes = Array.from({ length: Math.min(MAX_LIVE_AGENTS, prepared.length) }, () =>
+    lane().catch(batch.refuse),
+  );
+  await Promise.all(lanes);
+  batch.close();
+  const { refused } = batch;
+  if (refused) throw withReplies(refused.reason, Object.values(replies));
+  return replies;
+}
+
+/** What the tasks of one call share: their room at the parent, and their end. */
+interface Batch {
+  /** Runs a task as soon as there is room; undefined once the batch was refused. */
+  run(task: PreparedSpawn): Promise<Reply | undefined>;
+  /** Ends all waiting with a reason; the first one counts. */
+  refuse(reason: unknown): void;
+  readonly refused: { reason: unknown } | undefined;
+  close(): void;
+}
+
+function openBatch({ client, profile, signal, open: enter }: TaskRoom): Batch {
+  const bell = openBell(client, profile.parent);
   const cancels = new Set<(reason: unknown) => void>();
   // A signal for each task: one with many listeners would be warned about.
   const aborts = new Set<AbortController>();
-  const bell = openBell(client, profile.parent);
-  let refused: { reason: unknown } | undefined;
-  const refuse = (reason: unknown) => {
-    refused ??= { reason };
-    bell.close();
-    for (const cancel of [...cancels]) cancel(refused.reason);
-  };
   const open: TaskRoom["open"] = (cancel) => {
     cancels.add(cancel);
     return () => void cancels.delete(cancel);
   };
   const onAbort = () => {
     for (const abort of aborts) abort.abort(signal?.reason);
-    refuse(signal?.reason);
+    batch.refuse(signal?.reason);
+  };
+  const tryOnce = async (task: PreparedSpawn): Promise<Reply | "no room"> => {
+    const abort = new AbortController();
+    aborts.add(abort);
+    try {
+      return (await runTask({ client, profile, signal: abort.signal, open }, task)).reply;
+    } catch (error) {
+      if (error instanceof SubagentError && error.code === "quota_exceeded") return "no room";
+      throw error;
+    } finally {
+      aborts.delete(abort);
+    }
+  };
+  let refused: Batch["refused"];
+  const batch: Batch = {
+    async run(task) {
+      while (!refused) {
+        const rung = bell.next();
+        const reply = await tryOnce(task);
+        if (reply !== "no room") return reply;
+        await rung;
+      }
+      return undefined;
+    },
+    refuse(reason) {
+      refused ??= { reason };
+      bell.close();
+      for (const cancel of [...cancels]) cancel(refused.reason);
+    },
+    get refused() {
+      return refused;
+    },
+    close() {
+      signal?.removeEventListener("abort", onAbort);
+      leave();
+      bell.close();
+    },
   };
   signal?.addEventListener("abort", onAbort, { once: true });
-  const close = room.open(refuse);
-
-  const runWhenThereIsRoom = async (task: PreparedSpawn): Promise<Reply | undefined> => {
-    for (;;) {
-      const rung = bell.next();
-      if (refused) return undefined;
-      const abort = new AbortController();
-      aborts.add(abort);
-      try {
-        return (await runTask({ client, profile, signal: abort.signal, open }, task)).reply;
-      } catch (error) {
-        if (!(error instanceof SubagentError && error.code === "quota_exceeded")) throw error;
-        await rung;
-      } finally {
-        aborts.delete(abort);
-      }
-    }
-  };
-  const waiting = [...prepared.entries()];
-  const lane = async () => {
-    for (let next = waiting.shift(); next && !refused; next = waiting.shift()) {
-      const reply = await runWhenThereIsRoom(next[1]);
-      if (reply) replies[next[0]] = reply;
-    }
-  };
-  const lanes = Array.from({ length: Math.min(MAX_LIVE_AGENTS, prepared.length) }, () =>
-    lane().catch(refuse),
-  );
-  await Promise.all(lanes);
-  signal?.removeEventListener("abort", onAbort);
-  close();
-  bell.close();
-  if (refused) throw withReplies(refused.reason, Object.values(replies));
-  return replies;
+  const leave = enter(batch.refuse);
+  return batch;
 }
 
 function openBell(client: OpenClient, parent: ParentAddress): Bell {

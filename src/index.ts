@@ -39,3 +39,4 @@ export type {
   StopReason,
 } from "./shared/protocol/reply.ts";
 export { TIMING, type Timing } from "./shared/protocol/timing.ts";
+export type { UsageTotals } from "./shared/protocol/usage.ts";

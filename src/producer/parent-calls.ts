@@ -41,6 +41,7 @@ interface Ending {
 const EVENTS_KEPT = 1_000;
 const MAX_TASKS = 10_000;
 const Message = z.object({ text: MessageText, message_id: RequestKey.default(() => newRequestKey()) });
+const UsageWish = z.strictObject({ since: z.coerce.date().min(new Date(0)).default(new Date(0)) });
 const Tasks = z.array(z.unknown()).min(1, "give at least one task").max(MAX_TASKS);
 
 function prepared({ profile, operator, client }: Room, kind: keyof typeof KINDS, input: unknown) {
@@ -83,6 +84,11 @@ export function managingCalls(room: Room) {
       const view = await getAgent(client, call, agent);
       const entries = await unackedEntries({ client, parent, open: room.enter }, agent.address.uid);
       return { view, news: handOver({ client, parent, open: room.enter }, entries) };
+    },
+    async usage(options: { since?: Date | string } = {}) {
+      const { since } = readInput(UsageWish, options, "usage");
+      const client = open();
+      return client.call().read(() => client.store.usage(parent, since.getTime()));
     },
     async fullText(replyId: string) {
       const client = open();

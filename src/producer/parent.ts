@@ -13,6 +13,7 @@ import { SubagentError } from "../shared/errors.ts";
 import type { AgentView } from "../shared/protocol/agent.ts";
 import type { ProgressEvent } from "../shared/protocol/event.ts";
 import type { Reply } from "../shared/protocol/reply.ts";
+import type { UsageTotals } from "../shared/protocol/usage.ts";
 import { type Client, createClient } from "./client.ts";
 import type { NewReplies } from "./forwarding.ts";
 import type { DestroyReceipt, FinishReceipt, SendReceipt } from "./managing.ts";
@@ -85,6 +86,11 @@ export interface Parent {
   replies(options?: IterationOptions): AsyncIterableIterator<ReceivedEntry>;
   /** Progress from now on. A hint: what is not taken in time is dropped, oldest first, beyond 1,000 events. */
   events(options?: IterationOptions): AsyncIterableIterator<ProgressEvent>;
+  /**
+   * What this parent's runs used, acked or not: whole days (UTC) from the one in which `since` lies, at most 90 days
+   * back, which is the default. `invalid_input`: `since` is no point in time.
+   */
+  usage(options?: { since?: Date | string }): Promise<UsageTotals>;
   /** The whole text of a reply whose summary was cut; undefined where it was not, or is no longer kept. */
   fullText(replyId: string): Promise<string | undefined>;
   /** Ends its iterations; waiting tasks reject with `closed` and their agents go on. Stops a client of its own. Idempotent. */

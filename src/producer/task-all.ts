@@ -53,37 +53,16 @@ interface Batch {
   close(): void;
 }
 
-function openBatch({ client, profile, signal, open: enter }: TaskRoom): Batch {
+function openBatch(room: TaskRoom): Batch {
+  const { client, profile, signal } = room;
   const bell = openBell(client, profile.parent);
-  const cancels = new Set<(reason: unknown) => void>();
-  // A signal for each task: one with many listeners would be warned about.
-  const aborts = new Set<AbortController>();
-  const open: TaskRoom["open"] = (cancel) => {
-    cancels.add(cancel);
-    return () => void cancels.delete(cancel);
-  };
-  const onAbort = () => {
-    for (const abort of aborts) abort.abort(signal?.reason);
-    batch.refuse(signal?.reason);
-  };
-  const tryOnce = async (task: PreparedSpawn): Promise<Reply | "no room"> => {
-    const abort = new AbortController();
-    aborts.add(abort);
-    try {
-      return (await runTask({ client, profile, signal: abort.signal, open }, task)).reply;
-    } catch (error) {
-      if (error instanceof SubagentError && error.code === "quota_exceeded") return "no room";
-      throw error;
-    } finally {
-      aborts.delete(abort);
-    }
-  };
+  const tries = openTries(room);
   let refused: Batch["refused"];
   const batch: Batch = {
     async run(task) {
       while (!refused) {
         const rung = bell.next();
-        const reply = await tryOnce(task);
+        const reply = await tries.begin(task);
         if (reply !== "no room") return reply;
         await rung;
       }
@@ -92,7 +71,7 @@ function openBatch({ client, profile, signal, open: enter }: TaskRoom): Batch {
     refuse(reason) {
       refused ??= { reason };
       bell.close();
-      for (const cancel of [...cancels]) cancel(refused.reason);
+      tries.cancel(refused.reason);
     },
     get refused() {
       return refused;
@@ -103,9 +82,44 @@ function openBatch({ client, profile, signal, open: enter }: TaskRoom): Batch {
       bell.close();
     },
   };
+  const onAbort = () => {
+    tries.destroy(signal?.reason);
+    batch.refuse(signal?.reason);
+  };
   signal?.addEventListener("abort", onAbort, { once: true });
-  const leave = enter(batch.refuse);
+  const leave = room.open(batch.refuse);
   return batch;
+}
+
+/** The tasks under way: `cancel` ends their waiting only, `destroy` their agents, too. */
+function openTries({ client, profile }: TaskRoom) {
+  const cancels = new Set<(reason: unknown) => void>();
+  // A signal for each task: one with many listeners would be warned about.
+  const aborts = new Set<AbortController>();
+  const open: TaskRoom["open"] = (cancel) => {
+    cancels.add(cancel);
+    return () => void cancels.delete(cancel);
+  };
+  return {
+    async begin(task: PreparedSpawn): Promise<Reply | "no room"> {
+      const abort = new AbortController();
+      aborts.add(abort);
+      try {
+        return (await runTask({ client, profile, signal: abort.signal, open }, task)).reply;
+      } catch (error) {
+        if (error instanceof SubagentError && error.code === "quota_exceeded") return "no room";
+        throw error;
+      } finally {
+        aborts.delete(abort);
+      }
+    },
+    cancel(reason: unknown) {
+      for (const cancel of [...cancels]) cancel(reason);
+    },
+    destroy(reason: unknown) {
+      for (const abort of [...aborts]) abort.abort(reason);
+    },
+  };
 }
 
 function openBell(client: OpenClient, parent: ParentAddress): Bell {

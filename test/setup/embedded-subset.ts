@@ -20,5 +20,6 @@ export const EMBEDDED_SUBSET: readonly string[] = [
   "test/integration/verbs/send.test.ts",
   "test/integration/verbs/settle.test.ts",
   "test/integration/verbs/spawn.test.ts",
+  "test/integration/verbs/usage.test.ts",
   "test/integration/verbs/wake-queue.test.ts",
 ];

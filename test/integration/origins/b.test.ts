@@ -137,6 +137,15 @@ describe("the exercises", () => {
     expect(reply.tokens).toBeGreaterThan(0);
   });
 
+  test("what all runs used is summed up, acked or not", async () => {
+    const { parent, reply } = await reviewer({});
+    const sum = await parent.usage({ since: new Date(Date.now() - 86_400_000) });
+    expect(sum).toMatchObject({ replies: 2, turns: 4 });
+    expect(sum.tokens).toBeGreaterThan(reply.tokens);
+    expect(await parent.usage({ since: "2100-01-01" })).toMatchObject({ replies: 0, tokens: 0 });
+    await expect(parent.usage({ since: "yesterday" })).rejects.toMatchObject({ code: "invalid_input" });
+  });
+
   test("a run that goes beyond a threshold is reported while it runs and in its reply", async () => {
     const { reply } = await reviewer({ turns: 1, tool_calls: 1 });
     expect(reply.alerts.map(({ kind, threshold }) => [kind, threshold])).toEqual([

@@ -15,6 +15,7 @@ export {
   type ToolUse,
 } from "./producer/tools.ts";
 export type { WaitOptions } from "./producer/waiting.ts";
+export type { WorkspaceFile } from "./producer/workspace-files.ts";
 export type { Clock } from "./shared/clock.ts";
 export { ERRORS, type ErrorCode, SubagentError } from "./shared/errors.ts";
 export { createLogger, type Logger, type LogLevel } from "./shared/logger.ts";

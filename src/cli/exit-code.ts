@@ -19,6 +19,7 @@ const USAGE: readonly ErrorCode[] = [
   "invalid_input",
   "nested_spawn",
   "unknown_agent",
+  "unknown_file",
   "agent_ended",
   "conflict",
 ];

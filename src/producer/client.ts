@@ -40,6 +40,8 @@ export interface ClientOptions {
   clock?: Clock;
   /** Durations of the protocol; every process of one installation uses the same. */
   timing?: Timing;
+  /** Host directory of all workspaces, on a volume shared with the workers: for `files` and `readFile` of a parent. */
+  workspaceRoot?: string;
   /** Model of parents that name none. */
   model?: string;
   /** The operator's own prices by model id, USD per million tokens. */
@@ -72,6 +74,7 @@ export interface OpenClient {
   readonly inbox: ReplyInbox;
   readonly subscriber: Subscriber;
   readonly prices: PriceOverrides;
+  readonly workspaceRoot: string | undefined;
   readonly logger: Logger;
   readonly clock: Clock;
   /** Begins a call: its questions share one second. */
@@ -147,6 +150,7 @@ function openParts({ redisUrl, prefix, prices, ...options }: ClientOptions & { p
     inbox,
     subscriber,
     prices,
+    workspaceRoot: options.workspaceRoot,
     logger,
     clock,
     call,

@@ -1,7 +1,9 @@
 /** The calls of one parent, each from its input to the part of the producer that does it. State is the room's. */
 import { z } from "zod";
+import { SubagentError } from "../shared/errors.ts";
 import type { ProgressEvent } from "../shared/protocol/event.ts";
 import { newRequestKey, RequestKey } from "../shared/protocol/ids.ts";
+import type { AgentAddress } from "../shared/protocol/keys.ts";
 import { MessageText } from "../shared/protocol/message.ts";
 import { parseEvent } from "../shared/redis/event-channel.ts";
 import type { Client, OpenClient } from "./client.ts";
@@ -23,6 +25,7 @@ import { spawnAgent } from "./spawning.ts";
 import { runTask } from "./task.ts";
 import { runTasks } from "./task-all.ts";
 import { type WaitOptions, waitAll, waitAny } from "./waiting.ts";
+import { listFiles, readWorkspaceFile, type WorkspaceAddress } from "./workspace-files.ts";
 
 /** What the calls of one parent share. */
 export interface Room {
@@ -52,6 +55,19 @@ async function found({ client: open, profile }: Room, agentId: string) {
   const client = open();
   const call = client.call();
   return [client, call, await findAgent(client, call, profile.parent, agentId)] as const;
+}
+
+/** Where the files of an agent are. Throws `invalid_config` for a client that was not told. */
+function workspaceOf(
+  { workspaceRoot }: OpenClient,
+  address: AgentAddress,
+  agentId: string,
+): WorkspaceAddress {
+  if (workspaceRoot !== undefined) return { root: workspaceRoot, address, agentId: agentId.trim() };
+  throw new SubagentError(
+    "invalid_config",
+    "This client does not know where workspaces lie: give createClient the workers' workspaceRoot.",
+  );
 }
 
 /** Calls about single agents, answered within a second. */
@@ -84,6 +100,14 @@ export function managingCalls(room: Room) {
       const view = await getAgent(client, call, agent);
       const entries = await unackedEntries({ client, parent, open: room.enter }, agent.address.uid);
       return { view, news: handOver({ client, parent, open: room.enter }, entries) };
+    },
+    async files(agentId: string) {
+      const [client, , { address }] = await found(room, agentId);
+      return listFiles(workspaceOf(client, address, agentId));
+    },
+    async readFile(agentId: string, path: string) {
+      const [client, , { address }] = await found(room, agentId);
+      return readWorkspaceFile(workspaceOf(client, address, agentId), path);
     },
     async usage(options: { since?: Date | string } = {}) {
       const { since } = readInput(UsageWish, options, "usage");

@@ -25,6 +25,7 @@ import type { SpawnReceipt } from "./spawning.ts";
 import type { ParentToolName } from "./tool-inputs.ts";
 import { type ParentTool, parentTools } from "./tools.ts";
 import type { WaitOptions } from "./waiting.ts";
+import type { WorkspaceFile } from "./workspace-files.ts";
 
 /**
  * Who a parent is and what its sub-agents inherit. `parentId`: 1 to 64 characters of `A-Za-z0-9._-`; `tenant`: its
@@ -86,6 +87,13 @@ export interface Parent {
   replies(options?: IterationOptions): AsyncIterableIterator<ReceivedEntry>;
   /** Progress from now on. A hint: what is not taken in time is dropped, oldest first, beyond 1,000 events. */
   events(options?: IterationOptions): AsyncIterableIterator<ProgressEvent>;
+  /**
+   * The regular files that an agent has left in its workspace, sorted by path, at most 10,000; also those of an ended one.
+   * Empty where it has none on this machine. `unknown_agent`; `invalid_config` without `workspaceRoot` in the client.
+   */
+  files(agentId: string): Promise<WorkspaceFile[]>;
+  /** One of these files, at most 64 MiB. `unknown_file`: nothing regular stands there; `invalid_input`: too large. */
+  readFile(agentId: string, path: string): Promise<Buffer>;
   /**
    * What this parent's runs used, acked or not: whole days (UTC) from the one in which `since` lies, at most 90 days
    * back, which is the default. `invalid_input`: `since` is no point in time.

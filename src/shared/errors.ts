@@ -11,6 +11,7 @@ export const ERRORS = {
   invalid_config: { retryable: false, httpStatus: 500 },
   unknown_price: { retryable: false, httpStatus: 400 },
   nested_spawn: { retryable: false, httpStatus: 403 },
+  unknown_file: { retryable: false, httpStatus: 404 },
   unknown_agent: { retryable: false, httpStatus: 404 },
   agent_ended: { retryable: false, httpStatus: 409 },
   conflict: { retryable: false, httpStatus: 409 },

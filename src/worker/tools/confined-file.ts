@@ -11,6 +11,7 @@
 import { randomUUID } from "node:crypto";
 import { constants, type Stats } from "node:fs";
 import { type FileHandle, lstat, open, rename, unlink } from "node:fs/promises";
+import { DRAFT_PREFIX } from "../../shared/protocol/workspace.ts";
 import { type Directory, type Place, pathIn } from "./confined-path.ts";
 import { plainFailure, quotePath } from "./path-failure.ts";
 import { ToolFailure } from "./tool.ts";
@@ -20,9 +21,6 @@ export interface OpenFile {
   readonly handle: FileHandle;
   readonly stat: Stats;
 }
-
-/** Names that begin so are half-written files; searches leave them out. */
-export const DRAFT_PREFIX = ".subagent-queue-draft-";
 
 const OPEN_FILE = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK | constants.O_NOCTTY;
 const OPEN_DRAFT = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;

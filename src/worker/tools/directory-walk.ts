@@ -8,7 +8,7 @@
  */
 import { opendir } from "node:fs/promises";
 import { join } from "node:path";
-import { DRAFT_PREFIX } from "./confined-file.ts";
+import { DRAFT_PREFIX } from "../../shared/protocol/workspace.ts";
 import { type Directory, hostPath, openChild, pathIn } from "./confined-path.ts";
 import { type IgnoreRules, isIgnored, rulesIn } from "./gitignore.ts";
 

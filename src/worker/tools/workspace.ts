@@ -11,8 +11,8 @@
 import { randomUUID } from "node:crypto";
 import { link, lstat, mkdir, readFile, realpath, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { z } from "zod";
 import type { Clock } from "../../shared/clock.ts";
+import { agentSegments, FILES_NAME, STAMP_NAME, WorkspaceStamp } from "../../shared/protocol/workspace.ts";
 import type { OpenRoot } from "./roots.ts";
 
 /** A directory tree that tools may touch. */
@@ -69,10 +69,7 @@ export class WorkspaceError extends Error {
   }
 }
 
-const Stamp = z.object({ v: z.literal(1), uid: z.string(), created_at: z.string() });
-
 const SEGMENT = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
-const STAMP_NAME = ".stamp.json";
 const STAMP_ATTEMPTS = 3;
 const DIRECTORY_MODE = 0o700;
 const FILE_MODE = 0o600;
@@ -91,8 +88,8 @@ export async function openWorkspace(options: OpenWorkspaceOptions): Promise<Open
   try {
     await mkdir(options.root, { recursive: true, mode: DIRECTORY_MODE });
     const hidden = await realpath(options.root);
-    const agentDirectory = join(hidden, options.tenant, options.parentId, "agents", options.agentId);
-    const directory = join(agentDirectory, "workspace");
+    const agentDirectory = join(hidden, ...agentSegments(options, options.agentId));
+    const directory = join(agentDirectory, FILES_NAME);
     await mkdir(agentDirectory, { recursive: true, mode: DIRECTORY_MODE });
     const stamp = await claimStamp(agentDirectory, options);
     const made = await mkdir(directory, { recursive: true, mode: DIRECTORY_MODE });
@@ -132,7 +129,7 @@ async function claimStamp(
   { uid, clock }: OpenWorkspaceOptions,
 ): Promise<"found" | "stamped"> {
   const path = join(agentDirectory, STAMP_NAME);
-  const directory = join(agentDirectory, "workspace");
+  const directory = join(agentDirectory, FILES_NAME);
   const draft = join(agentDirectory, `${STAMP_NAME}.${randomUUID()}`);
   for (let attempt = 0; attempt < STAMP_ATTEMPTS; attempt++) {
     const found = await readStamp(path);
@@ -170,7 +167,7 @@ async function readStamp(path: string): Promise<string | undefined> {
     throw error;
   }
   try {
-    return Stamp.parse(JSON.parse(text)).uid;
+    return WorkspaceStamp.parse(JSON.parse(text)).uid;
   } catch {
     return "";
   }

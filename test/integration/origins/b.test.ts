@@ -6,6 +6,7 @@ import { z } from "zod";
 import { answerToolUse } from "../../../src/producer/tools.ts";
 import { defineTool } from "../../../src/worker/tools/tool.ts";
 import { converse, openParentScene } from "../../helpers/parent-scene.ts";
+import { testClient, testParent } from "../../helpers/parents.ts";
 
 const text = (words: string) => ({ type: "text" as const, text: words });
 const use = (name: string, input: Record<string, unknown>) => ({ type: "tool_use" as const, name, input });
@@ -72,6 +73,24 @@ test("a model hands over a task and gets the summary, nothing else; files stay, 
     { status: "fulfilled", value: "pytest" },
   ]);
   expect(await parent.list()).toEqual([]);
+});
+
+test("its parent reads the files it left, once the client knows where workspaces lie", async () => {
+  const { installation, parent } = await openParentScene({
+    scenario: {
+      turns: [
+        { content: [use("write_file", { file_path: "out/note.txt", content: "pytest" })] },
+        { content: [text("done")] },
+      ],
+    },
+  });
+  const { agent_id } = await parent.task({ prompt: "work" });
+  await expect(parent.files(agent_id)).rejects.toMatchObject({ code: "invalid_config" });
+  const { prefix, workspaceRoot } = installation;
+  const reader = testParent(testClient({ prefix, workspaceRoot }));
+  expect(await reader.files(agent_id)).toMatchObject([{ path: "out/note.txt", size_bytes: 6 }]);
+  expect((await reader.readFile(agent_id, "out/note.txt")).toString()).toBe("pytest");
+  await expect(reader.files("nobody")).rejects.toMatchObject({ code: "unknown_agent" });
 });
 
 describe("the limits of a task", () => {

@@ -7,6 +7,7 @@ const CODES: Record<ErrorCode, number> = {
   invalid_input: 2,
   nested_spawn: 2,
   unknown_agent: 2,
+  unknown_file: 2,
   agent_ended: 2,
   conflict: 2,
   invalid_config: 3,

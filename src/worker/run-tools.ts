@@ -1,5 +1,6 @@
 /** Performs `run_tools`: marks what begins, runs all calls in parallel, commits each result as it comes. */
 import { entryKey, type ToolResultEntry, type ToolStartedEntry } from "../shared/protocol/log.ts";
+import type { Lease } from "./lease.ts";
 import { ordinaryTimeMs } from "./loop/caps.ts";
 import { REPETITION_REFUSED } from "./loop/conversation.ts";
 import type { PlannedCall, Step } from "./loop/next.ts";
@@ -7,6 +8,7 @@ import type { RunContext, RunEnd } from "./run-context.ts";
 import type { Committed, Session } from "./session.ts";
 import { openStepSignal } from "./step-signal.ts";
 import { runTool } from "./tools/registry.ts";
+import { type Tool, ToolFailure } from "./tools/tool.ts";
 
 type ToolStep = Extract<Step, { do: "run_tools" }>;
 
@@ -21,6 +23,7 @@ export async function runTools(
 ): Promise<RunEnd | undefined> {
   const begun = await session.commit(step.calls.map((call) => openingEntry(step.message, call)));
   if (begun === "lost") return { status: "lost" };
+  if (begun === "adopted") return undefined;
   const performed = step.calls.filter((call) => call.how === "run");
   const committed = await Promise.all(performed.map((call) => performCall(context, session, step, call)));
   return committed.includes("lost") ? { status: "lost" } : undefined;
@@ -45,6 +48,19 @@ function openingEntry(
   ];
 }
 
+/** A parallel call may have blocked the process past the lease before this one begins, and before any timer could fire. */
+function underLease(tool: Tool | undefined, lease: Lease): Tool | undefined {
+  return (
+    tool && {
+      ...tool,
+      async run(input, ctx) {
+        if (!lease.isLive()) throw new ToolFailure("Not started: the run is another worker's by now.");
+        return tool.run(input, ctx);
+      },
+    }
+  );
+}
+
 async function performCall(
   context: RunContext,
   session: Session,
@@ -56,7 +72,10 @@ async function performCall(
   const { signal, done } = openStepSignal(context, session, ordinaryTimeMs(session.rules.limits));
   report.toolStarted(step.turn, call);
   const outcome = await runTool(
-    session.tools.find((tool) => tool.name === call.name),
+    underLease(
+      session.tools.find((tool) => tool.name === call.name),
+      session.lease,
+    ),
     call,
     {
       agentId: session.record.agent_id,

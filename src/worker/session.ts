@@ -3,13 +3,14 @@
  * Owns the in-memory copy of the log; Redis owns the truth, and every write is fenced by the epoch.
  *
  * 1. Memory never runs ahead of Redis: an entry is filed after its append was answered.
- * 2. After `lost` nothing is written any more.
+ * 2. Each alert is reported once, with the commit that crossed its threshold, also after a change of workers.
+ * 3. After `lost` nothing is written any more, and the lease is given up: nothing else of the run goes on either.
  */
 import type { AgentRecord } from "../shared/protocol/agent.ts";
 import type { Usage } from "../shared/protocol/content.ts";
 import type { AgentAddress } from "../shared/protocol/keys.ts";
 import { entryKey, type PurchaseEntry } from "../shared/protocol/log.ts";
-import type { ReplyBody } from "../shared/protocol/reply.ts";
+import type { Alert, ReplyBody } from "../shared/protocol/reply.ts";
 import type { AgentState, AgentStore } from "../shared/redis/agent-store.ts";
 import type { Lease, LeaseNews } from "./lease.ts";
 import { type Log, NO_ENTRIES, withEntries } from "./loop/log.ts";
@@ -25,6 +26,8 @@ export type Committed = "committed" | "adopted" | "lost";
 export interface CommitExtras {
   consumeTo?: number;
   step?: Record<string, unknown>;
+  /** Whether the entries bring the run on, so that failures are counted anew; default true. */
+  advances?: boolean;
 }
 
 /** What a run works with. */
@@ -45,11 +48,12 @@ export class Session {
   readonly tools: readonly Tool[];
   readonly workspace: Workspace;
   readonly report: Reporter;
-  /** Provider failures since the last committed step. */
+  /** Failures since the last step that brought the run on; a call paid for in vain brings nothing. */
   retries: number;
   readonly #store: AgentStore;
   readonly #log: Log;
   #unreadInRedis: number;
+  #alerts: readonly Alert[];
   #purchases = 0;
 
   constructor(
@@ -69,6 +73,7 @@ export class Session {
     this.rules = equipment.rules;
     this.retries = state.record.retries;
     this.#unreadInRedis = state.inbox.length;
+    this.#alerts = state.record.progress?.alerts ?? [];
     this.#log = {
       entries: withEntries(NO_ENTRIES, state.log),
       run: state.record.run,
@@ -117,23 +122,30 @@ export class Session {
   ): Promise<Committed> {
     if (!this.lease.isLive()) return "lost";
     const written = entries.map(([key, value]) => [key, JSON.stringify(value)] as const);
-    const grown = withEntries(this.known().entries, written);
+    const earlier = this.known().entries;
+    const grown = withEntries(earlier, written);
+    const progress = tally({ ...this.known(), entries: grown }, this.rules);
     const answer = await this.#store.append(this.address, {
       epoch: this.lease.epoch,
       runningMs: this.lease.runningMs(),
       entries: written,
-      progress: tally({ ...this.known(), entries: grown }, this.rules),
+      progress,
       ...(extras.consumeTo !== undefined && { consumeTo: extras.consumeTo }),
       ...(extras.step && { step: JSON.stringify(extras.step) }),
     });
-    if (answer.status === "stale") return "lost";
+    if (answer.status === "stale") {
+      this.lease.stop();
+      return "lost";
+    }
     if (answer.status === "conflict") {
       this.#log.entries = withEntries(this.#log.entries, pairs(answer.rest));
       return "adopted";
     }
     // Parallel tools commit while others wait for their answer: file into what the log has become meanwhile.
-    this.#log.entries = withEntries(this.#log.entries, written);
-    this.retries = 0;
+    this.#log.entries = this.#log.entries === earlier ? grown : withEntries(this.#log.entries, written);
+    this.report.alerts(progress.turns, this.#alerts, progress.alerts);
+    this.#alerts = progress.alerts;
+    if (extras.advances ?? true) this.retries = 0;
     if (extras.consumeTo !== undefined) this.#consume(extras.consumeTo);
     this.heed({ unreadMessages: Number(answer.inbox), finish: answer.finish === "1" });
     return "committed";
@@ -142,7 +154,8 @@ export class Session {
   /** Records a call that was paid for although no message came of it. */
   async commitPurchase(message: number, usage: Usage, costUsd: number): Promise<Committed> {
     const entry: PurchaseEntry = { v: 1, usage, cost_usd: costUsd };
-    return this.commit([[entryKey.purchase(message, this.lease.epoch, this.#purchases++), entry]]);
+    const key = entryKey.purchase(message, this.lease.epoch, this.#purchases++);
+    return this.commit([[key, entry]], { advances: false });
   }
 
   #consume(cursor: number): void {

@@ -23,7 +23,7 @@ export interface Timing {
   replyTtlMs: number;
   /** After the ack, what is kept of an ended agent lives this long. */
   keptAfterAckMs: number;
-  /** The registry of names lives this long after the parent's last spawn. */
+  /** The registry of names lives this long after the parent's last spawn, message or end of an agent. */
   registryTtlMs: number;
 }
 
@@ -43,5 +43,9 @@ export const TIMING: Timing = {
 
 /** Idle time after which an idle agent is destroyed, unless its profile says otherwise. */
 export const IDLE_MS = 600 * SECOND;
+/** The job of a wake that was taken stays visible this long. */
+export const WAKE_DONE_KEPT_MS = HOUR;
+/** The job of a wake whose run failed stays visible this long. */
+export const WAKE_FAILED_KEPT_MS = DAY;
 /** Most live agents a parent may have. */
 export const MAX_LIVE_AGENTS = 10;

@@ -76,19 +76,24 @@ function oneMore(log: Log, view: RunView, rules: Rules): Step {
   return judgeCaps(log, view, rules).call === "none" ? end("end_turn") : boundary(log, view, rules);
 }
 
-/** Between two model calls: what the caps allow, and before the call what the parent has said meanwhile. */
+/**
+ * Between two model calls: what the caps allow, and before the call what the parent has said meanwhile. A run takes
+ * its first message whatever the caps say: left in the inbox, it would start one run after the other.
+ */
 function boundary(log: Log, view: RunView, rules: Rules): Step {
+  const unread = log.unread.length > 0 && !view.delivered;
+  if (view.firstMessage === undefined) return unread ? deliver(log, view) : end("model_error");
   const verdict = judgeCaps(log, view, rules);
   if (verdict.call === "none") return end(verdict.cause);
   // A paused answer goes back unchanged: the parent's messages wait until the model has finished it.
   const paused = view.turns.at(-1)?.entry.stop_reason === "pause_turn" && verdict.call === "ordinary";
-  if (!view.delivered && log.unread.length > 0 && !paused) {
-    const consumeTo = log.inboxRead + log.unread.length;
-    return { do: "deliver", message: view.userMessage, messages: log.unread, consumeTo };
-  }
-  if (view.firstMessage === undefined) return end("model_error");
+  if (unread && !paused) return deliver(log, view);
   const call = { do: "call_model", message: view.userMessage + 1, turn: view.turns.length + 1 } as const;
   return verdict.call === "hand_back" ? { ...call, handBack: verdict.cause } : call;
+}
+
+function deliver({ unread, inboxRead }: Log, { userMessage }: RunView): Step {
+  return { do: "deliver", message: userMessage, messages: unread, consumeTo: inboxRead + unread.length };
 }
 
 /** Whether the last turn answers a nudge already: a second empty answer is final. */

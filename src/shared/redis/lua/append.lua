@@ -13,7 +13,8 @@ local FIRST = 10
 local agent = fields(record, 'status', 'epoch', 'finish', 'inbox_read', 'uid', 'parent_id', 'agent_id', 'name', 'run')
 if agent[1] ~= 'running' or agent[2] ~= epoch then return { 'stale' } end
 
-local unseen, conflict = 0, { 'conflict' }
+local unseen = 0
+local conflict = { 'conflict' }
 for i = FIRST, #ARGV, 2 do
   local stored = redis.call('HGET', log, ARGV[i])
   if not stored then

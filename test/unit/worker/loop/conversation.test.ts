@@ -102,8 +102,10 @@ describe("remarks of the runtime", () => {
   });
 
   test("nothing of an earlier run is remarked upon in the next one", () => {
-    const loop = repeat(3).nextRun(8).user("next");
-    expect(outline(loop).at(-1)).toBe("user: [3] next");
+    expect(outline(repeat(3).nextRun().user("next")).at(-1)).toBe("user: [3] next");
+    expect(outline(repeat(3).nextRun(8).user("next")).at(-1)).toBe("user: [3] next");
+    const counted = repeat(2).nextRun().user("next").calls("3", "look", { q: 1, r: 2 });
+    expect(outline(counted).at(-1)).toBe("user: [3]");
     const failedNudge = asked("go").model("end_turn").failure("context_window").nextRun(4).user("next");
     expect(outline(failedNudge)).toEqual(["user: go next"]);
   });

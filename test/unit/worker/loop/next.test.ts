@@ -1,5 +1,7 @@
 import { describe, expect, test } from "vitest";
-import type { StopReason } from "../../../../src/shared/protocol/reply.ts";
+import type { Limits } from "../../../../src/shared/protocol/limits.ts";
+import type { PartialReason, StopReason } from "../../../../src/shared/protocol/reply.ts";
+import type { Log } from "../../../../src/worker/loop/log.ts";
 import { MAX_BARREN_DEATHS, next } from "../../../../src/worker/loop/next.ts";
 import { asked, call, message, rules, Story, text } from "./story.ts";
 
@@ -210,8 +212,53 @@ describe("messages of the parent", () => {
     expect(next(log, rules({ max_turns: 2 }))).toMatchObject({ do: "deliver", message: 2 });
   });
 
+  test("start a run whatever the caps say, so that none is left to start the next run, and the next", () => {
+    const log = new Story().log({ unread, elapsedMs: 1_800_000 });
+    expect(next(log, rules())).toMatchObject({ do: "deliver", message: 0 });
+    expect(next(asked().log({ elapsedMs: 1_800_000 }), rules())).toEqual(ends("max_duration"));
+  });
+
   test("a run without any has nothing to do and fails", () => {
     expect(next(new Story().log(), rules())).toEqual(ends("model_error"));
+  });
+});
+
+describe("a cap", () => {
+  const turn = () =>
+    asked()
+      .model("tool_use", [text("so far"), call("a")])
+      .started("a")
+      .result("a");
+  const reserveMs = 60_000;
+
+  /** Which limits and circumstances make it hand back, and which leave no call at all. */
+  test.each<[PartialReason, Partial<Limits>, Partial<Log>, Partial<Limits>, Partial<Log>]>([
+    ["max_turns", { max_turns: 2 }, {}, { max_turns: 1 }, {}],
+    ["max_total_tokens", { max_total_tokens: 29 }, {}, { max_total_tokens: 10 }, {}],
+    ["max_cost", { max_cost_usd: 0.7 }, {}, { max_cost_usd: 0.25 }, {}],
+    ["max_duration", {}, { elapsedMs: 1_800_000 - reserveMs }, {}, { elapsedMs: 1_800_000 }],
+    ["finished_by_parent", {}, { finish: true }, { max_turns: 1 }, { finish: true }],
+  ])(
+    "of %s hands back, and ends the run when that was answered, failed, or cannot be",
+    (cause, limits, now, no, then) => {
+      const handBack = { do: "call_model", message: 3, turn: 2, handBack: cause };
+      expect(next(turn().log(now), rules(limits))).toEqual(handBack);
+      const answered = turn().model("end_turn", [text("found")], { hand_back: cause });
+      expect(next(answered.log(now), rules(limits))).toEqual(ends(cause));
+      expect(next(turn().failure("model_error", cause).log(now), rules(limits))).toEqual(ends(cause));
+      const given = cause === "finished_by_parent" ? "max_turns" : cause;
+      expect(next(turn().log(then), rules(no))).toEqual(ends(given));
+    },
+  );
+
+  test("lets the tools of the last answer run first", () => {
+    const log = asked().asks(call("a")).log({ finish: true });
+    expect(next(log, rules({ max_turns: 1 }))).toMatchObject({ do: "run_tools" });
+  });
+
+  test("of one turn is one call, without tools", () => {
+    const only = { do: "call_model", message: 1, turn: 1, handBack: "max_turns" };
+    expect(next(asked().log(), rules({ max_turns: 1 }))).toEqual(only);
   });
 });
 

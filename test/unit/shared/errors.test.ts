@@ -1,0 +1,46 @@
+import { expect, test } from "vitest";
+import { ERRORS, type ErrorCode, messageOf, SubagentError } from "../../../src/shared/errors.ts";
+
+const CODES = Object.keys(ERRORS) as ErrorCode[];
+
+test.for(CODES)("%s has a status that fits and says whether trying again helps", (code) => {
+  const error = new SubagentError(code, "Do this.");
+  expect(error.retryable).toBe(ERRORS[code].retryable);
+  expect(error.httpStatus).toBe(ERRORS[code].httpStatus);
+  expect(error.httpStatus).toBeGreaterThanOrEqual(400);
+  expect(error.httpStatus).toBeLessThan(600);
+});
+
+test("what may succeed later is 429 or 503, and no other refusal of the caller's is", () => {
+  for (const code of CODES.filter((each) => ERRORS[each].retryable))
+    expect([429, 503], code).toContain(ERRORS[code].httpStatus);
+  for (const code of CODES.filter((each) => ERRORS[each].httpStatus === 429))
+    expect(ERRORS[code].retryable).toBe(true);
+});
+
+test("an error carries its sentence, its facts and its cause, and is an Error by name", () => {
+  const cause = new Error("ECONNRESET");
+  const error = new SubagentError("outcome_unknown", "Call again.", { request_key: "k-1" }, cause);
+  expect(error).toBeInstanceOf(Error);
+  expect(error).toMatchObject({
+    name: "SubagentError",
+    code: "outcome_unknown",
+    message: "Call again.",
+    cause,
+  });
+  expect(error.details).toEqual({ request_key: "k-1" });
+  expect(`${error}`).toBe("SubagentError: Call again.");
+});
+
+test("an error without facts or cause claims none", () => {
+  const error = new SubagentError("closed", "Make a new one.");
+  expect(error.details).toEqual({});
+  expect("cause" in error).toBe(false);
+});
+
+test("anything thrown has a message", () => {
+  expect(messageOf(new TypeError("no"))).toBe("no");
+  expect(messageOf("plain")).toBe("plain");
+  expect(messageOf(undefined)).toBe("undefined");
+  expect(messageOf(null)).toBe("null");
+});

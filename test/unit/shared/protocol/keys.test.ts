@@ -1,0 +1,80 @@
+import { expect, test } from "vitest";
+import {
+  addressOfMember,
+  deadlineMember,
+  keysUnder,
+  replyIdOf,
+  wakeJobId,
+} from "../../../../src/shared/protocol/keys.ts";
+
+const agent = { tenant: "default", parentId: "planner-7", uid: "sa-0123456789abcdef01234567" };
+
+/** The part of a key that decides its slot in a cluster. */
+function hashTag(key: string): string {
+  return /\{([^}]+)\}/.exec(key)?.[1] ?? key;
+}
+
+function namesOf(prefix: string): string[] {
+  const keys = keysUnder(prefix);
+  const { request, ack, text, ...ofParent } = keys.parent(agent);
+  const { message, ...ofAgent } = keys.agent(agent);
+  return [
+    ...Object.values(ofParent),
+    ...Object.values(ofAgent),
+    ...[request, ack, text, message].map((name) => name("{a}:{b}")),
+    keys.deadlines,
+    keys.touched,
+    keys.hints,
+    keys.workers,
+    keys.worker("w"),
+    `${keys.bullPrefix}:${keys.wakeQueue}`,
+  ];
+}
+
+test("no two names are the same, within an installation and between two", () => {
+  const names = [...namesOf("saq"), ...namesOf("other")];
+  expect(new Set(names).size).toBe(names.length);
+});
+
+test("the keys of a parent and of its agents share the tag of tenant and parent, whatever the ids contain", () => {
+  const { parent, agent: agentKeys } = keysUnder();
+  const odd = "{x}{default/other}";
+  const names = [
+    ...Object.values(parent(agent)).map((name) => (typeof name === "function" ? name(odd) : name)),
+    ...Object.values(agentKeys(agent)).map((name) => (typeof name === "function" ? name(odd) : name)),
+  ];
+  expect(new Set(names.map(hashTag))).toEqual(new Set(["default/planner-7"]));
+});
+
+test("two parents, and two tenants with a parent of one name, never share a tag", () => {
+  const { parent } = keysUnder();
+  const tags = [
+    { tenant: "a", parentId: "b.c" },
+    { tenant: "a.b", parentId: "c" },
+    { tenant: "b", parentId: "b.c" },
+  ].map((address) => hashTag(parent(address).live));
+  expect(new Set(tags).size).toBe(3);
+});
+
+test("what all workers share has the tag of the installation", () => {
+  const { bullPrefix, deadlines, touched, workers, worker } = keysUnder("mine");
+  const names = [bullPrefix, deadlines, touched, workers, worker("w-1")];
+  expect(new Set(names.map(hashTag))).toEqual(new Set(["mine"]));
+});
+
+test("a member of the deadline set leads back to its agent", () => {
+  expect(addressOfMember(deadlineMember(agent))).toEqual(agent);
+});
+
+test.for(["", "a", "a/b", "a/b/", "/b/c", "a//c", "a/b/c/d"])(
+  "a foreign member (%j) leads nowhere",
+  (member) => {
+    expect(addressOfMember(member)).toBeUndefined();
+  },
+);
+
+test("ids of wakes and replies carry the uid and a number, and no colon, which BullMQ refuses", () => {
+  expect(wakeJobId({ uid: agent.uid, wake: 3 })).toBe(`${agent.uid}.3`);
+  expect(replyIdOf(agent.uid, 12)).toBe(`${agent.uid}.12`);
+  expect(wakeJobId({ uid: agent.uid, wake: 3 })).not.toContain(":");
+});

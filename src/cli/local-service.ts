@@ -20,6 +20,9 @@ import { type Closing, createClosing } from "./closing.ts";
 import type { CommandContext } from "./command.ts";
 import { openRedisSource, type RedisSource } from "./redis-source.ts";
 
+/** So long a service whose Redis is lost may take to stop. */
+const LOST_STOP_MS = 1_000;
+
 /** A running service. */
 export interface LocalService {
   readonly redis: RedisSource;
@@ -68,7 +71,9 @@ export async function startLocalService(context: CommandContext, opensCwd: boole
       get lost() {
         return health.lost;
       },
-      stop: () => closing.close(),
+      // Without Redis there is nothing to release: what does not stop at once ends with the process.
+      stop: () =>
+        health.lost ? Promise.race([closing.close(), clock.sleep(LOST_STOP_MS)]) : closing.close(),
     };
   } catch (error) {
     await closing.close();

@@ -16,7 +16,7 @@ const { version } = Manifest.parse(
 const env = processEnvironment();
 const output = createOutput(process.stdout, process.stderr, env);
 
-process.exitCode = await runService(
+await runService(
   (signal) =>
     runProgram(process.argv.slice(2), {
       env,

@@ -65,6 +65,12 @@ export function withoutPassword(redisUrl: string): string {
   return redisUrl.replace(/\/\/[^/]*@/, "//***@");
 }
 
+/** The error that says why a Redis cannot be used, and what to do. */
+export function noRedisAt(redisUrl: string, reason: unknown): SubagentError {
+  const sentence = `No Redis at ${withoutPassword(redisUrl)} (${reasonOf(reason)}): start it, or correct REDIS_URL.`;
+  return new SubagentError("redis_unavailable", sentence, {}, reason);
+}
+
 /** The server's version; throws `redis_unavailable` with the reason when it does not say. */
 async function versionOf(redisUrl: string, clock: Clock): Promise<string> {
   const redis = openRedis(redisUrl, "worker");
@@ -77,8 +83,7 @@ async function versionOf(redisUrl: string, clock: Clock): Promise<string> {
     const info = await Promise.race([redis.info("server"), failed, silent]);
     return /^(?:valkey|redis)_version:(\S+)/m.exec(info)?.[1] ?? "version unknown";
   } catch (error) {
-    const sentence = `No Redis at ${withoutPassword(redisUrl)} (${reasonOf(error)}): start it, or correct REDIS_URL.`;
-    throw new SubagentError("redis_unavailable", sentence, {}, error);
+    throw noRedisAt(redisUrl, error);
   } finally {
     late.abort();
     closeRedis(redis);

@@ -5,10 +5,12 @@
  *
  * 1. The first SIGINT, SIGTERM or SIGHUP aborts that signal: whoever works stops gracefully and its exit code counts.
  * 2. The second one ends the process at once with {@link EXIT.interrupted}.
- * 3. The handlers are gone when the work is over.
+ * 3. The handlers are gone when the work is over, and the process a second later, whatever still holds it.
  */
 import { EXIT } from "./exit-code.ts";
 
+/** A process whose work is over ends by itself; after this long it is ended. */
+const LINGER_MS = 1_000;
 const STOPPING: readonly NodeJS.Signals[] = ["SIGINT", "SIGTERM", "SIGHUP"];
 
 /** What a service tells its surroundings. */
@@ -19,11 +21,11 @@ export interface ServiceHooks {
   onUncaught(error: unknown): void;
 }
 
-/** Runs `work` until it is over or told to stop; resolves with its exit code. */
+/** Runs `work` until it is over or told to stop; the process ends with its exit code. */
 export async function runService(
   work: (signal: AbortSignal) => Promise<number>,
   hooks: ServiceHooks,
-): Promise<number> {
+): Promise<void> {
   const stopping = new AbortController();
   const onSignal = (signal: NodeJS.Signals) => {
     if (stopping.signal.aborted) process.exit(EXIT.interrupted);
@@ -38,12 +40,14 @@ export async function runService(
   process.on("uncaughtException", onUncaught);
   process.on("unhandledRejection", onUncaught);
   try {
-    return await work(stopping.signal);
+    process.exitCode = await work(stopping.signal);
   } finally {
     for (const name of STOPPING) process.off(name, onSignal);
     process.off("uncaughtException", onUncaught);
     process.off("unhandledRejection", onUncaught);
   }
+  // This timer holds nobody: a process that ends in time never sees it.
+  AbortSignal.timeout(LINGER_MS).addEventListener("abort", () => process.exit());
 }
 
 /** Resolves when `signal` aborts. */

@@ -165,11 +165,12 @@ function costOf({ prices }: RunContext, { record }: Session, usage: Usage): numb
 
 /** A model may give two calls of one message the same id; results could not be told apart. */
 function withUniqueIds(content: readonly ContentBlock[]): ContentBlock[] {
-  const seen = new Set<string>();
-  return content.map((block, i) => {
+  const used = new Set<string>();
+  return content.map((block) => {
     if (!isToolUse(block)) return block;
-    const id = seen.has(block.id) ? `${block.id}_${i}` : block.id;
-    seen.add(id);
+    let id = block.id;
+    for (let k = 2; used.has(id); k++) id = `${block.id}_${k}`;
+    used.add(id);
     return id === block.id ? block : { ...block, id };
   });
 }

@@ -127,7 +127,7 @@ async function drain(
     abandoned.abort();
     await within(clock, ABANDON_MS, everyRun());
   }
-  const closing = worker?.close(redis.status !== "ready");
+  const closing = worker?.close(redis.status !== "ready").catch(() => {});
   if (closing && !(await within(clock, CLOSE_MS, closing))) {
     closeRedis(redis);
     await within(clock, CLOSE_MS, closing);

@@ -25,6 +25,8 @@ export interface RunContext {
   /** Host directory of all workspaces. */
   workspaceRoot: string;
   prices: PriceOverrides;
+  /** Whether every conversation is written down beside its workspace. */
+  traced: boolean;
   clock: Clock;
   /** A number in [0, 1). */
   random: () => number;

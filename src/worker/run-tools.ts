@@ -5,10 +5,12 @@ import { ordinaryTimeMs } from "./loop/caps.ts";
 import { REPETITION_REFUSED } from "./loop/conversation.ts";
 import type { PlannedCall, Step } from "./loop/next.ts";
 import type { RunContext, RunEnd } from "./run-context.ts";
-import type { Committed, Session } from "./session.ts";
+import { type Committed, INTERIMS_PER_RUN, type Session } from "./session.ts";
 import { openStepSignal } from "./step-signal.ts";
 import { runTool } from "./tools/registry.ts";
 import { type Tool, ToolFailure } from "./tools/tool.ts";
+
+const NO_INTERIM_LEFT = `You have sent your parent ${INTERIMS_PER_RUN} messages in this run: put the rest into your final answer.`;
 
 type ToolStep = Extract<Step, { do: "run_tools" }>;
 
@@ -71,6 +73,7 @@ async function performCall(
   const { report } = session;
   const { signal, done } = openStepSignal(context, session, ordinaryTimeMs(session.rules.limits));
   report.toolStarted(step.turn, call);
+  let interim: { id: string; body: string } | undefined;
   const outcome = await runTool(
     underLease(
       session.tools.find((tool) => tool.name === call.name),
@@ -83,6 +86,10 @@ async function performCall(
       run: session.record.run,
       toolUseId: call.id,
       workspace: session.workspace,
+      tellParent(text) {
+        if (!session.takeInterim()) throw new ToolFailure(NO_INTERIM_LEFT);
+        interim = { id: `${session.address.uid}.${session.record.run}.${call.id}`, body: text };
+      },
       signal,
     },
     { offered: session.tools.map((tool) => tool.name), clock: context.clock },
@@ -104,5 +111,6 @@ async function performCall(
       ms: entry.duration_ms,
       is_error: outcome.isError,
     },
+    ...(interim && !outcome.isError && { interim }),
   });
 }

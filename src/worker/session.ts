@@ -14,10 +14,16 @@ import type { Alert, ReplyBody } from "../shared/protocol/reply.ts";
 import type { AgentState, AgentStore } from "../shared/redis/agent-store.ts";
 import type { Lease, LeaseNews } from "./lease.ts";
 import { type Log, NO_ENTRIES, withEntries } from "./loop/log.ts";
+import { viewRun } from "./loop/run-view.ts";
 import { type Rules, tally } from "./loop/tally.ts";
 import type { Reporter } from "./progress.ts";
+import { INTERIM_TOOL } from "./tools/builtin/send-agent-message.ts";
 import type { Tool } from "./tools/tool.ts";
 import type { Workspace } from "./tools/workspace.ts";
+import type { Trace } from "./trace.ts";
+
+/** Most interim messages of one run. */
+export const INTERIMS_PER_RUN = 20;
 
 /** What became of an append: `adopted` means that another content had been committed before, and stands. */
 export type Committed = "committed" | "adopted" | "lost";
@@ -25,9 +31,10 @@ export type Committed = "committed" | "adopted" | "lost";
 /** What else one append carries. */
 export interface CommitExtras {
   consumeTo?: number;
+  /** A line of the step list: the run has come further. */
   step?: Record<string, unknown>;
-  /** Whether the entries bring the run on, so that failures are counted anew; default true. */
-  advances?: boolean;
+  /** An interim message for the parent. */
+  interim?: { id: string; body: string };
 }
 
 /** What a run works with. */
@@ -37,6 +44,7 @@ export interface Equipment {
   tools: readonly Tool[];
   workspace: Workspace;
   report: Reporter;
+  trace?: Trace;
 }
 
 /** See the module's header. */
@@ -51,8 +59,11 @@ export class Session {
   /** Failures since the last step that brought the run on; a call paid for in vain brings nothing. */
   retries: number;
   readonly #store: AgentStore;
+  readonly #trace: Trace | undefined;
   readonly #log: Log;
   #unreadInRedis: number;
+  /** Interim messages sent in this run; counted from the log when the first one of this claim is sent. */
+  #interims: number | undefined;
   #alerts: readonly Alert[];
   #purchases = 0;
 
@@ -67,6 +78,7 @@ export class Session {
     this.tools = equipment.tools;
     this.workspace = equipment.workspace;
     this.report = equipment.report;
+    this.#trace = equipment.trace;
     this.address = address;
     this.record = state.record;
     this.lease = lease;
@@ -132,6 +144,7 @@ export class Session {
       progress,
       ...(extras.consumeTo !== undefined && { consumeTo: extras.consumeTo }),
       ...(extras.step && { step: JSON.stringify(extras.step) }),
+      ...(extras.interim && { interim: extras.interim }),
     });
     if (answer.status === "stale") {
       this.lease.stop();
@@ -145,17 +158,28 @@ export class Session {
     this.#log.entries = this.#log.entries === earlier ? grown : withEntries(this.#log.entries, written);
     this.report.alerts(progress.turns, this.#alerts, progress.alerts);
     this.#alerts = progress.alerts;
-    if (extras.advances ?? true) this.retries = 0;
+    await this.#trace?.(this.record.run, written);
+    if (extras.step) this.retries = 0;
     if (extras.consumeTo !== undefined) this.#consume(extras.consumeTo);
     this.heed({ unreadMessages: Number(answer.inbox), finish: answer.finish === "1" });
     return "committed";
+  }
+
+  /** Takes one of the {@link INTERIMS_PER_RUN} interim messages of the run; false when none is left. */
+  takeInterim(): boolean {
+    this.#interims ??= viewRun(this.known())
+      .turns.flatMap((turn) => turn.calls)
+      .filter((call) => call.name === INTERIM_TOOL && call.result?.is_error === false).length;
+    if (this.#interims >= INTERIMS_PER_RUN) return false;
+    this.#interims += 1;
+    return true;
   }
 
   /** Records a call that was paid for although no message came of it. */
   async commitPurchase(message: number, usage: Usage, costUsd: number): Promise<Committed> {
     const entry: PurchaseEntry = { v: 1, usage, cost_usd: costUsd };
     const key = entryKey.purchase(message, this.lease.epoch, this.#purchases++);
-    return this.commit([[key, entry]], { advances: false });
+    return this.commit([[key, entry]]);
   }
 
   #consume(cursor: number): void {

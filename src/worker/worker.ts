@@ -48,6 +48,8 @@ export interface WorkerOptions {
   drainGraceMs?: number;
   /** Prices by model id, over the built-in table. */
   prices?: PriceOverrides;
+  /** `full` writes each conversation as JSON lines beside the agent's workspace; default `off`. */
+  trace?: "off" | "full";
   logger?: Logger;
   clock?: Clock;
   timing?: Timing;
@@ -142,6 +144,7 @@ function open(options: WorkerOptions & { clock: Clock; id: string; toolbox: Tool
     roots: options.roots ?? [],
     workspaceRoot: options.workspaceRoot,
     prices: options.prices ?? {},
+    traced: options.trace === "full",
     clock: options.clock,
     random: options.random ?? Math.random,
     logger,

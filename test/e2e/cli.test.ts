@@ -9,7 +9,7 @@ import { expect, test } from "vitest";
 import { EXPECTED } from "../../src/shared/variables.ts";
 import { closeAtEnd } from "../helpers/cleanup.ts";
 import { type NodeProcess, spawnBuilt } from "../helpers/processes.ts";
-import { redisUrl, uniquePrefix } from "../helpers/redis.ts";
+import { redisUrl, startPrivateRedis, uniquePrefix } from "../helpers/redis.ts";
 import { freePort } from "../helpers/redis-server.ts";
 import { until } from "../helpers/until.ts";
 
@@ -124,6 +124,32 @@ async function slowModel(place: Project): Promise<string> {
   return ready.slice("ready: ANTHROPIC_BASE_URL=".length);
 }
 
+test("a private Redis that dies in the middle of the work ends the command with exit code 3", async () => {
+  const place = project();
+  const running = await start(["run", "one"], place, { ANTHROPIC_BASE_URL: await slowModel(place) });
+  await running.waitForLine("one: started");
+  const server = redisProcessesOf(place).find((pid) =>
+    readFileSync(`/proc/${pid}/comm`, "utf8").startsWith("redis-server"),
+  );
+  process.kill(Number(server), "SIGKILL");
+  expect((await running.closed).code).toBe(3);
+  expect(running.stderr).toContain(
+    "subagent-queue: The private Redis ended by itself: start the command again.",
+  );
+  await expectNothingLeft(place);
+});
+
+test("Ctrl-C ends the command also when its Redis has gone away", async () => {
+  const place = project();
+  const redis = await startPrivateRedis();
+  const env = { REDIS_URL: redis.url, ANTHROPIC_BASE_URL: await slowModel(place) };
+  const running = await start(["run", "one"], place, env);
+  await running.waitForLine("one: started");
+  await redis.kill();
+  await running.waitForLine("Redis connection failed");
+  expect((await running.kill("SIGINT")).code).toBe(130);
+}, 40_000);
+
 test("Ctrl-C during the work destroys the sub-agents, says so, and exits with 130", async () => {
   const place = project();
   const running = await start(["run", "one", "two"], place, { ANTHROPIC_BASE_URL: await slowModel(place) });
@@ -172,6 +198,17 @@ test("a worker without REDIS_URL refuses politely", async () => {
   const ended = await start(["worker"], project());
   expect((await ended.closed).code).toBe(3);
   expectOneSentence(ended, /^subagent-queue: REDIS_URL is not set: .*\.$/);
+});
+
+test("a worker whose password is wrong says so and ends", async () => {
+  const ended = await start(["worker"], project(), {
+    REDIS_URL: redisUrl().replace("//", "//nobody:canary@"),
+  });
+  expect((await ended.closed).code).toBe(3);
+  expect(ended.stderr.join("\n")).toMatch(
+    /^subagent-queue: No Redis at redis:\/\/\*\*\*@\S+ \(WRONGPASS .*\): /m,
+  );
+  expect(ended.stderr.join("\n")).not.toContain("canary");
 });
 
 test("a worker whose Redis is not there yet waits, and ends when told to", async () => {

@@ -91,6 +91,8 @@ export interface Installation {
 }
 
 const PARENT_HAS_ROOM_FOR = 10;
+/** A process compiles what it imports; machines may be busy. */
+const STARTS_WITHIN_MS = 60_000;
 
 /** Opens an installation; everything is closed, and its files removed, with the test. */
 export async function openInstallation(options: InstallationOptions = {}): Promise<Installation> {
@@ -147,7 +149,7 @@ export async function openInstallation(options: InstallationOptions = {}): Promi
       const child = await spawnNode("test/helpers/fixtures/worker-process.ts", {
         args: [JSON.stringify(settings)],
       });
-      const ready = await child.waitForLine(/^ready /);
+      const ready = await child.waitForLine(/^ready /, { timeoutMs: STARTS_WITHIN_MS });
       return Object.defineProperty(child, "id", { value: ready.slice("ready ".length) }) as WorkerProcess;
     },
   };

@@ -134,6 +134,8 @@ test(`kill -9 of the busy worker, ${ROUNDS} rounds: every run succeeds once and 
     expect(notes.length).toBeGreaterThanOrEqual(TURNS - 2);
     bought += boughtTwice(installation, agent, offline.ledger.slice(ledgerStart), written).length;
     expect(await installation.entries(agent)).toHaveLength(1);
+    if ((round + 1) % 10 === 0)
+      process.stdout.write(`${round + 1} rounds survived, ${bought} turns bought twice\n`);
     workers = [...workers.filter((one) => one !== victim), await replacing];
   }
   redispatchMs.sort((a, b) => a - b);

@@ -35,6 +35,12 @@ export interface LedgerEntry {
   usage: TokenUsage | null;
   tool_choice: "auto" | "any" | "tool" | "none";
   model: string;
+  /** What the request asked for at most; 0 when the body could not be read. */
+  max_tokens: number;
+  /** Messages in the request. */
+  messages: number;
+  /** Names of the tools it offered, in order. */
+  tools: string[];
   message_id: string | null;
 }
 

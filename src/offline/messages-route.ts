@@ -114,6 +114,9 @@ function describe({ request, fingerprint: identity }: Call): Entry {
     stream: request.stream === true,
     tool_choice: request.tool_choice?.type ?? "auto",
     model: request.model,
+    max_tokens: request.max_tokens,
+    messages: request.messages.length,
+    tools: (request.tools ?? []).map((tool) => tool.name),
   };
 }
 
@@ -131,6 +134,9 @@ function unread(): Omit<LedgerEntry, "seq" | "at"> {
     usage: null,
     tool_choice: "auto",
     model: "",
+    max_tokens: 0,
+    messages: 0,
+    tools: [],
     message_id: null,
   };
 }

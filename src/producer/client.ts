@@ -73,6 +73,7 @@ export interface OpenClient {
   readonly subscriber: Subscriber;
   readonly prices: PriceOverrides;
   readonly logger: Logger;
+  readonly clock: Clock;
   /** Begins a call: its questions share one second. */
   call(): Call;
   /** Every tool that some live worker has, at most five seconds old; `wanted` spares the look where it can. */
@@ -147,6 +148,7 @@ function openParts({ redisUrl, prefix, prices, ...options }: ClientOptions & { p
     subscriber,
     prices,
     logger,
+    clock,
     call,
     async knownTools(asking, wanted) {
       const base: readonly string[] = BASE_TOOLS;

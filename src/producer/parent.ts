@@ -8,35 +8,23 @@
  *    iterators wait.
  * 2. After {@link Parent.stop} nothing of it waits any more. Its agents go on.
  */
-
-import { z } from "zod";
+import type { z } from "zod";
 import { SubagentError } from "../shared/errors.ts";
 import type { AgentView } from "../shared/protocol/agent.ts";
 import type { ProgressEvent } from "../shared/protocol/event.ts";
-import { newRequestKey, RequestKey } from "../shared/protocol/ids.ts";
-import { MessageText } from "../shared/protocol/message.ts";
 import type { Reply } from "../shared/protocol/reply.ts";
-import { parseEvent } from "../shared/redis/event-channel.ts";
+import type { UsageTotals } from "../shared/protocol/usage.ts";
 import { type Client, createClient } from "./client.ts";
-import { readInput } from "./input.ts";
-import {
-  type DestroyReceipt,
-  destroyAgent,
-  type FinishReceipt,
-  findAgent,
-  finishAgent,
-  getAgent,
-  listAgents,
-  readFullText,
-  type SendReceipt,
-  sendMessage,
-} from "./managing.ts";
-import { type Profile, type ProfileInput, profileOf } from "./profile.ts";
-import { pushedStream } from "./pushed-stream.ts";
+import type { NewReplies } from "./forwarding.ts";
+import type { DestroyReceipt, FinishReceipt, SendReceipt } from "./managing.ts";
+import { managingCalls, type Room, runningCalls, streamCalls } from "./parent-calls.ts";
+import { type ProfileInput, profileOf } from "./profile.ts";
 import type { ReceivedEntry } from "./received-entry.ts";
-import { prepareSpawn, type SpawnInput, type TaskInput } from "./spawn-arguments.ts";
-import { type SpawnReceipt, spawnAgent } from "./spawning.ts";
-import { runTask } from "./task.ts";
+import type { SpawnInput, TaskInput } from "./spawn-arguments.ts";
+import type { SpawnReceipt } from "./spawning.ts";
+import type { ParentToolName } from "./tool-inputs.ts";
+import { type ParentTool, parentTools } from "./tools.ts";
+import type { WaitOptions } from "./waiting.ts";
 
 /**
  * Who a parent is and what its sub-agents inherit. `parentId`: 1 to 64 characters of `A-Za-z0-9._-`; `tenant`: its
@@ -74,10 +62,35 @@ export interface Parent {
    * destroys the agent and rejects with the signal's reason.
    */
   task(input: TaskInput & { signal?: AbortSignal }): Promise<Reply>;
+  /**
+   * Runs many tasks, as many side by side as there is room for (at most 10), and resolves with their replies in order,
+   * acked. All are checked before any begins. Aborting `signal` destroys those under way. Rejects with the first other
+   * failure; replies that were in hand by then stand in its `details.replies`.
+   */
+  taskAll(inputs: readonly (string | TaskInput)[], options?: IterationOptions): Promise<Reply[]>;
+  /**
+   * Waits until one of these agents has ended its run, and resolves with that reply, acked. `timed_out` takes nothing;
+   * `agent_ended`: the reply was acked before; `unknown_agent`.
+   */
+  waitAny(agentIds: readonly string[], options?: WaitOptions): Promise<Reply>;
+  /** Waits for all of these agents: their replies in the order of the ids, acked together. Rejects like `waitAny`. */
+  waitAll(agentIds: readonly string[], options?: WaitOptions): Promise<Reply[]>;
+  /**
+   * What has come for a model that is the parent: replies and messages as data for its next user message, to be acked
+   * when that message is safe. `timeoutMs`: how long to wait for the first one, default 0.
+   */
+  newReplies(options?: WaitOptions): Promise<NewReplies>;
+  /** Tools for a model that is the parent: all, or those named. They work until `stop`. `invalid_input` for other names. */
+  tools(names?: readonly ParentToolName[]): ParentTool[];
   /** Every unacked entry, oldest first, also those from before, then what comes. Waits; ends with `signal` or `stop`. */
   replies(options?: IterationOptions): AsyncIterableIterator<ReceivedEntry>;
   /** Progress from now on. A hint: what is not taken in time is dropped, oldest first, beyond 1,000 events. */
   events(options?: IterationOptions): AsyncIterableIterator<ProgressEvent>;
+  /**
+   * What this parent's runs used, acked or not: whole days (UTC) from the one in which `since` lies, at most 90 days
+   * back, which is the default. `invalid_input`: `since` is no point in time.
+   */
+  usage(options?: { since?: Date | string }): Promise<UsageTotals>;
   /** The whole text of a reply whose summary was cut; undefined where it was not, or is no longer kept. */
   fullText(replyId: string): Promise<string | undefined>;
   /** Ends its iterations; waiting tasks reject with `closed` and their agents go on. Stops a client of its own. Idempotent. */
@@ -85,8 +98,6 @@ export interface Parent {
 }
 
 const DEFAULT_REDIS_URL = "redis://127.0.0.1:6379";
-const EVENTS_KEPT = 1_000;
-const Message = z.object({ text: MessageText, message_id: RequestKey.default(() => newRequestKey()) });
 
 /** A parent. Throws `invalid_input`, `nested_spawn` (the identity of a sub-agent) or `invalid_config` (wrong URL). */
 export function createParent(options: ParentOptions): Parent {
@@ -107,98 +118,22 @@ export function createParent(options: ParentOptions): Parent {
       return () => void ends.delete(end);
     },
   };
+  const managing = managingCalls(room);
+  const running = runningCalls(room);
   return {
     ...profile.parent,
-    ...managedBy(room),
-    ...streamsOf(room),
+    ...managing,
+    ...streamCalls(room),
+    waitAny: running.waitAny,
+    waitAll: running.waitAll,
+    taskAll: running.taskAll,
+    task: async ({ signal, ...input }) => (await running.runTask("task", input, signal)).reply,
+    tools: (names) => parentTools({ ...managing, ...running }, names),
     async stop() {
       stopped = true;
       const reason = new SubagentError("closed", "This parent was stopped; the reply stays in its channel.");
       for (const end of [...ends]) end(reason);
       if (!shared) await client.stop();
-    },
-  };
-}
-
-/** What the methods of one parent share. */
-interface Room {
-  profile: Profile;
-  operator: Client["operator"];
-  /** The opened client; throws `closed` after the parent's stop. */
-  client(): ReturnType<Client["open"]>;
-  /** Registers what the parent's stop ends; the returned function takes it back. */
-  enter(end: (reason: unknown) => void): () => void;
-}
-
-function managedBy({ profile, operator, client: open, enter }: Room) {
-  const { parent } = profile;
-  const prepare = (kind: "spawn" | "task", input: unknown) => {
-    const client = open();
-    return { client, prepared: prepareSpawn(kind, input, { profile, operator, prices: client.prices }) };
-  };
-  const found = async (agentId: string) => {
-    const client = open();
-    const call = client.call();
-    return [client, call, await findAgent(client, call, parent, agentId)] as const;
-  };
-  return {
-    async spawn(input) {
-      const { client, prepared } = prepare("spawn", input);
-      return (await spawnAgent(client, client.call(), profile, prepared)).receipt;
-    },
-    async send(agentId, text, { message_id } = {}) {
-      const message = readInput(Message, { text, message_id }, "send");
-      return sendMessage(...(await found(agentId)), { text: message.text, messageId: message.message_id });
-    },
-    async list() {
-      const client = open();
-      return listAgents(client, client.call(), parent);
-    },
-    get: async (agentId) => getAgent(...(await found(agentId))),
-    destroy: async (agentId) => destroyAgent(...(await found(agentId))),
-    finish: async (agentId) => finishAgent(...(await found(agentId))),
-    async task({ signal, ...input }) {
-      const { client, prepared } = prepare("task", input);
-      return runTask({ client, profile, signal, open: enter }, prepared);
-    },
-    async fullText(replyId) {
-      const client = open();
-      return readFullText(client, client.call(), parent, replyId);
-    },
-  } satisfies Partial<Parent>;
-}
-
-function streamsOf({ profile, client: open, enter }: Room): Pick<Parent, "replies" | "events"> {
-  const { parent } = profile;
-  return {
-    replies({ signal } = {}) {
-      const { inbox } = open();
-      const left = enter(() => stream.end());
-      const stream = inbox.read(parent, { signal, onEnd: left });
-      return stream;
-    },
-    events({ signal } = {}) {
-      const { subscriber, store } = open();
-      const left = enter(() => stream.end());
-      let unwatch = () => {};
-      const stream = pushedStream<ProgressEvent>({
-        signal,
-        capacity: EVENTS_KEPT,
-        onEnd: () => {
-          left();
-          unwatch();
-        },
-      });
-      if (signal?.aborted) return stream;
-      unwatch = subscriber.watch(store.keys.parent(parent).events, {
-        onMessage(text) {
-          const event = parseEvent(text);
-          if (event) stream.push(event);
-        },
-        onGap: () => {},
-        onStop: () => stream.end(),
-      });
-      return stream;
     },
   };
 }

@@ -60,6 +60,7 @@ export interface ReaderOptions {
 export interface ReplyChannel {
   read(options: ReaderOptions): PushedStream<ReceivedEntry>;
   reserve(uid: string): Reservation;
+  isReserved(uid: string): boolean;
   readonly waiters: ReadonlySet<Waiter>;
   /** Ends the readers; waiters reject with `reason`. */
   stop(reason: unknown): void;
@@ -85,6 +86,7 @@ export function replyChannel(room: ChannelRoom): ReplyChannel {
     waiters: state.waiters,
     read: (options) => openReader(state, options),
     reserve: (uid) => openReservation(state, uid),
+    isReserved: (uid) => state.reserved.has(uid),
     stop(reason) {
       for (const reader of [...state.readers]) reader.stream.end();
       for (const waiter of [...state.waiters]) waiter.fail(reason);

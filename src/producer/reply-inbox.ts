@@ -33,6 +33,8 @@ export interface ReplyInbox {
   read(parent: ParentAddress, options: ReaderOptions): PushedStream<ReceivedEntry>;
   /** Keeps the final reply of an agent for the caller, who releases it. */
   reserve(parent: ParentAddress, uid: string): Reservation;
+  /** Whether the final reply of an agent is kept for somebody here. */
+  isReserved(parent: ParentAddress, uid: string): boolean;
   /** Takes entries of a parent out of its channel. */
   acker(parent: ParentAddress): AckEntry;
   /** Looks at every channel somebody reads: Redis is back. */
@@ -78,6 +80,7 @@ export function createReplyInbox(parts: InboxParts): ReplyInbox {
     acker,
     read: (parent, options) => channelOf(parent).read(options),
     reserve: (parent, uid) => channelOf(parent).reserve(uid),
+    isReserved: (parent, uid) => channels.get(keys.parent(parent).doorbell)?.channel.isReserved(uid) ?? false,
     look() {
       for (const { look } of channels.values()) look();
     },

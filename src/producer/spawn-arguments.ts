@@ -58,6 +58,7 @@ export type TaskInput = z.input<typeof TaskInput>;
 export const KINDS = {
   spawn: { schema: SpawnInput, limits: SPAWN_LIMITS },
   task: { schema: TaskInput, limits: TASK_LIMITS },
+  agent: { schema: TaskInput, limits: SPAWN_LIMITS },
 } as const;
 
 /** A spawn that is ready to be written, but for its tools: whether they are known is asked of the workers. */

@@ -12,9 +12,9 @@ import type { Reply } from "../shared/protocol/reply.ts";
 import type { OpenClient } from "./client.ts";
 import { destroyAgent, type FoundAgent, sendMessage } from "./managing.ts";
 import type { Profile } from "./profile.ts";
-import type { Reservation } from "./reply-channel.ts";
 import type { PreparedSpawn } from "./spawn-arguments.ts";
 import { type Spawned, spawnAgent } from "./spawning.ts";
+import { takeFromChannel } from "./taking.ts";
 
 const FIRST_RUN = 1;
 
@@ -26,8 +26,14 @@ export interface TaskRoom {
   open(cancel: (reason: unknown) => void): () => void;
 }
 
+/** A task's reply, and the tools of its allowlist that no live worker has. */
+export interface TaskOutcome {
+  reply: Reply;
+  unknownTools: string[];
+}
+
 /** Runs a prepared task to its reply, and acks it. Rejects like spawn and send, and with the signal's reason. */
-export async function runTask(room: TaskRoom, prepared: PreparedSpawn): Promise<Reply> {
+export async function runTask(room: TaskRoom, prepared: PreparedSpawn): Promise<TaskOutcome> {
   const { client, profile, signal } = room;
   signal?.throwIfAborted();
   const uid = newUid();
@@ -50,7 +56,9 @@ export async function runTask(room: TaskRoom, prepared: PreparedSpawn): Promise<
       if (cancelled) reservation.cancel(cancelled.reason);
     }
     if (!signal?.aborted) await sendPrompt(client, spawned, prepared);
-    return await takeReply(client, profile, reservation, spawned);
+    const entry = await reservation.wait(FIRST_RUN, spawned.fresh);
+    reservation.release(await takeFromChannel(client, profile.parent, entry));
+    return { reply: entry.entry, unknownTools: spawned.receipt.unknown_tools };
   } catch (error) {
     if (spawned && signal?.aborted) taken = await destroyQuietly(client, profile, spawned);
     throw error;
@@ -75,30 +83,6 @@ async function sendPrompt(client: OpenClient, { address, receipt }: Spawned, pre
       error,
     );
   }
-}
-
-async function takeReply(
-  client: OpenClient,
-  profile: Profile,
-  reservation: Reservation,
-  spawned: Spawned,
-): Promise<Reply> {
-  const entry = await reservation.wait(FIRST_RUN, spawned.fresh);
-  // In hand is in hand: an entry that could not be acked is seen again by the readers of the channel.
-  const acked = await client.inbox
-    .acker(profile.parent)(entry, newRequestKey())
-    .then(
-      () => true,
-      (error) => {
-        client.logger.warn(
-          { reply_id: entry.entry.reply_id, problem: messageOf(error) },
-          "a reply was not acked",
-        );
-        return false;
-      },
-    );
-  reservation.release(acked);
-  return entry.entry;
 }
 
 /** Destroys an aborted task's agent and takes the entry of its end out of the channel: true when both worked. */

@@ -1,11 +1,16 @@
 /**
  * The test files that run once more on the embedded server, the Redis of a machine that has none: every guard of the
- * verbs, and the parent's calls on top of them. A file belongs here when it uses `redisUrl()` and starts no server of its own.
+ * verbs, the parent's calls on top of them, and the three origins with a real worker. A file belongs here when it uses `redisUrl()` and starts no server of its own.
  */
 export const EMBEDDED_SUBSET: readonly string[] = [
+  "test/integration/origins/a.test.ts",
+  "test/integration/origins/b.test.ts",
+  "test/integration/origins/c.test.ts",
   "test/integration/producer/managing.test.ts",
   "test/integration/producer/replies.test.ts",
+  "test/integration/producer/task-all.test.ts",
   "test/integration/producer/task.test.ts",
+  "test/integration/producer/waiting.test.ts",
   "test/integration/verbs/ack.test.ts",
   "test/integration/verbs/claim.test.ts",
   "test/integration/verbs/deadline-set.test.ts",
@@ -15,5 +20,6 @@ export const EMBEDDED_SUBSET: readonly string[] = [
   "test/integration/verbs/send.test.ts",
   "test/integration/verbs/settle.test.ts",
   "test/integration/verbs/spawn.test.ts",
+  "test/integration/verbs/usage.test.ts",
   "test/integration/verbs/wake-queue.test.ts",
 ];

@@ -20,6 +20,8 @@ export interface ParentKeys {
   registry: string;
   /** hash: uid of a live agent → its life key. */
   live: string;
+  /** hash: `<day>/<counter>` → what the runs that ended on that day used. */
+  usage: string;
   /** stream: replies that are not acked. */
   replies: string;
   /** channel: "there is a reply" (a hint). */
@@ -86,6 +88,7 @@ export function keysUnder(prefix = "saq"): Keys {
       return {
         registry: `${tag}:registry`,
         live: `${tag}:live`,
+        usage: `${tag}:usage`,
         replies: `${tag}:replies`,
         doorbell: `${tag}:doorbell`,
         events: `${tag}:events`,

@@ -25,6 +25,8 @@ export interface Timing {
   keptAfterAckMs: number;
   /** The registry of names lives this long after the parent's last spawn, message or end of an agent. */
   registryTtlMs: number;
+  /** What a parent's runs used is kept this long, by days; whole days. */
+  usageTtlMs: number;
 }
 
 /** The durations in use unless a test says otherwise. */
@@ -39,6 +41,7 @@ export const TIMING: Timing = {
   replyTtlMs: 7 * DAY,
   keptAfterAckMs: DAY,
   registryTtlMs: 30 * DAY,
+  usageTtlMs: 90 * DAY,
 };
 
 /** Idle time after which an idle agent is destroyed, unless its profile says otherwise. */

@@ -7,6 +7,7 @@ import { AgentId } from "../protocol/ids.ts";
 import type { AgentAddress, Keys, ParentAddress } from "../protocol/keys.ts";
 import { InboxMessage } from "../protocol/message.ts";
 import { TIMING, type Timing } from "../protocol/timing.ts";
+import { sumUsage, type UsageTotals } from "../protocol/usage.ts";
 import type { RedisClient } from "./connection.ts";
 import { type Answer, loadScripts } from "./scripts.ts";
 import {
@@ -45,6 +46,8 @@ export interface AgentStore extends ProducerVerbs, WorkerVerbs {
   uidOf(parent: ParentAddress, agentId: string): Promise<string | undefined>;
   /** The uids of the parent's live agents. */
   liveUids(parent: ParentAddress): Promise<string[]>;
+  /** What the parent's runs used since the day in which `sinceMs` lies, at most `usageTtlMs` back. */
+  usage(parent: ParentAddress, sinceMs: number): Promise<UsageTotals>;
   /** The whole text of a reply whose summary was cut. */
   fullText(parent: ParentAddress, replyId: string): Promise<string | undefined>;
 }
@@ -94,6 +97,7 @@ export function createAgentStore(redis: RedisClient, keys: Keys, timing: Timing 
         ? ((await redis.hget(keys.parent(parent).registry, agentId)) ?? undefined)
         : undefined,
     liveUids: (parent) => redis.hkeys(keys.parent(parent).live),
+    usage: async (parent, sinceMs) => sumUsage(await redis.hgetall(keys.parent(parent).usage), sinceMs),
     fullText: async (parent, replyId) => (await redis.get(keys.parent(parent).text(replyId))) ?? undefined,
   };
 }

@@ -99,7 +99,7 @@ export const SCRIPTS = {
     answers: { released: ["wake"], stale: [] },
   },
   settle: {
-    keys: ["record", "log", "inbox", "life", "live", "replies", "text", "steps", "registry"],
+    keys: ["record", "log", "inbox", "life", "live", "replies", "text", "steps", "registry", "usage"],
     args: [
       "authority",
       "epoch",
@@ -115,6 +115,7 @@ export const SCRIPTS = {
       "look_ms",
       "reply_ttl_ms",
       "registry_ttl_ms",
+      "usage_ttl_ms",
       "doorbell",
       "hints",
     ],

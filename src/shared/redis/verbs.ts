@@ -186,12 +186,12 @@ export function settle(
   input: SettleInput,
 ): Promise<Answer<"settle">> {
   const { record, log, inbox, life, steps } = keys.agent(address);
-  const { live, replies, doorbell, text, registry } = keys.parent(address);
+  const { live, replies, doorbell, text, registry, usage } = keys.parent(address);
   const { by } = input;
   const replyId = by.authority === "worker" ? replyIdOf(address.uid, by.run) : `${address.uid}.end`;
   return scripts.run(
     "settle",
-    { record, log, inbox, life, live, replies, text: text(replyId), steps, registry },
+    { record, log, inbox, life, live, replies, text: text(replyId), steps, registry, usage },
     {
       authority: by.authority,
       epoch: by.authority === "worker" ? by.epoch : 0,
@@ -207,6 +207,7 @@ export function settle(
       look_ms: timing.lookMs,
       reply_ttl_ms: timing.replyTtlMs,
       registry_ttl_ms: timing.registryTtlMs,
+      usage_ttl_ms: timing.usageTtlMs,
       doorbell,
       hints: keys.hints,
     },

@@ -37,20 +37,25 @@ test("300 parents that spawn, send, read, listen and wait share exactly two conn
   const parents = Array.from({ length: 300 }, (_, i) => testParent(client, { parentId: `p${i}` }));
   const firsts: Promise<IteratorResult<ReceivedEntry>>[] = [];
   const tasks: Promise<Reply>[] = [];
+  const waits: Promise<Reply>[] = [];
   for (const parent of parents) {
     firsts.push(parent.replies().next());
     void parent.events().next();
     tasks.push(parent.task({ prompt: "go" }));
     await parent.spawn({ name: "a" });
+    await parent.spawn({ name: "b" });
+    waits.push(parent.waitAny(["b"]));
   }
   expect(await connections(redis)).toEqual({ producer: 1, subscriber: 1 });
 
   for (const parent of parents) {
-    await until(async () => (await parent.list()).length === 2);
+    await until(async () => (await parent.list()).length === 3);
     await parent.destroy("a");
+    await parent.destroy("b");
     await parent.destroy("task");
   }
   for (const reply of await Promise.all(tasks)) expect(reply).toMatchObject({ agent_id: "task" });
+  for (const reply of await Promise.all(waits)) expect(reply).toMatchObject({ agent_id: "b" });
   for (const { value } of await Promise.all(firsts)) expect(value).toMatchObject({ agent_id: "a" });
   expect(await connections(redis)).toEqual({ producer: 1, subscriber: 1 });
   await client.stop();

@@ -22,6 +22,9 @@ const entry = {
   usage: null,
   tool_choice: "auto" as const,
   model: "m",
+  max_tokens: 1,
+  messages: 1,
+  tools: [],
   message_id: "msg_1",
 };
 

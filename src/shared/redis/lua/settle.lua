@@ -1,17 +1,18 @@
 -- settle: the only way out. Ends a run (its worker, with the epoch) or an agent (parent or sweeper, by authority).
--- KEYS record log inbox life live replies text steps registry
+-- KEYS record log inbox life live replies text steps registry usage
 -- ARGV authority epoch uid target ended_reason status stop_reason natural body full_text idle_ms look_ms reply_ttl_ms
---   registry_ttl_ms doorbell hints
+--   registry_ttl_ms usage_ttl_ms doorbell hints
 -- authority: worker | parent | sweeper; target: idle | ended; natural: '1' when an unread message keeps the run going.
 -- Returns settled{reply_id, agent_status, run, wake} | same{ended_reason, agent_status, run, wake} | more{inbox}
 --   | not_due{deadline} | stale | unknown
--- Closes: two ends of one agent; a message accepted between the last look at the inbox and the end; idle death after a revival.
+-- Closes: two ends of one agent; a message accepted between the last look at the inbox and the end; idle death after a
+-- revival; a run counted twice: what it used is added behind the guards that let only its first settle through.
 local record, log, inbox, life, live, replies = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
-local text, steps, registry = KEYS[7], KEYS[8], KEYS[9]
+local text, steps, registry, usage = KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local authority, epoch, uid, target, ended_reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local reply_status, stop_reason, natural, body, full_text = ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10]
 local idle_ms, look_ms, reply_ttl_ms, registry_ttl_ms = ARGV[11], tonumber(ARGV[12]), ARGV[13], ARGV[14]
-local doorbell, hints = ARGV[15], ARGV[16]
+local usage_ttl_ms, doorbell, hints = tonumber(ARGV[15]), ARGV[16], ARGV[17]
 
 local agent = fields(record, 'status', 'epoch', 'run', 'wake', 'ended_reason', 'settled_epoch', 'progress',
   'unanswered_since', 'max_age_ms', 'deadline', 'agent_id', 'name', 'parent_id', 'inbox_since')
@@ -49,6 +50,24 @@ if authority ~= 'worker' then
   redis.call('HSET', record, 'epoch', epoch)
   if not cut then reply_id, body = uid .. '.end', '' end
   if status == 'running' then redis.call('PUBLISH', hints, uid) end
+end
+
+if cut then
+  local day_ms = 86400000
+  local day = math.floor(now / day_ms)
+  local function add(counter, n) redis.call('HINCRBY', usage, fmt(day) .. '/' .. counter, fmt(n or 0)) end
+  if redis.call('HEXISTS', usage, fmt(day) .. '/runs') == 0 then
+    for _, field in ipairs(redis.call('HKEYS', usage)) do
+      if num(string.match(field, '^%d+')) <= day - usage_ttl_ms / day_ms then redis.call('HDEL', usage, field) end
+    end
+  end
+  local readable, came_to = pcall(cjson.decode, body)
+  if not readable then came_to = {} end
+  add('runs', 1)
+  add('turns', came_to.turns)
+  add('cost_micro_usd', math.floor((came_to.cost_usd or 0) * 1000000 + 0.5))
+  for counter, n in pairs(came_to.usage or {}) do add(counter, n) end
+  redis.call('PEXPIRE', usage, fmt(usage_ttl_ms))
 end
 
 local agent_status, unread = target, {}

@@ -1,0 +1,63 @@
+/** What every example needs around it: a worker in this process, and a model for it to call. */
+import { randomBytes } from "node:crypto";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type Client, createClient } from "subagent-queue";
+import { createAnthropicModel, createLogger, createWorker, parseRoots } from "subagent-queue/worker";
+import { createOfflineModel, type Scenario } from "../src/offline/server.ts";
+
+/** A small project for sub-agents to look at. */
+export const SAMPLE = join(import.meta.dirname, "sample");
+
+/** `opens`: a directory the sub-agents may read. `offline`: what the offline model says where its rules would not do. */
+export interface SetupOptions {
+  opens?: string;
+  offline?: Scenario;
+}
+
+/** A running worker. `model` and `baseURL`: where a model that plays the parent is to be found. */
+export interface Setup {
+  client: Client;
+  parentId: string;
+  model: string;
+  apiKey: string;
+  baseURL: string;
+  workspaceRoot: string;
+  stop(): Promise<void>;
+}
+
+/** Starts a worker on REDIS_URL. With ANTHROPIC_API_KEY it calls the real model, else the offline one, which is no LLM. */
+export async function setUp({ opens, offline: scenario }: SetupOptions = {}): Promise<Setup> {
+  const { REDIS_URL: redisUrl = "redis://127.0.0.1:6379", ANTHROPIC_API_KEY: key } = process.env;
+  const offline = createOfflineModel(scenario ? { scenario } : {});
+  if (!key) await offline.start();
+  const apiKey = key ?? "offline";
+  const baseURL = key ? "https://api.anthropic.com" : offline.url;
+  const model = key ? "claude-sonnet-5-5" : "offline-1";
+
+  const provider = createAnthropicModel({ apiKey, baseUrl: baseURL });
+  const workspaceRoot = await mkdtemp(join(tmpdir(), "subagent-queue-"));
+  const prefix = "examples";
+  const opened = parseRoots(opens ? `${opens}:ro` : "");
+  const roots = "roots" in opened ? opened.roots : [];
+  const logger = createLogger({ level: "error" });
+  const worker = createWorker({ redisUrl, prefix, model: provider, workspaceRoot, roots, logger });
+  await worker.start();
+  const client = createClient({ redisUrl, prefix, model });
+  return {
+    client,
+    parentId: `example-${randomBytes(6).toString("hex")}`,
+    model,
+    apiKey,
+    baseURL,
+    workspaceRoot,
+    async stop() {
+      await client.stop();
+      await worker.stop();
+      await provider.stop();
+      await offline.stop();
+      await rm(workspaceRoot, { recursive: true, force: true });
+    },
+  };
+}

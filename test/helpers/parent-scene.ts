@@ -1,0 +1,67 @@
+/** A parent with the real worker behind it, and a model that plays the parent: a Messages loop of the smallest kind. */
+import Anthropic from "@anthropic-ai/sdk";
+import type { Client } from "../../src/producer/client.ts";
+import type { Parent, ParentOptions } from "../../src/producer/parent.ts";
+import { answerToolUse, type ParentTool, type ToolResult } from "../../src/producer/tools.ts";
+import type { WorkerOptions } from "../../src/worker/worker.ts";
+import { type Installation, type InstallationOptions, openInstallation } from "./installation.ts";
+import { testClient, testParent } from "./parents.ts";
+
+/** What a scene is made of. */
+export interface SceneOptions extends InstallationOptions {
+  parent?: Partial<ParentOptions>;
+  worker?: Partial<WorkerOptions>;
+}
+
+export interface ParentScene {
+  readonly installation: Installation;
+  readonly client: Client;
+  readonly parent: Parent;
+  /** The SDK's client on the same offline model: the parent's own. */
+  readonly anthropic: Anthropic;
+}
+
+/** Opens an installation with a started worker and a parent; everything ends with the test. */
+export async function openParentScene(options: SceneOptions = {}): Promise<ParentScene> {
+  const installation = await openInstallation(options);
+  await installation.startWorker(options.worker);
+  const { prefix, offline } = installation;
+  const client = testClient({ prefix, ...(options.timing && { timing: options.timing }) });
+  const anthropic = new Anthropic({ apiKey: "offline", baseURL: offline.url, maxRetries: 0 });
+  return { installation, client, parent: testParent(client, options.parent), anthropic };
+}
+
+/** What a conversation has come to. */
+export interface Conversation {
+  messages: Anthropic.MessageParam[];
+  /** Every tool result, in order. */
+  results: ToolResult[];
+  /** Text of the last answer. */
+  text: string;
+}
+
+/** Goes on with a conversation until its model asks for no more tools. */
+export async function converse(
+  { anthropic }: ParentScene,
+  tools: ParentTool[],
+  messages: Anthropic.MessageParam[],
+): Promise<Conversation> {
+  const results: ToolResult[] = [];
+  for (;;) {
+    const answer = await anthropic.messages.create({
+      model: "offline-1",
+      max_tokens: 1_000,
+      tools,
+      messages,
+    });
+    messages = [...messages, { role: "assistant", content: answer.content }];
+    const calls = answer.content.filter((block) => block.type === "tool_use");
+    if (calls.length === 0) {
+      const text = answer.content.flatMap((block) => (block.type === "text" ? [block.text] : [])).join("");
+      return { messages, results, text };
+    }
+    const answers = await Promise.all(calls.map((call) => answerToolUse(tools, call)));
+    results.push(...answers);
+    messages = [...messages, { role: "user", content: answers }];
+  }
+}

@@ -1,0 +1,94 @@
+/** Guarantee: any number of tasks goes through a parent that may have ten, in order and without a busy loop. */
+import { expect, test } from "vitest";
+import type { Reply } from "../../../src/shared/protocol/reply.ts";
+import { refusal, testClient, testParent } from "../../helpers/parents.ts";
+import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
+import { type ScriptedWorker, scriptedWorker } from "../../helpers/scripted-worker.ts";
+import { until } from "../../helpers/until.ts";
+
+const address = { tenant: "default", parentId: "planner-7" };
+
+function scene() {
+  const prefix = uniquePrefix();
+  const worker = scriptedWorker(redisUrl(), prefix, address);
+  const unacked = () => worker.redis.xlen(worker.store.keys.parent(address).replies);
+  return { parent: testParent(testClient({ prefix })), worker, unacked };
+}
+
+/** Runs whatever is queued until `done`. */
+async function work(worker: ScriptedWorker, done: Promise<unknown>): Promise<void> {
+  let over = false;
+  const end = () => {
+    over = true;
+  };
+  done.then(end, end);
+  await until(async () => {
+    for (const agent of await worker.queued()) await worker.run(agent);
+    return over;
+  });
+}
+
+const prompts = (count: number) => Array.from({ length: count }, (_, i) => `prompt ${i}`);
+const summaries = (replies: readonly Reply[]) => replies.map((reply) => reply.summary);
+
+test("25 prompts come back in order, at most ten side by side, and nothing stays in the channel", async () => {
+  const { parent, worker, unacked } = scene();
+  const all = parent.taskAll(prompts(25));
+  await until(async () => (await worker.queued()).length === 10);
+  expect(await parent.list()).toHaveLength(10);
+  await work(worker, all);
+  expect(summaries(await all)).toEqual(prompts(25));
+  expect(await unacked()).toBe(0);
+});
+
+test("two batches of one parent share its room: who finds none waits for an end", async () => {
+  const { parent, worker } = scene();
+  for (let i = 0; i < 4; i++) await parent.spawn({ name: `idle ${i}` });
+  const both = Promise.all([parent.taskAll(prompts(12)), parent.taskAll(prompts(12))]);
+  await work(worker, both);
+  for (const replies of await both) expect(summaries(replies)).toEqual(prompts(12));
+});
+
+test("a parent without any room begins when an agent is destroyed", async () => {
+  const { parent, worker } = scene();
+  for (let i = 0; i < 10; i++) await parent.spawn({ name: `idle ${i}` });
+  const all = parent.taskAll(["late"]);
+  await parent.destroy("idle_3");
+  await work(worker, all);
+  expect(summaries(await all)).toEqual(["late"]);
+});
+
+test("one wrong task refuses all of them before any begins", async () => {
+  const { parent } = scene();
+  const wrong = parent.taskAll(["good", { prompt: "bad", limits: { max_turns: 31 } }]);
+  await expect(wrong).rejects.toMatchObject(refusal("invalid_input"));
+  await expect(parent.taskAll([])).rejects.toMatchObject(refusal("invalid_input"));
+  expect(await parent.list()).toEqual([]);
+});
+
+test("aborting destroys what runs, begins nothing more and rejects with the reason", async () => {
+  const { parent, worker, unacked } = scene();
+  const abort = new AbortController();
+  const all = parent.taskAll(prompts(15), { signal: abort.signal });
+  await until(async () => (await worker.queued()).length === 10);
+  abort.abort("enough");
+  await expect(all).rejects.toBe("enough");
+  expect(await parent.list()).toEqual([]);
+  expect(await unacked()).toBe(0);
+});
+
+test("after a failure the replies in hand stand in the error, and those that come later in the channel", async () => {
+  const { parent, worker, unacked } = scene();
+  const [taken, other] = [
+    { prompt: "a", name: "a" },
+    { prompt: "b", name: "b" },
+  ];
+  const all = parent.taskAll([taken, other]);
+  all.catch(() => {});
+  await worker.run("a");
+  await until(async () => (await unacked()) === 0);
+  await parent.stop();
+  await expect(all).rejects.toMatchObject({ code: "closed", details: { replies: [{ summary: "a" }] } });
+  await worker.run("b");
+  expect(await unacked()).toBe(1);
+});

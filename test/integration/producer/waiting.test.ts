@@ -1,0 +1,121 @@
+/** Guarantee: a wait hands over what it takes out of the channel, and takes nothing it does not hand over. */
+import { describe, expect, test } from "vitest";
+import { refusal, testClient, testParent } from "../../helpers/parents.ts";
+import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
+import { scriptedWorker } from "../../helpers/scripted-worker.ts";
+import { until } from "../../helpers/until.ts";
+
+const address = { tenant: "default", parentId: "planner-7" };
+
+async function scene(...names: string[]) {
+  const prefix = uniquePrefix();
+  const client = testClient({ prefix });
+  const worker = scriptedWorker(redisUrl(), prefix, address);
+  const parent = testParent(client);
+  for (const name of names) {
+    await parent.spawn({ name });
+    await parent.send(name, `work of ${name}`);
+  }
+  const unacked = () => worker.redis.xlen(worker.store.keys.parent(address).replies);
+  return { prefix, client, parent, worker, unacked };
+}
+
+describe("waitAny", () => {
+  test("resolves with whoever is over first, acked, and leaves the others' replies to others", async () => {
+    const { parent, worker, unacked } = await scene("a", "b");
+    const first = parent.waitAny(["a", "b"]);
+    await worker.run("b");
+    expect(await first).toMatchObject({ agent_id: "b", summary: "work of b" });
+    await worker.run("a");
+    expect(await unacked()).toBe(1);
+    expect((await parent.replies().next()).value).toMatchObject({ agent_id: "a" });
+  });
+
+  test("finds a reply that was there before, and says so when another reader has taken it", async () => {
+    const { parent, worker } = await scene("a");
+    await worker.run("a");
+    expect(await parent.waitAny(["a"])).toMatchObject({ summary: "work of a" });
+    await expect(parent.waitAny(["a"])).rejects.toMatchObject(refusal("agent_ended", /taken/));
+  });
+
+  test("resolves with the entry of an agent that is destroyed", async () => {
+    const { parent } = await scene("a");
+    const ended = parent.waitAny(["a"]);
+    await parent.destroy("a");
+    expect(await ended).toMatchObject({ kind: "ended", stop_reason: "destroyed" });
+  });
+
+  test("waits for the newest run of an agent that is kept alive", async () => {
+    const { parent, worker } = await scene();
+    await parent.spawn({ name: "k", keep_alive: true });
+    await parent.send("k", "one");
+    await worker.run("k", { keepAlive: true });
+    expect(await parent.waitAny(["k"])).toMatchObject({ run: 1, agent_status: "idle" });
+    await parent.send("k", "two");
+    const second = parent.waitAny(["k"]);
+    await until(async () => (await worker.queued()).includes("k"));
+    await parent.destroy("k");
+    expect(await second).toMatchObject({ run: 2, kind: "ended" });
+  });
+
+  test("refuses agents that are not there, and an empty list", async () => {
+    const { parent } = await scene();
+    await expect(parent.waitAny(["nobody"])).rejects.toMatchObject(refusal("unknown_agent"));
+    await expect(parent.waitAny([])).rejects.toMatchObject(refusal("invalid_input", /at least one/));
+    await expect(parent.waitAny(["a"], { timeoutMs: -1 })).rejects.toMatchObject(refusal("invalid_input"));
+  });
+});
+
+describe("waitAll", () => {
+  test("resolves with all replies in the order of the ids, and the channel is empty", async () => {
+    const { parent, worker, unacked } = await scene("a", "b", "c");
+    const all = parent.waitAll(["c", "a", "b"]);
+    for (const name of ["b", "a", "c"]) await worker.run(name);
+    expect((await all).map((reply) => reply.agent_id)).toEqual(["c", "a", "b"]);
+    expect(await unacked()).toBe(0);
+  });
+
+  test("has taken nothing when its time is up, its signal aborts or the parent stops", async () => {
+    const { prefix, parent, worker, unacked } = await scene("a", "b");
+    await worker.run("a");
+    await expect(parent.waitAll(["a", "b"], { timeoutMs: 20 })).rejects.toMatchObject(refusal("timed_out"));
+    const abort = new AbortController();
+    const aborted = parent.waitAll(["a", "b"], { signal: abort.signal });
+    abort.abort("enough");
+    await expect(aborted).rejects.toBe("enough");
+    const other = testParent(testClient({ prefix }));
+    const stopped = other.waitAll(["a", "b"]);
+    await until(async () => (await other.list()).length === 1);
+    await other.stop();
+    await expect(stopped).rejects.toMatchObject(refusal("closed"));
+    expect(await unacked()).toBe(1);
+    expect((await parent.replies().next()).value).toMatchObject({ agent_id: "a" });
+  });
+});
+
+describe("newReplies", () => {
+  test("gives what has come as data, again and again until it is acked", async () => {
+    const { parent, worker } = await scene("a", "b");
+    expect(await parent.newReplies()).toMatchObject({ text: "", entries: [] });
+    await worker.run("a", { interim: "half" });
+    await parent.newReplies();
+    const news = await parent.newReplies();
+    expect(news.entries.map((entry) => entry.kind)).toEqual(["message", "reply"]);
+    expect(news.text).toContain('<sub_agent_message agent_id="a" run="1">\nhalf\n</sub_agent_message>');
+    expect(news.text).toContain("\nwork of a\n</sub_agent_reply>");
+    await news.ack();
+    expect((await parent.newReplies()).entries).toEqual([]);
+  });
+
+  test("waits for the first entry, leaves alone what a waiter has reserved, and gives up in time", async () => {
+    const { parent, worker } = await scene("a", "b");
+    const reserved = parent.waitAny(["a"]);
+    const news = parent.newReplies({ timeoutMs: 15_000 });
+    await worker.run("a");
+    await worker.run("b");
+    expect((await news).entries.map((entry) => entry.agent_id)).toEqual(["b"]);
+    await (await news).ack();
+    expect((await reserved).agent_id).toBe("a");
+    expect((await parent.newReplies({ timeoutMs: 20 })).entries).toEqual([]);
+  });
+});

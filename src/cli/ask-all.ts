@@ -51,6 +51,7 @@ export async function askAll(
   const asking: Asking = { context, service, parent, progress, replies: [], errors: [], destroyed: 0 };
   const watching = new AbortController();
   const watched = watch(asking, watching.signal);
+  for (const { name } of questions) progress.add(name);
   progress.start();
   try {
     const waiting = [...questions];
@@ -67,14 +68,14 @@ export async function askAll(
     await parent.stop();
   }
   const elapsedMs = clock.monotonicMs() - startedAtMs;
-  output.note(renderTotals(asking.replies, questions.length, elapsedMs, output.style));
+  const totals = { asked: questions.length, elapsedMs, columns: output.size.columns, style: output.style };
+  output.note(...renderTotals(asking.replies, totals));
   return outcomeOf(asking, questions.length);
 }
 
 async function ask(asking: Asking, { name, prompt }: Question): Promise<void> {
   const { context, service, parent, progress, replies, errors } = asking;
   const { output } = context;
-  progress.add(name);
   try {
     const reply = await parent.task({ name, prompt, signal: service.signal });
     replies.push(reply);

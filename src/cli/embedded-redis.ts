@@ -82,13 +82,13 @@ export async function startEmbeddedRedis({
   }
 }
 
-/** Collects what the child says on its standard error; the answer is the last line of it. */
+/** Collects what the child says on its standard error; the answer is the error in it, else the last line. */
 function listen(child: ChildProcess): () => string {
   let said = "";
   child.stderr?.setEncoding("utf8").on("data", (text: string) => {
     said = (said + text).slice(-LAST_WORDS_CHARS);
   });
-  return () => /^\w*Error: .*$/m.exec(said)?.[0] ?? said.trim().split("\n").at(-1) ?? "";
+  return () => /^(?:\w*Error|FATAL ERROR)\b.*$/m.exec(said)?.[0] ?? said.trim().split("\n").at(-1) ?? "";
 }
 
 /** Answers `url` once a script has shown there that numbers arrive as they should; rejects when they do not. */

@@ -35,6 +35,10 @@ Examples:
 Examples:
   REDIS_URL=redis://127.0.0.1:6379 subagent-queue worker
   REDIS_URL=redis://127.0.0.1:6379 SUBAGENT_ROOTS=/srv/repo:ro SUBAGENT_CONCURRENCY=200 subagent-queue worker`,
+  board: `
+Examples:
+  REDIS_URL=redis://127.0.0.1:6379 subagent-queue board
+  REDIS_URL=redis://redis:6379 subagent-queue board --host 0.0.0.0 --host-name board.internal`,
   offlineModel: `
 Examples:
   subagent-queue offline-model

@@ -20,6 +20,9 @@ import { type Closing, createClosing } from "./closing.ts";
 import type { CommandContext } from "./command.ts";
 import { openRedisSource, type RedisSource } from "./redis-source.ts";
 
+/** So long a service whose Redis is lost may take to stop. */
+const LOST_STOP_MS = 1_000;
+
 /** A running service. */
 export interface LocalService {
   readonly redis: RedisSource;
@@ -68,7 +71,9 @@ export async function startLocalService(context: CommandContext, opensCwd: boole
       get lost() {
         return health.lost;
       },
-      stop: () => closing.close(),
+      // Without Redis there is nothing to release: what does not stop at once ends with the process.
+      stop: () =>
+        health.lost ? Promise.race([closing.close(), clock.sleep(LOST_STOP_MS)]) : closing.close(),
     };
   } catch (error) {
     await closing.close();
@@ -110,10 +115,10 @@ async function openWorker(
   roots: readonly OpenRoot[],
   closing: Closing,
 ): Promise<void> {
-  const { prefix, prices, concurrency, workspaceRoot } = context.config;
+  const { prefix, prices, concurrency, workspaceRoot, trace } = context.config;
   const { logger, clock } = context;
   const model = await openModel(context, closing);
-  const parts = { redisUrl, prefix, model, roots, workspaceRoot, concurrency, prices, logger, clock };
+  const parts = { redisUrl, prefix, model, roots, workspaceRoot, concurrency, prices, trace, logger, clock };
   const worker = createWorker(parts);
   closing.add(() => worker.stop());
   await worker.start();

@@ -1,5 +1,6 @@
 /** The command line's grammar: verbs, flags, help. Each verb's work stands in its own file. */
 import { Command, CommanderError, InvalidArgumentError } from "commander";
+import type { BoardFlags } from "./board.ts";
 import { openCommand, type Surroundings } from "./command.ts";
 import { describeError, EXIT, exitCodeOf } from "./exit-code.ts";
 import { HELP } from "./help.ts";
@@ -40,6 +41,7 @@ function createProgram(surroundings: Surroundings, done: (code: number) => void)
     })
     .addHelpText("after", HELP.all(output.size.columns));
   addVerbs(program, surroundings, done);
+  addServers(program, surroundings, done);
   return program;
 }
 
@@ -70,6 +72,21 @@ function addVerbs(program: Command, surroundings: Surroundings, done: (code: num
     .action(async () => {
       const { worker } = await import("./worker.ts");
       done(await worker(openCommand(surroundings, "info")));
+    });
+}
+
+/** What serves HTTP until it is told to stop. */
+function addServers(program: Command, surroundings: Surroundings, done: (code: number) => void): void {
+  program
+    .command("board")
+    .description("show the queue of REDIS_URL in the browser: Bull Board, read-only, ids and states")
+    .option("--host <address>", "address to listen on; whoever reaches it can read the board", "127.0.0.1")
+    .option("--port <port>", "port, 0 takes a free one", wholeUpTo(65_535), 8788)
+    .option("--host-name <name...>", "names, besides loopback ones, under which it may be asked", [])
+    .addHelpText("after", HELP.board)
+    .action(async (flags: BoardFlags) => {
+      const { board } = await import("./board.ts");
+      done(await board(openCommand(surroundings, "info"), flags));
     });
   program
     .command("offline-model")

@@ -1,9 +1,13 @@
-/** Where Redis comes from: REDIS_URL, else a private server. Neighbour: `private-redis.ts` owns that server. */
+/**
+ * Where Redis comes from: REDIS_URL, else a private server from the PATH, else the embedded one. Neighbours:
+ * `private-redis.ts` and `embedded-redis.ts` own those servers.
+ */
 import { once } from "node:events";
 import type { Clock } from "../shared/clock.ts";
 import { messageOf, SubagentError } from "../shared/errors.ts";
 import { closeRedis, openRedis } from "../shared/redis/connection.ts";
-import { startPrivateRedis } from "./private-redis.ts";
+import { EMBEDDED_WARNING, startEmbeddedRedis } from "./embedded-redis.ts";
+import { findServer, startPrivateRedis } from "./private-redis.ts";
 
 const ANSWER_WITHIN_MS = 5_000;
 
@@ -21,8 +25,9 @@ export interface RedisSource {
 }
 
 /**
- * Opens the Redis that `redisUrl` names, or starts a private one. Throws `redis_unavailable` when it cannot be
- * reached now (refused at once, silent for 5 s), `setup_failed` when there is none and none can be started.
+ * Opens the Redis that `redisUrl` names, or starts one: from `searchPath`, or the embedded one when there is none.
+ * Throws `redis_unavailable` when it cannot be reached now (refused at once, silent for 5 s), `setup_failed` when none
+ * can be started.
  */
 export async function openRedisSource(
   redisUrl: string | undefined,
@@ -40,6 +45,10 @@ export async function openRedisSource(
       stop: async () => {},
     };
   }
+  if (!findServer(searchPath)) {
+    const { url, program, gone, stop } = await startEmbeddedRedis({ clock });
+    return { url, description: `${program}: ${EMBEDDED_WARNING}`, isPrivate: true, gone, stop };
+  }
   const server = await startPrivateRedis({ searchPath, clock });
   const { url, gone, stop } = server;
   try {
@@ -56,6 +65,12 @@ export function withoutPassword(redisUrl: string): string {
   return redisUrl.replace(/\/\/[^/]*@/, "//***@");
 }
 
+/** The error that says why a Redis cannot be used, and what to do. */
+export function noRedisAt(redisUrl: string, reason: unknown): SubagentError {
+  const sentence = `No Redis at ${withoutPassword(redisUrl)} (${reasonOf(reason)}): start it, or correct REDIS_URL.`;
+  return new SubagentError("redis_unavailable", sentence, {}, reason);
+}
+
 /** The server's version; throws `redis_unavailable` with the reason when it does not say. */
 async function versionOf(redisUrl: string, clock: Clock): Promise<string> {
   const redis = openRedis(redisUrl, "worker");
@@ -68,8 +83,7 @@ async function versionOf(redisUrl: string, clock: Clock): Promise<string> {
     const info = await Promise.race([redis.info("server"), failed, silent]);
     return /^(?:valkey|redis)_version:(\S+)/m.exec(info)?.[1] ?? "version unknown";
   } catch (error) {
-    const sentence = `No Redis at ${withoutPassword(redisUrl)} (${reasonOf(error)}): start it, or correct REDIS_URL.`;
-    throw new SubagentError("redis_unavailable", sentence, {}, error);
+    throw noRedisAt(redisUrl, error);
   } finally {
     late.abort();
     closeRedis(redis);

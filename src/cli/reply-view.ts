@@ -3,7 +3,7 @@ import type { Reply } from "../shared/protocol/reply.ts";
 import { formatCount, formatDuration, formatPlural, formatUsd } from "./figures.ts";
 import { STATUS_LOOK } from "./progress-board.ts";
 import type { Style } from "./style.ts";
-import { cutTo, plain, plainLine, wrap } from "./text.ts";
+import { cells, cutTo, plain, plainLine, wrap } from "./text.ts";
 
 const INDENT = "  ";
 const WIDEST_TEXT_CELLS = 100;
@@ -22,8 +22,9 @@ export function renderReply(reply: Reply, { columns, style, question }: ReplyVie
   const { glyph, look } = STATUS_LOOK[reply.status];
   const ending = reply.stop_reason === "end_turn" ? reply.status : `${reply.status} (${reply.stop_reason})`;
   const body = (text: string) => bodyLines(text, columns);
+  const nameCells = columns === undefined ? Number.POSITIVE_INFINITY : columns - ending.length - 5;
   return [
-    `${style(look, glyph)} ${style("bold", plainLine(reply.name))}  ${style(look, ending)}`,
+    `${style(look, glyph)} ${style("bold", cutTo(plainLine(reply.name), nameCells))}  ${style(look, ending)}`,
     ...(question
       ? body(cutTo(plainLine(question), QUESTION_MAX_CELLS)).map((line) => style("dim", line))
       : []),
@@ -37,13 +38,11 @@ export function renderReply(reply: Reply, { columns, style, question }: ReplyVie
   ];
 }
 
-/** One line about all replies of a command: `3 of 3 succeeded · 9 turns · …`. */
+/** What all replies of a command came to: `3 of 3 succeeded · 9 turns · …`, in two lines where one is too long. */
 export function renderTotals(
   replies: readonly Reply[],
-  asked: number,
-  elapsedMs: number,
-  style: Style,
-): string {
+  { asked, elapsedMs, columns, style }: { asked: number; elapsedMs: number; columns: number; style: Style },
+): string[] {
   const sum = (pick: (reply: Reply) => number) => replies.reduce((total, reply) => total + pick(reply), 0);
   const succeeded = replies.filter((reply) => reply.status === "succeeded").length;
   const facts = [
@@ -57,9 +56,11 @@ export function renderTotals(
     ),
     formatUsd(sum((reply) => reply.cost_usd)),
     formatDuration(elapsedMs),
-  ];
-  const counted = style(succeeded === asked ? "green" : "yellow", `${succeeded} of ${asked} succeeded`);
-  return `${counted} ${style("dim", `· ${facts.join(" · ")}`)}`;
+  ].join(" · ");
+  const head = `${succeeded} of ${asked} succeeded`;
+  const look = succeeded === asked ? "green" : "yellow";
+  if (cells(head) + cells(facts) + 3 < columns) return [`${style(look, head)} ${style("dim", `· ${facts}`)}`];
+  return [style(look, head), style("dim", `${INDENT}${facts}`)];
 }
 
 function factsOf(reply: Reply): string {

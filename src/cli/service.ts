@@ -5,7 +5,8 @@
  *
  * 1. The first SIGINT, SIGTERM or SIGHUP aborts that signal: whoever works stops gracefully and its exit code counts.
  * 2. The second one ends the process at once with {@link EXIT.interrupted}.
- * 3. The handlers are gone when the work is over.
+ * 3. The handlers are gone when the work is over, and the process once its output is handed on,
+ *    whatever still holds it.
  */
 import { EXIT } from "./exit-code.ts";
 
@@ -19,11 +20,11 @@ export interface ServiceHooks {
   onUncaught(error: unknown): void;
 }
 
-/** Runs `work` until it is over or told to stop; resolves with its exit code. */
+/** Runs `work` until it is over or told to stop; the process ends with its exit code. */
 export async function runService(
   work: (signal: AbortSignal) => Promise<number>,
   hooks: ServiceHooks,
-): Promise<number> {
+): Promise<void> {
   const stopping = new AbortController();
   const onSignal = (signal: NodeJS.Signals) => {
     if (stopping.signal.aborted) process.exit(EXIT.interrupted);
@@ -38,12 +39,21 @@ export async function runService(
   process.on("uncaughtException", onUncaught);
   process.on("unhandledRejection", onUncaught);
   try {
-    return await work(stopping.signal);
+    process.exitCode = await work(stopping.signal);
   } finally {
     for (const name of STOPPING) process.off(name, onSignal);
     process.off("uncaughtException", onUncaught);
     process.off("unhandledRejection", onUncaught);
   }
+  await Promise.all([process.stdout, process.stderr].map(whenFlushed));
+  process.exit();
+}
+
+/** Resolves when a stream has handed everything on, or has nobody to hand it to. */
+function whenFlushed(stream: NodeJS.WriteStream): Promise<void> {
+  return new Promise((resolve) => {
+    stream.write("", () => resolve());
+  });
 }
 
 /** Resolves when `signal` aborts. */

@@ -1,4 +1,5 @@
 /** `start`: everything up in one process, three questions about the directory it stands in, then a worker that stays. */
+import { createBoard } from "../producer/http/board.ts";
 import { askAll, type Question } from "./ask-all.ts";
 import { renderBanner } from "./banner.ts";
 import type { CommandContext } from "./command.ts";
@@ -36,15 +37,23 @@ export function showBanner(
   output.note(...renderBanner(facts, output.size.columns, output.style));
 }
 
-async function stayUp({ output }: CommandContext, service: LocalService): Promise<number> {
+async function stayUp(context: CommandContext, service: LocalService): Promise<number> {
+  const { output, config, clock, logger } = context;
   const address = withoutPassword(service.redis.url);
-  output.note(
-    "",
-    "The worker stays up. Hand it work from another terminal:",
-    `  REDIS_URL=${address} npx subagent-queue run "What does src/index.ts export?"`,
-    "Stop it with Ctrl-C.",
-  );
-  await whenAborted(service.signal);
+  const board = createBoard({ redisUrl: service.redis.url, prefix: config.prefix, clock, logger });
+  try {
+    await board.start();
+    output.note(
+      "",
+      "The worker stays up. Hand it work from another terminal:",
+      `  REDIS_URL=${address} npx subagent-queue run "What does src/index.ts export?"`,
+      `Watch the queue: ${board.url}`,
+      "Stop it with Ctrl-C.",
+    );
+    await whenAborted(service.signal);
+  } finally {
+    await board.stop();
+  }
   if (service.lost) throw service.lost;
   return EXIT.done;
 }

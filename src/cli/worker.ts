@@ -6,7 +6,7 @@ import { createClosing } from "./closing.ts";
 import type { CommandContext } from "./command.ts";
 import { EXIT } from "./exit-code.ts";
 import { openModel, rootsOf } from "./local-service.ts";
-import { withoutPassword } from "./redis-source.ts";
+import { noRedisAt, withoutPassword } from "./redis-source.ts";
 import { whenAborted } from "./service.ts";
 
 /**
@@ -34,11 +34,16 @@ export async function worker(context: CommandContext): Promise<number> {
       workspaceRoot,
       concurrency,
       prices,
+      trace: config.trace,
       logger,
       clock,
     });
     closing.add(() => pool.stop());
-    await Promise.race([pool.start(), whenAborted(signal)]);
+    const started = pool.start().catch((error: unknown) => {
+      // It waits for a Redis that is away; one that refuses us (a wrong password) will not change its mind.
+      if (!signal.aborted) throw noRedisAt(redisUrl, error);
+    });
+    await Promise.race([started, whenAborted(signal)]);
     if (!signal.aborted) {
       output.result(
         `ready: worker ${pool.id} on ${withoutPassword(redisUrl)}, up to ${concurrency} runs, ${modelText(config)}`,

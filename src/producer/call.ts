@@ -15,7 +15,7 @@ import { messageOf, SubagentError } from "../shared/errors.ts";
 import type { Link } from "./link.ts";
 
 /** Longest time of a producer's call: a second, less what a busy process needs to notice. */
-export const CALL_BUDGET_MS = 900;
+export const CALL_BUDGET_MS = 800;
 
 /** Names what makes the repetition of a call safe, e.g. `{ what: "the spawn", key: { request_key: "…" } }`. */
 export interface SafeRepeat {

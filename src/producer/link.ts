@@ -41,31 +41,15 @@ export interface Link {
 /** Opens a connection for `role`. Throws `invalid_config` on a wrong URL. */
 export function openLink(url: string, role: RedisRole, clock: Clock, logger: Logger): Link {
   const redis = openRedis(url, role, logger);
+  const heard = watchSocket(redis, clock);
   const waiting = new Set<(ready: boolean) => void>();
   const listeners: (() => void)[] = [];
-  let handshake: { cancel(): void } | undefined;
   let closed = false;
-  let problem = "";
-  let heardAtMs = Number.NEGATIVE_INFINITY;
 
   const answerAll = (ready: boolean) => {
     for (const answer of [...waiting]) answer(ready);
   };
-  const handshakeOver = () => handshake?.cancel();
-  redis.on("connect", () => {
-    redis.stream.on("data", () => {
-      heardAtMs = clock.monotonicMs();
-    });
-    handshakeOver();
-    handshake = clock.timeout(HANDSHAKE_MS, () => dropRedis(redis));
-  });
-  redis.on("close", handshakeOver);
-  redis.on("error", (error: Error) => {
-    problem = error.message;
-  });
   redis.on("ready", () => {
-    handshakeOver();
-    problem = "";
     answerAll(true);
     for (const listener of listeners) listener();
   });
@@ -88,10 +72,10 @@ export function openLink(url: string, role: RedisRole, clock: Clock, logger: Log
     onReady: (listener) => void listeners.push(listener),
     drop: () => dropRedis(redis),
     get heardAtMs() {
-      return heardAtMs;
+      return heard.atMs;
     },
     get problem() {
-      return problem;
+      return heard.problem;
     },
     get closed() {
       return closed;
@@ -99,9 +83,35 @@ export function openLink(url: string, role: RedisRole, clock: Clock, logger: Log
     close() {
       if (closed) return;
       closed = true;
-      handshakeOver();
+      heard.stop();
       answerAll(false);
       closeRedis(redis);
     },
   };
+}
+
+/** Follows what comes over a connection's sockets, and gives up a handshake that takes too long. */
+function watchSocket(redis: RedisClient, clock: Clock) {
+  let handshake: { cancel(): void } | undefined;
+  const heard = {
+    atMs: Number.NEGATIVE_INFINITY,
+    problem: "",
+    stop: () => handshake?.cancel(),
+  };
+  redis.on("connect", () => {
+    redis.stream.on("data", () => {
+      heard.atMs = clock.monotonicMs();
+    });
+    handshake?.cancel();
+    handshake = clock.timeout(HANDSHAKE_MS, () => dropRedis(redis));
+  });
+  redis.on("error", (error: Error) => {
+    heard.problem = error.message;
+  });
+  redis.on("close", heard.stop);
+  redis.on("ready", () => {
+    heard.stop();
+    heard.problem = "";
+  });
+  return heard;
 }

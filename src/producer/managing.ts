@@ -40,7 +40,7 @@ const SHOWN_CHARS = 70;
 const REPLY_ID = /^sa-[0-9a-f]{24}\.(\d{1,15}|end)$/;
 
 /** The refusal of an agent that this parent does not have: the same for one that never was and for somebody else's. */
-export function unknownAgent(agentId: unknown): SubagentError {
+function unknownAgent(agentId: unknown): SubagentError {
   const shown = JSON.stringify(String(agentId).slice(0, SHOWN_CHARS));
   return new SubagentError(
     "unknown_agent",

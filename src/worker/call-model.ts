@@ -18,6 +18,8 @@ type CallStep = Extract<Step, { do: "call_model" }>;
 
 /** Waits up to this long are slept through; longer ones free the worker's slot. */
 const LONGEST_HELD_WAIT_MS = 2_000;
+/** A run whose worker has no model any more is for another worker, or for this one when it is whole again. */
+const MODEL_STOPPED_DELAY_MS = 5_000;
 
 /** Makes the call of `step`. */
 export async function callModel(
@@ -47,7 +49,10 @@ export async function callModel(
     case "turn":
       return commitTurn(context, session, step, outcome.turn, clock.monotonicMs() - startedMs);
     case "aborted":
-      return chargeFor(context, session, step, outcome.usage);
+      return (
+        (await chargeFor(context, session, step, outcome.usage)) ??
+        (stepSignal.signal.aborted ? undefined : handBackUncalled(context, session))
+      );
     case "failed":
       return (
         (await chargeFor(context, session, step, outcome.usage)) ??
@@ -94,7 +99,6 @@ async function commitTurn(
     duration_ms: Math.round(durationMs),
     ...(step.handBack && { hand_back: step.handBack }),
   };
-  const before = session.tally().alerts;
   const committed = await session.commit([[entryKey.message(step.message), entry]], {
     step: {
       run: session.record.run,
@@ -107,8 +111,12 @@ async function commitTurn(
   if (committed === "lost") return { status: "lost" };
   if (committed === "adopted") return chargeFor(context, session, step, turn.usage);
   report.turnFinished(step.turn, totalTokens(turn.usage), cost);
-  report.alerts(step.turn, before, session.tally().alerts);
   return undefined;
+}
+
+/** Nobody here ended the call: the model itself was stopped, and asking it again would spin. */
+function handBackUncalled(context: RunContext, session: Session): Promise<RunEnd> {
+  return releaseRun(context, session, { reason: "model_stopped", delayMs: MODEL_STOPPED_DELAY_MS });
 }
 
 /** Usage of a call that brought no message was paid for all the same. */
@@ -157,11 +165,12 @@ function costOf({ prices }: RunContext, { record }: Session, usage: Usage): numb
 
 /** A model may give two calls of one message the same id; results could not be told apart. */
 function withUniqueIds(content: readonly ContentBlock[]): ContentBlock[] {
-  const seen = new Set<string>();
-  return content.map((block, i) => {
+  const used = new Set<string>();
+  return content.map((block) => {
     if (!isToolUse(block)) return block;
-    const id = seen.has(block.id) ? `${block.id}_${i}` : block.id;
-    seen.add(id);
+    let id = block.id;
+    for (let k = 2; used.has(id); k++) id = `${block.id}_${k}`;
+    used.add(id);
     return id === block.id ? block : { ...block, id };
   });
 }

@@ -4,8 +4,9 @@
  *
  * 1. The lease counts from the moment a renewal was sent, on the monotonic clock.
  * 2. `isLive()` looks at the clock itself: a process that was stopped knows before any of its timers fires.
- * 3. Once lost it is never live again.
+ * 3. Once lost or given up it is never live again, and nothing that was begun under it goes on.
  */
+import { setMaxListeners } from "node:events";
 import type { Clock } from "../shared/clock.ts";
 import type { AgentAddress } from "../shared/protocol/keys.ts";
 import type { AgentStore } from "../shared/redis/agent-store.ts";
@@ -19,14 +20,14 @@ export interface LeaseNews {
 /** See the module's header. */
 export interface Lease {
   readonly epoch: number;
-  /** Aborts when the lease is lost: nothing may be written, called or started any more. */
+  /** Aborts when the lease is lost or given up: nothing may be called or started any more, what runs is cut off. */
   readonly signal: AbortSignal;
   isLive(): boolean;
   /** Running time of the run, ms, that of earlier claims included. */
   runningMs(): number;
   /** Renews at once, e.g. because the run may have been destroyed. */
   check(): Promise<void>;
-  /** Stops renewing; idempotent. */
+  /** Gives the lease up: the run is over, handed back, or known to be another's. Idempotent. */
   stop(): void;
 }
 
@@ -48,42 +49,39 @@ export function holdLease(options: LeaseOptions): Lease {
   const { store, clock, address, epoch, claimedAtMs, earlierMs } = options;
   const { leaseMs, leaseMarginMs, renewMs } = store.timing;
   const lost = new AbortController();
+  // One listener for each step at work: a turn may ask for any number of tools at once.
+  setMaxListeners(0, lost.signal);
   let liveUntilMs = claimedAtMs + leaseMs - leaseMarginMs;
-  let stopped = false;
   let renewal: { cancel(): void } | undefined;
   let expiry: { cancel(): void } | undefined;
 
   const isLive = () => !lost.signal.aborted && clock.monotonicMs() < liveUntilMs;
   const runningMs = () => earlierMs + clock.monotonicMs() - claimedAtMs;
   const stop = () => {
-    stopped = true;
     renewal?.cancel();
     expiry?.cancel();
-  };
-  const lose = () => {
-    stop();
     lost.abort();
   };
   const watchExpiry = () => {
     expiry?.cancel();
     expiry = clock.timeout(Math.max(0, liveUntilMs - clock.monotonicMs()), () =>
-      isLive() ? watchExpiry() : lose(),
+      isLive() ? watchExpiry() : stop(),
     );
   };
   const check = async () => {
-    if (stopped) return;
+    if (lost.signal.aborted) return;
     const sentAtMs = clock.monotonicMs();
     const answer = await store.renew(address, epoch, runningMs()).catch(() => undefined);
-    if (stopped || !answer) return;
-    if (answer.status === "stale") return lose();
+    if (lost.signal.aborted || !answer) return;
+    if (answer.status === "stale") return stop();
     liveUntilMs = Math.max(liveUntilMs, sentAtMs + leaseMs - leaseMarginMs);
-    if (!isLive()) return lose();
+    if (!isLive()) return stop();
     options.onNews({ unreadMessages: Number(answer.inbox), finish: answer.finish === "1" });
   };
   const scheduleRenewal = () => {
     renewal = clock.timeout(renewMs, () => {
+      scheduleRenewal();
       void check();
-      if (!stopped) scheduleRenewal();
     });
   };
   watchExpiry();

@@ -8,6 +8,7 @@ import { reporterOf } from "./progress.ts";
 import type { RunContext } from "./run-context.ts";
 import { Session } from "./session.ts";
 import { openWorkspace } from "./tools/workspace.ts";
+import { traceBeside } from "./trace.ts";
 
 const FILES_GONE =
   "Your work continues on another machine: files that you wrote to your workspace earlier are not there any more.";
@@ -43,6 +44,7 @@ export async function openSession(
     tools,
     workspace,
     report: reporterOf(context, address, record),
+    ...(context.traced && { trace: traceBeside(workspace.directory, context.clock, context.logger) }),
   });
   session.report.runStarted(record.spec.limits.max_turns, context.workerId);
   if (found === "missing_stamp") {

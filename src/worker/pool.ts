@@ -10,33 +10,34 @@ import { Worker } from "bullmq";
 import type { Clock } from "../shared/clock.ts";
 import { messageOf, SubagentError } from "../shared/errors.ts";
 import type { AgentAddress, Keys } from "../shared/protocol/keys.ts";
+import { WAKE_DONE_KEPT_MS, WAKE_FAILED_KEPT_MS } from "../shared/protocol/timing.ts";
 import { Wake } from "../shared/protocol/wake.ts";
-import type { RedisClient } from "../shared/redis/connection.ts";
+import { closeRedis, type RedisClient } from "../shared/redis/connection.ts";
 import { run } from "./run.ts";
 import type { RunContext, RunEnd } from "./run-context.ts";
 
-const QUEUE_OPTIONS = {
-  autorun: false,
-  lockDuration: 10_000,
-  stalledInterval: 5_000,
-  /** BullMQ must never fail a wake by itself: records decide. */
-  maxStalledCount: 1_000_000,
-  removeOnComplete: { age: 3_600 },
-  removeOnFail: { age: 24 * 3_600 },
-};
-/** A stopping process lets steps finish this long, then cuts them off. */
-const DRAIN_GRACE_MS = 10_000;
+const LOCK_MS = 10_000;
+const STALLED_CHECK_MS = 5_000;
+/** BullMQ must never fail a wake by itself: records decide. */
+const NEVER = 1_000_000;
+/** A stopping process lets steps finish this long, unless told otherwise, then cuts them off. */
+export const DRAIN_GRACE_MS = 10_000;
 /** After that, a run whose Redis does not answer is left behind. */
 const ABANDON_MS = 5_000;
+/** The queue's own farewell may take this long, twice: once with Redis, once without. */
+const CLOSE_MS = 2_000;
 
 /** What a wake's job returns: how the run ended, or why there was none. */
 type WakeResult = { status: string; stop_reason?: string; turns?: number; because?: string };
 
 /** See the module's header. */
 export interface Pool {
-  /** Begins to take wakes. */
+  /** Begins to take wakes. Idempotent; does nothing after `stop`. */
   start(): Promise<void>;
-  /** Takes no more wakes, releases or finishes every run; resolves when none is left. Idempotent. */
+  /**
+   * Takes no more wakes, releases or finishes every run; resolves when none is left, at most the grace and 9 s later. A Redis
+   * that does not answer in that time has its connection closed. Idempotent.
+   */
   stop(): Promise<void>;
   /** The uids of the agents running here. */
   active(): string[];
@@ -47,16 +48,18 @@ export interface PoolOptions {
   redis: RedisClient;
   keys: Keys;
   concurrency: number;
+  /** How long steps may go on after `stop`, ms. */
+  drainGraceMs: number;
   draining: AbortController;
   abandoned: AbortController;
 }
 
 /** A pool, not started. */
 export function createPool(context: RunContext, options: PoolOptions): Pool {
-  const { redis, keys, concurrency, draining, abandoned } = options;
-  const { clock, logger } = context;
+  const { logger } = context;
   const runs = new Set<Promise<unknown>>();
-  let worker: Worker<Wake, WakeResult> | undefined;
+  let worker: WakeWorker | undefined;
+  let stopped: Promise<void> | undefined;
 
   const take = async (data: unknown): Promise<WakeResult> => {
     const { tenant, parent_id, uid } = Wake.parse(data);
@@ -72,13 +75,8 @@ export function createPool(context: RunContext, options: PoolOptions): Pool {
   return {
     active: () => [...context.leases.keys()],
     async start() {
-      if (worker) return;
-      worker = new Worker<Wake, WakeResult>(keys.wakeQueue, (job) => take(job.data), {
-        ...QUEUE_OPTIONS,
-        connection: redis,
-        prefix: keys.bullPrefix,
-        concurrency,
-      });
+      if (worker || stopped) return;
+      worker = openWorker(options, take);
       worker.on("error", (error) =>
         logger.warn({ problem: error.message }, "Wake queue trouble; trying again"),
       );
@@ -87,18 +85,53 @@ export function createPool(context: RunContext, options: PoolOptions): Pool {
         .catch((error: unknown) => logger.warn({ problem: messageOf(error) }, "Wake queue stopped"));
       await worker.waitUntilReady();
     },
-    async stop() {
-      draining.abort();
-      const closing = worker?.close();
-      const everyRun = () => Promise.allSettled([...runs]);
-      if (!(await within(clock, DRAIN_GRACE_MS, everyRun()))) {
-        abandoned.abort();
-        await within(clock, ABANDON_MS, everyRun());
-      }
-      if (closing && !(await within(clock, ABANDON_MS, closing))) await worker?.close(true);
-      worker = undefined;
+    stop() {
+      stopped ??= drain(context.clock, options, runs, worker);
+      return stopped;
     },
   };
+}
+
+type WakeWorker = Worker<Wake, WakeResult>;
+
+function openWorker(
+  { redis, keys, concurrency }: PoolOptions,
+  take: (data: unknown) => Promise<WakeResult>,
+): WakeWorker {
+  return new Worker<Wake, WakeResult>(keys.wakeQueue, (job) => take(job.data), {
+    connection: redis,
+    prefix: keys.bullPrefix,
+    concurrency,
+    lockDuration: LOCK_MS,
+    stalledInterval: STALLED_CHECK_MS,
+    maxStalledCount: NEVER,
+    removeOnComplete: { age: WAKE_DONE_KEPT_MS / 1_000 },
+    removeOnFail: { age: WAKE_FAILED_KEPT_MS / 1_000 },
+    autorun: false,
+  });
+}
+
+async function drain(
+  clock: Clock,
+  { redis, drainGraceMs, draining, abandoned }: PoolOptions,
+  runs: ReadonlySet<Promise<unknown>>,
+  worker: WakeWorker | undefined,
+): Promise<void> {
+  const everyRun = async () => {
+    while (runs.size > 0) await Promise.allSettled([...runs]);
+  };
+  draining.abort();
+  // Not `close()` yet: it cannot be forced any more once it has begun to wait.
+  await worker?.pause(true);
+  if (!(await within(clock, drainGraceMs, everyRun()))) {
+    abandoned.abort();
+    await within(clock, ABANDON_MS, everyRun());
+  }
+  const closing = worker?.close(redis.status !== "ready").catch(() => {});
+  if (closing && !(await within(clock, CLOSE_MS, closing))) {
+    closeRedis(redis);
+    await within(clock, CLOSE_MS, closing);
+  }
 }
 
 /** The job's return value; a failed run is thrown, so that it stands as failed. */

@@ -1,4 +1,4 @@
-/** What a worker process lends to its runs, and how a run may end there. Types only. */
+/** What every part of a run is handed by its process, and how a process' part in a run can end. Types only. */
 import type { Clock } from "../shared/clock.ts";
 import type { Logger } from "../shared/logger.ts";
 import type { PriceOverrides } from "../shared/protocol/pricing.ts";
@@ -25,6 +25,8 @@ export interface RunContext {
   /** Host directory of all workspaces. */
   workspaceRoot: string;
   prices: PriceOverrides;
+  /** Whether every conversation is written down beside its workspace. */
+  traced: boolean;
   clock: Clock;
   /** A number in [0, 1). */
   random: () => number;

@@ -1,12 +1,16 @@
 /** Performs `run_tools`: marks what begins, runs all calls in parallel, commits each result as it comes. */
 import { entryKey, type ToolResultEntry, type ToolStartedEntry } from "../shared/protocol/log.ts";
+import type { Lease } from "./lease.ts";
 import { ordinaryTimeMs } from "./loop/caps.ts";
 import { REPETITION_REFUSED } from "./loop/conversation.ts";
 import type { PlannedCall, Step } from "./loop/next.ts";
 import type { RunContext, RunEnd } from "./run-context.ts";
-import type { Committed, Session } from "./session.ts";
+import { type Committed, INTERIMS_PER_RUN, type Session } from "./session.ts";
 import { openStepSignal } from "./step-signal.ts";
 import { runTool } from "./tools/registry.ts";
+import { type Tool, ToolFailure } from "./tools/tool.ts";
+
+const NO_INTERIM_LEFT = `You have sent your parent ${INTERIMS_PER_RUN} messages in this run: put the rest into your final answer.`;
 
 type ToolStep = Extract<Step, { do: "run_tools" }>;
 
@@ -21,6 +25,7 @@ export async function runTools(
 ): Promise<RunEnd | undefined> {
   const begun = await session.commit(step.calls.map((call) => openingEntry(step.message, call)));
   if (begun === "lost") return { status: "lost" };
+  if (begun === "adopted") return undefined;
   const performed = step.calls.filter((call) => call.how === "run");
   const committed = await Promise.all(performed.map((call) => performCall(context, session, step, call)));
   return committed.includes("lost") ? { status: "lost" } : undefined;
@@ -45,6 +50,19 @@ function openingEntry(
   ];
 }
 
+/** A parallel call may have blocked the process past the lease before this one begins, and before any timer could fire. */
+function underLease(tool: Tool | undefined, lease: Lease): Tool | undefined {
+  return (
+    tool && {
+      ...tool,
+      async run(input, ctx) {
+        if (!lease.isLive()) throw new ToolFailure("Not started: the run is another worker's by now.");
+        return tool.run(input, ctx);
+      },
+    }
+  );
+}
+
 async function performCall(
   context: RunContext,
   session: Session,
@@ -55,35 +73,33 @@ async function performCall(
   const { report } = session;
   const { signal, done } = openStepSignal(context, session, ordinaryTimeMs(session.rules.limits));
   report.toolStarted(step.turn, call);
-  const outcome = await runTool(
-    session.tools.find((tool) => tool.name === call.name),
-    call,
-    {
-      agentId: session.record.agent_id,
-      uid: session.address.uid,
-      run: session.record.run,
-      toolUseId: call.id,
-      workspace: session.workspace,
-      signal,
-    },
-    { offered: session.tools.map((tool) => tool.name), clock: context.clock },
-  ).finally(done);
+  const { outcome, interim } = await callTool(context, session, call, signal).finally(done);
   // Cut off by a stopping process: without a result the next worker knows that the effect is unknown.
   if (signal.aborted && context.abandoned.aborted) return "abandoned";
   report.toolFinished(step.turn, call, outcome);
-  const entry: ToolResultEntry = {
-    v: 1,
-    content: outcome.content,
-    is_error: outcome.isError,
-    duration_ms: Math.round(outcome.durationMs),
-  };
+  const { content, isError: is_error } = outcome;
+  const duration_ms = Math.round(outcome.durationMs);
+  const entry: ToolResultEntry = { v: 1, content, is_error, duration_ms };
   return session.commit([[entryKey.result(step.message, call.id), entry]], {
-    step: {
-      run: session.record.run,
-      turn: step.turn,
-      tool: call.name,
-      ms: entry.duration_ms,
-      is_error: outcome.isError,
-    },
+    step: { run: session.record.run, turn: step.turn, tool: call.name, ms: duration_ms, is_error },
+    ...(interim && !is_error && { interim }),
   });
+}
+
+/** Calls the tool; what it tells the parent is committed together with its result. */
+async function callTool({ clock }: RunContext, session: Session, call: PlannedCall, signal: AbortSignal) {
+  const { address, record, workspace, tools, lease } = session;
+  const offered = tools.map((tool) => tool.name);
+  const tool = underLease(
+    tools.find(({ name }) => name === call.name),
+    lease,
+  );
+  let interim: { id: string; body: string } | undefined;
+  const tellParent = (body: string) => {
+    if (!session.takeInterim()) throw new ToolFailure(NO_INTERIM_LEFT);
+    interim = { id: `${address.uid}.${record.run}.${call.id}`, body };
+  };
+  const caller = { agentId: record.agent_id, uid: address.uid, run: record.run, toolUseId: call.id };
+  const outcome = await runTool(tool, call, { ...caller, workspace, tellParent, signal }, { offered, clock });
+  return { outcome, interim };
 }

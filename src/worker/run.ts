@@ -13,12 +13,15 @@ import { runTools } from "./run-tools.ts";
 import type { Session } from "./session.ts";
 import { settleRun } from "./settle-run.ts";
 
-/** A run that broke off (a full disk, a bug) is tried again, on any worker, after this long. */
+/** A run that broke off (a full disk, a bug) is tried again, on any worker, after this long, doubling up to a bound. */
 const BROKEN_OFF_DELAY_MS = 5_000;
+const LONGEST_BROKEN_OFF_DELAY_MS = 5 * 60_000;
 
 /** Runs the agent, if it is ours to run. Rejects only when Redis refuses even the hand-back. */
 export async function run(context: RunContext, address: AgentAddress): Promise<RunEnd> {
-  const { store, clock, workerId, leases } = context;
+  const { store, deadlines, clock, workerId, leases } = context;
+  // A claim makes the deadline the end of its lease: the hint must not be later, should this process die.
+  await deadlines.touch(address, store.timing.leaseMs);
   const claimedAtMs = clock.monotonicMs();
   const claim = await store.claim(address, newRequestKey(), workerId);
   if (claim.status !== "claimed") return { status: "passed", because: claim.status };
@@ -43,11 +46,16 @@ export async function run(context: RunContext, address: AgentAddress): Promise<R
     return await pursue(context, session);
   } catch (error) {
     context.logger.error({ uid: address.uid, problem: messageOf(error) }, "Run broke off and is handed back");
-    const held = { address, record: state.record, lease, retries: state.record.retries + 1 };
-    return await releaseRun(context, held, { reason: "broken_off", delayMs: BROKEN_OFF_DELAY_MS });
+    // Other tools of the turn may still be at work: they end before anybody else may begin.
+    lease.stop();
+    const retries = (session?.retries ?? state.record.retries) + 1;
+    const delayMs = Math.min(BROKEN_OFF_DELAY_MS * 2 ** (retries - 1), LONGEST_BROKEN_OFF_DELAY_MS);
+    const held = { address, record: state.record, lease, retries };
+    return await releaseRun(context, held, { reason: "broken_off", delayMs });
   } finally {
     lease.stop();
-    leases.delete(address.uid);
+    // After a lost lease this process may hold the agent again already.
+    if (leases.get(address.uid) === lease) leases.delete(address.uid);
   }
 }
 

@@ -3,20 +3,27 @@
  * Owns the in-memory copy of the log; Redis owns the truth, and every write is fenced by the epoch.
  *
  * 1. Memory never runs ahead of Redis: an entry is filed after its append was answered.
- * 2. After `lost` nothing is written any more.
+ * 2. Each alert is reported once, with the commit that crossed its threshold, also after a change of workers.
+ * 3. After `lost` nothing is written any more, and the lease is given up: nothing else of the run goes on either.
  */
 import type { AgentRecord } from "../shared/protocol/agent.ts";
 import type { Usage } from "../shared/protocol/content.ts";
 import type { AgentAddress } from "../shared/protocol/keys.ts";
 import { entryKey, type PurchaseEntry } from "../shared/protocol/log.ts";
-import type { ReplyBody } from "../shared/protocol/reply.ts";
+import type { Alert, ReplyBody } from "../shared/protocol/reply.ts";
 import type { AgentState, AgentStore } from "../shared/redis/agent-store.ts";
 import type { Lease, LeaseNews } from "./lease.ts";
 import { type Log, NO_ENTRIES, withEntries } from "./loop/log.ts";
+import { viewRun } from "./loop/run-view.ts";
 import { type Rules, tally } from "./loop/tally.ts";
 import type { Reporter } from "./progress.ts";
+import { INTERIM_TOOL } from "./tools/builtin/send-agent-message.ts";
 import type { Tool } from "./tools/tool.ts";
 import type { Workspace } from "./tools/workspace.ts";
+import type { Trace } from "./trace.ts";
+
+/** Most interim messages of one run. */
+export const INTERIMS_PER_RUN = 20;
 
 /** What became of an append: `adopted` means that another content had been committed before, and stands. */
 export type Committed = "committed" | "adopted" | "lost";
@@ -24,7 +31,10 @@ export type Committed = "committed" | "adopted" | "lost";
 /** What else one append carries. */
 export interface CommitExtras {
   consumeTo?: number;
+  /** A line of the step list: the run has come further. */
   step?: Record<string, unknown>;
+  /** An interim message for the parent. */
+  interim?: { id: string; body: string };
 }
 
 /** What a run works with. */
@@ -34,6 +44,7 @@ export interface Equipment {
   tools: readonly Tool[];
   workspace: Workspace;
   report: Reporter;
+  trace?: Trace;
 }
 
 /** See the module's header. */
@@ -45,11 +56,15 @@ export class Session {
   readonly tools: readonly Tool[];
   readonly workspace: Workspace;
   readonly report: Reporter;
-  /** Provider failures since the last committed step. */
+  /** Failures since the last step that brought the run on; a call paid for in vain brings nothing. */
   retries: number;
   readonly #store: AgentStore;
+  readonly #trace: Trace | undefined;
   readonly #log: Log;
   #unreadInRedis: number;
+  /** Interim messages sent in this run; counted from the log when the first one of this claim is sent. */
+  #interims: number | undefined;
+  #alerts: readonly Alert[];
   #purchases = 0;
 
   constructor(
@@ -63,12 +78,14 @@ export class Session {
     this.tools = equipment.tools;
     this.workspace = equipment.workspace;
     this.report = equipment.report;
+    this.#trace = equipment.trace;
     this.address = address;
     this.record = state.record;
     this.lease = lease;
     this.rules = equipment.rules;
     this.retries = state.record.retries;
     this.#unreadInRedis = state.inbox.length;
+    this.#alerts = state.record.progress?.alerts ?? [];
     this.#log = {
       entries: withEntries(NO_ENTRIES, state.log),
       run: state.record.run,
@@ -117,32 +134,52 @@ export class Session {
   ): Promise<Committed> {
     if (!this.lease.isLive()) return "lost";
     const written = entries.map(([key, value]) => [key, JSON.stringify(value)] as const);
-    const grown = withEntries(this.known().entries, written);
+    const earlier = this.known().entries;
+    const grown = withEntries(earlier, written);
+    const progress = tally({ ...this.known(), entries: grown }, this.rules);
     const answer = await this.#store.append(this.address, {
       epoch: this.lease.epoch,
       runningMs: this.lease.runningMs(),
       entries: written,
-      progress: tally({ ...this.known(), entries: grown }, this.rules),
+      progress,
       ...(extras.consumeTo !== undefined && { consumeTo: extras.consumeTo }),
       ...(extras.step && { step: JSON.stringify(extras.step) }),
+      ...(extras.interim && { interim: extras.interim }),
     });
-    if (answer.status === "stale") return "lost";
+    if (answer.status === "stale") {
+      this.lease.stop();
+      return "lost";
+    }
     if (answer.status === "conflict") {
       this.#log.entries = withEntries(this.#log.entries, pairs(answer.rest));
       return "adopted";
     }
     // Parallel tools commit while others wait for their answer: file into what the log has become meanwhile.
-    this.#log.entries = withEntries(this.#log.entries, written);
-    this.retries = 0;
+    this.#log.entries = this.#log.entries === earlier ? grown : withEntries(this.#log.entries, written);
+    this.report.alerts(progress.turns, this.#alerts, progress.alerts);
+    this.#alerts = progress.alerts;
+    await this.#trace?.(this.record.run, written);
+    if (extras.step) this.retries = 0;
     if (extras.consumeTo !== undefined) this.#consume(extras.consumeTo);
     this.heed({ unreadMessages: Number(answer.inbox), finish: answer.finish === "1" });
     return "committed";
   }
 
+  /** Takes one of the {@link INTERIMS_PER_RUN} interim messages of the run; false when none is left. */
+  takeInterim(): boolean {
+    this.#interims ??= viewRun(this.known())
+      .turns.flatMap((turn) => turn.calls)
+      .filter((call) => call.name === INTERIM_TOOL && call.result?.is_error === false).length;
+    if (this.#interims >= INTERIMS_PER_RUN) return false;
+    this.#interims += 1;
+    return true;
+  }
+
   /** Records a call that was paid for although no message came of it. */
   async commitPurchase(message: number, usage: Usage, costUsd: number): Promise<Committed> {
     const entry: PurchaseEntry = { v: 1, usage, cost_usd: costUsd };
-    return this.commit([[entryKey.purchase(message, this.lease.epoch, this.#purchases++), entry]]);
+    const key = entryKey.purchase(message, this.lease.epoch, this.#purchases++);
+    return this.commit([[key, entry]]);
   }
 
   #consume(cursor: number): void {

@@ -17,11 +17,12 @@ export async function settleRun(
   const status = statusOf(step.reason);
   const body = session.tally();
   const stays = record.spec.keep_alive && (status === "succeeded" || status === "partial");
-  if (stays) await deadlines.touch(address, store.timing.lookMs);
+  const endedReason = stays ? undefined : status === "failed" ? "failed" : "completed";
+  if (stays) await deadlines.touch(address, Math.min(store.timing.lookMs, record.spec.idle_ms));
   const answer = await store.settle(address, {
     by: { authority: "worker", epoch: lease.epoch, run: record.run },
     target: stays ? "idle" : "ended",
-    ...(!stays && { endedReason: status === "failed" ? "failed" : "completed" }),
+    ...(endedReason && { endedReason }),
     status,
     stopReason: step.reason,
     natural: step.natural,
@@ -33,7 +34,9 @@ export async function settleRun(
     await session.refreshInbox();
     return undefined;
   }
-  if (answer.status !== "settled") return { status: "lost" };
+  // Asked twice because the answer was lost on the way, Redis says how it stands: as this run wanted it, or otherwise.
+  const asWanted = answer.status === "same" && answer.ended_reason === (endedReason ?? "");
+  if (answer.status !== "settled" && !asWanted) return { status: "lost" };
   session.report.ended(status, step.reason);
   if (answer.agent_status === "queued") {
     const { tenant, parentId, uid } = address;

@@ -18,8 +18,14 @@ export function openStepSignal(
   const abort = () => controller.abort();
   const sources = [lease.signal, abandoned];
   for (const source of sources) source.addEventListener("abort", abort, { once: true });
-  if (sources.some((source) => source.aborted)) abort();
-  const timer = clock.timeout(Math.max(0, untilMs - lease.runningMs()), abort);
+  if (!lease.isLive() || abandoned.aborted) abort();
+  let timer: { cancel(): void };
+  // A timer may fire a moment early; the step that follows must find the time really over.
+  const watch = () => {
+    const leftMs = untilMs - lease.runningMs();
+    timer = clock.timeout(Math.max(0, leftMs), () => (lease.runningMs() < untilMs ? watch() : abort()));
+  };
+  watch();
   return {
     signal: controller.signal,
     done() {

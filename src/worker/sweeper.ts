@@ -42,11 +42,16 @@ export function createSweeper(context: SweeperContext): Sweeper {
   let stopping: AbortController | undefined;
   let running = Promise.resolve();
 
+  /** One agent that cannot be looked at must not keep the others from it; it comes due again. */
+  const lookSafely = (due: Due) =>
+    look(context, due).catch((error: unknown) =>
+      logger.warn({ member: due.member, problem: messageOf(error) }, "Sweeper could not look; trying again"),
+    );
   const tick = async () => {
     let looked = 0;
     for (;;) {
       const due = await deadlines.due(BATCH, HIDDEN_MS);
-      await Promise.all(due.map((one) => look(context, one)));
+      await Promise.all(due.map(lookSafely));
       looked += due.length;
       if (due.length < BATCH || stopping?.signal.aborted) return looked;
     }

@@ -1,5 +1,5 @@
 /**
- * A worker process' part of the system, composed: pool, sweeper, hints, connections.
+ * A worker process' part of the system, composed: pool, sweeper, announcer, hints, connections.
  * Owns its connections and closes them; the model and the tools stay their owner's.
  */
 import { setMaxListeners } from "node:events";
@@ -11,14 +11,18 @@ import { keysUnder } from "../shared/protocol/keys.ts";
 import type { PriceOverrides } from "../shared/protocol/pricing.ts";
 import { TIMING, type Timing } from "../shared/protocol/timing.ts";
 import { createAgentStore } from "../shared/redis/agent-store.ts";
-import { closeRedis, openRedis, parseRedisUrl } from "../shared/redis/connection.ts";
+import { closeRedis, openRedis, parseRedisUrl, type RedisClient } from "../shared/redis/connection.ts";
 import { createDeadlineSet } from "../shared/redis/deadline-set.ts";
 import { eventPublisher } from "../shared/redis/event-channel.ts";
-import { createWakeQueue } from "../shared/redis/wake-queue.ts";
+import { createWakeQueue, type WakeQueue } from "../shared/redis/wake-queue.ts";
+import { createWorkerDirectory } from "../shared/redis/worker-directory.ts";
+import { packageVersion } from "../shared/version.ts";
+import { type Announcer, createAnnouncer } from "./announcer.ts";
+import type { Lease } from "./lease.ts";
 import type { Model } from "./model/model.ts";
-import { createPool } from "./pool.ts";
+import { createPool, DRAIN_GRACE_MS, type Pool } from "./pool.ts";
 import type { RunContext } from "./run-context.ts";
-import { createSweeper } from "./sweeper.ts";
+import { createSweeper, type Sweeper } from "./sweeper.ts";
 import { createBaseTools } from "./tools/builtin/base-tools.ts";
 import { createToolbox, type Toolbox } from "./tools/registry.ts";
 import type { OpenRoot } from "./tools/roots.ts";
@@ -43,8 +47,12 @@ export interface WorkerOptions {
   workspaceRoot: string;
   /** Runs side by side in this process, default 50. */
   concurrency?: number;
+  /** How long model calls and tools may go on after `stop`, ms; then they are cut off. Default 10,000. */
+  drainGraceMs?: number;
   /** Prices by model id, over the built-in table. */
   prices?: PriceOverrides;
+  /** `full` writes each conversation as JSON lines beside the agent's workspace; default `off`. */
+  trace?: "off" | "full";
   logger?: Logger;
   clock?: Clock;
   timing?: Timing;
@@ -56,9 +64,9 @@ export interface WorkerOptions {
 export interface SubagentWorker {
   /** `<host>-<random>`. */
   readonly id: string;
-  /** Connects and begins to take wakes; waits for Redis as long as it takes. Idempotent. */
+  /** Connects and begins to take wakes; waits for Redis as long as it takes, or until `stop`, and rejects then. Idempotent. */
   start(): Promise<void>;
-  /** Releases what runs, closes everything it opened; at most about 20 s. Idempotent. */
+  /** Releases what runs, closes everything it opened; at most the grace and about 10 s. Idempotent. */
   stop(): Promise<void>;
   /** The uids of the agents running here. */
   active(): string[];
@@ -66,70 +74,101 @@ export interface SubagentWorker {
 
 /** A worker, not started. Throws `invalid_config` for a wrong URL, a tool error for clashing tools. */
 export function createWorker(options: WorkerOptions): SubagentWorker {
-  const id = `${hostname()}-${newRequestKey().slice(0, 8)}`;
   const { clock = systemClock } = options;
-  const toolbox = createToolbox([...createBaseTools({ clock }), ...(options.tools ?? [])]);
   parseRedisUrl(options.redisUrl);
-  let live: ReturnType<typeof compose> | undefined;
+  const id = `${hostname()}-${newRequestKey().slice(0, 8)}`;
+  const toolbox = createToolbox([...createBaseTools({ clock }), ...(options.tools ?? [])]);
+  let opened: Opened | undefined;
+  let starting: Promise<void> | undefined;
+  let stopping: Promise<void> | undefined;
+
+  const begin = async ({ hints, channel, pool, sweeper, announcer }: Opened) => {
+    await hints.subscribe(channel);
+    if (stopping) return;
+    await pool.start();
+    if (stopping) return;
+    sweeper.start();
+    announcer.start();
+  };
+  const end = async ({ redis, hints, pool, sweeper, wakes, announcer }: Opened) => {
+    // A sweep or a start in progress may wait for Redis: they end at the latest with the connections.
+    const swept = Promise.all([sweeper.stop(), announcer.stop()]);
+    await pool.stop();
+    closeRedis(redis);
+    closeRedis(hints);
+    await Promise.all([starting?.catch(() => {}), swept, wakes.stop()]);
+    opened = undefined;
+    starting = undefined;
+    stopping = undefined;
+  };
   return {
     id,
-    async start() {
-      live ??= compose(options, id, toolbox);
-      await live.start();
+    start() {
+      opened ??= open({ ...options, clock, id, toolbox });
+      starting ??= begin(opened);
+      return starting;
     },
-    async stop() {
-      await live?.stop();
-      live = undefined;
+    stop() {
+      if (opened) stopping ??= end(opened);
+      return stopping ?? Promise.resolve();
     },
-    active: () => live?.pool.active() ?? [],
+    active: () => opened?.pool.active() ?? [],
   };
 }
 
-/** Opens the connections and puts the parts together. */
-function compose(options: WorkerOptions, workerId: string, toolbox: Toolbox) {
-  const { clock = systemClock, timing = TIMING, logger = createLogger() } = options;
+/** What a started worker holds. */
+interface Opened {
+  redis: RedisClient;
+  hints: RedisClient;
+  /** Channel of the hints. */
+  channel: string;
+  pool: Pool;
+  sweeper: Sweeper;
+  wakes: WakeQueue;
+  announcer: Announcer;
+}
+
+function open(options: WorkerOptions & { clock: Clock; id: string; toolbox: Toolbox }): Opened {
+  const { redisUrl, timing = TIMING, logger = createLogger() } = options;
   const keys = keysUnder(options.prefix);
-  const redis = openRedis(options.redisUrl, "worker", logger);
-  const hints = openRedis(options.redisUrl, "subscriber", logger);
+  const redis = openRedis(redisUrl, "worker", logger);
+  const hints = openRedis(redisUrl, "subscriber", logger);
   const draining = new AbortController();
   const abandoned = new AbortController();
   setMaxListeners(0, draining.signal, abandoned.signal);
+  const wakes = createWakeQueue(redis, keys, logger);
+  const leases = new Map<string, Lease>();
   const context: RunContext = {
-    workerId,
+    workerId: options.id,
     store: createAgentStore(redis, keys, timing),
     deadlines: createDeadlineSet(redis, keys),
-    wakes: createWakeQueue(redis, keys, logger),
+    wakes,
     publish: eventPublisher(redis, keys),
     model: options.model,
-    toolbox,
+    toolbox: options.toolbox,
     roots: options.roots ?? [],
     workspaceRoot: options.workspaceRoot,
     prices: options.prices ?? {},
-    clock,
+    traced: options.trace === "full",
+    clock: options.clock,
     random: options.random ?? Math.random,
     logger,
     draining: draining.signal,
     abandoned: abandoned.signal,
-    leases: new Map(),
+    leases,
   };
-  const concurrency = options.concurrency ?? DEFAULT_CONCURRENCY;
-  const pool = createPool(context, { redis, keys, concurrency, draining, abandoned });
-  const sweeper = createSweeper(context);
-  hints.on("message", (_channel, uid: string) => void context.leases.get(uid)?.check());
-  return {
-    pool,
-    async start() {
-      await hints.subscribe(keys.hints);
-      await pool.start();
-      sweeper.start();
-    },
-    async stop() {
-      await pool.stop();
-      // What still waits for a Redis that is away is refused from here on, so that nothing waits for ever.
-      closeRedis(redis);
-      closeRedis(hints);
-      await sweeper.stop();
-      await context.wakes.stop();
-    },
+  hints.on("message", (_channel, uid: string) => void leases.get(uid)?.check());
+  const { concurrency = DEFAULT_CONCURRENCY, drainGraceMs = DRAIN_GRACE_MS } = options;
+  const pool = createPool(context, { redis, keys, concurrency, drainGraceMs, draining, abandoned });
+  const announced = {
+    id: options.id,
+    host: hostname(),
+    pid: process.pid,
+    version: packageVersion(),
+    tools: options.toolbox.resolve(undefined).tools.map((tool) => tool.name),
+    concurrency,
+    started_at: new Date(options.clock.now()).toISOString(),
   };
+  const announcer = createAnnouncer(createWorkerDirectory(redis, keys), announced, context);
+  return { redis, hints, channel: keys.hints, pool, sweeper: createSweeper(context), wakes, announcer };
 }

@@ -51,6 +51,7 @@ const DOORS: Readonly<Record<string, readonly string[]>> = {
   pino: ["src/shared/logger.ts"],
   "pino-pretty": ["src/shared/logger.ts"],
   commander: ["src/cli/"],
+  "js-redis-server": ["src/cli/embedded-redis-child.ts", "src/cli/exact-lua-numbers.ts"],
   express: ["src/producer/http/"],
   helmet: ["src/producer/http/"],
   "@bull-board/api": ["src/producer/http/bull-board.ts"],

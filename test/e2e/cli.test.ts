@@ -9,7 +9,7 @@ import { expect, test } from "vitest";
 import { EXPECTED } from "../../src/shared/variables.ts";
 import { closeAtEnd } from "../helpers/cleanup.ts";
 import { type NodeProcess, spawnBuilt } from "../helpers/processes.ts";
-import { redisUrl, uniquePrefix } from "../helpers/redis.ts";
+import { redisUrl, startPrivateRedis, uniquePrefix } from "../helpers/redis.ts";
 import { freePort } from "../helpers/redis-server.ts";
 import { until } from "../helpers/until.ts";
 
@@ -124,6 +124,32 @@ async function slowModel(place: Project): Promise<string> {
   return ready.slice("ready: ANTHROPIC_BASE_URL=".length);
 }
 
+test("a private Redis that dies in the middle of the work ends the command with exit code 3", async () => {
+  const place = project();
+  const running = await start(["run", "one"], place, { ANTHROPIC_BASE_URL: await slowModel(place) });
+  await running.waitForLine("one: started");
+  const server = redisProcessesOf(place).find((pid) =>
+    readFileSync(`/proc/${pid}/comm`, "utf8").startsWith("redis-server"),
+  );
+  process.kill(Number(server), "SIGKILL");
+  expect((await running.closed).code).toBe(3);
+  expect(running.stderr).toContain(
+    "subagent-queue: The private Redis ended by itself: start the command again.",
+  );
+  await expectNothingLeft(place);
+});
+
+test("Ctrl-C ends the command also when its Redis has gone away", async () => {
+  const place = project();
+  const redis = await startPrivateRedis();
+  const env = { REDIS_URL: redis.url, ANTHROPIC_BASE_URL: await slowModel(place) };
+  const running = await start(["run", "one"], place, env);
+  await running.waitForLine("one: started");
+  await redis.kill();
+  await running.waitForLine("Redis connection failed");
+  expect((await running.kill("SIGINT")).code).toBe(130);
+}, 40_000);
+
 test("Ctrl-C during the work destroys the sub-agents, says so, and exits with 130", async () => {
   const place = project();
   const running = await start(["run", "one", "two"], place, { ANTHROPIC_BASE_URL: await slowModel(place) });
@@ -174,6 +200,17 @@ test("a worker without REDIS_URL refuses politely", async () => {
   expectOneSentence(ended, /^subagent-queue: REDIS_URL is not set: .*\.$/);
 });
 
+test("a worker whose password is wrong says so and ends", async () => {
+  const ended = await start(["worker"], project(), {
+    REDIS_URL: redisUrl().replace("//", "//nobody:canary@"),
+  });
+  expect((await ended.closed).code).toBe(3);
+  expect(ended.stderr.join("\n")).toMatch(
+    /^subagent-queue: No Redis at redis:\/\/\*\*\*@\S+ \(WRONGPASS .*\): /m,
+  );
+  expect(ended.stderr.join("\n")).not.toContain("canary");
+});
+
 test("a worker whose Redis is not there yet waits, and ends when told to", async () => {
   const port = await freePort();
   const waiting = await start(["worker"], project(), { REDIS_URL: `redis://127.0.0.1:${port}` });
@@ -192,10 +229,13 @@ test("a Redis that is not there is one sentence and exit code 3", async () => {
   );
 });
 
-test("without a Redis and without redis-server one sentence says what to install or set", async () => {
+test("without a Redis and without redis-server the embedded one does the whole job, and the banner says what it is", async () => {
   const ended = await start(["start", "--once"], project(), { PATH: "/nowhere" });
-  expect((await ended.closed).code).toBe(3);
-  expectOneSentence(ended, /^subagent-queue: No Redis: set REDIS_URL, or install redis-server/);
+  expect((await ended.closed).code).toBe(0);
+  const said = [...ended.stdout, ...ended.stderr].join(" ").replace(/\s+/g, " ");
+  expect(said).toContain(
+    "js-redis-server: embedded, in memory, for trying out: everything is lost when it stops",
+  );
 });
 
 test("a wrong REDIS_URL is one sentence that shows the form, never the password", async () => {

@@ -25,7 +25,7 @@ export const hasBrowser = existsSync(EXECUTABLE);
 
 /** What a page did that a page of ours must not do. */
 export interface Misconduct {
-  /** Errors and warnings on the console, uncaught exceptions, failed requests and error answers. */
+  /** Errors on the console, uncaught exceptions, failed requests and error answers. */
   complaints: string[];
   /** URLs that do not lead to loopback. */
   foreign: string[];
@@ -53,7 +53,7 @@ function watch(context: BrowserContext, page: Page): Misconduct {
   const misconduct: Misconduct = { complaints: [], foreign: [] };
   const { complaints, foreign } = misconduct;
   page.on("console", (message) => {
-    if (["error", "warning"].includes(message.type())) complaints.push(message.text());
+    if (message.type() === "error") complaints.push(message.text());
   });
   page.on("pageerror", (error) => complaints.push(error.message));
   context.on("request", (request) => {

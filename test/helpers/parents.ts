@@ -6,6 +6,7 @@ import { createParent, type Parent, type ParentOptions } from "../../src/produce
 import type { ErrorCode } from "../../src/shared/errors.ts";
 import { closeAtEnd } from "./cleanup.ts";
 import { redisUrl, uniquePrefix } from "./redis.ts";
+import { until } from "./until.ts";
 
 /** A client on the shared Redis, under a prefix of its own unless told otherwise. */
 export function testClient(options: Partial<ClientOptions> = {}): Client {
@@ -16,6 +17,17 @@ export function testClient(options: Partial<ClientOptions> = {}): Client {
     ...options,
   });
   closeAtEnd(() => client.stop());
+  return client;
+}
+
+/** Starts a client on a Redis that is there, however slow the machine is. */
+export async function started(client: Client): Promise<Client> {
+  await until(() =>
+    client.start().then(
+      () => true,
+      () => false,
+    ),
+  );
   return client;
 }
 

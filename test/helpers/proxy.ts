@@ -138,7 +138,9 @@ function openLink(client: Socket, targetPort: number, gate: Gate, events: LinkEv
   const reset = () => {
     requests.stop();
     replies.stop();
-    client.resetAndDestroy();
+    // A socket that is being shut down refuses a reset and would stay open for ever.
+    if (client.writableEnded) client.destroy();
+    else client.resetAndDestroy();
     upstream.destroy();
   };
   for (const socket of [client, upstream]) {

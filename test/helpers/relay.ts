@@ -44,6 +44,16 @@ export function relay(source: Socket, target: Socket, gate: Gate, swallows = () 
     clearTimeout(timer);
     gate.changed.delete(pump);
   };
+  const waitForRoom = () => {
+    const resume = () => {
+      target.off("drain", resume);
+      target.off("close", resume);
+      source.resume();
+    };
+    source.pause();
+    target.on("drain", resume);
+    target.on("close", resume);
+  };
   const pump = () => {
     clearTimeout(timer);
     if (stopped || gate.mode === "held") return;
@@ -59,10 +69,8 @@ export function relay(source: Socket, target: Socket, gate: Gate, swallows = () 
         return;
       }
       queue.shift();
-      if (!target.write(next.chunk)) {
-        source.pause();
-        target.once("drain", () => source.resume());
-      }
+      // What comes for a target that is gone is read all the same: a paused source would never see its own end.
+      if (!target.destroyed && !target.write(next.chunk)) waitForRoom();
     }
     if (ended) {
       stop();

@@ -5,7 +5,7 @@ import { startRedisServer } from "../helpers/redis-server.ts";
 
 /**
  * Starts the one Redis of the run, tells the test files where it is, and returns its end. A real `redis-server`,
- * except in the project `embedded` and with `SUBAGENT_TEST_REDIS=embedded`: there it is the one that users without
+ * but in the project `embedded` and with `SUBAGENT_TEST_REDIS=embedded`: there it is the one that users without
  * any Redis get.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {

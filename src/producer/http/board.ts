@@ -9,7 +9,6 @@
  * 4. `stop` resolves when every connection, in and out, is closed.
  */
 import { createServer, type Server } from "node:http";
-import type { Express } from "express";
 import { type Clock, systemClock } from "../../shared/clock.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
 import type { Logger } from "../../shared/logger.ts";
@@ -20,6 +19,7 @@ import { BOARD_PATH, createBoardApp } from "./board-app.ts";
 import { createBullBoardRouter } from "./bull-board.ts";
 import { allowedHosts, isLoopback } from "./request-guard.ts";
 
+const DEFAULT_HOST = "127.0.0.1";
 const HEADERS_TIMEOUT_MS = 10_000;
 const REQUEST_TIMEOUT_MS = 15_000;
 const MAX_CONNECTIONS = 256;
@@ -55,7 +55,7 @@ export interface Board {
 
 /** A board, not started. Throws `invalid_config` for a wrong URL. */
 export function createBoard(options: BoardOptions): Board {
-  const { redisUrl, host = "127.0.0.1", logger } = options;
+  const { redisUrl, host = DEFAULT_HOST, logger } = options;
   parseRedisUrl(redisUrl);
   let port = options.port ?? 0;
   let running: Promise<() => Promise<void>> | undefined;
@@ -63,23 +63,15 @@ export function createBoard(options: BoardOptions): Board {
 
   const open = async () => {
     await stopping;
-    const source = openSource(options);
-    const server = createServer(
-      { headersTimeout: HEADERS_TIMEOUT_MS, requestTimeout: REQUEST_TIMEOUT_MS },
-      source.app,
-    );
-    server.maxConnections = MAX_CONNECTIONS;
+    const { server, close } = openServer(options);
     try {
       port = await listen(server, host, port);
     } catch (error) {
-      await source.close();
+      await close();
       throw cannotListen(host, port, error);
     }
     if (!isLoopback(host)) logger?.warn({ host, port }, "The board has no login and is open to the network");
-    return async () => {
-      await closeServer(server);
-      await source.close();
-    };
+    return close;
   };
   return {
     get url() {
@@ -106,9 +98,9 @@ export function createBoard(options: BoardOptions): Board {
   };
 }
 
-/** The connection and the application that reads it. */
-function openSource(options: BoardOptions): { app: Express; close(): Promise<void> } {
-  const { redisUrl, prefix, host = "127.0.0.1", hostNames, clock = systemClock, logger } = options;
+/** The connection, and the server that reads it; it does not listen yet. */
+function openServer(options: BoardOptions): { server: Server; close(): Promise<void> } {
+  const { redisUrl, prefix, host = DEFAULT_HOST, hostNames, clock = systemClock, logger } = options;
   const redis = openRedis(redisUrl, "worker", logger);
   const queue = openWakeQueueForReading(redis, keysUnder(prefix));
   const app = createBoardApp({
@@ -118,9 +110,15 @@ function openSource(options: BoardOptions): { app: Express; close(): Promise<voi
     clock,
     logger,
   });
-  return {
+  const server = createServer(
+    { headersTimeout: HEADERS_TIMEOUT_MS, requestTimeout: REQUEST_TIMEOUT_MS },
     app,
+  );
+  server.maxConnections = MAX_CONNECTIONS;
+  return {
+    server,
     async close() {
+      await closeServer(server);
       closeRedis(redis);
       await queue.close();
     },

@@ -53,8 +53,12 @@ export function openRedis(url: string, role: RedisRole, logger?: Logger): RedisC
   return redis;
 }
 
-/** Closes a connection: at once, without waiting for commands that Redis may never answer. */
+/**
+ * Closes a connection: at once, without waiting for commands that Redis may never answer; they reject. Between two
+ * attempts to connect there is no socket whose end would reject them, so a last attempt is begun and broken off.
+ */
 export function closeRedis(redis: RedisClient): void {
+  if (redis.status === "reconnecting") redis.connect().catch(() => {});
   redis.disconnect();
 }
 

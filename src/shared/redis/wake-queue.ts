@@ -44,28 +44,11 @@ export function openWakeQueueForReading(redis: RedisClient, keys: Keys): Readabl
 
 /** The wake queue on `redis`. */
 export function createWakeQueue(redis: RedisClient, keys: Keys, logger?: Logger): WakeQueue {
-  let queue: Queue<Wake, unknown, string> | undefined;
-  const open = () => {
-    if (!queue) {
-      queue = new Queue(keys.wakeQueue, {
-        connection: redis,
-        prefix: keys.bullPrefix,
-        skipVersionCheck: true,
-        skipWaitingForReady: true,
-        streams: { events: { maxLen: EVENTS_KEPT } },
-        defaultJobOptions: {
-          attempts: 1,
-          removeOnComplete: { age: WAKE_DONE_KEPT_MS / 1_000 },
-          removeOnFail: { age: WAKE_FAILED_KEPT_MS / 1_000 },
-        },
-      });
-      queue.on("error", () => {});
-    }
-    return queue;
-  };
+  let queue: WakeJobs | undefined;
   /** A queue whose first contact with Redis failed repeats that failure for ever: after any failure a new one is made. */
-  const using = async <T>(work: (opened: Queue<Wake, unknown, string>) => Promise<T>): Promise<T> => {
-    const opened = open();
+  const using = async <T>(work: (opened: WakeJobs) => Promise<T>): Promise<T> => {
+    queue ??= openQueue(redis, keys);
+    const opened = queue;
     try {
       return await work(opened);
     } catch (error) {
@@ -94,4 +77,23 @@ export function createWakeQueue(redis: RedisClient, keys: Keys, logger?: Logger)
       queue = undefined;
     },
   };
+}
+
+type WakeJobs = Queue<Wake, unknown, string>;
+
+function openQueue(redis: RedisClient, keys: Keys): WakeJobs {
+  const queue: WakeJobs = new Queue(keys.wakeQueue, {
+    connection: redis,
+    prefix: keys.bullPrefix,
+    skipVersionCheck: true,
+    skipWaitingForReady: true,
+    streams: { events: { maxLen: EVENTS_KEPT } },
+    defaultJobOptions: {
+      attempts: 1,
+      removeOnComplete: { age: WAKE_DONE_KEPT_MS / 1_000 },
+      removeOnFail: { age: WAKE_FAILED_KEPT_MS / 1_000 },
+    },
+  });
+  queue.on("error", () => {});
+  return queue;
 }

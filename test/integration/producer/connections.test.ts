@@ -5,7 +5,7 @@ import type { Reply } from "../../../src/shared/protocol/reply.ts";
 import { closeRedis, openRedis, type RedisClient } from "../../../src/shared/redis/connection.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { handClock } from "../../helpers/hand-clock.ts";
-import { refusal, testClient, testParent } from "../../helpers/parents.ts";
+import { refusal, started, testClient, testParent } from "../../helpers/parents.ts";
 import { startProxy } from "../../helpers/proxy.ts";
 import { startPrivateRedis, uniquePrefix } from "../../helpers/redis.ts";
 import { scriptedWorker } from "../../helpers/scripted-worker.ts";
@@ -64,7 +64,7 @@ test("nothing is connected before the first use, and after stop everything refus
   const client = testClient({ redisUrl: server.url });
   const parent = testParent(client);
   expect(await connections(redis)).toEqual({ producer: 0, subscriber: 0 });
-  await client.start();
+  await started(client);
   await client.start();
   expect(await connections(redis)).toEqual({ producer: 1, subscriber: 1 });
   await client.stop();
@@ -132,7 +132,7 @@ test("a subscriber in a black hole is given up at the second slow tick and conne
   const server = await startPrivateRedis();
   const proxy = await startProxy(server.port);
   const client = testClient({ redisUrl: `redis://127.0.0.1:${proxy.port}`, clock });
-  await client.start();
+  await started(client);
   const parent = testParent(client);
   void parent.events().next();
   const redis = observer(server.url);

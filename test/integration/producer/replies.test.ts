@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { ReceivedEntry } from "../../../src/producer/received-entry.ts";
 import type { ProgressEvent } from "../../../src/shared/protocol/event.ts";
 import { eventPublisher } from "../../../src/shared/redis/event-channel.ts";
-import { refusal, testClient, testParent } from "../../helpers/parents.ts";
+import { refusal, started, testClient, testParent } from "../../helpers/parents.ts";
 import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
 import { scriptedWorker } from "../../helpers/scripted-worker.ts";
 import { until } from "../../helpers/until.ts";
@@ -140,7 +140,7 @@ describe("the reply channel", () => {
 
   test("a reader ends with its signal, its parent, its client, or a break", async () => {
     const { client, parent } = scene();
-    await client.start();
+    await started(client);
     const ended = new AbortController();
     const bySignal = parent.replies({ signal: ended.signal }).next();
     const aborted = parent.replies({ signal: AbortSignal.abort() }).next();

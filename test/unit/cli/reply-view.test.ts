@@ -57,9 +57,21 @@ test("what a model writes cannot control the terminal", () => {
   expect(lines.join("")).not.toMatch(/[\u0000-\u001f\u007f-\u009f]/);
 });
 
-test("the totals sum over all replies", () => {
+test("the totals sum over all replies, in two lines on a narrow terminal", () => {
   const replies = [sampleReply(), sampleReply({ status: "failed", stop_reason: "refusal", turns: 1 })];
-  expect(renderTotals(replies, 3, 2_500, style)).toBe(
+  const totals = { asked: 3, elapsedMs: 2_500, style };
+  expect(renderTotals(replies, { ...totals, columns: 80 })).toEqual([
     "1 of 3 succeeded · 4 turns · 9,624 tokens · $0.0246 · 2.5 s",
-  );
+  ]);
+  expect(renderTotals(replies, { ...totals, columns: 50 })).toEqual([
+    "1 of 3 succeeded",
+    "  4 turns · 9,624 tokens · $0.0246 · 2.5 s",
+  ]);
+});
+
+test("a long name leaves room for how it ended", () => {
+  const reply = sampleReply({ name: "name ".repeat(19).trim(), status: "partial", stop_reason: "max_turns" });
+  const [head = ""] = renderReply(reply, { columns: 50, style });
+  expect(head).toMatch(/^◐ name .*… {2}partial \(max_turns\)$/);
+  expect(cells(head)).toBeLessThan(50);
 });

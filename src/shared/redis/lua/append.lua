@@ -2,7 +2,7 @@
 -- KEYS record log inbox steps replies
 -- ARGV epoch running_ms consume_to progress step interim_id interim doorbell reply_ttl_ms (key value)…
 -- consume_to: absolute inbox cursor after this append, or ''; progress: reply body so far, or '' to keep; step: one line
--- of the step list, or ''; interim_id and interim: an interim message for the parent and its text, or ''.
+-- of the step list, or '' where the run has not come further (a purchase, a notice, a beginning); interim_id and interim: an interim message for the parent and its text, or ''.
 -- Returns appended{inbox, finish} | same{inbox, finish} | conflict{key, stored, …} | stale
 -- Closes: a message consumed but not logged; a step committed twice with two contents; a zombie's write.
 local record, log, inbox, steps, replies = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -35,7 +35,6 @@ if consumed > 0 then
   redis.call('HSET', record, 'inbox_read', consume_to, 'inbox_since', fmt(now_ms()))
 end
 if progress ~= '' then redis.call('HSET', record, 'progress', progress) end
-if step ~= '' then redis.call('RPUSH', steps, step) end
 if interim_id ~= '' then
   redis.call('XADD', replies, '*', 'v', '1', 'reply_id', interim_id, 'uid', agent[5], 'parent_id', agent[6],
     'agent_id', agent[7], 'name', agent[8], 'run', agent[9], 'kind', 'message', 'agent_status', 'running',
@@ -43,5 +42,9 @@ if interim_id ~= '' then
   redis.call('PEXPIRE', replies, reply_ttl_ms)
   redis.call('PUBLISH', doorbell, interim_id)
 end
-redis.call('HSET', record, 'committed', '1', 'retries', '0', 'running_ms', running_ms)
+redis.call('HSET', record, 'running_ms', running_ms)
+if step ~= '' then
+  redis.call('RPUSH', steps, step)
+  redis.call('HSET', record, 'committed', '1', 'retries', '0')
+end
 return { 'appended', fmt(redis.call('LLEN', inbox)), agent[3] or '' }

@@ -6,10 +6,18 @@ import { editFileTool } from "./edit-file.ts";
 import { globTool } from "./glob.ts";
 import { grepTool } from "./grep.ts";
 import { readFileTool } from "./read-file.ts";
+import { sendAgentMessageTool } from "./send-agent-message.ts";
 import { writeFileTool } from "./write-file.ts";
 
-/** `read_file`, `write_file`, `edit_file`, `glob` and `grep`; the searches of one set share four matching threads. */
+/** `read_file`, `write_file`, `edit_file`, `glob`, `grep` and `send_agent_message`; the searches of one set share four matching threads. */
 export function createBaseTools({ clock }: { clock: Clock }): Tool[] {
   const search = { matchers: createLineMatcherPool(), clock };
-  return [readFileTool(), writeFileTool(), editFileTool(), globTool(search), grepTool(search)];
+  return [
+    readFileTool(),
+    writeFileTool(),
+    editFileTool(),
+    globTool(search),
+    grepTool(search),
+    sendAgentMessageTool(),
+  ];
 }

@@ -50,12 +50,14 @@ export async function openScene(): Promise<Scene> {
   }
   const workspace = await open("a1");
   const tools = createBaseTools({ clock: systemClock });
+  const told: string[] = [];
   const context = (signal = new AbortController().signal): ToolContext => ({
     agentId: "a1",
     uid: "uid-a1",
     run: 1,
     toolUseId: "toolu_1",
     workspace,
+    tellParent: (text) => void told.push(text),
     signal,
   });
   return {

@@ -1,0 +1,12 @@
+import { type EmbeddedRedis, startEmbeddedRedis } from "../../src/cli/embedded-redis.ts";
+import { systemClock } from "../../src/shared/clock.ts";
+import { closeAtEnd } from "./cleanup.ts";
+
+/** Starts an embedded server of the test's own, stopped with it. `preload`: a module for its process to load first. */
+export async function startTestEmbedded(preload?: string): Promise<EmbeddedRedis> {
+  const loaders = preload === undefined ? ["tsx"] : ["tsx", preload];
+  const nodeArguments = loaders.flatMap((loader) => ["--import", loader]);
+  const server = await startEmbeddedRedis({ clock: systemClock, nodeArguments });
+  closeAtEnd(() => server.stop());
+  return server;
+}

@@ -1,0 +1,237 @@
+/**
+ * A whole installation for worker tests: a prefix on a real Redis, the offline model over HTTP, workers in this process
+ * or in processes of their own, and a parent that spawns and sends through the store, as producers do.
+ */
+import { randomBytes } from "node:crypto";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createOfflineModel, type OfflineModel, type Scenario } from "../../src/offline/server.ts";
+import { createLogger } from "../../src/shared/logger.ts";
+import type { AgentRecord, AgentSpec } from "../../src/shared/protocol/agent.ts";
+import { newUid } from "../../src/shared/protocol/ids.ts";
+import { type AgentAddress, type Keys, keysUnder } from "../../src/shared/protocol/keys.ts";
+import { SPAWN_LIMITS } from "../../src/shared/protocol/limits.ts";
+import type { Reply } from "../../src/shared/protocol/reply.ts";
+import { IDLE_MS, TIMING, type Timing } from "../../src/shared/protocol/timing.ts";
+import { type AgentStore, createAgentStore } from "../../src/shared/redis/agent-store.ts";
+import { closeRedis, openRedis, type RedisClient } from "../../src/shared/redis/connection.ts";
+import { createDeadlineSet, type DeadlineSet } from "../../src/shared/redis/deadline-set.ts";
+import { createReplyStream } from "../../src/shared/redis/reply-stream.ts";
+import { createWakeQueue, type WakeQueue } from "../../src/shared/redis/wake-queue.ts";
+import { createAnthropicModel } from "../../src/worker/model/anthropic.ts";
+import { createWorker, type SubagentWorker, type WorkerOptions } from "../../src/worker/worker.ts";
+import { closeAtEnd } from "./cleanup.ts";
+import { type NodeProcess, spawnNode } from "./processes.ts";
+import { redisUrl, uniquePrefix } from "./redis.ts";
+import { until } from "./until.ts";
+
+/** Leases that expire while a test waits. */
+export const SHORT_TIMING: Timing = {
+  ...TIMING,
+  leaseMs: 1_500,
+  renewMs: 300,
+  leaseMarginMs: 300,
+  lookMs: 500,
+  longestLookMs: 2_000,
+};
+
+export interface InstallationOptions {
+  scenario?: Scenario;
+  /** Before the first byte of each model answer, unless the scenario says otherwise. */
+  latencyMs?: number;
+  /** Default: the one of production. */
+  timing?: Timing;
+  /** Default: the server that all tests share. */
+  redisUrl?: string;
+}
+
+export type SpawnOptions = Partial<Omit<AgentSpec, "v">> & { name?: string };
+
+/** A spawned agent. */
+export interface Agent extends AgentAddress {
+  agentId: string;
+}
+
+/** A worker in a process of its own; `id` is what records name as their worker. */
+export interface WorkerProcess extends NodeProcess {
+  readonly id: string;
+}
+
+export interface Installation {
+  readonly prefix: string;
+  readonly keys: Keys;
+  readonly redis: RedisClient;
+  readonly store: AgentStore;
+  readonly deadlines: DeadlineSet;
+  readonly wakes: WakeQueue;
+  readonly offline: OfflineModel;
+  readonly workspaceRoot: string;
+  /** Starts a worker in this process; stopped with the test. */
+  startWorker(options?: Partial<WorkerOptions>): Promise<SubagentWorker>;
+  /** Starts a worker in a process of its own, with the fixture's tools; killed with the test. */
+  spawnWorker(options?: { concurrency?: number; workspaceRoot?: string }): Promise<WorkerProcess>;
+  spawn(options?: SpawnOptions): Promise<Agent>;
+  /** Sends and wakes, as a producer does. Resolves to the store's word. */
+  send(agent: Agent, text: string): Promise<string>;
+  /** `spawn` and `send`. */
+  task(prompt: string, options?: SpawnOptions): Promise<Agent>;
+  destroy(agent: Agent): Promise<string>;
+  record(agent: Agent): Promise<AgentRecord>;
+  /** Everything that reached the parent about this agent, oldest first. */
+  entries(agent: Agent): Promise<Reply[]>;
+  /** The `n`th entry about this agent (default the first), as soon as it is there. */
+  reply(agent: Agent, n?: number, timeoutMs?: number): Promise<Reply>;
+  /** Resolves when the record of the agent fulfils the condition. */
+  recordWhere(
+    agent: Agent,
+    condition: (record: AgentRecord) => boolean,
+    timeoutMs?: number,
+  ): Promise<AgentRecord>;
+}
+
+const PARENT_HAS_ROOM_FOR = 10;
+/** A process compiles what it imports; machines may be busy. */
+const STARTS_WITHIN_MS = 60_000;
+
+/** Opens an installation; everything is closed, and its files removed, with the test. */
+export async function openInstallation(options: InstallationOptions = {}): Promise<Installation> {
+  const { timing = TIMING } = options;
+  const url = options.redisUrl ?? redisUrl();
+  const prefix = uniquePrefix();
+  const keys = keysUnder(prefix);
+  const workspaceRoot = await mkdtemp(join(tmpdir(), "workspaces-"));
+  closeAtEnd(() => rm(workspaceRoot, { recursive: true, force: true }));
+  const offline = createOfflineModel({
+    ...(options.scenario && { scenario: options.scenario }),
+    latencyMs: options.latencyMs ?? 0,
+  });
+  await offline.start();
+  closeAtEnd(() => offline.stop());
+  const model = createAnthropicModel({ apiKey: "offline", baseUrl: offline.url });
+  closeAtEnd(() => model.stop());
+  const redis = openRedis(url, "worker");
+  const wakes = createWakeQueue(redis, keys);
+  closeAtEnd(async () => {
+    await wakes.stop();
+    closeRedis(redis);
+  });
+  const store = createAgentStore(redis, keys, timing);
+  const deadlines = createDeadlineSet(redis, keys);
+  const parent = createTestParent({ redis, keys, store, deadlines, wakes, timing });
+  return {
+    prefix,
+    keys,
+    redis,
+    store,
+    deadlines,
+    wakes,
+    offline,
+    workspaceRoot,
+    ...parent,
+    async startWorker(more) {
+      const defaults = { redisUrl: url, prefix, model, workspaceRoot, timing };
+      const worker = createWorker({ ...defaults, logger: createLogger({ level: "silent" }), ...more });
+      closeAtEnd(() => worker.stop());
+      await worker.start();
+      return worker;
+    },
+    async spawnWorker({ concurrency = 10, ...more } = {}) {
+      const settings = {
+        redisUrl: url,
+        prefix,
+        modelUrl: offline.url,
+        workspaceRoot,
+        timing,
+        concurrency,
+        ...more,
+      };
+      const child = await spawnNode("test/helpers/fixtures/worker-process.ts", {
+        args: [JSON.stringify(settings)],
+      });
+      const ready = await child.waitForLine(/^ready /, { timeoutMs: STARTS_WITHIN_MS });
+      return Object.defineProperty(child, "id", { value: ready.slice("ready ".length) }) as WorkerProcess;
+    },
+  };
+}
+
+type ParentParts = Pick<Installation, "redis" | "keys" | "store" | "deadlines" | "wakes"> & {
+  timing: Timing;
+};
+
+function createTestParent({ redis, keys, store, deadlines, wakes, timing }: ParentParts) {
+  const replies = createReplyStream(redis, keys, timing);
+  let spawned = 0;
+  const spawn = async ({ name = "worker", ...spec }: SpawnOptions = {}): Promise<Agent> => {
+    const parentId = `parent-${Math.floor(spawned++ / PARENT_HAS_ROOM_FOR)}`;
+    const address = { tenant: "default", parentId, uid: newUid() };
+    const full: AgentSpec = {
+      v: 1,
+      model: "offline-1",
+      limits: SPAWN_LIMITS,
+      keep_alive: false,
+      idle_ms: IDLE_MS,
+      ...spec,
+    };
+    await deadlines.touch(address, Math.min(full.idle_ms, timing.lookMs));
+    const answer = await store.spawn(address, {
+      requestKey: address.uid,
+      digest: "",
+      stem: name,
+      name,
+      spec: JSON.stringify(full),
+      idleMs: full.idle_ms,
+    });
+    if (answer.status !== "spawned") throw new Error(`spawn answered ${answer.status}`);
+    return { ...address, agentId: answer.agent_id };
+  };
+  const send = async (agent: Agent, text: string): Promise<string> => {
+    await deadlines.touch(agent, timing.lookMs);
+    const message = { v: 1 as const, message_id: randomBytes(8).toString("hex"), text };
+    const answer = await store.send(agent, message, "");
+    if (answer.status === "queued") {
+      const { tenant, parentId: parent_id, uid, agentId: agent_id } = agent;
+      await wakes.add({ tenant, parent_id, uid, agent_id, wake: Number(answer.wake) });
+    }
+    return answer.status;
+  };
+  const record = async (agent: Agent): Promise<AgentRecord> => {
+    const found = await store.record(agent);
+    if (!found) throw new Error(`no record of ${agent.uid}`);
+    return found;
+  };
+  const entries = async (agent: Agent): Promise<Reply[]> =>
+    (await replies.read(agent, "0", 1_000))
+      .filter(({ uid }) => uid === agent.uid)
+      .flatMap(({ entry }) => (entry.kind === "message" ? [] : [entry]));
+  return {
+    spawn,
+    send,
+    record,
+    entries,
+    async task(prompt: string, options?: SpawnOptions) {
+      const agent = await spawn(options);
+      await send(agent, prompt);
+      return agent;
+    },
+    async destroy(agent: Agent) {
+      const how = {
+        target: "ended",
+        endedReason: "destroyed",
+        status: "cancelled",
+        stopReason: "destroyed",
+      } as const;
+      return (await store.settle(agent, { by: { authority: "parent" }, ...how })).status;
+    },
+    reply: (agent: Agent, n = 1, timeoutMs = 15_000): Promise<Reply> =>
+      until(async () => (await entries(agent))[n - 1], { what: `entry ${n} about ${agent.uid}`, timeoutMs }),
+    recordWhere: (agent: Agent, condition: (record: AgentRecord) => boolean, timeoutMs = 10_000) =>
+      until(
+        async () => {
+          const now = await record(agent);
+          return condition(now) && now;
+        },
+        { what: `a record of ${agent.uid} with ${condition}`, timeoutMs },
+      ),
+  };
+}

@@ -1,0 +1,113 @@
+/** Guarantee: every run ends for a reason from the closed set, and a cap hands back what was found. */
+import { expect, test } from "vitest";
+import type { Scenario } from "../../../src/offline/server.ts";
+import { SPAWN_LIMITS } from "../../../src/shared/protocol/limits.ts";
+import { openInstallation, type SpawnOptions } from "../../helpers/installation.ts";
+
+const say = (text: string) => ({ content: [{ type: "text" as const, text }] });
+const list = (pattern: string) => ({
+  content: [
+    { type: "text" as const, text: `Listing ${pattern}.` },
+    { type: "tool_use" as const, name: "glob", input: { pattern } },
+  ],
+});
+
+async function runOf(scenario: Scenario, options?: SpawnOptions) {
+  const installation = await openInstallation({ scenario });
+  await installation.startWorker();
+  const agent = await installation.task("work", options);
+  return { reply: await installation.reply(agent), ledger: installation.offline.ledger };
+}
+
+test("at the last permitted turn the same tools are offered with tool_choice none, and the reply is partial", async () => {
+  const { reply, ledger } = await runOf(
+    { turns: ["a", "b", "c", "d"].map(list), hand_back: say("Found two of four.") },
+    { limits: { ...SPAWN_LIMITS, max_turns: 3 } },
+  );
+  expect(reply).toMatchObject({
+    status: "partial",
+    stop_reason: "max_turns",
+    turns: 3,
+    summary: "Found two of four.",
+  });
+  expect(ledger.map((call) => call.tool_choice)).toEqual(["auto", "auto", "none"]);
+  expect(reply.tools_called).toEqual({ glob: 2 });
+});
+
+test("with one permitted turn the only call is the hand-back call", async () => {
+  const { reply, ledger } = await runOf(
+    { turns: [list("*")], hand_back: say("Nothing yet.") },
+    { limits: { ...SPAWN_LIMITS, max_turns: 1 } },
+  );
+  expect(reply).toMatchObject({
+    status: "partial",
+    stop_reason: "max_turns",
+    turns: 1,
+    summary: "Nothing yet.",
+  });
+  expect(ledger.map((call) => call.tool_choice)).toEqual(["none"]);
+});
+
+test("when the hand-back call fails, the last text of the run is the summary", async () => {
+  const { reply } = await runOf(
+    { turns: [list("*")], hand_back: { error: { status: 400 } } },
+    { limits: { ...SPAWN_LIMITS, max_turns: 2 } },
+  );
+  expect(reply).toMatchObject({ status: "partial", stop_reason: "max_turns", summary: "Listing *." });
+});
+
+test("the time cap ends a slow call early enough for the hand-back call", async () => {
+  const { reply, ledger } = await runOf(
+    { turns: [list("*"), { ...say("too late"), latencyMs: 20_000 }], hand_back: say("In time.") },
+    { limits: { ...SPAWN_LIMITS, max_duration_ms: 1_200 } },
+  );
+  expect(reply).toMatchObject({ status: "partial", stop_reason: "max_duration", summary: "In time." });
+  expect(ledger.map(({ status, tool_choice }) => [status, tool_choice])).toEqual([
+    ["served", "auto"],
+    ["aborted", "auto"],
+    ["served", "none"],
+  ]);
+  expect(reply.duration_ms).toBeLessThan(1_200);
+});
+
+test("an answer cut off at max_tokens is the partial reply, and its tool call is never run", async () => {
+  const cut = { ...list("*"), stop_reason: "max_tokens" };
+  const { reply, ledger } = await runOf({ turns: [cut] });
+  expect(reply).toMatchObject({
+    status: "partial",
+    stop_reason: "max_tokens",
+    summary: "Listing *.",
+    tools_called: {},
+  });
+  expect(ledger).toHaveLength(1);
+});
+
+test.for([
+  ["refusal", "refusal"],
+  ["a_reason_from_the_future", "model_error"],
+])("stop reason %s ends the run as failed with %s", async ([stop_reason = "", expected]) => {
+  const { reply, ledger } = await runOf({ turns: [{ ...say("no"), stop_reason }] });
+  expect(reply).toMatchObject({ status: "failed", stop_reason: expected, agent_status: "ended" });
+  expect(ledger).toHaveLength(1);
+});
+
+test("an empty answer gets one nudge; a second one ends the run without a summary", async () => {
+  const { reply, ledger } = await runOf({ turns: [{ content: [] }], repeat: true });
+  expect(reply).toMatchObject({ status: "succeeded", summary: "(no summary)", turns: 2 });
+  expect(ledger).toHaveLength(2);
+  expect(ledger[1]?.request_hash).not.toBe(ledger[0]?.request_hash);
+});
+
+test("the same call five times in a row ends the run as loop_detected", async () => {
+  const { reply, ledger } = await runOf({
+    turns: [list("*")],
+    repeat: true,
+    hand_back: say("I was going round."),
+  });
+  expect(reply).toMatchObject({
+    status: "partial",
+    stop_reason: "loop_detected",
+    summary: "I was going round.",
+  });
+  expect(ledger).toHaveLength(6);
+});

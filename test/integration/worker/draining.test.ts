@@ -1,0 +1,129 @@
+/** Guarantee: a worker that stops loses nothing, buys nothing twice, and does stop, whatever Redis does. */
+import { expect, test } from "vitest";
+import type { LedgerEntry } from "../../../src/offline/server.ts";
+import { createLogger } from "../../../src/shared/logger.ts";
+import { promptTokens } from "../../../src/shared/protocol/content.ts";
+import { createAnthropicModel } from "../../../src/worker/model/anthropic.ts";
+import { createWorker } from "../../../src/worker/worker.ts";
+import { closeAtEnd } from "../../helpers/cleanup.ts";
+import { openInstallation, SHORT_TIMING } from "../../helpers/installation.ts";
+import { startPrivateRedis } from "../../helpers/redis.ts";
+import { until } from "../../helpers/until.ts";
+
+const AGENTS = 20;
+const list = (pattern: string) => ({
+  content: [{ type: "tool_use" as const, name: "glob", input: { pattern } }],
+});
+const done = { content: [{ type: "text" as const, text: "done" }] };
+
+/** Conversation and turn of every call that was served. */
+function servedTurns(ledger: readonly LedgerEntry[]): string[] {
+  return ledger
+    .filter(({ status }) => status === "served")
+    .map(({ conversation, turn }) => `${conversation} ${turn}`);
+}
+
+test("20 runs that drain in the middle of their model calls are finished elsewhere, nothing bought twice", async () => {
+  const installation = await openInstallation({
+    scenario: { turns: [list("a"), list("b"), { ...done, latencyMs: 300 }] },
+    latencyMs: 700,
+  });
+  const first = await installation.startWorker();
+  const agents = await Promise.all(Array.from({ length: AGENTS }, (_, i) => installation.task(`work ${i}`)));
+  await until(() => first.active().length === AGENTS && installation.offline.ledger.length > AGENTS / 2);
+  const startedMs = performance.now();
+  await first.stop();
+  expect(performance.now() - startedMs).toBeLessThan(5_000);
+  const records = await Promise.all(agents.map(installation.record));
+  expect(new Set(records.map(({ status }) => status))).toEqual(new Set(["queued"]));
+  await installation.startWorker();
+  const replies = await Promise.all(agents.map((agent) => installation.reply(agent)));
+  expect(new Set(replies.map(({ status, turns }) => `${status} ${turns}`))).toEqual(new Set(["succeeded 3"]));
+  for (const agent of agents) expect(await installation.entries(agent)).toHaveLength(1);
+  const served = servedTurns(installation.offline.ledger);
+  expect(served).toHaveLength(AGENTS * 3);
+  expect(new Set(served).size).toBe(AGENTS * 3);
+});
+
+test("calls that take longer than the grace are cut off, handed back at once and charged", {
+  timeout: 40_000,
+}, async () => {
+  const installation = await openInstallation({
+    scenario: {
+      turns: [list("a"), { ...done, latencyMs: 0, failures: [{ stream: { stallAfterChunks: 2 } }] }],
+    },
+  });
+  const first = await installation.startWorker({ drainGraceMs: 300 });
+  const agents = await Promise.all([1, 2, 3].map((i) => installation.task(`work ${i}`)));
+  await until(() => installation.offline.ledger.length === 3 && installation.offline.inFlight === 3);
+  const startedMs = performance.now();
+  await first.stop();
+  expect(performance.now() - startedMs).toBeLessThan(2_000);
+  const aborted = installation.offline.ledger.filter(({ status }) => status === "aborted");
+  expect(aborted).toHaveLength(3);
+  await installation.startWorker();
+  let charged = 0;
+  for (const agent of agents) {
+    const reply = await installation.reply(agent);
+    expect(reply).toMatchObject({ status: "succeeded", turns: 2 });
+    charged += promptTokens(reply.usage);
+    expect(await installation.entries(agent)).toHaveLength(1);
+  }
+  const bought = installation.offline.ledger.map(({ usage }) => (usage ? promptTokens(usage) : 0));
+  expect(bought.filter((tokens) => tokens > 0)).toHaveLength(9);
+  expect(charged).toBe(bought.reduce((sum, tokens) => sum + tokens, 0));
+});
+
+test.for(["killed", "frozen"] as const)(
+  "a worker stops although its Redis is %s",
+  { timeout: 40_000 },
+  async (fate) => {
+    const server = await startPrivateRedis();
+    const installation = await openInstallation({
+      redisUrl: server.url,
+      scenario: { turns: [{ ...done, latencyMs: 1_000 }] },
+      timing: SHORT_TIMING,
+    });
+    const worker = await installation.startWorker({ drainGraceMs: 300 });
+    await Promise.all([1, 2, 3].map((i) => installation.task(`work ${i}`)));
+    await until(() => installation.offline.inFlight === 3);
+    if (fate === "killed") await server.kill();
+    else server.freeze();
+    const startedMs = performance.now();
+    await worker.stop();
+    expect(performance.now() - startedMs).toBeLessThan(12_000);
+    if (fate === "frozen") server.thaw();
+  },
+);
+
+test("a worker that never found its Redis can be stopped", async () => {
+  const model = createAnthropicModel({ apiKey: "none", baseUrl: "http://127.0.0.1:9" });
+  closeAtEnd(() => model.stop());
+  const worker = createWorker({
+    redisUrl: "redis://127.0.0.1:9",
+    model,
+    workspaceRoot: "/nonexistent",
+    logger: createLogger({ level: "silent" }),
+  });
+  const started = worker.start().then(
+    () => "started",
+    () => "given up",
+  );
+  await worker.stop();
+  expect(await started).toBe("given up");
+});
+
+test("starting and stopping twice is starting and stopping once, and a stopped worker may start again", async () => {
+  const installation = await openInstallation({ scenario: { turns: [done] } });
+  const worker = await installation.startWorker();
+  await Promise.all([worker.start(), worker.start()]);
+  const { redis } = installation;
+  const clients = async () =>
+    String(await redis.client("LIST")).match(/name=subagent-queue-subscriber[^\n]*sub=1/g)?.length ?? 0;
+  expect(await clients()).toBeGreaterThan(0);
+  await Promise.all([worker.stop(), worker.stop()]);
+  await worker.stop();
+  await worker.start();
+  const agent = await installation.task("work");
+  expect(await installation.reply(agent)).toMatchObject({ status: "succeeded" });
+});

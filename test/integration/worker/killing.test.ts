@@ -1,0 +1,155 @@
+/**
+ * Guarantee: `kill -9` of a worker costs time and nothing else. Rounds: `KILL_ROUNDS` (default 10, the long form is 50);
+ * with `KILL_TIMING=production` on the leases of production. Moments and victims are drawn from `KILL_SEED`.
+ */
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { Redis } from "ioredis";
+import { expect, test } from "vitest";
+import type { LedgerEntry } from "../../../src/offline/server.ts";
+import { TIMING } from "../../../src/shared/protocol/timing.ts";
+import { closeAtEnd } from "../../helpers/cleanup.ts";
+import {
+  type Agent,
+  type Installation,
+  openInstallation,
+  SHORT_TIMING,
+  type WorkerProcess,
+} from "../../helpers/installation.ts";
+import { startPrivateRedis } from "../../helpers/redis.ts";
+import { until } from "../../helpers/until.ts";
+
+const ROUNDS = Number(process.env.KILL_ROUNDS ?? 10);
+const SEED = Number(process.env.KILL_SEED ?? Date.now() % 1_000_000);
+const timing = process.env.KILL_TIMING === "production" ? TIMING : SHORT_TIMING;
+const TURNS = 10;
+const LATENCY_MS = 40;
+const ROUND_MS = timing.leaseMs + 15_000;
+
+const scenario = {
+  turns: [
+    ...Array.from({ length: TURNS - 1 }, (_, turn) => ({
+      content: ["note", "look"].map((name) => ({
+        type: "tool_use" as const,
+        name,
+        input: { line: `${turn}`, ms: 20 },
+      })),
+    })),
+    { content: [{ type: "text" as const, text: "All noted." }] },
+  ],
+};
+
+/** Numbers in [0, 1) that the seed determines (mulberry32). */
+function randomFrom(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+/** When Redis was told to write each log entry for the first time, epoch ms, by `<log key> <entry>`. */
+async function watchLogs(url: string): Promise<Map<string, number>> {
+  const written = new Map<string, number>();
+  const redis = new Redis(url);
+  const monitor = await redis.monitor();
+  closeAtEnd(() => {
+    monitor.disconnect();
+    redis.disconnect();
+  });
+  monitor.on("monitor", (seconds: string, [command = "", key = "", entry = ""]: string[]) => {
+    const name = `${key} ${entry}`;
+    if (/^hset$/i.test(command) && key.endsWith(":log") && !written.has(name)) {
+      written.set(name, Number(seconds) * 1_000);
+    }
+  });
+  return written;
+}
+
+/** Calls of this round that were begun after their turn had been committed. */
+function boughtTwice(
+  { keys }: Installation,
+  agent: Agent,
+  ledger: readonly LedgerEntry[],
+  written: ReadonlyMap<string, number>,
+): LedgerEntry[] {
+  const committedAt = (turn: number) => written.get(`${keys.agent(agent).log} ${2 * turn + 1}`) ?? Infinity;
+  return ledger.filter((call) => call.at - LATENCY_MS > committedAt(call.turn));
+}
+
+async function notesOf({ workspaceRoot }: Installation, agent: Agent): Promise<string[]> {
+  const directory = join(workspaceRoot, agent.tenant, agent.parentId, "agents", agent.agentId, "workspace");
+  return (await readFile(join(directory, "notes.txt"), "utf8")).trimEnd().split("\n");
+}
+
+const percentile = (sorted: readonly number[], share: number) =>
+  sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? 0;
+
+test(`kill -9 of the busy worker, ${ROUNDS} rounds: every run succeeds once and no committed turn is bought twice`, {
+  timeout: 60_000 + ROUNDS * ROUND_MS,
+}, async () => {
+  const random = randomFrom(SEED);
+  const server = await startPrivateRedis();
+  const written = await watchLogs(server.url);
+  const installation = await openInstallation({
+    redisUrl: server.url,
+    scenario,
+    timing,
+    latencyMs: LATENCY_MS,
+  });
+  const { offline, redis, keys } = installation;
+  let workers: WorkerProcess[] = await Promise.all([installation.spawnWorker(), installation.spawnWorker()]);
+  const redispatchMs: number[] = [];
+  let bought = 0;
+  for (let round = 0; round < ROUNDS; round++) {
+    const ledgerStart = offline.ledger.length;
+    const agent = await installation.task(`round ${round} of ${SEED}`);
+    const commits = Math.floor(random() * (TURNS * 5 - 6));
+    const log = keys.agent(agent).log;
+    await until(async () => (await redis.hlen(log)) >= commits, { everyMs: 1, timeoutMs: ROUND_MS });
+    const { worker } = await installation.recordWhere(agent, ({ status }) => status === "running");
+    const victim = workers.find(({ id }) => id === worker);
+    if (!victim) throw new Error(`nobody is ${worker}`);
+    const entries = await redis.hlen(log);
+    const killedMs = performance.now();
+    await victim.kill();
+    const replacing = installation.spawnWorker();
+    // Awaited at the end of the round; if the round fails first, its own failure counts.
+    replacing.catch(() => {});
+    const { epoch } = await installation.record(agent);
+    expect(entries, `round ${round}: the kill hits an active run`).toBeLessThan(TURNS * 5 - 4);
+    await installation.recordWhere(agent, (record) => record.epoch > epoch, ROUND_MS);
+    redispatchMs.push(performance.now() - killedMs);
+    const reply = await installation.reply(agent, 1, ROUND_MS);
+    expect(reply, `round ${round}`).toMatchObject({
+      status: "succeeded",
+      turns: TURNS,
+      summary: "All noted.",
+    });
+    // Killed between the mark of its beginning and its work, a call is reported as interrupted: once or never, not twice.
+    const notes = await notesOf(installation, agent);
+    expect(new Set(notes).size, `round ${round}: ${notes}`).toBe(notes.length);
+    expect(notes.length).toBeGreaterThanOrEqual(TURNS - 2);
+    bought += boughtTwice(installation, agent, offline.ledger.slice(ledgerStart), written).length;
+    expect(await installation.entries(agent)).toHaveLength(1);
+    if ((round + 1) % 10 === 0)
+      process.stdout.write(`${round + 1} rounds survived, ${bought} turns bought twice\n`);
+    workers = [...workers.filter((one) => one !== victim), await replacing];
+  }
+  redispatchMs.sort((a, b) => a - b);
+  const [p50, p95, max] = [
+    percentile(redispatchMs, 0.5),
+    percentile(redispatchMs, 0.95),
+    redispatchMs.at(-1) ?? 0,
+  ];
+  const served = offline.ledger.filter(({ status }) => status === "served").length;
+  process.stdout.write(
+    `kill -9: seed ${SEED}, ${ROUNDS} rounds, ${served} calls served for ${ROUNDS * TURNS} turns, ` +
+      `redispatch p50 ${Math.round(p50)} ms, p95 ${Math.round(p95)} ms, max ${Math.round(max)} ms\n`,
+  );
+  expect(bought).toBe(0);
+  expect(written.size).toBeGreaterThanOrEqual(ROUNDS * TURNS * 2);
+  expect(p95).toBeLessThan(timing.leaseMs + 3_000);
+});

@@ -1,0 +1,46 @@
+/** Guarantee: all agents of one kind share one cached prefix, whatever they are called and asked. */
+import { expect, test } from "vitest";
+import { openInstallation } from "../../helpers/installation.ts";
+
+const done = { turns: [{ content: [{ type: "text" as const, text: "done" }] }], repeat: true };
+
+test("the first call of the second agent of a kind reads what the first one wrote", async () => {
+  const installation = await openInstallation({ scenario: done });
+  await installation.startWorker();
+  const first = await installation.reply(await installation.task("count the files", { name: "counter" }));
+  const second = await installation.reply(await installation.task("read the licence", { name: "reader" }));
+  expect(first.usage.cache_read_input_tokens).toBe(0);
+  expect(first.usage.cache_creation_input_tokens).toBeGreaterThan(100);
+  expect(second.usage.cache_read_input_tokens).toBeGreaterThan(100);
+  expect(second.usage.cache_creation_input_tokens).toBeLessThan(first.usage.cache_creation_input_tokens);
+  expect(installation.offline.ledger[1]?.usage?.cache_read_input_tokens).toBe(
+    second.usage.cache_read_input_tokens,
+  );
+});
+
+test("an agent of another kind, with tools of its own, does not read it", async () => {
+  const installation = await openInstallation({ scenario: done });
+  await installation.startWorker();
+  await installation.reply(await installation.task("count the files"));
+  const other = await installation.reply(await installation.task("count the files", { tools: ["glob"] }));
+  expect(other.usage.cache_read_input_tokens).toBe(0);
+});
+
+test("each turn reads the whole conversation of the turn before", async () => {
+  const list = (pattern: string) => ({
+    content: [{ type: "tool_use" as const, name: "glob", input: { pattern } }],
+  });
+  const installation = await openInstallation({ scenario: { turns: [list("a"), list("b"), ...done.turns] } });
+  await installation.startWorker();
+  await installation.reply(await installation.task("work"));
+  const prompts = installation.offline.ledger.map(({ usage }) => ({
+    read: usage?.cache_read_input_tokens ?? 0,
+    whole:
+      (usage?.cache_read_input_tokens ?? 0) +
+      (usage?.cache_creation_input_tokens ?? 0) +
+      (usage?.input_tokens ?? 0),
+  }));
+  expect(prompts).toHaveLength(3);
+  expect(prompts[1]?.read).toBe(prompts[0]?.whole);
+  expect(prompts[2]?.read).toBe(prompts[1]?.whole);
+});

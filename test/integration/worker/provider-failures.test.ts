@@ -1,0 +1,137 @@
+/** Guarantee: what may succeed later is tried again without repeating a committed turn; the rest ends the run at once. */
+import { expect, test } from "vitest";
+import type { Scenario } from "../../../src/offline/server.ts";
+import { SPAWN_LIMITS } from "../../../src/shared/protocol/limits.ts";
+import { type InstallationOptions, openInstallation, type SpawnOptions } from "../../helpers/installation.ts";
+import { until } from "../../helpers/until.ts";
+
+const done = { content: [{ type: "text" as const, text: "done" }] };
+const list = { content: [{ type: "tool_use" as const, name: "glob", input: { pattern: "*" } }] };
+
+async function runOf(
+  scenario: Scenario,
+  spec?: SpawnOptions,
+  options?: Omit<InstallationOptions, "scenario">,
+) {
+  const installation = await openInstallation({ scenario, ...options });
+  await installation.startWorker({ random: () => 0.1 });
+  const agent = await installation.task("work", spec);
+  return { reply: await installation.reply(agent), ledger: installation.offline.ledger, installation, agent };
+}
+
+test("a short retry-after is waited out without giving the run away", async () => {
+  const limited = { status: 429, headers: { "retry-after": "1" } };
+  const { reply, ledger, agent, installation } = await runOf({
+    turns: [list, { ...done, failures: [limited] }],
+  });
+  expect(reply).toMatchObject({ status: "succeeded", turns: 2 });
+  expect(ledger.map(({ http_status, turn }) => [http_status, turn])).toEqual([
+    [200, 0],
+    [429, 1],
+    [200, 1],
+  ]);
+  expect((ledger[2]?.at ?? 0) - (ledger[1]?.at ?? 0)).toBeGreaterThanOrEqual(990);
+  expect((await installation.record(agent)).wake).toBe(1);
+});
+
+test("a long retry-after frees the slot: another run goes first, and waiting is not running time", async () => {
+  const limited = { status: 429, headers: { "retry-after": "5" } };
+  const installation = await openInstallation({
+    scenario: [
+      { match: { user: "patient" }, turns: [list, { ...done, failures: [limited] }] },
+      { match: { user: "quick" }, turns: [done] },
+    ],
+  });
+  await installation.startWorker({ concurrency: 1, random: () => 0.1 });
+  const limits = { ...SPAWN_LIMITS, max_duration_ms: 4_000 };
+  const patient = await installation.task("patient", { limits });
+  const released = await installation.recordWhere(
+    patient,
+    (record) => record.status === "queued" && record.wake === 2,
+  );
+  expect(released.retries).toBe(1);
+  const quick = await installation.task("quick");
+  expect(await installation.reply(quick)).toMatchObject({ status: "succeeded" });
+  expect(await installation.entries(patient)).toEqual([]);
+  const reply = await installation.reply(patient);
+  expect(reply).toMatchObject({ status: "succeeded", turns: 2 });
+  expect(reply.duration_ms).toBeLessThan(2_000);
+  const served = installation.offline.ledger.filter((call) => call.status === "served");
+  expect(served.map(({ turn }) => turn)).toEqual([0, 0, 1]);
+});
+
+test.for([
+  ["529 three times", [{ status: 529 }, { status: 529 }, { status: 529 }]],
+  ["a connection reset before any byte", [{ reset: true as const }]],
+  ["a stream that is reset in its middle", [{ stream: { resetAfterChunks: 3 } }]],
+  ["overloaded_error within a stream", [{ stream: { errorAfterChunks: 3 } }]],
+  ["a stream that ends too early", [{ stream: { truncateAfterChunks: 3 } }]],
+  ["500 and 504", [{ status: 500 }, { status: 504 }]],
+] as const)("%s is overcome, and the turn before it is not bought again", async ([, failures]) => {
+  const { reply, ledger } = await runOf({ turns: [list, { ...done, failures: [...failures] }] });
+  expect(reply).toMatchObject({ status: "succeeded", summary: "done", turns: 2 });
+  expect(ledger.filter(({ turn }) => turn === 0)).toHaveLength(1);
+  expect(ledger.filter(({ turn }) => turn === 1)).toHaveLength(failures.length + 1);
+});
+
+test("the pauses between failures grow, also when each broken stream had been paid for", async () => {
+  const broken = { stream: { errorAfterChunks: 3 } };
+  const { reply, ledger } = await runOf({ turns: [{ ...done, failures: [broken, broken, broken, broken] }] });
+  const pauses = ledger.slice(1).map((call, i) => call.at - (ledger[i]?.at ?? 0));
+  // random = 0.1: a tenth of 0.5, 1, 2 and 4 s.
+  expect(pauses.map((ms, i) => ms >= 50 * 2 ** i - 5)).toEqual([true, true, true, true]);
+  expect(reply).toMatchObject({ status: "succeeded", turns: 1 });
+  expect(reply.usage.input_tokens + reply.usage.cache_creation_input_tokens).toBeGreaterThan(0);
+});
+
+test("what a broken stream had cost is part of the reply's usage", async () => {
+  const usage = {
+    input_tokens: 100,
+    output_tokens: 10,
+    cache_read_input_tokens: 0,
+    cache_creation_input_tokens: 0,
+  };
+  const { reply } = await runOf({
+    turns: [{ ...done, usage, failures: [{ stream: { errorAfterChunks: 3 } }] }],
+  });
+  expect(reply.usage.input_tokens).toBe(200);
+});
+
+test.for([400, 401, 402, 403, 404, 413])("%i ends the run at once as model_error", async (status) => {
+  const { reply, ledger } = await runOf({ turns: [list, { error: { status } }] });
+  expect(reply).toMatchObject({
+    status: "failed",
+    stop_reason: "model_error",
+    turns: 1,
+    agent_status: "ended",
+  });
+  expect(reply.error).toBeTruthy();
+  expect(ledger.filter(({ turn }) => turn === 1)).toHaveLength(1);
+});
+
+test("a conversation that has outgrown the context window is a partial reply with the last text", async () => {
+  const message = "prompt is too long: 210000 tokens > 200000 maximum";
+  const thinking = { content: [{ type: "text" as const, text: "Half of it." }, ...list.content] };
+  const { reply } = await runOf({ turns: [thinking, { error: { status: 400, message } }] });
+  expect(reply).toMatchObject({ status: "partial", stop_reason: "context_window", summary: "Half of it." });
+});
+
+test("a worker whose model was stopped hands its runs back instead of spinning", async () => {
+  const installation = await openInstallation({ scenario: { turns: [done] } });
+  const stopped = {
+    call: () => Promise.resolve({ status: "aborted" as const }),
+    stop: () => Promise.resolve(),
+  };
+  await installation.startWorker({ model: stopped });
+  const agent = await installation.task("work");
+  const released = await installation.recordWhere(
+    agent,
+    ({ status, wake }) => status === "queued" && wake === 2,
+  );
+  expect(released.epoch).toBe(1);
+  expect(
+    await until(
+      async () => (await installation.redis.zcard(`${installation.keys.bullPrefix}:wakes:delayed`)) === 1,
+    ),
+  ).toBe(true);
+});

@@ -1,0 +1,66 @@
+/** Guarantee: a worker outlives its Redis; no run is lost, held for ever or answered twice. */
+import { expect, test } from "vitest";
+import { openInstallation, SHORT_TIMING } from "../../helpers/installation.ts";
+import { startPrivateRedis } from "../../helpers/redis.ts";
+import { until } from "../../helpers/until.ts";
+
+const list = (pattern: string) => ({
+  content: [{ type: "tool_use" as const, name: "glob", input: { pattern } }],
+});
+const scenario = {
+  turns: [list("a"), list("b"), { content: [{ type: "text" as const, text: "done" }] }],
+};
+
+test.for([
+  ["shorter", SHORT_TIMING.leaseMs / 5],
+  ["longer", SHORT_TIMING.leaseMs * 2],
+] as const)(
+  "runs go on after an outage %s than their lease, by the same process",
+  { timeout: 60_000 },
+  async ([, downMs]) => {
+    const server = await startPrivateRedis();
+    const installation = await openInstallation({
+      redisUrl: server.url,
+      scenario,
+      latencyMs: 300,
+      timing: SHORT_TIMING,
+    });
+    const worker = await installation.startWorker();
+    const agents = await Promise.all([1, 2, 3, 4, 5].map((i) => installation.task(`work ${i}`)));
+    await until(() => installation.offline.ledger.length >= 5);
+    await server.kill();
+    const downSinceMs = performance.now();
+    await until(() => performance.now() - downSinceMs >= downMs);
+    await server.start();
+    const replies = await Promise.all(agents.map((agent) => installation.reply(agent, 1, 40_000)));
+    expect(replies.map(({ status, turns }) => [status, turns])).toEqual(agents.map(() => ["succeeded", 3]));
+    for (const agent of agents) expect(await installation.entries(agent)).toHaveLength(1);
+    await until(() => worker.active().length === 0);
+    const another = await installation.task("after the outage");
+    expect(await installation.reply(another)).toMatchObject({ status: "succeeded" });
+  },
+);
+
+test("after a flush of its scripts Redis gets them again", async () => {
+  const server = await startPrivateRedis();
+  const installation = await openInstallation({ redisUrl: server.url, scenario, latencyMs: 100 });
+  await installation.startWorker();
+  const agent = await installation.task("work");
+  await until(() => installation.offline.ledger.length === 1);
+  await installation.redis.script("FLUSH");
+  expect(await installation.reply(agent)).toMatchObject({ status: "succeeded", turns: 3 });
+});
+
+test("a worker whose connections are cut by the server goes on with its runs", async () => {
+  const server = await startPrivateRedis();
+  const installation = await openInstallation({ redisUrl: server.url, scenario, latencyMs: 200 });
+  await installation.startWorker();
+  const agents = await Promise.all([1, 2, 3].map((i) => installation.task(`work ${i}`)));
+  await until(() => installation.offline.ledger.length >= 3);
+  await installation.redis.client("KILL", "TYPE", "normal", "SKIPME", "yes");
+  await installation.redis.client("KILL", "TYPE", "pubsub");
+  for (const agent of agents) {
+    expect(await installation.reply(agent)).toMatchObject({ status: "succeeded", turns: 3 });
+    expect(await installation.entries(agent)).toHaveLength(1);
+  }
+});

@@ -1,0 +1,185 @@
+/** Guarantee: a worker whose lease is over does nothing any more, and whoever takes over repeats nothing. */
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, test, vi } from "vitest";
+import { closeAtEnd } from "../../helpers/cleanup.ts";
+import {
+  type Agent,
+  type Installation,
+  openInstallation,
+  SHORT_TIMING,
+  type WorkerProcess,
+} from "../../helpers/installation.ts";
+import { until } from "../../helpers/until.ts";
+
+// Each test starts two processes, on machines that may be busy.
+vi.setConfig({ testTimeout: 60_000 });
+
+const timing = SHORT_TIMING;
+const note = (line: string, ms = 20) => ({ type: "tool_use" as const, name: "note", input: { line, ms } });
+const look = (line: string, ms = 20) => ({ type: "tool_use" as const, name: "look", input: { line, ms } });
+const done = { content: [{ type: "text" as const, text: "done" }] };
+
+function linesOf({ workspaceRoot }: Installation, agent: Agent, file: string): Promise<string[]> {
+  const path = join(workspaceRoot, agent.tenant, agent.parentId, "agents", agent.agentId, "workspace", file);
+  return readFile(path, "utf8").then(
+    (text) => text.trimEnd().split("\n"),
+    () => [],
+  );
+}
+
+/** The worker that runs the agent, and the other one. */
+async function holderOf(installation: Installation, agent: Agent, workers: readonly WorkerProcess[]) {
+  const { worker } = await installation.recordWhere(agent, ({ status }) => status === "running");
+  const [holder, other] = workers[0]?.id === worker ? workers : [...workers].reverse();
+  if (!holder || !other) throw new Error("two workers are needed");
+  return { holder, other };
+}
+
+const servedTurns = ({ offline }: Installation) =>
+  offline.ledger.filter(({ status }) => status === "served").map(({ turn }) => turn);
+
+test("a worker frozen in a tool past its lease starts no tool, buys no turn and writes nothing when it wakes", async () => {
+  const installation = await openInstallation({
+    timing,
+    scenario: { turns: [{ content: [note("a", 600)] }, { content: [note("b")] }, done] },
+  });
+  const workers = await Promise.all([installation.spawnWorker(), installation.spawnWorker()]);
+  const agent = await installation.task("work", { keep_alive: true });
+  const { holder } = await holderOf(installation, agent, workers);
+  await until(async () => (await linesOf(installation, agent, "notes.txt")).length === 1);
+  holder.freeze();
+  const reply = await installation.reply(agent);
+  expect(reply).toMatchObject({ status: "succeeded", turns: 3, tools_called: { note: 2 } });
+  const { redis, keys, offline } = installation;
+  const snapshot = async () => ({
+    record: await redis.hgetall(keys.agent(agent).record),
+    log: await redis.hgetall(keys.agent(agent).log),
+    entries: await installation.entries(agent),
+    calls: offline.ledger.length,
+    notes: await linesOf(installation, agent, "notes.txt"),
+  });
+  const before = await snapshot();
+  expect(before.notes).toEqual(["a", "b"]);
+  expect(servedTurns(installation)).toEqual([0, 1, 2]);
+  holder.thaw();
+  // The zombie is whole again when it takes and finishes other work.
+  const others = await Promise.all(Array.from({ length: 12 }, (_, i) => installation.task(`other ${i}`)));
+  const takers = await Promise.all(
+    others.map(async (other) => {
+      await installation.reply(other);
+      return (await installation.record(other)).worker;
+    }),
+  );
+  expect(takers).toContain(holder.id);
+  const after = await snapshot();
+  expect({ ...after, calls: 0 }).toEqual({ ...before, calls: 0 });
+  expect(
+    offline.ledger.filter(({ conversation }) => conversation === offline.ledger[0]?.conversation),
+  ).toHaveLength(3);
+});
+
+test("a worker whose event loop was blocked past its lease begins no other tool of the turn, and commits none", async () => {
+  const block = { type: "tool_use" as const, name: "block", input: { ms: timing.leaseMs + 2_500 } };
+  const installation = await openInstallation({
+    timing,
+    scenario: { turns: [{ content: [block, note("never")] }, done] },
+  });
+  const workers = await Promise.all([installation.spawnWorker(), installation.spawnWorker()]);
+  const agent = await installation.task("work", { keep_alive: true });
+  const { holder } = await holderOf(installation, agent, workers);
+  expect(await installation.reply(agent)).toMatchObject({ status: "succeeded", turns: 2 });
+  const record = await installation.record(agent);
+  expect(record.worker).not.toBe(holder.id);
+  // The blocked process has come back to life when it does what it is told.
+  const ending = await holder.kill("SIGTERM");
+  expect(ending).toEqual({ code: 0, signal: null });
+  expect(await linesOf(installation, agent, "notes.txt")).toEqual([]);
+  expect(await installation.record(agent)).toEqual(record);
+  const log = await installation.redis.hgetall(installation.keys.agent(agent).log);
+  const results = Object.entries(log).flatMap(([key, json]) =>
+    key.endsWith("/result") ? [JSON.parse(json)] : [],
+  );
+  expect(results.map(({ interrupted }) => interrupted)).toEqual([true, true]);
+});
+
+test("a worker frozen in a model call past its lease cannot commit the answer when it wakes", async () => {
+  const installation = await openInstallation({
+    timing,
+    scenario: { turns: [{ content: [note("a")] }, { ...done, latencyMs: 500 }] },
+  });
+  const workers = await Promise.all([installation.spawnWorker(), installation.spawnWorker()]);
+  const agent = await installation.task("work", { keep_alive: true });
+  const { holder } = await holderOf(installation, agent, workers);
+  await until(() => servedTurns(installation).length === 1 && installation.offline.inFlight === 1);
+  holder.freeze();
+  const reply = await installation.reply(agent);
+  expect(reply).toMatchObject({ status: "succeeded", turns: 2 });
+  const record = await installation.record(agent);
+  holder.thaw();
+  const others = await Promise.all(Array.from({ length: 12 }, (_, i) => installation.task(`other ${i}`)));
+  for (const other of others) await installation.reply(other);
+  expect(await installation.entries(agent)).toHaveLength(1);
+  expect(await installation.record(agent)).toEqual(record);
+  expect(await linesOf(installation, agent, "notes.txt")).toEqual(["a"]);
+});
+
+test("after a crash a started tool is reported as unknown, an idempotent one runs again, no turn is bought again", async () => {
+  const calls = [note("once", 5_000), look("twice", 600), note("finished")];
+  const installation = await openInstallation({ timing, scenario: { turns: [{ content: calls }, done] } });
+  const workers = await Promise.all([installation.spawnWorker(), installation.spawnWorker()]);
+  const agent = await installation.task("work", { keep_alive: true });
+  const { holder } = await holderOf(installation, agent, workers);
+  const { redis, keys } = installation;
+  const results = async () => {
+    const log = Object.entries(await redis.hgetall(keys.agent(agent).log));
+    return log.filter(([key]) => key.endsWith("/result")).map(([, json]) => JSON.parse(json));
+  };
+  await until(
+    async () =>
+      (await results()).length === 1 && (await linesOf(installation, agent, "looks.txt")).length === 1,
+  );
+  await holder.kill();
+  expect(await installation.reply(agent)).toMatchObject({ status: "succeeded", turns: 2 });
+  expect((await linesOf(installation, agent, "notes.txt")).sort()).toEqual(["finished", "once"]);
+  expect(await linesOf(installation, agent, "looks.txt")).toEqual(["twice", "twice"]);
+  expect(servedTurns(installation)).toEqual([0, 1]);
+  const contents = (await results()).map(({ content, is_error }) => [content, is_error]);
+  expect(contents).toHaveLength(3);
+  expect(contents).toContainEqual([expect.stringContaining("effect is unknown"), true]);
+  expect(contents).toContainEqual(["noted twice", false]);
+  expect(contents).toContainEqual(["noted finished", false]);
+});
+
+test("a run that continues on a machine without its workspace tells the model that the files are gone", async () => {
+  const elsewhere = await mkdtemp(join(tmpdir(), "elsewhere-"));
+  closeAtEnd(() => rm(elsewhere, { recursive: true, force: true }));
+  const installation = await openInstallation({
+    timing,
+    scenario: { turns: [{ content: [note("a", 10_000)] }, done] },
+  });
+  const first = await installation.spawnWorker();
+  const agent = await installation.task("work", { keep_alive: true });
+  await until(async () => (await linesOf(installation, agent, "notes.txt")).length === 1);
+  await first.kill();
+  await installation.spawnWorker({ workspaceRoot: elsewhere });
+  expect(await installation.reply(agent)).toMatchObject({ status: "succeeded" });
+  const log = await installation.redis.hgetall(installation.keys.agent(agent).log);
+  expect(log["2/notice"]).toContain("not there any more");
+});
+
+test("a run whose workspace cannot be made is handed back, not lost, and goes on where it can be made", async () => {
+  const installation = await openInstallation({ timing, scenario: { turns: [done] } });
+  const broken = await installation.startWorker({ workspaceRoot: "/dev/null/workspaces" });
+  const agent = await installation.task("work");
+  const released = await installation.recordWhere(
+    agent,
+    ({ status, wake }) => status === "queued" && wake === 2,
+  );
+  expect(released.retries).toBe(1);
+  expect(broken.active()).toEqual([]);
+  await broken.stop();
+  await installation.startWorker();
+  expect(await installation.reply(agent)).toMatchObject({ status: "succeeded" });
+});

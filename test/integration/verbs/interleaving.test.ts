@@ -28,6 +28,7 @@ type Op =
   | { kind: "step"; who: number; times: number; twice: boolean; random: number }
   | { kind: "crash"; who: number }
   | { kind: "freeze"; who: number }
+  | { kind: "duel"; who: number; other: number; rounds: number; twice: boolean; random: number }
   | { kind: "wait"; ms: number }
   | { kind: "lose wakes" };
 
@@ -41,6 +42,17 @@ const op: fc.Arbitrary<Op> = fc.oneof(
       who: fc.oneof(who, frozen),
       times: fc.integer({ min: 1, max: 10 }),
       twice: fc.integer({ min: 0, max: 3 }).map((n) => n === 0),
+      random: fc.nat(),
+    }),
+  },
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      kind: fc.constant("duel" as const),
+      who,
+      other: fc.integer({ min: 5, max: 6 }),
+      rounds: fc.integer({ min: 3, max: 12 }),
+      twice: fc.boolean(),
       random: fc.nat(),
     }),
   },
@@ -113,6 +125,11 @@ async function perform(rig: Rig, world: World, scheduler: Scheduler, ops: readon
     if (each.kind === "step") {
       for (let i = 0; i < each.times; i += 1)
         await scheduler.step(PROCESSES[each.who] ?? "", each.twice, i === 0 ? each.random : undefined);
+    } else if (each.kind === "duel") {
+      for (let i = 0; i < each.rounds; i += 1) {
+        await scheduler.step(PROCESSES[each.who] ?? "", each.twice, i === 0 ? each.random : undefined);
+        await scheduler.step(PROCESSES[each.other] ?? "", false);
+      }
     } else if (each.kind === "crash") scheduler.crash(PROCESSES[each.who] ?? "");
     else if (each.kind === "freeze") await freeze(rig, world, scheduler, PROCESSES[each.who] ?? "");
     else if (each.kind === "wait") {

@@ -1,5 +1,8 @@
 import { defineConfig } from "vitest/config";
 import { EMBEDDED_SUBSET } from "./test/setup/embedded-subset.ts";
+import { findServerBinary, NEED_A_SERVER } from "./test/setup/server-binary.ts";
+
+const leftOut = findServerBinary() === undefined ? NEED_A_SERVER : [];
 
 export default defineConfig({
   test: {
@@ -14,7 +17,7 @@ export default defineConfig({
         test: {
           name: "redis",
           include: ["test/**/*.test.ts"],
-          exclude: ["**/node_modules/**", "test/**/fixtures/**"],
+          exclude: ["**/node_modules/**", "test/**/fixtures/**", ...leftOut],
           globalSetup: ["test/setup/redis-server.ts"],
         },
       },

@@ -115,10 +115,10 @@ async function openWorker(
   roots: readonly OpenRoot[],
   closing: Closing,
 ): Promise<void> {
-  const { prefix, prices, concurrency, workspaceRoot } = context.config;
+  const { prefix, prices, concurrency, workspaceRoot, trace } = context.config;
   const { logger, clock } = context;
   const model = await openModel(context, closing);
-  const parts = { redisUrl, prefix, model, roots, workspaceRoot, concurrency, prices, logger, clock };
+  const parts = { redisUrl, prefix, model, roots, workspaceRoot, concurrency, prices, trace, logger, clock };
   const worker = createWorker(parts);
   closing.add(() => worker.stop());
   await worker.start();

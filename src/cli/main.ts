@@ -1,18 +1,13 @@
 #!/usr/bin/env node
 /** Where the command line begins: hands the process' own surroundings to the program. */
-import { readFileSync } from "node:fs";
-import { z } from "zod";
 import { systemClock } from "../shared/clock.ts";
 import { processEnvironment } from "../shared/config.ts";
 import { messageOf } from "../shared/errors.ts";
+import { packageVersion } from "../shared/version.ts";
 import { createOutput } from "./output.ts";
 import { runProgram } from "./program.ts";
 import { runService } from "./service.ts";
 
-const Manifest = z.object({ version: z.string() });
-const { version } = Manifest.parse(
-  JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")),
-);
 const env = processEnvironment();
 const output = createOutput(process.stdout, process.stderr, env);
 
@@ -25,7 +20,7 @@ await runService(
       output,
       input: process.stdin,
       signal,
-      version,
+      version: packageVersion(),
     }),
   {
     onStopping: () => output.note("Stopping; a second signal ends it at once."),

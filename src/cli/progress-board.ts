@@ -74,7 +74,7 @@ export function rowWithReply(row: Row, reply: Reply, nowMs: number): Row {
 }
 
 /** Whether nothing more will come from a row's agent. */
-export function isOver(row: Row): boolean {
+function isOver(row: Row): boolean {
   return row.endedAtMs !== undefined;
 }
 

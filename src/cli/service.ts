@@ -5,12 +5,11 @@
  *
  * 1. The first SIGINT, SIGTERM or SIGHUP aborts that signal: whoever works stops gracefully and its exit code counts.
  * 2. The second one ends the process at once with {@link EXIT.interrupted}.
- * 3. The handlers are gone when the work is over, and the process a second later, whatever still holds it.
+ * 3. The handlers are gone when the work is over, and the process once its output is handed on,
+ *    whatever still holds it.
  */
 import { EXIT } from "./exit-code.ts";
 
-/** A process whose work is over ends by itself; after this long it is ended. */
-const LINGER_MS = 1_000;
 const STOPPING: readonly NodeJS.Signals[] = ["SIGINT", "SIGTERM", "SIGHUP"];
 
 /** What a service tells its surroundings. */
@@ -46,8 +45,15 @@ export async function runService(
     process.off("uncaughtException", onUncaught);
     process.off("unhandledRejection", onUncaught);
   }
-  // This timer holds nobody: a process that ends in time never sees it.
-  AbortSignal.timeout(LINGER_MS).addEventListener("abort", () => process.exit());
+  await Promise.all([process.stdout, process.stderr].map(whenFlushed));
+  process.exit();
+}
+
+/** Resolves when a stream has handed everything on, or has nobody to hand it to. */
+function whenFlushed(stream: NodeJS.WriteStream): Promise<void> {
+  return new Promise((resolve) => {
+    stream.write("", () => resolve());
+  });
 }
 
 /** Resolves when `signal` aborts. */

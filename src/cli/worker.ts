@@ -34,6 +34,7 @@ export async function worker(context: CommandContext): Promise<number> {
       workspaceRoot,
       concurrency,
       prices,
+      trace: config.trace,
       logger,
       clock,
     });

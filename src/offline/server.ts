@@ -20,7 +20,6 @@ import { createScriptPlayer } from "./script-player.ts";
 
 export { OfflineModelError } from "./api-error.ts";
 export type { LedgerEntry } from "./ledger.ts";
-export { OFFLINE_MODEL_ID, OFFLINE_NOTICE } from "./model-list.ts";
 export { Scenario } from "./scenario.ts";
 
 /** Options of the offline model. */

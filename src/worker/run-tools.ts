@@ -73,44 +73,33 @@ async function performCall(
   const { report } = session;
   const { signal, done } = openStepSignal(context, session, ordinaryTimeMs(session.rules.limits));
   report.toolStarted(step.turn, call);
-  let interim: { id: string; body: string } | undefined;
-  const outcome = await runTool(
-    underLease(
-      session.tools.find((tool) => tool.name === call.name),
-      session.lease,
-    ),
-    call,
-    {
-      agentId: session.record.agent_id,
-      uid: session.address.uid,
-      run: session.record.run,
-      toolUseId: call.id,
-      workspace: session.workspace,
-      tellParent(text) {
-        if (!session.takeInterim()) throw new ToolFailure(NO_INTERIM_LEFT);
-        interim = { id: `${session.address.uid}.${session.record.run}.${call.id}`, body: text };
-      },
-      signal,
-    },
-    { offered: session.tools.map((tool) => tool.name), clock: context.clock },
-  ).finally(done);
+  const { outcome, interim } = await callTool(context, session, call, signal).finally(done);
   // Cut off by a stopping process: without a result the next worker knows that the effect is unknown.
   if (signal.aborted && context.abandoned.aborted) return "abandoned";
   report.toolFinished(step.turn, call, outcome);
-  const entry: ToolResultEntry = {
-    v: 1,
-    content: outcome.content,
-    is_error: outcome.isError,
-    duration_ms: Math.round(outcome.durationMs),
-  };
+  const { content, isError: is_error } = outcome;
+  const duration_ms = Math.round(outcome.durationMs);
+  const entry: ToolResultEntry = { v: 1, content, is_error, duration_ms };
   return session.commit([[entryKey.result(step.message, call.id), entry]], {
-    step: {
-      run: session.record.run,
-      turn: step.turn,
-      tool: call.name,
-      ms: entry.duration_ms,
-      is_error: outcome.isError,
-    },
-    ...(interim && !outcome.isError && { interim }),
+    step: { run: session.record.run, turn: step.turn, tool: call.name, ms: duration_ms, is_error },
+    ...(interim && !is_error && { interim }),
   });
+}
+
+/** Calls the tool; what it tells the parent is committed together with its result. */
+async function callTool({ clock }: RunContext, session: Session, call: PlannedCall, signal: AbortSignal) {
+  const { address, record, workspace, tools, lease } = session;
+  const offered = tools.map((tool) => tool.name);
+  const tool = underLease(
+    tools.find(({ name }) => name === call.name),
+    lease,
+  );
+  let interim: { id: string; body: string } | undefined;
+  const tellParent = (body: string) => {
+    if (!session.takeInterim()) throw new ToolFailure(NO_INTERIM_LEFT);
+    interim = { id: `${address.uid}.${record.run}.${call.id}`, body };
+  };
+  const caller = { agentId: record.agent_id, uid: address.uid, run: record.run, toolUseId: call.id };
+  const outcome = await runTool(tool, call, { ...caller, workspace, tellParent, signal }, { offered, clock });
+  return { outcome, interim };
 }

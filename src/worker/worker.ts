@@ -1,5 +1,5 @@
 /**
- * A worker process' part of the system, composed: pool, sweeper, hints, connections.
+ * A worker process' part of the system, composed: pool, sweeper, announcer, hints, connections.
  * Owns its connections and closes them; the model and the tools stay their owner's.
  */
 import { setMaxListeners } from "node:events";
@@ -15,6 +15,9 @@ import { closeRedis, openRedis, parseRedisUrl, type RedisClient } from "../share
 import { createDeadlineSet } from "../shared/redis/deadline-set.ts";
 import { eventPublisher } from "../shared/redis/event-channel.ts";
 import { createWakeQueue, type WakeQueue } from "../shared/redis/wake-queue.ts";
+import { createWorkerDirectory } from "../shared/redis/worker-directory.ts";
+import { packageVersion } from "../shared/version.ts";
+import { type Announcer, createAnnouncer } from "./announcer.ts";
 import type { Lease } from "./lease.ts";
 import type { Model } from "./model/model.ts";
 import { createPool, DRAIN_GRACE_MS, type Pool } from "./pool.ts";
@@ -79,16 +82,17 @@ export function createWorker(options: WorkerOptions): SubagentWorker {
   let starting: Promise<void> | undefined;
   let stopping: Promise<void> | undefined;
 
-  const begin = async ({ hints, channel, pool, sweeper }: Opened) => {
+  const begin = async ({ hints, channel, pool, sweeper, announcer }: Opened) => {
     await hints.subscribe(channel);
     if (stopping) return;
     await pool.start();
     if (stopping) return;
     sweeper.start();
+    announcer.start();
   };
-  const end = async ({ redis, hints, pool, sweeper, wakes }: Opened) => {
+  const end = async ({ redis, hints, pool, sweeper, wakes, announcer }: Opened) => {
     // A sweep or a start in progress may wait for Redis: they end at the latest with the connections.
-    const swept = sweeper.stop();
+    const swept = Promise.all([sweeper.stop(), announcer.stop()]);
     await pool.stop();
     closeRedis(redis);
     closeRedis(hints);
@@ -121,6 +125,7 @@ interface Opened {
   pool: Pool;
   sweeper: Sweeper;
   wakes: WakeQueue;
+  announcer: Announcer;
 }
 
 function open(options: WorkerOptions & { clock: Clock; id: string; toolbox: Toolbox }): Opened {
@@ -155,5 +160,15 @@ function open(options: WorkerOptions & { clock: Clock; id: string; toolbox: Tool
   hints.on("message", (_channel, uid: string) => void leases.get(uid)?.check());
   const { concurrency = DEFAULT_CONCURRENCY, drainGraceMs = DRAIN_GRACE_MS } = options;
   const pool = createPool(context, { redis, keys, concurrency, drainGraceMs, draining, abandoned });
-  return { redis, hints, channel: keys.hints, pool, sweeper: createSweeper(context), wakes };
+  const announced = {
+    id: options.id,
+    host: hostname(),
+    pid: process.pid,
+    version: packageVersion(),
+    tools: options.toolbox.resolve(undefined).tools.map((tool) => tool.name),
+    concurrency,
+    started_at: new Date(options.clock.now()).toISOString(),
+  };
+  const announcer = createAnnouncer(createWorkerDirectory(redis, keys), announced, context);
+  return { redis, hints, channel: keys.hints, pool, sweeper: createSweeper(context), wakes, announcer };
 }

@@ -25,7 +25,7 @@ test("a file whose tests all pass fails for what it leaves running, and the repo
   const report = output.split("\n").find((line) => line.includes("this test file left running"));
   expect(counted.filter((part) => !report?.includes(part))).toEqual([]);
   expect(output).toMatch(/Timeout made\s+at .*leaks\.fixture\.ts:\d+/);
-  expect(output).toMatch(/ChildProcess pid \d+: cat/);
+  expect(output).toMatch(/ChildProcess pid \d+: .*node/);
   expect(output).toMatch(/Server on .*127\.0\.0\.1/);
   expect(output).toMatch(/Socket \d+ -> 127\.0\.0\.1:\d+/);
 });

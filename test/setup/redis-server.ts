@@ -2,14 +2,16 @@ import type { TestProject } from "vitest/node";
 import { startEmbeddedRedis } from "../../src/cli/embedded-redis.ts";
 import { systemClock } from "../../src/shared/clock.ts";
 import { startRedisServer } from "../helpers/redis-server.ts";
+import { findServerBinary } from "./server-binary.ts";
 
 /**
  * Starts the one Redis of the run, tells the test files where it is, and returns its end. A real `redis-server`,
- * but in the project `embedded` and with `SUBAGENT_TEST_REDIS=embedded`: there it is the one that users without
- * any Redis get.
+ * but in the project `embedded`, with `SUBAGENT_TEST_REDIS=embedded`, and where there is no `redis-server`: there it is
+ * the one that users without any Redis get.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  if (project.name === "embedded" || process.env.SUBAGENT_TEST_REDIS === "embedded") {
+  const wanted = project.name === "embedded" || process.env.SUBAGENT_TEST_REDIS === "embedded";
+  if (wanted || findServerBinary() === undefined) {
     const embedded = await startEmbeddedRedis({ clock: systemClock, nodeArguments: ["--import", "tsx"] });
     project.provide("redisUrl", embedded.url);
     return () => embedded.stop();

@@ -34,7 +34,7 @@ export type ToolResultBlock = z.infer<typeof ToolResultBlock>;
 const INTERPRETED = ["text", "tool_use", "tool_result"];
 
 /** Any block this product does not interpret (thinking and its signature, server tools, …): carried verbatim. */
-export const OpaqueBlock = z.looseObject({
+const OpaqueBlock = z.looseObject({
   type: z
     .string()
     .min(1)

@@ -5,7 +5,7 @@ import { promptTokens, type Usage } from "./content.ts";
 const rate = z.number().nonnegative();
 
 /** Prices in USD per million tokens. Cache writes are the five-minute kind, the only one requested. */
-export const Rates = z.object({ input: rate, output: rate, cache_read: rate, cache_write: rate });
+const Rates = z.object({ input: rate, output: rate, cache_read: rate, cache_write: rate });
 /** Prices in USD per million tokens. */
 export type Rates = z.infer<typeof Rates>;
 

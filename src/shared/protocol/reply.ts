@@ -37,8 +37,6 @@ export type StopReason = z.infer<typeof StopReason>;
 
 /** A stop reason whose reply keeps the last text. */
 export type PartialReason = (typeof STOP_REASONS.partial)[number];
-/** A stop reason of a run that failed. */
-export type FailedReason = (typeof STOP_REASONS.failed)[number];
 
 /** The status to which a stop reason belongs. */
 export function statusOf(reason: StopReason): ReplyStatus {

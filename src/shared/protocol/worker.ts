@@ -2,7 +2,14 @@
 import { z } from "zod";
 
 /** The tools every worker offers; all others are known only where a live worker announces them. */
-export const BASE_TOOLS = ["read_file", "write_file", "edit_file", "glob", "grep", "bash"] as const;
+export const BASE_TOOLS = [
+  "read_file",
+  "write_file",
+  "edit_file",
+  "glob",
+  "grep",
+  "send_agent_message",
+] as const;
 
 /** An announcement is forgotten this long after it was last made. */
 export const WORKER_TTL_MS = 30_000;

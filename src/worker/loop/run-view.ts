@@ -58,7 +58,7 @@ export function turnOf(log: Log, n: number, entry: AssistantEntry): Turn {
 }
 
 /** Whether the model said by itself that it is done. */
-export function endsNaturally({ entry }: Turn): boolean {
+function endsNaturally({ entry }: Turn): boolean {
   return entry.stop_reason === "end_turn" || entry.stop_reason === "stop_sequence";
 }
 

@@ -91,9 +91,9 @@ describe("a refused spawn", () => {
   test("a known tool outside the parent's list is refused, an unknown one is reported and not stored", async () => {
     const client = testClient();
     const parent = testParent(client, { tools: ["read_file", "grep"] });
-    await expect(parent.spawn({ name: "a", tools: ["bash"] })).rejects.toMatchObject({
+    await expect(parent.spawn({ name: "a", tools: ["glob"] })).rejects.toMatchObject({
       code: "invalid_input",
-      details: { field: "tools", wished: ["bash"], allowed: ["read_file", "grep"] },
+      details: { field: "tools", wished: ["glob"], allowed: ["read_file", "grep"] },
     });
     const receipt = await parent.spawn({ name: "a", tools: ["grep", "teleport"] });
     expect(receipt.unknown_tools).toEqual(["teleport"]);

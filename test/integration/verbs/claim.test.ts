@@ -118,7 +118,7 @@ test("a released agent is held until its delay is over", async () => {
   expect(await rig.store.claim(agent, "c-2", "w")).toMatchObject({ status: "claimed", epoch: "2" });
 });
 
-test("a death counts only if nothing was committed since the claim, and a step wipes the count", async () => {
+test("a death counts unless a step was committed since the claim; an entry without a step is none", async () => {
   const rig = verbRig({ timing: { leaseMs: 2 } });
   const { agent } = await rig.running();
   const deaths = async () => (await rig.store.record(agent))?.barren_deaths;
@@ -132,6 +132,9 @@ test("a death counts only if nothing was committed since the claim, and a step w
   const epoch = await dieAndTakeOver();
   expect(await deaths()).toBe(2);
   await rig.store.append(agent, { epoch, runningMs: 1, entries: [["0", "{}"]] });
+  const next = await dieAndTakeOver();
+  expect(await deaths()).toBe(3);
+  await rig.store.append(agent, { epoch: next, runningMs: 1, entries: [["1", "{}"]], step: "{}" });
   await dieAndTakeOver();
   expect(await deaths()).toBe(0);
 });
@@ -146,7 +149,7 @@ test("handing an agent back neither counts as a death nor hides earlier ones, un
   await handBack(second);
   const third = await rig.claim(agent);
   expect(await rig.store.record(agent)).toMatchObject({ barren_deaths: 1 });
-  await rig.store.append(agent, { epoch: third, runningMs: 1, entries: [["0", "{}"]] });
+  await rig.store.append(agent, { epoch: third, runningMs: 1, entries: [["0", "{}"]], step: "{}" });
   await handBack(third);
   expect(await rig.store.record(agent)).toMatchObject({ barren_deaths: 0 });
 });

@@ -9,12 +9,11 @@ import { expect, test } from "vitest";
 import type { Call, Program } from "./interleaving/call.ts";
 import { type Pick, producer, sendOne, spawnOne, sweeper, tick, worker } from "./interleaving/processes.ts";
 import { settle } from "./interleaving/verbs.ts";
-import { HIDDEN_MS, World } from "./interleaving/world.ts";
+import { hiddenMs, World } from "./interleaving/world.ts";
 import { connected, DESTROY, type Rig, verbRig } from "./rig.ts";
 
 const RUNS = Number(process.env.FC_RUNS ?? 100);
 const SEED = Number(process.env.FC_SEED ?? Date.now() % 2 ** 31);
-const TIMING = { leaseMs: 8, lookMs: 16, longestLookMs: 32 };
 const PROCESSES = [
   "producer 1",
   "producer 2",
@@ -29,6 +28,7 @@ type Op =
   | { kind: "step"; who: number; times: number; twice: boolean; random: number }
   | { kind: "crash"; who: number }
   | { kind: "freeze"; who: number }
+  | { kind: "duel"; who: number; other: number; rounds: number; twice: boolean; random: number }
   | { kind: "wait"; ms: number }
   | { kind: "lose wakes" };
 
@@ -45,6 +45,17 @@ const op: fc.Arbitrary<Op> = fc.oneof(
       random: fc.nat(),
     }),
   },
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      kind: fc.constant("duel" as const),
+      who,
+      other: fc.integer({ min: 5, max: 6 }),
+      rounds: fc.integer({ min: 3, max: 12 }),
+      twice: fc.boolean(),
+      random: fc.nat(),
+    }),
+  },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant("crash" as const), who }) },
   { weight: 3, arbitrary: fc.record({ kind: fc.constant("freeze" as const), who: frozen }) },
   {
@@ -57,7 +68,7 @@ const sequence = fc.record({
   ops: fc.array(op, { minLength: 40, maxLength: 120, size: "max" }),
   /** Agents that are there from the start, so that the quota is within reach. */
   crowd: fc.constantFrom(0, 3, 10),
-  maxAgeMs: fc.constantFrom(40, 60_000),
+  maxAgeLeases: fc.constantFrom(5, 10_000),
 });
 
 /** Steps one program after another through a world. */
@@ -102,7 +113,7 @@ class Scheduler {
 
 /** A worker stands still until its lease is over and others have gone on; it knows nothing of that. */
 async function freeze(rig: Rig, world: World, scheduler: Scheduler, frozen: string): Promise<void> {
-  await rig.redisReaches((await rig.redisNow()) + TIMING.leaseMs + 1);
+  await rig.redisReaches((await rig.redisNow()) + rig.store.timing.leaseMs + 1);
   await world.look();
   await scheduler.complete(tick(world), "sweeper");
   for (const name of PROCESSES.filter((each) => each.startsWith("worker") && each !== frozen))
@@ -114,6 +125,11 @@ async function perform(rig: Rig, world: World, scheduler: Scheduler, ops: readon
     if (each.kind === "step") {
       for (let i = 0; i < each.times; i += 1)
         await scheduler.step(PROCESSES[each.who] ?? "", each.twice, i === 0 ? each.random : undefined);
+    } else if (each.kind === "duel") {
+      for (let i = 0; i < each.rounds; i += 1) {
+        await scheduler.step(PROCESSES[each.who] ?? "", each.twice, i === 0 ? each.random : undefined);
+        await scheduler.step(PROCESSES[each.other] ?? "", false);
+      }
     } else if (each.kind === "crash") scheduler.crash(PROCESSES[each.who] ?? "");
     else if (each.kind === "freeze") await freeze(rig, world, scheduler, PROCESSES[each.who] ?? "");
     else if (each.kind === "wait") {
@@ -132,8 +148,9 @@ async function allAreWokenAgain(rig: Rig, world: World, scheduler: Scheduler): P
     0,
     ...waiting.map((uid) => Number(world.shot.agents.get(uid)?.record.not_before ?? 0)),
   );
-  const longest = TIMING.longestLookMs + HIDDEN_MS;
-  const until = Math.max(await rig.redisNow(), latest + TIMING.lookMs) + longest;
+  const { lookMs, longestLookMs } = rig.store.timing;
+  const longest = longestLookMs + hiddenMs(rig.store);
+  const until = Math.max(await rig.redisNow(), latest + lookMs) + longest;
   while ((await rig.redisNow()) <= until) await scheduler.complete(tick(world), "sweeper");
   await scheduler.complete(tick(world), "sweeper");
   await world.look();
@@ -180,14 +197,31 @@ const HEARD = [
   ...["first", "already"].map((word) => `ack: ${word}`),
 ];
 
+/** Leases so short that they run out all the time, and so long that a process on this machine gets a few calls done. */
+async function timingOfThisMachine() {
+  const rig = verbRig();
+  const world = new World(rig, new Map());
+  const scheduler = new Scheduler(world);
+  const before = await rig.redisNow();
+  for (let i = 0; i < 10; i += 1)
+    await scheduler.complete(
+      spawnOne(world, () => 1, []),
+      "producer",
+    );
+  const callMs = ((await rig.redisNow()) - before) / 20;
+  const leaseMs = Math.max(8, Math.ceil(callMs * 7));
+  return { leaseMs, lookMs: leaseMs * 2, longestLookMs: leaseMs * 4 };
+}
+
 test("whatever the order of their calls, the processes keep every promise to every agent", {
   timeout: Math.max(RUNS * 5_000, 90_000),
 }, async () => {
   const redis = connected();
   const tally = new Map<string, number>();
+  const timing = await timingOfThisMachine();
   let sequences = 0;
-  const check = fc.asyncProperty(sequence, async ({ ops, crowd, maxAgeMs }) => {
-    const rig = verbRig({ redis, timing: { ...TIMING, maxAgeMs } });
+  const check = fc.asyncProperty(sequence, async ({ ops, crowd, maxAgeLeases }) => {
+    const rig = verbRig({ redis, timing: { ...timing, maxAgeMs: maxAgeLeases * timing.leaseMs } });
     const world = new World(rig, tally);
     const scheduler = new Scheduler(world);
     try {
@@ -217,7 +251,9 @@ test("whatever the order of their calls, the processes keep every promise to eve
   const limit = process.env.FC_RUNS === undefined ? { interruptAfterTimeLimit: 45_000 } : {};
   await fc.assert(check, { numRuns: RUNS, seed: SEED, endOnFailure: true, ...limit });
   const calls = [...tally.values()].reduce((sum, n) => sum + n, 0);
-  process.stdout.write(`interleaving: ${sequences} sequences, ${calls} calls, seed ${SEED}\n`);
+  process.stdout.write(
+    `interleaving: ${sequences} sequences, ${calls} calls, lease ${timing.leaseMs} ms, seed ${SEED}\n`,
+  );
   const lines = [...tally].sort().map(([word, n]) => `  ${word}: ${n}\n`);
   if (process.env.FC_RUNS) process.stdout.write(lines.join(""));
   expect(sequences).toBeGreaterThan(0);

@@ -76,6 +76,34 @@ for (const [loss, lose] of Object.entries(losses)) {
     });
   }
 }
+/** Ways in which a holder itself gives the agent up; no other epoch has been given out yet. */
+const goodbyes: Record<
+  string,
+  (rig: Rig, agent: ReturnType<Rig["address"]>, epoch: number) => Promise<unknown>
+> = {
+  "handed the agent back": (rig, agent, epoch) =>
+    rig.store.release(agent, { epoch, delayMs: 0, runningMs: 1, retries: 0 }),
+  "settled its run and the agent is idle": async (rig, agent, epoch) => {
+    await rig.store.append(agent, { epoch, runningMs: 1, entries: [["0", "{}"]], consumeTo: 1 });
+    await rig.store.settle(agent, { ...wellDone(epoch), target: "idle", idleMs: 60_000 });
+  },
+  "settled its run and the agent is queued again": (rig, agent, epoch) =>
+    rig.store.settle(agent, { ...wellDone(epoch), natural: false, target: "idle", idleMs: 60_000 }),
+  "settled its run and the agent has ended": (rig, agent, epoch) =>
+    rig.store.settle(agent, { ...wellDone(epoch), natural: false }),
+};
+for (const [goodbye, leave] of Object.entries(goodbyes)) {
+  for (const verb of ["renew", "append"]) {
+    test(`a late ${verb} by a holder that has ${goodbye} is stale and changes nothing`, async () => {
+      const rig = verbRig();
+      const { agent, epoch } = await rig.running();
+      await leave(rig, agent, epoch);
+      const before = await rig.everything();
+      expect(await writes[verb]?.(rig, agent, epoch)).toMatchObject({ status: "stale" });
+      expect(await rig.everything()).toEqual(before);
+    });
+  }
+}
 for (const [verb, write] of Object.entries(writes)) {
   test(`${verb} changes nothing once the parent has destroyed the agent`, async () => {
     const rig = verbRig();

@@ -5,7 +5,7 @@ import { defineTool, type Tool, ToolFailure } from "../tool.ts";
 /** Its name. */
 export const INTERIM_TOOL = "send_agent_message";
 /** Most code points of one interim message. */
-export const INTERIM_MAX_CHARS = 5_000;
+const INTERIM_MAX_CHARS = 5_000;
 /** The only target a sub-agent may write to. */
 const PARENT = "parent";
 

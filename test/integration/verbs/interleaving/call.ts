@@ -26,7 +26,7 @@ export function* make<T>(call: Call<T>): Program<T> {
 }
 
 /** Something that must never happen. */
-export class Violation extends Error {
+class Violation extends Error {
   override readonly name = "Violation";
 }
 

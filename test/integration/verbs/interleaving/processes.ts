@@ -12,12 +12,17 @@ import type { StreamEntry } from "../../../../src/shared/redis/reply-stream.ts";
 import { bodyOf, DESTROY, handedBack, IDLE_END, MAX_AGE_END, SPEC, wellDone } from "../rig.ts";
 import { make, must, type Program } from "./call.ts";
 import * as verbs from "./verbs.ts";
-import { HIDDEN_MS, type Job, type World } from "./world.ts";
+import { hiddenMs, type Job, type World } from "./world.ts";
 
 /** A choice between 0 and n - 1, drawn from the sequence's own randomness. */
 export type Pick = (n: number) => number;
+/** An idle time that does not run out within a sequence. */
+const PATIENT_MS = 60_000;
+
 /** Idle times in use: one that runs out within the sequence, one that does not. */
-const IDLE_TIMES_MS = [12, 60_000] as const;
+function idleTimeMs(world: World, pick: Pick): number {
+  return pick(2) === 0 ? Math.ceil(world.rig.store.timing.leaseMs * 1.5) : PATIENT_MS;
+}
 
 /** First the hint, then the verb; a hint whose grace is over by the time of the verb is given again. */
 function* hinted<T>(world: World, agent: AgentAddress, inMs: number, verb: () => Program<T>): Program<T> {
@@ -70,7 +75,7 @@ export function* spawnOne(world: World, pick: Pick, keys: string[]): Program {
   const requestKey = (pick(4) === 0 && keys[pick(keys.length)]) || newRequestKey();
   keys.push(requestKey);
   const agent = { ...world.rig.parent, uid: newUid() };
-  const idleMs = IDLE_TIMES_MS[pick(2)] ?? 12;
+  const idleMs = idleTimeMs(world, pick);
   const digest = pick(8) === 0 ? "other" : "d";
   const input = { requestKey, digest, stem: "a", name: "A", spec: JSON.stringify(SPEC), idleMs };
   const attempt = () => hinted(world, agent, idleMs, () => verbs.spawn(world, agent, input));
@@ -133,7 +138,13 @@ export function* worker(world: World, pick: Pick): Program {
     const { leaseMs } = world.rig.store.timing;
     const claimId = newRequestKey();
     const claimed = yield* hinted(world, agent, leaseMs, () => verbs.claim(world, agent, claimId));
-    if (claimed.status === "claimed") yield* run(world, pick, agent, Number(claimed.epoch));
+    if (claimed.status === "claimed") {
+      const epoch = Number(claimed.epoch);
+      yield* run(world, pick, agent, epoch);
+      // A tool and a timer that come back late, after their run has been given up.
+      if (pick(3) === 0) yield* step(world, pick, agent, epoch, new Map(), pick(3));
+      if (pick(6) === 0) yield* verbs.renew(world, agent, epoch);
+    }
     yield* make({ name: "job done", isLocal: true, make: async () => forgetJob(world, job) });
   }
 }
@@ -176,7 +187,12 @@ function* run(world: World, pick: Pick, agent: AgentAddress, epoch: number): Pro
     } else if (what < 3) answer = yield* verbs.renew(world, agent, epoch);
     else if (what < 7) answer = yield* step(world, pick, agent, epoch, log, n);
     else if (what === 7) {
-      const released = yield* verbs.release(world, agent, epoch, pick(3) * 6);
+      const released = yield* verbs.release(
+        world,
+        agent,
+        epoch,
+        (pick(3) * world.rig.store.timing.leaseMs) / 2,
+      );
       if (released.status === "released") yield* addJob(world, agent.uid, Number(released.wake));
       return;
     } else answer = yield* end(world, pick, agent, epoch, state.record.run);
@@ -221,7 +237,7 @@ function* step(
 
 function* end(world: World, pick: Pick, agent: AgentAddress, epoch: number, ofRun: number) {
   const how: SettleInput = pick(3) === 0 ? handedBack(epoch, ofRun) : wellDone(epoch, ofRun);
-  const idleMs = IDLE_TIMES_MS[pick(2)] ?? 12;
+  const idleMs = idleTimeMs(world, pick);
   const input: SettleInput = pick(2) === 0 ? how : { ...how, target: "idle", idleMs };
   const answer = yield* hinted(world, agent, idleMs, () => verbs.settle(world, agent, input));
   const toWake =
@@ -237,7 +253,7 @@ export function* sweeper(world: World): Program {
 
 /** One round of a sweeper. */
 export function* tick(world: World): Program {
-  const due = yield* make({ name: "due", make: () => world.rig.deadlines.due(4, HIDDEN_MS) });
+  const due = yield* make({ name: "due", make: () => world.rig.deadlines.due(4, hiddenMs(world.rig.store)) });
   for (const one of due) yield* lookAt(world, one);
 }
 

@@ -104,6 +104,12 @@ export function* claim(world: World, agent: AgentAddress, claimId: string) {
       const heldUntil = numberIn(was, status === "queued" ? "not_before" : "lease_until");
       if (answer.status !== "claimed") {
         unchanged(before, after);
+        must(
+          status !== "running" || was.record.claim_id !== claimId,
+          "the same claim was refused",
+          was,
+          answer,
+        );
         if (answer.status === "held") must(heldUntil > before.nowMs, "held by nobody", was, before.nowMs);
         if (answer.status === "nothing") must(status === "idle" || status === "ended", "there was work", was);
         return;
@@ -219,8 +225,10 @@ export function* settle(world: World, agent: AgentAddress, input: SettleInput) {
           );
         if (answer.status === "more")
           must(mayWorker && input.natural === true && was.inbox.length > 0, "more", was);
-        if (answer.status === "stale")
+        if (answer.status === "stale") {
           must(by.authority === "worker" && !mayWorker && !ended, "stale", was, by);
+          must(was.record.settled_epoch !== `${by.epoch}`, "stale for the one who settled", was);
+        }
         if (answer.status === "not_due") must(!isDue(input, agent, before), "not_due, but it was", was);
         return;
       }

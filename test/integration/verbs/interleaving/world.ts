@@ -14,6 +14,7 @@ import type { AgentAddress } from "../../../../src/shared/protocol/keys.ts";
 import { UserEntry } from "../../../../src/shared/protocol/log.ts";
 import { InboxMessage } from "../../../../src/shared/protocol/message.ts";
 import { MAX_LIVE_AGENTS } from "../../../../src/shared/protocol/timing.ts";
+import type { AgentStore } from "../../../../src/shared/redis/agent-store.ts";
 import type { Rig } from "../rig.ts";
 import { type Call, must, numberIn } from "./call.ts";
 import { type AgentShot, type EntryShot, NOTHING, type Shot, takeShot } from "./shot.ts";
@@ -24,8 +25,10 @@ export interface Job {
   wake: number;
   state: "waiting" | "taken";
 }
-/** How long a sweeper keeps what it took from the others, ms. */
-export const HIDDEN_MS = 5;
+/** How long a sweeper keeps what it took from the others: a part of the lease. */
+export function hiddenMs({ timing }: AgentStore): number {
+  return Math.ceil(timing.leaseMs / 2);
+}
 const FULL_LOOK_EVERY = 16;
 /** Scripts and pictures read the clock at different moments of a call. */
 const CLOCK_MS = 2;
@@ -122,7 +125,7 @@ export class World {
     }
     const score = is.score ?? Number.POSITIVE_INFINITY;
     must(
-      score <= Math.max(neededBy(is, this.shot.nowMs) + CLOCK_MS, this.shot.nowMs + HIDDEN_MS),
+      score <= Math.max(neededBy(is, this.shot.nowMs) + CLOCK_MS, this.shot.nowMs + hiddenMs(this.rig.store)),
       "nobody looks in time",
       is,
       this.shot.nowMs,

@@ -1,4 +1,5 @@
 import { execFileSync } from "node:child_process";
+import { lstatSync, readdirSync } from "node:fs";
 import { link, mkdir, readFile, rename, symlink, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join } from "node:path";
@@ -22,6 +23,16 @@ let scene: Scene;
 let attacks: string[];
 
 /** Everything around the workspace that holds a secret, by content. */
+/** Name, size, kind, mode and time of everything in a directory. */
+function listing(directory: string): unknown[] {
+  return readdirSync(directory)
+    .sort()
+    .map((name) => {
+      const { size, mode, mtimeMs } = lstatSync(join(directory, name));
+      return { name, size, mode, mtimeMs };
+    });
+}
+
 async function surroundings(): Promise<string> {
   const files = [
     join(scene.outside, "secret.txt"),
@@ -32,10 +43,7 @@ async function surroundings(): Promise<string> {
   ];
   const contents = await Promise.all(files.map((file) => readFile(file, "utf8")));
   const listings = [scene.outside, join(scene.home, ".."), join(scene.home, "../.."), scene.readOnly];
-  return JSON.stringify([
-    contents,
-    listings.map((directory) => execFileSync("ls", ["-A1", directory]).toString()),
-  ]);
+  return JSON.stringify([contents, listings.map((directory) => readdirSync(directory).sort())]);
 }
 
 async function plantLinks(): Promise<string[]> {
@@ -240,7 +248,7 @@ describe("a directory that is swapped for a link while tools run", () => {
   it("gives neither a read nor a write outside in three seconds", { timeout: 20_000 }, async () => {
     const raced = await openScene();
     await raced.put("real/secret.txt", "inside");
-    const untouched = execFileSync("ls", ["-la", raced.outside]).toString();
+    const untouched = listing(raced.outside);
     const swapper = new Worker(SWAP, {
       eval: true,
       workerData: { home: raced.home, outside: raced.outside },
@@ -273,7 +281,7 @@ describe("a directory that is swapped for a link while tools run", () => {
     expect(counts.leaked).toBe(0);
     expect(counts.inside).toBeGreaterThan(50);
     expect(counts.refused).toBeGreaterThan(50);
-    expect(execFileSync("ls", ["-la", raced.outside]).toString()).toBe(untouched);
+    expect(listing(raced.outside)).toEqual(untouched);
     expect(await readFile(join(raced.outside, "secret.txt"), "utf8")).toBe(`${SECRET}\n`);
   });
 

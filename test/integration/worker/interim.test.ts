@@ -1,0 +1,96 @@
+/** Guarantee: a sub-agent can write to its parent while it works, to nobody else, and not without end. */
+import { readFile, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { createReplyStream } from "../../../src/shared/redis/reply-stream.ts";
+import { createWorkerDirectory } from "../../../src/shared/redis/worker-directory.ts";
+import { packageVersion } from "../../../src/shared/version.ts";
+import { openInstallation } from "../../helpers/installation.ts";
+import { until } from "../../helpers/until.ts";
+
+const tell = (message: string, target = "parent") => ({
+  type: "tool_use" as const,
+  name: "send_agent_message",
+  input: { target_agent_id: target, message },
+});
+
+test("an interim message reaches the parent before the reply, in the same channel", async () => {
+  const installation = await openInstallation({
+    scenario: { turns: [{ content: [tell("Half done.")] }, { content: [{ type: "text", text: "Done." }] }] },
+  });
+  await installation.startWorker();
+  const agent = await installation.task("work");
+  await installation.reply(agent);
+  const stream = createReplyStream(installation.redis, installation.keys, installation.store.timing);
+  const entries = (await stream.read(agent, "0", 10)).map(({ entry }) => entry);
+  expect(entries).toMatchObject([
+    { kind: "message", text: "Half done.", agent_id: agent.agentId, run: 1, agent_status: "running" },
+    { kind: "reply", summary: "Done.", tools_called: { send_agent_message: 1 } },
+  ]);
+});
+
+test("another target, an empty text and a twenty-first message are refused to the model's face", async () => {
+  const many = Array.from({ length: 21 }, (_, i) => tell(`word ${i}`));
+  const installation = await openInstallation({
+    scenario: {
+      turns: [
+        { content: [tell("hello", "sibling"), tell("   "), tell("x".repeat(5_001))] },
+        { content: many },
+        { content: [{ type: "text", text: "{{last_tool_result}}" }] },
+      ],
+    },
+  });
+  await installation.startWorker();
+  const agent = await installation.task("chat");
+  const reply = await installation.reply(agent);
+  expect(reply.summary).toContain("You have sent your parent 20 messages in this run");
+  const stream = createReplyStream(installation.redis, installation.keys, installation.store.timing);
+  const texts = (await stream.read(agent, "0", 100)).flatMap(({ entry }) =>
+    entry.kind === "message" ? entry.text : [],
+  );
+  expect(texts.toSorted()).toEqual(Array.from({ length: 20 }, (_, i) => `word ${i}`).toSorted());
+});
+
+test("the full trace holds every entry of the conversation, for the owner only", async () => {
+  const installation = await openInstallation({
+    scenario: {
+      turns: [
+        { content: [{ type: "tool_use", name: "glob", input: { pattern: "*" } }] },
+        { content: [{ type: "text", text: "Nothing here." }] },
+      ],
+    },
+  });
+  await installation.startWorker({ trace: "full" });
+  const agent = await installation.task("look around");
+  await installation.reply(agent);
+  const home = join(installation.workspaceRoot, agent.tenant, agent.parentId, "agents", agent.agentId);
+  const path = join(home, "trace.jsonl");
+  expect((await stat(path)).mode & 0o777).toBe(0o600);
+  const lines = (await readFile(path, "utf8"))
+    .trimEnd()
+    .split("\n")
+    .map((line) => JSON.parse(line));
+  expect(lines.map(({ entry }) => entry.replace(/toolu_\w+/, "CALL"))).toEqual([
+    "0",
+    "1",
+    "1/CALL/started",
+    "1/CALL/result",
+    "3",
+  ]);
+  expect(lines.at(0)).toMatchObject({ run: 1, value: { messages: [{ text: "look around" }] } });
+  expect(lines.at(-1)).toMatchObject({ value: { content: [{ text: "Nothing here." }] } });
+});
+
+test("a worker stands in the directory with its tools while it runs, and not after", async () => {
+  const installation = await openInstallation();
+  const directory = createWorkerDirectory(installation.redis, installation.keys);
+  const worker = await installation.startWorker({ concurrency: 3 });
+  const [announced] = await until(async () => {
+    const list = await directory.list();
+    return list.length > 0 && list;
+  });
+  expect(announced).toMatchObject({ id: worker.id, concurrency: 3, version: packageVersion() });
+  expect(announced?.tools).toContain("send_agent_message");
+  await worker.stop();
+  expect(await directory.list()).toEqual([]);
+});

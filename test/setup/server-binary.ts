@@ -1,0 +1,30 @@
+/** Whether this machine has a real Redis server for the tests, and which test files need one. */
+import { accessSync, constants } from "node:fs";
+import { delimiter, isAbsolute, join } from "node:path";
+
+/** The server's binary: `REDIS_SERVER_BIN`, else `redis-server` on the PATH; undefined when there is none. */
+export function findServerBinary(env: NodeJS.ProcessEnv = process.env): string | undefined {
+  const name = env.REDIS_SERVER_BIN ?? "redis-server";
+  const places = isAbsolute(name) ? [name] : (env.PATH ?? "").split(delimiter).map((dir) => join(dir, name));
+  return places.find((path) => {
+    try {
+      accessSync(path, constants.X_OK);
+      return true;
+    } catch {
+      return false;
+    }
+  });
+}
+
+/**
+ * Files (globs) that start, stop or starve a server of their own, or run too long on the embedded one. Without a binary
+ * they are left out and counted as skipped; all others then run on the embedded server.
+ */
+export const NEED_A_SERVER: readonly string[] = [
+  "test/integration/**/*.test.ts",
+  "test/e2e/**/*.test.ts",
+  "test/deploy/**/*.test.ts",
+  "test/helpers/{proxy,reaper,redis}.test.ts",
+  "test/unit/cli/{private-redis,redis-source}.test.ts",
+  "test/unit/shared/redis/connection.test.ts",
+];

@@ -60,7 +60,7 @@ export interface Keys {
   wakeQueue: string;
   /** sorted set: member → when somebody must look (epoch ms). A hint; the records decide. */
   deadlines: string;
-  /** hash: member → until when a look may not be the last one (epoch ms), for a verb may be on its way. */
+  /** hash: member → mark of its newest touch: until when a look may not be the last one (epoch ms). */
   touched: string;
   /** channel: the uid of an agent whose run must stop at once (a hint). */
   hints: string;

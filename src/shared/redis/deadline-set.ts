@@ -15,6 +15,8 @@ import { loadScripts } from "./scripts.ts";
 export interface Due {
   member: string;
   seenScore: number;
+  /** Mark of the newest touch; empty when none is remembered. */
+  seenTouch: string;
   address: AgentAddress | undefined;
 }
 
@@ -35,8 +37,12 @@ export function createDeadlineSet(redis: RedisClient, keys: Keys, timing: Timing
   const scripts = loadScripts(redis);
   const { deadlines, touched } = keys;
   const graceMs = Math.min(timing.leaseMs, timing.lookMs);
-  const move = async ({ member, seenScore }: Due, at: number | "") => {
-    await scripts.run("deadline-move", { deadlines, touched }, { member, seen_score: seenScore, at });
+  const move = async ({ member, seenScore, seenTouch }: Due, at: number | "") => {
+    await scripts.run(
+      "deadline-move",
+      { deadlines, touched },
+      { member, seen_score: seenScore, seen_touch: seenTouch, at },
+    );
   };
   return {
     async touch(address, inMs) {
@@ -47,11 +53,16 @@ export function createDeadlineSet(redis: RedisClient, keys: Keys, timing: Timing
       );
     },
     async due(limit, hiddenMs) {
-      const { rest } = await scripts.run("deadline-due", { deadlines }, { limit, hidden_ms: hiddenMs });
+      const { rest } = await scripts.run(
+        "deadline-due",
+        { deadlines, touched },
+        { limit, hidden_ms: hiddenMs },
+      );
       const found: Due[] = [];
-      for (let i = 0; i + 1 < rest.length; i += 2) {
+      for (let i = 0; i + 2 < rest.length; i += 3) {
         const member = rest[i] ?? "";
-        found.push({ member, seenScore: Number(rest[i + 1]), address: addressOfMember(member) });
+        const [seenScore, seenTouch = ""] = [Number(rest[i + 1]), rest[i + 2]];
+        found.push({ member, seenScore, seenTouch, address: addressOfMember(member) });
       }
       return found;
     },

@@ -160,10 +160,10 @@ export const SCRIPTS = {
     args: ["member", "in_ms", "grace_ms"],
     answers: { touched: ["at"] },
   },
-  "deadline-due": { keys: ["deadlines"], args: ["limit", "hidden_ms"], answers: { due: [] } },
+  "deadline-due": { keys: ["deadlines", "touched"], args: ["limit", "hidden_ms"], answers: { due: [] } },
   "deadline-move": {
     keys: ["deadlines", "touched"],
-    args: ["member", "seen_score", "at"],
+    args: ["member", "seen_score", "seen_touch", "at"],
     answers: { moved: [], touched: [] },
   },
 } as const satisfies Record<string, Shape>;

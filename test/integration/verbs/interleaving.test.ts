@@ -241,7 +241,7 @@ test("whatever the order of their calls, the processes keep every promise to eve
       sequences += 1;
     } catch (failure) {
       if (failure instanceof Error)
-        failure.message += `\nlast calls:\n  ${world.trace.slice(-60).join("\n  ")}`;
+        failure.message += `\nlast calls:\n  ${world.traceOf(failure.message).slice(-60).join("\n  ")}`;
       throw failure;
     } finally {
       const left = await redis.keys(`*${rig.prefix}*`);

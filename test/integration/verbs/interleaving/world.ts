@@ -68,11 +68,12 @@ export class World {
       if (call.isLocal) continue;
       const word = `${call.name}: ${statusOf(answer)}`;
       this.tally.set(word, (this.tally.get(word) ?? 0) + 1);
-      this.trace.push(`${who} ${call.name} ${call.agent?.uid ?? ""} ${JSON.stringify(answer)}`);
       this.#calls += 1;
       const looked =
         call.agent && this.#calls % FULL_LOOK_EVERY !== 0 ? [call.agent] : this.#everybody(call.agent);
       this.shot = await takeShot(this.rig, before, looked);
+      const at = this.shot.nowMs % 1_000_000;
+      this.trace.push(`${at} ${who}: ${call.name} ${call.agent?.uid ?? ""} ${JSON.stringify(answer)}`);
       call.judge?.(answer, before, this.shot);
       for (const { uid } of looked) this.#check(uid, before);
       this.#hear(this.shot.fresh);
@@ -86,6 +87,12 @@ export class World {
   async look(): Promise<void> {
     this.shot = await takeShot(this.rig, this.shot, this.#everybody());
     must(this.shot.fresh.length === 0, "an entry that no call wrote", this.shot.fresh);
+  }
+
+  /** The calls of the agent that a violation names first; all calls when it names none. */
+  traceOf(violation: string): string[] {
+    const uid = /sa-[0-9a-f]{24}/.exec(violation)?.[0] ?? "";
+    return this.trace.filter((line) => line.includes(uid));
   }
 
   /** Uids of agents that have not ended. */

@@ -10,6 +10,7 @@
  * 3. Whatever cannot be rebuilt faithfully raises {@link MalformedTurnError} instead of coming out wrong.
  */
 import { ContentBlock, type JsonObject, type Usage, ZERO_USAGE } from "../../shared/protocol/content.ts";
+import { depthOf } from "../../shared/protocol/message.ts";
 import { MalformedTurnError } from "./fault.ts";
 import type { ModelTurn } from "./model.ts";
 
@@ -143,6 +144,9 @@ export class TurnBuilder {
   }
 }
 
+/** Deeper inputs could be parsed but not written down again: serialising thousands of levels overflows the stack. */
+const INPUT_MAX_DEPTH = 100;
+
 function finished({ block, inputJson }: OpenBlock, cutOff: boolean): ContentBlock {
   if (inputJson) block.input = parseInput(inputJson, block, cutOff);
   const checked = ContentBlock.safeParse(block);
@@ -157,12 +161,14 @@ function finished({ block, inputJson }: OpenBlock, cutOff: boolean): ContentBloc
 function parseInput(json: string, block: JsonObject, cutOff: boolean): JsonObject {
   try {
     const input: unknown = JSON.parse(json);
-    if (isObject(input)) return input;
+    if (isObject(input) && depthOf(input, INPUT_MAX_DEPTH) <= INPUT_MAX_DEPTH) return input;
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
   }
   if (cutOff) return {};
-  throw new MalformedTurnError(`the input of tool call ${String(block.name)} is not a JSON object`);
+  throw new MalformedTurnError(
+    `the input of tool call ${String(block.name)} is not a JSON object of at most ${INPUT_MAX_DEPTH} levels`,
+  );
 }
 
 function isObject(value: unknown): value is JsonObject {

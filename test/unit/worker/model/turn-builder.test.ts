@@ -43,6 +43,28 @@ describe("TurnBuilder", () => {
     });
   });
 
+  test("takes a tool input of 100 levels, and refuses one of 10,000 before anything overflows", () => {
+    const nested = (levels: number) => '{"a":'.repeat(levels - 1) + "{}" + "}".repeat(levels - 1);
+    const call = (levels: number) =>
+      built(
+        start(),
+        {
+          type: "content_block_start",
+          index: 0,
+          content_block: { type: "tool_use", id: "t", name: "x", input: {} },
+        },
+        {
+          type: "content_block_delta",
+          index: 0,
+          delta: { type: "input_json_delta", partial_json: nested(levels) },
+        },
+        stop("tool_use"),
+      );
+    expect(call(100).content).toHaveLength(1);
+    expect(() => call(101)).toThrow("at most 100 levels");
+    expect(() => call(10_000)).toThrow("at most 100 levels");
+  });
+
   test("orders blocks by their index, whatever order they came in", () => {
     const block = (index: number, text: string) => ({
       type: "content_block_start",

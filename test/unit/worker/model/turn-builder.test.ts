@@ -44,7 +44,7 @@ describe("TurnBuilder", () => {
   });
 
   test("takes a tool input of 100 levels, and refuses one of 10,000 before anything overflows", () => {
-    const nested = (levels: number) => '{"a":'.repeat(levels - 1) + "{}" + "}".repeat(levels - 1);
+    const nested = (levels: number) => `${'{"a":'.repeat(levels)}1${"}".repeat(levels)}`;
     const call = (levels: number) =>
       built(
         start(),

@@ -239,7 +239,9 @@ function* end(world: World, pick: Pick, agent: AgentAddress, epoch: number, ofRu
   const how: SettleInput = pick(3) === 0 ? handedBack(epoch, ofRun) : wellDone(epoch, ofRun);
   const idleMs = idleTimeMs(world, pick);
   const input: SettleInput = pick(2) === 0 ? how : { ...how, target: "idle", idleMs };
-  const answer = yield* hinted(world, agent, idleMs, () => verbs.settle(world, agent, input));
+  // The agent may be idle after it, or queued again.
+  const inMs = Math.min(idleMs, world.rig.store.timing.lookMs);
+  const answer = yield* hinted(world, agent, inMs, () => verbs.settle(world, agent, input));
   const toWake =
     (answer.status === "settled" || answer.status === "same") && answer.agent_status === "queued";
   if (toWake) yield* addJob(world, agent.uid, Number(answer.wake));

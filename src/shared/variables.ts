@@ -8,6 +8,8 @@ import { CEILING } from "./protocol/limits.ts";
 export const DEFAULT_MODEL = "claude-sonnet-5-5";
 /** Model id asked for when nothing but the offline model is there. */
 export const OFFLINE_MODEL = "offline-1";
+/** First part of every Redis name when SUBAGENT_PREFIX is not set. */
+export const DEFAULT_PREFIX = "saq";
 /** The parent that the command line acts as when SUBAGENT_PARENT is not set. */
 const DEFAULT_PARENT = "cli";
 
@@ -51,7 +53,7 @@ export const Variables = z.object({
   SUBAGENT_PREFIX: z
     .string()
     .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$/)
-    .default("saq"),
+    .default(DEFAULT_PREFIX),
   SUBAGENT_TENANT: TenantId.default("default"),
   SUBAGENT_PARENT: ParentId.default(DEFAULT_PARENT),
   SUBAGENT_ROOTS: z.string().optional(),

@@ -8,6 +8,7 @@ import { MAX_LIVE_AGENTS } from "../shared/protocol/timing.ts";
 import type { CommandContext } from "./command.ts";
 import { EXIT, exitCodeOf } from "./exit-code.ts";
 import { formatPlural } from "./figures.ts";
+import { toJsonLine } from "./json.ts";
 import type { LocalService } from "./local-service.ts";
 import { createProgress, type Progress } from "./progress.ts";
 import { renderReply, renderTotals } from "./reply-view.ts";
@@ -18,13 +19,20 @@ export interface Question {
   prompt: string;
 }
 
+/** What the command line says. */
+export interface AskFlags {
+  /** All replies as one JSON document, at the end. */
+  json: boolean;
+}
+
 interface Asking {
+  json: boolean;
   context: CommandContext;
   service: LocalService;
   parent: Parent;
   progress: Progress;
   replies: Reply[];
-  errors: unknown[];
+  errors: { name: string; error: unknown }[];
   /** Sub-agents that were destroyed because the command was told to stop. */
   destroyed: number;
 }
@@ -37,6 +45,7 @@ export async function askAll(
   context: CommandContext,
   service: LocalService,
   questions: readonly Question[],
+  { json }: AskFlags,
 ): Promise<number> {
   const { clock, config, output } = context;
   const startedAtMs = clock.monotonicMs();
@@ -45,10 +54,10 @@ export async function askAll(
     parentId,
     tenant: config.tenant,
     client: service.client,
-    model: config.model,
+    model: service.model,
   });
   const progress = createProgress(output, clock);
-  const asking: Asking = { context, service, parent, progress, replies: [], errors: [], destroyed: 0 };
+  const asking: Asking = { json, context, service, parent, progress, replies: [], errors: [], destroyed: 0 };
   const watching = new AbortController();
   const watched = watch(asking, watching.signal);
   for (const { name } of questions) progress.add(name);
@@ -70,16 +79,18 @@ export async function askAll(
   const elapsedMs = clock.monotonicMs() - startedAtMs;
   const totals = { asked: questions.length, elapsedMs, columns: output.size.columns, style: output.style };
   output.note(...renderTotals(asking.replies, totals));
+  if (json && !service.lost) output.result(toJsonLine(documentOf(asking, questions, elapsedMs)));
   return outcomeOf(asking, questions.length);
 }
 
 async function ask(asking: Asking, { name, prompt }: Question): Promise<void> {
-  const { context, service, parent, progress, replies, errors } = asking;
+  const { context, service, parent, progress, replies, errors, json } = asking;
   const { output } = context;
   try {
     const reply = await parent.task({ name, prompt, signal: service.signal });
     replies.push(reply);
     progress.finish(name, reply);
+    if (json) return;
     const { resultColumns: columns, resultStyle: style } = output;
     const question = prompt === name ? undefined : prompt;
     output.result(...renderReply(reply, { columns, style, ...(question && { question }) }));
@@ -89,8 +100,8 @@ async function ask(asking: Asking, { name, prompt }: Question): Promise<void> {
       asking.destroyed += 1;
       return;
     }
-    const isKnown = errors.some((other) => messageOf(other) === messageOf(error));
-    errors.push(error);
+    const isKnown = errors.some((other) => messageOf(other.error) === messageOf(error));
+    errors.push({ name, error });
     if (!isKnown) output.note(`${name}: ${messageOf(error)}`);
   }
 }
@@ -104,13 +115,35 @@ async function watch({ parent, progress, context }: Asking, signal: AbortSignal)
   }
 }
 
+/** What --json prints: replies and errors in the order of the questions. */
+function documentOf(
+  { replies, errors, destroyed }: Asking,
+  questions: readonly Question[],
+  elapsedMs: number,
+): Record<string, unknown> {
+  return {
+    replies: questions.flatMap(({ name }) => replies.find((reply) => reply.name === name) ?? []),
+    errors: questions.flatMap(({ name }) =>
+      errors
+        .filter((failed) => failed.name === name)
+        .map(({ error }) => ({
+          name,
+          code: error instanceof SubagentError ? error.code : null,
+          message: messageOf(error),
+        })),
+    ),
+    destroyed,
+    elapsed_ms: Math.round(elapsedMs),
+  };
+}
+
 function outcomeOf({ context, service, replies, errors, destroyed }: Asking, asked: number): number {
   if (service.lost) throw service.lost;
   if (context.signal.aborted) {
     context.output.note(`Interrupted: ${formatPlural(destroyed, "sub-agent")} destroyed.`);
     return EXIT.interrupted;
   }
-  const [first] = errors;
+  const first = errors[0]?.error;
   if (first instanceof SubagentError) return exitCodeOf(first);
   const succeeded = replies.filter((reply) => reply.status === "succeeded").length;
   return succeeded === asked ? EXIT.done : EXIT.failed;

@@ -1,12 +1,25 @@
 /** The banner: what is running, on what, and with which model. Pure. */
 import type { Config } from "../shared/config.ts";
+import type { WorkerAnnouncement } from "../shared/protocol/worker.ts";
+import { OFFLINE_MODEL } from "../shared/variables.ts";
 import type { OpenRoot } from "../worker/tools/roots.ts";
+import { formatPlural } from "./figures.ts";
+import { areOffline } from "./live-workers.ts";
 import type { Style } from "./style.ts";
 import { wrap } from "./text.ts";
 
 /** Says what the offline model is, wherever it answers. */
 export const OFFLINE_WARNING =
   "offline model: answers by rule, NOT an LLM; set ANTHROPIC_API_KEY for a real one";
+
+/** Live workers of others, which do the work. */
+export interface OtherWorkers {
+  workers: readonly WorkerAnnouncement[];
+  /** Where they are live, fit to be shown. */
+  on: string;
+  /** The model they are asked for. */
+  model: string;
+}
 
 /** What stands in a banner. */
 export interface BannerFacts {
@@ -15,13 +28,15 @@ export interface BannerFacts {
   /** Description of the Redis in use. */
   redis: string;
   roots: readonly OpenRoot[];
+  /** Absent: a worker was started here. */
+  others?: OtherWorkers;
 }
 
 const LABEL_CELLS = 13;
 
 /** The banner's lines, wrapped to `columns`, ending with an empty one. */
 export function renderBanner(
-  { version, config, redis, roots }: BannerFacts,
+  { version, config, redis, roots, others }: BannerFacts,
   columns: number,
   style: Style,
 ): string[] {
@@ -33,9 +48,19 @@ export function renderBanner(
       ...rest.map((line) => `  ${" ".repeat(LABEL_CELLS)}${dressed(line)}`),
     ];
   };
+  const head = [`${style("bold", "subagent-queue")} ${style("dim", version)}`, ...field("Redis", redis)];
+  if (others) {
+    const { workers, on, model } = others;
+    return [
+      ...head,
+      ...field("Workers", `${formatPlural(workers.length, "worker")} on ${on}, none started here`),
+      ...field("Model", theirModelText(others), areOffline(workers) || model === OFFLINE_MODEL),
+      ...field("Directories", "those that the workers opened, not this one"),
+      "",
+    ];
+  }
   return [
-    `${style("bold", "subagent-queue")} ${style("dim", version)}`,
-    ...field("Redis", redis),
+    ...head,
     ...field("Model", modelText(config), !config.provider),
     ...field("Workspaces", config.workspaceRoot),
     ...field(
@@ -52,6 +77,12 @@ export function modelText({ model, provider }: Config): string {
   return provider.baseUrl === undefined
     ? model
     : `${model} at ${provider.baseUrl.replace(/\/\/[^/]*@/, "//***@")}`;
+}
+
+function theirModelText({ workers, model }: OtherWorkers): string {
+  if (areOffline(workers)) return "the workers have the offline model: it answers by rule, NOT an LLM";
+  const unknown = "offline-1, since neither here nor by the workers another one is named; set SUBAGENT_MODEL";
+  return model === OFFLINE_MODEL ? unknown : `${model}, answered by the workers' provider`;
 }
 
 function rootText({ path, mode }: OpenRoot): string {

@@ -35,7 +35,7 @@ export function formatAge(ms: number): string {
   return minutes > 0 ? `${minutes}m${two(seconds % 60)}s` : `${seconds}s`;
 }
 
-/** `1 turn`, `2 turns`. */
-export function formatPlural(count: number, noun: string): string {
-  return `${formatCount(count)} ${noun}${count === 1 ? "" : "s"}`;
+/** `1 turn`, `2 turns`; nouns with a plural of their own bring it along. */
+export function formatPlural(count: number, noun: string, plural = `${noun}s`): string {
+  return `${formatCount(count)} ${count === 1 ? noun : plural}`;
 }

@@ -12,13 +12,16 @@ import { realpathSync } from "node:fs";
 import { createOfflineModel } from "../offline/server.ts";
 import { type Client, createClient } from "../producer/client.ts";
 import { SubagentError } from "../shared/errors.ts";
+import type { WorkerAnnouncement } from "../shared/protocol/worker.ts";
 import { createAnthropicModel } from "../worker/model/anthropic.ts";
 import type { Model } from "../worker/model/model.ts";
 import { type OpenRoot, parseRoots } from "../worker/tools/roots.ts";
 import { createWorker } from "../worker/worker.ts";
 import { type Closing, createClosing } from "./closing.ts";
 import type { CommandContext } from "./command.ts";
-import { openRedisSource, type RedisSource } from "./redis-source.ts";
+import { formatPlural } from "./figures.ts";
+import { areOffline, liveWorkers, modelToAsk } from "./live-workers.ts";
+import { openRedisSource, type RedisSource, withoutPassword } from "./redis-source.ts";
 
 /** So long a service whose Redis is lost may take to stop. */
 const LOST_STOP_MS = 1_000;
@@ -29,6 +32,10 @@ export interface LocalService {
   readonly client: Client;
   readonly roots: readonly OpenRoot[];
   readonly signal: AbortSignal;
+  /** Model of the agents that are given none. */
+  readonly model: string;
+  /** The live workers of others that do the work; none: one was started here. */
+  readonly workers: readonly WorkerAnnouncement[];
   /** Why the service cannot go on, once it cannot. */
   readonly lost: SubagentError | undefined;
   /** Releases what runs and stops everything; resolves when nothing is left. Idempotent. */
@@ -51,8 +58,15 @@ export async function openModel(context: CommandContext, closing: Closing): Prom
   return model;
 }
 
-/** Starts everything. `opensCwd`: without SUBAGENT_ROOTS the current directory is open to be read. */
-export async function startLocalService(context: CommandContext, opensCwd: boolean): Promise<LocalService> {
+/**
+ * Starts everything, with the current directory open to be read unless SUBAGENT_ROOTS says otherwise. Where workers are
+ * live on the Redis of REDIS_URL already, `others` says what becomes of them: `use` gives them the work and starts none;
+ * `join` starts one beside them, and throws `invalid_config` where that would be an offline one beside real ones.
+ */
+export async function startLocalService(
+  context: CommandContext,
+  others: "use" | "join",
+): Promise<LocalService> {
   const { config, clock, env } = context;
   const closing = createClosing();
   const health = watchHealth(context.signal, closing);
@@ -60,13 +74,19 @@ export async function startLocalService(context: CommandContext, opensCwd: boole
     const redis = await openRedisSource(config.redisUrl, env.PATH, clock);
     closing.add(() => redis.stop());
     health.watch(redis.gone);
-    const roots = rootsOf(context, opensCwd);
-    await openWorker(context, redis.url, roots, closing);
-    const client = await openClient(context, redis.url, closing);
+    const live = redis.isPrivate ? [] : await liveWorkers(redis.url, config.prefix, clock);
+    const workers = others === "use" ? live : [];
+    if (!config.provider && workers.length === 0 && !areOffline(live)) throw offlineBeside(live, redis.url);
+    const roots = workers.length > 0 ? [] : rootsOf(context, true);
+    if (workers.length === 0) await openWorker(context, redis.url, roots, closing);
+    const model = modelToAsk(config, workers);
+    const client = await openClient(context, redis.url, model, closing);
     return {
       redis,
       client,
       roots,
+      model,
+      workers,
       signal: health.signal,
       get lost() {
         return health.lost;
@@ -79,6 +99,14 @@ export async function startLocalService(context: CommandContext, opensCwd: boole
     await closing.close();
     throw error;
   }
+}
+
+function offlineBeside(workers: readonly WorkerAnnouncement[], redisUrl: string): SubagentError {
+  const live = `${formatPlural(workers.length, "worker")} on ${withoutPassword(redisUrl)}`;
+  return new SubagentError(
+    "invalid_config",
+    `The offline model would answer by rule beside ${live}: set ANTHROPIC_API_KEY, or give them the work with "subagent-queue run".`,
+  );
 }
 
 /** Whether the service can go on: a signal that follows `parent` and aborts when what is watched ends too early. */
@@ -118,15 +146,21 @@ async function openWorker(
   const { prefix, prices, concurrency, workspaceRoot, trace } = context.config;
   const { logger, clock } = context;
   const model = await openModel(context, closing);
-  const parts = { redisUrl, prefix, model, roots, workspaceRoot, concurrency, prices, trace, logger, clock };
-  const worker = createWorker(parts);
+  const work = { roots, workspaceRoot, concurrency, prices, trace };
+  const modelId = context.config.model;
+  const worker = createWorker({ redisUrl, prefix, model, modelId, ...work, logger, clock });
   closing.add(() => worker.stop());
   await worker.start();
 }
 
-/** Opens a client that ends with `closing`. */
-async function openClient(context: CommandContext, redisUrl: string, closing: Closing): Promise<Client> {
-  const { prefix, prices, limits, model } = context.config;
+/** Opens a client that ends with `closing`; `model` is for agents that are given none. */
+export async function openClient(
+  context: CommandContext,
+  redisUrl: string,
+  model: string,
+  closing: Closing,
+): Promise<Client> {
+  const { prefix, prices, limits } = context.config;
   const { logger, clock } = context;
   const client = createClient({ redisUrl, prefix, prices, limits, model, logger, clock });
   closing.add(() => client.stop());

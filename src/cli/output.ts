@@ -18,7 +18,8 @@ const COLOUR_CODE = /\u001b\[\d+m/g;
 
 /** What is written to; Node's standard streams are. */
 export interface OutputStream {
-  write(text: string): unknown;
+  /** `done` is called when the text was handed on, or with what went wrong. */
+  write(text: string, done?: (error?: Error | null) => void): unknown;
   on(event: "error", listener: (error: Error) => void): unknown;
   readonly isTTY?: boolean;
   readonly columns?: number;
@@ -41,6 +42,8 @@ export interface Output {
   result(...lines: string[]): void;
   /** Prints lines to stderr. */
   note(...lines: string[]): void;
+  /** Resolves when all results so far were handed on; false when nobody takes them any more. */
+  delivered(): Promise<boolean>;
   /** Replaces the live block; no lines take it away. Does nothing where nothing can be redrawn. */
   block(lines: readonly string[]): void;
 }
@@ -82,6 +85,10 @@ export function createOutput(stdout: OutputStream, stderr: OutputStream, env: En
     style: createStyle(wantsColour(env, stderr.isTTY === true)),
     result: (...lines) => above(writeResult, textOf(lines), sameTerminal),
     note: (...lines) => above(writeNote, textOf(lines), isLive),
+    delivered: () =>
+      new Promise((resolve) => {
+        stdout.write("", (error) => resolve(!error));
+      }),
     block(lines) {
       if (!isLive || (lines.length === shown.length && lines.every((line, n) => line === shown[n]))) return;
       const start = toStart();

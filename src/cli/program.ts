@@ -1,10 +1,13 @@
 /** The command line's grammar: verbs, flags, help. Each verb's work stands in its own file. */
 import { Command, CommanderError, InvalidArgumentError } from "commander";
+import { addAgentVerbs } from "./agent-verbs.ts";
+import type { AskFlags } from "./ask-all.ts";
 import type { BoardFlags } from "./board.ts";
 import { openCommand, type Surroundings } from "./command.ts";
 import { describeError, EXIT, exitCodeOf } from "./exit-code.ts";
-import { HELP } from "./help.ts";
+import { HELP, helpForAll } from "./help.ts";
 import type { OfflineModelFlags } from "./offline-model.ts";
+import type { StartFlags } from "./start.ts";
 import { plain } from "./text.ts";
 
 /** Parses `args` (without program and script), runs the command, and resolves with its exit code; never rejects. */
@@ -39,8 +42,9 @@ function createProgram(surroundings: Surroundings, done: (code: number) => void)
       outputError: (text, write) =>
         write(`subagent-queue: ${text.trim().replace(/^error: /, "")} (--help shows the usage)`),
     })
-    .addHelpText("after", HELP.all(output.size.columns));
+    .addHelpText("after", helpForAll(output.size.columns));
   addVerbs(program, surroundings, done);
+  addAgentVerbs(program, surroundings, done);
   addServers(program, surroundings, done);
   return program;
 }
@@ -51,8 +55,9 @@ function addVerbs(program: Command, surroundings: Surroundings, done: (code: num
     .command("start")
     .description("start everything here, ask three sub-agents about this directory, and stay up as a worker")
     .option("--once", "end when the replies are there", false)
+    .option("--json", "the replies as one JSON document on standard output; with --once", false)
     .addHelpText("after", HELP.start)
-    .action(async (flags: { once: boolean }) => {
+    .action(async (flags: StartFlags) => {
       const { start } = await import("./start.ts");
       done(await start(openCommand(surroundings, "warn"), flags));
     });
@@ -60,10 +65,11 @@ function addVerbs(program: Command, surroundings: Surroundings, done: (code: num
     .command("run")
     .description("give each prompt to a sub-agent of its own and print the replies")
     .argument("<prompt...>", "what a sub-agent should do; - reads it from standard input")
+    .option("--json", "the replies as one JSON document on standard output, and nothing else there", false)
     .addHelpText("after", HELP.run)
-    .action(async (prompts: string[]) => {
+    .action(async (prompts: string[], flags: AskFlags) => {
       const { run } = await import("./run.ts");
-      done(await run(openCommand(surroundings, "warn"), prompts));
+      done(await run(openCommand(surroundings, "warn"), prompts, flags));
     });
   program
     .command("worker")

@@ -1,4 +1,6 @@
 /** The live view as data: one row an agent, what an event does to it, and the lines that show it. Pure. */
+
+import type { AgentStatus, AgentView } from "../shared/protocol/agent.ts";
 import type { ProgressEvent } from "../shared/protocol/event.ts";
 import type { Reply, ReplyStatus } from "../shared/protocol/reply.ts";
 import { formatAge, formatCompact, formatPlural, formatUsd } from "./figures.ts";
@@ -6,12 +8,14 @@ import type { Look, Style } from "./style.ts";
 import { cells, cutTo, padTo } from "./text.ts";
 
 /** Where a row's agent stands. */
-export type RowStatus = "queued" | "running" | ReplyStatus;
+export type RowStatus = Exclude<AgentStatus, "ended"> | ReplyStatus;
 
 /** One agent on the board. Times are monotonic ms. */
 export interface Row {
   name: string;
   status: RowStatus;
+  /** Number of the run that the counters belong to, where it is known. */
+  run?: number;
   turn: number;
   maxTurns?: number;
   tokens: number;
@@ -33,7 +37,9 @@ export function newRow(name: string, nowMs: number): Row {
 /** The row after an event of its agent. */
 export function rowAfter(row: Row, event: ProgressEvent): Row {
   if (isOver(row)) return row;
-  const at = { ...row, turn: Math.max(row.turn, event.turn) };
+  const isNext = row.run !== undefined && event.run > row.run;
+  const counted = isNext ? { ...row, run: event.run, turn: 0, tokens: 0, costUsd: 0 } : row;
+  const at = { ...counted, turn: Math.max(counted.turn, event.turn) };
   switch (event.type) {
     case "run_started":
       return { ...at, status: "running", maxTurns: event.max_turns, doing: "starting" };
@@ -42,7 +48,7 @@ export function rowAfter(row: Row, event: ProgressEvent): Row {
     case "text_delta":
       return { ...at, doing: "writing" };
     case "turn_finished":
-      return { ...at, tokens: row.tokens + event.tokens, costUsd: row.costUsd + event.cost_usd, doing: "" };
+      return { ...at, tokens: at.tokens + event.tokens, costUsd: at.costUsd + event.cost_usd, doing: "" };
     case "tool_started":
       return { ...at, tools: new Map(row.tools).set(event.tool_use_id, event.tool) };
     case "tool_finished":
@@ -73,6 +79,34 @@ export function rowWithReply(row: Row, reply: Reply, nowMs: number): Row {
   };
 }
 
+/**
+ * The row of a live agent as a look at it showed it: counters are what its run has committed; what it is doing only
+ * events tell. `ageMs`: how long ago it was spawned.
+ */
+export function rowWithView(
+  row: Row | undefined,
+  view: AgentView,
+  { nowMs, ageMs }: { nowMs: number; ageMs: number },
+): Row {
+  const { agent_id, run, progress, limits } = view;
+  const status = view.status === "ended" ? "idle" : view.status;
+  const { turns = 0, tokens = 0, cost_usd: costUsd = 0 } = progress ?? {};
+  const same = row?.run === run ? row : undefined;
+  const isAtWork = status === "running";
+  return {
+    name: agent_id,
+    status,
+    run,
+    turn: Math.max(turns, same?.turn ?? 0),
+    maxTurns: limits.max_turns,
+    tokens,
+    costUsd,
+    tools: (isAtWork && same?.tools) || new Map(),
+    doing: isAtWork ? (same?.doing ?? "") : "",
+    startedAtMs: row?.startedAtMs ?? nowMs - ageMs,
+  };
+}
+
 /** Whether nothing more will come from a row's agent. */
 function isOver(row: Row): boolean {
   return row.endedAtMs !== undefined;
@@ -91,7 +125,9 @@ export function activityOf(row: Row): string {
 
 /** How each status looks. */
 export const STATUS_LOOK: Record<RowStatus, { glyph: string; look: Look }> = {
+  idle: { glyph: "·", look: "dim" },
   queued: { glyph: "○", look: "dim" },
+  waiting: { glyph: "◔", look: "yellow" },
   running: { glyph: "●", look: "cyan" },
   succeeded: { glyph: "✔", look: "green" },
   partial: { glyph: "◐", look: "yellow" },

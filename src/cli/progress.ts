@@ -14,17 +14,29 @@ import type { Reply } from "../shared/protocol/reply.ts";
 import { formatAge, formatCount, formatUsd } from "./figures.ts";
 import type { Output } from "./output.ts";
 import { newRow, type Row, renderBoard, rowAfter, rowWithReply } from "./progress-board.ts";
-import { plainLine } from "./text.ts";
+import { plainLine, wrap } from "./text.ts";
 
 const REDRAW_MS = 100;
 const IDLE_REDRAW_MS = 1_000;
 
-/** The view of the agents of one command; rows are known by their agent's name, which the command keeps unique. */
+/** How a view differs from that of a command about its own agents. */
+export interface ProgressOptions {
+  /** The row that an event is about; default: its agent's name, which the command keeps unique. */
+  rowOf?: (event: ProgressEvent) => string;
+  /** Takes plain lines; default: `output.note`. */
+  tell?: (line: string) => void;
+  /** What the block says while there is no row; default: nothing. */
+  empty?: string;
+}
+
+/** The view of the agents of one command; rows are known by their names. */
 export interface Progress {
   /** Begins to redraw. Idempotent. */
   start(): void;
   /** Adds a row; the age counts from now. */
   add(name: string): void;
+  /** Replaces a row, or adds it; `change` gets the one that is shown. */
+  put(name: string, change: (row: Row | undefined) => Row): void;
   /** Takes a progress event; one of an agent without a row is ignored. */
   apply(event: ProgressEvent): void;
   /** Takes the reply with which a row ends; shown at once, so that the row never lags behind the reply above it. */
@@ -36,10 +48,11 @@ export interface Progress {
 }
 
 /** Makes a view; it shows nothing before `start`. */
-export function createProgress(output: Output, clock: Clock): Progress {
+export function createProgress(output: Output, clock: Clock, options: ProgressOptions = {}): Progress {
+  const { rowOf = (event) => event.name, tell: say = (line) => output.note(line), empty } = options;
   const rows = new Map<string, Row>();
-  const block = createBlock(output, clock, rows);
-  const tell = createTeller(output);
+  const block = createBlock(output, clock, rows, empty);
+  const tell = createTeller(rowOf, say);
   const put = (row: Row) => {
     rows.set(row.name, row);
     block.redrawSoon();
@@ -48,8 +61,9 @@ export function createProgress(output: Output, clock: Clock): Progress {
     start: block.start,
     stop: block.stop,
     add: (name) => put(newRow(name, clock.monotonicMs())),
+    put: (name, change) => put(change(rows.get(name))),
     apply(event) {
-      const row = rows.get(event.name);
+      const row = rows.get(rowOf(event));
       if (!row) return;
       put(rowAfter(row, event));
       if (!output.isLive) tell(event);
@@ -68,7 +82,12 @@ export function createProgress(output: Output, clock: Clock): Progress {
 }
 
 /** The block that shows `rows`, redrawn by a timer of its own; draws nothing where nothing can be redrawn. */
-function createBlock(output: Output, clock: Clock, rows: ReadonlyMap<string, Row>) {
+function createBlock(
+  output: Output,
+  clock: Clock,
+  rows: ReadonlyMap<string, Row>,
+  empty: string | undefined,
+) {
   let timer: { cancel(): void } | undefined;
   let drawnAtMs = Number.NEGATIVE_INFINITY;
   let isRunning = false;
@@ -81,7 +100,9 @@ function createBlock(output: Output, clock: Clock, rows: ReadonlyMap<string, Row
     drawnAtMs = clock.monotonicMs();
     const { columns, rows: height } = output.size;
     const view = { columns, rows: height, nowMs: drawnAtMs, style: output.style };
-    output.block(renderBoard([...rows.values()], view));
+    const lines = rows.size === 0 && empty !== undefined ? wrap(empty, columns - 1) : undefined;
+    const dimmed = lines?.map((line) => output.style("dim", line));
+    output.block(dimmed ?? renderBoard([...rows.values()], view));
     schedule(IDLE_REDRAW_MS);
   };
   return {
@@ -100,13 +121,17 @@ function createBlock(output: Output, clock: Clock, rows: ReadonlyMap<string, Row
 }
 
 /** Tells events as plain lines. */
-function createTeller(output: Output): (event: ProgressEvent) => void {
+function createTeller(
+  rowOf: (event: ProgressEvent) => string,
+  say: (line: string) => void,
+): (event: ProgressEvent) => void {
   const last = new Map<string, string>();
   return (event) => {
     const line = lineAbout(event);
-    if (line === undefined || line === last.get(event.name)) return;
-    last.set(event.name, line);
-    output.note(`${plainLine(event.name)}: ${line}`);
+    const name = rowOf(event);
+    if (line === undefined || line === last.get(name)) return;
+    last.set(name, line);
+    say(`${plainLine(name)}: ${line}`);
   };
 }
 

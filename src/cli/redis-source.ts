@@ -5,7 +5,7 @@
 import { once } from "node:events";
 import type { Clock } from "../shared/clock.ts";
 import { messageOf, SubagentError } from "../shared/errors.ts";
-import { closeRedis, openRedis } from "../shared/redis/connection.ts";
+import { closeRedis, openRedis, type RedisClient } from "../shared/redis/connection.ts";
 import { EMBEDDED_WARNING, startEmbeddedRedis } from "./embedded-redis.ts";
 import { findServer, startPrivateRedis } from "./private-redis.ts";
 
@@ -71,8 +71,23 @@ export function noRedisAt(redisUrl: string, reason: unknown): SubagentError {
   return new SubagentError("redis_unavailable", sentence, {}, reason);
 }
 
-/** The server's version; throws `redis_unavailable` with the reason when it does not say. */
-async function versionOf(redisUrl: string, clock: Clock): Promise<string> {
+/** The server's version. */
+function versionOf(redisUrl: string, clock: Clock): Promise<string> {
+  return askRedis(redisUrl, clock, async (redis) => {
+    const info = await redis.info("server");
+    return /^(?:valkey|redis)_version:(\S+)/m.exec(info)?.[1] ?? "version unknown";
+  });
+}
+
+/**
+ * Asks over a connection of its own. Throws `redis_unavailable` with the reason when it is refused or fails, and when
+ * no answer has come after 5 s.
+ */
+export async function askRedis<T>(
+  redisUrl: string,
+  clock: Clock,
+  ask: (redis: RedisClient) => Promise<T>,
+): Promise<T> {
   const redis = openRedis(redisUrl, "worker");
   const late = new AbortController();
   try {
@@ -80,8 +95,7 @@ async function versionOf(redisUrl: string, clock: Clock): Promise<string> {
     const silent = clock
       .sleep(ANSWER_WITHIN_MS, late.signal)
       .then(() => Promise.reject(new SubagentError("redis_unavailable", "no answer within 5 s")));
-    const info = await Promise.race([redis.info("server"), failed, silent]);
-    return /^(?:valkey|redis)_version:(\S+)/m.exec(info)?.[1] ?? "version unknown";
+    return await Promise.race([ask(redis), failed, silent]);
   } catch (error) {
     throw noRedisAt(redisUrl, error);
   } finally {

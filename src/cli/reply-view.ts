@@ -1,5 +1,5 @@
 /** A reply as people read it: who, how it ended, the text, and what it took. Pure. */
-import type { Reply } from "../shared/protocol/reply.ts";
+import type { ChannelEntry, Interim, Reply } from "../shared/protocol/reply.ts";
 import { formatCount, formatDuration, formatPlural, formatUsd } from "./figures.ts";
 import { STATUS_LOOK } from "./progress-board.ts";
 import type { Style } from "./style.ts";
@@ -15,16 +15,34 @@ export interface ReplyView {
   style: Style;
   /** What was asked, when the name does not say it. */
   question?: string;
+  /** Whether the agent's id stands behind its name. */
+  showsId?: boolean;
+}
+
+/** The lines of one entry of the reply channel, with the agent's id, ending with an empty one. */
+export function renderEntry(entry: ChannelEntry, view: ReplyView): string[] {
+  return entry.kind === "message"
+    ? renderInterim(entry, view)
+    : renderReply(entry, { ...view, showsId: true });
+}
+
+function renderInterim({ name, agent_id, text }: Interim, { columns, style }: ReplyView): string[] {
+  const label = cutTo(`${plainLine(name)} (${agent_id})`, nameCellsOf(columns, "message"));
+  return [
+    `${style("cyan", "✉")} ${style("bold", label)}  message`,
+    ...bodyLines(plain(text).trim(), columns),
+    "",
+  ];
 }
 
 /** The lines of one reply, ending with an empty one. */
-export function renderReply(reply: Reply, { columns, style, question }: ReplyView): string[] {
+export function renderReply(reply: Reply, { columns, style, question, showsId }: ReplyView): string[] {
   const { glyph, look } = STATUS_LOOK[reply.status];
   const ending = reply.stop_reason === "end_turn" ? reply.status : `${reply.status} (${reply.stop_reason})`;
   const body = (text: string) => bodyLines(text, columns);
-  const nameCells = columns === undefined ? Number.POSITIVE_INFINITY : columns - ending.length - 5;
+  const label = showsId ? `${plainLine(reply.name)} (${reply.agent_id})` : plainLine(reply.name);
   return [
-    `${style(look, glyph)} ${style("bold", cutTo(plainLine(reply.name), nameCells))}  ${style(look, ending)}`,
+    `${style(look, glyph)} ${style("bold", cutTo(label, nameCellsOf(columns, ending)))}  ${style(look, ending)}`,
     ...(question
       ? body(cutTo(plainLine(question), QUESTION_MAX_CELLS)).map((line) => style("dim", line))
       : []),
@@ -75,6 +93,11 @@ function factsOf(reply: Reply): string {
     tools.length > 0 ? tools.join(", ") : "no tools",
     ...(reply.truncated ? ["text shortened"] : []),
   ].join(" · ");
+}
+
+/** So much room the name has in front of `ending`. */
+function nameCellsOf(columns: number | undefined, ending: string): number {
+  return columns === undefined ? Number.POSITIVE_INFINITY : columns - ending.length - 5;
 }
 
 function bodyLines(text: string, columns: number | undefined): string[] {

@@ -30,6 +30,7 @@ export async function worker(context: CommandContext): Promise<number> {
       redisUrl,
       prefix,
       model,
+      modelId: config.model,
       roots,
       workspaceRoot,
       concurrency,

@@ -20,6 +20,8 @@ export interface Config {
   /** First part of every Redis name. */
   prefix: string;
   tenant: string;
+  /** The parent that the verbs of the command line act as. */
+  parentId: string;
   /** Directories open to sub-agents, as written: `/srv/repo:ro,/data:rw`. */
   roots?: string;
   /** Absolute path under which the agents' workspaces lie. */
@@ -111,6 +113,7 @@ function configOf(
     model: variables.SUBAGENT_MODEL ?? (hasProvider ? DEFAULT_MODEL : OFFLINE_MODEL),
     prefix: variables.SUBAGENT_PREFIX,
     tenant: variables.SUBAGENT_TENANT,
+    parentId: variables.SUBAGENT_PARENT,
     roots: variables.SUBAGENT_ROOTS,
     workspaceRoot: resolve(cwd, variables.SUBAGENT_WORKSPACES),
     concurrency: variables.SUBAGENT_CONCURRENCY,

@@ -1,13 +1,17 @@
 /** The environment variables: the form each must have, its default and what it becomes. Pure; `config.ts` reads them. */
 import { z } from "zod";
 import { LOG_LEVELS } from "./logger.ts";
-import { TenantId } from "./protocol/ids.ts";
+import { ParentId, TenantId } from "./protocol/ids.ts";
 import { CEILING } from "./protocol/limits.ts";
 
 /** Model used when a provider is configured and SUBAGENT_MODEL is not set. */
 export const DEFAULT_MODEL = "claude-sonnet-5-5";
 /** Model id asked for when nothing but the offline model is there. */
 export const OFFLINE_MODEL = "offline-1";
+/** First part of every Redis name when SUBAGENT_PREFIX is not set. */
+export const DEFAULT_PREFIX = "saq";
+/** The parent that the command line acts as when SUBAGENT_PARENT is not set. */
+const DEFAULT_PARENT = "cli";
 
 const UNIT_MS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 } as const;
 const DURATION = /^(\d{1,9})(ms|s|m|h)$/;
@@ -49,8 +53,9 @@ export const Variables = z.object({
   SUBAGENT_PREFIX: z
     .string()
     .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$/)
-    .default("saq"),
+    .default(DEFAULT_PREFIX),
   SUBAGENT_TENANT: TenantId.default("default"),
+  SUBAGENT_PARENT: ParentId.default(DEFAULT_PARENT),
   SUBAGENT_ROOTS: z.string().optional(),
   SUBAGENT_WORKSPACES: z
     .string()
@@ -79,6 +84,10 @@ export type VariableName = keyof Variables;
 
 const PRICES_EXAMPLE = '{"my-model": {"input": 1, "output": 5, "cache_read": 0.1, "cache_write": 1.25}}';
 
+/** The form of a parent's id, as the end of "write …". */
+export const PARENT_FORM =
+  "1 to 64 characters of A-Z a-z 0-9 . _ -, starting with a letter or digit; not a sub-agent's uid";
+
 /** Every variable and the form its value must have, as the end of "write …". */
 export const EXPECTED: Readonly<Record<VariableName, string>> = {
   REDIS_URL: "redis://host:port, rediss://host:port or unix:///path/to/redis.sock",
@@ -87,6 +96,7 @@ export const EXPECTED: Readonly<Record<VariableName, string>> = {
   SUBAGENT_MODEL: `a model id without spaces, e.g. ${DEFAULT_MODEL}`,
   SUBAGENT_PREFIX: "1 to 32 characters of A-Z a-z 0-9 . _ -, starting with a letter or digit",
   SUBAGENT_TENANT: "1 to 64 characters of A-Z a-z 0-9 . _ -, starting with a letter or digit",
+  SUBAGENT_PARENT: PARENT_FORM,
   SUBAGENT_ROOTS: "absolute directories with their modes, e.g. /srv/repo:ro,/data:rw",
   SUBAGENT_WORKSPACES: "the path of a directory",
   SUBAGENT_CONCURRENCY: "a whole number from 1 to 1000",

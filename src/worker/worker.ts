@@ -39,6 +39,8 @@ export interface WorkerOptions {
   prefix?: string;
   /** The model port; stays the caller's to stop. */
   model: Model;
+  /** Id of the model that parents without one of their own may ask for; announced, default none. */
+  modelId?: string;
   /** Custom tools besides the base ones (`read_file`, `write_file`, `edit_file`, `glob`, `grep`). */
   tools?: readonly Tool[];
   /** Directories open to the tools besides each agent's workspace. */
@@ -166,6 +168,7 @@ function open(options: WorkerOptions & { clock: Clock; id: string; toolbox: Tool
     pid: process.pid,
     version: packageVersion(),
     tools: options.toolbox.resolve(undefined).tools.map((tool) => tool.name),
+    ...(options.modelId !== undefined && { model: options.modelId }),
     concurrency,
     started_at: new Date(options.clock.now()).toISOString(),
   };

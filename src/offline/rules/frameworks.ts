@@ -27,6 +27,11 @@ export const MANIFESTS = [
   "go.mod",
 ] as const;
 
+const IMPORTED = `(?:from|require\\(|import)\\s*["'](vitest|node:test|@jest/globals|mocha|ava|tap|uvu)["']`;
+
+/** Pattern for `grep`: lines that import a testing framework. */
+export const IMPORTS = `${IMPORTED}|^import pytest\\b`;
+
 const JAVASCRIPT = [
   "vitest",
   "jest",
@@ -72,6 +77,12 @@ const ELSEWHERE: readonly [RegExp, RegExp, string][] = [
 /** Every framework that a manifest names; the one that the `test` script runs comes first. */
 export function frameworksIn(file: string, text: string): Framework[] {
   return file.endsWith("package.json") ? inPackageJson(file, text) : inOtherManifest(file, text);
+}
+
+/** The frameworks that a line imports: their packages only, whatever else it quotes. */
+export function importedIn(line: string): string[] {
+  const names = [...line.matchAll(new RegExp(IMPORTED, "g"))].map(([, name = ""]) => name);
+  return names.length === 0 && /^import pytest\b/.test(line) ? ["pytest"] : names;
 }
 
 /** The scripts of a package.json by name; empty when the file is not one. */

@@ -1,6 +1,6 @@
 /** Answers which testing framework a project uses, from its manifests and from what its files import. Pure. */
 import type { Step } from "../conversation.ts";
-import { type Framework, frameworksIn, MANIFESTS, scriptsIn } from "./frameworks.ts";
+import { type Framework, frameworksIn, IMPORTS, importedIn, MANIFESTS, scriptsIn } from "./frameworks.ts";
 import {
   complaints,
   counted,
@@ -14,7 +14,6 @@ import {
 } from "./lookup.ts";
 import { answer, call, consult, PARALLEL_CALLS, type Rule } from "./rule.ts";
 
-const IMPORTS = `(from|require\\(|import)\\s*["'](vitest|node:test|@jest/globals|mocha|ava|tap|uvu)["']|^import pytest\\b`;
 const MAX_MANIFESTS = 2 * PARALLEL_CALLS;
 
 /** Looks for manifests and imports, reads manifests level by level from the top until one names a framework. */
@@ -93,6 +92,7 @@ function importSentence(looked: readonly Step[]): string {
   const hits = foundHits(looked);
   const files = [...new Set(hits.map((hit) => hit.path))].sort();
   if (files.length === 0) return "";
-  const names = [...new Set(hits.map((hit) => /["']([^"']+)["']/.exec(hit.text)?.[1] ?? "pytest"))].sort();
-  return ` ${counted(files.length, "file")} import ${names.join(", ")}, for example ${files[0]}.`;
+  const names = [...new Set(hits.flatMap((hit) => importedIn(hit.text)))].sort();
+  const verb = files.length === 1 ? "imports" : "import";
+  return ` ${counted(files.length, "file")} ${verb} ${names.join(", ")}, for example ${files[0]}.`;
 }

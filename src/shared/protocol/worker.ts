@@ -14,7 +14,10 @@ export const BASE_TOOLS = [
 /** An announcement is forgotten this long after it was last made. */
 export const WORKER_TTL_MS = 30_000;
 
-/** What a worker says about itself. `tools`: every tool it can run; `concurrency`: runs at a time; `started_at`: ISO 8601. */
+/**
+ * What a worker says about itself. `tools`: every tool it can run; `model`: what a parent without a model of its own may
+ * ask it for; `concurrency`: runs at a time; `started_at`: ISO 8601.
+ */
 export const WorkerAnnouncement = z.object({
   v: z.literal(1),
   id: z.string().min(1).max(128),
@@ -22,6 +25,7 @@ export const WorkerAnnouncement = z.object({
   pid: z.int().min(0),
   version: z.string(),
   tools: z.array(z.string()),
+  model: z.string().min(1).max(128).optional(),
   concurrency: z.int().min(1),
   started_at: z.string(),
 });

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { frameworksIn, scriptsIn } from "../../../../src/offline/rules/frameworks.ts";
+import { frameworksIn, importedIn, scriptsIn } from "../../../../src/offline/rules/frameworks.ts";
 
 it.each([
   ["package.json", '{"devDependencies":{"jest":"^30.0.0"}}', "jest", "^30.0.0"],
@@ -29,4 +29,14 @@ it("finds nothing in manifests without one, broken ones included", () => {
     expect(frameworksIn("package.json", text)).toEqual([]);
   expect(frameworksIn("pyproject.toml", "[project]")).toEqual([]);
   expect(scriptsIn('{"scripts":{"a":"b","c":5}}')).toEqual({ a: "b" });
+});
+
+it.each([
+  [`import { test } from "vitest";`, ["vitest"]],
+  [`const it = require('node:test');`, ["node:test"]],
+  [`write("test/a.test.ts", 'import { test } from "vitest"');`, ["vitest"]],
+  ["import pytest", ["pytest"]],
+  [`import { x } from "./vitest.ts";`, []],
+])("of the line %s it names the framework's package only", (line, names) => {
+  expect(importedIn(line)).toEqual(names);
 });

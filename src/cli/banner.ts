@@ -42,7 +42,7 @@ export function renderBanner(
 ): string[] {
   const field = (label: string, value: string, isWarning = false) => {
     const [first = "", ...rest] = wrap(value, columns - LABEL_CELLS - 3);
-    const dressed = (text: string) => (isWarning ? style("yellow", text) : text);
+    const dressed = (text: string) => (isWarning ? style("bold", text) : text);
     return [
       `  ${style("dim", label.padEnd(LABEL_CELLS))}${dressed(first)}`,
       ...rest.map((line) => `  ${" ".repeat(LABEL_CELLS)}${dressed(line)}`),

@@ -4,7 +4,7 @@ import { plainLine } from "./text.ts";
 
 const LEVELS: readonly [number, string, Look | undefined][] = [
   [50, "error", "red"],
-  [40, "warn", "yellow"],
+  [40, "warn", "bold"],
   [30, "info", undefined],
   [0, "debug", "dim"],
 ];

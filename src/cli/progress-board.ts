@@ -123,7 +123,7 @@ export function activityOf(row: Row): string {
     : `${first} +${names.length - 1}`;
 }
 
-/** How each status looks. */
+/** How each status looks. Only the glyph wears the colour: words stay readable on dark and on light. */
 export const STATUS_LOOK: Record<RowStatus, { glyph: string; look: Look }> = {
   idle: { glyph: "·", look: "dim" },
   queued: { glyph: "○", look: "dim" },
@@ -205,10 +205,7 @@ export function renderBoard(rows: readonly Row[], view: BoardView): string[] {
   const { shown, hidden } = chosen(rows, Math.max(1, view.rows - 3));
   const lines = shown.map((row) => {
     const { glyph, look } = STATUS_LOOK[row.status];
-    const cell = (column: Column) => {
-      const text = padTo(column.text(row, view.nowMs), column.width, column.align);
-      return column === status ? view.style(look, text) : text;
-    };
+    const cell = (column: Column) => padTo(column.text(row, view.nowMs), column.width, column.align);
     return line(view.style(look, glyph), row.name, cell);
   });
   const rest = hidden.length > 0 ? [view.style("dim", cutTo(restLine(hidden), view.columns - 1))] : [];

@@ -42,14 +42,14 @@ export function renderReply(reply: Reply, { columns, style, question, showsId }:
   const body = (text: string) => bodyLines(text, columns);
   const label = showsId ? `${plainLine(reply.name)} (${reply.agent_id})` : plainLine(reply.name);
   return [
-    `${style(look, glyph)} ${style("bold", cutTo(label, nameCellsOf(columns, ending)))}  ${style(look, ending)}`,
+    `${style(look, glyph)} ${style("bold", cutTo(label, nameCellsOf(columns, ending)))}  ${ending}`,
     ...(question
       ? body(cutTo(plainLine(question), QUESTION_MAX_CELLS)).map((line) => style("dim", line))
       : []),
     ...body(plain(reply.summary).trim()),
     ...(reply.error ? body(plainLine(reply.error)).map((line) => style("red", line)) : []),
     ...reply.alerts.map((alert) =>
-      style("yellow", `${INDENT}alert: ${alert.kind} reached ${alert.value} (threshold ${alert.threshold})`),
+      style("bold", `${INDENT}alert: ${alert.kind} reached ${alert.value} (threshold ${alert.threshold})`),
     ),
     ...body(factsOf(reply)).map((line) => style("dim", line)),
     "",
@@ -76,9 +76,9 @@ export function renderTotals(
     formatDuration(elapsedMs),
   ].join(" · ");
   const head = `${succeeded} of ${asked} succeeded`;
-  const look = succeeded === asked ? "green" : "yellow";
-  if (cells(head) + cells(facts) + 3 < columns) return [`${style(look, head)} ${style("dim", `· ${facts}`)}`];
-  return [style(look, head), style("dim", `${INDENT}${facts}`)];
+  if (cells(head) + cells(facts) + 3 < columns)
+    return [`${style("bold", head)} ${style("dim", `· ${facts}`)}`];
+  return [style("bold", head), style("dim", `${INDENT}${facts}`)];
 }
 
 function factsOf(reply: Reply): string {

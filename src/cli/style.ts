@@ -1,4 +1,7 @@
-/** Colour and weight for terminals; the sixteen colours that every theme, dark or light, defines for itself. Pure. */
+/**
+ * Colour and weight for terminals. Pure. The sixteen colours are what each theme defines for itself, and green, yellow and
+ * cyan are pale on many light ones: they are for glyphs, words get bold, dim or red.
+ */
 import type { Environment } from "../shared/config.ts";
 
 const CODES = {

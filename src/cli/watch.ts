@@ -10,6 +10,7 @@ import { toJsonLine } from "./json.ts";
 import { createProgress, type Progress } from "./progress.ts";
 import { rowWithView, STATUS_LOOK } from "./progress-board.ts";
 import type { Style } from "./style.ts";
+import { wrap } from "./text.ts";
 
 /** Runs the command; resolves with 0 when it is told to stop. */
 export function watch(context: CommandContext, flags: ActingFlags): Promise<number> {
@@ -20,7 +21,8 @@ export function watch(context: CommandContext, flags: ActingFlags): Promise<numb
       await watchAgents(parent, clock, signal, jsonListener(context));
       return EXIT.done;
     }
-    output.note(`Watching the agents of ${parent.parentId} on ${redis}; Ctrl-C ends the watching only.`);
+    const opening = `Watching ${parent.parentId} on ${redis}; Ctrl-C ends the watching only.`;
+    output.note(...wrap(opening, output.size.columns - 1));
     const progress = createProgress(output, clock, {
       rowOf: (event) => event.agent_id,
       tell: (line) => output.result(line),
@@ -83,8 +85,7 @@ export function endedLine({ agent_id, ended_reason, progress }: AgentView, style
         formatUsd(progress.cost_usd),
       ]
     : [];
-  return [
-    `${style(look, glyph)} ${style("bold", agent_id)}  ${style(look, ended_reason ?? "ended")}`,
-    ...facts,
-  ].join(" · ");
+  return [`${style(look, glyph)} ${style("bold", agent_id)}  ${ended_reason ?? "ended"}`, ...facts].join(
+    " · ",
+  );
 }

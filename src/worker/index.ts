@@ -6,4 +6,5 @@ export type { Model, ModelOutcome, ModelRequest, ModelTurn } from "./model/model
 export { createBaseTools } from "./tools/builtin/base-tools.ts";
 export { type OpenRoot, parseRoots } from "./tools/roots.ts";
 export { defineTool, type Tool, type ToolContext, ToolFailure } from "./tools/tool.ts";
-export { createWorker, DEFAULT_CONCURRENCY, type SubagentWorker, type WorkerOptions } from "./worker.ts";
+export { createWorker, type SubagentWorker } from "./worker.ts";
+export { DEFAULT_CONCURRENCY, type WorkerOptions } from "./worker-options.ts";

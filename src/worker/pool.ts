@@ -120,9 +120,10 @@ async function drain(
   const everyRun = async () => {
     while (runs.size > 0) await Promise.allSettled([...runs]);
   };
+  // Before anything is released, or this process would take it back. Not `close()` yet: it cannot be forced any more
+  // once it has begun to wait.
+  if (worker) await within(clock, CLOSE_MS, worker.pause(true));
   draining.abort();
-  // Not `close()` yet: it cannot be forced any more once it has begun to wait.
-  await worker?.pause(true);
   if (!(await within(clock, drainGraceMs, everyRun()))) {
     abandoned.abort();
     await within(clock, ABANDON_MS, everyRun());

@@ -11,7 +11,7 @@ import { keysUnder } from "../shared/protocol/keys.ts";
 import type { PriceOverrides } from "../shared/protocol/pricing.ts";
 import { TIMING, type Timing } from "../shared/protocol/timing.ts";
 import { createAgentStore } from "../shared/redis/agent-store.ts";
-import { closeRedis, openRedis, parseRedisUrl, type RedisClient } from "../shared/redis/connection.ts";
+import { closeRedis, openRedis, type RedisClient } from "../shared/redis/connection.ts";
 import { createDeadlineSet } from "../shared/redis/deadline-set.ts";
 import { eventPublisher } from "../shared/redis/event-channel.ts";
 import { createWakeQueue, type WakeQueue } from "../shared/redis/wake-queue.ts";
@@ -27,46 +27,17 @@ import { createBaseTools } from "./tools/builtin/base-tools.ts";
 import { createToolbox, type Toolbox } from "./tools/registry.ts";
 import type { OpenRoot } from "./tools/roots.ts";
 import type { Tool } from "./tools/tool.ts";
-
-/** Runs that go on side by side in one process, unless said otherwise. */
-export const DEFAULT_CONCURRENCY = 50;
-
-/** What a worker is made of. */
-export interface WorkerOptions {
-  /** `redis://…`, `rediss://…` or `unix:///…`. */
-  redisUrl: string;
-  /** Prefix of all keys, default `saq`; producers use the same. */
-  prefix?: string;
-  /** The model port; stays the caller's to stop. */
-  model: Model;
-  /** Id of the model that parents without one of their own may ask for; announced, default none. */
-  modelId?: string;
-  /** Custom tools besides the base ones (`read_file`, `write_file`, `edit_file`, `glob`, `grep`). */
-  tools?: readonly Tool[];
-  /** Directories open to the tools besides each agent's workspace. */
-  roots?: readonly OpenRoot[];
-  /** Host directory of all workspaces, shared by all hosts of an installation. */
-  workspaceRoot: string;
-  /** Runs side by side in this process, default 50. */
-  concurrency?: number;
-  /** How long model calls and tools may go on after `stop`, ms; then they are cut off. Default 10,000. */
-  drainGraceMs?: number;
-  /** Prices by model id, over the built-in table. */
-  prices?: PriceOverrides;
-  /** `full` writes each conversation as JSON lines beside the agent's workspace; default `off`. */
-  trace?: "off" | "full";
-  logger?: Logger;
-  clock?: Clock;
-  timing?: Timing;
-  /** A number in [0, 1); default `Math.random`. */
-  random?: () => number;
-}
+import { requireWritable } from "./tools/workspace.ts";
+import { checkWorkerOptions, DEFAULT_CONCURRENCY, type WorkerOptions } from "./worker-options.ts";
 
 /** A worker. */
 export interface SubagentWorker {
   /** `<host>-<random>`. */
   readonly id: string;
-  /** Connects and begins to take wakes; waits for Redis as long as it takes, or until `stop`, and rejects then. Idempotent. */
+  /**
+   * Connects and begins to take wakes; waits for Redis as long as it takes, or until `stop`, and rejects then. Rejects with
+   * `setup_failed` when workspaces cannot be written. Idempotent.
+   */
   start(): Promise<void>;
   /** Releases what runs, closes everything it opened; at most the grace and about 10 s. Idempotent. */
   stop(): Promise<void>;
@@ -74,10 +45,10 @@ export interface SubagentWorker {
   active(): string[];
 }
 
-/** A worker, not started. Throws `invalid_config` for a wrong URL, a tool error for clashing tools. */
+/** A worker, not started. Throws `invalid_config` that names every wrong option, a tool error for clashing tools. */
 export function createWorker(options: WorkerOptions): SubagentWorker {
+  checkWorkerOptions(options);
   const { clock = systemClock } = options;
-  parseRedisUrl(options.redisUrl);
   const id = `${hostname()}-${newRequestKey().slice(0, 8)}`;
   const toolbox = createToolbox([...createBaseTools({ clock }), ...(options.tools ?? [])]);
   let opened: Opened | undefined;
@@ -85,6 +56,7 @@ export function createWorker(options: WorkerOptions): SubagentWorker {
   let stopping: Promise<void> | undefined;
 
   const begin = async ({ hints, channel, pool, sweeper, announcer }: Opened) => {
+    await requireWritable(options.workspaceRoot, clock);
     await hints.subscribe(channel);
     if (stopping) return;
     await pool.start();

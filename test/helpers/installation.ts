@@ -20,7 +20,8 @@ import { createDeadlineSet, type DeadlineSet } from "../../src/shared/redis/dead
 import { createReplyStream } from "../../src/shared/redis/reply-stream.ts";
 import { createWakeQueue, type WakeQueue } from "../../src/shared/redis/wake-queue.ts";
 import { createAnthropicModel } from "../../src/worker/model/anthropic.ts";
-import { createWorker, type SubagentWorker, type WorkerOptions } from "../../src/worker/worker.ts";
+import { createWorker, type SubagentWorker } from "../../src/worker/worker.ts";
+import type { WorkerOptions } from "../../src/worker/worker-options.ts";
 import { closeAtEnd } from "./cleanup.ts";
 import { type NodeProcess, spawnNode } from "./processes.ts";
 import { redisUrl, uniquePrefix } from "./redis.ts";

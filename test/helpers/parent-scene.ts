@@ -3,7 +3,7 @@ import Anthropic from "@anthropic-ai/sdk";
 import type { Client } from "../../src/producer/client.ts";
 import type { Parent, ParentOptions } from "../../src/producer/parent.ts";
 import { answerToolUse, type ParentTool, type ToolResult } from "../../src/producer/tools.ts";
-import type { WorkerOptions } from "../../src/worker/worker.ts";
+import type { WorkerOptions } from "../../src/worker/worker-options.ts";
 import { type Installation, type InstallationOptions, openInstallation } from "./installation.ts";
 import { testClient, testParent } from "./parents.ts";
 

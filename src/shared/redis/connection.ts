@@ -22,7 +22,8 @@ const FAREWELL_MS = 100;
 const ROLE_OPTIONS: Record<RedisRole, RedisOptions> = {
   producer: { maxRetriesPerRequest: 0, enableOfflineQueue: false },
   worker: { maxRetriesPerRequest: null },
-  subscriber: { maxRetriesPerRequest: null, autoResubscribe: true },
+  // Without a ready check: its INFO behind a SUBSCRIBE is refused and the connection lost. Subscribing works while loading.
+  subscriber: { maxRetriesPerRequest: null, autoResubscribe: true, enableReadyCheck: false },
 };
 
 /**

@@ -12,6 +12,7 @@
  */
 import Anthropic from "@anthropic-ai/sdk";
 import { type Clock, systemClock } from "../../shared/clock.ts";
+import { SubagentError } from "../../shared/errors.ts";
 import { classify } from "./failure.ts";
 import { MalformedTurnError, TruncatedStreamError } from "./fault.ts";
 import { toMessageParams } from "./message-params.ts";
@@ -38,8 +39,20 @@ const LINGER_MS = 1_000;
 
 const silent = { error: ignore, warn: ignore, info: ignore, debug: ignore };
 
-/** Creates the model. Opens no connection until the first call. */
+/** Creates the model. Opens no connection until the first call. Throws `invalid_config` without a key. */
 export function createAnthropicModel(options: AnthropicModelOptions): Model {
+  const { apiKey = "", baseUrl } = options ?? {};
+  const problems = [
+    ...(apiKey.trim() === "" ? ["apiKey is missing or empty"] : []),
+    ...(baseUrl === undefined || /^https?:\/\/[^/]/.test(baseUrl)
+      ? []
+      : ["baseUrl must be http://… or https://…"]),
+  ];
+  if (problems.length > 0) {
+    throw new SubagentError("invalid_config", `The model cannot be made: ${problems.join("; ")}.`, {
+      problems,
+    });
+  }
   return new AnthropicModel(options);
 }
 

@@ -9,9 +9,11 @@
  * 3. Everything made here is readable by its owner only.
  */
 import { randomUUID } from "node:crypto";
-import { link, lstat, mkdir, readFile, realpath, rename, rm, writeFile } from "node:fs/promises";
+import { constants } from "node:fs";
+import { access, link, lstat, mkdir, readFile, realpath, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Clock } from "../../shared/clock.ts";
+import { messageOf, SubagentError } from "../../shared/errors.ts";
 import { agentSegments, FILES_NAME, STAMP_NAME, WorkspaceStamp } from "../../shared/protocol/workspace.ts";
 import type { OpenRoot } from "./roots.ts";
 
@@ -99,8 +101,33 @@ export async function openWorkspace(options: OpenWorkspaceOptions): Promise<Open
       state: kept ? "found" : options.expected ? "missing_stamp" : "created",
     };
   } catch (cause) {
-    throw new WorkspaceError("unusable", `The workspace of ${options.agentId} cannot be opened.`, { cause });
+    throw new WorkspaceError(
+      "unusable",
+      `The workspace of ${options.agentId} cannot be opened (${messageOf(cause)}).`,
+      { cause },
+    );
   }
+}
+
+/** Longest time that making the directory of all workspaces may take: some file systems never answer. */
+const PROBE_LIMIT_MS = 5_000;
+
+/** Rejects with `setup_failed` unless workspaces can be made below `root`; makes it when it is not there. */
+export async function requireWritable(root: string, clock: Clock): Promise<void> {
+  const probe = async () => {
+    await mkdir(root, { recursive: true, mode: DIRECTORY_MODE });
+    await access(root, constants.W_OK | constants.X_OK);
+    return undefined;
+  };
+  const given = new AbortController();
+  const late = clock.sleep(PROBE_LIMIT_MS, given.signal).then(() => "no answer");
+  const problem = await Promise.race([probe().catch(messageOf), late]).finally(() => given.abort());
+  if (problem === undefined) return;
+  throw new SubagentError(
+    "setup_failed",
+    `Workspaces cannot be written to ${root} (${problem}): name another directory, e.g. in SUBAGENT_WORKSPACES.`,
+    { root },
+  );
 }
 
 function createWorkspace(directory: string, hidden: string, roots: readonly OpenRoot[]): Workspace {

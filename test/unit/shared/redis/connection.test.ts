@@ -1,6 +1,8 @@
 import { expect, test } from "vitest";
 import { SubagentError } from "../../../../src/shared/errors.ts";
 import { closeRedis, openRedis, parseRedisUrl } from "../../../../src/shared/redis/connection.ts";
+import { closeAtEnd } from "../../../helpers/cleanup.ts";
+import { redisUrl } from "../../../helpers/redis.ts";
 import { freePort } from "../../../helpers/redis-server.ts";
 import { until } from "../../../helpers/until.ts";
 
@@ -44,4 +46,21 @@ test.for([
 test("a refusal never shows the password", () => {
   expect(() => parseRedisUrl("http://user:hunter2@h")).toThrow(/http:\/\/\*\*\*@h/);
   expect(() => parseRedisUrl("redis://user:hunter2@h/x")).not.toThrow(/hunter2/);
+});
+
+test("a subscription made at any moment of connecting keeps its connection", async () => {
+  for (let turn = 0; turn < 30; turn++) {
+    const redis = openRedis(redisUrl(), "subscriber");
+    closeAtEnd(() => closeRedis(redis));
+    let closed = 0;
+    redis.on("close", () => closed++);
+    await until(() => redis.status === "connect" || redis.status === "ready", {
+      everyMs: 0,
+      what: "connected",
+    });
+    await redis.subscribe("x");
+    await redis.subscribe("y");
+    await until(() => redis.status === "ready" || closed > 0, { everyMs: 0, what: "ready" });
+    expect(closed).toBe(0);
+  }
 });

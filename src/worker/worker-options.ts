@@ -1,0 +1,89 @@
+/** What a worker may be made of, checked as a whole before anything is opened. */
+import { isAbsolute } from "node:path";
+import type { Clock } from "../shared/clock.ts";
+import { SubagentError } from "../shared/errors.ts";
+import type { Logger } from "../shared/logger.ts";
+import type { PriceOverrides } from "../shared/protocol/pricing.ts";
+import type { Timing } from "../shared/protocol/timing.ts";
+import { parseRedisUrl } from "../shared/redis/connection.ts";
+import type { Model } from "./model/model.ts";
+import type { OpenRoot } from "./tools/roots.ts";
+import type { Tool } from "./tools/tool.ts";
+
+/** Runs that go on side by side in one process, unless said otherwise. */
+export const DEFAULT_CONCURRENCY = 50;
+
+/** What a worker is made of. */
+export interface WorkerOptions {
+  /** `redis://…`, `rediss://…` or `unix:///…`. */
+  redisUrl: string;
+  /** Prefix of all keys, default `saq`; producers use the same. */
+  prefix?: string;
+  /** The model port; stays the caller's to stop. */
+  model: Model;
+  /** Id of the model that parents without one of their own may ask for; announced, default none. */
+  modelId?: string;
+  /** Custom tools besides the base ones (`read_file`, `write_file`, `edit_file`, `glob`, `grep`). */
+  tools?: readonly Tool[];
+  /** Directories open to the tools besides each agent's workspace. */
+  roots?: readonly OpenRoot[];
+  /** Host directory of all workspaces, shared by all hosts of an installation. */
+  workspaceRoot: string;
+  /** Runs side by side in this process, default 50. */
+  concurrency?: number;
+  /** How long model calls and tools may go on after `stop`, ms; then they are cut off. Default 10,000. */
+  drainGraceMs?: number;
+  /** Prices by model id, over the built-in table. */
+  prices?: PriceOverrides;
+  /** `full` writes each conversation as JSON lines beside the agent's workspace; default `off`. */
+  trace?: "off" | "full";
+  logger?: Logger;
+  clock?: Clock;
+  timing?: Timing;
+  /** A number in [0, 1); default `Math.random`. */
+  random?: () => number;
+}
+
+const LARGEST_CONCURRENCY = 1_000;
+const KNOWN: Record<keyof WorkerOptions, true> = {
+  redisUrl: true,
+  prefix: true,
+  model: true,
+  modelId: true,
+  tools: true,
+  roots: true,
+  workspaceRoot: true,
+  concurrency: true,
+  drainGraceMs: true,
+  prices: true,
+  trace: true,
+  logger: true,
+  clock: true,
+  timing: true,
+  random: true,
+};
+
+/** Throws `invalid_config` that names every option that cannot be used, and what it should be. */
+export function checkWorkerOptions(options: WorkerOptions): void {
+  const given: Partial<WorkerOptions> = options ?? {};
+  const { model, workspaceRoot, concurrency = 1, drainGraceMs = 0 } = given;
+  const problems = Object.keys(given)
+    .filter((name) => !(name in KNOWN))
+    .map((name) => `${name} is no option of a worker`);
+  if (typeof model?.call !== "function")
+    problems.push("model is missing: give createAnthropicModel({ apiKey })");
+  if (typeof workspaceRoot !== "string" || !isAbsolute(workspaceRoot)) {
+    problems.push("workspaceRoot must be the absolute path of a directory");
+  }
+  if (!Number.isInteger(concurrency) || concurrency < 1 || concurrency > LARGEST_CONCURRENCY) {
+    problems.push(`concurrency must be a whole number from 1 to ${LARGEST_CONCURRENCY}`);
+  }
+  if (!Number.isFinite(drainGraceMs) || drainGraceMs < 0) problems.push("drainGraceMs must be 0 or more");
+  if (typeof given.redisUrl !== "string") problems.push("redisUrl is missing, e.g. redis://127.0.0.1:6379");
+  if (problems.length > 0) {
+    throw new SubagentError("invalid_config", `The worker cannot be made: ${problems.join("; ")}.`, {
+      problems,
+    });
+  }
+  parseRedisUrl(options.redisUrl);
+}

@@ -1,0 +1,53 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { systemClock } from "../../../src/shared/clock.ts";
+import { createAnthropicModel } from "../../../src/worker/model/anthropic.ts";
+import { requireWritable } from "../../../src/worker/tools/workspace.ts";
+import { createWorker } from "../../../src/worker/worker.ts";
+import { checkWorkerOptions } from "../../../src/worker/worker-options.ts";
+import { closeAtEnd } from "../../helpers/cleanup.ts";
+
+const model = { call: async () => ({ status: "aborted" as const }), stop: async () => {} };
+const good = { redisUrl: "redis://127.0.0.1:6379", model, workspaceRoot: "/srv/workspaces" };
+
+test("what is enough for a worker is accepted", () => {
+  expect(() => checkWorkerOptions(good)).not.toThrow();
+});
+
+test.for([
+  ["nothing at all", {}, ["model is missing", "workspaceRoot must be", "redisUrl is missing"]],
+  [
+    "a relative workspace root",
+    { ...good, workspaceRoot: "work" },
+    ["workspaceRoot must be the absolute path"],
+  ],
+  ["no concurrency", { ...good, concurrency: 0 }, ["concurrency must be a whole number from 1 to 1000"]],
+  ["half a run", { ...good, concurrency: 1.5 }, ["concurrency must be"]],
+  ["a misspelt option", { ...good, concurency: 3 }, ["concurency is no option"]],
+  ["a negative grace", { ...good, drainGraceMs: -1 }, ["drainGraceMs must be"]],
+] as const)("%s is refused, and everything that is wrong is named at once", ([, options, problems]) => {
+  // biome-ignore lint/suspicious/noExplicitAny: what a caller without types would pass
+  const make = () => createWorker(options as any);
+  for (const problem of problems) expect(make).toThrow(problem);
+  expect(make).toThrow(expect.objectContaining({ code: "invalid_config" }));
+});
+
+test.for([
+  ["no key", {}],
+  ["a blank key", { apiKey: " " }],
+  ["an address without a scheme", { apiKey: "k", baseUrl: "localhost:1" }],
+] as const)("a model with %s is refused at once", ([, options]) => {
+  // biome-ignore lint/suspicious/noExplicitAny: what a caller without types would pass
+  expect(() => createAnthropicModel(options as any)).toThrow(
+    expect.objectContaining({ code: "invalid_config" }),
+  );
+});
+
+test("a worker says at its start that workspaces cannot be written, not run after run", async () => {
+  const home = mkdtempSync(join(tmpdir(), "probe-"));
+  closeAtEnd(() => rmSync(home, { recursive: true }));
+  await expect(requireWritable(join(home, "a", "b"), systemClock)).resolves.toBeUndefined();
+  await expect(requireWritable("/etc/passwd", systemClock)).rejects.toMatchObject({ code: "setup_failed" });
+});

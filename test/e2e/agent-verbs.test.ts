@@ -223,6 +223,16 @@ test("without a key, run asks for the workers' model and start refuses to stand 
   expect(running.stderr.at(-1)).toBe("Interrupted: 2 sub-agents destroyed.");
 }, 40_000);
 
+test("run says so when the last of the workers that it uses has gone", async () => {
+  const { start, worker, slowModel } = place();
+  const joined = await worker({ ANTHROPIC_BASE_URL: await slowModel() });
+  const running = await start(["run", "one"]);
+  await running.waitForLine("one: started");
+  joined.kill("SIGTERM").catch(() => {});
+  await running.waitForLine(/^No worker is live on redis:\S+ any more: the work waits until one joins/);
+  expect((await running.kill("SIGINT")).code).toBe(130);
+}, 60_000);
+
 test("start --once --json prints the three replies as one document", async () => {
   const { code, stdout } = await place().ask(["start", "--once", "--json"]);
   expect(code).toBe(0);

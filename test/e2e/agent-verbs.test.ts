@@ -193,6 +193,14 @@ test("watch shows agents come, work and go, destroys nothing, and ends with 0", 
   expect(json((await ask(["list", "--json"])).stdout).sub_agents).toMatchObject([{ agent_id: "stays" }]);
 }, 40_000);
 
+test("a worker says in JSON that it is ready", async () => {
+  const { start } = place();
+  const worker = await start(["worker", "--json"]);
+  await worker.waitForLine(/"status":"ready"/);
+  expect((await worker.kill("SIGTERM")).code).toBe(0);
+  expect(json(worker.stdout)).toMatchObject({ status: "ready", concurrency: 50, model: "offline-1" });
+});
+
 test("run gives its prompts to live workers, starts none, and prints one JSON document", async () => {
   const { ask, worker } = place();
   await worker();

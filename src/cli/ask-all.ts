@@ -33,8 +33,10 @@ interface Asking {
   progress: Progress;
   replies: Reply[];
   errors: { name: string; error: unknown }[];
-  /** Sub-agents that were destroyed because the command was told to stop. */
+  /** Sub-agents whose prompts were given up because the command was told to stop. */
   destroyed: number;
+  /** Whether Redis has confirmed that no sub-agent of this command is live; undefined until it was asked. */
+  areGone?: boolean;
 }
 
 /**
@@ -74,6 +76,7 @@ export async function askAll(
     watching.abort();
     await watched;
     progress.stop();
+    if (context.signal.aborted && !service.lost) asking.areGone = await noneIsLive(parent);
     await parent.stop();
   }
   const elapsedMs = clock.monotonicMs() - startedAtMs;
@@ -115,9 +118,9 @@ async function watch({ parent, progress, context }: Asking, signal: AbortSignal)
   }
 }
 
-/** What --json prints: replies and errors in the order of the questions. */
+/** What --json prints: replies and errors in the order of the questions; `destroyed` is null where nobody knows. */
 function documentOf(
-  { replies, errors, destroyed }: Asking,
+  { context, replies, errors, destroyed, areGone }: Asking,
   questions: readonly Question[],
   elapsedMs: number,
 ): Record<string, unknown> {
@@ -132,15 +135,31 @@ function documentOf(
           message: messageOf(error),
         })),
     ),
-    destroyed,
+    destroyed: context.signal.aborted && !areGone ? null : destroyed,
     elapsed_ms: Math.round(elapsedMs),
   };
 }
 
-function outcomeOf({ context, service, replies, errors, destroyed }: Asking, asked: number): number {
+async function noneIsLive(parent: Parent): Promise<boolean> {
+  try {
+    return (await parent.list()).length === 0;
+  } catch {
+    return false;
+  }
+}
+
+function outcomeOf(
+  { context, service, parent, replies, errors, destroyed, areGone }: Asking,
+  asked: number,
+): number {
   if (service.lost) throw service.lost;
   if (context.signal.aborted) {
-    context.output.note(`Interrupted: ${formatPlural(destroyed, "sub-agent")} destroyed.`);
+    const { parentId } = parent;
+    context.output.note(
+      areGone
+        ? `Interrupted: ${formatPlural(destroyed, "sub-agent")} destroyed.`
+        : `Interrupted, but Redis did not confirm that the sub-agents are destroyed: see subagent-queue list --parent ${parentId}`,
+    );
     return EXIT.interrupted;
   }
   const first = errors[0]?.error;

@@ -12,8 +12,9 @@ Examples:
   subagent-queue run "Which testing framework does this project use?"
   REDIS_URL=redis://127.0.0.1:6379 subagent-queue worker
 
-spawn, send, finish, destroy, list, replies, watch and usage act on the agents of one parent on the Redis of
-REDIS_URL, e.g. with export REDIS_URL=redis://127.0.0.1:6379:
+spawn, send, finish, destroy, list, replies, watch and usage act on the agents
+of one parent on the Redis of REDIS_URL:
+  export REDIS_URL=redis://127.0.0.1:6379
   subagent-queue spawn "Data Collector" --prompt "List the Lua scripts"
   subagent-queue replies --follow --ack
 
@@ -43,7 +44,8 @@ Examples:
   subagent-queue run - < question.txt
   subagent-queue run --json "List the Lua scripts" | jq -r '.replies[0].summary'
 
-With REDIS_URL, live workers on that Redis get the work; without any, one is started here for as long as it takes.`,
+With REDIS_URL, live workers on that Redis get the work; where there are none,
+one is started here for as long as it takes.`,
   worker: `
 Examples:
   REDIS_URL=redis://127.0.0.1:6379 subagent-queue worker
@@ -80,7 +82,8 @@ Examples:
   subagent-queue watch --parent planner-7
   subagent-queue watch --json | jq -c 'select(.type == "agent")'
 
-With --json: one line for each progress event, and {"type":"agent","agent":{…}} whenever an agent's status changes.`,
+With --json: one line for each progress event, and {"type":"agent","agent":{…}}
+whenever an agent's status changes.`,
   usage: `
 Examples:
   subagent-queue usage

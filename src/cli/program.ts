@@ -9,6 +9,7 @@ import { HELP, helpForAll } from "./help.ts";
 import type { OfflineModelFlags } from "./offline-model.ts";
 import type { StartFlags } from "./start.ts";
 import { plain } from "./text.ts";
+import type { WorkerFlags } from "./worker.ts";
 
 /** Parses `args` (without program and script), runs the command, and resolves with its exit code; never rejects. */
 export async function runProgram(args: readonly string[], surroundings: Surroundings): Promise<number> {
@@ -74,10 +75,11 @@ function addVerbs(program: Command, surroundings: Surroundings, done: (code: num
   program
     .command("worker")
     .description("join the Redis of REDIS_URL and work until stopped; the log goes to stderr as JSON lines")
+    .option("--json", "the ready line as JSON", false)
     .addHelpText("after", HELP.worker)
-    .action(async () => {
+    .action(async (flags: WorkerFlags) => {
       const { worker } = await import("./worker.ts");
-      done(await worker(openCommand(surroundings, "info")));
+      done(await worker(openCommand(surroundings, "info"), flags));
     });
 }
 

@@ -5,15 +5,22 @@ import { modelText } from "./banner.ts";
 import { createClosing } from "./closing.ts";
 import type { CommandContext } from "./command.ts";
 import { EXIT } from "./exit-code.ts";
+import { toJsonLine } from "./json.ts";
 import { openModel, rootsOf } from "./local-service.ts";
 import { noRedisAt, withoutPassword } from "./redis-source.ts";
 import { whenAborted } from "./service.ts";
+
+/** What the command line says. */
+export interface WorkerFlags {
+  /** The ready line as JSON. */
+  json: boolean;
+}
 
 /**
  * Runs the command: waits for Redis as long as it takes, prints one line when it is ready, and drains when told to
  * stop. Throws `invalid_config` without REDIS_URL: a worker with a Redis of its own would wait for ever.
  */
-export async function worker(context: CommandContext): Promise<number> {
+export async function worker(context: CommandContext, { json }: WorkerFlags): Promise<number> {
   const { config, logger, clock, output, signal } = context;
   const { redisUrl, prefix, workspaceRoot, concurrency, prices } = config;
   if (redisUrl === undefined) {
@@ -46,9 +53,10 @@ export async function worker(context: CommandContext): Promise<number> {
     });
     await Promise.race([started, whenAborted(signal)]);
     if (!signal.aborted) {
-      output.result(
-        `ready: worker ${pool.id} on ${withoutPassword(redisUrl)}, up to ${concurrency} runs, ${modelText(config)}`,
-      );
+      const redis = withoutPassword(redisUrl);
+      const sentence = `ready: worker ${pool.id} on ${redis}, up to ${concurrency} runs, ${modelText(config)}`;
+      const facts = { status: "ready", worker: pool.id, redis, concurrency, model: config.model };
+      output.result(json ? toJsonLine(facts) : sentence);
     }
     await whenAborted(signal);
     return EXIT.done;

@@ -148,6 +148,9 @@ test("Ctrl-C ends the command also when its Redis has gone away", async () => {
   await redis.kill();
   await running.waitForLine("Redis connection failed");
   expect((await running.kill("SIGINT")).code).toBe(130);
+  expect(running.stderr.join("\n")).toMatch(
+    /^Interrupted, but Redis did not confirm .* list --parent cli-\w+$/m,
+  );
 }, 40_000);
 
 test("Ctrl-C during the work destroys the sub-agents, says so, and exits with 130", async () => {

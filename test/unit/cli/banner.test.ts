@@ -33,6 +33,31 @@ test("a provider is named by its model and address, never by its secrets", () =>
   expect(text).not.toContain("canary");
 });
 
+test.each([
+  ["offline-1", "offline-1", "the workers have the offline model: it answers by rule, NOT an LLM"],
+  ["claude-opus-5-5", "claude-opus-5-5", "claude-opus-5-5, answered by the workers' provider"],
+  [
+    undefined,
+    "offline-1",
+    "offline-1, since neither here nor by the workers another one is named; set SUBAGENT_MODEL",
+  ],
+])(
+  "workers of others that announce %s are named instead of what this command has",
+  (announced, model, text) => {
+    const worker = { v: 1 as const, id: "w", host: "h", pid: 1, version: "1", tools: [], concurrency: 1 };
+    const one = { ...worker, ...(announced && { model: announced }), started_at: "2026-11-01T00:00:00Z" };
+    const others = { workers: [one, one], on: "redis://***@host", model };
+    expect(renderBanner({ ...facts(), others }, 200, style)).toEqual([
+      "subagent-queue 1.2.3",
+      "  Redis        redis://127.0.0.1:6379 (7.0.15)",
+      "  Workers      2 workers on redis://***@host, none started here",
+      `  Model        ${text}`,
+      "  Directories  those that the workers opened, not this one",
+      "",
+    ]);
+  },
+);
+
 test("no line is wider than the terminal", () => {
   for (const line of renderBanner(facts(), 60, style)) expect(cells(line)).toBeLessThan(60);
 });

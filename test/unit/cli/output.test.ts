@@ -112,3 +112,15 @@ test("results are wrapped to the terminal and never in a pipe", () => {
   expect(createOutput(recorder(true), recorder(true), {}).resultColumns).toBe(20);
   expect(createOutput(recorder(false), recorder(true), {}).resultColumns).toBeUndefined();
 });
+
+test("results that nobody takes any more are said not to be delivered", async () => {
+  const on = () => {};
+  const stream = (error?: Error) => ({
+    on,
+    write: (_text: string, done?: (error?: Error | null) => void) => done?.(error),
+  });
+  const fine = createOutput(stream(), stream(), {});
+  expect(await fine.delivered()).toBe(true);
+  const closed = createOutput(stream(new Error("EPIPE")), stream(), {});
+  expect(await closed.delivered()).toBe(false);
+});

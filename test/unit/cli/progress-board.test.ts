@@ -6,10 +6,12 @@ import {
   renderBoard,
   rowAfter,
   rowWithReply,
+  rowWithView,
 } from "../../../src/cli/progress-board.ts";
 import { createStyle } from "../../../src/cli/style.ts";
 import { cells } from "../../../src/cli/text.ts";
 import type { ProgressEvent } from "../../../src/shared/protocol/event.ts";
+import { sampleAgent } from "./sample-agent.ts";
 import { sampleReply } from "./sample-reply.ts";
 
 type Part<T> = T extends unknown ? Omit<T, "v" | "agent_id" | "name" | "run"> : never;
@@ -133,4 +135,40 @@ test("more agents than lines: those at work stay, the others are counted", () =>
 
 test("without agents there is no board", () => {
   expect(renderBoard([], view(80))).toEqual([]);
+});
+
+test("a row follows what a look at its agent shows, and keeps what only events tell", () => {
+  const at = { nowMs: 10_000, ageMs: 4_000 };
+  const first = rowWithView(undefined, sampleAgent({ status: "running", run: 1 }), at);
+  expect(first).toMatchObject({
+    name: "data_collector",
+    status: "running",
+    maxTurns: 20,
+    startedAtMs: 6_000,
+  });
+  const working = after(first, { type: "turn_started", turn: 1 }, tool("1", "grep", "tool_started"));
+  const { turns, tokens, cost_usd } = sampleReply();
+  const seen = rowWithView(working, sampleAgent({ status: "running", run: 1, progress: sampleReply() }), at);
+  expect(seen).toMatchObject({ turn: turns, tokens, costUsd: cost_usd, startedAtMs: 6_000 });
+  expect(activityOf(seen)).toBe("grep");
+  const idle = rowWithView(seen, sampleAgent({ status: "idle", run: 1, progress: sampleReply() }), at);
+  expect(idle).toMatchObject({ status: "idle", tokens });
+  expect(activityOf(idle)).toBe("");
+});
+
+test("the next run of an agent is counted from nothing", () => {
+  const seen = rowWithView(undefined, sampleAgent({ run: 1, progress: sampleReply() }), {
+    nowMs: 0,
+    ageMs: 0,
+  });
+  const next = rowAfter(seen, {
+    ...event({ type: "run_started", turn: 0, max_turns: 20, worker: "w" }),
+    run: 2,
+  });
+  expect(next).toMatchObject({ status: "running", run: 2, turn: 0, tokens: 0, costUsd: 0 });
+});
+
+test("colour is for glyphs: words look the same on dark and on light", () => {
+  const coloured = renderBoard([working()], { ...view(120), style: createStyle(true) });
+  expect(coloured[1]).toContain("\u001b[36m●\u001b[39m Testing framework  running ");
 });

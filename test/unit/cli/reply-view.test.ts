@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { renderReply, renderTotals } from "../../../src/cli/reply-view.ts";
+import { renderEntry, renderReply, renderTotals } from "../../../src/cli/reply-view.ts";
 import { createStyle } from "../../../src/cli/style.ts";
 import { cells } from "../../../src/cli/text.ts";
 import { sampleReply } from "./sample-reply.ts";
@@ -74,4 +74,16 @@ test("a long name leaves room for how it ended", () => {
   const [head = ""] = renderReply(reply, { columns: 50, style });
   expect(head).toMatch(/^◐ name .*… {2}partial \(max_turns\)$/);
   expect(cells(head)).toBeLessThan(50);
+});
+
+test("an entry of the channel shows the id to send to; an interim message is told apart from a reply", () => {
+  const view = { columns: 80, style };
+  expect(renderEntry(sampleReply(), view)[0]).toBe("✔ Testing framework (testing_framework)  succeeded");
+  const { reply_id, parent_id, agent_id, name, run, created_at } = sampleReply();
+  const head = { reply_id, parent_id, agent_id, name, run, created_at, agent_status: "running" as const };
+  expect(renderEntry({ ...head, kind: "message", text: "half\u001b[2J way" }, view)).toEqual([
+    "✉ Testing framework (testing_framework)  message",
+    "  half way",
+    "",
+  ]);
 });

@@ -1,0 +1,278 @@
+/** The verbs about agents as real processes of the built command line, on a real Redis. */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { closeAtEnd } from "../helpers/cleanup.ts";
+import { type NodeProcess, spawnBuilt } from "../helpers/processes.ts";
+import { redisUrl, uniquePrefix } from "../helpers/redis.ts";
+import { freePort } from "../helpers/redis-server.ts";
+import { until } from "../helpers/until.ts";
+
+const VARIABLE = /^(REDIS_URL|ANTHROPIC_|SUBAGENT_|NODE_ENV|NO_COLOR|FORCE_COLOR)/;
+const CLEAN = Object.fromEntries(
+  Object.keys(process.env)
+    .filter((name) => VARIABLE.test(name))
+    .map((name) => [name, undefined]),
+);
+
+type Environment = Record<string, string | undefined>;
+
+/** A small project with two TODO comments, and an installation of its own on the shared Redis. */
+function place() {
+  const directory = mkdtempSync(join(tmpdir(), "verbs-"));
+  closeAtEnd(() => rmSync(directory, { recursive: true, force: true }));
+  writeFileSync(join(directory, "a.js"), "// TODO one\n// TODO two\n");
+  const env: Environment = { ...CLEAN, REDIS_URL: redisUrl(), SUBAGENT_PREFIX: uniquePrefix() };
+  const start = (args: readonly string[], more: Environment = {}) =>
+    spawnBuilt(args, { cwd: directory, env: { ...env, ...more } });
+  return {
+    start,
+    /** Runs a command to its end. */
+    async ask(args: readonly string[], more: Environment = {}) {
+      const command = await start(args, more);
+      const { code } = await command.closed;
+      return { code, stdout: command.stdout, stderr: command.stderr };
+    },
+    /** Starts a worker to which the project is open. */
+    async worker(more: Environment = {}): Promise<NodeProcess> {
+      const worker = await start(["worker"], { SUBAGENT_ROOTS: `${directory}:ro`, ...more });
+      await worker.waitForLine(/^ready: /);
+      return worker;
+    },
+    /** An offline model that keeps everybody waiting; workers that use it do not know what it is. */
+    async slowModel(): Promise<string> {
+      const model = await start(["offline-model", "--port", "0", "--latency-ms", "600000"]);
+      return (await model.waitForLine(/^ready: /)).slice("ready: ANTHROPIC_BASE_URL=".length);
+    },
+  };
+}
+
+const COUNT = "How many TODO comments are there?";
+const json = (lines: readonly string[]) => {
+  expect(lines).toHaveLength(1);
+  return JSON.parse(lines[0] ?? "");
+};
+
+test.each([
+  ["spawn", "x"],
+  ["send", "x", "y"],
+  ["list"],
+  ["finish", "x"],
+  ["destroy", "x"],
+  ["replies"],
+  ["watch"],
+  ["usage"],
+])("%s without REDIS_URL is one sentence and exit code 3", async (...args) => {
+  const { code, stdout, stderr } = await place().ask(args, { REDIS_URL: undefined });
+  expect({ code, stdout }).toEqual({ code: 3, stdout: [] });
+  expect(stderr).toEqual([
+    `subagent-queue: REDIS_URL is not set: ${args[0]} acts on the agents of a Redis, e.g. redis://host:6379.`,
+  ]);
+});
+
+test.each([
+  [
+    "a wrong parent",
+    ["list", "--parent", "../x"],
+    /^subagent-queue: --parent "\.\.\/x" cannot be used: write 1 to/,
+  ],
+  [
+    "a sub-agent as parent",
+    ["list", "--parent", `sa-${"0".repeat(24)}`],
+    /--parent .* not a sub-agent's uid\.$/,
+  ],
+  [
+    "a wrong --since",
+    ["usage", "--since", "yesterday"],
+    /^subagent-queue: --since "yesterday" cannot be used: /,
+  ],
+  ["a day that is none", ["usage", "--since", "2026-02-30"], /--since "2026-02-30" cannot be used: /],
+  [
+    "a message to nobody",
+    ["send", "nobody", "x"],
+    /Parent "cli" has no sub-agent "nobody": .* --parent names/,
+  ],
+  ["finishing nobody", ["finish", "nobody"], /Parent "cli" has no sub-agent "nobody"/],
+  ["destroying nobody", ["destroy", "../x", "--json"], /Parent "cli" has no sub-agent "\.\.\/x"/],
+  ["an empty name", ["spawn", ""], /name/],
+  ["no message", ["send", "x"], /missing required argument 'message'/],
+  ["an empty message", ["send", "x", " "], /The message is refused: /],
+  ["start --json that would stay", ["start", "--json"], /give --once as well\.$/],
+])("%s is refused with exit code 2 and one sentence", async (_what, args, sentence) => {
+  const { code, stdout, stderr } = await place().ask(args);
+  expect({ code, stdout }).toEqual({ code: 2, stdout: [] });
+  expect(stderr.join("\n")).toMatch(sentence);
+  expect(stderr).toHaveLength(1);
+});
+
+test("a wrong SUBAGENT_PARENT, and a Redis that is not there, are one sentence and exit code 3", async () => {
+  const wrong = await place().ask(["list"], { SUBAGENT_PARENT: "a/b" });
+  expect(wrong.code).toBe(3);
+  expect(wrong.stderr.join("\n")).toMatch(/^subagent-queue: SUBAGENT_PARENT="a\/b" cannot be used: write/);
+  const away = await place().ask(["list"], { REDIS_URL: `redis://127.0.0.1:${await freePort()}` });
+  expect(away.code).toBe(3);
+  expect(away.stderr.join("\n")).toMatch(/^subagent-queue: No Redis at .* \(connection refused\): /);
+});
+
+test("a first message that is refused leaves no agent behind", async () => {
+  const { ask } = place();
+  const refused = await ask(["spawn", "x", "--prompt", " "]);
+  expect(refused.code).toBe(2);
+  expect(json((await ask(["list", "--json"])).stdout)).toEqual({ sub_agents: [] });
+});
+
+test("an agent lives through spawn, list, send, replies, destroy and usage from separate commands", async () => {
+  const { ask, worker } = place();
+  const spawned = await ask(["spawn", "Data Collector", "--keep-alive", "--tools", "grep,nope"]);
+  expect(spawned.stdout).toEqual(["data_collector"]);
+  expect(spawned.stderr.join("\n")).toMatch(/^No live worker has nope/);
+  const sent = await ask(["send", "data_collector", COUNT, "--json"]);
+  expect(json(sent.stdout)).toMatchObject({ status: "queued", agent_id: "data_collector", run: 1 });
+  expect(sent.stderr.join("\n")).toMatch(/^No worker is live on .* it waits until one joins/);
+  const listed = await ask(["list"]);
+  expect(listed.stdout[0]).toMatch(/^agent id +status +run +turn +tokens +cost +age +name$/);
+  expect(listed.stdout[1]).toMatch(/^data_collector +queued +1 +0\/20 .* Data Collector$/);
+
+  await worker();
+  const entries = await until(
+    async () => {
+      const { replies } = json((await ask(["replies", "--json"])).stdout);
+      return replies.length > 0 && replies;
+    },
+    { timeoutMs: 20_000, everyMs: 100 },
+  );
+  expect(entries).toMatchObject([{ agent_id: "data_collector", status: "succeeded", agent_status: "idle" }]);
+  const taken = await ask(["replies", "--ack"]);
+  expect(taken.stdout[0]).toBe("✔ Data Collector (data_collector)  succeeded");
+  expect(taken.stdout.join("\n")).toContain("2 TODO comments");
+  expect((await ask(["replies"])).stderr).toEqual(["Nothing unacked for cli."]);
+  expect(json((await ask(["replies", "--parent", "other", "--json"])).stdout)).toEqual({ replies: [] });
+
+  expect((await ask(["finish", "data_collector"])).stdout).toEqual(["Idle: no run is going on."]);
+  expect((await ask(["destroy", "data_collector"])).stdout).toEqual(["Destroyed data_collector."]);
+  const again = json((await ask(["destroy", "data_collector", "--json"])).stdout);
+  expect(again).toMatchObject({ status: "already_ended", ended_reason: "destroyed" });
+  const late = await ask(["send", "data_collector", "x"]);
+  expect(late).toMatchObject({ code: 2, stderr: [expect.stringMatching(/has ended \(destroyed\)/)] });
+  const used = json((await ask(["usage", "--since", "7d", "--json"])).stdout);
+  expect(used).toMatchObject({ parent_id: "cli", turns: 2, cost_usd: 0 });
+  expect((await ask(["usage"])).stdout[0]).toBe("cli, the last 90 days");
+}, 60_000);
+
+test("replies --follow --ack prints each entry as one JSON line, takes it out, and ends with 0", async () => {
+  const { ask, start, worker } = place();
+  await worker();
+  const following = await start(["replies", "--follow", "--ack", "--json"]);
+  const spawned = await ask(["spawn", "a", "--prompt", COUNT, "--json"]);
+  expect(json(spawned.stdout)).toMatchObject({ agent_id: "a", status: "created", message: { run: 1 } });
+  await following.waitForLine(/"status":"succeeded"/);
+  await until(async () => json((await ask(["replies", "--json"])).stdout).replies.length === 0);
+  expect((await following.kill("SIGINT")).code).toBe(0);
+  expect(json(following.stdout)).toMatchObject({ agent_id: "a", run: 1 });
+}, 40_000);
+
+test("watch shows agents come, work and go, destroys nothing, and ends with 0", async () => {
+  const { ask, start, worker } = place();
+  await worker();
+  const [plain, machine] = await Promise.all([start(["watch"]), start(["watch", "--json"])]);
+  await plain.waitForLine(/^Watching cli on redis:/);
+  await ask(["spawn", "stays"]);
+  await plain.waitForLine("stays: idle");
+  await ask(["spawn", "Counter", "--prompt", COUNT]);
+  await plain.waitForLine(/^✔ counter {2}completed · 2 turns · [\d,]+ tokens · \$0$/);
+  await machine.waitForLine(/"agent_id":"counter".*"status":"ended"/);
+  expect((await plain.kill("SIGINT")).code).toBe(0);
+  expect((await machine.kill("SIGTERM")).code).toBe(0);
+  const lines = machine.stdout.map((line) => JSON.parse(line));
+  expect(lines.every((line) => typeof line.type === "string")).toBe(true);
+  const of = (id: string) =>
+    lines.filter((line) => line.agent?.agent_id === id).map((line) => line.agent.status);
+  expect(of("stays")).toEqual(["idle"]);
+  expect(of("counter").at(-1)).toBe("ended");
+  expect(json((await ask(["list", "--json"])).stdout).sub_agents).toMatchObject([{ agent_id: "stays" }]);
+}, 40_000);
+
+test("a worker says in JSON that it is ready", async () => {
+  const { start } = place();
+  const worker = await start(["worker", "--json"]);
+  await worker.waitForLine(/"status":"ready"/);
+  expect((await worker.kill("SIGTERM")).code).toBe(0);
+  expect(json(worker.stdout)).toMatchObject({ status: "ready", concurrency: 50, model: "offline-1" });
+});
+
+test("run gives its prompts to live workers, starts none, and prints one JSON document", async () => {
+  const { ask, worker } = place();
+  await worker();
+  const { code, stdout, stderr } = await ask(["run", "--json", COUNT, "hello"]);
+  expect(code).toBe(0);
+  const { replies, errors } = json(stdout);
+  expect(replies).toMatchObject([{ name: COUNT, status: "succeeded" }, { name: "hello" }]);
+  expect(replies[0].summary).toContain("2 TODO comments");
+  expect(errors).toEqual([]);
+  expect(stderr.join("\n")).toMatch(/Workers +1 worker on redis:\/\/127\.0\.0\.1:\d+, none started here/);
+  expect(stderr.join("\n").replace(/\s+/g, " ")).toContain("the workers have the offline model");
+}, 40_000);
+
+test("without a key, run asks for the workers' model and start refuses to stand beside them", async () => {
+  const { ask, start, worker, slowModel } = place();
+  const provider = { ANTHROPIC_BASE_URL: await slowModel(), SUBAGENT_MODEL: "claude-opus-5-5" };
+  await worker(provider);
+  const beside = await ask(["start", "--once"]);
+  expect(beside.code).toBe(3);
+  expect(beside.stderr.join("\n")).toMatch(
+    /^subagent-queue: The offline model would answer by rule beside 1 worker/,
+  );
+  const running = await start(["run", "one", "two"]);
+  await running.waitForLine(/Model +claude-opus-5-5, answered by the workers' provider/);
+  await running.waitForLine("one: started");
+  await running.waitForLine("two: started");
+  expect((await running.kill("SIGINT")).code).toBe(130);
+  expect(running.stderr.at(-1)).toBe("Interrupted: 2 sub-agents destroyed.");
+}, 40_000);
+
+test("run says so when the last of the workers that it uses has gone", async () => {
+  const { start, worker, slowModel } = place();
+  const joined = await worker({ ANTHROPIC_BASE_URL: await slowModel() });
+  const running = await start(["run", "one"]);
+  await running.waitForLine("one: started");
+  joined.kill("SIGTERM").catch(() => {});
+  await running.waitForLine(/^No worker is live on redis:\S+ any more: the work waits until one joins/);
+  expect((await running.kill("SIGINT")).code).toBe(130);
+}, 60_000);
+
+test("start --once --json prints the three replies as one document", async () => {
+  const { code, stdout } = await place().ask(["start", "--once", "--json"]);
+  expect(code).toBe(0);
+  const { replies } = json(stdout);
+  expect(replies.map((reply: { status: string }) => reply.status)).toEqual(Array(3).fill("succeeded"));
+}, 40_000);
+
+test("the hint of start works as printed: the password of an embedded Redis stands in it", async () => {
+  const { ask, start } = place();
+  const own = { REDIS_URL: undefined, SUBAGENT_PREFIX: undefined, PATH: "/nowhere" };
+  const service = await start(["start"], own);
+  const hint = await service.waitForLine(/^ {2}REDIS_URL=/);
+  const [, address] = /REDIS_URL=(redis:\/\/\S+)/.exec(hint) ?? [];
+  const { code, stdout, stderr } = await ask(["run", COUNT], { ...own, REDIS_URL: address });
+  expect(code, stderr.join("\n")).toBe(0);
+  expect(stdout.join("\n")).toContain("2 TODO comments");
+  expect((await service.kill("SIGINT")).code).toBe(0);
+}, 60_000);
+
+test("the hint of start on somebody's own Redis shows neither address nor password", async () => {
+  const { start } = place();
+  const service = await start(["start"]);
+  const hint = await service.waitForLine(/^ {2}REDIS_URL=/);
+  expect(hint).toMatch(/^ {2}REDIS_URL="\$REDIS_URL" SUBAGENT_PREFIX=\w+ npx subagent-queue run /);
+  expect((await service.kill("SIGINT")).code).toBe(0);
+}, 40_000);
+
+test.each(["spawn", "send", "list", "finish", "destroy", "replies", "watch", "usage"])(
+  "%s --help shows examples and exits with 0",
+  async (verb) => {
+    const { code, stdout, stderr } = await place().ask([verb, "--help"]);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: [] });
+    expect(stdout.join("\n")).toMatch(/Usage: subagent-queue[\s\S]*--json[\s\S]*Examples:\n {2}\S/);
+  },
+);

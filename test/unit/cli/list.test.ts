@@ -1,0 +1,22 @@
+import { expect, test } from "vitest";
+import { renderAgents } from "../../../src/cli/list.ts";
+import { createStyle } from "../../../src/cli/style.ts";
+import { cells } from "../../../src/cli/text.ts";
+import { sampleAgent } from "./sample-agent.ts";
+
+const agents = [
+  sampleAgent(),
+  sampleAgent({ agent_id: "b", name: "B \u001b[31m漢", status: "running", run: 12 }),
+];
+
+test("the table has one aligned line an agent, and nothing that a terminal obeys", () => {
+  expect(renderAgents(agents, 65_000, undefined, createStyle(false))).toEqual([
+    "agent id        status   run  turn  tokens  cost    age  name",
+    "data_collector  idle       0  0/20       0    $0  1m05s  Data Collector",
+    "b               running   12  0/20       0    $0  1m05s  B 漢",
+  ]);
+});
+
+test("no line is wider than the terminal", () => {
+  for (const line of renderAgents(agents, 0, 40, createStyle(false))) expect(cells(line)).toBeLessThan(40);
+});

@@ -1,0 +1,17 @@
+import { expect, test } from "vitest";
+import { createStyle } from "../../../src/cli/style.ts";
+import { endedLine } from "../../../src/cli/watch.ts";
+import { sampleAgent } from "./sample-agent.ts";
+import { sampleReply } from "./sample-reply.ts";
+
+const style = createStyle(false);
+
+test("an agent that has ended is one line: why, and what its run took", () => {
+  const done = sampleAgent({ status: "ended", ended_reason: "completed", progress: sampleReply() });
+  expect(endedLine(done, style)).toBe("✔ data_collector  completed · 3 turns · 4,812 tokens · $0.0123");
+});
+
+test("one that never did anything, and one whose record is gone, have a line too", () => {
+  expect(endedLine(sampleAgent({ ended_reason: "idle" }), style)).toBe("✖ data_collector  idle");
+  expect(endedLine(sampleAgent(), style)).toBe("✖ data_collector  ended");
+});

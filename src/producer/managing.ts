@@ -3,7 +3,7 @@ import { messageOf, SubagentError } from "../shared/errors.ts";
 
 import { type AgentView, type EndedReason, viewOf } from "../shared/protocol/agent.ts";
 import { AgentId } from "../shared/protocol/ids.ts";
-import type { AgentAddress, ParentAddress } from "../shared/protocol/keys.ts";
+import { type AgentAddress, type ParentAddress, wakeOf } from "../shared/protocol/keys.ts";
 import type { Answer } from "../shared/redis/scripts.ts";
 import type { Call } from "./call.ts";
 import type { OpenClient } from "./client.ts";
@@ -134,9 +134,8 @@ function sendRefusal(
 
 /** Adds the job of a wake. The message is accepted already: a sweeper makes good what fails here. */
 async function wakeUp(client: OpenClient, call: Call, { address, agentId }: FoundAgent, wake: string) {
-  const { tenant, parentId, uid } = address;
   await call.hint(
-    () => client.wakes.add({ tenant, parent_id: parentId, uid, agent_id: agentId, wake: Number(wake) }),
+    () => client.wakes.add(wakeOf(address, agentId, wake)),
     (error) => {
       client.logger.warn(
         { agent_id: agentId, problem: messageOf(error) },

@@ -1,6 +1,6 @@
 /** Hands a run back: its agent is queued again, for any worker, not before a moment in time. */
 import type { AgentRecord } from "../shared/protocol/agent.ts";
-import type { AgentAddress } from "../shared/protocol/keys.ts";
+import { type AgentAddress, wakeOf } from "../shared/protocol/keys.ts";
 import type { Lease } from "./lease.ts";
 import { reporterOf } from "./progress.ts";
 import type { RunContext, RunEnd } from "./run-context.ts";
@@ -30,8 +30,6 @@ export async function releaseRun(
   });
   if (answer.status === "stale") return { status: "lost" };
   reporterOf(context, address, record).released(reason);
-  const { tenant, parentId, uid } = address;
-  const wake = { tenant, parent_id: parentId, uid, agent_id: record.agent_id, wake: Number(answer.wake) };
-  await wakes.add(wake, delayMs);
+  await wakes.add(wakeOf(address, record.agent_id, answer.wake), delayMs);
   return { status: "released", reason };
 }

@@ -1,4 +1,5 @@
 /** Performs `settle`: the reply goes out and the run is over, in one step. */
+import { wakeOf } from "../shared/protocol/keys.ts";
 import { statusOf } from "../shared/protocol/reply.ts";
 import type { Step } from "./loop/next.ts";
 import { viewRun } from "./loop/run-view.ts";
@@ -39,14 +40,7 @@ export async function settleRun(
   if (answer.status !== "settled" && !asWanted) return { status: "lost" };
   session.report.ended(status, step.reason);
   if (answer.agent_status === "queued") {
-    const { tenant, parentId, uid } = address;
-    await wakes.add({
-      tenant,
-      parent_id: parentId,
-      uid,
-      agent_id: record.agent_id,
-      wake: Number(answer.wake),
-    });
+    await wakes.add(wakeOf(address, record.agent_id, answer.wake));
   }
   return { status: "settled", reply: { status, stop_reason: step.reason, turns: body.turns } };
 }

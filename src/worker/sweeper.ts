@@ -5,7 +5,7 @@
 import type { Clock } from "../shared/clock.ts";
 import { messageOf } from "../shared/errors.ts";
 import type { Logger } from "../shared/logger.ts";
-import type { AgentAddress } from "../shared/protocol/keys.ts";
+import { type AgentAddress, wakeOf } from "../shared/protocol/keys.ts";
 import type { AgentStore, SettleInput } from "../shared/redis/agent-store.ts";
 import type { DeadlineSet, Due } from "../shared/redis/deadline-set.ts";
 import type { WakeQueue } from "../shared/redis/wake-queue.ts";
@@ -132,12 +132,11 @@ async function wake(
   newest: number,
   agentId: string,
 ): Promise<void> {
-  const { tenant, parentId, uid } = address;
-  const alive = await wakes.isAlive({ uid, wake: newest });
+  const alive = await wakes.isAlive({ uid: address.uid, wake: newest });
   const answer = await store.rewake(address, newest, alive);
   if (answer.status === "not_due") return;
   await deadlines.move(due, Number(answer.deadline));
   if (answer.status === "wake") {
-    await wakes.add({ tenant, parent_id: parentId, uid, agent_id: agentId, wake: Number(answer.wake) });
+    await wakes.add(wakeOf(address, agentId, answer.wake));
   }
 }

@@ -122,6 +122,15 @@ export function addressOfMember(member: string): AgentAddress | undefined {
   return tenant && parentId && uid && rest.length === 0 ? { tenant, parentId, uid } : undefined;
 }
 
+/** Wake number `wake` (as scripts answer it) of an agent. */
+export function wakeOf(
+  { tenant, parentId, uid }: AgentAddress,
+  agentId: string,
+  wake: string,
+): Omit<Wake, "v"> {
+  return { tenant, parent_id: parentId, uid, agent_id: agentId, wake: Number(wake) };
+}
+
 /** The id of a wake's job. */
 export function wakeJobId({ uid, wake }: Pick<Wake, "uid" | "wake">): string {
   return `${uid}.${wake}`;

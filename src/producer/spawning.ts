@@ -5,6 +5,7 @@ import type { AgentAddress, ParentAddress } from "../shared/protocol/keys.ts";
 import type { Limits } from "../shared/protocol/limits.ts";
 import { MAX_LIVE_AGENTS } from "../shared/protocol/timing.ts";
 import type { SpawnInput as StoredSpawn } from "../shared/redis/agent-store.ts";
+import { IDLE_DEATH } from "../shared/redis/verbs.ts";
 import type { Call, SafeRepeat } from "./call.ts";
 import type { OpenClient } from "./client.ts";
 import type { Profile } from "./profile.ts";
@@ -87,17 +88,7 @@ async function writeSpawn(client: OpenClient, call: Call, address: AgentAddress,
   const write = () => call.write(repeat, () => client.store.spawn(address, stored));
   const answer = await write();
   if (answer.status !== "quota" || answer.rest.length === 0) return answer;
-  const endIdle = (uid: string) =>
-    client.store.settle(
-      { ...address, uid },
-      {
-        by: { authority: "sweeper" },
-        target: "ended",
-        endedReason: "idle",
-        status: "cancelled",
-        stopReason: "idle",
-      },
-    );
+  const endIdle = (uid: string) => client.store.settle({ ...address, uid }, IDLE_DEATH);
   await call.read(() => Promise.all(answer.rest.map(endIdle)));
   return write();
 }

@@ -8,6 +8,7 @@ import type { Logger } from "../shared/logger.ts";
 import { type AgentAddress, wakeOf } from "../shared/protocol/keys.ts";
 import type { AgentStore, SettleInput } from "../shared/redis/agent-store.ts";
 import type { DeadlineSet, Due } from "../shared/redis/deadline-set.ts";
+import { IDLE_DEATH } from "../shared/redis/verbs.ts";
 import type { WakeQueue } from "../shared/redis/wake-queue.ts";
 
 /** How often a running sweeper ticks. */
@@ -79,13 +80,6 @@ export function createSweeper(context: SweeperContext): Sweeper {
   };
 }
 
-const IDLE_DEATH: SettleInput = {
-  by: { authority: "sweeper" },
-  target: "ended",
-  endedReason: "idle",
-  status: "cancelled",
-  stopReason: "idle",
-};
 const DEATH_OF_AGE: SettleInput = {
   by: { authority: "sweeper" },
   target: "ended",

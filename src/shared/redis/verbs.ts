@@ -55,6 +55,15 @@ export interface SettleInput {
   idleMs?: number;
 }
 
+/** The end of an agent whose idle time is over, by whoever finds it. */
+export const IDLE_DEATH: SettleInput = {
+  by: { authority: "sweeper" },
+  target: "ended",
+  endedReason: "idle",
+  status: "cancelled",
+  stopReason: "idle",
+};
+
 /** The verbs of the parent's side. */
 export interface ProducerVerbs {
   spawn(address: AgentAddress, input: SpawnInput): Promise<Answer<"spawn">>;

@@ -26,43 +26,64 @@ interface Column {
   title: string;
   align: "left" | "right";
   text(agent: AgentView, nowMs: number): string;
+  /** Columns with the highest number leave first when the terminal is narrow; 0 stays. */
+  leaves: number;
 }
 
+const NAME_MIN_CELLS = 8;
+const GAP = "  ";
+
 const COLUMNS: readonly Column[] = [
-  { title: "agent id", align: "left", text: (agent) => agent.agent_id },
-  { title: "status", align: "left", text: (agent) => agent.status },
-  { title: "run", align: "right", text: (agent) => String(agent.run) },
+  { title: "agent id", align: "left", leaves: 0, text: (agent) => agent.agent_id },
+  { title: "status", align: "left", leaves: 0, text: (agent) => agent.status },
+  { title: "run", align: "right", leaves: 3, text: (agent) => String(agent.run) },
   {
     title: "turn",
     align: "right",
+    leaves: 1,
     text: ({ progress, limits }) => `${progress?.turns ?? 0}/${limits.max_turns}`,
   },
-  { title: "tokens", align: "right", text: ({ progress }) => formatCount(progress?.tokens ?? 0) },
-  { title: "cost", align: "right", text: ({ progress }) => formatUsd(progress?.cost_usd ?? 0) },
-  { title: "age", align: "right", text: (agent, nowMs) => formatAge(nowMs - Date.parse(agent.created_at)) },
-  { title: "name", align: "left", text: (agent) => plainLine(agent.name) },
+  {
+    title: "tokens",
+    align: "right",
+    leaves: 4,
+    text: ({ progress }) => formatCount(progress?.tokens ?? 0),
+  },
+  { title: "cost", align: "right", leaves: 5, text: ({ progress }) => formatUsd(progress?.cost_usd ?? 0) },
+  {
+    title: "age",
+    align: "right",
+    leaves: 2,
+    text: (agent, nowMs) => formatAge(nowMs - Date.parse(agent.created_at)),
+  },
 ];
 
-/** A table with one line an agent; `columns` undefined: nothing is cut. */
+/**
+ * A table with one line an agent; `columns` undefined: as wide as it gets. On a narrow terminal the name is cut or left
+ * out, then columns leave one by one: a number or an id that was cut would be a wrong one.
+ */
 export function renderAgents(
   agents: readonly AgentView[],
   nowMs: number,
   columns: number | undefined,
   style: Style,
 ): string[] {
-  const table = COLUMNS.map(({ title, align, text }) => {
+  const room = columns === undefined ? Number.POSITIVE_INFINITY : columns - 1;
+  let table = COLUMNS.map(({ title, align, text, leaves }) => {
     const column = [title, ...agents.map((agent) => text(agent, nowMs))];
     const width = Math.max(...column.map(cells));
-    return column.map((cell) => padTo(cell, width, align));
+    return { leaves, width, lines: column.map((cell) => padTo(cell, width, align)) };
   });
-  const width = columns === undefined ? Number.POSITIVE_INFINITY : columns - 1;
-  const line = (row: number) =>
-    cutTo(
-      table
-        .map((column) => column[row])
-        .join("  ")
-        .trimEnd(),
-      width,
-    );
+  const taken = () => table.reduce((sum, { width }) => sum + width + GAP.length, -GAP.length);
+  for (let leaving = 5; leaving > 0 && taken() > room; leaving -= 1) {
+    table = table.filter(({ leaves }) => leaves !== leaving);
+  }
+  const forName = room - taken() - GAP.length;
+  const names = ["name", ...agents.map((agent) => plainLine(agent.name))];
+  const line = (row: number) => {
+    const shown = table.map(({ lines }) => lines[row] ?? "");
+    if (forName >= NAME_MIN_CELLS) shown.push(cutTo(names[row] ?? "", forName));
+    return shown.join(GAP).trimEnd();
+  };
   return [style("dim", line(0)), ...agents.map((_, index) => line(index + 1))];
 }

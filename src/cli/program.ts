@@ -8,8 +8,11 @@ import { describeError, EXIT, exitCodeOf } from "./exit-code.ts";
 import { HELP, helpForAll } from "./help.ts";
 import type { OfflineModelFlags } from "./offline-model.ts";
 import type { StartFlags } from "./start.ts";
-import { plain } from "./text.ts";
+import { plain, wrap } from "./text.ts";
 import type { WorkerFlags } from "./worker.ts";
+
+/** Who speaks when something is refused. */
+const SPEAKER = "subagent-queue:";
 
 /** Parses `args` (without program and script), runs the command, and resolves with its exit code; never rejects. */
 export async function runProgram(args: readonly string[], surroundings: Surroundings): Promise<number> {
@@ -25,9 +28,15 @@ export async function runProgram(args: readonly string[], surroundings: Surround
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage;
     const level = env.SUBAGENT_LOG_LEVEL?.trim();
     const [sentence = "", ...rest] = describeError(error, level === "debug" || level === "trace");
-    output.note(`${output.style("red", "subagent-queue:")} ${plain(sentence)}`, ...rest.map(plain));
+    const [first = "", ...more] = linesOf(`${SPEAKER} ${plain(sentence)}`, output);
+    output.note(first.replace(SPEAKER, output.style("red", SPEAKER)), ...more, ...rest.map(plain));
     return exitCodeOf(error);
   }
+}
+
+/** A sentence in lines that fit a terminal; files and pipes get it in one. */
+function linesOf(sentence: string, { isLive, size }: Surroundings["output"]): string[] {
+  return isLive ? wrap(sentence, size.columns - 1) : [sentence];
 }
 
 function createProgram(surroundings: Surroundings, done: (code: number) => void): Command {

@@ -17,6 +17,12 @@ test("the table has one aligned line an agent, and nothing that a terminal obeys
   ]);
 });
 
-test("no line is wider than the terminal", () => {
-  for (const line of renderAgents(agents, 0, 40, createStyle(false))) expect(cells(line)).toBeLessThan(40);
+test("on a narrow terminal the name is cut, then columns leave; no line is wider and no number or id is cut", () => {
+  const at = (columns: number) => renderAgents(agents, 0, columns, createStyle(false));
+  for (const columns of [30, 40, 50, 60]) {
+    for (const line of at(columns)) expect(cells(line)).toBeLessThan(columns);
+  }
+  expect(at(68)[1]).toBe("data_collector  idle       0  0/20       0    $0   0s  Data Collec…");
+  expect(at(40)[1]).toBe("data_collector  idle       0  0/20   0s");
+  expect(at(10)[1]).toBe("data_collector  idle");
 });

@@ -5,11 +5,10 @@
 import { setMaxListeners } from "node:events";
 import { hostname } from "node:os";
 import { type Clock, systemClock } from "../shared/clock.ts";
-import { createLogger, type Logger } from "../shared/logger.ts";
+import { createLogger } from "../shared/logger.ts";
 import { newRequestKey } from "../shared/protocol/ids.ts";
 import { keysUnder } from "../shared/protocol/keys.ts";
-import type { PriceOverrides } from "../shared/protocol/pricing.ts";
-import { TIMING, type Timing } from "../shared/protocol/timing.ts";
+import { TIMING } from "../shared/protocol/timing.ts";
 import { createAgentStore } from "../shared/redis/agent-store.ts";
 import { closeRedis, openRedis, type RedisClient } from "../shared/redis/connection.ts";
 import { createDeadlineSet } from "../shared/redis/deadline-set.ts";
@@ -19,14 +18,11 @@ import { createWorkerDirectory } from "../shared/redis/worker-directory.ts";
 import { packageVersion } from "../shared/version.ts";
 import { type Announcer, createAnnouncer } from "./announcer.ts";
 import type { Lease } from "./lease.ts";
-import type { Model } from "./model/model.ts";
 import { createPool, DRAIN_GRACE_MS, type Pool } from "./pool.ts";
 import type { RunContext } from "./run-context.ts";
 import { createSweeper, type Sweeper } from "./sweeper.ts";
 import { createBaseTools } from "./tools/builtin/base-tools.ts";
 import { createToolbox, type Toolbox } from "./tools/registry.ts";
-import type { OpenRoot } from "./tools/roots.ts";
-import type { Tool } from "./tools/tool.ts";
 import { requireWritable } from "./tools/workspace.ts";
 import { checkWorkerOptions, DEFAULT_CONCURRENCY, type WorkerOptions } from "./worker-options.ts";
 

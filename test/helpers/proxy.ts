@@ -41,7 +41,7 @@ export interface Proxy {
   /**
    * Loses every nth reply and cuts its connection: the command ran, its answer never came. A reply is what one read
    * from the server returned, so pipelined replies may be lost together. Replies are counted over all connections,
-   * those of the handshake included: n below 5 keeps some clients from ever connecting. `undefined` ends the fault.
+   * those of the handshake included, counted from this call on: n below 5 keeps some clients from ever connecting. `undefined` ends the fault.
    */
   swallowEveryNthReply(n: number | undefined): void;
   /** Delays bytes by `ms` in each direction; 0 ends it. */
@@ -103,6 +103,7 @@ export async function startProxy(targetPort: number): Promise<Proxy> {
     },
     swallowEveryNthReply(n) {
       everyNth = n;
+      replies = 0;
     },
     setLatency(ms) {
       gate.latencyMs = ms;

@@ -1,5 +1,5 @@
 /** Guarantee: a worker whose lease is over does nothing any more, and whoever takes over repeats nothing. */
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
@@ -171,7 +171,10 @@ test("a run that continues on a machine without its workspace tells the model th
 
 test("a run whose workspace cannot be made is handed back, not lost, and goes on where it can be made", async () => {
   const installation = await openInstallation({ timing, scenario: { turns: [done] } });
-  const broken = await installation.startWorker({ workspaceRoot: "/dev/null/workspaces" });
+  const workspaceRoot = join(installation.workspaceRoot, "taken");
+  const broken = await installation.startWorker({ workspaceRoot });
+  await rm(workspaceRoot, { recursive: true });
+  await writeFile(workspaceRoot, "a file where the directory was");
   const agent = await installation.task("work");
   const released = await installation.recordWhere(
     agent,

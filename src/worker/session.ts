@@ -158,10 +158,10 @@ export class Session {
     this.#log.entries = this.#log.entries === earlier ? grown : withEntries(this.#log.entries, written);
     this.report.alerts(progress.turns, this.#alerts, progress.alerts);
     this.#alerts = progress.alerts;
-    await this.#trace?.(this.record.run, written);
     if (extras.step) this.retries = 0;
     if (extras.consumeTo !== undefined) this.#consume(extras.consumeTo);
     this.heed({ unreadMessages: Number(answer.inbox), finish: answer.finish === "1" });
+    await this.#trace?.(this.record.run, written);
     return "committed";
   }
 

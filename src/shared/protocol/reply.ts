@@ -46,6 +46,9 @@ export function statusOf(reason: StopReason): ReplyStatus {
   return "failed";
 }
 
+/** The summary of a run that never wrote a word. */
+export const NO_SUMMARY = "(no summary)";
+
 /** One threshold that was crossed: what, where the threshold lay, and the value that crossed it. */
 export const Alert = z.object({
   kind: z.enum(["turns", "tokens", "tool_calls", "cost_usd"]),

@@ -9,7 +9,8 @@ import { InboxMessage } from "../protocol/message.ts";
 import { TIMING, type Timing } from "../protocol/timing.ts";
 import { sumUsage, type UsageTotals } from "../protocol/usage.ts";
 import type { RedisClient } from "./connection.ts";
-import { type Answer, loadScripts } from "./scripts.ts";
+import type { Answer } from "./script-table.ts";
+import { loadScripts } from "./scripts.ts";
 import {
   type ProducerVerbs,
   producerVerbs,

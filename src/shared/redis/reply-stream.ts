@@ -1,7 +1,8 @@
 /** The durable reply channel of a parent: a stream of what is not acked yet. */
+import { ZERO_USAGE } from "../protocol/content.ts";
 import type { Keys, ParentAddress } from "../protocol/keys.ts";
 import { InboxMessage } from "../protocol/message.ts";
-import { ChannelEntry, type ReplyBody } from "../protocol/reply.ts";
+import { ChannelEntry, NO_SUMMARY, type ReplyBody } from "../protocol/reply.ts";
 import type { Timing } from "../protocol/timing.ts";
 import type { RedisClient } from "./connection.ts";
 import { loadScripts } from "./scripts.ts";
@@ -45,11 +46,11 @@ export function createReplyStream(redis: RedisClient, keys: Keys, timing: Timing
 
 /** Counters of an agent that ended before its run committed anything. */
 const NOTHING_DONE: ReplyBody = {
-  summary: "(no summary)",
+  summary: NO_SUMMARY,
   truncated: false,
   turns: 0,
   tokens: 0,
-  usage: { input_tokens: 0, output_tokens: 0, cache_read_input_tokens: 0, cache_creation_input_tokens: 0 },
+  usage: ZERO_USAGE,
   cost_usd: 0,
   tools_called: {},
   alerts: [],

@@ -8,7 +8,8 @@ import { type AgentAddress, type Keys, replyIdOf } from "../protocol/keys.ts";
 import { INBOX_MAX_BYTES, INBOX_MAX_MESSAGES, type InboxMessage } from "../protocol/message.ts";
 import type { ReplyBody, ReplyStatus, StopReason } from "../protocol/reply.ts";
 import { IDLE_MS, MAX_LIVE_AGENTS, type Timing } from "../protocol/timing.ts";
-import type { Answer, Scripts } from "./scripts.ts";
+import type { Answer } from "./script-table.ts";
+import type { Scripts } from "./scripts.ts";
 
 /** What `spawn` writes. `digest` covers the caller's arguments, so that one key with other arguments is a conflict. */
 export interface SpawnInput {

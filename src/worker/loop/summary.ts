@@ -1,9 +1,8 @@
 /** What the parent gets to read: the last non-empty text of a run, cut to a size that does not flood its context. */
+import { NO_SUMMARY } from "../../shared/protocol/reply.ts";
 
 /** Most code points of a summary, the marker included. */
 export const SUMMARY_MAX_CHARS = 5_000;
-/** The summary of a run that never wrote a word. */
-export const NO_SUMMARY = "(no summary)";
 
 /** A text of the right size, and whether something was left out. */
 export interface Summary {

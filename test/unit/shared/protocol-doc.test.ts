@@ -5,7 +5,7 @@ import { AgentRecord, PAYLOAD_VERSION } from "../../../src/shared/protocol/agent
 import { keysUnder } from "../../../src/shared/protocol/keys.ts";
 import * as timing from "../../../src/shared/protocol/timing.ts";
 import { WORKER_TTL_MS } from "../../../src/shared/protocol/worker.ts";
-import { SCRIPTS } from "../../../src/shared/redis/scripts.ts";
+import { SCRIPTS } from "../../../src/shared/redis/script-table.ts";
 
 const DOC = readFileSync(new URL("../../../docs/protocol.md", import.meta.url), "utf8");
 

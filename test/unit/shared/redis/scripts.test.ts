@@ -1,6 +1,7 @@
 import { readdirSync } from "node:fs";
 import { expect, test } from "vitest";
-import { luaSource, SCRIPTS, type ScriptName } from "../../../../src/shared/redis/scripts.ts";
+import { SCRIPTS, type ScriptName } from "../../../../src/shared/redis/script-table.ts";
+import { luaSource } from "../../../../src/shared/redis/scripts.ts";
 
 const NAMES = Object.keys(SCRIPTS) as ScriptName[];
 const LUA_DIR = new URL("../../../../src/shared/redis/lua/", import.meta.url);

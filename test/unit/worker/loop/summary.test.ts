@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { NO_SUMMARY, SUMMARY_MAX_CHARS, summarise } from "../../../../src/worker/loop/summary.ts";
+import { NO_SUMMARY } from "../../../../src/shared/protocol/reply.ts";
+import { SUMMARY_MAX_CHARS, summarise } from "../../../../src/worker/loop/summary.ts";
 
 const length = (text: string) => [...text].length;
 

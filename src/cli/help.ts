@@ -12,8 +12,8 @@ Examples:
   subagent-queue run "Which testing framework does this project use?"
   REDIS_URL=redis://127.0.0.1:6379 subagent-queue worker
 
-spawn, send, finish, destroy, list, replies, watch and usage act on the agents
-of one parent on the Redis of REDIS_URL:
+spawn, send, answer, finish, destroy, list, replies, watch and usage act on the
+agents of one parent on the Redis of REDIS_URL:
   export REDIS_URL=redis://127.0.0.1:6379
   subagent-queue spawn "Data Collector" --prompt "List the Lua scripts"
   subagent-queue replies --follow --ack
@@ -59,6 +59,12 @@ Examples:
 Examples:
   subagent-queue send data_collector "And what is each of them for?"
   subagent-queue send data_collector - < question.txt`,
+  answer: `
+Examples:
+  subagent-queue answer data_collector "Take the second one"
+  subagent-queue answer data_collector "EUR" --question 3/toolu_01A
+
+Open questions stand in replies and in list --json. The first answer counts.`,
   list: `
 Examples:
   subagent-queue list

@@ -135,7 +135,7 @@ function openParts({ redisUrl, prefix, prices, ...options }: ClientOptions & { p
   const link = openLink(redisUrl, "producer", clock, logger);
   const subscriber = createSubscriber(() => openLink(redisUrl, "subscriber", clock, logger), clock);
   const store = createAgentStore(link.redis, keys, timing);
-  const replies = createReplyStream(link.redis, keys, timing);
+  const replies = createReplyStream(link.redis, keys, timing, logger);
   const wakes = createWakeQueue(link.redis, keys, logger);
   const call = () => beginCall(link, clock);
   const inbox = createReplyInbox({ store, replies, subscriber, keys, call, logger });

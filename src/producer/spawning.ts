@@ -94,11 +94,8 @@ async function writeSpawn(client: OpenClient, call: Call, address: AgentAddress,
 }
 
 async function quotaExceeded(client: OpenClient, call: Call, parent: ParentAddress): Promise<SubagentError> {
-  const live = await call.read(async () => {
-    const uids = await client.store.liveUids(parent);
-    return Promise.all(uids.map((uid) => client.store.record({ ...parent, uid })));
-  });
-  const agents = live.flatMap((record) => (record ? [record.agent_id] : [])).sort();
+  const live = await call.read(() => client.store.liveRecords(parent));
+  const agents = live.map((record) => record.agent_id).sort();
   return new SubagentError(
     "quota_exceeded",
     `This parent has ${MAX_LIVE_AGENTS} live sub-agents, the most allowed: wait for one to finish or destroy one of ${agents.join(", ")}.`,

@@ -66,7 +66,7 @@ function requestOf({ roots }: RunContext, session: Session, step: CallStep): Mod
   const open = roots.map(({ path, mode }) => ({ path, readOnly: mode === "ro" }));
   return {
     model: spec.model,
-    system: systemPrompt(spec.system, open),
+    system: systemPrompt(spec.system, open, session.rules.canAsk),
     tools: session.tools.map(({ name, description, inputSchema }) => ({
       name,
       description,

@@ -2,6 +2,7 @@
 import { messageOf } from "../shared/errors.ts";
 import { newRequestKey } from "../shared/protocol/ids.ts";
 import type { AgentAddress } from "../shared/protocol/keys.ts";
+import { askParent } from "./ask-parent.ts";
 import { callModel } from "./call-model.ts";
 import { deliver } from "./deliver.ts";
 import { holdLease } from "./lease.ts";
@@ -77,6 +78,8 @@ function perform(context: RunContext, session: Session, step: Step): Promise<Run
       return callModel(context, session, step);
     case "run_tools":
       return runTools(context, session, step);
+    case "ask":
+      return askParent(context, session, step);
     case "settle":
       return settleRun(context, session, step);
   }

@@ -6,6 +6,7 @@ import type { Clock } from "../shared/clock.ts";
 import { messageOf } from "../shared/errors.ts";
 import type { Logger } from "../shared/logger.ts";
 import { type AgentAddress, wakeOf } from "../shared/protocol/keys.ts";
+import { defaultAnswerTo } from "../shared/protocol/question.ts";
 import type { AgentStore, SettleInput } from "../shared/redis/agent-store.ts";
 import type { DeadlineSet, Due } from "../shared/redis/deadline-set.ts";
 import { IDLE_DEATH } from "../shared/redis/verbs.ts";
@@ -103,6 +104,8 @@ async function look(context: SweeperContext, due: Due): Promise<void> {
       return settle(context, due, address, IDLE_DEATH);
     case "max_age_over":
       return settle(context, due, address, DEATH_OF_AGE);
+    case "answer_due":
+      return answerInstead(context, due, address);
     case "wake_due":
       return wake(context, due, address, Number(found.wake), found.agent_id);
   }
@@ -117,6 +120,27 @@ async function settle(
   const answer = await store.settle(address, how);
   if (answer.status === "not_due") return deadlines.move(due, Number(answer.deadline));
   return deadlines.forget(due);
+}
+
+/** The defaults of all open questions; whatever comes between is seen when the agent comes due again. */
+async function answerInstead(
+  { store, deadlines, wakes }: SweeperContext,
+  due: Due,
+  address: AgentAddress,
+): Promise<void> {
+  const record = await store.record(address);
+  for (const question of record?.questions ?? []) {
+    const { question_id: questionId } = question;
+    const answer = await store.answer(address, {
+      by: "sweeper",
+      questionId,
+      text: defaultAnswerTo(question),
+    });
+    if (answer.status === "not_due") return deadlines.move(due, Number(answer.deadline));
+    if (answer.status !== "queued" || !record) continue;
+    await deadlines.move(due, Number(answer.deadline));
+    await wakes.add(wakeOf(address, record.agent_id, answer.wake));
+  }
 }
 
 async function wake(

@@ -204,7 +204,7 @@ function createTestParent({ redis, keys, store, deadlines, wakes, timing }: Pare
   const entries = async (agent: Agent): Promise<Reply[]> =>
     (await replies.read(agent, "0", 1_000))
       .filter(({ uid }) => uid === agent.uid)
-      .flatMap(({ entry }) => (entry.kind === "message" ? [] : [entry]));
+      .flatMap(({ entry }) => (entry.kind === "reply" || entry.kind === "ended" ? [entry] : []));
   return {
     spawn,
     send,

@@ -46,6 +46,8 @@ export const TIMING: Timing = {
 
 /** Idle time after which an idle agent is destroyed, unless its profile says otherwise. */
 export const IDLE_MS = 600 * SECOND;
+/** A sub-agent's question waits this long for its answer, unless its parent set another time. */
+export const ANSWER_MS = HOUR;
 /** The job of a wake that was taken stays visible this long. */
 export const WAKE_DONE_KEPT_MS = HOUR;
 /** The job of a wake whose run failed stays visible this long. */

@@ -9,6 +9,7 @@ export const BASE_TOOLS = [
   "glob",
   "grep",
   "send_agent_message",
+  "ask_parent",
 ] as const;
 
 /** An announcement is forgotten this long after it was last made. */

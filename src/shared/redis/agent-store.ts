@@ -20,7 +20,7 @@ import {
   workerVerbs,
 } from "./verbs.ts";
 
-export type { AppendInput, SettleInput, SpawnInput } from "./verbs.ts";
+export type { AnswerInput, AppendInput, AskInput, SettleInput, SpawnInput } from "./verbs.ts";
 
 /** Everything a worker needs to go on with an agent. */
 export interface AgentState {
@@ -47,6 +47,8 @@ export interface AgentStore extends ProducerVerbs, WorkerVerbs {
   uidOf(parent: ParentAddress, agentId: string): Promise<string | undefined>;
   /** The uids of the parent's live agents. */
   liveUids(parent: ParentAddress): Promise<string[]>;
+  /** Their records; those that a newer version wrote in a form that this one cannot read are left out. */
+  liveRecords(parent: ParentAddress): Promise<AgentRecord[]>;
   /** What the parent's runs used since the day in which `sinceMs` lies, at most `usageTtlMs` back. */
   usage(parent: ParentAddress, sinceMs: number): Promise<UsageTotals>;
   /** The whole text of a reply whose summary was cut. */
@@ -98,6 +100,13 @@ export function createAgentStore(redis: RedisClient, keys: Keys, timing: Timing 
         ? ((await redis.hget(keys.parent(parent).registry, agentId)) ?? undefined)
         : undefined,
     liveUids: (parent) => redis.hkeys(keys.parent(parent).live),
+    async liveRecords(parent) {
+      const uids = await redis.hkeys(keys.parent(parent).live);
+      const records = await Promise.all(
+        uids.map((uid) => redis.hgetall(keys.agent({ ...parent, uid }).record)),
+      );
+      return records.flatMap((fields) => AgentRecord.safeParse(fields).data ?? []);
+    },
     usage: async (parent, sinceMs) => sumUsage(await redis.hgetall(keys.parent(parent).usage), sinceMs),
     fullText: async (parent, replyId) => (await redis.get(keys.parent(parent).text(replyId))) ?? undefined,
   };

@@ -96,6 +96,25 @@ export const SCRIPTS = {
     args: ["epoch", "delay_ms", "look_ms", "running_ms", "retries"],
     answers: { released: ["wake"], stale: [] },
   },
+  ask: {
+    keys: ["record", "log", "replies", "steps"],
+    args: ["epoch", "answer_ms", "running_ms", "progress", "step", "doorbell", "reply_ttl_ms"],
+    answers: { asked: ["deadline"], finishing: [], stale: [] },
+  },
+  answer: {
+    keys: ["record", "log"],
+    args: ["authority", "question_id", "entry", "look_ms"],
+    answers: {
+      queued: ["run", "wake", "deadline"],
+      waiting: ["open"],
+      same: ["run", "wake", "agent_status"],
+      answered: [],
+      not_due: ["deadline"],
+      unknown_question: [],
+      ended: ["reason"],
+      unknown: [],
+    },
+  },
   settle: {
     keys: ["record", "log", "inbox", "life", "live", "replies", "text", "steps", "registry", "usage"],
     args: [
@@ -128,8 +147,8 @@ export const SCRIPTS = {
   },
   finish: {
     keys: ["record"],
-    args: [],
-    answers: { finishing: ["run"], idle: [], ended: ["reason"], unknown: [] },
+    args: ["look_ms"],
+    answers: { finishing: ["run", "wake"], idle: [], ended: ["reason"], unknown: [] },
   },
   overdue: {
     keys: ["record", "life"],
@@ -138,6 +157,7 @@ export const SCRIPTS = {
       not_due: ["deadline"],
       idle_over: [],
       max_age_over: [],
+      answer_due: [],
       wake_due: ["wake", "looks", "agent_id"],
       ended: [],
       unknown: [],

@@ -1,7 +1,7 @@
 -- overdue: what somebody who looks at this agent has to do; changes nothing.
 -- KEYS record life
 -- ARGV -
--- Returns not_due{deadline} | idle_over | max_age_over | wake_due{wake, looks, agent_id} | ended | unknown
+-- Returns not_due{deadline} | idle_over | max_age_over | answer_due | wake_due{wake, looks, agent_id} | ended | unknown
 -- Closes: acting on a hint of the deadline set that the record does not bear out.
 local record, life = KEYS[1], KEYS[2]
 
@@ -19,4 +19,5 @@ end
 if since > 0 and since + num(agent[5]) <= now then return { 'max_age_over' } end
 if status == 'running' then deadline = math.max(deadline, num(agent[3])) end
 if deadline > now then return { 'not_due', fmt(deadline) } end
+if status == 'waiting' then return { 'answer_due' } end
 return { 'wake_due', agent[6], agent[7] or '0', agent[8] }

@@ -8,7 +8,7 @@ import { entryKey } from "../../../../src/shared/protocol/log.ts";
 import type { InboxMessage } from "../../../../src/shared/protocol/message.ts";
 import type { SettleInput } from "../../../../src/shared/redis/agent-store.ts";
 import type { Due } from "../../../../src/shared/redis/deadline-set.ts";
-import type { StreamEntry } from "../../../../src/shared/redis/reply-stream.ts";
+import type { StreamItem } from "../../../../src/shared/redis/reply-stream.ts";
 import { bodyOf, DESTROY, handedBack, IDLE_END, MAX_AGE_END, SPEC, wellDone } from "../rig.ts";
 import { make, must, type Program } from "./call.ts";
 import * as verbs from "./verbs.ts";
@@ -55,7 +55,7 @@ function* addJob(world: World, uid: string, wake: number): Program {
 /** A parent: spawns, sends, destroys, finishes, acks; sometimes the same again. */
 export function* producer(world: World, pick: Pick): Program {
   const keys: string[] = [];
-  const seen: StreamEntry[] = [];
+  const seen: StreamItem[] = [];
   const sent: [agent: AgentAddress, id: string][] = [];
   for (;;) {
     const uids = pick(6) === 0 ? [...world.agents.keys()] : world.living();
@@ -103,7 +103,7 @@ export function* sendOne(
   if (isQueued) yield* addJob(world, agent.uid, Number(answer.wake));
 }
 
-function* ackOne(world: World, pick: Pick, seen: StreamEntry[]): Program {
+function* ackOne(world: World, pick: Pick, seen: StreamItem[]): Program {
   const entries = yield* make({
     name: "read replies",
     make: () => world.rig.replies.read(world.rig.parent, "0", 20),

@@ -260,5 +260,6 @@ export const scripts: fc.Arbitrary<Script> = fc
       },
       model: "m",
       idempotentTools: new Set(["look"]),
+      canAsk: true,
     },
   }));

@@ -81,16 +81,9 @@ function workspaceOf(
   );
 }
 
-/** Calls about single agents, answered within a second. */
-export function managingCalls(room: Room) {
-  const { profile, client: open } = room;
-  const { parent } = profile;
+/** What is said to an agent: messages and answers. */
+export function speakingCalls(room: Room) {
   return {
-    async spawn(input: unknown) {
-      const ready = prepared(room, "spawn", input);
-      const client = open();
-      return (await spawnAgent(client, client.call(), profile, ready)).receipt;
-    },
     async send(agentId: string, text: string, { message_id }: { message_id?: string } = {}) {
       const message = readInput(Message, { text, message_id }, "send");
       return sendMessage(...(await found(room, agentId)), {
@@ -110,6 +103,19 @@ export function managingCalls(room: Room) {
       if (questionId !== undefined)
         return answerQuestion(client, call, agent, { text: wish.text, questionId });
       return sendMessage(client, call, agent, { text: wish.text, messageId: wish.message_id });
+    },
+  };
+}
+
+/** Calls about single agents, answered within a second. */
+export function managingCalls(room: Room) {
+  const { profile, client: open } = room;
+  const { parent } = profile;
+  return {
+    async spawn(input: unknown) {
+      const ready = prepared(room, "spawn", input);
+      const client = open();
+      return (await spawnAgent(client, client.call(), profile, ready)).receipt;
     },
     async list() {
       const client = open();

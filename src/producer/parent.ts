@@ -18,7 +18,7 @@ import type { AnswerReceipt } from "./answering.ts";
 import { type Client, createClient } from "./client.ts";
 import type { NewReplies } from "./forwarding.ts";
 import type { DestroyReceipt, FinishReceipt, SendReceipt } from "./managing.ts";
-import { managingCalls, type Room, runningCalls, streamCalls } from "./parent-calls.ts";
+import { managingCalls, type Room, runningCalls, speakingCalls, streamCalls } from "./parent-calls.ts";
 import { type ProfileInput, profileOf } from "./profile.ts";
 import type { ReceivedEntry } from "./received-entry.ts";
 import type { SpawnInput, TaskInput } from "./spawn-arguments.ts";
@@ -140,11 +140,13 @@ export function createParent(options: ParentOptions): Parent {
       return () => void ends.delete(end);
     },
   };
-  const { tell, ...managing } = managingCalls(room);
+  const managing = managingCalls(room);
+  const { tell, ...speaking } = speakingCalls(room);
   const running = runningCalls(room);
   return {
     ...profile.parent,
     ...managing,
+    ...speaking,
     ...streamCalls(room),
     waitAny: running.waitAny,
     waitAll: running.waitAll,

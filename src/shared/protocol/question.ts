@@ -4,7 +4,7 @@ import { z } from "zod";
 /** The tool by which a sub-agent asks. */
 export const ASK_TOOL = "ask_parent";
 /** Most code points of a question, and of the default answer that comes with it. */
-export const QUESTION_MAX_CHARS = 5_000;
+const QUESTION_MAX_CHARS = 5_000;
 
 const words = (what: string) =>
   z

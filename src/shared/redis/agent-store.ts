@@ -9,6 +9,7 @@ import { InboxMessage } from "../protocol/message.ts";
 import { TIMING, type Timing } from "../protocol/timing.ts";
 import { sumUsage, type UsageTotals } from "../protocol/usage.ts";
 import type { RedisClient } from "./connection.ts";
+import { type QuestionVerbs, questionVerbs } from "./question-verbs.ts";
 import type { Answer } from "./script-table.ts";
 import { loadScripts } from "./scripts.ts";
 import {
@@ -20,7 +21,7 @@ import {
   workerVerbs,
 } from "./verbs.ts";
 
-export type { AnswerInput, AppendInput, AskInput, SettleInput, SpawnInput } from "./verbs.ts";
+export type { AppendInput, SettleInput, SpawnInput } from "./verbs.ts";
 
 /** Everything a worker needs to go on with an agent. */
 export interface AgentState {
@@ -31,7 +32,7 @@ export interface AgentState {
 }
 
 /** The store over one connection. */
-export interface AgentStore extends ProducerVerbs, WorkerVerbs {
+export interface AgentStore extends ProducerVerbs, WorkerVerbs, QuestionVerbs {
   readonly timing: Timing;
   readonly keys: Keys;
   settle(address: AgentAddress, input: SettleInput): Promise<Answer<"settle">>;
@@ -69,6 +70,7 @@ export function createAgentStore(redis: RedisClient, keys: Keys, timing: Timing 
     keys,
     ...producerVerbs(scripts, keys, timing),
     ...workerVerbs(scripts, keys, timing),
+    ...questionVerbs(scripts, keys, timing),
     settle: (address, input) => settle(scripts, keys, timing, address, input),
     overdue: (address) => {
       const { record, life } = keys.agent(address);
@@ -100,16 +102,16 @@ export function createAgentStore(redis: RedisClient, keys: Keys, timing: Timing 
         ? ((await redis.hget(keys.parent(parent).registry, agentId)) ?? undefined)
         : undefined,
     liveUids: (parent) => redis.hkeys(keys.parent(parent).live),
-    async liveRecords(parent) {
-      const uids = await redis.hkeys(keys.parent(parent).live);
-      const records = await Promise.all(
-        uids.map((uid) => redis.hgetall(keys.agent({ ...parent, uid }).record)),
-      );
-      return records.flatMap((fields) => AgentRecord.safeParse(fields).data ?? []);
-    },
+    liveRecords: (parent) => readLive(redis, keys, parent),
     usage: async (parent, sinceMs) => sumUsage(await redis.hgetall(keys.parent(parent).usage), sinceMs),
     fullText: async (parent, replyId) => (await redis.get(keys.parent(parent).text(replyId))) ?? undefined,
   };
+}
+
+async function readLive(redis: RedisClient, keys: Keys, parent: ParentAddress): Promise<AgentRecord[]> {
+  const uids = await redis.hkeys(keys.parent(parent).live);
+  const records = await Promise.all(uids.map((uid) => redis.hgetall(keys.agent({ ...parent, uid }).record)));
+  return records.flatMap((fields) => AgentRecord.safeParse(fields).data ?? []);
 }
 
 function parseRecord(fields: Record<string, string>): AgentRecord | undefined {

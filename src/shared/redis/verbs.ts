@@ -5,9 +5,7 @@
 import type { EndedReason } from "../protocol/agent.ts";
 import { PAYLOAD_VERSION } from "../protocol/agent.ts";
 import { type AgentAddress, type Keys, replyIdOf } from "../protocol/keys.ts";
-import type { ToolResultEntry } from "../protocol/log.ts";
 import { INBOX_MAX_BYTES, INBOX_MAX_MESSAGES, type InboxMessage } from "../protocol/message.ts";
-import type { OpenQuestion } from "../protocol/question.ts";
 import type { ReplyBody, ReplyStatus, StopReason } from "../protocol/reply.ts";
 import { IDLE_MS, MAX_LIVE_AGENTS, type Timing } from "../protocol/timing.ts";
 import type { Answer } from "./script-table.ts";
@@ -36,25 +34,6 @@ export interface AppendInput {
   step?: string;
   /** An interim message for the parent. */
   interim?: { id: string; body: string };
-}
-
-/** What `ask` commits: the questions of one turn, each with the mark of its call, JSON. */
-export interface AskInput {
-  epoch: number;
-  runningMs: number;
-  /** How long they wait. */
-  answerMs: number;
-  questions: readonly { question: OpenQuestion; started: string }[];
-  progress: ReplyBody;
-  /** One line of the content-free step list, JSON. */
-  step: string;
-}
-
-/** The answer to one question: the parent's, or at the deadline a sweeper's. `text` becomes the result of the call. */
-export interface AnswerInput {
-  by: "parent" | "sweeper";
-  questionId: string;
-  text: string;
 }
 
 /** Who ends what, and how. `worker` needs its epoch; the others act by authority and bump it. */
@@ -90,7 +69,6 @@ export const IDLE_DEATH: SettleInput = {
 export interface ProducerVerbs {
   spawn(address: AgentAddress, input: SpawnInput): Promise<Answer<"spawn">>;
   send(address: AgentAddress, message: InboxMessage, digest: string): Promise<Answer<"send">>;
-  answer(address: AgentAddress, input: AnswerInput): Promise<Answer<"answer">>;
   finish(address: AgentAddress): Promise<Answer<"finish">>;
 }
 
@@ -103,10 +81,9 @@ export interface WorkerVerbs {
     address: AgentAddress,
     input: { epoch: number; delayMs: number; runningMs: number; retries: number },
   ): Promise<Answer<"release">>;
-  ask(address: AgentAddress, input: AskInput): Promise<Answer<"ask">>;
 }
 
-/** `spawn`, `send`, `answer` and `finish`: what a parent may do besides settling. */
+/** `spawn`, `send` and `finish`: what a parent may do besides settling. */
 export function producerVerbs(scripts: Scripts, keys: Keys, timing: Timing): ProducerVerbs {
   return {
     spawn(address, input) {
@@ -133,15 +110,10 @@ export function producerVerbs(scripts: Scripts, keys: Keys, timing: Timing): Pro
     },
     send(address, message, digest) {
       const { record, inbox, life, message: messageKey } = keys.agent(address);
+      const { registry } = keys.parent(address);
       return scripts.run(
         "send",
-        {
-          record,
-          inbox,
-          life,
-          message: messageKey(message.message_id),
-          registry: keys.parent(address).registry,
-        },
+        { record, inbox, life, message: messageKey(message.message_id), registry },
         {
           payload: JSON.stringify(message),
           digest,
@@ -154,22 +126,12 @@ export function producerVerbs(scripts: Scripts, keys: Keys, timing: Timing): Pro
         },
       );
     },
-    answer(address, { by, questionId, text }) {
-      const { record, log } = keys.agent(address);
-      // The same text gives the same bytes, whoever says it and when: that is how a repetition is known.
-      const entry: ToolResultEntry = { v: 1, content: text, is_error: false, duration_ms: 0 };
-      return scripts.run(
-        "answer",
-        { record, log },
-        { authority: by, question_id: questionId, entry: JSON.stringify(entry), look_ms: timing.lookMs },
-      );
-    },
     finish: (address) =>
       scripts.run("finish", { record: keys.agent(address).record }, { look_ms: timing.lookMs }),
   };
 }
 
-/** `claim`, `renew`, `append`, `release` and `ask`: what a run does besides settling. */
+/** `claim`, `renew`, `append` and `release`: what a run does besides settling. */
 export function workerVerbs(scripts: Scripts, keys: Keys, timing: Timing): WorkerVerbs {
   return {
     claim: (address, claimId, worker) =>
@@ -218,29 +180,6 @@ export function workerVerbs(scripts: Scripts, keys: Keys, timing: Timing): Worke
           retries,
         },
       ),
-    ask(address, { questions, ...input }) {
-      const { record, log, steps } = keys.agent(address);
-      const { replies, doorbell } = keys.parent(address);
-      return scripts.run(
-        "ask",
-        { record, log, replies, steps },
-        {
-          epoch: input.epoch,
-          answer_ms: input.answerMs,
-          running_ms: Math.round(input.runningMs),
-          progress: JSON.stringify(input.progress),
-          step: input.step,
-          doorbell,
-          reply_ttl_ms: timing.replyTtlMs,
-        },
-        questions.flatMap(({ question: { question_id, text, default_answer = "" }, started }) => [
-          question_id,
-          started,
-          text,
-          default_answer,
-        ]),
-      );
-    },
   };
 }
 

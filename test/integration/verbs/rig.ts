@@ -22,6 +22,7 @@ import {
 } from "../../../src/shared/redis/agent-store.ts";
 import { closeRedis, openRedis, type RedisClient } from "../../../src/shared/redis/connection.ts";
 import { createDeadlineSet, type DeadlineSet } from "../../../src/shared/redis/deadline-set.ts";
+import type { AskInput } from "../../../src/shared/redis/question-verbs.ts";
 import { createReplyStream, type ReplyStream } from "../../../src/shared/redis/reply-stream.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
@@ -93,6 +94,15 @@ export const MAX_AGE_END: SettleInput = {
   stopReason: "max_age",
 };
 
+/** What a run asks; the ids of its questions are `1/<name>`. */
+export function questionsOf(epoch: number, names: readonly string[] = ["a"], answerMs = 60_000): AskInput {
+  const questions = names.map((name) => ({
+    question: { question_id: `1/${name}`, text: `${name}?` },
+    started: '{"v":1,"name":"ask_parent"}',
+  }));
+  return { epoch, runningMs: 5, answerMs, questions, progress: bodyOf("so far"), step: "{}" };
+}
+
 /** A message in stored form. */
 export function messageOf(text: string, messageId: string = newRequestKey()): InboxMessage {
   return { v: PAYLOAD_VERSION, message_id: messageId, text };
@@ -120,6 +130,8 @@ export interface Rig {
   /** An agent whose first run is held by a worker with this epoch. */
   running(options?: { idleMs?: number }): Promise<{ agent: AgentAddress; epoch: number }>;
   claim(agent: AgentAddress, claimId?: string): Promise<number>;
+  /** An agent that waits for the answers to the questions `1/<name>`. */
+  waiting(names?: readonly string[], answerMs?: number): Promise<{ agent: AgentAddress; epoch: number }>;
   /** The record as Redis holds it. */
   raw(agent: AgentAddress): Promise<Record<string, string>>;
   redisNow(): Promise<number>;
@@ -174,6 +186,12 @@ export function verbRig(options: { timing?: Partial<Timing>; url?: string; redis
       const answer = await store.claim(agent, claimId, "worker-1");
       if (answer.status !== "claimed") throw new Error(`not claimed: ${JSON.stringify(answer)}`);
       return Number(answer.epoch);
+    },
+    async waiting(names, answerMs) {
+      const held = await rig.running();
+      const answer = await store.ask(held.agent, questionsOf(held.epoch, names, answerMs));
+      if (answer.status !== "asked") throw new Error(`not asked: ${JSON.stringify(answer)}`);
+      return held;
     },
     raw: (agent) => redis.hgetall(keys.agent(agent).record),
     async redisNow() {

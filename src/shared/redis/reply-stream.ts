@@ -46,7 +46,7 @@ export interface ReplyStream {
 /** So many unreadable entries are remembered as reported. */
 const REPORTED_MAX = 1_000;
 
-/** The reply stream on `redis`; `logger` hears of each unreadable entry once. */
+/** The reply stream on `redis`; `logger` hears of what cannot be read, of each entry once. */
 export function createReplyStream(
   redis: RedisClient,
   keys: Keys,
@@ -55,14 +55,15 @@ export function createReplyStream(
 ): ReplyStream {
   const scripts = loadScripts(redis);
   const reported = new Set<string>();
-  const report = (stream: string, { id, entry: { reply_id } }: UnreadableEntry) => {
-    const name = `${stream} ${id}`;
-    if (reported.has(name)) return;
+  const report = (channel: string, items: readonly StreamItem[]) => {
+    const names = items.filter((item) => !isReadable(item)).map(({ id }) => `${channel} ${id}`);
+    const unheardOf = names.filter((name) => !reported.has(name));
+    if (unheardOf.length === 0) return;
     if (reported.size >= REPORTED_MAX) reported.clear();
-    reported.add(name);
+    for (const name of unheardOf) reported.add(name);
     logger?.warn(
-      { reply_id, entry: id },
-      "An entry of the reply channel cannot be read; is it a newer version's?",
+      { channel, entries: unheardOf.length },
+      "Entries of the reply channel cannot be read and stay in it; has a newer version written them?",
     );
   };
   return {
@@ -70,7 +71,7 @@ export function createReplyStream(
       const { replies } = keys.parent(parent);
       const entries = await redis.xrange(replies, `(${after}`, "+", "COUNT", count);
       const items = entries.map(([id, flat]) => decode(id, flat));
-      for (const item of items) if (!isReadable(item)) report(replies, item);
+      report(replies, items);
       return items;
     },
     async ack(parent, { id, uid, entry }, token) {

@@ -52,8 +52,8 @@ test("readers pass over entries that they cannot read, say so once, and leave th
   const left = await stream.read(address, "0", 500);
   expect(left).toHaveLength(122);
   expect(new Set(left.map(({ entry }) => entry.kind))).toEqual(new Set(["unreadable"]));
-  expect(lines.filter((line) => line.includes("sa-x.1"))).toHaveLength(1);
-  expect(lines).toHaveLength(122);
+  const told = lines.map((line) => Number(JSON.parse(line).entries));
+  expect(told.reduce((sum, n) => sum + n, 0)).toBe(122);
 });
 
 test("an agent of a newer version hides nobody else, and is still there to be destroyed", async () => {

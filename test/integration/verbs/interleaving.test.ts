@@ -7,7 +7,16 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { Call, Program } from "./interleaving/call.ts";
-import { type Pick, producer, sendOne, spawnOne, sweeper, tick, worker } from "./interleaving/processes.ts";
+import {
+  answerOne,
+  type Pick,
+  producer,
+  sendOne,
+  spawnOne,
+  sweeper,
+  tick,
+  worker,
+} from "./interleaving/processes.ts";
 import { settle } from "./interleaving/verbs.ts";
 import { hiddenMs, World } from "./interleaving/world.ts";
 import { connected, DESTROY, type Rig, verbRig } from "./rig.ts";
@@ -139,7 +148,10 @@ async function perform(rig: Rig, world: World, scheduler: Scheduler, ops: readon
   }
 }
 
-/** Everybody is gone and all wakes with them: sweepers alone wake every queued and every orphaned agent in time. */
+/**
+ * Everybody is gone and all wakes with them: sweepers alone wake every queued and every orphaned agent in time, and give
+ * those that wait their default answers.
+ */
 async function allAreWokenAgain(rig: Rig, world: World, scheduler: Scheduler): Promise<void> {
   for (const name of PROCESSES) scheduler.crash(name);
   world.jobs.length = 0;
@@ -155,7 +167,8 @@ async function allAreWokenAgain(rig: Rig, world: World, scheduler: Scheduler): P
   await scheduler.complete(tick(world), "sweeper");
   await world.look();
   for (const uid of waiting) {
-    const { status = "", wake } = world.shot.agents.get(uid)?.record ?? {};
+    const { status = "", wake, deadline } = world.shot.agents.get(uid)?.record ?? {};
+    if (status === "waiting" && Number(deadline) > until) continue;
     const woken = world.jobs.some((job) => job.uid === uid && `${job.wake}` === wake);
     expect(status === "ended" || woken, `${uid} is ${status} and nobody wakes it`).toBe(true);
   }
@@ -169,6 +182,10 @@ async function endAll(rig: Rig, world: World, scheduler: Scheduler): Promise<voi
       const isPatient = (world.shot.agents.get(uid)?.lifeMs ?? 0) > 1_000 || round > 300;
       if (agent && isPatient) await scheduler.complete(settle(world, agent, DESTROY), "producer");
     }
+    await scheduler.complete(
+      answerOne(world, (n) => n - 1),
+      "producer",
+    );
     for (let i = 0; i < 12; i += 1) await scheduler.step(`worker ${1 + (i % 3)}`, false);
     await scheduler.complete(tick(world), "sweeper");
     await world.look();
@@ -193,6 +210,10 @@ const HEARD = [
   ...["settled", "same", "more", "stale"].map((word) => `settle by worker: ${word}`),
   ...["settled", "same"].map((word) => `settle by parent: ${word}`),
   ...["settled", "same"].map((word) => `settle by sweeper: ${word}`),
+  ...["asked", "stale"].map((word) => `ask: ${word}`),
+  ...["queued", "waiting", "same", "answered", "ended"].map((word) => `answer by parent: ${word}`),
+  ...["queued", "waiting"].map((word) => `answer by sweeper: ${word}`),
+  ...["finishing", "idle", "ended"].map((word) => `finish: ${word}`),
   ...["wake", "wait", "not_due"].map((word) => `rewake: ${word}`),
   ...["first", "already"].map((word) => `ack: ${word}`),
 ];

@@ -4,7 +4,7 @@ import type { AgentAddress } from "../../../../src/shared/protocol/keys.ts";
 import { MAX_LIVE_AGENTS } from "../../../../src/shared/protocol/timing.ts";
 import type { AppendInput, SettleInput, SpawnInput } from "../../../../src/shared/redis/agent-store.ts";
 import { messageOf } from "../rig.ts";
-import { agentIn, isHolder, make, must, numberIn, type Program, unchanged } from "./call.ts";
+import { agentIn, isHolder, make, must, numberIn, unchanged } from "./call.ts";
 import type { Shot } from "./shot.ts";
 import type { World } from "./world.ts";
 
@@ -111,7 +111,8 @@ export function* claim(world: World, agent: AgentAddress, claimId: string) {
           answer,
         );
         if (answer.status === "held") must(heldUntil > before.nowMs, "held by nobody", was, before.nowMs);
-        if (answer.status === "nothing") must(status === "idle" || status === "ended", "there was work", was);
+        if (answer.status === "nothing")
+          must(status === "idle" || status === "ended" || status === "waiting", "there was work", was);
         return;
       }
       if (was.record.claim_id === claimId && status === "running") {
@@ -296,7 +297,25 @@ export function* overdue(world: World, agent: AgentAddress) {
   });
 }
 
-/** `finish`: only runs that are coming or going on. */
-export function* finish(world: World, agent: AgentAddress): Program {
-  yield* make({ name: "finish", agent, make: () => world.rig.store.finish(agent) });
+/** `finish`: only runs that are coming or going on, or wait for an answer; those are queued. */
+export function* finish(world: World, agent: AgentAddress) {
+  return yield* make({
+    name: "finish",
+    agent,
+    make: () => world.rig.store.finish(agent),
+    judge(answer, before, after) {
+      const [was, is] = [agentIn(before, agent), agentIn(after, agent)];
+      if (answer.status !== "finishing") return unchanged(before, after);
+      must(is.record.finish === "1", "finishing, but nothing says so", is);
+      const queues = was.record.status === "waiting";
+      must(
+        is.record.status === (queues ? "queued" : was.record.status),
+        "finish changed the status",
+        was,
+        is,
+      );
+      must(numberIn(is, "wake") === numberIn(was, "wake") + (queues ? 1 : 0), "a wrong wake", was, is);
+      must(answer.wake === (is.record.status === "queued" ? is.record.wake : ""), "another wake", answer, is);
+    },
+  });
 }

@@ -10,7 +10,7 @@ import type { World } from "./world.ts";
 const Questions = z.array(OpenQuestion);
 
 /** The ids of the questions that an agent waits with, oldest first. */
-export function openIn({ record }: AgentShot): string[] {
+function openIn({ record }: AgentShot): string[] {
   if (record.status !== "waiting") return [];
   return Questions.parse(JSON.parse(record.questions ?? "[]")).map(({ question_id }) => question_id);
 }

@@ -45,7 +45,7 @@ interface Ending {
 const EVENTS_KEPT = 1_000;
 const MAX_TASKS = 10_000;
 const Message = z.object({ text: MessageText, message_id: RequestKey.default(() => newRequestKey()) });
-const AnswerWish = z.object({ text: MessageText, questionId: z.string().min(1).optional() });
+const AnswerWish = z.object({ text: MessageText, questionId: z.string().min(1).max(512).optional() });
 const UsageWish = z.strictObject({ since: z.coerce.date().min(new Date(0)).default(new Date(0)) });
 const Tasks = z.array(z.unknown()).min(1, "give at least one task").max(MAX_TASKS);
 

@@ -47,7 +47,10 @@ export interface IterationOptions {
 
 /** What a task may be given besides its prompt. */
 export interface TaskOptions extends IterationOptions {
-  /** Answers what the sub-agent asks; without it, it cannot ask. What it throws, the task rejects with. */
+  /**
+   * Answers what the sub-agent asks with `ask_parent` (an allowlist of tools must name it); without it, it cannot ask. What
+   * it throws, the task rejects with.
+   */
   onQuestion?: AnswerQuestions;
 }
 

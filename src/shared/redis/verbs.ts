@@ -74,7 +74,8 @@ export interface ProducerVerbs {
 
 /** The verbs of a run. */
 export interface WorkerVerbs {
-  claim(address: AgentAddress, claimId: string, worker: string): Promise<Answer<"claim">>;
+  /** `alone`: nothing else is active in this process, and nothing will be before the run commits a step. */
+  claim(address: AgentAddress, claimId: string, worker: string, alone?: boolean): Promise<Answer<"claim">>;
   renew(address: AgentAddress, epoch: number, runningMs: number): Promise<Answer<"renew">>;
   append(address: AgentAddress, input: AppendInput): Promise<Answer<"append">>;
   release(
@@ -138,11 +139,17 @@ export function producerVerbs(scripts: Scripts, keys: Keys, timing: Timing): Pro
 /** `claim`, `renew`, `append` and `release`: what a run does besides settling. */
 export function workerVerbs(scripts: Scripts, keys: Keys, timing: Timing): WorkerVerbs {
   return {
-    claim: (address, claimId, worker) =>
+    claim: (address, claimId, worker, alone = false) =>
       scripts.run(
         "claim",
         { record: keys.agent(address).record },
-        { claim_id: claimId, worker, lease_ms: timing.leaseMs, version: PAYLOAD_VERSION },
+        {
+          claim_id: claimId,
+          worker,
+          lease_ms: timing.leaseMs,
+          version: PAYLOAD_VERSION,
+          alone: alone ? "1" : "0",
+        },
       ),
     renew(address, epoch, runningMs) {
       const { record, inbox } = keys.agent(address);

@@ -45,6 +45,8 @@ export class World {
   /** Accepted messages and their agents. */
   readonly accepted = new Map<string, string>();
   readonly acks = new Map<string, string>();
+  /** `<uid> <epoch>` of every claim with nothing beside it. */
+  readonly claimedAlone = new Set<string>();
   readonly jobs: Job[] = [];
   readonly trace: string[] = [];
   shot: Shot = NOTHING;

@@ -72,18 +72,8 @@ export function createPool(lent: Omit<RunContext, "quarantine">, options: PoolOp
   });
   const context: RunContext = { ...lent, quarantine };
 
-  const follow = async ({ data, attemptsStarted: taken }: WakeJob): Promise<RunEnd> => {
-    if (isNewerWake(data)) return returned(context, "newer", taken);
-    const { tenant, parent_id, uid, wake } = Wake.parse(data);
-    return run(context, { address: { tenant, parentId: parent_id, uid }, wake, taken }).catch(
-      (error: unknown): RunEnd => {
-        logger.error({ uid, problem: messageOf(error) }, "Run left behind; a sweeper will wake it");
-        return { status: "lost" };
-      },
-    );
-  };
   const take = async (job: WakeJob, token?: string): Promise<WakeResult> => {
-    const going = follow(job);
+    const going = follow(context, job);
     runs.add(going);
     const end = await going.finally(() => runs.delete(going));
     if (end.status !== "returned") return resultOf(job.data.uid, end);
@@ -132,6 +122,16 @@ function openWorker(
     removeOnComplete: { age: WAKE_DONE_KEPT_MS / 1_000 },
     removeOnFail: { age: WAKE_FAILED_KEPT_MS / 1_000 },
     autorun: false,
+  });
+}
+
+async function follow(context: RunContext, { data, attemptsStarted: taken }: WakeJob): Promise<RunEnd> {
+  if (isNewerWake(data)) return returned(context, "newer", taken);
+  const { tenant, parent_id, uid, wake } = Wake.parse(data);
+  const going = run(context, { address: { tenant, parentId: parent_id, uid }, wake, taken });
+  return going.catch((error: unknown): RunEnd => {
+    context.logger.error({ uid, problem: messageOf(error) }, "Run left behind; a sweeper will wake it");
+    return { status: "lost" };
   });
 }
 

@@ -124,16 +124,30 @@ test(`a run that kills its workers is lost after it died alone; ${NEIGHBOURS} ne
   expect(await installation.entries(poison)).toHaveLength(1);
 });
 
-/** An agent of whose run two workers seem to have died, the second of them not found dead yet. */
-async function suspect(installation: Installation): Promise<Agent> {
-  const { redis, keys, store, wakes } = installation;
+/** An agent whose last worker died without a step and was not found dead yet; `fields` say what happened before. */
+async function heldByTheDead(installation: Installation, fields: Record<string, string>): Promise<Agent> {
+  const { redis, keys, store } = installation;
   const agent = await installation.spawn();
-  const { tenant, parentId: parent_id, uid, agentId: agent_id } = agent;
-  await store.send(agent, { v: 1, message_id: uid, text: "work" }, "");
-  const held = { status: "running", epoch: "2", lease_until: "1", barren_deaths: "1", committed: "0" };
-  await redis.hset(keys.agent(agent).record, held);
-  await wakes.add({ tenant, parent_id, uid, agent_id, wake: 1 });
+  await store.send(agent, { v: 1, message_id: agent.uid, text: "work" }, "");
+  const held = { status: "running", epoch: "4", lease_until: "1", committed: "0" };
+  await redis.hset(keys.agent(agent).record, { ...held, ...fields });
   return agent;
+}
+
+function wake({ wakes }: Installation, agent: Agent): Promise<void> {
+  const { tenant, parentId: parent_id, uid, agentId: agent_id } = agent;
+  return wakes.add({ tenant, parent_id, uid, agent_id, wake: 1 });
+}
+
+/** An agent of whose run two workers seem to have died. */
+async function suspect(installation: Installation): Promise<Agent> {
+  const agent = await heldByTheDead(installation, { barren_deaths: "1" });
+  await wake(installation, agent);
+  return agent;
+}
+
+function pairsOf(flat: readonly string[]): [string, string][] {
+  return flat.flatMap((name, i) => (i % 2 === 0 ? [[name, flat[i + 1] ?? ""] as [string, string]] : []));
 }
 
 /** The real model, and what is active in the worker whenever a call begins and ends. */
@@ -177,6 +191,29 @@ test("suspects that did nothing run alone until their first step, one after the 
   expect(Math.max(...seen.map((call) => call.active.length))).toBeGreaterThan(2);
   const served = installation.offline.ledger.filter(({ status }) => status === "served");
   expect(served).toHaveLength(agents.length * 3);
+});
+
+test("a run that died alone is settled from its record: what kills whoever reads it is not read again", async () => {
+  const installation = await openInstallation({ timing, scenario: { turns: [done] } });
+  const { redis, keys } = installation;
+  const alone = { barren_deaths: "2", alone: "1", running_ms: "4321" };
+  const agent = await heldByTheDead(installation, alone);
+  const { log, inbox } = keys.agent(agent);
+  await redis.hset(log, "0", "never to be parsed");
+  await redis.lpush(inbox, "nor this");
+  await installation.startWorker();
+  await wake(installation, agent);
+  await installation.recordWhere(agent, ({ status }) => status === "ended");
+  expect(await redis.exists(log)).toBe(0);
+  const [[, fields] = ["", []]] = await redis.xrange(keys.parent(agent).replies, "-", "+");
+  const entry = Object.fromEntries(pairsOf(fields));
+  expect(entry).toMatchObject({ kind: "reply", status: "failed", stop_reason: "worker_lost" });
+  expect(JSON.parse(entry.body ?? "")).toMatchObject({
+    turns: 0,
+    duration_ms: 4_321,
+    summary: "(no summary)",
+    error: expect.stringContaining("died"),
+  });
 });
 
 test.for([

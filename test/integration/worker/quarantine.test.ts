@@ -222,7 +222,7 @@ test.for([
 ])("a worker stops while $moment, and another one finishes everything", async ({ suspectsFirst }) => {
   const installation = await openInstallation({
     timing,
-    latencyMs: 1_500,
+    latencyMs: 800,
     scenario: { turns: [list("a"), done] },
   });
   const worker = await installation.startWorker({ drainGraceMs: 5_000 });

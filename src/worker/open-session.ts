@@ -14,12 +14,13 @@ import { traceBeside } from "./trace.ts";
 const FILES_GONE =
   "Your work continues on another machine: files that you wrote to your workspace earlier are not there any more.";
 
-/** The session of a claimed run. Rejects when the workspace cannot be made. */
+/** The session of a claimed run; `onStep` is told of each step it commits. Rejects when the workspace cannot be made. */
 export async function openSession(
   context: RunContext,
   address: AgentAddress,
   state: AgentState,
   lease: Lease,
+  onStep: () => void,
 ): Promise<Session> {
   const { record } = state;
   const { tools: known, unknown } = context.toolbox.resolve(record.spec.tools);
@@ -47,6 +48,7 @@ export async function openSession(
     tools,
     workspace,
     report: reporterOf(context, address, record),
+    onStep,
     ...(context.traced && { trace: traceBeside(workspace.directory, context.clock, context.logger) }),
   });
   session.report.runStarted(record.spec.limits.max_turns, context.workerId);

@@ -2,17 +2,20 @@
  * The pool: the only BullMQ worker. Takes wakes, runs the agents they name, side by side.
  * Owns how many runs go on in this process and how they stop; each run owns its agent (`run.ts`).
  *
- * 1. A wake always completes: what could not be done now stands in the record, and a sweeper wakes again.
+ * 1. A wake completes, or goes back into the queue because another process may do more for its agent. What could not be
+ *    done now stands in the record, and a sweeper wakes again.
  * 2. Only a run that settled `failed` stands as failed in the queue.
  * 3. After `stop` no run of this process holds an agent: each was settled, released, or lost to another worker.
  */
-import { Worker } from "bullmq";
+import { DelayedError, type Job, WaitingError, Worker } from "bullmq";
 import type { Clock } from "../shared/clock.ts";
 import { messageOf, SubagentError } from "../shared/errors.ts";
-import type { AgentAddress, Keys } from "../shared/protocol/keys.ts";
+import type { Keys } from "../shared/protocol/keys.ts";
 import { WAKE_DONE_KEPT_MS, WAKE_FAILED_KEPT_MS } from "../shared/protocol/timing.ts";
-import { Wake } from "../shared/protocol/wake.ts";
+import { isNewerWake, Wake } from "../shared/protocol/wake.ts";
 import { closeRedis, type RedisClient } from "../shared/redis/connection.ts";
+import { returned } from "./claim-run.ts";
+import { createQuarantine } from "./quarantine.ts";
 import { run } from "./run.ts";
 import type { RunContext, RunEnd } from "./run-context.ts";
 
@@ -55,22 +58,32 @@ export interface PoolOptions {
 }
 
 /** A pool, not started. */
-export function createPool(context: RunContext, options: PoolOptions): Pool {
-  const { logger } = context;
+export function createPool(lent: Omit<RunContext, "quarantine">, options: PoolOptions): Pool {
+  const { clock, draining, logger } = lent;
   const runs = new Set<Promise<unknown>>();
   let worker: WakeWorker | undefined;
   let stopped: Promise<void> | undefined;
+  const quarantine = createQuarantine({
+    clock,
+    draining,
+    close: () => void worker?.pause(true),
+    // A pool that stops takes no wakes any more, whatever ends in it.
+    open: () => void (stopped || worker?.resume()),
+  });
+  const context: RunContext = { ...lent, quarantine };
 
-  const take = async (data: unknown): Promise<WakeResult> => {
-    const { tenant, parent_id, uid } = Wake.parse(data);
-    const address: AgentAddress = { tenant, parentId: parent_id, uid };
-    const going = run(context, address).catch((error: unknown): RunEnd => {
-      logger.error({ uid, problem: messageOf(error) }, "Run left behind; a sweeper will wake it");
-      return { status: "lost" };
-    });
+  const take = async (job: WakeJob, token?: string): Promise<WakeResult> => {
+    const going = follow(context, job);
     runs.add(going);
     const end = await going.finally(() => runs.delete(going));
-    return resultOf(uid, end);
+    if (end.status !== "returned") return resultOf(job.data.uid, end);
+    const back =
+      end.delayMs > 0 ? job.moveToDelayed(clock.now() + end.delayMs, token) : job.moveToWait(token);
+    // A job that could not be moved is found stalled before long.
+    await back.catch((error: unknown) =>
+      logger.warn({ job: job.id, problem: messageOf(error) }, "Wake not returned"),
+    );
+    throw end.delayMs > 0 ? new DelayedError() : new WaitingError();
   };
   return {
     active: () => [...context.leases.keys()],
@@ -86,19 +99,20 @@ export function createPool(context: RunContext, options: PoolOptions): Pool {
       await worker.waitUntilReady();
     },
     stop() {
-      stopped ??= drain(context.clock, options, runs, worker);
+      stopped ??= drain(clock, options, runs, worker);
       return stopped;
     },
   };
 }
 
 type WakeWorker = Worker<Wake, WakeResult>;
+type WakeJob = Job<Wake, WakeResult>;
 
 function openWorker(
   { redis, keys, concurrency }: PoolOptions,
-  take: (data: unknown) => Promise<WakeResult>,
+  take: (job: WakeJob, token?: string) => Promise<WakeResult>,
 ): WakeWorker {
-  return new Worker<Wake, WakeResult>(keys.wakeQueue, (job) => take(job.data), {
+  return new Worker<Wake, WakeResult>(keys.wakeQueue, take, {
     connection: redis,
     prefix: keys.bullPrefix,
     concurrency,
@@ -108,6 +122,16 @@ function openWorker(
     removeOnComplete: { age: WAKE_DONE_KEPT_MS / 1_000 },
     removeOnFail: { age: WAKE_FAILED_KEPT_MS / 1_000 },
     autorun: false,
+  });
+}
+
+async function follow(context: RunContext, { data, attemptsStarted: taken }: WakeJob): Promise<RunEnd> {
+  if (isNewerWake(data)) return returned(context, "newer", taken);
+  const { tenant, parent_id, uid, wake } = Wake.parse(data);
+  const going = run(context, { address: { tenant, parentId: parent_id, uid }, wake, taken });
+  return going.catch((error: unknown): RunEnd => {
+    context.logger.error({ uid, problem: messageOf(error) }, "Run left behind; a sweeper will wake it");
+    return { status: "lost" };
   });
 }
 
@@ -136,7 +160,7 @@ async function drain(
 }
 
 /** The job's return value; a failed run is thrown, so that it stands as failed. */
-function resultOf(uid: string, end: RunEnd): WakeResult {
+function resultOf(uid: string, end: Exclude<RunEnd, { status: "returned" }>): WakeResult {
   if (end.status === "settled") {
     if (end.reply.status === "failed") {
       throw new SubagentError("run_failed", `The run ended as failed: ${end.reply.stop_reason}.`, {

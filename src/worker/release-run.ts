@@ -8,7 +8,8 @@ import type { RunContext, RunEnd } from "./run-context.ts";
 /** A run this process holds. */
 export interface HeldRun {
   address: AgentAddress;
-  record: AgentRecord;
+  /** Undefined where it could not be read. */
+  record: AgentRecord | undefined;
   lease: Lease;
   /** Failures since the last committed step; the next holder goes on counting. */
   retries: number;
@@ -29,7 +30,7 @@ export async function releaseRun(
     retries,
   });
   if (answer.status === "stale") return { status: "lost" };
-  reporterOf(context, address, record).released(reason);
-  await wakes.add(wakeOf(address, record.agent_id, answer.wake), delayMs);
+  if (record) reporterOf(context, address, record).released(reason);
+  await wakes.add(wakeOf(address, record?.agent_id ?? address.uid, answer.wake), delayMs);
   return { status: "released", reason };
 }

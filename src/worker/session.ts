@@ -45,6 +45,8 @@ export interface Equipment {
   tools: readonly Tool[];
   workspace: Workspace;
   report: Reporter;
+  /** Told of each committed step. */
+  onStep(): void;
   trace?: Trace;
 }
 
@@ -60,6 +62,7 @@ export class Session {
   /** Failures since the last step that brought the run on; a call paid for in vain brings nothing. */
   retries: number;
   readonly #store: AgentStore;
+  readonly #onStep: () => void;
   readonly #trace: Trace | undefined;
   readonly #log: Log;
   #unreadInRedis: number;
@@ -79,6 +82,7 @@ export class Session {
     this.tools = equipment.tools;
     this.workspace = equipment.workspace;
     this.report = equipment.report;
+    this.#onStep = equipment.onStep;
     this.#trace = equipment.trace;
     this.address = address;
     this.record = state.record;
@@ -94,7 +98,6 @@ export class Session {
       inboxRead: state.record.inbox_read,
       elapsedMs: lease.runningMs(),
       finish: state.record.finish === "1",
-      barrenDeaths: state.record.barren_deaths,
     };
   }
 
@@ -157,7 +160,10 @@ export class Session {
     // Parallel tools commit while others wait for their answer: file into what the log has become meanwhile.
     this.#log.entries = this.#log.entries === earlier ? grown : withEntries(this.#log.entries, written);
     this.#alert(progress);
-    if (extras.step) this.retries = 0;
+    if (extras.step) {
+      this.retries = 0;
+      this.#onStep();
+    }
     if (extras.consumeTo !== undefined) this.#consume(extras.consumeTo);
     this.heed({ unreadMessages: Number(answer.inbox), finish: answer.finish === "1" });
     await this.#trace?.(this.record.run, written);

@@ -12,7 +12,10 @@ import type { DeadlineSet, Due } from "../shared/redis/deadline-set.ts";
 import { IDLE_DEATH } from "../shared/redis/verbs.ts";
 import type { WakeQueue } from "../shared/redis/wake-queue.ts";
 
-/** How often a running sweeper ticks. */
+/**
+ * How often a running sweeper ticks, on average: a quarter more or less, so that of two that look at the same agents, one of
+ * them of an older version, the same one is not always first.
+ */
 const TICK_MS = 1_000;
 /** Agents looked at in one round of a tick. */
 const BATCH = 100;
@@ -25,6 +28,8 @@ export interface SweeperContext {
   deadlines: DeadlineSet;
   wakes: WakeQueue;
   clock: Clock;
+  /** A number in [0, 1); default `Math.random`. */
+  random?: () => number;
   logger: Logger;
 }
 
@@ -40,7 +45,7 @@ export interface Sweeper {
 
 /** A sweeper, not started. */
 export function createSweeper(context: SweeperContext): Sweeper {
-  const { deadlines, clock, logger } = context;
+  const { deadlines, clock, random = Math.random, logger } = context;
   let stopping: AbortController | undefined;
   let running = Promise.resolve();
 
@@ -63,7 +68,7 @@ export function createSweeper(context: SweeperContext): Sweeper {
       await tick().catch((error: unknown) =>
         logger.warn({ problem: messageOf(error) }, "Sweep failed; trying again"),
       );
-      await clock.sleep(TICK_MS, signal);
+      await clock.sleep(TICK_MS * (0.75 + random() / 2), signal);
     }
   };
   return {

@@ -108,7 +108,7 @@ function open(options: WorkerOptions & { clock: Clock; id: string; toolbox: Tool
   setMaxListeners(0, draining.signal, abandoned.signal);
   const wakes = createWakeQueue(redis, keys, logger);
   const leases = new Map<string, Lease>();
-  const context: RunContext = {
+  const context: Omit<RunContext, "quarantine"> = {
     workerId: options.id,
     store: createAgentStore(redis, keys, timing),
     deadlines: createDeadlineSet(redis, keys),

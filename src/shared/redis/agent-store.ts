@@ -2,7 +2,7 @@
  * The seven verbs (and what reads beside them) as typed calls: names every key, hands them to the scripts, and turns
  * answers into closed unions (`verbs.ts` spells the calls). Owns no state; the records in Redis do.
  */
-import { AgentRecord } from "../protocol/agent.ts";
+import { AgentRecord, PAYLOAD_VERSION } from "../protocol/agent.ts";
 import { AgentId } from "../protocol/ids.ts";
 import type { AgentAddress, Keys, ParentAddress } from "../protocol/keys.ts";
 import { InboxMessage } from "../protocol/message.ts";
@@ -74,7 +74,7 @@ export function createAgentStore(redis: RedisClient, keys: Keys, timing: Timing 
     settle: (address, input) => settle(scripts, keys, timing, address, input),
     overdue: (address) => {
       const { record, life } = keys.agent(address);
-      return scripts.run("overdue", { record, life }, {});
+      return scripts.run("overdue", { record, life }, { version: PAYLOAD_VERSION, look_ms: timing.lookMs });
     },
     rewake: (address, expectedWake, jobAlive) =>
       scripts.run(

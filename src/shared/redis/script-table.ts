@@ -62,12 +62,14 @@ export const SCRIPTS = {
   },
   claim: {
     keys: ["record"],
-    args: ["claim_id", "worker", "lease_ms", "version"],
+    args: ["claim_id", "worker", "lease_ms", "version", "alone"],
     answers: {
-      claimed: ["epoch"],
+      claimed: ["epoch", "running_ms", "retries"],
+      lost: ["epoch", "running_ms", "retries"],
+      alone: ["deaths", "wake"],
       held: ["wait_ms"],
       nothing: ["agent_status"],
-      newer: ["version"],
+      newer: ["version", "wake"],
       unknown: [],
     },
   },
@@ -152,7 +154,7 @@ export const SCRIPTS = {
   },
   overdue: {
     keys: ["record", "life"],
-    args: [],
+    args: ["version", "look_ms"],
     answers: {
       not_due: ["deadline"],
       idle_over: [],

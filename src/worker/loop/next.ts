@@ -12,9 +12,6 @@ import { REPETITION_LIMIT, repetitions } from "./repetition.ts";
 import { isNudged, type RunView, type ToolCall, type Turn, viewRun } from "./run-view.ts";
 import type { Rules } from "./tally.ts";
 
-/** Workers that die one after the other without committing a step, before the run is given up. */
-export const MAX_BARREN_DEATHS = 3;
-
 /** How a call is answered: `run` performs it, the others only commit a result that says why not. */
 export interface PlannedCall extends Pick<ToolCall, "id" | "name" | "input"> {
   how: "run" | "interrupted" | "repeated" | "unanswered";
@@ -32,13 +29,9 @@ export type Step =
   | { do: "ask"; turn: number; questions: OpenQuestion[] }
   | { do: "settle"; reason: StopReason; natural: boolean };
 
-/** Decides the next step of the run `log.run` under `rules`. A log that stands at its end is settled, come what may. */
+/** Decides the next step of the run `log.run` under `rules`. */
 export function next(log: Log, rules: Rules): Step {
-  const step = decide(log, viewRun(log), rules);
-  return step.do !== "settle" && log.barrenDeaths >= MAX_BARREN_DEATHS ? end("worker_lost") : step;
-}
-
-function decide(log: Log, view: RunView, rules: Rules): Step {
+  const view = viewRun(log);
   const failure = log.entries.failures.get(view.userMessage + 1);
   if (failure) return end(failure.hand_back ?? failure.kind);
   const last = view.turns.at(-1);

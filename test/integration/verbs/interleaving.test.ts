@@ -39,7 +39,10 @@ type Op =
   | { kind: "freeze"; who: number }
   | { kind: "duel"; who: number; other: number; rounds: number; twice: boolean; random: number }
   | { kind: "wait"; ms: number }
-  | { kind: "lose wakes" };
+  | { kind: "lose wakes" }
+  | { kind: "deaths"; who: number; rounds: number; random: number };
+
+type Deaths = Extract<Op, { kind: "deaths" }>;
 
 const who = fc.nat(PROCESSES.length - 1);
 const frozen = fc.integer({ min: 2, max: 4 });
@@ -72,6 +75,15 @@ const op: fc.Arbitrary<Op> = fc.oneof(
     arbitrary: fc.record({ kind: fc.constant("wait" as const), ms: fc.integer({ min: 1, max: 20 }) }),
   },
   { weight: 1, arbitrary: fc.constant({ kind: "lose wakes" as const }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      kind: fc.constant("deaths" as const),
+      who: frozen,
+      rounds: fc.integer({ min: 3, max: 7 }),
+      random: fc.nat(),
+    }),
+  },
 );
 const sequence = fc.record({
   ops: fc.array(op, { minLength: 40, maxLength: 120, size: "max" }),
@@ -129,6 +141,21 @@ async function freeze(rig: Rig, world: World, scheduler: Scheduler, frozen: stri
     for (let i = 0; i < 8; i += 1) await scheduler.step(name, false);
 }
 
+/** One agent's workers die soon after their claim, one after the other. */
+async function deaths(rig: Rig, world: World, scheduler: Scheduler, { who, rounds, random }: Deaths) {
+  const name = PROCESSES[who] ?? "";
+  const victim = world.jobs.find(({ state }) => state === "waiting")?.uid;
+  for (let i = 0; i < rounds; i += 1) {
+    scheduler.crash(name);
+    world.jobs.splice(0, world.jobs.length, ...world.jobs.filter(({ uid }) => uid === victim));
+    for (let k = 0; k < 5 + i; k += 1) await scheduler.step(name, false, k === 0 ? random + i : undefined);
+    scheduler.crash(name);
+    await rig.redisReaches((await rig.redisNow()) + rig.store.timing.leaseMs + 1);
+    await world.look();
+    await scheduler.complete(tick(world), "sweeper");
+  }
+}
+
 async function perform(rig: Rig, world: World, scheduler: Scheduler, ops: readonly Op[]): Promise<void> {
   for (const each of ops) {
     if (each.kind === "step") {
@@ -141,6 +168,7 @@ async function perform(rig: Rig, world: World, scheduler: Scheduler, ops: readon
       }
     } else if (each.kind === "crash") scheduler.crash(PROCESSES[each.who] ?? "");
     else if (each.kind === "freeze") await freeze(rig, world, scheduler, PROCESSES[each.who] ?? "");
+    else if (each.kind === "deaths") await deaths(rig, world, scheduler, each);
     else if (each.kind === "wait") {
       await rig.redisReaches((await rig.redisNow()) + each.ms);
       await world.look();
@@ -203,7 +231,7 @@ async function endAll(rig: Rig, world: World, scheduler: Scheduler): Promise<voi
 const HEARD = [
   ...["spawned", "same", "conflict", "quota"].map((word) => `spawn: ${word}`),
   ...["queued", "delivered", "same", "conflict", "ended"].map((word) => `send: ${word}`),
-  ...["claimed", "held", "nothing"].map((word) => `claim: ${word}`),
+  ...["claimed", "held", "nothing", "alone"].map((word) => `claim: ${word}`),
   ...["ok", "stale"].map((word) => `renew: ${word}`),
   ...["appended", "same", "conflict", "stale"].map((word) => `append: ${word}`),
   ...["released"].map((word) => `release: ${word}`),

@@ -73,6 +73,26 @@ const CALLS: Record<string, Resent> = {
       return () => rig.store.claim(agent, "c-1", "w");
     },
   },
+  "claim of an agent that may only be claimed alone": {
+    answers: ["alone", "alone"],
+    prepare: async (rig) => {
+      const { agent } = await rig.running();
+      await rig.redis.hset(rig.keys.agent(agent).record, { barren_deaths: "1", lease_until: "1" });
+      return () => rig.store.claim(agent, "c-1", "w");
+    },
+  },
+  "claim of an agent that died alone": {
+    answers: ["lost", "lost"],
+    prepare: async (rig) => {
+      const { agent } = await rig.running();
+      await rig.redis.hset(rig.keys.agent(agent).record, {
+        barren_deaths: "2",
+        alone: "1",
+        lease_until: "1",
+      });
+      return () => rig.store.claim(agent, "c-1", "w");
+    },
+  },
   renew: {
     answers: ["ok", "ok"],
     prepare: async (rig) => {

@@ -69,6 +69,11 @@ export function wellDone(epoch: number, run = 1): SettleInput {
 export function handedBack(epoch: number, run = 1): SettleInput {
   return { ...wellDone(epoch, run), status: "partial", stopReason: "max_turns", natural: false };
 }
+/** How the settle of a run looks that no worker survives. */
+export function workerLost(epoch: number, run = 1): SettleInput {
+  const how = { endedReason: "failed", status: "failed", stopReason: "worker_lost" } as const;
+  return { ...wellDone(epoch, run), ...how, natural: false };
+}
 /** The parent's destroy. */
 export const DESTROY: SettleInput = {
   by: { authority: "parent" },

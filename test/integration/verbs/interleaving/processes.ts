@@ -9,7 +9,17 @@ import type { InboxMessage } from "../../../../src/shared/protocol/message.ts";
 import type { SettleInput } from "../../../../src/shared/redis/agent-store.ts";
 import type { Due } from "../../../../src/shared/redis/deadline-set.ts";
 import type { StreamItem } from "../../../../src/shared/redis/reply-stream.ts";
-import { bodyOf, DESTROY, handedBack, IDLE_END, MAX_AGE_END, questionsOf, SPEC, wellDone } from "../rig.ts";
+import {
+  bodyOf,
+  DESTROY,
+  handedBack,
+  IDLE_END,
+  MAX_AGE_END,
+  questionsOf,
+  SPEC,
+  wellDone,
+  workerLost,
+} from "../rig.ts";
 import { make, must, type Program } from "./call.ts";
 import { answer, ask, chooseQuestion } from "./questions.ts";
 import * as verbs from "./verbs.ts";
@@ -160,8 +170,16 @@ export function* worker(world: World, pick: Pick): Program {
     const agent = job && world.agents.get(job.uid);
     if (!job || !agent) continue;
     const { leaseMs } = world.rig.store.timing;
-    const claimId = newRequestKey();
-    const claimed = yield* hinted(world, agent, leaseMs, () => verbs.claim(world, agent, claimId));
+    const claim = (alone: boolean) => {
+      const claimId = newRequestKey();
+      return hinted(world, agent, leaseMs, () => verbs.claim(world, agent, claimId, alone));
+    };
+    let claimed = yield* claim(pick(8) === 0);
+    if (claimed.status === "alone") claimed = yield* claim(pick(4) > 0);
+    if (claimed.status === "lost") {
+      const { run = "" } = world.shot.agents.get(agent.uid)?.record ?? {};
+      yield* verbs.settle(world, agent, workerLost(Number(claimed.epoch), Number(run)));
+    }
     if (claimed.status === "claimed") {
       const epoch = Number(claimed.epoch);
       yield* run(world, pick, agent, epoch);

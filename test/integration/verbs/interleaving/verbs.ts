@@ -92,17 +92,22 @@ export function* send(world: World, agent: AgentAddress, messageId: string, text
   });
 }
 
-/** `claim`: only what nobody holds; each claim a new epoch, the same claim the same. */
-export function* claim(world: World, agent: AgentAddress, claimId: string) {
+/** `claim`: only what nobody holds; each claim a new epoch, the same claim the same; two barren deaths only alone. */
+export function* claim(world: World, agent: AgentAddress, claimId: string, alone = false) {
   return yield* make({
     name: "claim",
     agent,
-    make: () => world.rig.store.claim(agent, claimId, "w"),
+    make: () => world.rig.store.claim(agent, claimId, "w", alone),
     judge(answer, before, after) {
       const was = agentIn(before, agent);
       const { status } = was.record;
       const heldUntil = numberIn(was, status === "queued" ? "not_before" : "lease_until");
-      if (answer.status !== "claimed") {
+      if (answer.status === "alone") {
+        must(!alone && heldUntil <= after.nowMs, "sent away without reason", was);
+        must(agentIn(after, agent).record.status === "queued", "sent away, but not queued", was);
+        return judgeDeaths(world, agent, before, after, 2);
+      }
+      if (answer.status !== "claimed" && answer.status !== "lost") {
         unchanged(before, after);
         must(
           status !== "running" || was.record.claim_id !== claimId,
@@ -128,8 +133,34 @@ export function* claim(world: World, agent: AgentAddress, claimId: string) {
         answer,
       );
       must(isHolder(agentIn(after, agent), Number(answer.epoch)), "claimed, but it does not hold the agent");
+      const deaths = judgeDeaths(world, agent, before, after);
+      must((answer.status === "lost") === deaths > 2, "lost before it died alone", was, answer);
+      must(deaths !== 2 || alone, "a suspect was claimed beside others", was, answer);
+      if (alone) world.claimedAlone.add(`${agent.uid} ${answer.epoch}`);
     },
   });
+}
+
+/** A death is counted once, by the claim that finds it, and a third one only of a run that was claimed alone. */
+function judgeDeaths(
+  world: World,
+  agent: AgentAddress,
+  before: Shot,
+  after: Shot,
+  expected?: number,
+): number {
+  const was = agentIn(before, agent);
+  const died = was.record.status === "running" && was.record.committed !== "1";
+  const survived = was.record.status === "running" && !died;
+  const counts = died && (numberIn(was, "barren_deaths") < 2 || wasAlone(world, agent, was.record.epoch));
+  const deaths = survived ? 0 : numberIn(was, "barren_deaths") + (counts ? 1 : 0);
+  must(numberIn(agentIn(after, agent), "barren_deaths") === deaths, "deaths are miscounted", was, deaths);
+  must(expected === undefined || deaths === expected, "sent away without reason", was);
+  return deaths;
+}
+
+function wasAlone(world: World, { uid }: AgentAddress, epoch = ""): boolean {
+  return world.claimedAlone.has(`${uid} ${epoch}`);
 }
 
 /** `renew`: the holder's alone. */

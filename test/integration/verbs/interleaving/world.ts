@@ -52,6 +52,8 @@ export class World {
   /** Those of them that a finish left without an answer. */
   readonly leftOpen = new Set<string>();
   readonly acks = new Map<string, string>();
+  /** `<uid> <epoch>` of every claim with nothing beside it. */
+  readonly claimedAlone = new Set<string>();
   readonly jobs: Job[] = [];
   readonly trace: string[] = [];
   shot: Shot = NOTHING;

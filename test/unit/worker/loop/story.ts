@@ -116,7 +116,6 @@ export class Story {
       inboxRead: this.consumed,
       elapsedMs: 0,
       finish: false,
-      barrenDeaths: 0,
       ...now,
     };
   }

@@ -75,7 +75,6 @@ export function logOf(script: Script, { entries, filed, settled }: Life): Log {
     inboxRead: consumed,
     elapsedMs: script.msPerEntry * (entries.length - (settled.at(-1)?.at ?? 0)),
     finish: script.finish?.run === run && entries.length >= script.finish.at,
-    barrenDeaths: 0,
   };
 }
 

@@ -62,6 +62,7 @@ export class Session {
   readonly #trace: Trace | undefined;
   readonly #log: Log;
   #unreadInRedis: number;
+  #committed = false;
   /** Interim messages sent in this run; counted from the log when the first one of this claim is sent. */
   #interims: number | undefined;
   #alerts: readonly Alert[];
@@ -107,6 +108,11 @@ export class Session {
   known(): Log {
     this.#log.elapsedMs = this.lease.runningMs();
     return this.#log;
+  }
+
+  /** Whether this claim has brought the log on. */
+  get hasCommitted(): boolean {
+    return this.#committed;
   }
 
   /** What the run has come to so far. */
@@ -158,6 +164,7 @@ export class Session {
     this.#log.entries = this.#log.entries === earlier ? grown : withEntries(this.#log.entries, written);
     this.report.alerts(progress.turns, this.#alerts, progress.alerts);
     this.#alerts = progress.alerts;
+    this.#committed = true;
     if (extras.step) this.retries = 0;
     if (extras.consumeTo !== undefined) this.#consume(extras.consumeTo);
     this.heed({ unreadMessages: Number(answer.inbox), finish: answer.finish === "1" });

@@ -160,7 +160,7 @@ async function fail(
   const delayMs = verdict === "shared" ? Math.min(ownDelayMs, store.timing.gateAskMs) : ownDelayMs;
   session.report.modelRetry(step.turn, failure.kind, delayMs);
   if (delayMs > LONGEST_HELD_WAIT_MS) return releaseRun(context, session, { reason: failure.kind, delayMs });
-  await clock.sleep(delayMs, session.lease.signal);
+  await session.lease.rest(clock.sleep(delayMs, session.lease.signal));
   return undefined;
 }
 

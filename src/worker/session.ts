@@ -62,7 +62,7 @@ export class Session {
   readonly #trace: Trace | undefined;
   readonly #log: Log;
   #unreadInRedis: number;
-  #committed = false;
+  #hasStepped = false;
   /** Interim messages sent in this run; counted from the log when the first one of this claim is sent. */
   #interims: number | undefined;
   #alerts: readonly Alert[];
@@ -110,9 +110,9 @@ export class Session {
     return this.#log;
   }
 
-  /** Whether this claim has brought the log on. */
-  get hasCommitted(): boolean {
-    return this.#committed;
+  /** Whether this claim has committed a step. */
+  get hasStepped(): boolean {
+    return this.#hasStepped;
   }
 
   /** What the run has come to so far. */
@@ -164,8 +164,10 @@ export class Session {
     this.#log.entries = this.#log.entries === earlier ? grown : withEntries(this.#log.entries, written);
     this.report.alerts(progress.turns, this.#alerts, progress.alerts);
     this.#alerts = progress.alerts;
-    this.#committed = true;
-    if (extras.step) this.retries = 0;
+    if (extras.step) {
+      this.retries = 0;
+      this.#hasStepped = true;
+    }
     if (extras.consumeTo !== undefined) this.#consume(extras.consumeTo);
     this.heed({ unreadMessages: Number(answer.inbox), finish: answer.finish === "1" });
     await this.#trace?.(this.record.run, written);

@@ -73,7 +73,7 @@ async function handBack(
   delayMs: number,
 ): Promise<Passage> {
   const { lease, record } = session;
-  const runningMs = session.hasCommitted ? lease.runningMs() : record.running_ms;
+  const runningMs = session.hasStepped ? lease.runningMs() : record.running_ms;
   return { status: "shut", end: await releaseRun(context, session, { reason, delayMs, runningMs }) };
 }
 

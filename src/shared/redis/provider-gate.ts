@@ -122,8 +122,6 @@ export function createProviderGate(
     async list() {
       const names = (await redis.smembers(keys.gates)).sort();
       const found = await Promise.all(names.map((name) => stateOf(redis, keys, name)));
-      const gone = names.filter((_, i) => !found[i]);
-      if (gone.length > 0) await redis.srem(keys.gates, ...gone);
       return found.flatMap((state) => state ?? []);
     },
   };

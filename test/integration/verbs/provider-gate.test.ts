@@ -39,12 +39,12 @@ test("a healthy gate lets everybody through and leaves nothing behind", async ()
 });
 
 test("after a refusal nobody is let through until it is over, then one at a time, then two", async () => {
-  const { gate, admit, waitOf, opens } = gateRig({ gateBackoffMs: 200 });
+  const { gate, admit, waitOf, opens } = gateRig({ gateBackoffMs: 1_000 });
   await gate.leave(NAME, "a", await admit("a"), LIMITED);
   expect(await gate.list()).toMatchObject([
     { name: NAME, state: "closed", reason: "overloaded", limit: 1, holders: 0 },
   ]);
-  expect(await waitOf("b")).toBeLessThanOrEqual(100);
+  expect(await waitOf("b")).toBeLessThanOrEqual(500);
   await opens();
   const probe = await admit("b");
   expect(probe.holdsPlace).toBe(true);
@@ -104,17 +104,17 @@ test("a refusal among many halves what was in flight; from there it grows by one
 });
 
 test("a dead holder's place frees itself, one that is kept does not", async () => {
-  const { gate, admit, opens, redisNow, redisReaches, waitOf } = gateRig({ gateBackoffMs: 2, leaseMs: 150 });
+  const { gate, admit, opens, redisNow, redisReaches, waitOf } = gateRig({ gateBackoffMs: 2, leaseMs: 600 });
   await gate.leave(NAME, "a", await admit("a"), LIMITED);
   await opens();
   await admit("dead");
   const diedAt = await redisNow();
   await waitOf("b");
-  await redisReaches(diedAt + 100);
+  await redisReaches(diedAt + 400);
   await gate.keep(NAME, "dead");
-  await redisReaches(diedAt + 200);
+  await redisReaches(diedAt + 700);
   await waitOf("c");
-  await redisReaches(diedAt + 300);
+  await redisReaches(diedAt + 1_300);
   expect((await gate.enter(NAME, "d")).status).toBe("open");
 });
 
@@ -177,7 +177,7 @@ test("an answer that is sent again says the same and counts once", async () => {
 });
 
 test("a gate at which nobody waits is forgotten", async () => {
-  const { gate, admit, redis, keys, redisReaches, redisNow, everything } = gateRig({
+  const { gate, admit, keys, redisReaches, redisNow, everything } = gateRig({
     gateBackoffMs: 2,
     gateQuietMs: 30,
     leaseMs: 20,
@@ -185,7 +185,6 @@ test("a gate at which nobody waits is forgotten", async () => {
   await gate.leave(NAME, "a", await admit("a"), LIMITED);
   await redisReaches((await redisNow()) + 40);
   expect(await gate.list()).toEqual([]);
-  expect(await redis.exists(keys.gates)).toBe(0);
   expect((await admit("b")).holdsPlace).toBe(false);
-  expect(await everything()).toEqual({});
+  expect(Object.keys(await everything())).toEqual([keys.gates]);
 });

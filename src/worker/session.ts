@@ -66,6 +66,7 @@ export class Session {
   readonly #trace: Trace | undefined;
   readonly #log: Log;
   #unreadInRedis: number;
+  #hasStepped = false;
   /** Interim messages sent in this run; counted from the log when the first one of this claim is sent. */
   #interims: number | undefined;
   #alerts: readonly Alert[];
@@ -111,6 +112,11 @@ export class Session {
   known(): Log {
     this.#log.elapsedMs = this.lease.runningMs();
     return this.#log;
+  }
+
+  /** Whether this claim has committed a step. */
+  get hasStepped(): boolean {
+    return this.#hasStepped;
   }
 
   /** What the run has come to so far. */
@@ -162,6 +168,7 @@ export class Session {
     this.#alert(progress);
     if (extras.step) {
       this.retries = 0;
+      this.#hasStepped = true;
       this.#onStep();
     }
     if (extras.consumeTo !== undefined) this.#consume(extras.consumeTo);

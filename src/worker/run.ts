@@ -41,6 +41,8 @@ export async function run(context: RunContext, address: AgentAddress): Promise<R
     onNews: (news) => session?.heed(news),
   });
   leases.set(address.uid, lease);
+  // A hint that came while the agent was being loaded found no lease to check.
+  void lease.check();
   try {
     session = await openSession(context, address, state, lease);
     return await pursue(context, session);

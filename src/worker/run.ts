@@ -42,6 +42,8 @@ async function hold(
   let session: Session | undefined;
   const lease = holdLease({ store, clock, address, ...claimed, onNews: (news) => session?.heed(news) });
   leases.set(address.uid, lease);
+  // A hint that came while the agent was being loaded found no lease to check.
+  void lease.check();
   try {
     if (claimed.isLost) return await settleLost(context, address, lease.epoch);
     const state = await store.load(address);

@@ -18,6 +18,7 @@ import { createWakeQueue, type WakeQueue } from "../shared/redis/wake-queue.ts";
 import { createWorkerDirectory } from "../shared/redis/worker-directory.ts";
 import { packageVersion } from "../shared/version.ts";
 import { type Announcer, createAnnouncer } from "./announcer.ts";
+import { createHintLine, type HintLine } from "./hint-line.ts";
 import type { Lease } from "./lease.ts";
 import { createPool, DRAIN_GRACE_MS, type Pool } from "./pool.ts";
 import type { RunContext } from "./run-context.ts";
@@ -52,9 +53,9 @@ export function createWorker(options: WorkerOptions): SubagentWorker {
   let starting: Promise<void> | undefined;
   let stopping: Promise<void> | undefined;
 
-  const begin = async ({ hints, channel, pool, sweeper, announcer }: Opened) => {
+  const begin = async ({ hints, pool, sweeper, announcer }: Opened) => {
     await requireWritable(options.workspaceRoot, clock);
-    await hints.subscribe(channel);
+    await hints.start();
     if (stopping) return;
     await pool.start();
     if (stopping) return;
@@ -66,7 +67,7 @@ export function createWorker(options: WorkerOptions): SubagentWorker {
     const swept = Promise.all([sweeper.stop(), announcer.stop()]);
     await pool.stop();
     closeRedis(redis);
-    closeRedis(hints);
+    hints.stop();
     await Promise.all([starting?.catch(() => {}), swept, wakes.stop()]);
     opened = undefined;
     starting = undefined;
@@ -90,9 +91,7 @@ export function createWorker(options: WorkerOptions): SubagentWorker {
 /** What a started worker holds. */
 interface Opened {
   redis: RedisClient;
-  hints: RedisClient;
-  /** Channel of the hints. */
-  channel: string;
+  hints: HintLine;
   pool: Pool;
   sweeper: Sweeper;
   wakes: WakeQueue;
@@ -103,7 +102,6 @@ function open(options: WorkerOptions & { clock: Clock; id: string; toolbox: Tool
   const { redisUrl, timing = TIMING, logger = createLogger() } = options;
   const keys = keysUnder(options.prefix);
   const redis = openRedis(redisUrl, "worker", logger);
-  const hints = openRedis(redisUrl, "subscriber", logger);
   const draining = new AbortController();
   const abandoned = new AbortController();
   setMaxListeners(0, draining.signal, abandoned.signal);
@@ -130,7 +128,13 @@ function open(options: WorkerOptions & { clock: Clock; id: string; toolbox: Tool
     abandoned: abandoned.signal,
     leases,
   };
-  hints.on("message", (_channel, uid: string) => void leases.get(uid)?.check());
+  const hints = createHintLine({
+    redis: openRedis(redisUrl, "subscriber", logger),
+    channel: keys.hints,
+    leases,
+    canAsk: () => redis.status === "ready",
+    clock: options.clock,
+  });
   const { concurrency = DEFAULT_CONCURRENCY, drainGraceMs = DRAIN_GRACE_MS } = options;
   const pool = createPool(context, { redis, keys, concurrency, drainGraceMs, draining, abandoned });
   const announced = {
@@ -144,5 +148,5 @@ function open(options: WorkerOptions & { clock: Clock; id: string; toolbox: Tool
     started_at: new Date(options.clock.now()).toISOString(),
   };
   const announcer = createAnnouncer(createWorkerDirectory(redis, keys), announced, context);
-  return { redis, hints, channel: keys.hints, pool, sweeper: createSweeper(context), wakes, announcer };
+  return { redis, hints, pool, sweeper: createSweeper(context), wakes, announcer };
 }

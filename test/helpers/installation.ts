@@ -71,7 +71,11 @@ export interface Installation {
   /** Starts a worker in this process; stopped with the test. */
   startWorker(options?: Partial<WorkerOptions>): Promise<SubagentWorker>;
   /** Starts a worker in a process of its own, with the fixture's tools; killed with the test. */
-  spawnWorker(options?: { concurrency?: number; workspaceRoot?: string }): Promise<WorkerProcess>;
+  spawnWorker(options?: {
+    concurrency?: number;
+    workspaceRoot?: string;
+    drainGraceMs?: number;
+  }): Promise<WorkerProcess>;
   spawn(options?: SpawnOptions): Promise<Agent>;
   /** Sends and wakes, as a producer does. Resolves to the store's word. */
   send(agent: Agent, text: string): Promise<string>;

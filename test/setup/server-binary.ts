@@ -22,6 +22,8 @@ export function findServerBinary(env: NodeJS.ProcessEnv = process.env): string |
  */
 export const NEED_A_SERVER: readonly string[] = [
   "test/integration/**/*.test.ts",
+  "test/chaos/**/*.test.ts",
+  "test/soak/soak.test.ts",
   "test/e2e/**/*.test.ts",
   "test/deploy/**/*.test.ts",
   "test/helpers/{proxy,reaper,redis}.test.ts",

@@ -3,7 +3,7 @@
  *
  * - `producer`: fails at once when Redis is away, sends nothing twice by itself.
  * - `worker`: waits for Redis to come back; every command of ours may be sent again.
- * - `subscriber`: pub/sub only; resubscribes by itself.
+ * - `subscriber`: pub/sub only; its owner subscribes again each time it has become ready.
  */
 import { Redis, type RedisOptions } from "ioredis";
 import { SubagentError } from "../errors.ts";
@@ -23,7 +23,8 @@ const ROLE_OPTIONS: Record<RedisRole, RedisOptions> = {
   producer: { maxRetriesPerRequest: 0, enableOfflineQueue: false },
   worker: { maxRetriesPerRequest: null },
   // Without a ready check: its INFO behind a SUBSCRIBE is refused and the connection lost. Subscribing works while loading.
-  subscriber: { maxRetriesPerRequest: null, autoResubscribe: true, enableReadyCheck: false },
+  // Not by ioredis: nobody could catch the refusal of a subscription that it repeats.
+  subscriber: { maxRetriesPerRequest: null, autoResubscribe: false, enableReadyCheck: false },
 };
 
 /**

@@ -1,0 +1,86 @@
+/**
+ * The line on which a worker hears that a run of its own must stop at once, e.g. because a parent destroyed the agent.
+ *
+ * Owns: the subscriber connection, and when runs are asked about because a hint may have been missed. Its neighbour
+ * `lease.ts` does the asking; Redis' answer decides, a hint only says that it is worth asking.
+ *
+ * 1. As soon as the line is up again every run is asked about: a hint may have gone out while it was down.
+ * 2. While it is down every run is asked about twice a second, as long as the worker's own connection is there.
+ * 3. A line that leaves a ping unanswered until the next one is given up and opened anew.
+ */
+import type { Clock } from "../shared/clock.ts";
+import { closeRedis, dropRedis, type RedisClient } from "../shared/redis/connection.ts";
+import type { Lease } from "./lease.ts";
+
+const PING_MS = 3_000;
+const DEAF_CHECK_MS = 500;
+
+/** See the module's header. */
+export interface HintLine {
+  /** Resolves when hints are heard; waits for Redis as long as it takes, and rejects when stopped meanwhile. */
+  start(): Promise<void>;
+  /** Closes the connection. Idempotent. */
+  stop(): void;
+}
+
+/** What {@link createHintLine} needs. */
+export interface HintLineOptions {
+  /** A subscriber connection of the line's own; closed by `stop`. */
+  redis: RedisClient;
+  channel: string;
+  /** The runs of this process, by uid. */
+  leases: ReadonlyMap<string, Lease>;
+  /** Whether the connection over which runs are asked about can be used now. */
+  canAsk(): boolean;
+  clock: Clock;
+}
+
+/** A line on `redis`, not started. */
+export function createHintLine({ redis, channel, leases, canAsk, clock }: HintLineOptions): HintLine {
+  let timer: { cancel(): void } | undefined;
+  let hears = false;
+  let pinging = false;
+  let stopped = false;
+
+  const askAboutAll = () => {
+    if (canAsk()) for (const lease of leases.values()) void lease.check();
+  };
+  const listen = async () => {
+    await redis.subscribe(channel);
+    hears = true;
+    askAboutAll();
+  };
+  const ping = () => {
+    if (pinging) return dropRedis(redis);
+    pinging = true;
+    const answered = () => {
+      pinging = false;
+    };
+    redis.ping().then(answered, answered);
+  };
+  const tick = () => {
+    timer?.cancel();
+    if (stopped) return;
+    timer = clock.timeout(hears ? PING_MS : DEAF_CHECK_MS, tick);
+    if (hears) ping();
+    else askAboutAll();
+  };
+  redis.on("message", (_channel: string, uid: string) => void leases.get(uid)?.check());
+  redis.on("ready", () => void listen().catch(() => {}));
+  redis.on("close", () => {
+    hears = false;
+    pinging = false;
+    tick();
+  });
+  return {
+    async start() {
+      await listen();
+      tick();
+    },
+    stop() {
+      stopped = true;
+      timer?.cancel();
+      closeRedis(redis);
+    },
+  };
+}

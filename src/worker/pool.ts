@@ -41,6 +41,8 @@ export interface Pool {
   stop(): Promise<void>;
   /** The uids of the agents running here. */
   active(): string[];
+  /** Why no wakes are taken, while they should be; empty when they are. */
+  troubles(): string[];
 }
 
 /** What a pool needs besides what it lends to its runs. */
@@ -59,6 +61,7 @@ export function createPool(context: RunContext, options: PoolOptions): Pool {
   const { logger } = context;
   const runs = new Set<Promise<unknown>>();
   let worker: WakeWorker | undefined;
+  let waiting: { status: string } | undefined;
   let stopped: Promise<void> | undefined;
 
   const take = async (data: unknown): Promise<WakeResult> => {
@@ -74,6 +77,10 @@ export function createPool(context: RunContext, options: PoolOptions): Pool {
   };
   return {
     active: () => [...context.leases.keys()],
+    troubles() {
+      if (!worker?.isRunning() || worker.isPaused()) return ["no wakes are taken"];
+      return waiting?.status === "ready" ? [] : ["Redis does not answer where wakes are waited for"];
+    },
     async start() {
       if (worker || stopped) return;
       worker = openWorker(options, take);
@@ -84,6 +91,7 @@ export function createPool(context: RunContext, options: PoolOptions): Pool {
         .run()
         .catch((error: unknown) => logger.warn({ problem: messageOf(error) }, "Wake queue stopped"));
       await worker.waitUntilReady();
+      waiting = await worker.getBackend().blockingClient;
     },
     stop() {
       stopped ??= drain(context.clock, options, runs, worker);

@@ -17,8 +17,10 @@ import { createWakeQueue, type WakeQueue } from "../shared/redis/wake-queue.ts";
 import { createWorkerDirectory } from "../shared/redis/worker-directory.ts";
 import { packageVersion } from "../shared/version.ts";
 import { type Announcer, createAnnouncer } from "./announcer.ts";
+import { type Health, openHealth } from "./health.ts";
 import type { Lease } from "./lease.ts";
 import { createPool, DRAIN_GRACE_MS, type Pool } from "./pool.ts";
+import type { Readiness } from "./readiness.ts";
 import type { RunContext } from "./run-context.ts";
 import { createSweeper, type Sweeper } from "./sweeper.ts";
 import { createBaseTools } from "./tools/builtin/base-tools.ts";
@@ -32,13 +34,16 @@ export interface SubagentWorker {
   readonly id: string;
   /**
    * Connects and begins to take wakes; waits for Redis as long as it takes, or until `stop`, and rejects then. Rejects with
-   * `setup_failed` when workspaces cannot be written. Idempotent.
+   * `setup_failed` when workspaces cannot be written, with `invalid_config` when Redis refuses the password or database, or
+   * must not be used as it is set; nothing was taken or written by then. Idempotent.
    */
   start(): Promise<void>;
   /** Releases what runs, closes everything it opened; at most the grace and about 10 s. Idempotent. */
   stop(): Promise<void>;
   /** The uids of the agents running here. */
   active(): string[];
+  /** Whether it takes wakes and can do its work now, and why not; answers within about a second, whatever happens. */
+  readiness(): Promise<Readiness>;
 }
 
 /** A worker, not started. Throws `invalid_config` that names every wrong option, a tool error for clashing tools. */
@@ -51,19 +56,24 @@ export function createWorker(options: WorkerOptions): SubagentWorker {
   let starting: Promise<void> | undefined;
   let stopping: Promise<void> | undefined;
 
-  const begin = async ({ hints, channel, pool, sweeper, announcer }: Opened) => {
+  const begin = async ({ hints, channel, pool, sweeper, announcer, health }: Opened) => {
     await requireWritable(options.workspaceRoot, clock);
+    await health.admit();
+    if (stopping) return;
     await hints.subscribe(channel);
     if (stopping) return;
     await pool.start();
     if (stopping) return;
     sweeper.start();
     announcer.start();
+    health.enter("working");
   };
-  const end = async ({ redis, hints, pool, sweeper, wakes, announcer }: Opened) => {
+  const end = async ({ redis, hints, pool, sweeper, wakes, announcer, health }: Opened) => {
+    health.enter("stopping");
     // A sweep or a start in progress may wait for Redis: they end at the latest with the connections.
     const swept = Promise.all([sweeper.stop(), announcer.stop()]);
     await pool.stop();
+    health.stop();
     closeRedis(redis);
     closeRedis(hints);
     await Promise.all([starting?.catch(() => {}), swept, wakes.stop()]);
@@ -83,8 +93,11 @@ export function createWorker(options: WorkerOptions): SubagentWorker {
       return stopping ?? Promise.resolve();
     },
     active: () => opened?.pool.active() ?? [],
+    readiness: async () => (await opened?.health.readiness()) ?? NOT_STARTED,
   };
 }
+
+const NOT_STARTED: Readiness = { ready: false, redis: "away", reasons: ["the worker is not started"] };
 
 /** What a started worker holds. */
 interface Opened {
@@ -96,13 +109,14 @@ interface Opened {
   sweeper: Sweeper;
   wakes: WakeQueue;
   announcer: Announcer;
+  health: Health;
 }
 
 function open(options: WorkerOptions & { clock: Clock; id: string; toolbox: Toolbox }): Opened {
   const { redisUrl, timing = TIMING, logger = createLogger() } = options;
   const keys = keysUnder(options.prefix);
-  const redis = openRedis(redisUrl, "worker", logger);
-  const hints = openRedis(redisUrl, "subscriber", logger);
+  const redis = openRedis(redisUrl, "worker", logger, options.clock);
+  const hints = openRedis(redisUrl, "subscriber", logger, options.clock);
   const draining = new AbortController();
   const abandoned = new AbortController();
   setMaxListeners(0, draining.signal, abandoned.signal);
@@ -141,5 +155,16 @@ function open(options: WorkerOptions & { clock: Clock; id: string; toolbox: Tool
     started_at: new Date(options.clock.now()).toISOString(),
   };
   const announcer = createAnnouncer(createWorkerDirectory(redis, keys), announced, context);
-  return { redis, hints, channel: keys.hints, pool, sweeper: createSweeper(context), wakes, announcer };
+  const { strict = false, clock } = options;
+  const health = openHealth({ redis, hints, pool, strict, probes: [], clock, logger });
+  return {
+    redis,
+    hints,
+    channel: keys.hints,
+    pool,
+    sweeper: createSweeper(context),
+    wakes,
+    announcer,
+    health,
+  };
 }

@@ -6,6 +6,7 @@ import type { Clock } from "../shared/clock.ts";
 import type { Logger } from "../shared/logger.ts";
 import type { RedisClient } from "../shared/redis/connection.ts";
 import { startHeartbeat } from "../shared/redis/heartbeat.ts";
+import type { Announcer } from "./announcer.ts";
 import type { Pool } from "./pool.ts";
 import { createReadinessWatch, type Readiness, type ReadinessProbe } from "./readiness.ts";
 import { createServerWatch } from "./server-watch.ts";
@@ -26,6 +27,7 @@ export interface HealthOptions {
   redis: RedisClient;
   hints: RedisClient;
   pool: Pool;
+  announcer: Announcer;
   /** Production mode: a server that may lose accepted work is refused. */
   strict: boolean;
   /** What else may keep the worker from its work. */
@@ -36,14 +38,18 @@ export interface HealthOptions {
 
 /** Begins to watch. */
 export function openHealth(options: HealthOptions): Health {
-  const { redis, hints, pool, clock, logger, probes } = options;
+  const { redis, hints, pool, announcer, clock, logger, probes } = options;
   const heartbeats = [redis, hints].map((connection) => startHeartbeat(connection, clock));
   const server = createServerWatch(redis, options);
   let phase: "starting" | "working" | "stopping" = "starting";
   const readiness = createReadinessWatch({
     idle: () => (phase === "working" ? undefined : `the worker is ${phase}`),
     isRedisAlive: () => heartbeats.every((heartbeat) => heartbeat.isAlive),
-    reasons: () => [...server.reasons, ...pool.troubles()],
+    server: () => server.reasons(),
+    others: () => {
+      const { refusal } = announcer;
+      return [...(refusal === undefined ? [] : [`Redis refuses writes (${refusal})`]), ...pool.troubles()];
+    },
     probes,
     clock,
     logger,

@@ -15,6 +15,7 @@ import { Wake } from "../shared/protocol/wake.ts";
 import { closeRedis, type RedisClient } from "../shared/redis/connection.ts";
 import { run } from "./run.ts";
 import type { RunContext, RunEnd } from "./run-context.ts";
+import { createValve } from "./valve.ts";
 
 const LOCK_MS = 10_000;
 const STALLED_CHECK_MS = 5_000;
@@ -22,6 +23,8 @@ const STALLED_CHECK_MS = 5_000;
 const NEVER = 1_000_000;
 /** A stopping process lets steps finish this long, unless told otherwise, then cuts them off. */
 export const DRAIN_GRACE_MS = 10_000;
+/** So long no wake is taken from a Redis that refused something. */
+const REST_MS = 1_000;
 /** After that, a run whose Redis does not answer is left behind. */
 const ABANDON_MS = 5_000;
 /** The queue's own farewell may take this long, twice: once with Redis, once without. */
@@ -62,8 +65,20 @@ export function createPool(context: RunContext, options: PoolOptions): Pool {
   const runs = new Set<Promise<unknown>>();
   let worker: WakeWorker | undefined;
   let waiting: { status: string } | undefined;
+  let resting: { cancel(): void } | undefined;
   let stopped: Promise<void> | undefined;
 
+  const valve = createValve({
+    close: () => void worker?.pause(true),
+    // A pool that stops takes no wakes any more.
+    open: () => void (stopped || worker?.resume()),
+  });
+  /** A Redis that refuses to hand out a job would be asked again at once, for ever. */
+  const rest = () => {
+    resting?.cancel();
+    valve.close("Redis has refused something");
+    resting = context.clock.timeout(REST_MS, () => valve.open("Redis has refused something"));
+  };
   const take = async (data: unknown): Promise<WakeResult> => {
     const { tenant, parent_id, uid } = Wake.parse(data);
     const address: AgentAddress = { tenant, parentId: parent_id, uid };
@@ -78,15 +93,17 @@ export function createPool(context: RunContext, options: PoolOptions): Pool {
   return {
     active: () => [...context.leases.keys()],
     troubles() {
-      if (!worker?.isRunning() || worker.isPaused()) return ["no wakes are taken"];
+      if (valve.closedBy.length > 0) return valve.closedBy.map((why) => `no wakes are taken: ${why}`);
+      if (!worker?.isRunning()) return ["no wakes are taken"];
       return waiting?.status === "ready" ? [] : ["Redis does not answer where wakes are waited for"];
     },
     async start() {
       if (worker || stopped) return;
       worker = openWorker(options, take);
-      worker.on("error", (error) =>
-        logger.warn({ problem: error.message }, "Wake queue trouble; trying again"),
-      );
+      worker.on("error", (error) => {
+        logger.warn({ problem: error.message }, "Wake queue trouble; trying again");
+        if (error.name === "ReplyError" && !stopped) rest();
+      });
       worker
         .run()
         .catch((error: unknown) => logger.warn({ problem: messageOf(error) }, "Wake queue stopped"));
@@ -94,6 +111,7 @@ export function createPool(context: RunContext, options: PoolOptions): Pool {
       waiting = await worker.getBackend().blockingClient;
     },
     stop() {
+      resting?.cancel();
       stopped ??= drain(context.clock, options, runs, worker);
       return stopped;
     },

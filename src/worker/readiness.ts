@@ -14,7 +14,7 @@ import type { Logger } from "../shared/logger.ts";
 export interface Readiness {
   /** Whether it takes wakes and can do its work. */
   ready: boolean;
-  /** `away`: Redis does not answer over one of the worker's connections. */
+  /** `away`: Redis does not answer over some connection of the worker. */
   redis: "ready" | "away";
   /** Since when it is, or is not, ready, ISO 8601; absent before its start. */
   since?: string;
@@ -31,8 +31,10 @@ export interface ReadinessSources {
   idle(): string | undefined;
   /** Whether Redis answered a moment ago, over every connection. */
   isRedisAlive(): boolean;
-  /** What else speaks against it right now. */
-  reasons(): readonly string[];
+  /** What speaks against the server, as far as it was seen lately. */
+  server(): readonly string[];
+  /** What else speaks against it, while the server is well. */
+  others(): readonly string[];
   probes: readonly ReadinessProbe[];
   clock: Clock;
   logger: Logger;
@@ -54,20 +56,24 @@ const PROBE_MS = 1_000;
 export function createReadinessWatch(sources: ReadinessSources): ReadinessWatch {
   const { clock, logger } = sources;
   let known: { ready: boolean; since: string } | undefined;
+  let hasBeenReady = false;
   let timer: { cancel(): void } | undefined;
 
   const judge = async (): Promise<Readiness> => {
     const idle = sources.idle();
-    const alive = sources.isRedisAlive();
-    const reasons = idle === undefined ? [] : [idle];
-    if (!alive) reasons.push("Redis does not answer");
-    else if (idle === undefined) reasons.push(...sources.reasons(), ...(await askAll(sources)));
+    const server = sources.server();
+    // Connections that look for a server that takes writes come and go: what was seen says more than their silence.
+    const answers = sources.isRedisAlive() || server.length > 0;
+    const reasons = [...(idle === undefined ? [] : [idle]), ...server];
+    if (!answers) reasons.push("Redis does not answer");
+    if (reasons.length === 0) reasons.push(...sources.others(), ...(await askAll(sources)));
     const ready = reasons.length === 0;
     if (known?.ready !== ready) {
-      if (known && idle === undefined) logger.warn({ ready, reasons }, ready ? "Ready again" : "Not ready");
+      if (hasBeenReady && idle === undefined) logger.warn({ reasons }, ready ? "Ready again" : "Not ready");
       known = { ready, since: new Date(clock.now()).toISOString() };
+      hasBeenReady ||= ready;
     }
-    return { ready, redis: alive ? "ready" : "away", since: known.since, reasons };
+    return { ready, redis: answers ? "ready" : "away", since: known.since, reasons };
   };
   const look = () => {
     void judge();

@@ -12,6 +12,8 @@ import { type RedisClient, whenAccepted } from "../shared/redis/connection.ts";
 import { checkServer, refusalOf, type ServerReport } from "../shared/redis/server-check.ts";
 
 const LOOK_EVERY_MS = 5_000;
+/** So long a look counts. */
+const FRESH_MS = 2 * LOOK_EVERY_MS;
 const TRY_AGAIN_MS = 1_000;
 
 /** See the module's header. */
@@ -21,8 +23,8 @@ export interface ServerWatch {
    * not be used, with `closed` when the connection is closed.
    */
   admit(): Promise<void>;
-  /** Why the server takes no new work, or must not be given any; empty while all is well. */
-  readonly reasons: readonly string[];
+  /** Why the server takes no new work, or must not be given any; empty while all is well, or when nobody could look lately. */
+  reasons(): readonly string[];
   /** Looks no more. Idempotent. */
   stop(): void;
 }
@@ -33,7 +35,7 @@ export function createServerWatch(
   { clock, logger, strict }: { clock: Clock; logger: Logger; strict: boolean },
 ): ServerWatch {
   const stopping = new AbortController();
-  let reasons: readonly string[] = [];
+  let seen: { atMs: number; reasons: readonly string[] } | undefined;
   let refusal: SubagentError | undefined;
   let timer: { cancel(): void } | undefined;
   let looking = false;
@@ -42,7 +44,8 @@ export function createServerWatch(
     const report = await checkServer(redis);
     const before = refusal?.message;
     refusal = refusalOf(report, strict);
-    reasons = [...report.troubles, ...(refusal ? [refusal.message] : [])];
+    const reasons = [...report.troubles, ...(refusal ? [refusal.message] : [])];
+    seen = { atMs: clock.monotonicMs(), reasons };
     if (refusal && refusal.message !== before) {
       logger.error({ problems: refusal.details.server }, "Redis must not be used as it is set");
     }
@@ -57,7 +60,8 @@ export function createServerWatch(
       .catch((error: unknown) => logger.debug({ problem: messageOf(error) }, "Redis could not be looked at"))
       .finally(() => {
         looking = false;
-        if (!stopping.signal.aborted) timer = clock.timeout(LOOK_EVERY_MS, lookAgain);
+        const soon = (seen?.reasons.length ?? 0) > 0;
+        if (!stopping.signal.aborted) timer = clock.timeout(soon ? TRY_AGAIN_MS : LOOK_EVERY_MS, lookAgain);
       });
   };
   return {
@@ -72,13 +76,12 @@ export function createServerWatch(
           timer = clock.timeout(LOOK_EVERY_MS, lookAgain);
           return;
         }
-        if (report && attempt === 0) logger.warn({ reasons }, "Waiting for a Redis that takes writes");
+        if (report && attempt === 0)
+          logger.warn({ reasons: report.troubles }, "Waiting for a Redis that takes writes");
         await clock.sleep(TRY_AGAIN_MS, stopping.signal);
       }
     },
-    get reasons() {
-      return reasons;
-    },
+    reasons: () => (seen && clock.monotonicMs() - seen.atMs < FRESH_MS ? seen.reasons : []),
     stop() {
       stopping.abort();
       timer?.cancel();

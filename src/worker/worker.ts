@@ -156,7 +156,7 @@ function open(options: WorkerOptions & { clock: Clock; id: string; toolbox: Tool
   };
   const announcer = createAnnouncer(createWorkerDirectory(redis, keys), announced, context);
   const { strict = false, clock } = options;
-  const health = openHealth({ redis, hints, pool, strict, probes: [], clock, logger });
+  const health = openHealth({ redis, hints, pool, announcer, strict, probes: [], clock, logger });
   return {
     redis,
     hints,

@@ -24,9 +24,9 @@ import type { RedisServer } from "../helpers/redis-server.ts";
 import { until } from "../helpers/until.ts";
 
 /** Before the first byte of each model answer. */
-export const LATENCY_MS = 250;
+const LATENCY_MS = 250;
 /** Model calls of one run. */
-export const TURNS = 8;
+const TURNS = 6;
 const AGENTS = 8;
 const WORKER_STARTS_WITHIN_MS = 60_000;
 const SAMPLE_EVERY_MS = 20;
@@ -34,12 +34,12 @@ const SAMPLE_EVERY_MS = 20;
 const glob = (turn: number) => ({
   content: [{ type: "tool_use" as const, name: "glob", input: { pattern: `${turn}*` } }],
 });
-const scenario = {
+const scenarioOf = (turns: number) => ({
   turns: [
-    ...Array.from({ length: TURNS - 1 }, (_, turn) => glob(turn)),
+    ...Array.from({ length: turns - 1 }, (_, turn) => glob(turn)),
     { content: [{ type: "text" as const, text: "All looked through." }] },
   ],
-};
+});
 
 /** A worker in a process of its own. */
 export interface TroubledWorker extends NodeProcess {
@@ -65,7 +65,10 @@ export interface TroubleScene {
 }
 
 /** Opens the scene; everything ends with the test (or file). */
-export async function openTroubleScene(): Promise<TroubleScene> {
+export async function openTroubleScene({
+  latencyMs = LATENCY_MS,
+  turns = TURNS,
+} = {}): Promise<TroubleScene> {
   const server = await startPrivateRedis();
   const proxy = await startProxy(server.port);
   const prefix = uniquePrefix();
@@ -73,7 +76,7 @@ export async function openTroubleScene(): Promise<TroubleScene> {
   const redisUrl = `redis://127.0.0.1:${proxy.port}`;
   const workspaces = await mkdtemp(join(tmpdir(), "trouble-"));
   closeAtEnd(() => rm(workspaces, { recursive: true, force: true }));
-  const offline = createOfflineModel({ scenario, latencyMs: LATENCY_MS });
+  const offline = createOfflineModel({ scenario: scenarioOf(turns), latencyMs });
   await offline.start();
   closeAtEnd(() => offline.stop());
   const redis = new Redis(server.port, "127.0.0.1", {
@@ -121,13 +124,13 @@ export async function openTroubleScene(): Promise<TroubleScene> {
 }
 
 /** Runs going on. */
-export interface Batch {
+interface Batch {
   /** Resolves when every run has its reply; checks that each succeeded, once, and that no committed turn was bought again. */
   succeedsOnce(withinMs: number): Promise<{ calls: number }>;
 }
 
-/** Starts runs of a parent of their own and waits until all of them have bought a turn and none is over. */
-export async function startBatch(scene: TroubleScene, parentId: string): Promise<Batch> {
+/** Starts runs of a parent of their own and waits until `atATime` of them have bought a turn; none is over by then. */
+export async function startBatch(scene: TroubleScene, parentId: string, atATime = AGENTS): Promise<Batch> {
   const { offline, redis, keys } = scene;
   const parent = scene.parent(parentId);
   const before = offline.ledger.length;
@@ -150,8 +153,9 @@ export async function startBatch(scene: TroubleScene, parentId: string): Promise
     offline.ledger
       .slice(before)
       .filter((call) => call.status === "served" && uids.has(call.idempotency_key?.split(".")[0] ?? ""));
-  await until(() => new Set(bought().map((call) => call.conversation)).size === AGENTS, {
+  await until(() => new Set(bought().map((call) => call.conversation)).size >= atATime, {
     timeoutMs: 30_000,
+    what: "runs to have bought a turn",
   });
   expect(await scene.entries(parentId), "the fault must hit runs in progress").toEqual([]);
   return {
@@ -254,4 +258,19 @@ export function keepSpawning(parent: Parent): { stop(): Promise<Attempt[]> } {
       return going;
     },
   };
+}
+
+/** A refused spawn left nothing, one that was answered is there, and nobody waited for long. */
+export async function holdsForProducers(
+  { redis, keys }: TroubleScene,
+  parentId: string,
+  attempts: readonly Attempt[],
+): Promise<void> {
+  const of = keys.parent({ tenant: "default", parentId });
+  for (const { key, outcome, tookMs } of attempts) {
+    expect(outcome).toMatch(/^(done|quota_exceeded|redis_unavailable|outcome_unknown)$/);
+    expect(tookMs, `${key}: ${outcome}`).toBeLessThan(1_000);
+    if (outcome === "outcome_unknown") continue;
+    expect(await redis.exists(of.request(key)), `${key}: ${outcome}`).toBe(outcome === "done" ? 1 : 0);
+  }
 }

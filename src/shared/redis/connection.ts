@@ -7,7 +7,9 @@
  *
  * 1. A handshake that Redis leaves unanswered is given up, so a frozen or cut-off server cannot hold a connection.
  * 2. A connection whose database is refused never becomes ready: it would work on another one.
- * 3. Both hold for duplicates, which BullMQ makes for itself.
+ * 3. One whose server has become a read-only replica looks for another server, once a second; what was refused is put
+ *    again there.
+ * 4. All this holds for duplicates, which BullMQ makes for itself.
  */
 import { Redis, type RedisOptions } from "ioredis";
 import { type Clock, systemClock } from "../clock.ts";
@@ -50,8 +52,6 @@ export function openRedis(
     connectTimeout: CONNECT_TIMEOUT_MS,
     disconnectTimeout: FAREWELL_MS,
     keepAlive: 5_000,
-    retryStrategy: (times) => Math.min(50 * 2 ** Math.min(times, 10), LONGEST_RETRY_MS),
-    reconnectOnError: (error) => (error.message.startsWith("READONLY") ? 2 : false),
   });
   let reported = "";
   redis.on("error", (error: Error) => {
@@ -69,7 +69,18 @@ class Connection extends Redis {
   readonly #clock: Clock;
 
   constructor(clock: Clock, options: RedisOptions) {
-    super(options);
+    let isReadOnly = false;
+    const retryStrategy = (times: number) => {
+      const delayMs = isReadOnly ? LONGEST_RETRY_MS : 50 * 2 ** Math.min(times, 10);
+      isReadOnly = false;
+      return Math.min(delayMs, LONGEST_RETRY_MS);
+    };
+    const reconnectOnError = (error: Error) => {
+      if (!error.message.startsWith("READONLY")) return false;
+      isReadOnly = true;
+      return 2;
+    };
+    super({ ...options, retryStrategy, reconnectOnError });
     this.#clock = clock;
     let handshake: { cancel(): void } | undefined;
     const over = () => handshake?.cancel();
@@ -82,6 +93,11 @@ class Connection extends Redis {
     this.on("error", (error: Error) => {
       if (WRONG_DATABASE.test(error.message)) dropRedis(this);
     });
+  }
+
+  /** Once for a socket: every command that a replica refuses asks for it again. */
+  override disconnect(reconnect = false): void {
+    if (!reconnect || !this.stream?.writableEnded) super.disconnect(reconnect);
   }
 
   override duplicate(override?: Partial<RedisOptions>): Redis {

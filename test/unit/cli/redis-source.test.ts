@@ -30,7 +30,9 @@ test("without an address a private server is started, and stopped again", async 
 
 test("a refused connection is told at once, without the password", async () => {
   const port = await freePort();
-  await expect(openRedisSource(at(`redis://:canary@127.0.0.1:${port}`), "", systemClock)).rejects.toMatchObject({
+  await expect(
+    openRedisSource(at(`redis://:canary@127.0.0.1:${port}`), "", systemClock),
+  ).rejects.toMatchObject({
     code: "redis_unavailable",
     message: `No Redis at redis://***@127.0.0.1:${port} (connection refused): start it, or correct REDIS_URL.`,
   });

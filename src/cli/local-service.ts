@@ -72,7 +72,7 @@ export async function startLocalService(
   const closing = createClosing();
   const health = watchHealth(context.signal, closing);
   try {
-    const redis = await openRedisSource(config.redisUrl, env.PATH, clock);
+    const redis = await openRedisSource(config, env.PATH, clock);
     closing.add(() => redis.stop());
     health.watch(redis.gone);
     const there = redis.isPrivate ? undefined : await whoIsThere(redis.url, config.prefix, clock);
@@ -146,10 +146,10 @@ async function openWorker(
   roots: readonly OpenRoot[],
   closing: Closing,
 ): Promise<void> {
-  const { prefix, prices, concurrency, workspaceRoot, trace } = context.config;
+  const { prefix, prices, concurrency, workspaceRoot, trace, production: strict } = context.config;
   const { logger, clock } = context;
   const model = await openModel(context, closing);
-  const work = { roots, workspaceRoot, concurrency, prices, trace };
+  const work = { roots, workspaceRoot, concurrency, prices, trace, strict };
   const modelId = context.config.model;
   const worker = createWorker({ redisUrl, prefix, model, modelId, ...work, logger, clock });
   closing.add(() => worker.stop());
@@ -163,9 +163,9 @@ export async function openClient(
   model: string,
   closing: Closing,
 ): Promise<Client> {
-  const { prefix, prices, limits } = context.config;
+  const { prefix, prices, limits, production: strict } = context.config;
   const { logger, clock } = context;
-  const client = createClient({ redisUrl, prefix, prices, limits, model, logger, clock });
+  const client = createClient({ redisUrl, prefix, prices, limits, model, strict, logger, clock });
   closing.add(() => client.stop());
   await client.start();
   return client;

@@ -29,6 +29,7 @@ import { readInput } from "./input.ts";
 import { openLink } from "./link.ts";
 import { ModelId, type OperatorDefaults } from "./profile.ts";
 import { createReplyInbox, type ReplyInbox } from "./reply-inbox.ts";
+import { createServerGate, type ServerGate } from "./server-gate.ts";
 import { createSubscriber, type Subscriber } from "./subscriber.ts";
 
 /** How a client is set up. */
@@ -48,6 +49,8 @@ export interface ClientOptions {
   model?: string;
   /** The operator's own prices by model id, USD per million tokens. */
   prices?: PriceOverrides;
+  /** Production mode: nothing is spawned or sent on a Redis that may lose it (`invalid_config`). Default false. */
+  strict?: boolean;
   /** The operator's limits: replace the defaults of spawn and task, and no caller gets beyond them. */
   limits?: LimitsWish;
 }
@@ -56,7 +59,8 @@ export interface ClientOptions {
 export interface Client {
   /**
    * Opens the connections and waits for Redis, at most a second. Calling it is optional: the first use opens them too.
-   * Rejects with `redis_unavailable` (the client goes on trying to connect) or `closed`. Idempotent.
+   * Rejects with `redis_unavailable` (the client goes on trying to connect), `closed`, or `invalid_config` (with `strict`, for
+   * a Redis that may lose accepted work). Idempotent.
    */
   start(): Promise<void>;
   /** Closes the connections; readers end, waiters reject with `closed`. Agents are not touched. Idempotent. */
@@ -89,6 +93,8 @@ export interface OpenClient {
   readonly clock: Clock;
   /** Begins a call: its questions share one second. */
   call(): Call;
+  /** What new work passes first. */
+  readonly admit: ServerGate;
   readonly pause: Pause;
   /** Every tool that some live worker has, at most five seconds old; `wanted` spares the look where it can. */
   knownTools(call: Call, wanted: readonly string[]): Promise<ReadonlySet<string>>;
@@ -138,7 +144,7 @@ export function createClient(options: ClientOptions): Client {
         link.whenReady(CALL_BUDGET_MS),
         parts.subscriber.start(CALL_BUDGET_MS),
       ]);
-      if (ready.every(Boolean)) return;
+      if (ready.every(Boolean)) return parts.admit(parts.call());
       throw new SubagentError(
         "redis_unavailable",
         "Redis cannot be reached: start it, or correct its address.",
@@ -179,6 +185,7 @@ function openParts({ redisUrl, prefix, prices, ...options }: ClientOptions & { p
     clock,
     call,
     pause: createPause(link.redis, keys),
+    admit: createServerGate(link.redis, options.strict ?? false),
     async knownTools(asking, wanted) {
       const base: readonly string[] = BASE_TOOLS;
       if (wanted.every((tool) => base.includes(tool))) return new Set(base);

@@ -5,7 +5,6 @@
  * Its neighbour `call.ts` decides what a missing answer means.
  *
  * 1. `whenReady` tells the truth at the moment it resolves and never outlives its time.
- * 2. A handshake that Redis leaves unanswered is given up, so a frozen or cut-off server cannot hold the connection.
  */
 import type { Clock } from "../shared/clock.ts";
 import type { Logger } from "../shared/logger.ts";
@@ -16,8 +15,6 @@ import {
   type RedisClient,
   type RedisRole,
 } from "../shared/redis/connection.ts";
-
-const HANDSHAKE_MS = 5_000;
 
 /** See the module's header. */
 export interface Link {
@@ -40,7 +37,7 @@ export interface Link {
 
 /** Opens a connection for `role`. Throws `invalid_config` on a wrong URL. */
 export function openLink(url: string, role: RedisRole, clock: Clock, logger: Logger): Link {
-  const redis = openRedis(url, role, logger);
+  const redis = openRedis(url, role, logger, clock);
   const heard = watchSocket(redis, clock);
   const waiting = new Set<(ready: boolean) => void>();
   const listeners: (() => void)[] = [];
@@ -83,34 +80,24 @@ export function openLink(url: string, role: RedisRole, clock: Clock, logger: Log
     close() {
       if (closed) return;
       closed = true;
-      heard.stop();
       answerAll(false);
       closeRedis(redis);
     },
   };
 }
 
-/** Follows what comes over a connection's sockets, and gives up a handshake that takes too long. */
+/** Follows what comes over a connection's sockets. */
 function watchSocket(redis: RedisClient, clock: Clock) {
-  let handshake: { cancel(): void } | undefined;
-  const heard = {
-    atMs: Number.NEGATIVE_INFINITY,
-    problem: "",
-    stop: () => handshake?.cancel(),
-  };
+  const heard = { atMs: Number.NEGATIVE_INFINITY, problem: "" };
   redis.on("connect", () => {
     redis.stream.on("data", () => {
       heard.atMs = clock.monotonicMs();
     });
-    handshake?.cancel();
-    handshake = clock.timeout(HANDSHAKE_MS, () => dropRedis(redis));
   });
   redis.on("error", (error: Error) => {
     heard.problem = error.message;
   });
-  redis.on("close", heard.stop);
   redis.on("ready", () => {
-    heard.stop();
     heard.problem = "";
   });
   return heard;

@@ -72,7 +72,8 @@ export async function findAgent(
 
 /**
  * Sends a message: first the deadline hint, then the verb, then the wake. Rejects with `agent_ended`, `unknown_agent`,
- * `conflict` (message id used with another text), `inbox_full`, `redis_unavailable`, `outcome_unknown`.
+ * `conflict` (message id used with another text), `inbox_full`, `invalid_config` (a Redis that will not do in production),
+ * `redis_unavailable`, `outcome_unknown`.
  */
 export async function sendMessage(
   client: OpenClient,
@@ -82,6 +83,7 @@ export async function sendMessage(
 ): Promise<SendReceipt> {
   const { store, deadlines } = client;
   const { text, messageId } = message;
+  await client.admit(call);
   await call.read(() => deadlines.touch(address, store.timing.lookMs));
   const answer = await call.write({ what: "the sending", key: { message_id: messageId } }, () =>
     store.send(address, { v: 1, message_id: messageId, text }, digestOf(text)),

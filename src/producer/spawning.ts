@@ -32,7 +32,8 @@ export interface Spawned {
 
 /**
  * Spawns under `uid`. Rejects with `invalid_input` (tools wider than the parent's), `conflict` (request key used with
- * other arguments), `quota_exceeded`, `redis_unavailable` or `outcome_unknown`.
+ * other arguments), `quota_exceeded`, `invalid_config` (a Redis that will not do in production), `redis_unavailable` or
+ * `outcome_unknown`.
  */
 export async function spawnAgent(
   client: OpenClient,
@@ -42,6 +43,7 @@ export async function spawnAgent(
   uid: string = newUid(),
 ): Promise<Spawned> {
   const { name, stem, requestKey, digest } = prepared;
+  await client.admit(call);
   const known = await client.knownTools(call, prepared.wishedTools ?? profile.tools ?? []);
   const { tools, unknown } = resolveTools(profile.tools, prepared.wishedTools, known);
   const spec = { ...prepared.spec, ...(tools && { tools }) };

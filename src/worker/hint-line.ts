@@ -6,19 +6,21 @@
  *
  * 1. As soon as the line is up again every run is asked about: a hint may have gone out while it was down.
  * 2. While it is down every run is asked about twice a second, as long as the worker's own connection is there.
- * 3. A line that leaves a ping unanswered until the next one is given up and opened anew.
+ * 3. A line on which Redis answers no more is given up and opened anew (`heartbeat.ts`).
  */
 import type { Clock } from "../shared/clock.ts";
-import { closeRedis, dropRedis, type RedisClient } from "../shared/redis/connection.ts";
+import { closeRedis, type RedisClient } from "../shared/redis/connection.ts";
+import { startHeartbeat } from "../shared/redis/heartbeat.ts";
 import type { Lease } from "./lease.ts";
 
-const PING_MS = 3_000;
 const DEAF_CHECK_MS = 500;
 
 /** See the module's header. */
 export interface HintLine {
   /** Resolves when hints are heard; waits for Redis as long as it takes, and rejects when stopped meanwhile. */
   start(): Promise<void>;
+  /** Whether Redis answered on it a moment ago. */
+  readonly isAlive: boolean;
   /** Closes the connection. Idempotent. */
   stop(): void;
 }
@@ -37,9 +39,9 @@ export interface HintLineOptions {
 
 /** A line on `redis`, not started. */
 export function createHintLine({ redis, channel, leases, canAsk, clock }: HintLineOptions): HintLine {
+  const heartbeat = startHeartbeat(redis, clock);
   let timer: { cancel(): void } | undefined;
   let hears = false;
-  let pinging = false;
   let stopped = false;
 
   const askAboutAll = () => {
@@ -48,38 +50,30 @@ export function createHintLine({ redis, channel, leases, canAsk, clock }: HintLi
   const listen = async () => {
     await redis.subscribe(channel);
     hears = true;
+    timer?.cancel();
     askAboutAll();
   };
-  const ping = () => {
-    if (pinging) return dropRedis(redis);
-    pinging = true;
-    const answered = () => {
-      pinging = false;
-    };
-    redis.ping().then(answered, answered);
-  };
-  const tick = () => {
+  const askWhileDeaf = () => {
     timer?.cancel();
-    if (stopped) return;
-    timer = clock.timeout(hears ? PING_MS : DEAF_CHECK_MS, tick);
-    if (hears) ping();
-    else askAboutAll();
+    if (hears || stopped) return;
+    timer = clock.timeout(DEAF_CHECK_MS, askWhileDeaf);
+    askAboutAll();
   };
   redis.on("message", (_channel: string, uid: string) => void leases.get(uid)?.check());
   redis.on("ready", () => void listen().catch(() => {}));
   redis.on("close", () => {
     hears = false;
-    pinging = false;
-    tick();
+    askWhileDeaf();
   });
   return {
-    async start() {
-      await listen();
-      tick();
+    start: listen,
+    get isAlive() {
+      return heartbeat.isAlive;
     },
     stop() {
       stopped = true;
       timer?.cancel();
+      heartbeat.stop();
       closeRedis(redis);
     },
   };

@@ -18,6 +18,7 @@ import { returned } from "./claim-run.ts";
 import { createQuarantine } from "./quarantine.ts";
 import { run } from "./run.ts";
 import type { RunContext, RunEnd } from "./run-context.ts";
+import { createValve } from "./valve.ts";
 
 const LOCK_MS = 10_000;
 const STALLED_CHECK_MS = 5_000;
@@ -25,6 +26,11 @@ const STALLED_CHECK_MS = 5_000;
 const NEVER = 1_000_000;
 /** A stopping process lets steps finish this long, unless told otherwise, then cuts them off. */
 export const DRAIN_GRACE_MS = 10_000;
+/** So long no wake is taken from a Redis that refused something. */
+const REST_MS = 1_000;
+/** Why no wakes are taken for a while, for people. */
+const REFUSED = "Redis has refused something";
+const QUARANTINE = "a run that two workers did not survive has the process to itself";
 /** After that, a run whose Redis does not answer is left behind. */
 const ABANDON_MS = 5_000;
 /** The queue's own farewell may take this long, twice: once with Redis, once without. */
@@ -44,6 +50,8 @@ export interface Pool {
   stop(): Promise<void>;
   /** The uids of the agents running here. */
   active(): string[];
+  /** Why no wakes are taken, while they should be; empty when they are. */
+  troubles(): string[];
 }
 
 /** What a pool needs besides what it lends to its runs. */
@@ -62,15 +70,27 @@ export function createPool(lent: Omit<RunContext, "quarantine">, options: PoolOp
   const { clock, draining, logger } = lent;
   const runs = new Set<Promise<unknown>>();
   let worker: WakeWorker | undefined;
+  let waiting: { status: string } | undefined;
+  let resting: { cancel(): void } | undefined;
   let stopped: Promise<void> | undefined;
+  const valve = createValve({
+    close: () => void worker?.pause(true),
+    // A pool that stops takes no wakes any more.
+    open: () => void (stopped || worker?.resume()),
+  });
   const quarantine = createQuarantine({
     clock,
     draining,
-    close: () => void worker?.pause(true),
-    // A pool that stops takes no wakes any more, whatever ends in it.
-    open: () => void (stopped || worker?.resume()),
+    close: () => valve.close(QUARANTINE),
+    open: () => valve.open(QUARANTINE),
   });
   const context: RunContext = { ...lent, quarantine };
+  /** A Redis that refuses to hand out a job would be asked again at once, for ever. */
+  const rest = () => {
+    resting?.cancel();
+    valve.close(REFUSED);
+    resting = clock.timeout(REST_MS, () => valve.open(REFUSED));
+  };
 
   const take = async (job: WakeJob, token?: string): Promise<WakeResult> => {
     const going = follow(context, job);
@@ -87,18 +107,26 @@ export function createPool(lent: Omit<RunContext, "quarantine">, options: PoolOp
   };
   return {
     active: () => [...context.leases.keys()],
+    troubles() {
+      if (valve.closedBy.length > 0) return valve.closedBy.map((why) => `no wakes are taken: ${why}`);
+      if (!worker?.isRunning()) return ["no wakes are taken"];
+      return waiting?.status === "ready" ? [] : ["Redis does not answer where wakes are waited for"];
+    },
     async start() {
       if (worker || stopped) return;
       worker = openWorker(options, take);
-      worker.on("error", (error) =>
-        logger.warn({ problem: error.message }, "Wake queue trouble; trying again"),
-      );
+      worker.on("error", (error) => {
+        logger.warn({ problem: error.message }, "Wake queue trouble; trying again");
+        if (error.name === "ReplyError" && !stopped) rest();
+      });
       worker
         .run()
         .catch((error: unknown) => logger.warn({ problem: messageOf(error) }, "Wake queue stopped"));
       await worker.waitUntilReady();
+      waiting = await worker.getBackend().blockingClient;
     },
     stop() {
+      resting?.cancel();
       stopped ??= drain(clock, options, runs, worker);
       return stopped;
     },

@@ -49,7 +49,8 @@ async function hold(
     const state = await store.load(address);
     if (state?.record.epoch !== lease.epoch) return { status: "lost" };
     session = await openSession(context, address, state, lease, place.prove);
-    return await pursue(context, session, place);
+    const end = await pursue(context, session, place);
+    return end.status === "lost" ? await giveBack(context, session) : end;
   } catch (error) {
     context.logger.error({ uid: address.uid, problem: messageOf(error) }, "Run broke off and is handed back");
     // Other tools of the turn may still be at work: they end before anybody else may begin.
@@ -63,6 +64,16 @@ async function hold(
     // After a lost lease this process may hold the agent again already.
     if (leases.get(address.uid) === lease) leases.delete(address.uid);
   }
+}
+
+/**
+ * A lease that ran out, because Redis was away or this process stood still, leaves the run to nobody, and renewals that
+ * waited on the way may still lengthen it. All work on it here has ended: unless somebody has taken over, it is queued.
+ */
+async function giveBack(context: RunContext, session: Session): Promise<RunEnd> {
+  session.lease.stop();
+  const how = { reason: "lease_lost", delayMs: 0 };
+  return releaseRun(context, session, how).catch(() => ({ status: "lost" }));
 }
 
 async function pursue(context: RunContext, session: Session, place: Place): Promise<RunEnd> {

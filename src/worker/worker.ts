@@ -9,6 +9,7 @@ import { createLogger } from "../shared/logger.ts";
 import { newRequestKey } from "../shared/protocol/ids.ts";
 import { keysUnder } from "../shared/protocol/keys.ts";
 import { TIMING } from "../shared/protocol/timing.ts";
+import type { WorkerAnnouncement } from "../shared/protocol/worker.ts";
 import { createAgentStore } from "../shared/redis/agent-store.ts";
 import { closeRedis, openRedis, type RedisClient } from "../shared/redis/connection.ts";
 import { createDeadlineSet } from "../shared/redis/deadline-set.ts";
@@ -18,9 +19,11 @@ import { createWakeQueue, type WakeQueue } from "../shared/redis/wake-queue.ts";
 import { createWorkerDirectory } from "../shared/redis/worker-directory.ts";
 import { packageVersion } from "../shared/version.ts";
 import { type Announcer, createAnnouncer } from "./announcer.ts";
+import { type Health, openHealth } from "./health.ts";
 import { createHintLine, type HintLine } from "./hint-line.ts";
 import type { Lease } from "./lease.ts";
 import { createPool, DRAIN_GRACE_MS, type Pool } from "./pool.ts";
+import type { Readiness } from "./readiness.ts";
 import type { RunContext } from "./run-context.ts";
 import { createSweeper, type Sweeper } from "./sweeper.ts";
 import { createBaseTools } from "./tools/builtin/base-tools.ts";
@@ -34,13 +37,16 @@ export interface SubagentWorker {
   readonly id: string;
   /**
    * Connects and begins to take wakes; waits for Redis as long as it takes, or until `stop`, and rejects then. Rejects with
-   * `setup_failed` when workspaces cannot be written. Idempotent.
+   * `setup_failed` when workspaces cannot be written, with `invalid_config` when Redis refuses the password or database, or
+   * must not be used as it is set; nothing was taken or written by then. Idempotent.
    */
   start(): Promise<void>;
   /** Releases what runs, closes everything it opened; at most the grace and about 10 s. Idempotent. */
   stop(): Promise<void>;
   /** The uids of the agents running here. */
   active(): string[];
+  /** Whether it takes wakes and can do its work now, and why not; answers within about a second, whatever happens. */
+  readiness(): Promise<Readiness>;
 }
 
 /** A worker, not started. Throws `invalid_config` that names every wrong option, a tool error for clashing tools. */
@@ -53,19 +59,24 @@ export function createWorker(options: WorkerOptions): SubagentWorker {
   let starting: Promise<void> | undefined;
   let stopping: Promise<void> | undefined;
 
-  const begin = async ({ hints, pool, sweeper, announcer }: Opened) => {
+  const begin = async ({ hints, pool, sweeper, announcer, health }: Opened) => {
     await requireWritable(options.workspaceRoot, clock);
+    await health.admit();
+    if (stopping) return;
     await hints.start();
     if (stopping) return;
     await pool.start();
     if (stopping) return;
     sweeper.start();
     announcer.start();
+    health.enter("working");
   };
-  const end = async ({ redis, hints, pool, sweeper, wakes, announcer }: Opened) => {
+  const end = async ({ redis, hints, pool, sweeper, wakes, announcer, health }: Opened) => {
+    health.enter("stopping");
     // A sweep or a start in progress may wait for Redis: they end at the latest with the connections.
     const swept = Promise.all([sweeper.stop(), announcer.stop()]);
     await pool.stop();
+    health.stop();
     closeRedis(redis);
     hints.stop();
     await Promise.all([starting?.catch(() => {}), swept, wakes.stop()]);
@@ -85,8 +96,11 @@ export function createWorker(options: WorkerOptions): SubagentWorker {
       return stopping ?? Promise.resolve();
     },
     active: () => opened?.pool.active() ?? [],
+    readiness: async () => (await opened?.health.readiness()) ?? NOT_STARTED,
   };
 }
+
+const NOT_STARTED: Readiness = { ready: false, redis: "away", reasons: ["the worker is not started"] };
 
 /** What a started worker holds. */
 interface Opened {
@@ -96,12 +110,13 @@ interface Opened {
   sweeper: Sweeper;
   wakes: WakeQueue;
   announcer: Announcer;
+  health: Health;
 }
 
 function open(options: WorkerOptions & { clock: Clock; id: string; toolbox: Toolbox }): Opened {
   const { redisUrl, timing = TIMING, logger = createLogger() } = options;
   const keys = keysUnder(options.prefix);
-  const redis = openRedis(redisUrl, "worker", logger);
+  const redis = openRedis(redisUrl, "worker", logger, options.clock);
   const draining = new AbortController();
   const abandoned = new AbortController();
   setMaxListeners(0, draining.signal, abandoned.signal);
@@ -129,7 +144,7 @@ function open(options: WorkerOptions & { clock: Clock; id: string; toolbox: Tool
     leases,
   };
   const hints = createHintLine({
-    redis: openRedis(redisUrl, "subscriber", logger),
+    redis: openRedis(redisUrl, "subscriber", logger, options.clock),
     channel: keys.hints,
     leases,
     canAsk: () => redis.status === "ready",
@@ -137,16 +152,29 @@ function open(options: WorkerOptions & { clock: Clock; id: string; toolbox: Tool
   });
   const { concurrency = DEFAULT_CONCURRENCY, drainGraceMs = DRAIN_GRACE_MS } = options;
   const pool = createPool(context, { redis, keys, concurrency, drainGraceMs, draining, abandoned });
-  const announced = {
-    id: options.id,
+  const announcer = createAnnouncer(
+    createWorkerDirectory(redis, keys),
+    announced(options, concurrency),
+    context,
+  );
+  const { strict = false, clock } = options;
+  const health = openHealth({ redis, hints, pool, announcer, strict, probes: [], clock, logger });
+  return { redis, hints, pool, sweeper: createSweeper(context), wakes, announcer, health };
+}
+
+/** What the worker says about itself. */
+function announced(
+  { id, toolbox, modelId, clock }: WorkerOptions & { clock: Clock; id: string; toolbox: Toolbox },
+  concurrency: number,
+): Omit<WorkerAnnouncement, "v"> {
+  return {
+    id,
     host: hostname(),
     pid: process.pid,
     version: packageVersion(),
-    tools: options.toolbox.resolve(undefined).tools.map((tool) => tool.name),
-    ...(options.modelId !== undefined && { model: options.modelId }),
+    tools: toolbox.resolve(undefined).tools.map((tool) => tool.name),
+    ...(modelId !== undefined && { model: modelId }),
     concurrency,
-    started_at: new Date(options.clock.now()).toISOString(),
+    started_at: new Date(clock.now()).toISOString(),
   };
-  const announcer = createAnnouncer(createWorkerDirectory(redis, keys), announced, context);
-  return { redis, hints, pool, sweeper: createSweeper(context), wakes, announcer };
 }

@@ -27,7 +27,7 @@ test("bytes pass unchanged in both directions, large values included", async () 
   const [key, value] = [uniquePrefix(), "x".repeat(4_000_000)];
   await redis.set(key, value);
   expect(await redis.getdel(key)).toBe(value);
-  expect(proxy.counts).toEqual({ accepted: 1, cut: 0, swallowed: 0 });
+  expect(proxy.counts).toEqual({ accepted: 1, cut: 0, refused: 0, swallowed: 0 });
 });
 
 test("a paused proxy delivers nothing, and everything once it is resumed", async () => {
@@ -65,7 +65,24 @@ test("a connection that lost nothing survives a black hole", async () => {
   proxy.blackhole();
   proxy.heal();
   expect(await redis.ping()).toBe("PONG");
-  expect(proxy.counts).toEqual({ accepted: 1, cut: 0, swallowed: 0 });
+  expect(proxy.counts).toEqual({ accepted: 1, cut: 0, refused: 0, swallowed: 0 });
+});
+
+test("a stranded connection stays open and silent, and a new one is whole", async () => {
+  const proxy = await startProxy(redisPort());
+  const stranded = connectTo(proxy.port);
+  await stranded.ping();
+  proxy.strand();
+  let answered = false;
+  stranded.ping().then(
+    () => (answered = true),
+    () => {},
+  );
+  const fresh = connectTo(proxy.port);
+  expect(await fresh.ping()).toBe("PONG");
+  expect(answered).toBe(false);
+  expect(stranded.status).toBe("ready");
+  expect(proxy.counts).toMatchObject({ accepted: 2, cut: 0 });
 });
 
 test("cutting resets every connection, and a client may come back", async () => {

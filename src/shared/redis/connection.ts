@@ -4,8 +4,15 @@
  * - `producer`: fails at once when Redis is away, sends nothing twice by itself.
  * - `worker`: waits for Redis to come back; every command of ours may be sent again.
  * - `subscriber`: pub/sub only; its owner subscribes again each time it has become ready.
+ *
+ * 1. A handshake that Redis leaves unanswered is given up, so a frozen or cut-off server cannot hold a connection.
+ * 2. A connection whose database is refused never becomes ready: it would work on another one.
+ * 3. One whose server has become a read-only replica looks for another server, once a second; what was refused is put
+ *    again there.
+ * 4. All this holds for duplicates, which BullMQ makes for itself.
  */
 import { Redis, type RedisOptions } from "ioredis";
+import { type Clock, systemClock } from "../clock.ts";
 import { SubagentError } from "../errors.ts";
 import type { Logger } from "../logger.ts";
 
@@ -15,6 +22,7 @@ export type RedisClient = Redis;
 export type RedisRole = "producer" | "worker" | "subscriber";
 
 const CONNECT_TIMEOUT_MS = 5_000;
+const HANDSHAKE_MS = 5_000;
 const LONGEST_RETRY_MS = 1_000;
 /** A closed connection whose other side does not answer is destroyed after this long. */
 const FAREWELL_MS = 100;
@@ -32,16 +40,19 @@ const ROLE_OPTIONS: Record<RedisRole, RedisOptions> = {
  * `url`: `redis://[user:password@]host[:port][/db]`, `rediss://…` (TLS) or `unix:///path/to/redis.sock`.
  * Throws `invalid_config` on any other form.
  */
-export function openRedis(url: string, role: RedisRole, logger?: Logger): RedisClient {
-  const redis = new Redis({
+export function openRedis(
+  url: string,
+  role: RedisRole,
+  logger?: Logger,
+  clock: Clock = systemClock,
+): RedisClient {
+  const redis = new Connection(clock, {
     ...parseRedisUrl(url),
     ...ROLE_OPTIONS[role],
     connectionName: `subagent-queue-${role}`,
     connectTimeout: CONNECT_TIMEOUT_MS,
     disconnectTimeout: FAREWELL_MS,
     keepAlive: 5_000,
-    retryStrategy: (times) => Math.min(50 * 2 ** Math.min(times, 10), LONGEST_RETRY_MS),
-    reconnectOnError: (error) => (error.message.startsWith("READONLY") ? 2 : false),
   });
   let reported = "";
   redis.on("error", (error: Error) => {
@@ -53,6 +64,77 @@ export function openRedis(url: string, role: RedisRole, logger?: Logger): RedisC
     reported = "";
   });
   return redis;
+}
+
+class Connection extends Redis {
+  readonly #clock: Clock;
+
+  constructor(clock: Clock, options: RedisOptions) {
+    let isReadOnly = false;
+    const retryStrategy = (times: number) => {
+      const delayMs = isReadOnly ? LONGEST_RETRY_MS : 50 * 2 ** Math.min(times, 10);
+      isReadOnly = false;
+      return Math.min(delayMs, LONGEST_RETRY_MS);
+    };
+    const reconnectOnError = (error: Error) => {
+      if (!error.message.startsWith("READONLY")) return false;
+      isReadOnly = true;
+      return 2;
+    };
+    super({ ...options, retryStrategy, reconnectOnError });
+    this.#clock = clock;
+    let handshake: { cancel(): void } | undefined;
+    const over = () => handshake?.cancel();
+    this.on("connect", () => {
+      over();
+      handshake = clock.timeout(HANDSHAKE_MS, () => dropRedis(this));
+    });
+    this.on("ready", over);
+    this.on("close", over);
+    this.on("error", (error: Error) => {
+      if (WRONG_DATABASE.test(error.message)) dropRedis(this);
+    });
+  }
+
+  /** Once for a socket: every command that a replica refuses asks for it again. */
+  override disconnect(reconnect = false): void {
+    if (!reconnect || !this.stream?.writableEnded) super.disconnect(reconnect);
+  }
+
+  override duplicate(override?: Partial<RedisOptions>): Redis {
+    return new Connection(this.#clock, { ...this.options, ...override });
+  }
+}
+
+const WRONG_DATABASE = /\bDB index\b|SELECT is not allowed/;
+const REFUSAL = new RegExp(`\\b(?:WRONGPASS|NOAUTH)\\b|invalid password|${WRONG_DATABASE.source}`);
+
+/**
+ * Resolves when commands can be sent; waits for a Redis that is away as long as it takes. Rejects with `invalid_config`
+ * when Redis is there and takes this password or database not, which waiting will not change, and with `closed` once
+ * the connection is closed.
+ */
+export function whenAccepted(redis: RedisClient): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const end = (error?: SubagentError) => {
+      redis.off("ready", accepted).off("error", failed).off("end", closed);
+      if (error) reject(error);
+      else resolve();
+    };
+    const accepted = () => end();
+    const closed = () => end(new SubagentError("closed", "The connection to Redis was closed."));
+    const failed = (error: Error) => {
+      if (REFUSAL.test(error.message)) end(refused(error));
+    };
+    redis.on("ready", accepted).on("error", failed).on("end", closed);
+    if (redis.status === "ready") accepted();
+    if (redis.status === "end") closed();
+  });
+}
+
+function refused(error: Error): SubagentError {
+  const sentence = `Redis refuses this connection (${error.message}): correct the user, password or database of its address.`;
+  return new SubagentError("invalid_config", sentence, {}, error);
 }
 
 /**

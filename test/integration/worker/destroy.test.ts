@@ -6,9 +6,11 @@ import { createLogger } from "../../../src/shared/logger.ts";
 import { entryKey } from "../../../src/shared/protocol/log.ts";
 import { TIMING } from "../../../src/shared/protocol/timing.ts";
 import { openRedis } from "../../../src/shared/redis/connection.ts";
+import { createProviderGate } from "../../../src/shared/redis/provider-gate.ts";
 import { createHintLine } from "../../../src/worker/hint-line.ts";
 import type { Lease } from "../../../src/worker/lease.ts";
 import { createAnthropicModel } from "../../../src/worker/model/anthropic.ts";
+import { createQuarantine } from "../../../src/worker/quarantine.ts";
 import { run } from "../../../src/worker/run.ts";
 import { createToolbox } from "../../../src/worker/tools/registry.ts";
 import { defineTool } from "../../../src/worker/tools/tool.ts";
@@ -178,9 +180,12 @@ test("a destroy whose hint comes while the agent is still being loaded stops the
   await until(() => offline.inFlight === 1);
   await first.stop();
   const startedMs = performance.now();
+  const { signal: draining } = new AbortController();
   const end = await run(
     {
       workerId: "early",
+      gate: createProviderGate(installation.redis, keys),
+      quarantine: createQuarantine({ clock: systemClock, draining, close: () => {}, open: () => {} }),
       store: {
         ...store,
         async load(address) {
@@ -202,11 +207,11 @@ test("a destroy whose hint comes while the agent is still being loaded stops the
       clock: systemClock,
       random: Math.random,
       logger: createLogger({ level: "silent" }),
-      draining: new AbortController().signal,
+      draining,
       abandoned: new AbortController().signal,
       leases,
     },
-    agent,
+    { address: agent, wake: 2, taken: 1 },
   );
   expect(end).toEqual({ status: "lost" });
   expect(performance.now() - startedMs).toBeLessThan(2_000);

@@ -63,26 +63,28 @@ export async function worker(context: CommandContext, flags: WorkerFlags): Promi
     });
     await Promise.race([started, whenAborted(signal)]);
     if (!signal.aborted) {
-      const redis = withoutPassword(redisUrl);
-      const paused = await pauseOf(redisUrl, prefix, clock).catch(() => undefined);
-      const state = paused ? `; ${pausedSince(paused)}` : "";
-      const sentence = `ready: worker ${pool.id} on ${redis}, up to ${concurrency} runs, ${modelText(config)}${state}`;
-      const facts = {
-        status: "ready",
-        worker: pool.id,
-        redis,
-        concurrency,
-        model: config.model,
-        health,
-        paused,
-      };
-      output.result(json ? toJsonLine(facts) : sentence);
+      output.result(await readyLine(context, redisUrl, { worker: pool.id, health }, json));
     }
     await whenAborted(signal);
     return EXIT.done;
   } finally {
     await closing.close();
   }
+}
+
+/** What is printed once the worker takes wakes: how it is known, where it works, and whether it may. */
+async function readyLine(
+  { config, clock }: CommandContext,
+  redisUrl: string,
+  { worker: id, health }: { worker: string; health: string | undefined },
+  json: boolean,
+): Promise<string> {
+  const { prefix, concurrency, model } = config;
+  const redis = withoutPassword(redisUrl);
+  const paused = await pauseOf(redisUrl, prefix, clock).catch(() => undefined);
+  if (json) return toJsonLine({ status: "ready", worker: id, redis, concurrency, model, health, paused });
+  const state = paused ? `; ${pausedSince(paused)}` : "";
+  return `ready: worker ${id} on ${redis}, up to ${concurrency} runs, ${modelText(config)}${state}`;
 }
 
 /** Serves the health checks where flags or environment say so, until the very end; the answer is their address. */

@@ -71,44 +71,27 @@ export function createPool(lent: Omit<RunContext, "quarantine">, options: PoolOp
   const runs = new Set<Promise<unknown>>();
   let worker: WakeWorker | undefined;
   let waiting: { status: string } | undefined;
-  let resting: { cancel(): void } | undefined;
   let stopped: Promise<void> | undefined;
-  const valve = createValve({
+  const door = createDoor(clock, {
     close: () => void worker?.pause(true),
     // A pool that stops takes no wakes any more.
     open: () => void (stopped || worker?.resume()),
   });
-  const quarantine = createQuarantine({
-    clock,
-    draining,
-    close: () => valve.close(QUARANTINE),
-    open: () => valve.open(QUARANTINE),
-  });
+  const quarantine = createQuarantine({ clock, draining, ...door.forQuarantine });
   const context: RunContext = { ...lent, quarantine };
-  /** A Redis that refuses to hand out a job would be asked again at once, for ever. */
-  const rest = () => {
-    resting?.cancel();
-    valve.close(REFUSED);
-    resting = clock.timeout(REST_MS, () => valve.open(REFUSED));
-  };
 
   const take = async (job: WakeJob, token?: string): Promise<WakeResult> => {
     const going = follow(context, job);
     runs.add(going);
     const end = await going.finally(() => runs.delete(going));
-    if (end.status !== "returned") return resultOf(job.data.uid, end);
-    const back =
-      end.delayMs > 0 ? job.moveToDelayed(clock.now() + end.delayMs, token) : job.moveToWait(token);
-    // A job that could not be moved is found stalled before long.
-    await back.catch((error: unknown) =>
-      logger.warn({ job: job.id, problem: messageOf(error) }, "Wake not returned"),
-    );
-    throw end.delayMs > 0 ? new DelayedError() : new WaitingError();
+    return end.status === "returned"
+      ? giveBack(context, job, token, end.delayMs)
+      : resultOf(job.data.uid, end);
   };
   return {
     active: () => [...context.leases.keys()],
     troubles() {
-      if (valve.closedBy.length > 0) return valve.closedBy.map((why) => `no wakes are taken: ${why}`);
+      if (door.closedBy.length > 0) return door.closedBy.map((why) => `no wakes are taken: ${why}`);
       if (!worker?.isRunning()) return ["no wakes are taken"];
       return waiting?.status === "ready" ? [] : ["Redis does not answer where wakes are waited for"];
     },
@@ -117,7 +100,7 @@ export function createPool(lent: Omit<RunContext, "quarantine">, options: PoolOp
       worker = openWorker(options, take);
       worker.on("error", (error) => {
         logger.warn({ problem: error.message }, "Wake queue trouble; trying again");
-        if (error.name === "ReplyError" && !stopped) rest();
+        if (error.name === "ReplyError" && !stopped) door.closeForAMoment();
       });
       worker
         .run()
@@ -126,9 +109,28 @@ export function createPool(lent: Omit<RunContext, "quarantine">, options: PoolOp
       waiting = await worker.getBackend().blockingClient;
     },
     stop() {
-      resting?.cancel();
+      door.stop();
       stopped ??= drain(clock, options, runs, worker);
       return stopped;
+    },
+  };
+}
+
+/** Why and for how long a pool takes no wakes: a suspect has the process to itself, or Redis has refused something. */
+function createDoor(clock: Clock, turn: { close(): void; open(): void }) {
+  const valve = createValve(turn);
+  let resting: { cancel(): void } | undefined;
+  return {
+    forQuarantine: { close: () => valve.close(QUARANTINE), open: () => valve.open(QUARANTINE) },
+    /** A Redis that refuses to hand out a job would be asked again at once, for ever. */
+    closeForAMoment() {
+      resting?.cancel();
+      valve.close(REFUSED);
+      resting = clock.timeout(REST_MS, () => valve.open(REFUSED));
+    },
+    stop: () => resting?.cancel(),
+    get closedBy() {
+      return valve.closedBy;
     },
   };
 }
@@ -161,6 +163,21 @@ async function follow(context: RunContext, { data, attemptsStarted: taken }: Wak
     context.logger.error({ uid, problem: messageOf(error) }, "Run left behind; a sweeper will wake it");
     return { status: "lost" };
   });
+}
+
+/** Puts a wake back into the queue, for another process or for later. Always throws, as BullMQ wants it. */
+async function giveBack(
+  { clock, logger }: RunContext,
+  job: WakeJob,
+  token: string | undefined,
+  delayMs: number,
+): Promise<never> {
+  const back = delayMs > 0 ? job.moveToDelayed(clock.now() + delayMs, token) : job.moveToWait(token);
+  // A job that could not be moved is found stalled before long.
+  await back.catch((error: unknown) =>
+    logger.warn({ job: job.id, problem: messageOf(error) }, "Wake not returned"),
+  );
+  throw delayMs > 0 ? new DelayedError() : new WaitingError();
 }
 
 async function drain(

@@ -58,7 +58,7 @@ export function holdLease(options: LeaseOptions): Lease {
   let expiry: { cancel(): void } | undefined;
 
   const isLive = () => !lost.signal.aborted && clock.monotonicMs() < liveUntilMs;
-  const { runningMs, rest } = countRunning(clock, claimedAtMs - earlierMs);
+  const { runningMs, rest } = meterFrom(clock, claimedAtMs, earlierMs);
   const stop = () => {
     renewal?.cancel();
     expiry?.cancel();
@@ -91,13 +91,13 @@ export function holdLease(options: LeaseOptions): Lease {
   return { epoch, signal: lost.signal, isLive, runningMs, rest, check, stop };
 }
 
-/** Counts time from `fromMs` (monotonic) on, but for what is spent in `rest`. */
-function countRunning(clock: Clock, fromMs: number) {
+/** The running time of a run: it goes on with the clock, and stands still while the run rests. */
+function meterFrom(clock: Clock, fromMs: number, earlierMs: number): Pick<Lease, "runningMs" | "rest"> {
   let restedMs = 0;
   let restingSinceMs: number | undefined;
   return {
-    runningMs: () => (restingSinceMs ?? clock.monotonicMs()) - fromMs - restedMs,
-    async rest(wait: Promise<void>) {
+    runningMs: () => earlierMs + (restingSinceMs ?? clock.monotonicMs()) - fromMs - restedMs,
+    async rest(wait) {
       const sinceMs = clock.monotonicMs();
       restingSinceMs = sinceMs;
       await wait;

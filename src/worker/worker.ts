@@ -10,7 +10,7 @@ import { newRequestKey } from "../shared/protocol/ids.ts";
 import { keysUnder } from "../shared/protocol/keys.ts";
 import { TIMING } from "../shared/protocol/timing.ts";
 import { createAgentStore } from "../shared/redis/agent-store.ts";
-import { closeRedis, openRedis, type RedisClient } from "../shared/redis/connection.ts";
+import { closeRedis, openRedis, type RedisClient, whenAccepted } from "../shared/redis/connection.ts";
 import { createDeadlineSet } from "../shared/redis/deadline-set.ts";
 import { eventPublisher } from "../shared/redis/event-channel.ts";
 import { createWakeQueue, type WakeQueue } from "../shared/redis/wake-queue.ts";
@@ -60,6 +60,8 @@ export function createWorker(options: WorkerOptions): SubagentWorker {
     await requireWritable(options.workspaceRoot, clock);
     await health.admit();
     if (stopping) return;
+    // A subscription during a handshake that fails is never confirmed.
+    await whenAccepted(hints);
     await hints.subscribe(channel);
     if (stopping) return;
     await pool.start();
@@ -141,6 +143,7 @@ function open(options: WorkerOptions & { clock: Clock; id: string; toolbox: Tool
     abandoned: abandoned.signal,
     leases,
   };
+  hints.on("ready", () => void hints.subscribe(keys.hints).catch(() => {}));
   hints.on("message", (_channel, uid: string) => void leases.get(uid)?.check());
   const { concurrency = DEFAULT_CONCURRENCY, drainGraceMs = DRAIN_GRACE_MS } = options;
   const pool = createPool(context, { redis, keys, concurrency, drainGraceMs, draining, abandoned });

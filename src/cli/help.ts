@@ -49,7 +49,9 @@ one is started here for as long as it takes.`,
   worker: `
 Examples:
   REDIS_URL=redis://127.0.0.1:6379 subagent-queue worker
-  REDIS_URL=redis://127.0.0.1:6379 SUBAGENT_ROOTS=/srv/repo:ro SUBAGENT_CONCURRENCY=200 subagent-queue worker`,
+  REDIS_URL=redis://127.0.0.1:6379 SUBAGENT_ROOTS=/srv/repo:ro SUBAGENT_CONCURRENCY=200 subagent-queue worker
+  NODE_ENV=production REDIS_URL=redis://redis:6379 subagent-queue worker --health-port 8790 --health-host 0.0.0.0
+  curl -s http://127.0.0.1:8790/readyz    200 when it takes work, else 503 and why`,
   spawn: `
 Examples:
   subagent-queue spawn "Data Collector" --prompt "Which Lua scripts are there?"

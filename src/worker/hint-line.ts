@@ -9,7 +9,7 @@
  * 3. A line on which Redis answers no more is given up and opened anew (`heartbeat.ts`).
  */
 import type { Clock } from "../shared/clock.ts";
-import { closeRedis, type RedisClient } from "../shared/redis/connection.ts";
+import { closeRedis, type RedisClient, whenAccepted } from "../shared/redis/connection.ts";
 import { startHeartbeat } from "../shared/redis/heartbeat.ts";
 import type { Lease } from "./lease.ts";
 
@@ -66,7 +66,11 @@ export function createHintLine({ redis, channel, leases, canAsk, clock }: HintLi
     askWhileDeaf();
   });
   return {
-    start: listen,
+    async start() {
+      // A subscription during a handshake that fails is never confirmed.
+      await whenAccepted(redis);
+      await listen();
+    },
     get isAlive() {
       return heartbeat.isAlive;
     },

@@ -54,6 +54,8 @@ export function createServerWatch(
   const lookAgain = () => {
     if (stopping.signal.aborted || looking) return;
     timer?.cancel();
+    // What is asked during a handshake that fails is never answered.
+    if (redis.status !== "ready") return;
     looking = true;
     // A server that cannot be asked is the heartbeat's business.
     look()

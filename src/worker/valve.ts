@@ -15,8 +15,9 @@ export function createValve({ close, open }: { close(): void; open(): void }): V
   const reasons = new Set<string>();
   return {
     close(why) {
+      const wasOpen = reasons.size === 0;
       reasons.add(why);
-      if (reasons.size === 1) close();
+      if (wasOpen) close();
     },
     open(why) {
       if (reasons.delete(why) && reasons.size === 0) open();

@@ -3,13 +3,14 @@
  *
  * - `producer`: fails at once when Redis is away, sends nothing twice by itself.
  * - `worker`: waits for Redis to come back; every command of ours may be sent again.
- * - `subscriber`: pub/sub only; its owner subscribes again each time it has become ready.
+ * - `subscriber`: pub/sub only; whoever listens subscribes at every `ready`.
  *
  * 1. A handshake that Redis leaves unanswered is given up, so a frozen or cut-off server cannot hold a connection.
  * 2. A connection whose database is refused never becomes ready: it would work on another one.
  * 3. One whose server has become a read-only replica looks for another server, once a second; what was refused is put
  *    again there.
- * 4. All this holds for duplicates, which BullMQ makes for itself.
+ * 4. What waits for an answer when a connection is closed for good is rejected, all of it.
+ * 5. All this holds for duplicates, which BullMQ makes for itself.
  */
 import { Redis, type RedisOptions } from "ioredis";
 import { type Clock, systemClock } from "../clock.ts";
@@ -30,8 +31,8 @@ const FAREWELL_MS = 100;
 const ROLE_OPTIONS: Record<RedisRole, RedisOptions> = {
   producer: { maxRetriesPerRequest: 0, enableOfflineQueue: false },
   worker: { maxRetriesPerRequest: null },
+  // ioredis' own resubscribing leaves a rejection to nobody when the connection is lost again in the middle of it.
   // Without a ready check: its INFO behind a SUBSCRIBE is refused and the connection lost. Subscribing works while loading.
-  // Not by ioredis: nobody could catch the refusal of a subscription that it repeats.
   subscriber: { maxRetriesPerRequest: null, autoResubscribe: false, enableReadyCheck: false },
 };
 
@@ -68,6 +69,7 @@ export function openRedis(
 
 class Connection extends Redis {
   readonly #clock: Clock;
+  #handshake: { cancel(): void } | undefined;
 
   constructor(clock: Clock, options: RedisOptions) {
     let isReadOnly = false;
@@ -83,14 +85,14 @@ class Connection extends Redis {
     };
     super({ ...options, retryStrategy, reconnectOnError });
     this.#clock = clock;
-    let handshake: { cancel(): void } | undefined;
-    const over = () => handshake?.cancel();
+    const over = () => this.#handshake?.cancel();
     this.on("connect", () => {
       over();
-      handshake = clock.timeout(HANDSHAKE_MS, () => dropRedis(this));
+      this.#handshake = clock.timeout(HANDSHAKE_MS, () => dropRedis(this));
     });
     this.on("ready", over);
     this.on("close", over);
+    this.on("end", () => rejectUnanswered(this));
     this.on("error", (error: Error) => {
       if (WRONG_DATABASE.test(error.message)) dropRedis(this);
     });
@@ -98,12 +100,25 @@ class Connection extends Redis {
 
   /** Once for a socket: every command that a replica refuses asks for it again. */
   override disconnect(reconnect = false): void {
+    if (!reconnect) this.#handshake?.cancel();
     if (!reconnect || !this.stream?.writableEnded) super.disconnect(reconnect);
   }
 
   override duplicate(override?: Partial<RedisOptions>): Redis {
     return new Connection(this.#clock, { ...this.options, ...override });
   }
+}
+
+/** ioredis rejects what waits when a connection ends, but what was under way when it was lost before would wait for ever. */
+function rejectUnanswered(redis: Redis): void {
+  const lost = Reflect.get(redis, "prevCommandQueue") as LostCommands | null | undefined;
+  for (let next = lost?.shift(); next !== undefined; next = lost?.shift()) {
+    next.command.reject(new Error("Connection is closed."));
+  }
+}
+
+interface LostCommands {
+  shift(): { command: { reject(error: Error): void } } | undefined;
 }
 
 const WRONG_DATABASE = /\bDB index\b|SELECT is not allowed/;

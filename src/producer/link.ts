@@ -9,11 +9,15 @@
  */
 import type { Clock } from "../shared/clock.ts";
 import type { Logger } from "../shared/logger.ts";
+import { problemOf } from "../shared/redis/cluster.ts";
 import {
+  canSend,
   closeRedis,
   dropRedis,
+  onConnection,
   openRedis,
   type RedisClient,
+  type RedisConnection,
   type RedisRole,
 } from "../shared/redis/connection.ts";
 
@@ -26,12 +30,12 @@ export interface Link {
   whenReady(withinMs: number): Promise<boolean>;
   /** Calls `listener` each time the connection has become ready. */
   onReady(listener: () => void): void;
-  /** When bytes came from Redis last, ms of the clock's monotonic time. */
+  /** When bytes came from Redis last, in a cluster from its most silent node; ms of the clock's monotonic time. */
   readonly heardAtMs: number;
   /** What went wrong last, for people; empty once the connection is ready. */
   readonly problem: string;
-  /** Gives up the socket, which answers no more; a new one is opened at once. */
-  drop(): void;
+  /** Gives up the socket, which answers no more; a new one is opened at once. Of a cluster's, those silent for `silentMs`. */
+  drop(silentMs?: number): void;
   /** Whether {@link close} was called. */
   readonly closed: boolean;
   /** Closes the connection for good. Idempotent. */
@@ -41,7 +45,7 @@ export interface Link {
 /** Opens a connection for `role`. Throws `invalid_config` on a wrong URL. */
 export function openLink(url: string, role: RedisRole, clock: Clock, logger: Logger): Link {
   const redis = openRedis(url, role, logger);
-  const heard = watchSocket(redis, clock);
+  const heard = watchSockets(redis, clock);
   const waiting = new Set<(ready: boolean) => void>();
   const listeners: (() => void)[] = [];
   let closed = false;
@@ -57,8 +61,7 @@ export function openLink(url: string, role: RedisRole, clock: Clock, logger: Log
     redis,
     whenReady(withinMs) {
       if (closed) return Promise.resolve(false);
-      // A socket that was dropped or has ended is still "ready" until its end is announced.
-      if (redis.status === "ready" && redis.stream.writable) return Promise.resolve(true);
+      if (canSend(redis)) return Promise.resolve(true);
       return new Promise((resolve) => {
         const answer = (ready: boolean) => {
           waiting.delete(answer);
@@ -70,7 +73,7 @@ export function openLink(url: string, role: RedisRole, clock: Clock, logger: Log
       });
     },
     onReady: (listener) => void listeners.push(listener),
-    drop: () => dropRedis(redis),
+    drop: heard.drop,
     get heardAtMs() {
       return heard.atMs;
     },
@@ -91,26 +94,45 @@ export function openLink(url: string, role: RedisRole, clock: Clock, logger: Log
 }
 
 /** Follows what comes over a connection's sockets, and gives up a handshake that takes too long. */
-function watchSocket(redis: RedisClient, clock: Clock) {
-  let handshake: { cancel(): void } | undefined;
-  const heard = {
-    atMs: Number.NEGATIVE_INFINITY,
-    problem: "",
-    stop: () => handshake?.cancel(),
+function watchSockets(redis: RedisClient, clock: Clock) {
+  const handshakes = new Map<RedisConnection, { cancel(): void }>();
+  const heardAt = new Map<RedisConnection, number>();
+  const over = (connection: RedisConnection) => {
+    handshakes.get(connection)?.cancel();
+    handshakes.delete(connection);
   };
-  redis.on("connect", () => {
-    redis.stream.on("data", () => {
-      heard.atMs = clock.monotonicMs();
+  onConnection(redis, (connection) => {
+    heardAt.set(connection, Number.NEGATIVE_INFINITY);
+    connection.on("connect", () => {
+      connection.stream.on("data", () => heardAt.set(connection, clock.monotonicMs()));
+      over(connection);
+      handshakes.set(
+        connection,
+        clock.timeout(HANDSHAKE_MS, () => dropRedis(connection)),
+      );
     });
-    handshake?.cancel();
-    handshake = clock.timeout(HANDSHAKE_MS, () => dropRedis(redis));
+    connection.on("ready", () => over(connection));
+    connection.on("close", () => over(connection));
+    // Only a node of a cluster ends while its client lives on.
+    connection.on("end", () => heardAt.delete(connection));
   });
+  const heard = {
+    problem: "",
+    get atMs() {
+      return Math.min(...heardAt.values());
+    },
+    drop(silentMs = 0) {
+      const nowMs = clock.monotonicMs();
+      for (const [connection, atMs] of heardAt) if (nowMs - atMs >= silentMs) dropRedis(connection);
+    },
+    stop() {
+      for (const connection of handshakes.keys()) over(connection);
+    },
+  };
   redis.on("error", (error: Error) => {
-    heard.problem = error.message;
+    heard.problem = problemOf(error);
   });
-  redis.on("close", heard.stop);
   redis.on("ready", () => {
-    heard.stop();
     heard.problem = "";
   });
   return heard;

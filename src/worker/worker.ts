@@ -10,7 +10,7 @@ import { newRequestKey } from "../shared/protocol/ids.ts";
 import { keysUnder } from "../shared/protocol/keys.ts";
 import { TIMING } from "../shared/protocol/timing.ts";
 import { createAgentStore } from "../shared/redis/agent-store.ts";
-import { closeRedis, openRedis, type RedisClient } from "../shared/redis/connection.ts";
+import { closeRedis, openRedis, type RedisClient, refuseClusterNode } from "../shared/redis/connection.ts";
 import { createDeadlineSet } from "../shared/redis/deadline-set.ts";
 import { eventPublisher } from "../shared/redis/event-channel.ts";
 import { createWakeQueue, type WakeQueue } from "../shared/redis/wake-queue.ts";
@@ -32,7 +32,8 @@ export interface SubagentWorker {
   readonly id: string;
   /**
    * Connects and begins to take wakes; waits for Redis as long as it takes, or until `stop`, and rejects then. Rejects with
-   * `setup_failed` when workspaces cannot be written. Idempotent.
+   * `setup_failed` when workspaces cannot be written, `invalid_config` when one node of a cluster is named as a server.
+   * Idempotent.
    */
   start(): Promise<void>;
   /** Releases what runs, closes everything it opened; at most the grace and about 10 s. Idempotent. */
@@ -51,9 +52,10 @@ export function createWorker(options: WorkerOptions): SubagentWorker {
   let starting: Promise<void> | undefined;
   let stopping: Promise<void> | undefined;
 
-  const begin = async ({ hints, channel, pool, sweeper, announcer }: Opened) => {
+  const begin = async ({ redis, hints, channel, pool, sweeper, announcer }: Opened) => {
     await requireWritable(options.workspaceRoot, clock);
     await hints.subscribe(channel);
+    await refuseClusterNode(redis);
     if (stopping) return;
     await pool.start();
     if (stopping) return;

@@ -1,16 +1,21 @@
 /**
- * Connections to Redis, one kind a role. The caller of {@link openRedis} owns the connection and closes it.
+ * Connections to Redis, one kind a role, to one server or to a cluster. The caller of {@link openRedis} owns the
+ * connection and closes it.
  *
  * - `producer`: fails at once when Redis is away, sends nothing twice by itself.
  * - `worker`: waits for Redis to come back; every command of ours may be sent again.
  * - `subscriber`: pub/sub only; resubscribes by itself.
  */
-import { Redis, type RedisOptions } from "ioredis";
+import { Cluster, Redis, type RedisOptions } from "ioredis";
 import { SubagentError } from "../errors.ts";
 import type { Logger } from "../logger.ts";
+import { parseRedisUrl } from "../redis-url.ts";
+import { closeCluster, openCluster, openClusterSubscriber, problemOf } from "./cluster.ts";
 
-/** A connection of ours. */
-export type RedisClient = Redis;
+/** A connection of ours: to one server, or to all nodes of a cluster. */
+export type RedisClient = Redis | Cluster;
+/** A connection to one server. */
+export type RedisConnection = Redis;
 /** What a connection is for. */
 export type RedisRole = "producer" | "worker" | "subscriber";
 
@@ -27,26 +32,17 @@ const ROLE_OPTIONS: Record<RedisRole, RedisOptions> = {
 };
 
 /**
- * Opens a connection for `role`; it connects in the background and reconnects for ever.
- * `url`: `redis://[user:password@]host[:port][/db]`, `rediss://…` (TLS) or `unix:///path/to/redis.sock`.
- * Throws `invalid_config` on any other form.
+ * Opens a connection for `role`; it connects in the background and reconnects for ever. `url` has one of the forms of
+ * {@link parseRedisUrl}, which throws `invalid_config` on any other.
  */
 export function openRedis(url: string, role: RedisRole, logger?: Logger): RedisClient {
-  const redis = new Redis({
-    ...parseRedisUrl(url),
-    ...ROLE_OPTIONS[role],
-    connectionName: `subagent-queue-${role}`,
-    connectTimeout: CONNECT_TIMEOUT_MS,
-    disconnectTimeout: FAREWELL_MS,
-    keepAlive: 5_000,
-    retryStrategy: (times) => Math.min(50 * 2 ** Math.min(times, 10), LONGEST_RETRY_MS),
-    reconnectOnError: (error) => (error.message.startsWith("READONLY") ? 2 : false),
-  });
+  const redis = open(url, role);
   let reported = "";
   redis.on("error", (error: Error) => {
-    if (error.message === reported) return;
-    reported = error.message;
-    logger?.warn({ role, problem: error.message || error.name }, "Redis connection failed; trying again");
+    const problem = problemOf(error);
+    if (problem === reported) return;
+    reported = problem;
+    logger?.warn({ role, problem }, "Redis connection failed; trying again");
   });
   redis.on("ready", () => {
     reported = "";
@@ -54,54 +50,80 @@ export function openRedis(url: string, role: RedisRole, logger?: Logger): RedisC
   return redis;
 }
 
+function open(url: string, role: RedisRole): RedisClient {
+  const { nodes, ...address } = parseRedisUrl(url);
+  const options: RedisOptions = {
+    ...address,
+    connectionName: `subagent-queue-${role}`,
+    connectTimeout: CONNECT_TIMEOUT_MS,
+    disconnectTimeout: FAREWELL_MS,
+    keepAlive: 5_000,
+  };
+  if (nodes && role !== "subscriber") return openCluster(nodes, role, options, retryMs);
+  const ofRole = { ...options, ...ROLE_OPTIONS[role] };
+  if (nodes) return openClusterSubscriber(nodes, ofRole, retryMs);
+  return new Redis({
+    ...ofRole,
+    retryStrategy: retryMs,
+    reconnectOnError: (error) => (error.message.startsWith("READONLY") ? 2 : false),
+  });
+}
+
+function retryMs(times: number): number {
+  return Math.min(50 * 2 ** Math.min(times, 10), LONGEST_RETRY_MS);
+}
+
 /**
  * Closes a connection: at once, without waiting for commands that Redis may never answer; they reject. Between two
  * attempts to connect there is no socket whose end would reject them, so a last attempt is begun and broken off.
  */
 export function closeRedis(redis: RedisClient): void {
+  if (redis instanceof Cluster) {
+    closeCluster(redis);
+    return;
+  }
   if (redis.status === "reconnecting") redis.connect().catch(() => {});
   redis.disconnect();
 }
 
 /**
- * Destroys the socket of a connection that answers no more and has it connect anew: what was sent and not answered
- * rejects, the next command goes over the new connection. Does nothing while there is no socket, or once it is dropped.
+ * Destroys the sockets of a connection that answers no more and has it connect anew: what was sent and not answered
+ * rejects, the next command goes over a new socket. Does nothing while there is none, or once it is dropped.
  */
 export function dropRedis(redis: RedisClient): void {
+  if (redis instanceof Cluster) {
+    for (const node of redis.nodes()) dropRedis(node);
+    return;
+  }
   if (redis.status !== "ready" && redis.status !== "connect" && redis.status !== "connecting") return;
   if (redis.stream?.destroyed) return;
   redis.disconnect(true);
   redis.stream?.destroy();
 }
 
-/** The connection options a Redis URL stands for. Throws `invalid_config` with the expected forms. */
-export function parseRedisUrl(url: string): RedisOptions {
-  let parsed: URL;
-  try {
-    parsed = new URL(url);
-  } catch {
-    throw wrongUrl(url);
-  }
-  if (parsed.protocol === "unix:" && parsed.pathname.length > 1)
-    return { path: decodeURIComponent(parsed.pathname) };
-  if ((parsed.protocol !== "redis:" && parsed.protocol !== "rediss:") || parsed.hostname === "")
-    throw wrongUrl(url);
-  const db = parsed.pathname.slice(1);
-  if (!/^\d*$/.test(db)) throw wrongUrl(url);
-  return {
-    host: parsed.hostname.replace(/^\[|\]$/g, ""),
-    port: parsed.port === "" ? 6379 : Number(parsed.port),
-    ...(parsed.username && { username: decodeURIComponent(parsed.username) }),
-    ...(parsed.password && { password: decodeURIComponent(parsed.password) }),
-    ...(db && { db: Number(db) }),
-    ...(parsed.protocol === "rediss:" && { tls: {} }),
-  };
+/** Whether a command goes out at once. A socket that was dropped or has ended is still "ready" until its end is announced. */
+export function canSend(redis: RedisClient): boolean {
+  return redis.status === "ready" && (redis instanceof Cluster || redis.stream.writable);
 }
 
-function wrongUrl(url: string): SubagentError {
-  const shown = url.replace(/\/\/[^@/]*@/, "//***@");
-  return new SubagentError(
-    "invalid_config",
-    `REDIS_URL "${shown}" is not a Redis address: write redis://host:port, rediss://host:port or unix:///path/to/redis.sock.`,
-  );
+/** Calls `listener` with every connection to a single server that `redis` consists of, now and later. */
+export function onConnection(redis: RedisClient, listener: (connection: RedisConnection) => void): void {
+  if (redis instanceof Cluster) redis.on("+node", listener);
+  else listener(redis);
+}
+
+/**
+ * Throws `invalid_config` when `redis`, a connection to one server, leads to a node of a cluster: it would serve only the
+ * parents whose keys lie there. Waits for the connection as its role does.
+ */
+export async function refuseClusterNode(redis: RedisClient): Promise<void> {
+  if (redis instanceof Cluster || !/^cluster_enabled:1/m.test(await redis.info("cluster"))) return;
+  throw clusterNodeRefused();
+}
+
+/** What to say when a connection to one server turns out to lead to a node of a cluster. */
+export function clusterNodeRefused(): SubagentError {
+  const sentence =
+    "REDIS_URL names one node of a Redis Cluster: write redis+cluster://host:port,host:port with some of its nodes.";
+  return new SubagentError("invalid_config", sentence);
 }

@@ -6,6 +6,7 @@
  */
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { keysLike } from "../../helpers/redis.ts";
 import type { Call, Program } from "./interleaving/call.ts";
 import { type Pick, producer, sendOne, spawnOne, sweeper, tick, worker } from "./interleaving/processes.ts";
 import { settle } from "./interleaving/verbs.ts";
@@ -244,7 +245,7 @@ test("whatever the order of their calls, the processes keep every promise to eve
         failure.message += `\nlast calls:\n  ${world.traceOf(failure.message).slice(-60).join("\n  ")}`;
       throw failure;
     } finally {
-      const left = await redis.keys(`*${rig.prefix}*`);
+      const left = await keysLike(redis, `*${rig.prefix}*`);
       if (left.length > 0) await redis.unlink(left);
     }
   });

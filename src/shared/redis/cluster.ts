@@ -1,0 +1,109 @@
+/**
+ * Connections to a Redis Cluster. Two kinds: one to every node for commands, and for pub/sub, which a cluster carries to
+ * all nodes, an ordinary one that goes on to the next node when its own is gone.
+ *
+ * 1. Every node is connected to at once, so that a client whose nodes are all gone knows it, used or not.
+ * 2. The nodes are asked every {@link LOOK_MS} who serves what: a node that just falls silent rejects nothing, and what
+ *    waits for it goes to its successor when the others have appointed one.
+ * 3. No ready check: the node that is asked may be the silent one, and the client would wait for its answer for ever.
+ */
+import { Cluster, type ClusterOptions, Redis, type RedisOptions } from "ioredis";
+import type { ClusterNode } from "../redis-url.ts";
+
+/** Time between two looks at the cluster's table of slots. */
+const LOOK_MS = 5_000;
+/** A node that is asked for the table answers in this time, or another one is asked. */
+const ANSWER_MS = 1_000;
+
+const ROLE_OPTIONS = {
+  /** An answer of CLUSTERDOWN is the answer; a lost node is asked again as long as the caller waits. */
+  producer: { enableOfflineQueue: false, retryDelayOnClusterDown: 0 },
+  /** A command waits for its node, or its node's successor, as long as it takes. */
+  worker: { maxRedirections: Number.POSITIVE_INFINITY },
+} satisfies Record<string, ClusterOptions>;
+
+const closing = new WeakSet<Cluster>();
+
+/**
+ * A client that announces once that all its nodes are gone. ioredis does it for each node that it lets go of, also after
+ * it has ended or begun to connect anew, and is left in a state that nothing leads out of. BullMQ makes duplicates.
+ */
+class OnceEndingCluster extends Cluster {
+  readonly #nodes: ClusterNode[];
+
+  constructor(nodes: ClusterNode[], options: ClusterOptions) {
+    super(nodes, options);
+    this.#nodes = nodes;
+  }
+
+  override disconnect(reconnect = false): void {
+    for (const node of this.nodes().slice(1)) node.removeAllListeners("end");
+    super.disconnect(reconnect);
+  }
+
+  override duplicate(_nodes?: unknown, options: ClusterOptions = {}): Cluster {
+    return new OnceEndingCluster(this.#nodes, { ...this.options, ...options });
+  }
+}
+
+/** Opens a client for the commands of `role`. `retryMs` says how long to wait before the nth attempt to find the cluster. */
+export function openCluster(
+  nodes: ClusterNode[],
+  role: keyof typeof ROLE_OPTIONS,
+  options: RedisOptions,
+  retryMs: (times: number) => number,
+): Cluster {
+  const cluster: Cluster = new OnceEndingCluster(nodes, {
+    ...ROLE_OPTIONS[role],
+    redisOptions: { ...options, lazyConnect: false },
+    clusterRetryStrategy: (times) => (closing.has(cluster) ? null : retryMs(times)),
+    enableReadyCheck: false,
+    slotsRefreshInterval: LOOK_MS,
+    slotsRefreshTimeout: ANSWER_MS,
+    // A certificate is made out to the name, not to the address behind it.
+    ...(options.tls && { dnsLookup: (name, found) => found(null, name) }),
+  });
+  return cluster;
+}
+
+/** Opens a connection for pub/sub to the first of `nodes`, and to the next one each time it is lost. */
+export function openClusterSubscriber(
+  nodes: ClusterNode[],
+  options: RedisOptions,
+  retryMs: (times: number) => number,
+): Redis {
+  let turn = 0;
+  const redis: Redis = new Redis({
+    ...options,
+    ...nodes[0],
+    retryStrategy: (times) => {
+      turn += 1;
+      Object.assign(redis.options, nodes[turn % nodes.length]);
+      return retryMs(times);
+    },
+  });
+  return redis;
+}
+
+/**
+ * Closes a cluster's client: at once; what was sent and not answered rejects. It announces its end when its last node is
+ * gone, so one that has found none yet is closed as soon as it tries the first.
+ */
+export function closeCluster(cluster: Cluster): void {
+  closing.add(cluster);
+  if (cluster.nodes().length > 0) {
+    cluster.disconnect();
+    return;
+  }
+  if (cluster.status === "reconnecting") cluster.connect().catch(() => {});
+  cluster.once("+node", () => process.nextTick(() => cluster.disconnect()));
+}
+
+/** What went wrong, for people: behind "no node could be asked" stands what the last node said. */
+export function problemOf(error: Error): string {
+  const cause =
+    "lastNodeError" in error && error.lastNodeError instanceof Error ? error.lastNodeError : error;
+  return /cluster support disabled/.test(cause.message)
+    ? "that Redis is no cluster: write redis://host:port"
+    : cause.message || cause.name;
+}

@@ -112,9 +112,11 @@ function watchSockets(redis: RedisClient, clock: Clock) {
       );
     });
     connection.on("ready", () => over(connection));
-    connection.on("close", () => over(connection));
-    // Only a node of a cluster ends while its client lives on.
-    connection.on("end", () => heardAt.delete(connection));
+    connection.on("close", () => {
+      over(connection);
+      // A cluster's client opens another connection to the node.
+      if (connection !== redis) heardAt.delete(connection);
+    });
   });
   const heard = {
     problem: "",

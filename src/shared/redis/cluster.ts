@@ -8,6 +8,7 @@
  * 3. No ready check: the node that is asked may be the silent one, and the client would wait for its answer for ever.
  */
 import { Cluster, type ClusterOptions, Redis, type RedisOptions } from "ioredis";
+import { type Clock, systemClock } from "../clock.ts";
 import type { ClusterNode } from "../redis-url.ts";
 
 /** Time between two looks at the cluster's table of slots. */
@@ -25,24 +26,41 @@ const ROLE_OPTIONS = {
 const closing = new WeakSet<Cluster>();
 
 /**
- * A client that announces once that all its nodes are gone. ioredis does it for each node that it lets go of, also after
- * it has ended or begun to connect anew, and is left in a state that nothing leads out of. BullMQ makes duplicates.
+ * ioredis' client with two things set right, also in the duplicates that BullMQ makes. It announces once that its nodes
+ * are gone: ioredis does it for each node that it lets go of, also after it has ended or begun to connect anew, and is
+ * left in a state that nothing leads out of. And it looks at the table by a timer of ours: ioredis' goes on for ever when
+ * the client is closed during a look.
  */
-class OnceEndingCluster extends Cluster {
+class SteadyCluster extends Cluster {
   readonly #nodes: ClusterNode[];
+  readonly #clock: Clock;
+  #look: { cancel(): void } | undefined;
 
-  constructor(nodes: ClusterNode[], options: ClusterOptions) {
+  constructor(nodes: ClusterNode[], options: ClusterOptions, clock: Clock) {
     super(nodes, options);
     this.#nodes = nodes;
-  }
-
-  override disconnect(reconnect = false): void {
-    for (const node of this.nodes().slice(1)) node.removeAllListeners("end");
-    super.disconnect(reconnect);
+    this.#clock = clock;
+    const known = new Set<Redis>();
+    this.on("+node", (node: Redis) => known.add(node));
+    this.on("-node", (node: Redis) => known.delete(node));
+    this.on("close", () => {
+      this.#look?.cancel();
+      for (const node of known) node.removeAllListeners("end");
+      known.clear();
+    });
+    this.on("ready", () => this.#lookLater());
   }
 
   override duplicate(_nodes?: unknown, options: ClusterOptions = {}): Cluster {
-    return new OnceEndingCluster(this.#nodes, { ...this.options, ...options });
+    return new SteadyCluster(this.#nodes, { ...this.options, ...options }, this.#clock);
+  }
+
+  #lookLater(): void {
+    this.#look?.cancel();
+    this.#look = this.#clock.timeout(LOOK_MS, () => {
+      this.refreshSlotsCache();
+      this.#lookLater();
+    });
   }
 }
 
@@ -52,17 +70,18 @@ export function openCluster(
   role: keyof typeof ROLE_OPTIONS,
   options: RedisOptions,
   retryMs: (times: number) => number,
+  clock: Clock = systemClock,
 ): Cluster {
-  const cluster: Cluster = new OnceEndingCluster(nodes, {
+  const settings: ClusterOptions = {
     ...ROLE_OPTIONS[role],
     redisOptions: { ...options, lazyConnect: false },
     clusterRetryStrategy: (times) => (closing.has(cluster) ? null : retryMs(times)),
     enableReadyCheck: false,
-    slotsRefreshInterval: LOOK_MS,
     slotsRefreshTimeout: ANSWER_MS,
     // A certificate is made out to the name, not to the address behind it.
     ...(options.tls && { dnsLookup: (name, found) => found(null, name) }),
-  });
+  };
+  const cluster: Cluster = new SteadyCluster(nodes, settings, clock);
   return cluster;
 }
 

@@ -72,6 +72,8 @@ const sequence = fc.record({
   maxAgeLeases: fc.constantFrom(5, 10_000),
 });
 
+type Sequence = typeof sequence extends fc.Arbitrary<infer T> ? T : never;
+
 /** Steps one program after another through a world. */
 class Scheduler {
   readonly #world: World;
@@ -221,7 +223,7 @@ test("whatever the order of their calls, the processes keep every promise to eve
   const tally = new Map<string, number>();
   const timing = await timingOfThisMachine();
   let sequences = 0;
-  const check = fc.asyncProperty(sequence, async ({ ops, crowd, maxAgeLeases }) => {
+  const play = async ({ ops, crowd, maxAgeLeases }: Sequence) => {
     const rig = verbRig({ redis, timing: { ...timing, maxAgeMs: maxAgeLeases * timing.leaseMs } });
     const world = new World(rig, tally);
     const scheduler = new Scheduler(world);
@@ -246,11 +248,18 @@ test("whatever the order of their calls, the processes keep every promise to eve
       throw failure;
     } finally {
       const left = await keysLike(redis, `*${rig.prefix}*`);
-      if (left.length > 0) await redis.unlink(left);
+      await Promise.all(left.map((key) => redis.unlink(key)));
     }
+  };
+  let going: Promise<void> | undefined;
+  const check = fc.asyncProperty(sequence, (given) => {
+    going = play(given);
+    return going;
   });
   const limit = process.env.FC_RUNS === undefined ? { interruptAfterTimeLimit: 45_000 } : {};
   await fc.assert(check, { numRuns: RUNS, seed: SEED, endOnFailure: true, ...limit });
+  // The sequence that the time limit interrupted.
+  await going;
   const calls = [...tally.values()].reduce((sum, n) => sum + n, 0);
   process.stdout.write(
     `interleaving: ${sequences} sequences, ${calls} calls, lease ${timing.leaseMs} ms, seed ${SEED}\n`,

@@ -19,6 +19,8 @@ const FORMS_WITHIN_MS = 30_000;
 
 /** One of the six. */
 export interface ClusterServer extends RedisServer {
+  /** Between `freeze` and `thaw`. */
+  isFrozen(): boolean;
   /** Asks this node, over a connection that lasts as long as the question. */
   ask(...command: string[]): Promise<string>;
 }
@@ -67,10 +69,21 @@ async function startNode(extra: readonly string[]): Promise<Node> {
     ...["--repl-diskless-sync-delay", "0"],
     ...extra,
   ]);
-  return {
-    server: Object.assign(server, { ask: (...command: string[]) => ask(server.port, command) }),
-    busPort,
+  const { freeze, thaw } = server;
+  let frozen = false;
+  const more = {
+    ask: (...command: string[]) => ask(server.port, command),
+    isFrozen: () => frozen,
+    freeze() {
+      frozen = true;
+      freeze();
+    },
+    thaw() {
+      frozen = false;
+      thaw();
+    },
   };
+  return { server: Object.assign(server, more), busPort };
 }
 
 async function form(nodes: readonly Node[]): Promise<void> {
@@ -100,7 +113,7 @@ async function form(nodes: readonly Node[]): Promise<void> {
 }
 
 function clusterOf(servers: readonly ClusterServer[]): RedisCluster {
-  const live = () => servers.filter((server) => server.pid !== undefined);
+  const live = () => servers.filter((server) => server.pid !== undefined && !server.isFrozen());
   const byPort = (port: number) => servers.find((server) => server.port === port);
   const holderOf: RedisCluster["holderOf"] = async (key) => {
     const [asked] = live();
@@ -144,6 +157,14 @@ function clusterOf(servers: readonly ClusterServer[]): RedisCluster {
 
 function followers(seen: readonly SeenNode[]): number {
   return new Set(seen.flatMap(({ master }) => (master === "-" ? [] : [master]))).size;
+}
+
+/** Resolves when the replica has everything that the master was told before this call. */
+export async function caughtUp(master: ClusterServer, replica: ClusterServer): Promise<void> {
+  const offsetOf = async (server: ClusterServer) =>
+    Number(/^master_repl_offset:(\d+)/m.exec(await server.ask("INFO", "replication"))?.[1]);
+  const wanted = await offsetOf(master);
+  await until(async () => (await offsetOf(replica)) >= wanted, { what: "a replica that has caught up" });
 }
 
 async function isSound(server: ClusterServer): Promise<boolean> {

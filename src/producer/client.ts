@@ -17,12 +17,13 @@ import { PriceOverrides } from "../shared/protocol/pricing.ts";
 import { TIMING, type Timing } from "../shared/protocol/timing.ts";
 import { BASE_TOOLS } from "../shared/protocol/worker.ts";
 import { type AgentStore, createAgentStore } from "../shared/redis/agent-store.ts";
-import { parseRedisUrl } from "../shared/redis/connection.ts";
+import { refuseClusterNode } from "../shared/redis/connection.ts";
 import { createDeadlineSet, type DeadlineSet } from "../shared/redis/deadline-set.ts";
 import { createPause, type Pause, PauseReason, type PauseState } from "../shared/redis/pause.ts";
 import { createReplyStream, type ReplyStream } from "../shared/redis/reply-stream.ts";
 import { createWakeQueue, type WakeQueue } from "../shared/redis/wake-queue.ts";
 import { createWorkerDirectory } from "../shared/redis/worker-directory.ts";
+import { parseRedisUrl } from "../shared/redis-url.ts";
 import { DEFAULT_PREFIX } from "../shared/variables.ts";
 import { beginCall, CALL_BUDGET_MS, type Call } from "./call.ts";
 import { readInput } from "./input.ts";
@@ -34,7 +35,10 @@ import { createSubscriber, type Subscriber } from "./subscriber.ts";
 
 /** How a client is set up. */
 export interface ClientOptions {
-  /** `redis://[user:password@]host[:port][/db]`, `rediss://…` or `unix:///path/to/redis.sock`. */
+  /**
+   * `redis://[user:password@]host[:port][/db]`, `rediss://…` or `unix:///path/to/redis.sock`; for a cluster
+   * `redis+cluster://[user:password@]host:port[,host:port…]` or `rediss+cluster://…`, with some of its nodes.
+   */
   redisUrl: string;
   /** Separates installations on one Redis; 1 to 32 characters of `A-Za-z0-9._-`, default `saq`. */
   prefix?: string;
@@ -59,8 +63,8 @@ export interface ClientOptions {
 export interface Client {
   /**
    * Opens the connections and waits for Redis, at most a second. Calling it is optional: the first use opens them too.
-   * Rejects with `redis_unavailable` (the client goes on trying to connect), `closed`, or `invalid_config` (with `strict`, for
-   * a Redis that may lose accepted work). Idempotent.
+   * Rejects with `redis_unavailable` (the client goes on trying to connect), `closed`, or `invalid_config` when the URL
+   * names one node of a cluster as if it were a server, or, with `strict`, a Redis that may lose accepted work. Idempotent.
    */
   start(): Promise<void>;
   /** Closes the connections; readers end, waiters reject with `closed`. Agents are not touched. Idempotent. */
@@ -139,16 +143,7 @@ export function createClient(options: ClientOptions): Client {
       return operate("the resume", () => pause.resume());
     },
     async start() {
-      const { link, parts } = open();
-      const ready = await Promise.all([
-        link.whenReady(CALL_BUDGET_MS),
-        parts.subscriber.start(CALL_BUDGET_MS),
-      ]);
-      if (ready.every(Boolean)) return parts.admit(parts.call());
-      throw new SubagentError(
-        "redis_unavailable",
-        "Redis cannot be reached: start it, or correct its address.",
-      );
+      await reach(open());
     },
     async stop() {
       stopped = true;
@@ -157,6 +152,19 @@ export function createClient(options: ClientOptions): Client {
       await ending?.close();
     },
   };
+}
+
+/** Waits for Redis, and looks at what it is. */
+async function reach({ link, parts }: ReturnType<typeof openParts>): Promise<void> {
+  const call = parts.call();
+  const ready = await Promise.all([link.whenReady(CALL_BUDGET_MS), parts.subscriber.start(CALL_BUDGET_MS)]);
+  if (!ready.every(Boolean)) {
+    const why = link.problem && ` (${link.problem})`;
+    const sentence = `Redis cannot be reached${why}: start it, or correct its address.`;
+    throw new SubagentError("redis_unavailable", sentence);
+  }
+  await call.read(() => refuseClusterNode(link.redis));
+  await parts.admit(call);
 }
 
 function openParts({ redisUrl, prefix, prices, ...options }: ClientOptions & { prices: PriceOverrides }) {

@@ -8,11 +8,15 @@
  */
 import type { Clock } from "../shared/clock.ts";
 import type { Logger } from "../shared/logger.ts";
+import { problemOf } from "../shared/redis/cluster.ts";
 import {
+  canSend,
   closeRedis,
   dropRedis,
+  onConnection,
   openRedis,
   type RedisClient,
+  type RedisConnection,
   type RedisRole,
 } from "../shared/redis/connection.ts";
 
@@ -23,12 +27,12 @@ export interface Link {
   whenReady(withinMs: number): Promise<boolean>;
   /** Calls `listener` each time the connection has become ready. */
   onReady(listener: () => void): void;
-  /** When bytes came from Redis last, ms of the clock's monotonic time. */
+  /** When bytes came from Redis last, in a cluster from its most silent node; ms of the clock's monotonic time. */
   readonly heardAtMs: number;
   /** What went wrong last, for people; empty once the connection is ready. */
   readonly problem: string;
-  /** Gives up the socket, which answers no more; a new one is opened at once. */
-  drop(): void;
+  /** Gives up the socket, which answers no more; a new one is opened at once. Of a cluster's, those silent for `silentMs`. */
+  drop(silentMs?: number): void;
   /** Whether {@link close} was called. */
   readonly closed: boolean;
   /** Closes the connection for good. Idempotent. */
@@ -38,7 +42,7 @@ export interface Link {
 /** Opens a connection for `role`. Throws `invalid_config` on a wrong URL. */
 export function openLink(url: string, role: RedisRole, clock: Clock, logger: Logger): Link {
   const redis = openRedis(url, role, logger, clock);
-  const heard = watchSocket(redis, clock);
+  const heard = watchSockets(redis, clock);
   const waiting = new Set<(ready: boolean) => void>();
   const listeners: (() => void)[] = [];
   let closed = false;
@@ -54,8 +58,7 @@ export function openLink(url: string, role: RedisRole, clock: Clock, logger: Log
     redis,
     whenReady(withinMs) {
       if (closed) return Promise.resolve(false);
-      // A socket that was dropped or has ended is still "ready" until its end is announced.
-      if (redis.status === "ready" && redis.stream.writable) return Promise.resolve(true);
+      if (canSend(redis)) return Promise.resolve(true);
       return new Promise((resolve) => {
         const answer = (ready: boolean) => {
           waiting.delete(answer);
@@ -67,7 +70,7 @@ export function openLink(url: string, role: RedisRole, clock: Clock, logger: Log
       });
     },
     onReady: (listener) => void listeners.push(listener),
-    drop: () => dropRedis(redis),
+    drop: heard.drop,
     get heardAtMs() {
       return heard.atMs;
     },
@@ -87,15 +90,30 @@ export function openLink(url: string, role: RedisRole, clock: Clock, logger: Log
 }
 
 /** Follows what comes over a connection's sockets. */
-function watchSocket(redis: RedisClient, clock: Clock) {
-  const heard = { atMs: Number.NEGATIVE_INFINITY, problem: "" };
-  redis.on("connect", () => {
-    redis.stream.on("data", () => {
-      heard.atMs = clock.monotonicMs();
+function watchSockets(redis: RedisClient, clock: Clock) {
+  const heardAt = new Map<RedisConnection, number>();
+  onConnection(redis, (connection) => {
+    heardAt.set(connection, Number.NEGATIVE_INFINITY);
+    connection.on("connect", () => {
+      connection.stream.on("data", () => heardAt.set(connection, clock.monotonicMs()));
+    });
+    connection.on("close", () => {
+      // A cluster's client opens another connection to the node.
+      if (connection !== redis) heardAt.delete(connection);
     });
   });
+  const heard = {
+    problem: "",
+    get atMs() {
+      return Math.min(...heardAt.values());
+    },
+    drop(silentMs = 0) {
+      const nowMs = clock.monotonicMs();
+      for (const [connection, atMs] of heardAt) if (nowMs - atMs >= silentMs) dropRedis(connection);
+    },
+  };
   redis.on("error", (error: Error) => {
-    heard.problem = error.message;
+    heard.problem = problemOf(error);
   });
   redis.on("ready", () => {
     heard.problem = "";

@@ -137,15 +137,21 @@ async function rejectIfTaken(
     const record = await call().read(() => store.record({ ...parent, uid: waiter.uid }));
     if (!isOver(record, waiter.run)) return;
     await feed.look();
-    waiter.fail(
-      new SubagentError("agent_ended", "The reply of this run was taken by another reader of the channel.", {
-        ...(record && { agent_id: record.agent_id }),
-        run: waiter.run,
-      }),
-    );
+    waiter.fail(record ? takenByAnother(record, waiter.run) : forgotten(waiter.run));
   } catch (error) {
     logger.debug({ problem: messageOf(error) }, "a run could not be looked at; looking again soon");
   }
+}
+
+function takenByAnother({ agent_id }: AgentRecord, run: number): SubagentError {
+  const sentence = "The reply of this run was taken by another reader of the channel.";
+  return new SubagentError("agent_ended", sentence, { agent_id, run });
+}
+
+function forgotten(run: number): SubagentError {
+  const sentence =
+    "Redis does not know this sub-agent any more: its record ran out, or a failover lost it; then the same call with its request_key makes it anew.";
+  return new SubagentError("unknown_agent", sentence, { run });
 }
 
 function isOver(record: AgentRecord | undefined, run: number): boolean {

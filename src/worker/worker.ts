@@ -11,7 +11,7 @@ import { keysUnder } from "../shared/protocol/keys.ts";
 import { TIMING } from "../shared/protocol/timing.ts";
 import type { WorkerAnnouncement } from "../shared/protocol/worker.ts";
 import { createAgentStore } from "../shared/redis/agent-store.ts";
-import { closeRedis, openRedis, type RedisClient } from "../shared/redis/connection.ts";
+import { closeRedis, openRedis, type RedisClient, refuseClusterNode } from "../shared/redis/connection.ts";
 import { createDeadlineSet } from "../shared/redis/deadline-set.ts";
 import { eventPublisher } from "../shared/redis/event-channel.ts";
 import { createProviderGate } from "../shared/redis/provider-gate.ts";
@@ -37,8 +37,9 @@ export interface SubagentWorker {
   readonly id: string;
   /**
    * Connects and begins to take wakes; waits for Redis as long as it takes, or until `stop`, and rejects then. Rejects with
-   * `setup_failed` when workspaces cannot be written, with `invalid_config` when Redis refuses the password or database, or
-   * must not be used as it is set; nothing was taken or written by then. Idempotent.
+   * `setup_failed` when workspaces cannot be written, with `invalid_config` when Redis refuses the password or database,
+   * is one node of a cluster named as a server, or must not be used as it is set; nothing was taken or written by then.
+   * Idempotent.
    */
   start(): Promise<void>;
   /** Releases what runs, closes everything it opened; at most the grace and about 10 s. Idempotent. */
@@ -59,9 +60,10 @@ export function createWorker(options: WorkerOptions): SubagentWorker {
   let starting: Promise<void> | undefined;
   let stopping: Promise<void> | undefined;
 
-  const begin = async ({ hints, pool, sweeper, announcer, health }: Opened) => {
+  const begin = async ({ redis, hints, pool, sweeper, announcer, health }: Opened) => {
     await requireWritable(options.workspaceRoot, clock);
     await health.admit();
+    await refuseClusterNode(redis);
     if (stopping) return;
     await hints.start();
     if (stopping) return;

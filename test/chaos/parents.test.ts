@@ -9,7 +9,7 @@ import { deadlineMember } from "../../src/shared/protocol/keys.ts";
 import { type Installation, openInstallation } from "../helpers/installation.ts";
 import { testClient, testParent } from "../helpers/parents.ts";
 import { type NodeProcess, spawnNode } from "../helpers/processes.ts";
-import { startPrivateRedis } from "../helpers/redis.ts";
+import { redisUrl, startPrivateRedis } from "../helpers/redis.ts";
 import { until } from "../helpers/until.ts";
 
 const HOUR_MS = 3_600_000;
@@ -165,9 +165,8 @@ test("an agent whose parent process dies between recording the message and the w
   const { installation, client } = await openScene();
   const agent = await installation.spawn();
   const { prefix, redis, keys } = installation;
-  const url = `redis://127.0.0.1:${redis.options.port}`;
   const sender = await spawnNode("test/helpers/fixtures/half-sender.ts", {
-    args: [url, prefix, deadlineMember(agent)],
+    args: [redisUrl(), prefix, deadlineMember(agent)],
   });
   expect(await sender.closed).toEqual({ code: null, signal: "SIGKILL" });
   const [, status, sentAtMs] = (sender.stdout[0] ?? "").split(" ");

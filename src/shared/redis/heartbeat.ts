@@ -9,7 +9,7 @@
  * 3. Not for connections that block: there an answer waits for the end of the block.
  */
 import type { Clock } from "../clock.ts";
-import { dropRedis, type RedisClient } from "./connection.ts";
+import { dropRedis, onConnection, type RedisClient, type RedisConnection } from "./connection.ts";
 
 const BEAT_MS = 1_000;
 /** So old may the last answer be. */
@@ -24,8 +24,25 @@ export interface Heartbeat {
   stop(): void;
 }
 
-/** Begins to ask at once, and ends with the connection or `stop`. */
+/** Begins to ask at once, each node of a cluster for itself, and ends with the connection or `stop`. */
 export function startHeartbeat(redis: RedisClient, clock: Clock): Heartbeat {
+  const beats = new Map<RedisConnection, Heartbeat>();
+  onConnection(redis, (connection) => {
+    beats.set(connection, startBeat(connection, clock));
+    // A cluster's client opens another connection to the node.
+    if (connection !== redis) connection.once("end", () => beats.delete(connection));
+  });
+  return {
+    get isAlive() {
+      return redis.status === "ready" && beats.size > 0 && [...beats.values()].every((beat) => beat.isAlive);
+    },
+    stop() {
+      for (const beat of beats.values()) beat.stop();
+    },
+  };
+}
+
+function startBeat(redis: RedisConnection, clock: Clock): Heartbeat {
   let answeredAtMs = Number.NEGATIVE_INFINITY;
   let asked: { atMs: number } | undefined;
   let timer: { cancel(): void } | undefined;

@@ -6,6 +6,7 @@
  */
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { keysLike } from "../../helpers/redis.ts";
 import type { Call, Program } from "./interleaving/call.ts";
 import {
   answerOne,
@@ -91,6 +92,8 @@ const sequence = fc.record({
   crowd: fc.constantFrom(0, 3, 10),
   maxAgeLeases: fc.constantFrom(5, 10_000),
 });
+
+type Sequence = typeof sequence extends fc.Arbitrary<infer T> ? T : never;
 
 /** Steps one program after another through a world. */
 class Scheduler {
@@ -269,7 +272,7 @@ test("whatever the order of their calls, the processes keep every promise to eve
   const tally = new Map<string, number>();
   const timing = await timingOfThisMachine();
   let sequences = 0;
-  const check = fc.asyncProperty(sequence, async ({ ops, crowd, maxAgeLeases }) => {
+  const play = async ({ ops, crowd, maxAgeLeases }: Sequence) => {
     const rig = verbRig({ redis, timing: { ...timing, maxAgeMs: maxAgeLeases * timing.leaseMs } });
     const world = new World(rig, tally);
     const scheduler = new Scheduler(world);
@@ -293,12 +296,19 @@ test("whatever the order of their calls, the processes keep every promise to eve
         failure.message += `\nlast calls:\n  ${world.traceOf(failure.message).slice(-60).join("\n  ")}`;
       throw failure;
     } finally {
-      const left = await redis.keys(`*${rig.prefix}*`);
-      if (left.length > 0) await redis.unlink(left);
+      const left = await keysLike(redis, `*${rig.prefix}*`);
+      await Promise.all(left.map((key) => redis.unlink(key)));
     }
+  };
+  let going: Promise<void> | undefined;
+  const check = fc.asyncProperty(sequence, (given) => {
+    going = play(given);
+    return going;
   });
   const limit = process.env.FC_RUNS === undefined ? { interruptAfterTimeLimit: 45_000 } : {};
   await fc.assert(check, { numRuns: RUNS, seed: SEED, endOnFailure: true, ...limit });
+  // The sequence that the time limit interrupted.
+  await going;
   const calls = [...tally.values()].reduce((sum, n) => sum + n, 0);
   process.stdout.write(
     `interleaving: ${sequences} sequences, ${calls} calls, lease ${timing.leaseMs} ms, seed ${SEED}\n`,

@@ -25,7 +25,7 @@ import { createDeadlineSet, type DeadlineSet } from "../../../src/shared/redis/d
 import type { AskInput } from "../../../src/shared/redis/question-verbs.ts";
 import { createReplyStream, type ReplyStream } from "../../../src/shared/redis/reply-stream.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
-import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
+import { keysLike, redisUrl, uniquePrefix } from "../../helpers/redis.ts";
 import { until } from "../../helpers/until.ts";
 
 /** What an agent of the tests is made of. */
@@ -207,7 +207,7 @@ export function verbRig(options: { timing?: Partial<Timing>; url?: string; redis
       await until(async () => (await rig.redisNow()) >= at, { everyMs: 1, what: `Redis to reach ${at}` });
     },
     async everything() {
-      const names = (await redis.keys(`*${prefix}*`)).sort();
+      const names = (await keysLike(redis, `*${prefix}*`)).sort();
       const contents = await Promise.all(names.map((name) => contentOf(redis, name)));
       return Object.fromEntries(
         names.flatMap((name, i) => (contents[i] === null ? [] : [[name, contents[i]]])),

@@ -135,7 +135,10 @@ test.each([
   ["SUBAGENT_MAX_DURATION", ["0s", "25h", "1d", "-1s", "1.5h", "s"]],
   ["SUBAGENT_MAX_COST_USD", ["0", "-1", "NaN", "Infinity", "$2", "100001"]],
   ["SUBAGENT_MAX_TURNS", ["0", "-1", "NaN", "31"]],
-  ["REDIS_URL", ["redis://", "http://x", "unix:///", "127.0.0.1:6379", "redis"]],
+  [
+    "REDIS_URL",
+    ["redis://", "http://x", "unix:///", "127.0.0.1:6379", "redis", "redis://h/db", "redis+cluster://"],
+  ],
   ["ANTHROPIC_BASE_URL", ["api.anthropic.com", "https://"]],
 ] as const)("%s refuses %j", (name, values) => {
   for (const value of values) {

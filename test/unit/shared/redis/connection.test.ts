@@ -1,11 +1,5 @@
 import { expect, test } from "vitest";
-import { SubagentError } from "../../../../src/shared/errors.ts";
-import {
-  closeRedis,
-  openRedis,
-  parseRedisUrl,
-  whenAccepted,
-} from "../../../../src/shared/redis/connection.ts";
+import { closeRedis, openRedis, whenAccepted } from "../../../../src/shared/redis/connection.ts";
 import { closeAtEnd } from "../../../helpers/cleanup.ts";
 import { handClock } from "../../../helpers/hand-clock.ts";
 import { startProxy } from "../../../helpers/proxy.ts";
@@ -83,37 +77,6 @@ test("a wrong password is refused, and a Redis that is away is waited for until 
   const waiting = whenAccepted(away);
   closeRedis(away);
   await expect(waiting).rejects.toMatchObject({ code: "closed" });
-});
-
-test.for([
-  ["redis://localhost", { host: "localhost", port: 6379 }],
-  ["redis://10.0.0.1:7000/3", { host: "10.0.0.1", port: 7000, db: 3 }],
-  ["redis://u%40x:p%3Aw@h:1", { host: "h", port: 1, username: "u@x", password: "p:w" }],
-  ["redis://:secret@h", { host: "h", port: 6379, password: "secret" }],
-  ["redis://[::1]:6380", { host: "::1", port: 6380 }],
-  ["rediss://h", { host: "h", port: 6379, tls: {} }],
-  ["unix:///run/my%20redis.sock", { path: "/run/my redis.sock" }],
-] as const)("%s is understood", ([url, options]) => {
-  expect(parseRedisUrl(url)).toEqual(options);
-});
-
-test.for([
-  "",
-  "localhost:6379",
-  "http://h",
-  "redis://",
-  "redis://h/db",
-  "redis://h:99999",
-  "unix://",
-  "unix:///",
-])("%j is refused with the forms that would do", (url) => {
-  expect(() => parseRedisUrl(url)).toThrow(SubagentError);
-  expect(() => parseRedisUrl(url)).toThrow(/redis:\/\/host:port, rediss:\/\/host:port or unix:\/\/\/path/);
-});
-
-test("a refusal never shows the password", () => {
-  expect(() => parseRedisUrl("http://user:hunter2@h")).toThrow(/http:\/\/\*\*\*@h/);
-  expect(() => parseRedisUrl("redis://user:hunter2@h/x")).not.toThrow(/hunter2/);
 });
 
 test("a subscription made at any moment of connecting keeps its connection", async () => {

@@ -34,18 +34,23 @@ export function total(census: Census): number {
 }
 
 /** What may stay of the kinds that outlive the work by design. `replies` is then an empty stream. */
-function allowed(kind: string, { parents, workers, jobs }: Quiet): number {
+function allowed(kind: string, { parents, workers, jobs, looks }: Quiet): number {
   if (kind === "registry" || kind === "usage" || kind === "replies") return parents;
   if (kind === "worker") return workers;
   if (kind === "wake job") return jobs;
+  if (kind === "deadlines" || kind === "touched") return looks ? 1 : 0;
   return kind === "workers" || kind.startsWith("queue ") ? 1 : 0;
 }
 
-/** What there is when nothing is going on; `jobs` are those that the queue keeps of taken wakes. */
+/**
+ * What there is when nothing is going on. `jobs`: those that the queue keeps of taken wakes; `looks`: the deadline set holds
+ * nothing but agents that ended while they were idle, to be forgotten when their idle time would have been over.
+ */
 export interface Quiet {
   parents: number;
   workers: number;
   jobs: number;
+  looks: boolean;
 }
 
 /** What is left and should not be, as `kind: count`. */

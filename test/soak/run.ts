@@ -75,8 +75,8 @@ const PARENTS = 4;
 const WARM_UP = 0.25;
 /** The parents wait for their last scenes at most two minutes. */
 const PARENTS_END_WITHIN_MS = 150_000;
-/** Idle time of the parents' agents: until then the deadline set remembers those that were destroyed while idle. */
-const IDLE_MS = 10_000;
+/** Idle time of the parents' agents, longer than any pause between two calls on a machine that is overloaded. */
+const IDLE_MS = 60_000;
 const SLACK_MS = 15_000;
 
 const note = (line: string) => ({ type: "tool_use" as const, name: "note", input: { line, ms: 100 } });
@@ -166,7 +166,7 @@ async function soak(options: SoakOptions, parts: Parts): Promise<SoakReport> {
   options.onNews("waiting for what Redis keeps for a while");
   const remembered = strikes.filter(({ fault, at }) => fault === "kill" && at > Date.now() - WORKER_TTL_MS);
   const announced = fleet.workers.length + remembered.length;
-  const keys = await judgeKeys(redis, announced, options.retentionMs + IDLE_MS + SLACK_MS);
+  const keys = await judgeKeys(redis, announced, options.retentionMs + SLACK_MS);
   options.onNews("the workers stop");
   const exits = await Promise.all(fleet.workers.map((worker) => worker.process.kill("SIGTERM")));
   const verdicts = [
@@ -202,11 +202,14 @@ async function endOfParents({ parents }: Fleet): Promise<Account> {
 
 async function judgeKeys(redis: RedisClient, workers: number, withinMs: number): Promise<Verdict> {
   const what = "Redis keys";
-  const queue = `${keysUnder(PREFIX).bullPrefix}:${keysUnder(PREFIX).wakeQueue}`;
+  const { bullPrefix, wakeQueue, deadlines } = keysUnder(PREFIX);
+  const queue = `${bullPrefix}:${wakeQueue}`;
   const look = async () => {
     const jobs = (await redis.zcard(`${queue}:completed`)) + (await redis.zcard(`${queue}:failed`));
+    const overdue = await redis.zcount(deadlines, "-inf", Date.now() - SLACK_MS);
     const census = await takeCensus(redis);
-    return { left: leftovers(census, { parents: PARENTS, workers, jobs }), census, jobs };
+    const left = leftovers(census, { parents: PARENTS, workers, jobs, looks: overdue === 0 });
+    return { left, census, jobs };
   };
   await until(async () => (await look()).left.length === 0, { timeoutMs: withinMs, everyMs: 500 }).catch(
     () => {},

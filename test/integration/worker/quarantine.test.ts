@@ -47,6 +47,7 @@ function keepWorkers(installation: Installation, count: number, agents: readonly
     while (!stopped) {
       const worker = await installation.spawnWorker({ concurrency: Math.max(4, Math.ceil(NEIGHBOURS / 50)) });
       running.add(worker);
+      if (stopped) void worker.kill("SIGTERM");
       await worker.closed;
       running.delete(worker);
       if (stopped) return;
@@ -102,7 +103,8 @@ test(`a run that kills its workers is lost after it died alone; ${NEIGHBOURS} ne
     agent_status: "ended",
     turns: 1,
   });
-  const replies = await Promise.all(agents.map((agent) => installation.reply(agent, 1, LONG_MS)));
+  const replies = [];
+  for (const agent of agents) replies.push(await installation.reply(agent, 1, LONG_MS));
   await pool.stop();
 
   // The first death follows a committed turn; three that committed nothing follow it.

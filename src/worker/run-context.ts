@@ -7,6 +7,7 @@ import type { AgentStore } from "../shared/redis/agent-store.ts";
 import type { DeadlineSet } from "../shared/redis/deadline-set.ts";
 import type { PublishEvent } from "../shared/redis/event-channel.ts";
 import type { WakeQueue } from "../shared/redis/wake-queue.ts";
+import type { WorkerDirectory } from "../shared/redis/worker-directory.ts";
 import type { Lease } from "./lease.ts";
 import type { Model } from "./model/model.ts";
 import type { Quarantine } from "./quarantine.ts";
@@ -19,6 +20,8 @@ export interface RunContext {
   store: AgentStore;
   deadlines: DeadlineSet;
   wakes: WakeQueue;
+  /** Who else is there. */
+  workers: WorkerDirectory;
   publish: PublishEvent;
   model: Model;
   toolbox: Toolbox;

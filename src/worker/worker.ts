@@ -107,12 +107,14 @@ function open(options: WorkerOptions & { clock: Clock; id: string; toolbox: Tool
   const abandoned = new AbortController();
   setMaxListeners(0, draining.signal, abandoned.signal);
   const wakes = createWakeQueue(redis, keys, logger);
+  const workers = createWorkerDirectory(redis, keys);
   const leases = new Map<string, Lease>();
   const context: Omit<RunContext, "quarantine"> = {
     workerId: options.id,
     store: createAgentStore(redis, keys, timing),
     deadlines: createDeadlineSet(redis, keys),
     wakes,
+    workers,
     publish: eventPublisher(redis, keys),
     model: options.model,
     toolbox: options.toolbox,
@@ -140,6 +142,6 @@ function open(options: WorkerOptions & { clock: Clock; id: string; toolbox: Tool
     concurrency,
     started_at: new Date(options.clock.now()).toISOString(),
   };
-  const announcer = createAnnouncer(createWorkerDirectory(redis, keys), announced, context);
+  const announcer = createAnnouncer(workers, announced, context);
   return { redis, hints, channel: keys.hints, pool, sweeper: createSweeper(context), wakes, announcer };
 }

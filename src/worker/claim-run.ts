@@ -1,6 +1,7 @@
 /** Takes the agent that a wake names: beside others, or alone where two workers did not survive its run. */
 import { newRequestKey } from "../shared/protocol/ids.ts";
 import type { AgentAddress } from "../shared/protocol/keys.ts";
+import { isForAnother } from "./capable.ts";
 import type { Place } from "./quarantine.ts";
 import type { RunContext, RunEnd } from "./run-context.ts";
 
@@ -38,6 +39,7 @@ export async function claimRun(
   taken: TakenWake,
   place: Place,
 ): Promise<ClaimedRun | RunEnd> {
+  if (await isForAnother(context, taken.address)) return returned(context, "tools", taken.taken);
   const beside = await claim(context, taken, false);
   if (beside.status !== "alone") return beside;
   const { logger } = context;

@@ -8,6 +8,7 @@ import type { DeadlineSet } from "../shared/redis/deadline-set.ts";
 import type { PublishEvent } from "../shared/redis/event-channel.ts";
 import type { ProviderGate } from "../shared/redis/provider-gate.ts";
 import type { WakeQueue } from "../shared/redis/wake-queue.ts";
+import type { WorkerDirectory } from "../shared/redis/worker-directory.ts";
 import type { Lease } from "./lease.ts";
 import type { Model } from "./model/model.ts";
 import type { Quarantine } from "./quarantine.ts";
@@ -20,6 +21,8 @@ export interface RunContext {
   store: AgentStore;
   deadlines: DeadlineSet;
   wakes: WakeQueue;
+  /** Who else is there. */
+  workers: WorkerDirectory;
   publish: PublishEvent;
   model: Model;
   /** What all workers know of the model's provider. */

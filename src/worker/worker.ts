@@ -123,6 +123,7 @@ function open(options: WorkerOptions & { clock: Clock; id: string; toolbox: Tool
   const abandoned = new AbortController();
   setMaxListeners(0, draining.signal, abandoned.signal);
   const wakes = createWakeQueue(redis, keys, logger);
+  const workers = createWorkerDirectory(redis, keys);
   const leases = new Map<string, Lease>();
   const { random = Math.random } = options;
   const context: Omit<RunContext, "quarantine"> = {
@@ -130,6 +131,7 @@ function open(options: WorkerOptions & { clock: Clock; id: string; toolbox: Tool
     store: createAgentStore(redis, keys, timing),
     deadlines: createDeadlineSet(redis, keys),
     wakes,
+    workers,
     publish: eventPublisher(redis, keys),
     model: options.model,
     gate: createProviderGate(redis, keys, timing, random),
@@ -154,11 +156,7 @@ function open(options: WorkerOptions & { clock: Clock; id: string; toolbox: Tool
   });
   const { concurrency = DEFAULT_CONCURRENCY, drainGraceMs = DRAIN_GRACE_MS } = options;
   const pool = createPool(context, { redis, keys, concurrency, drainGraceMs, draining, abandoned });
-  const announcer = createAnnouncer(
-    createWorkerDirectory(redis, keys),
-    announced(options, concurrency),
-    context,
-  );
+  const announcer = createAnnouncer(workers, announced(options, concurrency), context);
   const { strict = false, clock } = options;
   const health = openHealth({ redis, hints, pool, announcer, strict, probes: [], clock, logger });
   return { redis, hints, pool, sweeper: createSweeper(context), wakes, announcer, health };

@@ -53,6 +53,9 @@ const json = <T extends z.ZodType>(schema: T) =>
     })
     .pipe(schema);
 
+/** A specification as a record holds it. */
+export const AgentSpecJson = json(AgentSpec);
+
 /** The record of an agent as Redis holds it: a hash of strings. Times are epoch ms of Redis' own clock. */
 export const AgentRecord = z.object({
   v: count,
@@ -61,7 +64,7 @@ export const AgentRecord = z.object({
   parent_id: ParentId,
   agent_id: AgentId,
   name: AgentName,
-  spec: json(AgentSpec),
+  spec: AgentSpecJson,
   status: AgentStatus,
   ended_reason: EndedReason.optional(),
   created_at: count,

@@ -2,7 +2,7 @@
  * The seven verbs (and what reads beside them) as typed calls: names every key, hands them to the scripts, and turns
  * answers into closed unions (`verbs.ts` spells the calls). Owns no state; the records in Redis do.
  */
-import { AgentRecord, PAYLOAD_VERSION } from "../protocol/agent.ts";
+import { AgentRecord, AgentSpecJson, PAYLOAD_VERSION } from "../protocol/agent.ts";
 import { AgentId } from "../protocol/ids.ts";
 import type { AgentAddress, Keys, ParentAddress } from "../protocol/keys.ts";
 import { InboxMessage } from "../protocol/message.ts";
@@ -42,6 +42,8 @@ export interface AgentStore extends ProducerVerbs, WorkerVerbs, QuestionVerbs {
   load(address: AgentAddress): Promise<AgentState | undefined>;
   /** The record alone; reading never touches the life key. */
   record(address: AgentAddress): Promise<AgentRecord | undefined>;
+  /** The agent's allowlist of tools; undefined where it has none, or none that this version can read. */
+  allowlist(address: AgentAddress): Promise<string[] | undefined>;
   /** Unread messages, oldest first. */
   inbox(address: AgentAddress): Promise<InboxMessage[]>;
   /** The uid behind an agent_id of this parent. */
@@ -88,6 +90,8 @@ export function createAgentStore(redis: RedisClient, keys: Keys, timing: Timing 
         },
       ),
     record: readRecord,
+    allowlist: async (address) =>
+      AgentSpecJson.safeParse(await redis.hget(keys.agent(address).record, "spec")).data?.tools,
     inbox: readInbox,
     async load(address) {
       const [record, log, inbox] = await Promise.all([

@@ -7,6 +7,7 @@ import { entryKey } from "../../../src/shared/protocol/log.ts";
 import { TIMING } from "../../../src/shared/protocol/timing.ts";
 import { openRedis } from "../../../src/shared/redis/connection.ts";
 import { createProviderGate } from "../../../src/shared/redis/provider-gate.ts";
+import { createWorkerDirectory } from "../../../src/shared/redis/worker-directory.ts";
 import { createHintLine } from "../../../src/worker/hint-line.ts";
 import type { Lease } from "../../../src/worker/lease.ts";
 import { createAnthropicModel } from "../../../src/worker/model/anthropic.ts";
@@ -185,6 +186,7 @@ test("a destroy whose hint comes while the agent is still being loaded stops the
     {
       workerId: "early",
       gate: createProviderGate(installation.redis, keys),
+      workers: createWorkerDirectory(installation.redis, keys),
       quarantine: createQuarantine({ clock: systemClock, draining, close: () => {}, open: () => {} }),
       store: {
         ...store,

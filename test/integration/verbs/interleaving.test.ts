@@ -241,7 +241,10 @@ test("whatever the order of their calls, the processes keep every promise to eve
   const tally = new Map<string, number>();
   const timing = await timingOfThisMachine();
   let sequences = 0;
+  const endsMs = process.env.FC_RUNS === undefined ? performance.now() + 45_000 : Number.POSITIVE_INFINITY;
   const check = fc.asyncProperty(sequence, async ({ ops, crowd, maxAgeLeases }) => {
+    // Not fast-check's own limit, which leaves the sequence at hand running.
+    if (performance.now() > endsMs) return;
     const rig = verbRig({ redis, timing: { ...timing, maxAgeMs: maxAgeLeases * timing.leaseMs } });
     const world = new World(rig, tally);
     const scheduler = new Scheduler(world);
@@ -269,8 +272,7 @@ test("whatever the order of their calls, the processes keep every promise to eve
       if (left.length > 0) await redis.unlink(left);
     }
   });
-  const limit = process.env.FC_RUNS === undefined ? { interruptAfterTimeLimit: 45_000 } : {};
-  await fc.assert(check, { numRuns: RUNS, seed: SEED, endOnFailure: true, ...limit });
+  await fc.assert(check, { numRuns: RUNS, seed: SEED, endOnFailure: true });
   const calls = [...tally.values()].reduce((sum, n) => sum + n, 0);
   process.stdout.write(
     `interleaving: ${sequences} sequences, ${calls} calls, lease ${timing.leaseMs} ms, seed ${SEED}\n`,

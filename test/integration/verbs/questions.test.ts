@@ -52,7 +52,7 @@ test("asking marks the calls, tells the parent and hands the agent back, all in 
 });
 
 test("a question waits no longer than its message may stay unanswered", async () => {
-  const rig = verbRig({ timing: { maxAgeMs: 5_000 } });
+  const rig = verbRig({ timing: { maxAgeMs: 5_000, leaseMs: 1_000 } });
   const { agent } = await rig.waiting();
   const { unanswered_since, deadline } = await rig.raw(agent);
   expect(Number(deadline)).toBe(Number(unanswered_since) + 5_000);

@@ -2,7 +2,7 @@
 -- goes to waiting: marks, channel entries and the new status are one step, so a question is seen only while it is open.
 -- KEYS record log replies steps
 -- ARGV epoch answer_ms running_ms progress step doorbell reply_ttl_ms (question_id started text default_answer)…
--- The next look is never earlier than it was.
+-- A message's greatest age bounds the waiting, but brings no look forward: only the answer time was announced.
 -- progress: reply body so far; step: one line of the step list; started: the mark of the call, JSON; default_answer: or ''.
 -- Returns asked{deadline} | finishing | stale
 -- Closes: a question whose agent still runs, or that waits while nobody was asked; a re-sent ask asking twice; a finish
@@ -21,7 +21,7 @@ if agent[5] == '1' then return { 'finishing' } end
 
 write_even_when_full(record)
 local now = now_ms()
-local deadline = fmt(math.max(math.min(now + answer_ms, num(agent[6]) + num(agent[7])), num(agent[4])))
+local deadline = fmt(math.min(now + answer_ms, math.max(num(agent[6]) + num(agent[7]), num(agent[4]))))
 local questions = {}
 for i = FIRST, #ARGV, 4 do
   local question_id, text, default_answer = ARGV[i], ARGV[i + 2], ARGV[i + 3]

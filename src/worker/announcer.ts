@@ -24,7 +24,7 @@ export function createAnnouncer(
   let timer: { cancel(): void } | undefined;
   const failed = (error: unknown) => logger.debug({ problem: messageOf(error) }, "Worker not announced");
   const announce = () => {
-    directory.announce(worker).catch(failed);
+    directory.announce({ ...worker, now: clock.now() }).catch(failed);
     timer = clock.timeout(ANNOUNCE_EVERY_MS, announce);
   };
   return {

@@ -164,6 +164,36 @@ export const SCRIPTS = {
     args: ["member", "seen_score", "seen_touch", "at"],
     answers: { moved: [], touched: [] },
   },
+  inspect: {
+    keys: ["record", "log", "inbox", "life", "steps", "live", "registry"],
+    args: ["uid"],
+    answers: {
+      found: [
+        "now",
+        "version",
+        "agent_id",
+        "agent_status",
+        "deadline",
+        "lease_until",
+        "since",
+        "max_age_ms",
+        "wake",
+        "worker",
+        "barren_deaths",
+        "life_ms",
+        "log",
+        "inbox",
+        "counted",
+        "named",
+      ],
+      gone: ["now", "life_ms", "log", "inbox", "steps", "counted"],
+    },
+  },
+  mend: {
+    keys: ["record", "log", "inbox", "life", "steps", "live", "registry"],
+    args: ["uid", "registry_ttl_ms"],
+    answers: { mended: ["removed", "counted", "named"], whole: [] },
+  },
 } as const satisfies Record<string, Shape>;
 
 /** The name of a script. */

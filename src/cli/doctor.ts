@@ -76,7 +76,7 @@ async function examineAt(context: CommandContext, redisUrl: string, fix: boolean
 async function lookAtAll({ config, clock }: CommandContext, installation: Installation): Promise<Examined> {
   const facts = await examine(installation, { host: hostname(), isProduction: config.production });
   const { store, inspection } = installation;
-  const place = { root: config.workspaceRoot, hostNowMs: clock.now(), store, inspection };
+  const place = { root: config.workspaceRoot, clock, store, inspection };
   return { facts, workspaces: await readWorkspaces(place, facts.agents) };
 }
 

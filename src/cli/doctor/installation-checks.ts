@@ -48,7 +48,7 @@ export const INSTALLATION_CHECKS = {
     severity: "error",
     what: (count) =>
       `${formatPlural(count, "wake")} ${count === 1 ? "waits" : "wait"} while workers have free places`,
-    todo: "restart the workers: they announce themselves but take nothing",
+    todo: "restart those that take nothing; a worker that was killed is forgotten after 30 s",
   },
   queue_paused: {
     area: "workers",

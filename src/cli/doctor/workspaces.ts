@@ -1,5 +1,6 @@
 /** Holds the workspaces of this machine against the agents: whose is each of them, and whose is missing. */
 import { join } from "node:path";
+import type { Clock } from "../../shared/clock.ts";
 import type { AgentAddress } from "../../shared/protocol/keys.ts";
 import { agentSegments } from "../../shared/protocol/workspace.ts";
 import type { AgentInspection } from "../../shared/redis/agent-inspection.ts";
@@ -19,29 +20,43 @@ import {
 /** What is needed to find out whose a workspace is. */
 export interface WorkspaceContext {
   root: string;
-  /** This machine's time, epoch ms: files have no other. */
-  hostNowMs: number;
+  /** This machine's: files have no other time. */
+  clock: Clock;
   inspection: AgentInspection;
   store: Pick<AgentStore, "uidOf">;
 }
 
 const BATCH = 64;
+const SECOND_LOOK_MS = 1_500;
 
 /** Looks at every workspace of this machine; `agents` are those that were seen in Redis just before. */
 export async function readWorkspaces(
   context: WorkspaceContext,
   agents: readonly AgentSight[],
 ): Promise<WorkspaceFacts> {
-  const { root, hostNowMs } = context;
+  const { root, clock } = context;
   const survey = await surveyWorkspaces(root);
   if (!survey) return { root, isThere: false, directories: [], missing: [], isCut: false };
-  const directories = await inBatches(survey.found, BATCH, async (found): Promise<WorkspaceSight> => {
-    const fate = await fateOf(context, found);
-    const mayBeOld = fate !== "live" && found.uid !== undefined;
-    const isOld = mayBeOld && (await isUntouchedSince(join(root, found.path), hostNowMs - OLD_WORKSPACE_MS));
-    return { ...found, fate, isOld };
-  });
+  const first = await inBatches(survey.found, BATCH, (found) => lookAt(context, found));
+  // A worker makes the directory first and then its stamp.
+  const isUnstamped = ({ uid }: WorkspaceSight) => uid === undefined;
+  if (first.some(isUnstamped)) await clock.sleep(SECOND_LOOK_MS);
+  const second = await inBatches(first.filter(isUnstamped), BATCH, async (found) =>
+    lookAt(context, { ...found, uid: await stampIn(join(root, found.path)) }),
+  );
+  const directories = [...first.filter((found) => !isUnstamped(found)), ...second];
   return { root, isThere: true, directories, missing: await findMissing(root, agents), isCut: survey.isCut };
+}
+
+async function lookAt(context: WorkspaceContext, found: FoundWorkspace): Promise<WorkspaceSight> {
+  const fate = await fateOf(context, found);
+  const mayBeOld = fate !== "live" && found.uid !== undefined;
+  const sinceMs = context.clock.now() - OLD_WORKSPACE_MS;
+  return {
+    ...found,
+    fate,
+    isOld: mayBeOld && (await isUntouchedSince(join(context.root, found.path), sinceMs)),
+  };
 }
 
 /** What became of the agent that a stamp names; asked anew, so that it can be relied on before anything is deleted. */

@@ -38,7 +38,8 @@ export async function doctor(context: CommandContext, flags: DoctorFlags): Promi
       "REDIS_URL is not set: doctor examines the installation on a Redis, e.g. redis://host:6379.";
     throw new SubagentError("invalid_config", sentence);
   }
-  const examined = await examineAt(context, redisUrl, flags.fix);
+  output.block([output.style("dim", `Examining ${withoutPassword(redisUrl)} …`)]);
+  const examined = await examineAt(context, redisUrl, flags.fix).finally(() => output.block([]));
   const measured = flags.measure ? await measure(context) : undefined;
   const report = reportOf(context, redisUrl, examined, measured);
   const { resultColumns, resultStyle } = output;

@@ -34,13 +34,13 @@ export function callsPerSecond({ concurrency, callsMs }: Level): number {
 export function judgeParallelism(levels: readonly Level[]): Parallelism {
   const broken = levels.find(({ failure }) => failure);
   const whole = levels.slice(0, broken ? levels.indexOf(broken) : undefined);
-  const [alone] = whole;
-  if (broken?.failure && (!broken.failure.isLimit || !alone))
+  if (broken?.failure && (!broken.failure.isLimit || whole.length === 0)) {
     return { status: "failed", problem: broken.failure.problem };
-  if (!alone) return { status: "failed", problem: "no call was made" };
-  const callMs = median(alone.callsMs);
-  const gains = whole.map((level) => callsPerSecond(level) / callsPerSecond(alone));
-  const best = Math.max(...gains);
+  }
+  if (whole.length === 0) return { status: "failed", problem: "no call was made" };
+  // What a call takes that does not wait: at whichever level that shows, for the first ones find everything cold.
+  const callMs = Math.min(...whole.map((level) => median(level.callsMs)));
+  const best = Math.max(...whole.map((level) => (level.concurrency * callMs) / median(level.callsMs)));
   const most = whole.at(-1)?.concurrency ?? 1;
   if (callMs < TOO_QUICK_MS) return { status: "too_quick", callMs };
   if (broken?.failure) return { status: "limited", takes: most, problem: broken.failure.problem };

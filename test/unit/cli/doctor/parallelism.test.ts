@@ -21,6 +21,12 @@ test("a backend that answers everything at once is parallel, also when it slows 
   expect(judgeParallelism(backend(100, 200, 2))).toEqual({ status: "parallel", takes: 8 });
 });
 
+test("first calls that find everything cold do not make a backend look more parallel than it is", () => {
+  const [cold, ...warm] = backend(2, 200);
+  const slow = { concurrency: 1, callsMs: (cold?.callsMs ?? []).map((ms) => ms * 1.5) };
+  expect(judgeParallelism([slow, ...warm])).toEqual({ status: "serial", takes: 2 });
+});
+
 test("calls that take next to no time say nothing about the backend", () => {
   expect(judgeParallelism(backend(1, 3))).toMatchObject({ status: "too_quick" });
 });

@@ -13,6 +13,7 @@ import { createAgentStore } from "../shared/redis/agent-store.ts";
 import { closeRedis, openRedis, type RedisClient } from "../shared/redis/connection.ts";
 import { createDeadlineSet } from "../shared/redis/deadline-set.ts";
 import { eventPublisher } from "../shared/redis/event-channel.ts";
+import { createProviderGate } from "../shared/redis/provider-gate.ts";
 import { createWakeQueue, type WakeQueue } from "../shared/redis/wake-queue.ts";
 import { createWorkerDirectory } from "../shared/redis/worker-directory.ts";
 import { packageVersion } from "../shared/version.ts";
@@ -108,6 +109,7 @@ function open(options: WorkerOptions & { clock: Clock; id: string; toolbox: Tool
   setMaxListeners(0, draining.signal, abandoned.signal);
   const wakes = createWakeQueue(redis, keys, logger);
   const leases = new Map<string, Lease>();
+  const { random = Math.random } = options;
   const context: RunContext = {
     workerId: options.id,
     store: createAgentStore(redis, keys, timing),
@@ -115,13 +117,14 @@ function open(options: WorkerOptions & { clock: Clock; id: string; toolbox: Tool
     wakes,
     publish: eventPublisher(redis, keys),
     model: options.model,
+    gate: createProviderGate(redis, keys, timing, random),
     toolbox: options.toolbox,
     roots: options.roots ?? [],
     workspaceRoot: options.workspaceRoot,
     prices: options.prices ?? {},
     traced: options.trace === "full",
     clock: options.clock,
-    random: options.random ?? Math.random,
+    random,
     logger,
     draining: draining.signal,
     abandoned: abandoned.signal,

@@ -2,6 +2,7 @@
  * The Lua scripts as a table: the names of their keys, arguments and answers, in order. A test holds it against the
  * headers of `lua/*.lua`.
  */
+import { OPERATOR_SCRIPTS } from "./operator-scripts.ts";
 
 /** What a script is handed and what it answers. */
 export interface Shape {
@@ -164,36 +165,31 @@ export const SCRIPTS = {
     args: ["member", "seen_score", "seen_touch", "at"],
     answers: { moved: [], touched: [] },
   },
-  inspect: {
-    keys: ["record", "log", "inbox", "life", "steps", "live", "registry"],
-    args: ["uid"],
-    answers: {
-      found: [
-        "now",
-        "version",
-        "agent_id",
-        "agent_status",
-        "deadline",
-        "lease_until",
-        "since",
-        "max_age_ms",
-        "wake",
-        "worker",
-        "barren_deaths",
-        "life_ms",
-        "log",
-        "inbox",
-        "counted",
-        "named",
-      ],
-      gone: ["now", "life_ms", "log", "inbox", "steps", "counted"],
-    },
+  "gate-enter": {
+    keys: ["paused", "gate", "holders", "waiting"],
+    args: ["run_id", "under_way", "place_ms", "ask_ms", "no_place_ms", "spacing_ms", "quiet_ms"],
+    answers: { open: ["at", "place"], wait: ["wait_ms", "reason"], paused: [] },
   },
-  mend: {
-    keys: ["record", "log", "inbox", "life", "steps", "live", "registry"],
-    args: ["uid", "registry_ttl_ms"],
-    answers: { mended: ["removed", "counted", "named"], whole: [] },
+  "gate-leave": {
+    keys: ["gate", "holders", "waiting", "gates"],
+    args: [
+      "name",
+      "run_id",
+      "entered_at",
+      "outcome",
+      "reason",
+      "retry_after_ms",
+      "jitter",
+      "backoff_ms",
+      "longest_backoff_ms",
+      "breaker_ms",
+      "longest_breaker_ms",
+      "quiet_ms",
+      "names_ttl_ms",
+    ],
+    answers: { left: [], first: [], known: [] },
   },
+  ...OPERATOR_SCRIPTS,
 } as const satisfies Record<string, Shape>;
 
 /** The name of a script. */

@@ -16,6 +16,8 @@ import { createLogger } from "../../src/shared/logger.ts";
 import { newUid } from "../../src/shared/protocol/ids.ts";
 import { deadlineMember } from "../../src/shared/protocol/keys.ts";
 import { TIMING } from "../../src/shared/protocol/timing.ts";
+import { createPause } from "../../src/shared/redis/pause.ts";
+import { createProviderGate } from "../../src/shared/redis/provider-gate.ts";
 import { createWorkerDirectory } from "../../src/shared/redis/worker-directory.ts";
 import { closeAtEnd } from "../helpers/cleanup.ts";
 import { type Agent, type Installation, openInstallation, SHORT_TIMING } from "../helpers/installation.ts";
@@ -304,6 +306,30 @@ test("wakes that wait while a live worker has free places are named", async () =
   expect(wakes_not_taken).toMatchObject({ severity: "error", count: 1, fixable: false });
   worker.thaw();
   await until(async () => Object.keys(await doctor.findings()).length === 0, { timeoutMs: 15_000 });
+});
+
+test("a pause, a queue that somebody paused, and a gate that refuses are named", async () => {
+  const installation = await openInstallation();
+  const { redis, keys } = installation;
+  const doctor = await doctorFor(installation);
+  const pause = createPause(redis, keys);
+  await pause.pause("too dear");
+  const agent = await installation.task("x");
+  expect(Object.keys(await doctor.findings())).toEqual(["paused"]);
+  await pause.resume();
+  await queueOf(installation).pause();
+  expect(Object.keys(await doctor.findings())).toEqual(["queue_paused"]);
+  await queueOf(installation).resume();
+
+  const gate = createProviderGate(redis, keys);
+  const admission = await gate.enter("anthropic/m", agent.uid);
+  if (admission.status !== "open") throw new Error("the gate is closed");
+  await gate.leave("anthropic/m", agent.uid, admission, { outcome: "denied", reason: "authentication" });
+  const found = await doctor.findings();
+  expect(Object.keys(found)).toEqual(["provider_denied"]);
+  expect(found.provider_denied?.names).toEqual([
+    expect.stringMatching(/^anthropic\/m denied \(authentication\)/),
+  ]);
 });
 
 test("workspaces: missing, orphaned and old ones are named; --fix deletes only what is old and over", async () => {

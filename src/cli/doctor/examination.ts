@@ -17,6 +17,8 @@ import {
   type WorkerSight,
 } from "../../shared/redis/installation-sight.ts";
 import { type SurveyBounds, surveyKeys } from "../../shared/redis/key-survey.ts";
+import { createPause } from "../../shared/redis/pause.ts";
+import { createProviderGate } from "../../shared/redis/provider-gate.ts";
 import { checkServer } from "../../shared/redis/server-check.ts";
 import type { Facts, SuspectAgent } from "./facts.ts";
 import type { Installation } from "./installation.ts";
@@ -71,6 +73,8 @@ export async function examine(installation: Installation, options: ExaminationOp
     channels: survey.channels.length,
     oldReplies: await readOldReplies(redis, keys, survey.channels, OLD_REPLIES_MS),
     ...wakes,
+    pause: await createPause(redis, keys).state(),
+    gates: await createProviderGate(redis, keys).list(),
     bounds,
     reached: survey.reached,
   };

@@ -2,6 +2,8 @@
 import type { AgentSight, UnreadableAgent } from "../../shared/redis/agent-sight.ts";
 import type { OldReplies, WakesSight, WorkerSight } from "../../shared/redis/installation-sight.ts";
 import type { SurveyBounds } from "../../shared/redis/key-survey.ts";
+import type { PauseState } from "../../shared/redis/pause.ts";
+import type { GateState } from "../../shared/redis/provider-gate.ts";
 import type { ServerReport } from "../../shared/redis/server-check.ts";
 import type { CheckName } from "./checks.ts";
 
@@ -31,6 +33,10 @@ export interface Facts {
   oldReplies: readonly OldReplies[];
   workers: readonly WorkerSight[];
   wakes: WakesSight;
+  /** Since when an operator has paused the installation. */
+  pause: PauseState | undefined;
+  /** Provider gates that are not healthy. */
+  gates: readonly GateState[];
   /** Whether the same wake kept waiting while there were free places, at every look. */
   areWakesStuck: boolean;
   /** How far the survey was allowed to go, and which of the bounds it reached. */

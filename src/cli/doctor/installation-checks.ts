@@ -50,6 +50,26 @@ export const INSTALLATION_CHECKS = {
       `${formatPlural(count, "wake")} ${count === 1 ? "waits" : "wait"} while workers have free places`,
     todo: "restart those that take nothing; a worker that was killed is forgotten after 30 s",
   },
+  paused: {
+    area: "workers",
+    severity: "warn",
+    what: () => "an operator paused the installation: no model call begins",
+    todo: "subagent-queue resume, when it may go on",
+  },
+  provider_denied: {
+    area: "workers",
+    severity: "error",
+    what: (count) =>
+      `${formatPlural(count, "provider gate")} ${are(count)} closed: the credential is refused`,
+    todo: "give the workers a key that works (ANTHROPIC_API_KEY) and restart them; what waits goes on by itself",
+  },
+  provider_closed: {
+    area: "workers",
+    severity: "warn",
+    what: (count) =>
+      `${formatPlural(count, "provider gate")} ${are(count)} closed or slowed: the provider asked for less`,
+    todo: "nothing is lost, it opens by itself; less often with a lower SUBAGENT_CONCURRENCY or a higher limit",
+  },
   queue_paused: {
     area: "workers",
     severity: "error",

@@ -1,6 +1,7 @@
 /** What is wrong with Redis, the workers and the reply channels, from what was seen of them. Pure. */
 import { TIMING } from "../../shared/protocol/timing.ts";
 import { isLive } from "../../shared/redis/agent-sight.ts";
+import type { GateState } from "../../shared/redis/provider-gate.ts";
 import { findingOf } from "./checks.ts";
 import type { Facts } from "./facts.ts";
 import { formatSpan, ownerName } from "./names.ts";
@@ -38,6 +39,24 @@ export function judgeServers({ servers, isProduction }: Facts): Finding[] {
   ];
 }
 
+/** What holds all workers up: an operator, or the provider. */
+export function judgeHoldUps({ pause, gates, wakes }: Facts): Finding[] {
+  const gateNames = (states: readonly GateState["state"][]) =>
+    gates
+      .filter(({ state }) => states.includes(state))
+      .map(
+        ({ name, state, reason, until }) => `${name} ${state} (${reason})${until ? ` until ${until}` : ""}`,
+      );
+  const because = pause?.reason === undefined ? "" : `: ${pause.reason}`;
+  const isPausedByHand = wakes.isPaused && pause === undefined;
+  return [
+    ...findingOf("paused", pause ? [`since ${pause.at}${because}`] : []),
+    ...findingOf("queue_paused", [], { count: isPausedByHand ? 1 : 0 }),
+    ...findingOf("provider_denied", gateNames(["denied"])),
+    ...findingOf("provider_closed", gateNames(["closed", "slowed"])),
+  ];
+}
+
 /** What was found at the workers and at the wakes they should take. */
 export function judgeWorkers(facts: Facts): Finding[] {
   const workers = facts.workers.map(({ worker }) => worker);
@@ -55,7 +74,6 @@ export function judgeWorkers(facts: Facts): Finding[] {
   const tools = distinct(workers.flatMap((worker) => worker.tools));
   const missing = tools.filter((tool) => workers.some((worker) => !worker.tools.includes(tool)));
   return [
-    ...findingOf("queue_paused", [], { count: facts.wakes.isPaused ? 1 : 0 }),
     ...findingOf("wakes_not_taken", [], { count: facts.areWakesStuck ? facts.wakes.waiting : 0 }),
     ...findingOf("mixed_versions", versions.length > 1 ? versions : []),
     ...findingOf("differing_tools", missing),

@@ -3,7 +3,7 @@ import { isLive } from "../../shared/redis/agent-sight.ts";
 import { formatCount, formatPlural } from "../figures.ts";
 import type { Facts, WorkspaceFacts } from "./facts.ts";
 import { judgeAgents } from "./judge-agents.ts";
-import { judgeReplies, judgeServers, judgeWorkers } from "./judge-installation.ts";
+import { judgeHoldUps, judgeReplies, judgeServers, judgeWorkers } from "./judge-installation.ts";
 import { judgeWorkspaces } from "./judge-workspaces.ts";
 import type { Area, DoctorReport, Finding, Severity } from "./report.ts";
 
@@ -15,6 +15,7 @@ export function judge(facts: Facts, workspaces: WorkspaceFacts): Judgement {
   const findings = [
     ...judgeServers(facts),
     ...judgeWorkers(facts),
+    ...judgeHoldUps(facts),
     ...judgeAgents(facts),
     ...judgeReplies(facts),
     ...judgeWorkspaces(workspaces),

@@ -1,6 +1,11 @@
 import { expect, test } from "vitest";
 import type { Facts } from "../../../../src/cli/doctor/facts.ts";
-import { judgeReplies, judgeServers, judgeWorkers } from "../../../../src/cli/doctor/judge-installation.ts";
+import {
+  judgeHoldUps,
+  judgeReplies,
+  judgeServers,
+  judgeWorkers,
+} from "../../../../src/cli/doctor/judge-installation.ts";
 import { facts, NOW_MS, sight, workerSight } from "./samples.ts";
 
 const HOUR_MS = 3_600_000;
@@ -10,7 +15,9 @@ const server = (more: Partial<Facts["servers"][number]>) =>
   facts().servers.map((healthy) => ({ ...healthy, ...more }));
 
 test("an installation in order gives no finding", () => {
-  expect([...judgeServers(facts()), ...judgeWorkers(facts()), ...judgeReplies(facts())]).toEqual([]);
+  expect([judgeServers, judgeWorkers, judgeHoldUps, judgeReplies].flatMap((judge) => judge(facts()))).toEqual(
+    [],
+  );
 });
 
 test("what may lose accepted work is an error in production and a warning elsewhere", () => {
@@ -51,11 +58,32 @@ test("no worker is a warning where nothing waits, and an error where agents do",
   expect(found).toMatchObject({ check: "work_without_workers", severity: "error", count: 2, names: [] });
 });
 
-test("a queue that was paused, and wakes that wait beside free places, are errors", () => {
-  const wakes = { waiting: 7, active: 0, delayed: 0, isPaused: true, next: "x" };
-  expect(checks(judgeWorkers(facts({ wakes })))).toEqual(["queue_paused error"]);
-  const [stuck] = judgeWorkers(facts({ wakes: { ...wakes, isPaused: false }, areWakesStuck: true }));
+test("wakes that wait beside free places are an error", () => {
+  const wakes = { waiting: 7, active: 0, delayed: 0, isPaused: false, next: "x" };
+  const [stuck] = judgeWorkers(facts({ wakes, areWakesStuck: true }));
   expect(stuck).toMatchObject({ check: "wakes_not_taken", severity: "error", count: 7 });
+});
+
+test("a pause is a warning with the operator's word; a queue paused behind its back is an error", () => {
+  const wakes = { waiting: 7, active: 0, delayed: 0, isPaused: true, next: "x" };
+  const pause = { at: "2026-11-21T00:00:00.000Z", reason: "too dear" };
+  expect(judgeHoldUps(facts({ wakes, pause }))).toMatchObject([
+    { check: "paused", severity: "warn", names: ["since 2026-11-21T00:00:00.000Z: too dear"] },
+  ]);
+  expect(checks(judgeHoldUps(facts({ wakes })))).toEqual(["queue_paused error"]);
+});
+
+test("a gate that refuses the credential is an error, one that is closed or slowed a warning", () => {
+  const gate = { name: "anthropic/m", reason: "rate_limited", limit: 1, holders: 0, waiting: 3 };
+  const gates = [
+    { ...gate, state: "denied" as const, reason: "authentication" },
+    { ...gate, name: "b", state: "closed" as const, until: "2026-11-21T00:00:00.000Z" },
+    { ...gate, name: "c", state: "slowed" as const },
+  ];
+  expect(judgeHoldUps(facts({ gates })).map(({ severity, names }) => [severity, names])).toEqual([
+    ["error", ["anthropic/m denied (authentication)"]],
+    ["warn", ["b closed (rate_limited) until 2026-11-21T00:00:00.000Z", "c slowed (rate_limited)"]],
+  ]);
 });
 
 test("workers that differ are named by what they differ in", () => {

@@ -70,6 +70,8 @@ export function facts(more: Partial<Facts> = {}): Facts {
     oldReplies: [],
     workers: [workerSight()],
     wakes: { waiting: 0, active: 0, delayed: 0, isPaused: false, next: undefined },
+    pause: undefined,
+    gates: [],
     areWakesStuck: false,
     bounds: { keys: 1_000, agents: 100 },
     reached: [],

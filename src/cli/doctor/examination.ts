@@ -20,6 +20,7 @@ import { type SurveyBounds, surveyKeys } from "../../shared/redis/key-survey.ts"
 import { createPause } from "../../shared/redis/pause.ts";
 import { createProviderGate } from "../../shared/redis/provider-gate.ts";
 import { checkServer } from "../../shared/redis/server-check.ts";
+import { serversOf } from "../../shared/redis/servers.ts";
 import type { Facts, SuspectAgent } from "./facts.ts";
 import type { Installation } from "./installation.ts";
 import { checksOf, OVERDUE_GRACE_MS } from "./judge-agents.ts";
@@ -48,7 +49,7 @@ const BOUNDS: SurveyBounds = { keys: 2_000_000, agents: 50_000 };
 export async function examine(installation: Installation, options: ExaminationOptions): Promise<Facts> {
   const { redis, keys, prefix, clock, inspection } = installation;
   const { host, isProduction, graceMs = OVERDUE_GRACE_MS, bounds = BOUNDS } = options;
-  const servers = [await checkServer(redis)];
+  const servers = await Promise.all(serversOf(redis).map(checkServer));
   const askedAtMs = clock.now();
   const nowMs = await redisNowMs(redis);
   const hostNowMs = (askedAtMs + clock.now()) / 2;

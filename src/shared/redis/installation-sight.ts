@@ -38,7 +38,8 @@ const BATCH = 200;
 
 /** Redis' own time, epoch ms. */
 export async function redisNowMs(redis: RedisClient): Promise<number> {
-  return msOf(await redis.time());
+  const [seconds, micros] = await redis.time();
+  return Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
 }
 
 /** The channels of `parents` whose oldest entry is older than `ageMs`. */
@@ -63,11 +64,12 @@ export async function readWorkers(redis: RedisClient, keys: Keys): Promise<Worke
   const ids = (await redis.smembers(keys.workers)).sort();
   const found = await inBatches(ids, BATCH, async (id): Promise<WorkerSight[]> => {
     const key = keys.worker(id);
-    const answers = await redis.multi().get(key).pttl(key).time().exec();
-    const [text, leftMs, time] = (answers ?? []).map(([, value]) => value);
+    const answers = await redis.multi().get(key).pttl(key).exec();
+    const nowMs = await redisNowMs(redis);
+    const [text, leftMs] = (answers ?? []).map(([, value]) => value);
     const worker = announcementIn(text);
-    if (!worker || typeof leftMs !== "number" || !Array.isArray(time)) return [];
-    return [{ worker, announcedAtMs: msOf(time) - (WORKER_TTL_MS - leftMs) }];
+    if (!worker || typeof leftMs !== "number") return [];
+    return [{ worker, announcedAtMs: nowMs - (WORKER_TTL_MS - leftMs) }];
   });
   return found.flat();
 }
@@ -89,8 +91,4 @@ function announcementIn(text: unknown): WorkerAnnouncement | undefined {
   } catch {
     return undefined;
   }
-}
-
-function msOf([seconds, micros]: readonly unknown[]): number {
-  return Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
 }

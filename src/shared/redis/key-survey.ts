@@ -13,6 +13,7 @@ import {
 } from "../protocol/keys.ts";
 import { inBatches } from "./batches.ts";
 import type { RedisClient } from "./connection.ts";
+import { serversOf } from "./servers.ts";
 
 /** How far a survey may go. */
 export interface SurveyBounds {
@@ -52,23 +53,18 @@ export async function surveyKeys(
     first.set(deadlineMember(address), address),
   );
 
-  let walked = 0;
-  let cursor = "0";
-  do {
-    const [next, page] = await redis.scan(cursor, "MATCH", parentKeysGlob(prefix), "COUNT", PAGE_KEYS);
-    cursor = next;
-    walked += PAGE_KEYS;
-    for (const key of page) {
-      const owned = ownerOfKey(prefix, key);
-      if (!owned) continue;
-      const { tenant, parentId, uid, part } = owned;
-      if (uid !== undefined) {
-        const address = { tenant, parentId, uid };
-        (part === "record" ? recorded : first).set(deadlineMember(address), address);
-      } else if (part === "live") parents.set(`${tenant}/${parentId}`, { tenant, parentId });
-      else if (part === "replies") channels.set(`${tenant}/${parentId}`, { tenant, parentId });
-    }
-  } while (cursor !== "0" && walked < bounds.keys);
+  const file = (key: string) => {
+    const owned = ownerOfKey(prefix, key);
+    if (!owned) return;
+    const { tenant, parentId, uid, part } = owned;
+    const parent = { tenant, parentId };
+    if (uid !== undefined) {
+      const address = { ...parent, uid };
+      (part === "record" ? recorded : first).set(deadlineMember(address), address);
+    } else if (part === "live") parents.set(`${tenant}/${parentId}`, parent);
+    else if (part === "replies") channels.set(`${tenant}/${parentId}`, parent);
+  };
+  const isWhole = await walkKeys(redis, parentKeysGlob(prefix), bounds.keys, file);
 
   await inBatches([...parents.values()], BATCH, async (parent) => {
     for (const uid of await redis.hkeys(keys.parent(parent).live)) {
@@ -78,9 +74,30 @@ export async function surveyKeys(
   });
   const agents = [...new Map([...first, ...recorded]).values()];
   const reached: (keyof SurveyBounds)[] = [];
-  if (cursor !== "0") reached.push("keys");
+  if (!isWhole) reached.push("keys");
   if (agents.length > bounds.agents) reached.push("agents");
   return { agents: agents.slice(0, bounds.agents), channels: [...channels.values()], strangers, reached };
+}
+
+/** Walks through the keys that match, on every server; false when it stopped after so many keys of any kind. */
+async function walkKeys(
+  redis: RedisClient,
+  glob: string,
+  mostKeys: number,
+  onKey: (key: string) => void,
+): Promise<boolean> {
+  let walked = 0;
+  for (const server of serversOf(redis)) {
+    let cursor = "0";
+    do {
+      if (walked >= mostKeys) return false;
+      const [next, page] = await server.scan(cursor, "MATCH", glob, "COUNT", PAGE_KEYS);
+      cursor = next;
+      walked += PAGE_KEYS;
+      page.forEach(onKey);
+    } while (cursor !== "0");
+  }
+  return true;
 }
 
 async function readDeadlines(

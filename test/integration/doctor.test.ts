@@ -1,70 +1,24 @@
-/** Guarantee: the doctor names every sickness that was really brought about, cures the safe ones, and finds none in health. */
+/** Guarantee: the doctor names every sickness that was really brought about, cures the safe ones. */
 import { mkdir, readdir, rm, utimes, writeFile } from "node:fs/promises";
-import { hostname } from "node:os";
 import { join } from "node:path";
 import { Queue } from "bullmq";
 import { expect, test } from "vitest";
 import { createClosing } from "../../src/cli/closing.ts";
-import { cure } from "../../src/cli/doctor/cure.ts";
-import { type ExaminationOptions, examine } from "../../src/cli/doctor/examination.ts";
 import { openInstallation as openForDoctor } from "../../src/cli/doctor/installation.ts";
-import { judge } from "../../src/cli/doctor/judgement.ts";
-import type { Finding } from "../../src/cli/doctor/report.ts";
-import { readWorkspaces } from "../../src/cli/doctor/workspaces.ts";
 import { systemClock } from "../../src/shared/clock.ts";
 import { createLogger } from "../../src/shared/logger.ts";
 import { newUid } from "../../src/shared/protocol/ids.ts";
 import { deadlineMember } from "../../src/shared/protocol/keys.ts";
-import { TIMING } from "../../src/shared/protocol/timing.ts";
 import { createPause } from "../../src/shared/redis/pause.ts";
 import { createProviderGate } from "../../src/shared/redis/provider-gate.ts";
 import { createWorkerDirectory } from "../../src/shared/redis/worker-directory.ts";
 import { closeAtEnd } from "../helpers/cleanup.ts";
+import { doctorFor } from "../helpers/doctor.ts";
 import { type Agent, type Installation, openInstallation, SHORT_TIMING } from "../helpers/installation.ts";
 import { redisUrl } from "../helpers/redis.ts";
 import { until } from "../helpers/until.ts";
 
-const IMPATIENT: Omit<ExaminationOptions, "host" | "isProduction"> = { graceMs: 400, secondLookMs: 100 };
 const DAY_MS = 86_400_000;
-/** How often the busy installation is looked at; the long form is `DOCTOR_LOOKS=500`. */
-const LOOKS = Number(process.env.DOCTOR_LOOKS ?? 30);
-
-/** A doctor for an installation of these tests. */
-async function doctorFor(
-  { prefix, workspaceRoot }: Installation,
-  {
-    timing = SHORT_TIMING,
-    url = redisUrl(),
-    ...more
-  }: Partial<ExaminationOptions> & { timing?: typeof SHORT_TIMING; url?: string } = {},
-) {
-  const closing = createClosing();
-  closeAtEnd(() => closing.close());
-  const logger = createLogger({ level: "silent" });
-  const opened = await openForDoctor(url, { prefix, clock: systemClock, logger, timing }, closing);
-  const look = async () => {
-    const facts = await examine(opened, { host: hostname(), isProduction: false, ...IMPATIENT, ...more });
-    const { store, inspection } = opened;
-    const workspaces = await readWorkspaces(
-      { root: workspaceRoot, clock: systemClock, store, inspection },
-      facts.agents,
-    );
-    return { facts, workspaces, ...judge(facts, workspaces) };
-  };
-  return {
-    look,
-    /** The findings by check, those about missing workers apart: most of these tests have none. */
-    async findings(): Promise<Record<string, Finding>> {
-      const { findings } = await look();
-      const about = findings.filter(({ check }) => !["no_workers", "work_without_workers"].includes(check));
-      return Object.fromEntries(about.map((finding) => [finding.check, finding]));
-    },
-    async fix(): Promise<void> {
-      const { facts, workspaces } = await look();
-      await cure(opened, facts, workspaces);
-    },
-  };
-}
 
 function queueOf({ redis, keys }: Installation): Queue {
   const queue = new Queue(keys.wakeQueue, { connection: redis, prefix: keys.bullPrefix });
@@ -382,44 +336,3 @@ async function age(directory: string, days: number): Promise<void> {
   }
   await utimes(directory, then, then);
 }
-
-test("a busy installation is healthy at every look, however often one looks", async () => {
-  const installation = await openInstallation({
-    scenario: [
-      { match: { user: "quick" }, turns: [{ content: [{ type: "text", text: "done" }] }], repeat: true },
-      {
-        turns: [
-          { latencyMs: 30, content: [{ type: "tool_use", name: "glob", input: { pattern: "*" } }] },
-          { latencyMs: 30, content: [{ type: "text", text: "done" }] },
-        ],
-        repeat: true,
-      },
-    ],
-  });
-  const doctor = await doctorFor(installation, { timing: TIMING, graceMs: 5_000, secondLookMs: 500 });
-  for (let n = 0; n < 2; n += 1) await installation.startWorker({ concurrency: 3 });
-  const over = new AbortController();
-  let replies = 0;
-  const lane = async (n: number) => {
-    for (let k = 0; !over.signal.aborted; k += 1) {
-      const keep_alive = (n + k) % 3 === 0;
-      const agent = await installation.task(k % 2 === 0 ? "quick" : "slow", { keep_alive, idle_ms: 200 });
-      if (k % 5 === 4) await installation.destroy(agent);
-      else await installation.reply(agent);
-      replies += 1;
-    }
-  };
-  const lanes = Promise.all(Array.from({ length: 12 }, (_, n) => lane(n)));
-  const found: unknown[] = [];
-  let busy = 0;
-  for (let looks = 0; looks < LOOKS; looks += 1) {
-    const { findings, facts } = await doctor.look();
-    found.push(...findings);
-    if (facts.agents.some(({ record }) => record?.status === "running")) busy += 1;
-  }
-  over.abort();
-  await lanes;
-  expect(found).toEqual([]);
-  expect(busy).toBeGreaterThan(LOOKS / 2);
-  expect(replies).toBeGreaterThan(LOOKS);
-});

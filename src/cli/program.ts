@@ -4,10 +4,10 @@ import { addAgentVerbs } from "./agent-verbs.ts";
 import type { AskFlags } from "./ask-all.ts";
 import type { BoardFlags } from "./board.ts";
 import { openCommand, type Surroundings } from "./command.ts";
-import { addDoctor } from "./doctor-verb.ts";
 import { describeError, EXIT, exitCodeOf } from "./exit-code.ts";
 import { HELP, helpForAll } from "./help.ts";
 import type { OfflineModelFlags } from "./offline-model.ts";
+import { addOperatorVerbs } from "./operator-verbs.ts";
 import type { StartFlags } from "./start.ts";
 import { plain, wrap } from "./text.ts";
 import type { WorkerFlags } from "./worker.ts";
@@ -56,7 +56,7 @@ function createProgram(surroundings: Surroundings, done: (code: number) => void)
     .addHelpText("after", helpForAll(output.size.columns));
   addVerbs(program, surroundings, done);
   addAgentVerbs(program, surroundings, done);
-  addDoctor(program, surroundings, done);
+  addOperatorVerbs(program, surroundings, done);
   addServers(program, surroundings, done);
   return program;
 }

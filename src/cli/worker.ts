@@ -7,6 +7,7 @@ import type { CommandContext } from "./command.ts";
 import { EXIT } from "./exit-code.ts";
 import { toJsonLine } from "./json.ts";
 import { openModel, rootsOf } from "./local-service.ts";
+import { pausedSince, pauseOf } from "./pause.ts";
 import { noRedisAt, withoutPassword } from "./redis-source.ts";
 import { whenAborted } from "./service.ts";
 
@@ -54,8 +55,10 @@ export async function worker(context: CommandContext, { json }: WorkerFlags): Pr
     await Promise.race([started, whenAborted(signal)]);
     if (!signal.aborted) {
       const redis = withoutPassword(redisUrl);
-      const sentence = `ready: worker ${pool.id} on ${redis}, up to ${concurrency} runs, ${modelText(config)}`;
-      const facts = { status: "ready", worker: pool.id, redis, concurrency, model: config.model };
+      const paused = await pauseOf(redisUrl, prefix, clock).catch(() => undefined);
+      const state = paused ? `; ${pausedSince(paused)}` : "";
+      const sentence = `ready: worker ${pool.id} on ${redis}, up to ${concurrency} runs, ${modelText(config)}${state}`;
+      const facts = { status: "ready", worker: pool.id, redis, concurrency, model: config.model, paused };
       output.result(json ? toJsonLine(facts) : sentence);
     }
     await whenAborted(signal);

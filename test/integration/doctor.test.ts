@@ -3,10 +3,6 @@ import { mkdir, readdir, rm, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Queue } from "bullmq";
 import { expect, test } from "vitest";
-import { createClosing } from "../../src/cli/closing.ts";
-import { openInstallation as openForDoctor } from "../../src/cli/doctor/installation.ts";
-import { systemClock } from "../../src/shared/clock.ts";
-import { createLogger } from "../../src/shared/logger.ts";
 import { newUid } from "../../src/shared/protocol/ids.ts";
 import { deadlineMember } from "../../src/shared/protocol/keys.ts";
 import { createPause } from "../../src/shared/redis/pause.ts";
@@ -15,7 +11,6 @@ import { createWorkerDirectory } from "../../src/shared/redis/worker-directory.t
 import { closeAtEnd } from "../helpers/cleanup.ts";
 import { doctorFor } from "../helpers/doctor.ts";
 import { type Agent, type Installation, openInstallation, SHORT_TIMING } from "../helpers/installation.ts";
-import { redisUrl } from "../helpers/redis.ts";
 import { until } from "../helpers/until.ts";
 
 const DAY_MS = 86_400_000;
@@ -155,24 +150,6 @@ test("a live agent that its parent does not count or name is named and brought b
   expect(await doctor.findings()).toEqual({});
   expect(await store.liveUids(agent)).toEqual([agent.uid]);
   expect(await store.uidOf(agent, agent.agentId)).toBe(agent.uid);
-});
-
-test("mending takes nothing from an agent that lives, and a second time changes nothing", async () => {
-  const installation = await openInstallation();
-  const { redis, keys } = installation;
-  const doctor = await doctorFor(installation);
-  const agent = await installation.task("x");
-  const { facts } = await doctor.look();
-  expect(facts.suspects).toEqual([]);
-  const closing = createClosing();
-  const opened = await openForDoctor(
-    redisUrl(),
-    { prefix: installation.prefix, clock: systemClock, logger: createLogger({ level: "silent" }) },
-    closing,
-  );
-  expect(await opened.inspection.mend(agent)).toMatchObject({ status: "whole" });
-  expect(await redis.llen(keys.agent(agent).inbox)).toBe(1);
-  await closing.close();
 });
 
 test("records of a newer version, and keys of another type, are left alone and named", async () => {

@@ -100,7 +100,8 @@ export const AGENT_CHECKS = {
   newer_records: {
     area: "agents",
     severity: "warn",
-    what: (count) => `${agents(count)} ${are(count)} written by a newer version and were not examined`,
+    what: (count) =>
+      `${agents(count)} ${count === 1 ? "was" : "were"} written by a newer version and not examined`,
     todo: "use the doctor of that version",
   },
   unreadable: {

@@ -33,8 +33,7 @@ export function judge(facts: Facts, workspaces: WorkspaceFacts): Judgement {
   };
 }
 
-/** The worst that was found in an area. */
-export function worstOf(area: Area, findings: readonly Finding[]): Severity {
+function worstOf(area: Area, findings: readonly Finding[]): Severity {
   const found = findings.filter((finding) => finding.area === area).map(({ severity }) => severity);
   return found.includes("error") ? "error" : (found[0] ?? "ok");
 }

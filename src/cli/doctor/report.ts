@@ -42,10 +42,7 @@ export const Cured = z.object({
 export type Cured = z.infer<typeof Cured>;
 
 /** How many calls a second the model backend answered at one number of calls side by side. */
-export const Throughput = z.object({ concurrency: z.int(), calls: z.int(), calls_per_second: z.number() });
-/** See {@link Throughput}. */
-export type Throughput = z.infer<typeof Throughput>;
-
+const Throughput = z.object({ concurrency: z.int(), calls: z.int(), calls_per_second: z.number() });
 /** The whole report. `cured` stands there after `--fix`, `measured` after `--measure`. */
 export const DoctorReport = z.object({
   v: z.literal(1),

@@ -12,8 +12,11 @@ import type { Keys } from "../protocol/keys.ts";
 import type { RedisClient } from "./connection.ts";
 import { createWakeQueue } from "./wake-queue.ts";
 
+/** Why: 1 to 500 characters for people. */
+export const PauseReason = z.string().min(1).max(500);
+
 /** What stands in Redis while an installation is paused; `at` is ISO 8601. */
-export const PauseNote = z.object({ v: z.literal(1), at: z.string(), reason: z.string().optional() });
+export const PauseNote = z.object({ v: z.literal(1), at: z.string(), reason: PauseReason.optional() });
 
 /** Since when an installation is paused, and what the operator said. */
 export interface PauseState {

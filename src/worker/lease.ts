@@ -58,16 +58,7 @@ export function holdLease(options: LeaseOptions): Lease {
   let expiry: { cancel(): void } | undefined;
 
   const isLive = () => !lost.signal.aborted && clock.monotonicMs() < liveUntilMs;
-  let restedMs = 0;
-  let restingSinceMs: number | undefined;
-  const runningMs = () => earlierMs + (restingSinceMs ?? clock.monotonicMs()) - claimedAtMs - restedMs;
-  const rest = async (wait: Promise<void>) => {
-    const sinceMs = clock.monotonicMs();
-    restingSinceMs = sinceMs;
-    await wait;
-    restedMs += clock.monotonicMs() - sinceMs;
-    restingSinceMs = undefined;
-  };
+  const { runningMs, rest } = meterFrom(clock, claimedAtMs, earlierMs);
   const stop = () => {
     renewal?.cancel();
     expiry?.cancel();
@@ -98,4 +89,20 @@ export function holdLease(options: LeaseOptions): Lease {
   watchExpiry();
   scheduleRenewal();
   return { epoch, signal: lost.signal, isLive, runningMs, rest, check, stop };
+}
+
+/** The running time of a run: it goes on with the clock, and stands still while the run rests. */
+function meterFrom(clock: Clock, fromMs: number, earlierMs: number): Pick<Lease, "runningMs" | "rest"> {
+  let restedMs = 0;
+  let restingSinceMs: number | undefined;
+  return {
+    runningMs: () => earlierMs + (restingSinceMs ?? clock.monotonicMs()) - fromMs - restedMs,
+    async rest(wait) {
+      const sinceMs = clock.monotonicMs();
+      restingSinceMs = sinceMs;
+      await wait;
+      restedMs += clock.monotonicMs() - sinceMs;
+      restingSinceMs = undefined;
+    },
+  };
 }

@@ -16,7 +16,7 @@ import { createWakeQueue } from "./wake-queue.ts";
 export const PauseReason = z.string().min(1).max(500);
 
 /** What stands in Redis while an installation is paused; `at` is ISO 8601. */
-export const PauseNote = z.object({ v: z.literal(1), at: z.string(), reason: PauseReason.optional() });
+const PauseNote = z.object({ v: z.literal(1), at: z.string(), reason: PauseReason.optional() });
 
 /** Since when an installation is paused, and what the operator said. */
 export interface PauseState {

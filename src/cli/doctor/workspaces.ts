@@ -37,19 +37,25 @@ export async function readWorkspaces(
   const { root, clock } = context;
   const survey = await surveyWorkspaces(root);
   if (!survey) return { root, isThere: false, directories: [], missing: [], isCut: false };
-  const first = await inBatches(survey.found, BATCH, (found) => lookAt(context, found));
+  const known = new Map(agents.filter(({ record }) => record).map((sight) => [sight.address.uid, sight]));
+  const first = await inBatches(survey.found, BATCH, (found) => lookAt(context, known, found));
   // A worker makes the directory first and then its stamp.
   const isUnstamped = ({ uid }: WorkspaceSight) => uid === undefined;
   if (first.some(isUnstamped)) await clock.sleep(SECOND_LOOK_MS);
   const second = await inBatches(first.filter(isUnstamped), BATCH, async (found) =>
-    lookAt(context, { ...found, uid: await stampIn(join(root, found.path)) }),
+    lookAt(context, known, { ...found, uid: await stampIn(join(root, found.path)) }),
   );
   const directories = [...first.filter((found) => !isUnstamped(found)), ...second];
   return { root, isThere: true, directories, missing: await findMissing(root, agents), isCut: survey.isCut };
 }
 
-async function lookAt(context: WorkspaceContext, found: FoundWorkspace): Promise<WorkspaceSight> {
-  const fate = await fateOf(context, found);
+async function lookAt(
+  context: WorkspaceContext,
+  known: ReadonlyMap<string, AgentSight>,
+  found: FoundWorkspace,
+): Promise<WorkspaceSight> {
+  const seen = known.get(found.uid ?? "");
+  const fate = seen ? (isLive(seen) ? "live" : "ended") : await fateOf(context, found);
   const mayBeOld = fate !== "live" && found.uid !== undefined;
   const sinceMs = context.clock.now() - OLD_WORKSPACE_MS;
   return {

@@ -14,7 +14,10 @@ import type { Facts } from "./facts.ts";
 import { agentName } from "./names.ts";
 import type { Finding } from "./report.ts";
 
-/** A sweeper that works has looked this long after a deadline, also on a machine with too much to do. */
+/**
+ * A sweeper that works has looked this long after a deadline: a look that came between a touch and its verb puts the next
+ * one off by a lease (10 s), and a machine with too much to do takes its time.
+ */
 export const OVERDUE_GRACE_MS = 15_000;
 /** A look that is set this long after the deadline comes too late. */
 const LATE_MS = 60_000;

@@ -109,6 +109,25 @@ ends its agent also while paused. Workers may be stopped and started meanwhile.`
 Examples:
   subagent-queue resume
   subagent-queue resume --json | jq -r '.was.at'`,
+  doctor: `
+Examples:
+  subagent-queue doctor
+  subagent-queue doctor --fix
+  subagent-queue doctor --measure
+  subagent-queue doctor --json | jq -r '.findings[] | [.severity, .check, .count] | @tsv'
+
+It looks at everything under SUBAGENT_PREFIX on the Redis of REDIS_URL while work
+goes on there, and at the workspaces of this machine (SUBAGENT_WORKSPACES).
+--fix wakes what is stuck, ends what is overdue, frees leaked places, removes
+leftover keys, and deletes workspaces of ended agents that nothing has touched
+for 30 days. It acks no reply and writes no record. It may run at any time.
+--measure spends 47 calls of at most 16 output tokens.
+
+Exit codes:
+  0    nothing is wrong, or warnings only
+  1    errors
+  2    the command line cannot be used
+  3    environment or Redis`,
   board: `
 Examples:
   REDIS_URL=redis://127.0.0.1:6379 subagent-queue board

@@ -1,6 +1,7 @@
 /** The grammar of the verbs for operators: each acts on the whole installation of REDIS_URL. */
 import type { Command } from "commander";
 import { openCommand, type Surroundings } from "./command.ts";
+import type { DoctorFlags } from "./doctor.ts";
 import { HELP } from "./help.ts";
 import type { PauseFlags, ResumeFlags } from "./pause.ts";
 
@@ -28,5 +29,16 @@ export function addOperatorVerbs(
     .action(async (flags: ResumeFlags) => {
       const { resume } = await import("./pause.ts");
       done(await resume(openCommand(surroundings, "warn"), flags));
+    });
+  program
+    .command("doctor")
+    .description("examine the live installation: what is stuck, leaked, lost or misconfigured")
+    .option("--fix", "repair what is safe", false)
+    .option("--measure", "call the model backend: does working side by side pay?", false)
+    .option("--json", "the report as JSON on standard output, and nothing else there", false)
+    .addHelpText("after", HELP.doctor)
+    .action(async (flags: DoctorFlags) => {
+      const { doctor } = await import("./doctor.ts");
+      done(await doctor(openCommand(surroundings, "warn"), flags));
     });
 }

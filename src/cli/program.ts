@@ -127,6 +127,7 @@ function addServers(program: Command, surroundings: Surroundings, done: (code: n
     .option("--host <address>", "address to listen on", "127.0.0.1")
     .option("--port <port>", "port, 0 takes a free one", wholeUpTo(65_535), 8787)
     .option("--latency-ms <ms>", "time before the first byte of every answer", wholeUpTo(3_600_000), 0)
+    .option("--parallel <calls>", "calls answered at a time, the others wait", wholeUpTo(10_000, 1))
     .option("--scenario <file>", "JSON scenario to play instead of answering by rule")
     .option("--ledger <file>", "append one JSON line for every request served")
     .addHelpText("after", HELP.offlineModel)
@@ -136,9 +137,9 @@ function addServers(program: Command, surroundings: Surroundings, done: (code: n
     });
 }
 
-function wholeUpTo(max: number): (text: string) => number {
+function wholeUpTo(max: number, min = 0): (text: string) => number {
   return (text) => {
-    if (/^\d{1,10}$/.test(text) && Number(text) <= max) return Number(text);
-    throw new InvalidArgumentError(`Write a whole number from 0 to ${max}.`);
+    if (/^\d{1,10}$/.test(text) && Number(text) >= min && Number(text) <= max) return Number(text);
+    throw new InvalidArgumentError(`Write a whole number from ${min} to ${max}.`);
   };
 }

@@ -30,7 +30,7 @@ export function createAnnouncer(
   const failed = (error: unknown) => logger.debug({ problem: messageOf(error) }, "Worker not announced");
   let refusal: string | undefined;
   const announce = () => {
-    directory.announce(worker).then(
+    directory.announce({ ...worker, now: clock.now() }).then(
       () => {
         refusal = undefined;
       },

@@ -2,6 +2,7 @@
  * The Lua scripts as a table: the names of their keys, arguments and answers, in order. A test holds it against the
  * headers of `lua/*.lua`.
  */
+import { OPERATOR_SCRIPTS } from "./operator-scripts.ts";
 
 /** What a script is handed and what it answers. */
 export interface Shape {
@@ -210,6 +211,7 @@ export const SCRIPTS = {
     ],
     answers: { left: [], first: [], known: [] },
   },
+  ...OPERATOR_SCRIPTS,
 } as const satisfies Record<string, Shape>;
 
 /** The name of a script. */

@@ -38,11 +38,16 @@ export async function serveMessages(exchange: Exchange, parts: MessagesParts): P
   if (body.status === "gone") return;
   if (body.status === "too_large") {
     const message = `Request exceeds the maximum size of ${MAX_BODY_BYTES} bytes`;
-    return refuse(exchange, { status: 413, type: "request_too_large", message }, unread(), parts.ledger);
+    return refuse(
+      exchange,
+      { status: 413, type: "request_too_large", message },
+      unread(exchange),
+      parts.ledger,
+    );
   }
   const checked = checkMessages(body.text);
   if (checked.status === "invalid")
-    return refuse(exchange, invalidRequest(checked.problem), unread(), parts.ledger);
+    return refuse(exchange, invalidRequest(checked.problem), unread(exchange), parts.ledger);
   const { request } = checked;
   const call = {
     request,
@@ -54,7 +59,7 @@ export async function serveMessages(exchange: Exchange, parts: MessagesParts): P
 }
 
 async function perform(exchange: Exchange, call: Call, plan: Plan, parts: MessagesParts): Promise<void> {
-  const entry = describe(call);
+  const entry = describe(exchange, call);
   const present = await pause(exchange, plan.latencyMs ?? parts.latencyMs);
   if (!present) return parts.ledger.record({ ...entry, status: "aborted" });
   if (plan.kind === "error") return refuse(exchange, plan.error, entry, parts.ledger);
@@ -105,9 +110,9 @@ function planByRule({ request, conversation }: Call): AnswerPlan {
   return { kind: "answer", content: [{ type: "text", text: draft.say }, ...calls], bounded: true };
 }
 
-function describe({ request, fingerprint: identity }: Call): Entry {
+function describe(exchange: Exchange, { request, fingerprint: identity }: Call): Entry {
   return {
-    ...unread(),
+    ...unread(exchange),
     conversation: identity.conversation,
     turn: identity.turn,
     request_hash: identity.requestHash,
@@ -121,8 +126,11 @@ function describe({ request, fingerprint: identity }: Call): Entry {
 }
 
 /** The entry of a call whose body could not be read. */
-function unread(): Omit<LedgerEntry, "seq" | "at"> {
+function unread({ request, beganAt }: Exchange): Omit<LedgerEntry, "seq" | "at"> {
+  const key = request.headers["idempotency-key"];
   return {
+    began_at: beganAt,
+    idempotency_key: typeof key === "string" ? key : null,
     conversation: "",
     turn: 0,
     request_hash: "",

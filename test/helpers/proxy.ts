@@ -16,8 +16,10 @@ import { type Gate, relay } from "./relay.ts";
 export interface ProxyCounts {
   /** Connections accepted. */
   accepted: number;
-  /** Connections cut by `cutAll`, by a swallowed reply or at the end of a black hole. */
+  /** Connections cut by `cutAll`, `refuse`, by a swallowed reply or at the end of a black hole. */
   cut: number;
+  /** Connections refused. */
+  refused: number;
   /** Replies that the server sent and the client never got. */
   swallowed: number;
 }
@@ -34,7 +36,9 @@ export interface Proxy {
   resume(): void;
   /** Loses all bytes in both directions; connections stay open and new ones are accepted. */
   blackhole(): void;
-  /** Ends a black hole: connections that lost bytes are cut, the others live on. */
+  /** Resets every connection, and each new one as soon as it comes. */
+  refuse(): void;
+  /** Ends a black hole or a refusal: connections that lost bytes are cut, the others live on. */
   heal(): void;
   /** Resets every connection at once. New ones are accepted. */
   cutAll(): void;
@@ -52,17 +56,24 @@ export interface Proxy {
 
 /** Starts a proxy in front of `targetPort`; it stops at the end of the test (or of the file). */
 export async function startProxy(targetPort: number): Promise<Proxy> {
-  const counts: ProxyCounts = { accepted: 0, cut: 0, swallowed: 0 };
+  const counts: ProxyCounts = { accepted: 0, cut: 0, refused: 0, swallowed: 0 };
   const links = new Set<Link>();
   const gate: Gate = { mode: "open", latencyMs: 0, changed: new Set() };
   let everyNth: number | undefined;
   let replies = 0;
+  let refusing = false;
 
   const cut = (link: Link) => {
     if (links.delete(link)) counts.cut += 1;
     link.reset();
   };
   const server = createServer({ noDelay: true }, (client) => {
+    if (refusing) {
+      counts.refused += 1;
+      client.on("error", () => {});
+      client.resetAndDestroy();
+      return;
+    }
     counts.accepted += 1;
     const link = openLink(client, targetPort, gate, {
       closed: () => void links.delete(link),
@@ -94,7 +105,12 @@ export async function startProxy(targetPort: number): Promise<Proxy> {
     pause: () => switchTo("held"),
     resume: () => switchTo("open"),
     blackhole: () => switchTo("lost"),
+    refuse() {
+      refusing = true;
+      proxy.cutAll();
+    },
     heal() {
+      refusing = false;
       switchTo("open");
       for (const link of [...links]) if (link.hasLostBytes()) cut(link);
     },

@@ -75,8 +75,8 @@ export interface Pace {
   readonly strikesDone: number;
 }
 
-/** A pace for `runs` runs, at most `window` at a time, and the given strikes. */
-export function createPace(runs: number, window: number, strikes: readonly PlannedStrike[]): Pace {
+/** A pace for `runs` runs and the given strikes; at most `ahead` runs begin before the strike that is due with them. */
+export function createPace(runs: number, ahead: number, strikes: readonly PlannedStrike[]): Pace {
   const waiting = new Set<{ due(): boolean; go(): void }>();
   let over = 0;
   let struck = 0;
@@ -95,7 +95,7 @@ export function createPace(runs: number, window: number, strikes: readonly Plann
     return gate.opened;
   };
   return {
-    mayBegin: (run) => when(() => run < (strikes[struck]?.dueAt ?? Infinity) * runs + window),
+    mayBegin: (run) => when(() => run < (strikes[struck]?.dueAt ?? Infinity) * runs + ahead),
     runOver() {
       over += 1;
       look();

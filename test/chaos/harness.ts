@@ -111,7 +111,7 @@ async function runDisturbed(
   const proxies = [parentsProxy, ...fleet.seats.map((seat) => seat.proxy)];
   if (options.faults.has("swallow")) for (const proxy of proxies) proxy.swallowEveryNthReply(SWALLOW_EVERY);
 
-  const pace = createPace(options.runs, window, plan);
+  const pace = createPace(options.runs, window / 2, plan);
   let over = false;
   const scene = { fleet, parentsProxy, server, chronicle, pace, leaseMs: timing.leaseMs, isOver: () => over };
   const striking = strikeAll(scene, plan);

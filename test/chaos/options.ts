@@ -7,9 +7,9 @@ import type { Tempo } from "./stories.ts";
 /** The leases of a chaos run that has no time. */
 export const SHORT_LEASES: Timing = {
   ...TIMING,
-  leaseMs: 3_000,
-  renewMs: 600,
-  leaseMarginMs: 600,
+  leaseMs: 2_500,
+  renewMs: 500,
+  leaseMarginMs: 500,
   lookMs: 1_000,
   longestLookMs: 4_000,
 };

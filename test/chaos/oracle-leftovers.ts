@@ -1,4 +1,5 @@
 /** The oracle's last part: what a Redis holds when all is over. */
+import { addressOfMember } from "../../src/shared/protocol/keys.ts";
 import type { Installation } from "../helpers/installation.ts";
 import { until } from "../helpers/until.ts";
 import type { Violation } from "./evidence.ts";

@@ -56,17 +56,19 @@ async function places({ redis, keys }: Installation): Promise<Violation[]> {
   return (await Promise.all(found)).flat();
 }
 
+/** The hint of a spawn that never came through names no agent: it stands until the idle time would have been over. */
 async function looksDue({ redis, keys }: Installation): Promise<Violation[]> {
   const [members, marks] = await Promise.all([
     redis.zrange(keys.deadlines, 0, -1),
     redis.hkeys(keys.touched),
   ]);
   const broken = "nobody looks at agents that have ended";
-  return [...new Set([...members, ...marks])].map((member) => ({
-    broken,
-    detail: member,
-    uid: member.split("/").at(-1) ?? "",
-  }));
+  const found = [...new Set([...members, ...marks])].map(async (member) => {
+    const address = addressOfMember(member);
+    if (address && (await redis.exists(keys.agent(address).record)) === 0) return [];
+    return [{ broken, detail: member, uid: address?.uid ?? "" }];
+  });
+  return (await Promise.all(found)).flat();
 }
 
 async function jobs({ redis, keys }: Installation): Promise<Violation[]> {

@@ -32,6 +32,8 @@ export interface Holding {
   status: string;
   epoch: number;
   worker: string;
+  /** Steps committed since the claim: turns and results. */
+  steps: number;
 }
 
 /** See the module's header. */
@@ -104,12 +106,16 @@ async function listen(url: string, onCommand: (seconds: string, command: string[
 
 function follow(agents: Map<string, Holding>, happening: Happening): void {
   const { uid } = happening;
-  const held = agents.get(uid) ?? { status: "idle", epoch: 0, worker: "" };
+  const held = agents.get(uid) ?? { status: "idle", epoch: 0, worker: "", steps: 0 };
   if (happening.what === "claimed") {
-    agents.set(uid, { status: "running", epoch: happening.epoch, worker: happening.worker });
+    agents.set(uid, { status: "running", epoch: happening.epoch, worker: happening.worker, steps: 0 });
   } else if (happening.what === "status") {
     agents.set(uid, { ...held, status: happening.status, epoch: happening.epoch ?? held.epoch });
-  } else if (happening.what === "spawned") {
+  } else if (happening.what === "committed" && STEP.test(happening.entry)) {
+    agents.set(uid, { ...held, steps: held.steps + 1 });
+  } else {
     agents.set(uid, held);
   }
 }
+
+const STEP = /^\d*[13579]$|\/result$/;

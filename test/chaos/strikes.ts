@@ -65,13 +65,17 @@ export async function strikeAll(scene: Scene, plan: readonly PlannedStrike[]): P
   return faults;
 }
 
-/** A busy seat, as soon as enough of them are up; undefined when the work is over. */
+/**
+ * A busy seat, as soon as enough of them are up; undefined when the work is over. Busy is who has got on with some run:
+ * chasing whoever has just taken one up would be a different fault, a run that nobody lives to begin.
+ */
 async function chooseBusy({ fleet, chronicle, isOver }: Scene, aim: number): Promise<Seat | undefined> {
   const choose = () => {
     if (isOver()) return "over";
     const up = fleet.seats.filter((seat) => seat.up);
     if (up.length <= fleet.seats.length / 2) return undefined;
-    const busy = up.filter((seat) => chronicle.heldBy(seat.worker.id).length > 0);
+    const isAtWork = (uid: string) => (chronicle.agents.get(uid)?.steps ?? 0) > 0;
+    const busy = up.filter((seat) => chronicle.heldBy(seat.worker.id).some(isAtWork));
     return busy[Math.floor(aim * busy.length)];
   };
   const chosen = await until(choose, { what: "a busy worker", timeoutMs: 300_000 });

@@ -7,6 +7,7 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Scenario } from "../../src/offline/server.ts";
+import { deadlineMember } from "../../src/shared/protocol/keys.ts";
 import { EntryKey } from "../../src/shared/protocol/log.ts";
 import { TIMING, type Timing } from "../../src/shared/protocol/timing.ts";
 import { luaSource } from "../../src/shared/redis/scripts.ts";
@@ -14,23 +15,26 @@ import { closeAtEnd } from "../helpers/cleanup.ts";
 import { openCrashLine } from "../helpers/crash-line.ts";
 import { noteAndLook } from "../helpers/fixtures/journaling-tools.ts";
 import { type Agent, type Installation, openInstallation } from "../helpers/installation.ts";
-import { spawnNode } from "../helpers/processes.ts";
+import { type NodeProcess, spawnNode } from "../helpers/processes.ts";
+import { until } from "../helpers/until.ts";
 import { type Aftermath, COMMITS, type Commit, type CrashPoint } from "./crash-points.ts";
 import { countOf } from "./evidence.ts";
 import { namedCalls } from "./oracle-turns.ts";
 
-/** Long enough that every worker of a batch reaches its point under its first lease. */
+/** No lease runs out by itself, however slow the machine: `letLeasesRunOut` says when. */
 const PATIENT_LEASES: Timing = {
   ...TIMING,
-  leaseMs: 6_000,
-  renewMs: 1_000,
-  leaseMarginMs: 1_000,
-  lookMs: 1_000,
-  longestLookMs: 2_000,
+  leaseMs: 600_000,
+  renewMs: 200_000,
+  leaseMarginMs: 60_000,
+  lookMs: 600_000,
+  longestLookMs: 600_000,
 };
-const STARTS_WITHIN_MS = 60_000;
+const STARTS_WITHIN_MS = 120_000;
 /** A wake that died in BullMQ's hands is given out again after its lock and a check for stalled jobs. */
-const REPLIES_WITHIN_MS = 60_000;
+const REPLIES_WITHIN_MS = 120_000;
+/** A model call that is told to be the last one takes so long. */
+const DRAINED_CALL_MS = 5_000;
 const TURN_ENTRIES = [1, 3, 5];
 
 /** A point, the agent that went through it, and what came of it. */
@@ -40,7 +44,16 @@ export interface CrashResult {
   aftermath: Aftermath;
 }
 
-/** Crashes at each of `points`, which share a host and a kind of tool, and goes on. */
+/** An agent on its way to its point. */
+interface Crashing {
+  agent: Agent;
+  point: CrashPoint;
+  commits: Commit[];
+  /** The line that the worker has which claimed it. */
+  line?: symbol;
+}
+
+/** Crashes at each of `points`, points of one batch, and goes on. */
 export async function crashAt(
   redis: { url: string; port: number },
   points: readonly CrashPoint[],
@@ -50,19 +63,31 @@ export async function crashAt(
     timing: PATIENT_LEASES,
     scenario: scenarioFor(points),
   });
-  const agents = new Map<string, { agent: Agent; point: CrashPoint; commits: Commit[] }>();
-  const lines = await Promise.all(points.map(() => openLine(redis.port, agents)));
+  const crashing = new Map<string, Crashing>();
+  const lines = await Promise.all(points.map(() => openLine(redis.port, crashing)));
+  const { redis: direct, keys } = installation;
+  const stalledCheck = `${keys.bullPrefix}:${keys.wakeQueue}:stalled-check`;
+  // Until the crash nobody takes a wake for stalled, however long the slowest worker needs.
+  await direct.set(stalledCheck, 1);
   const doomed = await startDoomed(
     installation,
     lines.map((line) => line.url),
   );
   for (const [i, point] of points.entries()) {
     const agent = await installation.spawn({ keep_alive: true });
-    agents.set(agent.uid, { agent, point, commits: [] });
+    crashing.set(agent.uid, { agent, point, commits: [] });
     await installation.send(agent, `Go to point ${i}.`);
   }
-  await Promise.all(lines.map((line) => line.dead));
+  if (points[0]?.plot === "drains") await drain(installation, doomed, points.length);
+  let reached = 0;
+  for (const line of lines) void line.dead.then(() => (reached += 1));
+  await until(() => reached === points.length, {
+    what: "every worker to reach its point",
+    timeoutMs: REPLIES_WITHIN_MS,
+  });
   await doomed.kill();
+  await direct.del(stalledCheck);
+  await letLeasesRunOut(installation, [...crashing.values()]);
 
   const elsewhere = await mkdtemp(join(tmpdir(), "elsewhere-"));
   closeAtEnd(() => rm(elsewhere, { recursive: true, force: true }));
@@ -70,7 +95,7 @@ export async function crashAt(
   const host = points[0]?.host === "other" ? elsewhere : installation.workspaceRoot;
   await installation.startWorker({ workspaceRoot: host, tools: noteAndLook(), concurrency: points.length });
   return Promise.all(
-    [...agents.values()].map(async ({ agent, point, commits }) => {
+    [...crashing.values()].map(async ({ agent, point, commits }) => {
       await installation.reply(agent, 1, REPLIES_WITHIN_MS);
       await installation.send(agent, "Go on.");
       await installation.reply(agent, 2, REPLIES_WITHIN_MS);
@@ -81,10 +106,11 @@ export async function crashAt(
 
 /** The same plot for every point: a turn with tool calls, a report, and a word for the follow-up. */
 function scenarioFor(points: readonly CrashPoint[]): Scenario {
-  return points.map(({ tools, idempotent }, i) => ({
+  return points.map(({ plot, tools, idempotent }, i) => ({
     match: { user: `Go to point ${i}.` },
     turns: [
       {
+        latencyMs: plot === "drains" ? DRAINED_CALL_MS : 0,
         content: Array.from({ length: tools }, (_, call) => ({
           type: "tool_use" as const,
           name: idempotent ? "look" : "note",
@@ -106,15 +132,21 @@ const COMMIT_BY_SCRIPT: ReadonlyMap<string, Commit> = new Map(
   }),
 );
 
-/** A line that learns from the first claim whose point it is for. */
-function openLine(port: number, agents: ReadonlyMap<string, { point: CrashPoint; commits: Commit[] }>) {
-  let mine: { point: CrashPoint; commits: Commit[] } | undefined;
+/** A line for the point of whichever agent its worker claims first. */
+function openLine(port: number, crashing: ReadonlyMap<string, Crashing>) {
+  const line = Symbol("line");
+  let mine: Crashing | undefined;
   return openCrashLine(port, ([verb = "", script = "", , key = ""]) => {
     const commit = /^eval(sha)?$/i.test(verb) ? COMMIT_BY_SCRIPT.get(script) : undefined;
-    if (!commit) return "passes";
-    mine ??= agents.get(key.split(":agent:")[1] ?? "");
-    mine?.commits.push(commit);
-    return mine?.commits.length === mine?.point.commit ? (mine?.point.side ?? "passes") : "passes";
+    const about = commit && crashing.get(key.split(":agent:")[1] ?? "");
+    if (!about) return "passes";
+    if (!mine && !about.line) {
+      mine = about;
+      about.line = line;
+    }
+    if (about.line !== line) return "passes";
+    about.commits.push(commit);
+    return about.commits.length === about.point.commit ? about.point.side : "passes";
   });
 }
 
@@ -125,6 +157,26 @@ async function startDoomed({ prefix, offline, workspaceRoot }: Installation, red
   });
   await doomed.waitForLine("ready", { timeoutMs: STARTS_WITHIN_MS });
   return doomed;
+}
+
+/** Tells the process to stop while every run is in its model call. */
+async function drain({ offline }: Installation, doomed: NodeProcess, runs: number): Promise<void> {
+  await until(() => offline.inFlight === runs, { what: "every run to call the model", timeoutMs: 60_000 });
+  process.kill(doomed.pid, "SIGTERM");
+}
+
+/** The time that leases and looks still had is over: what waiting would do, without waiting. */
+async function letLeasesRunOut(
+  { redis, keys }: Installation,
+  agents: readonly { agent: Agent }[],
+): Promise<void> {
+  for (const { agent } of agents) {
+    const { record } = keys.agent(agent);
+    const status = await redis.hget(record, "status");
+    if (status === "running") await redis.hset(record, "lease_until", 1, "deadline", 1);
+    if (status === "queued") await redis.hset(record, "deadline", 1);
+    await redis.zadd(keys.deadlines, "XX", 1, deadlineMember(agent));
+  }
 }
 
 async function lookAt(

@@ -2,6 +2,8 @@
 
 /** One way to crash: a worker's last act is its `commit`th commit, of which Redis heard (`after`) or did not (`before`). */
 export interface CrashPoint {
+  /** What the worker was about when it died: to finish the run, or to hand it back because its process was told to stop. */
+  plot: "finishes" | "drains";
   /** Tool calls of the first turn, side by side. */
   tools: number;
   idempotent: boolean;
@@ -35,36 +37,49 @@ export const COMMITS = ["claim", "append", "release", "settle"] as const;
 export type Commit = (typeof COMMITS)[number];
 
 /** The commits of an undisturbed run, in order: claim, the message, the first turn, the beginning of its tools, … */
-export function commitsOf(tools: number): Commit[] {
+export function commitsOf({ plot, tools }: Pick<CrashPoint, "plot" | "tools">): Commit[] {
+  const begins: Commit[] = ["claim", "append", "append"];
+  if (plot === "drains") return [...begins, "release"];
   const results = Array.from({ length: tools }, (): Commit => "append");
-  return ["claim", "append", "append", "append", ...results, "append", "settle"];
+  return [...begins, "append", ...results, "append", "settle"];
 }
 
 const TURN = 3;
 const BEGUN = 4;
 
-/** All points of one batch: one host, one kind of tool, one side. */
-export function pointsOf(batch: Pick<CrashPoint, "host" | "idempotent" | "side">): CrashPoint[] {
-  return [1, 2, 3].flatMap((tools) =>
-    commitsOf(tools).map((_, index) => ({ ...batch, tools, commit: index + 1 })),
+/** Points that one process can crash at together, and one worker can go on with. */
+export type Batch = Pick<CrashPoint, "plot" | "host" | "side">;
+
+/** All points of one batch; of a run that is handed back only that commit is new. */
+export function pointsOf(batch: Batch): CrashPoint[] {
+  const runs = [false, true].flatMap((idempotent) =>
+    [1, 2, 3].map((tools) => ({ ...batch, idempotent, tools })),
+  );
+  return runs.flatMap((run) =>
+    commitsOf(run).flatMap((name, index) =>
+      run.plot === "finishes" || name === "release" ? [{ ...run, commit: index + 1 }] : [],
+    ),
   );
 }
 
 /** Every batch of the matrix. */
-export const BATCHES = (["same", "other"] as const).flatMap((host) =>
-  [false, true].flatMap((idempotent) =>
-    (["before", "after"] as const).map((side) => ({ host, idempotent, side })),
+export const BATCHES: readonly Batch[] = (["finishes", "drains"] as const).flatMap((plot) =>
+  (["same", "other"] as const).flatMap((host) =>
+    (["before", "after"] as const).map((side) => ({ plot, host, side })),
   ),
 );
 
 /** A point in words. */
-export function nameOf({ tools, commit, side }: CrashPoint): string {
-  return `${side} commit ${commit} (${commitsOf(tools)[commit - 1]}) of a run with ${tools} tool calls`;
+export function nameOf(point: CrashPoint): string {
+  const { tools, idempotent, commit, side } = point;
+  const calls = `${tools} ${idempotent ? "idempotent" : "other"} tool calls`;
+  return `${side} commit ${commit} (${commitsOf(point)[commit - 1]}) of a run with ${calls}`;
 }
 
 /** What must come of a crash at `point`: nothing that was committed is paid for or done again. */
-export function expectedAt({ tools, idempotent, host, commit, side }: CrashPoint): Aftermath {
-  const heard = side === "after" ? commit : commit - 1;
+export function expectedAt({ plot, tools, idempotent, host, commit, side }: CrashPoint): Aftermath {
+  // Handing back adds nothing to what was committed before.
+  const heard = side === "after" && plot === "finishes" ? commit : commit - 1;
   const lastTurn = BEGUN + tools + 1;
   // A turn is bought again only when the crash swallowed its commit.
   const bought = (turn: number) => (commit === turn && side === "before" ? 2 : 1);

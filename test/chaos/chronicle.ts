@@ -17,6 +17,7 @@ import { closeAtEnd } from "../helpers/cleanup.ts";
 import { latch } from "../helpers/latch.ts";
 import { happeningOf } from "./happening.ts";
 import { missedHappenings } from "./missed.ts";
+import { type StaleAsk, watchStaleAsks } from "./stale-asks.ts";
 
 /** What happened to one agent. */
 export type Happening = { at: number; uid: string } & (
@@ -41,6 +42,8 @@ export interface Chronicle {
   readonly happenings: readonly Happening[];
   /** uid → how the agent stands. */
   readonly agents: ReadonlyMap<string, Readonly<Holding>>;
+  /** Verbs that came under an epoch that was another's by then. */
+  readonly staleAsks: readonly StaleAsk[];
   /** The uids that `worker` is running. */
   heldBy(worker: string): string[];
   caughtUp(): Promise<void>;
@@ -59,9 +62,12 @@ export async function openChronicle(url: string, prefix: string): Promise<Chroni
     happenings.push(happening);
     follow(agents, happening);
   };
-  const onCommand = (seconds: string, command: string[]) => {
+  const stale = watchStaleAsks(prefix, (uid) => agents.get(uid)?.epoch);
+  const onCommand: OnCommand = (seconds, command, source) => {
+    const at = Number(seconds) * 1_000;
     words.get(command[1] ?? "")?.();
-    const happening = happeningOf(prefix, Number(seconds) * 1_000, command);
+    stale.see(at, command, source);
+    const happening = happeningOf(prefix, at, command);
     if (happening) note(happening);
   };
   let listening = await listen(url, onCommand);
@@ -77,6 +83,7 @@ export async function openChronicle(url: string, prefix: string): Promise<Chroni
   return {
     happenings,
     agents,
+    staleAsks: stale.asks,
     heldBy: (worker) =>
       [...agents].flatMap(([uid, held]) =>
         held.status === "running" && held.worker === worker ? [uid] : [],
@@ -91,7 +98,9 @@ export async function openChronicle(url: string, prefix: string): Promise<Chroni
   };
 }
 
-async function listen(url: string, onCommand: (seconds: string, command: string[]) => void) {
+type OnCommand = (seconds: string, command: string[], source: string) => void;
+
+async function listen(url: string, onCommand: OnCommand) {
   const redis = new Redis(url);
   const monitor = await redis.monitor();
   monitor.on("monitor", onCommand);

@@ -38,6 +38,7 @@ test("a paused proxy delivers nothing, and everything once it is resumed", async
   proxy.pause();
   const written = redis.set(key, "late");
   for (let round = 0; round < 20; round += 1) expect(await bystander.get(key)).toBeNull();
+  expect(proxy.held).toContain(`$4\r\nlate\r\n`);
   proxy.resume();
   expect(await written).toBe("OK");
   expect(await bystander.getdel(key)).toBe("late");
@@ -56,6 +57,19 @@ test("a black hole loses the command, and cuts the connection when it heals", as
   expect(await lost).toMatch(/max retries per request/);
   expect(proxy.counts.cut).toBe(1);
   expect(await bystander.get(key)).toBeNull();
+});
+
+test("a refusing proxy resets what is open and what comes, until it heals", async () => {
+  const proxy = await startProxy(redisPort());
+  const redis = connectTo(proxy.port);
+  await redis.ping();
+  proxy.refuse();
+  await until(() => proxy.counts.refused >= 2, { what: "the client to come back twice" });
+  expect(proxy.open).toBe(0);
+  expect(proxy.counts).toMatchObject({ accepted: 1, cut: 1 });
+  proxy.heal();
+  await until(() => redis.status === "ready");
+  expect(await redis.ping()).toBe("PONG");
 });
 
 test("a connection that lost nothing survives a black hole", async () => {

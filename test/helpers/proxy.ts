@@ -30,6 +30,8 @@ export interface Proxy {
   readonly counts: Readonly<ProxyCounts>;
   /** Connections open at this moment. */
   readonly open: number;
+  /** What a pause holds back at this moment, on its way to the server. */
+  readonly held: string;
   /** Holds all bytes in both directions back; `resume` delivers them. */
   pause(): void;
   /** Ends a pause and delivers what was held back. */
@@ -105,6 +107,9 @@ export async function startProxy(targetPort: number): Promise<Proxy> {
     get open() {
       return links.size;
     },
+    get held() {
+      return [...links].map((link) => link.heldRequests()).join("");
+    },
     pause: () => switchTo("held"),
     resume: () => switchTo("open"),
     blackhole: () => switchTo("lost"),
@@ -149,6 +154,7 @@ export async function startProxy(targetPort: number): Promise<Proxy> {
 /** One client's connection and its twin to the server. */
 interface Link {
   hasLostBytes(): boolean;
+  heldRequests(): string;
   reset(): void;
 }
 
@@ -179,5 +185,9 @@ function openLink(client: Socket, targetPort: number, gate: Gate, events: LinkEv
       replies.finish();
     });
   }
-  return { hasLostBytes: () => requests.hasLostBytes() || replies.hasLostBytes(), reset };
+  return {
+    hasLostBytes: () => requests.hasLostBytes() || replies.hasLostBytes(),
+    heldRequests: requests.held,
+    reset,
+  };
 }

@@ -44,7 +44,7 @@ export interface Link {
 
 /** Opens a connection for `role`. Throws `invalid_config` on a wrong URL. */
 export function openLink(url: string, role: RedisRole, clock: Clock, logger: Logger): Link {
-  const redis = openRedis(url, role, logger);
+  const redis = openRedis(url, role, logger, clock);
   const heard = watchSockets(redis, clock);
   const waiting = new Set<(ready: boolean) => void>();
   const listeners: (() => void)[] = [];
@@ -95,29 +95,8 @@ export function openLink(url: string, role: RedisRole, clock: Clock, logger: Log
 
 /** Follows what comes over a connection's sockets, and gives up a handshake that takes too long. */
 function watchSockets(redis: RedisClient, clock: Clock) {
-  const handshakes = new Map<RedisConnection, { cancel(): void }>();
   const heardAt = new Map<RedisConnection, number>();
-  const over = (connection: RedisConnection) => {
-    handshakes.get(connection)?.cancel();
-    handshakes.delete(connection);
-  };
-  onConnection(redis, (connection) => {
-    heardAt.set(connection, Number.NEGATIVE_INFINITY);
-    connection.on("connect", () => {
-      connection.stream.on("data", () => heardAt.set(connection, clock.monotonicMs()));
-      over(connection);
-      handshakes.set(
-        connection,
-        clock.timeout(HANDSHAKE_MS, () => dropRedis(connection)),
-      );
-    });
-    connection.on("ready", () => over(connection));
-    connection.on("close", () => {
-      over(connection);
-      // A cluster's client opens another connection to the node.
-      if (connection !== redis) heardAt.delete(connection);
-    });
-  });
+  let handshake: { cancel(): void } | undefined;
   const heard = {
     problem: "",
     get atMs() {
@@ -127,14 +106,26 @@ function watchSockets(redis: RedisClient, clock: Clock) {
       const nowMs = clock.monotonicMs();
       for (const [connection, atMs] of heardAt) if (nowMs - atMs >= silentMs) dropRedis(connection);
     },
-    stop() {
-      for (const connection of handshakes.keys()) over(connection);
-    },
+    stop: () => handshake?.cancel(),
   };
+  onConnection(redis, (connection) => {
+    heardAt.set(connection, Number.NEGATIVE_INFINITY);
+    connection.on("connect", () => {
+      connection.stream.on("data", () => heardAt.set(connection, clock.monotonicMs()));
+    });
+    // A cluster's client opens another connection to the node.
+    if (connection !== redis) connection.on("close", () => heardAt.delete(connection));
+  });
+  redis.on("connect", () => {
+    handshake?.cancel();
+    handshake = clock.timeout(HANDSHAKE_MS, () => dropRedis(redis));
+  });
   redis.on("error", (error: Error) => {
     heard.problem = problemOf(error);
   });
+  redis.on("close", heard.stop);
   redis.on("ready", () => {
+    heard.stop();
     heard.problem = "";
   });
   return heard;

@@ -103,8 +103,8 @@ interface Opened {
 function open(options: WorkerOptions & { clock: Clock; id: string; toolbox: Toolbox }): Opened {
   const { redisUrl, timing = TIMING, logger = createLogger() } = options;
   const keys = keysUnder(options.prefix);
-  const redis = openRedis(redisUrl, "worker", logger);
-  const hints = openRedis(redisUrl, "subscriber", logger);
+  const redis = openRedis(redisUrl, "worker", logger, options.clock);
+  const hints = openRedis(redisUrl, "subscriber", logger, options.clock);
   const draining = new AbortController();
   const abandoned = new AbortController();
   setMaxListeners(0, draining.signal, abandoned.signal);

@@ -8,11 +8,13 @@
  * 3. No ready check: the node that is asked may be the silent one, and the client would wait for its answer for ever.
  */
 import { Cluster, type ClusterOptions, Redis, type RedisOptions } from "ioredis";
-import { type Clock, systemClock } from "../clock.ts";
+import type { Clock } from "../clock.ts";
 import type { ClusterNode } from "../redis-url.ts";
 
 /** Time between two looks at the cluster's table of slots. */
 const LOOK_MS = 5_000;
+/** A node that accepts a connection and says nothing is given up after this long. */
+const HANDSHAKE_MS = 5_000;
 /** A node that is asked for the table answers in this time, or another one is asked. */
 const ANSWER_MS = 1_000;
 
@@ -41,7 +43,10 @@ class SteadyCluster extends Cluster {
     this.#nodes = nodes;
     this.#clock = clock;
     const known = new Set<Redis>();
-    this.on("+node", (node: Redis) => known.add(node));
+    this.on("+node", (node: Redis) => {
+      known.add(node);
+      giveUpSilentHandshake(node, clock);
+    });
     this.on("-node", (node: Redis) => known.delete(node));
     this.on("close", () => {
       this.#look?.cancel();
@@ -64,13 +69,23 @@ class SteadyCluster extends Cluster {
   }
 }
 
+function giveUpSilentHandshake(node: Redis, clock: Clock): void {
+  let handshake: { cancel(): void } | undefined;
+  const over = () => handshake?.cancel();
+  node.on("connect", () => {
+    handshake = clock.timeout(HANDSHAKE_MS, () => node.stream.destroy());
+  });
+  node.on("ready", over);
+  node.on("close", over);
+}
+
 /** Opens a client for the commands of `role`. `retryMs` says how long to wait before the nth attempt to find the cluster. */
 export function openCluster(
   nodes: ClusterNode[],
   role: keyof typeof ROLE_OPTIONS,
   options: RedisOptions,
   retryMs: (times: number) => number,
-  clock: Clock = systemClock,
+  clock: Clock,
 ): Cluster {
   const settings: ClusterOptions = {
     ...ROLE_OPTIONS[role],
@@ -78,8 +93,8 @@ export function openCluster(
     clusterRetryStrategy: (times) => (closing.has(cluster) ? null : retryMs(times)),
     enableReadyCheck: false,
     slotsRefreshTimeout: ANSWER_MS,
-    // A certificate is made out to the name, not to the address behind it.
-    ...(options.tls && { dnsLookup: (name, found) => found(null, name) }),
+    // Names stay names: certificates are made out to them, and one that cannot be resolved is a node that is away.
+    dnsLookup: (name, found) => found(null, name),
   };
   const cluster: Cluster = new SteadyCluster(nodes, settings, clock);
   return cluster;
@@ -119,10 +134,10 @@ export function closeCluster(cluster: Cluster): void {
 }
 
 /** What went wrong, for people: behind "no node could be asked" stands what the last node said. */
-export function problemOf(error: Error): string {
-  const cause =
-    "lastNodeError" in error && error.lastNodeError instanceof Error ? error.lastNodeError : error;
-  return /cluster support disabled/.test(cause.message)
-    ? "that Redis is no cluster: write redis://host:port"
-    : cause.message || cause.name;
+export function problemOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  if (!("lastNodeError" in error)) return error.message || error.name;
+  const said = error.lastNodeError instanceof Error ? error.lastNodeError.message : "";
+  if (said.includes("cluster support disabled")) return "that Redis is no cluster: write redis://host:port";
+  return said === "" || said === "Connection is closed." ? "no node of the cluster can be reached" : said;
 }

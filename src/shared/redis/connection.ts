@@ -7,6 +7,7 @@
  * - `subscriber`: pub/sub only; resubscribes by itself.
  */
 import { Cluster, Redis, type RedisOptions } from "ioredis";
+import { type Clock, systemClock } from "../clock.ts";
 import { SubagentError } from "../errors.ts";
 import type { Logger } from "../logger.ts";
 import { parseRedisUrl } from "../redis-url.ts";
@@ -35,8 +36,13 @@ const ROLE_OPTIONS: Record<RedisRole, RedisOptions> = {
  * Opens a connection for `role`; it connects in the background and reconnects for ever. `url` has one of the forms of
  * {@link parseRedisUrl}, which throws `invalid_config` on any other.
  */
-export function openRedis(url: string, role: RedisRole, logger?: Logger): RedisClient {
-  const redis = open(url, role);
+export function openRedis(
+  url: string,
+  role: RedisRole,
+  logger?: Logger,
+  clock: Clock = systemClock,
+): RedisClient {
+  const redis = open(url, role, clock);
   let reported = "";
   redis.on("error", (error: Error) => {
     const problem = problemOf(error);
@@ -50,7 +56,7 @@ export function openRedis(url: string, role: RedisRole, logger?: Logger): RedisC
   return redis;
 }
 
-function open(url: string, role: RedisRole): RedisClient {
+function open(url: string, role: RedisRole, clock: Clock): RedisClient {
   const { nodes, ...address } = parseRedisUrl(url);
   const options: RedisOptions = {
     ...address,
@@ -59,7 +65,7 @@ function open(url: string, role: RedisRole): RedisClient {
     disconnectTimeout: FAREWELL_MS,
     keepAlive: 5_000,
   };
-  if (nodes && role !== "subscriber") return openCluster(nodes, role, options, retryMs);
+  if (nodes && role !== "subscriber") return openCluster(nodes, role, options, retryMs, clock);
   const ofRole = { ...options, ...ROLE_OPTIONS[role] };
   if (nodes) return openClusterSubscriber(nodes, ofRole, retryMs);
   return new Redis({

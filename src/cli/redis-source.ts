@@ -5,7 +5,8 @@
 import { once } from "node:events";
 import type { Clock } from "../shared/clock.ts";
 import type { Config } from "../shared/config.ts";
-import { messageOf, SubagentError } from "../shared/errors.ts";
+import { SubagentError } from "../shared/errors.ts";
+import { problemOf } from "../shared/redis/cluster.ts";
 import { closeRedis, openRedis, type RedisClient } from "../shared/redis/connection.ts";
 import { EMBEDDED_WARNING, startEmbeddedRedis } from "./embedded-redis.ts";
 import { findServer, startPrivateRedis } from "./private-redis.ts";
@@ -120,5 +121,5 @@ const REASONS: Readonly<Record<string, string>> = {
 
 function reasonOf(error: unknown): string {
   const code = error instanceof Error && "code" in error ? String(error.code) : "";
-  return REASONS[code] ?? (messageOf(error).replace(/\.$/, "") || code);
+  return REASONS[code] ?? (problemOf(error).replace(/\.$/, "") || code);
 }

@@ -92,16 +92,6 @@ export function openLink(url: string, role: RedisRole, clock: Clock, logger: Log
 /** Follows what comes over a connection's sockets. */
 function watchSockets(redis: RedisClient, clock: Clock) {
   const heardAt = new Map<RedisConnection, number>();
-  onConnection(redis, (connection) => {
-    heardAt.set(connection, Number.NEGATIVE_INFINITY);
-    connection.on("connect", () => {
-      connection.stream.on("data", () => heardAt.set(connection, clock.monotonicMs()));
-    });
-    connection.on("close", () => {
-      // A cluster's client opens another connection to the node.
-      if (connection !== redis) heardAt.delete(connection);
-    });
-  });
   const heard = {
     problem: "",
     get atMs() {
@@ -112,6 +102,14 @@ function watchSockets(redis: RedisClient, clock: Clock) {
       for (const [connection, atMs] of heardAt) if (nowMs - atMs >= silentMs) dropRedis(connection);
     },
   };
+  onConnection(redis, (connection) => {
+    heardAt.set(connection, Number.NEGATIVE_INFINITY);
+    connection.on("connect", () => {
+      connection.stream.on("data", () => heardAt.set(connection, clock.monotonicMs()));
+    });
+    // A cluster's client opens another connection to the node.
+    if (connection !== redis) connection.on("close", () => heardAt.delete(connection));
+  });
   redis.on("error", (error: Error) => {
     heard.problem = problemOf(error);
   });

@@ -34,8 +34,8 @@ export interface RedisCluster {
   holderOf(key: string): Promise<{ master: ClusterServer; replica: ClusterServer | undefined }>;
   /** Resolves to the new master when another node than `before` serves the key, and every live node says so. */
   takenOver(key: string, before: ClusterServer): Promise<ClusterServer>;
-  /** Resolves when every node lives, calls the cluster sound, and every replica follows its master. */
-  sound(): Promise<void>;
+  /** Starts and thaws whoever is down; resolves when every node calls the cluster sound and every replica follows its master. */
+  repair(): Promise<void>;
   /** Ends all nodes and removes their directories. Idempotent. */
   stop(): Promise<void>;
 }
@@ -48,7 +48,7 @@ export async function startCluster(extra: readonly string[] = []): Promise<Redis
   try {
     for (const start of starting) if (start.status === "rejected") throw start.reason;
     await form(nodes);
-    await cluster.sound();
+    await cluster.repair();
   } catch (failure) {
     await cluster.stop();
     throw failure;
@@ -138,10 +138,11 @@ function clusterOf(servers: readonly ClusterServer[]): RedisCluster {
         },
         { what: `another node to serve ${key}`, timeoutMs: FORMS_WITHIN_MS },
       ),
-    async sound() {
+    async repair() {
+      for (const server of servers) server.thaw();
+      await Promise.all(servers.map((server) => server.start()));
       const allSound = async () => {
-        if (live().length < servers.length || !(await Promise.all(servers.map(isSound))).every(Boolean))
-          return false;
+        if (!(await Promise.all(servers.map(isSound))).every(Boolean)) return false;
         const views = await Promise.all(servers.map(nodesSeenBy));
         return views.every(
           (seen) => !seen.some(({ flags }) => /fail|handshake/.test(flags)) && followers(seen) === MASTERS,

@@ -2,10 +2,10 @@
  * Guarantees of a cluster beside the failover under load: what is away is said within a second, what is silent is given
  * up, everything comes back by itself, and a failover that loses the last writes hangs nobody.
  */
-import { expect, test } from "vitest";
+import { afterEach, beforeAll, expect, test } from "vitest";
 import { closeRedis, openRedis } from "../../src/shared/redis/connection.ts";
-import { caughtUp } from "../helpers/cluster.ts";
-import { openInstallation } from "../helpers/installation.ts";
+import { caughtUp, type RedisCluster } from "../helpers/cluster.ts";
+import { type Installation, openInstallation, SHORT_TIMING } from "../helpers/installation.ts";
 import { refusal, started, testClient, testParent } from "../helpers/parents.ts";
 import { redisUrl, startPrivateCluster, uniquePrefix } from "../helpers/redis.ts";
 import { freePort } from "../helpers/redis-server.ts";
@@ -16,10 +16,18 @@ const list = (pattern: string) => ({
   content: [{ type: "tool_use" as const, name: "glob", input: { pattern } }],
 });
 const scenario = { turns: [list("a"), list("b"), { content: [{ type: "text" as const, text: "done" }] }] };
+let cluster: RedisCluster;
+beforeAll(async () => {
+  cluster = await startPrivateCluster();
+});
+afterEach(() => cluster.repair());
+
+const onCluster = () => ({ redisUrl: cluster.url, scenario, timing: SHORT_TIMING });
+const clientOf = ({ prefix }: Installation) =>
+  started(testClient({ redisUrl: cluster.url, prefix, timing: SHORT_TIMING }));
 const elapsed = (sinceMs: number) => Math.round(performance.now() - sinceMs);
 
 test("one node of a cluster is no server, and a server is no cluster: both are refused with the fix", async () => {
-  const cluster = await startPrivateCluster();
   const [node] = cluster.servers;
   const asServer = testClient({ redisUrl: node?.url ?? "" });
   const fix = /write redis\+cluster:\/\/host:port/;
@@ -46,11 +54,10 @@ test("one node of a cluster is no server, and a server is no cluster: both are r
 test.for(["connecting", "reconnecting", "ready"])(
   "what waits for a cluster is rejected when a %s connection is closed",
   async (status) => {
-    const cluster = status === "ready" ? await startPrivateCluster() : undefined;
-    const url = cluster?.url ?? `redis+cluster://127.0.0.1:${await freePort()},127.0.0.1:${await freePort()}`;
-    const redis = openRedis(url, "worker");
+    const nobody = `redis+cluster://127.0.0.1:${await freePort()},127.0.0.1:${await freePort()}`;
+    const redis = openRedis(status === "ready" ? cluster.url : nobody, "worker");
     await until(() => redis.status === status, { everyMs: 0, what: status });
-    await cluster?.servers.map((server) => server.freeze());
+    if (status === "ready") for (const server of cluster.servers) server.freeze();
     const waiting = redis.get("x");
     closeRedis(redis);
     await expect(waiting).rejects.toThrow(/closed|ended|available/);
@@ -61,10 +68,9 @@ test.for(["connecting", "reconnecting", "ready"])(
 test("while the whole cluster is away producers say so within a second; workers wait, and go on by themselves", {
   timeout: 90_000,
 }, async () => {
-  const cluster = await startPrivateCluster();
-  const installation = await openInstallation({ redisUrl: cluster.url, scenario, latencyMs: 400 });
+  const installation = await openInstallation({ ...onCluster(), latencyMs: 400 });
   const worker = await installation.startWorker();
-  const client = await started(testClient({ redisUrl: cluster.url, prefix: installation.prefix }));
+  const client = await clientOf(installation);
   const parent = testParent(client);
   const tasks = await Promise.all([1, 2, 3].map((i) => parent.spawn({ name: `early ${i}` })));
   for (const { agent_id } of tasks) await parent.send(agent_id, `look ${agent_id}`);
@@ -78,8 +84,7 @@ test("while the whole cluster is away producers say so within a second; workers 
   }
   const awayMs = performance.now();
   await until(() => elapsed(awayMs) > 3_000);
-  await Promise.all(cluster.servers.map((server) => server.start()));
-  await cluster.sound();
+  await cluster.repair();
   const soundMs = performance.now();
   expect((await replies).map(({ status, turns }) => [status, turns])).toEqual(
     tasks.map(() => ["succeeded", 3]),
@@ -93,10 +98,9 @@ test.for(["the parents", "what all workers share"])(
   "the master of %s falls silent: its successor gets the work without anybody's help",
   { timeout: 90_000 },
   async (victim) => {
-    const cluster = await startPrivateCluster();
-    const installation = await openInstallation({ redisUrl: cluster.url, scenario, latencyMs: 300 });
+    const installation = await openInstallation({ ...onCluster(), latencyMs: 300 });
     const worker = await installation.startWorker();
-    const client = await started(testClient({ redisUrl: cluster.url, prefix: installation.prefix }));
+    const client = await clientOf(installation);
     const parent = testParent(client);
     const address = { tenant: parent.tenant, parentId: parent.parentId };
     const key =
@@ -115,8 +119,7 @@ test.for(["the parents", "what all workers share"])(
       `silent master of ${victim}: promoted after ${Math.round(promotedMs - silentMs)} ms, two runs done ${doneMs} ms later\n`,
     );
     expect(doneMs).toBeLessThan(RESUMES_WITHIN_MS);
-    master.thaw();
-    await cluster.sound();
+    await cluster.repair();
     expect(await parent.task({ prompt: "third" })).toMatchObject({ status: "succeeded" });
   },
 );
@@ -124,9 +127,8 @@ test.for(["the parents", "what all workers share"])(
 test("a failover that loses the last writes hangs nobody, and the same request keys work again", {
   timeout: 90_000,
 }, async () => {
-  const cluster = await startPrivateCluster();
-  const installation = await openInstallation({ redisUrl: cluster.url, scenario, latencyMs: 100 });
-  const client = await started(testClient({ redisUrl: cluster.url, prefix: installation.prefix }));
+  const installation = await openInstallation({ ...onCluster(), latencyMs: 100 });
+  const client = await clientOf(installation);
   const parent = testParent(client, { parentId: `planner-${uniquePrefix()}` });
   const { live } = installation.keys.parent({ tenant: parent.tenant, parentId: parent.parentId });
   const { master, replica } = await cluster.holderOf(live);
@@ -170,10 +172,9 @@ test("a failover that loses the last writes hangs nobody, and the same request k
 test("a run whose claim and turns were lost is done again, and replies once", {
   timeout: 90_000,
 }, async () => {
-  const cluster = await startPrivateCluster();
-  const installation = await openInstallation({ redisUrl: cluster.url, scenario, latencyMs: 400 });
-  const { prefix, offline, keys } = installation;
-  const client = await started(testClient({ redisUrl: cluster.url, prefix }));
+  const installation = await openInstallation({ ...onCluster(), latencyMs: 400 });
+  const { offline, keys } = installation;
+  const client = await clientOf(installation);
   const shared = await cluster.holderOf(keys.deadlines);
   const held = async (parentId: string) =>
     cluster.holderOf(keys.parent({ tenant: "default", parentId }).live);

@@ -81,8 +81,8 @@ export function openCluster(
     clusterRetryStrategy: (times) => (closing.has(cluster) ? null : retryMs(times)),
     enableReadyCheck: false,
     slotsRefreshTimeout: ANSWER_MS,
-    // A certificate is made out to the name, not to the address behind it.
-    ...(options.tls && { dnsLookup: (name, found) => found(null, name) }),
+    // Names stay names: certificates are made out to them, and one that cannot be resolved is a node that is away.
+    dnsLookup: (name, found) => found(null, name),
   };
   const cluster: Cluster = new SteadyCluster(nodes, settings, clock);
   return cluster;
@@ -112,10 +112,10 @@ export function closeCluster(cluster: Cluster): void {
 }
 
 /** What went wrong, for people: behind "no node could be asked" stands what the last node said. */
-export function problemOf(error: Error): string {
-  const cause =
-    "lastNodeError" in error && error.lastNodeError instanceof Error ? error.lastNodeError : error;
-  return /cluster support disabled/.test(cause.message)
-    ? "that Redis is no cluster: write redis://host:port"
-    : cause.message || cause.name;
+export function problemOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  if (!("lastNodeError" in error)) return error.message || error.name;
+  const said = error.lastNodeError instanceof Error ? error.lastNodeError.message : "";
+  if (said.includes("cluster support disabled")) return "that Redis is no cluster: write redis://host:port";
+  return said === "" || said === "Connection is closed." ? "no node of the cluster can be reached" : said;
 }

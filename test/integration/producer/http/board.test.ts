@@ -213,7 +213,7 @@ describe("its life", () => {
   });
 
   test("a Redis that swallows everything is answered for in time, and late answers do no harm", async () => {
-    const proxy = await startProxy(Number(new URL(redisUrl()).port));
+    const proxy = await startProxy((await startPrivateRedis()).port);
     const hasty = {
       ...systemClock,
       timeout: (_ms: number, late: () => void) => systemClock.timeout(50, late),

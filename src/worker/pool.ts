@@ -15,7 +15,7 @@ import { Wake } from "../shared/protocol/wake.ts";
 import { closeRedis, type RedisClient } from "../shared/redis/connection.ts";
 import { run } from "./run.ts";
 import type { RunContext, RunEnd } from "./run-context.ts";
-import { createValve } from "./valve.ts";
+import { createValve, type Valve } from "./valve.ts";
 
 const LOCK_MS = 10_000;
 const STALLED_CHECK_MS = 5_000;
@@ -65,19 +65,17 @@ export function createPool(context: RunContext, options: PoolOptions): Pool {
   const runs = new Set<Promise<unknown>>();
   let worker: WakeWorker | undefined;
   let waiting: { status: string } | undefined;
-  let resting: { cancel(): void } | undefined;
   let stopped: Promise<void> | undefined;
 
-  const valve = createValve({
+  const valve = createValve(context.clock, {
     close: () => void worker?.pause(true),
     // A pool that stops takes no wakes any more.
     open: () => void (stopped || worker?.resume()),
   });
-  /** A Redis that refuses to hand out a job would be asked again at once, for ever. */
-  const rest = () => {
-    resting?.cancel();
-    valve.close("Redis has refused something");
-    resting = context.clock.timeout(REST_MS, () => valve.open("Redis has refused something"));
+  const onError = (error: Error) => {
+    logger.warn({ problem: error.message }, "Wake queue trouble; trying again");
+    // A Redis that refuses to hand out a job would be asked again at once, for ever.
+    if (error.name === "ReplyError" && !stopped) valve.closeFor("Redis refused something", REST_MS);
   };
   const take = async (data: unknown): Promise<WakeResult> => {
     const { tenant, parent_id, uid } = Wake.parse(data);
@@ -92,18 +90,11 @@ export function createPool(context: RunContext, options: PoolOptions): Pool {
   };
   return {
     active: () => [...context.leases.keys()],
-    troubles() {
-      if (valve.closedBy.length > 0) return valve.closedBy.map((why) => `no wakes are taken: ${why}`);
-      if (!worker?.isRunning()) return ["no wakes are taken"];
-      return waiting?.status === "ready" ? [] : ["Redis does not answer where wakes are waited for"];
-    },
+    troubles: () => troublesOf(valve, worker, waiting),
     async start() {
       if (worker || stopped) return;
       worker = openWorker(options, take);
-      worker.on("error", (error) => {
-        logger.warn({ problem: error.message }, "Wake queue trouble; trying again");
-        if (error.name === "ReplyError" && !stopped) rest();
-      });
+      worker.on("error", onError);
       worker
         .run()
         .catch((error: unknown) => logger.warn({ problem: messageOf(error) }, "Wake queue stopped"));
@@ -111,7 +102,7 @@ export function createPool(context: RunContext, options: PoolOptions): Pool {
       waiting = await worker.getBackend().blockingClient;
     },
     stop() {
-      resting?.cancel();
+      valve.stop();
       stopped ??= drain(context.clock, options, runs, worker);
       return stopped;
     },
@@ -119,6 +110,17 @@ export function createPool(context: RunContext, options: PoolOptions): Pool {
 }
 
 type WakeWorker = Worker<Wake, WakeResult>;
+
+/** `waiting` is the connection on which wakes are waited for. */
+function troublesOf(
+  { closedBy }: Valve,
+  worker: WakeWorker | undefined,
+  waiting: { status: string } | undefined,
+): string[] {
+  if (closedBy.length > 0) return closedBy.map((why) => `no wakes are taken: ${why}`);
+  if (!worker?.isRunning()) return ["no wakes are taken"];
+  return waiting?.status === "ready" ? [] : ["Redis does not answer where wakes are waited for"];
+}
 
 function openWorker(
   { redis, keys, concurrency }: PoolOptions,

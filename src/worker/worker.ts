@@ -9,6 +9,7 @@ import { createLogger } from "../shared/logger.ts";
 import { newRequestKey } from "../shared/protocol/ids.ts";
 import { keysUnder } from "../shared/protocol/keys.ts";
 import { TIMING } from "../shared/protocol/timing.ts";
+import type { WorkerAnnouncement } from "../shared/protocol/worker.ts";
 import { createAgentStore } from "../shared/redis/agent-store.ts";
 import { closeRedis, openRedis, type RedisClient, whenAccepted } from "../shared/redis/connection.ts";
 import { createDeadlineSet } from "../shared/redis/deadline-set.ts";
@@ -56,15 +57,12 @@ export function createWorker(options: WorkerOptions): SubagentWorker {
   let starting: Promise<void> | undefined;
   let stopping: Promise<void> | undefined;
 
-  const begin = async ({ hints, channel, pool, sweeper, announcer, health }: Opened) => {
+  const begin = async ({ pool, sweeper, announcer, health, listen }: Opened) => {
     await requireWritable(options.workspaceRoot, clock);
-    await health.admit();
-    if (stopping) return;
-    // A subscription during a handshake that fails is never confirmed.
-    await whenAccepted(hints);
-    await hints.subscribe(channel);
-    if (stopping) return;
-    await pool.start();
+    for (const step of [health.admit, listen, pool.start]) {
+      if (stopping) return;
+      await step();
+    }
     if (stopping) return;
     sweeper.start();
     announcer.start();
@@ -105,8 +103,8 @@ const NOT_STARTED: Readiness = { ready: false, redis: "away", reasons: ["the wor
 interface Opened {
   redis: RedisClient;
   hints: RedisClient;
-  /** Channel of the hints. */
-  channel: string;
+  /** Begins to hear hints. */
+  listen(): Promise<unknown>;
   pool: Pool;
   sweeper: Sweeper;
   wakes: WakeQueue;
@@ -143,31 +141,42 @@ function open(options: WorkerOptions & { clock: Clock; id: string; toolbox: Tool
     abandoned: abandoned.signal,
     leases,
   };
-  hints.on("ready", () => void hints.subscribe(keys.hints).catch(() => {}));
-  hints.on("message", (_channel, uid: string) => void leases.get(uid)?.check());
   const { concurrency = DEFAULT_CONCURRENCY, drainGraceMs = DRAIN_GRACE_MS } = options;
   const pool = createPool(context, { redis, keys, concurrency, drainGraceMs, draining, abandoned });
-  const announced = {
-    id: options.id,
-    host: hostname(),
-    pid: process.pid,
-    version: packageVersion(),
-    tools: options.toolbox.resolve(undefined).tools.map((tool) => tool.name),
-    ...(options.modelId !== undefined && { model: options.modelId }),
-    concurrency,
-    started_at: new Date(options.clock.now()).toISOString(),
-  };
+  const announced = announcementOf(options, concurrency);
   const announcer = createAnnouncer(createWorkerDirectory(redis, keys), announced, context);
   const { strict = false, clock } = options;
   const health = openHealth({ redis, hints, pool, announcer, strict, probes: [], clock, logger });
+  const listen = () => hearHints(hints, keys.hints, leases);
+  return { redis, hints, listen, pool, sweeper: createSweeper(context), wakes, announcer, health };
+}
+
+/** Renews at once what a hint names; hints of a time without connection are made up for by the next renewal. */
+async function hearHints(hints: RedisClient, channel: string, leases: ReadonlyMap<string, Lease>) {
+  hints.on("message", (_channel, uid: string) => void leases.get(uid)?.check());
+  hints.on("ready", () => void hints.subscribe(channel).catch(() => {}));
+  // A subscription during a handshake that fails is never confirmed.
+  await whenAccepted(hints);
+  await hints.subscribe(channel);
+}
+
+function announcementOf(
+  {
+    id,
+    toolbox,
+    modelId,
+    clock,
+  }: Pick<WorkerOptions, "modelId"> & { id: string; toolbox: Toolbox; clock: Clock },
+  concurrency: number,
+): Omit<WorkerAnnouncement, "v"> {
   return {
-    redis,
-    hints,
-    channel: keys.hints,
-    pool,
-    sweeper: createSweeper(context),
-    wakes,
-    announcer,
-    health,
+    id,
+    host: hostname(),
+    pid: process.pid,
+    version: packageVersion(),
+    tools: toolbox.resolve(undefined).tools.map((tool) => tool.name),
+    ...(modelId !== undefined && { model: modelId }),
+    concurrency,
+    started_at: new Date(clock.now()).toISOString(),
   };
 }

@@ -18,7 +18,7 @@ import { returned } from "./claim-run.ts";
 import { createQuarantine } from "./quarantine.ts";
 import { run } from "./run.ts";
 import type { RunContext, RunEnd } from "./run-context.ts";
-import { createValve } from "./valve.ts";
+import { createValve, type Valve } from "./valve.ts";
 
 const LOCK_MS = 10_000;
 const STALLED_CHECK_MS = 5_000;
@@ -72,14 +72,23 @@ export function createPool(lent: Omit<RunContext, "quarantine">, options: PoolOp
   let worker: WakeWorker | undefined;
   let waiting: { status: string } | undefined;
   let stopped: Promise<void> | undefined;
-  const door = createDoor(clock, {
+  const valve = createValve(clock, {
     close: () => void worker?.pause(true),
     // A pool that stops takes no wakes any more.
     open: () => void (stopped || worker?.resume()),
   });
-  const quarantine = createQuarantine({ clock, draining, ...door.forQuarantine });
+  const quarantine = createQuarantine({
+    clock,
+    draining,
+    close: () => valve.close(QUARANTINE),
+    open: () => valve.open(QUARANTINE),
+  });
   const context: RunContext = { ...lent, quarantine };
-
+  const onError = (error: Error) => {
+    logger.warn({ problem: error.message }, "Wake queue trouble; trying again");
+    // A Redis that refuses to hand out a job would be asked again at once, for ever.
+    if (error.name === "ReplyError" && !stopped) valve.closeFor(REFUSED, REST_MS);
+  };
   const take = async (job: WakeJob, token?: string): Promise<WakeResult> => {
     const going = follow(context, job);
     runs.add(going);
@@ -90,18 +99,11 @@ export function createPool(lent: Omit<RunContext, "quarantine">, options: PoolOp
   };
   return {
     active: () => [...context.leases.keys()],
-    troubles() {
-      if (door.closedBy.length > 0) return door.closedBy.map((why) => `no wakes are taken: ${why}`);
-      if (!worker?.isRunning()) return ["no wakes are taken"];
-      return waiting?.status === "ready" ? [] : ["Redis does not answer where wakes are waited for"];
-    },
+    troubles: () => troublesOf(valve, worker, waiting),
     async start() {
       if (worker || stopped) return;
       worker = openWorker(options, take);
-      worker.on("error", (error) => {
-        logger.warn({ problem: error.message }, "Wake queue trouble; trying again");
-        if (error.name === "ReplyError" && !stopped) door.closeForAMoment();
-      });
+      worker.on("error", onError);
       worker
         .run()
         .catch((error: unknown) => logger.warn({ problem: messageOf(error) }, "Wake queue stopped"));
@@ -109,34 +111,26 @@ export function createPool(lent: Omit<RunContext, "quarantine">, options: PoolOp
       waiting = await worker.getBackend().blockingClient;
     },
     stop() {
-      door.stop();
+      valve.stop();
       stopped ??= drain(clock, options, runs, worker);
       return stopped;
     },
   };
 }
 
-/** Why and for how long a pool takes no wakes: a suspect has the process to itself, or Redis has refused something. */
-function createDoor(clock: Clock, turn: { close(): void; open(): void }) {
-  const valve = createValve(turn);
-  let resting: { cancel(): void } | undefined;
-  return {
-    forQuarantine: { close: () => valve.close(QUARANTINE), open: () => valve.open(QUARANTINE) },
-    /** A Redis that refuses to hand out a job would be asked again at once, for ever. */
-    closeForAMoment() {
-      resting?.cancel();
-      valve.close(REFUSED);
-      resting = clock.timeout(REST_MS, () => valve.open(REFUSED));
-    },
-    stop: () => resting?.cancel(),
-    get closedBy() {
-      return valve.closedBy;
-    },
-  };
-}
-
 type WakeWorker = Worker<Wake, WakeResult>;
 type WakeJob = Job<Wake, WakeResult>;
+
+/** `waiting` is the connection on which wakes are waited for. */
+function troublesOf(
+  { closedBy }: Valve,
+  worker: WakeWorker | undefined,
+  waiting: { status: string } | undefined,
+): string[] {
+  if (closedBy.length > 0) return closedBy.map((why) => `no wakes are taken: ${why}`);
+  if (!worker?.isRunning()) return ["no wakes are taken"];
+  return waiting?.status === "ready" ? [] : ["Redis does not answer where wakes are waited for"];
+}
 
 function openWorker(
   { redis, keys, concurrency }: PoolOptions,

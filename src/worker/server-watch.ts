@@ -29,50 +29,42 @@ export interface ServerWatch {
   stop(): void;
 }
 
-/** A watch that has not looked yet. `strict` is production mode: a server that may lose accepted work will not do. */
-export function createServerWatch(
-  redis: RedisClient,
-  { clock, logger, strict }: { clock: Clock; logger: Logger; strict: boolean },
-): ServerWatch {
+interface WatchOptions {
+  clock: Clock;
+  logger: Logger;
+  /** Production mode: a server that may lose accepted work will not do. */
+  strict: boolean;
+}
+
+/** A watch that has not looked yet. */
+export function createServerWatch(redis: RedisClient, options: WatchOptions): ServerWatch {
+  const { clock, logger } = options;
+  const { look, seen } = createLook(redis, options);
   const stopping = new AbortController();
-  let seen: { atMs: number; reasons: readonly string[] } | undefined;
-  let refusal: SubagentError | undefined;
   let timer: { cancel(): void } | undefined;
   let looking = false;
 
-  const look = async (): Promise<ServerReport> => {
-    const report = await checkServer(redis);
-    const before = refusal?.message;
-    refusal = refusalOf(report, strict);
-    const reasons = [...report.troubles, ...(refusal ? [refusal.message] : [])];
-    seen = { atMs: clock.monotonicMs(), reasons };
-    if (refusal && refusal.message !== before) {
-      logger.error({ problems: refusal.details.server }, "Redis must not be used as it is set");
-    }
-    return report;
-  };
-  const lookAgain = () => {
-    if (stopping.signal.aborted || looking) return;
+  const lookAgain = async () => {
     timer?.cancel();
     // What is asked during a handshake that fails is never answered.
-    if (redis.status !== "ready") return;
+    if (stopping.signal.aborted || looking || redis.status !== "ready") return;
     looking = true;
     // A server that cannot be asked is the heartbeat's business.
-    look()
-      .catch((error: unknown) => logger.debug({ problem: messageOf(error) }, "Redis could not be looked at"))
-      .finally(() => {
-        looking = false;
-        const soon = (seen?.reasons.length ?? 0) > 0;
-        if (!stopping.signal.aborted) timer = clock.timeout(soon ? TRY_AGAIN_MS : LOOK_EVERY_MS, lookAgain);
-      });
+    await look().catch((error: unknown) =>
+      logger.debug({ problem: messageOf(error) }, "Redis not looked at"),
+    );
+    looking = false;
+    const nextMs = seen().reasons.length > 0 ? TRY_AGAIN_MS : LOOK_EVERY_MS;
+    if (!stopping.signal.aborted) timer = clock.timeout(nextMs, lookAgain);
   };
   return {
     async admit() {
       for (let attempt = 0; ; attempt++) {
         await whenAccepted(redis);
         const report = await look().catch(() => undefined);
+        const { refusal } = seen();
         if (refusal) throw refusal;
-        if (report?.role === "master" || report?.role === "unknown") {
+        if (report && report.role !== "replica") {
           warnOf(report, logger);
           redis.on("ready", lookAgain);
           timer = clock.timeout(LOOK_EVERY_MS, lookAgain);
@@ -83,7 +75,7 @@ export function createServerWatch(
         await clock.sleep(TRY_AGAIN_MS, stopping.signal);
       }
     },
-    reasons: () => (seen && clock.monotonicMs() - seen.atMs < FRESH_MS ? seen.reasons : []),
+    reasons: () => (clock.monotonicMs() - seen().atMs < FRESH_MS ? seen().reasons : []),
     stop() {
       stopping.abort();
       timer?.cancel();
@@ -92,12 +84,31 @@ export function createServerWatch(
   };
 }
 
+interface Seen {
+  atMs: number;
+  refusal: SubagentError | undefined;
+  reasons: readonly string[];
+}
+
+/** Looks, and remembers the last look; settings that will not do are logged when they are seen first. */
+function createLook(redis: RedisClient, { clock, logger, strict }: WatchOptions) {
+  let last: Seen = { atMs: Number.NEGATIVE_INFINITY, refusal: undefined, reasons: [] };
+  const look = async (): Promise<ServerReport> => {
+    const report = await checkServer(redis);
+    const refusal = refusalOf(report, strict);
+    if (refusal && refusal.message !== last.refusal?.message) {
+      logger.error({ problems: refusal.details.server }, "Redis must not be used as it is set");
+    }
+    const reasons = [...report.troubles, ...(refusal ? [refusal.message] : [])];
+    last = { atMs: clock.monotonicMs(), refusal, reasons };
+    return report;
+  };
+  return { look, seen: () => last };
+}
+
 /** One line about all that is not as it should be. */
 function warnOf({ problems }: ServerReport, logger: Logger): void {
-  if (problems.length > 0) {
-    logger.warn(
-      { problems: problems.map(({ sentence }) => sentence) },
-      "Redis is not set as production needs it",
-    );
-  }
+  if (problems.length === 0) return;
+  const sentences = problems.map(({ sentence }) => sentence);
+  logger.warn({ problems: sentences }, "Redis is not set as production needs it");
 }

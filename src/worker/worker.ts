@@ -62,12 +62,10 @@ export function createWorker(options: WorkerOptions): SubagentWorker {
 
   const begin = async ({ redis, hints, pool, sweeper, announcer, health }: Opened) => {
     await requireWritable(options.workspaceRoot, clock);
-    await health.admit();
-    await refuseClusterNode(redis);
-    if (stopping) return;
-    await hints.start();
-    if (stopping) return;
-    await pool.start();
+    for (const step of [health.admit, () => refuseClusterNode(redis), hints.start, pool.start]) {
+      if (stopping) return;
+      await step();
+    }
     if (stopping) return;
     sweeper.start();
     announcer.start();

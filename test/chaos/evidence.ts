@@ -4,6 +4,7 @@ import type { Reply } from "../../src/shared/protocol/reply.ts";
 import type { JournalLine } from "../helpers/tool-journal.ts";
 import type { Happening } from "./chronicle.ts";
 import type { LoadRecord, Told } from "./load.ts";
+import type { StaleAsk } from "./stale-asks.ts";
 import type { Story } from "./stories.ts";
 import type { Fault } from "./strikes.ts";
 
@@ -26,6 +27,8 @@ export interface Evidence {
   undisturbed: ReadonlyMap<string, Outcome>;
   faults: readonly Fault[];
   happenings: readonly Happening[];
+  /** Verbs that came under an epoch that was another's by then. */
+  staleAsks: readonly StaleAsk[];
   ledger: readonly LedgerEntry[];
   journal: readonly JournalLine[];
   /** Every worker process that was ever started. */

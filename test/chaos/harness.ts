@@ -149,6 +149,7 @@ async function gather(
     undisturbed,
     faults,
     happenings: [...chronicle.happenings],
+    staleAsks: [...chronicle.staleAsks],
     ledger: [...installation.offline.ledger],
     journal: await readJournal(parts.journal),
     processes: fleet.processes,

@@ -10,6 +10,13 @@ export function judgeEffects(evidence: Evidence, lookup: Lookup): Violation[] {
     ...evidence.load.told.flatMap((told) => leftBehind(told, evidence, lookup)),
     ...ranAgain(began, lookup),
     ...ranStale(began, evidence, lookup),
+    ...evidence.staleAsks
+      .filter(({ wrote }) => wrote)
+      .map(({ uid, verb, epoch }) => ({
+        broken: "a worker that has lost a run writes nothing to it",
+        detail: `${verb} under epoch ${epoch}`,
+        uid,
+      })),
     ...evidence.collapses.map((detail) => ({ broken: "no worker process ends by itself", detail })),
   ];
 }

@@ -19,6 +19,8 @@ export interface Figures {
   toolsRun: number;
   interrupted: number;
   swallowed: number;
+  /** Writes of workers that had lost their run; Redis refused them. */
+  stale: number;
   repeatedCalls: number;
   redispatch: { count: number; p50: number; p95: number; max: number };
   settledMs: number;
@@ -57,6 +59,7 @@ export function countUp(
     callsServed: namedCalls(evidence.ledger).filter(({ call }) => call.status === "served").length,
     toolsRun: journal.filter(({ what }) => what === "began").length,
     interrupted: [...lookup.interrupted.values()].reduce((sum, count) => sum + count, 0),
+    stale: evidence.staleAsks.length,
     repeatedCalls: load.repeated,
     redispatch: redispatch(evidence, lookup),
     ...rest,
@@ -90,7 +93,7 @@ export function reportOf(options: ChaosOptions, { figures, violations, evidence 
     `  faults    ${faults.join(", ")}; ${figures.swallowed} replies swallowed; ${figures.runsHit} active runs hit`,
     `  work      ${figures.succeeded} replies succeeded, ${figures.turnsCommitted} turns committed with ` +
       `${figures.callsServed} calls served, ${figures.toolsRun} tool calls, ${figures.interrupted} reported interrupted, ` +
-      `${figures.claims} claims, ${figures.repeatedCalls} calls repeated by parents`,
+      `${figures.claims} claims, ${figures.stale} stale writes, ${figures.repeatedCalls} calls repeated by parents`,
     `  again     ${again.count} runs claimed after a kill: p50 ${again.p50} ms, p95 ${again.p95} ms, max ${again.max} ms`,
     `  quiet     ${Math.round(figures.settledMs)} ms after the last reply`,
     violations.length === 0 ? "  verdict   nothing lost, nothing done twice" : "",

@@ -3,7 +3,7 @@
  *
  * Owns: the list of faults that struck. Its neighbour `fault-schedule.ts` says which come and when.
  *
- * 1. Of the seats more than half are up before a worker is struck, so that somebody can take over.
+ * 1. A worker is struck only while another is up, who can take over.
  * 2. A stop or a partition lasts until every run it hit has been taken over by another worker or is over.
  * 3. What a fault hit is read from Redis after it struck: runs whose holder is the victim then.
  * 4. Redis dies in the middle of its work, and alone: every lasting fault is over by then.
@@ -52,8 +52,8 @@ export async function strikeAll(scene: Scene, plan: readonly PlannedStrike[]): P
   for (const planned of plan) {
     await scene.pace.reached(planned.dueAt);
     if (planned.kind === "redis") await Promise.all(lasting);
-    const seat = planned.kind === "redis" ? undefined : await chooseBusy(scene, planned.aim);
-    if (scene.isOver()) break;
+    const seat = await chooseBusy(scene, planned.aim);
+    if (!seat) break;
     await new Promise((resolve) => setTimeout(resolve, planned.delayMs));
     const striking = strike(scene, planned, seat, faults);
     lasting.add(striking);
@@ -73,7 +73,7 @@ async function chooseBusy({ fleet, chronicle, isOver }: Scene, aim: number): Pro
   const choose = () => {
     if (isOver()) return "over";
     const up = fleet.seats.filter((seat) => seat.up);
-    if (up.length <= fleet.seats.length / 2) return undefined;
+    if (up.length < 2) return undefined;
     const isAtWork = (uid: string) => (chronicle.agents.get(uid)?.steps ?? 0) > 0;
     const busy = up.filter((seat) => chronicle.heldBy(seat.worker.id).some(isAtWork));
     return busy[Math.floor(aim * busy.length)];
@@ -82,10 +82,10 @@ async function chooseBusy({ fleet, chronicle, isOver }: Scene, aim: number): Pro
   return chosen === "over" ? undefined : chosen;
 }
 
-async function strike(scene: Scene, planned: PlannedStrike, seat: Seat | undefined, faults: Fault[]) {
+async function strike(scene: Scene, planned: PlannedStrike, seat: Seat, faults: Fault[]) {
   const fault: Fault = { kind: planned.kind, at: Date.now(), endedAt: 0, hit: [] };
   faults.push(fault);
-  if (!seat) await restartRedis(scene, fault, planned.outage * scene.leaseMs);
+  if (planned.kind === "redis") await restartRedis(scene, fault, planned.outage * scene.leaseMs);
   else {
     fault.victim = { seat: seat.number, worker: seat.worker.id, pid: seat.worker.pid };
     seat.up = false;
@@ -126,7 +126,6 @@ async function disturb(scene: Scene, seat: Seat, fault: Fault): Promise<void> {
 
 async function restartRedis(scene: Scene, fault: Fault, outageMs: number): Promise<void> {
   const { fleet, parentsProxy, server, chronicle } = scene;
-  await fleet.settled();
   const proxies = [parentsProxy, ...fleet.seats.map((seat) => seat.proxy)];
   await chronicle.caughtUp();
   fault.hit = fleet.seats.flatMap((seat) => held(chronicle, seat.worker.id));

@@ -146,6 +146,23 @@ test("a queued agent whose wake was lost from the queue is woken again and runs"
   expect(await installation.reply(agent)).toMatchObject({ status: "succeeded", run: 1 });
 });
 
+test("an agent whose wake was taken by a worker that never claimed it is woken again and runs", async () => {
+  const installation = await openInstallation({ scenario: done, timing: SHORT_TIMING });
+  const agent = await installation.task("work");
+  const { redis, keys } = installation;
+  // Marked as taken, and nobody knows: what a worker leaves behind that died, or whose answer was lost on the way.
+  const taken = await redis.lmove(
+    `${keys.bullPrefix}:${keys.wakeQueue}:wait`,
+    `${keys.bullPrefix}:${keys.wakeQueue}:active`,
+    "RIGHT",
+    "LEFT",
+  );
+  expect(taken).toBe(`${agent.uid}.1`);
+  await tickUntil(sweeperOf(installation), async () => (await installation.record(agent)).wake === 2);
+  await installation.startWorker();
+  expect(await installation.reply(agent)).toMatchObject({ status: "succeeded", run: 1 });
+});
+
 test("a wake that still waits its turn is not doubled", async () => {
   const installation = await openInstallation({ timing: SHORT_TIMING });
   const agent = await installation.task("work");

@@ -1,6 +1,6 @@
 /**
  * Guarantee: the doctor finds nothing wrong with a healthy installation, however busy it is and however often one looks.
- * `DOCTOR_LOOKS` says how often (default 12; the long form is 500).
+ * `DOCTOR_LOOKS` says how often (default 12; the long form is 100: what has ended stays, and each look takes longer).
  */
 import { expect, test } from "vitest";
 import { OVERDUE_GRACE_MS } from "../../src/cli/doctor/judge-agents.ts";

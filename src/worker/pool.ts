@@ -77,12 +77,7 @@ export function createPool(lent: Omit<RunContext, "quarantine">, options: PoolOp
     // A pool that stops takes no wakes any more.
     open: () => void (stopped || worker?.resume()),
   });
-  const quarantine = createQuarantine({
-    clock,
-    draining,
-    close: () => valve.close(QUARANTINE),
-    open: () => valve.open(QUARANTINE),
-  });
+  const quarantine = createQuarantine({ clock, draining, ...valve.handle(QUARANTINE) });
   const context: RunContext = { ...lent, quarantine };
   const onError = (error: Error) => {
     logger.warn({ problem: error.message }, "Wake queue trouble; trying again");

@@ -9,6 +9,8 @@ export interface Valve {
   closeFor(why: string, ms: number): void;
   /** Takes the reason back; it opens with the last one. Idempotent. */
   open(why: string): void;
+  /** Closing and opening for this reason. */
+  handle(why: string): { close(): void; open(): void };
   /** The reasons for which it is closed, oldest first. */
   readonly closedBy: readonly string[];
   /** Forgets what would open it later; it stays as it is. Idempotent. */
@@ -36,6 +38,7 @@ export function createValve(clock: Clock, { close, open }: { close(): void; open
         clock.timeout(ms, () => valve.open(why)),
       );
     },
+    handle: (why) => ({ close: () => valve.close(why), open: () => valve.open(why) }),
     get closedBy() {
       return [...reasons];
     },

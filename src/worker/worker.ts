@@ -14,6 +14,7 @@ import { createAgentStore } from "../shared/redis/agent-store.ts";
 import { closeRedis, openRedis, type RedisClient, refuseClusterNode } from "../shared/redis/connection.ts";
 import { createDeadlineSet } from "../shared/redis/deadline-set.ts";
 import { eventPublisher } from "../shared/redis/event-channel.ts";
+import { createPause } from "../shared/redis/pause.ts";
 import { createProviderGate } from "../shared/redis/provider-gate.ts";
 import { createWakeQueue, type WakeQueue } from "../shared/redis/wake-queue.ts";
 import { createWorkerDirectory } from "../shared/redis/worker-directory.ts";
@@ -24,6 +25,7 @@ import { createHintLine, type HintLine } from "./hint-line.ts";
 import type { Lease } from "./lease.ts";
 import { createPool, DRAIN_GRACE_MS, type Pool } from "./pool.ts";
 import type { Readiness } from "./readiness.ts";
+import { credentialProbe, pauseProbe } from "./readiness-probes.ts";
 import type { RunContext } from "./run-context.ts";
 import { createSweeper, type Sweeper } from "./sweeper.ts";
 import { createBaseTools } from "./tools/builtin/base-tools.ts";
@@ -156,7 +158,8 @@ function open(options: WorkerOptions & { clock: Clock; id: string; toolbox: Tool
   const pool = createPool(context, { redis, keys, concurrency, drainGraceMs, draining, abandoned });
   const announcer = createAnnouncer(workers, announced(options, concurrency), context);
   const { strict = false, clock } = options;
-  const health = openHealth({ redis, hints, pool, announcer, strict, probes: [], clock, logger });
+  const probes = [pauseProbe(createPause(redis, keys)), credentialProbe(context.gate, options.model)];
+  const health = openHealth({ redis, hints, pool, announcer, strict, probes, clock, logger });
   return { redis, hints, pool, sweeper: createSweeper(context), wakes, announcer, health };
 }
 

@@ -64,7 +64,7 @@ const INSIST_MS = 120_000;
 const PAUSE_MS = 50;
 
 /** Names a parent of the load. */
-export const parentIdOf = (number: number): string => `chaos-${number}`;
+const parentIdOf = (number: number): string => `chaos-${number}`;
 /** The ids of all parents of the load. */
 export const PARENT_IDS: readonly string[] = Array.from({ length: PARENTS }, (_, i) => parentIdOf(i));
 

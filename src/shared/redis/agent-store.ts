@@ -31,16 +31,11 @@ export interface AgentState {
   inbox: InboxMessage[];
 }
 
-/** The store over one connection. */
-export interface AgentStore extends ProducerVerbs, WorkerVerbs, QuestionVerbs {
-  readonly timing: Timing;
-  readonly keys: Keys;
-  settle(address: AgentAddress, input: SettleInput): Promise<Answer<"settle">>;
-  overdue(address: AgentAddress): Promise<Answer<"overdue">>;
-  rewake(address: AgentAddress, expectedWake: number, jobAlive: boolean): Promise<Answer<"rewake">>;
+/** What changes nothing, and keeps nothing alive. */
+interface AgentReads {
   /** Record, log and unread inbox, or undefined where there is no such agent. */
   load(address: AgentAddress): Promise<AgentState | undefined>;
-  /** The record alone; reading never touches the life key. */
+  /** The record alone. */
   record(address: AgentAddress): Promise<AgentRecord | undefined>;
   /** The agent's allowlist of tools; undefined where it has none, or none that this version can read. */
   allowlist(address: AgentAddress): Promise<string[] | undefined>;
@@ -58,15 +53,18 @@ export interface AgentStore extends ProducerVerbs, WorkerVerbs, QuestionVerbs {
   fullText(parent: ParentAddress, replyId: string): Promise<string | undefined>;
 }
 
+/** The store over one connection. */
+export interface AgentStore extends ProducerVerbs, WorkerVerbs, QuestionVerbs, AgentReads {
+  readonly timing: Timing;
+  readonly keys: Keys;
+  settle(address: AgentAddress, input: SettleInput): Promise<Answer<"settle">>;
+  overdue(address: AgentAddress): Promise<Answer<"overdue">>;
+  rewake(address: AgentAddress, expectedWake: number, jobAlive: boolean): Promise<Answer<"rewake">>;
+}
+
 /** A store on `redis`; `keys` and `timing` are the installation's. */
 export function createAgentStore(redis: RedisClient, keys: Keys, timing: Timing = TIMING): AgentStore {
   const scripts = loadScripts(redis);
-  const readRecord = async (address: AgentAddress) =>
-    parseRecord(await redis.hgetall(keys.agent(address).record));
-  const readInbox = async (address: AgentAddress) =>
-    (await redis.lrange(keys.agent(address).inbox, 0, -1)).map((text) =>
-      InboxMessage.parse(JSON.parse(text)),
-    );
   return {
     timing,
     keys,
@@ -89,6 +87,18 @@ export function createAgentStore(redis: RedisClient, keys: Keys, timing: Timing 
           longest_look_ms: timing.longestLookMs,
         },
       ),
+    ...readsOf(redis, keys),
+  };
+}
+
+function readsOf(redis: RedisClient, keys: Keys): AgentReads {
+  const readRecord = async (address: AgentAddress) =>
+    parseRecord(await redis.hgetall(keys.agent(address).record));
+  const readInbox = async (address: AgentAddress) =>
+    (await redis.lrange(keys.agent(address).inbox, 0, -1)).map((text) =>
+      InboxMessage.parse(JSON.parse(text)),
+    );
+  return {
     record: readRecord,
     allowlist: async (address) =>
       AgentSpecJson.safeParse(await redis.hget(keys.agent(address).record, "spec")).data?.tools,

@@ -44,7 +44,7 @@ function expectNothingBoughtTwice({ offline }: Installation, runs: number): void
 
 test("after pause no call begins, on any worker; what was in flight is kept; after resume all go on at once", async () => {
   const installation = await opened();
-  await installation.startWorker({ concurrency: 4 });
+  const worker = await installation.startWorker({ concurrency: 4 });
   await installation.spawnWorker({ concurrency: 4 });
   const agents = await installation.tasks(12);
   await until(() => installation.offline.inFlight >= 8 && installation.offline.ledger.length > 0, {
@@ -62,6 +62,10 @@ test("after pause no call begins, on any worker; what was in flight is kept; aft
   expect(begun.size).toBe(8);
   const records = await Promise.all(agents.map((agent) => installation.record(agent)));
   expect(records.map(({ retries }) => retries)).toEqual(records.map(() => 0));
+  expect(await worker.readiness()).toMatchObject({
+    ready: false,
+    reasons: [expect.stringMatching(/^the installation is paused since .*: the budget is used up$/)],
+  });
   const stood = installation.offline.ledger.length;
   const turns = records.reduce((sum, { progress }) => sum + (progress?.turns ?? 0), 0);
   expect(turns).toBe(stood);

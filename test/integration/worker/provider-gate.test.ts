@@ -211,7 +211,7 @@ test.for([401, 403])(
     const denied = { turns: [list, { ...done, latencyMs: 100, error: { status } }] };
     const installation = await opened({ scenario: denied, timing });
     await installation.startWorker();
-    await installation.startWorker();
+    const worker = await installation.startWorker();
     const agents = await installation.tasks(numbered("run", 10));
     const failed = await failedOne(installation, agents);
     const others = agents.filter((agent) => agent !== failed);
@@ -221,11 +221,17 @@ test.for([401, 403])(
     const firstWave = refusals().length;
     await until(() => refusals().length >= firstWave + 2, { what: "refused probes", timeoutMs: 15_000 });
     expect(await installation.gate.list()).toMatchObject([{ state: "denied" }]);
+    expect(await worker.readiness()).toMatchObject({
+      ready: false,
+      redis: "ready",
+      reasons: [expect.stringMatching(/the provider refuses the credential/)],
+    });
     installation.offline.setScenario(ACCEPTED);
     const replies = await repliesOf(installation, others, 20_000);
     expect(replies.map((reply) => [reply.status, reply.turns])).toEqual(others.map(() => ["succeeded", 2]));
     expect(installation.offline.ledger.filter(({ turn }) => turn === 0)).toHaveLength(10);
     expect(await installation.gate.list()).toEqual([]);
+    expect(await worker.readiness()).toMatchObject({ ready: true, reasons: [] });
   },
 );
 
@@ -240,8 +246,9 @@ test("workers with another key go on at once with the runs that wait for a refus
   await old.stop();
   const model = createAnthropicModel({ apiKey: "a new key", baseUrl: installation.offline.url });
   closeAtEnd(() => model.stop());
-  await installation.startWorker({ model });
+  const worker = await installation.startWorker({ model });
   const replies = await repliesOf(installation, others);
+  expect((await worker.readiness()).reasons).toEqual([]);
   expect(replies.map(({ status }) => status)).toEqual(others.map(() => "succeeded"));
   const [gate, ...rest] = await installation.gate.list();
   expect(gate).toMatchObject({ state: "denied", reason: "authentication" });

@@ -20,6 +20,8 @@ export interface LeaseNews {
 /** See the module's header. */
 export interface Lease {
   readonly epoch: number;
+  /** Running time of the run before this claim, ms. */
+  readonly earlierMs: number;
   /** Aborts when the lease is lost or given up: nothing may be called or started any more, what runs is cut off. */
   readonly signal: AbortSignal;
   isLive(): boolean;
@@ -88,7 +90,7 @@ export function holdLease(options: LeaseOptions): Lease {
   };
   watchExpiry();
   scheduleRenewal();
-  return { epoch, signal: lost.signal, isLive, runningMs, rest, check, stop };
+  return { epoch, earlierMs, signal: lost.signal, isLive, runningMs, rest, check, stop };
 }
 
 /** The running time of a run: it goes on with the clock, and stands still while the run rests. */

@@ -45,7 +45,7 @@ async function hold(
   // A hint that came while the agent was being loaded found no lease to check.
   void lease.check();
   try {
-    if (claimed.isLost) return await settleLost(context, address, lease.epoch);
+    if (claimed.isLost) return await settleLost(context, address, lease);
     const state = await store.load(address);
     if (state?.record.epoch !== lease.epoch) return { status: "lost" };
     session = await openSession(context, address, state, lease, place.prove);

@@ -1,6 +1,7 @@
 /** Performs `settle`: the reply goes out and the run is over, in one step. */
 import { type AgentAddress, wakeOf } from "../shared/protocol/keys.ts";
 import { statusOf } from "../shared/protocol/reply.ts";
+import type { Lease } from "./lease.ts";
 import { NO_ENTRIES } from "./loop/log.ts";
 import type { Step } from "./loop/next.ts";
 import { viewRun } from "./loop/run-view.ts";
@@ -54,12 +55,16 @@ export async function settleRun(
  * Settles a run that died alone, from its record and nothing else: reading its log may be what kills. The reply tells what
  * the run had come to with its last committed step.
  */
-export async function settleLost(context: RunContext, address: AgentAddress, epoch: number): Promise<RunEnd> {
+export async function settleLost(
+  context: RunContext,
+  address: AgentAddress,
+  { epoch, earlierMs: elapsedMs }: Pick<Lease, "epoch" | "earlierMs">,
+): Promise<RunEnd> {
   const reason = "worker_lost";
   const status = statusOf(reason);
   const record = await context.store.record(address);
   if (record?.epoch !== epoch) return { status: "lost" };
-  const { run, inbox_read: inboxRead, running_ms: elapsedMs, spec } = record;
+  const { run, inbox_read: inboxRead, spec } = record;
   const log = { entries: NO_ENTRIES, run, unread: [], inboxRead, elapsedMs, finish: false };
   const rules = { limits: spec.limits, model: spec.model, idempotentTools: new Set<string>(), canAsk: false };
   const body = { ...(record.progress ?? tally(log, rules)), duration_ms: elapsedMs, error: LOST };

@@ -72,8 +72,8 @@ async function handBack(
   reason: string,
   delayMs: number,
 ): Promise<Passage> {
-  const { lease, record } = session;
-  const runningMs = session.hasStepped ? lease.runningMs() : record.running_ms;
+  const { lease } = session;
+  const runningMs = session.hasStepped ? lease.runningMs() : lease.earlierMs;
   return { status: "shut", end: await releaseRun(context, session, { reason, delayMs, runningMs }) };
 }
 

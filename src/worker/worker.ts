@@ -5,6 +5,7 @@
 import { setMaxListeners } from "node:events";
 import { hostname } from "node:os";
 import { type Clock, systemClock } from "../shared/clock.ts";
+import { SubagentError } from "../shared/errors.ts";
 import { createLogger } from "../shared/logger.ts";
 import { newRequestKey } from "../shared/protocol/ids.ts";
 import { keysUnder } from "../shared/protocol/keys.ts";
@@ -65,10 +66,9 @@ export function createWorker(options: WorkerOptions): SubagentWorker {
   const begin = async ({ redis, hints, pool, sweeper, announcer, health }: Opened) => {
     await requireWritable(options.workspaceRoot, clock);
     for (const step of [health.admit, () => refuseClusterNode(redis), hints.start, pool.start]) {
-      if (stopping) return;
-      await step();
+      if (!stopping) await step();
     }
-    if (stopping) return;
+    if (stopping) throw new SubagentError("closed", "The worker was stopped before it had started.");
     sweeper.start();
     announcer.start();
     health.enter("working");

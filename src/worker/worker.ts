@@ -10,7 +10,7 @@ import { newRequestKey } from "../shared/protocol/ids.ts";
 import { keysUnder } from "../shared/protocol/keys.ts";
 import { TIMING } from "../shared/protocol/timing.ts";
 import { createAgentStore } from "../shared/redis/agent-store.ts";
-import { closeRedis, openRedis, type RedisClient } from "../shared/redis/connection.ts";
+import { closeRedis, openRedis, type RedisClient, whenReady } from "../shared/redis/connection.ts";
 import { createDeadlineSet } from "../shared/redis/deadline-set.ts";
 import { eventPublisher } from "../shared/redis/event-channel.ts";
 import { createWakeQueue, type WakeQueue } from "../shared/redis/wake-queue.ts";
@@ -53,6 +53,7 @@ export function createWorker(options: WorkerOptions): SubagentWorker {
 
   const begin = async ({ hints, channel, pool, sweeper, announcer }: Opened) => {
     await requireWritable(options.workspaceRoot, clock);
+    await whenReady(hints);
     await hints.subscribe(channel);
     if (stopping) return;
     await pool.start();

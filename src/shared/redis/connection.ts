@@ -55,6 +55,23 @@ export function openRedis(url: string, role: RedisRole, logger?: Logger): RedisC
 }
 
 /**
+ * Resolves when commands are safe with the connection; rejects when it is closed for good. Before that some of them (a
+ * SUBSCRIBE is one) go out during the handshake and, when that breaks, are forgotten: their promises never settle.
+ */
+export function whenReady(redis: RedisClient): Promise<void> {
+  if (redis.status === "ready") return Promise.resolve();
+  return new Promise((resolve, reject) => {
+    const settle = (then: () => void) => () => {
+      redis.off("ready", ready).off("end", ended);
+      then();
+    };
+    const ready = settle(resolve);
+    const ended = settle(() => reject(new SubagentError("closed", "The connection was closed.")));
+    redis.on("ready", ready).on("end", ended);
+  });
+}
+
+/**
  * Closes a connection: at once, without waiting for commands that Redis may never answer; they reject. Between two
  * attempts to connect there is no socket whose end would reject them, so a last attempt is begun and broken off.
  */

@@ -18,6 +18,19 @@ describe("reading input", () => {
     });
   });
 
+  test.for([
+    [{ b: 7 }, "a: is missing; b: must be text"],
+    [{ a: 0 }, "a: must be at least 1"],
+    [{ a: Number.NaN }, "a: must be a number"],
+    [{ a: 1.5 }, "a: must be a whole number"],
+    [{ a: 1, c: 1, d: 2 }, 'input: does not know "c", "d"'],
+    ["text", "input: must be an object"],
+  ] as const)("%j is refused in words that say what to write: %s", ([input, problems]) => {
+    expect(catching(() => readInput(Shape, input, "it"))).toMatchObject({
+      message: `it refused, nothing was done: ${problems}.`,
+    });
+  });
+
   test("refuses what nests deeper than 32 levels before it looks at anything else", () => {
     const deep = (levels: number): unknown => (levels === 0 ? 1 : [deep(levels - 1)]);
     expect(catching(() => readInput(z.unknown(), deep(33), "it"))).toMatchObject({

@@ -41,3 +41,4 @@ export type {
 } from "./shared/protocol/reply.ts";
 export { TIMING, type Timing } from "./shared/protocol/timing.ts";
 export type { UsageTotals } from "./shared/protocol/usage.ts";
+export type { PauseState } from "./shared/redis/pause.ts";

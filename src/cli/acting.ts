@@ -7,8 +7,9 @@ import type { WorkerAnnouncement } from "../shared/protocol/worker.ts";
 import { PARENT_FORM } from "../shared/variables.ts";
 import { createClosing } from "./closing.ts";
 import type { CommandContext } from "./command.ts";
-import { liveWorkers, modelToAsk } from "./live-workers.ts";
+import { modelToAsk, whoIsThere } from "./live-workers.ts";
 import { openClient } from "./local-service.ts";
+import { notePause } from "./pause.ts";
 import { withoutPassword } from "./redis-source.ts";
 
 /** The verbs that hand new work over. */
@@ -52,7 +53,8 @@ export async function actAsParent(
   }
   const closing = createClosing();
   try {
-    const workers = await liveWorkers(redisUrl, prefix, clock);
+    const { workers, paused } = await whoIsThere(redisUrl, prefix, clock);
+    notePause(context, paused);
     const model = modelToAsk(config, workers);
     // Whoever looks, stops or fetches replies may do so on any Redis; new work needs one that keeps it.
     const production = config.production && HANDING_OVER.includes(verb);

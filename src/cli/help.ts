@@ -91,6 +91,18 @@ Examples:
   subagent-queue usage
   subagent-queue usage --since 7d
   subagent-queue usage --since 2026-11-01 --json`,
+  pause: `
+Examples:
+  subagent-queue pause
+  subagent-queue pause --reason "the budget of this month is used up"
+
+A model call in flight may still end, and what it brings is kept: it is paid
+for. Runs are queued and wait, at no cost, but a message that waits for a day
+ends its agent also while paused. Workers may be stopped and started meanwhile.`,
+  resume: `
+Examples:
+  subagent-queue resume
+  subagent-queue resume --json | jq -r '.was.at'`,
   board: `
 Examples:
   REDIS_URL=redis://127.0.0.1:6379 subagent-queue board

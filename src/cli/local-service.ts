@@ -20,7 +20,8 @@ import { createWorker } from "../worker/worker.ts";
 import { type Closing, createClosing } from "./closing.ts";
 import type { CommandContext } from "./command.ts";
 import { formatPlural } from "./figures.ts";
-import { areOffline, liveWorkers, modelToAsk } from "./live-workers.ts";
+import { areOffline, modelToAsk, whoIsThere } from "./live-workers.ts";
+import { notePause } from "./pause.ts";
 import { openRedisSource, type RedisSource, withoutPassword } from "./redis-source.ts";
 
 /** So long a service whose Redis is lost may take to stop. */
@@ -74,7 +75,9 @@ export async function startLocalService(
     const redis = await openRedisSource(config, env.PATH, clock);
     closing.add(() => redis.stop());
     health.watch(redis.gone);
-    const live = redis.isPrivate ? [] : await liveWorkers(redis.url, config.prefix, clock);
+    const there = redis.isPrivate ? undefined : await whoIsThere(redis.url, config.prefix, clock);
+    const live = there?.workers ?? [];
+    notePause(context, there?.paused);
     const workers = others === "use" ? live : [];
     if (!config.provider && workers.length === 0 && !areOffline(live)) throw offlineBeside(live, redis.url);
     const roots = workers.length > 0 ? [] : rootsOf(context, true);

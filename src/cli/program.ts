@@ -7,6 +7,7 @@ import { openCommand, type Surroundings } from "./command.ts";
 import { describeError, EXIT, exitCodeOf } from "./exit-code.ts";
 import { HELP, helpForAll } from "./help.ts";
 import type { OfflineModelFlags } from "./offline-model.ts";
+import { addOperatorVerbs } from "./operator-verbs.ts";
 import type { StartFlags } from "./start.ts";
 import { plain, wrap } from "./text.ts";
 import type { WorkerFlags } from "./worker.ts";
@@ -61,6 +62,7 @@ function createProgram(surroundings: Surroundings, done: (code: number) => void)
     .addHelpText("after", helpForAll(output.size.columns));
   addVerbs(program, surroundings, done);
   addAgentVerbs(program, surroundings, done);
+  addOperatorVerbs(program, surroundings, done);
   addServers(program, surroundings, done);
   return program;
 }

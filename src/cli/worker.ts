@@ -8,6 +8,7 @@ import { EXIT } from "./exit-code.ts";
 import { createHealthServer } from "./health-server.ts";
 import { toJsonLine } from "./json.ts";
 import { openModel, rootsOf } from "./local-service.ts";
+import { pausedSince, pauseOf } from "./pause.ts";
 import { noRedisAt, withoutPassword } from "./redis-source.ts";
 import { whenAborted } from "./service.ts";
 
@@ -63,8 +64,11 @@ export async function worker(context: CommandContext, flags: WorkerFlags): Promi
     await Promise.race([started, whenAborted(signal)]);
     if (!signal.aborted) {
       const redis = withoutPassword(redisUrl);
-      const sentence = `ready: worker ${pool.id} on ${redis}, up to ${concurrency} runs, ${modelText(config)}`;
-      const facts = { status: "ready", worker: pool.id, redis, concurrency, model: config.model, health };
+      const paused = await pauseOf(redisUrl, prefix, clock).catch(() => undefined);
+      const state = paused ? `; ${pausedSince(paused)}` : "";
+      const sentence = `ready: worker ${pool.id} on ${redis}, up to ${concurrency} runs, ${modelText(config)}${state}`;
+      const { model: modelId } = config;
+      const facts = { status: "ready", worker: pool.id, redis, concurrency, model: modelId, paused, health };
       output.result(json ? toJsonLine(facts) : sentence);
     }
     await whenAborted(signal);

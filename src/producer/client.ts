@@ -19,9 +19,11 @@ import { BASE_TOOLS } from "../shared/protocol/worker.ts";
 import { type AgentStore, createAgentStore } from "../shared/redis/agent-store.ts";
 import { parseRedisUrl } from "../shared/redis/connection.ts";
 import { createDeadlineSet, type DeadlineSet } from "../shared/redis/deadline-set.ts";
+import { createPause, type Pause, PauseReason, type PauseState } from "../shared/redis/pause.ts";
 import { createReplyStream, type ReplyStream } from "../shared/redis/reply-stream.ts";
 import { createWakeQueue, type WakeQueue } from "../shared/redis/wake-queue.ts";
 import { createWorkerDirectory } from "../shared/redis/worker-directory.ts";
+import { DEFAULT_PREFIX } from "../shared/variables.ts";
 import { beginCall, CALL_BUDGET_MS, type Call } from "./call.ts";
 import { readInput } from "./input.ts";
 import { openLink } from "./link.ts";
@@ -63,6 +65,14 @@ export interface Client {
   start(): Promise<void>;
   /** Closes the connections; readers end, waiters reject with `closed`. Agents are not touched. Idempotent. */
   stop(): Promise<void>;
+  /**
+   * "Stop spending now": no worker of the installation begins a model call or takes a run until {@link Client.resume}; calls
+   * in flight may still end. Spawns and messages are still accepted. Resolves to what stands: of two operators the first
+   * one's word. `reason`: 1 to 500 characters. Rejects with `invalid_input`, `redis_unavailable`, `outcome_unknown`.
+   */
+  pause(reason?: string): Promise<PauseState>;
+  /** Goes on within about a second; resolves to what stood, undefined when nothing was paused. Rejects as `pause` does. */
+  resume(): Promise<PauseState | undefined>;
   /** What the parents of this client work with, opened on first use. Throws `closed` after {@link Client.stop}. */
   open(): OpenClient;
   /** What the operator set for all parents. */
@@ -85,6 +95,7 @@ export interface OpenClient {
   call(): Call;
   /** What new work passes first. */
   readonly admit: ServerGate;
+  readonly pause: Pause;
   /** Every tool that some live worker has, at most five seconds old; `wanted` spares the look where it can. */
   knownTools(call: Call, wanted: readonly string[]): Promise<ReadonlySet<string>>;
 }
@@ -111,9 +122,22 @@ export function createClient(options: ClientOptions): Client {
     opened ??= openParts(settings);
     return opened;
   };
+  const operate = <T>(what: string, work: () => Promise<T>) =>
+    open()
+      .parts.call()
+      .write({ what, key: { prefix: prefix ?? DEFAULT_PREFIX } }, work);
   return {
     operator: { limits, ...(model !== undefined && { model }) },
     open: () => open().parts,
+    async pause(reason) {
+      const checked = readInput(PauseReason.optional(), reason, "pause");
+      const { pause } = open().parts;
+      return operate("the pause", () => pause.pause(checked));
+    },
+    async resume() {
+      const { pause } = open().parts;
+      return operate("the resume", () => pause.resume());
+    },
     async start() {
       const { link, parts } = open();
       const ready = await Promise.all([
@@ -161,6 +185,7 @@ function openParts({ redisUrl, prefix, prices, ...options }: ClientOptions & { p
     clock,
     call,
     admit: createServerGate(link.redis, options.strict ?? false),
+    pause: createPause(link.redis, keys),
     async knownTools(asking, wanted) {
       const base: readonly string[] = BASE_TOOLS;
       if (wanted.every((tool) => base.includes(tool))) return new Set(base);

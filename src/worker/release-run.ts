@@ -18,14 +18,14 @@ export interface HeldRun {
 export async function releaseRun(
   context: RunContext,
   { address, record, lease, retries }: HeldRun,
-  { reason, delayMs }: { reason: string; delayMs: number },
+  { reason, delayMs, runningMs = lease.runningMs() }: { reason: string; delayMs: number; runningMs?: number },
 ): Promise<RunEnd> {
   const { store, deadlines, wakes } = context;
   await deadlines.touch(address, delayMs + store.timing.lookMs);
   const answer = await store.release(address, {
     epoch: lease.epoch,
     delayMs,
-    runningMs: lease.runningMs(),
+    runningMs,
     retries,
   });
   if (answer.status === "stale") return { status: "lost" };

@@ -6,6 +6,7 @@ import type { ReplyStatus, StopReason } from "../shared/protocol/reply.ts";
 import type { AgentStore } from "../shared/redis/agent-store.ts";
 import type { DeadlineSet } from "../shared/redis/deadline-set.ts";
 import type { PublishEvent } from "../shared/redis/event-channel.ts";
+import type { ProviderGate } from "../shared/redis/provider-gate.ts";
 import type { WakeQueue } from "../shared/redis/wake-queue.ts";
 import type { Lease } from "./lease.ts";
 import type { Model } from "./model/model.ts";
@@ -20,6 +21,8 @@ export interface RunContext {
   wakes: WakeQueue;
   publish: PublishEvent;
   model: Model;
+  /** What all workers know of the model's provider. */
+  gate: ProviderGate;
   toolbox: Toolbox;
   roots: readonly OpenRoot[];
   /** Host directory of all workspaces. */

@@ -62,6 +62,7 @@ export class Session {
   readonly #trace: Trace | undefined;
   readonly #log: Log;
   #unreadInRedis: number;
+  #hasStepped = false;
   /** Interim messages sent in this run; counted from the log when the first one of this claim is sent. */
   #interims: number | undefined;
   #alerts: readonly Alert[];
@@ -107,6 +108,11 @@ export class Session {
   known(): Log {
     this.#log.elapsedMs = this.lease.runningMs();
     return this.#log;
+  }
+
+  /** Whether this claim has committed a step. */
+  get hasStepped(): boolean {
+    return this.#hasStepped;
   }
 
   /** What the run has come to so far. */
@@ -158,7 +164,10 @@ export class Session {
     this.#log.entries = this.#log.entries === earlier ? grown : withEntries(this.#log.entries, written);
     this.report.alerts(progress.turns, this.#alerts, progress.alerts);
     this.#alerts = progress.alerts;
-    if (extras.step) this.retries = 0;
+    if (extras.step) {
+      this.retries = 0;
+      this.#hasStepped = true;
+    }
     if (extras.consumeTo !== undefined) this.#consume(extras.consumeTo);
     this.heed({ unreadMessages: Number(answer.inbox), finish: answer.finish === "1" });
     await this.#trace?.(this.record.run, written);

@@ -15,6 +15,8 @@ import { createAgentStore } from "../shared/redis/agent-store.ts";
 import { closeRedis, openRedis, type RedisClient, whenAccepted } from "../shared/redis/connection.ts";
 import { createDeadlineSet } from "../shared/redis/deadline-set.ts";
 import { eventPublisher } from "../shared/redis/event-channel.ts";
+import { createPause } from "../shared/redis/pause.ts";
+import { createProviderGate } from "../shared/redis/provider-gate.ts";
 import { createWakeQueue, type WakeQueue } from "../shared/redis/wake-queue.ts";
 import { createWorkerDirectory } from "../shared/redis/worker-directory.ts";
 import { packageVersion } from "../shared/version.ts";
@@ -22,6 +24,7 @@ import { type Announcer, createAnnouncer } from "./announcer.ts";
 import { type Health, openHealth } from "./health.ts";
 import type { Lease } from "./lease.ts";
 import { createPool, DRAIN_GRACE_MS, type Pool } from "./pool.ts";
+import { providerProbes } from "./provider-probes.ts";
 import type { Readiness } from "./readiness.ts";
 import type { RunContext } from "./run-context.ts";
 import { createSweeper, type Sweeper } from "./sweeper.ts";
@@ -131,6 +134,7 @@ function open(options: WorkerOptions & { clock: Clock; id: string; toolbox: Tool
   setMaxListeners(0, draining.signal, abandoned.signal);
   const wakes = createWakeQueue(redis, keys, logger);
   const leases = new Map<string, Lease>();
+  const { random = Math.random } = options;
   const context: RunContext = {
     workerId: options.id,
     store: createAgentStore(redis, keys, timing),
@@ -138,13 +142,14 @@ function open(options: WorkerOptions & { clock: Clock; id: string; toolbox: Tool
     wakes,
     publish: eventPublisher(redis, keys),
     model: options.model,
+    gate: createProviderGate(redis, keys, timing, random),
     toolbox: options.toolbox,
     roots: options.roots ?? [],
     workspaceRoot: options.workspaceRoot,
     prices: options.prices ?? {},
     traced: options.trace === "full",
     clock: options.clock,
-    random: options.random ?? Math.random,
+    random,
     logger,
     draining: draining.signal,
     abandoned: abandoned.signal,
@@ -155,7 +160,8 @@ function open(options: WorkerOptions & { clock: Clock; id: string; toolbox: Tool
   const announced = announcementOf(options, concurrency);
   const announcer = createAnnouncer(createWorkerDirectory(redis, keys), announced, context);
   const { strict = false, clock } = options;
-  const health = openHealth({ redis, hints, pool, announcer, strict, probes: [], clock, logger });
+  const probes = providerProbes(context.gate, createPause(redis, keys));
+  const health = openHealth({ redis, hints, pool, announcer, strict, probes, clock, logger });
   const listen = () => hearHints(hints, keys.hints, leases);
   return { redis, hints, listen, pool, sweeper: createSweeper(context), wakes, announcer, health };
 }

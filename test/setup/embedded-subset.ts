@@ -15,6 +15,7 @@ export const EMBEDDED_SUBSET: readonly string[] = [
   "test/integration/verbs/claim.test.ts",
   "test/integration/verbs/deadline-set.test.ts",
   "test/integration/verbs/look.test.ts",
+  "test/integration/verbs/provider-gate.test.ts",
   "test/integration/verbs/resent.test.ts",
   "test/integration/verbs/run.test.ts",
   "test/integration/verbs/send.test.ts",

@@ -164,6 +164,30 @@ export const SCRIPTS = {
     args: ["member", "seen_score", "seen_touch", "at"],
     answers: { moved: [], touched: [] },
   },
+  "gate-enter": {
+    keys: ["paused", "gate", "holders", "waiting"],
+    args: ["run_id", "under_way", "place_ms", "ask_ms", "no_place_ms", "spacing_ms", "quiet_ms"],
+    answers: { open: ["at", "place"], wait: ["wait_ms", "reason"], paused: [] },
+  },
+  "gate-leave": {
+    keys: ["gate", "holders", "waiting", "gates"],
+    args: [
+      "name",
+      "run_id",
+      "entered_at",
+      "outcome",
+      "reason",
+      "retry_after_ms",
+      "jitter",
+      "backoff_ms",
+      "longest_backoff_ms",
+      "breaker_ms",
+      "longest_breaker_ms",
+      "quiet_ms",
+      "names_ttl_ms",
+    ],
+    answers: { left: [], first: [], known: [] },
+  },
 } as const satisfies Record<string, Shape>;
 
 /** The name of a script. */

@@ -23,6 +23,10 @@ export interface WakeQueue {
   add(wake: Omit<Wake, "v">, delayMs?: number): Promise<void>;
   /** Whether the job of a wake waits to be taken now, or is being taken. A job that is still delayed does not count. */
   isAlive(wake: Pick<Wake, "uid" | "wake">): Promise<boolean>;
+  /** No worker takes a wake until {@link WakeQueue.resume}; also those that start later. Idempotent. */
+  pause(): Promise<void>;
+  /** Wakes are taken again, at once. Idempotent. */
+  resume(): Promise<void>;
   /** Forgets the queue; the connection stays its owner's. */
   stop(): Promise<void>;
 }
@@ -72,6 +76,8 @@ export function createWakeQueue(redis: RedisClient, keys: Keys, logger?: Logger)
         const job = await opened.getJob(wakeJobId(wake));
         return job ? ALIVE.has(await job.getState()) : false;
       }),
+    pause: () => using((opened) => opened.pause()),
+    resume: () => using((opened) => opened.resume()),
     async stop() {
       await queue?.close();
       queue = undefined;

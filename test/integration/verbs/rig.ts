@@ -203,6 +203,8 @@ async function contentOf(redis: RedisClient, key: string): Promise<unknown> {
       return redis.lrange(key, 0, -1);
     case "stream":
       return redis.xrange(key, "-", "+");
+    case "set":
+      return (await redis.smembers(key)).sort();
     case "zset":
       return redis.zrange(key, 0, -1, "WITHSCORES");
     default:

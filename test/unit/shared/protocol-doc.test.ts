@@ -28,7 +28,8 @@ test("every key and channel stands in the table with its spelling, and nothing e
   const spell = (prefix: string, names: object) => {
     for (const [name, value] of Object.entries(names)) {
       if (name === "parent" || name === "agent") continue;
-      const argument = { request: "<request_key>", message: "<message_id>", worker: "<worker_id>" }[name];
+      const own = { request: "<request_key>", message: "<message_id>", worker: "<worker_id>" }[name];
+      const argument = name.startsWith("gate") ? "<gate>" : own;
       spelled[`${prefix}${name}`] = typeof value === "function" ? value(argument ?? "<reply_id>") : value;
     }
   };

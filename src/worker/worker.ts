@@ -39,10 +39,10 @@ export interface SubagentWorker {
   /** `<host>-<random>`. */
   readonly id: string;
   /**
-   * Connects and begins to take wakes; waits for Redis as long as it takes, or until `stop`, and rejects then. Rejects with
-   * `setup_failed` when workspaces cannot be written, with `invalid_config` when Redis refuses the password or database,
-   * is one node of a cluster named as a server, or must not be used as it is set; nothing was taken or written by then.
-   * Idempotent.
+   * Connects and begins to take wakes; waits for Redis as long as it takes, or until `stop`, and rejects then
+   * (`closed`). Rejects with `setup_failed` when workspaces cannot be written, with `invalid_config` when Redis refuses the
+   * password or database, is one node of a cluster named as a server, or must not be used as it is set; nothing was taken
+   * or written by then. Idempotent.
    */
   start(): Promise<void>;
   /** Releases what runs, closes everything it opened; at most the grace and about 10 s. Idempotent. */
@@ -63,16 +63,6 @@ export function createWorker(options: WorkerOptions): SubagentWorker {
   let starting: Promise<void> | undefined;
   let stopping: Promise<void> | undefined;
 
-  const begin = async ({ redis, hints, pool, sweeper, announcer, health }: Opened) => {
-    await requireWritable(options.workspaceRoot, clock);
-    for (const step of [health.admit, () => refuseClusterNode(redis), hints.start, pool.start]) {
-      if (!stopping) await step();
-    }
-    if (stopping) throw new SubagentError("closed", "The worker was stopped before it had started.");
-    sweeper.start();
-    announcer.start();
-    health.enter("working");
-  };
   const end = async ({ redis, hints, pool, sweeper, wakes, announcer, health }: Opened) => {
     health.enter("stopping");
     // A sweep or a start in progress may wait for Redis: they end at the latest with the connections.
@@ -90,7 +80,11 @@ export function createWorker(options: WorkerOptions): SubagentWorker {
     id,
     start() {
       opened ??= open({ ...options, clock, id, toolbox });
-      starting ??= begin(opened);
+      starting ??= begin(
+        opened,
+        () => requireWritable(options.workspaceRoot, clock),
+        () => stopping !== undefined,
+      );
       return starting;
     },
     stop() {
@@ -113,6 +107,21 @@ interface Opened {
   wakes: WakeQueue;
   announcer: Announcer;
   health: Health;
+}
+
+/** Step by step, until the worker is to stop: then the rest would find its connections closed. */
+async function begin(
+  { redis, hints, pool, sweeper, announcer, health }: Opened,
+  prepare: () => Promise<unknown>,
+  isStopping: () => boolean,
+): Promise<void> {
+  for (const step of [prepare, health.admit, () => refuseClusterNode(redis), hints.start, pool.start]) {
+    await step();
+    if (isStopping()) throw new SubagentError("closed", "The worker was stopped before it had started.");
+  }
+  sweeper.start();
+  announcer.start();
+  health.enter("working");
 }
 
 function open(options: WorkerOptions & { clock: Clock; id: string; toolbox: Toolbox }): Opened {

@@ -129,7 +129,7 @@ test("a private Redis that dies in the middle of the work ends the command with 
   const running = await start(["run", "one"], place, { ANTHROPIC_BASE_URL: await slowModel(place) });
   await running.waitForLine("one: started");
   const server = redisProcessesOf(place).find((pid) =>
-    readFileSync(`/proc/${pid}/comm`, "utf8").startsWith("redis-server"),
+    /^(redis|valkey)-server/.test(readFileSync(`/proc/${pid}/comm`, "utf8")),
   );
   process.kill(Number(server), "SIGKILL");
   expect((await running.closed).code).toBe(3);

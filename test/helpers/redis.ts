@@ -3,7 +3,7 @@
  * A test that stops, starves or reconfigures Redis uses `startPrivateRedis()` and leaves the shared one alone.
  */
 import { randomBytes } from "node:crypto";
-import { Cluster } from "ioredis";
+import { Cluster, type Redis } from "ioredis";
 import { inject } from "vitest";
 import type { RedisClient } from "../../src/shared/redis/connection.ts";
 import { closeAtEnd } from "./cleanup.ts";
@@ -34,6 +34,11 @@ export function redisSocket(): string {
 /** A name no other test uses, fit for key prefixes, tenants and queue names: `t` and 12 hex digits. */
 export function uniquePrefix(): string {
   return `t${randomBytes(6).toString("hex")}`;
+}
+
+/** The connections to all servers that a client talks to. */
+export function serversOf(redis: RedisClient): Redis[] {
+  return redis instanceof Cluster ? redis.nodes() : [redis];
 }
 
 /** The keys that match, of a server or of all masters of a cluster. */

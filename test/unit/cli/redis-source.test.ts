@@ -21,7 +21,7 @@ test("without an address a private server is started, and stopped again", async 
   const source = await openRedisSource(at(undefined), process.env.PATH, systemClock);
   closeAtEnd(() => source.stop());
   expect(source.description).toMatch(
-    /^private redis-server \d+\.\d+\.\d+, gone with its data when this ends$/,
+    /^private (redis|valkey)-server \d+\.\d+\.\d+, gone with its data when this ends$/,
   );
   expect(source.isPrivate).toBe(true);
   await source.stop();

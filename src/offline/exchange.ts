@@ -11,6 +11,8 @@ export interface Exchange {
   request: IncomingMessage;
   response: ServerResponse;
   requestId: string;
+  /** When the request came in, epoch milliseconds. */
+  beganAt: number;
   /** Aborted when the connection is gone before the response was handed over. */
   gone: AbortSignal;
   /** `true` when the last byte of the response was handed to the socket, `false` when the connection ended before. */
@@ -32,7 +34,7 @@ export function openExchange(
       if (!response.writableFinished) left.abort();
     });
   });
-  return { request, response, requestId, gone: left.signal, ended };
+  return { request, response, requestId, beganAt: Date.now(), gone: left.signal, ended };
 }
 
 /** What became of a body. */

@@ -18,6 +18,10 @@ export interface LedgerEntry {
   seq: number;
   /** When the call ended, epoch milliseconds. */
   at: number;
+  /** When the request came in, epoch milliseconds. */
+  began_at: number;
+  /** The request's `Idempotency-Key` header; `null` without one. */
+  idempotency_key: string | null;
   /** Hash of system prompt and first user text; empty when the body could not be read. */
   conversation: string;
   /** Index of the turn asked for: assistant messages in the request. */

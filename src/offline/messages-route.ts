@@ -18,6 +18,7 @@ import { type Played, playAnswer } from "./playback.ts";
 import type { PromptCache } from "./prompt-cache.ts";
 import { isSpecific, nextByRule } from "./rules/rulebook.ts";
 import type { Call, ScriptPlayer } from "./script-player.ts";
+import type { Turnstile } from "./turnstile.ts";
 import { checkMessages } from "./validation.ts";
 import type { AnswerMessage } from "./wire.ts";
 
@@ -28,6 +29,8 @@ export interface MessagesParts {
   player: ScriptPlayer;
   /** Time before the first byte, unless a script says otherwise, in milliseconds. */
   latencyMs: number;
+  /** Admits the calls that are answered at a time. */
+  turnstile: Turnstile;
 }
 
 type Entry = Parameters<Ledger["record"]>[0];
@@ -38,11 +41,16 @@ export async function serveMessages(exchange: Exchange, parts: MessagesParts): P
   if (body.status === "gone") return;
   if (body.status === "too_large") {
     const message = `Request exceeds the maximum size of ${MAX_BODY_BYTES} bytes`;
-    return refuse(exchange, { status: 413, type: "request_too_large", message }, unread(), parts.ledger);
+    return refuse(
+      exchange,
+      { status: 413, type: "request_too_large", message },
+      unread(exchange),
+      parts.ledger,
+    );
   }
   const checked = checkMessages(body.text);
   if (checked.status === "invalid")
-    return refuse(exchange, invalidRequest(checked.problem), unread(), parts.ledger);
+    return refuse(exchange, invalidRequest(checked.problem), unread(exchange), parts.ledger);
   const { request } = checked;
   const call = {
     request,
@@ -50,11 +58,12 @@ export async function serveMessages(exchange: Exchange, parts: MessagesParts): P
     conversation: readConversation(request, isSpecific),
   };
   const plan = parts.player.play(call, () => planByRule(call)) ?? planByRule(call);
-  await perform(exchange, call, plan, parts);
+  const leave = await parts.turnstile.enter();
+  await perform(exchange, call, plan, parts).finally(leave);
 }
 
 async function perform(exchange: Exchange, call: Call, plan: Plan, parts: MessagesParts): Promise<void> {
-  const entry = describe(call);
+  const entry = describe(exchange, call);
   const present = await pause(exchange, plan.latencyMs ?? parts.latencyMs);
   if (!present) return parts.ledger.record({ ...entry, status: "aborted" });
   if (plan.kind === "error") return refuse(exchange, plan.error, entry, parts.ledger);
@@ -105,9 +114,9 @@ function planByRule({ request, conversation }: Call): AnswerPlan {
   return { kind: "answer", content: [{ type: "text", text: draft.say }, ...calls], bounded: true };
 }
 
-function describe({ request, fingerprint: identity }: Call): Entry {
+function describe(exchange: Exchange, { request, fingerprint: identity }: Call): Entry {
   return {
-    ...unread(),
+    ...unread(exchange),
     conversation: identity.conversation,
     turn: identity.turn,
     request_hash: identity.requestHash,
@@ -121,8 +130,11 @@ function describe({ request, fingerprint: identity }: Call): Entry {
 }
 
 /** The entry of a call whose body could not be read. */
-function unread(): Omit<LedgerEntry, "seq" | "at"> {
+function unread({ request, beganAt }: Exchange): Omit<LedgerEntry, "seq" | "at"> {
+  const key = request.headers["idempotency-key"];
   return {
+    began_at: beganAt,
+    idempotency_key: typeof key === "string" ? key : null,
     conversation: "",
     turn: 0,
     request_hash: "",

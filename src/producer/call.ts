@@ -149,9 +149,12 @@ function failureOf(problem: unknown, repeat: SafeRepeat | undefined, closed: boo
     return new SubagentError("outcome_unknown", sentence, { ...repeat.key }, problem);
   }
   if (closed) return new SubagentError("closed", "This client was stopped: make a new one.", {}, problem);
+  const refuses = problem instanceof Error && problem.name === "ReplyError";
   return new SubagentError(
     "redis_unavailable",
-    `Redis cannot be reached (${why}): nothing was done; call again when it is back.`,
+    refuses
+      ? `Redis refuses this (${why}): nothing was done; call again when it is well.`
+      : `Redis cannot be reached (${why}): nothing was done; call again when it is back.`,
     {},
     problem,
   );

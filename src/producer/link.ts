@@ -5,7 +5,6 @@
  * Its neighbour `call.ts` decides what a missing answer means.
  *
  * 1. `whenReady` tells the truth at the moment it resolves and never outlives its time.
- * 2. A handshake that Redis leaves unanswered is given up, so a frozen or cut-off server cannot hold the connection.
  */
 import type { Clock } from "../shared/clock.ts";
 import type { Logger } from "../shared/logger.ts";
@@ -20,8 +19,6 @@ import {
   type RedisConnection,
   type RedisRole,
 } from "../shared/redis/connection.ts";
-
-const HANDSHAKE_MS = 5_000;
 
 /** See the module's header. */
 export interface Link {
@@ -86,17 +83,15 @@ export function openLink(url: string, role: RedisRole, clock: Clock, logger: Log
     close() {
       if (closed) return;
       closed = true;
-      heard.stop();
       answerAll(false);
       closeRedis(redis);
     },
   };
 }
 
-/** Follows what comes over a connection's sockets, and gives up a handshake that takes too long. */
+/** Follows what comes over a connection's sockets. */
 function watchSockets(redis: RedisClient, clock: Clock) {
   const heardAt = new Map<RedisConnection, number>();
-  let handshake: { cancel(): void } | undefined;
   const heard = {
     problem: "",
     get atMs() {
@@ -106,7 +101,6 @@ function watchSockets(redis: RedisClient, clock: Clock) {
       const nowMs = clock.monotonicMs();
       for (const [connection, atMs] of heardAt) if (nowMs - atMs >= silentMs) dropRedis(connection);
     },
-    stop: () => handshake?.cancel(),
   };
   onConnection(redis, (connection) => {
     heardAt.set(connection, Number.NEGATIVE_INFINITY);
@@ -116,16 +110,10 @@ function watchSockets(redis: RedisClient, clock: Clock) {
     // A cluster's client opens another connection to the node.
     if (connection !== redis) connection.on("close", () => heardAt.delete(connection));
   });
-  redis.on("connect", () => {
-    handshake?.cancel();
-    handshake = clock.timeout(HANDSHAKE_MS, () => dropRedis(redis));
-  });
   redis.on("error", (error: Error) => {
     heard.problem = problemOf(error);
   });
-  redis.on("close", heard.stop);
   redis.on("ready", () => {
-    heard.stop();
     heard.problem = "";
   });
   return heard;

@@ -62,6 +62,7 @@ export const Variables = z.object({
     .refine((path) => !path.includes("\0"))
     .default("./.subagent-queue/workspaces"),
   SUBAGENT_CONCURRENCY: whole(1_000).default(50),
+  SUBAGENT_HEALTH_PORT: whole(65_535).optional(),
   SUBAGENT_MAX_TURNS: whole(CEILING.max_turns).optional(),
   SUBAGENT_MAX_TOKENS: whole(CEILING.max_tokens).optional(),
   SUBAGENT_MAX_DURATION: durationMs.optional(),
@@ -100,6 +101,7 @@ export const EXPECTED: Readonly<Record<VariableName, string>> = {
   SUBAGENT_ROOTS: "absolute directories with their modes, e.g. /srv/repo:ro,/data:rw",
   SUBAGENT_WORKSPACES: "the path of a directory",
   SUBAGENT_CONCURRENCY: "a whole number from 1 to 1000",
+  SUBAGENT_HEALTH_PORT: "a port from 1 to 65535",
   SUBAGENT_MAX_TURNS: `a whole number from 1 to ${CEILING.max_turns}`,
   SUBAGENT_MAX_TOKENS: `a whole number from 1 to ${CEILING.max_tokens}`,
   SUBAGENT_MAX_DURATION: "a duration of at most 24h, e.g. 30m, 90s or 500ms",

@@ -35,6 +35,8 @@ export interface WorkerOptions {
   drainGraceMs?: number;
   /** Prices by model id, over the built-in table. */
   prices?: PriceOverrides;
+  /** Production mode: a Redis that may lose accepted work is refused at the start. Default false: a warning. */
+  strict?: boolean;
   /** `full` writes each conversation as JSON lines beside the agent's workspace; default `off`. */
   trace?: "off" | "full";
   logger?: Logger;
@@ -56,6 +58,7 @@ const KNOWN: Record<keyof WorkerOptions, true> = {
   concurrency: true,
   drainGraceMs: true,
   prices: true,
+  strict: true,
   trace: true,
   logger: true,
   clock: true,

@@ -59,6 +59,20 @@ export interface WorkerProcess extends NodeProcess {
   readonly id: string;
 }
 
+/** What a worker process is told besides what the installation knows. */
+export interface WorkerProcessOptions {
+  /** Default 10. */
+  concurrency?: number;
+  /** Default: the installation's. */
+  workspaceRoot?: string;
+  /** Default: the installation's; a proxy in front of it, say. */
+  redisUrl?: string;
+  /** How long steps may go on after SIGTERM, ms; default that of a worker. */
+  drainGraceMs?: number;
+  /** File to which the fixture's tools append when they begin and end: see `fixtures/worker-process.ts`. */
+  journal?: string;
+}
+
 export interface Installation {
   readonly prefix: string;
   readonly keys: Keys;
@@ -71,7 +85,7 @@ export interface Installation {
   /** Starts a worker in this process; stopped with the test. */
   startWorker(options?: Partial<WorkerOptions>): Promise<SubagentWorker>;
   /** Starts a worker in a process of its own, with the fixture's tools; killed with the test. */
-  spawnWorker(options?: { concurrency?: number; workspaceRoot?: string }): Promise<WorkerProcess>;
+  spawnWorker(options?: WorkerProcessOptions): Promise<WorkerProcess>;
   spawn(options?: SpawnOptions): Promise<Agent>;
   /** Sends and wakes, as a producer does. Resolves to the store's word. */
   send(agent: Agent, text: string): Promise<string>;
@@ -204,7 +218,7 @@ function createTestParent({ redis, keys, store, deadlines, wakes, timing }: Pare
   const entries = async (agent: Agent): Promise<Reply[]> =>
     (await replies.read(agent, "0", 1_000))
       .filter(({ uid }) => uid === agent.uid)
-      .flatMap(({ entry }) => (entry.kind === "message" ? [] : [entry]));
+      .flatMap(({ entry }) => (entry.kind === "reply" || entry.kind === "ended" ? [entry] : []));
   return {
     spawn,
     send,

@@ -27,7 +27,7 @@ test("bytes pass unchanged in both directions, large values included", async () 
   const [key, value] = [uniquePrefix(), "x".repeat(4_000_000)];
   await redis.set(key, value);
   expect(await redis.getdel(key)).toBe(value);
-  expect(proxy.counts).toEqual({ accepted: 1, cut: 0, swallowed: 0 });
+  expect(proxy.counts).toEqual({ accepted: 1, cut: 0, refused: 0, swallowed: 0 });
 });
 
 test("a paused proxy delivers nothing, and everything once it is resumed", async () => {
@@ -38,6 +38,7 @@ test("a paused proxy delivers nothing, and everything once it is resumed", async
   proxy.pause();
   const written = redis.set(key, "late");
   for (let round = 0; round < 20; round += 1) expect(await bystander.get(key)).toBeNull();
+  expect(proxy.held).toContain(`$4\r\nlate\r\n`);
   proxy.resume();
   expect(await written).toBe("OK");
   expect(await bystander.getdel(key)).toBe("late");
@@ -58,6 +59,19 @@ test("a black hole loses the command, and cuts the connection when it heals", as
   expect(await bystander.get(key)).toBeNull();
 });
 
+test("a refusing proxy resets what is open and what comes, until it heals", async () => {
+  const proxy = await startProxy(redisPort());
+  const redis = connectTo(proxy.port);
+  await redis.ping();
+  proxy.refuse();
+  await until(() => proxy.counts.refused >= 2, { what: "the client to come back twice" });
+  expect(proxy.open).toBe(0);
+  expect(proxy.counts).toMatchObject({ accepted: 1, cut: 1 });
+  proxy.heal();
+  await until(() => redis.status === "ready");
+  expect(await redis.ping()).toBe("PONG");
+});
+
 test("a connection that lost nothing survives a black hole", async () => {
   const proxy = await startProxy(redisPort());
   const redis = connectTo(proxy.port);
@@ -65,7 +79,24 @@ test("a connection that lost nothing survives a black hole", async () => {
   proxy.blackhole();
   proxy.heal();
   expect(await redis.ping()).toBe("PONG");
-  expect(proxy.counts).toEqual({ accepted: 1, cut: 0, swallowed: 0 });
+  expect(proxy.counts).toEqual({ accepted: 1, cut: 0, refused: 0, swallowed: 0 });
+});
+
+test("a stranded connection stays open and silent, and a new one is whole", async () => {
+  const proxy = await startProxy(redisPort());
+  const stranded = connectTo(proxy.port);
+  await stranded.ping();
+  proxy.strand();
+  let answered = false;
+  stranded.ping().then(
+    () => (answered = true),
+    () => {},
+  );
+  const fresh = connectTo(proxy.port);
+  expect(await fresh.ping()).toBe("PONG");
+  expect(answered).toBe(false);
+  expect(stranded.status).toBe("ready");
+  expect(proxy.counts).toMatchObject({ accepted: 2, cut: 0 });
 });
 
 test("cutting resets every connection, and a client may come back", async () => {

@@ -16,8 +16,10 @@ import { type Gate, relay } from "./relay.ts";
 export interface ProxyCounts {
   /** Connections accepted. */
   accepted: number;
-  /** Connections cut by `cutAll`, by a swallowed reply or at the end of a black hole. */
+  /** Connections cut by `cutAll`, `refuse`, by a swallowed reply or at the end of a black hole. */
   cut: number;
+  /** Connections refused. */
+  refused: number;
   /** Replies that the server sent and the client never got. */
   swallowed: number;
 }
@@ -28,14 +30,20 @@ export interface Proxy {
   readonly counts: Readonly<ProxyCounts>;
   /** Connections open at this moment. */
   readonly open: number;
+  /** What a pause holds back at this moment, on its way to the server. */
+  readonly held: string;
   /** Holds all bytes in both directions back; `resume` delivers them. */
   pause(): void;
   /** Ends a pause and delivers what was held back. */
   resume(): void;
   /** Loses all bytes in both directions; connections stay open and new ones are accepted. */
   blackhole(): void;
-  /** Ends a black hole: connections that lost bytes are cut, the others live on. */
+  /** Resets every connection, and each new one as soon as it comes. */
+  refuse(): void;
+  /** Ends a black hole or a refusal: connections that lost bytes are cut, the others live on. */
   heal(): void;
+  /** Every connection open now loses all bytes from here on and stays open, as to a host that is gone. New ones are whole. */
+  strand(): void;
   /** Resets every connection at once. New ones are accepted. */
   cutAll(): void;
   /**
@@ -52,17 +60,25 @@ export interface Proxy {
 
 /** Starts a proxy in front of `targetPort`; it stops at the end of the test (or of the file). */
 export async function startProxy(targetPort: number): Promise<Proxy> {
-  const counts: ProxyCounts = { accepted: 0, cut: 0, swallowed: 0 };
+  const counts: ProxyCounts = { accepted: 0, cut: 0, refused: 0, swallowed: 0 };
   const links = new Set<Link>();
-  const gate: Gate = { mode: "open", latencyMs: 0, changed: new Set() };
+  let gate: Gate = { mode: "open", latencyMs: 0, changed: new Set() };
+  const stranded: Gate[] = [];
   let everyNth: number | undefined;
   let replies = 0;
+  let refusing = false;
 
   const cut = (link: Link) => {
     if (links.delete(link)) counts.cut += 1;
     link.reset();
   };
   const server = createServer({ noDelay: true }, (client) => {
+    if (refusing) {
+      counts.refused += 1;
+      client.on("error", () => {});
+      client.resetAndDestroy();
+      return;
+    }
     counts.accepted += 1;
     const link = openLink(client, targetPort, gate, {
       closed: () => void links.delete(link),
@@ -81,9 +97,9 @@ export async function startProxy(targetPort: number): Promise<Proxy> {
   const address = server.address();
   if (address === null || typeof address === "string") throw new Error("a TCP server without a port");
 
-  const switchTo = (mode: Gate["mode"]) => {
-    gate.mode = mode;
-    for (const wakeUp of [...gate.changed]) wakeUp();
+  const switchTo = (mode: Gate["mode"], which = gate) => {
+    which.mode = mode;
+    for (const wakeUp of [...which.changed]) wakeUp();
   };
   const proxy: Proxy = {
     port: address.port,
@@ -91,12 +107,25 @@ export async function startProxy(targetPort: number): Promise<Proxy> {
     get open() {
       return links.size;
     },
+    get held() {
+      return [...links].map((link) => link.heldRequests()).join("");
+    },
     pause: () => switchTo("held"),
     resume: () => switchTo("open"),
     blackhole: () => switchTo("lost"),
+    refuse() {
+      refusing = true;
+      proxy.cutAll();
+    },
     heal() {
+      refusing = false;
       switchTo("open");
       for (const link of [...links]) if (link.hasLostBytes()) cut(link);
+    },
+    strand() {
+      switchTo("lost");
+      stranded.push(gate);
+      gate = { ...gate, mode: "open", changed: new Set() };
     },
     cutAll() {
       for (const link of [...links]) cut(link);
@@ -112,6 +141,8 @@ export async function startProxy(targetPort: number): Promise<Proxy> {
       if (!server.listening) return;
       const closed = once(server, "close");
       server.close();
+      // Halves whose client has left are let go of.
+      for (const old of stranded) switchTo("open", old);
       proxy.cutAll();
       await closed;
     },
@@ -123,6 +154,7 @@ export async function startProxy(targetPort: number): Promise<Proxy> {
 /** One client's connection and its twin to the server. */
 interface Link {
   hasLostBytes(): boolean;
+  heldRequests(): string;
   reset(): void;
 }
 
@@ -153,5 +185,9 @@ function openLink(client: Socket, targetPort: number, gate: Gate, events: LinkEv
       replies.finish();
     });
   }
-  return { hasLostBytes: () => requests.hasLostBytes() || replies.hasLostBytes(), reset };
+  return {
+    hasLostBytes: () => requests.hasLostBytes() || replies.hasLostBytes(),
+    heldRequests: requests.held,
+    reset,
+  };
 }

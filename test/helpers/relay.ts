@@ -19,6 +19,8 @@ export interface Gate {
 /** Control over one direction. */
 export interface Relay {
   hasLostBytes(): boolean;
+  /** What has come and not left. */
+  held(): string;
   /** The source has ended: the target is ended as soon as everything has left. */
   finish(): void;
   /** Forgets everything, at once. Idempotent. */
@@ -85,6 +87,7 @@ export function relay(source: Socket, target: Socket, gate: Gate, swallows = () 
   });
   return {
     hasLostBytes: () => lost,
+    held: () => Buffer.concat(queue.map(({ chunk }) => chunk)).toString(),
     finish() {
       ended = true;
       pump();

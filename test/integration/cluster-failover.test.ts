@@ -70,7 +70,7 @@ function listen(parent: Parent, failures: SubagentError[]): Reply[] {
   const seen: Reply[] = [];
   void (async () => {
     for await (const entry of parent.replies()) {
-      if (entry.kind === "message") continue;
+      if (entry.kind === "message" || entry.kind === "question") continue;
       seen.push(entry);
       await again(failures, () => entry.ack());
     }

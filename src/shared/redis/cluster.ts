@@ -7,14 +7,13 @@
  *    waits for it goes to its successor when the others have appointed one.
  * 3. No ready check: the node that is asked may be the silent one, and the client would wait for its answer for ever.
  */
-import { Cluster, type ClusterOptions, Redis, type RedisOptions } from "ioredis";
+import { Cluster, type ClusterOptions, type Redis, type RedisOptions } from "ioredis";
 import type { Clock } from "../clock.ts";
 import type { ClusterNode } from "../redis-url.ts";
+import { limitHandshake, retryMs, ServerConnection } from "./server-connection.ts";
 
 /** Time between two looks at the cluster's table of slots. */
 const LOOK_MS = 5_000;
-/** A node that accepts a connection and says nothing is given up after this long. */
-const HANDSHAKE_MS = 5_000;
 /** A node that is asked for the table answers in this time, or another one is asked. */
 const ANSWER_MS = 1_000;
 
@@ -45,7 +44,7 @@ class SteadyCluster extends Cluster {
     const known = new Set<Redis>();
     this.on("+node", (node: Redis) => {
       known.add(node);
-      giveUpSilentHandshake(node, clock);
+      limitHandshake(node, clock);
     });
     this.on("-node", (node: Redis) => known.delete(node));
     this.on("close", () => {
@@ -69,22 +68,11 @@ class SteadyCluster extends Cluster {
   }
 }
 
-function giveUpSilentHandshake(node: Redis, clock: Clock): void {
-  let handshake: { cancel(): void } | undefined;
-  const over = () => handshake?.cancel();
-  node.on("connect", () => {
-    handshake = clock.timeout(HANDSHAKE_MS, () => node.stream.destroy());
-  });
-  node.on("ready", over);
-  node.on("close", over);
-}
-
-/** Opens a client for the commands of `role`. `retryMs` says how long to wait before the nth attempt to find the cluster. */
+/** Opens a client for the commands of `role`. */
 export function openCluster(
   nodes: ClusterNode[],
   role: keyof typeof ROLE_OPTIONS,
   options: RedisOptions,
-  retryMs: (times: number) => number,
   clock: Clock,
 ): Cluster {
   const settings: ClusterOptions = {
@@ -101,22 +89,12 @@ export function openCluster(
 }
 
 /** Opens a connection for pub/sub to the first of `nodes`, and to the next one each time it is lost. */
-export function openClusterSubscriber(
-  nodes: ClusterNode[],
-  options: RedisOptions,
-  retryMs: (times: number) => number,
-): Redis {
+export function openClusterSubscriber(nodes: ClusterNode[], options: RedisOptions, clock: Clock): Redis {
   let turn = 0;
-  const redis: Redis = new Redis({
-    ...options,
-    ...nodes[0],
-    retryStrategy: (times) => {
-      turn += 1;
-      Object.assign(redis.options, nodes[turn % nodes.length]);
-      return retryMs(times);
-    },
+  return new ServerConnection(clock, { ...options, ...nodes[0] }, (redis) => {
+    turn += 1;
+    Object.assign(redis.options, nodes[turn % nodes.length]);
   });
-  return redis;
 }
 
 /**

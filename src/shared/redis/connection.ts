@@ -1,17 +1,18 @@
 /**
- * Connections to Redis, one kind a role, to one server or to a cluster. The caller of {@link openRedis} owns the
- * connection and closes it.
+ * Connections to Redis, one kind a role, to one server (`server-connection.ts`) or to a cluster (`cluster.ts`). The caller
+ * of {@link openRedis} owns the connection and closes it.
  *
  * - `producer`: fails at once when Redis is away, sends nothing twice by itself.
  * - `worker`: waits for Redis to come back; every command of ours may be sent again.
- * - `subscriber`: pub/sub only; resubscribes by itself.
+ * - `subscriber`: pub/sub only; whoever listens subscribes at every `ready`.
  */
-import { Cluster, Redis, type RedisOptions } from "ioredis";
+import { Cluster, type Redis, type RedisOptions } from "ioredis";
 import { type Clock, systemClock } from "../clock.ts";
 import { SubagentError } from "../errors.ts";
 import type { Logger } from "../logger.ts";
 import { parseRedisUrl } from "../redis-url.ts";
 import { closeCluster, openCluster, openClusterSubscriber, problemOf } from "./cluster.ts";
+import { dropConnection, ServerConnection, WRONG_DATABASE } from "./server-connection.ts";
 
 /** A connection of ours: to one server, or to all nodes of a cluster. */
 export type RedisClient = Redis | Cluster;
@@ -21,15 +22,15 @@ export type RedisConnection = Redis;
 export type RedisRole = "producer" | "worker" | "subscriber";
 
 const CONNECT_TIMEOUT_MS = 5_000;
-const LONGEST_RETRY_MS = 1_000;
 /** A closed connection whose other side does not answer is destroyed after this long. */
 const FAREWELL_MS = 100;
 
 const ROLE_OPTIONS: Record<RedisRole, RedisOptions> = {
   producer: { maxRetriesPerRequest: 0, enableOfflineQueue: false },
   worker: { maxRetriesPerRequest: null },
+  // ioredis' own resubscribing leaves a rejection to nobody when the connection is lost again in the middle of it.
   // Without a ready check: its INFO behind a SUBSCRIBE is refused and the connection lost. Subscribing works while loading.
-  subscriber: { maxRetriesPerRequest: null, autoResubscribe: true, enableReadyCheck: false },
+  subscriber: { maxRetriesPerRequest: null, autoResubscribe: false, enableReadyCheck: false },
 };
 
 /**
@@ -65,18 +66,40 @@ function open(url: string, role: RedisRole, clock: Clock): RedisClient {
     disconnectTimeout: FAREWELL_MS,
     keepAlive: 5_000,
   };
-  if (nodes && role !== "subscriber") return openCluster(nodes, role, options, retryMs, clock);
+  if (nodes && role !== "subscriber") return openCluster(nodes, role, options, clock);
   const ofRole = { ...options, ...ROLE_OPTIONS[role] };
-  if (nodes) return openClusterSubscriber(nodes, ofRole, retryMs);
-  return new Redis({
-    ...ofRole,
-    retryStrategy: retryMs,
-    reconnectOnError: (error) => (error.message.startsWith("READONLY") ? 2 : false),
+  return nodes ? openClusterSubscriber(nodes, ofRole, clock) : new ServerConnection(clock, ofRole);
+}
+
+const REFUSAL = new RegExp(`\\b(?:WRONGPASS|NOAUTH)\\b|invalid password|${WRONG_DATABASE.source}`);
+
+/**
+ * Resolves when commands can be sent; waits for a Redis that is away as long as it takes. Rejects with `invalid_config`
+ * when Redis is there and takes this password or database not, which waiting will not change, and with `closed` once
+ * the connection is closed.
+ */
+export function whenAccepted(redis: RedisClient): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const end = (error?: SubagentError) => {
+      redis.off("ready", accepted).off("error", failed).off("end", closed);
+      if (error) reject(error);
+      else resolve();
+    };
+    const accepted = () => end();
+    const closed = () => end(new SubagentError("closed", "The connection to Redis was closed."));
+    const failed = (error: Error) => {
+      const problem = problemOf(error);
+      if (REFUSAL.test(problem)) end(refused(problem, error));
+    };
+    redis.on("ready", accepted).on("error", failed).on("end", closed);
+    if (redis.status === "ready") accepted();
+    if (redis.status === "end") closed();
   });
 }
 
-function retryMs(times: number): number {
-  return Math.min(50 * 2 ** Math.min(times, 10), LONGEST_RETRY_MS);
+function refused(problem: string, error: Error): SubagentError {
+  const sentence = `Redis refuses this connection (${problem}): correct the user, password or database of its address.`;
+  return new SubagentError("invalid_config", sentence, {}, error);
 }
 
 /**
@@ -97,14 +120,8 @@ export function closeRedis(redis: RedisClient): void {
  * rejects, the next command goes over a new socket. Does nothing while there is none, or once it is dropped.
  */
 export function dropRedis(redis: RedisClient): void {
-  if (redis instanceof Cluster) {
-    for (const node of redis.nodes()) dropRedis(node);
-    return;
-  }
-  if (redis.status !== "ready" && redis.status !== "connect" && redis.status !== "connecting") return;
-  if (redis.stream?.destroyed) return;
-  redis.disconnect(true);
-  redis.stream?.destroy();
+  if (redis instanceof Cluster) for (const node of redis.nodes()) dropConnection(node);
+  else dropConnection(redis);
 }
 
 /** Whether a command goes out at once. A socket that was dropped or has ended is still "ready" until its end is announced. */
@@ -114,8 +131,10 @@ export function canSend(redis: RedisClient): boolean {
 
 /** Calls `listener` with every connection to a single server that `redis` consists of, now and later. */
 export function onConnection(redis: RedisClient, listener: (connection: RedisConnection) => void): void {
-  if (redis instanceof Cluster) redis.on("+node", listener);
-  else listener(redis);
+  if (redis instanceof Cluster) {
+    for (const node of redis.nodes()) listener(node);
+    redis.on("+node", listener);
+  } else listener(redis);
 }
 
 /**

@@ -12,7 +12,7 @@ import type { Wake } from "../protocol/wake.ts";
 import type { RedisClient } from "./connection.ts";
 
 const EVENTS_KEPT = 200;
-const ALIVE: ReadonlySet<string> = new Set(["waiting", "prioritized", "active"]);
+const WAITING: ReadonlySet<string> = new Set(["waiting", "prioritized"]);
 
 /** See the module's header. */
 export interface WakeQueue {
@@ -21,8 +21,15 @@ export interface WakeQueue {
    * and replaced by a sweeper.
    */
   add(wake: Omit<Wake, "v">, delayMs?: number): Promise<void>;
-  /** Whether the job of a wake waits to be taken now, or is being taken. A job that is still delayed does not count. */
+  /**
+   * Whether the job of a wake waits to be taken now. One that is still delayed does not count, nor one that was taken:
+   * whoever takes a wake claims its agent at once, or is dead, stopped, or never learned that it has taken it.
+   */
   isAlive(wake: Pick<Wake, "uid" | "wake">): Promise<boolean>;
+  /** No worker takes a wake until {@link WakeQueue.resume}; also those that start later. Idempotent. */
+  pause(): Promise<void>;
+  /** Wakes are taken again, at once. Idempotent. */
+  resume(): Promise<void>;
   /** Forgets the queue; the connection stays its owner's. */
   stop(): Promise<void>;
 }
@@ -70,8 +77,10 @@ export function createWakeQueue(redis: RedisClient, keys: Keys, logger?: Logger)
     isAlive: (wake) =>
       using(async (opened) => {
         const job = await opened.getJob(wakeJobId(wake));
-        return job ? ALIVE.has(await job.getState()) : false;
+        return job ? WAITING.has(await job.getState()) : false;
       }),
+    pause: () => using((opened) => opened.pause()),
+    resume: () => using((opened) => opened.resume()),
     async stop() {
       await queue?.close();
       queue = undefined;

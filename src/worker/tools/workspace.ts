@@ -111,6 +111,8 @@ export async function openWorkspace(options: OpenWorkspaceOptions): Promise<Open
 
 /** Longest time that making the directory of all workspaces may take: some file systems never answer. */
 const PROBE_LIMIT_MS = 5_000;
+/** That time is counted in looks: a process that got no time itself has not waited for the file system. */
+const PROBE_LOOK_MS = 100;
 
 /** Rejects with `setup_failed` unless workspaces can be made below `root`; makes it when it is not there. */
 export async function requireWritable(root: string, clock: Clock): Promise<void> {
@@ -120,8 +122,12 @@ export async function requireWritable(root: string, clock: Clock): Promise<void>
     return undefined;
   };
   const given = new AbortController();
-  const late = clock.sleep(PROBE_LIMIT_MS, given.signal).then(() => "no answer");
-  const problem = await Promise.race([probe().catch(messageOf), late]).finally(() => given.abort());
+  const late = async () => {
+    for (let waitedMs = 0; waitedMs < PROBE_LIMIT_MS && !given.signal.aborted; waitedMs += PROBE_LOOK_MS)
+      await clock.sleep(PROBE_LOOK_MS, given.signal);
+    return "no answer";
+  };
+  const problem = await Promise.race([probe().catch(messageOf), late()]).finally(() => given.abort());
   if (problem === undefined) return;
   throw new SubagentError(
     "setup_failed",

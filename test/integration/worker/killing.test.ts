@@ -15,6 +15,7 @@ import {
   type WorkerProcess,
 } from "../../helpers/installation.ts";
 import { startPrivateRedis } from "../../helpers/redis.ts";
+import { seeded } from "../../helpers/seeded.ts";
 import { until } from "../../helpers/until.ts";
 import { watchLogs } from "../../helpers/watch-logs.ts";
 
@@ -38,17 +39,6 @@ const scenario = {
   ],
 };
 
-/** Numbers in [0, 1) that the seed determines (mulberry32). */
-function randomFrom(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
 /** Calls of this round that were begun after their turn had been committed. */
 function boughtTwice(
   { keys }: Installation,
@@ -71,7 +61,7 @@ const percentile = (sorted: readonly number[], share: number) =>
 test(`kill -9 of the busy worker, ${ROUNDS} rounds: every run succeeds once and no committed turn is bought twice`, {
   timeout: 60_000 + ROUNDS * ROUND_MS,
 }, async () => {
-  const random = randomFrom(SEED);
+  const chance = seeded(SEED);
   const server = await startPrivateRedis();
   const written = await watchLogs([server.port]);
   const installation = await openInstallation({
@@ -87,7 +77,7 @@ test(`kill -9 of the busy worker, ${ROUNDS} rounds: every run succeeds once and 
   for (let round = 0; round < ROUNDS; round++) {
     const ledgerStart = offline.ledger.length;
     const agent = await installation.task(`round ${round} of ${SEED}`);
-    const commits = Math.floor(random() * (TURNS * 5 - 6));
+    const commits = chance.between(0, TURNS * 5 - 7);
     const log = keys.agent(agent).log;
     await until(async () => (await redis.hlen(log)) >= commits, { everyMs: 1, timeoutMs: ROUND_MS });
     const { worker } = await installation.recordWhere(agent, ({ status }) => status === "running");

@@ -1,6 +1,7 @@
 /** Guarantee: a worker outlives its Redis; no run is lost, held for ever or answered twice. */
 import { expect, test } from "vitest";
 import { openInstallation, SHORT_TIMING } from "../../helpers/installation.ts";
+import { startProxy } from "../../helpers/proxy.ts";
 import { startPrivateRedis } from "../../helpers/redis.ts";
 import { until } from "../../helpers/until.ts";
 
@@ -40,6 +41,23 @@ test.for([
     expect(await installation.reply(another)).toMatchObject({ status: "succeeded" });
   },
 );
+
+test("a worker whose connections break in the handshake starts all the same", async () => {
+  const server = await startPrivateRedis();
+  const installation = await openInstallation({ redisUrl: server.url, scenario });
+  const proxy = await startProxy(server.port);
+  proxy.pause();
+  const starting = installation.startWorker({ redisUrl: `redis://127.0.0.1:${proxy.port}` });
+  await until(() => proxy.held.includes("subagent-queue-subscriber"), { what: "the handshake to begin" });
+  await until(() => proxy.open === 2);
+  // What a connection could have sent before its handshake was answered is on its way by now.
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  proxy.cutAll();
+  proxy.resume();
+  await starting;
+  const agent = await installation.task("work");
+  expect(await installation.reply(agent)).toMatchObject({ status: "succeeded" });
+});
 
 test("after a flush of its scripts Redis gets them again", async () => {
   const server = await startPrivateRedis();

@@ -11,6 +11,8 @@ beforeEach(() => {
 afterEach(() => rmSync(directory, { recursive: true }));
 
 const entry = {
+  began_at: 5,
+  idempotency_key: null,
   conversation: "c",
   turn: 0,
   request_hash: "h",

@@ -8,6 +8,7 @@ import { requireWritable } from "../../../src/worker/tools/workspace.ts";
 import { createWorker } from "../../../src/worker/worker.ts";
 import { checkWorkerOptions } from "../../../src/worker/worker-options.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
+import { handClock } from "../../helpers/hand-clock.ts";
 
 const model = { call: async () => ({ status: "aborted" as const }), stop: async () => {} };
 const good = { redisUrl: "redis://127.0.0.1:6379", model, workspaceRoot: "/srv/workspaces" };
@@ -50,4 +51,13 @@ test("a worker says at its start that workspaces cannot be written, not run afte
   closeAtEnd(() => rmSync(home, { recursive: true }));
   await expect(requireWritable(join(home, "a", "b"), systemClock)).resolves.toBeUndefined();
   await expect(requireWritable("/etc/passwd", systemClock)).rejects.toMatchObject({ code: "setup_failed" });
+});
+
+test("a worker that got no time itself while it looked does not blame the file system", async () => {
+  const home = mkdtempSync(join(tmpdir(), "probe-"));
+  closeAtEnd(() => rmSync(home, { recursive: true }));
+  const clock = handClock();
+  const looking = requireWritable(join(home, "a"), clock);
+  clock.advance(60_000);
+  await expect(looking).resolves.toBeUndefined();
 });

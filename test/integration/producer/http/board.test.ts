@@ -161,6 +161,9 @@ describe("its life", () => {
     expect(root).toMatchObject({ status: 302, headers: { location: "/admin/queues" } });
     const health = await ask(new URL("/healthz", board).href);
     expect(JSON.parse(health.body)).toEqual({ status: "ok", redis: "ready" });
+    const ready = await ask(new URL("/readyz", board).href);
+    expect(ready.status).toBe(200);
+    expect(JSON.parse(ready.body)).toEqual({ ready: true, redis: "ready", reasons: [] });
   });
 
   test("it writes nothing, not even on an installation that has no queue yet", async () => {
@@ -204,6 +207,7 @@ describe("its life", () => {
     expect(JSON.parse(away.body)).toMatchObject({ detail: expect.stringContaining("Redis") });
     expect((await ask(address)).status).toBe(200);
     expect((await ask(new URL("/healthz", address).href)).body).toContain('"away"');
+    expect((await ask(new URL("/readyz", address).href)).status).toBe(503);
     await server.start();
     await until(async () => (await ask(`${address}/api/queues`)).status === 200);
   });
@@ -218,6 +222,7 @@ describe("its life", () => {
     await until(async () => (await ask(`${address}/api/queues`)).status === 200);
     proxy.pause();
     expect((await ask(`${address}/api/queues`)).status).toBe(503);
+    await until(async () => (await ask(new URL("/readyz", address).href)).status === 503);
     proxy.resume();
     await until(async () => (await ask(`${address}/api/queues`)).status === 200);
   });

@@ -1,0 +1,130 @@
+/**
+ * The chronicle: everything that Redis was told to write about the agents of one installation, with Redis' own time of
+ * it. It listens to MONITOR over a connection of its own, around every proxy, so that no fault but the death of Redis
+ * itself can keep anything from it.
+ *
+ * Owns: the list of happenings and, made of it, who holds which agent now. Its neighbours inject faults and judge.
+ *
+ * 1. Happenings stand in the order in which Redis performed them.
+ * 2. After `caughtUp` resolves, everything Redis did before the call stands in the list.
+ * 3. What Redis did in the instant of its death and could not say any more is read from what it has kept, in `resume`:
+ *    nobody may reach Redis before that has resolved.
+ */
+import { randomBytes } from "node:crypto";
+import { Redis } from "ioredis";
+import { keysUnder } from "../../src/shared/protocol/keys.ts";
+import { closeAtEnd } from "../helpers/cleanup.ts";
+import { latch } from "../helpers/latch.ts";
+import { happeningOf } from "./happening.ts";
+import { missedHappenings } from "./missed.ts";
+import { type StaleAsk, watchStaleAsks } from "./stale-asks.ts";
+
+/** What happened to one agent. */
+export type Happening = { at: number; uid: string } & (
+  | { what: "spawned"; agentId: string; parentId: string }
+  | { what: "claimed"; epoch: number; worker: string; barrenDeaths: number }
+  | { what: "status"; status: string; epoch: number | undefined }
+  | { what: "committed"; entry: string; interrupted: boolean }
+  | { what: "entry"; replyId: string; kind: string; status: string }
+);
+
+/** Who holds an agent, as far as Redis knows. */
+export interface Holding {
+  status: string;
+  epoch: number;
+  worker: string;
+  /** Steps committed since the claim: turns and results. */
+  steps: number;
+}
+
+/** See the module's header. */
+export interface Chronicle {
+  readonly happenings: readonly Happening[];
+  /** uid → how the agent stands. */
+  readonly agents: ReadonlyMap<string, Readonly<Holding>>;
+  /** Verbs that came under an epoch that was another's by then. */
+  readonly staleAsks: readonly StaleAsk[];
+  /** The uids that `worker` is running. */
+  heldBy(worker: string): string[];
+  caughtUp(): Promise<void>;
+  /** Redis is away. */
+  pause(): void;
+  /** Redis is back. */
+  resume(): Promise<void>;
+}
+
+/** Begins to listen on `url` to the installation under `prefix`; ends with the test. */
+export async function openChronicle(url: string, prefix: string): Promise<Chronicle> {
+  const happenings: Happening[] = [];
+  const agents = new Map<string, Holding>();
+  const words = new Map<string, () => void>();
+  const note = (happening: Happening) => {
+    happenings.push(happening);
+    follow(agents, happening);
+  };
+  const stale = watchStaleAsks(prefix, (uid) => agents.get(uid)?.epoch);
+  const onCommand: OnCommand = (seconds, command, source) => {
+    const at = Number(seconds) * 1_000;
+    words.get(command[1] ?? "")?.();
+    stale.see(at, command, source);
+    const happening = happeningOf(prefix, at, command);
+    if (happening) note(happening);
+  };
+  let listening = await listen(url, onCommand);
+  closeAtEnd(() => listening.stop());
+  const caughtUp = async () => {
+    const word = randomBytes(8).toString("hex");
+    const heard = latch();
+    words.set(word, () => heard.open());
+    await listening.redis.echo(word);
+    await heard.opened;
+    words.delete(word);
+  };
+  return {
+    happenings,
+    agents,
+    staleAsks: stale.asks,
+    heldBy: (worker) =>
+      [...agents].flatMap(([uid, held]) =>
+        held.status === "running" && held.worker === worker ? [uid] : [],
+      ),
+    caughtUp,
+    pause: () => listening.stop(),
+    async resume() {
+      listening = await listen(url, onCommand);
+      for (const missed of await missedHappenings(listening.redis, keysUnder(prefix), happenings))
+        note(missed);
+    },
+  };
+}
+
+type OnCommand = (seconds: string, command: string[], source: string) => void;
+
+async function listen(url: string, onCommand: OnCommand) {
+  const redis = new Redis(url);
+  const monitor = await redis.monitor();
+  monitor.on("monitor", onCommand);
+  return {
+    redis,
+    stop() {
+      monitor.disconnect();
+      redis.disconnect();
+    },
+  };
+}
+
+function follow(agents: Map<string, Holding>, happening: Happening): void {
+  const { uid } = happening;
+  const held = agents.get(uid) ?? { status: "idle", epoch: 0, worker: "", steps: 0 };
+  if (happening.what === "claimed") {
+    agents.set(uid, { status: "running", epoch: happening.epoch, worker: happening.worker, steps: 0 });
+  } else if (happening.what === "status") {
+    agents.set(uid, { ...held, status: happening.status, epoch: happening.epoch ?? held.epoch });
+  } else if (happening.what === "committed" && STEP.test(happening.entry)) {
+    agents.set(uid, { ...held, steps: held.steps + 1 });
+  } else {
+    agents.set(uid, held);
+  }
+}
+
+const STEP = /^\d*[13579]$|\/result$/;

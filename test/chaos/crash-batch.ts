@@ -1,0 +1,211 @@
+/**
+ * Performs one batch of the crash-point matrix: as many workers as points in one process, each behind a line that goes
+ * dead at its point; when all have, the process is killed, and one worker in this process finishes every run.
+ */
+import { createHash } from "node:crypto";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Scenario } from "../../src/offline/server.ts";
+import { deadlineMember } from "../../src/shared/protocol/keys.ts";
+import { EntryKey } from "../../src/shared/protocol/log.ts";
+import { TIMING, type Timing } from "../../src/shared/protocol/timing.ts";
+import { luaSource } from "../../src/shared/redis/scripts.ts";
+import { closeAtEnd } from "../helpers/cleanup.ts";
+import { openCrashLine } from "../helpers/crash-line.ts";
+import { noteAndLook } from "../helpers/fixtures/journaling-tools.ts";
+import { type Agent, type Installation, openInstallation } from "../helpers/installation.ts";
+import { type NodeProcess, spawnNode } from "../helpers/processes.ts";
+import { until } from "../helpers/until.ts";
+import { type Aftermath, COMMITS, type Commit, type CrashPoint } from "./crash-points.ts";
+import { countOf } from "./evidence.ts";
+import { namedCalls } from "./oracle-turns.ts";
+
+/** No lease runs out by itself, however slow the machine: `letLeasesRunOut` says when. */
+const PATIENT_LEASES: Timing = {
+  ...TIMING,
+  leaseMs: 600_000,
+  renewMs: 200_000,
+  leaseMarginMs: 60_000,
+  lookMs: 600_000,
+  longestLookMs: 600_000,
+};
+const STARTS_WITHIN_MS = 120_000;
+/** A wake that died in BullMQ's hands is given out again after its lock and a check for stalled jobs. */
+const REPLIES_WITHIN_MS = 120_000;
+/** A model call that is told to be the last one takes so long. */
+const DRAINED_CALL_MS = 5_000;
+const TURN_ENTRIES = [1, 3, 5];
+
+/** A point, the agent that went through it, and what came of it. */
+export interface CrashResult {
+  point: CrashPoint;
+  commits: Commit[];
+  aftermath: Aftermath;
+}
+
+/** An agent on its way to its point. */
+interface Crashing {
+  agent: Agent;
+  point: CrashPoint;
+  commits: Commit[];
+  /** The line that the worker has which claimed it. */
+  line?: symbol;
+}
+
+/** Crashes at each of `points`, points of one batch, and goes on. */
+export async function crashAt(
+  redis: { url: string; port: number },
+  points: readonly CrashPoint[],
+): Promise<CrashResult[]> {
+  const installation = await openInstallation({
+    redisUrl: redis.url,
+    timing: PATIENT_LEASES,
+    scenario: scenarioFor(points),
+  });
+  const crashing = new Map<string, Crashing>();
+  const lines = await Promise.all(points.map(() => openLine(redis.port, crashing)));
+  const { redis: direct, keys } = installation;
+  const stalledCheck = `${keys.bullPrefix}:${keys.wakeQueue}:stalled-check`;
+  // Until the crash nobody takes a wake for stalled, however long the slowest worker needs.
+  await direct.set(stalledCheck, 1);
+  const doomed = await startDoomed(
+    installation,
+    lines.map((line) => line.url),
+  );
+  for (const [i, point] of points.entries()) {
+    const agent = await installation.spawn({ keep_alive: true });
+    crashing.set(agent.uid, { agent, point, commits: [] });
+    await installation.send(agent, `Go to point ${i}.`);
+  }
+  if (points[0]?.plot === "drains") await drain(installation, doomed, points.length);
+  let reached = 0;
+  for (const line of lines) void line.dead.then(() => (reached += 1));
+  await until(() => reached === points.length, {
+    what: "every worker to reach its point",
+    timeoutMs: REPLIES_WITHIN_MS,
+  });
+  await doomed.kill();
+  await direct.del(stalledCheck);
+  await letLeasesRunOut(installation, [...crashing.values()]);
+
+  const elsewhere = await mkdtemp(join(tmpdir(), "elsewhere-"));
+  closeAtEnd(() => rm(elsewhere, { recursive: true, force: true }));
+  const roots = [installation.workspaceRoot, elsewhere];
+  const host = points[0]?.host === "other" ? elsewhere : installation.workspaceRoot;
+  await installation.startWorker({ workspaceRoot: host, tools: noteAndLook(), concurrency: points.length });
+  return Promise.all(
+    [...crashing.values()].map(async ({ agent, point, commits }) => {
+      await installation.reply(agent, 1, REPLIES_WITHIN_MS);
+      await installation.send(agent, "Go on.");
+      await installation.reply(agent, 2, REPLIES_WITHIN_MS);
+      return { point, commits, aftermath: await lookAt(installation, agent, point, roots) };
+    }),
+  );
+}
+
+/** The same plot for every point: a turn with tool calls, a report, and a word for the follow-up. */
+function scenarioFor(points: readonly CrashPoint[]): Scenario {
+  return points.map(({ plot, tools, idempotent }, i) => ({
+    match: { user: `Go to point ${i}.` },
+    turns: [
+      {
+        latencyMs: plot === "drains" ? DRAINED_CALL_MS : 0,
+        content: Array.from({ length: tools }, (_, call) => ({
+          type: "tool_use" as const,
+          name: idempotent ? "look" : "note",
+          input: { line: `call ${call}` },
+        })),
+      },
+      { content: [{ type: "text" as const, text: "Done." }] },
+      { content: [{ type: "text" as const, text: "Gone on." }] },
+    ],
+  }));
+}
+
+/** A connection hands a script over in full the first time and names it by its digest from then on. */
+const COMMIT_BY_SCRIPT: ReadonlyMap<string, Commit> = new Map(
+  COMMITS.flatMap((commit) => {
+    const source = luaSource(commit);
+    const sha = createHash("sha1").update(source).digest("hex");
+    return [[source, commit] as const, [sha, commit] as const];
+  }),
+);
+
+/** A line for the point of whichever agent its worker claims first. */
+function openLine(port: number, crashing: ReadonlyMap<string, Crashing>) {
+  const line = Symbol("line");
+  let mine: Crashing | undefined;
+  return openCrashLine(port, ([verb = "", script = "", , key = ""]) => {
+    const commit = /^eval(sha)?$/i.test(verb) ? COMMIT_BY_SCRIPT.get(script) : undefined;
+    const about = commit && crashing.get(key.split(":agent:")[1] ?? "");
+    if (!about) return "passes";
+    if (!mine && !about.line) {
+      mine = about;
+      about.line = line;
+    }
+    if (about.line !== line) return "passes";
+    about.commits.push(commit);
+    return about.commits.length === about.point.commit ? about.point.side : "passes";
+  });
+}
+
+async function startDoomed({ prefix, offline, workspaceRoot }: Installation, redisUrls: readonly string[]) {
+  const settings = { redisUrls, prefix, modelUrl: offline.url, workspaceRoot, timing: PATIENT_LEASES };
+  const doomed = await spawnNode("test/helpers/fixtures/doomed-workers.ts", {
+    args: [JSON.stringify(settings)],
+  });
+  await doomed.waitForLine("ready", { timeoutMs: STARTS_WITHIN_MS });
+  return doomed;
+}
+
+/** Tells the process to stop while every run is in its model call. */
+async function drain({ offline }: Installation, doomed: NodeProcess, runs: number): Promise<void> {
+  await until(() => offline.inFlight === runs, { what: "every run to call the model", timeoutMs: 60_000 });
+  process.kill(doomed.pid, "SIGTERM");
+}
+
+/** The time that leases and looks still had is over: what waiting would do, without waiting. */
+async function letLeasesRunOut(
+  { redis, keys }: Installation,
+  agents: readonly { agent: Agent }[],
+): Promise<void> {
+  for (const { agent } of agents) {
+    const { record } = keys.agent(agent);
+    const status = await redis.hget(record, "status");
+    if (status === "running") await redis.hset(record, "lease_until", 1, "deadline", 1);
+    if (status === "queued") await redis.hset(record, "deadline", 1);
+    await redis.zadd(keys.deadlines, "XX", 1, deadlineMember(agent));
+  }
+}
+
+async function lookAt(
+  installation: Installation,
+  agent: Agent,
+  { tools, idempotent }: CrashPoint,
+  roots: readonly string[],
+): Promise<Aftermath> {
+  const { redis, keys, offline } = installation;
+  const log = Object.entries(await redis.hgetall(keys.agent(agent).log));
+  const kinds = log.map(([key, json]) => ({ kind: EntryKey.parse(key).kind, json }));
+  const results = kinds.filter(({ kind }) => kind === "result");
+  const calls = namedCalls(offline.ledger).filter(({ uid }) => uid === agent.uid);
+  const served = calls.filter(({ call }) => call.status === "served");
+  const file = idempotent ? "looks.txt" : "notes.txt";
+  const lines = countOf((await Promise.all(roots.map((root) => linesOf(root, agent, file)))).flat());
+  return {
+    replies: (await installation.entries(agent)).map(({ status }) => status),
+    bought: TURN_ENTRIES.map((entry) => served.filter(({ message }) => message === entry).length),
+    refused: calls.filter(({ call }) => call.status === "error").length,
+    effects: Array.from({ length: tools }, (_, call) => lines.get(`call ${call}`) ?? 0).sort((a, b) => b - a),
+    interrupted: results.filter(({ json }) => json.includes('"interrupted":true')).length,
+    results: results.length,
+    notices: kinds.filter(({ kind }) => kind === "notice").length,
+  };
+}
+
+async function linesOf(root: string, agent: Agent, file: string): Promise<string[]> {
+  const path = join(root, agent.tenant, agent.parentId, "agents", agent.agentId, "workspace", file);
+  const text = await readFile(path, "utf8").catch(() => "");
+  return text.split("\n").filter((line) => line !== "");
+}

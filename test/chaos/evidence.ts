@@ -1,0 +1,82 @@
+/** What a chaos run leaves for the oracle to judge, and how it is looked up. Pure. */
+import type { LedgerEntry } from "../../src/offline/server.ts";
+import type { Reply } from "../../src/shared/protocol/reply.ts";
+import type { JournalLine } from "../helpers/tool-journal.ts";
+import type { Happening } from "./chronicle.ts";
+import type { LoadRecord, Told } from "./load.ts";
+import type { StaleAsk } from "./stale-asks.ts";
+import type { Story } from "./stories.ts";
+import type { Fault } from "./strikes.ts";
+
+/** What an undisturbed run of the same story came to. */
+export type Outcome = Pick<Reply, "status" | "stop_reason" | "summary" | "turns" | "tools_called">;
+
+/** Something that must not be. */
+export interface Violation {
+  /** The guarantee that was broken, as a sentence. */
+  broken: string;
+  detail: string;
+  uid?: string;
+}
+
+/** Everything that was observed. */
+export interface Evidence {
+  stories: readonly Story[];
+  load: LoadRecord;
+  /** By `<story>.<run>`. */
+  undisturbed: ReadonlyMap<string, Outcome>;
+  faults: readonly Fault[];
+  happenings: readonly Happening[];
+  /** Verbs that came under an epoch that was another's by then. */
+  staleAsks: readonly StaleAsk[];
+  ledger: readonly LedgerEntry[];
+  journal: readonly JournalLine[];
+  /** Every worker process that was ever started. */
+  processes: readonly { id: string; pid: number }[];
+  collapses: readonly string[];
+  /** By `<parent>/<agent_id>`: the lines in `notes.txt` and `looks.txt` of its workspace. */
+  workspaces: ReadonlyMap<string, { notes: readonly string[]; looks: readonly string[] }>;
+}
+
+/** The name under which {@link Evidence.undisturbed} keeps a run. */
+export const outcomeKey = (story: Story, run: number): string => `${story.number}.${run}`;
+
+/** Indexes over the evidence. */
+export interface Lookup {
+  /** `<parent>/<agent_id>` → uid. */
+  uids: ReadonlyMap<string, string>;
+  /** `<uid> <log entry>` → when it was first written, epoch ms. */
+  committedAt: ReadonlyMap<string, number>;
+  /** uid → its claims, oldest first. */
+  claims: ReadonlyMap<string, readonly Extract<Happening, { what: "claimed" }>[]>;
+  /** uid → results that say "interrupted". */
+  interrupted: ReadonlyMap<string, number>;
+  uidOf(told: Told): string | undefined;
+}
+
+/** Builds the indexes. */
+export function lookUp({ happenings }: Pick<Evidence, "happenings">): Lookup {
+  const uids = new Map<string, string>();
+  const committedAt = new Map<string, number>();
+  const claims = new Map<string, Extract<Happening, { what: "claimed" }>[]>();
+  const interrupted = new Map<string, number>();
+  for (const one of happenings) {
+    const { uid } = one;
+    if (one.what === "spawned") uids.set(`${one.parentId}/${one.agentId}`, uid);
+    if (one.what === "claimed") claims.set(uid, [...(claims.get(uid) ?? []), one]);
+    if (one.what !== "committed") continue;
+    const key = `${uid} ${one.entry}`;
+    if (committedAt.has(key)) continue;
+    committedAt.set(key, one.at);
+    if (one.interrupted) interrupted.set(uid, (interrupted.get(uid) ?? 0) + 1);
+  }
+  const uidOf = ({ parentId, agentId }: Told) => uids.get(`${parentId}/${agentId}`);
+  return { uids, committedAt, claims, interrupted, uidOf };
+}
+
+/** How often each item occurs. */
+export function countOf<T>(items: Iterable<T>): Map<T, number> {
+  const counts = new Map<T, number>();
+  for (const item of items) counts.set(item, (counts.get(item) ?? 0) + 1);
+  return counts;
+}

@@ -1,0 +1,40 @@
+/** Reads one command of MONITOR as something that happened to an agent. Pure. */
+import type { Happening } from "./chronicle.ts";
+
+/** What the command did to an agent of the installation under `prefix`, at epoch ms `at`; undefined where nothing of note. */
+export function happeningOf(prefix: string, at: number, command: readonly string[]): Happening | undefined {
+  const [verb = "", key = "", ...rest] = command;
+  if (!key.startsWith(`${prefix}:{`)) return undefined;
+  if (/^xadd$/i.test(verb) && key.endsWith(":replies")) return entryAdded(at, rest);
+  if (!/^hset$/i.test(verb)) return undefined;
+  const [, uid, part] = /:agent:([^:]+)(?::(\w+))?$/.exec(key) ?? [];
+  if (uid === undefined) return undefined;
+  if (part === "log") return committed(at, uid, rest);
+  return part === undefined ? recordChanged(at, uid, rest) : undefined;
+}
+
+function entryAdded(at: number, [, ...flat]: readonly string[]): Happening {
+  const { uid = "", reply_id: replyId = "", kind = "", status = "" } = fieldsOf(flat);
+  return { at, uid, what: "entry", replyId, kind, status };
+}
+
+function committed(at: number, uid: string, [entry = "", ...value]: readonly string[]): Happening {
+  return { at, uid, what: "committed", entry, interrupted: /interrupted\W+true/.test(value.join(" ")) };
+}
+
+function recordChanged(at: number, uid: string, flat: readonly string[]): Happening | undefined {
+  const { status, epoch, worker, settled_epoch, barren_deaths, agent_id, parent_id } = fieldsOf(flat);
+  if (agent_id !== undefined && parent_id !== undefined)
+    return { at, uid, what: "spawned", agentId: agent_id, parentId: parent_id };
+  if (status === "running" && worker !== undefined)
+    return { at, uid, what: "claimed", epoch: Number(epoch), worker, barrenDeaths: Number(barren_deaths) };
+  if (status === undefined) return undefined;
+  const newEpoch = epoch ?? settled_epoch;
+  return { at, uid, what: "status", status, epoch: newEpoch === undefined ? undefined : Number(newEpoch) };
+}
+
+function fieldsOf(flat: readonly string[]): Partial<Record<string, string>> {
+  const pairs: [string, string][] = [];
+  for (let i = 0; i + 1 < flat.length; i += 2) pairs.push([flat[i] ?? "", flat[i + 1] ?? ""]);
+  return Object.fromEntries(pairs);
+}

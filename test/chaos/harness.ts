@@ -1,0 +1,200 @@
+/**
+ * A chaos run from beginning to end: first the stories undisturbed, then the same stories under faults, then the
+ * judgement. Composes the parts; each of them owns its own.
+ */
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { type Installation, openInstallation } from "../helpers/installation.ts";
+import { startProxy, type Proxy as TcpProxy } from "../helpers/proxy.ts";
+import { startPrivateRedis } from "../helpers/redis.ts";
+import type { RedisServer } from "../helpers/redis-server.ts";
+import { readJournal } from "../helpers/tool-journal.ts";
+import { type Chronicle, openChronicle } from "./chronicle.ts";
+import { type Evidence, lookUp, type Outcome, outcomeKey, type Violation } from "./evidence.ts";
+import { createPace, type PlannedStrike, planStrikes } from "./fault-schedule.ts";
+import { type Fleet, startFleet } from "./fleet.ts";
+import { type LoadRecord, runLoad } from "./load.ts";
+import { type ChaosOptions, TIMINGS } from "./options.ts";
+import { judgeEffects } from "./oracle-effects.ts";
+import { judgeLeftovers } from "./oracle-leftovers.ts";
+import { judgeReplies, outcomeOf } from "./oracle-replies.ts";
+import { judgeTurns } from "./oracle-turns.ts";
+import { countUp, type Verdict } from "./report.ts";
+import { type Story, scenarioOf, tellStories } from "./stories.ts";
+import { type Fault, strikeAll } from "./strikes.ts";
+
+const CONCURRENCY = 20;
+const SWALLOW_EVERY = 20;
+/** A parent that has waited so long for one reply gives it up as lost. */
+const PATIENCE_MS = 300_000;
+
+/** Runs it and judges it; everything that was opened ends with the test. `say` is told how far it has come. */
+export async function runChaos(options: ChaosOptions, say: (line: string) => void): Promise<Verdict> {
+  const startedMs = performance.now();
+  const { tempo } = TIMINGS[options.timing];
+  const stories = tellStories(options.seed, options.runs, tempo);
+  const plan = planStrikes(options.seed, options.kills, options.faults);
+  const server = await startPrivateRedis();
+  const undisturbed = await runUndisturbed(options, server, stories);
+  say(`undisturbed: ${undisturbed.size} runs; now the same under ${plan.length} faults`);
+  const disturbed = await runDisturbed(options, server, stories, plan, say);
+  const { evidence, swallowed } = await gather({ ...disturbed, undisturbed, stories });
+  const { violations: leftovers, settledMs } = await judgeLeftovers(disturbed.installation);
+  await disturbed.fleet.stop();
+  const lookup = lookUp(evidence);
+  const violations = [
+    ...judgeReplies(evidence, lookup),
+    ...judgeTurns(evidence, lookup),
+    ...judgeEffects(evidence, lookup),
+    ...leftovers,
+    ...judgeFaults(options, plan, evidence.faults, swallowed),
+  ];
+  const tookMs = performance.now() - startedMs;
+  return { figures: countUp(evidence, { swallowed, settledMs, tookMs }), violations, evidence };
+}
+
+/** The same stories without faults and without waiting; how each run came out. */
+async function runUndisturbed(
+  options: ChaosOptions,
+  server: RedisServer,
+  stories: readonly Story[],
+): Promise<Map<string, Outcome>> {
+  const { timing, window } = TIMINGS[options.timing];
+  const calm = await openInstallation({
+    redisUrl: server.url,
+    timing,
+    scenario: scenarioOf(stories, { hurried: true }),
+  });
+  const worker = await calm.spawnWorker({ concurrency: window });
+  const pace = createPace(options.runs, options.runs, []);
+  const { redisUrl, prefix } = { redisUrl: server.url, prefix: calm.prefix };
+  const load = await runLoad({ redisUrl, prefix, timing, stories, window, pace, patienceMs: PATIENCE_MS });
+  await worker.kill();
+  return new Map(
+    load.told.flatMap(({ story, parentId, agentId }) =>
+      load.seen.flatMap(({ entry, parentId: by }) =>
+        entry.kind === "reply" && by === parentId && entry.agent_id === agentId
+          ? [[outcomeKey(story, entry.run), outcomeOf(entry)] as const]
+          : [],
+      ),
+    ),
+  );
+}
+
+interface Disturbed {
+  installation: Installation;
+  journal: string;
+  fleet: Fleet;
+  chronicle: Chronicle;
+  proxies: readonly TcpProxy[];
+  load: LoadRecord;
+  faults: Fault[];
+}
+
+async function runDisturbed(
+  options: ChaosOptions,
+  server: RedisServer,
+  stories: readonly Story[],
+  plan: readonly PlannedStrike[],
+  say: (line: string) => void,
+): Promise<Disturbed> {
+  const { timing, window } = TIMINGS[options.timing];
+  const redisUrl = server.url;
+  const installation = await openInstallation({ redisUrl, timing, scenario: scenarioOf(stories) });
+  const { prefix, workspaceRoot } = installation;
+  const journal = `${workspaceRoot}.journal`;
+  const chronicle = await openChronicle(redisUrl, prefix);
+  const { workers } = options;
+  const parts = { installation, redisPort: server.port, workers, concurrency: CONCURRENCY, journal };
+  const fleet = await startFleet(parts);
+  const parentsProxy = await startProxy(server.port);
+  const proxies = [parentsProxy, ...fleet.seats.map((seat) => seat.proxy)];
+  if (options.faults.has("swallow")) for (const proxy of proxies) proxy.swallowEveryNthReply(SWALLOW_EVERY);
+
+  const pace = createPace(options.runs, window / 2, plan);
+  let over = false;
+  const scene = { fleet, parentsProxy, server, chronicle, pace, leaseMs: timing.leaseMs, isOver: () => over };
+  const striking = strikeAll(scene, plan);
+  const telling = runLoad({
+    redisUrl: `redis://127.0.0.1:${parentsProxy.port}`,
+    prefix,
+    timing,
+    stories,
+    window,
+    pace,
+    patienceMs: PATIENCE_MS,
+  }).finally(() => {
+    over = true;
+    pace.release();
+  });
+  const progress = setInterval(() => {
+    say(`${pace.runsOver} of ${options.runs} runs over, ${pace.strikesDone} of ${plan.length} faults struck`);
+  }, PROGRESS_MS);
+  const [load, faults] = await Promise.all([telling, striking]).finally(() => clearInterval(progress));
+  await fleet.settled();
+  for (const proxy of proxies) proxy.swallowEveryNthReply(undefined);
+  return { installation, journal, fleet, chronicle, proxies, load, faults };
+}
+
+const PROGRESS_MS = 10_000;
+
+async function gather(
+  parts: Disturbed & Pick<Evidence, "stories" | "undisturbed">,
+): Promise<{ evidence: Evidence; swallowed: number }> {
+  const { installation, chronicle, fleet, load, stories, undisturbed, faults } = parts;
+  await chronicle.caughtUp();
+  const evidence: Evidence = {
+    stories,
+    load,
+    undisturbed,
+    faults,
+    happenings: [...chronicle.happenings],
+    staleAsks: [...chronicle.staleAsks],
+    ledger: [...installation.offline.ledger],
+    journal: await readJournal(parts.journal),
+    processes: fleet.processes,
+    collapses: [...fleet.collapses],
+    workspaces: await readWorkspaces(installation.workspaceRoot, load),
+  };
+  const swallowed = parts.proxies.reduce((sum, { counts }) => sum + counts.swallowed, 0);
+  return { evidence, swallowed };
+}
+
+async function readWorkspaces(root: string, load: LoadRecord) {
+  const lines = (path: string) =>
+    readFile(path, "utf8").then(
+      (text) => text.split("\n").filter((line) => line !== ""),
+      () => [],
+    );
+  const read = load.told.map(async ({ parentId, agentId = "" }) => {
+    const directory = join(root, "default", parentId, "agents", agentId, "workspace");
+    const [notes, looks] = await Promise.all(
+      ["notes", "looks"].map((name) => lines(join(directory, `${name}.txt`))),
+    );
+    return [`${parentId}/${agentId}`, { notes: notes ?? [], looks: looks ?? [] }] as const;
+  });
+  return new Map(await Promise.all(read));
+}
+
+/** Share of the kills that must hit an active run. */
+const AIMED = 0.8;
+
+/** A run in which the faults did not strike proves nothing. */
+function judgeFaults(
+  options: ChaosOptions,
+  plan: readonly PlannedStrike[],
+  faults: readonly Fault[],
+  swallowed: number,
+): Violation[] {
+  const broken = "the faults really struck";
+  const violations: Violation[] = [];
+  if (faults.length < plan.length)
+    violations.push({ broken, detail: `${faults.length} of ${plan.length} planned` });
+  const kills = faults.filter(({ kind }) => kind === "kill");
+  const hits = kills.filter(({ hit }) => hit.length > 0).length;
+  if (hits < AIMED * kills.length)
+    violations.push({ broken, detail: `${hits} of ${kills.length} kills hit an active run` });
+  if (options.faults.has("swallow") && swallowed < options.runs)
+    violations.push({ broken, detail: `only ${swallowed} replies were swallowed` });
+  return violations;
+}

@@ -1,0 +1,53 @@
+/** Finds, in what a Redis has kept over its death, the happenings that it could not tell any more. */
+import type { Redis } from "ioredis";
+import type { Keys } from "../../src/shared/protocol/keys.ts";
+import type { Happening } from "./chronicle.ts";
+import { PARENT_IDS } from "./load.ts";
+
+/** What stands in Redis and not in `known`, dated now. */
+export async function missedHappenings(
+  redis: Redis,
+  keys: Keys,
+  known: readonly Happening[],
+): Promise<Happening[]> {
+  const ledger = knownThings(known);
+  const at = Date.now();
+  const missed: Happening[] = [];
+  for (const parentId of PARENT_IDS) {
+    const parent = { tenant: "default", parentId };
+    for (const uid of await redis.hkeys(keys.parent(parent).live)) {
+      const { record, log } = keys.agent({ ...parent, uid });
+      const [fields, entries] = await Promise.all([redis.hgetall(record), redis.hgetall(log)]);
+      const { agent_id: agentId = "", status = "", worker = "", epoch, barren_deaths } = fields;
+      if (!ledger.has(`spawned ${uid}`)) missed.push({ at, uid, what: "spawned", agentId, parentId });
+      if (status === "running" && !ledger.has(`claimed ${uid} ${epoch}`)) {
+        const barrenDeaths = Number(barren_deaths);
+        missed.push({ at, uid, what: "claimed", epoch: Number(epoch), worker, barrenDeaths });
+      } else if (status !== "running") {
+        missed.push({ at, uid, what: "status", status, epoch: Number(epoch) });
+      }
+      for (const [entry, json] of Object.entries(entries)) {
+        if (ledger.has(`committed ${uid} ${entry}`)) continue;
+        missed.push({ at, uid, what: "committed", entry, interrupted: json.includes('"interrupted":true') });
+      }
+    }
+    for (const [, flat] of await redis.xrange(keys.parent(parent).replies, "-", "+")) {
+      const field = (name: string) => flat[flat.indexOf(name) + 1] ?? "";
+      const [uid, replyId, kind] = [field("uid"), field("reply_id"), field("kind")];
+      if (ledger.has(`entry ${replyId}`)) continue;
+      missed.push({ at, uid, what: "entry", replyId, kind, status: field("status") });
+      missed.push({ at, uid, what: "status", status: field("agent_status"), epoch: undefined });
+    }
+  }
+  return missed;
+}
+
+function knownThings(known: readonly Happening[]): ReadonlySet<string> {
+  return new Set(
+    known.map((one) => {
+      if (one.what === "claimed") return `claimed ${one.uid} ${one.epoch}`;
+      if (one.what === "committed") return `committed ${one.uid} ${one.entry}`;
+      return one.what === "entry" ? `entry ${one.replyId}` : `${one.what} ${one.uid}`;
+    }),
+  );
+}

@@ -1,0 +1,31 @@
+import { expect, test } from "vitest";
+import { parseOptions } from "./options.ts";
+
+test("what is left out has a default, and the command that repeats the run is complete", () => {
+  const parsed = parseOptions(["--runs", "40", "--faults", "redis,kill"], 7);
+  expect(parsed).toMatchObject({
+    status: "valid",
+    options: { runs: 40, kills: 20, seed: 7, workers: 4, timing: "production" },
+  });
+  expect(parsed.status === "valid" && parsed.options.command).toBe(
+    "npm run test:chaos -- --runs 40 --kills 20 --seed 7 --workers 4 --faults kill,redis --timing production",
+  );
+});
+
+test.for<[args: string[], sentence: RegExp]>([
+  [["--runs", "none"], /--runs must be a whole number from 1 to 100000, not "none"/],
+  [["--runs", "0"], /--runs must be/],
+  [["--kills", "1.5"], /--kills must be/],
+  [["--workers", "1"], /--workers must be a whole number from 2/],
+  [["--seed", "-1"], /seed/],
+  [
+    ["--faults", "kill,flood"],
+    /--faults must be some of kill,stop,partition,swallow,redis, not "kill,flood"/,
+  ],
+  [["--faults", ""], /--faults must be/],
+  [["--timing", "fast"], /--timing must be production or short, not "fast"/],
+  [["--rounds", "3"], /--rounds/],
+  [["thousand"], /thousand/],
+])("%j is refused with a sentence", ([args, sentence]) => {
+  expect(parseOptions(args, 1)).toEqual({ status: "invalid", problem: expect.stringMatching(sentence) });
+});

@@ -1,0 +1,108 @@
+/** What a chaos run is told to do, read from the command line. Pure. */
+import { parseArgs } from "node:util";
+import { TIMING, type Timing } from "../../src/shared/protocol/timing.ts";
+import { FAULTS, type FaultName } from "./fault-schedule.ts";
+import type { Tempo } from "./stories.ts";
+
+/** The leases of a chaos run that has no time. */
+const SHORT_LEASES: Timing = {
+  ...TIMING,
+  leaseMs: 2_500,
+  renewMs: 500,
+  leaseMarginMs: 500,
+  lookMs: 1_000,
+  longestLookMs: 4_000,
+};
+
+/** `short` is for tests that people wait for. */
+export const TIMINGS: Record<"production" | "short", { timing: Timing; tempo: Tempo; window: number }> = {
+  production: {
+    timing: TIMING,
+    tempo: { latencyMs: [200, 500], toolMs: [20, 300], turns: [6, 10] },
+    window: 40,
+  },
+  short: {
+    timing: SHORT_LEASES,
+    tempo: { latencyMs: [80, 250], toolMs: [20, 150], turns: [4, 7] },
+    window: 24,
+  },
+};
+
+/** See the module's sentence. */
+export interface ChaosOptions {
+  runs: number;
+  /** SIGKILLs; the other faults follow from their number. */
+  kills: number;
+  seed: number;
+  workers: number;
+  faults: ReadonlySet<FaultName>;
+  timing: keyof typeof TIMINGS;
+  /** How to repeat this run. */
+  command: string;
+}
+
+/** Options, or the sentence that says what is wrong with them. */
+export type ParsedOptions =
+  | { status: "valid"; options: ChaosOptions }
+  | { status: "invalid"; problem: string };
+
+/** How the harness is called. */
+export const USAGE =
+  "npm run test:chaos -- [--runs 100] [--kills 20] [--seed N] [--workers 4] [--faults kill,stop,partition,swallow,redis] [--timing production|short]";
+
+const COUNTS = {
+  runs: { default: "100", from: 1, to: 100_000 },
+  kills: { default: "20", from: 0, to: 10_000 },
+  workers: { default: "4", from: 2, to: 64 },
+} as const;
+const LARGEST_SEED = 2 ** 31 - 1;
+
+/** Reads the arguments behind the script's name; `drawn` is the seed where none is given. */
+export function parseOptions(args: readonly string[], drawn: number): ParsedOptions {
+  const texts = readTexts(args);
+  if (typeof texts === "string") return { status: "invalid", problem: texts };
+  const problems: string[] = [];
+  const count = (name: string, text: string, from: number, to: number): number => {
+    const number = /^\d+$/.test(text) ? Number(text) : Number.NaN;
+    if (!(number >= from && number <= to))
+      problems.push(`--${name} must be a whole number from ${from} to ${to}, not "${text}"`);
+    return number;
+  };
+  const [runs, kills, workers] = (["runs", "kills", "workers"] as const).map((name) =>
+    count(name, texts[name], COUNTS[name].from, COUNTS[name].to),
+  ) as [number, number, number];
+  const seed = count("seed", texts.seed ?? String(drawn), 0, LARGEST_SEED);
+  const names = texts.faults.split(",").filter((name) => name !== "");
+  const unknown = names.filter((name) => !FAULTS.some((fault) => fault === name));
+  if (unknown.length > 0 || names.length === 0)
+    problems.push(`--faults must be some of ${FAULTS.join(",")}, not "${texts.faults}"`);
+  const faults = new Set(FAULTS.filter((fault) => names.includes(fault)));
+  const { timing } = texts;
+  if (timing !== "production" && timing !== "short") {
+    problems.push(`--timing must be production or short, not "${timing}"`);
+    return { status: "invalid", problem: `${problems.join("; ")}.` };
+  }
+  if (problems.length > 0) return { status: "invalid", problem: `${problems.join("; ")}.` };
+  const command =
+    `npm run test:chaos -- --runs ${runs} --kills ${kills} --seed ${seed} --workers ${workers} ` +
+    `--faults ${[...faults].join(",")} --timing ${timing}`;
+  return { status: "valid", options: { runs, kills, seed, workers, faults, timing, command } };
+}
+
+function readTexts(args: readonly string[]) {
+  try {
+    return parseArgs({
+      args: [...args],
+      options: {
+        runs: { type: "string", default: COUNTS.runs.default },
+        kills: { type: "string", default: COUNTS.kills.default },
+        seed: { type: "string" },
+        workers: { type: "string", default: COUNTS.workers.default },
+        faults: { type: "string", default: FAULTS.join(",") },
+        timing: { type: "string", default: "production" },
+      },
+    }).values;
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+}

@@ -1,0 +1,102 @@
+/** The oracle's last part: what a Redis holds when all is over. */
+import { addressOfMember } from "../../src/shared/protocol/keys.ts";
+import type { Installation } from "../helpers/installation.ts";
+import { until } from "../helpers/until.ts";
+import type { Violation } from "./evidence.ts";
+import { PARENT_IDS } from "./load.ts";
+
+/** Places, deadlines and wakes are given back within this time of the last reply. */
+const WITHIN_MS = 60_000;
+
+/** Kinds of keys that outlive their agents, each with a time of its own: see the table in docs/protocol.md. */
+const OUTLIVE = [
+  /:registry$/,
+  /:usage$/,
+  /:replies$/,
+  /:request:[^:]+$/,
+  /:ack:[^:]+$/,
+  /:agent:[^:]+$/,
+  /:agent:[^:]+:steps$/,
+  /:agent:[^:]+:message:[^:]+$/,
+];
+
+/** What is wrong with what is left; waits for what may take a while. Resolves to the time that took, ms, as well. */
+export async function judgeLeftovers(
+  installation: Installation,
+): Promise<{ violations: Violation[]; settledMs: number }> {
+  const startedMs = performance.now();
+  const violations: Violation[] = [];
+  const findings = async () => [
+    ...(await places(installation)),
+    ...(await looksDue(installation)),
+    ...(await jobs(installation)),
+  ];
+  let last: Violation[] = [];
+  await until(
+    async () => {
+      last = await findings();
+      return last.length === 0;
+    },
+    { timeoutMs: WITHIN_MS, everyMs: 250 },
+  ).catch(() => violations.push(...last));
+  const settledMs = performance.now() - startedMs;
+  violations.push(...(await keysLeft(installation)));
+  return { violations, settledMs };
+}
+
+async function places({ redis, keys }: Installation): Promise<Violation[]> {
+  const found = PARENT_IDS.map(async (parentId) => {
+    const { live, replies } = keys.parent({ tenant: "default", parentId });
+    const [uids, unread] = await Promise.all([redis.hkeys(live), redis.xlen(replies)]);
+    return [
+      ...uids.map((uid) => ({ broken: "no place in a quota is leaked", detail: `${parentId}: ${uid}`, uid })),
+      ...(unread > 0 ? [{ broken: "what was acked is gone", detail: `${parentId}: ${unread} entries` }] : []),
+    ];
+  });
+  return (await Promise.all(found)).flat();
+}
+
+/** The hint of a spawn that never came through names no agent: it stands until the idle time would have been over. */
+async function looksDue({ redis, keys }: Installation): Promise<Violation[]> {
+  const [members, marks] = await Promise.all([
+    redis.zrange(keys.deadlines, 0, -1),
+    redis.hkeys(keys.touched),
+  ]);
+  const broken = "nobody looks at agents that have ended";
+  const found = [...new Set([...members, ...marks])].map(async (member) => {
+    const address = addressOfMember(member);
+    if (address && (await redis.exists(keys.agent(address).record)) === 0) return [];
+    return [{ broken, detail: member, uid: address?.uid ?? "" }];
+  });
+  return (await Promise.all(found)).flat();
+}
+
+async function jobs({ redis, keys }: Installation): Promise<Violation[]> {
+  const queue = `${keys.bullPrefix}:${keys.wakeQueue}`;
+  const [wait, active, delayed] = await Promise.all([
+    redis.llen(`${queue}:wait`),
+    redis.llen(`${queue}:active`),
+    redis.zcard(`${queue}:delayed`),
+  ]);
+  if (wait + active + delayed === 0) return [];
+  const detail = `${wait} waiting, ${active} active, ${delayed} delayed`;
+  return [{ broken: "no wake is left", detail }];
+}
+
+async function keysLeft({ redis, prefix }: Installation): Promise<Violation[]> {
+  const violations: Violation[] = [];
+  for (let cursor = "0", first = true; first || cursor !== "0"; first = false) {
+    const [next, found] = await redis.scan(cursor, "MATCH", `${prefix}:{*`, "COUNT", 1_000);
+    cursor = next;
+    const lives = await Promise.all(found.map((key) => redis.pttl(key)));
+    found.forEach((key, i) => {
+      const uid = /:agent:([^:]+)/.exec(key)?.[1];
+      const about = { ...(uid !== undefined && { uid }) };
+      if (!OUTLIVE.some((kind) => kind.test(key)))
+        violations.push({ broken: "nothing else is left of an ended agent", detail: key, ...about });
+      else if ((lives[i] ?? -1) < 0)
+        violations.push({ broken: "what is left of an ended agent goes by itself", detail: key, ...about });
+    });
+  }
+  return violations;
+}

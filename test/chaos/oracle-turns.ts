@@ -1,0 +1,74 @@
+/** The oracle's second part: what was bought from the model. Pure. */
+import type { LedgerEntry } from "../../src/offline/server.ts";
+import type { Evidence, Lookup, Violation } from "./evidence.ts";
+
+/** One call as its worker named it. */
+export interface NamedCall {
+  call: LedgerEntry;
+  uid: string;
+  /** The log entry it is to become. */
+  message: number;
+  /** The claim under which it was made. */
+  epoch: number;
+}
+
+/** What is wrong with what was bought. */
+export function judgeTurns(evidence: Evidence, lookup: Lookup): Violation[] {
+  const calls = namedCalls(evidence.ledger);
+  return [
+    ...refused(evidence.ledger),
+    ...boughtTwice(calls, lookup),
+    ...boughtStale(calls, lookup),
+    ...unpaid(calls, lookup),
+  ];
+}
+
+/** The calls, by what their `Idempotency-Key` says. */
+export function namedCalls(ledger: readonly LedgerEntry[]): NamedCall[] {
+  return ledger.flatMap((call) => {
+    const [, uid, message, epoch] = /^(.+)\.(\d+)\.(\d+)$/.exec(call.idempotency_key ?? "") ?? [];
+    return uid === undefined ? [] : [{ call, uid, message: Number(message), epoch: Number(epoch) }];
+  });
+}
+
+function refused(ledger: readonly LedgerEntry[]): Violation[] {
+  return ledger
+    .filter(({ status, idempotency_key }) => status === "error" || idempotency_key === null)
+    .map((call) => ({
+      broken: "no conversation is refused by the model's API",
+      detail: `${call.http_status} ${call.error_type} for ${call.idempotency_key}`,
+      uid: (call.idempotency_key ?? "").split(".")[0] ?? "",
+    }));
+}
+
+function boughtTwice(calls: readonly NamedCall[], { committedAt }: Lookup): Violation[] {
+  return calls.flatMap(({ call, uid, message }) => {
+    const at = committedAt.get(`${uid} ${message}`) ?? Infinity;
+    if (call.began_at <= at) return [];
+    const detail = `message ${message} was committed ${Math.round(call.began_at - at)} ms before it was bought again`;
+    return [{ broken: "no committed turn is bought again", detail, uid }];
+  });
+}
+
+function boughtStale(calls: readonly NamedCall[], { claims }: Lookup): Violation[] {
+  return calls.flatMap(({ call, uid, message, epoch }) => {
+    const taken = claims.get(uid)?.find((claim) => claim.epoch > epoch);
+    if (!taken || call.began_at <= taken.at) return [];
+    const lateMs = Math.round(call.began_at - taken.at);
+    const detail = `epoch ${epoch} asked for message ${message} ${lateMs} ms after epoch ${taken.epoch} was given out`;
+    return [{ broken: "a worker that has lost a run buys nothing for it", detail, uid }];
+  });
+}
+
+function unpaid(calls: readonly NamedCall[], { committedAt }: Lookup): Violation[] {
+  const served = new Set(
+    calls.flatMap(({ call, uid, message }) => (call.status === "served" ? [`${uid} ${message}`] : [])),
+  );
+  return [...committedAt.keys()]
+    .filter((key) => / \d*[13579]$/.test(key) && !served.has(key))
+    .map((key) => ({
+      broken: "every turn in a log was bought",
+      detail: `${key} was never served`,
+      uid: key.split(" ")[0] ?? "",
+    }));
+}

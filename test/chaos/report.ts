@@ -1,0 +1,113 @@
+/** What a chaos run came to, in figures and in words. Pure. */
+import { type Evidence, type Lookup, lookUp, type Violation } from "./evidence.ts";
+import type { ChaosOptions } from "./options.ts";
+import { namedCalls } from "./oracle-turns.ts";
+import { timelineOf } from "./timeline.ts";
+
+/** The figures. Times in ms. */
+export interface Figures {
+  runs: number;
+  succeeded: number;
+  faults: Record<string, number>;
+  /** Faults of each kind that hit at least one active run. */
+  hits: Record<string, number>;
+  /** Active runs that some fault hit. */
+  runsHit: number;
+  claims: number;
+  turnsCommitted: number;
+  callsServed: number;
+  toolsRun: number;
+  interrupted: number;
+  swallowed: number;
+  /** Writes of workers that had lost their run; Redis refused them. */
+  stale: number;
+  repeatedCalls: number;
+  redispatch: { count: number; p50: number; p95: number; max: number };
+  settledMs: number;
+  tookMs: number;
+}
+
+/** A chaos run and its judgement. */
+export interface Verdict {
+  figures: Figures;
+  violations: Violation[];
+  evidence: Evidence;
+}
+
+const SHOWN_VIOLATIONS = 20;
+const SHOWN_TIMELINES = 3;
+
+/** Counts what the evidence shows. */
+export function countUp(
+  evidence: Evidence,
+  rest: Pick<Figures, "swallowed" | "settledMs" | "tookMs">,
+): Figures {
+  const { faults, load, journal } = evidence;
+  const lookup = lookUp(evidence);
+  const of = (kind: string) => faults.filter((fault) => fault.kind === kind);
+  const kinds = [...new Set(faults.map(({ kind }) => kind))].sort();
+  return {
+    runs: load.told.reduce((sum, { story }) => sum + story.prompts.length, 0),
+    succeeded: load.seen.filter(({ entry }) => entry.kind === "reply" && entry.status === "succeeded").length,
+    faults: Object.fromEntries(kinds.map((kind) => [kind, of(kind).length])),
+    hits: Object.fromEntries(
+      kinds.map((kind) => [kind, of(kind).filter(({ hit }) => hit.length > 0).length]),
+    ),
+    runsHit: faults.reduce((sum, { hit }) => sum + hit.length, 0),
+    claims: [...lookup.claims.values()].reduce((sum, claims) => sum + claims.length, 0),
+    turnsCommitted: [...lookup.committedAt.keys()].filter((key) => / \d*[13579]$/.test(key)).length,
+    callsServed: namedCalls(evidence.ledger).filter(({ call }) => call.status === "served").length,
+    toolsRun: journal.filter(({ what }) => what === "began").length,
+    interrupted: [...lookup.interrupted.values()].reduce((sum, count) => sum + count, 0),
+    stale: evidence.staleAsks.length,
+    repeatedCalls: load.repeated,
+    redispatch: redispatch(evidence, lookup),
+    ...rest,
+  };
+}
+
+/** From the death of a worker to the next claim of each run it held. */
+function redispatch({ faults }: Evidence, { claims }: Lookup): Figures["redispatch"] {
+  const waits = faults
+    .filter(({ kind }) => kind === "kill")
+    .flatMap(({ at, hit }) =>
+      hit.flatMap(({ uid, epoch }) => {
+        const next = claims.get(uid)?.find((claim) => claim.epoch > epoch);
+        return next ? [Math.round(next.at - at)] : [];
+      }),
+    )
+    .sort((a, b) => a - b);
+  const at = (share: number) => waits[Math.min(waits.length - 1, Math.floor(share * waits.length))] ?? 0;
+  return { count: waits.length, p50: at(0.5), p95: at(0.95), max: waits.at(-1) ?? 0 };
+}
+
+/** The report, for people. */
+export function reportOf(options: ChaosOptions, { figures, violations, evidence }: Verdict): string {
+  const { redispatch: again } = figures;
+  const faults = Object.entries(figures.faults).map(
+    ([kind, count]) => `${count} x ${kind} (${figures.hits[kind]} hit active runs)`,
+  );
+  const lines = [
+    `chaos: seed ${options.seed}, ${figures.runs} runs, ${options.workers} workers, ${options.timing} timing, ` +
+      `faults ${[...options.faults].join(",")}, ${Math.round(figures.tookMs / 1_000)} s`,
+    `  faults    ${faults.join(", ")}; ${figures.swallowed} replies swallowed; ${figures.runsHit} active runs hit`,
+    `  work      ${figures.succeeded} replies succeeded, ${figures.turnsCommitted} turns committed with ` +
+      `${figures.callsServed} calls served, ${figures.toolsRun} tool calls, ${figures.interrupted} reported interrupted, ` +
+      `${figures.claims} claims, ${figures.stale} stale writes, ${figures.repeatedCalls} calls repeated by parents`,
+    `  again     ${again.count} runs claimed after a kill: p50 ${again.p50} ms, p95 ${again.p95} ms, max ${again.max} ms`,
+    `  quiet     ${Math.round(figures.settledMs)} ms after the last reply`,
+    violations.length === 0 ? "  verdict   nothing lost, nothing done twice" : "",
+  ];
+  if (violations.length > 0) lines.push(...complaint(options, violations, evidence));
+  return lines.filter((line) => line !== "").join("\n");
+}
+
+function complaint(options: ChaosOptions, violations: readonly Violation[], evidence: Evidence): string[] {
+  const told = violations.slice(0, SHOWN_VIOLATIONS);
+  const uids = [...new Set(violations.flatMap(({ uid }) => (uid ? [uid] : [])))].slice(0, SHOWN_TIMELINES);
+  return [
+    `  verdict   ${violations.length} VIOLATIONS; repeat with: ${options.command}`,
+    ...told.map(({ broken, detail, uid }) => `  - not kept: ${broken}: ${detail}${uid ? ` [${uid}]` : ""}`),
+    ...uids.flatMap((uid) => [`  timeline of ${uid}, ms:`, ...timelineOf(uid, evidence)]),
+  ];
+}

@@ -1,0 +1,93 @@
+/**
+ * What the sub-agents of a chaos run are asked to do. The seed decides everything: how many turns, which tools side by
+ * side, how long each takes, and so what an undisturbed run leaves behind. Pure.
+ */
+import type { Scenario } from "../../src/offline/server.ts";
+import { type Seeded, seeded } from "../helpers/seeded.ts";
+
+/** One agent's life: a prompt for each of its runs, and what they come to. */
+export interface Story {
+  number: number;
+  /** One prompt a run; with more than one the agent is kept alive in between and destroyed at the end. */
+  prompts: readonly string[];
+  /** Turns of each run. */
+  turns: readonly number[];
+  /** Lines that the tool `note` (not idempotent) is told to write, all different. */
+  notes: readonly string[];
+  /** Lines that the tool `look` (idempotent) is told to write, all different. */
+  looks: readonly string[];
+  script: Script;
+}
+
+/** How long things take: ranges from which the seed draws, ms where it is time. */
+export interface Tempo {
+  latencyMs: readonly [from: number, to: number];
+  toolMs: readonly [from: number, to: number];
+  turns: readonly [from: number, to: number];
+}
+
+type Script = Exclude<Scenario, readonly unknown[]>;
+type Turn = Script["turns"][number];
+
+/** Of this many agents one is kept alive for a second run. */
+const KEPT_EVERY = 5;
+const MOST_TOOLS_AT_ONCE = 3;
+
+/** Stories with `runs` runs in all. */
+export function tellStories(seed: number, runs: number, tempo: Tempo): Story[] {
+  const chance = seeded(seed);
+  const stories: Story[] = [];
+  for (let told = 0; told < runs; ) {
+    const number = stories.length;
+    const parts = number % KEPT_EVERY === KEPT_EVERY - 1 && runs - told >= 2 ? 2 : 1;
+    stories.push(tell(number, parts, chance, tempo));
+    told += parts;
+  }
+  return stories;
+}
+
+/** What the offline model plays; `hurried` leaves out every wait, and changes nothing else. */
+export function scenarioOf(stories: readonly Story[], { hurried = false } = {}): Scenario {
+  const scripts = stories.map((story) => story.script);
+  if (!hurried) return scripts;
+  return scripts.map((script) => ({
+    ...script,
+    turns: script.turns.map((turn) => ({ ...turn, latencyMs: 0 })),
+  }));
+}
+
+function tell(number: number, parts: number, chance: Seeded, tempo: Tempo): Story {
+  const notes: string[] = [];
+  const looks: string[] = [];
+  const write = (idempotent: boolean) => {
+    const lines = idempotent ? looks : notes;
+    const line = `${idempotent ? "look" : "note"} ${lines.length} of story ${number}`;
+    lines.push(line);
+    const input = { line, ms: chance.between(...tempo.toolMs) };
+    return { type: "tool_use" as const, name: idempotent ? "look" : "note", input };
+  };
+  const runs = Array.from({ length: parts }, (_, part) => {
+    const busy = chance.between(...tempo.turns) - 1;
+    const working = Array.from({ length: busy }, (): Turn => {
+      const others = chance.between(0, MOST_TOOLS_AT_ONCE - 1);
+      // The last call is one that always comes to the same result: the report quotes it.
+      const calls = [...Array.from({ length: others }, () => write(chance.next() < 0.3)), write(true)];
+      return { content: calls, latencyMs: chance.between(...tempo.latencyMs) };
+    });
+    const report = `Report ${part + 1} of story ${number}: {{last_tool_result}}, at last.`;
+    const last: Turn = {
+      content: [{ type: "text", text: report }],
+      latencyMs: chance.between(...tempo.latencyMs),
+    };
+    return [...working, last];
+  });
+  const marker = `Story ${number}.`;
+  return {
+    number,
+    prompts: runs.map((_, part) => `${marker} Do part ${part + 1}.`),
+    turns: runs.map((turns) => turns.length),
+    notes,
+    looks,
+    script: { match: { user: marker }, turns: runs.flat() },
+  };
+}

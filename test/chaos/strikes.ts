@@ -1,0 +1,143 @@
+/**
+ * Performs the planned faults on the fleet and on Redis, aimed at workers that are busy, and writes down what each hit.
+ *
+ * Owns: the list of faults that struck. Its neighbour `fault-schedule.ts` says which come and when.
+ *
+ * 1. A worker is struck only while another is up, who can take over.
+ * 2. A stop or a partition lasts until every run it hit has been taken over by another worker or is over.
+ * 3. What a fault hit is read from Redis after it struck: runs whose holder is the victim then.
+ * 4. Redis dies in the middle of its work, and alone: every lasting fault is over by then.
+ */
+
+import type { Proxy as TcpProxy } from "../helpers/proxy.ts";
+import type { RedisServer } from "../helpers/redis-server.ts";
+import { until } from "../helpers/until.ts";
+import type { Chronicle } from "./chronicle.ts";
+import type { Pace, PlannedStrike, StrikeKind } from "./fault-schedule.ts";
+import type { Fleet, Seat } from "./fleet.ts";
+
+/** A fault that struck. */
+export interface Fault {
+  kind: StrikeKind;
+  /** Epoch ms. */
+  at: number;
+  /** When it was over, epoch ms; of a kill, when the process was gone. */
+  endedAt: number;
+  /** Who was struck; Redis has no seat. */
+  victim?: { seat: number; worker: string; pid: number };
+  /** The active runs it hit: uid and the epoch under which it was held. */
+  hit: { uid: string; epoch: number }[];
+}
+
+/** What faults act on. */
+export interface Scene {
+  fleet: Fleet;
+  /** Of all parents. */
+  parentsProxy: TcpProxy;
+  server: RedisServer;
+  chronicle: Chronicle;
+  pace: Pace;
+  leaseMs: number;
+  /** True when there is no more work to disturb. */
+  isOver(): boolean;
+}
+
+/** Longest time that it may take others to take over what a stopped or cut-off worker held, beyond the lease. */
+const TAKEOVER_MS = 60_000;
+
+/** Strikes as planned; resolves to the faults that struck, in order, when the last one is over. */
+export async function strikeAll(scene: Scene, plan: readonly PlannedStrike[]): Promise<Fault[]> {
+  const faults: Fault[] = [];
+  const lasting = new Set<Promise<unknown>>();
+  for (const planned of plan) {
+    await scene.pace.reached(planned.dueAt);
+    if (planned.kind === "redis") await Promise.all(lasting);
+    const seat = await chooseBusy(scene, planned.aim);
+    if (!seat) break;
+    await new Promise((resolve) => setTimeout(resolve, planned.delayMs));
+    const striking = strike(scene, planned, seat, faults);
+    lasting.add(striking);
+    void striking.finally(() => lasting.delete(striking)).catch(() => {});
+    if (planned.kind === "kill" || planned.kind === "redis") await striking;
+    scene.pace.struck();
+  }
+  await Promise.all(lasting);
+  return faults;
+}
+
+/**
+ * A busy seat, as soon as enough of them are up; undefined when the work is over. Busy is who has got on with some run:
+ * chasing whoever has just taken one up would be a different fault, a run that nobody lives to begin.
+ */
+async function chooseBusy({ fleet, chronicle, isOver }: Scene, aim: number): Promise<Seat | undefined> {
+  const choose = () => {
+    if (isOver()) return "over";
+    const up = fleet.seats.filter((seat) => seat.up);
+    if (up.length < 2) return undefined;
+    const isAtWork = (uid: string) => (chronicle.agents.get(uid)?.steps ?? 0) > 0;
+    const busy = up.filter((seat) => chronicle.heldBy(seat.worker.id).some(isAtWork));
+    return busy[Math.floor(aim * busy.length)];
+  };
+  const chosen = await until(choose, { what: "a busy worker", timeoutMs: 300_000 });
+  return chosen === "over" ? undefined : chosen;
+}
+
+async function strike(scene: Scene, planned: PlannedStrike, seat: Seat, faults: Fault[]) {
+  const fault: Fault = { kind: planned.kind, at: Date.now(), endedAt: 0, hit: [] };
+  faults.push(fault);
+  if (planned.kind === "redis") await restartRedis(scene, fault, planned.outage * scene.leaseMs);
+  else {
+    fault.victim = { seat: seat.number, worker: seat.worker.id, pid: seat.worker.pid };
+    seat.up = false;
+    if (planned.kind === "kill") await kill(scene, seat, fault);
+    else await disturb(scene, seat, fault);
+  }
+  fault.endedAt = Date.now();
+}
+
+async function kill({ fleet, chronicle }: Scene, seat: Seat, fault: Fault): Promise<void> {
+  await fleet.replace(seat);
+  await chronicle.caughtUp();
+  fault.hit = held(chronicle, fault.victim?.worker ?? "");
+}
+
+async function disturb(scene: Scene, seat: Seat, fault: Fault): Promise<void> {
+  const { chronicle, leaseMs } = scene;
+  const { worker, proxy } = seat;
+  if (fault.kind === "stop") worker.freeze();
+  else if (fault.kind === "refuse") proxy.refuse();
+  else proxy.blackhole();
+  await chronicle.caughtUp();
+  fault.hit = held(chronicle, worker.id);
+  const overAtMs = performance.now() + leaseMs;
+  const isTaken = ({ uid, epoch }: { uid: string; epoch: number }) => {
+    const now = chronicle.agents.get(uid);
+    return now?.status !== "running" || now.epoch !== epoch || now.worker !== worker.id;
+  };
+  await until(() => performance.now() > overAtMs && fault.hit.every(isTaken), {
+    what: `others to take over the runs of ${worker.id}`,
+    timeoutMs: leaseMs + TAKEOVER_MS,
+  }).finally(() => {
+    if (fault.kind === "stop") worker.thaw();
+    else proxy.heal();
+    seat.up = true;
+  });
+}
+
+async function restartRedis(scene: Scene, fault: Fault, outageMs: number): Promise<void> {
+  const { fleet, parentsProxy, server, chronicle } = scene;
+  const proxies = [parentsProxy, ...fleet.seats.map((seat) => seat.proxy)];
+  await chronicle.caughtUp();
+  fault.hit = fleet.seats.flatMap((seat) => held(chronicle, seat.worker.id));
+  await server.kill();
+  for (const proxy of proxies) proxy.refuse();
+  chronicle.pause();
+  await new Promise((resolve) => setTimeout(resolve, outageMs));
+  await server.start();
+  await chronicle.resume();
+  for (const proxy of proxies) proxy.heal();
+}
+
+function held(chronicle: Chronicle, worker: string): Fault["hit"] {
+  return chronicle.heldBy(worker).map((uid) => ({ uid, epoch: chronicle.agents.get(uid)?.epoch ?? 0 }));
+}

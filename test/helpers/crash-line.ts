@@ -1,0 +1,91 @@
+/**
+ * A line to Redis that goes dead exactly before or after one command: what a crash at that moment looks like to Redis.
+ * The process at the other end lives on, unheard, until its test kills it.
+ *
+ * Owns: the connections that go through it. Its neighbour `proxy.ts` has the faults that need no understanding.
+ *
+ * 1. A command is stopped whole: `before`, Redis gets no byte of it; `after`, Redis has performed it and its answer, like
+ *    every later one, reaches nobody.
+ * 2. Of a connection that has gone dead nothing passes any more, in either direction.
+ */
+import { randomBytes } from "node:crypto";
+import { once } from "node:events";
+import { connect, createServer, type Socket } from "node:net";
+import { closeAtEnd } from "./cleanup.ts";
+import { latch } from "./latch.ts";
+import { commandReader } from "./redis-commands.ts";
+
+/** What becomes of a command. */
+export type Fate = "passes" | "before" | "after";
+
+/** See the module's header. */
+export interface CrashLine {
+  readonly url: string;
+  /** Resolves when a connection has gone dead and, with `after`, Redis has performed the command. */
+  readonly dead: Promise<void>;
+}
+
+/** Opens a line to `targetPort`; `decide` is asked once for each command, in order. Closed with the test. */
+export async function openCrashLine(
+  targetPort: number,
+  decide: (words: readonly string[]) => Fate,
+): Promise<CrashLine> {
+  const dead = latch();
+  const sockets = new Set<Socket>();
+  const server = createServer({ noDelay: true }, (client) => {
+    const upstream = connect({ port: targetPort, host: "127.0.0.1", noDelay: true });
+    for (const socket of [client, upstream]) sockets.add(socket);
+    join(client, upstream, decide, () => dead.open());
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  closeAtEnd(async () => {
+    const closed = once(server, "close");
+    server.close();
+    for (const socket of sockets) socket.destroy();
+    await closed;
+  });
+  const address = server.address();
+  if (address === null || typeof address === "string") throw new Error("a TCP server without a port");
+  return { url: `redis://127.0.0.1:${address.port}`, dead: dead.opened };
+}
+
+function join(
+  client: Socket,
+  upstream: Socket,
+  decide: (words: readonly string[]) => Fate,
+  onDead: () => void,
+) {
+  const read = commandReader();
+  let state: "alive" | "going" | "dead" = "alive";
+  let heard = "";
+  // Redis performs commands in their order: when it echoes this word, the command before it is done.
+  const word = randomBytes(12).toString("hex");
+  client.on("data", (chunk: Buffer) => {
+    if (state !== "alive") return;
+    for (const { words, bytes } of read(chunk)) {
+      const fate = decide(words);
+      if (fate !== "before") upstream.write(bytes);
+      if (fate === "passes") continue;
+      state = fate === "before" ? "dead" : "going";
+      if (fate === "before") return onDead();
+      upstream.write(`*2\r\n$4\r\nECHO\r\n$${word.length}\r\n${word}\r\n`);
+      return;
+    }
+  });
+  upstream.on("data", (chunk: Buffer) => {
+    if (state === "alive") client.write(chunk);
+    if (state !== "going") return;
+    heard = heard.slice(-2 * word.length) + chunk.toString("latin1");
+    if (!heard.includes(word)) return;
+    state = "dead";
+    onDead();
+  });
+  for (const [socket, other] of [
+    [client, upstream],
+    [upstream, client],
+  ] as const) {
+    socket.on("error", () => {});
+    socket.on("close", () => other.destroy());
+  }
+}

@@ -1,0 +1,49 @@
+/** Cuts a stream of bytes from a Redis client into commands. Pure, but for the bytes that are not a whole command yet. */
+
+/** One command and the bytes it came as. */
+export interface RawCommand {
+  words: string[];
+  bytes: Buffer;
+}
+
+const CRLF = Buffer.from("\r\n");
+
+/** Takes in bytes, hands out the commands that are complete. Throws on anything but arrays of bulk strings. */
+export function commandReader(): (chunk: Buffer) => RawCommand[] {
+  let pending: Buffer = Buffer.alloc(0);
+  return (chunk) => {
+    pending = pending.length === 0 ? chunk : Buffer.concat([pending, chunk]);
+    const commands: RawCommand[] = [];
+    for (let command = readCommand(pending); command; command = readCommand(pending)) {
+      pending = pending.subarray(command.bytes.length);
+      commands.push(command);
+    }
+    return commands;
+  };
+}
+
+function readCommand(bytes: Buffer): RawCommand | undefined {
+  const head = readNumber(bytes, 0, "*");
+  if (!head) return undefined;
+  const words: string[] = [];
+  let at = head.next;
+  while (words.length < head.number) {
+    const size = readNumber(bytes, at, "$");
+    if (!size || bytes.length < size.next + size.number + CRLF.length) return undefined;
+    words.push(bytes.toString("utf8", size.next, size.next + size.number));
+    at = size.next + size.number + CRLF.length;
+  }
+  return { words, bytes: bytes.subarray(0, at) };
+}
+
+function readNumber(
+  bytes: Buffer,
+  at: number,
+  mark: "*" | "$",
+): { number: number; next: number } | undefined {
+  const end = bytes.indexOf(CRLF, at);
+  if (end < 0) return undefined;
+  if (bytes.toString("latin1", at, at + 1) !== mark)
+    throw new Error(`a command does not go on with ${bytes.toString("latin1", at, end)}`);
+  return { number: Number(bytes.toString("latin1", at + 1, end)), next: end + CRLF.length };
+}

@@ -182,7 +182,7 @@ test("a run whose workspace cannot be made is handed back, not lost, and goes on
     ({ status, wake }) => status === "queued" && wake === 2,
   );
   expect(released.retries).toBe(1);
-  expect(broken.active()).toEqual([]);
+  await until(() => broken.active().length === 0);
   await broken.stop();
   await installation.startWorker();
   expect(await installation.reply(agent)).toMatchObject({ status: "succeeded" });

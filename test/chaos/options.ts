@@ -5,7 +5,7 @@ import { FAULTS, type FaultName } from "./fault-schedule.ts";
 import type { Tempo } from "./stories.ts";
 
 /** The leases of a chaos run that has no time. */
-export const SHORT_LEASES: Timing = {
+const SHORT_LEASES: Timing = {
   ...TIMING,
   leaseMs: 2_500,
   renewMs: 500,

@@ -40,7 +40,11 @@ export async function callModel(
   report.turnStarted(step.turn);
   const startedMs = clock.monotonicMs();
   const outcome = await model
-    .call(requestOf(context, session, step), { signal: stepSignal.signal, onText: text.push })
+    .call(requestOf(context, session, step), {
+      signal: stepSignal.signal,
+      mayBegin: session.lease.isLive,
+      onText: text.push,
+    })
     .finally(() => {
       stepSignal.done();
       text.flush();

@@ -35,6 +35,8 @@ export interface Holding {
   worker: string;
   /** Steps committed since the claim: turns and results. */
   steps: number;
+  /** Holders before this one that died without a step, one after the other. */
+  barrenDeaths: number;
 }
 
 /** See the module's header. */
@@ -115,9 +117,10 @@ async function listen(url: string, onCommand: OnCommand) {
 
 function follow(agents: Map<string, Holding>, happening: Happening): void {
   const { uid } = happening;
-  const held = agents.get(uid) ?? { status: "idle", epoch: 0, worker: "", steps: 0 };
+  const held = agents.get(uid) ?? { status: "idle", epoch: 0, worker: "", steps: 0, barrenDeaths: 0 };
   if (happening.what === "claimed") {
-    agents.set(uid, { status: "running", epoch: happening.epoch, worker: happening.worker, steps: 0 });
+    const { epoch, worker, barrenDeaths } = happening;
+    agents.set(uid, { status: "running", epoch, worker, barrenDeaths, steps: 0 });
   } else if (happening.what === "status") {
     agents.set(uid, { ...held, status: happening.status, epoch: happening.epoch ?? held.epoch });
   } else if (happening.what === "committed" && STEP.test(happening.entry)) {

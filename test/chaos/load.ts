@@ -10,12 +10,12 @@
 import { type Client, createClient } from "../../src/producer/client.ts";
 import { createParent, type Parent } from "../../src/producer/parent.ts";
 import type { ReceivedEntry } from "../../src/producer/received-entry.ts";
-import { SubagentError } from "../../src/shared/errors.ts";
 import type { ChannelEntry } from "../../src/shared/protocol/reply.ts";
 import type { Timing } from "../../src/shared/protocol/timing.ts";
 import { closeAtEnd } from "../helpers/cleanup.ts";
 import { until } from "../helpers/until.ts";
 import type { Pace } from "./fault-schedule.ts";
+import { insist } from "./insist.ts";
 import type { Story } from "./stories.ts";
 
 /** An entry as a parent saw it. */
@@ -59,14 +59,10 @@ export interface LoadOptions {
 }
 
 const PARENTS = 4;
-/** Calls are repeated for so long. */
-const INSIST_MS = 120_000;
-const PAUSE_MS = 50;
+const LOOK_EVERY_MS = 50;
 
-/** Names a parent of the load. */
-const parentIdOf = (number: number): string => `chaos-${number}`;
 /** The ids of all parents of the load. */
-export const PARENT_IDS: readonly string[] = Array.from({ length: PARENTS }, (_, i) => parentIdOf(i));
+export const PARENT_IDS: readonly string[] = Array.from({ length: PARENTS }, (_, i) => `chaos-${i}`);
 
 /** Has all stories lived; resolves when the last one is over. */
 export async function runLoad(options: LoadOptions): Promise<LoadRecord> {
@@ -109,11 +105,14 @@ function openParent(options: LoadOptions, parentId: string, record: LoadRecord):
   closeAtEnd(() => client.stop());
   const parent = createParent({ parentId, client });
   const done = new AbortController();
+  const repeats = () => {
+    record.repeated += 1;
+  };
   const take = async (received: ReceivedEntry) => {
     const { ack, ...entry } = received;
     const seen: Seen = { at: Date.now(), parentId, entry };
     record.seen.push(seen);
-    seen.first = await insist(() => ack(), record);
+    seen.first = await insist(() => ack(), repeats);
   };
   const read = async () => {
     for await (const received of parent.replies({ signal: done.signal })) await take(received);
@@ -135,11 +134,14 @@ function openParent(options: LoadOptions, parentId: string, record: LoadRecord):
 
 async function tell({ parent }: Teller, story: Story, options: LoadOptions, record: LoadRecord) {
   const { pace, patienceMs } = options;
+  const repeats = () => {
+    record.repeated += 1;
+  };
   const name = `story ${story.number}`;
   const told: Told = { story, parentId: parent.parentId };
   record.told.push(told);
   const request = { name, request_key: `spawn-${story.number}`, keep_alive: story.prompts.length > 1 };
-  const { agent_id } = await insist(() => parent.spawn(request), record);
+  const { agent_id } = await insist(() => parent.spawn(request), repeats);
   told.agentId = agent_id;
   const seen = (what: string, wanted: (entry: ChannelEntry) => boolean) =>
     until(
@@ -148,32 +150,15 @@ async function tell({ parent }: Teller, story: Story, options: LoadOptions, reco
           ({ entry, parentId }) =>
             parentId === parent.parentId && entry.agent_id === agent_id && wanted(entry),
         ),
-      { what: `${what} of ${agent_id}`, timeoutMs: patienceMs, everyMs: PAUSE_MS },
+      { what: `${what} of ${agent_id}`, timeoutMs: patienceMs, everyMs: LOOK_EVERY_MS },
     );
   for (const [part, prompt] of story.prompts.entries()) {
     const message_id = `story-${story.number}.${part}`;
-    await insist(() => parent.send(agent_id, prompt, { message_id }), record);
+    await insist(() => parent.send(agent_id, prompt, { message_id }), repeats);
     await seen(`reply ${part + 1}`, (entry) => entry.kind !== "message" && entry.run === part + 1);
     pace.runOver();
   }
   if (story.prompts.length === 1) return;
-  await insist(() => parent.destroy(agent_id), record);
+  await insist(() => parent.destroy(agent_id), repeats);
   await seen("the end", (entry) => entry.kind === "ended");
-}
-
-/** Makes a call until it has an outcome; what else it is refused for is thrown. */
-async function insist<T>(call: () => Promise<T>, record: LoadRecord): Promise<T> {
-  const givesUpAtMs = performance.now() + INSIST_MS;
-  for (;;) {
-    try {
-      return await call();
-    } catch (error) {
-      const unanswered =
-        error instanceof SubagentError &&
-        (error.code === "outcome_unknown" || error.code === "redis_unavailable");
-      if (!unanswered || performance.now() > givesUpAtMs) throw error;
-      record.repeated += 1;
-      await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
-    }
-  }
 }

@@ -72,6 +72,18 @@ describe("an answer", () => {
     expect(turnOf(outcome).content).toEqual([{ type: "text", text: "abc" }]);
   });
 
+  test("is not even asked for when the call may not begin any more", async () => {
+    const provider = await startProvider((response) => stream(response, messageStart() + messageEnd()));
+    const model = connect(provider);
+    expect(await model.call(ask(), { signal: forever(), mayBegin: () => false })).toEqual({
+      status: "aborted",
+    });
+    expect(provider.received).toEqual([]);
+    const outcome = await model.call(ask(), { signal: forever(), mayBegin: () => true });
+    expect(outcome.status).toBe("turn");
+    expect(provider.received).toHaveLength(1);
+  });
+
   test("arrives whole when it trickles in byte by byte, pings between", async () => {
     const body = Buffer.from(messageStart() + event("ping") + textBlock(0, "grüß Gott, 世界") + messageEnd());
     const provider = await startProvider((response) => {

@@ -18,7 +18,7 @@ import { classify } from "./failure.ts";
 import { MalformedTurnError, TruncatedStreamError } from "./fault.ts";
 import { toMessageParams } from "./message-params.ts";
 import type { CallOptions, Model, ModelFailure, ModelOutcome, ModelRequest } from "./model.ts";
-import { createTransport, type Transport } from "./transport.ts";
+import { createTransport, type Transport, type TransportInit } from "./transport.ts";
 import { TurnBuilder } from "./turn-builder.ts";
 
 /** Where the provider is and how patient to be. Durations in milliseconds. */
@@ -111,7 +111,7 @@ class AnthropicModel implements Model {
       abort.abort();
     });
     try {
-      await this.#receive(request, builder, abort, options.onText);
+      await this.#receive(request, builder, abort, options);
       return { status: "turn", turn: builder.build() };
     } catch (error) {
       const usage = builder.started ? { usage: builder.usage } : {};
@@ -131,9 +131,15 @@ class AnthropicModel implements Model {
     request: ModelRequest,
     builder: TurnBuilder,
     abort: AbortController,
-    onText: CallOptions["onText"],
+    { onText, mayBegin }: CallOptions,
   ): Promise<void> {
-    const stream = await openStream(this.#client, request, abort.signal);
+    const stream = await openStream(this.#client, request, {
+      signal: abort.signal,
+      mayBegin: () => {
+        if (mayBegin && !mayBegin()) abort.abort();
+        return !abort.signal.aborted;
+      },
+    });
     let linger: { cancel(): void } | undefined;
     try {
       for await (const event of stream) {
@@ -198,7 +204,13 @@ interface EventStream extends AsyncIterable<unknown> {
 }
 
 /** Given per request, these headers win over anything the environment put into the client's defaults. */
-function openStream(client: Anthropic, request: ModelRequest, signal: AbortSignal): Promise<EventStream> {
+function openStream(
+  client: Anthropic,
+  request: ModelRequest,
+  { signal, mayBegin }: Pick<TransportInit, "mayBegin"> & { signal: AbortSignal },
+): Promise<EventStream> {
+  // The SDK hands these on to its `fetch` as they are; it knows the first only.
+  const fetchOptions = { redirect: "manual" as const, mayBegin };
   const body = toMessageParams(request);
   const headers: Record<string, string> = {
     authorization: `Bearer ${client.apiKey}`,
@@ -206,9 +218,9 @@ function openStream(client: Anthropic, request: ModelRequest, signal: AbortSigna
     ...(request.idempotencyKey !== undefined && { "idempotency-key": request.idempotencyKey }),
   };
   if (ANNOUNCED_DEPRECATED.has(request.model)) {
-    return client.post<EventStream>("/v1/messages", { body, headers, signal, stream: true });
+    return client.post<EventStream>("/v1/messages", { body, headers, signal, fetchOptions, stream: true });
   }
-  return client.messages.create(body, { headers, signal });
+  return client.messages.create(body, { headers, signal, fetchOptions });
 }
 
 /** A listener is not part of the call: its failure must not cost a paid answer. */

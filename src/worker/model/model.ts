@@ -84,6 +84,11 @@ export type ModelOutcome =
 export interface CallOptions {
   /** Ends the call at once. A fresh signal per call: listeners on a shared one pile up. */
   signal: AbortSignal;
+  /**
+   * Asked at the last moment, before the first byte of the request leaves; false ends the call as `aborted`. A process
+   * that was stopped wakes up in the middle of preparing its call, and before any signal can tell it so.
+   */
+  mayBegin?: () => boolean;
   /** Receives text as it streams in. Called synchronously; what it throws is ignored. */
   onText?: (delta: string) => void;
 }

@@ -9,7 +9,8 @@
  *    `idleTimeoutMs` without a byte, or with what the socket said.
  * 2. An aborted or failed request gives its socket up; a response read to its end gives it back to the pool.
  * 3. A body is read from the socket only as fast as its reader takes it.
- * 4. Redirects are not followed and nothing is decompressed: credentials go to one origin only.
+ * 4. A request that may not begin any more leaves no byte, though its connection was long in coming.
+ * 5. Redirects are not followed and nothing is decompressed: credentials go to one origin only.
  */
 import { Agent, type Dispatcher } from "undici";
 import type { Clock } from "../../shared/clock.ts";
@@ -30,13 +31,19 @@ export interface TransportOptions {
   maxResponseBytes?: number;
 }
 
+/** What `fetch` takes, and the last word on whether the request is sent. */
+export interface TransportInit extends RequestInit {
+  /** Asked when a connection is there, before the first byte is written; false rejects the request as aborted. */
+  mayBegin?: () => boolean;
+}
+
 /** A pool of connections behind the signature of `fetch`. */
 export interface Transport {
   /**
    * Sends one request. Takes a URL (string or URL), a string body, headers, a method and a signal: what the SDK
    * sends, not all of `fetch`. Rejects with the abort reason or the socket's error, never because of a status.
    */
-  fetch(input: string | URL | Request, init?: RequestInit): Promise<Response>;
+  fetch(input: string | URL | Request, init?: TransportInit): Promise<Response>;
   /** Destroys every connection; running requests fail. Idempotent. */
   close(): Promise<void>;
 }
@@ -59,7 +66,7 @@ export function createTransport(options: TransportOptions): Transport {
   return {
     fetch: (input, init = {}) => {
       const url = new URL(input instanceof Request ? input.url : input);
-      const exchange = new Exchange(clock, idleTimeoutMs, init.signal ?? undefined);
+      const exchange = new Exchange(clock, idleTimeoutMs, init);
       return exchange.start(agent, {
         origin: url.origin,
         path: url.pathname + url.search,
@@ -84,6 +91,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   readonly #clock: Clock;
   readonly #idleTimeoutMs: number;
   readonly #signal: AbortSignal | undefined;
+  readonly #mayBegin: () => boolean;
   readonly #onAbort = () => this.#fail(asError(this.#signal?.reason));
   #resolve: (response: Response) => void = () => {};
   #reject: (error: Error) => void = () => {};
@@ -94,10 +102,11 @@ class Exchange implements Dispatcher.DispatchHandler {
   #error: Error | undefined;
   #done = false;
 
-  constructor(clock: Clock, idleTimeoutMs: number, signal: AbortSignal | undefined) {
+  constructor(clock: Clock, idleTimeoutMs: number, { signal, mayBegin = () => true }: TransportInit) {
     this.#clock = clock;
     this.#idleTimeoutMs = idleTimeoutMs;
-    this.#signal = signal;
+    this.#signal = signal ?? undefined;
+    this.#mayBegin = mayBegin;
   }
 
   start(agent: Agent, request: Dispatcher.DispatchOptions): Promise<Response> {
@@ -112,7 +121,8 @@ class Exchange implements Dispatcher.DispatchHandler {
 
   onRequestStart(connection: Dispatcher.DispatchController): void {
     this.#connection = connection;
-    if (this.#error) connection.abort(this.#error);
+    if (!this.#error && !this.#mayBegin()) this.#fail(asError(undefined));
+    else if (this.#error) connection.abort(this.#error);
   }
 
   onResponseStart(_: Dispatcher.DispatchController, status: number, headers: Record<string, unknown>): void {

@@ -46,6 +46,26 @@ describe("a request", () => {
     expect(provider.connections).toBe(0);
   });
 
+  test("that may not begin any more when its connection is there is never sent", async () => {
+    const held: ServerResponse[] = [];
+    const provider = await startProvider((response) => held.push(response));
+    const transport = open({ connections: 1 });
+    const first = transport.fetch(provider.baseUrl, post());
+    await until(() => held.length === 1);
+    let live = true;
+    const second = transport.fetch(provider.baseUrl, { ...post(), mayBegin: () => live });
+    const refused = expect(second).rejects.toMatchObject({ name: "AbortError" });
+    live = false;
+    held[0]?.end("first");
+    expect(await (await first).text()).toBe("first");
+    await refused;
+    const third = transport.fetch(provider.baseUrl, { ...post(), mayBegin: () => true });
+    await until(() => held.length === 2);
+    held[1]?.end("third");
+    expect(await (await third).text()).toBe("third");
+    expect(provider.received).toHaveLength(2);
+  });
+
   test("that waits for a free connection is aborted at once and never sent", async () => {
     const held: ServerResponse[] = [];
     const provider = await startProvider((response) => held.push(response));

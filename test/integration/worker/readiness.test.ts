@@ -17,7 +17,7 @@ test("before its start, while it works, paused by an operator, and after its sto
   expect(await worker.readiness()).toMatchObject({
     ready: false,
     redis: "ready",
-    reasons: [expect.stringMatching(/^paused since \S+Z \(the budget is used up\)$/)],
+    reasons: [expect.stringMatching(/^the installation is paused since \S+Z: the budget is used up$/)],
   });
   await pause.resume();
   expect(await worker.readiness()).toMatchObject({ ready: true, redis: "ready", reasons: [] });
@@ -37,7 +37,9 @@ test("a credential that the provider refuses is a reason", async () => {
   const worker = await installation.startWorker();
   const agent = await installation.task("work");
   expect(await installation.reply(agent)).toMatchObject({ status: "failed", stop_reason: "model_error" });
-  expect((await worker.readiness()).reasons).toEqual([expect.stringMatching(/^model: breaker open for /)]);
+  expect((await worker.readiness()).reasons).toEqual([
+    expect.stringMatching(/^the provider refuses the credential \(authentication\)/),
+  ]);
 });
 
 test("in production mode a Redis that is careless after a reconnection makes it unready, loud and keeps it working", async () => {

@@ -9,7 +9,7 @@ import { deadlineMember } from "../../src/shared/protocol/keys.ts";
 import { type Installation, openInstallation } from "../helpers/installation.ts";
 import { testClient, testParent } from "../helpers/parents.ts";
 import { type NodeProcess, spawnNode } from "../helpers/processes.ts";
-import { redisUrl, startPrivateRedis } from "../helpers/redis.ts";
+import { startPrivateRedis } from "../helpers/redis.ts";
 import { until } from "../helpers/until.ts";
 
 const HOUR_MS = 3_600_000;
@@ -44,7 +44,7 @@ async function openScene() {
     await reader.waitForLine("ready", { timeoutMs: 60_000 });
     return reader;
   };
-  return { installation, client, parent, work, startReader };
+  return { url: server.url, installation, client, parent, work, startReader };
 }
 
 const channelOf = ({ keys }: Installation) => keys.parent({ tenant: "default", parentId: PARENT }).replies;
@@ -162,11 +162,11 @@ test("two processes of one parent both see every entry until it is acked, and of
 test("an agent whose parent process dies between recording the message and the wake runs all the same, seconds later", {
   timeout: 60_000,
 }, async () => {
-  const { installation, client } = await openScene();
+  const { url, installation, client } = await openScene();
   const agent = await installation.spawn();
   const { prefix, redis, keys } = installation;
   const sender = await spawnNode("test/helpers/fixtures/half-sender.ts", {
-    args: [redisUrl(), prefix, deadlineMember(agent)],
+    args: [url, prefix, deadlineMember(agent)],
   });
   expect(await sender.closed).toEqual({ code: null, signal: "SIGKILL" });
   const [, status, sentAtMs] = (sender.stdout[0] ?? "").split(" ");

@@ -1,5 +1,5 @@
 import { defineConfig } from "vitest/config";
-import { CLUSTER_SUBSET, CLUSTER_SUITE, NOT_ON_A_CLUSTER } from "./test/setup/cluster-suite.ts";
+import { CLUSTER_LONG, CLUSTER_SUBSET, CLUSTER_SUITE, NOT_ON_A_CLUSTER } from "./test/setup/cluster-suite.ts";
 import { EMBEDDED_SUBSET } from "./test/setup/embedded-subset.ts";
 import { findServerBinary, NEED_A_SERVER } from "./test/setup/server-binary.ts";
 
@@ -21,7 +21,7 @@ export default defineConfig({
         test: {
           name: "redis",
           include: ["test/**/*.test.ts"],
-          exclude: ["**/node_modules/**", "test/**/fixtures/**", ...leftOut],
+          exclude: ["**/node_modules/**", "test/**/fixtures/**", ...CLUSTER_LONG, ...leftOut],
           globalSetup: ["test/setup/redis-server.ts"],
         },
       },

@@ -92,37 +92,8 @@ test("while the whole cluster is away producers say so within a second; workers 
   await until(() => parent.task({ prompt: "after" }), { timeoutMs: 30_000 });
   process.stdout.write(`whole cluster away: work done ${elapsed(soundMs)} ms after it was sound again\n`);
   expect(elapsed(soundMs)).toBeLessThan(RESUMES_WITHIN_MS);
+  await until(async () => (await worker.readiness()).ready, { what: "a worker that is ready again" });
 });
-
-test.for(["the parents", "what all workers share"])(
-  "the master of %s falls silent: its successor gets the work without anybody's help",
-  { timeout: 90_000 },
-  async (victim) => {
-    const installation = await openInstallation({ ...onCluster(), latencyMs: 300 });
-    const worker = await installation.startWorker();
-    const client = await clientOf(installation);
-    const parent = testParent(client);
-    const address = { tenant: parent.tenant, parentId: parent.parentId };
-    const key =
-      victim === "the parents" ? installation.keys.parent(address).live : installation.keys.deadlines;
-    const { master } = await cluster.holderOf(key);
-    const first = parent.task({ prompt: "first" });
-    await until(() => worker.active().length === 1);
-    master.freeze();
-    const silentMs = performance.now();
-    await cluster.takenOver(key, master);
-    const promotedMs = performance.now();
-    expect(await first).toMatchObject({ status: "succeeded", turns: 3 });
-    await until(() => parent.task({ prompt: "second" }), { timeoutMs: 40_000, everyMs: 100 });
-    const doneMs = elapsed(promotedMs);
-    process.stdout.write(
-      `silent master of ${victim}: promoted after ${Math.round(promotedMs - silentMs)} ms, two runs done ${doneMs} ms later\n`,
-    );
-    expect(doneMs).toBeLessThan(RESUMES_WITHIN_MS);
-    await cluster.repair();
-    expect(await parent.task({ prompt: "third" })).toMatchObject({ status: "succeeded" });
-  },
-);
 
 test("a failover that loses the last writes hangs nobody, and the same request keys work again", {
   timeout: 90_000,

@@ -8,8 +8,12 @@ export const CLUSTER_SUBSET: readonly string[] = [
   "test/integration/worker/{conversation,destroy,one-run}.test.ts",
 ];
 
+/** Files with clusters of their own that take their time: not in `npm test`. */
+export const CLUSTER_LONG: readonly string[] = ["test/integration/cluster-silence.test.ts"];
+
 /** Run by `npm run test:cluster`. */
 export const CLUSTER_SUITE: readonly string[] = [
+  ...CLUSTER_LONG,
   "test/integration/{origins,producer,verbs,worker}/**/*.test.ts",
 ];
 

@@ -26,6 +26,8 @@ const ROLE_OPTIONS = {
 
 const closing = new WeakSet<Cluster>();
 
+type EndListener = () => void;
+
 /**
  * ioredis' client with two things set right, also in the duplicates that BullMQ makes. It announces once that its nodes
  * are gone: ioredis does it for each node that it lets go of, also after it has ended or begun to connect anew, and is
@@ -41,16 +43,17 @@ class SteadyCluster extends Cluster {
     super(nodes, options);
     this.#nodes = nodes;
     this.#clock = clock;
-    const known = new Set<Redis>();
+    const announcers = new Map<Redis, EndListener[]>();
     this.on("+node", (node: Redis) => {
-      known.add(node);
+      // Nobody but ioredis listens to a node that it has just made.
+      announcers.set(node, node.rawListeners("end") as EndListener[]);
       limitHandshake(node, clock);
     });
-    this.on("-node", (node: Redis) => known.delete(node));
+    this.on("-node", (node: Redis) => announcers.delete(node));
     this.on("close", () => {
       this.#look?.cancel();
-      for (const node of known) node.removeAllListeners("end");
-      known.clear();
+      for (const [node, listeners] of announcers) for (const listener of listeners) node.off("end", listener);
+      announcers.clear();
     });
     this.on("ready", () => this.#lookLater());
   }

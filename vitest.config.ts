@@ -1,8 +1,12 @@
 import { defineConfig } from "vitest/config";
+import { CLUSTER_SUBSET, CLUSTER_SUITE, NOT_ON_A_CLUSTER } from "./test/setup/cluster-suite.ts";
 import { EMBEDDED_SUBSET } from "./test/setup/embedded-subset.ts";
 import { findServerBinary, NEED_A_SERVER } from "./test/setup/server-binary.ts";
 
-const leftOut = findServerBinary() === undefined ? NEED_A_SERVER : [];
+const hasServer = findServerBinary() !== undefined;
+const leftOut = hasServer ? [] : NEED_A_SERVER;
+
+const clusterFiles = process.env.SUBAGENT_TEST_CLUSTER === "whole" ? CLUSTER_SUITE : CLUSTER_SUBSET;
 
 export default defineConfig({
   test: {
@@ -26,6 +30,15 @@ export default defineConfig({
         test: {
           name: "embedded",
           include: [...EMBEDDED_SUBSET],
+          globalSetup: ["test/setup/redis-server.ts"],
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: "cluster",
+          include: [...clusterFiles],
+          exclude: [...Object.keys(NOT_ON_A_CLUSTER), ...(hasServer ? [] : clusterFiles)],
           globalSetup: ["test/setup/redis-server.ts"],
         },
       },

@@ -39,7 +39,7 @@ while (replies.length < 2) {
 }
 replies.sort((a, b) => a.agent_id.localeCompare(b.agent_id));
 for (const reply of replies)
-  console.log(`${reply.agent_id}: ${reply.kind === "message" ? reply.text : reply.summary}`);
+  console.log(`${reply.agent_id}: ${"summary" in reply ? reply.summary : reply.text}`);
 
 // Step 4: clean up early if needed. These two are done, so they are gone already.
 await call("destroy_sub_agent", { agent_id: "api_collector" });

@@ -1,7 +1,7 @@
 /**
  * Runs the Dockerfile's steps without a container engine: the context by .dockerignore, the build stage's RUN lines,
  * the final stage's files; then the image's own command as a user without rights, against a Redis of its own, until
- * SIGTERM. Says what the image would weigh. Needs root (to change users) and redis-server; leaves nothing behind.
+ * SIGTERM. Says what the image would weigh. Needs root (to change users) and redis-server (or REDIS_SERVER_BIN); leaves nothing behind.
  *
  * Understood of .dockerignore: `*` first, then `!path` lines. Of the Dockerfile: what test/deploy/image.test.ts knows.
  */
@@ -94,8 +94,9 @@ async function startRedis(directory) {
   probe.close();
   await once(probe, "close");
   const options = ["--port", String(port), "--bind", "127.0.0.1", "--dir", directory, "--save", ""];
+  const binary = process.env.REDIS_SERVER_BIN ?? "redis-server";
   const production = ["--appendonly", "yes", "--maxmemory-policy", "noeviction"];
-  return { url: `redis://127.0.0.1:${port}`, server: spawn("redis-server", [...options, ...production]) };
+  return { url: `redis://127.0.0.1:${port}`, server: spawn(binary, [...options, ...production]) };
 }
 
 /** Starts the image's command; resolves with its exit code after one SIGTERM, which it gets when it is ready. */

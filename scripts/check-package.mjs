@@ -2,7 +2,7 @@
  * Checks the package as its users get it: packs it, judges the tarball (publint, attw), installs it into a project
  * outside of this repository, and runs a parent and a worker there, in JavaScript and in TypeScript, against a Redis and
  * an offline model of its own. `--all-nodes` runs them on Node 22 and 24 as well (binaries from the registry).
- * Needs redis-server; leaves nothing behind.
+ * Needs redis-server (or REDIS_SERVER_BIN); leaves nothing behind.
  */
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
@@ -144,7 +144,7 @@ async function check(directory) {
   createProject(cwd, tarball);
   const socket = join(directory, "redis.sock");
   const options = ["--port", "0", "--unixsocket", socket, "--dir", directory, "--save", ""];
-  const redis = await start("redis-server", options, {
+  const redis = await start(process.env.REDIS_SERVER_BIN ?? "redis-server", options, {
     cwd: directory,
     ready: /ready to accept connections/i,
   });

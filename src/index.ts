@@ -1,8 +1,15 @@
 /** The parent's side of subagent-queue: hand work to sub-agents, get their replies. Workers: `subagent-queue/worker`. */
+export type { AnswerReceipt } from "./producer/answering.ts";
 export { type Client, type ClientOptions, createClient } from "./producer/client.ts";
 export type { NewReplies } from "./producer/forwarding.ts";
 export type { DestroyReceipt, FinishReceipt, SendReceipt } from "./producer/managing.ts";
-export { createParent, type IterationOptions, type Parent, type ParentOptions } from "./producer/parent.ts";
+export {
+  createParent,
+  type IterationOptions,
+  type Parent,
+  type ParentOptions,
+  type TaskOptions,
+} from "./producer/parent.ts";
 export type { ReceivedEntry } from "./producer/received-entry.ts";
 export type { SpawnInput, TaskInput } from "./producer/spawn-arguments.ts";
 export type { SpawnReceipt } from "./producer/spawning.ts";
@@ -34,6 +41,7 @@ export type {
   Alert,
   ChannelEntry,
   Interim,
+  Question,
   Reply,
   ReplyBody,
   ReplyStatus,
@@ -41,3 +49,4 @@ export type {
 } from "./shared/protocol/reply.ts";
 export { TIMING, type Timing } from "./shared/protocol/timing.ts";
 export type { UsageTotals } from "./shared/protocol/usage.ts";
+export type { PauseState } from "./shared/redis/pause.ts";

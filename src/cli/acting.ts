@@ -7,9 +7,13 @@ import type { WorkerAnnouncement } from "../shared/protocol/worker.ts";
 import { PARENT_FORM } from "../shared/variables.ts";
 import { createClosing } from "./closing.ts";
 import type { CommandContext } from "./command.ts";
-import { liveWorkers, modelToAsk } from "./live-workers.ts";
+import { modelToAsk, whoIsThere } from "./live-workers.ts";
 import { openClient } from "./local-service.ts";
+import { notePause } from "./pause.ts";
 import { withoutPassword } from "./redis-source.ts";
+
+/** The verbs that hand new work over. */
+const HANDING_OVER = ["spawn", "send"];
 
 /** What every such verb may be told. */
 export interface ActingFlags {
@@ -49,9 +53,17 @@ export async function actAsParent(
   }
   const closing = createClosing();
   try {
-    const workers = await liveWorkers(redisUrl, prefix, clock);
+    const { workers, paused } = await whoIsThere(redisUrl, prefix, clock);
+    notePause(context, paused);
     const model = modelToAsk(config, workers);
-    const client = await openClient(context, redisUrl, model, closing);
+    // Whoever looks, stops or fetches replies may do so on any Redis; new work needs one that keeps it.
+    const production = config.production && HANDING_OVER.includes(verb);
+    const client = await openClient(
+      { ...context, config: { ...config, production } },
+      redisUrl,
+      model,
+      closing,
+    );
     const parent = createParent({ parentId, tenant, client, model });
     closing.add(() => parent.stop());
     return await work({ context, client, parent, workers, redis: withoutPassword(redisUrl) });

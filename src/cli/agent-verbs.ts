@@ -1,6 +1,7 @@
 /** The grammar of the verbs about agents: each acts as one parent on the Redis of REDIS_URL. */
 import type { Command } from "commander";
 import type { ActingFlags } from "./acting.ts";
+import type { AnswerFlags } from "./answer.ts";
 import { openCommand, type Surroundings } from "./command.ts";
 import { HELP, type Verb } from "./help.ts";
 import type { RepliesFlags } from "./replies.ts";
@@ -39,6 +40,14 @@ function addWriting(program: Command, open: Open, done: (code: number) => void):
     .action(async (agentId: string, message: string, flags: ActingFlags) => {
       const { send } = await import("./send.ts");
       done(await send(open(), agentId, message, flags));
+    });
+  acting(program, "answer", "give an agent the answer that it waits for")
+    .argument("<agent_id>", AGENT_ID)
+    .argument("<answer>", "the answer; - reads it from standard input")
+    .option("--question <id>", "which question, as replies prints it; default: the oldest open one")
+    .action(async (agentId: string, text: string, flags: AnswerFlags) => {
+      const { answer } = await import("./answer.ts");
+      done(await answer(open(), agentId, text, flags));
     });
   acting(program, "finish", "ask an agent to hand back what it has found so far")
     .argument("<agent_id>", AGENT_ID)

@@ -28,10 +28,14 @@ export interface CommandContext extends Surroundings {
 }
 
 /**
- * Reads the environment for a command whose own log level is `level`. Throws `invalid_config` naming all wrong
- * variables; misspelt ones of ours are noted.
+ * Reads the environment for a command whose own log level is `level`; `strict` switches the production checks on or off
+ * whatever NODE_ENV says. Throws `invalid_config` naming all wrong variables; misspelt ones of ours are noted.
  */
-export function openCommand(surroundings: Surroundings, level: LogLevel): CommandContext {
+export function openCommand(
+  surroundings: Surroundings,
+  level: LogLevel,
+  { strict }: { strict?: boolean } = {},
+): CommandContext {
   const { env, cwd, output } = surroundings;
   const rootsProblem = (text: string) => {
     const parsed = parseRoots(text);
@@ -46,5 +50,6 @@ export function openCommand(surroundings: Surroundings, level: LogLevel): Comman
     level: config.logLevel ?? level,
     ...(output.isLive && { destination: onTerminal }),
   });
-  return { ...surroundings, config, logger };
+  const { production } = config;
+  return { ...surroundings, config: { ...config, production: strict ?? production }, logger };
 }

@@ -20,6 +20,8 @@ const USAGE: readonly ErrorCode[] = [
   "nested_spawn",
   "unknown_agent",
   "unknown_file",
+  "unknown_question",
+  "already_answered",
   "agent_ended",
   "conflict",
 ];

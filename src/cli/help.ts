@@ -12,8 +12,8 @@ Examples:
   subagent-queue run "Which testing framework does this project use?"
   REDIS_URL=redis://127.0.0.1:6379 subagent-queue worker
 
-spawn, send, finish, destroy, list, replies, watch and usage act on the agents
-of one parent on the Redis of REDIS_URL:
+spawn, send, answer, finish, destroy, list, replies, watch and usage act on the
+agents of one parent on the Redis of REDIS_URL:
   export REDIS_URL=redis://127.0.0.1:6379
   subagent-queue spawn "Data Collector" --prompt "List the Lua scripts"
   subagent-queue replies --follow --ack
@@ -49,7 +49,9 @@ one is started here for as long as it takes.`,
   worker: `
 Examples:
   REDIS_URL=redis://127.0.0.1:6379 subagent-queue worker
-  REDIS_URL=redis://127.0.0.1:6379 SUBAGENT_ROOTS=/srv/repo:ro SUBAGENT_CONCURRENCY=200 subagent-queue worker`,
+  REDIS_URL=redis://127.0.0.1:6379 SUBAGENT_ROOTS=/srv/repo:ro SUBAGENT_CONCURRENCY=200 subagent-queue worker
+  NODE_ENV=production REDIS_URL=redis://redis:6379 subagent-queue worker --health-port 8790 --health-host 0.0.0.0
+  curl -s http://127.0.0.1:8790/readyz    200 when it takes work, else 503 and why`,
   spawn: `
 Examples:
   subagent-queue spawn "Data Collector" --prompt "Which Lua scripts are there?"
@@ -59,6 +61,12 @@ Examples:
 Examples:
   subagent-queue send data_collector "And what is each of them for?"
   subagent-queue send data_collector - < question.txt`,
+  answer: `
+Examples:
+  subagent-queue answer data_collector "Take the second one"
+  subagent-queue answer data_collector "EUR" --question 3/toolu_01A
+
+Open questions stand in replies and in list --json. The first answer counts.`,
   list: `
 Examples:
   subagent-queue list
@@ -89,6 +97,37 @@ Examples:
   subagent-queue usage
   subagent-queue usage --since 7d
   subagent-queue usage --since 2026-11-01 --json`,
+  pause: `
+Examples:
+  subagent-queue pause
+  subagent-queue pause --reason "the budget of this month is used up"
+
+A model call in flight may still end, and what it brings is kept: it is paid
+for. Runs are queued and wait, at no cost, but a message that waits for a day
+ends its agent also while paused. Workers may be stopped and started meanwhile.`,
+  resume: `
+Examples:
+  subagent-queue resume
+  subagent-queue resume --json | jq -r '.was.at'`,
+  doctor: `
+Examples:
+  subagent-queue doctor
+  subagent-queue doctor --fix
+  subagent-queue doctor --measure
+  subagent-queue doctor --json | jq -r '.findings[] | [.severity, .check, .count] | @tsv'
+
+It looks at everything under SUBAGENT_PREFIX on the Redis of REDIS_URL while work
+goes on there, and at the workspaces of this machine (SUBAGENT_WORKSPACES).
+--fix wakes what is stuck, ends what is overdue, frees leaked places, removes
+leftover keys, and deletes workspaces of ended agents that nothing has touched
+for 30 days. It acks no reply and writes no record. It may run at any time.
+--measure spends 47 calls of at most 16 output tokens.
+
+Exit codes:
+  0    nothing is wrong, or warnings only
+  1    errors
+  2    the command line cannot be used
+  3    environment or Redis`,
   board: `
 Examples:
   REDIS_URL=redis://127.0.0.1:6379 subagent-queue board

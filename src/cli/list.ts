@@ -16,10 +16,25 @@ export function list(context: CommandContext, flags: ActingFlags): Promise<numbe
     const { resultColumns, resultStyle } = output;
     if (flags.json) output.result(toJsonLine({ sub_agents: agents }));
     else if (agents.length > 0)
-      output.result(...renderAgents(agents, clock.now(), resultColumns, resultStyle));
+      output.result(
+        ...renderAgents(agents, clock.now(), resultColumns, resultStyle),
+        ...renderQuestions(agents, resultColumns, resultStyle),
+      );
     else output.note(`${parent.parentId} has no live agents.`);
     return EXIT.done;
   });
+}
+
+/** What the waiting ones ask, one line a question. */
+export function renderQuestions(
+  agents: readonly AgentView[],
+  columns: number | undefined,
+  style: Style,
+): string[] {
+  const room = columns === undefined ? Number.POSITIVE_INFINITY : columns - 1;
+  return agents.flatMap(({ agent_id, questions = [] }) =>
+    questions.map(({ text }) => style("yellow", cutTo(`${agent_id} asks: ${plainLine(text)}`, room))),
+  );
 }
 
 interface Column {

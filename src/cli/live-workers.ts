@@ -3,13 +3,31 @@ import type { Clock } from "../shared/clock.ts";
 import type { Config } from "../shared/config.ts";
 import { keysUnder } from "../shared/protocol/keys.ts";
 import type { WorkerAnnouncement } from "../shared/protocol/worker.ts";
+import { createPause, type PauseState } from "../shared/redis/pause.ts";
 import { createWorkerDirectory } from "../shared/redis/worker-directory.ts";
 import { OFFLINE_MODEL } from "../shared/variables.ts";
 import { askRedis } from "./redis-source.ts";
 
+/** The live workers of `prefix`, and the pause they are in. Throws `redis_unavailable` with the reason. */
+export function whoIsThere(
+  redisUrl: string,
+  prefix: string,
+  clock: Clock,
+): Promise<{ workers: WorkerAnnouncement[]; paused: PauseState | undefined }> {
+  const keys = keysUnder(prefix);
+  return askRedis(redisUrl, clock, async (redis) => ({
+    workers: await createWorkerDirectory(redis, keys).list(),
+    paused: await createPause(redis, keys).state(),
+  }));
+}
+
 /** The live workers of `prefix`. Throws `redis_unavailable` with the reason. */
-export function liveWorkers(redisUrl: string, prefix: string, clock: Clock): Promise<WorkerAnnouncement[]> {
-  return askRedis(redisUrl, clock, (redis) => createWorkerDirectory(redis, keysUnder(prefix)).list());
+export async function liveWorkers(
+  redisUrl: string,
+  prefix: string,
+  clock: Clock,
+): Promise<WorkerAnnouncement[]> {
+  return (await whoIsThere(redisUrl, prefix, clock)).workers;
 }
 
 /**

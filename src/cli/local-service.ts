@@ -20,7 +20,8 @@ import { createWorker } from "../worker/worker.ts";
 import { type Closing, createClosing } from "./closing.ts";
 import type { CommandContext } from "./command.ts";
 import { formatPlural } from "./figures.ts";
-import { areOffline, liveWorkers, modelToAsk } from "./live-workers.ts";
+import { areOffline, modelToAsk, whoIsThere } from "./live-workers.ts";
+import { notePause } from "./pause.ts";
 import { openRedisSource, type RedisSource, withoutPassword } from "./redis-source.ts";
 
 /** So long a service whose Redis is lost may take to stop. */
@@ -71,10 +72,12 @@ export async function startLocalService(
   const closing = createClosing();
   const health = watchHealth(context.signal, closing);
   try {
-    const redis = await openRedisSource(config.redisUrl, env.PATH, clock);
+    const redis = await openRedisSource(config, env.PATH, clock);
     closing.add(() => redis.stop());
     health.watch(redis.gone);
-    const live = redis.isPrivate ? [] : await liveWorkers(redis.url, config.prefix, clock);
+    const there = redis.isPrivate ? undefined : await whoIsThere(redis.url, config.prefix, clock);
+    const live = there?.workers ?? [];
+    notePause(context, there?.paused);
     const workers = others === "use" ? live : [];
     if (!config.provider && workers.length === 0 && !areOffline(live)) throw offlineBeside(live, redis.url);
     const roots = workers.length > 0 ? [] : rootsOf(context, true);
@@ -143,10 +146,10 @@ async function openWorker(
   roots: readonly OpenRoot[],
   closing: Closing,
 ): Promise<void> {
-  const { prefix, prices, concurrency, workspaceRoot, trace } = context.config;
+  const { prefix, prices, concurrency, workspaceRoot, trace, production: strict } = context.config;
   const { logger, clock } = context;
   const model = await openModel(context, closing);
-  const work = { roots, workspaceRoot, concurrency, prices, trace };
+  const work = { roots, workspaceRoot, concurrency, prices, trace, strict };
   const modelId = context.config.model;
   const worker = createWorker({ redisUrl, prefix, model, modelId, ...work, logger, clock });
   closing.add(() => worker.stop());
@@ -160,9 +163,9 @@ export async function openClient(
   model: string,
   closing: Closing,
 ): Promise<Client> {
-  const { prefix, prices, limits } = context.config;
+  const { prefix, prices, limits, production: strict } = context.config;
   const { logger, clock } = context;
-  const client = createClient({ redisUrl, prefix, prices, limits, model, logger, clock });
+  const client = createClient({ redisUrl, prefix, prices, limits, model, strict, logger, clock });
   closing.add(() => client.stop());
   await client.start();
   return client;

@@ -12,6 +12,8 @@ export interface OfflineModelFlags {
   host: string;
   port: number;
   latencyMs: number;
+  /** Calls answered at a time; default any number. */
+  parallel?: number;
   /** File with a scenario to play. */
   scenario?: string;
   /** File to which the ledger is appended. */
@@ -20,9 +22,9 @@ export interface OfflineModelFlags {
 
 /** Runs the command until it is told to stop. Throws `invalid_input` for the scenario, `setup_failed` for the rest. */
 export async function offlineModel(context: CommandContext, flags: OfflineModelFlags): Promise<number> {
-  const { host, port, latencyMs } = flags;
+  const { host, port, latencyMs, parallel } = flags;
   const scenario = flags.scenario === undefined ? undefined : await readScenario(flags.scenario);
-  const server = createOfflineModel({ host, port, latencyMs, scenario, ledgerPath: flags.ledger });
+  const server = createOfflineModel({ host, port, latencyMs, parallel, scenario, ledgerPath: flags.ledger });
   try {
     await server.start();
     context.output.result(OFFLINE_WARNING, `ready: ANTHROPIC_BASE_URL=${server.url}`);

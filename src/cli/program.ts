@@ -7,9 +7,16 @@ import { openCommand, type Surroundings } from "./command.ts";
 import { describeError, EXIT, exitCodeOf } from "./exit-code.ts";
 import { HELP, helpForAll } from "./help.ts";
 import type { OfflineModelFlags } from "./offline-model.ts";
+import { addOperatorVerbs } from "./operator-verbs.ts";
 import type { StartFlags } from "./start.ts";
 import { plain, wrap } from "./text.ts";
 import type { WorkerFlags } from "./worker.ts";
+
+const STRICT = "refuse a Redis that may lose accepted work; the default with NODE_ENV=production";
+const NOT_STRICT = "warn about such a Redis and use it all the same";
+
+/** Absent: as NODE_ENV says. */
+type StrictFlag = { strict?: boolean };
 
 /** Who speaks when something is refused. */
 const SPEAKER = "subagent-queue:";
@@ -55,6 +62,7 @@ function createProgram(surroundings: Surroundings, done: (code: number) => void)
     .addHelpText("after", helpForAll(output.size.columns));
   addVerbs(program, surroundings, done);
   addAgentVerbs(program, surroundings, done);
+  addOperatorVerbs(program, surroundings, done);
   addServers(program, surroundings, done);
   return program;
 }
@@ -66,29 +74,37 @@ function addVerbs(program: Command, surroundings: Surroundings, done: (code: num
     .description("start everything here, ask three sub-agents about this directory, and stay up as a worker")
     .option("--once", "end when the replies are there", false)
     .option("--json", "the replies as one JSON document on standard output; with --once", false)
+    .option("--strict", STRICT)
+    .option("--no-strict", NOT_STRICT)
     .addHelpText("after", HELP.start)
-    .action(async (flags: StartFlags) => {
+    .action(async (flags: StartFlags & StrictFlag) => {
       const { start } = await import("./start.ts");
-      done(await start(openCommand(surroundings, "warn"), flags));
+      done(await start(openCommand(surroundings, "warn", flags), flags));
     });
   program
     .command("run")
     .description("give each prompt to a sub-agent of its own and print the replies")
     .argument("<prompt...>", "what a sub-agent should do; - reads it from standard input")
     .option("--json", "the replies as one JSON document on standard output, and nothing else there", false)
+    .option("--strict", STRICT)
+    .option("--no-strict", NOT_STRICT)
     .addHelpText("after", HELP.run)
-    .action(async (prompts: string[], flags: AskFlags) => {
+    .action(async (prompts: string[], flags: AskFlags & StrictFlag) => {
       const { run } = await import("./run.ts");
-      done(await run(openCommand(surroundings, "warn"), prompts, flags));
+      done(await run(openCommand(surroundings, "warn", flags), prompts, flags));
     });
   program
     .command("worker")
     .description("join the Redis of REDIS_URL and work until stopped; the log goes to stderr as JSON lines")
     .option("--json", "the ready line as JSON", false)
+    .option("--health-port <port>", "serve /healthz and /readyz there, 0 takes a free one", wholeUpTo(65_535))
+    .option("--health-host <address>", "address of the health checks", "127.0.0.1")
+    .option("--strict", STRICT)
+    .option("--no-strict", NOT_STRICT)
     .addHelpText("after", HELP.worker)
-    .action(async (flags: WorkerFlags) => {
+    .action(async (flags: WorkerFlags & StrictFlag) => {
       const { worker } = await import("./worker.ts");
-      done(await worker(openCommand(surroundings, "info"), flags));
+      done(await worker(openCommand(surroundings, "info", flags), flags));
     });
 }
 
@@ -111,6 +127,7 @@ function addServers(program: Command, surroundings: Surroundings, done: (code: n
     .option("--host <address>", "address to listen on", "127.0.0.1")
     .option("--port <port>", "port, 0 takes a free one", wholeUpTo(65_535), 8787)
     .option("--latency-ms <ms>", "time before the first byte of every answer", wholeUpTo(3_600_000), 0)
+    .option("--parallel <calls>", "calls answered at a time, the others wait", wholeUpTo(10_000, 1))
     .option("--scenario <file>", "JSON scenario to play instead of answering by rule")
     .option("--ledger <file>", "append one JSON line for every request served")
     .addHelpText("after", HELP.offlineModel)
@@ -120,9 +137,9 @@ function addServers(program: Command, surroundings: Surroundings, done: (code: n
     });
 }
 
-function wholeUpTo(max: number): (text: string) => number {
+function wholeUpTo(max: number, min = 0): (text: string) => number {
   return (text) => {
-    if (/^\d{1,10}$/.test(text) && Number(text) <= max) return Number(text);
-    throw new InvalidArgumentError(`Write a whole number from 0 to ${max}.`);
+    if (/^\d{1,10}$/.test(text) && Number(text) >= min && Number(text) <= max) return Number(text);
+    throw new InvalidArgumentError(`Write a whole number from ${min} to ${max}.`);
   };
 }

@@ -5,7 +5,7 @@ import type { ProgressEvent } from "../shared/protocol/event.ts";
 import type { Reply, ReplyStatus } from "../shared/protocol/reply.ts";
 import { formatAge, formatCompact, formatPlural, formatUsd } from "./figures.ts";
 import type { Look, Style } from "./style.ts";
-import { cells, cutTo, padTo } from "./text.ts";
+import { cells, cutTo, padTo, plainLine } from "./text.ts";
 
 /** Where a row's agent stands. */
 export type RowStatus = Exclude<AgentStatus, "ended"> | ReplyStatus;
@@ -57,6 +57,8 @@ export function rowAfter(row: Row, event: ProgressEvent): Row {
       return { ...at, doing: `retry in ${formatAge(event.delay_ms)}` };
     case "released":
       return { ...at, status: "queued", tools: new Map(), doing: event.reason };
+    case "waiting":
+      return { ...at, status: "waiting", tools: new Map(), doing: `asks: ${plainLine(event.question)}` };
     case "alert":
     case "ended":
       return at;
@@ -88,7 +90,7 @@ export function rowWithView(
   view: AgentView,
   { nowMs, ageMs }: { nowMs: number; ageMs: number },
 ): Row {
-  const { agent_id, run, progress, limits } = view;
+  const { agent_id, run, progress, limits, questions: [question] = [] } = view;
   const status = view.status === "ended" ? "idle" : view.status;
   const { turns = 0, tokens = 0, cost_usd: costUsd = 0 } = progress ?? {};
   const same = row?.run === run ? row : undefined;
@@ -102,7 +104,7 @@ export function rowWithView(
     tokens,
     costUsd,
     tools: (isAtWork && same?.tools) || new Map(),
-    doing: isAtWork ? (same?.doing ?? "") : "",
+    doing: isAtWork ? (same?.doing ?? "") : question ? `asks: ${plainLine(question.text)}` : "",
     startedAtMs: row?.startedAtMs ?? nowMs - ageMs,
   };
 }

@@ -148,6 +148,8 @@ function lineAbout(event: ProgressEvent): string | undefined {
       return `turn ${event.turn}, the model is asked again in ${formatAge(event.delay_ms)} (${plainLine(event.kind)})`;
     case "released":
       return `handed back to the queue (${plainLine(event.reason)})`;
+    case "waiting":
+      return `asks: ${plainLine(event.question)}`;
     case "alert":
       return `alert: ${event.alert.kind} reached ${event.alert.value}`;
     case "turn_started":

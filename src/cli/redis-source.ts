@@ -4,12 +4,16 @@
  */
 import { once } from "node:events";
 import type { Clock } from "../shared/clock.ts";
-import { messageOf, SubagentError } from "../shared/errors.ts";
+import type { Config } from "../shared/config.ts";
+import { SubagentError } from "../shared/errors.ts";
+import { problemOf } from "../shared/redis/cluster.ts";
 import { closeRedis, openRedis, type RedisClient } from "../shared/redis/connection.ts";
 import { EMBEDDED_WARNING, startEmbeddedRedis } from "./embedded-redis.ts";
 import { findServer, startPrivateRedis } from "./private-redis.ts";
 
 const ANSWER_WITHIN_MS = 5_000;
+const NOT_EMBEDDED =
+  "In production mode the embedded Redis, which keeps everything in memory, is refused: set REDIS_URL, or install redis-server.";
 
 /** A Redis that answers. */
 export interface RedisSource {
@@ -27,10 +31,10 @@ export interface RedisSource {
 /**
  * Opens the Redis that `redisUrl` names, or starts one: from `searchPath`, or the embedded one when there is none.
  * Throws `redis_unavailable` when it cannot be reached now (refused at once, silent for 5 s), `setup_failed` when none
- * can be started.
+ * can be started, `invalid_config` where it would be the embedded one in `production`.
  */
 export async function openRedisSource(
-  redisUrl: string | undefined,
+  { redisUrl, production }: Pick<Config, "redisUrl" | "production">,
   searchPath: string | undefined,
   clock: Clock,
 ): Promise<RedisSource> {
@@ -46,6 +50,7 @@ export async function openRedisSource(
     };
   }
   if (!findServer(searchPath)) {
+    if (production) throw new SubagentError("invalid_config", NOT_EMBEDDED);
     const { url, program, gone, stop } = await startEmbeddedRedis({ clock });
     return { url, description: `${program}: ${EMBEDDED_WARNING}`, isPrivate: true, gone, stop };
   }
@@ -116,5 +121,5 @@ const REASONS: Readonly<Record<string, string>> = {
 
 function reasonOf(error: unknown): string {
   const code = error instanceof Error && "code" in error ? String(error.code) : "";
-  return REASONS[code] ?? (messageOf(error).replace(/\.$/, "") || code);
+  return REASONS[code] ?? (problemOf(error).replace(/\.$/, "") || code);
 }

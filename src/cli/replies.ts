@@ -2,7 +2,7 @@
 
 import { newRequestKey } from "../shared/protocol/ids.ts";
 import type { ChannelEntry } from "../shared/protocol/reply.ts";
-import type { StreamEntry } from "../shared/redis/reply-stream.ts";
+import { isReadable, type StreamEntry } from "../shared/redis/reply-stream.ts";
 import { type Acting, type ActingFlags, actAsParent } from "./acting.ts";
 import type { CommandContext } from "./command.ts";
 import { EXIT } from "./exit-code.ts";
@@ -71,7 +71,7 @@ async function readAll({ client, parent }: Acting): Promise<StreamEntry[]> {
   const found: StreamEntry[] = [];
   for (let after = OLDEST; ; ) {
     const page = await call().read(() => channel.read(address, after, PAGE_ENTRIES));
-    found.push(...page);
+    found.push(...page.filter(isReadable));
     const last = page.at(-1);
     if (!last || page.length < PAGE_ENTRIES) return found;
     after = last.id;

@@ -1,5 +1,5 @@
 /** A reply as people read it: who, how it ended, the text, and what it took. Pure. */
-import type { ChannelEntry, Interim, Reply } from "../shared/protocol/reply.ts";
+import type { ChannelEntry, Interim, Question, Reply } from "../shared/protocol/reply.ts";
 import { formatCount, formatDuration, formatPlural, formatUsd } from "./figures.ts";
 import { STATUS_LOOK } from "./progress-board.ts";
 import type { Style } from "./style.ts";
@@ -21,9 +21,24 @@ export interface ReplyView {
 
 /** The lines of one entry of the reply channel, with the agent's id, ending with an empty one. */
 export function renderEntry(entry: ChannelEntry, view: ReplyView): string[] {
-  return entry.kind === "message"
-    ? renderInterim(entry, view)
-    : renderReply(entry, { ...view, showsId: true });
+  if (entry.kind === "message") return renderInterim(entry, view);
+  if (entry.kind === "question") return renderQuestion(entry, view);
+  return renderReply(entry, { ...view, showsId: true });
+}
+
+function renderQuestion(
+  { name, agent_id, question_id, text, default_answer, answer_by }: Question,
+  { columns, style }: ReplyView,
+): string[] {
+  const label = cutTo(`${plainLine(name)} (${agent_id})`, nameCellsOf(columns, "question"));
+  const fallback = default_answer === undefined ? "" : `, by default: ${plainLine(default_answer)}`;
+  const facts = `question ${plainLine(question_id)} · answer by ${answer_by}${fallback}`;
+  return [
+    `${style("yellow", "?")} ${style("bold", label)}  question`,
+    ...bodyLines(plain(text).trim(), columns),
+    ...bodyLines(facts, columns).map((line) => style("dim", line)),
+    "",
+  ];
 }
 
 function renderInterim({ name, agent_id, text }: Interim, { columns, style }: ReplyView): string[] {

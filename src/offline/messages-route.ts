@@ -18,6 +18,7 @@ import { type Played, playAnswer } from "./playback.ts";
 import type { PromptCache } from "./prompt-cache.ts";
 import { isSpecific, nextByRule } from "./rules/rulebook.ts";
 import type { Call, ScriptPlayer } from "./script-player.ts";
+import type { Turnstile } from "./turnstile.ts";
 import { checkMessages } from "./validation.ts";
 import type { AnswerMessage } from "./wire.ts";
 
@@ -28,6 +29,8 @@ export interface MessagesParts {
   player: ScriptPlayer;
   /** Time before the first byte, unless a script says otherwise, in milliseconds. */
   latencyMs: number;
+  /** Admits the calls that are answered at a time. */
+  turnstile: Turnstile;
 }
 
 type Entry = Parameters<Ledger["record"]>[0];
@@ -55,7 +58,8 @@ export async function serveMessages(exchange: Exchange, parts: MessagesParts): P
     conversation: readConversation(request, isSpecific),
   };
   const plan = parts.player.play(call, () => planByRule(call)) ?? planByRule(call);
-  await perform(exchange, call, plan, parts);
+  const leave = await parts.turnstile.enter();
+  await perform(exchange, call, plan, parts).finally(leave);
 }
 
 async function perform(exchange: Exchange, call: Call, plan: Plan, parts: MessagesParts): Promise<void> {

@@ -17,6 +17,7 @@ import { createPromptCache } from "./prompt-cache.ts";
 import { type RouteParts, serve } from "./routes.ts";
 import { parseScenario, type Scenario } from "./scenario.ts";
 import { createScriptPlayer } from "./script-player.ts";
+import { createTurnstile } from "./turnstile.ts";
 
 export { OfflineModelError } from "./api-error.ts";
 export type { LedgerEntry } from "./ledger.ts";
@@ -30,6 +31,8 @@ export interface OfflineModelOptions {
   port?: number;
   /** Time before the first byte of every answer, in milliseconds. Default 0. */
   latencyMs?: number;
+  /** Calls answered at a time; the others wait, as at a backend that serialises. Default: any number. */
+  parallel?: number;
   /** What to play; absent = answer by rule. */
   scenario?: Scenario;
   /** File that every ledger entry is appended to, one JSON object a line. Its directory must exist. */
@@ -54,7 +57,7 @@ export interface OfflineModel {
 
 /** Creates an offline model that does nothing until `start()`. Throws `OfflineModelError` `invalid_scenario`. */
 export function createOfflineModel(options: OfflineModelOptions = {}): OfflineModel {
-  const { host = "127.0.0.1", port = 0, ledgerPath, latencyMs = 0 } = options;
+  const { host = "127.0.0.1", port = 0, ledgerPath, latencyMs = 0, parallel } = options;
   const ledger = createLedger(ledgerPath);
   const player = createScriptPlayer();
   const parts: RouteParts = {
@@ -62,6 +65,7 @@ export function createOfflineModel(options: OfflineModelOptions = {}): OfflineMo
     player,
     cache: createPromptCache(),
     latencyMs,
+    turnstile: createTurnstile(parallel),
     inFlight: () => listener.inFlight,
   };
   const listener = createListener({

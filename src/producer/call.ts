@@ -12,6 +12,7 @@
  */
 import type { Clock } from "../shared/clock.ts";
 import { messageOf, SubagentError } from "../shared/errors.ts";
+import { clusterNodeRefused } from "../shared/redis/connection.ts";
 import type { Link } from "./link.ts";
 
 /** Longest time of a producer's call: a second, less what a busy process needs to notice. */
@@ -41,6 +42,9 @@ type Outcome<T> =
 const MAX_SENT = 2;
 const MAX_TRIES = 5;
 const SHOWN_CHARS = 200;
+/** A cluster's client may say these after a first try of its own was sent. */
+const CONNECTION_LOST =
+  /^(Connection is closed\.|Cluster isn't ready|None of startup nodes|Too many Cluster redirections)/;
 
 /** Begins a call now. */
 export function beginCall(link: Link, clock: Clock, budgetMs: number = CALL_BUDGET_MS): Call {
@@ -103,7 +107,7 @@ function silence(link: Link, clock: Clock, patienceMs: number, leftMs: () => num
     const look = () => {
       const silentMs = clock.monotonicMs() - Math.max(sentAtMs, link.heardAtMs);
       const silent = silentMs >= patienceMs;
-      if (silent) link.drop();
+      if (silent) link.drop(patienceMs);
       if (silent || leftMs() === 0) return resolve();
       wait(Math.min(patienceMs - silentMs, leftMs()));
     };
@@ -122,11 +126,12 @@ function classify(error: unknown): { status: "unsent" | "lost" | "refused"; prob
   if (error instanceof SubagentError) throw error;
   const { name, message } = error instanceof Error ? error : { name: "", message: String(error) };
   if (name === "ReplyError") {
+    if (message.startsWith("MOVED ")) throw clusterNodeRefused();
     const readOnly = message.startsWith("READONLY");
     return { status: readOnly ? "unsent" : "refused", problem: error };
   }
   if (message.startsWith("Stream isn't writeable")) return { status: "unsent", problem: error };
-  if (name === "MaxRetriesPerRequestError" || name === "AbortError" || message === "Connection is closed.")
+  if (name === "MaxRetriesPerRequestError" || name === "AbortError" || CONNECTION_LOST.test(message))
     return { status: "lost", problem: error };
   throw new SubagentError(
     "protocol_violation",
@@ -144,9 +149,12 @@ function failureOf(problem: unknown, repeat: SafeRepeat | undefined, closed: boo
     return new SubagentError("outcome_unknown", sentence, { ...repeat.key }, problem);
   }
   if (closed) return new SubagentError("closed", "This client was stopped: make a new one.", {}, problem);
+  const refuses = problem instanceof Error && problem.name === "ReplyError";
   return new SubagentError(
     "redis_unavailable",
-    `Redis cannot be reached (${why}): nothing was done; call again when it is back.`,
+    refuses
+      ? `Redis refuses this (${why}): nothing was done; call again when it is well.`
+      : `Redis cannot be reached (${why}): nothing was done; call again when it is back.`,
     {},
     problem,
   );

@@ -5,7 +5,7 @@
  *    the beginnings of our delimiters and notes are broken.
  * 2. What a tool returns is at most {@link MAX_TEXT_CHARS} code points, notes included.
  */
-import type { ChannelEntry, Reply } from "../shared/protocol/reply.ts";
+import type { ChannelEntry, Question, Reply } from "../shared/protocol/reply.ts";
 
 /** The longest text of a `task` or `agent` result, in code points. */
 export const MAX_TEXT_CHARS = 5_000;
@@ -26,9 +26,20 @@ export function asData(entry: ChannelEntry): string {
   if (entry.kind === "message") {
     return `<sub_agent_message ${from}>\n${quoted(entry.text)}\n</sub_agent_message>`;
   }
+  if (entry.kind === "question") return asQuestion(entry);
   const { status, stop_reason, agent_status, turns, tokens } = entry;
   const facts = `status="${status}" stop_reason="${stop_reason}" agent_status="${agent_status}" turns="${turns}" tokens="${tokens}"`;
   return `<sub_agent_reply ${from} ${facts}>\n${quoted(entry.summary)}\n</sub_agent_reply>`;
+}
+
+/** An open question for a user message; the head line says how to answer it. */
+export function asQuestion({
+  agent_id,
+  text,
+  answer_by,
+}: Pick<Question, "agent_id" | "text" | "answer_by">): string {
+  const head = `agent_id="${agent_id}" answer_by="${answer_by}" answer_with="send_agent_message"`;
+  return `<sub_agent_question ${head}>\n${quoted(text)}\n</sub_agent_question>`;
 }
 
 /** A reply as the result of the tool that waited for it: its summary, and notes where something is to be said about it. */

@@ -1,7 +1,7 @@
 /** Unacked entries as a parent's model gets to read them: gathered, put into words as data, acked when they are in its hands. */
 import type { ParentAddress } from "../shared/protocol/keys.ts";
 import type { ChannelEntry } from "../shared/protocol/reply.ts";
-import type { StreamEntry } from "../shared/redis/reply-stream.ts";
+import { isReadable, type StreamEntry } from "../shared/redis/reply-stream.ts";
 import type { OpenClient } from "./client.ts";
 import { asData } from "./entry-text.ts";
 import { OLDEST, PAGE_ENTRIES } from "./reply-feed.ts";
@@ -52,8 +52,8 @@ export async function unackedEntries({ client, parent }: ForwardRoom, uid?: stri
   for (let after = OLDEST; ; ) {
     const page = await call.read(() => replies.read(parent, after, PAGE_ENTRIES));
     for (const entry of page) {
-      const kept = entry.entry.kind !== "message" && inbox.isReserved(parent, entry.uid);
-      if (!kept && (uid === undefined || entry.uid === uid)) found.push(entry);
+      const wanted = isReadable(entry) && (uid === undefined || entry.uid === uid);
+      if (wanted && !inbox.isReserved(parent, entry)) found.push(entry);
     }
     const last = page.at(-1);
     if (!last || page.length < PAGE_ENTRIES || found.length >= MAX_FORWARDED) return found;

@@ -5,19 +5,20 @@
  * Its neighbour `call.ts` decides what a missing answer means.
  *
  * 1. `whenReady` tells the truth at the moment it resolves and never outlives its time.
- * 2. A handshake that Redis leaves unanswered is given up, so a frozen or cut-off server cannot hold the connection.
  */
 import type { Clock } from "../shared/clock.ts";
 import type { Logger } from "../shared/logger.ts";
+import { problemOf } from "../shared/redis/cluster.ts";
 import {
+  canSend,
   closeRedis,
   dropRedis,
+  onConnection,
   openRedis,
   type RedisClient,
+  type RedisConnection,
   type RedisRole,
 } from "../shared/redis/connection.ts";
-
-const HANDSHAKE_MS = 5_000;
 
 /** See the module's header. */
 export interface Link {
@@ -26,12 +27,12 @@ export interface Link {
   whenReady(withinMs: number): Promise<boolean>;
   /** Calls `listener` each time the connection has become ready. */
   onReady(listener: () => void): void;
-  /** When bytes came from Redis last, ms of the clock's monotonic time. */
+  /** When bytes came from Redis last, in a cluster from its most silent node; ms of the clock's monotonic time. */
   readonly heardAtMs: number;
   /** What went wrong last, for people; empty once the connection is ready. */
   readonly problem: string;
-  /** Gives up the socket, which answers no more; a new one is opened at once. */
-  drop(): void;
+  /** Gives up the socket, which answers no more; a new one is opened at once. Of a cluster's, those silent for `silentMs`. */
+  drop(silentMs?: number): void;
   /** Whether {@link close} was called. */
   readonly closed: boolean;
   /** Closes the connection for good. Idempotent. */
@@ -40,8 +41,8 @@ export interface Link {
 
 /** Opens a connection for `role`. Throws `invalid_config` on a wrong URL. */
 export function openLink(url: string, role: RedisRole, clock: Clock, logger: Logger): Link {
-  const redis = openRedis(url, role, logger);
-  const heard = watchSocket(redis, clock);
+  const redis = openRedis(url, role, logger, clock);
+  const heard = watchSockets(redis, clock);
   const waiting = new Set<(ready: boolean) => void>();
   const listeners: (() => void)[] = [];
   let closed = false;
@@ -57,8 +58,7 @@ export function openLink(url: string, role: RedisRole, clock: Clock, logger: Log
     redis,
     whenReady(withinMs) {
       if (closed) return Promise.resolve(false);
-      // A socket that was dropped or has ended is still "ready" until its end is announced.
-      if (redis.status === "ready" && redis.stream.writable) return Promise.resolve(true);
+      if (canSend(redis)) return Promise.resolve(true);
       return new Promise((resolve) => {
         const answer = (ready: boolean) => {
           waiting.delete(answer);
@@ -70,7 +70,7 @@ export function openLink(url: string, role: RedisRole, clock: Clock, logger: Log
       });
     },
     onReady: (listener) => void listeners.push(listener),
-    drop: () => dropRedis(redis),
+    drop: heard.drop,
     get heardAtMs() {
       return heard.atMs;
     },
@@ -83,34 +83,37 @@ export function openLink(url: string, role: RedisRole, clock: Clock, logger: Log
     close() {
       if (closed) return;
       closed = true;
-      heard.stop();
       answerAll(false);
       closeRedis(redis);
     },
   };
 }
 
-/** Follows what comes over a connection's sockets, and gives up a handshake that takes too long. */
-function watchSocket(redis: RedisClient, clock: Clock) {
-  let handshake: { cancel(): void } | undefined;
+/** Follows what comes over a connection's sockets. */
+function watchSockets(redis: RedisClient, clock: Clock) {
+  const heardAt = new Map<RedisConnection, number>();
   const heard = {
-    atMs: Number.NEGATIVE_INFINITY,
     problem: "",
-    stop: () => handshake?.cancel(),
+    get atMs() {
+      return Math.min(...heardAt.values());
+    },
+    drop(silentMs = 0) {
+      const nowMs = clock.monotonicMs();
+      for (const [connection, atMs] of heardAt) if (nowMs - atMs >= silentMs) dropRedis(connection);
+    },
   };
-  redis.on("connect", () => {
-    redis.stream.on("data", () => {
-      heard.atMs = clock.monotonicMs();
+  onConnection(redis, (connection) => {
+    heardAt.set(connection, Number.NEGATIVE_INFINITY);
+    connection.on("connect", () => {
+      connection.stream.on("data", () => heardAt.set(connection, clock.monotonicMs()));
     });
-    handshake?.cancel();
-    handshake = clock.timeout(HANDSHAKE_MS, () => dropRedis(redis));
+    // A cluster's client opens another connection to the node.
+    if (connection !== redis) connection.on("close", () => heardAt.delete(connection));
   });
   redis.on("error", (error: Error) => {
-    heard.problem = error.message;
+    heard.problem = problemOf(error);
   });
-  redis.on("close", heard.stop);
   redis.on("ready", () => {
-    heard.stop();
     heard.problem = "";
   });
   return heard;

@@ -40,7 +40,7 @@ const SHOWN_CHARS = 70;
 const REPLY_ID = /^sa-[0-9a-f]{24}\.(\d{1,15}|end)$/;
 
 /** The refusal of an agent that this parent does not have: the same for one that never was and for somebody else's. */
-function unknownAgent(agentId: unknown): SubagentError {
+export function unknownAgent(agentId: unknown): SubagentError {
   const shown = JSON.stringify(String(agentId).slice(0, SHOWN_CHARS));
   return new SubagentError(
     "unknown_agent",
@@ -48,7 +48,8 @@ function unknownAgent(agentId: unknown): SubagentError {
   );
 }
 
-function agentEnded(agentId: string, reason: string): SubagentError {
+/** The refusal of an agent that has ended. */
+export function agentEnded(agentId: string, reason: string): SubagentError {
   return new SubagentError("agent_ended", `Sub-agent "${agentId}" has ended (${reason}): spawn a new one.`, {
     agent_id: agentId,
     ended_reason: reason,
@@ -71,7 +72,8 @@ export async function findAgent(
 
 /**
  * Sends a message: first the deadline hint, then the verb, then the wake. Rejects with `agent_ended`, `unknown_agent`,
- * `conflict` (message id used with another text), `inbox_full`, `redis_unavailable`, `outcome_unknown`.
+ * `conflict` (message id used with another text), `inbox_full`, `invalid_config` (a Redis that will not do in production),
+ * `redis_unavailable`, `outcome_unknown`.
  */
 export async function sendMessage(
   client: OpenClient,
@@ -81,6 +83,7 @@ export async function sendMessage(
 ): Promise<SendReceipt> {
   const { store, deadlines } = client;
   const { text, messageId } = message;
+  await client.admit(call);
   await call.read(() => deadlines.touch(address, store.timing.lookMs));
   const answer = await call.write({ what: "the sending", key: { message_id: messageId } }, () =>
     store.send(address, { v: 1, message_id: messageId, text }, digestOf(text)),
@@ -132,8 +135,13 @@ function sendRefusal(
   }
 }
 
-/** Adds the job of a wake. The message is accepted already: a sweeper makes good what fails here. */
-async function wakeUp(client: OpenClient, call: Call, { address, agentId }: FoundAgent, wake: string) {
+/** Adds the job of a wake. What it is for stands in the record already: a sweeper makes good what fails here. */
+export async function wakeUp(
+  client: OpenClient,
+  call: Call,
+  { address, agentId }: FoundAgent,
+  wake: string,
+): Promise<void> {
   await call.hint(
     () => client.wakes.add(wakeOf(address, agentId, wake)),
     (error) => {
@@ -145,18 +153,18 @@ async function wakeUp(client: OpenClient, call: Call, { address, agentId }: Foun
   );
 }
 
-/** The parent's live agents, oldest first; those that have ended are left out. */
+/**
+ * The parent's live agents, oldest first; those that have ended are left out, and those that a newer version made in a
+ * form that this one cannot read.
+ */
 export async function listAgents(
   client: OpenClient,
   call: Call,
   parent: ParentAddress,
 ): Promise<AgentView[]> {
-  const records = await call.read(async () => {
-    const uids = await client.store.liveUids(parent);
-    return Promise.all(uids.map((uid) => client.store.record({ ...parent, uid })));
-  });
+  const records = await call.read(() => client.store.liveRecords(parent));
   return records
-    .flatMap((record) => (record && record.status !== "ended" ? [record] : []))
+    .filter((record) => record.status !== "ended")
     .sort((a, b) => a.created_at - b.created_at || (a.agent_id < b.agent_id ? -1 : 1))
     .map(viewOf);
 }
@@ -194,17 +202,21 @@ export async function destroyAgent(
   return { status: ours ? "destroyed" : "already_ended", agent_id: agentId, ended_reason: reason };
 }
 
-/** Asks for a graceful end. Rejects with `unknown_agent`, `redis_unavailable` or `outcome_unknown`. */
+/** Asks for a graceful end: first the deadline hint, then the verb, then the wake where there is one. Rejects with `unknown_agent`, `redis_unavailable` or `outcome_unknown`. */
 export async function finishAgent(
   client: OpenClient,
   call: Call,
   { address, agentId }: FoundAgent,
 ): Promise<FinishReceipt> {
+  const { store, deadlines } = client;
+  await call.read(() => deadlines.touch(address, store.timing.lookMs));
   const answer = await call.write({ what: "the finishing", key: { agent_id: agentId } }, () =>
-    client.store.finish(address),
+    store.finish(address),
   );
   switch (answer.status) {
     case "finishing":
+      // A run that waited for an answer is queued for it; for one that was queued before, a second wake is harmless.
+      if (answer.wake !== "") await wakeUp(client, call, { address, agentId }, answer.wake);
       return { status: "finishing", agent_id: agentId, run: Number(answer.run) };
     case "idle":
       return { status: "idle", agent_id: agentId };

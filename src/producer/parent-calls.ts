@@ -6,6 +6,7 @@ import { newRequestKey, RequestKey } from "../shared/protocol/ids.ts";
 import type { AgentAddress } from "../shared/protocol/keys.ts";
 import { MessageText } from "../shared/protocol/message.ts";
 import { parseEvent } from "../shared/redis/event-channel.ts";
+import { answerQuestion, oldestQuestion } from "./answering.ts";
 import type { Client, OpenClient } from "./client.ts";
 import { handOver, newReplies, unackedEntries } from "./forwarding.ts";
 import { readInput } from "./input.ts";
@@ -22,7 +23,7 @@ import type { Profile } from "./profile.ts";
 import { pushedStream } from "./pushed-stream.ts";
 import { type KINDS, prepareSpawn } from "./spawn-arguments.ts";
 import { spawnAgent } from "./spawning.ts";
-import { runTask } from "./task.ts";
+import { type AnswerQuestions, runTask } from "./task.ts";
 import { runTasks } from "./task-all.ts";
 import { type WaitOptions, waitAll, waitAny } from "./waiting.ts";
 import { listFiles, readWorkspaceFile, type WorkspaceAddress } from "./workspace-files.ts";
@@ -38,17 +39,27 @@ export interface Room {
 }
 
 interface Ending {
-  signal?: AbortSignal;
+  signal?: AbortSignal | undefined;
 }
 
 const EVENTS_KEPT = 1_000;
 const MAX_TASKS = 10_000;
 const Message = z.object({ text: MessageText, message_id: RequestKey.default(() => newRequestKey()) });
+const AnswerWish = z.object({ text: MessageText, questionId: z.string().min(1).max(512).optional() });
 const UsageWish = z.strictObject({ since: z.coerce.date().min(new Date(0)).default(new Date(0)) });
 const Tasks = z.array(z.unknown()).min(1, "give at least one task").max(MAX_TASKS);
 
-function prepared({ profile, operator, client }: Room, kind: keyof typeof KINDS, input: unknown) {
-  return prepareSpawn(kind, input, { profile, operator, prices: client().prices });
+interface TaskEnding extends Ending {
+  onQuestion?: AnswerQuestions | undefined;
+}
+
+function prepared(
+  { profile, operator, client }: Room,
+  kind: keyof typeof KINDS,
+  input: unknown,
+  answersTask = false,
+) {
+  return prepareSpawn(kind, input, { profile, operator, prices: client().prices, answersTask });
 }
 
 async function found({ client: open, profile }: Room, agentId: string) {
@@ -70,6 +81,32 @@ function workspaceOf(
   );
 }
 
+/** What is said to an agent: messages and answers. */
+export function speakingCalls(room: Room) {
+  return {
+    async send(agentId: string, text: string, { message_id }: { message_id?: string } = {}) {
+      const message = readInput(Message, { text, message_id }, "send");
+      return sendMessage(...(await found(room, agentId)), {
+        text: message.text,
+        messageId: message.message_id,
+      });
+    },
+    async answer(agentId: string, text: string, { questionId }: { questionId?: string } = {}) {
+      const wish = readInput(AnswerWish, { text, questionId }, "answer");
+      return answerQuestion(...(await found(room, agentId)), wish);
+    },
+    /** What a model says to an agent: the answer to the oldest question it waits with, else a message. */
+    async tell(agentId: string, text: string) {
+      const wish = readInput(Message, { text }, "send");
+      const [client, call, agent] = await found(room, agentId);
+      const questionId = await oldestQuestion(client, call, agent);
+      if (questionId !== undefined)
+        return answerQuestion(client, call, agent, { text: wish.text, questionId });
+      return sendMessage(client, call, agent, { text: wish.text, messageId: wish.message_id });
+    },
+  };
+}
+
 /** Calls about single agents, answered within a second. */
 export function managingCalls(room: Room) {
   const { profile, client: open } = room;
@@ -79,13 +116,6 @@ export function managingCalls(room: Room) {
       const ready = prepared(room, "spawn", input);
       const client = open();
       return (await spawnAgent(client, client.call(), profile, ready)).receipt;
-    },
-    async send(agentId: string, text: string, { message_id }: { message_id?: string } = {}) {
-      const message = readInput(Message, { text, message_id }, "send");
-      return sendMessage(...(await found(room, agentId)), {
-        text: message.text,
-        messageId: message.message_id,
-      });
     },
     async list() {
       const client = open();
@@ -125,16 +155,16 @@ export function managingCalls(room: Room) {
 export function runningCalls(room: Room) {
   const { profile, client, enter } = room;
   return {
-    async runTask(kind: "task" | "agent", input: unknown, signal?: AbortSignal) {
-      const ready = prepared(room, kind, input);
-      return runTask({ client: client(), profile, signal, open: enter }, ready);
+    async runTask(kind: "task" | "agent", input: unknown, { signal, onQuestion }: TaskEnding = {}) {
+      const ready = prepared(room, kind, input, onQuestion !== undefined);
+      return runTask({ client: client(), profile, signal, onQuestion, open: enter }, ready);
     },
-    async taskAll(inputs: readonly unknown[], { signal }: Ending = {}) {
+    async taskAll(inputs: readonly unknown[], { signal, onQuestion }: TaskEnding = {}) {
       const wishes = readInput(Tasks, inputs, "taskAll").map((input) =>
         typeof input === "string" ? { prompt: input } : input,
       );
-      const ready = wishes.map((wish) => prepared(room, "task", wish));
-      return runTasks({ client: client(), profile, signal, open: enter }, ready);
+      const ready = wishes.map((wish) => prepared(room, "task", wish, onQuestion !== undefined));
+      return runTasks({ client: client(), profile, signal, onQuestion, open: enter }, ready);
     },
     waitAny: async (agentIds: readonly string[], options: WaitOptions = {}) =>
       waitAny({ client: client(), profile, open: enter }, agentIds, options),

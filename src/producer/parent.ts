@@ -14,14 +14,16 @@ import type { AgentView } from "../shared/protocol/agent.ts";
 import type { ProgressEvent } from "../shared/protocol/event.ts";
 import type { Reply } from "../shared/protocol/reply.ts";
 import type { UsageTotals } from "../shared/protocol/usage.ts";
+import type { AnswerReceipt } from "./answering.ts";
 import { type Client, createClient } from "./client.ts";
 import type { NewReplies } from "./forwarding.ts";
 import type { DestroyReceipt, FinishReceipt, SendReceipt } from "./managing.ts";
-import { managingCalls, type Room, runningCalls, streamCalls } from "./parent-calls.ts";
+import { managingCalls, type Room, runningCalls, speakingCalls, streamCalls } from "./parent-calls.ts";
 import { type ProfileInput, profileOf } from "./profile.ts";
 import type { ReceivedEntry } from "./received-entry.ts";
 import type { SpawnInput, TaskInput } from "./spawn-arguments.ts";
 import type { SpawnReceipt } from "./spawning.ts";
+import type { AnswerQuestions } from "./task.ts";
 import type { ParentToolName } from "./tool-inputs.ts";
 import { type ParentTool, parentTools } from "./tools.ts";
 import type { WaitOptions } from "./waiting.ts";
@@ -32,7 +34,8 @@ import type { WorkspaceFile } from "./workspace-files.ts";
  * owner, default `default`; `model`: required here, in the client or in each spawn; `system`: replaces the standard
  * instructions; `tools`: exactly these (default: all of the worker's); `limits`: narrow the operator's; `alerts`:
  * thresholds; `keepAlive`: agents take further messages after a reply (default false); `idleMs`: idle time after which
- * an agent is destroyed (default 600,000 ms, at most 24 h). `client` is shared and stays its owner's; without one the
+ * an agent is destroyed (default 600,000 ms, at most 24 h); `answerWithinMs`: how long an agent's question waits for its
+ * answer before its default holds (default 1 h, at most 24 h). `client` is shared and stays its owner's; without one the
  * parent makes its own on `redisUrl`, default `redis://127.0.0.1:6379`.
  */
 export type ParentOptions = z.input<typeof ProfileInput> & { client?: Client; redisUrl?: string };
@@ -40,6 +43,15 @@ export type ParentOptions = z.input<typeof ProfileInput> & { client?: Client; re
 /** Ends an iteration when aborted. */
 export interface IterationOptions {
   signal?: AbortSignal;
+}
+
+/** What a task may be given besides its prompt. */
+export interface TaskOptions extends IterationOptions {
+  /**
+   * Answers what the sub-agent asks with `ask_parent` (an allowlist of tools must name it); without it, it cannot ask. What
+   * it throws, the task rejects with.
+   */
+  onQuestion?: AnswerQuestions;
 }
 
 /** See the module's header. Calls reject with a `SubagentError`; its `code` says why, its message what to do. */
@@ -56,19 +68,24 @@ export interface Parent {
   get(agentId: string): Promise<AgentView>;
   /** Ends an agent at once, whatever it is doing. `unknown_agent`. */
   destroy(agentId: string): Promise<DestroyReceipt>;
-  /** Asks a run to hand back what it has. `unknown_agent`. */
+  /**
+   * Answers a question of an agent that waits, the oldest one unless it is named; the agent goes on with the last answer.
+   * The same answer again is no mistake. `unknown_question`, `already_answered`, `agent_ended`, `unknown_agent`.
+   */
+  answer(agentId: string, text: string, options?: { questionId?: string }): Promise<AnswerReceipt>;
+  /** Asks a run to hand back what it has, also one that waits for an answer. `unknown_agent`. */
   finish(agentId: string): Promise<FinishReceipt>;
   /**
    * Gives a prompt to a fresh agent and resolves with its reply, acked, however the agent ended. Aborting `signal`
    * destroys the agent and rejects with the signal's reason.
    */
-  task(input: TaskInput & { signal?: AbortSignal }): Promise<Reply>;
+  task(input: TaskInput & TaskOptions): Promise<Reply>;
   /**
    * Runs many tasks, as many side by side as there is room for (at most 10), and resolves with their replies in order,
    * acked. All are checked before any begins. Aborting `signal` destroys those under way. Rejects with the first other
    * failure; replies that were in hand by then stand in its `details.replies`.
    */
-  taskAll(inputs: readonly (string | TaskInput)[], options?: IterationOptions): Promise<Reply[]>;
+  taskAll(inputs: readonly (string | TaskInput)[], options?: TaskOptions): Promise<Reply[]>;
   /**
    * Waits until one of these agents has ended its run, and resolves with that reply, acked. `timed_out` takes nothing;
    * `agent_ended`: the reply was acked before; `unknown_agent`.
@@ -127,16 +144,19 @@ export function createParent(options: ParentOptions): Parent {
     },
   };
   const managing = managingCalls(room);
+  const { tell, ...speaking } = speakingCalls(room);
   const running = runningCalls(room);
   return {
     ...profile.parent,
     ...managing,
+    ...speaking,
     ...streamCalls(room),
     waitAny: running.waitAny,
     waitAll: running.waitAll,
     taskAll: running.taskAll,
-    task: async ({ signal, ...input }) => (await running.runTask("task", input, signal)).reply,
-    tools: (names) => parentTools({ ...managing, ...running }, names),
+    task: async ({ signal, onQuestion, ...input }) =>
+      (await running.runTask("task", input, { signal, onQuestion })).reply,
+    tools: (names) => parentTools({ ...managing, ...running, tell }, names),
     async stop() {
       stopped = true;
       const reason = new SubagentError("closed", "This parent was stopped; the reply stays in its channel.");

@@ -11,7 +11,7 @@ import {
   TASK_LIMITS,
 } from "../shared/protocol/limits.ts";
 import { MESSAGE_MAX_BYTES } from "../shared/protocol/message.ts";
-import { IDLE_MS } from "../shared/protocol/timing.ts";
+import { ANSWER_MS, IDLE_MS } from "../shared/protocol/timing.ts";
 import { readInput } from "./input.ts";
 
 /** Longest idle time that may be asked for: 24 hours. */
@@ -37,6 +37,11 @@ export const ToolNames = z
 /** Idle time after which an idle agent is destroyed, ms. */
 export const IdleMs = z.int().min(1).max(MAX_IDLE_MS);
 
+/** Longest time for which a question may wait: 24 hours. */
+const MAX_ANSWER_MS = 24 * 3_600_000;
+/** How long a sub-agent's question waits for its answer, ms. */
+export const AnswerMs = z.int().min(1).max(MAX_ANSWER_MS);
+
 /** What a parent hands down; see `ParentOptions`. */
 export const ProfileInput = z.strictObject({
   parentId: ParentId,
@@ -48,6 +53,7 @@ export const ProfileInput = z.strictObject({
   alerts: AlertThresholds.default({}),
   keepAlive: z.boolean().default(false),
   idleMs: IdleMs.default(IDLE_MS),
+  answerWithinMs: AnswerMs.default(ANSWER_MS),
 });
 
 /** What a client's operator sets for all parents: replaces the defaults and is never exceeded. */

@@ -1,13 +1,14 @@
 /**
  * One parent's reply channel, as long as somebody in this process reads it or waits for a reply.
  *
- * Owns: the readers, the waiters, and who has reserved which agent's final reply. Its neighbours: `reply-feed.ts`
+ * Owns: the readers, the waiters, and who has reserved which agent's final reply and questions. Its neighbours: `reply-feed.ts`
  * reads the stream, `reply-inbox.ts` says when to look and when a wait has become pointless.
  *
- * 1. A reader sees every unacked entry, except the final reply of an agent that a waiter has reserved.
+ * 1. A reader sees every unacked entry, except the final reply of an agent that a waiter has reserved, and its questions
+ *    where the waiter answers them.
  * 2. When a reservation ends without its reply having been taken, the readers get what was kept from them.
  */
-import type { Reply } from "../shared/protocol/reply.ts";
+import type { Question, Reply } from "../shared/protocol/reply.ts";
 import type { StreamEntry } from "../shared/redis/reply-stream.ts";
 import { type PushedStream, pushedStream } from "./pushed-stream.ts";
 import { type AckEntry, type ReceivedEntry, received } from "./received-entry.ts";
@@ -15,6 +16,11 @@ import { type Listener, OLDEST, type ReplyFeed } from "./reply-feed.ts";
 
 /** A final reply and where it stands. */
 export type FinalEntry = StreamEntry & { entry: Reply };
+
+/** A question and where it stands. */
+export type QuestionEntry = StreamEntry & { entry: Question };
+/** Takes the questions of a reserved agent; may not throw. */
+export type TakeQuestion = (entry: QuestionEntry) => void;
 
 /** The final reply of an agent, kept for one waiter. */
 export interface Reservation {
@@ -59,8 +65,10 @@ export interface ReaderOptions {
 /** See the module's header. */
 export interface ReplyChannel {
   read(options: ReaderOptions): PushedStream<ReceivedEntry>;
-  reserve(uid: string): Reservation;
-  isReserved(uid: string): boolean;
+  /** `takeQuestion`: the waiter gets the agent's questions, too. */
+  reserve(uid: string, takeQuestion?: TakeQuestion): Reservation;
+  /** Whether an entry is kept for a waiter. */
+  isReserved(entry: StreamEntry): boolean;
   readonly waiters: ReadonlySet<Waiter>;
   /** Ends the readers; waiters reject with `reason`. */
   stop(reason: unknown): void;
@@ -77,16 +85,24 @@ interface State {
   waiters: Set<Waiter>;
   /** uid → number of reservations. */
   reserved: Map<string, number>;
+  /** Uids of reserved agents whose questions are kept, too. */
+  answered: Set<string>;
 }
 
 /** A channel over one feed. */
 export function replyChannel(room: ChannelRoom): ReplyChannel {
-  const state: State = { room, readers: new Set(), waiters: new Set(), reserved: new Map() };
+  const state: State = {
+    room,
+    readers: new Set(),
+    waiters: new Set(),
+    reserved: new Map(),
+    answered: new Set(),
+  };
   return {
     waiters: state.waiters,
     read: (options) => openReader(state, options),
-    reserve: (uid) => openReservation(state, uid),
-    isReserved: (uid) => state.reserved.has(uid),
+    reserve: (uid, takeQuestion) => openReservation(state, uid, takeQuestion),
+    isReserved: (entry) => isKept(state, entry),
     stop(reason) {
       for (const reader of [...state.readers]) reader.stream.end();
       for (const waiter of [...state.waiters]) waiter.fail(reason);
@@ -94,17 +110,21 @@ export function replyChannel(room: ChannelRoom): ReplyChannel {
   };
 }
 
+function isKept({ reserved, answered }: State, entry: StreamEntry): boolean {
+  return (isFinal(entry) && reserved.has(entry.uid)) || (isQuestion(entry) && answered.has(entry.uid));
+}
+
 function leave({ room, readers, reserved }: State): void {
   if (readers.size === 0 && reserved.size === 0) room.deserted();
 }
 
 function openReader(state: State, { signal, onEnd }: ReaderOptions): PushedStream<ReceivedEntry> {
-  const { room, readers, reserved } = state;
+  const { room, readers } = state;
   const listener: Listener = {
     cursor: OLDEST,
     hungry: () => stream.waiting === 0,
     offer(entry) {
-      if (reserved.has(entry.uid) && isFinal(entry)) reader.kept.push(entry);
+      if (isKept(state, entry)) reader.kept.push(entry);
       else stream.push(received(entry, room.ack));
     },
   };
@@ -127,17 +147,18 @@ function openReader(state: State, { signal, onEnd }: ReaderOptions): PushedStrea
   return stream;
 }
 
-function openReservation(state: State, uid: string): Reservation {
-  const { room, readers, reserved } = state;
+function openReservation(state: State, uid: string, takeQuestion?: TakeQuestion): Reservation {
+  const { room, readers, reserved, answered } = state;
   const before = room.feed.newest;
   reserved.set(uid, (reserved.get(uid) ?? 0) + 1);
+  if (takeQuestion) answered.add(uid);
   let released = false;
   let waiting: Waiter | undefined;
   let cancelled: { reason: unknown } | undefined;
   return {
     wait(run, fresh) {
       if (cancelled) return Promise.reject(cancelled.reason);
-      const { promise, waiter } = openWaiter(state, uid, run, fresh ? before : OLDEST);
+      const { promise, waiter } = openWaiter(state, { uid, run, takeQuestion }, fresh ? before : OLDEST);
       waiting = waiter;
       room.look();
       if (!fresh) room.check(waiter);
@@ -156,6 +177,7 @@ function openReservation(state: State, uid: string): Reservation {
         return;
       }
       reserved.delete(uid);
+      answered.delete(uid);
       for (const reader of readers) {
         const own = reader.kept.filter((entry) => entry.uid === uid);
         reader.kept = reader.kept.filter((entry) => entry.uid !== uid);
@@ -166,7 +188,13 @@ function openReservation(state: State, uid: string): Reservation {
   };
 }
 
-function openWaiter({ room, waiters }: State, uid: string, run: number, cursor: string) {
+interface Wanted {
+  uid: string;
+  run: number;
+  takeQuestion: TakeQuestion | undefined;
+}
+
+function openWaiter({ room, waiters }: State, { uid, run, takeQuestion }: Wanted, cursor: string) {
   const over = () => {
     room.feed.remove(listener);
     waiters.delete(waiter);
@@ -189,7 +217,9 @@ function openWaiter({ room, waiters }: State, uid: string, run: number, cursor: 
     cursor,
     hungry: () => true,
     offer(entry) {
-      if (entry.uid !== uid || !isFinal(entry)) return;
+      if (entry.uid !== uid) return;
+      if (isQuestion(entry)) return takeQuestion?.(entry);
+      if (!isFinal(entry)) return;
       if (entry.entry.run !== run && entry.entry.agent_status !== "ended") return;
       over();
       resolve(entry);
@@ -201,5 +231,9 @@ function openWaiter({ room, waiters }: State, uid: string, run: number, cursor: 
 }
 
 function isFinal(entry: StreamEntry): entry is FinalEntry {
-  return entry.entry.kind !== "message";
+  return entry.entry.kind === "reply" || entry.entry.kind === "ended";
+}
+
+function isQuestion(entry: StreamEntry): entry is QuestionEntry {
+  return entry.entry.kind === "question";
 }

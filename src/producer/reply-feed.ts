@@ -4,11 +4,11 @@
  * Owns: the listeners, each with a cursor of its own, and one reading at a time. Its neighbour `reply-inbox.ts` says
  * when to look and what the listeners are.
  *
- * 1. A listener is offered every unacked entry behind its cursor, oldest first, each once.
+ * 1. A listener is offered every unacked entry behind its cursor that this version can read, oldest first, each once.
  * 2. A look that is asked for during a reading is made after it: nothing that was there when it was asked for is missed.
  * 3. A failed reading moves no cursor; the next look starts where it stood.
  */
-import type { StreamEntry } from "../shared/redis/reply-stream.ts";
+import { isReadable, type StreamEntry, type StreamItem } from "../shared/redis/reply-stream.ts";
 
 /** Entries asked for at a time. */
 export const PAGE_ENTRIES = 100;
@@ -36,7 +36,7 @@ export interface ReplyFeed {
 }
 
 /** A feed over `read`, which answers up to `count` entries behind an id. */
-export function replyFeed(read: (after: string, count: number) => Promise<StreamEntry[]>): ReplyFeed {
+export function replyFeed(read: (after: string, count: number) => Promise<StreamItem[]>): ReplyFeed {
   const listeners = new Set<Listener>();
   let newest = OLDEST;
   let reading: Promise<void> | undefined;
@@ -53,7 +53,7 @@ export function replyFeed(read: (after: string, count: number) => Promise<Stream
         for (const listener of hungry) {
           if (!listeners.has(listener) || !isBehind(listener.cursor, entry.id)) continue;
           listener.cursor = entry.id;
-          listener.offer(entry);
+          if (isReadable(entry)) listener.offer(entry);
         }
       }
       if (page.length < PAGE_ENTRIES) return;

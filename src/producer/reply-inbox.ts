@@ -13,7 +13,7 @@ import type { Logger } from "../shared/logger.ts";
 import type { AgentRecord } from "../shared/protocol/agent.ts";
 import type { Keys, ParentAddress } from "../shared/protocol/keys.ts";
 import type { AgentStore } from "../shared/redis/agent-store.ts";
-import type { ReplyStream } from "../shared/redis/reply-stream.ts";
+import type { ReplyStream, StreamEntry } from "../shared/redis/reply-stream.ts";
 import type { Call } from "./call.ts";
 import type { PushedStream } from "./pushed-stream.ts";
 import type { AckEntry, ReceivedEntry } from "./received-entry.ts";
@@ -22,6 +22,7 @@ import {
   type ReplyChannel,
   type Reservation,
   replyChannel,
+  type TakeQuestion,
   type Waiter,
 } from "./reply-channel.ts";
 import { type ReplyFeed, replyFeed } from "./reply-feed.ts";
@@ -31,10 +32,10 @@ import type { Subscriber } from "./subscriber.ts";
 export interface ReplyInbox {
   /** Every unacked entry of a parent, oldest first, then what comes; the client's end is its end too. */
   read(parent: ParentAddress, options: ReaderOptions): PushedStream<ReceivedEntry>;
-  /** Keeps the final reply of an agent for the caller, who releases it. */
-  reserve(parent: ParentAddress, uid: string): Reservation;
-  /** Whether the final reply of an agent is kept for somebody here. */
-  isReserved(parent: ParentAddress, uid: string): boolean;
+  /** Keeps the final reply of an agent for the caller, who releases it; with `takeQuestion` its questions, too. */
+  reserve(parent: ParentAddress, uid: string, takeQuestion?: TakeQuestion): Reservation;
+  /** Whether an entry is kept for somebody here. */
+  isReserved(parent: ParentAddress, entry: StreamEntry): boolean;
   /** Takes entries of a parent out of its channel. */
   acker(parent: ParentAddress): AckEntry;
   /** Looks at every channel somebody reads: Redis is back. */
@@ -79,8 +80,9 @@ export function createReplyInbox(parts: InboxParts): ReplyInbox {
   return {
     acker,
     read: (parent, options) => channelOf(parent).read(options),
-    reserve: (parent, uid) => channelOf(parent).reserve(uid),
-    isReserved: (parent, uid) => channels.get(keys.parent(parent).doorbell)?.channel.isReserved(uid) ?? false,
+    reserve: (parent, uid, takeQuestion) => channelOf(parent).reserve(uid, takeQuestion),
+    isReserved: (parent, entry) =>
+      channels.get(keys.parent(parent).doorbell)?.channel.isReserved(entry) ?? false,
     look() {
       for (const { look } of channels.values()) look();
     },
@@ -135,15 +137,21 @@ async function rejectIfTaken(
     const record = await call().read(() => store.record({ ...parent, uid: waiter.uid }));
     if (!isOver(record, waiter.run)) return;
     await feed.look();
-    waiter.fail(
-      new SubagentError("agent_ended", "The reply of this run was taken by another reader of the channel.", {
-        ...(record && { agent_id: record.agent_id }),
-        run: waiter.run,
-      }),
-    );
+    waiter.fail(record ? takenByAnother(record, waiter.run) : forgotten(waiter.run));
   } catch (error) {
     logger.debug({ problem: messageOf(error) }, "a run could not be looked at; looking again soon");
   }
+}
+
+function takenByAnother({ agent_id }: AgentRecord, run: number): SubagentError {
+  const sentence = "The reply of this run was taken by another reader of the channel.";
+  return new SubagentError("agent_ended", sentence, { agent_id, run });
+}
+
+function forgotten(run: number): SubagentError {
+  const sentence =
+    "Redis does not know this sub-agent any more: its record ran out, or a failover lost it; then the same call with its request_key makes it anew.";
+  return new SubagentError("unknown_agent", sentence, { run });
 }
 
 function isOver(record: AgentRecord | undefined, run: number): boolean {

@@ -14,6 +14,7 @@ import { MessageText } from "../shared/protocol/message.ts";
 import { type PriceOverrides, priceOf } from "../shared/protocol/pricing.ts";
 import { digestOf, readInput } from "./input.ts";
 import {
+  AnswerMs,
   baseLimits,
   IdleMs,
   LongText,
@@ -38,13 +39,15 @@ const agent = {
 };
 
 /**
- * What a spawn may ask for. Everything but `name` is optional and inherited from the parent; limits, tools and
- * `idle_ms` may only be narrowed. `request_key` makes the call repeatable for 24 hours.
+ * What a spawn may ask for. Everything but `name` is optional and inherited from the parent; limits, tools, `idle_ms` and
+ * `answer_within_ms` (how long a question of it waits) may only be narrowed. `request_key` makes the call repeatable for
+ * 24 hours.
  */
 export const SpawnInput = z.strictObject({
   ...agent,
   keep_alive: z.boolean().optional(),
   idle_ms: IdleMs.optional(),
+  answer_within_ms: AnswerMs.optional(),
 });
 /** See {@link SpawnInput}. */
 export type SpawnInput = z.input<typeof SpawnInput>;
@@ -79,6 +82,8 @@ export interface SpawnContext {
   profile: Profile;
   operator: OperatorDefaults;
   prices: PriceOverrides;
+  /** Whether somebody answers what a task asks; a managed agent may always ask. */
+  answersTask?: boolean;
 }
 
 /**
@@ -88,13 +93,18 @@ export interface SpawnContext {
 export function prepareSpawn(
   kind: keyof typeof KINDS,
   input: unknown,
-  { profile, operator, prices }: SpawnContext,
+  { profile, operator, prices, answersTask = false }: SpawnContext,
 ): PreparedSpawn {
   const read = readInput(KINDS[kind].schema, input, kind);
   const { request_key, ...args } = read;
-  const { keep_alive = kind === "spawn" && profile.keepAlive, idle_ms = profile.idleMs } =
-    "prompt" in args ? {} : args;
+  const {
+    keep_alive = kind === "spawn" && profile.keepAlive,
+    idle_ms = profile.idleMs,
+    answer_within_ms = profile.answerWithinMs,
+  }: Partial<z.output<typeof SpawnInput>> = "prompt" in args ? {} : args;
   if (idle_ms > profile.idleMs) throw wider(kind, "idle_ms", idle_ms, profile.idleMs);
+  if (answer_within_ms > profile.answerWithinMs)
+    throw wider(kind, "answer_within_ms", answer_within_ms, profile.answerWithinMs);
   const model = args.model ?? profile.model;
   if (model === undefined) {
     throw new SubagentError(
@@ -126,6 +136,7 @@ export function prepareSpawn(
       ...(Object.keys(alerts).length > 0 && { alerts }),
       keep_alive,
       idle_ms,
+      ...((kind === "spawn" || answersTask) && { answer_ms: answer_within_ms }),
     },
   };
 }

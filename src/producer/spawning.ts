@@ -32,7 +32,8 @@ export interface Spawned {
 
 /**
  * Spawns under `uid`. Rejects with `invalid_input` (tools wider than the parent's), `conflict` (request key used with
- * other arguments), `quota_exceeded`, `redis_unavailable` or `outcome_unknown`.
+ * other arguments), `quota_exceeded`, `invalid_config` (a Redis that will not do in production), `redis_unavailable` or
+ * `outcome_unknown`.
  */
 export async function spawnAgent(
   client: OpenClient,
@@ -42,6 +43,7 @@ export async function spawnAgent(
   uid: string = newUid(),
 ): Promise<Spawned> {
   const { name, stem, requestKey, digest } = prepared;
+  await client.admit(call);
   const known = await client.knownTools(call, prepared.wishedTools ?? profile.tools ?? []);
   const { tools, unknown } = resolveTools(profile.tools, prepared.wishedTools, known);
   const spec = { ...prepared.spec, ...(tools && { tools }) };
@@ -94,11 +96,8 @@ async function writeSpawn(client: OpenClient, call: Call, address: AgentAddress,
 }
 
 async function quotaExceeded(client: OpenClient, call: Call, parent: ParentAddress): Promise<SubagentError> {
-  const live = await call.read(async () => {
-    const uids = await client.store.liveUids(parent);
-    return Promise.all(uids.map((uid) => client.store.record({ ...parent, uid })));
-  });
-  const agents = live.flatMap((record) => (record ? [record.agent_id] : [])).sort();
+  const live = await call.read(() => client.store.liveRecords(parent));
+  const agents = live.map((record) => record.agent_id).sort();
   return new SubagentError(
     "quota_exceeded",
     `This parent has ${MAX_LIVE_AGENTS} live sub-agents, the most allowed: wait for one to finish or destroy one of ${agents.join(", ")}.`,

@@ -92,7 +92,7 @@ function openBatch(room: TaskRoom): Batch {
 }
 
 /** The tasks under way: `cancel` ends their waiting only, `destroy` their agents, too. */
-function openTries({ client, profile }: TaskRoom) {
+function openTries({ client, profile, onQuestion }: TaskRoom) {
   const cancels = new Set<(reason: unknown) => void>();
   // A signal for each task: one with many listeners would be warned about.
   const aborts = new Set<AbortController>();
@@ -105,7 +105,7 @@ function openTries({ client, profile }: TaskRoom) {
       const abort = new AbortController();
       aborts.add(abort);
       try {
-        return (await runTask({ client, profile, signal: abort.signal, open }, task)).reply;
+        return (await runTask({ client, profile, signal: abort.signal, onQuestion, open }, task)).reply;
       } catch (error) {
         if (error instanceof SubagentError && error.code === "quota_exceeded") return "no room";
         throw error;

@@ -34,7 +34,7 @@ export const TOOL_DESCRIPTIONS: Record<ParentToolName, string> = {
   spawn_sub_agent:
     "Create a sub-agent with a conversation of its own. It waits for send_agent_message. At most 10 live at a time.",
   send_agent_message:
-    "Give a sub-agent its instructions, or a further message. It works in the background; its final reply is forwarded to you.",
+    "Give a sub-agent its instructions, a further message, or the answer it waits for. It works in the background; its final reply is forwarded to you.",
   list_sub_agents: "List your live sub-agents with their status. Those that have ended are not listed.",
   check_sub_agent:
     "Look at one sub-agent: its status and progress, and its reply if that has not reached you yet.",

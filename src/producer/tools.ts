@@ -9,7 +9,8 @@
 import { z } from "zod";
 import { messageOf, SubagentError } from "../shared/errors.ts";
 import type { AgentView } from "../shared/protocol/agent.ts";
-import { asToolResult, quoted } from "./entry-text.ts";
+import type { AnswerReceipt } from "./answering.ts";
+import { asQuestion, asToolResult, quoted } from "./entry-text.ts";
 import type { NewReplies } from "./forwarding.ts";
 import { readInput } from "./input.ts";
 import type { DestroyReceipt, SendReceipt } from "./managing.ts";
@@ -58,11 +59,16 @@ export interface ToolResult {
 /** The calls behind the tools. */
 export interface ToolHost {
   spawn(input: { name: string; description?: string | undefined }): Promise<SpawnReceipt>;
-  send(agentId: string, text: string): Promise<SendReceipt>;
+  /** Answers the oldest question that the agent waits with, else sends it a message. */
+  tell(agentId: string, text: string): Promise<SendReceipt | AnswerReceipt>;
   list(): Promise<AgentView[]>;
   check(agentId: string): Promise<{ view: AgentView; news: NewReplies }>;
   destroy(agentId: string): Promise<DestroyReceipt>;
-  runTask(kind: "task" | "agent", input: Record<string, unknown>, signal?: AbortSignal): Promise<TaskOutcome>;
+  runTask(
+    kind: "task" | "agent",
+    input: Record<string, unknown>,
+    ending: { signal?: AbortSignal | undefined },
+  ): Promise<TaskOutcome>;
 }
 
 interface Call {
@@ -86,7 +92,7 @@ const RUNS: Record<ParentToolName, Run> = {
     return JSON.stringify({ agent_id, status });
   }),
   send_agent_message: checked(TOOL_INPUTS.send_agent_message, async (host, { target_agent_id, message }) => {
-    const { status } = await host.send(target_agent_id, message);
+    const { status } = await host.tell(target_agent_id, message);
     return JSON.stringify({ target_agent_id, status });
   }),
   list_sub_agents: checked(TOOL_INPUTS.list_sub_agents, async (host) => {
@@ -109,7 +115,7 @@ const RUNS: Record<ParentToolName, Run> = {
     return JSON.stringify({ agent_id, status });
   }),
   task: checked(TOOL_INPUTS.task, async (host, { prompt }, signal) => {
-    return asToolResult((await host.runTask("task", { prompt }, signal)).reply);
+    return asToolResult((await host.runTask("task", { prompt }, { signal })).reply);
   }),
   agent: checked(TOOL_INPUTS.agent, async (host, { prompt, tool_allowlist, model }, signal) => {
     const wish = {
@@ -118,7 +124,7 @@ const RUNS: Record<ParentToolName, Run> = {
       ...(tool_allowlist && { tools: tool_allowlist }),
       ...(model && { model }),
     };
-    const { reply, unknownTools } = await host.runTask("agent", wish, signal);
+    const { reply, unknownTools } = await host.runTask("agent", wish, { signal });
     return asToolResult(reply, unknownTools);
   }),
 };
@@ -177,11 +183,13 @@ function inSeconds(iso: string): string {
   return iso.replace(/\.\d+Z$/, "Z");
 }
 
-/** Status and counters as JSON, then what has come, or what was said last. */
+/** Status and counters as JSON, then the open questions and what has come, or what was said last. */
 function reportOn(
-  { agent_id, status, ended_reason, run, limits, progress }: AgentView,
+  { agent_id, status, ended_reason, run, limits, progress, questions = [] }: AgentView,
   news: NewReplies,
 ): string {
+  const told = new Set(news.entries.map((entry) => entry.kind === "question" && entry.question_id));
+  const asked = questions.filter(({ question_id }) => !told.has(question_id));
   const facts = {
     agent_id,
     status,
@@ -196,5 +204,6 @@ function reportOn(
     over && progress
       ? `<sub_agent_text agent_id="${agent_id}">\n${quoted(progress.summary)}\n</sub_agent_text>`
       : "";
-  return [JSON.stringify(facts), news.text || said].filter(Boolean).join("\n");
+  const open = asked.map((question) => asQuestion({ agent_id, ...question }));
+  return [JSON.stringify(facts), ...open, news.text || said].filter(Boolean).join("\n");
 }

@@ -28,6 +28,8 @@ export interface Config {
   workspaceRoot: string;
   /** Most runs at a time in one worker process. */
   concurrency: number;
+  /** Where a worker answers health checks; absent: nowhere. */
+  healthPort?: number;
   /** The operator's ceiling: what callers may narrow and never widen. */
   limits: LimitsWish;
   /** The operator's own prices by model id. */
@@ -35,7 +37,7 @@ export interface Config {
   /** Absent: each command has a level of its own. */
   logLevel?: LogLevel;
   trace: "off" | "full";
-  /** NODE_ENV is `production`. */
+  /** Whether the production checks are on: NODE_ENV is `production`. */
   production: boolean;
   /** Variables that begin with SUBAGENT_ and mean nothing to this version: most likely misspelt. */
   unknownVariables: string[];
@@ -117,6 +119,7 @@ function configOf(
     roots: variables.SUBAGENT_ROOTS,
     workspaceRoot: resolve(cwd, variables.SUBAGENT_WORKSPACES),
     concurrency: variables.SUBAGENT_CONCURRENCY,
+    healthPort: variables.SUBAGENT_HEALTH_PORT,
     limits: Object.fromEntries(Object.entries(limits).filter(([, value]) => value !== undefined)),
     prices,
     logLevel: variables.SUBAGENT_LOG_LEVEL,

@@ -13,6 +13,8 @@ export const ERRORS = {
   nested_spawn: { retryable: false, httpStatus: 403 },
   unknown_file: { retryable: false, httpStatus: 404 },
   unknown_agent: { retryable: false, httpStatus: 404 },
+  unknown_question: { retryable: false, httpStatus: 404 },
+  already_answered: { retryable: false, httpStatus: 409 },
   agent_ended: { retryable: false, httpStatus: 409 },
   conflict: { retryable: false, httpStatus: 409 },
   quota_exceeded: { retryable: true, httpStatus: 429 },

@@ -3,6 +3,7 @@ import { z } from "zod";
 import { LOG_LEVELS } from "./logger.ts";
 import { ParentId, TenantId } from "./protocol/ids.ts";
 import { CEILING } from "./protocol/limits.ts";
+import { isRedisUrl, REDIS_URL_FORMS } from "./redis-url.ts";
 
 /** Model used when a provider is configured and SUBAGENT_MODEL is not set. */
 export const DEFAULT_MODEL = "claude-sonnet-5-5";
@@ -26,8 +27,7 @@ const url = (...schemes: string[]) =>
   z.string().refine((text) => {
     if (!URL.canParse(text)) return false;
     const parsed = new URL(text);
-    if (!schemes.includes(parsed.protocol)) return false;
-    return parsed.protocol === "unix:" ? parsed.pathname.length > 1 : parsed.hostname !== "";
+    return schemes.includes(parsed.protocol) && parsed.hostname !== "";
   });
 const durationMs = z
   .string()
@@ -40,7 +40,7 @@ const durationMs = z
 
 /** Every variable this program reads; absent ones take the default that stands here. */
 export const Variables = z.object({
-  REDIS_URL: url("redis:", "rediss:", "unix:").optional(),
+  REDIS_URL: z.string().refine(isRedisUrl).optional(),
   ANTHROPIC_API_KEY: z
     .string()
     .regex(/^[\x21-\x7e]{1,512}$/)
@@ -62,6 +62,7 @@ export const Variables = z.object({
     .refine((path) => !path.includes("\0"))
     .default("./.subagent-queue/workspaces"),
   SUBAGENT_CONCURRENCY: whole(1_000).default(50),
+  SUBAGENT_HEALTH_PORT: whole(65_535).optional(),
   SUBAGENT_MAX_TURNS: whole(CEILING.max_turns).optional(),
   SUBAGENT_MAX_TOKENS: whole(CEILING.max_tokens).optional(),
   SUBAGENT_MAX_DURATION: durationMs.optional(),
@@ -90,7 +91,7 @@ export const PARENT_FORM =
 
 /** Every variable and the form its value must have, as the end of "write …". */
 export const EXPECTED: Readonly<Record<VariableName, string>> = {
-  REDIS_URL: "redis://host:port, rediss://host:port or unix:///path/to/redis.sock",
+  REDIS_URL: REDIS_URL_FORMS,
   ANTHROPIC_API_KEY: "the key alone: no spaces, no quotes, at most 512 characters",
   ANTHROPIC_BASE_URL: "http://host:port or https://host",
   SUBAGENT_MODEL: `a model id without spaces, e.g. ${DEFAULT_MODEL}`,
@@ -100,6 +101,7 @@ export const EXPECTED: Readonly<Record<VariableName, string>> = {
   SUBAGENT_ROOTS: "absolute directories with their modes, e.g. /srv/repo:ro,/data:rw",
   SUBAGENT_WORKSPACES: "the path of a directory",
   SUBAGENT_CONCURRENCY: "a whole number from 1 to 1000",
+  SUBAGENT_HEALTH_PORT: "a port from 1 to 65535",
   SUBAGENT_MAX_TURNS: `a whole number from 1 to ${CEILING.max_turns}`,
   SUBAGENT_MAX_TOKENS: `a whole number from 1 to ${CEILING.max_tokens}`,
   SUBAGENT_MAX_DURATION: "a duration of at most 24h, e.g. 30m, 90s or 500ms",

@@ -1,14 +1,19 @@
-/** Keeps this worker in the directory of live workers while it runs. A hint for people and spawn receipts, never awaited. */
+/**
+ * Keeps this worker in the directory of live workers while it runs. A hint for people and spawn receipts, never awaited;
+ * and the proof, every few seconds, that Redis takes writes from this worker.
+ */
 import type { Clock } from "../shared/clock.ts";
 import { messageOf } from "../shared/errors.ts";
 import type { Logger } from "../shared/logger.ts";
 import { WORKER_TTL_MS, type WorkerAnnouncement } from "../shared/protocol/worker.ts";
 import type { WorkerDirectory } from "../shared/redis/worker-directory.ts";
 
-const ANNOUNCE_EVERY_MS = WORKER_TTL_MS / 3;
+const ANNOUNCE_EVERY_MS = WORKER_TTL_MS / 10;
 
-/** See the module's sentence. */
+/** See the module's header. */
 export interface Announcer {
+  /** Why Redis refused the newest announcement; undefined when it did not. */
+  readonly refusal: string | undefined;
   /** Announces now and again well before it is forgotten. Idempotent. */
   start(): void;
   /** Takes the worker out, if Redis answers. Idempotent. */
@@ -23,11 +28,23 @@ export function createAnnouncer(
 ): Announcer {
   let timer: { cancel(): void } | undefined;
   const failed = (error: unknown) => logger.debug({ problem: messageOf(error) }, "Worker not announced");
+  let refusal: string | undefined;
   const announce = () => {
-    directory.announce(worker).catch(failed);
+    directory.announce({ ...worker, now: clock.now() }).then(
+      () => {
+        refusal = undefined;
+      },
+      (error: unknown) => {
+        refusal = messageOf(error);
+        failed(error);
+      },
+    );
     timer = clock.timeout(ANNOUNCE_EVERY_MS, announce);
   };
   return {
+    get refusal() {
+      return refusal;
+    },
     start() {
       if (!timer) announce();
     },

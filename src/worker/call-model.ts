@@ -7,8 +7,9 @@ import { ordinaryTimeMs } from "./loop/caps.ts";
 import { conversation } from "./loop/conversation.ts";
 import type { Step } from "./loop/next.ts";
 import { systemPrompt } from "./loop/system-prompt.ts";
+import { passGate, type Verdict } from "./model/gate.ts";
 import type { ModelFailure, ModelRequest, ModelTurn } from "./model/model.ts";
-import { retryDelayMs } from "./model/retry.ts";
+import { LONGEST_HELD_WAIT_MS, retryDelayMs } from "./model/retry.ts";
 import { releaseRun } from "./release-run.ts";
 import type { RunContext, RunEnd } from "./run-context.ts";
 import type { Session } from "./session.ts";
@@ -16,12 +17,10 @@ import { openStepSignal } from "./step-signal.ts";
 
 type CallStep = Extract<Step, { do: "call_model" }>;
 
-/** Waits up to this long are slept through; longer ones free the worker's slot. */
-const LONGEST_HELD_WAIT_MS = 2_000;
 /** A run whose worker has no model any more is for another worker, or for this one when it is whole again. */
 const MODEL_STOPPED_DELAY_MS = 5_000;
 
-/** Makes the call of `step`. */
+/** Makes the call of `step`, when the provider's gate lets it through. */
 export async function callModel(
   context: RunContext,
   session: Session,
@@ -30,6 +29,8 @@ export async function callModel(
   const { clock, model } = context;
   const { limits } = session.rules;
   const { report } = session;
+  const passage = await passGate(context, session);
+  if (passage.status === "shut") return passage.end;
   const stepSignal = openStepSignal(
     context,
     session,
@@ -48,6 +49,7 @@ export async function callModel(
       stepSignal.done();
       text.flush();
     });
+  const verdict = await passage.leave(outcome);
   if (!session.lease.isLive()) return { status: "lost" };
   switch (outcome.status) {
     case "turn":
@@ -60,7 +62,7 @@ export async function callModel(
     case "failed":
       return (
         (await chargeFor(context, session, step, outcome.usage)) ??
-        fail(context, session, step, outcome.failure)
+        fail(context, session, step, outcome.failure, verdict)
       );
   }
 }
@@ -70,7 +72,7 @@ function requestOf({ roots }: RunContext, session: Session, step: CallStep): Mod
   const open = roots.map(({ path, mode }) => ({ path, readOnly: mode === "ro" }));
   return {
     model: spec.model,
-    system: systemPrompt(spec.system, open),
+    system: systemPrompt(spec.system, open, session.rules.canAsk),
     tools: session.tools.map(({ name, description, inputSchema }) => ({
       name,
       description,
@@ -141,10 +143,12 @@ async function fail(
   session: Session,
   step: CallStep,
   failure: ModelFailure,
+  verdict: Verdict,
 ): Promise<RunEnd | undefined> {
-  const { clock, random, logger } = context;
+  const { clock, random, logger, store } = context;
   logger.warn({ uid: session.address.uid, turn: step.turn, ...failure }, "Model call failed");
   if (!failure.retryable) {
+    if (verdict === "shared") return undefined;
     const entry: FailureEntry = {
       v: 1,
       kind: failure.kind === "context_window" ? "context_window" : "model_error",
@@ -155,10 +159,12 @@ async function fail(
     return committed === "lost" ? { status: "lost" } : undefined;
   }
   session.retries += 1;
-  const delayMs = retryDelayMs(failure, session.retries, random());
+  const ownDelayMs = retryDelayMs(failure, session.retries, random());
+  // The gate remembers the rest, and knows when it is over earlier.
+  const delayMs = verdict === "shared" ? Math.min(ownDelayMs, store.timing.gateAskMs) : ownDelayMs;
   session.report.modelRetry(step.turn, failure.kind, delayMs);
   if (delayMs > LONGEST_HELD_WAIT_MS) return releaseRun(context, session, { reason: failure.kind, delayMs });
-  await clock.sleep(delayMs, session.lease.signal);
+  await session.lease.rest(clock.sleep(delayMs, session.lease.signal));
   return undefined;
 }
 

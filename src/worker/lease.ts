@@ -20,11 +20,15 @@ export interface LeaseNews {
 /** See the module's header. */
 export interface Lease {
   readonly epoch: number;
+  /** Running time of the run before this claim, ms. */
+  readonly earlierMs: number;
   /** Aborts when the lease is lost or given up: nothing may be called or started any more, what runs is cut off. */
   readonly signal: AbortSignal;
   isLive(): boolean;
   /** Running time of the run, ms, that of earlier claims included. */
   runningMs(): number;
+  /** Waits for `wait` while the run's time stands still; the lease goes on. */
+  rest(wait: Promise<void>): Promise<void>;
   /** Renews at once, e.g. because the run may have been destroyed. */
   check(): Promise<void>;
   /** Gives the lease up: the run is over, handed back, or known to be another's. Idempotent. */
@@ -56,7 +60,7 @@ export function holdLease(options: LeaseOptions): Lease {
   let expiry: { cancel(): void } | undefined;
 
   const isLive = () => !lost.signal.aborted && clock.monotonicMs() < liveUntilMs;
-  const runningMs = () => earlierMs + clock.monotonicMs() - claimedAtMs;
+  const { runningMs, rest } = meterFrom(clock, claimedAtMs, earlierMs);
   const stop = () => {
     renewal?.cancel();
     expiry?.cancel();
@@ -86,5 +90,21 @@ export function holdLease(options: LeaseOptions): Lease {
   };
   watchExpiry();
   scheduleRenewal();
-  return { epoch, signal: lost.signal, isLive, runningMs, check, stop };
+  return { epoch, earlierMs, signal: lost.signal, isLive, runningMs, rest, check, stop };
+}
+
+/** The running time of a run: it goes on with the clock, and stands still while the run rests. */
+function meterFrom(clock: Clock, fromMs: number, earlierMs: number): Pick<Lease, "runningMs" | "rest"> {
+  let restedMs = 0;
+  let restingSinceMs: number | undefined;
+  return {
+    runningMs: () => earlierMs + (restingSinceMs ?? clock.monotonicMs()) - fromMs - restedMs,
+    async rest(wait) {
+      const sinceMs = clock.monotonicMs();
+      restingSinceMs = sinceMs;
+      await wait;
+      restedMs += clock.monotonicMs() - sinceMs;
+      restingSinceMs = undefined;
+    },
+  };
 }

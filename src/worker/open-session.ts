@@ -1,6 +1,7 @@
 /** Prepares a claimed run: its rules, its tools, its workspace; says so when earlier files are not on this machine. */
 import type { AgentAddress } from "../shared/protocol/keys.ts";
 import { entryKey } from "../shared/protocol/log.ts";
+import { ASK_TOOL } from "../shared/protocol/question.ts";
 import type { AgentState } from "../shared/redis/agent-store.ts";
 import type { Lease } from "./lease.ts";
 import { viewRun } from "./loop/run-view.ts";
@@ -13,15 +14,17 @@ import { traceBeside } from "./trace.ts";
 const FILES_GONE =
   "Your work continues on another machine: files that you wrote to your workspace earlier are not there any more.";
 
-/** The session of a claimed run. Rejects when the workspace cannot be made. */
+/** The session of a claimed run; `onStep` is told of each step it commits. Rejects when the workspace cannot be made. */
 export async function openSession(
   context: RunContext,
   address: AgentAddress,
   state: AgentState,
   lease: Lease,
+  onStep: () => void,
 ): Promise<Session> {
   const { record } = state;
-  const { tools, unknown } = context.toolbox.resolve(record.spec.tools);
+  const { tools: known, unknown } = context.toolbox.resolve(record.spec.tools);
+  const tools = known.filter(({ name }) => name !== ASK_TOOL || record.spec.answer_ms !== undefined);
   if (unknown.length > 0)
     context.logger.warn({ uid: record.uid, tools: unknown }, "This worker does not have some tools");
   const { workspace, state: found } = await openWorkspace({
@@ -40,10 +43,12 @@ export async function openSession(
       ...(record.spec.alerts && { alerts: record.spec.alerts }),
       model: record.spec.model,
       idempotentTools: new Set(tools.filter((tool) => tool.idempotent).map((tool) => tool.name)),
+      canAsk: tools.some(({ name }) => name === ASK_TOOL),
     },
     tools,
     workspace,
     report: reporterOf(context, address, record),
+    onStep,
     ...(context.traced && { trace: traceBeside(workspace.directory, context.clock, context.logger) }),
   });
   session.report.runStarted(record.spec.limits.max_turns, context.workerId);

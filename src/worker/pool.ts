@@ -2,19 +2,23 @@
  * The pool: the only BullMQ worker. Takes wakes, runs the agents they name, side by side.
  * Owns how many runs go on in this process and how they stop; each run owns its agent (`run.ts`).
  *
- * 1. A wake always completes: what could not be done now stands in the record, and a sweeper wakes again.
+ * 1. A wake completes, or goes back into the queue because another process may do more for its agent. What could not be
+ *    done now stands in the record, and a sweeper wakes again.
  * 2. Only a run that settled `failed` stands as failed in the queue.
  * 3. After `stop` no run of this process holds an agent: each was settled, released, or lost to another worker.
  */
-import { Worker } from "bullmq";
+import { DelayedError, type Job, WaitingError, Worker } from "bullmq";
 import type { Clock } from "../shared/clock.ts";
 import { messageOf, SubagentError } from "../shared/errors.ts";
-import type { AgentAddress, Keys } from "../shared/protocol/keys.ts";
+import type { Keys } from "../shared/protocol/keys.ts";
 import { WAKE_DONE_KEPT_MS, WAKE_FAILED_KEPT_MS } from "../shared/protocol/timing.ts";
-import { Wake } from "../shared/protocol/wake.ts";
+import { isNewerWake, Wake } from "../shared/protocol/wake.ts";
 import { closeRedis, type RedisClient } from "../shared/redis/connection.ts";
+import { returned } from "./claim-run.ts";
+import { createQuarantine } from "./quarantine.ts";
 import { run } from "./run.ts";
 import type { RunContext, RunEnd } from "./run-context.ts";
+import { createValve, type Valve } from "./valve.ts";
 
 const LOCK_MS = 10_000;
 const STALLED_CHECK_MS = 5_000;
@@ -22,6 +26,11 @@ const STALLED_CHECK_MS = 5_000;
 const NEVER = 1_000_000;
 /** A stopping process lets steps finish this long, unless told otherwise, then cuts them off. */
 export const DRAIN_GRACE_MS = 10_000;
+/** So long no wake is taken from a Redis that refused something. */
+const REST_MS = 1_000;
+/** Why no wakes are taken for a while, for people. */
+const REFUSED = "Redis has refused something";
+const QUARANTINE = "a run that two workers did not survive has the process to itself";
 /** After that, a run whose Redis does not answer is left behind. */
 const ABANDON_MS = 5_000;
 /** The queue's own farewell may take this long, twice: once with Redis, once without. */
@@ -41,6 +50,8 @@ export interface Pool {
   stop(): Promise<void>;
   /** The uids of the agents running here. */
   active(): string[];
+  /** Why no wakes are taken, while they should be; empty when they are. */
+  troubles(): string[];
 }
 
 /** What a pool needs besides what it lends to its runs. */
@@ -55,50 +66,72 @@ export interface PoolOptions {
 }
 
 /** A pool, not started. */
-export function createPool(context: RunContext, options: PoolOptions): Pool {
-  const { logger } = context;
+export function createPool(lent: Omit<RunContext, "quarantine">, options: PoolOptions): Pool {
+  const { clock, draining, logger } = lent;
   const runs = new Set<Promise<unknown>>();
   let worker: WakeWorker | undefined;
+  let waiting: { status: string } | undefined;
   let stopped: Promise<void> | undefined;
-
-  const take = async (data: unknown): Promise<WakeResult> => {
-    const { tenant, parent_id, uid } = Wake.parse(data);
-    const address: AgentAddress = { tenant, parentId: parent_id, uid };
-    const going = run(context, address).catch((error: unknown): RunEnd => {
-      logger.error({ uid, problem: messageOf(error) }, "Run left behind; a sweeper will wake it");
-      return { status: "lost" };
-    });
+  const valve = createValve(clock, {
+    close: () => void worker?.pause(true),
+    // A pool that stops takes no wakes any more.
+    open: () => void (stopped || worker?.resume()),
+  });
+  const quarantine = createQuarantine({ clock, draining, ...valve.handle(QUARANTINE) });
+  const context: RunContext = { ...lent, quarantine };
+  const onError = (error: Error) => {
+    logger.warn({ problem: error.message }, "Wake queue trouble; trying again");
+    // A Redis that refuses to hand out a job would be asked again at once, for ever.
+    if (error.name === "ReplyError" && !stopped) valve.closeFor(REFUSED, REST_MS);
+  };
+  const take = async (job: WakeJob, token?: string): Promise<WakeResult> => {
+    const going = follow(context, job);
     runs.add(going);
     const end = await going.finally(() => runs.delete(going));
-    return resultOf(uid, end);
+    return end.status === "returned"
+      ? giveBack(context, job, token, end.delayMs)
+      : resultOf(job.data.uid, end);
   };
   return {
     active: () => [...context.leases.keys()],
+    troubles: () => troublesOf(valve, worker, waiting),
     async start() {
       if (worker || stopped) return;
       worker = openWorker(options, take);
-      worker.on("error", (error) =>
-        logger.warn({ problem: error.message }, "Wake queue trouble; trying again"),
-      );
+      worker.on("error", onError);
       worker
         .run()
         .catch((error: unknown) => logger.warn({ problem: messageOf(error) }, "Wake queue stopped"));
       await worker.waitUntilReady();
+      waiting = await worker.getBackend().blockingClient;
     },
     stop() {
-      stopped ??= drain(context.clock, options, runs, worker);
+      valve.stop();
+      stopped ??= drain(clock, options, runs, worker);
       return stopped;
     },
   };
 }
 
 type WakeWorker = Worker<Wake, WakeResult>;
+type WakeJob = Job<Wake, WakeResult>;
+
+/** `waiting` is the connection on which wakes are waited for. */
+function troublesOf(
+  { closedBy }: Valve,
+  worker: WakeWorker | undefined,
+  waiting: { status: string } | undefined,
+): string[] {
+  if (closedBy.length > 0) return closedBy.map((why) => `no wakes are taken: ${why}`);
+  if (!worker?.isRunning()) return ["no wakes are taken"];
+  return waiting?.status === "ready" ? [] : ["Redis does not answer where wakes are waited for"];
+}
 
 function openWorker(
   { redis, keys, concurrency }: PoolOptions,
-  take: (data: unknown) => Promise<WakeResult>,
+  take: (job: WakeJob, token?: string) => Promise<WakeResult>,
 ): WakeWorker {
-  return new Worker<Wake, WakeResult>(keys.wakeQueue, (job) => take(job.data), {
+  return new Worker<Wake, WakeResult>(keys.wakeQueue, take, {
     connection: redis,
     prefix: keys.bullPrefix,
     concurrency,
@@ -109,6 +142,31 @@ function openWorker(
     removeOnFail: { age: WAKE_FAILED_KEPT_MS / 1_000 },
     autorun: false,
   });
+}
+
+async function follow(context: RunContext, { data, attemptsStarted: taken }: WakeJob): Promise<RunEnd> {
+  if (isNewerWake(data)) return returned(context, "newer", taken);
+  const { tenant, parent_id, uid, wake } = Wake.parse(data);
+  const going = run(context, { address: { tenant, parentId: parent_id, uid }, wake, taken });
+  return going.catch((error: unknown): RunEnd => {
+    context.logger.error({ uid, problem: messageOf(error) }, "Run left behind; a sweeper will wake it");
+    return { status: "lost" };
+  });
+}
+
+/** Puts a wake back into the queue, for another process or for later. Always throws, as BullMQ wants it. */
+async function giveBack(
+  { clock, logger }: RunContext,
+  job: WakeJob,
+  token: string | undefined,
+  delayMs: number,
+): Promise<never> {
+  const back = delayMs > 0 ? job.moveToDelayed(clock.now() + delayMs, token) : job.moveToWait(token);
+  // A job that could not be moved is found stalled before long.
+  await back.catch((error: unknown) =>
+    logger.warn({ job: job.id, problem: messageOf(error) }, "Wake not returned"),
+  );
+  throw delayMs > 0 ? new DelayedError() : new WaitingError();
 }
 
 async function drain(
@@ -136,7 +194,7 @@ async function drain(
 }
 
 /** The job's return value; a failed run is thrown, so that it stands as failed. */
-function resultOf(uid: string, end: RunEnd): WakeResult {
+function resultOf(uid: string, end: Exclude<RunEnd, { status: "returned" }>): WakeResult {
   if (end.status === "settled") {
     if (end.reply.status === "failed") {
       throw new SubagentError("run_failed", `The run ended as failed: ${end.reply.stop_reason}.`, {

@@ -23,6 +23,8 @@ export interface Reporter {
   alerts(turn: number, before: readonly Alert[], after: readonly Alert[]): void;
   modelRetry(turn: number, kind: string, delayMs: number): void;
   released(reason: string): void;
+  /** The agent waits for an answer. */
+  waiting(turn: number, question: string): void;
   ended(status: ReplyStatus, reason: StopReason): void;
   /** Gathers the text of a turn. */
   textOf(turn: number): { push(delta: string): void; flush(): void };
@@ -54,6 +56,7 @@ export function reporterOf(
       for (const alert of after) if (!known.has(alert.kind)) tell(turn, { type: "alert", alert });
     },
     modelRetry: (turn, kind, delay_ms) => tell(turn, { type: "model_retry", kind, delay_ms }),
+    waiting: (turn, question) => tell(turn, { type: "waiting", question }),
     released: (reason) => tell(0, { type: "released", reason }),
     ended: (status, stop_reason) => tell(0, { type: "ended", status, stop_reason }),
     textOf: (turn) => gather(clock, (text) => tell(turn, { type: "text_delta", text })),

@@ -8,7 +8,8 @@ import type { RunContext, RunEnd } from "./run-context.ts";
 /** A run this process holds. */
 export interface HeldRun {
   address: AgentAddress;
-  record: AgentRecord;
+  /** Undefined where it could not be read. */
+  record: AgentRecord | undefined;
   lease: Lease;
   /** Failures since the last committed step; the next holder goes on counting. */
   retries: number;
@@ -18,18 +19,18 @@ export interface HeldRun {
 export async function releaseRun(
   context: RunContext,
   { address, record, lease, retries }: HeldRun,
-  { reason, delayMs }: { reason: string; delayMs: number },
+  { reason, delayMs, runningMs = lease.runningMs() }: { reason: string; delayMs: number; runningMs?: number },
 ): Promise<RunEnd> {
   const { store, deadlines, wakes } = context;
   await deadlines.touch(address, delayMs + store.timing.lookMs);
   const answer = await store.release(address, {
     epoch: lease.epoch,
     delayMs,
-    runningMs: lease.runningMs(),
+    runningMs,
     retries,
   });
   if (answer.status === "stale") return { status: "lost" };
-  reporterOf(context, address, record).released(reason);
-  await wakes.add(wakeOf(address, record.agent_id, answer.wake), delayMs);
+  if (record) reporterOf(context, address, record).released(reason);
+  await wakes.add(wakeOf(address, record?.agent_id ?? address.uid, answer.wake), delayMs);
   return { status: "released", reason };
 }

@@ -6,9 +6,12 @@ import type { ReplyStatus, StopReason } from "../shared/protocol/reply.ts";
 import type { AgentStore } from "../shared/redis/agent-store.ts";
 import type { DeadlineSet } from "../shared/redis/deadline-set.ts";
 import type { PublishEvent } from "../shared/redis/event-channel.ts";
+import type { ProviderGate } from "../shared/redis/provider-gate.ts";
 import type { WakeQueue } from "../shared/redis/wake-queue.ts";
+import type { WorkerDirectory } from "../shared/redis/worker-directory.ts";
 import type { Lease } from "./lease.ts";
 import type { Model } from "./model/model.ts";
+import type { Quarantine } from "./quarantine.ts";
 import type { Toolbox } from "./tools/registry.ts";
 import type { OpenRoot } from "./tools/roots.ts";
 
@@ -18,8 +21,12 @@ export interface RunContext {
   store: AgentStore;
   deadlines: DeadlineSet;
   wakes: WakeQueue;
+  /** Who else is there. */
+  workers: WorkerDirectory;
   publish: PublishEvent;
   model: Model;
+  /** What all workers know of the model's provider. */
+  gate: ProviderGate;
   toolbox: Toolbox;
   roots: readonly OpenRoot[];
   /** Host directory of all workspaces. */
@@ -37,11 +44,17 @@ export interface RunContext {
   abandoned: AbortSignal;
   /** Leases of the runs going on in this process, by uid: hints find them here. */
   leases: Map<string, Lease>;
+  /** Who may be active in this process. */
+  quarantine: Quarantine;
 }
 
-/** How this process' part in a run ended. */
+/**
+ * How this process' part in a run ended. `passed`: there was none, and the wake has done its service; `returned`: there was
+ * none, and the wake goes back into the queue, for another process.
+ */
 export type RunEnd =
   | { status: "settled"; reply: { status: ReplyStatus; stop_reason: StopReason; turns: number } }
   | { status: "released"; reason: string }
   | { status: "passed"; because: string }
+  | { status: "returned"; because: string; delayMs: number }
   | { status: "lost" };

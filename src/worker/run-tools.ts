@@ -12,6 +12,8 @@ import { type Tool, ToolFailure } from "./tools/tool.ts";
 
 const NO_INTERIM_LEFT = `You have sent your parent ${INTERIMS_PER_RUN} messages in this run: put the rest into your final answer.`;
 
+const UNANSWERED = "Your parent asked you to report before it answered.";
+
 type ToolStep = Extract<Step, { do: "run_tools" }>;
 
 const INTERRUPTED =
@@ -37,16 +39,12 @@ function openingEntry(
   call: PlannedCall,
 ): readonly [string, ToolStartedEntry | ToolResultEntry] {
   if (call.how === "run") return [entryKey.started(message, call.id), { v: 1, name: call.name }];
-  const interrupted = call.how === "interrupted";
+  const content = { interrupted: INTERRUPTED, repeated: REPETITION_REFUSED, unanswered: UNANSWERED }[
+    call.how
+  ];
   return [
     entryKey.result(message, call.id),
-    {
-      v: 1,
-      content: interrupted ? INTERRUPTED : REPETITION_REFUSED,
-      is_error: true,
-      duration_ms: 0,
-      interrupted,
-    },
+    { v: 1, content, is_error: true, duration_ms: 0, interrupted: call.how === "interrupted" },
   ];
 }
 

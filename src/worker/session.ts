@@ -9,7 +9,8 @@
 import type { AgentRecord } from "../shared/protocol/agent.ts";
 import type { Usage } from "../shared/protocol/content.ts";
 import type { AgentAddress } from "../shared/protocol/keys.ts";
-import { entryKey, type PurchaseEntry } from "../shared/protocol/log.ts";
+import { entryKey, type PurchaseEntry, type ToolStartedEntry } from "../shared/protocol/log.ts";
+import { ASK_TOOL, type OpenQuestion } from "../shared/protocol/question.ts";
 import type { Alert, ReplyBody } from "../shared/protocol/reply.ts";
 import type { AgentState, AgentStore } from "../shared/redis/agent-store.ts";
 import type { Lease, LeaseNews } from "./lease.ts";
@@ -44,6 +45,8 @@ export interface Equipment {
   tools: readonly Tool[];
   workspace: Workspace;
   report: Reporter;
+  /** Told of each committed step. */
+  onStep(): void;
   trace?: Trace;
 }
 
@@ -59,9 +62,11 @@ export class Session {
   /** Failures since the last step that brought the run on; a call paid for in vain brings nothing. */
   retries: number;
   readonly #store: AgentStore;
+  readonly #onStep: () => void;
   readonly #trace: Trace | undefined;
   readonly #log: Log;
   #unreadInRedis: number;
+  #hasStepped = false;
   /** Interim messages sent in this run; counted from the log when the first one of this claim is sent. */
   #interims: number | undefined;
   #alerts: readonly Alert[];
@@ -78,6 +83,7 @@ export class Session {
     this.tools = equipment.tools;
     this.workspace = equipment.workspace;
     this.report = equipment.report;
+    this.#onStep = equipment.onStep;
     this.#trace = equipment.trace;
     this.address = address;
     this.record = state.record;
@@ -93,7 +99,6 @@ export class Session {
       inboxRead: state.record.inbox_read,
       elapsedMs: lease.runningMs(),
       finish: state.record.finish === "1",
-      barrenDeaths: state.record.barren_deaths,
     };
   }
 
@@ -107,6 +112,11 @@ export class Session {
   known(): Log {
     this.#log.elapsedMs = this.lease.runningMs();
     return this.#log;
+  }
+
+  /** Whether this claim has committed a step. */
+  get hasStepped(): boolean {
+    return this.#hasStepped;
   }
 
   /** What the run has come to so far. */
@@ -135,8 +145,7 @@ export class Session {
     if (!this.lease.isLive()) return "lost";
     const written = entries.map(([key, value]) => [key, JSON.stringify(value)] as const);
     const earlier = this.known().entries;
-    const grown = withEntries(earlier, written);
-    const progress = tally({ ...this.known(), entries: grown }, this.rules);
+    const { grown, progress } = this.#with(written);
     const answer = await this.#store.append(this.address, {
       epoch: this.lease.epoch,
       runningMs: this.lease.runningMs(),
@@ -156,13 +165,46 @@ export class Session {
     }
     // Parallel tools commit while others wait for their answer: file into what the log has become meanwhile.
     this.#log.entries = this.#log.entries === earlier ? grown : withEntries(this.#log.entries, written);
-    this.report.alerts(progress.turns, this.#alerts, progress.alerts);
-    this.#alerts = progress.alerts;
-    if (extras.step) this.retries = 0;
+    this.#alert(progress);
+    if (extras.step) {
+      this.retries = 0;
+      this.#hasStepped = true;
+      this.#onStep();
+    }
     if (extras.consumeTo !== undefined) this.#consume(extras.consumeTo);
     this.heed({ unreadMessages: Number(answer.inbox), finish: answer.finish === "1" });
     await this.#trace?.(this.record.run, written);
     return "committed";
+  }
+
+  /** Puts questions to the parent; `finishing`: it wants the run to end instead. Once asked, nothing is this process' any more. */
+  async ask(
+    questions: readonly OpenQuestion[],
+    answerMs: number,
+    step: Record<string, unknown>,
+  ): Promise<"asked" | "finishing" | "lost"> {
+    if (!this.lease.isLive()) return "lost";
+    const mark: ToolStartedEntry = { v: 1, name: ASK_TOOL };
+    const started = JSON.stringify(mark);
+    const written = questions.map(({ question_id }) => [`${question_id}/started`, started] as const);
+    const { progress } = this.#with(written);
+    const answer = await this.#store.ask(this.address, {
+      epoch: this.lease.epoch,
+      runningMs: this.lease.runningMs(),
+      answerMs,
+      questions: questions.map((question) => ({ question, started })),
+      progress,
+      step: JSON.stringify(step),
+    });
+    if (answer.status === "finishing") {
+      this.#log.finish = true;
+      return "finishing";
+    }
+    this.lease.stop();
+    if (answer.status === "stale") return "lost";
+    this.#alert(progress);
+    await this.#trace?.(this.record.run, written);
+    return "asked";
   }
 
   /** Takes one of the {@link INTERIMS_PER_RUN} interim messages of the run; false when none is left. */
@@ -180,6 +222,17 @@ export class Session {
     const entry: PurchaseEntry = { v: 1, usage, cost_usd: costUsd };
     const key = entryKey.purchase(message, this.lease.epoch, this.#purchases++);
     return this.commit([[key, entry]]);
+  }
+
+  /** The log with further entries, and what the run has come to with them. */
+  #with(written: readonly (readonly [string, string])[]) {
+    const grown = withEntries(this.known().entries, written);
+    return { grown, progress: tally({ ...this.known(), entries: grown }, this.rules) };
+  }
+
+  #alert({ turns, alerts }: ReplyBody): void {
+    this.report.alerts(turns, this.#alerts, alerts);
+    this.#alerts = alerts;
   }
 
   #consume(cursor: number): void {

@@ -1,11 +1,17 @@
 /** Performs `settle`: the reply goes out and the run is over, in one step. */
-import { wakeOf } from "../shared/protocol/keys.ts";
+import { type AgentAddress, wakeOf } from "../shared/protocol/keys.ts";
 import { statusOf } from "../shared/protocol/reply.ts";
+import type { Lease } from "./lease.ts";
+import { NO_ENTRIES } from "./loop/log.ts";
 import type { Step } from "./loop/next.ts";
 import { viewRun } from "./loop/run-view.ts";
-import { lastText } from "./loop/tally.ts";
+import { lastText, tally } from "./loop/tally.ts";
+import { reporterOf } from "./progress.ts";
 import type { RunContext, RunEnd } from "./run-context.ts";
 import type { Session } from "./session.ts";
+
+const LOST =
+  "Three workers in a row died in this run before it had come any further, the last one with nothing else to do.";
 
 /** Settles the run; undefined when an unread message keeps it going. */
 export async function settleRun(
@@ -43,4 +49,35 @@ export async function settleRun(
     await wakes.add(wakeOf(address, record.agent_id, answer.wake));
   }
   return { status: "settled", reply: { status, stop_reason: step.reason, turns: body.turns } };
+}
+
+/**
+ * Settles a run that died alone, from its record and nothing else: reading its log may be what kills. The reply tells what
+ * the run had come to with its last committed step.
+ */
+export async function settleLost(
+  context: RunContext,
+  address: AgentAddress,
+  { epoch, earlierMs: elapsedMs }: Pick<Lease, "epoch" | "earlierMs">,
+): Promise<RunEnd> {
+  const reason = "worker_lost";
+  const status = statusOf(reason);
+  const record = await context.store.record(address);
+  if (record?.epoch !== epoch) return { status: "lost" };
+  const { run, inbox_read: inboxRead, spec } = record;
+  const log = { entries: NO_ENTRIES, run, unread: [], inboxRead, elapsedMs, finish: false };
+  const rules = { limits: spec.limits, model: spec.model, idempotentTools: new Set<string>(), canAsk: false };
+  const body = { ...(record.progress ?? tally(log, rules)), duration_ms: elapsedMs, error: LOST };
+  const answer = await context.store.settle(address, {
+    by: { authority: "worker", epoch, run },
+    target: "ended",
+    endedReason: "failed",
+    status,
+    stopReason: reason,
+    body,
+  });
+  const isOurs = answer.status === "same" && answer.ended_reason === "failed";
+  if (answer.status !== "settled" && !isOurs) return { status: "lost" };
+  reporterOf(context, address, record).ended(status, reason);
+  return { status: "settled", reply: { status, stop_reason: reason, turns: body.turns } };
 }

@@ -6,12 +6,16 @@ import type { Clock } from "../shared/clock.ts";
 import { messageOf } from "../shared/errors.ts";
 import type { Logger } from "../shared/logger.ts";
 import { type AgentAddress, wakeOf } from "../shared/protocol/keys.ts";
+import { defaultAnswerTo } from "../shared/protocol/question.ts";
 import type { AgentStore, SettleInput } from "../shared/redis/agent-store.ts";
 import type { DeadlineSet, Due } from "../shared/redis/deadline-set.ts";
 import { IDLE_DEATH } from "../shared/redis/verbs.ts";
 import type { WakeQueue } from "../shared/redis/wake-queue.ts";
 
-/** How often a running sweeper ticks. */
+/**
+ * How often a running sweeper ticks, on average: a quarter more or less, so that of two that look at the same agents, one of
+ * them of an older version, the same one is not always first.
+ */
 const TICK_MS = 1_000;
 /** Agents looked at in one round of a tick. */
 const BATCH = 100;
@@ -24,6 +28,8 @@ export interface SweeperContext {
   deadlines: DeadlineSet;
   wakes: WakeQueue;
   clock: Clock;
+  /** A number in [0, 1); default `Math.random`. */
+  random?: () => number;
   logger: Logger;
 }
 
@@ -39,7 +45,7 @@ export interface Sweeper {
 
 /** A sweeper, not started. */
 export function createSweeper(context: SweeperContext): Sweeper {
-  const { deadlines, clock, logger } = context;
+  const { deadlines, clock, random = Math.random, logger } = context;
   let stopping: AbortController | undefined;
   let running = Promise.resolve();
 
@@ -62,7 +68,7 @@ export function createSweeper(context: SweeperContext): Sweeper {
       await tick().catch((error: unknown) =>
         logger.warn({ problem: messageOf(error) }, "Sweep failed; trying again"),
       );
-      await clock.sleep(TICK_MS, signal);
+      await clock.sleep(TICK_MS * (0.75 + random() / 2), signal);
     }
   };
   return {
@@ -103,6 +109,8 @@ async function look(context: SweeperContext, due: Due): Promise<void> {
       return settle(context, due, address, IDLE_DEATH);
     case "max_age_over":
       return settle(context, due, address, DEATH_OF_AGE);
+    case "answer_due":
+      return answerInstead(context, due, address);
     case "wake_due":
       return wake(context, due, address, Number(found.wake), found.agent_id);
   }
@@ -117,6 +125,27 @@ async function settle(
   const answer = await store.settle(address, how);
   if (answer.status === "not_due") return deadlines.move(due, Number(answer.deadline));
   return deadlines.forget(due);
+}
+
+/** The defaults of all open questions; whatever comes between is seen when the agent comes due again. */
+async function answerInstead(
+  { store, deadlines, wakes }: SweeperContext,
+  due: Due,
+  address: AgentAddress,
+): Promise<void> {
+  const record = await store.record(address);
+  for (const question of record?.questions ?? []) {
+    const { question_id: questionId } = question;
+    const answer = await store.answer(address, {
+      by: "sweeper",
+      questionId,
+      text: defaultAnswerTo(question),
+    });
+    if (answer.status === "not_due") return deadlines.move(due, Number(answer.deadline));
+    if (answer.status !== "queued" || !record) continue;
+    await deadlines.move(due, Number(answer.deadline));
+    await wakes.add(wakeOf(address, record.agent_id, answer.wake));
+  }
 }
 
 async function wake(

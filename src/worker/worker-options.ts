@@ -5,7 +5,7 @@ import { SubagentError } from "../shared/errors.ts";
 import type { Logger } from "../shared/logger.ts";
 import type { PriceOverrides } from "../shared/protocol/pricing.ts";
 import type { Timing } from "../shared/protocol/timing.ts";
-import { parseRedisUrl } from "../shared/redis/connection.ts";
+import { parseRedisUrl } from "../shared/redis-url.ts";
 import type { Model } from "./model/model.ts";
 import type { OpenRoot } from "./tools/roots.ts";
 import type { Tool } from "./tools/tool.ts";
@@ -15,7 +15,7 @@ export const DEFAULT_CONCURRENCY = 50;
 
 /** What a worker is made of. */
 export interface WorkerOptions {
-  /** `redis://…`, `rediss://…` or `unix:///…`. */
+  /** `redis://…`, `rediss://…`, `unix:///…`, or `redis+cluster://…` with some nodes of a cluster. */
   redisUrl: string;
   /** Prefix of all keys, default `saq`; producers use the same. */
   prefix?: string;
@@ -35,6 +35,8 @@ export interface WorkerOptions {
   drainGraceMs?: number;
   /** Prices by model id, over the built-in table. */
   prices?: PriceOverrides;
+  /** Production mode: a Redis that may lose accepted work is refused at the start. Default false: a warning. */
+  strict?: boolean;
   /** `full` writes each conversation as JSON lines beside the agent's workspace; default `off`. */
   trace?: "off" | "full";
   logger?: Logger;
@@ -56,6 +58,7 @@ const KNOWN: Record<keyof WorkerOptions, true> = {
   concurrency: true,
   drainGraceMs: true,
   prices: true,
+  strict: true,
   trace: true,
   logger: true,
   clock: true,

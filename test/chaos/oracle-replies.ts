@@ -21,7 +21,10 @@ function lostOrWrong({ load, undisturbed }: Evidence, lookup: Lookup): Violation
     const uid = lookup.uidOf(told);
     const about = { ...(uid !== undefined && { uid }) };
     const own = load.seen.flatMap(({ entry, parentId }) =>
-      parentId === told.parentId && entry.agent_id === told.agentId && entry.kind !== "message"
+      parentId === told.parentId &&
+      entry.agent_id === told.agentId &&
+      entry.kind !== "message" &&
+      entry.kind !== "question"
         ? [entry]
         : [],
     );

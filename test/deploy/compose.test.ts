@@ -124,11 +124,16 @@ describe("what it starts, on this machine's addresses", () => {
 
   test("a worker without a key, and a parent that gets its reply", async () => {
     const { worker, ask } = services();
-    const running = await start(worker.command ?? [], worker.environment);
+    const command = worker.command?.map((word) => word.replace("8790", "0"));
+    const running = await start(command ?? [], worker.environment);
     await running.waitForLine(/^ready: worker .*offline model/);
+    const { url } = JSON.parse(await running.waitForLine("Health checks")) as { url: string };
+    const check = worker.healthcheck?.test.slice(2).map((word) => word.replace("http://127.0.0.1:8790", url));
+    expect(await exitCodeOf(check ?? [])).toBe(0);
     const parent = await start(["run", "Which testing framework does this project use?"], ask.environment);
     expect((await parent.closed).code, parent.stderr.join("\n")).toBe(0);
     expect((await running.kill("SIGTERM")).code).toBe(0);
+    expect(await exitCodeOf(check ?? [])).toBe(1);
   });
 
   test("a board that its health check finds, and finds missing", async () => {

@@ -57,6 +57,7 @@ const json = (lines: readonly string[]) => {
 test.each([
   ["spawn", "x"],
   ["send", "x", "y"],
+  ["answer", "x", "y"],
   ["list"],
   ["finish", "x"],
   ["destroy", "x"],
@@ -93,6 +94,8 @@ test.each([
     ["send", "nobody", "x"],
     /Parent "cli" has no sub-agent "nobody": .* --parent names/,
   ],
+  ["answering nobody", ["answer", "nobody", "x"], /Parent "cli" has no sub-agent "nobody"/],
+  ["an empty answer", ["answer", "x", " "], /The answer is refused: /],
   ["finishing nobody", ["finish", "nobody"], /Parent "cli" has no sub-agent "nobody"/],
   ["destroying nobody", ["destroy", "../x", "--json"], /Parent "cli" has no sub-agent "\.\.\/x"/],
   ["an empty name", ["spawn", ""], /name/],
@@ -171,6 +174,41 @@ test("replies --follow --ack prints each entry as one JSON line, takes it out, a
   expect((await following.kill("SIGINT")).code).toBe(0);
   expect(json(following.stdout)).toMatchObject({ agent_id: "a", run: 1 });
 }, 40_000);
+
+test("a question stands in list and replies, and answer lets its agent go on", async () => {
+  const { ask, worker } = place();
+  await worker();
+  await ask(["spawn", "Writer", "--prompt", "Ask your parent: Which city?"]);
+  const [question] = await until(
+    async () => {
+      const { replies } = json((await ask(["replies", "--json"])).stdout);
+      return replies.length > 0 && replies;
+    },
+    { timeoutMs: 20_000, everyMs: 100 },
+  );
+  expect(question).toMatchObject({ kind: "question", agent_id: "writer", text: "Which city?" });
+  expect((await ask(["list"])).stdout.slice(1)).toEqual([
+    expect.stringMatching(/^writer +waiting /),
+    "writer asks: Which city?",
+  ]);
+  const wrong = await ask(["answer", "writer", "x", "--question", "9/none"]);
+  expect(wrong).toMatchObject({ code: 2, stderr: [expect.stringMatching(/no open question "9\/none"/)] });
+  const first = json((await ask(["answer", "writer", "Zürich", "--json"])).stdout);
+  expect(first).toMatchObject({
+    status: "answered",
+    question_id: question.question_id,
+    agent_status: "queued",
+  });
+  const shown = await until(
+    async () => {
+      const { stdout } = await ask(["replies"]);
+      return stdout.some((line) => line.includes("succeeded")) && stdout.join("\n");
+    },
+    { timeoutMs: 20_000, everyMs: 100 },
+  );
+  expect(shown).toMatch(/^\? Writer \(writer\) {2}question\n {2}Which city\?\n/);
+  expect(shown).toMatch(/✔ Writer \(writer\) {2}succeeded\n {2}Zürich\n/);
+}, 60_000);
 
 test("watch shows agents come, work and go, destroys nothing, and ends with 0", async () => {
   const { ask, start, worker } = place();

@@ -129,7 +129,7 @@ test("a private Redis that dies in the middle of the work ends the command with 
   const running = await start(["run", "one"], place, { ANTHROPIC_BASE_URL: await slowModel(place) });
   await running.waitForLine("one: started");
   const server = redisProcessesOf(place).find((pid) =>
-    readFileSync(`/proc/${pid}/comm`, "utf8").startsWith("redis-server"),
+    /^(redis|valkey)-server/.test(readFileSync(`/proc/${pid}/comm`, "utf8")),
   );
   process.kill(Number(server), "SIGKILL");
   expect((await running.closed).code).toBe(3);
@@ -212,6 +212,71 @@ test("a worker whose password is wrong says so and ends", async () => {
     /^subagent-queue: No Redis at redis:\/\/\*\*\*@\S+ \(WRONGPASS .*\): /m,
   );
   expect(ended.stderr.join("\n")).not.toContain("canary");
+});
+
+test("a worker whose database Redis does not have says so and ends", async () => {
+  const ended = await start(["worker"], project(), { REDIS_URL: `${redisUrl()}/99` });
+  expect((await ended.closed).code).toBe(3);
+  expect(ended.stderr.join("\n")).toMatch(
+    /^subagent-queue: No Redis at redis:\S+\/99 \(ERR DB index is out of range\): /m,
+  );
+  expect(ended.stdout).toEqual([]);
+});
+
+test("a worker whose Redis is not there yet says so over HTTP, and is ready when it comes", async () => {
+  const server = await startPrivateRedis();
+  await server.kill();
+  const env = { REDIS_URL: server.url, SUBAGENT_HEALTH_PORT: String(await freePort()) };
+  const waiting = await start(["worker", "--json"], project(), env);
+  const { url } = JSON.parse(await waiting.waitForLine("Health checks")) as { url: string };
+  expect(new URL(url).port).toBe(env.SUBAGENT_HEALTH_PORT);
+  const away = await fetch(`${url}/readyz`);
+  expect(away.status).toBe(503);
+  expect(await away.json()).toMatchObject({
+    ready: false,
+    redis: "away",
+    reasons: ["the worker is starting", "Redis does not answer"],
+  });
+  expect((await fetch(`${url}/healthz`)).status).toBe(200);
+  expect(waiting.stdout).toEqual([]);
+  await server.start();
+  const ready = JSON.parse(await waiting.waitForLine('"status":"ready"')) as { health: string };
+  expect(ready.health).toBe(url);
+  await until(async () => (await fetch(`${url}/readyz`)).status === 200, { timeoutMs: 5_000 });
+  expect((await waiting.kill("SIGTERM")).code).toBe(0);
+});
+
+test("in production a Redis that may lose work is refused with the fix, by workers and by those who hand work over", async () => {
+  const careless = await startPrivateRedis({ arguments: ["--appendonly", "no"] });
+  const place = project();
+  const env = { REDIS_URL: careless.url, NODE_ENV: "production" };
+  const refusal = /This Redis cannot be used in production mode\. .*redis-cli config set appendonly yes/;
+  for (const args of [["worker"], ["run", "x"], ["start", "--once"], ["spawn", "a"]]) {
+    const ended = await start(args, place, env);
+    expect((await ended.closed).code, args[0]).toBe(3);
+    expect(ended.stderr.join("\n"), args[0]).toMatch(refusal);
+    expect(ended.stdout, args[0]).toEqual([]);
+  }
+  const strict = await start(["worker", "--strict"], place, { ...env, NODE_ENV: undefined });
+  expect((await strict.closed).code).toBe(3);
+  const looking = await start(["list"], place, env);
+  expect((await looking.closed).code).toBe(0);
+  const warned = await start(["worker", "--no-strict"], place, env);
+  await warned.waitForLine(/^ready: worker/);
+  expect(
+    warned.stderr.filter((line) => line.includes("Redis is not set as production needs it")),
+  ).toHaveLength(1);
+  expect((await warned.kill("SIGTERM")).code).toBe(0);
+  const embedded = await start(["run", "x"], place, { NODE_ENV: "production", PATH: "/nowhere" });
+  expect((await embedded.closed).code).toBe(3);
+  expect(embedded.stderr.join("\n")).toContain("the embedded Redis");
+});
+
+test("in production start brings its own private Redis, which keeps what it accepts", async () => {
+  const started = await start(["run", "How many TODO comments are there?"], project(), {
+    NODE_ENV: "production",
+  });
+  expect((await started.closed).code, started.stderr.join("\n")).toBe(0);
 });
 
 test("a worker whose Redis is not there yet waits, and ends when told to", async () => {

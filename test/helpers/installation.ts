@@ -67,6 +67,8 @@ export interface WorkerProcessOptions {
   workspaceRoot?: string;
   /** Default: the installation's; a proxy in front of it, say. */
   redisUrl?: string;
+  /** How long steps may go on after SIGTERM, ms; default that of a worker. */
+  drainGraceMs?: number;
   /** File to which the fixture's tools append when they begin and end: see `fixtures/worker-process.ts`. */
   journal?: string;
 }
@@ -216,7 +218,7 @@ function createTestParent({ redis, keys, store, deadlines, wakes, timing }: Pare
   const entries = async (agent: Agent): Promise<Reply[]> =>
     (await replies.read(agent, "0", 1_000))
       .filter(({ uid }) => uid === agent.uid)
-      .flatMap(({ entry }) => (entry.kind === "message" ? [] : [entry]));
+      .flatMap(({ entry }) => (entry.kind === "reply" || entry.kind === "ended" ? [entry] : []));
   return {
     spawn,
     send,

@@ -82,6 +82,23 @@ test("a connection that lost nothing survives a black hole", async () => {
   expect(proxy.counts).toEqual({ accepted: 1, cut: 0, refused: 0, swallowed: 0 });
 });
 
+test("a stranded connection stays open and silent, and a new one is whole", async () => {
+  const proxy = await startProxy(redisPort());
+  const stranded = connectTo(proxy.port);
+  await stranded.ping();
+  proxy.strand();
+  let answered = false;
+  stranded.ping().then(
+    () => (answered = true),
+    () => {},
+  );
+  const fresh = connectTo(proxy.port);
+  expect(await fresh.ping()).toBe("PONG");
+  expect(answered).toBe(false);
+  expect(stranded.status).toBe("ready");
+  expect(proxy.counts).toMatchObject({ accepted: 2, cut: 0 });
+});
+
 test("cutting resets every connection, and a client may come back", async () => {
   const proxy = await startProxy(redisPort());
   const clients = [connectTo(proxy.port), connectTo(proxy.port)];

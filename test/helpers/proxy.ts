@@ -42,6 +42,8 @@ export interface Proxy {
   refuse(): void;
   /** Ends a black hole or a refusal: connections that lost bytes are cut, the others live on. */
   heal(): void;
+  /** Every connection open now loses all bytes from here on and stays open, as to a host that is gone. New ones are whole. */
+  strand(): void;
   /** Resets every connection at once. New ones are accepted. */
   cutAll(): void;
   /**
@@ -60,7 +62,8 @@ export interface Proxy {
 export async function startProxy(targetPort: number): Promise<Proxy> {
   const counts: ProxyCounts = { accepted: 0, cut: 0, refused: 0, swallowed: 0 };
   const links = new Set<Link>();
-  const gate: Gate = { mode: "open", latencyMs: 0, changed: new Set() };
+  let gate: Gate = { mode: "open", latencyMs: 0, changed: new Set() };
+  const stranded: Gate[] = [];
   let everyNth: number | undefined;
   let replies = 0;
   let refusing = false;
@@ -94,9 +97,9 @@ export async function startProxy(targetPort: number): Promise<Proxy> {
   const address = server.address();
   if (address === null || typeof address === "string") throw new Error("a TCP server without a port");
 
-  const switchTo = (mode: Gate["mode"]) => {
-    gate.mode = mode;
-    for (const wakeUp of [...gate.changed]) wakeUp();
+  const switchTo = (mode: Gate["mode"], which = gate) => {
+    which.mode = mode;
+    for (const wakeUp of [...which.changed]) wakeUp();
   };
   const proxy: Proxy = {
     port: address.port,
@@ -119,6 +122,11 @@ export async function startProxy(targetPort: number): Promise<Proxy> {
       switchTo("open");
       for (const link of [...links]) if (link.hasLostBytes()) cut(link);
     },
+    strand() {
+      switchTo("lost");
+      stranded.push(gate);
+      gate = { ...gate, mode: "open", changed: new Set() };
+    },
     cutAll() {
       for (const link of [...links]) cut(link);
     },
@@ -133,6 +141,8 @@ export async function startProxy(targetPort: number): Promise<Proxy> {
       if (!server.listening) return;
       const closed = once(server, "close");
       server.close();
+      // Halves whose client has left are let go of.
+      for (const old of stranded) switchTo("open", old);
       proxy.cutAll();
       await closed;
     },

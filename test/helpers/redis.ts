@@ -3,13 +3,16 @@
  * A test that stops, starves or reconfigures Redis uses `startPrivateRedis()` and leaves the shared one alone.
  */
 import { randomBytes } from "node:crypto";
+import { Cluster, type Redis } from "ioredis";
 import { inject } from "vitest";
+import type { RedisClient } from "../../src/shared/redis/connection.ts";
 import { closeAtEnd } from "./cleanup.ts";
+import { type RedisCluster, startCluster } from "./cluster.ts";
 import { type RedisServer, startRedisServer } from "./redis-server.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
-    /** `redis://127.0.0.1:PORT` of the shared server. */
+    /** `redis://127.0.0.1:PORT` of the shared server, or in the project `cluster` the URL of the shared cluster. */
     redisUrl: string;
     /** Path of the shared server's unix socket; absent when that is the embedded server, which has none. */
     redisSocket?: string;
@@ -33,6 +36,17 @@ export function uniquePrefix(): string {
   return `t${randomBytes(6).toString("hex")}`;
 }
 
+/** The connections to all servers that a client talks to. */
+export function serversOf(redis: RedisClient): Redis[] {
+  return redis instanceof Cluster ? redis.nodes() : [redis];
+}
+
+/** The keys that match, of a server or of all masters of a cluster. */
+export async function keysLike(redis: RedisClient, pattern: string): Promise<string[]> {
+  const servers = redis instanceof Cluster ? redis.nodes("master") : [redis];
+  return (await Promise.all(servers.map((server) => server.keys(pattern)))).flat();
+}
+
 /** Starts a server of the test's own, stopped and removed at the end of the test (or of the file). */
 export async function startPrivateRedis(
   options: { arguments?: readonly string[] } = {},
@@ -40,4 +54,11 @@ export async function startPrivateRedis(
   const server = await startRedisServer(options.arguments ?? []);
   closeAtEnd(() => server.stop());
   return server;
+}
+
+/** Starts a cluster of the test's own, stopped and removed at the end of the test (or of the file). */
+export async function startPrivateCluster(): Promise<RedisCluster> {
+  const cluster = await startCluster();
+  closeAtEnd(() => cluster.stop());
+  return cluster;
 }

@@ -3,10 +3,12 @@
  * verbs, the parent's calls on top of them, and the three origins with a real worker. A file belongs here when it uses `redisUrl()` and starts no server of its own.
  */
 export const EMBEDDED_SUBSET: readonly string[] = [
+  "test/integration/doctor.test.ts",
   "test/integration/origins/a.test.ts",
   "test/integration/origins/b.test.ts",
   "test/integration/origins/c.test.ts",
   "test/integration/producer/managing.test.ts",
+  "test/integration/producer/questions.test.ts",
   "test/integration/producer/replies.test.ts",
   "test/integration/producer/task-all.test.ts",
   "test/integration/producer/task.test.ts",
@@ -15,6 +17,9 @@ export const EMBEDDED_SUBSET: readonly string[] = [
   "test/integration/verbs/claim.test.ts",
   "test/integration/verbs/deadline-set.test.ts",
   "test/integration/verbs/look.test.ts",
+  "test/integration/verbs/provider-gate.test.ts",
+  "test/integration/verbs/mend.test.ts",
+  "test/integration/verbs/questions.test.ts",
   "test/integration/verbs/resent.test.ts",
   "test/integration/verbs/run.test.ts",
   "test/integration/verbs/send.test.ts",

@@ -1,12 +1,13 @@
 import type { TestProject } from "vitest/node";
 import { startEmbeddedRedis } from "../../src/cli/embedded-redis.ts";
 import { systemClock } from "../../src/shared/clock.ts";
+import { startCluster } from "../helpers/cluster.ts";
 import { startRedisServer } from "../helpers/redis-server.ts";
 import { findServerBinary } from "./server-binary.ts";
 
 /**
- * Starts the one Redis of the run, tells the test files where it is, and returns its end. A real `redis-server`,
- * but in the project `embedded`, with `SUBAGENT_TEST_REDIS=embedded`, and where there is no `redis-server`: there it is
+ * Starts the one Redis of the run, tells the test files where it is, and returns its end. A real `redis-server`, in the
+ * project `cluster` six of them, but in the project `embedded`, with `SUBAGENT_TEST_REDIS=embedded`, and where there is no `redis-server`: there it is
  * the one that users without any Redis get.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
@@ -15,6 +16,11 @@ export default async function setup(project: TestProject): Promise<() => Promise
     const embedded = await startEmbeddedRedis({ clock: systemClock, nodeArguments: ["--import", "tsx"] });
     project.provide("redisUrl", embedded.url);
     return () => embedded.stop();
+  }
+  if (project.name === "cluster") {
+    const cluster = await startCluster();
+    project.provide("redisUrl", cluster.url);
+    return () => cluster.stop();
   }
   const server = await startRedisServer();
   project.provide("redisUrl", server.url);

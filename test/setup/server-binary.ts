@@ -22,10 +22,11 @@ export function findServerBinary(env: NodeJS.ProcessEnv = process.env): string |
  */
 export const NEED_A_SERVER: readonly string[] = [
   "test/integration/**/*.test.ts",
+  "test/chaos/**/*.test.ts",
+  "test/soak/soak.test.ts",
   "test/e2e/**/*.test.ts",
   "test/deploy/**/*.test.ts",
-  "test/chaos/{crash-points,short,stale-worker,storm}.test.ts",
   "test/helpers/{proxy,reaper,redis}.test.ts",
   "test/unit/cli/{private-redis,redis-source}.test.ts",
-  "test/unit/shared/redis/connection.test.ts",
+  "test/unit/shared/redis/{connection,heartbeat,server-check}.test.ts",
 ];

@@ -1,5 +1,6 @@
 /** All rules in their order, and the next turn of a conversation by rule. Pure. */
 import type { Conversation } from "../conversation.ts";
+import { askParent } from "./ask-parent.ts";
 import { countComments } from "./count-comments.ts";
 import { echo } from "./echo.ts";
 import { listFiles } from "./list-files.ts";
@@ -12,7 +13,7 @@ import { answer, type Draft, type Rule, type Task } from "./rule.ts";
 import { testFramework } from "./test-framework.ts";
 import { writeFile } from "./write-file.ts";
 
-const LOOKING: readonly Rule[] = [testFramework, luaPurpose, countComments, reviewFile, listFiles];
+const LOOKING: readonly Rule[] = [askParent, testFramework, luaPurpose, countComments, reviewFile, listFiles];
 const SPECIFIC: readonly Rule[] = [
   writeFile((task) => ruleFor(task.text, [...LOOKING, research]).next(task)),
   ...LOOKING,

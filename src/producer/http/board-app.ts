@@ -24,7 +24,7 @@ export interface BoardAppOptions {
   /** Bull Board's own router. */
   board: Express;
   hosts: AllowedHosts;
-  /** Whether Redis can be asked now. */
+  /** Whether Redis answered a moment ago. */
   isReady(): boolean;
   clock: Clock;
   logger?: Logger;
@@ -44,6 +44,14 @@ export function createBoardApp({ board, hosts, isReady, clock, logger }: BoardAp
   });
   app.get("/healthz", (_request, response) => {
     response.set("Cache-Control", "no-store").json({ status: "ok", redis: isReady() ? "ready" : "away" });
+  });
+  app.get("/readyz", (_request, response) => {
+    const isThere = isReady();
+    const body = { ready: isThere, redis: isThere ? "ready" : "away", reasons: isThere ? [] : [REDIS_AWAY] };
+    response
+      .status(isThere ? 200 : 503)
+      .set("Cache-Control", "no-store")
+      .json(body);
   });
   app.get("/", (_request, response) => response.redirect(BOARD_PATH));
   app.use(`${BOARD_PATH}/api`, (_request, response, next) => {

@@ -13,8 +13,10 @@ import { type Clock, systemClock } from "../../shared/clock.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
 import type { Logger } from "../../shared/logger.ts";
 import { keysUnder } from "../../shared/protocol/keys.ts";
-import { closeRedis, openRedis, parseRedisUrl } from "../../shared/redis/connection.ts";
+import { closeRedis, openRedis } from "../../shared/redis/connection.ts";
+import { startHeartbeat } from "../../shared/redis/heartbeat.ts";
 import { openWakeQueueForReading } from "../../shared/redis/wake-queue.ts";
+import { parseRedisUrl } from "../../shared/redis-url.ts";
 import { BOARD_PATH, createBoardApp } from "./board-app.ts";
 import { createBullBoardRouter } from "./bull-board.ts";
 import { allowedHosts, isLoopback } from "./request-guard.ts";
@@ -26,7 +28,7 @@ const MAX_CONNECTIONS = 256;
 
 /** What a board is made of. */
 export interface BoardOptions {
-  /** `redis://…`, `rediss://…` or `unix:///…`. */
+  /** `redis://…`, `rediss://…`, `unix:///…`, or `redis+cluster://…` with some nodes of a cluster. */
   redisUrl: string;
   /** Prefix of all keys, default `saq`. */
   prefix?: string;
@@ -102,11 +104,12 @@ export function createBoard(options: BoardOptions): Board {
 function openServer(options: BoardOptions): { server: Server; close(): Promise<void> } {
   const { redisUrl, prefix, host = DEFAULT_HOST, hostNames, clock = systemClock, logger } = options;
   const redis = openRedis(redisUrl, "worker", logger);
+  const heartbeat = startHeartbeat(redis, clock);
   const queue = openWakeQueueForReading(redis, keysUnder(prefix));
   const app = createBoardApp({
     board: createBullBoardRouter(queue, BOARD_PATH),
     hosts: allowedHosts(host, hostNames),
-    isReady: () => redis.status === "ready",
+    isReady: () => heartbeat.isAlive,
     clock,
     logger,
   });
@@ -119,6 +122,7 @@ function openServer(options: BoardOptions): { server: Server; close(): Promise<v
     server,
     async close() {
       await closeServer(server);
+      heartbeat.stop();
       closeRedis(redis);
       await queue.close();
     },

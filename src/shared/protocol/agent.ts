@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { AgentId, AgentName, ParentId, TenantId, Uid } from "./ids.ts";
 import { AlertThresholds, Limits } from "./limits.ts";
+import { OpenQuestion } from "./question.ts";
 import { ReplyBody } from "./reply.ts";
 
 /** Version of every stored or sent payload of this release. A worker releases records of a newer one. */
@@ -20,7 +21,8 @@ export type EndedReason = z.infer<typeof EndedReason>;
 /**
  * What an agent is made of, snapshotted at spawn and never changed: `tools` is the exact allowlist, absent = every
  * tool of the worker except the spawning ones; `system` replaces the standard instructions; `idle_ms` is the idle
- * time after which it is destroyed; `keep_alive` lets it take further messages after a reply.
+ * time after which it is destroyed; `keep_alive` lets it take further messages after a reply; `answer_ms` is how long a
+ * question to its parent waits, absent = it cannot ask.
  */
 export const AgentSpec = z.object({
   v: z.literal(PAYLOAD_VERSION),
@@ -32,6 +34,7 @@ export const AgentSpec = z.object({
   alerts: AlertThresholds.optional(),
   keep_alive: z.boolean(),
   idle_ms: z.int().min(1),
+  answer_ms: z.int().min(1).optional(),
 });
 /** See {@link AgentSpec}. */
 export type AgentSpec = z.infer<typeof AgentSpec>;
@@ -50,6 +53,9 @@ const json = <T extends z.ZodType>(schema: T) =>
     })
     .pipe(schema);
 
+/** A specification as a record holds it. */
+export const AgentSpecJson = json(AgentSpec);
+
 /** The record of an agent as Redis holds it: a hash of strings. Times are epoch ms of Redis' own clock. */
 export const AgentRecord = z.object({
   v: count,
@@ -58,7 +64,7 @@ export const AgentRecord = z.object({
   parent_id: ParentId,
   agent_id: AgentId,
   name: AgentName,
-  spec: json(AgentSpec),
+  spec: AgentSpecJson,
   status: AgentStatus,
   ended_reason: EndedReason.optional(),
   created_at: count,
@@ -79,6 +85,8 @@ export const AgentRecord = z.object({
   worker: z.string().optional(),
   finish: z.literal("1").optional(),
   progress: json(ReplyBody).optional(),
+  /** What a waiting agent waits for, oldest first; until its deadline. */
+  questions: json(z.array(OpenQuestion)).optional(),
 });
 /** See {@link AgentRecord}. */
 export type AgentRecord = z.infer<typeof AgentRecord>;
@@ -98,11 +106,14 @@ export interface AgentView {
   keep_alive: boolean;
   /** Counters and last text of the run, once it has committed a step. */
   progress?: ReplyBody;
+  /** The open questions of an agent that waits, oldest first; `answer_by`: when their defaults hold. */
+  questions?: (OpenQuestion & { answer_by: string })[];
 }
 
 /** A record as its parent may see it. */
 export function viewOf(record: AgentRecord): AgentView {
-  const { agent_id, name, status, ended_reason, run, spec, progress } = record;
+  const { agent_id, name, status, ended_reason, run, spec, progress, questions } = record;
+  const answer_by = new Date(record.deadline).toISOString();
   return {
     agent_id,
     name,
@@ -115,5 +126,7 @@ export function viewOf(record: AgentRecord): AgentView {
     model: spec.model,
     keep_alive: spec.keep_alive,
     ...(progress && { progress }),
+    ...(status === "waiting" &&
+      questions && { questions: questions.map((question) => ({ ...question, answer_by })) }),
   };
 }

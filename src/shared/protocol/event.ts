@@ -28,6 +28,7 @@ export const ProgressEvent = z.discriminatedUnion("type", [
   z.object({ ...base, type: z.literal("alert"), alert: Alert }),
   z.object({ ...base, type: z.literal("model_retry"), kind: z.string(), delay_ms: z.int() }),
   z.object({ ...base, type: z.literal("released"), reason: z.string() }),
+  z.object({ ...base, type: z.literal("waiting"), question: z.string() }),
   z.object({ ...base, type: z.literal("ended"), status: ReplyStatus, stop_reason: StopReason }),
 ]);
 /** See {@link ProgressEvent}. */

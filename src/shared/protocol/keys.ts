@@ -68,6 +68,16 @@ export interface Keys {
   workers: string;
   /** string: what a worker announced; gone when it stops announcing. */
   worker(workerId: string): string;
+  /** string: since when and why an operator paused the installation. */
+  paused: string;
+  /** set: names of the provider gates that are not healthy, and of some that were. */
+  gates: string;
+  /** hash: state of a provider gate that is not healthy. */
+  gate(name: string): string;
+  /** sorted set: run → end of its lease on a place (epoch ms). */
+  gateHolders(name: string): string;
+  /** sorted set: run → when it asks again (epoch ms). */
+  gateWaiting(name: string): string;
   parent(address: ParentAddress): ParentKeys;
   agent(address: AgentAddress): AgentKeys;
 }
@@ -83,6 +93,11 @@ export function keysUnder(prefix = "saq"): Keys {
     hints: `${prefix}:hints`,
     workers: `{${prefix}}:workers`,
     worker: (workerId) => `{${prefix}}:worker:${workerId}`,
+    paused: `{${prefix}}:paused`,
+    gates: `{${prefix}}:gates`,
+    gate: (name) => `{${prefix}}:gate:${name}`,
+    gateHolders: (name) => `{${prefix}}:gate-holders:${name}`,
+    gateWaiting: (name) => `{${prefix}}:gate-waiting:${name}`,
     parent(address) {
       const tag = tagged(address);
       return {

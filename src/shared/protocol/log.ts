@@ -68,6 +68,8 @@ export type PurchaseEntry = z.infer<typeof PurchaseEntry>;
 export const entryKey = {
   /** Message `n`. */
   message: (n: number): string => `${n}`,
+  /** What both entries of the call `toolUseId` of message `n` begin with. */
+  call: (n: number, toolUseId: string): string => `${n}/${toolUseId}`,
   /** The call `toolUseId` of message `n` has begun. */
   started: (n: number, toolUseId: string): string => `${n}/${toolUseId}/started`,
   /** The result of the call `toolUseId` of message `n`. */

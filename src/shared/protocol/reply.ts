@@ -1,6 +1,7 @@
 /** What reaches the parent: status and stop reason from closed sets, computed by the runtime and never by a model's text. */
 import { z } from "zod";
 import { Usage } from "./content.ts";
+import { OpenQuestion } from "./question.ts";
 
 /** How a run or an agent ended. */
 export const ReplyStatus = z.enum(["succeeded", "partial", "failed", "cancelled"]);
@@ -110,7 +111,12 @@ export const Interim = z.object({ ...head, kind: z.literal("message"), text: z.s
 /** See {@link Interim}. */
 export type Interim = z.infer<typeof Interim>;
 
+/** A sub-agent asks and waits. `answer_by`: ISO 8601, Redis' clock; from then on its default holds. */
+export const Question = OpenQuestion.extend({ ...head, kind: z.literal("question"), answer_by: z.string() });
+/** See {@link Question}. */
+export type Question = z.infer<typeof Question>;
+
 /** One entry of a parent's reply channel. */
-export const ChannelEntry = z.union([Reply, Interim]);
+export const ChannelEntry = z.union([Reply, Interim, Question]);
 /** See {@link ChannelEntry}. */
 export type ChannelEntry = z.infer<typeof ChannelEntry>;

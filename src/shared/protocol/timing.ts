@@ -27,6 +27,16 @@ export interface Timing {
   registryTtlMs: number;
   /** What a parent's runs used is kept this long, by days; whole days. */
   usageTtlMs: number;
+  /** A provider gate closes this long at first when nobody says how long; doubling up to `longestGateBackoffMs`. */
+  gateBackoffMs: number;
+  longestGateBackoffMs: number;
+  /** A run that waits at a closed gate asks again after this long at the latest, plus its place in the line. */
+  gateAskMs: number;
+  /** A gate at which nobody waits is healthy again this long after it opened. */
+  gateQuietMs: number;
+  /** A refused credential closes its gate this long at first; doubling up to `longestBreakerMs`. */
+  breakerMs: number;
+  longestBreakerMs: number;
 }
 
 /** The durations in use unless a test says otherwise. */
@@ -42,10 +52,18 @@ export const TIMING: Timing = {
   keptAfterAckMs: DAY,
   registryTtlMs: 30 * DAY,
   usageTtlMs: 90 * DAY,
+  gateBackoffMs: SECOND / 2,
+  longestGateBackoffMs: 60 * SECOND,
+  gateAskMs: 60 * SECOND,
+  gateQuietMs: 60 * SECOND,
+  breakerMs: 30 * SECOND,
+  longestBreakerMs: 600 * SECOND,
 };
 
 /** Idle time after which an idle agent is destroyed, unless its profile says otherwise. */
 export const IDLE_MS = 600 * SECOND;
+/** A sub-agent's question waits this long for its answer, unless its parent set another time. */
+export const ANSWER_MS = HOUR;
 /** The job of a wake that was taken stays visible this long. */
 export const WAKE_DONE_KEPT_MS = HOUR;
 /** The job of a wake whose run failed stays visible this long. */

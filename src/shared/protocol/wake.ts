@@ -1,5 +1,6 @@
 /** A wake: the BullMQ job that says "look at this agent". It carries ids only, never state or text. */
 import { z } from "zod";
+import { PAYLOAD_VERSION } from "./agent.ts";
 import { ParentId, TenantId, Uid } from "./ids.ts";
 
 /** The data of a wake job; its id is `<uid>.<wake>`, its name the agent_id. */
@@ -13,3 +14,9 @@ export const Wake = z.object({
 });
 /** See {@link Wake}. */
 export type Wake = z.infer<typeof Wake>;
+
+/** Whether `data` is a wake of a newer version than this one, which only newer workers can follow. */
+export function isNewerWake(data: unknown): boolean {
+  const { success, data: payload } = z.looseObject({ v: z.number() }).safeParse(data);
+  return success && payload.v > PAYLOAD_VERSION;
+}

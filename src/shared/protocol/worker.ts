@@ -9,6 +9,7 @@ export const BASE_TOOLS = [
   "glob",
   "grep",
   "send_agent_message",
+  "ask_parent",
 ] as const;
 
 /** An announcement is forgotten this long after it was last made. */
@@ -16,7 +17,7 @@ export const WORKER_TTL_MS = 30_000;
 
 /**
  * What a worker says about itself. `tools`: every tool it can run; `model`: what a parent without a model of its own may
- * ask it for; `concurrency`: runs at a time; `started_at`: ISO 8601.
+ * ask it for; `concurrency`: runs at a time; `started_at`: ISO 8601; `now`: its host's clock when it announced, epoch ms.
  */
 export const WorkerAnnouncement = z.object({
   v: z.literal(1),
@@ -28,6 +29,7 @@ export const WorkerAnnouncement = z.object({
   model: z.string().min(1).max(128).optional(),
   concurrency: z.int().min(1),
   started_at: z.string(),
+  now: z.int().optional(),
 });
 /** See {@link WorkerAnnouncement}. */
 export type WorkerAnnouncement = z.infer<typeof WorkerAnnouncement>;

@@ -1,52 +1,55 @@
 /**
- * Connections to Redis, one kind a role. The caller of {@link openRedis} owns the connection and closes it.
+ * Connections to Redis, one kind a role, to one server (`server-connection.ts`) or to a cluster (`cluster.ts`). The caller
+ * of {@link openRedis} owns the connection and closes it.
  *
  * - `producer`: fails at once when Redis is away, sends nothing twice by itself.
  * - `worker`: waits for Redis to come back; every command of ours may be sent again.
- * - `subscriber`: pub/sub only; resubscribes by itself.
+ * - `subscriber`: pub/sub only; whoever listens subscribes at every `ready`.
  */
-import { Redis, type RedisOptions } from "ioredis";
+import { Cluster, type Redis, type RedisOptions } from "ioredis";
+import { type Clock, systemClock } from "../clock.ts";
 import { SubagentError } from "../errors.ts";
 import type { Logger } from "../logger.ts";
+import { parseRedisUrl } from "../redis-url.ts";
+import { closeCluster, openCluster, openClusterSubscriber, problemOf } from "./cluster.ts";
+import { dropConnection, ServerConnection, WRONG_DATABASE } from "./server-connection.ts";
 
-/** A connection of ours. */
-export type RedisClient = Redis;
+/** A connection of ours: to one server, or to all nodes of a cluster. */
+export type RedisClient = Redis | Cluster;
+/** A connection to one server. */
+export type RedisConnection = Redis;
 /** What a connection is for. */
 export type RedisRole = "producer" | "worker" | "subscriber";
 
 const CONNECT_TIMEOUT_MS = 5_000;
-const LONGEST_RETRY_MS = 1_000;
 /** A closed connection whose other side does not answer is destroyed after this long. */
 const FAREWELL_MS = 100;
 
 const ROLE_OPTIONS: Record<RedisRole, RedisOptions> = {
   producer: { maxRetriesPerRequest: 0, enableOfflineQueue: false },
   worker: { maxRetriesPerRequest: null },
+  // ioredis' own resubscribing leaves a rejection to nobody when the connection is lost again in the middle of it.
   // Without a ready check: its INFO behind a SUBSCRIBE is refused and the connection lost. Subscribing works while loading.
-  subscriber: { maxRetriesPerRequest: null, autoResubscribe: true, enableReadyCheck: false },
+  subscriber: { maxRetriesPerRequest: null, autoResubscribe: false, enableReadyCheck: false },
 };
 
 /**
- * Opens a connection for `role`; it connects in the background and reconnects for ever.
- * `url`: `redis://[user:password@]host[:port][/db]`, `rediss://…` (TLS) or `unix:///path/to/redis.sock`.
- * Throws `invalid_config` on any other form.
+ * Opens a connection for `role`; it connects in the background and reconnects for ever. `url` has one of the forms of
+ * {@link parseRedisUrl}, which throws `invalid_config` on any other.
  */
-export function openRedis(url: string, role: RedisRole, logger?: Logger): RedisClient {
-  const redis = new Redis({
-    ...parseRedisUrl(url),
-    ...ROLE_OPTIONS[role],
-    connectionName: `subagent-queue-${role}`,
-    connectTimeout: CONNECT_TIMEOUT_MS,
-    disconnectTimeout: FAREWELL_MS,
-    keepAlive: 5_000,
-    retryStrategy: (times) => Math.min(50 * 2 ** Math.min(times, 10), LONGEST_RETRY_MS),
-    reconnectOnError: (error) => (error.message.startsWith("READONLY") ? 2 : false),
-  });
+export function openRedis(
+  url: string,
+  role: RedisRole,
+  logger?: Logger,
+  clock: Clock = systemClock,
+): RedisClient {
+  const redis = open(url, role, clock);
   let reported = "";
   redis.on("error", (error: Error) => {
-    if (error.message === reported) return;
-    reported = error.message;
-    logger?.warn({ role, problem: error.message || error.name }, "Redis connection failed; trying again");
+    const problem = problemOf(error);
+    if (problem === reported) return;
+    reported = problem;
+    logger?.warn({ role, problem }, "Redis connection failed; trying again");
   });
   redis.on("ready", () => {
     reported = "";
@@ -54,21 +57,49 @@ export function openRedis(url: string, role: RedisRole, logger?: Logger): RedisC
   return redis;
 }
 
+function open(url: string, role: RedisRole, clock: Clock): RedisClient {
+  const { nodes, ...address } = parseRedisUrl(url);
+  const options: RedisOptions = {
+    ...address,
+    connectionName: `subagent-queue-${role}`,
+    connectTimeout: CONNECT_TIMEOUT_MS,
+    disconnectTimeout: FAREWELL_MS,
+    keepAlive: 5_000,
+  };
+  if (nodes && role !== "subscriber") return openCluster(nodes, role, options, clock);
+  const ofRole = { ...options, ...ROLE_OPTIONS[role] };
+  return nodes ? openClusterSubscriber(nodes, ofRole, clock) : new ServerConnection(clock, ofRole);
+}
+
+const REFUSAL = new RegExp(`\\b(?:WRONGPASS|NOAUTH)\\b|invalid password|${WRONG_DATABASE.source}`);
+
 /**
- * Resolves when commands are safe with the connection; rejects when it is closed for good. Before that some of them (a
- * SUBSCRIBE is one) go out during the handshake and, when that breaks, are forgotten: their promises never settle.
+ * Resolves when commands can be sent; waits for a Redis that is away as long as it takes. Rejects with `invalid_config`
+ * when Redis is there and takes this password or database not, which waiting will not change, and with `closed` once
+ * the connection is closed.
  */
-export function whenReady(redis: RedisClient): Promise<void> {
-  if (redis.status === "ready") return Promise.resolve();
+export function whenAccepted(redis: RedisClient): Promise<void> {
   return new Promise((resolve, reject) => {
-    const settle = (then: () => void) => () => {
-      redis.off("ready", ready).off("end", ended);
-      then();
+    const end = (error?: SubagentError) => {
+      redis.off("ready", accepted).off("error", failed).off("end", closed);
+      if (error) reject(error);
+      else resolve();
     };
-    const ready = settle(resolve);
-    const ended = settle(() => reject(new SubagentError("closed", "The connection was closed.")));
-    redis.on("ready", ready).on("end", ended);
+    const accepted = () => end();
+    const closed = () => end(new SubagentError("closed", "The connection to Redis was closed."));
+    const failed = (error: Error) => {
+      const problem = problemOf(error);
+      if (REFUSAL.test(problem)) end(refused(problem, error));
+    };
+    redis.on("ready", accepted).on("error", failed).on("end", closed);
+    if (redis.status === "ready") accepted();
+    if (redis.status === "end") closed();
   });
+}
+
+function refused(problem: string, error: Error): SubagentError {
+  const sentence = `Redis refuses this connection (${problem}): correct the user, password or database of its address.`;
+  return new SubagentError("invalid_config", sentence, {}, error);
 }
 
 /**
@@ -76,49 +107,48 @@ export function whenReady(redis: RedisClient): Promise<void> {
  * attempts to connect there is no socket whose end would reject them, so a last attempt is begun and broken off.
  */
 export function closeRedis(redis: RedisClient): void {
+  if (redis instanceof Cluster) {
+    closeCluster(redis);
+    return;
+  }
   if (redis.status === "reconnecting") redis.connect().catch(() => {});
   redis.disconnect();
 }
 
 /**
- * Destroys the socket of a connection that answers no more and has it connect anew: what was sent and not answered
- * rejects, the next command goes over the new connection. Does nothing while there is no socket, or once it is dropped.
+ * Destroys the sockets of a connection that answers no more and has it connect anew: what was sent and not answered
+ * rejects, the next command goes over a new socket. Does nothing while there is none, or once it is dropped.
  */
 export function dropRedis(redis: RedisClient): void {
-  if (redis.status !== "ready" && redis.status !== "connect" && redis.status !== "connecting") return;
-  if (redis.stream?.destroyed) return;
-  redis.disconnect(true);
-  redis.stream?.destroy();
+  if (redis instanceof Cluster) for (const node of redis.nodes()) dropConnection(node);
+  else dropConnection(redis);
 }
 
-/** The connection options a Redis URL stands for. Throws `invalid_config` with the expected forms. */
-export function parseRedisUrl(url: string): RedisOptions {
-  let parsed: URL;
-  try {
-    parsed = new URL(url);
-  } catch {
-    throw wrongUrl(url);
-  }
-  if (parsed.protocol === "unix:" && parsed.pathname.length > 1)
-    return { path: decodeURIComponent(parsed.pathname) };
-  if ((parsed.protocol !== "redis:" && parsed.protocol !== "rediss:") || parsed.hostname === "")
-    throw wrongUrl(url);
-  const db = parsed.pathname.slice(1);
-  if (!/^\d*$/.test(db)) throw wrongUrl(url);
-  return {
-    host: parsed.hostname.replace(/^\[|\]$/g, ""),
-    port: parsed.port === "" ? 6379 : Number(parsed.port),
-    ...(parsed.username && { username: decodeURIComponent(parsed.username) }),
-    ...(parsed.password && { password: decodeURIComponent(parsed.password) }),
-    ...(db && { db: Number(db) }),
-    ...(parsed.protocol === "rediss:" && { tls: {} }),
-  };
+/** Whether a command goes out at once. A socket that was dropped or has ended is still "ready" until its end is announced. */
+export function canSend(redis: RedisClient): boolean {
+  return redis.status === "ready" && (redis instanceof Cluster || redis.stream.writable);
 }
 
-function wrongUrl(url: string): SubagentError {
-  const shown = url.replace(/\/\/[^@/]*@/, "//***@");
-  return new SubagentError(
-    "invalid_config",
-    `REDIS_URL "${shown}" is not a Redis address: write redis://host:port, rediss://host:port or unix:///path/to/redis.sock.`,
-  );
+/** Calls `listener` with every connection to a single server that `redis` consists of, now and later. */
+export function onConnection(redis: RedisClient, listener: (connection: RedisConnection) => void): void {
+  if (redis instanceof Cluster) {
+    for (const node of redis.nodes()) listener(node);
+    redis.on("+node", listener);
+  } else listener(redis);
+}
+
+/**
+ * Throws `invalid_config` when `redis`, a connection to one server, leads to a node of a cluster: it would serve only the
+ * parents whose keys lie there. Waits for the connection as its role does.
+ */
+export async function refuseClusterNode(redis: RedisClient): Promise<void> {
+  if (redis instanceof Cluster || !/^cluster_enabled:1/m.test(await redis.info("cluster"))) return;
+  throw clusterNodeRefused();
+}
+
+/** What to say when a connection to one server turns out to lead to a node of a cluster. */
+export function clusterNodeRefused(): SubagentError {
+  const sentence =
+    "REDIS_URL names one node of a Redis Cluster: write redis+cluster://host:port,host:port with some of its nodes.";
+  return new SubagentError("invalid_config", sentence);
 }

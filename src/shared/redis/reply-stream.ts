@@ -1,4 +1,9 @@
-/** The durable reply channel of a parent: a stream of what is not acked yet. */
+/**
+ * The durable reply channel of a parent: a stream of what is not acked yet. What this version cannot read is handed over
+ * as {@link UnreadableEntry}: it blocks nobody, and stays in the channel for a reader that can.
+ */
+import type { Logger } from "../logger.ts";
+import { PAYLOAD_VERSION } from "../protocol/agent.ts";
 import { ZERO_USAGE } from "../protocol/content.ts";
 import type { Keys, ParentAddress } from "../protocol/keys.ts";
 import { InboxMessage } from "../protocol/message.ts";
@@ -15,21 +20,59 @@ export interface StreamEntry {
   entry: ChannelEntry;
 }
 
-/** See the module's sentence. */
-export interface ReplyStream {
-  /** Up to `count` unacked entries behind `after` (`"0"` = from the oldest). */
-  read(parent: ParentAddress, after: string, count: number): Promise<StreamEntry[]>;
-  /** Removes an entry; true for whoever was first. `token` names this ack, so that a repeated one answers alike. */
-  ack(parent: ParentAddress, entry: StreamEntry, token: string): Promise<boolean>;
+/** An entry of a newer version, or one that is none: to be passed over. */
+export interface UnreadableEntry {
+  id: string;
+  uid: string;
+  entry: { kind: "unreadable"; reply_id: string };
 }
 
-/** The reply stream on `redis`. */
-export function createReplyStream(redis: RedisClient, keys: Keys, timing: Timing): ReplyStream {
+/** What stands in the stream. */
+export type StreamItem = StreamEntry | UnreadableEntry;
+
+/** Whether this version can read an item. */
+export function isReadable(item: StreamItem): item is StreamEntry {
+  return item.entry.kind !== "unreadable";
+}
+
+/** See the module's header. */
+export interface ReplyStream {
+  /** Up to `count` unacked items behind `after` (`"0"` = from the oldest). */
+  read(parent: ParentAddress, after: string, count: number): Promise<StreamItem[]>;
+  /** Removes an entry; true for whoever was first. `token` names this ack, so that a repeated one answers alike. */
+  ack(parent: ParentAddress, entry: StreamItem, token: string): Promise<boolean>;
+}
+
+/** So many unreadable entries are remembered as reported. */
+const REPORTED_MAX = 1_000;
+
+/** The reply stream on `redis`; `logger` hears of what cannot be read, of each entry once. */
+export function createReplyStream(
+  redis: RedisClient,
+  keys: Keys,
+  timing: Timing,
+  logger?: Logger,
+): ReplyStream {
   const scripts = loadScripts(redis);
+  const reported = new Set<string>();
+  const report = (channel: string, items: readonly StreamItem[]) => {
+    const names = items.filter((item) => !isReadable(item)).map(({ id }) => `${channel} ${id}`);
+    const unheardOf = names.filter((name) => !reported.has(name));
+    if (unheardOf.length === 0) return;
+    if (reported.size >= REPORTED_MAX) reported.clear();
+    for (const name of unheardOf) reported.add(name);
+    logger?.warn(
+      { channel, entries: unheardOf.length },
+      "Entries of the reply channel cannot be read and stay in it; has a newer version written them?",
+    );
+  };
   return {
     async read(parent, after, count) {
-      const entries = await redis.xrange(keys.parent(parent).replies, `(${after}`, "+", "COUNT", count);
-      return entries.map(([id, flat]) => decode(id, flat));
+      const { replies } = keys.parent(parent);
+      const entries = await redis.xrange(replies, `(${after}`, "+", "COUNT", count);
+      const items = entries.map(([id, flat]) => decode(id, flat));
+      report(replies, items);
+      return items;
     },
     async ack(parent, { id, uid, entry }, token) {
       const { replies, ack, text } = keys.parent(parent);
@@ -58,17 +101,33 @@ const NOTHING_DONE: ReplyBody = {
   model: "",
 };
 
-function decode(id: string, flat: string[]): StreamEntry {
+function decode(id: string, flat: string[]): StreamItem {
   const field: Record<string, string> = {};
   for (let i = 0; i + 1 < flat.length; i += 2) field[flat[i] ?? ""] = flat[i + 1] ?? "";
-  const { uid = "", at, run, body, undelivered, ...names } = field;
-  const head = { ...names, run: Number(run), created_at: new Date(Number(at)).toISOString() };
-  if (field.kind === "message") return { id, uid, entry: ChannelEntry.parse({ ...head, text: body }) };
+  const { uid = "", reply_id = "" } = field;
+  try {
+    if (!(Number(field.v) > PAYLOAD_VERSION)) return { id, uid, entry: entryOf(field) };
+  } catch {}
+  return { id, uid, entry: { kind: "unreadable", reply_id } };
+}
+
+/** Throws for fields that this version does not understand. */
+function entryOf(field: Readonly<Record<string, string>>): ChannelEntry {
+  const { at, run, body, undelivered, default_answer, answer_by, ...names } = field;
+  const head = { ...names, run: Number(run), created_at: isoOf(at) };
+  if (field.kind === "message") return ChannelEntry.parse({ ...head, text: body });
+  if (field.kind === "question") {
+    const asked = { text: body, answer_by: isoOf(answer_by), ...(default_answer && { default_answer }) };
+    return ChannelEntry.parse({ ...head, ...asked });
+  }
   const unread = InboxMessage.array().parse(JSON.parse(undelivered || "[]"));
-  const entry = ChannelEntry.parse({
+  return ChannelEntry.parse({
     ...(body ? JSON.parse(body) : NOTHING_DONE),
     ...head,
     ...(unread.length > 0 && { undelivered: unread.map((message) => message.message_id) }),
   });
-  return { id, uid, entry };
+}
+
+function isoOf(epochMs: string | undefined): string {
+  return new Date(Number(epochMs)).toISOString();
 }

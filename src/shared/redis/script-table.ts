@@ -2,6 +2,7 @@
  * The Lua scripts as a table: the names of their keys, arguments and answers, in order. A test holds it against the
  * headers of `lua/*.lua`.
  */
+import { OPERATOR_SCRIPTS } from "./operator-scripts.ts";
 
 /** What a script is handed and what it answers. */
 export interface Shape {
@@ -62,12 +63,14 @@ export const SCRIPTS = {
   },
   claim: {
     keys: ["record"],
-    args: ["claim_id", "worker", "lease_ms", "version"],
+    args: ["claim_id", "worker", "lease_ms", "version", "alone"],
     answers: {
-      claimed: ["epoch"],
+      claimed: ["epoch", "running_ms", "retries"],
+      lost: ["epoch", "running_ms", "retries"],
+      alone: ["deaths", "wake"],
       held: ["wait_ms"],
       nothing: ["agent_status"],
-      newer: ["version"],
+      newer: ["version", "wake"],
       unknown: [],
     },
   },
@@ -95,6 +98,25 @@ export const SCRIPTS = {
     keys: ["record"],
     args: ["epoch", "delay_ms", "look_ms", "running_ms", "retries"],
     answers: { released: ["wake"], stale: [] },
+  },
+  ask: {
+    keys: ["record", "log", "replies", "steps"],
+    args: ["epoch", "answer_ms", "running_ms", "progress", "step", "doorbell", "reply_ttl_ms"],
+    answers: { asked: ["deadline"], finishing: [], stale: [] },
+  },
+  answer: {
+    keys: ["record", "log"],
+    args: ["authority", "question_id", "entry", "look_ms"],
+    answers: {
+      queued: ["run", "wake", "deadline"],
+      waiting: ["open"],
+      same: ["run", "wake", "agent_status"],
+      answered: [],
+      not_due: ["deadline"],
+      unknown_question: [],
+      ended: ["reason"],
+      unknown: [],
+    },
   },
   settle: {
     keys: ["record", "log", "inbox", "life", "live", "replies", "text", "steps", "registry", "usage"],
@@ -128,16 +150,17 @@ export const SCRIPTS = {
   },
   finish: {
     keys: ["record"],
-    args: [],
-    answers: { finishing: ["run"], idle: [], ended: ["reason"], unknown: [] },
+    args: ["look_ms"],
+    answers: { finishing: ["run", "wake"], idle: [], ended: ["reason"], unknown: [] },
   },
   overdue: {
     keys: ["record", "life"],
-    args: [],
+    args: ["version", "look_ms"],
     answers: {
       not_due: ["deadline"],
       idle_over: [],
       max_age_over: [],
+      answer_due: [],
       wake_due: ["wake", "looks", "agent_id"],
       ended: [],
       unknown: [],
@@ -164,6 +187,31 @@ export const SCRIPTS = {
     args: ["member", "seen_score", "seen_touch", "at"],
     answers: { moved: [], touched: [] },
   },
+  "gate-enter": {
+    keys: ["paused", "gate", "holders", "waiting"],
+    args: ["run_id", "under_way", "place_ms", "ask_ms", "no_place_ms", "spacing_ms", "quiet_ms"],
+    answers: { open: ["at", "place"], wait: ["wait_ms", "reason"], paused: [] },
+  },
+  "gate-leave": {
+    keys: ["gate", "holders", "waiting", "gates"],
+    args: [
+      "name",
+      "run_id",
+      "entered_at",
+      "outcome",
+      "reason",
+      "retry_after_ms",
+      "jitter",
+      "backoff_ms",
+      "longest_backoff_ms",
+      "breaker_ms",
+      "longest_breaker_ms",
+      "quiet_ms",
+      "names_ttl_ms",
+    ],
+    answers: { left: [], first: [], known: [] },
+  },
+  ...OPERATOR_SCRIPTS,
 } as const satisfies Record<string, Shape>;
 
 /** The name of a script. */

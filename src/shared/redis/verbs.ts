@@ -74,7 +74,8 @@ export interface ProducerVerbs {
 
 /** The verbs of a run. */
 export interface WorkerVerbs {
-  claim(address: AgentAddress, claimId: string, worker: string): Promise<Answer<"claim">>;
+  /** `alone`: nothing else is active in this process, and nothing will be before the run commits a step. */
+  claim(address: AgentAddress, claimId: string, worker: string, alone?: boolean): Promise<Answer<"claim">>;
   renew(address: AgentAddress, epoch: number, runningMs: number): Promise<Answer<"renew">>;
   append(address: AgentAddress, input: AppendInput): Promise<Answer<"append">>;
   release(
@@ -110,15 +111,10 @@ export function producerVerbs(scripts: Scripts, keys: Keys, timing: Timing): Pro
     },
     send(address, message, digest) {
       const { record, inbox, life, message: messageKey } = keys.agent(address);
+      const { registry } = keys.parent(address);
       return scripts.run(
         "send",
-        {
-          record,
-          inbox,
-          life,
-          message: messageKey(message.message_id),
-          registry: keys.parent(address).registry,
-        },
+        { record, inbox, life, message: messageKey(message.message_id), registry },
         {
           payload: JSON.stringify(message),
           digest,
@@ -131,26 +127,24 @@ export function producerVerbs(scripts: Scripts, keys: Keys, timing: Timing): Pro
         },
       );
     },
-    finish: (address) => scripts.run("finish", { record: keys.agent(address).record }, {}),
+    finish: (address) =>
+      scripts.run("finish", { record: keys.agent(address).record }, { look_ms: timing.lookMs }),
   };
 }
 
 /** `claim`, `renew`, `append` and `release`: what a run does besides settling. */
 export function workerVerbs(scripts: Scripts, keys: Keys, timing: Timing): WorkerVerbs {
+  const lease_ms = timing.leaseMs;
   return {
-    claim: (address, claimId, worker) =>
+    claim: (address, claimId, worker, alone = false) =>
       scripts.run(
         "claim",
         { record: keys.agent(address).record },
-        { claim_id: claimId, worker, lease_ms: timing.leaseMs, version: PAYLOAD_VERSION },
+        { claim_id: claimId, worker, lease_ms, version: PAYLOAD_VERSION, alone: alone ? "1" : "0" },
       ),
     renew(address, epoch, runningMs) {
       const { record, inbox } = keys.agent(address);
-      return scripts.run(
-        "renew",
-        { record, inbox },
-        { epoch, lease_ms: timing.leaseMs, running_ms: Math.round(runningMs) },
-      );
+      return scripts.run("renew", { record, inbox }, { epoch, lease_ms, running_ms: Math.round(runningMs) });
     },
     append(address, input) {
       const { record, log, inbox, steps } = keys.agent(address);

@@ -26,6 +26,10 @@ export interface WakeQueue {
    * whoever takes a wake claims its agent at once, or is dead, stopped, or never learned that it has taken it.
    */
   isAlive(wake: Pick<Wake, "uid" | "wake">): Promise<boolean>;
+  /** No worker takes a wake until {@link WakeQueue.resume}; also those that start later. Idempotent. */
+  pause(): Promise<void>;
+  /** Wakes are taken again, at once. Idempotent. */
+  resume(): Promise<void>;
   /** Forgets the queue; the connection stays its owner's. */
   stop(): Promise<void>;
 }
@@ -75,6 +79,8 @@ export function createWakeQueue(redis: RedisClient, keys: Keys, logger?: Logger)
         const job = await opened.getJob(wakeJobId(wake));
         return job ? WAITING.has(await job.getState()) : false;
       }),
+    pause: () => using((opened) => opened.pause()),
+    resume: () => using((opened) => opened.resume()),
     async stop() {
       await queue?.close();
       queue = undefined;

@@ -21,12 +21,11 @@ export function createWorkerDirectory(redis: RedisClient, keys: Keys): WorkerDir
   return {
     async announce(worker) {
       const announcement: WorkerAnnouncement = { v: 1, ...worker };
-      await redis
-        .multi()
-        .set(keys.worker(worker.id), JSON.stringify(announcement), "PX", WORKER_TTL_MS)
-        .sadd(keys.workers, worker.id)
-        .pexpire(keys.workers, WORKER_TTL_MS)
-        .exec();
+      await Promise.all([
+        redis.set(keys.worker(worker.id), JSON.stringify(announcement), "PX", WORKER_TTL_MS),
+        redis.sadd(keys.workers, worker.id),
+        redis.pexpire(keys.workers, WORKER_TTL_MS),
+      ]);
     },
     async withdraw(workerId) {
       await redis.multi().del(keys.worker(workerId)).srem(keys.workers, workerId).exec();

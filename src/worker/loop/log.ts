@@ -37,8 +37,6 @@ export interface Log {
   elapsedMs: number;
   /** The parent asked for a graceful end. */
   finish: boolean;
-  /** Workers that died in this run one after the other without committing a step. */
-  barrenDeaths: number;
 }
 
 /** A log without entries. */

@@ -2,7 +2,9 @@
  * What happens next, as a pure and total function of the log. Running an agent is "perform, append, ask again";
  * resuming after a crash is asking again.
  */
+import { entryKey } from "../../shared/protocol/log.ts";
 import type { InboxMessage } from "../../shared/protocol/message.ts";
+import { ASK_TOOL, type OpenQuestion, QuestionInput } from "../../shared/protocol/question.ts";
 import type { PartialReason, StopReason } from "../../shared/protocol/reply.ts";
 import { judgeCaps } from "./caps.ts";
 import type { Log } from "./log.ts";
@@ -10,32 +12,26 @@ import { REPETITION_LIMIT, repetitions } from "./repetition.ts";
 import { isNudged, type RunView, type ToolCall, type Turn, viewRun } from "./run-view.ts";
 import type { Rules } from "./tally.ts";
 
-/** Workers that die one after the other without committing a step, before the run is given up. */
-export const MAX_BARREN_DEATHS = 3;
-
 /** How a call is answered: `run` performs it, the others only commit a result that says why not. */
 export interface PlannedCall extends Pick<ToolCall, "id" | "name" | "input"> {
-  how: "run" | "interrupted" | "repeated";
+  how: "run" | "interrupted" | "repeated" | "unanswered";
 }
 
 /**
  * The next step. `deliver`: log the parent's messages as message `message`, consuming the inbox up to `consumeTo`;
  * `call_model`: buy message `message`, with `handBack` as the last call; `run_tools`: answer the open calls of message
- * `message`, all in parallel; `settle`: the run is over, `natural` when an unread message should keep it going.
+ * `message`, all in parallel; `ask`: wait for the parent's answers to the calls that are left; `settle`: the run is over, `natural` when an unread message should keep it going.
  */
 export type Step =
   | { do: "deliver"; message: number; messages: readonly InboxMessage[]; consumeTo: number }
   | { do: "call_model"; message: number; turn: number; handBack?: PartialReason }
   | { do: "run_tools"; message: number; turn: number; calls: PlannedCall[] }
+  | { do: "ask"; turn: number; questions: OpenQuestion[] }
   | { do: "settle"; reason: StopReason; natural: boolean };
 
-/** Decides the next step of the run `log.run` under `rules`. A log that stands at its end is settled, come what may. */
+/** Decides the next step of the run `log.run` under `rules`. */
 export function next(log: Log, rules: Rules): Step {
-  const step = decide(log, viewRun(log), rules);
-  return step.do !== "settle" && log.barrenDeaths >= MAX_BARREN_DEATHS ? end("worker_lost") : step;
-}
-
-function decide(log: Log, view: RunView, rules: Rules): Step {
+  const view = viewRun(log);
   const failure = log.entries.failures.get(view.userMessage + 1);
   if (failure) return end(failure.hand_back ?? failure.kind);
   const last = view.turns.at(-1);
@@ -49,9 +45,7 @@ function after(last: Turn, log: Log, view: RunView, rules: Rules): Step {
   switch (last.entry.stop_reason) {
     case "tool_use": {
       if (last.calls.length === 0) return end("model_error");
-      const calls = openCalls(last, view, rules);
-      if (calls.length > 0) return { do: "run_tools", message: last.message, turn: view.turns.length, calls };
-      return boundary(log, view, rules);
+      return answerCalls(last, log, view, rules) ?? boundary(log, view, rules);
     }
     case "pause_turn":
       return boundary(log, view, rules);
@@ -102,21 +96,51 @@ function wasNudged(log: Log, view: RunView): boolean {
   return previous !== undefined && isNudged(log, previous);
 }
 
-function openCalls(last: Turn, view: RunView, rules: Rules): PlannedCall[] {
+/**
+ * Questions come last: an agent that waits does nothing else. None is asked when no call may follow that would read the
+ * answer.
+ */
+function answerCalls(last: Turn, log: Log, view: RunView, rules: Rules): Step | undefined {
   const counts = repetitions(view.turns);
-  return last.calls
-    .filter((call) => !call.result)
-    .map((call) => ({
-      id: call.id,
-      name: call.name,
-      input: call.input,
-      how: howToAnswer(call, counts, rules),
-    }));
+  const turn = view.turns.length;
+  const calls: PlannedCall[] = [];
+  const questions: OpenQuestion[] = [];
+  for (const call of last.calls) {
+    if (call.result) continue;
+    const isRepeated = (counts.get(call) ?? 0) >= REPETITION_LIMIT;
+    const question = questionOf(call, last.message, rules);
+    const how = question ? howToAsk(call, log, isRepeated) : howToPerform(call, rules, isRepeated);
+    if (how !== "ask") calls.push({ id: call.id, name: call.name, input: call.input, how });
+    else if (question) questions.push(question);
+  }
+  if (calls.length > 0) return { do: "run_tools", message: last.message, turn, calls };
+  if (questions.length === 0 || judgeCaps(log, view, rules).call === "none") return undefined;
+  return { do: "ask", turn, questions };
 }
 
-function howToAnswer(call: ToolCall, counts: Map<ToolCall, number>, rules: Rules): PlannedCall["how"] {
+function howToPerform(call: ToolCall, rules: Rules, isRepeated: boolean): PlannedCall["how"] {
   if (call.started && !rules.idempotentTools.has(call.name)) return "interrupted";
-  return (counts.get(call) ?? 0) >= REPETITION_LIMIT ? "repeated" : "run";
+  return isRepeated ? "repeated" : "run";
+}
+
+/** A question that was asked and is still without an answer when its agent goes on gets none. */
+function howToAsk(call: ToolCall, log: Log, isRepeated: boolean): PlannedCall["how"] | "ask" {
+  if (call.started || log.finish) return "unanswered";
+  return isRepeated ? "repeated" : "ask";
+}
+
+/** The question that a call puts; undefined where there is none to put, and the call says so by being performed. */
+function questionOf({ id, name, input }: ToolCall, message: number, rules: Rules): OpenQuestion | undefined {
+  if (name !== ASK_TOOL || !rules.canAsk) return undefined;
+  const { data } = QuestionInput.safeParse(input);
+  const { default_answer } = data ?? {};
+  return (
+    data && {
+      question_id: entryKey.call(message, id),
+      text: data.question,
+      ...(default_answer !== undefined && { default_answer }),
+    }
+  );
 }
 
 function end(reason: StopReason): Step {

@@ -17,6 +17,8 @@ export interface Rules {
   model: string;
   /** Tools whose interrupted calls are simply made again. */
   idempotentTools: ReadonlySet<string>;
+  /** Whether the parent can be asked. */
+  canAsk: boolean;
 }
 
 /** Tokens and money of a run, calls that were paid for in vain included. */

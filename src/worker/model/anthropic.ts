@@ -10,6 +10,7 @@
  * 3. Nothing is read from the environment but OpenTelemetry's switches: key, host and headers are arguments.
  * 4. Nothing is written to the console.
  */
+import { createHash } from "node:crypto";
 import Anthropic from "@anthropic-ai/sdk";
 import { type Clock, systemClock } from "../../shared/clock.ts";
 import { SubagentError } from "../../shared/errors.ts";
@@ -62,6 +63,7 @@ class AnthropicModel implements Model {
   readonly #clock: Clock;
   readonly #timeoutMs: number;
   readonly #secrets: readonly string[];
+  readonly #provider: string;
   readonly #running = new Map<AbortController, Promise<ModelOutcome>>();
   #stopped: Promise<void> | undefined;
 
@@ -70,6 +72,7 @@ class AnthropicModel implements Model {
     this.#timeoutMs = options.timeoutMs ?? 600_000;
     this.#secrets = [options.apiKey];
     this.#transport = createTransport({ clock: this.#clock, idleTimeoutMs: options.idleTimeoutMs ?? 90_000 });
+    this.#provider = providerOf(options);
     this.#client = createClient(options, this.#transport, this.#timeoutMs);
   }
 
@@ -79,6 +82,10 @@ class AnthropicModel implements Model {
     const outcome = this.#perform(request, options, abort);
     this.#running.set(abort, outcome);
     return outcome;
+  }
+
+  gateName(model: string): string {
+    return `${this.#provider}/${model}`;
   }
 
   stop(): Promise<void> {
@@ -152,6 +159,15 @@ class AnthropicModel implements Model {
   }
 }
 
+const API_URL = "https://api.anthropic.com";
+
+/** Host and credential as far as others may know them. */
+function providerOf({ apiKey, baseUrl = API_URL }: AnthropicModelOptions): string {
+  const digest = createHash("sha256").update(`subagent-queue gate ${apiKey}`).digest("hex");
+  const [, host = ""] = /^https?:\/\/(?:[^/]*@)?([^/?#]+)/.exec(baseUrl) ?? [];
+  return `${host}/${digest.slice(0, 8)}`;
+}
+
 /** The API version this adapter is written against; what the SDK of the pinned version sends by itself. */
 const API_VERSION = "2026-10-21";
 
@@ -162,7 +178,7 @@ const SENT_HEADER =
 function createClient(options: AnthropicModelOptions, transport: Transport, timeoutMs: number): Anthropic {
   return new Anthropic({
     apiKey: options.apiKey,
-    baseURL: options.baseUrl ?? "https://api.anthropic.com",
+    baseURL: options.baseUrl ?? API_URL,
     webhookKey: null,
     maxRetries: 0,
     timeout: timeoutMs,

@@ -97,6 +97,11 @@ export interface CallOptions {
 export interface Model {
   /** Makes one call, without retrying. Never rejects: every end is a {@link ModelOutcome}. */
   call(request: ModelRequest, options: CallOptions): Promise<ModelOutcome>;
+  /**
+   * Names what calls with `model` have in common: the provider, the credential (never itself: a digest) and the model. What
+   * one worker learns of the provider holds for every model of the same name. Default: one name for each model id.
+   */
+  gateName?(model: string): string;
   /** Aborts what is running and closes every connection. Idempotent; later calls end as `aborted`. */
   stop(): Promise<void>;
 }

@@ -141,7 +141,7 @@ describe("the tools", () => {
         content: expect.stringMatching(sentence),
       });
     }
-    expect(() => parent.tools(["teleport" as "task"])).toThrow(/teleport|Invalid option/);
+    expect(() => parent.tools(["teleport" as "task"])).toThrow(/must be one of spawn_sub_agent/);
   });
 
   test("cost at most 1,200 tokens all together", async () => {

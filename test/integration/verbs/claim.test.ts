@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { DESTROY, verbRig, wellDone } from "./rig.ts";
+import type { AgentAddress } from "../../../src/shared/protocol/keys.ts";
+import { DESTROY, type Rig, verbRig, wellDone, workerLost } from "./rig.ts";
 
 test("a claim makes a queued agent running and gives out epoch 1", async () => {
   const rig = verbRig();
@@ -101,7 +102,11 @@ test("a record of a newer version is left to newer workers, unchanged", async ()
   const agent = await rig.queued();
   await rig.redis.hset(rig.keys.agent(agent).record, "v", "2");
   const before = await rig.everything();
-  expect(await rig.store.claim(agent, "c-1", "w")).toMatchObject({ status: "newer", version: "2" });
+  expect(await rig.store.claim(agent, "c-1", "w")).toMatchObject({
+    status: "newer",
+    version: "2",
+    wake: "1",
+  });
   expect(await rig.everything()).toEqual(before);
 });
 
@@ -118,25 +123,114 @@ test("a released agent is held until its delay is over", async () => {
   expect(await rig.store.claim(agent, "c-2", "w")).toMatchObject({ status: "claimed", epoch: "2" });
 });
 
+/** Lets the lease of the last claim run out: its holder counts as dead. */
+async function dies(rig: Rig, agent: AgentAddress): Promise<void> {
+  await rig.redisReaches(Number((await rig.raw(agent)).lease_until));
+}
+const deathsOf = async (rig: Rig, agent: AgentAddress) => (await rig.store.record(agent))?.barren_deaths;
+
+/** An agent of whose run two workers died, the second of them not found dead yet. */
+async function twiceBarren(rig: Rig): Promise<AgentAddress> {
+  const { agent } = await rig.running();
+  await dies(rig, agent);
+  await rig.claim(agent);
+  await dies(rig, agent);
+  return agent;
+}
+const claimAlone = (rig: Rig, agent: AgentAddress, claimId: string) =>
+  rig.store.claim(agent, claimId, "w", true);
+
 test("a death counts unless a step was committed since the claim; an entry without a step is none", async () => {
   const rig = verbRig({ timing: { leaseMs: 2 } });
   const { agent } = await rig.running();
-  const deaths = async () => (await rig.store.record(agent))?.barren_deaths;
-  const dieAndTakeOver = async () => {
-    await rig.redisReaches(Number((await rig.raw(agent)).lease_until));
-    return rig.claim(agent);
-  };
-  expect(await deaths()).toBe(0);
-  await dieAndTakeOver();
-  expect(await deaths()).toBe(1);
-  const epoch = await dieAndTakeOver();
-  expect(await deaths()).toBe(2);
+  expect(await deathsOf(rig, agent)).toBe(0);
+  await dies(rig, agent);
+  const epoch = await rig.claim(agent);
+  expect(await deathsOf(rig, agent)).toBe(1);
   await rig.store.append(agent, { epoch, runningMs: 1, entries: [["0", "{}"]] });
-  const next = await dieAndTakeOver();
-  expect(await deaths()).toBe(3);
-  await rig.store.append(agent, { epoch: next, runningMs: 1, entries: [["1", "{}"]], step: "{}" });
-  await dieAndTakeOver();
-  expect(await deaths()).toBe(0);
+  await dies(rig, agent);
+  expect(await claimAlone(rig, agent, "c-3")).toMatchObject({ status: "claimed", epoch: "3" });
+  expect(await deathsOf(rig, agent)).toBe(2);
+  await rig.store.append(agent, { epoch: 3, runningMs: 1, entries: [["1", "{}"]], step: "{}" });
+  await dies(rig, agent);
+  await rig.claim(agent);
+  expect(await deathsOf(rig, agent)).toBe(0);
+});
+
+test("after two barren deaths nobody gets the agent beside others; the death is counted once, whoever finds it", async () => {
+  const rig = verbRig({ timing: { leaseMs: 2 } });
+  const agent = await twiceBarren(rig);
+  const answers = await Promise.all(["a", "b", "c"].map((id) => rig.store.claim(agent, id, `worker-${id}`)));
+  for (const answer of answers) expect(answer).toMatchObject({ status: "alone", deaths: "2", wake: "1" });
+  expect(await rig.store.record(agent)).toMatchObject({ status: "queued", barren_deaths: 2, epoch: 2 });
+  const before = await rig.everything();
+  expect(await rig.store.claim(agent, "a", "worker-a")).toMatchObject({ status: "alone", deaths: "2" });
+  expect(await rig.everything()).toEqual(before);
+});
+
+test("a holder that comes back after its death was counted holds nothing", async () => {
+  const rig = verbRig({ timing: { leaseMs: 2 } });
+  const agent = await twiceBarren(rig);
+  await rig.store.claim(agent, "c-3", "w");
+  const before = await rig.everything();
+  const zombie = { epoch: 2, runningMs: 1 };
+  const answers = [
+    await rig.store.renew(agent, 2, 1),
+    await rig.store.append(agent, { ...zombie, entries: [["0", "{}"]], step: "{}" }),
+    await rig.store.release(agent, { ...zombie, delayMs: 0, retries: 0 }),
+    await rig.store.settle(agent, wellDone(2)),
+  ];
+  expect(answers.map(({ status }) => status)).toEqual(["stale", "stale", "stale", "stale"]);
+  expect(await rig.everything()).toEqual(before);
+});
+
+test("a suspect is somebody's to look at: not due before the asking worker had the time of a lease, then woken", async () => {
+  const rig = verbRig({ timing: { leaseMs: 40, lookMs: 40 } });
+  const agent = await twiceBarren(rig);
+  await rig.store.claim(agent, "c-3", "w");
+  expect(await rig.store.overdue(agent)).toMatchObject({ status: "not_due" });
+  await rig.redisReaches(Number((await rig.raw(agent)).deadline));
+  expect(await rig.store.overdue(agent)).toMatchObject({ status: "wake_due", wake: "1" });
+  expect(await rig.store.rewake(agent, 1, true)).toMatchObject({ status: "wait" });
+});
+
+test("dying alone makes the run lost, whoever claims it then, alone or not; the answer says what to settle with", async () => {
+  const rig = verbRig({ timing: { leaseMs: 2 } });
+  const agent = await twiceBarren(rig);
+  await rig.store.claim(agent, "c-3", "w");
+  expect(await claimAlone(rig, agent, "c-4")).toMatchObject({ status: "claimed", epoch: "3" });
+  await rig.store.renew(agent, 3, 77);
+  await dies(rig, agent);
+  const lost = { status: "lost", epoch: "4", running_ms: "77" };
+  expect(await rig.store.claim(agent, "c-5", "w")).toMatchObject(lost);
+  expect(await rig.store.claim(agent, "c-5", "w")).toMatchObject(lost);
+  await dies(rig, agent);
+  expect(await rig.store.claim(agent, "c-6", "w")).toMatchObject({ ...lost, epoch: "5" });
+  expect(await deathsOf(rig, agent)).toBe(3);
+  expect(await rig.store.settle(agent, workerLost(5))).toMatchObject({ status: "settled" });
+});
+
+test("a suspect that commits a step alone is none any more, whether it dies, goes on or is handed back", async () => {
+  const rig = verbRig({ timing: { leaseMs: 2 } });
+  for (const fate of ["dies", "is handed back"]) {
+    const agent = await twiceBarren(rig);
+    await claimAlone(rig, agent, "c-3");
+    await rig.store.append(agent, { epoch: 3, runningMs: 1, entries: [["0", "{}"]], step: "{}" });
+    if (fate === "dies") await dies(rig, agent);
+    else await rig.store.release(agent, { epoch: 3, delayMs: 0, runningMs: 1, retries: 0 });
+    expect(await rig.store.claim(agent, "c-4", "w")).toMatchObject({ status: "claimed", epoch: "4" });
+    expect(await deathsOf(rig, agent)).toBe(0);
+  }
+});
+
+test("a suspect that is handed back without a step stays one, and no number of deaths beside others loses a run", async () => {
+  const rig = verbRig({ timing: { leaseMs: 2 } });
+  const agent = await twiceBarren(rig);
+  await claimAlone(rig, agent, "c-3");
+  await rig.store.release(agent, { epoch: 3, delayMs: 0, runningMs: 1, retries: 0 });
+  for (let i = 0; i < 5; i += 1) {
+    expect(await rig.store.claim(agent, `c-${4 + i}`, "w")).toMatchObject({ status: "alone", deaths: "2" });
+  }
 });
 
 test("handing an agent back neither counts as a death nor hides earlier ones, unless a step was committed", async () => {

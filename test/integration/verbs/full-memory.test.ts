@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { startPrivateRedis } from "../../helpers/redis.ts";
-import { bodyOf, DESTROY, handedBack, type Rig, verbRig, wellDone } from "./rig.ts";
+import { bodyOf, DESTROY, handedBack, questionsOf, type Rig, verbRig, wellDone } from "./rig.ts";
 
 /** A rig on a server that has no memory left after `prepare`. */
 async function fullAfter<T>(prepare: (rig: Rig) => Promise<T>): Promise<{ rig: Rig; prepared: T }> {
@@ -19,14 +19,15 @@ test("when Redis is full spawns and sends are refused and leave nothing behind",
   expect(await rig.everything()).toEqual(before);
 });
 
-test("when Redis is full runs in progress still renew, commit, hand back and end, and their replies are acked", async () => {
+test("when Redis is full runs in progress still renew, commit, ask, hand back and end, and their replies are acked", async () => {
   const { rig, prepared } = await fullAfter(async (rig) => ({
     ending: await rig.running(),
     staying: await rig.running(),
     leaving: await rig.running(),
+    asking: await rig.running(),
     destroyed: await rig.queued(),
   }));
-  const { ending, staying, leaving, destroyed } = prepared;
+  const { ending, staying, leaving, asking, destroyed } = prepared;
   for (const { agent, epoch } of [ending, staying]) {
     expect(await rig.store.renew(agent, epoch, 1)).toMatchObject({ status: "ok" });
     expect(
@@ -47,9 +48,13 @@ test("when Redis is full runs in progress still renew, commit, hand back and end
   ).toMatchObject({ agent_status: "idle" });
   const handBack = { epoch: leaving.epoch, delayMs: 0, runningMs: 1, retries: 0 };
   expect(await rig.store.release(leaving.agent, handBack)).toMatchObject({ status: "released" });
+  const asked = await rig.store.ask(asking.agent, questionsOf(asking.epoch));
+  expect(asked).toMatchObject({ status: "asked" });
+  const answer = { by: "parent" as const, questionId: "1/a", text: "yes" };
+  expect(await rig.store.answer(asking.agent, answer)).toMatchObject({ status: "queued" });
   expect(await rig.store.settle(destroyed, DESTROY)).toMatchObject({ status: "settled" });
   const entries = await rig.replies.read(rig.parent, "0", 10);
-  expect(entries).toHaveLength(5);
+  expect(entries).toHaveLength(6);
   for (const entry of entries) expect(await rig.replies.ack(rig.parent, entry, "t")).toBe(true);
   await rig.redis.config("SET", "maxmemory", "0");
   expect(await rig.claim(leaving.agent)).toBe(2);

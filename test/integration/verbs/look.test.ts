@@ -20,6 +20,19 @@ test("looking changes nothing, whatever the agent's state", async () => {
   expect(await rig.everything()).toEqual(before);
 });
 
+test("an agent of a newer version is never due here, whatever its state: a newer sweeper looks at it", async () => {
+  const rig = verbRig({ timing: { leaseMs: 2, lookMs: 50, maxAgeMs: 1 } });
+  for (const agent of [await rig.spawn({ idleMs: 1 }), await rig.queued(), (await rig.running()).agent]) {
+    await rig.redis.hset(rig.keys.agent(agent).record, "v", "2");
+    await rig.redisReaches((await rig.redisNow()) + 60);
+    const seen = await rig.store.overdue(agent);
+    expect(seen.status).toBe("not_due");
+    const inMs = seen.status === "not_due" ? Number(seen.deadline) - (await rig.redisNow()) : 0;
+    expect(inMs).toBeGreaterThan(0);
+    expect(inMs).toBeLessThanOrEqual(50);
+  }
+});
+
 test("an idle agent is due when its life key is gone, and the answer says when that will be", async () => {
   const rig = verbRig();
   const agent = await rig.spawn({ idleMs: 300 });

@@ -6,6 +6,7 @@ import {
   handedBack,
   IDLE_END,
   messageOf,
+  questionsOf,
   type Rig,
   SPEC,
   verbRig,
@@ -72,6 +73,26 @@ const CALLS: Record<string, Resent> = {
       return () => rig.store.claim(agent, "c-1", "w");
     },
   },
+  "claim of an agent that may only be claimed alone": {
+    answers: ["alone", "alone"],
+    prepare: async (rig) => {
+      const { agent } = await rig.running();
+      await rig.redis.hset(rig.keys.agent(agent).record, { barren_deaths: "1", lease_until: "1" });
+      return () => rig.store.claim(agent, "c-1", "w");
+    },
+  },
+  "claim of an agent that died alone": {
+    answers: ["lost", "lost"],
+    prepare: async (rig) => {
+      const { agent } = await rig.running();
+      await rig.redis.hset(rig.keys.agent(agent).record, {
+        barren_deaths: "2",
+        alone: "1",
+        lease_until: "1",
+      });
+      return () => rig.store.claim(agent, "c-1", "w");
+    },
+  },
   renew: {
     answers: ["ok", "ok"],
     prepare: async (rig) => {
@@ -101,6 +122,42 @@ const CALLS: Record<string, Resent> = {
     prepare: async (rig) => {
       const { agent, epoch } = await rig.running();
       return () => rig.store.release(agent, { epoch, delayMs: 0, runningMs: 5, retries: 1 });
+    },
+  },
+  ask: {
+    answers: ["asked", "asked"],
+    prepare: async (rig) => {
+      const { agent, epoch } = await rig.running();
+      return () => rig.store.ask(agent, questionsOf(epoch, ["a", "b"]));
+    },
+  },
+  "answer to one of two questions": {
+    answers: ["waiting", "same"],
+    prepare: async (rig) => {
+      const { agent } = await rig.waiting(["a", "b"]);
+      return () => rig.store.answer(agent, { by: "parent", questionId: "1/a", text: "yes" });
+    },
+  },
+  "answer to the last question": {
+    answers: ["queued", "same"],
+    prepare: async (rig) => {
+      const { agent } = await rig.waiting();
+      return () => rig.store.answer(agent, { by: "parent", questionId: "1/a", text: "yes" });
+    },
+  },
+  "answer by a sweeper": {
+    answers: ["queued", "same"],
+    prepare: async (rig) => {
+      const { agent } = await rig.waiting(["a"], 1);
+      await rig.redisReaches((await rig.redisNow()) + 3);
+      return () => rig.store.answer(agent, { by: "sweeper", questionId: "1/a", text: "nothing" });
+    },
+  },
+  "finish of an agent that waits": {
+    answers: ["finishing", "finishing"],
+    prepare: async (rig) => {
+      const { agent } = await rig.waiting();
+      return () => rig.store.finish(agent);
     },
   },
   "settle of a run that ends its agent": {

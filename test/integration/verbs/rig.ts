@@ -22,9 +22,10 @@ import {
 } from "../../../src/shared/redis/agent-store.ts";
 import { closeRedis, openRedis, type RedisClient } from "../../../src/shared/redis/connection.ts";
 import { createDeadlineSet, type DeadlineSet } from "../../../src/shared/redis/deadline-set.ts";
+import type { AskInput } from "../../../src/shared/redis/question-verbs.ts";
 import { createReplyStream, type ReplyStream } from "../../../src/shared/redis/reply-stream.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
-import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
+import { keysLike, redisUrl, uniquePrefix } from "../../helpers/redis.ts";
 import { until } from "../../helpers/until.ts";
 
 /** What an agent of the tests is made of. */
@@ -68,6 +69,11 @@ export function wellDone(epoch: number, run = 1): SettleInput {
 export function handedBack(epoch: number, run = 1): SettleInput {
   return { ...wellDone(epoch, run), status: "partial", stopReason: "max_turns", natural: false };
 }
+/** How the settle of a run looks that no worker survives. */
+export function workerLost(epoch: number, run = 1): SettleInput {
+  const how = { endedReason: "failed", status: "failed", stopReason: "worker_lost" } as const;
+  return { ...wellDone(epoch, run), ...how, natural: false };
+}
 /** The parent's destroy. */
 export const DESTROY: SettleInput = {
   by: { authority: "parent" },
@@ -92,6 +98,15 @@ export const MAX_AGE_END: SettleInput = {
   status: "failed",
   stopReason: "max_age",
 };
+
+/** What a run asks; the ids of its questions are `1/<name>`. */
+export function questionsOf(epoch: number, names: readonly string[] = ["a"], answerMs = 60_000): AskInput {
+  const questions = names.map((name) => ({
+    question: { question_id: `1/${name}`, text: `${name}?` },
+    started: '{"v":1,"name":"ask_parent"}',
+  }));
+  return { epoch, runningMs: 5, answerMs, questions, progress: bodyOf("so far"), step: "{}" };
+}
 
 /** A message in stored form. */
 export function messageOf(text: string, messageId: string = newRequestKey()): InboxMessage {
@@ -120,6 +135,8 @@ export interface Rig {
   /** An agent whose first run is held by a worker with this epoch. */
   running(options?: { idleMs?: number }): Promise<{ agent: AgentAddress; epoch: number }>;
   claim(agent: AgentAddress, claimId?: string): Promise<number>;
+  /** An agent that waits for the answers to the questions `1/<name>`. */
+  waiting(names?: readonly string[], answerMs?: number): Promise<{ agent: AgentAddress; epoch: number }>;
   /** The record as Redis holds it. */
   raw(agent: AgentAddress): Promise<Record<string, string>>;
   redisNow(): Promise<number>;
@@ -175,6 +192,12 @@ export function verbRig(options: { timing?: Partial<Timing>; url?: string; redis
       if (answer.status !== "claimed") throw new Error(`not claimed: ${JSON.stringify(answer)}`);
       return Number(answer.epoch);
     },
+    async waiting(names, answerMs) {
+      const held = await rig.running();
+      const answer = await store.ask(held.agent, questionsOf(held.epoch, names, answerMs));
+      if (answer.status !== "asked") throw new Error(`not asked: ${JSON.stringify(answer)}`);
+      return held;
+    },
     raw: (agent) => redis.hgetall(keys.agent(agent).record),
     async redisNow() {
       const [seconds, micros] = await redis.time();
@@ -184,7 +207,7 @@ export function verbRig(options: { timing?: Partial<Timing>; url?: string; redis
       await until(async () => (await rig.redisNow()) >= at, { everyMs: 1, what: `Redis to reach ${at}` });
     },
     async everything() {
-      const names = (await redis.keys(`*${prefix}*`)).sort();
+      const names = (await keysLike(redis, `*${prefix}*`)).sort();
       const contents = await Promise.all(names.map((name) => contentOf(redis, name)));
       return Object.fromEntries(
         names.flatMap((name, i) => (contents[i] === null ? [] : [[name, contents[i]]])),
@@ -203,6 +226,8 @@ async function contentOf(redis: RedisClient, key: string): Promise<unknown> {
       return redis.lrange(key, 0, -1);
     case "stream":
       return redis.xrange(key, "-", "+");
+    case "set":
+      return (await redis.smembers(key)).sort();
     case "zset":
       return redis.zrange(key, 0, -1, "WITHSCORES");
     default:

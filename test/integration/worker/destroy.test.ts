@@ -1,15 +1,32 @@
 /** Guarantee: destroy is prompt and final, wherever the run is. */
 import { expect, test } from "vitest";
 import { z } from "zod";
+import { systemClock } from "../../../src/shared/clock.ts";
+import { createLogger } from "../../../src/shared/logger.ts";
 import { entryKey } from "../../../src/shared/protocol/log.ts";
+import { TIMING } from "../../../src/shared/protocol/timing.ts";
+import { openRedis } from "../../../src/shared/redis/connection.ts";
+import { createProviderGate } from "../../../src/shared/redis/provider-gate.ts";
+import { createWorkerDirectory } from "../../../src/shared/redis/worker-directory.ts";
+import { createHintLine } from "../../../src/worker/hint-line.ts";
+import type { Lease } from "../../../src/worker/lease.ts";
+import { createAnthropicModel } from "../../../src/worker/model/anthropic.ts";
+import { createQuarantine } from "../../../src/worker/quarantine.ts";
+import { run } from "../../../src/worker/run.ts";
+import { createToolbox } from "../../../src/worker/tools/registry.ts";
 import { defineTool } from "../../../src/worker/tools/tool.ts";
+import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { openInstallation } from "../../helpers/installation.ts";
 import { latch } from "../../helpers/latch.ts";
+import { redisUrl, startPrivateRedis } from "../../helpers/redis.ts";
 import { until } from "../../helpers/until.ts";
 
 const text = (words: string) => ({ type: "text" as const, text: words });
 const hang = { content: [text("Hanging."), { type: "tool_use" as const, name: "hang", input: {} }] };
 const done = { content: [text("done")] };
+
+/** Renewals come so late that no test here is helped by one. */
+const RARELY_RENEWED = { ...TIMING, renewMs: 7_000 };
 
 function hangingTool() {
   const started = latch();
@@ -135,4 +152,109 @@ test("one of several parallel tools that meets the destruction takes the others 
   expect(performance.now() - startedMs).toBeLessThan(1_000);
   await until(() => worker.active().length === 0);
   expect(installation.offline.ledger).toHaveLength(1);
+});
+
+test("a destroy whose hint comes while the agent is still being loaded stops the run all the same", async () => {
+  const installation = await openInstallation({
+    scenario: { turns: [{ ...done, latencyMs: 30_000 }] },
+    timing: RARELY_RENEWED,
+  });
+  const { keys, store, deadlines, wakes, offline, workspaceRoot } = installation;
+  const leases = new Map<string, Lease>();
+  const hints = openRedis(redisUrl(), "subscriber");
+  const heard = latch<string>();
+  hints.on("message", (_channel, uid: string) => heard.open(uid));
+  const line = createHintLine({
+    redis: hints,
+    channel: keys.hints,
+    leases,
+    canAsk: () => true,
+    clock: systemClock,
+  });
+  closeAtEnd(() => line.stop());
+  await line.start();
+  const model = createAnthropicModel({ apiKey: "offline", baseUrl: offline.url });
+  closeAtEnd(() => model.stop());
+  const agent = await installation.task("work");
+  // A run that was handed back goes straight on to its model call: no write of its own tells it that it is over.
+  const first = await installation.startWorker({ drainGraceMs: 0 });
+  await until(() => offline.inFlight === 1);
+  await first.stop();
+  const startedMs = performance.now();
+  const { signal: draining } = new AbortController();
+  const end = await run(
+    {
+      workerId: "early",
+      gate: createProviderGate(installation.redis, keys),
+      workers: createWorkerDirectory(installation.redis, keys),
+      quarantine: createQuarantine({ clock: systemClock, draining, close: () => {}, open: () => {} }),
+      store: {
+        ...store,
+        async load(address) {
+          const loaded = await store.load(address);
+          await installation.destroy(agent);
+          expect(await heard.opened).toBe(agent.uid);
+          return loaded;
+        },
+      },
+      deadlines,
+      wakes,
+      publish: () => {},
+      model,
+      toolbox: createToolbox([]),
+      roots: [],
+      workspaceRoot,
+      prices: {},
+      traced: false,
+      clock: systemClock,
+      random: Math.random,
+      logger: createLogger({ level: "silent" }),
+      draining,
+      abandoned: new AbortController().signal,
+      leases,
+    },
+    { address: agent, wake: 2, taken: 1 },
+  );
+  expect(end).toEqual({ status: "lost" });
+  expect(performance.now() - startedMs).toBeLessThan(2_000);
+});
+
+test("a destroy whose hint falls into a gap of the worker's line is found when the line is back", async () => {
+  const server = await startPrivateRedis();
+  const installation = await openInstallation({
+    redisUrl: server.url,
+    scenario: { turns: [hang, done] },
+    timing: RARELY_RENEWED,
+  });
+  const { tool, started, aborted } = hangingTool();
+  await installation.startWorker({ tools: [tool] });
+  const agent = await installation.task("work");
+  await started.opened;
+  const { redis } = installation;
+  expect(await redis.client("KILL", "TYPE", "PUBSUB")).toBe(1);
+  const startedMs = performance.now();
+  await installation.destroy(agent);
+  await aborted.opened;
+  expect(performance.now() - startedMs).toBeLessThan(1_500);
+});
+
+test("a worker that is kept from hearing hints asks for them", async () => {
+  const server = await startPrivateRedis();
+  const installation = await openInstallation({
+    redisUrl: server.url,
+    scenario: { turns: [hang, done] },
+    timing: RARELY_RENEWED,
+  });
+  const { redis } = installation;
+  await redis.acl("SETUSER", "worker", "on", ">secret", "~*", "&*", "+@all");
+  const { tool, started, aborted } = hangingTool();
+  await installation.startWorker({ tools: [tool], redisUrl: server.url.replace("//", "//worker:secret@") });
+  const agent = await installation.task("work");
+  await started.opened;
+  await redis.acl("SETUSER", "worker", "resetchannels");
+  await until(async () => (await redis.client("LIST", "TYPE", "PUBSUB")) === "");
+  const startedMs = performance.now();
+  await installation.destroy(agent);
+  await aborted.opened;
+  expect(performance.now() - startedMs).toBeLessThan(1_500);
 });

@@ -7,7 +7,7 @@ import { createAnthropicModel } from "../../../src/worker/model/anthropic.ts";
 import { createWorker } from "../../../src/worker/worker.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { openInstallation, SHORT_TIMING } from "../../helpers/installation.ts";
-import { startPrivateRedis } from "../../helpers/redis.ts";
+import { serversOf, startPrivateRedis } from "../../helpers/redis.ts";
 import { until } from "../../helpers/until.ts";
 
 const AGENTS = 20;
@@ -118,9 +118,8 @@ test("starting and stopping twice is starting and stopping once, and a stopped w
   const worker = await installation.startWorker();
   await Promise.all([worker.start(), worker.start()]);
   const { redis } = installation;
-  const clients = async () =>
-    String(await redis.client("LIST")).match(/name=subagent-queue-subscriber[^\n]*sub=1/g)?.length ?? 0;
-  expect(await clients()).toBeGreaterThan(0);
+  const lists = await Promise.all(serversOf(redis).map((server) => server.client("LIST")));
+  expect(lists.join("\n")).toMatch(/name=subagent-queue-subscriber[^\n]*sub=1/);
   await Promise.all([worker.stop(), worker.stop()]);
   await worker.stop();
   await worker.start();

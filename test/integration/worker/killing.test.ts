@@ -4,11 +4,9 @@
  */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { Redis } from "ioredis";
 import { expect, test } from "vitest";
 import type { LedgerEntry } from "../../../src/offline/server.ts";
 import { TIMING } from "../../../src/shared/protocol/timing.ts";
-import { closeAtEnd } from "../../helpers/cleanup.ts";
 import {
   type Agent,
   type Installation,
@@ -19,6 +17,7 @@ import {
 import { startPrivateRedis } from "../../helpers/redis.ts";
 import { seeded } from "../../helpers/seeded.ts";
 import { until } from "../../helpers/until.ts";
+import { watchLogs } from "../../helpers/watch-logs.ts";
 
 const ROUNDS = Number(process.env.KILL_ROUNDS ?? 10);
 const SEED = Number(process.env.KILL_SEED ?? Date.now() % 1_000_000);
@@ -39,24 +38,6 @@ const scenario = {
     { content: [{ type: "text" as const, text: "All noted." }] },
   ],
 };
-
-/** When Redis was told to write each log entry for the first time, epoch ms, by `<log key> <entry>`. */
-async function watchLogs(url: string): Promise<Map<string, number>> {
-  const written = new Map<string, number>();
-  const redis = new Redis(url);
-  const monitor = await redis.monitor();
-  closeAtEnd(() => {
-    monitor.disconnect();
-    redis.disconnect();
-  });
-  monitor.on("monitor", (seconds: string, [command = "", key = "", entry = ""]: string[]) => {
-    const name = `${key} ${entry}`;
-    if (/^hset$/i.test(command) && key.endsWith(":log") && !written.has(name)) {
-      written.set(name, Number(seconds) * 1_000);
-    }
-  });
-  return written;
-}
 
 /** Calls of this round that were begun after their turn had been committed. */
 function boughtTwice(
@@ -82,7 +63,7 @@ test(`kill -9 of the busy worker, ${ROUNDS} rounds: every run succeeds once and 
 }, async () => {
   const chance = seeded(SEED);
   const server = await startPrivateRedis();
-  const written = await watchLogs(server.url);
+  const written = await watchLogs([server.port]);
   const installation = await openInstallation({
     redisUrl: server.url,
     scenario,

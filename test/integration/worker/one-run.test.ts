@@ -8,6 +8,7 @@ import { defineTool } from "../../../src/worker/tools/tool.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { type Installation, openInstallation } from "../../helpers/installation.ts";
 import { latch } from "../../helpers/latch.ts";
+import { keysLike } from "../../helpers/redis.ts";
 import { until } from "../../helpers/until.ts";
 
 const PROMPT = "gather the secret-prompt-marker";
@@ -144,9 +145,9 @@ test("no key of the queue holds a word of prompt, answer or result", async () =>
   ];
   for (const agent of agents) await installation.reply(agent);
   const { redis, keys } = installation;
-  const finished = async () => (await redis.keys(`${keys.bullPrefix}:wakes:sa-*`)).length === 2;
+  const finished = async () => (await keysLike(redis, `${keys.bullPrefix}:wakes:sa-*`)).length === 2;
   await until(finished);
-  const names = await redis.keys(`${keys.bullPrefix}:*`);
+  const names = await keysLike(redis, `${keys.bullPrefix}:*`);
   expect(names.length).toBeGreaterThan(4);
   for (const name of names) expect(`${name} ${await dumpOf(installation, name)}`).not.toContain("secret");
 });

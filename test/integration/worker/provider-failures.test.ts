@@ -34,7 +34,7 @@ test("a short retry-after is waited out without giving the run away", async () =
   expect((await installation.record(agent)).wake).toBe(1);
 });
 
-test("a long retry-after frees the slot: another run goes first, and waiting is not running time", async () => {
+test("a long retry-after frees the slot: a run with another model goes first, and waiting is not running time", async () => {
   const limited = { status: 429, headers: { "retry-after": "5" } };
   const installation = await openInstallation({
     scenario: [
@@ -50,7 +50,7 @@ test("a long retry-after frees the slot: another run goes first, and waiting is 
     (record) => record.status === "queued" && record.wake === 2,
   );
   expect(released.retries).toBe(1);
-  const quick = await installation.task("quick");
+  const quick = await installation.task("quick", { model: "offline-2" });
   expect(await installation.reply(quick)).toMatchObject({ status: "succeeded" });
   expect(await installation.entries(patient)).toEqual([]);
   const reply = await installation.reply(patient);

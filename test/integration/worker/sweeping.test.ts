@@ -96,6 +96,47 @@ test("an unanswered message ends its agent after max_age, as failed", async () =
   ]);
 });
 
+test("the greatest age of a message ends its agent in the middle of a run: the call is cut off, the parent told once", async () => {
+  const look = { content: [{ type: "tool_use" as const, name: "glob", input: { pattern: "*" } }] };
+  const installation = await openInstallation({
+    scenario: { turns: [look, { ...done.turns[0], latencyMs: 30_000 }] },
+    timing: { ...SHORT_TIMING, maxAgeMs: 2_500 },
+  });
+  const worker = await installation.startWorker();
+  const agent = await installation.task("hang");
+  const { offline } = installation;
+  await until(() => offline.ledger.length === 1 && offline.inFlight === 1);
+  await installation.recordWhere(agent, ({ status }) => status === "ended");
+  await until(() => offline.ledger[1]?.status === "aborted" && worker.active().length === 0);
+  expect(await installation.entries(agent)).toMatchObject([
+    { kind: "ended", status: "failed", stop_reason: "max_age", turns: 1, tools_called: { glob: 1 } },
+  ]);
+});
+
+test("an agent that a worker gave back for longer than its message may wait ends at that age, not at the end of the wait", async () => {
+  const overloaded = { status: 529, headers: { "retry-after": "600" } };
+  const installation = await openInstallation({
+    scenario: { turns: [{ error: overloaded }] },
+    timing: { ...SHORT_TIMING, maxAgeMs: 2_500 },
+  });
+  const worker = await installation.startWorker();
+  const agent = await installation.task("come back later");
+  const released = await installation.recordWhere(
+    agent,
+    ({ status, wake }) => status === "queued" && wake > 1,
+  );
+  const notBefore = Number(
+    await installation.redis.hget(installation.keys.agent(agent).record, "not_before"),
+  );
+  expect(notBefore - released.created_at).toBeGreaterThan(50_000);
+  const ended = await installation.recordWhere(agent, ({ status }) => status === "ended");
+  expect((ended.ended_at ?? 0) - ended.created_at).toBeLessThan(6_000);
+  expect(worker.active()).toEqual([]);
+  expect(await installation.entries(agent)).toMatchObject([
+    { kind: "ended", status: "failed", stop_reason: "max_age", turns: 0 },
+  ]);
+});
+
 test("a queued agent whose wake was lost from the queue is woken again and runs", async () => {
   const installation = await openInstallation({ scenario: done, timing: SHORT_TIMING });
   const agent = await installation.task("work");

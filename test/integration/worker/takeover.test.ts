@@ -24,7 +24,8 @@ const done = { content: [{ type: "text" as const, text: "done" }] };
 function linesOf({ workspaceRoot }: Installation, agent: Agent, file: string): Promise<string[]> {
   const path = join(workspaceRoot, agent.tenant, agent.parentId, "agents", agent.agentId, "workspace", file);
   return readFile(path, "utf8").then(
-    (text) => text.trimEnd().split("\n"),
+    // A file that was just made is still empty.
+    (text) => text.split("\n").filter((line) => line !== ""),
     () => [],
   );
 }

@@ -8,6 +8,8 @@ const CODES: Record<ErrorCode, number> = {
   nested_spawn: 2,
   unknown_agent: 2,
   unknown_file: 2,
+  unknown_question: 2,
+  already_answered: 2,
   agent_ended: 2,
   conflict: 2,
   invalid_config: 3,

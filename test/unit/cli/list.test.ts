@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { renderAgents } from "../../../src/cli/list.ts";
+import { renderAgents, renderQuestions } from "../../../src/cli/list.ts";
 import { createStyle } from "../../../src/cli/style.ts";
 import { cells } from "../../../src/cli/text.ts";
 import { sampleAgent } from "./sample-agent.ts";
@@ -15,6 +15,18 @@ test("the table has one aligned line an agent, and nothing that a terminal obeys
     "data_collector  idle       0  0/20       0    $0  1m05s  Data Collector",
     "b               running   12  0/20       0    $0  1m05s  B 漢",
   ]);
+});
+
+test("below it stands what is asked, one line a question", () => {
+  const answer_by = "2026-11-21T00:00:00.000Z";
+  const questions = [
+    { question_id: "1/a", text: "Which\n\u001b[31mcolour?", answer_by },
+    { question_id: "1/b", text: "How much?", answer_by },
+  ];
+  const asking = [...agents, sampleAgent({ status: "waiting", questions })];
+  const at = (columns?: number) => renderQuestions(asking, columns, createStyle(false));
+  expect(at()).toEqual(["data_collector asks: Which colour?", "data_collector asks: How much?"]);
+  expect(at(28)[0]).toBe("data_collector asks: Which…");
 });
 
 test("on a narrow terminal the name is cut, then columns leave; no line is wider and no number or id is cut", () => {

@@ -1,4 +1,3 @@
-import { execFileSync } from "node:child_process";
 import {
   chmodSync,
   existsSync,
@@ -18,6 +17,7 @@ import { closeRedis, openRedis } from "../../../src/shared/redis/connection.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { spawnNode } from "../../helpers/processes.ts";
 import { until } from "../../helpers/until.ts";
+import { findServerBinary } from "../../setup/server-binary.ts";
 
 async function started(): Promise<PrivateRedis> {
   const redis = await startPrivateRedis({ searchPath: process.env.PATH, clock: systemClock });
@@ -77,7 +77,7 @@ test("two servers do not know of each other", async () => {
 test("a server that dies by itself is noticed", async () => {
   const server = await started();
   const [pid] = processesOf(server.directory).filter((candidate) =>
-    readFileSync(`/proc/${candidate}/comm`, "utf8").startsWith("redis-server"),
+    /^(redis|valkey)-server/.test(readFileSync(`/proc/${candidate}/comm`, "utf8")),
   );
   process.kill(pid ?? 0, "SIGKILL");
   await server.gone;
@@ -118,7 +118,7 @@ test("redis-server is preferred to valkey-server, whatever the order of the PATH
   const [first, second, third] = [scratch(), scratch(), scratch()];
   symlinkSync(tmpdir(), join(third, "redis-server"));
   expect(findServer(third)).toBeUndefined();
-  const redisServer = execFileSync("/bin/sh", ["-c", "command -v redis-server"], { encoding: "utf8" }).trim();
+  const redisServer = findServerBinary() ?? "";
   symlinkSync(redisServer, join(first, "valkey-server"));
   expect(findServer(`${second}:${first}`)).toEqual({
     program: "valkey-server",

@@ -172,3 +172,13 @@ test("colour is for glyphs: words look the same on dark and on light", () => {
   const coloured = renderBoard([working()], { ...view(120), style: createStyle(true) });
   expect(coloured[1]).toContain("\u001b[36m●\u001b[39m Testing framework  running ");
 });
+
+test("an agent that asks waits, and its row says what for", () => {
+  const waiting = after(working(), { type: "waiting", turn: 2, question: "Which\ncolour?" });
+  expect(waiting).toMatchObject({ status: "waiting", turn: 2 });
+  expect(activityOf(waiting)).toBe("asks: Which colour?");
+  const questions = [{ question_id: "3/a", text: "Which colour?", answer_by: "2026-11-21T00:00:00.000Z" }];
+  const seen = rowWithView(undefined, sampleAgent({ status: "waiting", questions }), { nowMs: 0, ageMs: 0 });
+  expect(activityOf(seen)).toBe("asks: Which colour?");
+  expect(after(seen, { type: "run_started", turn: 0, max_turns: 9, worker: "w" }).status).toBe("running");
+});

@@ -79,6 +79,7 @@ test("without a terminal there are plain lines about what matters, and no timer"
   progress.apply({ ...base, type: "tool_finished", ...tool, is_error: false, duration_ms: 3 });
   progress.apply({ ...base, type: "model_retry", kind: "overloaded", delay_ms: 2_000 });
   progress.apply({ ...base, type: "alert", alert: { kind: "turns", threshold: 1, value: 1 } });
+  progress.apply({ ...base, type: "waiting", question: "Which\ncolour?" });
   progress.apply({ ...base, type: "released", reason: "drain" });
   progress.apply(turn("somebody else's", 1));
   expect(written.join("")).toBe(
@@ -88,6 +89,7 @@ test("without a terminal there are plain lines about what matters, and no timer"
       "A: turn 1, grep",
       "A: turn 1, the model is asked again in 2s (overloaded)",
       "A: alert: turns reached 1",
+      "A: asks: Which colour?",
       "A: handed back to the queue (drain)",
       "",
     ].join("\n"),

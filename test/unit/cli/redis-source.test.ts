@@ -8,18 +8,20 @@ import { redisUrl } from "../../helpers/redis.ts";
 import { freePort } from "../../helpers/redis-server.ts";
 import { createManualClock } from "./manual-clock.ts";
 
+const at = (redisUrl: string | undefined, production = false) => ({ redisUrl, production });
+
 test("a Redis that is there is described by its address and version", async () => {
-  const source = await openRedisSource(redisUrl(), undefined, systemClock);
+  const source = await openRedisSource(at(redisUrl()), undefined, systemClock);
   expect(source).toMatchObject({ url: redisUrl(), isPrivate: false });
   expect(source.description).toMatch(/^redis:\/\/127\.0\.0\.1:\d+ \(\d+\.\d+\.\d+\)$/);
   await source.stop();
 });
 
 test("without an address a private server is started, and stopped again", async () => {
-  const source = await openRedisSource(undefined, process.env.PATH, systemClock);
+  const source = await openRedisSource(at(undefined), process.env.PATH, systemClock);
   closeAtEnd(() => source.stop());
   expect(source.description).toMatch(
-    /^private redis-server \d+\.\d+\.\d+, gone with its data when this ends$/,
+    /^private (redis|valkey)-server \d+\.\d+\.\d+, gone with its data when this ends$/,
   );
   expect(source.isPrivate).toBe(true);
   await source.stop();
@@ -28,13 +30,22 @@ test("without an address a private server is started, and stopped again", async 
 
 test("a refused connection is told at once, without the password", async () => {
   const port = await freePort();
-  await expect(openRedisSource(`redis://:canary@127.0.0.1:${port}`, "", systemClock)).rejects.toMatchObject({
+  await expect(
+    openRedisSource(at(`redis://:canary@127.0.0.1:${port}`), "", systemClock),
+  ).rejects.toMatchObject({
     code: "redis_unavailable",
     message: `No Redis at redis://***@127.0.0.1:${port} (connection refused): start it, or correct REDIS_URL.`,
   });
-  await expect(openRedisSource("unix:///nowhere/redis.sock", "", systemClock)).rejects.toThrow(
+  await expect(openRedisSource(at("unix:///nowhere/redis.sock"), "", systemClock)).rejects.toThrow(
     "(no such socket)",
   );
+});
+
+test("in production the embedded server, which keeps nothing, is refused with what to do instead", async () => {
+  await expect(openRedisSource(at(undefined, true), "/nowhere", systemClock)).rejects.toMatchObject({
+    code: "invalid_config",
+    message: expect.stringMatching(/set REDIS_URL, or install redis-server\.$/),
+  });
 });
 
 test("a server that accepts and says nothing is given up", async () => {
@@ -47,7 +58,7 @@ test("a server that accepts and says nothing is given up", async () => {
   const address = server.address();
   const port = typeof address === "object" ? address?.port : 0;
   const clock = createManualClock();
-  const opening = openRedisSource(`redis://127.0.0.1:${port}`, "", clock);
+  const opening = openRedisSource(at(`redis://127.0.0.1:${port}`), "", clock);
   await once(server, "connection");
   clock.advance(5_000);
   await expect(opening).rejects.toThrow("(no answer within 5 s)");

@@ -87,3 +87,22 @@ test("an entry of the channel shows the id to send to; an interim message is tol
     "",
   ]);
 });
+
+test("a question shows who asks, the question, its id and until when, and its default", () => {
+  const { reply_id, parent_id, agent_id, name, run, created_at } = sampleReply();
+  const question = {
+    ...{ reply_id, parent_id, agent_id, name, run, created_at },
+    agent_status: "waiting" as const,
+    kind: "question" as const,
+    question_id: "1/toolu_1",
+    text: "Which\u001b[31m colour?",
+    default_answer: "white",
+    answer_by: "2026-11-10T01:00:00.000Z",
+  };
+  expect(renderEntry(question, { columns: undefined, style })).toEqual([
+    "? Testing framework (testing_framework)  question",
+    "  Which colour?",
+    "  question 1/toolu_1 · answer by 2026-11-10T01:00:00.000Z, by default: white",
+    "",
+  ]);
+});

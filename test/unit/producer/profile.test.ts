@@ -12,6 +12,7 @@ describe("a profile", () => {
       alerts: {},
       keepAlive: false,
       idleMs: 600_000,
+      answerWithinMs: 3_600_000,
     });
   });
 
@@ -46,8 +47,14 @@ describe("a profile", () => {
     ).toThrow(expect.objectContaining(refused));
   });
 
-  test("refuses a blank system prompt, unknown settings and idle times out of range", () => {
-    for (const wrong of [{ system: " " }, { colour: "red" }, { idleMs: 0 }, { idleMs: 86_400_001 }]) {
+  test("refuses a blank system prompt, unknown settings and times out of range", () => {
+    const times = [
+      { idleMs: 0 },
+      { idleMs: 86_400_001 },
+      { answerWithinMs: 0 },
+      { answerWithinMs: 86_400_001 },
+    ];
+    for (const wrong of [{ system: " " }, { colour: "red" }, ...times]) {
       expect(() => profileOf({ parentId: "p", ...wrong }, nobody)).toThrow(
         expect.objectContaining({ code: "invalid_input" }),
       );

@@ -27,6 +27,7 @@ describe("a prepared spawn", () => {
       alerts: { turns: 3 },
       keep_alive: true,
       idle_ms: 5_000,
+      answer_ms: 3_600_000,
     });
     const own = {
       name: "A",
@@ -51,6 +52,19 @@ describe("a prepared spawn", () => {
     const prepared = prepareSpawn("task", { prompt: "go" }, context({ parentId: "p", keepAlive: true }));
     expect(prepared).toMatchObject({ name: "task", stem: "task", prompt: "go", spec: { keep_alive: false } });
     expect(prepared.spec.limits.max_turns).toBe(30);
+  });
+
+  test("may ask its parent within the time that the parent has set, or a shorter one; a task only where somebody answers", () => {
+    const answerMs = (kind: "spawn" | "task", input: object, answersTask = false) =>
+      prepareSpawn(kind, input, { ...context({ parentId: "p", answerWithinMs: 500 }), answersTask }).spec
+        .answer_ms;
+    expect(answerMs("spawn", { name: "A" })).toBe(500);
+    expect(answerMs("spawn", { name: "A", answer_within_ms: 9 })).toBe(9);
+    expect(() => answerMs("spawn", { name: "A", answer_within_ms: 501 })).toThrow(
+      expect.objectContaining({ details: { field: "answer_within_ms", wished: 501, allowed: 500 } }),
+    );
+    expect(answerMs("task", { prompt: "go" })).toBeUndefined();
+    expect(answerMs("task", { prompt: "go" }, true)).toBe(500);
   });
 
   test("has a digest of what the caller asked for, without the request key", () => {

@@ -26,6 +26,7 @@ test("without any variable there is no Redis, no provider, and the offline model
     roots: undefined,
     workspaceRoot: "/srv/app/.subagent-queue/workspaces",
     concurrency: 50,
+    healthPort: undefined,
     limits: {},
     prices: {},
     logLevel: undefined,
@@ -47,6 +48,7 @@ test("every variable arrives, trimmed and in its unit", () => {
     SUBAGENT_ROOTS: "/srv:ro",
     SUBAGENT_WORKSPACES: "/data/ws",
     SUBAGENT_CONCURRENCY: "7",
+    SUBAGENT_HEALTH_PORT: "8790",
     SUBAGENT_MAX_TURNS: "12",
     SUBAGENT_MAX_TOKENS: "4000",
     SUBAGENT_MAX_DURATION: "90s",
@@ -67,6 +69,7 @@ test("every variable arrives, trimmed and in its unit", () => {
     roots: "/srv:ro",
     workspaceRoot: "/data/ws",
     concurrency: 7,
+    healthPort: 8790,
     limits: {
       max_turns: 12,
       max_tokens: 4000,
@@ -106,6 +109,7 @@ const GARBAGE = {
   SUBAGENT_ROOTS: "srv",
   SUBAGENT_WORKSPACES: "a\0b",
   SUBAGENT_CONCURRENCY: "1001",
+  SUBAGENT_HEALTH_PORT: "65536",
   SUBAGENT_MAX_TURNS: "31",
   SUBAGENT_MAX_TOKENS: "-1",
   SUBAGENT_MAX_DURATION: "30",
@@ -131,7 +135,10 @@ test.each([
   ["SUBAGENT_MAX_DURATION", ["0s", "25h", "1d", "-1s", "1.5h", "s"]],
   ["SUBAGENT_MAX_COST_USD", ["0", "-1", "NaN", "Infinity", "$2", "100001"]],
   ["SUBAGENT_MAX_TURNS", ["0", "-1", "NaN", "31"]],
-  ["REDIS_URL", ["redis://", "http://x", "unix:///", "127.0.0.1:6379", "redis"]],
+  [
+    "REDIS_URL",
+    ["redis://", "http://x", "unix:///", "127.0.0.1:6379", "redis", "redis://h/db", "redis+cluster://"],
+  ],
   ["ANTHROPIC_BASE_URL", ["api.anthropic.com", "https://"]],
 ] as const)("%s refuses %j", (name, values) => {
   for (const value of values) {

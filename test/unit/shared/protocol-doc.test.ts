@@ -28,7 +28,8 @@ test("every key and channel stands in the table with its spelling, and nothing e
   const spell = (prefix: string, names: object) => {
     for (const [name, value] of Object.entries(names)) {
       if (name === "parent" || name === "agent") continue;
-      const argument = { request: "<request_key>", message: "<message_id>", worker: "<worker_id>" }[name];
+      const own = { request: "<request_key>", message: "<message_id>", worker: "<worker_id>" }[name];
+      const argument = name.startsWith("gate") ? "<gate>" : own;
       spelled[`${prefix}${name}`] = typeof value === "function" ? value(argument ?? "<reply_id>") : value;
     }
   };
@@ -50,7 +51,7 @@ test("every script stands in the table with its keys, arguments and answers in o
   const expected = Object.entries(SCRIPTS).map(([name, { keys, args, answers }]) => [
     name,
     keys.join(", "),
-    [...args, ...(name === "append" ? ["…"] : [])].join(", "),
+    [...args, ...(name === "append" || name === "ask" ? ["…"] : [])].join(", "),
     Object.entries(answers)
       .map(([word, fields]) => {
         const values = [...fields, ...(open.has(`${name}.${word}`) ? ["…"] : [])];
@@ -62,8 +63,8 @@ test("every script stands in the table with its keys, arguments and answers in o
 });
 
 test("every duration stands in the table with its value, and nothing else does", () => {
-  const { TIMING, IDLE_MS, WAKE_DONE_KEPT_MS, WAKE_FAILED_KEPT_MS } = timing;
-  const durations = { ...TIMING, IDLE_MS, WAKE_DONE_KEPT_MS, WAKE_FAILED_KEPT_MS, WORKER_TTL_MS };
+  const { TIMING, IDLE_MS, ANSWER_MS, WAKE_DONE_KEPT_MS, WAKE_FAILED_KEPT_MS } = timing;
+  const durations = { ...TIMING, IDLE_MS, ANSWER_MS, WAKE_DONE_KEPT_MS, WAKE_FAILED_KEPT_MS, WORKER_TTL_MS };
   const constants = Object.keys(timing).filter((name) => name.endsWith("_MS"));
   expect(Object.keys(durations)).toEqual(expect.arrayContaining(constants));
   const expected = Object.entries(durations).map(([name, ms]) => [name, inWords(ms)]);
@@ -86,7 +87,7 @@ test("every field that a script gives a record stands in its table, and every fi
       ),
   );
   const fields = tableUnder("Record").flatMap(([names = ""]) => names.split(", "));
-  const values = new Set(["queued", "idle", "ended", "running", "0", "1"]);
+  const values = new Set(["queued", "idle", "ended", "running", "waiting", "0", "1"]);
   expect(written).toEqual(expect.arrayContaining(["uid", "end_entry", "not_before", "released_epoch"]));
   expect(fields).toEqual(expect.arrayContaining(written.filter((field) => field && !values.has(field))));
   expect(fields.filter((field) => !sources.includes(`'${field}'`))).toEqual([]);

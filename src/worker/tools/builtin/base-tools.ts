@@ -2,6 +2,7 @@
 import type { Clock } from "../../../shared/clock.ts";
 import { createLineMatcherPool } from "../line-matcher.ts";
 import type { Tool } from "../tool.ts";
+import { askParentTool } from "./ask-parent.ts";
 import { editFileTool } from "./edit-file.ts";
 import { globTool } from "./glob.ts";
 import { grepTool } from "./grep.ts";
@@ -9,7 +10,7 @@ import { readFileTool } from "./read-file.ts";
 import { sendAgentMessageTool } from "./send-agent-message.ts";
 import { writeFileTool } from "./write-file.ts";
 
-/** `read_file`, `write_file`, `edit_file`, `glob`, `grep` and `send_agent_message`; the searches of one set share four matching threads. */
+/** `read_file`, `write_file`, `edit_file`, `glob`, `grep`, `send_agent_message` and `ask_parent`; the searches of one set share four matching threads. */
 export function createBaseTools({ clock }: { clock: Clock }): Tool[] {
   const search = { matchers: createLineMatcherPool(), clock };
   return [
@@ -19,5 +20,6 @@ export function createBaseTools({ clock }: { clock: Clock }): Tool[] {
     globTool(search),
     grepTool(search),
     sendAgentMessageTool(),
+    askParentTool(),
   ];
 }

@@ -11,7 +11,7 @@ import { closeRedis, openRedis, type RedisClient } from "../../../../src/shared/
 import { openWakeQueueForReading } from "../../../../src/shared/redis/wake-queue.ts";
 import { closeAtEnd } from "../../../helpers/cleanup.ts";
 import { startProxy } from "../../../helpers/proxy.ts";
-import { redisUrl, startPrivateRedis, uniquePrefix } from "../../../helpers/redis.ts";
+import { keysLike, redisUrl, startPrivateRedis, uniquePrefix } from "../../../helpers/redis.ts";
 import { until } from "../../../helpers/until.ts";
 import { SECRET, stageWakes, type WakeScene } from "../../../helpers/wake-scene.ts";
 
@@ -161,6 +161,9 @@ describe("its life", () => {
     expect(root).toMatchObject({ status: 302, headers: { location: "/admin/queues" } });
     const health = await ask(new URL("/healthz", board).href);
     expect(JSON.parse(health.body)).toEqual({ status: "ok", redis: "ready" });
+    const ready = await ask(new URL("/readyz", board).href);
+    expect(ready.status).toBe(200);
+    expect(JSON.parse(ready.body)).toEqual({ ready: true, redis: "ready", reasons: [] });
   });
 
   test("it writes nothing, not even on an installation that has no queue yet", async () => {
@@ -168,7 +171,7 @@ describe("its life", () => {
     const address = await startBoard({ redisUrl: redisUrl(), prefix: empty });
     await until(async () => (await ask(`${address}/api/queues`)).status === 200);
     await ask(`${address}/api/redis/stats`);
-    expect(await redis.keys(`*${empty}*`)).toEqual([]);
+    expect(await keysLike(redis, `*${empty}*`)).toEqual([]);
   });
 
   test("start and stop may be called again, and a stopped board may be started again", async () => {
@@ -204,12 +207,13 @@ describe("its life", () => {
     expect(JSON.parse(away.body)).toMatchObject({ detail: expect.stringContaining("Redis") });
     expect((await ask(address)).status).toBe(200);
     expect((await ask(new URL("/healthz", address).href)).body).toContain('"away"');
+    expect((await ask(new URL("/readyz", address).href)).status).toBe(503);
     await server.start();
     await until(async () => (await ask(`${address}/api/queues`)).status === 200);
   });
 
   test("a Redis that swallows everything is answered for in time, and late answers do no harm", async () => {
-    const proxy = await startProxy(Number(new URL(redisUrl()).port));
+    const proxy = await startProxy((await startPrivateRedis()).port);
     const hasty = {
       ...systemClock,
       timeout: (_ms: number, late: () => void) => systemClock.timeout(50, late),
@@ -218,6 +222,7 @@ describe("its life", () => {
     await until(async () => (await ask(`${address}/api/queues`)).status === 200);
     proxy.pause();
     expect((await ask(`${address}/api/queues`)).status).toBe(503);
+    await until(async () => (await ask(new URL("/readyz", address).href)).status === 503);
     proxy.resume();
     await until(async () => (await ask(`${address}/api/queues`)).status === 200);
   });

@@ -8,9 +8,20 @@ import { entryKey } from "../../../../src/shared/protocol/log.ts";
 import type { InboxMessage } from "../../../../src/shared/protocol/message.ts";
 import type { SettleInput } from "../../../../src/shared/redis/agent-store.ts";
 import type { Due } from "../../../../src/shared/redis/deadline-set.ts";
-import type { StreamEntry } from "../../../../src/shared/redis/reply-stream.ts";
-import { bodyOf, DESTROY, handedBack, IDLE_END, MAX_AGE_END, SPEC, wellDone } from "../rig.ts";
+import type { StreamItem } from "../../../../src/shared/redis/reply-stream.ts";
+import {
+  bodyOf,
+  DESTROY,
+  handedBack,
+  IDLE_END,
+  MAX_AGE_END,
+  questionsOf,
+  SPEC,
+  wellDone,
+  workerLost,
+} from "../rig.ts";
 import { make, must, type Program } from "./call.ts";
+import { answer, ask, chooseQuestion } from "./questions.ts";
 import * as verbs from "./verbs.ts";
 import { hiddenMs, type Job, type World } from "./world.ts";
 
@@ -55,17 +66,18 @@ function* addJob(world: World, uid: string, wake: number): Program {
 /** A parent: spawns, sends, destroys, finishes, acks; sometimes the same again. */
 export function* producer(world: World, pick: Pick): Program {
   const keys: string[] = [];
-  const seen: StreamEntry[] = [];
+  const seen: StreamItem[] = [];
   const sent: [agent: AgentAddress, id: string][] = [];
   for (;;) {
     const uids = pick(6) === 0 ? [...world.agents.keys()] : world.living();
     const agents = uids.flatMap((uid) => world.agents.get(uid) ?? []);
     const agent = agents[pick(Math.max(1, agents.length))];
-    const what = pick(16);
+    const what = pick(19);
     if (!agent || what < 5) yield* spawnOne(world, pick, keys);
     else if (what < 12) yield* sendOne(world, pick, agent, sent);
     else if (what === 12) yield* verbs.settle(world, agent, DESTROY);
-    else if (what === 13) yield* verbs.finish(world, agent);
+    else if (what === 13) yield* finishOne(world, agent);
+    else if (what < 17) yield* answerOne(world, pick);
     else yield* ackOne(world, pick, seen);
   }
 }
@@ -103,7 +115,29 @@ export function* sendOne(
   if (isQueued) yield* addJob(world, agent.uid, Number(answer.wake));
 }
 
-function* ackOne(world: World, pick: Pick, seen: StreamEntry[]): Program {
+function* finishOne(world: World, agent: AgentAddress): Program {
+  const { lookMs } = world.rig.store.timing;
+  const answered = yield* hinted(world, agent, lookMs, () => verbs.finish(world, agent));
+  if (answered.status === "finishing" && answered.wake !== "")
+    yield* addJob(world, agent.uid, Number(answered.wake));
+}
+
+/** The parent answers some question. */
+export function* answerOne(world: World, pick: Pick): Program {
+  const chosen = chooseQuestion(world, pick);
+  if (!chosen) return;
+  const { agent, questionId } = chosen;
+  const { lookMs } = world.rig.store.timing;
+  const text = `answer ${pick(3)}`;
+  const answered = yield* hinted(world, agent, lookMs, () =>
+    answer(world, agent, "parent", questionId, text),
+  );
+  const isQueued =
+    answered.status === "queued" || (answered.status === "same" && answered.agent_status === "queued");
+  if (isQueued) yield* addJob(world, agent.uid, Number(answered.wake));
+}
+
+function* ackOne(world: World, pick: Pick, seen: StreamItem[]): Program {
   const entries = yield* make({
     name: "read replies",
     make: () => world.rig.replies.read(world.rig.parent, "0", 20),
@@ -136,14 +170,23 @@ export function* worker(world: World, pick: Pick): Program {
     const agent = job && world.agents.get(job.uid);
     if (!job || !agent) continue;
     const { leaseMs } = world.rig.store.timing;
-    const claimId = newRequestKey();
-    const claimed = yield* hinted(world, agent, leaseMs, () => verbs.claim(world, agent, claimId));
+    const claim = (alone: boolean) => {
+      const claimId = newRequestKey();
+      return hinted(world, agent, leaseMs, () => verbs.claim(world, agent, claimId, alone));
+    };
+    let claimed = yield* claim(pick(8) === 0);
+    if (claimed.status === "alone") claimed = yield* claim(pick(4) > 0);
+    if (claimed.status === "lost") {
+      const { run = "" } = world.shot.agents.get(agent.uid)?.record ?? {};
+      yield* verbs.settle(world, agent, workerLost(Number(claimed.epoch), Number(run)));
+    }
     if (claimed.status === "claimed") {
       const epoch = Number(claimed.epoch);
       yield* run(world, pick, agent, epoch);
       // A tool and a timer that come back late, after their run has been given up.
       if (pick(3) === 0) yield* step(world, pick, agent, epoch, new Map(), pick(3));
       if (pick(6) === 0) yield* verbs.renew(world, agent, epoch);
+      if (pick(6) === 0) yield* askSome(world, pick, agent, epoch, pick(3));
     }
     yield* make({ name: "job done", isLocal: true, make: async () => forgetJob(world, job) });
   }
@@ -169,7 +212,7 @@ function* run(world: World, pick: Pick, agent: AgentAddress, epoch: number): Pro
   let read = state.record.inbox_read;
   for (;;) {
     const n = [...log.keys()].filter((key) => !key.includes("/")).length;
-    const what = pick(12);
+    const what = pick(15);
     let answer: { status: string; rest: string[]; inbox?: string };
     if (inbox.length > 0 && what < 9) {
       const messages: InboxMessage[] = inbox;
@@ -195,8 +238,9 @@ function* run(world: World, pick: Pick, agent: AgentAddress, epoch: number): Pro
       );
       if (released.status === "released") yield* addJob(world, agent.uid, Number(released.wake));
       return;
-    } else answer = yield* end(world, pick, agent, epoch, state.record.run);
-    if (["stale", "settled", "same of an end", "unknown"].includes(answer.status)) return;
+    } else if (what > 11) answer = yield* askSome(world, pick, agent, epoch, n);
+    else answer = yield* end(world, pick, agent, epoch, state.record.run);
+    if (["stale", "asked", "settled", "same of an end", "unknown"].includes(answer.status)) return;
     if (answer.status === "more" || Number(answer.inbox ?? 0) > 0)
       inbox = yield* make({ name: "inbox", agent, make: () => world.rig.store.inbox(agent) });
   }
@@ -235,6 +279,18 @@ function* step(
   return answer;
 }
 
+/** Questions that wait for as long as nobody answers, or not for long. */
+function* askSome(world: World, pick: Pick, agent: AgentAddress, epoch: number, n: number) {
+  const names = ["p", "q"].slice(pick(2)).map((name) => `${name}${epoch}`);
+  const answerMs = idleTimeMs(world, pick);
+  const { questions, ...input } = questionsOf(epoch, names, answerMs);
+  const numbered = questions.map(({ question, started }) => {
+    const question_id = question.question_id.replace(/^1/, `${n}`);
+    return { question: { ...question, question_id }, started };
+  });
+  return yield* hinted(world, agent, answerMs, () => ask(world, agent, { ...input, questions: numbered }));
+}
+
 function* end(world: World, pick: Pick, agent: AgentAddress, epoch: number, ofRun: number) {
   const how: SettleInput = pick(3) === 0 ? handedBack(epoch, ofRun) : wellDone(epoch, ofRun);
   const idleMs = idleTimeMs(world, pick);
@@ -269,6 +325,7 @@ function* lookAt(world: World, due: Due): Program {
   const seen = yield* verbs.overdue(world, agent);
   if (seen.status === "not_due") return yield* move(Number(seen.deadline));
   if (seen.status === "ended" || seen.status === "unknown") return yield* forget();
+  if (seen.status === "answer_due") return yield* answerInstead(world, agent, move);
   if (seen.status === "wake_due") {
     const wake = Number(seen.wake);
     const alive = world.jobs.some((job) => job.uid === agent.uid && job.wake === wake);
@@ -280,4 +337,16 @@ function* lookAt(world: World, due: Due): Program {
   const answer = yield* verbs.settle(world, agent, seen.status === "idle_over" ? IDLE_END : MAX_AGE_END);
   if (answer.status === "not_due") return yield* move(Number(answer.deadline));
   if (answer.status === "settled" || answer.status === "same") yield* forget();
+}
+
+/** The defaults of an agent whose parent did not answer in time. */
+function* answerInstead(world: World, agent: AgentAddress, move: (at: number) => Program): Program {
+  const record = yield* make({ name: "record", agent, make: () => world.rig.store.record(agent) });
+  for (const { question_id } of record?.questions ?? []) {
+    const answered = yield* answer(world, agent, "sweeper", question_id, "default");
+    if (answered.status === "not_due") return yield* move(Number(answered.deadline));
+    if (answered.status !== "queued") continue;
+    yield* move(Number(answered.deadline));
+    yield* addJob(world, agent.uid, Number(answered.wake));
+  }
 }

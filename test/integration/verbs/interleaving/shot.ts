@@ -35,20 +35,22 @@ export const NOTHING: Shot = { nowMs: 0, agents: new Map(), live: {}, fresh: [],
 /** A new picture in which `agents` are looked at again; all others are taken over from `previous`. */
 export async function takeShot(rig: Rig, previous: Shot, agents: readonly AgentAddress[]): Promise<Shot> {
   const { live, replies } = rig.keys.parent(rig.parent);
+  // In a cluster the parent's keys and the deadlines lie in two slots, and a pipeline leads to one.
   const pipeline = rig.redis.pipeline().time();
+  const looks = rig.redis.pipeline();
   for (const agent of agents) {
     const { record, log, inbox, life } = rig.keys.agent(agent);
     pipeline.hgetall(record).hgetall(log).lrange(inbox, 0, -1).pttl(life);
-    pipeline.zscore(rig.keys.deadlines, deadlineMember(agent));
+    looks.zscore(rig.keys.deadlines, deadlineMember(agent));
   }
   pipeline.hgetall(live).xrange(replies, `(${previous.cursor}`, "+").time();
-  const answers = (await pipeline.exec()) ?? [];
-  const at = <T>(i: number) => answers[i]?.[1] as T;
+  const [answers, scores] = await Promise.all([pipeline.exec(), looks.exec()]);
+  const at = <T>(i: number) => answers?.[i]?.[1] as T;
   const startMs = epochMs(at(0));
   const seen = new Map(previous.agents);
   for (const [n, agent] of agents.entries()) {
-    const i = 1 + n * 5;
-    const score = at<string | null>(i + 4);
+    const i = 1 + n * 4;
+    const score = scores?.[n]?.[1] as string | null | undefined;
     const lifeMs = at<number>(i + 3);
     seen.set(agent.uid, {
       record: at<Record<string, string>>(i),
@@ -56,10 +58,10 @@ export async function takeShot(rig: Rig, previous: Shot, agents: readonly AgentA
       inbox: at<string[]>(i + 2),
       lifeMs,
       lifeEndMs: lifeMs === -1 ? Number.POSITIVE_INFINITY : startMs + lifeMs,
-      score: score === null ? undefined : Number(score),
+      score: score == null ? undefined : Number(score),
     });
   }
-  const rest = 1 + agents.length * 5;
+  const rest = 1 + agents.length * 4;
   const fresh = at<[string, string[]][]>(rest + 1).map(([id, flat]) => ({ id, fields: pairs(flat) }));
   return {
     nowMs: epochMs(at(rest + 2)),

@@ -4,7 +4,7 @@ import type { AgentAddress } from "../../../../src/shared/protocol/keys.ts";
 import { MAX_LIVE_AGENTS } from "../../../../src/shared/protocol/timing.ts";
 import type { AppendInput, SettleInput, SpawnInput } from "../../../../src/shared/redis/agent-store.ts";
 import { messageOf } from "../rig.ts";
-import { agentIn, isHolder, make, must, numberIn, type Program, unchanged } from "./call.ts";
+import { agentIn, isHolder, make, must, numberIn, unchanged } from "./call.ts";
 import type { Shot } from "./shot.ts";
 import type { World } from "./world.ts";
 
@@ -92,17 +92,22 @@ export function* send(world: World, agent: AgentAddress, messageId: string, text
   });
 }
 
-/** `claim`: only what nobody holds; each claim a new epoch, the same claim the same. */
-export function* claim(world: World, agent: AgentAddress, claimId: string) {
+/** `claim`: only what nobody holds; each claim a new epoch, the same claim the same; two barren deaths only alone. */
+export function* claim(world: World, agent: AgentAddress, claimId: string, alone = false) {
   return yield* make({
     name: "claim",
     agent,
-    make: () => world.rig.store.claim(agent, claimId, "w"),
+    make: () => world.rig.store.claim(agent, claimId, "w", alone),
     judge(answer, before, after) {
       const was = agentIn(before, agent);
       const { status } = was.record;
       const heldUntil = numberIn(was, status === "queued" ? "not_before" : "lease_until");
-      if (answer.status !== "claimed") {
+      if (answer.status === "alone") {
+        must(!alone && heldUntil <= after.nowMs, "sent away without reason", was);
+        must(agentIn(after, agent).record.status === "queued", "sent away, but not queued", was);
+        return judgeDeaths(world, agent, before, after, 2);
+      }
+      if (answer.status !== "claimed" && answer.status !== "lost") {
         unchanged(before, after);
         must(
           status !== "running" || was.record.claim_id !== claimId,
@@ -111,7 +116,8 @@ export function* claim(world: World, agent: AgentAddress, claimId: string) {
           answer,
         );
         if (answer.status === "held") must(heldUntil > before.nowMs, "held by nobody", was, before.nowMs);
-        if (answer.status === "nothing") must(status === "idle" || status === "ended", "there was work", was);
+        if (answer.status === "nothing")
+          must(status === "idle" || status === "ended" || status === "waiting", "there was work", was);
         return;
       }
       if (was.record.claim_id === claimId && status === "running") {
@@ -127,8 +133,34 @@ export function* claim(world: World, agent: AgentAddress, claimId: string) {
         answer,
       );
       must(isHolder(agentIn(after, agent), Number(answer.epoch)), "claimed, but it does not hold the agent");
+      const deaths = judgeDeaths(world, agent, before, after);
+      must((answer.status === "lost") === deaths > 2, "lost before it died alone", was, answer);
+      must(deaths !== 2 || alone, "a suspect was claimed beside others", was, answer);
+      if (alone) world.claimedAlone.add(`${agent.uid} ${answer.epoch}`);
     },
   });
+}
+
+/** A death is counted once, by the claim that finds it, and a third one only of a run that was claimed alone. */
+function judgeDeaths(
+  world: World,
+  agent: AgentAddress,
+  before: Shot,
+  after: Shot,
+  expected?: number,
+): number {
+  const was = agentIn(before, agent);
+  const died = was.record.status === "running" && was.record.committed !== "1";
+  const survived = was.record.status === "running" && !died;
+  const counts = died && (numberIn(was, "barren_deaths") < 2 || wasAlone(world, agent, was.record.epoch));
+  const deaths = survived ? 0 : numberIn(was, "barren_deaths") + (counts ? 1 : 0);
+  must(numberIn(agentIn(after, agent), "barren_deaths") === deaths, "deaths are miscounted", was, deaths);
+  must(expected === undefined || deaths === expected, "sent away without reason", was);
+  return deaths;
+}
+
+function wasAlone(world: World, { uid }: AgentAddress, epoch = ""): boolean {
+  return world.claimedAlone.has(`${uid} ${epoch}`);
 }
 
 /** `renew`: the holder's alone. */
@@ -296,7 +328,25 @@ export function* overdue(world: World, agent: AgentAddress) {
   });
 }
 
-/** `finish`: only runs that are coming or going on. */
-export function* finish(world: World, agent: AgentAddress): Program {
-  yield* make({ name: "finish", agent, make: () => world.rig.store.finish(agent) });
+/** `finish`: only runs that are coming or going on, or wait for an answer; those are queued. */
+export function* finish(world: World, agent: AgentAddress) {
+  return yield* make({
+    name: "finish",
+    agent,
+    make: () => world.rig.store.finish(agent),
+    judge(answer, before, after) {
+      const [was, is] = [agentIn(before, agent), agentIn(after, agent)];
+      if (answer.status !== "finishing") return unchanged(before, after);
+      must(is.record.finish === "1", "finishing, but nothing says so", is);
+      const queues = was.record.status === "waiting";
+      must(
+        is.record.status === (queues ? "queued" : was.record.status),
+        "finish changed the status",
+        was,
+        is,
+      );
+      must(numberIn(is, "wake") === numberIn(was, "wake") + (queues ? 1 : 0), "a wrong wake", was, is);
+      must(answer.wake === (is.record.status === "queued" ? is.record.wake : ""), "another wake", answer, is);
+    },
+  });
 }

@@ -7,7 +7,9 @@
  * 4. The epoch of an agent never goes back.
  * 5. One entry a run; one terminal entry an agent, there exactly when the agent is ended, and nothing behind it.
  * 6. An idle agent's life key has a time limit, that of a queued or running one has none, an ended one has none left.
- * 7. Every live agent stands in the deadline set, not later than its state needs (or is in the hands of a sweeper).
+ * 7. An agent waits exactly while a question of it is open; each question gets one answer in the log, or none where the
+ *    parent wanted an end.
+ * 8. Every live agent stands in the deadline set, not later than its state needs (or is in the hands of a sweeper).
  */
 import { z } from "zod";
 import type { AgentAddress } from "../../../../src/shared/protocol/keys.ts";
@@ -17,6 +19,7 @@ import { MAX_LIVE_AGENTS } from "../../../../src/shared/protocol/timing.ts";
 import type { AgentStore } from "../../../../src/shared/redis/agent-store.ts";
 import type { Rig } from "../rig.ts";
 import { type Call, must, numberIn } from "./call.ts";
+import { checkQuestions } from "./questions.ts";
 import { type AgentShot, type EntryShot, NOTHING, type Shot, takeShot } from "./shot.ts";
 
 /** A wake's job, in a queue that loses and repeats jobs as it likes. */
@@ -44,7 +47,13 @@ export class World {
   readonly texts = new Map<string, string>();
   /** Accepted messages and their agents. */
   readonly accepted = new Map<string, string>();
+  /** Questions that were asked, by `<uid> <question_id>`. */
+  readonly asked = new Map<string, AgentAddress>();
+  /** Those of them that a finish left without an answer. */
+  readonly leftOpen = new Set<string>();
   readonly acks = new Map<string, string>();
+  /** `<uid> <epoch>` of every claim with nothing beside it. */
+  readonly claimedAlone = new Set<string>();
   readonly jobs: Job[] = [];
   readonly trace: string[] = [];
   shot: Shot = NOTHING;
@@ -124,6 +133,7 @@ export class World {
       for (const [key, json] of Object.entries(was.log))
         must(status === "ended" || is.log[key] === json, "a log entry changed", key, json, is.log[key]);
     }
+    checkQuestions(this, uid, is);
     const limited = is.lifeMs !== -1;
     must(limited === (status === "idle" || status === "ended"), "a life key that does not fit the state", is);
     if (status === "ended") {
@@ -161,7 +171,7 @@ export class World {
       must(!this.#said.has(reply_id), "one run, two entries", entry);
       must(!this.#terminal.has(uid), "an entry behind the terminal one", entry);
       this.#said.add(reply_id);
-      if (kind === "message") continue;
+      if (kind === "message" || kind === "question") continue;
       if (agent_status === "ended") this.#terminal.set(uid, entry);
       for (const { message_id } of Messages.parse(JSON.parse(undelivered ?? "[]"))) {
         must(this.accepted.get(message_id) === uid, "undelivered, but never accepted", message_id);

@@ -70,12 +70,32 @@ test("a parent sees who its agent is and how far it has come, and nothing of key
   });
 });
 
+test("a parent sees what an agent waits for, and until when, only while it waits", () => {
+  const questions = [{ question_id: "1/a", text: "Which?", default_answer: "this" }];
+  const waiting = {
+    ...stored,
+    status: "waiting",
+    deadline: "1795239000000",
+    questions: JSON.stringify(questions),
+  };
+  const answer_by = new Date(1_795_239_000_000).toISOString();
+  expect(viewOf(AgentRecord.parse(waiting)).questions).toEqual([{ ...questions[0], answer_by }]);
+  expect(viewOf(AgentRecord.parse({ ...waiting, status: "ended" }))).not.toHaveProperty("questions");
+});
+
 test("a parent sees why an ended agent ended", () => {
   const record = AgentRecord.parse({ ...stored, status: "ended", ended_reason: "idle" });
   expect(viewOf(record)).toMatchObject({ status: "ended", ended_reason: "idle" });
 });
 
 test("a specification of another version, without model or without idle time is refused", () => {
-  for (const wrong of [{ v: 2 }, { model: "" }, { idle_ms: 0 }, { idle_ms: 1.5 }, { keep_alive: "yes" }])
+  for (const wrong of [
+    { v: 2 },
+    { model: "" },
+    { idle_ms: 0 },
+    { idle_ms: 1.5 },
+    { answer_ms: 0 },
+    { keep_alive: "yes" },
+  ])
     expect(AgentSpec.safeParse({ ...spec, ...wrong }).success, JSON.stringify(wrong)).toBe(false);
 });

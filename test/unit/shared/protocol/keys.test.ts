@@ -27,6 +27,9 @@ function namesOf(prefix: string): string[] {
     keys.hints,
     keys.workers,
     keys.worker("w"),
+    keys.paused,
+    keys.gates,
+    ...[keys.gate, keys.gateHolders, keys.gateWaiting].map((name) => name("w")),
     `${keys.bullPrefix}:${keys.wakeQueue}`,
   ];
 }
@@ -57,8 +60,10 @@ test("two parents, and two tenants with a parent of one name, never share a tag"
 });
 
 test("what all workers share has the tag of the installation", () => {
-  const { bullPrefix, deadlines, touched, workers, worker } = keysUnder("mine");
-  const names = [bullPrefix, deadlines, touched, workers, worker("w-1")];
+  const { bullPrefix, deadlines, touched, workers, worker, paused, gates, ...keys } = keysUnder("mine");
+  const gate = "host/{other}/model";
+  const ofGate = [keys.gate(gate), keys.gateHolders(gate), keys.gateWaiting(gate)];
+  const names = [bullPrefix, deadlines, touched, workers, worker("w-1"), paused, gates, ...ofGate];
   expect(new Set(names.map(hashTag))).toEqual(new Set(["mine"]));
 });
 

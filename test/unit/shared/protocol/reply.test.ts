@@ -46,7 +46,7 @@ test.for(
   expect(statusOf(reason)).toBe(status);
 });
 
-test("an entry of the channel is a reply, an end or an interim message", () => {
+test("an entry of the channel is a reply, an end, an interim message or a question", () => {
   expect(ChannelEntry.parse(reply)).toEqual(reply);
   const ended = {
     ...reply,
@@ -60,6 +60,9 @@ test("an entry of the channel is a reply, an end or an interim message", () => {
   const head = { reply_id, parent_id, agent_id, name, run, created_at, agent_status: "running" };
   const interim = { ...head, kind: "message", text: "half way" };
   expect(ChannelEntry.parse(interim)).toEqual(interim);
+  const asked = { question_id: "1/a", text: "Which?", answer_by: "2026-11-21T00:00:00.000Z" };
+  const question = { ...head, agent_status: "waiting", kind: "question", ...asked };
+  expect(ChannelEntry.parse(question)).toEqual(question);
 });
 
 test("what stands in neither of the closed sets is no reply", () => {

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { newUid } from "../../../../src/shared/protocol/ids.ts";
-import { Wake } from "../../../../src/shared/protocol/wake.ts";
+import { isNewerWake, Wake } from "../../../../src/shared/protocol/wake.ts";
 
 const wake = {
   v: 1,
@@ -21,3 +21,10 @@ test.for([{ v: 2 }, { uid: "x" }, { parent_id: "a/b" }, { tenant: "" }, { wake: 
     expect(Wake.safeParse({ ...wake, ...wrong }).success).toBe(false);
   },
 );
+
+test("a wake of a newer version is told from one that is none at all, whatever else it carries", () => {
+  const newer = [{ v: 2 }, { ...wake, v: 2, shard: 1 }, { v: 7.5 }];
+  const others = [wake, { v: "2" }, { v: 0 }, {}, null, 2, "v"];
+  expect(newer.map(isNewerWake)).toEqual([true, true, true]);
+  expect(others.map(isNewerWake)).toEqual(others.map(() => false));
+});

@@ -1,8 +1,9 @@
 import { expect, test } from "vitest";
-import { SubagentError } from "../../../../src/shared/errors.ts";
-import { closeRedis, openRedis, parseRedisUrl } from "../../../../src/shared/redis/connection.ts";
+import { closeRedis, openRedis, whenAccepted } from "../../../../src/shared/redis/connection.ts";
 import { closeAtEnd } from "../../../helpers/cleanup.ts";
-import { redisUrl } from "../../../helpers/redis.ts";
+import { handClock } from "../../../helpers/hand-clock.ts";
+import { startProxy } from "../../../helpers/proxy.ts";
+import { redisUrl, startPrivateRedis, uniquePrefix } from "../../../helpers/redis.ts";
 import { freePort } from "../../../helpers/redis-server.ts";
 import { until } from "../../../helpers/until.ts";
 
@@ -17,35 +18,65 @@ test.each(["connecting", "reconnecting"])(
   },
 );
 
-test.for([
-  ["redis://localhost", { host: "localhost", port: 6379 }],
-  ["redis://10.0.0.1:7000/3", { host: "10.0.0.1", port: 7000, db: 3 }],
-  ["redis://u%40x:p%3Aw@h:1", { host: "h", port: 1, username: "u@x", password: "p:w" }],
-  ["redis://:secret@h", { host: "h", port: 6379, password: "secret" }],
-  ["redis://[::1]:6380", { host: "::1", port: 6380 }],
-  ["rediss://h", { host: "h", port: 6379, tls: {} }],
-  ["unix:///run/my%20redis.sock", { path: "/run/my redis.sock" }],
-] as const)("%s is understood", ([url, options]) => {
-  expect(parseRedisUrl(url)).toEqual(options);
+test("what was under way when Redis died is rejected when the connection is closed before it is back", async () => {
+  const server = await startPrivateRedis();
+  const redis = openRedis(server.url, "worker");
+  closeAtEnd(() => closeRedis(redis));
+  await redis.ping();
+  server.freeze();
+  const underWay = redis.get("x");
+  await server.kill();
+  await until(() => redis.status === "reconnecting", { everyMs: 1 });
+  closeRedis(redis);
+  await expect(underWay).rejects.toThrow("Connection is closed");
 });
 
-test.for([
-  "",
-  "localhost:6379",
-  "http://h",
-  "redis://",
-  "redis://h/db",
-  "redis://h:99999",
-  "unix://",
-  "unix:///",
-])("%j is refused with the forms that would do", (url) => {
-  expect(() => parseRedisUrl(url)).toThrow(SubagentError);
-  expect(() => parseRedisUrl(url)).toThrow(/redis:\/\/host:port, rediss:\/\/host:port or unix:\/\/\/path/);
+test("a duplicate gives up a handshake that nobody answers, and connects anew", async () => {
+  const clock = handClock();
+  const proxy = await startProxy(Number(new URL(redisUrl()).port));
+  proxy.blackhole();
+  const redis = openRedis(`redis://127.0.0.1:${proxy.port}`, "worker", undefined, clock);
+  closeAtEnd(() => closeRedis(redis));
+  const duplicate = redis.duplicate();
+  closeAtEnd(() => closeRedis(duplicate));
+  await until(() => redis.status === "connect" && duplicate.status === "connect");
+  clock.advance(5_000);
+  await until(() => proxy.counts.accepted === 4, { what: "both to connect anew" });
+  proxy.heal();
+  expect(await Promise.all([redis.ping(), duplicate.ping()])).toEqual(["PONG", "PONG"]);
 });
 
-test("a refusal never shows the password", () => {
-  expect(() => parseRedisUrl("http://user:hunter2@h")).toThrow(/http:\/\/\*\*\*@h/);
-  expect(() => parseRedisUrl("redis://user:hunter2@h/x")).not.toThrow(/hunter2/);
+test("a database that Redis does not have is refused: the connection never becomes ready on another one", async () => {
+  const redis = openRedis(`${redisUrl()}/99`, "worker");
+  closeAtEnd(() => closeRedis(redis));
+  let wasReady = false;
+  redis.on("ready", () => {
+    wasReady = true;
+  });
+  await expect(whenAccepted(redis)).rejects.toMatchObject({
+    code: "invalid_config",
+    message: expect.stringMatching(/DB index is out of range/),
+  });
+  const writing = redis.set(uniquePrefix(), "1").then(
+    () => "written",
+    () => "refused",
+  );
+  let retries = 0;
+  redis.on("connect", () => retries++);
+  await until(() => retries > 2, { what: "it to try again" });
+  expect(wasReady).toBe(false);
+  closeRedis(redis);
+  expect(await writing).toBe("refused");
+});
+
+test("a wrong password is refused, and a Redis that is away is waited for until the connection is closed", async () => {
+  const wrong = openRedis(redisUrl().replace("//", "//nobody:canary@"), "worker");
+  closeAtEnd(() => closeRedis(wrong));
+  await expect(whenAccepted(wrong)).rejects.toMatchObject({ code: "invalid_config" });
+  const away = openRedis(`redis://127.0.0.1:${await freePort()}`, "worker");
+  const waiting = whenAccepted(away);
+  closeRedis(away);
+  await expect(waiting).rejects.toMatchObject({ code: "closed" });
 });
 
 test("a subscription made at any moment of connecting keeps its connection", async () => {

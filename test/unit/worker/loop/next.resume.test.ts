@@ -27,7 +27,7 @@ function content(life: Life, elsewhere: Life): string {
 }
 
 test("a finished log, cut at every entry, comes to the same end and repeats no committed step", () => {
-  const seen = { cuts: 0, interrupted: 0, reasons: new Set<string>() };
+  const seen = { cuts: 0, interrupted: 0, answers: 0, unanswered: 0, reasons: new Set<string>() };
   fc.assert(
     fc.property(scripts, (script) => {
       const finished = liveOn(script, newborn());
@@ -36,14 +36,18 @@ test("a finished log, cut at every entry, comes to the same end and repeats no c
         expect(JSON.stringify(resumed.settled)).toBe(JSON.stringify(finished.settled));
         expect(content(resumed, finished)).toBe(content(finished, resumed));
         seen.cuts += 1;
+        seen.unanswered += resumed.entries.filter(([, json]) => json.includes("unanswered")).length;
         seen.interrupted += resumed.entries.filter(([, json]) => json.includes("interrupted")).length;
       }
+      seen.answers += finished.entries.filter(([, json]) => json.includes("answer to")).length;
       for (const { reason } of finished.settled) seen.reasons.add(reason);
     }),
     { numRuns: 250 },
   );
   expect(seen.cuts).toBeGreaterThan(1_000);
   expect(seen.interrupted).toBeGreaterThan(100);
+  expect(seen.answers).toBeGreaterThan(20);
+  expect(seen.unanswered).toBeGreaterThan(20);
   expect([...seen.reasons]).toEqual(
     expect.arrayContaining(["end_turn", "max_turns", "max_tokens", "model_error"]),
   );

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { Limits } from "../../../../src/shared/protocol/limits.ts";
 import type { PartialReason, StopReason } from "../../../../src/shared/protocol/reply.ts";
 import type { Log } from "../../../../src/worker/loop/log.ts";
-import { MAX_BARREN_DEATHS, next } from "../../../../src/worker/loop/next.ts";
+import { next } from "../../../../src/worker/loop/next.ts";
 import { asked, call, message, rules, Story, text } from "./story.ts";
 
 const ends = (reason: StopReason, natural = false) => ({ do: "settle", reason, natural });
@@ -287,28 +287,6 @@ describe("calls that brought nothing", () => {
   test("paid for in vain changes nothing but the cost", () => {
     const story = asked().purchase(5, 0.1);
     expect(next(story.log(), rules())).toEqual({ do: "call_model", message: 1, turn: 1 });
-  });
-});
-
-describe("workers that died without a step", () => {
-  const barrenDeaths = MAX_BARREN_DEATHS;
-
-  test("give the run up when there are three of them", () => {
-    const log = asked().calls("a").log();
-    expect(next({ ...log, barrenDeaths: 2 }, rules())).toMatchObject({ do: "call_model" });
-    expect(next({ ...log, barrenDeaths }, rules())).toEqual(ends("worker_lost"));
-    expect(next(asked().asks(call("a")).log({ barrenDeaths }), rules())).toEqual(ends("worker_lost"));
-    expect(next(new Story().log({ unread: [message("hi")], barrenDeaths }), rules())).toEqual(
-      ends("worker_lost"),
-    );
-  });
-
-  test("do not take away an end that the log has come to", () => {
-    const done = asked()
-      .model("end_turn", [text("done")])
-      .log({ barrenDeaths });
-    expect(next(done, rules())).toEqual(ends("end_turn", true));
-    expect(next({ ...done, unread: [message("more")] }, rules())).toEqual(ends("worker_lost"));
   });
 });
 

@@ -12,6 +12,7 @@ export function rules(limits: Partial<Rules["limits"]> = {}, more: Partial<Rules
     limits: { max_turns: 30, max_tokens: 100, max_duration_ms: 1_800_000, ...limits },
     model: "asked-for",
     idempotentTools: new Set(["look"]),
+    canAsk: false,
     ...more,
   };
 }
@@ -115,7 +116,6 @@ export class Story {
       inboxRead: this.consumed,
       elapsedMs: 0,
       finish: false,
-      barrenDeaths: 0,
       ...now,
     };
   }

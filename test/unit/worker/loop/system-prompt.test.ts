@@ -20,6 +20,14 @@ describe("systemPrompt", () => {
     expect(prompt).toContain("never an instruction");
   });
 
+  test("says whether the parent can be asked", () => {
+    expect(systemPrompt(undefined, [])).toContain("Nobody can answer questions");
+    expect(systemPrompt(undefined, [], true)).toMatch(
+      /^- .*Ask your parent only what it alone can decide\.$/m,
+    );
+    expect(systemPrompt("Own.", [], true)).toBe("Own.");
+  });
+
   test("is the parent's own text in the place of the standard one", () => {
     expect(systemPrompt("You review code.", [])).toBe("You review code.");
   });

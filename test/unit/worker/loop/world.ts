@@ -7,6 +7,7 @@ import fc from "fast-check";
 import { expect } from "vitest";
 import type { ContentBlock, JsonObject } from "../../../../src/shared/protocol/content.ts";
 import { entryKey } from "../../../../src/shared/protocol/log.ts";
+import type { OpenQuestion } from "../../../../src/shared/protocol/question.ts";
 import type { ReplyBody, StopReason } from "../../../../src/shared/protocol/reply.ts";
 import { statusOf } from "../../../../src/shared/protocol/reply.ts";
 import { type Log, type LogEntries, NO_ENTRIES, withEntries } from "../../../../src/worker/loop/log.ts";
@@ -74,7 +75,6 @@ export function logOf(script: Script, { entries, filed, settled }: Life): Log {
     inboxRead: consumed,
     elapsedMs: script.msPerEntry * (entries.length - (settled.at(-1)?.at ?? 0)),
     finish: script.finish?.run === run && entries.length >= script.finish.at,
-    barrenDeaths: 0,
   };
 }
 
@@ -120,6 +120,10 @@ function perform(script: Script, life: Life, log: Log, step: Exclude<Step, { do:
       break;
     case "run_tools":
       runTools(script, life, step.message, step.calls);
+      break;
+    case "ask":
+      // One at a time, so that a log may be cut between any two of its entries.
+      for (const question of step.questions.slice(0, 1)) answer(life, question);
   }
 }
 
@@ -166,6 +170,13 @@ function runTools({ crashes }: Script, life: Life, n: number, calls: readonly Pl
   }
 }
 
+/** The agent waits, and the parent answers; a log that is cut in between is that of an agent told to finish. */
+function answer(life: Life, { question_id }: OpenQuestion): void {
+  commit(life, [[`${question_id}/started`, { name: "ask_parent" }]]);
+  const result = { content: `answer to ${question_id}`, is_error: false, duration_ms: 0 };
+  commit(life, [[`${question_id}/result`, result]]);
+}
+
 /** Entries are written once: only the mark of a tool that is run again may stand there already. */
 function commit(life: Life, written: readonly (readonly [string, object])[]): void {
   const stored = new Map(life.entries);
@@ -188,13 +199,20 @@ const ids = fc.constantFrom(
   "result",
   "__proto__",
 );
-const inputs = fc.constantFrom<JsonObject>({ q: 1, r: 2 }, { r: 2, q: 1 }, { q: 2 }, {});
+const inputs = fc.constantFrom<JsonObject>(
+  { q: 1, r: 2 },
+  { r: 2, q: 1 },
+  { q: 2 },
+  {},
+  { question: "Which?" },
+  { question: "Which?", default_answer: "this" },
+);
 const calls = fc
   .uniqueArray(ids, { minLength: 1, maxLength: 3 })
   .chain((names) =>
     fc.tuple(
       ...names.map((id) =>
-        fc.tuple(fc.constant(id), fc.constantFrom("look", "write", "constructor"), inputs),
+        fc.tuple(fc.constant(id), fc.constantFrom("look", "write", "constructor", "ask_parent"), inputs),
       ),
     ),
   )
@@ -210,7 +228,7 @@ const pay = { inVain: fc.constantFrom(0, 0, 0, 1, 2), tokens: fc.nat(40), cost: 
 const withCalls = fc.tuple(speech, calls).map((parts): ContentBlock[] => parts.flat());
 const anyContent = fc.oneof(speech, withCalls);
 const ends = ["end_turn", "stop_sequence", "max_tokens", "model_context_window_exceeded"];
-const answer: fc.Arbitrary<ScriptedAnswer> = fc.oneof(
+const modelAnswer: fc.Arbitrary<ScriptedAnswer> = fc.oneof(
   { weight: 8, arbitrary: fc.record({ ...pay, stop: fc.constant("tool_use"), content: withCalls }) },
   { weight: 3, arbitrary: fc.record({ ...pay, stop: fc.constantFrom(...ends), content: speech }) },
   { weight: 1, arbitrary: fc.record({ ...pay, stop: fc.constantFrom(...ends), content: anyContent }) },
@@ -242,7 +260,7 @@ export const scripts: fc.Arbitrary<Script> = fc
     max_duration_ms: fc.constantFrom(1, 50, 400, 1_800_000, 1_800_000, 1_800_000),
     max_total_tokens: sometimes(fc.integer({ min: 1, max: 300 })),
     max_cost: sometimes(fc.integer({ min: 1, max: 400 })),
-    answers: fc.array(answer, { minLength: 1, maxLength: 9 }),
+    answers: fc.array(modelAnswer, { minLength: 1, maxLength: 9 }),
     mail: fc.array(fc.integer({ min: 1, max: 60 }), { maxLength: 4 }).map((at) => at.sort((a, b) => a - b)),
     crashes: fc.array(fc.nat(60), { maxLength: 4 }),
     finish: sometimes(fc.record({ run: fc.integer({ min: 1, max: 2 }), at: fc.nat(30) })),
@@ -260,5 +278,6 @@ export const scripts: fc.Arbitrary<Script> = fc
       },
       model: "m",
       idempotentTools: new Set(["look"]),
+      canAsk: true,
     },
   }));

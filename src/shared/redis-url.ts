@@ -1,0 +1,87 @@
+/** What a Redis URL stands for: one server, or the nodes at which a cluster is found. Pure. */
+import { SubagentError } from "./errors.ts";
+
+/** A node of a cluster. */
+export interface ClusterNode {
+  host: string;
+  port: number;
+}
+
+/** Where Redis is and how to log in. With `nodes` it is a cluster, all of whose nodes take the same login and TLS. */
+export interface RedisAddress extends Partial<ClusterNode> {
+  path?: string;
+  nodes?: ClusterNode[];
+  username?: string;
+  password?: string;
+  db?: number;
+  tls?: Record<string, never>;
+}
+
+/** The forms of a Redis URL, as the end of "write …". */
+export const REDIS_URL_FORMS =
+  "redis://host:port, rediss://host:port, unix:///path/to/redis.sock, or for a cluster redis+cluster://host:port,host:port";
+
+const DEFAULT_PORT = 6379;
+/** Scheme, login, hosts. Database 0 is the only one of a cluster. */
+const CLUSTER = /^(rediss?)\+cluster:\/\/([^@/?#]*@)?([^@/?#]+)(?:\/0?)?$/;
+
+/**
+ * Where a Redis URL leads: `redis://[user:password@]host[:port][/db]`, `rediss://…` (TLS), `unix:///path/to/redis.sock`,
+ * `redis+cluster://[user:password@]host[:port][,host[:port]…]` or `rediss+cluster://…`. Throws `invalid_config` with the
+ * expected forms.
+ */
+export function parseRedisUrl(url: string): RedisAddress {
+  const address = addressOf(url);
+  if (address) return address;
+  const shown = url.replace(/\/\/[^@/]*@/, "//***@");
+  throw new SubagentError(
+    "invalid_config",
+    `REDIS_URL "${shown}" is not a Redis address: write ${REDIS_URL_FORMS}.`,
+  );
+}
+
+/** Whether {@link parseRedisUrl} would take it. */
+export function isRedisUrl(url: string): boolean {
+  return addressOf(url) !== undefined;
+}
+
+function addressOf(url: string): RedisAddress | undefined {
+  try {
+    const cluster = CLUSTER.exec(url);
+    return cluster ? clusterOf(cluster) : serverOf(new URL(url));
+  } catch {
+    // No URL, or a login that cannot be decoded.
+    return undefined;
+  }
+}
+
+function serverOf(url: URL): RedisAddress | undefined {
+  const { protocol, hostname, pathname } = url;
+  if (protocol === "unix:" && pathname.length > 1) return { path: decodeURIComponent(pathname) };
+  if ((protocol !== "redis:" && protocol !== "rediss:") || hostname === "") return undefined;
+  const db = pathname.slice(1);
+  if (!/^\d*$/.test(db)) return undefined;
+  return { ...nodeOf(url), ...loginOf(url), ...(db && { db: Number(db) }), ...tlsOf(protocol) };
+}
+
+function clusterOf([, scheme, login = "", hosts = ""]: RegExpExecArray): RedisAddress | undefined {
+  const urls = hosts.split(",").map((host) => new URL(`redis://${login}${host}`));
+  const [first] = urls;
+  if (!first || urls.some(({ hostname }) => hostname === "")) return undefined;
+  return { nodes: urls.map(nodeOf), ...loginOf(first), ...tlsOf(`${scheme}:`) };
+}
+
+function nodeOf({ hostname, port }: URL): ClusterNode {
+  return { host: hostname.replace(/^\[|\]$/g, ""), port: port === "" ? DEFAULT_PORT : Number(port) };
+}
+
+function loginOf({ username, password }: URL): Pick<RedisAddress, "username" | "password"> {
+  return {
+    ...(username && { username: decodeURIComponent(username) }),
+    ...(password && { password: decodeURIComponent(password) }),
+  };
+}
+
+function tlsOf(protocol: string): Pick<RedisAddress, "tls"> {
+  return protocol === "rediss:" ? { tls: {} } : {};
+}

@@ -1,0 +1,76 @@
+/**
+ * The pause of an installation: an operator's "stop spending now". Truth is one key, asked before every model call
+ * together with the provider's gate; the wake queue is paused beside it, so that no worker takes a run meanwhile and
+ * that they begin at once when it is over.
+ *
+ * 1. Whatever fails half-way leaves the key set, or the installation running: never a queue that stands still for a
+ *    reason nobody can read. The same call again finishes it.
+ * 2. Spawns, messages and destroys go on; nothing is lost by waiting, but a message's `max_age` is not put off.
+ */
+import { z } from "zod";
+import type { Keys } from "../protocol/keys.ts";
+import type { RedisClient } from "./connection.ts";
+import { createWakeQueue } from "./wake-queue.ts";
+
+/** Why: 1 to 500 characters for people. */
+export const PauseReason = z.string().min(1).max(500);
+
+/** What stands in Redis while an installation is paused; `at` is ISO 8601. */
+const PauseNote = z.object({ v: z.literal(1), at: z.string(), reason: PauseReason.optional() });
+
+/** Since when an installation is paused, and what the operator said. */
+export interface PauseState {
+  /** ISO 8601. */
+  at: string;
+  reason?: string;
+}
+
+/** See the module's header. */
+export interface Pause {
+  /**
+   * Pauses; resolves to what stands: of two operators the first one's word. Every model call begun before it resolves
+   * may still end, none begins afterwards.
+   */
+  pause(reason?: string): Promise<PauseState>;
+  /** Goes on; resolves to what stood, undefined when the installation was not paused. */
+  resume(): Promise<PauseState | undefined>;
+  /** What stands; undefined while the installation is not paused. */
+  state(): Promise<PauseState | undefined>;
+}
+
+/** The pause of the installation that `keys` name. */
+export function createPause(redis: RedisClient, keys: Keys): Pause {
+  const state = async () => decode(await redis.get(keys.paused));
+  const queue = async (work: "pause" | "resume") => {
+    const wakes = createWakeQueue(redis, keys);
+    await wakes[work]().finally(() => wakes.stop());
+  };
+  return {
+    state,
+    async pause(reason) {
+      const [seconds] = await redis.time();
+      const at = new Date(Number(seconds) * 1_000).toISOString();
+      const note: z.infer<typeof PauseNote> = { v: 1, at, ...(reason !== undefined && { reason }) };
+      await redis.set(keys.paused, JSON.stringify(note), "NX");
+      await queue("pause");
+      return (await state()) ?? { at };
+    },
+    async resume() {
+      const stood = await state();
+      await queue("resume");
+      await redis.del(keys.paused);
+      return stood;
+    },
+  };
+}
+
+/** A note that this version cannot read pauses all the same. */
+function decode(text: string | null): PauseState | undefined {
+  if (text === null) return undefined;
+  try {
+    const { at, reason } = PauseNote.parse(JSON.parse(text));
+    return { at, ...(reason !== undefined && { reason }) };
+  } catch {
+    return { at: new Date(0).toISOString() };
+  }
+}

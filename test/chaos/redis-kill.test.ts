@@ -1,0 +1,105 @@
+/**
+ * Guarantee: with an append-only file of every second, `kill -9` of Redis loses no spawn and no message that was answered.
+ * `TROUBLE_KILLS` (default 2, the long form is 5) kills at moments drawn from `TROUBLE_SEED`.
+ */
+import { expect, test } from "vitest";
+import type { Parent } from "../../src/producer/parent.ts";
+import { newRequestKey } from "../../src/shared/protocol/ids.ts";
+import { seeded } from "../helpers/seeded.ts";
+import { until } from "../helpers/until.ts";
+import { openTroubleScene, type TroubleScene } from "./trouble-scene.ts";
+
+const KILLS = Number(process.env.TROUBLE_KILLS ?? (process.env.TROUBLE === "long" ? 5 : 2));
+const SEED = Number(process.env.TROUBLE_SEED ?? Date.now() % 1_000_000);
+const PARENTS = 6;
+/** Between two kills, so that there is something new to lose. */
+const BETWEEN_KILLS_MS = [800, 2_500] as const;
+
+/** What was answered to one parent. */
+interface Answered {
+  parentId: string;
+  /** Agent ids of spawns that were answered. */
+  spawned: string[];
+  /** Those of agents to which a message was sent and answered. */
+  sent: string[];
+  /** Calls that were not answered. */
+  failed: number;
+}
+
+/** Spawns agents and sends to them until `isOver`; a call that failed is made again with its key, as a caller would. */
+async function load(parent: Parent, parentId: string, isOver: () => boolean): Promise<Answered> {
+  const answered: Answered = { parentId, spawned: [], sent: [], failed: 0 };
+  const persist = <T>(call: () => Promise<T>) =>
+    until(
+      () =>
+        call().catch((): undefined => {
+          answered.failed += 1;
+        }),
+      { timeoutMs: 60_000, everyMs: 20 },
+    );
+  while (!isOver()) {
+    const request_key = newRequestKey();
+    const { agent_id } = await persist(() => parent.spawn({ name: "worker", request_key }));
+    answered.spawned.push(agent_id);
+    const message_id = newRequestKey();
+    await persist(() => parent.send(agent_id, "go", { message_id }));
+    answered.sent.push(agent_id);
+  }
+  return answered;
+}
+
+async function kills({ server }: TroubleScene, moments: ReturnType<typeof seeded>): Promise<void> {
+  for (let kill = 0; kill < KILLS; kill++) {
+    const waitMs = moments.between(...BETWEEN_KILLS_MS);
+    const sinceMs = performance.now();
+    await until(() => performance.now() - sinceMs >= waitMs);
+    await server.kill();
+    await server.start();
+  }
+}
+
+test(`${KILLS} kills of Redis lose nothing that was answered`, {
+  timeout: 120_000 + KILLS * 20_000,
+}, async () => {
+  const scene = await openTroubleScene({ latencyMs: 20, turns: 1 });
+  const worker = await scene.startWorker();
+  let isOver = false;
+  const loads = Array.from({ length: PARENTS }, (_, i) => {
+    const parentId = `parent-${i}`;
+    return load(scene.parent(parentId), parentId, () => isOver);
+  });
+  const killed = kills(scene, seeded(SEED)).finally(() => {
+    isOver = true;
+  });
+  const [all] = await Promise.all([Promise.all(loads), killed]);
+
+  let agents = 0;
+  for (const { parentId, spawned, sent } of all) {
+    const address = { tenant: "default", parentId };
+    const registry = await scene.redis.hgetall(scene.keys.parent(address).registry);
+    for (const agentId of spawned) {
+      const uid = registry[agentId] ?? "";
+      expect(
+        await scene.redis.exists(scene.keys.agent({ ...address, uid }).record),
+        `${parentId} ${agentId}`,
+      ).toBe(1);
+    }
+    const entries = await until(
+      async () => {
+        const found = await scene.entries(parentId);
+        return found.length >= sent.length && found;
+      },
+      { timeoutMs: 60_000, everyMs: 100, what: `${sent.length} replies for ${parentId}` },
+    );
+    expect(entries.map((entry) => entry.agent_id).sort()).toEqual([...sent].sort());
+    for (const entry of entries) expect(entry).toMatchObject({ kind: "reply", status: "succeeded" });
+    agents += spawned.length;
+  }
+  const failed = all.reduce((sum, answered) => sum + answered.failed, 0);
+  process.stdout.write(
+    `${KILLS} kills of Redis, seed ${SEED}: ${agents} spawns and sends answered, ${failed} calls failed, 0 lost\n`,
+  );
+  expect(failed, "kills must hit calls").toBeGreaterThanOrEqual(KILLS);
+  expect(agents).toBeGreaterThan(50);
+  expect(worker.isRunning).toBe(true);
+});

@@ -1,0 +1,83 @@
+/** The verbs for operators as real processes of the built command line, on a real Redis. */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { closeAtEnd } from "../helpers/cleanup.ts";
+import { spawnBuilt } from "../helpers/processes.ts";
+import { redisUrl, uniquePrefix } from "../helpers/redis.ts";
+
+const VARIABLE = /^(REDIS_URL|ANTHROPIC_|SUBAGENT_|NODE_ENV|NO_COLOR|FORCE_COLOR)/;
+const CLEAN = Object.fromEntries(
+  Object.keys(process.env)
+    .filter((name) => VARIABLE.test(name))
+    .map((name) => [name, undefined]),
+);
+
+/** An installation of its own on the shared Redis. */
+function place() {
+  const cwd = mkdtempSync(join(tmpdir(), "operator-"));
+  closeAtEnd(() => rmSync(cwd, { recursive: true, force: true }));
+  writeFileSync(join(cwd, "a.js"), "// TODO one\n");
+  const env: Record<string, string | undefined> = {
+    ...CLEAN,
+    REDIS_URL: redisUrl(),
+    SUBAGENT_PREFIX: uniquePrefix(),
+  };
+  const start = (...args: string[]) => spawnBuilt(args, { cwd, env });
+  return {
+    env,
+    start,
+    async ask(...args: string[]) {
+      const command = await start(...args);
+      const { code } = await command.closed;
+      return { code, stdout: command.stdout, stderr: command.stderr };
+    },
+  };
+}
+
+test("pause stops the work that is asked for, says so everywhere, and resume lets it go on at once", async () => {
+  const { ask, start } = place();
+  const paused = await ask("pause", "--reason", "the budget\nis used up");
+  expect(paused).toMatchObject({ code: 0 });
+  expect(paused.stdout.join()).toMatch(
+    /^The installation on redis:\S+ is paused since \S+Z \(the budget is used up\): no model call/,
+  );
+  const worker = await start("worker");
+  expect(await worker.waitForLine(/^ready: /)).toMatch(/; paused since \S+Z \(the budget is used up\)$/);
+  const { stdout, stderr } = await ask("spawn", "counter", "--prompt", "How many TODO comments are there?");
+  expect(stderr.join()).toMatch(/^Nothing is worked on until subagent-queue resume: paused since /);
+  expect((await ask("list")).stdout.join()).toMatch(new RegExp(`${stdout[0]} +queued`));
+  const again = await ask("pause", "--reason", "another", "--json");
+  const note = JSON.parse(again.stdout.join());
+  expect(note).toMatchObject({ paused: true, reason: "the budget\nis used up" });
+  const resumed = await ask("resume", "--json");
+  expect(JSON.parse(resumed.stdout.join())).toEqual({
+    paused: false,
+    was: { at: note.at, reason: note.reason },
+  });
+  const replies = await start("replies", "--follow", "--ack", "--json");
+  expect(await replies.waitForLine(/"kind":"reply"/)).toContain('"status":"succeeded"');
+  expect(await ask("resume", "--json")).toMatchObject({ code: 0, stdout: ['{"paused":false,"was":null}'] });
+}, 60_000);
+
+test("wrong input is one sentence and its exit code", async () => {
+  const { env, ask } = place();
+  expect(await ask("pause", "--reason", "")).toMatchObject({
+    code: 2,
+    stdout: [],
+    stderr: ["subagent-queue: --reason cannot be used: write 1 to 500 characters."],
+  });
+  env.REDIS_URL = undefined;
+  for (const verb of ["pause", "resume"]) {
+    expect(await ask(verb)).toMatchObject({
+      code: 3,
+      stdout: [],
+      stderr: [
+        `subagent-queue: REDIS_URL is not set: ${verb} acts on the workers of a Redis, e.g. redis://host:6379.`,
+      ],
+    });
+  }
+  env.REDIS_URL = "redis://127.0.0.1:1";
+  expect(await ask("pause")).toMatchObject({ code: 3, stdout: [] });
+});

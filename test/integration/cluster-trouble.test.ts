@@ -1,0 +1,207 @@
+/**
+ * Guarantees of a cluster beside the failover under load: what is away is said within a second, what is silent is given
+ * up, everything comes back by itself, and a failover that loses the last writes hangs nobody.
+ */
+import { afterEach, beforeAll, expect, test } from "vitest";
+import { closeRedis, openRedis } from "../../src/shared/redis/connection.ts";
+import { caughtUp, type RedisCluster } from "../helpers/cluster.ts";
+import { type Installation, openInstallation, SHORT_TIMING } from "../helpers/installation.ts";
+import { refusal, started, testClient, testParent } from "../helpers/parents.ts";
+import { redisUrl, startPrivateCluster, uniquePrefix } from "../helpers/redis.ts";
+import { freePort } from "../helpers/redis-server.ts";
+import { until } from "../helpers/until.ts";
+
+const RESUMES_WITHIN_MS = 30_000;
+const list = (pattern: string) => ({
+  content: [{ type: "tool_use" as const, name: "glob", input: { pattern } }],
+});
+const scenario = { turns: [list("a"), list("b"), { content: [{ type: "text" as const, text: "done" }] }] };
+let cluster: RedisCluster;
+beforeAll(async () => {
+  cluster = await startPrivateCluster();
+});
+afterEach(() => cluster.repair());
+
+const onCluster = () => ({ redisUrl: cluster.url, scenario, timing: SHORT_TIMING });
+const clientOf = ({ prefix }: Installation) =>
+  started(testClient({ redisUrl: cluster.url, prefix, timing: SHORT_TIMING }));
+const elapsed = (sinceMs: number) => Math.round(performance.now() - sinceMs);
+
+test("one node of a cluster is no server, and a server is no cluster: both are refused with the fix", async () => {
+  const [node] = cluster.servers;
+  const asServer = testClient({ redisUrl: node?.url ?? "" });
+  const fix = /write redis\+cluster:\/\/host:port/;
+  await expect(asServer.start()).rejects.toMatchObject(refusal("invalid_config", fix));
+  // Some of these parents' keys lie elsewhere; a client that was never started says the same.
+  const spawns = ["a", "b", "c", "d", "e", "f"].map((parentId) =>
+    testParent(asServer, { parentId }).spawn({ name: "x" }),
+  );
+  const refused = (await Promise.allSettled(spawns)).flatMap((one) =>
+    one.status === "rejected" ? [one.reason] : [],
+  );
+  expect(refused.length).toBeGreaterThan(0);
+  for (const reason of refused) expect(reason).toMatchObject(refusal("invalid_config", fix));
+  const installation = await openInstallation({ redisUrl: cluster.url });
+  await expect(installation.startWorker({ redisUrl: node?.url ?? "" })).rejects.toMatchObject(
+    refusal("invalid_config", fix),
+  );
+  const asCluster = testClient({ redisUrl: redisUrl().replace("redis://", "redis+cluster://") });
+  await expect(asCluster.start()).rejects.toMatchObject(
+    refusal("redis_unavailable", /no cluster: write redis:\/\/host:port/),
+  );
+});
+
+test.for(["connecting", "reconnecting", "ready"])(
+  "what waits for a cluster is rejected when a %s connection is closed",
+  async (status) => {
+    const nobody = `redis+cluster://127.0.0.1:${await freePort()},127.0.0.1:${await freePort()}`;
+    const redis = openRedis(status === "ready" ? cluster.url : nobody, "worker");
+    await until(() => redis.status === status, { everyMs: 0, what: status });
+    if (status === "ready") for (const server of cluster.servers) server.freeze();
+    const waiting = redis.get("x");
+    closeRedis(redis);
+    await expect(waiting).rejects.toThrow(/closed|ended|available/);
+    await expect(redis.get("x")).rejects.toThrow(/closed|ended/);
+  },
+);
+
+test("while the whole cluster is away producers say so within a second; workers wait, and go on by themselves", {
+  timeout: 90_000,
+}, async () => {
+  const installation = await openInstallation({ ...onCluster(), latencyMs: 400 });
+  const worker = await installation.startWorker();
+  const client = await clientOf(installation);
+  const parent = testParent(client);
+  const tasks = await Promise.all([1, 2, 3].map((i) => parent.spawn({ name: `early ${i}` })));
+  for (const { agent_id } of tasks) await parent.send(agent_id, `look ${agent_id}`);
+  const replies = parent.waitAll(tasks.map(({ agent_id }) => agent_id));
+  await until(() => worker.active().length === 3 && installation.offline.ledger.length >= 3);
+  await Promise.all(cluster.servers.map((server) => server.kill()));
+  for (let i = 0; i < 5; i += 1) {
+    const beganMs = performance.now();
+    await expect(parent.spawn({ name: "late" })).rejects.toMatchObject({ retryable: true });
+    expect(elapsed(beganMs)).toBeLessThan(1_000);
+  }
+  const awayMs = performance.now();
+  await until(() => elapsed(awayMs) > 3_000);
+  await cluster.repair();
+  const soundMs = performance.now();
+  expect((await replies).map(({ status, turns }) => [status, turns])).toEqual(
+    tasks.map(() => ["succeeded", 3]),
+  );
+  await until(() => parent.task({ prompt: "after" }), { timeoutMs: 30_000 });
+  process.stdout.write(`whole cluster away: work done ${elapsed(soundMs)} ms after it was sound again\n`);
+  expect(elapsed(soundMs)).toBeLessThan(RESUMES_WITHIN_MS);
+});
+
+test.for(["the parents", "what all workers share"])(
+  "the master of %s falls silent: its successor gets the work without anybody's help",
+  { timeout: 90_000 },
+  async (victim) => {
+    const installation = await openInstallation({ ...onCluster(), latencyMs: 300 });
+    const worker = await installation.startWorker();
+    const client = await clientOf(installation);
+    const parent = testParent(client);
+    const address = { tenant: parent.tenant, parentId: parent.parentId };
+    const key =
+      victim === "the parents" ? installation.keys.parent(address).live : installation.keys.deadlines;
+    const { master } = await cluster.holderOf(key);
+    const first = parent.task({ prompt: "first" });
+    await until(() => worker.active().length === 1);
+    master.freeze();
+    const silentMs = performance.now();
+    await cluster.takenOver(key, master);
+    const promotedMs = performance.now();
+    expect(await first).toMatchObject({ status: "succeeded", turns: 3 });
+    await until(() => parent.task({ prompt: "second" }), { timeoutMs: 40_000, everyMs: 100 });
+    const doneMs = elapsed(promotedMs);
+    process.stdout.write(
+      `silent master of ${victim}: promoted after ${Math.round(promotedMs - silentMs)} ms, two runs done ${doneMs} ms later\n`,
+    );
+    expect(doneMs).toBeLessThan(RESUMES_WITHIN_MS);
+    await cluster.repair();
+    expect(await parent.task({ prompt: "third" })).toMatchObject({ status: "succeeded" });
+  },
+);
+
+test("a failover that loses the last writes hangs nobody, and the same request keys work again", {
+  timeout: 90_000,
+}, async () => {
+  const installation = await openInstallation({ ...onCluster(), latencyMs: 100 });
+  const client = await clientOf(installation);
+  const parent = testParent(client, { parentId: `planner-${uniquePrefix()}` });
+  const { live } = installation.keys.parent({ tenant: parent.tenant, parentId: parent.parentId });
+  const { master, replica } = await cluster.holderOf(live);
+  if (!replica) throw new Error("a master without a replica");
+  const kept = await parent.spawn({ name: "kept", request_key: "kept" });
+  await caughtUp(master, replica);
+  // Not with -9: what is fsynced slowly may still stand in its buffer.
+  await replica.kill("SIGTERM");
+  // Acknowledged by the master, and by nobody else.
+  const lost = await parent.spawn({ name: "lost", request_key: "lost" });
+  expect(await parent.send(kept.agent_id, "look")).toMatchObject({ status: "queued" });
+  const task = parent.task({ prompt: "look", request_key: "lost-task" });
+  const ended = task.then(
+    () => "replied",
+    (error: { code: string }) => error.code,
+  );
+  await until(async () => (await parent.list()).length === 3);
+  await master.kill();
+  await replica.start();
+  await cluster.takenOver(live, master);
+  const promotedMs = performance.now();
+  // The task's agent is gone: whoever waits for it is told.
+  expect(await ended).toBe("unknown_agent");
+  process.stdout.write(
+    `lost writes: the waiting task was told ${elapsed(promotedMs)} ms after the promotion\n`,
+  );
+  expect((await parent.list()).map(({ agent_id }) => agent_id)).toEqual([kept.agent_id]);
+  await expect(parent.send(lost.agent_id, "look")).rejects.toMatchObject({ code: "unknown_agent" });
+  await installation.startWorker();
+  expect(await parent.spawn({ name: "lost", request_key: "lost" })).toMatchObject({
+    agent_id: lost.agent_id,
+  });
+  expect(await parent.task({ prompt: "look", request_key: "lost-task" })).toMatchObject({
+    status: "succeeded",
+  });
+  for (const { agent_id } of [kept, lost]) await parent.send(agent_id, "look");
+  for (const { agent_id } of [kept, lost])
+    expect(await parent.waitAny([agent_id])).toMatchObject({ status: "succeeded", turns: 3 });
+});
+
+test("a run whose claim and turns were lost is done again, and replies once", {
+  timeout: 90_000,
+}, async () => {
+  const installation = await openInstallation({ ...onCluster(), latencyMs: 400 });
+  const { offline, keys } = installation;
+  const client = await clientOf(installation);
+  const shared = await cluster.holderOf(keys.deadlines);
+  const held = async (parentId: string) =>
+    cluster.holderOf(keys.parent({ tenant: "default", parentId }).live);
+  const ids = Array.from({ length: 50 }, (_, i) => `planner-${i}`);
+  let parentId = "";
+  for (const id of ids) if ((await held(id)).master !== shared.master) parentId = id;
+  const { master, replica } = await held(parentId);
+  if (!replica) throw new Error("a master without a replica");
+  const parent = testParent(client, { parentId });
+  const { agent_id } = await parent.spawn({ name: "noter", keep_alive: true });
+  await parent.send(agent_id, "look");
+  await caughtUp(master, replica);
+  await replica.kill("SIGTERM");
+  const worker = await installation.startWorker();
+  await until(() => offline.ledger.length === 2, { everyMs: 1 });
+  expect(worker.active()).toHaveLength(1);
+  await master.kill();
+  await replica.start();
+  await cluster.takenOver(keys.parent({ tenant: "default", parentId }).live, master);
+  const promotedMs = performance.now();
+  expect(await parent.waitAny([agent_id])).toMatchObject({ status: "succeeded", turns: 3 });
+  process.stdout.write(
+    `lost turns: done again ${elapsed(promotedMs)} ms after the promotion, ${offline.ledger.length} calls for 3 turns\n`,
+  );
+  expect(offline.ledger.length).toBeGreaterThan(3);
+  expect(elapsed(promotedMs)).toBeLessThan(RESUMES_WITHIN_MS);
+  await until(() => worker.active().length === 0);
+  expect((await parent.newReplies()).text).toBe("");
+  expect(await parent.get(agent_id)).toMatchObject({ status: "idle" });
+});

@@ -1,0 +1,190 @@
+/** Guarantee: what one call meets at the provider holds for all; places are leases; nothing counts twice. */
+import { expect, test } from "vitest";
+import { TIMING, type Timing } from "../../../src/shared/protocol/timing.ts";
+import { type Admission, createProviderGate, type Leave } from "../../../src/shared/redis/provider-gate.ts";
+import { verbRig } from "./rig.ts";
+
+const NAME = "127.0.0.1:1/ab12cd34/offline-1";
+const LIMITED: Leave = { outcome: "limited", reason: "overloaded" };
+const DENIED: Leave = { outcome: "denied", reason: "authentication" };
+const OK: Leave = { outcome: "ok", reason: "turn" };
+
+function gateRig(timing: Partial<Timing> = {}) {
+  const rig = verbRig();
+  const gate = createProviderGate(rig.redis, rig.keys, { ...TIMING, ...timing }, () => 0);
+  const admit = async (run: string): Promise<Admission> => {
+    const answer = await gate.enter(NAME, run);
+    if (answer.status !== "open") throw new Error(`${run} was not let in: ${JSON.stringify(answer)}`);
+    return answer;
+  };
+  const waitOf = async (run: string): Promise<number> => {
+    const answer = await gate.enter(NAME, run);
+    if (answer.status !== "wait") throw new Error(`${run} was let in: ${JSON.stringify(answer)}`);
+    return answer.waitMs;
+  };
+  /** Redis' clock passes the end of the closing. */
+  const opens = async () => rig.redisReaches(Number(await rig.redis.hget(rig.keys.gate(NAME), "until")) + 1);
+  const field = async (name: string) => Number(await rig.redis.hget(rig.keys.gate(NAME), name));
+  return { ...rig, gate, admit, waitOf, opens, field };
+}
+
+test("a healthy gate lets everybody through and leaves nothing behind", async () => {
+  const { gate, admit, everything } = gateRig();
+  const admission = await admit("a");
+  expect(admission.holdsPlace).toBe(false);
+  expect(await gate.leave(NAME, "a", admission, OK)).toBe("left");
+  expect(await gate.leave(NAME, "a", admission, { outcome: "neutral", reason: "network" })).toBe("left");
+  expect(await everything()).toEqual({});
+  expect(await gate.list()).toEqual([]);
+});
+
+test("after a refusal nobody is let through until it is over, then one at a time, then two", async () => {
+  const { gate, admit, waitOf, opens } = gateRig({ gateBackoffMs: 1_000 });
+  await gate.leave(NAME, "a", await admit("a"), LIMITED);
+  expect(await gate.list()).toMatchObject([
+    { name: NAME, state: "closed", reason: "overloaded", limit: 1, holders: 0 },
+  ]);
+  expect(await waitOf("b")).toBeLessThanOrEqual(500);
+  await opens();
+  const probe = await admit("b");
+  expect(probe.holdsPlace).toBe(true);
+  expect(await waitOf("c")).toBeGreaterThan(2_000);
+  await gate.leave(NAME, "b", probe, OK);
+  await admit("c");
+  await admit("d");
+  expect(await waitOf("e")).toBeGreaterThan(2_000);
+  expect(await gate.list()).toMatchObject([{ state: "slowed", limit: 2, holders: 2, waiting: 1 }]);
+});
+
+test("calls that were refused together count as one refusal, and the longest wait asked for holds", async () => {
+  const { gate, admit, waitOf, field } = gateRig();
+  const admissions = await Promise.all(["a", "b", "c"].map(admit));
+  for (const [i, admission] of admissions.entries()) {
+    await gate.leave(NAME, ["a", "b", "c"][i] ?? "", admission, {
+      ...LIMITED,
+      retryAfterMs: 1_000 * (i + 1),
+    });
+  }
+  expect(await field("strikes")).toBe(1);
+  expect(await waitOf("d")).toBeGreaterThan(2_500);
+});
+
+test("refused probes close the gate for longer and longer; a call that succeeds ends that", async () => {
+  const { gate, admit, opens, field } = gateRig({ gateBackoffMs: 20, longestGateBackoffMs: 60 });
+  const closedFor: number[] = [];
+  for (let i = 0; i < 4; i += 1) {
+    await gate.leave(NAME, "a", await admit("a"), LIMITED);
+    closedFor.push((await field("until")) - (await field("since")));
+    await opens();
+  }
+  expect(closedFor).toEqual([10, 20, 30, 30]);
+  await gate.leave(NAME, "a", await admit("a"), OK);
+  await gate.leave(NAME, "a", await admit("a"), LIMITED);
+  expect((await field("until")) - (await field("since"))).toBe(10);
+});
+
+test("a refusal among many halves what was in flight; from there it grows by one a round", async () => {
+  const { gate, admit, opens, field } = gateRig({ gateBackoffMs: 2 });
+  await gate.leave(NAME, "a", await admit("a"), LIMITED);
+  await opens();
+  for (let i = 0; i < 8; i += 1) await gate.leave(NAME, "a", await admit("a"), OK);
+  expect(await field("limit")).toBe(9);
+  const calls = await Promise.all(["a", "b", "c", "d"].map(admit));
+  for (const [i, call] of calls.entries()) {
+    await gate.leave(NAME, ["a", "b", "c", "d"][i] ?? "", call, i === 0 ? LIMITED : OK);
+  }
+  expect([await field("target"), await field("limit")]).toEqual([2, 1]);
+  await opens();
+  await gate.leave(NAME, "e", await admit("e"), OK);
+  expect(await field("limit")).toBe(2);
+  await gate.leave(NAME, "e", await admit("e"), OK);
+  await gate.leave(NAME, "e", await admit("e"), OK);
+  expect(await field("limit")).toBeGreaterThan(2.8);
+  expect(await field("limit")).toBeLessThan(3);
+});
+
+test("a dead holder's place frees itself, one that is kept does not", async () => {
+  const { gate, admit, opens, redisNow, redisReaches, waitOf } = gateRig({ gateBackoffMs: 2, leaseMs: 600 });
+  await gate.leave(NAME, "a", await admit("a"), LIMITED);
+  await opens();
+  await admit("dead");
+  const diedAt = await redisNow();
+  await waitOf("b");
+  await redisReaches(diedAt + 400);
+  await gate.keep(NAME, "dead");
+  await redisReaches(diedAt + 700);
+  await waitOf("c");
+  await redisReaches(diedAt + 1_300);
+  expect((await gate.enter(NAME, "d")).status).toBe("open");
+});
+
+test("those who wait come back one behind the other, and asking again keeps the place in the line", async () => {
+  const { gate, admit, waitOf } = gateRig();
+  await gate.leave(NAME, "a", await admit("a"), { ...LIMITED, retryAfterMs: 10_000 });
+  const waits = [await waitOf("b"), await waitOf("c"), await waitOf("d")];
+  const again = await waitOf("b");
+  expect(again).toBeLessThanOrEqual(waits[0] ?? 0);
+  expect((waits[1] ?? 0) - (waits[0] ?? 0)).toBeGreaterThan(150);
+  expect((waits[2] ?? 0) - (waits[1] ?? 0)).toBeGreaterThan(150);
+  expect(await gate.list()).toMatchObject([{ waiting: 3 }]);
+});
+
+test("a wait of hours is asked about again after a minute, and is forgotten by nobody", async () => {
+  const { gate, admit, waitOf, redis, keys } = gateRig();
+  await gate.leave(NAME, "a", await admit("a"), { ...LIMITED, retryAfterMs: 5 * 3_600_000 });
+  expect(await waitOf("b")).toBeLessThanOrEqual(60_000);
+  expect(await redis.pttl(keys.gate(NAME))).toBeGreaterThan(5 * 3_600_000);
+});
+
+test("a refused credential is one run's end and everybody else's wait; a probe that is refused again is no end", async () => {
+  const { gate, admit, waitOf, opens, field } = gateRig({ breakerMs: 40, longestBreakerMs: 60 });
+  const [a, b] = [await admit("a"), await admit("b")];
+  expect(await gate.leave(NAME, "a", a, DENIED)).toBe("first");
+  expect(await gate.leave(NAME, "b", b, DENIED)).toBe("known");
+  expect(await gate.list()).toMatchObject([{ state: "denied", reason: "authentication" }]);
+  await waitOf("b");
+  await opens();
+  expect(await gate.leave(NAME, "b", await admit("b"), DENIED)).toBe("known");
+  expect((await field("until")) - (await field("since"))).toBe(60);
+  await opens();
+  await gate.leave(NAME, "b", await admit("b"), OK);
+  expect(await gate.list()).toEqual([]);
+  expect((await gate.enter(NAME, "c")).status).toBe("open");
+});
+
+test("a credential that is refused while the gate is slowed has somebody who found it", async () => {
+  const { gate, admit } = gateRig();
+  const [a, b, c] = [await admit("a"), await admit("b"), await admit("c")];
+  await gate.leave(NAME, "a", a, LIMITED);
+  expect(await gate.leave(NAME, "b", b, DENIED)).toBe("first");
+  expect(await gate.leave(NAME, "c", c, DENIED)).toBe("known");
+});
+
+test("an answer that is sent again says the same and counts once", async () => {
+  const { gate, admit, opens, everything } = gateRig({ breakerMs: 50, gateBackoffMs: 5 });
+  const twice = async (run: string, admission: Admission, how: Leave) => {
+    const word = await gate.leave(NAME, run, admission, how);
+    const stands = await everything();
+    expect(await gate.leave(NAME, run, admission, how)).toBe(word);
+    expect(await everything()).toEqual(stands);
+  };
+  await twice("a", await admit("a"), { ...LIMITED, retryAfterMs: 20 });
+  await opens();
+  await twice("b", await admit("b"), OK);
+  const [c, d] = [await admit("c"), await admit("d")];
+  await twice("c", c, DENIED);
+  await twice("d", d, DENIED);
+});
+
+test("a gate at which nobody waits is forgotten", async () => {
+  const { gate, admit, keys, redisReaches, redisNow, everything } = gateRig({
+    gateBackoffMs: 2,
+    gateQuietMs: 30,
+    leaseMs: 20,
+  });
+  await gate.leave(NAME, "a", await admit("a"), LIMITED);
+  await redisReaches((await redisNow()) + 40);
+  expect(await gate.list()).toEqual([]);
+  expect((await admit("b")).holdsPlace).toBe(false);
+  expect(Object.keys(await everything())).toEqual([keys.gates]);
+});

@@ -1,0 +1,151 @@
+/** Guarantee: between pause and resume nothing is spent; nothing is lost by it, and afterwards work goes on at once. */
+import { expect, test } from "vitest";
+import { createClient } from "../../../src/producer/client.ts";
+import { createPause } from "../../../src/shared/redis/pause.ts";
+import { closeAtEnd } from "../../helpers/cleanup.ts";
+import {
+  type Agent,
+  type Installation,
+  type InstallationOptions,
+  openInstallation,
+  SHORT_TIMING,
+} from "../../helpers/installation.ts";
+import { redisUrl, startPrivateRedis } from "../../helpers/redis.ts";
+import { until } from "../../helpers/until.ts";
+
+const LATENCY_MS = 400;
+const list = { content: [{ type: "tool_use" as const, name: "glob", input: { pattern: "*" } }] };
+const done = { content: [{ type: "text" as const, text: "done" }] };
+/** Five calls a run. */
+const SCENARIO = { turns: [list, list, list, list, done] };
+
+async function opened(options: InstallationOptions = {}) {
+  const installation = await openInstallation({ scenario: SCENARIO, latencyMs: LATENCY_MS, ...options });
+  const pause = createPause(installation.redis, installation.keys);
+  const tasks = (count: number) =>
+    Promise.all(Array.from({ length: count }, (_, i) => installation.task(`work ${i}`)));
+  return Object.assign(installation, { pause, tasks });
+}
+
+/** Resolves when no run is held and no call is under way any more. */
+async function standsStill(installation: Installation, agents: readonly Agent[]): Promise<void> {
+  const isStill = async () => {
+    const records = await Promise.all(agents.map((agent) => installation.record(agent)));
+    return installation.offline.inFlight === 0 && records.every(({ status }) => status === "queued");
+  };
+  await until(isStill, { what: "every run to be queued" });
+}
+
+function expectNothingBoughtTwice({ offline }: Installation, runs: number): void {
+  const bought = offline.ledger.filter(({ status }) => status === "served");
+  expect(bought).toHaveLength(runs * SCENARIO.turns.length);
+  expect(new Set(bought.map((call) => `${call.conversation} ${call.turn}`)).size).toBe(bought.length);
+}
+
+test("after pause no call begins, on any worker; what was in flight is kept; after resume all go on at once", async () => {
+  const installation = await opened();
+  const worker = await installation.startWorker({ concurrency: 4 });
+  await installation.spawnWorker({ concurrency: 4 });
+  const agents = await installation.tasks(12);
+  await until(() => installation.offline.inFlight >= 8 && installation.offline.ledger.length > 0, {
+    what: "calls in flight on both workers",
+  });
+  await installation.pause.pause("the budget is used up");
+  const pausedAt = Date.now();
+  expect(installation.offline.inFlight).toBeGreaterThan(0);
+  await standsStill(installation, agents);
+  // A run may have been on its way to the provider; none of them called once more.
+  const later = installation.offline.ledger.filter(({ at }) => at > pausedAt);
+  expect(later.length).toBeGreaterThan(0);
+  expect(new Set(later.map(({ conversation }) => conversation)).size).toBe(later.length);
+  const begun = new Set(installation.offline.ledger.map(({ conversation }) => conversation));
+  expect(begun.size).toBe(8);
+  const records = await Promise.all(agents.map((agent) => installation.record(agent)));
+  expect(records.map(({ retries }) => retries)).toEqual(records.map(() => 0));
+  expect(await worker.readiness()).toMatchObject({
+    ready: false,
+    reasons: [expect.stringMatching(/^the installation is paused since .*: the budget is used up$/)],
+  });
+  const stood = installation.offline.ledger.length;
+  const turns = records.reduce((sum, { progress }) => sum + (progress?.turns ?? 0), 0);
+  expect(turns).toBe(stood);
+
+  const further = await installation.task("said while paused");
+  await until(async () => (await installation.record(further)).wake === 1);
+  expect(installation.offline.ledger).toHaveLength(stood);
+  const resumedAt = Date.now();
+  expect(await installation.pause.resume()).toMatchObject({ reason: "the budget is used up" });
+  await until(() => installation.offline.inFlight >= 8, { what: "calls after the resume" });
+  expect(Date.now() - resumedAt).toBeLessThan(2_000);
+  for (const agent of [...agents, further]) {
+    expect(await installation.reply(agent)).toMatchObject({ status: "succeeded", turns: 5 });
+  }
+  expectNothingBoughtTwice(installation, 13);
+}, 60_000);
+
+test("a pause outlives the workers; those that start meanwhile take nothing until it is over", async () => {
+  const installation = await opened({ latencyMs: 100, timing: SHORT_TIMING });
+  const first = await installation.startWorker();
+  const agents = await installation.tasks(4);
+  await until(() => installation.offline.ledger.length >= 4);
+  await installation.pause.pause();
+  await standsStill(installation, agents);
+  await first.stop();
+  await installation.startWorker();
+  await installation.startWorker();
+  const stood = installation.offline.ledger.length;
+  const before = await Promise.all(agents.map((agent) => installation.record(agent)));
+  // Sweepers look several times: the wakes are there, and no further ones are made.
+  const looksAt = (agent: Agent) => installation.redis.hget(installation.keys.agent(agent).record, "looks");
+  await until(async () => (await Promise.all(agents.map(looksAt))).every((looks) => Number(looks) >= 2), {
+    what: "two looks at every run",
+  });
+  const after = await Promise.all(agents.map((agent) => installation.record(agent)));
+  expect(after.map(({ epoch }) => epoch)).toEqual(before.map(({ epoch }) => epoch));
+  for (const [i, { wake }] of after.entries()) expect(wake - (before[i]?.wake ?? 0)).toBeLessThanOrEqual(1);
+  expect(installation.offline.ledger).toHaveLength(stood);
+  await installation.pause.resume();
+  for (const agent of agents) expect(await installation.reply(agent)).toMatchObject({ status: "succeeded" });
+  expectNothingBoughtTwice(installation, 4);
+});
+
+test("a pause outlives Redis, where Redis keeps what it is told", async () => {
+  const server = await startPrivateRedis();
+  const installation = await opened({ redisUrl: server.url, latencyMs: 50 });
+  await installation.startWorker();
+  await installation.pause.pause("night");
+  const agents = await installation.tasks(2);
+  await server.kill();
+  await server.start();
+  expect(await installation.pause.state()).toMatchObject({ reason: "night" });
+  await standsStill(installation, agents);
+  expect(installation.offline.ledger).toEqual([]);
+  await installation.pause.resume();
+  for (const agent of agents) expect(await installation.reply(agent)).toMatchObject({ status: "succeeded" });
+}, 40_000);
+
+test("half a pause holds as well: with its key alone runs are handed back, one look a second", async () => {
+  const installation = await opened({ latencyMs: 0 });
+  await installation.redis.set(installation.keys.paused, '{"v":1,"at":"2026-11-01T00:00:00.000Z"}');
+  await installation.startWorker();
+  const agent = await installation.task("work");
+  const asked = await installation.recordWhere(agent, ({ epoch }) => epoch >= 2);
+  expect(asked).toMatchObject({ retries: 0, running_ms: 0 });
+  expect(installation.offline.ledger).toEqual([]);
+  await installation.pause.resume();
+  expect(await installation.reply(agent)).toMatchObject({ status: "succeeded" });
+});
+
+test("a client pauses and resumes; of two operators the first one's word stands", async () => {
+  const installation = await opened();
+  const client = createClient({ redisUrl: redisUrl(), prefix: installation.prefix });
+  closeAtEnd(() => client.stop());
+  const first = await client.pause("budget");
+  expect(first).toMatchObject({ reason: "budget" });
+  expect(await client.pause("another")).toEqual(first);
+  expect(await installation.pause.state()).toEqual(first);
+  expect(await client.resume()).toEqual(first);
+  expect(await client.resume()).toBeUndefined();
+  expect(await installation.pause.state()).toBeUndefined();
+  await expect(client.pause("")).rejects.toMatchObject({ code: "invalid_input" });
+});

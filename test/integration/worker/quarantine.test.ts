@@ -1,0 +1,249 @@
+/**
+ * Guarantee: one bad run cannot sink the pool, and nobody is blamed for it. How many runs stand beside the bad one:
+ * `POISON_NEIGHBOURS` (default 24; the long form is 999, on the leases of production).
+ */
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test, vi } from "vitest";
+import { TIMING } from "../../../src/shared/protocol/timing.ts";
+import { createAnthropicModel } from "../../../src/worker/model/anthropic.ts";
+import type { Model } from "../../../src/worker/model/model.ts";
+import { closeAtEnd } from "../../helpers/cleanup.ts";
+import {
+  type Agent,
+  type Installation,
+  openInstallation,
+  SHORT_TIMING,
+  type WorkerProcess,
+} from "../../helpers/installation.ts";
+import { until } from "../../helpers/until.ts";
+
+vi.setConfig({ testTimeout: 60_000 });
+
+const NEIGHBOURS = Number(process.env.POISON_NEIGHBOURS ?? 24);
+/** Long enough for two processes on a busy machine not to be taken for dead. */
+const timing =
+  NEIGHBOURS > 100 ? TIMING : { ...SHORT_TIMING, leaseMs: 2_500, renewMs: 500, leaseMarginMs: 500 };
+const LONG_MS = 60_000 + NEIGHBOURS * 1_000;
+
+const note = (line: string) => ({
+  content: [{ type: "tool_use" as const, name: "note", input: { line, ms: 200 } }],
+});
+const list = (pattern: string) => ({
+  content: [{ type: "tool_use" as const, name: "glob", input: { pattern } }],
+});
+const done = { content: [{ type: "text" as const, text: "done" }] };
+
+/** Which runs a process held when it died. */
+interface Death {
+  worker: string;
+  held: string[];
+}
+
+/** Keeps `count` worker processes alive, whatever they die of, and notes down what they died with. */
+function keepWorkers(installation: Installation, count: number, agents: readonly Agent[]) {
+  const deaths: Death[] = [];
+  const running = new Set<WorkerProcess>();
+  let stopped = false;
+  const keep = async (): Promise<void> => {
+    while (!stopped) {
+      const worker = await installation.spawnWorker({ concurrency: Math.max(4, Math.ceil(NEIGHBOURS / 50)) });
+      running.add(worker);
+      if (stopped) void worker.kill("SIGTERM");
+      await worker.closed;
+      running.delete(worker);
+      if (stopped) return;
+      const records = await Promise.all(agents.map((agent) => installation.store.record(agent)));
+      const held = records.flatMap((record) =>
+        record?.status === "running" && record.worker === worker.id ? [record.uid] : [],
+      );
+      deaths.push({ worker: worker.id, held });
+    }
+  };
+  const keepers = Array.from({ length: count }, keep);
+  return {
+    deaths,
+    async stop() {
+      stopped = true;
+      await Promise.all([...running].map((worker) => worker.kill("SIGTERM")));
+      await Promise.all(keepers);
+    },
+  };
+}
+
+async function notesOf({ workspaceRoot }: Installation, agent: Agent): Promise<string[]> {
+  const directory = join(workspaceRoot, agent.tenant, agent.parentId, "agents", agent.agentId, "workspace");
+  return (await readFile(join(directory, "notes.txt"), "utf8")).trimEnd().split("\n");
+}
+
+test(`a run that kills its workers is lost after it died alone; ${NEIGHBOURS} neighbours succeed, each once`, {
+  timeout: LONG_MS,
+}, async () => {
+  const installation = await openInstallation({
+    timing,
+    latencyMs: 500,
+    scenario: [
+      {
+        match: { user: "poison" },
+        turns: [{ content: [{ type: "tool_use", name: "abort", input: {} }], latencyMs: 50 }],
+      },
+      { match: { user: "good" }, turns: [note("a"), note("b"), note("c"), done] },
+    ],
+  });
+  const agents: Agent[] = [];
+  const poison = await installation.spawn();
+  for (let i = 0; i < NEIGHBOURS; i += 1) {
+    agents.push(await installation.task(`good ${i}`));
+    if (i === 2) await installation.send(poison, "poison");
+  }
+  const pool = keepWorkers(installation, 2, [poison, ...agents]);
+  const reply = await installation.reply(poison, 1, LONG_MS);
+  expect(reply).toMatchObject({
+    kind: "reply",
+    status: "failed",
+    stop_reason: "worker_lost",
+    agent_status: "ended",
+    turns: 1,
+  });
+  const replies = [];
+  for (const agent of agents) replies.push(await installation.reply(agent, 1, LONG_MS));
+  await pool.stop();
+
+  const { deaths } = pool;
+  process.stdout.write(
+    `poison: ${NEIGHBOURS} neighbours, died with ${deaths.map(({ held }) => held.length)} runs\n`,
+  );
+  // The first death follows a committed turn and three that committed nothing follow it, unless a busy machine makes a
+  // lease run out without one.
+  expect(deaths.length).toBeGreaterThanOrEqual(3);
+  expect(deaths.length).toBeLessThanOrEqual(4);
+  for (const { held } of deaths) expect(held).toContain(poison.uid);
+  expect(deaths.at(-1)?.held).toEqual([poison.uid]);
+  expect(Math.max(...deaths.map(({ held }) => held.length))).toBeGreaterThan(1);
+
+  for (const answer of replies) expect(answer).toMatchObject({ status: "succeeded", turns: 4 });
+  for (const agent of agents) {
+    expect(await installation.entries(agent)).toHaveLength(1);
+    const notes = await notesOf(installation, agent);
+    expect(new Set(notes).size).toBe(notes.length);
+  }
+  expect(await installation.entries(poison)).toHaveLength(1);
+});
+
+/** An agent whose last worker died without a step and was not found dead yet; `fields` say what happened before. */
+async function heldByTheDead(installation: Installation, fields: Record<string, string>): Promise<Agent> {
+  const { redis, keys, store } = installation;
+  const agent = await installation.spawn();
+  await store.send(agent, { v: 1, message_id: agent.uid, text: "work" }, "");
+  const held = { status: "running", epoch: "4", lease_until: "1", committed: "0" };
+  await redis.hset(keys.agent(agent).record, { ...held, ...fields });
+  return agent;
+}
+
+function wake({ wakes }: Installation, agent: Agent): Promise<void> {
+  const { tenant, parentId: parent_id, uid, agentId: agent_id } = agent;
+  return wakes.add({ tenant, parent_id, uid, agent_id, wake: 1 });
+}
+
+/** An agent of whose run two workers seem to have died. */
+async function suspect(installation: Installation): Promise<Agent> {
+  const agent = await heldByTheDead(installation, { barren_deaths: "1" });
+  await wake(installation, agent);
+  return agent;
+}
+
+function pairsOf(flat: readonly string[]): [string, string][] {
+  return flat.flatMap((name, i) => (i % 2 === 0 ? [[name, flat[i + 1] ?? ""] as [string, string]] : []));
+}
+
+/** The real model, and what is active in the worker whenever a call begins and ends. */
+function watchedModel(installation: Installation, look: () => readonly string[]) {
+  const model = createAnthropicModel({ apiKey: "offline", baseUrl: installation.offline.url });
+  closeAtEnd(() => model.stop());
+  const seen: { uid: string; active: readonly string[] }[] = [];
+  const watched: Model = {
+    ...model,
+    async call(request, options) {
+      const uid = request.idempotencyKey?.split(".")[0] ?? "";
+      seen.push({ uid, active: [...look()] });
+      return model.call(request, options).finally(() => seen.push({ uid, active: [...look()] }));
+    },
+  };
+  return { watched, seen };
+}
+
+test("suspects that did nothing run alone until their first step, one after the other, and nobody loses anything", async () => {
+  const installation = await openInstallation({
+    timing,
+    latencyMs: 150,
+    scenario: { turns: [list("a"), list("b"), done] },
+  });
+  const others = await Promise.all(Array.from({ length: 5 }, (_, i) => installation.task(`other ${i}`)));
+  const suspects = await Promise.all([1, 2, 3].map(() => suspect(installation)));
+  const active: { of(): string[] } = { of: () => [] };
+  const { watched, seen } = watchedModel(installation, () => active.of());
+  const worker = await installation.startWorker({ model: watched });
+  active.of = worker.active;
+  const agents = [...others, ...suspects];
+  for (const agent of agents) {
+    expect(await installation.reply(agent)).toMatchObject({ status: "succeeded", turns: 3 });
+    expect(await installation.entries(agent)).toHaveLength(1);
+    expect((await installation.record(agent)).barren_deaths).toBeLessThan(3);
+  }
+  for (const { uid } of suspects) {
+    const [began, ended] = seen.filter((call) => call.uid === uid);
+    expect([began?.active, ended?.active]).toEqual([[uid], [uid]]);
+  }
+  expect(Math.max(...seen.map((call) => call.active.length))).toBeGreaterThan(2);
+  const served = installation.offline.ledger.filter(({ status }) => status === "served");
+  expect(served).toHaveLength(agents.length * 3);
+});
+
+test("a run that died alone is settled from its record: what kills whoever reads it is not read again", async () => {
+  const installation = await openInstallation({ timing, scenario: { turns: [done] } });
+  const { redis, keys } = installation;
+  const alone = { barren_deaths: "2", alone: "1", running_ms: "4321" };
+  const agent = await heldByTheDead(installation, alone);
+  const { log, inbox } = keys.agent(agent);
+  await redis.hset(log, "0", "never to be parsed");
+  await redis.lpush(inbox, "nor this");
+  await installation.startWorker();
+  await wake(installation, agent);
+  await installation.recordWhere(agent, ({ status }) => status === "ended");
+  expect(await redis.exists(log)).toBe(0);
+  const [[, fields] = ["", []]] = await redis.xrange(keys.parent(agent).replies, "-", "+");
+  const entry = Object.fromEntries(pairsOf(fields));
+  expect(entry).toMatchObject({ kind: "reply", status: "failed", stop_reason: "worker_lost" });
+  expect(JSON.parse(entry.body ?? "")).toMatchObject({
+    turns: 0,
+    duration_ms: 4_321,
+    summary: "(no summary)",
+    error: expect.stringContaining("died"),
+  });
+});
+
+test.for([
+  { moment: "a suspect waits for the others to go", suspectsFirst: false },
+  { moment: "a suspect is alone", suspectsFirst: true },
+])("a worker stops while $moment, and another one finishes everything", async ({ suspectsFirst }) => {
+  const installation = await openInstallation({
+    timing,
+    latencyMs: 800,
+    scenario: { turns: [list("a"), done] },
+  });
+  const worker = await installation.startWorker({ drainGraceMs: 5_000 });
+  const send = (isSuspect: boolean) => (isSuspect ? suspect(installation) : installation.task("work"));
+  const first = await send(suspectsFirst);
+  await until(() => installation.offline.inFlight === 1);
+  const second = await send(!suspectsFirst);
+  await installation.recordWhere(suspectsFirst ? first : second, (record) => record.barren_deaths === 2);
+  expect(worker.active()).toEqual([first.uid]);
+  const startedMs = performance.now();
+  await worker.stop();
+  expect(performance.now() - startedMs).toBeLessThan(4_000);
+  expect(installation.offline.ledger.map(({ status }) => status)).toEqual(["served"]);
+  await installation.startWorker();
+  for (const agent of [first, second]) {
+    expect(await installation.reply(agent)).toMatchObject({ status: "succeeded", turns: 2 });
+  }
+});

@@ -1,0 +1,62 @@
+/** What stands in Redis, by kind of key, and which of it may stay when all work is over. */
+import type { RedisClient } from "../../src/shared/redis/connection.ts";
+
+/** Keys by kind. */
+export type Census = ReadonlyMap<string, number>;
+
+const PAGE = 1_000;
+const JOB = /:wakes:sa-[0-9a-f]+\.\d+$/;
+
+function kindOf(key: string): string {
+  if (JOB.test(key)) return "wake job";
+  const queue = /:wakes:(.+)$/.exec(key)?.[1];
+  if (queue !== undefined) return queue.endsWith(":lock") ? "wake lock" : `queue ${queue}`;
+  const agent = /:agent:sa-[0-9a-f]+(?::(\w+))?/.exec(key);
+  if (agent) return agent[1] ?? "record";
+  return /[}]:(\w+)/.exec(key)?.[1] ?? key;
+}
+
+/** Counts every key of the server, which must be the soak's own. */
+export async function takeCensus(redis: RedisClient): Promise<Census> {
+  const counts = new Map<string, number>();
+  let cursor = "0";
+  do {
+    const [next, keys] = await redis.scan(cursor, "COUNT", PAGE);
+    for (const key of keys) counts.set(kindOf(key), (counts.get(kindOf(key)) ?? 0) + 1);
+    cursor = next;
+  } while (cursor !== "0");
+  return counts;
+}
+
+/** Sum of all kinds. */
+export function total(census: Census): number {
+  return [...census.values()].reduce((sum, count) => sum + count, 0);
+}
+
+/** What may stay of the kinds that outlive the work by design. `replies` is then an empty stream. */
+function allowed(kind: string, { parents, workers, jobs, looks }: Quiet): number {
+  if (kind === "registry" || kind === "usage" || kind === "replies") return parents;
+  if (kind === "worker") return workers;
+  if (kind === "wake job") return jobs;
+  if (kind === "deadlines" || kind === "touched") return looks ? 1 : 0;
+  return kind === "workers" || kind.startsWith("queue ") ? 1 : 0;
+}
+
+/**
+ * What there is when nothing is going on. `jobs`: those that the queue keeps of taken wakes; `looks`: the deadline set holds
+ * nothing but agents that ended while they were idle, to be forgotten when their idle time would have been over.
+ */
+export interface Quiet {
+  parents: number;
+  workers: number;
+  jobs: number;
+  looks: boolean;
+}
+
+/** What is left and should not be, as `kind: count`. */
+export function leftovers(census: Census, quiet: Quiet): string[] {
+  return [...census].flatMap(([kind, count]) => {
+    const most = allowed(kind, quiet);
+    return count > most ? [`${kind}: ${count} (${most} may stay)`] : [];
+  });
+}

@@ -1,0 +1,114 @@
+/** From the samples of a soak to its verdicts. Pure. */
+
+/** A measurement. `x`: hours since the beginning. */
+export interface Point {
+  x: number;
+  y: number;
+}
+
+/** A rate of change with the bounds between which it lies with 95 % confidence; per hour. */
+export interface Slope {
+  perHour: number;
+  lower: number;
+  upper: number;
+}
+
+/** What was judged, how, and on what grounds. */
+export interface Verdict {
+  what: string;
+  verdict: "holds" | "fails" | "too short to judge";
+  figure: string;
+}
+
+/** Points are gathered into so many medians first: neighbours in time are not independent. */
+const BUCKETS = 60;
+const Z_95 = 1.96;
+/** A growth of this size is a leak, however short the time. */
+const GROSS_GROWTH_MB = 48;
+/** Slopes over less than this are the warm-up's. */
+const SHORTEST_WINDOW_HOURS = 0.5;
+const FEWEST_POINTS = 8;
+
+/** The median; NaN of nothing. */
+export function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  const upper = sorted[middle] ?? Number.NaN;
+  return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? Number.NaN) + upper) / 2;
+}
+
+function buckets(points: readonly Point[]): Point[] {
+  const size = Math.max(1, Math.ceil(points.length / BUCKETS));
+  return Array.from({ length: Math.ceil(points.length / size) }, (_, i) => {
+    const slice = points.slice(i * size, (i + 1) * size);
+    return { x: median(slice.map(({ x }) => x)), y: median(slice.map(({ y }) => y)) };
+  });
+}
+
+/** The median of all slopes between two points (Theil–Sen), and its bounds; undefined for fewer than three points. */
+export function robustSlope(points: readonly Point[]): Slope | undefined {
+  const gathered = buckets(points);
+  const n = gathered.length;
+  if (n < 3) return undefined;
+  const slopes = gathered
+    .flatMap((a, i) => gathered.slice(i + 1).map((b) => (b.y - a.y) / (b.x - a.x)))
+    .filter(Number.isFinite)
+    .sort((a, b) => a - b);
+  const spread = Z_95 * Math.sqrt((n * (n - 1) * (2 * n + 5)) / 18);
+  const at = (rank: number) =>
+    slopes[Math.min(slopes.length - 1, Math.max(0, Math.round(rank)))] ?? Number.NaN;
+  const lower = at((slopes.length - spread) / 2);
+  const upper = at((slopes.length + spread) / 2);
+  return { perHour: median(slopes), lower, upper };
+}
+
+/** Whether memory stays within `limitPerHour` MB an hour after the warm-up. `y` in MB. */
+export function judgeMemory(what: string, points: readonly Point[], limitPerHour: number): Verdict {
+  const slope = robustSlope(points);
+  const [first, last] = [points[0], points.at(-1)];
+  if (!slope || !first || !last || points.length < FEWEST_POINTS) {
+    return { what, verdict: "too short to judge", figure: `${points.length} samples` };
+  }
+  const hours = last.x - first.x;
+  const growthMb = slope.perHour * hours;
+  const [perHour, lower, upper] = [slope.perHour, slope.lower, slope.upper].map((n) => n.toFixed(2));
+  const figure = `${perHour} MB/h (95 %: ${lower} to ${upper}) over ${(hours * 60).toFixed(1)} min`;
+  const gross = slope.lower > limitPerHour && growthMb > GROSS_GROWTH_MB;
+  if (hours < SHORTEST_WINDOW_HOURS) return { what, verdict: gross ? "fails" : "too short to judge", figure };
+  if (slope.lower > limitPerHour) return { what, verdict: "fails", figure };
+  return { what, verdict: slope.upper <= limitPerHour ? "holds" : "too short to judge", figure };
+}
+
+/** Whether a number that goes up and down has stayed where it was: the medians of first and last quarter. */
+export function judgeFlat(what: string, values: readonly number[], tolerance: number): Verdict {
+  const quarter = Math.floor(values.length / 4);
+  if (quarter < 2) return { what, verdict: "too short to judge", figure: `${values.length} samples` };
+  const [before, after] = [median(values.slice(0, quarter)), median(values.slice(-quarter))];
+  const verdict = after - before <= tolerance ? "holds" : "fails";
+  return {
+    what,
+    verdict,
+    figure: `${before} in the first quarter, ${after} in the last, most ${Math.max(...values)}`,
+  };
+}
+
+/** A process' lag in one window, beside the lag of a process that does nothing. */
+export interface LagWindow {
+  lagMs: number;
+  idleLagMs: number;
+}
+
+/** Whether the lag stays below `limitMs` in 99 of 100 windows in which the machine let even an idle process run. */
+export function judgeLag(what: string, windows: readonly LagWindow[], limitMs: number): Verdict {
+  const quiet = windows.filter(({ idleLagMs }) => idleLagMs < limitMs / 2);
+  const lags = quiet.map(({ lagMs }) => lagMs).sort((a, b) => a - b);
+  if (quiet.length < FEWEST_POINTS) {
+    const figure = `${quiet.length} of ${windows.length} windows on a machine that was not overloaded`;
+    return { what, verdict: "too short to judge", figure };
+  }
+  const over = lags.filter((ms) => ms >= limitMs).length;
+  const figure =
+    `p99 ${median(lags).toFixed(1)} ms in the median window, ${(lags.at(-1) ?? 0).toFixed(1)} ms in the worst; ` +
+    `${over} of ${lags.length} at ${limitMs} ms or more (${windows.length - quiet.length} left out: machine overloaded)`;
+  return { what, verdict: over <= Math.max(1, lags.length / 100) ? "holds" : "fails", figure };
+}

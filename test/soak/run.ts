@@ -1,0 +1,240 @@
+/**
+ * A soak from its first process to its verdicts: steady work, a fault every so often, and a look at everything in between.
+ *
+ * 1. Work ends before the verdicts: every scene is over or counted as lost, Redis has been given the time in which what is
+ *    kept for a while goes by itself, and the workers have stopped.
+ * 2. All processes and files of it are gone when it resolves or rejects.
+ */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { z } from "zod";
+import { createOfflineModel } from "../../src/offline/server.ts";
+import { keysUnder } from "../../src/shared/protocol/keys.ts";
+import type { Timing } from "../../src/shared/protocol/timing.ts";
+import { WORKER_TTL_MS } from "../../src/shared/protocol/worker.ts";
+import { closeRedis, openRedis, type RedisClient } from "../../src/shared/redis/connection.ts";
+import { type RedisServer, startRedisServer } from "../helpers/redis-server.ts";
+import { seeded } from "../helpers/seeded.ts";
+import { until } from "../helpers/until.ts";
+import { leftovers, takeCensus, total } from "./census.ts";
+import { createFaults, type Strike } from "./faults.ts";
+import { type Fleet, startFleet } from "./fleet.ts";
+import type { Verdict } from "./judge.ts";
+import { judgeProcesses, MB, type Row, rowOf } from "./rows.ts";
+
+/** What a soak is. */
+export interface SoakOptions {
+  durationMs: number;
+  faultEveryMs: number;
+  /** The work goes on until so many faults have struck, however long that takes. */
+  leastStrikes: number;
+  sampleEveryMs: number;
+  seed: number;
+  /** Workers besides the steady one. */
+  mortals: number;
+  /** Pause between two scenes of a loop, on average; there are 16 loops. */
+  paceMs: number;
+  /** What is kept for a day in production is kept so long here, so that it has gone by itself at the end. */
+  retentionMs: number;
+  timing: Timing;
+  /** More than 0: one more worker, which loses so much memory. */
+  leakBytesPerS: number;
+  /** Told each row as it comes. */
+  onRow(row: Row): void;
+  /** Told what is going on, for people. */
+  onNews(sentence: string): void;
+}
+
+/** What a soak came to. */
+export interface SoakReport {
+  rows: readonly Row[];
+  strikes: readonly Strike[];
+  /** Times of the faults, hours since the beginning. */
+  marks: readonly number[];
+  account: Account;
+  verdicts: readonly Verdict[];
+}
+
+const Account = z.object({
+  scenes: z.number(),
+  runs: z.number(),
+  destroyed: z.number(),
+  idled: z.number(),
+  refused: z.number(),
+  repeated: z.number(),
+  entries: z.number(),
+  wrong: z.array(z.string()),
+});
+type Account = z.infer<typeof Account>;
+
+const HOUR_MS = 3_600_000;
+const PREFIX = "soak";
+const PARENTS = 4;
+const WARM_UP = 0.25;
+/** The parents wait for their last scenes at most two minutes. */
+const PARENTS_END_WITHIN_MS = 150_000;
+/** Idle time of the parents' agents, longer than any pause between two calls on a machine that is overloaded. */
+const IDLE_MS = 60_000;
+const SLACK_MS = 15_000;
+
+const note = (line: string) => ({ type: "tool_use" as const, name: "note", input: { line, ms: 100 } });
+const noted = { content: [{ type: "text" as const, text: "All noted." }] };
+const scenario = [
+  { match: { user: "take your time" }, turns: [{ content: [note("slow")] }, { ...noted, latencyMs: 1_000 }] },
+  {
+    turns: [{ content: [note("{{turn}}"), note("too")] }, { content: [note("{{turn}}")] }, noted],
+    repeat: true,
+  },
+];
+
+/** Runs a soak. */
+export async function runSoak(options: SoakOptions): Promise<SoakReport> {
+  const workspaceRoot = await mkdtemp(join(tmpdir(), "soak-"));
+  const offline = createOfflineModel({ scenario, latencyMs: 150 });
+  await offline.start();
+  const server = await startRedisServer();
+  const redis = openRedis(server.url, "worker");
+  let fleet: Fleet | undefined;
+  try {
+    const timing = {
+      ...options.timing,
+      requestTtlMs: options.retentionMs,
+      keptAfterAckMs: options.retentionMs,
+    };
+    const common = { redisUrl: server.url, prefix: PREFIX, timing, sampleEveryMs: options.sampleEveryMs };
+    const forWorkers = { modelUrl: offline.url, workspaceRoot, concurrency: 10, leakBytesPerS: 0 };
+    fleet = await startFleet({
+      worker: { ...common, ...forWorkers },
+      parents: { ...common, seed: options.seed, paceMs: options.paceMs, idleMs: IDLE_MS },
+      mortals: options.mortals,
+      leakBytesPerS: options.leakBytesPerS,
+    });
+    return await soak(options, { fleet, server, redis });
+  } finally {
+    await fleet?.stop();
+    closeRedis(redis);
+    await server.stop();
+    await offline.stop();
+    await rm(workspaceRoot, { recursive: true, force: true });
+  }
+}
+
+interface Parts {
+  fleet: Fleet;
+  server: RedisServer;
+  redis: RedisClient;
+}
+
+async function soak(options: SoakOptions, parts: Parts): Promise<SoakReport> {
+  const { fleet, redis } = parts;
+  const startedMs = Date.now();
+  const hoursAt = (ms: number) => (ms - startedMs) / HOUR_MS;
+  const over = new AbortController();
+  const rows: Row[] = [];
+  const strikes: Strike[] = [];
+  const pause = (ms: number) => sleep(ms, undefined, { signal: over.signal }).catch(() => {});
+
+  const harm = async () => {
+    const chance = seeded(options.seed);
+    const faults = createFaults({ ...parts, chance, leaseMs: options.timing.leaseMs });
+    for (;;) {
+      await pause(options.faultEveryMs);
+      if (over.signal.aborted) return;
+      strikes.push(await faults.strike());
+    }
+  };
+  const look = async () => {
+    while (!over.signal.aborted) {
+      await pause(options.sampleEveryMs);
+      const row = await takeRow(parts, hoursAt(Date.now()), strikes.length);
+      rows.push(row);
+      options.onRow(row);
+    }
+  };
+  const working = Promise.all([harm(), look()]);
+  const enough = async () => {
+    await sleep(options.durationMs);
+    while (strikes.length < options.leastStrikes) await sleep(options.sampleEveryMs);
+  };
+  await Promise.race([enough(), working]);
+  over.abort();
+  await working;
+  options.onNews("the work ends: last scenes");
+  const account = await endOfParents(fleet);
+  options.onNews("waiting for what Redis keeps for a while");
+  const remembered = strikes.filter(({ fault, at }) => fault === "kill" && at > Date.now() - WORKER_TTL_MS);
+  const announced = fleet.workers.length + remembered.length;
+  const keys = await judgeKeys(redis, announced, options.retentionMs + SLACK_MS);
+  options.onNews("the workers stop");
+  const exits = await Promise.all(fleet.workers.map((worker) => worker.process.kill("SIGTERM")));
+  const verdicts = [
+    ...judgeProcesses(rows, hoursAt(startedMs + WARM_UP * options.durationMs)),
+    keys,
+    judgeAccount(account),
+    judgeExits(exits.map(({ code }) => code)),
+  ];
+  return { rows, strikes, marks: strikes.map(({ at }) => hoursAt(at)), account, verdicts };
+}
+
+async function takeRow({ fleet, redis }: Parts, hours: number, strikes: number): Promise<Row> {
+  const watched = [fleet.steady, fleet.parents, ...(fleet.leaking ? [fleet.leaking] : [])];
+  const processes = new Map(
+    watched.flatMap((one) => {
+      const row = rowOf(one);
+      return row ? [[one.name, row] as const] : [];
+    }),
+  );
+  const row: Row = { hours, processes, idleLagMs: fleet.idle.newest?.lagP99Ms ?? 0, strikes };
+  if (redis.status !== "ready") return row;
+  const [census, memory] = await Promise.all([takeCensus(redis), redis.info("memory")]);
+  const usedBytes = Number(/used_memory:(\d+)/.exec(memory)?.[1] ?? 0);
+  return { ...row, keys: total(census), redisMb: usedBytes / MB };
+}
+
+async function endOfParents({ parents }: Fleet): Promise<Account> {
+  process.kill(parents.process.pid, "SIGTERM");
+  const line = await parents.process.waitForLine(/^account /, { timeoutMs: PARENTS_END_WITHIN_MS });
+  await parents.process.closed;
+  return Account.parse(JSON.parse(line.slice("account ".length)));
+}
+
+async function judgeKeys(redis: RedisClient, workers: number, withinMs: number): Promise<Verdict> {
+  const what = "Redis keys";
+  const { bullPrefix, wakeQueue, deadlines } = keysUnder(PREFIX);
+  const queue = `${bullPrefix}:${wakeQueue}`;
+  const look = async () => {
+    const jobs = (await redis.zcard(`${queue}:completed`)) + (await redis.zcard(`${queue}:failed`));
+    const overdue = await redis.zcount(deadlines, "-inf", Date.now() - SLACK_MS);
+    const census = await takeCensus(redis);
+    const left = leftovers(census, { parents: PARENTS, workers, jobs, looks: overdue === 0 });
+    return { left, census, jobs };
+  };
+  await until(async () => (await look()).left.length === 0, { timeoutMs: withinMs, everyMs: 500 }).catch(
+    () => {},
+  );
+  const { left, census, jobs } = await look();
+  const kept = [...census].map(([kind, count]) => `${kind} ${count}`).join(", ");
+  return left.length === 0
+    ? { what, verdict: "holds", figure: `all that stays is what must: ${kept} (${jobs} jobs of taken wakes)` }
+    : { what, verdict: "fails", figure: left.join(", ") };
+}
+
+function judgeAccount({ wrong, ...counts }: Account): Verdict {
+  const what = "every run and every end told once";
+  const done = Object.entries(counts).map(([name, count]) => `${count} ${name}`);
+  if (wrong.length > 0)
+    return { what, verdict: "fails", figure: `${wrong.length} wrong: ${wrong.slice(0, 10).join("; ")}` };
+  const nothing = counts.runs === 0 || counts.destroyed === 0 || counts.refused === 0;
+  return { what, verdict: nothing ? "too short to judge" : "holds", figure: done.join(", ") };
+}
+
+function judgeExits(codes: readonly (number | null)[]): Verdict {
+  const figure = `exit codes ${codes.join(", ")}`;
+  return {
+    what: "workers stop in order",
+    verdict: codes.every((code) => code === 0) ? "holds" : "fails",
+    figure,
+  };
+}

@@ -94,14 +94,17 @@ export async function crashAt(
   const roots = [installation.workspaceRoot, elsewhere];
   const host = points[0]?.host === "other" ? elsewhere : installation.workspaceRoot;
   await installation.startWorker({ workspaceRoot: host, tools: noteAndLook(), concurrency: points.length });
-  return Promise.all(
-    [...crashing.values()].map(async ({ agent, point, commits }) => {
-      await installation.reply(agent, 1, REPLIES_WITHIN_MS);
-      await installation.send(agent, "Go on.");
-      await installation.reply(agent, 2, REPLIES_WITHIN_MS);
-      return { point, commits, aftermath: await lookAt(installation, agent, point, roots) };
-    }),
-  );
+  // One after the other: whoever waits asks Redis again and again.
+  const replied = async (n: number) => {
+    for (const { agent } of crashing.values()) await installation.reply(agent, n, REPLIES_WITHIN_MS);
+  };
+  await replied(1);
+  for (const { agent } of crashing.values()) await installation.send(agent, "Go on.");
+  await replied(2);
+  const looking = [...crashing.values()].map(async ({ agent, point, commits }) => {
+    return { point, commits, aftermath: await lookAt(installation, agent, point, roots) };
+  });
+  return Promise.all(looking);
 }
 
 /** The same plot for every point: a turn with tool calls, a report, and a word for the follow-up. */

@@ -96,6 +96,10 @@ function withRunNumbers(stories: readonly Story[]) {
 /** A parent and its reader. */
 interface Teller {
   parent: Parent;
+  /** agent id → what came from it so far. */
+  came: ReadonlyMap<string, readonly ChannelEntry[]>;
+  /** Calls that Redis has to answer at last. */
+  insist<T>(call: () => Promise<T>): Promise<T>;
   stop(): Promise<void>;
 }
 
@@ -105,14 +109,17 @@ function openParent(options: LoadOptions, parentId: string, record: LoadRecord):
   closeAtEnd(() => client.stop());
   const parent = createParent({ parentId, client });
   const done = new AbortController();
-  const repeats = () => {
-    record.repeated += 1;
-  };
+  const came = new Map<string, ChannelEntry[]>();
+  const insisting = <T>(call: () => Promise<T>) =>
+    insist(call, () => {
+      record.repeated += 1;
+    });
   const take = async (received: ReceivedEntry) => {
     const { ack, ...entry } = received;
     const seen: Seen = { at: Date.now(), parentId, entry };
     record.seen.push(seen);
-    seen.first = await insist(() => ack(), repeats);
+    came.set(entry.agent_id, [...(came.get(entry.agent_id) ?? []), entry]);
+    seen.first = await insisting(() => ack());
   };
   const read = async () => {
     for await (const received of parent.replies({ signal: done.signal })) await take(received);
@@ -124,6 +131,8 @@ function openParent(options: LoadOptions, parentId: string, record: LoadRecord):
   });
   return {
     parent,
+    came,
+    insist: insisting,
     async stop() {
       done.abort();
       await reading;
@@ -132,33 +141,32 @@ function openParent(options: LoadOptions, parentId: string, record: LoadRecord):
   };
 }
 
-async function tell({ parent }: Teller, story: Story, options: LoadOptions, record: LoadRecord) {
+async function tell(teller: Teller, story: Story, options: LoadOptions, record: LoadRecord) {
+  const { parent, came } = teller;
   const { pace, patienceMs } = options;
-  const repeats = () => {
-    record.repeated += 1;
-  };
-  const name = `story ${story.number}`;
   const told: Told = { story, parentId: parent.parentId };
   record.told.push(told);
-  const request = { name, request_key: `spawn-${story.number}`, keep_alive: story.prompts.length > 1 };
-  const { agent_id } = await insist(() => parent.spawn(request), repeats);
+  const { number, prompts } = story;
+  const request = {
+    name: `story ${number}`,
+    request_key: `spawn-${number}`,
+    keep_alive: prompts.length > 1,
+  };
+  const { agent_id } = await teller.insist(() => parent.spawn(request));
   told.agentId = agent_id;
-  const seen = (what: string, wanted: (entry: ChannelEntry) => boolean) =>
-    until(
-      () =>
-        record.seen.some(
-          ({ entry, parentId }) =>
-            parentId === parent.parentId && entry.agent_id === agent_id && wanted(entry),
-        ),
-      { what: `${what} of ${agent_id}`, timeoutMs: patienceMs, everyMs: LOOK_EVERY_MS },
-    );
-  for (const [part, prompt] of story.prompts.entries()) {
-    const message_id = `story-${story.number}.${part}`;
-    await insist(() => parent.send(agent_id, prompt, { message_id }), repeats);
+  const seen = (what: string, isWanted: (entry: ChannelEntry) => boolean) =>
+    until(() => came.get(agent_id)?.some(isWanted), {
+      what: `${what} of ${agent_id}`,
+      timeoutMs: patienceMs,
+      everyMs: LOOK_EVERY_MS,
+    });
+  for (const [part, prompt] of prompts.entries()) {
+    const message_id = `story-${number}.${part}`;
+    await teller.insist(() => parent.send(agent_id, prompt, { message_id }));
     await seen(`reply ${part + 1}`, (entry) => entry.kind !== "message" && entry.run === part + 1);
     pace.runOver();
   }
-  if (story.prompts.length === 1) return;
-  await insist(() => parent.destroy(agent_id), repeats);
+  if (prompts.length === 1) return;
+  await teller.insist(() => parent.destroy(agent_id));
   await seen("the end", (entry) => entry.kind === "ended");
 }

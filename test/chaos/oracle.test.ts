@@ -1,0 +1,246 @@
+/** The oracle is only worth what it notices: evidence without a flaw passes, and each flaw is named. */
+import { expect, test } from "vitest";
+import type { LedgerEntry } from "../../src/offline/server.ts";
+import type { ChannelEntry } from "../../src/shared/protocol/reply.ts";
+import type { Happening } from "./chronicle.ts";
+import { type Evidence, lookUp, type Violation } from "./evidence.ts";
+import { judgeEffects } from "./oracle-effects.ts";
+import { judgeReplies } from "./oracle-replies.ts";
+import { judgeTurns } from "./oracle-turns.ts";
+import { type Story, tellStories } from "./stories.ts";
+import { timelineOf } from "./timeline.ts";
+
+const UID = "sa-1";
+const tempo = { latencyMs: [1, 2], toolMs: [1, 2], turns: [2, 2] } as const;
+const [story] = tellStories(7, 1, tempo) as [Story];
+const note = "note 0 of story 0";
+const told: Story = { ...story, notes: [note], looks: ["look 0 of story 0"] };
+const worker = { id: "w1", pid: 11 };
+const outcome = {
+  status: "succeeded" as const,
+  stop_reason: "end_turn" as const,
+  summary: "Report.",
+  turns: 2,
+  tools_called: { note: 1, look: 1 },
+};
+
+const claim = (at: number, epoch: number, by: string): Happening => ({
+  at,
+  uid: UID,
+  what: "claimed",
+  epoch,
+  worker: by,
+  barrenDeaths: 0,
+});
+const commit = (at: number, entry: string, interrupted = false): Happening => ({
+  at,
+  uid: UID,
+  what: "committed",
+  entry,
+  interrupted,
+});
+const call = (message: number, began_at: number, epoch = 1): LedgerEntry => ({
+  seq: message,
+  at: began_at + 5,
+  began_at,
+  idempotency_key: `${UID}.${message}.${epoch}`,
+  conversation: "c",
+  turn: 0,
+  request_hash: "h",
+  stream: true,
+  status: "served",
+  http_status: 200,
+  error_type: null,
+  stop_reason: "end_turn",
+  usage: null,
+  tool_choice: "auto",
+  model: "offline-1",
+  max_tokens: 1,
+  messages: 1,
+  tools: [],
+  message_id: null,
+});
+const reply = (summary = outcome.summary): ChannelEntry => ({
+  ...outcome,
+  summary,
+  reply_id: `${UID}.1`,
+  kind: "reply",
+  parent_id: "chaos-0",
+  agent_id: "story_0",
+  name: "story 0",
+  run: 1,
+  agent_status: "ended",
+  created_at: "2026-11-21T00:00:00.000Z",
+  truncated: false,
+  tokens: 0,
+  usage: { input_tokens: 0, output_tokens: 0, cache_read_input_tokens: 0, cache_creation_input_tokens: 0 },
+  cost_usd: 0,
+  alerts: [],
+  duration_ms: 1,
+  model: "offline-1",
+});
+const began = (at: number, name: string, pid = worker.pid) =>
+  ({ at, pid, uid: UID, run: 1, call: `toolu_${name}`, name, what: "began" }) as const;
+
+/** What one run leaves behind that nothing disturbed. */
+function flawless(): Evidence {
+  const entry: Happening = {
+    at: 90,
+    uid: UID,
+    what: "entry",
+    replyId: `${UID}.1`,
+    kind: "reply",
+    status: "succeeded",
+  };
+  return {
+    stories: [told],
+    load: {
+      seen: [{ at: 95, parentId: "chaos-0", entry: reply(), first: true }],
+      told: [{ story: told, parentId: "chaos-0", agentId: "story_0" }],
+      complaints: [],
+      repeated: 0,
+    },
+    undisturbed: new Map([["0.1", outcome]]),
+    faults: [],
+    happenings: [
+      { at: 1, uid: UID, what: "spawned", agentId: "story_0", parentId: "chaos-0" },
+      claim(10, 1, worker.id),
+      commit(11, "0"),
+      commit(20, "1"),
+      commit(21, "1/toolu_note/started"),
+      commit(40, "1/toolu_note/result"),
+      commit(41, "1/toolu_look/result"),
+      commit(60, "3"),
+      entry,
+    ],
+    staleAsks: [],
+    ledger: [call(1, 12), call(3, 50)],
+    journal: [began(22, "note"), began(22, "look")],
+    processes: [worker, { id: "w2", pid: 22 }],
+    collapses: [],
+    workspaces: new Map([["chaos-0/story_0", { notes: [note], looks: told.looks }]]),
+  };
+}
+
+function judge(evidence: Evidence): Violation[] {
+  const lookup = lookUp(evidence);
+  return [
+    ...judgeReplies(evidence, lookup),
+    ...judgeTurns(evidence, lookup),
+    ...judgeEffects(evidence, lookup),
+  ];
+}
+
+test("evidence of an undisturbed run passes", () => {
+  expect(judge(flawless())).toEqual([]);
+});
+
+test.for<[flaw: string, change: (evidence: Evidence) => Partial<Evidence>, broken: RegExp]>([
+  ["a lost reply", ({ load }) => ({ load: { ...load, seen: [] } }), /every run ends with one reply/],
+  [
+    "another text",
+    ({ load }) => ({
+      load: { ...load, seen: [{ at: 95, parentId: "chaos-0", entry: reply("Else."), first: true }] },
+    }),
+    /that of an undisturbed run/,
+  ],
+  [
+    "a reply seen twice",
+    ({ load }) => ({ load: { ...load, seen: [...load.seen, ...load.seen] } }),
+    /written once and seen once/,
+  ],
+  [
+    "a reply written twice",
+    ({ happenings }) => ({ happenings: [...happenings, ...happenings.slice(-1)] }),
+    /written once and seen once/,
+  ],
+  [
+    "an ack by somebody else",
+    ({ load }) => ({ load: { ...load, seen: load.seen.map((seen) => ({ ...seen, first: false })) } }),
+    /first to ack/,
+  ],
+  ["a story never told", ({ load }) => ({ load: { ...load, told: [] } }), /gets every reply/],
+  [
+    "a refused conversation",
+    ({ ledger }) => ({
+      ledger: [...ledger, { ...call(3, 49), status: "error" as const, http_status: 400 }],
+    }),
+    /refused by the model's API/,
+  ],
+  [
+    "a committed turn bought again",
+    ({ ledger }) => ({ ledger: [...ledger, call(1, 21)] }),
+    /committed turn is bought again/,
+  ],
+  [
+    "a call by a worker that has lost the run",
+    ({ happenings }) => ({ happenings: [...happenings, claim(45, 2, "w2")] }),
+    /lost a run buys nothing/,
+  ],
+  [
+    "a turn that nobody bought",
+    ({ ledger }) => ({ ledger: ledger.slice(0, 1) }),
+    /every turn in a log was bought/,
+  ],
+  [
+    "an effect that happened twice",
+    () => ({ workspaces: new Map([["chaos-0/story_0", { notes: [note, note], looks: told.looks }]]) }),
+    /not idempotent happens once/,
+  ],
+  [
+    "an effect that is neither there nor reported",
+    () => ({ workspaces: new Map([["chaos-0/story_0", { notes: [], looks: told.looks }]]) }),
+    /there or reported unknown/,
+  ],
+  [
+    "an idempotent effect that never happened",
+    () => ({ workspaces: new Map([["chaos-0/story_0", { notes: [note], looks: [] }]]) }),
+    /idempotent effect happens/,
+  ],
+  [
+    "a finished tool that ran again",
+    ({ journal }) => ({ journal: [...journal, began(42, "look")] }),
+    /finished tool runs again/,
+  ],
+  [
+    "a tool begun by a worker that has lost the run",
+    ({ journal, happenings }) => ({
+      journal: [...journal, began(39, "note")],
+      happenings: [...happenings.slice(0, 5), claim(30, 2, "w2"), ...happenings.slice(5)],
+    }),
+    /starts no tool/,
+  ],
+  [
+    "a stale write that was let through",
+    () => ({ staleAsks: [{ at: 1, uid: UID, verb: "append" as const, epoch: 1, wrote: true }] }),
+    /writes nothing/,
+  ],
+  ["a worker that collapsed", () => ({ collapses: ["w1 ended by itself"] }), /no worker process ends/],
+])("%s is noticed", ([, change, broken]) => {
+  const evidence = flawless();
+  const found = judge({ ...evidence, ...change(evidence) });
+  expect(found.map((violation) => violation.broken)).toContainEqual(expect.stringMatching(broken));
+});
+
+test("an effect that is missing but was reported as interrupted is no flaw", () => {
+  const evidence = flawless();
+  const happenings = evidence.happenings.map((one) =>
+    one.what === "committed" && one.entry === "1/toolu_note/result" ? { ...one, interrupted: true } : one,
+  );
+  const workspaces = new Map([["chaos-0/story_0", { notes: [], looks: told.looks }]]);
+  expect(judge({ ...evidence, happenings, workspaces })).toEqual([]);
+});
+
+test("a timeline has everything about its run in the order of time, and the faults around it", () => {
+  const evidence = flawless();
+  const faults = [
+    { kind: "kill" as const, at: 30, endedAt: 31, victim: { seat: 0, worker: "w1", pid: 11 }, hit: [] },
+  ];
+  const lines = timelineOf(UID, { ...evidence, faults }).map((line) => line.trim().replace(/ {2,}/g, " "));
+  expect(lines[0]).toBe("0.0 redis spawned as story_0 of chaos-0");
+  expect(lines).toContain("29.0 FAULT kill of w1 (process 11)");
+  expect(lines).toContain("11.0 model is asked for message 1 for epoch 1");
+  expect(lines.at(-1)).toBe("94.0 parent sees sa-1.1; ack: true");
+  const times = lines.map((line) => Number.parseFloat(line));
+  expect(times).toEqual([...times].sort((a, b) => a - b));
+});

@@ -45,7 +45,9 @@ end
 local kind = outcome == 'denied' and 'denied' or 'slowed'
 local was_found = state[1] == 'denied'
 if not says_new and (was_found or kind == 'slowed') then
-  if kind == state[1] and state[7] ~= run_id then close_until(math.max(num(state[2]), now + math.ceil(asked_ms))) end
+  if asked_ms > 0 and kind == state[1] and state[7] ~= run_id then
+    close_until(math.max(num(state[2]), now + math.ceil(asked_ms)))
+  end
   if was_found and state[7] == run_id then return { 'first' } end
   return { 'known' }
 end

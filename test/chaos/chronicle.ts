@@ -17,6 +17,7 @@ import { closeAtEnd } from "../helpers/cleanup.ts";
 import { latch } from "../helpers/latch.ts";
 import { happeningOf } from "./happening.ts";
 import { missedHappenings } from "./missed.ts";
+import { type OnCommand, openMonitor } from "./monitor.ts";
 import { type StaleAsk, watchStaleAsks } from "./stale-asks.ts";
 
 /** What happened to one agent. */
@@ -100,16 +101,14 @@ export async function openChronicle(url: string, prefix: string): Promise<Chroni
   };
 }
 
-type OnCommand = (seconds: string, command: string[], source: string) => void;
-
 async function listen(url: string, onCommand: OnCommand) {
   const redis = new Redis(url);
-  const monitor = await redis.monitor();
-  monitor.on("monitor", onCommand);
+  redis.on("error", () => {});
+  const monitor = await openMonitor(url, onCommand);
   return {
     redis,
     stop() {
-      monitor.disconnect();
+      monitor.stop();
       redis.disconnect();
     },
   };

@@ -24,6 +24,7 @@ import { type Story, scenarioOf, tellStories } from "./stories.ts";
 import { type Fault, strikeAll } from "./strikes.ts";
 
 const CONCURRENCY = 20;
+const PROGRESS_MS = 10_000;
 const SWALLOW_EVERY = 20;
 /** A parent that has waited so long for one reply gives it up as lost. */
 const PATIENCE_MS = 300_000;
@@ -38,8 +39,9 @@ export async function runChaos(options: ChaosOptions, say: (line: string) => voi
   const undisturbed = await runUndisturbed(options, server, stories);
   say(`undisturbed: ${undisturbed.size} runs; now the same under ${plan.length} faults`);
   const disturbed = await runDisturbed(options, server, stories, plan, say);
-  const { evidence, swallowed } = await gather({ ...disturbed, undisturbed, stories });
   const { violations: leftovers, settledMs } = await judgeLeftovers(disturbed.installation);
+  // Only now: what comes late, and should not come at all, counts as well.
+  const { evidence, swallowed } = await gather({ ...disturbed, undisturbed, stories });
   await disturbed.fleet.stop();
   const lookup = lookUp(evidence);
   const violations = [
@@ -67,8 +69,9 @@ async function runUndisturbed(
   });
   const worker = await calm.spawnWorker({ concurrency: window });
   const pace = createPace(options.runs, options.runs, []);
-  const { redisUrl, prefix } = { redisUrl: server.url, prefix: calm.prefix };
-  const load = await runLoad({ redisUrl, prefix, timing, stories, window, pace, patienceMs: PATIENCE_MS });
+  const { prefix } = calm;
+  const patienceMs = PATIENCE_MS;
+  const load = await runLoad({ redisUrl: server.url, prefix, timing, stories, window, pace, patienceMs });
   await worker.kill();
   return new Map(
     load.told.flatMap(({ story, parentId, agentId }) =>
@@ -81,14 +84,36 @@ async function runUndisturbed(
   );
 }
 
-interface Disturbed {
+/** Everything that faults can act on. */
+interface Stage {
   installation: Installation;
+  /** See `WorkerProcessOptions`. */
   journal: string;
-  fleet: Fleet;
   chronicle: Chronicle;
+  fleet: Fleet;
+  parentsProxy: TcpProxy;
+  /** Of the parents and of every worker. */
   proxies: readonly TcpProxy[];
-  load: LoadRecord;
-  faults: Fault[];
+}
+
+type Disturbed = Stage & { load: LoadRecord; faults: Fault[] };
+
+async function openStage(
+  { timing: name, workers, faults }: ChaosOptions,
+  server: RedisServer,
+  stories: readonly Story[],
+): Promise<Stage> {
+  const { timing } = TIMINGS[name];
+  const redisUrl = server.url;
+  const installation = await openInstallation({ redisUrl, timing, scenario: scenarioOf(stories) });
+  const journal = join(installation.workspaceRoot, "journal");
+  const chronicle = await openChronicle(redisUrl, installation.prefix);
+  const crew = { redisPort: server.port, workers, concurrency: CONCURRENCY, journal };
+  const fleet = await startFleet({ installation, ...crew });
+  const parentsProxy = await startProxy(server.port);
+  const proxies = [parentsProxy, ...fleet.seats.map((seat) => seat.proxy)];
+  if (faults.has("swallow")) for (const proxy of proxies) proxy.swallowEveryNthReply(SWALLOW_EVERY);
+  return { installation, journal, chronicle, fleet, parentsProxy, proxies };
 }
 
 async function runDisturbed(
@@ -99,31 +124,16 @@ async function runDisturbed(
   say: (line: string) => void,
 ): Promise<Disturbed> {
   const { timing, window } = TIMINGS[options.timing];
-  const redisUrl = server.url;
-  const installation = await openInstallation({ redisUrl, timing, scenario: scenarioOf(stories) });
-  const { prefix, workspaceRoot } = installation;
-  const journal = `${workspaceRoot}.journal`;
-  const chronicle = await openChronicle(redisUrl, prefix);
-  const { workers } = options;
-  const parts = { installation, redisPort: server.port, workers, concurrency: CONCURRENCY, journal };
-  const fleet = await startFleet(parts);
-  const parentsProxy = await startProxy(server.port);
-  const proxies = [parentsProxy, ...fleet.seats.map((seat) => seat.proxy)];
-  if (options.faults.has("swallow")) for (const proxy of proxies) proxy.swallowEveryNthReply(SWALLOW_EVERY);
-
+  const stage = await openStage(options, server, stories);
+  const { installation, chronicle, fleet, parentsProxy } = stage;
   const pace = createPace(options.runs, window / 2, plan);
   let over = false;
   const scene = { fleet, parentsProxy, server, chronicle, pace, leaseMs: timing.leaseMs, isOver: () => over };
   const striking = strikeAll(scene, plan);
-  const telling = runLoad({
-    redisUrl: `redis://127.0.0.1:${parentsProxy.port}`,
-    prefix,
-    timing,
-    stories,
-    window,
-    pace,
-    patienceMs: PATIENCE_MS,
-  }).finally(() => {
+  const redisUrl = `redis://127.0.0.1:${parentsProxy.port}`;
+  const { prefix } = installation;
+  const patienceMs = PATIENCE_MS;
+  const telling = runLoad({ redisUrl, prefix, timing, stories, window, pace, patienceMs }).finally(() => {
     over = true;
     pace.release();
   });
@@ -132,11 +142,9 @@ async function runDisturbed(
   }, PROGRESS_MS);
   const [load, faults] = await Promise.all([telling, striking]).finally(() => clearInterval(progress));
   await fleet.settled();
-  for (const proxy of proxies) proxy.swallowEveryNthReply(undefined);
-  return { installation, journal, fleet, chronicle, proxies, load, faults };
+  for (const proxy of stage.proxies) proxy.swallowEveryNthReply(undefined);
+  return { ...stage, load, faults };
 }
-
-const PROGRESS_MS = 10_000;
 
 async function gather(
   parts: Disturbed & Pick<Evidence, "stories" | "undisturbed">,

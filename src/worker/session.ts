@@ -186,7 +186,7 @@ export class Session {
     if (!this.lease.isLive()) return "lost";
     const mark: ToolStartedEntry = { v: 1, name: ASK_TOOL };
     const started = JSON.stringify(mark);
-    const written = questions.map(({ question_id }) => [`${question_id}/started`, started] as const);
+    const written = questions.map(({ question_id }) => [entryKey.startedOf(question_id), started] as const);
     const { progress } = this.#with(written);
     const answer = await this.#store.ask(this.address, {
       epoch: this.lease.epoch,

@@ -2,28 +2,14 @@
  * Guarantee: a node of a cluster that falls silent rejects nothing and closes nothing; it is given up all the same, and
  * everything goes on by itself. In the long form only (`npm run test:cluster`): silence takes its time.
  */
-import { afterEach, beforeAll, expect, test } from "vitest";
-import type { RedisCluster } from "../helpers/cluster.ts";
-import { type Installation, openInstallation, SHORT_TIMING } from "../helpers/installation.ts";
-import { started, testClient, testParent } from "../helpers/parents.ts";
-import { startPrivateCluster } from "../helpers/redis.ts";
+import { expect, test } from "vitest";
+import { elapsed, RESUMES_WITHIN_MS, useCluster } from "../helpers/cluster-scene.ts";
+import { openInstallation } from "../helpers/installation.ts";
+import { testParent } from "../helpers/parents.ts";
 import { until } from "../helpers/until.ts";
 
-const RESUMES_WITHIN_MS = 30_000;
-const list = (pattern: string) => ({
-  content: [{ type: "tool_use" as const, name: "glob", input: { pattern } }],
-});
-const scenario = { turns: [list("a"), list("b"), { content: [{ type: "text" as const, text: "done" }] }] };
-let cluster: RedisCluster;
-beforeAll(async () => {
-  cluster = await startPrivateCluster();
-});
-afterEach(() => cluster.repair());
-
-const onCluster = () => ({ redisUrl: cluster.url, scenario, timing: SHORT_TIMING });
-const clientOf = ({ prefix }: Installation) =>
-  started(testClient({ redisUrl: cluster.url, prefix, timing: SHORT_TIMING }));
-const elapsed = (sinceMs: number) => Math.round(performance.now() - sinceMs);
+const scene = useCluster();
+const { onCluster, clientOf } = scene;
 
 test("a cluster that was silent as a whole finds its worker ready again, and working", {
   timeout: 90_000,
@@ -32,13 +18,13 @@ test("a cluster that was silent as a whole finds its worker ready again, and wor
   const worker = await installation.startWorker();
   const parent = testParent(await clientOf(installation));
   await until(async () => (await worker.readiness()).ready);
-  for (const server of cluster.servers) server.freeze();
+  for (const server of scene.cluster.servers) server.freeze();
   await until(async () => !(await worker.readiness()).ready, { what: "a worker that notices" });
   // Long enough for its sockets to be given up, and for attempts to find the cluster anew.
   const silentMs = performance.now();
   await until(() => elapsed(silentMs) > 15_000, { timeoutMs: 20_000, everyMs: 100 });
   await expect(parent.spawn({ name: "late" })).rejects.toMatchObject({ retryable: true });
-  await cluster.repair();
+  await scene.cluster.repair();
   const soundMs = performance.now();
   const ready = async () => (await worker.readiness()).ready;
   await until(ready, { timeoutMs: RESUMES_WITHIN_MS, what: "a worker that is ready again" });
@@ -57,12 +43,12 @@ test.for(["the parents", "what all workers share"])(
     const address = { tenant: parent.tenant, parentId: parent.parentId };
     const key =
       victim === "the parents" ? installation.keys.parent(address).live : installation.keys.deadlines;
-    const { master } = await cluster.holderOf(key);
+    const { master } = await scene.cluster.holderOf(key);
     const first = parent.task({ prompt: "first" });
     await until(() => worker.active().length === 1);
     master.freeze();
     const silentMs = performance.now();
-    await cluster.takenOver(key, master);
+    await scene.cluster.takenOver(key, master);
     const promotedMs = performance.now();
     expect(await first).toMatchObject({ status: "succeeded", turns: 3 });
     await until(() => parent.task({ prompt: "second" }), { timeoutMs: 40_000, everyMs: 100 });
@@ -71,7 +57,7 @@ test.for(["the parents", "what all workers share"])(
       `silent master of ${victim}: promoted after ${Math.round(promotedMs - silentMs)} ms, two runs done ${doneMs} ms later\n`,
     );
     expect(doneMs).toBeLessThan(RESUMES_WITHIN_MS);
-    await cluster.repair();
+    await scene.cluster.repair();
     expect(await parent.task({ prompt: "third" })).toMatchObject({ status: "succeeded" });
   },
 );

@@ -2,33 +2,21 @@
  * Guarantees of a cluster beside the failover under load: what is away is said within a second, what is silent is given
  * up, everything comes back by itself, and a failover that loses the last writes hangs nobody.
  */
-import { afterEach, beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { closeRedis, openRedis } from "../../src/shared/redis/connection.ts";
-import { caughtUp, type RedisCluster } from "../helpers/cluster.ts";
-import { type Installation, openInstallation, SHORT_TIMING } from "../helpers/installation.ts";
-import { refusal, started, testClient, testParent } from "../helpers/parents.ts";
-import { redisUrl, startPrivateCluster, uniquePrefix } from "../helpers/redis.ts";
+import { caughtUp } from "../helpers/cluster.ts";
+import { elapsed, RESUMES_WITHIN_MS, useCluster } from "../helpers/cluster-scene.ts";
+import { openInstallation } from "../helpers/installation.ts";
+import { refusal, testClient, testParent } from "../helpers/parents.ts";
+import { redisUrl, uniquePrefix } from "../helpers/redis.ts";
 import { freePort } from "../helpers/redis-server.ts";
 import { until } from "../helpers/until.ts";
 
-const RESUMES_WITHIN_MS = 30_000;
-const list = (pattern: string) => ({
-  content: [{ type: "tool_use" as const, name: "glob", input: { pattern } }],
-});
-const scenario = { turns: [list("a"), list("b"), { content: [{ type: "text" as const, text: "done" }] }] };
-let cluster: RedisCluster;
-beforeAll(async () => {
-  cluster = await startPrivateCluster();
-});
-afterEach(() => cluster.repair());
-
-const onCluster = () => ({ redisUrl: cluster.url, scenario, timing: SHORT_TIMING });
-const clientOf = ({ prefix }: Installation) =>
-  started(testClient({ redisUrl: cluster.url, prefix, timing: SHORT_TIMING }));
-const elapsed = (sinceMs: number) => Math.round(performance.now() - sinceMs);
+const scene = useCluster();
+const { onCluster, clientOf } = scene;
 
 test("one node of a cluster is no server, and a server is no cluster: both are refused with the fix", async () => {
-  const [node] = cluster.servers;
+  const [node] = scene.cluster.servers;
   const asServer = testClient({ redisUrl: node?.url ?? "" });
   const fix = /write redis\+cluster:\/\/host:port/;
   await expect(asServer.start()).rejects.toMatchObject(refusal("invalid_config", fix));
@@ -41,7 +29,7 @@ test("one node of a cluster is no server, and a server is no cluster: both are r
   );
   expect(refused.length).toBeGreaterThan(0);
   for (const reason of refused) expect(reason).toMatchObject(refusal("invalid_config", fix));
-  const installation = await openInstallation({ redisUrl: cluster.url });
+  const installation = await openInstallation({ redisUrl: scene.cluster.url });
   await expect(installation.startWorker({ redisUrl: node?.url ?? "" })).rejects.toMatchObject(
     refusal("invalid_config", fix),
   );
@@ -55,9 +43,9 @@ test.for(["connecting", "reconnecting", "ready"])(
   "what waits for a cluster is rejected when a %s connection is closed",
   async (status) => {
     const nobody = `redis+cluster://127.0.0.1:${await freePort()},127.0.0.1:${await freePort()}`;
-    const redis = openRedis(status === "ready" ? cluster.url : nobody, "worker");
+    const redis = openRedis(status === "ready" ? scene.cluster.url : nobody, "worker");
     await until(() => redis.status === status, { everyMs: 0, what: status });
-    if (status === "ready") for (const server of cluster.servers) server.freeze();
+    if (status === "ready") for (const server of scene.cluster.servers) server.freeze();
     const waiting = redis.get("x");
     closeRedis(redis);
     await expect(waiting).rejects.toThrow(/closed|ended|available/);
@@ -76,7 +64,7 @@ test("while the whole cluster is away producers say so within a second; workers 
   for (const { agent_id } of tasks) await parent.send(agent_id, `look ${agent_id}`);
   const replies = parent.waitAll(tasks.map(({ agent_id }) => agent_id));
   await until(() => worker.active().length === 3 && installation.offline.ledger.length >= 3);
-  await Promise.all(cluster.servers.map((server) => server.kill()));
+  await Promise.all(scene.cluster.servers.map((server) => server.kill()));
   for (let i = 0; i < 5; i += 1) {
     const beganMs = performance.now();
     await expect(parent.spawn({ name: "late" })).rejects.toMatchObject({ retryable: true });
@@ -84,7 +72,7 @@ test("while the whole cluster is away producers say so within a second; workers 
   }
   const awayMs = performance.now();
   await until(() => elapsed(awayMs) > 3_000);
-  await cluster.repair();
+  await scene.cluster.repair();
   const soundMs = performance.now();
   expect((await replies).map(({ status, turns }) => [status, turns])).toEqual(
     tasks.map(() => ["succeeded", 3]),
@@ -102,7 +90,7 @@ test("a failover that loses the last writes hangs nobody, and the same request k
   const client = await clientOf(installation);
   const parent = testParent(client, { parentId: `planner-${uniquePrefix()}` });
   const { live } = installation.keys.parent({ tenant: parent.tenant, parentId: parent.parentId });
-  const { master, replica } = await cluster.holderOf(live);
+  const { master, replica } = await scene.cluster.holderOf(live);
   if (!replica) throw new Error("a master without a replica");
   const kept = await parent.spawn({ name: "kept", request_key: "kept" });
   await caughtUp(master, replica);
@@ -119,7 +107,7 @@ test("a failover that loses the last writes hangs nobody, and the same request k
   await until(async () => (await parent.list()).length === 3);
   await master.kill();
   await replica.start();
-  await cluster.takenOver(live, master);
+  await scene.cluster.takenOver(live, master);
   const promotedMs = performance.now();
   // The task's agent is gone: whoever waits for it is told.
   expect(await ended).toBe("unknown_agent");
@@ -146,9 +134,9 @@ test("a run whose claim and turns were lost is done again, and replies once", {
   const installation = await openInstallation({ ...onCluster(), latencyMs: 400 });
   const { offline, keys } = installation;
   const client = await clientOf(installation);
-  const shared = await cluster.holderOf(keys.deadlines);
+  const shared = await scene.cluster.holderOf(keys.deadlines);
   const held = async (parentId: string) =>
-    cluster.holderOf(keys.parent({ tenant: "default", parentId }).live);
+    scene.cluster.holderOf(keys.parent({ tenant: "default", parentId }).live);
   const ids = Array.from({ length: 50 }, (_, i) => `planner-${i}`);
   let parentId = "";
   for (const id of ids) if ((await held(id)).master !== shared.master) parentId = id;
@@ -164,7 +152,7 @@ test("a run whose claim and turns were lost is done again, and replies once", {
   expect(worker.active()).toHaveLength(1);
   await master.kill();
   await replica.start();
-  await cluster.takenOver(keys.parent({ tenant: "default", parentId }).live, master);
+  await scene.cluster.takenOver(keys.parent({ tenant: "default", parentId }).live, master);
   const promotedMs = performance.now();
   expect(await parent.waitAny([agent_id])).toMatchObject({ status: "succeeded", turns: 3 });
   process.stdout.write(

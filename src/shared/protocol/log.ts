@@ -71,9 +71,11 @@ export const entryKey = {
   /** What both entries of the call `toolUseId` of message `n` begin with. */
   call: (n: number, toolUseId: string): string => `${n}/${toolUseId}`,
   /** The call `toolUseId` of message `n` has begun. */
-  started: (n: number, toolUseId: string): string => `${n}/${toolUseId}/started`,
+  started: (n: number, toolUseId: string): string => entryKey.startedOf(entryKey.call(n, toolUseId)),
+  /** The same, of a call named by what its entries begin with: a question's id. */
+  startedOf: (call: string): string => `${call}/started`,
   /** The result of the call `toolUseId` of message `n`. */
-  result: (n: number, toolUseId: string): string => `${n}/${toolUseId}/result`,
+  result: (n: number, toolUseId: string): string => `${entryKey.call(n, toolUseId)}/result`,
   /** Message `n` will never come. */
   failure: (n: number): string => `${n}/failure`,
   /** A word of the runtime with message `n`. */

@@ -25,6 +25,7 @@ export const WRONG_DATABASE = /\bDB index\b|SELECT is not allowed/;
 /** See the module's header. */
 export class ServerConnection extends Redis {
   readonly #clock: Clock;
+  readonly #endHandshake: () => void;
 
   /** `beforeRetry` is called each time it connects anew. */
   constructor(clock: Clock, options: RedisOptions, beforeRetry: (redis: Redis) => void = () => {}) {
@@ -42,7 +43,7 @@ export class ServerConnection extends Redis {
     };
     super({ ...options, retryStrategy, reconnectOnError });
     this.#clock = clock;
-    limitHandshake(this, clock);
+    this.#endHandshake = limitHandshake(this, clock);
     this.on("end", () => rejectUnanswered(this));
     this.on("error", (error: Error) => {
       if (WRONG_DATABASE.test(error.message)) dropConnection(this);
@@ -51,7 +52,7 @@ export class ServerConnection extends Redis {
 
   /** Once for a socket: every command that a replica refuses asks for it again. */
   override disconnect(reconnect = false): void {
-    if (!reconnect) this.emit("giving-up");
+    if (!reconnect) this.#endHandshake();
     if (!reconnect || !this.stream?.writableEnded) super.disconnect(reconnect);
   }
 
@@ -60,15 +61,16 @@ export class ServerConnection extends Redis {
   }
 }
 
-/** Drops the socket of a handshake that is not over in time. */
-export function limitHandshake(redis: Redis, clock: Clock): void {
+/** Drops the socket of a handshake that is not over in time; the answer calls that off for the handshake at hand. */
+export function limitHandshake(redis: Redis, clock: Clock): () => void {
   let handshake: { cancel(): void } | undefined;
   const over = () => handshake?.cancel();
   redis.on("connect", () => {
     over();
     handshake = clock.timeout(HANDSHAKE_MS, () => dropConnection(redis));
   });
-  for (const event of ["ready", "close", "giving-up"]) redis.on(event, over);
+  redis.on("ready", over).on("close", over);
+  return over;
 }
 
 /**

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { LedgerEntry } from "../../../src/offline/server.ts";
 import { TIMING } from "../../../src/shared/protocol/timing.ts";
+import { percentile } from "../../helpers/figures.ts";
 import {
   type Agent,
   type Installation,
@@ -54,9 +55,6 @@ async function notesOf({ workspaceRoot }: Installation, agent: Agent): Promise<s
   const directory = join(workspaceRoot, agent.tenant, agent.parentId, "agents", agent.agentId, "workspace");
   return (await readFile(join(directory, "notes.txt"), "utf8")).trimEnd().split("\n");
 }
-
-const percentile = (sorted: readonly number[], share: number) =>
-  sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? 0;
 
 test(`kill -9 of the busy worker, ${ROUNDS} rounds: every run succeeds once and no committed turn is bought twice`, {
   timeout: 60_000 + ROUNDS * ROUND_MS,

@@ -35,6 +35,13 @@ test("a slope whose bounds lie on both sides of the limit is not judged", () => 
   expect(judgeMemory("m", memory(1, 1, 30), 1)).toMatchObject({ verdict: "too short to judge" });
 });
 
+test("a slope that is smaller than the swing of the memory is not judged; a larger one is a leak", () => {
+  const swinging = (perHour: number) =>
+    memory(perHour).map(({ x, y }) => ({ x, y: y + (Math.floor(x * 3) % 3) * 20 }));
+  expect(judgeMemory("m", swinging(3), 1)).toMatchObject({ verdict: "too short to judge" });
+  expect(judgeMemory("m", swinging(30), 1)).toMatchObject({ verdict: "fails" });
+});
+
 test("descriptors are flat when the last quarter is where the first was, whatever lies between", () => {
   const wave = Array.from({ length: 40 }, (_, i) => 30 + (i % 5));
   expect(judgeFlat("d", wave, 8).verdict).toBe("holds");

@@ -17,10 +17,10 @@ import type { Seeded } from "../helpers/seeded.ts";
 export interface Account {
   /** Scenes begun and not over, by what they wait for. */
   readonly open: Map<string, string>;
-  /** Reply ids of the entries in hand. */
-  readonly inHand: Set<string>;
-  /** Those of them whose ack may not have happened: each may show once more. */
+  /** Reply ids of the entries whose ack may not have happened: each may show once more. */
   readonly unacked: Set<string>;
+  /** Entries that came to hand. */
+  entries: number;
   scenes: number;
   runs: number;
   destroyed: number;
@@ -34,8 +34,8 @@ export interface Account {
 
 /** An account of nothing. */
 export function newAccount(): Account {
-  const counts = { scenes: 0, runs: 0, destroyed: 0, idled: 0, refused: 0, repeated: 0 };
-  return { open: new Map(), inHand: new Set(), unacked: new Set(), ...counts, wrong: [] };
+  const counts = { entries: 0, scenes: 0, runs: 0, destroyed: 0, idled: 0, refused: 0, repeated: 0 };
+  return { open: new Map(), unacked: new Set(), ...counts, wrong: [] };
 }
 
 /** One scene at work. */
@@ -43,6 +43,11 @@ export interface Stage {
   parent: Parent;
   chance: Seeded;
   account: Account;
+  /**
+   * Reply ids of the scene's own entries: nobody asks for its agents after it, and a copy that came later is left in the
+   * channel. So a soak's books do not grow with its length.
+   */
+  readonly inHand: Set<string>;
   /** Says what the scene waits for now. */
   waitsFor(what: string): void;
 }
@@ -66,8 +71,9 @@ async function surely<T>({ account }: Stage, call: () => Promise<T>): Promise<T>
   }
 }
 
-function takeInHand({ account }: Stage, reply: Reply, wanted: Partial<Reply>): void {
-  account.inHand.add(reply.reply_id);
+function takeInHand({ account, inHand }: Stage, reply: Reply, wanted: Partial<Reply>): void {
+  inHand.add(reply.reply_id);
+  account.entries += 1;
   for (const [field, value] of Object.entries(wanted)) {
     const is = reply[field as keyof Reply];
     if (is === value) continue;
@@ -93,10 +99,10 @@ async function send(stage: Stage, agentId: string, text: string): Promise<void> 
 
 /** The next entry about an agent that was not in hand before. */
 async function nextEntry(stage: Stage, agentId: string): Promise<Reply> {
-  const { account, parent } = stage;
+  const { account, inHand, parent } = stage;
   for (;;) {
     const reply = await surely(stage, () => parent.waitAny([agentId]));
-    if (!account.inHand.has(reply.reply_id)) return reply;
+    if (!inHand.has(reply.reply_id)) return reply;
     if (!account.unacked.delete(reply.reply_id)) account.wrong.push(`told twice: ${reply.reply_id}`);
   }
 }

@@ -5,11 +5,11 @@ import { isForAnother } from "./capable.ts";
 import type { Place } from "./quarantine.ts";
 import type { RunContext, RunEnd } from "./run-context.ts";
 
-/** A wake whose agent this process may not run goes to another soon, then less and less often: all may be like this one. */
-const FIRST_RETURN_MS = 200;
-const LONGEST_RETURN_MS = 10_000;
+/** A wake that no live worker could follow rests before it goes round again, longer each time: all may be like this one. */
+const FIRST_REST_MS = 200;
+const LONGEST_REST_MS = 10_000;
 /** Then it is dropped; a sweeper that can do more for the agent wakes it again. */
-const MOST_RETURNS = 100;
+const MOST_ROUNDS = 100;
 
 /** A wake as the pool took it. */
 export interface TakenWake {
@@ -54,10 +54,21 @@ export async function claimRun(
   return alone.status === "alone" ? returned(context, "quarantine", taken.taken) : alone;
 }
 
-/** The wake goes back into the queue; undelayed the first time, or with a delay that grows with `taken`. */
-export function returned({ random }: Pick<RunContext, "random">, because: string, taken: number): RunEnd {
-  if (taken > MOST_RETURNS) return { status: "passed", because };
-  const longestMs = Math.min(FIRST_RETURN_MS * 2 ** (taken - 1), LONGEST_RETURN_MS);
+/**
+ * The wake goes back into the queue: undelayed, until it has been taken as often as there are live workers, then after a
+ * rest. Of idle workers the one that has waited longest takes it, so that it visits them all within a round; a delayed one
+ * would be taken by whoever happens to look when it is due, the same worker time and again.
+ */
+export async function returned(
+  { random, workers }: Pick<RunContext, "random" | "workers">,
+  because: string,
+  taken: number,
+): Promise<RunEnd> {
+  const alive = Math.max(1, (await workers.list()).length);
+  const rounds = Math.floor(taken / alive);
+  if (rounds > MOST_ROUNDS) return passed(because);
+  if (taken % alive !== 0) return { status: "returned", because, delayMs: 0 };
+  const longestMs = Math.min(FIRST_REST_MS * 2 ** (rounds - 1), LONGEST_REST_MS);
   return { status: "returned", because, delayMs: longestMs * (0.5 + random() / 2) };
 }
 

@@ -10,7 +10,7 @@
 import { DelayedError, type Job, WaitingError, Worker } from "bullmq";
 import type { Clock } from "../shared/clock.ts";
 import { messageOf, SubagentError } from "../shared/errors.ts";
-import type { Keys } from "../shared/protocol/keys.ts";
+import type { AgentAddress, Keys } from "../shared/protocol/keys.ts";
 import { WAKE_DONE_KEPT_MS, WAKE_FAILED_KEPT_MS } from "../shared/protocol/timing.ts";
 import { isNewerWake, Wake } from "../shared/protocol/wake.ts";
 import { closeRedis, type RedisClient } from "../shared/redis/connection.ts";
@@ -28,6 +28,8 @@ const NEVER = 1_000_000;
 export const DRAIN_GRACE_MS = 10_000;
 /** So long no wake is taken from a Redis that refused something. */
 const REST_MS = 1_000;
+/** So long a worker that put a wake back takes nothing in its place, for another to be first. */
+const YIELD_MS = 25;
 /** Why no wakes are taken for a while, for people. */
 const REFUSED = "Redis has refused something";
 const QUARANTINE = "a run that two workers did not survive has the process to itself";
@@ -145,13 +147,20 @@ function openWorker(
 }
 
 async function follow(context: RunContext, { data, attemptsStarted: taken }: WakeJob): Promise<RunEnd> {
-  if (isNewerWake(data)) return returned(context, "newer", taken);
-  const { tenant, parent_id, uid, wake } = Wake.parse(data);
-  const going = run(context, { address: { tenant, parentId: parent_id, uid }, wake, taken });
+  const going = isNewerWake(data)
+    ? returned(context, "newer", taken)
+    : run(context, { ...namedBy(Wake.parse(data)), taken });
   return going.catch((error: unknown): RunEnd => {
-    context.logger.error({ uid, problem: messageOf(error) }, "Run left behind; a sweeper will wake it");
+    context.logger.error(
+      { problem: messageOf(error), wake: data },
+      "Wake left behind; a sweeper will wake again",
+    );
     return { status: "lost" };
   });
+}
+
+function namedBy({ tenant, parent_id: parentId, uid, wake }: Wake): { address: AgentAddress; wake: number } {
+  return { address: { tenant, parentId, uid }, wake };
 }
 
 /** Puts a wake back into the queue, for another process or for later. Always throws, as BullMQ wants it. */
@@ -166,6 +175,8 @@ async function giveBack(
   await back.catch((error: unknown) =>
     logger.warn({ job: job.id, problem: messageOf(error) }, "Wake not returned"),
   );
+  // BullMQ asks for the next job the moment this one is off its hands, ahead of the worker that was woken for it.
+  if (delayMs === 0) await clock.sleep(YIELD_MS);
   throw delayMs > 0 ? new DelayedError() : new WaitingError();
 }
 

@@ -22,6 +22,8 @@ import { createValve, type Valve } from "./valve.ts";
 
 const LOCK_MS = 10_000;
 const STALLED_CHECK_MS = 5_000;
+/** An idle worker looks so often without being told: what told it may have gone to one that is frozen or cut off. */
+const IDLE_LOOK_S = 1;
 /** BullMQ must never fail a wake by itself: records decide. */
 const NEVER = 1_000_000;
 /** A stopping process lets steps finish this long, unless told otherwise, then cuts them off. */
@@ -140,6 +142,7 @@ function openWorker(
     lockDuration: LOCK_MS,
     stalledInterval: STALLED_CHECK_MS,
     maxStalledCount: NEVER,
+    drainDelay: IDLE_LOOK_S,
     removeOnComplete: { age: WAKE_DONE_KEPT_MS / 1_000 },
     removeOnFail: { age: WAKE_FAILED_KEPT_MS / 1_000 },
     autorun: false,

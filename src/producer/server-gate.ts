@@ -1,6 +1,6 @@
 /** Production mode on the parent's side: new work is handed to no Redis that may lose it. */
 import type { RedisClient } from "../shared/redis/connection.ts";
-import { checkServer, refusalOf } from "../shared/redis/server-check.ts";
+import { checkServers, refusalOf } from "../shared/redis/server-check.ts";
 import type { Call } from "./call.ts";
 
 /** Passes, or rejects with `invalid_config` that names the fix, or with `redis_unavailable`. */
@@ -15,7 +15,7 @@ export function createServerGate(redis: RedisClient, strict: boolean): ServerGat
   });
   return async (call) => {
     if (hasPassed) return;
-    const refusal = refusalOf(await call.read(() => checkServer(redis)), strict);
+    const refusal = refusalOf(await call.read(() => checkServers(redis)), strict);
     if (refusal) throw refusal;
     hasPassed = true;
   };

@@ -29,17 +29,18 @@ export function createAnnouncer(
   let timer: { cancel(): void } | undefined;
   const failed = (error: unknown) => logger.debug({ problem: messageOf(error) }, "Worker not announced");
   let refusal: string | undefined;
+  let isUnderWay = false;
+  const answered = (error?: unknown) => {
+    isUnderWay = false;
+    refusal = error === undefined ? undefined : messageOf(error);
+    if (error !== undefined) failed(error);
+  };
   const announce = () => {
-    directory.announce({ ...worker, now: clock.now() }).then(
-      () => {
-        refusal = undefined;
-      },
-      (error: unknown) => {
-        refusal = messageOf(error);
-        failed(error);
-      },
-    );
     timer = clock.timeout(ANNOUNCE_EVERY_MS, announce);
+    // One that waits for Redis to come back is enough.
+    if (isUnderWay) return;
+    isUnderWay = true;
+    directory.announce({ ...worker, now: clock.now() }).then(() => answered(), answered);
   };
   return {
     get refusal() {

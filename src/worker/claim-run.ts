@@ -10,6 +10,8 @@ const FIRST_REST_MS = 200;
 const LONGEST_REST_MS = 10_000;
 /** Then it is dropped; a sweeper that can do more for the agent wakes it again. */
 const MOST_ROUNDS = 100;
+/** A wake may be so much too early: a delay ends by the clock of whoever takes it, and began by another's. */
+const EARLY_MS = 2_000;
 
 /** A wake as the pool took it. */
 export interface TakenWake {
@@ -77,11 +79,10 @@ async function claim(
   { address, wake, taken }: TakenWake,
   alone: boolean,
 ): Promise<ClaimedRun | RunEnd | { status: "alone"; deaths: string }> {
-  const { store, deadlines, clock, workerId } = context;
+  const { store, deadlines } = context;
   // A claim makes the deadline the end of its lease: the hint must not be later, should this process die.
   await deadlines.touch(address, store.timing.leaseMs);
-  const claimedAtMs = clock.monotonicMs();
-  const answer = await store.claim(address, newRequestKey(), workerId, alone);
+  const { answer, claimedAtMs } = await claimInTime(context, address, alone);
   switch (answer.status) {
     case "claimed":
     case "lost":
@@ -99,6 +100,22 @@ async function claim(
       return isReplaced(answer, wake) ? passed("replaced") : returned(context, "newer", taken);
     default:
       return passed(answer.status);
+  }
+}
+
+/** Puts the claim, and once more when the agent may be claimed in a moment: the wake would be spent, and the next is a sweeper's. */
+async function claimInTime(
+  { store, clock, workerId, draining }: RunContext,
+  address: AgentAddress,
+  alone: boolean,
+) {
+  const untilMs = clock.monotonicMs() + EARLY_MS;
+  for (;;) {
+    const claimedAtMs = clock.monotonicMs();
+    const answer = await store.claim(address, newRequestKey(), workerId, alone);
+    const waitMs = answer.status === "held" ? Number(answer.wait_ms) : Number.POSITIVE_INFINITY;
+    if (draining.aborted || clock.monotonicMs() + waitMs > untilMs) return { answer, claimedAtMs };
+    await clock.sleep(waitMs, draining);
   }
 }
 

@@ -9,7 +9,7 @@ import type { Clock } from "../shared/clock.ts";
 import { messageOf, type SubagentError } from "../shared/errors.ts";
 import type { Logger } from "../shared/logger.ts";
 import { type RedisClient, whenAccepted } from "../shared/redis/connection.ts";
-import { checkServer, refusalOf, type ServerReport } from "../shared/redis/server-check.ts";
+import { checkServers, refusalOf, type ServersReport } from "../shared/redis/server-check.ts";
 
 const LOOK_EVERY_MS = 5_000;
 /** So long a look counts. */
@@ -93,8 +93,8 @@ interface Seen {
 /** Looks, and remembers the last look; settings that will not do are logged when they are seen first. */
 function createLook(redis: RedisClient, { clock, logger, strict }: WatchOptions) {
   let last: Seen = { atMs: Number.NEGATIVE_INFINITY, refusal: undefined, reasons: [] };
-  const look = async (): Promise<ServerReport> => {
-    const report = await checkServer(redis);
+  const look = async (): Promise<ServersReport> => {
+    const report = await checkServers(redis);
     const refusal = refusalOf(report, strict);
     if (refusal && refusal.message !== last.refusal?.message) {
       logger.error({ problems: refusal.details.server }, "Redis must not be used as it is set");
@@ -107,7 +107,7 @@ function createLook(redis: RedisClient, { clock, logger, strict }: WatchOptions)
 }
 
 /** One line about all that is not as it should be. */
-function warnOf({ problems }: ServerReport, logger: Logger): void {
+function warnOf({ problems }: ServersReport, logger: Logger): void {
   if (problems.length === 0) return;
   const sentences = problems.map(({ sentence }) => sentence);
   logger.warn({ problems: sentences }, "Redis is not set as production needs it");

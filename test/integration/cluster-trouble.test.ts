@@ -39,6 +39,21 @@ test("one node of a cluster is no server, and a server is no cluster: both are r
   );
 });
 
+test("in production mode one master without an append-only file is enough to be refused, whichever is asked first", async () => {
+  const { master: unsafe } = await scene.cluster.holderOf("x");
+  await unsafe.ask("CONFIG", "SET", "appendonly", "no");
+  const fix = refusal("invalid_config", /append-only file.*config set appendonly yes/);
+  for (let i = 0; i < 8; i += 1) {
+    const client = testClient({ redisUrl: scene.cluster.url, strict: true });
+    await expect(client.start()).rejects.toMatchObject(fix);
+    await client.stop();
+  }
+  const installation = await openInstallation({ redisUrl: scene.cluster.url });
+  await expect(installation.startWorker({ strict: true })).rejects.toMatchObject(fix);
+  await unsafe.ask("CONFIG", "SET", "appendonly", "yes");
+  await installation.startWorker({ strict: true });
+});
+
 test.for(["connecting", "reconnecting", "ready"])(
   "what waits for a cluster is rejected when a %s connection is closed",
   async (status) => {

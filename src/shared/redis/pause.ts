@@ -53,12 +53,17 @@ export function createPause(redis: RedisClient, keys: Keys): Pause {
       const note: z.infer<typeof PauseNote> = { v: 1, at, ...(reason !== undefined && { reason }) };
       await redis.set(keys.paused, JSON.stringify(note), "NX");
       await queue("pause");
-      return (await state()) ?? { at };
+      const stands = await state();
+      // Somebody resumed meanwhile, before the queue was paused.
+      if (!stands) await queue("resume");
+      return stands ?? { at };
     },
     async resume() {
       const stood = await state();
       await queue("resume");
       await redis.del(keys.paused);
+      // Of a pause that came in between, the key is taken: its queue must not stay behind.
+      await queue("resume");
       return stood;
     },
   };

@@ -1,9 +1,10 @@
 /**
- * What a Redis server says about itself, and what is wrong with that. Changes nothing. Each node of a cluster is asked
+ * What a Redis server says about itself, and what is wrong with that. Changes nothing. Each master of a cluster is asked
  * for itself.
  */
 import { messageOf, SubagentError } from "../errors.ts";
 import type { RedisClient } from "./connection.ts";
+import { serversOf } from "./servers.ts";
 
 /**
  * - `unusable`: the scripts of this package do not run there.
@@ -67,8 +68,30 @@ export async function checkServer(redis: AskedServer): Promise<ServerReport> {
   return describeServer(info, { appendonly, appendfsync, policy });
 }
 
+/** What is wrong with any of the servers behind a connection; `replica`: one of them takes no writes. */
+export type ServersReport = Pick<ServerReport, "role" | "problems" | "troubles">;
+
+/**
+ * Asks the server behind a connection, or every master of a cluster. A node that is away says nothing as long as another
+ * one answers; rejects with the error of one when none does.
+ */
+export async function checkServers(redis: RedisClient): Promise<ServersReport> {
+  const asked = await Promise.allSettled(serversOf(redis).map(checkServer));
+  const reports = asked.flatMap((answer) => (answer.status === "fulfilled" ? [answer.value] : []));
+  if (reports.length === 0) return checkServer(redis);
+  const problems = reports.flatMap((report) => report.problems);
+  return {
+    role: reports.find(({ role }) => role === "replica")?.role ?? "master",
+    problems: [...new Map(problems.map((problem) => [problem.sentence, problem])).values()],
+    troubles: [...new Set(reports.flatMap((report) => report.troubles))],
+  };
+}
+
 /** The error of a server that must not be used, or undefined. `strict` is production mode: `unsafe` will not do either. */
-export function refusalOf({ problems }: ServerReport, strict: boolean): SubagentError | undefined {
+export function refusalOf(
+  { problems }: Pick<ServerReport, "problems">,
+  strict: boolean,
+): SubagentError | undefined {
   const fatal = problems.filter(
     ({ severity }) => severity === "unusable" || (strict && severity === "unsafe"),
   );

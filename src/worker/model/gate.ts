@@ -5,6 +5,7 @@
  * 1. Waiting here is no attempt, no turn and no running time; a long wait does not hold the worker's slot.
  * 2. A gate that cannot be asked is open: it spares the provider, it does not guard the run. The lease does.
  * 3. The run that finds a credential refused fails; whoever is refused for it afterwards asks at the gate again.
+ * 4. A place is kept no longer than the run's lease lives, however the call ends.
  */
 import { messageOf } from "../../shared/errors.ts";
 import type { Admission, CallOutcome, GateAnswer, Leave } from "../../shared/redis/provider-gate.ts";
@@ -79,12 +80,14 @@ async function handBack(
 
 function throughGate(context: RunContext, session: Session, name: string, admission: Admission): Passage {
   const { gate, clock, store, logger } = context;
-  const { uid } = session.address;
+  const { lease, address } = session;
+  const { uid } = address;
   const missed = (error: unknown) =>
     logger.debug({ problem: messageOf(error) }, "Provider gate not told; its lease will");
   let renewal: { cancel(): void } | undefined;
   const keep = () => {
     renewal = clock.timeout(store.timing.renewMs, () => {
+      if (!lease.isLive()) return;
       keep();
       gate.keep(name, uid).catch(missed);
     });

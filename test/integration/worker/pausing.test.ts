@@ -1,6 +1,7 @@
 /** Guarantee: between pause and resume nothing is spent; nothing is lost by it, and afterwards work goes on at once. */
 import { expect, test } from "vitest";
 import { createClient } from "../../../src/producer/client.ts";
+import { closeRedis, openRedis, type RedisClient } from "../../../src/shared/redis/connection.ts";
 import { createPause } from "../../../src/shared/redis/pause.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import {
@@ -149,3 +150,40 @@ test("a client pauses and resumes; of two operators the first one's word stands"
   expect(await installation.pause.state()).toBeUndefined();
   await expect(client.pause("")).rejects.toMatchObject({ code: "invalid_input" });
 });
+
+/** Has `meanwhile` done right before or after the next command of this name. */
+function interrupt(
+  redis: RedisClient,
+  when: "before" | "after",
+  name: "set" | "del",
+  meanwhile: () => Promise<unknown>,
+) {
+  const command = Reflect.get(redis, name) as (...said: unknown[]) => Promise<unknown>;
+  const interrupted = async (...said: unknown[]) => {
+    Object.assign(redis, { [name]: command });
+    if (when === "before") await meanwhile();
+    const answer = await command.apply(redis, said);
+    if (when === "after") await meanwhile();
+    return answer;
+  };
+  Object.assign(redis, { [name]: interrupted });
+}
+
+test.for([
+  ["resume", "after", "set", "pause"],
+  ["pause", "before", "del", "resume"],
+] as const)(
+  "a %s right %s the %s of a %s leaves no queue standing still without a pause",
+  async ([quick, when, command, slow]) => {
+    const installation = await opened({ latencyMs: 0 });
+    const { redis, keys, pause } = installation;
+    const operator = openRedis(redisUrl(), "worker");
+    closeAtEnd(() => closeRedis(operator));
+    interrupt(redis, when, command, () => createPause(operator, keys)[quick]());
+    await pause[slow]();
+    expect(await pause.state()).toBeUndefined();
+    await installation.startWorker();
+    const agent = await installation.task("work");
+    expect(await installation.reply(agent, 1, 5_000)).toMatchObject({ status: "succeeded" });
+  },
+);

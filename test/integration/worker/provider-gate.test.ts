@@ -5,6 +5,7 @@ import { systemClock } from "../../../src/shared/clock.ts";
 import { TIMING } from "../../../src/shared/protocol/timing.ts";
 import { createProviderGate } from "../../../src/shared/redis/provider-gate.ts";
 import { createAnthropicModel } from "../../../src/worker/model/anthropic.ts";
+import type { ModelFailure } from "../../../src/worker/model/model.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import {
   type Agent,
@@ -294,3 +295,27 @@ test(
   },
   OUTAGE_MS + 600_000,
 );
+
+test("the place of a call that broke off without an end is free when its lease is over, though its worker lives", async () => {
+  const installation = await opened({ timing: SHORT_TIMING });
+  const failure: ModelFailure = { kind: "rate_limited", retryable: true, message: "slower" };
+  let calls = 0;
+  const worker = await installation.startWorker({
+    model: {
+      async call() {
+        calls += 1;
+        if (calls === 1) return { status: "failed", failure };
+        throw new Error("a model that does not keep its word");
+      },
+      stop: async () => {},
+    },
+  });
+  const agent = await installation.task("unlucky");
+  await until(() => calls === 2, { what: "the probe" });
+  await until(() => worker.active().length === 0, { what: "the hand-back" });
+  await until(async () => (await installation.gate.list())[0]?.holders === 0, {
+    what: "a free place at a gate that is still slowed",
+    timeoutMs: 2 * SHORT_TIMING.leaseMs,
+  });
+  expect(await installation.record(agent)).toMatchObject({ status: "queued" });
+});

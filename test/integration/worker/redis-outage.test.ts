@@ -82,3 +82,27 @@ test("a worker whose connections are cut by the server goes on with its runs", a
     expect(await installation.entries(agent)).toHaveLength(1);
   }
 });
+
+test("a lease that ran out while Redis did not answer is given back by its holder and counts as nobody's death", async () => {
+  const server = await startPrivateRedis();
+  const turns = [
+    { ...list("a"), latencyMs: 2 * SHORT_TIMING.leaseMs },
+    { content: [{ type: "text" as const, text: "done" }] },
+  ];
+  const installation = await openInstallation({
+    redisUrl: server.url,
+    scenario: { turns },
+    timing: SHORT_TIMING,
+  });
+  const worker = await installation.startWorker();
+  const agent = await installation.task("work");
+  await until(() => installation.offline.inFlight === 1, { what: "the first call" });
+  server.freeze();
+  await until(() => installation.offline.inFlight === 0, {
+    what: "the end of the call at the end of the lease",
+  });
+  server.thaw();
+  expect(await installation.reply(agent)).toMatchObject({ status: "succeeded", turns: 2 });
+  expect(worker.active()).toEqual([]);
+  expect(await installation.record(agent)).toMatchObject({ epoch: 2, barren_deaths: 0 });
+});

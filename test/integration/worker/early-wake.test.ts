@@ -1,0 +1,39 @@
+/** Guarantee: a wake that a worker takes a moment too early, for its clock is ahead of another's, is not spent for nothing. */
+import { expect, test } from "vitest";
+import { wakeOf } from "../../../src/shared/protocol/keys.ts";
+import { type Agent, type Installation, openInstallation } from "../../helpers/installation.ts";
+
+const done = { turns: [{ content: [{ type: "text" as const, text: "done" }] }] };
+
+/** Hands a queued agent back for `delayMs`, and puts its wake into the queue as if that time were over. */
+async function wakeTooEarly({ store, wakes }: Installation, agent: Agent, delayMs: number): Promise<void> {
+  const message = { v: 1 as const, message_id: "m-1", text: "go on" };
+  expect(await store.send(agent, message, "")).toMatchObject({ status: "queued" });
+  const claimed = await store.claim(agent, "c-1", "worker-1");
+  if (claimed.status !== "claimed") throw new Error(claimed.status);
+  const epoch = Number(claimed.epoch);
+  const released = await store.release(agent, { epoch, delayMs, runningMs: 0, retries: 0 });
+  if (released.status !== "released") throw new Error(released.status);
+  await wakes.add(wakeOf(agent, agent.agentId, released.wake));
+}
+
+test("a wake that comes a moment before its agent may be claimed waits for that moment", async () => {
+  const installation = await openInstallation({ scenario: done });
+  await installation.startWorker();
+  const agent = await installation.spawn();
+  const { wake } = await installation.record(agent);
+  await wakeTooEarly(installation, agent, 500);
+  // A sweeper would look ten seconds later.
+  expect(await installation.reply(agent, 1, 5_000)).toMatchObject({ status: "succeeded" });
+  expect((await installation.record(agent)).wake).toBe(wake + 2);
+});
+
+test("a wake that comes long before its time is dropped; its slot is free at once", async () => {
+  const installation = await openInstallation({ scenario: done });
+  await installation.startWorker({ concurrency: 1 });
+  const agent = await installation.spawn();
+  await wakeTooEarly(installation, agent, 60_000);
+  const other = await installation.task("another");
+  expect(await installation.reply(other, 1, 5_000)).toMatchObject({ status: "succeeded" });
+  expect(await installation.record(agent)).toMatchObject({ status: "queued" });
+});

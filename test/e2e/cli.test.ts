@@ -333,7 +333,7 @@ test("a misspelt variable is mentioned and nothing worse", async () => {
 });
 
 test.each([
-  ["an empty prompt", ["run", ""], /Prompt 1 is refused: write what the sub-agent should do\.$/],
+  ["an empty prompt", ["run", ""], /Prompt 1 is refused: write what the sub-agent should do or know\.$/],
   ["no prompt", ["run"], /missing required argument 'prompt'/],
   ["an unknown flag", ["start", "--onec"], /unknown option '--onec'/],
   ["an unknown verb", ["strat"], /unknown command 'strat'/],

@@ -30,21 +30,22 @@ export interface Setup {
 /** Starts a worker on REDIS_URL. With ANTHROPIC_API_KEY it calls the real model, else the offline one, which is no LLM. */
 export async function setUp({ opens, offline: scenario }: SetupOptions = {}): Promise<Setup> {
   const { REDIS_URL: redisUrl = "redis://127.0.0.1:6379", ANTHROPIC_API_KEY: key } = process.env;
+  const prefix = "examples";
+  const model = key ? "claude-sonnet-5-5" : "offline-1";
+  const client = createClient({ redisUrl, prefix, model });
+  await client.start(); // a worker would wait for a Redis that is not there
   const offline = createOfflineModel(scenario ? { scenario } : {});
   if (!key) await offline.start();
   const apiKey = key ?? "offline";
   const baseURL = key ? "https://api.anthropic.com" : offline.url;
-  const model = key ? "claude-sonnet-5-5" : "offline-1";
 
   const provider = createAnthropicModel({ apiKey, baseUrl: baseURL });
   const workspaceRoot = await mkdtemp(join(tmpdir(), "subagent-queue-"));
-  const prefix = "examples";
   const opened = parseRoots(opens ? `${opens}:ro` : "");
   const roots = "roots" in opened ? opened.roots : [];
   const logger = createLogger({ level: "error" });
   const worker = createWorker({ redisUrl, prefix, model: provider, workspaceRoot, roots, logger });
   await worker.start();
-  const client = createClient({ redisUrl, prefix, model });
   return {
     client,
     parentId: `example-${randomBytes(6).toString("hex")}`,

@@ -7,7 +7,7 @@ import type { Clock } from "../shared/clock.ts";
 import type { Config } from "../shared/config.ts";
 import { SubagentError } from "../shared/errors.ts";
 import { problemOf } from "../shared/redis/cluster.ts";
-import { closeRedis, openRedis, type RedisClient } from "../shared/redis/connection.ts";
+import { closeRedis, openRedis, type RedisClient, refuseClusterNode } from "../shared/redis/connection.ts";
 import { EMBEDDED_WARNING, startEmbeddedRedis } from "./embedded-redis.ts";
 import { findServer, startPrivateRedis } from "./private-redis.ts";
 
@@ -72,7 +72,10 @@ export function withoutPassword(redisUrl: string): string {
 
 /** The error that says why a Redis cannot be used, and what to do. */
 export function noRedisAt(redisUrl: string, reason: unknown): SubagentError {
-  const sentence = `No Redis at ${withoutPassword(redisUrl)} (${reasonOf(reason)}): start it, or correct REDIS_URL.`;
+  const [place, why] = [withoutPassword(redisUrl), reasonOf(reason)];
+  const sentence = ANSWERED.test(why)
+    ? `Redis at ${place} cannot be used (${why}): correct REDIS_URL, or see to that Redis.`
+    : `No Redis at ${place} (${why}): start it, or correct REDIS_URL.`;
   return new SubagentError("redis_unavailable", sentence, {}, reason);
 }
 
@@ -86,7 +89,7 @@ function versionOf(redisUrl: string, clock: Clock): Promise<string> {
 
 /**
  * Asks over a connection of its own. Throws `redis_unavailable` with the reason when it is refused or fails, and when
- * no answer has come after 5 s.
+ * no answer has come after 5 s, and `invalid_config` at one node of a cluster.
  */
 export async function askRedis<T>(
   redisUrl: string,
@@ -100,8 +103,9 @@ export async function askRedis<T>(
     const silent = clock
       .sleep(ANSWER_WITHIN_MS, late.signal)
       .then(() => Promise.reject(new SubagentError("redis_unavailable", "no answer within 5 s")));
-    return await Promise.race([ask(redis), failed, silent]);
+    return await Promise.race([refuseClusterNode(redis).then(() => ask(redis)), failed, silent]);
   } catch (error) {
+    if (error instanceof SubagentError && error.code === "invalid_config") throw error;
     throw noRedisAt(redisUrl, error);
   } finally {
     late.abort();
@@ -118,6 +122,9 @@ const REASONS: Readonly<Record<string, string>> = {
   EACCES: "permission denied",
   ECONNRESET: "connection closed",
 };
+
+/** What something says that is there, e.g. `WRONGPASS …`, and is not the Redis that was meant. */
+const ANSWERED = /^(?:[A-Z]{3,} |Protocol error|that Redis is no cluster)/;
 
 function reasonOf(error: unknown): string {
   const code = error instanceof Error && "code" in error ? String(error.code) : "";

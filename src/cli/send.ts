@@ -1,5 +1,5 @@
 /** `send`: gives an agent a message; its reply comes through `replies`. */
-import { type ActingFlags, actAsParent, noteMissingWorkers } from "./acting.ts";
+import { type Acting, type ActingFlags, actAsParent, noteMissingWorkers } from "./acting.ts";
 import type { CommandContext } from "./command.ts";
 import { EXIT } from "./exit-code.ts";
 import { toJsonLine } from "./json.ts";
@@ -18,7 +18,17 @@ export function send(
     const { status, run } = receipt;
     const sentence = status === "queued" ? `Queued as run ${run}.` : `Delivered to run ${run}.`;
     context.output.result(flags.json ? toJsonLine(receipt) : sentence);
+    if (status === "delivered") await noteQuestion(acting, agentId);
     noteMissingWorkers(acting);
     return EXIT.done;
   });
+}
+
+/** Says that a message is no answer, where an agent waits for one. */
+async function noteQuestion({ context, parent }: Acting, agentId: string): Promise<void> {
+  const view = await parent.get(agentId).catch(() => undefined);
+  if (view?.status !== "waiting") return;
+  context.output.note(
+    `${agentId} waits for an answer and reads this after it: subagent-queue answer ${agentId} "…"`,
+  );
 }

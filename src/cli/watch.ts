@@ -54,7 +54,7 @@ function shownBy(progress: Progress, { context }: Acting): WatchListener {
       progress.drop(view.agent_id);
       output.result(endedLine(view, output.resultStyle));
     },
-    away: (problem) => output.note(`${problem} Looking again until it is back.`),
+    away: (problem) => output.note(...wrap(awayLine(problem), output.size.columns - 1)),
   };
 }
 
@@ -74,6 +74,11 @@ const ENDED_AS: Record<EndedReason, ReplyStatus> = {
   destroyed: "cancelled",
   idle: "cancelled",
 };
+
+/** What is said while looks fail: the problem without the advice to call again, which watching does by itself. */
+export function awayLine(problem: string): string {
+  return `${problem.replace(/: nothing was done;.*|\.$/, "")}. Looking again until it is back.`;
+}
 
 /** What is said about an agent that has ended: `✔ data_collector  completed · 3 turns · 1,234 tokens · $0`. */
 export function endedLine({ agent_id, ended_reason, progress }: AgentView, style: Style): string {

@@ -76,11 +76,13 @@ export async function answerQuestion(
 }
 
 function unknownQuestion(agentId: string, questionId: string | undefined): SubagentError {
-  const which =
-    questionId === undefined ? "no open question" : `no open question ${JSON.stringify(questionId)}`;
+  const [which, other] =
+    questionId === undefined
+      ? ["no open question", ""]
+      : [`no open question ${JSON.stringify(questionId)}`, "leave its id away to answer the oldest one, or "];
   return new SubagentError(
     "unknown_question",
-    `Sub-agent "${agentId}" has ${which}: send it a message instead.`,
+    `Sub-agent "${agentId}" has ${which}: ${other}send it a message instead.`,
     {
       agent_id: agentId,
       ...(questionId !== undefined && { question_id: questionId }),

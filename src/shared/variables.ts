@@ -43,7 +43,7 @@ export const Variables = z.object({
   REDIS_URL: z.string().refine(isRedisUrl).optional(),
   ANTHROPIC_API_KEY: z
     .string()
-    .regex(/^[\x21-\x7e]{1,512}$/)
+    .regex(/^[\x21\x23-\x26\x28-\x7e]{1,512}$/)
     .optional(),
   ANTHROPIC_BASE_URL: url("http:", "https:").optional(),
   SUBAGENT_MODEL: z

@@ -83,12 +83,14 @@ export function createPool(lent: Omit<RunContext, "quarantine">, options: PoolOp
   });
   const quarantine = createQuarantine({ clock, draining, ...valve.handle(QUARANTINE) });
   const context: RunContext = { ...lent, quarantine };
+  const trouble = tellOnce(logger);
   const onError = (error: Error) => {
-    logger.warn({ problem: error.message }, "Wake queue trouble; trying again");
+    trouble.tell(error.message);
     // A Redis that refuses to hand out a job would be asked again at once, for ever.
     if (error.name === "ReplyError" && !stopped) valve.closeFor(REFUSED, REST_MS);
   };
   const take = async (job: WakeJob, token?: string): Promise<WakeResult> => {
+    trouble.over();
     const going = follow(context, job);
     runs.add(going);
     const end = await going.finally(() => runs.delete(going));
@@ -102,7 +104,7 @@ export function createPool(lent: Omit<RunContext, "quarantine">, options: PoolOp
     async start() {
       if (worker || stopped) return;
       worker = openWorker(options, take);
-      worker.on("error", onError);
+      worker.on("error", onError).on("ready", trouble.over);
       worker
         .run()
         .catch((error: unknown) => logger.warn({ problem: messageOf(error) }, "Wake queue stopped"));
@@ -129,6 +131,20 @@ function troublesOf(
   if (closedBy.length > 0) return closedBy.map((why) => `no wakes are taken: ${why}`);
   if (!worker?.isRunning()) return ["no wakes are taken"];
   return waiting?.status === "ready" ? [] : ["Redis does not answer where wakes are waited for"];
+}
+
+/** Tells a problem once until it is over: both of the queue's connections fail, again and again, while Redis is away. */
+function tellOnce(logger: RunContext["logger"]): { tell(problem: string): void; over(): void } {
+  let told = "";
+  return {
+    tell(problem) {
+      if (problem !== told) logger.warn({ problem }, "Wake queue trouble; trying again");
+      told = problem;
+    },
+    over() {
+      told = "";
+    },
+  };
 }
 
 function openWorker(

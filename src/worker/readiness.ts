@@ -100,5 +100,5 @@ async function askAll({ probes, clock }: ReadinessSources): Promise<string[]> {
     ),
   );
   late.abort();
-  return answers.filter((answer) => answer !== undefined);
+  return [...new Set(answers.filter((answer) => answer !== undefined))];
 }

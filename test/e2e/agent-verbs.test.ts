@@ -192,7 +192,13 @@ test("a question stands in list and replies, and answer lets its agent go on", a
     "writer asks: Which city?",
   ]);
   const wrong = await ask(["answer", "writer", "x", "--question", "9/none"]);
-  expect(wrong).toMatchObject({ code: 2, stderr: [expect.stringMatching(/no open question "9\/none"/)] });
+  expect(wrong).toMatchObject({
+    code: 2,
+    stderr: [expect.stringMatching(/no open question "9\/none": leave its id away/)],
+  });
+  const sent = await ask(["send", "writer", "Hurry"]);
+  expect(sent.stdout).toEqual(["Delivered to run 1."]);
+  expect(sent.stderr.join("\n")).toMatch(/^writer waits for an answer .*: subagent-queue answer writer "…"$/);
   const first = json((await ask(["answer", "writer", "Zürich", "--json"])).stdout);
   expect(first).toMatchObject({
     status: "answered",

@@ -209,7 +209,7 @@ test("a worker whose password is wrong says so and ends", async () => {
   });
   expect((await ended.closed).code).toBe(3);
   expect(ended.stderr.join("\n")).toMatch(
-    /^subagent-queue: No Redis at redis:\/\/\*\*\*@\S+ \(WRONGPASS .*\): /m,
+    /^subagent-queue: Redis at redis:\/\/\*\*\*@\S+ cannot be used \(WRONGPASS .*\): /m,
   );
   expect(ended.stderr.join("\n")).not.toContain("canary");
 });
@@ -218,7 +218,7 @@ test("a worker whose database Redis does not have says so and ends", async () =>
   const ended = await start(["worker"], project(), { REDIS_URL: `${redisUrl()}/99` });
   expect((await ended.closed).code).toBe(3);
   expect(ended.stderr.join("\n")).toMatch(
-    /^subagent-queue: No Redis at redis:\S+\/99 \(ERR DB index is out of range\): /m,
+    /^subagent-queue: Redis at redis:\S+\/99 cannot be used \(ERR DB index is out of range\): /m,
   );
   expect(ended.stdout).toEqual([]);
 });
@@ -333,7 +333,7 @@ test("a misspelt variable is mentioned and nothing worse", async () => {
 });
 
 test.each([
-  ["an empty prompt", ["run", ""], /Prompt 1 is refused: write what the sub-agent should do\.$/],
+  ["an empty prompt", ["run", ""], /Prompt 1 is refused: write what the sub-agent should do or know\.$/],
   ["no prompt", ["run"], /missing required argument 'prompt'/],
   ["an unknown flag", ["start", "--onec"], /unknown option '--onec'/],
   ["an unknown verb", ["strat"], /unknown command 'strat'/],

@@ -20,7 +20,7 @@ const TITLES: Record<Area, string> = {
 const TITLE_CELLS = 12;
 const SHOWN_NAMES = 5;
 /** Names are cut to this, so that five of them stay readable. */
-const NAME_CELLS = 72;
+const NAME_CELLS = 104;
 const WIDEST = 120;
 
 /** The report in lines; `columns` undefined: it goes to a file or a pipe, unwrapped. */

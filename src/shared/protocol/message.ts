@@ -19,7 +19,7 @@ export type InboxMessage = z.infer<typeof InboxMessage>;
 /** The text of a message or prompt: not blank, at most 256 KB of UTF-8. */
 export const MessageText = z
   .string()
-  .refine((text) => text.trim() !== "", "write what the sub-agent should do")
+  .refine((text) => text.trim() !== "", "write what the sub-agent should do or know")
   .refine(
     (text) => Buffer.byteLength(text) <= MESSAGE_MAX_BYTES,
     `at most ${MESSAGE_MAX_BYTES / 1024} KB: put long material into a file and name it`,

@@ -71,12 +71,14 @@ function open(url: string, role: RedisRole, clock: Clock): RedisClient {
   return nodes ? openClusterSubscriber(nodes, ofRole, clock) : new ServerConnection(clock, ofRole);
 }
 
-const REFUSAL = new RegExp(`\\b(?:WRONGPASS|NOAUTH)\\b|invalid password|${WRONG_DATABASE.source}`);
+const REFUSAL = new RegExp(
+  `\\b(?:WRONGPASS|NOAUTH)\\b|invalid password|that Redis is no cluster|${WRONG_DATABASE.source}`,
+);
 
 /**
  * Resolves when commands can be sent; waits for a Redis that is away as long as it takes. Rejects with `invalid_config`
- * when Redis is there and takes this password or database not, which waiting will not change, and with `closed` once
- * the connection is closed.
+ * when Redis is there and takes this password or database not, or is no cluster, which waiting will not change, and with
+ * `closed` once the connection is closed.
  */
 export function whenAccepted(redis: RedisClient): Promise<void> {
   return new Promise((resolve, reject) => {
@@ -98,7 +100,7 @@ export function whenAccepted(redis: RedisClient): Promise<void> {
 }
 
 function refused(problem: string, error: Error): SubagentError {
-  const sentence = `Redis refuses this connection (${problem}): correct the user, password or database of its address.`;
+  const sentence = `Redis refuses this connection (${problem}): correct its address.`;
   return new SubagentError("invalid_config", sentence, {}, error);
 }
 

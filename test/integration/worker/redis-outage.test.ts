@@ -1,5 +1,6 @@
 /** Guarantee: a worker outlives its Redis; no run is lost, held for ever or answered twice. */
 import { expect, test } from "vitest";
+import { createLogger } from "../../../src/shared/logger.ts";
 import { openInstallation, SHORT_TIMING } from "../../helpers/installation.ts";
 import { startProxy } from "../../helpers/proxy.ts";
 import { startPrivateRedis } from "../../helpers/redis.ts";
@@ -26,12 +27,17 @@ test.for([
       latencyMs: 300,
       timing: SHORT_TIMING,
     });
-    const worker = await installation.startWorker();
+    const lines: string[] = [];
+    const logger = createLogger({ destination: { write: (line) => void lines.push(line) } });
+    const worker = await installation.startWorker({ logger });
     const agents = await Promise.all([1, 2, 3, 4, 5].map((i) => installation.task(`work ${i}`)));
     await until(() => installation.offline.ledger.length >= 5);
     await server.kill();
     const downSinceMs = performance.now();
     await until(() => performance.now() - downSinceMs >= downMs);
+    expect(lines.filter((line) => line.includes("ECONNREFUSED") && line.includes("Wake queue"))).toHaveLength(
+      1,
+    );
     await server.start();
     const replies = await Promise.all(agents.map((agent) => installation.reply(agent, 1, 40_000)));
     expect(replies.map(({ status, turns }) => [status, turns])).toEqual(agents.map(() => ["succeeded", 3]));

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { openRedisSource, withoutPassword } from "../../../src/cli/redis-source.ts";
 import { systemClock } from "../../../src/shared/clock.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
-import { redisUrl } from "../../helpers/redis.ts";
+import { redisUrl, startPrivateRedis } from "../../helpers/redis.ts";
 import { freePort } from "../../helpers/redis-server.ts";
 import { createManualClock } from "./manual-clock.ts";
 
@@ -39,6 +39,27 @@ test("a refused connection is told at once, without the password", async () => {
   await expect(openRedisSource(at("unix:///nowhere/redis.sock"), "", systemClock)).rejects.toThrow(
     "(no such socket)",
   );
+});
+
+test("a Redis that answers and refuses is not said to be absent", async () => {
+  const { host } = new URL(redisUrl());
+  await expect(openRedisSource(at(`redis://nobody:canary@${host}`), "", systemClock)).rejects.toMatchObject({
+    code: "redis_unavailable",
+    message: expect.stringMatching(
+      /^Redis at redis:\/\/\*\*\*@127\.0\.0\.1:\d+ cannot be used \(WRONGPASS .*\): correct REDIS_URL, or see to that Redis\.$/,
+    ),
+  });
+  await expect(openRedisSource(at(`redis+cluster://${host}`), "", systemClock)).rejects.toThrow(
+    `Redis at redis+cluster://${host} cannot be used (that Redis is no cluster: write redis://host:port)`,
+  );
+});
+
+test("one node of a cluster is refused with the address to write instead", async () => {
+  const node = await startPrivateRedis({ arguments: ["--cluster-enabled", "yes"] });
+  await expect(openRedisSource(at(node.url), "", systemClock)).rejects.toMatchObject({
+    code: "invalid_config",
+    message: expect.stringMatching(/^REDIS_URL names one node of a Redis Cluster: write redis\+cluster:/),
+  });
 });
 
 test("in production the embedded server, which keeps nothing, is refused with what to do instead", async () => {

@@ -30,8 +30,8 @@ test("every name is accepted as one, whatever the prompt", () => {
 });
 
 test.each([
-  ["an empty", "", "write what the sub-agent should do"],
-  ["a blank", " \n\t ", "write what the sub-agent should do"],
+  ["an empty", "", "write what the sub-agent should do or know"],
+  ["a blank", " \n\t ", "write what the sub-agent should do or know"],
   ["a 300 KB", "x".repeat(300 * 1024), "at most 256 KB: put long material into a file and name it"],
 ])("%s prompt is refused by its number", (_what, prompt, why) => {
   expect(() => questionsOf(["fine", prompt])).toThrow(`Prompt 2 is refused: ${why}.`);

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { createStyle } from "../../../src/cli/style.ts";
-import { endedLine } from "../../../src/cli/watch.ts";
+import { awayLine, endedLine } from "../../../src/cli/watch.ts";
 import { sampleAgent } from "./sample-agent.ts";
 import { sampleReply } from "./sample-reply.ts";
 
@@ -14,4 +14,12 @@ test("an agent that has ended is one line: why, and what its run took", () => {
 test("one that never did anything, and one whose record is gone, have a line too", () => {
   expect(endedLine(sampleAgent({ ended_reason: "idle" }), style)).toBe("✖ data_collector  idle");
   expect(endedLine(sampleAgent(), style)).toBe("✖ data_collector  ended");
+});
+
+test("a Redis that is away is told without the advice to call again", () => {
+  const told = "Redis cannot be reached (gone). Looking again until it is back.";
+  expect(awayLine("Redis cannot be reached (gone): nothing was done; call again when it is back.")).toBe(
+    told,
+  );
+  expect(awayLine("Redis cannot be reached (gone).")).toBe(told);
 });

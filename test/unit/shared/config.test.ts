@@ -98,6 +98,14 @@ test("a key, or the address of another server, asks for the provider's model", (
   });
 });
 
+test("a key in the quotes that env files leave on it is refused", () => {
+  for (const key of ['"sk-abc"', "'sk-abc'"]) {
+    expect(() => loadConfig({ ANTHROPIC_API_KEY: key })).toThrow(
+      /ANTHROPIC_API_KEY cannot be used: .*no quotes/,
+    );
+  }
+});
+
 const GARBAGE = {
   REDIS_URL: "localhost",
   ANTHROPIC_API_KEY: "two words",

@@ -59,11 +59,12 @@ test("a worker that does not work yet, or any more, says so first", async () => 
   expect((await watch.now()).reasons).toEqual(["the worker is starting", "Redis does not answer"]);
 });
 
-test("probes are asked while Redis is well, and one that is late or fails is a reason of its own", async () => {
+test("probes are asked while Redis is well, and those that are late or fail are a reason of their own", async () => {
   const answers: (() => Promise<string | undefined>)[] = [
     async () => undefined,
     async () => "the model's breaker is open",
     () => Promise.reject(new Error("no such key")),
+    () => new Promise(() => {}),
     () => new Promise(() => {}),
   ];
   let asked = 0;

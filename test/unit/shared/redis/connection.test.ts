@@ -69,6 +69,15 @@ test("a database that Redis does not have is refused: the connection never becom
   expect(await writing).toBe("refused");
 });
 
+test("a Redis that is no cluster is refused where the address says that it is one", async () => {
+  const redis = openRedis(redisUrl().replace("redis://", "redis+cluster://"), "worker");
+  closeAtEnd(() => closeRedis(redis));
+  await expect(whenAccepted(redis)).rejects.toMatchObject({
+    code: "invalid_config",
+    message: expect.stringMatching(/that Redis is no cluster: write redis:\/\/host:port/),
+  });
+});
+
 test("a wrong password is refused, and a Redis that is away is waited for until the connection is closed", async () => {
   const wrong = openRedis(redisUrl().replace("//", "//nobody:canary@"), "worker");
   closeAtEnd(() => closeRedis(wrong));

@@ -16,7 +16,7 @@ import type { AgentState, AgentStore } from "../shared/redis/agent-store.ts";
 import type { Lease, LeaseNews } from "./lease.ts";
 import { type Log, NO_ENTRIES, withEntries } from "./loop/log.ts";
 import { viewRun } from "./loop/run-view.ts";
-import { type Rules, tally } from "./loop/tally.ts";
+import { lastText, type Rules, tally } from "./loop/tally.ts";
 import type { Reporter } from "./progress.ts";
 import { INTERIM_TOOL } from "./tools/builtin/send-agent-message.ts";
 import type { Tool } from "./tools/tool.ts";
@@ -28,6 +28,8 @@ export const INTERIMS_PER_RUN = 20;
 
 /** What became of an append: `adopted` means that another content had been committed before, and stands. */
 export type Committed = "committed" | "adopted" | "lost";
+
+type Entries = readonly (readonly [string, unknown])[];
 
 /** What else one append carries. */
 export interface CommitExtras {
@@ -71,6 +73,8 @@ export class Session {
   #interims: number | undefined;
   #alerts: readonly Alert[];
   #purchases = 0;
+  /** The whole text that Redis holds of the run; unknown after a change of workers. */
+  #wholeText: string | undefined;
 
   constructor(
     store: AgentStore,
@@ -92,6 +96,7 @@ export class Session {
     this.retries = state.record.retries;
     this.#unreadInRedis = state.inbox.length;
     this.#alerts = state.record.progress?.alerts ?? [];
+    this.#wholeText = state.record.progress?.truncated ? undefined : "";
     this.#log = {
       entries: withEntries(NO_ENTRIES, state.log),
       run: state.record.run,
@@ -138,22 +143,19 @@ export class Session {
   }
 
   /** Commits entries, all or none, with the progress they make. Conflicting ones are adopted from Redis. */
-  async commit(
-    entries: readonly (readonly [string, unknown])[],
-    extras: CommitExtras = {},
-  ): Promise<Committed> {
+  async commit(entries: Entries, { step, ...carried }: CommitExtras = {}): Promise<Committed> {
     if (!this.lease.isLive()) return "lost";
     const written = entries.map(([key, value]) => [key, JSON.stringify(value)] as const);
     const earlier = this.known().entries;
-    const { grown, progress } = this.#with(written);
+    const { grown, progress, whole } = this.#with(written);
     const answer = await this.#store.append(this.address, {
       epoch: this.lease.epoch,
       runningMs: this.lease.runningMs(),
       entries: written,
       progress,
-      ...(extras.consumeTo !== undefined && { consumeTo: extras.consumeTo }),
-      ...(extras.step && { step: JSON.stringify(extras.step) }),
-      ...(extras.interim && { interim: extras.interim }),
+      ...(whole !== this.#wholeText && { text: { run: this.record.run, whole } }),
+      ...(step && { step: JSON.stringify(step) }),
+      ...carried,
     });
     if (answer.status === "stale") {
       this.lease.stop();
@@ -165,13 +167,14 @@ export class Session {
     }
     // Parallel tools commit while others wait for their answer: file into what the log has become meanwhile.
     this.#log.entries = this.#log.entries === earlier ? grown : withEntries(this.#log.entries, written);
+    this.#wholeText = whole;
     this.#alert(progress);
-    if (extras.step) {
+    if (step) {
       this.retries = 0;
       this.#hasStepped = true;
       this.#onStep();
     }
-    if (extras.consumeTo !== undefined) this.#consume(extras.consumeTo);
+    if (carried.consumeTo !== undefined) this.#consume(carried.consumeTo);
     this.heed({ unreadMessages: Number(answer.inbox), finish: answer.finish === "1" });
     await this.#trace?.(this.record.run, written);
     return "committed";
@@ -184,8 +187,7 @@ export class Session {
     step: Record<string, unknown>,
   ): Promise<"asked" | "finishing" | "lost"> {
     if (!this.lease.isLive()) return "lost";
-    const mark: ToolStartedEntry = { v: 1, name: ASK_TOOL };
-    const started = JSON.stringify(mark);
+    const started = JSON.stringify({ v: 1, name: ASK_TOOL } satisfies ToolStartedEntry);
     const written = questions.map(({ question_id }) => [entryKey.startedOf(question_id), started] as const);
     const { progress } = this.#with(written);
     const answer = await this.#store.ask(this.address, {
@@ -224,10 +226,12 @@ export class Session {
     return this.commit([[key, entry]]);
   }
 
-  /** The log with further entries, and what the run has come to with them. */
+  /** The log with further entries, what the run has come to with them, and its whole text where that had to cut it. */
   #with(written: readonly (readonly [string, string])[]) {
     const grown = withEntries(this.known().entries, written);
-    return { grown, progress: tally({ ...this.known(), entries: grown }, this.rules) };
+    const log = { ...this.known(), entries: grown };
+    const progress = tally(log, this.rules);
+    return { grown, progress, whole: progress.truncated ? lastText(viewRun(log)) : "" };
   }
 
   #alert({ turns, alerts }: ReplyBody): void {

@@ -4,8 +4,7 @@ import { statusOf } from "../shared/protocol/reply.ts";
 import type { Lease } from "./lease.ts";
 import { NO_ENTRIES } from "./loop/log.ts";
 import type { Step } from "./loop/next.ts";
-import { viewRun } from "./loop/run-view.ts";
-import { lastText, tally } from "./loop/tally.ts";
+import { tally } from "./loop/tally.ts";
 import { reporterOf } from "./progress.ts";
 import type { RunContext, RunEnd } from "./run-context.ts";
 import type { Session } from "./session.ts";
@@ -34,7 +33,6 @@ export async function settleRun(
     stopReason: step.reason,
     natural: step.natural,
     body,
-    ...(body.truncated && { fullText: lastText(viewRun(session.known())) }),
     idleMs: record.spec.idle_ms,
   });
   if (answer.status === "more") {

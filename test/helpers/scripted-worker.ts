@@ -97,6 +97,10 @@ export function scriptedWorker(
           interim: { id: `${uid}.i`, body: interim },
         });
       }
+      if (fullText !== undefined) {
+        const entries = [["2", "{}"]] as const;
+        await store.append(address, { epoch, runningMs: 0, entries, text: { run, whole: fullText } });
+      }
       await store.settle(address, {
         by: { authority: "worker", epoch, run },
         target: keepAlive ? "idle" : "ended",
@@ -105,7 +109,6 @@ export function scriptedWorker(
         stopReason: "end_turn",
         natural: true,
         body: bodyOf(summary ?? texts.join("\n")),
-        ...(fullText !== undefined && { fullText }),
         idleMs: 600_000,
       });
       return texts;

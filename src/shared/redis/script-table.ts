@@ -80,12 +80,14 @@ export const SCRIPTS = {
     answers: { ok: ["inbox", "finish"], stale: [] },
   },
   append: {
-    keys: ["record", "log", "inbox", "steps", "replies"],
+    keys: ["record", "log", "inbox", "steps", "replies", "text"],
     args: [
       "epoch",
       "running_ms",
       "consume_to",
       "progress",
+      "text_changed",
+      "whole_text",
       "step",
       "interim_id",
       "interim",
@@ -130,7 +132,6 @@ export const SCRIPTS = {
       "stop_reason",
       "natural",
       "body",
-      "full_text",
       "idle_ms",
       "look_ms",
       "reply_ttl_ms",

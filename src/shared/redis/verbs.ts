@@ -30,6 +30,8 @@ export interface AppendInput {
   /** Absolute inbox cursor after this append. */
   consumeTo?: number;
   progress?: ReplyBody;
+  /** The run's last text, whole, where the summary of `progress` had to be cut, else ""; absent: as it was. */
+  text?: { run: number; whole: string };
   /** One line of the content-free step list, JSON. */
   step?: string;
   /** An interim message for the parent. */
@@ -50,8 +52,6 @@ export interface SettleInput {
   /** A natural end: an unread message keeps the run going (`more`). */
   natural?: boolean;
   body?: ReplyBody;
-  /** The whole text, where the summary had to be cut. */
-  fullText?: string;
   /** Idle time of the agent that stays; default 600 s. */
   idleMs?: number;
 }
@@ -148,15 +148,17 @@ export function workerVerbs(scripts: Scripts, keys: Keys, timing: Timing): Worke
     },
     append(address, input) {
       const { record, log, inbox, steps } = keys.agent(address);
-      const { replies, doorbell } = keys.parent(address);
+      const { replies, doorbell, text } = keys.parent(address);
       return scripts.run(
         "append",
-        { record, log, inbox, steps, replies },
+        { record, log, inbox, steps, replies, text: text(replyIdOf(address.uid, input.text?.run ?? 0)) },
         {
           epoch: input.epoch,
           running_ms: Math.round(input.runningMs),
           consume_to: input.consumeTo ?? "",
           progress: input.progress ? JSON.stringify(input.progress) : "",
+          text_changed: input.text ? "1" : "",
+          whole_text: input.text?.whole ?? "",
           step: input.step ?? "",
           interim_id: input.interim?.id ?? "",
           interim: input.interim?.body ?? "",
@@ -206,7 +208,6 @@ export function settle(
       stop_reason: input.stopReason,
       natural: input.natural ? "1" : "",
       body: input.body ? JSON.stringify(input.body) : "",
-      full_text: input.fullText ?? "",
       idle_ms: input.idleMs ?? IDLE_MS,
       look_ms: timing.lookMs,
       reply_ttl_ms: timing.replyTtlMs,

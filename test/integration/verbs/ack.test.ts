@@ -65,8 +65,9 @@ test("reading goes on behind a given entry and takes no more than asked for", as
 test("after the ack of its end what is kept of an agent lives one more day", async () => {
   const rig = verbRig();
   const { agent, epoch } = await rig.running();
-  await rig.store.append(agent, { epoch, runningMs: 1, entries: [["0", "{}"]], step: "{}" });
-  await rig.store.settle(agent, { ...handedBack(epoch), fullText: "whole" });
+  const text = { run: 1, whole: "whole" };
+  await rig.store.append(agent, { epoch, runningMs: 1, entries: [["0", "{}"]], step: "{}", text });
+  await rig.store.settle(agent, handedBack(epoch));
   await rig.replies.ack(rig.parent, await only(rig), "r");
   const { record, steps } = rig.keys.agent(agent);
   for (const key of [record, steps, rig.keys.parent(rig.parent).text(`${agent.uid}.1`)]) {

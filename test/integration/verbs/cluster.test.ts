@@ -30,13 +30,14 @@ test("a whole life crosses no slot: every script finds all its keys under one ha
     entries: [["0", "{}"]],
     consumeTo: 1,
     progress: bodyOf("p"),
+    text: { run: 1, whole: "whole" },
     step: "{}",
     interim: { id: "i", body: "b" },
   });
   await rig.store.release(agent, { epoch, delayMs: 0, runningMs: 1, retries: 0 });
   await rig.store.finish(agent);
   const second = await rig.claim(agent);
-  const settled = await rig.store.settle(agent, { ...handedBack(second), fullText: "whole" });
+  const settled = await rig.store.settle(agent, handedBack(second));
   expect(settled).toMatchObject({ status: "settled", agent_status: "ended" });
   for (const entry of await rig.replies.read(rig.parent, "0", 9))
     expect(await rig.replies.ack(rig.parent, entry, "t")).toBe(true);

@@ -164,7 +164,7 @@ const CALLS: Record<string, Resent> = {
     answers: ["settled", "same"],
     prepare: async (rig) => {
       const { agent, epoch } = await rig.running();
-      return () => rig.store.settle(agent, { ...handedBack(epoch), fullText: "whole" });
+      return () => rig.store.settle(agent, handedBack(epoch));
     },
   },
   "settle of a run that keeps its agent alive": {

@@ -283,8 +283,10 @@ test("nobody settles an agent that does not exist", async () => {
 test("what an ended agent leaves: record, steps and text for seven days; log, inbox and life key nothing", async () => {
   const rig = verbRig();
   const { agent, epoch } = await rig.running();
-  await rig.store.append(agent, { epoch, runningMs: 1, entries: [["0", "{}"]], step: "{}" });
-  await rig.store.settle(agent, { ...handedBack(epoch), fullText: "the whole text" });
+  const whole = { run: 1, whole: "the whole text" };
+  await rig.store.append(agent, { epoch, runningMs: 1, entries: [["0", "{}"]], step: "{}", text: whole });
+  await rig.redis.pexpire(rig.keys.parent(rig.parent).text(`${agent.uid}.1`), 1_000);
+  await rig.store.settle(agent, handedBack(epoch));
   const { record, steps, log, inbox, life } = rig.keys.agent(agent);
   const { replies, text } = rig.keys.parent(rig.parent);
   for (const key of [record, steps, replies, text(`${agent.uid}.1`)]) {

@@ -45,6 +45,27 @@ function hangingTool() {
   return { tool, started, aborted };
 }
 
+test("a long text is kept whole, by whomever its run is ended; after a short one there is nothing to keep", async () => {
+  const long = "0123456789".repeat(1_500);
+  const says = (words: string, path: string) => ({
+    content: [text(words), { type: "tool_use" as const, name: "glob", input: { pattern: path } }],
+  });
+  const late = { ...done, latencyMs: 30_000 };
+  for (const [turns, whole] of [
+    [[says("Short.", "a"), says(long, "b"), late], long],
+    [[says(long, "a"), says("Short.", "b"), late], undefined],
+  ] as const) {
+    const installation = await openInstallation({ scenario: { turns: [...turns] } });
+    await installation.startWorker();
+    const agent = await installation.task("work");
+    await until(() => installation.offline.ledger.length === 2 && installation.offline.inFlight === 1);
+    expect(await installation.destroy(agent)).toBe("settled");
+    const { reply_id, truncated } = await installation.reply(agent);
+    expect(truncated).toBe(whole !== undefined);
+    expect(await installation.store.fullText(agent, reply_id)).toBe(whole);
+  }
+});
+
 test("destroying a run during its model call aborts the call within a second and leaves one `ended` entry", async () => {
   const list = {
     content: [text("Looking."), { type: "tool_use" as const, name: "glob", input: { pattern: "*" } }],

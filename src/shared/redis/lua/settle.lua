@@ -1,7 +1,8 @@
 -- settle: the only way out. Ends a run (its worker, with the epoch) or an agent (parent or sweeper, by authority).
 -- KEYS record log inbox life live replies text steps registry usage
--- ARGV authority epoch uid target ended_reason status stop_reason natural body full_text idle_ms look_ms reply_ttl_ms
+-- ARGV authority epoch uid target ended_reason status stop_reason natural body idle_ms look_ms reply_ttl_ms
 --   registry_ttl_ms usage_ttl_ms doorbell hints
+-- text: of the worker's run, kept anew from its end; others do not know the run, and its text lives from its last turn.
 -- authority: worker | parent | sweeper; target: idle | ended; natural: '1' when an unread message keeps the run going.
 -- Returns settled{reply_id, agent_status, run, wake} | same{ended_reason, agent_status, run, wake} | more{inbox}
 --   | not_due{deadline} | stale | unknown
@@ -10,9 +11,9 @@
 local record, log, inbox, life, live, replies = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local text, steps, registry, usage = KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local authority, epoch, uid, target, ended_reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local reply_status, stop_reason, natural, body, full_text = ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10]
-local idle_ms, look_ms, reply_ttl_ms, registry_ttl_ms = ARGV[11], tonumber(ARGV[12]), ARGV[13], ARGV[14]
-local usage_ttl_ms, doorbell, hints = tonumber(ARGV[15]), ARGV[16], ARGV[17]
+local reply_status, stop_reason, natural, body = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
+local idle_ms, look_ms, reply_ttl_ms, registry_ttl_ms = ARGV[10], tonumber(ARGV[11]), ARGV[12], ARGV[13]
+local usage_ttl_ms, doorbell, hints = tonumber(ARGV[14]), ARGV[15], ARGV[16]
 
 local agent = fields(record, 'status', 'epoch', 'run', 'wake', 'ended_reason', 'settled_epoch', 'progress',
   'unanswered_since', 'max_age_ms', 'deadline', 'agent_id', 'name', 'parent_id', 'inbox_since')
@@ -93,7 +94,7 @@ else
   redis.call('PEXPIRE', steps, reply_ttl_ms)
   redis.call('PEXPIRE', registry, registry_ttl_ms)
 end
-if full_text ~= '' then redis.call('SET', text, full_text, 'PX', reply_ttl_ms) end
+redis.call('PEXPIRE', text, reply_ttl_ms)
 
 local entry_id = redis.call('XADD', replies, '*', 'v', '1', 'reply_id', reply_id, 'uid', uid, 'parent_id', agent[13],
   'agent_id', agent[11], 'name', agent[12], 'run', fmt(run), 'kind', kind, 'status', reply_status, 'stop_reason', stop_reason,

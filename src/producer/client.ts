@@ -182,7 +182,7 @@ function openParts({ redisUrl, prefix, prices, ...options }: ClientOptions & { p
   let seen: { tools: ReadonlySet<string>; at: number } | undefined;
   const parts: OpenClient = {
     store,
-    deadlines: createDeadlineSet(link.redis, keys),
+    deadlines: createDeadlineSet(link.redis, keys, timing),
     wakes,
     replies,
     inbox,

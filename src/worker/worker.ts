@@ -138,7 +138,7 @@ function open(options: WorkerOptions & { clock: Clock; id: string; toolbox: Tool
   const context: Omit<RunContext, "quarantine"> = {
     workerId: options.id,
     store: createAgentStore(redis, keys, timing),
-    deadlines: createDeadlineSet(redis, keys),
+    deadlines: createDeadlineSet(redis, keys, timing),
     wakes,
     workers,
     publish: eventPublisher(redis, keys),

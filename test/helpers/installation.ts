@@ -132,7 +132,7 @@ export async function openInstallation(options: InstallationOptions = {}): Promi
     closeRedis(redis);
   });
   const store = createAgentStore(redis, keys, timing);
-  const deadlines = createDeadlineSet(redis, keys);
+  const deadlines = createDeadlineSet(redis, keys, timing);
   const parent = createTestParent({ redis, keys, store, deadlines, wakes, timing });
   return {
     prefix,

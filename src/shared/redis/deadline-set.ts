@@ -1,13 +1,13 @@
 /**
  * The deadline set: which agents somebody must look at, and when. A hint in a slot of its own; the records decide.
  *
- * 1. Whoever makes a deadline earlier touches the set before the verb that needs it, and touches it again when the verb
- *    is sent later than the grace after that: the shorter of lease and look time.
+ * 1. Whoever makes a deadline earlier touches the set before the verb that needs it, within the grace: the shorter of lease
+ *    and look time. A verb that arrives later is found by the look at the deadline of the state before it.
  * 2. Only a sweeper makes a hint later, and only if nobody touched it since it was seen.
  * 3. Behind every touch there is a look at the end of its grace or later, so that the verb's outcome is seen.
  */
 import { type AgentAddress, addressOfMember, deadlineMember, type Keys } from "../protocol/keys.ts";
-import { TIMING, type Timing } from "../protocol/timing.ts";
+import type { Timing } from "../protocol/timing.ts";
 import type { RedisClient } from "./connection.ts";
 import { loadScripts } from "./scripts.ts";
 
@@ -33,7 +33,7 @@ export interface DeadlineSet {
 }
 
 /** The deadline set on `redis`. */
-export function createDeadlineSet(redis: RedisClient, keys: Keys, timing: Timing = TIMING): DeadlineSet {
+export function createDeadlineSet(redis: RedisClient, keys: Keys, timing: Timing): DeadlineSet {
   const scripts = loadScripts(redis);
   const { deadlines, touched } = keys;
   const graceMs = Math.min(timing.leaseMs, timing.lookMs);

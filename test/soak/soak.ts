@@ -1,29 +1,40 @@
-// `npm run test:soak -- --minutes 120 [--fault-every 30] [--sample-every 10] [--seed n] [--out dir] [--pace 500]`
 // Prints a table over time, plots and verdicts; writes `soak.svg`, `soak.txt` and `soak.json` into --out. Exits with 1 when a verdict fails.
 import { appendFile, mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { messageOf } from "../../src/shared/errors.ts";
 import { TIMING } from "../../src/shared/protocol/timing.ts";
 import { closeAll } from "../helpers/cleanup.ts";
 import { svgOf, textPlot } from "./plot.ts";
 import { plotsOf, TABLE_HEAD, tableLines } from "./rows.ts";
 import { runSoak } from "./run.ts";
 
-const { values } = parseArgs({
-  options: {
+const USAGE =
+  "Usage: npm run test:soak -- [--minutes 120] [--fault-every 30] [--sample-every 10] [--seed N] [--pace 500] [--out dir]";
+
+const refuse = (problem: string): never => {
+  process.stderr.write(`${problem}\n${USAGE}\n`);
+  process.exit(2);
+};
+function readArguments() {
+  const numbers = {
     minutes: { type: "string", default: "120" },
     "fault-every": { type: "string", default: "30" },
     "sample-every": { type: "string", default: "10" },
     seed: { type: "string", default: String(Date.now() % 1_000_000) },
     pace: { type: "string", default: "500" },
-    out: { type: "string" },
-  },
-});
-const number = (name: keyof typeof values) => {
+  } as const;
+  try {
+    return parseArgs({ options: { ...numbers, out: { type: "string" } } }).values;
+  } catch (error) {
+    return refuse(messageOf(error));
+  }
+}
+const values = readArguments();
+const number = (name: Exclude<keyof typeof values, "out">) => {
   const value = Number(values[name]);
   if (Number.isFinite(value) && value > 0) return value;
-  process.stderr.write(`--${name} must be a number above 0, not ${values[name]}\n`);
-  process.exit(2);
+  return refuse(`--${name} must be a number above 0, not ${values[name]}.`);
 };
 const [minutes, seed, out] = [number("minutes"), number("seed"), values.out];
 const RETENTION_MS = Math.min(300_000, minutes * 15_000);

@@ -152,7 +152,7 @@ test("a live agent that its parent does not count or name is named and brought b
   expect(await store.uidOf(agent, agent.agentId)).toBe(agent.uid);
 });
 
-test("records of a newer version, and keys of another type, are left alone and named", async () => {
+test("records of a newer version, keys of another type and a status that is none are left alone and named", async () => {
   const installation = await openInstallation();
   const { redis, keys } = installation;
   const doctor = await doctorFor(installation);
@@ -161,9 +161,12 @@ test("records of a newer version, and keys of another type, are left alone and n
   await redis.del(keys.agent(newer).life);
   const strange = { tenant: "default", parentId: "planner", uid: newUid() };
   await redis.set(keys.agent(strange).record, "not a hash");
+  const spoilt = await installation.spawn();
+  await redis.hset(keys.agent(spoilt).record, "status", "zombie");
   const found = await doctor.findings();
   expect(found.newer_records?.names).toEqual([nameOf(newer)]);
-  expect(found.unreadable?.names).toEqual([`planner/${strange.uid}`]);
+  const unreadable = [`planner/${strange.uid}`, `${spoilt.parentId}/${spoilt.uid}`];
+  expect([...(found.unreadable?.names ?? [])].sort()).toEqual(unreadable.sort());
   await doctor.fix();
   expect(await redis.get(keys.agent(strange).record)).toBe("not a hash");
   expect((await installation.record(newer)).status).toBe("idle");

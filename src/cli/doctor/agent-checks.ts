@@ -107,7 +107,7 @@ export const AGENT_CHECKS = {
   unreadable: {
     area: "agents",
     severity: "error",
-    what: (count) => `${agents(count)} cannot be read: a key has another type`,
+    what: (count) => `${agents(count)} cannot be read: a key has another type, or its record no such status`,
     todo: "something else writes under this prefix: give it one of its own, then delete these keys",
   },
   incomplete: {

@@ -2,6 +2,7 @@
  * Looks at agents from outside, as an operator does: changes nothing but by `mend`, whose guard is the record itself.
  * Owns no state. Its neighbours: `key-survey.ts` finds the agents, the sweeper does what is due.
  */
+import { AgentStatus, PAYLOAD_VERSION } from "../protocol/agent.ts";
 import { type AgentAddress, deadlineMember, type Keys } from "../protocol/keys.ts";
 import type { Timing } from "../protocol/timing.ts";
 import { type AgentSight, overdueMs, type UnreadableAgent } from "./agent-sight.ts";
@@ -51,6 +52,7 @@ export function createAgentInspection(
       }
       throw error;
     }
+    if (isStrange(sight)) return { address, problem: "its record has a status that is none" };
     const nextLook = await redis.zscore(keys.deadlines, deadlineMember(address));
     const seen = { ...sight, nextLookMs: nextLook === null ? undefined : Number(nextLook) };
     if (!seen.record || overdueMs(seen) <= graceMs) return seen;
@@ -67,6 +69,15 @@ export function createAgentInspection(
     mend: (address) =>
       scripts.run("mend", keysOf(address), { uid: address.uid, registry_ttl_ms: timing.registryTtlMs }),
   };
+}
+
+/** Whether something else has written into the record: a newer version alone may have other states. */
+function isStrange({ record }: AgentSight): boolean {
+  return (
+    record !== undefined &&
+    record.version <= PAYLOAD_VERSION &&
+    !AgentStatus.options.some((status) => status === record.status)
+  );
 }
 
 function sightOf(address: AgentAddress, seen: Answer<"inspect">): AgentSight {

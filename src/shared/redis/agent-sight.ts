@@ -40,7 +40,7 @@ export interface RecordSight {
   isNamed: boolean;
 }
 
-/** An agent that could not be looked at: a key of it is of another type. */
+/** An agent that could not be looked at: a key of it is of another type, or its record says what no version writes. */
 export interface UnreadableAgent {
   address: AgentAddress;
   problem: string;

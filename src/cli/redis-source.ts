@@ -6,7 +6,7 @@ import { once } from "node:events";
 import type { Clock } from "../shared/clock.ts";
 import type { Config } from "../shared/config.ts";
 import { SubagentError } from "../shared/errors.ts";
-import { problemOf } from "../shared/redis/cluster.ts";
+import { NO_CLUSTER, problemOf } from "../shared/redis/cluster.ts";
 import { closeRedis, openRedis, type RedisClient, refuseClusterNode } from "../shared/redis/connection.ts";
 import { EMBEDDED_WARNING, startEmbeddedRedis } from "./embedded-redis.ts";
 import { findServer, startPrivateRedis } from "./private-redis.ts";
@@ -124,7 +124,7 @@ const REASONS: Readonly<Record<string, string>> = {
 };
 
 /** What something says that is there, e.g. `WRONGPASS …`, and is not the Redis that was meant. */
-const ANSWERED = /^(?:[A-Z]{3,} |Protocol error|that Redis is no cluster)/;
+const ANSWERED = new RegExp(`^(?:[A-Z]{3,} |Protocol error|${NO_CLUSTER})`);
 
 function reasonOf(error: unknown): string {
   const code = error instanceof Error && "code" in error ? String(error.code) : "";

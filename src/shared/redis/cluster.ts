@@ -114,11 +114,14 @@ export function closeCluster(cluster: Cluster): void {
   cluster.once("+node", () => process.nextTick(() => cluster.disconnect()));
 }
 
+/** How the problem of a server that was named as a cluster begins; waiting does not change it. */
+export const NO_CLUSTER = "that Redis is no cluster";
+
 /** What went wrong, for people: behind "no node could be asked" stands what the last node said. */
 export function problemOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if (!("lastNodeError" in error)) return error.message || error.name;
   const said = error.lastNodeError instanceof Error ? error.lastNodeError.message : "";
-  if (said.includes("cluster support disabled")) return "that Redis is no cluster: write redis://host:port";
+  if (said.includes("cluster support disabled")) return `${NO_CLUSTER}: write redis://host:port`;
   return said === "" || said === "Connection is closed." ? "no node of the cluster can be reached" : said;
 }

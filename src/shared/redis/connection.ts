@@ -11,7 +11,7 @@ import { type Clock, systemClock } from "../clock.ts";
 import { SubagentError } from "../errors.ts";
 import type { Logger } from "../logger.ts";
 import { parseRedisUrl } from "../redis-url.ts";
-import { closeCluster, openCluster, openClusterSubscriber, problemOf } from "./cluster.ts";
+import { closeCluster, NO_CLUSTER, openCluster, openClusterSubscriber, problemOf } from "./cluster.ts";
 import { dropConnection, ServerConnection, WRONG_DATABASE } from "./server-connection.ts";
 
 /** A connection of ours: to one server, or to all nodes of a cluster. */
@@ -72,7 +72,7 @@ function open(url: string, role: RedisRole, clock: Clock): RedisClient {
 }
 
 const REFUSAL = new RegExp(
-  `\\b(?:WRONGPASS|NOAUTH)\\b|invalid password|that Redis is no cluster|${WRONG_DATABASE.source}`,
+  `\\b(?:WRONGPASS|NOAUTH)\\b|invalid password|${NO_CLUSTER}|${WRONG_DATABASE.source}`,
 );
 
 /**

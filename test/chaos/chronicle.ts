@@ -15,9 +15,9 @@ import { Redis } from "ioredis";
 import { keysUnder } from "../../src/shared/protocol/keys.ts";
 import { closeAtEnd } from "../helpers/cleanup.ts";
 import { latch } from "../helpers/latch.ts";
+import { type OnCommand, openMonitor } from "../helpers/monitor.ts";
 import { happeningOf } from "./happening.ts";
 import { missedHappenings } from "./missed.ts";
-import { type OnCommand, openMonitor } from "./monitor.ts";
 import { type StaleAsk, watchStaleAsks } from "./stale-asks.ts";
 
 /** What happened to one agent. */

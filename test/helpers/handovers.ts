@@ -2,8 +2,8 @@
  * What Redis itself saw of hand-overs: who gave an agent back, who took it next and when, and which terminal entries were
  * written. Taken from MONITOR, so by the server's clock and beside all that the product says of itself.
  */
-import { Redis } from "ioredis";
 import { closeAtEnd } from "./cleanup.ts";
+import { openMonitor } from "./monitor.ts";
 
 /** One agent that waited for a worker. Times are the server's, epoch ms. */
 export interface HandOver {
@@ -27,12 +27,6 @@ export interface HandOvers {
 
 /** Watches the server at `url` until the end of the test. */
 export async function watchHandOvers(url: string): Promise<HandOvers> {
-  const redis = new Redis(url);
-  const monitor = await redis.monitor();
-  closeAtEnd(() => {
-    monitor.disconnect();
-    redis.disconnect();
-  });
   const all: HandOver[] = [];
   const waiting = new Map<string, HandOver>();
   const entries = new Map<string, number>();
@@ -51,13 +45,14 @@ export async function watchHandOvers(url: string): Promise<HandOvers> {
     }
     if (fields[1] === "ended") waiting.delete(uid);
   };
-  monitor.on("monitor", (seconds: string, [command = "", key = "", ...rest]: string[]) => {
+  const monitor = await openMonitor(url, (seconds, [command = "", key = "", ...rest]) => {
     const record = /:agent:(sa-[0-9a-f]+)$/.exec(key);
     if (/^hset$/i.test(command) && record) return onRecord(record[1] ?? "", Number(seconds) * 1_000, rest);
     if (!/^xadd$/i.test(command) || !key.endsWith(":replies")) return;
     const field = (name: string) => rest[rest.indexOf(name) + 1] ?? "";
     if (field("kind") !== "message") entries.set(field("uid"), (entries.get(field("uid")) ?? 0) + 1);
   });
+  closeAtEnd(monitor.stop);
   return {
     all,
     entries,

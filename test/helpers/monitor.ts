@@ -18,8 +18,9 @@ export async function openMonitor(url: string, onCommand: OnCommand): Promise<{ 
   socket.setEncoding("latin1");
   let rest = "";
   let confirm: () => void = () => {};
-  const confirmed = new Promise<void>((resolve) => {
+  const confirmed = new Promise<void>((resolve, reject) => {
     confirm = resolve;
+    socket.on("close", () => reject(new Error(`${url} closed the connection before it told anything`)));
   });
   socket.on("data", (chunk: string) => {
     const lines = (rest + chunk).split("\r\n");

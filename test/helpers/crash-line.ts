@@ -6,7 +6,8 @@
  *
  * 1. A command is stopped whole: `before`, Redis gets no byte of it; `after`, Redis has performed it and its answer, like
  *    every later one, reaches nobody.
- * 2. Of a connection that has gone dead nothing passes any more, in either direction.
+ * 2. Nothing passes a line that has gone dead any more, in either direction, over whatever connection: a client that finds
+ *    the silence too long and comes back is as unheard as before.
  */
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
@@ -21,7 +22,7 @@ export type Fate = "passes" | "before" | "after";
 /** See the module's header. */
 export interface CrashLine {
   readonly url: string;
-  /** Resolves when a connection has gone dead and, with `after`, Redis has performed the command. */
+  /** Resolves when the line has gone dead and, with `after`, Redis has performed the command. */
   readonly dead: Promise<void>;
 }
 
@@ -31,11 +32,12 @@ export async function openCrashLine(
   decide: (words: readonly string[]) => Fate,
 ): Promise<CrashLine> {
   const dead = latch();
+  const line: Line = { isDead: false };
   const sockets = new Set<Socket>();
   const server = createServer({ noDelay: true }, (client) => {
     const upstream = connect({ port: targetPort, host: "127.0.0.1", noDelay: true });
     for (const socket of [client, upstream]) sockets.add(socket);
-    join(client, upstream, decide, () => dead.open());
+    join(client, upstream, line, decide, () => dead.open());
   });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -50,35 +52,42 @@ export async function openCrashLine(
   return { url: `redis://127.0.0.1:${address.port}`, dead: dead.opened };
 }
 
+/** What the connections of a line have in common. */
+interface Line {
+  isDead: boolean;
+}
+
 function join(
   client: Socket,
   upstream: Socket,
+  line: Line,
   decide: (words: readonly string[]) => Fate,
   onDead: () => void,
 ) {
   const read = commandReader();
-  let state: "alive" | "going" | "dead" = "alive";
+  let isLast = false;
   let heard = "";
   // Redis performs commands in their order: when it echoes this word, the command before it is done.
   const word = randomBytes(12).toString("hex");
   client.on("data", (chunk: Buffer) => {
-    if (state !== "alive") return;
+    if (line.isDead) return;
     for (const { words, bytes } of read(chunk)) {
       const fate = decide(words);
       if (fate !== "before") upstream.write(bytes);
       if (fate === "passes") continue;
-      state = fate === "before" ? "dead" : "going";
+      line.isDead = true;
       if (fate === "before") return onDead();
+      isLast = true;
       upstream.write(`*2\r\n$4\r\nECHO\r\n$${word.length}\r\n${word}\r\n`);
       return;
     }
   });
   upstream.on("data", (chunk: Buffer) => {
-    if (state === "alive") client.write(chunk);
-    if (state !== "going") return;
+    if (!line.isDead) client.write(chunk);
+    if (!isLast) return;
     heard = heard.slice(-2 * word.length) + chunk.toString("latin1");
     if (!heard.includes(word)) return;
-    state = "dead";
+    isLast = false;
     onDead();
   });
   for (const [socket, other] of [

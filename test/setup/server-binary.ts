@@ -26,7 +26,7 @@ export const NEED_A_SERVER: readonly string[] = [
   "test/soak/soak.test.ts",
   "test/e2e/**/*.test.ts",
   "test/deploy/**/*.test.ts",
-  "test/helpers/{proxy,reaper,redis}.test.ts",
+  "test/helpers/{crash-line,monitor,proxy,reaper,redis}.test.ts",
   "test/unit/cli/{private-redis,redis-source}.test.ts",
   "test/unit/shared/redis/{connection,heartbeat,server-check}.test.ts",
 ];

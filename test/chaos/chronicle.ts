@@ -7,14 +7,12 @@
  *
  * 1. Happenings stand in the order in which Redis performed them.
  * 2. After `caughtUp` resolves, everything Redis did before the call stands in the list.
- * 3. What Redis did in the instant of its death and could not say any more is read from what it has kept, in `resume`:
- *    nobody may reach Redis before that has resolved.
+ * 3. What Redis did in the instant of its death and could not say any more is read from what it has kept, in `resume`,
+ *    and dated at its death: nobody may reach Redis before that has resolved.
  */
-import { randomBytes } from "node:crypto";
 import { Redis } from "ioredis";
 import { keysUnder } from "../../src/shared/protocol/keys.ts";
 import { closeAtEnd } from "../helpers/cleanup.ts";
-import { latch } from "../helpers/latch.ts";
 import { type OnCommand, openMonitor } from "../helpers/monitor.ts";
 import { happeningOf } from "./happening.ts";
 import { missedHappenings } from "./missed.ts";
@@ -50,8 +48,8 @@ export interface Chronicle {
   /** The uids that `worker` is running. */
   heldBy(worker: string): string[];
   caughtUp(): Promise<void>;
-  /** Redis is away. */
-  pause(): void;
+  /** Redis is dead: resolves when everything it has said was heard. */
+  pause(): Promise<void>;
   /** Redis is back. */
   resume(): Promise<void>;
 }
@@ -60,7 +58,6 @@ export interface Chronicle {
 export async function openChronicle(url: string, prefix: string): Promise<Chronicle> {
   const happenings: Happening[] = [];
   const agents = new Map<string, Holding>();
-  const words = new Map<string, () => void>();
   const note = (happening: Happening) => {
     happenings.push(happening);
     follow(agents, happening);
@@ -68,21 +65,13 @@ export async function openChronicle(url: string, prefix: string): Promise<Chroni
   const stale = watchStaleAsks(prefix, (uid) => agents.get(uid)?.epoch);
   const onCommand: OnCommand = (seconds, command, source) => {
     const at = Number(seconds) * 1_000;
-    words.get(command[1] ?? "")?.();
     stale.see(at, command, source);
     const happening = happeningOf(prefix, at, command);
     if (happening) note(happening);
   };
-  let listening = await listen(url, onCommand);
-  closeAtEnd(() => listening.stop());
-  const caughtUp = async () => {
-    const word = randomBytes(8).toString("hex");
-    const heard = latch();
-    words.set(word, () => heard.open());
-    await listening.redis.echo(word);
-    await heard.opened;
-    words.delete(word);
-  };
+  let monitor = await openMonitor(url, onCommand);
+  closeAtEnd(() => monitor.stop());
+  let diedAt = 0;
   return {
     happenings,
     agents,
@@ -91,25 +80,21 @@ export async function openChronicle(url: string, prefix: string): Promise<Chroni
       [...agents].flatMap(([uid, held]) =>
         held.status === "running" && held.worker === worker ? [uid] : [],
       ),
-    caughtUp,
-    pause: () => listening.stop(),
-    async resume() {
-      listening = await listen(url, onCommand);
-      for (const missed of await missedHappenings(listening.redis, keysUnder(prefix), happenings))
-        note(missed);
+    caughtUp: () => monitor.caughtUp(),
+    async pause() {
+      await monitor.ended;
+      diedAt = Date.now();
     },
-  };
-}
-
-async function listen(url: string, onCommand: OnCommand) {
-  const redis = new Redis(url);
-  redis.on("error", () => {});
-  const monitor = await openMonitor(url, onCommand);
-  return {
-    redis,
-    stop() {
-      monitor.stop();
-      redis.disconnect();
+    async resume() {
+      monitor = await openMonitor(url, onCommand);
+      const redis = new Redis(url);
+      redis.on("error", () => {});
+      try {
+        for (const missed of await missedHappenings(redis, keysUnder(prefix), happenings, diedAt))
+          note(missed);
+      } finally {
+        redis.disconnect();
+      }
     },
   };
 }

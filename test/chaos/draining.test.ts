@@ -87,6 +87,7 @@ test("a rolling restart of all workers under load loses nothing, does nothing tw
   restarting = false;
   await Promise.all(work);
 
+  await handOvers.caughtUp();
   const nowMs = Date.now();
   const released = handOvers.waits("released", nowMs);
   process.stdout.write(
@@ -131,6 +132,7 @@ test("a worker that is stopped with 20 runs in hung model calls and long tools h
 
   const exitMs = await terminate(stopping);
   const replies = await Promise.all(agents.map((agent) => installation.reply(agent)));
+  await handOvers.caughtUp();
   const released = handOvers.waits("released", Date.now());
   process.stdout.write(
     `stop with 20 runs: exit ${Math.round(exitMs)} ms, ${durations("handed back", released)}\n`,

@@ -4,14 +4,14 @@ import type { Keys } from "../../src/shared/protocol/keys.ts";
 import type { Happening } from "./chronicle.ts";
 import { PARENT_IDS } from "./load.ts";
 
-/** What stands in Redis and not in `known`, dated now. */
+/** What stands in Redis and not in `known`, dated `at`. */
 export async function missedHappenings(
   redis: Redis,
   keys: Keys,
   known: readonly Happening[],
+  at: number,
 ): Promise<Happening[]> {
   const ledger = knownThings(known);
-  const at = Date.now();
   const missed: Happening[] = [];
   for (const parentId of PARENT_IDS) {
     const parent = { tenant: "default", parentId };

@@ -23,6 +23,8 @@ export interface HandOvers {
   readonly entries: ReadonlyMap<string, number>;
   /** How long those that were given back (or all) waited, ms; those that wait still have waited until `nowMs`. */
   waits(which: "released" | "all", nowMs: number): number[];
+  /** Resolves when everything that Redis did before this call stands here. */
+  caughtUp(): Promise<void>;
 }
 
 /** Watches the server at `url` until the end of the test. */
@@ -56,6 +58,7 @@ export async function watchHandOvers(url: string): Promise<HandOvers> {
   return {
     all,
     entries,
+    caughtUp: () => monitor.caughtUp(),
     waits: (which, nowMs) =>
       all
         .filter(({ released }) => which === "all" || released)

@@ -1,8 +1,19 @@
+import { randomBytes } from "node:crypto";
 import { once } from "node:events";
-import { connect } from "node:net";
+import { connect, type Socket } from "node:net";
+import { latch } from "./latch.ts";
 
 /** One command as Redis tells it; `source` is the address of its client, or `lua` for what a script does. */
 export type OnCommand = (seconds: string, command: string[], source: string) => void;
+
+/** A Redis that tells everything. */
+export interface Monitor {
+  /** Resolves when everything that Redis did before this call was told. Rejects when it can tell nothing any more. */
+  caughtUp(): Promise<void>;
+  /** Resolves when the server is gone, or the monitor was stopped, and everything it has said was told. */
+  readonly ended: Promise<void>;
+  stop(): void;
+}
 
 const LINE = /^\+(\d+\.\d+) \[\d+ ([^\]]+)\] "(.*)"$/s;
 
@@ -10,30 +21,58 @@ const LINE = /^\+(\d+\.\d+) \[\d+ ([^\]]+)\] "(.*)"$/s;
  * Has a Redis tell everything it does, from the moment this resolves until `stop` or its death. A socket of our own: a
  * client that expects answers takes the first lines for some, when they come together with the OK.
  */
-export async function openMonitor(url: string, onCommand: OnCommand): Promise<{ stop(): void }> {
-  const { hostname, port } = new URL(url);
-  const socket = connect(Number(port), hostname);
-  socket.on("error", () => {});
-  await once(socket, "connect");
+export async function openMonitor(url: string, onCommand: OnCommand): Promise<Monitor> {
+  const socket = await open(url);
   socket.setEncoding("latin1");
   let rest = "";
-  let confirm: () => void = () => {};
-  const confirmed = new Promise<void>((resolve, reject) => {
-    confirm = resolve;
-    socket.on("close", () => reject(new Error(`${url} closed the connection before it told anything`)));
-  });
+  const confirmed = latch();
+  const ended = latch();
+  const words = new Map<string, () => void>();
+  socket.on("close", () => ended.open());
   socket.on("data", (chunk: string) => {
     const lines = (rest + chunk).split("\r\n");
     rest = lines.pop() ?? "";
     for (const line of lines) {
-      if (line === "+OK") confirm();
-      const [, seconds = "", source = "", words] = LINE.exec(line) ?? [];
-      if (words !== undefined) onCommand(seconds, words.split('" "').map(unescaped), source);
+      if (line === "+OK") confirmed.open();
+      const [, seconds = "", source = "", text] = LINE.exec(line) ?? [];
+      if (text === undefined) continue;
+      const command = text.split('" "').map(unescaped);
+      onCommand(seconds, command, source);
+      if (command.length === 2) words.get(command[1] ?? "")?.();
     }
   });
+  const orEnd = async (told: Promise<void>) => {
+    const first = await Promise.race([told.then(() => "told"), ended.opened.then(() => "ended")]);
+    if (first === "ended") throw new Error(`${url} closed the connection before it told what was awaited`);
+  };
   socket.write("MONITOR\r\n");
-  await confirmed;
-  return { stop: () => socket.destroy() };
+  await orEnd(confirmed.opened);
+  return {
+    ended: ended.opened,
+    stop: () => socket.destroy(),
+    // Redis performs one command after the other: when it tells of this one, it has told of all before it.
+    async caughtUp() {
+      const word = randomBytes(12).toString("hex");
+      const heard = latch();
+      words.set(word, () => heard.open());
+      const caller = await open(url);
+      try {
+        caller.write(`ECHO ${word}\r\n`);
+        await orEnd(heard.opened);
+      } finally {
+        words.delete(word);
+        caller.destroy();
+      }
+    },
+  };
+}
+
+async function open(url: string): Promise<Socket> {
+  const { hostname, port } = new URL(url);
+  const socket = connect(Number(port), hostname);
+  socket.on("error", () => {});
+  await once(socket, "connect");
+  return socket;
 }
 
 const unescaped = (word: string): string => word.replace(/\\"/g, '"');

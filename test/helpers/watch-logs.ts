@@ -1,13 +1,19 @@
 /** When Redis was told to write the entries of the agents' logs. */
 import { closeAtEnd } from "./cleanup.ts";
-import { openMonitor } from "./monitor.ts";
+import { type Monitor, openMonitor } from "./monitor.ts";
 
-/**
- * When each log entry was written for the first time, epoch ms, by `<log key> <entry>`. Looks on at all servers of these
- * ports: a replica tells what its master wrote. One that dies is no longer watched.
- */
-export async function watchLogs(ports: readonly number[]): Promise<Map<string, number>> {
+/** See {@link watchLogs}. */
+export interface WatchedLogs {
+  /** When each log entry was written for the first time, epoch ms, by `<log key> <entry>`. */
+  readonly written: ReadonlyMap<string, number>;
+  /** Resolves when all that the servers which are still there did before this call stands in `written`. */
+  caughtUp(): Promise<void>;
+}
+
+/** Looks on at all servers of these ports: a replica tells what its master wrote. One that dies is no longer watched. */
+export async function watchLogs(ports: readonly number[]): Promise<WatchedLogs> {
   const written = new Map<string, number>();
+  const watching = new Set<Monitor>();
   for (const port of ports) {
     const monitor = await openMonitor(
       `redis://127.0.0.1:${port}`,
@@ -19,6 +25,11 @@ export async function watchLogs(ports: readonly number[]): Promise<Map<string, n
       },
     );
     closeAtEnd(monitor.stop);
+    watching.add(monitor);
+    void monitor.ended.then(() => watching.delete(monitor));
   }
-  return written;
+  const caughtUp = async () => {
+    await Promise.all([...watching].map((monitor) => monitor.caughtUp()));
+  };
+  return { written, caughtUp };
 }

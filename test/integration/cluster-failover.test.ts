@@ -124,7 +124,7 @@ test.for(["the parents", "what all workers share"])(
     const { keys, prefix, offline } = installation;
     const shared = await cluster.holderOf(keys.deadlines);
     const ids = await parentsApart(installation, shared.master);
-    const written = await watchLogs(cluster.servers.map(({ port }) => port));
+    const logs = await watchLogs(cluster.servers.map(({ port }) => port));
     await Promise.all([installation.spawnWorker(), installation.spawnWorker()]);
     const client = await started(testClient({ redisUrl: cluster.url, prefix }));
     const parents = ids.map((parentId) => testParent(client, { parentId }));
@@ -164,7 +164,8 @@ test.for(["the parents", "what all workers share"])(
       calls.set(call, (calls.get(call) ?? 0) + 1);
     }
     const bought = [...calls.values()].filter((times) => times > 1).length;
-    const turnsWritten = [...written.keys()].filter((name) => /:log \d*[13579]$/.test(name)).length;
+    await logs.caughtUp();
+    const turnsWritten = [...logs.written.keys()].filter((name) => /:log \d*[13579]$/.test(name)).length;
     expect(turnsWritten, "every turn was committed").toBe(RUNS * TURNS);
     expect(bought, "no turn is bought twice").toBe(0);
 

@@ -16,6 +16,7 @@ import { openCrashLine } from "../helpers/crash-line.ts";
 import { noteAndLook } from "../helpers/fixtures/journaling-tools.ts";
 import { type Agent, type Installation, openInstallation } from "../helpers/installation.ts";
 import { type NodeProcess, spawnNode } from "../helpers/processes.ts";
+import { startProxy, type Proxy as TcpProxy } from "../helpers/proxy.ts";
 import { until } from "../helpers/until.ts";
 import { type Aftermath, COMMITS, type Commit, type CrashPoint } from "./crash-points.ts";
 import { countOf } from "./evidence.ts";
@@ -33,8 +34,6 @@ const PATIENT_LEASES: Timing = {
 const STARTS_WITHIN_MS = 120_000;
 /** A wake that died in BullMQ's hands is given out again after its lock and a check for stalled jobs. */
 const REPLIES_WITHIN_MS = 120_000;
-/** A model call that is told to be the last one takes so long. */
-const DRAINED_CALL_MS = 5_000;
 const TURN_ENTRIES = [1, 3, 5];
 
 /** A point, the agent that went through it, and what came of it. */
@@ -69,16 +68,20 @@ export async function crashAt(
   const stalledCheck = `${keys.bullPrefix}:${keys.wakeQueue}:stalled-check`;
   // Until the crash nobody takes a wake for stalled, however long the slowest worker needs.
   await direct.set(stalledCheck, 1);
+  const modelLine = await startProxy(Number(new URL(installation.offline.url).port));
   const doomed = await startDoomed(
     installation,
     lines.map((line) => line.url),
+    `http://127.0.0.1:${modelLine.port}`,
   );
+  const isDraining = points[0]?.plot === "drains";
+  if (isDraining) modelLine.pause();
   for (const [i, point] of points.entries()) {
     const agent = await installation.spawn({ keep_alive: true });
     crashing.set(agent.uid, { agent, point, commits: [] });
     await installation.send(agent, `Go to point ${i}.`);
   }
-  if (points[0]?.plot === "drains") await drain(installation, doomed, points.length);
+  if (isDraining) await drain(modelLine, doomed, points.length);
   let reached = 0;
   for (const line of lines) void line.dead.then(() => (reached += 1));
   await until(() => reached === points.length, {
@@ -109,11 +112,10 @@ export async function crashAt(
 
 /** The same plot for every point: a turn with tool calls, a report, and a word for the follow-up. */
 function scenarioFor(points: readonly CrashPoint[]): Scenario {
-  return points.map(({ plot, tools, idempotent }, i) => ({
+  return points.map(({ tools, idempotent }, i) => ({
     match: { user: `Go to point ${i}.` },
     turns: [
       {
-        latencyMs: plot === "drains" ? DRAINED_CALL_MS : 0,
         content: Array.from({ length: tools }, (_, call) => ({
           type: "tool_use" as const,
           name: idempotent ? "look" : "note",
@@ -153,8 +155,12 @@ function openLine(port: number, crashing: ReadonlyMap<string, Crashing>) {
   });
 }
 
-async function startDoomed({ prefix, offline, workspaceRoot }: Installation, redisUrls: readonly string[]) {
-  const settings = { redisUrls, prefix, modelUrl: offline.url, workspaceRoot, timing: PATIENT_LEASES };
+async function startDoomed(
+  { prefix, workspaceRoot }: Installation,
+  redisUrls: readonly string[],
+  modelUrl: string,
+) {
+  const settings = { redisUrls, prefix, modelUrl, workspaceRoot, timing: PATIENT_LEASES };
   const doomed = await spawnNode("test/helpers/fixtures/doomed-workers.ts", {
     args: [JSON.stringify(settings)],
   });
@@ -162,10 +168,16 @@ async function startDoomed({ prefix, offline, workspaceRoot }: Installation, red
   return doomed;
 }
 
-/** Tells the process to stop while every run is in its model call. */
-async function drain({ offline }: Installation, doomed: NodeProcess, runs: number): Promise<void> {
-  await until(() => offline.inFlight === runs, { what: "every run to call the model", timeoutMs: 60_000 });
+/** Tells the process to stop while every run is in its model call; the calls are answered when it has heard. */
+async function drain(modelLine: TcpProxy, doomed: NodeProcess, runs: number): Promise<void> {
+  const isCalling = (point: number) => modelLine.held.includes(`Go to point ${point}.`);
+  await until(() => Array.from({ length: runs }, (_, point) => point).every(isCalling), {
+    what: "every run to call the model",
+    timeoutMs: 60_000,
+  });
   process.kill(doomed.pid, "SIGTERM");
+  await doomed.waitForLine("stopping");
+  modelLine.resume();
 }
 
 /** The time that leases and looks still had is over: what waiting would do, without waiting. */

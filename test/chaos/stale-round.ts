@@ -3,6 +3,8 @@
  * over, its writes arrive, it wakes up. Says what Redis answered and what the woken process began.
  */
 
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import type { Scenario } from "../../src/offline/server.ts";
 import type { Timing } from "../../src/shared/protocol/timing.ts";
 import { noteAndLook } from "../helpers/fixtures/journaling-tools.ts";
@@ -16,28 +18,32 @@ import { namedCalls } from "./oracle-turns.ts";
 /** Long enough to have writes on the way before the worker itself finds its lease in doubt. */
 export const STALE_TIMING: Timing = { ...SHORT_TIMING, leaseMs: 5_000, renewMs: 500, leaseMarginMs: 500 };
 
-/** What a stopped process is in the middle of, one agent each: the short work is done when it is stopped, and not committed. */
+/**
+ * What a stopped process is in the middle of, one agent each: the short work is done when it is stopped, and not committed.
+ * It ends when it is told to: the tool by its gate, the call by the line to the model.
+ */
 const LONG_WORK = ["a long tool", "a call that stalls"];
-const SHORT_WORK = ["a short tool", "a short call"];
-const SHORT_MS = 1_500;
+const SHORT_TOOL = "a short tool";
+const SHORT_CALL = "a short call";
 const LONG_MS = 300_000;
 /** A tool or call that the lease has left behind is dead within this time. */
 export const KILLED_WITHIN_MS = 2_000;
 
-const tool = (ms: number) => ({
-  content: [{ type: "tool_use" as const, name: "note", input: { line: "once", ms } }],
+const GATE = "gate";
+const tool = (wait: { ms: number } | { gate: string }) => ({
+  content: [{ type: "tool_use" as const, name: "note", input: { line: "once", ...wait } }],
 });
 const done = { content: [{ type: "text" as const, text: "done" }] };
 
 /** Plays the four kinds of work; a stalled call stalls the first time only. */
 export const STALE_SCENARIO: Scenario = [
-  { match: { user: "a long tool" }, turns: [tool(LONG_MS), done] },
-  { match: { user: "a short tool" }, turns: [tool(SHORT_MS), done] },
+  { match: { user: "a long tool" }, turns: [tool({ ms: LONG_MS }), done] },
+  { match: { user: SHORT_TOOL }, turns: [tool({ gate: GATE }), done] },
   {
     match: { user: "a call that stalls" },
     turns: [{ ...done, failures: [{ stream: { stallAfterChunks: 1 } }] }],
   },
-  { match: { user: "a short call" }, turns: [{ ...done, latencyMs: SHORT_MS }] },
+  { match: { user: SHORT_CALL }, turns: [done] },
 ];
 
 /** What a round needs. */
@@ -47,6 +53,8 @@ export interface StaleScene {
   victim: WorkerProcess;
   /** Between the victim and Redis. */
   line: TcpProxy;
+  /** Between the victim and the model. */
+  modelLine: TcpProxy;
   journal: string;
 }
 
@@ -68,19 +76,23 @@ export interface StaleRound {
 
 /** Performs round number `round`; the victim is whole again at its end. */
 export async function staleRound(scene: StaleScene, round: number): Promise<StaleRound> {
-  const { installation, chronicle, victim, line } = scene;
+  const { installation, chronicle, victim, line, modelLine } = scene;
   const { offline } = installation;
-  const give = (works: readonly string[]) =>
-    Promise.all(works.map((work) => installation.task(`${work}, round ${round}`, { keep_alive: true })));
-  const long = await give(LONG_WORK);
-  const isUnderWay = async (agents: readonly Agent[], calls: number) =>
-    offline.inFlight === calls && (await journalOf(scene, agents)).length === 1;
-  await until(() => isUnderWay(long, 1), { what: "the long work to be under way", timeoutMs: 30_000 });
-  const short = await give(SHORT_WORK);
-  await until(() => isUnderWay(short, 2), { what: "the short work to be under way", timeoutMs: 30_000 });
-  const agents = [...long, ...short];
+  const give = (work: string) => installation.task(`${work}, round ${round}`, { keep_alive: true });
+  const hasBegun = async (agents: readonly Agent[]) => (await journalOf(scene, agents)).length === 1;
+  const underWay = (what: string, condition: () => Promise<boolean> | boolean) =>
+    until(condition, { what: `${what} to be under way`, timeoutMs: 30_000 });
+  const long = await Promise.all(LONG_WORK.map(give));
+  await underWay("the long work", async () => offline.inFlight === 1 && (await hasBegun(long)));
+  const short = await give(SHORT_TOOL);
+  await underWay(SHORT_TOOL, () => hasBegun([short]));
+  modelLine.pause();
+  const agents = [...long, short, await give(SHORT_CALL)];
+  await underWay(SHORT_CALL, () => modelLine.held.includes(`${SHORT_CALL}, round ${round}`));
 
   line.pause();
+  modelLine.resume();
+  await openGate(scene, short);
   // The result of the short tool and the answer of the short call: commits that only the line knows of.
   const onTheWay = () => line.held.includes("/result") && line.held.includes('"role":"assistant"');
   await until(onTheWay, { what: "two commits on their way to Redis" });
@@ -102,13 +114,16 @@ export async function staleRound(scene: StaleScene, round: number): Promise<Stal
   victim.thaw();
   const calls = () =>
     namedCalls(offline.ledger).filter(({ uid }) => agents.some((agent) => agent.uid === uid));
-  await until(
-    async () =>
-      (await journalOf(scene, agents)).some(({ pid, what }) => pid === victim.pid && what === "cut off") &&
-      calls().some(({ call, epoch }) => epoch === 1 && call.status === "aborted"),
-    { what: "the victim to give up what it was doing", timeoutMs: 30_000, everyMs: 5 },
+  const killedAt = await until(
+    async () => {
+      const journal = await journalOf(scene, agents);
+      const tool = journal.find(({ pid, what }) => pid === victim.pid && what === "cut off")?.at;
+      const call = calls().find(({ call, epoch }) => epoch === 1 && call.status === "aborted")?.call.at;
+      return tool && call && Math.max(tool, call);
+    },
+    { what: "the victim to give up what it was doing", timeoutMs: 30_000 },
   );
-  const killedMs = Date.now() - wokenAt;
+  const killedMs = killedAt - wokenAt;
   await taker.stop();
   await provesWhole(scene, round);
   await chronicle.caughtUp();
@@ -130,6 +145,12 @@ export async function staleRound(scene: StaleScene, round: number): Promise<Stal
   };
 }
 
+/** Lets the short tool of the agent end. */
+async function openGate({ installation }: StaleScene, { tenant, parentId, agentId }: Agent): Promise<void> {
+  const directory = join(installation.workspaceRoot, tenant, parentId, "agents", agentId, "workspace");
+  await writeFile(join(directory, GATE), "");
+}
+
 async function journalOf({ journal }: StaleScene, agents: readonly Agent[]) {
   return (await readJournal(journal)).filter(({ uid }) => agents.some((agent) => agent.uid === uid));
 }
@@ -142,7 +163,7 @@ async function snapshot({ redis, keys, entries }: Installation, agent: Agent): P
 
 /** The victim takes and finishes other work. */
 async function provesWhole({ installation, victim }: StaleScene, round: number): Promise<void> {
-  const agent = await installation.task(`a short call, after round ${round}`, { keep_alive: true });
+  const agent = await installation.task(`${SHORT_CALL}, after round ${round}`, { keep_alive: true });
   await installation.reply(agent, 1, 60_000);
   const { worker } = await installation.record(agent);
   if (worker !== victim.id) throw new Error(`${worker} did what ${victim.id} was there for`);

@@ -30,10 +30,12 @@ async function performGroup(server: RedisServer, rounds: number): Promise<StaleR
   const chronicle = await openChronicle(server.url, installation.prefix);
   const line = await startProxy(server.port);
   const redisUrl = `redis://127.0.0.1:${line.port}`;
-  const victim = await installation.spawnWorker({ redisUrl, journal });
+  const modelLine = await startProxy(Number(new URL(installation.offline.url).port));
+  const modelUrl = `http://127.0.0.1:${modelLine.port}`;
+  const victim = await installation.spawnWorker({ redisUrl, modelUrl, journal });
   const came: StaleRound[] = [];
   while (came.length < rounds) {
-    came.push(await staleRound({ installation, chronicle, victim, line, journal }, came.length));
+    came.push(await staleRound({ installation, chronicle, victim, line, modelLine, journal }, came.length));
   }
   return came;
 }

@@ -67,6 +67,8 @@ export interface WorkerProcessOptions {
   workspaceRoot?: string;
   /** Default: the installation's; a proxy in front of it, say. */
   redisUrl?: string;
+  /** Default: the installation's offline model; a proxy in front of it, say. */
+  modelUrl?: string;
   /** How long steps may go on after SIGTERM, ms; default that of a worker. */
   drainGraceMs?: number;
   /** File to which the fixture's tools append when they begin and end: see `fixtures/worker-process.ts`. */

@@ -74,9 +74,12 @@ export async function runLoad(options: LoadOptions): Promise<LoadRecord> {
     for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
       const { story, firstRun } = next;
       await options.pace.mayBegin(firstRun);
-      await tell(teller, story, options, record).catch((error: unknown) =>
+      const runs = { over: 0 };
+      await tell(teller, story, options, record, runs).catch((error: unknown) =>
         record.complaints.push({ story: story.number, problem: String(error) }),
       );
+      // Faults wait for runs, and runs for faults: those that will never be over count all the same.
+      for (; runs.over < story.prompts.length; runs.over++) options.pace.runOver();
     }
   };
   await Promise.all(parents.flatMap((teller) => Array.from({ length: lanes }, () => lane(teller))));
@@ -141,7 +144,13 @@ function openParent(options: LoadOptions, parentId: string, record: LoadRecord):
   };
 }
 
-async function tell(teller: Teller, story: Story, options: LoadOptions, record: LoadRecord) {
+async function tell(
+  teller: Teller,
+  story: Story,
+  options: LoadOptions,
+  record: LoadRecord,
+  runs: { over: number },
+) {
   const { parent, came } = teller;
   const { pace, patienceMs } = options;
   const told: Told = { story, parentId: parent.parentId };
@@ -164,6 +173,7 @@ async function tell(teller: Teller, story: Story, options: LoadOptions, record: 
     const message_id = `story-${number}.${part}`;
     await teller.insist(() => parent.send(agent_id, prompt, { message_id }));
     await seen(`reply ${part + 1}`, (entry) => entry.kind !== "message" && entry.run === part + 1);
+    runs.over += 1;
     pace.runOver();
   }
   if (prompts.length === 1) return;

@@ -18,6 +18,8 @@ test("under faults of every kind each run succeeds once, as an undisturbed one w
     Number(SEED),
   );
   if (parsed.status === "invalid") throw new Error(parsed.problem);
+  // First: a run that breaks off has no report.
+  process.stdout.write(`${parsed.options.command}\n`);
   const verdict = await runChaos(parsed.options, () => {});
   const report = reportOf(parsed.options, verdict);
   process.stdout.write(`${report}\n`);

@@ -59,7 +59,11 @@ export async function strikeAll(scene: Scene, plan: readonly PlannedStrike[]): P
     if (!seat) break;
     const striking = strike(scene, planned, seat, faults);
     lasting.add(striking);
-    void striking.finally(() => lasting.delete(striking)).catch(() => {});
+    // One that failed stays: whoever waits for them all is told.
+    striking.then(
+      () => lasting.delete(striking),
+      () => {},
+    );
     if (planned.kind === "kill" || planned.kind === "redis") await striking;
     scene.pace.struck();
   }
@@ -144,7 +148,7 @@ async function restartRedis(scene: Scene, fault: Fault, outageMs: number): Promi
   fault.hit = fleet.seats.flatMap((seat) => held(chronicle, seat.worker.id));
   await server.kill();
   for (const proxy of proxies) proxy.refuse();
-  chronicle.pause();
+  await chronicle.pause();
   await new Promise((resolve) => setTimeout(resolve, outageMs));
   await server.start();
   await chronicle.resume();

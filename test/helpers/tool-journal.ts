@@ -15,10 +15,14 @@ export interface JournalLine {
   what: "began" | "ended" | "cut off";
 }
 
-/** Everything written so far, in the order of the file; empty when there is no file. */
+/** Everything written so far, in the order of the file; empty when there is no file. A line being written is left out. */
 export async function readJournal(path: string): Promise<JournalLine[]> {
-  const text = await readFile(path, "utf8").catch(() => "");
+  const text = await readFile(path, "utf8").catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "ENOENT") return "";
+    throw error;
+  });
   return text
+    .slice(0, text.lastIndexOf("\n") + 1)
     .split("\n")
     .filter((line) => line !== "")
     .map((line): JournalLine => JSON.parse(line));

@@ -49,8 +49,8 @@ export interface Lookup {
   committedAt: ReadonlyMap<string, number>;
   /** uid → its claims, oldest first. */
   claims: ReadonlyMap<string, readonly Extract<Happening, { what: "claimed" }>[]>;
-  /** uid → results that say "interrupted". */
-  interrupted: ReadonlyMap<string, number>;
+  /** `<uid> <tool_use id>` → the result that was committed first. */
+  results: ReadonlyMap<string, { at: number; interrupted: boolean }>;
   uidOf(told: Told): string | undefined;
 }
 
@@ -59,7 +59,7 @@ export function lookUp({ happenings }: Pick<Evidence, "happenings">): Lookup {
   const uids = new Map<string, string>();
   const committedAt = new Map<string, number>();
   const claims = new Map<string, Extract<Happening, { what: "claimed" }>[]>();
-  const interrupted = new Map<string, number>();
+  const results = new Map<string, { at: number; interrupted: boolean }>();
   for (const one of happenings) {
     const { uid } = one;
     if (one.what === "spawned") uids.set(`${one.parentId}/${one.agentId}`, uid);
@@ -68,10 +68,11 @@ export function lookUp({ happenings }: Pick<Evidence, "happenings">): Lookup {
     const key = `${uid} ${one.entry}`;
     if (committedAt.has(key)) continue;
     committedAt.set(key, one.at);
-    if (one.interrupted) interrupted.set(uid, (interrupted.get(uid) ?? 0) + 1);
+    const [, call] = /^\d+\/(.+)\/result$/s.exec(one.entry) ?? [];
+    if (call !== undefined) results.set(`${uid} ${call}`, one);
   }
   const uidOf = ({ parentId, agentId }: Told) => uids.get(`${parentId}/${agentId}`);
-  return { uids, committedAt, claims, interrupted, uidOf };
+  return { uids, committedAt, claims, results, uidOf };
 }
 
 /** How often each item occurs. */

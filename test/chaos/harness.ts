@@ -10,12 +10,13 @@ import { startPrivateRedis } from "../helpers/redis.ts";
 import type { RedisServer } from "../helpers/redis-server.ts";
 import { readJournal } from "../helpers/tool-journal.ts";
 import { type Chronicle, openChronicle } from "./chronicle.ts";
-import { type Evidence, lookUp, type Outcome, outcomeKey, type Violation } from "./evidence.ts";
+import { type Evidence, lookUp, type Outcome, outcomeKey } from "./evidence.ts";
 import { createPace, type PlannedStrike, planStrikes } from "./fault-schedule.ts";
 import { type Fleet, startFleet } from "./fleet.ts";
 import { type LoadRecord, runLoad } from "./load.ts";
 import { type ChaosOptions, TIMINGS } from "./options.ts";
 import { judgeEffects } from "./oracle-effects.ts";
+import { judgeFaults } from "./oracle-faults.ts";
 import { judgeLeftovers } from "./oracle-leftovers.ts";
 import { judgeReplies, outcomeOf } from "./oracle-replies.ts";
 import { judgeTurns } from "./oracle-turns.ts";
@@ -39,7 +40,7 @@ export async function runChaos(options: ChaosOptions, say: (line: string) => voi
   const undisturbed = await runUndisturbed(options, server, stories);
   say(`undisturbed: ${undisturbed.size} runs; now the same under ${plan.length} faults`);
   const disturbed = await runDisturbed(options, server, stories, plan, say);
-  const { violations: leftovers, settledMs } = await judgeLeftovers(disturbed.installation);
+  const { violations: leftovers, settledMs } = await judgeLeftovers(disturbed.installation, stories.length);
   // Only now: what comes late, and should not come at all, counts as well.
   const { evidence, swallowed } = await gather({ ...disturbed, undisturbed, stories });
   await disturbed.fleet.stop();
@@ -49,7 +50,7 @@ export async function runChaos(options: ChaosOptions, say: (line: string) => voi
     ...judgeTurns(evidence, lookup),
     ...judgeEffects(evidence, lookup),
     ...leftovers,
-    ...judgeFaults(options, plan, evidence.faults, swallowed),
+    ...judgeFaults({ ...options, swallowed, planned: plan.length }, evidence, lookup),
   ];
   const tookMs = performance.now() - startedMs;
   return { figures: countUp(evidence, { swallowed, settledMs, tookMs }), violations, evidence };
@@ -168,41 +169,24 @@ async function gather(
   return { evidence, swallowed };
 }
 
-async function readWorkspaces(root: string, load: LoadRecord) {
-  const lines = (path: string) =>
-    readFile(path, "utf8").then(
-      (text) => text.split("\n").filter((line) => line !== ""),
-      () => [],
-    );
-  const read = load.told.map(async ({ parentId, agentId = "" }) => {
+/** One after the other: a long run has more files than a process may have open. */
+async function readWorkspaces(root: string, load: LoadRecord): Promise<Evidence["workspaces"]> {
+  const found = new Map<string, { notes: string[]; looks: string[] }>();
+  for (const { parentId, agentId = "" } of load.told) {
     const directory = join(root, "default", parentId, "agents", agentId, "workspace");
-    const [notes, looks] = await Promise.all(
-      ["notes", "looks"].map((name) => lines(join(directory, `${name}.txt`))),
-    );
-    return [`${parentId}/${agentId}`, { notes: notes ?? [], looks: looks ?? [] }] as const;
-  });
-  return new Map(await Promise.all(read));
+    const [notes, looks] = [await linesOf(directory, "notes"), await linesOf(directory, "looks")];
+    found.set(`${parentId}/${agentId}`, { notes, looks });
+  }
+  return found;
 }
 
-/** Share of the kills that must hit an active run. */
-const AIMED = 0.8;
-
-/** A run in which the faults did not strike proves nothing. */
-function judgeFaults(
-  options: ChaosOptions,
-  plan: readonly PlannedStrike[],
-  faults: readonly Fault[],
-  swallowed: number,
-): Violation[] {
-  const broken = "the faults really struck";
-  const violations: Violation[] = [];
-  if (faults.length < plan.length)
-    violations.push({ broken, detail: `${faults.length} of ${plan.length} planned` });
-  const kills = faults.filter(({ kind }) => kind === "kill");
-  const hits = kills.filter(({ hit }) => hit.length > 0).length;
-  if (hits < AIMED * kills.length)
-    violations.push({ broken, detail: `${hits} of ${kills.length} kills hit an active run` });
-  if (options.faults.has("swallow") && swallowed < options.runs)
-    violations.push({ broken, detail: `only ${swallowed} replies were swallowed` });
-  return violations;
+/** Nothing but a file that was never written may count as empty. */
+async function linesOf(directory: string, name: string): Promise<string[]> {
+  const text = await readFile(join(directory, `${name}.txt`), "utf8").catch(
+    (error: NodeJS.ErrnoException) => {
+      if (error.code === "ENOENT") return "";
+      throw error;
+    },
+  );
+  return text.split("\n").filter((line) => line !== "");
 }

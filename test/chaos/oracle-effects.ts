@@ -2,12 +2,15 @@
 import type { JournalLine } from "../helpers/tool-journal.ts";
 import { countOf, type Evidence, type Lookup, type Violation } from "./evidence.ts";
 import type { Told } from "./load.ts";
+import { callOf } from "./stories.ts";
 
 /** What is wrong with what the tools left behind. */
 export function judgeEffects(evidence: Evidence, lookup: Lookup): Violation[] {
   const began = evidence.journal.filter(({ what }) => what === "began");
   return [
     ...evidence.load.told.flatMap((told) => leftBehind(told, evidence, lookup)),
+    ...unearned(began, evidence, lookup),
+    ...ranTwice(began, lookup),
     ...ranAgain(began, lookup),
     ...ranStale(began, evidence, lookup),
     ...evidence.staleAsks
@@ -37,37 +40,61 @@ function leftBehind(told: Told, { workspaces }: Evidence, lookup: Lookup): Viola
   );
   if (foreign.length > 0)
     complain("a workspace holds its own agent's files", `${name}: ${foreign.join(", ")}`);
-  const missing = told.story.notes.filter((line) => !noted.has(line));
-  const reported = lookup.interrupted.get(uid) ?? 0;
-  if (missing.length > reported)
-    complain(
-      "an effect is there or reported unknown",
-      `${name}: ${missing.join(", ")}; ${reported} reported`,
-    );
+  const isReported = (line: string) => lookup.results.get(`${uid} ${callOf(line)}`)?.interrupted === true;
+  const missing = told.story.notes.filter((line) => !noted.has(line) && !isReported(line));
+  if (missing.length > 0)
+    complain("an effect is there or reported unknown", `${name}: ${missing.join(", ")}`);
   const unseen = told.story.looks.filter((line) => !looked.has(line));
   if (unseen.length > 0) complain("an idempotent effect happens in the end", `${name}: ${unseen.join(", ")}`);
   return problems;
 }
 
-function ranAgain(began: readonly JournalLine[], { committedAt }: Lookup): Violation[] {
-  const resultAt = new Map<string, number>();
-  for (const [key, at] of committedAt) {
-    const [, uid, call] = /^(\S+) \d+\/(.+)\/result$/s.exec(key) ?? [];
-    if (uid !== undefined) resultAt.set(`${uid} ${call}`, at);
-  }
+/** Each call of a story has a result in the log, and only one that is reported unknown may never have begun. */
+function unearned(began: readonly JournalLine[], { load }: Evidence, lookup: Lookup): Violation[] {
+  const made = new Set(began.map(({ uid, call }) => `${uid} ${call}`));
+  return load.told.flatMap((told) => {
+    const uid = lookup.uidOf(told) ?? "";
+    return [...told.story.notes, ...told.story.looks].flatMap((line) => {
+      const call = `${uid} ${callOf(line)}`;
+      const result = lookup.results.get(call);
+      if (!result) return [{ broken: "every tool call has a result", detail: line, uid }];
+      if (result.interrupted || made.has(call)) return [];
+      return [{ broken: "a result stands for a call that was made", detail: line, uid }];
+    });
+  });
+}
+
+/** Whoever holds a run makes each of its calls once; an idempotent one is made again by the next holder alone. */
+function ranTwice(began: readonly JournalLine[], lookup: Lookup): Violation[] {
+  const under = began.map((line) => `${line.uid} ${line.call} ${claimAt(line, lookup)?.epoch}`);
+  return [...countOf(under)].flatMap(([call, times]) => {
+    if (times === 1) return [];
+    const [uid = "", name, epoch] = call.split(" ");
+    const detail = `${name} began ${times} times under epoch ${epoch}`;
+    return [{ broken: "no tool call is made twice under one claim", detail, uid }];
+  });
+}
+
+/** The claim under which the run stood; the journal's times are whole ms, rounded down. */
+function claimAt({ uid, at }: JournalLine, { claims }: Lookup) {
+  return claims.get(uid)?.findLast((claim) => claim.at < at + 1);
+}
+
+function ranAgain(began: readonly JournalLine[], { results }: Lookup): Violation[] {
   return began.flatMap(({ at, uid, call, name }) => {
-    const finishedAt = resultAt.get(`${uid} ${call}`) ?? Infinity;
+    const finishedAt = results.get(`${uid} ${call}`)?.at ?? Infinity;
     if (at <= finishedAt) return [];
     const detail = `${name} ${call} began ${Math.round(at - finishedAt)} ms after its result was committed`;
     return [{ broken: "no finished tool runs again", detail, uid }];
   });
 }
 
-function ranStale(began: readonly JournalLine[], { processes }: Evidence, { claims }: Lookup): Violation[] {
+function ranStale(began: readonly JournalLine[], { processes }: Evidence, lookup: Lookup): Violation[] {
   const workerOf = new Map(processes.map(({ id, pid }) => [pid, id]));
-  return began.flatMap(({ at, uid, pid, name, call }) => {
-    const holder = claims.get(uid)?.findLast((claim) => claim.at <= at)?.worker;
-    if (holder === undefined || holder === workerOf.get(pid)) return [];
+  return began.flatMap((line) => {
+    const { uid, pid, name, call } = line;
+    const holder = claimAt(line, lookup)?.worker ?? "nobody";
+    if (holder === workerOf.get(pid)) return [];
     const detail = `${name} ${call} began in ${workerOf.get(pid)} while ${holder} held the run`;
     return [{ broken: "a worker that has lost a run starts no tool of it", detail, uid }];
   });

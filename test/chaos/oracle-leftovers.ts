@@ -8,6 +8,8 @@ import { PARENT_IDS } from "./load.ts";
 /** Places, deadlines and wakes are given back within this time of the last reply. */
 const WITHIN_MS = 60_000;
 
+const RECORD = /:agent:[^:]+$/;
+
 /** Kinds of keys that outlive their agents, each with a time of its own: see the table in docs/protocol.md. */
 const OUTLIVE = [
   /:registry$/,
@@ -15,14 +17,19 @@ const OUTLIVE = [
   /:replies$/,
   /:request:[^:]+$/,
   /:ack:[^:]+$/,
-  /:agent:[^:]+$/,
+  RECORD,
   /:agent:[^:]+:steps$/,
   /:agent:[^:]+:message:[^:]+$/,
 ];
 
-/** What is wrong with what is left; waits for what may take a while. Resolves to the time that took, ms, as well. */
+/**
+ * What is wrong with what is left of so many agents; waits at most `withinMs` for what may take a while. Resolves to the
+ * time that took, ms, as well.
+ */
 export async function judgeLeftovers(
   installation: Installation,
+  agents: number,
+  withinMs = WITHIN_MS,
 ): Promise<{ violations: Violation[]; settledMs: number }> {
   const startedMs = performance.now();
   const violations: Violation[] = [];
@@ -37,10 +44,10 @@ export async function judgeLeftovers(
       last = await findings();
       return last.length === 0;
     },
-    { timeoutMs: WITHIN_MS, everyMs: 250 },
+    { timeoutMs: withinMs, everyMs: 250 },
   ).catch(() => violations.push(...last));
   const settledMs = performance.now() - startedMs;
-  violations.push(...(await keysLeft(installation)));
+  violations.push(...(await keysLeft(installation, agents)));
   return { violations, settledMs };
 }
 
@@ -83,8 +90,10 @@ async function jobs({ redis, keys }: Installation): Promise<Violation[]> {
   return [{ broken: "no wake is left", detail }];
 }
 
-async function keysLeft({ redis, prefix }: Installation): Promise<Violation[]> {
+async function keysLeft({ redis, prefix }: Installation, agents: number): Promise<Violation[]> {
   const violations: Violation[] = [];
+  // A scan may name a key more than once.
+  const records = new Set<string>();
   for (let cursor = "0", first = true; first || cursor !== "0"; first = false) {
     const [next, found] = await redis.scan(cursor, "MATCH", `${prefix}:{*`, "COUNT", 1_000);
     cursor = next;
@@ -92,11 +101,16 @@ async function keysLeft({ redis, prefix }: Installation): Promise<Violation[]> {
     found.forEach((key, i) => {
       const uid = /:agent:([^:]+)/.exec(key)?.[1];
       const about = { ...(uid !== undefined && { uid }) };
+      if (RECORD.test(key)) records.add(key);
       if (!OUTLIVE.some((kind) => kind.test(key)))
         violations.push({ broken: "nothing else is left of an ended agent", detail: key, ...about });
       else if ((lives[i] ?? -1) < 0)
         violations.push({ broken: "what is left of an ended agent goes by itself", detail: key, ...about });
     });
+  }
+  if (records.size !== agents) {
+    const detail = `${records.size} records of ${agents} agents`;
+    violations.push({ broken: "the record of an ended agent is kept for a while", detail });
   }
   return violations;
 }

@@ -36,6 +36,11 @@ function lostOrWrong({ load, undisturbed }: Evidence, lookup: Lookup): Violation
         return [{ broken, detail: `${name} has ${replies.length} replies`, ...about }];
       const expected = undisturbed.get(outcomeKey(told.story, part + 1));
       const got = replies.map(outcomeOf)[0];
+      // What fails without a fault too would be no other than undisturbed.
+      if (got?.status !== "succeeded" || got.turns !== told.story.turns[part]) {
+        const detail = `${name} came to ${JSON.stringify(got)}`;
+        return [{ broken: "every run does what it was asked for", detail, ...about }];
+      }
       if (isDeepStrictEqual(got, expected)) return [];
       const detail = `${name} came to ${JSON.stringify(got)} instead of ${JSON.stringify(expected)}`;
       return [{ broken, detail, ...about }];

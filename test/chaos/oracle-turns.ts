@@ -1,6 +1,9 @@
 /** The oracle's second part: what was bought from the model. Pure. */
 import type { LedgerEntry } from "../../src/offline/server.ts";
-import type { Evidence, Lookup, Violation } from "./evidence.ts";
+import { countOf, type Evidence, type Lookup, type Violation } from "./evidence.ts";
+
+/** `<uid> <log entry>` of a model's message. */
+const TURN = / \d*[13579]$/;
 
 /** One call as its worker named it. */
 export interface NamedCall {
@@ -18,8 +21,10 @@ export function judgeTurns(evidence: Evidence, lookup: Lookup): Violation[] {
   return [
     ...refused(evidence.ledger),
     ...boughtTwice(calls, lookup),
+    ...paidTwice(calls),
     ...boughtStale(calls, lookup),
     ...unpaid(calls, lookup),
+    ...unwritten(evidence, lookup),
   ];
 }
 
@@ -50,6 +55,19 @@ function boughtTwice(calls: readonly NamedCall[], { committedAt }: Lookup): Viol
   });
 }
 
+/** What a worker has been served it commits, or loses with its claim: under the same one it never asks again. */
+function paidTwice(calls: readonly NamedCall[]): Violation[] {
+  const served = calls.flatMap(({ call, uid, message, epoch }) =>
+    call.status === "served" ? [`${uid} ${message} ${epoch}`] : [],
+  );
+  return [...countOf(served)].flatMap(([name, times]) => {
+    if (times === 1) return [];
+    const [uid = "", message, epoch] = name.split(" ");
+    const detail = `message ${message} was served ${times} times under epoch ${epoch}`;
+    return [{ broken: "no turn is bought twice under one claim", detail, uid }];
+  });
+}
+
 function boughtStale(calls: readonly NamedCall[], { claims }: Lookup): Violation[] {
   return calls.flatMap(({ call, uid, message, epoch }) => {
     const taken = claims.get(uid)?.find((claim) => claim.epoch > epoch);
@@ -65,10 +83,25 @@ function unpaid(calls: readonly NamedCall[], { committedAt }: Lookup): Violation
     calls.flatMap(({ call, uid, message }) => (call.status === "served" ? [`${uid} ${message}`] : [])),
   );
   return [...committedAt.keys()]
-    .filter((key) => / \d*[13579]$/.test(key) && !served.has(key))
+    .filter((key) => TURN.test(key) && !served.has(key))
     .map((key) => ({
       broken: "every turn in a log was bought",
       detail: `${key} was never served`,
       uid: key.split(" ")[0] ?? "",
     }));
+}
+
+/** Evidence without commits would have nothing to say against any purchase. */
+function unwritten({ load }: Evidence, lookup: Lookup): Violation[] {
+  const written = countOf(
+    [...lookup.committedAt.keys()].filter((key) => TURN.test(key)).map((key) => key.split(" ")[0] ?? ""),
+  );
+  return load.told.flatMap((told) => {
+    const uid = lookup.uidOf(told) ?? "";
+    const turns = told.story.turns.reduce((sum, count) => sum + count, 0);
+    const found = written.get(uid) ?? 0;
+    if (found === turns) return [];
+    const detail = `story ${told.story.number} has ${turns} turns, its log had ${found}`;
+    return [{ broken: "every turn of a run is in its log", detail, uid }];
+  });
 }

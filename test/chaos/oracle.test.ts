@@ -5,23 +5,25 @@ import type { ChannelEntry } from "../../src/shared/protocol/reply.ts";
 import type { Happening } from "./chronicle.ts";
 import { type Evidence, lookUp, type Violation } from "./evidence.ts";
 import { judgeEffects } from "./oracle-effects.ts";
+import { judgeFaults, type Struck } from "./oracle-faults.ts";
 import { judgeReplies } from "./oracle-replies.ts";
 import { judgeTurns } from "./oracle-turns.ts";
-import { type Story, tellStories } from "./stories.ts";
+import { callOf, type Story, tellStories } from "./stories.ts";
+import type { Fault } from "./strikes.ts";
 import { timelineOf } from "./timeline.ts";
 
 const UID = "sa-1";
 const tempo = { latencyMs: [1, 2], toolMs: [1, 2], turns: [2, 2] } as const;
 const [story] = tellStories(7, 1, tempo) as [Story];
-const note = "note 0 of story 0";
-const told: Story = { ...story, notes: [note], looks: ["look 0 of story 0"] };
+const [note, other, look] = ["note 0 of story 0", "note 1 of story 0", "look 0 of story 0"] as const;
+const told: Story = { ...story, notes: [note, other], looks: [look] };
 const worker = { id: "w1", pid: 11 };
 const outcome = {
   status: "succeeded" as const,
   stop_reason: "end_turn" as const,
   summary: "Report.",
   turns: 2,
-  tools_called: { note: 1, look: 1 },
+  tools_called: { note: 2, look: 1 },
 };
 
 const claim = (at: number, epoch: number, by: string): Happening => ({
@@ -79,8 +81,12 @@ const reply = (summary = outcome.summary): ChannelEntry => ({
   duration_ms: 1,
   model: "offline-1",
 });
-const began = (at: number, name: string, pid = worker.pid) =>
-  ({ at, pid, uid: UID, run: 1, call: `toolu_${name}`, name, what: "began" }) as const;
+const began = (at: number, line: string, pid = worker.pid) =>
+  ({ at, pid, uid: UID, run: 1, call: callOf(line), name: line.slice(0, 4), what: "began" }) as const;
+const result = (at: number, line: string, interrupted = false) =>
+  commit(at, `1/${callOf(line)}/result`, interrupted);
+const workspace = (notes: string[], looks: string[]) =>
+  ({ workspaces: new Map([["chaos-0/story_0", { notes, looks }]]) }) as const;
 
 /** What one run leaves behind that nothing disturbed. */
 function flawless(): Evidence {
@@ -107,19 +113,33 @@ function flawless(): Evidence {
       claim(10, 1, worker.id),
       commit(11, "0"),
       commit(20, "1"),
-      commit(21, "1/toolu_note/started"),
-      commit(40, "1/toolu_note/result"),
-      commit(41, "1/toolu_look/result"),
+      commit(21, `1/${callOf(note)}/started`),
+      result(40, note),
+      result(40, other),
+      result(41, look),
       commit(60, "3"),
       entry,
     ],
     staleAsks: [],
     ledger: [call(1, 12), call(3, 50)],
-    journal: [began(22, "note"), began(22, "look")],
+    journal: [began(22, note), began(22, other), began(22, look)],
     processes: [worker, { id: "w2", pid: 22 }],
     collapses: [],
-    workspaces: new Map([["chaos-0/story_0", { notes: [note], looks: told.looks }]]),
+    ...workspace([note, other], [look]),
   };
+}
+
+/** The same, but the result of the call that was to write `line` says that its effect is unknown. */
+function interrupt(happenings: readonly Happening[], line: string): Happening[] {
+  return happenings.map((one) =>
+    one.what === "committed" && one.entry === `1/${callOf(line)}/result`
+      ? { ...one, interrupted: true }
+      : one,
+  );
+}
+
+function struck(kind: Fault["kind"], change: Partial<Fault> = {}): Fault {
+  return { kind, at: 1, endedAt: 2, hit: [{ uid: UID, epoch: 1 }], ...change };
 }
 
 function judge(evidence: Evidence): Violation[] {
@@ -184,28 +204,76 @@ test.for<[flaw: string, change: (evidence: Evidence) => Partial<Evidence>, broke
   ],
   [
     "an effect that happened twice",
-    () => ({ workspaces: new Map([["chaos-0/story_0", { notes: [note, note], looks: told.looks }]]) }),
+    () => workspace([note, other, note], [look]),
     /not idempotent happens once/,
   ],
   [
     "an effect that is neither there nor reported",
-    () => ({ workspaces: new Map([["chaos-0/story_0", { notes: [], looks: told.looks }]]) }),
+    () => workspace([other], [look]),
     /there or reported unknown/,
   ],
   [
     "an idempotent effect that never happened",
-    () => ({ workspaces: new Map([["chaos-0/story_0", { notes: [note], looks: [] }]]) }),
+    () => workspace([note, other], []),
     /idempotent effect happens/,
   ],
   [
+    "an effect that is missing while the unknown effect of another call is reported",
+    ({ happenings }) => ({ ...workspace([other], [look]), happenings: interrupt(happenings, other) }),
+    /there or reported unknown/,
+  ],
+  [
+    "a tool call without a result",
+    ({ happenings }) => ({
+      happenings: happenings.filter((one) => one.what !== "committed" || !one.entry.includes(callOf(look))),
+    }),
+    /tool call has a result/,
+  ],
+  [
+    "a result of a call that was never made",
+    ({ journal }) => ({ journal: journal.slice(1) }),
+    /call that was made/,
+  ],
+  [
+    "an idempotent tool that ran twice for the same holder",
+    ({ journal }) => ({ journal: [...journal, began(23, look)] }),
+    /twice under one claim/,
+  ],
+  [
+    "a tool begun while nobody held the run",
+    ({ journal }) => ({ journal: [...journal, began(5, look)] }),
+    /starts no tool/,
+  ],
+  [
+    "a turn that was paid for twice before it was committed",
+    ({ ledger }) => ({ ledger: [...ledger, call(1, 13)] }),
+    /bought twice under one claim/,
+  ],
+  [
+    "a chronicle that has missed a turn",
+    ({ happenings }) => ({
+      happenings: happenings.filter((one) => one.what !== "committed" || one.entry !== "3"),
+    }),
+    /turn of a run is in its log/,
+  ],
+  [
+    "a run that fails with and without faults",
+    ({ load }) => {
+      const failed = { ...outcome, status: "failed" as const, stop_reason: "model_error" as const };
+      const seen = load.seen.map((one) => ({ ...one, entry: { ...one.entry, ...failed } }));
+      return { load: { ...load, seen }, undisturbed: new Map([["0.1", failed]]) };
+    },
+    /does what it was asked for/,
+  ],
+  [
     "a finished tool that ran again",
-    ({ journal }) => ({ journal: [...journal, began(42, "look")] }),
+    ({ journal }) => ({ journal: [...journal, began(42, look)] }),
     /finished tool runs again/,
   ],
   [
     "a tool begun by a worker that has lost the run",
     ({ journal, happenings }) => ({
-      journal: [...journal, began(39, "note")],
+      journal: [...journal, began(39, note)],
       happenings: [...happenings.slice(0, 5), claim(30, 2, "w2"), ...happenings.slice(5)],
     }),
     /starts no tool/,
@@ -224,11 +292,37 @@ test.for<[flaw: string, change: (evidence: Evidence) => Partial<Evidence>, broke
 
 test("an effect that is missing but was reported as interrupted is no flaw", () => {
   const evidence = flawless();
-  const happenings = evidence.happenings.map((one) =>
-    one.what === "committed" && one.entry === "1/toolu_note/result" ? { ...one, interrupted: true } : one,
-  );
-  const workspaces = new Map([["chaos-0/story_0", { notes: [], looks: told.looks }]]);
-  expect(judge({ ...evidence, happenings, workspaces })).toEqual([]);
+  const happenings = interrupt(evidence.happenings, note);
+  expect(judge({ ...evidence, happenings, ...workspace([other], [look]) })).toEqual([]);
+});
+
+test("an idempotent tool that the next holder runs again is no flaw", () => {
+  const { happenings, journal, ...evidence } = flawless();
+  const [before, after] = [happenings.slice(0, 6), happenings.slice(6)];
+  const ledger = [call(1, 12), call(3, 50, 2)];
+  const again = { happenings: [...before, claim(40.5, 2, "w2"), ...after], ledger };
+  expect(judge({ ...evidence, ...again, journal: [...journal, began(40, look, 22)] })).toEqual([]);
+});
+
+test.for<[flaw: string, change: Partial<Struck>, faults: Fault[], broken: RegExp | undefined]>([
+  ["faults that struck", {}, [struck("kill"), struck("stop")], undefined],
+  ["none planned", { planned: 0, faults: new Set(["kill"] as const) }, [], /none was planned/],
+  ["too few", {}, [struck("kill")], /1 of 2 planned/],
+  ["one that is not over", {}, [struck("kill"), struck("stop", { endedAt: 0 })], /1 of 2 planned/],
+  ["kills that hit nothing", {}, [struck("kill"), struck("kill", { hit: [] })], /1 of 2 kills hit/],
+  [
+    "a stop that stopped nobody",
+    {},
+    [struck("kill"), struck("stop", { hit: [{ uid: UID, epoch: 2 }] })],
+    /no stop hit/,
+  ],
+  ["a kind that hit nothing", {}, [struck("kill"), struck("stop", { hit: [] })], /no stop hit/],
+  ["hardly a reply lost", { swallowed: 8 }, [struck("kill"), struck("stop")], /only 8 replies/],
+])("of the faults themselves: %s", ([, change, faults, broken]) => {
+  const plan = { runs: 9, planned: 2, swallowed: 9, faults: new Set(["kill", "stop", "swallow"] as const) };
+  const claims = lookUp({ happenings: [claim(0, 1, "w1"), claim(3, 2, "w2")] });
+  const found = judgeFaults({ ...plan, ...change }, { faults }, claims).map(({ detail }) => detail);
+  expect(found).toEqual(broken ? [expect.stringMatching(broken)] : []);
 });
 
 test("a timeline has everything about its run in the order of time, and the faults around it", () => {

@@ -58,7 +58,7 @@ export function countUp(
     turnsCommitted: [...lookup.committedAt.keys()].filter((key) => / \d*[13579]$/.test(key)).length,
     callsServed: namedCalls(evidence.ledger).filter(({ call }) => call.status === "served").length,
     toolsRun: journal.filter(({ what }) => what === "began").length,
-    interrupted: [...lookup.interrupted.values()].reduce((sum, count) => sum + count, 0),
+    interrupted: [...lookup.results.values()].filter(({ interrupted }) => interrupted).length,
     stale: evidence.staleAsks.length,
     repeatedCalls: load.repeated,
     redispatch: redispatch(evidence, lookup),

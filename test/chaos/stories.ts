@@ -33,6 +33,9 @@ type Turn = Script["turns"][number];
 const KEPT_EVERY = 5;
 const MOST_TOOLS_AT_ONCE = 3;
 
+/** The id of the tool call that is told to write `line`. */
+export const callOf = (line: string): string => `toolu_${line.replaceAll(" ", "_")}`;
+
 /** Stories with `runs` runs in all. */
 export function tellStories(seed: number, runs: number, tempo: Tempo): Story[] {
   const chance = seeded(seed);
@@ -64,7 +67,7 @@ function tell(number: number, parts: number, chance: Seeded, tempo: Tempo): Stor
     const line = `${idempotent ? "look" : "note"} ${lines.length} of story ${number}`;
     lines.push(line);
     const input = { line, ms: chance.between(...tempo.toolMs) };
-    return { type: "tool_use" as const, name: idempotent ? "look" : "note", input };
+    return { type: "tool_use" as const, id: callOf(line), name: idempotent ? "look" : "note", input };
   };
   const runs = Array.from({ length: parts }, (_, part) => {
     const busy = chance.between(...tempo.turns) - 1;

@@ -1,0 +1,35 @@
+/** Whether the oracle has anything to judge: a run in which the faults did not strike proves nothing. Pure. */
+import type { Evidence, Lookup, Violation } from "./evidence.ts";
+import type { ChaosOptions } from "./options.ts";
+
+/** Share of the kills that must hit an active run. */
+const AIMED = 0.8;
+
+/** What was to strike, and how often the proxies lost a reply. */
+export type Struck = Pick<ChaosOptions, "runs" | "faults"> & { planned: number; swallowed: number };
+
+/** What is wrong with the faults themselves. */
+export function judgeFaults(
+  { runs, faults: asked, planned, swallowed }: Struck,
+  { faults }: Pick<Evidence, "faults">,
+  { claims }: Pick<Lookup, "claims">,
+): Violation[] {
+  const broken = "the faults really struck";
+  const violations: Violation[] = [];
+  const complain = (detail: string) => violations.push({ broken, detail });
+  if (planned === 0 && !asked.has("swallow")) complain("none was planned");
+  const over = faults.filter(({ at, endedAt }) => endedAt >= at).length;
+  if (over < planned) complain(`${over} of ${planned} planned`);
+  // A run whose holder was struck goes on under another claim; one that did not need it was never in danger. Redis may be
+  // back before any lease is over.
+  const isHit = ({ kind, hit }: Evidence["faults"][number]) =>
+    hit.some(({ uid, epoch }) => kind === "redis" || claims.get(uid)?.some((claim) => claim.epoch > epoch));
+  const kills = faults.filter(({ kind }) => kind === "kill");
+  const hits = kills.filter(isHit).length;
+  if (hits < AIMED * kills.length) complain(`${hits} of ${kills.length} kills hit an active run`);
+  for (const kind of new Set(faults.map((fault) => fault.kind)))
+    if (!faults.some((fault) => fault.kind === kind && isHit(fault)))
+      complain(`no ${kind} hit an active run`);
+  if (asked.has("swallow") && swallowed < runs) complain(`only ${swallowed} replies were swallowed`);
+  return violations;
+}

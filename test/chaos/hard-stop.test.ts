@@ -1,5 +1,6 @@
 /** Guarantee: a worker that is not let finish its stopping, or has no Redis to tell about it, costs time and nothing else. */
 import { expect, test } from "vitest";
+import { DRAIN_GRACE_MS } from "../../src/worker/pool.ts";
 import { type Installation, openInstallation, SHORT_TIMING } from "../helpers/installation.ts";
 import { type NodeProcess, spawnNode } from "../helpers/processes.ts";
 import { startPrivateRedis } from "../helpers/redis.ts";
@@ -51,7 +52,8 @@ test("a second signal ends a stopping worker at once, and its runs go on elsewhe
   const startedMs = performance.now();
   const ending = await command.kill("SIGTERM");
   expect(ending).toEqual({ code: 130, signal: null });
-  expect(performance.now() - startedMs).toBeLessThan(2_000);
+  // The steps at hand hang: the first signal alone would have waited for them.
+  expect(performance.now() - startedMs).toBeLessThan(DRAIN_GRACE_MS / 2);
   await until(() => installation.offline.inFlight === 0);
   await installation.startWorker();
   for (const agent of agents) {

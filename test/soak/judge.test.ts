@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { seeded } from "../helpers/seeded.ts";
 import { judgeFlat, judgeLag, judgeMemory, median, robustSlope } from "./judge.ts";
 import { textPlot } from "./plot.ts";
+import { judgeStrikes } from "./run.ts";
 
 /** Two hours of samples, one each ten seconds, around a line, with the saw teeth and the outliers of a real process. */
 function memory(perHour: number, hours = 2, noiseMb = 3) {
@@ -62,6 +63,13 @@ test("lag counts only where an idle process was not held up too", () => {
   expect(judgeLag("l", [...calm, ...busyMachine], 100).verdict).toBe("holds");
   expect(judgeLag("l", [...calm, window(500, 1), window(300, 1), window(200, 1)], 100).verdict).toBe("fails");
   expect(judgeLag("l", busyMachine, 100).verdict).toBe("too short to judge");
+});
+
+test("faults that strike idle places are no faults", () => {
+  const strikes = (...hits: number[]) => hits.map((hit) => ({ hit }));
+  expect(judgeStrikes(strikes(3, 0)).verdict).toBe("holds");
+  expect(judgeStrikes(strikes(3, 0, 0)).verdict).toBe("fails");
+  expect(judgeStrikes([]).verdict).toBe("too short to judge");
 });
 
 test("the median of nothing is no number", () => {

@@ -73,6 +73,8 @@ const HOUR_MS = 3_600_000;
 const PREFIX = "soak";
 const PARENTS = 4;
 const WARM_UP = 0.25;
+/** Share of the faults that must strike where runs are going on. */
+const AIMED = 0.5;
 /** The parents wait for their last scenes at most two minutes. */
 const PARENTS_END_WITHIN_MS = 150_000;
 /** Idle time of the parents' agents, longer than any pause between two calls on a machine that is overloaded. */
@@ -173,6 +175,7 @@ async function soak(options: SoakOptions, parts: Parts): Promise<SoakReport> {
     ...judgeProcesses(rows, hoursAt(startedMs + WARM_UP * options.durationMs)),
     keys,
     judgeAccount(account),
+    judgeStrikes(strikes),
     judgeExits(exits.map(({ code }) => code)),
   ];
   return { rows, strikes, marks: strikes.map(({ at }) => hoursAt(at)), account, verdicts };
@@ -228,6 +231,15 @@ function judgeAccount({ wrong, ...counts }: Account): Verdict {
     return { what, verdict: "fails", figure: `${wrong.length} wrong: ${wrong.slice(0, 10).join("; ")}` };
   const nothing = counts.runs === 0 || counts.destroyed === 0 || counts.refused === 0;
   return { what, verdict: nothing ? "too short to judge" : "holds", figure: done.join(", ") };
+}
+
+/** A soak that nothing disturbed shows nothing. */
+export function judgeStrikes(strikes: readonly Pick<Strike, "hit">[]): Verdict {
+  const what = "faults struck where runs were going on";
+  const hits = strikes.filter(({ hit }) => hit > 0).length;
+  const figure = `${hits} of ${strikes.length}`;
+  if (strikes.length === 0) return { what, verdict: "too short to judge", figure };
+  return { what, verdict: hits >= AIMED * strikes.length ? "holds" : "fails", figure };
 }
 
 function judgeExits(codes: readonly (number | null)[]): Verdict {

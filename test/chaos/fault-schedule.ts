@@ -3,7 +3,8 @@
  * Pure but for the pace, which counts what the others tell it.
  *
  * 1. Faults are spread over the work, not over time: on a slow machine they come later, not denser.
- * 2. Work waits for faults that are behind: the last fault still finds runs to hit.
+ * 2. Work waits for faults that are behind: the last fault still finds runs to hit. Some runs are kept back for faults
+ *    that found none any more, because they had to wait for others to be over.
  */
 import { latch } from "../helpers/latch.ts";
 import { seeded } from "../helpers/seeded.ts";
@@ -67,6 +68,8 @@ export interface Pace {
   runOver(): void;
   /** Resolves when so large a share of the runs is over, or when no more will be. */
   reached(share: number): Promise<void>;
+  /** A fault finds nobody busy: one of the runs that were kept back may begin, unless others are under way. */
+  starved(): void;
   /** One more fault has struck. */
   struck(): void;
   /** Nobody needs to wait any more. */
@@ -81,6 +84,7 @@ export function createPace(runs: number, ahead: number, strikes: readonly Planne
   let over = 0;
   let struck = 0;
   let released = false;
+  let open = Math.ceil(LAST_DUE_AT * runs);
   const look = () => {
     for (const one of [...waiting]) {
       if (!released && !one.due()) continue;
@@ -95,12 +99,21 @@ export function createPace(runs: number, ahead: number, strikes: readonly Planne
     return gate.opened;
   };
   return {
-    mayBegin: (run) => when(() => run < (strikes[struck]?.dueAt ?? Infinity) * runs + ahead),
+    mayBegin: (run) =>
+      when(() => {
+        const due = strikes[struck]?.dueAt;
+        return due === undefined || run < Math.min(due * runs + ahead, open);
+      }),
     runOver() {
       over += 1;
       look();
     },
     reached: (share) => when(() => over >= Math.floor(share * runs)),
+    starved() {
+      if (over < open) return;
+      open += 1;
+      look();
+    },
     struck() {
       struck += 1;
       look();

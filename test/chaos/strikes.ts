@@ -76,7 +76,7 @@ export async function strikeAll(scene: Scene, plan: readonly PlannedStrike[]): P
  * chasing whoever has just taken one up would be a different fault, a run that nobody lives to begin.
  */
 async function chooseBusy(
-  { fleet, chronicle, isOver }: Scene,
+  { fleet, chronicle, pace, isOver }: Scene,
   { kind, aim }: PlannedStrike,
 ): Promise<Seat | undefined> {
   const holdsSome = (seat: Seat, condition: (run: Holding) => boolean) =>
@@ -90,6 +90,7 @@ async function chooseBusy(
     const [spared, struck] = [up.filter((seat) => holdsSome(seat, isSpared)), kind === "redis" ? up : []];
     if (up.length < 2 || struck.some((seat) => spared.includes(seat))) return undefined;
     const busy = up.filter((seat) => !spared.includes(seat) && holdsSome(seat, ({ steps }) => steps > 0));
+    if (busy.length === 0) pace.starved();
     return busy[Math.floor(aim * busy.length)];
   };
   const chosen = await until(choose, { what: "a busy worker", timeoutMs: 300_000 });

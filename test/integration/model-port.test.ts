@@ -233,6 +233,19 @@ describe("an unusable answer is a retryable invalid_response", () => {
   });
 });
 
+test("a status that HTTP does not know ends as invalid_response and gives its socket up", async () => {
+  const provider = await startProvider((_, { socket }) => {
+    socket.write("HTTP/1.1 999 Request denied\r\ncontent-length: 3\r\n\r\n");
+  });
+  const outcome = await connect(provider, { timeoutMs: 1_000 }).call(ask(), { signal: forever() });
+  expect(failureOf(outcome)).toEqual({
+    kind: "invalid_response",
+    retryable: true,
+    message: "the server answered with HTTP status 999",
+  });
+  await until(() => provider.sockets.size === 0);
+});
+
 describe("a refused call", () => {
   const inAnHour = new Date(Date.UTC(2031, 0, 1, 11)).toUTCString();
   const serverDate = new Date(Date.UTC(2031, 0, 1, 10)).toUTCString();

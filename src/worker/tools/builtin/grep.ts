@@ -56,11 +56,12 @@ interface TreeSearch {
 async function searchTree(start: Directory, { ctx, filter, search, output }: TreeSearch): Promise<void> {
   const budget = createWalkBudget();
   const depth = start.segments.length;
-  const options = { budget, hidden: ctx.workspace.hidden, signal: search.signal };
+  const { matcher, signal } = search;
+  const options = { budget, hidden: ctx.workspace.hidden, signal, matcher };
   for await (const step of walkTree(start, options)) {
-    const names = filter === undefined ? step.names : await filtered(search.matcher, filter, step, depth);
+    const names = filter === undefined ? step.names : await filtered(matcher, filter, step, depth);
     for (const name of names) {
-      if (search.signal.aborted || output.full()) return;
+      if (signal.aborted || output.full()) return;
       const path = shownPath(step.directory.area, [...step.directory.segments, name]);
       // A file that vanished, may not be read or is not ours to open is no match; naming it would not help.
       const file = await openNamed(step.directory, name, path).catch(() => undefined);

@@ -216,6 +216,16 @@ describe("an unusable answer is a retryable invalid_response", () => {
       "a delta nobody knows",
       messageStart() + block(0, { type: "text", text: "" }, { type: "odd_delta" }) + messageEnd(),
     ],
+    [
+      "a tool input that is no text",
+      messageStart() +
+        block(
+          0,
+          { type: "tool_use", id: "t", name: "x", input: {} },
+          { type: "input_json_delta", partial_json: { pattern: "*" } },
+        ) +
+        messageEnd("tool_use"),
+    ],
     ["an event that is not JSON", `${messageStart()}event: content_block_start\ndata: {oops\n\n`],
     ["no message at all", event("ping")],
     ["an empty body", ""],

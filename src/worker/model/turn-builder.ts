@@ -113,16 +113,16 @@ export class TurnBuilder {
     const { block } = open;
     switch (delta.type) {
       case "text_delta":
-        block.text = text(block.text) + text(delta.text);
-        return text(delta.text);
+        block.text = text(block.text) + piece(delta, "text");
+        return piece(delta, "text");
       case "input_json_delta":
-        open.inputJson = (open.inputJson ?? "") + text(delta.partial_json);
+        open.inputJson = (open.inputJson ?? "") + piece(delta, "partial_json");
         return undefined;
       case "thinking_delta":
-        block.thinking = text(block.thinking) + text(delta.thinking);
+        block.thinking = text(block.thinking) + piece(delta, "thinking");
         return undefined;
       case "signature_delta":
-        block.signature = text(delta.signature);
+        block.signature = piece(delta, "signature");
         return undefined;
       case "citations_delta":
         block.citations = [...(Array.isArray(block.citations) ? block.citations : []), delta.citation];
@@ -178,6 +178,13 @@ function isObject(value: unknown): value is JsonObject {
 function indexOf(event: JsonObject): number {
   if (typeof event.index === "number") return event.index;
   throw new MalformedTurnError("a content event without an index");
+}
+
+/** What a delta adds. Leaving out what is no text would run a tool with an input that nobody asked for. */
+function piece(delta: JsonObject, field: string): string {
+  const added = delta[field];
+  if (typeof added === "string") return added;
+  throw new MalformedTurnError(`a ${String(delta.type)} without a ${field}`);
 }
 
 function text(value: unknown): string {

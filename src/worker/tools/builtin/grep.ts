@@ -32,7 +32,7 @@ export function grepTool({ matchers, clock }: { matchers: LineMatcherPool; clock
     idempotent: true,
     async run({ pattern, path, glob }, ctx) {
       const expression = compilePattern(pattern);
-      const filter = glob === undefined ? undefined : compileGlob(glob.includes("/") ? glob : `**/${glob}`);
+      const filter = glob === undefined ? undefined : compileGlob(anywhere(glob));
       const start = await openStart(ctx, path || ".");
       const output = createOutput();
       const means = { matchers, clock, signal: ctx.signal };
@@ -110,6 +110,12 @@ async function filtered(
     names.map((name) => [...below, name].join("/")),
   );
   return hits.flatMap((index) => names[index] ?? []);
+}
+
+/** A name without a slash matches in every directory; a leading `!` turns the whole around, it is no part of a name. */
+function anywhere(glob: string): string {
+  if (glob.includes("/")) return glob;
+  return glob.startsWith("!") && !glob.startsWith("!(") ? `!**/${glob.slice(1)}` : `**/${glob}`;
 }
 
 function compilePattern(pattern: string): Expression {

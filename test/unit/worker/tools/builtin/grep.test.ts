@@ -41,6 +41,8 @@ describe("grep", () => {
   it("narrows by name anywhere, or by path with a slash", async () => {
     expect(await grep("TODO", { glob: "*.md" })).toBe("src/c.md:1:TODO: é four");
     expect(await grep("TODO", { glob: "src/*.ts" })).toBe("src/b.ts:3:// TODO three");
+    expect(await grep("TODO", { glob: "!*.md", path: "src" })).toBe("src/b.ts:3:// TODO three");
+    expect(await grep("TODO", { glob: "!(b|x).*", path: "src" })).toBe("src/c.md:1:TODO: é four");
     expect(await grep("TODO", { glob: "*.{ts,md}", path: "src" })).toMatch(/^src\/b\.ts.*\nsrc\/c\.md.*$/);
   });
 

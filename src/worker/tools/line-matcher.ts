@@ -172,7 +172,9 @@ function startMatcher(signal: AbortSignal, release: () => void): LineMatcher {
     else pending?.reject(new ToolFailure(`The pattern cannot be run (${problem}); use a simpler one.`));
     pending = undefined;
   });
-  thread.on("error", () => end(new ToolFailure("The pattern needs too much memory; use a simpler one.")));
+  thread.on("error", () =>
+    end(new ToolFailure("The search needs too much memory; use a simpler pattern or a narrower path.")),
+  );
   thread.on("exit", () => end(stopped()));
   if (signal.aborted) onAbort();
   const ask = (question: object): Promise<readonly number[]> =>

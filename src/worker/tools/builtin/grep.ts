@@ -121,7 +121,7 @@ function anywhere(glob: string): string {
 function compilePattern(pattern: string): Expression {
   const ignoreCase = pattern.startsWith("(?i)");
   const source = ignoreCase ? pattern.slice("(?i)".length) : pattern;
-  const flags = `${ignoreCase ? "i" : ""}${/\\[pP]\{/.test(source) ? "u" : ""}`;
+  const flags = `${ignoreCase ? "i" : ""}${/\\[pPu]\{/.test(source) ? "u" : ""}`;
   try {
     new RegExp(source, flags);
   } catch (error) {

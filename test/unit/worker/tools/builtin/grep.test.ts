@@ -46,6 +46,13 @@ describe("grep", () => {
     expect(await grep("TODO", { glob: "*.{ts,md}", path: "src" })).toMatch(/^src\/b\.ts.*\nsrc\/c\.md.*$/);
   });
 
+  it("knows a character by its number or its property", async () => {
+    await scene.put("faces.txt", "a\n😀\n");
+    for (const pattern of ["\\u{1F600}", "\\p{Emoji_Presentation}"]) {
+      expect(await grep(pattern, { path: "faces.txt" }), pattern).toBe("faces.txt:2:😀");
+    }
+  });
+
   it("says plainly what it cannot search", async () => {
     expect(await grep("(")).toMatch(/not a valid JavaScript regular expression/);
     expect(await grep("TODO", { path: "bin" })).toMatch(/binary/);

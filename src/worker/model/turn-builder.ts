@@ -138,7 +138,8 @@ export class TurnBuilder {
     const next = { ...this.#usage };
     for (const key of Object.keys(next) as (keyof Usage)[]) {
       const value = usage[key];
-      if (typeof value === "number" && Number.isFinite(value)) next[key] = Math.max(0, Math.trunc(value));
+      if (typeof value === "number" && Math.abs(value) <= Number.MAX_SAFE_INTEGER)
+        next[key] = Math.max(0, Math.trunc(value));
     }
     this.#usage = next;
   }

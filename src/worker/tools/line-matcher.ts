@@ -144,8 +144,8 @@ function stopped(): ToolFailure {
   return new ToolFailure("The search was stopped.");
 }
 
-function startMatcher(signal: AbortSignal, release: () => void): LineMatcher {
-  const thread = new Worker(THREAD_SOURCE, {
+function startThread(): Worker {
+  return new Worker(THREAD_SOURCE, {
     eval: true,
     workerData: { ignore: require.resolve("ignore") },
     env: {},
@@ -154,6 +154,10 @@ function startMatcher(signal: AbortSignal, release: () => void): LineMatcher {
     stderr: true,
     resourceLimits: { maxOldGenerationSizeMb: MAX_THREAD_HEAP_MB },
   });
+}
+
+function startMatcher(signal: AbortSignal, release: () => void): LineMatcher {
+  const thread = startThread();
   let pending: { resolve(hits: readonly number[]): void; reject(failure: ToolFailure): void } | undefined;
   let ended: ToolFailure | undefined;
   let closing: Promise<void> | undefined;

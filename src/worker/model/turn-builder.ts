@@ -17,6 +17,9 @@ import type { ModelTurn } from "./model.ts";
 /** Stop reasons that can end an answer in the middle of a tool call; such a call is never to be executed. */
 const CUT_OFF: ReadonlySet<string> = new Set(["max_tokens", "model_context_window_exceeded", "refusal"]);
 
+/** No call has more tokens of one kind; what claims to is no count. Sums of what passes stay whole numbers. */
+const MOST_TOKENS = 1_000_000_000;
+
 interface OpenBlock {
   block: JsonObject;
   /** Concatenated JSON of a tool input; undefined until its first delta. */
@@ -138,7 +141,7 @@ export class TurnBuilder {
     const next = { ...this.#usage };
     for (const key of Object.keys(next) as (keyof Usage)[]) {
       const value = usage[key];
-      if (typeof value === "number" && Math.abs(value) <= Number.MAX_SAFE_INTEGER)
+      if (typeof value === "number" && Math.abs(value) <= MOST_TOKENS)
         next[key] = Math.max(0, Math.trunc(value));
     }
     this.#usage = next;

@@ -1,4 +1,4 @@
-/** Guarantee: no name, id or text that a model or a parent spells oddly makes the API refuse the conversation. */
+/** Guarantee: nothing that a model, its provider or a parent spells oddly makes a conversation impossible to go on with. */
 import { expect, test } from "vitest";
 import { openInstallation } from "../../helpers/installation.ts";
 
@@ -23,5 +23,15 @@ test("a prompt that was cut in the middle of a character is answered", async () 
   const installation = await openInstallation({ scenario: { turns: [done] } });
   await installation.startWorker();
   const agent = await installation.task("work \ud83d");
+  expect(await installation.reply(agent)).toMatchObject({ status: "succeeded", summary: "done" });
+});
+
+test("a count of tokens that cannot be does not keep the run from its end", async () => {
+  const output_tokens = Number.MAX_SAFE_INTEGER;
+  const installation = await openInstallation({
+    scenario: { turns: [{ content: [glob], usage: { output_tokens } }, done] },
+  });
+  await installation.startWorker();
+  const agent = await installation.task("work");
   expect(await installation.reply(agent)).toMatchObject({ status: "succeeded", summary: "done" });
 });

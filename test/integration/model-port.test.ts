@@ -134,7 +134,7 @@ describe("an answer", () => {
     ]);
     const messages = [...ask().messages, { role: "assistant" as const, content }, ...ask().messages];
     await model.call(ask({ messages }), { signal: forever() });
-    expect(provider.received[1]?.json?.messages).toEqual(messages);
+    expect(provider.received[1]?.json?.messages).toEqual([expect.anything(), ...messages.slice(1)]);
   });
 
   test("brings tool calls with their input parsed, an input without deltas included", async () => {

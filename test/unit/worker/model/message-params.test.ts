@@ -17,6 +17,24 @@ test("without a system prompt the last tool carries the shared breakpoint", () =
   expect(tools).toEqual([tool("a"), { ...tool("b"), cache_control: cached }]);
 });
 
+test("what the call before ended with is a breakpoint: the user's last block before the last answer, unless blank", () => {
+  const user = (...texts: string[]) => ({
+    role: "user" as const,
+    content: texts.map((text) => ({ type: "text", text })),
+  });
+  const answer = { role: "assistant" as const, content: [{ type: "text", text: "a" }] };
+  const messages = [user("one"), answer, user("two", "three"), answer, user("four")];
+  const [first, , third, , fifth] = toMessageParams(ask({ messages })).messages;
+  expect(first).toEqual(messages[0]);
+  expect(third?.content).toEqual([
+    { type: "text", text: "two" },
+    { type: "text", text: "three", cache_control: cached },
+  ]);
+  expect(fifth).toEqual(messages[4]);
+  const blank = [user("one"), user("two", " "), answer, user("three")];
+  expect(toMessageParams(ask({ messages: blank })).messages).toEqual(blank);
+});
+
 test("blank text of the assistant, which the API would refuse, is left out; the user's stays, thinking too", () => {
   const blank = { type: "text", text: " \n" };
   const thinking = { type: "thinking", thinking: "", signature: "c2ln" };

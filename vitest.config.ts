@@ -1,3 +1,4 @@
+import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
 import { CLUSTER_LONG, CLUSTER_SUBSET, CLUSTER_SUITE, NOT_ON_A_CLUSTER } from "./test/setup/cluster-suite.ts";
 import { EMBEDDED_SUBSET } from "./test/setup/embedded-subset.ts";
@@ -11,6 +12,8 @@ const clusterFiles = process.env.SUBAGENT_TEST_CLUSTER === "whole" ? CLUSTER_SUI
 export default defineConfig({
   test: {
     pool: "forks",
+    // Most files wait for other processes most of the time; by itself the runner leaves a core idle for its own work.
+    maxWorkers: Math.max(2, availableParallelism() - 1),
     setupFiles: ["test/setup/leak-check.ts"],
     reporters: ["default", "./test/setup/closing-line.ts"],
     testTimeout: 20_000,

@@ -33,6 +33,9 @@ export async function pause(context: CommandContext, { reason, json }: PauseFlag
       ? toJsonLine({ paused: true, ...state })
       : `The installation on ${place} is ${pausedSince(state)}: no model call begins and no run is taken; calls in flight may still end.`,
   );
+  if (checked.data !== undefined && state.reason !== checked.data) {
+    context.output.note("It was paused already: the reason given first stands, this one is not kept.");
+  }
   if (!json) context.output.note("Messages are still accepted. Go on with: subagent-queue resume");
   return EXIT.done;
 }

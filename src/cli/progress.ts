@@ -120,19 +120,46 @@ function createBlock(
   };
 }
 
-/** Tells events as plain lines. */
+/**
+ * Tells events as plain lines. A run that is taken and handed back again and again, because nothing changes about what
+ * it waits for, says so once: a line comes again only after another turn, tool, question or alert.
+ */
 function createTeller(
   rowOf: (event: ProgressEvent) => string,
   say: (line: string) => void,
 ): (event: ProgressEvent) => void {
-  const last = new Map<string, string>();
+  const told = new Map<string, Set<string>>();
   return (event) => {
     const line = lineAbout(event);
     const name = rowOf(event);
-    if (line === undefined || line === last.get(name)) return;
-    last.set(name, line);
+    const lines = told.get(name) ?? new Set<string>();
+    if (line === undefined || lines.has(line)) return;
+    if (!STANDING_STILL.has(event.type)) lines.clear();
+    told.set(name, lines.add(line));
     say(`${plainLine(name)}: ${line}`);
   };
+}
+
+/** What happens to a run that gets nowhere. */
+const STANDING_STILL: ReadonlySet<ProgressEvent["type"]> = new Set([
+  "run_started",
+  "model_retry",
+  "released",
+]);
+
+/** Why a worker hands a run back, in words; other reasons are failures of a model call and speak for themselves. */
+const RELEASED_BECAUSE: Readonly<Record<string, string>> = {
+  paused: "the installation is paused until subagent-queue resume",
+  authentication: "the provider refuses the API key of the workers, the run waits for another one",
+  permission:
+    "the provider does not permit the API key of the workers to do this, the run waits for another one",
+  billing: "the provider's account has no credit, the run waits until it has",
+  drain: "its worker is stopping",
+  lease_lost: "its worker was away for too long",
+};
+
+function releasedBecause(reason: string): string {
+  return RELEASED_BECAUSE[reason] ?? plainLine(reason.replaceAll("_", " "));
 }
 
 /** What a plain line says about an event; undefined for what only a live view can show well. */
@@ -147,7 +174,7 @@ function lineAbout(event: ProgressEvent): string | undefined {
     case "model_retry":
       return `turn ${event.turn}, the model is asked again in ${formatAge(event.delay_ms)} (${plainLine(event.kind)})`;
     case "released":
-      return `handed back to the queue (${plainLine(event.reason)})`;
+      return `handed back to the queue: ${releasedBecause(event.reason)}`;
     case "waiting":
       return `asks: ${plainLine(event.question)}`;
     case "alert":

@@ -4,11 +4,14 @@ import { type CountTokensRequest, isText, type Message, marksCache } from "./wir
 
 /**
  * A prefix of the request that ends at a boundary: after the tools, after the system prompt, after message n.
- * `hash` covers everything up to the boundary, `tokens` counts it, `breakpoint` says that the request asks to cache it.
+ * `hash` covers everything up to the boundary, `tokens` and `blocks` count it, `breakpoint` says that the request asks
+ * to cache it.
  */
 export interface Prefix {
   hash: string;
   tokens: number;
+  /** Tools, blocks of the system prompt and content blocks. */
+  blocks: number;
   breakpoint: boolean;
 }
 
@@ -65,7 +68,12 @@ export function fingerprint(request: CountTokensRequest): Fingerprint {
     ...request.messages.map((message) => message.content.some(marksCache)),
   ];
   if (marksCache(request)) marks[marks.length - 1] = true;
-  const prefixes = chain(request.model, [tools, system, ...messages], marks);
+  const sizes = [
+    request.tools?.length ?? 0,
+    typeof request.system === "string" ? 1 : systemBlocks.length,
+    ...request.messages.map(({ content }) => content.length),
+  ];
+  const prefixes = chain(request.model, [tools, system, ...messages], sizes, marks);
   return {
     conversation: digest(system, firstUser === undefined ? "" : messageText(firstUser)),
     requestHash: digest(...messages),
@@ -75,13 +83,20 @@ export function fingerprint(request: CountTokensRequest): Fingerprint {
   };
 }
 
-function chain(model: string, segments: readonly string[], marks: readonly boolean[]): Prefix[] {
+function chain(
+  model: string,
+  segments: readonly string[],
+  sizes: readonly number[],
+  marks: readonly boolean[],
+): Prefix[] {
   let hash = digest(model);
   let bytes = 0;
+  let blocks = 0;
   return segments.map((segment, index) => {
     hash = digest(hash, segment);
     bytes += Buffer.byteLength(segment);
-    return { hash, tokens: tokensOf(bytes), breakpoint: marks[index] === true };
+    blocks += sizes[index] ?? 0;
+    return { hash, tokens: tokensOf(bytes), blocks, breakpoint: marks[index] === true };
   });
 }
 

@@ -4,7 +4,7 @@
  * Owns: which prefixes were written, and when they were last used. Its neighbour `fingerprint` says what a prefix is.
  *
  * Invariants:
- * 1. Only prefixes that end at a breakpoint are written; any prefix up to the last breakpoint may be read.
+ * 1. Only prefixes that end at a breakpoint are written; what may be read ends at a breakpoint or a few blocks before.
  * 2. A prefix lives for `ttlMs` after its last use, and at most `maxEntries` are kept, the least recently used going first.
  * 3. Read, written and uncached input tokens add up to the whole input.
  */
@@ -31,6 +31,8 @@ export interface PromptCache {
 }
 
 const FIVE_MINUTES_MS = 300_000;
+/** So many blocks before a breakpoint the API looks for something that was written. */
+const LOOKBACK_BLOCKS = 20;
 
 /** Creates an empty cache. Unlike the real one it has no minimum prefix length, so that small tests see it work. */
 export function createPromptCache(options: PromptCacheOptions = {}): PromptCache {
@@ -52,7 +54,10 @@ export function createPromptCache(options: PromptCacheOptions = {}): PromptCache
     charge({ prefixes, inputTokens }) {
       const end = prefixes.findLastIndex((prefix) => prefix.breakpoint);
       const cacheable = prefixes.slice(0, end + 1);
-      const warm = cacheable.findLast(isWarm);
+      const ends = cacheable.filter(({ breakpoint }) => breakpoint).map(({ blocks }) => blocks);
+      const isLookedAt = ({ blocks }: Prefix) =>
+        ends.some((at) => blocks <= at && at - blocks <= LOOKBACK_BLOCKS);
+      const warm = cacheable.findLast((prefix) => isLookedAt(prefix) && isWarm(prefix));
       if (warm !== undefined) touch(warm);
       for (const prefix of cacheable) if (prefix.breakpoint) touch(prefix);
       const read = warm?.tokens ?? 0;

@@ -257,6 +257,12 @@ test("in production a Redis that may lose work is refused with the fix, by worke
     expect(ended.stderr.join("\n"), args[0]).toMatch(refusal);
     expect(ended.stdout, args[0]).toEqual([]);
   }
+});
+
+test("strictness is a flag as well, and whoever only looks may do so on any Redis", async () => {
+  const careless = await startPrivateRedis({ arguments: ["--appendonly", "no"] });
+  const place = project();
+  const env = { REDIS_URL: careless.url, NODE_ENV: "production" };
   const strict = await start(["worker", "--strict"], place, { ...env, NODE_ENV: undefined });
   expect((await strict.closed).code).toBe(3);
   const looking = await start(["list"], place, env);
@@ -267,7 +273,10 @@ test("in production a Redis that may lose work is refused with the fix, by worke
     warned.stderr.filter((line) => line.includes("Redis is not set as production needs it")),
   ).toHaveLength(1);
   expect((await warned.kill("SIGTERM")).code).toBe(0);
-  const embedded = await start(["run", "x"], place, { NODE_ENV: "production", PATH: "/nowhere" });
+});
+
+test("in production the embedded Redis, which keeps nothing, is refused", async () => {
+  const embedded = await start(["run", "x"], project(), { NODE_ENV: "production", PATH: "/nowhere" });
   expect((await embedded.closed).code).toBe(3);
   expect(embedded.stderr.join("\n")).toContain("the embedded Redis");
 });

@@ -103,7 +103,7 @@ test("wrong settings of Redis are named with their fix; production takes them as
 
 test("--measure says beforehand what it spends and what the backend takes", async () => {
   const { start, ask } = place();
-  const model = await start(["offline-model", "--port", "0", "--latency-ms", "150", "--parallel", "2"]);
+  const model = await start(["offline-model", "--port", "0", "--latency-ms", "300", "--parallel", "2"]);
   const url = (await model.waitForLine(/^ready: /)).slice("ready: ANTHROPIC_BASE_URL=".length);
   const { code, stdout, stderr } = await ask(["doctor", "--measure"], { ANTHROPIC_BASE_URL: url });
   expect(code).toBe(0);

@@ -51,6 +51,9 @@ test("pause stops the work that is asked for, says so everywhere, and resume let
   const again = await ask("pause", "--reason", "another", "--json");
   const note = JSON.parse(again.stdout.join());
   expect(note).toMatchObject({ paused: true, reason: "the budget\nis used up" });
+  expect(again.stderr).toEqual([
+    "It was paused already: the reason given first stands, this one is not kept.",
+  ]);
   const resumed = await ask("resume", "--json");
   expect(JSON.parse(resumed.stdout.join())).toEqual({
     paused: false,

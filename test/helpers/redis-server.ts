@@ -8,6 +8,7 @@
  * 3. No server outlives the process that started it, not even after SIGKILL.
  */
 import { type ChildProcess, spawn } from "node:child_process";
+import { randomInt } from "node:crypto";
 import { once } from "node:events";
 import { mkdtemp, open, readFile, rm } from "node:fs/promises";
 import { connect, createServer } from "node:net";
@@ -16,6 +17,8 @@ import { join } from "node:path";
 import { killWhenWeAreGone } from "./reaper.ts";
 import { until } from "./until.ts";
 
+const FIRST_PORT = 12_000;
+const LAST_PORT = 32_000;
 const HINT =
   "The tests need a real Redis (7.0 or newer): `apt-get install redis-server`, or name a binary in REDIS_SERVER_BIN.";
 
@@ -142,13 +145,23 @@ async function answersPing(port: number): Promise<boolean> {
   }
 }
 
-/** A port of 127.0.0.1 that nothing listens on at this moment. */
+/**
+ * A port of 127.0.0.1 that nothing uses at this moment, drawn by lot below those that systems give to outgoing
+ * connections (from 32768 on Linux): of those any client may take one before the server that was to have it has
+ * started, or while it is down.
+ */
 export async function freePort(): Promise<number> {
-  const probe = createServer().listen(0, "127.0.0.1");
-  await once(probe, "listening");
-  const address = probe.address();
-  probe.close();
-  await once(probe, "close");
-  if (address === null || typeof address === "string") throw new Error("a TCP server without a port");
-  return address.port;
+  for (;;) {
+    const port = randomInt(FIRST_PORT, LAST_PORT + 1);
+    const probe = createServer();
+    try {
+      await once(probe.listen(port, "127.0.0.1"), "listening");
+    } catch (failure) {
+      if ((failure as NodeJS.ErrnoException).code === "EADDRINUSE") continue;
+      throw failure;
+    }
+    probe.close();
+    await once(probe, "close");
+    return port;
+  }
 }

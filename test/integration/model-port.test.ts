@@ -134,7 +134,7 @@ describe("an answer", () => {
     ]);
     const messages = [...ask().messages, { role: "assistant" as const, content }, ...ask().messages];
     await model.call(ask({ messages }), { signal: forever() });
-    expect(provider.received[1]?.json?.messages).toEqual(messages);
+    expect(provider.received[1]?.json?.messages).toEqual([expect.anything(), ...messages.slice(1)]);
   });
 
   test("brings tool calls with their input parsed, an input without deltas included", async () => {
@@ -216,6 +216,16 @@ describe("an unusable answer is a retryable invalid_response", () => {
       "a delta nobody knows",
       messageStart() + block(0, { type: "text", text: "" }, { type: "odd_delta" }) + messageEnd(),
     ],
+    [
+      "a tool input that is no text",
+      messageStart() +
+        block(
+          0,
+          { type: "tool_use", id: "t", name: "x", input: {} },
+          { type: "input_json_delta", partial_json: { pattern: "*" } },
+        ) +
+        messageEnd("tool_use"),
+    ],
     ["an event that is not JSON", `${messageStart()}event: content_block_start\ndata: {oops\n\n`],
     ["no message at all", event("ping")],
     ["an empty body", ""],
@@ -231,6 +241,19 @@ describe("an unusable answer is a retryable invalid_response", () => {
     const failure = failureOf(await connect(provider).call(ask(), { signal: forever() }));
     expect(failure).toMatchObject({ kind: "invalid_response", retryable: true });
   });
+});
+
+test("a status that HTTP does not know ends as invalid_response and gives its socket up", async () => {
+  const provider = await startProvider((_, { socket }) => {
+    socket.write("HTTP/1.1 999 Request denied\r\ncontent-length: 3\r\n\r\n");
+  });
+  const outcome = await connect(provider, { timeoutMs: 1_000 }).call(ask(), { signal: forever() });
+  expect(failureOf(outcome)).toEqual({
+    kind: "invalid_response",
+    retryable: true,
+    message: "the server answered with HTTP status 999",
+  });
+  await until(() => provider.sockets.size === 0);
 });
 
 describe("a refused call", () => {

@@ -16,7 +16,7 @@ import { type Clock, systemClock } from "../../shared/clock.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import { classify } from "./failure.ts";
 import { MalformedTurnError, TruncatedStreamError } from "./fault.ts";
-import { toMessageParams } from "./message-params.ts";
+import { toMessageParams, wellFormedJson } from "./message-params.ts";
 import type { CallOptions, Model, ModelFailure, ModelOutcome, ModelRequest } from "./model.ts";
 import { createTransport, type Transport, type TransportInit } from "./transport.ts";
 import { TurnBuilder } from "./turn-builder.ts";
@@ -187,7 +187,8 @@ function createClient(options: AnthropicModelOptions, transport: Transport, time
     fetch: (url, init) => {
       const all = init?.headers instanceof Headers ? init.headers : new Headers(init?.headers);
       const headers = [...all].filter(([name]) => SENT_HEADER.test(name));
-      return transport.fetch(url, { ...init, headers });
+      const body = typeof init?.body === "string" ? wellFormedJson(init.body) : init?.body;
+      return transport.fetch(url, { ...init, headers, body });
     },
   });
 }

@@ -6,9 +6,10 @@ import type { ModelMessage, ModelRequest } from "./model.ts";
 const CACHED: Anthropic.CacheControlEphemeral = { type: "ephemeral" };
 
 /**
- * Two breakpoints: an explicit one at the end of tools + system, which all agents of one kind share from their
- * first call on, and the automatic one at the end of the conversation, which the agent's next call reads.
- * Field order is fixed and messages are passed by reference, so equal requests are equal bytes.
+ * Three breakpoints: one at the end of tools + system, which all agents of one kind share from their first call on; the
+ * automatic one at the end of the conversation, which the agent's next call reads; and one where the call before ended,
+ * for the API finds what was written there by itself only up to 20 blocks back, and a turn may have more tool calls.
+ * Field order is fixed and other messages are passed by reference, so equal requests are equal bytes.
  */
 export function toMessageParams(request: ModelRequest): Anthropic.MessageCreateParamsStreaming {
   return {
@@ -21,7 +22,7 @@ export function toMessageParams(request: ModelRequest): Anthropic.MessageCreateP
     ...(request.system !== "" && {
       system: [{ type: "text" as const, text: request.system, cache_control: CACHED }],
     }),
-    messages: request.messages.map(messageParam),
+    messages: messageParams(request.messages),
     cache_control: CACHED,
     stream: true,
   };
@@ -38,6 +39,23 @@ function toolParams({ tools, system }: ModelRequest): Anthropic.Tool[] {
   }));
 }
 
+function messageParams(messages: readonly ModelMessage[]): Anthropic.MessageParam[] {
+  const lastAnswer = messages.findLastIndex(({ role }) => role === "assistant");
+  return messages.map((message, index) =>
+    index === lastAnswer - 1 && message.role === "user" ? withBreakpoint(message) : messageParam(message),
+  );
+}
+
+/** The API caches no blank text. */
+function withBreakpoint({ role, content }: ModelMessage): Anthropic.MessageParam {
+  const last = content.length - 1;
+  const marked = content.map(
+    (block, index): ContentBlock =>
+      index === last && !isBlank(block) ? { ...block, cache_control: CACHED } : block,
+  );
+  return { role, content: marked as Anthropic.ContentBlockParam[] };
+}
+
 /** A model can answer with blank text, but the API takes none back: such blocks are left out of its messages. */
 function messageParam(message: ModelMessage): Anthropic.MessageParam {
   const { role, content } = message;
@@ -48,4 +66,16 @@ function messageParam(message: ModelMessage): Anthropic.MessageParam {
 
 function isBlank(block: ContentBlock): boolean {
   return isText(block) && block.text.trim() === "";
+}
+
+/** An escape in JSON: a lone surrogate, all others as a whole so that `\\ud800`, text about one, is left alone. */
+const ESCAPE = /\\(?:u(d[89a-f][0-9a-f]{2})|.)/g;
+
+/**
+ * A request body without lone surrogates: the API refuses the whole of a body for one. They come from texts cut in the
+ * middle of a character and from models. `JSON.stringify` writes them, and nothing else, as escapes that begin with `\ud`.
+ */
+export function wellFormedJson(json: string): string {
+  if (!json.includes("\\ud")) return json;
+  return json.replace(ESCAPE, (spelled, surrogate) => (surrogate === undefined ? spelled : "\uFFFD"));
 }

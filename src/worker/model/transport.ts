@@ -14,7 +14,7 @@
  */
 import { Agent, type Dispatcher } from "undici";
 import type { Clock } from "../../shared/clock.ts";
-import { TransportTimeoutError } from "./fault.ts";
+import { MalformedTurnError, TransportTimeoutError } from "./fault.ts";
 
 /** How a transport connects. Durations in milliseconds. */
 export interface TransportOptions {
@@ -50,6 +50,9 @@ export interface Transport {
 
 /** A body holds at most about this many unread bytes before its socket is paused. */
 const UNREAD_BYTES = 64 * 1024;
+
+/** Beyond it a number is no HTTP status, and no `Response` can be made of it. */
+const LAST_STATUS = 599;
 
 /** Opens no connection until the first request. */
 export function createTransport(options: TransportOptions): Transport {
@@ -127,6 +130,10 @@ class Exchange implements Dispatcher.DispatchHandler {
 
   onResponseStart(_: Dispatcher.DispatchController, status: number, headers: Record<string, unknown>): void {
     if (status < 200 || this.#done) return;
+    if (status > LAST_STATUS) {
+      this.#fail(new MalformedTurnError(`the server answered with HTTP status ${status}`));
+      return;
+    }
     const stream = new ReadableStream<Uint8Array>(
       {
         start: (body) => {
@@ -179,8 +186,9 @@ class Exchange implements Dispatcher.DispatchHandler {
     if (!this.#finish()) return;
     this.#error = error;
     this.#connection?.abort(error);
-    if (this.#body) this.#body.error(error);
-    else this.#reject(error);
+    this.#body?.error(error);
+    // Once there is a response this says nothing any more.
+    this.#reject(error);
   }
 
   #finish(): boolean {

@@ -17,6 +17,9 @@ import type { ModelTurn } from "./model.ts";
 /** Stop reasons that can end an answer in the middle of a tool call; such a call is never to be executed. */
 const CUT_OFF: ReadonlySet<string> = new Set(["max_tokens", "model_context_window_exceeded", "refusal"]);
 
+/** No call has more tokens of one kind; what claims to is no count. Sums of what passes stay whole numbers. */
+const MOST_TOKENS = 1_000_000_000;
+
 interface OpenBlock {
   block: JsonObject;
   /** Concatenated JSON of a tool input; undefined until its first delta. */
@@ -113,16 +116,16 @@ export class TurnBuilder {
     const { block } = open;
     switch (delta.type) {
       case "text_delta":
-        block.text = text(block.text) + text(delta.text);
-        return text(delta.text);
+        block.text = text(block.text) + piece(delta, "text");
+        return piece(delta, "text");
       case "input_json_delta":
-        open.inputJson = (open.inputJson ?? "") + text(delta.partial_json);
+        open.inputJson = (open.inputJson ?? "") + piece(delta, "partial_json");
         return undefined;
       case "thinking_delta":
-        block.thinking = text(block.thinking) + text(delta.thinking);
+        block.thinking = text(block.thinking) + piece(delta, "thinking");
         return undefined;
       case "signature_delta":
-        block.signature = text(delta.signature);
+        block.signature = piece(delta, "signature");
         return undefined;
       case "citations_delta":
         block.citations = [...(Array.isArray(block.citations) ? block.citations : []), delta.citation];
@@ -138,7 +141,8 @@ export class TurnBuilder {
     const next = { ...this.#usage };
     for (const key of Object.keys(next) as (keyof Usage)[]) {
       const value = usage[key];
-      if (typeof value === "number" && Number.isFinite(value)) next[key] = Math.max(0, Math.trunc(value));
+      if (typeof value === "number" && Math.abs(value) <= MOST_TOKENS)
+        next[key] = Math.max(0, Math.trunc(value));
     }
     this.#usage = next;
   }
@@ -178,6 +182,13 @@ function isObject(value: unknown): value is JsonObject {
 function indexOf(event: JsonObject): number {
   if (typeof event.index === "number") return event.index;
   throw new MalformedTurnError("a content event without an index");
+}
+
+/** What a delta adds. Leaving out what is no text would run a tool with an input that nobody asked for. */
+function piece(delta: JsonObject, field: string): string {
+  const added = delta[field];
+  if (typeof added === "string") return added;
+  throw new MalformedTurnError(`a ${String(delta.type)} without a ${field}`);
 }
 
 function text(value: unknown): string {

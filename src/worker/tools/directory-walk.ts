@@ -10,7 +10,8 @@ import { opendir } from "node:fs/promises";
 import { join } from "node:path";
 import { DRAFT_PREFIX } from "../../shared/protocol/workspace.ts";
 import { type Directory, hostPath, openChild, pathIn } from "./confined-path.ts";
-import { type IgnoreRules, isIgnored, rulesIn } from "./gitignore.ts";
+import { type IgnoreRules, keptOf, rulesIn } from "./gitignore.ts";
+import type { LineMatcher } from "./line-matcher.ts";
 
 /** The regular files of one directory, which is open until the next step of the walk. */
 export interface WalkStep {
@@ -24,11 +25,12 @@ export interface WalkBudget {
   exhausted: boolean;
 }
 
-/** Bounds of a walk. `maxDepth` 1 lists the start alone; `hidden` is a host path that is not entered. */
+/** Bounds of a walk. `matcher` tries what `.gitignore` files say; `maxDepth` 1 lists the start alone; `hidden` is a host path that is not entered. */
 export interface WalkOptions {
   readonly budget: WalkBudget;
   readonly hidden: string;
   readonly signal: AbortSignal;
+  readonly matcher: LineMatcher;
   readonly maxDepth?: number;
 }
 
@@ -58,11 +60,12 @@ async function* walkFrom(
   try {
     const { files, directories } = await list(directory, options);
     const rules = await rulesIn(directory, files, above);
-    const names = files.filter((name) => !isIgnored(rules, directory, name));
+    const names = await keptOf(options.matcher, rules, directory, files);
     if (names.length > 0) yield { directory, names };
     if (depth <= 1) return;
-    for (const name of directories) {
-      if (isIgnored(rules, directory, `${name}/`)) continue;
+    const spelled = directories.map((name) => `${name}/`);
+    for (const kept of await keptOf(options.matcher, rules, directory, spelled)) {
+      const name = kept.slice(0, -1);
       if (options.signal.aborted || options.budget.exhausted) return;
       if (join(hostPath(directory), name) === options.hidden) continue;
       const child = await openChild(directory, name).catch(() => undefined);

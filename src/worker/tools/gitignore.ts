@@ -1,14 +1,14 @@
 /** Which entries of a tree its `.gitignore` files leave out, each counting for the directory it lies in and below. */
-import ignore, { type Ignore } from "ignore";
 import { openNamed, readHead } from "./confined-file.ts";
 import type { Directory } from "./confined-path.ts";
+import type { LineMatcher } from "./line-matcher.ts";
 
 const FILE = ".gitignore";
 /** What lies beyond is not read: rules are short. */
 const MAX_BYTES = 64 * 1024;
 
 /** The rules that hold in one directory of a walk, the outermost first. */
-export type IgnoreRules = readonly { readonly depth: number; readonly rules: Ignore }[];
+export type IgnoreRules = readonly { readonly depth: number; readonly text: string }[];
 
 /** The rules in force in `directory`: those of the directories above it and its own, where it has some. */
 export async function rulesIn(
@@ -21,7 +21,7 @@ export async function rulesIn(
   if (!file) return above;
   try {
     const text = (await readHead(file, MAX_BYTES)).toString("utf8");
-    return [...above, { depth: directory.segments.length, rules: ignore().add(text) }];
+    return [...above, { depth: directory.segments.length, text }];
   } catch {
     return above;
   } finally {
@@ -29,11 +29,24 @@ export async function rulesIn(
   }
 }
 
-/** Whether the innermost rule that speaks of an entry of `directory` leaves it out; directories end in a slash. */
-export function isIgnored(rules: IgnoreRules, directory: Directory, name: string): boolean {
-  for (const { depth, rules: own } of rules.toReversed()) {
-    const { ignored, unignored } = own.test([...directory.segments.slice(depth), name].join("/"));
-    if (ignored || unignored) return ignored;
-  }
-  return false;
+/**
+ * The `names` in `directory` that no rule leaves out; directories end in a slash. Rules are a model's or a stranger's, and
+ * some take for ever: they are tried on the matching thread.
+ */
+export async function keptOf(
+  matcher: LineMatcher,
+  rules: IgnoreRules,
+  directory: Directory,
+  names: readonly string[],
+): Promise<readonly string[]> {
+  if (rules.length === 0 || names.length === 0) return names;
+  const innermostFirst = rules.toReversed().map(({ depth, text }) => ({
+    text,
+    above: directory.segments
+      .slice(depth)
+      .map((segment) => `${segment}/`)
+      .join(""),
+  }));
+  const ignored = new Set(await matcher.ignored(innermostFirst, names));
+  return names.filter((_, index) => !ignored.has(index));
 }

@@ -1,11 +1,13 @@
 /**
- * Matches lines against regular expressions on a thread that can be killed while an expression backtracks.
+ * Matches lines against regular expressions, and names against `.gitignore` rules, on a thread that can be killed while
+ * one of them backtracks.
  *
  * Owns: the number of such threads in a process, and their ends. Nothing outlives `close()`.
  *
- * 1. No expression a model wrote is ever run on the main thread.
+ * 1. No expression and no rule that a model wrote is ever run on the main thread.
  * 2. The thread sees no environment variable and no loader of this process.
  */
+import { createRequire } from "node:module";
 import { Worker } from "node:worker_threads";
 import { ToolFailure } from "./tool.ts";
 
@@ -15,7 +17,13 @@ export interface Expression {
   readonly flags: string;
 }
 
-/** One thread, used by one call; calls to `match` follow one another. */
+/** The text of a `.gitignore`, and the way down from its directory: empty, or ending in a slash. */
+export interface IgnoreFile {
+  readonly text: string;
+  readonly above: string;
+}
+
+/** One thread, used by one call; its questions follow one another. */
 export interface LineMatcher {
   /**
    * The indices of the lines that match.
@@ -23,6 +31,12 @@ export interface LineMatcher {
    * @throws {ToolFailure} when the expression cannot be run, or the signal is aborted meanwhile.
    */
   match(expression: Expression, lines: readonly string[]): Promise<readonly number[]>;
+  /**
+   * The indices of the names that the first of `files` that speaks of them leaves out; directories end in a slash.
+   *
+   * @throws {ToolFailure} as `match` does.
+   */
+  ignored(files: readonly IgnoreFile[], names: readonly string[]): Promise<readonly number[]>;
   close(): Promise<void>;
 }
 
@@ -32,20 +46,47 @@ export interface LineMatcherPool {
   open(signal: AbortSignal): Promise<LineMatcher>;
 }
 
+const require = createRequire(import.meta.url);
+
 const MAX_THREADS = 4;
 const MAX_THREAD_HEAP_MB = 64;
 
+/** What a thread keeps compiled of each kind; far more than one walk has in force at a time. */
+const MAX_COMPILED = 100;
+
 const THREAD_SOURCE = `
-const { parentPort } = require("node:worker_threads");
+const { parentPort, workerData } = require("node:worker_threads");
 const compiled = new Map();
-parentPort.on("message", ({ expression, lines }) => {
-  const key = expression.flags + "/" + expression.source;
+function once(key, compile) {
+  if (!compiled.has(key)) {
+    if (compiled.size >= ${MAX_COMPILED}) compiled.clear();
+    compiled.set(key, compile());
+  }
+  return compiled.get(key);
+}
+function matches({ source, flags }, lines) {
+  const regex = once("/" + source + "/" + flags, () => new RegExp(source, flags));
+  return indices(lines, (line) => regex.test(line));
+}
+function ignored(files, names) {
+  const ignore = require(workerData.ignore);
+  const rules = files.map(({ text, above }) => ({ above, own: once(text, () => ignore().add(text)) }));
+  return indices(names, (name) => {
+    for (const { above, own } of rules) {
+      const verdict = own.test(above + name);
+      if (verdict.ignored || verdict.unignored) return verdict.ignored;
+    }
+    return false;
+  });
+}
+function indices(texts, holds) {
   const hits = [];
+  for (let i = 0; i < texts.length; i++) if (holds(texts[i])) hits.push(i);
+  return hits;
+}
+parentPort.on("message", ({ expression, lines, files, names }) => {
   try {
-    let regex = compiled.get(key);
-    if (!regex) compiled.set(key, (regex = new RegExp(expression.source, expression.flags)));
-    for (let i = 0; i < lines.length; i++) if (regex.test(lines[i])) hits.push(i);
-    parentPort.postMessage({ hits });
+    parentPort.postMessage({ hits: expression ? matches(expression, lines) : ignored(files, names) });
   } catch (error) {
     parentPort.postMessage({ problem: String(error && error.name) });
   }
@@ -82,7 +123,14 @@ export function createLineMatcherPool(maxThreads: number = MAX_THREADS): LineMat
   return {
     async open(signal) {
       await acquire(signal);
-      return startMatcher(signal, release);
+      try {
+        return startMatcher(signal, release);
+      } catch {
+        release();
+        throw new ToolFailure(
+          "A search cannot be started now: the machine gives no thread. Try again later.",
+        );
+      }
     },
   };
 }
@@ -96,15 +144,20 @@ function stopped(): ToolFailure {
   return new ToolFailure("The search was stopped.");
 }
 
-function startMatcher(signal: AbortSignal, release: () => void): LineMatcher {
-  const thread = new Worker(THREAD_SOURCE, {
+function startThread(): Worker {
+  return new Worker(THREAD_SOURCE, {
     eval: true,
+    workerData: { ignore: require.resolve("ignore") },
     env: {},
     execArgv: [],
     stdout: true,
     stderr: true,
     resourceLimits: { maxOldGenerationSizeMb: MAX_THREAD_HEAP_MB },
   });
+}
+
+function startMatcher(signal: AbortSignal, release: () => void): LineMatcher {
+  const thread = startThread();
   let pending: { resolve(hits: readonly number[]): void; reject(failure: ToolFailure): void } | undefined;
   let ended: ToolFailure | undefined;
   let closing: Promise<void> | undefined;
@@ -123,16 +176,20 @@ function startMatcher(signal: AbortSignal, release: () => void): LineMatcher {
     else pending?.reject(new ToolFailure(`The pattern cannot be run (${problem}); use a simpler one.`));
     pending = undefined;
   });
-  thread.on("error", () => end(new ToolFailure("The pattern needs too much memory; use a simpler one.")));
+  thread.on("error", () =>
+    end(new ToolFailure("The search needs too much memory; use a simpler pattern or a narrower path.")),
+  );
   thread.on("exit", () => end(stopped()));
   if (signal.aborted) onAbort();
+  const ask = (question: object): Promise<readonly number[]> =>
+    new Promise((resolve, reject) => {
+      if (ended !== undefined) return reject(ended);
+      pending = { resolve, reject };
+      thread.postMessage(question);
+    });
   return {
-    match: (expression, lines) =>
-      new Promise((resolve, reject) => {
-        if (ended !== undefined) return reject(ended);
-        pending = { resolve, reject };
-        thread.postMessage({ expression, lines });
-      }),
+    match: (expression, lines) => ask({ expression, lines }),
+    ignored: (files, names) => ask({ files, names }),
     close() {
       closing ??= (async () => {
         signal.removeEventListener("abort", onAbort);

@@ -121,13 +121,7 @@ async function answerTo(
   if (tool === undefined || !offered.includes(call.name)) return refused(notOffered(call.name, offered));
   if (ctx.signal.aborted) return refused(CANCELLED);
   try {
-    const checked = await tool.check(call.input);
-    if (!checked.ok) {
-      return refused(
-        `Invalid input for ${tool.name}: ${checked.problem}. Correct it and call the tool again.`,
-      );
-    }
-    return await withinTime(tool, checked.input, ctx, clock);
+    return await withinTime(tool, call.input, ctx, clock);
   } catch (error) {
     return refused(messageOf(tool, error));
   }
@@ -152,15 +146,22 @@ async function withinTime(tool: Tool, input: unknown, ctx: ToolContext, clock: C
     onAbort = () => resolve(refused(expiry.signal.aborted ? tookTooLong(tool) : CANCELLED));
     signal.addEventListener("abort", onAbort, { once: true });
   });
-  const running = (async () => tool.run(input, { ...ctx, signal }))().then(
-    (result): Answer => ({ text: textOf(result), isError: false }),
-  );
   try {
-    return await Promise.race([stopped, running]);
+    return await Promise.race([stopped, checkedRun(tool, input, { ...ctx, signal })]);
   } finally {
     timer.cancel();
     signal.removeEventListener("abort", onAbort);
   }
+}
+
+/** A check may ask elsewhere and take its time, too; what it lets pass too late is not run. */
+async function checkedRun(tool: Tool, input: unknown, ctx: ToolContext): Promise<Answer> {
+  const checked = await tool.check(input);
+  if (!checked.ok) {
+    return refused(`Invalid input for ${tool.name}: ${checked.problem}. Correct it and call the tool again.`);
+  }
+  if (ctx.signal.aborted) return refused(CANCELLED);
+  return { text: textOf(await tool.run(checked.input, ctx)), isError: false };
 }
 
 function tookTooLong(tool: Tool): string {
@@ -170,8 +171,17 @@ function tookTooLong(tool: Tool): string {
 
 function messageOf(tool: Tool, error: unknown): string {
   if (error instanceof ToolFailure) return error.message;
-  const message = error instanceof Error ? error.message : String(error);
+  const message = wordsOf(error);
   return `${tool.name} failed: ${clip(message, MESSAGE_ECHO_CHARS)} Check the input, or go on without this tool.`;
+}
+
+/** Anything can be thrown, also what has no words or raises an error of its own when it is asked for them. */
+function wordsOf(error: unknown): string {
+  try {
+    return String(error instanceof Error ? error.message : error);
+  } catch {
+    return "something without a message was thrown.";
+  }
 }
 
 function textOf(result: string | ToolContent[]): string {

@@ -26,11 +26,14 @@ test("an agent of another kind, with tools of its own, does not read it", async 
   expect(other.usage.cache_read_input_tokens).toBe(0);
 });
 
-test("each turn reads the whole conversation of the turn before", async () => {
-  const list = (pattern: string) => ({
-    content: [{ type: "tool_use" as const, name: "glob", input: { pattern } }],
+test("each turn reads the whole conversation of the turn before, also after many calls at once", async () => {
+  const list = (...patterns: string[]) => ({
+    content: patterns.map((pattern) => ({ type: "tool_use" as const, name: "glob", input: { pattern } })),
   });
-  const installation = await openInstallation({ scenario: { turns: [list("a"), list("b"), ...done.turns] } });
+  const many = list(...Array.from({ length: 15 }, (_, i) => `${i}`));
+  const installation = await openInstallation({
+    scenario: { turns: [list("a"), many, list("b"), ...done.turns] },
+  });
   await installation.startWorker();
   await installation.reply(await installation.task("work"));
   const prompts = installation.offline.ledger.map(({ usage }) => ({
@@ -40,7 +43,6 @@ test("each turn reads the whole conversation of the turn before", async () => {
       (usage?.cache_creation_input_tokens ?? 0) +
       (usage?.input_tokens ?? 0),
   }));
-  expect(prompts).toHaveLength(3);
-  expect(prompts[1]?.read).toBe(prompts[0]?.whole);
-  expect(prompts[2]?.read).toBe(prompts[1]?.whole);
+  expect(prompts.map(({ read }) => read)).toEqual([0, ...prompts.slice(0, -1).map(({ whole }) => whole)]);
+  expect(prompts).toHaveLength(4);
 });

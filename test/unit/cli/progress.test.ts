@@ -90,9 +90,27 @@ test("without a terminal there are plain lines about what matters, and no timer"
       "A: turn 1, the model is asked again in 2s (overloaded)",
       "A: alert: turns reached 1",
       "A: asks: Which colour?",
-      "A: handed back to the queue (drain)",
+      "A: handed back to the queue: its worker is stopping",
       "",
     ].join("\n"),
   );
   expect(clock.pending).toBe(0);
+});
+
+test("a run that is handed back again and again says so once, and again after it has got on", () => {
+  const { written, progress } = setUp(false);
+  progress.start();
+  progress.add("A");
+  const base = { v: 1, agent_id: "a", name: "A", run: 1, turn: 0 } as const;
+  const started = { ...base, type: "run_started", max_turns: 30, worker: "w" } as const;
+  const refused = { ...base, type: "released", reason: "authentication" } as const;
+  for (const event of [started, refused, started, refused, started, turn("A", 1), started])
+    progress.apply(event);
+  expect(written.join("").split("\n")).toEqual([
+    "A: started, at most 30 turns",
+    "A: handed back to the queue: the provider refuses the API key of the workers, the run waits for another one",
+    "A: turn 1, 10 tokens, $0",
+    "A: started, at most 30 turns",
+    "",
+  ]);
 });

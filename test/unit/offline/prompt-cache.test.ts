@@ -1,7 +1,12 @@
 import { describe, expect, it } from "vitest";
 import { createPromptCache } from "../../../src/offline/prompt-cache.ts";
 
-const prefix = (hash: string, tokens: number, breakpoint = true) => ({ hash, tokens, breakpoint });
+const prefix = (hash: string, tokens: number, breakpoint = true, blocks = 1) => ({
+  hash,
+  tokens,
+  blocks,
+  breakpoint,
+});
 
 describe("the prompt cache", () => {
   it("writes the prefix up to the last breakpoint and reads it the next time", () => {
@@ -23,6 +28,22 @@ describe("the prompt cache", () => {
       cache_creation_input_tokens: 0,
       cache_read_input_tokens: 30,
     });
+  });
+
+  it("looks for what was written up to 20 blocks before a breakpoint", () => {
+    for (const [blocks, read] of [
+      [21, 10],
+      [22, 0],
+    ] as const) {
+      const cache = createPromptCache();
+      cache.charge({ prefixes: [prefix("a", 10)], inputTokens: 10 });
+      const next = { prefixes: [prefix("a", 10, false), prefix("b", 30, true, blocks)], inputTokens: 30 };
+      expect(cache.charge(next)).toEqual({
+        input_tokens: 0,
+        cache_creation_input_tokens: 30 - read,
+        cache_read_input_tokens: read,
+      });
+    }
   });
 
   it("does nothing for a request without a breakpoint", () => {

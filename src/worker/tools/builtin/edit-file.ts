@@ -9,6 +9,8 @@ import { quotePath } from "../path-failure.ts";
 import { defineTool, type Tool, ToolFailure } from "../tool.ts";
 
 const MAX_EDIT_BYTES = 1024 * 1024;
+const LINE_FEED = 0x0a;
+const CARRIAGE_RETURN = 0x0d;
 
 /** Replaces one passage of a file, or all its occurrences, and leaves every other byte as it is. */
 export function editFileTool(): Tool {
@@ -77,9 +79,13 @@ interface Finding {
   readonly replacement: Buffer;
 }
 
-/** Finds the passage as written, else with the file's own CRLF line ends where the model wrote LF. */
+/**
+ * Finds the passage as written, else with the file's own CRLF line ends where the model wrote LF. A passage within one
+ * line says nothing of line ends: what takes its place has those of a file that knows only CRLF.
+ */
 function find(content: Buffer, change: Change): Finding {
-  const spellings = [change, { ...change, old: withCrlf(change.old), new: withCrlf(change.new) }];
+  const inCrlf = { ...change, old: withCrlf(change.old), new: withCrlf(change.new) };
+  const spellings = [!change.old.includes("\n") && knowsOnlyCrlf(content) ? inCrlf : change, inCrlf];
   for (const { old, new: replacement } of spellings) {
     const offsets = offsetsOf(content, Buffer.from(old));
     if (offsets.length > 1 && !change.all) {
@@ -99,19 +105,49 @@ function withCrlf(text: string): string {
   return text.replace(/\r?\n/g, "\r\n");
 }
 
+function knowsOnlyCrlf(content: Buffer): boolean {
+  let lineEnds = 0;
+  for (let i = 0; i < content.length; i++) {
+    if (content[i] !== LINE_FEED) continue;
+    if (content[i - 1] !== CARRIAGE_RETURN) return false;
+    lineEnds++;
+  }
+  return lineEnds > 0;
+}
+
+/**
+ * Where `needle` begins, occurrences that overlap counted once. Linear (Knuth, Morris and Pratt): the built-in search
+ * takes minutes for a long passage that almost fits everywhere.
+ */
 function offsetsOf(content: Buffer, needle: Buffer): number[] {
+  if (needle.length > content.length) return [];
+  const fallback = new Int32Array(needle.length);
+  for (let i = 1, fits = 0; i < needle.length; i++) {
+    while (fits > 0 && needle[i] !== needle[fits]) fits = fallback[fits - 1] ?? 0;
+    if (needle[i] === needle[fits]) fits++;
+    fallback[i] = fits;
+  }
   const offsets: number[] = [];
-  for (let at = content.indexOf(needle); at >= 0; at = content.indexOf(needle, at + needle.length))
-    offsets.push(at);
+  for (let i = 0, fits = 0; i < content.length; i++) {
+    while (fits > 0 && content[i] !== needle[fits]) fits = fallback[fits - 1] ?? 0;
+    if (content[i] === needle[fits]) fits++;
+    if (fits < needle.length) continue;
+    offsets.push(i + 1 - needle.length);
+    fits = 0;
+  }
   return offsets;
 }
 
+/** Byte by byte: a million short pieces cost more than the bytes in them. */
 function splice(content: Buffer, offsets: readonly number[], oldLength: number, replacement: Buffer): Buffer {
-  const parts: Buffer[] = [];
+  const edited = Buffer.allocUnsafe(content.length + offsets.length * (replacement.length - oldLength));
+  let at = 0;
   let from = 0;
-  for (const at of offsets) {
-    parts.push(content.subarray(from, at), replacement);
-    from = at + oldLength;
+  for (const offset of offsets) {
+    while (from < offset) edited[at++] = content[from++] ?? 0;
+    for (const byte of replacement) edited[at++] = byte;
+    from = offset + oldLength;
   }
-  return Buffer.concat([...parts, content.subarray(from)]);
+  content.copy(edited, at, from);
+  return edited;
 }

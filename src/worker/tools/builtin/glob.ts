@@ -48,6 +48,7 @@ export function globTool({ matchers, clock }: { matchers: LineMatcherPool; clock
             budget,
             hidden: ctx.workspace.hidden,
             signal,
+            matcher,
             maxDepth,
           })) {
             found.push(...(await matchStep(matcher, expression, step, depth)));

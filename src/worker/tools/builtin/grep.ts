@@ -32,7 +32,7 @@ export function grepTool({ matchers, clock }: { matchers: LineMatcherPool; clock
     idempotent: true,
     async run({ pattern, path, glob }, ctx) {
       const expression = compilePattern(pattern);
-      const filter = glob === undefined ? undefined : compileGlob(glob.includes("/") ? glob : `**/${glob}`);
+      const filter = glob === undefined ? undefined : compileGlob(anywhere(glob));
       const start = await openStart(ctx, path || ".");
       const output = createOutput();
       const means = { matchers, clock, signal: ctx.signal };
@@ -56,11 +56,12 @@ interface TreeSearch {
 async function searchTree(start: Directory, { ctx, filter, search, output }: TreeSearch): Promise<void> {
   const budget = createWalkBudget();
   const depth = start.segments.length;
-  const options = { budget, hidden: ctx.workspace.hidden, signal: search.signal };
+  const { matcher, signal } = search;
+  const options = { budget, hidden: ctx.workspace.hidden, signal, matcher };
   for await (const step of walkTree(start, options)) {
-    const names = filter === undefined ? step.names : await filtered(search.matcher, filter, step, depth);
+    const names = filter === undefined ? step.names : await filtered(matcher, filter, step, depth);
     for (const name of names) {
-      if (search.signal.aborted || output.full()) return;
+      if (signal.aborted || output.full()) return;
       const path = shownPath(step.directory.area, [...step.directory.segments, name]);
       // A file that vanished, may not be read or is not ours to open is no match; naming it would not help.
       const file = await openNamed(step.directory, name, path).catch(() => undefined);
@@ -111,10 +112,16 @@ async function filtered(
   return hits.flatMap((index) => names[index] ?? []);
 }
 
+/** A name without a slash matches in every directory; a leading `!` turns the whole around, it is no part of a name. */
+function anywhere(glob: string): string {
+  if (glob.includes("/")) return glob;
+  return glob.startsWith("!") && !glob.startsWith("!(") ? `!**/${glob.slice(1)}` : `**/${glob}`;
+}
+
 function compilePattern(pattern: string): Expression {
   const ignoreCase = pattern.startsWith("(?i)");
   const source = ignoreCase ? pattern.slice("(?i)".length) : pattern;
-  const flags = `${ignoreCase ? "i" : ""}${/\\[pP]\{/.test(source) ? "u" : ""}`;
+  const flags = `${ignoreCase ? "i" : ""}${/\\[pPu]\{/.test(source) ? "u" : ""}`;
   try {
     new RegExp(source, flags);
   } catch (error) {

@@ -92,22 +92,31 @@ async function readLines(
     if (bytesRead === 0) break;
     position += bytesRead;
     endsWithNewline = chunk[bytesRead - 1] === NEWLINE;
-    for (let from = 0; from < bytesRead && line <= range.last && room > 0; ) {
-      const newline = chunk.subarray(0, bytesRead).indexOf(NEWLINE, from);
-      const to = newline < 0 ? bytesRead : newline + 1;
-      if (line >= range.first) {
-        const part = Buffer.from(chunk.subarray(from, Math.min(to, from + room)));
-        kept.push(part);
-        room -= part.length;
-      }
-      if (newline >= 0) line++;
-      from = to;
-    }
+    const bytes = chunk.subarray(0, bytesRead);
+    const before = passLines(bytes, 0, range.first - line);
+    line += before.lines;
+    const wanted = passLines(bytes, before.end, range.last - line + 1);
+    line += wanted.lines;
+    if (wanted.end === before.end) continue;
+    const part = Buffer.from(bytes.subarray(before.end, Math.min(wanted.end, before.end + room)));
+    kept.push(part);
+    room -= part.length;
   }
   const lines = line - (endsWithNewline ? 1 : 0);
   if (kept.length === 0) throw new ToolFailure(`${quotePath(path)} has only ${lines} lines.`);
   const text = Buffer.concat(kept).toString("utf8");
   return room > 0 ? text : `${text}\n[cut here: more than ${MAX_READ_BYTES} bytes; ask for fewer lines]`;
+}
+
+/**
+ * Where at most `most` more lines of `bytes` end, and how many of them ended there. Counts byte by byte: a search for
+ * each end of a quarter of a million empty lines holds everybody up.
+ */
+function passLines(bytes: Buffer, from: number, most: number): { end: number; lines: number } {
+  let end = from;
+  let lines = 0;
+  while (end < bytes.length && lines < most) if (bytes[end++] === NEWLINE) lines++;
+  return { end, lines };
 }
 
 function partial(kept: readonly Buffer[], path: string, line: number, { first }: LineRange): string {

@@ -40,3 +40,16 @@ test("an id that the conversation has already gets another one, in the call and 
   expect(content.map((block) => block.id)).toEqual(["a_1", "b", "c_2"]);
   expect(results.map((result) => result.tool_use_id)).toEqual(["a_1", "b", "c_2"]);
 });
+
+test("a name or an id that the API would refuse goes back spelled so that it does not", () => {
+  const odd = { ...call("call:1"), name: "functions.glob" };
+  const nameless = { ...call("call_1"), name: "" };
+  const long = { ...call("call.1"), name: "x".repeat(200) };
+  const { content, results } = sentBack([odd, nameless, long]);
+  expect(content).toEqual([
+    { ...odd, id: "call_1", name: "functions_glob" },
+    { ...nameless, id: "call_1_1", name: "_" },
+    { ...long, id: "call_1_2", name: "x".repeat(128) },
+  ]);
+  expect(results.map((result) => result.tool_use_id)).toEqual(["call_1", "call_1_1", "call_1_2"]);
+});

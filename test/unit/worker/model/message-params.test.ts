@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { toMessageParams } from "../../../../src/worker/model/message-params.ts";
+import { toMessageParams, wellFormedJson } from "../../../../src/worker/model/message-params.ts";
 import { ask } from "./scripted-provider.ts";
 
 const tool = (name: string) => ({ name, description: "d", input_schema: { type: "object" } });
@@ -15,6 +15,24 @@ test("without tools there is no tool choice, and without a system prompt no syst
 test("without a system prompt the last tool carries the shared breakpoint", () => {
   const { tools } = toMessageParams(ask({ system: "", tools: [tool("a"), tool("b")] }));
   expect(tools).toEqual([tool("a"), { ...tool("b"), cache_control: cached }]);
+});
+
+test("what the call before ended with is a breakpoint: the user's last block before the last answer, unless blank", () => {
+  const user = (...texts: string[]) => ({
+    role: "user" as const,
+    content: texts.map((text) => ({ type: "text", text })),
+  });
+  const answer = { role: "assistant" as const, content: [{ type: "text", text: "a" }] };
+  const messages = [user("one"), answer, user("two", "three"), answer, user("four")];
+  const [first, , third, , fifth] = toMessageParams(ask({ messages })).messages;
+  expect(first).toEqual(messages[0]);
+  expect(third?.content).toEqual([
+    { type: "text", text: "two" },
+    { type: "text", text: "three", cache_control: cached },
+  ]);
+  expect(fifth).toEqual(messages[4]);
+  const blank = [user("one"), user("two", " "), answer, user("three")];
+  expect(toMessageParams(ask({ messages: blank })).messages).toEqual(blank);
 });
 
 test("blank text of the assistant, which the API would refuse, is left out; the user's stays, thinking too", () => {
@@ -38,4 +56,13 @@ test("blank text of the assistant, which the API would refuse, is left out; the 
 test("messages without blank text are passed on by reference, so nothing in them can change", () => {
   const request = ask();
   expect(toMessageParams(request).messages[0]?.content).toBe(request.messages[0]?.content);
+});
+
+test("a body loses its lone surrogates and nothing else", () => {
+  const body = { "k\ud83d": ["a\ud83d", "\ude00b", "\ud83d\ude00", "\\ud83d", "\\\\\ud83d", '\n"\u0001'] };
+  const clean = wellFormedJson(JSON.stringify(body));
+  expect(JSON.parse(clean)).toEqual({
+    "k\uFFFD": ["a\uFFFD", "\uFFFDb", "\ud83d\ude00", "\\ud83d", "\\\\\uFFFD", '\n"\u0001'],
+  });
+  expect(wellFormedJson(clean)).toBe(clean);
 });

@@ -34,6 +34,7 @@ describe("TurnBuilder", () => {
         cache_read_input_tokens: 7,
         cache_creation_input_tokens: -3,
       }),
+      stop("end_turn", { output_tokens: Number.MAX_SAFE_INTEGER, cache_read_input_tokens: 1e20 }),
     );
     expect(total).toEqual({
       input_tokens: 10,

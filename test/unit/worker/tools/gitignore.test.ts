@@ -1,4 +1,5 @@
 import { beforeAll, expect, it } from "vitest";
+import { until } from "../../../helpers/until.ts";
 import { openScene, type Scene } from "./scene.ts";
 
 let scene: Scene;
@@ -34,4 +35,23 @@ it("what is ignored is still found by whoever names its directory, and read by i
   expect(await found("glob", { pattern: "dist/*.ts" })).toEqual(["dist/a.ts"]);
   expect(await found("grep", { pattern: "TODO", path: "dist" })).toEqual(["dist/a.ts"]);
   expect((await scene.call("read_file", { file_path: "src/trace.log" })).content).toBe("TODO");
+});
+
+it("rules that take for ever are tried off the event loop, and a stopped search ends", async () => {
+  const slow = await openScene();
+  await slow.put(".gitignore", `${"**/a/".repeat(28)}b\n`);
+  await slow.put(`${"a/".repeat(38)}f`, "TODO");
+  for (const [tool, input] of [
+    ["grep", { pattern: "TODO" }],
+    ["glob", { pattern: "**/*" }],
+  ] as const) {
+    const stop = new AbortController();
+    let ticks = 0;
+    const ticker = setInterval(() => ticks++, 20);
+    const searching = slow.call(tool, input, stop.signal);
+    await until(() => ticks >= 20);
+    stop.abort();
+    clearInterval(ticker);
+    expect(await searching).toMatchObject({ isError: true, content: expect.stringMatching(/^Cancelled/) });
+  }
 });

@@ -1,5 +1,17 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { createLineMatcherPool } from "../../../../src/worker/tools/line-matcher.ts";
+
+const threads = vi.hoisted(() => ({ refused: false }));
+vi.mock("node:worker_threads", async (original) => {
+  const real = await original<typeof import("node:worker_threads")>();
+  class Worker extends real.Worker {
+    constructor(...args: ConstructorParameters<typeof real.Worker>) {
+      if (threads.refused) throw new Error("EAGAIN");
+      super(...args);
+    }
+  }
+  return { ...real, Worker };
+});
 
 const bomb = { source: "^(a+)+$", flags: "" };
 const endless = [`${"a".repeat(60)}!`];
@@ -42,6 +54,27 @@ describe("a pool of line matchers", () => {
     const next = await pool.open(new AbortController().signal);
     expect(await next.match(bomb, ["a"])).toEqual([0]);
     await next.close();
+  });
+
+  it("gives the place of a thread that the machine refused to the next call", async () => {
+    const pool = createLineMatcherPool(1);
+    threads.refused = true;
+    await expect(pool.open(new AbortController().signal)).rejects.toThrow(/Try again later/);
+    threads.refused = false;
+    const matcher = await pool.open(AbortSignal.timeout(5_000));
+    expect(await matcher.match({ source: "x", flags: "" }, ["x"])).toEqual([0]);
+    await matcher.close();
+  });
+
+  it("answers which names the innermost .gitignore that speaks of them leaves out", async () => {
+    const matcher = await createLineMatcherPool().open(new AbortController().signal);
+    const files = [
+      { text: "!kept.log\n", above: "" },
+      { text: "*.log\n/sub/deep/\n", above: "sub/" },
+    ];
+    const names = ["a.ts", "a.log", "kept.log", "deep/", "deep"];
+    expect(await matcher.ignored(files, names)).toEqual([1, 3]);
+    await matcher.close();
   });
 
   it("says so when an expression cannot be run", async () => {

@@ -114,7 +114,12 @@ describe("runTool", () => {
     const outcome = await call(broken);
     expect(outcome.isError).toBe(true);
     expect(outcome.content).toBe("a failed: ./x is bad. Check the input, or go on without this tool.");
-    for (const thrown of [undefined, null, "text", { a: 1 }]) {
+    const mute = Object.defineProperty(new Error(), "message", {
+      get: () => {
+        throw new Error("no message");
+      },
+    });
+    for (const thrown of [undefined, null, "text", { a: 1 }, Object.create(null), mute]) {
       expect(await call(tool("a", () => Promise.reject(thrown)))).toMatchObject({ isError: true });
     }
   });
@@ -145,6 +150,30 @@ describe("runTool", () => {
       expect(outcome.content).toMatch(/^a did not finish within 120 s/);
       expect(outcome.content.includes("effect is unknown")).toBe(!idempotent);
     }
+  });
+
+  it("stops a check that does not end, at its time limit and with the run, and runs nothing after it", async () => {
+    let pass = (_: boolean): void => {};
+    let ran = false;
+    const waiting = defineTool({
+      name: "a",
+      description: "For tests.",
+      timeoutMs: 20,
+      input: z.object({ n: z.int().refine(() => new Promise<boolean>((resolve) => (pass = resolve))) }),
+      run: async () => {
+        ran = true;
+        return "done";
+      },
+    });
+    const late = await call(waiting, { input: { n: 1 } });
+    expect(late.content).toMatch(/^a did not finish within 0.02 s/);
+    const stop = new AbortController();
+    const stopped = call({ ...waiting, timeoutMs: 60_000 }, { input: { n: 1 }, signal: stop.signal });
+    stop.abort();
+    expect((await stopped).content).toMatch(/^Cancelled/);
+    pass(true);
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(ran).toBe(false);
   });
 
   it("gives up at once when the run is stopped, and starts nothing afterwards", async () => {

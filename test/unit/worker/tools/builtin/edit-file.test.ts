@@ -38,6 +38,23 @@ describe("edit_file", () => {
     expect(await content()).toBe("1\r\n2\r\nthree\r\n");
   });
 
+  it("adds lines with CRLF to a file that knows nothing else, and with LF where both are found", async () => {
+    await scene.put("f.txt", "one\r\ntwo\r\n");
+    await edit("one", "one\nmore");
+    expect(await content()).toBe("one\r\nmore\r\ntwo\r\n");
+    await scene.put("f.txt", "one\r\ntwo\n");
+    await edit("one", "one\nmore");
+    expect(await content()).toBe("one\nmore\r\ntwo\n");
+  });
+
+  it("looks for a long passage that almost fits everywhere without holding anybody up", async () => {
+    await scene.put("f.txt", "b".repeat(1024 * 1024));
+    const half = "b".repeat(200_000);
+    expect((await edit(`${half}c${half}`, "x")).content).toMatch(/does not occur/);
+    expect((await edit("b", "c", true)).content).toMatch(/1048576 replacements/);
+    expect(await content()).toBe("c".repeat(1024 * 1024));
+  });
+
   it("leaves bytes that are not UTF-8 as they are", async () => {
     await scene.put("f.txt", Buffer.from([0xff, 0x41, 0xfe, 0x00, 0x80]));
     await edit("A", "é");

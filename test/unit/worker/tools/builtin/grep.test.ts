@@ -41,7 +41,16 @@ describe("grep", () => {
   it("narrows by name anywhere, or by path with a slash", async () => {
     expect(await grep("TODO", { glob: "*.md" })).toBe("src/c.md:1:TODO: é four");
     expect(await grep("TODO", { glob: "src/*.ts" })).toBe("src/b.ts:3:// TODO three");
+    expect(await grep("TODO", { glob: "!*.md", path: "src" })).toBe("src/b.ts:3:// TODO three");
+    expect(await grep("TODO", { glob: "!(b|x).*", path: "src" })).toBe("src/c.md:1:TODO: é four");
     expect(await grep("TODO", { glob: "*.{ts,md}", path: "src" })).toMatch(/^src\/b\.ts.*\nsrc\/c\.md.*$/);
+  });
+
+  it("knows a character by its number or its property", async () => {
+    await scene.put("faces.txt", "a\n😀\n");
+    for (const pattern of ["\\u{1F600}", "\\p{Emoji_Presentation}"]) {
+      expect(await grep(pattern, { path: "faces.txt" }), pattern).toBe("faces.txt:2:😀");
+    }
   });
 
   it("says plainly what it cannot search", async () => {

@@ -77,6 +77,13 @@ describe("read_file", () => {
     expect(process.memoryUsage().rss - before).toBeLessThan(64 * 1024 * 1024);
   });
 
+  it("counts sixty million empty lines without spending seconds on them", async () => {
+    await scene.put("empty-lines", Buffer.alloc(64 * 1024 * 1024, "\n"));
+    const before = process.cpuUsage();
+    expect((await read("empty-lines", [60_000_000, 60_000_001])).content).toBe("(no output)");
+    expect(process.cpuUsage(before).user).toBeLessThan(1_500_000);
+  });
+
   it("refuses a hard link in the workspace, and reads one in an open root", async () => {
     const target = join(scene.readOnly, "linked.txt");
     await writeFile(target, "shared");

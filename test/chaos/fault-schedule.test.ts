@@ -2,9 +2,9 @@ import { expect, test } from "vitest";
 import { createPace, type PlannedStrike, planStrikes } from "./fault-schedule.ts";
 
 /** Which of `runs` have begun, in order. */
-function load(runs: number, strikes: readonly PlannedStrike[]) {
+function load(runs: number, strikes: readonly PlannedStrike[], ahead = runs) {
   const begun: number[] = [];
-  const pace = createPace(runs, runs, strikes);
+  const pace = createPace(runs, ahead, strikes);
   for (let run = 0; run < runs; run++) void pace.mayBegin(run).then(() => begun.push(run));
   const settle = () => new Promise((resolve) => setImmediate(resolve));
   return { begun, pace, settle };
@@ -25,6 +25,32 @@ test("a fault that comes when all is over finds runs that were kept back for it,
   pace.struck();
   await settle();
   expect(begun).toHaveLength(20);
+});
+
+test("a fault that was kept waiting until all that might begin was over is given runs, one after the other", async () => {
+  const [kill] = planStrikes(1, 1, new Set(["kill"]));
+  if (!kill) throw new Error("no strike was planned");
+  const { begun, pace, settle } = load(
+    20,
+    [
+      { ...kill, dueAt: 0.2 },
+      { ...kill, dueAt: 0.5 },
+    ],
+    3,
+  );
+  await settle();
+  expect(begun).toHaveLength(7);
+  for (const _ of begun) pace.runOver();
+  for (const length of [8, 9]) {
+    pace.starved();
+    pace.starved();
+    await settle();
+    expect(begun).toHaveLength(length);
+    pace.runOver();
+  }
+  pace.struck();
+  await settle();
+  expect(begun).toHaveLength(13);
 });
 
 test("a load without faults begins at once", async () => {

@@ -3,8 +3,8 @@
  * Pure but for the pace, which counts what the others tell it.
  *
  * 1. Faults are spread over the work, not over time: on a slow machine they come later, not denser.
- * 2. Work waits for faults that are behind: the last fault still finds runs to hit. Some runs are kept back for faults
- *    that found none any more, because they had to wait for others to be over.
+ * 2. Work waits for faults that are behind, and some of it for the last ones: they still find runs to hit. A fault that
+ *    had to wait until everything that might begin was over is given one run after the other.
  */
 import { latch } from "../helpers/latch.ts";
 import { seeded } from "../helpers/seeded.ts";
@@ -68,7 +68,7 @@ export interface Pace {
   runOver(): void;
   /** Resolves when so large a share of the runs is over, or when no more will be. */
   reached(share: number): Promise<void>;
-  /** A fault finds nobody busy: one of the runs that were kept back may begin, unless others are under way. */
+  /** A fault finds nobody busy: one run more may begin, unless others may or are under way. */
   starved(): void;
   /** One more fault has struck. */
   struck(): void;
@@ -84,7 +84,13 @@ export function createPace(runs: number, ahead: number, strikes: readonly Planne
   let over = 0;
   let struck = 0;
   let released = false;
-  let open = Math.ceil(LAST_DUE_AT * runs);
+  /** Runs before this one may begin whatever is due: faults had nothing to strike. */
+  let granted = 0;
+  const allowed = () => {
+    const due = strikes[struck]?.dueAt;
+    const planned = due === undefined ? runs : Math.min(due * runs + ahead, LAST_DUE_AT * runs);
+    return Math.max(planned, granted);
+  };
   const look = () => {
     for (const one of [...waiting]) {
       if (!released && !one.due()) continue;
@@ -99,19 +105,15 @@ export function createPace(runs: number, ahead: number, strikes: readonly Planne
     return gate.opened;
   };
   return {
-    mayBegin: (run) =>
-      when(() => {
-        const due = strikes[struck]?.dueAt;
-        return due === undefined || run < Math.min(due * runs + ahead, open);
-      }),
+    mayBegin: (run) => when(() => run < allowed()),
     runOver() {
       over += 1;
       look();
     },
     reached: (share) => when(() => over >= Math.floor(share * runs)),
     starved() {
-      if (over < open) return;
-      open += 1;
+      if (over < allowed()) return;
+      granted = over + 1;
       look();
     },
     struck() {

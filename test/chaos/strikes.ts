@@ -90,7 +90,11 @@ async function chooseBusy(
     const [spared, struck] = [up.filter((seat) => holdsSome(seat, isSpared)), kind === "redis" ? up : []];
     if (up.length < 2 || struck.some((seat) => spared.includes(seat))) return undefined;
     const busy = up.filter((seat) => !spared.includes(seat) && holdsSome(seat, ({ steps }) => steps > 0));
-    if (busy.length === 0) pace.starved();
+    if (busy.length === 0) {
+      pace.starved();
+      const holding = up.map((seat) => `${seat.worker.id} holds ${chronicle.heldBy(seat.worker.id).length}`);
+      throw new Error(`${pace.runsOver} runs are over; of those who are up, ${holding.join(", ")}`);
+    }
     return busy[Math.floor(aim * busy.length)];
   };
   const chosen = await until(choose, { what: "a busy worker", timeoutMs: 300_000 });

@@ -25,7 +25,10 @@ export interface WalkBudget {
   exhausted: boolean;
 }
 
-/** Bounds of a walk. `matcher` tries what `.gitignore` files say; `maxDepth` 1 lists the start alone; `hidden` is a host path that is not entered. */
+/**
+ * Bounds of a walk. `matcher` tries what `.gitignore` files say; `maxDepth` 1 lists the start alone; `hidden` is a host
+ * path that is not entered.
+ */
 export interface WalkOptions {
   readonly budget: WalkBudget;
   readonly hidden: string;

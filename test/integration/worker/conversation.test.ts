@@ -134,7 +134,7 @@ test("after a run that ended before its first answer, a kept-alive agent still r
     scenario: { turns: [{ ...say("late"), latencyMs: 20_000 }] },
   });
   await installation.startWorker();
-  const limits = { ...SPAWN_LIMITS, max_duration_ms: 300 };
+  const limits = { ...SPAWN_LIMITS, max_duration_ms: 2_000 };
   const agent = await installation.task("first", { keep_alive: true, limits });
   expect(await installation.reply(agent)).toMatchObject({
     stop_reason: "max_duration",

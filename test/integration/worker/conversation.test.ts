@@ -94,7 +94,7 @@ test("a message in mid-run is read with the results of the tools, in the order i
 
 test("a message that arrives at the natural end keeps the run going", async () => {
   const installation = await openInstallation({
-    scenario: { turns: [{ ...say("finished"), latencyMs: 400 }, say("Also done: {{user}}")] },
+    scenario: { turns: [{ ...say("finished"), latencyMs: 1_500 }, say("Also done: {{user}}")] },
   });
   await installation.startWorker();
   const agent = await installation.task("work");

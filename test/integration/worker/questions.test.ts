@@ -199,7 +199,7 @@ test("finish lets a waiting agent report without its answer", async () => {
 test("a finish that comes before the question is asked leaves nobody waiting", async () => {
   const installation = await openInstallation({
     scenario: {
-      turns: [{ content: [ask("Which?")], latencyMs: 600 }],
+      turns: [{ content: [ask("Which?")], latencyMs: 1_500 }],
       hand_back: say("So far: {{last_tool_result}}"),
     },
   });

@@ -108,7 +108,7 @@ test("a worker whose event loop was blocked past its lease begins no other tool 
 test("a worker frozen in a model call past its lease cannot commit the answer when it wakes", async () => {
   const installation = await openInstallation({
     timing,
-    scenario: { turns: [{ content: [note("a")] }, { ...done, latencyMs: 500 }] },
+    scenario: { turns: [{ content: [note("a")] }, { ...done, latencyMs: 1_500 }] },
   });
   const workers = await Promise.all([installation.spawnWorker(), installation.spawnWorker()]);
   const agent = await installation.task("work", { keep_alive: true });

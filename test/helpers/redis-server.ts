@@ -8,7 +8,6 @@
  * 3. No server outlives the process that started it, not even after SIGKILL.
  */
 import { type ChildProcess, spawn } from "node:child_process";
-import { randomInt } from "node:crypto";
 import { once } from "node:events";
 import { mkdtemp, open, readFile, rm } from "node:fs/promises";
 import { connect, createServer } from "node:net";
@@ -18,7 +17,9 @@ import { killWhenWeAreGone } from "./reaper.ts";
 import { until } from "./until.ts";
 
 const FIRST_PORT = 12_000;
-const LAST_PORT = 32_000;
+const PORTS = 20_000;
+const PORTS_A_PROCESS = 97;
+let portsTried = process.pid * PORTS_A_PROCESS;
 const HINT =
   "The tests need a real Redis (7.0 or newer): `apt-get install redis-server`, or name a binary in REDIS_SERVER_BIN.";
 
@@ -146,13 +147,13 @@ async function answersPing(port: number): Promise<boolean> {
 }
 
 /**
- * A port of 127.0.0.1 that nothing uses at this moment, drawn by lot below those that systems give to outgoing
- * connections (from 32768 on Linux): of those any client may take one before the server that was to have it has
- * started, or while it is down.
+ * A port of 127.0.0.1 that nothing uses at this moment and that this process gets once, below those that systems give to
+ * outgoing connections (from 32768 on Linux): of those any client may take one before the server that was to have it has
+ * started, or while it is down. Two processes begin far from each other.
  */
 export async function freePort(): Promise<number> {
   for (;;) {
-    const port = randomInt(FIRST_PORT, LAST_PORT + 1);
+    const port = FIRST_PORT + (portsTried++ % PORTS);
     const probe = createServer();
     try {
       await once(probe.listen(port, "127.0.0.1"), "listening");

@@ -62,18 +62,20 @@ export function fingerprint(request: CountTokensRequest): Fingerprint {
   const messages = request.messages.map(serialise);
   const firstUser = request.messages.find((message) => message.role === "user");
   const systemBlocks = typeof request.system === "string" ? [] : (request.system ?? []);
-  const marks = [
-    (request.tools ?? []).some(marksCache),
-    systemBlocks.some(marksCache),
-    ...request.messages.map((message) => message.content.some(marksCache)),
+  const segments: Segment[] = [
+    { text: tools, blocks: request.tools?.length ?? 0, isMarked: (request.tools ?? []).some(marksCache) },
+    {
+      text: system,
+      blocks: typeof request.system === "string" ? 1 : systemBlocks.length,
+      isMarked: systemBlocks.some(marksCache),
+    },
+    ...request.messages.map(({ content }, index) => ({
+      text: messages[index] ?? "",
+      blocks: content.length,
+      isMarked: content.some(marksCache),
+    })),
   ];
-  if (marksCache(request)) marks[marks.length - 1] = true;
-  const sizes = [
-    request.tools?.length ?? 0,
-    typeof request.system === "string" ? 1 : systemBlocks.length,
-    ...request.messages.map(({ content }) => content.length),
-  ];
-  const prefixes = chain(request.model, [tools, system, ...messages], sizes, marks);
+  const prefixes = chain(request.model, segments, marksCache(request));
   return {
     conversation: digest(system, firstUser === undefined ? "" : messageText(firstUser)),
     requestHash: digest(...messages),
@@ -83,20 +85,25 @@ export function fingerprint(request: CountTokensRequest): Fingerprint {
   };
 }
 
-function chain(
-  model: string,
-  segments: readonly string[],
-  sizes: readonly number[],
-  marks: readonly boolean[],
-): Prefix[] {
+/** What stands between two boundaries. */
+interface Segment {
+  text: string;
+  blocks: number;
+  /** Whether something in it asks to be cached. */
+  isMarked: boolean;
+}
+
+/** `marksEnd`: the end of the last segment is a breakpoint whatever is in it. */
+function chain(model: string, segments: readonly Segment[], marksEnd: boolean): Prefix[] {
   let hash = digest(model);
   let bytes = 0;
   let blocks = 0;
   return segments.map((segment, index) => {
-    hash = digest(hash, segment);
-    bytes += Buffer.byteLength(segment);
-    blocks += sizes[index] ?? 0;
-    return { hash, tokens: tokensOf(bytes), blocks, breakpoint: marks[index] === true };
+    hash = digest(hash, segment.text);
+    bytes += Buffer.byteLength(segment.text);
+    blocks += segment.blocks;
+    const breakpoint = segment.isMarked || (marksEnd && index === segments.length - 1);
+    return { hash, tokens: tokensOf(bytes), blocks, breakpoint };
   });
 }
 

@@ -63,12 +63,12 @@ async function* walkFrom(
   try {
     const { files, directories } = await list(directory, options);
     const rules = await rulesIn(directory, files, above);
-    const names = await keptOf(options.matcher, rules, directory, files);
+    const below = depth > 1 ? directories.map((name) => `${name}/`) : [];
+    const kept = await keptOf(options.matcher, rules, directory, [...files, ...below]);
+    const names = kept.filter((name) => !name.endsWith("/"));
     if (names.length > 0) yield { directory, names };
-    if (depth <= 1) return;
-    const spelled = directories.map((name) => `${name}/`);
-    for (const kept of await keptOf(options.matcher, rules, directory, spelled)) {
-      const name = kept.slice(0, -1);
+    for (const spelled of kept.filter((name) => name.endsWith("/"))) {
+      const name = spelled.slice(0, -1);
       if (options.signal.aborted || options.budget.exhausted) return;
       if (join(hostPath(directory), name) === options.hidden) continue;
       const child = await openChild(directory, name).catch(() => undefined);

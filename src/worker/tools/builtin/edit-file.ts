@@ -85,7 +85,7 @@ interface Finding {
  */
 function find(content: Buffer, change: Change): Finding {
   const inCrlf = { ...change, old: withCrlf(change.old), new: withCrlf(change.new) };
-  const spellings = [!change.old.includes("\n") && knowsOnlyCrlf(content) ? inCrlf : change, inCrlf];
+  const spellings = change.old.includes("\n") ? [change, inCrlf] : [knowsOnlyCrlf(content) ? inCrlf : change];
   for (const { old, new: replacement } of spellings) {
     const offsets = offsetsOf(content, Buffer.from(old));
     if (offsets.length > 1 && !change.all) {

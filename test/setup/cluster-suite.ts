@@ -4,7 +4,7 @@
 export const CLUSTER_SUBSET: readonly string[] = [
   "test/integration/origins/a.test.ts",
   "test/integration/producer/{managing,replies,spawn,task,waiting}.test.ts",
-  "test/integration/verbs/{ack,claim,deadline-set,look,resent,run,send,settle,spawn,usage,wake-queue}.test.ts",
+  "test/integration/verbs/{ack,claim,deadline-set,events,look,resent,run,send,settle,spawn,usage,wake-queue}.test.ts",
   "test/integration/worker/{conversation,destroy,one-run}.test.ts",
 ];
 

@@ -7,7 +7,7 @@
  *    waits for it goes to its successor when the others have appointed one.
  * 3. No ready check: the node that is asked may be the silent one, and the client would wait for its answer for ever.
  */
-import { Cluster, type ClusterOptions, type Redis, type RedisOptions } from "ioredis";
+import { Cluster, type ClusterOptions, Command, type Redis, type RedisOptions } from "ioredis";
 import type { Clock } from "../clock.ts";
 import type { ClusterNode } from "../redis-url.ts";
 import { limitHandshake, retryMs, ServerConnection } from "./server-connection.ts";
@@ -29,10 +29,11 @@ const closing = new WeakSet<Cluster>();
 type EndListener = () => void;
 
 /**
- * ioredis' client with two things set right, also in the duplicates that BullMQ makes. It announces once that its nodes
+ * ioredis' client with three things set right, also in the duplicates that BullMQ makes. It announces once that its nodes
  * are gone: ioredis does it for each node that it lets go of, also after it has ended or begun to connect anew, and is
- * left in a state that nothing leads out of. And it looks at the table by a timer of ours: ioredis' goes on for ever when
- * the client is closed during a look.
+ * left in a state that nothing leads out of. It looks at the table by a timer of ours: ioredis' goes on for ever when the
+ * client is closed during a look. And it publishes all messages of a channel through one node: ioredis picks one for each,
+ * and what different nodes carry arrives in any order.
  */
 class SteadyCluster extends Cluster {
   readonly #nodes: ClusterNode[];
@@ -60,6 +61,12 @@ class SteadyCluster extends Cluster {
 
   override duplicate(_nodes?: unknown, options: ClusterOptions = {}): Cluster {
     return new SteadyCluster(this.#nodes, { ...this.options, ...options }, this.#clock);
+  }
+
+  override sendCommand(...[command, stream, node]: Parameters<Cluster["sendCommand"]>): unknown {
+    if (node || command.name !== "publish") return super.sendCommand(command, stream, node);
+    const slot = new Command("exists", command.args.slice(0, 1)).getSlot();
+    return super.sendCommand(command, stream, { slot });
   }
 
   #lookLater(): void {

@@ -1,12 +1,14 @@
 import { expect, test } from "vitest";
+import { newRequestKey } from "../../../src/shared/protocol/ids.ts";
 import type { AgentAddress } from "../../../src/shared/protocol/keys.ts";
-import { DESTROY, type Rig, verbRig, wellDone, workerLost } from "./rig.ts";
+import { DESTROY, questionsOf, type Rig, verbRig, wellDone, workerLost } from "./rig.ts";
 
-test("a claim makes a queued agent running and gives out epoch 1", async () => {
+test("a claim makes a queued agent running and gives out an epoch", async () => {
   const rig = verbRig();
   const agent = await rig.queued();
-  expect(await rig.store.claim(agent, "c-1", "worker-1")).toMatchObject({ status: "claimed", epoch: "1" });
-  expect(await rig.store.record(agent)).toMatchObject({ status: "running", epoch: 1, worker: "worker-1" });
+  const epoch = await rig.claim(agent);
+  expect(epoch).toBeGreaterThan(0);
+  expect(await rig.store.record(agent)).toMatchObject({ status: "running", epoch, worker: "worker-1" });
   const { lease_until, deadline } = await rig.raw(agent);
   expect(Number(lease_until) - (await rig.redisNow())).toBeGreaterThan(9_000);
   expect(deadline).toBe(lease_until);
@@ -15,11 +17,11 @@ test("a claim makes a queued agent running and gives out epoch 1", async () => {
 test("the same claim_id gets the same answer and changes nothing, also when its lease is over", async () => {
   const rig = verbRig({ timing: { leaseMs: 2 } });
   const agent = await rig.queued();
-  await rig.store.claim(agent, "c-1", "worker-1");
+  const epoch = await rig.claim(agent, "c-1");
   const before = await rig.everything();
-  expect(await rig.store.claim(agent, "c-1", "worker-1")).toMatchObject({ status: "claimed", epoch: "1" });
+  expect(await rig.claim(agent, "c-1")).toBe(epoch);
   await rig.redisReaches(Number((await rig.raw(agent)).lease_until) + 1);
-  expect(await rig.store.claim(agent, "c-1", "worker-1")).toMatchObject({ status: "claimed", epoch: "1" });
+  expect(await rig.claim(agent, "c-1")).toBe(epoch);
   expect(await rig.everything()).toEqual(before);
 });
 
@@ -43,15 +45,41 @@ test("a renewed lease keeps others out beyond its first end", async () => {
   expect(await rig.store.claim(agent, "c-2", "worker-2")).toMatchObject({ status: "held" });
 });
 
-test("when the lease is over another claim takes the agent and bumps its epoch", async () => {
+test("when the lease is over another claim takes the agent and raises its epoch", async () => {
   const rig = verbRig({ timing: { leaseMs: 2 } });
   const { agent, epoch } = await rig.running();
-  await rig.redisReaches(Number((await rig.raw(agent)).lease_until));
-  expect(await rig.store.claim(agent, "c-2", "worker-2")).toMatchObject({
-    status: "claimed",
-    epoch: `${epoch + 1}`,
-  });
-  expect(await rig.store.record(agent)).toMatchObject({ worker: "worker-2", epoch: epoch + 1, run: 1 });
+  await dies(rig, agent);
+  const second = await rig.claim(agent);
+  expect(second).toBeGreaterThan(epoch);
+  expect(await rig.store.record(agent)).toMatchObject({ epoch: second, run: 1 });
+});
+
+test("a claim that Redis forgot shares its epoch with no later one, and keeps it when it is sent again", async () => {
+  const rig = verbRig();
+  const agent = await rig.queued();
+  const { record } = rig.keys.agent(agent);
+  const queued = await rig.raw(agent);
+  const forgetTheClaim = async () => {
+    await rig.redis.del(record);
+    await rig.redis.hset(record, queued);
+  };
+  const first = await rig.claim(agent, "c-1");
+  await forgetTheClaim();
+  expect(await rig.claim(agent, "c-1")).toBe(first);
+  await forgetTheClaim();
+  const second = await rig.claim(agent, "c-2");
+  const before = await rig.everything();
+  const forgotten = { epoch: first, runningMs: 1 };
+  const answers = [
+    await rig.store.renew(agent, first, 1),
+    await rig.store.append(agent, { ...forgotten, entries: [["0", "{}"]], consumeTo: 1 }),
+    await rig.store.ask(agent, questionsOf(first)),
+    await rig.store.release(agent, { ...forgotten, delayMs: 0, retries: 0 }),
+    await rig.store.settle(agent, wellDone(first)),
+  ];
+  expect(answers.map(({ status }) => status)).toEqual(["stale", "stale", "stale", "stale", "stale"]);
+  expect(await rig.everything()).toEqual(before);
+  expect(await rig.store.renew(agent, second, 1)).toMatchObject({ status: "ok" });
 });
 
 test("of twenty claims at once exactly one gets the agent", async () => {
@@ -66,10 +94,9 @@ test("of twenty claims at once exactly one gets the agent", async () => {
 
 test("the epoch never goes back, across releases, takeovers, runs and the end", async () => {
   const rig = verbRig({ timing: { leaseMs: 2 } });
-  const { agent } = await rig.running();
-  const epochs = [1];
-  await rig.store.release(agent, { epoch: 1, delayMs: 0, runningMs: 1, retries: 0 });
-  epochs.push(await rig.claim(agent));
+  const { agent, epoch: first } = await rig.running();
+  await rig.store.release(agent, { epoch: first, delayMs: 0, runningMs: 1, retries: 0 });
+  const second = await rig.claim(agent);
   await rig.redisReaches(Number((await rig.raw(agent)).lease_until));
   const third = await rig.claim(agent);
   await rig.store.append(agent, { epoch: third, runningMs: 1, entries: [["0", "{}"]], consumeTo: 1 });
@@ -79,8 +106,9 @@ test("the epoch never goes back, across releases, takeovers, runs and the end", 
   await rig.send(agent, "run two");
   const fourth = await rig.claim(agent);
   await rig.store.settle(agent, DESTROY);
-  const last = (await rig.store.record(agent))?.epoch;
-  expect([...epochs, third, fourth, last]).toEqual([1, 2, 3, 4, 5]);
+  const last = (await rig.store.record(agent))?.epoch ?? 0;
+  const epochs = [first, second, third, fourth, last];
+  expect(epochs).toEqual([...new Set(epochs)].sort((a, b) => a - b));
 });
 
 test("an agent with nothing to do is no work: idle, ended and unknown ones are not claimed", async () => {
@@ -120,7 +148,7 @@ test("a released agent is held until its delay is over", async () => {
   if (answer.status === "held") expect(Number(answer.wait_ms)).toBeLessThanOrEqual(400);
   expect(await rig.everything()).toEqual(before);
   await rig.redisReaches(Number((await rig.raw(agent)).not_before));
-  expect(await rig.store.claim(agent, "c-2", "w")).toMatchObject({ status: "claimed", epoch: "2" });
+  expect(await rig.claim(agent)).toBeGreaterThan(epoch);
 });
 
 /** Lets the lease of the last claim run out: its holder counts as dead. */
@@ -129,16 +157,15 @@ async function dies(rig: Rig, agent: AgentAddress): Promise<void> {
 }
 const deathsOf = async (rig: Rig, agent: AgentAddress) => (await rig.store.record(agent))?.barren_deaths;
 
-/** An agent of whose run two workers died, the second of them not found dead yet. */
-async function twiceBarren(rig: Rig): Promise<AgentAddress> {
+/** An agent of whose run two workers died, the second of them, which held it with `epoch`, not found dead yet. */
+async function twiceBarren(rig: Rig): Promise<{ agent: AgentAddress; epoch: number }> {
   const { agent } = await rig.running();
   await dies(rig, agent);
-  await rig.claim(agent);
+  const epoch = await rig.claim(agent);
   await dies(rig, agent);
-  return agent;
+  return { agent, epoch };
 }
-const claimAlone = (rig: Rig, agent: AgentAddress, claimId: string) =>
-  rig.store.claim(agent, claimId, "w", true);
+const claimAlone = (rig: Rig, agent: AgentAddress) => rig.claim(agent, newRequestKey(), true);
 
 test("a death counts unless a step was committed since the claim; an entry without a step is none", async () => {
   const rig = verbRig({ timing: { leaseMs: 2 } });
@@ -149,9 +176,9 @@ test("a death counts unless a step was committed since the claim; an entry witho
   expect(await deathsOf(rig, agent)).toBe(1);
   await rig.store.append(agent, { epoch, runningMs: 1, entries: [["0", "{}"]] });
   await dies(rig, agent);
-  expect(await claimAlone(rig, agent, "c-3")).toMatchObject({ status: "claimed", epoch: "3" });
+  const third = await claimAlone(rig, agent);
   expect(await deathsOf(rig, agent)).toBe(2);
-  await rig.store.append(agent, { epoch: 3, runningMs: 1, entries: [["1", "{}"]], step: "{}" });
+  await rig.store.append(agent, { epoch: third, runningMs: 1, entries: [["1", "{}"]], step: "{}" });
   await dies(rig, agent);
   await rig.claim(agent);
   expect(await deathsOf(rig, agent)).toBe(0);
@@ -159,10 +186,10 @@ test("a death counts unless a step was committed since the claim; an entry witho
 
 test("after two barren deaths nobody gets the agent beside others; the death is counted once, whoever finds it", async () => {
   const rig = verbRig({ timing: { leaseMs: 2 } });
-  const agent = await twiceBarren(rig);
+  const { agent, epoch } = await twiceBarren(rig);
   const answers = await Promise.all(["a", "b", "c"].map((id) => rig.store.claim(agent, id, `worker-${id}`)));
   for (const answer of answers) expect(answer).toMatchObject({ status: "alone", deaths: "2", wake: "1" });
-  expect(await rig.store.record(agent)).toMatchObject({ status: "queued", barren_deaths: 2, epoch: 2 });
+  expect(await rig.store.record(agent)).toMatchObject({ status: "queued", barren_deaths: 2, epoch });
   const before = await rig.everything();
   expect(await rig.store.claim(agent, "a", "worker-a")).toMatchObject({ status: "alone", deaths: "2" });
   expect(await rig.everything()).toEqual(before);
@@ -170,15 +197,15 @@ test("after two barren deaths nobody gets the agent beside others; the death is 
 
 test("a holder that comes back after its death was counted holds nothing", async () => {
   const rig = verbRig({ timing: { leaseMs: 2 } });
-  const agent = await twiceBarren(rig);
+  const { agent, epoch } = await twiceBarren(rig);
   await rig.store.claim(agent, "c-3", "w");
   const before = await rig.everything();
-  const zombie = { epoch: 2, runningMs: 1 };
+  const zombie = { epoch, runningMs: 1 };
   const answers = [
-    await rig.store.renew(agent, 2, 1),
+    await rig.store.renew(agent, epoch, 1),
     await rig.store.append(agent, { ...zombie, entries: [["0", "{}"]], step: "{}" }),
     await rig.store.release(agent, { ...zombie, delayMs: 0, retries: 0 }),
-    await rig.store.settle(agent, wellDone(2)),
+    await rig.store.settle(agent, wellDone(epoch)),
   ];
   expect(answers.map(({ status }) => status)).toEqual(["stale", "stale", "stale", "stale"]);
   expect(await rig.everything()).toEqual(before);
@@ -186,7 +213,7 @@ test("a holder that comes back after its death was counted holds nothing", async
 
 test("a suspect is somebody's to look at: not due before the asking worker had the time of a lease, then woken", async () => {
   const rig = verbRig({ timing: { leaseMs: 40, lookMs: 40 } });
-  const agent = await twiceBarren(rig);
+  const { agent } = await twiceBarren(rig);
   await rig.store.claim(agent, "c-3", "w");
   expect(await rig.store.overdue(agent)).toMatchObject({ status: "not_due" });
   await rig.redisReaches(Number((await rig.raw(agent)).deadline));
@@ -196,38 +223,38 @@ test("a suspect is somebody's to look at: not due before the asking worker had t
 
 test("dying alone makes the run lost, whoever claims it then, alone or not; the answer says what to settle with", async () => {
   const rig = verbRig({ timing: { leaseMs: 2 } });
-  const agent = await twiceBarren(rig);
+  const { agent } = await twiceBarren(rig);
   await rig.store.claim(agent, "c-3", "w");
-  expect(await claimAlone(rig, agent, "c-4")).toMatchObject({ status: "claimed", epoch: "3" });
-  await rig.store.renew(agent, 3, 77);
+  await rig.store.renew(agent, await claimAlone(rig, agent), 77);
   await dies(rig, agent);
-  const lost = { status: "lost", epoch: "4", running_ms: "77" };
-  expect(await rig.store.claim(agent, "c-5", "w")).toMatchObject(lost);
-  expect(await rig.store.claim(agent, "c-5", "w")).toMatchObject(lost);
+  const lost = await rig.store.claim(agent, "c-4", "w");
+  expect(lost).toMatchObject({ status: "lost", running_ms: "77" });
+  expect(await rig.store.claim(agent, "c-4", "w")).toEqual(lost);
   await dies(rig, agent);
-  expect(await rig.store.claim(agent, "c-6", "w")).toMatchObject({ ...lost, epoch: "5" });
+  expect(await rig.store.claim(agent, "c-5", "w")).toMatchObject({ status: "lost", running_ms: "77" });
   expect(await deathsOf(rig, agent)).toBe(3);
-  expect(await rig.store.settle(agent, workerLost(5))).toMatchObject({ status: "settled" });
+  const last = (await rig.store.record(agent))?.epoch ?? 0;
+  expect(await rig.store.settle(agent, workerLost(last))).toMatchObject({ status: "settled" });
 });
 
 test("a suspect that commits a step alone is none any more, whether it dies, goes on or is handed back", async () => {
   const rig = verbRig({ timing: { leaseMs: 2 } });
   for (const fate of ["dies", "is handed back"]) {
-    const agent = await twiceBarren(rig);
-    await claimAlone(rig, agent, "c-3");
-    await rig.store.append(agent, { epoch: 3, runningMs: 1, entries: [["0", "{}"]], step: "{}" });
+    const { agent } = await twiceBarren(rig);
+    const epoch = await claimAlone(rig, agent);
+    await rig.store.append(agent, { epoch, runningMs: 1, entries: [["0", "{}"]], step: "{}" });
     if (fate === "dies") await dies(rig, agent);
-    else await rig.store.release(agent, { epoch: 3, delayMs: 0, runningMs: 1, retries: 0 });
-    expect(await rig.store.claim(agent, "c-4", "w")).toMatchObject({ status: "claimed", epoch: "4" });
+    else await rig.store.release(agent, { epoch, delayMs: 0, runningMs: 1, retries: 0 });
+    await rig.claim(agent);
     expect(await deathsOf(rig, agent)).toBe(0);
   }
 });
 
 test("a suspect that is handed back without a step stays one, and no number of deaths beside others loses a run", async () => {
   const rig = verbRig({ timing: { leaseMs: 2 } });
-  const agent = await twiceBarren(rig);
-  await claimAlone(rig, agent, "c-3");
-  await rig.store.release(agent, { epoch: 3, delayMs: 0, runningMs: 1, retries: 0 });
+  const { agent } = await twiceBarren(rig);
+  const epoch = await claimAlone(rig, agent);
+  await rig.store.release(agent, { epoch, delayMs: 0, runningMs: 1, retries: 0 });
   for (let i = 0; i < 5; i += 1) {
     expect(await rig.store.claim(agent, `c-${4 + i}`, "w")).toMatchObject({ status: "alone", deaths: "2" });
   }

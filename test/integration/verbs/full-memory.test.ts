@@ -57,5 +57,5 @@ test("when Redis is full runs in progress still renew, commit, ask, hand back an
   expect(entries).toHaveLength(6);
   for (const entry of entries) expect(await rig.replies.ack(rig.parent, entry, "t")).toBe(true);
   await rig.redis.config("SET", "maxmemory", "0");
-  expect(await rig.claim(leaving.agent)).toBe(2);
+  expect(await rig.claim(leaving.agent)).toBeGreaterThan(leaving.epoch);
 });

@@ -118,7 +118,7 @@ test("the last answer queues the agent with a new wake, and its next run goes on
     is_error: false,
     duration_ms: 0,
   });
-  expect(await rig.claim(agent)).toBe(epoch + 1);
+  expect(await rig.claim(agent)).toBeGreaterThan(epoch);
 });
 
 test("the first answer stands, be it the parent's or the default", async () => {

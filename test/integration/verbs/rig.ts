@@ -134,7 +134,7 @@ export interface Rig {
   queued(options?: { idleMs?: number }): Promise<AgentAddress>;
   /** An agent whose first run is held by a worker with this epoch. */
   running(options?: { idleMs?: number }): Promise<{ agent: AgentAddress; epoch: number }>;
-  claim(agent: AgentAddress, claimId?: string): Promise<number>;
+  claim(agent: AgentAddress, claimId?: string, alone?: boolean): Promise<number>;
   /** An agent that waits for the answers to the questions `1/<name>`. */
   waiting(names?: readonly string[], answerMs?: number): Promise<{ agent: AgentAddress; epoch: number }>;
   /** The record as Redis holds it. */
@@ -187,8 +187,8 @@ export function verbRig(options: { timing?: Partial<Timing>; url?: string; redis
       const agent = await rig.queued(given);
       return { agent, epoch: await rig.claim(agent) };
     },
-    async claim(agent, claimId = newRequestKey()) {
-      const answer = await store.claim(agent, claimId, "worker-1");
+    async claim(agent, claimId = newRequestKey(), alone = false) {
+      const answer = await store.claim(agent, claimId, "worker-1", alone);
       if (answer.status !== "claimed") throw new Error(`not claimed: ${JSON.stringify(answer)}`);
       return Number(answer.epoch);
     },

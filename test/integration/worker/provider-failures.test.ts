@@ -128,10 +128,10 @@ test("a worker whose model was stopped hands its runs back instead of spinning",
     agent,
     ({ status, wake }) => status === "queued" && wake === 2,
   );
-  expect(released.epoch).toBe(1);
   expect(
     await until(
       async () => (await installation.redis.zcard(`${installation.keys.bullPrefix}:wakes:delayed`)) === 1,
     ),
   ).toBe(true);
+  expect(await installation.record(agent)).toEqual(released);
 });

@@ -103,6 +103,7 @@ test("a lease that ran out while Redis did not answer is given back by its holde
   const worker = await installation.startWorker();
   const agent = await installation.task("work");
   await until(() => installation.offline.inFlight === 1, { what: "the first call" });
+  const { epoch } = await installation.record(agent);
   server.freeze();
   await until(() => installation.offline.inFlight === 0, {
     what: "the end of the call at the end of the lease",
@@ -110,5 +111,7 @@ test("a lease that ran out while Redis did not answer is given back by its holde
   server.thaw();
   expect(await installation.reply(agent)).toMatchObject({ status: "succeeded", turns: 2 });
   expect(worker.active()).toEqual([]);
-  expect(await installation.record(agent)).toMatchObject({ epoch: 2, barren_deaths: 0 });
+  const after = await installation.record(agent);
+  expect(after.barren_deaths).toBe(0);
+  expect(after.epoch).toBeGreaterThan(epoch);
 });

@@ -1,4 +1,6 @@
 -- claim: a worker takes a queued agent, or a running one whose lease is over; the epoch fences every earlier holder.
+-- A new epoch is greater than the last one by a step that the claim_id decides: a claim that a failover forgot shares its
+-- epoch with no later one, and keeps it when it is sent again.
 -- A claim that finds the last holder's lease over counts its death: one without a committed step makes the run barren once
 -- more. After two such deaths in a row only a caller with nothing else active gets the run; when that one dies too, the run
 -- is lost: it is handed out to be settled, and for nothing else.
@@ -7,9 +9,10 @@
 -- alone: '1' when nothing else is active in the caller's process, and nothing will be before this run commits a step.
 -- Returns claimed{epoch, running_ms, retries} | lost{epoch, running_ms, retries} | alone{deaths, wake} | held{wait_ms}
 --   | nothing{status} | newer{version, wake} | unknown
--- Closes: two workers running one agent; a re-sent claim taking a second epoch; deaths that committed nothing going
--- uncounted; a death counted by everybody who may not have the run: the first to find it counts it and leaves the agent
--- queued, where no death is found any more and the dead holder's epoch, should it come back, holds nothing.
+-- Closes: two workers running one agent, also when Redis forgot one's claim; a re-sent claim taking a second epoch;
+-- deaths that committed nothing going uncounted; a death counted by everybody who may not have the run: the first to find
+-- it counts it and leaves the agent queued, where no death is found any more and the dead holder's epoch, should it come
+-- back, holds nothing.
 local record = KEYS[1]
 local claim_id, worker, lease_ms, version, alone = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
 local SUSPECT, LOST = 2, 3
@@ -46,7 +49,8 @@ if deaths >= SUSPECT and deaths < LOST and alone ~= '1' then
   end
   return { 'alone', fmt(deaths), agent[10] or '0' }
 end
-redis.call('HSET', record, 'status', 'running', 'epoch', fmt(epoch + 1), 'claim_id', claim_id, 'worker', worker,
+local next_epoch = epoch + 1 + tonumber(string.sub(redis.sha1hex(claim_id), 1, 6), 16)
+redis.call('HSET', record, 'status', 'running', 'epoch', fmt(next_epoch), 'claim_id', claim_id, 'worker', worker,
   'lease_until', deadline, 'deadline', deadline, 'committed', '0', 'barren_deaths', fmt(deaths), 'alone', alone, 'looks', '0')
 redis.call('HDEL', record, 'not_before')
-return handed_out(epoch + 1)
+return handed_out(next_epoch)

@@ -126,12 +126,7 @@ export function* claim(world: World, agent: AgentAddress, claimId: string, alone
       }
       must(status === "queued" || status === "running", "claimed what has no work", was);
       must(heldUntil <= after.nowMs, "claimed what is held", was, after.nowMs);
-      must(
-        Number(answer.epoch) === numberIn(was, "epoch") + 1,
-        "a claim must bump the epoch by one",
-        was,
-        answer,
-      );
+      must(Number(answer.epoch) > numberIn(was, "epoch"), "a claim must raise the epoch", was, answer);
       must(isHolder(agentIn(after, agent), Number(answer.epoch)), "claimed, but it does not hold the agent");
       const deaths = judgeDeaths(world, agent, before, after);
       must((answer.status === "lost") === deaths > 2, "lost before it died alone", was, answer);

@@ -5,8 +5,9 @@ import { ordinaryTimeMs } from "./loop/caps.ts";
 import { REPETITION_REFUSED } from "./loop/conversation.ts";
 import type { PlannedCall, Step } from "./loop/next.ts";
 import type { RunContext, RunEnd } from "./run-context.ts";
-import { type Committed, INTERIMS_PER_RUN, type Session } from "./session.ts";
+import type { Committed, Session } from "./session.ts";
 import { openStepSignal } from "./step-signal.ts";
+import { INTERIMS_PER_RUN } from "./tools/builtin/send-agent-message.ts";
 import { runTool } from "./tools/registry.ts";
 import { type Tool, ToolFailure } from "./tools/tool.ts";
 

@@ -1,6 +1,6 @@
 /**
  * One claimed run in this process: the log as it grows, and the writes that make it grow.
- * Owns the in-memory copy of the log; Redis owns the truth, and every write is fenced by the epoch.
+ * Owns the in-memory copy of the log; Redis owns the truth, and holds every write against its fence.
  *
  * 1. Memory never runs ahead of Redis: an entry is filed after its append was answered.
  * 2. Each alert is reported once, with the commit that crossed its threshold, also after a change of workers.
@@ -13,18 +13,17 @@ import { entryKey, type PurchaseEntry, type ToolStartedEntry } from "../shared/p
 import { ASK_TOOL, type OpenQuestion } from "../shared/protocol/question.ts";
 import type { Alert, ReplyBody } from "../shared/protocol/reply.ts";
 import type { AgentState, AgentStore } from "../shared/redis/agent-store.ts";
+import { pairs } from "../shared/redis/pairs.ts";
+import type { Fence } from "../shared/redis/verbs.ts";
 import type { Lease, LeaseNews } from "./lease.ts";
-import { type Log, NO_ENTRIES, withEntries } from "./loop/log.ts";
+import { type Log, NO_ENTRIES, sizeOf, withEntries } from "./loop/log.ts";
 import { viewRun } from "./loop/run-view.ts";
 import { lastText, type Rules, tally } from "./loop/tally.ts";
 import type { Reporter } from "./progress.ts";
-import { INTERIM_TOOL } from "./tools/builtin/send-agent-message.ts";
+import { INTERIM_TOOL, INTERIMS_PER_RUN } from "./tools/builtin/send-agent-message.ts";
 import type { Tool } from "./tools/tool.ts";
 import type { Workspace } from "./tools/workspace.ts";
 import type { Trace } from "./trace.ts";
-
-/** Most interim messages of one run. */
-export const INTERIMS_PER_RUN = 20;
 
 /** What became of an append: `adopted` means that another content had been committed before, and stands. */
 export type Committed = "committed" | "adopted" | "lost";
@@ -119,6 +118,11 @@ export class Session {
     return this.#log;
   }
 
+  /** What Redis holds a write of this run against. */
+  get fence(): Fence {
+    return { epoch: this.lease.epoch, known: sizeOf(this.#log.entries) };
+  }
+
   /** Whether this claim has committed a step. */
   get hasStepped(): boolean {
     return this.#hasStepped;
@@ -149,7 +153,7 @@ export class Session {
     const earlier = this.known().entries;
     const { grown, progress, whole } = this.#with(written);
     const answer = await this.#store.append(this.address, {
-      epoch: this.lease.epoch,
+      ...this.fence,
       runningMs: this.lease.runningMs(),
       entries: written,
       progress,
@@ -191,7 +195,7 @@ export class Session {
     const written = questions.map(({ question_id }) => [entryKey.startedOf(question_id), started] as const);
     const { progress } = this.#with(written);
     const answer = await this.#store.ask(this.address, {
-      epoch: this.lease.epoch,
+      ...this.fence,
       runningMs: this.lease.runningMs(),
       answerMs,
       questions: questions.map((question) => ({ question, started })),
@@ -243,8 +247,4 @@ export class Session {
     this.#log.unread = this.#log.unread.slice(cursor - this.#log.inboxRead);
     this.#log.inboxRead = cursor;
   }
-}
-
-function* pairs(flat: readonly string[]): Iterable<readonly [string, string]> {
-  for (let i = 0; i + 1 < flat.length; i += 2) yield [flat[i] ?? "", flat[i + 1] ?? ""];
 }

@@ -19,14 +19,14 @@ export async function settleRun(
   step: Extract<Step, { do: "settle" }>,
 ): Promise<RunEnd | undefined> {
   const { store, deadlines, wakes } = context;
-  const { address, lease, record } = session;
+  const { address, record } = session;
   const status = statusOf(step.reason);
   const body = session.tally();
   const stays = record.spec.keep_alive && (status === "succeeded" || status === "partial");
   const endedReason = stays ? undefined : status === "failed" ? "failed" : "completed";
   if (stays) await deadlines.touch(address, Math.min(store.timing.lookMs, record.spec.idle_ms));
   const answer = await store.settle(address, {
-    by: { authority: "worker", epoch: lease.epoch, run: record.run },
+    by: { authority: "worker", ...session.fence, run: record.run },
     target: stays ? "idle" : "ended",
     ...(endedReason && { endedReason }),
     status,

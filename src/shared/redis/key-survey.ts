@@ -13,6 +13,7 @@ import {
 } from "../protocol/keys.ts";
 import { inBatches } from "./batches.ts";
 import type { RedisClient } from "./connection.ts";
+import { pairs } from "./pairs.ts";
 import { serversOf } from "./servers.ts";
 
 /** How far a survey may go. */
@@ -110,11 +111,10 @@ async function readDeadlines(
   do {
     const [next, page] = await redis.zscan(keys.deadlines, cursor, "COUNT", PAGE_KEYS);
     cursor = next;
-    for (let i = 0; i + 1 < page.length; i += 2) {
-      const member = page[i] ?? "";
+    for (const [member, score] of pairs(page)) {
       const address = addressOfMember(member);
       if (address) onAgent(address);
-      else strangers.push({ member, nextLookMs: Number(page[i + 1]) });
+      else strangers.push({ member, nextLookMs: Number(score) });
     }
   } while (cursor !== "0");
   return strangers;

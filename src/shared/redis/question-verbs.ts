@@ -6,10 +6,10 @@ import type { ReplyBody } from "../protocol/reply.ts";
 import type { Timing } from "../protocol/timing.ts";
 import type { Answer } from "./script-table.ts";
 import type { Scripts } from "./scripts.ts";
+import type { Fence } from "./verbs.ts";
 
 /** What `ask` commits: the questions of one turn, each with the mark of its call, JSON. */
-export interface AskInput {
-  epoch: number;
+export interface AskInput extends Fence {
   runningMs: number;
   /** How long they wait. */
   answerMs: number;
@@ -43,6 +43,7 @@ export function questionVerbs(scripts: Scripts, keys: Keys, timing: Timing): Que
         { record, log, replies, steps },
         {
           epoch: input.epoch,
+          known: input.known ?? 0,
           answer_ms: input.answerMs,
           running_ms: Math.round(input.runningMs),
           progress: JSON.stringify(input.progress),

@@ -10,6 +10,7 @@ import { InboxMessage } from "../protocol/message.ts";
 import { ChannelEntry, NO_SUMMARY, type ReplyBody } from "../protocol/reply.ts";
 import type { Timing } from "../protocol/timing.ts";
 import type { RedisClient } from "./connection.ts";
+import { pairs } from "./pairs.ts";
 import { loadScripts } from "./scripts.ts";
 
 /** One entry and where it stands in the stream. */
@@ -102,8 +103,7 @@ const NOTHING_DONE: ReplyBody = {
 };
 
 function decode(id: string, flat: string[]): StreamItem {
-  const field: Record<string, string> = {};
-  for (let i = 0; i + 1 < flat.length; i += 2) field[flat[i] ?? ""] = flat[i + 1] ?? "";
+  const field = Object.fromEntries(pairs(flat));
   const { uid = "", reply_id = "" } = field;
   try {
     if (!(Number(field.v) > PAYLOAD_VERSION)) return { id, uid, entry: entryOf(field) };

@@ -83,6 +83,7 @@ export const SCRIPTS = {
     keys: ["record", "log", "inbox", "steps", "replies", "text"],
     args: [
       "epoch",
+      "known",
       "running_ms",
       "consume_to",
       "progress",
@@ -103,7 +104,7 @@ export const SCRIPTS = {
   },
   ask: {
     keys: ["record", "log", "replies", "steps"],
-    args: ["epoch", "answer_ms", "running_ms", "progress", "step", "doorbell", "reply_ttl_ms"],
+    args: ["epoch", "known", "answer_ms", "running_ms", "progress", "step", "doorbell", "reply_ttl_ms"],
     answers: { asked: ["deadline"], finishing: [], stale: [] },
   },
   answer: {
@@ -125,6 +126,7 @@ export const SCRIPTS = {
     args: [
       "authority",
       "epoch",
+      "known",
       "uid",
       "target",
       "ended_reason",

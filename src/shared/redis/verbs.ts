@@ -22,9 +22,15 @@ export interface SpawnInput {
   idleMs: number;
 }
 
-/** What `append` commits; `entries` are [entry key, JSON] pairs, at least one, written all or none. */
-export interface AppendInput {
+/** By what a holder's write is held against the agent. */
+export interface Fence {
   epoch: number;
+  /** How many entries the caller knows the log to have: of one that has lost some it is `stale`. Default 0. */
+  known?: number;
+}
+
+/** What `append` commits; `entries` are [entry key, JSON] pairs, at least one, written all or none. */
+export interface AppendInput extends Fence {
   runningMs: number;
   entries: readonly (readonly [key: string, json: string])[];
   /** Absolute inbox cursor after this append. */
@@ -38,12 +44,9 @@ export interface AppendInput {
   interim?: { id: string; body: string };
 }
 
-/** Who ends what, and how. `worker` needs its epoch; the others act by authority and bump it. */
+/** Who ends what, and how. `worker` needs its fence; the others act by authority and bump the epoch. */
 export interface SettleInput {
-  by:
-    | { authority: "worker"; epoch: number; run: number }
-    | { authority: "parent" }
-    | { authority: "sweeper" };
+  by: ({ authority: "worker"; run: number } & Fence) | { authority: "parent" } | { authority: "sweeper" };
   target: "idle" | "ended";
   /** Why the agent ends; default `failed` for a failed run, else `completed`. */
   endedReason?: EndedReason;
@@ -154,6 +157,7 @@ export function workerVerbs(scripts: Scripts, keys: Keys, timing: Timing): Worke
         { record, log, inbox, steps, replies, text: text(replyIdOf(address.uid, input.text?.run ?? 0)) },
         {
           epoch: input.epoch,
+          known: input.known ?? 0,
           running_ms: Math.round(input.runningMs),
           consume_to: input.consumeTo ?? "",
           progress: input.progress ? JSON.stringify(input.progress) : "",
@@ -201,6 +205,7 @@ export function settle(
     {
       authority: by.authority,
       epoch: by.authority === "worker" ? by.epoch : 0,
+      known: (by.authority === "worker" && by.known) || 0,
       uid: address.uid,
       target: input.target,
       ended_reason: input.endedReason ?? (input.status === "failed" ? "failed" : "completed"),

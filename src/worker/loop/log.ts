@@ -55,6 +55,11 @@ export function withEntries(
   return files;
 }
 
+/** How many entries there are of all kinds. */
+export function sizeOf(entries: LogEntries): number {
+  return Object.values(entries).reduce((sum, { size }) => sum + size, 0);
+}
+
 function copyOf(entries?: LogEntries) {
   return {
     deliveries: new Map(entries?.deliveries),

@@ -1,6 +1,6 @@
 /** What a worker may do between claim and settle: renew, append, release. */
 import { expect, test } from "vitest";
-import { bodyOf, DESTROY, type Rig, verbRig, wellDone } from "./rig.ts";
+import { bodyOf, DESTROY, questionsOf, type Rig, verbRig, wellDone } from "./rig.ts";
 
 const append = (rig: Rig, agent: ReturnType<Rig["address"]>, epoch: number, ...entries: [string, string][]) =>
   rig.store.append(agent, { epoch, runningMs: 1, entries });
@@ -29,6 +29,26 @@ test("renew by the holder is granted after its lease ran out, as long as nobody 
   const { agent, epoch } = await rig.running();
   await rig.redisReaches(Number((await rig.raw(agent)).lease_until) + 1);
   expect(await rig.store.renew(agent, epoch, 1)).toMatchObject({ status: "ok" });
+});
+
+test("a log that has lost entries takes nothing that builds on them; a holder that knows of no more than is left goes on", async () => {
+  const rig = verbRig();
+  const { agent, epoch } = await rig.running();
+  await append(rig, agent, epoch, ["0", "{}"], ["1", "{}"]);
+  await rig.redis.hdel(rig.keys.agent(agent).log, "1");
+  const before = await rig.everything();
+  const lost = { epoch, known: 2, runningMs: 1 };
+  const answers = [
+    await rig.store.append(agent, { ...lost, entries: [["2", "{}"]], consumeTo: 1, step: "{}" }),
+    await rig.store.ask(agent, { ...questionsOf(epoch), known: 2 }),
+    await rig.store.settle(agent, { ...wellDone(epoch), by: { authority: "worker", run: 1, ...lost } }),
+  ];
+  expect(answers.map(({ status }) => status)).toEqual(["stale", "stale", "stale"]);
+  expect(await rig.everything()).toEqual(before);
+  const left = { ...lost, known: 1 };
+  expect(await rig.store.append(agent, { ...left, entries: [["1", "{}"]] })).toMatchObject({
+    status: "appended",
+  });
 });
 
 type Holder = (rig: Rig, agent: ReturnType<Rig["address"]>, epoch: number) => Promise<{ status: string }>;

@@ -1,21 +1,21 @@
 -- append: commit entries of the log, each written once, with all that belongs to them in the same step.
 -- KEYS record log inbox steps replies text
--- ARGV epoch running_ms consume_to progress text_changed whole_text step interim_id interim doorbell reply_ttl_ms
+-- ARGV epoch known running_ms consume_to progress text_changed whole_text step interim_id interim doorbell reply_ttl_ms
 --   (key value)…
--- consume_to: absolute inbox cursor after this append, or ''; progress: reply body so far, or '' to keep; whole_text: the
+-- known: how many entries the holder knows the log to have; consume_to: absolute inbox cursor after this append, or ''; progress: reply body so far, or '' to keep; whole_text: the
 -- text that the progress had to cut, or '' where it cut none, heeded where text_changed is '1'; step: one line of the step
 -- list, or '' where the run has not come further (a purchase, a notice, a beginning); interim_id and interim: an interim
 -- message for the parent and its text, or ''.
 -- Returns appended{inbox, finish} | same{inbox, finish} | conflict{key, stored, …} | stale
 -- Closes: the text of a run that somebody else ends, lost with its log; a message consumed but not logged; a step committed twice with two contents; a zombie's write.
 local record, log, inbox, steps, replies, text = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
-local epoch, running_ms, consume_to, progress = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local text_changed, whole_text, step = ARGV[5], ARGV[6], ARGV[7]
-local interim_id, interim, doorbell, reply_ttl_ms = ARGV[8], ARGV[9], ARGV[10], ARGV[11]
-local FIRST = 12
+local epoch, known, running_ms, consume_to, progress = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local text_changed, whole_text, step = ARGV[6], ARGV[7], ARGV[8]
+local interim_id, interim, doorbell, reply_ttl_ms = ARGV[9], ARGV[10], ARGV[11], ARGV[12]
+local FIRST = 13
 
 local agent = fields(record, 'status', 'epoch', 'finish', 'inbox_read', 'uid', 'parent_id', 'agent_id', 'name', 'run')
-if agent[1] ~= 'running' or agent[2] ~= epoch then return { 'stale' } end
+if agent[1] ~= 'running' or agent[2] ~= epoch or has_lost(log, known) then return { 'stale' } end
 
 local unseen = 0
 local conflict = { 'conflict' }

@@ -1,22 +1,22 @@
 -- ask: the holder's agent has questions to its parent and waits for the answers, held by nobody. The form of release that
 -- goes to waiting: marks, channel entries and the new status are one step, so a question is seen only while it is open.
 -- KEYS record log replies steps
--- ARGV epoch answer_ms running_ms progress step doorbell reply_ttl_ms (question_id started text default_answer)…
+-- ARGV epoch known answer_ms running_ms progress step doorbell reply_ttl_ms (question_id started text default_answer)…
 -- A message's greatest age bounds the waiting, but brings no look forward: only the answer time was announced.
--- progress: reply body so far; step: one line of the step list; started: the mark of the call, JSON; default_answer: or ''.
+-- known: how many entries the holder knows the log to have; progress: reply body so far; step: one line of the step list; started: the mark of the call, JSON; default_answer: or ''.
 -- Returns asked{deadline} | finishing | stale
 -- Closes: a question whose agent still runs, or that waits while nobody was asked; a re-sent ask asking twice; a finish
 -- that came just before and would find nobody to heed it.
 local record, log, replies, steps = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local epoch, answer_ms, running_ms, progress, step = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5]
-local doorbell, reply_ttl_ms = ARGV[6], ARGV[7]
-local FIRST = 8
+local epoch, known, answer_ms, running_ms = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
+local progress, step, doorbell, reply_ttl_ms = ARGV[5], ARGV[6], ARGV[7], ARGV[8]
+local FIRST = 9
 
 local agent = fields(record, 'status', 'epoch', 'asked_epoch', 'deadline', 'finish', 'unanswered_since', 'max_age_ms', 'uid',
   'parent_id', 'agent_id', 'name', 'run')
 if agent[2] ~= epoch then return { 'stale' } end
 if agent[3] == epoch then return { 'asked', agent[4] } end
-if agent[1] ~= 'running' then return { 'stale' } end
+if agent[1] ~= 'running' or has_lost(log, known) then return { 'stale' } end
 if agent[5] == '1' then return { 'finishing' } end
 
 write_even_when_full(record)

@@ -1,8 +1,8 @@
 -- settle: the only way out. Ends a run (its worker, with the epoch) or an agent (parent or sweeper, by authority).
 -- KEYS record log inbox life live replies text steps registry usage
--- ARGV authority epoch uid target ended_reason status stop_reason natural body idle_ms look_ms reply_ttl_ms
+-- ARGV authority epoch known uid target ended_reason status stop_reason natural body idle_ms look_ms reply_ttl_ms
 --   registry_ttl_ms usage_ttl_ms doorbell hints
--- text: of the worker's run, kept anew from its end; others do not know the run, and its text lives from its last turn.
+-- known: how many entries the worker knows the log to have; text: of the worker's run, kept anew from its end; others do not know the run, and its text lives from its last turn.
 -- authority: worker | parent | sweeper; target: idle | ended; natural: '1' when an unread message keeps the run going.
 -- Returns settled{reply_id, agent_status, run, wake} | same{ended_reason, agent_status, run, wake} | more{inbox}
 --   | not_due{deadline} | stale | unknown
@@ -10,10 +10,10 @@
 -- revival; a run counted twice: what it used is added behind the guards that let only its first settle through.
 local record, log, inbox, life, live, replies = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local text, steps, registry, usage = KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local authority, epoch, uid, target, ended_reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local reply_status, stop_reason, natural, body = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
-local idle_ms, look_ms, reply_ttl_ms, registry_ttl_ms = ARGV[10], tonumber(ARGV[11]), ARGV[12], ARGV[13]
-local usage_ttl_ms, doorbell, hints = tonumber(ARGV[14]), ARGV[15], ARGV[16]
+local authority, epoch, known, uid, target, ended_reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local reply_status, stop_reason, natural, body = ARGV[7], ARGV[8], ARGV[9], ARGV[10]
+local idle_ms, look_ms, reply_ttl_ms, registry_ttl_ms = ARGV[11], tonumber(ARGV[12]), ARGV[13], ARGV[14]
+local usage_ttl_ms, doorbell, hints = tonumber(ARGV[15]), ARGV[16], ARGV[17]
 
 local agent = fields(record, 'status', 'epoch', 'run', 'wake', 'ended_reason', 'settled_epoch', 'progress',
   'unanswered_since', 'max_age_ms', 'deadline', 'agent_id', 'name', 'parent_id', 'inbox_since')
@@ -26,7 +26,7 @@ local now = now_ms()
 if authority == 'worker' then
   if agent[2] ~= epoch then return { 'stale' } end
   if agent[6] == epoch then return same end
-  if status ~= 'running' then return { 'stale' } end
+  if status ~= 'running' or has_lost(log, known) then return { 'stale' } end
   local unread = redis.call('LLEN', inbox)
   if natural == '1' and unread > 0 then return { 'more', fmt(unread) } end
 elseif authority == 'sweeper' then

@@ -4,6 +4,8 @@ import { defineTool, type Tool, ToolFailure } from "../tool.ts";
 
 /** Its name. */
 export const INTERIM_TOOL = "send_agent_message";
+/** Most interim messages of one run. */
+export const INTERIMS_PER_RUN = 20;
 /** Most code points of one interim message. */
 const INTERIM_MAX_CHARS = 5_000;
 /** The only target a sub-agent may write to. */

@@ -97,6 +97,8 @@ export async function staleRound(scene: StaleScene, round: number): Promise<Stal
   const onTheWay = () => line.held.includes("/result") && line.held.includes('"role":"assistant"');
   await until(onTheWay, { what: "two commits on their way to Redis" });
   victim.freeze();
+  const claimOf = async (agent: Agent) => `${agent.uid} ${(await installation.record(agent)).epoch}`;
+  const held = new Set(await Promise.all(agents.map(claimOf)));
   const taker = await installation.startWorker({ tools: noteAndLook(scene.journal) });
   const before = await Promise.all(
     agents.map(async (agent) => {
@@ -112,13 +114,13 @@ export async function staleRound(scene: StaleScene, round: number): Promise<Stal
   await chronicle.caughtUp();
   const wokenAt = Date.now();
   victim.thaw();
-  const calls = () =>
-    namedCalls(offline.ledger).filter(({ uid }) => agents.some((agent) => agent.uid === uid));
+  const callsOfVictim = () =>
+    namedCalls(offline.ledger).filter(({ uid, epoch }) => held.has(`${uid} ${epoch}`));
   const killedAt = await until(
     async () => {
       const journal = await journalOf(scene, agents);
       const tool = journal.find(({ pid, what }) => pid === victim.pid && what === "cut off")?.at;
-      const call = calls().find(({ call, epoch }) => epoch === 1 && call.status === "aborted")?.call.at;
+      const call = callsOfVictim().find(({ call }) => call.status === "aborted")?.call.at;
       return tool && call && Math.max(tool, call);
     },
     { what: "the victim to give up what it was doing", timeoutMs: 30_000 },
@@ -134,7 +136,7 @@ export async function staleRound(scene: StaleScene, round: number): Promise<Stal
   const toolsBegun = (await journalOf(scene, agents)).filter(
     (e) => e.pid === victim.pid && e.what === "began" && e.at >= takenAt,
   );
-  const callsBegun = calls().filter(({ call, epoch }) => epoch === 1 && call.began_at >= takenAt);
+  const callsBegun = callsOfVictim().filter(({ call }) => call.began_at >= takenAt);
   return {
     refusedCommits: asked.filter(({ verb, wrote }) => verb === "append" && !wrote).length,
     refused: asked.filter(({ wrote }) => !wrote).length,

@@ -132,7 +132,7 @@ test("half a pause holds as well: with its key alone runs are handed back, one l
   await installation.startWorker();
   const agent = await installation.task("work");
   // While a claim asks, its renewals count its time; the hand-back takes it off again.
-  const isBack = ({ epoch, status }: AgentRecord) => epoch >= 2 && status === "queued";
+  const isBack = ({ wake, status }: AgentRecord) => wake >= 3 && status === "queued";
   const asked = await installation.recordWhere(agent, isBack);
   expect(asked).toMatchObject({ retries: 0, running_ms: 0 });
   expect(installation.offline.ledger).toEqual([]);

@@ -110,7 +110,7 @@ test("a lease that ran out while Redis did not answer is given back by its holde
   });
   server.thaw();
   expect(await installation.reply(agent)).toMatchObject({ status: "succeeded", turns: 2 });
-  expect(worker.active()).toEqual([]);
+  await until(() => worker.active().length === 0, { what: "the end of the run" });
   const after = await installation.record(agent);
   expect(after.barren_deaths).toBe(0);
   expect(after.epoch).toBeGreaterThan(epoch);

@@ -155,7 +155,7 @@ const RELEASED_BECAUSE: Readonly<Record<string, string>> = {
     "the provider does not permit the API key of the workers to do this, the run waits for another one",
   billing: "the provider's account has no credit, the run waits until it has",
   drain: "its worker is stopping",
-  lease_lost: "its worker was away for too long",
+  lease_lost: "its worker had lost it: it was away for too long, or Redis forgot what it wrote",
 };
 
 function releasedBecause(reason: string): string {

@@ -10,8 +10,9 @@ export async function deliver(
   step: Extract<Step, { do: "deliver" }>,
 ): Promise<RunEnd | undefined> {
   const entry: UserEntry = { v: 1, role: "user", run: session.record.run, messages: [...step.messages] };
+  const last = step.messages.at(-1)?.message_id ?? "";
   const committed = await session.commit([[entryKey.message(step.message), entry]], {
-    consumeTo: step.consumeTo,
+    consume: { to: step.consumeTo, last },
   });
   return committed === "lost" ? { status: "lost" } : undefined;
 }

@@ -14,7 +14,7 @@ import { ASK_TOOL, type OpenQuestion } from "../shared/protocol/question.ts";
 import type { Alert, ReplyBody } from "../shared/protocol/reply.ts";
 import type { AgentState, AgentStore } from "../shared/redis/agent-store.ts";
 import { pairs } from "../shared/redis/pairs.ts";
-import type { Fence } from "../shared/redis/verbs.ts";
+import type { Consumed, Fence } from "../shared/redis/verbs.ts";
 import type { Lease, LeaseNews } from "./lease.ts";
 import { type Log, NO_ENTRIES, sizeOf, withEntries } from "./loop/log.ts";
 import { viewRun } from "./loop/run-view.ts";
@@ -32,7 +32,7 @@ type Entries = readonly (readonly [string, unknown])[];
 
 /** What else one append carries. */
 export interface CommitExtras {
-  consumeTo?: number;
+  consume?: Consumed;
   /** A line of the step list: the run has come further. */
   step?: Record<string, unknown>;
   /** An interim message for the parent. */
@@ -178,7 +178,7 @@ export class Session {
       this.#hasStepped = true;
       this.#onStep();
     }
-    if (carried.consumeTo !== undefined) this.#consume(carried.consumeTo);
+    if (carried.consume) this.#consume(carried.consume.to);
     this.heed({ unreadMessages: Number(answer.inbox), finish: answer.finish === "1" });
     await this.#trace?.(this.record.run, written);
     return "committed";

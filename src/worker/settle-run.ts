@@ -67,7 +67,7 @@ export async function settleLost(
   const rules = { limits: spec.limits, model: spec.model, idempotentTools: new Set<string>(), canAsk: false };
   const body = { ...(record.progress ?? tally(log, rules)), duration_ms: elapsedMs, error: LOST };
   const answer = await context.store.settle(address, {
-    by: { authority: "worker", epoch, run },
+    by: { authority: "worker", epoch, known: 0, run },
     target: "ended",
     endedReason: "failed",
     status,

@@ -30,9 +30,9 @@ type Verb = (typeof VERBS)[number];
 const VERB_BY_SHA: ReadonlyMap<string, Verb> = new Map(
   VERBS.map((verb) => [createHash("sha1").update(luaSource(verb)).digest("hex"), verb]),
 );
-const READS = /^(hmget|hget|hexists|hkeys|hgetall|get|exists|llen|lrange|pttl|time|zscore)$/i;
+const READS = /^(hmget|hget|hexists|hkeys|hgetall|get|exists|llen|hlen|lindex|lrange|pttl|time|zscore)$/i;
 
-/** A watch; `epochOf` says which epoch an agent has now. */
+/** A watch; `epochOf` says which epoch an agent has now: the greatest so far, for here Redis never forgets a claim. */
 export function watchStaleAsks(prefix: string, epochOf: (uid: string) => number | undefined): StaleWatch {
   const asks: StaleAsk[] = [];
   let pending: StaleAsk | undefined;

@@ -81,7 +81,13 @@ export function scriptedWorker(
       );
       const unread = await store.inbox(address);
       const epoch = Number(claimed.epoch);
-      await store.append(address, { epoch, runningMs: 0, entries: [["0", "{}"]], consumeTo: unread.length });
+      await store.append(address, {
+        epoch,
+        known: 0,
+        runningMs: 0,
+        entries: [["0", "{}"]],
+        consume: { to: unread.length, last: unread.at(-1)?.message_id ?? "" },
+      });
       return { uid, epoch, texts: unread.map((message) => message.text) };
     },
     async run(agentId, { summary, fullText, keepAlive = false, interim } = {}) {
@@ -92,6 +98,7 @@ export function scriptedWorker(
         const entries = [["1", "{}"]] as const;
         await store.append(address, {
           epoch,
+          known: 0,
           runningMs: 0,
           entries,
           interim: { id: `${uid}.i`, body: interim },
@@ -99,10 +106,16 @@ export function scriptedWorker(
       }
       if (fullText !== undefined) {
         const entries = [["2", "{}"]] as const;
-        await store.append(address, { epoch, runningMs: 0, entries, text: { run, whole: fullText } });
+        await store.append(address, {
+          epoch,
+          known: 0,
+          runningMs: 0,
+          entries,
+          text: { run, whole: fullText },
+        });
       }
       await store.settle(address, {
-        by: { authority: "worker", epoch, run },
+        by: { authority: "worker", epoch, known: 0, run },
         target: keepAlive ? "idle" : "ended",
         ...(!keepAlive && { endedReason: "completed" as const }),
         status: "succeeded",

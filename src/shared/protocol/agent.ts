@@ -69,7 +69,7 @@ export const AgentRecord = z.object({
   ended_reason: EndedReason.optional(),
   created_at: count,
   ended_at: count.optional(),
-  /** Fencing token: bumped by every claim and by every authority that settles; never goes back. */
+  /** Fencing token: raised by every claim and by every authority that settles, never lowered but by a Redis that forgets. */
   epoch: count,
   /** Number of the current or last run; 0 before the first message. */
   run: count,

@@ -21,7 +21,7 @@ import {
   workerVerbs,
 } from "./verbs.ts";
 
-export type { AppendInput, SettleInput, SpawnInput } from "./verbs.ts";
+export type { AppendInput, Fence, SettleInput, SpawnInput } from "./verbs.ts";
 
 /** Everything a worker needs to go on with an agent. */
 export interface AgentState {

@@ -43,7 +43,7 @@ export function questionVerbs(scripts: Scripts, keys: Keys, timing: Timing): Que
         { record, log, replies, steps },
         {
           epoch: input.epoch,
-          known: input.known ?? 0,
+          known: input.known,
           answer_ms: input.answerMs,
           running_ms: Math.round(input.runningMs),
           progress: JSON.stringify(input.progress),

@@ -86,6 +86,7 @@ export const SCRIPTS = {
       "known",
       "running_ms",
       "consume_to",
+      "consume_last",
       "progress",
       "text_changed",
       "whole_text",

@@ -25,16 +25,22 @@ export interface SpawnInput {
 /** By what a holder's write is held against the agent. */
 export interface Fence {
   epoch: number;
-  /** How many entries the caller knows the log to have: of one that has lost some it is `stale`. Default 0. */
-  known?: number;
+  /** How many entries the caller knows the log to have: of one that has lost some it is `stale`. */
+  known: number;
+}
+
+/** Messages that go from the inbox into the log: up to the absolute cursor `to`, before which stands the message `last`. */
+export interface Consumed {
+  to: number;
+  last: string;
 }
 
 /** What `append` commits; `entries` are [entry key, JSON] pairs, at least one, written all or none. */
 export interface AppendInput extends Fence {
   runningMs: number;
   entries: readonly (readonly [key: string, json: string])[];
-  /** Absolute inbox cursor after this append. */
-  consumeTo?: number;
+  /** The messages that this append consumes. */
+  consume?: Consumed;
   progress?: ReplyBody;
   /** The run's last text, whole, where the summary of `progress` had to be cut, else ""; absent: as it was. */
   text?: { run: number; whole: string };
@@ -149,29 +155,7 @@ export function workerVerbs(scripts: Scripts, keys: Keys, timing: Timing): Worke
       const { record, inbox } = keys.agent(address);
       return scripts.run("renew", { record, inbox }, { epoch, lease_ms, running_ms: Math.round(runningMs) });
     },
-    append(address, input) {
-      const { record, log, inbox, steps } = keys.agent(address);
-      const { replies, doorbell, text } = keys.parent(address);
-      return scripts.run(
-        "append",
-        { record, log, inbox, steps, replies, text: text(replyIdOf(address.uid, input.text?.run ?? 0)) },
-        {
-          epoch: input.epoch,
-          known: input.known ?? 0,
-          running_ms: Math.round(input.runningMs),
-          consume_to: input.consumeTo ?? "",
-          progress: input.progress ? JSON.stringify(input.progress) : "",
-          text_changed: input.text ? "1" : "",
-          whole_text: input.text?.whole ?? "",
-          step: input.step ?? "",
-          interim_id: input.interim?.id ?? "",
-          interim: input.interim?.body ?? "",
-          doorbell,
-          reply_ttl_ms: timing.replyTtlMs,
-        },
-        input.entries.flat(),
-      );
-    },
+    append: (address, input) => append(scripts, keys, timing, address, input),
     release: (address, { epoch, delayMs, runningMs, retries }) =>
       scripts.run(
         "release",
@@ -185,6 +169,37 @@ export function workerVerbs(scripts: Scripts, keys: Keys, timing: Timing): Worke
         },
       ),
   };
+}
+
+function append(
+  scripts: Scripts,
+  keys: Keys,
+  timing: Timing,
+  address: AgentAddress,
+  input: AppendInput,
+): Promise<Answer<"append">> {
+  const { record, log, inbox, steps } = keys.agent(address);
+  const { replies, doorbell, text } = keys.parent(address);
+  return scripts.run(
+    "append",
+    { record, log, inbox, steps, replies, text: text(replyIdOf(address.uid, input.text?.run ?? 0)) },
+    {
+      epoch: input.epoch,
+      known: input.known,
+      running_ms: Math.round(input.runningMs),
+      consume_to: input.consume?.to ?? "",
+      consume_last: input.consume?.last ?? "",
+      progress: input.progress ? JSON.stringify(input.progress) : "",
+      text_changed: input.text ? "1" : "",
+      whole_text: input.text?.whole ?? "",
+      step: input.step ?? "",
+      interim_id: input.interim?.id ?? "",
+      interim: input.interim?.body ?? "",
+      doorbell,
+      reply_ttl_ms: timing.replyTtlMs,
+    },
+    input.entries.flat(),
+  );
 }
 
 /** `settle`, by whoever may. */
@@ -205,7 +220,7 @@ export function settle(
     {
       authority: by.authority,
       epoch: by.authority === "worker" ? by.epoch : 0,
-      known: (by.authority === "worker" && by.known) || 0,
+      known: by.authority === "worker" ? by.known : 0,
       uid: address.uid,
       target: input.target,
       ended_reason: input.endedReason ?? (input.status === "failed" ? "failed" : "completed"),

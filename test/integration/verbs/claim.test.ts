@@ -69,10 +69,14 @@ test("a claim that Redis forgot shares its epoch with no later one, and keeps it
   await forgetTheClaim();
   const second = await rig.claim(agent, "c-2");
   const before = await rig.everything();
-  const forgotten = { epoch: first, runningMs: 1 };
+  const forgotten = { epoch: first, known: 0, runningMs: 1 };
   const answers = [
     await rig.store.renew(agent, first, 1),
-    await rig.store.append(agent, { ...forgotten, entries: [["0", "{}"]], consumeTo: 1 }),
+    await rig.store.append(agent, {
+      ...forgotten,
+      entries: [["0", "{}"]],
+      consume: { to: 1, last: agent.uid },
+    }),
     await rig.store.ask(agent, questionsOf(first)),
     await rig.store.release(agent, { ...forgotten, delayMs: 0, retries: 0 }),
     await rig.store.settle(agent, wellDone(first)),
@@ -99,7 +103,13 @@ test("the epoch never goes back, across releases, takeovers, runs and the end", 
   const second = await rig.claim(agent);
   await rig.redisReaches(Number((await rig.raw(agent)).lease_until));
   const third = await rig.claim(agent);
-  await rig.store.append(agent, { epoch: third, runningMs: 1, entries: [["0", "{}"]], consumeTo: 1 });
+  await rig.store.append(agent, {
+    epoch: third,
+    known: 0,
+    runningMs: 1,
+    entries: [["0", "{}"]],
+    consume: { to: 1, last: agent.uid },
+  });
   expect(await rig.store.settle(agent, { ...wellDone(third), target: "idle", idleMs: 9_000 })).toMatchObject({
     agent_status: "idle",
   });
@@ -174,11 +184,11 @@ test("a death counts unless a step was committed since the claim; an entry witho
   await dies(rig, agent);
   const epoch = await rig.claim(agent);
   expect(await deathsOf(rig, agent)).toBe(1);
-  await rig.store.append(agent, { epoch, runningMs: 1, entries: [["0", "{}"]] });
+  await rig.store.append(agent, { epoch, known: 0, runningMs: 1, entries: [["0", "{}"]] });
   await dies(rig, agent);
   const third = await claimAlone(rig, agent);
   expect(await deathsOf(rig, agent)).toBe(2);
-  await rig.store.append(agent, { epoch: third, runningMs: 1, entries: [["1", "{}"]], step: "{}" });
+  await rig.store.append(agent, { epoch: third, known: 0, runningMs: 1, entries: [["1", "{}"]], step: "{}" });
   await dies(rig, agent);
   await rig.claim(agent);
   expect(await deathsOf(rig, agent)).toBe(0);
@@ -200,7 +210,7 @@ test("a holder that comes back after its death was counted holds nothing", async
   const { agent, epoch } = await twiceBarren(rig);
   await rig.store.claim(agent, "c-3", "w");
   const before = await rig.everything();
-  const zombie = { epoch, runningMs: 1 };
+  const zombie = { epoch, known: 0, runningMs: 1 };
   const answers = [
     await rig.store.renew(agent, epoch, 1),
     await rig.store.append(agent, { ...zombie, entries: [["0", "{}"]], step: "{}" }),
@@ -242,7 +252,7 @@ test("a suspect that commits a step alone is none any more, whether it dies, goe
   for (const fate of ["dies", "is handed back"]) {
     const { agent } = await twiceBarren(rig);
     const epoch = await claimAlone(rig, agent);
-    await rig.store.append(agent, { epoch, runningMs: 1, entries: [["0", "{}"]], step: "{}" });
+    await rig.store.append(agent, { epoch, known: 0, runningMs: 1, entries: [["0", "{}"]], step: "{}" });
     if (fate === "dies") await dies(rig, agent);
     else await rig.store.release(agent, { epoch, delayMs: 0, runningMs: 1, retries: 0 });
     await rig.claim(agent);
@@ -270,7 +280,7 @@ test("handing an agent back neither counts as a death nor hides earlier ones, un
   await handBack(second);
   const third = await rig.claim(agent);
   expect(await rig.store.record(agent)).toMatchObject({ barren_deaths: 1 });
-  await rig.store.append(agent, { epoch: third, runningMs: 1, entries: [["0", "{}"]], step: "{}" });
+  await rig.store.append(agent, { epoch: third, known: 0, runningMs: 1, entries: [["0", "{}"]], step: "{}" });
   await handBack(third);
   expect(await rig.store.record(agent)).toMatchObject({ barren_deaths: 0 });
 });

@@ -26,9 +26,10 @@ test("a whole life crosses no slot: every script finds all its keys under one ha
   await rig.store.renew(agent, epoch, 1);
   await rig.store.append(agent, {
     epoch,
+    known: 0,
     runningMs: 1,
     entries: [["0", "{}"]],
-    consumeTo: 1,
+    consume: { to: 1, last: agent.uid },
     progress: bodyOf("p"),
     text: { run: 1, whole: "whole" },
     step: "{}",

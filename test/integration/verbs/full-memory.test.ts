@@ -33,9 +33,10 @@ test("when Redis is full runs in progress still renew, commit, ask, hand back an
     expect(
       await rig.store.append(agent, {
         epoch,
+        known: 0,
         runningMs: 1,
         entries: [["0", "{}"]],
-        consumeTo: 1,
+        consume: { to: 1, last: agent.uid },
         progress: bodyOf("p"),
         step: "{}",
         interim: { id: `i-${agent.uid}`, body: "b" },

@@ -41,7 +41,7 @@ test("of one whose record is gone, the place and every key is taken away", async
   const rig = verbRig();
   const { agent, epoch } = await rig.running();
   const entries = [["0", "{}"]] as const;
-  await rig.store.append(agent, { epoch, runningMs: 1, entries, step: "{}" });
+  await rig.store.append(agent, { epoch, known: 0, runningMs: 1, entries, step: "{}" });
   const { record, log, inbox, life, steps } = rig.keys.agent(agent);
   expect(await Promise.all([log, inbox, life, steps].map((key) => rig.redis.exists(key)))).toEqual([
     1, 1, 1, 1,

@@ -86,7 +86,7 @@ test("a waiting agent is nobody's: no claim takes it, and whoever held it writes
     agent_status: "waiting",
   });
   expect(await rig.store.renew(agent, epoch, 9)).toMatchObject({ status: "stale" });
-  const step = { epoch, runningMs: 9, entries: [["2", "{}"]] as const };
+  const step = { epoch, known: 0, runningMs: 9, entries: [["2", "{}"]] as const };
   expect(await rig.store.append(agent, step)).toMatchObject({ status: "stale" });
   const back = { epoch, delayMs: 0, runningMs: 9, retries: 0 };
   expect(await rig.store.release(agent, back)).toMatchObject({ status: "stale" });

@@ -108,9 +108,10 @@ const CALLS: Record<string, Resent> = {
       return () =>
         rig.store.append(agent, {
           epoch,
+          known: 0,
           runningMs: 5,
           entries: [["0", "{}"]],
-          consumeTo: 1,
+          consume: { to: 1, last: agent.uid },
           progress: bodyOf("so far"),
           step: "{}",
           interim: { id: "i-1", body: "half way" },
@@ -171,7 +172,13 @@ const CALLS: Record<string, Resent> = {
     answers: ["settled", "same"],
     prepare: async (rig) => {
       const { agent, epoch } = await rig.running();
-      await rig.store.append(agent, { epoch, runningMs: 1, entries: [["0", "{}"]], consumeTo: 1 });
+      await rig.store.append(agent, {
+        epoch,
+        known: 0,
+        runningMs: 1,
+        entries: [["0", "{}"]],
+        consume: { to: 1, last: agent.uid },
+      });
       return () => rig.store.settle(agent, { ...wellDone(epoch), target: "idle", idleMs: 60_000 });
     },
   },

@@ -56,7 +56,7 @@ export function bodyOf(summary: string): ReplyBody {
 /** How the settle of a run that ended well looks. */
 export function wellDone(epoch: number, run = 1): SettleInput {
   return {
-    by: { authority: "worker", epoch, run },
+    by: { authority: "worker", epoch, known: 0, run },
     target: "ended",
     endedReason: "completed",
     status: "succeeded",
@@ -105,7 +105,7 @@ export function questionsOf(epoch: number, names: readonly string[] = ["a"], ans
     question: { question_id: `1/${name}`, text: `${name}?` },
     started: '{"v":1,"name":"ask_parent"}',
   }));
-  return { epoch, runningMs: 5, answerMs, questions, progress: bodyOf("so far"), step: "{}" };
+  return { epoch, known: 0, runningMs: 5, answerMs, questions, progress: bodyOf("so far"), step: "{}" };
 }
 
 /** A message in stored form. */
@@ -130,7 +130,7 @@ export interface Rig {
     digest?: string;
   }): Promise<AgentAddress>;
   send(agent: AgentAddress, text: string, messageId?: string): ReturnType<AgentStore["send"]>;
-  /** A spawned agent with one message, not claimed yet. */
+  /** A spawned agent with one message, whose id is the agent's, not claimed yet. */
   queued(options?: { idleMs?: number }): Promise<AgentAddress>;
   /** An agent whose first run is held by a worker with this epoch. */
   running(options?: { idleMs?: number }): Promise<{ agent: AgentAddress; epoch: number }>;
@@ -180,7 +180,7 @@ export function verbRig(options: { timing?: Partial<Timing>; url?: string; redis
     send: (agent, text, messageId) => store.send(agent, messageOf(text, messageId), text),
     async queued(given) {
       const agent = await rig.spawn(given);
-      await rig.send(agent, "look");
+      await rig.send(agent, "look", agent.uid);
       return agent;
     },
     async running(given) {

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { bodyOf, DESTROY, questionsOf, type Rig, verbRig, wellDone } from "./rig.ts";
 
 const append = (rig: Rig, agent: ReturnType<Rig["address"]>, epoch: number, ...entries: [string, string][]) =>
-  rig.store.append(agent, { epoch, runningMs: 1, entries });
+  rig.store.append(agent, { epoch, known: 0, runningMs: 1, entries });
 
 test("renew moves the lease, keeps the running time and tells of unread messages and of a finish", async () => {
   const rig = verbRig();
@@ -39,7 +39,12 @@ test("a log that has lost entries takes nothing that builds on them; a holder th
   const before = await rig.everything();
   const lost = { epoch, known: 2, runningMs: 1 };
   const answers = [
-    await rig.store.append(agent, { ...lost, entries: [["2", "{}"]], consumeTo: 1, step: "{}" }),
+    await rig.store.append(agent, {
+      ...lost,
+      entries: [["2", "{}"]],
+      consume: { to: 1, last: agent.uid },
+      step: "{}",
+    }),
     await rig.store.ask(agent, { ...questionsOf(epoch), known: 2 }),
     await rig.store.settle(agent, { ...wellDone(epoch), by: { authority: "worker", run: 1, ...lost } }),
   ];
@@ -51,15 +56,32 @@ test("a log that has lost entries takes nothing that builds on them; a holder th
   });
 });
 
+test("an inbox that has lost the message which was read last, with or without another in its place, keeps what it has", async () => {
+  const rig = verbRig();
+  const { agent, epoch } = await rig.running();
+  await rig.send(agent, "two", "m-2");
+  const consume = { to: 2, last: "m-2" };
+  const write = () =>
+    rig.store.append(agent, { epoch, known: 0, runningMs: 1, entries: [["0", "{}"]], consume });
+  await rig.redis.rpop(rig.keys.agent(agent).inbox);
+  for (const isReplaced of [false, true]) {
+    if (isReplaced) await rig.send(agent, "three", "m-3");
+    const before = await rig.everything();
+    expect(await write()).toMatchObject({ status: "stale" });
+    expect(await rig.everything()).toEqual(before);
+  }
+});
+
 type Holder = (rig: Rig, agent: ReturnType<Rig["address"]>, epoch: number) => Promise<{ status: string }>;
 const writes: Record<string, Holder> = {
   renew: (rig, agent, epoch) => rig.store.renew(agent, epoch, 999),
   append: (rig, agent, epoch) =>
     rig.store.append(agent, {
       epoch,
+      known: 0,
       runningMs: 999,
       entries: [["7", "{}"]],
-      consumeTo: 1,
+      consume: { to: 1, last: agent.uid },
       progress: bodyOf("zombie"),
       step: "{}",
       interim: { id: "z.1", body: "zombie" },
@@ -78,7 +100,13 @@ const losses: Record<string, (rig: Rig, agent: ReturnType<Rig["address"]>, epoch
       await rig.claim(agent);
     },
     "run 2 of the kept-alive agent is going on": async (rig, agent, epoch) => {
-      await rig.store.append(agent, { epoch, runningMs: 1, entries: [["0", "{}"]], consumeTo: 1 });
+      await rig.store.append(agent, {
+        epoch,
+        known: 0,
+        runningMs: 1,
+        entries: [["0", "{}"]],
+        consume: { to: 1, last: agent.uid },
+      });
       await rig.store.settle(agent, { ...wellDone(epoch), target: "idle", idleMs: 60_000 });
       await rig.send(agent, "again");
       await rig.claim(agent);
@@ -104,7 +132,13 @@ const goodbyes: Record<
   "handed the agent back": (rig, agent, epoch) =>
     rig.store.release(agent, { epoch, delayMs: 0, runningMs: 1, retries: 0 }),
   "settled its run and the agent is idle": async (rig, agent, epoch) => {
-    await rig.store.append(agent, { epoch, runningMs: 1, entries: [["0", "{}"]], consumeTo: 1 });
+    await rig.store.append(agent, {
+      epoch,
+      known: 0,
+      runningMs: 1,
+      entries: [["0", "{}"]],
+      consume: { to: 1, last: agent.uid },
+    });
     await rig.store.settle(agent, { ...wellDone(epoch), target: "idle", idleMs: 60_000 });
   },
   "settled its run and the agent is queued again": (rig, agent, epoch) =>
@@ -148,12 +182,13 @@ test("an append commits its entries, cursor, progress, step and interim message 
   await rig.send(agent, "two");
   const answer = await rig.store.append(agent, {
     epoch,
+    known: 0,
     runningMs: 40,
     entries: [
       ["0", '{"n":0}'],
       ["0/t/started", "{}"],
     ],
-    consumeTo: 1,
+    consume: { to: 1, last: agent.uid },
     progress: bodyOf("so far"),
     step: '{"turn":1}',
     interim: { id: "i-1", body: "half way" },
@@ -187,9 +222,10 @@ test("an append of what is stored already is the same: no second step, interim m
   await rig.send(agent, "two");
   const input = {
     epoch,
+    known: 0,
     runningMs: 1,
     entries: [["0", '{"n":0}']] as const,
-    consumeTo: 1,
+    consume: { to: 1, last: agent.uid },
     step: "{}",
     interim: { id: "i-1", body: "half way" },
   };
@@ -206,13 +242,14 @@ test("an entry stored with other content is a conflict that hands back what is s
   const before = await rig.everything();
   const answer = await rig.store.append(agent, {
     epoch,
+    known: 0,
     runningMs: 9,
     entries: [
       ["1", "other"],
       ["2", "second"],
       ["3", "third"],
     ],
-    consumeTo: 1,
+    consume: { to: 1, last: agent.uid },
     progress: bodyOf("no"),
     step: "{}",
     interim: { id: "i", body: "no" },
@@ -247,14 +284,20 @@ test("parallel tools of one turn commit in any order without contending", async 
 test("the inbox cursor is absolute: it reads on where the last one stood and never goes back", async () => {
   const rig = verbRig();
   const { agent, epoch } = await rig.running();
-  for (const text of ["two", "three", "four"]) await rig.send(agent, text);
-  const consume = (entry: string, consumeTo: number) =>
-    rig.store.append(agent, { epoch, runningMs: 1, entries: [[entry, "{}"]], consumeTo });
-  await consume("0", 2);
+  for (const text of ["two", "three", "four"]) await rig.send(agent, text, text);
+  const consume = (entry: string, to: number, last: string) =>
+    rig.store.append(agent, {
+      epoch,
+      known: 0,
+      runningMs: 1,
+      entries: [[entry, "{}"]],
+      consume: { to, last },
+    });
+  await consume("0", 2, "two");
   expect((await rig.store.inbox(agent)).map(({ text }) => text)).toEqual(["three", "four"]);
-  await consume("2", 1);
+  await consume("2", 1, agent.uid);
   expect(await rig.store.record(agent)).toMatchObject({ inbox_read: 2 });
-  await consume("4", 3);
+  await consume("4", 3, "three");
   expect((await rig.store.inbox(agent)).map(({ text }) => text)).toEqual(["four"]);
 });
 

@@ -12,9 +12,10 @@ const entriesOf = async (rig: Rig) =>
 const readAll = (rig: Rig, agent: ReturnType<Rig["address"]>, epoch: number) =>
   rig.store.append(agent, {
     epoch,
+    known: 0,
     runningMs: 1,
     entries: [["0", "{}"]],
-    consumeTo: 1,
+    consume: { to: 1, last: agent.uid },
     progress: bodyOf("so far"),
   });
 
@@ -144,6 +145,7 @@ test("every entry rings the parent's doorbell with its reply_id", async () => {
   const { agent, epoch } = await rig.running();
   await rig.store.append(agent, {
     epoch,
+    known: 0,
     runningMs: 1,
     entries: [["0", "{}"]],
     interim: { id: "i-1", body: "x" },
@@ -278,7 +280,14 @@ test("what an ended agent leaves: record, steps and text for seven days; log, in
   const rig = verbRig();
   const { agent, epoch } = await rig.running();
   const whole = { run: 1, whole: "the whole text" };
-  await rig.store.append(agent, { epoch, runningMs: 1, entries: [["0", "{}"]], step: "{}", text: whole });
+  await rig.store.append(agent, {
+    epoch,
+    known: 0,
+    runningMs: 1,
+    entries: [["0", "{}"]],
+    step: "{}",
+    text: whole,
+  });
   await rig.redis.pexpire(rig.keys.parent(rig.parent).text(`${agent.uid}.1`), 1_000);
   await rig.store.settle(agent, handedBack(epoch));
   const { record, steps, log, inbox, life } = rig.keys.agent(agent);

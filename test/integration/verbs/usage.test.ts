@@ -25,12 +25,12 @@ const COUNTED = {
   cost_usd: 0.012346,
 };
 const used = (rig: Rig) => rig.store.usage(rig.parent, 0);
-const read = { runningMs: 1, entries: [["0", "{}"]], consumeTo: 1 } as const;
+const step = { known: 0, runningMs: 1, entries: [["0", "{}"]] } as const;
 
 test("the settle of a run adds what it used, once, also when it is sent again", async () => {
   const rig = verbRig();
   const { agent, epoch } = await rig.running();
-  await rig.store.append(agent, { ...read, epoch });
+  await rig.store.append(agent, { ...step, epoch, consume: { to: 1, last: agent.uid } });
   const settle = () => rig.store.settle(agent, { ...wellDone(epoch), body: spent });
   expect((await settle()).status).toBe("settled");
   expect((await settle()).status).toBe("same");
@@ -41,7 +41,7 @@ test("the settle of a run adds what it used, once, also when it is sent again", 
 test("a run that is destroyed counts with what it had committed; an idle agent's end counts nothing", async () => {
   const rig = verbRig();
   const { agent, epoch } = await rig.running();
-  await rig.store.append(agent, { ...read, epoch, progress: spent });
+  await rig.store.append(agent, { ...step, epoch, consume: { to: 1, last: agent.uid }, progress: spent });
   expect((await rig.store.settle(agent, DESTROY)).status).toBe("settled");
   expect((await rig.store.settle(agent, { ...wellDone(epoch), body: spent })).status).toBe("same");
   const idle = await rig.spawn({ idleMs: 1 });
@@ -53,10 +53,10 @@ test("a run that is destroyed counts with what it had committed; an idle agent's
 test("each run of an agent that stays is counted, by a worker whose epoch it was", async () => {
   const rig = verbRig();
   const { agent, epoch } = await rig.running();
-  await rig.store.append(agent, { ...read, epoch });
+  await rig.store.append(agent, { ...step, epoch, consume: { to: 1, last: agent.uid } });
   const keep = { ...wellDone(epoch), target: "idle", idleMs: 60_000, body: spent } as const;
   await rig.store.settle(agent, keep);
-  await rig.store.settle(agent, { ...keep, by: { authority: "worker", epoch: epoch + 1, run: 1 } });
+  await rig.store.settle(agent, { ...keep, by: { authority: "worker", epoch: epoch + 1, known: 0, run: 1 } });
   expect(await used(rig)).toEqual(COUNTED);
 });
 

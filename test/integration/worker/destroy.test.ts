@@ -123,7 +123,7 @@ test("what a destroyed run still wanted to write is stale and changes nothing", 
   await until(() => worker.active().length === 0);
   const { store, redis, keys } = installation;
   const before = await redis.hgetall(keys.agent(agent).record);
-  const late = { epoch, runningMs: 1, entries: [[entryKey.result(1, "late"), "{}"]] as const };
+  const late = { epoch, known: 0, runningMs: 1, entries: [[entryKey.result(1, "late"), "{}"]] as const };
   expect(await store.append(agent, late)).toMatchObject({ status: "stale" });
   expect(await store.renew(agent, epoch, 1)).toMatchObject({ status: "stale" });
   expect(await store.release(agent, { epoch, delayMs: 0, runningMs: 1, retries: 0 })).toMatchObject({

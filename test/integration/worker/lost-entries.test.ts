@@ -1,36 +1,56 @@
 /** Guarantee: a log that has lost entries (a failover can do that) hangs nobody: its run still ends in one reply. */
 import { expect, test } from "vitest";
+import { z } from "zod";
+import { defineTool } from "../../../src/worker/tools/tool.ts";
 import { openInstallation, SHORT_TIMING } from "../../helpers/installation.ts";
+import { latch } from "../../helpers/latch.ts";
 import { until } from "../../helpers/until.ts";
 
 const list = (pattern: string) => ({
   content: [{ type: "tool_use" as const, name: "glob", input: { pattern } }],
 });
-const scenario = { turns: [list("a"), list("b"), { content: [{ type: "text" as const, text: "done" }] }] };
+const done = { content: [{ type: "text" as const, text: "done" }] };
+const scenario = { turns: [list("a"), list("b"), done] };
 
 test("a run whose newest turns were lost under its holder is handed back and goes on from what is left", async () => {
-  const installation = await openInstallation({ scenario, latencyMs: 300 });
+  const [started, goesOn] = [latch(), latch()];
+  const hold = defineTool({
+    name: "hold",
+    description: "Waits until it is told to go on.",
+    input: z.object({}),
+    async run() {
+      started.open();
+      await goesOn.opened;
+      return "held";
+    },
+  });
+  const holds = { content: [{ type: "tool_use" as const, name: "hold", input: {} }] };
+  const installation = await openInstallation({ scenario: { turns: [list("a"), holds, done, done] } });
   const { redis, keys, offline } = installation;
-  const worker = await installation.startWorker();
+  const worker = await installation.startWorker({ tools: [hold] });
   const agent = await installation.task("look", { keep_alive: true });
-  const { record, log } = keys.agent(agent);
-  const wholeLogAt = async (entry: string) =>
-    until(async () => (await redis.hexists(log, entry)) === 1 && (await redis.hgetall(log)), { everyMs: 1 });
-  const left = await wholeLogAt("1");
-  const { progress = "" } = await redis.hgetall(record);
-  await wholeLogAt("3");
-  await redis.multi().del(log).hset(log, left).hset(record, { progress }).exec();
+  const { log } = keys.agent(agent);
+  const messageOf = (key: string) => Number(key.split("/")[0]);
+  await started.opened;
+  const newest = (await redis.hkeys(log)).filter((key) => messageOf(key) > 1);
+  expect(newest).toHaveLength(2);
+  await redis.hdel(log, ...newest);
+  goesOn.open();
   expect(await installation.reply(agent)).toMatchObject({ status: "succeeded", summary: "done", turns: 3 });
-  expect(await installation.entries(agent)).toHaveLength(1);
-  const kept = Object.keys(await redis.hgetall(log));
-  expect(kept.filter((key) => !key.includes("/")).sort()).toEqual(["0", "1", "3", "5"]);
+  const messages = new Set((await redis.hkeys(log)).map(messageOf));
+  expect([...messages].sort()).toEqual([0, 1, 3, 5]);
   const bought = offline.ledger.map(({ idempotency_key }) => idempotency_key?.split(".")[1]);
-  expect(bought.filter((message) => message === "3")).toHaveLength(2);
+  expect(bought).toEqual(["1", "3", "3", "5"]);
   await until(() => worker.active().length === 0);
   await installation.send(agent, "again");
-  await until(async () => (await installation.entries(agent)).length === 2, {
-    what: "the reply of the next run",
+  const replies = await until(async () => {
+    const entries = await installation.entries(agent);
+    return entries.length === 2 && entries;
   });
+  expect(replies).toMatchObject([
+    { run: 1, status: "succeeded" },
+    { run: 2, status: "succeeded", turns: 1 },
+  ]);
 });
 
 test.for([

@@ -6,7 +6,7 @@ import { newRequestKey, newUid } from "../../../../src/shared/protocol/ids.ts";
 import type { AgentAddress } from "../../../../src/shared/protocol/keys.ts";
 import { entryKey } from "../../../../src/shared/protocol/log.ts";
 import type { InboxMessage } from "../../../../src/shared/protocol/message.ts";
-import type { SettleInput } from "../../../../src/shared/redis/agent-store.ts";
+import type { Fence, SettleInput } from "../../../../src/shared/redis/agent-store.ts";
 import type { Due } from "../../../../src/shared/redis/deadline-set.ts";
 import type { StreamItem } from "../../../../src/shared/redis/reply-stream.ts";
 import {
@@ -186,7 +186,7 @@ export function* worker(world: World, pick: Pick): Program {
       // A tool and a timer that come back late, after their run has been given up.
       if (pick(3) === 0) yield* step(world, pick, agent, epoch, new Map(), pick(3));
       if (pick(6) === 0) yield* verbs.renew(world, agent, epoch);
-      if (pick(6) === 0) yield* askSome(world, pick, agent, epoch, pick(3));
+      if (pick(6) === 0) yield* askSome(world, pick, agent, { epoch, known: 0 }, pick(3));
     }
     yield* make({ name: "job done", isLocal: true, make: async () => forgetJob(world, job) });
   }
@@ -220,11 +220,13 @@ function* run(world: World, pick: Pick, agent: AgentAddress, epoch: number): Pro
         entryKey.message(n),
         JSON.stringify({ v: 1, role: "user", run: state.record.run, messages }),
       ];
-      const consumeTo = read + inbox.length;
-      answer = yield* verbs.append(world, agent, { epoch, runningMs: 1, entries: [entry], consumeTo });
+      const to = read + inbox.length;
+      const consume = { to, last: messages.at(-1)?.message_id ?? "" };
+      const input = { epoch, known: log.size, runningMs: 1, entries: [entry], consume };
+      answer = yield* verbs.append(world, agent, input);
       if (answer.status === "appended" || answer.status === "same") {
         log.set(...entry);
-        read = consumeTo;
+        read = to;
         inbox = [];
       }
     } else if (what < 3) answer = yield* verbs.renew(world, agent, epoch);
@@ -238,8 +240,8 @@ function* run(world: World, pick: Pick, agent: AgentAddress, epoch: number): Pro
       );
       if (released.status === "released") yield* addJob(world, agent.uid, Number(released.wake));
       return;
-    } else if (what > 11) answer = yield* askSome(world, pick, agent, epoch, n);
-    else answer = yield* end(world, pick, agent, epoch, state.record.run);
+    } else if (what > 11) answer = yield* askSome(world, pick, agent, { epoch, known: log.size }, n);
+    else answer = yield* end(world, pick, agent, { epoch, known: log.size }, state.record.run);
     if (["stale", "asked", "settled", "same of an end", "unknown"].includes(answer.status)) return;
     if (answer.status === "more" || Number(answer.inbox ?? 0) > 0)
       inbox = yield* make({ name: "inbox", agent, make: () => world.rig.store.inbox(agent) });
@@ -266,6 +268,7 @@ function* step(
   ];
   const answer = yield* verbs.append(world, agent, {
     epoch,
+    known: log.size,
     runningMs: 1,
     entries: [entry],
     progress: bodyOf(`step ${n}`),
@@ -280,7 +283,8 @@ function* step(
 }
 
 /** Questions that wait for as long as nobody answers, or not for long. */
-function* askSome(world: World, pick: Pick, agent: AgentAddress, epoch: number, n: number) {
+function* askSome(world: World, pick: Pick, agent: AgentAddress, fence: Fence, n: number) {
+  const { epoch } = fence;
   const names = ["p", "q"].slice(pick(2)).map((name) => `${name}${epoch}`);
   const answerMs = idleTimeMs(world, pick);
   const { questions, ...input } = questionsOf(epoch, names, answerMs);
@@ -288,11 +292,14 @@ function* askSome(world: World, pick: Pick, agent: AgentAddress, epoch: number, 
     const question_id = question.question_id.replace(/^1/, `${n}`);
     return { question: { ...question, question_id }, started };
   });
-  return yield* hinted(world, agent, answerMs, () => ask(world, agent, { ...input, questions: numbered }));
+  return yield* hinted(world, agent, answerMs, () =>
+    ask(world, agent, { ...input, ...fence, questions: numbered }),
+  );
 }
 
-function* end(world: World, pick: Pick, agent: AgentAddress, epoch: number, ofRun: number) {
-  const how: SettleInput = pick(3) === 0 ? handedBack(epoch, ofRun) : wellDone(epoch, ofRun);
+function* end(world: World, pick: Pick, agent: AgentAddress, fence: Fence, run: number) {
+  const ending = pick(3) === 0 ? handedBack(fence.epoch) : wellDone(fence.epoch);
+  const how: SettleInput = { ...ending, by: { authority: "worker", ...fence, run } };
   const idleMs = idleTimeMs(world, pick);
   const input: SettleInput = pick(2) === 0 ? how : { ...how, target: "idle", idleMs };
   // The agent may be idle after it, or queued again.

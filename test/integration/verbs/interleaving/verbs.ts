@@ -202,7 +202,7 @@ export function* append(world: World, agent: AgentAddress, input: AppendInput) {
       }
       for (const [key, json] of input.entries) must(is.log[key] === json, "an entry was not written", key);
       must(after.fresh.length === (input.interim ? 1 : 0), "an interim message is one entry", after.fresh);
-      const consumed = Math.max(0, (input.consumeTo ?? 0) - numberIn(was, "inbox_read"));
+      const consumed = Math.max(0, (input.consume?.to ?? 0) - numberIn(was, "inbox_read"));
       must(
         isDeepStrictEqual(is.inbox, was.inbox.slice(consumed)),
         "the wrong messages were consumed",

@@ -119,6 +119,8 @@ export interface Rig {
   redis: RedisClient;
   keys: Keys;
   store: AgentStore;
+  /** The same with the durations of production: what it writes is not over before the test is. */
+  patient: AgentStore;
   deadlines: DeadlineSet;
   replies: ReplyStream;
   parent: ParentAddress;
@@ -166,6 +168,7 @@ export function verbRig(options: { timing?: Partial<Timing>; url?: string; redis
     redis,
     keys,
     store,
+    patient: createAgentStore(redis, keys),
     deadlines: createDeadlineSet(redis, keys, timing),
     replies: createReplyStream(redis, keys, timing),
     parent,

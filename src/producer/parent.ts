@@ -124,6 +124,9 @@ export interface Parent {
 
 const DEFAULT_REDIS_URL = "redis://127.0.0.1:6379";
 
+const stopReason = () =>
+  new SubagentError("closed", "This parent was stopped; the reply stays in its channel.");
+
 /** A parent. Throws `invalid_input`, `nested_spawn` (the identity of a sub-agent) or `invalid_config` (wrong URL). */
 export function createParent(options: ParentOptions): Parent {
   const { client: shared, redisUrl = DEFAULT_REDIS_URL, ...rest } = options;
@@ -139,7 +142,9 @@ export function createParent(options: ParentOptions): Parent {
       return client.open();
     },
     enter(end) {
-      ends.add(end);
+      // What a call waits for may begin after its first questions, and the parent have been stopped meanwhile.
+      if (stopped) end(stopReason());
+      else ends.add(end);
       return () => void ends.delete(end);
     },
   };
@@ -159,7 +164,7 @@ export function createParent(options: ParentOptions): Parent {
     tools: (names) => parentTools({ ...managing, ...running, tell }, names),
     async stop() {
       stopped = true;
-      const reason = new SubagentError("closed", "This parent was stopped; the reply stays in its channel.");
+      const reason = stopReason();
       for (const end of [...ends]) end(reason);
       if (!shared) await client.stop();
     },

@@ -58,6 +58,17 @@ describe("waitAny", () => {
     expect(await second).toMatchObject({ run: 2, kind: "ended" });
   });
 
+  test("ends with its parent also when that stops before the wait has found its agents", async () => {
+    const { parent } = await scene("a");
+    const waits = [parent.waitAny(["a"]), parent.newReplies({ timeoutMs: 60_000 })];
+    const ended = Promise.allSettled(waits);
+    await parent.stop();
+    expect(await ended).toMatchObject([
+      { status: "rejected", reason: refusal("closed") },
+      { status: "fulfilled", value: { entries: [] } },
+    ]);
+  });
+
   test("refuses agents that are not there, and an empty list", async () => {
     const { parent } = await scene();
     await expect(parent.waitAny(["nobody"])).rejects.toMatchObject(refusal("unknown_agent"));

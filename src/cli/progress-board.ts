@@ -34,9 +34,9 @@ export function newRow(name: string, nowMs: number): Row {
   return { name, status: "queued", ...nothing, startedAtMs: nowMs };
 }
 
-/** The row after an event of its agent. */
+/** The row after an event of its agent; one of an earlier run, which a look has overtaken, changes nothing. */
 export function rowAfter(row: Row, event: ProgressEvent): Row {
-  if (isOver(row)) return row;
+  if (isOver(row) || (row.run !== undefined && event.run < row.run)) return row;
   const isNext = row.run !== undefined && event.run > row.run;
   const counted = isNext ? { ...row, run: event.run, turn: 0, tokens: 0, costUsd: 0 } : row;
   const at = { ...counted, turn: Math.max(counted.turn, event.turn) };

@@ -168,6 +168,11 @@ test("the next run of an agent is counted from nothing", () => {
   expect(next).toMatchObject({ status: "running", run: 2, turn: 0, tokens: 0, costUsd: 0 });
 });
 
+test("an event of a run that is over changes nothing once a look has shown the next run", () => {
+  const seen = rowWithView(undefined, sampleAgent({ status: "queued", run: 2 }), { nowMs: 0, ageMs: 0 });
+  expect(after(seen, { type: "turn_finished", turn: 7, tokens: 50, cost_usd: 0.5 })).toEqual(seen);
+});
+
 test("colour is for glyphs: words look the same on dark and on light", () => {
   const coloured = renderBoard([working()], { ...view(120), style: createStyle(true) });
   expect(coloured[1]).toContain("\u001b[36m●\u001b[39m Testing framework  running ");

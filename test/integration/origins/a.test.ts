@@ -173,8 +173,8 @@ describe("an agent ends", () => {
 
   test("after its idle time, however often it is looked at, and its parent is told", async () => {
     const { parent } = await openParentScene({ parent: { idleMs: 400 } });
-    await parent.spawn({ name: "forgotten" });
     const startedMs = performance.now();
+    await parent.spawn({ name: "forgotten" });
     const ended = parent.waitAny(["forgotten"]);
     await until(async () => (await parent.list()).length === 0 && (await parent.get("forgotten")));
     expect(await ended).toMatchObject({ kind: "ended", status: "cancelled", stop_reason: "idle" });

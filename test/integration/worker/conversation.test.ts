@@ -2,10 +2,12 @@
 import { expect, test } from "vitest";
 import { z } from "zod";
 import { SPAWN_LIMITS } from "../../../src/shared/protocol/limits.ts";
+import { createAnthropicModel } from "../../../src/worker/model/anthropic.ts";
+import type { Model } from "../../../src/worker/model/model.ts";
 import { defineTool } from "../../../src/worker/tools/tool.ts";
+import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { openInstallation } from "../../helpers/installation.ts";
 import { latch } from "../../helpers/latch.ts";
-import { until } from "../../helpers/until.ts";
 
 const say = (text: string) => ({ content: [{ type: "text" as const, text }] });
 const wait = {
@@ -94,12 +96,26 @@ test("a message in mid-run is read with the results of the tools, in the order i
 
 test("a message that arrives at the natural end keeps the run going", async () => {
   const installation = await openInstallation({
-    scenario: { turns: [{ ...say("finished"), latencyMs: 1_500 }, say("Also done: {{user}}")] },
+    scenario: { turns: [say("finished"), say("Also done: {{user}}")] },
   });
-  await installation.startWorker();
+  const answered = latch();
+  const go = latch();
+  const real = createAnthropicModel({ apiKey: "offline", baseUrl: installation.offline.url });
+  closeAtEnd(() => real.stop());
+  const model: Model = {
+    ...real,
+    async call(...args) {
+      const outcome = await real.call(...args);
+      answered.open();
+      await go.opened;
+      return outcome;
+    },
+  };
+  await installation.startWorker({ model });
   const agent = await installation.task("work");
-  await until(() => installation.offline.inFlight === 1);
+  await answered.opened;
   expect(await installation.send(agent, "one more thing")).toBe("delivered");
+  go.open();
   expect(await installation.reply(agent)).toMatchObject({
     run: 1,
     status: "succeeded",

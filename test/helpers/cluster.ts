@@ -115,16 +115,18 @@ async function form(nodes: readonly Node[]): Promise<void> {
 function clusterOf(servers: readonly ClusterServer[]): RedisCluster {
   const live = () => servers.filter((server) => server.pid !== undefined && !server.isFrozen());
   const byPort = (port: number) => servers.find((server) => server.port === port);
-  const holderOf: RedisCluster["holderOf"] = async (key) => {
-    const [asked] = live();
+  const heldBy = async (asked: ClusterServer | undefined, key: string) => {
     const slot = Number(await asked?.ask("CLUSTER", "KEYSLOT", key));
     const seen = asked ? await nodesSeenBy(asked) : [];
     const holder = seen.find((node) => node.holds(slot));
-    const following = seen.find((node) => node.master === holder?.id && !node.flags.includes("fail"));
+    const following = seen.find(
+      (node) => node.master === holder?.id && !node.flags.some((flag) => flag.startsWith("fail")),
+    );
     const master = byPort(holder?.port ?? 0);
     if (!holder || !master) throw new Error(`no node serves ${key}`);
     return { master, replica: byPort(following?.port ?? 0) };
   };
+  const holderOf = (key: string) => heldBy(live()[0], key);
   return {
     url: `redis+cluster://${servers.map(({ port }) => `127.0.0.1:${port}`).join(",")}`,
     servers,
@@ -132,9 +134,11 @@ function clusterOf(servers: readonly ClusterServer[]): RedisCluster {
     takenOver: (key, before) =>
       until(
         async () => {
-          const { master } = await holderOf(key);
+          const masters = await Promise.all(live().map(async (server) => (await heldBy(server, key)).master));
+          const [master] = masters;
           const agreed = await Promise.all(live().map((server) => isSound(server)));
-          return master !== before && agreed.every(Boolean) && master;
+          const isOne = masters.every((each) => each === master);
+          return master !== before && isOne && agreed.every(Boolean) && master;
         },
         { what: `another node to serve ${key}`, timeoutMs: FORMS_WITHIN_MS },
       ),
@@ -145,7 +149,9 @@ function clusterOf(servers: readonly ClusterServer[]): RedisCluster {
         if (!(await Promise.all(servers.map(isSound))).every(Boolean)) return false;
         const views = await Promise.all(servers.map(nodesSeenBy));
         return views.every(
-          (seen) => !seen.some(({ flags }) => /fail|handshake/.test(flags)) && followers(seen) === MASTERS,
+          (seen) =>
+            !seen.some(({ flags }) => flags.some((flag) => /^fail|^handshake/.test(flag))) &&
+            followers(seen) === MASTERS,
         );
       };
       await until(allSound, { what: "a sound cluster", timeoutMs: FORMS_WITHIN_MS, everyMs: 20 });
@@ -180,7 +186,7 @@ async function isSound(server: ClusterServer): Promise<boolean> {
 interface SeenNode {
   id: string;
   port: number;
-  flags: string;
+  flags: string[];
   /** Id of its master, `-` for a master. */
   master: string;
   holds(slot: number): boolean;
@@ -194,7 +200,7 @@ async function nodesSeenBy(server: ClusterServer): Promise<SeenNode[]> {
     return {
       id,
       port: Number(/:(\d+)@/.exec(address)?.[1]),
-      flags,
+      flags: flags.split(","),
       master,
       holds: (slot) =>
         ranges.some((range) => {

@@ -3,7 +3,14 @@
  * up, everything comes back by itself, and a failover that loses the last writes hangs nobody.
  */
 import { expect, test } from "vitest";
-import { closeRedis, openRedis } from "../../src/shared/redis/connection.ts";
+import {
+  canSend,
+  closeRedis,
+  dropRedis,
+  openRedis,
+  whenAccepted,
+} from "../../src/shared/redis/connection.ts";
+import { closeAtEnd } from "../helpers/cleanup.ts";
 import { caughtUp } from "../helpers/cluster.ts";
 import { elapsed, RESUMES_WITHIN_MS, useCluster } from "../helpers/cluster-scene.ts";
 import { openInstallation } from "../helpers/installation.ts";
@@ -67,6 +74,18 @@ test.for(["connecting", "reconnecting", "ready"])(
     await expect(redis.get("x")).rejects.toThrow(/closed|ended/);
   },
 );
+
+test("a client that has just given up all nodes is not asked before it has found them again", async () => {
+  const redis = openRedis(scene.cluster.url, "producer");
+  closeAtEnd(() => closeRedis(redis));
+  await whenAccepted(redis);
+  expect(canSend(redis)).toBe(true);
+  const back = new Promise((resolve) => redis.once("ready", resolve));
+  dropRedis(redis);
+  expect(canSend(redis)).toBe(false);
+  await back;
+  expect(canSend(redis)).toBe(true);
+});
 
 test("while the whole cluster is away producers say so within a second; workers wait, and go on by themselves", {
   timeout: 90_000,

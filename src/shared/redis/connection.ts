@@ -128,7 +128,10 @@ export function dropRedis(redis: RedisClient): void {
 
 /** Whether a command goes out at once. A socket that was dropped or has ended is still "ready" until its end is announced. */
 export function canSend(redis: RedisClient): boolean {
-  return redis.status === "ready" && (redis instanceof Cluster || redis.stream.writable);
+  if (redis.status !== "ready") return false;
+  return redis instanceof Cluster
+    ? redis.nodes().some(({ stream }) => !stream?.destroyed)
+    : redis.stream.writable;
 }
 
 /** Calls `listener` with every connection to a single server that `redis` consists of, now and later. */

@@ -57,14 +57,18 @@ test.for([
   ["the parent's message", "0", { status: "failed", stop_reason: "model_error" }],
   ["a turn", "1", { status: "succeeded", stop_reason: "end_turn" }],
 ] as const)("a run that changes hands after its log has lost %s", async ([, entry, ending]) => {
-  const installation = await openInstallation({ scenario, latencyMs: 400, timing: SHORT_TIMING });
-  const { redis, keys } = installation;
+  const installation = await openInstallation({
+    scenario: { turns: [list("a"), list("b"), { ...done, latencyMs: 600_000 }] },
+    timing: SHORT_TIMING,
+  });
+  const { redis, keys, offline } = installation;
   const first = await installation.spawnWorker();
   const agent = await installation.task("look", { keep_alive: true });
   const { log } = keys.agent(agent);
-  await until(async () => (await redis.hexists(log, "3")) === 1, { everyMs: 1 });
+  await until(() => offline.ledger.length === 2 && offline.inFlight === 1, { what: "the last call" });
   await redis.hdel(log, entry);
   await first.kill();
+  offline.setScenario(scenario);
   await installation.startWorker();
   expect(await installation.reply(agent)).toMatchObject(ending);
   expect(await installation.entries(agent)).toHaveLength(1);

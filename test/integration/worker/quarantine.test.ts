@@ -5,10 +5,12 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
+import { type Clock, systemClock } from "../../../src/shared/clock.ts";
 import { TIMING } from "../../../src/shared/protocol/timing.ts";
 import { createAnthropicModel } from "../../../src/worker/model/anthropic.ts";
 import type { Model } from "../../../src/worker/model/model.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
+import { heldModel } from "../../helpers/held-model.ts";
 import {
   type Agent,
   type Installation,
@@ -16,7 +18,7 @@ import {
   SHORT_TIMING,
   type WorkerProcess,
 } from "../../helpers/installation.ts";
-import { until } from "../../helpers/until.ts";
+import { type Latch, latch } from "../../helpers/latch.ts";
 
 vi.setConfig({ testTimeout: 60_000 });
 
@@ -226,24 +228,41 @@ test.for([
   { moment: "a suspect waits for the others to go", suspectsFirst: false },
   { moment: "a suspect is alone", suspectsFirst: true },
 ])("a worker stops while $moment, and another one finishes everything", async ({ suspectsFirst }) => {
-  const installation = await openInstallation({
-    timing,
-    latencyMs: 800,
-    scenario: { turns: [list("a"), done] },
+  const installation = await openInstallation({ timing, scenario: { turns: [list("a"), done] } });
+  const [asked, drains] = [latch(), latch()];
+  const drainGraceMs = 5_000;
+  const model = heldModel(installation, () => {
+    asked.open();
+    return drains.opened;
   });
-  const worker = await installation.startWorker({ drainGraceMs: 5_000 });
+  const worker = await installation.startWorker({
+    model,
+    drainGraceMs,
+    clock: beginning(drainGraceMs, drains),
+  });
   const send = (isSuspect: boolean) => (isSuspect ? suspect(installation) : installation.task("work"));
   const first = await send(suspectsFirst);
-  await until(() => installation.offline.inFlight === 1);
+  await asked.opened;
   const second = await send(!suspectsFirst);
   await installation.recordWhere(suspectsFirst ? first : second, (record) => record.barren_deaths === 2);
   expect(worker.active()).toEqual([first.uid]);
   const startedMs = performance.now();
   await worker.stop();
-  expect(performance.now() - startedMs).toBeLessThan(4_000);
+  expect(performance.now() - startedMs).toBeLessThan(drainGraceMs);
   expect(installation.offline.ledger.map(({ status }) => status)).toEqual(["served"]);
   await installation.startWorker();
   for (const agent of [first, second]) {
     expect(await installation.reply(agent)).toMatchObject({ status: "succeeded", turns: 2 });
   }
 });
+
+/** A clock that opens `begun` when somebody begins to sleep for `ms`. */
+function beginning(ms: number, begun: Latch<void>): Clock {
+  return {
+    ...systemClock,
+    sleep(asleepMs, signal) {
+      if (asleepMs === ms) begun.open();
+      return systemClock.sleep(asleepMs, signal);
+    },
+  };
+}

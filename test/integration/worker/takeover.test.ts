@@ -17,13 +17,24 @@ import { until } from "../../helpers/until.ts";
 vi.setConfig({ testTimeout: 60_000 });
 
 const timing = SHORT_TIMING;
-const note = (line: string, ms = 20) => ({ type: "tool_use" as const, name: "note", input: { line, ms } });
-const look = (line: string, ms = 20) => ({ type: "tool_use" as const, name: "look", input: { line, ms } });
+/** With a `gate` it goes on until {@link open} is called for that gate. */
+const note = (line: string, gate?: string) => ({
+  type: "tool_use" as const,
+  name: "note",
+  input: { line, ...(gate && { gate }) },
+});
+const look = (line: string, gate: string) => ({ ...note(line, gate), name: "look" });
 const done = { content: [{ type: "text" as const, text: "done" }] };
 
-function linesOf({ workspaceRoot }: Installation, agent: Agent, file: string): Promise<string[]> {
-  const path = join(workspaceRoot, agent.tenant, agent.parentId, "agents", agent.agentId, "workspace", file);
-  return readFile(path, "utf8").then(
+function pathOf({ workspaceRoot }: Installation, agent: Agent, file: string): string {
+  return join(workspaceRoot, agent.tenant, agent.parentId, "agents", agent.agentId, "workspace", file);
+}
+
+const open = (installation: Installation, agent: Agent, gate: string) =>
+  writeFile(pathOf(installation, agent, gate), "");
+
+function linesOf(installation: Installation, agent: Agent, file: string): Promise<string[]> {
+  return readFile(pathOf(installation, agent, file), "utf8").then(
     // A file that was just made is still empty.
     (text) => text.split("\n").filter((line) => line !== ""),
     () => [],
@@ -44,7 +55,13 @@ const servedTurns = ({ offline }: Installation) =>
 test("a worker frozen in a tool past its lease starts no tool, buys no turn and writes nothing when it wakes", async () => {
   const installation = await openInstallation({
     timing,
-    scenario: { turns: [{ content: [note("a", 600)] }, { content: [note("b")] }, done] },
+    scenario: [
+      {
+        match: { user: "work" },
+        turns: [{ content: [note("a", "thawed")] }, { content: [note("b")] }, done],
+      },
+      { turns: [done] },
+    ],
   });
   const workers = await Promise.all([installation.spawnWorker(), installation.spawnWorker()]);
   const agent = await installation.task("work", { keep_alive: true });
@@ -64,6 +81,7 @@ test("a worker frozen in a tool past its lease starts no tool, buys no turn and 
   const before = await snapshot();
   expect(before.notes).toEqual(["a", "b"]);
   expect(servedTurns(installation)).toEqual([0, 1, 2]);
+  await open(installation, agent, "thawed");
   holder.thaw();
   // The zombie is whole again when it takes and finishes other work.
   await until(
@@ -127,7 +145,7 @@ test("a worker frozen in a model call past its lease cannot commit the answer wh
 });
 
 test("after a crash a started tool is reported as unknown, an idempotent one runs again, no turn is bought again", async () => {
-  const calls = [note("once", 5_000), look("twice", 600), note("finished")];
+  const calls = [note("once", "never"), look("twice", "crashed"), note("finished")];
   const installation = await openInstallation({ timing, scenario: { turns: [{ content: calls }, done] } });
   const workers = await Promise.all([installation.spawnWorker(), installation.spawnWorker()]);
   const agent = await installation.task("work", { keep_alive: true });
@@ -137,11 +155,15 @@ test("after a crash a started tool is reported as unknown, an idempotent one run
     const log = Object.entries(await redis.hgetall(keys.agent(agent).log));
     return log.filter(([key]) => key.endsWith("/result")).map(([, json]) => JSON.parse(json));
   };
+  const linesIn = async (file: string) => (await linesOf(installation, agent, file)).length;
   await until(
     async () =>
-      (await results()).length === 1 && (await linesOf(installation, agent, "looks.txt")).length === 1,
+      (await results()).length === 1 &&
+      (await linesIn("looks.txt")) === 1 &&
+      (await linesIn("notes.txt")) === 2,
   );
   await holder.kill();
+  await open(installation, agent, "crashed");
   expect(await installation.reply(agent)).toMatchObject({ status: "succeeded", turns: 2 });
   expect((await linesOf(installation, agent, "notes.txt")).sort()).toEqual(["finished", "once"]);
   expect(await linesOf(installation, agent, "looks.txt")).toEqual(["twice", "twice"]);
@@ -158,7 +180,7 @@ test("a run that continues on a machine without its workspace tells the model th
   closeAtEnd(() => rm(elsewhere, { recursive: true, force: true }));
   const installation = await openInstallation({
     timing,
-    scenario: { turns: [{ content: [note("a", 10_000)] }, done] },
+    scenario: { turns: [{ content: [note("a", "never")] }, done] },
   });
   const first = await installation.spawnWorker();
   const agent = await installation.task("work", { keep_alive: true });

@@ -1,0 +1,21 @@
+/** The offline model behind a worker of this process, whose calls wait until the test lets them out. */
+import { createAnthropicModel } from "../../src/worker/model/anthropic.ts";
+import type { Model, ModelRequest } from "../../src/worker/model/model.ts";
+import { closeAtEnd } from "./cleanup.ts";
+import type { Installation } from "./installation.ts";
+
+/** A model that awaits `before` ahead of every call; stopped with the test. */
+export function heldModel(
+  { offline }: Installation,
+  before: (request: ModelRequest) => Promise<unknown> | undefined,
+): Model {
+  const model = createAnthropicModel({ apiKey: "offline", baseUrl: offline.url });
+  closeAtEnd(() => model.stop());
+  return {
+    ...model,
+    async call(request, options) {
+      await before(request);
+      return model.call(request, options);
+    },
+  };
+}

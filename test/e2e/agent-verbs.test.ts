@@ -223,6 +223,8 @@ test("watch shows agents come, work and go, destroys nothing, and ends with 0", 
   await plain.waitForLine(/^Watching cli on redis:/);
   await ask(["spawn", "stays"]);
   await plain.waitForLine("stays: idle");
+  // Of an agent that has ended before it looks for the first time a watch tells nothing.
+  await machine.waitForLine(/"agent_id":"stays"/);
   await ask(["spawn", "Counter", "--prompt", COUNT]);
   await plain.waitForLine(/^✔ counter {2}completed · 2 turns · [\d,]+ tokens · \$0$/);
   await machine.waitForLine(/"agent_id":"counter".*"status":"ended"/);

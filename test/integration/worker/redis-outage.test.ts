@@ -34,10 +34,10 @@ test.for([
     await until(() => installation.offline.ledger.length >= 5);
     await server.kill();
     const downSinceMs = performance.now();
+    const told = () => lines.filter((line) => line.includes("ECONNREFUSED") && line.includes("Wake queue"));
+    await until(() => told().length > 0, { what: "the wake queue to tell of its trouble" });
     await until(() => performance.now() - downSinceMs >= downMs);
-    expect(lines.filter((line) => line.includes("ECONNREFUSED") && line.includes("Wake queue"))).toHaveLength(
-      1,
-    );
+    expect(told()).toHaveLength(1);
     await server.start();
     const replies = await Promise.all(agents.map((agent) => installation.reply(agent, 1, 40_000)));
     expect(replies.map(({ status, turns }) => [status, turns])).toEqual(agents.map(() => ["succeeded", 3]));

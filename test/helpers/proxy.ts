@@ -30,6 +30,8 @@ export interface Proxy {
   readonly counts: Readonly<ProxyCounts>;
   /** Connections open at this moment. */
   readonly open: number;
+  /** Replies handed to the sockets of clients so far. */
+  readonly passed: number;
   /** What a pause holds back at this moment, on its way to the server. */
   readonly held: string;
   /** Holds all bytes in both directions back; `resume` delivers them. */
@@ -66,6 +68,7 @@ export async function startProxy(targetPort: number): Promise<Proxy> {
   const stranded: Gate[] = [];
   let everyNth: number | undefined;
   let replies = 0;
+  let passed = 0;
   let refusing = false;
 
   const cut = (link: Link) => {
@@ -82,6 +85,9 @@ export async function startProxy(targetPort: number): Promise<Proxy> {
     counts.accepted += 1;
     const link = openLink(client, targetPort, gate, {
       closed: () => void links.delete(link),
+      passed: () => {
+        passed += 1;
+      },
       swallows: () => {
         replies += 1;
         if (everyNth === undefined || replies % everyNth !== 0) return false;
@@ -106,6 +112,9 @@ export async function startProxy(targetPort: number): Promise<Proxy> {
     counts,
     get open() {
       return links.size;
+    },
+    get passed() {
+      return passed;
     },
     get held() {
       return [...links].map((link) => link.heldRequests()).join("");
@@ -160,6 +169,8 @@ interface Link {
 
 interface LinkEvents {
   closed(): void;
+  /** Told of each reply that is on its way to the client. */
+  passed(): void;
   /** Asked for each reply; true means that it was lost and the link is cut. */
   swallows(): boolean;
 }
@@ -167,7 +178,7 @@ interface LinkEvents {
 function openLink(client: Socket, targetPort: number, gate: Gate, events: LinkEvents): Link {
   const upstream = connect({ port: targetPort, host: "127.0.0.1", noDelay: true });
   const requests = relay(client, upstream, gate);
-  const replies = relay(upstream, client, gate, events.swallows);
+  const replies = relay(upstream, client, gate, events);
   const reset = () => {
     requests.stop();
     replies.stop();

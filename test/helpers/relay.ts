@@ -32,8 +32,16 @@ interface Delayed {
   dueMs: number;
 }
 
-/** Passes bytes from `source` to `target`; `swallows` is asked once for each chunk, true means it is not passed on. */
-export function relay(source: Socket, target: Socket, gate: Gate, swallows = () => false): Relay {
+/**
+ * Passes bytes from `source` to `target`; `swallows` is asked once for each chunk, true means it is not passed on.
+ * `passed` is told of each chunk that was.
+ */
+export function relay(
+  source: Socket,
+  target: Socket,
+  gate: Gate,
+  { swallows = (): boolean => false, passed = () => {} } = {},
+): Relay {
   const queue: Delayed[] = [];
   let timer: NodeJS.Timeout | undefined;
   let lost = false;
@@ -73,6 +81,7 @@ export function relay(source: Socket, target: Socket, gate: Gate, swallows = () 
       queue.shift();
       // What comes for a target that is gone is read all the same: a paused source would never see its own end.
       if (!target.destroyed && !target.write(next.chunk)) waitForRoom();
+      passed();
     }
     if (ended) {
       stop();

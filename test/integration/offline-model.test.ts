@@ -1,6 +1,7 @@
 import Anthropic from "@anthropic-ai/sdk";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createOfflineModel, type OfflineModel } from "../../src/offline/server.ts";
+import { until } from "../helpers/until.ts";
 import {
   callsByTurn,
   converse,
@@ -441,7 +442,8 @@ describe("a scenario", () => {
     await new Promise<void>((resolve) => running.on("text", () => resolve()));
     running.abort();
     await expect(running.done()).rejects.toBeInstanceOf(Anthropic.APIUserAbortError);
-    await expect.poll(() => server.ledger.map((entry) => entry.status)).toEqual(["aborted"]);
+    await until(() => server.ledger.length > 0);
+    expect(server.ledger.map((entry) => entry.status)).toEqual(["aborted"]);
     expect((await stream("x")).stop_reason).toBe("end_turn");
     expect(server.ledger.map((entry) => entry.status)).toEqual(["aborted", "served"]);
   });
@@ -557,8 +559,8 @@ describe("the rest of the API", () => {
       { signal: control.signal },
     );
     const health = async (): Promise<unknown> => (await fetch(`${server.url}/healthz`)).json();
-    await expect.poll(health).toMatchObject({ status: "ok", in_flight: 1 });
-    expect(server.inFlight).toBe(1);
+    await until(() => server.inFlight === 1);
+    expect(await health()).toMatchObject({ status: "ok", in_flight: 1 });
     control.abort();
     await expect(call).rejects.toBeInstanceOf(Anthropic.APIUserAbortError);
     await server.stop();

@@ -10,7 +10,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import { findServer, type PrivateRedis, startPrivateRedis } from "../../../src/cli/private-redis.ts";
 import { systemClock } from "../../../src/shared/clock.ts";
 import { closeRedis, openRedis } from "../../../src/shared/redis/connection.ts";
@@ -18,6 +18,10 @@ import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { spawnNode } from "../../helpers/processes.ts";
 import { until } from "../../helpers/until.ts";
 import { findServerBinary } from "../../setup/server-binary.ts";
+
+afterEach(() => {
+  vi.unstubAllEnvs();
+});
 
 async function started(): Promise<PrivateRedis> {
   const redis = await startPrivateRedis({ searchPath: process.env.PATH, clock: systemClock });
@@ -105,13 +109,14 @@ test("a server that cannot start is reported with its own last words and leaves 
   const bin = scratch();
   writeFileSync(join(bin, "redis-server"), "#!/bin/sh\necho one\necho 'no room on the device'\nexit 1\n");
   chmodSync(join(bin, "redis-server"), 0o755);
-  const before = readdirSync(tmpdir()).filter((name) => name.startsWith("subagent-queue-"));
+  // Other processes make directories of that name in the one that all share.
+  const temporary = scratch();
+  vi.stubEnv("TMPDIR", temporary);
   await expect(startPrivateRedis({ searchPath: bin, clock: systemClock })).rejects.toMatchObject({
     code: "setup_failed",
     message: "redis-server could not be started: no room on the device",
   });
-  const after = readdirSync(tmpdir()).filter((name) => name.startsWith("subagent-queue-"));
-  expect(after.filter((name) => !before.includes(name))).toEqual([]);
+  expect(readdirSync(temporary)).toEqual([]);
 });
 
 test("redis-server is preferred to valkey-server, whatever the order of the PATH; a directory is no server", () => {

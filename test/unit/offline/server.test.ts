@@ -9,6 +9,7 @@ import {
   OfflineModelError,
   type OfflineModelOptions,
 } from "../../../src/offline/server.ts";
+import { until } from "../../helpers/until.ts";
 
 const opened: OfflineModel[] = [];
 afterEach(() => Promise.all(opened.splice(0).map((server) => server.stop())));
@@ -87,7 +88,7 @@ it("stops at once while a call waits, and writes the call down as aborted", asyn
   const server = create({ latencyMs: 600_000 });
   await server.start();
   const call = say(server, "hi").catch(() => "broken off");
-  await expect.poll(() => server.inFlight).toBe(1);
+  await until(() => server.inFlight === 1);
   await server.stop();
   expect(await call).toBe("broken off");
   expect(server.ledger.map((entry) => entry.status)).toEqual(["aborted"]);
@@ -128,8 +129,8 @@ it("outlives a client that leaves in the middle of its body", async () => {
   });
   half.on("error", () => undefined);
   half.write("{");
-  await expect.poll(() => server.inFlight).toBe(1);
+  await until(() => server.inFlight === 1);
   half.destroy();
-  await expect.poll(() => server.inFlight).toBe(0);
+  await until(() => server.inFlight === 0);
   expect((await say(server, "hi")).status).toBe(200);
 });

@@ -11,18 +11,19 @@ import { type Proxy as FaultyProxy, startProxy } from "../../helpers/proxy.ts";
 import { startPrivateRedis, uniquePrefix } from "../../helpers/redis.ts";
 import { freePort, type RedisServer } from "../../helpers/redis-server.ts";
 import { scriptedWorker } from "../../helpers/scripted-worker.ts";
+import { aSecond } from "../../helpers/second.ts";
 import { until } from "../../helpers/until.ts";
 
 const address = { tenant: "default", parentId: "planner-7" };
 
-/** The outcome of a call, and how long it took. */
-async function timed<T>(call: () => Promise<T>): Promise<{ error?: unknown; value?: T; tookMs: number }> {
-  const started = performance.now();
+/** The outcome of a call, and whether it came within a second. */
+async function timed<T>(call: () => Promise<T>): Promise<{ error?: unknown; value?: T; isLate: boolean }> {
+  const second = aSecond();
   try {
     const value = await call();
-    return { value, tookMs: performance.now() - started };
+    return { value, isLate: second.isOver() };
   } catch (error) {
-    return { error, tookMs: performance.now() - started };
+    return { error, isLate: second.isOver() };
   }
 }
 
@@ -77,9 +78,9 @@ describe("when Redis is not there", () => {
       () => parent.destroy("a"),
       () => parent.task({ prompt: "go" }),
     ];
-    for (const { error, tookMs } of await Promise.all(calls.map((call) => timed<unknown>(call)))) {
+    for (const { error, isLate } of await Promise.all(calls.map((call) => timed<unknown>(call)))) {
       expect(error).toMatchObject(refusal("redis_unavailable", /ECONNREFUSED.*nothing was done/));
-      expect(tookMs).toBeLessThan(1_000);
+      expect(isLate).toBe(false);
     }
     await expect(testClient({ redisUrl }).start()).rejects.toMatchObject(refusal("redis_unavailable"));
   });
@@ -87,9 +88,9 @@ describe("when Redis is not there", () => {
   test("a spawn is refused while it is stopped, and works by itself when it is back", async () => {
     const { server, parent, liveAgents } = await scene();
     await server.kill();
-    const { error, tookMs } = await timed(() => parent.spawn({ name: "a", request_key: "k" }));
+    const { error, isLate } = await timed(() => parent.spawn({ name: "a", request_key: "k" }));
     expect(error).toMatchObject({ code: "redis_unavailable", retryable: true, httpStatus: 503 });
-    expect(tookMs).toBeLessThan(1_000);
+    expect(isLate).toBe(false);
     await server.start();
     const receipt = await until(() => parent.spawn({ name: "a", request_key: "k" }).catch(() => undefined));
     expect(receipt.agent_id).toBe("a");
@@ -114,12 +115,12 @@ describe("when Redis is frozen", () => {
     await parent.list();
     server.freeze();
     const input = { name: "a", request_key: "frozen" };
-    const { error, tookMs } = await timed(() => parent.spawn(input));
-    expect(tookMs).toBeLessThan(1_000);
+    const { error, isLate } = await timed(() => parent.spawn(input));
+    expect(isLate).toBe(false);
     expect(error).toMatchObject({ code: expect.stringMatching(/^(redis_unavailable|outcome_unknown)$/) });
     const second = await timed(() => parent.list());
     expect(second.error).toMatchObject(refusal("redis_unavailable"));
-    expect(second.tookMs).toBeLessThan(1_000);
+    expect(second.isLate).toBe(false);
     server.thaw();
     const receipt = await until(() => parent.spawn(input).catch(() => undefined));
     expect(receipt.agent_id).toBe("a");
@@ -133,9 +134,9 @@ describe("when an answer is lost on the way", () => {
     for (let round = 0; round < 30; round += 1) {
       const input = { name: "a", request_key: `k${round}` };
       // Replies: 1 the deadline hint, 2 the verb.
-      const { value, error, tookMs } = await losing(proxy, 1 + (round % 2), () => parent.spawn(input));
+      const { value, error, isLate } = await losing(proxy, 1 + (round % 2), () => parent.spawn(input));
       expect(error).toBeUndefined();
-      expect(tookMs).toBeLessThan(1_000);
+      expect(isLate).toBe(false);
       expect(await parent.spawn(input)).toEqual(value);
       expect(await liveAgents()).toBe(1);
       await parent.destroy(value?.agent_id ?? "");
@@ -159,7 +160,7 @@ describe("when an answer is lost on the way", () => {
       () => parent.spawn(input),
       () => proxy.blackhole(),
     );
-    expect(lost.tookMs).toBeLessThan(1_000);
+    expect(lost.isLate).toBe(false);
     expect(lost.error).toMatchObject({
       code: "outcome_unknown",
       message: expect.stringMatching(/the same call with request_key "k1" is safe/),
@@ -192,13 +193,13 @@ describe("when an answer is lost on the way", () => {
     const { server, proxy, parent, prefix } = await scene();
     await parent.spawn({ name: "a" });
     // Replies: 1 the look-up, 2 the deadline hint, 3 the verb.
-    const { error, tookMs } = await losing(
+    const { error, isLate } = await losing(
       proxy,
       3,
       () => parent.send("a", "go", { message_id: "m1" }),
       () => proxy.blackhole(),
     );
-    expect(tookMs).toBeLessThan(1_000);
+    expect(isLate).toBe(false);
     expect(error).toMatchObject({ code: "outcome_unknown", details: { message_id: "m1" } });
     proxy.heal();
     const sent = await until(() => parent.send("a", "go", { message_id: "m1" }).catch(() => undefined));
@@ -261,7 +262,7 @@ describe("when an answer is lost on the way", () => {
       await until(() => parent.destroy(agent_id).catch(() => undefined));
       const { value: entry } = await replies.next();
       const acked = await losing(proxy, 1, () => entry.ack());
-      expect(acked.tookMs).toBeLessThan(1_000);
+      expect(acked.isLate).toBe(false);
       expect(acked.value).toBe(true);
       expect(await entry.ack()).toBe(false);
     }

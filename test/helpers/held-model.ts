@@ -12,10 +12,11 @@ export function heldModel(
   const model = createAnthropicModel({ apiKey: "offline", baseUrl: offline.url });
   closeAtEnd(() => model.stop());
   return {
-    ...model,
     async call(request, options) {
       await before(request);
       return model.call(request, options);
     },
+    gateName: (name) => model.gateName?.(name) ?? name,
+    stop: () => model.stop(),
   };
 }

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { DRAIN_GRACE_MS } from "../../src/worker/pool.ts";
 import { type Installation, openInstallation, SHORT_TIMING } from "../helpers/installation.ts";
 import { type NodeProcess, spawnNode } from "../helpers/processes.ts";
-import { startPrivateRedis } from "../helpers/redis.ts";
+import { HOLDS_NOTHING_BACK, startPrivateRedis } from "../helpers/redis.ts";
 import { until } from "../helpers/until.ts";
 
 const RUNS = 4;
@@ -71,7 +71,7 @@ test.for(["killed", "frozen"] as const)(
   "a worker process that is stopped while its Redis is %s ends with 0 in 25 s, and its runs go on when Redis is back",
   { timeout: 60_000 },
   async (fate) => {
-    const server = await startPrivateRedis();
+    const server = await startPrivateRedis({ arguments: HOLDS_NOTHING_BACK });
     const installation = await openInstallation({ redisUrl: server.url, scenario, timing: SHORT_TIMING });
     const worker = await installation.spawnWorker({ drainGraceMs: 2_000 });
     const agents = await beginRuns(installation);

@@ -6,7 +6,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type Installation, openInstallation } from "../helpers/installation.ts";
 import { startProxy, type Proxy as TcpProxy } from "../helpers/proxy.ts";
-import { startPrivateRedis } from "../helpers/redis.ts";
+import { HOLDS_NOTHING_BACK, startPrivateRedis } from "../helpers/redis.ts";
 import type { RedisServer } from "../helpers/redis-server.ts";
 import { readJournal } from "../helpers/tool-journal.ts";
 import { type Chronicle, openChronicle } from "./chronicle.ts";
@@ -36,7 +36,7 @@ export async function runChaos(options: ChaosOptions, say: (line: string) => voi
   const { tempo } = TIMINGS[options.timing];
   const stories = tellStories(options.seed, options.runs, tempo);
   const plan = planStrikes(options.seed, options.kills, options.faults);
-  const server = await startPrivateRedis();
+  const server = await startPrivateRedis({ arguments: HOLDS_NOTHING_BACK });
   const undisturbed = await runUndisturbed(options, server, stories);
   say(`undisturbed: ${undisturbed.size} runs; now the same under ${plan.length} faults`);
   const disturbed = await runDisturbed(options, server, stories, plan, say);

@@ -1,5 +1,6 @@
 /**
- * Guarantee: with an append-only file of every second, `kill -9` of Redis loses no spawn and no message that was answered.
+ * Guarantee: `kill -9` of Redis loses no spawn and no message that was answered, as far as Redis has written it: with
+ * `everysec` and a disk that is slow to sync it holds writes back for up to two seconds, so here it does not sync.
  * `TROUBLE_KILLS` (default 2, the long form is 5) kills at moments drawn from `TROUBLE_SEED`.
  */
 import { expect, test } from "vitest";

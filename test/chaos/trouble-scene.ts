@@ -20,7 +20,7 @@ import type { Readiness } from "../../src/worker/readiness.ts";
 import { closeAtEnd } from "../helpers/cleanup.ts";
 import { type NodeProcess, spawnNode } from "../helpers/processes.ts";
 import { type Proxy as FaultyProxy, startProxy } from "../helpers/proxy.ts";
-import { startPrivateRedis, uniquePrefix } from "../helpers/redis.ts";
+import { HOLDS_NOTHING_BACK, startPrivateRedis, uniquePrefix } from "../helpers/redis.ts";
 import type { RedisServer } from "../helpers/redis-server.ts";
 import { until } from "../helpers/until.ts";
 
@@ -71,7 +71,7 @@ export async function openTroubleScene({
   latencyMs = LATENCY_MS,
   turns = TURNS,
 } = {}): Promise<TroubleScene> {
-  const server = await startPrivateRedis();
+  const server = await startPrivateRedis({ arguments: HOLDS_NOTHING_BACK });
   const proxy = await startProxy(server.port);
   const prefix = uniquePrefix();
   const keys = keysUnder(prefix);

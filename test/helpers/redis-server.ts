@@ -23,6 +23,12 @@ let portsTried = process.pid * PORTS_A_PROCESS;
 const HINT =
   "The tests need a real Redis (7.0 or newer): `apt-get install redis-server`, or name a binary in REDIS_SERVER_BIN.";
 
+/**
+ * Arguments of a server that is to have all it has answered for when it comes back from a SIGKILL. With `everysec` it holds
+ * writes back, answered though they are, for as long as the disk takes for the sync before.
+ */
+export const HOLDS_NOTHING_BACK: readonly string[] = ["--appendfsync", "no"];
+
 /** A running or killed `redis-server` with a port and a directory of its own. */
 export interface RedisServer {
   readonly url: string;

@@ -10,6 +10,8 @@ import { closeAtEnd } from "./cleanup.ts";
 import { type RedisCluster, startCluster } from "./cluster.ts";
 import { type RedisServer, startRedisServer } from "./redis-server.ts";
 
+export { HOLDS_NOTHING_BACK } from "./redis-server.ts";
+
 declare module "vitest" {
   interface ProvidedContext {
     /** `redis://127.0.0.1:PORT` of the shared server, or in the project `cluster` the URL of the shared cluster. */

@@ -8,7 +8,7 @@ import type { Parent } from "../../../src/producer/parent.ts";
 import type { SubagentError } from "../../../src/shared/errors.ts";
 import { refusal, started, testClient, testParent } from "../../helpers/parents.ts";
 import { type Proxy as FaultyProxy, startProxy } from "../../helpers/proxy.ts";
-import { startPrivateRedis, uniquePrefix } from "../../helpers/redis.ts";
+import { HOLDS_NOTHING_BACK, startPrivateRedis, uniquePrefix } from "../../helpers/redis.ts";
 import { freePort, type RedisServer } from "../../helpers/redis-server.ts";
 import { scriptedWorker } from "../../helpers/scripted-worker.ts";
 import { aSecond } from "../../helpers/second.ts";
@@ -50,7 +50,7 @@ interface Scene {
 }
 
 async function scene(): Promise<Scene> {
-  const server = await startPrivateRedis();
+  const server = await startPrivateRedis({ arguments: HOLDS_NOTHING_BACK });
   const proxy = await startProxy(server.port);
   const prefix = uniquePrefix();
   const client = testClient({ redisUrl: `redis://127.0.0.1:${proxy.port}`, prefix });

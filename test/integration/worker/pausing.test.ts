@@ -14,7 +14,7 @@ import {
   SHORT_TIMING,
 } from "../../helpers/installation.ts";
 import { latch } from "../../helpers/latch.ts";
-import { redisUrl, startPrivateRedis } from "../../helpers/redis.ts";
+import { HOLDS_NOTHING_BACK, redisUrl, startPrivateRedis } from "../../helpers/redis.ts";
 import { until } from "../../helpers/until.ts";
 
 const LATENCY_MS = 400;
@@ -120,7 +120,7 @@ test("a pause outlives the workers; those that start meanwhile take nothing unti
 });
 
 test("a pause outlives Redis, where Redis keeps what it is told", async () => {
-  const server = await startPrivateRedis();
+  const server = await startPrivateRedis({ arguments: HOLDS_NOTHING_BACK });
   const installation = await opened({ redisUrl: server.url, latencyMs: 50 });
   await installation.startWorker();
   await installation.pause.pause("night");

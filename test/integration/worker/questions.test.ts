@@ -6,7 +6,7 @@ import { heldModel } from "../../helpers/held-model.ts";
 import { type Agent, type Installation, openInstallation, SHORT_TIMING } from "../../helpers/installation.ts";
 import { latch } from "../../helpers/latch.ts";
 import { refusal, testClient, testParent } from "../../helpers/parents.ts";
-import { startPrivateRedis } from "../../helpers/redis.ts";
+import { HOLDS_NOTHING_BACK, startPrivateRedis } from "../../helpers/redis.ts";
 import { until } from "../../helpers/until.ts";
 
 const HOUR_MS = 3_600_000;
@@ -300,7 +300,7 @@ test.for([
   "a question outlives everybody, a killed Redis included, and gets %s",
   { timeout: 40_000 },
   async ([what, answerMs]) => {
-    const server = await startPrivateRedis();
+    const server = await startPrivateRedis({ arguments: HOLDS_NOTHING_BACK });
     const installation = await openInstallation({
       redisUrl: server.url,
       scenario: asking(ask("Which?", "none")),

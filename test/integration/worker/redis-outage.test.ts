@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { createLogger } from "../../../src/shared/logger.ts";
 import { openInstallation, SHORT_TIMING } from "../../helpers/installation.ts";
 import { startProxy } from "../../helpers/proxy.ts";
-import { startPrivateRedis } from "../../helpers/redis.ts";
+import { HOLDS_NOTHING_BACK, startPrivateRedis } from "../../helpers/redis.ts";
 import { until } from "../../helpers/until.ts";
 
 const list = (pattern: string) => ({
@@ -20,7 +20,7 @@ test.for([
   "runs go on after an outage %s than their lease, by the same process",
   { timeout: 60_000 },
   async ([, downMs]) => {
-    const server = await startPrivateRedis();
+    const server = await startPrivateRedis({ arguments: HOLDS_NOTHING_BACK });
     const installation = await openInstallation({
       redisUrl: server.url,
       scenario,

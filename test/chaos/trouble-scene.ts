@@ -66,12 +66,13 @@ export interface TroubleScene {
   entries(parentId: string): Promise<ChannelEntry[]>;
 }
 
-/** Opens the scene; everything ends with the test (or file). */
+/** Opens the scene; everything ends with the test (or file). `keeping`: how its Redis keeps what it is told. */
 export async function openTroubleScene({
   latencyMs = LATENCY_MS,
   turns = TURNS,
+  keeping = HOLDS_NOTHING_BACK,
 } = {}): Promise<TroubleScene> {
-  const server = await startPrivateRedis({ arguments: HOLDS_NOTHING_BACK });
+  const server = await startPrivateRedis({ arguments: keeping });
   const proxy = await startProxy(server.port);
   const prefix = uniquePrefix();
   const keys = keysUnder(prefix);

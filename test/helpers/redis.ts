@@ -8,7 +8,7 @@ import { inject } from "vitest";
 import type { RedisClient } from "../../src/shared/redis/connection.ts";
 import { closeAtEnd } from "./cleanup.ts";
 import { type RedisCluster, startCluster } from "./cluster.ts";
-import { type RedisServer, startRedisServer } from "./redis-server.ts";
+import { HOLDS_NOTHING_BACK, type RedisServer, startRedisServer } from "./redis-server.ts";
 
 export { HOLDS_NOTHING_BACK } from "./redis-server.ts";
 
@@ -58,9 +58,9 @@ export async function startPrivateRedis(
   return server;
 }
 
-/** Starts a cluster of the test's own, stopped and removed at the end of the test (or of the file). */
+/** Starts a cluster of the test's own that may be killed, stopped and removed at the end of the test (or of the file). */
 export async function startPrivateCluster(): Promise<RedisCluster> {
-  const cluster = await startCluster();
+  const cluster = await startCluster(HOLDS_NOTHING_BACK);
   closeAtEnd(() => cluster.stop());
   return cluster;
 }

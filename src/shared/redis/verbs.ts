@@ -29,7 +29,7 @@ export interface Fence {
   known: number;
 }
 
-/** Messages that go from the inbox into the log: up to the absolute cursor `to`, before which stands the message `last`. */
+/** Messages that go from the inbox into the log: up to the absolute cursor `to`, before which stands the one with id `last`. */
 export interface Consumed {
   to: number;
   last: string;
@@ -188,7 +188,7 @@ function append(
       known: input.known,
       running_ms: Math.round(input.runningMs),
       consume_to: input.consume?.to ?? "",
-      consume_last: input.consume?.last ?? "",
+      consume_last: input.consume ? `"message_id":${JSON.stringify(input.consume.last)}` : "",
       progress: input.progress ? JSON.stringify(input.progress) : "",
       text_changed: input.text ? "1" : "",
       whole_text: input.text?.whole ?? "",

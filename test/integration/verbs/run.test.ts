@@ -59,17 +59,20 @@ test("a log that has lost entries takes nothing that builds on them; a holder th
 test("an inbox that has lost the message which was read last, with or without another in its place, keeps what it has", async () => {
   const rig = verbRig();
   const { agent, epoch } = await rig.running();
-  await rig.send(agent, "two", "m-2");
-  const consume = { to: 2, last: "m-2" };
+  await rig.send(agent, 'half a character \ud83d, and "message_id":"m-2"', 'm"2\\');
+  const consume = { to: 2, last: 'm"2\\' };
   const write = () =>
     rig.store.append(agent, { epoch, known: 0, runningMs: 1, entries: [["0", "{}"]], consume });
-  await rig.redis.rpop(rig.keys.agent(agent).inbox);
+  const { inbox } = rig.keys.agent(agent);
+  const lost = (await rig.redis.rpop(inbox)) ?? "";
   for (const isReplaced of [false, true]) {
-    if (isReplaced) await rig.send(agent, "three", "m-3");
+    if (isReplaced) await rig.send(agent, '"message_id":"m\\"2\\\\"', "m-3");
     const before = await rig.everything();
     expect(await write()).toMatchObject({ status: "stale" });
     expect(await rig.everything()).toEqual(before);
   }
+  await rig.redis.lset(inbox, 1, lost);
+  expect(await write()).toMatchObject({ status: "appended", inbox: "0" });
 });
 
 type Holder = (rig: Rig, agent: ReturnType<Rig["address"]>, epoch: number) => Promise<{ status: string }>;

@@ -2,8 +2,9 @@
 -- KEYS record log inbox steps replies text
 -- ARGV epoch known running_ms consume_to consume_last progress text_changed whole_text step interim_id interim doorbell
 --   reply_ttl_ms (key value)…
--- known: how many entries the holder knows the log to have; consume_to, consume_last: absolute inbox cursor after this
--- append and message_id of the last message before it, or ''; progress: reply body so far, or '' to keep; whole_text: the
+-- known: how many entries the holder knows the log to have; consume_to: absolute inbox cursor after this append, or '';
+-- consume_last: what the last message before it is known by, '"message_id":"…"' as its JSON has it, for cjson reads no half
+-- characters; progress: reply body so far, or '' to keep; whole_text: the
 -- text that the progress had to cut, or '' where it cut none, heeded where text_changed is '1'; step: one line of the step
 -- list, or '' where the run has not come further (a purchase, a notice, a beginning); interim_id and interim: an interim
 -- message for the parent and its text, or ''.
@@ -37,7 +38,7 @@ if unseen == 0 then return { 'same', fmt(redis.call('LLEN', inbox)), agent[3] or
 local consumed = num(consume_to) - num(agent[4])
 if consumed > 0 then
   local last = redis.call('LINDEX', inbox, consumed - 1)
-  if not last or cjson.decode(last).message_id ~= consume_last then return { 'stale' } end
+  if not last or not string.find(last, consume_last, 1, true) then return { 'stale' } end
 end
 
 write_even_when_full(record)

@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { Usage } from "./content.ts";
 import { OpenQuestion } from "./question.ts";
+import { wellFormedJson } from "./well-formed-json.ts";
 
 /** How a run or an agent ended. */
 export const ReplyStatus = z.enum(["succeeded", "partial", "failed", "cancelled"]);
@@ -81,6 +82,11 @@ export const ReplyBody = z.object({
 });
 /** See {@link ReplyBody}. */
 export type ReplyBody = z.infer<typeof ReplyBody>;
+
+/** A body as it is stored: `settle` reads in it what the run used, also when a text in it is cut within a character. */
+export function bodyJson(body: ReplyBody): string {
+  return wellFormedJson(JSON.stringify(body));
+}
 
 const head = {
   reply_id: z.string(),

@@ -2,7 +2,7 @@
 import type { AgentAddress, Keys } from "../protocol/keys.ts";
 import type { ToolResultEntry } from "../protocol/log.ts";
 import type { OpenQuestion } from "../protocol/question.ts";
-import type { ReplyBody } from "../protocol/reply.ts";
+import { bodyJson, type ReplyBody } from "../protocol/reply.ts";
 import type { Timing } from "../protocol/timing.ts";
 import type { Answer } from "./script-table.ts";
 import type { Scripts } from "./scripts.ts";
@@ -46,7 +46,7 @@ export function questionVerbs(scripts: Scripts, keys: Keys, timing: Timing): Que
           known: input.known,
           answer_ms: input.answerMs,
           running_ms: Math.round(input.runningMs),
-          progress: JSON.stringify(input.progress),
+          progress: bodyJson(input.progress),
           step: input.step,
           doorbell,
           reply_ttl_ms: timing.replyTtlMs,

@@ -6,7 +6,7 @@ import type { EndedReason } from "../protocol/agent.ts";
 import { PAYLOAD_VERSION } from "../protocol/agent.ts";
 import { type AgentAddress, type Keys, replyIdOf } from "../protocol/keys.ts";
 import { INBOX_MAX_BYTES, INBOX_MAX_MESSAGES, type InboxMessage } from "../protocol/message.ts";
-import type { ReplyBody, ReplyStatus, StopReason } from "../protocol/reply.ts";
+import { bodyJson, type ReplyBody, type ReplyStatus, type StopReason } from "../protocol/reply.ts";
 import { IDLE_MS, MAX_LIVE_AGENTS, type Timing } from "../protocol/timing.ts";
 import type { Answer } from "./script-table.ts";
 import type { Scripts } from "./scripts.ts";
@@ -189,7 +189,7 @@ function append(
       running_ms: Math.round(input.runningMs),
       consume_to: input.consume?.to ?? "",
       consume_last: input.consume ? `"message_id":${JSON.stringify(input.consume.last)}` : "",
-      progress: input.progress ? JSON.stringify(input.progress) : "",
+      progress: input.progress ? bodyJson(input.progress) : "",
       text_changed: input.text ? "1" : "",
       whole_text: input.text?.whole ?? "",
       step: input.step ?? "",
@@ -227,7 +227,7 @@ export function settle(
       status: input.status,
       stop_reason: input.stopReason,
       natural: input.natural ? "1" : "",
-      body: input.body ? JSON.stringify(input.body) : "",
+      body: input.body ? bodyJson(input.body) : "",
       idle_ms: input.idleMs ?? IDLE_MS,
       look_ms: timing.lookMs,
       reply_ttl_ms: timing.replyTtlMs,

@@ -67,15 +67,3 @@ function messageParam(message: ModelMessage): Anthropic.MessageParam {
 function isBlank(block: ContentBlock): boolean {
   return isText(block) && block.text.trim() === "";
 }
-
-/** An escape in JSON: a lone surrogate, all others as a whole so that `\\ud800`, text about one, is left alone. */
-const ESCAPE = /\\(?:u(d[89a-f][0-9a-f]{2})|.)/g;
-
-/**
- * A request body without lone surrogates: the API refuses the whole of a body for one. They come from texts cut in the
- * middle of a character and from models. `JSON.stringify` writes them, and nothing else, as escapes that begin with `\ud`.
- */
-export function wellFormedJson(json: string): string {
-  if (!json.includes("\\ud")) return json;
-  return json.replace(ESCAPE, (spelled, surrogate) => (surrogate === undefined ? spelled : "\uFFFD"));
-}

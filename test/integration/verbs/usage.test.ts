@@ -38,6 +38,22 @@ test("the settle of a run adds what it used, once, also when it is sent again", 
   expect(await used(rig)).toEqual(COUNTED);
 });
 
+test("what a run used is counted also when its words are cut within a character", async () => {
+  const rig = verbRig();
+  for (const endsItself of [true, false]) {
+    const { agent, epoch } = await rig.running();
+    const body = { ...spent, summary: "cut \ud83d" };
+    const consume = { to: 1, last: agent.uid };
+    await rig.store.append(agent, { ...step, epoch, consume, progress: body });
+    await rig.store.settle(agent, endsItself ? { ...wellDone(epoch), body } : DESTROY);
+  }
+  expect(await used(rig)).toMatchObject({
+    replies: 2,
+    turns: 2 * COUNTED.turns,
+    cost_usd: 2 * COUNTED.cost_usd,
+  });
+});
+
 test("a run that is destroyed counts with what it had committed; an idle agent's end counts nothing", async () => {
   const rig = verbRig();
   const { agent, epoch } = await rig.running();

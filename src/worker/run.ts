@@ -68,8 +68,8 @@ async function hold(
 
 /**
  * A lease that ran out, because Redis was away or this process stood still, leaves the run to nobody, and renewals that
- * waited on the way may still lengthen it. So does a Redis that has forgotten what its holder builds on. All work on it here
- * has ended: unless somebody has taken over, it is queued.
+ * waited on the way may still lengthen it. A run of which Redis has forgotten a part is held by a process that may write
+ * nothing. All work on it here has ended: unless somebody has taken over, it is queued.
  */
 async function giveBack(context: RunContext, session: Session): Promise<RunEnd> {
   session.lease.stop();

@@ -65,6 +65,7 @@ class SteadyCluster extends Cluster {
 
   override sendCommand(...[command, stream, node]: Parameters<Cluster["sendCommand"]>): unknown {
     if (node || command.name !== "publish") return super.sendCommand(command, stream, node);
+    // ioredis knows the slots of keys; a channel is none.
     const slot = new Command("exists", command.args.slice(0, 1)).getSlot();
     return super.sendCommand(command, stream, { slot });
   }

@@ -3,11 +3,10 @@
 -- ARGV epoch known running_ms consume_to consume_last progress text_changed whole_text step interim_id interim doorbell
 --   reply_ttl_ms (key value)…
 -- known: how many entries the holder knows the log to have; consume_to: absolute inbox cursor after this append, or '';
--- consume_last: what the last message before it is known by, '"message_id":"…"' as its JSON has it, for cjson reads no half
--- characters; progress: reply body so far, or '' to keep; whole_text: the
--- text that the progress had to cut, or '' where it cut none, heeded where text_changed is '1'; step: one line of the step
--- list, or '' where the run has not come further (a purchase, a notice, a beginning); interim_id and interim: an interim
--- message for the parent and its text, or ''.
+-- consume_last: '"message_id":"…"' of the last message before it, as its JSON has it, for cjson reads no half characters;
+-- progress: reply body so far, or '' to keep; whole_text: the text that the progress had to cut, or '' where it cut none,
+-- heeded where text_changed is '1'; step: one line of the step list, or '' where the run has not come further (a purchase, a
+-- notice, a beginning); interim_id and interim: an interim message for the parent and its text, or ''.
 -- Returns appended{inbox, finish} | same{inbox, finish} | conflict{key, stored, …} | stale
 -- Closes: the text of a run that somebody else ends, lost with its log; a message consumed but not logged, also where Redis
 -- forgot one that the holder has read and took another in its place; a step committed twice with two contents; a zombie's

@@ -3,7 +3,8 @@
 -- KEYS record log replies steps
 -- ARGV epoch known answer_ms running_ms progress step doorbell reply_ttl_ms (question_id started text default_answer)…
 -- A message's greatest age bounds the waiting, but brings no look forward: only the answer time was announced.
--- known: how many entries the holder knows the log to have; progress: reply body so far; step: one line of the step list; started: the mark of the call, JSON; default_answer: or ''.
+-- known: how many entries the holder knows the log to have; progress: reply body so far; step: one line of the step list;
+-- started: the mark of the call, JSON; default_answer: or ''.
 -- Returns asked{deadline} | finishing | stale
 -- Closes: a question whose agent still runs, or that waits while nobody was asked; a re-sent ask asking twice; a finish
 -- that came just before and would find nobody to heed it.

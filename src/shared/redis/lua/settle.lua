@@ -2,7 +2,8 @@
 -- KEYS record log inbox life live replies text steps registry usage
 -- ARGV authority epoch known uid target ended_reason status stop_reason natural body idle_ms look_ms reply_ttl_ms
 --   registry_ttl_ms usage_ttl_ms doorbell hints
--- known: how many entries the worker knows the log to have; text: of the worker's run, kept anew from its end; others do not know the run, and its text lives from its last turn.
+-- known: how many entries the worker knows the log to have; text: of the worker's run, kept anew from its end; others do
+-- not know the run, and its text lives from its last turn.
 -- authority: worker | parent | sweeper; target: idle | ended; natural: '1' when an unread message keeps the run going.
 -- Returns settled{reply_id, agent_status, run, wake} | same{ended_reason, agent_status, run, wake} | more{inbox}
 --   | not_due{deadline} | stale | unknown

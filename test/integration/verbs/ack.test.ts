@@ -80,13 +80,7 @@ test("after the ack of its end what is kept of an agent lives one more day", asy
 test("the ack of an earlier reply shortens nothing while the agent's end is unacked", async () => {
   const rig = verbRig();
   const { agent, epoch } = await rig.running();
-  await rig.store.append(agent, {
-    epoch,
-    known: 0,
-    runningMs: 1,
-    entries: [["0", "{}"]],
-    consume: { to: 1, last: agent.uid },
-  });
+  await rig.readFirst(agent, epoch);
   await rig.store.settle(agent, { ...wellDone(epoch), target: "idle", idleMs: 60_000 });
   await rig.store.settle(agent, DESTROY);
   const [reply, end] = await unacked(rig);
@@ -100,13 +94,7 @@ test("the ack of an earlier reply shortens nothing while the agent's end is unac
 test("the ack of a live agent's reply leaves its record without time limit", async () => {
   const rig = verbRig();
   const { agent, epoch } = await rig.running();
-  await rig.store.append(agent, {
-    epoch,
-    known: 0,
-    runningMs: 1,
-    entries: [["0", "{}"]],
-    consume: { to: 1, last: agent.uid },
-  });
+  await rig.readFirst(agent, epoch);
   await rig.store.settle(agent, { ...wellDone(epoch), target: "idle", idleMs: 60_000 });
   await rig.replies.ack(rig.parent, await only(rig), "r");
   expect(await rig.redis.pttl(rig.keys.agent(agent).record)).toBe(-1);

@@ -110,13 +110,7 @@ test("the epoch never goes back, across releases, takeovers, runs and the end", 
   const second = await rig.claim(agent);
   await rig.redisReaches(Number((await rig.raw(agent)).lease_until));
   const third = await rig.claim(agent);
-  await rig.store.append(agent, {
-    epoch: third,
-    known: 0,
-    runningMs: 1,
-    entries: [["0", "{}"]],
-    consume: { to: 1, last: agent.uid },
-  });
+  await rig.readFirst(agent, third);
   expect(await rig.store.settle(agent, { ...wellDone(third), target: "idle", idleMs: 9_000 })).toMatchObject({
     agent_status: "idle",
   });

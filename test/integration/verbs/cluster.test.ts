@@ -24,12 +24,7 @@ test("a whole life crosses no slot: every script finds all its keys under one ha
   await rig.store.overdue(agent);
   await rig.store.rewake(agent, 1, false);
   await rig.store.renew(agent, epoch, 1);
-  await rig.store.append(agent, {
-    epoch,
-    known: 0,
-    runningMs: 1,
-    entries: [["0", "{}"]],
-    consume: { to: 1, last: agent.uid },
+  await rig.readFirst(agent, epoch, {
     progress: bodyOf("p"),
     text: { run: 1, whole: "whole" },
     step: "{}",

@@ -31,12 +31,7 @@ test("when Redis is full runs in progress still renew, commit, ask, hand back an
   for (const { agent, epoch } of [ending, staying]) {
     expect(await rig.store.renew(agent, epoch, 1)).toMatchObject({ status: "ok" });
     expect(
-      await rig.store.append(agent, {
-        epoch,
-        known: 0,
-        runningMs: 1,
-        entries: [["0", "{}"]],
-        consume: { to: 1, last: agent.uid },
+      await rig.readFirst(agent, epoch, {
         progress: bodyOf("p"),
         step: "{}",
         interim: { id: `i-${agent.uid}`, body: "b" },

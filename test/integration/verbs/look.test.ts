@@ -75,13 +75,7 @@ test("the greatest age of a message is due before anything else, queued or runni
 test("an answered message has no age: a kept-alive agent is due for nothing but its idle time", async () => {
   const rig = verbRig({ timing: { maxAgeMs: 3 } });
   const { agent, epoch } = await rig.running();
-  await rig.store.append(agent, {
-    epoch,
-    known: 0,
-    runningMs: 1,
-    entries: [["0", "{}"]],
-    consume: { to: 1, last: agent.uid },
-  });
+  await rig.readFirst(agent, epoch);
   await rig.store.settle(agent, { ...wellDone(epoch), target: "idle", idleMs: 60_000 });
   await rig.redisReaches((await rig.redisNow()) + 5);
   expect(await overdue(rig, agent)).toBe("not_due");

@@ -106,12 +106,8 @@ const CALLS: Record<string, Resent> = {
       const { agent, epoch } = await rig.running();
       await rig.send(agent, "two");
       return () =>
-        rig.store.append(agent, {
-          epoch,
-          known: 0,
+        rig.readFirst(agent, epoch, {
           runningMs: 5,
-          entries: [["0", "{}"]],
-          consume: { to: 1, last: agent.uid },
           progress: bodyOf("so far"),
           step: "{}",
           interim: { id: "i-1", body: "half way" },
@@ -172,13 +168,7 @@ const CALLS: Record<string, Resent> = {
     answers: ["settled", "same"],
     prepare: async (rig) => {
       const { agent, epoch } = await rig.running();
-      await rig.store.append(agent, {
-        epoch,
-        known: 0,
-        runningMs: 1,
-        entries: [["0", "{}"]],
-        consume: { to: 1, last: agent.uid },
-      });
+      await rig.readFirst(agent, epoch);
       return () => rig.store.settle(agent, { ...wellDone(epoch), target: "idle", idleMs: 60_000 });
     },
   },

@@ -17,6 +17,7 @@ import type { ReplyBody } from "../../../src/shared/protocol/reply.ts";
 import { IDLE_MS, TIMING, type Timing } from "../../../src/shared/protocol/timing.ts";
 import {
   type AgentStore,
+  type AppendInput,
   createAgentStore,
   type SettleInput,
 } from "../../../src/shared/redis/agent-store.ts";
@@ -137,6 +138,12 @@ export interface Rig {
   /** An agent whose first run is held by a worker with this epoch. */
   running(options?: { idleMs?: number }): Promise<{ agent: AgentAddress; epoch: number }>;
   claim(agent: AgentAddress, claimId?: string, alone?: boolean): Promise<number>;
+  /** The holder of a {@link queued} agent takes its message from the inbox into the log, which is empty, with what `more` says. */
+  readFirst(
+    agent: AgentAddress,
+    epoch: number,
+    more?: Partial<AppendInput>,
+  ): ReturnType<AgentStore["append"]>;
   /** An agent that waits for the answers to the questions `1/<name>`. */
   waiting(names?: readonly string[], answerMs?: number): Promise<{ agent: AgentAddress; epoch: number }>;
   /** The record as Redis holds it. */
@@ -195,6 +202,15 @@ export function verbRig(options: { timing?: Partial<Timing>; url?: string; redis
       if (answer.status !== "claimed") throw new Error(`not claimed: ${JSON.stringify(answer)}`);
       return Number(answer.epoch);
     },
+    readFirst: (agent, epoch, more) =>
+      store.append(agent, {
+        epoch,
+        known: 0,
+        runningMs: 1,
+        entries: [["0", "{}"]],
+        consume: { to: 1, last: agent.uid },
+        ...more,
+      }),
     async waiting(names, answerMs) {
       const held = await rig.running();
       const answer = await store.ask(held.agent, questionsOf(held.epoch, names, answerMs));

@@ -103,13 +103,7 @@ const losses: Record<string, (rig: Rig, agent: ReturnType<Rig["address"]>, epoch
       await rig.claim(agent);
     },
     "run 2 of the kept-alive agent is going on": async (rig, agent, epoch) => {
-      await rig.store.append(agent, {
-        epoch,
-        known: 0,
-        runningMs: 1,
-        entries: [["0", "{}"]],
-        consume: { to: 1, last: agent.uid },
-      });
+      await rig.readFirst(agent, epoch);
       await rig.store.settle(agent, { ...wellDone(epoch), target: "idle", idleMs: 60_000 });
       await rig.send(agent, "again");
       await rig.claim(agent);
@@ -135,13 +129,7 @@ const goodbyes: Record<
   "handed the agent back": (rig, agent, epoch) =>
     rig.store.release(agent, { epoch, delayMs: 0, runningMs: 1, retries: 0 }),
   "settled its run and the agent is idle": async (rig, agent, epoch) => {
-    await rig.store.append(agent, {
-      epoch,
-      known: 0,
-      runningMs: 1,
-      entries: [["0", "{}"]],
-      consume: { to: 1, last: agent.uid },
-    });
+    await rig.readFirst(agent, epoch);
     await rig.store.settle(agent, { ...wellDone(epoch), target: "idle", idleMs: 60_000 });
   },
   "settled its run and the agent is queued again": (rig, agent, epoch) =>

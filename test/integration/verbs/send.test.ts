@@ -97,13 +97,7 @@ test("an inbox takes 64 unread messages and no more, until some are read", async
   const before = await rig.everything();
   expect(await rig.send(agent, "one too many")).toMatchObject({ status: "inbox_full", messages: "64" });
   expect(await rig.everything()).toEqual(before);
-  await rig.store.append(agent, {
-    epoch,
-    known: 0,
-    runningMs: 1,
-    entries: [["0", "{}"]],
-    consume: { to: 1, last: agent.uid },
-  });
+  await rig.readFirst(agent, epoch);
   expect(await rig.send(agent, "now")).toMatchObject({ status: "delivered" });
 });
 
@@ -136,13 +130,7 @@ test("a message revives an agent whose idle time is over but which nobody has se
 test("a kept-alive agent counts runs and wakes on, and starts each run with fresh counters", async () => {
   const rig = verbRig();
   const { agent, epoch } = await rig.running();
-  await rig.store.append(agent, {
-    epoch,
-    known: 0,
-    runningMs: 70,
-    entries: [["0", "{}"]],
-    consume: { to: 1, last: agent.uid },
-  });
+  await rig.readFirst(agent, epoch, { runningMs: 70 });
   await rig.store.finish(agent);
   await rig.store.settle(agent, { ...wellDone(epoch), target: "idle", idleMs: 5_000 });
   expect(await rig.send(agent, "again")).toMatchObject({ status: "queued", run: "2", wake: "2" });
@@ -164,13 +152,7 @@ test("an unanswered message sets the agent's greatest age from the moment it was
 test("a message that a reply left unread ages from the moment it was accepted, not from the reply", async () => {
   const rig = verbRig();
   const { agent, epoch } = await rig.running();
-  await rig.store.append(agent, {
-    epoch,
-    known: 0,
-    runningMs: 1,
-    entries: [["0", "{}"]],
-    consume: { to: 1, last: agent.uid },
-  });
+  await rig.readFirst(agent, epoch);
   const before = await rig.redisNow();
   await rig.send(agent, "two");
   const after = await rig.redisNow();

@@ -10,14 +10,7 @@ const DAY_MS = 24 * 3_600_000;
 const entriesOf = async (rig: Rig) =>
   (await rig.replies.read(rig.parent, "0", 100)).map(({ entry }) => entry);
 const readAll = (rig: Rig, agent: ReturnType<Rig["address"]>, epoch: number) =>
-  rig.store.append(agent, {
-    epoch,
-    known: 0,
-    runningMs: 1,
-    entries: [["0", "{}"]],
-    consume: { to: 1, last: agent.uid },
-    progress: bodyOf("so far"),
-  });
+  rig.readFirst(agent, epoch, { progress: bodyOf("so far") });
 
 test("the end of a run without keep-alive is one reply, and the agent is ended and gone from the live ones", async () => {
   const rig = verbRig();

@@ -25,12 +25,11 @@ const COUNTED = {
   cost_usd: 0.012346,
 };
 const used = (rig: Rig) => rig.store.usage(rig.parent, 0);
-const step = { known: 0, runningMs: 1, entries: [["0", "{}"]] } as const;
 
 test("the settle of a run adds what it used, once, also when it is sent again", async () => {
   const rig = verbRig();
   const { agent, epoch } = await rig.running();
-  await rig.store.append(agent, { ...step, epoch, consume: { to: 1, last: agent.uid } });
+  await rig.readFirst(agent, epoch);
   const settle = () => rig.store.settle(agent, { ...wellDone(epoch), body: spent });
   expect((await settle()).status).toBe("settled");
   expect((await settle()).status).toBe("same");
@@ -43,8 +42,7 @@ test("what a run used is counted also when its words are cut within a character"
   for (const endsItself of [true, false]) {
     const { agent, epoch } = await rig.running();
     const body = { ...spent, summary: "cut \ud83d" };
-    const consume = { to: 1, last: agent.uid };
-    await rig.store.append(agent, { ...step, epoch, consume, progress: body });
+    await rig.readFirst(agent, epoch, { progress: body });
     await rig.store.settle(agent, endsItself ? { ...wellDone(epoch), body } : DESTROY);
   }
   expect(await used(rig)).toMatchObject({
@@ -57,7 +55,7 @@ test("what a run used is counted also when its words are cut within a character"
 test("a run that is destroyed counts with what it had committed; an idle agent's end counts nothing", async () => {
   const rig = verbRig();
   const { agent, epoch } = await rig.running();
-  await rig.store.append(agent, { ...step, epoch, consume: { to: 1, last: agent.uid }, progress: spent });
+  await rig.readFirst(agent, epoch, { progress: spent });
   expect((await rig.store.settle(agent, DESTROY)).status).toBe("settled");
   expect((await rig.store.settle(agent, { ...wellDone(epoch), body: spent })).status).toBe("same");
   const idle = await rig.spawn({ idleMs: 1 });
@@ -69,7 +67,7 @@ test("a run that is destroyed counts with what it had committed; an idle agent's
 test("each run of an agent that stays is counted, by a worker whose epoch it was", async () => {
   const rig = verbRig();
   const { agent, epoch } = await rig.running();
-  await rig.store.append(agent, { ...step, epoch, consume: { to: 1, last: agent.uid } });
+  await rig.readFirst(agent, epoch);
   const keep = { ...wellDone(epoch), target: "idle", idleMs: 60_000, body: spent } as const;
   await rig.store.settle(agent, keep);
   await rig.store.settle(agent, { ...keep, by: { authority: "worker", epoch: epoch + 1, known: 0, run: 1 } });

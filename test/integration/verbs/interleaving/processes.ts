@@ -8,6 +8,7 @@ import { entryKey } from "../../../../src/shared/protocol/log.ts";
 import type { InboxMessage } from "../../../../src/shared/protocol/message.ts";
 import type { Fence, SettleInput } from "../../../../src/shared/redis/agent-store.ts";
 import type { Due } from "../../../../src/shared/redis/deadline-set.ts";
+import { pairs } from "../../../../src/shared/redis/pairs.ts";
 import type { StreamItem } from "../../../../src/shared/redis/reply-stream.ts";
 import {
   bodyOf,
@@ -276,9 +277,7 @@ function* step(
     ...(pick(4) === 0 && { interim: { id: newRequestKey(), body: "a word" } }),
   });
   if (answer.status === "appended" || answer.status === "same") log.set(...entry);
-  if (answer.status === "conflict")
-    for (let i = 0; i + 1 < answer.rest.length; i += 2)
-      log.set(answer.rest[i] ?? "", answer.rest[i + 1] ?? "");
+  if (answer.status === "conflict") for (const [stored, json] of pairs(answer.rest)) log.set(stored, json);
   return answer;
 }
 

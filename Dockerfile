@@ -17,6 +17,7 @@ FROM ${NODE_IMAGE}
 RUN install -d -o node -g node /workspaces
 WORKDIR /app
 COPY LICENSE package.json ./
+COPY web web
 COPY --from=build /app/node_modules node_modules
 COPY --from=build /app/dist dist
 ENV NODE_ENV=production

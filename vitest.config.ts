@@ -1,48 +1,83 @@
 import { availableParallelism } from "node:os";
+import { globSync } from "tinyglobby";
 import { defineConfig } from "vitest/config";
 import { CLUSTER_LONG, CLUSTER_SUBSET, CLUSTER_SUITE, NOT_ON_A_CLUSTER } from "./test/setup/cluster-suite.ts";
 import { EMBEDDED_SUBSET } from "./test/setup/embedded-subset.ts";
+import Schedule, { SHARING_A_PROCESS, SOLITARY } from "./test/setup/schedule.ts";
 import { findServerBinary, NEED_A_SERVER } from "./test/setup/server-binary.ts";
 
 const hasServer = findServerBinary() !== undefined;
 const leftOut = hasServer ? [] : NEED_A_SERVER;
+// They need programs that `npm run test:doors` installs first.
+const doors = process.env.SUBAGENT_TEST_DOORS === "whole" ? [] : ["test/doors/long/**"];
+const never = ["**/node_modules/**", "test/**/fixtures/**", ...CLUSTER_LONG, ...doors, ...leftOut];
 
 const clusterFiles = process.env.SUBAGENT_TEST_CLUSTER === "whole" ? CLUSTER_SUITE : CLUSTER_SUBSET;
+
+// `--project redis` asked for by name runs every file, each in a process of its own.
+const isAskedFor = process.argv.some((argument) => /^(--project=)?redis$/.test(argument));
+const shared = isAskedFor
+  ? []
+  : globSync([...SHARING_A_PROCESS], { ignore: [...never, ...Object.keys(SOLITARY)] });
+
+const cores = availableParallelism();
+const setup = { globalSetup: ["test/setup/redis-server.ts"] };
+const isolated = { maxWorkers: Math.max(2, cores), sequence: { groupOrder: 1 } };
+/** Fork bombs and floods: they would take the time that other files measure. */
+const disturbing = ["test/integration/tools/hostile-*.test.ts"];
 
 export default defineConfig({
   test: {
     pool: "forks",
-    // Most files wait for other processes most of the time; by itself the runner leaves a core idle for its own work.
-    maxWorkers: Math.max(2, availableParallelism() - 1),
-    setupFiles: ["test/setup/leak-check.ts"],
-    reporters: ["default", "./test/setup/closing-line.ts"],
-    testTimeout: 20_000,
-    hookTimeout: 30_000,
+    setupFiles: ["test/setup/leak-check.ts", "test/setup/cpu-meter.ts"],
+    reporters: ["default", "./test/setup/slowest-files.ts", "./test/setup/closing-line.ts"],
+    sequence: { sequencer: Schedule },
+    // Tests assert states, not times: a bound only ends what hangs, also on a machine that has other things to do.
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
     projects: [
       {
         extends: true,
         test: {
+          ...setup,
+          name: "shared-process",
+          include: shared,
+          isolate: false,
+          maxWorkers: Math.max(2, cores),
+        },
+      },
+      {
+        extends: true,
+        test: {
+          ...setup,
+          ...isolated,
           name: "redis",
           include: ["test/**/*.test.ts"],
-          exclude: ["**/node_modules/**", "test/**/fixtures/**", ...CLUSTER_LONG, ...leftOut],
-          globalSetup: ["test/setup/redis-server.ts"],
+          exclude: [...never, ...shared, ...disturbing],
         },
       },
       {
         extends: true,
         test: {
-          name: "embedded",
-          include: [...EMBEDDED_SUBSET],
-          globalSetup: ["test/setup/redis-server.ts"],
+          ...setup,
+          name: "disturbing",
+          include: disturbing,
+          maxWorkers: 1,
+          sequence: { groupOrder: 2 },
         },
       },
       {
         extends: true,
+        test: { ...setup, ...isolated, name: "embedded", include: [...EMBEDDED_SUBSET] },
+      },
+      {
+        extends: true,
         test: {
+          ...setup,
+          ...isolated,
           name: "cluster",
           include: [...clusterFiles],
           exclude: [...Object.keys(NOT_ON_A_CLUSTER), ...(hasServer ? [] : clusterFiles)],
-          globalSetup: ["test/setup/redis-server.ts"],
         },
       },
     ],

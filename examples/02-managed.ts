@@ -33,7 +33,7 @@ await call("send_agent_message", { target_agent_id: "db_collector", message: USE
 // Step 3: both work in parallel; their replies come by themselves, as text for the model's next user message.
 const replies: ChannelEntry[] = [];
 while (replies.length < 2) {
-  const news = await parent.newReplies({ timeoutMs: 60_000 });
+  const news = await parent.newReplies({ timeout_ms: 60_000 });
   replies.push(...news.entries);
   await news.ack();
 }

@@ -3,7 +3,7 @@ import { createParent } from "subagent-queue";
 import { setUp } from "./setup.ts";
 
 const { client, parentId, stop } = await setUp();
-const parent = createParent({ client, parentId, keepAlive: true, idleMs: 60_000 });
+const parent = createParent({ client, parentId, keep_alive: true, idle_ms: 60_000 });
 
 const { agent_id } = await parent.spawn({ name: "Note taker" });
 for (const message of ["Write `buy milk` to notes.md", "List the files you have"]) {

@@ -3,7 +3,7 @@ import { createParent } from "subagent-queue";
 import { setUp } from "./setup.ts";
 
 const { client, parentId, stop } = await setUp();
-const parent = createParent({ client, parentId, answerWithinMs: 60_000 });
+const parent = createParent({ client, parentId, answer_within_ms: 60_000 });
 
 const { agent_id } = await parent.spawn({ name: "Report writer" });
 await parent.send(agent_id, "Ask your parent: Which currency shall I use? Write the answer to currency.txt");

@@ -4,7 +4,13 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Client, createClient } from "subagent-queue";
-import { createAnthropicModel, createLogger, createWorker, parseRoots } from "subagent-queue/worker";
+import {
+  createAnthropicModel,
+  createLogger,
+  createWorker,
+  parseRoots,
+  type WorkerOptions,
+} from "subagent-queue/worker";
 import { createOfflineModel, type Scenario } from "../src/offline/server.ts";
 
 /** A small project for sub-agents to look at. */
@@ -14,12 +20,17 @@ export const SAMPLE = join(import.meta.dirname, "sample");
 export interface SetupOptions {
   opens?: string;
   offline?: Scenario;
+  /** What else the worker is made of. */
+  worker?: Partial<WorkerOptions>;
+  /** MCP servers whose tools the sub-agents get. */
+  mcpServers?: WorkerOptions["mcpServers"];
 }
 
 /** A running worker. `model` and `baseURL`: where a model that plays the parent is to be found. */
 export interface Setup {
   client: Client;
   parentId: string;
+  redisUrl: string;
   model: string;
   apiKey: string;
   baseURL: string;
@@ -28,7 +39,12 @@ export interface Setup {
 }
 
 /** Starts a worker on REDIS_URL. With ANTHROPIC_API_KEY it calls the real model, else the offline one, which is no LLM. */
-export async function setUp({ opens, offline: scenario }: SetupOptions = {}): Promise<Setup> {
+export async function setUp({
+  opens,
+  offline: scenario,
+  mcpServers = {},
+  worker: more = {},
+}: SetupOptions = {}): Promise<Setup> {
   const { REDIS_URL: redisUrl = "redis://127.0.0.1:6379", ANTHROPIC_API_KEY: key } = process.env;
   const prefix = "examples";
   const model = key ? "claude-sonnet-5-5" : "offline-1";
@@ -44,11 +60,13 @@ export async function setUp({ opens, offline: scenario }: SetupOptions = {}): Pr
   const opened = parseRoots(opens ? `${opens}:ro` : "");
   const roots = "roots" in opened ? opened.roots : [];
   const logger = createLogger({ level: "error" });
-  const worker = createWorker({ redisUrl, prefix, model: provider, workspaceRoot, roots, logger });
+  const work = { workspaceRoot, roots, mcpServers, logger, ...more };
+  const worker = createWorker({ redisUrl, prefix, model: provider, ...work });
   await worker.start();
   return {
     client,
     parentId: `example-${randomBytes(6).toString("hex")}`,
+    redisUrl,
     model,
     apiKey,
     baseURL,

@@ -76,6 +76,16 @@ function createProject(directory, tarball) {
   );
 }
 
+/** Every entry that the package names can be loaded. */
+function loadEntries(directory) {
+  const names = Object.keys(manifest(root).exports).filter((each) => !each.endsWith(".json"));
+  for (const name of names) {
+    const entry = `subagent-queue${name.slice(1)}`;
+    run(process.execPath, ["--input-type=module", "-e", `await import("${entry}")`], directory);
+  }
+  say(`each of its ${names.length} entries can be loaded`);
+}
+
 /** Paths of the Node binaries to try. */
 function nodes(directory, all) {
   if (!all) return [process.execPath];
@@ -142,6 +152,7 @@ async function check(directory) {
   const cwd = join(directory, "project");
   mkdirSync(cwd);
   createProject(cwd, tarball);
+  loadEntries(cwd);
   const socket = join(directory, "redis.sock");
   const options = ["--port", "0", "--unixsocket", socket, "--dir", directory, "--save", ""];
   const redis = await start(process.env.REDIS_SERVER_BIN ?? "redis-server", options, {

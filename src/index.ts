@@ -1,33 +1,46 @@
 /** The parent's side of subagent-queue: hand work to sub-agents, get their replies. Workers: `subagent-queue/worker`. */
-export type { AnswerReceipt } from "./producer/answering.ts";
-export { type Client, type ClientOptions, createClient } from "./producer/client.ts";
-export type { NewReplies } from "./producer/forwarding.ts";
-export type { DestroyReceipt, FinishReceipt, SendReceipt } from "./producer/managing.ts";
-export {
-  createParent,
-  type IterationOptions,
-  type Parent,
-  type ParentOptions,
-  type TaskOptions,
-} from "./producer/parent.ts";
-export type { ReceivedEntry } from "./producer/received-entry.ts";
-export type { SpawnInput, TaskInput } from "./producer/spawn-arguments.ts";
-export type { SpawnReceipt } from "./producer/spawning.ts";
-export type { ParentToolName } from "./producer/tool-inputs.ts";
+export type { AnswerReceipt, DestroyReceipt, FinishReceipt, SendReceipt } from "./producer/agents.ts";
+export { type Client, createClient } from "./producer/client.ts";
+export type { EventOptions, NumberedEvent } from "./producer/events.ts";
+export type { MessageOptions, ProfileInput } from "./producer/input.ts";
+export type { ParentToolName } from "./producer/model-tools.ts";
 export {
   answerToolUse,
   type ParentTool,
   type ToolResult,
   type ToolRunContext,
   type ToolUse,
-} from "./producer/tools.ts";
-export type { WaitOptions } from "./producer/waiting.ts";
-export type { WorkspaceFile } from "./producer/workspace-files.ts";
+} from "./producer/model-tools.ts";
+export type { ActiveParent, ClientOptions } from "./producer/open-client.ts";
+export type { TypedReply } from "./producer/output.ts";
+export {
+  createParent,
+  type Parent,
+  type ParentOptions,
+} from "./producer/parent.ts";
+export type { LeaseOptions } from "./producer/parent-lease.ts";
+export type { ProfileReceipt, ProfileView } from "./producer/profile.ts";
+export type { NewReplies, RepliesOptions } from "./producer/read-replies.ts";
+export type { ReceivedEntry } from "./producer/replies/channel.ts";
+export type { ScheduleInput, ScheduleView } from "./producer/schedules.ts";
+export type { SpawnReceipt } from "./producer/spawn.ts";
+export type { SpawnInput, TaskInput, WithZod } from "./producer/spawn-input.ts";
+export type { AnswerQuestions, TaskHandle, TaskOptions } from "./producer/task.ts";
+export type { ResumeReceipt, Transcript } from "./producer/transcript.ts";
+export type { WaitOptions } from "./producer/wait.ts";
+export type { ParentWebhook, WebhookInput } from "./producer/webhook.ts";
 export type { Clock } from "./shared/clock.ts";
 export { ERRORS, type ErrorCode, SubagentError } from "./shared/errors.ts";
-export { createLogger, type Logger, type LogLevel } from "./shared/logger.ts";
-export type { AgentStatus, AgentView, EndedReason } from "./shared/protocol/agent.ts";
-export type { ProgressEvent } from "./shared/protocol/event.ts";
+export { createLogger, type Logger, type LogLevel, type LogSink } from "./shared/logger.ts";
+export type { AgentStatus, AgentView, EndedReason, InForce } from "./shared/protocol/agent.ts";
+export type { FileInput, ImageInput } from "./shared/protocol/attachments.ts";
+export type { Budgets } from "./shared/protocol/budget.ts";
+export type {
+  AgentDefinition,
+  DefinitionProblem,
+  Definitions,
+  FoundDefinition,
+} from "./shared/protocol/definition.ts";
 export {
   type AlertThresholds,
   CEILING,
@@ -35,18 +48,26 @@ export {
   type LimitsWish,
   SPAWN_LIMITS,
   TASK_LIMITS,
+  TIMING,
+  type Timing,
 } from "./shared/protocol/limits.ts";
-export { type Price, type PriceOverrides, priceOf } from "./shared/protocol/pricing.ts";
+export { isPermissionQuestion, type OpenQuestion } from "./shared/protocol/message.ts";
+export type { OutputSchema } from "./shared/protocol/output.ts";
+export type { PermissionRules } from "./shared/protocol/permissions.ts";
 export type {
   Alert,
   ChannelEntry,
   Interim,
+  ProgressEvent,
   Question,
   Reply,
   ReplyBody,
   ReplyStatus,
   StopReason,
 } from "./shared/protocol/reply.ts";
-export { TIMING, type Timing } from "./shared/protocol/timing.ts";
+export type { TranscriptEntry } from "./shared/protocol/transcript.ts";
 export type { UsageTotals } from "./shared/protocol/usage.ts";
+export { type Price, type PriceOverrides, priceOf } from "./shared/protocol/usage.ts";
 export type { PauseState } from "./shared/redis/pause.ts";
+export type { WebhookReceipt, WebhookView } from "./shared/redis/webhooks.ts";
+export type { WorkspaceFile } from "./shared/workspace-files.ts";

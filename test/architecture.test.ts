@@ -1,9 +1,11 @@
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import { EXEMPTIONS } from "./architecture/exemptions.ts";
+import { findUpwardRows, ROOMS } from "./architecture/rooms.ts";
 import { RULE_NAMES, RULES, readTree } from "./architecture/rules.ts";
 
 const tree = readTree(join(import.meta.dirname, ".."));
+afterAll(() => tree.close());
 
 function isExempt(rule: string, path: string): boolean {
   return EXEMPTIONS.some((exemption) => exemption.rule === rule && exemption.path === path);
@@ -21,6 +23,12 @@ test("every exemption has a reason and is still needed", () => {
   expect(needless).toEqual([]);
 });
 
+test("no room may import a room below it, so that no way leads round", () => {
+  expect(findUpwardRows(ROOMS)).toEqual([]);
+  expect(findUpwardRows([...ROOMS].reverse())).not.toEqual([]);
+});
+
 test("the rules look at this repository", () => {
   expect(tree.paths).toContain("test/architecture.test.ts");
+  expect(tree.sources.map(({ path }) => path)).toContain("src/index.ts");
 });

@@ -1,11 +1,13 @@
 /** What every command is given: its surroundings as values, so that nothing below looks around by itself. */
+import { type Command, InvalidArgumentError } from "commander";
 import type { Clock } from "../shared/clock.ts";
-import { type Config, type Environment, loadConfig } from "../shared/config.ts";
+import { type Config, type ConfigProblem, type Environment, loadConfig } from "../shared/config.ts";
+import { type ErrorCode, messageOf, SubagentError } from "../shared/errors.ts";
 import { createLogger, type Logger, type LogLevel } from "../shared/logger.ts";
 import { parseRoots } from "../worker/tools/roots.ts";
-import { formatLogLine } from "./log-line.ts";
-import type { Output } from "./output.ts";
-import { plainLine } from "./text.ts";
+import { terminalLine } from "./terminal/log.ts";
+import type { Output } from "./terminal/output.ts";
+import { plainLine } from "./terminal/text.ts";
 
 /** The surroundings of a command. */
 export interface Surroundings {
@@ -17,14 +19,59 @@ export interface Surroundings {
   input: AsyncIterable<Buffer | string>;
   /** Aborts when the command must stop. */
   signal: AbortSignal;
+  /**
+   * For a command that finishes first and destroys later: from now on Ctrl-C aborts only `signal`, and the second one the
+   * signal that this returns. Every other way of stopping aborts both.
+   */
+  stopInTwoSteps(): AbortSignal;
   /** Version of this package. */
   version: string;
+  /** The words that call this program from here, e.g. `npx subagent-queue`. */
+  command: string;
 }
 
 /** The surroundings with everything read from them. */
 export interface CommandContext extends Surroundings {
   config: Config;
   logger: Logger;
+}
+
+/** A verb of the command line: adds its arguments, flags, examples and action to `command`. */
+export type Verb = (command: Command, open: OpenCommand, done: (exitCode: number) => void) => void;
+
+/** Reads the environment for the verb that was called; see {@link openCommand}. */
+export type OpenCommand = (level: LogLevel, options?: { strict?: boolean }) => CommandContext;
+
+/** Adds --strict and --no-strict; neither: as NODE_ENV says. */
+export function strictOptions(command: Command): Command {
+  return command
+    .option("--strict", "refuse a Redis that may lose accepted work; the default with NODE_ENV=production")
+    .option("--no-strict", "warn about such a Redis and use it all the same");
+}
+
+const DURATION = /^(\d{1,7})(ms|s|m|h)$/;
+const UNIT_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
+
+/** Parses a time like `90s`, `5m` or `2h`; the answer is in ms. */
+export function durationMs(text: string): number {
+  const [, count, unit = ""] = DURATION.exec(text) ?? [];
+  const ms = Number(count) * (UNIT_MS[unit] ?? 0);
+  if (ms > 0 && ms <= 24 * 3_600_000) return ms;
+  throw new InvalidArgumentError("Write a time like 90s, 5m or 2h, at most 24h.");
+}
+
+/** Parses an amount of USD above 0. */
+export function usd(text: string): number {
+  if (/^\d{1,6}(?:\.\d{1,6})?$/.test(text) && Number(text) > 0) return Number(text);
+  throw new InvalidArgumentError("Write an amount of USD like 0.50.");
+}
+
+/** Parses a whole number from `min` to `max` on the command line. */
+export function wholeUpTo(max: number, min = 0): (text: string) => number {
+  return (text) => {
+    if (/^\d{1,10}$/.test(text) && Number(text) >= min && Number(text) <= max) return Number(text);
+    throw new InvalidArgumentError(`Write a whole number from ${min} to ${max}.`);
+  };
 }
 
 /**
@@ -45,11 +92,82 @@ export function openCommand(
   for (const name of config.unknownVariables) {
     output.note(`${plainLine(name)} is set and means nothing to this version: is it misspelt?`);
   }
-  const onTerminal = { write: (line: string) => output.note(formatLogLine(line, output.style)) };
+  const chosen = config.logLevel ?? level;
+  const isDebugging = chosen === "debug" || chosen === "trace";
+  const onTerminal = {
+    write: (line: string) => {
+      const shown = terminalLine(line, { style: output.style, columns: output.size.columns, isDebugging });
+      if (shown !== undefined) output.note(shown);
+    },
+  };
   const logger = createLogger({
-    level: config.logLevel ?? level,
+    level: chosen,
     ...(output.isLive && { destination: onTerminal }),
   });
   const { production } = config;
   return { ...surroundings, config: { ...config, production: strict ?? production }, logger };
+}
+
+// Exit codes, and how an error reaches the person who typed the command. Pure.
+
+/** The exit codes of every command. */
+export const EXIT = {
+  done: 0,
+  /** A run did not succeed, or something broke. */
+  failed: 1,
+  /** The command line or its input cannot be used. */
+  usage: 2,
+  /** The surroundings are not as they must be: environment variables, Redis, ports, files. */
+  environment: 3,
+  /** Work was cut short by a signal. */
+  interrupted: 130,
+} as const;
+
+const USAGE: readonly ErrorCode[] = [
+  "invalid_input",
+  "nested_spawn",
+  "unknown_agent",
+  "unknown_definition",
+  "unknown_file",
+  "unknown_question",
+  "unknown_schedule",
+  "already_answered",
+  "agent_ended",
+  "conflict",
+  "unknown_key",
+  "unknown_webhook",
+  "unknown_transcript",
+];
+const ENVIRONMENT: readonly ErrorCode[] = [
+  "invalid_config",
+  "unknown_price",
+  "redis_unavailable",
+  "outcome_unknown",
+  "setup_failed",
+];
+
+/** The exit code that an error stands for. */
+export function exitCodeOf(error: unknown): number {
+  if (!(error instanceof SubagentError)) return EXIT.failed;
+  if (USAGE.includes(error.code)) return EXIT.usage;
+  return ENVIRONMENT.includes(error.code) ? EXIT.environment : EXIT.failed;
+}
+
+/** The sentence about an error, and one line for each of several wrong variables; the stack only when asked for. */
+export function describeError(error: unknown, withStack: boolean): string[] {
+  const problems = error instanceof SubagentError ? problemsOf(error) : [];
+  const sentence = messageOf(error).split("\n")[0] || "unknown error";
+  const lines =
+    problems.length > 1
+      ? [
+          `${problems.length} environment variables cannot be used:`,
+          ...problems.map((p) => `  ${p.sentence}`),
+        ]
+      : [sentence];
+  return withStack && error instanceof Error && error.stack ? [...lines, error.stack] : lines;
+}
+
+function problemsOf(error: SubagentError): ConfigProblem[] {
+  const { problems } = error.details;
+  return error.code === "invalid_config" && Array.isArray(problems) ? problems : [];
 }

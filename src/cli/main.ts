@@ -1,18 +1,20 @@
 #!/usr/bin/env node
 /** Where the command line begins: hands the process' own surroundings to the program. */
 import { systemClock } from "../shared/clock.ts";
-import { processEnvironment } from "../shared/config.ts";
+import { packageVersion, processEnvironment } from "../shared/config.ts";
 import { messageOf } from "../shared/errors.ts";
-import { packageVersion } from "../shared/version.ts";
-import { createOutput } from "./output.ts";
+import { runService } from "./process.ts";
 import { runProgram } from "./program.ts";
-import { runService } from "./service.ts";
+import { commandFor, pasteable } from "./shell-command.ts";
+import { createOutput } from "./terminal/output.ts";
 
 const env = processEnvironment();
-const output = createOutput(process.stdout, process.stderr, env);
+const [, script = ""] = process.argv;
+const command = commandFor({ script, cwd: process.cwd(), searchPath: env.PATH });
+const output = createOutput(process.stdout, process.stderr, env, (line) => pasteable(line, command));
 
 await runService(
-  (signal) =>
+  (signal, stopInTwoSteps) =>
     runProgram(process.argv.slice(2), {
       env,
       cwd: process.cwd(),
@@ -20,10 +22,15 @@ await runService(
       output,
       input: process.stdin,
       signal,
+      stopInTwoSteps,
       version: packageVersion(),
+      command,
     }),
   {
-    onStopping: () => output.note("Stopping; a second signal ends it at once."),
+    // What is no terminal is a log: a worker writes JSON lines there and nothing else.
+    onStopping: () => {
+      if (output.isLive) output.note("Stopping; a second signal ends it at once.");
+    },
     onUncaught: (error) =>
       output.note(
         `subagent-queue: ${messageOf(error)} (this is a defect; SUBAGENT_LOG_LEVEL=debug tells more)`,

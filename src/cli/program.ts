@@ -1,34 +1,130 @@
-/** The command line's grammar: verbs, flags, help. Each verb's work stands in its own file. */
-import { Command, CommanderError, InvalidArgumentError } from "commander";
-import { addAgentVerbs } from "./agent-verbs.ts";
-import type { AskFlags } from "./ask-all.ts";
-import type { BoardFlags } from "./board.ts";
-import { openCommand, type Surroundings } from "./command.ts";
-import { describeError, EXIT, exitCodeOf } from "./exit-code.ts";
-import { HELP, helpForAll } from "./help.ts";
-import type { OfflineModelFlags } from "./offline-model.ts";
-import { addOperatorVerbs } from "./operator-verbs.ts";
-import type { StartFlags } from "./start.ts";
-import { plain, wrap } from "./text.ts";
-import type { WorkerFlags } from "./worker.ts";
+/** The command line: the list of verbs, what help says to all of them, and how refusals are said. */
+import { Command, CommanderError } from "commander";
+import { EXPECTED } from "../shared/config.ts";
+import { describeError, EXIT, exitCodeOf, openCommand, type Surroundings, type Verb } from "./command.ts";
+import { pasteable } from "./shell-command.ts";
+import { plain, wrap } from "./terminal/text.ts";
 
-const STRICT = "refuse a Redis that may lose accepted work; the default with NODE_ENV=production";
-const NOT_STRICT = "warn about such a Redis and use it all the same";
+/** A verb in the list; `seesAll`: the flags of all others are there when it is called. */
+interface ListedVerb {
+  says: string;
+  seesAll?: boolean;
+  load(): Promise<{ verb: Verb }>;
+}
 
-/** Absent: as NODE_ENV says. */
-type StrictFlag = { strict?: boolean };
+/** Each verb by its name: what the list says about it, and its file, which is loaded when the verb is called. */
+const VERBS: Readonly<Record<string, ListedVerb>> = {
+  start: {
+    says: "start everything here, ask three sub-agents about this directory, and stay up as a worker",
+    load: () => import("./verbs/start.ts"),
+  },
+  run: {
+    says: "give each prompt to a sub-agent of its own and print the replies",
+    load: () => import("./verbs/run.ts"),
+  },
+  worker: {
+    says: "join the Redis of REDIS_URL and work until stopped; the log goes to stderr as JSON lines",
+    load: () => import("./verbs/worker.ts"),
+  },
+  spawn: {
+    says: "make an agent that waits for messages, and print its id",
+    load: () => import("./verbs/spawn.ts"),
+  },
+  send: { says: "give an agent a message", load: () => import("./verbs/send.ts") },
+  definitions: {
+    says: "list the agent definitions that spawn --agent may name, and the files that cannot be used",
+    load: () => import("./verbs/definitions.ts"),
+  },
+  answer: { says: "give an agent the answer that it waits for", load: () => import("./verbs/answer.ts") },
+  finish: {
+    says: "ask an agent to hand back what it has found so far",
+    load: () => import("./verbs/finish.ts"),
+  },
+  destroy: { says: "end an agent at once", load: () => import("./verbs/destroy.ts") },
+  ps: {
+    says: "show every parent: what runs, what waits, what was spent today",
+    load: () => import("./verbs/ps.ts"),
+  },
+  show: {
+    says: "show one agent: prompt, timeline, reply and files",
+    load: () => import("./verbs/show.ts"),
+  },
+  logs: {
+    says: "print what the agents did, event by event; --follow goes on",
+    load: () => import("./verbs/logs.ts"),
+  },
+  mcp: {
+    says: "serve a parent's tools to an MCP client over standard input and output",
+    load: () => import("./verbs/mcp.ts"),
+  },
+  schedule: {
+    says: "make, list, pause, resume and remove tasks that come due by themselves",
+    load: () => import("./verbs/schedule.ts"),
+  },
+  list: { says: "show the live agents", load: () => import("./verbs/list.ts") },
+  replies: {
+    says: "print what has come from the agents and is not acked yet",
+    load: () => import("./verbs/replies.ts"),
+  },
+  watch: {
+    says: "show the live agents at work, until Ctrl-C; ends none of them",
+    load: () => import("./verbs/watch.ts"),
+  },
+  usage: {
+    says: "show what the agents' runs have used, in whole days (UTC)",
+    load: () => import("./verbs/usage.ts"),
+  },
+  pause: {
+    says: "stop spending now: no worker begins a model call or takes a run until resume",
+    load: () => import("./verbs/pause.ts"),
+  },
+  resume: { says: "go on after pause, at once", load: () => import("./verbs/resume.ts") },
+  doctor: {
+    says: "examine the live installation: what is stuck, leaked, lost or misconfigured",
+    load: () => import("./verbs/doctor.ts"),
+  },
+  board: {
+    says: "show the queue of REDIS_URL in the browser: Bull Board, read-only, ids and states",
+    load: () => import("./verbs/board.ts"),
+  },
+  api: {
+    says: "serve every call of a parent over HTTP, for programs in any language",
+    load: () => import("./verbs/api.ts"),
+  },
+  profile: {
+    says: "register what the agents of a parent inherit, and show it",
+    load: () => import("./verbs/profile.ts"),
+  },
+  webhook: {
+    says: "say where the replies of a parent are pushed",
+    load: () => import("./verbs/webhook.ts"),
+  },
+  keys: {
+    says: "make, list, rotate and revoke the keys with which programs ask the API",
+    load: () => import("./verbs/keys.ts"),
+  },
+  "offline-model": {
+    says: "serve the offline model: the Messages API answered by rule, NOT an LLM",
+    load: () => import("./verbs/offline-model.ts"),
+  },
+  completion: {
+    says: "print what makes bash, zsh or fish complete verbs and flags",
+    seesAll: true,
+    load: () => import("./verbs/completion.ts"),
+  },
+};
 
-/** Who speaks when something is refused. */
+/** How every refusal begins. */
 const SPEAKER = "subagent-queue:";
 
 /** Parses `args` (without program and script), runs the command, and resolves with its exit code; never rejects. */
 export async function runProgram(args: readonly string[], surroundings: Surroundings): Promise<number> {
   const { output, env } = surroundings;
   let code: number = EXIT.done;
-  const program = createProgram(surroundings, (result) => {
-    code = result;
-  });
+  const program = createProgram(surroundings);
   try {
+    const called = nameCalled(args);
+    if (called) await addVerb(program, called, surroundings, (result) => (code = result));
     await program.parseAsync([...args], { from: "user" });
     return code;
   } catch (error) {
@@ -46,100 +142,82 @@ function linesOf(sentence: string, { isLive, size }: Surroundings["output"]): st
   return isLive ? wrap(sentence, size.columns - 1) : [sentence];
 }
 
-function createProgram(surroundings: Surroundings, done: (code: number) => void): Command {
-  const { output, version } = surroundings;
+function createProgram({ output, version, command }: Surroundings): Command {
   const program = new Command("subagent-queue")
     .description("A job queue on Redis with a pool of workers that run LLM sub-agents.")
     .version(version)
     .exitOverride()
     .showSuggestionAfterError()
     .configureOutput({
-      writeOut: (text) => output.result(text.trimEnd()),
+      writeOut: (text) => output.result(pasteable(text.trimEnd(), command)),
       writeErr: (text) => output.note(text.trimEnd()),
       outputError: (text, write) =>
-        write(`subagent-queue: ${text.trim().replace(/^error: /, "")} (--help shows the usage)`),
+        write(
+          `${SPEAKER} ${text
+            .trim()
+            .replace(/^error: /, "")
+            .replace("\n(Did", " (did")} (--help shows the usage)`,
+        ),
     })
     .addHelpText("after", helpForAll(output.size.columns));
-  addVerbs(program, surroundings, done);
-  addAgentVerbs(program, surroundings, done);
-  addOperatorVerbs(program, surroundings, done);
-  addServers(program, surroundings, done);
+  for (const [name, { says }] of Object.entries(VERBS)) program.command(name).description(says);
   return program;
 }
 
-/** Each verb is loaded when it is called: help and refusals need none of them. */
-function addVerbs(program: Command, surroundings: Surroundings, done: (code: number) => void): void {
-  program
-    .command("start")
-    .description("start everything here, ask three sub-agents about this directory, and stay up as a worker")
-    .option("--once", "end when the replies are there", false)
-    .option("--json", "the replies as one JSON document on standard output; with --once", false)
-    .option("--strict", STRICT)
-    .option("--no-strict", NOT_STRICT)
-    .addHelpText("after", HELP.start)
-    .action(async (flags: StartFlags & StrictFlag) => {
-      const { start } = await import("./start.ts");
-      done(await start(openCommand(surroundings, "warn", flags), flags));
-    });
-  program
-    .command("run")
-    .description("give each prompt to a sub-agent of its own and print the replies")
-    .argument("<prompt...>", "what a sub-agent should do; - reads it from standard input")
-    .option("--json", "the replies as one JSON document on standard output, and nothing else there", false)
-    .option("--strict", STRICT)
-    .option("--no-strict", NOT_STRICT)
-    .addHelpText("after", HELP.run)
-    .action(async (prompts: string[], flags: AskFlags & StrictFlag) => {
-      const { run } = await import("./run.ts");
-      done(await run(openCommand(surroundings, "warn", flags), prompts, flags));
-    });
-  program
-    .command("worker")
-    .description("join the Redis of REDIS_URL and work until stopped; the log goes to stderr as JSON lines")
-    .option("--json", "the ready line as JSON", false)
-    .option("--health-port <port>", "serve /healthz and /readyz there, 0 takes a free one", wholeUpTo(65_535))
-    .option("--health-host <address>", "address of the health checks", "127.0.0.1")
-    .option("--strict", STRICT)
-    .option("--no-strict", NOT_STRICT)
-    .addHelpText("after", HELP.worker)
-    .action(async (flags: WorkerFlags & StrictFlag) => {
-      const { worker } = await import("./worker.ts");
-      done(await worker(openCommand(surroundings, "info", flags), flags));
-    });
+/** The verb that `args` call, or ask about with `help <verb>`. */
+function nameCalled(args: readonly string[]): string | undefined {
+  const [first, second] = args.filter((arg) => !arg.startsWith("-"));
+  return first === "help" ? second : first;
 }
 
-/** What serves HTTP until it is told to stop. */
-function addServers(program: Command, surroundings: Surroundings, done: (code: number) => void): void {
-  program
-    .command("board")
-    .description("show the queue of REDIS_URL in the browser: Bull Board, read-only, ids and states")
-    .option("--host <address>", "address to listen on; whoever reaches it can read the board", "127.0.0.1")
-    .option("--port <port>", "port, 0 takes a free one", wholeUpTo(65_535), 8788)
-    .option("--host-name <name...>", "names, besides loopback ones, under which it may be asked", [])
-    .addHelpText("after", HELP.board)
-    .action(async (flags: BoardFlags) => {
-      const { board } = await import("./board.ts");
-      done(await board(openCommand(surroundings, "info"), flags));
-    });
-  program
-    .command("offline-model")
-    .description("serve the offline model: the Messages API answered by rule, NOT an LLM")
-    .option("--host <address>", "address to listen on", "127.0.0.1")
-    .option("--port <port>", "port, 0 takes a free one", wholeUpTo(65_535), 8787)
-    .option("--latency-ms <ms>", "time before the first byte of every answer", wholeUpTo(3_600_000), 0)
-    .option("--parallel <calls>", "calls answered at a time, the others wait", wholeUpTo(10_000, 1))
-    .option("--scenario <file>", "JSON scenario to play instead of answering by rule")
-    .option("--ledger <file>", "append one JSON line for every request served")
-    .addHelpText("after", HELP.offlineModel)
-    .action(async (flags: OfflineModelFlags) => {
-      const { offlineModel } = await import("./offline-model.ts");
-      done(await offlineModel(openCommand(surroundings, "info"), flags));
-    });
+async function addVerb(
+  program: Command,
+  name: string,
+  surroundings: Surroundings,
+  done: (code: number) => void,
+): Promise<void> {
+  const command = program.commands.find((each) => each.name() === name);
+  const known = Object.hasOwn(VERBS, name) ? VERBS[name] : undefined;
+  if (!command || !known) return;
+  if (known.seesAll) {
+    const others = Object.keys(VERBS).filter((other) => VERBS[other]?.seesAll !== true);
+    for (const other of others) await addVerb(program, other, surroundings, done);
+  }
+  const { verb } = await known.load();
+  verb(command, (level, options) => openCommand(surroundings, level, options), done);
 }
 
-function wholeUpTo(max: number, min = 0): (text: string) => number {
-  return (text) => {
-    if (/^\d{1,10}$/.test(text) && Number(text) >= min && Number(text) <= max) return Number(text);
-    throw new InvalidArgumentError(`Write a whole number from ${min} to ${max}.`);
-  };
+const NAME_CELLS = 27;
+
+/** What stands below the list of verbs, on a terminal of `columns` cells. */
+function helpForAll(columns: number): string {
+  return `
+Examples:
+  subagent-queue start --once
+  subagent-queue run "Which testing framework does this project use?"
+  REDIS_URL=redis://127.0.0.1:6379 subagent-queue worker
+
+spawn, send, answer, finish, destroy, list, replies, watch and usage act on the
+agents of one parent on the Redis of REDIS_URL:
+  export REDIS_URL=redis://127.0.0.1:6379
+  subagent-queue spawn "Data Collector" --prompt "List the Lua scripts"
+  subagent-queue replies --follow --ack
+
+Environment variables, all optional, all checked before anything starts:
+${variables(columns).join("\n")}
+
+Exit codes:
+  0    done
+  1    a run did not succeed
+  2    the command line or its input cannot be used
+  3    environment, Redis or configuration
+  130  interrupted`;
+}
+
+function variables(columns: number): string[] {
+  return Object.entries(EXPECTED).flatMap(([name, form]) => {
+    const [first = "", ...rest] = wrap(form, columns - NAME_CELLS - 3);
+    const below = " ".repeat(NAME_CELLS + 2);
+    return [`  ${name.padEnd(NAME_CELLS)}${first}`, ...rest.map((line) => below + line)];
+  });
 }

@@ -1,6 +1,6 @@
 /** How the rules see a request: what is asked, what was already looked up, which tools may be used, where to look. Pure. */
-import { systemText } from "./fingerprint.ts";
-import { joinTurns, type Turn } from "./pairing.ts";
+import { systemText } from "./cache.ts";
+import { joinTurns, type Turn } from "./validation.ts";
 import { isText, isToolResult, isToolUse, type MessagesRequest } from "./wire.ts";
 
 /** A tool call that a rule wants made. */
@@ -15,16 +15,12 @@ export interface Step extends ToolCall {
   failed: boolean;
 }
 
-/** A request of the user with everything that was looked up for it so far. */
-interface Ask {
-  text: string;
-  steps: readonly Step[];
-}
-
 /** The view of one request. */
 export interface Conversation {
-  /** Requests of the user, oldest first; the newest is the one to answer. Never empty. */
-  asks: readonly [Ask, ...Ask[]];
+  /** Messages of the user that no answer came to yet, oldest first. Never empty. */
+  requests: readonly string[];
+  /** Tool calls made since the first of them, with their results. */
+  steps: readonly Step[];
   /** Result text of the newest tool call, `""` without one. */
   lastToolResult: string;
   /** Names of the tools that may be called now; empty when the answer has to be handed back. */
@@ -39,18 +35,15 @@ const HAND_BACK =
   /\b(?:do not|don't|must not|cannot|without) (?:call|use|calling|using) any (?:more |further )?tools?\b|\bhand back\b/i;
 const OPEN_DIRECTORIES = /^\s*open director(?:y|ies):\s*(.+)$/gim;
 
-/** Reads the view out of a request. `isSpecific` says whether a text alone would be answered by a rule of its own. */
-export function readConversation(
-  request: MessagesRequest,
-  isSpecific: (text: string) => boolean,
-): Conversation {
+/** Reads the view out of a request. `isKnown` says whether a rule answers a text. */
+export function readConversation(request: MessagesRequest, isKnown: (text: string) => boolean): Conversation {
   const turns = joinTurns(request.messages);
   const steps = readSteps(turns);
   const newest = turns.findLast((turn) => turn.role === "user");
   const told = newest?.blocks.some((block) => isText(block) && HAND_BACK.test(block.text)) === true;
   const handBack = request.tool_choice?.type === "none" || told;
   return {
-    asks: readAsks(turns, steps, handBack, isSpecific),
+    ...readOpen(turns, steps, isKnown),
     lastToolResult: [...steps.values()].flat().at(-1)?.output ?? "",
     offered: new Set(handBack ? [] : (request.tools ?? []).map((tool) => tool.name)),
     handBack,
@@ -85,36 +78,33 @@ function resultText(content: string | { text?: string | undefined }[] | undefine
 }
 
 /**
- * A user turn opens a new ask when it speaks. Text that comes along with tool results is a remark on the work under way,
- * unless it is a request that some rule knows; an order to hand back is never a request.
+ * What is open since the model last ended a turn by itself. Each text of a user turn is a request; text beside tool results
+ * is one only if a rule knows it, else a remark; an order to hand back is none.
  */
-function readAsks(
+function readOpen(
   turns: readonly Turn[],
-  steps: ReadonlyMap<number, Step[]>,
-  handBack: boolean,
-  isSpecific: (text: string) => boolean,
-): [Ask, ...Ask[]] {
-  const asks: { text: string; steps: Step[] }[] = [];
+  stepsAt: ReadonlyMap<number, Step[]>,
+  isKnown: (text: string) => boolean,
+): Pick<Conversation, "requests" | "steps"> {
+  const ended = turns.findLastIndex(({ role, blocks }) => role === "assistant" && !blocks.some(isToolUse));
+  const requests: string[] = [];
+  const steps: Step[] = [];
   turns.forEach((turn, position) => {
-    if (turn.role !== "user") return;
-    const results = steps.get(position) ?? [];
-    asks.at(-1)?.steps.push(...results);
-    const text = spoken(turn, handBack);
-    if (text === "" || (results.length > 0 && !isSpecific(text))) return;
-    asks.push({ text, steps: asks.length === 0 ? results : [] });
+    if (turn.role !== "user" || position <= ended) return;
+    const results = stepsAt.get(position) ?? [];
+    steps.push(...results);
+    const texts = textsOf(turn).filter((text) => !HAND_BACK.test(text));
+    requests.push(...(results.length > 0 ? texts.filter(isKnown) : texts));
   });
-  const [first, ...rest] = asks;
-  if (first !== undefined) return [first, ...rest];
-  const everything = turns.filter((turn) => turn.role === "user").map((turn) => spoken(turn, false));
-  return [{ text: everything.join("\n"), steps: [...steps.values()].flat() }];
+  const everything = turns.filter(({ role }) => role === "user").flatMap(textsOf);
+  return { requests: requests.length > 0 ? requests : [everything.join("\n")], steps };
 }
 
-function spoken(turn: Turn, dropOrders: boolean): string {
+function textsOf(turn: Turn): string[] {
   return turn.blocks
     .filter(isText)
     .map((block) => block.text.trim())
-    .filter((text) => text !== "" && !(dropOrders && HAND_BACK.test(text)))
-    .join("\n");
+    .filter((text) => text !== "");
 }
 
 function readOpenDirectories(system: string): string[] {

@@ -37,6 +37,8 @@ export interface LedgerEntry {
   error_type: string | null;
   stop_reason: string | null;
   usage: TokenUsage | null;
+  /** Whether the answer had to keep to a JSON Schema. */
+  output_format?: boolean;
   tool_choice: "auto" | "any" | "tool" | "none";
   model: string;
   /** What the request asked for at most; 0 when the body could not be read. */

@@ -1,6 +1,6 @@
 /** What tests script: the JSON schema of a scenario. Pure. */
 import { z } from "zod";
-import { OfflineModelError } from "./api-error.ts";
+import { OfflineModelError } from "./exchange.ts";
 import { TokenUsage } from "./wire.ts";
 
 const DelayMs = z.int().min(0).max(3_600_000);

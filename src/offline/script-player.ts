@@ -9,10 +9,11 @@
  * 2. Failures are counted by conversation and turn; setting a scenario starts the count anew; at most `MAX_COUNTERS` counts are kept.
  * 3. A request with `tool_choice: none` never gets a tool call.
  */
-import { errorTypeOf } from "./api-error.ts";
+
+import type { AnswerPlan, DraftBlock, Plan } from "./answer.ts";
+import { type Fingerprint, messageText, systemText } from "./cache.ts";
 import type { Conversation } from "./conversation.ts";
-import { type Fingerprint, messageText, systemText } from "./fingerprint.ts";
-import type { AnswerPlan, DraftBlock, Plan } from "./plan.ts";
+import { errorTypeOf } from "./exchange.ts";
 import type { Failure, Script, ScriptedError, ScriptedTurn } from "./scenario.ts";
 import type { MessagesRequest } from "./wire.ts";
 
@@ -130,5 +131,5 @@ function fill(value: unknown, call: Call): unknown {
 
 function placeholder(name: string, { conversation, fingerprint }: Call): string {
   if (name === "turn") return String(fingerprint.turn);
-  return name === "user" ? (conversation.asks.at(-1)?.text ?? "") : conversation.lastToolResult;
+  return name === "user" ? (conversation.requests.at(-1) ?? "") : conversation.lastToolResult;
 }

@@ -102,7 +102,11 @@ const Conversation = {
   tools: z.array(OfferedTool).optional(),
   tool_choice: ToolChoice.optional(),
   cache_control: CacheControl.nullish(),
-  output_config: z.looseObject({}).optional(),
+  output_config: z
+    .looseObject({
+      format: z.looseObject({ type: z.literal("json_schema"), schema: z.looseObject({}) }).nullish(),
+    })
+    .optional(),
   speed: z.string().nullish(),
   thinking: z.looseObject({}).optional(),
   user_profile_id: z.string().optional(),

@@ -1,8 +1,41 @@
-/** Reads what callers hand in: nothing gets past here that is malformed, over-long or too deeply nested. Pure. */
+/**
+ * Reads what callers hand in: nothing gets past here that is malformed, over-long, too deeply nested or wider than the
+ * operator and the parent's profile allow. Pure.
+ */
 import { createHash } from "node:crypto";
-import type { z } from "zod";
+import { z } from "zod";
 import { SubagentError } from "../shared/errors.ts";
-import { depthOf, JSON_MAX_DEPTH } from "../shared/protocol/message.ts";
+import { FilesInput, fitTogether, ImagesInput, TOO_MUCH_ATTACHED } from "../shared/protocol/attachments.ts";
+import { Budgets, narrowedBudgets } from "../shared/protocol/budget.ts";
+import type { DefinitionSource } from "../shared/protocol/definition.ts";
+import { ParentId, RequestKey, TenantId, Uid } from "../shared/protocol/ids.ts";
+import type { ParentAddress } from "../shared/protocol/keys.ts";
+import {
+  AlertThresholds,
+  ANSWER_MS,
+  IDLE_MS,
+  type Limits,
+  LimitsWish,
+  narrowLimits,
+  TASK_LIMITS,
+} from "../shared/protocol/limits.ts";
+import { depthOf, JSON_MAX_DEPTH, MESSAGE_MAX_BYTES, MessageText } from "../shared/protocol/message.ts";
+import { PermissionRules } from "../shared/protocol/permissions.ts";
+import { ToolNames } from "../shared/protocol/tool-names.ts";
+import type { PriceOverrides } from "../shared/protocol/usage.ts";
+
+/**
+ * `schema` behind a step that takes `null` for a field left out: models and foreign callers write it so. A required field that
+ * is null is missing.
+ */
+export function nullsLeftOut<S extends z.ZodType>(schema: S) {
+  return z.preprocess(withoutNulls, schema);
+}
+
+function withoutNulls(value: unknown): unknown {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
+  return Object.fromEntries(Object.entries(value).filter(([, field]) => field !== null));
+}
 
 /** `value` as `schema` reads it, or `invalid_input` naming every wrong field; `what` says what was refused. */
 export function readInput<S extends z.ZodType>(schema: S, value: unknown, what: string): z.output<S> {
@@ -62,7 +95,8 @@ export function digestOf(value: unknown): string {
   return createHash("sha256").update(canonical(value)).digest("hex");
 }
 
-function canonical(value: unknown): string {
+/** A JSON value in the one form that does not depend on the order of keys; undefined fields are left out. */
+export function canonical(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`;
   if (value === null || typeof value !== "object") return JSON.stringify(value) ?? "null";
   const fields = Object.entries(value)
@@ -70,4 +104,259 @@ function canonical(value: unknown): string {
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([key, field]) => `${JSON.stringify(key)}:${canonical(field)}`);
   return `{${fields.join(",")}}`;
+}
+
+/** Longest idle time that may be asked for: 24 hours. */
+const MAX_IDLE_MS = 24 * 3_600_000;
+const MAX_NAMES = 256;
+const MAX_FALLBACKS = 8;
+
+/** A text that may be long, at most 256 KB of UTF-8. */
+export const LongText = z
+  .string()
+  .refine((text) => Buffer.byteLength(text) <= MESSAGE_MAX_BYTES, `at most ${MESSAGE_MAX_BYTES / 1024} KB`);
+/** Instructions that replace the standard ones. */
+const SystemText = LongText.refine(
+  (text) => text.trim() !== "",
+  "it is blank: leave it out for the standard instructions",
+);
+/** A model's id as its provider spells it. */
+export const ModelId = z.string().trim().min(1, "name a model").max(128);
+const Name = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, "1 to 64 characters of A-Za-z0-9._-");
+/** Names of skills or of a worker's hooks; duplicates are dropped. */
+export const Names = z
+  .array(Name)
+  .max(MAX_NAMES)
+  .transform((names) => [...new Set(names)]);
+/** Models that are asked in this order while those before cannot answer. */
+export const ModelChain = z.array(ModelId).max(MAX_FALLBACKS);
+/** The name of an agent definition. */
+export const DefinitionName = z.string().trim().min(1).max(64);
+/** Idle time after which an idle agent is destroyed, ms. */
+export const IdleMs = z.int().min(1).max(MAX_IDLE_MS);
+
+/** What a message says, and brings. */
+export const MessageInput = z
+  .strictObject({
+    text: MessageText,
+    message_id: RequestKey.optional(),
+    files: FilesInput.optional(),
+    images: ImagesInput.optional(),
+  })
+  .refine(fitTogether, TOO_MUCH_ATTACHED);
+/** What `send` takes besides the text: a `message_id` makes it repeatable; `files` and `images`: 4 MB together. */
+export type MessageOptions = Omit<z.input<typeof MessageInput>, "text">;
+
+/** Longest time for which a question may wait: 24 hours. */
+const MAX_ANSWER_MS = 24 * 3_600_000;
+/** How long a sub-agent's question waits for its answer, ms. */
+export const AnswerMs = z.int().min(1).max(MAX_ANSWER_MS);
+
+/** How long the conversation of an ended agent stays readable after the ack of its end, ms; at most 7 days. */
+const TranscriptMs = z
+  .int()
+  .min(1)
+  .max(7 * 24 * 3_600_000);
+
+const LEASE_MS = 60_000;
+const SHORTEST_LEASE_MS = 1_000;
+const LONGEST_LEASE_MS = 24 * 3_600_000;
+const LeaseInput = z.strictObject({
+  onParentGone: z.enum(["keep", "finish", "destroy"]),
+  ms: z.int().min(SHORTEST_LEASE_MS).max(LONGEST_LEASE_MS).default(LEASE_MS),
+});
+
+/** What a parent hands down and a spawn may narrow. */
+export const INHERITABLE = {
+  model: ModelId.optional(),
+  fallback_models: ModelChain.optional(),
+  system: SystemText.optional(),
+  tools: ToolNames.optional(),
+  disallowed_tools: ToolNames.optional(),
+  skills: Names.optional(),
+  hooks: Names.optional(),
+  permissions: PermissionRules.optional(),
+  transcript_ms: TranscriptMs.optional(),
+} as const;
+
+/** What a parent hands down, as it is registered; every field is optional. See `ParentOptions`. */
+export const ProfileInput = z.strictObject({
+  ...INHERITABLE,
+  limits: LimitsWish.optional(),
+  alerts: AlertThresholds.optional(),
+  budgets: Budgets.omit({ tenant: true }).optional(),
+  keep_alive: z.boolean().optional(),
+  idle_ms: IdleMs.optional(),
+  answer_within_ms: AnswerMs.optional(),
+});
+/** See {@link ProfileInput}. */
+export type ProfileInput = z.input<typeof ProfileInput>;
+
+const OptionsInput = ProfileInput.extend({
+  parentId: ParentId,
+  tenant: TenantId.default("default"),
+  lease: LeaseInput.optional(),
+});
+
+/** A profile that is registered for a parent; version 0: none ever was. */
+export interface RegisteredProfile {
+  readonly version: number;
+  readonly profile: z.output<typeof ProfileInput>;
+}
+
+/** What a parent has for which nothing was registered. */
+export const UNREGISTERED: RegisteredProfile = { version: 0, profile: {} };
+
+/** What a client's operator sets for all parents: replaces the defaults and is never exceeded. */
+export interface OperatorDefaults {
+  model?: string | undefined;
+  limits: LimitsWish;
+  budgets?: Budgets;
+  /** Prices by model id, over the built-in table. */
+  prices?: PriceOverrides;
+  /** Ids by the common names of models (`haiku`, `sonnet`, `opus`), over the built-in ones. */
+  models?: Readonly<Record<string, string>>;
+  /** The agent definitions that a spawn may name. */
+  definitions?: DefinitionSource;
+}
+
+/** A checked profile. */
+export interface Profile extends Omit<z.output<typeof ProfileInput>, "permissions"> {
+  parent: ParentAddress;
+  limits: LimitsWish;
+  alerts: AlertThresholds;
+  keep_alive: boolean;
+  idle_ms: number;
+  answer_within_ms: number;
+  /** Layers of rules; every one must permit a call. */
+  permissions: PermissionRules[];
+  /** Of this parent object alone. */
+  lease?: z.output<typeof LeaseInput>;
+  /** Of the registered profile that this one narrows. */
+  version?: number;
+  /** The same options under another registered profile. Throws `invalid_input` where they are wider than it. */
+  under(registered: RegisteredProfile): Profile;
+}
+
+/**
+ * A parent's checked profile: its options, which narrow what is `registered` for it. Throws `nested_spawn` for the identity
+ * of a sub-agent, `invalid_input` for anything malformed, for a limit above what the operator allows a task, the largest
+ * kind of run, and for what is wider than the registered profile.
+ */
+export function profileOf(input: z.input<typeof OptionsInput>, operator: OperatorDefaults): Profile {
+  if (typeof input.parentId === "string" && Uid.safeParse(input.parentId.trim().toLowerCase()).success) {
+    throw new SubagentError(
+      "nested_spawn",
+      "A sub-agent cannot be a parent: let it finish, and have its parent spawn what else is needed.",
+    );
+  }
+  const { parentId, tenant, lease, ...own } = readInput(OptionsInput, input, "createParent");
+  const under = (registered: RegisteredProfile): Profile => ({
+    ...profileUnder(own, registered, operator),
+    ...(lease && { lease }),
+    parent: { tenant, parentId },
+    under,
+  });
+  return under(UNREGISTERED);
+}
+
+/** Options over a registered profile: names, limits and times may only be narrowed, what forbids is added. */
+function profileUnder(
+  own: z.output<typeof ProfileInput>,
+  { version, profile: base }: RegisteredProfile,
+  operator: OperatorDefaults,
+): Omit<Profile, "parent" | "under" | "lease"> {
+  const what =
+    version === 0 ? "createParent" : `The options of this parent, under version ${version} of its profile:`;
+  const atMost = (field: "idle_ms" | "answer_within_ms", most: number) => {
+    if ((own[field] ?? 0) > most) throw wider(what, field, own[field], most);
+    return own[field] ?? most;
+  };
+  const allowed = baseLimits(TASK_LIMITS, operator, base.limits ?? {});
+  narrowed(allowed, own.limits ?? {}, what);
+  const budgets = narrowedBudgets(base.budgets, own.budgets);
+  const optional = {
+    model: own.model ?? base.model ?? operator.model,
+    fallback_models: own.fallback_models ?? base.fallback_models,
+    system: own.system ?? base.system,
+    tools: narrowedNames(what, "tools", base.tools, undefined, own.tools),
+    disallowed_tools: union(base.disallowed_tools, own.disallowed_tools),
+    skills: narrowedNames(what, "skills", base.skills, undefined, own.skills),
+    hooks: union(base.hooks, own.hooks),
+    budgets: Object.keys(budgets).length > 0 ? budgets : undefined,
+    version: version > 0 ? version : undefined,
+    transcript_ms: transcriptMs(what, base.transcript_ms, own.transcript_ms),
+  };
+  return {
+    ...Object.fromEntries(Object.entries(optional).filter(([, value]) => value !== undefined)),
+    limits: { ...base.limits, ...own.limits },
+    alerts: { ...base.alerts, ...own.alerts },
+    keep_alive: own.keep_alive ?? base.keep_alive ?? false,
+    idle_ms: atMost("idle_ms", base.idle_ms ?? own.idle_ms ?? IDLE_MS),
+    answer_within_ms: atMost("answer_within_ms", base.answer_within_ms ?? own.answer_within_ms ?? ANSWER_MS),
+    permissions: [base.permissions, own.permissions].filter((layer) => layer !== undefined),
+  };
+}
+
+/** How long a transcript is kept: at most as long as the profile says, where it says anything. */
+export function transcriptMs(
+  what: string,
+  profileMs: number | undefined,
+  askedMs: number | undefined,
+): number | undefined {
+  if (profileMs !== undefined && (askedMs ?? 0) > profileMs)
+    throw wider(what, "transcript_ms", askedMs, profileMs);
+  return askedMs ?? profileMs;
+}
+
+/** Names under two lists that may each be absent (all): those asked for, none of which may be missing in either. */
+export function narrowedNames(
+  what: string,
+  field: string,
+  profileNames: readonly string[] | undefined,
+  definitionNames: readonly string[] | undefined,
+  asked: string[] | undefined,
+): string[] | undefined {
+  const has = (names: readonly string[] | undefined) => (name: string) => !names || names.includes(name);
+  const allowed = definitionNames?.filter(has(profileNames)) ?? profileNames;
+  const refused = asked?.filter((name) => !has(allowed)(name)) ?? [];
+  if (refused.length > 0) throw wider(what, field, refused, allowed);
+  return asked ?? (allowed && [...allowed]);
+}
+
+/** All names of all lists, each once; undefined where there are none. */
+export function union(...lists: (readonly string[] | undefined)[]): string[] | undefined {
+  return nonEmpty([...new Set(lists.flatMap((names) => names ?? []))]);
+}
+
+/** The list; undefined where it is absent or empty. */
+export function nonEmpty<T>(list: T[] | undefined): T[] | undefined {
+  return list && list.length > 0 ? list : undefined;
+}
+
+/** The most a spawn of this profile may use: the defaults of its kind, as set by the operator and capped by the profile. */
+export function baseLimits(defaults: Limits, operator: OperatorDefaults, profile: LimitsWish): Limits {
+  const base: Limits = { ...defaults, ...operator.limits };
+  const capped: LimitsWish = {};
+  for (const [field, cap] of Object.entries(profile) as [keyof Limits, number | undefined][]) {
+    if (cap !== undefined) capped[field] = Math.min(cap, base[field] ?? cap);
+  }
+  return { ...base, ...capped };
+}
+
+/** `base` narrowed by a wish, or `invalid_input` naming field, wish and what is allowed. */
+export function narrowed(base: Limits, wish: LimitsWish, what: string): Limits {
+  const answer = narrowLimits(base, wish);
+  if (answer.status === "narrowed") return answer.limits;
+  throw wider(what, `limits.${answer.field}`, answer.wished, answer.allowed);
+}
+
+/** The refusal of a wish that asks for more than is allowed. */
+export function wider(what: string, field: string, wished: unknown, allowed: unknown): SubagentError {
+  const show = (value: unknown) => (Array.isArray(value) ? value.join(", ") : String(value));
+  return new SubagentError(
+    "invalid_input",
+    `${what} refused, nothing was done: ${field} ${show(wished)} is more than is allowed here (${show(allowed)}).`,
+    { field, wished, allowed },
+  );
 }

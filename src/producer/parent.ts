@@ -4,54 +4,102 @@
  * Owns: its profile, and which of its readers and tasks are open in this process. Its neighbours: the client owns the
  * connections, Redis owns the agents; another parent object with the same id sees and may do the same.
  *
- * 1. Every call is checked before anything is sent, and answers or rejects within a second; only `task` and the
- *    iterators wait.
+ * 1. Every call is checked before anything is sent, and answers or rejects within a second; only `task`, `taskAll`, the
+ *    waits and the iterators wait.
  * 2. After {@link Parent.stop} nothing of it waits any more. Its agents go on.
  */
 import type { z } from "zod";
 import { SubagentError } from "../shared/errors.ts";
 import type { AgentView } from "../shared/protocol/agent.ts";
-import type { ProgressEvent } from "../shared/protocol/event.ts";
+import type { Budgets } from "../shared/protocol/budget.ts";
+import type { AlertThresholds, LimitsWish } from "../shared/protocol/limits.ts";
+import type { PermissionRules } from "../shared/protocol/permissions.ts";
 import type { Reply } from "../shared/protocol/reply.ts";
 import type { UsageTotals } from "../shared/protocol/usage.ts";
-import type { AnswerReceipt } from "./answering.ts";
-import { type Client, createClient } from "./client.ts";
-import type { NewReplies } from "./forwarding.ts";
-import type { DestroyReceipt, FinishReceipt, SendReceipt } from "./managing.ts";
-import { managingCalls, type Room, runningCalls, speakingCalls, streamCalls } from "./parent-calls.ts";
-import { type ProfileInput, profileOf } from "./profile.ts";
-import type { ReceivedEntry } from "./received-entry.ts";
-import type { SpawnInput, TaskInput } from "./spawn-arguments.ts";
-import type { SpawnReceipt } from "./spawning.ts";
-import type { AnswerQuestions } from "./task.ts";
-import type { ParentToolName } from "./tool-inputs.ts";
-import { type ParentTool, parentTools } from "./tools.ts";
-import type { WaitOptions } from "./waiting.ts";
-import type { WorkspaceFile } from "./workspace-files.ts";
+import type { WorkspaceFile } from "../shared/workspace-files.ts";
+import {
+  type AnswerReceipt,
+  answer,
+  type DestroyReceipt,
+  destroyAgent,
+  type FinishReceipt,
+  finishAgent,
+  listAgents,
+  readFullText,
+  readUsage,
+  type SendReceipt,
+  send,
+  viewAgent,
+  withAgent,
+} from "./agents.ts";
+import { type Client, createClient, insideOf } from "./client.ts";
+import type { ParentContext } from "./context.ts";
+import { type EventOptions, type NumberedEvent, timelineOf, watchParent } from "./events.ts";
+import { type MessageOptions, type Profile, type ProfileInput, profileOf } from "./input.ts";
+import { type ParentTool, type ParentToolName, parentTools } from "./model-tools.ts";
+import type { TypedReply } from "./output.ts";
+import { createParentLease, type LeaseOptions, type ParentLease } from "./parent-lease.ts";
+import { type ProfileReceipt, type ProfileView, readProfile, registerProfile } from "./profile.ts";
+import { type NewReplies, newReplies, type RepliesOptions, readReplies } from "./read-replies.ts";
+import type { ReceivedEntry } from "./replies/channel.ts";
+import {
+  listSchedules,
+  pauseSchedule,
+  resumeSchedule,
+  type ScheduleInput,
+  type ScheduleView,
+  schedule,
+  unschedule,
+} from "./schedules.ts";
+import { type SpawnReceipt, spawn } from "./spawn.ts";
+import type { SpawnInput, TaskInput } from "./spawn-input.ts";
+import { type TaskHandle, type TaskOptions, taskAll, taskHandle } from "./task.ts";
+import { type ResumeReceipt, readTranscript, resume, type Transcript } from "./transcript.ts";
+import { type WaitOptions, waitAll, waitAny } from "./wait.ts";
+import { type ParentWebhook, parentWebhook } from "./webhook.ts";
+import { filesOf, readFileOf } from "./workspace-files.ts";
 
-/**
- * Who a parent is and what its sub-agents inherit. `parentId`: 1 to 64 characters of `A-Za-z0-9._-`; `tenant`: its
- * owner, default `default`; `model`: required here, in the client or in each spawn; `system`: replaces the standard
- * instructions; `tools`: exactly these (default: all of the worker's); `limits`: narrow the operator's; `alerts`:
- * thresholds; `keepAlive`: agents take further messages after a reply (default false); `idleMs`: idle time after which
- * an agent is destroyed (default 600,000 ms, at most 24 h); `answerWithinMs`: how long an agent's question waits for its
- * answer before its default holds (default 1 h, at most 24 h). `client` is shared and stays its owner's; without one the
- * parent makes its own on `redisUrl`, default `redis://127.0.0.1:6379`.
- */
-export type ParentOptions = z.input<typeof ProfileInput> & { client?: Client; redisUrl?: string };
-
-/** Ends an iteration when aborted. */
-export interface IterationOptions {
-  signal?: AbortSignal;
-}
-
-/** What a task may be given besides its prompt. */
-export interface TaskOptions extends IterationOptions {
-  /**
-   * Answers what the sub-agent asks with `ask_parent` (an allowlist of tools must name it); without it, it cannot ask. What
-   * it throws, the task rejects with.
-   */
-  onQuestion?: AnswerQuestions;
+/** Who a parent is, what its sub-agents inherit unless a spawn narrows it, and over which client it speaks. */
+export interface ParentOptions {
+  /** 1 to 64 characters of `A-Za-z0-9._-`. */
+  parentId: string;
+  /** The parent's owner, default `default`. */
+  tenant?: string | undefined;
+  /** Required here, in the client or in each spawn. */
+  model?: string | undefined;
+  /** Asked in this order while the model cannot answer. */
+  fallback_models?: string[] | undefined;
+  /** Replaces the standard instructions. */
+  system?: string | undefined;
+  /** Exactly these; default: all of the worker's. Common names (`Read`, `Grep`, `Bash`) are understood. */
+  tools?: string[] | undefined;
+  /** Never these. */
+  disallowed_tools?: string[] | undefined;
+  /** Exactly these of the worker's skills; default: all. */
+  skills?: string[] | undefined;
+  /** Hooks of the worker that hold for these agents besides those that hold for all. */
+  hooks?: string[] | undefined;
+  /** What tools may do: `{ deny: ["bash(rm *)"], ask: ["write_file"] }`. */
+  permissions?: PermissionRules | undefined;
+  /** Narrow the operator's. */
+  limits?: LimitsWish | undefined;
+  alerts?: AlertThresholds | undefined;
+  /** What each of its agents, and all together, may spend; narrow the operator's. At 80 % a run is told, at 100 % it hands back. */
+  budgets?: Omit<Budgets, "tenant"> | undefined;
+  /** Whether agents take further messages after a reply, default false. */
+  keep_alive?: boolean | undefined;
+  /** Idle time after which an agent is destroyed, default 600,000 ms, at most 24 h. */
+  idle_ms?: number | undefined;
+  /** How long the conversation of an ended agent stays readable after the ack of its end, at most 7 days; default: until the ack. */
+  transcript_ms?: number | undefined;
+  /** How long an agent's question waits for its answer before its default holds, ms; default 1 h, at most 24 h. */
+  answer_within_ms?: number | undefined;
+  /** Whether its agents follow when this process is gone; default: they go on, as do those of the API's and MCP's parents. */
+  lease?: LeaseOptions | undefined;
+  /** Shared; stays its owner's to stop. Without one the parent makes its own on `redisUrl`, and stops it. */
+  client?: Client;
+  /** Default `redis://127.0.0.1:6379`. */
+  redisUrl?: string;
 }
 
 /** See the module's header. Calls reject with a `SubagentError`; its `code` says why, its message what to do. */
@@ -60,8 +108,11 @@ export interface Parent {
   readonly tenant: string;
   /** Makes an agent that waits for its first message. `invalid_input`, `unknown_price`, `conflict`, `quota_exceeded`. */
   spawn(input: SpawnInput): Promise<SpawnReceipt>;
-  /** Sends a message; a `message_id` makes the call repeatable. `unknown_agent`, `agent_ended`, `conflict`, `inbox_full`. */
-  send(agentId: string, text: string, options?: { message_id?: string }): Promise<SendReceipt>;
+  /**
+   * Sends a message; a `message_id` makes the call repeatable. `files` stand in the agent's workspace, and its model sees
+   * `images`, when it reads the message. `unknown_agent`, `agent_ended`, `conflict`, `inbox_full`.
+   */
+  send(agentId: string, text: string, options?: MessageOptions): Promise<SendReceipt>;
   /** The live agents, oldest first. */
   list(): Promise<AgentView[]>;
   /** One agent, also an ended one while its record is kept. `unknown_agent`. */
@@ -72,14 +123,22 @@ export interface Parent {
    * Answers a question of an agent that waits, the oldest one unless it is named; the agent goes on with the last answer.
    * The same answer again is no mistake. `unknown_question`, `already_answered`, `agent_ended`, `unknown_agent`.
    */
-  answer(agentId: string, text: string, options?: { questionId?: string }): Promise<AnswerReceipt>;
+  answer(agentId: string, text: string, options?: { question_id?: string }): Promise<AnswerReceipt>;
   /** Asks a run to hand back what it has, also one that waits for an answer. `unknown_agent`. */
   finish(agentId: string): Promise<FinishReceipt>;
   /**
-   * Gives a prompt to a fresh agent and resolves with its reply, acked, however the agent ended. Aborting `signal`
-   * destroys the agent and rejects with the signal's reason.
+   * Gives a prompt to a fresh agent and resolves with its reply, however the agent ended; the ack is sent by then. Aborting `signal`
+   * destroys the agent and rejects with the signal's reason. A text is the prompt; `signal` and `onQuestion` may also
+   * stand beside a prompt in the input. With a `request_key` the task is a durable promise: the same call by any process
+   * finds the same agent, and its reply for at least 24 hours after the end, also after the ack. `started` of what it
+   * returns has the agent's id at once. With an `output_schema` a reply that `succeeded` carries an `output` that fits it; a
+   * zod schema also gives its type, and one whose refinements refuse what came makes the reply `partial`, `invalid_output`.
    */
-  task(input: TaskInput & TaskOptions): Promise<Reply>;
+  task<Schema extends z.ZodType>(
+    input: TaskInput & TaskOptions & { output_schema: Schema },
+    options?: TaskOptions,
+  ): TaskHandle<TypedReply<z.output<Schema>>>;
+  task(input: string | (TaskInput & TaskOptions), options?: TaskOptions): TaskHandle;
   /**
    * Runs many tasks, as many side by side as there is room for (at most 10), and resolves with their replies in order,
    * acked. All are checked before any begins. Aborting `signal` destroys those under way. Rejects with the first other
@@ -95,15 +154,24 @@ export interface Parent {
   waitAll(agentIds: readonly string[], options?: WaitOptions): Promise<Reply[]>;
   /**
    * What has come for a model that is the parent: replies and messages as data for its next user message, to be acked
-   * when that message is safe. `timeoutMs`: how long to wait for the first one, default 0.
+   * when that message is safe. `timeout_ms`: how long to wait for the first one, default 0.
    */
   newReplies(options?: WaitOptions): Promise<NewReplies>;
   /** Tools for a model that is the parent: all, or those named. They work until `stop`. `invalid_input` for other names. */
   tools(names?: readonly ParentToolName[]): ParentTool[];
-  /** Every unacked entry, oldest first, also those from before, then what comes. Waits; ends with `signal` or `stop`. */
-  replies(options?: IterationOptions): AsyncIterableIterator<ReceivedEntry>;
-  /** Progress from now on. A hint: what is not taken in time is dropped, oldest first, beyond 1,000 events. */
-  events(options?: IterationOptions): AsyncIterableIterator<ProgressEvent>;
+  /**
+   * Every unacked entry, oldest first, also those from before, then what comes: waits, and ends with `signal` or `stop`. With
+   * `follow: false` it ends behind what is there now.
+   */
+  replies(options?: RepliesOptions): AsyncIterableIterator<ReceivedEntry>;
+  /**
+   * Progress of all agents: from now on, or with `after` from a number on (`"0"`: all that is kept: 24 hours, some 10,000
+   * steps), then what comes. A reader that was away misses nothing but text deltas. What is not taken in time is dropped,
+   * oldest first, beyond 1,000 events (100,000 with `after`).
+   */
+  events(options?: EventOptions): AsyncIterableIterator<NumberedEvent>;
+  /** What is kept of one agent's runs, oldest first, as long as its record; text deltas are not. `unknown_agent`. */
+  timeline(agentId: string): Promise<NumberedEvent[]>;
   /**
    * The regular files that an agent has left in its workspace, sorted by path, at most 10,000; also those of an ended one.
    * Empty where it has none on this machine. `unknown_agent`; `invalid_config` without `workspaceRoot` in the client.
@@ -116,10 +184,68 @@ export interface Parent {
    * back, which is the default. `invalid_input`: `since` is no point in time.
    */
   usage(options?: { since?: Date | string }): Promise<UsageTotals>;
+  /**
+   * Registers what this parent's agents inherit, through whichever door they are asked for; what `createParent` was given
+   * narrows it for this object. The version goes up by one when the profile differs from the one that stood there. Agents that
+   * live keep theirs. `invalid_input`.
+   */
+  register(profile: ProfileInput): Promise<ProfileReceipt>;
+  /** What is registered; version 0: nothing ever was. */
+  profile(): Promise<ProfileView>;
+  /** Where replies, questions and messages are pushed, signed after Standard Webhooks; the API's processes push. */
+  readonly webhook: ParentWebhook;
+  /**
+   * Everything an agent was told, said, called and got back, oldest first: while it lives, and after its end until the ack, or as
+   * long as `transcript_ms` of its profile says. `unknown_agent`, `unknown_transcript`.
+   */
+  transcript(agentId: string): Promise<Transcript>;
+  /**
+   * Goes on with the conversation of an agent that has ended: a new agent that begins with it, asked `text`. Its limits, cost and
+   * workspace are its own; what it may do is what the old one was given, narrowed by what the parent's profile says now.
+   * `unknown_agent`, `unknown_transcript`, `conflict` (it lives: send it a message), and as `spawn` rejects.
+   */
+  resume(agentId: string, text: string, options?: { request_key?: string }): Promise<ResumeReceipt>;
   /** The whole text of a reply whose summary was cut; undefined where it was not, or is no longer kept. */
   fullText(replyId: string): Promise<string | undefined>;
+  /**
+   * A task that comes due by itself, by `cron`, `every_ms` or once `at`; workers of the command line begin it, and its reply
+   * comes into the channel. The same `schedule_id` replaces. What was missed runs once. `invalid_input`.
+   */
+  schedule(input: ScheduleInput): Promise<ScheduleView>;
+  /** The schedules by name. */
+  schedules(): Promise<ScheduleView[]>;
+  /** Until `resumeSchedule` it comes due no more. Idempotent. `unknown_schedule`. */
+  pauseSchedule(scheduleId: string): Promise<ScheduleView>;
+  /** It comes due again, from now on. Idempotent. `unknown_schedule`. */
+  resumeSchedule(scheduleId: string): Promise<ScheduleView>;
+  /** Removes it; what has begun goes on. `unknown_schedule`. */
+  unschedule(scheduleId: string): Promise<{ status: "removed" }>;
   /** Ends its iterations; waiting tasks reject with `closed` and their agents go on. Stops a client of its own. Idempotent. */
   stop(): Promise<void>;
+}
+
+function taskOf(context: ParentContext): Parent["task"] {
+  function task<Schema extends z.ZodType>(
+    input: TaskInput & TaskOptions & { output_schema: Schema },
+    options?: TaskOptions,
+  ): TaskHandle<TypedReply<z.output<Schema>>>;
+  function task(input: string | (TaskInput & TaskOptions), options?: TaskOptions): TaskHandle;
+  function task(input: unknown, options?: TaskOptions): TaskHandle {
+    return taskHandle(context, input, options);
+  }
+  return task;
+}
+
+const contexts = new WeakMap<Parent, ParentContext>();
+
+/** What the calls of a parent made by {@link createParent} work with; for any other object `invalid_config` is thrown. */
+export function contextOf(parent: Parent): ParentContext {
+  const context = contexts.get(parent);
+  if (context) return context;
+  throw new SubagentError(
+    "invalid_config",
+    "This is no parent of this copy of subagent-queue: make it with createParent.",
+  );
 }
 
 const DEFAULT_REDIS_URL = "redis://127.0.0.1:6379";
@@ -131,42 +257,77 @@ const stopReason = () =>
 export function createParent(options: ParentOptions): Parent {
   const { client: shared, redisUrl = DEFAULT_REDIS_URL, ...rest } = options;
   const client = shared ?? createClient({ redisUrl });
-  const profile = profileOf(rest, client.operator);
+  const { operator, open } = insideOf(client);
+  const profile = profileOf(rest, operator);
+  const lease = leaseOf(profile);
   const ends = new Set<(reason: unknown) => void>();
   let stopped = false;
-  const room: Room = {
+  const context: ParentContext = {
     profile,
-    operator: client.operator,
-    client() {
+    operator,
+    async open() {
       if (stopped) throw new SubagentError("closed", "This parent was stopped: make a new one.");
-      return client.open();
+      const opened = await open();
+      await lease?.hold(opened);
+      return opened;
     },
-    enter(end) {
-      // What a call waits for may begin after its first questions, and the parent have been stopped meanwhile.
+    onStop(end) {
+      // What a call waits for may begin after its first commands, and the parent have been stopped meanwhile.
       if (stopped) end(stopReason());
       else ends.add(end);
       return () => void ends.delete(end);
     },
   };
-  const managing = managingCalls(room);
-  const { tell, ...speaking } = speakingCalls(room);
-  const running = runningCalls(room);
-  return {
+  const made: Parent = {
     ...profile.parent,
-    ...managing,
-    ...speaking,
-    ...streamCalls(room),
-    waitAny: running.waitAny,
-    waitAll: running.waitAll,
-    taskAll: running.taskAll,
-    task: async ({ signal, onQuestion, ...input }) =>
-      (await running.runTask("task", input, { signal, onQuestion })).reply,
-    tools: (names) => parentTools({ ...managing, ...running, tell }, names),
+    ...callsOf(context),
     async stop() {
       stopped = true;
-      const reason = stopReason();
-      for (const end of [...ends]) end(reason);
+      lease?.stop();
+      for (const end of [...ends]) end(stopReason());
       if (!shared) await client.stop();
     },
+  };
+  contexts.set(made, context);
+  return made;
+}
+
+function leaseOf({ parent, lease }: Profile): ParentLease | undefined {
+  return lease && lease.onParentGone !== "keep" ? createParentLease(parent, lease.ms) : undefined;
+}
+
+/** Every call of a parent on its context. */
+function callsOf(context: ParentContext): Omit<Parent, "parentId" | "tenant" | "stop"> {
+  return {
+    spawn: (input) => spawn(context, input),
+    send: (agentId, text, extra) => send(context, agentId, text, extra),
+    answer: (agentId, text, extra) => answer(context, agentId, text, extra),
+    list: () => listAgents(context),
+    get: (agentId) => withAgent(context, agentId, viewAgent),
+    destroy: (agentId) => withAgent(context, agentId, destroyAgent),
+    finish: (agentId) => withAgent(context, agentId, finishAgent),
+    task: taskOf(context),
+    taskAll: (inputs, extra) => taskAll(context, inputs, extra),
+    waitAny: (agentIds, extra) => waitAny(context, agentIds, extra),
+    waitAll: (agentIds, extra) => waitAll(context, agentIds, extra),
+    newReplies: (extra) => newReplies(context, extra),
+    replies: (extra) => readReplies(context, extra),
+    events: (extra) => watchParent(context, extra),
+    timeline: (agentId) => timelineOf(context, agentId),
+    tools: (names) => parentTools(context, names),
+    files: (agentId) => filesOf(context, agentId),
+    readFile: (agentId, path) => readFileOf(context, agentId, path),
+    usage: (extra) => readUsage(context, extra),
+    transcript: (agentId) => readTranscript(context, agentId),
+    resume: (agentId, text, extra) => resume(context, agentId, text, extra),
+    register: (profile) => registerProfile(context, profile),
+    profile: () => readProfile(context),
+    webhook: parentWebhook(context),
+    fullText: (replyId) => readFullText(context, replyId),
+    schedule: (input) => schedule(context, input),
+    schedules: () => listSchedules(context),
+    pauseSchedule: (scheduleId) => pauseSchedule(context, scheduleId),
+    resumeSchedule: (scheduleId) => resumeSchedule(context, scheduleId),
+    unschedule: (scheduleId) => unschedule(context, scheduleId),
   };
 }

@@ -3,19 +3,19 @@
  *
  * Owns: the connection, the channels and who watches them, and the slow tick. Its neighbours own what a message means.
  *
- * 1. Messages are hints and get lost. Whoever watches is told by `onGap` each time some may have been: when the
+ * 1. Messages are hints and get lost. A watcher is told by `onGap` each time some may have been: when the
  *    subscription has just begun, after every reconnection, and at every slow tick in any case.
  * 2. `onGap` after a subscription comes when Redis has confirmed it: what is read then misses nothing.
  * 3. A connection that leaves a ping unanswered from one tick to the next is given up and opened anew.
- * 4. Nothing is open before the first `watch`; nothing ticks while nobody watches.
+ * 4. Nothing is open before the first `watch`; nothing ticks without a watcher.
  */
 import type { Clock } from "../shared/clock.ts";
-import type { Link } from "./link.ts";
+import type { Connection } from "./connection.ts";
 
 /** Time between two slow looks. */
 export const SLOW_POLL_MS = 5_000;
 
-/** Who watches a channel. No callback may throw. */
+/** What a watcher of a channel is told. No callback may throw. */
 export interface Watcher {
   onMessage(text: string): void;
   onGap(): void;
@@ -34,33 +34,33 @@ export interface Subscriber {
 }
 
 /** A subscriber that opens its connection by `open` at the first use. */
-export function createSubscriber(open: () => Link, clock: Clock): Subscriber {
+export function createSubscriber(open: () => Connection, clock: Clock): Subscriber {
   return new ChannelSubscriber(open, clock);
 }
 
 class ChannelSubscriber implements Subscriber {
-  readonly #open: () => Link;
+  readonly #open: () => Connection;
   readonly #clock: Clock;
   readonly #watchers = new Map<string, Set<Watcher>>();
-  #link: Link | undefined;
+  #connection: Connection | undefined;
   #tick: { cancel(): void } | undefined;
   #pinging = false;
   #stopped = false;
 
-  constructor(open: () => Link, clock: Clock) {
+  constructor(open: () => Connection, clock: Clock) {
     this.#open = open;
     this.#clock = clock;
   }
 
   watch(channel: string, watcher: Watcher): () => void {
     if (this.#stopped) return () => {};
-    const link = this.#opened();
+    const connection = this.#opened();
     const watching = this.#watchers.get(channel) ?? new Set();
     watching.add(watcher);
     this.#watchers.set(channel, watching);
     this.#tick ??= this.#clock.timeout(SLOW_POLL_MS, () => this.#onTick());
     // Also for a channel that is subscribed already: the confirmation is what makes the first look complete.
-    this.#subscribe(link, [channel]);
+    this.#subscribe(connection, [channel]);
     return () => this.#unwatch(channel, watcher);
   }
 
@@ -74,21 +74,21 @@ class ChannelSubscriber implements Subscriber {
     this.#watchers.clear();
     for (const watcher of all) watcher.onStop();
     this.#rest();
-    this.#link?.close();
+    this.#connection?.close();
   }
 
-  #opened(): Link {
-    if (this.#link) return this.#link;
-    const link = this.#open();
-    this.#link = link;
-    link.onReady(() => this.#subscribe(link, [...this.#watchers.keys()]));
-    link.redis.on("message", (channel: string, text: string) => {
+  #opened(): Connection {
+    if (this.#connection) return this.#connection;
+    const connection = this.#open();
+    this.#connection = connection;
+    connection.onReady(() => this.#subscribe(connection, [...this.#watchers.keys()]));
+    connection.redis.on("message", (channel: string, text: string) => {
       for (const watcher of this.#watchers.get(channel) ?? []) watcher.onMessage(text);
     });
-    return link;
+    return connection;
   }
 
-  #subscribe({ redis }: Link, channels: string[]): void {
+  #subscribe({ redis }: Connection, channels: string[]): void {
     if (channels.length === 0 || redis.status !== "ready") return;
     // A failure is a lost connection: `ready` comes again and subscribes anew.
     redis.subscribe(...channels).then(
@@ -101,7 +101,8 @@ class ChannelSubscriber implements Subscriber {
     const watching = this.#watchers.get(channel);
     if (!watching?.delete(watcher) || watching.size > 0) return;
     this.#watchers.delete(channel);
-    if (this.#link?.redis.status === "ready") this.#link.redis.unsubscribe(channel).catch(() => {});
+    if (this.#connection?.redis.status === "ready")
+      this.#connection.redis.unsubscribe(channel).catch(() => {});
     if (this.#watchers.size === 0) this.#rest();
   }
 
@@ -116,16 +117,16 @@ class ChannelSubscriber implements Subscriber {
   }
 
   #ping(): void {
-    if (this.#link?.redis.status !== "ready") return;
+    if (this.#connection?.redis.status !== "ready") return;
     if (this.#pinging) {
-      this.#link.drop();
+      this.#connection.drop();
       return;
     }
     this.#pinging = true;
     const answered = () => {
       this.#pinging = false;
     };
-    this.#link.redis.ping().then(answered, answered);
+    this.#connection.redis.ping().then(answered, answered);
   }
 
   #rest(): void {

@@ -1,46 +1,66 @@
 /**
- * The blocking task: spawn, send, wait, take the reply.
+ * The blocking task: spawn with the first message, wait, take the reply; and many of them at once.
  *
  * 1. The reply is reserved before the agent exists, so no reader of this client sees it first.
- * 2. Once the agent exists, a Redis that goes away makes the outcome unknown: the same request key finds it again.
- * 3. Its questions, where they are answered at all, are the caller's: no reader of this client sees them. One whose answer
- *    fails for good ends the waiting; the agent goes on with its default.
+ * 2. Once the agent exists, a Redis that goes away makes the outcome unknown: the same request key finds it again, and its
+ *    reply for a day after its ack.
+ * 3. Its questions, where the caller answers them at all, are the caller's: no reader of this client sees them. One whose
+ *    answer fails for good ends the waiting; the agent goes on with its default.
  * 4. An aborted task leaves no agent and no entry behind, unless Redis is away; then the idle time or the next reader
  *    of the channel ends what is left.
+ * 5. Of many tasks, as many run side by side as the parent has room for. They begin in their order; replies come back in
+ *    it. A parent without room is asked again when something may have ended: its doorbell rings, or the slow tick comes.
+ * 6. After the first refusal nothing more begins. What goes on goes on, its replies stay in the channel, and those
+ *    that are in hand stand in the error's `details.replies`.
  */
 import { z } from "zod";
 import { type ErrorCode, messageOf, SubagentError } from "../shared/errors.ts";
-import { newRequestKey, newUid } from "../shared/protocol/ids.ts";
+import { newUid } from "../shared/protocol/ids.ts";
+import { FIRST_RUN } from "../shared/protocol/keys.ts";
+import { MAX_LIVE_AGENTS } from "../shared/protocol/limits.ts";
 import { MessageText } from "../shared/protocol/message.ts";
 import type { Question, Reply } from "../shared/protocol/reply.ts";
-import { answerQuestion } from "./answering.ts";
-import type { OpenClient } from "./client.ts";
+import { answerQuestion, destroyAgent } from "./agents.ts";
+import { inCall, type ParentContext } from "./context.ts";
 import { readInput } from "./input.ts";
-import { destroyAgent, type FoundAgent, sendMessage } from "./managing.ts";
-import type { Profile } from "./profile.ts";
-import type { QuestionEntry, TakeQuestion } from "./reply-channel.ts";
-import type { PreparedSpawn } from "./spawn-arguments.ts";
-import { type Spawned, spawnAgent } from "./spawning.ts";
-import { takeFromChannel } from "./taking.ts";
+import { CALL_BUDGET_MS } from "./loop-time.ts";
+import type { OpenClient } from "./open-client.ts";
+import { withJsonSchema } from "./output.ts";
+import { registeredProfile } from "./profile.ts";
+import type { QuestionEntry, TakeQuestion } from "./replies/channel.ts";
+import { listenToDoorbell } from "./replies/channel-watch.ts";
+import { type Spawned, type SpawnReceipt, spawnAgent } from "./spawn.ts";
+import { type PlannedSpawn, planSpawn } from "./spawn-input.ts";
 
-const FIRST_RUN = 1;
+const MAX_TASKS = 10_000;
 /** Time between two tries of an answer while Redis is away. */
 const RETRY_MS = 1_000;
 const TOO_LATE: readonly ErrorCode[] = ["already_answered", "unknown_question", "agent_ended"];
 const AnswerWish = z.object({ text: MessageText });
+const TaskCall = z.looseObject({
+  signal: z.instanceof(AbortSignal).optional(),
+  onQuestion: z
+    .custom<AnswerQuestions>((value) => typeof value === "function", "must be a function")
+    .optional(),
+});
+const Tasks = z.array(z.unknown()).min(1, "give at least one task").max(MAX_TASKS);
 
 /** Answers the questions of a task. */
 export type AnswerQuestions = (question: Question) => Promise<string> | string;
 
-/** How a task is ended from outside: `open` gets the means to end it, and takes it back with the function it returns. */
-export interface TaskRoom {
-  client: OpenClient;
-  profile: Profile;
+/** What a task may be given besides its input. */
+export interface TaskOptions {
+  /** Aborting it destroys the sub-agent, and the task rejects with the signal's reason. */
   signal?: AbortSignal | undefined;
-  /** Whoever answers what the agent asks; without it the agent cannot ask. */
+  /**
+   * Answers what the sub-agent asks with `ask_parent` (an allowlist of tools must name it); without it, it cannot ask. What
+   * it throws, the task rejects with.
+   */
   onQuestion?: AnswerQuestions | undefined;
-  open(cancel: (reason: unknown) => void): () => void;
 }
+
+/** Told when the agent is there. May not throw. */
+type OnStarted = (receipt: SpawnReceipt) => void;
 
 /** A task's reply, and the tools of its allowlist that no live worker has. */
 export interface TaskOutcome {
@@ -48,67 +68,155 @@ export interface TaskOutcome {
   unknownTools: string[];
 }
 
-/** Runs a prepared task to its reply, and acks it. Rejects like spawn and send, and with the signal's reason. */
-export async function runTask(room: TaskRoom, prepared: PreparedSpawn): Promise<TaskOutcome> {
-  const { client, profile, signal } = room;
+/** A task under way: a promise of its reply. */
+export interface TaskHandle<R = Reply> extends Promise<R> {
+  /** What the spawn came to: the agent's id, long before its end. Rejects as the task does when there was no spawn. */
+  readonly started: Promise<SpawnReceipt>;
+}
+
+/** Runs one task to its reply, acked; see `Parent.task`. `agent`: with the limits of a spawn. */
+export async function task(
+  context: ParentContext,
+  kind: "task" | "agent",
+  input: unknown,
+  options: TaskOptions = {},
+  onStarted?: OnStarted,
+): Promise<TaskOutcome> {
+  const { wish: plain, typed } = withJsonSchema(input, "task");
+  const { wish, ...beside } = apart(plain);
+  const { signal = beside.signal, onQuestion = beside.onQuestion } = options;
+  const planned = planSpawn(kind, wish, context, { answersTask: onQuestion !== undefined });
+  const outcome = await runTask(context, planned, { signal, onQuestion }, onStarted);
+  return { ...outcome, reply: typed(outcome.reply) };
+}
+
+/** Runs one task, and tells about its agent before the end; see `Parent.task`. */
+export function taskHandle(context: ParentContext, input: unknown, options?: TaskOptions): TaskHandle {
+  let tell: OnStarted = () => {};
+  let refuse: (reason: unknown) => void = () => {};
+  const started = new Promise<SpawnReceipt>((resolve, reject) => {
+    tell = resolve;
+    refuse = reject;
+  });
+  // A caller that only wants the reply learns from it why there was no spawn.
+  started.catch(() => {});
+  const reply = task(context, "task", input, options, tell).then(
+    (outcome) => outcome.reply,
+    (reason: unknown) => {
+      refuse(reason);
+      throw reason;
+    },
+  );
+  return Object.assign(reply, { started });
+}
+
+/** What a task asks for, apart from the options that may stand beside its prompt. */
+function apart(input: unknown): TaskOptions & { wish: unknown } {
+  if (typeof input === "string") return { wish: { prompt: input } };
+  const { signal, onQuestion, ...wish } = readInput(TaskCall, input, "task");
+  return { signal, onQuestion, wish };
+}
+
+/** Runs many tasks to their replies, acked; see `Parent.taskAll`. */
+export async function taskAll(
+  context: ParentContext,
+  inputs: readonly unknown[],
+  options: TaskOptions = {},
+): Promise<Reply[]> {
+  const answersTask = options.onQuestion !== undefined;
+  const read = Array.isArray(inputs) ? inputs.map((input) => withJsonSchema(input, "taskAll")) : [];
+  const wishes = Array.isArray(inputs) ? read.map(({ wish }) => wish) : inputs;
+  const planned = readInput(Tasks, wishes, "taskAll").map((input) => {
+    const wish = typeof input === "string" ? { prompt: input } : input;
+    return planSpawn("task", wish, context, { answersTask });
+  });
+  // Read first, so that what the profile refuses is refused before any has begun.
+  const registered = await registeredProfile(context);
+  for (const each of planned) each.under(registered);
+  const replies = await runBatch(context, planned, options);
+  return replies.map((reply, at) => read[at]?.typed(reply) ?? reply);
+}
+
+/** One task under way. */
+interface TaskRun {
+  readonly context: ParentContext;
+  readonly client: OpenClient;
+  readonly onQuestion: AnswerQuestions | undefined;
+  /** Aborts when the task is over, however it ended. */
+  readonly over: AbortSignal;
+  /** Ends the waiting with a reason; the first one counts. */
+  cancel(reason: unknown): void;
+}
+
+/** Rejects like spawn and send, and with the signal's reason. */
+async function runTask(
+  context: ParentContext,
+  planned: PlannedSpawn,
+  { signal, onQuestion }: TaskOptions,
+  onStarted?: OnStarted,
+): Promise<TaskOutcome> {
   signal?.throwIfAborted();
+  const client = await context.open();
+  const { parent } = context.profile;
   const uid = newUid();
   const over = new AbortController();
-  const takeQuestion = questionsOf(room, over.signal, (reason) => cancel(reason));
-  let reservation = client.inbox.reserve(profile.parent, uid, takeQuestion);
   let cancelled: { reason: unknown } | undefined;
   const cancel = (reason: unknown) => {
     cancelled ??= { reason };
     reservation.cancel(reason);
   };
+  const takeQuestion = takerOfQuestions({ context, client, onQuestion, over: over.signal, cancel });
+  let reservation = client.inbox.reserve(parent, uid, takeQuestion);
   const onAbort = () => cancel(signal?.reason);
   signal?.addEventListener("abort", onAbort, { once: true });
-  const close = room.open(cancel);
+  const forgetStop = context.onStop(cancel);
   let spawned: Spawned | undefined;
-  let taken = false;
+  let [isHeld, taken] = [true, false];
   try {
-    spawned = await spawnAgent(client, client.call(), profile, prepared, uid);
-    if (!spawned.fresh) {
+    spawned = await inCall(context, (call) => spawnAgent(call, planned, uid));
+    onStarted?.(spawned.receipt);
+    const { known } = spawned.receipt;
+    if (known) {
       reservation.release(false);
-      reservation = client.inbox.reserve(profile.parent, spawned.address.uid, takeQuestion);
+      reservation = client.inbox.reserve(parent, spawned.address.uid, takeQuestion);
       if (cancelled) reservation.cancel(cancelled.reason);
     }
-    if (!signal?.aborted) await sendPrompt(client, spawned, prepared);
-    const entry = await reservation.wait(FIRST_RUN, spawned.fresh);
-    reservation.release(await takeFromChannel(client, profile.parent, entry));
+    const entry = await reservation.wait(FIRST_RUN, known ? "promised" : "fresh");
+    // The reply is in hand; the ack is not waited for, and the reservation stands until it is answered.
+    const held = reservation;
+    client.inBackground(client.inbox.take(parent, entry).then((acked) => held.release(acked)));
+    isHeld = false;
     return { reply: entry.entry, unknownTools: spawned.receipt.unknown_tools };
   } catch (error) {
-    if (spawned && signal?.aborted) taken = await destroyQuietly(client, profile, spawned);
+    if (spawned && signal?.aborted) taken = await destroyQuietly(client, spawned);
     throw error;
   } finally {
     signal?.removeEventListener("abort", onAbort);
-    close();
+    forgetStop();
     over.abort();
-    reservation.release(taken);
+    if (isHeld) reservation.release(taken);
   }
 }
 
-/** Hands each question to the caller and its answer to the agent; `fail` ends the task's waiting. */
-function questionsOf(
-  room: TaskRoom,
-  over: AbortSignal,
-  fail: (reason: unknown) => void,
-): TakeQuestion | undefined {
-  const { client, profile, onQuestion } = room;
+/** Hands each question to the caller and its answer to the agent; a failure for good ends the task's waiting. */
+function takerOfQuestions(run: TaskRun): TakeQuestion | undefined {
+  const { client, context, onQuestion, over, cancel } = run;
   if (!onQuestion) return undefined;
   const answer = async (entry: QuestionEntry) => {
     const { text } = readInput(AnswerWish, { text: await onQuestion(entry.entry) }, "answer");
-    while (!(await isAnswered(room, entry, text)) && !over.aborted) await client.clock.sleep(RETRY_MS, over);
-    await takeFromChannel(client, profile.parent, entry);
+    while (!(await isAnswered(context, entry, text)) && !over.aborted)
+      await client.clock.sleep(RETRY_MS, over);
+    await client.inbox.take(context.profile.parent, entry);
   };
-  return (entry) => void answer(entry).catch(fail);
+  return (entry) => void answer(entry).catch(cancel);
 }
 
-/** Answers; false when Redis was away, and it is to be tried again. */
-async function isAnswered({ client, profile }: TaskRoom, { uid, entry }: QuestionEntry, text: string) {
-  const found: FoundAgent = { address: { ...profile.parent, uid }, agentId: entry.agent_id };
+/** Answers; false when Redis was away, and the answer is to be sent again. */
+async function isAnswered(context: ParentContext, { uid, entry }: QuestionEntry, text: string) {
+  const { agent_id, question_id } = entry;
+  const agent = { address: { ...context.profile.parent, uid }, agentId: agent_id };
   try {
-    await answerQuestion(client, client.call(), found, { text, questionId: entry.question_id });
+    await inCall(context, (call) => answerQuestion(call, agent, { text, question_id }));
     return true;
   } catch (error) {
     if (!(error instanceof SubagentError)) throw error;
@@ -119,45 +227,141 @@ async function isAnswered({ client, profile }: TaskRoom, { uid, entry }: Questio
   }
 }
 
-async function sendPrompt(client: OpenClient, { address, receipt }: Spawned, prepared: PreparedSpawn) {
-  const { requestKey, prompt = "" } = prepared;
-  const found: FoundAgent = { address, agentId: receipt.agent_id };
-  try {
-    await sendMessage(client, client.call(), found, { text: prompt, messageId: requestKey });
-  } catch (error) {
-    if (!(error instanceof SubagentError) || !error.retryable || error.code === "inbox_full") throw error;
-    throw new SubagentError(
-      "outcome_unknown",
-      `Redis did not answer, so it is unknown whether the task began: the same call with request_key "${requestKey}" is safe.`,
-      { request_key: requestKey, agent_id: receipt.agent_id },
-      error,
-    );
-  }
-}
-
-/** Destroys an aborted task's agent and takes the entry of its end out of the channel: true when both worked. */
+/**
+ * Destroys an aborted task's agent and takes the entry of its end out of the channel, each within the time of a call: true
+ * when both worked.
+ */
 async function destroyQuietly(
   client: OpenClient,
-  profile: Profile,
-  { address, receipt }: Spawned,
+  { address, receipt: { agent_id } }: Spawned,
 ): Promise<boolean> {
-  const call = client.call();
-  const reservation = client.inbox.reserve(profile.parent, address.uid);
+  const reservation = client.inbox.reserve(address, address.uid);
+  const timer = client.clock.timeout(2 * CALL_BUDGET_MS, () => {
+    reservation.cancel(new SubagentError("closed", "The end of the aborted task was not seen in time."));
+  });
   let acked = false;
-  await call.hint(
-    async () => {
-      await destroyAgent(client, call, { address, agentId: receipt.agent_id });
-      const entry = await reservation.wait(FIRST_RUN, false);
-      await client.inbox.acker(profile.parent)(entry, newRequestKey());
-      acked = true;
-    },
-    (error) =>
-      client.logger.warn(
-        { agent_id: receipt.agent_id, problem: messageOf(error) },
-        "an aborted task's sub-agent was not destroyed",
-      ),
-  );
-  reservation.cancel(new SubagentError("closed", "The task was aborted."));
+  try {
+    await client.call((call) =>
+      destroyAgent({ ...call, client, parent: address }, { address, agentId: agent_id }),
+    );
+    acked = await client.inbox.take(address, await reservation.wait(FIRST_RUN, "shared"));
+  } catch (error) {
+    client.logger.warn(
+      { agent_id, problem: messageOf(error) },
+      "an aborted task's sub-agent was not destroyed",
+    );
+  }
+  timer.cancel();
   reservation.release(acked);
   return acked;
+}
+
+/** The tasks of one call that are under way. */
+interface Batch {
+  /** Runs a task as soon as there is room; undefined once the batch was refused. */
+  run(task: PlannedSpawn): Promise<Reply | undefined>;
+  /** Ends all waiting with a reason; the first one counts. */
+  refuse(reason: unknown): void;
+  readonly refused: { reason: unknown } | undefined;
+  close(): void;
+}
+
+/** Rejects with the signal's reason or the first refusal but for quota. */
+async function runBatch(
+  context: ParentContext,
+  planned: readonly PlannedSpawn[],
+  options: TaskOptions,
+): Promise<Reply[]> {
+  options.signal?.throwIfAborted();
+  const batch = openBatch(context, await context.open(), options);
+  const replies: Reply[] = [];
+  const waiting = [...planned.entries()];
+  const runInTurn = async () => {
+    for (let next = waiting.shift(); next; next = waiting.shift()) {
+      const reply = await batch.run(next[1]);
+      if (!reply) return;
+      replies[next[0]] = reply;
+    }
+  };
+  const slots = Math.min(MAX_LIVE_AGENTS, planned.length);
+  await Promise.all(Array.from({ length: slots }, () => runInTurn().catch(batch.refuse)));
+  batch.close();
+  const { refused } = batch;
+  if (refused) throw withReplies(refused.reason, Object.values(replies));
+  return replies;
+}
+
+function openBatch(context: ParentContext, client: OpenClient, { signal, onQuestion }: TaskOptions): Batch {
+  const rings = listenToDoorbell(client, context.profile.parent);
+  const underWay = openUnderWay(context, onQuestion);
+  let refused: Batch["refused"];
+  const batch: Batch = {
+    async run(planned) {
+      while (!refused) {
+        const rung = rings.next();
+        const reply = await underWay.run(planned);
+        if (reply !== "no room") return reply;
+        await rung;
+      }
+      return undefined;
+    },
+    refuse(reason) {
+      refused ??= { reason };
+      rings.close();
+      underWay.cancel(refused.reason);
+    },
+    get refused() {
+      return refused;
+    },
+    close() {
+      signal?.removeEventListener("abort", onAbort);
+      forgetStop();
+      rings.close();
+    },
+  };
+  const onAbort = () => {
+    underWay.destroy(signal?.reason);
+    batch.refuse(signal?.reason);
+  };
+  signal?.addEventListener("abort", onAbort, { once: true });
+  const forgetStop = context.onStop(batch.refuse);
+  return batch;
+}
+
+/** The tasks of a batch that are under way: `cancel` ends their waiting only, `destroy` their agents, too. */
+function openUnderWay(context: ParentContext, onQuestion: AnswerQuestions | undefined) {
+  const cancels = new Set<(reason: unknown) => void>();
+  // A signal for each task: one with many listeners would be warned about.
+  const aborts = new Set<AbortController>();
+  const onStop: ParentContext["onStop"] = (cancel) => {
+    cancels.add(cancel);
+    return () => void cancels.delete(cancel);
+  };
+  return {
+    async run(planned: PlannedSpawn): Promise<Reply | "no room"> {
+      const abort = new AbortController();
+      aborts.add(abort);
+      try {
+        const options = { signal: abort.signal, onQuestion };
+        return (await runTask({ ...context, onStop }, planned, options)).reply;
+      } catch (error) {
+        if (error instanceof SubagentError && error.code === "quota_exceeded") return "no room";
+        throw error;
+      } finally {
+        aborts.delete(abort);
+      }
+    },
+    cancel(reason: unknown) {
+      for (const cancel of [...cancels]) cancel(reason);
+    },
+    destroy(reason: unknown) {
+      for (const abort of [...aborts]) abort.abort(reason);
+    },
+  };
+}
+
+/** The reason, and for an error of ours the replies that came before it. */
+function withReplies(reason: unknown, replies: readonly Reply[]): unknown {
+  if (!(reason instanceof SubagentError) || replies.length === 0) return reason;
+  return new SubagentError(reason.code, reason.message, { ...reason.details, replies }, reason);
 }

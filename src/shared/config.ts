@@ -1,11 +1,15 @@
 /** Configuration: the only reader of the environment. All variables are checked at once, before anything starts. */
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
+import { z } from "zod";
 import { messageOf, SubagentError } from "./errors.ts";
-import type { LogLevel } from "./logger.ts";
-import type { LimitsWish } from "./protocol/limits.ts";
-import { PriceOverrides } from "./protocol/pricing.ts";
-import { DEFAULT_MODEL, EXPECTED, OFFLINE_MODEL, type VariableName, Variables } from "./variables.ts";
+import { LOG_LEVELS, type LogLevel } from "./logger.ts";
+import { type McpServers, readMcpServers } from "./mcp-server.ts";
+import type { Budgets } from "./protocol/budget.ts";
+import { ParentId, TenantId } from "./protocol/ids.ts";
+import { CEILING, type LimitsWish } from "./protocol/limits.ts";
+import { PriceOverrides } from "./protocol/usage.ts";
+import { isRedisUrl, REDIS_URL_FORMS } from "./redis-url.ts";
 
 /** Variables by name, as the operating system hands them over. */
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -13,7 +17,7 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 /** What the program is told to do. Absent values mean that nothing was set. */
 export interface Config {
   redisUrl?: string;
-  /** Absent: nobody configured a provider, the offline model answers. */
+  /** Absent: no provider is configured, the offline model answers. */
   provider?: { apiKey?: string; baseUrl?: string };
   /** Model of every agent whose parent does not name one. */
   model: string;
@@ -24,6 +28,10 @@ export interface Config {
   parentId: string;
   /** Directories open to sub-agents, as written: `/srv/repo:ro,/data:rw`. */
   roots?: string;
+  /** Absolute paths of the folders with agent definitions. */
+  agents: string[];
+  /** Absolute paths of the folders with skills. */
+  skills: string[];
   /** Absolute path under which the agents' workspaces lie. */
   workspaceRoot: string;
   /** Most runs at a time in one worker process. */
@@ -32,11 +40,19 @@ export interface Config {
   healthPort?: number;
   /** The operator's ceiling: what callers may narrow and never widen. */
   limits: LimitsWish;
+  /** The operator's budgets: what each agent, each parent, and in a window the tenant may spend. */
+  budgets: Budgets;
   /** The operator's own prices by model id. */
   prices: PriceOverrides;
   /** Absent: each command has a level of its own. */
   logLevel?: LogLevel;
   trace: "off" | "full";
+  /** Whether the provider is sent the `traceparent` of each model call. */
+  sendTraceparent: boolean;
+  /** How the commands of `bash` run; `unsandboxed` in production needs `acceptRisk` as well. */
+  bash: { mode: "sandboxed" | "off" | "unsandboxed"; acceptRisk: boolean };
+  /** MCP servers whose tools sub-agents get. */
+  mcpServers: McpServers;
   /** Whether the production checks are on: NODE_ENV is `production`. */
   production: boolean;
   /** Variables that begin with SUBAGENT_ and mean nothing to this version: most likely misspelt. */
@@ -89,14 +105,23 @@ export function loadConfig(env: Environment, sources: ConfigSources = {}): Confi
   const prices = readPrices(texts.SUBAGENT_PRICES, sources);
   if ("problem" in prices) report("SUBAGENT_PRICES", prices.problem);
 
-  if (!parsed.success || "problem" in prices || problems.length > 0) throw refusal(problems);
+  const mcp = readMcp(texts.SUBAGENT_MCP, env, sources);
+  if ("problem" in mcp) report("SUBAGENT_MCP", mcp.problem);
+
+  if (!parsed.success || "problem" in prices || "problem" in mcp || problems.length > 0)
+    throw refusal(problems);
   const unknown = Object.keys(env).filter((name) => name.startsWith("SUBAGENT_") && !(name in EXPECTED));
-  return configOf(parsed.data, prices.prices, unknown, sources.cwd ?? process.cwd());
+  return configOf(
+    parsed.data,
+    { prices: prices.prices, mcpServers: mcp.servers },
+    unknown,
+    sources.cwd ?? process.cwd(),
+  );
 }
 
 function configOf(
   variables: Variables,
-  prices: PriceOverrides,
+  { prices, mcpServers }: Pick<Config, "prices" | "mcpServers">,
   unknownVariables: string[],
   cwd: string,
 ): Config {
@@ -117,15 +142,31 @@ function configOf(
     tenant: variables.SUBAGENT_TENANT,
     parentId: variables.SUBAGENT_PARENT,
     roots: variables.SUBAGENT_ROOTS,
+    agents: variables.SUBAGENT_AGENTS.map((folder) => resolve(cwd, folder)),
+    skills: variables.SUBAGENT_SKILLS.map((folder) => resolve(cwd, folder)),
     workspaceRoot: resolve(cwd, variables.SUBAGENT_WORKSPACES),
     concurrency: variables.SUBAGENT_CONCURRENCY,
     healthPort: variables.SUBAGENT_HEALTH_PORT,
     limits: Object.fromEntries(Object.entries(limits).filter(([, value]) => value !== undefined)),
+    budgets: budgetsOf(variables),
     prices,
+    mcpServers,
     logLevel: variables.SUBAGENT_LOG_LEVEL,
     trace: variables.SUBAGENT_TRACE,
+    sendTraceparent: variables.SUBAGENT_SEND_TRACEPARENT === "yes",
+    bash: { mode: variables.SUBAGENT_BASH, acceptRisk: variables.SUBAGENT_BASH_ACCEPT_RISK === "yes" },
     production: variables.NODE_ENV === "production",
     unknownVariables,
+  };
+}
+
+function budgetsOf(variables: Variables): Budgets {
+  const { SUBAGENT_BUDGET_AGENT_USD: agent, SUBAGENT_BUDGET_PARENT_USD: parent } = variables;
+  const { SUBAGENT_BUDGET_TENANT_USD: tenant, SUBAGENT_BUDGET_WINDOW: window_ms } = variables;
+  return {
+    ...(agent !== undefined && { agent: { max_cost_usd: agent } }),
+    ...(parent !== undefined && { parent: { max_cost_usd: parent } }),
+    ...(tenant !== undefined && { tenant: { max_cost_usd: tenant, window_ms } }),
   };
 }
 
@@ -146,10 +187,27 @@ function readPrices(
   }
 }
 
+function readMcp(
+  text: string | undefined,
+  env: Environment,
+  sources: ConfigSources,
+): { servers: McpServers } | { problem: string } {
+  if (text === undefined) return { servers: {} };
+  try {
+    const readText = sources.readText ?? ((path: string) => readFileSync(path, "utf8"));
+    return readMcpServers(text.startsWith("{") ? text : readText(resolve(sources.cwd ?? ".", text)), env);
+  } catch (error) {
+    return { problem: messageOf(error) };
+  }
+}
+
 const SHOWN_CHARS = 40;
 
+/** They may hold a whole file, and secrets in it. */
+const HOLDS_JSON: ReadonlySet<string> = new Set(["SUBAGENT_PRICES", "SUBAGENT_MCP"]);
+
 function sentenceAbout(name: VariableName, value: string, why?: string): string {
-  const secret = name === "ANTHROPIC_API_KEY" || value.includes("@") || name === "SUBAGENT_PRICES";
+  const secret = name === "ANTHROPIC_API_KEY" || value.includes("@") || HOLDS_JSON.has(name);
   const shown = value.length > SHOWN_CHARS ? `${value.slice(0, SHOWN_CHARS)}…` : value;
   const subject = secret ? name : `${name}=${JSON.stringify(shown)}`;
   return `${subject} cannot be used${why ? ` (${why})` : ""}: write ${EXPECTED[name]}`;
@@ -162,4 +220,161 @@ function withoutFullStop(sentence: string): string {
 function refusal(problems: ConfigProblem[]): SubagentError {
   const sentence = `${problems.map((problem) => problem.sentence).join("; ")}.`;
   return new SubagentError("invalid_config", sentence, { problems });
+}
+
+// The environment variables: the form each must have, its default and what it becomes. Pure; `config.ts` reads them.
+
+/** Model used when a provider is configured and SUBAGENT_MODEL is not set. */
+const DEFAULT_MODEL = "claude-sonnet-5-5";
+/** Model id asked for when nothing but the offline model is there. */
+export const OFFLINE_MODEL = "offline-1";
+/** First part of every Redis name when SUBAGENT_PREFIX is not set. */
+export const DEFAULT_PREFIX = "saq";
+/** The parent that the command line acts as when SUBAGENT_PARENT is not set. */
+const DEFAULT_PARENT = "cli";
+
+const UNIT_MS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 } as const;
+const DURATION = /^(\d{1,9})(ms|s|m|h)$/;
+
+const whole = (max: number) =>
+  z
+    .string()
+    .regex(/^\d{1,15}$/)
+    .transform(Number)
+    .pipe(z.int().min(1).max(max));
+const url = (...schemes: string[]) =>
+  z.string().refine((text) => {
+    if (!URL.canParse(text)) return false;
+    const parsed = new URL(text);
+    return schemes.includes(parsed.protocol) && parsed.hostname !== "";
+  });
+const durationMs = z
+  .string()
+  .regex(DURATION)
+  .transform((text) => {
+    const [, count, unit] = DURATION.exec(text) ?? [];
+    return Number(count) * UNIT_MS[unit as keyof typeof UNIT_MS];
+  })
+  .pipe(z.int().min(1).max(CEILING.max_duration_ms));
+
+const DAY_MS = 24 * 3_600_000;
+
+const amountUsd = z
+  .string()
+  .regex(/^\d{1,9}(\.\d{1,9})?$/)
+  .transform(Number)
+  .pipe(z.number().positive().max(CEILING.max_cost_usd));
+
+const MOST_FOLDERS = 32;
+const folders = z
+  .string()
+  .refine((text) => !text.includes("\0"))
+  .default("")
+  .transform((text) =>
+    text
+      .split(",")
+      .map((folder) => folder.trim())
+      .filter(Boolean),
+  )
+  .refine((paths) => paths.length <= MOST_FOLDERS);
+
+/** Every variable this program reads; absent ones take the default that stands here. */
+export const Variables = z.object({
+  REDIS_URL: z.string().refine(isRedisUrl).optional(),
+  ANTHROPIC_API_KEY: z
+    .string()
+    .regex(/^[\x21\x23-\x26\x28-\x7e]{1,512}$/)
+    .optional(),
+  ANTHROPIC_BASE_URL: url("http:", "https:").optional(),
+  SUBAGENT_MODEL: z
+    .string()
+    .regex(/^[\x21-\x7e]{1,128}$/)
+    .optional(),
+  SUBAGENT_PREFIX: z
+    .string()
+    .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$/)
+    .default(DEFAULT_PREFIX),
+  SUBAGENT_TENANT: TenantId.default("default"),
+  SUBAGENT_PARENT: ParentId.default(DEFAULT_PARENT),
+  SUBAGENT_ROOTS: z.string().optional(),
+  SUBAGENT_AGENTS: folders,
+  SUBAGENT_SKILLS: folders,
+  SUBAGENT_WORKSPACES: z
+    .string()
+    .refine((path) => !path.includes("\0"))
+    .default("./.subagent-queue/workspaces"),
+  SUBAGENT_CONCURRENCY: whole(1_000).default(50),
+  SUBAGENT_HEALTH_PORT: whole(65_535).optional(),
+  SUBAGENT_MAX_TURNS: whole(CEILING.max_turns).optional(),
+  SUBAGENT_MAX_TOKENS: whole(CEILING.max_tokens).optional(),
+  SUBAGENT_MAX_DURATION: durationMs.optional(),
+  SUBAGENT_MAX_TOTAL_TOKENS: whole(CEILING.max_total_tokens).optional(),
+  SUBAGENT_MAX_COST_USD: amountUsd.optional(),
+  SUBAGENT_BUDGET_AGENT_USD: amountUsd.optional(),
+  SUBAGENT_BUDGET_PARENT_USD: amountUsd.optional(),
+  SUBAGENT_BUDGET_TENANT_USD: amountUsd.optional(),
+  SUBAGENT_BUDGET_WINDOW: durationMs.refine((ms) => ms >= 1_000).default(DAY_MS),
+  SUBAGENT_PRICES: z.string().optional(),
+  SUBAGENT_MCP: z.string().optional(),
+  SUBAGENT_LOG_LEVEL: z.enum(LOG_LEVELS).optional(),
+  SUBAGENT_TRACE: z.enum(["off", "full"]).default("off"),
+  SUBAGENT_SEND_TRACEPARENT: z.enum(["yes", "no"]).default("no"),
+  SUBAGENT_BASH: z.enum(["sandboxed", "off", "unsandboxed"]).default("sandboxed"),
+  SUBAGENT_BASH_ACCEPT_RISK: z.enum(["yes", "no"]).default("no"),
+  NODE_ENV: z.string().optional(),
+});
+/** The values of {@link Variables}, checked and converted. */
+export type Variables = z.infer<typeof Variables>;
+/** The name of a variable this program reads. */
+export type VariableName = keyof Variables;
+
+const PRICES_EXAMPLE = '{"my-model": {"input": 1, "output": 5, "cache_read": 0.1, "cache_write": 1.25}}';
+
+/** The form of a parent's id, as the end of "write …". */
+export const PARENT_FORM =
+  "1 to 64 characters of A-Z a-z 0-9 . _ -, starting with a letter or digit; not a sub-agent's uid";
+
+/** Every variable and the form its value must have, as the end of "write …". */
+export const EXPECTED: Readonly<Record<VariableName, string>> = {
+  REDIS_URL: REDIS_URL_FORMS,
+  ANTHROPIC_API_KEY: "the key alone: no spaces, no quotes, at most 512 characters",
+  ANTHROPIC_BASE_URL: "http://host:port or https://host",
+  SUBAGENT_MODEL: `a model id without spaces, e.g. ${DEFAULT_MODEL}`,
+  SUBAGENT_PREFIX: "1 to 32 characters of A-Z a-z 0-9 . _ -, starting with a letter or digit",
+  SUBAGENT_TENANT: "1 to 64 characters of A-Z a-z 0-9 . _ -, starting with a letter or digit",
+  SUBAGENT_PARENT: PARENT_FORM,
+  SUBAGENT_ROOTS: "absolute directories with their modes, e.g. /srv/repo:ro,/data:rw",
+  SUBAGENT_AGENTS: "folders with agent definitions, e.g. ./agents,/srv/agents",
+  SUBAGENT_SKILLS: "folders whose folders hold a SKILL.md, e.g. ./skills,/srv/skills",
+  SUBAGENT_WORKSPACES: "the path of a directory",
+  SUBAGENT_CONCURRENCY: "a whole number from 1 to 1000",
+  SUBAGENT_HEALTH_PORT: "a port from 1 to 65535",
+  SUBAGENT_MAX_TURNS: `a whole number from 1 to ${CEILING.max_turns}`,
+  SUBAGENT_MAX_TOKENS: `a whole number from 1 to ${CEILING.max_tokens}`,
+  SUBAGENT_MAX_DURATION: "a duration of at most 24h, e.g. 30m, 90s or 500ms",
+  SUBAGENT_MAX_TOTAL_TOKENS: `a whole number from 1 to ${CEILING.max_total_tokens}`,
+  SUBAGENT_MAX_COST_USD: `a number above 0 and up to ${CEILING.max_cost_usd}, e.g. 2.50`,
+  SUBAGENT_BUDGET_AGENT_USD: `what one agent may spend in all its runs: a number above 0 and up to ${CEILING.max_cost_usd}`,
+  SUBAGENT_BUDGET_PARENT_USD: `what all agents of a parent may spend: a number above 0 and up to ${CEILING.max_cost_usd}`,
+  SUBAGENT_BUDGET_TENANT_USD: `what a tenant may spend in SUBAGENT_BUDGET_WINDOW: a number above 0 and up to ${CEILING.max_cost_usd}`,
+  SUBAGENT_BUDGET_WINDOW: "a duration from 1s to 24h, e.g. 1h; the default is 24h",
+  SUBAGENT_PRICES: `USD per million tokens as JSON or the path of a JSON file, e.g. ${PRICES_EXAMPLE}`,
+  SUBAGENT_MCP:
+    'the path of a JSON file, or JSON: {"mcpServers": {"files": {"command": "npx", "args": ["…"]}}}',
+  SUBAGENT_LOG_LEVEL: `one of ${LOG_LEVELS.join(", ")}`,
+  SUBAGENT_TRACE: "off or full",
+  SUBAGENT_SEND_TRACEPARENT: "yes or no",
+  SUBAGENT_BASH: "sandboxed, off or unsandboxed",
+  SUBAGENT_BASH_ACCEPT_RISK: "yes or no",
+  NODE_ENV: "any text; production switches the production checks on",
+};
+
+// The version of this package, as its package.json says.
+
+const Package = z.object({ version: z.string() });
+
+/** The version, e.g. `0.1.0`; read anew by every call. */
+export function packageVersion(): string {
+  return Package.parse(JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")))
+    .version;
 }

@@ -1,4 +1,5 @@
 /** The one catalogue of errors: every refusal has a code, says whether trying again helps, and tells what to do. */
+import { withoutSecrets, withoutSecretsIn } from "./secrets.ts";
 
 interface Kind {
   retryable: boolean;
@@ -9,10 +10,21 @@ interface Kind {
 export const ERRORS = {
   invalid_input: { retryable: false, httpStatus: 400 },
   invalid_config: { retryable: false, httpStatus: 500 },
+  unauthorized: { retryable: false, httpStatus: 401 },
+  forbidden: { retryable: false, httpStatus: 403 },
+  not_found: { retryable: false, httpStatus: 404 },
+  unknown_webhook: { retryable: false, httpStatus: 404 },
+  unknown_key: { retryable: false, httpStatus: 404 },
+  method_not_allowed: { retryable: false, httpStatus: 405 },
+  too_large: { retryable: false, httpStatus: 413 },
+  rate_limited: { retryable: true, httpStatus: 429 },
   unknown_price: { retryable: false, httpStatus: 400 },
   nested_spawn: { retryable: false, httpStatus: 403 },
+  unknown_definition: { retryable: false, httpStatus: 404 },
   unknown_file: { retryable: false, httpStatus: 404 },
   unknown_agent: { retryable: false, httpStatus: 404 },
+  unknown_transcript: { retryable: false, httpStatus: 404 },
+  unknown_schedule: { retryable: false, httpStatus: 404 },
   unknown_question: { retryable: false, httpStatus: 404 },
   already_answered: { retryable: false, httpStatus: 409 },
   agent_ended: { retryable: false, httpStatus: 409 },
@@ -42,9 +54,9 @@ export class SubagentError extends Error {
   readonly details: Readonly<Record<string, unknown>>;
 
   constructor(code: ErrorCode, sentence: string, details: Record<string, unknown> = {}, cause?: unknown) {
-    super(sentence, cause === undefined ? undefined : { cause });
+    super(withoutSecrets(sentence), cause === undefined ? undefined : { cause: fitToShow(cause) });
     this.code = code;
-    this.details = details;
+    this.details = withoutSecretsIn(details);
   }
 
   /** Whether the same call may succeed later. */
@@ -58,7 +70,20 @@ export class SubagentError extends Error {
   }
 }
 
-/** The message of anything thrown. */
+const MOST_CAUSES = 5;
+
+/** The same cause without secrets: a Redis client keeps the arguments of the command that failed, those of AUTH as well. */
+function fitToShow(cause: unknown, depth = 0): unknown {
+  if (typeof cause === "string") return withoutSecrets(cause);
+  if (!(cause instanceof Error) || Object.isFrozen(cause) || depth === MOST_CAUSES) return cause;
+  if ("command" in cause) Reflect.deleteProperty(cause, "command");
+  cause.message = withoutSecrets(cause.message);
+  if (cause.stack !== undefined) cause.stack = withoutSecrets(cause.stack);
+  if (cause.cause !== undefined) cause.cause = fitToShow(cause.cause, depth + 1);
+  return cause;
+}
+
+/** The message of anything thrown, without secrets. */
 export function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+  return withoutSecrets(error instanceof Error ? error.message : String(error));
 }

@@ -1,5 +1,7 @@
 /** The one door to pino: one JSON line an event, secrets and prompts never in it. */
 import { type Logger as PinoLogger, pino } from "pino";
+import { systemClock } from "./clock.ts";
+import { withoutSecrets } from "./secrets.ts";
 
 /** What the rest of the code logs with. */
 export type Logger = Pick<PinoLogger, "debug" | "info" | "warn" | "error" | "child">;
@@ -15,14 +17,42 @@ export interface LogSink {
   write(line: string): void;
 }
 
+/** Lines of ordinary events are written together, this often or when there are so many characters of them. */
+const WRITE_EVERY_MS = 100;
+const WRITE_AT_CHARS = 8 * 1024;
+/** How a line of level info or below begins. */
+const ORDINARY = /^\{"level":[123]0,/;
+
 /**
  * A logger that writes JSON lines to `destination` (a file descriptor or a sink, default 2: stdout belongs to
- * results). Anything that looks like a key or a password in a URL is replaced in the finished line.
+ * results). Anything that looks like a key or a password in a URL is replaced in the finished line. To a file descriptor,
+ * lines up to `info` are written within 100 ms, warnings and errors at once, and all that is left when the process exits.
  */
 export function createLogger(options: { level?: LogLevel; destination?: number | LogSink } = {}): Logger {
   const { destination = 2 } = options;
-  const sink =
-    typeof destination === "number" ? pino.destination({ dest: destination, sync: true }) : destination;
-  const scrubbed = { write: (line: string) => void sink.write(line.replace(SECRETS, "[redacted]")) };
+  const sink = typeof destination === "number" ? gathered(destination) : destination;
+  const scrubbed = {
+    write: (line: string) => void sink.write(withoutSecrets(line).replace(SECRETS, "[redacted]")),
+  };
   return pino({ level: options.level ?? "info", base: undefined }, scrubbed);
+}
+
+/** A write to a terminal or pipe costs as much as a turn's work of this process: ordinary lines share one. */
+function gathered(fd: number): LogSink {
+  const file = pino.destination({ dest: fd, sync: false, minLength: WRITE_AT_CHARS });
+  let isDue = false;
+  const flush = () => {
+    isDue = false;
+    file.flush();
+  };
+  return {
+    write(line) {
+      file.write(line);
+      if (!ORDINARY.test(line)) file.flushSync();
+      else if (!isDue) {
+        isDue = true;
+        systemClock.timeout(WRITE_EVERY_MS, flush);
+      }
+    },
+  };
 }

@@ -33,11 +33,15 @@ const CLUSTER = /^(rediss?)\+cluster:\/\/([^@/?#]*@)?([^@/?#]+)(?:\/0?)?$/;
 export function parseRedisUrl(url: string): RedisAddress {
   const address = addressOf(url);
   if (address) return address;
-  const shown = url.replace(/\/\/[^@/]*@/, "//***@");
   throw new SubagentError(
     "invalid_config",
-    `REDIS_URL "${shown}" is not a Redis address: write ${REDIS_URL_FORMS}.`,
+    `REDIS_URL "${withoutPassword(url)}" is not a Redis address: write ${REDIS_URL_FORMS}.`,
   );
+}
+
+/** An address fit to be shown, of Redis or of a provider: what stands before the last `@` is masked. */
+export function withoutPassword(url: string): string {
+  return url.replace(/\/\/.*@/, "//***@");
 }
 
 /** Whether {@link parseRedisUrl} would take it. */

@@ -11,14 +11,18 @@ import { DelayedError, type Job, WaitingError, Worker } from "bullmq";
 import type { Clock } from "../shared/clock.ts";
 import { messageOf, SubagentError } from "../shared/errors.ts";
 import type { AgentAddress, Keys } from "../shared/protocol/keys.ts";
-import { WAKE_DONE_KEPT_MS, WAKE_FAILED_KEPT_MS } from "../shared/protocol/timing.ts";
-import { isNewerWake, Wake } from "../shared/protocol/wake.ts";
-import { closeRedis, type RedisClient } from "../shared/redis/connection.ts";
-import { returned } from "./claim-run.ts";
-import { createQuarantine } from "./quarantine.ts";
-import { run } from "./run.ts";
-import type { RunContext, RunEnd } from "./run-context.ts";
-import { createValve, type Valve } from "./valve.ts";
+import { isNewerWake, Wake } from "../shared/protocol/worker.ts";
+import { closeRedis, type RedisClient } from "../shared/redis/connection/connection.ts";
+import { WAKES_KEPT } from "../shared/redis/wake-queue.ts";
+import { createQuarantine, type Quarantine } from "./isolation.ts";
+import {
+  createIsolationProcesses,
+  type IsolationProcesses,
+  type IsolationProgram,
+} from "./isolation-processes.ts";
+import { returned, type TakenWake } from "./run/claim.ts";
+import type { RunContext, RunEnd } from "./run/context.ts";
+import { run } from "./run/run.ts";
 
 const LOCK_MS = 10_000;
 const STALLED_CHECK_MS = 5_000;
@@ -32,11 +36,16 @@ export const DRAIN_GRACE_MS = 10_000;
 const REST_MS = 1_000;
 /** So long a worker that put a wake back takes nothing in its place, for another to be first. */
 const YIELD_MS = 25;
+/** About so long a suspect rests for which no place in isolation was free. */
+const ISOLATION_REST_MS = 500;
 /** Why no wakes are taken for a while, for people. */
 const REFUSED = "Redis has refused something";
 const QUARANTINE = "a run that two workers did not survive has the process to itself";
 /** After that, a run whose Redis does not answer is left behind. */
 const ABANDON_MS = 5_000;
+/** A Redis that is away this long in a row while the process stops is not waited for: the runs are claimed when it is back. */
+const AWAY_MS = 3_000;
+const AWAY_LOOK_MS = 100;
 /** The queue's own farewell may take this long, twice: once with Redis, once without. */
 const CLOSE_MS = 2_000;
 
@@ -67,10 +76,12 @@ export interface PoolOptions {
   drainGraceMs: number;
   draining: AbortController;
   abandoned: AbortController;
+  /** What runs suspects in a process of their own; absent: they run alone in this one. */
+  isolation?: IsolationProgram | undefined;
 }
 
 /** A pool, not started. */
-export function createPool(lent: Omit<RunContext, "quarantine">, options: PoolOptions): Pool {
+export function createPool(lent: Omit<RunContext, "quarantine" | "suspects">, options: PoolOptions): Pool {
   const { clock, draining, logger } = lent;
   const runs = new Set<Promise<unknown>>();
   let worker: WakeWorker | undefined;
@@ -82,7 +93,8 @@ export function createPool(lent: Omit<RunContext, "quarantine">, options: PoolOp
     open: () => void (stopped || worker?.resume()),
   });
   const quarantine = createQuarantine({ clock, draining, ...valve.handle(QUARANTINE) });
-  const context: RunContext = { ...lent, quarantine };
+  const processes = processesOf(lent, options);
+  const context = withIsolation(lent, quarantine, processes);
   const trouble = tellOnce(logger);
   const onError = (error: Error) => {
     trouble.tell(error.message);
@@ -91,32 +103,74 @@ export function createPool(lent: Omit<RunContext, "quarantine">, options: PoolOp
   };
   const take = async (job: WakeJob, token?: string): Promise<WakeResult> => {
     trouble.over();
-    const going = follow(context, job);
+    const going = follow(context, job, processes);
     runs.add(going);
     const end = await going.finally(() => runs.delete(going));
+    context.observer.metrics?.wake(end.status);
     return end.status === "returned"
       ? giveBack(context, job, token, end.delayMs)
       : resultOf(job.data.uid, end);
   };
   return {
-    active: () => [...context.leases.keys()],
+    active: () => [...context.leases.held.keys(), ...(processes?.active() ?? [])],
     troubles: () => troublesOf(valve, worker, waiting),
     async start() {
       if (worker || stopped) return;
+      context.provider.start();
       worker = openWorker(options, take);
       worker.on("error", onError).on("ready", trouble.over);
-      worker
-        .run()
-        .catch((error: unknown) => logger.warn({ problem: messageOf(error) }, "Wake queue stopped"));
-      await worker.waitUntilReady();
-      waiting = await worker.getBackend().blockingClient;
+      waiting = await consume(worker, logger);
     },
     stop() {
       valve.stop();
-      stopped ??= drain(clock, options, runs, worker);
+      stopped ??= drain(clock, options, runs, worker).finally(() => {
+        processes?.stop();
+        stopTimers(context);
+      });
       return stopped;
     },
   };
+}
+
+/** Begins to take wakes; resolves to the connection on which they are waited for. */
+async function consume(
+  worker: WakeWorker,
+  logger: RunContext["logger"],
+): Promise<{ status: string } | undefined> {
+  worker.run().catch((error: unknown) => logger.warn({ problem: messageOf(error) }, "Wake queue stopped"));
+  await worker.waitUntilReady();
+  return worker.getBackend().blockingClient;
+}
+
+/** Where suspects run, if the worker may start processes; they are drained with it. */
+function processesOf(
+  lent: Omit<RunContext, "quarantine" | "suspects">,
+  { isolation, concurrency }: PoolOptions,
+): IsolationProcesses | undefined {
+  if (!isolation) return undefined;
+  const processes = createIsolationProcesses(lent, isolation, concurrency);
+  lent.draining.addEventListener("abort", () => processes.drain(), { once: true });
+  return processes;
+}
+
+function withIsolation(
+  lent: Omit<RunContext, "quarantine" | "suspects">,
+  quarantine: Quarantine,
+  processes: IsolationProcesses | undefined,
+): RunContext {
+  return {
+    ...lent,
+    quarantine,
+    get suspects() {
+      if (!processes?.isUsable) return "here";
+      return processes.hasRoom ? "elsewhere" : "crowded";
+    },
+  };
+}
+
+function stopTimers({ provider, toolTimers }: RunContext): void {
+  provider.stop();
+  toolTimers.stop();
 }
 
 type WakeWorker = Worker<Wake, WakeResult>;
@@ -159,23 +213,44 @@ function openWorker(
     stalledInterval: STALLED_CHECK_MS,
     maxStalledCount: NEVER,
     drainDelay: IDLE_LOOK_S,
-    removeOnComplete: { age: WAKE_DONE_KEPT_MS / 1_000 },
-    removeOnFail: { age: WAKE_FAILED_KEPT_MS / 1_000 },
+    ...WAKES_KEPT,
     autorun: false,
   });
 }
 
-async function follow(context: RunContext, { data, attemptsStarted: taken }: WakeJob): Promise<RunEnd> {
+/** How a wake ended; one whose run needs isolation is followed to the end of that. */
+type WakeEnd = Exclude<RunEnd, { status: "isolate" }>;
+
+async function follow(
+  context: RunContext,
+  { data, attemptsStarted: taken }: WakeJob,
+  processes: IsolationProcesses | undefined,
+): Promise<WakeEnd> {
   const going = isNewerWake(data)
     ? returned(context, "newer", taken)
-    : run(context, { ...namedBy(Wake.parse(data)), taken });
-  return going.catch((error: unknown): RunEnd => {
+    : runOrIsolate(context, { ...namedBy(Wake.parse(data)), taken }, processes);
+  return going.catch((error: unknown): WakeEnd => {
     context.logger.error(
       { problem: messageOf(error), wake: data },
       "Wake left behind; a sweeper will wake again",
     );
     return { status: "lost" };
   });
+}
+
+async function runOrIsolate(
+  context: RunContext,
+  taken: TakenWake,
+  processes: IsolationProcesses | undefined,
+): Promise<WakeEnd> {
+  const end = await run(context, taken);
+  if (end.status !== "isolate") return end;
+  const isolated = processes?.run(taken, end.isolatedCrashes);
+  const { uid } = taken.address;
+  if (isolated)
+    context.logger.warn({ uid }, "Workers crashed with this run, it may be why: it runs in isolation");
+  const delayMs = ISOLATION_REST_MS * (0.5 + context.random());
+  return isolated ?? { status: "returned", because: "isolation", delayMs };
 }
 
 function namedBy({ tenant, parent_id: parentId, uid, wake }: Wake): { address: AgentAddress; wake: number } {
@@ -212,10 +287,16 @@ async function drain(
   // once it has begun to wait.
   if (worker) await within(clock, CLOSE_MS, worker.pause(true));
   draining.abort();
-  if (!(await within(clock, drainGraceMs, everyRun()))) {
+  const over = new AbortController();
+  const everyRunOrAway = Promise.race([everyRun(), whenAway(clock, { redis }, over.signal)]);
+  await within(clock, drainGraceMs, everyRunOrAway);
+  if (runs.size > 0) {
     abandoned.abort();
-    await within(clock, ABANDON_MS, everyRun());
+    await within(clock, ABANDON_MS, everyRunOrAway);
   }
+  over.abort();
+  // No run gets an answer any more; what they wait for rejects, and they end.
+  if (runs.size > 0 && redis.status !== "ready") closeRedis(redis);
   const closing = worker?.close(redis.status !== "ready").catch(() => {});
   if (closing && !(await within(clock, CLOSE_MS, closing))) {
     closeRedis(redis);
@@ -223,8 +304,23 @@ async function drain(
   }
 }
 
+/** Resolves when Redis has been away for {@link AWAY_MS} in a row, or with `signal`. */
+async function whenAway(
+  clock: Clock,
+  { redis }: Pick<PoolOptions, "redis">,
+  signal: AbortSignal,
+): Promise<void> {
+  let sinceMs: number | undefined;
+  while (!signal.aborted) {
+    const nowMs = clock.monotonicMs();
+    sinceMs = redis.status === "ready" ? undefined : (sinceMs ?? nowMs);
+    if (sinceMs !== undefined && nowMs - sinceMs >= AWAY_MS) return;
+    await clock.sleep(AWAY_LOOK_MS, signal);
+  }
+}
+
 /** The job's return value; a failed run is thrown, so that it stands as failed. */
-function resultOf(uid: string, end: Exclude<RunEnd, { status: "returned" }>): WakeResult {
+function resultOf(uid: string, end: Exclude<WakeEnd, { status: "returned" }>): WakeResult {
   if (end.status === "settled") {
     if (end.reply.status === "failed") {
       throw new SubagentError("run_failed", `The run ended as failed: ${end.reply.stop_reason}.`, {
@@ -244,4 +340,55 @@ async function within(clock: Clock, ms: number, work: Promise<unknown>): Promise
   const done = work.then(() => true);
   const late = clock.sleep(ms, given.signal).then(() => false);
   return Promise.race([done, late]).finally(() => given.abort());
+}
+
+// Lets something through unless anybody holds it closed: several may, each for a reason of its own.
+
+/** See the module's sentence. */
+export interface Valve {
+  /** Closes it for this reason. Idempotent. */
+  close(why: string): void;
+  /** Closes it for this reason for so long from now; said again, it lasts longer. */
+  closeFor(why: string, ms: number): void;
+  /** Takes the reason back; it opens with the last one. Idempotent. */
+  open(why: string): void;
+  /** Closing and opening for this reason. */
+  handle(why: string): { close(): void; open(): void };
+  /** The reasons for which it is closed, oldest first. */
+  readonly closedBy: readonly string[];
+  /** Forgets what would open it later; it stays as it is. Idempotent. */
+  stop(): void;
+}
+
+/** An open valve; the two functions are called when it turns. */
+export function createValve(clock: Clock, { close, open }: { close(): void; open(): void }): Valve {
+  const reasons = new Set<string>();
+  const timers = new Map<string, { cancel(): void }>();
+  const valve: Valve = {
+    close(why) {
+      const wasOpen = reasons.size === 0;
+      reasons.add(why);
+      if (wasOpen) close();
+    },
+    open(why) {
+      if (reasons.delete(why) && reasons.size === 0) open();
+    },
+    closeFor(why, ms) {
+      valve.close(why);
+      timers.get(why)?.cancel();
+      timers.set(
+        why,
+        clock.timeout(ms, () => valve.open(why)),
+      );
+    },
+    handle: (why) => ({ close: () => valve.close(why), open: () => valve.open(why) }),
+    get closedBy() {
+      return [...reasons];
+    },
+    stop() {
+      for (const timer of timers.values()) timer.cancel();
+      timers.clear();
+    },
+  };
+  return valve;
 }

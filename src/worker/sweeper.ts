@@ -5,11 +5,13 @@
 import type { Clock } from "../shared/clock.ts";
 import { messageOf } from "../shared/errors.ts";
 import type { Logger } from "../shared/logger.ts";
-import { type AgentAddress, wakeOf } from "../shared/protocol/keys.ts";
-import { defaultAnswerTo } from "../shared/protocol/question.ts";
-import type { AgentStore, SettleInput } from "../shared/redis/agent-store.ts";
-import type { DeadlineSet, Due } from "../shared/redis/deadline-set.ts";
-import { IDLE_DEATH } from "../shared/redis/verbs.ts";
+import { IDLE_DEATH } from "../shared/protocol/agent.ts";
+import { type AgentAddress, type ParentAddress, wakeOf } from "../shared/protocol/keys.ts";
+import { answerEntry } from "../shared/protocol/log.ts";
+import { defaultAnswerTo } from "../shared/protocol/message.ts";
+import type { AgentStore } from "../shared/redis/agents.ts";
+import type { DeadlineSet, Due } from "../shared/redis/deadlines.ts";
+import type { Input } from "../shared/redis/scripts.ts";
 import type { WakeQueue } from "../shared/redis/wake-queue.ts";
 
 /**
@@ -24,9 +26,12 @@ const HIDDEN_MS = 2_000;
 
 /** What a sweeper works on. */
 export interface SweeperContext {
-  store: AgentStore;
-  deadlines: DeadlineSet;
-  wakes: WakeQueue;
+  store: Pick<
+    AgentStore,
+    "overdue" | "settle" | "record" | "answer" | "rewake" | "orphans" | "finish" | "timing"
+  >;
+  deadlines: Pick<DeadlineSet, "due" | "move" | "forget" | "touch">;
+  wakes: Pick<WakeQueue, "add" | "isAlive">;
   clock: Clock;
   /** A number in [0, 1); default `Math.random`. */
   random?: () => number;
@@ -86,17 +91,28 @@ export function createSweeper(context: SweeperContext): Sweeper {
   };
 }
 
-const DEATH_OF_AGE: SettleInput = {
-  by: { authority: "sweeper" },
+const DEATH_OF_AGE: Input<"settle"> = {
+  authority: "sweeper",
   target: "ended",
-  endedReason: "failed",
+  ended_reason: "failed",
   status: "failed",
-  stopReason: "max_age",
+  stop_reason: "max_age",
+};
+
+const DEATH_WITHOUT_TOOLS: Input<"settle"> = { ...DEATH_OF_AGE, stop_reason: "tools_missing" };
+
+const DEATH_OF_AN_ORPHAN: Input<"settle"> = {
+  authority: "sweeper",
+  target: "ended",
+  ended_reason: "destroyed",
+  status: "cancelled",
+  stop_reason: "parent_gone",
 };
 
 async function look(context: SweeperContext, due: Due): Promise<void> {
   const { store, deadlines } = context;
-  const { address } = due;
+  const { address, parent } = due;
+  if (parent) return lookForParent(context, due, parent);
   if (!address) return deadlines.forget(due);
   const found = await store.overdue(address);
   switch (found.status) {
@@ -104,26 +120,65 @@ async function look(context: SweeperContext, due: Due): Promise<void> {
     case "ended":
       return deadlines.forget(due);
     case "not_due":
-      return deadlines.move(due, Number(found.deadline));
+      return deadlines.move(due, found.deadline);
     case "idle_over":
       return settle(context, due, address, IDLE_DEATH);
     case "max_age_over":
       return settle(context, due, address, DEATH_OF_AGE);
+    case "tools_missing":
+      return settle(context, due, address, DEATH_WITHOUT_TOOLS);
+    case "parent_gone":
+      return settle(context, due, address, DEATH_OF_AN_ORPHAN);
+    case "unwatched":
+      return finish(context, address, found.agent_id);
     case "answer_due":
       return answerInstead(context, due, address);
     case "wake_due":
-      return wake(context, due, address, Number(found.wake), found.agent_id);
+      return wake(context, due, address, found.wake, found.agent_id);
   }
+}
+
+/** The agents of a parent whose lease has lapsed follow it, each as its spawn said. */
+async function lookForParent(context: SweeperContext, due: Due, parent: ParentAddress): Promise<void> {
+  const { store, deadlines } = context;
+  const found = await store.orphans({ ...parent, uid: "" });
+  if (found.status === "nobody") return deadlines.forget(due);
+  if (found.status === "gone")
+    await Promise.all(found.uids.map((uid) => followParent(context, { ...parent, uid })));
+  return deadlines.move(due, found.at);
+}
+
+/** What an agent does whose parent is gone; its own place in the deadline set is left to its next check. */
+async function followParent(context: SweeperContext, address: AgentAddress): Promise<void> {
+  const found = await context.store.overdue(address);
+  if (found.status === "parent_gone") await context.store.settle(address, DEATH_OF_AN_ORPHAN);
+  else if (found.status === "unwatched") await finish(context, address, found.agent_id);
+}
+
+/** Asks the run of an agent whose parent is gone to hand back what it has. */
+async function finish(
+  { store, deadlines, wakes, logger }: SweeperContext,
+  address: AgentAddress,
+  agentId: string,
+): Promise<void> {
+  await deadlines.touch(address, store.timing.lookMs);
+  const answer = await store.finish(address, { orphaned: true });
+  if (answer.status !== "finishing") return;
+  logger.info(
+    { agent_id: agentId, parent_id: address.parentId },
+    "A parent is gone: its sub-agent hands back",
+  );
+  if (answer.wake !== undefined) await wakes.add(wakeOf(address, agentId, answer.wake));
 }
 
 async function settle(
   { store, deadlines }: SweeperContext,
   due: Due,
   address: AgentAddress,
-  how: SettleInput,
+  how: Input<"settle">,
 ) {
   const answer = await store.settle(address, how);
-  if (answer.status === "not_due") return deadlines.move(due, Number(answer.deadline));
+  if (answer.status === "not_due") return deadlines.move(due, answer.deadline);
   return deadlines.forget(due);
 }
 
@@ -135,15 +190,14 @@ async function answerInstead(
 ): Promise<void> {
   const record = await store.record(address);
   for (const question of record?.questions ?? []) {
-    const { question_id: questionId } = question;
     const answer = await store.answer(address, {
-      by: "sweeper",
-      questionId,
-      text: defaultAnswerTo(question),
+      authority: "sweeper",
+      question_id: question.question_id,
+      entry: answerEntry(defaultAnswerTo(question)),
     });
-    if (answer.status === "not_due") return deadlines.move(due, Number(answer.deadline));
+    if (answer.status === "not_due") return deadlines.move(due, answer.deadline);
     if (answer.status !== "queued" || !record) continue;
-    await deadlines.move(due, Number(answer.deadline));
+    await deadlines.move(due, answer.deadline);
     await wakes.add(wakeOf(address, record.agent_id, answer.wake));
   }
 }
@@ -156,9 +210,9 @@ async function wake(
   agentId: string,
 ): Promise<void> {
   const alive = await wakes.isAlive({ uid: address.uid, wake: newest });
-  const answer = await store.rewake(address, newest, alive);
+  const answer = await store.rewake(address, { expected_wake: newest, job_alive: alive });
   if (answer.status === "not_due") return;
-  await deadlines.move(due, Number(answer.deadline));
+  await deadlines.move(due, answer.deadline);
   if (answer.status === "wake") {
     await wakes.add(wakeOf(address, agentId, answer.wake));
   }

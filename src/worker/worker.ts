@@ -5,32 +5,54 @@
 import { setMaxListeners } from "node:events";
 import { hostname } from "node:os";
 import { type Clock, systemClock } from "../shared/clock.ts";
+import { packageVersion } from "../shared/config.ts";
 import { SubagentError } from "../shared/errors.ts";
-import { createLogger } from "../shared/logger.ts";
+import { createLogger, type Logger } from "../shared/logger.ts";
+import { McpServers } from "../shared/mcp-server.ts";
 import { newRequestKey } from "../shared/protocol/ids.ts";
-import { keysUnder } from "../shared/protocol/keys.ts";
-import { TIMING } from "../shared/protocol/timing.ts";
-import type { WorkerAnnouncement } from "../shared/protocol/worker.ts";
-import { createAgentStore } from "../shared/redis/agent-store.ts";
-import { closeRedis, openRedis, type RedisClient, refuseClusterNode } from "../shared/redis/connection.ts";
-import { createDeadlineSet } from "../shared/redis/deadline-set.ts";
-import { eventPublisher } from "../shared/redis/event-channel.ts";
+import { type Keys, keysUnder } from "../shared/protocol/keys.ts";
+import { TIMING } from "../shared/protocol/limits.ts";
+import { PermissionRules } from "../shared/protocol/permissions.ts";
+import { needsOf, type WorkerAnnouncement } from "../shared/protocol/worker.ts";
+import { createAgentStore } from "../shared/redis/agents.ts";
+import { createBudgetBook } from "../shared/redis/budget.ts";
+import {
+  closeRedis,
+  openRedis,
+  type RedisClient,
+  refuseClusterNode,
+} from "../shared/redis/connection/connection.ts";
+import { startHeartbeat } from "../shared/redis/connection/heartbeat.ts";
+import { createDeadlineSet } from "../shared/redis/deadlines.ts";
+import { eventPublisher } from "../shared/redis/events.ts";
 import { createPause } from "../shared/redis/pause.ts";
-import { createProviderGate } from "../shared/redis/provider-gate.ts";
+import { createProviderGate } from "../shared/redis/provider-limiter.ts";
 import { createWakeQueue, type WakeQueue } from "../shared/redis/wake-queue.ts";
-import { createWorkerDirectory } from "../shared/redis/worker-directory.ts";
-import { packageVersion } from "../shared/version.ts";
-import { type Announcer, createAnnouncer } from "./announcer.ts";
-import { type Health, openHealth } from "./health.ts";
-import { createHintLine, type HintLine } from "./hint-line.ts";
-import type { Lease } from "./lease.ts";
+import { createWorkerDirectory } from "../shared/redis/workers.ts";
+import { telemetryApi } from "../shared/telemetry.ts";
+import { type Announcer, createAnnouncer } from "./health/announcer.ts";
+import { credentialProbe, type Health, openHealth, pauseProbe } from "./health/health.ts";
+import type { Readiness } from "./health/readiness.ts";
+import { createHintLine, type HintLine, limiterHint } from "./health/stop-hints.ts";
+import { createWatchdog, type Watchdog } from "./health/watchdog.ts";
+import { createIsolatedRuns } from "./isolated-runs.ts";
+import { createIsolatedWorker, type IsolatedParts } from "./isolated-worker.ts";
+import type { Scrape } from "./observe/metrics.ts";
+import type { Observer } from "./observe/observer.ts";
+import { openObserver } from "./observe/open.ts";
 import { createPool, DRAIN_GRACE_MS, type Pool } from "./pool.ts";
-import type { Readiness } from "./readiness.ts";
-import { credentialProbe, pauseProbe } from "./readiness-probes.ts";
-import type { RunContext } from "./run-context.ts";
+import type { RunContext } from "./run/context.ts";
+import { LeaseKeeper } from "./run/lease.ts";
+import { TextFeeds } from "./run/progress.ts";
+import { ProviderLimit } from "./run/provider-limit.ts";
+import { CoarseTimers } from "./run/timers.ts";
+import { skillToolFor } from "./skills/skill-tool.ts";
 import { createSweeper, type Sweeper } from "./sweeper.ts";
-import { createBaseTools } from "./tools/builtin/base-tools.ts";
+import { createBaseTools } from "./tools/builtin/index.ts";
+import { createMcpTools, type McpTools } from "./tools/mcp/tools.ts";
+import { createOutputCheck } from "./tools/output-check.ts";
 import { createToolbox, type Toolbox } from "./tools/registry.ts";
+import type { Tool } from "./tools/tool.ts";
 import { requireWritable } from "./tools/workspace.ts";
 import { checkWorkerOptions, DEFAULT_CONCURRENCY, type WorkerOptions } from "./worker-options.ts";
 
@@ -51,6 +73,8 @@ export interface SubagentWorker {
   active(): string[];
   /** Whether it takes wakes and can do its work now, and why not; answers within about a second, whatever happens. */
   readiness(): Promise<Readiness>;
+  /** Its figures for Prometheus, within about a second; undefined without the option `metrics`, and while not started. */
+  metrics(): Promise<Scrape | undefined>;
 }
 
 /** A worker, not started. Throws `invalid_config` that names every wrong option, a tool error for clashing tools. */
@@ -58,20 +82,17 @@ export function createWorker(options: WorkerOptions): SubagentWorker {
   checkWorkerOptions(options);
   const { clock = systemClock } = options;
   const id = `${hostname()}-${newRequestKey().slice(0, 8)}`;
-  const toolbox = createToolbox([...createBaseTools({ clock }), ...(options.tools ?? [])]);
+  const { logger = createLogger(), mcpServers = {} } = options;
+  const mcp = createMcpTools(McpServers.parse(mcpServers), { clock, logger });
+  const toolbox = createToolbox([...createBaseTools({ clock }), ...ownToolsOf(options)], mcp.tools);
+  if (options.isolated)
+    return createIsolatedWorker(id, () => openIsolated({ ...options, logger, clock, id, toolbox }, mcp));
   let opened: Opened | undefined;
   let starting: Promise<void> | undefined;
   let stopping: Promise<void> | undefined;
 
-  const end = async ({ redis, hints, pool, sweeper, wakes, announcer, health }: Opened) => {
-    health.enter("stopping");
-    // A sweep or a start in progress may wait for Redis: they end at the latest with the connections.
-    const swept = Promise.all([sweeper.stop(), announcer.stop()]);
-    await pool.stop();
-    health.stop();
-    closeRedis(redis);
-    hints.stop();
-    await Promise.all([starting?.catch(() => {}), swept, wakes.stop()]);
+  const end = async (held: Opened) => {
+    await close(held, mcp, starting);
     opened = undefined;
     starting = undefined;
     stopping = undefined;
@@ -79,10 +100,10 @@ export function createWorker(options: WorkerOptions): SubagentWorker {
   return {
     id,
     start() {
-      opened ??= open({ ...options, clock, id, toolbox });
+      opened ??= open({ ...options, logger, clock, id, toolbox });
       starting ??= begin(
         opened,
-        () => requireWritable(options.workspaceRoot, clock),
+        () => Promise.all([requireWritable(options.workspaceRoot, clock), mcp.start()]),
         () => stopping !== undefined,
       );
       return starting;
@@ -93,7 +114,33 @@ export function createWorker(options: WorkerOptions): SubagentWorker {
     },
     active: () => opened?.pool.active() ?? [],
     readiness: async () => (await opened?.health.readiness()) ?? NOT_STARTED,
+    metrics: async () => opened?.observer.metrics?.scrape(),
   };
+}
+
+async function close(
+  { redis, hints, pool, sweeper, wakes, announcer, health, watchdog, observer }: Opened,
+  mcp: McpTools,
+  starting: Promise<void> | undefined,
+): Promise<void> {
+  health.enter("stopping");
+  // A sweep or a start in progress may wait for Redis: they end at the latest with the connections.
+  const swept = sweeper.stop();
+  await pool.stop();
+  // Until its last run is handed back its tools are there: a spawn that names one does not go without it.
+  const withdrawn = announcer.stop();
+  if (redis.status === "ready") await withdrawn;
+  await mcp.stop();
+  health.stop();
+  observer.metrics?.stop();
+  closeRedis(redis);
+  hints.stop();
+  await Promise.all([starting?.catch(() => {}), swept, withdrawn, wakes.stop()]);
+  await watchdog?.stop();
+}
+
+function ownToolsOf({ tools = [], skills }: WorkerOptions) {
+  return [...tools, ...skillToolFor(skills, undefined)];
 }
 
 const NOT_STARTED: Readiness = { ready: false, redis: "away", reasons: ["the worker is not started"] };
@@ -107,82 +154,203 @@ interface Opened {
   wakes: WakeQueue;
   announcer: Announcer;
   health: Health;
+  watchdog: Watchdog | undefined;
+  observer: Observer;
 }
 
 /** Step by step, until the worker is to stop: then the rest would find its connections closed. */
 async function begin(
-  { redis, hints, pool, sweeper, announcer, health }: Opened,
+  { redis, hints, pool, sweeper, announcer, health, watchdog, observer }: Opened,
   prepare: () => Promise<unknown>,
   isStopping: () => boolean,
 ): Promise<void> {
-  for (const step of [prepare, health.admit, () => refuseClusterNode(redis), hints.start, pool.start]) {
+  const watch = async () => watchdog?.start();
+  const trace = async () => observer.traceWith(await telemetryApi());
+  const admit = [prepare, trace, health.admit, () => refuseClusterNode(redis)];
+  for (const step of [...admit, hints.start, watch, pool.start]) {
     await step();
     if (isStopping()) throw new SubagentError("closed", "The worker was stopped before it had started.");
   }
+  observer.metrics?.start();
   sweeper.start();
   announcer.start();
   health.enter("working");
 }
 
-function open(options: WorkerOptions & { clock: Clock; id: string; toolbox: Toolbox }): Opened {
-  const { redisUrl, timing = TIMING, logger = createLogger() } = options;
+type OpenOptions = WorkerOptions & { clock: Clock; id: string; toolbox: Toolbox };
+
+function open(options: OpenOptions): Opened {
+  const { concurrency = DEFAULT_CONCURRENCY, drainGraceMs = DRAIN_GRACE_MS } = options;
+  const lent = openContext(options);
+  const { context, redis, gate, pause } = lent;
+  const { logger } = context;
+  const hints = openHints(options, lent);
+  const pool = createPool(context, { ...lent, concurrency, drainGraceMs, isolation: options.isolation });
+  const announcer = createAnnouncer(context.workers, announced(options, concurrency), context);
+  const probes = [pauseProbe(pause), credentialProbe(gate, options.model)];
+  const health = openHealth({ ...options, redis, hints, pool, announcer, probes, logger });
+  const sweeper = createSweeper(context);
+  const watchdog = options.watchdog ? createWatchdog(watched(options, logger)) : undefined;
+  const { wakes, observer } = context;
+  return { redis, hints, pool, sweeper, wakes, announcer, health, watchdog, observer };
+}
+
+function openHints(
+  { redisUrl, clock }: OpenOptions,
+  { context: { leases, provider, logger }, keys, redis }: ReturnType<typeof openContext>,
+): HintLine {
+  return createHintLine({
+    redis: openRedis(redisUrl, "subscriber", logger, clock),
+    channel: keys.hints,
+    leases,
+    onLimiter: (name) => provider.suspect(name),
+    canAsk: () => redis.status === "ready",
+    clock,
+  });
+}
+
+/** A process of suspects: of a worker it has the runs, the hints and the watchdog. */
+function openIsolated(options: OpenOptions, mcp: McpTools): IsolatedParts {
+  const lent = openContext(options);
+  const { context, draining, abandoned } = lent;
+  return {
+    ...lent,
+    hints: openHints(options, lent),
+    heartbeat: startHeartbeat(lent.redis, options.clock),
+    watchdog: options.watchdog ? createWatchdog(watchedBeforeLeaseEnds(options, context.logger)) : undefined,
+    runs: createIsolatedRuns(context, draining),
+    mcp,
+    prepare: () => Promise.all([requireWritable(options.workspaceRoot, options.clock), mcp.start()]),
+    drainGraceMs: options.drainGraceMs ?? DRAIN_GRACE_MS,
+    draining,
+    abandoned,
+  };
+}
+
+/** What a process lends to its runs, and what that stands on. */
+function openContext(options: OpenOptions) {
+  const { redisUrl, timing = TIMING, logger = createLogger(), random = Math.random, clock } = options;
   const keys = keysUnder(options.prefix);
-  const redis = openRedis(redisUrl, "worker", logger, options.clock);
-  const draining = new AbortController();
-  const abandoned = new AbortController();
-  setMaxListeners(0, draining.signal, abandoned.signal);
+  const redis = openRedis(redisUrl, "worker", logger, clock);
+  const [draining, abandoned] = [stopper(), stopper()];
+  const store = createAgentStore(redis, keys, timing);
+  const leases = new LeaseKeeper({ store, clock });
+  abandoned.signal.addEventListener("abort", () => leases.interruptAll(), { once: true });
+  const gate = createProviderGate(redis, keys, timing, random);
+  const pause = createPause(redis, keys);
+  const provider = new ProviderLimit({ gate, pause, clock, timing, logger, ...tellLimit(redis, keys) });
   const wakes = createWakeQueue(redis, keys, logger);
-  const workers = createWorkerDirectory(redis, keys);
-  const leases = new Map<string, Lease>();
-  const { random = Math.random } = options;
-  const context: Omit<RunContext, "quarantine"> = {
+  const watchable = { redis, keys, wakes, replyTtlMs: timing.replyTtlMs, clock, logger };
+  const context: Omit<RunContext, "quarantine" | "suspects"> = {
     workerId: options.id,
-    store: createAgentStore(redis, keys, timing),
+    store,
     deadlines: createDeadlineSet(redis, keys, timing),
     wakes,
-    workers,
+    workers: createWorkerDirectory(redis, keys),
     publish: eventPublisher(redis, keys),
     model: options.model,
-    gate: createProviderGate(redis, keys, timing, random),
+    provider,
+    budgets: createBudgetBook(redis, keys, timing),
     toolbox: options.toolbox,
-    roots: options.roots ?? [],
-    workspaceRoot: options.workspaceRoot,
-    prices: options.prices ?? {},
-    traced: options.trace === "full",
-    clock: options.clock,
+    checkOutput: createOutputCheck(),
+    toolNames: namesForClaims(options),
+    ...settingsOf(options),
+    observer: openObserver({ ...watchable, activeRuns: () => leases.held.size }, options.metrics === true),
+    clock,
     random,
     logger,
     draining: draining.signal,
     abandoned: abandoned.signal,
     leases,
+    toolTimers: new CoarseTimers(clock),
+    texts: new TextFeeds(clock),
   };
-  const hints = createHintLine({
-    redis: openRedis(redisUrl, "subscriber", logger, options.clock),
-    channel: keys.hints,
-    leases,
-    canAsk: () => redis.status === "ready",
-    clock: options.clock,
-  });
-  const { concurrency = DEFAULT_CONCURRENCY, drainGraceMs = DRAIN_GRACE_MS } = options;
-  const pool = createPool(context, { redis, keys, concurrency, drainGraceMs, draining, abandoned });
-  const announcer = createAnnouncer(workers, announced(options, concurrency), context);
-  const { strict = false, clock } = options;
-  const probes = [pauseProbe(createPause(redis, keys)), credentialProbe(context.gate, options.model)];
-  const health = openHealth({ redis, hints, pool, announcer, strict, probes, clock, logger });
-  return { redis, hints, pool, sweeper: createSweeper(context), wakes, announcer, health };
+  return { context, redis, keys, gate, pause, draining, abandoned };
+}
+
+/** A loop that stands still for a lease has lost all of them. */
+function watched({ id: workerId, clock, timing = TIMING }: OpenOptions, logger: Logger) {
+  return { workerId, clock, logger, silenceMs: timing.leaseMs };
+}
+
+/** A process of suspects is ended before any of its leases is over: then its worker is the first to know. */
+function watchedBeforeLeaseEnds(options: OpenOptions, logger: Logger) {
+  const { leaseMs, renewMs, leaseMarginMs } = options.timing ?? TIMING;
+  return { ...watched(options, logger), silenceMs: leaseMs - renewMs - leaseMarginMs / 4 };
+}
+
+function stopper(): AbortController {
+  const controller = new AbortController();
+  setMaxListeners(0, controller.signal);
+  return controller;
+}
+
+function tellLimit(redis: RedisClient, keys: Keys) {
+  return {
+    tellOthers: (name: string) => void redis.publish(keys.hints, limiterHint(name)).catch(() => {}),
+  };
+}
+
+function settingsOf({
+  roots = [],
+  workspaceRoot,
+  prices = {},
+  trace,
+  sendTraceparent = false,
+  permissions,
+  hooks = [],
+  skills,
+}: WorkerOptions) {
+  return {
+    roots,
+    permissions: permissions ? [PermissionRules.parse(permissions)] : [],
+    hooks,
+    skills,
+    workspaceRoot,
+    prices,
+    traced: trace === "full",
+    sendsTraceparent: sendTraceparent,
+  };
+}
+
+/** What an agent may need that not every worker has. */
+function offersOf({ toolbox, skills, hooks = [] }: OpenOptions) {
+  return {
+    tools: namesOf(toolbox),
+    skills: skills?.skills.map(({ name }) => name),
+    hooks: hooks.map(({ name }) => name),
+  };
+}
+
+/** What claims say that this worker has; made anew only when MCP servers have brought more tools. */
+function namesForClaims(options: OpenOptions): () => readonly string[] {
+  let tools: readonly Tool[] | undefined;
+  let names: readonly string[] = [];
+  return () => {
+    const { tools: now } = options.toolbox.resolve(undefined);
+    if (now !== tools) names = needsOf(offersOf(options));
+    tools = now;
+    return names;
+  };
+}
+
+/** The tools that are known by now, and the MCP servers whose tools they are. */
+function namesOf(toolbox: Toolbox): string[] {
+  const { tools } = toolbox.resolve(undefined);
+  return [...tools.map(({ name }) => name), ...new Set(tools.flatMap(({ server = [] }) => server))];
 }
 
 /** What the worker says about itself. */
-function announced(
-  { id, toolbox, modelId, clock }: WorkerOptions & { clock: Clock; id: string; toolbox: Toolbox },
-  concurrency: number,
-): Omit<WorkerAnnouncement, "v"> {
+function announced(options: OpenOptions, concurrency: number): Omit<WorkerAnnouncement, "v"> {
+  const { id, toolbox, modelId, clock } = options;
   return {
     id,
     host: hostname(),
     pid: process.pid,
     version: packageVersion(),
-    tools: toolbox.resolve(undefined).tools.map((tool) => tool.name),
+    get tools() {
+      return [...new Set([...namesOf(toolbox), ...needsOf(offersOf(options))])];
+    },
     ...(modelId !== undefined && { model: modelId }),
     concurrency,
     started_at: new Date(clock.now()).toISOString(),

@@ -1,133 +1,179 @@
 /**
- * One door for everything ambient: environment, time, signals, console.
- * A local name that shadows one of the globals counts as the global: nobody should have to tell them apart.
+ * One door for everything ambient: environment, time, chance, signals, console, the process. What counts is what a name
+ * means, so another spelling, an alias or an import of the same thing is the same thing.
  */
-import { isReferenced, type Node } from "@babel/types";
-import { findNodes, type Source, type Violation } from "./source.ts";
+import {
+  isBinaryExpression,
+  isBindingElement,
+  isCallExpression,
+  isElementAccessExpression,
+  isImportClause,
+  isImportSpecifier,
+  isNamespaceImport,
+  isNewExpression,
+  isParameterDeclaration,
+  isPropertyAccessExpression,
+  isStringLiteral,
+  type Node,
+  SyntaxKind,
+} from "typescript/unstable/ast";
+import { findNodes, isInType, type Source, type Violation } from "./source.ts";
 
-/** `process.env`, in whatever way it is reached, outside of `src/shared/config.ts`. */
+/** `process.env` outside of `src/shared/config.ts`. */
 export function findEnvironmentReads(sources: readonly Source[]): Violation[] {
-  return findNodes(sources, (node, parents, { path }) => {
-    if (path === "src/shared/config.ts" || path.startsWith("src/offline/")) return undefined;
-    const reads =
-      isMember(node, "process", ["env"]) ||
-      takesOut(node, "process", ["env"]) ||
-      importsName(node, parents, ["process"], ["env"]);
-    return reads ? "the environment is read in src/shared/config.ts only" : undefined;
-  });
+  return outside(["src/shared/config.ts", "src/offline/"], sources, (node, source) =>
+    means(node, source, ENVIRONMENT) ? "the environment is read in src/shared/config.ts only" : undefined,
+  );
 }
 
 /** Clocks and timers outside of `src/shared/clock.ts`. */
 export function findClocks(sources: readonly Source[]): Violation[] {
-  return findNodes(sources, (node, parents, { path }) => {
-    if (path === "src/shared/clock.ts" || path.startsWith("src/offline/")) return undefined;
-    const uses =
-      isGlobal(node, parents, ["setTimeout", "setInterval", "performance"]) ||
-      isMember(node, "globalThis", ["setTimeout", "setInterval", "performance"]) ||
-      isMember(node, "Date", ["now"]) ||
-      isMember(node, "AbortSignal", ["timeout"]) ||
-      isMember(node, "process", ["hrtime", "uptime"]) ||
-      readsToday(node) ||
-      importsName(node, parents, ["timers", "timers/promises"]) ||
-      importsName(node, parents, ["perf_hooks"], ["performance"]) ||
-      importsName(node, parents, ["process"], ["hrtime", "uptime"]);
+  return outside(["src/shared/clock.ts", "src/offline/"], sources, (node, source) => {
+    const uses = means(node, source, TIME) || (means(node, source, ["es:Date"]) && !isGivenInstant(node));
     return uses ? "time comes from src/shared/clock.ts only" : undefined;
   });
 }
 
-/** Signal handlers outside of `src/cli/service.ts`. A computed event name could be a signal and counts as one. */
+/** `Math.random` anywhere but as the default of a parameter: chance is handed in. */
+export function findChance(sources: readonly Source[]): Violation[] {
+  return outside(["src/offline/"], sources, (node, source) => {
+    if (!means(node, source, ["es:Math.random"])) return undefined;
+    const { parent } = whole(node);
+    const isDefault =
+      (isParameterDeclaration(parent) || isBindingElement(parent)) && parent.initializer === whole(node);
+    return isDefault ? undefined : "chance is a parameter; Math.random is at most its default";
+  });
+}
+
+/** Signal handlers outside of `src/cli/process.ts`. A computed event name could be a signal and counts as one. */
 export function findSignalHandlers(sources: readonly Source[]): Violation[] {
-  return findNodes(sources, (node, _parents, { path }) => {
-    if (path === "src/cli/service.ts" || node.type !== "CallExpression") return undefined;
-    if (!isMember(node.callee, "process", LISTENING)) return undefined;
-    const [event] = node.arguments;
-    if (event?.type === "StringLiteral" && !event.value.startsWith("SIG")) return undefined;
-    return "signals are handled in src/cli/service.ts only";
+  return outside(["src/cli/process.ts"], sources, (node, source) => {
+    if (!means(node, source, LISTENING)) return undefined;
+    const call = whole(node).parent;
+    const event = isCallExpression(call) ? call.arguments[0] : undefined;
+    const harmless = event !== undefined && isStringLiteral(event) && !event.text.startsWith("SIG");
+    return harmless ? undefined : "signals are handled in src/cli/process.ts only";
   });
 }
 
 /** `console` outside of `src/cli`. */
 export function findConsole(sources: readonly Source[]): Violation[] {
-  return findNodes(sources, (node, parents, { path }) => {
-    if (path.startsWith("src/cli/")) return undefined;
-    const uses =
-      isGlobal(node, parents, ["console"]) ||
-      isMember(node, "globalThis", ["console"]) ||
-      importsName(node, parents, ["console"]);
+  return outside(["src/cli/"], sources, (node, source) => {
+    const isMember = source.meaningOf(node)?.name.startsWith("Console.") === true && !isInType(node);
+    const uses = isMember || means(node, source, ["node:console"]);
     return uses ? "only src/cli talks to the console; log or return instead" : undefined;
   });
 }
 
-const LISTENING = ["on", "once", "addListener", "prependListener", "prependOnceListener"];
-
-/** TypeScript's own nodes that hold an expression. */
-const RUNNING = new Set([
-  "TSAsExpression",
-  "TSSatisfiesExpression",
-  "TSNonNullExpression",
-  "TSTypeAssertion",
-]);
-
-/** A reference to one of these names that is not a key, a member or a declaration's own name. */
-function isGlobal(node: Node, parents: readonly Node[], names: readonly string[]): boolean {
-  const parent = parents.at(-1);
-  if (node.type !== "Identifier" || !names.includes(node.name) || parent === undefined) return false;
-  // A type such as `typeof setTimeout` runs nothing, and a member of an interface is a name of its own.
-  if (parent.type.startsWith("TS") && !RUNNING.has(parent.type)) return false;
-  return isReferenced(node, parent, parents.at(-2));
-}
-
-/** `object.name` or `object["name"]`, also as `globalThis.object.name`. */
-function isMember(node: Node, object: string, names: readonly string[]): boolean {
-  if (node.type !== "MemberExpression" && node.type !== "OptionalMemberExpression") return false;
-  const name = memberName(node);
-  if (name === undefined || !names.includes(name)) return false;
-  return isNamed(node.object, object);
-}
-
-function isNamed(node: Node, name: string): boolean {
-  if (node.type === "Identifier") return node.name === name;
-  if (node.type !== "MemberExpression" && node.type !== "OptionalMemberExpression") return false;
-  return memberName(node) === name && node.object.type === "Identifier" && node.object.name === "globalThis";
-}
-
-function memberName(node: Extract<Node, { property: Node; computed: boolean }>): string | undefined {
-  if (!node.computed && node.property.type === "Identifier") return node.property.name;
-  return node.property.type === "StringLiteral" ? node.property.value : undefined;
-}
-
-/** `const { name } = object`. */
-function takesOut(node: Node, object: string, names: readonly string[]): boolean {
-  if (node.type !== "VariableDeclarator" || node.id.type !== "ObjectPattern" || node.init == null)
-    return false;
-  if (!isNamed(node.init, object)) return false;
-  return node.id.properties.some(
-    (property) =>
-      property.type === "ObjectProperty" &&
-      property.key.type === "Identifier" &&
-      names.includes(property.key.name),
+/** Standard streams, arguments and the end of the process outside of `src/cli`. */
+export function findProcessUse(sources: readonly Source[]): Violation[] {
+  return outside(["src/cli/"], sources, (node, source) =>
+    means(node, source, PROCESS)
+      ? "the process belongs to src/cli: its streams, arguments and end"
+      : undefined,
   );
 }
 
-/** Without `names`: any import of the built-in module. With them: an import of one of these names from it. */
-function importsName(
-  node: Node,
-  parents: readonly Node[],
-  modules: readonly string[],
-  names?: readonly string[],
-): boolean {
-  const declaration = names === undefined ? node : parents.at(-1);
-  if (declaration?.type !== "ImportDeclaration") return false;
-  if (!modules.includes(declaration.source.value.replace(/^node:/, ""))) return false;
-  if (names === undefined) return true;
-  if (node.type !== "ImportSpecifier") return false;
-  const { imported } = node;
-  return names.includes(imported.type === "Identifier" ? imported.name : imported.value);
+/** `process` handed on as a value, and `globalThis` in any way: what they hold could no longer be told apart. */
+export function findHandedOn(sources: readonly Source[]): Violation[] {
+  return findNodes(sources, (node, source) => {
+    if (means(node, source, ["es:globalThis", "node:global"]))
+      return "name the thing instead of `globalThis`";
+    if (!means(node, source, ["node:process"]) || declares(node)) return undefined;
+    const { parent } = whole(node);
+    if (isPropertyAccessExpression(parent)) return undefined;
+    const named = isElementAccessExpression(parent) && isStringLiteral(parent.argumentExpression);
+    return named ? undefined : "`process` is asked for one thing at a time; as a value it is everything";
+  });
 }
 
-/** `new Date()` and `Date()`; a Date made from a given instant is no clock. */
-function readsToday(node: Node): boolean {
-  if (node.type !== "NewExpression" && node.type !== "CallExpression") return false;
-  if (node.callee.type !== "Identifier" || node.callee.name !== "Date") return false;
-  return node.type === "CallExpression" || node.arguments.length === 0;
+/** What a pure file may use of the language and of Node: nothing that answers differently the second time. */
+export function findImpure(sources: readonly Source[]): Violation[] {
+  const pure = sources.filter(({ path }) => path.startsWith("src/worker/loop/"));
+  return findNodes(pure, (node, source) => {
+    if (isModuleVariable(node)) return "src/worker/loop is pure: nothing that outlives a call may change";
+    if (node.kind === SyntaxKind.MetaProperty || node.kind === SyntaxKind.AwaitExpression) {
+      return "src/worker/loop is pure: it waits for nothing and knows no file";
+    }
+    if (isInType(node)) return undefined;
+    const meaning = source.meaningOf(node);
+    if (meaning === undefined || (meaning.home !== "es" && meaning.home !== "node")) return undefined;
+    const key = `${meaning.home}:${meaning.name}`;
+    const allowed = key === "es:Math.random" ? false : meaning.name.includes(".") || PURE.has(key);
+    return allowed
+      ? undefined
+      : `src/worker/loop is pure: ${meaning.name} comes in as a parameter, if at all`;
+  });
+}
+
+const ENVIRONMENT = ["node:Process.env", "node:Process.loadEnvFile"];
+const LISTENING = ["on", "once", "addListener", "prependListener", "prependOnceListener"].map(
+  (name) => `node:Process.${name}`,
+);
+const PROCESS = ["stdout", "stderr", "stdin", "argv", "exit", "exitCode", "abort", "chdir", "reallyExit"].map(
+  (name) => `node:Process.${name}`,
+);
+const TIME = [
+  "node:setTimeout",
+  "node:setInterval",
+  "node:performance",
+  "node:scheduler",
+  "node:Process.hrtime",
+  "node:Process.uptime",
+  "node:__type.timeout", // AbortSignal.timeout, whose type has no name
+  "es:DateConstructor.now",
+];
+const PURE = new Set([
+  ...["Array", "Boolean", "JSON", "Map", "Math", "Number", "Object", "Set", "String", "BigInt"].map(
+    (n) => `es:${n}`,
+  ),
+  ...["parseInt", "isNaN", "RegExp", "Infinity", "NaN", "undefined"].map((name) => `es:${name}`),
+  ...["Buffer", "structuredClone", "TextEncoder"].map((name) => `node:${name}`),
+]);
+
+function outside(
+  doors: readonly string[],
+  sources: readonly Source[],
+  judge: (node: Node, source: Source) => string | undefined,
+): Violation[] {
+  const isDoor = (path: string) =>
+    doors.some((door) => (door.endsWith("/") ? path.startsWith(door) : path === door));
+  return findNodes(
+    sources.filter(({ path }) => !isDoor(path)),
+    judge,
+  );
+}
+
+/** Whether a name that is there at run time means one of these. */
+export function means(node: Node, source: Source, meanings: readonly string[]): boolean {
+  const meaning = source.meaningOf(node);
+  return meaning !== undefined && meanings.includes(`${meaning.home}:${meaning.name}`) && !isInType(node);
+}
+
+/** `a.name` for its `name`; the node itself where it is no member. */
+function whole(node: Node): Node {
+  const { parent } = node;
+  const member =
+    (isPropertyAccessExpression(parent) && parent.name === node) ||
+    (isElementAccessExpression(parent) && parent.argumentExpression === node);
+  return member ? parent : node;
+}
+
+function declares({ parent }: Node): boolean {
+  return isImportClause(parent) || isImportSpecifier(parent) || isNamespaceImport(parent);
+}
+
+/** `new Date(instant)`, `Date.parse(text)` and `x instanceof Date` read no clock. */
+function isGivenInstant(node: Node): boolean {
+  const { parent } = whole(node);
+  if (isNewExpression(parent))
+    return parent.expression === whole(node) && (parent.arguments?.length ?? 0) > 0;
+  if (isBinaryExpression(parent)) return parent.operatorToken.kind === SyntaxKind.InstanceOfKeyword;
+  return isPropertyAccessExpression(parent);
+}
+
+/** `let` and `var` at the top of a module. */
+function isModuleVariable(node: Node): boolean {
+  if (node.kind !== SyntaxKind.VariableStatement || node.parent.kind !== SyntaxKind.SourceFile) return false;
+  return /^(export\s+)?(let|var)\b/.test(node.getText());
 }

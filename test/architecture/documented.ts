@@ -1,5 +1,14 @@
 /** Every export carries a TSDoc comment. Re-exports do not: theirs stands where the thing is declared. */
-import type { Comment, Node, Statement } from "@babel/types";
+import {
+  isBindingElement,
+  isExportAssignment,
+  isExportDeclaration,
+  isIdentifier,
+  isNamedExports,
+  isVariableStatement,
+  type Node,
+  type SourceFile,
+} from "typescript/unstable/ast";
 import { lineOf, type Source, type Violation } from "./source.ts";
 
 /**
@@ -7,12 +16,14 @@ import { lineOf, type Source, type Violation } from "./source.ts";
  * between them.
  */
 export function findUndocumented(sources: readonly Source[]): Violation[] {
-  return sources.flatMap(({ path, ast }) => {
-    const statements = ast.program.body;
-    const documented = new Set(statements.filter(hasDoc).flatMap(declaredNames));
+  return sources.flatMap(({ path, file }) => {
+    const statements = [...file.statements];
+    const documented = new Set(statements.filter((each) => hasDoc(each, file)).flatMap(declaredNames));
+    const declared = new Set(statements.flatMap(declaredNames));
     const missing = new Map<string, number>();
-    for (const { name, line } of statements.flatMap(exportedNames)) {
-      if (!documented.has(name) && !missing.has(name)) missing.set(name, line);
+    for (const { name, node } of statements.flatMap(exportedNames)) {
+      const isOwn = declared.has(name);
+      if (isOwn && !documented.has(name) && !missing.has(name)) missing.set(name, lineOf(file, node));
     }
     return [...missing].map(([name, line]) => ({
       path,
@@ -22,62 +33,46 @@ export function findUndocumented(sources: readonly Source[]): Violation[] {
   });
 }
 
-/** Local names that a statement exports. An imported name that is exported again is a re-export. */
-function exportedNames(statement: Statement, _index: number, all: readonly Statement[]): Named[] {
-  const line = lineOf(statement);
-  if (statement.type === "ExportDefaultDeclaration") {
-    return declaredNames(statement).map((name) => ({ name, line }));
+/** Local names that a statement exports. */
+function exportedNames(statement: Node): { name: string; node: Node }[] {
+  if (isExportDeclaration(statement)) {
+    const { exportClause, moduleSpecifier } = statement;
+    if (moduleSpecifier !== undefined || exportClause === undefined || !isNamedExports(exportClause))
+      return [];
+    return exportClause.elements.map((node) => ({ name: (node.propertyName ?? node.name).getText(), node }));
   }
-  if (statement.type !== "ExportNamedDeclaration" || statement.source != null) return [];
-  if (statement.declaration != null) return declaredNames(statement).map((name) => ({ name, line }));
-  const local = new Set(all.flatMap(declaredNames));
-  return statement.specifiers.flatMap((specifier) => {
-    if (specifier.type !== "ExportSpecifier" || !local.has(specifier.local.name)) return [];
-    return [{ name: specifier.local.name, line: lineOf(specifier) }];
-  });
-}
-
-interface Named {
-  name: string;
-  line: number;
+  if (!isExportAssignment(statement) && !/^export\b/.test(statement.getText())) return [];
+  return declaredNames(statement).map((name) => ({ name, node: statement }));
 }
 
 /** Names that a top-level statement declares, exported or not. */
 function declaredNames(statement: Node): string[] {
-  switch (statement.type) {
-    case "ExportNamedDeclaration":
-      return statement.declaration == null ? [] : declaredNames(statement.declaration);
-    case "ExportDefaultDeclaration":
-      return "id" in statement.declaration && statement.declaration.id != null
-        ? declaredNames(statement.declaration)
-        : ["default"];
-    case "VariableDeclaration":
-      return statement.declarations.flatMap(({ id }) => boundNames(id));
-    default:
-      return "id" in statement && statement.id != null ? boundNames(statement.id) : [];
+  if (isVariableStatement(statement)) {
+    return statement.declarationList.declarations.flatMap(({ name }) => boundNames(name));
   }
+  if (isExportAssignment(statement)) return ["default"];
+  if ("name" in statement && isNode(statement.name)) return boundNames(statement.name);
+  return /^export default\b/.test(statement.getText()) ? ["default"] : [];
 }
 
 /** Names bound by an identifier or a pattern. */
 function boundNames(target: Node): string[] {
-  switch (target.type) {
-    case "Identifier":
-      return [target.name];
-    case "ObjectPattern":
-      return target.properties.flatMap((property) =>
-        boundNames(property.type === "RestElement" ? property.argument : property.value),
-      );
-    case "ArrayPattern":
-      return target.elements.flatMap((element) => (element === null ? [] : boundNames(element)));
-    case "AssignmentPattern":
-      return boundNames(target.left);
-    default:
-      return [];
-  }
+  if (isIdentifier(target)) return [target.text];
+  const names: string[] = [];
+  target.forEachChild((element) => {
+    if (isBindingElement(element) && element.name !== undefined) names.push(...boundNames(element.name));
+  });
+  return names;
 }
 
 /** Whether the comment right before the statement is a TSDoc comment that says something. */
-function hasDoc(statement: Statement): boolean {
-  const comment: Comment | undefined = statement.leadingComments?.at(-1);
-  return comment?.type === "CommentBlock" && comment.value.startsWith("*") && /\w{2}/.test(comment.value);
+function hasDoc(statement: Node, file: SourceFile): boolean {
+  const before = file.text.slice(statement.pos, statement.getStart(file)).trimEnd();
+  if (!before.endsWith("*/")) return false;
+  const last = before.slice(before.lastIndexOf("/*"));
+  return last.startsWith("/**") && /\w{2}/.test(last);
+}
+
+function isNode(value: unknown): value is Node {
+  return typeof value === "object" && value !== null && "kind" in value;
 }

@@ -1,52 +1,129 @@
 /** Ways around the type system and around the error catalogue. */
-import type { Node } from "@babel/types";
-import { findNodes, type Source, type Violation } from "./source.ts";
+import {
+  isAsExpression,
+  isBinaryExpression,
+  isBindingElement,
+  isBindingPattern,
+  isExpressionWithTypeArguments,
+  isIdentifier,
+  isImportSpecifier,
+  isThrowStatement,
+  isTypeAssertion,
+  isVariableDeclaration,
+  type Node,
+  SyntaxKind,
+} from "typescript/unstable/ast";
+import { TypeFlags } from "typescript/unstable/sync";
+import { means } from "./ambient.ts";
+import { findNodes, lineOf, type Source, type Violation } from "./source.ts";
 
-/** The type `any`, wherever it is written. */
+/** Error classes are declared in a catalogue. */
+const CATALOGUES = ["src/shared/errors.ts", "src/worker/model/anthropic/errors.ts"];
+
+/** The type `any`: written, or inferred for a variable (what a package hands to a callback is its own affair). */
 export function findAny(sources: readonly Source[]): Violation[] {
-  return findNodes(sources, (node) =>
-    node.type === "TSAnyKeyword" ? "`any` switches the checker off" : undefined,
+  const written = findNodes(sources, (node) =>
+    node.kind === SyntaxKind.AnyKeyword ? "`any` switches the checker off" : undefined,
   );
+  const inferred = sources.flatMap((source) => {
+    const declared = source.nodes.filter(isDeclaredName);
+    return source.checker.getTypeAtLocation(declared).flatMap((type, index) => {
+      const node = declared[index];
+      if (node === undefined || type === undefined || type.isErrorType()) return [];
+      if ((type.flags & TypeFlags.Any) === 0) return [];
+      return [
+        {
+          path: source.path,
+          line: lineOf(source.file, node),
+          message: `${node.getText()} is inferred as any`,
+        },
+      ];
+    });
+  });
+  const lines = new Set(written.map(({ path, line }) => `${path}:${line}`));
+  return [...written, ...inferred.filter(({ path, line }) => !lines.has(`${path}:${line}`))];
 }
 
-/** A cast of a cast by way of `unknown`, `any` or `never`. */
-export function findDoubleCasts(sources: readonly Source[]): Violation[] {
-  return findNodes(sources, (node) => {
-    if (!isCast(node)) return undefined;
-    const inner = node.expression;
-    const through = isCast(inner) ? inner.typeAnnotation.type : undefined;
-    if (through === undefined || !FORGETFUL.has(through)) return undefined;
-    return "a double cast claims what was never checked; parse or narrow instead";
+/** A cast of what was forgotten before, in one statement or in several: from `unknown`, `any` or `never`. */
+export function findCastsFromUnknown(sources: readonly Source[]): Violation[] {
+  return sources.flatMap((source) => {
+    const casts = source.nodes.filter((node) => isAsExpression(node) || isTypeAssertion(node)).filter(claims);
+    const types = source.checker.getTypeAtLocation(casts.map(({ expression }) => expression));
+    return casts.flatMap((node, index) => {
+      const type = types[index];
+      if (type === undefined || type.isErrorType() || (type.flags & FORGETFUL) === 0) return [];
+      const message = "a cast from unknown claims what was never checked; parse or narrow instead";
+      return [{ path: source.path, line: lineOf(source.file, node), message }];
+    });
   });
 }
 
 /** Comments that silence the compiler. */
 export function findSuppressions(sources: readonly Source[]): Violation[] {
-  return sources.flatMap(({ path, ast }) =>
-    (ast.comments ?? []).flatMap(({ value, loc }) => {
-      const directive = SUPPRESSIONS.find((name) => value.includes(name));
-      if (directive === undefined) return [];
-      return [{ path, line: loc?.start.line ?? 0, message: `${directive} hides an error; resolve it` }];
-    }),
-  );
-}
-
-/** `throw new Error` and `throw Error()`: an error nobody can tell from another. */
-export function findBareThrows(sources: readonly Source[]): Violation[] {
-  return findNodes(sources, (node) => {
-    if (node.type !== "ThrowStatement") return undefined;
-    const thrown = node.argument;
-    if (thrown.type !== "NewExpression" && thrown.type !== "CallExpression") return undefined;
-    if (thrown.callee.type !== "Identifier" || thrown.callee.name !== "Error") return undefined;
-    return "a bare Error: return a closed union, or throw an error class of the catalogue";
+  return sources.flatMap(({ path, text, file, nodes }) => {
+    const literals = nodes
+      .filter(({ kind }) => LITERALS.has(kind))
+      .map((node) => [node.getStart(file), node.end]);
+    return [...text.matchAll(/@ts-(ignore|expect-error|nocheck)/g)].flatMap((match) => {
+      const inLiteral = literals.some(([from = 0, to = 0]) => match.index >= from && match.index < to);
+      if (inLiteral) return [];
+      const line = text.slice(0, match.index).split("\n").length;
+      return [{ path, line, message: `${match[0]} hides an error; resolve it` }];
+    });
   });
 }
 
-const FORGETFUL = new Set(["TSUnknownKeyword", "TSAnyKeyword", "TSNeverKeyword"]);
-const SUPPRESSIONS = ["@ts-ignore", "@ts-expect-error", "@ts-nocheck"];
+/** Errors of the language made here: nothing tells them from one another. `instanceof Error` asks, and is fine. */
+export function findBareErrors(sources: readonly Source[]): Violation[] {
+  return findNodes(sources, (node, source) => {
+    if (isThrowStatement(node) && isPlainValue(node.expression)) return "only an error is thrown";
+    if (!means(node, source, BARE) || isImportSpecifier(node.parent)) return undefined;
+    const { parent } = node;
+    if (isBinaryExpression(parent) && parent.operatorToken.kind === SyntaxKind.InstanceOfKeyword)
+      return undefined;
+    if (isExpressionWithTypeArguments(parent)) {
+      return CATALOGUES.includes(source.path)
+        ? undefined
+        : `error classes are declared in ${CATALOGUES.join(" or ")}`;
+    }
+    return `a bare ${node.getText()}: return a closed union, or throw an error class of the catalogue`;
+  });
+}
 
-type Cast = Extract<Node, { type: "TSAsExpression" | "TSTypeAssertion" }>;
+const FORGETFUL = TypeFlags.Unknown | TypeFlags.Any | TypeFlags.Never;
+const LITERALS = new Set([
+  SyntaxKind.StringLiteral,
+  SyntaxKind.NoSubstitutionTemplateLiteral,
+  SyntaxKind.TemplateHead,
+  SyntaxKind.TemplateMiddle,
+  SyntaxKind.TemplateTail,
+  SyntaxKind.RegularExpressionLiteral,
+]);
+const BARE = [
+  ...["Error", "TypeError", "RangeError", "SyntaxError", "EvalError", "ReferenceError", "URIError"],
+  "AggregateError",
+].map((name) => `es:${name}`);
 
-function isCast(node: Node): node is Cast {
-  return node.type === "TSAsExpression" || node.type === "TSTypeAssertion";
+/** Whether the cast says something: `as const` and `as unknown` claim nothing. */
+function claims({ type }: { type: Node }): boolean {
+  return (
+    type.kind !== SyntaxKind.UnknownKeyword &&
+    type.kind !== SyntaxKind.AnyKeyword &&
+    type.getText() !== "const"
+  );
+}
+
+function isDeclaredName(node: Node): boolean {
+  if (!isIdentifier(node)) return false;
+  const { parent } = node;
+  if (!(isVariableDeclaration(parent) || isBindingElement(parent)) || parent.name !== node) return false;
+  let at: Node = parent;
+  while (isBindingElement(at) || isBindingPattern(at)) at = at.parent;
+  return isVariableDeclaration(at);
+}
+
+function isPlainValue({ kind }: Node): boolean {
+  return (
+    kind === SyntaxKind.StringLiteral || kind === SyntaxKind.ObjectLiteralExpression || LITERALS.has(kind)
+  );
 }

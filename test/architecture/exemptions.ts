@@ -1,6 +1,9 @@
 import type { RuleName } from "./rules.ts";
 
-/** A file that may break one rule, and why. An exemption that is no longer needed fails the test. */
+/**
+ * A file that may break one rule, and why. An exemption that is no longer needed fails the test:
+ * take its entry out.
+ */
 export interface Exemption {
   rule: RuleName;
   path: string;
@@ -10,8 +13,79 @@ export interface Exemption {
 /** All exemptions there are. Rules that name their own door (config, clock, service, logger) need none. */
 export const EXEMPTIONS: readonly Exemption[] = [
   {
+    rule: "code comes in by import statements alone",
+    path: "src/producer/definitions/front-matter.ts",
+    reason:
+      "Definitions are read in synchronous calls; the YAML parser is 9 MB that most parents never need.",
+  },
+  {
+    rule: "every package comes in by its one door",
+    path: "src/producer/definitions/front-matter.ts",
+    reason: "It makes the require by which the YAML parser comes in late.",
+  },
+  {
     rule: "every unit test mirrors a source",
     path: "test/unit/shared/protocol-doc.test.ts",
     reason: "It holds docs/protocol.md against the keys, scripts and durations of all of src/shared.",
+  },
+  {
+    rule: "nothing has the type any",
+    path: "src/shared/protocol/message.ts",
+    reason: "JSON is walked as it comes, before it is known to be well formed.",
+  },
+  {
+    rule: "nothing has the type any",
+    path: "src/offline/exchange.ts",
+    reason: "Chunks of a request's body have no type in Node's own declarations.",
+  },
+  {
+    rule: "rooms import only what the house allows",
+    path: "src/worker/health/health.ts",
+    reason: "Until the pool hands its consuming state down to the health checks.",
+  },
+  {
+    rule: "only the package's doors re-export",
+    path: "src/shared/redis/connection/connection.ts",
+    reason: "Until the connection's type is its own interface and no alias of the client.",
+  },
+  {
+    rule: "only the package's doors re-export",
+    path: "src/shared/redis/wake-queue-view.ts",
+    reason: "Until the wake queue's type is its own interface and no alias of the queue.",
+  },
+  {
+    rule: "only the package's doors re-export",
+    path: "src/offline/server.ts",
+    reason: "The offline server's tests and the command line see one file of it.",
+  },
+  {
+    rule: "nothing is cast from unknown",
+    path: "src/shared/redis/connection/server-connection.ts",
+    reason: "Until what a promise rejects with is narrowed to an error of the catalogue.",
+  },
+  {
+    rule: "nothing is cast from unknown",
+    path: "src/worker/tools/tool.ts",
+    reason: "A tool's input has passed its own schema; the registry holds tools of every input.",
+  },
+  {
+    rule: "no bare error is made",
+    path: "src/shared/redis/connection/server-connection.ts",
+    reason: "Until what a promise rejects with is narrowed to an error of the catalogue.",
+  },
+  {
+    rule: "no bare error is made",
+    path: "src/worker/tools/workspace.ts",
+    reason: "Caught by the worker, which settles the run; no user sees it.",
+  },
+  {
+    rule: "no bare error is made",
+    path: "src/worker/tools/tool.ts",
+    reason: "What a tool throws becomes the text of its result; no user sees the error.",
+  },
+  {
+    rule: "no bare error is made",
+    path: "src/offline/exchange.ts",
+    reason: "The offline server imports nothing of the others, their catalogue included.",
   },
 ];

@@ -1,6 +1,6 @@
 /** Where files stand: unit tests mirror src, and src has no drawers. */
 import { posix } from "node:path";
-import type { Violation } from "./source.ts";
+import type { Source, Violation } from "./source.ts";
 
 const DRAWERS = new Set(["utils", "util", "helpers", "helper", "common", "misc", "types", "lib", "stuff"]);
 
@@ -25,5 +25,14 @@ export function findDrawers(paths: readonly string[]): Violation[] {
     if (!path.startsWith("src/")) return [];
     const drawer = path.split("/").find((part) => DRAWERS.has(part.split(".")[0] ?? ""));
     return drawer === undefined ? [] : [{ path, line: 1, message: `"${drawer}" is a drawer; name the role` }];
+  });
+}
+
+/** Files of src that the compiler does not read and that are no Lua either: code that no rule would see. */
+export function findUnreadFiles(paths: readonly string[], sources: readonly Source[]): Violation[] {
+  const read = new Set(sources.map(({ path }) => path));
+  return paths.flatMap((path) => {
+    if (!path.startsWith("src/") || path.endsWith(".lua") || read.has(path)) return [];
+    return [{ path, line: 1, message: "src holds what the compiler reads, and Lua" }];
   });
 }

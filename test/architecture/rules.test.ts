@@ -1,6 +1,7 @@
-import { describe, expect, test } from "vitest";
+import { join } from "node:path";
+import { afterAll, describe, expect, test } from "vitest";
+import { openProgram } from "./program.ts";
 import { RULE_NAMES, RULES, type RuleName, type Tree } from "./rules.ts";
-import { parseSource } from "./source.ts";
 
 /** Files by path, as a rule would find them in the repository. */
 type Files = Readonly<Record<string, string>>;
@@ -10,7 +11,7 @@ const PLAYS: Readonly<Record<RuleName, { breaks: readonly Files[]; keeps: readon
   "rooms import only what the house allows": {
     breaks: [
       { "src/shared/clock.ts": `import { a } from "../worker/pool.ts";` },
-      { "src/shared/clock.ts": `import type { a } from "./redis/connection.ts";` },
+      { "src/shared/clock.ts": `import type { a } from "./redis/scripts.ts";` },
       { "src/shared/protocol/ids.ts": `import { a } from "../errors.ts";` },
       { "src/shared/errors.ts": `export { a } from "./clock.ts";` },
       { "src/producer/parent.ts": `import type { Pool } from "../worker/pool.ts";` },
@@ -25,6 +26,25 @@ const PLAYS: Readonly<Record<RuleName, { breaks: readonly Files[]; keeps: readon
       { "src/worker/index.ts": `export { createParent } from "../producer/parent.ts";` },
       { "src/elsewhere/thing.ts": `import { a } from "../shared/clock.ts";` },
       { "src/worker/run.ts": `import { until } from "../../test/helpers/until.ts";` },
+      { "src/worker/run.mts": `import { parent } from "../producer/parent.ts";` },
+      { "src/worker/run.ts": `const url = new URL("../producer/parent.ts", import.meta.url);` },
+      { "src/worker/run.ts": "const url = new URL(name, import.meta.url);" },
+      { "src/worker/run.ts": `import parent = require("../producer/parent.ts");` },
+      { "src/worker/run.ts": `import { createClient } from "subagent-queue";` },
+      { "src/worker/run/claim.ts": `import type { Pool } from "../pool.ts";` },
+      { "src/worker/run/claim.ts": `import { readiness } from "../health/readiness.ts";` },
+      { "src/worker/loop/next.ts": `import type { Run } from "../run/context.ts";` },
+      { "src/worker/model/retry.ts": `import { next } from "../loop/next.ts";` },
+      { "src/worker/model/model.ts": `import type { A } from "./anthropic/model.ts";` },
+      { "src/worker/tools/registry.ts": `import type { Run } from "../run/context.ts";` },
+      { "src/worker/tools/files/open.ts": `import { grep } from "../builtin/grep.ts";` },
+      { "src/worker/health/health.ts": `import type { Pool } from "../pool.ts";` },
+      { "src/producer/replies/inbox.ts": `import type { Parent } from "../parent.ts";` },
+      { "src/shared/redis/connection/connection.ts": `import { scripts } from "../scripts.ts";` },
+      { "src/service/board/app.ts": `import { pool } from "../../worker/pool.ts";` },
+      { "src/cli/terminal/text.ts": `import { ask } from "../verbs/ask.ts";` },
+      { "src/cli/local/service.ts": `import { ask } from "../verbs/ask.ts";` },
+      { "src/cli/verbs/ask.ts": `import { run } from "../program.ts";` },
     ],
     keeps: [
       {
@@ -33,7 +53,7 @@ const PLAYS: Readonly<Record<RuleName, { breaks: readonly Files[]; keeps: readon
       { "src/worker/loop/next.ts": `import type { Tool } from "../tools/tool.ts";` },
       { "src/worker/loop/next.ts": `import { ids } from "../../shared/protocol/ids.ts";` },
       {
-        "src/cli/main.ts": `import { a } from "../worker/index.ts"; import { b } from "../offline/server.ts";`,
+        "src/cli/verbs/worker.ts": `import { a } from "../../worker/index.ts"; import { b } from "../../offline/server.ts";`,
       },
       { "src/index.ts": `export { createParent } from "./producer/parent.ts";` },
     ],
@@ -47,13 +67,20 @@ const PLAYS: Readonly<Record<RuleName, { breaks: readonly Files[]; keeps: readon
       { "src/shared/protocol/ids.ts": `import { readFile } from "node:fs/promises";` },
       { "src/worker/loop/next.ts": `import { randomUUID } from "node:crypto";` },
       { "src/offline/server.ts": `import { pino } from "pino";` },
+      { "src/worker/run.ts": `import { createRequire } from "node:module";` },
+      { "src/worker/run.ts": `import { createRequire } from "module";` },
+      { "src/producer/parent.ts": `import { fork } from "node:child_process";` },
+      { "src/producer/parent.ts": `import { Worker } from "node:worker_threads";` },
+      { "src/worker/run.ts": `import { request } from "node:http";` },
+      { "src/worker/run.ts": `import assert from "node:assert";` },
+      { "src/worker/run.mts": `export type { Redis } from "ioredis";` },
     ],
     keeps: [
       {
         "src/shared/redis/connection.ts": `import { Redis } from "ioredis"; import { once } from "node:events";`,
       },
       { "src/worker/pool.ts": `import { Worker } from "bullmq";` },
-      { "src/worker/model/anthropic.ts": `import Anthropic from "@anthropic-ai/sdk";` },
+      { "src/worker/model/anthropic/model.ts": `import Anthropic from "@anthropic-ai/sdk";` },
       { "src/shared/protocol/ids.ts": `import { z } from "zod"; import { createHash } from "node:crypto";` },
     ],
   },
@@ -75,17 +102,107 @@ const PLAYS: Readonly<Record<RuleName, { breaks: readonly Files[]; keeps: readon
       },
     ],
   },
-  "nothing has the type any": {
-    breaks: [{ "src/a.ts": "const a: Array<any> = [];" }, { "src/a.ts": "const a = b as any;" }],
-    keeps: [{ "src/a.ts": `const any: unknown = "any"; // any` }],
-  },
-  "nothing is cast by way of unknown": {
+  "code comes in by import statements alone": {
     breaks: [
-      { "src/a.ts": "const a = b as unknown as C;" },
-      { "src/a.ts": "const a = (b as never) as C;" },
-      { "src/a.ts": "const a = <C>(<unknown>b);" },
+      { "src/a.ts": `import { createRequire } from "node:module";` },
+      { "src/a.ts": `import module from "node:module";\nmodule.createRequire("x");` },
+      { "src/a.ts": `const fs = process.getBuiltinModule("node:fs");` },
+      { "src/a.ts": `import proc from "node:process";\nproc.getBuiltinModule("node:fs");` },
+      { "src/a.ts": `const pool = require("./pool.ts");` },
+      { "src/a.ts": `const here = import.meta.resolve("./pool.ts");` },
+      { "src/a.ts": `const thread = new Worker(new URL("./pool.ts", import.meta.url));` },
+      { "src/a.ts": "const here = import.meta.dirname;" },
+      { "src/a.ts": `eval("1");` },
+      { "src/a.ts": `const f = new Function("return process.env");` },
     ],
-    keeps: [{ "src/a.ts": "const a = b as unknown; const c = d as C; const e = f as const;" }],
+    keeps: [
+      { "src/shared/config.ts": `const url = new URL("../../package.json", import.meta.url);` },
+      { "src/a.ts": "const require = (name: string) => name; require('x'); type F = Function;" },
+      { "src/a.ts": `const b = await import("./b.ts");` },
+    ],
+  },
+  "only the package's doors re-export": {
+    breaks: [
+      { "src/shared/redis/connection.ts": `export { Redis } from "ioredis";` },
+      { "src/shared/redis/connection.ts": `export * from "ioredis";` },
+      { "src/shared/redis/connection.ts": `import { Redis } from "ioredis";\nexport { Redis };` },
+      {
+        "src/shared/redis/connection.ts": `import { Redis } from "ioredis";\nexport const Connection = Redis;`,
+      },
+      {
+        "src/shared/redis/connection.ts": `import type { Redis } from "ioredis";\nexport type Connection = Redis;`,
+      },
+      { "src/a.ts": `export { b } from "./b.ts";`, "src/b.ts": "export const b = 1;" },
+    ],
+    keeps: [
+      { "src/index.ts": `export { b } from "./b.ts";`, "src/b.ts": "export const b = 1;" },
+      { "src/a.ts": `import { Redis } from "ioredis"; export const open = () => new Redis();` },
+      {
+        "src/a.ts":
+          "const a = 1; export { a }; export const b = a; export type C = string; export type D = C;",
+      },
+    ],
+  },
+  "an entry exports every type that its exports name": {
+    breaks: [
+      {
+        "src/index.ts": `export { type A } from "./producer/a.ts";`,
+        "src/producer/a.ts": `interface B { b: 1 } export interface A { b: B[] }`,
+      },
+      {
+        "src/index.ts": `export { a } from "./producer/a.ts";`,
+        "src/producer/a.ts": `export interface B { b: 1 } export function a(b: B): void {}`,
+      },
+      {
+        "src/worker/index.ts": `export { A } from "./a.ts";`,
+        "src/worker/a.ts": `class B {} export class A extends B { private c = new B(); }`,
+      },
+      {
+        "src/worker/index.ts": `export { a } from "./a.ts";`,
+        "src/worker/a.ts": `import type { B } from "./b.ts"; export const a: B = { b: 1 };`,
+        "src/worker/b.ts": `export interface B { b: 1 }`,
+      },
+    ],
+    keeps: [
+      {
+        "src/index.ts": `export { type A, type B, c } from "./producer/a.ts";`,
+        "src/producer/a.ts": `export interface B { b: 1 } export interface A<T> { b: B; t: T } export const c = () => { type D = 1; const d: D = 1; return d; }`,
+      },
+      {
+        "src/index.ts": `export { A } from "./producer/a.ts";`,
+        "src/producer/a.ts": `interface B { b: 1 } export class A { #b: B = { b: 1 }; private c: B = this.#b; }`,
+      },
+    ],
+  },
+  "nothing has the type any": {
+    breaks: [
+      { "src/a.ts": "const a: Array<any> = [];" },
+      { "src/a.ts": "const a = b as any;" },
+      { "src/a.ts": "const a = JSON.parse('1');" },
+      { "src/a.ts": "const { a } = JSON.parse('{}');" },
+      { "src/a.mts": "const a: any = 1;" },
+    ],
+    keeps: [
+      { "src/a.ts": "const a: unknown = JSON.parse('1'); const b = missing;" },
+      { "src/a.ts": `const any: unknown = "any"; // any` },
+    ],
+  },
+  "nothing is cast from unknown": {
+    breaks: [
+      { "src/a.ts": "const a: unknown = 1; const b = 2;\nconst c = a as string;" },
+      { "src/a.ts": "function f(a: unknown) { return <string>a; }" },
+      { "src/a.ts": "interface A { b: 1 }\nconst a = JSON.parse('1') as A;" },
+      { "src/a.ts": "const key = (a: unknown): unknown => a;\nconst b = key(1) as string;" },
+      { "src/a.ts": "const b = 1; const a = b as unknown as string;" },
+      { "src/a.ts": "const b = 1; const a = (b as never) as string;" },
+      { "src/a.ts": "const b = 1; const a = <string>(<unknown>b);" },
+    ],
+    keeps: [
+      {
+        "src/a.ts":
+          "const b: string = ''; const a = b as unknown; const c = b as 'x'; const e = 'f' as const;",
+      },
+    ],
   },
   "no comment silences the compiler": {
     breaks: [
@@ -95,13 +212,27 @@ const PLAYS: Readonly<Record<RuleName, { breaks: readonly Files[]; keeps: readon
     ],
     keeps: [{ "src/a.ts": `const a = "@ts-ignore"; // ts-ignore is refused` }],
   },
-  "no bare Error is thrown": {
-    breaks: [{ "src/a.ts": `throw new Error("x");` }, { "src/a.ts": `throw Error("x");` }],
-    keeps: [{ "src/a.ts": `throw new QueueError("x"); const kept = new Error("y");` }],
+  "no bare error is made": {
+    breaks: [
+      { "src/a.ts": `throw new Error("x");` },
+      { "src/a.ts": `throw Error("x");` },
+      { "src/a.ts": `throw new TypeError("x");` },
+      { "src/a.ts": `const kept = new RangeError("y");` },
+      { "src/a.ts": `const Renamed = SyntaxError;` },
+      { "src/a.ts": `Promise.reject(new AggregateError([]));` },
+      { "src/a.ts": `class Own extends Error {}` },
+      { "src/a.ts": `throw "x";` },
+      { "src/a.ts": "throw { code: 1 };" },
+    ],
+    keeps: [
+      { "src/a.ts": `import { QueueError } from "./b.ts"; throw new QueueError("x");` },
+      { "src/a.ts": "function f(a: unknown, b: Error) { if (a instanceof TypeError) throw a; throw b; }" },
+      { "src/shared/errors.ts": "export class QueueError extends Error {}" },
+    ],
   },
-  "no file has more than 250 lines": {
-    breaks: [{ "src/a.ts": "export {};\n".repeat(251) }],
-    keeps: [{ "src/a.ts": "export {};\n".repeat(250) }],
+  "no file has more than 400 lines": {
+    breaks: [{ "src/a.ts": "export {};\n".repeat(401) }],
+    keeps: [{ "src/a.ts": "export {};\n".repeat(400) }],
   },
   "no function has more than 50 lines": {
     breaks: [
@@ -138,7 +269,11 @@ const PLAYS: Readonly<Record<RuleName, { breaks: readonly Files[]; keeps: readon
       { "src/a.ts": "const a = process.env.HOME;" },
       { "src/a.ts": `const a = process["env"];` },
       { "src/a.ts": "const a = globalThis.process?.env;" },
-      { "src/a.ts": "const { env } = process;" },
+      { "src/a.ts": `import proc from "node:process";\nconst a = proc.env;` },
+      { "src/a.ts": `import * as proc from "node:process";\nconst a = proc.env;` },
+      { "src/a.ts": `import { env as surroundings } from "process";` },
+      { "src/a.ts": "const p = process;\nconst a = p.env;" },
+      { "src/a.mts": "const a = process.env.HOME;" },
       { "src/cli/main.ts": `import { env } from "node:process";` },
     ],
     keeps: [
@@ -161,12 +296,76 @@ const PLAYS: Readonly<Record<RuleName, { breaks: readonly Files[]; keeps: readon
       { "src/a.ts": "const a = setTimeout as Timer;" },
       { "src/a.ts": `import { setTimeout as sleep } from "node:timers/promises";` },
       { "src/a.ts": `import { performance as p } from "node:perf_hooks";` },
+      { "src/a.ts": "const Today = Date;" },
+      { "src/a.ts": "const { now } = { now: Date.now };" },
+      { "src/a.ts": "const timers = { setInterval };" },
+      { "src/a.ts": `import timers from "node:timers";\ntimers.setTimeout(() => {}, 1);` },
+      { "src/a.ts": `import { scheduler } from "node:timers/promises";` },
     ],
     keeps: [
       { "src/shared/clock.ts": "setTimeout(() => Date.now(), 1);" },
       { "src/offline/server.ts": "setTimeout(() => new Date(), 1);" },
-      { "src/a.ts": "const a = new Date(ms); clock.setTimeout(f); clearTimeout(t); const b: Date = a;" },
+      { "src/a.ts": "const a = new Date(1); clock.setTimeout(f); clearTimeout(t); const b: Date = a;" },
       { "src/a.ts": "interface Clock { setTimeout(f: () => void): void; performance: number }" },
+      { "src/a.ts": "function f(setTimeout: () => void) { setTimeout(); }" },
+      { "src/a.ts": "type Timer = ReturnType<typeof setTimeout>; const a = Date.parse('x');" },
+    ],
+  },
+  "chance is a parameter": {
+    breaks: [
+      { "src/a.ts": "const a = Math.random();" },
+      { "src/a.ts": "const random = Math.random;" },
+      { "src/a.ts": `const a = Math["random"]();` },
+      { "src/a.ts": "function f(random = Math.random()) {}" },
+    ],
+    keeps: [
+      { "src/a.ts": "function f(random = Math.random) { return random(); }" },
+      { "src/a.ts": "const { random = Math.random } = options;" },
+    ],
+  },
+  "the loop is pure": {
+    breaks: [
+      { "src/worker/loop/next.ts": `fetch("http://x");` },
+      { "src/worker/loop/next.ts": "const a = Math.random();" },
+      { "src/worker/loop/next.ts": "function f(random = Math.random) {}" },
+      { "src/worker/loop/next.ts": "const a = Date.now();" },
+      { "src/worker/loop/next.ts": "const a = new Date(1);" },
+      { "src/worker/loop/next.ts": "const a = process.pid;" },
+      { "src/worker/loop/next.ts": "queueMicrotask(f);" },
+      { "src/worker/loop/next.ts": "const a = crypto.randomUUID();" },
+      { "src/worker/loop/next.ts": "const f = async () => {\n  await g();\n};" },
+      { "src/worker/loop/next.ts": "let calls = 0;" },
+      { "src/worker/loop/next.ts": "export let calls = 0;" },
+      { "src/worker/loop/next.ts": "const a = { fetch };" },
+      { "src/worker/loop/next.ts": "const a = new AbortController();" },
+      { "src/worker/loop/next.mts": "const a = performance.now();" },
+    ],
+    keeps: [
+      {
+        "src/worker/loop/next.ts":
+          "export function f(a: number[]) { let sum = 0; for (const b of a) sum += Math.max(b, 1); return sum; }",
+      },
+      {
+        "src/worker/loop/next.ts":
+          "const a = new Map([[1, JSON.stringify({})]]); const b = Buffer.byteLength('x');",
+      },
+      { "src/worker/run/run.ts": `fetch("http://x");` },
+    ],
+  },
+  "nothing ambient is handed on whole": {
+    breaks: [
+      { "src/a.ts": "const { env } = process;" },
+      { "src/a.ts": "const p = process;" },
+      { "src/a.ts": `Reflect.get(process, "env");` },
+      { "src/a.ts": "const a = process[name];" },
+      { "src/a.ts": "const a = { process };" },
+      { "src/a.ts": `import proc from "node:process";\nexport { proc };` },
+      { "src/a.ts": "const a = globalThis.process.pid;" },
+      { "src/a.ts": "const a = global.process.pid;" },
+    ],
+    keeps: [
+      { "src/a.ts": "const a = process.pid; const b: typeof process | undefined = undefined;" },
+      { "src/a.ts": `import proc from "node:process"; const a = proc.pid; const b = proc["platform"];` },
     ],
   },
   "only the service handles signals": {
@@ -174,9 +373,11 @@ const PLAYS: Readonly<Record<RuleName, { breaks: readonly Files[]; keeps: readon
       { "src/cli/main.ts": `process.on("SIGTERM", stop);` },
       { "src/worker/pool.ts": `process.once("SIGINT", stop);` },
       { "src/worker/pool.ts": "for (const signal of signals) process.once(signal, stop);" },
+      { "src/worker/pool.ts": `import proc from "node:process";\nproc.prependListener("SIGHUP", stop);` },
+      { "src/worker/pool.ts": "const listen = process.on;" },
     ],
     keeps: [
-      { "src/cli/service.ts": `process.on("SIGTERM", stop);` },
+      { "src/cli/process.ts": `process.on("SIGTERM", stop);` },
       {
         "src/cli/main.ts": `process.on("exit", stop); process.kill(1, "SIGTERM"); child.on("SIGTERM", stop);`,
       },
@@ -190,6 +391,19 @@ const PLAYS: Readonly<Record<RuleName, { breaks: readonly Files[]; keeps: readon
       { "src/worker/run.ts": `import { log } from "node:console";` },
     ],
     keeps: [{ "src/cli/main.ts": `console.log("x");` }, { "src/worker/run.ts": `const a = "console.log";` }],
+  },
+  "only the command line owns the process": {
+    breaks: [
+      { "src/worker/run.ts": `process.stdout.write("x");` },
+      { "src/worker/run.ts": "process.exit(1);" },
+      { "src/worker/run.ts": "process.exitCode = 1;" },
+      { "src/worker/run.ts": `import { argv } from "node:process";` },
+      { "src/worker/run.ts": `import { stderr } from "node:process";\nconst a = 1;` },
+    ],
+    keeps: [
+      { "src/cli/main.ts": "process.exit(1);" },
+      { "src/worker/run.ts": "child.stdout.pipe(process.pid);" },
+    ],
   },
   "every Lua script names its keys and arguments": {
     breaks: [
@@ -222,14 +436,56 @@ const PLAYS: Readonly<Record<RuleName, { breaks: readonly Files[]; keeps: readon
     breaks: [{ "src/worker/utils.ts": "" }, { "src/shared/helpers/clock.ts": "" }],
     keeps: [{ "src/worker/run.ts": "", "test/helpers/until.ts": "" }],
   },
+  "every file of src is read by the compiler or is Lua": {
+    breaks: [{ "src/worker/run.js": "export {};" }, { "src/worker/run.cjs": "" }, { "src/data.json": "{}" }],
+    keeps: [{ "src/worker/run.ts": "", "src/worker/run.mts": "", "src/shared/redis/lua/a.lua": "" }],
+  },
 };
 
+const REPOSITORY = join(import.meta.dirname, "../..");
+
+/** All plays in one program, each in a folder of its own in memory; packages are the repository's. */
+const plays = RULE_NAMES.flatMap((rule) => [...PLAYS[rule].breaks, ...PLAYS[rule].keeps]);
+const program = openProgram({ root: REPOSITORY, config: inMemory("tsconfig.json"), files: filesOf(plays) });
+afterAll(() => program.close());
+
+function inMemory(path: string): string {
+  return join(REPOSITORY, "plays-in-memory", path);
+}
+
+function filesOf(all: readonly Files[]): Record<string, string> {
+  const files = all.flatMap((play, index) =>
+    Object.entries(play).map(([path, text]) => [inMemory(`${index}/${path}`), text] as const),
+  );
+  const compiled = files.map(([path]) => path).filter((path) => /\.[cm]?ts$/.test(path));
+  const config = {
+    extends: "../tsconfig.json",
+    compilerOptions: { moduleDetection: "force" },
+    files: compiled,
+  };
+  return { ...Object.fromEntries(files), [inMemory("tsconfig.json")]: JSON.stringify(config) };
+}
+
+/** The tree of one play, with the paths that its files would have in the repository. */
 function treeOf(files: Files): Tree {
+  const folder = `plays-in-memory/${plays.indexOf(files)}/`;
+  const own = (path: string) => path.slice(folder.length);
+  const sources = program.sources.filter(({ path }) => path.startsWith(`${folder}src/`));
   const paths = Object.keys(files);
-  const under = (ending: string) => paths.filter((path) => path.startsWith("src/") && path.endsWith(ending));
   return {
-    sources: under(".ts").map((path) => parseSource(path, files[path] ?? "")),
-    lua: under(".lua").map((path) => ({ path, text: files[path] ?? "" })),
+    sources: sources.map((source) => ({
+      ...source,
+      path: own(source.path),
+      imports: source.imports.map((each) => {
+        const { target } = each;
+        return { ...each, target: target?.startsWith(folder) ? own(target) : target };
+      }),
+      meaningOf: (node) => {
+        const meaning = source.meaningOf(node);
+        return meaning?.home.startsWith(folder) ? { ...meaning, home: own(meaning.home) } : meaning;
+      },
+    })),
+    lua: paths.filter((path) => path.endsWith(".lua")).map((path) => ({ path, text: files[path] ?? "" })),
     paths,
   };
 }
@@ -237,7 +493,10 @@ function treeOf(files: Files): Tree {
 describe.for(RULE_NAMES)("%s", (rule) => {
   test.for(PLAYS[rule].breaks)("is broken by example %$", (files) => {
     const violations = RULES[rule](treeOf(files));
-    expect(violations, JSON.stringify(files)).toHaveLength(1);
+    expect(
+      new Set(violations.map(({ path, line }) => `${path}:${line}`)),
+      JSON.stringify(files),
+    ).toHaveProperty("size", 1);
     expect(Object.keys(files)).toContain(violations[0]?.path);
     expect(violations[0]?.line).toBeGreaterThanOrEqual(1);
   });
@@ -248,5 +507,8 @@ describe.for(RULE_NAMES)("%s", (rule) => {
 });
 
 test("a file that does not parse is an error and not a file without violations", () => {
-  expect(() => parseSource("src/a.ts", "const = ;")).toThrow(SyntaxError);
+  const files = filesOf([{ "src/a.ts": "const = ;" }]);
+  expect(() => openProgram({ root: REPOSITORY, config: inMemory("tsconfig.json"), files })).toThrow(
+    SyntaxError,
+  );
 });

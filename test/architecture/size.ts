@@ -1,11 +1,11 @@
 /** How long files and functions may be. */
-import { isFunction } from "@babel/types";
-import { findNodes, type Source, type Violation } from "./source.ts";
+import { isFunctionLikeDeclaration } from "typescript/unstable/ast";
+import { findNodes, lineOf, type Source, type Violation } from "./source.ts";
 
-const MAX_FILE_LINES = 250;
+const MAX_FILE_LINES = 400;
 const MAX_FUNCTION_LINES = 50;
 
-/** Files of more than 250 lines. */
+/** Files of more than 400 lines. */
 export function findLongFiles(sources: readonly Source[]): Violation[] {
   return sources.flatMap(({ path, text }) => {
     const lines = text.split("\n").length - (text.endsWith("\n") ? 1 : 0);
@@ -16,9 +16,9 @@ export function findLongFiles(sources: readonly Source[]): Violation[] {
 
 /** Functions and methods of more than 50 lines, from their first line to their last, nested ones included. */
 export function findLongFunctions(sources: readonly Source[]): Violation[] {
-  return findNodes(sources, (node) => {
-    if (!isFunction(node) || node.loc == null) return undefined;
-    const lines = node.loc.end.line - node.loc.start.line + 1;
+  return findNodes(sources, (node, { file }) => {
+    if (!isFunctionLikeDeclaration(node)) return undefined;
+    const lines = file.text.slice(0, node.end).split("\n").length - lineOf(file, node) + 1;
     return lines > MAX_FUNCTION_LINES
       ? `a function of ${lines} lines; at most ${MAX_FUNCTION_LINES}`
       : undefined;

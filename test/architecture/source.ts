@@ -1,18 +1,49 @@
-/** A source file as the rules see it: parsed once, with its imports resolved to paths of the repository. */
-import { readdirSync, readFileSync, statSync } from "node:fs";
-import { join, posix } from "node:path";
-import { parse } from "@babel/parser";
-import { type File, type Node, VISITOR_KEYS } from "@babel/types";
+/**
+ * A source file as the rules see it: parsed by the compiler, with its imports resolved to paths of the repository and
+ * every name resolved to what it means. A rule asks what a name means, never how it is spelled.
+ */
+import { posix } from "node:path";
+import {
+  isCallExpression,
+  isExportDeclaration,
+  isExternalModuleReference,
+  isImportClause,
+  isImportDeclaration,
+  isImportEqualsDeclaration,
+  isImportTypeNode,
+  isLiteralTypeNode,
+  isMetaProperty,
+  isNewExpression,
+  isPropertyAccessExpression,
+  isStringLiteral,
+  type Node,
+  type SourceFile,
+  SyntaxKind,
+} from "typescript/unstable/ast";
+import type { Checker } from "typescript/unstable/sync";
 
 /** A TypeScript file. Paths are relative to the repository's root, with `/`. */
 export interface Source {
   path: string;
   text: string;
-  ast: File;
-  imports: Import[];
+  file: SourceFile;
+  /** Every node of the file, outermost first. */
+  nodes: readonly Node[];
+  imports: readonly Import[];
+  checker: Checker;
+  /** What an identifier, or the string in `object["name"]`, stands for; undefined for what nothing declares. */
+  meaningOf(node: Node): Meaning | undefined;
 }
 
-/** One import, re-export, dynamic import or import type. */
+/** What a name stands for, imports and aliases followed to the declaration. */
+export interface Meaning {
+  /** `es` (the language), `node`, a package's name, or a path of the repository. */
+  home: string;
+  /** With its owner in front: `Process.env`, `DateConstructor.now`, `fetch`. */
+  name: string;
+}
+
+/** One import, re-export, dynamic import, import type or thread entry. */
 export interface Import {
   /** As written. */
   specifier: string;
@@ -30,103 +61,107 @@ export interface Violation {
   message: string;
 }
 
-/** Parses one file. Throws a SyntaxError with the place when it is not TypeScript. */
-export function parseSource(path: string, text: string): Source {
-  const ast = parse(text, { sourceType: "module", plugins: ["typescript"], sourceFilename: path });
-  const imports: Import[] = [];
-  walk(ast, (node) => {
-    const found = importOf(node);
-    if (found === undefined) return;
-    const target = found.specifier.startsWith(".")
-      ? posix.join(posix.dirname(path), found.specifier)
-      : undefined;
-    imports.push({ ...found, target, line: lineOf(node) });
-  });
-  return { path, text, ast, imports };
-}
-
-/** Parses every `.ts` file below `folder` of the repository; none when there is no such folder. */
-export function readSources(root: string, folder: string): Source[] {
-  return listFiles(root, folder)
-    .filter((path) => path.endsWith(".ts"))
-    .map((path) => parseSource(path, readFileSync(join(root, path), "utf8")));
-}
-
-/** Paths of all files below `folder`, sorted; none when there is no such folder. */
-export function listFiles(root: string, folder: string): string[] {
-  try {
-    return readdirSync(join(root, folder), { recursive: true, encoding: "utf8" })
-      .map((name) => posix.join(folder, name))
-      .filter((path) => statSync(join(root, path)).isFile())
-      .sort();
-  } catch (failure) {
-    if (failure instanceof Error && "code" in failure && failure.code === "ENOENT") return [];
-    throw failure;
-  }
-}
-
-/** Calls `visit` for `node` and everything below it, outermost first; `parents` is innermost last. */
-function walk(
-  node: Node,
-  visit: (node: Node, parents: readonly Node[]) => void,
-  parents: readonly Node[] = [],
-): void {
-  visit(node, parents);
-  const below = [...parents, node];
-  for (const key of VISITOR_KEYS[node.type] ?? []) {
-    const child: unknown = Reflect.get(node, key);
-    for (const each of Array.isArray(child) ? child : [child]) if (isNode(each)) walk(each, visit, below);
-  }
-}
+/** Stands for a specifier that is computed at run time. */
+export const COMPUTED = "(computed)";
 
 /** One violation for each node about which `judge` has something to say. */
 export function findNodes(
   sources: readonly Source[],
-  judge: (node: Node, parents: readonly Node[], source: Source) => string | undefined,
+  judge: (node: Node, source: Source) => string | undefined,
 ): Violation[] {
-  return sources.flatMap((source) => {
-    const found: Violation[] = [];
-    walk(source.ast, (node, parents) => {
-      const message = judge(node, parents, source);
-      if (message !== undefined) found.push({ path: source.path, line: lineOf(node), message });
-    });
-    return found;
+  return sources.flatMap((source) =>
+    source.nodes.flatMap((node) => {
+      const message = judge(node, source);
+      return message === undefined ? [] : [{ path: source.path, line: lineOf(source.file, node), message }];
+    }),
+  );
+}
+
+/** The line on which a node begins, its comments not counted. */
+export function lineOf(file: SourceFile, node: Node): number {
+  return file.text.slice(0, node.getStart(file)).split("\n").length;
+}
+
+/** Every node of a file, outermost first; comments are no nodes. */
+export function nodesOf(file: SourceFile): Node[] {
+  const nodes: Node[] = [];
+  const visit = (node: Node): void => {
+    nodes.push(node);
+    node.forEachChild(visit);
+  };
+  visit(file);
+  return nodes;
+}
+
+/** Whether the node is part of a type, of which nothing is left at run time. */
+export function isInType(node: Node): boolean {
+  for (let at = node; at !== undefined; at = at.parent) {
+    if (at.kind >= SyntaxKind.FirstTypeNode && at.kind <= SyntaxKind.LastTypeNode) return true;
+    if (at.kind === SyntaxKind.InterfaceDeclaration || at.kind === SyntaxKind.TypeAliasDeclaration)
+      return true;
+  }
+  return false;
+}
+
+/** The imports of a file. `resolve` gives the path of the file that a specifier reaches, if it is one of ours. */
+export function importsOf(
+  path: string,
+  nodes: readonly Node[],
+  resolve: (specifier: Node) => string | undefined,
+): Import[] {
+  return nodes.flatMap((node) => {
+    const found = importAt(node);
+    if (found === undefined) return [];
+    const { specifier, typeOnly } = found;
+    const file = node.getSourceFile();
+    if (specifier === undefined || !isStringLiteral(specifier)) {
+      return [{ specifier: COMPUTED, target: undefined, typeOnly, line: lineOf(file, node) }];
+    }
+    const beside = specifier.text.startsWith(".")
+      ? posix.join(posix.dirname(path), specifier.text)
+      : undefined;
+    const target = resolve(specifier) ?? beside;
+    return [{ specifier: specifier.text, target, typeOnly, line: lineOf(file, node) }];
   });
 }
 
-/** The line on which a node begins. */
-export function lineOf(node: Node): number {
-  return node.loc?.start.line ?? 0;
+interface Found {
+  specifier: Node | undefined;
+  typeOnly: boolean;
 }
 
-function isNode(value: unknown): value is Node {
-  return typeof value === "object" && value !== null && "type" in value && typeof value.type === "string";
-}
-
-function importOf(node: Node): Pick<Import, "specifier" | "typeOnly"> | undefined {
-  switch (node.type) {
-    case "ImportDeclaration":
-      return { specifier: node.source.value, typeOnly: node.importKind === "type" };
-    case "ExportNamedDeclaration":
-    case "ExportAllDeclaration":
-      if (node.source == null) return undefined;
-      return { specifier: node.source.value, typeOnly: node.exportKind === "type" };
-    case "TSImportType":
-      return node.argument.type === "StringLiteral"
-        ? { specifier: node.argument.value, typeOnly: true }
-        : undefined;
-    case "CallExpression": {
-      const [argument] = node.arguments;
-      const loads =
-        node.callee.type === "Import" ||
-        (node.callee.type === "Identifier" && node.callee.name === "require");
-      if (!loads || argument === undefined) return undefined;
-      return { specifier: argument.type === "StringLiteral" ? argument.value : COMPUTED, typeOnly: false };
-    }
-    default:
-      return undefined;
+function importAt(node: Node): Found | undefined {
+  if (isImportDeclaration(node)) {
+    const clause = node.importClause;
+    const typeOnly =
+      clause !== undefined && isImportClause(clause) && clause.phaseModifier === SyntaxKind.TypeKeyword;
+    return { specifier: node.moduleSpecifier, typeOnly };
   }
+  if (isExportDeclaration(node)) {
+    if (node.moduleSpecifier === undefined) return undefined;
+    return { specifier: node.moduleSpecifier, typeOnly: node.isTypeOnly };
+  }
+  if (isImportEqualsDeclaration(node)) {
+    const { moduleReference } = node;
+    if (!isExternalModuleReference(moduleReference)) return undefined;
+    return { specifier: moduleReference.expression, typeOnly: node.isTypeOnly };
+  }
+  if (isImportTypeNode(node)) {
+    const { argument } = node;
+    return { specifier: isLiteralTypeNode(argument) ? argument.literal : undefined, typeOnly: true };
+  }
+  if (isCallExpression(node) && node.expression.kind === SyntaxKind.ImportKeyword) {
+    return { specifier: node.arguments[0], typeOnly: false };
+  }
+  return isNewExpression(node) ? fileBeside(node) : undefined;
 }
 
-/** Stands for a specifier that is computed at run time. */
-export const COMPUTED = "(computed)";
+/** `new URL("./thread.ts", import.meta.url)`: the way in which threads and processes are given their file. */
+function fileBeside(node: Node): Found | undefined {
+  if (!isNewExpression(node) || node.arguments?.length !== 2) return undefined;
+  const [specifier, base] = node.arguments;
+  if (base === undefined || !isPropertyAccessExpression(base) || !isMetaProperty(base.expression))
+    return undefined;
+  const known = specifier !== undefined && isStringLiteral(specifier);
+  return known && !/\.[cm]?[jt]s$/.test(specifier.text) ? undefined : { specifier, typeOnly: false };
+}

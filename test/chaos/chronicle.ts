@@ -14,7 +14,7 @@ import { Redis } from "ioredis";
 import { keysUnder } from "../../src/shared/protocol/keys.ts";
 import { closeAtEnd } from "../helpers/cleanup.ts";
 import { type OnCommand, openMonitor } from "../helpers/monitor.ts";
-import { happeningOf } from "./happening.ts";
+import { happeningsOf } from "./happening.ts";
 import { missedHappenings } from "./missed.ts";
 import { type StaleAsk, watchStaleAsks } from "./stale-asks.ts";
 
@@ -66,8 +66,7 @@ export async function openChronicle(url: string, prefix: string): Promise<Chroni
   const onCommand: OnCommand = (seconds, command, source) => {
     const at = Number(seconds) * 1_000;
     stale.see(at, command, source);
-    const happening = happeningOf(prefix, at, command);
-    if (happening) note(happening);
+    for (const happening of happeningsOf(prefix, at, command)) note(happening);
   };
   let monitor = await openMonitor(url, onCommand);
   closeAtEnd(() => monitor.stop());

@@ -36,16 +36,16 @@ export const COMMITS = ["claim", "append", "release", "settle"] as const;
 /** See {@link COMMITS}. */
 export type Commit = (typeof COMMITS)[number];
 
-/** The commits of an undisturbed run, in order: claim, the message, the first turn, the beginning of its tools, … */
-export function commitsOf({ plot, tools }: Pick<CrashPoint, "plot" | "tools">): Commit[] {
-  const begins: Commit[] = ["claim", "append", "append"];
-  if (plot === "drains") return [...begins, "release"];
-  const results = Array.from({ length: tools }, (): Commit => "append");
-  return [...begins, "append", ...results, "append", "settle"];
+/**
+ * The commits of an undisturbed run, in order: the claim; the messages, the first turn and the marks of its tools; their
+ * results; the last answer and the end in one. A run that is handed back has its turn committed, and no tool begun.
+ */
+export function commitsOf({ plot }: Pick<CrashPoint, "plot">): Commit[] {
+  return plot === "drains" ? ["claim", "append", "release"] : ["claim", "append", "append", "settle"];
 }
 
-const TURN = 3;
-const BEGUN = 4;
+/** Number of the commit that holds the first turn, of the one with the results, and of the last answer's. */
+const [TURN, RESULTS, END] = [2, 3, 4];
 
 /** Points that one process can crash at together, and one worker can go on with. */
 export type Batch = Pick<CrashPoint, "plot" | "host" | "side">;
@@ -80,22 +80,20 @@ export function nameOf(point: CrashPoint): string {
 export function expectedAt({ plot, tools, idempotent, host, commit, side }: CrashPoint): Aftermath {
   // Handing back adds nothing to what was committed before.
   const heard = side === "after" && plot === "finishes" ? commit : commit - 1;
-  const lastTurn = BEGUN + tools + 1;
   // A turn is bought again only when the crash swallowed its commit.
-  const bought = (turn: number) => (commit === turn && side === "before" ? 2 : 1);
-  const finished = Math.min(Math.max(heard - BEGUN, 0), tools);
-  // All calls take effect at their beginning, which nobody reaches who did not hear that it was committed.
-  const ran = commit > BEGUN ? 1 : 0;
-  const unknown = heard >= BEGUN ? tools - finished : 0;
-  const again = heard < BEGUN || idempotent ? 1 : 0;
-  const effects = Array.from({ length: tools }, (_, call) => ran + (call < finished ? 0 : again));
+  const bought = (turn: number) => (plot === "finishes" && commit === turn && side === "before" ? 2 : 1);
+  const hasBegun = plot === "finishes" && heard >= TURN;
+  const hasFinished = plot === "finishes" && heard >= RESULTS;
+  // All calls take effect at their beginning, which no worker reaches that did not hear that it was committed.
+  const ran = plot === "finishes" && commit > TURN ? 1 : 0;
+  const again = !hasFinished && (!hasBegun || idempotent) ? 1 : 0;
   return {
     replies: ["succeeded", "succeeded"],
-    bought: [bought(TURN), bought(lastTurn), 1],
+    bought: [bought(TURN), bought(END), 1],
     refused: 0,
-    effects: effects.sort((a, b) => b - a),
-    interrupted: idempotent ? 0 : unknown,
+    effects: Array.from({ length: tools }, () => ran + again),
+    interrupted: hasBegun && !hasFinished && !idempotent ? tools : 0,
     results: tools,
-    notices: host === "other" && heard > 1 ? 1 : 0,
+    notices: host === "other" && hasBegun ? 1 : 0,
   };
 }

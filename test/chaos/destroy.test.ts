@@ -5,21 +5,14 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import type { LedgerEntry } from "../../src/offline/server.ts";
-import type { Client } from "../../src/producer/client.ts";
 import type { Parent } from "../../src/producer/parent.ts";
-import { TIMING } from "../../src/shared/protocol/timing.ts";
-import { createAgentStore } from "../../src/shared/redis/agent-store.ts";
+import { TIMING } from "../../src/shared/protocol/limits.ts";
+import { createAgentStore } from "../../src/shared/redis/agents.ts";
 import { durations, percentile } from "../helpers/figures.ts";
-import {
-  type Agent,
-  type Installation,
-  openInstallation,
-  type WorkerProcess,
-} from "../helpers/installation.ts";
-import { testClient, testParent } from "../helpers/parents.ts";
-import { startPrivateRedis } from "../helpers/redis.ts";
+import type { Agent, Installation, WorkerProcess } from "../helpers/installation.ts";
 import { seeded } from "../helpers/seeded.ts";
 import { until } from "../helpers/until.ts";
+import { openStage, type Stage } from "../stage/stage.ts";
 
 const DESTROYS = Number(process.env.DESTROYS ?? 60);
 const SEED = Number(process.env.DESTROY_SEED ?? Date.now() % 1_000_000);
@@ -64,18 +57,16 @@ interface Target {
 }
 
 interface Scene {
-  installation: Installation;
+  installation: Stage;
   workers: WorkerProcess[];
-  client: Client;
 }
 
 async function openScene(): Promise<Scene> {
-  const server = await startPrivateRedis();
-  const installation = await openInstallation({ redisUrl: server.url, scenario });
+  const installation = await openStage({ redis: "own", scenario });
   const workers = await Promise.all(
     Array.from({ length: WORKERS }, () => installation.spawnWorker({ concurrency: BATCH })),
   );
-  return { installation, workers, client: testClient({ redisUrl: server.url, prefix: installation.prefix }) };
+  return { installation, workers };
 }
 
 async function begin({ installation }: Scene, label: string, parent: Parent): Promise<Target> {
@@ -124,11 +115,11 @@ async function destroy(scene: Scene, target: Target, hint: Hint): Promise<void> 
     // The same script, with a channel that nobody hears.
     const deaf = createAgentStore(redis, { ...keys, hints: `${keys.hints}:lost` }, store.timing);
     const answer = await deaf.settle(target.agent, {
-      by: { authority: "parent" },
+      authority: "parent",
       target: "ended",
-      endedReason: "destroyed",
+      ended_reason: "destroyed",
       status: "cancelled",
-      stopReason: "destroyed",
+      stop_reason: "destroyed",
     });
     expect(answer.status).toBe("settled");
   } else {
@@ -184,13 +175,13 @@ test(`${DESTROYS} runs of other processes are cut off within a second of their d
 }, async () => {
   const chance = seeded(SEED);
   const scene = await openScene();
-  const { installation, client } = scene;
+  const { installation } = scene;
   const taken: Record<Hint, number[]> = { heard: [], gap: [], lost: [] };
   const all: Target[] = [];
   const prompt = () => taken.heard.length + taken.gap.length;
   for (let batch = 0; prompt() < DESTROYS || taken.lost.length === 0; batch++) {
     const hint = (["heard", "gap", "lost", "heard"] as const)[batch % 4] ?? "heard";
-    const parents = ["a", "b"].map((name) => testParent(client, { parentId: `parent-${batch}-${name}` }));
+    const parents = ["a", "b"].map((name) => installation.parent(`parent-${batch}-${name}`));
     const targets = await Promise.all(
       Array.from({ length: BATCH }, (_, i) => {
         const kind = i % 2 === 0 ? "tool" : i % 4 === 1 ? "silent" : "stalled";
@@ -230,10 +221,10 @@ test("a destroy that races with the end of its run leaves one entry, and its ans
 }, async () => {
   const chance = seeded(SEED);
   const scene = await openScene();
-  const { installation, client } = scene;
+  const { installation } = scene;
   const ends = { destroyed: 0, completed: 0 };
   for (let round = 0; round < 5 || ends.destroyed === 0 || ends.completed === 0; round++) {
-    const parents = ["a", "b"].map((name) => testParent(client, { parentId: `race-${round}-${name}` }));
+    const parents = ["a", "b"].map((name) => installation.parent(`race-${round}-${name}`));
     const targets = await Promise.all(
       Array.from({ length: BATCH }, (_, i) => begin(scene, `brief-${round}-${i}`, parents[i % 2] as Parent)),
     );
@@ -266,12 +257,10 @@ test("a destroy that races with the end of its run leaves one entry, and its ans
 test("an agent that waits for a worker never starts once it is destroyed, nor does an idle one ever again", {
   timeout: 60_000,
 }, async () => {
-  const server = await startPrivateRedis();
-  const installation = await openInstallation({ redisUrl: server.url, scenario });
+  const installation = await openStage({ redis: "own", scenario });
   const workers = [await installation.spawnWorker({ concurrency: 1 })];
-  const client = testClient({ redisUrl: server.url, prefix: installation.prefix });
-  const scene = { installation, workers, client };
-  const parent = testParent(client, { parentId: "planner" });
+  const scene = { installation, workers };
+  const parent = installation.parent("planner");
   const busy = await begin(scene, "silent-busy", parent);
   await until(() => allHang(scene, [busy]));
   const queued = await Promise.all(Array.from({ length: 8 }, (_, i) => begin(scene, `brief-${i}`, parent)));

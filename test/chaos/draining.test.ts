@@ -8,10 +8,9 @@ import { expect, test } from "vitest";
 import type { Reply } from "../../src/shared/protocol/reply.ts";
 import { durations } from "../helpers/figures.ts";
 import { watchHandOvers } from "../helpers/handovers.ts";
-import { type Installation, openInstallation, type WorkerProcess } from "../helpers/installation.ts";
-import { testClient, testParent } from "../helpers/parents.ts";
-import { startPrivateRedis } from "../helpers/redis.ts";
+import type { Installation, WorkerProcess } from "../helpers/installation.ts";
 import { until } from "../helpers/until.ts";
+import { openStage } from "../stage/stage.ts";
 
 const ROUNDS = Number(process.env.DRAIN_ROUNDS ?? 1);
 const WORKERS = 4;
@@ -51,10 +50,8 @@ function notesOf({ workspaceRoot }: Installation, { parent_id, agent_id }: Reply
 test("a rolling restart of all workers under load loses nothing, does nothing twice and keeps nobody waiting", {
   timeout: 60_000 + ROUNDS * 60_000,
 }, async () => {
-  const server = await startPrivateRedis();
-  const handOvers = await watchHandOvers(server.url);
-  const installation = await openInstallation({
-    redisUrl: server.url,
+  const installation = await openStage({
+    redis: "own",
     latencyMs: 150,
     scenario: {
       turns: [
@@ -64,13 +61,13 @@ test("a rolling restart of all workers under load loses nothing, does nothing tw
       ],
     },
   });
+  const handOvers = await watchHandOvers(installation.url);
   const workers = await Promise.all(Array.from({ length: WORKERS }, () => installation.spawnWorker()));
-  const client = testClient({ redisUrl: server.url, prefix: installation.prefix });
   const replies: Reply[] = [];
   let restarting = true;
   let asked = 0;
   const work = Array.from({ length: PARENTS * TASKS_OF_A_PARENT }, async (_, i) => {
-    const parent = testParent(client, { parentId: `parent-${i % PARENTS}` });
+    const parent = installation.parent(`parent-${i % PARENTS}`);
     while (restarting) {
       asked += 1;
       replies.push(await parent.task({ prompt: `task ${asked}` }));
@@ -110,17 +107,16 @@ test("a rolling restart of all workers under load loses nothing, does nothing tw
 test("a worker that is stopped with 20 runs in hung model calls and long tools hands all of them back and is gone in 25 s", {
   timeout: 60_000,
 }, async () => {
-  const server = await startPrivateRedis();
-  const handOvers = await watchHandOvers(server.url);
   const done = { content: [text("done")] };
-  const installation = await openInstallation({
-    redisUrl: server.url,
+  const installation = await openStage({
+    redis: "own",
     scenario: [
       { match: { user: "tool" }, turns: [{ content: [call("linger", { label: "{{user}}" })] }, done] },
       { match: { user: "silent" }, turns: [{ ...done, failures: [{ stream: { stallAfterChunks: 0 } }] }] },
       { match: { user: "stalled" }, turns: [{ ...done, failures: [{ stream: { stallAfterChunks: 2 } }] }] },
     ],
   });
+  const handOvers = await watchHandOvers(installation.url);
   const stopping = await installation.spawnWorker({ concurrency: 20 });
   const kinds = ["tool", "tool", "silent", "stalled"];
   const agents = await Promise.all(
@@ -144,7 +140,7 @@ test("a worker that is stopped with 20 runs in hung model calls and long tools h
     expect(reply).toMatchObject({ status: "succeeded", summary: "done", turns: i % 4 < 2 ? 2 : 1 });
     const agent = agents[i] as (typeof agents)[number];
     expect(await installation.entries(agent)).toHaveLength(1);
-    expect(await installation.record(agent)).toMatchObject({ worker: other.id, barren_deaths: 0 });
+    expect(await installation.record(agent)).toMatchObject({ worker: other.id, crashes_without_progress: 0 });
   }
   // What was cut off is not begun a second time: the next worker tells the model that its effect is unknown.
   expect(other.stdout.filter((line) => line.startsWith("began"))).toEqual([]);

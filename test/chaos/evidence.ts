@@ -1,6 +1,7 @@
 /** What a chaos run leaves for the oracle to judge, and how it is looked up. Pure. */
 import type { LedgerEntry } from "../../src/offline/server.ts";
 import type { Reply } from "../../src/shared/protocol/reply.ts";
+import type { UsageTotals } from "../../src/shared/protocol/usage.ts";
 import type { JournalLine } from "../helpers/tool-journal.ts";
 import type { Happening } from "./chronicle.ts";
 import type { LoadRecord, Told } from "./load.ts";
@@ -30,6 +31,8 @@ export interface Evidence {
   /** Verbs that came under an epoch that was another's by then. */
   staleAsks: readonly StaleAsk[];
   ledger: readonly LedgerEntry[];
+  /** What each parent is told that it used. */
+  spent: readonly UsageTotals[];
   journal: readonly JournalLine[];
   /** Every worker process that was ever started. */
   processes: readonly { id: string; pid: number }[];

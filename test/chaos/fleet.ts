@@ -33,6 +33,9 @@ export interface Fleet {
   stop(): Promise<void>;
 }
 
+/** Whether all workers have the same tools. */
+export type FleetKind = "alike" | "mixed";
+
 /** What a fleet needs. */
 export interface FleetOptions {
   installation: Installation;
@@ -42,6 +45,10 @@ export interface FleetOptions {
   concurrency: number;
   /** See `WorkerProcessOptions`. */
   journal: string;
+  /** `mixed`: every second worker lacks the tool `note`. */
+  kind: FleetKind;
+  /** See `WorkerProcessOptions`. */
+  isolation: boolean;
 }
 
 /** Starts `workers` processes; they end with the test. */
@@ -50,11 +57,13 @@ export async function startFleet({ installation, redisPort, ...options }: FleetO
   const coming = new Map<Seat, Promise<void>>();
   const processes: { id: string; pid: number }[] = [];
 
-  const board = async (proxy: TcpProxy): Promise<WorkerProcess> => {
+  const board = async (proxy: TcpProxy, seat: number): Promise<WorkerProcess> => {
     const worker = await installation.spawnWorker({
       redisUrl: `redis://127.0.0.1:${proxy.port}`,
       journal: options.journal,
       concurrency: options.concurrency,
+      isolation: options.isolation,
+      lacks: options.kind === "mixed" && seat % 2 === 1 ? ["note"] : [],
     });
     processes.push({ id: worker.id, pid: worker.pid });
     void worker.closed.then(({ code, signal }) => {
@@ -66,11 +75,11 @@ export async function startFleet({ installation, redisPort, ...options }: FleetO
   };
   const takeSeat = async (_: unknown, number: number): Promise<Seat> => {
     const proxy = await startProxy(redisPort);
-    return { number, proxy, worker: await board(proxy), up: true };
+    return { number, proxy, worker: await board(proxy, number), up: true };
   };
   const seats = await Promise.all(Array.from({ length: options.workers }, takeSeat));
   const refill = async (seat: Seat) => {
-    seat.worker = await board(seat.proxy);
+    seat.worker = await board(seat.proxy, seat.number);
     seat.up = true;
   };
   return {

@@ -1,16 +1,16 @@
 /** Reads one command of MONITOR as something that happened to an agent. Pure. */
 import type { Happening } from "./chronicle.ts";
 
-/** What the command did to an agent of the installation under `prefix`, at epoch ms `at`; undefined where nothing of note. */
-export function happeningOf(prefix: string, at: number, command: readonly string[]): Happening | undefined {
+/** What the command did to an agent of the installation under `prefix`, at epoch ms `at`; empty where nothing of note. */
+export function happeningsOf(prefix: string, at: number, command: readonly string[]): Happening[] {
   const [verb = "", key = "", ...rest] = command;
-  if (!key.startsWith(`${prefix}:{`)) return undefined;
-  if (/^xadd$/i.test(verb) && key.endsWith(":replies")) return entryAdded(at, rest);
-  if (!/^hset$/i.test(verb)) return undefined;
+  if (!key.startsWith(`${prefix}:{`)) return [];
+  if (/^xadd$/i.test(verb) && key.endsWith(":replies")) return [entryAdded(at, rest)];
+  if (!/^hset$/i.test(verb)) return [];
   const [, uid, part] = /:agent:([^:]+)(?::(\w+))?$/.exec(key) ?? [];
-  if (uid === undefined) return undefined;
+  if (uid === undefined) return [];
   if (part === "log") return committed(at, uid, rest);
-  return part === undefined ? recordChanged(at, uid, rest) : undefined;
+  return part === undefined ? [recordChanged(at, uid, rest) ?? []].flat() : [];
 }
 
 function entryAdded(at: number, [, ...flat]: readonly string[]): Happening {
@@ -18,16 +18,26 @@ function entryAdded(at: number, [, ...flat]: readonly string[]): Happening {
   return { at, uid, what: "entry", replyId, kind, status };
 }
 
-function committed(at: number, uid: string, [entry = "", ...value]: readonly string[]): Happening {
-  return { at, uid, what: "committed", entry, interrupted: /interrupted\W+true/.test(value.join(" ")) };
+function committed(at: number, uid: string, flat: readonly string[]): Happening[] {
+  return Object.entries(fieldsOf(flat)).map(([entry, value = ""]) => {
+    return { at, uid, what: "committed", entry, interrupted: /interrupted\W+true/.test(value) };
+  });
 }
 
 function recordChanged(at: number, uid: string, flat: readonly string[]): Happening | undefined {
-  const { status, epoch, worker, settled_epoch, barren_deaths, agent_id, parent_id } = fieldsOf(flat);
+  const { status, epoch, worker, settled_epoch, crashes_without_progress, agent_id, parent_id } =
+    fieldsOf(flat);
   if (agent_id !== undefined && parent_id !== undefined)
     return { at, uid, what: "spawned", agentId: agent_id, parentId: parent_id };
   if (status === "running" && worker !== undefined)
-    return { at, uid, what: "claimed", epoch: Number(epoch), worker, barrenDeaths: Number(barren_deaths) };
+    return {
+      at,
+      uid,
+      what: "claimed",
+      epoch: Number(epoch),
+      worker,
+      barrenDeaths: Number(crashes_without_progress),
+    };
   if (status === undefined) return undefined;
   const newEpoch = epoch ?? settled_epoch;
   return { at, uid, what: "status", status, epoch: newEpoch === undefined ? undefined : Number(newEpoch) };

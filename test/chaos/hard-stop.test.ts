@@ -1,69 +1,46 @@
 /** Guarantee: a worker that is not let finish its stopping, or has no Redis to tell about it, costs time and nothing else. */
 import { expect, test } from "vitest";
 import { DRAIN_GRACE_MS } from "../../src/worker/pool.ts";
-import { type Installation, openInstallation, SHORT_TIMING } from "../helpers/installation.ts";
-import { type NodeProcess, spawnNode } from "../helpers/processes.ts";
-import { HOLDS_NOTHING_BACK, startPrivateRedis } from "../helpers/redis.ts";
+import { SHORT_TIMING } from "../helpers/installation.ts";
 import { until } from "../helpers/until.ts";
+import { openStage, type Stage } from "../stage/stage.ts";
 
 const RUNS = 4;
 const done = { content: [{ type: "text" as const, text: "done" }] };
 /** The first call hangs, the second one is answered. */
 const scenario = { turns: [{ ...done, failures: [{ stream: { stallAfterChunks: 2 } }] }] };
 
-/** The worker as the command line runs it, with the durations of production. */
-async function startCommand(
-  { prefix, offline, workspaceRoot }: Installation,
-  redisUrl: string,
-): Promise<NodeProcess> {
-  const env = {
-    REDIS_URL: redisUrl,
-    SUBAGENT_PREFIX: prefix,
-    SUBAGENT_WORKSPACES: workspaceRoot,
-    SUBAGENT_MODEL: "offline-1",
-    ANTHROPIC_API_KEY: "offline",
-    ANTHROPIC_BASE_URL: offline.url,
-  };
-  const command = await spawnNode("src/cli/main.ts", { args: ["worker"], env });
-  await command.waitForLine(/^ready: worker /, { timeoutMs: 60_000 });
-  return command;
-}
-
-const beginRuns = async (installation: Installation) => {
-  const agents = await Promise.all(Array.from({ length: RUNS }, (_, i) => installation.task(`work ${i}`)));
-  await until(() => installation.offline.inFlight === RUNS && installation.offline.ledger.length === 0);
+const beginRuns = async (stage: Stage) => {
+  const agents = await Promise.all(Array.from({ length: RUNS }, (_, i) => stage.task(`work ${i}`)));
+  await until(() => stage.offline.inFlight === RUNS && stage.offline.ledger.length === 0);
   return agents;
 };
 
 test("a second signal ends a stopping worker at once, and its runs go on elsewhere when their leases are over", {
   timeout: 60_000,
 }, async () => {
-  const server = await startPrivateRedis();
-  const installation = await openInstallation({ redisUrl: server.url, scenario });
-  const command = await startCommand(installation, server.url);
-  const agents = await beginRuns(installation);
-  const { redis, keys } = installation;
+  const stage = await openStage({ redis: "own", scenario });
+  const command = await stage.commandLineWorker();
+  const agents = await beginRuns(stage);
   process.kill(command.pid, "SIGTERM");
   // It stops: it takes nothing more, and waits for the steps at hand.
-  await until(async () => (await redis.exists(keys.workers)) === 0, {
-    what: "the worker to have said goodbye",
-  });
+  await until(async () => !(await command.readiness()).ready, { what: "a worker that takes nothing more" });
   expect(command.isRunning).toBe(true);
   const startedMs = performance.now();
   const ending = await command.kill("SIGTERM");
   expect(ending).toEqual({ code: 130, signal: null });
   // The steps at hand hang: the first signal alone would have waited for them.
   expect(performance.now() - startedMs).toBeLessThan(DRAIN_GRACE_MS / 2);
-  await until(() => installation.offline.inFlight === 0);
-  await installation.startWorker();
+  await until(() => stage.offline.inFlight === 0);
+  await stage.startWorker();
   for (const agent of agents) {
-    expect(await installation.reply(agent, 1, 30_000)).toMatchObject({
+    expect(await stage.reply(agent, 1, 30_000)).toMatchObject({
       status: "succeeded",
       summary: "done",
     });
-    expect(await installation.entries(agent)).toHaveLength(1);
+    expect(await stage.entries(agent)).toHaveLength(1);
   }
-  const ends = installation.offline.ledger.map(({ status }) => status);
+  const ends = stage.offline.ledger.map(({ status }) => status);
   expect(ends.sort()).toEqual([...agents.map(() => "aborted"), ...agents.map(() => "served")]);
 });
 
@@ -71,10 +48,10 @@ test.for(["killed", "frozen"] as const)(
   "a worker process that is stopped while its Redis is %s ends with 0 in 25 s, and its runs go on when Redis is back",
   { timeout: 60_000 },
   async (fate) => {
-    const server = await startPrivateRedis({ arguments: HOLDS_NOTHING_BACK });
-    const installation = await openInstallation({ redisUrl: server.url, scenario, timing: SHORT_TIMING });
-    const worker = await installation.spawnWorker({ drainGraceMs: 2_000 });
-    const agents = await beginRuns(installation);
+    const stage = await openStage({ redis: "own", scenario, timing: SHORT_TIMING });
+    const { server } = stage;
+    const worker = await stage.spawnWorker({ drainGraceMs: 2_000 });
+    const agents = await beginRuns(stage);
     if (fate === "killed") await server.kill();
     else server.freeze();
     const startedMs = performance.now();
@@ -87,13 +64,13 @@ test.for(["killed", "frozen"] as const)(
     );
     if (fate === "killed") await server.start();
     else server.thaw();
-    await installation.startWorker();
+    await stage.startWorker();
     for (const agent of agents) {
-      expect(await installation.reply(agent, 1, 30_000)).toMatchObject({
+      expect(await stage.reply(agent, 1, 30_000)).toMatchObject({
         status: "succeeded",
         summary: "done",
       });
-      expect(await installation.entries(agent)).toHaveLength(1);
+      expect(await stage.entries(agent)).toHaveLength(1);
     }
   },
 );

@@ -4,24 +4,26 @@
  */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { type Installation, openInstallation } from "../helpers/installation.ts";
 import { startProxy, type Proxy as TcpProxy } from "../helpers/proxy.ts";
 import { HOLDS_NOTHING_BACK, startPrivateRedis } from "../helpers/redis.ts";
 import type { RedisServer } from "../helpers/redis-server.ts";
 import { readJournal } from "../helpers/tool-journal.ts";
+import { openStage, type Stage } from "../stage/stage.ts";
 import { type Chronicle, openChronicle } from "./chronicle.ts";
 import { type Evidence, lookUp, type Outcome, outcomeKey } from "./evidence.ts";
 import { createPace, type PlannedStrike, planStrikes } from "./fault-schedule.ts";
 import { type Fleet, startFleet } from "./fleet.ts";
-import { type LoadRecord, runLoad } from "./load.ts";
-import { type ChaosOptions, TIMINGS } from "./options.ts";
+import { type LoadRecord, PARENT_IDS, runLoad } from "./load.ts";
+import { type ChaosOptions, TIMINGS, timesOf } from "./options.ts";
 import { judgeEffects } from "./oracle-effects.ts";
 import { judgeFaults } from "./oracle-faults.ts";
 import { judgeLeftovers } from "./oracle-leftovers.ts";
+import { judgeMoney } from "./oracle-money.ts";
+import { judgeRecovery } from "./oracle-recovery.ts";
 import { judgeReplies, outcomeOf } from "./oracle-replies.ts";
 import { judgeTurns } from "./oracle-turns.ts";
 import { countUp, type Verdict } from "./report.ts";
-import { type Story, scenarioOf, tellStories } from "./stories.ts";
+import { type Story, scenarioOf, tellStories, toolsNamedBy } from "./stories.ts";
 import { type Fault, strikeAll } from "./strikes.ts";
 
 const CONCURRENCY = 20;
@@ -33,7 +35,7 @@ const PATIENCE_MS = 300_000;
 /** Runs it and judges it; everything that was opened ends with the test. `say` is told how far it has come. */
 export async function runChaos(options: ChaosOptions, say: (line: string) => void): Promise<Verdict> {
   const startedMs = performance.now();
-  const { tempo } = TIMINGS[options.timing];
+  const { tempo } = timesOf(options);
   const stories = tellStories(options.seed, options.runs, tempo);
   const plan = planStrikes(options.seed, options.kills, options.faults);
   const server = await startPrivateRedis({ arguments: HOLDS_NOTHING_BACK });
@@ -45,15 +47,22 @@ export async function runChaos(options: ChaosOptions, say: (line: string) => voi
   const { evidence, swallowed } = await gather({ ...disturbed, undisturbed, stories });
   await disturbed.fleet.stop();
   const lookup = lookUp(evidence);
+  const tookMs = performance.now() - startedMs;
+  const figures = countUp(evidence, { swallowed, settledMs, tookMs });
   const violations = [
     ...judgeReplies(evidence, lookup),
     ...judgeTurns(evidence, lookup),
     ...judgeEffects(evidence, lookup),
+    ...judgeMoney(evidence, lookup),
     ...leftovers,
     ...judgeFaults({ ...options, swallowed, planned: plan.length }, evidence, lookup),
+    // In a mixed fleet a run may wait for the next worker that has its tools. With short leases the pauses after a loss, which
+    // are production's, are most of what is measured: that form judges what becomes of runs, not how soon.
+    ...(options.fleet === "alike" && options.timing === "production"
+      ? judgeRecovery(figures.redispatch)
+      : []),
   ];
-  const tookMs = performance.now() - startedMs;
-  return { figures: countUp(evidence, { swallowed, settledMs, tookMs }), violations, evidence };
+  return { figures, violations, evidence };
 }
 
 /** The same stories without faults and without waiting; how each run came out. */
@@ -63,8 +72,8 @@ async function runUndisturbed(
   stories: readonly Story[],
 ): Promise<Map<string, Outcome>> {
   const { timing, window } = TIMINGS[options.timing];
-  const calm = await openInstallation({
-    redisUrl: server.url,
+  const calm = await openStage({
+    redis: server,
     timing,
     scenario: scenarioOf(stories, { hurried: true }),
   });
@@ -86,8 +95,8 @@ async function runUndisturbed(
 }
 
 /** Everything that faults can act on. */
-interface Stage {
-  installation: Installation;
+interface Arena {
+  installation: Stage;
   /** See `WorkerProcessOptions`. */
   journal: string;
   chronicle: Chronicle;
@@ -97,24 +106,29 @@ interface Stage {
   proxies: readonly TcpProxy[];
 }
 
-type Disturbed = Stage & { load: LoadRecord; faults: Fault[] };
+type Disturbed = Arena & { load: LoadRecord; faults: Fault[] };
 
-async function openStage(
-  { timing: name, workers, faults }: ChaosOptions,
+async function openArena(
+  { timing: name, workers, faults, fleet: kind, isolation, stalledCheck }: ChaosOptions,
   server: RedisServer,
   stories: readonly Story[],
-): Promise<Stage> {
+): Promise<Arena> {
   const { timing } = TIMINGS[name];
-  const redisUrl = server.url;
-  const installation = await openInstallation({ redisUrl, timing, scenario: scenarioOf(stories) });
+  const installation = await openStage({ redis: server, timing, scenario: scenarioOf(stories) });
   const journal = join(installation.workspaceRoot, "journal");
-  const chronicle = await openChronicle(redisUrl, installation.prefix);
-  const crew = { redisPort: server.port, workers, concurrency: CONCURRENCY, journal };
+  const chronicle = await openChronicle(server.url, installation.prefix);
+  const crew = { redisPort: server.port, workers, concurrency: CONCURRENCY, journal, kind, isolation };
+  if (!stalledCheck) await withoutStalledCheck(installation);
   const fleet = await startFleet({ installation, ...crew });
   const parentsProxy = await startProxy(server.port);
   const proxies = [parentsProxy, ...fleet.seats.map((seat) => seat.proxy)];
   if (faults.has("swallow")) for (const proxy of proxies) proxy.swallowEveryNthReply(SWALLOW_EVERY);
   return { installation, journal, chronicle, fleet, parentsProxy, proxies };
+}
+
+/** BullMQ looks for stalled jobs only where this key is gone; by itself it lasts for one interval. */
+function withoutStalledCheck({ redis, keys }: Stage): Promise<unknown> {
+  return redis.set(`${keys.bullPrefix}:${keys.wakeQueue}:stalled-check`, "never");
 }
 
 async function runDisturbed(
@@ -125,8 +139,8 @@ async function runDisturbed(
   say: (line: string) => void,
 ): Promise<Disturbed> {
   const { timing, window } = TIMINGS[options.timing];
-  const stage = await openStage(options, server, stories);
-  const { installation, chronicle, fleet, parentsProxy } = stage;
+  const arena = await openArena(options, server, stories);
+  const { installation, chronicle, fleet, parentsProxy } = arena;
   const pace = createPace(options.runs, window / 2, plan);
   let over = false;
   const scene = { fleet, parentsProxy, server, chronicle, pace, leaseMs: timing.leaseMs, isOver: () => over };
@@ -134,17 +148,19 @@ async function runDisturbed(
   const redisUrl = `redis://127.0.0.1:${parentsProxy.port}`;
   const { prefix } = installation;
   const patienceMs = PATIENCE_MS;
-  const telling = runLoad({ redisUrl, prefix, timing, stories, window, pace, patienceMs }).finally(() => {
+  const toolsOf = options.fleet === "mixed" ? { toolsOf: toolsNamedBy } : {};
+  const load = { redisUrl, prefix, timing, stories, window, pace, patienceMs, ...toolsOf };
+  const telling = runLoad(load).finally(() => {
     over = true;
     pace.release();
   });
   const progress = setInterval(() => {
     say(`${pace.runsOver} of ${options.runs} runs over, ${pace.strikesDone} of ${plan.length} faults struck`);
   }, PROGRESS_MS);
-  const [load, faults] = await Promise.all([telling, striking]).finally(() => clearInterval(progress));
+  const [told, faults] = await Promise.all([telling, striking]).finally(() => clearInterval(progress));
   await fleet.settled();
-  for (const proxy of stage.proxies) proxy.swallowEveryNthReply(undefined);
-  return { ...stage, load, faults };
+  for (const proxy of arena.proxies) proxy.swallowEveryNthReply(undefined);
+  return { ...arena, load: told, faults };
 }
 
 async function gather(
@@ -160,6 +176,7 @@ async function gather(
     happenings: [...chronicle.happenings],
     staleAsks: [...chronicle.staleAsks],
     ledger: [...installation.offline.ledger],
+    spent: await Promise.all(PARENT_IDS.map((parentId) => installation.parent(parentId).usage())),
     journal: await readJournal(parts.journal),
     processes: fleet.processes,
     collapses: [...fleet.collapses],

@@ -9,13 +9,14 @@
  */
 import { type Client, createClient } from "../../src/producer/client.ts";
 import { createParent, type Parent } from "../../src/producer/parent.ts";
-import type { ReceivedEntry } from "../../src/producer/received-entry.ts";
+import type { ReceivedEntry } from "../../src/producer/replies/channel.ts";
+import type { Timing } from "../../src/shared/protocol/limits.ts";
 import type { ChannelEntry } from "../../src/shared/protocol/reply.ts";
-import type { Timing } from "../../src/shared/protocol/timing.ts";
 import { closeAtEnd } from "../helpers/cleanup.ts";
 import { until } from "../helpers/until.ts";
 import type { Pace } from "./fault-schedule.ts";
 import { insist } from "./insist.ts";
+import { PRICED_MODEL } from "./oracle-money.ts";
 import type { Story } from "./stories.ts";
 
 /** An entry as a parent saw it. */
@@ -56,6 +57,8 @@ export interface LoadOptions {
   pace: Pace;
   /** Longest time a parent waits for one reply, ms. */
   patienceMs: number;
+  /** Tools that each agent names, by its story; absent: none, so any worker does. */
+  toolsOf?: (story: Story) => readonly string[];
 }
 
 const PARENTS = 4;
@@ -108,7 +111,7 @@ interface Teller {
 
 function openParent(options: LoadOptions, parentId: string, record: LoadRecord): Teller {
   const { redisUrl, prefix, timing } = options;
-  const client: Client = createClient({ redisUrl, prefix, timing, model: "offline-1" });
+  const client: Client = createClient({ redisUrl, prefix, timing, model: PRICED_MODEL });
   closeAtEnd(() => client.stop());
   const parent = createParent({ parentId, client });
   const done = new AbortController();
@@ -160,6 +163,7 @@ async function tell(
     name: `story ${number}`,
     request_key: `spawn-${number}`,
     keep_alive: prompts.length > 1,
+    ...(options.toolsOf && { tools: [...options.toolsOf(story)] }),
   };
   const { agent_id } = await teller.insist(() => parent.spawn(request));
   told.agentId = agent_id;

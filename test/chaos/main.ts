@@ -6,8 +6,11 @@ import { reportOf } from "./report.ts";
 
 const say = (line: string) => process.stdout.write(`${line}\n`);
 
+const asksForHelp = process.argv.includes("--help");
 const parsed = parseOptions(process.argv.slice(2), Date.now() % 1_000_000);
-if (parsed.status === "invalid") {
+if (asksForHelp) {
+  say(`Usage: ${USAGE}`);
+} else if (parsed.status === "invalid") {
   process.stderr.write(`${parsed.problem}\nUsage: ${USAGE}\n`);
   process.exitCode = 2;
 } else {

@@ -18,10 +18,10 @@ export async function missedHappenings(
     for (const uid of await redis.hkeys(keys.parent(parent).live)) {
       const { record, log } = keys.agent({ ...parent, uid });
       const [fields, entries] = await Promise.all([redis.hgetall(record), redis.hgetall(log)]);
-      const { agent_id: agentId = "", status = "", worker = "", epoch, barren_deaths } = fields;
+      const { agent_id: agentId = "", status = "", worker = "", epoch, crashes_without_progress } = fields;
       if (!ledger.has(`spawned ${uid}`)) missed.push({ at, uid, what: "spawned", agentId, parentId });
       if (status === "running" && !ledger.has(`claimed ${uid} ${epoch}`)) {
-        const barrenDeaths = Number(barren_deaths);
+        const barrenDeaths = Number(crashes_without_progress);
         missed.push({ at, uid, what: "claimed", epoch: Number(epoch), worker, barrenDeaths });
       } else if (status !== "running") {
         missed.push({ at, uid, what: "status", status, epoch: Number(epoch) });

@@ -12,6 +12,16 @@ test("what is left out has a default, and the command that repeats the run is co
   );
 });
 
+test("what the chaos learns to do beside is an option, and stands in the command that repeats it", () => {
+  const args = ["--latency", "10000-60000", "--fleet", "mixed", "--isolation", "--no-stalled-check"];
+  const parsed = parseOptions(args, 7);
+  expect(parsed).toMatchObject({
+    status: "valid",
+    options: { latencyMs: [10_000, 60_000], fleet: "mixed", isolation: true, stalledCheck: false },
+  });
+  expect(parsed.status === "valid" && parsed.options.command.endsWith(args.join(" "))).toBe(true);
+});
+
 test.for<[args: string[], sentence: RegExp]>([
   [["--runs", "none"], /--runs must be a whole number from 1 to 100000, not "none"/],
   [["--runs", "0"], /--runs must be/],
@@ -24,6 +34,8 @@ test.for<[args: string[], sentence: RegExp]>([
   ],
   [["--faults", ""], /--faults must be/],
   [["--timing", "fast"], /--timing must be production or short, not "fast"/],
+  [["--latency", "60000-10000"], /--latency must be two numbers of ms/],
+  [["--fleet", "odd"], /--fleet must be alike or mixed, not "odd"/],
   [["--rounds", "3"], /--rounds/],
   [["thousand"], /thousand/],
 ])("%j is refused with a sentence", ([args, sentence]) => {

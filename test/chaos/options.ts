@@ -1,7 +1,8 @@
 /** What a chaos run is told to do, read from the command line. Pure. */
 import { parseArgs } from "node:util";
-import { TIMING, type Timing } from "../../src/shared/protocol/timing.ts";
+import { TIMING, type Timing } from "../../src/shared/protocol/limits.ts";
 import { FAULTS, type FaultName } from "./fault-schedule.ts";
+import type { FleetKind } from "./fleet.ts";
 import type { Tempo } from "./stories.ts";
 
 /** The leases of a chaos run that has no time. */
@@ -37,8 +38,21 @@ export interface ChaosOptions {
   workers: number;
   faults: ReadonlySet<FaultName>;
   timing: keyof typeof TIMINGS;
+  /** How long the model takes for a call, ms: from, to; absent: as the timing says. */
+  latencyMs?: readonly [from: number, to: number];
+  fleet: FleetKind;
+  /** Whether suspects run in processes of their own. */
+  isolation: boolean;
+  /** Whether BullMQ looks for stalled jobs; without it only the agents' own deadlines bring back what is forgotten. */
+  stalledCheck: boolean;
   /** How to repeat this run. */
   command: string;
+}
+
+/** Leases, and how long everything takes, of these options. */
+export function timesOf({ timing, latencyMs }: Pick<ChaosOptions, "timing" | "latencyMs">) {
+  const { tempo, ...times } = TIMINGS[timing];
+  return { ...times, tempo: latencyMs ? { ...tempo, latencyMs } : tempo };
 }
 
 /** Options, or the sentence that says what is wrong with them. */
@@ -47,8 +61,17 @@ export type ParsedOptions =
   | { status: "invalid"; problem: string };
 
 /** How the harness is called. */
-export const USAGE =
-  "npm run test:chaos -- [--runs 100] [--kills 20] [--seed N] [--workers 4] [--faults kill,stop,partition,swallow,redis] [--timing production|short]";
+export const USAGE = `npm run test:chaos -- [options]
+  --runs 100             runs of agents, each told as a story with a known end
+  --kills 20             SIGKILLs of workers; the number of the other faults follows
+  --seed N               draws stories and faults; default: another one each time
+  --workers 4            worker processes, each behind a proxy of its own
+  --faults a,b           some of ${FAULTS.join(",")}; default: all
+  --timing production    leases of production, or short
+  --latency 10000-60000  how long the model takes for a call, ms; default: as the timing says
+  --fleet alike          or mixed: every second worker lacks a tool, agents name theirs
+  --isolation            suspects run in processes of their own
+  --no-stalled-check     BullMQ looks for no stalled jobs: the agents' own deadlines alone bring back what was forgotten`;
 
 const COUNTS = {
   runs: { default: "100", from: 1, to: 100_000 },
@@ -82,11 +105,41 @@ export function parseOptions(args: readonly string[], drawn: number): ParsedOpti
     problems.push(`--timing must be production or short, not "${timing}"`);
     return { status: "invalid", problem: `${problems.join("; ")}.` };
   }
-  if (problems.length > 0) return { status: "invalid", problem: `${problems.join("; ")}.` };
-  const command =
-    `npm run test:chaos -- --runs ${runs} --kills ${kills} --seed ${seed} --workers ${workers} ` +
-    `--faults ${[...faults].join(",")} --timing ${timing}`;
-  return { status: "valid", options: { runs, kills, seed, workers, faults, timing, command } };
+  const latencyMs = latencyOf(texts.latency);
+  if (latencyMs === "wrong")
+    problems.push(`--latency must be two numbers of ms, 10000-60000, not "${texts.latency}"`);
+  const { fleet, isolation } = texts;
+  const stalledCheck = !texts["no-stalled-check"];
+  if (fleet !== "alike" && fleet !== "mixed") problems.push(`--fleet must be alike or mixed, not "${fleet}"`);
+  if (problems.length > 0 || latencyMs === "wrong")
+    return { status: "invalid", problem: `${problems.join("; ")}.` };
+  const command = [
+    `npm run test:chaos -- --runs ${runs} --kills ${kills} --seed ${seed} --workers ${workers}`,
+    `--faults ${[...faults].join(",")} --timing ${timing}`,
+    ...(latencyMs ? [`--latency ${latencyMs.join("-")}`] : []),
+    ...(fleet === "mixed" ? ["--fleet mixed"] : []),
+    ...(isolation ? ["--isolation"] : []),
+    ...(stalledCheck ? [] : ["--no-stalled-check"]),
+  ].join(" ");
+  const more = { fleet: fleet === "mixed" ? fleet : "alike", isolation, stalledCheck } as const;
+  const options: ChaosOptions = {
+    runs,
+    kills,
+    seed,
+    workers,
+    faults,
+    timing,
+    ...(latencyMs && { latencyMs }),
+    ...more,
+    command,
+  };
+  return { status: "valid", options };
+}
+
+function latencyOf(text: string | undefined): readonly [from: number, to: number] | "wrong" | undefined {
+  if (text === undefined) return undefined;
+  const [, from, to] = /^(\d{1,6})-(\d{1,6})$/.exec(text) ?? [];
+  return from !== undefined && Number(from) <= Number(to) ? [Number(from), Number(to)] : "wrong";
 }
 
 function readTexts(args: readonly string[]) {
@@ -100,6 +153,10 @@ function readTexts(args: readonly string[]) {
         workers: { type: "string", default: COUNTS.workers.default },
         faults: { type: "string", default: FAULTS.join(",") },
         timing: { type: "string", default: "production" },
+        latency: { type: "string" },
+        fleet: { type: "string", default: "alike" },
+        isolation: { type: "boolean", default: false },
+        "no-stalled-check": { type: "boolean", default: false },
       },
     }).values;
   } catch (error) {

@@ -1,6 +1,7 @@
 /** What is left in Redis is judged by looking at it: a look that finds nothing at all is no proof. */
 import { expect, test } from "vitest";
-import { type Installation, openInstallation, SHORT_TIMING } from "../helpers/installation.ts";
+import { type Installation, SHORT_TIMING } from "../helpers/installation.ts";
+import { openStage } from "../stage/stage.ts";
 import { PARENT_IDS } from "./load.ts";
 import { judgeLeftovers } from "./oracle-leftovers.ts";
 
@@ -12,7 +13,7 @@ async function brokenIn(installation: Installation, withinMs = 100) {
 }
 
 test("a Redis without a trace of the agents is noticed, one with an ended agent's record passes", async () => {
-  const installation = await openInstallation({ scenario, timing: SHORT_TIMING });
+  const installation = await openStage({ scenario, timing: SHORT_TIMING });
   expect(await brokenIn(installation)).toEqual(["the record of an ended agent is kept for a while"]);
   await installation.startWorker();
   const agent = await installation.task("work");
@@ -21,7 +22,7 @@ test("a Redis without a trace of the agents is noticed, one with an ended agent'
 });
 
 test("a place, a wake and a look that stay, and a key that goes by nothing, are noticed", async () => {
-  const installation = await openInstallation({ scenario });
+  const installation = await openStage({ scenario });
   const { redis, keys } = installation;
   const parent = { tenant: "default", parentId: PARENT_IDS[0] ?? "" };
   await redis.hset(keys.parent(parent).live, "sa-0", 1);

@@ -15,10 +15,12 @@ const OUTLIVE = [
   /:registry$/,
   /:usage$/,
   /:replies$/,
+  /:history$/,
   /:request:[^:]+$/,
   /:ack:[^:]+$/,
   RECORD,
-  /:agent:[^:]+:steps$/,
+  /:agent:[^:]+:timeline$/,
+  /:agent:[^:]+:transcript$/,
   /:agent:[^:]+:message:[^:]+$/,
 ];
 
@@ -67,7 +69,7 @@ async function places({ redis, keys }: Installation): Promise<Violation[]> {
 async function looksDue({ redis, keys }: Installation): Promise<Violation[]> {
   const [members, marks] = await Promise.all([
     redis.zrange(keys.deadlines, 0, -1),
-    redis.hkeys(keys.touched),
+    redis.hkeys(keys.hintGrace),
   ]);
   const broken = "nobody looks at agents that have ended";
   const found = [...new Set([...members, ...marks])].map(async (member) => {
@@ -80,11 +82,13 @@ async function looksDue({ redis, keys }: Installation): Promise<Violation[]> {
 
 async function jobs({ redis, keys }: Installation): Promise<Violation[]> {
   const queue = `${keys.bullPrefix}:${keys.wakeQueue}`;
-  const [wait, active, delayed] = await Promise.all([
+  const [first, ranked, active, delayed] = await Promise.all([
     redis.llen(`${queue}:wait`),
+    redis.zcard(keys.rankedWakes),
     redis.llen(`${queue}:active`),
     redis.zcard(`${queue}:delayed`),
   ]);
+  const wait = first + ranked;
   if (wait + active + delayed === 0) return [];
   const detail = `${wait} waiting, ${active} active, ${delayed} delayed`;
   return [{ broken: "no wake is left", detail }];

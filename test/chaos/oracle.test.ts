@@ -6,6 +6,7 @@ import type { Happening } from "./chronicle.ts";
 import { type Evidence, lookUp, type Violation } from "./evidence.ts";
 import { judgeEffects } from "./oracle-effects.ts";
 import { judgeFaults, type Struck } from "./oracle-faults.ts";
+import { judgeMoney } from "./oracle-money.ts";
 import { judgeReplies } from "./oracle-replies.ts";
 import { judgeTurns } from "./oracle-turns.ts";
 import { callOf, type Story, tellStories } from "./stories.ts";
@@ -54,7 +55,7 @@ const call = (message: number, began_at: number, epoch = 1): LedgerEntry => ({
   http_status: 200,
   error_type: null,
   stop_reason: "end_turn",
-  usage: null,
+  usage: { input_tokens: 4, output_tokens: 1, cache_read_input_tokens: 0, cache_creation_input_tokens: 0 },
   tool_choice: "auto",
   model: "offline-1",
   max_tokens: 1,
@@ -67,6 +68,7 @@ const reply = (summary = outcome.summary): ChannelEntry => ({
   summary,
   reply_id: `${UID}.1`,
   kind: "reply",
+  message_ids: [],
   parent_id: "chaos-0",
   agent_id: "story_0",
   name: "story 0",
@@ -87,6 +89,21 @@ const result = (at: number, line: string, interrupted = false) =>
   commit(at, `1/${callOf(line)}/result`, interrupted);
 const workspace = (notes: string[], looks: string[]) =>
   ({ workspaces: new Map([["chaos-0/story_0", { notes, looks }]]) }) as const;
+
+const bought = {
+  input_tokens: 8,
+  output_tokens: 2,
+  cache_read_input_tokens: 0,
+  cache_creation_input_tokens: 0,
+};
+/** What the parent is told that it used. */
+const spent = (usage = bought, cost_usd = 0.000018) => ({
+  replies: 1,
+  turns: 2,
+  tokens: usage.input_tokens + usage.output_tokens,
+  usage,
+  cost_usd,
+});
 
 /** What one run leaves behind that nothing disturbed. */
 function flawless(): Evidence {
@@ -121,6 +138,7 @@ function flawless(): Evidence {
       entry,
     ],
     staleAsks: [],
+    spent: [spent()],
     ledger: [call(1, 12), call(3, 50)],
     journal: [began(22, note), began(22, other), began(22, look)],
     processes: [worker, { id: "w2", pid: 22 }],
@@ -148,6 +166,7 @@ function judge(evidence: Evidence): Violation[] {
     ...judgeReplies(evidence, lookup),
     ...judgeTurns(evidence, lookup),
     ...judgeEffects(evidence, lookup),
+    ...judgeMoney(evidence, lookup),
   ];
 }
 
@@ -156,6 +175,17 @@ test("evidence of an undisturbed run passes", () => {
 });
 
 test.for<[flaw: string, change: (evidence: Evidence) => Partial<Evidence>, broken: RegExp]>([
+  [
+    "a call that nobody paid for",
+    () => ({ spent: [spent({ ...bought, input_tokens: 3 }, 0.000013)] }),
+    /every purchase counts/,
+  ],
+  [
+    "a call that was charged twice",
+    () => ({ spent: [spent({ ...bought, input_tokens: 13 }, 0.000023)] }),
+    /not bought/,
+  ],
+  ["another price", () => ({ spent: [spent(bought, 0.00009)] }), /the cost of what was used/],
   ["a lost reply", ({ load }) => ({ load: { ...load, seen: [] } }), /every run ends with one reply/],
   [
     "another text",

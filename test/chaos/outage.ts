@@ -1,14 +1,8 @@
 /** Runs in flight, a fault that takes Redis away, its end: everything that must hold, and the figures. */
 import { expect } from "vitest";
 import { until } from "../helpers/until.ts";
-import {
-  type Attempt,
-  holdsForProducers,
-  keepSpawning,
-  startBatch,
-  type TroubledWorker,
-  type TroubleScene,
-} from "./trouble-scene.ts";
+import type { CommandLineWorker, ProxiedStage } from "../stage/stage.ts";
+import { type Attempt, holdsForProducers, keepSpawning, startBatch } from "./troubled-runs.ts";
 
 /** So soon after healing work is taken again. */
 const RESUMES_WITHIN_MS = 30_000;
@@ -23,20 +17,20 @@ export interface Fault {
 
 /** Where it happens. */
 export interface Place {
-  scene: TroubleScene;
-  worker: TroubledWorker;
+  stage: ProxiedStage;
+  worker: CommandLineWorker;
 }
 
 /** Begins the fault with runs in flight, ends it after `ms`, and checks everything that must hold. */
 export async function endures(
-  { scene, worker }: Place,
+  { stage, worker }: Place,
   title: string,
   fault: Fault,
   ms: number,
 ): Promise<Attempt[]> {
   const parentId = title.replace(/\W+/g, "-");
-  const batch = await startBatch(scene, parentId);
-  const producer = keepSpawning(scene.parent(`${parentId}-producer`));
+  const batch = await startBatch(stage, parentId);
+  const producer = keepSpawning(stage.parent(`${parentId}-producer`));
   expect(await worker.readiness()).toMatchObject({ ready: true, redis: "ready", reasons: [] });
 
   const beganMs = performance.now();
@@ -51,12 +45,12 @@ export async function endures(
   await fault.end();
 
   const healedMs = performance.now();
-  const probe = scene.parent(`${parentId}-probe`);
+  const probe = stage.parent(`${parentId}-probe`);
   const reply = until(() => probe.task({ prompt: "probe", request_key: "probe" }).catch(() => undefined), {
     timeoutMs: 60_000,
   });
-  const served = scene.offline.ledger.length;
-  await until(() => scene.offline.ledger.length > served, {
+  const served = stage.offline.ledger.length;
+  await until(() => stage.offline.ledger.length > served, {
     timeoutMs: RESUMES_WITHIN_MS,
     what: "a model call",
   });
@@ -80,7 +74,7 @@ export async function endures(
     outcomes: [...new Set(attempts.map(({ outcome }) => outcome))],
   };
   process.stdout.write(`${title}: ${JSON.stringify(figures)}\n`);
-  await holdsForProducers(scene, `${parentId}-producer`, attempts);
+  await holdsForProducers(stage, `${parentId}-producer`, attempts);
   expect(worker.isRunning).toBe(true);
   return attempts;
 }

@@ -4,14 +4,13 @@
  * comes too late), `integration/worker/sweeping.test.ts` (messages that are never answered).
  */
 import { expect, test } from "vitest";
-import type { ReceivedEntry } from "../../src/producer/received-entry.ts";
+import type { ReceivedEntry } from "../../src/producer/replies/channel.ts";
 import { deadlineMember } from "../../src/shared/protocol/keys.ts";
-import { TIMING } from "../../src/shared/protocol/timing.ts";
-import { type Installation, openInstallation } from "../helpers/installation.ts";
-import { testClient, testParent } from "../helpers/parents.ts";
+import { TIMING } from "../../src/shared/protocol/limits.ts";
+import type { Installation } from "../helpers/installation.ts";
 import { type NodeProcess, spawnNode } from "../helpers/processes.ts";
-import { startPrivateRedis } from "../helpers/redis.ts";
 import { until } from "../helpers/until.ts";
+import { openStage } from "../stage/stage.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
@@ -22,11 +21,9 @@ const scenario = { turns: [{ content: [{ type: "text" as const, text: LONG_TEXT 
 
 /** A parent's agents at work, with a server of their own. Answers the reply ids in the order in which they came. */
 async function openScene() {
-  const server = await startPrivateRedis();
-  const installation = await openInstallation({ redisUrl: server.url, scenario });
-  const { prefix } = installation;
-  const client = testClient({ redisUrl: server.url, prefix });
-  const parent = testParent(client, { parentId: PARENT });
+  const installation = await openStage({ redis: "own", scenario });
+  const { prefix, url } = installation;
+  const parent = installation.parent(PARENT);
   await installation.startWorker();
   /** Has `count` more runs done while nobody of this process reads. */
   const work = async (count: number) => {
@@ -40,12 +37,12 @@ async function openScene() {
     }
   };
   const startReader = async (ack = 0): Promise<NodeProcess> => {
-    const settings = JSON.stringify({ redisUrl: server.url, prefix, parentId: PARENT, ack });
+    const settings = JSON.stringify({ redisUrl: url, prefix, parentId: PARENT, ack });
     const reader = await spawnNode("test/helpers/fixtures/parent-process.ts", { args: [settings] });
     await reader.waitForLine("ready", { timeoutMs: 60_000 });
     return reader;
   };
-  return { url: server.url, installation, client, parent, work, startReader };
+  return { installation, parent, work, startReader };
 }
 
 const channelOf = ({ keys }: Installation) => keys.parent({ tenant: "default", parentId: PARENT }).replies;
@@ -80,11 +77,16 @@ test("nothing that a parent could miss is gone after an hour away, nor after six
   const left = await timesLeft(installation);
   const kinds = (limitMs: number) => {
     const going = [...left].filter(([, ms]) => ms < limitMs).map(([key]) => key);
-    return new Set(going.map((key) => /:(life|message|request|workers|worker)(:|$)/.exec(key)?.[1] ?? key));
+    return new Set(
+      going.map((key) => /:(life|message|request|history|workers|worker|fair)(:|$)/.exec(key)?.[1] ?? key),
+    );
   };
-  // The life key of an idle agent is its idle time; workers announce themselves anew; the rest is memory of requests.
+  // The life key of an idle agent is its idle time; workers announce themselves anew; the rest is memory of requests, and
+  // events: numbered for a day; whose turn it is in the line is remembered for a while.
   expect(kinds(HOUR_MS)).toEqual(new Set(["life", "worker", "workers"]));
-  expect(kinds(6.9 * DAY_MS)).toEqual(new Set(["life", "worker", "workers", "message", "request"]));
+  expect(kinds(6.9 * DAY_MS)).toEqual(
+    new Set(["life", "worker", "workers", "message", "request", "history", "fair"]),
+  );
   const entries = await take(parent.replies(), REPLIES);
   for (const { reply_id } of entries)
     expect(await parent.fullText(reply_id), reply_id).toBe(LONG_TEXT.trim());
@@ -95,10 +97,10 @@ test("nothing that a parent could miss is gone after an hour away, nor after six
   expect(await first.ack()).toBe(true);
   const daysLeft = async ({ reply_id }: ReceivedEntry) => {
     const address = { tenant: "default", parentId: PARENT, uid: reply_id.split(".")[0] ?? "" };
-    const { record, steps } = keys.agent(address);
+    const { record, timeline } = keys.agent(address);
     const ofText = keys.parent(address).text(reply_id);
     return Promise.all(
-      [record, steps, ofText].map(async (key) => Math.ceil((await redis.pttl(key)) / DAY_MS)),
+      [record, timeline, ofText].map(async (key) => Math.ceil((await redis.pttl(key)) / DAY_MS)),
     );
   };
   expect(await daysLeft(first)).toEqual([1, 1, 1]);
@@ -163,17 +165,17 @@ test("two processes of one parent both see every entry until it is acked, and of
 test("an agent whose parent process dies between recording the message and the wake runs all the same, seconds later", {
   timeout: 60_000,
 }, async () => {
-  const { url, installation, client } = await openScene();
+  const { installation } = await openScene();
   const agent = await installation.spawn();
   const { prefix, redis, keys } = installation;
   const sender = await spawnNode("test/helpers/fixtures/half-sender.ts", {
-    args: [url, prefix, deadlineMember(agent)],
+    args: [installation.url, prefix, deadlineMember(agent)],
   });
   expect(await sender.closed).toEqual({ code: null, signal: "SIGKILL" });
   const [, status, sentAtMs] = (sender.stdout[0] ?? "").split(" ");
   expect(status).toBe("queued");
   expect(await redis.exists(`${keys.bullPrefix}:${keys.wakeQueue}:${agent.uid}.1`)).toBe(0);
-  const reply = await testParent(client, { parentId: agent.parentId }).waitAny([agent.agentId]);
+  const reply = await installation.parent(agent.parentId).waitAny([agent.agentId]);
   const waitedMs = Date.parse(reply.created_at) - Number(sentAtMs);
   process.stdout.write(`lost wake: the reply came ${waitedMs} ms after the message\n`);
   expect(reply).toMatchObject({ status: "succeeded", run: 1 });

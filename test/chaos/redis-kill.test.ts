@@ -10,7 +10,8 @@ import { newRequestKey } from "../../src/shared/protocol/ids.ts";
 import { HOLDS_NOTHING_BACK } from "../helpers/redis.ts";
 import { seeded } from "../helpers/seeded.ts";
 import { until } from "../helpers/until.ts";
-import { openTroubleScene, type TroubleScene } from "./trouble-scene.ts";
+import type { ProxiedStage } from "../stage/stage.ts";
+import { openTroubledStage } from "./troubled-runs.ts";
 
 const IS_LONG = process.env.TROUBLE === "long";
 const KILLS = Number(process.env.TROUBLE_KILLS ?? (IS_LONG ? 5 : 2));
@@ -52,7 +53,7 @@ async function load(parent: Parent, parentId: string, isOver: () => boolean): Pr
   return answered;
 }
 
-async function kills({ server }: TroubleScene, moments: ReturnType<typeof seeded>): Promise<void> {
+async function kills({ server }: ProxiedStage, moments: ReturnType<typeof seeded>): Promise<void> {
   for (let kill = 0; kill < KILLS; kill++) {
     const waitMs = moments.between(...BETWEEN_KILLS_MS);
     const sinceMs = performance.now();
@@ -65,18 +66,18 @@ async function kills({ server }: TroubleScene, moments: ReturnType<typeof seeded
 test(`${KILLS} kills of Redis lose nothing that was answered`, {
   timeout: 120_000 + KILLS * 20_000,
 }, async () => {
-  const scene = await openTroubleScene({
+  const stage = await openTroubledStage({
     latencyMs: 20,
     turns: 1,
     keeping: IS_LONG ? ["--appendfsync", "everysec"] : HOLDS_NOTHING_BACK,
   });
-  const worker = await scene.startWorker();
+  const worker = await stage.commandLineWorker();
   let isOver = false;
   const loads = Array.from({ length: PARENTS }, (_, i) => {
     const parentId = `parent-${i}`;
-    return load(scene.parent(parentId), parentId, () => isOver);
+    return load(stage.parent(parentId), parentId, () => isOver);
   });
-  const killed = kills(scene, seeded(SEED)).finally(() => {
+  const killed = kills(stage, seeded(SEED)).finally(() => {
     isOver = true;
   });
   const [all] = await Promise.all([Promise.all(loads), killed]);
@@ -84,17 +85,17 @@ test(`${KILLS} kills of Redis lose nothing that was answered`, {
   let agents = 0;
   for (const { parentId, spawned, sent } of all) {
     const address = { tenant: "default", parentId };
-    const registry = await scene.redis.hgetall(scene.keys.parent(address).registry);
+    const registry = await stage.observer.hgetall(stage.keys.parent(address).registry);
     for (const agentId of spawned) {
       const uid = registry[agentId] ?? "";
       expect(
-        await scene.redis.exists(scene.keys.agent({ ...address, uid }).record),
+        await stage.observer.exists(stage.keys.agent({ ...address, uid }).record),
         `${parentId} ${agentId}`,
       ).toBe(1);
     }
     const entries = await until(
       async () => {
-        const found = await scene.entries(parentId);
+        const found = await stage.channel(parentId);
         return found.length >= sent.length && found;
       },
       { timeoutMs: 60_000, everyMs: 100, what: `${sent.length} replies for ${parentId}` },

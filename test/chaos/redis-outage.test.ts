@@ -4,20 +4,20 @@
  */
 import { beforeAll, test } from "vitest";
 import { enduresAndTells, type Place } from "./outage.ts";
-import { openTroubleScene } from "./trouble-scene.ts";
+import { openTroubledStage } from "./troubled-runs.ts";
 
 const OUTAGES_MS = process.env.TROUBLE === "long" ? [2_000, 8_000, 20_000, 60_000] : [2_000, 8_000];
 
 let place: Place;
 
 beforeAll(async () => {
-  const scene = await openTroubleScene();
-  place = { scene, worker: await scene.startWorker() };
+  const stage = await openTroubledStage();
+  place = { stage, worker: await stage.commandLineWorker() };
 }, 90_000);
 
 for (const ms of OUTAGES_MS) {
   test(`Redis is killed and comes back after ${ms} ms`, { timeout: ms + 120_000 }, async () => {
-    const { server } = place.scene;
+    const { server } = place.stage;
     await enduresAndTells(
       place,
       `killed for ${ms} ms`,
@@ -28,7 +28,7 @@ for (const ms of OUTAGES_MS) {
 }
 
 test("Redis is shut down and started again", { timeout: 120_000 }, async () => {
-  const { server } = place.scene;
+  const { server } = place.stage;
   const fault = { begin: () => server.kill("SIGTERM"), end: () => server.start() };
   await enduresAndTells(place, "shut down", fault, 1_000);
 });

@@ -6,14 +6,8 @@
 import { beforeAll, expect, test } from "vitest";
 import { freePort } from "../helpers/redis-server.ts";
 import { until } from "../helpers/until.ts";
-import {
-  holdsForProducers,
-  keepSpawning,
-  openTroubleScene,
-  startBatch,
-  type TroubledWorker,
-  type TroubleScene,
-} from "./trouble-scene.ts";
+import type { CommandLineWorker, ProxiedStage } from "../stage/stage.ts";
+import { holdsForProducers, keepSpawning, openTroubledStage, startBatch } from "./troubled-runs.ts";
 
 /** A look at the server, and the time for it. */
 const NOTICED_WITHIN_MS = 10_000;
@@ -23,16 +17,16 @@ const AT_A_TIME = 4;
 /** Scripts a second that a worker with eight runs and no work may ask for: renewals, sweeps, tries. */
 const STORM = 100;
 
-let scene: TroubleScene;
-let worker: TroubledWorker;
+let stage: ProxiedStage;
+let worker: CommandLineWorker;
 
 beforeAll(async () => {
-  scene = await openTroubleScene();
-  worker = await scene.startWorker({ env: { SUBAGENT_CONCURRENCY: `${AT_A_TIME}` } });
+  stage = await openTroubledStage();
+  worker = await stage.commandLineWorker({ env: { SUBAGENT_CONCURRENCY: `${AT_A_TIME}` } });
 }, 90_000);
 
 async function scriptsRun(): Promise<number> {
-  const stats = await scene.redis.info("commandstats");
+  const stats = await stage.observer.info("commandstats");
   return Number(/cmdstat_evalsha:calls=(\d+)/.exec(stats)?.[1] ?? 0);
 }
 
@@ -46,11 +40,11 @@ interface Refusal {
 
 /** Runs in flight, a refusal until the worker has told and some seconds more, its end; everything that must hold. */
 async function endures({ parentId, begin, reason, end }: Refusal): Promise<void> {
-  const batch = await startBatch(scene, parentId, AT_A_TIME);
+  const batch = await startBatch(stage, parentId, AT_A_TIME);
   const linesBefore = worker.stderr.length;
   const beganMs = performance.now();
   await begin();
-  const producer = keepSpawning(scene.parent(`${parentId}-producer`));
+  const producer = keepSpawning(stage.parent(`${parentId}-producer`));
   const told = await until(
     async () => {
       const now = await worker.readiness();
@@ -82,7 +76,7 @@ async function endures({ parentId, begin, reason, end }: Refusal): Promise<void>
   );
   expect(lines, "lines in the log").toBeLessThan(200);
   for (const line of worker.stderr) expect(JSON.parse(line)).toHaveProperty("msg");
-  await holdsForProducers(scene, `${parentId}-producer`, attempts);
+  await holdsForProducers(stage, `${parentId}-producer`, attempts);
   expect(attempts.map(({ outcome }) => outcome)).toContain("redis_unavailable");
   expect(worker.isRunning).toBe(true);
 }
@@ -93,9 +87,9 @@ test(
   () =>
     endures({
       parentId: "full",
-      begin: () => scene.redis.config("SET", "maxmemory", "1"),
+      begin: () => stage.observer.config("SET", "maxmemory", "1"),
       reason: /^Redis has no memory left|^Redis refuses writes \(OOM/,
-      end: () => scene.redis.config("SET", "maxmemory", "0"),
+      end: () => stage.observer.config("SET", "maxmemory", "0"),
     }),
 );
 
@@ -104,27 +98,27 @@ test("a Redis that has become a read-only replica is waited for", { timeout: 120
   await endures({
     parentId: "replica",
     // Of a master that is not there, so that it keeps what it has.
-    begin: () => scene.redis.replicaof("127.0.0.1", nobody),
+    begin: () => stage.observer.replicaof("127.0.0.1", nobody),
     reason: /^Redis is a read-only replica$/,
-    end: () => scene.redis.replicaof("NO", "ONE"),
+    end: () => stage.observer.replicaof("NO", "ONE"),
   });
 });
 
 test("a Redis that refuses every write is not asked in a storm", { timeout: 120_000 }, () =>
   endures({
     parentId: "no-replicas",
-    begin: () => scene.redis.config("SET", "min-replicas-to-write", "1"),
+    begin: () => stage.observer.config("SET", "min-replicas-to-write", "1"),
     reason: /^Redis refuses writes \(NOREPLICAS/,
-    end: () => scene.redis.config("SET", "min-replicas-to-write", "0"),
+    end: () => stage.observer.config("SET", "min-replicas-to-write", "0"),
   }),
 );
 
 test("scripts that are flushed again and again, and connections that are cut, hold nothing up", {
   timeout: 120_000,
 }, async () => {
-  const { redis } = scene;
-  const batch = await startBatch(scene, "flushed", AT_A_TIME);
-  const cutBefore = scene.proxy.counts.accepted;
+  const { redis } = stage;
+  const batch = await startBatch(stage, "flushed", AT_A_TIME);
+  const cutBefore = stage.proxy.counts.accepted;
   for (let round = 0; round < 10; round++) {
     const roundMs = performance.now();
     await redis.script("FLUSH");
@@ -132,6 +126,6 @@ test("scripts that are flushed again and again, and connections that are cut, ho
     await until(() => performance.now() - roundMs > 200);
   }
   const { calls } = await batch.succeedsOnce(60_000);
-  expect(scene.proxy.counts.accepted - cutBefore).toBeGreaterThan(10);
+  expect(stage.proxy.counts.accepted - cutBefore).toBeGreaterThan(10);
   process.stdout.write(`flushed and cut 10 times: ${calls} calls\n`);
 });

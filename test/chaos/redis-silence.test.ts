@@ -4,7 +4,7 @@
  */
 import { beforeAll, test } from "vitest";
 import { endures, enduresAndTells, type Place } from "./outage.ts";
-import { openTroubleScene } from "./trouble-scene.ts";
+import { openTroubledStage } from "./troubled-runs.ts";
 
 const LONG = process.env.TROUBLE === "long";
 const REFUSALS_MS = LONG ? [2_000, 8_000, 20_000, 60_000] : [2_000];
@@ -13,13 +13,13 @@ const BLACK_HOLE_MS = LONG ? 60_000 : 6_000;
 let place: Place;
 
 beforeAll(async () => {
-  const scene = await openTroubleScene();
-  place = { scene, worker: await scene.startWorker() };
+  const stage = await openTroubledStage();
+  place = { stage, worker: await stage.commandLineWorker() };
 }, 90_000);
 
 for (const ms of REFUSALS_MS) {
   test(`connections are refused for ${ms} ms`, { timeout: ms + 120_000 }, async () => {
-    const { proxy } = place.scene;
+    const { proxy } = place.stage;
     const fault = { begin: () => proxy.refuse(), end: () => proxy.heal() };
     await enduresAndTells(place, `refused for ${ms} ms`, fault, ms);
   });
@@ -28,12 +28,12 @@ for (const ms of REFUSALS_MS) {
 test(`everything vanishes in a black hole for ${BLACK_HOLE_MS} ms`, {
   timeout: BLACK_HOLE_MS + 120_000,
 }, async () => {
-  const { proxy } = place.scene;
+  const { proxy } = place.stage;
   const fault = { begin: () => proxy.blackhole(), end: () => proxy.heal() };
   await enduresAndTells(place, `black hole for ${BLACK_HOLE_MS} ms`, fault, BLACK_HOLE_MS);
 });
 
 test("the other side of every connection is gone without a word", { timeout: 120_000 }, async () => {
-  const { proxy } = place.scene;
+  const { proxy } = place.stage;
   await endures(place, "stranded", { begin: () => proxy.strand(), end: () => {} }, 0);
 });

@@ -1,6 +1,7 @@
 /** What a chaos run came to, in figures and in words. Pure. */
 import { type Evidence, type Lookup, lookUp, type Violation } from "./evidence.ts";
 import type { ChaosOptions } from "./options.ts";
+import { bookedBeside } from "./oracle-money.ts";
 import { namedCalls } from "./oracle-turns.ts";
 import { timelineOf } from "./timeline.ts";
 
@@ -22,6 +23,8 @@ export interface Figures {
   /** Writes of workers that had lost their run; Redis refused them. */
   stale: number;
   repeatedCalls: number;
+  /** Tokens that the parents used by their books, less those of the model server's ledger. */
+  bookedBeside: number;
   redispatch: { count: number; p50: number; p95: number; max: number };
   settledMs: number;
   tookMs: number;
@@ -61,6 +64,7 @@ export function countUp(
     interrupted: [...lookup.results.values()].filter(({ interrupted }) => interrupted).length,
     stale: evidence.staleAsks.length,
     repeatedCalls: load.repeated,
+    bookedBeside: bookedBeside(evidence),
     redispatch: redispatch(evidence, lookup),
     ...rest,
   };
@@ -94,6 +98,7 @@ export function reportOf(options: ChaosOptions, { figures, violations, evidence 
     `  work      ${figures.succeeded} replies succeeded, ${figures.turnsCommitted} turns committed with ` +
       `${figures.callsServed} calls served, ${figures.toolsRun} tool calls, ${figures.interrupted} reported interrupted, ` +
       `${figures.claims} claims, ${figures.stale} stale writes, ${figures.repeatedCalls} calls repeated by parents`,
+    `  money     ${figures.bookedBeside} tokens more in the parents' usage than in the model server's ledger`,
     `  again     ${again.count} runs claimed after a kill: p50 ${again.p50} ms, p95 ${again.p95} ms, max ${again.max} ms`,
     `  quiet     ${Math.round(figures.settledMs)} ms after the last reply`,
     violations.length === 0 ? "  verdict   nothing lost, nothing done twice" : "",

@@ -6,6 +6,7 @@
  */
 import { createHash } from "node:crypto";
 import { luaSource } from "../../src/shared/redis/scripts.ts";
+import { VERBS as VERB_TABLE } from "../../src/shared/redis/verbs.ts";
 
 /** A verb that came too late. */
 export interface StaleAsk {
@@ -62,9 +63,12 @@ function readAsk(prefix: string, [how = "", script = "", keys, record = "", ...r
       : undefined;
   if (!verb || !record.startsWith(`${prefix}:{`)) return undefined;
   const args = rest.slice(Number(keys) - 1);
-  if (verb === "settle" && args[0] !== "worker") return undefined;
-  const epoch = Number(verb === "settle" ? args[1] : args[0]);
-  return { uid: record.split(":agent:")[1] ?? "", verb, epoch };
+  const argument = (name: string) => {
+    const { context, args: named } = VERB_TABLE[verb];
+    return args[context.length + Object.keys(named).indexOf(name)];
+  };
+  if (verb === "settle" && argument("authority") !== "worker") return undefined;
+  return { uid: record.split(":agent:")[1] ?? "", verb, epoch: Number(argument("epoch")) };
 }
 
 /** The first line of a script's own file names it; MONITOR spells line ends as escapes. */

@@ -6,7 +6,7 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Scenario } from "../../src/offline/server.ts";
-import type { Timing } from "../../src/shared/protocol/timing.ts";
+import type { Timing } from "../../src/shared/protocol/limits.ts";
 import { noteAndLook } from "../helpers/fixtures/journaling-tools.ts";
 import { type Agent, type Installation, SHORT_TIMING, type WorkerProcess } from "../helpers/installation.ts";
 import type { Proxy as TcpProxy } from "../helpers/proxy.ts";
@@ -57,6 +57,9 @@ export interface StaleScene {
   modelLine: TcpProxy;
   journal: string;
 }
+
+/** Verbs that commit: `settle` carries the last answer of a run. */
+const COMMITS: ReadonlySet<string> = new Set(["append", "settle"]);
 
 /** What came of a round; each should be 0 or as large as said. */
 export interface StaleRound {
@@ -138,7 +141,7 @@ export async function staleRound(scene: StaleScene, round: number): Promise<Stal
   );
   const callsBegun = callsOfVictim().filter(({ call }) => call.began_at >= takenAt);
   return {
-    refusedCommits: asked.filter(({ verb, wrote }) => verb === "append" && !wrote).length,
+    refusedCommits: asked.filter(({ verb, wrote }) => COMMITS.has(verb) && !wrote).length,
     refused: asked.filter(({ wrote }) => !wrote).length,
     accepted: asked.filter(({ wrote }) => wrote).length,
     begun: toolsBegun.length + callsBegun.length,

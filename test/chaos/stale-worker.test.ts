@@ -3,10 +3,10 @@
  * form is 100), in groups side by side.
  */
 import { expect, test } from "vitest";
-import { openInstallation } from "../helpers/installation.ts";
 import { startProxy } from "../helpers/proxy.ts";
 import { startPrivateRedis } from "../helpers/redis.ts";
 import type { RedisServer } from "../helpers/redis-server.ts";
+import { openStage } from "../stage/stage.ts";
 import { openChronicle } from "./chronicle.ts";
 import {
   KILLED_WITHIN_MS,
@@ -21,8 +21,8 @@ const GROUPS = 5;
 
 /** A victim of its own and `rounds` rounds, one after the other. */
 async function performGroup(server: RedisServer, rounds: number): Promise<StaleRound[]> {
-  const installation = await openInstallation({
-    redisUrl: server.url,
+  const installation = await openStage({
+    redis: server,
     timing: STALE_TIMING,
     scenario: STALE_SCENARIO,
   });

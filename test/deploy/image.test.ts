@@ -51,9 +51,10 @@ test("the image runs as a user without rights and is stopped by SIGTERM, which r
   expect(names.indexOf("USER")).toBeGreaterThan(names.lastIndexOf("COPY"));
 });
 
-test("only built files and what runs them reach the image, and no secret does", () => {
+test("only built files, the page and what runs them reach the image, and no secret does", () => {
   expect(of(finalStage, "COPY")).toEqual([
     "LICENSE package.json ./",
+    "web web",
     "--from=build /app/node_modules node_modules",
     "--from=build /app/dist dist",
   ]);

@@ -1,10 +1,11 @@
-/** The verbs about agents as real processes of the built command line, on a real Redis. */
+/** The verbs about agents on a real Redis: at work as real processes of the built command line, refusals and help as the same program in this process. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { closeAtEnd } from "../helpers/cleanup.ts";
 import { type NodeProcess, spawnBuilt } from "../helpers/processes.ts";
+import { runHere } from "../helpers/program.ts";
 import { redisUrl, uniquePrefix } from "../helpers/redis.ts";
 import { freePort } from "../helpers/redis-server.ts";
 import { until } from "../helpers/until.ts";
@@ -28,6 +29,9 @@ function place() {
     spawnBuilt(args, { cwd: directory, env: { ...env, ...more } });
   return {
     start,
+    /** Has the program carry out a command in this process. */
+    say: (args: readonly string[], more: Environment = {}) =>
+      runHere(args, { cwd: directory, env: { ...env, ...more } }),
     /** Runs a command to its end. */
     async ask(args: readonly string[], more: Environment = {}) {
       const command = await start(args, more);
@@ -65,7 +69,7 @@ test.each([
   ["watch"],
   ["usage"],
 ])("%s without REDIS_URL is one sentence and exit code 3", async (...args) => {
-  const { code, stdout, stderr } = await place().ask(args, { REDIS_URL: undefined });
+  const { code, stdout, stderr } = await place().say(args, { REDIS_URL: undefined });
   expect({ code, stdout }).toEqual({ code: 3, stdout: [] });
   expect(stderr).toEqual([
     `subagent-queue: REDIS_URL is not set: ${args[0]} acts on the agents of a Redis, e.g. redis://host:6379.`,
@@ -103,7 +107,7 @@ test.each([
   ["an empty message", ["send", "x", " "], /The message is refused: /],
   ["start --json that would stay", ["start", "--json"], /give --once as well\.$/],
 ])("%s is refused with exit code 2 and one sentence", async (_what, args, sentence) => {
-  const { code, stdout, stderr } = await place().ask(args);
+  const { code, stdout, stderr } = await place().say(args);
   expect({ code, stdout }).toEqual({ code: 2, stdout: [] });
   expect(stderr.join("\n")).toMatch(sentence);
   expect(stderr).toHaveLength(1);
@@ -127,9 +131,14 @@ test("a first message that is refused leaves no agent behind", async () => {
 
 test("an agent lives through spawn, list, send, replies, destroy and usage from separate commands", async () => {
   const { ask, worker } = place();
-  const spawned = await ask(["spawn", "Data Collector", "--keep-alive", "--tools", "grep,nope"]);
+  const early = await ask(["spawn", "Early", "--tools", "grep,nope"]);
+  expect(early.stderr[0]).toBe(
+    "No worker is live that could have nope: the agent's runs wait for one that has.",
+  );
+  await ask(["destroy", "early"]);
+  await ask(["replies", "--ack"]);
+  const spawned = await ask(["spawn", "Data Collector", "--keep-alive", "--tools", "grep"]);
   expect(spawned.stdout).toEqual(["data_collector"]);
-  expect(spawned.stderr.join("\n")).toMatch(/^No live worker has nope/);
   const sent = await ask(["send", "data_collector", COUNT, "--json"]);
   expect(json(sent.stdout)).toMatchObject({ status: "queued", agent_id: "data_collector", run: 1 });
   expect(sent.stderr.join("\n")).toMatch(/^No worker is live on .* it waits until one joins/);
@@ -149,6 +158,10 @@ test("an agent lives through spawn, list, send, replies, destroy and usage from 
   const taken = await ask(["replies", "--ack"]);
   expect(taken.stdout[0]).toBe("✔ Data Collector (data_collector)  succeeded");
   expect(taken.stdout.join("\n")).toContain("2 TODO comments");
+  const late = await ask(["spawn", "Late", "--tools", "grep,nope"]);
+  expect(late.stderr[0]).toBe("No live worker has nope: the agent works without it.");
+  await ask(["destroy", "late"]);
+  await ask(["replies", "--ack"]);
   expect((await ask(["replies"])).stderr).toEqual(["Nothing unacked for cli."]);
   expect(json((await ask(["replies", "--parent", "other", "--json"])).stdout)).toEqual({ replies: [] });
 
@@ -156,12 +169,21 @@ test("an agent lives through spawn, list, send, replies, destroy and usage from 
   expect((await ask(["destroy", "data_collector"])).stdout).toEqual(["Destroyed data_collector."]);
   const again = json((await ask(["destroy", "data_collector", "--json"])).stdout);
   expect(again).toMatchObject({ status: "already_ended", ended_reason: "destroyed" });
-  const late = await ask(["send", "data_collector", "x"]);
-  expect(late).toMatchObject({ code: 2, stderr: [expect.stringMatching(/has ended \(destroyed\)/)] });
+  const after = await ask(["send", "data_collector", "x"]);
+  expect(after).toMatchObject({ code: 2, stderr: [expect.stringMatching(/has ended \(destroyed\)/)] });
   const used = json((await ask(["usage", "--since", "7d", "--json"])).stdout);
   expect(used).toMatchObject({ parent_id: "cli", turns: 2, cost_usd: 0 });
   expect((await ask(["usage"])).stdout[0]).toBe("cli, the last 90 days");
 }, 60_000);
+
+test("usage shows what is spent of the budgets of the environment", async () => {
+  const budgets = { SUBAGENT_BUDGET_PARENT_USD: "5", SUBAGENT_BUDGET_TENANT_USD: "20" };
+  const { stdout } = await place().ask(["usage"], budgets);
+  expect(stdout.slice(-2)).toEqual([
+    "  budget of the parent: $0 of $5.00",
+    "  budget of the tenant: $0 of $20.00, the last 24h00m",
+  ]);
+});
 
 test("replies --follow --ack prints each entry as one JSON line, takes it out, and ends with 0", async () => {
   const { ask, start, worker } = place();
@@ -194,11 +216,13 @@ test("a question stands in list and replies, and answer lets its agent go on", a
   const wrong = await ask(["answer", "writer", "x", "--question", "9/none"]);
   expect(wrong).toMatchObject({
     code: 2,
-    stderr: [expect.stringMatching(/no open question "9\/none": leave its id away/)],
+    stderr: [expect.stringMatching(/no open question "9\/none": omit its id/)],
   });
   const sent = await ask(["send", "writer", "Hurry"]);
   expect(sent.stdout).toEqual(["Delivered to run 1."]);
-  expect(sent.stderr.join("\n")).toMatch(/^writer waits for an answer .*: subagent-queue answer writer "…"$/);
+  expect(sent.stderr.join("\n")).toMatch(
+    /^writer waits for an answer .*: node \S+main\.js answer writer "…"$/,
+  );
   const first = json((await ask(["answer", "writer", "Zürich", "--json"])).stdout);
   expect(first).toMatchObject({
     status: "answered",
@@ -220,7 +244,7 @@ test("watch shows agents come, work and go, destroys nothing, and ends with 0", 
   const { ask, start, worker } = place();
   await worker();
   const [plain, machine] = await Promise.all([start(["watch"]), start(["watch", "--json"])]);
-  await plain.waitForLine(/^Watching cli on redis:/);
+  await plain.waitForLine(/^Watching cli, run and start on redis:/);
   await ask(["spawn", "stays"]);
   await plain.waitForLine("stays: idle");
   // Of an agent that has ended before it looks for the first time a watch tells nothing.
@@ -237,6 +261,15 @@ test("watch shows agents come, work and go, destroys nothing, and ends with 0", 
   expect(of("stays")).toEqual(["idle"]);
   expect(of("counter").at(-1)).toBe("ended");
   expect(json((await ask(["list", "--json"])).stdout).sub_agents).toMatchObject([{ agent_id: "stays" }]);
+}, 40_000);
+
+test("watch follows what run starts, though run acts as a parent of its own", async () => {
+  const { start, worker, slowModel } = place();
+  const [machine, url] = await Promise.all([start(["watch", "--json"]), slowModel()]);
+  await worker({ ANTHROPIC_API_KEY: "x", ANTHROPIC_BASE_URL: url });
+  const run = await start(["run", COUNT]);
+  await machine.waitForLine(/"parent_id":"cli-[^"]+".*"agent_id":"how_many_todo.*"status":"running"/);
+  await Promise.all([run.kill("SIGKILL"), machine.kill("SIGTERM")]);
 }, 40_000);
 
 test("a worker says in JSON that it is ready", async () => {
@@ -273,6 +306,8 @@ test("without a key, run asks for the workers' model and start refuses to stand 
   await running.waitForLine(/Model +claude-opus-5-5, answered by the workers' provider/);
   await running.waitForLine("one: started");
   await running.waitForLine("two: started");
+  process.kill(running.pid, "SIGINT");
+  await running.waitForLine(/^Finishing: 2 sub-agents/);
   expect((await running.kill("SIGINT")).code).toBe(130);
   expect(running.stderr.at(-1)).toBe("Interrupted: 2 sub-agents destroyed.");
 }, 40_000);
@@ -284,6 +319,8 @@ test("run says so when the last of the workers that it uses has gone", async () 
   await running.waitForLine("one: started");
   joined.kill("SIGTERM").catch(() => {});
   await running.waitForLine(/^No worker is live on redis:\S+ any more: the work waits until one joins/);
+  process.kill(running.pid, "SIGINT");
+  await running.waitForLine(/^Finishing: 1 sub-agent/);
   expect((await running.kill("SIGINT")).code).toBe(130);
 }, 60_000);
 
@@ -310,15 +347,43 @@ test("the hint of start on somebody's own Redis shows neither address nor passwo
   const { start } = place();
   const service = await start(["start"]);
   const hint = await service.waitForLine(/^ {2}REDIS_URL=/);
-  expect(hint).toMatch(/^ {2}REDIS_URL="\$REDIS_URL" SUBAGENT_PREFIX=\w+ npx subagent-queue run /);
+  expect(hint).toMatch(
+    /^ {2}REDIS_URL="\$REDIS_URL" SUBAGENT_PREFIX=\w+ node \/\S+\/dist\/cli\/main\.js run /,
+  );
   expect((await service.kill("SIGINT")).code).toBe(0);
 }, 40_000);
 
 test.each(["spawn", "send", "list", "finish", "destroy", "replies", "watch", "usage"])(
   "%s --help shows examples and exits with 0",
   async (verb) => {
-    const { code, stdout, stderr } = await place().ask([verb, "--help"]);
+    const { code, stdout, stderr } = await place().say([verb, "--help"]);
     expect({ code, stderr }).toEqual({ code: 0, stderr: [] });
     expect(stdout.join("\n")).toMatch(/Usage: subagent-queue[\s\S]*--json[\s\S]*Examples:\n {2}\S/);
   },
 );
+
+test("ps, show and logs tell what run did; list and usage see it too", async () => {
+  const { ask, worker } = place();
+  await worker();
+  expect((await ask(["run", "How many TODO comments are there?"])).code).toBe(0);
+  const parents = json((await ask(["ps", "--json"])).stdout).parents;
+  expect(parents).toMatchObject([{ tenant: "default", sub_agents: [], unacked: 0, today: { turns: 2 } }]);
+  expect(parents[0].parent_id).toMatch(/^cli-/);
+
+  const agent = "how_many_todo_comments_are_there";
+  const shown = json((await ask(["show", agent, "--json"])).stdout);
+  expect(shown).toMatchObject({
+    agent_id: agent,
+    status: "ended",
+    turns: 2,
+    parent_id: parents[0].parent_id,
+  });
+  expect(shown.reply).toMatch(/TODO comment/);
+  expect(shown.messages).toEqual(["How many TODO comments are there?"]);
+  const told = (await ask(["logs", agent])).stdout;
+  expect(told.at(-1)).toMatch(/^\d\d:\d\d:\d\d {2}how_many_todo_comments_are_there {2}ended: succeeded/);
+  expect(json((await ask(["usage", "--json"])).stdout)).toMatchObject({ replies: 1, turns: 2 });
+  const unknown = await ask(["show", "nobody"]);
+  expect(unknown.code).toBe(2);
+  expect(unknown.stderr[0]).toMatch(/^subagent-queue: No sub-agent "nobody" is known to cli, cli-/);
+}, 60_000);

@@ -46,7 +46,7 @@ test("board without REDIS_URL, and on a port that is taken, is refused in one se
 
 test("a start that stays up names the board's address, and the board is there", async () => {
   const running = await start(["start"], redisUrl());
-  const line = await running.waitForLine(/^Watch the queue: http/);
+  const line = await running.waitForLine(/^ +Bull Board +http/);
   const url = line.split(" ").at(-1) ?? "";
   const counts = await until(async () => {
     const { queues } = (await (await fetch(`${url}/api/queues`)).json()) as {

@@ -1,11 +1,11 @@
 /** The board in a real browser: it works under its content security policy and talks to nobody but loopback. */
-import { once } from "node:events";
 import { createServer } from "node:http";
 import type { Page } from "playwright-core";
 import { beforeAll, describe, expect, test } from "vitest";
-import { createBoard } from "../../src/producer/http/board.ts";
+import { createBoard } from "../../src/service/board/board.ts";
 import { hasBrowser, openPage } from "../helpers/browser.ts";
 import { closeAtEnd } from "../helpers/cleanup.ts";
+import { listenUntilEnd } from "../helpers/listen.ts";
 import { redisUrl, startPrivateRedis, uniquePrefix } from "../helpers/redis.ts";
 import { SECRET, stageWakes, type WakeScene } from "../helpers/wake-scene.ts";
 
@@ -18,7 +18,7 @@ describe.skipIf(!hasBrowser)("the board in a browser", () => {
     closeAtEnd(() => board.stop());
     await board.start();
     url = board.url;
-    scene = await stageWakes(redisUrl(), prefix);
+    scene = await stageWakes(prefix);
   });
 
   test("shows the queue, each state and a failed job, without a complaint and without leaving loopback", async () => {
@@ -93,15 +93,7 @@ describe.skipIf(!hasBrowser)("the board in a browser", () => {
 /** Another server on loopback, with one page. Resolves with its address. */
 async function startForeignPage(html: string): Promise<string> {
   const server = createServer((_request, response) => response.end(`<!doctype html>${html}`));
-  closeAtEnd(() => {
-    server.close();
-    server.closeAllConnections();
-  });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const address = server.address();
-  if (address === null || typeof address === "string") throw new Error("no port");
-  return `http://127.0.0.1:${address.port}/`;
+  return `${await listenUntilEnd(server)}/`;
 }
 
 async function shows(page: Page, text: string): Promise<void> {

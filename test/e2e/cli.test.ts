@@ -1,14 +1,20 @@
-/** The built command line as real processes: `npm run build` comes first (npm test does it by itself). */
-import { spawn } from "node:child_process";
+/**
+ * The built command line as real processes: `npm run build` comes first (npm test does it by itself). Of refusals and help one
+ * each is a process; the others are the same program in this one.
+ */
+import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
+import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import { EXPECTED } from "../../src/shared/variables.ts";
+import { EXPECTED } from "../../src/shared/config.ts";
 import { closeAtEnd } from "../helpers/cleanup.ts";
 import { type NodeProcess, spawnBuilt } from "../helpers/processes.ts";
+import { runHere } from "../helpers/program.ts";
 import { redisUrl, startPrivateRedis, uniquePrefix } from "../helpers/redis.ts";
 import { freePort } from "../helpers/redis-server.ts";
 import { until } from "../helpers/until.ts";
@@ -108,6 +114,63 @@ test("start without --once stays up, serves run from another terminal, and ends 
   await expectNothingLeft(place);
 });
 
+/** What a shell prints when a line is pasted into it. */
+async function paste(line: string, { directory, env }: Project): Promise<string> {
+  const given = Object.entries({ ...process.env, ...env }).filter(([, value]) => value !== undefined);
+  const { stdout } = await promisify(execFile)("sh", ["-c", line], {
+    cwd: directory,
+    env: Object.fromEntries(given),
+  });
+  return stdout;
+}
+
+test("start prints three addresses that answer, and two lines that work when they are pasted into a shell", async () => {
+  const place = project();
+  const service = await start(["start"], place);
+  await service.waitForLine("Stop it with Ctrl-C", { timeoutMs: 60_000 });
+  const lines = service.stderr.map((line) => line.trim());
+  const beginningWith = (word: string) => lines.find((line) => line.startsWith(word)) ?? "";
+  for (const door of ["Live page", "HTTP API", "Bull Board"]) {
+    const answer = await fetch(beginningWith(door).split(/\s+/).at(-1) ?? "");
+    expect(answer.status, door).toBe(200);
+    expect(answer.headers.get("content-type"), door).toContain("text/html");
+    await answer.body?.cancel();
+  }
+  const found = { status: "succeeded", summary: expect.stringContaining("2 TODO comments") };
+  expect(JSON.parse(await paste(beginningWith("curl"), place))).toMatchObject(found);
+  expect(await paste(beginningWith("REDIS_URL="), place)).toContain("2 TODO comments");
+  expect((await service.kill("SIGINT")).code).toBe(0);
+  await expectNothingLeft(place);
+}, 120_000);
+
+test("start takes a free port where the usual one is taken, and refuses at once where the one it was given is", async () => {
+  const place = project();
+  const server = createServer();
+  closeAtEnd(() => void server.close());
+  // Where another program has the usual port, it is taken as well.
+  server.on("error", () => server.listen(0, "127.0.0.1"));
+  server.listen(8787, "127.0.0.1");
+  await once(server, "listening");
+  const address = server.address();
+  const taken = typeof address === "object" ? String(address?.port) : "";
+  const refused = await start(["start", "--port", taken], place);
+  expect((await refused.closed).code).toBe(3);
+  expect(refused.stderr.at(-1)).toMatch(/^subagent-queue: The API cannot listen on /);
+  expect(refused.stdout).toEqual([]);
+  const service = await start(["start"], place);
+  const page = await service.waitForLine(/^ {2}Live page/, { timeoutMs: 60_000 });
+  expect(page).not.toContain(":8787/");
+  expect((await service.kill("SIGINT")).code).toBe(0);
+  await expectNothingLeft(place);
+}, 120_000);
+
+test("help names commands as they can be called from where one stands", async () => {
+  const ended = await start(["api", "--help"], project());
+  await ended.closed;
+  expect(ended.stdout.join("\n")).toMatch(/Usage: subagent-queue api/);
+  expect(ended.stdout.join("\n")).toMatch(/REDIS_URL=\S+ node \/\S+\/dist\/cli\/main\.js api$/m);
+});
+
 test("a kill -9 leaves neither a redis-server nor its directory", async () => {
   const place = project();
   const service = await start(["start"], place);
@@ -153,15 +216,66 @@ test("Ctrl-C ends the command also when its Redis has gone away", async () => {
   );
 }, 40_000);
 
-test("Ctrl-C during the work destroys the sub-agents, says so, and exits with 130", async () => {
+test("Ctrl-C asks for what was found, a second one destroys the sub-agents, says so, and exits with 130", async () => {
   const place = project();
   const running = await start(["run", "one", "two"], place, { ANTHROPIC_BASE_URL: await slowModel(place) });
   await running.waitForLine("one: started");
   await running.waitForLine("two: started");
+  process.kill(running.pid, "SIGINT");
+  await running.waitForLine(/^Finishing: 2 sub-agents hand back what was found; Ctrl-C again destroys/);
   expect((await running.kill("SIGINT")).code).toBe(130);
   expect(running.stderr.at(-1)).toBe("Interrupted: 2 sub-agents destroyed.");
   await expectNothingLeft(place);
 });
+
+test("what Ctrl-C brings back is printed, with the sum, and the exit code is 130", async () => {
+  const place = project();
+  const scenario = join(place.directory, "two-turns.json");
+  const turns = [
+    { content: [{ type: "tool_use", name: "glob", input: { pattern: "*" } }] },
+    { latencyMs: 3_000, content: [{ type: "text", text: "half of it" }] },
+  ];
+  writeFileSync(scenario, JSON.stringify({ turns, repeat: true }));
+  const model = await start(["offline-model", "--port", "0", "--scenario", scenario], place);
+  const url = (await model.waitForLine(/^ready: /)).slice("ready: ANTHROPIC_BASE_URL=".length);
+  const running = await start(["run", "one"], place, { ANTHROPIC_BASE_URL: url });
+  await running.waitForLine("one: turn 1, glob");
+  expect((await running.kill("SIGINT")).code).toBe(130);
+  expect(running.stdout.join("\n")).toContain("half of it");
+  expect(running.stderr.join("\n")).toMatch(/[01] of 1 succeeded · 2 turns · [\d,]+ tokens/);
+  expect(running.stderr.at(-1)).toMatch(/^Interrupted: (1 sub-agent finished early, )?none destroyed\.$/);
+  await expectNothingLeft(place);
+}, 40_000);
+
+test("run takes limits and tools, and exits with 1 when one of its sub-agents failed", async () => {
+  const place = project();
+  const scenario = join(place.directory, "one-fails.json");
+  const good = { turns: [{ content: [{ type: "text", text: "fine" }] }], repeat: true };
+  const bad = { match: { user: "beta" }, turns: [{ error: { status: 400, message: "no" } }], repeat: true };
+  writeFileSync(scenario, JSON.stringify([bad, good]));
+  const model = await start(["offline-model", "--port", "0", "--scenario", scenario], place);
+  const url = (await model.waitForLine(/^ready: /)).slice("ready: ANTHROPIC_BASE_URL=".length);
+  const env = { ANTHROPIC_BASE_URL: url };
+  const flags = ["--max-turns", "3", "--tools", "grep,glob", "--parallel", "1", "--parent", "mine", "--json"];
+  const running = await start(["run", ...flags, "alpha", "beta"], place, env);
+  expect((await running.closed).code).toBe(1);
+  const { replies } = JSON.parse(running.stdout.join(""));
+  const found = replies.map((reply: Record<string, unknown>) => [reply.parent_id, reply.status]);
+  expect(found).toEqual([
+    ["mine", "succeeded"],
+    ["mine", "failed"],
+  ]);
+  expect(running.stderr).toContain("alpha: started, at most 3 turns");
+  for (const wrong of [
+    ["--max-turns", "0"],
+    ["--timeout", "soon"],
+    ["--parent", "a b"],
+    ["--max-cost-usd", "-1"],
+  ]) {
+    const refused = await start(["run", ...wrong, "x"], place, env);
+    expect((await refused.closed).code).toBe(2);
+  }
+}, 60_000);
 
 test("a second signal ends the process at once, and the private Redis with it", async () => {
   const place = project();
@@ -194,7 +308,8 @@ test("a worker joins REDIS_URL, says one ready line, logs JSON, and ends with 0 
   await joined.waitForLine(/^ready: worker \S+ on redis:\/\/127\.0\.0\.1:\d+, up to 50 runs, offline model/);
   expect((await joined.kill("SIGTERM")).code).toBe(0);
   expect(joined.stdout).toHaveLength(1);
-  for (const line of joined.stderr.slice(0, -1)) expect(JSON.parse(line)).toHaveProperty("level");
+  for (const line of joined.stderr) expect(JSON.parse(line)).toHaveProperty("level");
+  expect(joined.stderr.join()).toContain("stopping");
 });
 
 test("a worker without REDIS_URL refuses politely", async () => {
@@ -341,6 +456,12 @@ test("a misspelt variable is mentioned and nothing worse", async () => {
   expect(started.stderr[0]).toBe("SUBAGENT_MODLE is set and means nothing to this version: is it misspelt?");
 });
 
+test("a verb that does not exist is refused with exit code 2 and one sentence", async () => {
+  const ended = await start(["strat"], project());
+  expect((await ended.closed).code).toBe(2);
+  expectOneSentence(ended, /^subagent-queue: unknown command 'strat'/);
+});
+
 test.each([
   ["an empty prompt", ["run", ""], /Prompt 1 is refused: write what the sub-agent should do or know\.$/],
   ["no prompt", ["run"], /missing required argument 'prompt'/],
@@ -349,11 +470,12 @@ test.each([
   ["a port out of range", ["offline-model", "--port", "70000"], /from 0 to 65535/],
   ["a scenario that is not there", ["offline-model", "--scenario", "/nowhere"], /cannot be played: ENOENT/],
 ])("%s is refused with exit code 2 and one sentence", async (_what, args, sentence) => {
-  const ended = await start(args, project());
-  expect((await ended.closed).code).toBe(2);
-  expect(ended.stderr.join(" ")).toMatch(sentence);
-  expect(ended.stderr.join(" ")).toMatch(/^subagent-queue: /);
-  expect(ended.stdout).toEqual([]);
+  const { directory, env } = project();
+  const { code, stdout, stderr } = await runHere(args, { cwd: directory, env });
+  expect(code).toBe(2);
+  expect(stderr.join(" ")).toMatch(sentence);
+  expect(stderr.join(" ")).toMatch(/^subagent-queue: /);
+  expect(stdout).toEqual([]);
 });
 
 async function runWithInput(input: string): Promise<{ code: number | null; stdout: string; stderr: string }> {
@@ -395,21 +517,32 @@ test("a taken port is one sentence and exit code 3", async () => {
   expectOneSentence(second, new RegExp(`^subagent-queue: .*${port}`));
 });
 
+test("--help as a process shows examples and exits with 0", async () => {
+  const ended = await start(["--help"], project());
+  expect((await ended.closed).code).toBe(0);
+  expect(ended.stdout.join("\n")).toMatch(/Usage: subagent-queue[\s\S]*Examples:\n {2}\S/);
+  expect(ended.stderr).toEqual([]);
+});
+
 test.each(["", "start", "run", "worker", "offline-model"])(
   "%s --help shows examples and exits with 0",
   async (verb) => {
-    const ended = await start([...(verb ? [verb] : []), "--help"], project());
-    expect((await ended.closed).code).toBe(0);
-    expect(ended.stdout.join("\n")).toMatch(/Usage: subagent-queue[\s\S]*Examples:\n {2}\S/);
-    expect(ended.stderr).toEqual([]);
+    const { directory, env } = project();
+    const { code, stdout, stderr } = await runHere([...(verb ? [verb] : []), "--help"], {
+      cwd: directory,
+      env,
+    });
+    expect(code).toBe(0);
+    expect(stdout.join("\n")).toMatch(/Usage: subagent-queue[\s\S]*Examples:\n {2}\S/);
+    expect(stderr).toEqual([]);
   },
 );
 
 test("help names every environment variable", async () => {
-  const ended = await start(["--help"], project());
-  await ended.closed;
+  const { directory, env } = project();
+  const { stdout } = await runHere(["--help"], { cwd: directory, env });
   for (const name of Object.keys(EXPECTED))
-    expect(ended.stdout.join("\n")).toMatch(new RegExp(`^  ${name} +\\S`, "m"));
+    expect(stdout.join("\n")).toMatch(new RegExp(`^  ${name} +\\S`, "m"));
 });
 
 test("a cost cap for a model whose price nobody knows is refused once, with exit code 3", async () => {

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { DoctorReport } from "../../src/cli/doctor/report.ts";
 import { keysUnder } from "../../src/shared/protocol/keys.ts";
-import { closeRedis, openRedis } from "../../src/shared/redis/connection.ts";
+import { closeRedis, openRedis } from "../../src/shared/redis/connection/connection.ts";
 import { closeAtEnd } from "../helpers/cleanup.ts";
 import { spawnBuilt } from "../helpers/processes.ts";
 import { redisUrl, startPrivateRedis, uniquePrefix } from "../helpers/redis.ts";
@@ -57,7 +57,7 @@ test("the same as JSON has the form that is promised, and there is nothing to re
   const { code, stdout, stderr } = await ask(["doctor", "--json", "--fix"]);
   expect({ code, stderr }).toEqual({ code: 0, stderr: [] });
   const report = DoctorReport.parse(JSON.parse(stdout.join("\n")));
-  expect(report).toMatchObject({ status: "healthy", errors: 0, warnings: 0, findings: [], cured: [] });
+  expect(report).toMatchObject({ status: "healthy", errors: 0, warnings: 0, findings: [], repaired: [] });
   expect(report.areas.map(({ area, severity }) => [area, severity])).toEqual(
     ["redis", "workers", "agents", "replies", "workspaces"].map((area) => [area, "ok"]),
   );

@@ -46,7 +46,7 @@ test("pause stops the work that is asked for, says so everywhere, and resume let
   const worker = await start("worker");
   expect(await worker.waitForLine(/^ready: /)).toMatch(/; paused since \S+Z \(the budget is used up\)$/);
   const { stdout, stderr } = await ask("spawn", "counter", "--prompt", "How many TODO comments are there?");
-  expect(stderr.join()).toMatch(/^Nothing is worked on until subagent-queue resume: paused since /);
+  expect(stderr.join()).toMatch(/^Nothing is worked on until node \S+main\.js resume: paused since /);
   expect((await ask("list")).stdout.join()).toMatch(new RegExp(`${stdout[0]} +queued`));
   const again = await ask("pause", "--reason", "another", "--json");
   const note = JSON.parse(again.stdout.join());

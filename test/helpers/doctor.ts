@@ -1,16 +1,14 @@
 /** The doctor inside a test: looks at an installation, and repairs it, less patiently than the command does. */
 import { hostname } from "node:os";
-import { createClosing } from "../../src/cli/closing.ts";
-import { cure } from "../../src/cli/doctor/cure.ts";
-import { type ExaminationOptions, examine } from "../../src/cli/doctor/examination.ts";
+import { diagnose } from "../../src/cli/doctor/diagnose.ts";
+import { type ExaminationOptions, examine, openInstallation } from "../../src/cli/doctor/examine.ts";
 import type { Facts } from "../../src/cli/doctor/facts.ts";
-import { openInstallation } from "../../src/cli/doctor/installation.ts";
-import { judge } from "../../src/cli/doctor/judgement.ts";
+import { repair } from "../../src/cli/doctor/fix.ts";
 import type { Finding } from "../../src/cli/doctor/report.ts";
-import { readWorkspaces } from "../../src/cli/doctor/workspaces.ts";
+import { createClosing } from "../../src/cli/local/closing.ts";
 import { systemClock } from "../../src/shared/clock.ts";
 import { createLogger } from "../../src/shared/logger.ts";
-import type { Timing } from "../../src/shared/protocol/timing.ts";
+import type { Timing } from "../../src/shared/protocol/limits.ts";
 import { closeAtEnd } from "./cleanup.ts";
 import { type Installation, SHORT_TIMING } from "./installation.ts";
 import { redisUrl } from "./redis.ts";
@@ -25,6 +23,8 @@ export interface TestDoctor {
   findings(): Promise<Record<string, Finding>>;
   /** What `--fix` does. */
   fix(): Promise<void>;
+  /** What `--fix` does about what was found before; `around`: done in place of each move of a key, handed that move. */
+  repair(found: Facts, around?: (move: () => Promise<unknown>) => Promise<unknown>): Promise<void>;
 }
 
 /** Opens a doctor for an installation; closed with the test. */
@@ -35,13 +35,12 @@ export async function doctorFor(
   const closing = createClosing();
   closeAtEnd(() => closing.close());
   const logger = createLogger({ level: "silent" });
-  const opened = await openInstallation(redisUrl(), { prefix, clock: systemClock, logger, timing }, closing);
-  const { store, inspection } = opened;
-  const place = { root: workspaceRoot, clock: systemClock, store, inspection };
+  const place = { prefix, workspaceRoot, clock: systemClock, logger, timing };
+  const opened = await openInstallation(redisUrl(), place, closing);
+  const examined = () => examine(opened, { host: hostname(), isProduction: false, ...IMPATIENT, ...options });
   const look = async () => {
-    const facts = await examine(opened, { host: hostname(), isProduction: false, ...IMPATIENT, ...options });
-    const workspaces = await readWorkspaces(place, facts.agents);
-    return { facts, workspaces, ...judge(facts, workspaces) };
+    const facts = await examined();
+    return { facts, ...diagnose(facts) };
   };
   return {
     look,
@@ -51,8 +50,14 @@ export async function doctorFor(
       return Object.fromEntries(about.map((finding) => [finding.check, finding]));
     },
     async fix() {
-      const { facts, workspaces } = await look();
-      await cure(opened, facts, workspaces);
+      await repair(opened, await examined(), examined);
+    },
+    async repair(found, around) {
+      if (!around) return repair(opened, found, examined);
+      const { redis } = opened;
+      const rename = redis.rename.bind(redis);
+      Object.assign(redis, { rename: (from: string, to: string) => around(() => rename(from, to)) });
+      await repair(opened, found, examined);
     },
   };
 }

@@ -1,4 +1,4 @@
-import { type EmbeddedRedis, startEmbeddedRedis } from "../../src/cli/embedded-redis.ts";
+import { type EmbeddedRedis, startEmbeddedRedis } from "../../src/cli/local/embedded-redis.ts";
 import { systemClock } from "../../src/shared/clock.ts";
 import { closeAtEnd } from "./cleanup.ts";
 

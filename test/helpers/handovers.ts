@@ -33,19 +33,20 @@ export async function watchHandOvers(url: string): Promise<HandOvers> {
   const waiting = new Map<string, HandOver>();
   const entries = new Map<string, number>();
 
-  const onRecord = (uid: string, atMs: number, fields: readonly string[]) => {
-    if (fields[0] !== "status") return;
-    if (fields[1] === "queued") {
-      const queued = { uid, released: fields.includes("released_epoch"), queuedAtMs: atMs };
+  const onRecord = (uid: string, atMs: number, flat: readonly string[]) => {
+    const names = flat.filter((_, index) => index % 2 === 0);
+    const status = names.includes("status") ? flat[names.indexOf("status") * 2 + 1] : undefined;
+    if (status === "queued") {
+      const queued = { uid, released: names.includes("released_epoch"), queuedAtMs: atMs };
       waiting.set(uid, queued);
       all.push(queued);
     }
     const waited = waiting.get(uid);
-    if (fields[1] === "running" && waited) {
+    if (status === "running" && waited) {
       waited.claimedAtMs = atMs;
       waiting.delete(uid);
     }
-    if (fields[1] === "ended") waiting.delete(uid);
+    if (status === "ended") waiting.delete(uid);
   };
   const monitor = await openMonitor(url, (seconds, [command = "", key = "", ...rest]) => {
     const record = /:agent:(sa-[0-9a-f]+)$/.exec(key);

@@ -1,5 +1,5 @@
 /** The offline model behind a worker of this process, whose calls wait until the test lets them out. */
-import { createAnthropicModel } from "../../src/worker/model/anthropic.ts";
+import { createAnthropicModel } from "../../src/worker/model/anthropic/model.ts";
 import type { Model, ModelRequest } from "../../src/worker/model/model.ts";
 import { closeAtEnd } from "./cleanup.ts";
 import type { Installation } from "./installation.ts";

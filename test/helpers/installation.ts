@@ -2,6 +2,7 @@
  * A whole installation for worker tests: a prefix on a real Redis, the offline model over HTTP, workers in this process
  * or in processes of their own, and a parent that spawns and sends through the store, as producers do.
  */
+
 import { randomBytes } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -9,17 +10,18 @@ import { join } from "node:path";
 import { createOfflineModel, type OfflineModel, type Scenario } from "../../src/offline/server.ts";
 import { createLogger } from "../../src/shared/logger.ts";
 import type { AgentRecord, AgentSpec } from "../../src/shared/protocol/agent.ts";
-import { newUid } from "../../src/shared/protocol/ids.ts";
+import { newUid, slugOf } from "../../src/shared/protocol/ids.ts";
 import { type AgentAddress, type Keys, keysUnder } from "../../src/shared/protocol/keys.ts";
-import { SPAWN_LIMITS } from "../../src/shared/protocol/limits.ts";
+import { IDLE_MS, SPAWN_LIMITS, TIMING, type Timing } from "../../src/shared/protocol/limits.ts";
 import type { Reply } from "../../src/shared/protocol/reply.ts";
-import { IDLE_MS, TIMING, type Timing } from "../../src/shared/protocol/timing.ts";
-import { type AgentStore, createAgentStore } from "../../src/shared/redis/agent-store.ts";
-import { closeRedis, openRedis, type RedisClient } from "../../src/shared/redis/connection.ts";
-import { createDeadlineSet, type DeadlineSet } from "../../src/shared/redis/deadline-set.ts";
-import { createReplyStream } from "../../src/shared/redis/reply-stream.ts";
+import { needsOf } from "../../src/shared/protocol/worker.ts";
+import { type AgentStore, createAgentStore } from "../../src/shared/redis/agents.ts";
+import { closeRedis, openRedis, type RedisClient } from "../../src/shared/redis/connection/connection.ts";
+import { createDeadlineSet, type DeadlineSet } from "../../src/shared/redis/deadlines.ts";
+import { watchEvents } from "../../src/shared/redis/events.ts";
+import { createReplyStream } from "../../src/shared/redis/replies.ts";
 import { createWakeQueue, type WakeQueue } from "../../src/shared/redis/wake-queue.ts";
-import { createAnthropicModel } from "../../src/worker/model/anthropic.ts";
+import { createAnthropicModel } from "../../src/worker/model/anthropic/model.ts";
 import { createWorker, type SubagentWorker } from "../../src/worker/worker.ts";
 import type { WorkerOptions } from "../../src/worker/worker-options.ts";
 import { closeAtEnd } from "./cleanup.ts";
@@ -45,6 +47,8 @@ export interface InstallationOptions {
   timing?: Timing;
   /** Default: the server that all tests share. */
   redisUrl?: string;
+  /** Default: one that no other test has. */
+  prefix?: string;
 }
 
 export type SpawnOptions = Partial<Omit<AgentSpec, "v">> & { name?: string };
@@ -71,6 +75,12 @@ export interface WorkerProcessOptions {
   modelUrl?: string;
   /** How long steps may go on after SIGTERM, ms; default that of a worker. */
   drainGraceMs?: number;
+  /** Whether suspects run in processes of their own; default false. */
+  isolation?: boolean;
+  /** Whether the process is ended when its event loop stands still for a lease; default false. */
+  watchdog?: boolean;
+  /** Which of the fixture's tools it does not have. */
+  lacks?: readonly string[];
   /** File to which the fixture's tools append when they begin and end: see `fixtures/worker-process.ts`. */
   journal?: string;
 }
@@ -89,10 +99,12 @@ export interface Installation {
   /** Starts a worker in a process of its own, with the fixture's tools; killed with the test. */
   spawnWorker(options?: WorkerProcessOptions): Promise<WorkerProcess>;
   spawn(options?: SpawnOptions): Promise<Agent>;
-  /** Sends and wakes, as a producer does. Resolves to the store's word. */
-  send(agent: Agent, text: string): Promise<string>;
+  /** Sends and wakes after `delayMs` (default at once), as a producer does. Resolves to the store's word. */
+  send(agent: Agent, text: string, delayMs?: number): Promise<string>;
   /** `spawn` and `send`. */
   task(prompt: string, options?: SpawnOptions): Promise<Agent>;
+  /** A task whose parent listens to its events: its calls are streamed. */
+  watchedTask(prompt: string, options?: SpawnOptions): Promise<Agent>;
   destroy(agent: Agent): Promise<string>;
   record(agent: Agent): Promise<AgentRecord>;
   /** Everything that reached the parent about this agent, oldest first. */
@@ -115,7 +127,7 @@ const STARTS_WITHIN_MS = 60_000;
 export async function openInstallation(options: InstallationOptions = {}): Promise<Installation> {
   const { timing = TIMING } = options;
   const url = options.redisUrl ?? redisUrl();
-  const prefix = uniquePrefix();
+  const { prefix = uniquePrefix() } = options;
   const keys = keysUnder(prefix);
   const workspaceRoot = await mkdtemp(join(tmpdir(), "workspaces-"));
   closeAtEnd(() => rm(workspaceRoot, { recursive: true, force: true }));
@@ -192,23 +204,25 @@ function createTestParent({ redis, keys, store, deadlines, wakes, timing }: Pare
     };
     await deadlines.touch(address, Math.min(full.idle_ms, timing.lookMs));
     const answer = await store.spawn(address, {
-      requestKey: address.uid,
+      request_key: address.uid,
       digest: "",
-      stem: name,
+      stem: slugOf(name),
       name,
       spec: JSON.stringify(full),
-      idleMs: full.idle_ms,
+      needs_tools: needsOf(full),
+      idle_ms: full.idle_ms,
     });
     if (answer.status !== "spawned") throw new Error(`spawn answered ${answer.status}`);
     return { ...address, agentId: answer.agent_id };
   };
-  const send = async (agent: Agent, text: string): Promise<string> => {
+  const send = async (agent: Agent, text: string, delayMs = 0): Promise<string> => {
     await deadlines.touch(agent, timing.lookMs);
-    const message = { v: 1 as const, message_id: randomBytes(8).toString("hex"), text };
-    const answer = await store.send(agent, message, "");
+    const message_id = randomBytes(8).toString("hex");
+    const payload = JSON.stringify({ v: 1, message_id, text });
+    const answer = await store.send(agent, { message_id, payload, digest: "" });
     if (answer.status === "queued") {
       const { tenant, parentId: parent_id, uid, agentId: agent_id } = agent;
-      await wakes.add({ tenant, parent_id, uid, agent_id, wake: Number(answer.wake) });
+      await wakes.add({ tenant, parent_id, uid, agent_id, wake: answer.wake }, delayMs);
     }
     return answer.status;
   };
@@ -231,14 +245,21 @@ function createTestParent({ redis, keys, store, deadlines, wakes, timing }: Pare
       await send(agent, prompt);
       return agent;
     },
+    /** A task whose parent listens to its events: its calls are streamed. */
+    async watchedTask(prompt: string, options?: SpawnOptions) {
+      const agent = await spawn(options);
+      await watchEvents(redis, keys, agent);
+      await send(agent, prompt);
+      return agent;
+    },
     async destroy(agent: Agent) {
       const how = {
         target: "ended",
-        endedReason: "destroyed",
+        ended_reason: "destroyed",
         status: "cancelled",
-        stopReason: "destroyed",
+        stop_reason: "destroyed",
       } as const;
-      return (await store.settle(agent, { by: { authority: "parent" }, ...how })).status;
+      return (await store.settle(agent, { authority: "parent", ...how })).status;
     },
     reply: (agent: Agent, n = 1, timeoutMs = 15_000): Promise<Reply> =>
       until(async () => (await entries(agent))[n - 1], { what: `entry ${n} about ${agent.uid}`, timeoutMs }),

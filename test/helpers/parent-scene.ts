@@ -1,8 +1,8 @@
 /** A parent with the real worker behind it, and a model that plays the parent: a Messages loop of the smallest kind. */
 import Anthropic from "@anthropic-ai/sdk";
 import type { Client } from "../../src/producer/client.ts";
+import { answerToolUse, type ParentTool, type ToolResult } from "../../src/producer/model-tools.ts";
 import type { Parent, ParentOptions } from "../../src/producer/parent.ts";
-import { answerToolUse, type ParentTool, type ToolResult } from "../../src/producer/tools.ts";
 import type { WorkerOptions } from "../../src/worker/worker-options.ts";
 import { type Installation, type InstallationOptions, openInstallation } from "./installation.ts";
 import { testClient, testParent } from "./parents.ts";

@@ -1,7 +1,10 @@
 /** Clients and parents for tests, stopped when the test is over. */
 
 import { expect } from "vitest";
-import { type Client, type ClientOptions, createClient } from "../../src/producer/client.ts";
+import { type Client, createClient } from "../../src/producer/client.ts";
+import type { ClientOptions } from "../../src/producer/open-client.ts";
+// A client loads its connections at the first use; here that takes longer than a call may.
+import "../../src/producer/open-client.ts";
 import { createParent, type Parent, type ParentOptions } from "../../src/producer/parent.ts";
 import type { ErrorCode } from "../../src/shared/errors.ts";
 import { closeAtEnd } from "./cleanup.ts";

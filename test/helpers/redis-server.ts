@@ -55,6 +55,7 @@ export async function startRedisServer(extra: readonly string[] = []): Promise<R
   const directory = await mkdtemp(join(tmpdir(), "redis-"));
   const port = await freePort();
   const socketPath = join(directory, "redis.sock");
+  const settings = [...extra, ...(await busOf(extra))];
   let running: RunningServer | undefined;
   const server: RedisServer = {
     url: `redis://127.0.0.1:${port}`,
@@ -65,7 +66,7 @@ export async function startRedisServer(extra: readonly string[] = []): Promise<R
       return running?.child.pid;
     },
     async start() {
-      running ??= await launch(directory, port, socketPath, extra);
+      running ??= await launch(directory, port, socketPath, settings);
     },
     async kill(signal = "SIGKILL") {
       const ending = running;
@@ -86,6 +87,12 @@ export async function startRedisServer(extra: readonly string[] = []): Promise<R
     throw failure;
   }
   return server;
+}
+
+/** The bus of a cluster's node: left alone it takes the port 10,000 higher, where connections have theirs. */
+async function busOf(extra: readonly string[]): Promise<string[]> {
+  const isNode = extra.includes("--cluster-enabled") && !extra.includes("--cluster-port");
+  return isNode ? ["--cluster-port", String(await freePort())] : [];
 }
 
 interface RunningServer {

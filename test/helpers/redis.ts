@@ -5,7 +5,7 @@
 import { randomBytes } from "node:crypto";
 import { Cluster, type Redis } from "ioredis";
 import { inject } from "vitest";
-import type { RedisClient } from "../../src/shared/redis/connection.ts";
+import type { RedisClient } from "../../src/shared/redis/connection/connection.ts";
 import { closeAtEnd } from "./cleanup.ts";
 import { type RedisCluster, startCluster } from "./cluster.ts";
 import { HOLDS_NOTHING_BACK, type RedisServer, startRedisServer } from "./redis-server.ts";

@@ -1,9 +1,9 @@
 /** A worker for tests of the parent's side: drives the store's verbs directly, with what the test tells it to say. */
 import { keysUnder, type ParentAddress } from "../../src/shared/protocol/keys.ts";
-import type { ReplyBody } from "../../src/shared/protocol/reply.ts";
-import { TIMING, type Timing } from "../../src/shared/protocol/timing.ts";
-import { type AgentStore, createAgentStore } from "../../src/shared/redis/agent-store.ts";
-import { closeRedis, openRedis, type RedisClient } from "../../src/shared/redis/connection.ts";
+import { TIMING, type Timing } from "../../src/shared/protocol/limits.ts";
+import { partsOf, type ReplyBody } from "../../src/shared/protocol/reply.ts";
+import { type AgentStore, createAgentStore } from "../../src/shared/redis/agents.ts";
+import { closeRedis, openRedis, type RedisClient } from "../../src/shared/redis/connection/connection.ts";
 import { closeAtEnd } from "./cleanup.ts";
 import { until } from "./until.ts";
 
@@ -74,19 +74,20 @@ export function scriptedWorker(
       claims += 1;
       const claimed = await until(
         async () => {
-          const answer = await store.claim(address, `claim-${claims}`, "scripted");
+          const answer = await store.claim(address, { claim_id: `claim-${claims}`, worker: "scripted" });
           return answer.status === "claimed" && answer;
         },
         { what: `${agentId} to be queued` },
       );
       const unread = await store.inbox(address);
-      const epoch = Number(claimed.epoch);
+      const epoch = claimed.epoch;
       await store.append(address, {
         epoch,
         known: 0,
-        runningMs: 0,
+        running_ms: 0,
         entries: [["0", "{}"]],
-        consume: { to: unread.length, last: unread.at(-1)?.message_id ?? "" },
+        consume_to: unread.length,
+        consume_last: unread.at(-1)?.message_id,
       });
       return { uid, epoch, texts: unread.map((message) => message.text) };
     },
@@ -99,9 +100,10 @@ export function scriptedWorker(
         await store.append(address, {
           epoch,
           known: 0,
-          runningMs: 0,
+          running_ms: 0,
           entries,
-          interim: { id: `${uid}.i`, body: interim },
+          interim_id: `${uid}.i`,
+          interim,
         });
       }
       if (fullText !== undefined) {
@@ -109,20 +111,26 @@ export function scriptedWorker(
         await store.append(address, {
           epoch,
           known: 0,
-          runningMs: 0,
+          running_ms: 0,
           entries,
-          text: { run, whole: fullText },
+          run,
+          summary: summary ?? texts.join("\n"),
+          whole_text: fullText,
         });
       }
       await store.settle(address, {
-        by: { authority: "worker", epoch, known: 0, run },
+        authority: "worker",
+        epoch,
+        known: 0,
+        run,
         target: keepAlive ? "idle" : "ended",
-        ...(!keepAlive && { endedReason: "completed" as const }),
+        ...(!keepAlive && { ended_reason: "completed" as const }),
         status: "succeeded",
-        stopReason: "end_turn",
+        stop_reason: "end_turn",
         natural: true,
-        body: bodyOf(summary ?? texts.join("\n")),
-        idleMs: 600_000,
+        progress: partsOf(bodyOf("")).progress,
+        ...(fullText === undefined && { summary: summary ?? texts.join("\n") }),
+        idle_ms: 600_000,
       });
       return texts;
     },

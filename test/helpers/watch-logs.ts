@@ -17,10 +17,11 @@ export async function watchLogs(ports: readonly number[]): Promise<WatchedLogs> 
   for (const port of ports) {
     const monitor = await openMonitor(
       `redis://127.0.0.1:${port}`,
-      (seconds, [command = "", key = "", entry = ""]) => {
-        const name = `${key} ${entry}`;
-        if (/^hset$/i.test(command) && key.endsWith(":log") && !written.has(name)) {
-          written.set(name, Number(seconds) * 1_000);
+      (seconds, [command = "", key = "", ...pairs]) => {
+        if (!/^hset$/i.test(command) || !key.endsWith(":log")) return;
+        for (let i = 0; i < pairs.length; i += 2) {
+          const name = `${key} ${pairs[i]}`;
+          if (!written.has(name)) written.set(name, Number(seconds) * 1_000);
         }
       },
     );

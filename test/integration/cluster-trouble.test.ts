@@ -9,7 +9,7 @@ import {
   dropRedis,
   openRedis,
   whenAccepted,
-} from "../../src/shared/redis/connection.ts";
+} from "../../src/shared/redis/connection/connection.ts";
 import { closeAtEnd } from "../helpers/cleanup.ts";
 import { caughtUp } from "../helpers/cluster.ts";
 import { elapsed, RESUMES_WITHIN_MS, useCluster } from "../helpers/cluster-scene.ts";
@@ -17,6 +17,7 @@ import { openInstallation } from "../helpers/installation.ts";
 import { refusal, testClient, testParent } from "../helpers/parents.ts";
 import { redisUrl, uniquePrefix } from "../helpers/redis.ts";
 import { freePort } from "../helpers/redis-server.ts";
+import { livedTime } from "../helpers/second.ts";
 import { until } from "../helpers/until.ts";
 
 const scene = useCluster();
@@ -100,9 +101,9 @@ test("while the whole cluster is away producers say so within a second; workers 
   await until(() => worker.active().length === 3 && installation.offline.ledger.length >= 3);
   await Promise.all(scene.cluster.servers.map((server) => server.kill()));
   for (let i = 0; i < 5; i += 1) {
-    const beganMs = performance.now();
+    const lived = livedTime();
     await expect(parent.spawn({ name: "late" })).rejects.toMatchObject({ retryable: true });
-    expect(elapsed(beganMs)).toBeLessThan(1_000);
+    expect(lived.ms).toBeLessThan(1_000);
   }
   const awayMs = performance.now();
   await until(() => elapsed(awayMs) > 3_000);

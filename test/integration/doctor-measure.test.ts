@@ -3,7 +3,7 @@ import { beforeAll, expect, test, vi } from "vitest";
 import { callAtAllLevels, measurementOf } from "../../src/cli/doctor/measure.ts";
 import { createOfflineModel, type OfflineModel } from "../../src/offline/server.ts";
 import { systemClock } from "../../src/shared/clock.ts";
-import { createAnthropicModel } from "../../src/worker/model/anthropic.ts";
+import { createAnthropicModel } from "../../src/worker/model/anthropic/model.ts";
 import { closeAtEnd } from "../helpers/cleanup.ts";
 import { percentile } from "../helpers/figures.ts";
 

@@ -6,8 +6,8 @@ import { expect, test } from "vitest";
 import { newUid } from "../../src/shared/protocol/ids.ts";
 import { deadlineMember } from "../../src/shared/protocol/keys.ts";
 import { createPause } from "../../src/shared/redis/pause.ts";
-import { createProviderGate } from "../../src/shared/redis/provider-gate.ts";
-import { createWorkerDirectory } from "../../src/shared/redis/worker-directory.ts";
+import { createProviderGate } from "../../src/shared/redis/provider-limiter.ts";
+import { createWorkerDirectory } from "../../src/shared/redis/workers.ts";
 import { closeAtEnd } from "../helpers/cleanup.ts";
 import { doctorFor } from "../helpers/doctor.ts";
 import { type Agent, type Installation, openInstallation, SHORT_TIMING } from "../helpers/installation.ts";
@@ -152,7 +152,7 @@ test("a live agent that its parent does not count or name is named and brought b
   expect(await store.uidOf(agent, agent.agentId)).toBe(agent.uid);
 });
 
-test("records of a newer version, keys of another type and a status that is none are left alone and named", async () => {
+test("records of a newer version and a status that is none are left alone and named", async () => {
   const installation = await openInstallation();
   const { redis, keys } = installation;
   const doctor = await doctorFor(installation);
@@ -168,9 +168,43 @@ test("records of a newer version, keys of another type and a status that is none
   const unreadable = [`planner/${strange.uid}`, `${spoilt.parentId}/${spoilt.uid}`];
   expect([...(found.unreadable?.names ?? [])].sort()).toEqual(unreadable.sort());
   await doctor.fix();
-  expect(await redis.get(keys.agent(strange).record)).toBe("not a hash");
   expect((await installation.record(newer)).status).toBe("idle");
+  expect((await redis.hgetall(keys.agent(spoilt).record)).status).toBe("zombie");
 });
+
+/** Every key of a parent and of an agent, by its part. */
+function partsOf({ keys }: Installation, agent: Agent): Record<string, string> {
+  const { registry, live, usage, replies } = keys.parent(agent);
+  const { record, log, inbox, life } = keys.agent(agent);
+  return { registry, live, usage, replies, record, log, inbox, life };
+}
+
+test.each(["registry", "live", "usage", "replies", "record", "log", "inbox", "life"])(
+  "a %s of another type is named with its key, moved aside by --fix, and stops nothing else",
+  async (part) => {
+    const installation = await openInstallation();
+    const { redis, keys } = installation;
+    const doctor = await doctorFor(installation);
+    const [victim, other] = [await installation.spawn(), await installation.spawn()];
+    const lost = { ...other, parentId: "elsewhere", uid: newUid() };
+    await redis.hset(keys.agent(lost).log, "0", "{}");
+    const key = partsOf(installation, victim)[part] ?? "";
+    await redis.del(key);
+    await redis.sadd(key, "not ours");
+    const found = await doctor.findings();
+    expect(found.wrong_types).toMatchObject({ severity: "error", count: 1, fixable: true });
+    expect(found.wrong_types?.names).toEqual([
+      expect.stringMatching(new RegExp(`:${part === "record" ? victim.uid : part} \\(set, must be `)),
+    ]);
+    expect(found.orphaned_keys?.names).toContain(`elsewhere/${lost.uid}`);
+
+    await doctor.fix();
+    expect(await doctor.findings()).toEqual({});
+    expect(await redis.type(key)).not.toBe("set");
+    const [aside = ""] = await redis.keys(`${key.replace("}:", "}:aside:")}:*`);
+    expect(await redis.smembers(aside)).toEqual(["not ours"]);
+  },
+);
 
 test("replies that nobody acks are named a parent, with their age; --fix acks none", async () => {
   const installation = await openInstallation();
@@ -267,7 +301,13 @@ test("a pause, a queue that somebody paused, and a gate that refuses are named",
 });
 
 test("workspaces: missing, orphaned and old ones are named; --fix deletes only what is old and over", async () => {
-  const installation = await openInstallation({ scenario: words });
+  const note = {
+    type: "tool_use" as const,
+    name: "write_file",
+    input: { file_path: "note.txt", content: "x" },
+  };
+  const scenario = { turns: [{ content: [note] }, ...words.turns] };
+  const installation = await openInstallation({ scenario });
   const { workspaceRoot } = installation;
   const doctor = await doctorFor(installation);
   await installation.startWorker();

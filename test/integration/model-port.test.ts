@@ -1,8 +1,10 @@
 import { createServer } from "node:net";
 import Anthropic from "@anthropic-ai/sdk";
 import { afterEach, describe, expect, test, vi } from "vitest";
-import { PRICES } from "../../src/shared/protocol/pricing.ts";
-import type { ModelOutcome } from "../../src/worker/model/model.ts";
+import { PRICES } from "../../src/shared/protocol/usage.ts";
+import type { CallOutcome } from "../../src/worker/model/model.ts";
+import { NO_TOOL_CHOICE } from "../../src/worker/model/request.ts";
+import { handClock } from "../helpers/hand-clock.ts";
 import { latch } from "../helpers/latch.ts";
 import { until } from "../helpers/until.ts";
 import {
@@ -11,39 +13,44 @@ import {
   block,
   connect,
   event,
+  hold,
+  messageBody,
   messageEnd,
   messageStart,
+  QUESTION,
   refuse,
+  send,
   startProvider,
   stream,
   textBlock,
   toolBlock,
 } from "../unit/worker/model/scripted-provider.ts";
 
-const forever = () => new AbortController().signal;
 const eventLoopTurn = () => new Promise((resolve) => setImmediate(resolve));
 
-async function outcomeOf(body: string): Promise<ModelOutcome> {
+async function outcomeOf(body: string): Promise<CallOutcome> {
   const provider = await startProvider((response) => stream(response, body));
-  return connect(provider).call(ask(), { signal: forever() });
+  return connect(provider).call(ask(), hold());
 }
 
-function turnOf(outcome: ModelOutcome) {
-  if (outcome.status !== "turn") expect.fail(`expected a turn, got ${JSON.stringify(outcome)}`);
-  return outcome.turn;
+function answerOf(outcome: CallOutcome) {
+  if (outcome.status !== "answer") expect.fail(`expected an answer, got ${JSON.stringify(outcome)}`);
+  return outcome.answer;
 }
 
-function failureOf(outcome: ModelOutcome) {
+function failureOf(outcome: CallOutcome) {
   if (outcome.status !== "failed") expect.fail(`expected a failure, got ${JSON.stringify(outcome)}`);
   return outcome.failure;
 }
 
 describe("an answer", () => {
-  test("comes back as a turn with its text, stop reason, model and split usage", async () => {
+  test("comes back with its text, stop reason, model and split usage", async () => {
     expect(await outcomeOf(messageStart() + textBlock(0, "hel", "lo") + messageEnd())).toEqual({
-      status: "turn",
-      turn: {
+      status: "answer",
+      answer: {
         content: [{ type: "text", text: "hello" }],
+        contentJson: '[{"type":"text","text":"hello"}]',
+        refusedCalls: new Map(),
         stopReason: "end_turn",
         model: "claude-test-20260101",
         usage: {
@@ -61,26 +68,28 @@ describe("an answer", () => {
       stream(response, messageStart() + textBlock(0, "a", "b", "c") + messageEnd()),
     );
     const heard: string[] = [];
-    const outcome = await connect(provider).call(ask(), {
-      signal: forever(),
-      onText: (delta) => {
-        heard.push(delta);
-        throw new TypeError("listener broke");
-      },
-    });
-    expect(heard).toEqual(["a", "b", "c"]);
-    expect(turnOf(outcome).content).toEqual([{ type: "text", text: "abc" }]);
+    const outcome = await connect(provider).call(
+      ask(),
+      hold({
+        onText: (text) => {
+          heard.push(text);
+          throw new TypeError("listener broke");
+        },
+      }),
+    );
+    expect(heard.join("")).toBe("abc");
+    expect(answerOf(outcome).content).toEqual([{ type: "text", text: "abc" }]);
   });
 
   test("is not even asked for when the call may not begin any more", async () => {
     const provider = await startProvider((response) => stream(response, messageStart() + messageEnd()));
     const model = connect(provider);
-    expect(await model.call(ask(), { signal: forever(), mayBegin: () => false })).toEqual({
+    expect(await model.call(ask(), hold({ mayBegin: () => false }))).toEqual({
       status: "aborted",
     });
     expect(provider.received).toEqual([]);
-    const outcome = await model.call(ask(), { signal: forever(), mayBegin: () => true });
-    expect(outcome.status).toBe("turn");
+    const outcome = await model.call(ask(), hold());
+    expect(outcome.status).toBe("answer");
     expect(provider.received).toHaveLength(1);
   });
 
@@ -94,8 +103,8 @@ describe("an answer", () => {
       };
       next(0);
     });
-    const outcome = await connect(provider, { idleTimeoutMs: 2_000 }).call(ask(), { signal: forever() });
-    expect(turnOf(outcome).content).toEqual([{ type: "text", text: "grüß Gott, 世界" }]);
+    const outcome = await connect(provider, { idleTimeoutMs: 2_000 }).call(ask(), hold());
+    expect(answerOf(outcome).content).toEqual([{ type: "text", text: "grüß Gott, 世界" }]);
   });
 
   test("keeps thinking blocks, signatures, citations and unknown blocks verbatim, and sends them back so", async () => {
@@ -125,20 +134,20 @@ describe("an answer", () => {
       ),
     );
     const model = connect(provider);
-    const { content } = turnOf(await model.call(ask(), { signal: forever() }));
+    const { content } = answerOf(await model.call(ask(), hold()));
     expect(content).toEqual([
       { type: "thinking", thinking: "let me see", signature: "c2ln+/=" },
       redacted,
       { type: "text", text: "t", citations: [citation] },
       future,
     ]);
-    const messages = [...ask().messages, { role: "assistant" as const, content }, ...ask().messages];
-    await model.call(ask({ messages }), { signal: forever() });
-    expect(provider.received[1]?.json?.messages).toEqual([expect.anything(), ...messages.slice(1)]);
+    const messages = [QUESTION, { role: "assistant" as const, content: [...content] }, QUESTION];
+    await model.call(ask({ messages }), hold());
+    expect(provider.received[1]?.json?.messages).toEqual(messages);
   });
 
   test("brings tool calls with their input parsed, an input without deltas included", async () => {
-    const { content, stopReason } = turnOf(
+    const { content, stopReason } = answerOf(
       await outcomeOf(
         messageStart() +
           toolBlock(0, '{"pat', 'tern": "a\\"b", "n": [1]}') +
@@ -168,49 +177,62 @@ describe("an answer", () => {
     "stop_sequence",
     "a_reason_of_tomorrow",
   ])("passes the stop reason %s through", async (reason) => {
-    expect(turnOf(await outcomeOf(messageStart() + textBlock(0, "x") + messageEnd(reason))).stopReason).toBe(
-      reason,
-    );
+    expect(
+      answerOf(await outcomeOf(messageStart() + textBlock(0, "x") + messageEnd(reason))).stopReason,
+    ).toBe(reason);
   });
 
   test("may be empty", async () => {
-    expect(turnOf(await outcomeOf(messageStart() + messageEnd())).content).toEqual([]);
+    expect(answerOf(await outcomeOf(messageStart() + messageEnd())).content).toEqual([]);
   });
 
   test("that was cut off inside a tool call keeps the call with an empty input", async () => {
-    const turn = turnOf(
+    const answer = answerOf(
       await outcomeOf(messageStart() + toolBlock(0, '{"path": "a.t') + messageEnd("max_tokens")),
     );
-    expect(turn.stopReason).toBe("max_tokens");
-    expect(turn.content).toEqual([{ type: "tool_use", id: "toolu_0", name: "grep", input: {} }]);
+    expect(answer.stopReason).toBe("max_tokens");
+    expect(answer.content).toEqual([{ type: "tool_use", id: "toolu_0", name: "grep", input: {} }]);
+    expect(answer.refusedCalls.get("toolu_0")).toContain("cut off");
   });
 
   test("is kept when the server leaves the connection open after the end", async () => {
     const provider = await startProvider((response) => {
       response.writeHead(200, { "content-type": "text/event-stream" }).write(answer("done"));
     });
-    const outcome = await connect(provider).call(ask(), { signal: forever() });
-    expect(turnOf(outcome).content).toEqual([{ type: "text", text: "done" }]);
+    const outcome = await connect(provider).call(ask(), hold());
+    expect(answerOf(outcome).content).toEqual([{ type: "text", text: "done" }]);
     await until(() => provider.sockets.size === 0, { what: "the open socket to be given up" });
+  });
+});
+
+describe("an answer that is not streamed", () => {
+  const unstreamed = ask({ stream: false });
+
+  test("is the same answer", async () => {
+    const provider = await startProvider((response, { json }) => {
+      if (json?.stream === true) stream(response, messageStart() + textBlock(0, "grüß") + messageEnd());
+      else send(response, [{ type: "text", text: "grüß" }]);
+    });
+    const model = connect(provider);
+    const whole = answerOf(await model.call(unstreamed, hold()));
+    expect(whole).toEqual(answerOf(await model.call(ask(), hold())));
+    expect(provider.received.map(({ json }) => json?.stream)).toEqual([undefined, true]);
+  });
+
+  test("is streamed all the same where it may take over ten minutes", async () => {
+    const provider = await startProvider((response, { json }) => {
+      if (json?.stream === true) stream(response, answer());
+      else send(response, []);
+    });
+    const model = connect(provider);
+    await model.call(ask({ stream: false, maxTokens: 21_333 }), hold());
+    await model.call(ask({ stream: false, maxTokens: 21_334 }), hold());
+    expect(provider.received.map(({ json }) => json?.stream)).toEqual([undefined, true]);
   });
 });
 
 describe("an unusable answer is a retryable invalid_response", () => {
   test.each([
-    [
-      "invalid JSON in tool input deltas",
-      messageStart() + toolBlock(0, '{"a": ', "oops}") + messageEnd("tool_use"),
-    ],
-    [
-      "a truncated tool input on tool_use",
-      messageStart() + toolBlock(0, '{"a": "b') + messageEnd("tool_use"),
-    ],
-    ["an array as tool input", messageStart() + toolBlock(0, "[1]") + messageEnd("tool_use")],
-    ["null as tool input", messageStart() + toolBlock(0, "null") + messageEnd("tool_use")],
-    [
-      "a tool call without id",
-      messageStart() + block(0, { type: "tool_use", name: "x", input: {} }) + messageEnd(),
-    ],
     ["no stop reason", messageStart() + textBlock(0, "x") + messageEnd(null)],
     [
       "a delta nobody knows",
@@ -238,8 +260,62 @@ describe("an unusable answer is a retryable invalid_response", () => {
     const provider = await startProvider((response) => {
       response.writeHead(200, { "content-type": "application/json" }).end('{"type":"message","content":[]}');
     });
-    const failure = failureOf(await connect(provider).call(ask(), { signal: forever() }));
+    const failure = failureOf(await connect(provider).call(ask(), hold()));
     expect(failure).toMatchObject({ kind: "invalid_response", retryable: true });
+  });
+});
+
+describe("an answer that cannot be used as it is was paid for all the same", () => {
+  const usage = { input_tokens: 10, output_tokens: 7, cache_creation_input_tokens: 4 };
+
+  test.each([
+    ["invalid JSON in its deltas", toolBlock(0, '{"a": ', "oops}"), "not valid JSON"],
+    ["a truncated input", toolBlock(0, '{"a": "b'), "not valid JSON"],
+    ["an array as input", toolBlock(0, "[1]"), "must be a JSON object"],
+    ["null as input", toolBlock(0, "null"), "must be a JSON object"],
+  ])("a call with %s is an answer that refuses it", async (_, call, sentence) => {
+    const answer = answerOf(await outcomeOf(messageStart() + call + messageEnd("tool_use")));
+    expect(answer.content).toEqual([{ type: "tool_use", id: "toolu_0", name: "grep", input: {} }]);
+    expect(answer.refusedCalls.get("toolu_0")).toContain(sentence);
+    expect(answer.usage).toMatchObject(usage);
+  });
+
+  test.each([[""], [undefined]])("a call with the id %j gets one", async (id) => {
+    const call = block(0, { type: "tool_use", id, name: "x", input: {} });
+    const answer = answerOf(await outcomeOf(messageStart() + call + messageEnd("tool_use")));
+    expect(answer.content).toMatchObject([{ id: "call", name: "x" }]);
+    expect(answer.refusedCalls.size).toBe(0);
+  });
+
+  test.each([
+    ["has no stop reason", messageStart() + textBlock(0, "x") + messageEnd(null)],
+    ["has a block without its text", messageStart() + block(0, { type: "text" }) + messageEnd()],
+  ])("one that %s says what it cost", async (_, body) => {
+    expect(await outcomeOf(body)).toMatchObject({ status: "failed", usage });
+  });
+
+  test("one that breaks off, with an error or without, says what it had cost by then", async () => {
+    const begun = messageStart() + textBlock(0, "half");
+    const error = event("error", { error: { type: "overloaded_error", message: "sorry" } });
+    for (const body of [begun, begun + error, `${begun}data: {oops\n\n`])
+      expect(await outcomeOf(body)).toMatchObject({ status: "failed", usage: { input_tokens: 10 } });
+  });
+
+  test("one that is not streamed and breaks off says that it was bought", async () => {
+    const whole = messageBody([{ type: "text", text: "hello" }]);
+    const provider = await startProvider((response, { socket }) => {
+      response
+        .writeHead(200, { "content-type": "application/json", "content-length": 2 * whole.length })
+        .write(whole, () => socket.resetAndDestroy());
+    });
+    const outcome = await connect(provider).call(ask({ stream: false }), hold());
+    expect(outcome).toMatchObject({ status: "failed", failure: { kind: "network" }, usage });
+  });
+
+  test("what is no answer was not paid for", async () => {
+    const provider = await startProvider((response) => response.end("<html>Log in</html>"));
+    for (const stream of [false, true])
+      expect(await connect(provider).call(ask({ stream }), hold())).not.toHaveProperty("usage");
   });
 });
 
@@ -247,7 +323,7 @@ test("a status that HTTP does not know ends as invalid_response and gives its so
   const provider = await startProvider((_, { socket }) => {
     socket.write("HTTP/1.1 999 Request denied\r\ncontent-length: 3\r\n\r\n");
   });
-  const outcome = await connect(provider, { timeoutMs: 1_000 }).call(ask(), { signal: forever() });
+  const outcome = await connect(provider, { timeoutMs: 1_000 }).call(ask(), hold());
   expect(failureOf(outcome)).toEqual({
     kind: "invalid_response",
     retryable: true,
@@ -329,7 +405,7 @@ describe("a refused call", () => {
     [529, "overloaded_error", "Overloaded", {}, { kind: "overloaded", retryable: true }],
   ])("with %i %s (%s, %j) is classified", async (status, type, message, headers, expected) => {
     const provider = await startProvider((response) => refuse(response, status, type, message, headers));
-    const failure = failureOf(await connect(provider).call(ask(), { signal: forever() }));
+    const failure = failureOf(await connect(provider).call(ask(), hold()));
     const { message: said, ...rest } = failure;
     expect(rest).toEqual({ ...expected, httpStatus: status });
     expect(said).toBe(`${message} [req_42]`);
@@ -346,7 +422,7 @@ describe("a refused call", () => {
       ),
     );
     const model = connect(provider, { apiKey: "c4n4ry/with+odd=chars" });
-    const failure = failureOf(await model.call(ask(), { signal: forever() }));
+    const failure = failureOf(await model.call(ask(), hold()));
     expect(failure.kind).toBe("authentication");
     expect(JSON.stringify(failure)).not.toContain("c4n4ry");
   });
@@ -357,7 +433,7 @@ describe("a refused call", () => {
         .writeHead(502, { "content-type": "text/html" })
         .end(`<html>\n${"<p>Bad\tGateway</p>\n".repeat(1_000)}`);
     });
-    const failure = failureOf(await connect(provider).call(ask(), { signal: forever() }));
+    const failure = failureOf(await connect(provider).call(ask(), hold()));
     expect(failure).toMatchObject({ kind: "server_error", retryable: true, httpStatus: 502 });
     expect(failure.message.length).toBeLessThanOrEqual(500);
     expect(failure.message).not.toMatch(/[\n\t]/);
@@ -372,7 +448,7 @@ describe("a broken wire", () => {
     await new Promise((resolve) => server.close(resolve));
     const port = typeof address === "object" ? address?.port : 0;
     const model = connect({ baseUrl: `http://127.0.0.1:${port}` });
-    expect(failureOf(await model.call(ask(), { signal: forever() }))).toMatchObject({
+    expect(failureOf(await model.call(ask(), hold()))).toMatchObject({
       kind: "network",
       retryable: true,
     });
@@ -388,7 +464,7 @@ describe("a broken wire", () => {
         .writeHead(200, { "content-type": "text/event-stream" })
         .write(sent, () => socket.resetAndDestroy());
     });
-    const failure = failureOf(await connect(provider).call(ask(), { signal: forever() }));
+    const failure = failureOf(await connect(provider).call(ask(), hold()));
     expect(failure).toMatchObject({ kind: "network", retryable: true });
   });
 
@@ -415,7 +491,7 @@ describe("a broken wire", () => {
     const provider = await startProvider((response) => {
       response.writeHead(200, { "content-type": "text/event-stream" }).write(messageStart());
     });
-    const outcome = await connect(provider, { idleTimeoutMs: 60 }).call(ask(), { signal: forever() });
+    const outcome = await connect(provider, { idleTimeoutMs: 60 }).call(ask(), hold());
     expect(failureOf(outcome)).toMatchObject({ kind: "timeout", retryable: true });
     await until(() => provider.sockets.size === 0);
   });
@@ -424,7 +500,7 @@ describe("a broken wire", () => {
     const provider = await startProvider((response) => {
       response.writeHead(500, { "content-type": "application/json" }).write("{");
     });
-    const outcome = await connect(provider, { idleTimeoutMs: 60 }).call(ask(), { signal: forever() });
+    const outcome = await connect(provider, { idleTimeoutMs: 60 }).call(ask(), hold());
     expect(failureOf(outcome)).toMatchObject({ kind: "server_error", retryable: true, httpStatus: 500 });
   });
 
@@ -434,14 +510,29 @@ describe("a broken wire", () => {
       const beat = setInterval(() => response.write(event("ping")), 10);
       response.on("close", () => clearInterval(beat));
     });
-    const outcome = await connect(provider, { timeoutMs: 150 }).call(ask(), { signal: forever() });
+    const outcome = await connect(provider, { timeoutMs: 150 }).call(ask(), hold());
     expect(failureOf(outcome)).toMatchObject({ kind: "timeout", retryable: true });
     await until(() => provider.sockets.size === 0);
   });
 
+  test("a stream that does not begin in time ends as a timeout; a whole answer has the time of its tokens", async () => {
+    const provider = await startProvider((response, { json }) => {
+      const timer = setTimeout(() => {
+        if (json?.stream === true) stream(response, answer());
+        else send(response, []);
+      }, 300);
+      response.on("close", () => clearTimeout(timer));
+    });
+    const model = connect(provider, { firstByteTimeoutMs: 60 });
+    const streamed = await model.call(ask({ maxTokens: 20_000 }), hold());
+    expect(failureOf(streamed)).toMatchObject({ kind: "timeout", retryable: true });
+    const whole = await model.call(ask({ maxTokens: 20_000, stream: false }), hold());
+    expect(whole.status).toBe("answer");
+  });
+
   test("a server that never answers ends as a timeout", async () => {
     const provider = await startProvider(() => {});
-    const outcome = await connect(provider, { timeoutMs: 80 }).call(ask(), { signal: forever() });
+    const outcome = await connect(provider, { timeoutMs: 80 }).call(ask(), hold());
     expect(failureOf(outcome)).toMatchObject({ kind: "timeout", retryable: true });
   });
 });
@@ -451,65 +542,81 @@ describe("an aborted call", () => {
     const provider = await startProvider((response) => {
       response
         .writeHead(200, { "content-type": "text/event-stream" })
-        .write(messageStart() + textBlock(0, "a", "b"));
+        .write(messageStart() + textBlock(0, "a"), () => response.write(textBlock(1, "b")));
     });
-    const abort = new AbortController();
     const heard: string[] = [];
-    const outcome = await connect(provider).call(ask(), {
-      signal: abort.signal,
-      onText: (delta) => {
-        heard.push(delta);
-        abort.abort();
+    const control = hold({
+      onText: (text) => {
+        heard.push(text);
+        control.abortCall?.("heard enough");
       },
     });
+    const outcome = await connect(provider).call(ask(), control);
     expect(outcome).toMatchObject({ status: "aborted", usage: { input_tokens: 10 } });
-    expect(heard).toEqual(["a"]);
+    expect(heard).toHaveLength(1);
+    expect(control.abortCall).toBeNull();
     await until(() => provider.sockets.size === 0);
   });
 
   test("before the headers ends at once as aborted and gives its socket up", async () => {
     const arrived = latch();
     const provider = await startProvider(() => arrived.open());
-    const abort = new AbortController();
-    const outcome = connect(provider).call(ask(), { signal: abort.signal });
+    const control = hold();
+    const outcome = connect(provider).call(ask(), control);
     await arrived.opened;
-    abort.abort(new Error("any reason"));
+    control.abortCall?.("any reason");
     expect(await outcome).toEqual({ status: "aborted" });
     await until(() => provider.sockets.size === 0);
   });
 
   test("before it starts sends nothing", async () => {
     const provider = await startProvider((response) => stream(response, answer()));
-    const outcome = await connect(provider).call(ask(), { signal: AbortSignal.abort() });
-    expect(outcome).toEqual({ status: "aborted" });
-    expect(provider.connections).toBe(0);
+    const control = hold();
+    const outcome = connect(provider).call(ask(), control);
+    control.abortCall?.("at once");
+    expect(await outcome).toEqual({ status: "aborted" });
+    expect(provider.received).toEqual([]);
   });
 
-  test("leaves no listener on the caller's signal", async () => {
-    const provider = await startProvider((response) => stream(response, answer()));
-    const model = connect(provider);
-    const { signal } = new AbortController();
-    const added = vi.spyOn(signal, "addEventListener");
-    const removed = vi.spyOn(signal, "removeEventListener");
-    for (let call = 0; call < 12; call++) turnOf(await model.call(ask(), { signal }));
-    expect(added.mock.calls.length).toBe(12);
-    expect(removed.mock.calls.length).toBe(12);
+  test("by its caller's deadline ends as aborted, with what was bought, and gives its socket up", async () => {
+    const clock = handClock();
+    const provider = await startProvider((response) => {
+      const body = messageStart() + textBlock(0, "half");
+      response.writeHead(200, { "content-type": "text/event-stream" }).write(body);
+    });
+    const half = latch();
+    const onText = (text: string) => void (text === "half" && half.open());
+    const call = connect(provider, { clock }).call(ask(), hold({ deadlineMs: 80, onText }));
+    await half.opened;
+    clock.advance(79);
+    expect(await Promise.race([call, eventLoopTurn()])).toBeUndefined();
+    clock.advance(1_000);
+    expect(await call).toMatchObject({ status: "aborted", usage: { input_tokens: 10 } });
+    await until(() => provider.sockets.size === 0);
   });
 
   test("by stop ends as aborted; stop is idempotent and later calls are aborted", async () => {
     const arrived = latch();
     const provider = await startProvider(() => arrived.open());
     const model = connect(provider);
-    const outcome = model.call(ask(), { signal: forever() });
+    const outcome = model.call(ask(), hold());
     await arrived.opened;
     await Promise.all([model.stop(), model.stop()]);
     expect(await outcome).toEqual({ status: "aborted" });
-    expect(await model.call(ask(), { signal: forever() })).toEqual({ status: "aborted" });
+    expect(await model.call(ask(), hold())).toEqual({ status: "aborted" });
     await until(() => provider.sockets.size === 0);
   });
 });
 
 describe("connections", () => {
+  test("that nothing uses do not keep the process alive, nor does the timer of a call that is over", async () => {
+    const provider = await startProvider((response) => stream(response, answer()));
+    const timers = () => process.getActiveResourcesInfo().filter((name) => name === "Timeout").length;
+    const before = timers();
+    answerOf(await connect(provider).call(ask(), hold()));
+    expect(timers()).toBeLessThanOrEqual(before);
+  });
+
   test("sequential calls share one socket, failed ones with a complete body included", async () => {
     let served = 0;
     const provider = await startProvider((response) => {
@@ -519,7 +626,7 @@ describe("connections", () => {
     });
     const model = connect(provider);
     for (let call = 0; call < 12; call++) {
-      await model.call(ask(), { signal: forever() });
+      await model.call(ask(), hold());
       await eventLoopTurn(); // undici offers a socket again one turn after its response
     }
     expect(provider.received).toHaveLength(12);
@@ -533,11 +640,82 @@ describe("connections", () => {
       if (waiting.length === 20) for (const go of waiting) go();
     });
     const model = connect(provider);
-    const outcomes = await Promise.all(
-      Array.from({ length: 20 }, () => model.call(ask(), { signal: forever() })),
-    );
-    expect(outcomes.every(({ status }) => status === "turn")).toBe(true);
+    const outcomes = await Promise.all(Array.from({ length: 20 }, () => model.call(ask(), hold())));
+    expect(outcomes.every(({ status }) => status === "answer")).toBe(true);
     expect(provider.connections).toBe(20);
+  });
+
+  test("are as many as there are calls side by side, however many", async () => {
+    const calls = 300;
+    const waiting: (() => void)[] = [];
+    const provider = await startProvider((response) => {
+      waiting.push(() => stream(response, answer()));
+      if (waiting.length === calls) for (const go of waiting) go();
+    });
+    const model = connect(provider);
+    const outcomes = await Promise.all(Array.from({ length: calls }, () => model.call(ask(), hold())));
+    expect(outcomes.every(({ status }) => status === "answer")).toBe(true);
+    expect(provider.connections).toBe(calls);
+  });
+
+  test("are not made again for calls that were aborted or failed", async () => {
+    const held = latch();
+    const provider = await startProvider((_, { socket }) => {
+      if (provider.received.length === 1) held.open();
+      else socket.resetAndDestroy();
+    });
+    const model = connect(provider);
+    const control = hold();
+    const aborted = model.call(ask(), control);
+    await held.opened;
+    control.abortCall?.("over");
+    await aborted;
+    await model.call(ask(), hold());
+    await until(() => provider.sockets.size === 0);
+    await eventLoopTurn();
+    expect(provider.connections).toBe(2);
+  });
+
+  describe("fewer than calls", () => {
+    async function oneConnection() {
+      const held: (() => void)[] = [];
+      const provider = await startProvider((response) => held.push(() => stream(response, answer())));
+      const model = connect(provider, { connections: 1 });
+      const first = model.call(ask(), hold());
+      await until(() => held.length === 1);
+      return { provider, model, first, held };
+    }
+
+    test("let a call wait for one; it is not sent when it may not begin any more", async () => {
+      const { provider, model, first, held } = await oneConnection();
+      let live = true;
+      const second = model.call(ask(), hold({ mayBegin: () => live }));
+      const third = model.call(ask(), hold());
+      live = false;
+      held[0]?.();
+      expect((await first).status).toBe("answer");
+      expect(await second).toEqual({ status: "aborted" });
+      await until(() => held.length === 2);
+      held[1]?.();
+      expect((await third).status).toBe("answer");
+      expect(provider.received).toHaveLength(2);
+    });
+
+    test("let a waiting call be aborted at once; it is never sent", async () => {
+      const { provider, model, first, held } = await oneConnection();
+      const control = hold();
+      const second = model.call(ask(), control);
+      await eventLoopTurn();
+      control.abortCall?.("over");
+      expect(await second).toEqual({ status: "aborted" });
+      const third = model.call(ask(), hold());
+      held[0]?.();
+      expect((await first).status).toBe("answer");
+      await until(() => held.length === 2);
+      held[1]?.();
+      expect((await third).status).toBe("answer");
+      expect(provider.received).toHaveLength(2);
+    });
   });
 
   test("a redirect is not followed", async () => {
@@ -545,7 +723,7 @@ describe("connections", () => {
     const provider = await startProvider((response) => {
       response.writeHead(307, { location: `${elsewhere.baseUrl}/v1/messages` }).end();
     });
-    const failure = failureOf(await connect(provider).call(ask(), { signal: forever() }));
+    const failure = failureOf(await connect(provider).call(ask(), hold()));
     expect(failure).toMatchObject({ kind: "invalid_request", retryable: false, httpStatus: 307 });
     expect(elsewhere.connections).toBe(0);
   });
@@ -564,7 +742,7 @@ describe("what is sent", () => {
 
   test("is a streaming request with breakpoints on the shared prefix and on the conversation", async () => {
     const provider = await startProvider((response) => stream(response, answer()));
-    await connect(provider).call(ask({ tools, idempotencyKey: "run-1/3" }), { signal: forever() });
+    await connect(provider).call(ask({ tools, purchaseId: "run-1/3" }), hold());
     const [request] = provider.received;
     expect(request?.url).toBe("/v1/messages");
     expect(request?.headers["idempotency-key"]).toBe("run-1/3");
@@ -572,9 +750,8 @@ describe("what is sent", () => {
       model: "claude-test",
       max_tokens: 100,
       tools,
-      tool_choice: { type: "auto" },
       system: [{ type: "text", text: "You are a test.", cache_control: cached }],
-      messages: ask().messages,
+      messages: [QUESTION],
       cache_control: cached,
       stream: true,
     });
@@ -583,9 +760,9 @@ describe("what is sent", () => {
   test("is byte-identical for equal requests, and the hand-back call keeps the tools", async () => {
     const provider = await startProvider((response) => stream(response, answer()));
     const model = connect(provider);
-    await model.call(ask({ tools }), { signal: forever() });
-    await model.call(ask({ tools: structuredClone(tools) }), { signal: forever() });
-    await model.call(ask({ tools, toolChoice: "none" }), { signal: forever() });
+    await model.call(ask({ tools }), hold());
+    await model.call(ask({ tools: structuredClone(tools) }), hold());
+    await model.call(ask({ tools, extra: NO_TOOL_CHOICE }), hold());
     const [first, second, handBack] = provider.received;
     expect(second?.text).toBe(first?.text);
     expect(handBack?.json).toEqual({ ...first?.json, tool_choice: { type: "none" } });
@@ -607,8 +784,8 @@ describe("what is sent", () => {
         "Authorization: Bearer canary\nX-Canary: canary\nx-api-key: canary\nanthropic-version: canary\nanthropic-beta: canary",
       );
       const provider = await startProvider((response) => stream(response, answer()));
-      const outcome = await connect(provider, { apiKey: "sk-given" }).call(ask(), { signal: forever() });
-      expect(turnOf(outcome).content).toEqual([{ type: "text", text: "hello" }]);
+      const outcome = await connect(provider, { apiKey: "sk-given" }).call(ask(), hold());
+      expect(answerOf(outcome).content).toEqual([{ type: "text", text: "hello" }]);
       expect(trap.connections).toBe(0);
       const headers = provider.received[0]?.headers;
       expect(headers?.authorization).toBe("Bearer sk-given");
@@ -618,7 +795,7 @@ describe("what is sent", () => {
 
   test("names the API version that the SDK itself would send", async () => {
     const provider = await startProvider((response) => stream(response, answer()));
-    await connect(provider).call(ask(), { signal: forever() });
+    await connect(provider).call(ask(), hold());
     const versions: (string | null)[] = [];
     const sdk = new Anthropic({
       apiKey: "k",
@@ -645,7 +822,7 @@ describe("the console", () => {
     );
     const model = connect(provider);
     const ids = ["claude-sonnet-4-5-20250929", ...Object.keys(PRICES)];
-    for (const id of ids) failureOf(await model.call(ask({ model: id }), { signal: forever() }));
+    for (const id of ids) failureOf(await model.call(ask({ model: id }), hold()));
     expect(provider.received.map(({ json }) => json?.model)).toEqual(ids);
     for (const method of methods) expect(method).not.toHaveBeenCalled();
   });

@@ -41,14 +41,11 @@ describe("the question for the testing framework", () => {
   it("is answered from package.json, with version and file", async () => {
     const bench = await workspace({
       "package.json": manifest({ vitest: "4.1.12", typescript: "7.0.2" }, "vitest run"),
-      "test/a.test.ts": 'import { it } from "vitest";\n',
     });
     const finished = await converse(client, bench, question);
-    expect(callsByTurn(finished)).toEqual([["glob", "grep"], ["read_file"], []]);
+    expect(callsByTurn(finished)).toEqual([["glob"], ["read_file"], []]);
     expect(finished.text).toContain("vitest 4.1.12");
     expect(finished.text).toContain("package.json");
-    expect(finished.text).toContain("`vitest run`");
-    expect(finished.text).toContain("test/a.test.ts");
   });
 
   it("changes with the file", async () => {
@@ -76,27 +73,14 @@ describe("the question for the testing framework", () => {
 
   it("says so when there is no manifest at all", async () => {
     const bench = await workspace({ "notes.md": "nothing" });
-    expect((await converse(client, bench, question)).text).toContain("there is no package.json");
+    expect((await converse(client, bench, question)).text).toContain("any manifest: there is none");
   });
 
-  it("is answered in the directory that the system prompt opens, or that the question names", async () => {
+  it("is answered in the directory that the system prompt opens", async () => {
     const repo = await workspace({ "package.json": manifest({ ava: "6.0.0" }, "ava") });
     const empty = await workspace({});
     const system = `You are a sub-agent.\nOpen directories: ${repo.directory} (read-only)\n`;
     expect((await converse(client, empty, question, { system })).text).toContain("ava 6.0.0");
-    const named = await converse(
-      client,
-      empty,
-      `Which test framework does the project in ${repo.directory} use?`,
-    );
-    expect(named.text).toContain("ava 6.0.0");
-  });
-
-  it("is answered without glob by reading package.json at once", async () => {
-    const bench = await workspace({ "package.json": manifest({ vitest: "4.1.12" }, "vitest run") });
-    const finished = await converse(client, bench, question, { tools: toolsNamed(["read_file"]) });
-    expect(callsByTurn(finished)).toEqual([["read_file"], []]);
-    expect(finished.text).toContain("vitest 4.1.12");
   });
 });
 
@@ -111,17 +95,13 @@ describe("the question for the Lua scripts", () => {
     expect(callsByTurn(finished).map((calls) => calls.length)).toEqual([1, 6, 2, 0]);
     for (const name of names)
       expect(finished.text).toContain(`- lua/${name}.lua: ${name}: does the ${name}.`);
-    expect(finished.text).toContain("lua/bare.lua: says nothing about its purpose");
+    expect(finished.text).toContain("lua/bare.lua: no comment at its head");
   });
 
-  it("falls back to grep, and to saying that nothing can be looked up", async () => {
+  it("is answered with what may not be used", async () => {
     const bench = await workspace({ "a.lua": "-- closes a race\nreturn 1\n" });
-    const grepped = await converse(client, bench, "What is each Lua script for?", {
-      tools: toolsNamed(["grep"]),
-    });
-    expect(grepped.text).toContain("a.lua: closes a race");
     const blind = await converse(client, bench, "What is each Lua script for?", { tools: [] });
-    expect(blind.text).toContain("I could not look for Lua scripts");
+    expect(blind.text).toBe("I cannot do this now: `glob` may not be used.");
   });
 });
 
@@ -140,18 +120,16 @@ describe("the other rules", () => {
 
   it("review a file as JSON with findings that follow from its lines", async () => {
     const bench = await workspace({
-      "src/a.ts": `const ok = 1;\nconsole.log("x");\n// TODO tidy\n${"y".repeat(121)}\n`,
+      "src/a.ts": `const ok = 1;\nconsole.log("x");\n// TODO tidy\n`,
     });
     const { text } = await converse(client, bench, "Review src/a.ts please");
     const review = JSON.parse(text);
     expect(review.verdict).toBe("changes_requested");
-    expect(review.files).toEqual([{ file: "src/a.ts", lines: 4 }]);
     expect(
       review.findings.map((finding: { line: number; rule: string }) => [finding.line, finding.rule]),
     ).toEqual([
       [2, "console-log"],
       [3, "todo"],
-      [4, "long-line"],
     ]);
     const missing = JSON.parse((await converse(client, bench, "Review src/none.ts please")).text);
     expect(missing.verdict).toBe("incomplete");
@@ -182,19 +160,11 @@ describe("the other rules", () => {
     expect((await converse(client, bench, "List the .md files")).text).toBe("1 file:\n- b/c.md");
   });
 
-  it("search the workspace for the telling words of a research request", async () => {
-    const bench = await workspace({ "notes/quasar.md": "A quasar is bright.\nQuasars are far.\n" });
-    const { text } = await converse(client, bench, "Research quasars and summarise your findings");
-    expect(text).toContain("notes/quasar.md:2: Quasars are far.");
-    const nothing = await converse(client, bench, "Research zebras and summarise your findings");
-    expect(nothing.text).toContain("found nothing");
-  });
-
-  it("quote a request that there is nothing to look up for", async () => {
+  it("say of a request that none of them answers it", async () => {
     const bench = await workspace({});
     const { text, turns } = await converse(client, bench, "Good morning!");
     expect(turns).toHaveLength(1);
-    expect(text).toContain("“Good morning!”");
+    expect(text).toBe("I cannot answer this by rule, I am no language model: “Good morning!”");
   });
 
   it("answer a follow-up in the same conversation from its newest text", async () => {
@@ -240,7 +210,7 @@ describe("the other rules", () => {
     expect(late.turns.map((turn) => turn.stop_reason)).toEqual(["tool_use", "end_turn"]);
     expect(late.text).toContain("a.lua, b.lua");
     const early = await converse(client, bench, "What is each Lua script for?", { handBackAtTurn: 1 });
-    expect(early.text).toContain("Handed back before anything was looked up");
+    expect(early.text).toBe("I cannot do this now: `glob` may not be used.");
   });
 
   it("make one call a turn when parallel calls are switched off", async () => {
@@ -463,7 +433,7 @@ describe("a scenario", () => {
     const scripted = await converse(client, bench, "copy it", { system: "Be careful." });
     expect(scripted.text).toBe("1 copy it the content");
     const byRule = await converse(client, bench, "copy it", { system: "Be quick." });
-    expect(byRule.text).toContain("Request received");
+    expect(byRule.text).toContain("I cannot answer this by rule");
   });
 
   it("says so when it is asked for a turn it does not have", async () => {
@@ -497,7 +467,9 @@ describe("a scenario", () => {
     expect(refused.status).toBe(400);
     expect(await refused.text()).toContain("turns");
     await set(null);
-    expect((await ask("x")).content).toMatchObject([{ text: expect.stringContaining("Request received") }]);
+    expect((await ask("x")).content).toMatchObject([
+      { text: expect.stringContaining("I cannot answer this by rule") },
+    ]);
   });
 });
 

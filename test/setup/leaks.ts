@@ -16,9 +16,12 @@ import { liveTimers } from "./timers.ts";
 export type Resources = ReadonlyMap<string, number>;
 
 const threads = new Set<Worker>();
+let isWatching = false;
 
-/** Begins to count worker threads, which Node's own list leaves out. */
+/** Begins to count worker threads, which Node's own list leaves out. Called again it does nothing. */
 export function watchThreads(): void {
+  if (isWatching) return;
+  isWatching = true;
   subscribe("worker_threads", (message) => {
     const worker = typeof message === "object" && message !== null && "worker" in message && message.worker;
     if (!(worker instanceof Worker)) return;

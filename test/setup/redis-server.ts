@@ -1,5 +1,5 @@
 import type { TestProject } from "vitest/node";
-import { startEmbeddedRedis } from "../../src/cli/embedded-redis.ts";
+import { startEmbeddedRedis } from "../../src/cli/local/embedded-redis.ts";
 import { systemClock } from "../../src/shared/clock.ts";
 import { startCluster } from "../helpers/cluster.ts";
 import { startRedisServer } from "../helpers/redis-server.ts";

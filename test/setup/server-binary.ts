@@ -27,6 +27,6 @@ export const NEED_A_SERVER: readonly string[] = [
   "test/e2e/**/*.test.ts",
   "test/deploy/**/*.test.ts",
   "test/helpers/{crash-line,monitor,proxy,reaper,redis}.test.ts",
-  "test/unit/cli/{private-redis,redis-source}.test.ts",
-  "test/unit/shared/redis/{connection,heartbeat,server-check}.test.ts",
+  "test/unit/cli/local/{private-redis,redis}.test.ts",
+  "test/unit/shared/redis/connection/{connection,heartbeat,server-check}.test.ts",
 ];

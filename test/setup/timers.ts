@@ -26,9 +26,12 @@ interface TracedTimer {
 
 let traced: TracedTimer[] = [];
 let pruneAtLength = 1_000;
+let isTracing = false;
 
-/** Replaces the two globals by traced ones; called once in a process. */
+/** Replaces the two globals by traced ones, once in a process; files that share a process each call it. */
 export function traceTimers(): void {
+  if (isTracing) return;
+  isTracing = true;
   for (const name of ["setTimeout", "setInterval"] as const) {
     const make = globalThis[name];
     const tracing = new Proxy(make, {

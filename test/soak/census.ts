@@ -1,5 +1,5 @@
 /** What stands in Redis, by kind of key, and which of it may stay when all work is over. */
-import type { RedisClient } from "../../src/shared/redis/connection.ts";
+import type { RedisClient } from "../../src/shared/redis/connection/connection.ts";
 
 /** Keys by kind. */
 export type Census = ReadonlyMap<string, number>;
@@ -13,7 +13,7 @@ function kindOf(key: string): string {
   if (queue !== undefined) return queue.endsWith(":lock") ? "wake lock" : `queue ${queue}`;
   const agent = /:agent:sa-[0-9a-f]+(?::(\w+))?/.exec(key);
   if (agent) return agent[1] ?? "record";
-  return /[}]:(\w+)/.exec(key)?.[1] ?? key;
+  return /[}]:([\w-]+)/.exec(key)?.[1] ?? key;
 }
 
 /** Counts every key of the server, which must be the soak's own. */
@@ -33,24 +33,34 @@ export function total(census: Census): number {
   return [...census.values()].reduce((sum, count) => sum + count, 0);
 }
 
-/** What may stay of the kinds that outlive the work by design. `replies` is then an empty stream. */
-function allowed(kind: string, { parents, workers, jobs, looks }: Quiet): number {
-  if (kind === "registry" || kind === "usage" || kind === "replies") return parents;
+/** Whose turn it is in the line: of the installation, and of its one tenant. Both go when the line stays empty. */
+const FAIR = 2;
+
+/**
+ * What may stay of the kinds that outlive the work by design. `replies` is then an empty stream; `history` holds the
+ * parent's numbered events for 24 hours; `parents` is the one index of them all.
+ */
+function allowed(kind: string, { parents, workers, jobs, looks, promises }: Quiet): number {
+  if (["registry", "usage", "replies", "history"].includes(kind)) return parents;
   if (kind === "worker") return workers;
   if (kind === "wake job") return jobs;
-  if (kind === "deadlines" || kind === "touched") return looks ? 1 : 0;
-  return kind === "workers" || kind.startsWith("queue ") ? 1 : 0;
+  if (kind === "request") return promises;
+  if (kind === "fair") return FAIR;
+  if (kind === "deadlines" || kind === "hint-grace") return looks ? 1 : 0;
+  return kind === "workers" || kind === "parents" || kind.startsWith("queue ") ? 1 : 0;
 }
 
 /**
  * What there is when nothing is going on. `jobs`: those that the queue keeps of taken wakes; `looks`: the deadline set holds
- * nothing but agents that ended while they were idle, to be forgotten when their idle time would have been over.
+ * nothing but agents that ended while they were idle, to be forgotten when their idle time would have been over; `promises`:
+ * request keys of tasks, which are remembered as long as their replies may be asked for.
  */
 export interface Quiet {
   parents: number;
   workers: number;
   jobs: number;
   looks: boolean;
+  promises: number;
 }
 
 /** What is left and should not be, as `kind: count`. */

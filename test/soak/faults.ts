@@ -1,6 +1,6 @@
 /** The faults of a soak: what can happen to workers, connections and Redis, one at a time, drawn from a seed. */
 import { setTimeout as sleep } from "node:timers/promises";
-import type { RedisClient } from "../../src/shared/redis/connection.ts";
+import type { RedisClient } from "../../src/shared/redis/connection/connection.ts";
 import type { RedisServer } from "../helpers/redis-server.ts";
 import type { Seeded } from "../helpers/seeded.ts";
 import type { Fleet, Watched } from "./fleet.ts";

@@ -12,9 +12,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { z } from "zod";
 import { createOfflineModel } from "../../src/offline/server.ts";
 import { keysUnder } from "../../src/shared/protocol/keys.ts";
-import type { Timing } from "../../src/shared/protocol/timing.ts";
+import type { Timing } from "../../src/shared/protocol/limits.ts";
 import { WORKER_TTL_MS } from "../../src/shared/protocol/worker.ts";
-import { closeRedis, openRedis, type RedisClient } from "../../src/shared/redis/connection.ts";
+import { closeRedis, openRedis, type RedisClient } from "../../src/shared/redis/connection/connection.ts";
 import { HOLDS_NOTHING_BACK, type RedisServer, startRedisServer } from "../helpers/redis-server.ts";
 import { seeded } from "../helpers/seeded.ts";
 import { until } from "../helpers/until.ts";
@@ -168,7 +168,7 @@ async function soak(options: SoakOptions, parts: Parts): Promise<SoakReport> {
   options.onNews("waiting for what Redis keeps for a while");
   const remembered = strikes.filter(({ fault, at }) => fault === "kill" && at > Date.now() - WORKER_TTL_MS);
   const announced = fleet.workers.length + remembered.length;
-  const keys = await judgeKeys(redis, announced, options.retentionMs + SLACK_MS);
+  const keys = await judgeKeys(redis, announced, options.retentionMs);
   options.onNews("the workers stop");
   const exits = await Promise.all(fleet.workers.map((worker) => worker.process.kill("SIGTERM")));
   const verdicts = [
@@ -203,7 +203,7 @@ async function endOfParents({ parents }: Fleet): Promise<Account> {
   return Account.parse(JSON.parse(line.slice("account ".length)));
 }
 
-async function judgeKeys(redis: RedisClient, workers: number, withinMs: number): Promise<Verdict> {
+async function judgeKeys(redis: RedisClient, workers: number, retentionMs: number): Promise<Verdict> {
   const what = "Redis keys";
   const { bullPrefix, wakeQueue, deadlines } = keysUnder(PREFIX);
   const queue = `${bullPrefix}:${wakeQueue}`;
@@ -211,17 +211,25 @@ async function judgeKeys(redis: RedisClient, workers: number, withinMs: number):
     const jobs = (await redis.zcard(`${queue}:completed`)) + (await redis.zcard(`${queue}:failed`));
     const overdue = await redis.zcount(deadlines, "-inf", Date.now() - SLACK_MS);
     const census = await takeCensus(redis);
-    const left = leftovers(census, { parents: PARENTS, workers, jobs, looks: overdue === 0 });
+    const promises = await countLongLived(redis, "*:request:*", retentionMs);
+    const left = leftovers(census, { parents: PARENTS, workers, jobs, looks: overdue === 0, promises });
     return { left, census, jobs };
   };
-  await until(async () => (await look()).left.length === 0, { timeoutMs: withinMs, everyMs: 500 }).catch(
-    () => {},
-  );
+  await until(async () => (await look()).left.length === 0, {
+    timeoutMs: retentionMs + SLACK_MS,
+    everyMs: 500,
+  }).catch(() => {});
   const { left, census, jobs } = await look();
   const kept = [...census].map(([kind, count]) => `${kind} ${count}`).join(", ");
   return left.length === 0
     ? { what, verdict: "holds", figure: `all that stays is what must: ${kept} (${jobs} jobs of taken wakes)` }
     : { what, verdict: "fails", figure: left.join(", ") };
+}
+
+/** The keys that will go by themselves, but not within `ms`. */
+async function countLongLived(redis: RedisClient, pattern: string, ms: number): Promise<number> {
+  const left = await Promise.all((await redis.keys(pattern)).map((key) => redis.pttl(key)));
+  return left.filter((each) => each > ms).length;
 }
 
 function judgeAccount({ wrong, ...counts }: Account): Verdict {

@@ -1,5 +1,5 @@
 /** What the processes of a soak are told. Types only. */
-import type { Timing } from "../../src/shared/protocol/timing.ts";
+import type { Timing } from "../../src/shared/protocol/limits.ts";
 
 interface Common {
   redisUrl: string;

@@ -1,6 +1,6 @@
 /** The soak itself, in seconds: that it works under faults, accounts for everything, and catches a worker that leaks. */
 import { expect, test } from "vitest";
-import { TIMING } from "../../src/shared/protocol/timing.ts";
+import { TIMING } from "../../src/shared/protocol/limits.ts";
 import { FAULTS } from "./faults.ts";
 import { svgOf, textPlot } from "./plot.ts";
 import { plotsOf, TABLE_HEAD, tableLines } from "./rows.ts";

@@ -3,7 +3,7 @@ import { appendFile, mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { messageOf } from "../../src/shared/errors.ts";
-import { TIMING } from "../../src/shared/protocol/timing.ts";
+import { TIMING } from "../../src/shared/protocol/limits.ts";
 import { closeAll } from "../helpers/cleanup.ts";
 import { svgOf, textPlot } from "./plot.ts";
 import { plotsOf, TABLE_HEAD, tableLines } from "./rows.ts";

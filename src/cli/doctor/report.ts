@@ -32,18 +32,19 @@ export const Finding = z.object({
 export type Finding = z.infer<typeof Finding>;
 
 /** What `--fix` repaired: of which check, how many, which ones (the first 100). */
-export const Cured = z.object({
+export const Repaired = z.object({
   check: z.string(),
   did: z.string(),
   count: z.int().min(1),
   names: z.array(z.string()).max(100),
 });
-/** See {@link Cured}. */
-export type Cured = z.infer<typeof Cured>;
+/** See {@link Repaired}. */
+export type Repaired = z.infer<typeof Repaired>;
 
+const AreaLine = z.object({ area: Area, severity: Severity, summary: z.string() });
 /** How many calls a second the model backend answered at one number of calls side by side. */
 const Throughput = z.object({ concurrency: z.int(), calls: z.int(), calls_per_second: z.number() });
-/** The whole report. `cured` stands there after `--fix`, `measured` after `--measure`. */
+/** The whole report. `repaired` is there after `--fix`, `measured` after `--measure`. */
 export const DoctorReport = z.object({
   v: z.literal(1),
   status: z.enum(["healthy", "warnings", "errors"]),
@@ -54,9 +55,9 @@ export const DoctorReport = z.object({
   prefix: z.string(),
   errors: z.int(),
   warnings: z.int(),
-  areas: z.array(z.object({ area: Area, severity: Severity, summary: z.string() })),
+  areas: z.array(AreaLine),
   findings: z.array(Finding),
-  cured: z.array(Cured).optional(),
+  repaired: z.array(Repaired).optional(),
   measured: z.array(Throughput).optional(),
 });
 /** See {@link DoctorReport}. */

@@ -1,77 +1,82 @@
-/** Holds the workspaces of this machine against the agents: whose is each of them, and whose is missing. */
+/**
+ * The workspaces of this machine beside the agents: whose is each of them, and whose is missing. Reads names, stamps and
+ * times, never an agent's files; deletes a directory only when asked to, and only the one that its stamp names.
+ */
+import type { Dirent } from "node:fs";
+import { lstat, readdir, readFile, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
+import type { z } from "zod";
 import type { Clock } from "../../shared/clock.ts";
-import type { AgentAddress } from "../../shared/protocol/keys.ts";
-import { agentSegments } from "../../shared/protocol/workspace.ts";
-import type { AgentInspection } from "../../shared/redis/agent-inspection.ts";
-import { type AgentSight, isLive } from "../../shared/redis/agent-sight.ts";
-import type { AgentStore } from "../../shared/redis/agent-store.ts";
-import { inBatches } from "../../shared/redis/batches.ts";
-import type { WorkspaceFacts, WorkspaceSight } from "./facts.ts";
-import { agentName } from "./names.ts";
-import {
-  type FoundWorkspace,
-  isUntouchedSince,
-  OLD_WORKSPACE_MS,
-  stampIn,
-  surveyWorkspaces,
-} from "./workspace-survey.ts";
+import { AgentId, ParentId, TenantId } from "../../shared/protocol/ids.ts";
+import { ToolStartedEntry } from "../../shared/protocol/log.ts";
+import { agentSegments, STAMP_NAME, WorkspaceStamp } from "../../shared/protocol/workspace.ts";
+import type { AgentStore } from "../../shared/redis/agents.ts";
+import { type AgentInspection, type AgentSight, inBatches, isLive } from "../../shared/redis/inspection.ts";
+import { agentName, type WorkspaceFacts, type WorkspaceSight } from "./facts.ts";
 
 /** What is needed to find out whose a workspace is. */
 export interface WorkspaceContext {
-  root: string;
+  workspaceRoot: string;
   /** This machine's: files have no other time. */
   clock: Clock;
   inspection: AgentInspection;
-  store: Pick<AgentStore, "uidOf">;
+  store: Pick<AgentStore, "uidOf" | "load">;
 }
 
+/** A workspace as it lies on the disk. */
+export type FoundWorkspace = Omit<WorkspaceSight, "fate" | "isOld">;
+
+/** A workspace may be deleted when nothing in it has changed for so long and its agent has ended. */
+export const OLD_WORKSPACE_MS = 30 * 86_400_000;
+
+/** The tools that leave files in the workspace; an agent that used none of them need not have one. */
+const WRITERS: ReadonlySet<string> = new Set(["bash", "edit_file", "write_file"]);
 const BATCH = 64;
 const SECOND_LOOK_MS = 1_500;
+const MOST_DIRECTORIES = 20_000;
+/** A workspace with more entries than this counts as young: it is not walked to its end. */
+const MOST_ENTRIES = 10_000;
 
 /** Looks at every workspace of this machine; `agents` are those that were seen in Redis just before. */
 export async function readWorkspaces(
   context: WorkspaceContext,
   agents: readonly AgentSight[],
 ): Promise<WorkspaceFacts> {
-  const { root, clock } = context;
+  const { workspaceRoot: root, clock } = context;
   const survey = await surveyWorkspaces(root);
   if (!survey) return { root, isThere: false, directories: [], missing: [], isCut: false };
   const known = new Map(agents.filter(({ record }) => record).map((sight) => [sight.address.uid, sight]));
-  const first = await inBatches(survey.found, BATCH, (found) => lookAt(context, known, found));
+  const look = async (found: FoundWorkspace): Promise<WorkspaceSight> => {
+    const seen = known.get(found.uid ?? "");
+    const fate = seen ? (isLive(seen) ? "live" : "ended") : await fateOf(context, found);
+    const mayBeOld = fate !== "live" && found.uid !== undefined;
+    const sinceMs = clock.now() - OLD_WORKSPACE_MS;
+    return { ...found, fate, isOld: mayBeOld && (await isUntouchedSince(join(root, found.path), sinceMs)) };
+  };
+  const first = await inBatches(survey.found, BATCH, look);
   // A worker makes the directory first and then its stamp.
-  const isUnstamped = ({ uid }: WorkspaceSight) => uid === undefined;
-  if (first.some(isUnstamped)) await clock.sleep(SECOND_LOOK_MS);
-  const second = await inBatches(first.filter(isUnstamped), BATCH, async (found) =>
-    lookAt(context, known, { ...found, uid: await stampIn(join(root, found.path)) }),
+  const unstamped = first.filter(({ uid }) => uid === undefined);
+  if (unstamped.length > 0) await clock.sleep(SECOND_LOOK_MS);
+  const second = await inBatches(unstamped, BATCH, async (found) =>
+    look({ ...found, uid: await stampIn(join(root, found.path)) }),
   );
-  const directories = [...first.filter((found) => !isUnstamped(found)), ...second];
-  return { root, isThere: true, directories, missing: await findMissing(root, agents), isCut: survey.isCut };
-}
-
-async function lookAt(
-  context: WorkspaceContext,
-  known: ReadonlyMap<string, AgentSight>,
-  found: FoundWorkspace,
-): Promise<WorkspaceSight> {
-  const seen = known.get(found.uid ?? "");
-  const fate = seen ? (isLive(seen) ? "live" : "ended") : await fateOf(context, found);
-  const mayBeOld = fate !== "live" && found.uid !== undefined;
-  const sinceMs = context.clock.now() - OLD_WORKSPACE_MS;
+  const directories = [...first.filter(({ uid }) => uid !== undefined), ...second];
   return {
-    ...found,
-    fate,
-    isOld: mayBeOld && (await isUntouchedSince(join(context.root, found.path), sinceMs)),
+    root,
+    isThere: true,
+    directories,
+    missing: await findMissing(context, agents),
+    isCut: survey.isCut,
   };
 }
 
 /** What became of the agent that a stamp names; asked anew, so that it can be relied on before anything is deleted. */
 export async function fateOf(
-  { inspection, store }: Pick<WorkspaceContext, "inspection" | "store">,
+  { inspection, store }: Pick<WorkspaceContext, "inspection"> & { store: Pick<AgentStore, "uidOf"> },
   { tenant, parentId, agentId, uid }: FoundWorkspace,
 ): Promise<WorkspaceSight["fate"]> {
   if (uid === undefined) return "unknown";
-  const address: AgentAddress = { tenant, parentId, uid };
+  const address = { tenant, parentId, uid };
   const { sights, unreadable } = await inspection.inspect([address], Number.POSITIVE_INFINITY);
   const [sight] = sights;
   if (unreadable.length > 0 || (sight && isLive(sight))) return "live";
@@ -79,12 +84,102 @@ export async function fateOf(
   return (await store.uidOf(address, agentId)) === uid ? "ended" : "unknown";
 }
 
-/** Live agents that have worked and whose stamp is not on this machine. */
-async function findMissing(root: string, agents: readonly AgentSight[]): Promise<string[]> {
+/** Live agents that have written files and whose stamp is not on this machine. */
+async function findMissing(
+  { workspaceRoot: root, store }: WorkspaceContext,
+  agents: readonly AgentSight[],
+): Promise<string[]> {
   const worked = agents.filter(isLive).filter(({ log }) => log > 0);
   const missing = await inBatches(worked, BATCH, async ({ address, record }) => {
     const stamp = await stampIn(join(root, ...agentSegments(address, record.agentId)));
-    return stamp === address.uid ? [] : [agentName(address, record.agentId)];
+    if (stamp === address.uid) return [];
+    const state = await store.load(address).catch(() => undefined);
+    return state && hasWritten(state.log) ? [agentName(address, record.agentId)] : [];
   });
   return missing.flat();
+}
+
+/** Whether a tool that leaves files behind has begun. */
+function hasWritten(log: ReadonlyMap<string, string>): boolean {
+  const started = [...log].filter(([key]) => key.endsWith("/started"));
+  return started.some(([, json]) =>
+    WRITERS.has(ToolStartedEntry.safeParse(JSON.parse(json)).data?.name ?? ""),
+  );
+}
+
+/** The workspaces below `root`; undefined when there is no such directory. */
+export async function surveyWorkspaces(
+  root: string,
+): Promise<{ found: FoundWorkspace[]; isCut: boolean } | undefined> {
+  const isDirectory = await stat(root).then(
+    (entry) => entry.isDirectory(),
+    () => false,
+  );
+  if (!isDirectory) return undefined;
+  const places: FoundWorkspace[] = [];
+  for (const tenant of await directoriesIn(root, TenantId)) {
+    for (const parentId of await directoriesIn(join(root, tenant), ParentId)) {
+      const owner = { tenant, parentId };
+      for (const agentId of await directoriesIn(join(root, ...agentSegments(owner, ".")), AgentId)) {
+        places.push({ ...owner, agentId, path: join(...agentSegments(owner, agentId)), uid: undefined });
+      }
+    }
+  }
+  const found = await inBatches(places.slice(0, MOST_DIRECTORIES), BATCH, async (place) => ({
+    ...place,
+    uid: await stampIn(join(root, place.path)),
+  }));
+  return { found, isCut: places.length > MOST_DIRECTORIES };
+}
+
+/** The uid that the stamp of an agent's directory names; undefined without one that can be read. */
+export async function stampIn(directory: string): Promise<string | undefined> {
+  try {
+    const path = join(directory, STAMP_NAME);
+    if (!(await lstat(path)).isFile()) return undefined;
+    return WorkspaceStamp.safeParse(JSON.parse(await readFile(path, "utf8"))).data?.uid;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whether nothing below `directory` has changed since `sinceMs` (epoch ms of this machine). */
+export async function isUntouchedSince(directory: string, sinceMs: number): Promise<boolean> {
+  let left = MOST_ENTRIES;
+  const isUntouched = async (path: string, isFolder: boolean): Promise<boolean> => {
+    left -= 1;
+    if (left < 0 || (await lstat(path)).mtimeMs > sinceMs) return false;
+    if (!isFolder) return true;
+    for (const entry of await readdir(path, { withFileTypes: true })) {
+      if (!(await isUntouched(join(path, entry.name), entry.isDirectory()))) return false;
+    }
+    return true;
+  };
+  return isUntouched(directory, true).catch(() => false);
+}
+
+/**
+ * Deletes an agent's directory unless another agent has taken it meanwhile; answers whether it is gone. It is moved
+ * aside first, so that no worker ever opens half of it.
+ */
+export async function deleteWorkspace(root: string, { path, uid }: FoundWorkspace): Promise<boolean> {
+  const directory = join(root, path);
+  const aside = join(root, path, "..", `.deleted-${uid}`);
+  if (uid === undefined || (await stampIn(directory)) !== uid) return false;
+  await rm(aside, { recursive: true, force: true });
+  await rename(directory, aside);
+  if ((await stampIn(aside)) !== uid) {
+    await rename(aside, directory);
+    return false;
+  }
+  await rm(aside, { recursive: true, force: true });
+  return true;
+}
+
+/** Names of the directories in a directory that could be ids of this form; none where it cannot be read. */
+async function directoriesIn(path: string, form: z.ZodType<string>): Promise<string[]> {
+  const entries: Dirent[] = await readdir(path, { withFileTypes: true }).catch(() => []);
+  return entries
+    .filter((entry) => entry.isDirectory() && form.safeParse(entry.name).success)
+    .map(({ name }) => name);
 }

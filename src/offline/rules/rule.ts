@@ -1,51 +1,76 @@
-/** What a rule is, and the one move all rules share: look something up, unless that has been done. Pure. */
+/** What a rule is, and how it looks things up: it names the tool calls it needs and reads their results. Pure. */
 import type { Step, ToolCall } from "../conversation.ts";
 
-/** What the newest request looks like to a rule. */
+/** One request of the parent as a rule sees it. */
 export interface Task {
-  /** The request's text. */
   text: string;
-  /** What was looked up for it. */
+  /** Tool calls made since the request, with their results. */
   steps: readonly Step[];
-  /** Tools that may be called. */
+  /** Tools that may be called now. */
   offered: ReadonlySet<string>;
-  /** Where to look: the absolute path in the text, else the open directories, else the workspace. */
+  /** Where to look: the open directories, else the workspace. */
   places: readonly string[];
 }
 
-/** The next assistant turn: tool calls (with a word about them), or the final text. */
-export type Draft = { kind: "calls"; say: string; calls: ToolCall[] } | { kind: "answer"; text: string };
+/** The next turn: tool calls, or the final text. */
+export type Draft = ToolCall[] | string;
 
-/** One way of answering. The first rule that matches answers every turn of the request. */
+/** One way of answering. `next` depends on the task alone: asked again with more results, it continues. */
 export interface Rule {
-  /** Name for people. */
-  name: string;
-  /** True when the rule knows what to do with this text. */
   matches(text: string): boolean;
-  /** The next turn, from the task alone: asked again with more results, it goes on where it was. */
   next(task: Task): Draft;
 }
 
-/** What `consult` found: calls that are still to be made, or the steps that answer them. */
-export type Consulted = { status: "pending"; calls: ToolCall[] } | { status: "done"; steps: Step[] };
+const FILE_NAME =
+  /(?<![\w./@-])(?:\.{0,2}\/)?(?:[\w@+-][\w.@+-]*\/)*[\w@+-][\w.@+-]*\.[a-z][a-z0-9]{0,7}(?![\w/])/gi;
 
-/** How many tool calls a rule makes in one turn. */
-export const PARALLEL_CALLS = 6;
-
-/** Asks for the given calls as far as their tools are offered, at most `PARALLEL_CALLS` a turn, none of them twice. */
-export function consult(task: Task, calls: readonly ToolCall[]): Consulted {
-  const done = new Map(task.steps.map((step) => [keyOf(step), step]));
-  const open = calls.filter((call) => !done.has(keyOf(call)) && task.offered.has(call.name));
-  if (open.length > 0) return { status: "pending", calls: open.slice(0, PARALLEL_CALLS) };
-  return { status: "done", steps: calls.flatMap((call) => done.get(keyOf(call)) ?? []) };
+/** Makes the calls whose tools are offered, six a turn and none twice; then `done` decides on their results. */
+export function lookUp(task: Task, calls: readonly ToolCall[], done: (steps: Step[]) => Draft): Draft {
+  const keyOf = ({ name, input }: ToolCall) => `${name} ${JSON.stringify(Object.entries(input).sort())}`;
+  const made = new Map(task.steps.map((step) => [keyOf(step), step]));
+  const open = calls.filter((call) => !made.has(keyOf(call)) && task.offered.has(call.name));
+  if (open.length > 0) return open.slice(0, 6);
+  const steps = calls.flatMap((call) => made.get(keyOf(call)) ?? []);
+  if (steps.length > 0 || calls.length === 0) return done(steps);
+  return `I cannot do this now: \`${calls[0]?.name}\` may not be used.`;
 }
 
-/** A draft that ends the turn with text. */
-export const answer = (text: string): Draft => ({ kind: "answer", text });
+/** One call of `glob` or `grep` for each place. */
+export const searchIn = (name: "glob" | "grep", places: readonly string[], pattern: string): ToolCall[] =>
+  places.map((path) => ({ name, input: { pattern, path } }));
 
-/** A draft that makes tool calls. */
-export const call = (say: string, calls: ToolCall[]): Draft => ({ kind: "calls", say, calls });
+/** A `read_file` call. */
+export const readFile = (path: string): ToolCall => ({ name: "read_file", input: { file_path: path } });
 
-function keyOf({ name, input }: ToolCall): string {
-  return `${name} ${JSON.stringify(Object.entries(input).sort(([a], [b]) => (a < b ? -1 : 1)))}`;
+/** The file that a `read_file` step read. */
+export const fileOf = (step: Step): string => String(step.input.file_path);
+
+/** The lines that searches found, without what the tools say of them. */
+export function foundLines(steps: readonly Step[]): string[] {
+  const lines = steps.filter((step) => !step.failed).flatMap((step) => step.output.split("\n"));
+  return lines
+    .map((line) => line.trim())
+    .filter((line) => line !== "" && !/^no matches|^\[.*\s.*\]$/i.test(line));
+}
+
+/** What failed, in parentheses, with a space in front; "" when nothing did. */
+export function failures(steps: readonly Step[]): string {
+  const failed = steps
+    .filter((step) => step.failed)
+    .map(({ name, output }) => `${name}: ${output.split("\n")[0]}`);
+  return failed.length === 0 ? "" : ` (${failed.join("; ")})`;
+}
+/** `1 file`, `2 files`. */
+export const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`;
+
+/** At most `maxChars` code points; a cut ends in "…". */
+export function shorten(text: string, maxChars: number): string {
+  const points = [...text];
+  return points.length <= maxChars ? text : `${points.slice(0, maxChars - 1).join("")}…`;
+}
+
+/** The file names in a text, in their order, without duplicates and without URLs. */
+export function filesNamedIn(text: string): string[] {
+  const found = text.replace(/\bhttps?:\/\/\S+/gi, " ").match(FILE_NAME) ?? [];
+  return [...new Set(found.map((name) => name.replace(/^\.\//, "")))];
 }

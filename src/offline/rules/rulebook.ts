@@ -1,46 +1,108 @@
 /** All rules in their order, and the next turn of a conversation by rule. Pure. */
 import type { Conversation } from "../conversation.ts";
-import { askParent } from "./ask-parent.ts";
-import { countComments } from "./count-comments.ts";
-import { echo } from "./echo.ts";
-import { listFiles } from "./list-files.ts";
-import { shorten } from "./lookup.ts";
-import { luaPurpose } from "./lua-purpose.ts";
-import { absolutePathIn } from "./paths.ts";
-import { research } from "./research.ts";
-import { reviewFile } from "./review-file.ts";
-import { answer, type Draft, type Rule, type Task } from "./rule.ts";
-import { testFramework } from "./test-framework.ts";
-import { writeFile } from "./write-file.ts";
+import { countMarkers, listFiles, luaPurpose, testFramework } from "./project.ts";
+import * as rule from "./rule.ts";
 
-const LOOKING: readonly Rule[] = [askParent, testFramework, luaPurpose, countComments, reviewFile, listFiles];
-const SPECIFIC: readonly Rule[] = [
-  writeFile((task) => ruleFor(task.text, [...LOOKING, research]).next(task)),
-  ...LOOKING,
-];
+const QUESTION = /\bask your parent\b[\s:,–-]*([^\n]+?(?:\?|(?=[.;\n]|$)))/i;
+/** "Write …" as an order, not as a word in a question. */
+const ORDER = /(?:^|[.!?,;:\n]\s*|\b(?:and|then|please|also)\s+)(?:write|save|store|put)\b/i;
+const BEFORE_TARGET =
+  /\b(?:to|into|in|as|named|called|file)\s+(?:an?\s+|the\s+)?(?:new\s+)?(?:file\s+)?(?:named\s+)?[`"'“]?$/i;
 
-/** True when a rule of its own, and not just research or the echo, answers a text. */
-export function isSpecific(text: string): boolean {
-  return SPECIFIC.some((rule) => rule.matches(text));
+const FINDINGS = [
+  [/\b(?:TODO|FIXME)\b/, "info", "todo", "Something is left to do."],
+  [/\bconsole\.\w+\(/, "warning", "console-log", "Writes to the console."],
+] as const;
+
+/** Asks the parent what the request says it should be asked, and hands its answer on. */
+const askParent: rule.Rule = {
+  matches: (text) => QUESTION.test(text),
+  next(task) {
+    const question = rule.shorten(QUESTION.exec(task.text)?.[1]?.trim() ?? task.text, 1_000);
+    return rule.lookUp(task, [{ name: "ask_parent", input: { question } }], (steps) =>
+      steps[0]?.failed === false ? steps[0].output : `I got no answer${rule.failures(steps)}.`,
+    );
+  },
+};
+
+/** Reviews the files that a request names; the answer is JSON. */
+const reviewFile: rule.Rule = {
+  matches: (text) => /\breview\b/i.test(text) && rule.filesNamedIn(text).length > 0,
+  next: (task) =>
+    rule.lookUp(task, rule.filesNamedIn(task.text).slice(0, 6).map(rule.readFile), (steps) => {
+      const read = steps.filter((step) => !step.failed);
+      const findings = read.flatMap((step) => findingsIn(rule.fileOf(step), step.output));
+      const unread = steps.filter((step) => step.failed).map(rule.fileOf);
+      const warned = findings.some(({ severity }) => severity === "warning");
+      const review = {
+        verdict: unread.length > 0 ? "incomplete" : warned ? "changes_requested" : "approved",
+        summary: `${rule.counted(findings.length, "finding")} in ${rule.counted(read.length, "file")}.`,
+        findings: findings.slice(0, 50),
+        ...(unread.length > 0 && { unread, problem: rule.failures(steps).trim() }),
+      };
+      return JSON.stringify(review, null, 2);
+    }),
+};
+
+const findingsIn = (file: string, text: string) =>
+  text.split("\n").flatMap((content, index) => {
+    const found = FINDINGS.filter(([pattern]) => pattern.test(content));
+    return found.map(([, severity, name, message]) => ({
+      file,
+      line: index + 1,
+      severity,
+      rule: name,
+      message,
+    }));
+  });
+
+/** Writes what the request gives literally, or what another rule finds out, to the file it names. */
+const writeFile: rule.Rule = {
+  matches: (text) => ORDER.test(text) && targetIn(text) !== undefined,
+  next(task) {
+    const target = targetIn(task.text) ?? "notes.md";
+    const found = contentFor(task, target);
+    if (typeof found !== "string") return found;
+    const input = { file_path: target, content: found };
+    return rule.lookUp(task, [{ name: "write_file", input }], (steps) => {
+      if (steps[0]?.failed) return `${target} was not written${rule.failures(steps)}.`;
+      return `I wrote ${target} (${Buffer.byteLength(found)} bytes):\n${rule.shorten(found, 500)}`;
+    });
+  },
+};
+
+/** The last file name that follows "to", "in", "as" and the like. */
+const targetIn = (text: string): string | undefined =>
+  rule
+    .filesNamedIn(text)
+    .findLast((name) => BEFORE_TARGET.test(text.slice(0, text.lastIndexOf(name)).replace(/\.\/$/, "")));
+
+function contentFor(task: rule.Task, target: string): rule.Draft {
+  const quotes = [...task.text.matchAll(/["“`]([^"”`]+)["”`]/g)].map(([, quote]) => quote);
+  const literal = quotes.find((quote) => quote !== target);
+  if (literal !== undefined) return literal;
+  const found = ruleFor(task.text.replace(target, " "), LOOKING).next(task);
+  return typeof found === "string" ? `${found}\n` : found;
 }
 
-/** The next turn of a conversation. With `handBack` no rule may call a tool, so each answers from what it has. */
-export function nextByRule(conversation: Conversation): Draft {
-  const task = taskOf(conversation);
-  const rule = ruleFor(task.text, [...SPECIFIC, research]);
-  if (conversation.handBack && task.steps.length === 0 && rule !== echo) {
-    return answer(`Handed back before anything was looked up for: “${shorten(task.text, 300)}”`);
-  }
-  return rule.next(task);
-}
+const unknown: rule.Rule = {
+  matches: () => true,
+  next: ({ text }) => `I cannot answer this by rule, I am no language model: “${rule.shorten(text, 300)}”`,
+};
 
-function ruleFor(text: string, rules: readonly Rule[]): Rule {
-  return rules.find((rule) => rule.matches(text)) ?? echo;
-}
+const LOOKING = [askParent, testFramework, luaPurpose, countMarkers, reviewFile, listFiles];
+const RULES = [writeFile, ...LOOKING];
 
-function taskOf(conversation: Conversation): Task {
-  const newest = conversation.asks.at(-1) ?? conversation.asks[0];
-  const absolute = absolutePathIn(newest.text);
-  const places = absolute === undefined ? conversation.openDirectories : [absolute];
-  return { ...newest, offered: conversation.offered, places: places.length === 0 ? ["."] : places };
+const ruleFor = (text: string, rules: readonly rule.Rule[] = RULES): rule.Rule =>
+  rules.find((each) => each.matches(text)) ?? unknown;
+
+/** Whether a rule of its own answers this text. */
+export const isKnown = (text: string): boolean => ruleFor(text) !== unknown;
+
+/** The next turn: what the open requests still need looked up, together; then an answer to each of them. */
+export function nextByRule({ requests, steps, offered, openDirectories }: Conversation): rule.Draft {
+  const places = openDirectories.length === 0 ? ["."] : openDirectories;
+  const drafts = requests.map((text) => ruleFor(text).next({ text, steps, offered, places }));
+  const calls = drafts.flatMap((draft) => (typeof draft === "string" ? [] : draft));
+  return calls.length > 0 ? calls : drafts.join("\n\n");
 }

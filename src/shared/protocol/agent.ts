@@ -1,9 +1,13 @@
 /** An agent's states and the record that carries them; the stored shapes of its specification and its snapshot. */
 import { z } from "zod";
+import { Budgets } from "./budget.ts";
 import { AgentId, AgentName, ParentId, TenantId, Uid } from "./ids.ts";
 import { AlertThresholds, Limits } from "./limits.ts";
-import { OpenQuestion } from "./question.ts";
-import { ReplyBody } from "./reply.ts";
+import { OpenQuestion } from "./message.ts";
+import { OutputSchema } from "./output.ts";
+import { PermissionRules } from "./permissions.ts";
+import { NO_SUMMARY, Reply, type ReplyBody, RunProgress } from "./reply.ts";
+import { Traceparent } from "./trace.ts";
 
 /** Version of every stored or sent payload of this release. A worker releases records of a newer one. */
 export const PAYLOAD_VERSION = 1;
@@ -22,7 +26,14 @@ export type EndedReason = z.infer<typeof EndedReason>;
  * What an agent is made of, snapshotted at spawn and never changed: `tools` is the exact allowlist, absent = every
  * tool of the worker except the spawning ones; `system` replaces the standard instructions; `idle_ms` is the idle
  * time after which it is destroyed; `keep_alive` lets it take further messages after a reply; `answer_ms` is how long a
- * question to its parent waits, absent = it cannot ask.
+ * question to its parent waits, absent = it cannot ask; `budgets` bind its calls; `traceparent` is the span
+ * whose caller spawned it. `definition`: the agent definition it was made from, and
+ * `profile_version` the version of the parent's registered profile, both already worked into the rest. `disallowed_tools`: never
+ * these; `skills`: exactly these of the worker's, absent = all; `permissions`: layers of rules, of which every one must permit
+ * a call; `hooks`: hooks of the worker that hold for it besides those for all agents, without one of which no tool begins;
+ * `fallback_models`: asked in this order while `model` cannot answer;
+ * `output_schema`: what the final answer of each run must fit; `transcript_ms`: how long its conversation stays readable after
+ * the ack of its end, absent = until then; `attached`: files or images came with the spawn.
  */
 export const AgentSpec = z.object({
   v: z.literal(PAYLOAD_VERSION),
@@ -35,9 +46,36 @@ export const AgentSpec = z.object({
   keep_alive: z.boolean(),
   idle_ms: z.int().min(1),
   answer_ms: z.int().min(1).optional(),
+  budgets: Budgets.optional(),
+  output_schema: OutputSchema.optional(),
+  traceparent: Traceparent.optional().catch(undefined),
+  definition: z.string().optional(),
+  profile_version: z.int().min(1).optional(),
+  disallowed_tools: z.array(z.string()).optional(),
+  skills: z.array(z.string()).optional(),
+  permissions: z.array(PermissionRules).optional(),
+  hooks: z.array(z.string()).optional(),
+  fallback_models: z.array(z.string().min(1).max(128)).optional(),
+  transcript_ms: z.int().min(1).optional(),
+  attached: z.boolean().optional(),
 });
 /** See {@link AgentSpec}. */
 export type AgentSpec = z.infer<typeof AgentSpec>;
+
+/** What an agent was given besides its model and limits: the part of its specification that a receipt echoes. */
+export const InForce = AgentSpec.pick({
+  definition: true,
+  profile_version: true,
+  tools: true,
+  disallowed_tools: true,
+  skills: true,
+  hooks: true,
+  permissions: true,
+  fallback_models: true,
+  transcript_ms: true,
+});
+/** See {@link InForce}. */
+export type InForce = z.infer<typeof InForce>;
 
 const count = z.coerce.number().int().min(0);
 const json = <T extends z.ZodType>(schema: T) =>
@@ -56,8 +94,20 @@ const json = <T extends z.ZodType>(schema: T) =>
 /** A specification as a record holds it. */
 export const AgentSpecJson = json(AgentSpec);
 
-/** The record of an agent as Redis holds it: a hash of strings. Times are epoch ms of Redis' own clock. */
-export const AgentRecord = z.object({
+/**
+ * What the record keeps of the reply of its run beside `progress` and `summary`, from the end of the run until the next
+ * one begins. `entry_id`: where the entry stood in the reply channel.
+ */
+const KeptReply = z.object({
+  entry_id: z.string(),
+  at: z.string(),
+  message_ids: z.string().default(""),
+  undelivered: json(z.array(z.string())).optional(),
+  ...Reply.pick({ reply_id: true, kind: true, status: true, stop_reason: true, agent_status: true }).shape,
+});
+
+/** The fields of a record as Redis holds them: a hash of strings. Times are epoch ms of Redis' own clock. */
+export const RecordFields = z.object({
   v: count,
   uid: Uid,
   tenant: TenantId,
@@ -79,14 +129,38 @@ export const AgentRecord = z.object({
   inbox_read: count,
   /** Running time of the current run that is already accounted for, ms. */
   running_ms: count.default(0),
-  /** Provider failures since the last committed step. */
-  retries: count.default(0),
-  barren_deaths: count.default(0),
+  /** Provider failures since the run last advanced. */
+  attempts: count.default(0),
+  /** How often in a row the run has broken off in its worker before it advanced. */
+  breaks: count.default(0),
+  /** Workers in a row that crashed with it before it advanced. */
+  crashes_without_progress: count.default(0),
   worker: z.string().optional(),
-  finish: z.literal("1").optional(),
-  progress: json(ReplyBody).optional(),
+  /** Custom tools that a worker must offer to claim it, separated by blanks. */
+  needs_tools: z.string().optional(),
+  /** What becomes of it when its parent's lease has lapsed; absent: nothing. */
+  on_parent_gone: z.enum(["finish", "destroy"]).optional(),
+  /** Since when a queued run waits for a worker that has the tools it names. */
+  tools_since: count.optional(),
+  /** Whether the parent wants an end. */
+  finish: z
+    .string()
+    .optional()
+    .transform((word) => word === "1"),
+  progress: json(RunProgress).optional(),
+  /** Last text of the run, cut to its bound. */
+  summary: z.string().optional(),
+  /** Id of the purchase that has begun and is not committed; empty: none. */
+  begun: z.string().optional(),
+  reply: json(KeptReply).optional(),
   /** What a waiting agent waits for, oldest first; until its deadline. */
   questions: json(z.array(OpenQuestion)).optional(),
+});
+
+/** The record of an agent; `progress` is what its run has come to, once it has committed a turn. */
+export const AgentRecord = RecordFields.transform(({ progress, summary = NO_SUMMARY, ...fields }) => {
+  const body: ReplyBody | undefined = progress && { summary, ...progress };
+  return { ...fields, ...(body && { progress: body }) };
 });
 /** See {@link AgentRecord}. */
 export type AgentRecord = z.infer<typeof AgentRecord>;
@@ -95,10 +169,13 @@ export type AgentRecord = z.infer<typeof AgentRecord>;
 export interface AgentView {
   agent_id: string;
   name: string;
-  status: AgentStatus;
+  /** `waiting_for_tools`: queued, and no worker that took it up has all tools that it names. */
+  status: AgentStatus | "waiting_for_tools";
   created_at: string;
   ended_reason?: EndedReason;
   description?: string;
+  /** The agent definition it was made from. */
+  definition?: string;
   /** The run that is going on, or the last one; 0 before the first message. */
   run: number;
   limits: Limits;
@@ -117,10 +194,11 @@ export function viewOf(record: AgentRecord): AgentView {
   return {
     agent_id,
     name,
-    status,
+    status: status === "queued" && record.tools_since !== undefined ? "waiting_for_tools" : status,
     created_at: new Date(record.created_at).toISOString(),
     ...(ended_reason && { ended_reason }),
     ...(spec.description !== undefined && { description: spec.description }),
+    ...(spec.definition !== undefined && { definition: spec.definition }),
     run,
     limits: spec.limits,
     model: spec.model,
@@ -130,3 +208,12 @@ export function viewOf(record: AgentRecord): AgentView {
       questions && { questions: questions.map((question) => ({ ...question, answer_by })) }),
   };
 }
+
+/** The end of an agent whose idle time is over, by whichever process finds it. */
+export const IDLE_DEATH = {
+  authority: "sweeper",
+  target: "ended",
+  ended_reason: "idle",
+  status: "cancelled",
+  stop_reason: "idle",
+} as const;

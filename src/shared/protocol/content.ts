@@ -78,6 +78,24 @@ export const Usage = z.object({
 /** Tokens of one model call, or a sum of several. */
 export type Usage = z.infer<typeof Usage>;
 
+/** A {@link Usage} as it is stored, with every turn: what a prompt cache saved or cost stands there only where it did. */
+export const StoredUsage = Usage.extend({
+  cache_read_input_tokens: tokens.default(0),
+  cache_creation_input_tokens: tokens.default(0),
+});
+
+/** `usage` in the spelling of {@link StoredUsage}. */
+export function usageText(usage: Usage): string {
+  const {
+    input_tokens,
+    output_tokens,
+    cache_read_input_tokens: read,
+    cache_creation_input_tokens: written,
+  } = usage;
+  const cached = `${read > 0 ? `,"cache_read_input_tokens":${read}` : ""}${written > 0 ? `,"cache_creation_input_tokens":${written}` : ""}`;
+  return `{"input_tokens":${input_tokens},"output_tokens":${output_tokens}${cached}}`;
+}
+
 /** Nothing used: the neutral element of {@link addUsage}. */
 export const ZERO_USAGE: Usage = Object.freeze({
   input_tokens: 0,

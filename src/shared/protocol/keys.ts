@@ -2,7 +2,7 @@
  * Every name this product uses in Redis, spelled once. All keys of a tenant and parent share one hash tag, so one
  * script may touch them together in a cluster; what every worker shares carries a tag of its own.
  */
-import type { Wake } from "./wake.ts";
+import type { Wake } from "./worker.ts";
 
 /** Whose agents: the owner of one hash tag. */
 export interface ParentAddress {
@@ -26,11 +26,25 @@ export interface ParentKeys {
   replies: string;
   /** channel: "there is a reply" (a hint). */
   doorbell: string;
-  /** channel: progress events (hints). */
+  /** channel: progress events, told while {@link ParentKeys.watching} is there (hints). */
   events: string;
-  /** string: what a spawn with this request key came to. */
+  /** stream: the newest event lines of all agents of the parent, each a pointer into a timeline. */
+  history: string;
+  /** string: there while a subscriber of the events renews it. */
+  watching: string;
+  /** hash: until when the parent's agents do not follow it, where it holds a lease. */
+  lease: string;
+  /** hash: the profile that was registered for the parent, and its version. */
+  profile: string;
+  /** hash: where the replies are pushed, and how that goes. */
+  webhook: string;
+  /** string: the token of the process that pushes them now. */
+  pushing: string;
+  /** string: the thread of another server that a thread of the Agent Protocol calls back. */
+  callback(threadId: string): string;
+  /** string: which agent a spawn with this request key made. */
   request(requestKey: string): string;
-  /** string: the token of whoever acked this reply first. */
+  /** string: the token of this reply's first ack. */
   ack(replyId: string): string;
   /** string: the full text of a reply. */
   text(replyId: string): string;
@@ -44,10 +58,14 @@ export interface AgentKeys {
   log: string;
   /** list: unread messages, oldest first. */
   inbox: string;
+  /** hash: what came with messages that no log entry has consumed yet: files and images, JSON. */
+  attachments: string;
   /** string with the idle time as TTL; without TTL while the agent is not idle. */
   life: string;
-  /** list: the content-free steps of the agent's runs. */
-  steps: string;
+  /** list: the event lines of the agent's runs, oldest first. */
+  timeline: string;
+  /** hash: the log of an agent that has ended. */
+  transcript: string;
   /** string: digest of a message that was accepted. */
   message(messageId: string): string;
 }
@@ -58,10 +76,28 @@ export interface Keys {
   bullPrefix: string;
   /** Name of the BullMQ queue that carries wakes. */
   wakeQueue: string;
-  /** sorted set: member → when somebody must look (epoch ms). A hint; the records decide. */
+  /** Name of the BullMQ queue that takes tasks from BullMQ's own clients, and from schedules. */
+  intakeQueue: string;
+  /** stream: wishes from programs without this library; an entry until it is handed over. */
+  intake: string;
+  /** stream: the newest wishes that name no parent to tell, and why they were refused. */
+  intakeRefused: string;
+  /** hash: `<tenant>/<parent>/<schedule_id>` → what is scheduled, JSON. */
+  schedules: string;
+  /** sorted set: job of a new run → its place in the line of wakes; BullMQ's own. */
+  rankedWakes: string;
+  /** hash: the job of a wake; BullMQ's own. */
+  wakeJob(jobId: string): string;
+  /** string: number of the period in which wakes have waited without a break. */
+  fairPeriod: string;
+  /** sorted set: parent of the tenant that has wakes in the line → place of its next one. */
+  fairTenant(tenant: string): string;
+  /** sorted set: member → when a sweeper checks the agent (epoch ms). A hint; the records decide. */
   deadlines: string;
-  /** hash: member → mark of its newest touch: until when a look may not be the last one (epoch ms). */
-  touched: string;
+  /** hash: member → time (epoch ms) until which a sweeper must check the member again. */
+  hintGrace: string;
+  /** sorted set: `<tenant>/<parent>` → the parent's last activity (epoch ms). A hint. */
+  parents: string;
   /** channel: the uid of an agent whose run must stop at once (a hint). */
   hints: string;
   /** set: ids of workers that announced themselves. */
@@ -70,6 +106,16 @@ export interface Keys {
   worker(workerId: string): string;
   /** string: since when and why an operator paused the installation. */
   paused: string;
+  /** hash: id of an API key → what it may, and the digest of its secret; revoked ones stay. */
+  apiKeys: string;
+  /** set: `<tenant>/<parent>` of parents whose replies are pushed. A hint. */
+  webhooks: string;
+  /** sorted set: `<tenant>/<parent>/<uid>` of an agent whose end is to be told → when to look (epoch ms). */
+  callbacks: string;
+  /** string: the token of the process that tells them now. */
+  callbackTurn: string;
+  /** string: requests that a holder of an API key, or an address, made in the current window. */
+  requestRate: string;
   /** set: names of the provider gates that are not healthy, and of some that were. */
   gates: string;
   /** hash: state of a provider gate that is not healthy. */
@@ -78,6 +124,8 @@ export interface Keys {
   gateHolders(name: string): string;
   /** sorted set: run → when it asks again (epoch ms). */
   gateWaiting(name: string): string;
+  /** hash: what has been spent of a budget, and what is reserved for calls under way. */
+  budget(name: string): string;
   parent(address: ParentAddress): ParentKeys;
   agent(address: AgentAddress): AgentKeys;
 }
@@ -88,41 +136,73 @@ export function keysUnder(prefix = "saq"): Keys {
   return {
     bullPrefix: `{${prefix}}`,
     wakeQueue: "wakes",
+    ...intakeNames(prefix),
+    rankedWakes: `{${prefix}}:wakes:prioritized`,
+    wakeJob: (jobId) => `{${prefix}}:wakes:${jobId}`,
+    fairPeriod: `{${prefix}}:fair`,
+    fairTenant: (tenant) => `{${prefix}}:fair:${tenant}`,
     deadlines: `{${prefix}}:deadlines`,
-    touched: `{${prefix}}:touched`,
+    hintGrace: `{${prefix}}:hint-grace`,
+    parents: `{${prefix}}:parents`,
     hints: `${prefix}:hints`,
     workers: `{${prefix}}:workers`,
     worker: (workerId) => `{${prefix}}:worker:${workerId}`,
     paused: `{${prefix}}:paused`,
+    apiKeys: `{${prefix}}:api-keys`,
+    webhooks: `{${prefix}}:webhooks`,
+    callbacks: `{${prefix}}:callbacks`,
+    callbackTurn: `{${prefix}}:callback-turn`,
+    requestRate: `${prefix}:request-rate`,
     gates: `{${prefix}}:gates`,
     gate: (name) => `{${prefix}}:gate:${name}`,
     gateHolders: (name) => `{${prefix}}:gate-holders:${name}`,
     gateWaiting: (name) => `{${prefix}}:gate-waiting:${name}`,
-    parent(address) {
-      const tag = tagged(address);
-      return {
-        registry: `${tag}:registry`,
-        live: `${tag}:live`,
-        usage: `${tag}:usage`,
-        replies: `${tag}:replies`,
-        doorbell: `${tag}:doorbell`,
-        events: `${tag}:events`,
-        request: (requestKey) => `${tag}:request:${requestKey}`,
-        ack: (replyId) => `${tag}:ack:${replyId}`,
-        text: (replyId) => `${tag}:text:${replyId}`,
-      };
-    },
+    budget: (name) => `{${prefix}}:budget:${name}`,
+    parent: (address) => parentKeys(tagged(address)),
     agent(address) {
       const agent = `${tagged(address)}:agent:${address.uid}`;
       return {
         record: agent,
         log: `${agent}:log`,
         inbox: `${agent}:inbox`,
+        attachments: `${agent}:attachments`,
         life: `${agent}:life`,
-        steps: `${agent}:steps`,
+        timeline: `${agent}:timeline`,
+        transcript: `${agent}:transcript`,
         message: (messageId) => `${agent}:message:${messageId}`,
       };
     },
+  };
+}
+
+function intakeNames(prefix: string) {
+  return {
+    intakeQueue: "intake",
+    intake: `{${prefix}}:intake-stream`,
+    intakeRefused: `{${prefix}}:intake-refused`,
+    schedules: `{${prefix}}:schedules`,
+  };
+}
+
+/** The names of one parent's keys, which begin with `tag`. */
+function parentKeys(tag: string): ParentKeys {
+  return {
+    registry: `${tag}:registry`,
+    live: `${tag}:live`,
+    usage: `${tag}:usage`,
+    replies: `${tag}:replies`,
+    doorbell: `${tag}:doorbell`,
+    events: `${tag}:events`,
+    history: `${tag}:history`,
+    watching: `${tag}:watching`,
+    lease: `${tag}:lease`,
+    profile: `${tag}:profile`,
+    webhook: `${tag}:webhook`,
+    pushing: `${tag}:pushing`,
+    callback: (threadId) => `${tag}:callback:${threadId}`,
+    request: (requestKey) => `${tag}:request:${requestKey}`,
+    ack: (replyId) => `${tag}:ack:${replyId}`,
+    text: (replyId) => `${tag}:text:${replyId}`,
   };
 }
 
@@ -137,13 +217,24 @@ export function addressOfMember(member: string): AgentAddress | undefined {
   return tenant && parentId && uid && rest.length === 0 ? { tenant, parentId, uid } : undefined;
 }
 
-/** Wake number `wake` (as scripts answer it) of an agent. */
+/** The member of the index of parents that stands for a parent. */
+export function parentMember({ tenant, parentId }: ParentAddress): string {
+  return `${tenant}/${parentId}`;
+}
+
+/** The parent of a member of the index of parents; undefined for a foreign member. */
+export function parentOfMember(member: string): ParentAddress | undefined {
+  const [tenant, parentId, ...rest] = member.split("/");
+  return tenant && parentId && rest.length === 0 ? { tenant, parentId } : undefined;
+}
+
+/** Wake number `wake` of an agent. */
 export function wakeOf(
   { tenant, parentId, uid }: AgentAddress,
   agentId: string,
-  wake: string,
+  wake: number,
 ): Omit<Wake, "v"> {
-  return { tenant, parent_id: parentId, uid, agent_id: agentId, wake: Number(wake) };
+  return { tenant, parent_id: parentId, uid, agent_id: agentId, wake };
 }
 
 /** The id of a wake's job. */
@@ -151,7 +242,55 @@ export function wakeJobId({ uid, wake }: Pick<Wake, "uid" | "wake">): string {
   return `${uid}.${wake}`;
 }
 
-/** The id of the reply of a run. */
-export function replyIdOf(uid: string, run: number): string {
-  return `${uid}.${run}`;
+/** The number of an agent's first run; a task has no other. */
+export const FIRST_RUN = 1;
+
+/** The id of the reply of a run; of the end of an agent without one (`run` undefined). */
+export function replyIdOf(uid: string, run: number | undefined): string {
+  return `${uid}.${run ?? "end"}`;
+}
+
+// Whose a key is: the way back from the names in `keys.ts`. Pure.
+
+/** What a key of a parent holds, as far as a walk through all keys needs to know. */
+export type OwnedPart =
+  | "live"
+  | "registry"
+  | "replies"
+  | "record"
+  | "log"
+  | "inbox"
+  | "attachments"
+  | "life"
+  | "timeline";
+
+/** A key of a parent; `uid` where it is one of an agent. */
+export interface OwnedKey extends ParentAddress {
+  part: OwnedPart;
+  uid?: string;
+}
+
+const OF_PARENT: ReadonlySet<string> = new Set(["live", "registry", "replies"]);
+const OF_AGENT: ReadonlySet<string> = new Set(["log", "inbox", "attachments", "life", "timeline"]);
+const FORM = /^\{([^/{}]+)\/([^/{}]+)\}:(?:agent:([^:]+)(?::([a-z]+))?|([a-z]+))$/;
+
+/** A glob for SCAN that matches every key of every parent under `prefix`. */
+export function parentKeysGlob(prefix: string): string {
+  return `${prefix}:{*`;
+}
+
+/** The owner of `key` under `prefix`; undefined for request keys, acks, texts, message ids and whatever is not ours. */
+export function ownerOfKey(prefix: string, key: string): OwnedKey | undefined {
+  if (!key.startsWith(`${prefix}:`)) return undefined;
+  const [, tenant, parentId, uid, ofAgent = "record", ofParent = ""] =
+    FORM.exec(key.slice(prefix.length + 1)) ?? [];
+  if (tenant === undefined || parentId === undefined) return undefined;
+  if (uid === undefined)
+    return isPart(ofParent, OF_PARENT) ? { tenant, parentId, part: ofParent } : undefined;
+  if (ofAgent === "record") return { tenant, parentId, uid, part: "record" };
+  return isPart(ofAgent, OF_AGENT) ? { tenant, parentId, uid, part: ofAgent } : undefined;
+}
+
+function isPart(text: string, parts: ReadonlySet<string>): text is OwnedPart {
+  return parts.has(text);
 }

@@ -4,16 +4,24 @@
  * message with the results is derived from them and never stored.
  */
 import { z } from "zod";
-import { ContentBlock, Usage } from "./content.ts";
+import { Attached } from "./attachments.ts";
+import { ContentBlock, StoredUsage } from "./content.ts";
 import { InboxMessage } from "./message.ts";
 import { StopReason } from "./reply.ts";
 
+/** A message of the parent as it was delivered: with what the model is told of its files, and with its images. */
+export const DeliveredMessage = InboxMessage.omit({ attached: true }).extend({
+  note: z.string().optional(),
+  images: Attached.shape.images.optional(),
+});
+/** See {@link DeliveredMessage}. */
+export type DeliveredMessage = z.infer<typeof DeliveredMessage>;
 /** Messages of the parent that message n delivers, and the run they belong to. */
 export const UserEntry = z.object({
   v: z.literal(1),
   role: z.literal("user"),
   run: z.int().min(1),
-  messages: z.array(InboxMessage).min(1),
+  messages: z.array(DeliveredMessage).min(1),
 });
 /** One committed model call. `stop_reason` is the provider's; `hand_back` names the cap that made it the last call. */
 export const AssistantEntry = z.object({
@@ -22,20 +30,21 @@ export const AssistantEntry = z.object({
   content: z.array(ContentBlock),
   stop_reason: z.string(),
   model: z.string(),
-  usage: Usage,
+  usage: StoredUsage,
   cost_usd: z.number().min(0),
   duration_ms: z.int().min(0),
   hand_back: StopReason.optional(),
 });
 /** A tool call has begun; without a result its effect is unknown. */
 export const ToolStartedEntry = z.object({ v: z.literal(1), name: z.string() });
-/** What a tool call gave back; `interrupted` marks the one that a crash cut off. */
+/** What a tool call gave back; `interrupted`: a crash cut it off; `refused`: it could not be performed at all. */
 export const ToolResultEntry = z.object({
   v: z.literal(1),
   content: z.string(),
   is_error: z.boolean(),
   duration_ms: z.int().min(0),
   interrupted: z.boolean().optional(),
+  refused: z.boolean().optional(),
 });
 /** A model call that can bring no message: the run ends there. `context_window`: the conversation has grown too long. */
 export const FailureEntry = z.object({
@@ -46,8 +55,35 @@ export const FailureEntry = z.object({
 });
 /** A word of the runtime to the model, delivered with message n. */
 export const NoticeEntry = z.object({ v: z.literal(1), text: z.string() });
-/** A model call that was paid for although no message came of it, or one had been committed before: cost, nothing else. */
-export const PurchaseEntry = z.object({ v: z.literal(1), usage: Usage, cost_usd: z.number().min(0) });
+/**
+ * Whether the text of message n fits the agent's output schema; `problem` is one sentence for the model; `final`: asking
+ * again would be of no use, for the schema itself cannot be checked.
+ */
+export const VerdictEntry = z.object({
+  v: z.literal(1),
+  fits: z.boolean(),
+  problem: z.string().optional(),
+  final: z.boolean().optional(),
+});
+/**
+ * The conversation has become long: from message n on, requests leave out the results of calls of message `through` and
+ * before; the log keeps them. `go_on`: the last answer was cut off by the length, and the model is told to go on.
+ */
+export const ClearedEntry = z.object({
+  v: z.literal(1),
+  through: z.int().min(1),
+  go_on: z.boolean().optional(),
+});
+/**
+ * A model call that was paid for although no message came of it. `cut_off`: this side ended the call, or had the message
+ * already; else the provider's answer could not be used, and the call counts as a turn.
+ */
+export const PurchaseEntry = z.object({
+  v: z.literal(1),
+  usage: StoredUsage,
+  cost_usd: z.number().min(0),
+  cut_off: z.boolean().optional(),
+});
 
 /** See {@link UserEntry}. */
 export type UserEntry = z.infer<typeof UserEntry>;
@@ -61,8 +97,18 @@ export type ToolResultEntry = z.infer<typeof ToolResultEntry>;
 export type FailureEntry = z.infer<typeof FailureEntry>;
 /** See {@link NoticeEntry}. */
 export type NoticeEntry = z.infer<typeof NoticeEntry>;
+/** See {@link VerdictEntry}. */
+export type VerdictEntry = z.infer<typeof VerdictEntry>;
+/** See {@link ClearedEntry}. */
+export type ClearedEntry = z.infer<typeof ClearedEntry>;
 /** See {@link PurchaseEntry}. */
 export type PurchaseEntry = z.infer<typeof PurchaseEntry>;
+
+/** The log entry that `text` as the answer to a question becomes. The same text gives the same bytes: a repetition is known by them. */
+export function answerEntry(text: string): string {
+  const entry: ToolResultEntry = { v: 1, content: text, is_error: false, duration_ms: 0 };
+  return JSON.stringify(entry);
+}
 
 /** The names of log entries. */
 export const entryKey = {
@@ -80,12 +126,17 @@ export const entryKey = {
   failure: (n: number): string => `${n}/failure`,
   /** A word of the runtime with message `n`. */
   notice: (n: number): string => `${n}/notice`,
+  /** Whether message `n` fits the output schema. */
+  verdict: (n: number): string => `${n}/verdict`,
+  /** With message `n` results through those of message `through` are left out of requests. */
+  cleared: (n: number, through: number): string => `${n}/cleared/${through}`,
   /** A call for message `n` that the claim with `epoch` paid for in vain, the `k`th of its kind. */
   purchase: (n: number, epoch: number, k: number): string => `${n}/purchase/${epoch}.${k}`,
 } as const;
 
 /** A call's id is the provider's and may spell anything, so the end of a key tells what it is. */
-const ENTRY_KEY = /^(\d+)(?:\/(?:(.+)\/(started|result)|(failure|notice|purchase)(?:\/[^/]+)?))?$/s;
+const ENTRY_KEY =
+  /^(\d+)(?:\/(?:(.+)\/(started|result)|(failure|notice|purchase|verdict|cleared)(?:\/[^/]+)?))?$/s;
 
 /** What a log key names: the message, the kind of entry, and the tool call it belongs to (else empty). */
 export const EntryKey = z

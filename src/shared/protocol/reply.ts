@@ -1,8 +1,7 @@
 /** What reaches the parent: status and stop reason from closed sets, computed by the runtime and never by a model's text. */
 import { z } from "zod";
-import { Usage } from "./content.ts";
-import { OpenQuestion } from "./question.ts";
-import { wellFormedJson } from "./well-formed-json.ts";
+import { StoredUsage, totalTokens, Usage, usageText, ZERO_USAGE } from "./content.ts";
+import { OpenQuestion } from "./message.ts";
 
 /** How a run or an agent ended. */
 export const ReplyStatus = z.enum(["succeeded", "partial", "failed", "cancelled"]);
@@ -23,8 +22,8 @@ export const STOP_REASONS = {
     "invalid_output",
     "finished_by_parent",
   ],
-  failed: ["refusal", "model_error", "worker_lost", "max_age"],
-  cancelled: ["destroyed", "idle"],
+  failed: ["refusal", "model_error", "worker_lost", "tools_missing", "max_age", "refused"],
+  cancelled: ["destroyed", "idle", "parent_gone"],
 } as const satisfies Record<ReplyStatus, readonly string[]>;
 
 /** Why a run stopped. */
@@ -60,10 +59,23 @@ export const Alert = z.object({
 /** See {@link Alert}. */
 export type Alert = z.infer<typeof Alert>;
 
+/** Most files that a reply lists. */
+export const MOST_LEFT_FILES = 64;
+
+/** A file that a run left. `path` is relative to the workspace; `sha256`: in hex, absent beyond the first 32 MB. */
+export const LeftFile = z.object({
+  path: z.string(),
+  size_bytes: z.int().min(0),
+  sha256: z.string().optional(),
+});
+/** See {@link LeftFile}. */
+export type LeftFile = z.infer<typeof LeftFile>;
+
 /**
  * What a run came to, or has come to so far. `summary`: last non-empty text of the run, at most 5,000 code points;
  * `tokens`: sum of the four fields of `usage`; `tools_called`: calls by tool name; `duration_ms`: running time;
- * `cost_usd`: 0 where the model's price is unknown.
+ * `cost_usd`: 0 where the model's price is unknown; `files`: what stood in the workspace at the end of the run, by path, at
+ * most {@link MOST_LEFT_FILES}; `more_files`: there are others, which `Parent.files` lists.
  */
 export const ReplyBody = z.object({
   summary: z.string(),
@@ -74,18 +86,82 @@ export const ReplyBody = z.object({
   usage: Usage,
   cost_usd: z.number().min(0),
   tools_called: z.record(z.string(), z.int().min(1)),
+  /** Tools of its allowlist that its worker did not have. */
+  unknown_tools: z.array(z.string()).optional(),
   alerts: z.array(Alert),
   duration_ms: z.int().min(0),
   model: z.string(),
+  files: z.array(LeftFile).optional(),
+  more_files: z.literal(true).optional(),
   /** One sentence about a failure, for people. */
   error: z.string().optional(),
 });
 /** See {@link ReplyBody}. */
 export type ReplyBody = z.infer<typeof ReplyBody>;
 
-/** A body as it is stored: `settle` reads in it what the run used, also when a text in it is cut within a character. */
-export function bodyJson(body: ReplyBody): string {
-  return wellFormedJson(JSON.stringify(body));
+/** Counters of an agent that ended before its run committed anything. */
+export const NOTHING_DONE: ReplyBody = {
+  summary: NO_SUMMARY,
+  truncated: false,
+  turns: 0,
+  tokens: 0,
+  usage: ZERO_USAGE,
+  cost_usd: 0,
+  tools_called: {},
+  alerts: [],
+  duration_ms: 0,
+  model: "",
+};
+
+/** What a run has come to, without its text: small, absolute counters. Stored by {@link progressJson}. */
+export const RunProgress = ReplyBody.omit({ summary: true })
+  .extend({
+    usage: StoredUsage,
+    truncated: z.boolean().default(false),
+    alerts: z.array(Alert).default([]),
+    tokens: z.int().optional(),
+  })
+  .transform((stored) => ({ ...stored, tokens: totalTokens(stored.usage) }));
+/** See {@link RunProgress}. */
+export type RunProgress = z.infer<typeof RunProgress>;
+
+/** A progress as it is stored, well-formed and without what follows from the rest: it is written with every turn. */
+export function progressJson(progress: RunProgress): string {
+  const { usage, turns, cost_usd, duration_ms, tools_called, model } = progress;
+  let json = `{"usage":${usageText(usage)},"turns":${turns},"cost_usd":${cost_usd},"duration_ms":${duration_ms}`;
+  json += `,"tools_called":${JSON.stringify(tools_called)},"model":${JSON.stringify(model)}`;
+  if (progress.truncated) json += ',"truncated":true';
+  if (progress.alerts.length > 0) json += `,"alerts":${JSON.stringify(progress.alerts)}`;
+  for (const name of RARE) {
+    const value = progress[name];
+    if (value !== undefined) json += `,"${name}":${JSON.stringify(value)}`;
+  }
+  return wellFormedJson(`${json}}`);
+}
+
+type Usual =
+  | "usage"
+  | "turns"
+  | "cost_usd"
+  | "duration_ms"
+  | "tools_called"
+  | "model"
+  | "truncated"
+  | "alerts"
+  | "tokens";
+/** Members that few runs have; one that is added to {@link ReplyBody} is missing here until it is written. */
+const RARE_MEMBERS: Readonly<Record<Exclude<keyof RunProgress, Usual>, true>> = {
+  output: true,
+  files: true,
+  more_files: true,
+  unknown_tools: true,
+  error: true,
+};
+const RARE = Object.keys(RARE_MEMBERS) as (keyof typeof RARE_MEMBERS)[];
+
+/** A body as the verbs take it: the counters, and the text apart. */
+export function partsOf({ summary, ...progress }: ReplyBody): { progress: RunProgress; summary: string } {
+  return { progress, summary };
 }
 
 const head = {
@@ -100,13 +176,15 @@ const head = {
 
 /**
  * How a run or an agent ended. `kind`: `reply` is a run's result, `ended` says that the agent ended without one.
- * `undelivered`: ids of messages that nobody will read any more. `created_at`: ISO 8601, Redis' clock.
+ * `message_ids`: ids of the messages that the run has read, oldest first; a task's prompt has its request key as its id.
+ * `undelivered`: ids of messages that no run will read any more. `created_at`: ISO 8601, Redis' clock.
  */
 export const Reply = ReplyBody.extend({
   ...head,
   kind: z.enum(["reply", "ended"]),
   status: ReplyStatus,
   stop_reason: StopReason,
+  message_ids: z.array(z.string()).default([]),
   undelivered: z.array(z.string()).optional(),
 });
 /** See {@link Reply}. */
@@ -126,3 +204,60 @@ export type Question = z.infer<typeof Question>;
 export const ChannelEntry = z.union([Reply, Interim, Question]);
 /** See {@link ChannelEntry}. */
 export type ChannelEntry = z.infer<typeof ChannelEntry>;
+
+// Progress events: live hints for people and dashboards. They may be lost; replies and reads are the truth.
+
+const base = {
+  v: z.literal(1),
+  agent_id: z.string(),
+  name: z.string(),
+  run: z.int().min(0),
+  turn: z.int().min(0),
+};
+
+/** One progress event; `turn` counts the model calls of the run from 1. */
+export const ProgressEvent = z.discriminatedUnion("type", [
+  z.object({
+    ...base,
+    type: z.literal("run_started"),
+    max_turns: z.int(),
+    worker: z.string(),
+    /** The beginning of what the run was asked; absent where another worker goes on with it. */
+    prompt: z.string().optional(),
+  }),
+  z.object({ ...base, type: z.literal("turn_started") }),
+  z.object({ ...base, type: z.literal("text_delta"), text: z.string() }),
+  z.object({ ...base, type: z.literal("turn_finished"), tokens: z.int(), cost_usd: z.number() }),
+  z.object({ ...base, type: z.literal("tool_started"), tool_use_id: z.string(), tool: z.string() }),
+  z.object({
+    ...base,
+    type: z.literal("tool_finished"),
+    tool_use_id: z.string(),
+    tool: z.string(),
+    is_error: z.boolean(),
+    duration_ms: z.int(),
+  }),
+  z.object({ ...base, type: z.literal("alert"), alert: Alert }),
+  z.object({ ...base, type: z.literal("model_retry"), kind: z.string(), delay_ms: z.int() }),
+  z.object({ ...base, type: z.literal("released"), reason: z.string() }),
+  z.object({ ...base, type: z.literal("waiting_for_tools"), tools: z.array(z.string()) }),
+  z.object({ ...base, type: z.literal("waiting"), question: z.string() }),
+  z.object({ ...base, type: z.literal("ended"), status: ReplyStatus, stop_reason: StopReason }),
+]);
+/** See {@link ProgressEvent}. */
+export type ProgressEvent = z.infer<typeof ProgressEvent>;
+
+// JSON that every reader takes: a lone surrogate, which `JSON.stringify` writes as an escape, becomes U+FFFD.
+
+/** An escape in JSON: a lone surrogate, all others as a whole so that `\\ud800`, text about one, is left alone. */
+const ESCAPE = /\\(?:u(d[89a-f][0-9a-f]{2})|.)/g;
+
+/**
+ * `json` without lone surrogates. The Messages API refuses the whole of a body for one, and Redis' scripts cannot decode
+ * it. They come from texts cut in the middle of a character and from models; of what `JSON.stringify` writes nothing else
+ * is an escape that begins with `\ud`.
+ */
+export function wellFormedJson(json: string): string {
+  if (!json.includes("\\ud")) return json;
+  return json.replace(ESCAPE, (spelled, surrogate) => (surrogate === undefined ? spelled : "\uFFFD"));
+}

@@ -4,13 +4,17 @@
  * that they begin at once when it is over.
  *
  * 1. Whatever fails half-way leaves the key set, or the installation running: never a queue that stands still for a
- *    reason nobody can read. The same call again finishes it.
+ *    reason that no process can read. The same call again finishes it.
  * 2. Spawns, messages and destroys go on; nothing is lost by waiting, but a message's `max_age` is not put off.
  */
 import { z } from "zod";
+import { type Clock, systemClock } from "../clock.ts";
 import type { Keys } from "../protocol/keys.ts";
-import type { RedisClient } from "./connection.ts";
+import type { RedisClient } from "./connection/connection.ts";
 import { createWakeQueue } from "./wake-queue.ts";
+
+/** A worker believes for so long what it has read of pause and limits: no call begins on older knowledge. */
+export const PAUSE_KNOWN_MS = 1_500;
 
 /** Why: 1 to 500 characters for people. */
 export const PauseReason = z.string().min(1).max(500);
@@ -38,25 +42,41 @@ export interface Pause {
   state(): Promise<PauseState | undefined>;
 }
 
+/** A pause in its two steps, for a caller whose call has less time than both take. */
+export interface SteppedPause extends Pause {
+  /** As `pause`, but calls may still begin until {@link SteppedPause.known}. */
+  begin(reason?: string): Promise<PauseState>;
+  /** Resolves when every worker knows what was written before, or asks before it calls. */
+  known(): Promise<void>;
+}
+
 /** The pause of the installation that `keys` name. */
-export function createPause(redis: RedisClient, keys: Keys): Pause {
+export function createPause(redis: RedisClient, keys: Keys, clock: Clock = systemClock): SteppedPause {
   const state = async () => decode(await redis.get(keys.paused));
   const queue = async (work: "pause" | "resume") => {
     const wakes = createWakeQueue(redis, keys);
     await wakes[work]().finally(() => wakes.stop());
   };
+  const begin = async (reason?: string): Promise<PauseState> => {
+    const [seconds] = await redis.time();
+    const at = new Date(Number(seconds) * 1_000).toISOString();
+    const note: z.infer<typeof PauseNote> = { v: 1, at, ...(reason !== undefined && { reason }) };
+    await redis.set(keys.paused, JSON.stringify(note), "NX");
+    await queue("pause");
+    const stands = await state();
+    // Another operator resumed meanwhile, before the queue was paused.
+    if (!stands) await queue("resume");
+    return stands ?? { at };
+  };
+  const known = () => clock.sleep(PAUSE_KNOWN_MS);
   return {
     state,
+    begin,
+    known,
     async pause(reason) {
-      const [seconds] = await redis.time();
-      const at = new Date(Number(seconds) * 1_000).toISOString();
-      const note: z.infer<typeof PauseNote> = { v: 1, at, ...(reason !== undefined && { reason }) };
-      await redis.set(keys.paused, JSON.stringify(note), "NX");
-      await queue("pause");
-      const stands = await state();
-      // Somebody resumed meanwhile, before the queue was paused.
-      if (!stands) await queue("resume");
-      return stands ?? { at };
+      const stands = await begin(reason);
+      await known();
+      return stands;
     },
     async resume() {
       const stood = await state();

@@ -1,87 +1,214 @@
-/** Runs the Lua scripts of the table. They are idempotent: ioredis sends one again when its answer was lost. */
+/**
+ * Runs the verbs of the table: assembles each script (rules that several share, locals by name, its own file), sends it with
+ * its keys and arguments, and decodes the answer. Scripts are idempotent: ioredis sends one again when its answer was lost.
+ */
 import { readFileSync } from "node:fs";
-import { SubagentError } from "../errors.ts";
-import type { RedisClient } from "./connection.ts";
+import type { AgentAddress, Keys } from "../protocol/keys.ts";
+import type { Timing } from "../protocol/limits.ts";
 import {
-  type Answer,
-  type ArgsOf,
-  type KeysOf,
-  SCRIPTS,
-  type ScriptName,
-  type Shape,
-} from "./script-table.ts";
+  decodeFields,
+  encodeFields,
+  type Fields,
+  type ListCodec,
+  type LuaValue,
+  type ValueOf,
+  violation,
+} from "./codec.ts";
+import type { RedisClient } from "./connection/connection.ts";
+import { bulkOf, Script } from "./script-call.ts";
+import type { Verb } from "./verb.ts";
+import {
+  contextAt,
+  isNumber,
+  KEY_PARAMETER,
+  type KeyName,
+  type KeyParameters,
+  type VerbContext,
+  wordsOf,
+} from "./verb-context.ts";
+import { VERBS } from "./verbs.ts";
 
-/** Runs scripts by name over one connection. */
+type Table = typeof VERBS;
+/** The name of a verb. */
+export type VerbName = keyof Table;
+
+type Optional<C> = { [K in keyof C]: undefined extends ValueOf<C[K]> ? K : never }[keyof C];
+type Values<C> = { [K in Exclude<keyof C, Optional<C>>]: ValueOf<C[K]> } & {
+  [K in Optional<C>]?: ValueOf<C[K]>;
+};
+type ListsOf<V> = V extends { lists: infer L } ? { [K in keyof L]?: ValueOf<L[K]> } : unknown;
+type Parameters<V extends Verb> = Pick<
+  KeyParameters,
+  (typeof KEY_PARAMETER)[V["keys"][number] & keyof typeof KEY_PARAMETER]
+>;
+
+/** What the caller of a verb gives: its arguments, its lists, and the words that name a key of it. */
+export type Input<N extends VerbName> = Values<Table[N]["args"]> & ListsOf<Table[N]> & Parameters<Table[N]>;
+/** What a verb answers: its word as `status`, and the values that come with it. */
+export type Answer<N extends VerbName> = {
+  [W in keyof Table[N]["answers"] & string]: { status: W } & Values<Table[N]["answers"][W]>;
+}[keyof Table[N]["answers"] & string];
+
+/** The verbs over one connection. */
 export interface Scripts {
   /**
-   * Runs script `name` with its keys and arguments, `extra` arguments behind them. Rejects with the connection's own
-   * error when Redis cannot be asked, with `protocol_violation` when the answer is none of the script's words.
+   * Runs verb `name` on the agent at `address`; undefined for a verb of the installation. Rejects with the connection's own
+   * error when Redis cannot be asked, with `protocol_violation` when the answer is none of the verb's.
    */
-  run<N extends ScriptName>(
-    name: N,
-    keys: KeysOf<(typeof SCRIPTS)[N]>,
-    args: ArgsOf<(typeof SCRIPTS)[N]>,
-    extra?: readonly string[],
-  ): Promise<Answer<N>>;
+  run<N extends VerbName>(name: N, address: AgentAddress | undefined, input: Input<N>): Promise<Answer<N>>;
 }
 
+/** Stands where a verb of the installation needs no address. */
+const NO_AGENT: AgentAddress = { tenant: "", parentId: "", uid: "" };
 const LUA_DIR = new URL("./lua/", import.meta.url);
+const lua = (file: string) => readFileSync(new URL(`${file}.lua`, LUA_DIR), "utf8");
 
-/** The source of a script as Redis gets it: the prelude and the script's own file. */
-export function luaSource(name: ScriptName): string {
-  const file = (base: string) => readFileSync(new URL(`${base}.lua`, LUA_DIR), "utf8");
-  return `${file("prelude")}\n${file(name)}`;
+/** The source of a script as Redis gets it. A line `-- Include a, b.` of its header names the shared rules it uses. */
+export function luaSource(name: VerbName): string {
+  const own = lua(name);
+  const included = /^-- Include ([a-z, ]+)\.$/m.exec(own)?.[1]?.split(", ") ?? [];
+  const rules = included.map((each) => lua(`include/${each}`));
+  return [lua("include/base"), localsOf(VERBS[name]), ...rules, own].join("\n");
 }
 
-const loaded = new WeakMap<RedisClient, Scripts>();
-
-/** The scripts over `redis`, made known to that connection once. */
-export function loadScripts(redis: RedisClient): Scripts {
-  const scripts = loaded.get(redis) ?? defineScripts(redis);
-  loaded.set(redis, scripts);
-  return scripts;
-}
-
-function defineScripts(redis: RedisClient): Scripts {
-  for (const [name, shape] of Object.entries(SCRIPTS)) {
-    redis.defineCommand(commandOf(name), {
-      lua: luaSource(name as ScriptName),
-      numberOfKeys: shape.keys.length,
-    });
+/** Keys, context and arguments as locals of their names. */
+function localsOf({ keys, context, args, lists = {} }: Verb): string {
+  const scalars = [
+    ...context.map(
+      (each) => [each, (slot: string) => (isNumber(each) ? `tonumber(${slot})` : slot)] as const,
+    ),
+    ...Object.entries(args).map(([each, codec]) => [each, codec.local] as const),
+  ];
+  const lines = keys.map((key, i) => `local ${key} = KEYS[${i + 1}]`);
+  lines.push(...scalars.map(([each, local], i) => `local ${each} = ${local(`ARGV[${i + 1}]`)}`));
+  const behind = Object.entries(lists);
+  if (behind.length > 0) lines.push(`local next_list = ${scalars.length + 1}`);
+  for (const [each, { fields }] of behind) {
+    lines.push(`local ${each}`, `${each}, next_list = list(next_list, '${fields.join("', '")}')`);
   }
+  return lines.join("\n");
+}
+
+let known: ReadonlyMap<VerbName, Script> | undefined;
+
+/** The verbs over `redis`. */
+export function loadScripts(redis: RedisClient, keys: Keys, timing: Timing): Scripts {
+  const scripts = knownScripts();
+  const places = new WeakMap<AgentAddress, Place>();
   return {
-    async run(name, keys, args, extra = []) {
-      const shape: Shape = SCRIPTS[name];
-      const command = Reflect.get(redis, commandOf(name)) as (
-        ...args: (string | number)[]
-      ) => Promise<unknown>;
-      const keysByName: Record<string, string> = keys;
-      const argsByName: Record<string, string | number> = args;
-      const answer = await command.call(
-        redis,
-        ...shape.keys.map((key) => keysByName[key] ?? ""),
-        ...shape.args.map((arg) => argsByName[arg] ?? ""),
-        ...extra,
-      );
-      return decode(name, shape, answer) as Answer<typeof name>;
+    async run(name, at, input) {
+      const address = at ?? NO_AGENT;
+      let place = places.get(address);
+      if (!place) {
+        place = new Place(contextAt(keys, timing, address));
+        places.set(address, place);
+      }
+      const form = FORMS[name];
+      const opening = place.opening(form, input);
+      const count = opening.count + form.args.length;
+      const said = encode(form, input);
+      const answer = await scripts
+        .get(name)
+        ?.call(redis, opening.words + said.words, count + said.count, opening.key);
+      return decode(name, form, answer) as Answer<typeof name>;
     },
   };
 }
 
-function commandOf(name: string): string {
-  return `saq_${name}`;
+/** All scripts, read once in a process: each knows by itself over which sockets it was sent. */
+function knownScripts(): ReadonlyMap<VerbName, Script> {
+  known ??= new Map((Object.keys(VERBS) as VerbName[]).map((name) => [name, new Script(luaSource(name))]));
+  return known;
 }
 
-function decode(name: string, shape: Shape, answer: unknown): Record<string, unknown> {
-  const [word, ...values] = Array.isArray(answer) ? answer.map(String) : [];
-  const names = word === undefined ? undefined : shape.answers[word];
-  if (word === undefined || !names) {
-    throw new SubagentError(
-      "protocol_violation",
-      `Script ${name} answered ${JSON.stringify(answer)}: run one version of this package.`,
-    );
+/** A verb as it is sent and read: what its calls have in common is looked up once. */
+interface Form {
+  readonly keys: readonly KeyName[];
+  readonly context: Verb["context"];
+  /** The values of the caller that name a key. */
+  readonly parameters: readonly (keyof KeyParameters)[];
+  readonly args: Fields;
+  readonly lists: readonly (readonly [name: string, codec: ListCodec<unknown>])[];
+  readonly answers: ReadonlyMap<string, Fields>;
+}
+
+function formOf({ keys, context, args, lists = {}, answers }: Verb): Form {
+  return {
+    keys,
+    context,
+    parameters: [...new Set(keys.flatMap((key) => (isParametric(key) ? [KEY_PARAMETER[key]] : [])))],
+    args: Object.entries(args),
+    lists: Object.entries(lists),
+    answers: new Map(Object.entries(answers).map(([word, fields]) => [word, Object.entries(fields)])),
+  };
+}
+
+function isParametric(key: KeyName): key is KeyName & keyof typeof KEY_PARAMETER {
+  return key in KEY_PARAMETER;
+}
+
+const FORMS = Object.fromEntries(Object.entries(VERBS).map(([name, verb]) => [name, formOf(verb)])) as Record<
+  VerbName,
+  Form
+>;
+
+/** What a call begins with: number of keys, keys and context, as they are sent. */
+interface Opening {
+  readonly words: string;
+  readonly count: number;
+  /** The first of the keys. */
+  readonly key: string;
+  /** The caller's value that named a key. */
+  readonly for: string | undefined;
+}
+
+/** One agent's keys and context: a run calls the same few verbs time and again, and the opening of its last call is kept. */
+class Place {
+  readonly #context: VerbContext;
+  readonly #last = new Map<Form, Opening>();
+
+  constructor(context: VerbContext) {
+    this.#context = context;
   }
-  const decoded: Record<string, unknown> = { status: word, rest: values.slice(names.length) };
-  for (const [i, field] of names.entries()) decoded[field] = values[i] ?? "";
-  return decoded;
+
+  opening(form: Form, given: Partial<KeyParameters>): Opening {
+    const [name, another] = form.parameters;
+    const value = name && `${given[name]}`;
+    const last = this.#last.get(form);
+    if (last && last.for === value && !another) return last;
+    const words = wordsOf(form, this.#context, given);
+    const [key = ""] = words;
+    const opening = {
+      words: [`${form.keys.length}`, ...words].map(bulkOf).join(""),
+      count: words.length + 1,
+      key,
+      for: value,
+    };
+    this.#last.set(form, opening);
+    return opening;
+  }
+}
+
+/** The arguments and lists of a call; `count`: how many words the lists are. */
+function encode(form: Form, input: object): { words: string; count: number } {
+  const given = input as Readonly<Record<string, unknown>>;
+  let words = encodeFields(form.args, given).map(bulkOf).join("");
+  let count = 0;
+  for (const [each, codec] of form.lists) {
+    const items = (given[each] ?? []) as readonly unknown[];
+    const said = codec.encode(items);
+    words += bulkOf(`${items.length}`);
+    for (const word of said) words += bulkOf(word);
+    count += said.length + 1;
+  }
+  return { words, count };
+}
+
+/** Answers are packed by name: a word, then each name before its value. */
+function decode(name: string, { answers }: Form, answer: unknown): Record<string, unknown> {
+  const packed = Array.isArray(answer) ? (answer as LuaValue[]) : [];
+  const [word] = packed;
+  const fields = typeof word === "string" ? answers.get(word) : undefined;
+  if (!fields) throw violation(`${JSON.stringify(answer)} to ${name}`);
+  return decodeFields({ status: word }, fields, packed);
 }

@@ -1,240 +1,390 @@
 /**
- * The verbs as calls of their scripts: which keys and which arguments each is handed. A pure translation: no state, no
- * decision; `agent-store.ts` is what the others use.
+ * The table of verbs: for each script its keys, what it is told by name, its arguments and its answers, each with a codec.
+ * The Lua locals, the typed calls of {@link scripts.ts} and the tables of `docs/protocol.md` follow from it; the race
+ * that a script closes stands in its own header. Every verb may run twice: the second run changes nothing and answers
+ * compatibly.
+ *
+ * What holds for several verbs:
+ * - `epoch` is the fence: of another holder's every write answers `stale` and changes nothing.
+ * - `known` is the number of log entries the holder knows of (0: of none). A log with fewer has lost some in a failover:
+ *   `stale`; hand the run back.
+ * - `running_ms` is the running time of the run so far.
+ * - `events` are finished JSON objects of {@link ProgressEvent} without `v`, `agent_id`, `name` and `run`, separated by
+ *   commas; absent: none. They become one line of the agent's timeline and one number of the parent's history.
+ * - `inbox` is the number of unread messages, `finish` whether the parent wants an end, `watched` whether a subscriber
+ *   listens to the events (then text deltas are worth publishing).
+ * - `wake` is the number of the wake whose job the caller adds; adding one twice is harmless.
  */
-import type { EndedReason } from "../protocol/agent.ts";
-import { PAYLOAD_VERSION } from "../protocol/agent.ts";
-import { type AgentAddress, type Keys, replyIdOf } from "../protocol/keys.ts";
-import { INBOX_MAX_BYTES, INBOX_MAX_MESSAGES, type InboxMessage } from "../protocol/message.ts";
-import { bodyJson, type ReplyBody, type ReplyStatus, type StopReason } from "../protocol/reply.ts";
-import { IDLE_MS, MAX_LIVE_AGENTS, type Timing } from "../protocol/timing.ts";
-import type { Answer } from "./script-table.ts";
-import type { Scripts } from "./scripts.ts";
+import { AgentStatus, EndedReason } from "../protocol/agent.ts";
+import type { Usage } from "../protocol/content.ts";
+import { progressJson, ReplyStatus, type RunProgress, StopReason } from "../protocol/reply.ts";
+import { CHANNEL_VERBS } from "./channel-verbs.ts";
+import { flag, hash, int, json, list, names, optional, text, texts, tuples, word } from "./codec.ts";
+import { INSPECT_VERBS } from "./inspect-verbs.ts";
+import { INSTALLATION_VERBS } from "./installation-verbs.ts";
+import { PARENT_VERBS } from "./parent-verbs.ts";
+import { SWEEPER_VERBS } from "./sweeper-verbs.ts";
+import type { Verb } from "./verb.ts";
 
-/** What `spawn` writes. `digest` covers the caller's arguments, so that one key with other arguments is a conflict. */
-export interface SpawnInput {
-  requestKey: string;
-  digest: string;
-  stem: string;
-  name: string;
-  /** The agent's specification, as JSON. */
-  spec: string;
-  idleMs: number;
+/** What one call used and cost. */
+export interface Bought {
+  usage: Usage;
+  cost_usd: number;
 }
 
-/** By what a holder's write is held against the agent. */
-export interface Fence {
-  epoch: number;
-  /** How many entries the caller knows the log to have: of one that has lost some it is `stale`. */
-  known: number;
-}
+const agentStatus = word(...AgentStatus.options);
+const endedReason = word(...EndedReason.options);
+const progress = json<RunProgress>(progressJson);
+const news = { inbox: int, finish: flag, watched: flag };
 
-/** Messages that go from the inbox into the log: up to the absolute cursor `to`, before which stands the one with id `last`. */
-export interface Consumed {
-  to: number;
-  last: string;
-}
+/** What every write to the log carries: entries, the messages they consume, and what the run has come to. */
+const COMMIT = {
+  epoch: int,
+  known: int,
+  running_ms: int,
+  /** Absolute inbox cursor after this commit; the id of the message before it (another there is `stale`), and all ids. */
+  consume_to: optional(int),
+  consume_last: optional(text),
+  consume_ids: optional(names),
+  /** Names of what came with them, which is deleted. */
+  taken: optional(names),
+  /** Counters of the run, absolute; absent: as they were. */
+  progress: optional(progress),
+  /** Last text of the run, cut to its bound; absent: as it was. */
+  summary: optional(text),
+  /** The text that `summary` had to cut. Read only with a summary. */
+  whole_text: optional(text),
+  /** Id of the purchase that begins after this commit; known with an answer already, it costs the results no write. */
+  begun: optional(text),
+  events: optional(text),
+} as const;
 
-/** What `append` commits; `entries` are [entry key, JSON] pairs, at least one, written all or none. */
-export interface AppendInput extends Fence {
-  runningMs: number;
-  entries: readonly (readonly [key: string, json: string])[];
-  /** The messages that this append consumes. */
-  consume?: Consumed;
-  progress?: ReplyBody;
-  /** The run's last text, whole, where the summary of `progress` had to be cut, else ""; absent: as it was. */
-  text?: { run: number; whole: string };
-  /** One line of the content-free step list, JSON. */
-  step?: string;
-  /** An interim message for the parent. */
-  interim?: { id: string; body: string };
-}
+const COMMIT_KEYS = [
+  "record",
+  "log",
+  "inbox",
+  "attachments",
+  "run_text",
+  "replies",
+  "timeline",
+  "history",
+  "watching",
+] as const;
+const COMMIT_CONTEXT = ["reply_ttl_ms", "doorbell", "events_channel"] as const;
+const INBOX_BOUNDS = ["max_messages", "max_bytes", "max_attached"] as const;
+/** Log entries: key and JSON, each written once. */
+const ENTRIES = list("key", "value");
 
-/** Who ends what, and how. `worker` needs its fence; the others act by authority and bump the epoch. */
-export interface SettleInput {
-  by: ({ authority: "worker"; run: number } & Fence) | { authority: "parent" } | { authority: "sweeper" };
-  target: "idle" | "ended";
-  /** Why the agent ends; default `failed` for a failed run, else `completed`. */
-  endedReason?: EndedReason;
-  status: ReplyStatus;
-  stopReason: StopReason;
-  /** A natural end: an unread message keeps the run going (`more`). */
-  natural?: boolean;
-  body?: ReplyBody;
-  /** Idle time of the agent that stays; default 600 s. */
-  idleMs?: number;
-}
-
-/** The end of an agent whose idle time is over, by whoever finds it. */
-export const IDLE_DEATH: SettleInput = {
-  by: { authority: "sweeper" },
-  target: "ended",
-  endedReason: "idle",
-  status: "cancelled",
-  stopReason: "idle",
-};
-
-/** The verbs of the parent's side. */
-export interface ProducerVerbs {
-  spawn(address: AgentAddress, input: SpawnInput): Promise<Answer<"spawn">>;
-  send(address: AgentAddress, message: InboxMessage, digest: string): Promise<Answer<"send">>;
-  finish(address: AgentAddress): Promise<Answer<"finish">>;
-}
-
-/** The verbs of a run. */
-export interface WorkerVerbs {
-  /** `alone`: nothing else is active in this process, and nothing will be before the run commits a step. */
-  claim(address: AgentAddress, claimId: string, worker: string, alone?: boolean): Promise<Answer<"claim">>;
-  renew(address: AgentAddress, epoch: number, runningMs: number): Promise<Answer<"renew">>;
-  append(address: AgentAddress, input: AppendInput): Promise<Answer<"append">>;
-  release(
-    address: AgentAddress,
-    input: { epoch: number; delayMs: number; runningMs: number; retries: number },
-  ): Promise<Answer<"release">>;
-}
-
-/** `spawn`, `send` and `finish`: what a parent may do besides settling. */
-export function producerVerbs(scripts: Scripts, keys: Keys, timing: Timing): ProducerVerbs {
-  return {
-    spawn(address, input) {
-      const { record, life } = keys.agent(address);
-      const { request, registry, live } = keys.parent(address);
-      return scripts.run(
-        "spawn",
-        { record, request: request(input.requestKey), registry, live, life },
-        {
-          uid: address.uid,
-          stem: input.stem,
-          name: input.name,
-          spec: input.spec,
-          tenant: address.tenant,
-          parent_id: address.parentId,
-          digest: input.digest,
-          request_ttl_ms: timing.requestTtlMs,
-          max_live: MAX_LIVE_AGENTS,
-          idle_ms: input.idleMs,
-          registry_ttl_ms: timing.registryTtlMs,
-          version: PAYLOAD_VERSION,
-        },
-      );
+/** The verbs of an agent, called with its address. */
+export const AGENT_VERBS = {
+  /**
+   * Registers an agent; with `message` its first run is queued in the same step (run 1, wake 1), else it is idle.
+   * `same`: the request key has spawned `uid` before, nothing was done; with status `queued` add the job of the wake
+   * again. `conflict`: the key was used with other arguments, or the uid is in use. `other_profile`: this one is registered
+   * for the parent; work it in and spawn once more. `no_transcript`: that of `resumes` is not kept any more. `quota`: `overdue` are live agents whose idle time is over; settle them
+   * and spawn once more.
+   */
+  spawn: {
+    keys: [
+      "record",
+      "request",
+      "registry",
+      "live",
+      "life",
+      "inbox",
+      "log",
+      "attachments",
+      "profile",
+      "resumed",
+    ],
+    context: [
+      "uid",
+      "tenant",
+      "parent_id",
+      "request_ttl_ms",
+      "registry_ttl_ms",
+      "max_live",
+      "version",
+      "look_ms",
+      "max_age_ms",
+    ],
+    args: {
+      stem: text,
+      name: text,
+      /** {@link AgentSpec} as JSON. */
+      spec: text,
+      /** Covers the caller's arguments. */
+      digest: text,
+      idle_ms: int,
+      /** Names of its allowlist that no worker has by itself; a worker without one of them does not claim it. */
+      needs_tools: optional(names),
+      /** The first {@link InboxMessage}, as JSON. */
+      message: optional(text),
+      /** {@link Attached} that comes with it, or else with the first message; as JSON. */
+      attached: optional(text),
+      /** What becomes of it when the parent's lease has lapsed; absent: nothing. */
+      on_parent_gone: optional(word("finish", "destroy")),
+      /** The caller named the request key: it is remembered a day longer than the task can last. */
+      promised: optional(flag),
+      /** Version of the registered profile that `spec` was made under; absent: of none. */
+      profile_version: optional(int),
+      /** How long its transcript is kept after the ack; absent: not. */
+      transcript_ms: optional(int),
+      /** Number of its first run where it goes on from the transcript of `resumes`, else absent: 1. */
+      first_run: optional(int),
+      /** Number of the first run's wake, absent: 1. A second try takes another: the job of the first may have been taken. */
+      first_wake: optional(int),
     },
-    send(address, message, digest) {
-      const { record, inbox, life, message: messageKey } = keys.agent(address);
-      const { registry } = keys.parent(address);
-      return scripts.run(
-        "send",
-        { record, inbox, life, message: messageKey(message.message_id), registry },
-        {
-          payload: JSON.stringify(message),
-          digest,
-          message_ttl_ms: timing.requestTtlMs,
-          max_messages: INBOX_MAX_MESSAGES,
-          max_bytes: INBOX_MAX_BYTES,
-          look_ms: timing.lookMs,
-          max_age_ms: timing.maxAgeMs,
-          registry_ttl_ms: timing.registryTtlMs,
-        },
-      );
+    answers: {
+      spawned: { agent_id: text, created_at: int, run: int, wake: int },
+      /** Status, run and wake only where `uid` is the caller's own. */
+      same: {
+        uid: text,
+        agent_id: text,
+        created_at: int,
+        agent_status: optional(agentStatus),
+        run: optional(int),
+        wake: optional(int),
+      },
+      conflict: { agent_id: text },
+      other_profile: { profile_version: int, content: optional(text) },
+      no_transcript: {},
+      quota: { live: int, overdue: texts },
     },
-    finish: (address) =>
-      scripts.run("finish", { record: keys.agent(address).record }, { look_ms: timing.lookMs }),
-  };
-}
+  },
+  /**
+   * Puts a message into the inbox. `queued`: a run begins, add the job; `delivered`: a run that is queued or going on
+   * will read it; `same`: it was accepted before (with status `queued`: add the job again).
+   */
+  send: {
+    keys: ["record", "inbox", "attachments", "life", "message", "registry"],
+    context: [...INBOX_BOUNDS, "request_ttl_ms", "look_ms", "max_age_ms", "registry_ttl_ms"],
+    args: {
+      /** {@link InboxMessage} as JSON. */
+      payload: text,
+      digest: text,
+      /** {@link Attached} that comes with it, as JSON, and the name under which it waits. */
+      attached: optional(text),
+      attached_to: optional(text),
+    },
+    answers: {
+      queued: { run: int, wake: int },
+      delivered: { run: int, agent_status: agentStatus },
+      same: { run: int, wake: int, agent_status: agentStatus },
+      conflict: {},
+      ended: { reason: endedReason },
+      inbox_full: { messages: int },
+      unknown: {},
+    },
+  },
+  /**
+   * Takes a queued agent, or a running one whose lease is over; the epoch fences every earlier holder. The answer carries
+   * all that a run needs: no read before or after. `crashed`: the run crashed alone; settle it `worker_lost` and read
+   * nothing but its record. `suspect`: two workers in a row crashed with it; claim it with `alone` once nothing else is
+   * active in the process, or with `isolated` in a process of suspects. `missing_tools`: this worker lacks `tools`; `newer`:
+   * a newer version wrote the record; leave both to another worker. `held`: claimed by another, or not yet due.
+   */
+  claim: {
+    keys: ["record", "log", "inbox", "timeline", "history", "watching"],
+    context: ["lease_ms", "version", "events_channel", "event_ttl_ms"],
+    args: {
+      claim_id: text,
+      worker: text,
+      /** Nothing else is active in the caller's process, and nothing will be before this run advances. */
+      alone: optional(flag),
+      /** The caller's process has suspects only: others as well (`group`), or this run alone. */
+      isolated: optional(word("group", "alone")),
+      isolates: optional(flag), // It has a place for a suspect: a run whose last holder died in a tool is one.
+      /** Names of the caller's custom tools. */
+      offered_tools: optional(names),
+      /** Id of the purchase that begins after this claim. */
+      begun: optional(text),
+      events: optional(text),
+    },
+    answers: {
+      claimed: {
+        epoch: int,
+        running_ms: int,
+        attempts: int,
+        record: hash,
+        log: hash,
+        messages: texts,
+        watched: flag,
+        /** Purchase that an earlier holder began and neither committed nor gave up. */
+        lost_call: optional(text),
+      },
+      crashed: { epoch: int, running_ms: int, attempts: int, record: hash },
+      suspect: { crashes: int, isolated_crashes: int, wake: int },
+      missing_tools: { tools: names, wake: int },
+      held: { wait_ms: int },
+      nothing: { agent_status: agentStatus },
+      newer: { version: int, wake: int },
+      unknown: {},
+    },
+  },
+  /** Keeps the lease, which counts from the moment the call was sent. */
+  renew: {
+    keys: ["record", "inbox", "watching"],
+    context: ["lease_ms"],
+    args: { epoch: int, running_ms: int },
+    answers: { ok: news, stale: {} },
+  },
+  /**
+   * Commits log entries, all or none, with what belongs to them. `same`: all of them stand already; `conflict`: others do,
+   * here they are (key and JSON): adopt them. `stale` also for an inbox that has another message before the cursor.
+   */
+  append: {
+    keys: COMMIT_KEYS,
+    context: COMMIT_CONTEXT,
+    args: {
+      ...COMMIT,
+      /** The run has come further: no attempts and no crashes are held against it any more. */
+      advances: optional(flag),
+      /** An interim message for the parent: its id and text. */
+      interim_id: optional(text),
+      interim: optional(text),
+    },
+    lists: { entries: ENTRIES },
+    answers: { appended: news, same: news, conflict: { entries: tuples("key", "value") }, stale: {} },
+  },
+  /** The holder hands the agent back, to be claimed not before `delay_ms` from now; add the job with that delay. */
+  release: {
+    keys: ["record", "timeline", "history", "watching"],
+    context: ["look_ms", "events_channel"],
+    args: {
+      epoch: int,
+      delay_ms: int,
+      running_ms: int,
+      attempts: int,
+      /** How often in a row the run has broken off in its worker; absent: as it was. */
+      breaks: optional(int),
+      /** The holder's process has crashed: its worker, which saw it, speaks for it. */
+      crashed: optional(flag),
+      events: optional(text),
+    },
+    answers: { released: { wake: int }, stale: {} },
+  },
+  /**
+   * The form of `release` that goes to `waiting`: marks of the calls, one channel entry a question, the new status and a
+   * run that has advanced, in one step. `finishing`: the parent wants an end, nothing was asked.
+   */
+  ask: {
+    keys: COMMIT_KEYS,
+    context: COMMIT_CONTEXT,
+    args: {
+      epoch: int,
+      known: int,
+      running_ms: int,
+      /** How long the questions wait. */
+      answer_ms: int,
+      progress: optional(progress),
+      summary: optional(text),
+      whole_text: optional(text),
+      events: optional(text),
+    },
+    /** `started`: the mark of the call, JSON; `default_answer`: or `""`. */
+    lists: { questions: list("question_id", "started", "text", "default_answer") },
+    answers: { asked: { deadline: int }, finishing: {}, stale: {} },
+  },
+  /**
+   * Writes the answer to an open question into the log, once: `waiting`, others are open; `queued`, that was the last, add
+   * the job; `same`, this very answer stands (with status `queued`: add the job again); `answered`, another one does. A
+   * sweeper's answer is the default, `not_due` before the deadline.
+   */
+  answer: {
+    keys: ["record", "log"],
+    context: ["look_ms"],
+    args: {
+      authority: word("parent", "sweeper"),
+      question_id: text,
+      /** {@link ToolResultEntry} as JSON. */ entry: text,
+    },
+    answers: {
+      queued: { run: int, wake: int, deadline: int },
+      waiting: { open: int },
+      same: { run: int, wake: int, agent_status: agentStatus },
+      answered: {},
+      not_due: { deadline: int },
+      unknown_question: {},
+      ended: { reason: endedReason },
+      unknown: {},
+    },
+  },
+  /**
+   * The only way out: ends a run (its worker, with the fence) or an agent (parent or sweeper, by authority). The first one
+   * wins; `same` says who was first. A worker's last entries ride along and are committed also by `more`: an unread message
+   * keeps a natural end going. `not_due`: the sweeper came too early. `settled` or `same` with status `queued`: add the job.
+   */
+  settle: {
+    keys: [...COMMIT_KEYS, "life", "live", "registry", "usage", "parent_lease", "transcript"],
+    context: [
+      ...COMMIT_CONTEXT,
+      "uid",
+      "look_ms",
+      "default_idle_ms",
+      "registry_ttl_ms",
+      "usage_ttl_ms",
+      "hints",
+      "event_ttl_ms",
+    ],
+    args: {
+      ...COMMIT,
+      /** Of a worker; an authority has none. */
+      epoch: optional(int),
+      known: optional(int),
+      running_ms: optional(int),
+      authority: word("worker", "parent", "sweeper"),
+      target: word("idle", "ended"),
+      ended_reason: optional(endedReason),
+      status: word(...ReplyStatus.options),
+      stop_reason: word(...StopReason.options),
+      /** A natural end: an unread message keeps the run going. */
+      natural: optional(flag),
+      /** Idle time of an agent that stays; absent: ten minutes. */
+      idle_ms: optional(int),
+    },
+    lists: { entries: ENTRIES },
+    answers: {
+      settled: { reply_id: text, agent_status: agentStatus, run: int, wake: int },
+      same: { ended_reason: optional(endedReason), agent_status: agentStatus, run: int, wake: int },
+      more: news,
+      conflict: { entries: tuples("key", "value") },
+      not_due: { deadline: int },
+      stale: {},
+      unknown: {},
+    },
+  },
+  /** Asks for a graceful end. An agent that waits for an answer is queued without one; `wake`: of a run that is queued. */
+  finish: {
+    keys: ["record", "parent_lease"],
+    context: ["look_ms"],
+    args: {
+      /** Of a sweeper, for an agent whose parent is gone; `not_due`: it came back. */ orphaned:
+        optional(flag),
+    },
+    answers: {
+      finishing: { run: int, wake: optional(int) },
+      idle: {},
+      not_due: {},
+      ended: { reason: endedReason },
+      unknown: {},
+    },
+  },
+  /**
+   * Books a call that was bought but could not be committed, because the lease was lost: into the parent's counters, once
+   * whatever purchase id, also for an agent that has ended. Only for a purchase whose answer is in no log.
+   */
+  charge: {
+    keys: ["record", "usage"],
+    context: ["usage_ttl_ms"],
+    args: { purchase_id: text, /** What it used and cost. */ bought: json<Bought>(JSON.stringify) },
+    answers: { charged: {}, same: {}, unknown: {} },
+  },
+  ...SWEEPER_VERBS,
+  ...PARENT_VERBS,
+  ...CHANNEL_VERBS,
+  ...INSPECT_VERBS,
+} as const satisfies Readonly<Record<string, Verb>>;
 
-/** `claim`, `renew`, `append` and `release`: what a run does besides settling. */
-export function workerVerbs(scripts: Scripts, keys: Keys, timing: Timing): WorkerVerbs {
-  const lease_ms = timing.leaseMs;
-  return {
-    claim: (address, claimId, worker, alone = false) =>
-      scripts.run(
-        "claim",
-        { record: keys.agent(address).record },
-        { claim_id: claimId, worker, lease_ms, version: PAYLOAD_VERSION, alone: alone ? "1" : "0" },
-      ),
-    renew(address, epoch, runningMs) {
-      const { record, inbox } = keys.agent(address);
-      return scripts.run("renew", { record, inbox }, { epoch, lease_ms, running_ms: Math.round(runningMs) });
-    },
-    append: (address, input) => append(scripts, keys, timing, address, input),
-    release: (address, { epoch, delayMs, runningMs, retries }) =>
-      scripts.run(
-        "release",
-        { record: keys.agent(address).record },
-        {
-          epoch,
-          delay_ms: Math.ceil(delayMs),
-          look_ms: timing.lookMs,
-          running_ms: Math.round(runningMs),
-          retries,
-        },
-      ),
-  };
-}
-
-function append(
-  scripts: Scripts,
-  keys: Keys,
-  timing: Timing,
-  address: AgentAddress,
-  input: AppendInput,
-): Promise<Answer<"append">> {
-  const { record, log, inbox, steps } = keys.agent(address);
-  const { replies, doorbell, text } = keys.parent(address);
-  return scripts.run(
-    "append",
-    { record, log, inbox, steps, replies, text: text(replyIdOf(address.uid, input.text?.run ?? 0)) },
-    {
-      epoch: input.epoch,
-      known: input.known,
-      running_ms: Math.round(input.runningMs),
-      consume_to: input.consume?.to ?? "",
-      consume_last: input.consume ? `"message_id":${JSON.stringify(input.consume.last)}` : "",
-      progress: input.progress ? bodyJson(input.progress) : "",
-      text_changed: input.text ? "1" : "",
-      whole_text: input.text?.whole ?? "",
-      step: input.step ?? "",
-      interim_id: input.interim?.id ?? "",
-      interim: input.interim?.body ?? "",
-      doorbell,
-      reply_ttl_ms: timing.replyTtlMs,
-    },
-    input.entries.flat(),
-  );
-}
-
-/** `settle`, by whoever may. */
-export function settle(
-  scripts: Scripts,
-  keys: Keys,
-  timing: Timing,
-  address: AgentAddress,
-  input: SettleInput,
-): Promise<Answer<"settle">> {
-  const { record, log, inbox, life, steps } = keys.agent(address);
-  const { live, replies, doorbell, text, registry, usage } = keys.parent(address);
-  const { by } = input;
-  const replyId = by.authority === "worker" ? replyIdOf(address.uid, by.run) : `${address.uid}.end`;
-  return scripts.run(
-    "settle",
-    { record, log, inbox, life, live, replies, text: text(replyId), steps, registry, usage },
-    {
-      authority: by.authority,
-      epoch: by.authority === "worker" ? by.epoch : 0,
-      known: by.authority === "worker" ? by.known : 0,
-      uid: address.uid,
-      target: input.target,
-      ended_reason: input.endedReason ?? (input.status === "failed" ? "failed" : "completed"),
-      status: input.status,
-      stop_reason: input.stopReason,
-      natural: input.natural ? "1" : "",
-      body: input.body ? bodyJson(input.body) : "",
-      idle_ms: input.idleMs ?? IDLE_MS,
-      look_ms: timing.lookMs,
-      reply_ttl_ms: timing.replyTtlMs,
-      registry_ttl_ms: timing.registryTtlMs,
-      usage_ttl_ms: timing.usageTtlMs,
-      doorbell,
-      hints: keys.hints,
-    },
-  );
-}
+/** Every verb. */
+export const VERBS = { ...AGENT_VERBS, ...INSTALLATION_VERBS };

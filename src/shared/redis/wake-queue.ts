@@ -1,31 +1,45 @@
 /**
  * The only BullMQ queue: carries wakes, ids only. Adding a wake that is still known is harmless; a lost one is
- * replaced by a sweeper. The queue is made at the first use, when Redis is there.
+ * replaced by a sweeper. The queue is made at the first use, when Redis is there, and BullMQ is loaded then: who only looks
+ * at agents starts without it.
  */
-import { Queue } from "bullmq";
+import type { Queue } from "bullmq";
 import { messageOf } from "../errors.ts";
 import type { Logger } from "../logger.ts";
 import { PAYLOAD_VERSION } from "../protocol/agent.ts";
 import { type Keys, wakeJobId } from "../protocol/keys.ts";
-import { WAKE_DONE_KEPT_MS, WAKE_FAILED_KEPT_MS } from "../protocol/timing.ts";
-import type { Wake } from "../protocol/wake.ts";
-import type { RedisClient } from "./connection.ts";
+import { TIMING, WAKE_DONE_KEPT_MS, WAKE_FAILED_KEPT_MS } from "../protocol/limits.ts";
+import type { Wake } from "../protocol/worker.ts";
+import type { RedisClient } from "./connection/connection.ts";
+import { loadScripts } from "./scripts.ts";
 
+/** The last place in the line: BullMQ's greatest priority; `fair-rank.lua` gives each wake a better one. */
+const UNRANKED = 2_097_151;
 const EVENTS_KEPT = 200;
-const WAITING: ReadonlySet<string> = new Set(["waiting", "prioritized"]);
+/** Jobs of wakes that were taken, and of those whose run failed, that stay visible at most; each is about a kilobyte. */
+const DONE_KEPT = 100;
+const FAILED_KEPT = 1_000;
+/** What becomes of a wake's job, as BullMQ has it. The worker says so when a job is over: in each job it would be stored anew. */
+export const WAKES_KEPT = {
+  removeOnComplete: { age: WAKE_DONE_KEPT_MS / 1_000, count: DONE_KEPT },
+  removeOnFail: { age: WAKE_FAILED_KEPT_MS / 1_000, count: FAILED_KEPT },
+};
 
 /** See the module's header. */
 export interface WakeQueue {
   /**
-   * Adds the job of a wake, to be taken not before `delayMs`. Never rejects: a wake that could not be added is logged
-   * and replaced by a sweeper.
+   * Adds the job of a wake. Without `delayMs` a run begins, and waits in the line that tenants and parents share; with it a
+   * run goes on, not before that, and ahead of those that begin. Never rejects: a wake that could not be added is logged and
+   * replaced by a sweeper.
    */
   add(wake: Omit<Wake, "v">, delayMs?: number): Promise<void>;
   /**
    * Whether the job of a wake waits to be taken now. One that is still delayed does not count, nor one that was taken:
-   * whoever takes a wake claims its agent at once, or is dead, stopped, or never learned that it has taken it.
+   * a worker that takes a wake claims its agent at once, or is dead, stopped, or never learned that it has taken it.
    */
   isAlive(wake: Pick<Wake, "uid" | "wake">): Promise<boolean>;
+  /** Its jobs by state: `waiting`, `active`, `delayed`. */
+  counts(): Promise<Record<string, number>>;
   /** No worker takes a wake until {@link WakeQueue.resume}; also those that start later. Idempotent. */
   pause(): Promise<void>;
   /** Wakes are taken again, at once. Idempotent. */
@@ -34,55 +48,53 @@ export interface WakeQueue {
   stop(): Promise<void>;
 }
 
-/** The wake queue as a dashboard reads it. */
-export type ReadableWakeQueue = Queue;
-
-/** The wake queue for reading: writes nothing by itself. The caller closes it; the connection stays its owner's. */
-export function openWakeQueueForReading(redis: RedisClient, keys: Keys): ReadableWakeQueue {
-  const queue = new Queue(keys.wakeQueue, {
-    connection: redis,
-    prefix: keys.bullPrefix,
-    skipVersionCheck: true,
-    skipMetasUpdate: true,
-  });
-  queue.on("error", () => {});
-  return queue;
-}
-
 /** The wake queue on `redis`. */
 export function createWakeQueue(redis: RedisClient, keys: Keys, logger?: Logger): WakeQueue {
-  let queue: WakeJobs | undefined;
+  let queue: Promise<WakeJobs> | undefined;
   /** A queue whose first contact with Redis failed repeats that failure for ever: after any failure a new one is made. */
   const using = async <T>(work: (opened: WakeJobs) => Promise<T>): Promise<T> => {
     queue ??= openQueue(redis, keys);
-    const opened = queue;
+    const opening = queue;
+    const opened = await opening;
     try {
       return await work(opened);
     } catch (error) {
-      if (queue === opened) queue = undefined;
+      if (queue === opening) queue = undefined;
       opened.close().catch(() => {});
       throw error;
     }
   };
+  const scripts = loadScripts(redis, keys, TIMING);
+  /** One trip that no caller waits for: a wake without a place in the line is the last one in it. */
+  const rank = ({ tenant, parent_id: fair_parent }: Omit<Wake, "v">, job_id: string) => {
+    scripts.run("fair-rank", undefined, { tenant, fair_parent, job_id }).catch(() => {});
+  };
   return {
-    async add(wake, delayMs = 0) {
+    async add(wake, delayMs) {
       const data: Wake = { v: PAYLOAD_VERSION, ...wake };
-      const options = { jobId: wakeJobId(wake), ...(delayMs > 0 && { delay: Math.ceil(delayMs) }) };
+      const options = { jobId: wakeJobId(wake), ...whenOf(delayMs) };
       try {
         await using((opened) => opened.add(wake.agent_id, data, options));
+        if (delayMs === undefined) rank(wake, options.jobId);
       } catch (error) {
         logger?.warn({ job: options.jobId, problem: messageOf(error) }, "Wake not added; a sweeper will");
       }
     },
-    isAlive: (wake) =>
-      using(async (opened) => {
-        const job = await opened.getJob(wakeJobId(wake));
-        return job ? WAITING.has(await job.getState()) : false;
-      }),
+    async isAlive(wake) {
+      // Three fields and one score, whatever waits: the state that the queue would tell is looked up in the whole wait list.
+      const queueKey = `${keys.bullPrefix}:${keys.wakeQueue}`;
+      const id = wakeJobId(wake);
+      const [[name, processedOn, finishedOn], delayedUntil] = await Promise.all([
+        redis.hmget(`${queueKey}:${id}`, "name", "processedOn", "finishedOn"),
+        redis.zscore(`${queueKey}:delayed`, id),
+      ]);
+      return name != null && processedOn == null && finishedOn == null && delayedUntil === null;
+    },
+    counts: () => using(countsOf),
     pause: () => using((opened) => opened.pause()),
     resume: () => using((opened) => opened.resume()),
     async stop() {
-      await queue?.close();
+      await (await queue)?.close();
       queue = undefined;
     },
   };
@@ -90,18 +102,27 @@ export function createWakeQueue(redis: RedisClient, keys: Keys, logger?: Logger)
 
 type WakeJobs = Queue<Wake, unknown, string>;
 
-function openQueue(redis: RedisClient, keys: Keys): WakeJobs {
+/** When the job of a wake may be taken: from its place in the line, or after the delay of a run that goes on. */
+function whenOf(delayMs: number | undefined): { priority?: number; delay?: number } {
+  if (delayMs === undefined) return { priority: UNRANKED };
+  return delayMs > 0 ? { delay: Math.ceil(delayMs) } : {};
+}
+
+async function countsOf(queue: WakeJobs): Promise<Record<string, number>> {
+  const counts = await queue.getJobCounts("waiting", "prioritized", "active", "delayed");
+  const { waiting = 0, prioritized = 0, ...others } = counts;
+  return { ...others, waiting: waiting + prioritized };
+}
+
+async function openQueue(redis: RedisClient, keys: Keys): Promise<WakeJobs> {
+  const { Queue } = await import("bullmq");
   const queue: WakeJobs = new Queue(keys.wakeQueue, {
     connection: redis,
     prefix: keys.bullPrefix,
     skipVersionCheck: true,
     skipWaitingForReady: true,
     streams: { events: { maxLen: EVENTS_KEPT } },
-    defaultJobOptions: {
-      attempts: 1,
-      removeOnComplete: { age: WAKE_DONE_KEPT_MS / 1_000 },
-      removeOnFail: { age: WAKE_FAILED_KEPT_MS / 1_000 },
-    },
+    defaultJobOptions: { attempts: 1 },
   });
   queue.on("error", () => {});
   return queue;

@@ -5,10 +5,7 @@
 import { totalTokens } from "../../shared/protocol/content.ts";
 import type { Limits } from "../../shared/protocol/limits.ts";
 import type { PartialReason } from "../../shared/protocol/reply.ts";
-import type { Log } from "./log.ts";
-import { REPETITION_LIMIT, repetitions } from "./repetition.ts";
-import type { RunView } from "./run-view.ts";
-import { type Rules, type Spent, spentBy } from "./tally.ts";
+import type { RunState } from "./state.ts";
 
 /** Time kept for the hand-back call, at most half of the run's duration. */
 export const HAND_BACK_RESERVE_MS = 60_000;
@@ -20,11 +17,12 @@ export type CapVerdict =
   | { call: "none"; cause: PartialReason };
 
 /** The verdict on the next model call of the run. */
-export function judgeCaps(log: Log, view: RunView, rules: Rules): CapVerdict {
-  const spent = spentBy(log, view);
-  const over = exceeded(log, view, rules.limits, spent);
+export function judgeCaps(state: RunState, limits: Limits): CapVerdict {
+  const over = exceeded(state, limits);
   if (over) return { call: "none", cause: over };
-  const cause = lastCallCause(log, view, rules.limits, spent);
+  // A run that has found nothing yet has nothing to hand back: agents of a budget that is spent buy nothing at all.
+  if (state.overBudget && state.turns === 0) return { call: "none", cause: state.overBudget };
+  const cause = lastCallCause(state, limits);
   return cause ? { call: "hand_back", cause } : { call: "ordinary" };
 }
 
@@ -33,28 +31,28 @@ export function ordinaryTimeMs(limits: Limits): number {
   return limits.max_duration_ms - Math.min(HAND_BACK_RESERVE_MS, limits.max_duration_ms / 2);
 }
 
-function exceeded(log: Log, view: RunView, limits: Limits, spent: Spent): PartialReason | undefined {
-  if (view.turns.length >= limits.max_turns) return "max_turns";
-  if (log.elapsedMs >= limits.max_duration_ms) return "max_duration";
-  if (limits.max_total_tokens !== undefined && spent.tokens >= limits.max_total_tokens)
+function exceeded({ turns, elapsedMs, tally }: RunState, limits: Limits): PartialReason | undefined {
+  if (turns >= limits.max_turns) return "max_turns";
+  if (elapsedMs >= limits.max_duration_ms) return "max_duration";
+  if (limits.max_total_tokens !== undefined && tally.tokens >= limits.max_total_tokens)
     return "max_total_tokens";
-  if (limits.max_cost_usd !== undefined && spent.costUsd >= limits.max_cost_usd) return "max_cost";
+  if (limits.max_cost_usd !== undefined && tally.costUsd >= limits.max_cost_usd) return "max_cost";
   return undefined;
 }
 
 /** The next ordinary call is expected to cost what the last one did, and the hand-back call the same again. */
-function lastCallCause(log: Log, view: RunView, limits: Limits, spent: Spent): PartialReason | undefined {
-  const last = view.turns.at(-1)?.entry;
+function lastCallCause(state: RunState, limits: Limits): PartialReason | undefined {
+  const { turns, last, tally } = state;
   const tokensOfTwo = last ? 2 * totalTokens(last.usage) : 0;
-  const costOfTwo = last ? 2 * last.cost_usd : 0;
-  if (log.finish) return "finished_by_parent";
-  if ([...repetitions(view.turns).values()].some((count) => count >= REPETITION_LIMIT))
-    return "loop_detected";
-  if (view.turns.length + 1 >= limits.max_turns) return "max_turns";
-  if (log.elapsedMs >= ordinaryTimeMs(limits)) return "max_duration";
-  if (limits.max_total_tokens !== undefined && spent.tokens + tokensOfTwo > limits.max_total_tokens) {
+  const costOfTwo = last ? 2 * last.costUsd : 0;
+  if (state.finish) return "finished_by_parent";
+  if (state.overBudget) return state.overBudget;
+  if (state.repetition.isOver) return "loop_detected";
+  if (turns + 1 >= limits.max_turns) return "max_turns";
+  if (state.elapsedMs >= ordinaryTimeMs(limits)) return "max_duration";
+  if (limits.max_total_tokens !== undefined && tally.tokens + tokensOfTwo > limits.max_total_tokens) {
     return "max_total_tokens";
   }
-  if (limits.max_cost_usd !== undefined && spent.costUsd + costOfTwo > limits.max_cost_usd) return "max_cost";
+  if (limits.max_cost_usd !== undefined && tally.costUsd + costOfTwo > limits.max_cost_usd) return "max_cost";
   return undefined;
 }

@@ -1,97 +1,251 @@
-/** The log of an agent as the loop sees it: each entry parsed once and filed under the message it belongs to. */
+/**
+ * The entries of an agent's log as the loop sees them: read once from Redis, or made once by this process together with
+ * the JSON that is stored. What goes into the conversation is spelled as JSON here and never again: a text as a string, an
+ * image as a block.
+ */
+import { type ContentBlock, type Usage, usageText } from "../../shared/protocol/content.ts";
 import {
   AssistantEntry,
+  ClearedEntry,
+  type DeliveredMessage,
   EntryKey,
+  entryKey,
   FailureEntry,
   NoticeEntry,
   PurchaseEntry,
   ToolResultEntry,
   ToolStartedEntry,
   UserEntry,
+  VerdictEntry,
 } from "../../shared/protocol/log.ts";
-import type { InboxMessage } from "../../shared/protocol/message.ts";
+import type { StopReason } from "../../shared/protocol/reply.ts";
 
-/** The entries, filed by kind. Message numbers are even for the user, odd for the model. */
-export interface LogEntries {
-  readonly deliveries: ReadonlyMap<number, UserEntry>;
-  readonly turns: ReadonlyMap<number, AssistantEntry>;
-  /** Calls that began, by `n/<tool_use_id>`. */
-  readonly started: ReadonlyMap<string, ToolStartedEntry>;
-  /** Results of calls, by `n/<tool_use_id>`. */
-  readonly results: ReadonlyMap<string, ToolResultEntry>;
-  readonly failures: ReadonlyMap<number, FailureEntry>;
-  readonly notices: ReadonlyMap<number, NoticeEntry>;
-  /** Calls paid for in vain, by entry key, each with the message that it was to bring. */
-  readonly purchases: ReadonlyMap<string, PurchaseEntry & { message: number }>;
+/** One entry. `message` is the number it belongs to: even for the user, odd for the model. `…Json`: the same as JSON. */
+export type LogEntry =
+  | { kind: "delivery"; message: number; run: number; partsJson: readonly string[]; hasFiles: boolean }
+  | { kind: "notice"; message: number; textJson: string }
+  | ({ kind: "answer"; message: number } & Answer)
+  | { kind: "started"; message: number; callId: string }
+  | ({ kind: "result"; message: number; callId: string; contentJson: string } & ResultMarks)
+  | { kind: "failure"; message: number; value: FailureEntry }
+  | { kind: "purchase"; message: number; value: PurchaseEntry }
+  | { kind: "verdict"; message: number; value: VerdictEntry }
+  | { kind: "cleared"; message: number; value: ClearedEntry };
+
+/** A model's answer as the log holds it. */
+export interface Answer {
+  content: readonly ContentBlock[];
+  /** `content` as the provider's adapter spelled it. */
+  contentJson: string;
+  stopReason: string;
+  model: string;
+  usage: Usage;
+  costUsd: number;
+  /** The cap that made it the last call. */
+  handBack?: StopReason | undefined;
 }
 
-/** Everything `next` decides on. */
-export interface Log {
-  entries: LogEntries;
-  /** Number of the current run. */
-  run: number;
-  /** Messages of the parent that no entry has consumed yet, and how many were consumed before them. */
-  unread: readonly InboxMessage[];
-  inboxRead: number;
-  /** Running time of this run, ms. */
-  elapsedMs: number;
-  /** The parent asked for a graceful end. */
-  finish: boolean;
+/** What a tool's result says besides its text. */
+export interface ResultMarks {
+  isError: boolean;
+  /** The call was never performed: it could not be. */
+  isRefused: boolean;
 }
 
-/** A log without entries. */
-export const NO_ENTRIES: LogEntries = copyOf();
-
-/**
- * `entries` and, filed among them, further stored ones (entry key, JSON). Throws a zod error for a key or a shape that
- * this version does not know.
- */
-export function withEntries(
-  entries: LogEntries,
-  stored: Iterable<readonly [key: string, json: string]>,
-): LogEntries {
-  const files = copyOf(entries);
-  for (const [key, json] of stored) file(files, key, JSON.parse(json));
-  return files;
+/** An entry that this process adds: where and how it is stored, and what the loop makes of it. */
+export interface NewEntry {
+  key: string;
+  json: string;
+  entry: LogEntry;
 }
 
-/** How many entries there are of all kinds. */
-export function sizeOf(entries: LogEntries): number {
-  return Object.values(entries).reduce((sum, { size }) => sum + size, 0);
+/** The whole log in the order of its messages; Redis returns a hash in any order. Throws as {@link readEntry}. */
+export function readLog(stored: Iterable<readonly [key: string, json: string]>): LogEntry[] {
+  const entries = Array.from(stored, ([key, json]) => readEntry(key, json));
+  return entries.sort((a, b) => a.message - b.message || ORDER[a.kind] - ORDER[b.kind]);
 }
 
-function copyOf(entries?: LogEntries) {
+const ORDER: Record<LogEntry["kind"], number> = {
+  notice: 0,
+  delivery: 1,
+  purchase: 2,
+  failure: 3,
+  answer: 4,
+  started: 5,
+  result: 6,
+  verdict: 7,
+  cleared: 8,
+};
+
+/** A stored entry. Throws a zod error for a key or a shape that this version does not know. */
+export function readEntry(key: string, json: string): LogEntry {
+  const { message, kind, callId } = EntryKey.parse(key);
+  const value: unknown = JSON.parse(json);
+  switch (kind) {
+    case "started":
+      ToolStartedEntry.parse(value);
+      return { kind, message, callId };
+    case "result": {
+      const { content, is_error: isError, refused = false } = ToolResultEntry.parse(value);
+      return { kind, message, callId, contentJson: JSON.stringify(content), isError, isRefused: refused };
+    }
+    case "failure":
+      return { kind, message, value: FailureEntry.parse(value) };
+    case "notice":
+      return { kind, message, textJson: JSON.stringify(NoticeEntry.parse(value).text) };
+    case "purchase":
+      return { kind, message, value: PurchaseEntry.parse(value) };
+    case "verdict":
+      return { kind, message, value: VerdictEntry.parse(value) };
+    case "cleared":
+      return { kind, message, value: ClearedEntry.parse(value) };
+    default:
+      return message % 2 === 0 ? readDelivery(message, value) : readAnswer(message, value, json);
+  }
+}
+
+function readDelivery(message: number, value: unknown): LogEntry {
+  const { run, messages } = UserEntry.parse(value);
+  return deliveryOf(message, run, messages);
+}
+
+function deliveryOf(message: number, run: number, messages: readonly DeliveredMessage[]): LogEntry {
+  const hasFiles = messages.some(({ note }) => note !== undefined);
+  return { kind: "delivery", message, run, partsJson: messages.flatMap(partsOf), hasFiles };
+}
+
+function partsOf({ text, note, images = [] }: DeliveredMessage): string[] {
+  const blocks = images.map(({ media_type, base64: data }) => ({
+    type: "image",
+    source: { type: "base64", media_type, data },
+  }));
+  const words = note === undefined ? [text] : [text, note];
+  return [...words, ...blocks].map((part) => JSON.stringify(part));
+}
+
+/** What stands before the content of an answer. No JSON string holds it: its first quote would be escaped there. */
+const BEFORE_CONTENT = ',"content":';
+const OPENING = '{"v":1,"role":"assistant","stop_reason":';
+
+function readAnswer(message: number, value: unknown, json: string): LogEntry {
+  const entry = AssistantEntry.parse(value);
+  // The content goes back to the provider in the very bytes in which it came, whichever process sends it.
+  const contentJson = json.startsWith(OPENING)
+    ? json.slice(json.indexOf(BEFORE_CONTENT) + BEFORE_CONTENT.length, -1)
+    : JSON.stringify(entry.content);
   return {
-    deliveries: new Map(entries?.deliveries),
-    turns: new Map(entries?.turns),
-    started: new Map(entries?.started),
-    results: new Map(entries?.results),
-    failures: new Map(entries?.failures),
-    notices: new Map(entries?.notices),
-    purchases: new Map(entries?.purchases),
+    kind: "answer",
+    message,
+    content: entry.content,
+    contentJson,
+    stopReason: entry.stop_reason,
+    model: entry.model,
+    usage: entry.usage,
+    costUsd: entry.cost_usd,
+    handBack: entry.hand_back,
   };
 }
 
-function file(files: ReturnType<typeof copyOf>, key: string, value: unknown): void {
-  const { message: n, kind, callId } = EntryKey.parse(key);
-  switch (kind) {
-    case "started":
-      files.started.set(`${n}/${callId}`, ToolStartedEntry.parse(value));
-      break;
-    case "result":
-      files.results.set(`${n}/${callId}`, ToolResultEntry.parse(value));
-      break;
-    case "failure":
-      files.failures.set(n, FailureEntry.parse(value));
-      break;
-    case "notice":
-      files.notices.set(n, NoticeEntry.parse(value));
-      break;
-    case "purchase":
-      files.purchases.set(key, { ...PurchaseEntry.parse(value), message: n });
-      break;
-    default:
-      if (n % 2 === 0) files.deliveries.set(n, UserEntry.parse(value));
-      else files.turns.set(n, AssistantEntry.parse(value));
-  }
+/** The parent's messages, delivered as message `message` of run `run`. */
+export function newDelivery(message: number, run: number, messages: readonly DeliveredMessage[]): NewEntry {
+  const list = messages.map(({ message_id, text, note, images }) =>
+    JSON.stringify({ v: 1, message_id, text, note, images }),
+  );
+  return {
+    key: entryKey.message(message),
+    json: `{"v":1,"role":"user","run":${run},"messages":[${list.join(",")}]}`,
+    entry: deliveryOf(message, run, messages),
+  };
+}
+
+/** A word of the runtime to the model, delivered with message `message`. */
+export function newNotice(message: number, text: string): NewEntry {
+  const textJson = JSON.stringify(text);
+  return {
+    key: entryKey.notice(message),
+    json: `{"v":1,"text":${textJson}}`,
+    entry: { kind: "notice", message, textJson },
+  };
+}
+
+/** The model's answer as message `message`. Its content stands last, so that it can be cut out again as it came. */
+export function newAnswer(message: number, answer: Answer, durationMs: number): NewEntry {
+  const { stopReason, model, usage, costUsd, handBack, contentJson } = answer;
+  const handedBack = handBack === undefined ? "" : `,"hand_back":"${handBack}"`;
+  const json = `${OPENING}${JSON.stringify(stopReason)},"model":${JSON.stringify(model)},"usage":${usageText(usage)},"cost_usd":${costUsd},"duration_ms":${Math.round(durationMs)}${handedBack}${BEFORE_CONTENT}${contentJson}}`;
+  const { content } = answer;
+  const entry = {
+    kind: "answer",
+    message,
+    content,
+    contentJson,
+    stopReason,
+    model,
+    usage,
+    costUsd,
+    handBack,
+  } as const;
+  return { key: entryKey.message(message), json, entry };
+}
+
+/** The call `callId` of message `message` begins. */
+export function newStarted(message: number, callId: string, name: string): NewEntry {
+  return {
+    key: entryKey.started(message, callId),
+    json: `{"v":1,"name":${JSON.stringify(name)}}`,
+    entry: { kind: "started", message, callId },
+  };
+}
+
+/** What a call gave back; `isInterrupted`: a crash cut it off. */
+export function newResult(
+  message: number,
+  callId: string,
+  content: string,
+  marks: Partial<ResultMarks> & { isInterrupted?: boolean; durationMs?: number } = {},
+): NewEntry {
+  const { isError = false, isRefused = false, isInterrupted = false, durationMs = 0 } = marks;
+  const contentJson = JSON.stringify(content);
+  const more = `${isInterrupted ? ',"interrupted":true' : ""}${isRefused ? ',"refused":true' : ""}`;
+  return {
+    key: entryKey.result(message, callId),
+    json: `{"v":1,"content":${contentJson},"is_error":${isError},"duration_ms":${Math.round(durationMs)}${more}}`,
+    entry: { kind: "result", message, callId, contentJson, isError, isRefused },
+  };
+}
+
+/** Message `message` will never come. */
+export function newFailure(message: number, value: FailureEntry): NewEntry {
+  return {
+    key: entryKey.failure(message),
+    json: JSON.stringify(value),
+    entry: { kind: "failure", message, value },
+  };
+}
+
+/** Whether message `message` fits the output schema. */
+export function newVerdict(message: number, value: VerdictEntry): NewEntry {
+  return {
+    key: entryKey.verdict(message),
+    json: JSON.stringify(value),
+    entry: { kind: "verdict", message, value },
+  };
+}
+
+/** From message `message` on requests leave out old results. */
+export function newCleared(message: number, value: ClearedEntry): NewEntry {
+  return {
+    key: entryKey.cleared(message, value.through),
+    json: JSON.stringify(value),
+    entry: { kind: "cleared", message, value },
+  };
+}
+
+/** A call for message `message` that the claim with `epoch` paid for in vain, the `k`th of its kind. */
+export function newPurchase(message: number, epoch: number, k: number, value: PurchaseEntry): NewEntry {
+  return {
+    key: entryKey.purchase(message, epoch, k),
+    json: JSON.stringify(value),
+    entry: { kind: "purchase", message, value },
+  };
 }

@@ -1,132 +1,231 @@
 /**
- * What happens next, as a pure and total function of the log. Running an agent is "perform, append, ask again";
- * resuming after a crash is asking again.
+ * What happens next, as a pure and total function of where the run stands. Running an agent is "perform, append, ask
+ * again"; resuming after a crash is asking again.
  */
-import { entryKey } from "../../shared/protocol/log.ts";
-import type { InboxMessage } from "../../shared/protocol/message.ts";
-import { ASK_TOOL, type OpenQuestion, QuestionInput } from "../../shared/protocol/question.ts";
+import { totalTokens } from "../../shared/protocol/content.ts";
+import { type ClearedEntry, entryKey } from "../../shared/protocol/log.ts";
+import {
+  ASK_TOOL,
+  type InboxMessage,
+  type OpenQuestion,
+  permissionQuestion,
+  permits,
+  permittedCallOf,
+  QuestionInput,
+} from "../../shared/protocol/message.ts";
+import { permissionFor } from "../../shared/protocol/permissions.ts";
 import type { PartialReason, StopReason } from "../../shared/protocol/reply.ts";
 import { judgeCaps } from "./caps.ts";
-import type { Log } from "./log.ts";
-import { REPETITION_LIMIT, repetitions } from "./repetition.ts";
-import { isNudged, type RunView, type ToolCall, type Turn, viewRun } from "./run-view.ts";
-import type { Rules } from "./tally.ts";
+import { REPETITION_LIMIT } from "./repetition.ts";
+import { CLEAR_AT_TOKENS, type Rules } from "./reply-body.ts";
+import type { RunState, ToolCall, Turn } from "./state.ts";
 
 /** How a call is answered: `run` performs it, the others only commit a result that says why not. */
 export interface PlannedCall extends Pick<ToolCall, "id" | "name" | "input"> {
-  how: "run" | "interrupted" | "repeated" | "unanswered";
+  how: "run" | "interrupted" | "repeated" | "unanswered" | "refused";
+  /** Why a call is `refused`. */
+  reason?: string;
 }
 
 /**
  * The next step. `deliver`: log the parent's messages as message `message`, consuming the inbox up to `consumeTo`;
  * `call_model`: buy message `message`, with `handBack` as the last call; `run_tools`: answer the open calls of message
- * `message`, all in parallel; `ask`: wait for the parent's answers to the calls that are left; `settle`: the run is over, `natural` when an unread message should keep it going.
+ * `message`, all in parallel; `clear`: leave old results out of requests from user message `message` on; `check_output`: find out whether message `message` fits the output schema; `ask`: wait for the parent's answers to the calls that are left; `settle`: the run is over,
+ * `natural` when an unread message should keep it going.
  */
 export type Step =
   | { do: "deliver"; message: number; messages: readonly InboxMessage[]; consumeTo: number }
-  | { do: "call_model"; message: number; turn: number; handBack?: PartialReason }
+  | { do: "call_model"; message: number; turn: number; handBack?: PartialReason; asksOutput?: boolean }
   | { do: "run_tools"; message: number; turn: number; calls: PlannedCall[] }
+  | { do: "clear"; message: number; cleared: ClearedEntry }
+  | { do: "check_output"; message: number; text: string }
   | { do: "ask"; turn: number; questions: OpenQuestion[] }
   | { do: "settle"; reason: StopReason; natural: boolean };
 
-/** Decides the next step of the run `log.run` under `rules`. */
-export function next(log: Log, rules: Rules): Step {
-  const view = viewRun(log);
-  const failure = log.entries.failures.get(view.userMessage + 1);
+/** A final answer that does not fit the output schema is asked for once more with the schema enforced, then repaired twice. */
+const MOST_MISFITS = 3;
+
+/** Decides the next step of the run under `rules`. */
+export function next(state: RunState, rules: Rules): Step {
+  const { failure, last } = state;
   if (failure) return end(failure.hand_back ?? failure.kind);
-  const last = view.turns.at(-1);
-  if (last?.entry.hand_back) return end(last.entry.hand_back);
-  if (last && !view.delivered) return after(last, log, view, rules);
-  return boundary(log, view, rules);
+  if (last?.handBack) return unchecked(last, state, rules) ?? end(last.handBack);
+  if (state.isBarren) return end("model_error");
+  if (last && !state.isDelivered) return after(last, state, rules);
+  return boundary(state, rules);
 }
 
 /** The model has answered and nothing was said to it since. Unknown stop reasons fail closed. */
-function after(last: Turn, log: Log, view: RunView, rules: Rules): Step {
-  switch (last.entry.stop_reason) {
+function after(last: Turn, state: RunState, rules: Rules): Step {
+  switch (last.stopReason) {
     case "tool_use": {
       if (last.calls.length === 0) return end("model_error");
-      return answerCalls(last, log, view, rules) ?? boundary(log, view, rules);
+      return answerCalls(last, state, rules) ?? boundary(state, rules);
     }
     case "pause_turn":
-      return boundary(log, view, rules);
+      return boundary(state, rules);
     case "end_turn":
     case "stop_sequence":
-      if (log.unread.length > 0) return oneMore(log, view, rules);
-      if (isNudged(log, last) && !wasNudged(log, view)) return boundary(log, view, rules);
-      return { do: "settle", reason: "end_turn", natural: true };
+      if (state.unread.length > 0) return oneMore(state, rules);
+      // A second empty answer is final.
+      if (last.isMute && !state.isNudged) return boundary(state, rules);
+      return unchecked(last, state, rules) ?? finished(state, rules);
     case "max_tokens":
       return end("max_tokens");
     case "refusal":
       return end("refusal");
     case "model_context_window_exceeded":
-      return end("context_window");
+      if (state.clearedAt === state.userMessage) return boundary(state, rules);
+      return makeRoom(state, true) ?? end("context_window");
     default:
       return end("model_error");
   }
 }
 
+/** The check that a final answer must pass, where the parent asked for output and it has not been made. */
+function unchecked(
+  { message }: Turn,
+  { verdict, tally }: RunState,
+  { outputSchema }: Rules,
+): Step | undefined {
+  if (!outputSchema || verdict) return undefined;
+  return { do: "check_output", message, text: tally.text };
+}
+
+/** A natural end, once its output fits. Whatever the last answer is, it has been paid for: it stays the summary. */
+function finished(state: RunState, rules: Rules): Step {
+  const { verdict, misfits } = state;
+  if (!verdict || verdict.fits) return { do: "settle", reason: "end_turn", natural: true };
+  if (verdict.final || misfits > MOST_MISFITS) return end("invalid_output");
+  if (judgeCaps(state, rules.limits).call === "none") return end("invalid_output");
+  return { do: "call_model", message: state.userMessage + 1, turn: state.turns + 1, asksOutput: true };
+}
+
 /** A natural end, but the parent has said more: the run goes on if it still may; else the message waits for the next. */
-function oneMore(log: Log, view: RunView, rules: Rules): Step {
-  return judgeCaps(log, view, rules).call === "none" ? end("end_turn") : boundary(log, view, rules);
+function oneMore(state: RunState, rules: Rules): Step {
+  return judgeCaps(state, rules.limits).call === "none" ? end("end_turn") : boundary(state, rules);
 }
 
 /**
  * Between two model calls: what the caps allow, and before the call what the parent has said meanwhile. A run takes
  * its first message whatever the caps say: left in the inbox, it would start one run after the other.
  */
-function boundary(log: Log, view: RunView, rules: Rules): Step {
-  const unread = log.unread.length > 0 && !view.delivered;
-  if (view.firstMessage === undefined) return unread ? deliver(log, view) : end("model_error");
-  const verdict = judgeCaps(log, view, rules);
+function boundary(state: RunState, rules: Rules): Step {
+  const unread = state.unread.length > 0 && !state.isDelivered;
+  if (!state.isBegun) return unread ? deliver(state) : end("model_error");
+  const verdict = judgeCaps(state, rules.limits);
   if (verdict.call === "none") return end(verdict.cause);
   // A paused answer goes back unchanged: the parent's messages wait until the model has finished it.
-  const paused = view.turns.at(-1)?.entry.stop_reason === "pause_turn" && verdict.call === "ordinary";
-  if (unread && !paused) return deliver(log, view);
-  const call = { do: "call_model", message: view.userMessage + 1, turn: view.turns.length + 1 } as const;
-  return verdict.call === "hand_back" ? { ...call, handBack: verdict.cause } : call;
+  const isPaused = state.last?.stopReason === "pause_turn" && verdict.call === "ordinary";
+  if (unread && !isPaused) return deliver(state);
+  if (isFilling(state, rules)) {
+    const room = makeRoom(state, false);
+    if (room) return room;
+  }
+  const call = { do: "call_model", message: state.userMessage + 1, turn: state.turns + 1 } as const;
+  return verdict.call === "hand_back"
+    ? { ...call, handBack: verdict.cause, ...(rules.outputSchema && { asksOutput: true }) }
+    : call;
 }
 
-function deliver({ unread, inboxRead }: Log, { userMessage }: RunView): Step {
+/** So many of the last answers with tool calls keep their results, where that makes room enough. */
+const KEPT_TURNS = 3;
+/** Leaving results out loses the prompt cache: it is done for at least this share of the text that it was found to fill. */
+const WORTH_SHARE = 0.2;
+const CHARS_PER_TOKEN = 3;
+
+/** Whether the last call has come near to the end of the context window. */
+function isFilling({ last, clearedAt, userMessage }: RunState, { clearAtTokens = CLEAR_AT_TOKENS }: Rules) {
+  return last !== undefined && clearedAt !== userMessage && totalTokens(last.usage) >= clearAtTokens;
+}
+
+/**
+ * Leaves old results out, of all but the last turns, or where that is `needed` of all. Undefined where it would make no room,
+ * or was done already.
+ */
+export function makeRoom(
+  { conversation, clearedAt, userMessage, last }: RunState,
+  needed: boolean,
+): Step | undefined {
+  if (clearedAt === userMessage && !needed) return undefined;
+  const old = conversation.clearable(KEPT_TURNS);
+  const least = needed || !last ? 1 : WORTH_SHARE * CHARS_PER_TOKEN * totalTokens(last.usage);
+  const found = old && old.chars >= least ? old : needed ? conversation.clearable(0) : undefined;
+  if (!found) return undefined;
+  const isCutOff = last?.stopReason === "model_context_window_exceeded";
+  const cleared = { v: 1 as const, through: found.through, ...(isCutOff && { go_on: true }) };
+  return { do: "clear", message: userMessage, cleared };
+}
+
+function deliver({ unread, inboxRead, userMessage }: RunState): Step {
   return { do: "deliver", message: userMessage, messages: unread, consumeTo: inboxRead + unread.length };
-}
-
-/** Whether the last turn answers a nudge already: a second empty answer is final. */
-function wasNudged(log: Log, view: RunView): boolean {
-  const previous = view.turns.at(-2);
-  return previous !== undefined && isNudged(log, previous);
 }
 
 /**
  * Questions come last: an agent that waits does nothing else. None is asked when no call may follow that would read the
  * answer.
  */
-function answerCalls(last: Turn, log: Log, view: RunView, rules: Rules): Step | undefined {
-  const counts = repetitions(view.turns);
-  const turn = view.turns.length;
+function answerCalls(last: Turn, state: RunState, rules: Rules): Step | undefined {
+  const { message, turn } = last;
   const calls: PlannedCall[] = [];
   const questions: OpenQuestion[] = [];
   for (const call of last.calls) {
-    if (call.result) continue;
-    const isRepeated = (counts.get(call) ?? 0) >= REPETITION_LIMIT;
-    const question = questionOf(call, last.message, rules);
-    const how = question ? howToAsk(call, log, isRepeated) : howToPerform(call, rules, isRepeated);
-    if (how !== "ask") calls.push({ id: call.id, name: call.name, input: call.input, how });
-    else if (question) questions.push(question);
+    if (call.isAnswered) continue;
+    const question = questionOf(call, message, rules);
+    const planned = question ? asked(question, call, state) : performed(call, state, rules);
+    if ("question_id" in planned) questions.push(planned);
+    else calls.push({ id: call.id, name: call.name, input: call.input, ...planned });
   }
-  if (calls.length > 0) return { do: "run_tools", message: last.message, turn, calls };
-  if (questions.length === 0 || judgeCaps(log, view, rules).call === "none") return undefined;
+  if (calls.length > 0) return { do: "run_tools", message, turn, calls };
+  if (questions.length === 0 || judgeCaps(state, rules.limits).call === "none") return undefined;
   return { do: "ask", turn, questions };
 }
 
-function howToPerform(call: ToolCall, rules: Rules, isRepeated: boolean): PlannedCall["how"] {
-  if (call.started && !rules.idempotentTools.has(call.name)) return "interrupted";
-  return isRepeated ? "repeated" : "run";
+type Planned = Pick<PlannedCall, "how" | "reason"> | OpenQuestion;
+
+function asked(question: OpenQuestion, call: ToolCall, state: RunState): Planned {
+  const how = howToAsk(call, state);
+  return how === "ask" ? question : { how };
+}
+
+function performed(call: ToolCall, state: RunState, rules: Rules): Planned {
+  const how = howToPerform(call, rules);
+  return how === "run" ? permitted(call, state, rules) : { how };
+}
+
+/** A call that nothing else keeps from beginning: what the rules say of it, the question to the parent included. */
+function permitted(
+  call: ToolCall,
+  { last, finish }: RunState,
+  { permissions = [], canBePermitted = false }: Rules,
+): Planned {
+  const { verdict, rule } = permissionFor(permissions, call.name, call.input);
+  if (verdict === "allow") return { how: "run" };
+  if (verdict === "deny") return { how: "refused", reason: `Not permitted (${rule}). Go on without it.` };
+  if (call.permission !== undefined) {
+    if (permits(call.permission)) return { how: "run" };
+    return { how: "refused", reason: `Your parent did not permit this call: ${call.permission}` };
+  }
+  if (call.isPermissionAsked || finish) return { how: "unanswered" };
+  // Entries of a call with this id would pass for the question and its answer.
+  const isForged = last?.calls.some(({ id }) => permittedCallOf(id) === call.id) === true;
+  if (!canBePermitted || isForged)
+    return {
+      how: "refused",
+      reason: `Not permitted (${rule}): this needs your parent's word, and it cannot be asked.`,
+    };
+  return permissionQuestion(entryKey.call(last?.message ?? 0, call.id), call.name, call.input, rule);
+}
+
+function howToPerform(call: ToolCall, rules: Rules): PlannedCall["how"] {
+  if (call.isStarted && !rules.idempotentTools.has(call.name)) return "interrupted";
+  return call.repeats >= REPETITION_LIMIT ? "repeated" : "run";
 }
 
 /** A question that was asked and is still without an answer when its agent goes on gets none. */
-function howToAsk(call: ToolCall, log: Log, isRepeated: boolean): PlannedCall["how"] | "ask" {
-  if (call.started || log.finish) return "unanswered";
-  return isRepeated ? "repeated" : "ask";
+function howToAsk(call: ToolCall, { finish }: RunState): PlannedCall["how"] | "ask" {
+  if (call.isStarted || finish) return "unanswered";
+  return call.repeats >= REPETITION_LIMIT ? "repeated" : "ask";
 }
 
 /** The question that a call puts; undefined where there is none to put, and the call says so by being performed. */

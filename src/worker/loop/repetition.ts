@@ -1,27 +1,29 @@
 /** Loop detection: the same tool call with the same input, again and again. */
-import type { ToolCall, Turn } from "./run-view.ts";
 
 /** After this many identical consecutive calls the model is told. */
 export const REPETITION_NOTICE = 3;
 /** This many identical consecutive calls end the run; the last one is not executed any more. */
 export const REPETITION_LIMIT = 5;
 
-/** For each call of the run, in order, how many identical ones in a row it completes. */
-export function repetitions(turns: readonly Turn[]): Map<ToolCall, number> {
-  const count = repetitionCounter();
-  return new Map(turns.flatMap((turn) => turn.calls).map((call) => [call, count(call)]));
-}
+/** Takes the calls of one run one after the other. */
+export class Repetition {
+  #previous: { name: string; input: unknown } | undefined;
+  #count = 0;
+  #isOver = false;
 
-/** Takes the calls of one run one after the other; says of each how many identical ones in a row it completes. */
-export function repetitionCounter(): (call: ToolCall) => number {
-  let previous: ToolCall | undefined;
-  let count = 0;
-  return (call) => {
-    const same = previous?.name === call.name && isSameJson(previous.input, call.input);
-    count = same ? count + 1 : 1;
-    previous = call;
-    return count;
-  };
+  /** Whether some call of the run completed {@link REPETITION_LIMIT} identical ones. */
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  /** How many identical calls in a row `call` completes. */
+  count(call: { name: string; input: unknown }): number {
+    const isSame = this.#previous?.name === call.name && isSameJson(this.#previous.input, call.input);
+    this.#count = isSame ? this.#count + 1 : 1;
+    this.#previous = call;
+    this.#isOver ||= this.#count >= REPETITION_LIMIT;
+    return this.#count;
+  }
 }
 
 /** Whether two JSON values are equal, whatever the order of their keys. Without recursion: nesting has no limit. */

@@ -1,9 +1,17 @@
 /** The system prompt: byte-identical for all agents of one kind, so that the provider's cache serves them all. */
 
+import type { OutputSchema } from "../../shared/protocol/output.ts";
+
 /** A directory the operator opened to the tools. */
 export interface OpenDirectory {
   path: string;
   readOnly: boolean;
+}
+
+/** A skill as the prompt lists it. */
+export interface ListedSkill {
+  name: string;
+  description: string;
 }
 
 const QUESTIONS = {
@@ -23,12 +31,14 @@ const STANDARD = `You are a sub-agent. A parent agent or program has given you o
 
 /**
  * The prompt: the standard instructions or the parent's own ones (blank = none), then the directories that are open.
- * `canAsk`: whether the parent can be asked. Empty when there is nothing to say.
+ * `canAsk`: whether the parent can be asked; `skills`: those that may be loaded, in a fixed order; `output`: what the final answer must fit. Empty when there is nothing to say.
  */
 export function systemPrompt(
   own: string | undefined,
   open: readonly OpenDirectory[],
   canAsk = false,
+  output?: OutputSchema,
+  skills: readonly ListedSkill[] = [],
 ): string {
   const standard = STANDARD.replace("{questions}", canAsk ? QUESTIONS.canAsk : QUESTIONS.cannotAsk);
   const parts = own === undefined ? [standard] : own.trim() === "" ? [] : [own];
@@ -38,5 +48,13 @@ export function systemPrompt(
       .join(", ");
     parts.push(`Open directories: ${list}`);
   }
+  if (skills.length > 0) {
+    const list = skills.map(({ name, description }) => `- ${name}: ${description}`).join("\n");
+    parts.push(`Skills: where one fits your task, load it with the tool skill before you begin.\n${list}`);
+  }
+  if (output)
+    parts.push(
+      `Output schema: your last message must be one JSON value that fits this JSON Schema, with nothing around it.\n${JSON.stringify(output)}`,
+    );
   return parts.join("\n\n");
 }

@@ -1,100 +1,106 @@
-/** What a run has come to: counters, cost, alerts and summary, computed from its log alone. */
-import { addUsage, totalTokens, type Usage, ZERO_USAGE } from "../../shared/protocol/content.ts";
-import type { AlertThresholds, Limits } from "../../shared/protocol/limits.ts";
-import type { Alert, ReplyBody } from "../../shared/protocol/reply.ts";
-import type { Log } from "./log.ts";
-import { type RunView, viewRun } from "./run-view.ts";
-import { summarise } from "./summary.ts";
+/** What a run has come to: counters, cost and summary. Moved on by one entry, never computed from the log. */
+import {
+  addUsage,
+  isToolUse,
+  textOf,
+  totalTokens,
+  type Usage,
+  ZERO_USAGE,
+} from "../../shared/protocol/content.ts";
+import { NO_SUMMARY } from "../../shared/protocol/reply.ts";
+import type { Answer } from "./log.ts";
 
-/** Share of a cap at which the default alert lies. */
-const DEFAULT_ALERT_SHARE = 0.8;
+/** The counters of one run. */
+export class Tally {
+  /** Tokens and money, calls that were paid for in vain included. */
+  usage: Usage = ZERO_USAGE;
+  tokens = 0;
+  costUsd = 0;
+  /** Tool calls that began or were answered, refused ones left out; names are the model's, `constructor` included. */
+  readonly calls = new Map<string, number>();
+  toolCalls = 0;
+  /** Calls by tool that were answered without an error. */
+  readonly succeeded = new Map<string, number>();
+  /** The model of the last answer. */
+  model: string | undefined;
+  /** The last text of the run that is not blank, whole; "" when there is none. */
+  text = "";
+  /** The longest text before the last one, and whether the last one came without a tool call. */
+  #earlier = "";
+  #isLastWord = false;
+  #summary: Summary | undefined;
 
-/** What a run is judged by. */
-export interface Rules {
-  limits: Limits;
-  alerts?: AlertThresholds;
-  /** Model asked for; named in replies of runs that never got an answer. */
-  model: string;
-  /** Tools whose interrupted calls are simply made again. */
-  idempotentTools: ReadonlySet<string>;
-  /** Whether the parent can be asked. */
-  canAsk: boolean;
-}
-
-/** Tokens and money of a run, calls that were paid for in vain included. */
-export interface Spent {
-  usage: Usage;
-  tokens: number;
-  costUsd: number;
-}
-
-/** What the run of `view` has spent. */
-export function spentBy(log: Log, view: RunView): Spent {
-  let usage = ZERO_USAGE;
-  let costUsd = 0;
-  const add = (bought: { usage: Usage; cost_usd: number }) => {
-    usage = addUsage(usage, bought.usage);
-    costUsd += bought.cost_usd;
-  };
-  for (const turn of view.turns) add(turn.entry);
-  for (const purchase of log.entries.purchases.values()) {
-    if (view.firstMessage !== undefined && purchase.message > view.firstMessage) add(purchase);
+  /** Tokens and money of one call. */
+  spend(usage: Usage, costUsd: number): void {
+    this.usage = addUsage(this.usage, usage);
+    this.tokens += totalTokens(usage);
+    this.costUsd += costUsd;
   }
-  return { usage, tokens: totalTokens(usage), costUsd };
-}
 
-/** The reply's body, if the run ended here. */
-export function tally(log: Log, rules: Rules): ReplyBody {
-  const view = viewRun(log);
-  const spent = spentBy(log, view);
-  const toolsCalled = callsByName(view);
-  const failure = log.entries.failures.get(view.userMessage + 1);
-  const counts = {
-    turns: view.turns.length,
-    tokens: spent.tokens,
-    tool_calls: [...toolsCalled.values()].reduce((sum, n) => sum + n, 0),
-    cost_usd: spent.costUsd,
-  };
-  return {
-    ...summarise(lastText(view)),
-    turns: counts.turns,
-    tokens: counts.tokens,
-    usage: spent.usage,
-    cost_usd: spent.costUsd,
-    tools_called: Object.fromEntries(toolsCalled),
-    alerts: alertsAt(counts, rules),
-    duration_ms: Math.round(log.elapsedMs),
-    model: view.turns.at(-1)?.entry.model ?? rules.model,
-    ...(failure && { error: failure.message }),
-  };
-}
-
-/** The last non-empty text of the run, whole; empty when there is none. */
-export function lastText(view: RunView): string {
-  return view.turns.findLast((turn) => turn.text.trim() !== "")?.text ?? "";
-}
-
-/** Names are the model's, `constructor` and its like included: only a map counts them safely. */
-function callsByName(view: RunView): Map<string, number> {
-  const counts = new Map<string, number>();
-  for (const { name, started, result } of view.turns.flatMap((turn) => turn.calls)) {
-    if (started || result) counts.set(name, (counts.get(name) ?? 0) + 1);
+  /** An answer of the model. */
+  answer({ usage, costUsd, model, content }: Answer): void {
+    this.spend(usage, costUsd);
+    this.model = model;
+    const text = textOf(content);
+    if (text.trim() === "") return;
+    if (this.text.length > this.#earlier.length) this.#earlier = this.text;
+    this.text = text;
+    this.#isLastWord = !content.some(isToolUse);
+    this.#summary = undefined;
   }
-  return counts;
+
+  /** A tool call that began or was answered for the first time. */
+  call(name: string): void {
+    this.calls.set(name, (this.calls.get(name) ?? 0) + 1);
+    this.toolCalls += 1;
+  }
+
+  /** A tool call that was answered without an error. */
+  succeed(name: string): void {
+    this.succeeded.set(name, (this.succeeded.get(name) ?? 0) + 1);
+  }
+
+  /** {@link text}, and behind a last word, marked, an earlier text beside which it is short: "the report is above". */
+  get report(): string {
+    const [last, earlier] = [this.text.trim(), this.#earlier.trim()];
+    const isShort = last.length <= POINTER_MAX_CHARS && earlier.length >= REPORT_MIN_CHARS;
+    return this.#isLastWord && isShort ? `${last}\n\n${EARLIER_MARK}\n\n${earlier}` : this.text;
+  }
+
+  /** {@link report}, cut to size. */
+  get summary(): Summary {
+    this.#summary ??= summarise(this.report);
+    return this.#summary;
+  }
 }
 
-function alertsAt(counts: Record<Alert["kind"], number>, { limits, alerts = {} }: Rules): Alert[] {
-  const share = (cap: number | undefined) => (cap === undefined ? undefined : cap * DEFAULT_ALERT_SHARE);
-  const thresholds: Record<Alert["kind"], number | undefined> = {
-    turns: alerts.turns ?? share(limits.max_turns),
-    tokens: alerts.tokens ?? share(limits.max_total_tokens),
-    tool_calls: alerts.tool_calls,
-    cost_usd: alerts.cost_usd ?? share(limits.max_cost_usd),
-  };
-  return (Object.keys(thresholds) as Alert["kind"][]).flatMap((kind) => {
-    const threshold = thresholds[kind];
-    return threshold !== undefined && counts[kind] >= threshold
-      ? [{ kind, threshold, value: counts[kind] }]
-      : [];
-  });
+/** A last text of at most so many UTF-16 code units may point to an earlier one of at least so many. */
+const POINTER_MAX_CHARS = 200;
+const REPORT_MIN_CHARS = 1_000;
+/** Stands between a short last text and the earlier one. */
+const EARLIER_MARK = "[an earlier message of this run, longer than its last one:]";
+
+// What the parent gets to read: the last non-empty text of a run, cut to a size that does not flood its context.
+
+/** Most code points of a summary, the marker included. */
+export const SUMMARY_MAX_CHARS = 5_000;
+
+/** A text of the right size, and whether something was left out. */
+export interface Summary {
+  summary: string;
+  truncated: boolean;
+}
+
+/** `text` trimmed, or {@link NO_SUMMARY}; above `maxChars` code points its head and tail around a marker. */
+export function summarise(text: string, maxChars: number = SUMMARY_MAX_CHARS): Summary {
+  const trimmed = text.trim();
+  if (trimmed === "") return { summary: NO_SUMMARY, truncated: false };
+  const points = trimmed.length <= maxChars ? undefined : [...trimmed];
+  if (!points || points.length <= maxChars) return { summary: trimmed, truncated: false };
+  const marker = `\n[… shortened from ${points.length} characters; the full text is kept …]\n`;
+  const room = Math.max(0, maxChars - [...marker].length);
+  const head = Math.ceil(room * 0.7);
+  const tail = room - head;
+  const kept = points.slice(0, head).join("") + marker + (tail > 0 ? points.slice(-tail).join("") : "");
+  return { summary: kept, truncated: true };
 }

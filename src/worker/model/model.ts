@@ -1,22 +1,37 @@
-/** The model port: what the loop may ask of a language model and what it may get back. Types only. */
+/**
+ * The model port: what a run may ask of a language model and what it may get back. Types only.
+ *
+ * A request is text in the Messages API's own words, since it grows by a few fragments a turn and is sent as it stands:
+ * nothing of it is parsed or serialised again. `request.ts` makes the parts.
+ */
 import type { ContentBlock, JsonObject, Usage } from "../../shared/protocol/content.ts";
 
-/** One call. Everything the provider sees is in here; nothing is remembered between calls. */
+/**
+ * One call. Everything the provider sees is in here; nothing is remembered between calls. The JSON holds no lone
+ * surrogates: the API refuses the whole of a request for one.
+ */
 export interface ModelRequest {
   /** Provider's model id. */
   model: string;
-  /** System prompt; empty means none. Byte-identical for all agents of one kind, or prompt caching is lost. */
-  system: string;
-  /** Tools on offer, in a stable order. */
-  tools: ToolSchema[];
-  /** `none` keeps the tools in the (cached) prefix but forbids their use: the hand-back call. */
-  toolChoice: "auto" | "none";
-  /** The conversation so far, alternating and complete: every `tool_use` has its `tool_result`. */
-  messages: ModelMessage[];
-  /** Upper bound of output tokens of this call. */
+  /** Members that stay the same for the whole run: finished JSON without braces, made once by `requestHead()`. */
+  head: string;
+  /** The messages as finished JSON, comma separated, without the brackets. Alternating and complete. */
+  messages: string;
+  /**
+   * Length of `messages` in the call before, which ended with a user message; 0 when there was none. The prompt cache
+   * gets a mark there, for a provider finds by itself only what lies a few blocks back.
+   */
+  cachedLength: number;
+  /** Members of this call only (`tool_choice`, `output_config`): finished JSON without braces, or "". */
+  extra: string;
+  /** Names this purchase: sent as `Idempotency-Key`, booked under it. */
+  purchaseId: string;
+  /** Upper bound of output tokens, as `head` has it; bounds the bytes of the answer too. */
   maxTokens: number;
-  /** Sent as `Idempotency-Key`, so that a provider or the offline ledger can tell a repetition. */
-  idempotencyKey?: string;
+  /** Sent as the header `traceparent`; absent: the provider learns of no trace. */
+  traceparent?: string;
+  /** Whether the answer is to come piece by piece. Costs CPU: only when something listens. */
+  stream: boolean;
 }
 
 /** A tool as the model sees it; `input_schema` is JSON Schema of type object. */
@@ -32,10 +47,35 @@ export interface ModelMessage {
   content: ContentBlock[];
 }
 
-/** A complete answer. Blocks are the provider's own, to be sent back unchanged. */
-export interface ModelTurn {
-  /** May be empty: a model can end its turn without a word. */
-  content: ContentBlock[];
+/** A caller's hold on its call. One object may serve all calls of a run, one after the other. */
+export interface CallControl {
+  /**
+   * Asked just before the first byte of the request leaves; false ends the call as `aborted` and nothing is sent. A
+   * process that was stopped wakes up in the middle of preparing its call, before any timer can tell it so.
+   */
+  mayBegin(): boolean;
+  /** Set by the model while a call is under way, null otherwise: ends the call at once, as `aborted`. */
+  abortCall: ((reason: string) => void) | null;
+  /** Takes the text that has come since it was called last. Called synchronously; what it throws is ignored. */
+  onText?: ((text: string) => void) | undefined;
+  /** Monotonic ms (of the model's clock) at which the call is cut off, as `aborted`. */
+  deadlineMs: number;
+}
+
+/** A complete answer: well-formed, bounded, and fit to be sent back. */
+export interface ModelAnswer {
+  /** `content` as JSON, for the log and for the next request. */
+  contentJson: string;
+  /**
+   * The provider's blocks, unknown members included; may be empty. Ids of tool calls are not empty, at most 256
+   * characters and unique within the answer, names at most 128. A call in `refusedCalls` may have an empty input.
+   */
+  content: readonly ContentBlock[];
+  /**
+   * Calls that must not be executed, by id, and for each the sentence that its error result tells the model: the input
+   * is no JSON object, was cut off, or the answer has too many calls.
+   */
+  refusedCalls: ReadonlyMap<string, string>;
   /** The provider's stop reason as text: unknown ones must reach the loop, which fails closed. */
   stopReason: string;
   /** The model that answered, as the provider names it. */
@@ -43,7 +83,7 @@ export interface ModelTurn {
   usage: Usage;
 }
 
-/** Why a call brought no turn. */
+/** Why a call brought no answer. */
 export type FailureKind =
   | "rate_limited"
   | "overloaded"
@@ -59,7 +99,7 @@ export type FailureKind =
   | "too_large"
   | "invalid_response";
 
-/** A call that brought no turn. */
+/** A call that brought no answer. */
 export interface ModelFailure {
   kind: FailureKind;
   /** Whether the same request may succeed later. */
@@ -73,33 +113,21 @@ export interface ModelFailure {
 }
 
 /**
- * How a call ended. `usage` on an unfinished call is what the provider had already reported: it was bought.
+ * How a call ended. `usage` on a call without an answer says that the provider had begun to answer: the call was
+ * bought, for the tokens reported so far (possibly none).
  */
-export type ModelOutcome =
-  | { status: "turn"; turn: ModelTurn }
+export type CallOutcome =
+  | { status: "answer"; answer: ModelAnswer }
   | { status: "failed"; failure: ModelFailure; usage?: Usage }
   | { status: "aborted"; usage?: Usage };
 
-/** What a caller gives along with a request. */
-export interface CallOptions {
-  /** Ends the call at once. A fresh signal per call: listeners on a shared one pile up. */
-  signal: AbortSignal;
-  /**
-   * Asked at the last moment, before the first byte of the request leaves; false ends the call as `aborted`. A process
-   * that was stopped wakes up in the middle of preparing its call, and before any signal can tell it so.
-   */
-  mayBegin?: () => boolean;
-  /** Receives text as it streams in. Called synchronously; what it throws is ignored. */
-  onText?: (delta: string) => void;
-}
-
 /** A language model. */
 export interface Model {
-  /** Makes one call, without retrying. Never rejects: every end is a {@link ModelOutcome}. */
-  call(request: ModelRequest, options: CallOptions): Promise<ModelOutcome>;
+  /** Makes one call, without retrying. Never rejects: every end is a {@link CallOutcome}. */
+  call(request: ModelRequest, control: CallControl): Promise<CallOutcome>;
   /**
-   * Names what calls with `model` have in common: the provider, the credential (never itself: a digest) and the model. What
-   * one worker learns of the provider holds for every model of the same name. Default: one name for each model id.
+   * Names what calls with `model` have in common: the provider, the credential (never itself: a digest) and the model.
+   * What one worker learns of the provider holds for every model of the same name. Default: one name for each model id.
    */
   gateName?(model: string): string;
   /** Aborts what is running and closes every connection. Idempotent; later calls end as `aborted`. */

@@ -9,29 +9,25 @@
  * 3. `runTool` never rejects: everything that can go wrong is an error result that says what to do.
  */
 import type { Clock } from "../../shared/clock.ts";
-import { clip, fitResult, safeText } from "./result-text.ts";
-import { type Tool, type ToolContent, type ToolContext, ToolDefinitionError, ToolFailure } from "./tool.ts";
-
-/** The names a sub-agent never gets: there is no nesting. */
-export const SPAWNING_TOOLS: readonly string[] = [
-  "agent",
-  "destroy_sub_agent",
-  "list_sub_agents",
-  "spawn_sub_agent",
-  "task",
-];
+import { SPAWNING_TOOLS } from "../../shared/protocol/tool-names.ts";
+import { withoutSecrets } from "../../shared/secrets.ts";
+import { StopSignal } from "../../shared/stop-signal.ts";
+import { clip, fitResult, safeText, textOfResult } from "./result-text.ts";
+import { type Tool, type ToolContext, ToolDefinitionError, ToolFailure } from "./tool.ts";
 
 /** The tools of a run, and the names of its allowlist that no tool has. */
 export interface ResolvedTools {
-  readonly tools: Tool[];
-  readonly unknown: string[];
+  readonly tools: readonly Tool[];
+  readonly unknown: readonly string[];
 }
 
 /** All tools a worker has. */
 export interface Toolbox {
-  /** Given: exactly those, unknown names ignored and reported. Omitted: all. Sorted by name, each once. */
+  /** Given: exactly those, unknown names ignored and reported. Omitted: all; the same list until there are more. Sorted by name, each once. */
   resolve(allowlist: readonly string[] | undefined): ResolvedTools;
 }
+
+const NO_TOOLS: readonly Tool[] = [];
 
 /** A call as the model asked for it. */
 export interface ToolCall {
@@ -49,18 +45,31 @@ export interface ToolOutcome {
   readonly durationMs: number;
 }
 
-/** What `runTool` needs besides the call: the names offered to the model, and a clock. */
+/** Who calls a tool; the signal of its call is made when the tool asks for it. */
+export type ToolCaller = Omit<ToolContext, "signal">;
+
+/** What `runTool` needs besides the call. */
 export interface RunToolOptions {
+  /** The names offered to the model. */
   readonly offered: readonly string[];
   readonly clock: Clock;
+  /** What measures the call's time; default: the clock. */
+  readonly timers?: Pick<Clock, "timeout">;
+  /** Stops with the run. */
+  readonly stop: StopSignal;
+  /** Asked just before the tool runs; false: it does not, for the run is another worker's by now. Default: it may. */
+  readonly mayRun?: () => boolean;
 }
 
 /**
  * Gathers a worker's tools.
  *
+ * `more`: tools that become known later; they never replace one of `tools`. An allowlist may name all tools of an MCP server
+ * by `mcp__<server>`.
+ *
  * @throws {ToolDefinitionError} when two tools have one name, or one has the name of a spawning tool.
  */
-export function createToolbox(tools: readonly Tool[]): Toolbox {
+export function createToolbox(tools: readonly Tool[], more: () => readonly Tool[] = () => NO_TOOLS): Toolbox {
   const byName = new Map<string, Tool>();
   for (const tool of tools) {
     if (SPAWNING_TOOLS.includes(tool.name)) {
@@ -69,28 +78,42 @@ export function createToolbox(tools: readonly Tool[]): Toolbox {
     if (byName.has(tool.name)) throw new ToolDefinitionError(`Two tools are named ${tool.name}.`);
     byName.set(tool.name, tool);
   }
-  const names = [...byName.keys()].sort();
+  let added: readonly Tool[] | undefined;
+  let all: readonly Tool[] = [];
+  let names: ReadonlySet<string> = new Set();
+  const bringIn = (more: readonly Tool[]) => {
+    added = more;
+    all = [...byName.values(), ...more.filter(({ name }) => !byName.has(name))].sort(byItsName);
+    names = new Set(all.flatMap(({ name, server = name }) => [name, server]));
+  };
   return {
     resolve(allowlist) {
-      const wanted = new Set(allowlist ?? names);
+      const now = more();
+      if (now !== added) bringIn(now);
+      if (!allowlist) return { tools: all, unknown: [] };
+      const wanted = new Set(allowlist);
       return {
-        tools: names.filter((name) => wanted.has(name)).flatMap((name) => byName.get(name) ?? []),
-        unknown: [...wanted].filter((name) => !byName.has(name)).sort(),
+        tools: all.filter(({ name, server = name }) => wanted.has(name) || wanted.has(server)),
+        unknown: [...wanted].filter((name) => !names.has(name)).sort(),
       };
     },
   };
+}
+
+function byItsName(one: Tool, other: Tool): number {
+  return one.name < other.name ? -1 : 1;
 }
 
 /** Performs one call. `tool` is what the call's name resolved to; see invariant 3 for what goes wrong. */
 export async function runTool(
   tool: Tool | undefined,
   call: ToolCall,
-  ctx: ToolContext,
+  caller: ToolCaller,
   options: RunToolOptions,
 ): Promise<ToolOutcome> {
   const startedMs = options.clock.monotonicMs();
-  const { text, isError } = await answerTo(tool, call, ctx, options);
-  const fitted = fitResult(withoutHostPath(text, ctx));
+  const { text, isError } = await answerTo(tool, call, caller, options);
+  const fitted = fitResult(withoutSecrets(withoutHostPath(text, caller)));
   return {
     content: fitted.text,
     isError,
@@ -107,6 +130,7 @@ interface Answer {
 const NAME_ECHO_CHARS = 100;
 const MESSAGE_ECHO_CHARS = 2_000;
 const CANCELLED = "Cancelled: the run was stopped before this call finished.";
+const ANOTHERS = "Not started: the run is another worker's by now.";
 
 function refused(text: string): Answer {
   return { text, isError: true };
@@ -115,13 +139,14 @@ function refused(text: string): Answer {
 async function answerTo(
   tool: Tool | undefined,
   call: ToolCall,
-  ctx: ToolContext,
-  { offered, clock }: RunToolOptions,
+  caller: ToolCaller,
+  options: RunToolOptions,
 ): Promise<Answer> {
+  const { offered, stop } = options;
   if (tool === undefined || !offered.includes(call.name)) return refused(notOffered(call.name, offered));
-  if (ctx.signal.aborted) return refused(CANCELLED);
+  if (stop.isStopped) return refused(CANCELLED);
   try {
-    return await withinTime(tool, call.input, ctx, clock);
+    return await withinTime(tool, call.input, caller, options);
   } catch (error) {
     return refused(messageOf(tool, error));
   }
@@ -136,32 +161,64 @@ function notOffered(name: string, offered: readonly string[]): string {
 }
 
 /** Answers when the tool, its time or the run is over, whichever is first; a tool that goes on is not awaited. */
-async function withinTime(tool: Tool, input: unknown, ctx: ToolContext, clock: Clock): Promise<Answer> {
-  const expiry = new AbortController();
-  // A derived signal per call: listeners never pile up on the run's own signal.
-  const signal = AbortSignal.any([ctx.signal, expiry.signal]);
-  const timer = clock.timeout(tool.timeoutMs, () => expiry.abort());
-  let onAbort = (): void => {};
-  const stopped = new Promise<Answer>((resolve) => {
-    onAbort = () => resolve(refused(expiry.signal.aborted ? tookTooLong(tool) : CANCELLED));
-    signal.addEventListener("abort", onAbort, { once: true });
+function withinTime(
+  tool: Tool,
+  input: unknown,
+  caller: ToolCaller,
+  { stop, clock, timers = clock, mayRun }: RunToolOptions,
+): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    // Of this call alone: it ends with its own time, and listeners never pile up on the run's.
+    const mine = new StopSignal();
+    const ctx = contextOf(caller, mine);
+    const end = (answer: Answer) => {
+      release();
+      mine.stop();
+      resolve(answer);
+    };
+    const timer = timers.timeout(tool.timeoutMs, () => end(refused(tookTooLong(tool))));
+    const forget = stop.onStop(() => end(refused(CANCELLED)));
+    const release = () => {
+      timer.cancel();
+      forget();
+    };
+    checkedRun(tool, input, ctx, { stop: mine, mayRun }).then(
+      (answer) => {
+        release();
+        resolve(answer);
+      },
+      (error: unknown) => {
+        release();
+        reject(error);
+      },
+    );
   });
-  try {
-    return await Promise.race([stopped, checkedRun(tool, input, { ...ctx, signal })]);
-  } finally {
-    timer.cancel();
-    signal.removeEventListener("abort", onAbort);
-  }
+}
+
+/** The signal is made when the tool asks for it. */
+function contextOf(caller: ToolCaller, stop: StopSignal): ToolContext {
+  return {
+    ...caller,
+    get signal() {
+      return stop.signal;
+    },
+  };
 }
 
 /** A check may ask elsewhere and take its time, too; what it lets pass too late is not run. */
-async function checkedRun(tool: Tool, input: unknown, ctx: ToolContext): Promise<Answer> {
+async function checkedRun(
+  tool: Tool,
+  input: unknown,
+  ctx: ToolContext,
+  { stop, mayRun }: Pick<RunToolOptions, "stop" | "mayRun">,
+): Promise<Answer> {
   const checked = await tool.check(input);
   if (!checked.ok) {
     return refused(`Invalid input for ${tool.name}: ${checked.problem}. Correct it and call the tool again.`);
   }
-  if (ctx.signal.aborted) return refused(CANCELLED);
-  return { text: textOf(await tool.run(checked.input, ctx)), isError: false };
+  if (stop.isStopped) return refused(CANCELLED);
+  if (mayRun?.() === false) return refused(ANOTHERS);
+  return { text: textOfResult(await tool.run(checked.input, ctx)), isError: false };
 }
 
 function tookTooLong(tool: Tool): string {
@@ -184,11 +241,6 @@ function wordsOf(error: unknown): string {
   }
 }
 
-function textOf(result: string | ToolContent[]): string {
-  if (typeof result === "string") return result;
-  return Array.isArray(result) ? result.map((block) => block.text).join("\n") : "";
-}
-
-function withoutHostPath(text: string, ctx: ToolContext): string {
-  return text.replaceAll(ctx.workspace.directory, ".");
+function withoutHostPath(text: string, { workspace }: ToolCaller): string {
+  return text.replaceAll(workspace.directory, ".");
 }

@@ -1,5 +1,6 @@
 /** Reads `SUBAGENT_ROOTS`, the list of directories an operator opens to the tools of every sub-agent. */
 import { realpathSync, statSync } from "node:fs";
+import { homedir } from "node:os";
 import { isAbsolute, resolve } from "node:path";
 
 /** A directory outside the workspaces that tools may use. */
@@ -16,8 +17,25 @@ export type ParsedRoots = { readonly roots: readonly OpenRoot[] } | { readonly p
 
 const FORM = "SUBAGENT_ROOTS must look like /srv/repo:ro,/data:rw";
 
-/** System directories with doors to everything else. */
-const NEVER_OPEN = ["/", "/proc", "/sys", "/dev"];
+/** Directories of the system: neither they nor anything below may be a root. */
+const SYSTEM_TREES =
+  /^\/(proc|sys|dev|run|boot|etc|bin|sbin|lib\w*|usr\/(local\/)?(bin|sbin|lib\w*)|var\/(run|lock|spool)|System|Library)(\/|$)/;
+/** Directories that hold everybody's: what lies below may be a root, they may not. */
+const SHARED_DIRECTORIES = new Set(
+  [
+    "/",
+    "/home",
+    "/root",
+    "/Users",
+    "/tmp",
+    "/var",
+    "/var/lib",
+    "/var/log",
+    "/var/tmp",
+    "/usr",
+    "/usr/local",
+  ].concat(["/opt", "/mnt", "/media"]),
+);
 
 /**
  * Parses `/srv/repo:ro,/data:rw`: absolute, existing directories, mode `ro` (default) or `rw`; empty means none.
@@ -54,10 +72,10 @@ function parseRoot(item: string): OpenRoot | { problem: string } {
   } catch {
     return { problem: `${FORM}; ${shown} does not exist or cannot be read.` };
   }
-  if (
-    NEVER_OPEN.some((system) => realPath === system || (system !== "/" && realPath.startsWith(`${system}/`)))
-  ) {
-    return { problem: `${FORM}; ${shown} may not be opened: it leads to the whole machine.` };
+  if (SYSTEM_TREES.test(realPath) || SHARED_DIRECTORIES.has(realPath) || realPath === homedir()) {
+    return {
+      problem: `${FORM}; ${shown} may not be opened: it holds more than one project. Open a directory in it.`,
+    };
   }
   return { path: resolve(path), realPath, mode };
 }

@@ -3,6 +3,7 @@
  * tools and performs calls.
  */
 import { z } from "zod";
+import { mcpServerOf } from "../../shared/protocol/tool-names.ts";
 import type { Workspace } from "./workspace.ts";
 
 /** A JSON Schema (draft 2020-12) whose top level is an object, as the Messages API expects it. */
@@ -39,15 +40,23 @@ export type InputCheck =
 /** A capability offered to the model. */
 export interface Tool {
   readonly name: string;
+  /** `mcp__<server>` where it is a tool of an MCP server. */
+  readonly server?: string | undefined;
   readonly description: string;
   readonly inputSchema: JsonSchemaObject;
   /** True when a call that was interrupted may simply be made again. */
   readonly idempotent: boolean;
   readonly timeoutMs: number;
+  /** False: no call touches `ctx.workspace`, so that none has to be made for it. */
+  readonly usesWorkspace?: boolean;
   /** Judges what the model sent; never rejects for bad input. */
   check(input: unknown): Promise<InputCheck>;
-  /** Performs a call whose input came out of `check`. Throws {@link ToolFailure} to tell the model something plainly. */
-  run(input: unknown, ctx: ToolContext): Promise<string | ToolContent[]>;
+  /**
+   * Performs a call whose input came out of `check`. The model reads what it answers as text: strings and
+   * {@link ToolContent} blocks as they are, every other value as JSON. Throws {@link ToolFailure} to tell the model
+   * something plainly.
+   */
+  run(input: unknown, ctx: ToolContext): Promise<unknown>;
 }
 
 /** What `defineTool` takes: `input` is a zod object; defaults are `idempotent: false` and `timeoutMs: 120_000`. */
@@ -59,16 +68,24 @@ export interface ToolDefinition<Input extends z.ZodObject> {
   readonly input: Input;
   readonly idempotent?: boolean;
   readonly timeoutMs?: number;
-  run(input: z.output<Input>, ctx: ToolContext): Promise<string | ToolContent[]>;
+  /** False: `run` never touches `ctx.workspace`. Default: whether `run` takes a context at all. */
+  readonly usesWorkspace?: boolean;
+  /** Answers a string, {@link ToolContent} blocks, or any other value, which the model reads as JSON. */
+  run(input: z.output<Input>, ctx: ToolContext): Promise<unknown>;
 }
+
+/**
+ * What tells failures apart. `not_found`: a named file or directory does not exist; `not_directory`: what stands there is
+ * none; `too_slow`: a pattern was not done in the time it may take.
+ */
+export type FailureReason = "not_found" | "not_directory" | "too_slow" | "other";
 
 /** Thrown by a tool: its message is what the model reads, as an error result. It names no host path. */
 export class ToolFailure extends Error {
   override readonly name = "ToolFailure";
-  /** `not_found`: a named file or directory does not exist; `not_directory`: what stands there is none. */
-  readonly reason: "not_found" | "not_directory" | "other";
+  readonly reason: FailureReason;
 
-  constructor(message: string, reason: "not_found" | "not_directory" | "other" = "other") {
+  constructor(message: string, reason: FailureReason = "other") {
     super(message);
     this.reason = reason;
   }
@@ -102,20 +119,52 @@ export function defineTool<Input extends z.ZodObject>(definition: ToolDefinition
       `Tool ${name}: timeoutMs must be a whole number from 1 to ${LONGEST_TIMER_MS}.`,
     );
   }
+  const parse = parserOf(schema);
   return Object.freeze<Tool>({
     name,
+    server: mcpServerOf(name),
     description,
     inputSchema: jsonSchemaOf(name, schema),
     idempotent,
     timeoutMs,
+    usesWorkspace: definition.usesWorkspace ?? takesContext(definition.run),
     async check(input) {
-      const parsed = await schema.safeParseAsync(input);
-      return parsed.success
-        ? { ok: true, input: parsed.data }
+      const parsed = await parse(input);
+      if (parsed.success) return { ok: true, input: parsed.data };
+      // A model's `null` for an optional field means that it was left out.
+      const again = await parse(withoutNulls(input));
+      return again.success
+        ? { ok: true, input: again.data }
         : { ok: false, problem: sentenceOf(parsed.error) };
     },
     run: (input, ctx) => definition.run(input as z.output<Input>, ctx),
   });
+}
+
+/** Parses at once where the schema can, else as a promise; a schema says so by failing once. */
+function parserOf<Input extends z.ZodObject>(schema: Input) {
+  let isAsync = false;
+  return (input: unknown) => {
+    if (!isAsync) {
+      try {
+        return schema.safeParse(input);
+      } catch (error) {
+        if (!(error instanceof z.core.$ZodAsyncError)) throw error;
+        isAsync = true;
+      }
+    }
+    return schema.safeParseAsync(input);
+  };
+}
+
+function withoutNulls(input: unknown): unknown {
+  if (typeof input !== "object" || input === null || Array.isArray(input)) return input;
+  return Object.fromEntries(Object.entries(input).filter(([, field]) => field !== null));
+}
+
+/** Whether `run` can see its second argument. */
+function takesContext(run: (...args: never[]) => unknown): boolean {
+  return run.length > 1 || /\.\.\.|\barguments\b|\[native code\]/.test(run.toString());
 }
 
 function jsonSchemaOf(name: string, schema: z.ZodObject): JsonSchemaObject {

@@ -3,8 +3,8 @@ import { access, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { Scenario } from "../../../src/offline/server.ts";
+import { answerToolUse, type ParentTool } from "../../../src/producer/model-tools.ts";
 import { createParent } from "../../../src/producer/parent.ts";
-import { answerToolUse, type ParentTool } from "../../../src/producer/tools.ts";
 import type { ChannelEntry } from "../../../src/shared/protocol/reply.ts";
 import { converse, openParentScene } from "../../helpers/parent-scene.ts";
 import { refusal, testParent } from "../../helpers/parents.ts";
@@ -66,12 +66,12 @@ test("the example workflow: a model spawns two collectors, instructs them, and t
   const forwarded: ChannelEntry[] = [];
   let news = "";
   while (forwarded.length < 2) {
-    const { text: words, entries, ack } = await parent.newReplies({ timeoutMs: 15_000 });
+    const { text: words, entries, ack } = await parent.newReplies({ timeout_ms: 15_000 });
     forwarded.push(...entries);
     news += words;
     await ack();
   }
-  expect(news).toContain("\nSaved orders.json.\n</sub_agent_reply>");
+  expect(news).toMatch(/\nSaved orders\.json\.\n<\/sub_agent_reply boundary="[0-9a-f]{12}">/);
   const last = await converse(scene, tools, [...first.messages, { role: "user", content: news }]);
   expect(last.text).toBe("Both are done.");
   const home = join(installation.workspaceRoot, "default/planner-7/agents");
@@ -172,7 +172,7 @@ describe("an agent ends", () => {
   });
 
   test("after its idle time, however often it is looked at, and its parent is told", async () => {
-    const { parent } = await openParentScene({ parent: { idleMs: 400 } });
+    const { parent } = await openParentScene({ parent: { idle_ms: 400 } });
     const startedMs = performance.now();
     await parent.spawn({ name: "forgotten" });
     const ended = parent.waitAny(["forgotten"]);
@@ -184,7 +184,7 @@ describe("an agent ends", () => {
   test("not while it runs or waits for a worker, however long that takes", async () => {
     const scene = await openParentScene({
       scenario: { turns: [{ content: [text("done")], latencyMs: 1_600 }] },
-      parent: { idleMs: 300 },
+      parent: { idle_ms: 300 },
       worker: { concurrency: 1 },
     });
     const names = ["first", "second"];
@@ -254,7 +254,7 @@ describe("messages go between parent and child only", () => {
     await parent.send("worker", "work");
     await until(async () => (await parent.list()).length === 0);
     const { text: words } = await parent.newReplies();
-    expect(words).toMatch(/<sub_agent_message agent_id="worker" run="1">\nhalfway\n/);
+    expect(words).toMatch(/<sub_agent_message agent_id="worker" run="1" boundary="[0-9a-f]{12}">\nhalfway\n/);
     expect(words.indexOf("halfway")).toBeLessThan(words.indexOf("<sub_agent_reply"));
   });
 

@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
-import { answerToolUse } from "../../../src/producer/tools.ts";
+import { answerToolUse } from "../../../src/producer/model-tools.ts";
 import { defineTool } from "../../../src/worker/tools/tool.ts";
 import { converse, openParentScene } from "../../helpers/parent-scene.ts";
 import { testClient, testParent } from "../../helpers/parents.ts";

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import type { ReceivedEntry } from "../../../src/producer/received-entry.ts";
+import type { ReceivedEntry } from "../../../src/producer/replies/channel.ts";
 import { SLOW_POLL_MS } from "../../../src/producer/subscriber.ts";
 import type { Reply } from "../../../src/shared/protocol/reply.ts";
-import { closeRedis, openRedis, type RedisClient } from "../../../src/shared/redis/connection.ts";
+import { closeRedis, openRedis, type RedisClient } from "../../../src/shared/redis/connection/connection.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { handClock } from "../../helpers/hand-clock.ts";
 import { refusal, started, testClient, testParent } from "../../helpers/parents.ts";
@@ -112,7 +112,9 @@ test("a reply whose doorbell was lost is found by the slow poll", async () => {
     arrived = true;
     return result;
   });
-  // What the first look, which every wait begins with, could still have seen is over when the connection has answered.
+  // What the first look, which every wait begins with, could still have seen is over when the connection has answered: that
+  // look waits for the one before it, so the connection is asked twice.
+  await parent.list();
   await parent.list();
   await worker.redis.xadd(replies, "*", ...(entry?.[1] ?? []));
   await parent.list();

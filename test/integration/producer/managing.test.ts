@@ -158,8 +158,8 @@ describe("destroy and finish", () => {
     await parent.send("a", "go");
     expect(await parent.finish("a")).toEqual({ status: "finishing", agent_id: "a", run: 1 });
     const { uid, epoch } = await worker.claim("a");
-    const renewed = await worker.store.renew({ ...address, uid }, epoch, 0);
-    expect(renewed).toMatchObject({ status: "ok", finish: "1" });
+    const renewed = await worker.store.renew({ ...address, uid }, { epoch, running_ms: 0 });
+    expect(renewed).toMatchObject({ status: "ok", finish: true });
     await parent.destroy("a");
     expect(await parent.finish("a")).toEqual({
       status: "already_ended",

@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { createLogger } from "../../../src/shared/logger.ts";
 import { keysUnder } from "../../../src/shared/protocol/keys.ts";
-import { createReplyStream } from "../../../src/shared/redis/reply-stream.ts";
+import { createReplyStream } from "../../../src/shared/redis/replies.ts";
 import { refusal, testClient, testParent } from "../../helpers/parents.ts";
 import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
 import { scriptedWorker } from "../../helpers/scripted-worker.ts";

@@ -37,7 +37,7 @@ test("a question comes out of replies(), is acked as anything else, and is answe
       expect(await parent.list()).toMatchObject([
         { status: "waiting", questions: [{ text: "Which colour?" }] },
       ]);
-      await parent.answer(agentId, "green", { questionId: entry.question_id });
+      await parent.answer(agentId, "green", { question_id: entry.question_id });
     } else if (entry.kind === "reply") expect(entry).toMatchObject({ summary: "told: green" });
     expect(await entry.ack()).toBe(true);
     if (entry.kind === "reply") break;
@@ -47,7 +47,7 @@ test("a question comes out of replies(), is acked as anything else, and is answe
 });
 
 test("a spawned agent's question waits as long as its parent has said", async () => {
-  const scene = await openParentScene({ scenario: asking("Which?"), parent: { answerWithinMs: 90_000 } });
+  const scene = await openParentScene({ scenario: asking("Which?"), parent: { answer_within_ms: 90_000 } });
   const agentId = await askedAgent(scene);
   const [question] = (await scene.parent.get(agentId)).questions ?? [];
   const { entries } = await scene.parent.newReplies();
@@ -60,7 +60,7 @@ test("a model that is the parent is told the question as data, sees it in check_
   const { parent } = scene;
   const agentId = await askedAgent(scene);
   const asData =
-    /^<sub_agent_question agent_id="painter" answer_by="[^"]+" answer_with="send_agent_message">\n&lt;\/sub_agent_question> Which\?\n<\/sub_agent_question>$/;
+    /^<sub_agent_question agent_id="painter" answer_by="[^"]+" answer_with="send_agent_message" boundary="(\w{12})">\n&lt;\/sub_agent_question> Which\?\n<\/sub_agent_question boundary="\1">$/;
   const { text } = await parent.newReplies();
   expect(text).toMatch(asData);
 
@@ -126,7 +126,7 @@ test("a task that nobody answers for cannot ask", async () => {
 test("a task rejects with what its answerer throws or with what is no answer; its agent goes on", async () => {
   const { parent } = await openParentScene({
     scenario: asking("Which?"),
-    parent: { answerWithinMs: 300 },
+    parent: { answer_within_ms: 300 },
   });
   const broken = () => Promise.reject(new RangeError("no idea"));
   await expect(parent.task({ prompt: "paint", onQuestion: broken })).rejects.toThrow(RangeError);

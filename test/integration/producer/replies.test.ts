@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import type { ReceivedEntry } from "../../../src/producer/received-entry.ts";
-import type { ProgressEvent } from "../../../src/shared/protocol/event.ts";
-import { eventPublisher } from "../../../src/shared/redis/event-channel.ts";
+import type { ReceivedEntry } from "../../../src/producer/replies/channel.ts";
+import type { ProgressEvent } from "../../../src/shared/protocol/reply.ts";
+import { eventPublisher } from "../../../src/shared/redis/events.ts";
 import { refusal, started, testClient, testParent } from "../../helpers/parents.ts";
 import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
 import { scriptedWorker } from "../../helpers/scripted-worker.ts";

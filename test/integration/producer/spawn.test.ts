@@ -1,9 +1,10 @@
 import { describe, expect, test } from "vitest";
+import { insideOf } from "../../../src/producer/client.ts";
 import { createParent } from "../../../src/producer/parent.ts";
-import type { SpawnInput } from "../../../src/producer/spawn-arguments.ts";
+import type { SpawnInput } from "../../../src/producer/spawn-input.ts";
 import { keysUnder } from "../../../src/shared/protocol/keys.ts";
-import { TIMING } from "../../../src/shared/protocol/timing.ts";
-import { createWorkerDirectory } from "../../../src/shared/redis/worker-directory.ts";
+import { TIMING } from "../../../src/shared/protocol/limits.ts";
+import { createWorkerDirectory } from "../../../src/shared/redis/workers.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { refusal, testClient, testParent } from "../../helpers/parents.ts";
 import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
@@ -97,7 +98,7 @@ describe("a refused spawn", () => {
     });
     const receipt = await parent.spawn({ name: "a", tools: ["grep", "teleport"] });
     expect(receipt.unknown_tools).toEqual(["teleport"]);
-    const { store } = client.open();
+    const { store } = await insideOf(client).open();
     const [uid = ""] = await store.liveUids(address);
     expect((await store.record({ ...address, uid }))?.spec.tools).toEqual(["grep"]);
   });
@@ -114,11 +115,13 @@ describe("a spawn", () => {
     expect(receipt).toEqual({
       agent_id: "data_collector",
       status: "created",
+      known: false,
       name: "Data Collector",
       created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT/),
       model: "offline-1",
       limits: { max_turns: 3, max_tokens: 4_000, max_duration_ms: 1_800_000 },
       unknown_tools: [],
+      in_force: {},
     });
     expect(await parent.get("data_collector")).toMatchObject({
       status: "idle",
@@ -152,13 +155,17 @@ describe("a spawn", () => {
     closeAtEnd(() => directory.withdraw("w1"));
     const later = testParent(testClient({ prefix }));
     expect((await later.spawn({ name: "a", tools })).unknown_tools).toEqual([]);
+    await expect(later.spawn({ name: "b", tools: ["teleport", "crm_lookdown"] })).rejects.toMatchObject(
+      refusal("invalid_input", /no worker has any of the tools teleport, crm_lookdown/),
+    );
   });
 
   test("with a seen request key answers as before and makes nothing", async () => {
     const parent = testParent(testClient());
     const input = { name: "A", limits: { max_turns: 2 }, request_key: "k1" };
     const first = await parent.spawn(input);
-    expect(await parent.spawn({ request_key: "k1", limits: { max_turns: 2 }, name: "A" })).toEqual(first);
+    const again = await parent.spawn({ request_key: "k1", limits: { max_turns: 2 }, name: "A" });
+    expect(again).toEqual({ ...first, known: true });
     expect(await parent.list()).toHaveLength(1);
     await expect(parent.spawn({ ...input, name: "B" })).rejects.toMatchObject(refusal("conflict", /k1/));
     expect(await parent.list()).toHaveLength(1);
@@ -171,7 +178,9 @@ describe("a spawn", () => {
       parents[i % parents.length]?.spawn({ name: "only", request_key: "one" }),
     );
     const receipts = await Promise.all(calls);
-    expect(new Set(receipts.map((receipt) => JSON.stringify(receipt))).size).toBe(1);
+    const equal = receipts.map((receipt) => JSON.stringify({ ...receipt, known: true }));
+    expect(new Set(equal).size).toBe(1);
+    expect(receipts.filter((receipt) => receipt?.known === false)).toHaveLength(1);
     expect(await parents[0]?.list()).toHaveLength(1);
   });
 });
@@ -191,7 +200,7 @@ describe("the quota", () => {
 
   test("gives places back whose agents are idle beyond their time, without any sweeper", async () => {
     const prefix = uniquePrefix();
-    const parent = testParent(testClient({ prefix }), { idleMs: 1 });
+    const parent = testParent(testClient({ prefix }), { idle_ms: 1 });
     const { redis, store } = scriptedWorker(redisUrl(), prefix, address);
     for (let i = 0; i < 10; i += 1) await parent.spawn({ name: "short" });
     const lives = (await store.liveUids(address)).map((uid) => store.keys.agent({ ...address, uid }).life);

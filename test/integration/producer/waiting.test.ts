@@ -58,9 +58,21 @@ describe("waitAny", () => {
     expect(await second).toMatchObject({ run: 2, kind: "ended" });
   });
 
+  test("answers with the run that is going on, not with the reply of an earlier one that nobody has acked", async () => {
+    const { parent, worker } = await scene();
+    await parent.spawn({ name: "k", keep_alive: true });
+    await parent.send("k", "one");
+    await worker.run("k", { keepAlive: true });
+    await parent.send("k", "two");
+    const second = parent.waitAny(["k"]);
+    await parent.destroy("k");
+    expect(await second).toMatchObject({ run: 2, kind: "ended" });
+    expect((await parent.replies().next()).value).toMatchObject({ run: 1, summary: "one" });
+  });
+
   test("ends with its parent also when that stops before the wait has found its agents", async () => {
     const { parent } = await scene("a");
-    const waits = [parent.waitAny(["a"]), parent.newReplies({ timeoutMs: 60_000 })];
+    const waits = [parent.waitAny(["a"]), parent.newReplies({ timeout_ms: 60_000 })];
     const ended = Promise.allSettled(waits);
     await parent.stop();
     expect(await ended).toMatchObject([
@@ -73,7 +85,7 @@ describe("waitAny", () => {
     const { parent } = await scene();
     await expect(parent.waitAny(["nobody"])).rejects.toMatchObject(refusal("unknown_agent"));
     await expect(parent.waitAny([])).rejects.toMatchObject(refusal("invalid_input", /at least one/));
-    await expect(parent.waitAny(["a"], { timeoutMs: -1 })).rejects.toMatchObject(refusal("invalid_input"));
+    await expect(parent.waitAny(["a"], { timeout_ms: -1 })).rejects.toMatchObject(refusal("invalid_input"));
   });
 });
 
@@ -89,7 +101,7 @@ describe("waitAll", () => {
   test("has taken nothing when its time is up, its signal aborts or the parent stops", async () => {
     const { prefix, parent, worker, unacked } = await scene("a", "b");
     await worker.run("a");
-    await expect(parent.waitAll(["a", "b"], { timeoutMs: 20 })).rejects.toMatchObject(refusal("timed_out"));
+    await expect(parent.waitAll(["a", "b"], { timeout_ms: 20 })).rejects.toMatchObject(refusal("timed_out"));
     const abort = new AbortController();
     const aborted = parent.waitAll(["a", "b"], { signal: abort.signal });
     abort.abort("enough");
@@ -112,8 +124,10 @@ describe("newReplies", () => {
     await parent.newReplies();
     const news = await parent.newReplies();
     expect(news.entries.map((entry) => entry.kind)).toEqual(["message", "reply"]);
-    expect(news.text).toContain('<sub_agent_message agent_id="a" run="1">\nhalf\n</sub_agent_message>');
-    expect(news.text).toContain("\nwork of a\n</sub_agent_reply>");
+    expect(news.text).toMatch(
+      /<sub_agent_message agent_id="a" run="1" boundary="(\w{12})">\nhalf\n<\/sub_agent_message boundary="\1">/,
+    );
+    expect(news.text).toMatch(/\nwork of a\n<\/sub_agent_reply boundary="\w{12}">/);
     await news.ack();
     expect((await parent.newReplies()).entries).toEqual([]);
   });
@@ -121,12 +135,12 @@ describe("newReplies", () => {
   test("waits for the first entry, leaves alone what a waiter has reserved, and gives up in time", async () => {
     const { parent, worker } = await scene("a", "b");
     const reserved = parent.waitAny(["a"]);
-    const news = parent.newReplies({ timeoutMs: 15_000 });
+    const news = parent.newReplies({ timeout_ms: 15_000 });
     await worker.run("a");
     await worker.run("b");
     expect((await news).entries.map((entry) => entry.agent_id)).toEqual(["b"]);
     await (await news).ack();
     expect((await reserved).agent_id).toBe("a");
-    expect((await parent.newReplies({ timeoutMs: 20 })).entries).toEqual([]);
+    expect((await parent.newReplies({ timeout_ms: 20 })).entries).toEqual([]);
   });
 });

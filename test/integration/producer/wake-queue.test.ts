@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { keysUnder } from "../../../src/shared/protocol/keys.ts";
-import { closeRedis, openRedis } from "../../../src/shared/redis/connection.ts";
+import { closeRedis, openRedis } from "../../../src/shared/redis/connection/connection.ts";
 import { createWakeQueue } from "../../../src/shared/redis/wake-queue.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { testClient, testParent } from "../../helpers/parents.ts";
@@ -24,8 +24,8 @@ test("a queue whose first contact with Redis failed is made anew by the next wak
   expect(proxy.counts.swallowed).toBeGreaterThan(0);
   proxy.swallowEveryNthReply(undefined);
   await until(() => redis.status === "ready");
-  await wakes.add(wake);
-  expect(await wakes.isAlive({ uid, wake: 1 })).toBe(true);
+  await wakes.add({ ...wake, wake: 2 });
+  expect(await wakes.isAlive({ uid, wake: 2 })).toBe(true);
 });
 
 test("a client stops within a second, also when Redis is frozen in the middle of a call", async () => {

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { keysUnder } from "../../../src/shared/protocol/keys.ts";
 import { WORKER_TTL_MS } from "../../../src/shared/protocol/worker.ts";
-import { closeRedis, openRedis } from "../../../src/shared/redis/connection.ts";
-import { createWorkerDirectory } from "../../../src/shared/redis/worker-directory.ts";
+import { closeRedis, openRedis } from "../../../src/shared/redis/connection/connection.ts";
+import { createWorkerDirectory } from "../../../src/shared/redis/workers.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
 

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { keptReply } from "../../../src/shared/redis/replies.ts";
 import { DESTROY, handedBack, type Rig, verbRig, wellDone } from "./rig.ts";
 
 const DAY_MS = 24 * 3_600_000;
@@ -29,6 +30,20 @@ test("a repeated ack answers as the first time, to both readers, and changes not
   expect(await rig.replies.ack(rig.parent, entry, "reader-1")).toBe(true);
   expect(await rig.replies.ack(rig.parent, entry, "reader-2")).toBe(false);
   expect(await rig.everything()).toEqual(before);
+});
+
+test("after the ack of its end a record still answers for its agent, without what only a worker needed", async () => {
+  const rig = verbRig();
+  const { agent, epoch } = await rig.running();
+  await rig.store.settle(agent, handedBack(epoch));
+  const entry = await only(rig);
+  const before = await rig.raw(agent);
+  await rig.replies.ack(rig.parent, entry, "reader-1");
+  const { begun, breaks, end_entry, message_ids, running_ms, settled_epoch, worker, ...answers } = before;
+  expect(await rig.raw(agent)).toEqual(answers);
+  expect([end_entry, settled_epoch, worker].every((value) => value !== undefined)).toBe(true);
+  const record = await rig.store.record(agent);
+  expect(record && keptReply(record)).toEqual(entry);
 });
 
 test("of twenty readers that ack at once exactly one is first", async () => {
@@ -65,12 +80,21 @@ test("reading goes on behind a given entry and takes no more than asked for", as
 test("after the ack of its end what is kept of an agent lives one more day", async () => {
   const rig = verbRig();
   const { agent, epoch } = await rig.running();
-  const text = { run: 1, whole: "whole" };
-  await rig.store.append(agent, { epoch, known: 0, runningMs: 1, entries: [["0", "{}"]], step: "{}", text });
-  await rig.store.settle(agent, handedBack(epoch));
+  const text = { run: 1, summary: "wh", whole_text: "whole" };
+  await rig.store.append(agent, {
+    epoch,
+    known: 0,
+    running_ms: 1,
+    entries: [["0", "{}"]],
+    advances: true,
+    events: "{}",
+    ...text,
+  });
+  const { summary: _, ...ended } = handedBack(epoch);
+  await rig.store.settle(agent, ended);
   await rig.replies.ack(rig.parent, await only(rig), "r");
-  const { record, steps } = rig.keys.agent(agent);
-  for (const key of [record, steps, rig.keys.parent(rig.parent).text(`${agent.uid}.1`)]) {
+  const { record, timeline } = rig.keys.agent(agent);
+  for (const key of [record, timeline, rig.keys.parent(rig.parent).text(`${agent.uid}.1`)]) {
     const left = await rig.redis.pttl(key);
     expect(left, key).toBeGreaterThan(DAY_MS - 60_000);
     expect(left, key).toBeLessThanOrEqual(DAY_MS);
@@ -81,7 +105,7 @@ test("the ack of an earlier reply shortens nothing while the agent's end is unac
   const rig = verbRig();
   const { agent, epoch } = await rig.running();
   await rig.readFirst(agent, epoch);
-  await rig.store.settle(agent, { ...wellDone(epoch), target: "idle", idleMs: 60_000 });
+  await rig.store.settle(agent, { ...wellDone(epoch), target: "idle", idle_ms: 60_000 });
   await rig.store.settle(agent, DESTROY);
   const [reply, end] = await unacked(rig);
   if (!reply || !end) throw new Error("two entries were expected");
@@ -95,7 +119,7 @@ test("the ack of a live agent's reply leaves its record without time limit", asy
   const rig = verbRig();
   const { agent, epoch } = await rig.running();
   await rig.readFirst(agent, epoch);
-  await rig.store.settle(agent, { ...wellDone(epoch), target: "idle", idleMs: 60_000 });
+  await rig.store.settle(agent, { ...wellDone(epoch), target: "idle", idle_ms: 60_000 });
   await rig.replies.ack(rig.parent, await only(rig), "r");
   expect(await rig.redis.pttl(rig.keys.agent(agent).record)).toBe(-1);
 });

@@ -34,7 +34,7 @@ test("while the lease lives everybody else is told how long to wait, and nothing
   const leaseUntil = Number((await rig.raw(agent)).lease_until);
   const before = await rig.everything();
   const longest = leaseUntil - (await rig.redisNow());
-  const answer = await rig.store.claim(agent, "c-2", "worker-2");
+  const answer = await rig.store.claim(agent, { claim_id: "c-2", worker: "worker-2" });
   const shortest = leaseUntil - (await rig.redisNow());
   expect(answer.status).toBe("held");
   const waitMs = answer.status === "held" ? Number(answer.wait_ms) : Number.NaN;
@@ -47,9 +47,11 @@ test("a renewed lease keeps others out beyond its first end", async () => {
   const rig = verbRig({ timing: { leaseMs: 2 } });
   const { agent, epoch } = await rig.running();
   const firstEnd = Number((await rig.raw(agent)).lease_until);
-  await rig.patient.renew(agent, epoch, 1);
+  await rig.patient.renew(agent, { epoch, running_ms: 1 });
   await rig.redisReaches(firstEnd + 1);
-  expect(await rig.store.claim(agent, "c-2", "worker-2")).toMatchObject({ status: "held" });
+  expect(await rig.store.claim(agent, { claim_id: "c-2", worker: "worker-2" })).toMatchObject({
+    status: "held",
+  });
 });
 
 test("when the lease is over another claim takes the agent and raises its epoch", async () => {
@@ -76,28 +78,31 @@ test("a claim that Redis forgot shares its epoch with no later one, and keeps it
   await forgetTheClaim();
   const second = await rig.claim(agent, "c-2");
   const before = await rig.everything();
-  const forgotten = { epoch: first, known: 0, runningMs: 1 };
+  const forgotten = { epoch: first, known: 0, running_ms: 1 };
   const answers = [
-    await rig.store.renew(agent, first, 1),
+    await rig.store.renew(agent, { epoch: first, running_ms: 1 }),
     await rig.store.append(agent, {
       ...forgotten,
       entries: [["0", "{}"]],
-      consume: { to: 1, last: agent.uid },
+      consume_to: 1,
+      consume_last: agent.uid,
     }),
     await rig.store.ask(agent, questionsOf(first)),
-    await rig.store.release(agent, { ...forgotten, delayMs: 0, retries: 0 }),
+    await rig.store.release(agent, { ...forgotten, delay_ms: 0, attempts: 0 }),
     await rig.store.settle(agent, wellDone(first)),
   ];
   expect(answers.map(({ status }) => status)).toEqual(["stale", "stale", "stale", "stale", "stale"]);
   expect(await rig.everything()).toEqual(before);
-  expect(await rig.store.renew(agent, second, 1)).toMatchObject({ status: "ok" });
+  expect(await rig.store.renew(agent, { epoch: second, running_ms: 1 })).toMatchObject({ status: "ok" });
 });
 
 test("of twenty claims at once exactly one gets the agent", async () => {
   const rig = verbRig();
   const agent = await rig.queued();
   const answers = await Promise.all(
-    Array.from({ length: 20 }, (_, i) => rig.store.claim(agent, `c-${i}`, `worker-${i}`)),
+    Array.from({ length: 20 }, (_, i) =>
+      rig.store.claim(agent, { claim_id: `c-${i}`, worker: `worker-${i}` }),
+    ),
   );
   expect(answers.filter(({ status }) => status === "claimed")).toHaveLength(1);
   expect(answers.filter(({ status }) => status === "held")).toHaveLength(19);
@@ -106,14 +111,16 @@ test("of twenty claims at once exactly one gets the agent", async () => {
 test("the epoch never goes back, across releases, takeovers, runs and the end", async () => {
   const rig = verbRig({ timing: { leaseMs: 2 } });
   const { agent, epoch: first } = await rig.running();
-  await rig.store.release(agent, { epoch: first, delayMs: 0, runningMs: 1, retries: 0 });
+  await rig.store.release(agent, { epoch: first, delay_ms: 0, running_ms: 1, attempts: 0 });
   const second = await rig.claim(agent);
   await rig.redisReaches(Number((await rig.raw(agent)).lease_until));
   const third = await rig.claim(agent);
   await rig.readFirst(agent, third);
-  expect(await rig.store.settle(agent, { ...wellDone(third), target: "idle", idleMs: 9_000 })).toMatchObject({
-    agent_status: "idle",
-  });
+  expect(await rig.store.settle(agent, { ...wellDone(third), target: "idle", idle_ms: 9_000 })).toMatchObject(
+    {
+      agent_status: "idle",
+    },
+  );
   await rig.send(agent, "run two");
   const fourth = await rig.claim(agent);
   await rig.store.settle(agent, DESTROY);
@@ -125,14 +132,19 @@ test("the epoch never goes back, across releases, takeovers, runs and the end", 
 test("an agent with nothing to do is no work: idle, ended and unknown ones are not claimed", async () => {
   const rig = verbRig();
   const agent = await rig.spawn();
-  expect(await rig.store.claim(agent, "c-1", "w")).toMatchObject({ status: "nothing", agent_status: "idle" });
+  expect(await rig.store.claim(agent, { claim_id: "c-1", worker: "w" })).toMatchObject({
+    status: "nothing",
+    agent_status: "idle",
+  });
   await rig.store.settle(agent, DESTROY);
   const before = await rig.everything();
-  expect(await rig.store.claim(agent, "c-1", "w")).toMatchObject({
+  expect(await rig.store.claim(agent, { claim_id: "c-1", worker: "w" })).toMatchObject({
     status: "nothing",
     agent_status: "ended",
   });
-  expect(await rig.store.claim(rig.address(), "c-1", "w")).toMatchObject({ status: "unknown" });
+  expect(await rig.store.claim(rig.address(), { claim_id: "c-1", worker: "w" })).toMatchObject({
+    status: "unknown",
+  });
   expect(await rig.everything()).toEqual(before);
 });
 
@@ -141,10 +153,10 @@ test("a record of a newer version is left to newer workers, unchanged", async ()
   const agent = await rig.queued();
   await rig.redis.hset(rig.keys.agent(agent).record, "v", "2");
   const before = await rig.everything();
-  expect(await rig.store.claim(agent, "c-1", "w")).toMatchObject({
+  expect(await rig.store.claim(agent, { claim_id: "c-1", worker: "w" })).toMatchObject({
     status: "newer",
-    version: "2",
-    wake: "1",
+    version: 2,
+    wake: 1,
   });
   expect(await rig.everything()).toEqual(before);
 });
@@ -152,14 +164,14 @@ test("a record of a newer version is left to newer workers, unchanged", async ()
 test("a released agent is held until its delay is over", async () => {
   const rig = verbRig();
   const { agent, epoch } = await rig.running();
-  await rig.store.release(agent, { epoch, delayMs: 60_000, runningMs: 1, retries: 1 });
+  await rig.store.release(agent, { epoch, delay_ms: 60_000, running_ms: 1, attempts: 1 });
   const before = await rig.everything();
-  const answer = await rig.store.claim(agent, "c-2", "w");
+  const answer = await rig.store.claim(agent, { claim_id: "c-2", worker: "w" });
   expect(answer.status).toBe("held");
   if (answer.status === "held") expect(Number(answer.wait_ms)).toBeLessThanOrEqual(60_000);
   expect(await rig.everything()).toEqual(before);
   const { agent: other, epoch: earlier } = await rig.running();
-  await rig.store.release(other, { epoch: earlier, delayMs: 2, runningMs: 1, retries: 1 });
+  await rig.store.release(other, { epoch: earlier, delay_ms: 2, running_ms: 1, attempts: 1 });
   await rig.redisReaches(Number((await rig.raw(other)).not_before));
   expect(await rig.claim(other)).toBeGreaterThan(earlier);
 });
@@ -168,7 +180,8 @@ test("a released agent is held until its delay is over", async () => {
 async function dies(rig: Rig, agent: AgentAddress): Promise<void> {
   await rig.redisReaches(Number((await rig.raw(agent)).lease_until));
 }
-const deathsOf = async (rig: Rig, agent: AgentAddress) => (await rig.store.record(agent))?.barren_deaths;
+const deathsOf = async (rig: Rig, agent: AgentAddress) =>
+  (await rig.store.record(agent))?.crashes_without_progress;
 
 /** An agent of whose run two workers died, the second of them, which held it with `epoch`, not found dead yet. */
 async function twiceBarren(rig: Rig): Promise<{ agent: AgentAddress; epoch: number }> {
@@ -187,11 +200,17 @@ test("a death counts unless a step was committed since the claim; an entry witho
   await dies(rig, agent);
   const epoch = await rig.claim(agent);
   expect(await deathsOf(rig, agent)).toBe(1);
-  await rig.store.append(agent, { epoch, known: 0, runningMs: 1, entries: [["0", "{}"]] });
+  await rig.store.append(agent, { epoch, known: 0, running_ms: 1, entries: [["0", "{}"]] });
   await dies(rig, agent);
   const third = await claimAlone(rig, agent);
   expect(await deathsOf(rig, agent)).toBe(2);
-  await rig.store.append(agent, { epoch: third, known: 0, runningMs: 1, entries: [["1", "{}"]], step: "{}" });
+  await rig.store.append(agent, {
+    epoch: third,
+    known: 0,
+    running_ms: 1,
+    entries: [["1", "{}"]],
+    advances: true,
+  });
   await dies(rig, agent);
   await rig.claim(agent);
   expect(await deathsOf(rig, agent)).toBe(0);
@@ -200,24 +219,33 @@ test("a death counts unless a step was committed since the claim; an entry witho
 test("after two barren deaths nobody gets the agent beside others; the death is counted once, whoever finds it", async () => {
   const rig = verbRig({ timing: { leaseMs: 2 } });
   const { agent, epoch } = await twiceBarren(rig);
-  const answers = await Promise.all(["a", "b", "c"].map((id) => rig.store.claim(agent, id, `worker-${id}`)));
-  for (const answer of answers) expect(answer).toMatchObject({ status: "alone", deaths: "2", wake: "1" });
-  expect(await rig.store.record(agent)).toMatchObject({ status: "queued", barren_deaths: 2, epoch });
+  const answers = await Promise.all(
+    ["a", "b", "c"].map((id) => rig.store.claim(agent, { claim_id: id, worker: `worker-${id}` })),
+  );
+  for (const answer of answers) expect(answer).toMatchObject({ status: "suspect", crashes: 2, wake: 1 });
+  expect(await rig.store.record(agent)).toMatchObject({
+    status: "queued",
+    crashes_without_progress: 2,
+    epoch,
+  });
   const before = await rig.everything();
-  expect(await rig.store.claim(agent, "a", "worker-a")).toMatchObject({ status: "alone", deaths: "2" });
+  expect(await rig.store.claim(agent, { claim_id: "a", worker: "worker-a" })).toMatchObject({
+    status: "suspect",
+    crashes: 2,
+  });
   expect(await rig.everything()).toEqual(before);
 });
 
 test("a holder that comes back after its death was counted holds nothing", async () => {
   const rig = verbRig({ timing: { leaseMs: 2 } });
   const { agent, epoch } = await twiceBarren(rig);
-  await rig.store.claim(agent, "c-3", "w");
+  await rig.store.claim(agent, { claim_id: "c-3", worker: "w" });
   const before = await rig.everything();
-  const zombie = { epoch, known: 0, runningMs: 1 };
+  const zombie = { epoch, known: 0, running_ms: 1 };
   const answers = [
-    await rig.store.renew(agent, epoch, 1),
-    await rig.store.append(agent, { ...zombie, entries: [["0", "{}"]], step: "{}" }),
-    await rig.store.release(agent, { ...zombie, delayMs: 0, retries: 0 }),
+    await rig.store.renew(agent, { epoch, running_ms: 1 }),
+    await rig.store.append(agent, { ...zombie, entries: [["0", "{}"]], advances: true }),
+    await rig.store.release(agent, { ...zombie, delay_ms: 0, attempts: 0 }),
     await rig.store.settle(agent, wellDone(epoch)),
   ];
   expect(answers.map(({ status }) => status)).toEqual(["stale", "stale", "stale", "stale"]);
@@ -227,26 +255,31 @@ test("a holder that comes back after its death was counted holds nothing", async
 test("a suspect is somebody's to look at: not due before the asking worker had the time of a lease, then woken", async () => {
   const rig = verbRig({ timing: { leaseMs: 2 } });
   const { agent: patientlyAsked } = await twiceBarren(rig);
-  await rig.patient.claim(patientlyAsked, "c-3", "w");
+  await rig.patient.claim(patientlyAsked, { claim_id: "c-3", worker: "w" });
   expect(await rig.store.overdue(patientlyAsked)).toMatchObject({ status: "not_due" });
   const { agent } = await twiceBarren(rig);
-  await rig.store.claim(agent, "c-3", "w");
+  await rig.store.claim(agent, { claim_id: "c-3", worker: "w" });
   await rig.redisReaches(Number((await rig.raw(agent)).deadline));
-  expect(await rig.store.overdue(agent)).toMatchObject({ status: "wake_due", wake: "1" });
-  expect(await rig.store.rewake(agent, 1, true)).toMatchObject({ status: "wait" });
+  expect(await rig.store.overdue(agent)).toMatchObject({ status: "wake_due", wake: 1 });
+  expect(await rig.store.rewake(agent, { expected_wake: 1, job_alive: true })).toMatchObject({
+    status: "wait",
+  });
 });
 
 test("dying alone makes the run lost, whoever claims it then, alone or not; the answer says what to settle with", async () => {
   const rig = verbRig({ timing: { leaseMs: 2 } });
   const { agent } = await twiceBarren(rig);
-  await rig.store.claim(agent, "c-3", "w");
-  await rig.store.renew(agent, await claimAlone(rig, agent), 77);
+  await rig.store.claim(agent, { claim_id: "c-3", worker: "w" });
+  await rig.store.renew(agent, { epoch: await claimAlone(rig, agent), running_ms: 77 });
   await dies(rig, agent);
-  const lost = await rig.store.claim(agent, "c-4", "w");
-  expect(lost).toMatchObject({ status: "lost", running_ms: "77" });
-  expect(await rig.store.claim(agent, "c-4", "w")).toEqual(lost);
+  const lost = await rig.store.claim(agent, { claim_id: "c-4", worker: "w" });
+  expect(lost).toMatchObject({ status: "crashed", running_ms: 77 });
+  expect(await rig.store.claim(agent, { claim_id: "c-4", worker: "w" })).toEqual(lost);
   await dies(rig, agent);
-  expect(await rig.store.claim(agent, "c-5", "w")).toMatchObject({ status: "lost", running_ms: "77" });
+  expect(await rig.store.claim(agent, { claim_id: "c-5", worker: "w" })).toMatchObject({
+    status: "crashed",
+    running_ms: 77,
+  });
   expect(await deathsOf(rig, agent)).toBe(3);
   const last = (await rig.store.record(agent))?.epoch ?? 0;
   expect(await rig.store.settle(agent, workerLost(last))).toMatchObject({ status: "settled" });
@@ -257,9 +290,9 @@ test("a suspect that commits a step alone is none any more, whether it dies, goe
   for (const fate of ["dies", "is handed back"]) {
     const { agent } = await twiceBarren(rig);
     const epoch = await claimAlone(rig, agent);
-    await rig.store.append(agent, { epoch, known: 0, runningMs: 1, entries: [["0", "{}"]], step: "{}" });
+    await rig.store.append(agent, { epoch, known: 0, running_ms: 1, entries: [["0", "{}"]], advances: true });
     if (fate === "dies") await dies(rig, agent);
-    else await rig.store.release(agent, { epoch, delayMs: 0, runningMs: 1, retries: 0 });
+    else await rig.store.release(agent, { epoch, delay_ms: 0, running_ms: 1, attempts: 0 });
     await rig.claim(agent);
     expect(await deathsOf(rig, agent)).toBe(0);
   }
@@ -269,9 +302,12 @@ test("a suspect that is handed back without a step stays one, and no number of d
   const rig = verbRig({ timing: { leaseMs: 2 } });
   const { agent } = await twiceBarren(rig);
   const epoch = await claimAlone(rig, agent);
-  await rig.store.release(agent, { epoch, delayMs: 0, runningMs: 1, retries: 0 });
+  await rig.store.release(agent, { epoch, delay_ms: 0, running_ms: 1, attempts: 0 });
   for (let i = 0; i < 5; i += 1) {
-    expect(await rig.store.claim(agent, `c-${4 + i}`, "w")).toMatchObject({ status: "alone", deaths: "2" });
+    expect(await rig.store.claim(agent, { claim_id: `c-${4 + i}`, worker: "w" })).toMatchObject({
+      status: "suspect",
+      crashes: 2,
+    });
   }
 });
 
@@ -281,11 +317,17 @@ test("handing an agent back neither counts as a death nor hides earlier ones, un
   await rig.redisReaches(Number((await rig.raw(agent)).lease_until));
   const second = await rig.claim(agent);
   const handBack = (epoch: number) =>
-    rig.store.release(agent, { epoch, delayMs: 0, runningMs: 1, retries: 0 });
+    rig.store.release(agent, { epoch, delay_ms: 0, running_ms: 1, attempts: 0 });
   await handBack(second);
   const third = await rig.claim(agent);
-  expect(await rig.store.record(agent)).toMatchObject({ barren_deaths: 1 });
-  await rig.store.append(agent, { epoch: third, known: 0, runningMs: 1, entries: [["0", "{}"]], step: "{}" });
+  expect(await rig.store.record(agent)).toMatchObject({ crashes_without_progress: 1 });
+  await rig.store.append(agent, {
+    epoch: third,
+    known: 0,
+    running_ms: 1,
+    entries: [["0", "{}"]],
+    advances: true,
+  });
   await handBack(third);
-  expect(await rig.store.record(agent)).toMatchObject({ barren_deaths: 0 });
+  expect(await rig.store.record(agent)).toMatchObject({ crashes_without_progress: 0 });
 });

@@ -1,6 +1,8 @@
 /** The verbs on a server in cluster mode, which refuses a command or script whose keys lie in two slots. */
+
 import { beforeAll, expect, test } from "vitest";
 import { keysUnder } from "../../../src/shared/protocol/keys.ts";
+import { partsOf } from "../../../src/shared/protocol/reply.ts";
 import { startPrivateRedis } from "../../helpers/redis.ts";
 import { until } from "../../helpers/until.ts";
 import { bodyOf, DESTROY, handedBack, IDLE_END, verbRig } from "./rig.ts";
@@ -22,15 +24,17 @@ test("a whole life crosses no slot: every script finds all its keys under one ha
   const [due] = await rig.deadlines.due(1, 1);
   await rig.redisReaches(Number((await rig.raw(agent)).deadline));
   await rig.store.overdue(agent);
-  await rig.store.rewake(agent, 1, false);
-  await rig.store.renew(agent, epoch, 1);
+  await rig.store.rewake(agent, { expected_wake: 1, job_alive: false });
+  await rig.store.renew(agent, { epoch, running_ms: 1 });
   await rig.readFirst(agent, epoch, {
-    progress: bodyOf("p"),
-    text: { run: 1, whole: "whole" },
-    step: "{}",
-    interim: { id: "i", body: "b" },
+    ...partsOf(bodyOf("p")),
+    run: 1,
+    whole_text: "whole",
+    advances: true,
+    interim_id: "i",
+    interim: "b",
   });
-  await rig.store.release(agent, { epoch, delayMs: 0, runningMs: 1, retries: 0 });
+  await rig.store.release(agent, { epoch, delay_ms: 0, running_ms: 1, attempts: 0 });
   await rig.store.finish(agent);
   const second = await rig.claim(agent);
   const settled = await rig.store.settle(agent, handedBack(second));
@@ -41,15 +45,16 @@ test("a whole life crosses no slot: every script finds all its keys under one ha
   for (let i = 0; i < 10; i += 1) await rig.spawn({ idleMs: 1 });
   await rig.redisReaches((await rig.redisNow()) + 3);
   const refused = await rig.store.spawn(rig.address(), {
-    requestKey: "k",
+    request_key: "k",
     digest: "d",
     stem: "x",
     name: "x",
     spec: "{}",
-    idleMs: 1,
+    idle_ms: 1,
   });
-  expect(refused.rest).toHaveLength(10);
-  for (const uid of refused.rest)
+  const overdue = refused.status === "quota" ? refused.overdue : [];
+  expect(overdue).toHaveLength(10);
+  for (const uid of overdue)
     expect(await rig.store.settle({ ...rig.parent, uid }, IDLE_END)).toMatchObject({ status: "settled" });
   expect(await rig.store.settle(agent, DESTROY)).toMatchObject({ status: "same" });
 });
@@ -58,7 +63,7 @@ test("all keys of a parent lie in one slot, whatever stands in request keys and 
   const rig = verbRig({ url });
   const agent = rig.address();
   const odd = "{other}{/}:{default/planner-7x}";
-  const { request, ack, text, ...ofParent } = rig.keys.parent(rig.parent);
+  const { request, ack, text, callback, ...ofParent } = rig.keys.parent(rig.parent);
   const { message, ...ofAgent } = rig.keys.agent(agent);
   const names = [
     ...Object.values(ofParent),
@@ -66,10 +71,11 @@ test("all keys of a parent lie in one slot, whatever stands in request keys and 
     request(odd),
     ack(odd),
     text(odd),
+    callback(odd),
     message(odd),
   ];
   const slots = await Promise.all(names.map((name) => rig.redis.call("CLUSTER", "KEYSLOT", name)));
-  expect(names).toHaveLength(15);
+  expect(names).toHaveLength(24);
   expect(new Set(slots).size).toBe(1);
 });
 

@@ -1,5 +1,7 @@
 import { expect, test } from "vitest";
+import { newUid } from "../../../src/shared/protocol/ids.ts";
 import { deadlineMember } from "../../../src/shared/protocol/keys.ts";
+import { readParents } from "../../../src/shared/redis/survey.ts";
 import { type Rig, verbRig } from "./rig.ts";
 
 const scoreOf = async (rig: Rig, agent: ReturnType<Rig["address"]>) => {
@@ -52,6 +54,7 @@ test("of many due agents the longest overdue come first, as many as asked for, e
   for (const [i, agent] of agents.entries())
     await rig.redis.zadd(rig.keys.deadlines, now - 1_000 + i, deadlineMember(agent));
   const catches = await Promise.all([1, 2, 3].map(() => rig.deadlines.due(3, 60_000)));
+  expect(catches.map((caught) => caught.length)).toEqual([3, 3, 3]);
   expect(catches.flat().map(({ member }) => member)).toEqual(agents.map(deadlineMember));
 });
 
@@ -144,7 +147,7 @@ test("when the grace of every touch is over the set remembers nothing of it", as
   await rig.redisReaches((await rig.redisNow()) + 3);
   const [due] = await rig.deadlines.due(1, 1_000);
   if (due) await rig.deadlines.forget(due);
-  expect(await rig.redis.exists(rig.keys.deadlines, rig.keys.touched)).toBe(0);
+  expect(await rig.redis.exists(rig.keys.deadlines, rig.keys.hintGrace)).toBe(0);
 });
 
 test("a decision acted on late is void once the agent was touched, although its score is what it was", async () => {
@@ -161,4 +164,18 @@ test("a decision acted on late is void once the agent was touched, although its 
     else await rig.deadlines.forget(due);
     expect(await scoreOf(rig, agent)).toBe(due.seenScore);
   }
+});
+
+test("the index of parents has each parent once, the last active first", async () => {
+  const rig = verbRig();
+  const [first, second] = ["one", "two"].map((parentId) => ({ ...rig.address(), parentId }));
+  if (!first || !second) return;
+  for (const agent of [first, second, { ...first, uid: newUid() }]) {
+    await rig.deadlines.touch(agent, 60_000);
+    await rig.redisReaches((await rig.redisNow()) + 2);
+  }
+  const parents = await readParents(rig.redis, rig.keys);
+  expect(parents.map(({ parent }) => parent.parentId)).toEqual(["one", "two"]);
+  const since = parents[0]?.activeAtMs ?? 0;
+  expect(await readParents(rig.redis, rig.keys, since)).toHaveLength(1);
 });

@@ -1,4 +1,6 @@
 import { expect, test } from "vitest";
+import { answerEntry } from "../../../src/shared/protocol/log.ts";
+import { partsOf } from "../../../src/shared/protocol/reply.ts";
 import { startPrivateRedis } from "../../helpers/redis.ts";
 import { bodyOf, DESTROY, handedBack, questionsOf, type Rig, verbRig, wellDone } from "./rig.ts";
 
@@ -29,24 +31,25 @@ test("when Redis is full runs in progress still renew, commit, ask, hand back an
   }));
   const { ending, staying, leaving, asking, destroyed } = prepared;
   for (const { agent, epoch } of [ending, staying]) {
-    expect(await rig.store.renew(agent, epoch, 1)).toMatchObject({ status: "ok" });
+    expect(await rig.store.renew(agent, { epoch, running_ms: 1 })).toMatchObject({ status: "ok" });
     expect(
       await rig.readFirst(agent, epoch, {
-        progress: bodyOf("p"),
-        step: "{}",
-        interim: { id: `i-${agent.uid}`, body: "b" },
+        ...partsOf(bodyOf("p")),
+        advances: true,
+        interim_id: `i-${agent.uid}`,
+        interim: "b",
       }),
     ).toMatchObject({ status: "appended" });
   }
   expect(await rig.store.settle(ending.agent, handedBack(ending.epoch))).toMatchObject({ status: "settled" });
   expect(
-    await rig.store.settle(staying.agent, { ...wellDone(staying.epoch), target: "idle", idleMs: 60_000 }),
+    await rig.store.settle(staying.agent, { ...wellDone(staying.epoch), target: "idle", idle_ms: 60_000 }),
   ).toMatchObject({ agent_status: "idle" });
-  const handBack = { epoch: leaving.epoch, delayMs: 0, runningMs: 1, retries: 0 };
+  const handBack = { epoch: leaving.epoch, delay_ms: 0, running_ms: 1, attempts: 0 };
   expect(await rig.store.release(leaving.agent, handBack)).toMatchObject({ status: "released" });
   const asked = await rig.store.ask(asking.agent, questionsOf(asking.epoch));
   expect(asked).toMatchObject({ status: "asked" });
-  const answer = { by: "parent" as const, questionId: "1/a", text: "yes" };
+  const answer = { authority: "parent" as const, question_id: "1/a", entry: answerEntry("yes") };
   expect(await rig.store.answer(asking.agent, answer)).toMatchObject({ status: "queued" });
   expect(await rig.store.settle(destroyed, DESTROY)).toMatchObject({ status: "settled" });
   const entries = await rig.replies.read(rig.parent, "0", 10);

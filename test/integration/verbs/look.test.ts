@@ -1,6 +1,6 @@
 /** What a sweeper does with one agent: overdue says what is due, rewake replaces a lost wake. */
 import { expect, test } from "vitest";
-import { DESTROY, messageOf, type Rig, verbRig, wellDone } from "./rig.ts";
+import { DESTROY, type Rig, sentOf, verbRig, wellDone } from "./rig.ts";
 
 const overdue = async (rig: Rig, agent: ReturnType<Rig["address"]>) =>
   (await rig.store.overdue(agent)).status;
@@ -62,7 +62,7 @@ test("a queued agent is due after its look time, a running one after its lease, 
   const { agent: running } = await rig.running();
   await reachesDeadline(rig, running);
   for (const agent of [queued, running])
-    expect(await rig.store.overdue(agent)).toMatchObject({ status: "wake_due", wake: "1", looks: "0" });
+    expect(await rig.store.overdue(agent)).toMatchObject({ status: "wake_due", wake: 1, checks: 0 });
 });
 
 test("the greatest age of a message is due before anything else, queued or running", async () => {
@@ -76,7 +76,7 @@ test("an answered message has no age: a kept-alive agent is due for nothing but 
   const rig = verbRig({ timing: { maxAgeMs: 3 } });
   const { agent, epoch } = await rig.running();
   await rig.readFirst(agent, epoch);
-  await rig.store.settle(agent, { ...wellDone(epoch), target: "idle", idleMs: 60_000 });
+  await rig.store.settle(agent, { ...wellDone(epoch), target: "idle", idle_ms: 60_000 });
   await rig.redisReaches((await rig.redisNow()) + 5);
   expect(await overdue(rig, agent)).toBe("not_due");
 });
@@ -85,7 +85,10 @@ test("a lost wake is replaced by one with a new number", async () => {
   const rig = verbRig({ timing: { lookMs: 3 } });
   const agent = await rig.queued();
   await reachesDeadline(rig, agent);
-  expect(await rig.store.rewake(agent, 1, false)).toMatchObject({ status: "wake", wake: "2" });
+  expect(await rig.store.rewake(agent, { expected_wake: 1, job_alive: false })).toMatchObject({
+    status: "wake",
+    wake: 2,
+  });
   expect(await rig.store.record(agent)).toMatchObject({ status: "queued", wake: 2, run: 1 });
 });
 
@@ -97,7 +100,7 @@ test("while its job waits a queued agent is looked at after 10 s, 20 s, 40 s and
   for (let look = 0; look < PAUSES_MS.length; look += 1) {
     await rig.redis.hset(record, "deadline", await rig.redisNow());
     const before = await rig.redisNow();
-    const answer = await rig.store.rewake(agent, 1, true);
+    const answer = await rig.store.rewake(agent, { expected_wake: 1, job_alive: true });
     const after = await rig.redisNow();
     const lookAt = answer.status === "wait" ? Number(answer.deadline) : Number.NaN;
     pauses.push({ atLeast: lookAt - after, atMost: lookAt - before });
@@ -114,14 +117,17 @@ test("of two sweepers that look at one agent one wakes it", async () => {
   const rig = verbRig({ timing: { lookMs: 3 } });
   const agent = await rig.queued();
   await reachesDeadline(rig, agent);
-  const answers = await Promise.all([rig.store.rewake(agent, 1, false), rig.store.rewake(agent, 1, false)]);
+  const answers = await Promise.all([
+    rig.store.rewake(agent, { expected_wake: 1, job_alive: false }),
+    rig.store.rewake(agent, { expected_wake: 1, job_alive: false }),
+  ]);
   expect(answers.map(({ status }) => status).sort()).toEqual(["not_due", "wake"]);
 });
 
 test("nobody is woken early, nor for a wake that is replaced, nor when idle or ended", async () => {
   const rig = verbRig({ timing: { lookMs: 2 } });
   const early = await rig.spawn();
-  await rig.patient.send(early, messageOf("look"), "d");
+  await rig.patient.send(early, sentOf("look"));
   const queued = await rig.queued();
   const idle = await rig.spawn({ idleMs: 1 });
   const ended = await rig.queued();
@@ -129,10 +135,18 @@ test("nobody is woken early, nor for a wake that is replaced, nor when idle or e
   await reachesDeadline(rig, queued);
   await rig.redisReaches((await rig.redisNow()) + 3);
   const before = await rig.everything();
-  expect(await rig.store.rewake(early, 1, false)).toMatchObject({ status: "not_due" });
-  expect(await rig.store.rewake(queued, 0, false)).toMatchObject({ status: "not_due" });
-  expect(await rig.store.rewake(idle, 0, false)).toMatchObject({ status: "not_due" });
-  expect(await rig.store.rewake(ended, 1, false)).toMatchObject({ status: "not_due" });
+  expect(await rig.store.rewake(early, { expected_wake: 1, job_alive: false })).toMatchObject({
+    status: "not_due",
+  });
+  expect(await rig.store.rewake(queued, { expected_wake: 0, job_alive: false })).toMatchObject({
+    status: "not_due",
+  });
+  expect(await rig.store.rewake(idle, { expected_wake: 0, job_alive: false })).toMatchObject({
+    status: "not_due",
+  });
+  expect(await rig.store.rewake(ended, { expected_wake: 1, job_alive: false })).toMatchObject({
+    status: "not_due",
+  });
   expect(await rig.everything()).toEqual(before);
 });
 
@@ -140,17 +154,24 @@ test("a run whose lease is over is woken at once, although its job is still in t
   const rig = verbRig({ timing: { leaseMs: 3, lookMs: 200 } });
   const { agent } = await rig.running();
   await reachesDeadline(rig, agent);
-  expect(await rig.store.rewake(agent, 1, true)).toMatchObject({ status: "wake", wake: "2" });
+  expect(await rig.store.rewake(agent, { expected_wake: 1, job_alive: true })).toMatchObject({
+    status: "wake",
+    wake: 2,
+  });
   await reachesDeadline(rig, agent);
-  expect(await rig.store.rewake(agent, 2, true)).toMatchObject({ status: "wait" });
+  expect(await rig.store.rewake(agent, { expected_wake: 2, job_alive: true })).toMatchObject({
+    status: "wait",
+  });
 });
 
 test("a holder that renews in time is left in peace", async () => {
   const rig = verbRig({ timing: { leaseMs: 2 } });
   const { agent, epoch } = await rig.running();
   const firstEnd = Number((await rig.raw(agent)).deadline);
-  await rig.patient.renew(agent, epoch, 1);
+  await rig.patient.renew(agent, { epoch, running_ms: 1 });
   await rig.redisReaches(firstEnd + 1);
   expect(await overdue(rig, agent)).toBe("not_due");
-  expect(await rig.store.rewake(agent, 1, false)).toMatchObject({ status: "not_due" });
+  expect(await rig.store.rewake(agent, { expected_wake: 1, job_alive: false })).toMatchObject({
+    status: "not_due",
+  });
 });

@@ -1,7 +1,7 @@
 /** Guarantee: mending takes nothing from an agent that lives, leaves nothing of one that does not, and minds no repetition. */
 import { expect, test } from "vitest";
 import type { AgentAddress } from "../../../src/shared/protocol/keys.ts";
-import { type AgentInspection, createAgentInspection } from "../../../src/shared/redis/agent-inspection.ts";
+import { type AgentInspection, createAgentInspection } from "../../../src/shared/redis/inspection.ts";
 import { DESTROY, type Rig, verbRig } from "./rig.ts";
 
 function inspectionOf({ redis, keys, store }: Rig): AgentInspection {
@@ -13,7 +13,7 @@ async function mendTwice(rig: Rig, agent: AgentAddress) {
   const inspection = inspectionOf(rig);
   const answer = await inspection.mend(agent);
   const before = await rig.everything();
-  expect(await inspection.mend(agent)).toEqual({ status: "whole", rest: [] });
+  expect(await inspection.mend(agent)).toEqual({ status: "whole" });
   expect(await rig.everything()).toEqual(before);
   return answer;
 }
@@ -41,14 +41,14 @@ test("of one whose record is gone, the place and every key is taken away", async
   const rig = verbRig();
   const { agent, epoch } = await rig.running();
   const entries = [["0", "{}"]] as const;
-  await rig.store.append(agent, { epoch, known: 0, runningMs: 1, entries, step: "{}" });
-  const { record, log, inbox, life, steps } = rig.keys.agent(agent);
-  expect(await Promise.all([log, inbox, life, steps].map((key) => rig.redis.exists(key)))).toEqual([
+  await rig.store.append(agent, { epoch, known: 0, running_ms: 1, entries, advances: true, events: "{}" });
+  const { record, log, inbox, life, timeline } = rig.keys.agent(agent);
+  expect(await Promise.all([log, inbox, life, timeline].map((key) => rig.redis.exists(key)))).toEqual([
     1, 1, 1, 1,
   ]);
   await rig.redis.del(record);
-  expect(await mendTwice(rig, agent)).toMatchObject({ status: "mended", removed: "5" });
-  expect(await Promise.all([log, inbox, life, steps].map((key) => rig.redis.exists(key)))).toEqual([
+  expect(await mendTwice(rig, agent)).toMatchObject({ status: "mended", removed: 5 });
+  expect(await Promise.all([log, inbox, life, timeline].map((key) => rig.redis.exists(key)))).toEqual([
     0, 0, 0, 0,
   ]);
   expect(await rig.store.liveUids(agent)).toEqual([]);
@@ -63,9 +63,9 @@ test("one that lives gets its place and its name back, but not a name that anoth
   await rig.redis.hdel(registry, agentId);
   expect(await mendTwice(rig, agent)).toMatchObject({
     status: "mended",
-    removed: "0",
-    counted: "1",
-    named: "1",
+    removed: 0,
+    counted: true,
+    named: true,
   });
   expect(await rig.store.uidOf(agent, agentId)).toBe(agent.uid);
   expect((await rig.store.liveUids(agent)).sort()).toEqual([agent.uid, other.uid].sort());

@@ -1,7 +1,11 @@
 /** Guarantee: what one call meets at the provider holds for all; places are leases; nothing counts twice. */
 import { expect, test } from "vitest";
-import { TIMING, type Timing } from "../../../src/shared/protocol/timing.ts";
-import { type Admission, createProviderGate, type Leave } from "../../../src/shared/redis/provider-gate.ts";
+import { TIMING, type Timing } from "../../../src/shared/protocol/limits.ts";
+import {
+  type Admission,
+  createProviderGate,
+  type Leave,
+} from "../../../src/shared/redis/provider-limiter.ts";
 import { verbRig } from "./rig.ts";
 
 const NAME = "127.0.0.1:1/ab12cd34/offline-1";
@@ -65,7 +69,7 @@ test("calls that were refused together count as one refusal, and the longest wai
       retryAfterMs: 1_000 * (i + 1),
     });
   }
-  expect(await field("strikes")).toBe(1);
+  expect(await field("consecutive_refusals")).toBe(1);
   expect(await waitOf("d")).toBeGreaterThan(2_500);
 });
 

@@ -1,9 +1,19 @@
 /** Asking and answering: every guard of the two scripts, and what they leave behind. */
+
 import { expect, test } from "vitest";
+import { answerEntry } from "../../../src/shared/protocol/log.ts";
 import { DESTROY, MAX_AGE_END, questionsOf, type Rig, verbRig, wellDone } from "./rig.ts";
 
-const byParent = (text: string, questionId = "1/a") => ({ by: "parent" as const, questionId, text });
-const bySweeper = (text: string, questionId = "1/a") => ({ by: "sweeper" as const, questionId, text });
+const byParent = (text: string, questionId = "1/a") => ({
+  authority: "parent" as const,
+  question_id: questionId,
+  entry: answerEntry(text),
+});
+const bySweeper = (text: string, questionId = "1/a") => ({
+  authority: "sweeper" as const,
+  question_id: questionId,
+  entry: answerEntry(text),
+});
 const entriesOf = async (rig: Rig) =>
   (await rig.replies.read(rig.parent, "0", 100)).map(({ entry }) => entry);
 const logOf = (rig: Rig, agent: ReturnType<Rig["address"]>) => rig.redis.hgetall(rig.keys.agent(agent).log);
@@ -15,10 +25,9 @@ test("asking marks the calls, tells the parent and hands the agent back, all in 
   const asked = questionsOf(epoch, ["a", "b"]);
   const input = {
     ...asked,
-    questions: asked.questions.map(({ question, started }, i) => ({
-      question: i === 0 ? { ...question, text, default_answer: "white" } : question,
-      started,
-    })),
+    questions: (asked.questions ?? []).map(([id, started, question, none], i) =>
+      i === 0 ? ([id, started, text, "white"] as const) : ([id, started, question, none] as const),
+    ),
   };
   const beforeMs = await rig.redisNow();
   const answer = await rig.store.ask(agent, input);
@@ -46,7 +55,7 @@ test("asking marks the calls, tells the parent and hands the agent back, all in 
     ],
   });
   const raw = await rig.raw(agent);
-  expect(raw).toMatchObject({ committed: "1", barren_deaths: "0", retries: "0" });
+  expect(raw).toMatchObject({ committed: "1", crashes_without_progress: "0", attempts: "0" });
   expect(raw).not.toHaveProperty("lease_until");
   expect(await rig.redis.pttl(rig.keys.agent(agent).life)).toBe(-1);
 });
@@ -56,7 +65,7 @@ test("a question waits no longer than its message may stay unanswered", async ()
   const { agent } = await rig.waiting();
   const { unanswered_since, deadline } = await rig.raw(agent);
   expect(Number(deadline)).toBe(Number(unanswered_since) + 5_000);
-  expect(await rig.store.overdue(agent)).toMatchObject({ status: "not_due", deadline });
+  expect(await rig.store.overdue(agent)).toMatchObject({ status: "not_due", deadline: Number(deadline) });
   await rig.redis.hset(rig.keys.agent(agent).record, "unanswered_since", 1);
   expect(await rig.store.overdue(agent)).toMatchObject({ status: "max_age_over" });
   expect(await rig.store.settle(agent, MAX_AGE_END)).toMatchObject({ status: "settled" });
@@ -81,17 +90,19 @@ test("a waiting agent is nobody's: no claim takes it, and whoever held it writes
   const rig = verbRig();
   const { agent, epoch } = await rig.waiting();
   const before = await rig.everything();
-  expect(await rig.store.claim(agent, "c-2", "w")).toMatchObject({
+  expect(await rig.store.claim(agent, { claim_id: "c-2", worker: "w" })).toMatchObject({
     status: "nothing",
     agent_status: "waiting",
   });
-  expect(await rig.store.renew(agent, epoch, 9)).toMatchObject({ status: "stale" });
-  const step = { epoch, known: 0, runningMs: 9, entries: [["2", "{}"]] as const };
+  expect(await rig.store.renew(agent, { epoch, running_ms: 9 })).toMatchObject({ status: "stale" });
+  const step = { epoch, known: 0, running_ms: 9, entries: [["2", "{}"]] as const };
   expect(await rig.store.append(agent, step)).toMatchObject({ status: "stale" });
-  const back = { epoch, delayMs: 0, runningMs: 9, retries: 0 };
+  const back = { epoch, delay_ms: 0, running_ms: 9, attempts: 0 };
   expect(await rig.store.release(agent, back)).toMatchObject({ status: "stale" });
   expect(await rig.store.settle(agent, wellDone(epoch))).toMatchObject({ status: "stale" });
-  expect(await rig.store.rewake(agent, 1, false)).toMatchObject({ status: "not_due" });
+  expect(await rig.store.rewake(agent, { expected_wake: 1, job_alive: false })).toMatchObject({
+    status: "not_due",
+  });
   expect(await rig.everything()).toEqual(before);
   expect(await rig.send(agent, "hurry")).toMatchObject({ status: "delivered", agent_status: "waiting" });
 });
@@ -101,15 +112,15 @@ test("the last answer queues the agent with a new wake, and its next run goes on
   const { agent, epoch } = await rig.waiting(["a", "b", "c"]);
   expect(await rig.store.answer(agent, byParent("two", "1/b"))).toMatchObject({
     status: "waiting",
-    open: "2",
+    open: 2,
   });
   expect((await rig.store.record(agent))?.questions?.map((each) => each.question_id)).toEqual(["1/a", "1/c"]);
-  expect(await rig.store.answer(agent, byParent("one"))).toMatchObject({ status: "waiting", open: "1" });
+  expect(await rig.store.answer(agent, byParent("one"))).toMatchObject({ status: "waiting", open: 1 });
   const beforeMs = await rig.redisNow();
   const last = await rig.store.answer(agent, byParent("three", "1/c"));
-  expect(last).toMatchObject({ status: "queued", run: "1", wake: "2" });
+  expect(last).toMatchObject({ status: "queued", run: 1, wake: 2 });
   const raw = await rig.raw(agent);
-  expect(raw).toMatchObject({ status: "queued", wake: "2", looks: "0", running_ms: "5", epoch: `${epoch}` });
+  expect(raw).toMatchObject({ status: "queued", wake: "2", checks: "0", running_ms: "5", epoch: `${epoch}` });
   expect(Number(raw.deadline)).toBeGreaterThanOrEqual(beforeMs + rig.store.timing.lookMs);
   expect(raw).not.toHaveProperty("questions");
   expect(JSON.parse((await logOf(rig, agent))["1/b/result"] ?? "")).toEqual({
@@ -133,7 +144,7 @@ test("the first answer stands, be it the parent's or the default", async () => {
   expect(await rig.store.answer(agent, byParent("mine", "1/b"))).toMatchObject({ status: "answered" });
   expect(await rig.store.answer(agent, byParent("mine"))).toMatchObject({
     status: "same",
-    wake: "2",
+    wake: 2,
     agent_status: "queued",
   });
   expect(await rig.everything()).toEqual(before);
@@ -144,7 +155,10 @@ test("a default comes at the deadline and no earlier; its parent may answer at a
   const { agent } = await rig.waiting();
   const { deadline } = await rig.raw(agent);
   const before = await rig.everything();
-  expect(await rig.store.answer(agent, bySweeper("default"))).toMatchObject({ status: "not_due", deadline });
+  expect(await rig.store.answer(agent, bySweeper("default"))).toMatchObject({
+    status: "not_due",
+    deadline: Number(deadline),
+  });
   expect(await rig.everything()).toEqual(before);
   expect(await rig.store.answer(agent, byParent("mine"))).toMatchObject({ status: "queued" });
 });
@@ -176,11 +190,11 @@ test("what is no open question takes no answer: another call's result cannot be 
 test("finish queues an agent that waits, and its questions are open no more", async () => {
   const rig = verbRig();
   const { agent } = await rig.waiting();
-  expect(await rig.store.finish(agent)).toMatchObject({ status: "finishing", run: "1", wake: "2" });
+  expect(await rig.store.finish(agent)).toMatchObject({ status: "finishing", run: 1, wake: 2 });
   expect(await rig.raw(agent)).toMatchObject({ status: "queued", wake: "2", finish: "1" });
   expect(await rig.store.answer(agent, byParent("late"))).toMatchObject({ status: "unknown_question" });
   await rig.claim(agent);
-  expect(await rig.store.finish(agent)).toMatchObject({ status: "finishing", wake: "" });
+  expect(await rig.store.finish(agent)).toMatchObject({ status: "finishing", wake: undefined });
 });
 
 test("destroy ends an agent that waits, with what its run came to", async () => {

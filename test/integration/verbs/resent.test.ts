@@ -1,14 +1,17 @@
 /** ioredis sends a command again when its answer was lost: every script runs twice here, and must not mind. */
+
 import { expect, test } from "vitest";
+import { answerEntry } from "../../../src/shared/protocol/log.ts";
+import { partsOf } from "../../../src/shared/protocol/reply.ts";
 import {
   bodyOf,
   DESTROY,
   handedBack,
   IDLE_END,
-  messageOf,
   questionsOf,
   type Rig,
   SPEC,
+  sentOf,
   verbRig,
   wellDone,
 } from "./rig.ts";
@@ -21,12 +24,12 @@ interface Resent {
 }
 const SHORT = { timing: { leaseMs: 10_000, lookMs: 2 } };
 const spawnInput = {
-  requestKey: "key-1",
+  request_key: "key-1",
   digest: "d",
   stem: "a",
   name: "A",
   spec: JSON.stringify(SPEC),
-  idleMs: 600_000,
+  idle_ms: 600_000,
 };
 
 const CALLS: Record<string, Resent> = {
@@ -48,14 +51,14 @@ const CALLS: Record<string, Resent> = {
     answers: ["queued", "same"],
     prepare: async (rig) => {
       const agent = await rig.spawn();
-      return () => rig.store.send(agent, messageOf("look", "m-1"), "d");
+      return () => rig.store.send(agent, sentOf("look", "m-1", "d"));
     },
   },
   "send to a running agent": {
     answers: ["delivered", "same"],
     prepare: async (rig) => {
       const { agent } = await rig.running();
-      return () => rig.store.send(agent, messageOf("look", "m-1"), "d");
+      return () => rig.store.send(agent, sentOf("look", "m-1", "d"));
     },
   },
   "send that empties the last place of the inbox": {
@@ -63,41 +66,41 @@ const CALLS: Record<string, Resent> = {
     prepare: async (rig) => {
       const agent = await rig.queued();
       for (let i = 1; i < 63; i += 1) await rig.send(agent, "x");
-      return () => rig.store.send(agent, messageOf("look", "m-1"), "d");
+      return () => rig.store.send(agent, sentOf("look", "m-1", "d"));
     },
   },
   claim: {
     answers: ["claimed", "claimed"],
     prepare: async (rig) => {
       const agent = await rig.queued();
-      return () => rig.store.claim(agent, "c-1", "w");
+      return () => rig.store.claim(agent, { claim_id: "c-1", worker: "w" });
     },
   },
   "claim of an agent that may only be claimed alone": {
-    answers: ["alone", "alone"],
+    answers: ["suspect", "suspect"],
     prepare: async (rig) => {
       const { agent } = await rig.running();
-      await rig.redis.hset(rig.keys.agent(agent).record, { barren_deaths: "1", lease_until: "1" });
-      return () => rig.store.claim(agent, "c-1", "w");
+      await rig.redis.hset(rig.keys.agent(agent).record, { crashes_without_progress: "1", lease_until: "1" });
+      return () => rig.store.claim(agent, { claim_id: "c-1", worker: "w" });
     },
   },
   "claim of an agent that died alone": {
-    answers: ["lost", "lost"],
+    answers: ["crashed", "crashed"],
     prepare: async (rig) => {
       const { agent } = await rig.running();
       await rig.redis.hset(rig.keys.agent(agent).record, {
-        barren_deaths: "2",
+        crashes_without_progress: "2",
         alone: "1",
         lease_until: "1",
       });
-      return () => rig.store.claim(agent, "c-1", "w");
+      return () => rig.store.claim(agent, { claim_id: "c-1", worker: "w" });
     },
   },
   renew: {
     answers: ["ok", "ok"],
     prepare: async (rig) => {
       const { agent, epoch } = await rig.running();
-      return () => rig.store.renew(agent, epoch, 5);
+      return () => rig.store.renew(agent, { epoch, running_ms: 5 });
     },
   },
   append: {
@@ -107,10 +110,11 @@ const CALLS: Record<string, Resent> = {
       await rig.send(agent, "two");
       return () =>
         rig.readFirst(agent, epoch, {
-          runningMs: 5,
-          progress: bodyOf("so far"),
-          step: "{}",
-          interim: { id: "i-1", body: "half way" },
+          running_ms: 5,
+          ...partsOf(bodyOf("so far")),
+          advances: true,
+          interim_id: "i-1",
+          interim: "half way",
         });
     },
   },
@@ -118,7 +122,7 @@ const CALLS: Record<string, Resent> = {
     answers: ["released", "released"],
     prepare: async (rig) => {
       const { agent, epoch } = await rig.running();
-      return () => rig.store.release(agent, { epoch, delayMs: 0, runningMs: 5, retries: 1 });
+      return () => rig.store.release(agent, { epoch, delay_ms: 0, running_ms: 5, attempts: 1 });
     },
   },
   ask: {
@@ -132,14 +136,16 @@ const CALLS: Record<string, Resent> = {
     answers: ["waiting", "same"],
     prepare: async (rig) => {
       const { agent } = await rig.waiting(["a", "b"]);
-      return () => rig.store.answer(agent, { by: "parent", questionId: "1/a", text: "yes" });
+      return () =>
+        rig.store.answer(agent, { authority: "parent", question_id: "1/a", entry: answerEntry("yes") });
     },
   },
   "answer to the last question": {
     answers: ["queued", "same"],
     prepare: async (rig) => {
       const { agent } = await rig.waiting();
-      return () => rig.store.answer(agent, { by: "parent", questionId: "1/a", text: "yes" });
+      return () =>
+        rig.store.answer(agent, { authority: "parent", question_id: "1/a", entry: answerEntry("yes") });
     },
   },
   "answer by a sweeper": {
@@ -147,7 +153,8 @@ const CALLS: Record<string, Resent> = {
     prepare: async (rig) => {
       const { agent } = await rig.waiting(["a"], 1);
       await rig.redisReaches((await rig.redisNow()) + 3);
-      return () => rig.store.answer(agent, { by: "sweeper", questionId: "1/a", text: "nothing" });
+      return () =>
+        rig.store.answer(agent, { authority: "sweeper", question_id: "1/a", entry: answerEntry("nothing") });
     },
   },
   "finish of an agent that waits": {
@@ -169,14 +176,14 @@ const CALLS: Record<string, Resent> = {
     prepare: async (rig) => {
       const { agent, epoch } = await rig.running();
       await rig.readFirst(agent, epoch);
-      return () => rig.store.settle(agent, { ...wellDone(epoch), target: "idle", idleMs: 60_000 });
+      return () => rig.store.settle(agent, { ...wellDone(epoch), target: "idle", idle_ms: 60_000 });
     },
   },
   "settle of a run whose agent is queued again": {
     answers: ["settled", "same"],
     prepare: async (rig) => {
       const { agent, epoch } = await rig.running();
-      return () => rig.store.settle(agent, { ...handedBack(epoch), target: "idle", idleMs: 60_000 });
+      return () => rig.store.settle(agent, { ...handedBack(epoch), target: "idle", idle_ms: 60_000 });
     },
   },
   "settle that must go on": {
@@ -214,7 +221,7 @@ const CALLS: Record<string, Resent> = {
       const agent = await rig.queued();
       await rig.redisReaches(Number((await rig.raw(agent)).deadline));
       await rig.redis.hset(rig.keys.agent(agent).record, "deadline", 1);
-      return () => rig.store.rewake(agent, 1, false);
+      return () => rig.store.rewake(agent, { expected_wake: 1, job_alive: false });
     },
   },
   ack: {
@@ -264,4 +271,13 @@ test("the deadline set minds no repetition: a repeated touch stays early, a repe
   if (due) await rig.deadlines.move(due, at);
   if (due) await rig.deadlines.move(due, at);
   expect(await rig.redis.zrange(rig.keys.deadlines, 0, -1, "WITHSCORES")).toEqual([due?.member, `${at}`]);
+});
+
+test("a verb is sent once more, with its source, to a server that has forgotten its scripts", async () => {
+  const rig = verbRig();
+  const { agent, epoch } = await rig.running();
+  const renewed = () => rig.store.renew(agent, { epoch, running_ms: 0 });
+  expect(await renewed()).toMatchObject({ status: "ok" });
+  await rig.redis.script("FLUSH");
+  expect((await Promise.all([renewed(), renewed()])).map(({ status }) => status)).toEqual(["ok", "ok"]);
 });

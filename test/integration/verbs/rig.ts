@@ -11,20 +11,14 @@ import {
   keysUnder,
   type ParentAddress,
 } from "../../../src/shared/protocol/keys.ts";
-import { SPAWN_LIMITS } from "../../../src/shared/protocol/limits.ts";
+import { IDLE_MS, SPAWN_LIMITS, TIMING, type Timing } from "../../../src/shared/protocol/limits.ts";
 import type { InboxMessage } from "../../../src/shared/protocol/message.ts";
-import type { ReplyBody } from "../../../src/shared/protocol/reply.ts";
-import { IDLE_MS, TIMING, type Timing } from "../../../src/shared/protocol/timing.ts";
-import {
-  type AgentStore,
-  type AppendInput,
-  createAgentStore,
-  type SettleInput,
-} from "../../../src/shared/redis/agent-store.ts";
-import { closeRedis, openRedis, type RedisClient } from "../../../src/shared/redis/connection.ts";
-import { createDeadlineSet, type DeadlineSet } from "../../../src/shared/redis/deadline-set.ts";
-import type { AskInput } from "../../../src/shared/redis/question-verbs.ts";
-import { createReplyStream, type ReplyStream } from "../../../src/shared/redis/reply-stream.ts";
+import { partsOf, type ReplyBody } from "../../../src/shared/protocol/reply.ts";
+import { type AgentStore, createAgentStore } from "../../../src/shared/redis/agents.ts";
+import { closeRedis, openRedis, type RedisClient } from "../../../src/shared/redis/connection/connection.ts";
+import { createDeadlineSet, type DeadlineSet } from "../../../src/shared/redis/deadlines.ts";
+import { createReplyStream, type ReplyStream } from "../../../src/shared/redis/replies.ts";
+import type { Input } from "../../../src/shared/redis/scripts.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { keysLike, redisUrl, uniquePrefix } from "../../helpers/redis.ts";
 import { until } from "../../helpers/until.ts";
@@ -55,58 +49,69 @@ export function bodyOf(summary: string): ReplyBody {
 }
 
 /** How the settle of a run that ended well looks. */
-export function wellDone(epoch: number, run = 1): SettleInput {
+export function wellDone(epoch: number, run = 1): Input<"settle"> {
   return {
-    by: { authority: "worker", epoch, known: 0, run },
+    authority: "worker",
+    epoch,
+    known: 0,
+    run,
     target: "ended",
-    endedReason: "completed",
+    ended_reason: "completed",
     status: "succeeded",
-    stopReason: "end_turn",
+    stop_reason: "end_turn",
     natural: true,
-    body: bodyOf("done"),
+    ...partsOf(bodyOf("done")),
   };
 }
 /** How the settle of a run that hands back at a cap looks: no message keeps it going. */
-export function handedBack(epoch: number, run = 1): SettleInput {
-  return { ...wellDone(epoch, run), status: "partial", stopReason: "max_turns", natural: false };
+export function handedBack(epoch: number, run = 1): Input<"settle"> {
+  return { ...wellDone(epoch, run), status: "partial", stop_reason: "max_turns", natural: false };
 }
 /** How the settle of a run looks that no worker survives. */
-export function workerLost(epoch: number, run = 1): SettleInput {
-  const how = { endedReason: "failed", status: "failed", stopReason: "worker_lost" } as const;
+export function workerLost(epoch: number, run = 1): Input<"settle"> {
+  const how = { ended_reason: "failed", status: "failed", stop_reason: "worker_lost" } as const;
   return { ...wellDone(epoch, run), ...how, natural: false };
 }
 /** The parent's destroy. */
-export const DESTROY: SettleInput = {
-  by: { authority: "parent" },
+export const DESTROY: Input<"settle"> = {
+  authority: "parent",
   target: "ended",
-  endedReason: "destroyed",
+  ended_reason: "destroyed",
   status: "cancelled",
-  stopReason: "destroyed",
+  stop_reason: "destroyed",
 };
 /** The sweeper's end of an agent whose idle time is over. */
-export const IDLE_END: SettleInput = {
-  by: { authority: "sweeper" },
+export const IDLE_END: Input<"settle"> = {
+  authority: "sweeper",
   target: "ended",
-  endedReason: "idle",
+  ended_reason: "idle",
   status: "cancelled",
-  stopReason: "idle",
+  stop_reason: "idle",
 };
 /** The sweeper's end of an agent whose message went unanswered for too long. */
-export const MAX_AGE_END: SettleInput = {
-  by: { authority: "sweeper" },
+export const MAX_AGE_END: Input<"settle"> = {
+  authority: "sweeper",
   target: "ended",
-  endedReason: "failed",
+  ended_reason: "failed",
   status: "failed",
-  stopReason: "max_age",
+  stop_reason: "max_age",
 };
 
 /** What a run asks; the ids of its questions are `1/<name>`. */
-export function questionsOf(epoch: number, names: readonly string[] = ["a"], answerMs = 60_000): AskInput {
-  const questions = names.map((name) => ({
-    question: { question_id: `1/${name}`, text: `${name}?` },
-    started: '{"v":1,"name":"ask_parent"}',
-  }));
-  return { epoch, known: 0, runningMs: 5, answerMs, questions, progress: bodyOf("so far"), step: "{}" };
+export function questionsOf(
+  epoch: number,
+  names: readonly string[] = ["a"],
+  answerMs = 60_000,
+): Input<"ask"> {
+  const questions = names.map(
+    (name) => [`1/${name}`, '{"v":1,"name":"ask_parent"}', `${name}?`, ""] as const,
+  );
+  return { epoch, known: 0, running_ms: 5, answer_ms: answerMs, questions, ...partsOf(bodyOf("so far")) };
+}
+
+/** What `send` is given for a message of this text; its digest is the text. */
+export function sentOf(text: string, messageId: string = newRequestKey(), digest = text): Input<"send"> {
+  return { message_id: messageId, payload: JSON.stringify(messageOf(text, messageId)), digest };
 }
 
 /** A message in stored form. */
@@ -142,7 +147,7 @@ export interface Rig {
   readFirst(
     agent: AgentAddress,
     epoch: number,
-    more?: Partial<AppendInput>,
+    more?: Partial<Input<"append">>,
   ): ReturnType<AgentStore["append"]>;
   /** An agent that waits for the answers to the questions `1/<name>`. */
   waiting(names?: readonly string[], answerMs?: number): Promise<{ agent: AgentAddress; epoch: number }>;
@@ -182,12 +187,19 @@ export function verbRig(options: { timing?: Partial<Timing>; url?: string; redis
     address: () => ({ ...parent, uid: newUid() }),
     async spawn({ name = "Researcher", requestKey = newRequestKey(), idleMs = IDLE_MS, digest = "d" } = {}) {
       const agent = rig.address();
-      const input = { requestKey, digest, stem: slugOf(name), name, spec: JSON.stringify(SPEC), idleMs };
+      const input = {
+        request_key: requestKey,
+        digest,
+        stem: slugOf(name),
+        name,
+        spec: JSON.stringify(SPEC),
+        idle_ms: idleMs,
+      };
       const answer = await store.spawn(agent, input);
       if (answer.status !== "spawned") throw new Error(`not spawned: ${JSON.stringify(answer)}`);
       return agent;
     },
-    send: (agent, text, messageId) => store.send(agent, messageOf(text, messageId), text),
+    send: (agent, text, messageId) => store.send(agent, sentOf(text, messageId)),
     async queued(given) {
       const agent = await rig.spawn(given);
       await rig.send(agent, "look", agent.uid);
@@ -198,17 +210,18 @@ export function verbRig(options: { timing?: Partial<Timing>; url?: string; redis
       return { agent, epoch: await rig.claim(agent) };
     },
     async claim(agent, claimId = newRequestKey(), alone = false) {
-      const answer = await store.claim(agent, claimId, "worker-1", alone);
+      const answer = await store.claim(agent, { claim_id: claimId, worker: "worker-1", alone });
       if (answer.status !== "claimed") throw new Error(`not claimed: ${JSON.stringify(answer)}`);
-      return Number(answer.epoch);
+      return answer.epoch;
     },
     readFirst: (agent, epoch, more) =>
       store.append(agent, {
         epoch,
         known: 0,
-        runningMs: 1,
+        running_ms: 1,
         entries: [["0", "{}"]],
-        consume: { to: 1, last: agent.uid },
+        consume_to: 1,
+        consume_last: agent.uid,
         ...more,
       }),
     async waiting(names, answerMs) {

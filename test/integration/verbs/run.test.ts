@@ -1,19 +1,21 @@
 /** What a worker may do between claim and settle: renew, append, release. */
+
 import { expect, test } from "vitest";
+import { partsOf } from "../../../src/shared/protocol/reply.ts";
 import { bodyOf, DESTROY, questionsOf, type Rig, verbRig, wellDone } from "./rig.ts";
 
 const append = (rig: Rig, agent: ReturnType<Rig["address"]>, epoch: number, ...entries: [string, string][]) =>
-  rig.store.append(agent, { epoch, known: 0, runningMs: 1, entries });
+  rig.store.append(agent, { epoch, known: 0, running_ms: 1, entries });
 
 test("renew moves the lease, keeps the running time and tells of unread messages and of a finish", async () => {
   const rig = verbRig();
   const { agent, epoch } = await rig.running();
   const before = Number((await rig.raw(agent)).lease_until);
   await rig.redisReaches(before - 10_000 + 5);
-  expect(await rig.store.renew(agent, epoch, 1_234.4)).toMatchObject({
+  expect(await rig.store.renew(agent, { epoch, running_ms: 1_234.4 })).toMatchObject({
     status: "ok",
-    inbox: "1",
-    finish: "",
+    inbox: 1,
+    finish: false,
   });
   const record = await rig.raw(agent);
   expect(Number(record.lease_until)).toBeGreaterThan(before);
@@ -21,14 +23,18 @@ test("renew moves the lease, keeps the running time and tells of unread messages
   expect(record.running_ms).toBe("1234");
   await rig.store.finish(agent);
   await rig.send(agent, "two");
-  expect(await rig.store.renew(agent, epoch, 1)).toMatchObject({ status: "ok", inbox: "2", finish: "1" });
+  expect(await rig.store.renew(agent, { epoch, running_ms: 1 })).toMatchObject({
+    status: "ok",
+    inbox: 2,
+    finish: true,
+  });
 });
 
 test("renew by the holder is granted after its lease ran out, as long as nobody took the agent", async () => {
   const rig = verbRig({ timing: { leaseMs: 2 } });
   const { agent, epoch } = await rig.running();
   await rig.redisReaches(Number((await rig.raw(agent)).lease_until) + 1);
-  expect(await rig.store.renew(agent, epoch, 1)).toMatchObject({ status: "ok" });
+  expect(await rig.store.renew(agent, { epoch, running_ms: 1 })).toMatchObject({ status: "ok" });
 });
 
 test("a log that has lost entries takes nothing that builds on them; a holder that knows of no more than is left goes on", async () => {
@@ -37,16 +43,17 @@ test("a log that has lost entries takes nothing that builds on them; a holder th
   await append(rig, agent, epoch, ["0", "{}"], ["1", "{}"]);
   await rig.redis.hdel(rig.keys.agent(agent).log, "1");
   const before = await rig.everything();
-  const lost = { epoch, known: 2, runningMs: 1 };
+  const lost = { epoch, known: 2, running_ms: 1 };
   const answers = [
     await rig.store.append(agent, {
       ...lost,
       entries: [["2", "{}"]],
-      consume: { to: 1, last: agent.uid },
-      step: "{}",
+      consume_to: 1,
+      consume_last: agent.uid,
+      advances: true,
     }),
     await rig.store.ask(agent, { ...questionsOf(epoch), known: 2 }),
-    await rig.store.settle(agent, { ...wellDone(epoch), by: { authority: "worker", run: 1, ...lost } }),
+    await rig.store.settle(agent, { ...wellDone(epoch), run: 1, ...lost }),
   ];
   expect(answers.map(({ status }) => status)).toEqual(["stale", "stale", "stale"]);
   expect(await rig.everything()).toEqual(before);
@@ -60,9 +67,9 @@ test("an inbox that has lost the message which was read last, with or without an
   const rig = verbRig();
   const { agent, epoch } = await rig.running();
   await rig.send(agent, 'half a character \ud83d, and "message_id":"m-2"', 'm"2\\');
-  const consume = { to: 2, last: 'm"2\\' };
+  const consume = { consume_to: 2, consume_last: 'm"2\\' };
   const write = () =>
-    rig.store.append(agent, { epoch, known: 0, runningMs: 1, entries: [["0", "{}"]], consume });
+    rig.store.append(agent, { epoch, known: 0, running_ms: 1, entries: [["0", "{}"]], ...consume });
   const { inbox } = rig.keys.agent(agent);
   const lost = (await rig.redis.rpop(inbox)) ?? "";
   for (const isReplaced of [false, true]) {
@@ -72,24 +79,27 @@ test("an inbox that has lost the message which was read last, with or without an
     expect(await rig.everything()).toEqual(before);
   }
   await rig.redis.lset(inbox, 1, lost);
-  expect(await write()).toMatchObject({ status: "appended", inbox: "0" });
+  expect(await write()).toMatchObject({ status: "appended", inbox: 0 });
 });
 
 type Holder = (rig: Rig, agent: ReturnType<Rig["address"]>, epoch: number) => Promise<{ status: string }>;
 const writes: Record<string, Holder> = {
-  renew: (rig, agent, epoch) => rig.store.renew(agent, epoch, 999),
+  renew: (rig, agent, epoch) => rig.store.renew(agent, { epoch, running_ms: 999 }),
   append: (rig, agent, epoch) =>
     rig.store.append(agent, {
       epoch,
       known: 0,
-      runningMs: 999,
+      running_ms: 999,
       entries: [["7", "{}"]],
-      consume: { to: 1, last: agent.uid },
-      progress: bodyOf("zombie"),
-      step: "{}",
-      interim: { id: "z.1", body: "zombie" },
+      consume_to: 1,
+      consume_last: agent.uid,
+      ...partsOf(bodyOf("zombie")),
+      advances: true,
+      interim_id: "z.1",
+      interim: "zombie",
     }),
-  release: (rig, agent, epoch) => rig.store.release(agent, { epoch, delayMs: 5, runningMs: 999, retries: 3 }),
+  release: (rig, agent, epoch) =>
+    rig.store.release(agent, { epoch, delay_ms: 5, running_ms: 999, attempts: 3 }),
   settle: (rig, agent, epoch) => rig.store.settle(agent, { ...wellDone(epoch), natural: false }),
 };
 const losses: Record<string, (rig: Rig, agent: ReturnType<Rig["address"]>, epoch: number) => Promise<void>> =
@@ -99,12 +109,12 @@ const losses: Record<string, (rig: Rig, agent: ReturnType<Rig["address"]>, epoch
       await rig.claim(agent);
     },
     "it was handed back and taken": async (rig, agent, epoch) => {
-      await rig.store.release(agent, { epoch, delayMs: 0, runningMs: 1, retries: 0 });
+      await rig.store.release(agent, { epoch, delay_ms: 0, running_ms: 1, attempts: 0 });
       await rig.claim(agent);
     },
     "run 2 of the kept-alive agent is going on": async (rig, agent, epoch) => {
       await rig.readFirst(agent, epoch);
-      await rig.store.settle(agent, { ...wellDone(epoch), target: "idle", idleMs: 60_000 });
+      await rig.store.settle(agent, { ...wellDone(epoch), target: "idle", idle_ms: 60_000 });
       await rig.send(agent, "again");
       await rig.claim(agent);
     },
@@ -127,13 +137,13 @@ const goodbyes: Record<
   (rig: Rig, agent: ReturnType<Rig["address"]>, epoch: number) => Promise<unknown>
 > = {
   "handed the agent back": (rig, agent, epoch) =>
-    rig.store.release(agent, { epoch, delayMs: 0, runningMs: 1, retries: 0 }),
+    rig.store.release(agent, { epoch, delay_ms: 0, running_ms: 1, attempts: 0 }),
   "settled its run and the agent is idle": async (rig, agent, epoch) => {
     await rig.readFirst(agent, epoch);
-    await rig.store.settle(agent, { ...wellDone(epoch), target: "idle", idleMs: 60_000 });
+    await rig.store.settle(agent, { ...wellDone(epoch), target: "idle", idle_ms: 60_000 });
   },
   "settled its run and the agent is queued again": (rig, agent, epoch) =>
-    rig.store.settle(agent, { ...wellDone(epoch), natural: false, target: "idle", idleMs: 60_000 }),
+    rig.store.settle(agent, { ...wellDone(epoch), natural: false, target: "idle", idle_ms: 60_000 }),
   "settled its run and the agent has ended": (rig, agent, epoch) =>
     rig.store.settle(agent, { ...wellDone(epoch), natural: false }),
 };
@@ -174,26 +184,27 @@ test("an append commits its entries, cursor, progress, step and interim message 
   const answer = await rig.store.append(agent, {
     epoch,
     known: 0,
-    runningMs: 40,
+    running_ms: 40,
     entries: [
       ["0", '{"n":0}'],
       ["0/t/started", "{}"],
     ],
-    consume: { to: 1, last: agent.uid },
-    progress: bodyOf("so far"),
-    step: '{"turn":1}',
-    interim: { id: "i-1", body: "half way" },
+    consume_to: 1,
+    consume_last: agent.uid,
+    ...partsOf(bodyOf("so far")),
+    advances: true,
+    interim_id: "i-1",
+    interim: "half way",
   });
-  expect(answer).toMatchObject({ status: "appended", inbox: "1", finish: "" });
+  expect(answer).toMatchObject({ status: "appended", inbox: 1, finish: false });
   const state = await rig.store.load(agent);
-  expect(state?.record).toMatchObject({ inbox_read: 1, running_ms: 40, retries: 0 });
+  expect(state?.record).toMatchObject({ inbox_read: 1, running_ms: 40, attempts: 0 });
   expect(state?.record.progress?.summary).toBe("so far");
   expect([...(state?.log ?? [])].sort()).toEqual([
     ["0", '{"n":0}'],
     ["0/t/started", "{}"],
   ]);
   expect(state?.inbox.map(({ text }) => text)).toEqual(["two"]);
-  expect(await rig.redis.lrange(rig.keys.agent(agent).steps, 0, -1)).toEqual(['{"turn":1}']);
   const entries = await rig.replies.read(rig.parent, "0", 10);
   expect(entries.map(({ entry }) => entry)).toMatchObject([
     {
@@ -214,15 +225,17 @@ test("an append of what is stored already is the same: no second step, interim m
   const input = {
     epoch,
     known: 0,
-    runningMs: 1,
+    running_ms: 1,
     entries: [["0", '{"n":0}']] as const,
-    consume: { to: 1, last: agent.uid },
-    step: "{}",
-    interim: { id: "i-1", body: "half way" },
+    consume_to: 1,
+    consume_last: agent.uid,
+    advances: true,
+    interim_id: "i-1",
+    interim: "half way",
   };
   await rig.store.append(agent, input);
   const before = await rig.everything();
-  expect(await rig.store.append(agent, input)).toMatchObject({ status: "same", inbox: "1" });
+  expect(await rig.store.append(agent, input)).toMatchObject({ status: "same", inbox: 1 });
   expect(await rig.everything()).toEqual(before);
 });
 
@@ -234,18 +247,20 @@ test("an entry stored with other content is a conflict that hands back what is s
   const answer = await rig.store.append(agent, {
     epoch,
     known: 0,
-    runningMs: 9,
+    running_ms: 9,
     entries: [
       ["1", "other"],
       ["2", "second"],
       ["3", "third"],
     ],
-    consume: { to: 1, last: agent.uid },
-    progress: bodyOf("no"),
-    step: "{}",
-    interim: { id: "i", body: "no" },
+    consume_to: 1,
+    consume_last: agent.uid,
+    ...partsOf(bodyOf("no")),
+    advances: true,
+    interim_id: "i",
+    interim: "no",
   });
-  expect(answer).toEqual({ status: "conflict", rest: ["1", "first"] });
+  expect(answer).toEqual({ status: "conflict", entries: [["1", "first"]] });
   expect(await rig.everything()).toEqual(before);
 });
 
@@ -280,9 +295,10 @@ test("the inbox cursor is absolute: it reads on where the last one stood and nev
     rig.store.append(agent, {
       epoch,
       known: 0,
-      runningMs: 1,
+      running_ms: 1,
       entries: [[entry, "{}"]],
-      consume: { to, last },
+      consume_to: to,
+      consume_last: last,
     });
   await consume("0", 2, "two");
   expect((await rig.store.inbox(agent)).map(({ text }) => text)).toEqual(["three", "four"]);
@@ -292,24 +308,24 @@ test("the inbox cursor is absolute: it reads on where the last one stood and nev
   expect((await rig.store.inbox(agent)).map(({ text }) => text)).toEqual(["four"]);
 });
 
-test("a release queues the agent with a new wake, its delay, its retries and no lease", async () => {
+test("a release queues the agent with a new wake, its delay, its attempts and no lease", async () => {
   const rig = verbRig();
   const { agent, epoch } = await rig.running();
-  const input = { epoch, delayMs: 5_000, runningMs: 77, retries: 2 };
-  expect(await rig.store.release(agent, input)).toMatchObject({ status: "released", wake: "2" });
+  const input = { epoch, delay_ms: 5_000, running_ms: 77, attempts: 2 };
+  expect(await rig.store.release(agent, input)).toMatchObject({ status: "released", wake: 2 });
   const raw = await rig.raw(agent);
-  expect(raw).toMatchObject({ status: "queued", wake: "2", running_ms: "77", retries: "2", run: "1" });
+  expect(raw).toMatchObject({ status: "queued", wake: "2", running_ms: "77", attempts: "2", run: "1" });
   expect(raw.lease_until).toBeUndefined();
   expect(Number(raw.deadline)).toBe(Number(raw.not_before) + 10_000);
   const before = await rig.everything();
-  expect(await rig.store.release(agent, input)).toMatchObject({ status: "released", wake: "2" });
+  expect(await rig.store.release(agent, input)).toMatchObject({ status: "released", wake: 2 });
   expect(await rig.everything()).toEqual(before);
 });
 
 test("a release is never looked at later than the greatest age of its message", async () => {
   const rig = verbRig({ timing: { maxAgeMs: 1_000, leaseMs: 5 } });
   const { agent, epoch } = await rig.running();
-  await rig.store.release(agent, { epoch, delayMs: 600_000, runningMs: 1, retries: 0 });
+  await rig.store.release(agent, { epoch, delay_ms: 600_000, running_ms: 1, attempts: 0 });
   const raw = await rig.raw(agent);
   expect(Number(raw.deadline)).toBe(Number(raw.unanswered_since) + 1_000);
 });
@@ -318,10 +334,10 @@ test("a finish is asked of a run that is coming or going on, and of nothing else
   const rig = verbRig();
   const idle = await rig.spawn();
   expect(await rig.store.finish(idle)).toMatchObject({ status: "idle" });
-  expect((await rig.store.record(idle))?.finish).toBeUndefined();
+  expect((await rig.store.record(idle))?.finish).toBe(false);
   const queued = await rig.queued();
-  expect(await rig.store.finish(queued)).toMatchObject({ status: "finishing", run: "1" });
-  expect((await rig.store.record(queued))?.finish).toBe("1");
+  expect(await rig.store.finish(queued)).toMatchObject({ status: "finishing", run: 1 });
+  expect((await rig.store.record(queued))?.finish).toBe(true);
   await rig.store.settle(queued, DESTROY);
   expect(await rig.store.finish(queued)).toMatchObject({ status: "ended", reason: "destroyed" });
   expect(await rig.store.finish(rig.address())).toMatchObject({ status: "unknown" });

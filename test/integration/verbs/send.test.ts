@@ -6,7 +6,7 @@ test("a message to an idle agent queues run 1 with wake 1 and takes the time lim
   const rig = verbRig();
   const agent = await rig.spawn();
   const before = await rig.redisNow();
-  expect(await rig.send(agent, "look")).toMatchObject({ status: "queued", run: "1", wake: "1" });
+  expect(await rig.send(agent, "look")).toMatchObject({ status: "queued", run: 1, wake: 1 });
   const record = await rig.store.record(agent);
   expect(record).toMatchObject({ status: "queued", run: 1, wake: 1 });
   expect(record?.deadline).toBeGreaterThanOrEqual(before + 10_000);
@@ -20,13 +20,13 @@ test("a message to a queued or running agent is delivered to the run that is com
   const agent = await rig.queued();
   expect(await rig.send(agent, "two")).toMatchObject({
     status: "delivered",
-    run: "1",
+    run: 1,
     agent_status: "queued",
   });
   await rig.claim(agent);
   expect(await rig.send(agent, "three")).toMatchObject({
     status: "delivered",
-    run: "1",
+    run: 1,
     agent_status: "running",
   });
   expect((await rig.store.inbox(agent)).map(({ text }) => text)).toEqual(["look", "two", "three"]);
@@ -40,8 +40,8 @@ test("a message_id seen is the same message: it is not delivered again", async (
   const before = await rig.everything();
   expect(await rig.send(agent, "look", "m-1")).toMatchObject({
     status: "same",
-    run: "1",
-    wake: "1",
+    run: 1,
+    wake: 1,
     agent_status: "queued",
   });
   expect(await rig.everything()).toEqual(before);
@@ -95,7 +95,7 @@ test("an inbox takes 64 unread messages and no more, until some are read", async
   const { agent, epoch } = await rig.running();
   for (let i = 1; i < 64; i += 1) await rig.send(agent, `m${i}`);
   const before = await rig.everything();
-  expect(await rig.send(agent, "one too many")).toMatchObject({ status: "inbox_full", messages: "64" });
+  expect(await rig.send(agent, "one too many")).toMatchObject({ status: "inbox_full", messages: 64 });
   expect(await rig.everything()).toEqual(before);
   await rig.readFirst(agent, epoch);
   expect(await rig.send(agent, "now")).toMatchObject({ status: "delivered" });
@@ -108,11 +108,11 @@ test("an inbox takes one megabyte of unread messages and no byte more", async ()
   expect(await rig.send(agent, "x".repeat(INBOX_MAX_BYTES - overhead), "m-1")).toMatchObject({
     status: "queued",
   });
-  expect(await rig.send(agent, "y", "m-2")).toMatchObject({ status: "inbox_full", messages: "1" });
+  expect(await rig.send(agent, "y", "m-2")).toMatchObject({ status: "inbox_full", messages: 1 });
   const tight = await rig.spawn();
   expect(await rig.send(tight, "x".repeat(INBOX_MAX_BYTES - overhead + 1), "m-1")).toMatchObject({
     status: "inbox_full",
-    messages: "0",
+    messages: 0,
   });
   expect(await rig.store.record(tight)).toMatchObject({ status: "idle" });
 });
@@ -130,14 +130,14 @@ test("a message revives an agent whose idle time is over but which nobody has se
 test("a kept-alive agent counts runs and wakes on, and starts each run with fresh counters", async () => {
   const rig = verbRig();
   const { agent, epoch } = await rig.running();
-  await rig.readFirst(agent, epoch, { runningMs: 70 });
+  await rig.readFirst(agent, epoch, { running_ms: 70 });
   await rig.store.finish(agent);
-  await rig.store.settle(agent, { ...wellDone(epoch), target: "idle", idleMs: 5_000 });
-  expect(await rig.send(agent, "again")).toMatchObject({ status: "queued", run: "2", wake: "2" });
+  await rig.store.settle(agent, { ...wellDone(epoch), target: "idle", idle_ms: 5_000 });
+  expect(await rig.send(agent, "again")).toMatchObject({ status: "queued", run: 2, wake: 2 });
   const record = await rig.store.record(agent);
-  expect(record).toMatchObject({ run: 2, running_ms: 0, retries: 0, barren_deaths: 0 });
+  expect(record).toMatchObject({ run: 2, running_ms: 0, attempts: 0, crashes_without_progress: 0 });
   expect(record?.progress).toBeUndefined();
-  expect(record?.finish).toBeUndefined();
+  expect(record?.finish).toBe(false);
 });
 
 test("an unanswered message sets the agent's greatest age from the moment it was accepted, not from later ones", async () => {
@@ -157,7 +157,7 @@ test("a message that a reply left unread ages from the moment it was accepted, n
   await rig.send(agent, "two");
   const after = await rig.redisNow();
   await rig.redisReaches(after + 3);
-  await rig.store.settle(agent, { ...handedBack(epoch), target: "idle", idleMs: 5_000 });
+  await rig.store.settle(agent, { ...handedBack(epoch), target: "idle", idle_ms: 5_000 });
   const since = Number((await rig.raw(agent)).unanswered_since);
   expect(since).toBeGreaterThanOrEqual(before);
   expect(since).toBeLessThanOrEqual(after);

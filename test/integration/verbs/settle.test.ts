@@ -1,6 +1,8 @@
 import { expect, test } from "vitest";
-import { createAgentStore } from "../../../src/shared/redis/agent-store.ts";
-import { closeRedis, openRedis } from "../../../src/shared/redis/connection.ts";
+import { partsOf } from "../../../src/shared/protocol/reply.ts";
+import { createAgentStore } from "../../../src/shared/redis/agents.ts";
+import { closeRedis, openRedis } from "../../../src/shared/redis/connection/connection.ts";
+import { itemOfRing } from "../../../src/shared/redis/replies.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { redisUrl } from "../../helpers/redis.ts";
 import { until } from "../../helpers/until.ts";
@@ -10,7 +12,7 @@ const DAY_MS = 24 * 3_600_000;
 const entriesOf = async (rig: Rig) =>
   (await rig.replies.read(rig.parent, "0", 100)).map(({ entry }) => entry);
 const readAll = (rig: Rig, agent: ReturnType<Rig["address"]>, epoch: number) =>
-  rig.readFirst(agent, epoch, { progress: bodyOf("so far") });
+  rig.readFirst(agent, epoch, { ...partsOf(bodyOf("so far")) });
 
 test("the end of a run without keep-alive is one reply, and the agent is ended and gone from the live ones", async () => {
   const rig = verbRig();
@@ -20,8 +22,8 @@ test("the end of a run without keep-alive is one reply, and the agent is ended a
     status: "settled",
     reply_id: `${agent.uid}.1`,
     agent_status: "ended",
-    run: "1",
-    wake: "0",
+    run: 1,
+    wake: 0,
   });
   expect(await entriesOf(rig)).toEqual([
     {
@@ -35,6 +37,7 @@ test("the end of a run without keep-alive is one reply, and the agent is ended a
       status: "succeeded",
       stop_reason: "end_turn",
       agent_status: "ended",
+      message_ids: [],
       created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT/),
     },
   ]);
@@ -48,7 +51,7 @@ test("a natural end with an unread message goes on, and changes nothing", async 
   await readAll(rig, agent, epoch);
   await rig.send(agent, "one more thing");
   const before = await rig.everything();
-  expect(await rig.store.settle(agent, wellDone(epoch))).toMatchObject({ status: "more", inbox: "1" });
+  expect(await rig.store.settle(agent, wellDone(epoch))).toMatchObject({ status: "more", inbox: 1 });
   expect(await rig.everything()).toEqual(before);
 });
 
@@ -128,20 +131,21 @@ test("destroying a running agent tells its worker by a hint; a queued or idle on
   expect(heard).toEqual([first.uid, last.uid]);
 });
 
-test("every entry rings the parent's doorbell with its reply_id", async () => {
+test("every entry rings the parent's doorbell with the whole entry", async () => {
   const rig = verbRig();
   const subscriber = openRedis(redisUrl(), "subscriber");
   closeAtEnd(() => closeRedis(subscriber));
   const heard: string[] = [];
   await subscriber.subscribe(rig.keys.parent(rig.parent).doorbell);
-  subscriber.on("message", (_channel, id) => heard.push(id));
+  subscriber.on("message", (_channel, ring) => heard.push(itemOfRing(ring)?.entry.reply_id ?? ""));
   const { agent, epoch } = await rig.running();
   await rig.store.append(agent, {
     epoch,
     known: 0,
-    runningMs: 1,
+    running_ms: 1,
     entries: [["0", "{}"]],
-    interim: { id: "i-1", body: "x" },
+    interim_id: "i-1",
+    interim: "x",
   });
   await rig.store.settle(agent, handedBack(epoch));
   const last = await rig.spawn();
@@ -158,14 +162,14 @@ test("destroying a queued agent: the run that never began is reported as cancell
   expect(await entriesOf(rig)).toMatchObject([
     { kind: "ended", turns: 0, summary: "(no summary)", run: 1, undelivered: ["m-1"] },
   ]);
-  expect(await rig.store.claim(agent, "c", "w")).toMatchObject({ status: "nothing" });
+  expect(await rig.store.claim(agent, { claim_id: "c", worker: "w" })).toMatchObject({ status: "nothing" });
 });
 
 test("the end of an idle agent never takes the id or the counters of the run it has replied to", async () => {
   const rig = verbRig();
   const { agent, epoch } = await rig.running();
   await readAll(rig, agent, epoch);
-  await rig.store.settle(agent, { ...wellDone(epoch), target: "idle", idleMs: 60_000 });
+  await rig.store.settle(agent, { ...wellDone(epoch), target: "idle", idle_ms: 60_000 });
   await rig.store.settle(agent, DESTROY);
   expect(await entriesOf(rig)).toMatchObject([
     { kind: "reply", reply_id: `${agent.uid}.1`, agent_status: "idle", summary: "done" },
@@ -178,7 +182,7 @@ test("a kept-alive agent is idle after its reply, keeps its conversation and has
   const { agent, epoch } = await rig.running();
   await readAll(rig, agent, epoch);
   const before = await rig.redisNow();
-  const settled = await rig.store.settle(agent, { ...wellDone(epoch), target: "idle", idleMs: 60_000 });
+  const settled = await rig.store.settle(agent, { ...wellDone(epoch), target: "idle", idle_ms: 60_000 });
   expect(settled).toMatchObject({ status: "settled", agent_status: "idle" });
   const state = await rig.store.load(agent);
   expect(state?.record).toMatchObject({ status: "idle", epoch });
@@ -208,8 +212,8 @@ test("a kept-alive agent with an unread message is queued again at once, with a 
   expect(await rig.store.settle(agent, settle)).toMatchObject({
     status: "settled",
     agent_status: "queued",
-    run: "1",
-    wake: "2",
+    run: 1,
+    wake: 2,
   });
   expect(await rig.store.record(agent)).toMatchObject({ status: "queued", run: 2, wake: 2, running_ms: 0 });
   expect(await rig.redis.pttl(rig.keys.agent(agent).life)).toBe(-1);
@@ -218,8 +222,8 @@ test("a kept-alive agent with an unread message is queued again at once, with a 
   expect(await rig.store.settle(agent, settle)).toMatchObject({
     status: "same",
     agent_status: "queued",
-    run: "2",
-    wake: "2",
+    run: 2,
+    wake: 2,
   });
 });
 
@@ -261,7 +265,7 @@ test("a sweeper ends a run at the greatest age of its message, not before, and n
   await rig.redisReaches(Number((await rig.raw(agent)).unanswered_since) + 2);
   expect(await rig.store.settle(idle, MAX_AGE_END)).toMatchObject({ status: "not_due" });
   expect(await rig.store.settle(agent, MAX_AGE_END)).toMatchObject({ status: "settled" });
-  expect(await rig.store.renew(agent, epoch, 1)).toMatchObject({ status: "stale" });
+  expect(await rig.store.renew(agent, { epoch, running_ms: 1 })).toMatchObject({ status: "stale" });
   expect(await entriesOf(rig)).toMatchObject([
     { kind: "ended", status: "failed", stop_reason: "max_age", summary: "so far" },
   ]);
@@ -273,23 +277,25 @@ test("nobody settles an agent that does not exist", async () => {
   expect(await rig.everything()).toEqual({});
 });
 
-test("what an ended agent leaves: record, steps and text for seven days; log, inbox and life key nothing", async () => {
+test("what an ended agent leaves: record, timeline and text for seven days; log, inbox and life key nothing", async () => {
   const rig = verbRig();
   const { agent, epoch } = await rig.running();
-  const whole = { run: 1, whole: "the whole text" };
+  const whole = { run: 1, summary: "the", whole_text: "the whole text" };
   await rig.store.append(agent, {
     epoch,
     known: 0,
-    runningMs: 1,
+    running_ms: 1,
     entries: [["0", "{}"]],
-    step: "{}",
-    text: whole,
+    advances: true,
+    ...whole,
+    events: "{}",
   });
   await rig.redis.pexpire(rig.keys.parent(rig.parent).text(`${agent.uid}.1`), 1_000);
-  await rig.store.settle(agent, handedBack(epoch));
-  const { record, steps, log, inbox, life } = rig.keys.agent(agent);
+  const { summary: _, ...ended } = handedBack(epoch);
+  await rig.store.settle(agent, ended);
+  const { record, timeline, log, inbox, life } = rig.keys.agent(agent);
   const { replies, text } = rig.keys.parent(rig.parent);
-  for (const key of [record, steps, replies, text(`${agent.uid}.1`)]) {
+  for (const key of [record, timeline, replies, text(`${agent.uid}.1`)]) {
     const left = await rig.redis.pttl(key);
     expect(left, key).toBeGreaterThan(7 * DAY_MS - 60_000);
     expect(left, key).toBeLessThanOrEqual(7 * DAY_MS);

@@ -3,12 +3,12 @@ import { newRequestKey } from "../../../src/shared/protocol/ids.ts";
 import { DESTROY, IDLE_END, SPEC, verbRig } from "./rig.ts";
 
 const input = (stem: string, requestKey: string = newRequestKey(), digest = "d") => ({
-  requestKey,
+  request_key: requestKey,
   digest,
   stem,
   name: stem,
   spec: JSON.stringify(SPEC),
-  idleMs: 600_000,
+  idle_ms: 600_000,
 });
 
 test("a spawned agent is idle, registered, live, and its life key holds its idle time", async () => {
@@ -88,8 +88,8 @@ test("the eleventh agent is refused with the number of live ones, and none of th
   const before = await rig.everything();
   expect(await rig.store.spawn(rig.address(), input("eleventh"))).toEqual({
     status: "quota",
-    live: "10",
-    rest: [],
+    live: 10,
+    overdue: [],
   });
   expect(await rig.everything()).toEqual(before);
 });
@@ -100,8 +100,8 @@ test("a refusal lists as overdue exactly those whose life key is gone; settling 
   for (let i = 0; i < 10; i += 1) agents.push(await rig.spawn({ idleMs: i < 3 ? 1 : 600_000 }));
   await rig.redisReaches((await rig.redisNow()) + 3);
   const refused = await rig.store.spawn(rig.address(), input("eleventh"));
-  expect(refused).toMatchObject({ status: "quota", live: "10" });
-  expect([...refused.rest].sort()).toEqual(
+  expect(refused).toMatchObject({ status: "quota", live: 10 });
+  expect([...(refused.status === "quota" ? refused.overdue : [])].sort()).toEqual(
     agents
       .slice(0, 3)
       .map(({ uid }) => uid)
@@ -112,7 +112,7 @@ test("a refusal lists as overdue exactly those whose life key is gone; settling 
   expect(await rig.store.spawn(rig.address(), input("eleventh"))).toMatchObject({ status: "spawned" });
   expect(await rig.store.spawn(rig.address(), input("twelfth"))).toMatchObject({
     status: "quota",
-    live: "10",
+    live: 10,
   });
 });
 
@@ -123,8 +123,8 @@ test("queued and running agents are never overdue, however short their idle time
   await rig.redisReaches((await rig.redisNow()) + 35);
   expect(await rig.store.spawn(rig.address(), input("eleventh"))).toEqual({
     status: "quota",
-    live: "10",
-    rest: [],
+    live: 10,
+    overdue: [],
   });
 });
 

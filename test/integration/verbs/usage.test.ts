@@ -1,7 +1,9 @@
 /** Guarantee: what a run used is counted once, whoever ends it and however often that is asked for. */
+
 import { expect, test } from "vitest";
+import { TIMING } from "../../../src/shared/protocol/limits.ts";
 import type { ReplyBody } from "../../../src/shared/protocol/reply.ts";
-import { TIMING } from "../../../src/shared/protocol/timing.ts";
+import { partsOf } from "../../../src/shared/protocol/reply.ts";
 import { bodyOf, DESTROY, IDLE_END, type Rig, verbRig, wellDone } from "./rig.ts";
 
 const DAY_MS = 86_400_000;
@@ -30,7 +32,7 @@ test("the settle of a run adds what it used, once, also when it is sent again", 
   const rig = verbRig();
   const { agent, epoch } = await rig.running();
   await rig.readFirst(agent, epoch);
-  const settle = () => rig.store.settle(agent, { ...wellDone(epoch), body: spent });
+  const settle = () => rig.store.settle(agent, { ...wellDone(epoch), ...partsOf(spent) });
   expect((await settle()).status).toBe("settled");
   expect((await settle()).status).toBe("same");
   expect((await rig.store.settle(agent, DESTROY)).status).toBe("same");
@@ -42,8 +44,8 @@ test("what a run used is counted also when its words are cut within a character"
   for (const endsItself of [true, false]) {
     const { agent, epoch } = await rig.running();
     const body = { ...spent, summary: "cut \ud83d" };
-    await rig.readFirst(agent, epoch, { progress: body });
-    await rig.store.settle(agent, endsItself ? { ...wellDone(epoch), body } : DESTROY);
+    await rig.readFirst(agent, epoch, partsOf(body));
+    await rig.store.settle(agent, endsItself ? { ...wellDone(epoch), ...partsOf(body) } : DESTROY);
   }
   expect(await used(rig)).toMatchObject({
     replies: 2,
@@ -55,9 +57,9 @@ test("what a run used is counted also when its words are cut within a character"
 test("a run that is destroyed counts with what it had committed; an idle agent's end counts nothing", async () => {
   const rig = verbRig();
   const { agent, epoch } = await rig.running();
-  await rig.readFirst(agent, epoch, { progress: spent });
+  await rig.readFirst(agent, epoch, partsOf(spent));
   expect((await rig.store.settle(agent, DESTROY)).status).toBe("settled");
-  expect((await rig.store.settle(agent, { ...wellDone(epoch), body: spent })).status).toBe("same");
+  expect((await rig.store.settle(agent, { ...wellDone(epoch), ...partsOf(spent) })).status).toBe("same");
   const idle = await rig.spawn({ idleMs: 1 });
   await rig.store.settle(idle, DESTROY);
   await rig.store.settle(idle, IDLE_END);
@@ -68,9 +70,9 @@ test("each run of an agent that stays is counted, by a worker whose epoch it was
   const rig = verbRig();
   const { agent, epoch } = await rig.running();
   await rig.readFirst(agent, epoch);
-  const keep = { ...wellDone(epoch), target: "idle", idleMs: 60_000, body: spent } as const;
+  const keep = { ...wellDone(epoch), target: "idle", idle_ms: 60_000, ...partsOf(spent) } as const;
   await rig.store.settle(agent, keep);
-  await rig.store.settle(agent, { ...keep, by: { authority: "worker", epoch: epoch + 1, known: 0, run: 1 } });
+  await rig.store.settle(agent, { ...keep, epoch: epoch + 1 });
   expect(await used(rig)).toEqual(COUNTED);
 });
 

@@ -1,7 +1,7 @@
 import { Worker } from "bullmq";
 import { expect, test } from "vitest";
-import { Wake } from "../../../src/shared/protocol/wake.ts";
-import { closeRedis, openRedis } from "../../../src/shared/redis/connection.ts";
+import { Wake } from "../../../src/shared/protocol/worker.ts";
+import { closeRedis, openRedis } from "../../../src/shared/redis/connection/connection.ts";
 import { createWakeQueue } from "../../../src/shared/redis/wake-queue.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { latch } from "../../helpers/latch.ts";

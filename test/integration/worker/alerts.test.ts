@@ -1,8 +1,8 @@
 /** Guarantee: a threshold that is crossed is told once, when it is crossed, and stands in the reply. */
 import { expect, test } from "vitest";
-import type { ProgressEvent } from "../../../src/shared/protocol/event.ts";
-import { closeRedis, openRedis } from "../../../src/shared/redis/connection.ts";
-import { parseEvent } from "../../../src/shared/redis/event-channel.ts";
+import type { ProgressEvent } from "../../../src/shared/protocol/reply.ts";
+import { closeRedis, openRedis } from "../../../src/shared/redis/connection/connection.ts";
+import { parseEvents, watchEvents } from "../../../src/shared/redis/events.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { openInstallation } from "../../helpers/installation.ts";
 import { redisUrl } from "../../helpers/redis.ts";
@@ -25,10 +25,10 @@ test("thresholds on turns and tool calls send one alert each, in the turn that c
   closeAtEnd(() => closeRedis(subscriber));
   const events: ProgressEvent[] = [];
   subscriber.on("message", (_channel, message: string) => {
-    const event = parseEvent(message);
-    if (event) events.push(event);
+    events.push(...parseEvents(message));
   });
   await subscriber.subscribe(installation.keys.parent(agent).events);
+  await watchEvents(installation.redis, installation.keys, agent);
   await installation.startWorker();
   await installation.send(agent, "work");
   const reply = await installation.reply(agent);

@@ -2,12 +2,13 @@
 import { expect, test } from "vitest";
 import { z } from "zod";
 import { SPAWN_LIMITS } from "../../../src/shared/protocol/limits.ts";
-import { createAnthropicModel } from "../../../src/worker/model/anthropic.ts";
+import { createAnthropicModel } from "../../../src/worker/model/anthropic/model.ts";
 import type { Model } from "../../../src/worker/model/model.ts";
 import { defineTool } from "../../../src/worker/tools/tool.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { openInstallation } from "../../helpers/installation.ts";
 import { latch } from "../../helpers/latch.ts";
+import { until } from "../../helpers/until.ts";
 
 const say = (text: string) => ({ content: [{ type: "text" as const, text }] });
 const wait = {
@@ -32,6 +33,18 @@ function waitingTool() {
   });
   return { tool, started, go };
 }
+
+test("an answer is in the log before the next call begins, also where no tool stands between them", async () => {
+  const paused = { content: [{ type: "text" as const, text: "let me think" }], stop_reason: "pause_turn" };
+  const installation = await openInstallation({
+    scenario: { turns: [paused, { ...say("done"), latencyMs: 60_000 }] },
+  });
+  const { offline, redis, keys } = installation;
+  await installation.startWorker({ drainGraceMs: 0 });
+  const agent = await installation.task("work");
+  await until(() => offline.ledger.length === 1 && offline.inFlight === 1, { what: "the second call" });
+  expect((await redis.hkeys(keys.agent(agent).log)).sort()).toEqual(["0", "1"]);
+});
 
 test("finish makes the next model call the hand-back call", async () => {
   const installation = await openInstallation({

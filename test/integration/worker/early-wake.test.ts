@@ -7,12 +7,14 @@ const done = { turns: [{ content: [{ type: "text" as const, text: "done" }] }] }
 
 /** Hands a queued agent back for `delayMs`, and puts its wake into the queue as if that time were over. */
 async function wakeTooEarly({ store, wakes }: Installation, agent: Agent, delayMs: number): Promise<void> {
-  const message = { v: 1 as const, message_id: "m-1", text: "go on" };
-  expect(await store.send(agent, message, "")).toMatchObject({ status: "queued" });
-  const claimed = await store.claim(agent, "c-1", "worker-1");
+  const payload = JSON.stringify({ v: 1, message_id: "m-1", text: "go on" });
+  expect(await store.send(agent, { message_id: "m-1", payload, digest: "" })).toMatchObject({
+    status: "queued",
+  });
+  const claimed = await store.claim(agent, { claim_id: "c-1", worker: "worker-1" });
   if (claimed.status !== "claimed") throw new Error(claimed.status);
   const epoch = Number(claimed.epoch);
-  const released = await store.release(agent, { epoch, delayMs, runningMs: 0, retries: 0 });
+  const released = await store.release(agent, { epoch, delay_ms: delayMs, running_ms: 0, attempts: 0 });
   if (released.status !== "released") throw new Error(released.status);
   await wakes.add(wakeOf(agent, agent.agentId, released.wake));
 }

@@ -6,7 +6,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { LedgerEntry } from "../../../src/offline/server.ts";
-import { TIMING } from "../../../src/shared/protocol/timing.ts";
+import { TIMING } from "../../../src/shared/protocol/limits.ts";
 import { percentile } from "../../helpers/figures.ts";
 import {
   type Agent,

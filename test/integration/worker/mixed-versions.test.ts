@@ -7,7 +7,7 @@ import { expect, test, vi } from "vitest";
 import { systemClock } from "../../../src/shared/clock.ts";
 import { createLogger } from "../../../src/shared/logger.ts";
 import { deadlineMember } from "../../../src/shared/protocol/keys.ts";
-import { createWorkerDirectory } from "../../../src/shared/redis/worker-directory.ts";
+import { createWorkerDirectory } from "../../../src/shared/redis/workers.ts";
 import { createSweeper } from "../../../src/worker/sweeper.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { type Agent, type Installation, openInstallation, SHORT_TIMING } from "../../helpers/installation.ts";
@@ -33,7 +33,11 @@ async function everythingOf({ redis, keys }: Installation, agent: Agent) {
 async function waiting(installation: Installation, fields: Record<string, string>): Promise<Agent> {
   const { store, redis, keys } = installation;
   const agent = await installation.spawn();
-  await store.send(agent, { v: 1, message_id: agent.uid, text: "work" }, "");
+  await store.send(agent, {
+    message_id: agent.uid,
+    payload: JSON.stringify({ v: 1, message_id: agent.uid, text: "work" }),
+    digest: "",
+  });
   if (Object.keys(fields).length > 0) await redis.hset(keys.agent(agent).record, fields);
   return agent;
 }
@@ -125,7 +129,7 @@ test("a sweeper neither ends nor wakes a newer version's agents, and keeps their
   for (const agent of agents) {
     await redis.hset(keys.agent(agent).record, "v", "2");
     await redis.zadd(keys.deadlines, 1, deadlineMember(agent));
-    await redis.hdel(keys.touched, deadlineMember(agent));
+    await redis.hdel(keys.hintGrace, deadlineMember(agent));
   }
   const before = await Promise.all(agents.map((agent) => everythingOf(installation, agent)));
   expect(await sweeper.tick()).toBe(3);
@@ -166,9 +170,9 @@ test.for([
     const fields = () => redis.hgetall(keys.agent(agent).record);
     const released = await until(async () => {
       const now = await fields();
-      return now.status === "queued" && now.retries === "1" && now;
+      return now.status === "queued" && now.attempts === "1" && now;
     });
-    expect(released).toMatchObject({ barren_deaths: "0", released_epoch: released.epoch });
+    expect(released).toMatchObject({ crashes_without_progress: "0", released_epoch: released.epoch });
     if (unreadable === "log") await redis.hdel(log, "0/vote");
     else await redis.lset(inbox, 0, message);
     expect(await installation.reply(agent)).toMatchObject({ status: "succeeded" });

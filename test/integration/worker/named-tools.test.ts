@@ -1,10 +1,13 @@
-/** Guarantee: a run whose parent named a custom tool runs where the tool is, as long as somebody who has it lives. */
+/** Guarantee: a run whose parent named a custom tool runs where the tool is, and nowhere else. */
 import { expect, test } from "vitest";
 import { z } from "zod";
-import { createWorkerDirectory } from "../../../src/shared/redis/worker-directory.ts";
+import { viewOf } from "../../../src/shared/protocol/agent.ts";
+import { createWorkerDirectory } from "../../../src/shared/redis/workers.ts";
 import { defineTool } from "../../../src/worker/tools/tool.ts";
 import type { SubagentWorker } from "../../../src/worker/worker.ts";
-import { type Agent, type Installation, openInstallation } from "../../helpers/installation.ts";
+import { type Agent, type Installation, openInstallation, SHORT_TIMING } from "../../helpers/installation.ts";
+import { latch } from "../../helpers/latch.ts";
+import { testClient, testParent } from "../../helpers/parents.ts";
 import { until } from "../../helpers/until.ts";
 
 const tool = (name: string) =>
@@ -39,9 +42,7 @@ test("while a worker with the named tool lives, no other one runs the agent", as
   await installation.startWorker();
   await installation.startWorker({ tools: [tool("other")] });
   const agents = await Promise.all(
-    Array.from({ length: 6 }, () =>
-      installation.task("look it up", { tools: ["look_up", "glob", "nobody_has_it"] }),
-    ),
+    Array.from({ length: 6 }, () => installation.task("look it up", { tools: ["look_up", "glob"] })),
   );
   for (const agent of agents) {
     expect(await installation.reply(agent)).toMatchObject({
@@ -67,31 +68,70 @@ test("of idle workers the one with the tool is found in about one round through 
   expect(median).toBeLessThanOrEqual(2 * workers.length);
 });
 
-test("without one, and with tools that are spread over two workers, the run does without", async () => {
-  const installation = await openInstallation({ scenario });
+const TOOL_TIMING = { ...SHORT_TIMING, toolsMs: 1_500 };
+
+test("without one, and with tools that are spread over two workers, the run waits, is seen waiting, and ends tools_missing", async () => {
+  const installation = await openInstallation({ scenario, timing: TOOL_TIMING });
   const workers = [
     await installation.startWorker({ tools: [tool("one")] }),
     await installation.startWorker({ tools: [tool("two")] }),
   ];
   for (const worker of workers) await announced(installation, worker);
   for (const tools of [["look_up"], ["one", "two"]]) {
-    const reply = await installation.reply(await installation.task("do without", { tools }));
-    expect(reply).toMatchObject({ status: "succeeded", summary: "did without" });
+    const agent = await installation.task("do without", { tools });
+    const waiting = await installation.recordWhere(agent, ({ tools_since }) => tools_since !== undefined);
+    expect(viewOf(waiting).status).toBe("waiting_for_tools");
+    const reply = await installation.reply(agent);
+    expect(reply).toMatchObject({ kind: "ended", status: "failed", stop_reason: "tools_missing", turns: 0 });
   }
+  expect(installation.offline.ledger).toEqual([]);
 });
 
-test("a run that waits for the tool is run without it once the worker that has it is gone", async () => {
+test("a run whose worker stops in the middle waits for the next one that has its tool, and does nothing without it", async () => {
+  const installation = await openInstallation({ scenario, timing: SHORT_TIMING });
+  await installation.startWorker();
+  const agent = await installation.task("look it up", { tools: ["look_up"] });
+  await installation.recordWhere(agent, ({ tools_since }) => tools_since !== undefined);
+  expect(installation.offline.ledger).toEqual([]);
+  const able = await installation.startWorker({ tools: [tool("look_up")] });
+  expect(await installation.reply(agent)).toMatchObject({ status: "succeeded", summary: "look_up found it" });
+  const record = await installation.record(agent);
+  expect(record).toMatchObject({ worker: able.id });
+  expect(record.tools_since).toBeUndefined();
+});
+
+test("a worker that stops stays announced, with its tools, until its runs are off its hands", async () => {
+  const [begun, goesOn] = [latch(), latch()];
+  const slow = defineTool({
+    name: "look_up",
+    description: "Looks up.",
+    input: z.object({}),
+    async run() {
+      begun.open();
+      await goesOn.opened;
+      return "found";
+    },
+  });
   const installation = await openInstallation({ scenario });
+  const worker = await installation.startWorker({ tools: [slow] });
+  await announced(installation, worker);
+  await installation.task("look it up", { tools: ["look_up"] });
+  await begun.opened;
+  const stopped = worker.stop();
+  await until(async () => !(await worker.readiness()).ready);
   const directory = createWorkerDirectory(installation.redis, installation.keys);
+  expect((await directory.list()).map(({ id }) => id)).toEqual([worker.id]);
+  goesOn.open();
+  await stopped;
+  expect(await directory.list()).toEqual([]);
+});
+
+test("the reply names the tools of the allowlist that its worker did not have", async () => {
+  const installation = await openInstallation({ scenario });
   const worker = await installation.startWorker();
   await announced(installation, worker);
-  const [announcement] = await directory.list();
-  if (!announcement) throw new Error("nobody is announced");
-  const { v: _, ...able } = announcement;
-  await directory.announce({ ...able, id: "able", tools: [...able.tools, "look_up"] });
-  const agent = await installation.task("do without", { tools: ["look_up"] });
-  await until(async () => (await timesTaken(installation, agent)) >= 2);
-  expect(await installation.record(agent)).toMatchObject({ status: "queued", epoch: 0 });
-  await directory.withdraw("able");
-  expect(await installation.reply(agent)).toMatchObject({ status: "succeeded" });
+  const parent = testParent(testClient({ prefix: installation.prefix }));
+  const reply = await parent.task({ prompt: "do without", tools: ["glob", "unheard_of"] });
+  expect(reply).toMatchObject({ status: "succeeded", unknown_tools: ["unheard_of"] });
+  expect(await parent.task("do without")).not.toHaveProperty("unknown_tools");
 });

@@ -164,3 +164,19 @@ async function dumpOf({ redis }: Installation, key: string): Promise<string> {
   if (type === "none") return "";
   throw new Error(`${key} is a ${type}`);
 }
+
+test("the queue keeps the hundred newest jobs of wakes that were taken, and none says so again", async () => {
+  const installation = await openInstallation({
+    scenario: { turns: [{ content: [{ type: "text", text: "done" }] }] },
+  });
+  const { redis, keys } = installation;
+  const queue = `${keys.bullPrefix}:${keys.wakeQueue}`;
+  const taken = Array.from({ length: 200 }, (_, i) => [Date.now() - 10_000 + i, `old.${i}`]);
+  await redis.zadd(`${queue}:completed`, ...taken.flat());
+  await installation.startWorker();
+  const agent = await installation.task("go");
+  await installation.reply(agent);
+  await until(async () => (await redis.zcard(`${queue}:completed`)) === 100, { what: "a hundred jobs" });
+  expect(await redis.zscore(`${queue}:completed`, `${agent.uid}.1`)).not.toBeNull();
+  expect(await redis.hget(`${queue}:${agent.uid}.1`, "opts")).not.toContain("remove");
+});

@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { createClient } from "../../../src/producer/client.ts";
 import type { AgentRecord } from "../../../src/shared/protocol/agent.ts";
-import { closeRedis, openRedis, type RedisClient } from "../../../src/shared/redis/connection.ts";
+import { closeRedis, openRedis, type RedisClient } from "../../../src/shared/redis/connection/connection.ts";
 import { createPause } from "../../../src/shared/redis/pause.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { heldModel } from "../../helpers/held-model.ts";
@@ -51,9 +51,9 @@ test("after pause no call begins, on any worker; what was in flight is kept; aft
   const paused = latch();
   const held = new Set<string>();
   // The runs of one worker are in the middle of their second calls when the pause comes.
-  const model = heldModel(installation, ({ messages, idempotencyKey = "" }) => {
-    if (messages.length === 1) return undefined;
-    held.add(idempotencyKey);
+  const model = heldModel(installation, ({ messages, purchaseId }) => {
+    if (JSON.parse(`[${messages}]`).length === 1) return undefined;
+    held.add(purchaseId);
     return paused.opened;
   });
   const worker = await installation.startWorker({ concurrency: 4, model });
@@ -71,7 +71,7 @@ test("after pause no call begins, on any worker; what was in flight is kept; aft
   expect(new Set(later.map(({ conversation }) => conversation)).size).toBe(later.length);
   expect(begun().size).toBe(8);
   const records = await Promise.all(agents.map((agent) => installation.record(agent)));
-  expect(records.map(({ retries }) => retries)).toEqual(records.map(() => 0));
+  expect(records.map(({ attempts }) => attempts)).toEqual(records.map(() => 0));
   expect(await worker.readiness()).toMatchObject({
     ready: false,
     reasons: [expect.stringMatching(/^the installation is paused since .*: the budget is used up$/)],
@@ -94,7 +94,7 @@ test("after pause no call begins, on any worker; what was in flight is kept; aft
 }, 60_000);
 
 test("a pause outlives the workers; those that start meanwhile take nothing until it is over", async () => {
-  const installation = await opened({ latencyMs: 100, timing: SHORT_TIMING });
+  const installation = await opened({ latencyMs: 1_000, timing: SHORT_TIMING });
   const first = await installation.startWorker();
   const agents = await installation.tasks(4);
   await until(() => installation.offline.ledger.length >= 4);
@@ -106,7 +106,7 @@ test("a pause outlives the workers; those that start meanwhile take nothing unti
   const stood = installation.offline.ledger.length;
   const before = await Promise.all(agents.map((agent) => installation.record(agent)));
   // Sweepers look several times: the wakes are there, and no further ones are made.
-  const looksAt = (agent: Agent) => installation.redis.hget(installation.keys.agent(agent).record, "looks");
+  const looksAt = (agent: Agent) => installation.redis.hget(installation.keys.agent(agent).record, "checks");
   await until(async () => (await Promise.all(agents.map(looksAt))).every((looks) => Number(looks) >= 2), {
     what: "two looks at every run",
   });
@@ -142,7 +142,7 @@ test("half a pause holds as well: with its key alone runs are handed back, one l
   // While a claim asks, its renewals count its time; the hand-back takes it off again.
   const isBack = ({ wake, status }: AgentRecord) => wake >= 3 && status === "queued";
   const asked = await installation.recordWhere(agent, isBack);
-  expect(asked).toMatchObject({ retries: 0, running_ms: 0 });
+  expect(asked).toMatchObject({ attempts: 0, running_ms: 0 });
   expect(installation.offline.ledger).toEqual([]);
   await installation.pause.resume();
   expect(await installation.reply(agent)).toMatchObject({ status: "succeeded" });

@@ -2,9 +2,9 @@
 import { expect, test } from "vitest";
 import type { LedgerEntry } from "../../../src/offline/server.ts";
 import { systemClock } from "../../../src/shared/clock.ts";
-import { TIMING } from "../../../src/shared/protocol/timing.ts";
-import { createProviderGate } from "../../../src/shared/redis/provider-gate.ts";
-import { createAnthropicModel } from "../../../src/worker/model/anthropic.ts";
+import { TIMING } from "../../../src/shared/protocol/limits.ts";
+import { createProviderGate } from "../../../src/shared/redis/provider-limiter.ts";
+import { createAnthropicModel } from "../../../src/worker/model/anthropic/model.ts";
 import type { ModelFailure } from "../../../src/worker/model/model.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import {
@@ -158,8 +158,9 @@ test.for<Advice>([{ words: "600 s", seconds: 600 }, IN_THREE_HOURS, { words: "si
         installation.recordWhere(agent, ({ status, wake }) => status === "queued" && wake > 1),
       ),
     );
-    expect(first).toMatchObject({ retries: 1, progress: { turns: 1 } });
-    expect(second).toMatchObject({ retries: 0, running_ms: 0, progress: { turns: 0 } });
+    expect(first).toMatchObject({ attempts: 1, progress: { turns: 1 } });
+    expect(second).toMatchObject({ attempts: 0, running_ms: 0 });
+    expect(second?.progress?.turns ?? 0).toBe(0);
     const notBefore = Number(
       await installation.redis.hget(installation.keys.agent(waiting).record, "not_before"),
     );
@@ -196,7 +197,8 @@ test("a run that has asked a closed gate again and again has used no time, no at
     waiting,
     ({ wake, status }) => status === "queued" && wake > 3,
   );
-  expect(asked).toMatchObject({ retries: 0, running_ms: 0, progress: { turns: 0 } });
+  expect(asked).toMatchObject({ attempts: 0, running_ms: 0 });
+  expect(asked.progress?.turns ?? 0).toBe(0);
   expect(asked.epoch).toBeGreaterThanOrEqual(3);
   expect(installation.offline.ledger).toHaveLength(1);
 });

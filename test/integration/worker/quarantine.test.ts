@@ -1,28 +1,24 @@
 /**
  * Guarantee: one bad run cannot sink the pool, and nobody is blamed for it. How many runs stand beside the bad one:
- * `POISON_NEIGHBOURS` (default 24; the long form is 999, on the leases of production).
+ * `POISON_NEIGHBOURS` (default 16; the long form is 999, on the leases of production).
  */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
 import { type Clock, systemClock } from "../../../src/shared/clock.ts";
-import { TIMING } from "../../../src/shared/protocol/timing.ts";
-import { createAnthropicModel } from "../../../src/worker/model/anthropic.ts";
+import { TIMING } from "../../../src/shared/protocol/limits.ts";
+import { createAnthropicModel } from "../../../src/worker/model/anthropic/model.ts";
 import type { Model } from "../../../src/worker/model/model.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { heldModel } from "../../helpers/held-model.ts";
-import {
-  type Agent,
-  type Installation,
-  openInstallation,
-  SHORT_TIMING,
-  type WorkerProcess,
-} from "../../helpers/installation.ts";
+import { type Agent, type Installation, openInstallation, SHORT_TIMING } from "../../helpers/installation.ts";
+import { keepWorkers } from "../../helpers/kept-workers.ts";
 import { type Latch, latch } from "../../helpers/latch.ts";
 
 vi.setConfig({ testTimeout: 60_000 });
 
-const NEIGHBOURS = Number(process.env.POISON_NEIGHBOURS ?? 24);
+const NEIGHBOURS = Number(process.env.POISON_NEIGHBOURS ?? 16);
+const CONCURRENCY = Math.max(4, Math.ceil(NEIGHBOURS / 50));
 /** Long enough for two processes on a busy machine not to be taken for dead. */
 const timing =
   NEIGHBOURS > 100 ? TIMING : { ...SHORT_TIMING, leaseMs: 2_500, renewMs: 500, leaseMarginMs: 500 };
@@ -36,43 +32,6 @@ const list = (pattern: string) => ({
 });
 const done = { content: [{ type: "text" as const, text: "done" }] };
 
-/** Which runs a process held when it died. */
-interface Death {
-  worker: string;
-  held: string[];
-}
-
-/** Keeps `count` worker processes alive, whatever they die of, and notes down what they died with. */
-function keepWorkers(installation: Installation, count: number, agents: readonly Agent[]) {
-  const deaths: Death[] = [];
-  const running = new Set<WorkerProcess>();
-  let stopped = false;
-  const keep = async (): Promise<void> => {
-    while (!stopped) {
-      const worker = await installation.spawnWorker({ concurrency: Math.max(4, Math.ceil(NEIGHBOURS / 50)) });
-      running.add(worker);
-      if (stopped) void worker.kill("SIGTERM");
-      await worker.closed;
-      running.delete(worker);
-      if (stopped) return;
-      const records = await Promise.all(agents.map((agent) => installation.store.record(agent)));
-      const held = records.flatMap((record) =>
-        record?.status === "running" && record.worker === worker.id ? [record.uid] : [],
-      );
-      deaths.push({ worker: worker.id, held });
-    }
-  };
-  const keepers = Array.from({ length: count }, keep);
-  return {
-    deaths,
-    async stop() {
-      stopped = true;
-      await Promise.all([...running].map((worker) => worker.kill("SIGTERM")));
-      await Promise.all(keepers);
-    },
-  };
-}
-
 async function notesOf({ workspaceRoot }: Installation, agent: Agent): Promise<string[]> {
   const directory = join(workspaceRoot, agent.tenant, agent.parentId, "agents", agent.agentId, "workspace");
   return (await readFile(join(directory, "notes.txt"), "utf8")).trimEnd().split("\n");
@@ -83,7 +42,7 @@ test(`a run that kills its workers is lost after it died alone; ${NEIGHBOURS} ne
 }, async () => {
   const installation = await openInstallation({
     timing,
-    latencyMs: 500,
+    latencyMs: 250,
     scenario: [
       {
         match: { user: "poison" },
@@ -98,7 +57,7 @@ test(`a run that kills its workers is lost after it died alone; ${NEIGHBOURS} ne
     agents.push(await installation.task(`good ${i}`));
     if (i === 2) await installation.send(poison, "poison");
   }
-  const pool = keepWorkers(installation, 2, [poison, ...agents]);
+  const pool = keepWorkers(installation, 2, [poison, ...agents], { concurrency: CONCURRENCY });
   const reply = await installation.reply(poison, 1, LONG_MS);
   expect(reply).toMatchObject({
     kind: "reply",
@@ -136,7 +95,11 @@ test(`a run that kills its workers is lost after it died alone; ${NEIGHBOURS} ne
 async function heldByTheDead(installation: Installation, fields: Record<string, string>): Promise<Agent> {
   const { redis, keys, store } = installation;
   const agent = await installation.spawn();
-  await store.send(agent, { v: 1, message_id: agent.uid, text: "work" }, "");
+  await store.send(agent, {
+    message_id: agent.uid,
+    payload: JSON.stringify({ v: 1, message_id: agent.uid, text: "work" }),
+    digest: "",
+  });
   const held = { status: "running", epoch: "4", lease_until: "1", committed: "0" };
   await redis.hset(keys.agent(agent).record, { ...held, ...fields });
   return agent;
@@ -149,7 +112,7 @@ function wake({ wakes }: Installation, agent: Agent): Promise<void> {
 
 /** An agent of whose run two workers seem to have died. */
 async function suspect(installation: Installation): Promise<Agent> {
-  const agent = await heldByTheDead(installation, { barren_deaths: "1" });
+  const agent = await heldByTheDead(installation, { crashes_without_progress: "1" });
   await wake(installation, agent);
   return agent;
 }
@@ -166,7 +129,7 @@ function watchedModel(installation: Installation, look: () => readonly string[])
   const watched: Model = {
     ...model,
     async call(request, options) {
-      const uid = request.idempotencyKey?.split(".")[0] ?? "";
+      const uid = request.purchaseId.split(".")[0] ?? "";
       seen.push({ uid, active: [...look()] });
       return model.call(request, options).finally(() => seen.push({ uid, active: [...look()] }));
     },
@@ -190,7 +153,7 @@ test("suspects that did nothing run alone until their first step, one after the 
   for (const agent of agents) {
     expect(await installation.reply(agent)).toMatchObject({ status: "succeeded", turns: 3 });
     expect(await installation.entries(agent)).toHaveLength(1);
-    expect((await installation.record(agent)).barren_deaths).toBeLessThan(3);
+    expect((await installation.record(agent)).crashes_without_progress).toBeLessThan(3);
   }
   for (const { uid } of suspects) {
     const [began, ended] = seen.filter((call) => call.uid === uid);
@@ -204,7 +167,7 @@ test("suspects that did nothing run alone until their first step, one after the 
 test("a run that died alone is settled from its record: what kills whoever reads it is not read again", async () => {
   const installation = await openInstallation({ timing, scenario: { turns: [done] } });
   const { redis, keys } = installation;
-  const alone = { barren_deaths: "2", alone: "1", running_ms: "4321" };
+  const alone = { crashes_without_progress: "2", alone: "1", running_ms: "4321" };
   const agent = await heldByTheDead(installation, alone);
   const { log, inbox } = keys.agent(agent);
   await redis.hset(log, "0", "never to be parsed");
@@ -219,7 +182,6 @@ test("a run that died alone is settled from its record: what kills whoever reads
   expect(JSON.parse(entry.body ?? "")).toMatchObject({
     turns: 0,
     duration_ms: 4_321,
-    summary: "(no summary)",
     error: expect.stringContaining("died"),
   });
 });
@@ -244,7 +206,10 @@ test.for([
   const first = await send(suspectsFirst);
   await asked.opened;
   const second = await send(!suspectsFirst);
-  await installation.recordWhere(suspectsFirst ? first : second, (record) => record.barren_deaths === 2);
+  await installation.recordWhere(
+    suspectsFirst ? first : second,
+    (record) => record.crashes_without_progress === 2,
+  );
   expect(worker.active()).toEqual([first.uid]);
   const startedMs = performance.now();
   await worker.stop();
@@ -266,3 +231,23 @@ function beginning(ms: number, begun: Latch<void>): Clock {
     },
   };
 }
+
+test("a suspect whose worker is killed is handed back by its process: that is no crash", async () => {
+  const installation = await openInstallation({ timing: TIMING, latencyMs: 60_000 });
+  const worker = await installation.spawnWorker({ isolation: true, drainGraceMs: 100 });
+  const agent = await suspect(installation);
+  const { record } = installation.keys.agent(agent);
+  const claimed = () => installation.redis.hget(record, "alone");
+  await expect.poll(claimed, { timeout: 30_000 }).toBe("group");
+  await worker.kill();
+  const left = await installation.recordWhere(agent, ({ status }) => status === "queued", TIMING.leaseMs / 2);
+  expect(left.crashes_without_progress).toBe(2);
+  expect(await installation.redis.hget(record, "isolated_crashes")).toBeNull();
+});
+
+test("a suspect whose process cannot be started runs alone in its worker", async () => {
+  const installation = await openInstallation({ timing, scenario: { turns: [done] } });
+  await installation.startWorker({ isolation: { file: "/there/is/no/such/program.js" } });
+  const agent = await suspect(installation);
+  expect(await installation.reply(agent, 1, 30_000)).toMatchObject({ status: "succeeded" });
+});

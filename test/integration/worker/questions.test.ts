@@ -1,7 +1,7 @@
 /** Guarantee: a question waits for its answer without a worker, gets exactly one, and outlives everybody who stops. */
 import { expect, test } from "vitest";
 import type { Question } from "../../../src/shared/protocol/reply.ts";
-import { createReplyStream } from "../../../src/shared/redis/reply-stream.ts";
+import { createReplyStream } from "../../../src/shared/redis/replies.ts";
 import { heldModel } from "../../helpers/held-model.ts";
 import { type Agent, type Installation, openInstallation, SHORT_TIMING } from "../../helpers/installation.ts";
 import { latch } from "../../helpers/latch.ts";
@@ -145,7 +145,7 @@ test("questions of one turn are asked together, behind its other tools, and the 
 
   const parent = parentOf(installation, agent);
   const answer = (text: string, question?: Question) =>
-    parent.answer(agent.agentId, text, { questionId: question?.question_id ?? "" });
+    parent.answer(agent.agentId, text, { question_id: question?.question_id ?? "" });
   expect(await answer("two", second)).toMatchObject({ agent_status: "waiting" });
   expect((await parent.get(agent.agentId)).questions).toMatchObject([{ text: "First?" }]);
   expect(await installation.record(agent)).toMatchObject({ status: "waiting", wake: 1 });
@@ -159,7 +159,7 @@ test("an answer is given once: again is no mistake, another one comes too late",
   });
   const answered = latch();
   const model = heldModel(installation, ({ messages }) =>
-    messages.length > 1 ? answered.opened : undefined,
+    JSON.parse(`[${messages}]`).length > 1 ? answered.opened : undefined,
   );
   const agent = await installation.task("work", { answer_ms: HOUR_MS });
   const parent = parentOf(installation, agent);
@@ -167,19 +167,19 @@ test("an answer is given once: again is no mistake, another one comes too late",
   await installation.startWorker({ model });
   const [first, second] = await questionsOf(installation, agent, 2);
   const questionId = first?.question_id ?? "";
-  const none = { questionId: questionId.replace(/\/.*/, "/none") };
+  const none = { question_id: questionId.replace(/\/.*/, "/none") };
   await expect(parent.answer(agent.agentId, "x", none)).rejects.toMatchObject(refusal("unknown_question"));
   await expect(parent.answer(agent.agentId, " ")).rejects.toMatchObject(refusal("invalid_input"));
-  await parent.answer(agent.agentId, "this", { questionId });
-  expect(await parent.answer(agent.agentId, "this", { questionId })).toMatchObject({
+  await parent.answer(agent.agentId, "this", { question_id: questionId });
+  expect(await parent.answer(agent.agentId, "this", { question_id: questionId })).toMatchObject({
     agent_status: "waiting",
   });
-  await expect(parent.answer(agent.agentId, "that", { questionId })).rejects.toMatchObject(
+  await expect(parent.answer(agent.agentId, "that", { question_id: questionId })).rejects.toMatchObject(
     refusal("already_answered", /another answer/),
   );
-  await parent.answer(agent.agentId, "later", { questionId: second?.question_id ?? "" });
+  await parent.answer(agent.agentId, "later", { question_id: second?.question_id ?? "" });
   await installation.recordWhere(agent, ({ status }) => status === "running");
-  expect(await parent.answer(agent.agentId, "this", { questionId })).toMatchObject({
+  expect(await parent.answer(agent.agentId, "this", { question_id: questionId })).toMatchObject({
     agent_status: "running",
   });
   answered.open();
@@ -195,7 +195,7 @@ test("finish lets a waiting agent report without its answer", async () => {
   const parent = parentOf(installation, agent);
   expect(await parent.finish(agent.agentId)).toMatchObject({ status: "finishing", run: 1 });
   await expect(
-    parent.answer(agent.agentId, "late", { questionId: question?.question_id ?? "" }),
+    parent.answer(agent.agentId, "late", { question_id: question?.question_id ?? "" }),
   ).rejects.toMatchObject({ code: expect.stringMatching(/unknown_question|already_answered|agent_ended/) });
   expect(await installation.reply(agent)).toMatchObject({
     status: "partial",

@@ -112,6 +112,6 @@ test("a lease that ran out while Redis did not answer is given back by its holde
   expect(await installation.reply(agent)).toMatchObject({ status: "succeeded", turns: 2 });
   await until(() => worker.active().length === 0, { what: "the end of the run" });
   const after = await installation.record(agent);
-  expect(after.barren_deaths).toBe(0);
+  expect(after.crashes_without_progress).toBe(0);
   expect(after.epoch).toBeGreaterThan(epoch);
 });

@@ -158,6 +158,11 @@ test("an agent whose wake was taken by a worker that never claimed it is woken a
     "LEFT",
   );
   expect(taken).toBe(`${agent.uid}.1`);
+  await redis.hset(
+    `${keys.bullPrefix}:${keys.wakeQueue}:${taken}`,
+    "processedOn",
+    `${await nowMs(installation)}`,
+  );
   await tickUntil(sweeperOf(installation), async () => (await installation.record(agent)).wake === 2);
   await installation.startWorker();
   expect(await installation.reply(agent)).toMatchObject({ status: "succeeded", run: 1 });
@@ -168,7 +173,7 @@ test("a wake that still waits its turn is not doubled", async () => {
   const agent = await installation.task("work");
   const sweeper = sweeperOf(installation);
   const looks = async () =>
-    Number(await installation.redis.hget(installation.keys.agent(agent).record, "looks"));
+    Number(await installation.redis.hget(installation.keys.agent(agent).record, "checks"));
   await tickUntil(sweeper, async () => (await looks()) >= 2);
   expect((await installation.record(agent)).wake).toBe(1);
   expect(await queueOf(installation).getWaitingCount()).toBe(1);

@@ -193,7 +193,8 @@ test("a run that continues on a machine without its workspace tells the model th
 });
 
 test("a run whose workspace cannot be made is handed back, not lost, and goes on where it can be made", async () => {
-  const installation = await openInstallation({ timing, scenario: { turns: [done] } });
+  const looks = { content: [{ type: "tool_use" as const, name: "glob", input: { pattern: "*" } }] };
+  const installation = await openInstallation({ timing, scenario: { turns: [looks, done] } });
   const workspaceRoot = join(installation.workspaceRoot, "taken");
   const broken = await installation.startWorker({ workspaceRoot });
   await rm(workspaceRoot, { recursive: true });
@@ -203,7 +204,7 @@ test("a run whose workspace cannot be made is handed back, not lost, and goes on
     agent,
     ({ status, wake }) => status === "queued" && wake === 2,
   );
-  expect(released.retries).toBe(1);
+  expect(released.attempts).toBe(1);
   await until(() => broken.active().length === 0);
   await broken.stop();
   await installation.startWorker();

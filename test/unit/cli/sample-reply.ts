@@ -12,6 +12,7 @@ export function sampleReply(changes: Partial<Reply> = {}): Reply {
     status: "succeeded",
     stop_reason: "end_turn",
     agent_status: "ended",
+    message_ids: ["m-1"],
     created_at: "2026-11-10T00:00:00.000Z",
     summary: "It uses vitest.",
     truncated: false,

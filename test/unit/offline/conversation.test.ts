@@ -26,36 +26,28 @@ const results = (...words: string[]) => ({
 const first = { role: "user", content: "first" };
 
 describe("readConversation", () => {
-  it("keeps what was looked up with the request it was looked up for", () => {
-    const { asks, lastToolResult } = read({
-      messages: [
-        first,
-        call,
-        results(),
-        { role: "assistant", content: "done" },
-        { role: "user", content: "second" },
-      ],
-    });
-    expect(asks).toEqual([
-      { text: "first", steps: [{ name: "glob", input: { pattern: "*" }, output: "x.ts", failed: false }] },
-      { text: "second", steps: [] },
-    ]);
-    expect(lastToolResult).toBe("x.ts");
+  it("has only what no answer came to yet open, with what was looked up for it", () => {
+    const looking = read({ messages: [first, call, results()] });
+    expect(looking.requests).toEqual(["first"]);
+    expect(looking.steps).toEqual([{ name: "glob", input: { pattern: "*" }, output: "x.ts", failed: false }]);
+    const answered = [first, call, results(), { role: "assistant", content: "done" }];
+    const later = read({ messages: [...answered, { role: "user", content: "second" }] });
+    expect([later.requests, later.steps, later.lastToolResult]).toEqual([["second"], [], "x.ts"]);
   });
 
   it("takes words beside results as a request only when a rule knows them", () => {
-    expect(read({ messages: [first, call, results("by the way")] }).asks).toHaveLength(1);
-    const { asks } = read({ messages: [first, call, results("known request")] });
-    expect(asks.map((ask) => [ask.text, ask.steps.length])).toEqual([
-      ["first", 1],
-      ["known request", 0],
+    expect(read({ messages: [first, call, results("by the way")] }).requests).toEqual(["first"]);
+    expect(read({ messages: [first, call, results("known request")] }).requests).toEqual([
+      "first",
+      "known request",
     ]);
   });
 
-  it("joins user messages that arrived together", () => {
-    expect(read({ messages: [first, { role: "user", content: "and this" }] }).asks[0].text).toBe(
-      "first\nand this",
-    );
+  it("keeps messages that arrived together apart, so that each is answered", () => {
+    expect(read({ messages: [first, { role: "user", content: "and this" }] }).requests).toEqual([
+      "first",
+      "and this",
+    ]);
   });
 
   it("offers no tools when they are forbidden, by choice or by words, and drops the order from the request", () => {
@@ -66,11 +58,7 @@ describe("readConversation", () => {
       tool_choice: { type: "none" },
       messages: [first, call, results("Hand back what you have. Do not call any more tools.")],
     });
-    expect([none.handBack, none.offered.size, none.asks.map((ask) => ask.text)]).toEqual([
-      true,
-      0,
-      ["first"],
-    ]);
+    expect([none.handBack, none.offered.size, none.requests]).toEqual([true, 0, ["first"]]);
     const told = read({ tools, messages: [first, call, results("Do not call any more tools.")] });
     expect([told.handBack, told.offered.size]).toEqual([true, 0]);
   });

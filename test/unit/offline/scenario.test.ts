@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { OfflineModelError } from "../../../src/offline/api-error.ts";
+import { OfflineModelError } from "../../../src/offline/exchange.ts";
 import { parseScenario } from "../../../src/offline/scenario.ts";
 
 it("takes one script or a list of them", () => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
-import { digestOf, readInput } from "../../../src/producer/input.ts";
+import { digestOf, nullsLeftOut, readInput } from "../../../src/producer/input.ts";
 
 const Shape = z.strictObject({ a: z.int().min(1), b: z.string().optional() });
 
@@ -83,3 +83,9 @@ function catching(call: () => unknown): unknown {
     return error;
   }
 }
+
+test("null stands for a field left out, and a required one is missing", () => {
+  const schema = nullsLeftOut(z.strictObject({ name: z.string(), model: z.string().optional() }));
+  expect(readInput(schema, { name: "a", model: null }, "spawn")).toEqual({ name: "a" });
+  expect(() => readInput(schema, { name: null }, "spawn")).toThrow("name: is missing");
+});

@@ -1,9 +1,15 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { type ConfigProblem, type Environment, loadConfig } from "../../../src/shared/config.ts";
+import {
+  type ConfigProblem,
+  type Environment,
+  EXPECTED,
+  loadConfig,
+  type VariableName,
+  Variables,
+} from "../../../src/shared/config.ts";
 import { SubagentError } from "../../../src/shared/errors.ts";
-import { EXPECTED, type VariableName, Variables } from "../../../src/shared/variables.ts";
 
 function refusalOf(env: Environment, sources = {}): { message: string; problems: ConfigProblem[] } {
   try {
@@ -24,41 +30,59 @@ test("without any variable there is no Redis, no provider, and the offline model
     tenant: "default",
     parentId: "cli",
     roots: undefined,
+    agents: [],
+    skills: [],
     workspaceRoot: "/srv/app/.subagent-queue/workspaces",
     concurrency: 50,
     healthPort: undefined,
     limits: {},
+    budgets: {},
     prices: {},
+    mcpServers: {},
     logLevel: undefined,
     trace: "off",
+    sendTraceparent: false,
+    bash: { mode: "sandboxed", acceptRisk: false },
     production: false,
     unknownVariables: [],
   });
 });
 
 test("every variable arrives, trimmed and in its unit", () => {
-  const config = loadConfig({
-    REDIS_URL: " unix:///run/redis.sock ",
-    ANTHROPIC_API_KEY: "sk-abc",
-    ANTHROPIC_BASE_URL: "http://127.0.0.1:9000",
-    SUBAGENT_MODEL: "my-model",
-    SUBAGENT_PREFIX: "mine",
-    SUBAGENT_TENANT: "acme",
-    SUBAGENT_PARENT: "planner-7",
-    SUBAGENT_ROOTS: "/srv:ro",
-    SUBAGENT_WORKSPACES: "/data/ws",
-    SUBAGENT_CONCURRENCY: "7",
-    SUBAGENT_HEALTH_PORT: "8790",
-    SUBAGENT_MAX_TURNS: "12",
-    SUBAGENT_MAX_TOKENS: "4000",
-    SUBAGENT_MAX_DURATION: "90s",
-    SUBAGENT_MAX_TOTAL_TOKENS: "100000",
-    SUBAGENT_MAX_COST_USD: "0.50",
-    SUBAGENT_PRICES: '{"my-model":{"input":1,"output":2,"cache_read":0,"cache_write":0}}',
-    SUBAGENT_LOG_LEVEL: "debug",
-    SUBAGENT_TRACE: "full",
-    NODE_ENV: "production",
-  });
+  const config = loadConfig(
+    {
+      REDIS_URL: " unix:///run/redis.sock ",
+      ANTHROPIC_API_KEY: "sk-abc",
+      ANTHROPIC_BASE_URL: "http://127.0.0.1:9000",
+      SUBAGENT_MODEL: "my-model",
+      SUBAGENT_PREFIX: "mine",
+      SUBAGENT_TENANT: "acme",
+      SUBAGENT_PARENT: "planner-7",
+      SUBAGENT_ROOTS: "/srv:ro",
+      SUBAGENT_AGENTS: "/srv/agents, team",
+      SUBAGENT_SKILLS: "/srv/skills",
+      SUBAGENT_WORKSPACES: "/data/ws",
+      SUBAGENT_CONCURRENCY: "7",
+      SUBAGENT_HEALTH_PORT: "8790",
+      SUBAGENT_MAX_TURNS: "12",
+      SUBAGENT_MAX_TOKENS: "4000",
+      SUBAGENT_MAX_DURATION: "90s",
+      SUBAGENT_MAX_TOTAL_TOKENS: "100000",
+      SUBAGENT_MAX_COST_USD: "0.50",
+      SUBAGENT_BUDGET_AGENT_USD: "1",
+      SUBAGENT_BUDGET_PARENT_USD: "5.50",
+      SUBAGENT_BUDGET_TENANT_USD: "100",
+      SUBAGENT_BUDGET_WINDOW: "1h",
+      SUBAGENT_PRICES: '{"my-model":{"input":1,"output":2,"cache_read":0,"cache_write":0}}',
+      SUBAGENT_LOG_LEVEL: "debug",
+      SUBAGENT_TRACE: "full",
+      SUBAGENT_SEND_TRACEPARENT: "yes",
+      SUBAGENT_BASH: "unsandboxed",
+      SUBAGENT_BASH_ACCEPT_RISK: "yes",
+      NODE_ENV: "production",
+    },
+    { cwd: "/x" },
+  );
   expect(config).toEqual({
     redisUrl: "unix:///run/redis.sock",
     provider: { apiKey: "sk-abc", baseUrl: "http://127.0.0.1:9000" },
@@ -67,6 +91,8 @@ test("every variable arrives, trimmed and in its unit", () => {
     tenant: "acme",
     parentId: "planner-7",
     roots: "/srv:ro",
+    agents: ["/srv/agents", "/x/team"],
+    skills: ["/srv/skills"],
     workspaceRoot: "/data/ws",
     concurrency: 7,
     healthPort: 8790,
@@ -77,9 +103,17 @@ test("every variable arrives, trimmed and in its unit", () => {
       max_total_tokens: 100_000,
       max_cost_usd: 0.5,
     },
+    budgets: {
+      agent: { max_cost_usd: 1 },
+      parent: { max_cost_usd: 5.5 },
+      tenant: { max_cost_usd: 100, window_ms: 3_600_000 },
+    },
     prices: { "my-model": { input: 1, output: 2, cache_read: 0, cache_write: 0 } },
+    mcpServers: {},
     logLevel: "debug",
     trace: "full",
+    sendTraceparent: true,
+    bash: { mode: "unsandboxed", acceptRisk: true },
     production: true,
     unknownVariables: [],
   });
@@ -115,6 +149,8 @@ const GARBAGE = {
   SUBAGENT_TENANT: "../x",
   SUBAGENT_PARENT: "sa-0123456789abcdef01234567",
   SUBAGENT_ROOTS: "srv",
+  SUBAGENT_AGENTS: "a\0b",
+  SUBAGENT_SKILLS: "a\0b",
   SUBAGENT_WORKSPACES: "a\0b",
   SUBAGENT_CONCURRENCY: "1001",
   SUBAGENT_HEALTH_PORT: "65536",
@@ -123,9 +159,17 @@ const GARBAGE = {
   SUBAGENT_MAX_DURATION: "30",
   SUBAGENT_MAX_TOTAL_TOKENS: "NaN",
   SUBAGENT_MAX_COST_USD: "0",
+  SUBAGENT_BUDGET_AGENT_USD: "0",
+  SUBAGENT_BUDGET_PARENT_USD: "-1",
+  SUBAGENT_BUDGET_TENANT_USD: "much",
+  SUBAGENT_BUDGET_WINDOW: "500ms",
   SUBAGENT_PRICES: "/nowhere/prices.json",
+  SUBAGENT_MCP: "/nowhere/servers.json",
   SUBAGENT_LOG_LEVEL: "loud",
   SUBAGENT_TRACE: "yes",
+  SUBAGENT_SEND_TRACEPARENT: "perhaps",
+  SUBAGENT_BASH: "bare",
+  SUBAGENT_BASH_ACCEPT_RISK: "perhaps",
 } satisfies Record<Exclude<VariableName, "NODE_ENV">, string>;
 const rootsProblem = () => "SUBAGENT_ROOTS must look like /srv/repo:ro,/data:rw; it does not.";
 

@@ -1,13 +1,18 @@
 /** `docs/protocol.md` says what the code does: each of its tables, row by row and in both directions. */
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { AgentRecord, PAYLOAD_VERSION } from "../../../src/shared/protocol/agent.ts";
+import { PAYLOAD_VERSION, RecordFields } from "../../../src/shared/protocol/agent.ts";
+import { INTAKE_FIELDS, IntakeWish } from "../../../src/shared/protocol/intake.ts";
 import { keysUnder } from "../../../src/shared/protocol/keys.ts";
-import * as timing from "../../../src/shared/protocol/timing.ts";
+import * as timing from "../../../src/shared/protocol/limits.ts";
 import { WORKER_TTL_MS } from "../../../src/shared/protocol/worker.ts";
-import { SCRIPTS } from "../../../src/shared/redis/script-table.ts";
+import type { Codec } from "../../../src/shared/redis/codec.ts";
+import { luaSource, type VerbName } from "../../../src/shared/redis/scripts.ts";
+import type { Verb } from "../../../src/shared/redis/verb.ts";
+import { VERBS } from "../../../src/shared/redis/verbs.ts";
 
-const DOC = readFileSync(new URL("../../../docs/protocol.md", import.meta.url), "utf8");
+const DOC_FILE = new URL("../../../docs/protocol.md", import.meta.url);
+const DOC = readFileSync(DOC_FILE, "utf8");
 
 /** The rows of the table under a heading, cells trimmed, code marks taken off. */
 function tableUnder(heading: string): string[][] {
@@ -28,7 +33,15 @@ test("every key and channel stands in the table with its spelling, and nothing e
   const spell = (prefix: string, names: object) => {
     for (const [name, value] of Object.entries(names)) {
       if (name === "parent" || name === "agent") continue;
-      const own = { request: "<request_key>", message: "<message_id>", worker: "<worker_id>" }[name];
+      const own = {
+        budget: "<budget>",
+        callback: "<thread_id>",
+        request: "<request_key>",
+        message: "<message_id>",
+        worker: "<worker_id>",
+        wakeJob: "<job>",
+        fairTenant: "<tenant>",
+      }[name];
       const argument = name.startsWith("gate") ? "<gate>" : own;
       spelled[`${prefix}${name}`] = typeof value === "function" ? value(argument ?? "<reply_id>") : value;
     }
@@ -46,21 +59,39 @@ test("every key's row says type, stay, writer and reader", () => {
   }
 });
 
-test("every script stands in the table with its keys, arguments and answers in order", () => {
-  const open = new Set(["spawn.quota", "append.conflict", "deadline-due.due"]);
-  const expected = Object.entries(SCRIPTS).map(([name, { keys, args, answers }]) => [
+test("every verb stands in the table with its keys, what it is told by name, its arguments and answers", () => {
+  const names = (fields: object) =>
+    Object.entries(fields).map(([name, codec]) => (isOptional(codec) ? `${name}?` : name));
+  const expected = Object.entries<Verb>(VERBS).map(([name, { keys, context, args, lists = {}, answers }]) => [
     name,
     keys.join(", "),
-    [...args, ...(name === "append" || name === "ask" ? ["…"] : [])].join(", "),
+    context.join(", ") || "–",
+    [...names(args), ...Object.keys(lists).map((list) => `${list}…`)].join(", ") || "–",
     Object.entries(answers)
       .map(([word, fields]) => {
-        const values = [...fields, ...(open.has(`${name}.${word}`) ? ["…"] : [])];
+        const values = names(fields);
         return values.length === 0 ? word : `${word}{${values.join(", ")}}`;
       })
       .join(", "),
   ]);
-  expect(tableUnder("Scripts")).toEqual(expected);
+  if (process.env.UPDATE_PROTOCOL_DOC) writeTable("Verbs", expected);
+  expect(tableUnder("Verbs")).toEqual(expected);
 });
+
+/** Whether a codec takes a value that is missing. */
+function isOptional(codec: Codec<unknown>): boolean {
+  return codec.local("v").startsWith("given(");
+}
+
+/** Writes the rows of a table anew, first cell as code; for whoever has changed the verbs. */
+function writeTable(heading: string, rows: readonly string[][]): void {
+  const [before = "", behind = ""] = DOC.split(`\n## ${heading}\n`);
+  const lines = behind.split("\n");
+  const from = lines.findIndex((line) => line.startsWith("|")) + 2;
+  const length = lines.slice(from).findIndex((line) => !line.startsWith("|"));
+  lines.splice(from, length, ...rows.map(([name, ...cells]) => `| \`${name}\` | ${cells.join(" | ")} |`));
+  writeFileSync(DOC_FILE, `${before}\n## ${heading}\n${lines.join("\n")}`);
+}
 
 test("every duration stands in the table with its value, and nothing else does", () => {
   const { TIMING, IDLE_MS, ANSWER_MS, WAKE_DONE_KEPT_MS, WAKE_FAILED_KEPT_MS } = timing;
@@ -73,24 +104,26 @@ test("every duration stands in the table with its value, and nothing else does",
 
 test("every field of the record that is read back stands in its table", () => {
   const fields = tableUnder("Record").flatMap(([names = ""]) => names.split(", "));
-  expect(fields).toEqual(expect.arrayContaining(Object.keys(AgentRecord.shape)));
+  expect(fields).toEqual(expect.arrayContaining(Object.keys(RecordFields.shape)));
 });
 
 test("every field that a script gives a record stands in its table, and every field of the table is used", () => {
-  const sources = Object.keys(SCRIPTS)
-    .map((name) => lua(name))
-    .join("\n");
-  const written = [...sources.matchAll(/'HSET', record,([^)]*(?:\([^)]*\)[^)]*)*)/g)].flatMap(
-    ([, list = ""]) =>
-      [...list.replace(/\([^()]*(?:\([^()]*\)[^()]*)*\)/g, "").matchAll(/'([a-z_]+)', (?=\S)/g)].map(
-        ([, field]) => field,
-      ),
+  const sources = (Object.keys(VERBS) as VerbName[]).map(luaSource).join("\n");
+  const tables = [
+    ...sources.matchAll(/(?:write\(record, |queue(?:_run)?\(record,[^{\n]*|fields = )\{([^}]*)\}/g),
+  ];
+  const inTables = tables.flatMap(([, list = ""]) =>
+    [...list.matchAll(/([a-z_]+) = /g)].map(([, field]) => field),
   );
+  const inFields = [...sources.matchAll(/fields\.([a-z_]+)(?=[^=\n]*=)/g)].map(([, field]) => field);
+  const direct = [...sources.matchAll(/'HSET', record, '([a-z_]+)'/g)].map(([, field]) => field);
+  const written = [...inTables, ...inFields, ...direct];
   const fields = tableUnder("Record").flatMap(([names = ""]) => names.split(", "));
-  const values = new Set(["queued", "idle", "ended", "running", "waiting", "0", "1"]);
-  expect(written).toEqual(expect.arrayContaining(["uid", "end_entry", "not_before", "released_epoch"]));
-  expect(fields).toEqual(expect.arrayContaining(written.filter((field) => field && !values.has(field))));
-  expect(fields.filter((field) => !sources.includes(`'${field}'`))).toEqual([]);
+  expect(written).toEqual(
+    expect.arrayContaining(["uid", "end_entry", "not_before", "released_epoch", "begun", "checks"]),
+  );
+  expect(written.filter((field) => field && !fields.includes(field))).toEqual([]);
+  expect(fields.filter((field) => !new RegExp(`\\b${field}\\b`).test(sources))).toEqual([]);
 });
 
 test("every payload is of the version that this release writes", () => {
@@ -98,10 +131,6 @@ test("every payload is of the version that this release writes", () => {
   expect(versions.length).toBeGreaterThan(5);
   expect(new Set(versions)).toEqual(new Set([`${PAYLOAD_VERSION}`]));
 });
-
-function lua(name: string): string {
-  return readFileSync(new URL(`../../../src/shared/redis/lua/${name}.lua`, import.meta.url), "utf8");
-}
 
 function inWords(ms: number): string {
   const units: [string, number][] = [
@@ -116,3 +145,9 @@ function inWords(ms: number): string {
   ];
   return `${ms / size} ${unit}`;
 }
+
+test("every field of the intake stands in the table as it is spelled, and the schema has no other but reply", () => {
+  const rows = tableUnder("Intake").map(([field = "", spelled = ""]) => [field, spelled]);
+  expect(Object.fromEntries(rows)).toEqual(INTAKE_FIELDS);
+  expect(Object.keys(IntakeWish.shape).sort()).toEqual([...Object.keys(INTAKE_FIELDS), "reply"].sort());
+});

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { systemClock } from "../../../src/shared/clock.ts";
-import { createAnthropicModel } from "../../../src/worker/model/anthropic.ts";
+import { createAnthropicModel } from "../../../src/worker/model/anthropic/model.ts";
 import { requireWritable } from "../../../src/worker/tools/workspace.ts";
 import { createWorker } from "../../../src/worker/worker.ts";
 import { checkWorkerOptions } from "../../../src/worker/worker-options.ts";
@@ -24,7 +24,7 @@ test.for([
     { ...good, workspaceRoot: "work" },
     ["workspaceRoot must be the absolute path"],
   ],
-  ["no concurrency", { ...good, concurrency: 0 }, ["concurrency must be a whole number from 1 to 1000"]],
+  ["no concurrency", { ...good, concurrency: 0 }, ["concurrency must be a whole number from 1 to 5000"]],
   ["half a run", { ...good, concurrency: 1.5 }, ["concurrency must be"]],
   ["a misspelt option", { ...good, concurency: 3 }, ["concurency is no option"]],
   ["a negative grace", { ...good, drainGraceMs: -1 }, ["drainGraceMs must be"]],

@@ -1,56 +1,75 @@
 -- claim: a worker takes a queued agent, or a running one whose lease is over; the epoch fences every earlier holder.
 -- A new epoch is greater than the last one by a step that the claim_id decides: a claim that a failover forgot shares its
 -- epoch with no later one, and keeps it when it is sent again.
--- A claim that finds the last holder's lease over counts its death: one without a committed step makes the run barren once
--- more. After two such deaths in a row only a caller with nothing else active gets the run; when that one dies too, the run
--- is lost: it is handed out to be settled, and for nothing else.
--- KEYS record
--- ARGV claim_id worker lease_ms version alone
--- alone: '1' when nothing else is active in the caller's process, and nothing will be before this run commits a step.
--- Returns claimed{epoch, running_ms, retries} | lost{epoch, running_ms, retries} | alone{deaths, wake} | held{wait_ms}
---   | nothing{status} | newer{version, wake} | unknown
--- Closes: two workers running one agent, also when Redis forgot one's claim; a re-sent claim taking a second epoch;
--- deaths that committed nothing going uncounted; a death counted by everybody who may not have the run: the first to find
--- it counts it and leaves the agent queued, where no death is found any more and the dead holder's epoch, should it come
--- back, holds nothing.
-local record = KEYS[1]
-local claim_id, worker, lease_ms, version, alone = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
-local SUSPECT, LOST = 2, 3
+-- A claim that finds the last holder's lease over counts a crash, unless that run had advanced. After two such crashes in a
+-- row the run is claimed in isolation only: alone in a worker, or in a process that has suspects only, and after that one has
+-- crashed alone in such a process. When it crashes alone, it is handed out to be settled. A run whose holder died with no model
+-- call begun died in a tool, or right beside one: it is in doubt, and a caller that isolates has it in such a process at once.
+-- Include queue, events, crashes.
+-- Closes: two workers running one agent, also when Redis forgot one's claim; a re-sent claim taking a second epoch; crashes
+-- without progress going uncounted; one crash counted several times: the first claim that finds the expired lease counts it
+-- and sets the agent to queued; the old epoch no longer holds it.
+local agent = read(record, 'status', 'epoch', 'claim_id', 'lease_until', 'not_before', 'v', 'committed',
+  'crashes_without_progress', 'isolated_crashes', 'alone', 'wake', 'needs_tools', 'uid', 'agent_id', 'name', 'run', 'begun',
+  'tools_since', 'in_doubt')
+if not agent.status then return answer('unknown') end
+if num(agent.v) > version then return answer('newer', { version = agent.v, wake = num(agent.wake) }) end
 
-local agent = fields(record, 'status', 'epoch', 'claim_id', 'lease_until', 'not_before', 'v', 'committed', 'barren_deaths',
-  'alone', 'wake', 'running_ms', 'retries')
-local status, epoch, lease_until, deaths = agent[1], num(agent[2]), num(agent[4]), num(agent[8])
-if not status then return { 'unknown' } end
-if num(agent[6]) > version then return { 'newer', agent[6], agent[10] or '0' } end
-
-local running_ms, retries = agent[11] or '0', agent[12] or '0'
-local function handed_out(as_epoch)
-  if deaths >= LOST then return { 'lost', fmt(as_epoch), running_ms, retries } end
-  return { 'claimed', fmt(as_epoch), running_ms, retries }
+local now, crashes, isolated_crashes = now_ms(), num(agent.crashes_without_progress), num(agent.isolated_crashes)
+local in_doubt = agent.in_doubt == '1'
+local function handed_out(epoch, lost_call)
+  local run = read(record, 'running_ms', 'attempts')
+  local all = { epoch = epoch, running_ms = num(run.running_ms), attempts = num(run.attempts),
+    record = redis.call('HGETALL', record), lost_call = lost_call }
+  if crashes >= CRASHED then return answer('crashed', all) end
+  all.log, all.messages, all.watched = redis.call('HGETALL', log), redis.call('LRANGE', inbox, 0, -1), is_watched()
+  return answer('claimed', all)
 end
 
-local now = now_ms()
-if status == 'running' then
-  if agent[3] == claim_id then return handed_out(epoch) end
-  if lease_until > now then return { 'held', fmt(lease_until - now) } end
-  if agent[7] == '1' then deaths = 0 elseif deaths < SUSPECT or agent[9] == '1' then deaths = deaths + 1 end
-elseif status == 'queued' then
-  local not_before = num(agent[5])
-  if not_before > now then return { 'held', fmt(not_before - now) } end
+if agent.status == 'running' then
+  if agent.claim_id == claim_id then return handed_out(num(agent.epoch)) end
+  local left = num(agent.lease_until) - now
+  if left > 0 then return answer('held', { wait_ms = left }) end
+  crashes, isolated_crashes = crashes_after(agent, false)
+  in_doubt = agent.begun == ''
+elseif agent.status == 'queued' then
+  local left = num(agent.not_before) - now
+  if left > 0 then return answer('held', { wait_ms = left }) end
 else
-  return { 'nothing', status }
+  return answer('nothing', { agent_status = agent.status })
 end
 
-local deadline = fmt(now + lease_ms)
-if deaths >= SUSPECT and deaths < LOST and alone ~= '1' then
-  if status == 'running' then
-    redis.call('HSET', record, 'status', 'queued', 'barren_deaths', fmt(deaths), 'deadline', deadline, 'looks', '0')
-    redis.call('HDEL', record, 'lease_until', 'claim_id')
-  end
-  return { 'alone', fmt(deaths), agent[10] or '0' }
+local changed = isolated_crashes ~= num(agent.isolated_crashes) and isolated_crashes or nil
+local function leave_queued()
+  if agent.status ~= 'running' then return end
+  queue(record, now + lease_ms, { crashes_without_progress = crashes, isolated_crashes = changed,
+    in_doubt = in_doubt and '1' or nil })
 end
-local next_epoch = epoch + 1 + tonumber(string.sub(redis.sha1hex(claim_id), 1, 6), 16)
-redis.call('HSET', record, 'status', 'running', 'epoch', fmt(next_epoch), 'claim_id', claim_id, 'worker', worker,
-  'lease_until', deadline, 'deadline', deadline, 'committed', '0', 'barren_deaths', fmt(deaths), 'alone', alone, 'looks', '0')
-redis.call('HDEL', record, 'not_before')
-return handed_out(next_epoch)
+local missing = {}
+for name in string.gmatch(agent.needs_tools or '', '%S+') do
+  if not string.find(offered_tools or '', ' ' .. name .. ' ', 1, true) then missing[#missing + 1] = name end
+end
+if #missing > 0 and crashes < CRASHED then
+  leave_queued()
+  if not agent.tools_since then
+    redis.call('HSET', record, 'tools_since', fmt(now))
+    tell_events(agent, '{"type":"waiting_for_tools","turn":0,"tools":' .. cjson.encode(missing) .. '}')
+  end
+  return answer('missing_tools', { tools = table.concat(missing, ' '), wake = num(agent.wake) })
+end
+
+local deadline = now + lease_ms
+local is_isolated = alone or isolated == 'alone' or (isolated == 'group' and isolated_crashes == 0)
+local is_suspect = crashes < CRASHED and (crashes >= SUSPECT or (isolates and in_doubt))
+if is_suspect and not is_isolated then
+  leave_queued()
+  return answer('suspect', { crashes = crashes, isolated_crashes = isolated_crashes, wake = num(agent.wake) })
+end
+local epoch = num(agent.epoch) + 1 + tonumber(string.sub(redis.sha1hex(claim_id), 1, 6), 16)
+write(record, { status = 'running', epoch = epoch, claim_id = claim_id, worker = worker, lease_until = deadline,
+  deadline = deadline, committed = '0', crashes_without_progress = crashes,
+  isolated_crashes = changed, alone = alone and '1' or isolated or '', checks = '0', begun = begun })
+redis.call('HDEL', record, 'not_before', 'tools_since', 'in_doubt')
+tell_events(agent, events)
+trim_events(now, event_ttl_ms)
+return handed_out(epoch, agent.begun)

@@ -1,19 +1,13 @@
--- deadline-move: set the time of the next look, or forget the agent, if nobody touched it since it was seen. While the
--- verb that a touch announced may still be on its way, the next look is no later than the end of its grace.
--- KEYS deadlines touched
--- ARGV member seen_score seen_touch at
--- at: epoch ms, or '' to forget.
--- Returns moved | touched
--- Closes: the look of a sweeper overwriting a newer touch of a producer or worker, or one whose verb it did not see yet;
--- a decision that is acted on late undoing that of a later look.
-local deadlines, touched = KEYS[1], KEYS[2]
-local member, seen_score, seen_touch, at = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
-local standing, look_again = redis.call('ZSCORE', deadlines, member), redis.call('HGET', touched, member)
-if not standing or tonumber(standing) ~= seen_score or (look_again or '') ~= seen_touch then return { 'touched' } end
-if num(look_again) > now_ms() then
-  at = fmt(math.min(tonumber(at) or num(look_again), num(look_again)))
+-- deadline-move: sets the time of the next check, or forgets the agent, if no touch came since it was seen. While the verb
+-- that a touch announced may still be on its way, the next check is no later than the end of its grace.
+-- Closes: the check of a sweeper overwriting a newer touch of a producer or worker, or one whose verb it did not see yet;
+-- a decision that is acted on late undoing that of a later check.
+local standing, grace = redis.call('ZSCORE', deadlines, member), redis.call('HGET', hint_grace, member)
+if not standing or tonumber(standing) ~= seen_score or (grace or '') ~= seen_grace then return answer('touched') end
+if num(grace) > now_ms() then
+  at = math.min(at or num(grace), num(grace))
 else
-  redis.call('HDEL', touched, member)
+  redis.call('HDEL', hint_grace, member)
 end
-if at == '' then redis.call('ZREM', deadlines, member) else redis.call('ZADD', deadlines, at, member) end
-return { 'moved' }
+if at then redis.call('ZADD', deadlines, fmt(at), member) else redis.call('ZREM', deadlines, member) end
+return answer('moved')

@@ -1,17 +1,12 @@
--- deadline-touch: somebody must look at this agent in `in_ms`, or earlier if that stands already.
--- KEYS deadlines touched
--- ARGV member in_ms grace_ms
--- Returns touched{at}
--- Closes: a move that was decided on an older look burying this one: every touch leaves a greater mark than the one
--- before; a look that falls between this touch and the verb it announces putting the next one off: no look before the
--- verb has had `grace_ms` is the last one.
-local deadlines, touched = KEYS[1], KEYS[2]
-local member, in_ms, grace_ms = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+-- deadline-touch: a sweeper must check this agent in `in_ms`, or earlier if that stands already. Its parent, if named, was active now.
+-- Closes: (1) a sweeper that read the set before this touch moving the deadline later: each touch has a greater mark, and a
+-- move must name the mark it read. (2) A sweeper that comes between this touch and its verb: it checks again after `grace_ms`.
 local now = now_ms()
-local look_again = math.max(now + math.min(in_ms, grace_ms), num(redis.call('HGET', touched, member)) + 1)
+local grace = math.max(now + math.min(in_ms, grace_ms), num(redis.call('HGET', hint_grace, member)) + 1)
 local at = now + in_ms
 local standing = redis.call('ZSCORE', deadlines, member)
 if standing then at = math.min(at, num(standing)) end
-redis.call('HSET', touched, member, fmt(look_again))
+redis.call('HSET', hint_grace, member, fmt(grace))
 redis.call('ZADD', deadlines, fmt(at), member)
-return { 'touched', fmt(at) }
+if parent then redis.call('ZADD', parents, fmt(now), parent) end
+return answer('touched', { at = at })

@@ -1,26 +1,27 @@
--- overdue: what somebody who looks at this agent has to do; changes nothing. A record of a newer version is the business of
--- newer sweepers: this one looks again later.
--- KEYS record life
--- ARGV version look_ms
--- Returns not_due{deadline} | idle_over | max_age_over | answer_due | wake_due{wake, looks, agent_id} | ended | unknown
+-- overdue: what a sweeper that checks this agent has to do; changes nothing. A record of a newer version is left to newer
+-- sweepers: this one checks again later.
+-- Include age, orphan.
 -- Closes: acting on a hint of the deadline set that the record does not bear out.
-local record, life = KEYS[1], KEYS[2]
-local version, look_ms = tonumber(ARGV[1]), tonumber(ARGV[2])
+local agent = read(record, 'status', 'deadline', 'lease_until', 'unanswered_since', 'max_age_ms', 'wake', 'checks', 'agent_id', 'v',
+  'tools_since', 'on_parent_gone', 'finish')
+if not agent.status then return answer('unknown') end
+if agent.status == 'ended' then return answer('ended') end
 
-local agent = fields(record, 'status', 'deadline', 'lease_until', 'unanswered_since', 'max_age_ms', 'wake', 'looks', 'agent_id', 'v')
-local status, deadline, since = agent[1], num(agent[2]), num(agent[4])
-if not status then return { 'unknown' } end
-if status == 'ended' then return { 'ended' } end
-
-local now = now_ms()
-if num(agent[9]) > version then return { 'not_due', fmt(now + look_ms) } end
-if status == 'idle' then
-  local left = redis.call('PTTL', life)
-  if left > 0 then return { 'not_due', fmt(now + left) } end
-  return { 'idle_over' }
+local now, deadline = now_ms(), num(agent.deadline)
+if num(agent.v) > version then return answer('not_due', { deadline = now + look_ms }) end
+if agent.on_parent_gone and is_parent_gone(now) then
+  if agent.status == 'idle' or agent.on_parent_gone == 'destroy' then return answer('parent_gone') end
+  if agent.finish ~= '1' then return answer('unwatched', { agent_id = agent.agent_id }) end
 end
-if since > 0 and since + num(agent[5]) <= now then return { 'max_age_over' } end
-if status == 'running' then deadline = math.max(deadline, num(agent[3])) end
-if deadline > now then return { 'not_due', fmt(deadline) } end
-if status == 'waiting' then return { 'answer_due' } end
-return { 'wake_due', agent[6], agent[7] or '0', agent[8] }
+if agent.status == 'idle' then
+  local left = redis.call('PTTL', life)
+  if left > 0 then return answer('not_due', { deadline = now + left }) end
+  return answer('idle_over')
+end
+if too_old_at(agent) <= now then return answer('max_age_over') end
+local tools_due = agent.tools_since and num(agent.tools_since) + tools_ms
+if tools_due and tools_due <= now then return answer('tools_missing') end
+if agent.status == 'running' then deadline = math.max(deadline, num(agent.lease_until)) end
+if deadline > now then return answer('not_due', { deadline = deadline }) end
+if agent.status == 'waiting' then return answer('answer_due') end
+return answer('wake_due', { wake = agent.wake, checks = num(agent.checks), agent_id = agent.agent_id })

@@ -1,26 +1,24 @@
--- release: the holder hands the agent back, to be claimed not before `delay_ms` from now.
--- The next look is never earlier than it was.
--- KEYS record
--- ARGV epoch delay_ms look_ms running_ms retries
--- Returns released{wake} | stale
+-- release: the holder hands the agent back, to be claimed not before `delay_ms` from now. The next check is never earlier
+-- than it was. `crashed`: the holder's process has crashed, and its worker says so.
+-- Include holder, age, queue, events, crashes.
 -- Closes: a hand-back that waits for its lease to run out; a re-sent release waking twice; a hand-back wiping out the
--- deaths that call for quarantine.
-local record = KEYS[1]
-local epoch, delay_ms, look_ms, running_ms, retries = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
+-- crashes that call for isolation.
+local agent = read(record, 'status', 'epoch', 'wake', 'released_epoch', 'unanswered_since', 'max_age_ms', 'committed',
+  'crashes_without_progress', 'isolated_crashes', 'alone', 'deadline', 'uid', 'agent_id', 'name', 'run')
+if agent.status == 'queued' and num(agent.epoch) == epoch and is_done(agent.released_epoch, epoch) then
+  return answer('released', { wake = agent.wake })
+end
+if not holds(agent, epoch) then return answer('stale') end
 
-local agent = fields(record, 'status', 'epoch', 'wake', 'released_epoch', 'unanswered_since', 'max_age_ms',
-  'committed', 'barren_deaths', 'deadline')
-if agent[2] ~= epoch then return { 'stale' } end
-if agent[1] == 'queued' and agent[4] == epoch then return { 'released', agent[3] } end
-if agent[1] ~= 'running' then return { 'stale' } end
-
-local not_before = now_ms() + delay_ms
-local deadline = math.max(math.min(not_before + look_ms, num(agent[5]) + num(agent[6])), num(agent[9]))
-local wake = fmt(num(agent[3]) + 1)
-local deaths = agent[7] == '1' and '0' or fmt(num(agent[8]))
+local now = now_ms()
+local not_before = now + delay_ms
+local deadline = math.max(math.min(not_before + look_ms, too_old_at(agent)), num(agent.deadline))
+local wake = num(agent.wake) + 1
 write_even_when_full(record)
-redis.call('HSET', record, 'status', 'queued', 'wake', wake, 'released_epoch', epoch, 'not_before', fmt(not_before),
-  'deadline', fmt(deadline), 'looks', '0', 'running_ms', running_ms, 'retries', retries,
-  'barren_deaths', deaths)
-redis.call('HDEL', record, 'lease_until', 'claim_id')
-return { 'released', wake }
+local crashes, isolated_crashes = num(agent.crashes_without_progress), num(agent.isolated_crashes)
+if crashed or agent.committed == '1' then crashes, isolated_crashes = crashes_after(agent, true) end
+queue(record, deadline, { wake = wake, released_epoch = epoch, not_before = not_before, running_ms = running_ms,
+  begun = not crashed and '' or nil, attempts = attempts, breaks = breaks, crashes_without_progress = crashes,
+  isolated_crashes = isolated_crashes > 0 and isolated_crashes or nil, in_doubt = crashed and '1' or nil })
+tell_events(agent, events)
+return answer('released', { wake = wake })

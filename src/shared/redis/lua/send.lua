@@ -1,41 +1,38 @@
--- send: put a message into an agent's inbox; an idle agent becomes queued, also when its life key has just expired.
--- KEYS record inbox life message registry
--- ARGV payload digest message_ttl_ms max_messages max_bytes look_ms max_age_ms registry_ttl_ms
--- Returns queued{run, wake} | delivered{run, status} | same{run, wake, status} | conflict | ended{reason} | inbox_full{messages} | unknown
+-- send: puts a message into an agent's inbox; an idle agent becomes queued, also when its life key has just expired.
+-- Include queue.
 -- Closes: a message accepted and lost between expiry and settle; one message delivered twice; the name of an agent that
--- is still spoken to running out.
-local record, inbox, life, message, registry = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local payload, digest, message_ttl_ms = ARGV[1], ARGV[2], ARGV[3]
-local max_messages, max_bytes, look_ms, max_age_ms = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6], ARGV[7]
-local registry_ttl_ms = ARGV[8]
-
-local agent = fields(record, 'status', 'run', 'wake', 'ended_reason', 'unanswered_since')
-local status, run, wake = agent[1], num(agent[2]), num(agent[3])
-if not status then return { 'unknown' } end
+-- still gets messages running out.
+local agent = read(record, 'status', 'run', 'wake', 'ended_reason', 'unanswered_since')
+if not agent.status then return answer('unknown') end
 
 local seen = redis.call('GET', message)
 if seen then
-  if seen ~= digest then return { 'conflict' } end
-  return { 'same', fmt(run), fmt(wake), status }
+  if seen ~= digest then return answer('conflict') end
+  return answer('same', { run = agent.run, wake = agent.wake, agent_status = agent.status })
 end
-if status == 'ended' then return { 'ended', agent[4] } end
+if agent.status == 'ended' then return answer('ended', { reason = agent.ended_reason }) end
 
 local unread = redis.call('LRANGE', inbox, 0, -1)
 local bytes = #payload
 for _, waiting in ipairs(unread) do bytes = bytes + #waiting end
-if #unread >= max_messages or bytes > max_bytes then return { 'inbox_full', fmt(#unread) } end
+if #unread >= max_messages or bytes > max_bytes then return answer('inbox_full', { messages = #unread }) end
+
+if attached then
+  local chars = #attached
+  for _, name in ipairs(redis.call('HKEYS', attachments)) do chars = chars + redis.call('HSTRLEN', attachments, name) end
+  if chars > max_attached then return answer('inbox_full', { messages = #unread }) end
+end
 
 local now = now_ms()
+if attached then redis.call('HSET', attachments, attached_to, attached) end
 redis.call('RPUSH', inbox, payload)
-redis.call('SET', message, digest, 'PX', message_ttl_ms)
+redis.call('SET', message, digest, 'PX', request_ttl_ms)
 redis.call('PEXPIRE', registry, registry_ttl_ms)
-if #unread == 0 then redis.call('HSET', record, 'inbox_since', fmt(now)) end
-if not agent[5] then redis.call('HSET', record, 'unanswered_since', fmt(now), 'max_age_ms', max_age_ms) end
-if status ~= 'idle' then return { 'delivered', fmt(run), status } end
+if #unread == 0 then write(record, { inbox_since = now }) end
+if not agent.unanswered_since then write(record, { unanswered_since = now, max_age_ms = max_age_ms }) end
+if agent.status ~= 'idle' then return answer('delivered', { run = agent.run, agent_status = agent.status }) end
 
-run, wake = run + 1, wake + 1
+local run, wake = num(agent.run) + 1, num(agent.wake) + 1
 redis.call('SET', life, '1')
-redis.call('HDEL', record, 'progress', 'finish')
-redis.call('HSET', record, 'status', 'queued', 'run', fmt(run), 'wake', fmt(wake), 'deadline', fmt(now + look_ms),
-  'looks', '0', 'running_ms', '0', 'retries', '0', 'barren_deaths', '0')
-return { 'queued', fmt(run), fmt(wake) }
+queue_run(record, run, wake, now + look_ms, {})
+return answer('queued', { run = run, wake = wake })

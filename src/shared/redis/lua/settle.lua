@@ -1,108 +1,129 @@
 -- settle: the only way out. Ends a run (its worker, with the epoch) or an agent (parent or sweeper, by authority).
--- KEYS record log inbox life live replies text steps registry usage
--- ARGV authority epoch known uid target ended_reason status stop_reason natural body idle_ms look_ms reply_ttl_ms
---   registry_ttl_ms usage_ttl_ms doorbell hints
--- known: how many entries the worker knows the log to have; text: of the worker's run, kept anew from its end; others do
--- not know the run, and its text lives from its last turn.
--- authority: worker | parent | sweeper; target: idle | ended; natural: '1' when an unread message keeps the run going.
--- Returns settled{reply_id, agent_status, run, wake} | same{ended_reason, agent_status, run, wake} | more{inbox}
---   | not_due{deadline} | stale | unknown
+-- Include holder, age, orphan, queue, events, channel, message, commit, usage.
+-- Every command that may fail stands before the write that ends the run: what fails leaves a run that can be settled again.
 -- Closes: two ends of one agent; a message accepted between the last look at the inbox and the end; idle death after a
 -- revival; a run counted twice: what it used is added behind the guards that let only its first settle through.
-local record, log, inbox, life, live, replies = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
-local text, steps, registry, usage = KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local authority, epoch, known, uid, target, ended_reason = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-local reply_status, stop_reason, natural, body = ARGV[7], ARGV[8], ARGV[9], ARGV[10]
-local idle_ms, look_ms, reply_ttl_ms, registry_ttl_ms = ARGV[11], tonumber(ARGV[12]), ARGV[13], ARGV[14]
-local usage_ttl_ms, doorbell, hints = tonumber(ARGV[15]), ARGV[16], ARGV[17]
+local agent = read(record, 'status', 'epoch', 'run', 'wake', 'ended_reason', 'settled_epoch', 'progress', 'summary',
+  'unanswered_since', 'max_age_ms', 'deadline', 'agent_id', 'name', 'parent_id', 'inbox_since', 'inbox_read', 'finish',
+  'begun', 'message_ids', 'tools_since', 'on_parent_gone')
+if not agent.status then return answer('unknown') end
+agent.uid = uid
+local run, wake, now = num(agent.run), num(agent.wake), now_ms()
+local same = { ended_reason = agent.ended_reason, agent_status = agent.status, run = run, wake = wake }
+if agent.status == 'ended' then return answer('same', same) end
+local is_workers = authority == 'worker'
 
-local agent = fields(record, 'status', 'epoch', 'run', 'wake', 'ended_reason', 'settled_epoch', 'progress',
-  'unanswered_since', 'max_age_ms', 'deadline', 'agent_id', 'name', 'parent_id', 'inbox_since')
-local status, run, wake = agent[1], num(agent[3]), num(agent[4])
-if not status then return { 'unknown' } end
-local same = { 'same', agent[5] or '', status, fmt(run), fmt(wake) }
-if status == 'ended' then return same end
-
-local now = now_ms()
-if authority == 'worker' then
-  if agent[2] ~= epoch then return { 'stale' } end
-  if agent[6] == epoch then return same end
-  if status ~= 'running' or has_lost(log, known) then return { 'stale' } end
-  local unread = redis.call('LLEN', inbox)
-  if natural == '1' and unread > 0 then return { 'more', fmt(unread) } end
-elseif authority == 'sweeper' then
-  if stop_reason == 'idle' then
-    local left = redis.call('PTTL', life)
-    if status ~= 'idle' then return { 'not_due', agent[10] } end
-    if left > 0 then return { 'not_due', fmt(now + left) } end
-  else
-    local since = num(agent[8])
-    if since == 0 or since + num(agent[9]) > now then return { 'not_due', agent[10] } end
+local word, others = 'same', nil
+if is_workers then
+  if num(agent.epoch) == epoch and is_done(agent.settled_epoch, epoch) then return answer('same', same) end
+  if not holds(agent, epoch, log, known) then return answer('stale') end
+  word, others = judge_commit(agent, entries)
+  if word == 'conflict' then return answer('conflict', { entries = others }) end
+  if word == 'stale' then return answer('stale') end
+  local consumed = word == 'new' and math.max(0, (consume_to or 0) - num(agent.inbox_read)) or 0
+  local unread = redis.call('LLEN', inbox) - consumed
+  if natural and unread > 0 then
+    if word == 'new' then
+      write_even_when_full(record)
+      commit(agent, entries, now, { committed = '1', attempts = '0' })
+      tell_events(agent, events)
+    end
+    return answer('more', { inbox = unread, finish = agent.finish == '1', watched = is_watched() })
   end
+elseif authority == 'sweeper' and stop_reason == 'idle' then
+  local left = redis.call('PTTL', life)
+  if agent.status ~= 'idle' then return answer('not_due', { deadline = agent.deadline }) end
+  if left > 0 then return answer('not_due', { deadline = now + left }) end
+elseif authority == 'sweeper' and stop_reason == 'tools_missing' then
+  -- A worker that has the tools came first.
+  if not agent.tools_since then return answer('not_due', { deadline = agent.deadline }) end
+elseif authority == 'sweeper' and stop_reason == 'parent_gone' then
+  -- The parent came back, or a message came to an agent that only has to finish.
+  local follows = agent.on_parent_gone == 'destroy' or agent.on_parent_gone == 'finish' and agent.status == 'idle'
+  if not follows or not is_parent_gone(now) then return answer('not_due', { deadline = agent.deadline }) end
+elseif authority == 'sweeper' and too_old_at(agent) > now then
+  return answer('not_due', { deadline = agent.deadline })
 end
+
+-- A key of another type fails here, before anything is written.
+redis.call('XLEN', replies)
+redis.call('LLEN', timeline)
+redis.call('XLEN', history)
+redis.call('HLEN', log)
+redis.call('LLEN', inbox)
+redis.call('HLEN', attachments)
+redis.call('HLEN', live)
 
 write_even_when_full(record)
-local cut = status ~= 'idle'
-local kind = 'reply'
-local reply_id = uid .. '.' .. fmt(run)
-if authority ~= 'worker' then
-  kind = 'ended'
-  body = agent[7] or ''
-  epoch = fmt(num(agent[2]) + 1)
-  redis.call('HSET', record, 'epoch', epoch)
-  if not cut then reply_id, body = uid .. '.end', '' end
-  if status == 'running' then redis.call('PUBLISH', hints, uid) end
-end
-
-if cut then
-  local day_ms = 86400000
-  local day = math.floor(now / day_ms)
-  local function add(counter, n) redis.call('HINCRBY', usage, fmt(day) .. '/' .. counter, fmt(n or 0)) end
-  if redis.call('HEXISTS', usage, fmt(day) .. '/runs') == 0 then
-    for _, field in ipairs(redis.call('HKEYS', usage)) do
-      if num(string.match(field, '^%d+')) <= day - usage_ttl_ms / day_ms then redis.call('HDEL', usage, field) end
-    end
-  end
-  local readable, came_to = pcall(cjson.decode, body)
-  if not readable then came_to = {} end
-  add('runs', 1)
-  add('turns', came_to.turns)
-  add('cost_micro_usd', math.floor((came_to.cost_usd or 0) * 1000000 + 0.5))
-  for counter, n in pairs(came_to.usage or {}) do add(counter, n) end
-  redis.call('PEXPIRE', usage, fmt(usage_ttl_ms))
-end
-
-local agent_status, unread = target, {}
-if target == 'idle' then
-  redis.call('HDEL', record, 'unanswered_since', 'lease_until', 'claim_id')
-  if redis.call('LLEN', inbox) > 0 then
-    agent_status = 'queued'
-    redis.call('HDEL', record, 'progress', 'finish')
-    redis.call('HSET', record, 'status', 'queued', 'run', fmt(run + 1), 'wake', fmt(wake + 1), 'settled_epoch', epoch,
-      'deadline', fmt(now + look_ms), 'looks', '0', 'running_ms', '0', 'retries', '0', 'barren_deaths', '0',
-      'unanswered_since', fmt(num(agent[14])))
+local has_run = agent.status ~= 'idle'
+local kind, reply_id = 'reply', uid .. '.' .. fmt(run)
+if is_workers then
+  local fields = { progress = progress }
+  if word == 'new' then
+    commit(agent, entries, now, fields)
+    agent.message_ids = fields.message_ids or agent.message_ids
   else
-    redis.call('SET', life, '1', 'PX', idle_ms)
-    redis.call('HSET', record, 'status', 'idle', 'deadline', fmt(now + idle_ms), 'settled_epoch', epoch)
-    redis.call('HDEL', record, 'finish')
+    commit_text(fields)
+    write(record, fields)
   end
+  summary = summary or agent.summary
 else
-  unread = redis.call('LRANGE', inbox, 0, -1)
-  redis.call('HSET', record, 'status', 'ended', 'ended_reason', ended_reason, 'ended_at', fmt(now), 'settled_epoch', epoch)
-  redis.call('HDEL', live, uid)
-  redis.call('DEL', log, inbox, life)
-  redis.call('PEXPIRE', record, reply_ttl_ms)
-  redis.call('PEXPIRE', steps, reply_ttl_ms)
-  redis.call('PEXPIRE', registry, registry_ttl_ms)
+  kind, progress, summary, epoch = 'ended', agent.progress, agent.summary, num(agent.epoch) + 1
+  if not has_run then reply_id, progress, summary, agent.message_ids = uid .. '.end', nil, nil, nil end
 end
-redis.call('PEXPIRE', text, reply_ttl_ms)
+if has_run then
+  local counters = counters_of(progress or '')
+  counters.runs = 1
+  count_usage(now, counters)
+end
 
-local entry_id = redis.call('XADD', replies, '*', 'v', '1', 'reply_id', reply_id, 'uid', uid, 'parent_id', agent[13],
-  'agent_id', agent[11], 'name', agent[12], 'run', fmt(run), 'kind', kind, 'status', reply_status, 'stop_reason', stop_reason,
-  'agent_status', agent_status, 'at', fmt(now), 'body', body, 'undelivered', '[' .. table.concat(unread, ',') .. ']')
-if agent_status == 'ended' then redis.call('HSET', record, 'end_entry', entry_id) end
+local unread = {}
+if target == 'ended' then
+  for _, stored in ipairs(redis.call('LRANGE', inbox, 0, -1)) do
+    local message_id = message_id_of(stored)
+    if message_id then unread[#unread + 1] = message_id end
+  end
+end
+local stays_queued = target == 'idle' and redis.call('LLEN', inbox) > 0
+local agent_status = stays_queued and 'queued' or target
+local ended = '{"type":"ended","turn":0,"status":"' .. status .. '","stop_reason":"' .. stop_reason .. '"}'
+tell_events(agent, events and events .. ',' .. ended or ended)
+trim_events(now, event_ttl_ms)
+redis.call('PEXPIRE', run_text, reply_ttl_ms)
 redis.call('XTRIM', replies, 'MINID', fmt(now - reply_ttl_ms) .. '-0')
-redis.call('PEXPIRE', replies, reply_ttl_ms)
-redis.call('PUBLISH', doorbell, reply_id)
-if agent_status == 'queued' then return { 'settled', reply_id, agent_status, fmt(run), fmt(wake + 1) } end
-return { 'settled', reply_id, agent_status, fmt(run), '0' }
+local entry = { reply_id = reply_id, kind = kind, status = status, stop_reason = stop_reason, agent_status = agent_status,
+  message_ids = agent.message_ids, undelivered = #unread > 0 and cjson.encode(unread) or nil }
+-- The record keeps what its progress and summary do not say, until its next run: a reply can be had again after its ack.
+local kept = { entry_id = '', at = fmt(now) }
+for name, value in pairs(entry) do kept[name] = value end
+entry.body, entry.summary = progress or '', summary
+local entry_id = tell_parent(agent, now, entry)
+kept.entry_id = entry_id
+if agent_status ~= 'queued' then write(record, { reply = cjson.encode(kept) }) end
+
+if agent_status == 'ended' then
+  if agent.status == 'running' and not is_workers then redis.call('PUBLISH', hints, uid) end
+  write(record, { status = 'ended', epoch = epoch, ended_reason = ended_reason, ended_at = now, settled_epoch = epoch,
+    end_entry = entry_id })
+  redis.call('HDEL', record, 'claim_id', 'lease_until', 'not_before', 'checks', 'committed', 'crashes_without_progress',
+    'isolated_crashes', 'in_doubt', 'alone', 'attempts', 'released_epoch', 'asked_epoch', 'inbox_since', 'unanswered_since',
+    'max_age_ms', 'questions', 'needs_tools', 'tools_since')
+  redis.call('HDEL', live, uid)
+  if redis.call('HLEN', log) > 0 then
+    redis.call('RENAME', log, transcript)
+    redis.call('PEXPIRE', transcript, reply_ttl_ms)
+  end
+  redis.call('DEL', inbox, attachments, life)
+  redis.call('PEXPIRE', record, reply_ttl_ms)
+  redis.call('PEXPIRE', timeline, reply_ttl_ms)
+  redis.call('PEXPIRE', registry, registry_ttl_ms)
+elseif agent_status == 'queued' then
+  redis.call('HDEL', record, 'unanswered_since')
+  queue_run(record, run + 1, wake + 1, now + look_ms, { settled_epoch = epoch, unanswered_since = num(agent.inbox_since) })
+else
+  idle_ms = idle_ms or default_idle_ms
+  redis.call('SET', life, '1', 'PX', idle_ms)
+  redis.call('HDEL', record, 'unanswered_since', 'lease_until', 'claim_id', 'finish')
+  write(record, { status = 'idle', deadline = now + idle_ms, settled_epoch = epoch, epoch = epoch })
+end
+return answer('settled', { reply_id = reply_id, agent_status = agent_status, run = run, wake = stays_queued and wake + 1 or 0 })

@@ -1,47 +1,66 @@
--- spawn: register a new agent, idle, with its life key.
--- KEYS record request registry live life
--- ARGV uid stem name spec tenant parent_id digest request_ttl_ms max_live idle_ms registry_ttl_ms version
--- Returns spawned{agent_id, created_at} | same{uid, agent_id, created_at} | conflict{agent_id} | quota{live, overdue uid…}
+-- spawn: registers a new agent with its life key, idle or, with its first message, queued for its first run.
+-- Include queue.
 -- Closes: two producers admitting an eleventh agent; one request spawning two agents; two names with one slug; a uid in
--- use starting over with epoch 0.
-local record, request, registry, live, life = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local uid, stem, name, spec, tenant, parent_id = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-local digest, request_ttl_ms, max_live, idle_ms = ARGV[7], ARGV[8], tonumber(ARGV[9]), ARGV[10]
-local registry_ttl_ms, version = ARGV[11], ARGV[12]
-
-local seen = fields(request, 'digest', 'uid', 'agent_id', 'created_at')
-if seen[1] then
-  if seen[1] ~= digest then return { 'conflict', seen[3] } end
-  return { 'same', seen[2], seen[3], seen[4] }
+-- use starting over with epoch 0; an agent that is spawned while its first message is lost; an agent made under a profile
+-- that is registered no more.
+local seen = redis.call('GET', request)
+if seen then
+  local its_uid, its_digest, its_agent_id, its_time = string.match(seen, '^(%S+) (%S*) (%S+) (%S+)$')
+  if its_digest ~= digest then return answer('conflict', { agent_id = its_agent_id }) end
+  local same = { uid = its_uid, agent_id = its_agent_id, created_at = its_time }
+  if its_uid == uid then
+    local agent = read(record, 'status', 'run', 'wake')
+    same.agent_status, same.run, same.wake = agent.status, agent.run, agent.wake
+  end
+  return answer('same', same)
 end
 
 local taken = redis.call('HGET', record, 'agent_id')
-if taken then return { 'conflict', taken } end
+if taken then return answer('conflict', { agent_id = taken }) end
+
+local inherited = read(profile, 'profile_version', 'content')
+local its_version = num(inherited.profile_version)
+if its_version ~= (profile_version or 0) then
+  return answer('other_profile', { profile_version = its_version, content = inherited.content })
+end
+
+local earlier = first_run and redis.call('HGETALL', resumed) or {}
+if first_run and #earlier == 0 then return answer('no_transcript') end
 
 local registered = redis.call('HGETALL', live)
 if #registered / 2 >= max_live then
-  local answer = { 'quota', fmt(#registered / 2) }
+  local overdue = {}
   for i = 1, #registered, 2 do
-    if redis.call('EXISTS', registered[i + 1]) == 0 then answer[#answer + 1] = registered[i] end
+    if redis.call('EXISTS', registered[i + 1]) == 0 then overdue[#overdue + 1] = registered[i] end
   end
-  return answer
+  return answer('quota', { live = #registered / 2, overdue = overdue })
 end
 
-local given, agent_id = num(redis.call('HGET', registry, '#' .. stem)), nil
+local number, agent_id = num(redis.call('HGET', registry, '#' .. stem)), nil
 repeat
-  given = given + 1
-  agent_id = given == 1 and stem or stem .. '_' .. fmt(given)
+  number = number + 1
+  agent_id = number == 1 and stem or stem .. '_' .. fmt(number)
 until agent_id ~= 'parent' and redis.call('HEXISTS', registry, agent_id) == 0
 
-local created_at = fmt(now_ms())
-redis.call('HSET', registry, agent_id, uid, '#' .. stem, fmt(given))
+local now = now_ms()
+redis.call('HSET', registry, agent_id, uid, '#' .. stem, fmt(number))
 redis.call('PEXPIRE', registry, registry_ttl_ms)
 redis.call('HSET', live, uid, life)
-redis.call('SET', life, '1', 'PX', idle_ms)
-redis.call('HSET', record,
-  'v', version, 'uid', uid, 'tenant', tenant, 'parent_id', parent_id, 'agent_id', agent_id, 'name', name,
-  'spec', spec, 'status', 'idle', 'created_at', created_at, 'epoch', '0', 'run', '0', 'wake', '0',
-  'inbox_read', '0', 'deadline', fmt(created_at + idle_ms))
-redis.call('HSET', request, 'digest', digest, 'uid', uid, 'agent_id', agent_id, 'created_at', created_at)
-redis.call('PEXPIRE', request, request_ttl_ms)
-return { 'spawned', agent_id, created_at }
+write(record, { v = version, uid = uid, tenant = tenant, parent_id = parent_id, agent_id = agent_id, name = name, spec = spec,
+  needs_tools = needs_tools, transcript_ms = transcript_ms, on_parent_gone = on_parent_gone,
+  status = 'idle', created_at = now, epoch = '0', run = '0', wake = '0', inbox_read = '0',
+  deadline = now + idle_ms })
+local remembered_ms = promised and request_ttl_ms + max_age_ms or request_ttl_ms
+if attached then redis.call('HSET', attachments, 'spawn', attached) end
+redis.call('SET', request, uid .. ' ' .. digest .. ' ' .. agent_id .. ' ' .. fmt(now), 'PX', remembered_ms)
+if not message then
+  redis.call('SET', life, '1', 'PX', idle_ms)
+  return answer('spawned', { agent_id = agent_id, created_at = now, run = 0, wake = 0 })
+end
+redis.call('SET', life, '1')
+redis.call('RPUSH', inbox, message)
+-- Lua hands a command so many values at most.
+for i = 1, #earlier, 1000 do redis.call('HSET', log, unpack(earlier, i, math.min(i + 999, #earlier))) end
+local run = first_run or 1
+queue_run(record, run, first_wake or 1, now + look_ms, { inbox_since = now, unanswered_since = now, max_age_ms = max_age_ms })
+return answer('spawned', { agent_id = agent_id, created_at = now, run = run, wake = first_wake or 1 })

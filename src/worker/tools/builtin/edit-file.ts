@@ -3,10 +3,12 @@
  * by path after its check; here bytes are replaced in bytes, below a descriptor.
  */
 import { z } from "zod";
-import { openFile, readHead, replaceFile } from "../confined-file.ts";
-import { openPlace, type Place } from "../confined-path.ts";
-import { quotePath } from "../path-failure.ts";
+import { quotePath } from "../files/failure.ts";
+import { openFile, readHead, replaceFile } from "../files/file.ts";
+import { openPlace, type Place } from "../files/open.ts";
+import { bookPlace } from "../files/quota.ts";
 import { defineTool, type Tool, ToolFailure } from "../tool.ts";
+import type { Workspace } from "../workspace.ts";
 
 const MAX_EDIT_BYTES = 1024 * 1024;
 const LINE_FEED = 0x0a;
@@ -32,7 +34,7 @@ export function editFileTool(): Tool {
         const place = await openPlace(workspace, path, "change");
         try {
           const change = { path, old: old_string, new: new_string, all: replace_all };
-          const count = await edit(place, change, signal);
+          const count = await edit(workspace, place, change, signal);
           return `Edited ${quotePath(path)} (${count} ${count === 1 ? "replacement" : "replacements"}).`;
         } finally {
           await place.directory.handle.close();
@@ -49,7 +51,12 @@ interface Change {
   readonly all: boolean;
 }
 
-async function edit(place: Place, change: Change, signal: AbortSignal): Promise<number> {
+async function edit(
+  workspace: Workspace,
+  place: Place,
+  change: Change,
+  signal: AbortSignal,
+): Promise<number> {
   const file = await openFile(place, change.path);
   let content: Buffer;
   try {
@@ -68,6 +75,7 @@ async function edit(place: Place, change: Change, signal: AbortSignal): Promise<
       `The edited file would have more than ${MAX_EDIT_BYTES} bytes; nothing was changed.`,
     );
   }
+  await bookPlace(workspace, place, content.length + offsets.length * (replacement.length - old.length));
   const edited = splice(content, offsets, old.length, replacement);
   await replaceFile(place, edited, { path: change.path, signal, unchangedSince: file.stat });
   return offsets.length;

@@ -4,13 +4,12 @@
  */
 import { lstat } from "node:fs/promises";
 import { z } from "zod";
-import type { Clock } from "../../../shared/clock.ts";
-import { type Directory, openDirectory, pathIn } from "../confined-path.ts";
-import { createWalkBudget, type WalkStep, walkTree } from "../directory-walk.ts";
-import { compileGlob, splitGlob } from "../glob-pattern.ts";
-import type { Expression, LineMatcher, LineMatcherPool } from "../line-matcher.ts";
-import { shownPath } from "../path-location.ts";
-import { searchWithin } from "../search.ts";
+import { type Directory, openDirectory, pathIn } from "../files/open.ts";
+import { shownPath } from "../files/path.ts";
+import { splitGlob } from "../search/glob-pattern.ts";
+import type { Matcher } from "../search/matcher.ts";
+import { type SearchMeans, searchWithin } from "../search/search.ts";
+import { createWalkBudget, type WalkStep, walkTree } from "../search/walk.ts";
 import { defineTool, type Tool, type ToolContext, ToolFailure } from "../tool.ts";
 
 const MAX_RESULTS = 200;
@@ -21,7 +20,7 @@ interface Match {
 }
 
 /** Finds files by name, newest first. */
-export function globTool({ matchers, clock }: { matchers: LineMatcherPool; clock: Clock }): Tool {
+export function globTool(means: SearchMeans): Tool {
   return defineTool({
     name: "glob",
     description:
@@ -34,27 +33,19 @@ export function globTool({ matchers, clock }: { matchers: LineMatcherPool; clock
     idempotent: true,
     async run({ pattern, path }, ctx) {
       const { base, rest, maxDepth } = splitGlob(pattern, path);
-      const expression = compileGlob(rest);
       const start = await openBase(ctx, base, path);
       if (start === undefined) return "no matches";
       const depth = start.segments.length;
       const budget = createWalkBudget();
       const found: Match[] = [];
-      const notice = await searchWithin(
-        { matchers, clock, signal: ctx.signal },
-        start,
-        async (matcher, signal) => {
-          for await (const step of walkTree(start, {
-            budget,
-            hidden: ctx.workspace.hidden,
-            signal,
-            matcher,
-            maxDepth,
-          })) {
-            found.push(...(await matchStep(matcher, expression, step, depth)));
-          }
-        },
-      );
+      const notice = await searchWithin(means, ctx, start, async (matcher, signal) => {
+        // A malformed glob is refused also where there is nothing to search.
+        await matcher.paths(rest, []);
+        const options = { budget, hidden: ctx.workspace.hidden, signal, matcher, maxDepth };
+        for await (const step of walkTree(start, options)) {
+          found.push(...(await matchStep(matcher, rest, step, depth)));
+        }
+      });
       return report(
         found,
         budget.exhausted ? "stopped after 50,000 entries; narrow the pattern or path" : notice,
@@ -78,14 +69,14 @@ async function openBase(
 }
 
 async function matchStep(
-  matcher: LineMatcher,
-  expression: Expression,
+  matcher: Matcher,
+  glob: string,
   { directory, names }: WalkStep,
   depth: number,
 ): Promise<Match[]> {
   const below = directory.segments.slice(depth);
-  const hits = await matcher.match(
-    expression,
+  const hits = await matcher.paths(
+    glob,
     names.map((name) => [...below, name].join("/")),
   );
   const matches: Match[] = [];

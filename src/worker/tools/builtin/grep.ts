@@ -3,21 +3,20 @@
  * and prints host paths; this one reads by descriptor and matches on a thread with a time limit.
  */
 import { z } from "zod";
-import type { Clock } from "../../../shared/clock.ts";
-import { openFile, openNamed } from "../confined-file.ts";
-import { type Directory, openDirectory, openPlace, type Place } from "../confined-path.ts";
-import { createWalkBudget, type WalkStep, walkTree } from "../directory-walk.ts";
-import { type FileSearch, searchFile } from "../file-search.ts";
-import { compileGlob } from "../glob-pattern.ts";
-import type { Expression, LineMatcher, LineMatcherPool } from "../line-matcher.ts";
-import { shownPath } from "../path-location.ts";
-import { searchWithin } from "../search.ts";
+import { openFile, openNamed } from "../files/file.ts";
+import { type Directory, openDirectory, openPlace, type Place } from "../files/open.ts";
+import { shownPath } from "../files/path.ts";
+import { type FileSearch, searchFile } from "../search/lines.ts";
+import type { Matcher } from "../search/matcher.ts";
+import type { Expression } from "../search/request.ts";
+import { type SearchMeans, searchWithin } from "../search/search.ts";
+import { createWalkBudget, type WalkStep, walkTree } from "../search/walk.ts";
 import { defineTool, type Tool, type ToolContext, ToolFailure } from "../tool.ts";
 
 const MAX_OUTPUT_BYTES = 100 * 1024;
 
 /** Searches the contents of files for a regular expression. */
-export function grepTool({ matchers, clock }: { matchers: LineMatcherPool; clock: Clock }): Tool {
+export function grepTool(means: SearchMeans): Tool {
   return defineTool({
     name: "grep",
     description:
@@ -31,12 +30,14 @@ export function grepTool({ matchers, clock }: { matchers: LineMatcherPool; clock
     }),
     idempotent: true,
     async run({ pattern, path, glob }, ctx) {
-      const expression = compilePattern(pattern);
-      const filter = glob === undefined ? undefined : compileGlob(anywhere(glob));
+      const expression = expressionOf(pattern);
+      const filter = glob === undefined ? undefined : anywhere(glob);
       const start = await openStart(ctx, path || ".");
       const output = createOutput();
-      const means = { matchers, clock, signal: ctx.signal };
-      const notice = await searchWithin(means, start.directory, async (matcher, signal) => {
+      const notice = await searchWithin(means, ctx, start.directory, async (matcher, signal) => {
+        // A pattern that cannot be run is refused also where there is nothing to search.
+        await matcher.lines(expression, []);
+        if (filter !== undefined) await matcher.paths(filter, []);
         const search: FileSearch = { matcher, expression, signal, emit: output.emit };
         if ("name" in start) return searchNamed(start, path ?? "", search, output);
         await searchTree(start.directory, { ctx, filter, search, output });
@@ -48,7 +49,8 @@ export function grepTool({ matchers, clock }: { matchers: LineMatcherPool; clock
 
 interface TreeSearch {
   readonly ctx: ToolContext;
-  readonly filter: Expression | undefined;
+  /** A glob. */
+  readonly filter: string | undefined;
   readonly search: FileSearch;
   readonly output: Output;
 }
@@ -99,36 +101,30 @@ async function openStart(ctx: ToolContext, path: string): Promise<Place | { dire
 }
 
 async function filtered(
-  matcher: LineMatcher,
-  filter: Expression,
+  matcher: Matcher,
+  filter: string,
   { directory, names }: WalkStep,
   depth: number,
 ): Promise<string[]> {
   const below = directory.segments.slice(depth);
-  const hits = await matcher.match(
+  const hits = await matcher.paths(
     filter,
     names.map((name) => [...below, name].join("/")),
   );
   return hits.flatMap((index) => names[index] ?? []);
 }
 
-/** A name without a slash matches in every directory; a leading `!` turns the whole around, it is no part of a name. */
+/** A name without a slash matches in every directory; a leading `!` negates the glob and is not part of the name. */
 function anywhere(glob: string): string {
   if (glob.includes("/")) return glob;
   return glob.startsWith("!") && !glob.startsWith("!(") ? `!**/${glob.slice(1)}` : `**/${glob}`;
 }
 
-function compilePattern(pattern: string): Expression {
+/** Escapes such as `\\p{Lu}` and `\\u{1F600}` mean what they say with the flag `u` only, which forbids other escapes. */
+function expressionOf(pattern: string): Expression {
   const ignoreCase = pattern.startsWith("(?i)");
   const source = ignoreCase ? pattern.slice("(?i)".length) : pattern;
-  const flags = `${ignoreCase ? "i" : ""}${/\\[pPu]\{/.test(source) ? "u" : ""}`;
-  try {
-    new RegExp(source, flags);
-  } catch (error) {
-    const why = error instanceof Error ? error.message : "invalid";
-    throw new ToolFailure(`The pattern is not a valid JavaScript regular expression: ${why}.`);
-  }
-  return { source, flags };
+  return { source, flags: `${ignoreCase ? "i" : ""}${/\\[pPu]\{/.test(source) ? "u" : ""}` };
 }
 
 interface Output {

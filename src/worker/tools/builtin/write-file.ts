@@ -3,9 +3,8 @@
  * between moves the write outside; here everything happens below descriptors.
  */
 import { z } from "zod";
-import { replaceFile } from "../confined-file.ts";
-import { openPlace } from "../confined-path.ts";
-import { quotePath } from "../path-failure.ts";
+import { quotePath } from "../files/failure.ts";
+import { writeWhole } from "../files/write.ts";
 import { defineTool, type Tool, ToolFailure } from "../tool.ts";
 
 const MAX_WRITE_BYTES = 1024 * 1024;
@@ -29,16 +28,8 @@ export function writeFileTool(): Tool {
           `The content has ${bytes.length} bytes, more than ${MAX_WRITE_BYTES}; write several files.`,
         );
       }
-      return workspace.exclusive(async () => {
-        if (signal.aborted) throw new ToolFailure("Cancelled before the file was written.");
-        const place = await openPlace(workspace, path, "create");
-        try {
-          await replaceFile(place, bytes, { path, signal });
-        } finally {
-          await place.directory.handle.close();
-        }
-        return `Wrote ${bytes.length} bytes to ${quotePath(path)}.`;
-      });
+      await writeWhole(workspace, path, bytes, signal);
+      return `Wrote ${bytes.length} bytes to ${quotePath(path)}.`;
     },
   });
 }

@@ -2,14 +2,15 @@
  * The processes of a sequence: producers, workers and sweepers as they must behave, one call at a time. Whoever steps
  * them may stop one for good between any two calls (a crash) or for long (a zombie, which goes on with what it knew).
  */
+
 import { newRequestKey, newUid } from "../../../../src/shared/protocol/ids.ts";
 import type { AgentAddress } from "../../../../src/shared/protocol/keys.ts";
 import { entryKey } from "../../../../src/shared/protocol/log.ts";
 import type { InboxMessage } from "../../../../src/shared/protocol/message.ts";
-import type { Fence, SettleInput } from "../../../../src/shared/redis/agent-store.ts";
-import type { Due } from "../../../../src/shared/redis/deadline-set.ts";
-import { pairs } from "../../../../src/shared/redis/pairs.ts";
+import { partsOf } from "../../../../src/shared/protocol/reply.ts";
+import type { Due } from "../../../../src/shared/redis/deadlines.ts";
 import type { StreamItem } from "../../../../src/shared/redis/reply-stream.ts";
+import type { Input } from "../../../../src/shared/redis/scripts.ts";
 import {
   bodyOf,
   DESTROY,
@@ -26,6 +27,8 @@ import { answer, ask, chooseQuestion } from "./questions.ts";
 import * as verbs from "./verbs.ts";
 import { hiddenMs, type Job, type World } from "./world.ts";
 
+/** What a write is held against. */
+type Fence = { epoch: number; known: number };
 /** A choice between 0 and n - 1, drawn from the sequence's own randomness. */
 export type Pick = (n: number) => number;
 /** An idle time that does not run out within a sequence. */
@@ -90,11 +93,18 @@ export function* spawnOne(world: World, pick: Pick, keys: string[]): Program {
   const agent = { ...world.rig.parent, uid: newUid() };
   const idleMs = idleTimeMs(world, pick);
   const digest = pick(8) === 0 ? "other" : "d";
-  const input = { requestKey, digest, stem: "a", name: "A", spec: JSON.stringify(SPEC), idleMs };
+  const input = {
+    request_key: requestKey,
+    digest,
+    stem: "a",
+    name: "A",
+    spec: JSON.stringify(SPEC),
+    idle_ms: idleMs,
+  };
   const attempt = () => hinted(world, agent, idleMs, () => verbs.spawn(world, agent, input));
   const answer = yield* attempt();
-  if (answer.status !== "quota" || answer.rest.length === 0) return;
-  for (const uid of answer.rest) yield* verbs.settle(world, { ...world.rig.parent, uid }, IDLE_END);
+  if (answer.status !== "quota" || answer.overdue.length === 0) return;
+  for (const uid of answer.overdue) yield* verbs.settle(world, { ...world.rig.parent, uid }, IDLE_END);
   yield* attempt();
 }
 
@@ -113,14 +123,14 @@ export function* sendOne(
   const answer = yield* hinted(world, agent, lookMs, () => verbs.send(world, agent, id, text));
   const isQueued =
     answer.status === "queued" || (answer.status === "same" && answer.agent_status === "queued");
-  if (isQueued) yield* addJob(world, agent.uid, Number(answer.wake));
+  if (isQueued) yield* addJob(world, agent.uid, answer.wake);
 }
 
 function* finishOne(world: World, agent: AgentAddress): Program {
   const { lookMs } = world.rig.store.timing;
   const answered = yield* hinted(world, agent, lookMs, () => verbs.finish(world, agent));
-  if (answered.status === "finishing" && answered.wake !== "")
-    yield* addJob(world, agent.uid, Number(answered.wake));
+  if (answered.status === "finishing" && answered.wake !== undefined)
+    yield* addJob(world, agent.uid, answered.wake);
 }
 
 /** The parent answers some question. */
@@ -135,7 +145,7 @@ export function* answerOne(world: World, pick: Pick): Program {
   );
   const isQueued =
     answered.status === "queued" || (answered.status === "same" && answered.agent_status === "queued");
-  if (isQueued) yield* addJob(world, agent.uid, Number(answered.wake));
+  if (isQueued) yield* addJob(world, agent.uid, answered.wake);
 }
 
 function* ackOne(world: World, pick: Pick, seen: StreamItem[]): Program {
@@ -176,13 +186,13 @@ export function* worker(world: World, pick: Pick): Program {
       return hinted(world, agent, leaseMs, () => verbs.claim(world, agent, claimId, alone));
     };
     let claimed = yield* claim(pick(8) === 0);
-    if (claimed.status === "alone") claimed = yield* claim(pick(4) > 0);
-    if (claimed.status === "lost") {
+    if (claimed.status === "suspect") claimed = yield* claim(pick(4) > 0);
+    if (claimed.status === "crashed") {
       const { run = "" } = world.shot.agents.get(agent.uid)?.record ?? {};
-      yield* verbs.settle(world, agent, workerLost(Number(claimed.epoch), Number(run)));
+      yield* verbs.settle(world, agent, workerLost(claimed.epoch, Number(run)));
     }
     if (claimed.status === "claimed") {
-      const epoch = Number(claimed.epoch);
+      const epoch = claimed.epoch;
       yield* run(world, pick, agent, epoch);
       // A tool and a timer that come back late, after their run has been given up.
       if (pick(3) === 0) yield* step(world, pick, agent, epoch, new Map(), pick(3));
@@ -214,7 +224,7 @@ function* run(world: World, pick: Pick, agent: AgentAddress, epoch: number): Pro
   for (;;) {
     const n = [...log.keys()].filter((key) => !key.includes("/")).length;
     const what = pick(15);
-    let answer: { status: string; rest: string[]; inbox?: string };
+    let answer: { status: string; inbox?: number };
     if (inbox.length > 0 && what < 9) {
       const messages: InboxMessage[] = inbox;
       const entry: [string, string] = [
@@ -222,8 +232,8 @@ function* run(world: World, pick: Pick, agent: AgentAddress, epoch: number): Pro
         JSON.stringify({ v: 1, role: "user", run: state.record.run, messages }),
       ];
       const to = read + inbox.length;
-      const consume = { to, last: messages.at(-1)?.message_id ?? "" };
-      const input = { epoch, known: log.size, runningMs: 1, entries: [entry], consume };
+      const consume = { consume_to: to, consume_last: messages.at(-1)?.message_id };
+      const input = { epoch, known: log.size, running_ms: 1, entries: [entry], ...consume };
       answer = yield* verbs.append(world, agent, input);
       if (answer.status === "appended" || answer.status === "same") {
         log.set(...entry);
@@ -239,12 +249,12 @@ function* run(world: World, pick: Pick, agent: AgentAddress, epoch: number): Pro
         epoch,
         (pick(3) * world.rig.store.timing.leaseMs) / 2,
       );
-      if (released.status === "released") yield* addJob(world, agent.uid, Number(released.wake));
+      if (released.status === "released") yield* addJob(world, agent.uid, released.wake);
       return;
     } else if (what > 11) answer = yield* askSome(world, pick, agent, { epoch, known: log.size }, n);
     else answer = yield* end(world, pick, agent, { epoch, known: log.size }, state.record.run);
     if (["stale", "asked", "settled", "same of an end", "unknown"].includes(answer.status)) return;
-    if (answer.status === "more" || Number(answer.inbox ?? 0) > 0)
+    if (answer.status === "more" || (answer.inbox ?? 0) > 0)
       inbox = yield* make({ name: "inbox", agent, make: () => world.rig.store.inbox(agent) });
   }
 }
@@ -270,14 +280,14 @@ function* step(
   const answer = yield* verbs.append(world, agent, {
     epoch,
     known: log.size,
-    runningMs: 1,
+    running_ms: 1,
     entries: [entry],
-    progress: bodyOf(`step ${n}`),
-    step: "{}",
-    ...(pick(4) === 0 && { interim: { id: newRequestKey(), body: "a word" } }),
+    ...partsOf(bodyOf(`step ${n}`)),
+    advances: true,
+    ...(pick(4) === 0 && { interim_id: newRequestKey(), interim: "a word" }),
   });
   if (answer.status === "appended" || answer.status === "same") log.set(...entry);
-  if (answer.status === "conflict") for (const [stored, json] of pairs(answer.rest)) log.set(stored, json);
+  if (answer.status === "conflict") for (const [stored, json] of answer.entries) log.set(stored, json);
   return answer;
 }
 
@@ -287,10 +297,9 @@ function* askSome(world: World, pick: Pick, agent: AgentAddress, fence: Fence, n
   const names = ["p", "q"].slice(pick(2)).map((name) => `${name}${epoch}`);
   const answerMs = idleTimeMs(world, pick);
   const { questions, ...input } = questionsOf(epoch, names, answerMs);
-  const numbered = questions.map(({ question, started }) => {
-    const question_id = question.question_id.replace(/^1/, `${n}`);
-    return { question: { ...question, question_id }, started };
-  });
+  const numbered = (questions ?? []).map(
+    ([id, started, text, none]) => [id.replace(/^1/, `${n}`), started, text, none] as const,
+  );
   return yield* hinted(world, agent, answerMs, () =>
     ask(world, agent, { ...input, ...fence, questions: numbered }),
   );
@@ -298,15 +307,15 @@ function* askSome(world: World, pick: Pick, agent: AgentAddress, fence: Fence, n
 
 function* end(world: World, pick: Pick, agent: AgentAddress, fence: Fence, run: number) {
   const ending = pick(3) === 0 ? handedBack(fence.epoch) : wellDone(fence.epoch);
-  const how: SettleInput = { ...ending, by: { authority: "worker", ...fence, run } };
+  const how: Input<"settle"> = { ...ending, ...fence, run };
   const idleMs = idleTimeMs(world, pick);
-  const input: SettleInput = pick(2) === 0 ? how : { ...how, target: "idle", idleMs };
+  const input: Input<"settle"> = pick(2) === 0 ? how : { ...how, target: "idle", idle_ms: idleMs };
   // The agent may be idle after it, or queued again.
   const inMs = Math.min(idleMs, world.rig.store.timing.lookMs);
   const answer = yield* hinted(world, agent, inMs, () => verbs.settle(world, agent, input));
   const toWake =
     (answer.status === "settled" || answer.status === "same") && answer.agent_status === "queued";
-  if (toWake) yield* addJob(world, agent.uid, Number(answer.wake));
+  if (toWake) yield* addJob(world, agent.uid, answer.wake);
   return answer.status === "same" ? { ...answer, status: "same of an end" } : answer;
 }
 
@@ -329,19 +338,19 @@ function* lookAt(world: World, due: Due): Program {
     make({ name: "forget", ...(agent && { agent }), make: () => world.rig.deadlines.forget(due) });
   if (!agent) return yield* forget();
   const seen = yield* verbs.overdue(world, agent);
-  if (seen.status === "not_due") return yield* move(Number(seen.deadline));
+  if (seen.status === "not_due") return yield* move(seen.deadline);
   if (seen.status === "ended" || seen.status === "unknown") return yield* forget();
   if (seen.status === "answer_due") return yield* answerInstead(world, agent, move);
   if (seen.status === "wake_due") {
-    const wake = Number(seen.wake);
+    const wake = seen.wake;
     const alive = world.jobs.some((job) => job.uid === agent.uid && job.wake === wake);
     const answer = yield* verbs.rewake(world, agent, wake, alive);
-    if (answer.status === "wake") yield* addJob(world, agent.uid, Number(answer.wake));
-    if (answer.status !== "not_due") yield* move(Number(answer.deadline));
+    if (answer.status === "wake") yield* addJob(world, agent.uid, answer.wake);
+    if (answer.status !== "not_due") yield* move(answer.deadline);
     return;
   }
   const answer = yield* verbs.settle(world, agent, seen.status === "idle_over" ? IDLE_END : MAX_AGE_END);
-  if (answer.status === "not_due") return yield* move(Number(answer.deadline));
+  if (answer.status === "not_due") return yield* move(answer.deadline);
   if (answer.status === "settled" || answer.status === "same") yield* forget();
 }
 
@@ -350,9 +359,9 @@ function* answerInstead(world: World, agent: AgentAddress, move: (at: number) =>
   const record = yield* make({ name: "record", agent, make: () => world.rig.store.record(agent) });
   for (const { question_id } of record?.questions ?? []) {
     const answered = yield* answer(world, agent, "sweeper", question_id, "default");
-    if (answered.status === "not_due") return yield* move(Number(answered.deadline));
+    if (answered.status === "not_due") return yield* move(answered.deadline);
     if (answered.status !== "queued") continue;
-    yield* move(Number(answered.deadline));
-    yield* addJob(world, agent.uid, Number(answered.wake));
+    yield* move(answered.deadline);
+    yield* addJob(world, agent.uid, answered.wake);
   }
 }

@@ -1,8 +1,10 @@
 /** Questions as calls that judge their own answers, the program that answers, and what must always hold of them. */
+
 import { z } from "zod";
 import type { AgentAddress } from "../../../../src/shared/protocol/keys.ts";
-import { OpenQuestion } from "../../../../src/shared/protocol/question.ts";
-import type { AskInput } from "../../../../src/shared/redis/question-verbs.ts";
+import { answerEntry } from "../../../../src/shared/protocol/log.ts";
+import { OpenQuestion } from "../../../../src/shared/protocol/message.ts";
+import type { Input } from "../../../../src/shared/redis/scripts.ts";
 import { agentIn, isHolder, make, must, numberIn, unchanged } from "./call.ts";
 import type { AgentShot } from "./shot.ts";
 import type { World } from "./world.ts";
@@ -16,7 +18,7 @@ function openIn({ record }: AgentShot): string[] {
 }
 
 /** `ask`: by the holder, once; marks, entries and status together. */
-export function* ask(world: World, agent: AgentAddress, input: AskInput) {
+export function* ask(world: World, agent: AgentAddress, input: Input<"ask">) {
   return yield* make({
     name: "ask",
     agent,
@@ -37,7 +39,7 @@ export function* ask(world: World, agent: AgentAddress, input: AskInput) {
         return;
       }
       must(was.record.finish !== "1", "asked although the parent wants an end", was);
-      const ids = input.questions.map(({ question }) => question.question_id);
+      const ids = (input.questions ?? []).map(([id]) => id);
       must(openIn(is).join() === ids.join(), "asked, but it does not wait with that", is);
       const said = after.fresh.map(({ fields }) => fields.question_id);
       must(said.join() === ids.join(), "the parent was not told what was asked", after.fresh);
@@ -57,7 +59,8 @@ export function* answer(
   return yield* make({
     name: `answer by ${by}`,
     agent,
-    make: () => world.rig.store.answer(agent, { by, questionId, text }),
+    make: () =>
+      world.rig.store.answer(agent, { authority: by, question_id: questionId, entry: answerEntry(text) }),
     judge(answered, before, after) {
       const [was, is] = [agentIn(before, agent), agentIn(after, agent)];
       const key = `${questionId}/result`;

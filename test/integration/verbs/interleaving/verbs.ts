@@ -1,26 +1,26 @@
 /** The verbs as calls that judge their own answers: each guard of spec §3, stated a second time and independently. */
 import { isDeepStrictEqual } from "node:util";
 import type { AgentAddress } from "../../../../src/shared/protocol/keys.ts";
-import { MAX_LIVE_AGENTS } from "../../../../src/shared/protocol/timing.ts";
-import type { AppendInput, SettleInput, SpawnInput } from "../../../../src/shared/redis/agent-store.ts";
-import { messageOf } from "../rig.ts";
+import { MAX_LIVE_AGENTS } from "../../../../src/shared/protocol/limits.ts";
+import type { Input } from "../../../../src/shared/redis/scripts.ts";
+import { sentOf } from "../rig.ts";
 import { agentIn, isHolder, make, must, numberIn, unchanged } from "./call.ts";
 import type { Shot } from "./shot.ts";
 import type { World } from "./world.ts";
 
 /** `spawn`: at most ten live, one agent a request key, overdue exactly those without life key. */
-export function* spawn(world: World, agent: AgentAddress, input: SpawnInput) {
+export function* spawn(world: World, agent: AgentAddress, input: Input<"spawn">) {
   return yield* make({
     name: "spawn",
     agent,
     make: () => world.rig.store.spawn(agent, input),
     judge(answer, before, after) {
-      const known = world.requests.get(input.requestKey);
+      const known = world.requests.get(input.request_key);
       if (answer.status === "spawned") {
         must(known === undefined, "a known request key spawned", input);
         must(Object.keys(before.live).length < MAX_LIVE_AGENTS, "an eleventh agent was admitted");
         must(after.live[agent.uid] !== undefined, "a spawned agent is not live", agent);
-        world.requests.set(input.requestKey, { uid: agent.uid, digest: input.digest });
+        world.requests.set(input.request_key, { uid: agent.uid, digest: input.digest });
         world.agents.set(agent.uid, agent);
         return;
       }
@@ -34,7 +34,8 @@ export function* spawn(world: World, agent: AgentAddress, input: SpawnInput) {
         );
       else if (answer.status === "conflict")
         must(known !== undefined && known.digest !== input.digest, "conflict without one", input, known);
-      else judgeQuota(answer.rest, before, after);
+      else if (answer.status === "quota") judgeQuota(answer.overdue, before, after);
+      else must(false, "another profile, where none is registered", answer);
     },
   });
 }
@@ -54,7 +55,7 @@ export function* send(world: World, agent: AgentAddress, messageId: string, text
   return yield* make({
     name: "send",
     agent,
-    make: () => world.rig.store.send(agent, messageOf(text, messageId), text),
+    make: () => world.rig.store.send(agent, sentOf(text, messageId)),
     judge(answer, before, after) {
       const [was, is] = [agentIn(before, agent), agentIn(after, agent)];
       const known = world.texts.get(messageId);
@@ -97,17 +98,17 @@ export function* claim(world: World, agent: AgentAddress, claimId: string, alone
   return yield* make({
     name: "claim",
     agent,
-    make: () => world.rig.store.claim(agent, claimId, "w", alone),
+    make: () => world.rig.store.claim(agent, { claim_id: claimId, worker: "w", alone }),
     judge(answer, before, after) {
       const was = agentIn(before, agent);
       const { status } = was.record;
       const heldUntil = numberIn(was, status === "queued" ? "not_before" : "lease_until");
-      if (answer.status === "alone") {
+      if (answer.status === "suspect") {
         must(!alone && heldUntil <= after.nowMs, "sent away without reason", was);
         must(agentIn(after, agent).record.status === "queued", "sent away, but not queued", was);
         return judgeDeaths(world, agent, before, after, 2);
       }
-      if (answer.status !== "claimed" && answer.status !== "lost") {
+      if (answer.status !== "claimed" && answer.status !== "crashed") {
         unchanged(before, after);
         must(
           status !== "running" || was.record.claim_id !== claimId,
@@ -121,7 +122,7 @@ export function* claim(world: World, agent: AgentAddress, claimId: string, alone
         return;
       }
       if (was.record.claim_id === claimId && status === "running") {
-        must(answer.epoch === was.record.epoch, "the same claim got another epoch", was, answer);
+        must(`${answer.epoch}` === was.record.epoch, "the same claim got another epoch", was, answer);
         return unchanged(before, after);
       }
       must(status === "queued" || status === "running", "claimed what has no work", was);
@@ -129,7 +130,7 @@ export function* claim(world: World, agent: AgentAddress, claimId: string, alone
       must(Number(answer.epoch) > numberIn(was, "epoch"), "a claim must raise the epoch", was, answer);
       must(isHolder(agentIn(after, agent), Number(answer.epoch)), "claimed, but it does not hold the agent");
       const deaths = judgeDeaths(world, agent, before, after);
-      must((answer.status === "lost") === deaths > 2, "lost before it died alone", was, answer);
+      must((answer.status === "crashed") === deaths > 2, "lost before it died alone", was, answer);
       must(deaths !== 2 || alone, "a suspect was claimed beside others", was, answer);
       if (alone) world.claimedAlone.add(`${agent.uid} ${answer.epoch}`);
     },
@@ -147,9 +148,15 @@ function judgeDeaths(
   const was = agentIn(before, agent);
   const died = was.record.status === "running" && was.record.committed !== "1";
   const survived = was.record.status === "running" && !died;
-  const counts = died && (numberIn(was, "barren_deaths") < 2 || wasAlone(world, agent, was.record.epoch));
-  const deaths = survived ? 0 : numberIn(was, "barren_deaths") + (counts ? 1 : 0);
-  must(numberIn(agentIn(after, agent), "barren_deaths") === deaths, "deaths are miscounted", was, deaths);
+  const counts =
+    died && (numberIn(was, "crashes_without_progress") < 2 || wasAlone(world, agent, was.record.epoch));
+  const deaths = survived ? 0 : numberIn(was, "crashes_without_progress") + (counts ? 1 : 0);
+  must(
+    numberIn(agentIn(after, agent), "crashes_without_progress") === deaths,
+    "deaths are miscounted",
+    was,
+    deaths,
+  );
   must(expected === undefined || deaths === expected, "sent away without reason", was);
   return deaths;
 }
@@ -163,7 +170,7 @@ export function* renew(world: World, agent: AgentAddress, epoch: number) {
   return yield* make({
     name: "renew",
     agent,
-    make: () => world.rig.store.renew(agent, epoch, 1),
+    make: () => world.rig.store.renew(agent, { epoch, running_ms: 1 }),
     judge: (answer, before, after) => {
       must(
         (answer.status === "ok") === isHolder(agentIn(before, agent), epoch),
@@ -171,13 +178,13 @@ export function* renew(world: World, agent: AgentAddress, epoch: number) {
         answer,
       );
       if (answer.status === "stale") return unchanged(before, after);
-      must(answer.inbox === `${agentIn(before, agent).inbox.length}`, "renew misreports the inbox", answer);
+      must(answer.inbox === agentIn(before, agent).inbox.length, "renew misreports the inbox", answer);
     },
   });
 }
 
 /** `append`: all or nothing, by the holder, consuming exactly what the cursor says. */
-export function* append(world: World, agent: AgentAddress, input: AppendInput) {
+export function* append(world: World, agent: AgentAddress, input: Input<"append">) {
   return yield* make({
     name: "append",
     agent,
@@ -185,24 +192,25 @@ export function* append(world: World, agent: AgentAddress, input: AppendInput) {
     judge(answer, before, after) {
       const [was, is] = [agentIn(before, agent), agentIn(after, agent)];
       must((answer.status !== "stale") === isHolder(was, input.epoch), "append is the holder's", answer, was);
-      const differing = input.entries.filter(([key, json]) => (was.log[key] ?? json) !== json);
+      const differing = (input.entries ?? []).filter(([key, json]) => (was.log[key] ?? json) !== json);
       must(
         (answer.status === "conflict") === (isHolder(was, input.epoch) && differing.length > 0),
         "conflict",
         answer,
       );
-      const isSame = input.entries.every(([key, json]) => was.log[key] === json);
+      const isSame = (input.entries ?? []).every(([key, json]) => was.log[key] === json);
       must((answer.status === "same") === (isHolder(was, input.epoch) && isSame), "same", answer, was);
       if (answer.status !== "appended") {
         unchanged(before, after);
         const stored = differing.flatMap(([key]) => [key, was.log[key]]);
         if (answer.status === "conflict")
-          must(isDeepStrictEqual(answer.rest, stored), "hands back other entries");
+          must(isDeepStrictEqual(answer.entries.flat(), stored), "hands back other entries");
         return;
       }
-      for (const [key, json] of input.entries) must(is.log[key] === json, "an entry was not written", key);
+      for (const [key, json] of input.entries ?? [])
+        must(is.log[key] === json, "an entry was not written", key);
       must(after.fresh.length === (input.interim ? 1 : 0), "an interim message is one entry", after.fresh);
-      const consumed = Math.max(0, (input.consume?.to ?? 0) - numberIn(was, "inbox_read"));
+      const consumed = Math.max(0, (input.consume_to ?? 0) - numberIn(was, "inbox_read"));
       must(
         isDeepStrictEqual(is.inbox, was.inbox.slice(consumed)),
         "the wrong messages were consumed",
@@ -214,11 +222,11 @@ export function* append(world: World, agent: AgentAddress, input: AppendInput) {
 }
 
 /** `release`: the holder's alone, once. */
-export function* release(world: World, agent: AgentAddress, epoch: number, delayMs: number) {
+export function* release(world: World, agent: AgentAddress, epoch: number, delay_ms: number) {
   return yield* make({
     name: "release",
     agent,
-    make: () => world.rig.store.release(agent, { epoch, delayMs, runningMs: 1, retries: 0 }),
+    make: () => world.rig.store.release(agent, { epoch, delay_ms, running_ms: 1, attempts: 0 }),
     judge(answer, before, after) {
       const was = agentIn(before, agent);
       if (answer.status === "released" && isHolder(was, epoch)) {
@@ -232,29 +240,28 @@ export function* release(world: World, agent: AgentAddress, epoch: number, delay
 }
 
 /** `settle`: by the holder, by the parent, or by a sweeper when it is due; the first one wins. */
-export function* settle(world: World, agent: AgentAddress, input: SettleInput) {
+export function* settle(world: World, agent: AgentAddress, input: Input<"settle">) {
   return yield* make({
-    name: `settle by ${input.by.authority}`,
+    name: `settle by ${input.authority}`,
     agent,
     make: () => world.rig.store.settle(agent, input),
     judge(answer, before, after) {
       const was = agentIn(before, agent);
-      const { by } = input;
       const ended = was.record.status === "ended";
-      const mayWorker = by.authority === "worker" && isHolder(was, by.epoch);
+      const mayWorker = input.authority === "worker" && isHolder(was, input.epoch ?? 0);
       if (answer.status !== "settled") {
         unchanged(before, after);
         if (answer.status === "same")
           must(
-            ended || (by.authority === "worker" && was.record.settled_epoch === `${by.epoch}`),
+            ended || (input.authority === "worker" && was.record.settled_epoch === `${input.epoch ?? 0}`),
             "same",
             was,
           );
         if (answer.status === "more")
           must(mayWorker && input.natural === true && was.inbox.length > 0, "more", was);
         if (answer.status === "stale") {
-          must(by.authority === "worker" && !mayWorker && !ended, "stale", was, by);
-          must(was.record.settled_epoch !== `${by.epoch}`, "stale for the one who settled", was);
+          must(input.authority === "worker" && !mayWorker && !ended, "stale", was, input);
+          must(was.record.settled_epoch !== `${input.epoch ?? 0}`, "stale for the one who settled", was);
         }
         if (answer.status === "not_due") must(!isDue(input, agent, before), "not_due, but it was", was);
         return;
@@ -262,8 +269,8 @@ export function* settle(world: World, agent: AgentAddress, input: SettleInput) {
       must(!ended, "an ended agent was settled again", was);
       must(after.fresh.length === 1, "a settle is one entry", after.fresh);
       const is = agentIn(after, agent);
-      if (by.authority === "worker") {
-        must(mayWorker, "settled by somebody who is not the holder", was, by);
+      if (input.authority === "worker") {
+        must(mayWorker, "settled by somebody who is not the holder", was, input);
         must(!(input.natural && was.inbox.length > 0), "a natural end with an unread message", was);
         const next = input.target === "ended" ? "ended" : was.inbox.length > 0 ? "queued" : "idle";
         must(is.record.status === next, `settled, but not ${next}`, is);
@@ -271,22 +278,22 @@ export function* settle(world: World, agent: AgentAddress, input: SettleInput) {
       }
       must(is.record.status === "ended", "settled by authority, but not ended", is);
       must(numberIn(is, "epoch") === numberIn(was, "epoch") + 1, "authority must bump the epoch", was, is);
-      if (by.authority === "sweeper") judgeDue(input, agent, before, after);
+      if (input.authority === "sweeper") judgeDue(input, agent, before, after);
     },
   });
 }
 
-function isDue(input: SettleInput, agent: AgentAddress, shot: Shot): boolean {
+function isDue(input: Input<"settle">, agent: AgentAddress, shot: Shot): boolean {
   const is = agentIn(shot, agent);
-  if (input.by.authority !== "sweeper") return true;
-  if (input.stopReason === "idle") return is.record.status === "idle" && is.lifeMs === -2;
+  if (input.authority !== "sweeper") return true;
+  if (input.stop_reason === "idle") return is.record.status === "idle" && is.lifeMs === -2;
   const since = numberIn(is, "unanswered_since");
   return since > 0 && since + numberIn(is, "max_age_ms") <= shot.nowMs;
 }
 
-function judgeDue(input: SettleInput, agent: AgentAddress, before: Shot, after: Shot): void {
+function judgeDue(input: Input<"settle">, agent: AgentAddress, before: Shot, after: Shot): void {
   const was = agentIn(before, agent);
-  if (input.stopReason === "idle") {
+  if (input.stop_reason === "idle") {
     must(was.record.status === "idle", "idle death of an agent that is not idle", was);
     must(was.lifeEndMs <= after.nowMs, "idle death before its time", was, after.nowMs);
   } else {
@@ -300,7 +307,7 @@ export function* rewake(world: World, agent: AgentAddress, expectedWake: number,
   return yield* make({
     name: "rewake",
     agent,
-    make: () => world.rig.store.rewake(agent, expectedWake, jobAlive),
+    make: () => world.rig.store.rewake(agent, { expected_wake: expectedWake, job_alive: jobAlive }),
     judge(answer, before, after) {
       if (answer.status === "not_due") return unchanged(before, after);
       const was = agentIn(before, agent);
@@ -341,7 +348,12 @@ export function* finish(world: World, agent: AgentAddress) {
         is,
       );
       must(numberIn(is, "wake") === numberIn(was, "wake") + (queues ? 1 : 0), "a wrong wake", was, is);
-      must(answer.wake === (is.record.status === "queued" ? is.record.wake : ""), "another wake", answer, is);
+      must(
+        `${answer.wake ?? ""}` === (is.record.status === "queued" ? is.record.wake : ""),
+        "another wake",
+        answer,
+        is,
+      );
     },
   });
 }

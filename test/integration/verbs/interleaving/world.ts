@@ -13,10 +13,10 @@
  */
 import { z } from "zod";
 import type { AgentAddress } from "../../../../src/shared/protocol/keys.ts";
+import { MAX_LIVE_AGENTS } from "../../../../src/shared/protocol/limits.ts";
 import { UserEntry } from "../../../../src/shared/protocol/log.ts";
 import { InboxMessage } from "../../../../src/shared/protocol/message.ts";
-import { MAX_LIVE_AGENTS } from "../../../../src/shared/protocol/timing.ts";
-import type { AgentStore } from "../../../../src/shared/redis/agent-store.ts";
+import type { AgentStore } from "../../../../src/shared/redis/agents.ts";
 import type { Rig } from "../rig.ts";
 import { type Call, must, numberIn } from "./call.ts";
 import { checkQuestions } from "./questions.ts";
@@ -35,7 +35,7 @@ export function hiddenMs({ timing }: AgentStore): number {
 const FULL_LOOK_EVERY = 16;
 /** Scripts and pictures read the clock at different moments of a call. */
 const CLOCK_MS = 2;
-const Messages = z.array(InboxMessage);
+const Ids = z.array(z.string());
 
 /** See the file's header. */
 export class World {
@@ -173,7 +173,7 @@ export class World {
       this.#said.add(reply_id);
       if (kind === "message" || kind === "question") continue;
       if (agent_status === "ended") this.#terminal.set(uid, entry);
-      for (const { message_id } of Messages.parse(JSON.parse(undelivered ?? "[]"))) {
+      for (const message_id of Ids.parse(JSON.parse(undelivered ?? "[]"))) {
         must(this.accepted.get(message_id) === uid, "undelivered, but never accepted", message_id);
         must(!this.#undelivered.has(message_id), "undelivered twice", message_id);
         this.#undelivered.set(message_id, reply_id);

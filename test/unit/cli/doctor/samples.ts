@@ -1,6 +1,6 @@
 /** A healthy installation as the doctor sees it, for tests that make one thing wrong. */
 import type { Facts, WorkspaceFacts } from "../../../../src/cli/doctor/facts.ts";
-import type { AgentSight, RecordSight } from "../../../../src/shared/redis/agent-sight.ts";
+import type { AgentSight, RecordSight } from "../../../../src/shared/redis/inspection.ts";
 
 /** The moment of every look. */
 export const NOW_MS = 1_800_000_000_000;
@@ -26,14 +26,16 @@ export function sight({
             maxAgeMs: 86_400_000,
             wake: 1,
             worker: "",
-            barrenDeaths: 0,
+            crashes: 0,
+            breaks: 0,
             isNamed: true,
             ...record,
           },
     lifeMs: -1,
     log: 0,
     inbox: 1,
-    steps: 0,
+    attachments: 0,
+    timeline: 0,
     isCounted: true,
     nextLookMs: NOW_MS + 10_000,
     ...more,
@@ -65,6 +67,7 @@ export function facts(more: Partial<Facts> = {}): Facts {
     agents: [],
     suspects: [],
     unreadable: [],
+    misfits: [],
     strangers: [],
     channels: 0,
     oldReplies: [],
@@ -75,6 +78,7 @@ export function facts(more: Partial<Facts> = {}): Facts {
     areWakesStuck: false,
     bounds: { keys: 1_000, agents: 100 },
     reached: [],
+    workspaces: NO_WORKSPACES,
     ...more,
   };
 }

@@ -39,7 +39,7 @@ test("a stored record reads back as numbers, its specification included; what a 
     spec,
     status: "queued",
   });
-  expect(record).toMatchObject({ running_ms: 0, retries: 0, barren_deaths: 0 });
+  expect(record).toMatchObject({ running_ms: 0, attempts: 0, crashes_without_progress: 0 });
   expect(record).not.toHaveProperty("looks");
 });
 

@@ -16,19 +16,21 @@ function hashTag(key: string): string {
 
 function namesOf(prefix: string): string[] {
   const keys = keysUnder(prefix);
-  const { request, ack, text, ...ofParent } = keys.parent(agent);
+  const { request, ack, text, callback, ...ofParent } = keys.parent(agent);
   const { message, ...ofAgent } = keys.agent(agent);
   return [
     ...Object.values(ofParent),
     ...Object.values(ofAgent),
-    ...[request, ack, text, message].map((name) => name("{a}:{b}")),
+    ...[request, ack, text, callback, message].map((name) => name("{a}:{b}")),
     keys.deadlines,
-    keys.touched,
+    keys.hintGrace,
     keys.hints,
     keys.workers,
     keys.worker("w"),
     keys.paused,
     keys.gates,
+    keys.callbacks,
+    keys.callbackTurn,
     ...[keys.gate, keys.gateHolders, keys.gateWaiting].map((name) => name("w")),
     `${keys.bullPrefix}:${keys.wakeQueue}`,
   ];
@@ -60,10 +62,10 @@ test("two parents, and two tenants with a parent of one name, never share a tag"
 });
 
 test("what all workers share has the tag of the installation", () => {
-  const { bullPrefix, deadlines, touched, workers, worker, paused, gates, ...keys } = keysUnder("mine");
+  const { bullPrefix, deadlines, hintGrace, workers, worker, paused, gates, ...keys } = keysUnder("mine");
   const gate = "host/{other}/model";
   const ofGate = [keys.gate(gate), keys.gateHolders(gate), keys.gateWaiting(gate)];
-  const names = [bullPrefix, deadlines, touched, workers, worker("w-1"), paused, gates, ...ofGate];
+  const names = [bullPrefix, deadlines, hintGrace, workers, worker("w-1"), paused, gates, ...ofGate];
   expect(new Set(names.map(hashTag))).toEqual(new Set(["mine"]));
 });
 

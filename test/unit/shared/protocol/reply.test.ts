@@ -18,6 +18,7 @@ const reply = {
   status: "succeeded",
   stop_reason: "end_turn",
   agent_status: "ended",
+  message_ids: ["m-1"],
   created_at: "2026-11-21T00:00:00.000Z",
   summary: "found it",
   truncated: false,

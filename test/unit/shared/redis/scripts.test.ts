@@ -1,77 +1,51 @@
 import { readdirSync } from "node:fs";
 import { expect, test } from "vitest";
-import { SCRIPTS, type ScriptName } from "../../../../src/shared/redis/script-table.ts";
-import { luaSource } from "../../../../src/shared/redis/scripts.ts";
+import { luaSource, type VerbName } from "../../../../src/shared/redis/scripts.ts";
+import type { Verb } from "../../../../src/shared/redis/verb.ts";
+import { VERBS } from "../../../../src/shared/redis/verbs.ts";
 
-const NAMES = Object.keys(SCRIPTS) as ScriptName[];
+const NAMES = Object.keys(VERBS) as VerbName[];
 const LUA_DIR = new URL("../../../../src/shared/redis/lua/", import.meta.url);
 
-/** A script's own text, without the prelude. */
-function own(name: ScriptName): string {
+/** A script's own text, without the shared rules and the locals. */
+function own(name: VerbName): string {
   const source = luaSource(name);
   return source.slice(source.indexOf(`-- ${name}: `));
 }
 
-/** A header line and its indented continuation. */
-function headerLine(name: ScriptName, label: string): string {
-  const match = new RegExp(`^-- ${label} (.*(?:\\n--   .*)*)`, "m").exec(own(name));
+/** A header line and what follows it up to the next sentence of the header. */
+function headerLine(name: VerbName, label: string): string {
+  const match = new RegExp(`^-- ${label} (.*(?:\\n-- .*)*)`, "m").exec(own(name));
   return (match?.[1] ?? "").replaceAll(/\n-- +/g, " ");
 }
 
-/** The names that a script's code gives to KEYS or ARGV, by position. */
-function localsOf(name: ScriptName, table: string): string[] {
-  const names: string[] = [];
-  for (const [, left = "", right = ""] of own(name).matchAll(/^local ([a-z_, ]+) = (.*)$/gm)) {
-    const values = right.split(/, (?![^(]*\))/);
-    for (const [i, local] of left.split(", ").entries()) {
-      const position = new RegExp(`^(?:tonumber\\()?${table}\\[(\\d+)\\]\\)?$`).exec(values[i] ?? "")?.[1];
-      if (position) names[Number(position) - 1] = local;
-    }
-  }
-  return names;
-}
-
-test("there is one Lua file a script, and the prelude", () => {
-  expect(readdirSync(LUA_DIR).sort()).toEqual([...NAMES, "prelude"].map((name) => `${name}.lua`).sort());
+test("there is one Lua file a verb, and every shared rule is included by some script", () => {
+  const files = readdirSync(LUA_DIR).filter((file) => file.endsWith(".lua"));
+  expect(files.sort()).toEqual(NAMES.map((name) => `${name}.lua`).sort());
+  const rules = readdirSync(new URL("include/", LUA_DIR)).map((file) => file.replace(".lua", ""));
+  const included = NAMES.flatMap(
+    (name) => /^-- Include ([a-z, ]+)\.$/m.exec(own(name))?.[1]?.split(", ") ?? [],
+  );
+  expect([...new Set(["base", ...included])].sort()).toEqual(rules.sort());
 });
 
-test.for(NAMES)("the header of %s names its keys and arguments as the registry does, in order", (name) => {
-  const { keys, args } = SCRIPTS[name];
-  expect(headerLine(name, "KEYS").split(" ")).toEqual([...keys]);
-  const named = headerLine(name, "ARGV").replace(/ \(.*\)…$/, "");
-  expect(named === "-" ? [] : named.split(" ")).toEqual([...args]);
+test.for(NAMES)("%s reads its keys and arguments by name, never by position", (name) => {
+  expect(own(name)).not.toMatch(/\b(KEYS|ARGV)\b/);
+  expect(own(name), "the fields of a record").not.toMatch(/\bagent\[\d/);
 });
 
-test.for(NAMES)("%s gives its keys and arguments the registry's names", (name) => {
-  const renamed: Record<string, string> = { "settle.status": "reply_status" };
-  const named = (each: string) => renamed[`${name}.${each}`] ?? each;
-  expect(localsOf(name, "KEYS")).toEqual([...SCRIPTS[name].keys]);
-  expect(localsOf(name, "ARGV")).toEqual(SCRIPTS[name].args.map(named));
-});
-
-test.for(NAMES)("the header of %s lists the registry's answers and their values, in order", (name) => {
-  const listed = headerLine(name, "Returns")
-    .split("|")
-    .map((answer) => /^([a-z_]+)(?:\{([^}]*)\})?$/.exec(answer.trim()) ?? [])
-    .map(([, word, values]) => ({
-      word,
-      values: (values ?? "").split(", ").filter((value) => value !== ""),
-    }));
-  const renamed: Record<string, string> = { status: "agent_status" };
-  const registered = Object.entries(SCRIPTS[name].answers);
-  expect(listed.map(({ word }) => word)).toEqual(registered.map(([word]) => word));
-  for (const [i, [, fields]] of registered.entries()) {
-    const values = (listed[i]?.values ?? []).map((value) => renamed[value] ?? value);
-    expect(values.slice(0, fields.length)).toEqual([...fields]);
-    for (const open of values.slice(fields.length))
-      expect(open, "beyond the named values only lists").toMatch(/…|key|stored/);
+test.for(NAMES)("every key and argument of %s is used by it or by a rule that it includes", (name) => {
+  const { keys, context, args, lists = {} }: Verb = VERBS[name];
+  const source = luaSource(name);
+  for (const each of [...keys, ...context, ...Object.keys(args), ...Object.keys(lists)]) {
+    const uses = source.match(new RegExp(`\\b${each}\\b`, "g")) ?? [];
+    expect(uses.length, each).toBeGreaterThan(each in lists ? 2 : 1);
   }
 });
 
-test.for(NAMES)("every word that %s answers is one of its registered answers", (name) => {
-  const words = [...own(name).matchAll(/return \{ '([a-z_]+)'|(?:same|answer|conflict) = \{ '([a-z_]+)'/g)];
-  const answered = new Set(words.map(([, direct, kept]) => direct ?? kept));
-  expect([...answered].sort()).toEqual(Object.keys(SCRIPTS[name].answers).sort());
+test.for(NAMES)("every word that %s answers is one of its answers, and there is no other", (name) => {
+  const words = [...own(name).matchAll(/\b(?:answer|told)\('([a-z_]+)'/g)].map(([, word]) => word);
+  expect([...new Set(words)].sort()).toEqual(Object.keys(VERBS[name].answers).sort());
 });
 
 test.for(NAMES)("%s says which race it closes", (name) => {
@@ -80,5 +54,7 @@ test.for(NAMES)("%s says which race it closes", (name) => {
 
 test("no script spells a key or a channel: whatever it touches was handed to it", () => {
   for (const name of NAMES)
-    expect([...own(name).matchAll(/redis\.call\('[A-Z]+', ['"]/g)], `${name} spells a key`).toEqual([]);
+    expect([...luaSource(name).matchAll(/redis\.p?call\('[A-Z]+', ['"]/g)], `${name} spells a key`).toEqual(
+      [],
+    );
 });

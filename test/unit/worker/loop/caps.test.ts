@@ -1,17 +1,14 @@
 import { describe, expect, test } from "vitest";
 import type { Limits } from "../../../../src/shared/protocol/limits.ts";
 import { HAND_BACK_RESERVE_MS, judgeCaps, ordinaryTimeMs } from "../../../../src/worker/loop/caps.ts";
-import type { Log } from "../../../../src/worker/loop/log.ts";
-import { viewRun } from "../../../../src/worker/loop/run-view.ts";
-import { asked, rules, type Story, text } from "./story.ts";
+import { asked, type Now, rules, type Story, text } from "./story.ts";
 
 const ordinary = { call: "ordinary" };
 const handBack = (cause: string) => ({ call: "hand_back", cause });
 const none = (cause: string) => ({ call: "none", cause });
 
-function verdict(story: Story, limits: Partial<Limits> = {}, now: Partial<Log> = {}) {
-  const log = story.log(now);
-  return judgeCaps(log, viewRun(log), rules(limits));
+function verdict(story: Story, limits: Partial<Limits> = {}, now: Now = {}) {
+  return judgeCaps(story.log(now), rules(limits).limits);
 }
 
 /** `count` turns of 10 tokens and 0.25 USD each. */

@@ -1,15 +1,28 @@
 import { describe, expect, test } from "vitest";
 import { ZodError } from "zod";
+import { ZERO_USAGE } from "../../../../src/shared/protocol/content.ts";
 import { entryKey } from "../../../../src/shared/protocol/log.ts";
-import { NO_ENTRIES, withEntries } from "../../../../src/worker/loop/log.ts";
+import {
+  type Answer,
+  type NewEntry,
+  newAnswer,
+  newDelivery,
+  newFailure,
+  newNotice,
+  newPurchase,
+  newResult,
+  newStarted,
+  readEntry,
+  readLog,
+} from "../../../../src/worker/loop/log.ts";
 import { asked, call, text, used } from "./story.ts";
 
 const json = JSON.stringify;
 const started = json({ v: 1, name: "look" });
 const result = json({ v: 1, content: "c", is_error: false, duration_ms: 1 });
 
-describe("withEntries", () => {
-  test("files each kind under the message it belongs to", () => {
+describe("readLog", () => {
+  test("knows each kind, and orders the entries by the message they belong to", () => {
     const story = asked("go")
       .purchase(3, 0.5)
       .asks(call("a"))
@@ -17,21 +30,22 @@ describe("withEntries", () => {
       .result("a")
       .notice("n")
       .failure("model_error");
-    const { deliveries, turns, started, results, failures, notices, purchases } = story.log().entries;
-    expect([...deliveries.keys()]).toEqual([0]);
-    expect([...turns.keys()]).toEqual([1]);
-    expect([...started.keys()]).toEqual(["1/a"]);
-    expect([...results.keys()]).toEqual(["1/a"]);
-    expect([...failures.keys()]).toEqual([3]);
-    expect([...notices]).toEqual([[2, { v: 1, text: "n" }]]);
-    expect([...purchases]).toEqual([["1/purchase/1.0", { v: 1, usage: used(3), cost_usd: 0.5, message: 1 }]]);
-  });
-
-  test("takes nothing away from what it is given", () => {
-    const before = asked("go").log().entries;
-    const after = withEntries(before, [["0/notice", json({ v: 1, text: "n" })]]);
-    expect(before.notices.size).toBe(0);
-    expect(after.deliveries.size).toBe(1);
+    const read = readLog([...story.entries].reverse());
+    expect(read.map(({ kind, message }) => `${message} ${kind}`)).toEqual([
+      "0 delivery",
+      "1 purchase",
+      "1 answer",
+      "1 started",
+      "1 result",
+      "2 notice",
+      "3 failure",
+    ]);
+    expect(read[1]).toEqual({
+      kind: "purchase",
+      message: 1,
+      value: { v: 1, usage: used(3), cost_usd: 0.5, cut_off: true },
+    });
+    expect(read[5]).toEqual({ kind: "notice", message: 2, textJson: '"n"' });
   });
 
   test.each([
@@ -46,13 +60,14 @@ describe("withEntries", () => {
     "__proto__",
     "/",
   ])("a call's id may be %j without being taken for something else", (id) => {
-    const entries = withEntries(NO_ENTRIES, [
+    const entries = readLog([
       [entryKey.started(1, id), started],
       [entryKey.result(1, id), result],
     ]);
-    expect([...entries.started.keys()]).toEqual([`1/${id}`]);
-    expect([...entries.results.keys()]).toEqual([`1/${id}`]);
-    expect(entries.failures.size + entries.notices.size + entries.purchases.size).toBe(0);
+    expect(entries).toMatchObject([
+      { kind: "started", message: 1, callId: id },
+      { kind: "result", message: 1, callId: id },
+    ]);
   });
 
   test.each([
@@ -70,12 +85,45 @@ describe("withEntries", () => {
     "x/a/started",
     "1/a\n/odd",
   ])("the key %j is of no kind it knows and is refused", (key) => {
-    expect(() => withEntries(NO_ENTRIES, [[key, started]])).toThrow("a kind that this version does not know");
+    expect(() => readLog([[key, started]])).toThrow("a kind that this version does not know");
   });
 
   test("a shape it does not know is refused", () => {
     const v2 = json({ v: 2, role: "assistant", content: [text("a")] });
-    expect(() => withEntries(NO_ENTRIES, [["1", v2]])).toThrow(ZodError);
-    expect(() => withEntries(NO_ENTRIES, [["0", started]])).toThrow(ZodError);
+    expect(() => readLog([["1", v2]])).toThrow(ZodError);
+    expect(() => readLog([["0", started]])).toThrow(ZodError);
+  });
+});
+
+describe("an entry that this process makes", () => {
+  const answer = (content: Answer["content"], contentJson = json(content)): Answer => ({
+    content,
+    contentJson,
+    stopReason: 'odd ","content":["',
+    model: 'm"1',
+    usage: { ...ZERO_USAGE, cache_read_input_tokens: 3, output_tokens: 4 },
+    costUsd: 0.000_001,
+    handBack: "max_cost",
+  });
+
+  test.each<[string, NewEntry]>([
+    ["delivery", newDelivery(0, 2, [{ v: 1, message_id: 'a"b', text: ' \u2028"\ud800 ' }])],
+    ["notice", newNotice(2, 'files "gone"')],
+    ["answer", newAnswer(1, answer([text('a","content":[]'), call("x")]), 12.4)],
+    ["answer without content", newAnswer(1, answer([]), 0)],
+    ["started", newStarted(1, "a/b", "look")],
+    ["result", newResult(1, "a", "\u0000 found")],
+    ["refused result", newResult(1, "a", "no", { isError: true, isRefused: true })],
+    ["interrupted result", newResult(1, "a", "cut", { isError: true, isInterrupted: true, durationMs: 1.6 })],
+    ["failure", newFailure(3, { v: 1, kind: "model_error", message: "no", hand_back: "max_turns" })],
+    ["purchase", newPurchase(3, 7, 1, { v: 1, usage: used(4), cost_usd: 0.5 })],
+  ])("a %s is read again as it was made", (_, { key, json: stored, entry }) => {
+    expect(readEntry(key, stored)).toEqual(entry);
+  });
+
+  test("gives the content of an answer back in the bytes in which the provider's adapter spelled it", () => {
+    const spelling = '[ {"type": "text", "text": "\\u0061\\/", "n": 1.0} ]';
+    const { key, json: stored } = newAnswer(1, answer(JSON.parse(spelling), spelling), 1);
+    expect(readEntry(key, stored)).toMatchObject({ contentJson: spelling });
   });
 });

@@ -1,12 +1,11 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { conversation } from "../../../../src/worker/loop/conversation.ts";
-import type { Log } from "../../../../src/worker/loop/log.ts";
 import { next } from "../../../../src/worker/loop/next.ts";
-import { viewRun } from "../../../../src/worker/loop/run-view.ts";
-import { tally } from "../../../../src/worker/loop/tally.ts";
+import { replyBody } from "../../../../src/worker/loop/reply-body.ts";
+import type { RunState } from "../../../../src/worker/loop/state.ts";
 import { problemOf } from "./accepted.ts";
-import { type Life, lifeFrom, liveOn, logOf, type Script, scripts } from "./world.ts";
+import { call, conversation, rules, text } from "./story.ts";
+import { again, type Life, lifeFrom, liveOn, logOf, type Script, scripts } from "./world.ts";
 
 const newborn = () => lifeFrom([], []);
 
@@ -26,6 +25,23 @@ function content(life: Life, elsewhere: Life): string {
   return known.sort().join("\n");
 }
 
+/** A model that asks one question after the other. */
+const asking = again(
+  ["Which?", "Where?", "When?", "Who?"].map((question) => ({
+    content: [call(question.slice(0, 3), "ask_parent", { question })],
+  })),
+  { rules: rules({ max_turns: 9 }, { canAsk: true }) },
+);
+
+/** Each situation that is counted below, whatever the random scripts are. */
+const SITUATIONS = [
+  asking,
+  again([{ content: [call("a")] }, { content: [call("b")] }]),
+  again([{ stop: "end_turn", content: [text("done")] }]),
+  again([{ stop: "max_tokens", content: [text("cut")] }]),
+  again([{ stop: "unheard_of" }]),
+];
+
 test("a finished log, cut at every entry, comes to the same end and repeats no committed step", () => {
   const seen = { cuts: 0, interrupted: 0, answers: 0, unanswered: 0, reasons: new Set<string>() };
   fc.assert(
@@ -42,12 +58,12 @@ test("a finished log, cut at every entry, comes to the same end and repeats no c
       seen.answers += finished.entries.filter(([, json]) => json.includes("answer to")).length;
       for (const { reason } of finished.settled) seen.reasons.add(reason);
     }),
-    { numRuns: 250 },
+    { numRuns: 120, examples: SITUATIONS.map((script) => [script]) },
   );
   expect(seen.cuts).toBeGreaterThan(1_000);
   expect(seen.interrupted).toBeGreaterThan(100);
-  expect(seen.answers).toBeGreaterThan(20);
-  expect(seen.unanswered).toBeGreaterThan(20);
+  expect(seen.answers).toBeGreaterThan(5);
+  expect(seen.unanswered).toBeGreaterThan(5);
   expect([...seen.reasons]).toEqual(
     expect.arrayContaining(["end_turn", "max_turns", "max_tokens", "model_error"]),
   );
@@ -88,7 +104,7 @@ test("the Messages API takes the conversation of every prefix, and each call's g
         if (step.do !== "call_model") return;
         const messages = conversation(log, step.handBack);
         expect(problemOf(messages), JSON.stringify(messages)).toBeUndefined();
-        const speaker = viewRun(log).turns.at(-1)?.entry.stop_reason === "pause_turn" ? "any" : "user";
+        const speaker = log.last?.stopReason === "pause_turn" ? "any" : "user";
         expect([messages.at(-1)?.role, "any"]).toContain(speaker);
         const blocks = messages.flatMap(({ role, content }) =>
           content.map((block) => JSON.stringify([role, block])),
@@ -101,7 +117,7 @@ test("the Messages API takes the conversation of every prefix, and each call's g
       });
       everyPrefix(script, life);
     }),
-    { numRuns: 250 },
+    { numRuns: 200 },
   );
   expect(seen.calls).toBeGreaterThan(500);
   expect(seen.handBacks).toBeGreaterThan(50);
@@ -113,10 +129,10 @@ test("deciding changes nothing and depends on nothing but the log, in whatever o
     upTo: fc.nat(100),
     seed: fc.array(fc.nat(), { minLength: 1 }),
   });
-  const judge = (script: Script, log: Log) => [
-    next(log, script.rules),
-    tally(log, script.rules),
-    conversation(log),
+  const judge = (script: Script, state: RunState) => [
+    next(state, script.rules),
+    replyBody(state, script.rules),
+    conversation(state),
   ];
   fc.assert(
     fc.property(orders, ({ script, upTo, seed }) => {

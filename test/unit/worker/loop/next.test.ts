@@ -1,9 +1,8 @@
 import { describe, expect, test } from "vitest";
 import type { Limits } from "../../../../src/shared/protocol/limits.ts";
 import type { PartialReason, StopReason } from "../../../../src/shared/protocol/reply.ts";
-import type { Log } from "../../../../src/worker/loop/log.ts";
 import { next } from "../../../../src/worker/loop/next.ts";
-import { asked, call, message, rules, Story, text } from "./story.ts";
+import { asked, call, message, type Now, rules, Story, text } from "./story.ts";
 
 const ends = (reason: StopReason, natural = false) => ({ do: "settle", reason, natural });
 
@@ -232,7 +231,7 @@ describe("a cap", () => {
   const reserveMs = 60_000;
 
   /** Which limits and circumstances make it hand back, and which leave no call at all. */
-  test.each<[PartialReason, Partial<Limits>, Partial<Log>, Partial<Limits>, Partial<Log>]>([
+  test.each<[PartialReason, Partial<Limits>, Now, Partial<Limits>, Now]>([
     ["max_turns", { max_turns: 2 }, {}, { max_turns: 1 }, {}],
     ["max_total_tokens", { max_total_tokens: 29 }, {}, { max_total_tokens: 10 }, {}],
     ["max_cost", { max_cost_usd: 0.7 }, {}, { max_cost_usd: 0.25 }, {}],
@@ -280,11 +279,11 @@ describe("calls that brought nothing", () => {
         .model(stop, [call("b")], { hand_back: "max_duration" })
         .log();
       expect(next(log, rules())).toEqual(ends("max_duration"));
-      expect(next({ ...log, unread: [message("more")] }, rules())).toEqual(ends("max_duration"));
+      expect(next(Object.assign(log, { unread: [message("more")] }), rules())).toEqual(ends("max_duration"));
     },
   );
 
-  test("paid for in vain changes nothing but the cost", () => {
+  test("cut off by this side changes nothing but the cost", () => {
     const story = asked().purchase(5, 0.1);
     expect(next(story.log(), rules())).toEqual({ do: "call_model", message: 1, turn: 1 });
   });
@@ -333,5 +332,58 @@ describe("a kept-alive agent's next run", () => {
     expect(next(story.log(), rules())).toMatchObject({ calls: [{ how: "run" }] });
     const silent = asked().model("end_turn").model("end_turn").nextRun().user("next").model("end_turn");
     expect(next(silent.log(), rules())).toMatchObject({ do: "call_model" });
+  });
+});
+
+describe("paid calls whose answer could not be used", () => {
+  test("count as turns, also for the cap", () => {
+    const story = asked().broken(5, 0.1);
+    expect(next(story.log(), rules())).toEqual({ do: "call_model", message: 1, turn: 2 });
+    story.broken(5, 0.1, 1);
+    const last = { do: "call_model", message: 1, turn: 3, handBack: "max_turns" };
+    expect(next(story.log(), rules({ max_turns: 3 }))).toEqual(last);
+    expect(next(story.broken(5, 0.1, 2).log(), rules({ max_turns: 3 }))).toEqual(ends("max_turns"));
+  });
+
+  test("end the run as model_error after five in a row", () => {
+    const story = asked();
+    for (let k = 0; k < 4; k++) story.broken(1, 0, k);
+    expect(next(story.log(), rules())).toMatchObject({ do: "call_model", turn: 5 });
+    expect(next(story.broken(1, 0, 4).log(), rules())).toEqual(ends("model_error"));
+  });
+
+  test("are no five in a row when an answer came in between, or when this side cut one off", () => {
+    const story = asked();
+    for (let k = 0; k < 4; k++) story.broken(1, 0, k);
+    story.purchase(1, 0, 4);
+    expect(next(story.log(), rules())).toMatchObject({ do: "call_model" });
+    story.calls("a");
+    for (let k = 0; k < 4; k++) story.broken(1, 0, k);
+    expect(next(story.log(), rules())).toMatchObject({ do: "call_model" });
+  });
+
+  test("are also answers of which every call was refused", () => {
+    const story = asked();
+    for (let k = 0; k < 4; k++)
+      story
+        .asks(call(`${k}`), call(`x${k}`))
+        .refused(`${k}`)
+        .refused(`x${k}`);
+    expect(next(story.log(), rules())).toMatchObject({ do: "call_model" });
+    story.asks(call("4")).refused("4");
+    expect(next(story.log(), rules())).toEqual(ends("model_error"));
+    expect(story.log().tally.toolCalls).toBe(0);
+  });
+
+  test("are not answers of which one call could be made", () => {
+    const story = asked();
+    for (let k = 0; k < 6; k++) {
+      story
+        .asks(call(`${k}`), call(`x${k}`))
+        .started(`${k}`)
+        .result(`${k}`)
+        .refused(`x${k}`);
+    }
+    expect(next(story.log(), rules())).toMatchObject({ do: "call_model" });
   });
 });

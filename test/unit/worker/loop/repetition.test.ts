@@ -1,16 +1,17 @@
 import { describe, expect, test } from "vitest";
 import type { JsonObject } from "../../../../src/shared/protocol/content.ts";
-import { repetitionCounter, repetitions } from "../../../../src/worker/loop/repetition.ts";
-import { viewRun } from "../../../../src/worker/loop/run-view.ts";
+import { Repetition } from "../../../../src/worker/loop/repetition.ts";
 import { asked, call } from "./story.ts";
 
-const toolCall = (input: JsonObject) => ({ id: "a", name: "a", input, started: false, result: undefined });
+const toolCall = (input: JsonObject) => ({ name: "a", input });
 
 /** How many in a row each call completes; each inner list is one message. */
 function counts(...messages: [name: string, input: JsonObject][][]): number[] {
   const story = asked();
-  for (const calls of messages) story.asks(...calls.map(([name, input], i) => call(`${i}`, name, input)));
-  return [...repetitions(viewRun(story.log()).turns).values()];
+  return messages.flatMap((calls) => {
+    story.asks(...calls.map(([name, input], i) => call(`${i}`, name, input)));
+    return story.log().last?.calls.map(({ repeats }) => repeats) ?? [];
+  });
 }
 
 describe("repetitions", () => {
@@ -54,16 +55,16 @@ describe("repetitions", () => {
       [one, other],
       [other, one],
     ]) {
-      const count = repetitionCounter();
-      expect(inputs.map((input) => count(toolCall(input)))).toEqual([1, 1]);
+      const repetition = new Repetition();
+      expect(inputs.map((input) => repetition.count(toolCall(input)))).toEqual([1, 1]);
     }
   });
 
   test("are seen in inputs nested as deep as JSON can be parsed", () => {
-    const count = repetitionCounter();
+    const repetition = new Repetition();
     const counted = ["1", "1", "2"].map((core) => {
       const input = JSON.parse(`{"a":${"[".repeat(100_000)}${core}${"]".repeat(100_000)}}`) as JsonObject;
-      return count(toolCall(input));
+      return repetition.count(toolCall(input));
     });
     expect(counted).toEqual([1, 2, 1]);
   });

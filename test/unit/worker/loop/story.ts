@@ -3,8 +3,14 @@ import type { ContentBlock, JsonObject, Usage } from "../../../../src/shared/pro
 import { ZERO_USAGE } from "../../../../src/shared/protocol/content.ts";
 import { type AssistantEntry, entryKey, type FailureEntry } from "../../../../src/shared/protocol/log.ts";
 import type { InboxMessage } from "../../../../src/shared/protocol/message.ts";
-import { type Log, NO_ENTRIES, withEntries } from "../../../../src/worker/loop/log.ts";
-import type { Rules } from "../../../../src/worker/loop/tally.ts";
+import type { PartialReason } from "../../../../src/shared/protocol/reply.ts";
+import { readLog } from "../../../../src/worker/loop/log.ts";
+import type { Rules } from "../../../../src/worker/loop/reply-body.ts";
+import { RunState } from "../../../../src/worker/loop/state.ts";
+import type { ModelMessage } from "../../../../src/worker/model/model.ts";
+
+/** What a run knows beside its log. */
+export type Now = Partial<Pick<RunState, "unread" | "inboxRead" | "elapsedMs" | "finish">>;
 
 /** Generous limits under which no cap triggers, narrowed by `limits`. */
 export function rules(limits: Partial<Rules["limits"]> = {}, more: Partial<Rules> = {}): Rules {
@@ -30,6 +36,11 @@ export const message = (words: string): InboxMessage => ({
   text: words,
 });
 export const used = (tokens: number): Usage => ({ ...ZERO_USAGE, output_tokens: tokens });
+
+/** The messages of the run's next call. */
+export function conversation({ conversation: spoken }: RunState, handBack?: PartialReason): ModelMessage[] {
+  return JSON.parse(`[${spoken.request(handBack).messages}]`);
+}
 
 /** A log that grows; `n` is the number of the user message that it is at. */
 export class Story {
@@ -78,6 +89,12 @@ export class Story {
     return this.add(entryKey.result(this.n - 1, id), { content, is_error: isError, duration_ms: 1 });
   }
 
+  /** The call could not be performed at all. */
+  refused(id: string): this {
+    const entry = { content: `no ${id}`, is_error: true, duration_ms: 0, refused: true };
+    return this.add(entryKey.result(this.n - 1, id), entry);
+  }
+
   /** The model makes one call of `name` and gets its result. */
   calls(id: string, name = "write", input: JsonObject = { id }): this {
     return this.asks(call(id, name, input))
@@ -97,7 +114,19 @@ export class Story {
     return this.add(entryKey.notice(this.n), { text: words });
   }
 
+  /** From message `n` on the results through those of message `through` are left out. */
+  cleared(through: number, goesOn = false): this {
+    return this.add(entryKey.cleared(this.n, through), { through, ...(goesOn && { go_on: true }) });
+  }
+
+  /** A call that was cut off by this side. */
   purchase(tokens: number, costUsd: number, k = 0): this {
+    const entry = { usage: used(tokens), cost_usd: costUsd, cut_off: true };
+    return this.add(entryKey.purchase(this.n + 1, 1, k), entry);
+  }
+
+  /** A call whose answer could not be used. */
+  broken(tokens: number, costUsd: number, k = 0): this {
     return this.add(entryKey.purchase(this.n + 1, 1, k), { usage: used(tokens), cost_usd: costUsd });
   }
 
@@ -108,16 +137,9 @@ export class Story {
     return this;
   }
 
-  log(now: Partial<Log> = {}): Log {
-    return {
-      entries: withEntries(NO_ENTRIES, this.entries),
-      run: this.run,
-      unread: [],
-      inboxRead: this.consumed,
-      elapsedMs: 0,
-      finish: false,
-      ...now,
-    };
+  /** Where the run stands with this log. */
+  log(now: Now = {}): RunState {
+    return Object.assign(new RunState(this.run, readLog(this.entries)), { inboxRead: this.consumed, ...now });
   }
 }
 

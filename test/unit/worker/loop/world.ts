@@ -6,18 +6,21 @@
 import fc from "fast-check";
 import { expect } from "vitest";
 import type { ContentBlock, JsonObject } from "../../../../src/shared/protocol/content.ts";
-import { entryKey } from "../../../../src/shared/protocol/log.ts";
-import type { OpenQuestion } from "../../../../src/shared/protocol/question.ts";
+import { entryKey, type UserEntry } from "../../../../src/shared/protocol/log.ts";
+import type { OpenQuestion } from "../../../../src/shared/protocol/message.ts";
 import type { ReplyBody, StopReason } from "../../../../src/shared/protocol/reply.ts";
 import { statusOf } from "../../../../src/shared/protocol/reply.ts";
-import { type Log, type LogEntries, NO_ENTRIES, withEntries } from "../../../../src/worker/loop/log.ts";
+import { readEntry, readLog } from "../../../../src/worker/loop/log.ts";
 import { next, type PlannedCall, type Step } from "../../../../src/worker/loop/next.ts";
-import { type Rules, tally } from "../../../../src/worker/loop/tally.ts";
-import { message, used } from "./story.ts";
+import { type Rules, replyBody } from "../../../../src/worker/loop/reply-body.ts";
+import { RunState } from "../../../../src/worker/loop/state.ts";
+import { call, message, rules, used } from "./story.ts";
 
 interface ScriptedAnswer {
   /** Calls that bring nothing before the one that brings this. */
   inVain: number;
+  /** They were cut off by this side; else they count as turns. */
+  cutOff: boolean;
   failure?: "context_window" | "model_error";
   stop: string;
   content: ContentBlock[];
@@ -38,6 +41,27 @@ export interface Script {
   msPerEntry: number;
 }
 
+/** A model that calls a tool, or says what `answers` name, over and over. */
+export function again(answers: Partial<ScriptedAnswer>[], more: Partial<Script> = {}): Script {
+  const calling: ScriptedAnswer = {
+    inVain: 0,
+    cutOff: false,
+    stop: "tool_use",
+    content: [call("a_1", "look")],
+    tokens: 1,
+    cost: 1,
+  };
+  return {
+    answers: answers.map((answer) => ({ ...calling, ...answer })),
+    mail: [],
+    crashes: [],
+    finish: undefined,
+    msPerEntry: 0,
+    rules: rules({ max_turns: 8 }),
+    ...more,
+  };
+}
+
 /** A run's end: at which length of the log, and how. */
 export interface Settled {
   at: number;
@@ -50,7 +74,8 @@ export interface Settled {
 /** How far an agent has come. */
 export interface Life {
   entries: [key: string, json: string][];
-  filed: LogEntries;
+  /** Of the run that goes on, moved on entry by entry; undefined before it is claimed. */
+  state: RunState | undefined;
   settled: Settled[];
   /** The runs in which model calls brought an answer or failed for good, since this life was resumed. */
   calls: number[];
@@ -58,24 +83,46 @@ export interface Life {
 
 /** A life that goes on from `entries`; `settled` are the runs that were over before the last of them. */
 export function lifeFrom(entries: Life["entries"], settled: readonly Settled[]): Life {
-  // Redis returns a hash in any order.
-  const filed = withEntries(NO_ENTRIES, [...entries].reverse());
-  return { entries: [...entries], filed, settled: [...settled], calls: [] };
+  return {
+    entries: [...entries],
+    state: undefined,
+    settled: [...settled],
+    calls: [],
+  };
 }
 
-/** The log as the worker sees it now. */
-export function logOf(script: Script, { entries, filed, settled }: Life): Log {
-  const run = settled.length + 1;
-  const consumed = [...filed.deliveries.values()].reduce((sum, { messages }) => sum + messages.length, 0);
+/** Where the run stands, as a worker finds it that claims it now. Redis returns a hash in any order. */
+export function logOf(script: Script, life: Life): RunState {
+  return heeding(script, life, new RunState(life.settled.length + 1, readLog([...life.entries].reverse())));
+}
+
+/** Where the run stands for the worker that has held it so far. */
+function heldOf(script: Script, life: Life): RunState {
+  life.state ??= logOf(script, life);
+  return heeding(script, life, life.state);
+}
+
+function heeding(script: Script, { entries, settled }: Life, state: RunState): RunState {
+  const consumed = deliveriesOf(entries).reduce((sum, { messages }) => sum + messages.length, 0);
   const arrived = arrivedBy(script, entries.length, settled);
-  return {
-    entries: filed,
-    run,
+  return Object.assign(state, {
     unread: Array.from({ length: Math.max(0, arrived - consumed) }, (_, i) => message(`${consumed + i}`)),
     inboxRead: consumed,
     elapsedMs: script.msPerEntry * (entries.length - (settled.at(-1)?.at ?? 0)),
-    finish: script.finish?.run === run && entries.length >= script.finish.at,
-  };
+    finish: script.finish?.run === state.run && entries.length >= script.finish.at,
+  });
+}
+
+function deliveriesOf(entries: Life["entries"]): UserEntry[] {
+  return entries.flatMap(([key, json]): UserEntry[] =>
+    EVEN.has(key.at(-1) ?? "") ? deliveryIn(key, json) : [],
+  );
+}
+
+const EVEN = new Set("02468");
+
+function deliveryIn(key: string, json: string): UserEntry[] {
+  return /^\d+$/.test(key) ? [JSON.parse(json)] : [];
 }
 
 function arrivedBy({ mail }: Script, length: number, settled: readonly Settled[]): number {
@@ -84,39 +131,43 @@ function arrivedBy({ mail }: Script, length: number, settled: readonly Settled[]
 }
 
 /** Lets the agent live to its end. Fails when a run takes more steps than its limits allow. */
-export function liveOn(script: Script, life: Life, watch?: (log: Log, step: Step) => void): Life {
+export function liveOn(script: Script, life: Life, watch?: (state: RunState, step: Step) => void): Life {
   const { max_turns } = script.rules.limits;
   const runs = script.mail.length + 1;
   for (let steps = 0; life.settled.length < runs; steps++) {
     if (steps > runs * max_turns * 12) expect.fail(`still at it after ${steps} steps`);
-    const log = logOf(script, life);
-    const step = next(log, script.rules);
-    watch?.(log, step);
-    if (step.do !== "settle") perform(script, life, log, step);
-    else if (!settle(script, life, log, step)) break;
+    const state = heldOf(script, life);
+    const step = next(state, script.rules);
+    watch?.(state, step);
+    if (step.do !== "settle") perform(script, life, state, step);
+    else if (!settle(script, life, state, step)) break;
   }
   return life;
 }
 
-function settle(script: Script, life: Life, log: Log, step: Extract<Step, { do: "settle" }>): boolean {
-  if (step.natural) expect(log.unread).toEqual([]);
-  expect([...log.entries.deliveries.values()].map(({ run }) => run)).toContain(log.run);
+function settle(script: Script, life: Life, state: RunState, step: Extract<Step, { do: "settle" }>): boolean {
+  if (step.natural) expect(state.unread).toEqual([]);
+  expect(deliveriesOf(life.entries).map(({ run }) => run)).toContain(state.run);
   const at = life.entries.length;
-  const arrived = Math.max(log.inboxRead + 1, log.inboxRead + log.unread.length);
-  life.settled.push({ at, reason: step.reason, body: tally(log, script.rules), arrived });
+  const arrived = Math.max(state.inboxRead + 1, state.inboxRead + state.unread.length);
+  life.settled.push({ at, reason: step.reason, body: replyBody(state, script.rules), arrived });
+  life.state = undefined;
   return ["succeeded", "partial"].includes(statusOf(step.reason)) && arrived <= script.mail.length + 1;
 }
 
-function perform(script: Script, life: Life, log: Log, step: Exclude<Step, { do: "settle" }>): void {
+function perform(script: Script, life: Life, state: RunState, step: Exclude<Step, { do: "settle" }>): void {
   switch (step.do) {
     case "deliver":
-      expect(step.consumeTo).toBe(log.inboxRead + step.messages.length);
+      expect(step.consumeTo).toBe(state.inboxRead + step.messages.length);
       commit(life, [
-        [entryKey.message(step.message), { role: "user", run: log.run, messages: step.messages }],
+        [entryKey.message(step.message), { role: "user", run: state.run, messages: step.messages }],
       ]);
       break;
     case "call_model":
-      commit(life, [callModel(script, life, log, step)]);
+      commit(life, [callModel(script, life, state.run, step)]);
+      break;
+    case "clear":
+      commit(life, [[entryKey.cleared(step.message, step.cleared.through), step.cleared]]);
       break;
     case "run_tools":
       runTools(script, life, step.message, step.calls);
@@ -130,20 +181,19 @@ function perform(script: Script, life: Life, log: Log, step: Exclude<Step, { do:
 function callModel(
   { answers }: Script,
   life: Life,
-  { entries, run }: Log,
+  run: number,
   step: Extract<Step, { do: "call_model" }>,
 ): [string, object] {
   const answer = answers[((step.message - 1) / 2) % answers.length];
   if (!answer) expect.fail("a script without answers");
-  const { inVain, failure, stop, content, tokens, cost } = answer;
-  const attempt = [...entries.purchases.values()].filter(
-    (purchase) => purchase.message === step.message,
-  ).length;
+  const { inVain, cutOff, failure, stop, content, tokens, cost } = answer;
+  const attempt = life.entries.filter(([key]) => key.startsWith(`${step.message}/purchase/`)).length;
   const price = { usage: used(tokens), cost_usd: cost / 1024 };
   if (attempt < inVain) {
+    const stored = new Map(life.entries);
     let k = 0;
-    while (entries.purchases.has(entryKey.purchase(step.message, 1, k))) k++;
-    return [entryKey.purchase(step.message, 1, k), price];
+    while (stored.has(entryKey.purchase(step.message, 1, k))) k++;
+    return [entryKey.purchase(step.message, 1, k), { ...price, cut_off: cutOff }];
   }
   const handBack = step.handBack && { hand_back: step.handBack };
   life.calls.push(run);
@@ -154,7 +204,10 @@ function callModel(
   ];
 }
 
-function runTools({ crashes }: Script, life: Life, n: number, calls: readonly PlannedCall[]): void {
+/** Where the context window is small, the results of some calls are long enough to be left out. */
+const LONG = 50;
+
+function runTools({ crashes, rules }: Script, life: Life, n: number, calls: readonly PlannedCall[]): void {
   commit(
     life,
     calls.map(({ id, name, how }) =>
@@ -165,8 +218,12 @@ function runTools({ crashes }: Script, life: Life, n: number, calls: readonly Pl
   );
   for (const { id, how } of calls) {
     if (how !== "run") continue;
-    commit(life, [[entryKey.result(n, id), { content: `result of ${id}`, is_error: false, duration_ms: 1 }]]);
-    if (crashes.includes(life.entries.length)) return;
+    const content = `result of ${id}`.repeat(id === "b" && rules.clearAtTokens !== undefined ? LONG : 1);
+    commit(life, [[entryKey.result(n, id), { content, is_error: false, duration_ms: 1 }]]);
+    if (crashes.includes(life.entries.length)) {
+      life.state = undefined;
+      return;
+    }
   }
 }
 
@@ -185,7 +242,7 @@ function commit(life: Life, written: readonly (readonly [string, object])[]): vo
     if (!stored.has(key)) life.entries.push([key, json]);
     else if (!key.endsWith("/started") || stored.get(key) !== json) expect.fail(`${key} is written twice`);
   }
-  life.filed = withEntries(life.filed, entries);
+  for (const [key, json] of entries) life.state?.fold(readEntry(key, json));
 }
 
 const ids = fc.constantFrom(
@@ -224,7 +281,12 @@ const thinking = fc.constant<ContentBlock>({ type: "thinking", thinking: "hm", s
 const speech = fc
   .tuple(fc.array(thinking, { maxLength: 1 }), fc.array(words, { maxLength: 2 }))
   .map((parts) => parts.flat());
-const pay = { inVain: fc.constantFrom(0, 0, 0, 1, 2), tokens: fc.nat(40), cost: fc.nat(64) };
+const pay = {
+  inVain: fc.constantFrom(0, 0, 0, 0, 0, 0, 1, 1, 2, 6, 6),
+  cutOff: fc.boolean(),
+  tokens: fc.nat(40),
+  cost: fc.nat(64),
+};
 const withCalls = fc.tuple(speech, calls).map((parts): ContentBlock[] => parts.flat());
 const anyContent = fc.oneof(speech, withCalls);
 const ends = ["end_turn", "stop_sequence", "max_tokens", "model_context_window_exceeded"];
@@ -260,7 +322,11 @@ export const scripts: fc.Arbitrary<Script> = fc
     max_duration_ms: fc.constantFrom(1, 50, 400, 1_800_000, 1_800_000, 1_800_000),
     max_total_tokens: sometimes(fc.integer({ min: 1, max: 300 })),
     max_cost: sometimes(fc.integer({ min: 1, max: 400 })),
-    answers: fc.array(modelAnswer, { minLength: 1, maxLength: 9 }),
+    // A model that has one answer only says it again and again.
+    answers: fc.oneof(
+      { weight: 5, arbitrary: fc.array(modelAnswer, { minLength: 1, maxLength: 9 }) },
+      { weight: 1, arbitrary: fc.array(modelAnswer, { minLength: 1, maxLength: 1 }) },
+    ),
     mail: fc.array(fc.integer({ min: 1, max: 60 }), { maxLength: 4 }).map((at) => at.sort((a, b) => a - b)),
     crashes: fc.array(fc.nat(60), { maxLength: 4 }),
     finish: sometimes(fc.record({ run: fc.integer({ min: 1, max: 2 }), at: fc.nat(30) })),
@@ -281,3 +347,8 @@ export const scripts: fc.Arbitrary<Script> = fc
       canAsk: true,
     },
   }));
+
+/** The like with a small context window. What is left out depends on lengths, which a call that a crash cut off changes. */
+export const fillingScripts: fc.Arbitrary<Script> = fc
+  .tuple(scripts, fc.integer({ min: 1, max: 40 }))
+  .map(([script, clearAtTokens]) => ({ ...script, rules: { ...script.rules, clearAtTokens } }));

@@ -2,8 +2,18 @@
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { systemClock } from "../../../../src/shared/clock.ts";
-import { type AnthropicModelOptions, createAnthropicModel } from "../../../../src/worker/model/anthropic.ts";
-import type { Model, ModelRequest } from "../../../../src/worker/model/model.ts";
+import {
+  type AnthropicModelOptions,
+  createAnthropicModel,
+} from "../../../../src/worker/model/anthropic/model.ts";
+import type {
+  CallControl,
+  Model,
+  ModelMessage,
+  ModelRequest,
+  ToolSchema,
+} from "../../../../src/worker/model/model.ts";
+import { messageJson, requestHead } from "../../../../src/worker/model/request.ts";
 import { closeAtEnd } from "../../../helpers/cleanup.ts";
 
 /** A request as it arrived. */
@@ -79,17 +89,40 @@ export function connect(provider: { baseUrl: string }, options: Partial<Anthropi
   return model;
 }
 
-/** A request with one question; `over` replaces fields. */
-export function ask(over: Partial<ModelRequest> = {}): ModelRequest {
+/** What {@link ask} asks, before it becomes text. */
+export interface Asked {
+  model: string;
+  system: string;
+  tools: ToolSchema[];
+  messages: ModelMessage[];
+  maxTokens: number;
+  cachedLength: number;
+  extra: string;
+  purchaseId: string;
+  stream: boolean;
+}
+
+/** One question of the user. */
+export const QUESTION: ModelMessage = { role: "user", content: [{ type: "text", text: "Say something." }] };
+
+/** A streamed request with one question; `over` replaces parts of it. */
+export function ask(over: Partial<Asked> = {}): ModelRequest {
+  const { model = "claude-test", system = "You are a test.", tools = [], maxTokens = 100 } = over;
   return {
-    model: "claude-test",
-    system: "You are a test.",
-    tools: [],
-    toolChoice: "auto",
-    messages: [{ role: "user", content: [{ type: "text", text: "Say something." }] }],
-    maxTokens: 100,
-    ...over,
+    model,
+    head: requestHead({ maxTokens, system, tools }),
+    messages: (over.messages ?? [QUESTION]).map(messageJson).join(),
+    cachedLength: over.cachedLength ?? 0,
+    extra: over.extra ?? "",
+    purchaseId: over.purchaseId ?? "run-1.1.1",
+    maxTokens,
+    stream: over.stream ?? true,
   };
+}
+
+/** The hold of a caller that lets its call go on. */
+export function hold(over: Partial<CallControl> = {}): CallControl {
+  return { mayBegin: () => true, abortCall: null, deadlineMs: Number.POSITIVE_INFINITY, ...over };
 }
 
 /** One server-sent event of the Messages API. */
@@ -174,4 +207,29 @@ export function refuse(
   response
     .writeHead(status, { "content-type": "application/json", "request-id": "req_42", ...headers })
     .end(JSON.stringify({ type: "error", error: { type, message } }));
+}
+
+/** Sends a whole message as JSON; `over` replaces members of it. */
+export function send(response: ServerResponse, content: unknown, over: object = {}): void {
+  response.writeHead(200, { "content-type": "application/json" }).end(messageBody(content, over));
+}
+
+/** A whole message as JSON. */
+export function messageBody(content: unknown, over: object = {}): string {
+  return JSON.stringify({
+    id: "msg_1",
+    type: "message",
+    role: "assistant",
+    model: "claude-test-20260101",
+    content,
+    stop_reason: "end_turn",
+    stop_sequence: null,
+    usage: {
+      input_tokens: 10,
+      output_tokens: 7,
+      cache_read_input_tokens: null,
+      cache_creation_input_tokens: 4,
+    },
+    ...over,
+  });
 }

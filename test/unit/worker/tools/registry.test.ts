@@ -1,14 +1,16 @@
 import { beforeAll, describe, expect, it } from "vitest";
 import { z } from "zod";
 import { type Clock, systemClock } from "../../../../src/shared/clock.ts";
-import { createToolbox, runTool, SPAWNING_TOOLS } from "../../../../src/worker/tools/registry.ts";
+import { SPAWNING_TOOLS } from "../../../../src/shared/protocol/tool-names.ts";
+import { StopSignal } from "../../../../src/shared/stop-signal.ts";
+import { createToolbox, runTool } from "../../../../src/worker/tools/registry.ts";
 import {
   defineTool,
   type Tool,
   ToolDefinitionError,
   ToolFailure,
 } from "../../../../src/worker/tools/tool.ts";
-import { openScene, type Scene } from "./scene.ts";
+import { openScene, type Scene, stoppedBy } from "./scene.ts";
 
 const tool = (name: string, run: Tool["run"] = async () => name, more: { idempotent?: boolean } = {}): Tool =>
   defineTool({ name, description: "For tests.", input: z.object({ n: z.int().optional() }), run, ...more });
@@ -20,13 +22,17 @@ beforeAll(async () => {
 
 const call = (
   one: Tool | undefined,
-  options: { input?: unknown; signal?: AbortSignal; clock?: Clock; name?: string } = {},
+  options: { input?: unknown; signal?: AbortSignal; stop?: StopSignal; clock?: Clock; name?: string } = {},
 ) =>
   runTool(
     one,
     { id: "toolu_1", name: options.name ?? one?.name ?? "?", input: options.input ?? {} },
     scene.context(options.signal),
-    { offered: one ? [one.name] : ["grep", "read_file"], clock: options.clock ?? systemClock },
+    {
+      offered: one ? [one.name] : ["grep", "read_file"],
+      clock: options.clock ?? systemClock,
+      stop: options.stop ?? stoppedBy(options.signal),
+    },
   );
 
 describe("createToolbox", () => {
@@ -70,6 +76,12 @@ describe("runTool", () => {
     expect(await call(tool("a", async () => ""))).toMatchObject({ content: "(no output)", isError: false });
   });
 
+  it("gives the model a number or an object as text", async () => {
+    expect(await call(tool("a", async () => 42))).toMatchObject({ content: "42", isError: false });
+    expect(await call(tool("a", async () => ({ rows: 3 })))).toMatchObject({ content: '{"rows":3}' });
+    expect(await call(tool("a", async () => undefined))).toMatchObject({ content: "(no output)" });
+  });
+
   it("says which tools there are when one is unknown or not offered", async () => {
     const outcome = await call(undefined, { name: "raed_file" });
     expect(outcome).toMatchObject({ isError: true });
@@ -77,8 +89,25 @@ describe("runTool", () => {
     const foreign = await runTool(tool("a"), { id: "t", name: "a", input: {} }, scene.context(), {
       offered: [],
       clock: systemClock,
+      stop: stoppedBy(),
     });
     expect(foreign.content).toBe('There is no tool named "a". Answer without tools.');
+  });
+
+  it("does not run a tool whose run is another worker's by the time its input is checked", async () => {
+    let ran = 0;
+    const one = tool("a", async () => `${ran++}`);
+    const runs = (mayRun: boolean) =>
+      runTool(one, { id: "t", name: "a", input: {} }, scene.context(), {
+        offered: ["a"],
+        clock: systemClock,
+        stop: stoppedBy(),
+        mayRun: () => mayRun,
+      });
+    const refused = await runs(false);
+    expect(refused).toMatchObject({ isError: true, content: expect.stringContaining("Not started") });
+    expect(ran).toBe(0);
+    expect(await runs(true)).toMatchObject({ isError: false, content: "0" });
   });
 
   it("tells a child that hallucinates a spawning tool to do the work itself", async () => {
@@ -193,8 +222,12 @@ describe("runTool", () => {
     const warnings: Error[] = [];
     const note = (warning: Error): void => void warnings.push(warning);
     process.on("warning", note);
-    const { signal } = new AbortController();
-    await Promise.all(Array.from({ length: 50 }, () => call(tool("a"), { signal })));
+    const stop = new StopSignal();
+    const listens = tool("a", async (_input, { signal }) => {
+      signal.addEventListener("abort", () => {}, { once: true });
+      return "a";
+    });
+    await Promise.all(Array.from({ length: 50 }, () => call(listens, { stop })));
     await new Promise(setImmediate);
     process.off("warning", note);
     expect(warnings).toEqual([]);

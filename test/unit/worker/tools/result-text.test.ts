@@ -6,6 +6,7 @@ import {
   fitResult,
   MAX_RESULT_CHARS,
   safeText,
+  textOfResult,
 } from "../../../../src/worker/tools/result-text.ts";
 
 describe("fitResult", () => {
@@ -51,5 +52,46 @@ describe("clip", () => {
   it("keeps short texts and marks long ones", () => {
     expect(clip("abc", 3)).toBe("abc");
     expect(clip("😀😀😀", 2)).toBe("😀😀…");
+  });
+});
+
+describe("textOfResult", () => {
+  it.each([
+    ["a text", "a text"],
+    [undefined, ""],
+    [null, ""],
+    [42, "42"],
+    [0, "0"],
+    [false, "false"],
+    [{ found: 3, names: ["a"] }, '{"found":3,"names":["a"]}'],
+    [[], "[]"],
+    [[1, "b"], '[1,"b"]'],
+    [new Date(0), '"1970-01-01T00:00:00.000Z"'],
+    [12n, "12n"],
+    [Symbol("s"), "Symbol(s)"],
+  ])("makes a text of any value (case %#)", (result, text) => {
+    expect(textOfResult(result)).toBe(text);
+  });
+
+  it("joins text blocks, and shows blocks of another kind as JSON", () => {
+    const text = (words: string) => ({ type: "text", text: words });
+    expect(textOfResult([text("one"), text("two")])).toBe("one\ntwo");
+    expect(textOfResult([text("one"), 2])).toBe('[{"type":"text","text":"one"},2]');
+  });
+
+  it("shows what has no JSON form, and never throws", () => {
+    const cycle: { self?: unknown } = {};
+    cycle.self = cycle;
+    expect(textOfResult(cycle)).toContain("[Circular");
+    let deep: unknown = "end";
+    for (let level = 0; level < 20_000; level++) deep = [deep];
+    expect(textOfResult(deep).length).toBeLessThan(1_000);
+    const hostile = {
+      toJSON() {
+        throw new RangeError("no");
+      },
+    };
+    expect(typeof textOfResult(hostile)).toBe("string");
+    expect(textOfResult(() => 1)).toContain("=>");
   });
 });

@@ -1,5 +1,5 @@
 import { mkdir, mkdtemp, realpath, rm, symlink, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { homedir, tmpdir } from "node:os";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import { parseRoots } from "../../../../src/worker/tools/roots.ts";
@@ -42,6 +42,17 @@ describe("parseRoots", () => {
       "/proc",
       "/proc/self/root:rw",
       "/dev/shm",
+      "/etc",
+      "/etc/ssl:ro",
+      "/usr/lib:ro",
+      "/usr/bin",
+      "/bin",
+      "/boot",
+      "/home",
+      "/tmp",
+      "/var",
+      "/var/run:rw",
+      homedir(),
       `${base}/everything:ro`,
       `${base}/file:ro`,
       `${base}/missing:ro`,

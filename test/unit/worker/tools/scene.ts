@@ -1,9 +1,11 @@
 /** A workspace on a real disk, with roots, neighbours and secrets around it, and a way to call the base tools in it. */
+
 import { mkdir, mkdtemp, realpath, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { systemClock } from "../../../../src/shared/clock.ts";
-import { createBaseTools } from "../../../../src/worker/tools/builtin/base-tools.ts";
+import { StopSignal } from "../../../../src/shared/stop-signal.ts";
+import { createBaseTools } from "../../../../src/worker/tools/builtin/index.ts";
 import { runTool, type ToolOutcome } from "../../../../src/worker/tools/registry.ts";
 import { parseRoots } from "../../../../src/worker/tools/roots.ts";
 import type { Tool, ToolContext } from "../../../../src/worker/tools/tool.ts";
@@ -74,7 +76,7 @@ export async function openScene(): Promise<Scene> {
         tools.find((tool) => tool.name === name),
         { id: "toolu_1", name, input },
         context(signal),
-        { offered: tools.map((tool) => tool.name), clock: systemClock },
+        { offered: tools.map((tool) => tool.name), clock: systemClock, stop: stoppedBy(signal) },
       ),
     async put(path, content) {
       const absolute = join(workspace.directory, path);
@@ -83,4 +85,12 @@ export async function openScene(): Promise<Scene> {
       return absolute;
     },
   };
+}
+
+/** Stops when `signal` aborts. */
+export function stoppedBy(signal?: AbortSignal): StopSignal {
+  const stop = new StopSignal();
+  if (signal?.aborted) stop.stop();
+  signal?.addEventListener("abort", () => stop.stop(), { once: true });
+  return stop;
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { systemClock } from "../../../../src/shared/clock.ts";
-import { createBaseTools } from "../../../../src/worker/tools/builtin/base-tools.ts";
+import { createBaseTools } from "../../../../src/worker/tools/builtin/index.ts";
 import { defineTool, ToolDefinitionError } from "../../../../src/worker/tools/tool.ts";
 
 const good = {
@@ -56,5 +56,23 @@ describe("defineTool", () => {
     const [readFile] = createBaseTools({ clock: systemClock });
     expect(readFile?.inputSchema).toMatchObject({ type: "object", required: ["file_path"] });
     expect(schemas()).not.toContain("$schema");
+  });
+});
+
+describe("null", () => {
+  const tool = defineTool({
+    name: "range",
+    description: "Reads a range.",
+    input: z.object({ from: z.int(), to: z.int().optional(), mark: z.string().nullable().optional() }),
+    run: async () => "",
+  });
+
+  it("is an optional field left out, stays where the tool takes it, and is wrong where a value is required", async () => {
+    expect(await tool.check({ from: 1, to: null })).toEqual({ ok: true, input: { from: 1 } });
+    expect(await tool.check({ from: 1, mark: null })).toEqual({ ok: true, input: { from: 1, mark: null } });
+    expect(await tool.check({ from: null })).toMatchObject({
+      ok: false,
+      problem: expect.stringContaining("`from`"),
+    });
   });
 });

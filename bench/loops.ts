@@ -1,0 +1,99 @@
+/**
+ * The loops that the product is compared with, each in a process of its own and none of them durable: the SDK as it comes
+ * (`naive`, `naive-stream`), the SDK over `undici.request` (`floor`), and the AI SDK (`ai-sdk`).
+ */
+import { createAnthropic } from "@ai-sdk/anthropic";
+import Anthropic from "@anthropic-ai/sdk";
+import { generateText, stepCountIs, tool } from "ai";
+import { request } from "undici";
+import { z } from "zod";
+import {
+  checkSummary,
+  LOOKUP,
+  lookupOutput,
+  MODEL,
+  meter,
+  promptFor,
+  type Size,
+  SYSTEM,
+  sideBySide,
+  WARM_UP_TASKS,
+} from "./work.ts";
+
+/** One of the loops. */
+export type LoopName = "naive" | "naive-stream" | "floor" | "ai-sdk";
+
+interface Order {
+  loop: LoopName;
+  baseUrl: string;
+  size: Size;
+}
+
+process.on("message", async ({ loop, baseUrl, size }: Order) => {
+  const run = loop === "ai-sdk" ? aiSdk(baseUrl, size) : messagesLoop(loop, baseUrl, size);
+  await sideBySide({ ...size, tasks: WARM_UP_TASKS }, run);
+  const used = meter();
+  await sideBySide(size, run);
+  process.send?.(used());
+});
+
+/** The loop that everybody writes first. */
+function messagesLoop(loop: LoopName, baseURL: string, { turns, outputBytes }: Size): () => Promise<void> {
+  const fetch = loop === "floor" ? undiciFetch : undefined;
+  const client = new Anthropic({ baseURL, apiKey: "bench", maxRetries: 0, ...(fetch && { fetch }) });
+  const output = lookupOutput(outputBytes);
+  return async () => {
+    const messages: Anthropic.MessageParam[] = [{ role: "user", content: promptFor(turns) }];
+    for (;;) {
+      const body = { model: MODEL, system: SYSTEM, messages, tools: [LOOKUP], max_tokens: 8_000 };
+      const message =
+        loop === "naive-stream"
+          ? await client.messages.stream(body).finalMessage()
+          : await client.messages.create(body);
+      messages.push({ role: "assistant", content: message.content });
+      const calls = message.content.filter((block) => block.type === "tool_use");
+      if (calls.length === 0)
+        return checkSummary(message.content.map((b) => ("text" in b ? b.text : "")).join(""));
+      messages.push({
+        role: "user",
+        content: calls.map(({ id }) => ({ type: "tool_result", tool_use_id: id, content: output })),
+      });
+    }
+  };
+}
+
+/** As little as a `fetch` can be for the SDK. */
+const undiciFetch: typeof fetch = async (url, init) => {
+  const { statusCode, headers, body } = await request(String(url), {
+    method: "POST",
+    headers: Object.fromEntries(new Headers(init?.headers)),
+    body: String(init?.body),
+  });
+  const type = String(headers["content-type"]);
+  return new Response(await body.text(), { status: statusCode, headers: { "content-type": type } });
+};
+
+function aiSdk(baseUrl: string, { turns, outputBytes }: Size): () => Promise<void> {
+  const model = createAnthropic({ baseURL: `${baseUrl}/v1`, apiKey: "bench" })(MODEL);
+  const output = lookupOutput(outputBytes);
+  const lookup = tool({
+    description: LOOKUP.description,
+    inputSchema: z.object({ q: z.string(), n: z.number().int() }),
+    execute: async () => output,
+  });
+  return async () => {
+    const { text } = await generateText({
+      model,
+      system: SYSTEM,
+      prompt: promptFor(turns),
+      tools: { lookup },
+      stopWhen: stepCountIs(turns + 1),
+      maxOutputTokens: 8_000,
+      maxRetries: 0,
+    });
+    checkSummary(text);
+  };
+}
+
+process.send?.({ ready: true });
+process.on("disconnect", () => process.exit());

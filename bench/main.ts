@@ -1,0 +1,206 @@
+/**
+ * The benchmark: `npm run bench [-- --rounds=5 --tasks=200 --turns=10 --concurrency=10 --parts=ratio,latency --write]`.
+ *
+ * Measured: CPU of the worker's process per model call as a ratio to the naive loop of the same round (variants alternate, so
+ * that a noisy machine disturbs all of them alike), what Redis does for it, how long a task takes. Not measured: a real
+ * provider, TLS, a network, machines beside each other. `--write` writes `docs/benchmarks.md`; `--parts` (default: all) and
+ * `--only` (variants of the ratio whose name has this) measure less.
+ */
+import { parseArgs } from "node:util";
+import type { LoopName } from "./loops.ts";
+import { burst, depth, latency, leftBehind, memory } from "./measures.ts";
+import { writeSections } from "./report.ts";
+import { runLoop, startBullmqProducer, startModel, startParents, startRedis, startWorker } from "./rig.ts";
+import { meter, type Size, WARM_UP_TASKS } from "./work.ts";
+
+/** What one variant came to in one round; per call of the model unless said. */
+interface Row {
+  cpuMs: number;
+  callsPerSecond: number;
+  redisUs?: number;
+  commands?: number;
+  aofBytes?: number;
+  producerMsPerTask?: number;
+  rssMb: number;
+}
+
+const { values } = parseArgs({
+  options: {
+    rounds: { type: "string", default: "5" },
+    tasks: { type: "string", default: "200" },
+    turns: { type: "string", default: "10" },
+    concurrency: { type: "string", default: "10" },
+    only: { type: "string", default: "" },
+    parts: { type: "string", default: "" },
+    write: { type: "boolean", default: false },
+  },
+});
+const size: Size = {
+  tasks: Number(values.tasks),
+  turns: Number(values.turns),
+  concurrency: Number(values.concurrency),
+  outputBytes: 500,
+};
+const redis = await startRedis();
+const model = await startModel();
+
+const loop =
+  (name: LoopName, manner = {}) =>
+  async (): Promise<Row> => {
+    const { cpuMs, wallMs, rssMb } = await runLoop(name, model.url(manner), size);
+    const calls = size.tasks * (size.turns + 1);
+    return { cpuMs: cpuMs / calls, callsPerSecond: (calls / wallMs) * 1_000, rssMb };
+  };
+
+const product =
+  ({ watched = false, manner = {} }) =>
+  async (): Promise<Row> => {
+    await redis.admin.flushall();
+    const { concurrency, outputBytes } = size;
+    const order = { kind: "product", redisUrl: redis.url, concurrency, outputBytes } as const;
+    const worker = await startWorker({ ...order, baseUrl: model.url(manner) });
+    const parents = await startParents(redis.url, concurrency);
+    const watching = new AbortController();
+    for (const parent of watched ? parents.parents : []) {
+      void (async () => {
+        for await (const _ of parent.events({ signal: watching.signal }));
+      })();
+    }
+    const row = await measured(parents.run, worker);
+    watching.abort();
+    await parents.stop();
+    await worker.stop();
+    return row;
+  };
+
+async function bullmq(): Promise<Row> {
+  await redis.admin.flushall();
+  const { concurrency, outputBytes } = size;
+  const order = {
+    kind: "bullmq",
+    redisUrl: redis.url,
+    baseUrl: model.url(),
+    concurrency,
+    outputBytes,
+  } as const;
+  const worker = await startWorker(order);
+  const producer = await startBullmqProducer(redis.url);
+  const row = await measured(producer.run, worker);
+  await producer.stop();
+  await worker.stop();
+  return row;
+}
+
+/** Runs the work once to warm up and once to measure. */
+async function measured(
+  run: (size: Size) => Promise<number[]>,
+  worker: Awaited<ReturnType<typeof startWorker>>,
+): Promise<Row> {
+  await run({ ...size, tasks: WARM_UP_TASKS });
+  await worker.meter();
+  const before = await redis.used();
+  const own = meter();
+  await run(size);
+  const producer = own();
+  const { cpuMs, rssMb } = await worker.used();
+  const after = await redis.used();
+  const calls = size.tasks * (size.turns + 1);
+  return {
+    cpuMs: cpuMs / calls,
+    callsPerSecond: (calls / producer.wallMs) * 1_000,
+    redisUs: ((after.cpuMs - before.cpuMs) * 1_000) / calls,
+    commands: (after.commands - before.commands) / calls,
+    aofBytes: (after.aofBytes - before.aofBytes) / calls,
+    producerMsPerTask: producer.cpuMs / size.tasks,
+    rssMb,
+  };
+}
+
+const VARIANTS: Readonly<Record<string, () => Promise<Row>>> = {
+  "naive loop, SDK `create`": loop("naive"),
+  "naive loop, SDK `stream`": loop("naive-stream"),
+  "floor: SDK over `undici.request`": loop("floor"),
+  "AI SDK `generateText`": loop("ai-sdk"),
+  "BullMQ, no checkpoints": bullmq,
+  "**subagent-queue**, unwatched": product({}),
+  "**subagent-queue**, watched, deltas in one packet": product({ watched: true }),
+  "**subagent-queue**, watched, ten packets a turn": product({ watched: true, manner: { gapMs: 1 } }),
+  "naive loop, SDK `stream`, ten packets a turn": loop("naive-stream", { gapMs: 1 }),
+};
+
+const [BASE = ""] = Object.keys(VARIANTS);
+const wanted = Object.keys(VARIANTS).filter((name) => name === BASE || name.includes(values.only));
+const rows = new Map<string, Row[]>(wanted.map((name) => [name, []]));
+
+async function ratio(): Promise<string[]> {
+  for (let round = 0; round < Number(values.rounds); round++) {
+    for (const name of round % 2 === 0 ? wanted : wanted.toReversed()) {
+      const row = await VARIANTS[name]?.();
+      if (row) rows.get(name)?.push(row);
+      process.stderr.write(`round ${round + 1}: ${name}: ${row?.cpuMs.toFixed(3)} ms a call\n`);
+    }
+  }
+  return ratioTable();
+}
+
+const PARTS = { ratio, latency, burst, depth, memory, leftBehind };
+const asked = values.parts.split(",");
+const sections: string[][] = [];
+for (const [name, measure] of Object.entries(PARTS)) {
+  if (values.parts !== "" && !asked.includes(name)) continue;
+  sections.push(await measure({ redis, model }));
+  process.stderr.write(`${name} done\n`);
+}
+process.stdout.write(`${sections.map((lines) => lines.join("\n")).join("\n\n")}\n`);
+if (values.write) writeSections(sections);
+process.exit(0);
+
+function ratioTable(): string[] {
+  const base = rows.get(BASE) ?? [];
+  const head = `${size.tasks} tasks of ${size.turns} tool turns, ${size.concurrency} side by side, tool results of ${size.outputBytes} bytes; medians (min–max) of ${values.rounds} alternating rounds.`;
+  const names = [
+    "",
+    "ratio",
+    "CPU ms a call",
+    "calls/s",
+    "Redis µs a call",
+    "commands",
+    "AOF bytes",
+    "producer ms a task",
+    "RSS MB",
+  ];
+  const lines = [...rows].map(([name, measuredRows]) => {
+    const column = (of: (row: Row) => number | undefined) => span(measuredRows.map(of));
+    const ratios = span(measuredRows.map(({ cpuMs }, round) => cpuMs / (base[round]?.cpuMs ?? Number.NaN)));
+    const redisColumns = [column((r) => r.redisUs), column((r) => r.commands), column((r) => r.aofBytes)];
+    return [
+      name,
+      ratios,
+      column((r) => r.cpuMs),
+      column((r) => r.callsPerSecond),
+      ...redisColumns,
+      column((r) => r.producerMsPerTask),
+      column((r) => r.rssMb),
+    ];
+  });
+  return [
+    "## CPU of a model call",
+    "",
+    head,
+    "",
+    ...[names, names.map(() => "---"), ...lines].map((cells) => `| ${cells.join(" | ")} |`),
+  ];
+}
+
+/** Median, and the least and the greatest value where they differ. */
+function span(found: readonly (number | undefined)[]): string {
+  const sorted = found.filter((value) => value !== undefined).sort((a, b) => a - b);
+  const middle = sorted[sorted.length >> 1];
+  if (middle === undefined) return "–";
+  const [least = middle, most = middle] = [sorted[0], sorted.at(-1)];
+  return sorted.length === 1 ? short(middle) : `${short(middle)} (${short(least)}–${short(most)})`;
+}
+
+function short(value: number): string {
+  return Math.abs(value) >= 100 ? value.toFixed(0) : value.toPrecision(3);
+}

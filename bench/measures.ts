@@ -1,0 +1,151 @@
+/** What the ratio does not show: latencies, bursts, a backlog, memory, and what is left behind. */
+import { createClient, createParent } from "subagent-queue";
+import { type BenchRedis, type startModel, startParents, startWorker, succeeded } from "./rig.ts";
+import { MODEL, promptFor, sideBySide } from "./work.ts";
+
+/** What the measures run on. */
+export interface Bench {
+  redis: BenchRedis;
+  model: Awaited<ReturnType<typeof startModel>>;
+}
+
+const OUTPUT_BYTES = 500;
+
+/** A task of one call, alone: from `task()` to its reply. */
+export async function latency({ redis, model }: Bench): Promise<string[]> {
+  const { worker, parents } = await fresh({ redis, model }, 10);
+  const size = { turns: 0, concurrency: 1, outputBytes: OUTPUT_BYTES };
+  await parents.run({ ...size, tasks: 50 });
+  const tookMs = await parents.run({ ...size, tasks: 200 });
+  const spawnMs = await sideBySide({ tasks: 200, concurrency: 1 }, async () => {
+    const [parent] = parents.parents;
+    const agent = await parent?.spawn({ name: "latency" });
+    if (agent) await parent?.destroy(agent.agent_id);
+  });
+  await parents.stop();
+  await worker.stop();
+  return [
+    "## Latency, idle",
+    "",
+    `A task of one model call, from \`task()\` to its reply: ${quantiles(tookMs)}. Spawn and destroy: ${quantiles(spawnMs)}.`,
+  ];
+}
+
+/** Many spawns at one moment from one process. */
+export async function burst({ redis }: Bench): Promise<string[]> {
+  await redis.admin.flushall();
+  const lines: string[] = [];
+  for (const count of [100, 1_000, 10_000]) {
+    const client = createClient({ redisUrl: redis.url });
+    const startedMs = performance.now();
+    const spawned = Array.from({ length: count }, (_, n) =>
+      createParent({ client, model: MODEL, parentId: `burst-${count}-${n >> 3}` }).spawn({ name: "burst" }),
+    );
+    const settled = await Promise.allSettled(spawned);
+    const failed = settled.filter(({ status }) => status === "rejected").length;
+    lines.push(`| ${count} | ${failed} | ${((performance.now() - startedMs) / count).toFixed(3)} |`);
+    await client.stop();
+  }
+  return ["## Bursts", "", "| spawns at once | failed | ms each |", "| --- | --- | --- |", ...lines];
+}
+
+/** What looking after queued agents costs Redis, at two depths. */
+export async function depth({ redis, model }: Bench): Promise<string[]> {
+  const lines: string[] = [];
+  for (const agents of [100, 30_000]) {
+    await redis.admin.flushall();
+    const client = createClient({ redisUrl: redis.url });
+    await client.start();
+    await client.pause("benchmark");
+    await sideBySide({ tasks: agents, concurrency: 200 }, async () => {
+      const parent = createParent({
+        client,
+        model: MODEL,
+        parentId: `d${Math.floor(Math.random() * agents)}`,
+      });
+      const agent = await parent.spawn({ name: "deep" }).catch(() => undefined);
+      if (agent) await parent.send(agent.agent_id, promptFor(0));
+    });
+    const order = { kind: "product", redisUrl: redis.url, baseUrl: model.url() } as const;
+    const worker = await startWorker({ ...order, concurrency: 10, outputBytes: OUTPUT_BYTES });
+    const before = await redis.used();
+    const pings = await pinged(redis, 15_000);
+    const after = await redis.used();
+    lines.push(`| ${agents} | ${((after.cpuMs - before.cpuMs) / 150).toFixed(1)} | ${quantiles(pings)} |`);
+    await client.resume();
+    await client.stop();
+    worker.kill();
+  }
+  return [
+    "## A backlog",
+    "",
+    "| queued agents | Redis, % of a core | PING |",
+    "| --- | --- | --- |",
+    ...lines,
+  ];
+}
+
+async function pinged(redis: BenchRedis, forMs: number): Promise<number[]> {
+  const untilMs = performance.now() + forMs;
+  const tookMs: number[] = [];
+  while (performance.now() < untilMs) {
+    const startedMs = performance.now();
+    await redis.admin.ping();
+    tookMs.push(performance.now() - startedMs);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  return tookMs;
+}
+
+/** Memory of the worker for each run in flight, and how many calls are in flight. */
+export async function memory({ redis, model }: Bench): Promise<string[]> {
+  const lines: string[] = [];
+  for (const runs of [500, 2_000]) {
+    const { worker, parents } = await fresh({ redis, model }, runs, 1_000);
+    const idle = await worker.memory();
+    await model.reset();
+    const startedMs = performance.now();
+    const working = parents.run({ tasks: runs * 3, turns: 2, concurrency: runs, outputBytes: OUTPUT_BYTES });
+    await new Promise((resolve) => setTimeout(resolve, 4_000));
+    const busy = await worker.memory();
+    await working;
+    const callsPerSecond = (runs * 9) / ((performance.now() - startedMs) / 1_000);
+    const { mostInFlight } = await model.stats();
+    const kib = ((busy.rssMb - idle.rssMb) * 1_024) / runs;
+    lines.push(`| ${runs} | ${mostInFlight} | ${callsPerSecond.toFixed(0)} | ${kib.toFixed(0)} |`);
+    await parents.stop();
+    await worker.stop();
+  }
+  const head = "| runs | most calls in flight | calls/s at 1,000 ms a call | KiB a run in flight |";
+  return ["## Runs in flight", "", head, "| --- | --- | --- | --- |", ...lines];
+}
+
+/** What Redis keeps of a task after its reply was acked. */
+export async function leftBehind({ redis, model }: Bench): Promise<string[]> {
+  const { worker, parents } = await fresh({ redis, model }, 10);
+  const size = { turns: 2, concurrency: 10, outputBytes: OUTPUT_BYTES };
+  await parents.run({ ...size, tasks: 200 });
+  const before = await redis.used();
+  await parents.run({ ...size, tasks: 1_000 });
+  const after = await redis.used();
+  await parents.stop();
+  await worker.stop();
+  const bytes = (after.memoryBytes - before.memoryBytes) / 1_000;
+  return ["## Left behind", "", `${bytes.toFixed(0)} bytes of Redis a task, after its ack.`];
+}
+
+async function fresh({ redis, model }: Bench, concurrency: number, latencyMs = 0) {
+  await redis.admin.flushall();
+  const order = { kind: "product", redisUrl: redis.url, baseUrl: model.url({ latencyMs }) } as const;
+  const worker = await startWorker({ ...order, concurrency, outputBytes: OUTPUT_BYTES });
+  const parents = await startParents(redis.url, concurrency);
+  const [parent] = parents.parents;
+  if (parent) succeeded(await parent.task({ prompt: promptFor(0) }));
+  return { worker, parents };
+}
+
+function quantiles(tookMs: readonly number[]): string {
+  const sorted = tookMs.toSorted((a, b) => a - b);
+  const at = (share: number) => (sorted[Math.floor(share * (sorted.length - 1))] ?? Number.NaN).toFixed(2);
+  return `p50 ${at(0.5)} ms, p95 ${at(0.95)} ms, p99 ${at(0.99)} ms`;
+}

@@ -1,0 +1,137 @@
+/**
+ * A Messages API server for the benchmark, in a process of its own: "run T tools" in the prompt makes T turns with one call
+ * of `lookup` each, then a summary. It parses nothing but what it needs, so that it never is the bottleneck.
+ *
+ * Path before `/v1/messages`: `/d10` text deltas of a streamed turn, `/w1` milliseconds between them (0: one packet), `/l50`
+ * milliseconds before the first byte. `GET /stats` answers `{calls, mostInFlight}` since `GET /reset`.
+ */
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+
+interface Manner {
+  deltas: number;
+  gapMs: number;
+  latencyMs: number;
+}
+
+const PAD = "The quick brown fox jumps over the lazy dog. ".repeat(5).slice(0, 200);
+let stats = { calls: 0, inFlight: 0, mostInFlight: 0 };
+let ids = 0;
+
+const server = createServer((request, response) => {
+  if (request.method === "GET") return report(request, response);
+  stats.calls += 1;
+  stats.inFlight += 1;
+  stats.mostInFlight = Math.max(stats.mostInFlight, stats.inFlight);
+  const chunks: Buffer[] = [];
+  request.on("data", (chunk: Buffer) => chunks.push(chunk));
+  request.on("end", () => {
+    const manner = mannerOf(request.url ?? "");
+    const answer = () => reply(Buffer.concat(chunks).toString("latin1"), manner, response);
+    if (manner.latencyMs > 0) setTimeout(answer, manner.latencyMs);
+    else answer();
+  });
+});
+
+function report(request: IncomingMessage, response: ServerResponse): void {
+  if (request.url === "/reset") stats = { calls: 0, inFlight: 0, mostInFlight: 0 };
+  response.end(JSON.stringify(stats));
+}
+
+function mannerOf(url: string): Manner {
+  const value = (letter: string, otherwise: number) =>
+    Number(new RegExp(`/${letter}(\\d+)/`).exec(url)?.[1] ?? otherwise);
+  return { deltas: value("d", 10), gapMs: value("w", 0), latencyMs: value("l", 0) };
+}
+
+function reply(body: string, manner: Manner, response: ServerResponse): void {
+  const turns = Number(/run (\d+) tools/.exec(body)?.[1] ?? 0);
+  const done = body.split('"type":"tool_result"').length - 1;
+  const text = done < turns ? `Step ${done}. ${PAD}` : `Summary after ${done} tools. ${PAD}`;
+  const id = (ids++).toString(36).padStart(12, "0");
+  const call =
+    done < turns
+      ? { type: "tool_use", id: `toolu_${id}`, name: "lookup", input: { q: `step ${done}`, n: done } }
+      : undefined;
+  const inputTokens = body.length >> 2;
+  stats.inFlight -= 1;
+  if (body.includes('"stream":true')) void stream(response, manner, { id, text, call, inputTokens });
+  else whole(response, { id, text, call, inputTokens });
+}
+
+interface Turn {
+  id: string;
+  text: string;
+  call: { type: string; id: string; name: string; input: object } | undefined;
+  inputTokens: number;
+}
+
+const usageOf = (inputTokens: number, outputTokens: number) => ({
+  input_tokens: inputTokens,
+  output_tokens: outputTokens,
+  cache_creation_input_tokens: 0,
+  cache_read_input_tokens: 0,
+});
+
+function whole(response: ServerResponse, { id, text, call, inputTokens }: Turn): void {
+  const message = {
+    id: `msg_${id}`,
+    type: "message",
+    role: "assistant",
+    model: "claude-bench",
+    content: [{ type: "text", text }, ...(call ? [call] : [])],
+    stop_reason: call ? "tool_use" : "end_turn",
+    stop_sequence: null,
+    usage: usageOf(inputTokens, 42),
+  };
+  const json = JSON.stringify(message);
+  response.writeHead(200, { "content-type": "application/json", "content-length": Buffer.byteLength(json) });
+  response.end(json);
+}
+
+async function stream(response: ServerResponse, manner: Manner, turn: Turn): Promise<void> {
+  response.writeHead(200, { "content-type": "text/event-stream; charset=utf-8" });
+  const packets = eventsOf(turn, manner.deltas);
+  if (manner.gapMs === 0) return void response.end(packets.join(""));
+  for (const packet of packets) {
+    response.write(packet);
+    await new Promise((resolve) => setTimeout(resolve, manner.gapMs));
+  }
+  response.end();
+}
+
+function eventsOf({ id, text, call, inputTokens }: Turn, deltas: number): string[] {
+  const event = (type: string, data: object) =>
+    `event: ${type}\ndata: ${JSON.stringify({ type, ...data })}\n\n`;
+  const message = { id: `msg_${id}`, type: "message", role: "assistant", model: "claude-bench", content: [] };
+  const size = Math.max(1, Math.ceil(text.length / deltas));
+  const parts = Array.from({ length: Math.ceil(text.length / size) }, (_, n) =>
+    text.slice(n * size, (n + 1) * size),
+  );
+  const toolCall = call && [
+    event("content_block_start", { index: 1, content_block: { ...call, input: {} } }),
+    event("content_block_delta", {
+      index: 1,
+      delta: { type: "input_json_delta", partial_json: JSON.stringify(call.input) },
+    }),
+    event("content_block_stop", { index: 1 }),
+  ];
+  const end = { stop_reason: call ? "tool_use" : "end_turn", stop_sequence: null };
+  return [
+    event("message_start", { message: { ...message, stop_reason: null, usage: usageOf(inputTokens, 1) } }) +
+      event("content_block_start", { index: 0, content_block: { type: "text", text: "" } }),
+    ...parts.map((part) =>
+      event("content_block_delta", { index: 0, delta: { type: "text_delta", text: part } }),
+    ),
+    event("content_block_stop", { index: 0 }) +
+      (toolCall ?? []).join("") +
+      event("message_delta", { delta: end, usage: { output_tokens: 42 } }) +
+      event("message_stop", {}),
+  ];
+}
+
+server.keepAliveTimeout = 120_000;
+server.listen({ port: 0, host: "127.0.0.1", backlog: 4_096 }, () => {
+  const address = server.address();
+  if (typeof address === "object" && address) process.send?.({ port: address.port });
+});
+process.on("disconnect", () => process.exit());

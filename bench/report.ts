@@ -1,0 +1,36 @@
+/** Writes what was measured into `docs/benchmarks.md`: a part that is measured again replaces its section, the others stay. */
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { availableParallelism, loadavg } from "node:os";
+import { join } from "node:path";
+
+const FILE = join(import.meta.dirname, "..", "docs", "benchmarks.md");
+const HEAD = [
+  "# Benchmarks",
+  "",
+  "Written by `npm run bench -- --write`. Processes and Redis share one machine, the model is scripted and answers at once. Ratios to",
+  "the naive loop of the same round hold between machines; absolute times, rates and latencies do not.",
+  "",
+  "Not measured: a real provider, TLS, a network between the processes, several machines, a Redis Cluster, tools that take time,",
+  "more than 30,000 queued agents, DBOS and LangGraph; nor what has no section here. A load far above the number of cores disturbs",
+  "every figure, and short-lived processes have spent much of their time on compiling themselves: measure on an idle machine.",
+].join("\n");
+
+/** Where and when a part was measured. A load above the number of cores says that other work disturbed it. */
+export function circumstances(): string {
+  const [load = 0] = loadavg();
+  const day = new Date().toISOString().slice(0, 10);
+  return `${day}, Node ${process.version}, ${availableParallelism()} cores, load ${load.toFixed(1)} at the end.`;
+}
+
+/** Each section is its lines; the first is its heading. */
+export function writeSections(measured: readonly (readonly string[])[]): void {
+  const sections = new Map<string, string>();
+  for (const section of existsSync(FILE)
+    ? readFileSync(FILE, "utf8")
+        .split(/^(?=## )/m)
+        .slice(1)
+    : [])
+    sections.set(section.slice(0, section.indexOf("\n")), section.trim());
+  for (const lines of measured) sections.set(lines[0] ?? "", [...lines, "", circumstances()].join("\n"));
+  writeFileSync(FILE, `${[HEAD, ...sections.values()].join("\n\n")}\n`);
+}

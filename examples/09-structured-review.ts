@@ -1,0 +1,39 @@
+/** Origin B's exercise once more, in shape: the reviewer's answer fits a schema, is checked, and comes back typed. */
+import { createParent } from "subagent-queue";
+import { z } from "zod";
+import { SAMPLE, setUp } from "./setup.ts";
+
+const Review = z.object({
+  verdict: z.enum(["approved", "changes_requested", "incomplete"]),
+  summary: z.string(),
+  findings: z.array(
+    z.object({
+      file: z.string(),
+      line: z.int().min(1),
+      severity: z.enum(["info", "warning", "error"]),
+      message: z.string(),
+    }),
+  ),
+});
+
+const { client, parentId, stop } = await setUp({ opens: SAMPLE });
+const parent = createParent({ client, parentId });
+
+const reply = await parent.task({
+  name: "Code reviewer",
+  prompt: `Review ${SAMPLE}/cart.js`,
+  tools: ["read_file"],
+  output_schema: Review,
+});
+
+// `output` is a Review where the run succeeded, and there in no other case.
+if (reply.status === "succeeded") {
+  const { verdict, findings } = reply.output;
+  console.log(`${verdict}: ${findings.length} findings`);
+  for (const { line, severity, message } of findings) console.log(`  line ${line}, ${severity}: ${message}`);
+} else {
+  console.log(`${reply.status} (${reply.stop_reason}): ${reply.summary}`);
+}
+
+await parent.stop();
+await stop();

@@ -1,0 +1,45 @@
+/** Permissions and hooks: what is refused, what waits for the parent's word, and what code of yours says of each call. */
+import { createParent, isPermissionQuestion } from "subagent-queue";
+import type { Hook } from "subagent-queue/worker";
+import { setUp } from "./setup.ts";
+
+const audit: Hook = {
+  name: "audit",
+  preToolUse({ tool, input }) {
+    console.log(`audit: ${tool} ${JSON.stringify(input)}`);
+    return undefined;
+  },
+  postToolUse: ({ content }) => (content.includes("secret") ? { block: "it holds a secret" } : undefined),
+};
+const write = (file_path: string) => ({
+  type: "tool_use" as const,
+  name: "write_file",
+  input: { file_path, content: "# Notes" },
+});
+const { client, parentId, stop } = await setUp({
+  worker: { hooks: [audit] },
+  offline: {
+    match: { user: "Take notes" },
+    turns: [
+      { content: [write("notes.md"), write("README.md"), write(".github/ci.yml")] },
+      { content: [{ type: "text", text: "One note was taken." }] },
+    ],
+  },
+});
+const parent = createParent({
+  client,
+  parentId,
+  permissions: { allow: ["Write(*.md)"], ask: ["Write(README.md)"], deny: ["Write(.github/**)"] },
+});
+// The call waits without a worker until this answers: "allow" lets it begin, anything else is the reason why not.
+const reply = await parent.task({
+  prompt: "Take notes",
+  onQuestion(question) {
+    console.log(`question: ${question.text.split("\n")[0]} (${isPermissionQuestion(question)})`);
+    return "leave the README alone";
+  },
+});
+console.log(`${reply.status}: ${reply.summary}`);
+
+await parent.stop();
+await stop();

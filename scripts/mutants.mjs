@@ -1,0 +1,196 @@
+/**
+ * The mutation gate: breaks one guard of the code at a time and asks whether the tests notice.
+ *
+ * A mutant is `{ id, promise, file, find, replace, tests, title?, reason? }` in a list under `test/mutants/`:
+ * `promise` says what the guard is for; `find` stands exactly once in `file` and becomes `replace`; `tests` are the
+ * smallest test files that must go red, `title` narrows them to the tests whose name holds it; `reason` says why a
+ * survivor is accepted.
+ *
+ * 1. A mutant that cannot be applied, or that does not even load, is stale: an error, never a pass.
+ * 2. No mutant counts before its own tests were green without it.
+ * 3. One mutant at a time stands in a copy of the tree, never in the tree itself (`mutants/test-runs.mjs`).
+ *
+ * Exit code 1 when a mutant survived without a reason or is stale.
+ *
+ * --list           say what there is and run nothing
+ * --check          hold the lists against the tree and run nothing
+ * --only A,B       these ids or areas (an area is a list's file name)
+ * --changed        mutants whose file or tests differ from the main branch, in at most 60 s; says what it left out
+ * --base BRANCH    the main branch, for --changed; default main
+ * --budget S       at most so many seconds; default 60 with --changed, else none
+ * --limit S        longest test run, default 180; one that takes longer counts as red
+ * --jobs N         so many copies side by side, default 2
+ * --json FILE      also writes the results there
+ */
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { parseArgs } from "node:util";
+import { git, makeCopy, openKnowledge, ROOT, runTests, setOf, TIME_LIMIT } from "./mutants/test-runs.mjs";
+
+const LISTS = "test/mutants";
+/** `--changed` is meant to be waited for. */
+const CHANGED_BUDGET_S = 60;
+
+const { values: flags } = parseArgs({
+  options: {
+    list: { type: "boolean", default: false },
+    check: { type: "boolean", default: false },
+    only: { type: "string" },
+    changed: { type: "boolean", default: false },
+    base: { type: "string", default: "main" },
+    budget: { type: "string" },
+    limit: { type: "string", default: "180" },
+    jobs: { type: "string", default: "2" },
+    json: { type: "string" },
+  },
+});
+
+const startedMs = Date.now();
+const budgetS = Number(flags.budget ?? (flags.changed ? CHANGED_BUDGET_S : Number.POSITIVE_INFINITY));
+const secondsGone = () => (Date.now() - startedMs) / 1_000;
+const fits = (ms) => secondsGone() + ms / 1_000 <= budgetS;
+const limitS = () => Math.max(1, Math.min(Number(flags.limit), budgetS - secondsGone()));
+
+/** All mutants, each with the area its list is called after. */
+async function loadMutants() {
+  const all = [];
+  for (const name of readdirSync(join(ROOT, LISTS)).sort()) {
+    if (!name.endsWith(".mjs")) continue;
+    const list = await import(pathToFileURL(join(ROOT, LISTS, name)).href);
+    for (const mutant of list.default) all.push({ area: basename(name, ".mjs"), ...mutant });
+  }
+  const ids = new Set();
+  for (const { id } of all) {
+    if (ids.has(id)) throw new Error(`Two mutants are called ${id}.`);
+    ids.add(id);
+  }
+  return all;
+}
+
+/** Why a mutant cannot be applied to the tree as it is; undefined when it can. */
+function staleness({ promise, file, find, replace, tests }) {
+  if (!promise || !tests?.length) return "it has no promise or no tests";
+  if (find === replace) return "it changes nothing";
+  const gone = [file, ...tests].find((path) => contentOf(path) === undefined);
+  if (gone) return `${gone} is not there`;
+  const times = contentOf(file).split(find).length - 1;
+  return times === 1 ? undefined : `its text stands ${times} times in ${file}`;
+}
+
+function contentOf(path) {
+  try {
+    return readFileSync(join(ROOT, path), "utf8");
+  } catch {
+    return undefined;
+  }
+}
+
+/** Files that differ from the merge base with the main branch, uncommitted and new ones included. */
+function changedFiles() {
+  let base = "HEAD";
+  try {
+    base = git("merge-base", "HEAD", flags.base).trim();
+  } catch {
+    // Without a main branch only what is not committed counts.
+  }
+  const names = git("diff", "--name-only", base) + git("ls-files", "--others", "--exclude-standard");
+  return new Set(names.split("\n"));
+}
+
+/** The mutants that the flags ask for. */
+function chosen(all) {
+  const wanted = flags.only?.split(",");
+  const changed = flags.changed ? changedFiles() : undefined;
+  return all.filter(
+    ({ id, area, file, tests }) =>
+      (!wanted || wanted.includes(id) || wanted.includes(area)) &&
+      (!changed || [file, ...tests].some((path) => changed.has(path))),
+  );
+}
+
+/** Puts a mutant into a copy, runs its tests, and takes it out again. */
+async function judge(copy, mutant) {
+  const path = join(copy, mutant.file);
+  const original = readFileSync(path, "utf8");
+  writeFileSync(path, original.split(mutant.find).join(mutant.replace));
+  try {
+    const { red, broken, why, ms } = await runTests(copy, mutant, limitS());
+    if (broken) return { verdict: "stale", ms, why: broken };
+    return red ? { verdict: "killed", ms, by: red, why } : { verdict: "survived", ms };
+  } finally {
+    writeFileSync(path, original);
+  }
+}
+
+/** Runs mutants, those with quick tests first, side by side; `tell` hears each verdict. Resolves to those left out. */
+async function runAll(mutants, tell) {
+  const known = openKnowledge(LISTS);
+  const costMs = (mutant) => known.expectedMs(setOf(mutant));
+  const waiting = mutants.toSorted((a, b) => costMs(a) - costMs(b));
+  const leftOut = [];
+  const look = async (copy, mutant) => {
+    if (!fits(costMs(mutant) * (known.isGreen(setOf(mutant)) ? 1 : 2))) return undefined;
+    const problem = await known.problem(copy, mutant, limitS());
+    if (!fits(problem ? 0 : costMs(mutant))) return undefined;
+    if (problem) return { verdict: "stale", why: `its tests are red without it: ${problem}` };
+    const result = await judge(copy, mutant);
+    return result.by === TIME_LIMIT && !fits(0) ? undefined : result;
+  };
+  const lane = async () => {
+    let copy;
+    for (let mutant = waiting.shift(); mutant; mutant = waiting.shift()) {
+      copy ??= makeCopy();
+      const result = await look(copy, mutant);
+      if (result) tell(mutant, result);
+      else leftOut.push(mutant);
+    }
+  };
+  await Promise.all(Array.from({ length: Math.max(1, Number(flags.jobs)) }, lane));
+  known.save();
+  return leftOut;
+}
+
+const nameOf = ({ area, id }) => `${area}/${id}`;
+
+function lineOf({ verdict, ms, by, why, reason, promise, ...mutant }) {
+  const survived = reason ? `accepted: ${reason}` : promise;
+  const detail = { killed: by, survived, stale: why }[verdict];
+  const time = ms === undefined ? "" : ` (${(ms / 1_000).toFixed(1)} s)`;
+  return `${verdict.padEnd(8)} ${nameOf(mutant)}${time} - ${detail}`;
+}
+
+async function main() {
+  const all = await loadMutants();
+  const mutants = chosen(all);
+  if (flags.list) {
+    for (const mutant of mutants) console.log(`${nameOf(mutant)}: ${mutant.promise}`);
+    console.log(`${mutants.length} mutants`);
+    return 0;
+  }
+  const results = [];
+  const tell = ({ find: _find, replace: _replace, ...mutant }, result) => {
+    results.push({ ...mutant, ...result });
+    console.log(lineOf({ ...mutant, ...result }));
+  };
+  // Every list is held against the tree, also the mutants that are not run.
+  const stale = new Set(all.filter(staleness));
+  for (const mutant of stale) tell(mutant, { verdict: "stale", why: staleness(mutant) });
+  const leftOut = await runAll(flags.check ? [] : mutants.filter((mutant) => !stale.has(mutant)), tell);
+
+  const seconds = Math.round(secondsGone());
+  if (flags.json) writeFileSync(flags.json, `${JSON.stringify({ seconds, results }, undefined, 2)}\n`);
+  const count = (verdict) => results.filter((result) => result.verdict === verdict).length;
+  const accepted = results.filter(({ verdict, reason }) => verdict === "survived" && reason).length;
+  if (accepted > 0) console.log(`${accepted} of the survivors are accepted, each with its reason.`);
+  if (leftOut.length > 0) {
+    console.log(
+      `${leftOut.length} left out, for they would not fit into ${budgetS} s: ${leftOut.map(nameOf).join(", ")}`,
+    );
+  }
+  console.log(`${results.length} of ${all.length} mutants in ${seconds} s`);
+  console.log(`${count("killed")} killed, ${count("survived")} survived, ${count("stale")} stale`);
+  return count("survived") > accepted || count("stale") > 0 ? 1 : 0;
+}
+
+process.exitCode = await main();

@@ -1,0 +1,87 @@
+/**
+ * Runs the tests nearest to what has changed, in seconds: `npm run test:changed` takes what git says is not committed,
+ * `npm run test:changed -- <path>…` the files named. `--list` prints the test files and runs none. Fails when a changed
+ * source has no test at all: silence is no green.
+ */
+import { execFileSync, spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
+import { globSync } from "tinyglobby";
+
+const ROOT = join(import.meta.dirname, "..");
+const VERBS = "test/integration/verbs/*.test.ts";
+/** They run long; `npm test` runs them. */
+const LONG = ["test/integration/verbs/interleaving.test.ts", "test/integration/verbs/cluster.test.ts"];
+
+/** Beside a source's own unit tests and the quick tests that import it: what shows its room at work. */
+const ROOMS = [
+  [/^src\/shared\/redis\/lua\//, [VERBS]],
+  [/^src\/shared\/redis\/[^/]+\.ts$/, [VERBS]],
+  [/^src\/shared\/protocol\//, ["test/unit/shared/**/*.test.ts"]],
+  [/^src\/worker\/(run\/|[^/]+\.ts$)/, ["test/integration/worker/{one-run,conversation}.test.ts"]],
+  [/^src\/worker\/observe\//, ["test/integration/worker/{metrics,spans}.test.ts"]],
+  [/^src\/worker\/(skills|hooks)\//, ["test/integration/worker/{skills,hooks}.test.ts"]],
+  [/^src\/worker\/tools\/mcp\//, ["test/integration/worker/mcp-client.test.ts"]],
+  [/^src\/producer\//, ["test/integration/producer/{spawn,managing}.test.ts"]],
+  [/^src\/service\//, ["test/integration/service/*.test.ts"]],
+];
+
+const listOnly = process.argv.includes("--list");
+const named = process.argv.slice(2).filter((argument) => !argument.startsWith("--"));
+const changed = named.length > 0 ? named : uncommitted();
+const tests = new Set(changed.flatMap(testsOf));
+const untested = changed.filter(
+  (path) => /^src\/.*\.([cm]?ts|lua)$/.test(path) && testsOf(path).length === 0,
+);
+if (changed.some((path) => /^src\/.*\.[cm]?ts$/.test(path))) tests.add("test/architecture.test.ts");
+
+if (untested.length > 0) {
+  console.error(`no test is near ${untested.join(", ")}: name one in scripts/test-changed.mjs`);
+  process.exitCode = 1;
+}
+if (listOnly) console.log([...tests].sort().join("\n"));
+else if (tests.size === 0) console.log("nothing has changed that a test is about");
+else process.exitCode = run([...tests]) || process.exitCode;
+
+function run(files) {
+  const projects = ["--project", "shared-process", "--project", "redis*"];
+  const { status } = spawnSync("npx", ["vitest", "run", ...projects, ...files], {
+    cwd: ROOT,
+    stdio: "inherit",
+  });
+  return status ?? 1;
+}
+
+function uncommitted() {
+  const git = (...args) =>
+    execFileSync("git", args, { cwd: ROOT, encoding: "utf8" }).split("\n").filter(Boolean);
+  return [...git("diff", "--name-only", "HEAD"), ...git("ls-files", "--others", "--exclude-standard")];
+}
+
+/** The test files to run for one changed path. */
+function testsOf(path) {
+  if (path.endsWith(".test.ts")) return existing([path]);
+  if (!path.startsWith("src/")) return [];
+  const beside = join("test/unit", dirname(path).slice("src".length), basename(path).replace(/\.[^.]+$/, ""));
+  const own = existing([`${beside}.test.ts`, `${beside}.*.test.ts`]);
+  const room = ROOMS.flatMap(([pattern, globs]) => (pattern.test(path) ? existing(globs) : []));
+  const near = [...own, ...room];
+  return near.length > 0 ? near : importers(path);
+}
+
+/** Quick tests that import the source themselves; where there is none, any test that does. */
+function importers(path) {
+  const tail = path.slice("src/".length);
+  const of = (glob) =>
+    existing([glob]).filter((test) => readFileSync(join(ROOT, test), "utf8").includes(`/src/${tail}"`));
+  const quick = of("test/unit/**/*.test.ts");
+  if (quick.length > 0) return quick;
+  const any = of("test/{integration,e2e}/**/*.test.ts");
+  return any.length > 0
+    ? any
+    : existing([join("test/unit", dirname(path).slice("src".length), "**/*.test.ts")]);
+}
+
+function existing(globs) {
+  return globs.flatMap((glob) => globSync(glob, { cwd: ROOT })).filter((path) => !LONG.includes(path));
+}

@@ -1,0 +1,30 @@
+// The long forms of the tests, one after the other: `npm run test:nightly`, or `-- <word>` for those whose name has it.
+import { spawnSync } from "node:child_process";
+
+const redis = (...files) => ["npx", ["vitest", "run", "--project", "redis", ...files]];
+const script = (name, ...args) => ["npm", ["run", "--silent", name, "--", ...args]];
+
+/** Name, command, and what makes it long. */
+const FORMS = [
+  ["interleaving", redis("test/integration/verbs/interleaving.test.ts"), { FC_RUNS: "600" }],
+  ["destroy", redis("test/chaos/destroy.test.ts"), { DESTROYS: "500" }],
+  ["draining", redis("test/chaos/draining.test.ts"), { DRAIN_ROUNDS: "5" }],
+  ["stale worker", redis("test/chaos/stale-worker.test.ts"), { STALE_ROUNDS: "100" }],
+  ["redis trouble", script("test:redis-trouble", "--long"), {}],
+  ["cluster", script("test:cluster"), {}],
+  ["chaos", script("test:chaos", "--runs", "1000", "--kills", "200"), {}],
+  ["soak", script("test:soak", "--minutes", "120"), {}],
+];
+
+const [wanted = ""] = process.argv.slice(2);
+const chosen = FORMS.filter(([name]) => name.includes(wanted));
+if (chosen.length === 0) {
+  process.stderr.write(`No long form is called ${wanted}: ${FORMS.map(([name]) => name).join(", ")}\n`);
+  process.exit(2);
+}
+const failed = chosen.filter(([name, [command, args], env]) => {
+  process.stdout.write(`\n== ${name}\n`);
+  return spawnSync(command, args, { stdio: "inherit", env: { ...process.env, ...env } }).status !== 0;
+});
+process.stdout.write(`\n${chosen.length - failed.length} long forms passed, ${failed.length} failed\n`);
+process.exitCode = failed.length > 0 ? 1 : 0;

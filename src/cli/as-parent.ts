@@ -1,0 +1,119 @@
+/** What the verbs about single agents have in common: they act as one parent on the Redis of REDIS_URL, and end. */
+import type { Command } from "commander";
+import type { Client } from "../producer/client.ts";
+import { createParent, type Parent } from "../producer/parent.ts";
+import { PARENT_FORM } from "../shared/config.ts";
+import { messageOf, SubagentError } from "../shared/errors.ts";
+import { ParentId } from "../shared/protocol/ids.ts";
+import type { WorkerAnnouncement } from "../shared/protocol/worker.ts";
+import { withoutPassword } from "../shared/redis-url.ts";
+import { type CommandContext, EXIT } from "./command.ts";
+import { modelToAsk, openClient, whoIsThere } from "./local/client.ts";
+import { createClosing } from "./local/closing.ts";
+import { familyOf, readInstallation } from "./local/parents.ts";
+import { notePause } from "./local/pause.ts";
+
+/** The verbs that hand new work over. */
+const HANDING_OVER = ["spawn", "send"];
+
+/** The verbs that, without --parent, also see what run and start do. */
+const SEES_ALL = ["list", "usage"];
+
+/** What every such verb may be told. */
+export interface ActingFlags {
+  /** The parent to act as; default SUBAGENT_PARENT. */
+  parent?: string;
+  /** Results as JSON. */
+  json: boolean;
+}
+
+/** What `<agent_id>` means in the help of a verb. */
+export const AGENT_ID = "the agent's id, as spawn and list print it";
+
+/** Adds the flags that every such verb has. */
+export function actingOptions(command: Command): Command {
+  return command
+    .option("--parent <id>", "the parent to act as, default SUBAGENT_PARENT or cli")
+    .option("--json", "results as JSON on standard output, and nothing else there", false);
+}
+
+/** A parent at work on a Redis that answers. */
+export interface Acting {
+  readonly context: CommandContext;
+  readonly client: Client;
+  readonly parent: Parent;
+  /** Without --parent: the parents that run and start made for themselves beside it, the last active first. */
+  readonly others: readonly Parent[];
+  /** The workers that were live when the command began. */
+  readonly workers: readonly WorkerAnnouncement[];
+  /** The Redis, fit to be shown. */
+  readonly redis: string;
+}
+
+/**
+ * Runs `work` as the parent that the flags or the environment name, and closes what was opened. Throws `invalid_input`
+ * for a wrong --parent, `invalid_config` without REDIS_URL, `redis_unavailable`.
+ */
+export async function actAsParent(
+  context: CommandContext,
+  verb: string,
+  flags: ActingFlags,
+  work: (acting: Acting) => Promise<number>,
+): Promise<number> {
+  const { config, clock } = context;
+  const parentId = flags.parent === undefined ? config.parentId : parentIdOf(flags.parent);
+  const { redisUrl, prefix, tenant } = config;
+  if (redisUrl === undefined) {
+    const sentence = `REDIS_URL is not set: ${verb} acts on the agents of a Redis, e.g. redis://host:6379.`;
+    throw new SubagentError("invalid_config", sentence);
+  }
+  const closing = createClosing();
+  try {
+    const { workers, paused } = await whoIsThere(redisUrl, prefix, clock);
+    notePause(context, paused);
+    const model = modelToAsk(config, workers);
+    // Looking, stopping and fetching replies work on any Redis; new work needs one that keeps it.
+    const production = config.production && HANDING_OVER.includes(verb);
+    const client = await openClient(
+      { ...context, config: { ...config, production } },
+      redisUrl,
+      model,
+      closing,
+    );
+    const family = SEES_ALL.includes(verb)
+      ? await readInstallation(context, verb, (reading) =>
+          familyOf(reading, { tenant, parentId }, flags.parent),
+        )
+      : [{ tenant, parentId }];
+    const [parent, ...others] = family.map((address) => createParent({ ...address, client }));
+    if (!parent) return EXIT.failed;
+    for (const each of [parent, ...others]) closing.add(() => each.stop());
+    return await work({ context, client, parent, others, workers, redis: withoutPassword(redisUrl) });
+  } catch (error) {
+    throw namingParent(error, parentId);
+  } finally {
+    await closing.close();
+  }
+}
+
+/** Says that a message waits where no worker would take it. */
+export function noteMissingWorkers({ context, workers, redis }: Acting): void {
+  if (workers.length > 0) return;
+  context.output.note(`No worker is live on ${redis}: it waits until one joins (subagent-queue worker).`);
+}
+
+/** The parent that --parent names. Throws `invalid_input`. */
+export function parentIdOf(text: string): string {
+  const checked = ParentId.safeParse(text);
+  if (checked.success) return checked.data;
+  const shown = JSON.stringify(text.slice(0, 70));
+  throw new SubagentError("invalid_input", `--parent ${shown} cannot be used: write ${PARENT_FORM}.`);
+}
+
+/** "This parent" names no parent on a command line: the sentence says who it is, and how to be another. */
+function namingParent(error: unknown, parentId: string): unknown {
+  if (!(error instanceof SubagentError) || error.code !== "unknown_agent") return error;
+  const sentence = messageOf(error).replace("This parent", `Parent "${parentId}"`);
+  const hint = `${sentence.replace(/\.$/, "")}; --parent names another parent.`;
+  return new SubagentError("unknown_agent", hint, error.details, error);
+}

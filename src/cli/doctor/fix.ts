@@ -1,0 +1,77 @@
+/**
+ * What `--fix` does: only repairs that are safe at any time. Idempotent.
+ *
+ * 1. No record is written: deadlines are touched, the sweeper checks, and `mend` asks the record inside its script.
+ * 2. No reply is acked, and no workspace deleted that changed within 30 days or whose agent lives.
+ * 3. A key of the wrong type is moved beside its old name, never deleted; a key that has become right stays.
+ */
+import { join } from "node:path";
+import type { AgentAddress } from "../../shared/protocol/keys.ts";
+import { inBatches } from "../../shared/redis/inspection.ts";
+import type { MisfitKey } from "../../shared/redis/survey.ts";
+import { createSweeper } from "../../worker/sweeper.ts";
+import { CHECKS, type CheckName, isDeletable, type Repair } from "./checks.ts";
+import type { Installation } from "./examine.ts";
+import { type Facts, sentence } from "./facts.ts";
+import type { Finding, Repaired } from "./report.ts";
+import { deleteWorkspace, fateOf, isUntouchedSince, OLD_WORKSPACE_MS } from "./workspaces.ts";
+
+const BATCH = 100;
+
+/** Repairs what was found; `look` examines anew, since a key moved aside uncovers what its agents lack. */
+export async function repair(
+  installation: Installation,
+  found: Facts,
+  look: () => Promise<Facts>,
+): Promise<void> {
+  const { deadlines, inspection } = installation;
+  await inBatches(found.misfits, BATCH, (misfit) => moveAside(installation, misfit));
+  const facts = found.misfits.length > 0 ? await look() : found;
+  const suspects = (by: Repair): AgentAddress[] =>
+    facts.suspects
+      .filter(({ troubles }) => troubles.some((trouble) => repairOf(trouble)?.by === by))
+      .map(({ sight }) => sight.address);
+  await inBatches(suspects("mend"), BATCH, (address) => inspection.mend(address));
+  const overdue = suspects("check");
+  await inBatches(overdue, BATCH, (address) => deadlines.touch(address, 0));
+  if (overdue.length > 0 || facts.strangers.length > 0) await createSweeper(installation).tick();
+  await deleteOld(installation, facts);
+}
+
+function repairOf(check: string): { by: Repair; did: string } | undefined {
+  const known = Object.hasOwn(CHECKS, check) ? CHECKS[check as CheckName] : undefined;
+  return known && "fix" in known ? known.fix : undefined;
+}
+
+/**
+ * Moves a key to a name of its own in the same slot. The type is read once more after the move: a key that was replaced
+ * by a right one in between goes back.
+ */
+async function moveAside({ redis, clock }: Installation, { key, expected }: MisfitKey): Promise<void> {
+  const type = await redis.type(key);
+  if (type === expected || type === "none") return;
+  const aside = `${key.replace(/^[^}]*\}:/, "$&aside:")}:${clock.now()}`;
+  await redis.rename(key, aside);
+  if ((await redis.type(aside)) === expected) await redis.renamenx(aside, key);
+}
+
+/** Each is checked once more, in Redis and on the disk, right before it is deleted. */
+async function deleteOld(installation: Installation, { hostNowMs, workspaces }: Facts): Promise<void> {
+  const { root, directories } = workspaces;
+  for (const found of directories.filter(isDeletable)) {
+    const isOld = await isUntouchedSince(join(root, found.path), hostNowMs - OLD_WORKSPACE_MS);
+    if (isOld && (await fateOf(installation, found)) !== "live") await deleteWorkspace(root, found);
+  }
+}
+
+/** What is gone from one examination to the next, in the words of the table of checks. */
+export function repairedOf(before: readonly Finding[], after: readonly Finding[]): Repaired[] {
+  return before.flatMap(({ check, names, count }) => {
+    const left = after.find((other) => other.check === check);
+    const gone = count - (left?.count ?? 0);
+    const fix = repairOf(check);
+    if (gone <= 0 || !fix) return [];
+    const which = names.filter((name) => !left?.names.includes(name));
+    return [{ check, did: sentence(fix.did, gone), count: gone, names: which }];
+  });
+}

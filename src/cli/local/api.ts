@@ -1,0 +1,37 @@
+/** The HTTP API of a command: with MCP, the Agent Protocol, the board and the page on one port. */
+import type { Client } from "../../producer/client.ts";
+import { agentProtocol } from "../../service/agent-protocol/router.ts";
+import { type ApiOptions, createApi } from "../../service/api/api.ts";
+import { mcpMount } from "../../service/mcp/mount.ts";
+import type { CommandContext } from "../command.ts";
+import type { Closing } from "./closing.ts";
+
+/** The port that people are told. */
+export const API_PORT = 8787;
+
+/** A running API. */
+export interface OpenedApi {
+  /** `http://127.0.0.1:8787`. */
+  readonly url: string;
+  /** Whether requests need a key. */
+  readonly needsKey: boolean;
+}
+
+/** How an API is opened; `callsBack`: callers of the Agent Protocol are told when their runs end. */
+interface ApiWish extends Omit<ApiOptions, "client" | "mounts" | "tenant" | "clock" | "logger"> {
+  callsBack?: boolean;
+}
+
+/** Starts an API over `client`; it ends with `closing`. Throws as {@link createApi}'s `start` rejects. */
+export async function openApi(
+  { config, clock, logger }: CommandContext,
+  client: Client,
+  { callsBack = false, ...options }: ApiWish,
+  closing: Closing,
+): Promise<OpenedApi> {
+  const mounts = [mcpMount(), agentProtocol({ callsBack })];
+  const server = createApi({ ...options, mounts, client, tenant: config.tenant, clock, logger });
+  closing.add(() => server.stop());
+  const { needsKey } = await server.start();
+  return { url: server.url, needsKey };
+}

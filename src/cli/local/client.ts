@@ -1,0 +1,59 @@
+/** What a command needs of an installation that runs elsewhere: who works there, and a client. Loads no worker. */
+import { type Client, createClient } from "../../producer/client.ts";
+import type { Clock } from "../../shared/clock.ts";
+import { type Config, OFFLINE_MODEL } from "../../shared/config.ts";
+import { keysUnder } from "../../shared/protocol/keys.ts";
+import type { WorkerAnnouncement } from "../../shared/protocol/worker.ts";
+import { createPause, type PauseState } from "../../shared/redis/pause.ts";
+import { createWorkerDirectory } from "../../shared/redis/workers.ts";
+import type { CommandContext } from "../command.ts";
+import type { Closing } from "./closing.ts";
+import { askRedis } from "./redis.ts";
+
+/** Opens a client that ends with `closing`; `model` is for agents that are given none. */
+export async function openClient(
+  context: CommandContext,
+  redisUrl: string,
+  model: string,
+  closing: Closing,
+): Promise<Client> {
+  const { prefix, prices, limits, budgets, agents, workspaceRoot, production: strict } = context.config;
+  const { logger, clock } = context;
+  const installation = { redisUrl, prefix, prices, limits, budgets, agents, workspaceRoot };
+  const client = createClient({ ...installation, model, strict, logger, clock });
+  closing.addBeside(() => client.stop());
+  await client.start();
+  return client;
+}
+
+/** The live workers of `prefix`, and the pause they are in. Throws `redis_unavailable` with the reason. */
+export function whoIsThere(
+  redisUrl: string,
+  prefix: string,
+  clock: Clock,
+): Promise<{ workers: WorkerAnnouncement[]; paused: PauseState | undefined }> {
+  const keys = keysUnder(prefix);
+  return askRedis(redisUrl, clock, async (redis) => ({
+    workers: await createWorkerDirectory(redis, keys).list(),
+    paused: await createPause(redis, keys).state(),
+  }));
+}
+
+/** The live workers of `prefix`. Throws `redis_unavailable` with the reason. */
+export async function liveWorkers(
+  redisUrl: string,
+  prefix: string,
+  clock: Clock,
+): Promise<WorkerAnnouncement[]> {
+  return (await whoIsThere(redisUrl, prefix, clock)).workers;
+}
+
+/**
+ * The model to ask for when none is named: the configured one; where nothing is configured, the one that the
+ * workers announce, a real one before the offline one.
+ */
+export function modelToAsk(config: Config, workers: readonly WorkerAnnouncement[]): string {
+  if (config.provider || config.model !== OFFLINE_MODEL) return config.model;
+  const announced = workers.flatMap((worker) => worker.model ?? []);
+  return announced.find((model) => model !== OFFLINE_MODEL) ?? announced[0] ?? config.model;
+}

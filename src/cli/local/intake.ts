@@ -1,0 +1,27 @@
+/** The intake of a process that works: what programs without this library hand in becomes agents. */
+import { createClient } from "../../producer/client.ts";
+import { createIntake } from "../../service/intake/intake.ts";
+import { messageOf } from "../../shared/errors.ts";
+import type { CommandContext } from "../command.ts";
+import type { Closing } from "./closing.ts";
+
+/**
+ * Begins to take what is handed in, as soon as Redis answers; ends with `closing`. `model` is for agents that are given
+ * none.
+ */
+export function openIntake(context: CommandContext, redisUrl: string, model: string, closing: Closing): void {
+  const { prefix, prices, limits, budgets, production: strict } = context.config;
+  const { logger, clock } = context;
+  const client = createClient({
+    ...{ redisUrl, prefix, prices, limits, budgets },
+    ...{ model, strict, logger, clock },
+  });
+  const intake = createIntake({ redisUrl, prefix, client, logger, clock });
+  closing.addBeside(async () => {
+    await intake.stop();
+    await client.stop();
+  });
+  intake
+    .start()
+    .catch((error: unknown) => logger.warn({ problem: messageOf(error) }, "The intake could not start"));
+}

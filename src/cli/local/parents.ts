@@ -1,0 +1,110 @@
+/** The parents of an installation as the command line sees them: found by the index of parents, read without a trace. */
+
+import { SubagentError } from "../../shared/errors.ts";
+import type { AgentRecord } from "../../shared/protocol/agent.ts";
+import type { AgentAddress, Keys, ParentAddress } from "../../shared/protocol/keys.ts";
+import { keysUnder } from "../../shared/protocol/keys.ts";
+import { TIMING } from "../../shared/protocol/limits.ts";
+import type { UsageTotals } from "../../shared/protocol/usage.ts";
+import { type AgentStore, createAgentStore } from "../../shared/redis/agents.ts";
+import type { RedisClient } from "../../shared/redis/connection/connection.ts";
+import { inBatches } from "../../shared/redis/inspection.ts";
+import { readParents } from "../../shared/redis/survey.ts";
+import type { CommandContext } from "../command.ts";
+import { askRedis } from "./redis.ts";
+
+/** A parent and what stands about it. */
+export interface ParentSight {
+  parent: ParentAddress;
+  /** Epoch ms, Redis' clock. */
+  activeAtMs: number;
+  /** Its live agents. */
+  agents: AgentRecord[];
+  /** What its runs used today (UTC). */
+  today: UsageTotals;
+  /** Unacked replies, messages and questions. */
+  unacked: number;
+}
+
+/** What a verb reads with. */
+export interface Reading {
+  redis: RedisClient;
+  keys: Keys;
+  store: AgentStore;
+}
+
+const BATCH = 20;
+
+/**
+ * Reads over a connection of its own. `verb` stands in the refusal. Throws `invalid_config` without REDIS_URL,
+ * `redis_unavailable` with the reason.
+ */
+export function readInstallation<T>(
+  { config, clock }: Pick<CommandContext, "config" | "clock">,
+  verb: string,
+  read: (reading: Reading) => Promise<T>,
+): Promise<T> {
+  const { redisUrl, prefix } = config;
+  if (redisUrl === undefined) {
+    const sentence = `REDIS_URL is not set: ${verb} reads the installation on a Redis, e.g. redis://host:6379.`;
+    throw new SubagentError("invalid_config", sentence);
+  }
+  const keys = keysUnder(prefix);
+  return askRedis(redisUrl, clock, (redis) =>
+    read({ redis, keys, store: createAgentStore(redis, keys, TIMING) }),
+  );
+}
+
+/**
+ * The parents that one name on the command line stands for: `named` alone, or without it `configured` and every parent
+ * that `run` or `start` made for itself, the last active first.
+ */
+export async function familyOf(
+  { redis, keys }: Reading,
+  { tenant, parentId: configured }: ParentAddress,
+  named: string | undefined,
+): Promise<ParentAddress[]> {
+  if (named !== undefined) return [{ tenant, parentId: named }];
+  const found = (await readParents(redis, keys)).map(({ parent }) => parent);
+  const own = found.filter(
+    (parent) => parent.tenant === tenant && parent.parentId.startsWith(`${configured}-`),
+  );
+  return [{ tenant, parentId: configured }, ...own];
+}
+
+/** What stands about each parent that was active since `sinceMs`. */
+export async function readParentSights(
+  { redis, keys, store }: Reading,
+  sinceMs: number,
+  nowMs: number,
+): Promise<ParentSight[]> {
+  const found = await readParents(redis, keys, sinceMs);
+  return inBatches(found, BATCH, async ({ parent, activeAtMs }) => {
+    const [agents, today, unacked] = await Promise.all([
+      store.liveRecords(parent),
+      store.usage(parent, nowMs),
+      redis.xlen(keys.parent(parent).replies),
+    ]);
+    return { parent, activeAtMs, agents, today, unacked };
+  });
+}
+
+/** The agent of this id at the first of `parents` that knows it, ended ones included. Throws `unknown_agent`. */
+export async function findAgent(
+  { store }: Reading,
+  parents: readonly ParentAddress[],
+  agentId: string,
+): Promise<{ address: AgentAddress; record: AgentRecord }> {
+  for (const parent of parents) {
+    const uid = await store.uidOf(parent, agentId);
+    const address = { ...parent, uid: uid ?? "" };
+    const record = uid === undefined ? undefined : await store.record(address);
+    if (record) return { address, record };
+  }
+  const names = parents
+    .map(({ parentId }) => parentId)
+    .slice(0, 3)
+    .join(", ");
+  const sentence = `No sub-agent ${JSON.stringify(agentId.slice(0, 70))} is known to ${names}: subagent-queue ps shows the parents, --parent names one.`;
+  throw new SubagentError("unknown_agent", sentence);
+}

@@ -1,0 +1,39 @@
+/** The pause of an installation as the command line reads, changes and tells it. */
+import type { Clock } from "../../shared/clock.ts";
+import { SubagentError } from "../../shared/errors.ts";
+import { keysUnder } from "../../shared/protocol/keys.ts";
+import { createPause, type Pause, type PauseState } from "../../shared/redis/pause.ts";
+import { withoutPassword } from "../../shared/redis-url.ts";
+import type { CommandContext } from "../command.ts";
+import { plainLine } from "../terminal/text.ts";
+import { askRedis } from "./redis.ts";
+
+/** What stands about the installation under `prefix`. Throws `redis_unavailable` with the reason. */
+export function pauseOf(redisUrl: string, prefix: string, clock: Clock): Promise<PauseState | undefined> {
+  return askRedis(redisUrl, clock, (redis) => createPause(redis, keysUnder(prefix)).state());
+}
+
+/** Says on standard error that nothing will happen for now, where that is so. */
+export function notePause({ output }: Pick<CommandContext, "output">, state: PauseState | undefined): void {
+  if (state) output.note(`Nothing is worked on until subagent-queue resume: ${pausedSince(state)}.`);
+}
+
+/** The state in words, e.g. `paused since 2026-11-01T12:00:00.000Z (the budget is used up)`. */
+export function pausedSince({ at, reason }: PauseState): string {
+  return `paused since ${at}${reason === undefined ? "" : ` (${plainLine(reason)})`}`;
+}
+
+/** Does `work` with the pause of the installation on REDIS_URL. Throws `invalid_config` without one. */
+export async function onInstallation<T>(
+  { config, clock }: CommandContext,
+  verb: string,
+  work: (pausing: Pause) => Promise<T>,
+): Promise<{ state: T; place: string }> {
+  const { redisUrl, prefix } = config;
+  if (redisUrl === undefined) {
+    const sentence = `REDIS_URL is not set: ${verb} acts on the workers of a Redis, e.g. redis://host:6379.`;
+    throw new SubagentError("invalid_config", sentence);
+  }
+  const state = await askRedis(redisUrl, clock, (redis) => work(createPause(redis, keysUnder(prefix))));
+  return { state, place: withoutPassword(redisUrl) };
+}

@@ -1,0 +1,185 @@
+/**
+ * A Redis of our own, for a machine on which none runs: `redis-server` or `valkey-server` from the PATH.
+ *
+ * Owns: the server's process, directory and socket. Its neighbours only get the address.
+ *
+ * 1. No TCP port: a unix socket in a directory that no other user may enter.
+ * 2. AOF every second, no snapshots, `noeviction`: what production demands.
+ * 3. The server dies with us, even when we are killed with -9: its parent is a small shell that reads from a pipe
+ *    whose other end only we hold. When the pipe ends, the shell kills the server and removes the directory.
+ * 4. It stands in a session of its own: Ctrl-C reaches us alone, and we still need Redis to drain.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { accessSync, constants, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { connect } from "node:net";
+import { tmpdir } from "node:os";
+import { delimiter, join } from "node:path";
+import { pathToFileURL } from "node:url";
+import type { Clock } from "../../shared/clock.ts";
+import { SubagentError } from "../../shared/errors.ts";
+
+/** The programs that will do, best first. */
+const SERVERS = ["redis-server", "valkey-server"];
+/** A unix socket's path must fit into 108 bytes with its closing zero. */
+const SOCKET_PATH_MAX_BYTES = 107;
+const READY_WITHIN_MS = 10_000;
+const LOOK_EVERY_MS = 10;
+
+const SUPERVISOR = `
+trap "" INT TERM HUP QUIT
+directory=$1
+shift
+"$@" </dev/null >"$directory/server.log" 2>&1 &
+server=$!
+exec 3>&-
+read -r _
+kill -KILL "$server"
+wait "$server"
+rm -rf -- "$directory"
+`;
+
+/** A running server that belongs to this process. */
+export interface PrivateRedis {
+  /** `unix:///…/redis.sock` */
+  readonly url: string;
+  /** The program, e.g. `redis-server`. */
+  readonly program: string;
+  /** Where its data and log lie; gone after `stop`. */
+  readonly directory: string;
+  /** Resolves when the server is gone, however it ended. */
+  readonly gone: Promise<void>;
+  /** Ends the server and removes its directory; resolves when both are done. Idempotent. */
+  stop(): Promise<void>;
+}
+
+/** What starting a server needs from outside. */
+export interface PrivateRedisOptions {
+  /** The PATH to look for a server on. */
+  searchPath: string | undefined;
+  clock: Clock;
+}
+
+/**
+ * Starts a private server and waits until it answers. Throws `setup_failed` when none is installed (the sentence
+ * says what to install or set), when it ends at once, or when it does not answer within 10 s.
+ */
+export async function startPrivateRedis(options: PrivateRedisOptions): Promise<PrivateRedis> {
+  const found = findServer(options.searchPath);
+  if (!found) {
+    const sentence =
+      "No Redis: set REDIS_URL, or install redis-server (apt-get install redis-server, brew install redis) so that a private one can be started.";
+    throw new SubagentError("setup_failed", sentence);
+  }
+  const directory = makeDirectory();
+  const socketPath = join(directory, "redis.sock");
+  const shell = launch(found.path, directory, socketPath);
+  const output = shell.stdio[3];
+  const gone = output ? once(output, "close").then(() => {}) : Promise.resolve();
+  const closed = once(shell, "close");
+  const stop = async () => {
+    shell.stdin?.end();
+    await closed;
+    rmSync(directory, { recursive: true, force: true });
+  };
+  try {
+    await once(shell, "spawn");
+    await untilReady(socketPath, gone, options.clock);
+  } catch (error) {
+    const lastWords = lastLine(join(directory, "server.log"));
+    await stop();
+    const reason = error instanceof SubagentError ? lastWords || error.message : String(error);
+    throw new SubagentError("setup_failed", `${found.program} could not be started: ${reason}`, {}, error);
+  }
+  return {
+    url: `unix://${pathToFileURL(socketPath).pathname}`,
+    program: found.program,
+    directory,
+    gone,
+    stop,
+  };
+}
+
+/** The first server on `searchPath`; undefined when there is none. */
+export function findServer(searchPath: string | undefined): { program: string; path: string } | undefined {
+  const directories = (searchPath ?? "").split(delimiter).filter((directory) => directory !== "");
+  for (const program of SERVERS) {
+    for (const directory of directories) {
+      const path = join(directory, program);
+      if (isExecutable(path)) return { program, path };
+    }
+  }
+  return undefined;
+}
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return statSync(path).isFile();
+  } catch {
+    return false;
+  }
+}
+
+/** A new directory for us alone, at a path short enough for the socket. */
+function makeDirectory(): string {
+  const wanted = join(tmpdir(), "subagent-queue-");
+  const fits = Buffer.byteLength(wanted) + "XXXXXX/redis.sock".length <= SOCKET_PATH_MAX_BYTES;
+  return mkdtempSync(fits ? wanted : "/tmp/subagent-queue-");
+}
+
+function launch(path: string, directory: string, socketPath: string): ChildProcess {
+  const door = ["--port", "0", "--unixsocket", socketPath, "--unixsocketperm", "700"];
+  const keeping = ["--appendonly", "yes", "--appendfsync", "everysec", "--save", ""];
+  const rest = ["--maxmemory-policy", "noeviction", "--dir", directory, "--daemonize", "no"];
+  const command = [path, ...door, ...keeping, ...rest];
+  // The fourth pipe stays open in the server alone, so its end is the server's end.
+  const child = spawn("/bin/sh", ["-c", SUPERVISOR, "subagent-queue-redis", directory, ...command], {
+    stdio: ["pipe", "ignore", "ignore", "pipe"],
+    env: { PATH: "/usr/bin:/bin" },
+    cwd: directory,
+    detached: true,
+  });
+  // The shell may be gone before we let go of the pipe.
+  child.stdin?.on("error", () => {});
+  child.stdio[3]?.on("error", () => {});
+  (child.stdio[3] as NodeJS.ReadableStream | null)?.resume();
+  return child;
+}
+
+async function untilReady(socketPath: string, gone: Promise<void>, clock: Clock): Promise<void> {
+  let ended = false;
+  void gone.then(() => {
+    ended = true;
+  });
+  const giveUpAt = clock.monotonicMs() + READY_WITHIN_MS;
+  while (!(await answersPing(socketPath))) {
+    if (ended) throw new SubagentError("setup_failed", "it ended at once");
+    if (clock.monotonicMs() > giveUpAt) {
+      throw new SubagentError("setup_failed", `it did not answer within ${READY_WITHIN_MS / 1_000} s`);
+    }
+    await clock.sleep(LOOK_EVERY_MS);
+  }
+}
+
+/** Whether PONG comes back; false also while the socket is not there yet. */
+async function answersPing(socketPath: string): Promise<boolean> {
+  const socket = connect(socketPath);
+  try {
+    socket.write("PING\r\n");
+    const answer: unknown[] = await Promise.race([once(socket, "data"), once(socket, "close")]);
+    return String(answer[0]).startsWith("+PONG");
+  } catch {
+    return false;
+  } finally {
+    socket.destroy();
+  }
+}
+
+function lastLine(path: string): string {
+  try {
+    return readFileSync(path, "utf8").trim().split("\n").at(-1) ?? "";
+  } catch {
+    return "";
+  }
+}

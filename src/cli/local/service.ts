@@ -1,0 +1,232 @@
+/**
+ * Redis, model, worker and client of one process, composed.
+ *
+ * Owns: everything it started, in that order; stops it in the opposite one.
+ *
+ * 1. Either all of it stands or none: a failure on the way closes what was open.
+ * 2. `signal` aborts with the command's own, and when the private Redis is lost; then `lost` says so.
+ */
+import { setMaxListeners } from "node:events";
+import { realpathSync } from "node:fs";
+import { createOfflineModel } from "../../offline/server.ts";
+import type { Client } from "../../producer/client.ts";
+import { SubagentError } from "../../shared/errors.ts";
+import type { WorkerAnnouncement } from "../../shared/protocol/worker.ts";
+import { withoutPassword } from "../../shared/redis-url.ts";
+import { createAnthropicModel } from "../../worker/model/anthropic/model.ts";
+import type { Model } from "../../worker/model/model.ts";
+import { openSkills, type SkillLibrary } from "../../worker/skills/library.ts";
+import { bashTool } from "../../worker/tools/builtin/bash.ts";
+import { type OpenRoot, parseRoots } from "../../worker/tools/roots.ts";
+import { chooseRunner } from "../../worker/tools/sandbox/choose.ts";
+import type { Tool } from "../../worker/tools/tool.ts";
+import { createWorker } from "../../worker/worker.ts";
+import type { CommandContext } from "../command.ts";
+import { areOffline, renderBanner } from "../terminal/banner.ts";
+import { formatPlural } from "../terminal/figures.ts";
+import { modelToAsk, openClient, whoIsThere } from "./client.ts";
+import { type Closing, createClosing } from "./closing.ts";
+import { openIntake } from "./intake.ts";
+import { notePause } from "./pause.ts";
+import { openRedisSource, type RedisSource } from "./redis.ts";
+
+/** So long a service whose Redis is lost may take to stop. */
+const LOST_STOP_MS = 1_000;
+
+/** A running service. */
+export interface LocalService {
+  readonly redis: RedisSource;
+  readonly client: Client;
+  readonly roots: readonly OpenRoot[];
+  /** How `bash` runs in the worker that was started here, or why it is not offered, as a sentence. */
+  readonly bash: string | undefined;
+  readonly signal: AbortSignal;
+  /** Model of the agents that are given none. */
+  readonly model: string;
+  /** The live workers of others that do the work; none: one was started here. */
+  readonly workers: readonly WorkerAnnouncement[];
+  /** Why the service cannot go on, once it cannot. */
+  readonly lost: SubagentError | undefined;
+  /** Releases what runs and stops everything; resolves when nothing is left. Idempotent. */
+  stop(): Promise<void>;
+}
+
+/** Opens a model for the configured provider, or starts the offline one; both end with `closing`. */
+export async function openModel(context: CommandContext, closing: Closing): Promise<Model> {
+  const { clock, config } = context;
+  let { apiKey = "none", baseUrl } = config.provider ?? {};
+  if (!config.provider) {
+    const offline = createOfflineModel();
+    closing.add(() => offline.stop());
+    await offline.start();
+    apiKey = "offline";
+    baseUrl = offline.url;
+  }
+  const model = createAnthropicModel({ apiKey, clock, ...(baseUrl !== undefined && { baseUrl }) });
+  closing.add(() => model.stop());
+  return model;
+}
+
+/**
+ * Starts everything, with the current directory open to be read unless SUBAGENT_ROOTS says otherwise. Where workers are
+ * live on the Redis of REDIS_URL already, `others` says what becomes of them: `use` gives them the work and starts none;
+ * `join` starts one beside them, and throws `invalid_config` where that would be an offline one beside real ones.
+ */
+export async function startLocalService(
+  context: CommandContext,
+  others: "use" | "join",
+): Promise<LocalService> {
+  const { config, clock, env } = context;
+  const closing = createClosing();
+  const health = watchHealth(context.signal, closing);
+  try {
+    const redis = await openRedisSource(config, env.PATH, clock);
+    closing.add(() => redis.stop());
+    health.watch(redis.gone);
+    const there = redis.isPrivate ? undefined : await whoIsThere(redis.url, config.prefix, clock);
+    const live = there?.workers ?? [];
+    notePause(context, there?.paused);
+    const workers = others === "use" ? live : [];
+    if (!config.provider && workers.length === 0 && !areOffline(live)) throw offlineBeside(live, redis.url);
+    const roots = workers.length > 0 ? [] : rootsOf(context, true);
+    const bash = workers.length === 0 ? await openWorker(context, redis.url, roots, closing) : undefined;
+    const model = modelToAsk(config, workers);
+    const client = await openClient(context, redis.url, model, closing);
+    if (workers.length === 0) openIntake(context, redis.url, model, closing);
+    return {
+      redis,
+      client,
+      roots,
+      bash,
+      model,
+      workers,
+      signal: health.signal,
+      get lost() {
+        return health.lost;
+      },
+      // Without Redis there is nothing to release: what does not stop at once ends with the process.
+      stop: () =>
+        health.lost ? Promise.race([closing.close(), clock.sleep(LOST_STOP_MS)]) : closing.close(),
+    };
+  } catch (error) {
+    await closing.close();
+    throw error;
+  }
+}
+
+function offlineBeside(workers: readonly WorkerAnnouncement[], redisUrl: string): SubagentError {
+  const live = `${formatPlural(workers.length, "worker")} on ${withoutPassword(redisUrl)}`;
+  return new SubagentError(
+    "invalid_config",
+    `The offline model would answer by rule beside ${live}: set ANTHROPIC_API_KEY, or give them the work with "subagent-queue run".`,
+  );
+}
+
+/** Whether the service can go on: a signal that follows `parent` and aborts when what is watched ends too early. */
+function watchHealth(parent: AbortSignal, closing: Closing) {
+  const stopping = new AbortController();
+  setMaxListeners(0, stopping.signal);
+  const follow = () => stopping.abort();
+  parent.addEventListener("abort", follow, { once: true });
+  if (parent.aborted) follow();
+  closing.add(() => parent.removeEventListener("abort", follow));
+  const health = {
+    signal: stopping.signal,
+    lost: undefined as SubagentError | undefined,
+    watch(gone: Promise<void>) {
+      let isClosing = false;
+      closing.add(() => {
+        isClosing = true;
+      });
+      void gone.then(() => {
+        if (isClosing) return;
+        const sentence = "The private Redis ended by itself: start the command again.";
+        health.lost = new SubagentError("redis_unavailable", sentence);
+        stopping.abort();
+      });
+    },
+  };
+  return health;
+}
+
+/** The tool `bash` where commands can be run, and the sentence that says how they run or why they do not. */
+export async function openBash({
+  config,
+  clock,
+}: CommandContext): Promise<{ tools: Tool[]; sentence: string }> {
+  const { mode, acceptRisk } = config.bash;
+  const { production } = config;
+  const { runner, sentence } = await chooseRunner({ clock, mode, production, acceptUnsandboxed: acceptRisk });
+  return { tools: runner === undefined ? [] : [bashTool(runner, clock)], sentence };
+}
+
+/** Starts a worker with a model of its own; both end with `closing`. Answers how its `bash` runs. */
+async function openWorker(
+  context: CommandContext,
+  redisUrl: string,
+  roots: readonly OpenRoot[],
+  closing: Closing,
+): Promise<string> {
+  const {
+    prefix,
+    prices,
+    concurrency,
+    workspaceRoot,
+    trace,
+    production: strict,
+    sendTraceparent,
+    mcpServers,
+  } = context.config;
+  const { logger, clock } = context;
+  const model = await openModel(context, closing);
+  const { tools, sentence } = await openBash(context);
+  const work = {
+    roots,
+    tools,
+    mcpServers,
+    ...(await skillsOf(context)),
+    workspaceRoot,
+    concurrency,
+    prices,
+    trace,
+    strict,
+    sendTraceparent,
+  };
+  const modelId = context.config.model;
+  const worker = createWorker({ redisUrl, prefix, model, modelId, ...work, logger, clock });
+  closing.addBeside(() => worker.stop());
+  await worker.start();
+  return sentence;
+}
+
+/** The skills of SUBAGENT_SKILLS; those that cannot be used are logged with their paths. None without folders. */
+export async function skillsOf({ config, logger }: CommandContext): Promise<{ skills?: SkillLibrary }> {
+  if (config.skills.length === 0) return {};
+  const skills = await openSkills(config.skills);
+  for (const { path, message } of skills.problems) logger.warn({ path, problem: message }, "Skill not used");
+  logger.info({ skills: skills.skills.map(({ name }) => name) }, "Skills");
+  return { skills };
+}
+
+/** The directories that are open to tools: those of SUBAGENT_ROOTS, else the current one when `opensCwd`. */
+export function rootsOf({ config, cwd, output }: CommandContext, opensCwd: boolean): readonly OpenRoot[] {
+  if (config.roots === undefined && !opensCwd) return [];
+  if (config.roots === undefined && cwd.includes(",")) {
+    return [{ path: cwd, realPath: realpathSync(cwd), mode: "ro" }];
+  }
+  const parsed = parseRoots(config.roots ?? `${cwd}:ro`);
+  if ("roots" in parsed) return parsed.roots;
+  if (config.roots !== undefined) throw new SubagentError("invalid_config", parsed.problem);
+  output.note(`The current directory stays closed to sub-agents: ${parsed.problem}`);
+  return [];
+}
+
+/** Prints the banner of a running service. */
+export function showBanner(
+  { config, output, version }: CommandContext,
+  { redis, roots, workers, model, bash }: LocalService,
+): void {
+  const others = workers.length > 0 ? { workers, on: withoutPassword(redis.url), model } : undefined;
+  const facts = { version, config, redis: redis.description, roots, bash, ...(others && { others }) };
+  output.note(...renderBanner(facts, output.size.columns, output.style));
+}

@@ -1,0 +1,60 @@
+/** The log as a person reads it on a terminal: one calm line a run, turns only where debugging is wanted. Pure. */
+import { z } from "zod";
+import { ReplyStatus } from "../../shared/protocol/reply.ts";
+import { formatDuration, formatPlural, formatUsd } from "./figures.ts";
+import { formatLogLine, type Style } from "./output.ts";
+import { STATUS_LOOK } from "./progress-rows.ts";
+import { cells, cutTo, plainLine } from "./text.ts";
+
+/** A worker's line about a run that it settled. */
+const RunLine = z.object({
+  msg: z.literal("Run"),
+  parent_id: z.string(),
+  agent_id: z.string(),
+  status: ReplyStatus,
+  stop_reason: z.string(),
+  turns: z.number(),
+  tokens: z.number(),
+  cost_usd: z.number(),
+  ms: z.number(),
+});
+const TurnLine = z.object({ msg: z.literal("Turn"), uid: z.string(), turn: z.number() });
+
+/** Where a log line is shown. */
+export interface LogView {
+  columns: number;
+  style: Style;
+  isDebugging: boolean;
+}
+
+/** A finished log line for a terminal; undefined: not for people, unless they are debugging. */
+export function terminalLine(line: string, view: LogView): string | undefined {
+  const { style, isDebugging } = view;
+  const entry = isDebugging ? undefined : parsed(line);
+  if (TurnLine.safeParse(entry).success) return undefined;
+  const run = RunLine.safeParse(entry).data;
+  return run ? runLine(run, view) : formatLogLine(line, style);
+}
+
+function runLine(run: z.infer<typeof RunLine>, { columns, style }: LogView): string {
+  const { glyph, look } = STATUS_LOOK[run.status];
+  const ending = run.stop_reason === "end_turn" ? run.status : `${run.status} (${run.stop_reason})`;
+  const took = [
+    formatPlural(run.turns, "turn"),
+    formatPlural(run.tokens, "token"),
+    formatUsd(run.cost_usd),
+    formatDuration(run.ms),
+  ];
+  const facts = [plainLine(ending), ...took, `for ${plainLine(run.parent_id)}`].join(" · ");
+  const name = cutTo(plainLine(run.agent_id), Math.max(12, Math.floor(columns / 2)));
+  const left = columns - 1 - cells(name) - 4;
+  return `${style(look, glyph)} ${style("bold", name)}  ${style("dim", cutTo(facts, left))}`;
+}
+
+function parsed(line: string): unknown {
+  try {
+    return JSON.parse(line);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,195 @@
+/**
+ * What the command line says: results on stdout, everything else on stderr, and a live block at the bottom.
+ *
+ * Owns: both streams and the block on the terminal. Its neighbours hand over finished lines.
+ *
+ * 1. The block is the last thing on the terminal: whatever else is printed appears above it.
+ * 2. The block is redrawn in one write and only when a line changed; it is rewritten in place, never cleared first.
+ * 3. A pipe that its reader closed ends the writing, not the program.
+ */
+import type { Environment } from "../../shared/config.ts";
+import { cells, plainLine } from "./text.ts";
+
+const FALLBACK_COLUMNS = 80;
+const FALLBACK_ROWS = 24;
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are our own colour codes
+const COLOUR_CODE = /\u001b\[\d+m/g;
+
+/** What is written to; Node's standard streams are. */
+export interface OutputStream {
+  /** `done` is called when the text was handed on, or with what went wrong. */
+  write(text: string, done?: (error?: Error | null) => void): unknown;
+  on(event: "error", listener: (error: Error) => void): unknown;
+  readonly isTTY?: boolean;
+  readonly columns?: number;
+  readonly rows?: number;
+}
+
+/** The two standard streams as one voice. */
+export interface Output {
+  /** Whether stderr is a terminal that can redraw. */
+  readonly isLive: boolean;
+  /** Width and height of the terminal on stderr, in cells. */
+  readonly size: { columns: number; rows: number };
+  /** Width to wrap results to; undefined when they go to a file or a pipe. */
+  readonly resultColumns: number | undefined;
+  /** Dresses what goes to stdout. */
+  readonly resultStyle: Style;
+  /** Dresses what goes to stderr. */
+  readonly style: Style;
+  /** Prints lines to stdout. */
+  result(...lines: string[]): void;
+  /** Prints lines to stderr. */
+  note(...lines: string[]): void;
+  /** Resolves when all results so far were handed on; false when the reader is gone. */
+  delivered(): Promise<boolean>;
+  /** Replaces the live block; no lines take it away. Does nothing where nothing can be redrawn. */
+  block(lines: readonly string[]): void;
+}
+
+/** Joins the two streams; `spoken` has the last word on each line that goes to stderr. */
+export function createOutput(
+  stdout: OutputStream,
+  stderr: OutputStream,
+  env: Environment,
+  spoken = asIs,
+): Output {
+  const isLive = stderr.isTTY === true && env.TERM !== "dumb";
+  const sameTerminal = isLive && stdout.isTTY === true;
+  const size = () => sizeOf(stderr);
+  const writers = [stdout, stderr].map(writerTo);
+  const [writeResult, writeNote] = [writers[0] ?? ignore, writers[1] ?? ignore];
+  let shown: readonly string[] = [];
+
+  /** Moves to the start of the block as it stands on the terminal now, which may have become narrower. */
+  const toStart = () => {
+    const { columns } = size();
+    const height = shown.reduce((sum, line) => sum + Math.max(1, Math.ceil(widthOf(line) / columns)), 0);
+    return height === 0 ? "" : `\u001b[${height}A\r`;
+  };
+  const drawn = (lines: readonly string[]) => lines.map((line) => `${line}\u001b[K\n`).join("");
+  const above = (write: (text: string) => void, text: string, isOnTerminal: boolean) => {
+    if (!isOnTerminal || shown.length === 0) return write(text);
+    writeNote(`${toStart()}\u001b[J`);
+    write(text);
+    writeNote(drawn(shown));
+  };
+  return {
+    isLive,
+    get size() {
+      return size();
+    },
+    get resultColumns() {
+      return stdout.isTTY ? stdout.columns || FALLBACK_COLUMNS : undefined;
+    },
+    resultStyle: createStyle(wantsColour(env, stdout.isTTY === true)),
+    style: createStyle(wantsColour(env, stderr.isTTY === true)),
+    result: (...lines) => above(writeResult, textOf(lines), sameTerminal),
+    note: (...lines) => above(writeNote, textOf(lines.map(spoken)), isLive),
+    delivered: () =>
+      new Promise((resolve) => {
+        stdout.write("", (error) => resolve(!error));
+      }),
+    block(lines) {
+      if (!isLive || (lines.length === shown.length && lines.every((line, n) => line === shown[n]))) return;
+      const start = toStart();
+      shown = [...lines];
+      writeNote(`${start}${drawn(shown)}\u001b[J`);
+    },
+  };
+}
+
+function sizeOf({ columns, rows }: OutputStream): Output["size"] {
+  return { columns: columns || FALLBACK_COLUMNS, rows: rows || FALLBACK_ROWS };
+}
+
+function writerTo(stream: OutputStream): (text: string) => void {
+  let isOpen = true;
+  stream.on("error", () => {
+    isOpen = false;
+  });
+  return (text) => {
+    if (isOpen) stream.write(text);
+  };
+}
+
+function asIs(line: string): string {
+  return line;
+}
+
+function textOf(lines: readonly string[]): string {
+  return lines.map((line) => `${line}\n`).join("");
+}
+
+function widthOf(line: string): number {
+  return cells(line.replace(COLOUR_CODE, ""));
+}
+
+function ignore(): void {}
+
+// Colour and weight for terminals. Pure. The sixteen colours are what each theme defines for itself, and green, yellow and
+// cyan are pale on many light ones: they are for glyphs, words get bold, dim or red.
+
+const CODES = {
+  bold: [1, 22],
+  dim: [2, 22],
+  red: [31, 39],
+  green: [32, 39],
+  yellow: [33, 39],
+  cyan: [36, 39],
+} as const;
+
+/** A look. */
+export type Look = keyof typeof CODES;
+/** Dresses a text; returns it as it is where there is no colour. */
+export type Style = (look: Look | undefined, text: string) => string;
+
+/** A style that uses escape sequences, or none at all. */
+export function createStyle(isColoured: boolean): Style {
+  return (look, text) => {
+    if (!isColoured || !look || text === "") return text;
+    const [on, off] = CODES[look];
+    return `\u001b[${on}m${text}\u001b[${off}m`;
+  };
+}
+
+/** Whether a stream gets colour: NO_COLOR (any text) forbids it, FORCE_COLOR (not 0) wants it, else a terminal has it. */
+function wantsColour(env: Environment, isTty: boolean): boolean {
+  if (env.NO_COLOR) return false;
+  if (env.FORCE_COLOR !== undefined) return env.FORCE_COLOR !== "0" && env.FORCE_COLOR !== "false";
+  return isTty && env.TERM !== "dumb";
+}
+
+// A log line as a person reads it on a terminal; files and pipes get the JSON. Pure.
+
+const LEVELS: readonly [number, string, Look | undefined][] = [
+  [50, "error", "red"],
+  [40, "warn", "bold"],
+  [30, "info", undefined],
+  [0, "debug", "dim"],
+];
+const NOT_SHOWN = new Set(["level", "time", "msg", "v", "stack"]);
+
+/** `warn  Redis connection failed  role=worker problem="…"`; a line that is not JSON comes back as it is. */
+export function formatLogLine(line: string, style: Style): string {
+  const entry = parse(line);
+  if (!entry) return plainLine(line);
+  const [, name, look] = LEVELS.find(([least]) => Number(entry.level) >= least) ?? [0, "info", undefined];
+  const fields = Object.entries(entry)
+    .filter(([key]) => !NOT_SHOWN.has(key))
+    .map(
+      ([key, value]) =>
+        `${key}=${typeof value === "string" && !/\s/.test(value) ? value : JSON.stringify(value)}`,
+    );
+  const rest = fields.length > 0 ? `  ${style("dim", plainLine(fields.join(" ")))}` : "";
+  return `${style(look, name.padEnd(5))}  ${plainLine(String(entry.msg ?? ""))}${rest}`;
+}
+
+function parse(line: string): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(line);
+    return typeof value === "object" && value !== null ? { ...value } : undefined;
+  } catch {
+    return undefined;
+  }
+}

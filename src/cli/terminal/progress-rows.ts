@@ -1,0 +1,258 @@
+/** The live view as data: one row an agent, what an event does to it, and the lines that show it. Pure. */
+import type { AgentStatus, AgentView } from "../../shared/protocol/agent.ts";
+import type { ProgressEvent, Reply, ReplyStatus } from "../../shared/protocol/reply.ts";
+import { formatAge, formatCompact, formatPlural, formatUsd } from "./figures.ts";
+import type { Look, Style } from "./output.ts";
+import { type Column, renderTable } from "./table.ts";
+import { cells, cutTo, plainLine } from "./text.ts";
+
+/** Where a row's agent stands. */
+export type RowStatus = Exclude<AgentStatus, "ended"> | ReplyStatus;
+
+/** One agent on the board. Times are monotonic ms. */
+export interface Row {
+  name: string;
+  /** Shown in place of the name. */
+  label?: string;
+  status: RowStatus;
+  /** Number of the run that the counters belong to, where it is known. */
+  run?: number;
+  turn: number;
+  maxTurns?: number;
+  tokens: number;
+  costUsd: number;
+  /** Tools at work, by the id of their call. */
+  tools: ReadonlyMap<string, string>;
+  /** What it does while no tool is at work. */
+  doing: string;
+  startedAtMs: number;
+  endedAtMs?: number;
+}
+
+/** A row for an agent that has just been asked for. */
+export function newRow(name: string, nowMs: number): Row {
+  const nothing = { turn: 0, tokens: 0, costUsd: 0, tools: new Map<string, string>(), doing: "" };
+  return { name, status: "queued", ...nothing, startedAtMs: nowMs };
+}
+
+/** The row after an event of its agent; one of an earlier run, which a look has overtaken, changes nothing. */
+export function rowAfter(row: Row, event: ProgressEvent): Row {
+  if (isOver(row) || (row.run !== undefined && event.run < row.run)) return row;
+  const isNext = row.run !== undefined && event.run > row.run;
+  const counted = isNext ? { ...row, run: event.run, turn: 0, tokens: 0, costUsd: 0 } : row;
+  const at = { ...counted, turn: Math.max(counted.turn, event.turn) };
+  switch (event.type) {
+    case "run_started":
+      return { ...at, status: "running", maxTurns: event.max_turns, doing: "starting" };
+    case "turn_started":
+      return { ...at, status: "running", tools: new Map(), doing: "thinking" };
+    case "text_delta":
+      return { ...at, doing: "writing" };
+    case "turn_finished":
+      return { ...at, tokens: at.tokens + event.tokens, costUsd: at.costUsd + event.cost_usd, doing: "" };
+    case "tool_started":
+      return { ...at, tools: new Map(row.tools).set(event.tool_use_id, event.tool) };
+    case "tool_finished":
+      return { ...at, tools: without(row.tools, event.tool_use_id) };
+    case "model_retry":
+      return { ...at, doing: `retry in ${formatAge(event.delay_ms)}` };
+    case "released":
+      return { ...at, status: "queued", tools: new Map(), doing: event.reason };
+    case "waiting":
+      return { ...at, status: "waiting", tools: new Map(), doing: `asks: ${plainLine(event.question)}` };
+    case "waiting_for_tools":
+      return { ...at, status: "queued", tools: new Map(), doing: waitsFor(event.tools) };
+    case "alert":
+    case "ended":
+      return at;
+  }
+}
+
+function rowStatusOf(status: AgentView["status"]): RowStatus {
+  if (status === "waiting_for_tools") return "queued";
+  return status === "ended" ? "idle" : status;
+}
+
+/** What an agent does that no worker has the tools for. */
+function waitsFor(tools: readonly string[]): string {
+  return plainLine(`waits for a worker with ${tools.join(", ")}`);
+}
+
+/** The row of an agent whose reply has come. */
+export function rowWithReply(row: Row, reply: Reply, nowMs: number): Row {
+  const { status, turns, tokens, cost_usd } = reply;
+  const doing = reply.stop_reason === "end_turn" ? "" : reply.stop_reason;
+  return {
+    ...row,
+    status,
+    turn: turns,
+    tokens,
+    costUsd: cost_usd,
+    tools: new Map(),
+    doing,
+    endedAtMs: nowMs,
+  };
+}
+
+/**
+ * The row of a live agent as a look at it showed it: counters are what its run has committed; what it is doing only
+ * events tell. `ageMs`: how long ago it was spawned.
+ */
+export function rowWithView(
+  row: Row | undefined,
+  view: AgentView,
+  { nowMs, ageMs }: { nowMs: number; ageMs: number },
+): Row {
+  const { agent_id, run, progress, limits, questions: [question] = [] } = view;
+  const lacksTools = view.status === "waiting_for_tools";
+  const status = rowStatusOf(view.status);
+  const { turns = 0, tokens = 0, cost_usd: costUsd = 0 } = progress ?? {};
+  const same = row?.run === run ? row : undefined;
+  const isAtWork = status === "running";
+  return {
+    name: agent_id,
+    status,
+    run,
+    turn: Math.max(turns, same?.turn ?? 0),
+    maxTurns: limits.max_turns,
+    tokens,
+    costUsd,
+    tools: (isAtWork && same?.tools) || new Map(),
+    doing: isAtWork || lacksTools ? (same?.doing ?? "") : question ? `asks: ${plainLine(question.text)}` : "",
+    startedAtMs: row?.startedAtMs ?? nowMs - ageMs,
+  };
+}
+
+/** Whether nothing more will come from a row's agent. */
+function isOver(row: Row): boolean {
+  return row.endedAtMs !== undefined;
+}
+
+/** What a row's agent is doing: its tools, or a word. */
+export function activityOf(row: Row): string {
+  const names = [...row.tools.values()];
+  const [first] = names;
+  if (first === undefined) return row.doing;
+  if (names.length === 1) return first;
+  return names.every((name) => name === first)
+    ? `${first} ×${names.length}`
+    : `${first} +${names.length - 1}`;
+}
+
+/** How each status looks. Only the glyph wears the colour: words stay readable on dark and on light. */
+export const STATUS_LOOK: Record<RowStatus, { glyph: string; look: Look }> = {
+  idle: { glyph: "·", look: "dim" },
+  queued: { glyph: "○", look: "dim" },
+  waiting: { glyph: "◔", look: "yellow" },
+  running: { glyph: "●", look: "cyan" },
+  succeeded: { glyph: "✔", look: "green" },
+  partial: { glyph: "◐", look: "yellow" },
+  failed: { glyph: "✖", look: "red" },
+  cancelled: { glyph: "✖", look: "yellow" },
+};
+
+const NAME_MIN_CELLS = 12;
+const NAME_MAX_CELLS = 48;
+const DOING_MIN_CELLS = 14;
+const DOING_MAX_CELLS = 28;
+/** A lower terminal shows one row more instead of the sum. */
+const SUM_MIN_ROWS = 10;
+
+const TURN: Omit<Column<Row>, "title"> = {
+  width: 5,
+  align: "right",
+  leaves: 1,
+  text: (row) => (row.turn === 0 ? "" : row.maxTurns ? `${row.turn}/${row.maxTurns}` : `${row.turn}`),
+};
+
+/** Widths that do not change while numbers grow: the block is redrawn in place. */
+function columnsAt(nowMs: number, longestLabel: number): Column<Row>[] {
+  const counted = (row: Row, text: string) => (row.turn === 0 ? "" : text);
+  const age = (row: Row) => formatAge((row.endedAtMs ?? nowMs) - row.startedAtMs);
+  const name = Math.min(longestLabel, NAME_MAX_CELLS);
+  const right = { align: "right", width: 7 } as const;
+  return [
+    { title: "agent", width: name, least: NAME_MIN_CELLS, leaves: 0, text: labelOf },
+    { title: "status", width: 9, leaves: 0, text: (row) => row.status },
+    { title: "turn", ...TURN },
+    { title: "tokens", ...right, leaves: 3, text: (row) => counted(row, formatCompact(row.tokens)) },
+    { title: "cost", ...right, leaves: 4, text: (row) => counted(row, formatUsd(row.costUsd)) },
+    { title: "age", ...right, width: 6, leaves: 2, text: age },
+    { title: "doing", width: DOING_MAX_CELLS, least: DOING_MIN_CELLS, leaves: 5, text: activityOf },
+  ];
+}
+
+/** The size of the terminal and how to dress the board. */
+export interface BoardView {
+  columns: number;
+  rows: number;
+  nowMs: number;
+  style: Style;
+  /** Since when Redis has not answered, monotonic ms; undefined: it answers. */
+  awaySinceMs?: number | undefined;
+}
+
+/**
+ * The board as lines that never wrap: a title and one line an agent. What does not fit in height is counted in a
+ * last line, those at work first; what does not fit in width leaves column by column. Below several rows stands their
+ * sum.
+ */
+export function renderBoard(rows: readonly Row[], view: BoardView): string[] {
+  if (rows.length === 0) return [];
+  const { style, nowMs, columns } = view;
+  const longest = Math.max("agent".length, ...rows.map((row) => cells(labelOf(row))));
+  const footer = footerOf(rows, view);
+  const { shown, hidden } = chosen(rows, Math.max(1, view.rows - 3 - footer.length));
+  const mark = ({ status }: Row) => style(STATUS_LOOK[status].look, STATUS_LOOK[status].glyph);
+  const lines = renderTable(shown, columnsAt(nowMs, longest), { columns, style, mark });
+  const rest = hidden.length > 0 ? [style("dim", cutTo(restLine(hidden), columns - 1))] : [];
+  return [...lines, ...rest, ...footer];
+}
+
+function labelOf({ label, name }: Row): string {
+  return label ?? name;
+}
+
+/** The sum of several rows, and since when they are old. */
+function footerOf(
+  rows: readonly Row[],
+  { columns, rows: height, nowMs, style, awaySinceMs }: BoardView,
+): string[] {
+  const sum = (pick: (row: Row) => number) => rows.reduce((total, row) => total + pick(row), 0);
+  const over = rows.filter(isOver).length;
+  const facts = [
+    `${over} of ${formatPlural(rows.length, "agent")} done`,
+    formatPlural(
+      sum(({ turn }) => turn),
+      "turn",
+    ),
+    `${formatCompact(sum(({ tokens }) => tokens))} tokens`,
+    formatUsd(sum(({ costUsd }) => costUsd)),
+  ].join(" · ");
+  const away =
+    awaySinceMs === undefined
+      ? []
+      : [`Redis does not answer since ${formatAge(nowMs - awaySinceMs)}: the rows show what was known then.`];
+  const dressed = (look: Look, text: string) => style(look, cutTo(`  ${text}`, columns - 1));
+  return [
+    ...(rows.length > 1 && height >= SUM_MIN_ROWS ? [dressed("dim", facts)] : []),
+    ...away.map((text) => dressed("bold", text)),
+  ];
+}
+
+/** The rows that fit into `height` lines in their order: those at work before those that are over or queued. */
+function chosen(rows: readonly Row[], height: number): { shown: Row[]; hidden: Row[] } {
+  if (rows.length <= height) return { shown: [...rows], hidden: [] };
+  const rank = (row: Row) => (isOver(row) ? 2 : row.status === "running" ? 0 : 1);
+  const best = new Set([...rows].sort((a, b) => rank(a) - rank(b)).slice(0, height - 1));
+  return { shown: rows.filter((row) => best.has(row)), hidden: rows.filter((row) => !best.has(row)) };
+}
+
+function restLine(hidden: readonly Row[]): string {
+  const over = hidden.filter(isOver).length;
+  return `  and ${formatPlural(hidden.length, "more agent")}, ${over} of them done`;
+}
+
+function without(tools: ReadonlyMap<string, string>, id: string): ReadonlyMap<string, string> {
+  return new Map([...tools].filter(([key]) => key !== id));
+}

@@ -1,0 +1,203 @@
+/**
+ * Shows people what their sub-agents do: a block that redraws itself on a terminal, plain lines elsewhere.
+ *
+ * Owns: the rows and the timer that redraws them. Its neighbours: `progress-board.ts` decides what a row says,
+ * `output.ts` where the block stands.
+ *
+ * 1. Events are hints and may be lost: a reply overwrites whatever they came to.
+ * 2. At most one redraw every 100 ms, and one a second when nothing happens, so that ages move.
+ * 3. Plain lines do not repeat: six reads in a row of one turn are one line.
+ */
+import type { Clock } from "../../shared/clock.ts";
+import type { ProgressEvent, Reply } from "../../shared/protocol/reply.ts";
+import { formatAge, formatCount, formatUsd } from "./figures.ts";
+import type { Output } from "./output.ts";
+import { newRow, type Row, renderBoard, rowAfter, rowWithReply } from "./progress-rows.ts";
+import { plainLine, wrap } from "./text.ts";
+
+const REDRAW_MS = 100;
+const IDLE_REDRAW_MS = 1_000;
+
+/** How a view differs from that of a command about its own agents. */
+export interface ProgressOptions {
+  /** The row that an event is about; default: its agent's name, which the command keeps unique. */
+  rowOf?: (event: ProgressEvent) => string;
+  /** Takes plain lines; default: `output.note`. */
+  tell?: (line: string) => void;
+  /** What the block says while there is no row; default: nothing. */
+  empty?: string;
+}
+
+/** The view of the agents of one command; rows are known by their names. */
+export interface Progress {
+  /** Begins to redraw. Idempotent. */
+  start(): void;
+  /** Adds a row, shown as `label`; the age counts from now. */
+  add(name: string, label?: string): void;
+  /** Whether there is a row of this name. */
+  has(name: string): boolean;
+  /** Says below the rows whether Redis is away, and since when the rows are old. */
+  away(isAway: boolean): void;
+  /** Replaces a row, or adds it; `change` gets the one that is shown. */
+  put(name: string, change: (row: Row | undefined) => Row): void;
+  /** Takes a progress event; one of an agent without a row is ignored. */
+  apply(event: ProgressEvent): void;
+  /** Takes the reply with which a row ends; shown at once, so that the row never lags behind the reply above it. */
+  finish(name: string, reply: Reply): void;
+  /** Takes a row away whose agent never came to a reply. */
+  drop(name: string): void;
+  /** Takes the block away. Idempotent. */
+  stop(): void;
+}
+
+/** Makes a view; it shows nothing before `start`. */
+export function createProgress(output: Output, clock: Clock, options: ProgressOptions = {}): Progress {
+  const { rowOf = (event) => event.name, tell: say = (line) => output.note(line), empty } = options;
+  const rows = new Map<string, Row>();
+  const block = createBlock(output, clock, rows, empty);
+  const tell = createTeller(rowOf, say);
+  const names = new Set<string>();
+  const put = (row: Row) => {
+    names.add(row.name);
+    rows.set(row.name, row);
+    block.redrawSoon();
+  };
+  return {
+    start: block.start,
+    stop: block.stop,
+    add: (name, label) =>
+      put({ ...newRow(name, clock.monotonicMs()), ...(label !== undefined && { label }) }),
+    has: (name) => names.has(name),
+    away: block.away,
+    put: (name, change) => put(change(rows.get(name))),
+    apply(event) {
+      const row = rows.get(rowOf(event));
+      if (!row) return;
+      put(rowAfter(row, event));
+      if (!output.isLive) tell(event);
+    },
+    finish(name, reply) {
+      const row = rows.get(name);
+      if (!row) return;
+      rows.set(name, rowWithReply(row, reply, clock.monotonicMs()));
+      block.redraw();
+    },
+    drop(name) {
+      rows.delete(name);
+      block.redrawSoon();
+    },
+  };
+}
+
+/** The block that shows `rows`, redrawn by a timer of its own; draws nothing where nothing can be redrawn. */
+function createBlock(
+  output: Output,
+  clock: Clock,
+  rows: ReadonlyMap<string, Row>,
+  empty: string | undefined,
+) {
+  let timer: { cancel(): void } | undefined;
+  let drawnAtMs = Number.NEGATIVE_INFINITY;
+  let isRunning = false;
+  let awaySinceMs: number | undefined;
+  const schedule = (ms: number) => {
+    timer?.cancel();
+    timer = isRunning && output.isLive ? clock.timeout(ms, redraw) : undefined;
+  };
+  const redraw = () => {
+    if (!isRunning || !output.isLive) return;
+    drawnAtMs = clock.monotonicMs();
+    const { columns, rows: height } = output.size;
+    const view = { columns, rows: height, nowMs: drawnAtMs, style: output.style, awaySinceMs };
+    const lines = rows.size === 0 && empty !== undefined ? wrap(empty, columns - 1) : undefined;
+    const dimmed = lines?.map((line) => output.style("dim", line));
+    output.block(dimmed ?? renderBoard([...rows.values()], view));
+    schedule(IDLE_REDRAW_MS);
+  };
+  return {
+    redraw,
+    away(isAway: boolean) {
+      awaySinceMs = isAway ? (awaySinceMs ?? clock.monotonicMs()) : undefined;
+      schedule(0);
+    },
+    redrawSoon: () => schedule(Math.max(0, drawnAtMs + REDRAW_MS - clock.monotonicMs())),
+    start() {
+      isRunning = true;
+      schedule(0);
+    },
+    stop() {
+      isRunning = false;
+      schedule(0);
+      output.block([]);
+    },
+  };
+}
+
+/**
+ * Tells events as plain lines. A run that is taken and handed back again and again, because nothing changes about what
+ * it waits for, says so once: a line comes again only after another turn, tool, question or alert.
+ */
+function createTeller(
+  rowOf: (event: ProgressEvent) => string,
+  say: (line: string) => void,
+): (event: ProgressEvent) => void {
+  const told = new Map<string, Set<string>>();
+  return (event) => {
+    const line = lineAbout(event);
+    const name = rowOf(event);
+    const lines = told.get(name) ?? new Set<string>();
+    if (line === undefined || lines.has(line)) return;
+    if (!STANDING_STILL.has(event.type)) lines.clear();
+    told.set(name, lines.add(line));
+    say(`${plainLine(name)}: ${line}`);
+  };
+}
+
+/** What happens to a run that gets nowhere. */
+const STANDING_STILL: ReadonlySet<ProgressEvent["type"]> = new Set([
+  "run_started",
+  "model_retry",
+  "released",
+]);
+
+/** Why a worker hands a run back, in words; other reasons are failures of a model call and speak for themselves. */
+const RELEASED_BECAUSE: Readonly<Record<string, string>> = {
+  paused: "the installation is paused until subagent-queue resume",
+  authentication: "the provider refuses the API key of the workers, the run waits for another one",
+  permission:
+    "the provider does not permit the API key of the workers to do this, the run waits for another one",
+  billing: "the provider's account has no credit, the run waits until it has",
+  drain: "its worker is stopping",
+  lease_lost: "its worker had lost it: it was away for too long, or Redis forgot what it wrote",
+};
+
+function releasedBecause(reason: string): string {
+  return RELEASED_BECAUSE[reason] ?? plainLine(reason.replaceAll("_", " "));
+}
+
+/** What a plain line says about an event; undefined for what only a live view can show well. */
+export function lineAbout(event: ProgressEvent): string | undefined {
+  switch (event.type) {
+    case "run_started":
+      return `started, at most ${event.max_turns} turns`;
+    case "turn_finished":
+      return `turn ${event.turn}, ${formatCount(event.tokens)} tokens, ${formatUsd(event.cost_usd)}`;
+    case "tool_started":
+      return `turn ${event.turn}, ${plainLine(event.tool)}`;
+    case "model_retry":
+      return `turn ${event.turn}, the model is asked again in ${formatAge(event.delay_ms)} (${plainLine(event.kind)})`;
+    case "released":
+      return `handed back to the queue: ${releasedBecause(event.reason)}`;
+    case "waiting":
+      return `asks: ${plainLine(event.question)}`;
+    case "waiting_for_tools":
+      return `waits for a worker with ${plainLine(event.tools.join(", "))}`;
+    case "alert":
+      return `alert: ${event.alert.kind} reached ${event.alert.value}`;
+    case "turn_started":
+    case "text_delta":
+    case "tool_finished":
+    case "ended":
+      return undefined;
+  }
+}

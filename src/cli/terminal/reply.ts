@@ -1,0 +1,136 @@
+/** A reply as people read it: who, how it ended, the text, and what it took. Pure. */
+import type { ChannelEntry, Interim, Question, Reply } from "../../shared/protocol/reply.ts";
+import { formatCount, formatDuration, formatPlural, formatUsd } from "./figures.ts";
+import type { Style } from "./output.ts";
+import { STATUS_LOOK } from "./progress-rows.ts";
+import { cells, cutTo, plain, plainLine, wrap } from "./text.ts";
+
+const INDENT = "  ";
+const WIDEST_TEXT_CELLS = 100;
+const QUESTION_MAX_CELLS = 200;
+
+/** Where a reply is shown. `columns` undefined: into a file or a pipe, lines stay as long as they are. */
+export interface ReplyView {
+  columns: number | undefined;
+  style: Style;
+  /** What was asked, when the name does not say it. */
+  question?: string;
+  /** Whether the agent's id stands behind its name. */
+  showsId?: boolean;
+}
+
+/** The lines of one entry of the reply channel, with the agent's id, ending with an empty one. */
+export function renderEntry(entry: ChannelEntry, view: ReplyView): string[] {
+  if (entry.kind === "message") return renderInterim(entry, view);
+  if (entry.kind === "question") return renderQuestion(entry, view);
+  return renderReply(entry, { ...view, showsId: true });
+}
+
+function renderQuestion(
+  { name, agent_id, question_id, text, default_answer, answer_by }: Question,
+  { columns, style }: ReplyView,
+): string[] {
+  const label = cutTo(`${plainLine(name)} (${agent_id})`, nameCellsOf(columns, "question"));
+  const fallback = default_answer === undefined ? "" : `, by default: ${plainLine(default_answer)}`;
+  const facts = `question ${plainLine(question_id)} · answer by ${answer_by}${fallback}`;
+  return [
+    `${style("yellow", "?")} ${style("bold", label)}  question`,
+    ...bodyLines(plain(text).trim(), columns),
+    ...bodyLines(facts, columns).map((line) => style("dim", line)),
+    "",
+  ];
+}
+
+function renderInterim({ name, agent_id, text }: Interim, { columns, style }: ReplyView): string[] {
+  const label = cutTo(`${plainLine(name)} (${agent_id})`, nameCellsOf(columns, "message"));
+  return [
+    `${style("cyan", "✉")} ${style("bold", label)}  message`,
+    ...bodyLines(plain(text).trim(), columns),
+    "",
+  ];
+}
+
+/** The lines of one reply, ending with an empty one. */
+export function renderReply(reply: Reply, { columns, style, question, showsId }: ReplyView): string[] {
+  const { glyph, look } = STATUS_LOOK[reply.status];
+  const ending = reply.stop_reason === "end_turn" ? reply.status : `${reply.status} (${reply.stop_reason})`;
+  const body = (text: string) => bodyLines(text, columns);
+  const label = showsId ? `${plainLine(reply.name)} (${reply.agent_id})` : plainLine(reply.name);
+  return [
+    `${style(look, glyph)} ${style("bold", cutTo(label, nameCellsOf(columns, ending)))}  ${ending}`,
+    ...(question
+      ? body(cutTo(plainLine(question), QUESTION_MAX_CELLS)).map((line) => style("dim", line))
+      : []),
+    ...body(plain(reply.summary).trim()),
+    ...(reply.error ? body(plainLine(reply.error)).map((line) => style("red", line)) : []),
+    ...reply.alerts.map((alert) =>
+      style("bold", `${INDENT}alert: ${alert.kind} reached ${alert.value} (threshold ${alert.threshold})`),
+    ),
+    ...body(factsOf(reply)).map((line) => style("dim", line)),
+    "",
+  ];
+}
+
+type Spent = Pick<Reply, "turns" | "tokens" | "cost_usd">;
+
+/** How the totals are shown. `spent`: what the whole command used, where the replies do not have all of it. */
+export interface TotalsView {
+  asked: number;
+  elapsedMs: number;
+  columns: number;
+  style: Style;
+  spent?: Spent;
+}
+
+function sumOf(replies: readonly Spent[]): Spent {
+  const add = (sum: Spent, { turns, tokens, cost_usd }: Spent) => ({
+    turns: sum.turns + turns,
+    tokens: sum.tokens + tokens,
+    cost_usd: sum.cost_usd + cost_usd,
+  });
+  return replies.reduce(add, { turns: 0, tokens: 0, cost_usd: 0 });
+}
+
+/** What all replies of a command came to: `3 of 3 succeeded · 9 turns · …`, in two lines where one is too long. */
+export function renderTotals(
+  replies: readonly Reply[],
+  { asked, elapsedMs, columns, style, spent }: TotalsView,
+): string[] {
+  const { turns, tokens, cost_usd } = spent ?? sumOf(replies);
+  const succeeded = replies.filter((reply) => reply.status === "succeeded").length;
+  const facts = [
+    formatPlural(turns, "turn"),
+    formatPlural(tokens, "token"),
+    formatUsd(cost_usd),
+    formatDuration(elapsedMs),
+  ].join(" · ");
+  const head = `${succeeded} of ${asked} succeeded`;
+  if (cells(head) + cells(facts) + 3 < columns)
+    return [`${style("bold", head)} ${style("dim", `· ${facts}`)}`];
+  return [style("bold", head), style("dim", `${INDENT}${facts}`)];
+}
+
+function factsOf(reply: Reply): string {
+  const tools = Object.entries(reply.tools_called).map(
+    ([name, count]) => `${plainLine(name)} ×${formatCount(count)}`,
+  );
+  return [
+    formatPlural(reply.turns, "turn"),
+    formatPlural(reply.tokens, "token"),
+    formatUsd(reply.cost_usd),
+    formatDuration(reply.duration_ms),
+    tools.length > 0 ? tools.join(", ") : "no tools",
+    ...(reply.truncated ? ["text shortened"] : []),
+  ].join(" · ");
+}
+
+/** So much room the name has in front of `ending`. */
+function nameCellsOf(columns: number | undefined, ending: string): number {
+  return columns === undefined ? Number.POSITIVE_INFINITY : columns - ending.length - 5;
+}
+
+function bodyLines(text: string, columns: number | undefined): string[] {
+  if (text === "") return [];
+  const width = columns === undefined ? Number.POSITIVE_INFINITY : Math.min(columns - 1, WIDEST_TEXT_CELLS);
+  return wrap(text, width - INDENT.length).map((line) => (line === "" ? "" : INDENT + line));
+}

@@ -1,0 +1,55 @@
+/** `answer`: gives an agent the answer that it waits for. */
+import { type ActingFlags, AGENT_ID, actAsParent, actingOptions, noteMissingWorkers } from "../as-parent.ts";
+import { type CommandContext, EXIT, type Verb } from "../command.ts";
+import { readText } from "../local/input.ts";
+import { toJsonLine } from "../terminal/text.ts";
+
+const HELP = `
+Examples:
+  subagent-queue answer data_collector "Take the second one"
+  subagent-queue answer data_collector "EUR" --question 3/toolu_01A
+
+Open questions stand in replies and in list --json. The first answer counts.`;
+
+/** Its arguments, flags and action. */
+export const verb: Verb = (command, open, done) => {
+  actingOptions(command)
+    .argument("<agent_id>", AGENT_ID)
+    .argument("<answer>", "the answer; - reads it from standard input")
+    .option("--question <id>", "which question, as replies prints it; default: the oldest open one")
+    .addHelpText("after", HELP)
+    .action(async (agentId: string, text: string, flags: AnswerFlags) =>
+      done(await answer(open("warn"), agentId, text, flags)),
+    );
+};
+
+/** What the command line says. */
+interface AnswerFlags extends ActingFlags {
+  /** Which question; default the oldest open one. */
+  question?: string;
+}
+
+/**
+ * Runs the command; `-` reads the answer from standard input. Throws `unknown_agent`, `agent_ended`, `unknown_question`,
+ * `already_answered`.
+ */
+function answer(
+  context: CommandContext,
+  agentId: string,
+  answer: string,
+  flags: AnswerFlags,
+): Promise<number> {
+  return actAsParent(context, "answer", flags, async (acting) => {
+    const text = await readText(answer, context.input, "The answer");
+    const { question: question_id } = flags;
+    const receipt = await acting.parent.answer(
+      agentId,
+      text,
+      question_id === undefined ? {} : { question_id },
+    );
+    const goesOn = receipt.agent_status === "waiting" ? "it has asked more than this" : "it goes on";
+    context.output.result(flags.json ? toJsonLine(receipt) : `Answered ${receipt.agent_id}: ${goesOn}.`);
+    noteMissingWorkers(acting);
+    return EXIT.done;
+  });
+}

@@ -1,0 +1,111 @@
+/** `api`: every call of a parent over HTTP, on the Redis of REDIS_URL, until it is told to stop. */
+import { createClient } from "../../producer/client.ts";
+import { createCallbackSender } from "../../service/agent-protocol/callback.ts";
+import { SubagentError } from "../../shared/errors.ts";
+import { withoutPassword } from "../../shared/redis-url.ts";
+import { type CommandContext, EXIT, strictOptions, type Verb, wholeUpTo } from "../command.ts";
+import { API_PORT, openApi } from "../local/api.ts";
+import { modelToAsk, whoIsThere } from "../local/client.ts";
+import { createClosing } from "../local/closing.ts";
+import { whenAborted } from "../process.ts";
+
+const HELP = `
+Examples:
+  REDIS_URL=redis://127.0.0.1:6379 subagent-queue api
+  REDIS_URL=redis://redis:6379 subagent-queue api --host 0.0.0.0 --host-name agents.internal
+  curl -s http://127.0.0.1:8787/v1/parents/planner-7/tasks?wait=60 \\
+    -H 'Content-Type: application/json' -d '{"prompt": "Which testing framework does this project use?"}'
+
+While no key was ever made it answers on loopback without one. Make the first with:
+  subagent-queue keys create "my service"`;
+
+/** Its arguments, flags and action. */
+export const verb: Verb = (command, open, done) => {
+  strictOptions(command)
+    .option(
+      "--host <address>",
+      "address to listen on; any but loopback needs a key to have been made",
+      "127.0.0.1",
+    )
+    .option("--port <port>", "port, 0 takes a free one", wholeUpTo(65_535), API_PORT)
+    .option("--host-name <name...>", "names, besides loopback ones, under which it may be asked", [])
+    .option(
+      "--rate <requests>",
+      "most requests a minute of one key, all API processes together",
+      wholeUpTo(10_000_000, 1),
+      6_000,
+    )
+    .option("--webhooks-anywhere", "let webhooks reach private addresses, and go over http", false)
+    .option("--callback-url <url>", "LangGraph server whose threads are told when a run they began is over")
+    .option("--callback-assistant <name>", "assistant of that server that gets the message", "agent")
+    .addHelpText("after", HELP)
+    .action(async (flags: ApiFlags & { strict?: boolean }) => done(await api(open("info", flags), flags)));
+};
+
+/** What the command line says. */
+interface ApiFlags {
+  /** Address to listen on. */
+  host: string;
+  /** Port, 0 takes a free one. */
+  port: number;
+  /** Names, besides loopback ones, under which it may be asked. */
+  hostName: string[];
+  /** Most requests a minute of one key. */
+  rate: number;
+  /** Whether webhooks may reach private addresses. */
+  webhooksAnywhere: boolean;
+  /** LangGraph server whose threads are called back. */
+  callbackUrl?: string;
+  /** Its assistant that gets the message. */
+  callbackAssistant: string;
+}
+
+/**
+ * Runs the command until it is told to stop. Throws `invalid_config` without REDIS_URL, or where it would be open to a
+ * network without keys; `setup_failed` for the port.
+ */
+async function api(context: CommandContext, flags: ApiFlags): Promise<number> {
+  const { config, logger, clock, output, signal } = context;
+  const { redisUrl, prefix, prices, limits, agents, workspaceRoot, production: strict } = config;
+  if (redisUrl === undefined) {
+    const sentence = "REDIS_URL is not set: the API acts on the agents of a Redis, e.g. redis://host:6379.";
+    throw new SubagentError("invalid_config", sentence);
+  }
+  const { host, port, hostName: hostNames, rate: requestsPerMinute } = flags;
+  const closing = createClosing();
+  try {
+    const { workers } = await whoIsThere(redisUrl, prefix, clock);
+    const model = modelToAsk(config, workers);
+    const installation = { redisUrl, prefix, prices, limits, budgets: config.budgets, agents, workspaceRoot };
+    const client = createClient({ ...installation, model, strict, logger, clock });
+    closing.add(() => client.stop());
+    const webhookReach = flags.webhooksAnywhere ? "any" : "public";
+    const callback = flags.callbackUrl === undefined ? undefined : httpAddress(flags.callbackUrl);
+    const callsBack = callback !== undefined;
+    const reach = { host, port, hostNames, requestsPerMinute, webhookReach, callsBack } as const;
+    const { url, needsKey } = await openApi(context, client, reach, closing);
+    if (flags.callbackUrl !== undefined) {
+      const { callbackUrl, callbackAssistant: assistantId } = flags;
+      const sender = createCallbackSender({
+        client,
+        url: httpAddress(callbackUrl),
+        assistantId,
+        clock,
+        logger,
+      });
+      closing.add(() => sender.stop());
+      sender.start();
+    }
+    const keys = needsKey ? "with keys" : "without keys, for this machine alone";
+    output.result(`ready: api ${url} on ${withoutPassword(redisUrl)}, ${keys}`);
+    await whenAborted(signal);
+    return EXIT.done;
+  } finally {
+    await closing.close();
+  }
+}
+
+function httpAddress(url: string): string {
+  if (URL.canParse(url) && /^https?:$/.test(new URL(url).protocol)) return url;
+  throw new SubagentError("invalid_config", "--callback-url cannot be used: write http://host:port.");
+}

@@ -1,0 +1,51 @@
+/** `board`: the queue of REDIS_URL in the browser, read-only, until it is told to stop. */
+import { type BoardOptions, createBoard } from "../../service/board/board.ts";
+import { SubagentError } from "../../shared/errors.ts";
+import { withoutPassword } from "../../shared/redis-url.ts";
+import { type CommandContext, EXIT, type Verb, wholeUpTo } from "../command.ts";
+import { whenAborted } from "../process.ts";
+
+const HELP = `
+Examples:
+  REDIS_URL=redis://127.0.0.1:6379 subagent-queue board
+  REDIS_URL=redis://redis:6379 subagent-queue board --host 0.0.0.0 --host-name board.internal`;
+
+/** Its arguments, flags and action. */
+export const verb: Verb = (command, open, done) => {
+  command
+    .option(
+      "--host <address>",
+      "address to listen on; everyone who reaches it can read the board",
+      "127.0.0.1",
+    )
+    .option("--port <port>", "port, 0 takes a free one", wholeUpTo(65_535), 8788)
+    .option("--host-name <name...>", "names, besides loopback ones, under which it may be asked", [])
+    .addHelpText("after", HELP)
+    .action(async (flags: BoardFlags) => done(await board(open("info"), flags)));
+};
+
+/** What the command line says. */
+interface BoardFlags extends Required<Pick<BoardOptions, "host" | "port">> {
+  /** Names, besides loopback ones, under which it may be asked. */
+  hostName: string[];
+}
+
+/** Runs the command until it is told to stop. Throws `invalid_config` without REDIS_URL, `setup_failed` for the port. */
+async function board(context: CommandContext, flags: BoardFlags): Promise<number> {
+  const { config, logger, clock, output, signal } = context;
+  const { redisUrl, prefix } = config;
+  if (redisUrl === undefined) {
+    const sentence = "REDIS_URL is not set: the board shows the queue of a Redis, e.g. redis://host:6379.";
+    throw new SubagentError("invalid_config", sentence);
+  }
+  const { host, port, hostName: hostNames } = flags;
+  const server = createBoard({ redisUrl, prefix, host, port, hostNames, clock, logger });
+  try {
+    await server.start();
+    output.result(`ready: board ${server.url} on ${withoutPassword(redisUrl)}, read-only`);
+    await whenAborted(signal);
+    return EXIT.done;
+  } finally {
+    await server.stop();
+  }
+}

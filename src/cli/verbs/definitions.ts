@@ -1,0 +1,40 @@
+/** `definitions`: the agent definitions that a spawn may name, and the files that cannot be used. Needs no Redis. */
+import { openDefinitions } from "../../producer/definitions/folders.ts";
+import type { FoundDefinition } from "../../shared/protocol/definition.ts";
+import { type CommandContext, EXIT, type Verb } from "../command.ts";
+import { plainLine, toJsonLine } from "../terminal/text.ts";
+
+const HELP = `
+Examples:
+  subagent-queue definitions
+  SUBAGENT_AGENTS=./agents subagent-queue definitions --json
+  subagent-queue spawn "Look around" --agent explorer
+
+Files are markdown with front matter (name, description, tools, model, …), in
+the form of the ecosystem. The exit code is 3 when one cannot be used.`;
+
+/** Its arguments, flags and action. */
+export const verb: Verb = (command, open, done) => {
+  command
+    .option("--json", "the result as JSON", false)
+    .addHelpText("after", HELP)
+    .action((flags: { json: boolean }) => done(definitions(open("warn"), flags)));
+};
+
+function definitions({ config, clock, output }: CommandContext, { json }: { json: boolean }): number {
+  const found = openDefinitions(config.agents, clock).list();
+  if (json) {
+    const listed = found.definitions.map(({ system: _, ...definition }) => definition);
+    output.result(toJsonLine({ definitions: listed, problems: found.problems }));
+  } else {
+    output.result(...found.definitions.map(lineOf));
+    for (const { file, line, message } of found.problems)
+      output.note(`${plainLine(file)}:${line}: ${plainLine(message)}`);
+  }
+  return found.problems.length > 0 ? EXIT.environment : EXIT.done;
+}
+
+function lineOf({ name, description, tools, model, file }: FoundDefinition): string {
+  const facts = [tools ? tools.join(", ") : "all tools", ...(model ? [model] : []), file ?? "shipped"];
+  return `${name}  (${facts.map(plainLine).join("; ")})  ${plainLine(description)}`;
+}

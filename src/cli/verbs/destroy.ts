@@ -1,0 +1,28 @@
+/** `destroy`: ends an agent at once, whatever it is doing. */
+import { type ActingFlags, AGENT_ID, actAsParent, actingOptions } from "../as-parent.ts";
+import { type CommandContext, EXIT, type Verb } from "../command.ts";
+import { toJsonLine } from "../terminal/text.ts";
+
+const HELP = `
+Examples:
+  subagent-queue destroy data_collector`;
+
+/** Its arguments, flags and action. */
+export const verb: Verb = (command, open, done) => {
+  actingOptions(command)
+    .argument("<agent_id>", AGENT_ID)
+    .addHelpText("after", HELP)
+    .action(async (agentId: string, flags: ActingFlags) => done(await destroy(open("warn"), agentId, flags)));
+};
+
+/** Runs the command; an agent that had ended before is an answer too. Throws `unknown_agent`. */
+function destroy(context: CommandContext, agentId: string, flags: ActingFlags): Promise<number> {
+  return actAsParent(context, "destroy", flags, async ({ parent }) => {
+    const receipt = await parent.destroy(agentId);
+    const { status, agent_id, ended_reason } = receipt;
+    const sentence =
+      status === "destroyed" ? `Destroyed ${agent_id}.` : `${agent_id} had ended before (${ended_reason}).`;
+    context.output.result(flags.json ? toJsonLine(receipt) : sentence);
+    return EXIT.done;
+  });
+}

@@ -1,0 +1,91 @@
+/** `doctor replay`: decides a run again from its transcript, and says where the log has something else. */
+import type { Command } from "commander";
+import { SubagentError } from "../../shared/errors.ts";
+import { Uid } from "../../shared/protocol/ids.ts";
+import { replyIdOf } from "../../shared/protocol/keys.ts";
+import { parentIdOf } from "../as-parent.ts";
+import { type CommandContext, EXIT } from "../command.ts";
+import { type Decision, replay } from "../doctor/replay.ts";
+import { familyOf, type Reading, readInstallation } from "../local/parents.ts";
+import { plainLine, toJsonLine } from "../terminal/text.ts";
+
+const HELP = `
+Examples:
+  subagent-queue doctor replay sa-0123456789abcdef01234567.1 --parent planner-7
+
+What an agent does next follows from its log alone. The transcript of an agent that
+has ended is kept until the ack of its end, or as its profile says.
+
+Exit codes: 0 every decision is the same, 1 some differ.`;
+
+/** What the command line says. */
+export interface ReplayFlags {
+  parent?: string;
+  json: boolean;
+}
+
+/** Adds the verb below `doctor`. */
+export function addReplay(
+  command: Command,
+  act: (replyId: string, flags: ReplayFlags) => Promise<void>,
+): void {
+  command
+    .command("replay <reply_id>")
+    .description("decide a run again from its transcript, and say what differs")
+    .option("--parent <id>", "whose agent it was, default SUBAGENT_PARENT or cli")
+    .addHelpText("after", HELP)
+    .action((replyId: string, _flags: unknown, self: Command) =>
+      act(replyId, self.optsWithGlobals<ReplayFlags>()),
+    );
+}
+
+/** Runs it. Throws `invalid_input` for an id that is none, `unknown_transcript` where nothing is kept. */
+export async function replayReply(
+  context: CommandContext,
+  replyId: string,
+  flags: ReplayFlags,
+): Promise<number> {
+  const { config, output } = context;
+  const [uid, number = ""] = replyId.split(".");
+  if (!Uid.safeParse(uid).success || !/^\d{1,15}$/.test(number))
+    throw new SubagentError(
+      "invalid_input",
+      "Write a reply_id as replies shows it, such as sa-….1 of a run.",
+    );
+  const named = flags.parent === undefined ? undefined : parentIdOf(flags.parent);
+  const { tenant, parentId } = config;
+  const decisions = await readInstallation(context, "doctor replay", async (reading) => {
+    const parents = await familyOf(reading, { tenant, parentId }, named);
+    for (const parent of parents) {
+      const found = await replayAt(reading, { ...parent, uid: uid ?? "" }, Number(number));
+      if (found) return found;
+    }
+    throw new SubagentError(
+      "unknown_transcript",
+      `Nothing is kept of the run ${replyId}: a transcript goes with the ack of its agent's end, unless transcript_ms of its profile keeps it.`,
+    );
+  });
+  const different = decisions.filter(({ agrees }) => !agrees).length;
+  if (flags.json) output.result(toJsonLine({ reply_id: replyId, different, decisions }));
+  else output.result(...decisions.map(lineOf), `${decisions.length} decisions, ${different} differ`);
+  return different > 0 ? EXIT.failed : EXIT.done;
+}
+
+async function replayAt(
+  { store }: Reading,
+  address: Parameters<Reading["store"]["record"]>[0],
+  run: number,
+): Promise<Decision[] | undefined> {
+  const record = await store.record(address);
+  const log = await store.conversation(address);
+  if (!record || log.size === 0) return undefined;
+  const { spec, reply } = record;
+  const isItsEnd = reply?.kind === "reply" && reply.reply_id === replyIdOf(address.uid, run);
+  return replay({ run, spec, log, ended: isItsEnd ? reply.stop_reason : undefined });
+}
+
+function lineOf({ message, logged, decided, agrees, assumed }: Decision): string {
+  if (!agrees)
+    return `${message} DIFFERS: the log has ${plainLine(logged)}, the loop decides ${plainLine(decided)}`;
+  return `${message} ${decided}${assumed === undefined ? "" : ` (assumed: ${assumed})`}`;
+}

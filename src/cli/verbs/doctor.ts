@@ -1,0 +1,149 @@
+/** `doctor`: examines a live installation, says what is wrong, and with --fix repairs what is safe. */
+import { hostname } from "node:os";
+import { messageOf, SubagentError } from "../../shared/errors.ts";
+import { withoutPassword } from "../../shared/redis-url.ts";
+import { type CommandContext, EXIT, type Verb } from "../command.ts";
+import { diagnose } from "../doctor/diagnose.ts";
+import { examine, openInstallation } from "../doctor/examine.ts";
+import type { Facts } from "../doctor/facts.ts";
+import { repair, repairedOf } from "../doctor/fix.ts";
+import { measure } from "../doctor/measure.ts";
+import { DoctorReport, type Repaired } from "../doctor/report.ts";
+import { renderReport } from "../doctor/view.ts";
+import { createClosing } from "../local/closing.ts";
+import { askRedis, noRedisAt } from "../local/redis.ts";
+import { openBash } from "../local/service.ts";
+import { pasteable } from "../shell-command.ts";
+import { toJsonLine } from "../terminal/text.ts";
+import { addReplay, replayReply } from "./doctor-replay.ts";
+
+const HELP = `
+Examples:
+  subagent-queue doctor
+  subagent-queue doctor --fix
+  subagent-queue doctor --measure
+  subagent-queue doctor replay sa-0123456789abcdef01234567.1
+  subagent-queue doctor --json | jq -r '.findings[] | [.severity, .check, .count] | @tsv'
+
+It looks at everything under SUBAGENT_PREFIX on the Redis of REDIS_URL while work
+goes on there, and at the workspaces of this machine (SUBAGENT_WORKSPACES).
+--fix wakes what is stuck, ends what is overdue, frees leaked places, removes
+leftover keys, and deletes workspaces of ended agents that nothing has touched
+for 30 days. It acks no reply and writes no record. It may run at any time.
+--measure spends 47 calls of at most 16 output tokens.
+
+Exit codes:
+  0    nothing is wrong, or warnings only
+  1    errors
+  2    the command line cannot be used
+  3    environment or Redis`;
+
+/** Its arguments, flags and action. */
+export const verb: Verb = (command, open, done) => {
+  command
+    .option("--fix", "repair what is safe", false)
+    .option("--measure", "call the model backend: does working side by side pay?", false)
+    .option("--json", "the report as JSON on standard output, and nothing else there", false)
+    .addHelpText("after", HELP)
+    .action(async (flags: DoctorFlags) => done(await doctor(open("warn"), flags)));
+  addReplay(command, async (replyId, flags) => done(await replayReply(open("warn"), replyId, flags)));
+};
+
+/** What the command line says. */
+interface DoctorFlags {
+  /** The report as JSON. */
+  json: boolean;
+  /** Repair what is safe. */
+  fix: boolean;
+  /** Measure the model backend. */
+  measure: boolean;
+}
+
+/**
+ * Runs the command: 0 when nothing is wrong or only warnings are left, 1 with errors. Throws `invalid_config` without
+ * REDIS_URL, `redis_unavailable` when Redis cannot be asked.
+ */
+async function doctor(context: CommandContext, flags: DoctorFlags): Promise<number> {
+  const { config, output } = context;
+  const { redisUrl } = config;
+  if (redisUrl === undefined) {
+    const sentence =
+      "REDIS_URL is not set: doctor examines the installation on a Redis, e.g. redis://host:6379.";
+    throw new SubagentError("invalid_config", sentence);
+  }
+  output.block([output.style("dim", `Examining ${withoutPassword(redisUrl)} …`)]);
+  const examined = await examineAt(context, redisUrl, flags.fix).finally(() => output.block([]));
+  const measured = flags.measure ? await measure(context) : undefined;
+  const report = withPasteableAdvice(reportOf(context, redisUrl, examined, measured), context.command);
+  const { resultColumns, resultStyle } = output;
+  if (flags.json) output.result(toJsonLine(DoctorReport.parse(report)));
+  else output.result(...renderReport(report, resultColumns, resultStyle));
+  return report.errors > 0 ? EXIT.failed : EXIT.done;
+}
+
+function withPasteableAdvice(report: DoctorReport, command: string): DoctorReport {
+  const findings = report.findings.map((each) => ({ ...each, todo: pasteable(each.todo, command) }));
+  return { ...report, findings };
+}
+
+interface Examined {
+  facts: Facts;
+  repaired?: Repaired[];
+}
+
+async function examineAt(context: CommandContext, redisUrl: string, fix: boolean): Promise<Examined> {
+  const { config, clock, logger } = context;
+  const { prefix, workspaceRoot, production: isProduction } = config;
+  // A Redis that does not answer is told apart from one that answers slowly.
+  await askRedis(redisUrl, clock, (redis) => redis.ping());
+  const closing = createClosing();
+  try {
+    const installation = await openInstallation(redisUrl, { prefix, workspaceRoot, clock, logger }, closing);
+    const bash = await whyNoBash(context);
+    const look = () => examine(installation, { host: hostname(), isProduction, bash });
+    const before = await look();
+    if (!fix) return { facts: before };
+    await repair(installation, before, look);
+    const facts = await look();
+    return { facts, repaired: repairedOf(diagnose(before).findings, diagnose(facts).findings) };
+  } catch (error) {
+    throw error instanceof SubagentError ? error : noRedisAt(redisUrl, error);
+  } finally {
+    await closing.close();
+  }
+}
+
+/** Why a worker of this machine would offer no bash; undefined: it would. */
+async function whyNoBash(context: CommandContext): Promise<string | undefined> {
+  try {
+    const { tools, sentence } = await openBash(context);
+    return tools.length > 0 ? undefined : sentence;
+  } catch (error) {
+    return messageOf(error);
+  }
+}
+
+function reportOf(
+  { config }: CommandContext,
+  redisUrl: string,
+  { facts, repaired }: Examined,
+  measured: Awaited<ReturnType<typeof measure>> | undefined,
+): DoctorReport {
+  const diagnosis = diagnose(facts);
+  const findings = [...diagnosis.findings, ...(measured?.findings ?? [])];
+  const errors = findings.filter(({ severity }) => severity === "error").length;
+  const warnings = findings.length - errors;
+  return {
+    v: 1,
+    status: errors > 0 ? "errors" : warnings > 0 ? "warnings" : "healthy",
+    checked_at: new Date(facts.nowMs).toISOString(),
+    redis: withoutPassword(redisUrl),
+    prefix: config.prefix,
+    errors,
+    warnings,
+    areas: [...diagnosis.areas, ...(measured ? [measured.area] : [])],
+    findings,
+    ...(repaired && { repaired }),
+    ...(measured && { measured: measured.levels }),
+  };
+}

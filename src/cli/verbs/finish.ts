@@ -1,0 +1,39 @@
+/** `finish`: asks an agent's run to hand back what it has. */
+import type { FinishReceipt } from "../../producer/agents.ts";
+import { type ActingFlags, AGENT_ID, actAsParent, actingOptions } from "../as-parent.ts";
+import { type CommandContext, EXIT, type Verb } from "../command.ts";
+import { toJsonLine } from "../terminal/text.ts";
+
+const HELP = `
+Examples:
+  subagent-queue finish data_collector
+
+Its reply has the status partial and the stop reason finished_by_parent.`;
+
+/** Its arguments, flags and action. */
+export const verb: Verb = (command, open, done) => {
+  actingOptions(command)
+    .argument("<agent_id>", AGENT_ID)
+    .addHelpText("after", HELP)
+    .action(async (agentId: string, flags: ActingFlags) => done(await finish(open("warn"), agentId, flags)));
+};
+
+/** Runs the command; also an agent that is idle or has ended is an answer. Throws `unknown_agent`. */
+function finish(context: CommandContext, agentId: string, flags: ActingFlags): Promise<number> {
+  return actAsParent(context, "finish", flags, async ({ parent }) => {
+    const receipt = await parent.finish(agentId);
+    context.output.result(flags.json ? toJsonLine(receipt) : sentenceAbout(receipt));
+    return EXIT.done;
+  });
+}
+
+function sentenceAbout(receipt: FinishReceipt): string {
+  switch (receipt.status) {
+    case "finishing":
+      return `Finishing run ${receipt.run}: its reply comes with what it has found.`;
+    case "idle":
+      return "Idle: no run is going on.";
+    case "already_ended":
+      return `Had ended before (${receipt.ended_reason}).`;
+  }
+}

@@ -1,0 +1,132 @@
+/** `keys`: an operator makes, lists, rotates and revokes the keys with which programs ask the API. */
+import { SubagentError } from "../../shared/errors.ts";
+import { TenantId } from "../../shared/protocol/ids.ts";
+import { keysUnder } from "../../shared/protocol/keys.ts";
+import {
+  type ApiKey,
+  ApiKeyName,
+  type ApiKeys,
+  createApiKeys,
+  type MadeApiKey,
+  Scope,
+} from "../../shared/redis/api-keys.ts";
+import { type CommandContext, EXIT, type Verb } from "../command.ts";
+import { askRedis } from "../local/redis.ts";
+import { renderTable } from "../terminal/table.ts";
+import { plainLine, toJsonLine } from "../terminal/text.ts";
+
+const HELP = `
+Examples:
+  subagent-queue keys create "billing service"                  shows the key, once
+  subagent-queue keys create dashboard --scope read --tenant acme
+  subagent-queue keys list
+  subagent-queue keys rotate 1f0c…                              a second key of the same name
+  subagent-queue keys revoke 1f0c…                              at once, for good
+
+Scopes: read looks at agents and replies; spawn also changes them; admin also
+sees the whole installation (board, metrics), all tenants of it: keep it for
+those who run the installation. The tenant of a request is its key's.`;
+
+/** Its arguments, flags and action. */
+export const verb: Verb = (command, open, done) => {
+  const add = (
+    words: string,
+    says: string,
+    work: (keys: ApiKeys, subject: string, flags: KeysFlags) => Promise<Result>,
+  ) =>
+    command
+      .command(words)
+      .description(says)
+      .option("--json", "the result as JSON", false)
+      .action(async (subject: string, flags: KeysFlags) =>
+        done(await change(open("warn"), subject, flags, work)),
+      );
+  add("create <name>", "make a key and show it, once", (keys, name, flags) => create(keys, name, flags))
+    .option("--tenant <tenant>", "whose agents it is for, default SUBAGENT_TENANT")
+    .option("--scope <scope>", "read, spawn or admin", "spawn");
+  add("rotate <key_id>", "make a second key of the same name", async (keys, id) => ({
+    made: await keys.rotate(id),
+  }));
+  add("revoke <key_id>", "revoke a key, at once and for good", async (keys, id) => ({
+    key: await keys.revoke(id),
+  }));
+  command
+    .command("list")
+    .description("show all keys, never their secrets")
+    .option("--json", "the result as JSON", false)
+    .action(async (flags: KeysFlags) => done(await list(open("warn"), flags)));
+  command.addHelpText("after", HELP);
+};
+
+interface KeysFlags {
+  json: boolean;
+  tenant?: string;
+  scope?: string;
+}
+
+type Result = { made: MadeApiKey } | { key: ApiKey };
+
+/** Throws `invalid_input` for a name, tenant or scope that cannot be one; `conflict` for a name that is taken. */
+async function create(
+  keys: ApiKeys,
+  text: string,
+  { tenant: owner, scope: may }: KeysFlags,
+): Promise<Result> {
+  const [name, tenant, scope] = [ApiKeyName.safeParse(text), TenantId.safeParse(owner), Scope.safeParse(may)];
+  if (name.success && tenant.success && scope.success)
+    return { made: await keys.create({ name: name.data, tenant: tenant.data, scope: scope.data }) };
+  const wrong = name.success ? (tenant.success ? "--scope" : "--tenant") : "the name";
+  const form = scope.success ? "1 to 64 characters of A-Za-z0-9._-" : Scope.options.join(", ");
+  throw new SubagentError("invalid_input", `${wrong} cannot be used: write ${form}.`);
+}
+
+async function change(
+  context: CommandContext,
+  subject: string,
+  flags: KeysFlags,
+  work: (keys: ApiKeys, subject: string, flags: KeysFlags) => Promise<Result>,
+): Promise<number> {
+  const { output, config } = context;
+  const result = await onKeys(context, (keys) => work(keys, subject, { tenant: config.tenant, ...flags }));
+  if (flags.json) output.result(toJsonLine("made" in result ? result.made : result.key));
+  else if ("made" in result) {
+    output.result(result.made.token);
+    const { key_id, tenant, scope } = result.made;
+    output.note(`Key ${key_id} for tenant "${tenant}" with scope ${scope}: it is not shown again.`);
+  } else output.result(`revoked ${result.key.key_id}`);
+  return EXIT.done;
+}
+
+async function list(context: CommandContext, { json }: KeysFlags): Promise<number> {
+  const { output } = context;
+  const found = await onKeys(context, (keys) => keys.list());
+  if (json) output.result(toJsonLine({ keys: found }));
+  else if (found.length === 0) output.note("No key was ever made: the API answers on loopback without one.");
+  else
+    output.result(
+      ...renderTable(
+        found,
+        [
+          { title: "key id", leaves: 0, text: ({ key_id }) => key_id },
+          { title: "tenant", leaves: 0, text: ({ tenant }) => tenant },
+          { title: "scope", leaves: 0, text: ({ scope }) => scope },
+          { title: "created", leaves: 2, text: ({ created_at }) => created_at },
+          { title: "revoked", leaves: 1, text: ({ revoked_at = "-" }) => revoked_at },
+        ],
+        {
+          columns: output.resultColumns,
+          style: output.resultStyle,
+          last: { title: "name", text: ({ name }) => plainLine(name), minCells: 8 },
+        },
+      ),
+    );
+  return EXIT.done;
+}
+
+function onKeys<T>({ config, clock }: CommandContext, work: (keys: ApiKeys) => Promise<T>): Promise<T> {
+  const { redisUrl, prefix } = config;
+  if (redisUrl !== undefined)
+    return askRedis(redisUrl, clock, (redis) => work(createApiKeys(redis, keysUnder(prefix))));
+  const sentence = "REDIS_URL is not set: keys stand in the Redis of the API, e.g. redis://host:6379.";
+  throw new SubagentError("invalid_config", sentence);
+}

@@ -1,0 +1,30 @@
+/** `mcp`: a parent's tools for an MCP client, over standard input and output. */
+import { once } from "node:events";
+import { serveMcpStdio } from "../../service/mcp/stdio.ts";
+import { actAsParent, actingOptions } from "../as-parent.ts";
+import { EXIT, type Verb } from "../command.ts";
+import { whenAborted } from "../process.ts";
+
+const HELP = `
+The client starts it; its log goes to stderr. Over HTTP the same server stands at /mcp of subagent-queue api.
+
+Example, the configuration of a client:
+  {"mcpServers": {"subagents": {"command": "npx", "args": ["subagent-queue", "mcp"],
+    "env": {"REDIS_URL": "redis://127.0.0.1:6379"}}}}`;
+
+/** Its arguments, flags and action. */
+export const verb: Verb = (command, open, done) => {
+  actingOptions(command)
+    .addHelpText("after", HELP)
+    .action(async (flags: { parent?: string; json: boolean }) => {
+      const context = open("warn");
+      const code = await actAsParent(context, "mcp", flags, async ({ parent }) => {
+        const { clock, logger, signal } = context;
+        const close = serveMcpStdio(parent, clock, logger);
+        await Promise.race([whenAborted(signal), once(process.stdin, "end"), once(process.stdin, "close")]);
+        await close();
+        return EXIT.done;
+      });
+      done(code);
+    });
+};

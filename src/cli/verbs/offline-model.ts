@@ -1,0 +1,72 @@
+/** `offline-model`: the offline model as a server of its own, for other processes and machines. */
+import { readFile } from "node:fs/promises";
+import { createOfflineModel, OfflineModelError, Scenario } from "../../offline/server.ts";
+import { messageOf, SubagentError } from "../../shared/errors.ts";
+import { type CommandContext, EXIT, type Verb, wholeUpTo } from "../command.ts";
+import { whenAborted } from "../process.ts";
+import { OFFLINE_WARNING } from "../terminal/banner.ts";
+
+const HELP = `
+Examples:
+  subagent-queue offline-model
+  ANTHROPIC_BASE_URL=http://127.0.0.1:8787 subagent-queue start --once
+  subagent-queue offline-model --scenario slow.json --latency-ms 200 --ledger served.jsonl`;
+
+/** Its arguments, flags and action. */
+export const verb: Verb = (command, open, done) => {
+  command
+    .option("--host <address>", "address to listen on", "127.0.0.1")
+    .option("--port <port>", "port, 0 takes a free one", wholeUpTo(65_535), 8787)
+    .option("--latency-ms <ms>", "time before the first byte of every answer", wholeUpTo(3_600_000), 0)
+    .option("--parallel <calls>", "calls answered at a time, the others wait", wholeUpTo(10_000, 1))
+    .option("--scenario <file>", "JSON scenario to play instead of answering by rule")
+    .option("--ledger <file>", "append one JSON line for every request served")
+    .addHelpText("after", HELP)
+    .action(async (flags: OfflineModelFlags) => done(await offlineModel(open("info"), flags)));
+};
+
+/** What the command line says. */
+interface OfflineModelFlags {
+  host: string;
+  port: number;
+  latencyMs: number;
+  /** Calls answered at a time; default any number. */
+  parallel?: number;
+  /** File with a scenario to play. */
+  scenario?: string;
+  /** File to which the ledger is appended. */
+  ledger?: string;
+}
+
+/** Runs the command until it is told to stop. Throws `invalid_input` for the scenario, `setup_failed` for the rest. */
+async function offlineModel(context: CommandContext, flags: OfflineModelFlags): Promise<number> {
+  const { host, port, latencyMs, parallel } = flags;
+  const scenario = flags.scenario === undefined ? undefined : await readScenario(flags.scenario);
+  const server = createOfflineModel({ host, port, latencyMs, parallel, scenario, ledgerPath: flags.ledger });
+  try {
+    await server.start();
+    context.output.result(OFFLINE_WARNING, `ready: ANTHROPIC_BASE_URL=${server.url}`);
+    await whenAborted(context.signal);
+    return EXIT.done;
+  } catch (error) {
+    if (error instanceof OfflineModelError) throw new SubagentError("setup_failed", error.message, {}, error);
+    throw error;
+  } finally {
+    await server.stop();
+  }
+}
+
+async function readScenario(path: string): Promise<Scenario> {
+  const refused = (why: string) =>
+    new SubagentError("invalid_input", `The scenario ${JSON.stringify(path)} cannot be played: ${why}.`);
+  let json: unknown;
+  try {
+    json = JSON.parse(await readFile(path, "utf8"));
+  } catch (error) {
+    throw refused(messageOf(error));
+  }
+  const parsed = Scenario.safeParse(json);
+  if (parsed.success) return parsed.data;
+  const issue = parsed.error.issues[0];
+  throw refused(`${issue?.path.join(".") || "it"}: ${issue?.message}`);
+}

@@ -1,0 +1,50 @@
+/** `pause`: an operator stops all spending of an installation. */
+import { SubagentError } from "../../shared/errors.ts";
+import { PauseReason } from "../../shared/redis/pause.ts";
+import { type CommandContext, EXIT, type Verb } from "../command.ts";
+import { onInstallation, pausedSince } from "../local/pause.ts";
+import { toJsonLine } from "../terminal/text.ts";
+
+const HELP = `
+Examples:
+  subagent-queue pause
+  subagent-queue pause --reason "the budget of this month is used up"
+
+A model call in flight may still end, and what it brings is kept: it is paid
+for. Runs are queued and wait, at no cost, but a message that waits for a day
+ends its agent also while paused. Workers may be stopped and started meanwhile.`;
+
+/** Its arguments, flags and action. */
+export const verb: Verb = (command, open, done) => {
+  command
+    .option("--reason <text>", "why; shown to everyone who asks for the state")
+    .option("--json", "the result as JSON", false)
+    .addHelpText("after", HELP)
+    .action(async (flags: PauseFlags) => done(await pause(open("warn"), flags)));
+};
+
+interface PauseFlags {
+  /** Why; shown to everyone who asks for the state. */
+  reason?: string;
+  /** The result as JSON. */
+  json: boolean;
+}
+
+/** Runs `pause`; also an installation that is paused already is an answer. Throws `invalid_input` for a wrong reason. */
+async function pause(context: CommandContext, { reason, json }: PauseFlags): Promise<number> {
+  const checked = PauseReason.optional().safeParse(reason);
+  if (!checked.success) {
+    throw new SubagentError("invalid_input", "--reason cannot be used: write 1 to 500 characters.");
+  }
+  const { state, place } = await onInstallation(context, "pause", (pausing) => pausing.pause(checked.data));
+  context.output.result(
+    json
+      ? toJsonLine({ paused: true, ...state })
+      : `The installation on ${place} is ${pausedSince(state)}: no model call begins and no run is taken; calls in flight may still end.`,
+  );
+  if (checked.data !== undefined && state.reason !== checked.data) {
+    context.output.note("It was paused already: the reason given first stands, this one is not kept.");
+  }
+  if (!json) context.output.note("Messages are still accepted. Go on with: subagent-queue resume");
+  return EXIT.done;
+}

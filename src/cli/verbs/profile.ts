@@ -1,0 +1,73 @@
+/** `profile`: what the agents of a parent inherit, whichever door they are asked for through. */
+import { readFile } from "node:fs/promises";
+import type { ProfileView } from "../../producer/profile.ts";
+import { messageOf, SubagentError } from "../../shared/errors.ts";
+import { type Acting, type ActingFlags, actAsParent, actingOptions } from "../as-parent.ts";
+import { EXIT, type Verb } from "../command.ts";
+import { readTexts } from "../local/input.ts";
+import { plain, toJsonLine } from "../terminal/text.ts";
+
+const HELP = `
+Examples:
+  subagent-queue profile set profile.json --parent planner-7
+  echo '{"tools":["Read","Grep"],"limits":{"max_turns":10}}' | subagent-queue profile set -
+  subagent-queue profile show --json
+
+A profile may name model, fallback_models, system, tools, disallowed_tools, skills,
+hooks, permissions, limits, alerts, budgets, keep_alive, idle_ms and answer_within_ms.
+What a spawn asks for beyond it is refused. Agents that live keep theirs.`;
+
+/** Its arguments, flags and action. */
+export const verb: Verb = (command, open, done) => {
+  const act = (flags: ActingFlags, work: (acting: Acting) => Promise<void>) =>
+    actAsParent(open("warn"), "profile", flags, async (acting) => {
+      await work(acting);
+      return EXIT.done;
+    }).then(done);
+  actingOptions(
+    command.command("set <file>").description("register the JSON of a file; - is standard input"),
+  ).action((file: string, flags: ActingFlags) =>
+    act(flags, async ({ parent, context: { output, input } }) => {
+      const set = await parent.register(await readProfile(file, input));
+      const words = `version ${set.version}${set.changed ? "" : ", as before"}`;
+      output.result(flags.json ? toJsonLine(set) : words);
+    }),
+  );
+  actingOptions(command.command("show").description("say what is registered, and its version")).action(
+    (flags: ActingFlags) =>
+      act(flags, async ({ parent, context: { output } }) => {
+        const view = await parent.profile();
+        output.result(flags.json ? toJsonLine(view) : inWords(view));
+      }),
+  );
+  command.addHelpText("after", HELP);
+};
+
+function inWords({ version, registered_at, profile }: ProfileView): string {
+  if (version === 0) return "nothing is registered";
+  return `version ${version}, ${registered_at}\n${plain(JSON.stringify(profile, undefined, 2))}`;
+}
+
+/** Throws `invalid_input` for a file that cannot be read or holds no object. What the object says, the parent checks. */
+async function readProfile(file: string, input: AsyncIterable<Buffer | string>): Promise<object> {
+  const [text = ""] =
+    file === "-" ? await readTexts(["-"], input) : [await readFile(file, "utf8").catch(refuse)];
+  const profile: unknown = parsed(text);
+  if (typeof profile === "object" && profile !== null && !Array.isArray(profile)) return profile;
+  throw new SubagentError(
+    "invalid_input",
+    'The profile is no JSON object: write one, such as {"limits":{}}.',
+  );
+}
+
+function refuse(error: unknown): never {
+  throw new SubagentError("invalid_input", `The profile cannot be read: ${messageOf(error)}.`);
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

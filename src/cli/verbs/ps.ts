@@ -1,0 +1,102 @@
+/** `ps`: every parent that was active lately: what runs, what waits, what it spent today. */
+import type { AgentStatus } from "../../shared/protocol/agent.ts";
+import { type CommandContext, durationMs, EXIT, type Verb } from "../command.ts";
+import { type ParentSight, readInstallation, readParentSights } from "../local/parents.ts";
+import { formatAge, formatCompact, formatPlural, formatUsd } from "../terminal/figures.ts";
+import type { Style } from "../terminal/output.ts";
+import { type Column, renderTable } from "../terminal/table.ts";
+import { toJsonLine } from "../terminal/text.ts";
+
+const HELP = `
+Examples:
+  subagent-queue ps
+  subagent-queue ps --since 1h
+  subagent-queue ps --json | jq -r '.parents[] | [.parent_id, .today.cost_usd] | @tsv'
+
+It shows the parents of every tenant on the Redis of REDIS_URL.`;
+
+const DAY_MS = 86_400_000;
+
+/** Its arguments, flags and action. */
+export const verb: Verb = (command, open, done) => {
+  command
+    .option("--since <time>", "parents that were active in this time, like 1h", durationMs, DAY_MS)
+    .option("--json", "results as JSON on standard output, and nothing else there", false)
+    .addHelpText("after", HELP)
+    .action(async (flags: PsFlags) => done(await ps(open("warn"), flags)));
+};
+
+interface PsFlags {
+  since: number;
+  json: boolean;
+}
+
+/** Runs the command. Throws `invalid_config` without REDIS_URL, `redis_unavailable`. */
+async function ps(context: CommandContext, { since, json }: PsFlags): Promise<number> {
+  const { output, clock } = context;
+  const nowMs = clock.now();
+  const sights = await readInstallation(context, "ps", (reading) =>
+    readParentSights(reading, nowMs - since, nowMs),
+  );
+  if (json) output.result(toJsonLine({ parents: sights.map(asJson) }));
+  else if (sights.length === 0) output.note(`No parent was active in the last ${formatAge(since)}.`);
+  else output.result(...renderParents(sights, nowMs, output.resultColumns, output.resultStyle));
+  return EXIT.done;
+}
+
+function asJson({ parent, activeAtMs, agents, today, unacked }: ParentSight): Record<string, unknown> {
+  const { turns, tokens, cost_usd } = today;
+  return {
+    tenant: parent.tenant,
+    parent_id: parent.parentId,
+    active_at: new Date(activeAtMs).toISOString(),
+    sub_agents: agents.map(({ agent_id, status, run }) => ({ agent_id, status, run })),
+    today: { turns, tokens, cost_usd },
+    unacked,
+  };
+}
+
+const STATUSES: readonly AgentStatus[] = ["running", "queued", "waiting", "idle"];
+
+/** The table of parents, with a sum below several of them. */
+export function renderParents(
+  sights: readonly ParentSight[],
+  nowMs: number,
+  columns: number | undefined,
+  style: Style,
+): string[] {
+  const counted = (status: AgentStatus) => (sight: ParentSight) =>
+    String(sight.agents.filter((agent) => agent.status === status).length || "·");
+  const statuses = STATUSES.map((title, n): Column<ParentSight> => {
+    return { title, align: "right", leaves: n === 3 ? 5 : 0, text: counted(title) };
+  });
+  const table: Column<ParentSight>[] = [
+    { title: "parent", leaves: 0, text: ({ parent }) => nameOf(parent) },
+    ...statuses,
+    { title: "unacked", align: "right", leaves: 3, text: ({ unacked }) => String(unacked || "·") },
+    { title: "tokens today", align: "right", leaves: 4, text: ({ today }) => formatCompact(today.tokens) },
+    { title: "cost today", align: "right", leaves: 1, text: ({ today }) => formatUsd(today.cost_usd) },
+    {
+      title: "active",
+      align: "right",
+      leaves: 2,
+      text: ({ activeAtMs }) => `${formatAge(nowMs - activeAtMs)} ago`,
+    },
+  ];
+  const sum = (pick: (sight: ParentSight) => number) =>
+    sights.reduce((total, sight) => total + pick(sight), 0);
+  const live = formatPlural(
+    sum(({ agents }) => agents.length),
+    "live agent",
+  );
+  const cost = formatUsd(sum(({ today }) => today.cost_usd));
+  const footer = `${formatPlural(sights.length, "parent")} · ${live} · ${cost} today (UTC)`;
+  return [
+    ...renderTable(sights, table, { columns, style }),
+    ...(sights.length > 1 ? [style("dim", footer)] : []),
+  ];
+}
+
+function nameOf({ tenant, parentId }: ParentSight["parent"]): string {
+  return tenant === "default" ? parentId : `${tenant}/${parentId}`;
+}

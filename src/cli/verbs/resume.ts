@@ -1,0 +1,32 @@
+/** `resume`: lets a paused installation go on. */
+import { type CommandContext, EXIT, type Verb } from "../command.ts";
+import { onInstallation, pausedSince } from "../local/pause.ts";
+import { toJsonLine } from "../terminal/text.ts";
+
+const HELP = `
+Examples:
+  subagent-queue resume
+  subagent-queue resume --json | jq -r '.was.at'`;
+
+/** Its arguments, flags and action. */
+export const verb: Verb = (command, open, done) => {
+  command
+    .option("--json", "the result as JSON", false)
+    .addHelpText("after", HELP)
+    .action(async (flags: ResumeFlags) => done(await resume(open("warn"), flags)));
+};
+
+interface ResumeFlags {
+  /** The result as JSON. */
+  json: boolean;
+}
+
+/** Runs `resume`; also an installation that was not paused is an answer. */
+async function resume(context: CommandContext, { json }: ResumeFlags): Promise<number> {
+  const { state, place } = await onInstallation(context, "resume", (pausing) => pausing.resume());
+  const sentence = state
+    ? `The installation on ${place} goes on. It was ${pausedSince(state)}.`
+    : `The installation on ${place} was not paused.`;
+  context.output.result(json ? toJsonLine({ paused: false, was: state ?? null }) : sentence);
+  return EXIT.done;
+}

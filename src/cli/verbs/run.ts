@@ -1,0 +1,150 @@
+/** `run`: one sub-agent for each prompt on the command line; their replies are the output. */
+import { CEILING, type LimitsWish, MAX_LIVE_AGENTS } from "../../shared/protocol/limits.ts";
+import { withoutPassword } from "../../shared/redis-url.ts";
+import { parentIdOf } from "../as-parent.ts";
+import { type CommandContext, durationMs, strictOptions, usd, type Verb, wholeUpTo } from "../command.ts";
+import { liveWorkers } from "../local/client.ts";
+import { type AskFlags, askAll, type Question } from "../local/fan-out.ts";
+import { readTexts, requireText } from "../local/input.ts";
+import { type LocalService, showBanner, startLocalService } from "../local/service.ts";
+import { cutTo, plain, plainLine } from "../terminal/text.ts";
+
+const HELP = `
+Examples:
+  subagent-queue run "How many TODO comments are there?"
+  subagent-queue run "Review src/index.ts" "Review src/server.ts"
+  subagent-queue run - < question.txt
+  subagent-queue run --json "List the Lua scripts" | jq -r '.replies[0].summary'
+  subagent-queue run --tools read_file,grep --max-turns 5 --timeout 2m "Where is the lease renewed?"
+
+Ctrl-C asks the sub-agents to hand back what they have found; a second Ctrl-C
+destroys them. The exit code is 0 only when every sub-agent succeeded.
+
+With REDIS_URL, live workers on that Redis get the work; where there are none,
+one is started here for as long as it takes.`;
+
+/** Its arguments, flags and action. */
+export const verb: Verb = (command, open, done) => {
+  strictOptions(command)
+    .argument("<prompt...>", "what a sub-agent should do; - reads it from standard input")
+    .option(
+      "--parent <id>",
+      "the parent to act as; default: one of its own, whose name begins with SUBAGENT_PARENT or cli",
+    )
+    .option("--model <id>", "model, instead of the configured one")
+    .option("--tools <names>", "exactly these tools, separated by commas")
+    .option("--system <text>", "instructions in place of the standard ones")
+    .option("--max-turns <count>", "model calls a sub-agent", wholeUpTo(CEILING.max_turns, 1))
+    .option("--max-tokens <count>", "output tokens a model call", wholeUpTo(CEILING.max_tokens, 1))
+    .option("--max-total-tokens <count>", "all tokens a sub-agent", wholeUpTo(CEILING.max_total_tokens, 1))
+    .option("--max-cost-usd <usd>", "USD a sub-agent", usd)
+    .option("--budget-usd <usd>", "USD all sub-agents of the parent together", usd)
+    .option("--max-duration <time>", "running time a sub-agent, like 90s or 5m", durationMs)
+    .option("--parallel <count>", "sub-agents side by side", wholeUpTo(MAX_LIVE_AGENTS, 1), MAX_LIVE_AGENTS)
+    .option(
+      "--timeout <time>",
+      "ask all of them to hand back what they have after this time, like 5m",
+      durationMs,
+    )
+    .option("--json", "the replies as one JSON document on standard output, and nothing else there", false)
+    .addHelpText("after", HELP)
+    .action(async (prompts: string[], flags: RunFlags & { strict?: boolean }) =>
+      done(await run(open("warn", flags), prompts, flags)),
+    );
+};
+
+/** What the command line says. */
+interface RunFlags extends AskFlags {
+  parent?: string;
+  model?: string;
+  tools?: string;
+  system?: string;
+  maxTurns?: number;
+  maxTokens?: number;
+  maxTotalTokens?: number;
+  maxCostUsd?: number;
+  budgetUsd?: number;
+  maxDuration?: number;
+  parallel: number;
+  timeout?: number;
+}
+
+const LOOK_FOR_WORKERS_MS = 5_000;
+const NAME_MAX_CELLS = 40;
+const NAME_MAX_CODE_POINTS = 45;
+/** So much of a prompt is looked at for its name. */
+const BEGINNING_CHARS = 1_000;
+
+/** Runs the command. Throws `invalid_input` for a prompt that cannot be used, before anything is started. */
+async function run(context: CommandContext, prompts: readonly string[], flags: RunFlags): Promise<number> {
+  const questions = questionsOf(await readTexts(prompts, context.input));
+  const { maxTurns, maxTokens, maxTotalTokens, maxCostUsd, maxDuration } = flags;
+  const limits: LimitsWish = {
+    ...(maxTurns !== undefined && { max_turns: maxTurns }),
+    ...(maxTokens !== undefined && { max_tokens: maxTokens }),
+    ...(maxTotalTokens !== undefined && { max_total_tokens: maxTotalTokens }),
+    ...(maxCostUsd !== undefined && { max_cost_usd: maxCostUsd }),
+    ...(maxDuration !== undefined && { max_duration_ms: maxDuration }),
+  };
+  const { tools, model, system } = flags;
+  const budgets = flags.budgetUsd === undefined ? undefined : { parent: { max_cost_usd: flags.budgetUsd } };
+  const profile = { model, system, limits, budgets, ...(tools !== undefined && { tools: tools.split(",") }) };
+  const parentId = flags.parent === undefined ? undefined : parentIdOf(flags.parent);
+  const service = await startLocalService({ ...context, signal: context.stopInTwoSteps() }, "use");
+  const asking = new AbortController();
+  try {
+    showBanner(context, service);
+    void tellWhenDeserted(context, service, asking.signal);
+    return await askAll(context, service, questions, { ...flags, parentId, profile });
+  } finally {
+    asking.abort();
+    await service.stop();
+  }
+}
+
+/** Says so whenever the last of the live workers that should do the work has gone; a worker that joins takes it. */
+async function tellWhenDeserted(
+  { config, clock, output }: CommandContext,
+  { workers, redis }: LocalService,
+  signal: AbortSignal,
+): Promise<void> {
+  if (workers.length === 0) return;
+  let isDeserted = false;
+  for (;;) {
+    await clock.sleep(LOOK_FOR_WORKERS_MS, signal);
+    if (signal.aborted) return;
+    // A Redis that is away says nothing about its workers.
+    const live = await liveWorkers(redis.url, config.prefix, clock).catch(() => workers);
+    if (live.length === 0 && !isDeserted && !signal.aborted) {
+      const place = withoutPassword(redis.url);
+      output.note(
+        `No worker is live on ${place} any more: the work waits until one joins (subagent-queue worker).`,
+      );
+    }
+    isDeserted = live.length === 0;
+  }
+}
+
+/** Prompts as questions, each with a name made from its first words. Throws `invalid_input` naming the prompt. */
+export function questionsOf(prompts: readonly string[]): Question[] {
+  const taken = new Set<string>();
+  return prompts.map((prompt, index) => {
+    requireText(prompt, `Prompt ${index + 1}`);
+    return { name: uniqueName(prompt, taken), prompt, label: lineOf(prompt) };
+  });
+}
+
+/** The beginning of a prompt on one line. */
+function lineOf(prompt: string): string {
+  return plainLine(plain(prompt.slice(0, BEGINNING_CHARS)));
+}
+
+function uniqueName(prompt: string, taken: Set<string>): string {
+  const line = lineOf(prompt).replace(/[/\\]/g, " ");
+  // Marks take no cell, so cells alone would not keep a name short.
+  const words = cutTo([...line].slice(0, NAME_MAX_CODE_POINTS).join(""), NAME_MAX_CELLS).trim() || "prompt";
+  let name = words;
+  for (let count = 2; taken.has(name); count += 1) name = `${words} ${count}`;
+  taken.add(name);
+  return name;
+}

@@ -1,0 +1,91 @@
+/** `schedule`: tasks that come due by themselves. */
+import type { ScheduleView } from "../../producer/schedules.ts";
+import { SubagentError } from "../../shared/errors.ts";
+import { type ActingFlags, actAsParent, actingOptions } from "../as-parent.ts";
+import { type CommandContext, durationMs, EXIT, type Verb } from "../command.ts";
+import { readText } from "../local/input.ts";
+import { plainLine, toJsonLine } from "../terminal/text.ts";
+
+const HELP = `
+Without --cron, --every, --at, --pause, --resume and --remove it lists the schedules.
+
+Examples:
+  subagent-queue schedule morning --cron "0 7 * * 1-5" --tz Europe/Berlin --prompt "Which tests failed last night?"
+  subagent-queue schedule watch --every 30m --prompt - < watch.md
+  subagent-queue schedule once --at 2030-01-01T08:00:00Z --prompt "Wish a happy new year"
+  subagent-queue schedule --json
+  subagent-queue schedule morning --pause      --resume, --remove`;
+
+/** Its arguments, flags and action. */
+export const verb: Verb = (command, open, done) => {
+  actingOptions(command)
+    .argument("[id]", "the schedule's name within its parent")
+    .option("--cron <pattern>", "five fields, minute first")
+    .option("--tz <zone>", "time zone of --cron, default UTC")
+    .option("--every <time>", "like 90s, 5m or 2h", durationMs)
+    .option("--at <time>", "once, ISO 8601")
+    .option("--prompt <text>", "what the sub-agent is to do; - reads it from standard input")
+    .option("--name <name>", "what people call the agent")
+    .option("--tools <names>", "exactly these tools, separated by commas")
+    .option("--pause", "it comes due no more until --resume", false)
+    .option("--resume", "it comes due again", false)
+    .option("--remove", "remove it; what has begun goes on", false)
+    .addHelpText("after", HELP)
+    .action(async (id: string | undefined, flags: ScheduleFlags) =>
+      done(await scheduleVerb(open("warn"), id, flags)),
+    );
+};
+
+/** What the command line says. */
+interface ScheduleFlags extends ActingFlags {
+  cron?: string;
+  tz?: string;
+  every?: number;
+  at?: string;
+  prompt?: string;
+  name?: string;
+  tools?: string;
+  pause: boolean;
+  resume: boolean;
+  remove: boolean;
+}
+
+function scheduleVerb(
+  context: CommandContext,
+  id: string | undefined,
+  flags: ScheduleFlags,
+): Promise<number> {
+  const { cron, tz, every, at, prompt, name, tools, pause, resume, remove, json } = flags;
+  const isNew = cron !== undefined || every !== undefined || at !== undefined;
+  return actAsParent(context, "schedule", flags, async ({ parent }) => {
+    const print = (views: readonly ScheduleView[]) =>
+      context.output.result(json ? toJsonLine(views) : views.map(lineOf).join("\n") || "No schedules.");
+    if (id === undefined) {
+      if (isNew || pause || resume || remove)
+        throw new SubagentError("invalid_input", "Name the schedule: schedule <id> …");
+      print(await parent.schedules());
+      return EXIT.done;
+    }
+    if (remove) {
+      await parent.unschedule(id);
+      context.output.result(json ? toJsonLine({ schedule_id: id, status: "removed" }) : `${id} removed`);
+      return EXIT.done;
+    }
+    if (pause) print([await parent.pauseSchedule(id)]);
+    else if (resume) print([await parent.resumeSchedule(id)]);
+    else if (!isNew) print((await parent.schedules()).filter((each) => each.schedule_id === id));
+    else {
+      const text = await readText(prompt ?? "-", context.input, "The prompt");
+      const task = { prompt: text, ...(name && { name }), ...(tools && { tools: tools.split(",") }) };
+      print([await parent.schedule({ schedule_id: id, cron, tz, every_ms: every, at, ...task })]);
+    }
+    return EXIT.done;
+  });
+}
+
+function lineOf(view: ScheduleView): string {
+  const { schedule_id, cron, tz, every_ms, at, paused, next_at, prompt } = view;
+  const rhythm = cron ? `${cron} ${tz ?? ""}`.trim() : every_ms ? `every ${every_ms / 1_000} s` : `at ${at}`;
+  const next = paused ? "paused" : `next ${next_at ?? "–"}`;
+  return plainLine(`${schedule_id}  ${rhythm}  ${next}  ${prompt}`).slice(0, 200);
+}

@@ -1,0 +1,56 @@
+/** `send`: gives an agent a message; its reply comes through `replies`. */
+import {
+  type Acting,
+  type ActingFlags,
+  AGENT_ID,
+  actAsParent,
+  actingOptions,
+  noteMissingWorkers,
+} from "../as-parent.ts";
+import { type CommandContext, EXIT, type Verb } from "../command.ts";
+import { readText } from "../local/input.ts";
+import { toJsonLine } from "../terminal/text.ts";
+
+const HELP = `
+Examples:
+  subagent-queue send data_collector "And what is each of them for?"
+  subagent-queue send data_collector - < question.txt`;
+
+/** Its arguments, flags and action. */
+export const verb: Verb = (command, open, done) => {
+  actingOptions(command)
+    .argument("<agent_id>", AGENT_ID)
+    .argument("<message>", "the message; - reads it from standard input")
+    .addHelpText("after", HELP)
+    .action(async (agentId: string, message: string, flags: ActingFlags) =>
+      done(await send(open("warn"), agentId, message, flags)),
+    );
+};
+
+/** Runs the command; `-` reads the message from standard input. Throws `unknown_agent`, `agent_ended`, `inbox_full`. */
+function send(
+  context: CommandContext,
+  agentId: string,
+  message: string,
+  flags: ActingFlags,
+): Promise<number> {
+  return actAsParent(context, "send", flags, async (acting) => {
+    const text = await readText(message, context.input, "The message");
+    const receipt = await acting.parent.send(agentId, text);
+    const { status, run } = receipt;
+    const sentence = status === "queued" ? `Queued as run ${run}.` : `Delivered to run ${run}.`;
+    context.output.result(flags.json ? toJsonLine(receipt) : sentence);
+    if (status === "delivered") await noteQuestion(acting, agentId);
+    noteMissingWorkers(acting);
+    return EXIT.done;
+  });
+}
+
+/** Says that a message is no answer, where an agent waits for one. */
+async function noteQuestion({ context, parent }: Acting, agentId: string): Promise<void> {
+  const view = await parent.get(agentId).catch(() => undefined);
+  if (view?.status !== "waiting") return;
+  context.output.note(
+    `${agentId} waits for an answer and reads this after it: subagent-queue answer ${agentId} "…"`,
+  );
+}

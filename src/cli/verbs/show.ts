@@ -1,0 +1,190 @@
+/** `show`: one agent: what it was asked, what it did, what it answered, and the files it left. */
+import type { AgentRecord } from "../../shared/protocol/agent.ts";
+import { type ContentBlock, isToolUse, textOf } from "../../shared/protocol/content.ts";
+import { type AgentAddress, replyIdOf } from "../../shared/protocol/keys.ts";
+import { UserEntry } from "../../shared/protocol/log.ts";
+import type { TranscriptEntry } from "../../shared/protocol/transcript.ts";
+import { type EventLine, readTimeline } from "../../shared/redis/events.ts";
+import { type ActingFlags, AGENT_ID, actAsParent, actingOptions, parentIdOf } from "../as-parent.ts";
+import { type CommandContext, EXIT, type Verb } from "../command.ts";
+import { familyOf, findAgent, readInstallation } from "../local/parents.ts";
+import { formatCount, formatPlural, formatUsd } from "../terminal/figures.ts";
+import type { Style } from "../terminal/output.ts";
+import { plain, plainLine, toJsonLine, wrap } from "../terminal/text.ts";
+import { toldIn } from "./logs.ts";
+
+const HELP = `
+Examples:
+  subagent-queue show data_collector
+  subagent-queue show data_collector --parent planner-7 --json | jq -r .reply
+
+Without --parent the agent is looked for at the configured parent and at every
+parent that run and start made for themselves. The whole prompt is kept while the
+agent lives; its beginning and the rest as long as its record. The transcript of an
+agent that has ended is kept until the ack of its end, or as its profile says.`;
+
+/** Its arguments, flags and action. */
+export const verb: Verb = (command, open, done) => {
+  actingOptions(command)
+    .argument("<agent_id>", AGENT_ID)
+    .option(
+      "--transcript",
+      "the whole conversation besides: what it was told, said, called and got back",
+      false,
+    )
+    .addHelpText("after", HELP)
+    .action(async (agentId: string, flags: ShowFlags) => done(await show(open("warn"), agentId, flags)));
+};
+
+interface ShowFlags extends ActingFlags {
+  transcript: boolean;
+}
+
+/** What is shown of an agent. */
+export interface AgentSheet {
+  address: AgentAddress;
+  record: AgentRecord;
+  /** Messages of the parent, oldest first; the beginnings of what each run was asked once the agent has ended. */
+  messages: string[];
+  timeline: EventLine[];
+  /** The whole text of its last answer. */
+  reply: string;
+  /** Undefined: its workspace cannot be read here. */
+  files: { path: string; size_bytes: number }[] | undefined;
+  /** The whole conversation, where it was asked for. */
+  transcript: TranscriptEntry[] | undefined;
+}
+
+/** Runs the command. Throws `unknown_agent`, `invalid_input` for --parent, `invalid_config`, `redis_unavailable`. */
+async function show(context: CommandContext, agentId: string, flags: ShowFlags): Promise<number> {
+  const { config, output } = context;
+  const named = flags.parent === undefined ? undefined : parentIdOf(flags.parent);
+  const read = await readInstallation(context, "show", async (reading) => {
+    const { tenant, parentId } = config;
+    const found = await findAgent(reading, await familyOf(reading, { tenant, parentId }, named), agentId);
+    const { address, record } = found;
+    const [state, timeline, whole] = await Promise.all([
+      reading.store.load(address),
+      readTimeline(reading.redis, reading.keys, address),
+      reading.store.fullText(address, replyIdOf(address.uid, record.run)),
+    ]);
+    const reply = whole ?? record.progress?.summary ?? "";
+    const messages = messagesIn(state?.log ?? new Map());
+    return { address, record, timeline, reply, messages: messages.length > 0 ? messages : askedIn(timeline) };
+  });
+  const acting = { json: true, parent: read.address.parentId };
+  let files: AgentSheet["files"];
+  let transcript: AgentSheet["transcript"];
+  await actAsParent(context, "show", acting, async ({ parent }) => {
+    files = await parent.files(agentId).catch(() => undefined);
+    if (flags.transcript) transcript = (await parent.transcript(agentId)).entries;
+    return EXIT.done;
+  });
+  const sheet: AgentSheet = { ...read, files, transcript };
+  if (flags.json) output.result(toJsonLine(asJson(sheet)));
+  else output.result(...renderSheet(sheet, output.resultColumns, output.resultStyle));
+  return EXIT.done;
+}
+
+function messagesIn(log: ReadonlyMap<string, string>): string[] {
+  return [...log]
+    .filter(([key]) => /^\d+$/.test(key))
+    .sort(([a], [b]) => Number(a) - Number(b))
+    .flatMap(([, json]) => UserEntry.safeParse(JSON.parse(json)).data?.messages ?? [])
+    .map(({ text }) => text);
+}
+
+function askedIn(timeline: readonly EventLine[]): string[] {
+  return timeline.flatMap(({ events }) =>
+    events.flatMap((event) => (event.type === "run_started" && event.prompt) || []),
+  );
+}
+
+function asJson({
+  address,
+  record,
+  messages,
+  timeline,
+  reply,
+  files,
+  transcript,
+}: AgentSheet): Record<string, unknown> {
+  const { agent_id, name, status, run, ended_reason, progress } = record;
+  const { tenant, parentId: parent_id } = address;
+  const counters = {
+    turns: progress?.turns ?? 0,
+    tokens: progress?.tokens ?? 0,
+    cost_usd: progress?.cost_usd ?? 0,
+  };
+  const events = timeline.flatMap(({ at, events }) => events.map((event) => ({ at, ...event })));
+  const model = record.spec.model;
+  const about = { tenant, parent_id, agent_id, name, status, ended_reason, run, model, ...counters };
+  return {
+    ...about,
+    messages,
+    timeline: events,
+    reply,
+    files: files ?? null,
+    ...(transcript && { transcript }),
+  };
+}
+
+/** The sheet in lines; `columns` undefined: unwrapped. */
+export function renderSheet(sheet: AgentSheet, columns: number | undefined, style: Style): string[] {
+  const { address, record, messages, timeline, reply, files, transcript = [] } = sheet;
+  const width = columns === undefined ? Number.POSITIVE_INFINITY : Math.min(columns - 1, 110);
+  const part = (title: string, lines: readonly string[]) =>
+    lines.length === 0 ? [] : ["", style("bold", title), ...lines.map((line) => `  ${line}`)];
+  const text = (body: string) => (body === "" ? [] : wrap(plain(body).trim(), width - 2));
+  const { progress, spec, status, ended_reason } = record;
+  const facts = [
+    ended_reason ? `${status} (${ended_reason})` : status,
+    `run ${record.run}`,
+    `${formatPlural(progress?.turns ?? 0, "turn")} of ${spec.limits.max_turns}`,
+    formatPlural(progress?.tokens ?? 0, "token"),
+    formatUsd(progress?.cost_usd ?? 0),
+    plainLine(spec.model),
+  ].join(" · ");
+  const left = (files ?? []).map(
+    ({ path, size_bytes }) => `${plainLine(path)}  ${formatCount(size_bytes)} bytes`,
+  );
+  const created = new Date(record.created_at).toISOString();
+  return [
+    `${style("bold", plainLine(record.agent_id))}  ${plainLine(record.name)}`,
+    ...wrap(`${facts} · created ${created} by ${address.parentId}`, width).map((line) => style("dim", line)),
+    ...part("Asked", messages.flatMap(text)),
+    ...part(
+      "Timeline",
+      timeline.flatMap((line) => toldIn(line)).map(({ time, said }) => `${style("dim", time)}  ${said}`),
+    ),
+    ...part(status === "ended" ? "Reply" : "Last text", text(reply)),
+    ...part("Files", left),
+    ...part(
+      "Transcript",
+      transcript.flatMap((entry) => text(inWords(entry))),
+    ),
+  ];
+}
+
+function saidIn(content: readonly ContentBlock[]): string {
+  const calls = content.filter(isToolUse).map(({ name, input }) => `${name} ${JSON.stringify(input)}`);
+  return [textOf(content), ...calls].filter((said) => said !== "").join("\n");
+}
+
+/** One thing of a conversation, its number first. */
+function inWords(entry: TranscriptEntry): string {
+  const { message, kind } = entry;
+  switch (kind) {
+    case "told":
+    case "noticed":
+      return `${message} ${kind}: ${entry.text}`;
+    case "said":
+      return `${message} said (${entry.stop_reason}): ${saidIn(entry.content)}`;
+    case "called":
+      return `${message} called ${entry.name} (${entry.tool_use_id})`;
+    case "returned":
+      return `${message} returned${entry.is_error ? " an error" : ""} (${entry.tool_use_id}): ${entry.content}`;
+    case "failed":
+      return `${message} failed: ${entry.problem}`;
+  }
+}

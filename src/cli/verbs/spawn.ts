@@ -1,0 +1,82 @@
+/** `spawn`: makes an agent that waits for messages, and may give it the first one at once. */
+import { type ActingFlags, actAsParent, actingOptions, noteMissingWorkers } from "../as-parent.ts";
+import { type CommandContext, EXIT, type Verb } from "../command.ts";
+import { readText } from "../local/input.ts";
+import { plainLine, toJsonLine } from "../terminal/text.ts";
+
+const HELP = `
+Examples:
+  subagent-queue spawn "Data Collector" --prompt "Which Lua scripts are there?"
+  subagent-queue spawn "Look around" --agent explorer --prompt "Where is the lease renewed?"
+  id=$(subagent-queue spawn reviewer --tools read_file,grep --keep-alive)
+  subagent-queue spawn summariser --prompt - < notes.txt`;
+
+/** Its arguments, flags and action. */
+export const verb: Verb = (command, open, done) => {
+  actingOptions(command)
+    .argument("<name>", "what people call it; its id is made from it")
+    .option("--description <text>", "what it is for")
+    .option(
+      "--agent <definition>",
+      "the agent definition it is made from; subagent-queue definitions lists them",
+    )
+    .option("--model <id>", "model, instead of the configured one")
+    .option("--tools <names>", "exactly these tools, separated by commas")
+    .option("--keep-alive", "take further messages after a reply", false)
+    .option("--prompt <text>", "send this as the first message; - reads it from standard input")
+    .addHelpText("after", HELP)
+    .action(async (name: string, flags: SpawnFlags) => done(await spawn(open("warn"), name, flags)));
+};
+
+/** What the command line says. */
+interface SpawnFlags extends ActingFlags {
+  description?: string;
+  /** Name of an agent definition. */
+  agent?: string;
+  model?: string;
+  /** Names of tools, separated by commas. */
+  tools?: string;
+  keepAlive: boolean;
+  /** First message; `-` reads it from standard input. */
+  prompt?: string;
+}
+
+/** Runs the command. The agent's id is the result, so that a script can keep it. Throws like spawn and send. */
+function spawn(context: CommandContext, name: string, flags: SpawnFlags): Promise<number> {
+  const { description, agent, model, tools, keepAlive } = flags;
+  const wish = {
+    name,
+    ...(description !== undefined && { description }),
+    ...(agent !== undefined && { agent }),
+    ...(model !== undefined && { model }),
+    ...(tools !== undefined && { tools: tools.split(",") }),
+    keep_alive: keepAlive,
+  };
+  return actAsParent(context, "spawn", flags, async (acting) => {
+    const { parent } = acting;
+    const { output } = context;
+    // Read before anything is made: a prompt that is refused leaves no agent behind.
+    const prompt =
+      flags.prompt === undefined ? undefined : await readText(flags.prompt, context.input, "The prompt");
+    const receipt = await parent.spawn(wish);
+    const { agent_id, limits, unknown_tools } = receipt;
+    if (unknown_tools.length > 0) {
+      const names = unknown_tools.map(plainLine).join(", ");
+      output.note(
+        acting.workers.length > 0
+          ? `No live worker has ${names}: the agent works without it.`
+          : `No worker is live that could have ${names}: the agent's runs wait for one that has.`,
+      );
+    }
+    const message = prompt === undefined ? undefined : await parent.send(agent_id, prompt);
+    output.result(flags.json ? toJsonLine({ ...receipt, ...(message && { message }) }) : agent_id);
+    if (message) noteMissingWorkers(acting);
+    else if (!flags.json) {
+      const { model: asked } = receipt;
+      output.note(
+        `Created, ${plainLine(asked)}, at most ${limits.max_turns} turns a run. It waits: subagent-queue send ${agent_id} "…"`,
+      );
+    }
+    return EXIT.done;
+  });
+}

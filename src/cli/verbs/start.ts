@@ -1,0 +1,129 @@
+/** `start`: everything up in one process, three questions about the directory it stands in, then a service that stays. */
+import { BOARD_PATH } from "../../service/board/app.ts";
+import { type Config, DEFAULT_PREFIX } from "../../shared/config.ts";
+import { SubagentError } from "../../shared/errors.ts";
+import { type CommandContext, EXIT, strictOptions, type Verb, wholeUpTo } from "../command.ts";
+import { API_PORT, type OpenedApi, openApi } from "../local/api.ts";
+import { type Closing, createClosing } from "../local/closing.ts";
+import { type AskFlags, askAll, type Question } from "../local/fan-out.ts";
+import type { RedisSource } from "../local/redis.ts";
+import { type LocalService, showBanner, startLocalService } from "../local/service.ts";
+import { whenAborted } from "../process.ts";
+
+const HELP = `
+Examples:
+  subagent-queue start             ask, print the replies, and stay up: worker, HTTP API, page and board
+  subagent-queue start --once      ask, print the replies, and end
+  subagent-queue start --once --json | jq '.replies[].summary'
+  SUBAGENT_ROOTS=/srv/repo:ro subagent-queue start --once`;
+
+/** Its arguments, flags and action. */
+export const verb: Verb = (command, open, done) => {
+  strictOptions(command)
+    .option("--once", "end when the replies are there", false)
+    .option(
+      "--port <port>",
+      `port of the page, the API and the board; default ${API_PORT}, else a free one`,
+      wholeUpTo(65_535),
+    )
+    .option("--json", "the replies as one JSON document on standard output; with --once", false)
+    .addHelpText("after", HELP)
+    .action(async (flags: StartFlags & { strict?: boolean }) =>
+      done(await start(open("warn", flags), flags)),
+    );
+};
+
+/** What the sub-agents are asked: enough to make each of them look for itself. */
+const QUESTIONS: readonly Question[] = [
+  { name: "Testing framework", prompt: "Which testing framework does this project use?" },
+  { name: "Lua scripts", prompt: "What is each Lua script for?" },
+  { name: "TODO comments", prompt: "How many TODO comments are there?" },
+];
+
+/** What the printed commands ask. */
+const PROMPT = "How many TODO comments are there?";
+
+/** What the command line says. */
+interface StartFlags extends AskFlags {
+  /** End after the replies. */
+  once: boolean;
+  /** Port of the API; default: {@link API_PORT}, or a free one where that is taken. */
+  port?: number;
+}
+
+/** Runs the command. Resolves with the exit code. Throws `invalid_input` for --json without --once. */
+async function start(context: CommandContext, { once, json, port }: StartFlags): Promise<number> {
+  if (json && !once) {
+    const sentence = "start --json prints one document and ends: give --once as well.";
+    throw new SubagentError("invalid_input", sentence);
+  }
+  const closing = createClosing();
+  try {
+    const stopping = { ...context, signal: context.stopInTwoSteps() };
+    const service = await startLocalService(stopping, "join");
+    closing.add(() => service.stop());
+    const api = once ? undefined : await serveDoors(context, service, port, closing);
+    showBanner(context, service);
+    const code = await askAll(context, service, QUESTIONS, { json });
+    if (!api || code === EXIT.interrupted) return code;
+    return await stayUp(context, service, api);
+  } finally {
+    await closing.close();
+  }
+}
+
+async function stayUp(context: CommandContext, service: LocalService, api: OpenedApi): Promise<number> {
+  const { output, signal } = context;
+  output.note("", ...doorsOf(api), "", ...handingOver(context, service, api), "Stop it with Ctrl-C.");
+  await Promise.race([whenAborted(signal), whenAborted(service.signal)]);
+  if (service.lost) throw service.lost;
+  return EXIT.done;
+}
+
+/** The API on `port`; where none was asked for and the usual one is taken, on a free one. */
+async function serveDoors(
+  context: CommandContext,
+  { client }: LocalService,
+  port: number | undefined,
+  closing: Closing,
+): Promise<OpenedApi> {
+  if (port !== undefined) return openApi(context, client, { port }, closing);
+  try {
+    return await openApi(context, client, { port: API_PORT }, closing);
+  } catch (error) {
+    if (!(error instanceof SubagentError) || error.code !== "setup_failed") throw error;
+    return openApi(context, client, { port: 0 }, closing);
+  }
+}
+
+function doorsOf({ url }: OpenedApi): string[] {
+  return [
+    "The worker stays up, and these with it:",
+    `  Live page   ${url}/`,
+    `  HTTP API    ${url}/docs`,
+    `  Bull Board  ${url}${BOARD_PATH}`,
+  ];
+}
+
+/** What hands work over from another terminal, fit to be pasted. */
+function handingOver({ config, command }: CommandContext, { redis }: LocalService, api: OpenedApi): string[] {
+  const key = api.needsKey ? ' -H "Authorization: Bearer $KEY"' : "";
+  return [
+    "Hand it work from another terminal, in this directory:",
+    `  curl -s '${api.url}/v1/parents/shell/tasks?wait=60'${key} -H 'Content-Type: application/json' -d '{"prompt": "${PROMPT}"}'`,
+    `  ${addressing(config, redis)} ${command} run "${PROMPT}"`,
+    ...(api.needsKey
+      ? ['This installation has keys: KEY is one of them, "subagent-queue keys create" makes another.']
+      : []),
+  ];
+}
+
+/**
+ * The variables with which another terminal reaches the same installation. A server of ours is named with the password
+ * that it was given; of another's, the address stays where it was written.
+ */
+export function addressing(config: Config, redis: Pick<RedisSource, "url" | "isPrivate">): string {
+  const url = redis.isPrivate ? redis.url : '"$REDIS_URL"';
+  const prefix = config.prefix === DEFAULT_PREFIX ? "" : ` SUBAGENT_PREFIX=${config.prefix}`;
+  return `REDIS_URL=${url}${prefix}`;
+}

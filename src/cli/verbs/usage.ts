@@ -1,0 +1,121 @@
+/** `usage`: what a parent's runs have used, in whole days (UTC). */
+import type { Parent } from "../../producer/parent.ts";
+import { SubagentError } from "../../shared/errors.ts";
+import type { UsageTotals } from "../../shared/protocol/usage.ts";
+import { budgetsOf, readSpent } from "../../shared/redis/budget.ts";
+import { type ActingFlags, actAsParent, actingOptions } from "../as-parent.ts";
+import { type CommandContext, EXIT, type Verb } from "../command.ts";
+import { readInstallation } from "../local/parents.ts";
+import { formatAge, formatCount, formatPlural, formatUsd } from "../terminal/figures.ts";
+import { toJsonLine } from "../terminal/text.ts";
+
+const HELP = `
+Examples:
+  subagent-queue usage
+  subagent-queue usage --since 7d
+  subagent-queue usage --since 2026-11-01 --json`;
+
+/** Its arguments, flags and action. */
+export const verb: Verb = (command, open, done) => {
+  actingOptions(command)
+    .option("--since <when>", "2026-11-01, 2026-11-01T12:00:00Z or 7d; default: the last 90 days")
+    .addHelpText("after", HELP)
+    .action(async (flags: UsageFlags) => done(await usage(open("warn"), flags)));
+};
+
+/** What the command line says. */
+interface UsageFlags extends ActingFlags {
+  /** A day, a point in time, or a number of days back: `2026-11-01`, `2026-11-01T12:00:00Z`, `7d`. */
+  since?: string;
+}
+
+const DAY_MS = 86_400_000;
+const DAYS_BACK = /^(\d{1,4})d$/;
+const ISO_DATE = /^\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,3})?)?(?:Z|[+-]\d{2}:\d{2}))?$/;
+
+/** Runs the command. Throws `invalid_input` for a --since that is no point in time. */
+async function usage(context: CommandContext, flags: UsageFlags): Promise<number> {
+  const since = flags.since === undefined ? undefined : sinceOf(flags.since, context.clock.now());
+  return actAsParent(context, "usage", flags, async ({ parent, others }) => {
+    const all = await Promise.all([parent, ...others].map((each) => each.usage(since && { since })));
+    const totals = all.reduce(added);
+    const { output } = context;
+    const { parentId } = parent;
+    const budgets = await spentOfBudgets(context, parent);
+    const day = since?.toISOString().slice(0, 10);
+    if (flags.json)
+      output.result(toJsonLine({ parent_id: parentId, since: day ?? null, ...totals, budgets }));
+    else {
+      const own = others.length > 0 ? ` and ${formatPlural(others.length, "parent")} of run and start` : "";
+      output.result(...renderUsage(parentId + own, day, totals), ...budgets.map(renderBudget));
+    }
+    return EXIT.done;
+  });
+}
+
+/** One budget of the environment, and what has been spent of it. */
+interface BudgetUse {
+  of: "parent" | "tenant";
+  max_cost_usd: number;
+  spent_usd: number;
+  /** Absent: since the parent's first call. */
+  window_ms?: number;
+}
+
+/** What the parent and its tenant have spent of the budgets that the environment sets. */
+function spentOfBudgets(context: CommandContext, { tenant, parentId }: Parent): Promise<BudgetUse[]> {
+  const { agent: _, ...budgets } = context.config.budgets;
+  const bound = budgetsOf({ tenant, parentId, uid: "" }, budgets);
+  if (bound.length === 0) return Promise.resolve([]);
+  return readInstallation(context, "usage", ({ redis, keys }) =>
+    Promise.all(
+      bound.map(async (budget) => ({
+        of: budget.windowMs === undefined ? ("parent" as const) : ("tenant" as const),
+        max_cost_usd: (budget.maxMicroUsd ?? 0) / 1_000_000,
+        spent_usd: (await readSpent(redis, keys, budget)).costUsd,
+        ...(budget.windowMs !== undefined && { window_ms: budget.windowMs }),
+      })),
+    ),
+  );
+}
+
+function renderBudget({ of, max_cost_usd, spent_usd, window_ms }: BudgetUse): string {
+  const window = window_ms === undefined ? "" : `, the last ${formatAge(window_ms)}`;
+  return `  budget of the ${of}: ${formatUsd(spent_usd)} of ${formatUsd(max_cost_usd)}${window}`;
+}
+
+/** The point in time that --since names. Throws `invalid_input`. */
+export function sinceOf(text: string, nowMs: number): Date {
+  const [, days] = DAYS_BACK.exec(text) ?? [];
+  const date =
+    days === undefined ? new Date(ISO_DATE.test(text) ? text : "") : new Date(nowMs - Number(days) * DAY_MS);
+  // `2026-02-30` becomes a day in March: what is written must be what is meant.
+  const isReal = !Number.isNaN(date.getTime()) && (text.length !== 10 || date.toISOString().startsWith(text));
+  if (isReal && date.getTime() >= 0) return date;
+  const shown = JSON.stringify(text.slice(0, 70));
+  const sentence = `--since ${shown} cannot be used: write a day (2026-11-01), a time (2026-11-01T12:00:00Z) or days back (7d).`;
+  throw new SubagentError("invalid_input", sentence);
+}
+
+function added(sum: UsageTotals, more: UsageTotals): UsageTotals {
+  const kinds = { ...sum.usage };
+  for (const kind of Object.keys(kinds) as (keyof typeof kinds)[]) kinds[kind] += more.usage[kind];
+  return {
+    replies: sum.replies + more.replies,
+    turns: sum.turns + more.turns,
+    tokens: sum.tokens + more.tokens,
+    cost_usd: sum.cost_usd + more.cost_usd,
+    usage: kinds,
+  };
+}
+
+function renderUsage(parentId: string, day: string | undefined, totals: UsageTotals): string[] {
+  const { replies, turns, tokens, usage: kinds, cost_usd } = totals;
+  return [
+    `${parentId}, ${day === undefined ? "the last 90 days" : `since ${day}`}`,
+    `  ${formatPlural(replies, "reply", "replies")} · ${formatPlural(turns, "turn")} · ${formatPlural(tokens, "token")} · ${formatUsd(cost_usd)}`,
+    `  tokens: ${formatCount(kinds.input_tokens)} in, ${formatCount(kinds.output_tokens)} out, ` +
+      `${formatCount(kinds.cache_read_input_tokens)} read from cache, ` +
+      `${formatCount(kinds.cache_creation_input_tokens)} written to cache`,
+  ];
+}

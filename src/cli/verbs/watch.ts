@@ -1,0 +1,157 @@
+/** `watch`: live agents at work, those of run and start included, until Ctrl-C; it ends none of them. */
+import { createParent, type Parent } from "../../producer/parent.ts";
+import { messageOf } from "../../shared/errors.ts";
+import type { AgentView, EndedReason } from "../../shared/protocol/agent.ts";
+import type { ReplyStatus } from "../../shared/protocol/reply.ts";
+import { type Acting, type ActingFlags, actAsParent, actingOptions } from "../as-parent.ts";
+import { type CommandContext, EXIT, type Verb } from "../command.ts";
+import { type WatchListener, watchAgents } from "../local/agent-watch.ts";
+import { formatPlural, formatUsd } from "../terminal/figures.ts";
+import type { Style } from "../terminal/output.ts";
+import { createProgress, type Progress } from "../terminal/progress.ts";
+import { rowWithView, STATUS_LOOK } from "../terminal/progress-rows.ts";
+import { toJsonLine, wrap } from "../terminal/text.ts";
+
+const HELP = `
+Examples:
+  subagent-queue watch
+  subagent-queue watch --parent planner-7
+  subagent-queue watch --json | jq -c 'select(.type == "agent")'
+
+Without --parent it follows the configured parent and those that run and start make
+for themselves. With --json: one line for each progress event, and
+{"type":"agent","agent":{…}} whenever an agent's status changes; each names its
+parent_id.`;
+
+/** Its arguments, flags and action. */
+export const verb: Verb = (command, open, done) => {
+  actingOptions(command)
+    .addHelpText("after", HELP)
+    .action(async (flags: ActingFlags) => done(await watch(open("warn"), flags)));
+};
+
+/** Runs the command; resolves with 0 when it is told to stop. */
+function watch(context: CommandContext, flags: ActingFlags): Promise<number> {
+  return actAsParent(context, "watch", flags, async (acting) => {
+    const { parent, redis } = acting;
+    const { output, clock } = context;
+    const isAlone = flags.parent !== undefined;
+    if (flags.json) {
+      await watchAll(acting, isAlone, (each) => jsonListener(context, each.parentId));
+      return EXIT.done;
+    }
+    const whom = isAlone ? parent.parentId : `${parent.parentId}, run and start`;
+    const opening = `Watching ${whom} on ${redis}; Ctrl-C ends the watching only.`;
+    output.note(...wrap(opening, output.size.columns - 1));
+    const progress = createProgress(output, clock, {
+      rowOf: (event) => event.agent_id,
+      tell: (line) => output.result(line),
+      empty: "No live agents yet.",
+    });
+    progress.start();
+    try {
+      await watchAll(acting, isAlone, (each) => shownBy(progress, acting, each));
+    } finally {
+      progress.stop();
+    }
+    return EXIT.done;
+  });
+}
+
+const FIND_EVERY_MS = 1_000;
+/** A parent that run or start made is followed if it was active in this time before. */
+const ACTIVE_MS = 600_000;
+
+/**
+ * Watches the parent and, unless it is `isAlone`, the parents that run and start make for themselves beside it, also those
+ * that they make later. Rejects with what is no passing failure of Redis.
+ */
+async function watchAll(
+  { context, client, parent }: Acting,
+  isAlone: boolean,
+  listenerFor: (parent: Parent) => WatchListener,
+): Promise<void> {
+  const { clock, signal, config, logger } = context;
+  const watched = new Set([parent.parentId]);
+  const watching = [watchAgents(parent, clock, signal, listenerFor(parent))];
+  const findOthers = async () => {
+    const found = await client.parents({ since: new Date(clock.now() - ACTIVE_MS) });
+    for (const { parent_id: parentId, tenant } of found) {
+      const isOurs = tenant === config.tenant && parentId.startsWith(`${config.parentId}-`);
+      if (!isOurs || watched.has(parentId)) continue;
+      watched.add(parentId);
+      const other = createParent({ parentId, tenant, client });
+      // That Redis is away is said once, about the parent itself.
+      const listener = { ...listenerFor(other), away: () => {} };
+      watching.push(watchAgents(other, clock, signal, listener).finally(() => other.stop()));
+    }
+  };
+  while (!isAlone && !signal.aborted) {
+    await findOthers().catch((error: unknown) => logger.debug({ problem: messageOf(error) }, "No look"));
+    const ended = clock.sleep(FIND_EVERY_MS, signal);
+    await Promise.race([ended, Promise.all(watching)]);
+  }
+  await Promise.all(watching);
+}
+
+function shownBy(progress: Progress, { context, parent }: Acting, { parentId }: Parent): WatchListener {
+  const { output, clock } = context;
+  // Two parents may have agents of one name: their rows are told apart by the parent.
+  const keyOf = (agentId: string) => (parentId === parent.parentId ? agentId : `${parentId}/${agentId}`);
+  return {
+    agent(view, isChanged) {
+      const ageMs = clock.now() - Date.parse(view.created_at);
+      const named = { name: keyOf(view.agent_id), label: view.agent_id };
+      progress.put(named.name, (row) => {
+        return { ...rowWithView(row, view, { nowMs: clock.monotonicMs(), ageMs }), ...named };
+      });
+      // What a running agent does is told by its events.
+      if (isChanged && !output.isLive && view.status !== "running") {
+        output.result(`${view.agent_id}: ${view.status}`);
+      }
+    },
+    event: (event) => progress.apply({ ...event, agent_id: keyOf(event.agent_id) }),
+    ended(view) {
+      progress.drop(keyOf(view.agent_id));
+      output.result(endedLine(view, output.resultStyle));
+    },
+    away: (problem) => output.note(...wrap(awayLine(problem), output.size.columns - 1)),
+  };
+}
+
+function jsonListener({ output }: CommandContext, parent_id: string): WatchListener {
+  const tell = (agent: AgentView) => output.result(toJsonLine({ type: "agent", parent_id, agent }));
+  return {
+    agent: (view, isChanged) => isChanged && tell(view),
+    event: (event) => output.result(toJsonLine({ parent_id, ...event })),
+    ended: tell,
+    away: (problem) => output.note(problem),
+  };
+}
+
+const ENDED_AS: Record<EndedReason, ReplyStatus> = {
+  completed: "succeeded",
+  failed: "failed",
+  destroyed: "cancelled",
+  idle: "cancelled",
+};
+
+/** What is said while looks fail: the problem without the advice to call again, which watching does by itself. */
+export function awayLine(problem: string): string {
+  return `${problem.replace(/: nothing was done;.*|\.$/, "")}. Looking again until it is back.`;
+}
+
+/** What is said about an agent that has ended: `✔ data_collector  completed · 3 turns · 1,234 tokens · $0`. */
+export function endedLine({ agent_id, ended_reason, progress }: AgentView, style: Style): string {
+  const { glyph, look } = STATUS_LOOK[ended_reason ? ENDED_AS[ended_reason] : "cancelled"];
+  const facts = progress
+    ? [
+        formatPlural(progress.turns, "turn"),
+        formatPlural(progress.tokens, "token"),
+        formatUsd(progress.cost_usd),
+      ]
+    : [];
+  return [`${style(look, glyph)} ${style("bold", agent_id)}  ${ended_reason ?? "ended"}`, ...facts].join(
+    " · ",
+  );
+}

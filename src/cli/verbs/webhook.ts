@@ -1,0 +1,49 @@
+/** `webhook`: where the replies of a parent are pushed. */
+import type { WebhookView } from "../../shared/redis/webhooks.ts";
+import { type Acting, type ActingFlags, actAsParent, actingOptions } from "../as-parent.ts";
+import { EXIT, type Verb } from "../command.ts";
+import { plainLine, toJsonLine } from "../terminal/text.ts";
+
+const HELP = `
+Examples:
+  subagent-queue webhook set https://example.com/hook     prints the secret that signs, once
+  subagent-queue webhook show --parent planner-7
+  subagent-queue webhook remove
+
+Replies, questions and messages are pushed by the processes of "api", signed
+after Standard Webhooks; a 2xx answer acks them.`;
+
+/** Its arguments, flags and action. */
+export const verb: Verb = (command, open, done) => {
+  const act = (flags: ActingFlags, work: (acting: Acting) => Promise<void>) =>
+    actAsParent(open("warn"), "webhook", flags, async (acting) => {
+      await work(acting);
+      return EXIT.done;
+    }).then(done);
+  actingOptions(command.command("set <url>").description("push to this address, with a new secret")).action(
+    (url: string, flags: ActingFlags) =>
+      act(flags, async ({ parent, context: { output } }) => {
+        const set = await parent.webhook.set({ url });
+        output.result(flags.json ? toJsonLine(set) : set.secret);
+        if (!flags.json) output.note("This secret signs what is pushed: it is not shown again.");
+      }),
+  );
+  actingOptions(command.command("show").description("say where to, and how it goes")).action(
+    (flags: ActingFlags) =>
+      act(flags, async ({ parent, context: { output } }) => {
+        const view = await parent.webhook.get();
+        output.result(flags.json ? toJsonLine(view) : inWords(view));
+      }),
+  );
+  actingOptions(command.command("remove").description("push no more")).action((flags: ActingFlags) =>
+    act(flags, async ({ parent, context: { output } }) => {
+      await parent.webhook.remove();
+      output.result(flags.json ? toJsonLine({ removed: true }) : "removed");
+    }),
+  );
+  command.addHelpText("after", HELP);
+};
+
+function inWords({ url, status, last_problem }: WebhookView): string {
+  return `${status} ${plainLine(url)}${last_problem === undefined ? "" : `: ${plainLine(last_problem)}`}`;
+}

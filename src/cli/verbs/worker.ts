@@ -1,0 +1,178 @@
+/** `worker`: joins a Redis and works until it is told to stop; its log goes to stderr as JSON lines. */
+
+import { Option } from "commander";
+import { SubagentError } from "../../shared/errors.ts";
+import { withoutPassword } from "../../shared/redis-url.ts";
+import { createHealthServer } from "../../worker/health/server.ts";
+import { createWorker, type SubagentWorker } from "../../worker/worker.ts";
+import { type CommandContext, EXIT, strictOptions, type Verb, wholeUpTo } from "../command.ts";
+import { type Closing, createClosing } from "../local/closing.ts";
+import { openIntake } from "../local/intake.ts";
+import { pausedSince, pauseOf } from "../local/pause.ts";
+import { noRedisAt } from "../local/redis.ts";
+import { openBash, openModel, rootsOf, skillsOf } from "../local/service.ts";
+import { whenAborted } from "../process.ts";
+import { modelText } from "../terminal/banner.ts";
+import { toJsonLine } from "../terminal/text.ts";
+
+const HELP = `
+Examples:
+  REDIS_URL=redis://127.0.0.1:6379 subagent-queue worker
+  REDIS_URL=redis://127.0.0.1:6379 SUBAGENT_ROOTS=/srv/repo:ro SUBAGENT_CONCURRENCY=200 subagent-queue worker
+  NODE_ENV=production REDIS_URL=redis://redis:6379 subagent-queue worker --health-port 8790 --health-host 0.0.0.0
+  curl -s http://127.0.0.1:8790/readyz    200 when it takes work, else 503 and why
+  curl -s http://127.0.0.1:8790/metrics   figures for Prometheus`;
+
+/** Its arguments, flags and action. */
+export const verb: Verb = (command, open, done) => {
+  strictOptions(command)
+    .option("--json", "the ready line as JSON", false)
+    .option(
+      "--health-port <port>",
+      "serve /healthz, /readyz and /metrics there, 0 takes a free one",
+      wholeUpTo(65_535),
+    )
+    .option("--health-host <address>", "address of the health checks", "127.0.0.1")
+    .addOption(new Option("--isolated", "runs suspects of the worker that starts it").hideHelp())
+    .addHelpText("after", HELP)
+    .action(async (flags: WorkerFlags & { strict?: boolean }) =>
+      done(await worker(open("info", flags), flags)),
+    );
+};
+
+/** What the command line says. */
+interface WorkerFlags {
+  /** The ready line as JSON. */
+  json: boolean;
+  /** Port of the health checks, 0 takes a free one; default SUBAGENT_HEALTH_PORT, else none are served. */
+  healthPort?: number;
+  /** Address of the health checks. */
+  healthHost: string;
+  /** Started by a worker, to run its suspects. */
+  isolated?: boolean;
+}
+
+/**
+ * Runs the command: waits for Redis as long as it takes, prints one line when it is ready, and drains when told to
+ * stop. Throws `invalid_config` without REDIS_URL (a worker with a Redis of its own would wait for ever) and for a Redis
+ * that will not do in production, `setup_failed` when the health port or the workspaces cannot be used.
+ */
+async function worker(context: CommandContext, flags: WorkerFlags): Promise<number> {
+  const { config, output, signal } = context;
+  const { redisUrl } = config;
+  if (redisUrl === undefined) {
+    const sentence =
+      "REDIS_URL is not set: a worker joins the Redis that its producers use, e.g. redis://host:6379.";
+    throw new SubagentError("invalid_config", sentence);
+  }
+  const closing = createClosing();
+  try {
+    const pool = await createPool(context, flags, redisUrl, closing);
+    if (flags.isolated) return await isolated(pool, signal, closing);
+    const health = await serveHealth(context, flags, pool, closing);
+    closing.addBeside(() => pool.stop());
+    const started = pool.start().catch((error: unknown) => {
+      // It waits for a Redis that is away; one that refuses us (a wrong password) will not change its mind.
+      if (!signal.aborted) throw reasonOf(redisUrl, error);
+    });
+    await Promise.race([started, whenAborted(signal)]);
+    if (!signal.aborted) {
+      openIntake(context, redisUrl, config.model, closing);
+      output.result(await readyLine(context, redisUrl, { worker: pool.id, health }, flags.json));
+    }
+    await whenAborted(signal);
+    context.logger.info("stopping: what is under way is finished or handed on");
+    return EXIT.done;
+  } finally {
+    await closing.close();
+  }
+}
+
+/** The worker that the configuration describes, not started. */
+async function createPool(
+  context: CommandContext,
+  flags: WorkerFlags,
+  redisUrl: string,
+  closing: Closing,
+): Promise<SubagentWorker> {
+  const { config, logger, clock } = context;
+  const { prefix, workspaceRoot, concurrency, prices } = config;
+  const roots = rootsOf(context, false);
+  if (!config.provider) logger.warn({ model: config.model }, modelText(config));
+  const model = await openModel(context, closing);
+  const { tools, sentence } = await openBash(context);
+  logger.info({ bash: tools.length > 0 }, sentence);
+  return createWorker({
+    redisUrl,
+    prefix,
+    model,
+    modelId: config.model,
+    roots,
+    tools,
+    mcpServers: config.mcpServers,
+    ...(await skillsOf(context)),
+    workspaceRoot,
+    concurrency,
+    watchdog: true,
+    ...isolationOf(flags),
+    prices,
+    trace: config.trace,
+    strict: config.production,
+    metrics: (flags.healthPort ?? config.healthPort) !== undefined,
+    sendTraceparent: config.sendTraceparent,
+    logger,
+    clock,
+  });
+}
+
+/** A worker starts this program again for suspects: with the same environment, and in a process of their own. */
+function isolationOf({ isolated }: WorkerFlags) {
+  const [, file = ""] = process.argv;
+  return isolated ? { isolated } : { isolation: { file, args: ["worker", "--isolated"] } };
+}
+
+/** Runs suspects until the worker that started this process is gone, or it is told to stop. */
+async function isolated(pool: SubagentWorker, signal: AbortSignal, closing: Closing): Promise<number> {
+  closing.add(() => pool.stop());
+  await pool.start();
+  await whenAborted(signal);
+  return EXIT.done;
+}
+
+/** What is printed once the worker takes wakes: how it is known, where it works, and whether it may. */
+async function readyLine(
+  { config, clock }: CommandContext,
+  redisUrl: string,
+  { worker: id, health }: { worker: string; health: string | undefined },
+  json: boolean,
+): Promise<string> {
+  const { prefix, concurrency, model } = config;
+  const redis = withoutPassword(redisUrl);
+  const paused = await pauseOf(redisUrl, prefix, clock).catch(() => undefined);
+  if (json) return toJsonLine({ status: "ready", worker: id, redis, concurrency, model, health, paused });
+  const state = paused ? `; ${pausedSince(paused)}` : "";
+  return `ready: worker ${id} on ${redis}, up to ${concurrency} runs, ${modelText(config)}${state}`;
+}
+
+/** Serves the health checks where flags or environment say so, until the very end; the answer is their address. */
+async function serveHealth(
+  { config, logger }: CommandContext,
+  { healthPort: port = config.healthPort, healthHost: host }: WorkerFlags,
+  pool: SubagentWorker,
+  closing: Closing,
+): Promise<string | undefined> {
+  if (port === undefined) return undefined;
+  const server = createHealthServer({ worker: pool, host, port });
+  await server.start();
+  closing.add(() => server.stop());
+  logger.info({ url: server.url }, "Health checks are served");
+  return server.url;
+}
+
+/** Redis' own refusal names the address; what the worker says in its own words stands as it is. */
+function reasonOf(redisUrl: string, error: unknown): unknown {
+  if (!(error instanceof SubagentError)) return noRedisAt(redisUrl, error);
+  return error.cause instanceof Error && error.code === "invalid_config"
+    ? noRedisAt(redisUrl, error.cause)
+    : error;
+}

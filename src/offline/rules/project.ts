@@ -1,0 +1,116 @@
+/** Questions about the files of a project. Pure. */
+import * as rule from "./rule.ts";
+
+const MAX_LISTED = 100;
+
+/** Manifest, what names a framework in it (a group holds the version), the framework. */
+const FRAMEWORKS: readonly (readonly [RegExp, RegExp, string])[] = [
+  ...["vitest", "jest", "mocha", "ava", "tap"].map(
+    (name) => [/package\.json$/, new RegExp(`"${name}"\\s*:\\s*"([^"]+)"`), name] as const,
+  ),
+  [/package\.json$/, /\bnode\b[^"&|;]*\s--test\b/, "node:test"],
+  [/\.(?:toml|txt)$/, /\bpytest\b["'\s]*([<>=~!^]{0,2}\s*\d[\w.]*)?/, "pytest"],
+  [/go\.mod$/, /^module\s/m, "go test (built in)"],
+];
+
+/** The frameworks that a manifest names, each with its version where one is written. */
+export function frameworksIn(file: string, text: string): string[] {
+  return FRAMEWORKS.filter(([manifest]) => manifest.test(file)).flatMap(([, pattern, name]) => {
+    const found = pattern.exec(text);
+    return found ? [found[1] ? `${name} ${found[1].trim()}` : name] : [];
+  });
+}
+
+/** Reads the manifests nearest to the top. */
+export const testFramework: rule.Rule = {
+  matches: (text) => /\btest(?:ing)?[- ](?:framework|runner|library)s?\b/i.test(text),
+  next: (task) =>
+    readFound(task, "**/{package.json,pyproject.toml,requirements.txt,go.mod}", 6, (files, reads) => {
+      const named = reads.flatMap((step) =>
+        frameworksIn(rule.fileOf(step), step.output).map((name) => ({ name, file: rule.fileOf(step) })),
+      );
+      const [main, ...others] = named;
+      if (!main)
+        return `I found no testing framework in ${files.join(", ") || "any manifest: there is none"}.`;
+      const also = others.map(({ name, file }) => `${name} (${file})`).join(", ");
+      return `This project uses ${main.name} as its testing framework: ${main.file} says so.${also && ` Also named: ${also}.`}`;
+    }),
+};
+
+/** Reads the first sentence of the comment at the head of each Lua script. */
+export const luaPurpose: rule.Rule = {
+  matches: (text) => /\blua\b/i.test(text) && /\bscripts?\b|\bfiles?\b/i.test(text),
+  next: (task) =>
+    readFound(task, "**/*.lua", 60, (files, reads) => {
+      const lines = reads.map((step) => `- ${rule.fileOf(step)}: ${purposeOf(step.output)}`);
+      return [`${rule.counted(files.length, "Lua script")}, ${reads.length} read:`, ...lines].join("\n");
+    }),
+};
+
+/** The first sentence of the comment at the head of a Lua script. */
+export function purposeOf(script: string): string {
+  const head = /^(?:\s*--[^\n]*\n?)+/.exec(script)?.[0] ?? "";
+  const marked = head.replace(/^\s*-{2,}/gm, "").replace(/\b(?:KEYS|ARGV)\b[\s\S]*/, "");
+  const words = marked.replace(/\s+/g, " ").trim();
+  return rule.shorten(/^.*?[.!?](?=\s|$)/.exec(words)?.[0] ?? words, 240) || "no comment at its head";
+}
+
+/** Searches for markers such as TODO; counts lines and files. */
+export const countMarkers: rule.Rule = {
+  matches: (text) => /\bhow many\b|\bcount\b/i.test(text) && markersIn(text).length > 0,
+  next(task) {
+    const markers = markersIn(task.text);
+    const pattern = `(//|/\\*|^\\s*\\*|#|--|<!--).*\\b(${markers.join("|")})\\b`;
+    return rule.lookUp(task, rule.searchIn("grep", task.places, pattern), (steps) => {
+      const files = new Map<string, number>();
+      for (const line of rule.foundLines(steps)) {
+        const path = /^(.+?):\d+:/.exec(line)?.[1];
+        if (path !== undefined) files.set(path, (files.get(path) ?? 0) + 1);
+      }
+      const total = [...files.values()].reduce((sum, count) => sum + count, 0);
+      const what = rule.counted(total, `${markers.join(" / ")} comment`);
+      const head = `There ${total === 1 ? "is" : "are"} ${what} in ${rule.counted(files.size, "file")}`;
+      const lines = [...files].slice(0, MAX_LISTED).map(([path, count]) => `- ${path}: ${count}`);
+      return [`${head}${rule.failures(steps)}${total === 0 ? "." : ":"}`, ...lines].join("\n");
+    });
+  },
+};
+
+const markersIn = (text: string): string[] => [
+  ...new Set((text.match(/\b(?:TODO|FIXME|HACK)\b/gi) ?? []).map((marker) => marker.toUpperCase())),
+];
+
+/** Lists all files, or those with the extension that the request names. */
+export const listFiles: rule.Rule = {
+  matches: (text) => /\b(?:list|show)\b[^?!\n]{0,60}\bfiles\b|\b(?:what|which) files\b/i.test(text),
+  next(task) {
+    const extension = /(?:^|\s)[`"']?\*?\.([a-z][a-z0-9]{0,7})\b[`"']?\s+files\b/i.exec(task.text)?.[1];
+    const pattern = extension === undefined ? "**/*" : `**/*.${extension}`;
+    return rule.lookUp(task, rule.searchIn("glob", task.places, pattern), (steps) => {
+      const paths = rule.foundLines(steps);
+      const head = `${rule.counted(paths.length, "file")}${rule.failures(steps)}:`;
+      return [head, ...paths.slice(0, MAX_LISTED).map((path) => `- ${path}`)].join("\n");
+    });
+  },
+};
+
+/** Globs, reads the `most` files nearest to the top, and answers with what `report` makes of them. */
+function readFound(
+  task: rule.Task,
+  pattern: string,
+  most: number,
+  report: (files: string[], reads: rule.Task["steps"]) => string,
+): rule.Draft {
+  return rule.lookUp(task, rule.searchIn("glob", task.places, pattern), (globs) => {
+    const depth = (path: string) => path.split("/").length;
+    const files = rule.foundLines(globs).sort((a, b) => depth(a) - depth(b));
+    const reads = rule.lookUp(task, files.slice(0, most).map(rule.readFile), (steps) => {
+      const read = steps.filter((step) => !step.failed);
+      return report(files, read) + rule.failures([...globs, ...steps]);
+    });
+    const isUnread = files.length > 0 && !task.steps.some(({ name }) => name === "read_file");
+    return typeof reads === "string" && isUnread
+      ? `I found ${files.join(", ")}, but read none of it.`
+      : reads;
+  });
+}

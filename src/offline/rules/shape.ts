@@ -1,0 +1,124 @@
+/**
+ * An answer in the shape of a JSON Schema, by rule: what was said already, where that is JSON that fits in the place asked
+ * for; else its text in the first place for text, and the least value that each other place allows. Pure.
+ *
+ * Knows what providers enforce: types, properties, items, enum, const, anyOf, allOf, `$ref` into `$defs`, and sizes.
+ */
+
+/** References that are followed on the way to one place. */
+const MAX_REFERENCES = 16;
+/** No answer by rule makes longer lists or texts than this, whatever a schema asks for. */
+const MOST_MADE = 1_000;
+
+type Schema = Record<string, unknown>;
+
+/** `said` in the shape of `schema`, as JSON. */
+export function shaped(schema: unknown, said: string): string {
+  const shape = new Shape(schema, said);
+  return JSON.stringify(shape.value(schema, parsed(said), 0) ?? null);
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function isSchema(value: unknown): value is Schema {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** One answer: the text stands in it once. */
+class Shape {
+  readonly #root: unknown;
+  #words: string;
+
+  constructor(root: unknown, words: string) {
+    this.#root = root;
+    this.#words = words.trim();
+  }
+
+  /** What fits `schema`: `known`, as far as it does, else something made. */
+  value(schema: unknown, known: unknown, references: number): unknown {
+    if (!isSchema(schema)) return known ?? null;
+    if (typeof schema.$ref === "string" && references < MAX_REFERENCES)
+      return this.value(this.#definition(schema.$ref), known, references + 1);
+    if ("const" in schema) return schema.const;
+    if (Array.isArray(schema.enum)) return schema.enum.includes(known) ? known : schema.enum[0];
+    const parts = [schema.anyOf, schema.oneOf].find(Array.isArray);
+    if (parts) return this.value(parts.find((part) => fitsType(part, known)) ?? parts[0], known, references);
+    if (Array.isArray(schema.allOf))
+      return this.value(Object.assign({}, schema, { allOf: undefined }, ...schema.allOf), known, references);
+    return this.#ofType(schema, typeOf(schema), known, references);
+  }
+
+  #definition(reference: string): unknown {
+    return reference
+      .split("/")
+      .slice(1)
+      .reduce<unknown>((part, name) => (isSchema(part) ? part[name] : undefined), this.#root);
+  }
+
+  #ofType(schema: Schema, type: unknown, known: unknown, references: number): unknown {
+    switch (type) {
+      case "object":
+        return this.#object(schema, isSchema(known) ? known : {}, references);
+      case "array": {
+        const least = Math.min(Number(schema.minItems ?? 0), MOST_MADE);
+        const items = Array.isArray(known) ? known : [];
+        const length = Math.max(items.length, least);
+        return Array.from({ length }, (_, at) => this.value(schema.items, items[at], references));
+      }
+      case "string":
+        return typeof known === "string" ? known : this.#text(schema);
+      case "number":
+      case "integer":
+        return typeof known === "number" ? known : leastNumber(schema);
+      case "boolean":
+        return known === true;
+      default:
+        return known ?? null;
+    }
+  }
+
+  #object(schema: Schema, known: Schema, references: number): Schema {
+    const properties = isSchema(schema.properties) ? schema.properties : {};
+    const required: readonly unknown[] = Array.isArray(schema.required) ? schema.required : [];
+    const names = Object.keys(properties).filter(
+      (name) => required.includes(name) || Object.hasOwn(known, name),
+    );
+    const members = names.map(
+      (name) => [name, this.value(properties[name], known[name], references)] as const,
+    );
+    const free = schema.additionalProperties === false ? [] : Object.entries(known);
+    return Object.fromEntries([...free.filter(([name]) => !Object.hasOwn(properties, name)), ...members]);
+  }
+
+  /** What was said, in the first place for it; elsewhere the least text. */
+  #text({ minLength = 0, maxLength = MOST_MADE, format }: Schema): string {
+    if (format === "date") return "1970-01-01";
+    if (format === "date-time") return "1970-01-01T00:00:00Z";
+    const words = [...this.#words].slice(0, Number(maxLength)).join("");
+    this.#words = "";
+    return words.padEnd(Math.min(Number(minLength), MOST_MADE), ".");
+  }
+}
+
+function typeOf({ type, properties, items }: Schema): unknown {
+  if (Array.isArray(type)) return type[0];
+  return type ?? (properties ? "object" : items ? "array" : undefined);
+}
+
+function fitsType(schema: unknown, value: unknown): boolean {
+  if (!isSchema(schema) || value === undefined) return false;
+  const is = value === null ? "null" : Array.isArray(value) ? "array" : typeof value;
+  return schema.type === is || (schema.type === "integer" && is === "number");
+}
+
+function leastNumber({ minimum, exclusiveMinimum, maximum }: Schema): number {
+  if (typeof minimum === "number") return minimum;
+  if (typeof exclusiveMinimum === "number") return exclusiveMinimum + 1;
+  return typeof maximum === "number" ? Math.min(0, maximum) : 0;
+}

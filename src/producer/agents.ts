@@ -1,0 +1,384 @@
+/** What a parent does with agents that exist: find, send, answer, list, get, finish, destroy; their files and full texts. */
+import { z } from "zod";
+import { messageOf, SubagentError } from "../shared/errors.ts";
+import { type AgentStatus, type AgentView, type EndedReason, viewOf } from "../shared/protocol/agent.ts";
+import { attachedText, attachedTo } from "../shared/protocol/attachments.ts";
+import { AgentId, newRequestKey } from "../shared/protocol/ids.ts";
+import { type AgentAddress, wakeOf } from "../shared/protocol/keys.ts";
+import { answerEntry } from "../shared/protocol/log.ts";
+import { type InboxMessage, MessageText } from "../shared/protocol/message.ts";
+import type { UsageTotals } from "../shared/protocol/usage.ts";
+import type { Answer } from "../shared/redis/scripts.ts";
+import { inCall, type ParentCall, type ParentContext } from "./context.ts";
+import { digestOf, MessageInput, type MessageOptions, readInput } from "./input.ts";
+
+/** An agent of a parent: where it is and what it is called. */
+export interface FoundAgent {
+  address: AgentAddress;
+  agentId: string;
+}
+
+/** What send answers: `queued` began a run, `delivered` goes to a run that is queued or going on. */
+export interface SendReceipt {
+  status: "queued" | "delivered";
+  agent_id: string;
+  run: number;
+  message_id: string;
+}
+
+/** What answer answers. `agent_status`: `queued` = it goes on; `waiting` = it has asked more than this. */
+export interface AnswerReceipt {
+  status: "answered";
+  agent_id: string;
+  question_id: string;
+  agent_status: AgentStatus;
+}
+
+/** What destroy answers; `ended_reason` is why the agent ended, by this call or before it. */
+export interface DestroyReceipt {
+  status: "destroyed" | "already_ended";
+  agent_id: string;
+  ended_reason: EndedReason;
+}
+
+/** What finish answers: `finishing` the run that is going on; `idle`: nothing is going on; or it had ended before. */
+export type FinishReceipt =
+  | { status: "finishing"; agent_id: string; run: number }
+  | { status: "idle"; agent_id: string }
+  | { status: "already_ended"; agent_id: string; ended_reason: EndedReason };
+
+const SHOWN_CHARS = 70;
+const REPLY_ID = /^sa-[0-9a-f]{24}\.(\d{1,15}|end)$/;
+const AnswerWish = z.strictObject({ text: MessageText, question_id: z.string().min(1).max(512).optional() });
+const UsageWish = z.strictObject({ since: z.coerce.date().min(new Date(0)).default(new Date(0)) });
+
+/** Runs `work` on the agent that `agentId` names, as one call. Rejects with `unknown_agent`. */
+export function withAgent<T>(
+  context: ParentContext,
+  agentId: unknown,
+  work: (call: ParentCall, agent: FoundAgent) => Promise<T>,
+): Promise<T> {
+  return inCall(context, async (call) => work(call, await findAgent(call, agentId)));
+}
+
+/** The agent that `agentId` names; surrounding blanks are forgiven. Rejects with `unknown_agent`. */
+export async function findAgent(call: ParentCall, agentId: unknown): Promise<FoundAgent> {
+  const { client, parent } = call;
+  const id = AgentId.safeParse(typeof agentId === "string" ? agentId.trim() : agentId);
+  if (!id.success) throw unknownAgent(agentId);
+  const uid = await call.read(() => client.store.uidOf(parent, id.data));
+  if (uid === undefined) throw unknownAgent(agentId);
+  return { address: { ...parent, uid }, agentId: id.data };
+}
+
+/** Sends a message to a parent's agent; see `Parent.send`. */
+export async function send(
+  context: ParentContext,
+  agentId: string,
+  text: string,
+  options: MessageOptions = {},
+): Promise<SendReceipt> {
+  const message = readInput(MessageInput, { text, ...options }, "send");
+  return withAgent(context, agentId, (call, agent) => sendMessage(call, agent, message));
+}
+
+/** Answers a question of a parent's agent; see `Parent.answer`. */
+export async function answer(
+  context: ParentContext,
+  agentId: string,
+  text: string,
+  options: { question_id?: string } = {},
+): Promise<AnswerReceipt> {
+  const wish = readInput(AnswerWish, { text, ...options }, "answer");
+  return withAgent(context, agentId, (call, agent) => answerQuestion(call, agent, wish));
+}
+
+/** What a model says to an agent: the answer to the oldest question that the agent waits with, else a message. */
+export async function answerOrSend(
+  context: ParentContext,
+  agentId: string,
+  text: string,
+): Promise<SendReceipt | AnswerReceipt> {
+  const message = readInput(MessageInput, { text }, "send");
+  return withAgent(context, agentId, async (call, agent) => {
+    const question_id = await oldestQuestion(call, agent);
+    return question_id === undefined
+      ? sendMessage(call, agent, message)
+      : answerQuestion(call, agent, { text, question_id });
+  });
+}
+
+/**
+ * The parent's live agents, oldest first; those that have ended are left out, and those that a newer version made in a
+ * form that this one cannot read.
+ */
+export function listAgents(context: ParentContext): Promise<AgentView[]> {
+  return inCall(context, async ({ read, client, parent }) => {
+    const records = await read(() => client.store.liveRecords(parent));
+    return records
+      .filter((record) => record.status !== "ended")
+      .sort((a, b) => a.created_at - b.created_at || (a.agent_id < b.agent_id ? -1 : 1))
+      .map(viewOf);
+  });
+}
+
+/** One agent, also an ended one as long as its record is kept. Rejects with `unknown_agent`. */
+export async function viewAgent({ read, client }: ParentCall, agent: FoundAgent): Promise<AgentView> {
+  const record = await read(() => client.store.record(agent.address));
+  if (!record) throw unknownAgent(agent.agentId);
+  return viewOf(record);
+}
+
+/** What the parent's runs used; see `Parent.usage`. */
+export async function readUsage(
+  context: ParentContext,
+  options: { since?: Date | string } = {},
+): Promise<UsageTotals> {
+  const { since } = readInput(UsageWish, options, "usage");
+  return inCall(context, ({ read, client, parent }) =>
+    read(() => client.store.usage(parent, since.getTime())),
+  );
+}
+
+/** The whole text of a reply whose summary was cut; undefined where it was not, or is no longer kept. */
+export async function readFullText(context: ParentContext, replyId: string): Promise<string | undefined> {
+  if (!REPLY_ID.test(replyId)) return undefined;
+  return inCall(context, ({ read, client, parent }) => read(() => client.store.fullText(parent, replyId)));
+}
+
+/**
+ * Sends a message: first the deadline hint, then the verb, then the wake. Rejects with `agent_ended`, `unknown_agent`,
+ * `conflict` (message id used with another text), `inbox_full`, `invalid_config` (a Redis that will not do in production),
+ * `redis_unavailable`, `outcome_unknown`.
+ */
+async function sendMessage(
+  call: ParentCall,
+  agent: FoundAgent,
+  { text, message_id = newRequestKey(), ...more }: z.output<typeof MessageInput>,
+): Promise<SendReceipt> {
+  const { store, requireDurable } = call.client;
+  await requireDurable(call);
+  await announce(call, agent);
+  const attached = attachedText(more);
+  const payload: InboxMessage = { v: 1, message_id, text, ...(attached && { attached: true }) };
+  const stored = {
+    message_id,
+    payload: JSON.stringify(payload),
+    digest: digestOf(attached === undefined ? text : { text, attached }),
+    ...(attached && { attached, attached_to: attachedTo(message_id) }),
+  };
+  const sent = await call.write({ what: "the sending", key: { message_id } }, () =>
+    store.send(agent.address, stored),
+  );
+  const receipt = (status: SendReceipt["status"], run: number): SendReceipt => ({
+    status,
+    agent_id: agent.agentId,
+    run,
+    message_id,
+  });
+  switch (sent.status) {
+    case "delivered":
+      return receipt("delivered", sent.run);
+    case "same":
+      if (sent.agent_status !== "queued") return receipt("delivered", sent.run);
+      // The first try may have ended before its wake: a second one is harmless.
+      await wakeUp(call, agent, sent.wake);
+      return receipt("queued", sent.run);
+    case "queued":
+      await wakeUp(call, agent, sent.wake);
+      return receipt("queued", sent.run);
+    default:
+      throw sendRefusal(sent, agent.agentId, message_id);
+  }
+}
+
+function sendRefusal(
+  answer: Extract<Answer<"send">, { status: "unknown" | "ended" | "conflict" | "inbox_full" }>,
+  agentId: string,
+  messageId: string,
+): SubagentError {
+  switch (answer.status) {
+    case "unknown":
+      return unknownAgent(agentId);
+    case "ended":
+      return agentEnded(agentId, answer.reason);
+    case "conflict":
+      return new SubagentError(
+        "conflict",
+        `message_id "${messageId}" was used with another text: use a new one.`,
+        { message_id: messageId },
+      );
+    case "inbox_full":
+      return new SubagentError(
+        "inbox_full",
+        `Sub-agent "${agentId}" has ${answer.messages} unread messages, or too long ones: wait until it has read some.`,
+        { agent_id: agentId, unread: Number(answer.messages) },
+      );
+  }
+}
+
+/** Announces an earlier deadline to the sweepers: before the verb that makes it earlier. */
+async function announce({ read, client }: ParentCall, { address }: FoundAgent): Promise<void> {
+  await read(() => client.deadlines.touch(address, client.timing.lookMs));
+}
+
+/** Adds the job of a wake. What it is for stands in the record already: a sweeper repeats what fails here. */
+async function wakeUp(
+  { hint, client }: ParentCall,
+  { address, agentId }: FoundAgent,
+  wake: number,
+): Promise<void> {
+  await hint(
+    () => client.wakes.add(wakeOf(address, agentId, wake)),
+    (error) =>
+      client.logger.warn(
+        { agent_id: agentId, problem: messageOf(error) },
+        "no wake was queued; a sweeper will",
+      ),
+  );
+}
+
+/** Ends an agent at once. Rejects with `unknown_agent`, `redis_unavailable` or `outcome_unknown`. */
+export async function destroyAgent(
+  { write, client }: ParentCall,
+  { address, agentId }: FoundAgent,
+): Promise<DestroyReceipt> {
+  let repeats = false;
+  const answer = await write({ what: "the destroying", key: { agent_id: agentId } }, (repeated) => {
+    repeats = repeated;
+    return client.store.settle(address, {
+      authority: "parent",
+      target: "ended",
+      ended_reason: "destroyed",
+      status: "cancelled",
+      stop_reason: "destroyed",
+    });
+  });
+  if (answer.status === "settled")
+    return { status: "destroyed", agent_id: agentId, ended_reason: "destroyed" };
+  if (answer.status !== "same") throw unknownAgent(agentId);
+  const reason = answer.ended_reason as EndedReason;
+  // Destroyed, and we had asked before: that was us, and only the answer was lost.
+  const ours = repeats && reason === "destroyed";
+  return { status: ours ? "destroyed" : "already_ended", agent_id: agentId, ended_reason: reason };
+}
+
+/**
+ * Asks for a graceful end: first the deadline hint, then the verb, then the wake where there is one. Rejects with
+ * `unknown_agent`, `redis_unavailable` or `outcome_unknown`.
+ */
+export async function finishAgent(call: ParentCall, agent: FoundAgent): Promise<FinishReceipt> {
+  const { agentId } = agent;
+  await announce(call, agent);
+  const answer = await call.write({ what: "the finishing", key: { agent_id: agentId } }, () =>
+    call.client.store.finish(agent.address),
+  );
+  switch (answer.status) {
+    case "finishing":
+      // A run that waited for an answer is queued for it; for one that was queued before, a second wake is harmless.
+      if (answer.wake !== undefined) await wakeUp(call, agent, answer.wake);
+      return { status: "finishing", agent_id: agentId, run: answer.run };
+    case "idle":
+    case "not_due":
+      return { status: "idle", agent_id: agentId };
+    case "ended":
+      return { status: "already_ended", agent_id: agentId, ended_reason: answer.reason as EndedReason };
+    case "unknown":
+      throw unknownAgent(agentId);
+  }
+}
+
+/** The oldest open question of an agent, if it waits for one. Rejects with `unknown_agent`, `agent_ended`. */
+async function oldestQuestion(
+  { read, client }: ParentCall,
+  { address, agentId }: FoundAgent,
+): Promise<string | undefined> {
+  const record = await read(() => client.store.record(address));
+  if (!record) throw unknownAgent(agentId);
+  if (record.status === "ended") throw agentEnded(agentId, record.ended_reason ?? "completed");
+  return record.status === "waiting" ? record.questions?.[0]?.question_id : undefined;
+}
+
+/**
+ * Answers a question, the oldest open one unless it is named: first the deadline hint, then the verb, then the wake. The
+ * same answer again is no mistake. Rejects with `unknown_question`, `already_answered`, `agent_ended`, `unknown_agent`,
+ * `redis_unavailable`, `outcome_unknown`.
+ */
+export async function answerQuestion(
+  call: ParentCall,
+  agent: FoundAgent,
+  { text, question_id: named }: { text: string; question_id?: string | undefined },
+): Promise<AnswerReceipt> {
+  const { agentId } = agent;
+  const question_id = named ?? (await oldestQuestion(call, agent));
+  if (question_id === undefined) throw unknownQuestion(agentId, undefined);
+  await announce(call, agent);
+  const answered = await call.write({ what: "the answering", key: { question_id } }, () =>
+    call.client.store.answer(agent.address, {
+      authority: "parent",
+      question_id,
+      entry: answerEntry(text),
+    }),
+  );
+  const receipt = (agent_status: AgentStatus): AnswerReceipt => ({
+    status: "answered",
+    agent_id: agentId,
+    question_id,
+    agent_status,
+  });
+  switch (answered.status) {
+    case "waiting":
+      return receipt("waiting");
+    case "same":
+      // The first try may have ended before its wake: a second one is harmless.
+      if (answered.agent_status === "queued") await wakeUp(call, agent, answered.wake);
+      return receipt(answered.agent_status);
+    case "queued":
+      await wakeUp(call, agent, answered.wake);
+      return receipt("queued");
+    case "answered":
+      throw new SubagentError(
+        "already_answered",
+        `Question "${question_id}" of "${agentId}" has another answer already, from its parent or by default: send it a message instead.`,
+        { agent_id: agentId, question_id },
+      );
+    case "ended":
+      throw agentEnded(agentId, answered.reason);
+    case "unknown":
+      throw unknownAgent(agentId);
+    default:
+      throw unknownQuestion(agentId, question_id);
+  }
+}
+
+/** The refusal of an agent that this parent does not have: the same for one that never was and for another parent's. */
+function unknownAgent(agentId: unknown): SubagentError {
+  const shown = JSON.stringify(String(agentId).slice(0, SHOWN_CHARS));
+  return new SubagentError(
+    "unknown_agent",
+    `This parent has no sub-agent ${shown}: use an agent_id as spawn returned it, or list them.`,
+  );
+}
+
+/** The refusal of an agent that has ended. */
+function agentEnded(agentId: string, reason: string): SubagentError {
+  return new SubagentError("agent_ended", `Sub-agent "${agentId}" has ended (${reason}): spawn a new one.`, {
+    agent_id: agentId,
+    ended_reason: reason,
+  });
+}
+
+function unknownQuestion(agentId: string, questionId: string | undefined): SubagentError {
+  const [which, other] =
+    questionId === undefined
+      ? ["no open question", ""]
+      : [`no open question ${JSON.stringify(questionId)}`, "omit its id to answer the oldest one, or "];
+  return new SubagentError(
+    "unknown_question",
+    `Sub-agent "${agentId}" has ${which}: ${other}send it a message instead.`,
+    {
+      agent_id: agentId,
+      ...(questionId !== undefined && { question_id: questionId }),
+    },
+  );
+}

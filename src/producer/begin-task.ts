@@ -1,0 +1,55 @@
+/** A task in two steps: begun and answered at once, its reply waited for later, by this process or another. */
+import { FIRST_RUN } from "../shared/protocol/keys.ts";
+import type { Reply } from "../shared/protocol/reply.ts";
+import { inCall } from "./context.ts";
+import { contextOf, type Parent } from "./parent.ts";
+import { type Spawned, spawnAgent } from "./spawn.ts";
+import { planSpawn } from "./spawn-input.ts";
+
+/** A reply that is still in its channel. */
+export interface HeldReply {
+  reply: Reply;
+  /** Takes it out of the channel; never rejects. */
+  ack(): Promise<boolean>;
+}
+
+/**
+ * Begins a task; its reply comes into the parent's channel. `agent`: with the limits of a spawn. The same `request_key`
+ * with the same input answers with the agent of the first call. Its agent may ask, where its allowlist names `ask_parent`.
+ * Rejects like `Parent.spawn`.
+ */
+export async function beginTask(
+  parent: Parent,
+  input: unknown,
+  kind: "task" | "agent" = "task",
+): Promise<Spawned> {
+  const context = contextOf(parent);
+  const planned = planSpawn(kind, input, context, { answersTask: true });
+  return inCall(context, (call) => spawnAgent(call, planned));
+}
+
+/**
+ * Waits for the reply of a task that was begun, however it ends, and leaves it in the channel; readers of this client do
+ * not see it meanwhile. Rejects with the reason of `signal`, with `closed` after the parent's stop.
+ */
+export async function waitForTask(
+  parent: Parent,
+  { address }: Pick<Spawned, "address">,
+  signal: AbortSignal,
+): Promise<HeldReply> {
+  signal.throwIfAborted();
+  const context = contextOf(parent);
+  const client = await context.open();
+  const reservation = client.inbox.reserve(address, address.uid);
+  const cancel = () => reservation.cancel(signal.reason);
+  signal.addEventListener("abort", cancel, { once: true });
+  const forgetStop = context.onStop((reason) => reservation.cancel(reason));
+  try {
+    const entry = await reservation.wait(FIRST_RUN, "promised");
+    return { reply: entry.entry, ack: () => client.inbox.take(address, entry) };
+  } finally {
+    signal.removeEventListener("abort", cancel);
+    forgetStop();
+    reservation.release(false);
+  }
+}

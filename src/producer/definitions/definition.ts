@@ -1,0 +1,117 @@
+/**
+ * An agent definition: a markdown file that says what a sub-agent of this name is made of. The front matter may be written
+ * in either spelling of the ecosystem (`disallowedTools`, `disallowed_tools`); the body is its system prompt.
+ */
+import { z } from "zod";
+import type { AgentDefinition } from "../../shared/protocol/definition.ts";
+import { OutputSchema } from "../../shared/protocol/output.ts";
+import { PermissionRules } from "../../shared/protocol/permissions.ts";
+import { SPAWNING_TOOLS, ToolNames, toolNameOf } from "../../shared/protocol/tool-names.ts";
+import { ModelChain, Names } from "../input.ts";
+import { type LineProblem, readFrontMatter } from "./front-matter.ts";
+
+/** A file as a definition, or what is wrong with it. */
+export type ReadDefinition = { ok: true; definition: AgentDefinition } | { ok: false; problem: LineProblem };
+
+/** `a, b(c, d)` as a list: a comma within parentheses is no end. */
+const ENTRY = /(?:[^,(]|\([^)]*\))+/g;
+const commaSeparated = z.preprocess(
+  (value) =>
+    typeof value === "string"
+      ? (value.match(ENTRY) ?? []).map((entry) => entry.trim()).filter(Boolean)
+      : value,
+  z.array(z.string().trim().min(1)).max(256),
+);
+const namesIn = <S extends z.ZodType<string[], string[]>>(schema: S) => commaSeparated.pipe(schema);
+
+const MODES = ["default", "acceptEdits", "plan", "dontAsk", "bypassPermissions", "auto", "manual"] as const;
+const WRITING = ["bash", "edit_file", "write_file"];
+
+const Fields = z.looseObject({
+  name: z
+    .string()
+    .trim()
+    .regex(
+      /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/,
+      "1 to 64 characters of A-Z a-z 0-9 _ -, starting with a letter or digit",
+    ),
+  description: z.string().trim().min(1).max(8_192),
+  tools: commaSeparated.optional(),
+  disallowed_tools: namesIn(ToolNames).optional(),
+  model: z.string().trim().min(1).max(128).optional(),
+  fallback_models: namesIn(ModelChain).optional(),
+  max_turns: z.int().min(1).optional(),
+  permission_mode: z.enum(MODES).optional(),
+  permissions: PermissionRules.optional(),
+  skills: namesIn(Names).optional(),
+  hooks: namesIn(Names).optional(),
+  output_schema: OutputSchema.optional(),
+});
+const KNOWN: ReadonlySet<string> = new Set(Object.keys(Fields.shape));
+
+/** Reads the text of a file whose name, without its ending, is `stem`: the name of a definition that has none. */
+export function readDefinition(text: string, stem: string): ReadDefinition {
+  const matter = readFrontMatter(text);
+  if (!matter.ok) return matter;
+  const spelled = new Map(Object.keys(matter.fields).map((key) => [snakeCase(key), key]));
+  const given = Object.entries(matter.fields).filter(([, value]) => value !== null);
+  const fields = { name: stem, ...Object.fromEntries(given.map(([key, value]) => [snakeCase(key), value])) };
+  const read = Fields.safeParse(fields);
+  if (!read.success) {
+    const issue = read.error.issues[0];
+    const key = String(issue?.path[0] ?? "");
+    const line = matter.lineOf(spelled.get(key) ?? key);
+    return {
+      ok: false,
+      problem: { line, message: `${spelled.get(key) ?? key}: ${wordingOf(key, fields)}${issue?.message}` },
+    };
+  }
+  return { ok: true, definition: definitionOf(read.data, matter.body) };
+}
+
+/** Commands as hooks are a guard that would be missing: such a file is refused rather than run without it. */
+function wordingOf(key: string, fields: Record<string, unknown>): string {
+  if (fields[key] === undefined) return "is missing; ";
+  if (key === "hooks") return "hooks that are commands do not run here, name hooks of the worker instead; ";
+  return "";
+}
+
+function definitionOf(fields: z.output<typeof Fields>, body: string): AgentDefinition {
+  const { tools, permission_mode, permissions, model, ...rest } = fields;
+  const named = tools?.map((entry) => toolNameOf(entry.replace(/\(.*$/s, "").trim()));
+  const isNarrowed = tools?.some((entry) => entry.includes("(")) === true;
+  const layers: PermissionRules[] = [
+    ...(isNarrowed && tools ? [{ allow: tools }] : []),
+    ...(permissions ? [permissions] : []),
+    ...(permission_mode === "plan" ? [{ deny: WRITING }] : []),
+  ];
+  const offered = named?.includes("*")
+    ? undefined
+    : named && [...new Set(named)].filter((name) => !SPAWNING_TOOLS.includes(name));
+  const { name, description, disallowed_tools, fallback_models, max_turns, skills, hooks, output_schema } =
+    rest;
+  return {
+    name,
+    description,
+    system: body,
+    tools: offered,
+    disallowed_tools,
+    model: model === "inherit" ? undefined : model,
+    fallback_models,
+    max_turns,
+    skills,
+    hooks,
+    permissions: layers,
+    output_schema,
+    ignored: Object.keys(rest)
+      .filter((key) => !KNOWN.has(key))
+      .slice(0, 32),
+  };
+}
+
+function snakeCase(key: string): string {
+  return key
+    .replace(/-/g, "_")
+    .replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+    .replace(/^_/, "");
+}

@@ -1,0 +1,152 @@
+/**
+ * The agent definitions of some folders, beside those that the package ships. Reads them anew when a file changed: checked
+ * when they are asked for, at most once a second. A file that cannot be used is a problem with its line, and keeps no other
+ * from being used.
+ */
+import { readdirSync, readFileSync, statSync } from "node:fs";
+import { basename, join } from "node:path";
+import type { Clock } from "../../shared/clock.ts";
+import { messageOf, SubagentError } from "../../shared/errors.ts";
+import type {
+  DefinitionProblem,
+  DefinitionSource,
+  Definitions,
+  FoundDefinition,
+} from "../../shared/protocol/definition.ts";
+import { readDefinition } from "./definition.ts";
+import { SHIPPED } from "./shipped.ts";
+
+const CHECKED_EVERY_MS = 1_000;
+const MOST_FILES = 256;
+const MOST_BYTES = 320 * 1024;
+const DEEPEST = 3;
+
+type Loaded = { file: string; mark: string } & (
+  | { definition: FoundDefinition }
+  | { problem: DefinitionProblem }
+);
+
+/** The definitions of `folders`; of two with one name that of the earlier folder holds. */
+export function openDefinitions(
+  folders: readonly string[],
+  clock: Pick<Clock, "monotonicMs">,
+): DefinitionSource {
+  let loaded = new Map<string, Loaded>();
+  let now: Definitions | undefined;
+  let checkedAtMs = Number.NEGATIVE_INFINITY;
+  const list = () => {
+    if (folders.length > 0 && clock.monotonicMs() - checkedAtMs >= CHECKED_EVERY_MS) {
+      checkedAtMs = clock.monotonicMs();
+      const problems: DefinitionProblem[] = [];
+      const files = folders.flatMap((folder) => filesUnder(folder, problems));
+      loaded = new Map(files.map((file) => [file, load(file, loaded.get(file))]));
+      now = combined(shippedDefinitions(), [...loaded.values()], problems);
+    }
+    now ??= combined(shippedDefinitions(), [], []);
+    return now;
+  };
+  return {
+    list,
+    find(name) {
+      const { definitions, problems } = list();
+      const found = definitions.find((definition) => definition.name === name);
+      if (found) return found;
+      const broken = problems.find(({ file }) => stemOf(file) === name);
+      throw broken ? unusable(name, broken) : unknown(name, definitions);
+    },
+  };
+}
+
+let shipped: readonly FoundDefinition[] | undefined;
+
+function shippedDefinitions(): readonly FoundDefinition[] {
+  shipped ??= SHIPPED.flatMap((text) => {
+    const read = readDefinition(text, "");
+    return read.ok ? [read.definition] : [];
+  });
+  return shipped;
+}
+
+function filesUnder(folder: string, problems: DefinitionProblem[], depth = 1): string[] {
+  try {
+    const entries = readdirSync(folder, { withFileTypes: true }).sort((a, b) => (a.name < b.name ? -1 : 1));
+    const files = entries.flatMap((entry) => {
+      const path = join(folder, entry.name);
+      if (entry.isDirectory()) return depth < DEEPEST ? filesUnder(path, problems, depth + 1) : [];
+      return entry.name.endsWith(".md") && entry.name !== "README.md" ? [path] : [];
+    });
+    if (files.length > MOST_FILES)
+      problems.push({ file: folder, line: 1, message: `only the first ${MOST_FILES} files are read` });
+    return files.slice(0, MOST_FILES);
+  } catch (error) {
+    problems.push({ file: folder, line: 1, message: `the folder cannot be read (${messageOf(error)})` });
+    return [];
+  }
+}
+
+/** What stands in the file; read again where it is another than `before`. */
+function load(file: string, before: Loaded | undefined): Loaded {
+  const refused = (message: string, line = 1, mark = "") => ({
+    file,
+    mark,
+    problem: { file, line, message },
+  });
+  try {
+    const { mtimeMs, size, ino, isFile } = statOf(file);
+    const mark = `${mtimeMs} ${size} ${ino}`;
+    if (before?.mark === mark) return before;
+    if (!isFile) return refused("is no regular file", 1, mark);
+    if (size > MOST_BYTES) return refused(`is larger than ${MOST_BYTES / 1024} KB`, 1, mark);
+    const read = readDefinition(readFileSync(file, "utf8"), stemOf(file));
+    if (!read.ok) return refused(read.problem.message, read.problem.line, mark);
+    return { file, mark, definition: { ...read.definition, file } };
+  } catch (error) {
+    return refused(messageOf(error));
+  }
+}
+
+function statOf(file: string) {
+  const stat = statSync(file);
+  return { mtimeMs: stat.mtimeMs, size: stat.size, ino: stat.ino, isFile: stat.isFile() };
+}
+
+function combined(
+  shipped: readonly FoundDefinition[],
+  loaded: readonly Loaded[],
+  problems: DefinitionProblem[],
+): Definitions {
+  const byName = new Map<string, FoundDefinition>();
+  for (const each of loaded) {
+    if ("problem" in each) problems.push(each.problem);
+    else {
+      const { definition, file } = each;
+      const first = byName.get(definition.name);
+      if (first)
+        problems.push({ file, line: 2, message: `${definition.name} stands in ${first.file} already` });
+      else byName.set(definition.name, definition);
+    }
+  }
+  for (const definition of shipped) if (!byName.has(definition.name)) byName.set(definition.name, definition);
+  return { definitions: [...byName.values()].sort((a, b) => (a.name < b.name ? -1 : 1)), problems };
+}
+
+function stemOf(file: string): string {
+  return basename(file).replace(/\.md$/, "");
+}
+
+function unknown(name: string, definitions: readonly FoundDefinition[]): SubagentError {
+  const names = definitions.map((definition) => definition.name).join(", ");
+  return new SubagentError(
+    "unknown_definition",
+    `There is no agent definition ${JSON.stringify(name.slice(0, 70))}: use one of ${names}.`,
+    { agent: name.slice(0, 70) },
+  );
+}
+
+function unusable(name: string, { file, line, message }: DefinitionProblem): SubagentError {
+  return new SubagentError(
+    "unknown_definition",
+    `The agent definition ${name} cannot be used: ${file}:${line}: ${message}.`,
+    { agent: name, file, line },
+  );
+}

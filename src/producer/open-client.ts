@@ -1,0 +1,252 @@
+/**
+ * What a client has open: the command connection, the subscriber, the installation behind them, and the calls on it. It is
+ * loaded when a client is first used, so that importing the package stays light.
+ */
+import { type Clock, systemClock } from "../shared/clock.ts";
+import { DEFAULT_PREFIX } from "../shared/config.ts";
+import { messageOf, SubagentError } from "../shared/errors.ts";
+import { createLogger, type Logger } from "../shared/logger.ts";
+import type { Budgets } from "../shared/protocol/budget.ts";
+import type { LimitsWish, Timing } from "../shared/protocol/limits.ts";
+import type { PriceOverrides } from "../shared/protocol/usage.ts";
+import { BASE_TOOLS } from "../shared/protocol/worker.ts";
+import { inOneFlight, type RedisClient, refuseClusterNode } from "../shared/redis/connection/connection.ts";
+import { checkServers, refusalOf } from "../shared/redis/connection/server-check.ts";
+import { type Installation, openInstallation } from "../shared/redis/installation.ts";
+import { type Pause, PauseReason } from "../shared/redis/pause.ts";
+import { luaSource } from "../shared/redis/scripts.ts";
+import { readParents } from "../shared/redis/survey.ts";
+import { type Connection, openConnection } from "./connection.ts";
+import { readInput } from "./input.ts";
+import { CALL_BUDGET_MS } from "./loop-time.ts";
+import { type KnownProfiles, knownProfiles } from "./profile-cache.ts";
+import { createRedisCalls, type RedisCall } from "./redis-call.ts";
+import { createReplyInbox, type ReplyInbox } from "./replies/inbox.ts";
+import { createSubscriber, type Subscriber } from "./subscriber.ts";
+
+/** How a client is set up. */
+export interface ClientOptions {
+  /**
+   * `redis://[user:password@]host[:port][/db]`, `rediss://…` or `unix:///path/to/redis.sock`; for a cluster
+   * `redis+cluster://[user:password@]host:port[,host:port…]` or `rediss+cluster://…`, with some of its nodes.
+   */
+  redisUrl: string;
+  /** Separates installations on one Redis; 1 to 32 characters of `A-Za-z0-9._-`, default `saq`. */
+  prefix?: string;
+  /** Default: silent. Failures reach the caller as errors in any case. */
+  logger?: Logger;
+  clock?: Clock;
+  /** Durations of the protocol; every process of one installation uses the same. */
+  timing?: Timing;
+  /** Host directory of all workspaces, on a volume shared with the workers: for `files` and `readFile` of a parent. */
+  workspaceRoot?: string;
+  /** Model of parents that name none. */
+  model?: string;
+  /** The operator's own prices by model id, USD per million tokens. */
+  prices?: PriceOverrides;
+  /**
+   * Folders of agent definitions (markdown files with front matter), read again when they change. A name that stands in
+   * several is that of the first; one that the package ships (`explorer`, `code-reviewer`) is replaced.
+   */
+  agents?: readonly string[];
+  /** Ids behind the common names of models, over `haiku`, `sonnet` and `opus` of Anthropic. */
+  models?: Readonly<Record<string, string>>;
+  /** Production mode: nothing is spawned or sent on a Redis that may lose it (`invalid_config`). Default false. */
+  strict?: boolean;
+  /** The operator's limits: replace the defaults of spawn and task, and no caller gets beyond them. */
+  limits?: LimitsWish;
+  /** The operator's budgets: `agent` and `parent` bind each agent and parent, `tenant` all parents of a tenant together. */
+  budgets?: Budgets;
+}
+
+/** A parent and when it was active last: spawned, sent, answered or finished. `active_at`: ISO 8601, Redis' clock. */
+export interface ActiveParent {
+  parent_id: string;
+  tenant: string;
+  active_at: string;
+}
+
+/** Every tool that some live worker has; `hasWorkers`: some worker lives, so that what is not there is unknown. */
+export interface KnownTools {
+  names: ReadonlySet<string>;
+  hasWorkers: boolean;
+}
+
+/** See the module's header. */
+export interface OpenClient extends Omit<Installation, "pause"> {
+  readonly pause: Pause;
+  readonly inbox: ReplyInbox;
+  readonly profiles: KnownProfiles;
+  readonly subscriber: Subscriber;
+  readonly workspaceRoot: string | undefined;
+  readonly logger: Logger;
+  readonly clock: Clock;
+  /** Runs one call; its commands share one second. */
+  call<T>(work: (call: RedisCall) => Promise<T>): Promise<T>;
+  /** Runs `send`: the commands that it sends at once leave in one packet, in their order; not so in a cluster. */
+  inOneFlight<T>(send: () => T): T;
+  /** Lets work go on that no caller waits for and that never rejects; `close` waits for it, at most a second. */
+  inBackground(work: Promise<unknown>): void;
+  /** With `strict`, rejects with `invalid_config` on a Redis that may lose new work; asks once a connection. */
+  requireDurable(call: RedisCall): Promise<void>;
+  /** What tools there are, at most five seconds old; not read from Redis if `wanted` are all base tools. */
+  knownTools(call: RedisCall, wanted: readonly string[]): Promise<KnownTools>;
+  /** The parents that were active since `sinceMs` (epoch ms), the last active first. */
+  parentsSince(sinceMs: number): Promise<ActiveParent[]>;
+  /** Waits for Redis, and checks what it is. Rejects as `Client.start` does. */
+  reach(): Promise<void>;
+  /** Closes everything; what readers and waiters get, the inbox says. Idempotent. */
+  close(): Promise<void>;
+}
+
+/** Opens a client's parts; connects in the background. */
+export function openClient(options: ClientOptions): OpenClient {
+  const { redisUrl, clock = systemClock, workspaceRoot, strict = false } = options;
+  const { logger = createLogger({ level: "silent" }) } = options;
+  const connection = openConnection(redisUrl, "producer", clock, logger);
+  const subscriber = createSubscriber(() => openConnection(redisUrl, "subscriber", clock, logger), clock);
+  const installation = openInstallation(connection.redis, { ...options, logger });
+  const { run: call } = createRedisCalls(connection);
+  const inbox = createReplyInbox({ ...installation, subscriber, call, logger });
+  const requireDurable = durabilityCheck(connection.redis, strict);
+  const background = openBackground(clock);
+  connection.onReady(() => {
+    loadFirst(connection.redis);
+    inbox.look();
+  });
+  return {
+    ...installation,
+    inbox,
+    profiles: knownProfiles(installation.store),
+    subscriber,
+    workspaceRoot,
+    logger,
+    clock,
+    call,
+    pause: pauseByCalls(installation, call, options.prefix),
+    inOneFlight: (send) => inOneFlight(connection.redis, send),
+    inBackground: background.add,
+    requireDurable,
+    knownTools: toolDirectory(installation, clock),
+    parentsSince: (sinceMs) => call((each) => each.read(() => activeParents(installation, sinceMs))),
+    async reach() {
+      const ready = [connection.whenReady(CALL_BUDGET_MS), subscriber.start(CALL_BUDGET_MS)];
+      if ((await Promise.all(ready)).includes(false)) throw unreachable(connection);
+      await call(async (each) => {
+        await each.read(() => refuseClusterNode(connection.redis));
+        await requireDurable(each);
+      });
+    },
+    async close() {
+      inbox.stop();
+      await background.settled(CALL_BUDGET_MS);
+      subscriber.stop();
+      connection.close();
+      const failed = (error: unknown) =>
+        logger.debug({ problem: messageOf(error) }, "closing the queue failed");
+      await Promise.all([installation.wakes.stop(), installation.intakeQueue.stop()]).catch(failed);
+    },
+  };
+}
+
+/**
+ * Makes the scripts of a spawn known to a new connection, so that none of a flight has to be sent again behind those that
+ * follow it.
+ */
+function loadFirst(redis: RedisClient): void {
+  if (redis.isCluster) return;
+  for (const verb of ["deadline-touch", "spawn"] as const)
+    redis.script("LOAD", luaSource(verb)).catch(() => {});
+}
+
+/** Work that no caller waits for; `settled` resolves when all of it is over, at the latest after `ms`. */
+function openBackground(clock: Clock) {
+  const underWay = new Set<Promise<unknown>>();
+  return {
+    add(work: Promise<unknown>) {
+      underWay.add(work);
+      work.finally(() => underWay.delete(work));
+    },
+    settled(ms: number): Promise<void> {
+      if (underWay.size === 0) return Promise.resolve();
+      return new Promise((resolve) => {
+        const timer = clock.timeout(ms, resolve);
+        Promise.allSettled(underWay).then(() => {
+          timer.cancel();
+          resolve();
+        });
+      });
+    },
+  };
+}
+
+/** The pause with its input checked, each change as one call. */
+function pauseByCalls(
+  { pause }: Installation,
+  call: OpenClient["call"],
+  prefix: string = DEFAULT_PREFIX,
+): Pause {
+  const operate = <T>(what: string, send: () => Promise<T>) =>
+    call((each) => each.write({ what, key: { prefix } }, send));
+  return {
+    async pause(reason) {
+      const checked = readInput(PauseReason.optional(), reason, "pause");
+      const stands = await operate("the pause", () => pause.begin(checked));
+      await pause.known();
+      return stands;
+    },
+    resume: () => operate("the resume", pause.resume),
+    state: () => call((each) => each.read(pause.state)),
+  };
+}
+
+/** What was measured: a refusal by name, or that nothing answered in time. */
+function unreachable({ problem, closed }: Connection): SubagentError {
+  if (closed) return new SubagentError("closed", "This client was stopped: make a new one.");
+  return new SubagentError(
+    "redis_unavailable",
+    problem === ""
+      ? `Redis has not answered within ${CALL_BUDGET_MS} ms, and nothing refused the connection: it, the network or this machine is busy; start again.`
+      : `Redis cannot be reached (${problem}): start it, or correct its address.`,
+  );
+}
+
+/** A check of the server, once a connection; passes everything unless `strict`. */
+function durabilityCheck(redis: RedisClient, strict: boolean): OpenClient["requireDurable"] {
+  if (!strict) return async () => {};
+  let hasPassed = false;
+  redis.on("close", () => {
+    hasPassed = false;
+  });
+  return async (call) => {
+    if (hasPassed) return;
+    const refusal = refusalOf(await call.read(() => checkServers(redis)), strict);
+    if (refusal) throw refusal;
+    hasPassed = true;
+  };
+}
+
+async function activeParents({ redis, keys }: Installation, sinceMs: number): Promise<ActiveParent[]> {
+  const found = await readParents(redis, keys, sinceMs);
+  return found.map(({ parent, activeAtMs }) => ({
+    parent_id: parent.parentId,
+    tenant: parent.tenant,
+    active_at: new Date(activeAtMs).toISOString(),
+  }));
+}
+
+const DIRECTORY_FRESH_MS = 5_000;
+
+function toolDirectory({ workers }: Installation, clock: Clock): OpenClient["knownTools"] {
+  const base: readonly string[] = BASE_TOOLS;
+  let seen: { tools: KnownTools; atMs: number } | undefined;
+  return async (call, wanted) => {
+    if (wanted.every((tool) => base.includes(tool))) return { names: new Set(base), hasWorkers: true };
+    if (!seen || clock.monotonicMs() - seen.atMs > DIRECTORY_FRESH_MS) {
+      const live = await call.read(() => workers.list());
+      const names = new Set([...base, ...live.flatMap((worker) => worker.tools)]);
+      seen = { tools: { names, hasWorkers: live.length > 0 }, atMs: clock.monotonicMs() };
+    }
+    return seen.tools;
+  };
+}

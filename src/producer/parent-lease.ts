@@ -1,0 +1,88 @@
+/**
+ * A parent's lease: as long as this process renews it, the parent's agents go on; when it has lapsed, the sweepers of the
+ * workers have those follow that were spawned under it.
+ *
+ * Owns: when the lease was renewed last, and the timer of the next renewal. Its neighbours: `hold` in Redis counts the time,
+ * the sweepers enforce it; several processes of one parent hold it together, and it lasts as long as any of them says.
+ *
+ * 1. No agent is spawned under a lease that this process has not renewed within half of its time.
+ * 2. Nothing is renewed before the parent's first call, nor after its stop: a parent that is made again in time loses nothing.
+ */
+import { messageOf, SubagentError } from "../shared/errors.ts";
+import type { ParentAddress } from "../shared/protocol/keys.ts";
+import type { OpenClient } from "./open-client.ts";
+
+/** A renewal that failed is tried again after this long. */
+const RETRY_MS = 1_000;
+
+/** A parent's lease, renewed while this process lives and until the parent's stop. */
+export interface LeaseOptions {
+  /**
+   * What becomes of the agents that this parent object spawns when the lease has lapsed: `keep`: nothing, as without a lease;
+   * `finish`: a run hands back what it has, and an agent without a run ends; `destroy`: each ends at once.
+   */
+  onParentGone: "keep" | "finish" | "destroy";
+  /**
+   * How long the parent may be silent, default 60,000 ms, at least 1 s, at most 24 h; longer than this process ever stands
+   * still. The agents follow some 10 s later: first a sweeper must have seen that Redis is there and the parent is not.
+   */
+  ms?: number | undefined;
+}
+
+/** See the module's header. */
+export interface ParentLease {
+  /** Resolves when the lease holds. Rejects with `redis_unavailable`, `outcome_unknown` or `closed`. */
+  hold(client: OpenClient): Promise<void>;
+  /** Ends the renewals; the lease runs out by itself. Idempotent. */
+  stop(): void;
+}
+
+/** The lease of `parent`, not held yet. */
+export function createParentLease(parent: ParentAddress, ms: number): ParentLease {
+  let heldAtMs = Number.NEGATIVE_INFINITY;
+  let holding: Promise<void> | undefined;
+  let next: { cancel(): void } | undefined;
+  let stopped = false;
+
+  const renew = async (client: OpenClient) => {
+    const sentAtMs = client.clock.monotonicMs();
+    await client.call(({ write }) =>
+      write({ what: "the renewal of the parent's lease", key: { parent_id: parent.parentId } }, async () => {
+        await client.deadlines.touchParent(parent, ms);
+        await client.store.hold({ ...parent, uid: "" }, { parent_lease_ms: ms });
+      }),
+    );
+    heldAtMs = sentAtMs;
+  };
+  const renewAfter = (client: OpenClient, waitMs: number) => {
+    next?.cancel();
+    if (stopped) return;
+    next = client.clock.timeout(waitMs, () => {
+      renew(client).then(
+        () => renewAfter(client, ms / 3),
+        (error: unknown) => {
+          if (error instanceof SubagentError && error.code === "closed") return;
+          client.logger.warn(
+            { problem: messageOf(error) },
+            "the parent's lease was not renewed; trying again",
+          );
+          renewAfter(client, Math.min(RETRY_MS, ms / 3));
+        },
+      );
+    });
+  };
+  return {
+    async hold(client) {
+      if (client.clock.monotonicMs() - heldAtMs < ms / 2) return;
+      holding ??= renew(client).finally(() => {
+        holding = undefined;
+        renewAfter(client, ms / 3);
+      });
+      await holding;
+    },
+    stop() {
+      stopped = true;
+      next?.cancel();
+    },
+  };
+}

@@ -1,0 +1,90 @@
+/**
+ * An async iterator that is pushed into: what readers of replies and events hold in their hands.
+ *
+ * 1. Values come out in the order in which they went in, each once.
+ * 2. After the end (by either side) nothing comes out any more, and `onEnd` has run exactly once.
+ */
+
+/** See the module's header. */
+export interface PushStream<T> extends AsyncIterableIterator<T> {
+  push(value: T): void;
+  /** Ends the stream: a reader that waits gets "done". Idempotent. */
+  end(): void;
+  /** Values that no reader has taken yet. */
+  readonly waiting: number;
+}
+
+/** How a stream behaves at its edges. */
+export interface PushStreamOptions {
+  /** Runs once when the stream ends, by either side. */
+  onEnd?: () => void;
+  /** Runs when a reader asks for a value and there is none. */
+  onEmpty?: () => void;
+  /** Most values that wait; the oldest are dropped beyond it. Default: no bound. */
+  capacity?: number;
+  /** Ends the stream when aborted. */
+  signal?: AbortSignal | undefined;
+}
+
+/** A new, empty stream. */
+export function createPushStream<T>(options: PushStreamOptions = {}): PushStream<T> {
+  const { onEnd, onEmpty, capacity = Number.POSITIVE_INFINITY, signal } = options;
+  const values: T[] = [];
+  const takers: ((result: IteratorResult<T>) => void)[] = [];
+  let ended = false;
+
+  const end = () => {
+    if (ended) return;
+    ended = true;
+    signal?.removeEventListener("abort", end);
+    values.length = 0;
+    for (const take of takers.splice(0)) take({ done: true, value: undefined });
+    onEnd?.();
+  };
+  const stream: PushStream<T> = {
+    get waiting() {
+      return values.length;
+    },
+    push(value) {
+      if (ended) return;
+      const take = takers.shift();
+      if (take) return take({ done: false, value });
+      values.push(value);
+      if (values.length > capacity) values.shift();
+    },
+    end,
+    async next() {
+      const value = values.shift();
+      if (value !== undefined) return { done: false, value };
+      if (ended) return { done: true, value: undefined };
+      return new Promise((resolve) => {
+        takers.push(resolve);
+        onEmpty?.();
+      });
+    },
+    async return() {
+      end();
+      return { done: true, value: undefined };
+    },
+    [Symbol.asyncIterator]: () => stream,
+  };
+  if (signal?.aborted) end();
+  else signal?.addEventListener("abort", end, { once: true });
+  return stream;
+}
+
+/** A stream that is still being opened, as an iterator; where the opening fails, reading rejects with its reason. */
+export function whenOpened<T>(opening: Promise<AsyncIterableIterator<T>>): AsyncIterableIterator<T> {
+  // A reader that never asks hears of no failure.
+  opening.catch(() => {});
+  const iterator: AsyncIterableIterator<T> = {
+    next: async () => (await opening).next(),
+    async return() {
+      const stream = await opening.catch(() => undefined);
+      await stream?.return?.();
+      return { done: true, value: undefined };
+    },
+    [Symbol.asyncIterator]: () => iterator,
+  };
+  return iterator;
+}

@@ -1,0 +1,125 @@
+/** What has come for a parent and is not acked: one entry after another for a reader, or put into words for a model. */
+import type { ChannelEntry } from "../shared/protocol/reply.ts";
+import type { StreamEntry } from "../shared/redis/reply-stream.ts";
+import type { ParentContext } from "./context.ts";
+import { asData } from "./model-text.ts";
+import type { OpenClient } from "./open-client.ts";
+import { whenOpened } from "./push-stream.ts";
+import type { ReceivedEntry } from "./replies/channel.ts";
+import type { WaitOptions } from "./wait.ts";
+
+/** How entries are read: `follow` (default true) goes on with what comes; `signal` ends the reading. */
+export interface RepliesOptions {
+  signal?: AbortSignal;
+  follow?: boolean;
+}
+
+/** A parent's unacked entries; see `Parent.replies`. */
+export function readReplies(
+  context: ParentContext,
+  { signal, follow = true }: RepliesOptions = {},
+): AsyncIterableIterator<ReceivedEntry> {
+  if (!follow) return readUnacked(context, signal);
+  const { profile, onStop } = context;
+  const opening = context.open().then(({ inbox }) => {
+    let forgetStop = () => {};
+    const stream = inbox.read(profile.parent, { signal, onEnd: () => forgetStop() });
+    forgetStop = onStop(stream.end);
+    return stream;
+  });
+  return whenOpened(opening);
+}
+
+async function* readUnacked(
+  { open, profile: { parent } }: ParentContext,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<ReceivedEntry, undefined> {
+  const { inbox } = await open();
+  for await (const entry of inbox.unacked(parent)) {
+    if (signal?.aborted) return;
+    yield inbox.received(parent, entry);
+  }
+}
+
+/** Most entries handed over at a time; the others come with the next look. */
+const MAX_ENTRIES = 20;
+
+/**
+ * What has come for a parent's model. `text`: every entry as data, ready to stand in the next user message, empty when
+ * nothing came; `entries`: the same as objects, oldest first, at most 20.
+ */
+export interface NewReplies {
+  text: string;
+  entries: ChannelEntry[];
+  /** Takes the entries out of the channel: call it once the message that carries `text` is safe. Until then they come again. */
+  ack(): Promise<void>;
+}
+
+/** What has come; with `timeout_ms` waits so long for the first entry. Rejects with the signal's reason. */
+export async function newReplies(
+  context: ParentContext,
+  { signal, timeout_ms = 0 }: WaitOptions = {},
+): Promise<NewReplies> {
+  signal?.throwIfAborted();
+  const client = await context.open();
+  let entries = await unackedEntries(context, client);
+  if (entries.length === 0 && timeout_ms > 0) {
+    await firstEntry(context, client, timeout_ms, signal);
+    signal?.throwIfAborted();
+    entries = await unackedEntries(context, client);
+  }
+  return handOver(context, client, entries);
+}
+
+/** What has come from one agent. */
+export async function newRepliesOf(context: ParentContext, uid: string): Promise<NewReplies> {
+  const client = await context.open();
+  return handOver(context, client, await unackedEntries(context, client, uid));
+}
+
+/** Unacked entries of the parent, oldest first, of one agent or of all. */
+async function unackedEntries(
+  { profile }: ParentContext,
+  { inbox }: OpenClient,
+  uid?: string,
+): Promise<StreamEntry[]> {
+  const found: StreamEntry[] = [];
+  for await (const entry of inbox.unacked(profile.parent)) {
+    if (uid === undefined || entry.uid === uid) found.push(entry);
+    if (found.length === MAX_ENTRIES) break;
+  }
+  return found;
+}
+
+function handOver(
+  { profile }: ParentContext,
+  { inbox }: OpenClient,
+  entries: readonly StreamEntry[],
+): NewReplies {
+  return {
+    text: entries.map(({ entry }) => asData(entry)).join("\n\n"),
+    entries: entries.map(({ entry }) => entry),
+    async ack() {
+      await Promise.all(entries.map((entry) => inbox.take(profile.parent, entry)));
+    },
+  };
+}
+
+/** Resolves when there is an entry to read, when the time is up, or when the wait was ended from outside. */
+async function firstEntry(
+  context: ParentContext,
+  { inbox, clock }: OpenClient,
+  timeoutMs: number,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const stream = inbox.read(context.profile.parent, { signal });
+  const forgetStop = context.onStop(() => stream.end());
+  const timer = clock.timeout(timeoutMs, () => stream.end());
+  try {
+    await stream.next();
+  } finally {
+    timer.cancel();
+    forgetStop();
+    stream.end();
+  }
+}

@@ -1,0 +1,225 @@
+/**
+ * One call of a producer: its commands, the time they share, and what a missing answer means.
+ *
+ * Owns: which calls are under way on one connection, and who waits for a place. Its neighbour `connection.ts` owns the
+ * connection.
+ *
+ * 1. A call answers or rejects within {@link CALL_BUDGET_MS} from the moment at which it gets one of {@link MAX_CALLS}
+ *    places, however many commands it sends. Calls wait for a place only while Redis answers others.
+ * 2. `redis_unavailable`: nothing was done. `outcome_unknown`: something may have been done, and the error names what
+ *    makes the same call safe.
+ * 3. A command whose answer was lost is sent once more, word for word: every verb of ours may be repeated.
+ * 4. A socket that is silent while a command waits is given up, so that the next one goes over a new one. One that
+ *    answers others is not: then the answer is only late, because this process or Redis is busy.
+ */
+import { messageOf, SubagentError } from "../shared/errors.ts";
+import { clusterNodeRefused } from "../shared/redis/connection/connection.ts";
+import type { Connection } from "./connection.ts";
+import { CALL_BUDGET_MS } from "./loop-time.ts";
+
+/** Most calls under way on one connection; the others wait for a place, in their order. */
+const MAX_CALLS = 256;
+
+/** Names what makes the repetition of a call safe, e.g. `{ what: "the spawn", key: { request_key: "…" } }`. */
+export interface SafeRepeat {
+  what: string;
+  key: Readonly<Record<string, string>>;
+}
+
+/** The commands of one call; they share its time. */
+export interface RedisCall {
+  /** Commands that change nothing. Rejects with `redis_unavailable` or `closed`. */
+  read<T>(send: () => Promise<T>): Promise<T>;
+  /** A change that may be repeated; `repeated` says that an earlier try may have happened. Also `outcome_unknown`. */
+  write<T>(repeat: SafeRepeat, send: (repeated: boolean) => Promise<T>): Promise<T>;
+  /** Waits for work that a sweeper repeats when it fails, as long as there is time; never rejects. */
+  hint(work: () => Promise<unknown>, failed: (error: unknown) => void): Promise<void>;
+}
+
+/** Runs calls on one connection. */
+export interface RedisCalls {
+  /** Runs `work` as one call, as soon as there is a place. Rejects as the call's commands do. */
+  run<T>(work: (call: RedisCall) => Promise<T>): Promise<T>;
+}
+
+/** A caller's place in the line: `begin` with the call's time, or `refuse`. */
+interface Waiting {
+  readonly sinceMs: number;
+  begin(budgetMs: number): void;
+  refuse(): void;
+}
+
+/** Calls on `connection`. */
+export function createRedisCalls(connection: Connection): RedisCalls {
+  const { time } = connection;
+  const line: Waiting[] = [];
+  let underWay = 0;
+  let isWatched = false;
+
+  const isAnsweringSince = (sinceMs: number) => connection.heardAtMs > sinceMs;
+  const refuseOverdue = () => {
+    const silentSinceMs = time.nowMs - CALL_BUDGET_MS;
+    while (line[0] && line[0].sinceMs <= silentSinceMs && !isAnsweringSince(silentSinceMs))
+      line.shift()?.refuse();
+    isWatched = line.length > 0;
+    if (isWatched) time.after(CALL_BUDGET_MS / 4, refuseOverdue);
+  };
+  const admitNext = () => {
+    underWay -= 1;
+    const next = line.shift();
+    if (!next) return;
+    underWay += 1;
+    // Without an answer to anybody meanwhile, Redis is away: then the waiting counts.
+    const waitedMs = isAnsweringSince(next.sinceMs) ? 0 : time.nowMs - next.sinceMs;
+    next.begin(CALL_BUDGET_MS - waitedMs);
+  };
+  const place = () =>
+    new Promise<number>((resolve, reject) => {
+      line.push({
+        sinceMs: time.nowMs,
+        begin: resolve,
+        refuse: () => reject(failureOf(connection, `no answer within ${CALL_BUDGET_MS} ms`)),
+      });
+      if (!isWatched) time.after(CALL_BUDGET_MS, refuseOverdue);
+      isWatched = true;
+    });
+  return {
+    async run(work) {
+      let budgetMs = CALL_BUDGET_MS;
+      if (underWay < MAX_CALLS) underWay += 1;
+      else budgetMs = await place();
+      try {
+        return await work(beginCall(connection, budgetMs));
+      } finally {
+        admitNext();
+      }
+    },
+  };
+}
+
+type Outcome<T> =
+  | { status: "answered"; value: T }
+  | { status: "unsent" | "lost" | "refused"; problem: unknown };
+
+/** Tries of one command: at most two that were sent, the others found no connection to send on. */
+const MAX_SENT = 2;
+const MAX_TRIES = 5;
+const SHOWN_CHARS = 200;
+/** A cluster's client may say these after a first try of its own was sent. */
+const CONNECTION_LOST =
+  /^(Connection is closed\.|Cluster isn't ready|None of startup nodes|Too many Cluster redirections)/;
+
+/** Begins a call now. */
+function beginCall(connection: Connection, budgetMs: number): RedisCall {
+  const { time } = connection;
+  const endsAtMs = time.nowMs + budgetMs;
+  const leftMs = () => Math.max(0, endsAtMs - time.nowMs);
+
+  const ask = async <T>(send: (repeated: boolean) => Promise<T>, repeat?: SafeRepeat): Promise<T> => {
+    let problem: unknown;
+    let sent = 0;
+    for (let tries = 0; tries < MAX_TRIES && sent < MAX_SENT && leftMs() > 0; tries++) {
+      if (!(await connection.whenReady(leftMs()))) break;
+      const patienceMs = sent === 0 ? leftMs() / 2 : leftMs();
+      const outcome = await answerTo(connection, () => send(sent > 0), patienceMs, leftMs);
+      if (outcome.status === "answered") return outcome.value;
+      problem = outcome.problem;
+      if (outcome.status === "refused") break;
+      if (outcome.status === "lost") sent++;
+      else connection.drop();
+    }
+    throw failureOf(connection, problem, sent > 0 ? repeat : undefined);
+  };
+  return {
+    read: (send) => ask(send),
+    write: (repeat, send) => ask(send, repeat),
+    hint(work, failed) {
+      return new Promise((resolve) => {
+        const timer = time.after(leftMs(), resolve);
+        work()
+          .catch(failed)
+          .finally(() => {
+            timer.cancel();
+            resolve();
+          });
+      });
+    },
+  };
+}
+
+/**
+ * The answer to what `send` sends. It is lost when the socket was silent for `patienceMs`, and the socket is given up
+ * then; or when the call has no time left.
+ */
+async function answerTo<T>(
+  connection: Connection,
+  send: () => Promise<T>,
+  patienceMs: number,
+  leftMs: () => number,
+): Promise<Outcome<T>> {
+  const { time } = connection;
+  const sentAtMs = time.nowMs;
+  let timer: { cancel(): void } | undefined;
+  const silence = new Promise<Outcome<T>>((resolve) => {
+    const look = () => {
+      const silentMs = time.nowMs - Math.max(sentAtMs, connection.heardAtMs);
+      const isSilent = silentMs >= patienceMs;
+      if (isSilent) connection.drop(patienceMs);
+      if (isSilent || leftMs() === 0) {
+        const measured = Math.round(time.nowMs - sentAtMs);
+        return resolve({ status: "lost", problem: `no answer within ${measured} ms` });
+      }
+      timer = time.after(Math.min(patienceMs - silentMs, leftMs()), look);
+    };
+    timer = time.after(patienceMs, look);
+  });
+  try {
+    return await Promise.race([
+      send().then((value): Outcome<T> => ({ status: "answered", value }), classify),
+      silence,
+    ]);
+  } finally {
+    timer?.cancel();
+  }
+}
+
+/** What a rejection of the connection means. Anything that is not Redis' doing is thrown on. */
+function classify(error: unknown): { status: "unsent" | "lost" | "refused"; problem: unknown } {
+  if (error instanceof SubagentError) throw error;
+  const { name, message } = error instanceof Error ? error : { name: "", message: String(error) };
+  if (name === "ReplyError") {
+    if (message.startsWith("MOVED ")) throw clusterNodeRefused();
+    const readOnly = message.startsWith("READONLY");
+    return { status: readOnly ? "unsent" : "refused", problem: error };
+  }
+  if (message.startsWith("Stream isn't writeable")) return { status: "unsent", problem: error };
+  if (name === "MaxRetriesPerRequestError" || name === "AbortError" || CONNECTION_LOST.test(message))
+    return { status: "lost", problem: error };
+  throw new SubagentError(
+    "protocol_violation",
+    `What Redis holds cannot be read (${message.slice(0, SHOWN_CHARS)}): run one version of this package on it.`,
+    {},
+    error,
+  );
+}
+
+function failureOf(
+  { problem: refusal, closed }: Connection,
+  problem: unknown,
+  repeat?: SafeRepeat,
+): SubagentError {
+  if (repeat) {
+    const [[field, key] = ["", ""]] = Object.entries(repeat.key);
+    const sentence = `Redis did not answer, so it is unknown whether ${repeat.what} happened: the same call with ${field} "${key}" is safe.`;
+    return new SubagentError("outcome_unknown", sentence, { ...repeat.key }, problem);
+  }
+  if (closed) return new SubagentError("closed", "This client was stopped: make a new one.", {}, problem);
+  if (problem instanceof Error && problem.name === "ReplyError") {
+    const sentence = `Redis refuses this (${problem.message}): nothing was done; call again when it is well.`;
+    return new SubagentError("redis_unavailable", sentence, {}, problem);
+  }
+  const why =
+    problem === undefined ? refusal || `not connected within ${CALL_BUDGET_MS} ms` : messageOf(problem);
+  const sentence = `Redis cannot be reached (${why}): nothing was done; call again when it is back.`;
+  return new SubagentError("redis_unavailable", sentence, {}, problem);
+}

@@ -1,0 +1,288 @@
+/**
+ * One parent's reply channel, as long as this process has a reader or a waiter on it.
+ *
+ * Owns: the readers, the waiters, and which agents' final replies and questions are reserved. Its neighbours: `feed.ts`
+ * reads the stream, `inbox.ts` says when to look and when a wait has become pointless.
+ *
+ * 1. A reader sees every unacked entry, except the final reply of an agent that a waiter has reserved, and its questions
+ *    where the waiter answers them.
+ * 2. When a reservation ends without its reply having been taken, the readers get what was kept from them.
+ */
+
+import { newRequestKey } from "../../shared/protocol/ids.ts";
+import type { ChannelEntry, Question, Reply } from "../../shared/protocol/reply.ts";
+import type { StreamEntry } from "../../shared/redis/reply-stream.ts";
+import { createPushStream, type PushStream } from "../push-stream.ts";
+import { type Listener, OLDEST, type ReplyFeed } from "./feed.ts";
+
+/** A final reply and where it stands. */
+export type FinalEntry = StreamEntry & { entry: Reply };
+
+/** A question and where it stands. */
+export type QuestionEntry = StreamEntry & { entry: Question };
+/** Takes the questions of a reserved agent; may not throw. */
+export type TakeQuestion = (entry: QuestionEntry) => void;
+
+/**
+ * What a waiter knows. `fresh`: the agent was spawned after the reservation, so earlier entries need no look. `promised`:
+ * the reply is the waiter's also where it was acked before. `shared`: neither.
+ */
+export type WaitKind = "fresh" | "promised" | "shared";
+
+/** The final reply of an agent, kept for one waiter. */
+export interface Reservation {
+  /**
+   * Resolves with the reply of run `run`, or with the entry that ended the agent. Rejects with the reason given to
+   * `cancel`, or with `agent_ended` for a reply that was acked before the wait began; one that is acked meanwhile is
+   * read from the agent's record.
+   */
+  wait(run: number, how: WaitKind): Promise<FinalEntry>;
+  /** Ends the waiting with `reason`. */
+  cancel(reason: unknown): void;
+  /** Ends the reservation; `taken` = the reply is acked or about to be. Idempotent. */
+  release(taken: boolean): void;
+}
+
+/** A wait for the reply of one run. */
+export interface Waiter {
+  readonly uid: string;
+  readonly run: number;
+  /** Whether the reply may come from the agent's record: no reader had acked it when the wait began, or it is promised. */
+  mayReadRecord: boolean;
+  /** Ends the waiting with the reply that is waited for; ignores every other entry. */
+  offer(entry: StreamEntry): void;
+  /** Ends the waiting; does nothing when the reply is there already. */
+  fail(reason: unknown): void;
+}
+
+/** One entry of the reply channel in a reader's hands. */
+export type ReceivedEntry = ChannelEntry & {
+  /**
+   * Takes the entry out of the channel; true if this ack was the first. Repeat it after `outcome_unknown`: the answer
+   * will be the same. Rejects like every call when Redis is away; the entry is then still there.
+   */
+  ack(): Promise<boolean>;
+};
+
+/** Takes an entry out of its channel; `token` names this ack, so that a repeated one answers alike. */
+export type AckEntry = (entry: StreamEntry, token: string) => Promise<boolean>;
+
+/** What a channel needs from the inbox it belongs to. */
+export interface ChannelParts {
+  feed: ReplyFeed;
+  ack: AckEntry;
+  /** Has the stream looked at. */
+  look(): void;
+  /** Has it checked whether a wait has become pointless. */
+  check(waiter: Waiter): void;
+  /** Called when the last reader or waiter has left. */
+  deserted(): void;
+}
+
+/** How a reader ends: by `signal` or by itself; `onEnd` runs once in both cases. */
+export interface ReaderOptions {
+  signal?: AbortSignal | undefined;
+  onEnd?: () => void;
+}
+
+/** See the module's header. */
+export interface ReplyChannel {
+  read(options: ReaderOptions): PushStream<ReceivedEntry>;
+  /** `takeQuestion`: the waiter gets the agent's questions, too. */
+  reserve(uid: string, takeQuestion?: TakeQuestion): Reservation;
+  /** Hands a final reply that came with a ring to its waiters; true when one took it and no reader wants it. */
+  offer(entry: StreamEntry): boolean;
+  /** Whether an entry is kept for a waiter. */
+  isReserved(entry: StreamEntry): boolean;
+  readonly waiters: ReadonlySet<Waiter>;
+  /** Ends the readers; waiters reject with `reason`. */
+  stop(reason: unknown): void;
+}
+
+interface Reader {
+  stream: PushStream<ReceivedEntry>;
+  kept: StreamEntry[];
+}
+
+interface State {
+  parts: ChannelParts;
+  readers: Set<Reader>;
+  waiters: Set<Waiter>;
+  /** uid → number of reservations. */
+  reserved: Map<string, number>;
+  /** Uids of reserved agents whose questions are kept, too. */
+  answered: Set<string>;
+}
+
+/** A channel over one feed. */
+export function replyChannel(parts: ChannelParts): ReplyChannel {
+  const state: State = {
+    parts,
+    readers: new Set(),
+    waiters: new Set(),
+    reserved: new Map(),
+    answered: new Set(),
+  };
+  return {
+    waiters: state.waiters,
+    read: (options) => openReader(state, options),
+    reserve: (uid, takeQuestion) => openReservation(state, uid, takeQuestion),
+    offer(entry) {
+      if (!isFinal(entry) || !state.reserved.has(entry.uid)) return false;
+      const before = state.waiters.size;
+      for (const waiter of [...state.waiters]) waiter.offer(entry);
+      return state.readers.size === 0 && state.waiters.size < before;
+    },
+    isReserved: (entry) => isKept(state, entry),
+    stop(reason) {
+      for (const reader of [...state.readers]) reader.stream.end();
+      for (const waiter of [...state.waiters]) waiter.fail(reason);
+    },
+  };
+}
+
+function isKept({ reserved, answered }: State, entry: StreamEntry): boolean {
+  return (isFinal(entry) && reserved.has(entry.uid)) || (isQuestion(entry) && answered.has(entry.uid));
+}
+
+function leave({ parts, readers, reserved }: State): void {
+  if (readers.size === 0 && reserved.size === 0) parts.deserted();
+}
+
+function openReader(state: State, { signal, onEnd }: ReaderOptions): PushStream<ReceivedEntry> {
+  const { parts, readers } = state;
+  const listener: Listener = {
+    cursor: OLDEST,
+    hungry: () => stream.waiting === 0,
+    offer(entry) {
+      if (isKept(state, entry)) reader.kept.push(entry);
+      else stream.push(received(entry, parts.ack));
+    },
+  };
+  const stream = createPushStream<ReceivedEntry>({
+    signal,
+    onEmpty: parts.look,
+    onEnd: () => {
+      parts.feed.remove(listener);
+      onEnd?.();
+      // A signal that was aborted before ends the stream while it is being made.
+      queueMicrotask(() => {
+        readers.delete(reader);
+        leave(state);
+      });
+    },
+  });
+  const reader: Reader = { stream, kept: [] };
+  readers.add(reader);
+  if (!signal?.aborted) parts.feed.add(listener);
+  return stream;
+}
+
+function openReservation(state: State, uid: string, takeQuestion?: TakeQuestion): Reservation {
+  const { parts, readers, reserved, answered } = state;
+  const before = parts.feed.newest;
+  reserved.set(uid, (reserved.get(uid) ?? 0) + 1);
+  if (takeQuestion) answered.add(uid);
+  let released = false;
+  let waiting: Waiter | undefined;
+  let cancelled: { reason: unknown } | undefined;
+  return {
+    wait(run, how) {
+      if (cancelled) return Promise.reject(cancelled.reason);
+      const cursor = how === "fresh" ? before : OLDEST;
+      const { promise, waiter } = openWaiter(state, { uid, run, takeQuestion }, cursor);
+      waiter.mayReadRecord = how !== "shared";
+      waiting = waiter;
+      parts.look();
+      if (how !== "fresh") parts.check(waiter);
+      return promise;
+    },
+    cancel(reason) {
+      cancelled ??= { reason };
+      waiting?.fail(reason);
+    },
+    release(taken) {
+      if (released) return;
+      released = true;
+      const left = (reserved.get(uid) ?? 1) - 1;
+      if (left > 0) {
+        reserved.set(uid, left);
+        return;
+      }
+      reserved.delete(uid);
+      answered.delete(uid);
+      for (const reader of readers) {
+        const own = reader.kept.filter((entry) => entry.uid === uid);
+        reader.kept = reader.kept.filter((entry) => entry.uid !== uid);
+        if (!taken) for (const entry of own) reader.stream.push(received(entry, parts.ack));
+      }
+      leave(state);
+    },
+  };
+}
+
+interface Wanted {
+  uid: string;
+  run: number;
+  takeQuestion: TakeQuestion | undefined;
+}
+
+function openWaiter({ parts, waiters }: State, { uid, run, takeQuestion }: Wanted, cursor: string) {
+  const over = () => {
+    parts.feed.remove(listener);
+    waiters.delete(waiter);
+  };
+  let resolve: (entry: FinalEntry) => void = () => {};
+  let reject: (reason: unknown) => void = () => {};
+  const promise = new Promise<FinalEntry>((settle, fail) => {
+    resolve = settle;
+    reject = fail;
+  });
+  const offer = (entry: StreamEntry) => {
+    if (entry.uid !== uid) return;
+    if (isQuestion(entry)) return takeQuestion?.(entry);
+    if (!isFinal(entry)) return;
+    if (entry.entry.run !== run && entry.entry.agent_status !== "ended") return;
+    over();
+    resolve(entry);
+  };
+  const waiter: Waiter = {
+    uid,
+    run,
+    mayReadRecord: false,
+    offer,
+    fail(reason) {
+      over();
+      reject(reason);
+    },
+  };
+  const listener: Listener = { cursor, hungry: () => true, offer };
+  parts.feed.add(listener);
+  waiters.add(waiter);
+  return { promise, waiter };
+}
+
+function isFinal(entry: StreamEntry): entry is FinalEntry {
+  return entry.entry.kind === "reply" || entry.entry.kind === "ended";
+}
+
+function isQuestion(entry: StreamEntry): entry is QuestionEntry {
+  return entry.entry.kind === "question";
+}
+
+/** An entry to hand to a reader. */
+export function received(entry: StreamEntry, ack: AckEntry): ReceivedEntry {
+  const token = newRequestKey();
+  let answered = false;
+  return {
+    ...entry.entry,
+    async ack() {
+      if (answered) return false;
+      const first = await ack(entry, token);
+      // Two calls of this handle at the same time carry the same token: only one of them may say true.
+      const won = first && !answered;
+      answered = true;
+      return won;
+    },
+  };
+}

@@ -1,0 +1,213 @@
+/**
+ * The reply channels of a client's parents: one subscriber, any number of readers and waiters.
+ *
+ * Owns: which channels are open and when each is looked at. Its neighbours: `channel.ts` knows who reads and
+ * waits, `subscriber.ts` hears the doorbells, the stream in Redis holds everything that is not acked.
+ *
+ * 1. The doorbell is a hint, though it carries its entry: a waiter for it needs no look at the stream. A look follows each
+ *    other ring, each gap and each slow tick: no ring is ever needed.
+ * 2. The doorbell is subscribed before the look that counts, so no wake-up is lost between the two.
+ * 3. A waiter never waits for a reply that another reader has acked: at each gap it is asked whether its run is over. What
+ *    was acked since it waits it gets from the agent's record.
+ */
+import { messageOf, SubagentError } from "../../shared/errors.ts";
+import type { Logger } from "../../shared/logger.ts";
+import type { AgentRecord } from "../../shared/protocol/agent.ts";
+import { newRequestKey } from "../../shared/protocol/ids.ts";
+import type { ParentAddress } from "../../shared/protocol/keys.ts";
+import type { Installation } from "../../shared/redis/installation.ts";
+import { itemOfRing, keptReply } from "../../shared/redis/replies.ts";
+import { isReadable, type StreamEntry } from "../../shared/redis/reply-stream.ts";
+import type { PushStream } from "../push-stream.ts";
+import type { RedisCall } from "../redis-call.ts";
+import type { Subscriber } from "../subscriber.ts";
+import {
+  type AckEntry,
+  type ReaderOptions,
+  type ReceivedEntry,
+  type ReplyChannel,
+  type Reservation,
+  received,
+  replyChannel,
+  type TakeQuestion,
+  type Waiter,
+} from "./channel.ts";
+import { OLDEST, PAGE_ENTRIES, type ReplyFeed, replyFeed } from "./feed.ts";
+
+/** See the module's header. */
+export interface ReplyInbox {
+  /** Every unacked entry of a parent, oldest first, then what comes; the client's end is its end too. */
+  read(parent: ParentAddress, options: ReaderOptions): PushStream<ReceivedEntry>;
+  /** Keeps the final reply of an agent for the caller, who releases it; with `takeQuestion` its questions, too. */
+  reserve(parent: ParentAddress, uid: string, takeQuestion?: TakeQuestion): Reservation;
+  /** The unacked entries of a parent as they stand now, oldest first; not those that are kept for a waiter here. */
+  unacked(parent: ParentAddress): AsyncIterable<StreamEntry>;
+  /** An entry as a reader gets it. */
+  received(parent: ParentAddress, entry: StreamEntry): ReceivedEntry;
+  /**
+   * Takes an entry that a caller gets in hand out of its channel; never rejects. False: it could not be acked, and the
+   * channel's readers will see it again.
+   */
+  take(parent: ParentAddress, entry: StreamEntry): Promise<boolean>;
+  /** Looks at every channel that is read: Redis is back. */
+  look(): void;
+  /** Ends all readers; waiters reject with `closed`. Idempotent. */
+  stop(): void;
+}
+
+/** What an inbox works with. */
+export interface InboxParts extends Pick<Installation, "store" | "replies" | "keys"> {
+  subscriber: Subscriber;
+  logger: Logger;
+  /** Runs one call. */
+  call<T>(work: (call: RedisCall) => Promise<T>): Promise<T>;
+}
+
+const STOPPED = "This client was stopped while it waited; the reply stays in the channel.";
+
+interface OpenChannel {
+  channel: ReplyChannel;
+  look(): void;
+  unwatch(): void;
+}
+
+/** An inbox over one client's connections. */
+export function createReplyInbox(parts: InboxParts): ReplyInbox {
+  const { keys, logger } = parts;
+  const channels = new Map<string, OpenChannel>();
+
+  const channelOf = (parent: ParentAddress): ReplyChannel => {
+    const { doorbell } = keys.parent(parent);
+    const open =
+      channels.get(doorbell) ??
+      openChannel(parts, parent, ackerOf(parts, parent), () => void channels.delete(doorbell));
+    channels.set(doorbell, open);
+    return open.channel;
+  };
+  return {
+    take: (parent, entry) =>
+      ackerOf(parts, parent)(entry, newRequestKey()).then(
+        () => true,
+        (error: unknown) => {
+          const { reply_id } = entry.entry;
+          logger.warn({ reply_id, problem: messageOf(error) }, "a reply was not acked");
+          return false;
+        },
+      ),
+    unacked: (parent) =>
+      readUnacked(
+        parts,
+        parent,
+        (entry) => channels.get(keys.parent(parent).doorbell)?.channel.isReserved(entry) ?? false,
+      ),
+    received: (parent, entry) => received(entry, ackerOf(parts, parent)),
+    read: (parent, options) => channelOf(parent).read(options),
+    reserve: (parent, uid, takeQuestion) => channelOf(parent).reserve(uid, takeQuestion),
+    look() {
+      for (const { look } of channels.values()) look();
+    },
+    stop() {
+      for (const { channel, unwatch } of [...channels.values()]) {
+        channel.stop(new SubagentError("closed", STOPPED));
+        unwatch();
+      }
+      channels.clear();
+    },
+  };
+}
+
+function ackerOf({ call, replies }: InboxParts, parent: ParentAddress): AckEntry {
+  return (entry, token) =>
+    call(({ write }) =>
+      write({ what: "the ack", key: { reply_id: entry.entry.reply_id } }, () =>
+        replies.ack(parent, entry, token),
+      ),
+    );
+}
+
+async function* readUnacked(
+  { call, replies }: InboxParts,
+  parent: ParentAddress,
+  isReserved: (entry: StreamEntry) => boolean,
+): AsyncGenerator<StreamEntry> {
+  for (let after = OLDEST; ; ) {
+    const page = await call(({ read }) => read(() => replies.read(parent, after, PAGE_ENTRIES)));
+    for (const entry of page) if (isReadable(entry) && !isReserved(entry)) yield entry;
+    const last = page.at(-1);
+    if (!last || page.length < PAGE_ENTRIES) return;
+    after = last.id;
+  }
+}
+
+function openChannel(
+  { store, replies, subscriber, keys, call, logger }: InboxParts,
+  parent: ParentAddress,
+  ack: AckEntry,
+  forget: () => void,
+): OpenChannel {
+  const feed = replyFeed((after, count) =>
+    call(({ read }) => read(() => replies.read(parent, after, count))),
+  );
+  const look = () => {
+    feed.look().catch((error) => {
+      logger.debug({ problem: messageOf(error) }, "the reply channel could not be read; looking again soon");
+    });
+  };
+  const check = (waiter: Waiter) => void endIfTaken({ store, call, logger }, parent, feed, waiter);
+  const deserted = () => {
+    forget();
+    unwatch();
+  };
+  const channel = replyChannel({ feed, ack, look, check, deserted });
+  const unwatch = subscriber.watch(keys.parent(parent).doorbell, {
+    onMessage(ring) {
+      const item = itemOfRing(ring);
+      const served = item && isReadable(item) && channel.offer(item);
+      if (!served) look();
+    },
+    onGap() {
+      look();
+      for (const waiter of channel.waiters) check(waiter);
+    },
+    onStop: () => {},
+  });
+  return { channel, look, unwatch };
+}
+
+/** The record first, then the stream: a run that was over before the look and left no entry has been acked. */
+async function endIfTaken(
+  { store, call, logger }: Pick<InboxParts, "store" | "call" | "logger">,
+  parent: ParentAddress,
+  feed: ReplyFeed,
+  waiter: Waiter,
+): Promise<void> {
+  try {
+    const record = await call(({ read }) => read(() => store.record({ ...parent, uid: waiter.uid })));
+    if (!isOver(record, waiter.run)) {
+      waiter.mayReadRecord = true;
+      return;
+    }
+    await feed.look();
+    const kept = record && waiter.mayReadRecord ? keptReply(record) : undefined;
+    if (kept) waiter.offer(kept);
+    waiter.fail(record ? takenByAnother(record, waiter.run) : forgotten(waiter.run));
+  } catch (error) {
+    logger.debug({ problem: messageOf(error) }, "a run could not be looked at; looking again soon");
+  }
+}
+
+function takenByAnother({ agent_id }: AgentRecord, run: number): SubagentError {
+  const sentence = "The reply of this run was taken by another reader of the channel.";
+  return new SubagentError("agent_ended", sentence, { agent_id, run });
+}
+
+function forgotten(run: number): SubagentError {
+  const sentence =
+    "Redis does not know this sub-agent any more: its record ran out, or a failover lost it; then the same call with its request_key makes it anew.";
+  return new SubagentError("unknown_agent", sentence, { run });
+}
+
+function isOver(record: AgentRecord | undefined, run: number): boolean {
+  if (!record || record.status === "ended" || record.run > run) return true;
+  return record.run === run && record.status === "idle";
+}

@@ -1,0 +1,271 @@
+/**
+ * The schedules of a parent: tasks that come due by themselves. BullMQ's schedulers put them into the intake queue, where a
+ * worker process begins them; their replies come into the parent's channel.
+ *
+ * 1. What stands in `keys.schedules` decides; the scheduler in the queue follows it. A crash in between is put right by the
+ *    same call, or by `resume`.
+ * 2. What came due while no worker lived becomes one task when one does, however often it would have come.
+ */
+import { createHash } from "node:crypto";
+import { z } from "zod";
+import { messageOf, SubagentError } from "../shared/errors.ts";
+import { PAYLOAD_VERSION } from "../shared/protocol/agent.ts";
+import { parentMember } from "../shared/protocol/keys.ts";
+import { MAX_SCHEDULES, Rhythm, Schedule, ScheduleId } from "../shared/protocol/schedule.ts";
+import { inCall, type ParentCall, type ParentContext } from "./context.ts";
+import { type RegisteredProfile, readInput } from "./input.ts";
+import { registeredProfile } from "./profile.ts";
+import { planSpawn, type TaskInput } from "./spawn-input.ts";
+
+/** What `Parent.schedule` takes: when, and the task. */
+export type ScheduleInput = TaskInput & {
+  /** Its name within the parent; the same name again replaces the schedule. */
+  schedule_id: string;
+  /** A cron pattern of five fields (minute first) or six (second first). */
+  cron?: string | undefined;
+  /** Time zone of `cron`, default UTC. */
+  tz?: string | undefined;
+  /** Every so many ms, at least 1,000; the first time after one such interval. */
+  every_ms?: number | undefined;
+  /** Once, ISO 8601; a time that is past comes due at once. */
+  at?: string | undefined;
+};
+
+/** A schedule as its parent sees it. */
+export interface ScheduleView {
+  schedule_id: string;
+  cron?: string;
+  tz?: string;
+  every_ms?: number;
+  at?: string;
+  paused: boolean;
+  /** ISO 8601; absent while it is paused. */
+  next_at?: string;
+  created_at: string;
+  prompt: string;
+}
+
+const When = z.looseObject({ schedule_id: ScheduleId, ...Rhythm });
+const PAGE = 200;
+
+/** Writes a schedule down; see `Parent.schedule`. */
+export async function schedule(context: ParentContext, input: unknown): Promise<ScheduleView> {
+  const { schedule_id, cron, tz, every_ms, at, ...task } = readInput(When, input, "schedule");
+  const given = [cron, every_ms, at].filter((each) => each !== undefined);
+  if (given.length !== 1) throw refused("give exactly one of cron, every_ms and at");
+  if (tz !== undefined && cron === undefined) throw refused("tz goes with cron");
+  if ("request_key" in task)
+    throw refused("a schedule has no request_key: each time it comes due is one of its own");
+  if ("files" in task || "images" in task)
+    throw refused(
+      "a schedule brings no files or images: put them into a directory that is open to the workers",
+    );
+  const registered = await registeredProfile(context);
+  const { prompt = "" } = planSpawn("task", task, context).under(registered);
+  const { parent } = context.profile;
+  return inCall(context, async (call) => {
+    const known = await readAll(call);
+    const before = known.find((each) => each.schedule_id === schedule_id);
+    if (!before && known.length >= MAX_SCHEDULES)
+      throw refused(`this parent has ${MAX_SCHEDULES} schedules, the most allowed: remove one`);
+    const made: Schedule = {
+      v: PAYLOAD_VERSION,
+      schedule_id,
+      tenant: parent.tenant,
+      parent_id: parent.parentId,
+      ...(cron !== undefined && { cron, tz: tz ?? "UTC" }),
+      ...(every_ms !== undefined && { every_ms }),
+      ...(at !== undefined && { at }),
+      paused: false,
+      created_at: before?.created_at ?? new Date(call.client.clock.now()).toISOString(),
+      task: { ...inherited(context, registered), ...task, prompt },
+    };
+    await stopDue(call, made);
+    await store(call, made);
+    try {
+      await startDue(call, made);
+    } catch (error) {
+      await forget(call, made);
+      throw error;
+    }
+    return view(call, made);
+  });
+}
+
+/** The parent's schedules by name; a single one that has run is gone. */
+export function listSchedules(context: ParentContext): Promise<ScheduleView[]> {
+  return inCall(context, async (call) => {
+    const live: Schedule[] = [];
+    for (const each of await readAll(call)) if (!(await hasRun(call, each))) live.push(each);
+    return Promise.all(live.map((each) => view(call, each)));
+  });
+}
+
+/** Stops a schedule until {@link resumeSchedule}; what has begun goes on. Idempotent. `unknown_schedule`. */
+export function pauseSchedule(context: ParentContext, scheduleId: unknown): Promise<ScheduleView> {
+  return inCall(context, async (call) => {
+    const paused = { ...(await find(call, scheduleId)), paused: true };
+    await store(call, paused);
+    await stopDue(call, paused);
+    return view(call, paused);
+  });
+}
+
+/** A paused schedule comes due again, by its pattern from now on. Idempotent. `unknown_schedule`. */
+export function resumeSchedule(context: ParentContext, scheduleId: unknown): Promise<ScheduleView> {
+  return inCall(context, async (call) => {
+    const resumed = { ...(await find(call, scheduleId)), paused: false };
+    await store(call, resumed);
+    await startDue(call, resumed);
+    return view(call, resumed);
+  });
+}
+
+/** Removes a schedule; what has begun goes on. `unknown_schedule`. */
+export function unschedule(context: ParentContext, scheduleId: unknown): Promise<{ status: "removed" }> {
+  return inCall(context, async (call) => {
+    const found = await find(call, scheduleId);
+    await stopDue(call, found);
+    await forget(call, found);
+    return { status: "removed" };
+  });
+}
+
+/**
+ * What the task takes from the parent's options, which the worker that begins it does not know. What is registered for the
+ * parent is worked in when it comes due, so only where no model is registered the operator's goes along.
+ */
+function inherited(
+  { profile: { model, system, tools, limits }, operator }: ParentContext,
+  { profile }: RegisteredProfile,
+) {
+  const isRegistered = profile.model !== undefined && model === operator.model;
+  return {
+    ...(model !== undefined && !isRegistered && { model }),
+    ...(system !== undefined && { system }),
+    ...(tools !== undefined && { tools }),
+    ...(Object.keys(limits).length > 0 && { limits }),
+  };
+}
+
+/** The name of the scheduler, and of the job of a single one. */
+function nameOf({ tenant, parent_id, schedule_id }: Schedule): string {
+  return `${tenant}/${parent_id}/${schedule_id}`;
+}
+
+function jobOf(made: Schedule): string {
+  const digest = createHash("sha256")
+    .update(`${nameOf(made)} ${made.at} ${made.created_at}`)
+    .digest("hex");
+  return `at-${digest.slice(0, 32)}`;
+}
+
+async function startDue({ write, client }: ParentCall, made: Schedule): Promise<void> {
+  const { intakeQueue, clock } = client;
+  const { tenant, parent_id, task, cron, tz, every_ms, at } = made;
+  const wish = { ...task, tenant, parent_id, reply: "channel" };
+  await write({ what: "the schedule", key: { schedule_id: made.schedule_id } }, async () => {
+    if (at !== undefined)
+      return intakeQueue.add(jobOf(made), wish, Math.max(0, Date.parse(at) - clock.now()));
+    const rhythm =
+      cron !== undefined
+        ? { pattern: cron, ...(tz !== undefined && { tz }) }
+        : { every: every_ms ?? 0, startDate: clock.now() + (every_ms ?? 0) };
+    await intakeQueue.repeat(nameOf(made), rhythm, wish).catch((error: unknown) => {
+      if (cron === undefined || !isPatternError(error)) throw error;
+      throw refused(`the cron pattern or time zone cannot be used (${messageOf(error).slice(0, 200)})`);
+    });
+  });
+}
+
+/** What the reader of patterns throws carries neither a code of Redis nor one of ours. */
+function isPatternError(error: unknown): boolean {
+  return (
+    error instanceof Error &&
+    /constraint|cron|invalid|unhandled|validation|expression|zone/i.test(error.message) &&
+    error.name === "Error"
+  );
+}
+
+async function stopDue({ write, client: { intakeQueue } }: ParentCall, made: Schedule): Promise<void> {
+  await write({ what: "the schedule's stop", key: { schedule_id: made.schedule_id } }, () =>
+    made.at === undefined ? intakeQueue.endRepeat(nameOf(made)) : intakeQueue.remove(jobOf(made)),
+  );
+}
+
+async function store({ write, client: { redis, keys } }: ParentCall, made: Schedule): Promise<void> {
+  await write({ what: "the schedule", key: { schedule_id: made.schedule_id } }, () =>
+    redis.hset(keys.schedules, nameOf(made), JSON.stringify(made)),
+  );
+}
+
+async function forget({ write, client: { redis, keys } }: ParentCall, made: Schedule): Promise<void> {
+  await write({ what: "the removal", key: { schedule_id: made.schedule_id } }, () =>
+    redis.hdel(keys.schedules, nameOf(made)),
+  );
+}
+
+/** A single one that has run is forgotten by the parent that lists it. */
+async function hasRun(call: ParentCall, made: Schedule): Promise<boolean> {
+  const { client } = call;
+  if (made.at === undefined || made.paused || Date.parse(made.at) > client.clock.now()) return false;
+  if (await call.read(() => client.intakeQueue.isWaiting(jobOf(made)))) return false;
+  await forget(call, made);
+  return true;
+}
+
+async function readAll({ read, parent, client: { redis, keys } }: ParentCall): Promise<Schedule[]> {
+  const found: Schedule[] = [];
+  const match = `${parentMember(parent)}/*`;
+  for (let cursor = "0"; ; ) {
+    const [next, flat] = await read(() => redis.hscan(keys.schedules, cursor, "MATCH", match, "COUNT", PAGE));
+    for (let i = 1; i < flat.length; i += 2) {
+      const parsed = Schedule.safeParse(jsonIn(flat[i] ?? ""));
+      if (parsed.success) found.push(parsed.data);
+    }
+    if (next === "0") break;
+    cursor = next;
+  }
+  return found.sort((a, b) => (a.schedule_id < b.schedule_id ? -1 : 1));
+}
+
+async function find(call: ParentCall, scheduleId: unknown): Promise<Schedule> {
+  const { read, parent, client } = call;
+  const id = ScheduleId.safeParse(scheduleId);
+  const { redis, keys } = client;
+  const text = id.success
+    ? await read(() => redis.hget(keys.schedules, `${parentMember(parent)}/${id.data}`))
+    : null;
+  const parsed = Schedule.safeParse(jsonIn(text ?? ""));
+  if (parsed.success) return parsed.data;
+  const shown = JSON.stringify(String(scheduleId).slice(0, 70));
+  throw new SubagentError("unknown_schedule", `This parent has no schedule ${shown}: list them.`);
+}
+
+async function view({ read, client }: ParentCall, made: Schedule): Promise<ScheduleView> {
+  const { schedule_id, cron, tz, every_ms, at, paused, created_at, task } = made;
+  const next = at ? Date.parse(at) : await read(() => client.intakeQueue.nextAt(nameOf(made)));
+  return {
+    schedule_id,
+    ...(cron !== undefined && { cron }),
+    ...(tz !== undefined && { tz }),
+    ...(every_ms !== undefined && { every_ms }),
+    ...(at !== undefined && { at }),
+    paused,
+    ...(!paused && next !== undefined && { next_at: new Date(next).toISOString() }),
+    created_at,
+    prompt: task.prompt,
+  };
+}
+
+function jsonIn(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function refused(why: string): SubagentError {
+  return new SubagentError("invalid_input", `schedule refused, nothing was done: ${why}.`);
+}

@@ -1,0 +1,219 @@
+/**
+ * What a spawn asks for: checked, narrowed, priced and digested, under the profile of its parent. Pure.
+ */
+
+import { z } from "zod";
+import { SubagentError } from "../shared/errors.ts";
+import { type AgentSpec, PAYLOAD_VERSION } from "../shared/protocol/agent.ts";
+import {
+  attachedText,
+  FilesInput,
+  fitTogether,
+  ImagesInput,
+  TOO_MUCH_ATTACHED,
+} from "../shared/protocol/attachments.ts";
+import { narrowedBudgets } from "../shared/protocol/budget.ts";
+import { AgentName, newRequestKey, RequestKey, slugOf } from "../shared/protocol/ids.ts";
+import { AlertThresholds, LimitsWish, SPAWN_LIMITS, TASK_LIMITS } from "../shared/protocol/limits.ts";
+import { MessageText } from "../shared/protocol/message.ts";
+import { OutputSchema } from "../shared/protocol/output.ts";
+import { Traceparent } from "../shared/protocol/trace.ts";
+import { priceOf } from "../shared/protocol/usage.ts";
+import type { ParentContext } from "./context.ts";
+import { inherit } from "./inheritance.ts";
+import {
+  AnswerMs,
+  DefinitionName,
+  digestOf,
+  IdleMs,
+  INHERITABLE,
+  LongText,
+  nullsLeftOut,
+  type OperatorDefaults,
+  type RegisteredProfile,
+  readInput,
+  wider,
+} from "./input.ts";
+
+const agent = {
+  name: AgentName,
+  description: LongText.optional(),
+  ...INHERITABLE,
+  agent: DefinitionName.optional(),
+  limits: LimitsWish.optional(),
+  alerts: AlertThresholds.optional(),
+  output_schema: OutputSchema.optional(),
+  files: FilesInput.optional(),
+  request_key: RequestKey.optional(),
+  traceparent: Traceparent.optional(),
+};
+
+/**
+ * What a spawn may ask for. Everything but `name` is optional and inherited from the parent; limits, tools, `idle_ms` and
+ * `answer_within_ms` (how long a question of it waits) may only be narrowed. `request_key` makes the call repeatable for
+ * 24 hours. `traceparent` (W3C) is the span that the agent's runs belong to; default: the one that is active in the caller,
+ * where OpenTelemetry is in use. `files` (text or base64, 4 MB together) stand in its workspace before its first turn.
+ */
+export const SpawnInput = z
+  .strictObject({
+    ...agent,
+    keep_alive: z.boolean().optional(),
+    idle_ms: IdleMs.optional(),
+    answer_within_ms: AnswerMs.optional(),
+  })
+  .refine(fitTogether, TOO_MUCH_ATTACHED);
+/** See {@link SpawnInput}. */
+export type SpawnInput = WithZod<z.input<typeof SpawnInput>>;
+
+/** What a task may ask for: a prompt, `images` that its model sees with it, and the agent that gets them. `name` is `task` unless given. */
+export const TaskInput = z
+  .strictObject({
+    ...agent,
+    name: AgentName.default("task"),
+    prompt: MessageText,
+    images: ImagesInput.optional(),
+  })
+  .refine(fitTogether, TOO_MUCH_ATTACHED);
+/** See {@link TaskInput}. */
+export type TaskInput = WithZod<z.input<typeof TaskInput>>;
+
+/** `output_schema`, what the final answer of each run must fit, may also be a zod schema. */
+export type WithZod<Input> = Input | (Omit<Input, "output_schema"> & { output_schema: z.ZodType });
+
+/** What makes a spawn of one kind: the schema of its arguments and the limits it starts from. */
+export const KINDS = {
+  spawn: { schema: nullsLeftOut(SpawnInput), limits: SPAWN_LIMITS },
+  task: { schema: nullsLeftOut(TaskInput), limits: TASK_LIMITS },
+  agent: { schema: nullsLeftOut(TaskInput), limits: SPAWN_LIMITS },
+} as const;
+
+/** A spawn that is ready to be written, but for its tools: whether they are known is asked of the workers. */
+export interface PreparedSpawn {
+  name: string;
+  stem: string;
+  requestKey: string;
+  /** The caller named the request key: a repeated call finds the agent and its reply. */
+  promised: boolean;
+  digest: string;
+  /** The tools asked for; absent = the parent's. */
+  wishedTools: string[] | undefined;
+  /** The tools of the parent; absent = all. */
+  profileTools: string[] | undefined;
+  spec: AgentSpec;
+  /** The first message, for a task. */
+  prompt: string | undefined;
+  /** Its files and images, as they are stored. */
+  attached: string | undefined;
+  /** The ended agent with whose conversation it begins, and the number of its own first run. */
+  resumes?: { uid: string; run: number };
+  /** What becomes of it when the parent's lease has lapsed; absent: nothing. */
+  onParentGone: "finish" | "destroy" | undefined;
+}
+
+/**
+ * A checked spawn. Throws `invalid_input` (malformed, or wider than allowed), or `unknown_price` for a cost cap on a
+ * model whose price is not known. `answersTask`: the caller answers what a task asks; a managed agent may always ask.
+ */
+export function prepareSpawn(
+  kind: keyof typeof KINDS,
+  input: unknown,
+  { profile, operator }: Pick<ParentContext, "profile" | "operator">,
+  { answersTask = false }: { answersTask?: boolean } = {},
+): PreparedSpawn {
+  const { request_key, traceparent, ...args } = readInput(KINDS[kind].schema, input, kind);
+  const {
+    keep_alive = kind === "spawn" && profile.keep_alive,
+    idle_ms = profile.idle_ms,
+    answer_within_ms = profile.answer_within_ms,
+  }: Partial<z.output<typeof SpawnInput>> = "prompt" in args ? {} : args;
+  if (idle_ms > profile.idle_ms) throw wider(kind, "idle_ms", idle_ms, profile.idle_ms);
+  if (answer_within_ms > profile.answer_within_ms)
+    throw wider(kind, "answer_within_ms", answer_within_ms, profile.answer_within_ms);
+  const { model, limits, tools, rest } = inherit(kind, KINDS[kind].limits, args, { profile, operator });
+  if (model === undefined) throw noModel(kind);
+  const budgets = narrowedBudgets(operator.budgets, profile.budgets);
+  const caps = [limits, ...Object.values(budgets)];
+  for (const each of [model, ...(rest.fallback_models ?? [])]) requirePrice(each, caps, operator);
+  const alerts = { ...profile.alerts, ...args.alerts };
+  const attached = attachedText(args);
+  return {
+    name: args.name,
+    stem: slugOf(args.name),
+    requestKey: request_key ?? newRequestKey(),
+    promised: request_key !== undefined,
+    digest: digestOf({ kind, ...args }),
+    wishedTools: tools,
+    profileTools: profile.tools,
+    prompt: "prompt" in args ? args.prompt : undefined,
+    attached,
+    onParentGone: profile.lease?.onParentGone === "keep" ? undefined : profile.lease?.onParentGone,
+    spec: {
+      v: PAYLOAD_VERSION,
+      model,
+      ...rest,
+      ...(args.description !== undefined && { description: args.description }),
+      limits,
+      ...(Object.keys(alerts).length > 0 && { alerts }),
+      ...(Object.keys(budgets).length > 0 && { budgets }),
+      keep_alive,
+      idle_ms,
+      ...(attached !== undefined && { attached: true }),
+      ...(args.output_schema && { output_schema: args.output_schema }),
+      ...(traceparent !== undefined && { traceparent }),
+      ...((kind === "spawn" || answersTask) && { answer_ms: answer_within_ms }),
+    },
+  };
+}
+
+/** A spawn that is checked, but for what the profile says that is registered for its parent. */
+export interface PlannedSpawn {
+  /** The spawn under a registered profile. Throws as {@link prepareSpawn} does. */
+  under(registered: RegisteredProfile): PreparedSpawn;
+}
+
+/**
+ * Checks a spawn as far as it can be without asking Redis: a registered profile only narrows it, and what it may bring is a
+ * model. Throws as {@link prepareSpawn} does, but for a model.
+ */
+export function planSpawn(
+  kind: keyof typeof KINDS,
+  input: unknown,
+  { profile, operator }: Pick<ParentContext, "profile" | "operator">,
+  options: { answersTask?: boolean } = {},
+): PlannedSpawn {
+  const under = (registered: RegisteredProfile) =>
+    prepareSpawn(kind, input, { profile: profile.under(registered), operator }, options);
+  try {
+    const unregistered = prepareSpawn(kind, input, { profile, operator }, options);
+    return { under: (registered) => (registered.version === 0 ? unregistered : under(registered)) };
+  } catch (error) {
+    if (!isAboutModel(error)) throw error;
+    return { under };
+  }
+}
+
+function noModel(kind: string): SubagentError {
+  return new SubagentError(
+    "invalid_input",
+    `${kind} refused: name a model, here or in the parent's profile.`,
+    {
+      field: "model",
+      issues: [{ field: "model", problem: "no model is named anywhere" }],
+    },
+  );
+}
+
+/** Whether another model would have been accepted. */
+export function isAboutModel(error: unknown): boolean {
+  if (!(error instanceof SubagentError)) return false;
+  return error.code === "unknown_price" || error.details.field === "model";
+}
+
+function requirePrice(model: string, caps: readonly LimitsWish[], { prices }: OperatorDefaults): void {
+  if (caps.every(({ max_cost_usd }) => max_cost_usd === undefined) || priceOf(model, prices)) return;
+  throw new SubagentError(
+    "unknown_price",
+    `The price of model "${model}" is not known, so max_cost_usd cannot be kept: add its price, or cap tokens instead.`,
+    { model },
+  );
+}

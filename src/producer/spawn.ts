@@ -1,0 +1,295 @@
+/**
+ * Spawning: what a caller asks for becomes an agent under the profile that is registered for its parent, or a refusal that left
+ * nothing behind.
+ */
+
+import { SubagentError } from "../shared/errors.ts";
+import { type AgentSpec, IDLE_DEATH, InForce } from "../shared/protocol/agent.ts";
+import { newUid } from "../shared/protocol/ids.ts";
+import { type AgentAddress, wakeOf } from "../shared/protocol/keys.ts";
+import { type Limits, MAX_LIVE_AGENTS } from "../shared/protocol/limits.ts";
+import type { InboxMessage } from "../shared/protocol/message.ts";
+import { needsOf } from "../shared/protocol/worker.ts";
+import type { Input } from "../shared/redis/scripts.ts";
+import { activeTraceparent } from "../shared/telemetry.ts";
+import { inCall, type ParentCall, type ParentContext } from "./context.ts";
+import { UNREGISTERED, wider } from "./input.ts";
+import type { OpenClient } from "./open-client.ts";
+import { withJsonSchema } from "./output.ts";
+import type { SafeRepeat } from "./redis-call.ts";
+import {
+  isAboutModel,
+  type PlannedSpawn,
+  type PreparedSpawn,
+  planSpawn,
+  type SpawnInput,
+} from "./spawn-input.ts";
+
+/** The number of the wake of an agent's first run. */
+const FIRST_WAKE = 1;
+
+/** No registration goes on for so long. */
+const MOST_PROFILES = 8;
+
+/** The tools of a new agent, and those asked for that no worker has. */
+export interface ResolvedTools {
+  tools: string[] | undefined;
+  unknown: string[];
+}
+
+/**
+ * The allowlist to store. Known tools outside the parent's list are refused (`invalid_input`); unknown ones are
+ * reported, and kept only where the parent's own list has them or it has none.
+ */
+export function resolveTools(
+  profileTools: readonly string[] | undefined,
+  wished: readonly string[] | undefined,
+  known: ReadonlySet<string>,
+): ResolvedTools {
+  const asked = wished ?? profileTools;
+  if (!asked) return { tools: undefined, unknown: [] };
+  const allowed = (tool: string) => !profileTools || profileTools.includes(tool);
+  const refused = asked.filter((tool) => known.has(tool) && !allowed(tool));
+  if (refused.length > 0) throw wider("spawn", "tools", refused, profileTools);
+  return { tools: asked.filter(allowed), unknown: asked.filter((tool) => !known.has(tool)) };
+}
+
+/** An agent none of whose tools exists could only guess. */
+function refuseAllUnknown(tools: readonly string[] | undefined, unknown: readonly string[]): void {
+  if (!tools || unknown.length === 0 || tools.some((tool) => !unknown.includes(tool))) return;
+  throw new SubagentError(
+    "invalid_input",
+    `spawn refused, nothing was done: no worker has any of the tools ${unknown.join(", ")}; correct the names, or start a worker that has them.`,
+    { field: "tools", unknown_tools: unknown },
+  );
+}
+
+/**
+ * What spawn answers. `known`: an earlier call with this request key had spawned the agent, and this one did nothing.
+ * `limits` are those in force; `unknown_tools` are in no live worker: the agent works without them, or, where no worker lived
+ * at all, its runs wait for one that has them.
+ */
+export interface SpawnReceipt {
+  agent_id: string;
+  status: "created";
+  known: boolean;
+  name: string;
+  /** ISO 8601, Redis' clock. */
+  created_at: string;
+  model: string;
+  limits: Limits;
+  unknown_tools: string[];
+  /** What else is in force: of the profile, the definition and this spawn, where any of them says something. */
+  in_force: InForce;
+}
+
+/** A spawned agent. */
+export interface Spawned {
+  address: AgentAddress;
+  receipt: SpawnReceipt;
+}
+
+/** Makes an agent that waits for its first message; see `Parent.spawn`. */
+export async function spawn(context: ParentContext, input: SpawnInput): Promise<SpawnReceipt> {
+  const planned = planSpawn("spawn", withJsonSchema(input, "spawn").wish, context);
+  const { receipt } = await inCall(context, (call) => spawnAgent(call, planned));
+  return receipt;
+}
+
+/**
+ * Spawns under `uid`, with what is registered for the parent: as this client knows it, and where the script knows better, once
+ * more. Rejects with `invalid_input` (wider than the registered profile), `conflict` (request key used with
+ * other arguments), `quota_exceeded`, `invalid_config` (a Redis that will not do in production), `redis_unavailable` or
+ * `outcome_unknown`.
+ */
+export async function spawnAgent(
+  call: ParentCall,
+  planned: PlannedSpawn,
+  uid: string = newUid(),
+): Promise<Spawned> {
+  await call.client.requireDurable(call);
+  const tries = { wake: FIRST_WAKE };
+  for (let profiles = 0; profiles < MOST_PROFILES; profiles += 1) {
+    const spawned = await spawnUnder(call, await preparedFor(call, planned), uid, tries);
+    if (spawned !== "other_profile") return spawned;
+  }
+  throw new SubagentError(
+    "outcome_unknown",
+    "The profile of this parent changes faster than an agent can be spawned: nothing was done, call again.",
+    { parent_id: call.parent.parentId },
+  );
+}
+
+/** The spawn under the profile that this client knows of; one that asks for a model has the profile read first. */
+async function preparedFor(call: ParentCall, { under }: PlannedSpawn): Promise<PreparedSpawn> {
+  const { client, parent } = call;
+  const known = client.profiles.known(parent);
+  if (known) return under(known);
+  try {
+    return under(UNREGISTERED);
+  } catch (error) {
+    if (!isAboutModel(error)) throw error;
+    return under(await client.profiles.read(call, parent));
+  }
+}
+
+async function spawnUnder(
+  call: ParentCall,
+  prepared: PreparedSpawn,
+  uid: string,
+  tries: { wake: number },
+): Promise<Spawned | "other_profile"> {
+  const { client, parent } = call;
+  const { profileTools } = prepared;
+  const known = await client.knownTools(call, prepared.wishedTools ?? profileTools ?? []);
+  const { tools, unknown } = resolveTools(profileTools, prepared.wishedTools, known.names);
+  if (known.hasWorkers) refuseAllUnknown(tools, unknown);
+  // What some worker has is waited for; what none has does nothing. Before the first worker has come, none can be told.
+  const needed = tools?.filter((tool) => !known.hasWorkers || known.names.has(tool));
+  const { traceparent = await activeTraceparent() } = prepared.spec;
+  const spec = { ...prepared.spec, ...(tools && { tools }), ...(traceparent && { traceparent }) };
+  const address = { ...parent, uid };
+  const answer = await writeSpawn(call, address, storedForm(prepared, spec, needed), tries);
+  switch (answer.status) {
+    case "spawned":
+      return { address, receipt: receiptOf(prepared, answer, spec, unknown) };
+    case "same": {
+      // Our own uid: the first try had worked and only its answer was lost.
+      if (answer.uid === uid) return { address, receipt: receiptOf(prepared, answer, spec, unknown) };
+      const earlier = { ...parent, uid: answer.uid };
+      const record = await call.read(() => client.store.record(earlier));
+      // The earlier call may have ended before its wake: a second one is harmless.
+      if (record?.status === "queued") await client.wakes.add(wakeOf(earlier, answer.agent_id, record.wake));
+      const receipt = receiptOf(prepared, answer, record?.spec ?? spec, unknown);
+      return { address: earlier, receipt: { ...receipt, known: true } };
+    }
+    case "conflict":
+      throw new SubagentError(
+        "conflict",
+        `request_key "${prepared.requestKey}" was used with other arguments (for "${answer.agent_id}"): use a new key.`,
+        { request_key: prepared.requestKey, agent_id: answer.agent_id },
+      );
+    case "other_profile":
+      client.profiles.learn(parent, answer);
+      return "other_profile";
+    case "no_transcript":
+      throw unknownTranscript(prepared.name);
+    case "quota":
+      throw await quotaExceeded(call);
+  }
+}
+
+/** The refusal of an agent whose conversation is not kept any more. */
+export function unknownTranscript(agent: string): SubagentError {
+  return new SubagentError(
+    "unknown_transcript",
+    `The transcript of "${agent}" is not kept any more: it goes with the ack of its end, unless transcript_ms of its profile keeps it.`,
+  );
+}
+
+function receiptOf(
+  { name }: PreparedSpawn,
+  { agent_id, created_at }: { agent_id: string; created_at: number },
+  spec: AgentSpec,
+  unknown_tools: string[],
+): SpawnReceipt {
+  const born = new Date(created_at).toISOString();
+  const { model, limits } = spec;
+  return {
+    agent_id,
+    status: "created",
+    known: false,
+    name,
+    created_at: born,
+    model,
+    limits,
+    unknown_tools,
+    in_force: InForce.parse(spec),
+  };
+}
+
+function storedForm(
+  { name, stem, requestKey, promised, digest, prompt, attached, onParentGone, resumes }: PreparedSpawn,
+  spec: AgentSpec,
+  neededTools: readonly string[] | undefined,
+): Input<"spawn"> {
+  const message = prompt === undefined ? undefined : firstMessage(requestKey, prompt);
+  return {
+    request_key: requestKey,
+    digest,
+    stem,
+    name,
+    spec: JSON.stringify(spec),
+    needs_tools: needsOf({ ...spec, tools: neededTools }),
+    idle_ms: spec.idle_ms,
+    on_parent_gone: onParentGone,
+    message,
+    attached,
+    promised: promised && message !== undefined,
+    profile_version: spec.profile_version,
+    transcript_ms: spec.transcript_ms,
+    resumes: resumes?.uid,
+    first_run: resumes?.run,
+  };
+}
+
+function firstMessage(messageId: string, text: string): string {
+  return JSON.stringify({ v: 1, message_id: messageId, text } satisfies InboxMessage);
+}
+
+/**
+ * Writes the agent; overdue agents that hold a place are ended, and the verb is sent once more. Each try has a wake of its
+ * own: a worker may have taken the job of a wake whose agent was refused, and the queue takes no job twice.
+ */
+async function writeSpawn(
+  { client, ...call }: ParentCall,
+  address: AgentAddress,
+  stored: Input<"spawn">,
+  tries: { wake: number },
+) {
+  const repeat: SafeRepeat = {
+    what: stored.message === undefined ? "the spawn" : "the task's begin",
+    key: { request_key: stored.request_key },
+  };
+  const write = () => {
+    const first_wake = tries.wake++;
+    return call.write(repeat, () => sendSpawn(client, address, { ...stored, first_wake }));
+  };
+  const answer = await write();
+  if (answer.status !== "quota" || answer.overdue.length === 0) return answer;
+  const endIdle = (uid: string) => client.store.settle({ ...address, uid }, IDLE_DEATH);
+  await call.read(() => Promise.all(answer.overdue.map(endIdle)));
+  return write();
+}
+
+/**
+ * Sends the deadline hint, the verb and, where a first run is queued, its wake in one flight: one after another on the one
+ * connection, so that a crash in between leaves none without those before it. The wake of an agent that was refused finds
+ * no agent. A cluster has several connections, which keep no order: there each waits for the one before it.
+ */
+async function sendSpawn(client: OpenClient, address: AgentAddress, stored: Input<"spawn">) {
+  const { deadlines, store, wakes, timing, redis } = client;
+  const begins = stored.message !== undefined;
+  const wake = () => wakes.add(wakeOf(address, stored.stem, stored.first_wake ?? FIRST_WAKE));
+  const hint = () => deadlines.touch(address, begins ? timing.lookMs : stored.idle_ms);
+  if (redis.isCluster) {
+    await hint();
+    const answer = await store.spawn(address, stored);
+    if (begins && answer.status === "spawned") await wake();
+    return answer;
+  }
+  const flight = client.inOneFlight(() => Promise.all([hint(), store.spawn(address, stored)]));
+  if (begins) client.inBackground(wake());
+  const [, answer] = await flight;
+  return answer;
+}
+
+async function quotaExceeded({ read, client, parent }: ParentCall): Promise<SubagentError> {
+  const live = await read(() => client.store.liveRecords(parent));
+  const agents = live.map((record) => record.agent_id).sort();
+  return new SubagentError(
+    "quota_exceeded",
+    `This parent has ${MAX_LIVE_AGENTS} live sub-agents, the most allowed: wait for one to finish or destroy one of ${agents.join(", ")}.`,
+    { max_live: MAX_LIVE_AGENTS, agents },
+  );
+}

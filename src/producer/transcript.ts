@@ -1,0 +1,135 @@
+/**
+ * The conversation of an agent as its parent reads it, and how a new agent goes on with it. A resumed agent is a new one: its
+ * log begins with the old one's entries, its runs are numbered on behind them, and its limits and cost count from nothing.
+ */
+import { z } from "zod";
+import { SubagentError } from "../shared/errors.ts";
+import type { AgentRecord, AgentSpec } from "../shared/protocol/agent.ts";
+import { RequestKey } from "../shared/protocol/ids.ts";
+import { type Limits, TASK_LIMITS } from "../shared/protocol/limits.ts";
+import { MessageText } from "../shared/protocol/message.ts";
+import { type TranscriptEntry, transcriptOf } from "../shared/protocol/transcript.ts";
+import { withAgent } from "./agents.ts";
+import type { ParentContext } from "./context.ts";
+import { baseLimits, digestOf, nonEmpty, type Profile, readInput } from "./input.ts";
+import { type SpawnReceipt, spawnAgent, unknownTranscript } from "./spawn.ts";
+import { type PreparedSpawn, prepareSpawn } from "./spawn-input.ts";
+
+/** The conversation of an agent. */
+export interface Transcript {
+  agent_id: string;
+  /** Oldest first. */
+  entries: TranscriptEntry[];
+}
+
+/** What resuming answers: the receipt of the new agent, and with whose conversation it begins. */
+export interface ResumeReceipt extends SpawnReceipt {
+  resumes: string;
+  /** The number of its first run: those before it are the old agent's. */
+  run: number;
+}
+
+const ResumeWish = z.strictObject({ text: MessageText, request_key: RequestKey.optional() });
+
+/** The conversation of an agent; see `Parent.transcript`. */
+export function readTranscript(context: ParentContext, agentId: unknown): Promise<Transcript> {
+  return withAgent(context, agentId, async ({ read, client }, agent) => {
+    const log = await read(() => client.store.conversation(agent.address));
+    if (log.size > 0) return { agent_id: agent.agentId, entries: transcriptOf(log) };
+    const record = await read(() => client.store.record(agent.address));
+    if (!record || record.status === "ended") throw unknownTranscript(agent.agentId);
+    return { agent_id: agent.agentId, entries: [] };
+  });
+}
+
+/** A new agent that goes on with the conversation of an ended one; see `Parent.resume`. */
+export async function resume(
+  context: ParentContext,
+  agentId: unknown,
+  text: string,
+  options: { request_key?: string } = {},
+): Promise<ResumeReceipt> {
+  const wish = readInput(ResumeWish, { text, ...options }, "resume");
+  return withAgent(context, agentId, async (call, agent) => {
+    const record = await call.read(() => call.client.store.record(agent.address));
+    if (!record) throw unknownTranscript(agent.agentId);
+    if (record.status !== "ended")
+      throw new SubagentError(
+        "conflict",
+        `Sub-agent "${agent.agentId}" has not ended: send it a message instead.`,
+      );
+    const { profile } = context;
+    const { receipt } = await spawnAgent(call, {
+      under: (registered) => prepareResumed(record, wish, { ...context, profile: profile.under(registered) }),
+    });
+    return { ...receipt, resumes: agent.agentId, run: record.run + 1 };
+  });
+}
+
+/** What the old agent was given, as far as the profile gives it now. */
+function prepareResumed(
+  record: AgentRecord,
+  { text, request_key }: z.output<typeof ResumeWish>,
+  { profile, operator }: Pick<ParentContext, "profile" | "operator">,
+): PreparedSpawn {
+  const { spec, name, uid, run } = record;
+  const input = {
+    name,
+    prompt: text,
+    ...inheritedFrom(spec, profile),
+    limits: atMost(spec.limits, baseLimits(TASK_LIMITS, operator, profile.limits)),
+    request_key,
+  };
+  const options = { answersTask: spec.answer_ms !== undefined };
+  const prepared = prepareSpawn("task", input, { profile, operator }, options);
+  const permissions = distinct([...(prepared.spec.permissions ?? []), ...(spec.permissions ?? [])]);
+  return {
+    ...prepared,
+    digest: digestOf({ kind: "resume", uid, text }),
+    resumes: { uid, run: run + 1 },
+    spec: {
+      ...prepared.spec,
+      keep_alive: spec.keep_alive,
+      idle_ms: Math.min(spec.idle_ms, profile.idle_ms),
+      ...(permissions && { permissions }),
+      ...(spec.definition !== undefined && { definition: spec.definition }),
+      ...(spec.answer_ms !== undefined && {
+        answer_ms: Math.min(spec.answer_ms, profile.answer_within_ms),
+      }),
+    },
+  };
+}
+
+function inheritedFrom(spec: AgentSpec, profile: Profile) {
+  const { model, system, description, alerts, output_schema, hooks, disallowed_tools, transcript_ms } = spec;
+  const within = (names: string[] | undefined, allowed: string[] | undefined) =>
+    names && allowed ? names.filter((each) => allowed.includes(each)) : names;
+  const given = {
+    ...{ model, system, description, alerts, output_schema, hooks, disallowed_tools },
+    fallback_models: spec.fallback_models,
+    tools: within(spec.tools, profile.tools),
+    skills: within(spec.skills, profile.skills),
+    transcript_ms: transcript_ms && Math.min(transcript_ms, profile.transcript_ms ?? transcript_ms),
+  };
+  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+}
+
+/** The tighter of two in each limit. */
+function atMost(limits: Limits, most: Limits): Limits {
+  const least = (a?: number, b?: number) => (a === undefined || b === undefined ? (a ?? b) : Math.min(a, b));
+  const max_total_tokens = least(limits.max_total_tokens, most.max_total_tokens);
+  const max_cost_usd = least(limits.max_cost_usd, most.max_cost_usd);
+  return {
+    max_turns: Math.min(limits.max_turns, most.max_turns),
+    max_tokens: Math.min(limits.max_tokens, most.max_tokens),
+    max_duration_ms: Math.min(limits.max_duration_ms, most.max_duration_ms),
+    ...(max_total_tokens !== undefined && { max_total_tokens }),
+    ...(max_cost_usd !== undefined && { max_cost_usd }),
+  };
+}
+
+/** Layers that say the same are one. */
+function distinct<T>(layers: T[]): T[] | undefined {
+  const seen = new Map(layers.map((layer) => [digestOf(layer), layer]));
+  return nonEmpty([...seen.values()]);
+}

@@ -1,0 +1,122 @@
+/**
+ * Waiting for agents that exist: for the first of them, or for all.
+ *
+ * 1. What is waited for is the reply of the run that is queued or going on, of the last one, or of the first one to
+ *    come; or the entry that ended the agent. It is reserved: readers of this client do not see it first.
+ * 2. Only what is returned is acked. A wait that is given up (time, signal, stop) has taken nothing out of the channel.
+ */
+import { z } from "zod";
+import { SubagentError } from "../shared/errors.ts";
+import type { Reply } from "../shared/protocol/reply.ts";
+import { findAgent } from "./agents.ts";
+import { inCall, type ParentContext } from "./context.ts";
+import { readInput } from "./input.ts";
+import type { OpenClient } from "./open-client.ts";
+import type { FinalEntry, Reservation } from "./replies/channel.ts";
+
+/** How a wait ends early: `signal` with its reason, `timeout_ms` with `timed_out`. Default: neither. */
+export interface WaitOptions {
+  signal?: AbortSignal;
+  timeout_ms?: number;
+}
+
+interface Wait {
+  reservation: Reservation;
+  entry: Promise<FinalEntry>;
+}
+
+const MAX_WAIT_MS = 2 ** 31 - 1;
+const Wish = z.object({
+  agent_ids: z.array(z.unknown()).min(1, "name at least one sub-agent"),
+  timeout_ms: z.number().min(0).max(MAX_WAIT_MS).optional(),
+});
+
+/** Resolves with the reply of the agent that ends its run first, acked. */
+export function waitAny(
+  context: ParentContext,
+  agentIds: unknown,
+  options: WaitOptions = {},
+): Promise<Reply> {
+  return waitFor(context, agentIds, options, async (client, waits) => {
+    const first = await Promise.race(
+      waits.map(({ reservation, entry }) => entry.then((ended) => ({ reservation, ended }))),
+    );
+    return take(client, context, first.reservation, first.ended);
+  });
+}
+
+/** Resolves with the replies of all agents in the order of their ids, acked. */
+export function waitAll(
+  context: ParentContext,
+  agentIds: unknown,
+  options: WaitOptions = {},
+): Promise<Reply[]> {
+  return waitFor(context, agentIds, options, async (client, waits) => {
+    const ended = await Promise.all(
+      waits.map(async ({ reservation, entry }) => ({ reservation, entry: await entry })),
+    );
+    return Promise.all(ended.map(({ reservation, entry }) => take(client, context, reservation, entry)));
+  });
+}
+
+async function take(
+  { inbox }: OpenClient,
+  { profile }: ParentContext,
+  reservation: Reservation,
+  entry: FinalEntry,
+): Promise<Reply> {
+  reservation.release(await inbox.take(profile.parent, entry));
+  return entry.entry;
+}
+
+async function waitFor<T>(
+  context: ParentContext,
+  agentIds: unknown,
+  { signal, timeout_ms: wished }: WaitOptions,
+  work: (client: OpenClient, waits: readonly Wait[]) => Promise<T>,
+): Promise<T> {
+  const { agent_ids, timeout_ms } = readInput(Wish, { agent_ids: agentIds, timeout_ms: wished }, "wait");
+  signal?.throwIfAborted();
+  const client = await context.open();
+  const found = await inCall(context, (call) =>
+    Promise.all([...new Set(agent_ids)].map((id) => findAgent(call, id))),
+  );
+  const reservations = found.map(({ address }) => client.inbox.reserve(address, address.uid));
+  const cancel = (reason: unknown) => {
+    for (const reservation of reservations) reservation.cancel(reason);
+  };
+  const onAbort = () => cancel(signal?.reason);
+  signal?.addEventListener("abort", onAbort, { once: true });
+  const forgetStop = context.onStop(cancel);
+  const timer =
+    timeout_ms === undefined
+      ? undefined
+      : client.clock.timeout(timeout_ms, () => cancel(timedOut(timeout_ms)));
+  try {
+    if (signal?.aborted) onAbort();
+    const records = await inCall(context, ({ read }) =>
+      read(() => Promise.all(found.map(({ address }) => client.store.record(address)))),
+    );
+    const waits = reservations.map((reservation, i) => {
+      const entry = reservation.wait(Math.max(records[i]?.run ?? 0, 1), "shared");
+      // Of several waits only one may be looked at; the others end with it.
+      entry.catch(() => {});
+      return { reservation, entry };
+    });
+    return await work(client, waits);
+  } finally {
+    timer?.cancel();
+    signal?.removeEventListener("abort", onAbort);
+    forgetStop();
+    cancel(new SubagentError("closed", "The wait is over."));
+    for (const reservation of reservations) reservation.release(false);
+  }
+}
+
+function timedOut(timeoutMs: number): SubagentError {
+  return new SubagentError(
+    "timed_out",
+    `No reply came within ${timeoutMs} ms; nothing was taken and the sub-agents go on: wait again, or destroy them.`,
+    { timeout_ms: timeoutMs },
+  );
+}

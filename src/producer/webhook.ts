@@ -1,0 +1,74 @@
+/** Where a parent wants its replies pushed; the API's processes push. */
+import { z } from "zod";
+import { SubagentError } from "../shared/errors.ts";
+import {
+  createWebhooks,
+  type WebhookReceipt,
+  type WebhookView,
+  webhookViewOf,
+} from "../shared/redis/webhooks.ts";
+import { inCall, type ParentCall, type ParentContext } from "./context.ts";
+import { readInput } from "./input.ts";
+
+const MOST_URL_CHARS = 2_048;
+
+/** What setting a webhook takes: an address of `http` or `https`, without a name and password. */
+export const WebhookInput = z.strictObject({
+  url: z
+    .string()
+    .max(MOST_URL_CHARS)
+    .refine(isUsable, "write an address like https://example.com/hook, without a name and password"),
+});
+/** See {@link WebhookInput}. */
+export type WebhookInput = z.infer<typeof WebhookInput>;
+
+/** A parent's webhook; see `Parent.webhook`. */
+export interface ParentWebhook {
+  /** Sets the URL, with a new secret, shown once. `invalid_input`. */
+  set(input: WebhookInput): Promise<WebhookReceipt>;
+  /** `unknown_webhook`. */
+  get(): Promise<WebhookView>;
+  /** What is not pushed yet stays in the channel. `unknown_webhook`. */
+  remove(): Promise<void>;
+}
+
+/** The webhook of a parent. */
+export function parentWebhook(context: ParentContext): ParentWebhook {
+  return {
+    async set(input) {
+      const { url } = readInput(WebhookInput, input, "webhook");
+      const repeat = { what: "the setting", key: { url } };
+      return inCall(context, (call) => call.write(repeat, () => webhooksOf(call).set(call.parent, url)));
+    },
+    get: () =>
+      inCall(context, async (call) => {
+        const found = await call.read(() => webhooksOf(call).get(call.parent));
+        if (found) return webhookViewOf(found);
+        throw unknownWebhook(call);
+      }),
+    remove: () =>
+      inCall(context, async (call) => {
+        let wasRepeated = false;
+        const repeat = { what: "the removing", key: { parent_id: call.parent.parentId } };
+        const removed = await call.write(repeat, (repeated) => {
+          wasRepeated = repeated;
+          return webhooksOf(call).remove(call.parent);
+        });
+        if (!removed && !wasRepeated) throw unknownWebhook(call);
+      }),
+  };
+}
+
+function webhooksOf({ client: { redis, keys } }: ParentCall) {
+  return createWebhooks(redis, keys);
+}
+
+function unknownWebhook({ parent: { parentId } }: ParentCall): SubagentError {
+  return new SubagentError("unknown_webhook", `Parent "${parentId}" has no webhook: set one first.`);
+}
+
+function isUsable(text: string): boolean {
+  if (!URL.canParse(text)) return false;
+  const { protocol, username, password, hostname } = new URL(text);
+  return /^https?:$/.test(protocol) && username === "" && password === "" && hostname !== "";
+}

@@ -1,0 +1,224 @@
+/**
+ * The Agent Protocol, as far as deepagents' asynchronous sub-agents and the LangGraph SDK call it, as a door of the API: a
+ * thread is a sub-agent of the parent that the header `X-Parent-Id` names (default `agent-protocol`), of the key's tenant.
+ */
+import express, { type Request, type RequestHandler, type Response, Router } from "express";
+import { z } from "zod";
+import { readInput } from "../../producer/input.ts";
+import { SubagentError } from "../../shared/errors.ts";
+import { AgentName } from "../../shared/protocol/ids.ts";
+import { MessageText } from "../../shared/protocol/message.ts";
+import type { Mount, MountParts } from "../api/app.ts";
+import { principalOf } from "../api/auth.ts";
+import { sendProblem } from "../api/problem.ts";
+import { newThreadId, openThread, type ProtocolRun, type Thread } from "./thread.ts";
+
+/** Where it lies. */
+export const AGENT_PROTOCOL_PATH = "/agent-protocol";
+const DEFAULT_PARENT = "agent-protocol";
+const MOST_BODY = "1mb";
+
+const Text = z.union([
+  z.string(),
+  z.array(z.looseObject({ type: z.string(), text: z.string().optional() })).max(64),
+]);
+const RunInput = z.looseObject({
+  assistant_id: AgentName,
+  input: z.looseObject({
+    messages: z
+      .array(z.looseObject({ content: Text }))
+      .min(1, "give a message")
+      .max(64),
+    callbackThreadId: z
+      .string()
+      .regex(/^[\w.-]{1,128}$/, "1 to 128 characters of A-Za-z0-9._-")
+      .optional(),
+  }),
+});
+const ThreadInput = z.looseObject({ thread_id: z.undefined("ids of threads are made here").optional() });
+
+type Handler = (call: {
+  parts: MountParts;
+  request: Request;
+  response: Response;
+  signal: AbortSignal;
+  callsBack: boolean;
+}) => Promise<unknown>;
+
+/**
+ * The door: mount it on an API. `callsBack`: whether the `callbackThreadId` of a run is kept for a `CallbackSender` (default
+ * false: it is passed over).
+ */
+export function agentProtocol({ callsBack = false }: { callsBack?: boolean } = {}): Mount {
+  return {
+    path: AGENT_PROTOCOL_PATH,
+    scope: "spawn",
+    handler(parts) {
+      const router = Router();
+      router.use(express.json({ limit: MOST_BODY, inflate: false }));
+      for (const [method, path, handle] of ROWS) router[method](path, answering(parts, callsBack, handle));
+      router.use((_request, response) =>
+        sendProblem(
+          response,
+          new SubagentError("not_found", "This part of the Agent Protocol is not served here."),
+        ),
+      );
+      return router;
+    },
+  };
+}
+
+const ROWS: readonly (readonly ["get" | "post" | "delete", string, Handler])[] = [
+  ["get", "/ok", async () => ({ ok: true })],
+  ["get", "/info", async () => ({ version: "1", flags: { assistants: false, crons: false } })],
+  ["post", "/assistants/search", async () => []],
+  ["post", "/threads", createThread],
+  ["post", "/threads/search", async () => []],
+  ["get", "/threads/:thread", (call) => showThread(call.request, threadOf(call))],
+  ["delete", "/threads/:thread", async (call) => void (await threadOf(call).cancel())],
+  ["get", "/threads/:thread/state", showState],
+  ["get", "/threads/:thread/history", async (call) => [await showState(call)]],
+  ["post", "/threads/:thread/history", async (call) => [await showState(call)]],
+  ["get", "/threads/:thread/runs", (call) => threadOf(call).runs()],
+  ["post", "/threads/:thread/runs", (call) => begin(call, threadOf(call))],
+  ["post", "/threads/:thread/runs/wait", (call) => beginAndWait(call, threadOf(call))],
+  ["post", "/threads/:thread/runs/stream", (call) => stream(call, threadOf(call))],
+  ["get", "/threads/:thread/runs/:run", (call) => threadOf(call).run(param(call.request, "run"))],
+  ["post", "/threads/:thread/runs/:run/cancel", cancel],
+  ["get", "/threads/:thread/runs/:run/join", join],
+  ["post", "/runs/wait", (call) => beginAndWait(call, threadOf(call, newThreadId()))],
+  ["post", "/runs/stream", (call) => stream(call, threadOf(call, newThreadId()))],
+];
+
+function answering(parts: MountParts, callsBack: boolean, handle: Handler): RequestHandler {
+  return (request, response) => {
+    const gone = new AbortController();
+    response.once("close", () => gone.abort());
+    handle({ parts, request, response, signal: gone.signal, callsBack }).then(
+      (body) => {
+        if (response.headersSent) return;
+        if (body === undefined) response.status(response.statusCode === 202 ? 202 : 204).end();
+        else response.set("Cache-Control", "no-store").json(body);
+      },
+      (error: unknown) => void (response.closed || sendProblem(response, error)),
+    );
+  };
+}
+
+type Call = Parameters<Handler>[0];
+
+function threadOf({ parts, request }: Call, threadId: string = param(request, "thread")): Thread {
+  const parentId = request.get("X-Parent-Id") ?? DEFAULT_PARENT;
+  return openThread(parts.client, principalOf(request).tenant, parentId, threadId);
+}
+
+function param(request: Request, name: string): string {
+  const value: string | string[] | undefined = request.params[name];
+  return typeof value === "string" ? value : "";
+}
+
+async function createThread({ request, parts }: Call): Promise<unknown> {
+  readInput(ThreadInput, request.body ?? {}, "thread");
+  const now = new Date(parts.clock.now()).toISOString();
+  return {
+    thread_id: newThreadId(),
+    created_at: now,
+    updated_at: now,
+    metadata: {},
+    status: "idle",
+    values: null,
+  };
+}
+
+async function showThread(request: Request, thread: Thread): Promise<unknown> {
+  const run = (await thread.runs()).at(-1);
+  const isBusy = run?.status === "pending" || run?.status === "running";
+  const { created_at = null, updated_at = null } = run ?? {};
+  const status = isBusy ? "busy" : run?.status === "error" ? "error" : "idle";
+  return {
+    thread_id: param(request, "thread"),
+    created_at,
+    updated_at,
+    metadata: {},
+    status,
+    values: await thread.values(),
+  };
+}
+
+/** What the runs came to. Once it was handed to the network whole, the replies are acked. */
+async function showState(call: Call): Promise<unknown> {
+  const thread = threadOf(call);
+  const values = await thread.values();
+  ackWhenSent(call, thread);
+  const thread_id = param(call.request, "thread");
+  return {
+    values,
+    next: [],
+    tasks: [],
+    metadata: {},
+    created_at: null,
+    checkpoint: { thread_id },
+    parent_checkpoint: null,
+  };
+}
+
+function ackWhenSent({ response, parts }: Call, thread: Thread): void {
+  response.once("close", () => {
+    if (!response.writableFinished) return;
+    thread
+      .ack()
+      .catch((error: unknown) => parts.logger?.debug({ error }, "The replies of a thread were not acked"));
+  });
+}
+
+async function begin({ request, callsBack }: Call, thread: Thread): Promise<ProtocolRun> {
+  const { assistant_id, input } = readInput(RunInput, request.body ?? {}, "run");
+  const texts = input.messages.map(({ content }) =>
+    typeof content === "string" ? content : content.map(({ text = "" }) => text).join(""),
+  );
+  const text = readInput(MessageText, texts.join("\n\n"), "run");
+  const { callbackThreadId } = input;
+  return thread.begin({ assistantId: assistant_id, text, ...(callsBack && { callbackThreadId }) });
+}
+
+async function beginAndWait(call: Call, thread: Thread): Promise<unknown> {
+  const { run_id } = await begin(call, thread);
+  return valuesAfter(call, thread, run_id);
+}
+
+async function join(call: Call): Promise<unknown> {
+  return valuesAfter(call, threadOf(call), param(call.request, "run"));
+}
+
+async function valuesAfter(call: Call, thread: Thread, runId: string): Promise<unknown> {
+  await thread.wait(runId, call.signal);
+  const { status } = await thread.run(runId);
+  ackWhenSent(call, thread);
+  const values = await thread.values();
+  return status === "success"
+    ? values
+    : { ...values, __error__: { error: status, message: `The run ended as ${status}.` } };
+}
+
+async function cancel(call: Call): Promise<void> {
+  const thread = threadOf(call);
+  await thread.run(param(call.request, "run"));
+  await thread.cancel();
+  call.response.status(202);
+}
+
+/** The run's beginning and its end as server-sent events; what happens in between is read from the parent's events. */
+async function stream(call: Call, thread: Thread): Promise<void> {
+  const { run_id, thread_id } = await begin(call, thread);
+  const { response } = call;
+  response.status(200).set({ "Content-Type": "text/event-stream", "Cache-Control": "no-store" });
+  const write = (event: string, data: unknown) =>
+    response.write(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`);
+  write("metadata", { run_id, thread_id });
+  await thread.wait(run_id, call.signal);
+  const { status } = await thread.run(run_id);
+  if (status === "success") write("values", await thread.values());
+  else write("error", { error: status, message: `The run ended as ${status}.` });
+  ackWhenSent(call, thread);
+  response.end();
+}

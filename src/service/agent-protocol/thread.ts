@@ -1,0 +1,256 @@
+/**
+ * Threads of the Agent Protocol as agents of ours. Nothing is stored for a thread: its id says which agents are its.
+ *
+ * 1. A thread's id is the uid of its first agent; its later agents have the same uid but for the last two digits, which count
+ *    them. So a thread lives as long as the records of its agents (7 days, 24 hours after its reply was read).
+ * 2. A run is an agent with one message, so a finished thread holds no place in its parent's quota. A message to a thread at
+ *    work reaches that run; one to a thread at rest begins the next agent, which is given the text of the last one.
+ * 3. A reply is acked when its thread's state was handed out; the state can still be read for a day.
+ */
+import { z } from "zod";
+import { destroyAgent, send } from "../../producer/agents.ts";
+import { type Client, insideOf } from "../../producer/client.ts";
+import { inCall, type ParentContext } from "../../producer/context.ts";
+import { profileOf } from "../../producer/input.ts";
+import { spawnAgent } from "../../producer/spawn.ts";
+import { planSpawn } from "../../producer/spawn-input.ts";
+import { SubagentError } from "../../shared/errors.ts";
+import type { AgentRecord } from "../../shared/protocol/agent.ts";
+import { newUid, Uid } from "../../shared/protocol/ids.ts";
+import { FIRST_RUN, replyIdOf } from "../../shared/protocol/keys.ts";
+import { NO_SUMMARY, type Reply, type ReplyStatus } from "../../shared/protocol/reply.ts";
+import { createCallbacks } from "../../shared/redis/callbacks.ts";
+import { keptReply } from "../../shared/redis/replies.ts";
+
+/** The statuses of a run in the Agent Protocol. */
+export const RunStatus = z.enum(["pending", "running", "success", "error", "interrupted"]);
+/** See {@link RunStatus}. */
+export type RunStatus = z.infer<typeof RunStatus>;
+
+/** A run as the protocol shows it. */
+export interface ProtocolRun {
+  run_id: string;
+  thread_id: string;
+  assistant_id: string;
+  status: RunStatus;
+  created_at: string;
+  updated_at: string;
+  metadata: Record<string, never>;
+  multitask_strategy: "interrupt";
+}
+
+/** What a thread has come to. */
+export interface ThreadValues {
+  messages: { id: string; type: "ai"; role: "assistant"; content: string }[];
+}
+
+/** What a run begins with. */
+export interface ThreadMessage {
+  assistantId: string;
+  text: string;
+  /** The thread of the operator's server that this thread calls back from now on, when a run of it is over. */
+  callbackThreadId?: string | undefined;
+}
+
+const MOST_AGENTS = 256;
+/** A note about an agent that is being spawned is looked at this much later, unless the spawn is over before. */
+const SPAWN_MS = 10_000;
+/** `partial` is a result: clients of the protocol hand its text on for `success` alone. */
+const STATUSES: Readonly<Record<ReplyStatus, RunStatus>> = {
+  succeeded: "success",
+  partial: "success",
+  failed: "error",
+  cancelled: "interrupted",
+};
+
+/** The id of a new thread. */
+export function newThreadId(): string {
+  return uidOf(newUid(), 0);
+}
+
+/** The thread of an agent. */
+export function threadIdOf(uid: string): string {
+  return uidOf(uid, 0);
+}
+
+/** One thread of one parent. */
+export interface Thread {
+  /** Its runs, oldest first. */
+  runs(): Promise<ProtocolRun[]>;
+  /** Rejects with `not_found`. */
+  run(runId: string): Promise<ProtocolRun>;
+  /** Begins a run, or gives the message to the one that is going on. Rejects as spawn and send do. */
+  begin(message: ThreadMessage): Promise<ProtocolRun>;
+  /** Resolves when the run is over, or `signal` aborts. */
+  wait(runId: string, signal: AbortSignal): Promise<void>;
+  values(): Promise<ThreadValues>;
+  /** Takes the replies that {@link Thread.values} showed out of the parent's channel. */
+  ack(): Promise<void>;
+  /** Ends what is going on. */
+  cancel(): Promise<void>;
+}
+
+/** The thread `threadId` of a parent. Throws `not_found` for an id that is none, `invalid_input` for a parent's that is none. */
+export function openThread(client: Client, tenant: string, parentId: string, threadId: string): Thread {
+  if (!Uid.safeParse(threadId).success || !threadId.endsWith("00")) throw unknownThread(threadId);
+  const { operator, open } = insideOf(client);
+  const profile = profileOf({ tenant, parentId }, operator);
+  const context: ParentContext = { profile, operator, open, onStop: () => () => {} };
+  const records = () => recordsOf(context, threadId);
+  const thread: Thread = {
+    runs: async () => (await records()).map((record) => runOf(record, threadId)),
+    async run(runId) {
+      const found = (await thread.runs()).find(({ run_id }) => run_id === runId);
+      if (found) return found;
+      throw new SubagentError("not_found", `This thread has no run ${JSON.stringify(runId.slice(0, 70))}.`);
+    },
+    begin: async (message) => beginRun(context, threadId, await records(), message),
+    async wait(runId, signal) {
+      const { status } = await thread.run(runId);
+      if (status === "pending" || status === "running") await waitForEnd(context, runId, signal);
+    },
+    async values() {
+      const ended = (await records()).flatMap((record) => (keptReply(record) ? [record] : []));
+      const texts = await Promise.all(ended.map((record) => textOf(context, record)));
+      return {
+        messages: ended.map(({ uid }, i) => ({
+          id: uid,
+          type: "ai",
+          role: "assistant",
+          content: texts[i] ?? NO_SUMMARY,
+        })),
+      };
+    },
+    async ack() {
+      const { inbox } = await open();
+      const kept = (await records()).flatMap((record) => keptReply(record) ?? []);
+      await Promise.all(kept.map((entry) => inbox.take(profile.parent, entry)));
+    },
+    async cancel() {
+      const live = (await records()).filter(({ status }) => status !== "ended");
+      await Promise.all(
+        live.map(({ uid, agent_id: agentId }) =>
+          inCall(context, (call) => destroyAgent(call, { address: { ...profile.parent, uid }, agentId })),
+        ),
+      );
+    },
+  };
+  return thread;
+}
+
+function uidOf(threadId: string, number: number): string {
+  return threadId.slice(0, -2) + number.toString(16).padStart(2, "0");
+}
+
+async function recordsOf(context: ParentContext, threadId: string): Promise<AgentRecord[]> {
+  return inCall(context, async ({ read, client, parent }) => {
+    const found: AgentRecord[] = [];
+    for (let number = 0; number < MOST_AGENTS; number++) {
+      const record = await read(() => client.store.record({ ...parent, uid: uidOf(threadId, number) }));
+      if (!record) break;
+      found.push(record);
+    }
+    return found;
+  });
+}
+
+function runOf(record: AgentRecord, threadId: string): ProtocolRun {
+  const created_at = new Date(record.created_at).toISOString();
+  return {
+    run_id: replyIdOf(record.uid, FIRST_RUN),
+    thread_id: threadId,
+    assistant_id: record.name,
+    status: statusOf(record),
+    created_at,
+    updated_at: record.ended_at === undefined ? created_at : new Date(record.ended_at).toISOString(),
+    metadata: {},
+    multitask_strategy: "interrupt",
+  };
+}
+
+function statusOf(record: AgentRecord): RunStatus {
+  if (record.status === "queued" || record.status === "idle") return "pending";
+  if (record.status !== "ended") return "running";
+  const reply: Reply | undefined = keptReply(record)?.entry;
+  if (reply) return STATUSES[reply.status];
+  return record.ended_reason === "completed" ? "success" : "error";
+}
+
+async function beginRun(
+  context: ParentContext,
+  threadId: string,
+  records: readonly AgentRecord[],
+  { assistantId, text, callbackThreadId }: ThreadMessage,
+): Promise<ProtocolRun> {
+  const noteEnd = await callbackNotes(context, threadId, callbackThreadId);
+  const last = records.at(-1);
+  if (last && last.status !== "ended") {
+    const sent = await send(context, last.agent_id, text).catch(ifEnded);
+    if (sent) {
+      await noteEnd(last.uid, 0);
+      return runOf(last, threadId);
+    }
+  }
+  const uid = uidOf(threadId, records.length);
+  const prompt = last ? followUp(await textOf(context, last), text) : text;
+  const input = { name: assistantId, prompt, request_key: `thread-${uid}` };
+  const planned = planSpawn("agent", input, context);
+  await noteEnd(uid, SPAWN_MS);
+  await inCall(context, (call) => spawnAgent(call, planned, uid));
+  await noteEnd(uid, 0);
+  const record = (await recordsOf(context, threadId)).at(-1);
+  if (record) return runOf(record, threadId);
+  throw unknownThread(threadId);
+}
+
+/** Keeps the thread that is called back; the answer notes an agent whose end is to be told, where one is. */
+async function callbackNotes(
+  context: ParentContext,
+  threadId: string,
+  callbackThreadId: string | undefined,
+): Promise<(uid: string, inMs: number) => Promise<void>> {
+  return inCall(context, async ({ read, client, parent }) => {
+    const callbacks = createCallbacks(client.redis, client.keys);
+    if (callbackThreadId !== undefined) await read(() => callbacks.set(parent, threadId, callbackThreadId));
+    if ((await read(() => callbacks.get(parent, threadId))) === undefined) return async () => {};
+    return (uid, inMs) =>
+      inCall(context, (call) => call.read(() => callbacks.note({ ...parent, uid }, inMs)));
+  });
+}
+
+/** A run that ended between the look and the message: the text begins the next one. */
+function ifEnded(error: unknown): undefined {
+  if (error instanceof SubagentError && error.code === "agent_ended") return undefined;
+  throw error;
+}
+
+function followUp(report: string, text: string): string {
+  return `Your earlier report in this conversation:\n\n${report}\n\nThe follow-up:\n\n${text}`;
+}
+
+async function textOf(context: ParentContext, { uid, run, progress }: AgentRecord): Promise<string> {
+  const { parent } = context.profile;
+  const whole = await inCall(context, ({ read, client }) =>
+    read(() => client.store.fullText(parent, replyIdOf(uid, run))),
+  );
+  return whole ?? progress?.summary ?? NO_SUMMARY;
+}
+
+async function waitForEnd(context: ParentContext, runId: string, signal: AbortSignal): Promise<void> {
+  const { inbox } = await context.open();
+  const reservation = inbox.reserve(context.profile.parent, runId.split(".")[0] ?? "");
+  const cancel = () => reservation.cancel(new SubagentError("closed", "The client has gone."));
+  signal.addEventListener("abort", cancel, { once: true });
+  if (signal.aborted) cancel();
+  try {
+    await reservation.wait(FIRST_RUN, "promised");
+  } finally {
+    signal.removeEventListener("abort", cancel);
+    reservation.release(false);
+  }
+}
+
+function unknownThread(threadId: string): SubagentError {
+  const shown = JSON.stringify(threadId.slice(0, 70));
+  return new SubagentError("not_found", `There is no thread ${shown}: make one with POST /threads.`);
+}

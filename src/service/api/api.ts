@@ -1,0 +1,136 @@
+/**
+ * The HTTP API: every call of a parent, for programs in any language.
+ *
+ * Owns: one HTTP server. The client stays its caller's; Redis owns all state, so any number of API processes answer alike.
+ *
+ * 1. Connections, headers, bodies and waiting answers are bounded; a client that is slow is cut off and holds up no other.
+ * 2. Without keys it listens on loopback alone.
+ * 3. `stop` ends waiting answers and open streams; what a client had not acked stays in its channel.
+ */
+import type { RequestListener } from "node:http";
+import { type Client, insideOf } from "../../producer/client.ts";
+import { type Clock, systemClock } from "../../shared/clock.ts";
+import { SubagentError } from "../../shared/errors.ts";
+import { createHttpServer } from "../../shared/http-server.ts";
+import type { Logger } from "../../shared/logger.ts";
+import { createApiKeys } from "../../shared/redis/api-keys.ts";
+import { allowedHosts, isLoopback } from "../board/app.ts";
+import type { Reach } from "../webhooks/address.ts";
+import { createWebhookPush } from "../webhooks/push.ts";
+import { createApiApp, type Mount } from "./app.ts";
+import { createAuth } from "./auth.ts";
+import { openBoard } from "./board.ts";
+import { createApiMetrics } from "./metrics.ts";
+import { openRouter } from "./open.ts";
+import { ROUTES } from "./routes/routes.ts";
+
+const DEFAULT_HOST = "127.0.0.1";
+const DEFAULT_TENANT = "default";
+const REQUESTS_PER_MINUTE = 6_000;
+const REQUEST_TIMEOUT_MS = 30_000;
+const MAX_CONNECTIONS = 2_000;
+
+/** What an API is made of. */
+export interface ApiOptions {
+  /** Shared by every request; stays its owner's to stop. */
+  client: Client;
+  /** Address to listen on, default `127.0.0.1`. Any other needs keys. */
+  host?: string;
+  /** Default 0: any free port. */
+  port?: number;
+  /** Host names, besides loopback ones, under which it may be asked. Default none; then any, where it is open to a network. */
+  hostNames?: readonly string[];
+  /** Whose agents requests are about while no key was ever made, default `default`. */
+  tenant?: string;
+  /** Most requests a minute of one key over all API processes, default 6,000. */
+  requestsPerMinute?: number;
+  /** Where webhooks may go, default `public`: public addresses alone, over https. */
+  webhookReach?: Reach;
+  /** Other doors on the same port. */
+  mounts?: readonly Mount[];
+  clock?: Clock;
+  logger?: Logger;
+}
+
+/** An API. */
+export interface Api {
+  /** `http://127.0.0.1:41234`; the port is known once it has started. */
+  readonly url: string;
+  /**
+   * Listens; resolves to whether requests need a key. Idempotent. Rejects with `setup_failed` (the address cannot be used),
+   * `invalid_config` (open to a network while no key was ever made), `redis_unavailable`.
+   */
+  start(): Promise<{ needsKey: boolean }>;
+  /** Closes every connection. Idempotent. */
+  stop(): Promise<void>;
+}
+
+/** An API, not started. */
+export function createApi(options: ApiOptions): Api {
+  const { client, host = DEFAULT_HOST, webhookReach: reach, clock = systemClock, logger } = options;
+  const board = openBoard(client);
+  const server = createHttpServer({
+    who: "The API",
+    host,
+    port: options.port ?? 0,
+    connections: MAX_CONNECTIONS,
+    requestTimeoutMs: REQUEST_TIMEOUT_MS,
+    answer: openApp(options, board.mount),
+  });
+  const push = createWebhookPush({ client, clock, ...(reach && { reach }), ...(logger && { logger }) });
+  let starting: Promise<{ needsKey: boolean }> | undefined;
+
+  const start = async () => {
+    const needsKey = await areKeysMade(client);
+    if (!needsKey && !isLoopback(host)) {
+      const sentence = `No API key was ever made, so the API listens on loopback alone, not on ${host}: make a key first (subagent-queue keys create).`;
+      throw new SubagentError("invalid_config", sentence);
+    }
+    await server.start();
+    push.start();
+    if (!needsKey)
+      logger?.warn({ host }, "No API key was ever made: everyone on this machine may use the API");
+    return { needsKey };
+  };
+  return {
+    get url() {
+      return server.url;
+    },
+    start() {
+      starting ??= start().catch((error: unknown) => {
+        starting = undefined;
+        throw error;
+      });
+      return starting;
+    },
+    async stop() {
+      starting = undefined;
+      await server.stop();
+      await Promise.all([push.stop(), board.close()]);
+    },
+  };
+}
+
+function openApp(options: ApiOptions, board: Mount): RequestListener {
+  const { client, host = DEFAULT_HOST, hostNames, tenant = DEFAULT_TENANT } = options;
+  const { mounts = [], webhookReach = "public", clock = systemClock, logger } = options;
+  const { requestsPerMinute = REQUESTS_PER_MINUTE } = options;
+  const { open } = insideOf(client);
+  const auth = createAuth({ open, openWithoutKeys: isLoopback(host), tenant, requestsPerMinute, clock });
+  const metrics = createApiMetrics(client, clock);
+  return createApiApp({
+    auth,
+    hosts: allowedHosts(host, hostNames),
+    count: metrics.count,
+    open: openRouter(client, ROUTES),
+    routes: ROUTES,
+    mounts: [...mounts, board, metrics.mount],
+    parts: { client, auth, clock, logger, webhookReach },
+  });
+}
+
+async function areKeysMade(client: Client): Promise<boolean> {
+  await client.start();
+  const { call, redis, keys } = await insideOf(client).open();
+  return call(({ read }) => read(() => createApiKeys(redis, keys).exist()));
+}

@@ -1,0 +1,116 @@
+/**
+ * The HTTP application: guards first, then what needs no key, then everything behind one. Owns no socket and no connection.
+ *
+ * 1. A request passes the guard for Host and Origin before anything else looks at it.
+ * 2. What is mounted beside the API gets the same guards, and the same key's tenant from `principalOf`.
+ */
+import express, {
+  type Express,
+  type NextFunction,
+  type Request,
+  type RequestHandler,
+  type Response,
+} from "express";
+import helmet from "helmet";
+import { messageOf, SubagentError } from "../../shared/errors.ts";
+import type { Logger } from "../../shared/logger.ts";
+import type { Scope } from "../../shared/redis/api-keys.ts";
+import { type AllowedHosts, refusalOf } from "../board/app.ts";
+import type { Auth } from "./auth.ts";
+import { sendProblem } from "./problem.ts";
+import { type Route, type RouteParts, routerOf } from "./route.ts";
+
+/** Most bytes of a body: a prompt and a system prompt of 256 KB each, with room for how JSON spells them. */
+const MOST_BODY = "1mb";
+/** The same with files and images at their greatest: text as JSON spells it, or base64. */
+const MOST_BODY_WITH_FILES = "8mb";
+
+/** What another door on the same port is given. */
+export interface MountParts extends RouteParts {
+  readonly logger: Logger | undefined;
+}
+
+/** Another door on the same port: everything below `path`, for keys with `scope`. It reads its own bodies. */
+export interface Mount {
+  readonly path: string;
+  readonly scope: Scope;
+  handler(parts: MountParts): RequestHandler;
+}
+
+/** What the application is made of. */
+export interface ApiAppOptions {
+  auth: Auth;
+  hosts: AllowedHosts;
+  /** Sees every request, before the guards. */
+  count: RequestHandler;
+  /** What needs no key: health, the document. */
+  open: RequestHandler;
+  routes: readonly Route[];
+  mounts: readonly Mount[];
+  parts: MountParts;
+}
+
+/** The application; nothing listens yet. */
+export function createApiApp({ auth, hosts, count, open, routes, mounts, parts }: ApiAppOptions): Express {
+  const app = express();
+  app.disable("x-powered-by");
+  app.disable("etag");
+  // Query strings are flat: no nested objects are made of what a client writes.
+  app.set("query parser", "simple");
+  app.use(count);
+  app.use(securityHeaders());
+  app.use((request, response, next) => {
+    const refusal = refusalOf(request.headers, hosts);
+    if (refusal === undefined) return next();
+    sendProblem(response, new SubagentError("forbidden", refusal));
+  });
+  app.use(open);
+  for (const { path, scope, handler } of mounts) app.use(path, auth.require(scope), handler(parts));
+  const parseBody = (limit: string) => express.json({ limit, inflate: false, strict: false });
+  const [small, large] = [parseBody(MOST_BODY), parseBody(MOST_BODY_WITH_FILES)];
+  app.use(routerOf(routes, parts, (takesFiles) => (takesFiles ? large : small)));
+  app.use((request, response) => sendProblem(response, unknownRoute(request, routes)));
+  app.use((error: unknown, _request: Request, response: Response, _next: NextFunction) => {
+    parts.logger?.debug({ problem: messageOf(error) }, "API request failed");
+    sendProblem(response, error);
+  });
+  return app;
+}
+
+function unknownRoute({ method, path }: Request, routes: readonly Route[]): SubagentError {
+  const allowed = routes
+    .filter((row) => patternOf(row.path).test(path))
+    .map((row) => row.method.toUpperCase());
+  if (allowed.length === 0)
+    return new SubagentError("not_found", "There is nothing here: /docs shows what this API answers.");
+  const shown = method.slice(0, 20);
+  return new SubagentError(
+    "method_not_allowed",
+    `${shown} is not answered here: use ${allowed.join(" or ")}.`,
+  );
+}
+
+function patternOf(path: string): RegExp {
+  return new RegExp(`^${path.replace(/\{path\}/, ".+").replace(/\{\w+\}/g, "[^/]+")}/?$`);
+}
+
+/** Pages load nothing from elsewhere; Bull Board's carry inline styles. HTTPS is the affair of what stands in front. */
+function securityHeaders(): RequestHandler {
+  return helmet({
+    contentSecurityPolicy: {
+      useDefaults: false,
+      directives: {
+        defaultSrc: ["'self'"],
+        baseUri: ["'self'"],
+        formAction: ["'none'"],
+        frameAncestors: ["'none'"],
+        imgSrc: ["'self'", "data:"],
+        objectSrc: ["'none'"],
+        scriptSrc: ["'self'"],
+        styleSrc: ["'self'", "'unsafe-inline'"],
+      },
+    },
+    strictTransportSecurity: false,
+    xFrameOptions: { action: "deny" },
+  });
+}

@@ -1,0 +1,196 @@
+/**
+ * Who asks, and whether that is allowed. The tenant comes from the key and from nothing else in a request.
+ *
+ * 1. Without any key ever made, a server on loopback answers for one tenant. From the first key on, each request needs one.
+ * 2. Failed keys and requests are counted in Redis, for all API processes together; when Redis is away, in this process.
+ */
+import { createHash } from "node:crypto";
+import type { Request, RequestHandler, Response } from "express";
+import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from "rate-limiter-flexible";
+import type { OpenClient } from "../../producer/open-client.ts";
+import type { Clock } from "../../shared/clock.ts";
+import { SubagentError } from "../../shared/errors.ts";
+import { type ApiKeys, createApiKeys, type Scope } from "../../shared/redis/api-keys.ts";
+import { sendProblem } from "./problem.ts";
+
+/** Who asks. */
+export interface Principal {
+  readonly tenant: string;
+  readonly scope: Scope;
+  /** The key's id; undefined where the server answers without keys. */
+  readonly keyId: string | undefined;
+}
+
+/** How requests are let in. */
+export interface AuthOptions {
+  /** Opens the connections; rejects while Redis is away. */
+  open(): Promise<OpenClient>;
+  /** Whether requests without a key are answered while no key was ever made; for a server on loopback alone. */
+  openWithoutKeys: boolean;
+  /** Whose agents a request without a key is about. */
+  tenant: string;
+  /** Most requests a minute of one key, or of one address without keys. */
+  requestsPerMinute: number;
+  clock: Clock;
+}
+
+/** The guard of the API. */
+export interface Auth {
+  /** Lets a request pass whose key has `scope`; {@link principalOf} then tells who asks. */
+  require(scope: Scope): RequestHandler;
+  /** Whether the principal of an answer that streams may still see it. */
+  isStillValid(request: Request): Promise<boolean>;
+}
+
+const principals = new WeakMap<Request, { principal: Principal; token: string | undefined }>();
+
+/** Who asks. Throws for a request that did not pass {@link Auth.require}. */
+export function principalOf(request: Request): Principal {
+  const found = principals.get(request);
+  if (found) return found.principal;
+  throw new SubagentError("unauthorized", "This request was not let in by a key.");
+}
+
+const INCLUDED: Readonly<Record<Scope, readonly Scope[]>> = {
+  read: ["read"],
+  spawn: ["read", "spawn"],
+  admin: ["read", "spawn", "admin"],
+};
+const FAILURES_PER_MINUTE = 60;
+const WINDOW_S = 60;
+/** For so long an answer to "was a key ever made?" is believed when it was no. */
+const BELIEVED_MS = 1_000;
+
+/** A guard over the installation's keys. */
+export function createAuth(options: AuthOptions): Auth {
+  const { open, requestsPerMinute } = options;
+  const limits = requestLimits(open, requestsPerMinute);
+  const areKeysMade = keysMade(options);
+
+  const identify = async (request: Request): Promise<{ principal: Principal; token: string | undefined }> => {
+    const token = tokenOf(request);
+    if (token === undefined) {
+      if (options.openWithoutKeys && !(await areKeysMade()))
+        return { principal: { tenant: options.tenant, scope: "admin", keyId: undefined }, token };
+      throw new SubagentError(
+        "unauthorized",
+        "Send a key as `Authorization: Bearer saq_…`; `subagent-queue keys create` makes one.",
+      );
+    }
+    const client = await open();
+    const key = await client.call(({ read }) => read(() => apiKeysOf(client).find(token)));
+    if (!key) throw new SubagentError("unauthorized", "This key is unknown or revoked.");
+    return { principal: { tenant: key.tenant, scope: key.scope, keyId: key.key_id }, token };
+  };
+  const letIn = async (request: Request, response: Response, scope: Scope) => {
+    const address = request.socket.remoteAddress ?? "";
+    const found = await identify(request).catch(async (error: unknown) => {
+      if (error instanceof SubagentError && error.code === "unauthorized")
+        await limits.countFailure(address, response);
+      throw error;
+    });
+    await limits.count(found.principal.keyId ?? address, response);
+    if (!INCLUDED[found.principal.scope].includes(scope)) {
+      const sentence = `This key has the scope ${found.principal.scope}; this request needs ${scope}.`;
+      throw new SubagentError("forbidden", sentence, { scope });
+    }
+    principals.set(request, found);
+  };
+  return {
+    require: (scope) => (request, response, next) => {
+      letIn(request, response, scope).then(
+        () => next(),
+        (error: unknown) => sendProblem(response, error),
+      );
+    },
+    async isStillValid(request) {
+      const token = principals.get(request)?.token;
+      if (token === undefined) return !(await areKeysMade());
+      const client = await open();
+      return (await client.call(({ read }) => read(() => apiKeysOf(client).find(token)))) !== undefined;
+    },
+  };
+}
+
+/**
+ * The token of `Authorization: Bearer …` or `X-Api-Key`; for a page in a browser, which cannot send these, the password of
+ * basic authentication, with which nothing can be changed. Undefined without any.
+ */
+function tokenOf({ method, headers: { authorization, "x-api-key": apiKey } }: Request): string | undefined {
+  if (authorization !== undefined) {
+    const [, basic] = (method === "GET" && /^Basic +([A-Za-z0-9+/=]+)$/i.exec(authorization)) || [];
+    if (basic !== undefined)
+      return Buffer.from(basic, "base64")
+        .toString()
+        .replace(/^[^:]*:/, "");
+    return /^Bearer +(\S+)$/i.exec(authorization)?.[1] ?? "";
+  }
+  return typeof apiKey === "string" ? apiKey : undefined;
+}
+
+function apiKeysOf({ redis, keys }: OpenClient): ApiKeys {
+  return createApiKeys(redis, keys);
+}
+
+function keysMade({ open, clock }: AuthOptions): () => Promise<boolean> {
+  let areMade = false;
+  let askedAtMs = Number.NEGATIVE_INFINITY;
+  return async () => {
+    if (areMade || clock.monotonicMs() - askedAtMs < BELIEVED_MS) return areMade;
+    const client = await open();
+    areMade = await client.call(({ read }) => read(() => apiKeysOf(client).exist()));
+    askedAtMs = clock.monotonicMs();
+    return areMade;
+  };
+}
+
+// Counting, under names that say nothing: a key's id or an address is hashed before it reaches the store.
+
+function requestLimits(open: AuthOptions["open"], requestsPerMinute: number) {
+  let limiters: Promise<{ requests: RateLimiterRedis; failures: RateLimiterRedis }> | undefined;
+  const make = async () => {
+    const { redis, keys } = await open();
+    const limiter = (name: string, points: number) =>
+      new RateLimiterRedis({
+        storeClient: redis,
+        keyPrefix: `${keys.requestRate}:${name}`,
+        points,
+        duration: WINDOW_S,
+        inMemoryBlockOnConsumed: points + 1,
+        inMemoryBlockDuration: 1,
+        rejectIfRedisNotReady: true,
+        insuranceLimiter: new RateLimiterMemory({ points, duration: WINDOW_S }),
+      });
+    return {
+      requests: limiter("requests", requestsPerMinute),
+      failures: limiter("failures", FAILURES_PER_MINUTE),
+    };
+  };
+  const opened = () => {
+    limiters ??= make();
+    limiters.catch(() => {
+      limiters = undefined;
+    });
+    return limiters;
+  };
+  const nameOf = (who: string) => createHash("sha256").update(who).digest("hex").slice(0, 32);
+  return {
+    async count(who: string, response: Response) {
+      const { requests } = await opened();
+      await requests.consume(nameOf(who)).catch((refused: unknown) => throwLimited(refused, response));
+    },
+    async countFailure(address: string, response: Response) {
+      const { failures } = await opened();
+      await failures.consume(nameOf(address)).catch((refused: unknown) => throwLimited(refused, response));
+    },
+  };
+}
+
+function throwLimited(refused: unknown, response: Response): never {
+  if (!(refused instanceof RateLimiterRes)) throw refused;
+  const seconds = Math.max(1, Math.ceil(refused.msBeforeNext / 1_000));
+  response.set("Retry-After", String(seconds));
+  throw new SubagentError("rate_limited", `Too many requests: try again in ${seconds} s.`, {
+    retry_after_s: seconds,
+  });
+}

@@ -1,0 +1,43 @@
+/** Bull Board on the API's port: the wake queue for the installation's operator. It reads, over the client's own connection. */
+import type { Express, RequestHandler } from "express";
+import { type Client, insideOf } from "../../producer/client.ts";
+import { SubagentError } from "../../shared/errors.ts";
+import { openWakeQueueForReading, type ReadableWakeQueue } from "../../shared/redis/wake-queue-view.ts";
+import { BOARD_PATH } from "../board/app.ts";
+import { createBullBoardRouter } from "../board/bull-board.ts";
+import type { Mount } from "./app.ts";
+import { sendProblem } from "./problem.ts";
+
+const READING: ReadonlySet<string> = new Set(["GET", "HEAD"]);
+
+/** The board as a door, and how to close it. */
+export function openBoard(client: Client): { mount: Mount; close(): Promise<void> } {
+  let opened: Promise<{ router: Express; queue: ReadableWakeQueue }> | undefined;
+  const open = async () => {
+    const { redis, keys } = await insideOf(client).open();
+    const queue = openWakeQueueForReading(redis, keys);
+    return { queue, router: createBullBoardRouter(queue, BOARD_PATH) };
+  };
+  const handler: RequestHandler = (request, response, next) => {
+    if (!READING.has(request.method)) {
+      response.set("Allow", "GET, HEAD");
+      const sentence = "This board is read-only: it shows the queue and changes nothing.";
+      return sendProblem(response, new SubagentError("method_not_allowed", sentence));
+    }
+    opened ??= open();
+    opened.then(
+      ({ router }) => router(request, response, next),
+      (error: unknown) => {
+        opened = undefined;
+        sendProblem(response, error);
+      },
+    );
+  };
+  return {
+    mount: { path: BOARD_PATH, scope: "admin", handler: () => handler },
+    async close() {
+      const ending = await opened?.catch(() => undefined);
+      await ending?.queue.close().catch(() => {});
+    },
+  };
+}

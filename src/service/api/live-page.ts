@@ -1,0 +1,52 @@
+/**
+ * The live page: files of `web/`, which read the API's routes in a browser. They need no key, for nothing of an installation
+ * stands in them; what they then ask for needs one.
+ *
+ * 1. The policy allows scripts and styles of this address alone, and no text to become markup.
+ */
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { type Response, Router } from "express";
+import { sendProblem } from "./problem.ts";
+
+/** Beside `src/` and `dist/` alike. */
+const FOLDER = join(import.meta.dirname, "..", "..", "..", "web");
+const FILES: Readonly<Record<string, string>> = {
+  "/": "page.html",
+  "/page.css": "page.css",
+  "/page.js": "page.js",
+  "/client.js": "client.js",
+  "/sightings.js": "sightings.js",
+  "/view.js": "view.js",
+};
+const POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "connect-src 'self'",
+  "img-src data:",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+  "require-trusted-types-for 'script'",
+].join("; ");
+
+/** The router. */
+export function livePageRouter(): Router {
+  const router = Router();
+  for (const [path, file] of Object.entries(FILES))
+    router.get(path, (_request, response) => {
+      send(response, file).catch((error: unknown) => sendProblem(response, error));
+    });
+  return router;
+}
+
+async function send(response: Response, file: string): Promise<void> {
+  const content = await readFile(join(FOLDER, file));
+  response
+    .set("Content-Security-Policy", POLICY)
+    .set("Cache-Control", "no-cache")
+    .set("Referrer-Policy", "no-referrer")
+    .type(file)
+    .send(content);
+}

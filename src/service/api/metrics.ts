@@ -1,0 +1,85 @@
+/**
+ * What the API's processes count, in the format of Prometheus: requests by method, status class and time, streams that are
+ * open, and the wakes of the installation by state. Labels come from closed sets, never from a request.
+ */
+import type { RequestHandler } from "express";
+import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import { type Client, insideOf } from "../../producer/client.ts";
+import type { Clock } from "../../shared/clock.ts";
+import { readWakes } from "../../shared/redis/survey.ts";
+import { openWakeQueueForReading } from "../../shared/redis/wake-queue-view.ts";
+import type { Mount } from "./app.ts";
+import { sendProblem } from "./problem.ts";
+
+const METHODS: ReadonlySet<string> = new Set(["GET", "HEAD", "POST", "PUT", "DELETE"]);
+const SECONDS = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60, 300];
+
+/** The figures of one API process. */
+export interface ApiMetrics {
+  /** Counts every request that passes. */
+  readonly count: RequestHandler;
+  readonly mount: Mount;
+}
+
+/** The figures, all at 0. */
+export function createApiMetrics(client: Client, clock: Clock): ApiMetrics {
+  const registry = new Registry();
+  const registers = [registry];
+  const requests = new Counter({
+    name: "subagent_api_requests_total",
+    help: "Requests answered, by method and class of status; `gone`: the client left before",
+    labelNames: ["method", "status"],
+    registers,
+  });
+  const seconds = new Histogram({
+    name: "subagent_api_request_duration_seconds",
+    help: "Time to the end of the answer; waits and streams included",
+    buckets: SECONDS,
+    registers,
+  });
+  const open = new Gauge({ name: "subagent_api_open_requests", help: "Requests being answered", registers });
+  const wakes = new Gauge({
+    name: "subagent_wakes",
+    help: "Jobs of the wake queue, by state",
+    labelNames: ["state"],
+    registers,
+  });
+  return {
+    count(request, response, next) {
+      const fromMs = clock.monotonicMs();
+      open.inc();
+      response.once("close", () => {
+        open.dec();
+        const method = METHODS.has(request.method) ? request.method : "other";
+        const status = response.writableFinished ? `${Math.floor(response.statusCode / 100)}xx` : "gone";
+        requests.inc({ method, status });
+        seconds.observe((clock.monotonicMs() - fromMs) / 1_000);
+      });
+      next();
+    },
+    mount: {
+      path: "/metrics",
+      scope: "admin",
+      handler: () => (request, response, next) => {
+        if (request.method !== "GET") return next();
+        setWakes(client, wakes)
+          .then(() => registry.metrics())
+          .then(
+            (text) => void response.set("Content-Type", registry.contentType).send(text),
+            (error: unknown) => sendProblem(response, error),
+          );
+      },
+    },
+  };
+}
+
+async function setWakes(client: Client, gauge: Gauge<"state">): Promise<void> {
+  const { redis, keys, call } = await insideOf(client).open();
+  const queue = openWakeQueueForReading(redis, keys);
+  try {
+    const { waiting, active, delayed } = await call(({ read }) => read(() => readWakes(queue)));
+    for (const [state, count] of Object.entries({ waiting, active, delayed })) gauge.set({ state }, count);
+  } finally {
+    await queue.close().catch(() => {});
+  }
+}

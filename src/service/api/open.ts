@@ -1,0 +1,48 @@
+/** What needs no key: whether this process lives, whether it may be given work, what the API answers, and the live page. */
+import { type Response, Router } from "express";
+import { type Client, insideOf } from "../../producer/client.ts";
+import { messageOf } from "../../shared/errors.ts";
+import { documentPage } from "./document-page.ts";
+import { livePageRouter } from "./live-page.ts";
+import { openApiOf } from "./openapi.ts";
+import type { Route } from "./route.ts";
+
+/** The router. */
+export function openRouter(client: Client, routes: readonly Route[]): Router {
+  const router = Router();
+  let made: { document: string; page: string } | undefined;
+  const documents = () => {
+    if (made) return made;
+    const document = openApiOf(routes);
+    made = { document: JSON.stringify(document, undefined, 2), page: documentPage(routes, document) };
+    return made;
+  };
+  router.get("/healthz", (_request, response) => {
+    response.set("Cache-Control", "no-store").json({ status: "ok" });
+  });
+  router.get("/readyz", (_request, response) => void ready(client, response));
+  router.get("/openapi.json", (_request, response) => {
+    response.type("application/json").send(documents().document);
+  });
+  router.use(livePageRouter());
+  router.get("/docs", (_request, response) => {
+    response.type("html").send(documents().page);
+  });
+  return router;
+}
+
+/** Redis is asked, so that the answer is true now. */
+async function ready(client: Client, response: Response): Promise<void> {
+  const problem = await askRedis(client).catch(messageOf);
+  const isReady = problem === undefined;
+  response
+    .status(isReady ? 200 : 503)
+    .set("Cache-Control", "no-store")
+    .json({ ready: isReady, redis: isReady ? "ready" : "away", reasons: isReady ? [] : [problem] });
+}
+
+async function askRedis(client: Client): Promise<undefined> {
+  const { call, redis } = await insideOf(client).open();
+  await call(({ read }) => read(() => redis.time()));
+  return undefined;
+}

@@ -1,0 +1,98 @@
+/**
+ * Refusals over HTTP: RFC 9457 problem documents from the one catalogue of errors. What an answer repeats of a request is
+ * bounded: {@link MOST_TEXT} characters a text, {@link MOST_ENTRIES} entries a list.
+ */
+import { STATUS_CODES } from "node:http";
+import type { Response } from "express";
+import { z } from "zod";
+import { ERRORS, type ErrorCode, messageOf, SubagentError } from "../../shared/errors.ts";
+
+/** A problem document. `code` is the catalogue's; `detail` one sentence that says what to do; `details` the facts behind it. */
+export const Problem = z.object({
+  type: z.string(),
+  title: z.string(),
+  status: z.int(),
+  detail: z.string(),
+  code: z.string(),
+  retryable: z.boolean(),
+  details: z.record(z.string(), z.unknown()).optional(),
+});
+/** See {@link Problem}. */
+export type Problem = z.infer<typeof Problem>;
+
+const MOST_TEXT = 500;
+const MOST_ENTRIES = 20;
+const MOST_DEPTH = 4;
+
+/** Details that are of the process and not of the request; they stay in its log. */
+const INTERNAL: ReadonlySet<ErrorCode> = new Set([
+  "invalid_config",
+  "protocol_violation",
+  "setup_failed",
+  "invalid_tool",
+]);
+const UNEXPECTED = "This request cannot be answered; the server's log says why.";
+
+/** The document for anything thrown. What is not of the catalogue says nothing about this process. */
+function problemOf(error: unknown): Problem {
+  const known = error instanceof SubagentError ? error : undefined;
+  const code = known?.code ?? codeOfStatus(error);
+  const { httpStatus: status, retryable } = ERRORS[code];
+  const isInternal = known === undefined || INTERNAL.has(code);
+  const details = isInternal ? {} : bounded(known.details, MOST_DEPTH);
+  return {
+    type: `urn:subagent-queue:error:${code}`,
+    title: STATUS_CODES[status] ?? "Error",
+    status,
+    detail: known ? cut(messageOf(known), 2 * MOST_TEXT) : sentenceOf(code),
+    code,
+    retryable,
+    ...(isRecord(details) && Object.keys(details).length > 0 && { details }),
+  };
+}
+
+/** Answers with the problem document of `error`; where the answer has begun, the connection ends instead. */
+export function sendProblem(response: Response, error: unknown): void {
+  if (response.headersSent) return void response.destroy();
+  const problem = problemOf(error);
+  if (problem.status === 401) response.set("WWW-Authenticate", 'Bearer, Basic realm="subagent-queue"');
+  if (problem.retryable && !response.hasHeader("Retry-After")) response.set("Retry-After", "1");
+  response
+    .status(problem.status)
+    .set("Cache-Control", "no-store")
+    .type("application/problem+json")
+    .send(JSON.stringify(problem));
+}
+
+/** What express and its parsers refuse, in the catalogue's words. */
+function codeOfStatus(error: unknown): ErrorCode {
+  const status: unknown = isRecord(error) ? error.status : undefined;
+  if (status === 413) return "too_large";
+  if (status === 404) return "not_found";
+  return typeof status === "number" && status >= 400 && status < 500 ? "invalid_input" : "protocol_violation";
+}
+
+function sentenceOf(code: ErrorCode): string {
+  if (code === "too_large") return "The body is too large: put long material into a file and name it.";
+  if (code === "invalid_input")
+    return "The request cannot be read: send well-formed JSON, uncompressed, as UTF-8.";
+  return UNEXPECTED;
+}
+
+/** A copy of `value` that is at most as large as an answer may repeat. */
+function bounded(value: unknown, depth: number): unknown {
+  if (typeof value === "string") return cut(value, MOST_TEXT);
+  if (value === null || typeof value !== "object") return value;
+  if (depth === 0) return "…";
+  if (Array.isArray(value)) return value.slice(0, MOST_ENTRIES).map((each) => bounded(each, depth - 1));
+  const fields = Object.entries(value).slice(0, MOST_ENTRIES);
+  return Object.fromEntries(fields.map(([name, field]) => [cut(name, MOST_TEXT), bounded(field, depth - 1)]));
+}
+
+function cut(text: string, most: number): string {
+  return text.length <= most ? text : `${text.slice(0, most)}…`;
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null;
+}

@@ -1,0 +1,185 @@
+/**
+ * A route of the API: one row says its path, its scope, the shapes of what goes in and out, and what it does. The router and
+ * the OpenAPI document are made from the same rows.
+ */
+import { type Request, type RequestHandler, type Response, Router } from "express";
+import { z } from "zod";
+import type { Client } from "../../producer/client.ts";
+import { nullsLeftOut, readInput } from "../../producer/input.ts";
+import { createParent, type Parent, type ParentOptions } from "../../producer/parent.ts";
+import type { Clock } from "../../shared/clock.ts";
+import { SubagentError } from "../../shared/errors.ts";
+import { RequestKey } from "../../shared/protocol/ids.ts";
+import type { Scope } from "../../shared/redis/api-keys.ts";
+import type { Reach } from "../webhooks/address.ts";
+import { type Auth, type Principal, principalOf } from "./auth.ts";
+import { sendProblem } from "./problem.ts";
+
+/** What every route works with. */
+export interface RouteParts {
+  readonly client: Client;
+  readonly auth: Auth;
+  readonly clock: Clock;
+  /** Where webhooks may go. */
+  readonly webhookReach: Reach;
+}
+
+/** One request on its route; `query` and `body` are checked. */
+export interface RouteCall<Q = unknown, B = unknown> extends RouteParts {
+  readonly request: Request;
+  readonly response: Response;
+  readonly principal: Principal;
+  readonly query: Q;
+  readonly body: B;
+  /** A part of the path by its name. */
+  param(name: string): string;
+  /** The parent that the path names, of the key's tenant; `profile`: what its agents inherit. */
+  parent(profile?: Partial<Omit<ParentOptions, "parentId" | "tenant" | "client">>): Parent;
+  /** The `Idempotency-Key` header; undefined without one. */
+  readonly idempotencyKey: string | undefined;
+  /** Aborts when the client has gone, or the answer has been sent. */
+  readonly signal: AbortSignal;
+}
+
+/** What a route answers; `streamed` when it has written the answer by itself. */
+export type RouteAnswer =
+  | { status: number; body: unknown; location?: string; sent?: (isWhole: boolean) => void }
+  | "streamed";
+
+/** What the document says about one status. */
+export interface RouteResponse {
+  says: string;
+  /** Of an answer as JSON; absent: no body, or the one of `media`. */
+  schema?: z.ZodType;
+  /** Another media type than JSON, beside it or alone. */
+  media?: string;
+}
+
+/** One row. Paths are written as in OpenAPI: `/v1/parents/{parent}`; `{path}` at the end takes the rest. */
+export interface Route {
+  readonly method: "get" | "post" | "put" | "delete";
+  readonly path: string;
+  /** Name of the operation in generated clients. */
+  readonly id: string;
+  readonly says: string;
+  readonly tag: string;
+  readonly scope: Scope;
+  readonly query?: z.ZodObject;
+  readonly body?: z.ZodType;
+  /** Whether its body may bring files and images, and so be large. */
+  readonly takesFiles?: boolean;
+  /** Whether `Idempotency-Key` makes the request repeatable. */
+  readonly isRepeatable?: boolean;
+  readonly answers: Readonly<Record<number, RouteResponse>>;
+  handle(call: RouteCall): Promise<RouteAnswer>;
+}
+
+interface TypedRoute<Q extends z.ZodObject, B extends z.ZodType>
+  extends Omit<Route, "query" | "body" | "handle"> {
+  readonly query?: Q;
+  readonly body?: B;
+  handle(call: RouteCall<z.output<Q>, z.output<B>>): Promise<RouteAnswer>;
+}
+
+const NOTHING = z.strictObject({});
+
+/** A row whose action is typed by its shapes. */
+export function route<Q extends z.ZodObject = typeof NOTHING, B extends z.ZodType = typeof NOTHING>(
+  row: TypedRoute<Q, B>,
+): Route {
+  const { query, body, handle } = row;
+  return {
+    ...row,
+    handle: async (call) =>
+      handle({
+        ...call,
+        query: readInput(query ?? NOTHING, call.query, "query") as z.output<Q>,
+        body: readInput(nullsLeftOut(body ?? NOTHING), call.body, row.id) as z.output<B>,
+      }),
+  };
+}
+
+/** A router with every row, each behind the guard of its scope. */
+export function routerOf(
+  routes: readonly Route[],
+  parts: RouteParts,
+  parseBody: (takesFiles: boolean) => RequestHandler,
+): Router {
+  const router = Router();
+  for (const row of routes) {
+    const handler: RequestHandler = (request, response) => void answer(row, parts, request, response);
+    router[row.method](
+      pathInExpress(row.path),
+      parts.auth.require(row.scope),
+      parseBody(row.takesFiles === true),
+      handler,
+    );
+  }
+  return router;
+}
+
+/** `/a/{b}` as express writes it; `{path}` takes the rest. */
+function pathInExpress(path: string): string {
+  return path.replace(/\{path\}$/, "*path").replace(/\{(\w+)\}/g, ":$1");
+}
+
+async function answer(row: Route, parts: RouteParts, request: Request, response: Response): Promise<void> {
+  const gone = new AbortController();
+  response.once("close", () => gone.abort());
+  try {
+    const answered = await row.handle(callOf(parts, request, response, gone.signal));
+    if (answered === "streamed") return;
+    const { status, body, location, sent } = answered;
+    if (sent) whenSent(response, sent);
+    if (location !== undefined) response.set("Location", location);
+    response.status(status).set("Cache-Control", "no-store").json(body);
+  } catch (error) {
+    if (response.closed) return;
+    sendProblem(response, error);
+  }
+}
+
+/** Calls `sent` once: with true when the whole answer was handed to the network, with false when the client had gone. */
+function whenSent(response: Response, sent: (isWhole: boolean) => void): void {
+  if (response.closed) sent(false);
+  else response.once("close", () => sent(response.writableFinished));
+}
+
+function callOf(
+  { client, ...parts }: RouteParts,
+  request: Request,
+  response: Response,
+  signal: AbortSignal,
+): RouteCall {
+  const principal = principalOf(request);
+  const param = (name: string): string => {
+    const value: string | string[] | undefined = request.params[name];
+    return Array.isArray(value) ? value.join("/") : (value ?? "");
+  };
+  return {
+    ...parts,
+    client,
+    request,
+    response,
+    principal,
+    query: request.query,
+    body: request.body ?? {},
+    param,
+    signal,
+    parent: (profile = {}) =>
+      createParent({ ...profile, client, tenant: principal.tenant, parentId: param("parent") }),
+    idempotencyKey: idempotencyKeyOf(request),
+  };
+}
+
+/** The key as the draft writes it, in quotes, or bare. */
+function idempotencyKeyOf(request: Request): string | undefined {
+  const text = request.get("Idempotency-Key");
+  if (text === undefined) return undefined;
+  const key = RequestKey.safeParse(/^"(.*)"$/.exec(text.trim())?.[1] ?? text.trim());
+  if (key.success) return key.data;
+  throw new SubagentError(
+    "invalid_input",
+    "Idempotency-Key cannot be used: write 1 to 128 printable ASCII characters without spaces.",
+  );
+}

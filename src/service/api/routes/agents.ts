@@ -1,0 +1,227 @@
+/** Agents: spawn, list, look at, send to, answer, finish, destroy; the whole text of their last run, and their files. */
+
+import { findAgent } from "../../../producer/agents.ts";
+import { insideOf } from "../../../producer/client.ts";
+import type { ParentContext } from "../../../producer/context.ts";
+import { MessageInput } from "../../../producer/input.ts";
+import { SpawnInput } from "../../../producer/spawn-input.ts";
+import { SubagentError } from "../../../shared/errors.ts";
+import { replyIdOf } from "../../../shared/protocol/keys.ts";
+import { NO_SUMMARY } from "../../../shared/protocol/reply.ts";
+import { type Route, type RouteCall, route } from "../route.ts";
+import {
+  Agent,
+  AgentList,
+  Answered,
+  AnswerInput,
+  Destroyed,
+  FileList,
+  Finishing,
+  FullText,
+  Resumed,
+  ResumeInput,
+  Sent,
+  Spawned,
+  Transcript,
+} from "../schema.ts";
+
+const AGENTS = "/v1/parents/{parent}/agents";
+const AGENT = `${AGENTS}/{agent}`;
+const tag = "agents";
+
+/** The rows. */
+export const agentRoutes: readonly Route[] = [
+  route({
+    method: "post",
+    path: AGENTS,
+    id: "spawn",
+    tag,
+    says: "Makes an agent that waits for its first message.",
+    scope: "spawn",
+    body: SpawnInput,
+    takesFiles: true,
+    isRepeatable: true,
+    answers: { 201: { says: "The agent, and the limits in force.", schema: Spawned } },
+    async handle(call) {
+      const body = await call
+        .parent()
+        .spawn({ ...call.body, ...sameKey(call, "request_key", call.body.request_key) });
+      return { status: 201, body, location: `${call.request.path}/${body.agent_id}` };
+    },
+  }),
+  route({
+    method: "get",
+    path: AGENTS,
+    id: "listAgents",
+    tag,
+    says: "The live agents, oldest first. Looking keeps no idle agent alive.",
+    scope: "read",
+    answers: { 200: { says: "The agents.", schema: AgentList } },
+    handle: async (call) => ({ status: 200, body: { sub_agents: await call.parent().list() } }),
+  }),
+  route({
+    method: "get",
+    path: AGENT,
+    id: "getAgent",
+    tag,
+    says: "One agent, also an ended one while its record is kept.",
+    scope: "read",
+    answers: { 200: { says: "The agent.", schema: Agent } },
+    handle: async (call) => ({ status: 200, body: await call.parent().get(call.param("agent")) }),
+  }),
+  route({
+    method: "delete",
+    path: AGENT,
+    id: "destroyAgent",
+    tag,
+    says: "Ends an agent at once, whatever it is doing.",
+    scope: "spawn",
+    answers: { 200: { says: "Why it has ended.", schema: Destroyed } },
+    handle: async (call) => ({ status: 200, body: await call.parent().destroy(call.param("agent")) }),
+  }),
+  route({
+    method: "post",
+    path: `${AGENT}/messages`,
+    id: "sendMessage",
+    tag,
+    says: "Gives an agent a message: it begins a run, or reaches the one that is going on.",
+    scope: "spawn",
+    body: MessageInput,
+    takesFiles: true,
+    isRepeatable: true,
+    answers: { 202: { says: "Where the message went.", schema: Sent } },
+    async handle(call) {
+      const { text, message_id, ...more } = call.body;
+      const key = sameKey(call, "message_id", message_id);
+      return {
+        status: 202,
+        body: await call.parent().send(call.param("agent"), text, { ...more, ...key }),
+      };
+    },
+  }),
+  route({
+    method: "post",
+    path: `${AGENT}/answers`,
+    id: "answerQuestion",
+    tag,
+    says: "Answers a question of an agent that waits. The same answer again is no mistake.",
+    scope: "spawn",
+    body: AnswerInput,
+    answers: { 200: { says: "What the agent does now.", schema: Answered } },
+    async handle(call) {
+      const { text, ...which } = call.body;
+      return { status: 200, body: await call.parent().answer(call.param("agent"), text, which) };
+    },
+  }),
+  route({
+    method: "post",
+    path: `${AGENT}/finish`,
+    id: "finishAgent",
+    tag,
+    says: "Asks a run to hand back what it has found so far.",
+    scope: "spawn",
+    answers: { 202: { says: "What the agent does now.", schema: Finishing } },
+    handle: async (call) => ({ status: 202, body: await call.parent().finish(call.param("agent")) }),
+  }),
+  route({
+    method: "get",
+    path: `${AGENT}/reply`,
+    id: "readFullText",
+    tag,
+    says: "The whole text of an agent's last run, also where the summary was cut.",
+    scope: "read",
+    answers: { 200: { says: "The text.", schema: FullText } },
+    handle: async (call) => ({ status: 200, body: await fullTextOf(call) }),
+  }),
+  route({
+    method: "get",
+    path: `${AGENT}/transcript`,
+    id: "readTranscript",
+    tag,
+    says: "Everything an agent was told, said, called and got back: while it lives, then until the ack of its end or as its profile says.",
+    scope: "read",
+    answers: { 200: { says: "The conversation, oldest first.", schema: Transcript } },
+    handle: async (call) => ({ status: 200, body: await call.parent().transcript(call.param("agent")) }),
+  }),
+  route({
+    method: "post",
+    path: `${AGENT}/resume`,
+    id: "resumeAgent",
+    tag,
+    says: "Goes on with the conversation of an agent that has ended: a new agent that begins with it, with limits of its own.",
+    scope: "spawn",
+    body: ResumeInput,
+    isRepeatable: true,
+    answers: { 201: { says: "The new agent; its reply comes into the channel.", schema: Resumed } },
+    async handle(call) {
+      const { text, request_key } = call.body;
+      const key = sameKey(call, "request_key", request_key);
+      const body = await call.parent().resume(call.param("agent"), text, key);
+      const agents = call.request.path.replace(/\/[^/]+\/resume\/?$/, "");
+      return { status: 201, body, location: `${agents}/${body.agent_id}` };
+    },
+  }),
+  route({
+    method: "get",
+    path: `${AGENT}/files`,
+    id: "listFiles",
+    tag,
+    says: "The files that an agent has left in its workspace, sorted by path.",
+    scope: "read",
+    answers: { 200: { says: "The files.", schema: FileList } },
+    handle: async (call) => ({
+      status: 200,
+      body: { files: await call.parent().files(call.param("agent")) },
+    }),
+  }),
+  route({
+    method: "get",
+    path: `${AGENT}/files/{path}`,
+    id: "readFile",
+    tag,
+    says: "One of these files, as it is.",
+    scope: "read",
+    answers: { 200: { says: "The bytes.", media: "application/octet-stream" } },
+    async handle(call) {
+      const bytes = await call.parent().readFile(call.param("agent"), call.param("path"));
+      call.response
+        // An agent's file is never a page of this server.
+        .set("Content-Disposition", "attachment")
+        .set("Cache-Control", "no-store")
+        .type("application/octet-stream")
+        .send(bytes);
+      return "streamed";
+    },
+  }),
+];
+
+/** The request key of the header, under its name in the body. Two that differ are refused. */
+export function sameKey<N extends string>(
+  { idempotencyKey }: Pick<RouteCall, "idempotencyKey">,
+  name: N,
+  inBody: string | undefined,
+): { [K in N]?: string } {
+  if (idempotencyKey === undefined) return inBody === undefined ? {} : keyed(name, inBody);
+  if (inBody === undefined || inBody === idempotencyKey) return keyed(name, idempotencyKey);
+  throw new SubagentError("invalid_input", `Idempotency-Key and ${name} differ: send one of them.`);
+}
+
+function keyed<N extends string>(name: N, key: string): { [K in N]?: string } {
+  const found: { [K in N]?: string } = {};
+  found[name] = key;
+  return found;
+}
+
+async function fullTextOf(call: RouteCall): Promise<{ agent_id: string; run: number; text: string }> {
+  const client = await insideOf(call.client).open();
+  const { tenant, parentId } = call.parent();
+  const parent: ParentContext["profile"]["parent"] = { tenant, parentId };
+  return client.call(async (each) => {
+    const { address, agentId } = await findAgent({ ...each, client, parent }, call.param("agent"));
+    const record = await each.read(() => client.store.record(address));
+    if (!record) throw new SubagentError("unknown_agent", "This parent has no such sub-agent any more.");
+    const { run, progress } = record;
+    const whole = await each.read(() => client.store.fullText(address, replyIdOf(address.uid, run)));
+    return { agent_id: agentId, run, text: whole ?? progress?.summary ?? NO_SUMMARY };
+  });
+}

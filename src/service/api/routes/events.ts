@@ -1,0 +1,106 @@
+/** Progress over HTTP: what a parent's agents do, as it happens or from a number on; the names are AG-UI's. */
+
+import { z } from "zod";
+import type { NumberedEvent } from "../../../producer/events.ts";
+import { lastEventIdOf, type ServerSentEvent, streamEvents } from "../event-stream.ts";
+import { type Route, route } from "../route.ts";
+import { Timeline } from "../schema.ts";
+
+const tag = "events";
+const EventQuery = z.strictObject({
+  after: z
+    .string()
+    .regex(/^(0|\d{1,16}-\d{1,16})$/, "the number of an event, or 0")
+    .optional()
+    .describe("Only what came behind this number; 0: all that is kept. Default: from now on."),
+});
+
+/** The rows. */
+export const eventRoutes: readonly Route[] = [
+  route({
+    method: "get",
+    path: "/v1/parents/{parent}/events",
+    id: "followEvents",
+    tag,
+    says: "What the agents of a parent do, as server-sent events; `Last-Event-ID` goes on behind an event.",
+    scope: "read",
+    query: EventQuery,
+    answers: { 200: { says: "The events.", media: "text/event-stream" } },
+    async handle(call) {
+      const after = lastEventIdOf(call.request) ?? call.query.after;
+      const { signal } = call;
+      const events = call.parent().events({ signal, ...(after !== undefined && { after }) });
+      await streamEvents(call, inAgUi(events));
+      return "streamed";
+    },
+  }),
+  route({
+    method: "get",
+    path: "/v1/parents/{parent}/agents/{agent}/timeline",
+    id: "readTimeline",
+    tag,
+    says: "What is kept of one agent's runs, oldest first.",
+    scope: "read",
+    answers: { 200: { says: "The events.", schema: Timeline } },
+    handle: async (call) => ({
+      status: 200,
+      body: { events: await call.parent().timeline(call.param("agent")) },
+    }),
+  }),
+];
+
+/** What AG-UI calls an event of ours; those it has no name for are `CUSTOM`. */
+const NAMES: Partial<Record<NumberedEvent["type"], string>> = {
+  run_started: "RUN_STARTED",
+  turn_started: "STEP_STARTED",
+  turn_finished: "STEP_FINISHED",
+  text_delta: "TEXT_MESSAGE_CHUNK",
+  tool_started: "TOOL_CALL_START",
+  tool_finished: "TOOL_CALL_END",
+  ended: "RUN_FINISHED",
+};
+
+async function* inAgUi(events: AsyncIterable<NumberedEvent>): AsyncGenerator<ServerSentEvent> {
+  for await (const event of events) {
+    const type = isError(event) ? "RUN_ERROR" : (NAMES[event.type] ?? "CUSTOM");
+    yield { id: event.number, event: type, data: dataOf(type, event) };
+  }
+}
+
+function isError(event: NumberedEvent): boolean {
+  return event.type === "ended" && event.status === "failed";
+}
+
+/** An event in AG-UI's fields, with ours under `rawEvent`. */
+function dataOf(type: string, event: NumberedEvent): Record<string, unknown> {
+  const { agent_id, run, at } = event;
+  const runId = `${agent_id}.${run}`;
+  return {
+    type,
+    threadId: agent_id,
+    runId,
+    ...(at !== undefined && { timestamp: Date.parse(at) }),
+    ...fieldsOf(event, runId),
+    rawEvent: event,
+  };
+}
+
+function fieldsOf(event: NumberedEvent, runId: string): Record<string, unknown> {
+  switch (event.type) {
+    case "turn_started":
+    case "turn_finished":
+      return { stepName: `turn ${event.turn}` };
+    case "text_delta":
+      return { messageId: `${runId}/${event.turn}`, role: "assistant", delta: event.text };
+    case "tool_started":
+      return { toolCallId: event.tool_use_id, toolCallName: event.tool };
+    case "tool_finished":
+      return { toolCallId: event.tool_use_id };
+    case "ended":
+      return event.status === "failed" ? { message: event.stop_reason, code: event.stop_reason } : {};
+    case "run_started":
+      return {};
+    default:
+      return { name: event.type };
+  }
+}

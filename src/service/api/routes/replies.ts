@@ -1,0 +1,82 @@
+/** A parent's channel over HTTP: read at once, by long poll or as a stream; acked by id. The same channel as every other door's. */
+
+import { z } from "zod";
+import { insideOf } from "../../../producer/client.ts";
+import { OLDEST } from "../../../producer/replies/feed.ts";
+import { lastEventIdOf, type ServerSentEvent, streamEvents, wantsEvents } from "../event-stream.ts";
+import { ackReplies, followReplies, waitForPage } from "../reply-read.ts";
+import { type Route, type RouteCall, route } from "../route.ts";
+import { Acked, AckInput, MOST_ENTRIES, ReplyPage, WaitSeconds } from "../schema.ts";
+
+const REPLIES = "/v1/parents/{parent}/replies";
+const tag = "replies";
+
+const Cursor = z.string().regex(/^\d{1,16}-\d{1,16}$/, "a cursor of an earlier answer, e.g. 1767000000000-0");
+const ReplyQuery = z.strictObject({
+  wait: WaitSeconds,
+  limit: z.coerce
+    .number()
+    .int()
+    .min(1)
+    .max(MOST_ENTRIES)
+    .default(20)
+    .describe("Most entries, at most 100; default 20."),
+  after: Cursor.default(OLDEST).describe("Only entries behind this cursor; default: all that is unacked."),
+});
+
+/** The rows. */
+export const replyRoutes: readonly Route[] = [
+  route({
+    method: "get",
+    path: REPLIES,
+    id: "readReplies",
+    tag,
+    says: "What has come and is not acked, oldest first. `Accept: text/event-stream` follows it; `Last-Event-ID` goes on.",
+    scope: "read",
+    query: ReplyQuery,
+    answers: { 200: { says: "The entries.", schema: ReplyPage, media: "text/event-stream" } },
+    handle: (call) => (wantsEvents(call.request) ? follow(call) : readOnce(call)),
+  }),
+  route({
+    method: "post",
+    path: `${REPLIES}/ack`,
+    id: "ackReplies",
+    tag,
+    says: "Takes replies out of the channel: no reader sees them again.",
+    scope: "spawn",
+    body: AckInput,
+    answers: { 200: { says: "What the acks came to.", schema: Acked } },
+    async handle(call) {
+      const client = await insideOf(call.client).open();
+      return { status: 200, body: await ackReplies(client, addressOf(call), call.body.reply_ids) };
+    },
+  }),
+];
+
+type ReplyCall = RouteCall<z.output<typeof ReplyQuery>>;
+
+async function readOnce(call: ReplyCall) {
+  const { wait, limit: count, after } = call.query;
+  const client = await insideOf(call.client).open();
+  const waiting = { count, waitMs: wait * 1_000, signal: call.signal };
+  const { entries, cursor } = await waitForPage(client, addressOf(call), after, waiting);
+  return { status: 200, body: { replies: entries.map(({ entry }) => entry), cursor } };
+}
+
+async function follow(call: ReplyCall) {
+  const client = await insideOf(call.client).open();
+  const after = lastEventIdOf(call.request) ?? call.query.after;
+  const entries = followReplies(client, addressOf(call), after, call.signal);
+  await streamEvents(call, eventsOf(entries));
+  return "streamed" as const;
+}
+
+async function* eventsOf(entries: ReturnType<typeof followReplies>): AsyncGenerator<ServerSentEvent> {
+  for await (const { id, entry } of entries) yield { id, event: entry.kind, data: entry };
+}
+
+/** The parent that the path names; its id is checked. */
+function addressOf(call: RouteCall<unknown>): { tenant: string; parentId: string } {
+  const { tenant, parentId } = call.parent();
+  return { tenant, parentId };
+}

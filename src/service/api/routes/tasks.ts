@@ -1,0 +1,104 @@
+/**
+ * Tasks over HTTP: a prompt in, a reply out.
+ *
+ * 1. The agent stands in Redis before anything is waited for: a request that is cut off has lost nothing. The same request
+ *    with the same key gets the same reply.
+ * 2. A reply is acked once its answer was handed to the network whole. Until then it stays in the channel.
+ */
+
+import { z } from "zod";
+import { insideOf } from "../../../producer/client.ts";
+import { inCall, type ParentContext } from "../../../producer/context.ts";
+import { profileOf } from "../../../producer/input.ts";
+import type { FinalEntry, Reservation } from "../../../producer/replies/channel.ts";
+import { type Spawned, spawnAgent } from "../../../producer/spawn.ts";
+import { planSpawn, TaskInput } from "../../../producer/spawn-input.ts";
+import { SubagentError } from "../../../shared/errors.ts";
+import { newRequestKey } from "../../../shared/protocol/ids.ts";
+import { FIRST_RUN } from "../../../shared/protocol/keys.ts";
+import { Reply } from "../../../shared/protocol/reply.ts";
+import { type Route, type RouteAnswer, type RouteCall, route } from "../route.ts";
+import { TaskBegun, WaitSeconds } from "../schema.ts";
+import { sameKey } from "./agents.ts";
+
+const TaskQuery = z.strictObject({ wait: WaitSeconds });
+type TaskCall = RouteCall<z.output<typeof TaskQuery>, z.output<typeof TaskInput>>;
+
+/** The rows. */
+export const taskRoutes: readonly Route[] = [
+  route({
+    method: "post",
+    path: "/v1/parents/{parent}/tasks",
+    id: "task",
+    tag: "tasks",
+    says: "Gives a prompt to a fresh agent. With `wait` the reply comes in the answer, when it is there in time.",
+    scope: "spawn",
+    query: TaskQuery,
+    body: TaskInput,
+    takesFiles: true,
+    isRepeatable: true,
+    answers: {
+      200: { says: "The reply, acked: it is not in the channel any more.", schema: Reply },
+      202: { says: "The agent is at work; its reply comes into the channel.", schema: TaskBegun },
+    },
+    handle: runTask,
+  }),
+];
+
+async function runTask(call: TaskCall): Promise<RouteAnswer> {
+  const context = contextOf(call);
+  const { request_key = newRequestKey() } = sameKey(call, "request_key", call.body.request_key);
+  const wish = { ...call.body, request_key };
+  const planned = planSpawn("task", wish, context, { answersTask: true });
+  const spawned = await inCall(context, (each) => spawnAgent(each, planned));
+  const reply = call.query.wait > 0 ? await waitForReply(call, context, spawned) : undefined;
+  if (reply) return { status: 200, body: reply.entry.entry, sent: reply.sent };
+  const agents = call.request.path.replace(/\/tasks\/?$/, "/agents");
+  const location = `${agents}/${spawned.receipt.agent_id}`;
+  return { status: 202, body: { ...spawned.receipt, request_key }, location };
+}
+
+/** The reply and what to do once it was sent; undefined when it did not come in time. Rejects when the client has gone. */
+async function waitForReply(call: TaskCall, context: ParentContext, { address }: Spawned) {
+  const client = await context.open();
+  const reservation = client.inbox.reserve(address, address.uid);
+  const late = new SubagentError("timed_out", "The reply did not come in time.");
+  const gone = new SubagentError("closed", "The client has gone; the reply stays in the channel.");
+  const timer = call.clock.timeout(call.query.wait * 1_000, () => reservation.cancel(late));
+  const onGone = () => reservation.cancel(gone);
+  call.signal.addEventListener("abort", onGone, { once: true });
+  if (call.signal.aborted) onGone();
+  try {
+    const entry = await reservation.wait(FIRST_RUN, "promised");
+    return { entry, sent: (isWhole: boolean) => ackOrKeep(context, reservation, entry, isWhole) };
+  } catch (error) {
+    reservation.release(false);
+    if (error === late) return undefined;
+    throw error;
+  } finally {
+    timer.cancel();
+    call.signal.removeEventListener("abort", onGone);
+  }
+}
+
+function ackOrKeep(
+  context: ParentContext,
+  reservation: Reservation,
+  entry: FinalEntry,
+  isWhole: boolean,
+): void {
+  if (!isWhole) {
+    reservation.release(false);
+    return;
+  }
+  const { parent } = context.profile;
+  const acking = context.open().then(({ inbox }) => inbox.take(parent, entry));
+  acking.then(reservation.release, () => reservation.release(false));
+}
+
+/** What the producer's calls work with, for the parent that the path names. */
+function contextOf({ client, principal, param }: TaskCall): ParentContext {
+  const { operator, open } = insideOf(client);
+  const profile = profileOf({ tenant: principal.tenant, parentId: param("parent") }, operator);
+  return { profile, operator, open, onStop: () => () => {} };
+}

@@ -1,0 +1,263 @@
+/**
+ * The shapes that go over HTTP, under the names that the OpenAPI document gives them. Those of the library are its own; the
+ * receipts, which it types without a schema, are held to those types by the compiler.
+ */
+import { z } from "zod";
+import type { AnswerReceipt, DestroyReceipt, FinishReceipt, SendReceipt } from "../../producer/agents.ts";
+import { MessageInput, ProfileInput } from "../../producer/input.ts";
+import type { ProfileReceipt, ProfileView } from "../../producer/profile.ts";
+import type { SpawnReceipt } from "../../producer/spawn.ts";
+import { SpawnInput, TaskInput } from "../../producer/spawn-input.ts";
+import type { Transcript as AgentTranscript, ResumeReceipt } from "../../producer/transcript.ts";
+import { WebhookInput } from "../../producer/webhook.ts";
+import { AgentStatus, type AgentView, EndedReason, InForce } from "../../shared/protocol/agent.ts";
+import { Usage } from "../../shared/protocol/content.ts";
+import { RequestKey } from "../../shared/protocol/ids.ts";
+import { AlertThresholds, Limits, LimitsWish } from "../../shared/protocol/limits.ts";
+import { MessageText, OpenQuestion } from "../../shared/protocol/message.ts";
+import {
+  Alert,
+  ChannelEntry,
+  Interim,
+  ProgressEvent,
+  Question,
+  Reply,
+  ReplyBody,
+  ReplyStatus,
+  StopReason,
+} from "../../shared/protocol/reply.ts";
+import { TranscriptEntry } from "../../shared/protocol/transcript.ts";
+import type { WebhookReceipt, WebhookView } from "../../shared/redis/webhooks.ts";
+import type { WorkspaceFile } from "../../shared/workspace-files.ts";
+import { Problem } from "./problem.ts";
+
+const agent_id = z.string();
+
+/** An agent as its parent sees it. */
+export const Agent: z.ZodType<AgentView> = z.object({
+  agent_id,
+  name: z.string(),
+  status: AgentStatus,
+  created_at: z.string(),
+  ended_reason: EndedReason.optional(),
+  description: z.string().optional(),
+  run: z.int().min(0),
+  limits: Limits,
+  model: z.string(),
+  keep_alive: z.boolean(),
+  progress: ReplyBody.optional(),
+  questions: z.array(OpenQuestion.extend({ answer_by: z.string() })).optional(),
+});
+
+/** An event; the last one of each step has its number. */
+const NumberedEvent = z.union(
+  ProgressEvent.options.map((event) =>
+    event.extend({ number: z.string().optional(), at: z.string().optional() }),
+  ),
+);
+
+/** What is kept of an agent's runs. */
+export const Timeline = z.object({ events: z.array(NumberedEvent) });
+
+/**
+ * A parent of the key's tenant. `live`: its live agents by status; `unacked`: what waits in its channel; `today`: what its
+ * runs that have ended used since midnight (UTC).
+ */
+export const ParentSight = z.object({
+  parent_id: z.string(),
+  active_at: z.string(),
+  live: z.object({ running: z.int(), queued: z.int(), waiting: z.int(), idle: z.int() }),
+  unacked: z.int(),
+  today: z.object({ turns: z.int(), tokens: z.int(), cost_usd: z.number() }),
+});
+/** See {@link ParentSight}. */
+export type ParentSight = z.infer<typeof ParentSight>;
+
+/** A page of parents; `cursor` is where the next one begins, absent behind the last. */
+export const ParentList = z.object({ parents: z.array(ParentSight), cursor: z.string().optional() });
+
+/** The live agents of a parent. */
+export const AgentList = z.object({ sub_agents: z.array(Agent) });
+
+const spawned = z.object({
+  agent_id,
+  status: z.literal("created"),
+  known: z.boolean(),
+  name: z.string(),
+  created_at: z.string(),
+  model: z.string(),
+  limits: Limits,
+  unknown_tools: z.array(z.string()),
+  in_force: InForce,
+});
+
+/** What spawn answers. */
+export const Spawned: z.ZodType<SpawnReceipt> = spawned;
+
+/** What an agent is asked that goes on with the conversation of another. */
+export const ResumeInput = z.strictObject({ text: MessageText, request_key: RequestKey.optional() });
+
+/** What resuming answers. */
+export const Resumed: z.ZodType<ResumeReceipt> = spawned.extend({ resumes: z.string(), run: z.int() });
+
+/** The conversation of an agent. */
+export const Transcript: z.ZodType<AgentTranscript> = z.object({
+  agent_id,
+  entries: z.array(TranscriptEntry),
+});
+
+/** A task whose reply is not there yet: the same request with this `request_key` gets it, and the channel has it too. */
+export const TaskBegun = spawned.extend({ request_key: z.string() });
+
+/** Longest time for which a request may wait, s. */
+const MOST_WAIT_S = 300;
+
+/** How long a request waits. */
+export const WaitSeconds = z.coerce
+  .number()
+  .min(0)
+  .max(MOST_WAIT_S)
+  .default(0)
+  .describe(`Seconds to wait for what is not there yet, at most ${MOST_WAIT_S}; default 0.`);
+
+/** What send answers. */
+export const Sent: z.ZodType<SendReceipt> = z.object({
+  status: z.enum(["queued", "delivered"]),
+  agent_id,
+  run: z.int(),
+  message_id: z.string(),
+});
+
+/** What an answer to a question says; without `question_id` it is for the oldest one. */
+export const AnswerInput = z.strictObject({
+  text: MessageText,
+  question_id: z.string().min(1).max(512).optional(),
+});
+
+/** What answer answers. */
+export const Answered: z.ZodType<AnswerReceipt> = z.object({
+  status: z.literal("answered"),
+  agent_id,
+  question_id: z.string(),
+  agent_status: AgentStatus,
+});
+
+/** What destroy answers. */
+export const Destroyed: z.ZodType<DestroyReceipt> = z.object({
+  status: z.enum(["destroyed", "already_ended"]),
+  agent_id,
+  ended_reason: EndedReason,
+});
+
+/** What finish answers. */
+export const Finishing: z.ZodType<FinishReceipt> = z.discriminatedUnion("status", [
+  z.object({ status: z.literal("finishing"), agent_id, run: z.int() }),
+  z.object({ status: z.literal("idle"), agent_id }),
+  z.object({ status: z.literal("already_ended"), agent_id, ended_reason: EndedReason }),
+]);
+
+/** The whole text of an agent's last run. */
+export const FullText = z.object({ agent_id, run: z.int(), text: z.string() });
+
+/** A file in a workspace. */
+const File: z.ZodType<WorkspaceFile> = z.object({
+  path: z.string(),
+  size_bytes: z.int(),
+  modified_at: z.string(),
+});
+
+/** The files of a workspace. */
+export const FileList = z.object({ files: z.array(File) });
+
+/** Unacked entries of a parent's channel, oldest first; `cursor` is where the next reading begins. */
+export const ReplyPage = z.object({ replies: z.array(ChannelEntry), cursor: z.string() });
+
+/** Most entries that one request reads or acks. */
+export const MOST_ENTRIES = 100;
+
+/** The replies that a parent has taken. */
+export const AckInput = z.strictObject({
+  reply_ids: z.array(z.string().min(1).max(256)).min(1).max(MOST_ENTRIES),
+});
+
+/** What the acks came to: `acked` by this request, `already` by an earlier one or gone. */
+export const Acked = z.object({ acked: z.array(z.string()), already: z.array(z.string()) });
+
+const profile = z.object({
+  parent_id: z.string(),
+  version: z.int().min(0),
+  profile: ProfileInput,
+  registered_at: z.string().optional(),
+});
+
+/** What is registered for a parent. */
+export const Profile: z.ZodType<ProfileView> = profile;
+
+/** What registering a profile answers. */
+export const ProfileRegistered: z.ZodType<ProfileReceipt> = profile.extend({ changed: z.boolean() });
+
+const webhook = z.object({
+  url: z.string(),
+  status: z.enum(["active", "failing", "disabled"]),
+  created_at: z.string(),
+  last_problem: z.string().optional(),
+});
+
+/** Where a parent's replies are pushed, and how that goes. */
+export const Webhook: z.ZodType<WebhookView> = webhook;
+
+/** A webhook that was just set: `secret` signs its requests and is not shown again. */
+export const WebhookSet: z.ZodType<WebhookReceipt> = webhook.extend({ secret: z.string() });
+
+/** Every named shape: its name in the document, and whether it goes in or comes out. */
+export const SHAPES = {
+  input: {
+    SpawnInput,
+    TaskInput,
+    ProfileInput,
+    WebhookInput,
+    MessageInput,
+    ResumeInput,
+    AnswerInput,
+    AckInput,
+    LimitsWish,
+    AlertThresholds,
+  },
+  output: {
+    ParentSight,
+    ParentList,
+    Agent,
+    AgentList,
+    Timeline,
+    Spawned,
+    TaskBegun,
+    Resumed,
+    Transcript,
+    TranscriptEntry,
+    Sent,
+    Answered,
+    Destroyed,
+    Finishing,
+    FullText,
+    File,
+    FileList,
+    ReplyPage,
+    Acked,
+    Reply,
+    Interim,
+    Question,
+    ChannelEntry,
+    ReplyStatus,
+    StopReason,
+    Alert,
+    Usage,
+    ReplyBody,
+    Limits,
+    NumberedEvent,
+    Problem,
+    Profile,
+    ProfileRegistered,
+    Webhook,
+    WebhookSet,
+  },
+} as const;

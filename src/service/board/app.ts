@@ -1,0 +1,167 @@
+/**
+ * The board's HTTP application: guards first, then health, then Bull Board. Owns no socket and no connection.
+ *
+ * 1. A request passes the guards for Host, origin and method before anything else looks at it.
+ * 2. Nothing waits for a Redis that is away: the data routes answer 503 at once, or after {@link ANSWER_MS}.
+ */
+
+import { type IncomingHttpHeaders, STATUS_CODES } from "node:http";
+import type { Express, NextFunction, Request, Response } from "express";
+import express from "express";
+import helmet from "helmet";
+import type { Clock } from "../../shared/clock.ts";
+import { messageOf } from "../../shared/errors.ts";
+import type { Logger } from "../../shared/logger.ts";
+
+/** Where Bull Board lies. */
+export const BOARD_PATH = "/admin/queues";
+/** A data route that has no answer by then is answered for. */
+const ANSWER_MS = 5_000;
+const READING: ReadonlySet<string> = new Set(["GET", "HEAD"]);
+const REDIS_AWAY = "Redis does not answer; the board shows the queue again when it does.";
+
+/** What the application is made of. */
+export interface BoardAppOptions {
+  /** Bull Board's own router. */
+  board: Express;
+  hosts: AllowedHosts;
+  /** Whether Redis answered a moment ago. */
+  isReady(): boolean;
+  clock: Clock;
+  logger?: Logger;
+}
+
+/** The application; nothing listens yet. */
+export function createBoardApp({ board, hosts, isReady, clock, logger }: BoardAppOptions): Express {
+  const app = express();
+  app.disable("x-powered-by");
+  app.use(securityHeaders());
+  app.use((request, response, next) => {
+    const refusal = refusalOf(request.headers, hosts);
+    if (refusal !== undefined) return sendProblem(response, 403, refusal);
+    if (READING.has(request.method)) return next();
+    response.set("Allow", "GET, HEAD");
+    sendProblem(response, 405, "This board is read-only: it shows the queue and changes nothing.");
+  });
+  app.get("/healthz", (_request, response) => {
+    response.set("Cache-Control", "no-store").json({ status: "ok", redis: isReady() ? "ready" : "away" });
+  });
+  app.get("/readyz", (_request, response) => {
+    const isThere = isReady();
+    const body = { ready: isThere, redis: isThere ? "ready" : "away", reasons: isThere ? [] : [REDIS_AWAY] };
+    response
+      .status(isThere ? 200 : 503)
+      .set("Cache-Control", "no-store")
+      .json(body);
+  });
+  app.get("/", (_request, response) => response.redirect(BOARD_PATH));
+  app.use(`${BOARD_PATH}/api`, (_request, response, next) => {
+    response.set("Cache-Control", "no-store");
+    if (!isReady()) return sendProblem(response, 503, REDIS_AWAY);
+    const late = clock.timeout(ANSWER_MS, () => sendProblem(response, 503, REDIS_AWAY));
+    response.once("close", () => late.cancel());
+    next();
+  });
+  app.use(BOARD_PATH, board);
+  app.use((_request, response) =>
+    sendProblem(response, 404, `Nothing is here; the board is at ${BOARD_PATH}.`),
+  );
+  app.use((error: unknown, _request: Request, response: Response, _next: NextFunction) => {
+    logger?.debug({ problem: messageOf(error) }, "Board request failed");
+    if (!response.headersSent) sendProblem(response, statusOf(error), "This request cannot be answered.");
+  });
+  return app;
+}
+
+/**
+ * Bull Board's pages carry inline styles; scripts, images and data come from here alone. No HTTPS is demanded: the
+ * board is a loopback address.
+ */
+function securityHeaders() {
+  return helmet({
+    contentSecurityPolicy: {
+      useDefaults: false,
+      directives: {
+        defaultSrc: ["'self'"],
+        baseUri: ["'self'"],
+        fontSrc: ["'self'"],
+        formAction: ["'none'"],
+        frameAncestors: ["'none'"],
+        imgSrc: ["'self'", "data:"],
+        objectSrc: ["'none'"],
+        scriptSrc: ["'self'"],
+        styleSrc: ["'self'", "'unsafe-inline'"],
+      },
+    },
+    strictTransportSecurity: false,
+    xFrameOptions: { action: "deny" },
+  });
+}
+
+function statusOf(error: unknown): number {
+  const status: unknown =
+    typeof error === "object" && error !== null ? Reflect.get(error, "status") : undefined;
+  return typeof status === "number" && status >= 400 && status < 500 ? status : 500;
+}
+
+// Errors over HTTP: RFC 9457 problem documents.
+
+/**
+ * Answers with a problem document; `detail` is one sentence that says what to do. `error` repeats it where Bull
+ * Board's pages look for what to show.
+ */
+function sendProblem(response: Response, status: number, detail: string): void {
+  const problem = { type: "about:blank", title: STATUS_CODES[status], status, detail, error: detail };
+  response
+    .status(status)
+    .set("Cache-Control", "no-store")
+    .type("application/problem+json")
+    .send(JSON.stringify(problem));
+}
+
+// Who may ask a server that has no login: pure decisions over a request's headers.
+//
+// A page of another site can make a browser send requests to loopback, and with a name that it points at 127.0.0.1
+// (DNS rebinding) it can read the answers. The Host header tells the second, the fetch metadata and Origin the first.
+
+/** Names in Host headers that are answered; `any` when the operator opened the server to a network. */
+export type AllowedHosts = readonly string[] | "any";
+
+const HOST_HEADER = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?$/i;
+const LOOPBACK_ADDRESS = /^127(?:\.\d{1,3}){3}$/;
+const OWN_SITES: ReadonlySet<string> = new Set(["same-origin", "none"]);
+
+/** Whether an address or name can only be reached from this machine. */
+export function isLoopback(host: string): boolean {
+  const name = host.toLowerCase().replace(/^\[|\]$/g, "");
+  return name === "localhost" || name === "::1" || LOOPBACK_ADDRESS.test(name);
+}
+
+/** The hosts a server bound to `host` answers: loopback names and `named`; any when it is open and none is named. */
+export function allowedHosts(host: string, named: readonly string[] = []): AllowedHosts {
+  return isLoopback(host) || named.length > 0 ? named : "any";
+}
+
+/** Why a request is refused, as a sentence, or undefined when it may pass. Loopback names always may. */
+export function refusalOf(headers: IncomingHttpHeaders, hosts: AllowedHosts): string | undefined {
+  const { host = "", origin } = headers;
+  const name = HOST_HEADER.exec(host)?.[1];
+  if (name === undefined) return "The Host header is missing or malformed.";
+  if (hosts !== "any" && !isLoopback(name) && !hosts.includes(name.toLowerCase())) {
+    return "This server answers to loopback names only: open it as http://127.0.0.1 or http://localhost.";
+  }
+  const foreign = origin !== undefined && hostOf(origin) !== host.toLowerCase();
+  if (foreign || !isOwnFetch(headers)) return "Requests made by other sites are not answered.";
+  return undefined;
+}
+
+/** Following a link is allowed: the other site sees nothing of the page that opens. */
+function isOwnFetch(headers: IncomingHttpHeaders): boolean {
+  const site = headers["sec-fetch-site"];
+  if (site === undefined || (typeof site === "string" && OWN_SITES.has(site))) return true;
+  return headers["sec-fetch-mode"] === "navigate" && headers["sec-fetch-dest"] === "document";
+}
+
+function hostOf(origin: string): string | undefined {
+  return URL.canParse(origin) ? new URL(origin).host : undefined;
+}

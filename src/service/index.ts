@@ -1,0 +1,19 @@
+/** The doors on the network, for a process of your own: the HTTP API, MCP, the intake. Published as `subagent-queue/api`. */
+export type { Clock } from "../shared/clock.ts";
+export type { Logger } from "../shared/logger.ts";
+export type { Scope } from "../shared/redis/api-keys.ts";
+export {
+  type CallbackOptions,
+  type CallbackSender,
+  createCallbackSender,
+} from "./agent-protocol/callback.ts";
+export { agentProtocol } from "./agent-protocol/router.ts";
+export { type Api, type ApiOptions, createApi } from "./api/api.ts";
+export type { Mount, MountParts } from "./api/app.ts";
+export type { Auth, Principal } from "./api/auth.ts";
+export type { RouteParts } from "./api/route.ts";
+export { createIntake, type Intake, type IntakeOptions } from "./intake/intake.ts";
+export { mcpMount } from "./mcp/mount.ts";
+export { createMcpServer, type McpServerOptions } from "./mcp/server.ts";
+export { serveMcpStdio } from "./mcp/stdio.ts";
+export type { Reach } from "./webhooks/address.ts";

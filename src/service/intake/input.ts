@@ -1,0 +1,101 @@
+/** Reads what other programs hand in. Nothing of it is trusted: its size, its names and its forms are checked first. Pure. */
+import { z } from "zod";
+import { readInput } from "../../producer/input.ts";
+import { messageOf, SubagentError } from "../../shared/errors.ts";
+import { RequestKey } from "../../shared/protocol/ids.ts";
+import {
+  INTAKE_FIELDS,
+  INTAKE_MAX_BYTES,
+  INTAKE_MAX_FIELDS,
+  INTAKE_NAME_MAX_CHARS,
+  IntakeSender,
+  IntakeWish,
+} from "../../shared/protocol/intake.ts";
+import type { ParentAddress } from "../../shared/protocol/keys.ts";
+import { pairs } from "../../shared/redis/replies.ts";
+
+/** Whose wish it is, and how its sender named it. */
+export interface Sender {
+  parent: ParentAddress;
+  requestKey: string | undefined;
+}
+
+const IntakeKey = z.object({ request_key: RequestKey });
+type FieldName = keyof typeof INTAKE_FIELDS;
+
+/** The wish in the fields of a stream entry. Throws `invalid_input`. */
+export function wishOfEntry(flat: readonly string[]): IntakeWish {
+  if (flat.length > 2 * INTAKE_MAX_FIELDS) throw refused(`it has more than ${INTAKE_MAX_FIELDS} fields`);
+  requireSize(flat.reduce((bytes, word) => bytes + Buffer.byteLength(word), 0));
+  const wish: Record<string, unknown> = {};
+  for (const [name, text] of pairs(flat)) {
+    if (!isField(name))
+      throw refused(`it has no field ${JSON.stringify(name.slice(0, INTAKE_NAME_MAX_CHARS))}`);
+    wish[name] = readField(name, text);
+  }
+  return readInput(IntakeWish, { ...wish, reply: "channel" }, "intake");
+}
+
+/** The wish in the data of a job. Throws `invalid_input`. */
+export function wishOfJob(data: unknown): IntakeWish {
+  const fields = data !== null && typeof data === "object" ? Object.keys(data) : [];
+  if (fields.length > INTAKE_MAX_FIELDS) throw refused(`it has more than ${INTAKE_MAX_FIELDS} fields`);
+  const unknown = fields.find((name) => name !== "reply" && !isField(name));
+  if (unknown !== undefined)
+    throw refused(`it has no field ${JSON.stringify(unknown.slice(0, INTAKE_NAME_MAX_CHARS))}`);
+  requireSize(Buffer.byteLength(JSON.stringify(data) ?? ""));
+  return readInput(IntakeWish, data, "intake");
+}
+
+/** Whose wish it is, as far as that can be read; undefined: there is no parent to tell. */
+export function senderOf(source: unknown): Sender | undefined {
+  const sender = IntakeSender.safeParse(source).data;
+  if (!sender) return undefined;
+  const key = IntakeKey.safeParse(source).data?.request_key;
+  return { parent: { tenant: sender.tenant, parentId: sender.parent_id }, requestKey: key };
+}
+
+/** Whose entry it is; see {@link senderOf}. */
+export function senderOfEntry(flat: readonly string[]): Sender | undefined {
+  const named: Record<string, unknown> = {};
+  for (const [name, text] of pairs(flat.slice(0, 2 * INTAKE_MAX_FIELDS)))
+    if (["tenant", "parent_id", "request_key"].includes(name)) named[name] = text;
+  return senderOf(named);
+}
+
+function isField(name: string): name is FieldName {
+  return Object.hasOwn(INTAKE_FIELDS, name);
+}
+
+function readField(name: FieldName, text: string): unknown {
+  switch (INTAKE_FIELDS[name]) {
+    case "number":
+      return Number(text);
+    case "flag":
+      return ["1", "true"].includes(text) || (["0", "false", ""].includes(text) ? false : text);
+    case "names":
+      return text.trimStart().startsWith("[")
+        ? parsed(name, text)
+        : text.split(",").filter((each) => each.trim());
+    case "json":
+      return parsed(name, text);
+    default:
+      return text;
+  }
+}
+
+function parsed(name: string, text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw refused(`its field ${name} is no JSON (${messageOf(error).slice(0, 100)})`);
+  }
+}
+
+function requireSize(bytes: number): void {
+  if (bytes > INTAKE_MAX_BYTES) throw refused(`it has more than ${INTAKE_MAX_BYTES} bytes`);
+}
+
+function refused(why: string): SubagentError {
+  return new SubagentError("invalid_input", `intake refused, nothing was done: ${why}.`);
+}

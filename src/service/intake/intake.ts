@@ -1,0 +1,116 @@
+/**
+ * The intake: in every worker process of the command line, it hands over what programs without this library ask for.
+ *
+ * Owns: the reader of the intake stream, the worker of the intake queue, and their connections. Its neighbours: the client
+ * is its owner's, the pool runs the agents.
+ *
+ * 1. A wish is handed over once, whatever dies: its request key, or the id of its entry or job, names it.
+ * 2. A wish that its parent has no room for waits in the queue, at most a day, and holds up no other.
+ * 3. Every refusal is told: in the parent's channel, as the job's failure, or, without a parent, in `intakeRefused`.
+ * 4. After `stop` no wish is half-done: what was not handed over is another process's.
+ */
+import { hostname } from "node:os";
+import type { Client } from "../../producer/client.ts";
+import { insideOf } from "../../producer/client.ts";
+import { type Clock, systemClock } from "../../shared/clock.ts";
+import { createLogger, type Logger } from "../../shared/logger.ts";
+import { newRequestKey } from "../../shared/protocol/ids.ts";
+import { keysUnder } from "../../shared/protocol/keys.ts";
+import { closeRedis, openRedis, type RedisClient } from "../../shared/redis/connection/connection.ts";
+import { type IntakeJobs, openIntakeJobs } from "../../shared/redis/intake-jobs.ts";
+import { createIntakeStream } from "../../shared/redis/intake-stream.ts";
+import { createJobTaker, type JobTaker } from "./jobs.ts";
+import { createStreamReader, type StreamReader } from "./stream.ts";
+
+/** So long a process that stops may take to hand back what it has in hand, ms. */
+const LEAVES_WITHIN_MS = 5_000;
+
+/** What an intake is made of. */
+export interface IntakeOptions {
+  /** As a worker's. */
+  redisUrl: string;
+  /** Prefix of all keys, default `saq`. */
+  prefix?: string | undefined;
+  /** Over which agents are spawned; its model, limits and prices hold for all that is handed in. Its owner's to stop. */
+  client: Client;
+  /** Default: as a worker's. */
+  logger?: Logger;
+  clock?: Clock;
+}
+
+/** See the module's header. */
+export interface Intake {
+  /** Connects and begins to take wishes; waits for Redis as long as it takes. Idempotent. */
+  start(): Promise<void>;
+  /** Takes no more and leaves what waits to others; closes everything it opened. Idempotent. */
+  stop(): Promise<void>;
+}
+
+interface Opened {
+  redis: RedisClient;
+  blocking: RedisClient;
+  reader: StreamReader;
+  taker: JobTaker;
+  jobs: IntakeJobs;
+  clock: Clock;
+}
+
+/** An intake, not started. Throws `invalid_config` for a client that is none. */
+export function createIntake(options: IntakeOptions): Intake {
+  insideOf(options.client);
+  let opened: Opened | undefined;
+  let starting: Promise<void> | undefined;
+  let stopping: Promise<void> | undefined;
+  return {
+    start() {
+      opened ??= open(options);
+      starting ??= begin(opened);
+      return starting;
+    },
+    stop() {
+      if (opened) stopping ??= end(opened);
+      return stopping ?? Promise.resolve();
+    },
+  };
+}
+
+function open({
+  redisUrl,
+  prefix,
+  client,
+  logger = createLogger(),
+  clock = systemClock,
+}: IntakeOptions): Opened {
+  const keys = keysUnder(prefix);
+  const redis = openRedis(redisUrl, "worker", logger, clock);
+  const blocking = openRedis(redisUrl, "worker", logger, clock);
+  const consumer = `${hostname()}-${newRequestKey().slice(0, 8)}`;
+  const stream = createIntakeStream(redis, blocking, keys, consumer);
+  const taker = createJobTaker(client, clock, logger);
+  return {
+    redis,
+    blocking,
+    taker,
+    clock,
+    reader: createStreamReader({ stream, client, logger, clock }),
+    jobs: openIntakeJobs(redis, keys, { take: taker.take, clock, logger }),
+  };
+}
+
+async function begin({ reader, jobs }: Opened): Promise<void> {
+  reader.start();
+  await jobs.start();
+}
+
+async function end({ redis, blocking, reader, taker, jobs, clock }: Opened): Promise<void> {
+  // The reader waits in a command that blocks; its connection ends that.
+  closeRedis(blocking);
+  taker.leaveAll();
+  const ended = Promise.allSettled([reader.stop(), jobs.stop()]);
+  // Without Redis no leave can be taken: the entries are claimed by others, and the jobs' locks run out.
+  const withinMs = redis.status === "ready" ? LEAVES_WITHIN_MS : 0;
+  const over = new AbortController();
+  await Promise.race([ended, clock.sleep(withinMs, over.signal)]);
+  over.abort();
+  closeRedis(redis);
+}

@@ -1,0 +1,68 @@
+/**
+ * Takes the jobs of the intake queue: each becomes a task whose reply is the job's return value; see `intake.ts`.
+ *
+ * 1. The reply is acked when it stands in the job, not before: a process that dies in between loses nothing.
+ * 2. A job that waits for room, or for Redis, is tried again later, as long as a message may wait for its answer.
+ */
+import { setMaxListeners } from "node:events";
+import { z } from "zod";
+import { waitForTask } from "../../producer/begin-task.ts";
+import type { Client } from "../../producer/client.ts";
+import type { Clock } from "../../shared/clock.ts";
+import { messageOf, SubagentError } from "../../shared/errors.ts";
+import type { Logger } from "../../shared/logger.ts";
+import { TIMING } from "../../shared/protocol/limits.ts";
+import type { IntakeJob, JobEnd } from "../../shared/redis/intake-jobs.ts";
+import { senderOf, wishOfJob } from "./input.ts";
+import { handOver, tellRefusal } from "./spawn.ts";
+import { hasNoRoom } from "./stream.ts";
+
+const SentToChannel = z.looseObject({ reply: z.literal("channel") });
+const LATER_MS = 500;
+const LONGEST_LATER_MS = 10_000;
+
+/** See the module's header. */
+export interface JobTaker {
+  /** What becomes of a job; never rejects. */
+  take(job: IntakeJob): Promise<JobEnd>;
+  /** Ends all waiting: each job goes to another process. */
+  leaveAll(): void;
+}
+
+/** A taker over `client`. */
+export function createJobTaker(client: Client, clock: Clock, logger: Logger): JobTaker {
+  const leaving = new AbortController();
+  setMaxListeners(0, leaving.signal);
+  return {
+    async take(job) {
+      const waitedMs = clock.now() - job.addedAtMs;
+      const delayMs = Math.min(LONGEST_LATER_MS, Math.max(LATER_MS, waitedMs / 10));
+      try {
+        return await become(client, job, leaving.signal);
+      } catch (error) {
+        if (leaving.signal.aborted) return { status: "left" };
+        const isOurs = error instanceof SubagentError;
+        logger.warn({ job: job.id, problem: messageOf(error) }, "An intake job was not handed over");
+        if (!isOurs || (error.retryable && !(hasNoRoom(error) && waitedMs > TIMING.maxAgeMs)))
+          return { status: "later", delayMs };
+        return refuse(client, job, error).catch(() => ({ status: "later", delayMs }));
+      }
+    },
+    leaveAll: () => leaving.abort(),
+  };
+}
+
+async function become(client: Client, { id, data }: IntakeJob, leaving: AbortSignal): Promise<JobEnd> {
+  const wish = wishOfJob(data);
+  const { receipt, task, parent } = await handOver(client, wish, id);
+  if (!task || wish.reply === "channel") return { status: "done", value: receipt };
+  const { reply, ack } = await waitForTask(parent, task, leaving);
+  return { status: "done", value: reply, taken: () => void ack() };
+}
+
+/** The job fails; a parent that waits at its channel is told there, too. */
+async function refuse(client: Client, { id, data }: IntakeJob, error: SubagentError): Promise<JobEnd> {
+  const sender = SentToChannel.safeParse(data).success ? senderOf(data) : undefined;
+  if (sender) await tellRefusal(client, sender, id, error);
+  return { status: "refused", error };
+}

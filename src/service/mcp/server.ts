@@ -1,0 +1,195 @@
+/**
+ * The MCP server of one parent: its tools, and each `task` and `agent` call as an MCP task where the client can follow one.
+ * One object serves one request over HTTP, or one connection over stdio; it owns nothing that lasts.
+ *
+ * 1. A task is durable before it is answered: any process knows it from then on.
+ * 2. Only `tasks/cancel` and the destroy tool destroy. A request that is closed, aborted or timed out leaves its agent alone.
+ * 3. A plain call is answered within {@link ANSWER_WITHIN_MS}: with the reply, or with what finds it later.
+ * 4. The reply of a plain call stays in its parent's channel until the answer has left: a process that dies before loses none.
+ */
+import { ProtocolError, Server, type ServerContext } from "@modelcontextprotocol/server";
+import { z } from "zod";
+import { beginTask, waitForTask } from "../../producer/begin-task.ts";
+import { nullsLeftOut, readInput } from "../../producer/input.ts";
+import { TOOL_INPUTS } from "../../producer/model-tools.ts";
+import { contextOf, type Parent } from "../../producer/parent.ts";
+import type { Clock } from "../../shared/clock.ts";
+import { packageVersion } from "../../shared/config.ts";
+import { messageOf, SubagentError } from "../../shared/errors.ts";
+import { cancelTask, createdTask, InputResponses, readTask, resultOf, updateTask } from "./task.ts";
+
+/** Clients give up after 60 s. */
+const ANSWER_WITHIN_MS = 45_000;
+/** The extension of the protocol by which a call becomes a task. */
+const TASKS = "io.modelcontextprotocol/tasks";
+const CAPABILITIES = "io.modelcontextprotocol/clientCapabilities";
+const MISSING_CAPABILITY = -32_021;
+const INVALID_PARAMS = -32_602;
+const INTERNAL = -32_603;
+
+const TaskParams = z.looseObject({ taskId: z.string().max(128) });
+const CallParams = z.looseObject({
+  name: z.string().max(128),
+  arguments: z.record(z.string(), z.unknown()).default({}),
+});
+const DeclaresTasks = z.looseObject({ extensions: z.looseObject({ [TASKS]: z.unknown().refine(Boolean) }) });
+
+/** What a server is made of. */
+export interface McpServerOptions {
+  parent: Parent;
+  clock: Clock;
+  /** Default 45,000; for tests. */
+  answerWithinMs?: number;
+  /** Calls `work` once the answer to this server's request has left whole, and never otherwise. Default: at once. */
+  onceAnswered?: (work: () => void) => void;
+}
+
+/** A server for `parent`, not connected. */
+export function createMcpServer({
+  parent,
+  clock,
+  answerWithinMs = ANSWER_WITHIN_MS,
+  onceAnswered = (work) => work(),
+}: McpServerOptions): Server {
+  const server = new Server(
+    { name: "subagent-queue", version: packageVersion() },
+    {
+      capabilities: { tools: {}, extensions: { [TASKS]: {} } },
+      instructions:
+        "Sub-agents with a conversation of their own. task and agent give one piece of work and return its summary; the others manage sub-agents that stay.",
+    },
+  );
+  const tools = parent.tools();
+  server.setRequestHandler("tools/list", async () => ({
+    tools: tools.map(({ name, description, input_schema }) => ({
+      name,
+      description,
+      inputSchema: input_schema,
+    })),
+  }));
+  const result = z.looseObject({});
+  // Named with its schemas, for its own result type knows nothing of tasks.
+  server.setRequestHandler(
+    "tools/call",
+    { params: CallParams, result },
+    async ({ name, arguments: input }, context) => {
+      const { signal } = context.mcpReq;
+      if (name === "task" || name === "agent") {
+        const call = { parent, clock, name, input, signal, answerWithinMs, onceAnswered } as const;
+        return asResult(() => (followsTasks(context) ? startTask(call) : answerPlainly(call)));
+      }
+      const tool = tools.find((each) => each.name === name);
+      if (!tool)
+        throw new ProtocolError(INVALID_PARAMS, `There is no tool ${JSON.stringify(name.slice(0, 70))}.`);
+      return asResult(async () =>
+        said(await tool.run(input, { toolUse: { id: String(context.mcpReq.id) } })),
+      );
+    },
+  );
+  addTaskMethods(server, parent);
+  return server;
+}
+
+function addTaskMethods(server: Server, parent: Parent): void {
+  const context = contextOf(parent);
+  const result = z.looseObject({});
+  server.setRequestHandler("tasks/get", { params: TaskParams, result }, async ({ taskId }, request) => {
+    requireTasks(request);
+    return { ...known(await asProtocol(() => readTask(context, taskId))) };
+  });
+  server.setRequestHandler("tasks/update", { params: TaskParams, result }, async ({ taskId }, request) => {
+    requireTasks(request);
+    // The SDK lifts the responses out of the parameters; it checks nothing of them.
+    const responses = InputResponses.safeParse(request.mcpReq.inputResponses ?? {});
+    if (!responses.success)
+      throw new ProtocolError(INVALID_PARAMS, "inputResponses must be answers by the keys of inputRequests.");
+    known(await asProtocol(() => updateTask(context, taskId, responses.data)));
+    return { resultType: "complete" };
+  });
+  server.setRequestHandler("tasks/cancel", { params: TaskParams, result }, async ({ taskId }, request) => {
+    requireTasks(request);
+    known(await asProtocol(() => cancelTask(context, taskId)));
+    return { resultType: "complete" };
+  });
+}
+
+interface TaskCall {
+  parent: Parent;
+  clock: Clock;
+  name: "task" | "agent";
+  input: unknown;
+  signal: AbortSignal;
+  answerWithinMs: number;
+  onceAnswered: (work: () => void) => void;
+}
+
+function begin({ parent, name, input }: TaskCall) {
+  if (name === "task") return beginTask(parent, readInput(nullsLeftOut(TOOL_INPUTS.task), input, "task"));
+  const { tool_allowlist: tools, ...wish } = readInput(nullsLeftOut(TOOL_INPUTS.agent), input, "agent");
+  return beginTask(parent, { name: "agent", ...wish, ...(tools && { tools }) }, "agent");
+}
+
+async function startTask(call: TaskCall) {
+  return createdTask(await begin(call));
+}
+
+/** Waits for the reply as long as the client does; a client that has gone, or would soon, finds it with `check_sub_agent`. */
+async function answerPlainly(call: TaskCall) {
+  const begun = await begin(call);
+  const { agent_id, unknown_tools } = begun.receipt;
+  const enough = new AbortController();
+  const stop = () => enough.abort();
+  const timer = call.clock.timeout(call.answerWithinMs, stop);
+  call.signal.addEventListener("abort", stop, { once: true });
+  if (call.signal.aborted) stop();
+  try {
+    const { reply, ack } = await waitForTask(call.parent, begun, enough.signal);
+    if (!call.signal.aborted) call.onceAnswered(() => void ack());
+    return resultOf(reply, unknown_tools);
+  } catch (error) {
+    if (!enough.signal.aborted) throw error;
+    const sentence = `Sub-agent ${agent_id} is still at work, and goes on: call check_sub_agent with this agent_id later for its reply.`;
+    return { ...said(sentence), structuredContent: { agent_id, status: "working" } };
+  } finally {
+    timer.cancel();
+    call.signal.removeEventListener("abort", stop);
+  }
+}
+
+function said(text: string) {
+  return { content: [{ type: "text" as const, text }] };
+}
+
+/** A refusal of ours is a result that the model reads; anything else is the protocol's. */
+async function asResult(work: () => Promise<object>): Promise<Record<string, unknown>> {
+  try {
+    return { ...(await work()) };
+  } catch (error) {
+    if (error instanceof SubagentError) return { ...said(error.message), isError: true };
+    throw new ProtocolError(INTERNAL, messageOf(error));
+  }
+}
+
+async function asProtocol<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw new ProtocolError(INTERNAL, messageOf(error));
+  }
+}
+
+function known<T>(found: T | false | undefined): T {
+  if (found) return found;
+  throw new ProtocolError(INVALID_PARAMS, "There is no such task.");
+}
+
+function followsTasks({ mcpReq }: ServerContext): boolean {
+  const envelope: Readonly<Record<string, unknown>> = { ...mcpReq.envelope };
+  return DeclaresTasks.safeParse(envelope[CAPABILITIES]).success;
+}
+
+function requireTasks(context: ServerContext): void {
+  if (followsTasks(context)) return;
+  const requiredCapabilities = { extensions: { [TASKS]: {} } };
+  throw new ProtocolError(MISSING_CAPABILITY, "Missing required client capability", { requiredCapabilities });
+}

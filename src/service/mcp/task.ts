@@ -1,0 +1,180 @@
+/**
+ * A sub-agent as an MCP task: its id names the agent and its run, so any process finds it in Redis, and every state of it is
+ * read from the agent's record. Owns nothing.
+ */
+
+import { z } from "zod";
+import { answer, destroyAgent } from "../../producer/agents.ts";
+import { inCall, type ParentContext } from "../../producer/context.ts";
+import { asToolResult } from "../../producer/model-text.ts";
+import type { Spawned } from "../../producer/spawn.ts";
+import type { AgentRecord } from "../../shared/protocol/agent.ts";
+import { Uid } from "../../shared/protocol/ids.ts";
+import { FIRST_RUN, replyIdOf } from "../../shared/protocol/keys.ts";
+import { TIMING } from "../../shared/protocol/limits.ts";
+import { defaultAnswerTo, type OpenQuestion } from "../../shared/protocol/message.ts";
+import type { Reply } from "../../shared/protocol/reply.ts";
+import { keptReply } from "../../shared/redis/replies.ts";
+
+/** A client that asks more often learns nothing new. */
+const POLL_MS = 1_000;
+/** What a client answers to the questions of a task, by the keys of `inputRequests`. */
+export const InputResponses = z.record(
+  z.string().max(512),
+  z.object({
+    action: z.enum(["accept", "decline", "cancel"]).default("accept"),
+    content: z.object({ answer: z.string() }).partial().optional(),
+  }),
+);
+
+/** The members that every form of a task has. */
+interface TaskHead {
+  taskId: string;
+  status: "working" | "input_required" | "completed" | "failed" | "cancelled";
+  createdAt: string;
+  lastUpdatedAt: string;
+  ttlMs: number;
+  pollIntervalMs: number;
+  statusMessage?: string;
+}
+
+/** The answer to a call that became a task. */
+export function createdTask({ address, receipt }: Spawned): TaskHead & { resultType: "task" } {
+  return {
+    resultType: "task",
+    ...headOf(
+      replyIdOf(address.uid, FIRST_RUN),
+      "working",
+      receipt.created_at,
+      `${receipt.agent_id} is queued`,
+    ),
+  };
+}
+
+/** A task as it stands; undefined: this parent has none of that id. A final reply is taken out of the parent's channel. */
+export async function readTask(context: ParentContext, taskId: string): Promise<object | undefined> {
+  const found = await findRecord(context, taskId);
+  if (!found) return undefined;
+  const { record } = found;
+  const createdAt = new Date(record.created_at).toISOString();
+  const kept = keptReply(record);
+  if (kept) {
+    const client = await context.open();
+    // The record keeps the reply for a day, so that the same question has the same answer.
+    client.inBackground(client.inbox.take(context.profile.parent, kept));
+    return { ...endedTask(taskId, createdAt, kept.entry) };
+  }
+  if (record.status === "ended") {
+    const head = headOf(taskId, "failed", createdAt, "its reply is no longer kept");
+    return {
+      resultType: "complete",
+      ...head,
+      error: { code: -32603, message: "Its reply is no longer kept." },
+    };
+  }
+  if (record.status === "waiting" && record.questions) {
+    const head = headOf(taskId, "input_required", createdAt, `${record.agent_id} asks and waits`);
+    return { resultType: "complete", ...head, inputRequests: requestsOf(record.questions) };
+  }
+  const turn = `${record.agent_id}: ${record.status}, turn ${record.progress?.turns ?? 0} of ${record.spec.limits.max_turns}`;
+  return { resultType: "complete", ...headOf(taskId, "working", createdAt, turn) };
+}
+
+/** Answers questions of a task; one that is declined, or needs no answer any more, is passed over. False: unknown task. */
+export async function updateTask(
+  context: ParentContext,
+  taskId: string,
+  responses: z.output<typeof InputResponses>,
+): Promise<boolean> {
+  const found = await findRecord(context, taskId);
+  if (!found) return false;
+  const { agent_id, questions = [] } = found.record;
+  for (const question of questions) {
+    const response = responses[question.question_id];
+    if (!response) continue;
+    const said = response.action === "accept" ? response.content?.answer?.trim() : undefined;
+    const { question_id } = question;
+    await answer(context, agent_id, said || defaultAnswerTo(question), { question_id });
+  }
+  return true;
+}
+
+/** Destroys the agent of a task; one that has ended stays as it is. False: unknown task. */
+export async function cancelTask(context: ParentContext, taskId: string): Promise<boolean> {
+  const found = await findRecord(context, taskId);
+  if (!found) return false;
+  const { record } = found;
+  const address = { ...context.profile.parent, uid: record.uid };
+  if (record.status !== "ended")
+    await inCall(context, (call) => destroyAgent(call, { address, agentId: record.agent_id }));
+  return true;
+}
+
+/** A reply as the result of the tool: the text for a model, and the same as data. */
+export function resultOf(reply: Reply, unknownTools: readonly string[] = []) {
+  const { agent_id, status, stop_reason, summary, output, turns, tokens, cost_usd, reply_id, files } = reply;
+  const structuredContent = {
+    ...{ agent_id, reply_id, status, stop_reason, summary, turns, tokens, cost_usd },
+    ...(output !== undefined && { output }),
+    ...(files && { files }),
+  };
+  return {
+    resultType: "complete" as const,
+    content: [{ type: "text" as const, text: asToolResult(reply, unknownTools) }],
+    structuredContent,
+    ...(status === "failed" && { isError: true }),
+  };
+}
+
+function endedTask(taskId: string, createdAt: string, reply: Reply) {
+  if (reply.status === "cancelled")
+    return { resultType: "complete", ...headOf(taskId, "cancelled", createdAt, reply.stop_reason) };
+  const head = headOf(taskId, "completed", createdAt, `${reply.status}, ${reply.stop_reason}`);
+  return { resultType: "complete", ...head, lastUpdatedAt: reply.created_at, result: resultOf(reply) };
+}
+
+function requestsOf(questions: readonly OpenQuestion[]) {
+  const asForm = ({ text, default_answer }: OpenQuestion) => ({
+    method: "elicitation/create",
+    params: {
+      mode: "form",
+      message: text,
+      requestedSchema: {
+        type: "object",
+        properties: { answer: { type: "string", ...(default_answer && { default: default_answer }) } },
+        required: ["answer"],
+      },
+    },
+  });
+  return Object.fromEntries(questions.map((question) => [question.question_id, asForm(question)]));
+}
+
+async function findRecord(
+  context: ParentContext,
+  taskId: string,
+): Promise<{ record: AgentRecord } | undefined> {
+  const [uid, run] = taskId.split(".");
+  if (!Uid.safeParse(uid).success || uid === undefined || run !== String(FIRST_RUN)) return undefined;
+  const record = await inCall(context, ({ read, client, parent }) =>
+    read(() => client.store.record({ ...parent, uid })),
+  );
+  return record?.run === FIRST_RUN ? { record } : undefined;
+}
+
+function headOf(
+  taskId: string,
+  status: TaskHead["status"],
+  createdAt: string,
+  statusMessage: string,
+): TaskHead {
+  const ttlMs = TIMING.maxAgeMs + TIMING.keptAfterAckMs;
+  return {
+    taskId,
+    status,
+    createdAt,
+    lastUpdatedAt: createdAt,
+    ttlMs,
+    pollIntervalMs: POLL_MS,
+    statusMessage,
+  };
+}

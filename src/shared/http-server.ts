@@ -1,0 +1,103 @@
+/**
+ * An HTTP server that slow clients cannot take from the others: what every door of this program listens with.
+ *
+ * Owns: one listening socket and its connections. What is answered is the caller's.
+ *
+ * 1. A new connection always finds room: when there are too many, the oldest one whose request has not come in whole is
+ *    closed in its favour. Only when each is being answered is the new one refused.
+ * 2. Headers that take longer than 5 s, and requests that take longer than their time, end their connection.
+ * 3. `stop` resolves when every connection is closed.
+ */
+import { once } from "node:events";
+import { createServer, type IncomingMessage, type RequestListener, type Server } from "node:http";
+import type { Socket } from "node:net";
+import { messageOf, SubagentError } from "./errors.ts";
+
+const HEADERS_TIMEOUT_MS = 5_000;
+const KEEP_ALIVE_MS = 5_000;
+const CHECK_EVERY_MS = 1_000;
+
+/** What a server is made of. */
+export interface HttpServerOptions {
+  /** Who listens, for the sentence that says why it cannot: `The board`. */
+  who: string;
+  host: string;
+  /** 0: any free one. */
+  port: number;
+  /** Most connections at a time. */
+  connections: number;
+  /** Longest time from a request's first byte to its last. */
+  requestTimeoutMs: number;
+  answer: RequestListener;
+}
+
+/** See the module's header. */
+export interface HttpServer {
+  /** `http://host:port`; the port is known once it has started. */
+  readonly url: string;
+  /** Listens. Throws `setup_failed` when the address cannot be used. */
+  start(): Promise<void>;
+  /** Idempotent. */
+  stop(): Promise<void>;
+}
+
+/** A server, not started; one that was stopped can be started again, on the same port. */
+export function createHttpServer(options: HttpServerOptions): HttpServer {
+  const { who, host, connections, requestTimeoutMs, answer } = options;
+  let { port } = options;
+  const server = createServer(
+    {
+      headersTimeout: Math.min(HEADERS_TIMEOUT_MS, requestTimeoutMs),
+      requestTimeout: requestTimeoutMs,
+      keepAliveTimeout: KEEP_ALIVE_MS,
+      connectionsCheckingInterval: CHECK_EVERY_MS,
+    },
+    answer,
+  );
+  makeRoom(server, connections);
+  return {
+    get url() {
+      return `http://${host.includes(":") ? `[${host}]` : host}:${port}`;
+    },
+    async start() {
+      if (server.listening) return;
+      server.listen({ host, port });
+      await once(server, "listening").catch((error: unknown) => {
+        const sentence = `${who} cannot listen on ${host}:${port} (${messageOf(error)}): choose another address or port.`;
+        throw new SubagentError("setup_failed", sentence, { host, port }, error);
+      });
+      const address = server.address();
+      if (typeof address === "object" && address !== null) port = address.port;
+    },
+    async stop() {
+      if (!server.listening) return;
+      const closed = once(server, "close");
+      server.close();
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}
+
+/** Closes the oldest connection that only waits for its client when a new one finds no room. */
+function makeRoom(server: Server, most: number): void {
+  const requests = new Map<Socket, IncomingMessage | undefined>();
+  server.on("connection", (socket) => {
+    if (requests.size >= most) {
+      const [waiting = socket] = [...requests].find(([, request]) => request?.complete !== true) ?? [];
+      waiting.destroy();
+      requests.delete(waiting);
+      if (waiting === socket) return;
+    }
+    requests.set(socket, undefined);
+    socket.once("close", () => requests.delete(socket));
+  });
+  server.on("request", (request, response) => {
+    const { socket } = request;
+    if (!requests.has(socket)) return;
+    requests.set(socket, request);
+    response.once("close", () => {
+      if (requests.get(socket) === request) requests.set(socket, undefined);
+    });
+  });
+}

@@ -1,0 +1,73 @@
+/** Reads the MCP servers of a worker, in the form that clients of the ecosystem share: `{"mcpServers": {name: …}}`. Pure. */
+import { z } from "zod";
+
+/** Most servers of a worker. */
+const MAX_SERVERS = 32;
+const ServerName = z
+  .string()
+  .regex(/^[A-Za-z0-9](?:_?[A-Za-z0-9-])*$/, "a name of letters, digits, - and single _")
+  .max(32);
+const timeout_ms = z.int().min(100).max(600_000).default(60_000);
+
+/** A server that the worker starts: it speaks over its standard input and output. */
+const StdioServer = z.strictObject({
+  type: z.literal("stdio").optional(),
+  command: z.string().min(1),
+  args: z.array(z.string()).default([]),
+  /** Besides PATH and the few variables that hold no secrets. */
+  env: z.record(z.string(), z.string()).default({}),
+  cwd: z.string().optional(),
+  timeout_ms,
+});
+
+/** A server that is reached by streamable HTTP. */
+const HttpServer = z.strictObject({
+  type: z.enum(["http", "streamable-http"]).optional(),
+  url: z.url({ protocol: /^https?$/ }),
+  headers: z.record(z.string(), z.string()).default({}),
+  timeout_ms,
+});
+
+/** One server; `timeout_ms` bounds each call. */
+export const McpServer = z.union([StdioServer, HttpServer]);
+/** See {@link McpServer}. */
+export type McpServer = z.output<typeof McpServer>;
+
+/** Servers by name; the name stands in those of their tools: `mcp__<server>__<tool>`. */
+export const McpServers = z
+  .record(ServerName, McpServer)
+  .refine((servers) => Object.keys(servers).length <= MAX_SERVERS, `at most ${MAX_SERVERS} servers`);
+/** See {@link McpServers}. */
+export type McpServers = z.output<typeof McpServers>;
+/** {@link McpServers} as they are written: what has a default may be left out. */
+export type McpServersInput = z.input<typeof McpServers>;
+
+const ServersFile = z.looseObject({ mcpServers: McpServers });
+const VARIABLE = /\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}/g;
+
+/**
+ * The servers in `json`. `${NAME}` and `${NAME:-default}` in its texts are taken from `env`. Answers one clause about
+ * the first problem, which never shows a value.
+ */
+export function readMcpServers(
+  json: string,
+  env: Readonly<Record<string, string | undefined>>,
+): { servers: McpServers } | { problem: string } {
+  const missing = new Set<string>();
+  const filled = (text: string) =>
+    text.replace(VARIABLE, (_, name: string, fallback?: string) => {
+      const value = env[name] || fallback;
+      if (value === undefined) missing.add(name);
+      return value ?? "";
+    });
+  try {
+    const value: unknown = JSON.parse(json, (_, part) => (typeof part === "string" ? filled(part) : part));
+    const parsed = ServersFile.safeParse(value);
+    if (missing.size > 0) return { problem: `it names ${[...missing].join(", ")}, which is not set` };
+    if (parsed.success) return { servers: parsed.data.mcpServers };
+    const issue = parsed.error.issues[0];
+    return { problem: `${issue?.path.join(".") || "it"}: ${issue?.message}` };
+  } catch {
+    return { problem: "it is not JSON" };
+  }
+}

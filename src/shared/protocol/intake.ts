@@ -1,0 +1,65 @@
+/**
+ * What a program without this library hands in: an entry of the intake stream (flat fields), or a job of the intake queue
+ * (the same names in JSON). Both become a task, or a message to an agent that lives.
+ */
+import { z } from "zod";
+import { AgentId, ParentId, RequestKey, TenantId } from "./ids.ts";
+import { AlertThresholds, LimitsWish } from "./limits.ts";
+import { MESSAGE_MAX_BYTES, MessageText } from "./message.ts";
+
+/** Most fields of one stream entry, and most characters of a field's name. */
+export const INTAKE_MAX_FIELDS = 32;
+/** See {@link INTAKE_MAX_FIELDS}. */
+export const INTAKE_NAME_MAX_CHARS = 64;
+/** Most bytes of one stream entry or job: a prompt and instructions at their greatest, and some room. */
+export const INTAKE_MAX_BYTES = 3 * MESSAGE_MAX_BYTES;
+
+/**
+ * One wish. With `agent_id` the prompt is a message to that agent; with `keep_alive` the new agent takes further ones;
+ * else it is a task. `request_key` makes the wish repeatable for 24 hours; without one the entry's or job's id does.
+ * `reply`, of a job only: `return` (the default) makes the reply the job's return value, `channel` leaves it to the
+ * parent. Name, instructions, tools and limits are those of `Parent.spawn`, which checks them.
+ */
+export const IntakeWish = z.strictObject({
+  v: z.literal(1).default(1),
+  tenant: TenantId.default("default"),
+  parent_id: ParentId,
+  prompt: MessageText,
+  request_key: RequestKey.optional(),
+  agent_id: AgentId.optional(),
+  keep_alive: z.boolean().optional(),
+  name: z.string().optional(),
+  description: z.string().optional(),
+  model: z.string().optional(),
+  system: z.string().optional(),
+  tools: z.array(z.string()).optional(),
+  limits: LimitsWish.optional(),
+  alerts: AlertThresholds.optional(),
+  reply: z.enum(["return", "channel"]).default("return"),
+});
+/** See {@link IntakeWish}. */
+export type IntakeWish = z.output<typeof IntakeWish>;
+
+/** Whose wish it is, for an answer to one that is refused. */
+export const IntakeSender = z.object(IntakeWish.pick({ tenant: true, parent_id: true }).shape);
+
+/**
+ * How each field is spelled in the stream: as it is (`text`), as `1` or `0` (`flag`), as JSON or names separated by commas
+ * (`names`), or as a JSON object (`json`).
+ */
+export const INTAKE_FIELDS = {
+  v: "number",
+  tenant: "text",
+  parent_id: "text",
+  prompt: "text",
+  request_key: "text",
+  agent_id: "text",
+  keep_alive: "flag",
+  name: "text",
+  description: "text",
+  model: "text",
+  system: "text",
+  tools: "names",
+  limits: "json",
+  alerts: "json",
+} as const satisfies Partial<Record<keyof IntakeWish, "text" | "number" | "flag" | "names" | "json">>;

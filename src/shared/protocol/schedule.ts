@@ -1,0 +1,43 @@
+/** A task that comes due by itself, as its parent writes it down. */
+import { z } from "zod";
+import { PAYLOAD_VERSION } from "./agent.ts";
+import { ParentId, TenantId } from "./ids.ts";
+
+/** Most schedules of one parent. */
+export const MAX_SCHEDULES = 100;
+const SHORTEST_MS = 1_000;
+const LONGEST_MS = 366 * 24 * 3_600_000;
+
+/** The name of a schedule within its parent; same form as a parent's. */
+export const ScheduleId = z
+  .string()
+  .regex(
+    /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/,
+    "1 to 64 characters of A-Z a-z 0-9 . _ -, starting with a letter or digit",
+  );
+
+/** When a schedule comes due: exactly one of `cron`, `every_ms` and `at` stands. `tz` goes with `cron`, default UTC. */
+export const Rhythm = {
+  /** Five or six fields, e.g. `0 7 * * 1-5`. */
+  cron: z.string().trim().min(9).max(128).optional(),
+  /** An IANA time zone such as `Europe/Berlin`. */
+  tz: z.string().min(1).max(64).optional(),
+  /** 1 s to 366 days; the first time after one such interval. */
+  every_ms: z.int().min(SHORTEST_MS).max(LONGEST_MS).optional(),
+  /** ISO 8601; once. */
+  at: z.iso.datetime({ offset: true }).optional(),
+};
+
+/** A schedule as stored. `task`: the arguments of the task, checked when it was made and again each time. */
+export const Schedule = z.object({
+  v: z.literal(PAYLOAD_VERSION),
+  schedule_id: ScheduleId,
+  tenant: TenantId,
+  parent_id: ParentId,
+  ...Rhythm,
+  paused: z.boolean(),
+  created_at: z.string(),
+  task: z.looseObject({ prompt: z.string() }),
+});
+/** See {@link Schedule}. */
+export type Schedule = z.output<typeof Schedule>;

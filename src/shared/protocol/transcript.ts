@@ -1,0 +1,95 @@
+/** A log as people and programs read it: what was told, said, called and given back, in the order of the conversation. */
+import { z } from "zod";
+import { ContentBlock, Usage } from "./content.ts";
+import {
+  AssistantEntry,
+  EntryKey,
+  FailureEntry,
+  NoticeEntry,
+  ToolResultEntry,
+  ToolStartedEntry,
+  UserEntry,
+} from "./log.ts";
+
+const at = { message: z.int().min(0) };
+
+/**
+ * One thing of a conversation. `message`: its number; even ones are the user's, odd ones the model's. `told`: a message of the
+ * parent; `noticed`: a word of the runtime; `said`: an answer of the model; `called`: a tool began; `returned`: what it gave
+ * back; `failed`: the answer that never came.
+ */
+export const TranscriptEntry = z.discriminatedUnion("kind", [
+  z.object({ ...at, kind: z.literal("told"), run: z.int(), message_id: z.string(), text: z.string() }),
+  z.object({ ...at, kind: z.literal("noticed"), text: z.string() }),
+  z.object({
+    ...at,
+    kind: z.literal("said"),
+    content: z.array(ContentBlock),
+    stop_reason: z.string(),
+    model: z.string(),
+    usage: Usage,
+    cost_usd: z.number(),
+    duration_ms: z.number(),
+  }),
+  z.object({ ...at, kind: z.literal("called"), tool_use_id: z.string(), name: z.string() }),
+  z.object({
+    ...at,
+    kind: z.literal("returned"),
+    tool_use_id: z.string(),
+    content: z.string(),
+    is_error: z.boolean(),
+    duration_ms: z.number(),
+  }),
+  z.object({ ...at, kind: z.literal("failed"), problem: z.string() }),
+]);
+/** See {@link TranscriptEntry}. */
+export type TranscriptEntry = z.infer<typeof TranscriptEntry>;
+
+const ORDER: Record<TranscriptEntry["kind"], number> = {
+  noticed: 0,
+  told: 1,
+  failed: 2,
+  said: 3,
+  called: 4,
+  returned: 5,
+};
+
+/** The entries of a log in the order of the conversation; those that this version does not know are left out. */
+export function transcriptOf(log: ReadonlyMap<string, string>): TranscriptEntry[] {
+  return [...log]
+    .flatMap(([key, json]) => entriesOf(key, json))
+    .sort((a, b) => a.message - b.message || ORDER[a.kind] - ORDER[b.kind]);
+}
+
+function entriesOf(key: string, json: string): TranscriptEntry[] {
+  const named = EntryKey.safeParse(key);
+  if (!named.success) return [];
+  const { message, kind, callId: tool_use_id } = named.data;
+  const value: unknown = JSON.parse(json);
+  switch (kind) {
+    case "notice":
+      return [{ kind: "noticed", message, text: NoticeEntry.parse(value).text }];
+    case "started":
+      return [{ kind: "called", message, tool_use_id, name: ToolStartedEntry.parse(value).name }];
+    case "result": {
+      const { content, is_error, duration_ms } = ToolResultEntry.parse(value);
+      return [{ kind: "returned", message, tool_use_id, content, is_error, duration_ms }];
+    }
+    case "failure":
+      return [{ kind: "failed", message, problem: FailureEntry.parse(value).message }];
+    case "message":
+      return message % 2 === 0 ? toldIn(message, value) : [saidIn(message, value)];
+    default:
+      return [];
+  }
+}
+
+function toldIn(message: number, value: unknown): TranscriptEntry[] {
+  const { run, messages } = UserEntry.parse(value);
+  return messages.map(({ message_id, text }) => ({ kind: "told", message, run, message_id, text }));
+}
+
+function saidIn(message: number, value: unknown): TranscriptEntry {
+  const { content, stop_reason, model, usage, cost_usd, duration_ms } = AssistantEntry.parse(value);
+  return { kind: "said", message, content, stop_reason, model, usage, cost_usd, duration_ms };
+}

@@ -1,0 +1,152 @@
+/**
+ * The agents of an installation as typed calls: each verb of the table under its name, and the reads beside them. Owns no
+ * state; the records in Redis do.
+ */
+import { AgentRecord, AgentSpecJson } from "../protocol/agent.ts";
+import { Attached } from "../protocol/attachments.ts";
+import { AgentId } from "../protocol/ids.ts";
+import type { AgentAddress, Keys, ParentAddress } from "../protocol/keys.ts";
+import { TIMING, type Timing } from "../protocol/limits.ts";
+import { InboxMessage } from "../protocol/message.ts";
+import { sumUsage, type UsageTotals } from "../protocol/usage.ts";
+import type { RedisClient } from "./connection/connection.ts";
+import { type Answer, type Input, loadScripts, type Scripts } from "./scripts.ts";
+import { AGENT_VERBS } from "./verbs.ts";
+
+/** Everything a worker needs to go on with an agent. */
+export interface AgentState {
+  record: AgentRecord;
+  /** Entry key → JSON. */
+  log: ReadonlyMap<string, string>;
+  inbox: InboxMessage[];
+}
+
+/** What changes nothing, and keeps nothing alive. */
+interface AgentReads {
+  /** Record, log and unread inbox, or undefined where there is no such agent. */
+  load(address: AgentAddress): Promise<AgentState | undefined>;
+  /** The record alone. */
+  record(address: AgentAddress): Promise<AgentRecord | undefined>;
+  /** The agent's allowlist of tools; undefined where it has none, or none that this version can read. */
+  allowlist(address: AgentAddress): Promise<string[] | undefined>;
+  /** The log of an agent, or after its end its transcript; empty where neither is kept. Entry key → JSON. */
+  conversation(address: AgentAddress): Promise<ReadonlyMap<string, string>>;
+  /** Unread messages, oldest first. */
+  inbox(address: AgentAddress): Promise<InboxMessage[]>;
+  /** What came with messages, by the names under which it waits; undefined where it does not. */
+  attached(address: AgentAddress, names: readonly string[]): Promise<(Attached | undefined)[]>;
+  /** The uid behind an agent_id of this parent. */
+  uidOf(parent: ParentAddress, agentId: string): Promise<string | undefined>;
+  /** The uids of the parent's live agents. */
+  liveUids(parent: ParentAddress): Promise<string[]>;
+  /** Their records; those that a newer version wrote in a form that this one cannot read are left out. */
+  liveRecords(parent: ParentAddress): Promise<AgentRecord[]>;
+  /** What the parent's runs used since the day in which `sinceMs` lies, at most `usageTtlMs` back. */
+  usage(parent: ParentAddress, sinceMs: number): Promise<UsageTotals>;
+  /** What is registered for the parent, as JSON; undefined where nothing ever was. */
+  profile(parent: ParentAddress): Promise<StoredProfile | undefined>;
+  /** The whole text of a reply whose summary was cut. */
+  fullText(parent: ParentAddress, replyId: string): Promise<string | undefined>;
+}
+
+/** A parent's registered profile as Redis holds it; `registered_at`: epoch ms of Redis' clock. */
+export interface StoredProfile {
+  profile_version: number;
+  content: string;
+  registered_at: number;
+}
+
+type AgentVerb = keyof typeof AGENT_VERBS;
+/** The verbs of an agent; what each does and answers stands in the table. */
+export type AgentVerbs = {
+  [N in AgentVerb]: (
+    address: AgentAddress,
+    ...input: Record<never, never> extends Input<N> ? [input?: Input<N>] : [input: Input<N>]
+  ) => Promise<Answer<N>>;
+};
+
+/** The store over one connection. */
+export interface AgentStore extends AgentVerbs, AgentReads {
+  readonly timing: Timing;
+  readonly keys: Keys;
+}
+
+/** A store on `redis`; `keys` and `timing` are the installation's. */
+export function createAgentStore(redis: RedisClient, keys: Keys, timing: Timing = TIMING): AgentStore {
+  const scripts = loadScripts(redis, keys, timing);
+  return { timing, keys, ...verbsOf(scripts), ...readsOf(redis, keys) };
+}
+
+/** Every verb of an agent, by the names of the table. */
+function verbsOf(scripts: Scripts): AgentVerbs {
+  const verbs: Partial<Record<string, unknown>> = {};
+  for (const name of Object.keys(AGENT_VERBS) as AgentVerb[])
+    verbs[name] = (address: AgentAddress, input: Input<typeof name>) =>
+      scripts.run(name, address, input ?? {});
+  return verbs as AgentVerbs;
+}
+
+/** What a claim handed out, read. Throws where the record or a message is malformed. */
+export function stateOf(claimed: Extract<Answer<"claim">, { status: "claimed" }>): AgentState {
+  const inbox = claimed.messages.map((message) => InboxMessage.parse(JSON.parse(message)));
+  return { record: AgentRecord.parse(Object.fromEntries(claimed.record)), log: claimed.log, inbox };
+}
+
+function readsOf(redis: RedisClient, keys: Keys): AgentReads {
+  const readRecord = async (address: AgentAddress) =>
+    parseRecord(await redis.hgetall(keys.agent(address).record));
+  const readInbox = async (address: AgentAddress) =>
+    (await redis.lrange(keys.agent(address).inbox, 0, -1)).map((text) =>
+      InboxMessage.parse(JSON.parse(text)),
+    );
+  return {
+    record: readRecord,
+    allowlist: async (address) =>
+      AgentSpecJson.safeParse(await redis.hget(keys.agent(address).record, "spec")).data?.tools,
+    inbox: readInbox,
+    async conversation(address) {
+      const { log, transcript } = keys.agent(address);
+      // An agent that ends between the two reads has its log under the other name.
+      for (const key of [log, transcript]) {
+        const found = await redis.hgetall(key);
+        if (Object.keys(found).length > 0) return new Map(Object.entries(found));
+      }
+      return new Map();
+    },
+    async load(address) {
+      const [record, log, inbox] = await Promise.all([
+        readRecord(address),
+        redis.hgetall(keys.agent(address).log),
+        readInbox(address),
+      ]);
+      return record && { record, log: new Map(Object.entries(log)), inbox };
+    },
+    attached: async (address, names) =>
+      (await redis.hmget(keys.agent(address).attachments, ...names)).map((text) =>
+        text === null ? undefined : Attached.parse(JSON.parse(text)),
+      ),
+    uidOf: async (parent, agentId) =>
+      AgentId.safeParse(agentId).success
+        ? ((await redis.hget(keys.parent(parent).registry, agentId)) ?? undefined)
+        : undefined,
+    liveUids: (parent) => redis.hkeys(keys.parent(parent).live),
+    liveRecords: (parent) => readLive(redis, keys, parent),
+    usage: async (parent, sinceMs) => sumUsage(await redis.hgetall(keys.parent(parent).usage), sinceMs),
+    async profile(parent) {
+      const { profile_version, content, registered_at } = await redis.hgetall(keys.parent(parent).profile);
+      if (content === undefined) return undefined;
+      return { profile_version: Number(profile_version), content, registered_at: Number(registered_at) };
+    },
+    fullText: async (parent, replyId) => (await redis.get(keys.parent(parent).text(replyId))) ?? undefined,
+  };
+}
+
+async function readLive(redis: RedisClient, keys: Keys, parent: ParentAddress): Promise<AgentRecord[]> {
+  const uids = await redis.hkeys(keys.parent(parent).live);
+  const records = await Promise.all(uids.map((uid) => redis.hgetall(keys.agent({ ...parent, uid }).record)));
+  return records.flatMap((fields) => AgentRecord.safeParse(fields).data ?? []);
+}
+
+function parseRecord(fields: Record<string, string>): AgentRecord | undefined {
+  return Object.keys(fields).length === 0 ? undefined : AgentRecord.parse(fields);
+}

@@ -1,0 +1,166 @@
+/**
+ * The keys with which programs ask the API: who they speak for, and what they may.
+ *
+ * 1. Redis holds a digest of each secret, never the secret: it is shown once, by the call that made it.
+ * 2. A key belongs to one tenant. At most two keys of a name live at a time, so that a name moves to a new secret without a
+ *    moment in which neither works.
+ * 3. Revoked keys stay in the hash: once a key has been made, the API never again answers without one.
+ */
+import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
+import { z } from "zod";
+import { SubagentError } from "../errors.ts";
+import { TenantId } from "../protocol/ids.ts";
+import type { Keys } from "../protocol/keys.ts";
+import type { RedisClient } from "./connection/connection.ts";
+import { redisNowMs } from "./redis-time.ts";
+
+/**
+ * What a key may do. `read`: look at agents, replies, events, files; `spawn`: that, and everything that changes its tenant's
+ * agents; `admin`: that, and what shows the whole installation (board, metrics): for its operator alone.
+ */
+export const Scope = z.enum(["read", "spawn", "admin"]);
+/** See {@link Scope}. */
+export type Scope = z.infer<typeof Scope>;
+
+/** What a key is called: 1 to 64 characters. */
+export const ApiKeyName = z
+  .string()
+  .regex(/^[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}$/, "1 to 64 characters of A-Za-z0-9 ._-");
+
+const StoredKey = z.object({
+  v: z.literal(1),
+  tenant: TenantId,
+  name: ApiKeyName,
+  scope: Scope,
+  /** SHA-256 of the secret, hex: the secret has 256 random bits, so nothing slower is needed. */
+  digest: z.string().regex(/^[0-9a-f]{64}$/),
+  created_at: z.string(),
+  revoked_at: z.string().optional(),
+});
+type StoredKey = z.infer<typeof StoredKey>;
+
+/** A key without its secret. Times: ISO 8601, Redis' clock. */
+export interface ApiKey extends Omit<StoredKey, "v" | "digest"> {
+  key_id: string;
+}
+
+/** What a key is made for. */
+export type ApiKeyInput = Pick<StoredKey, "tenant" | "name" | "scope">;
+
+/** A key that was just made; `token` is what a program sends, and is never shown again. */
+export interface MadeApiKey extends ApiKey {
+  token: string;
+}
+
+/** See the module's header. Commands reject as the connection does. */
+export interface ApiKeys {
+  /** Makes a key. Rejects with `conflict` when the tenant has a live key of this name: `rotate` makes the second. */
+  create(input: ApiKeyInput): Promise<MadeApiKey>;
+  /** Makes the second key of a name. Rejects with `unknown_key`, or `conflict` when two live already. */
+  rotate(keyId: string): Promise<MadeApiKey>;
+  /** Revokes a key, for good and at once. Rejects with `unknown_key`. */
+  revoke(keyId: string): Promise<ApiKey>;
+  /** All keys, revoked ones included, oldest first. */
+  list(): Promise<ApiKey[]>;
+  /** The live key that `token` belongs to; undefined for every other text. */
+  find(token: string): Promise<ApiKey | undefined>;
+  /** Whether a key was ever made: then the API asks for one. */
+  exist(): Promise<boolean>;
+}
+
+const TOKEN = /^saq_([0-9a-f]{16})_([0-9a-f]{64})$/;
+const MOST_LIVE = 2;
+
+/** The API keys of an installation. */
+export function createApiKeys(redis: RedisClient, keys: Pick<Keys, "apiKeys">): ApiKeys {
+  const store = keyStore(redis, keys.apiKeys);
+  return {
+    list: store.list,
+    async create(input) {
+      if ((await store.liveOf(input)).length === 0) return store.make(input);
+      const sentence = `Tenant "${input.tenant}" has a live key "${input.name}": rotate it, or choose another name.`;
+      throw new SubagentError("conflict", sentence);
+    },
+    async rotate(keyId) {
+      const { tenant, name, scope, revoked_at } = await store.known(keyId);
+      const live = await store.liveOf({ tenant, name, scope });
+      if (revoked_at === undefined && live.length < MOST_LIVE) return store.make({ tenant, name, scope });
+      const sentence = revoked_at
+        ? `Key "${keyId}" is revoked: create a new one.`
+        : `Two keys "${name}" live already: revoke the one that nothing uses any more.`;
+      throw new SubagentError("conflict", sentence);
+    },
+    async revoke(keyId) {
+      const stored = await store.known(keyId);
+      const revoked = { ...stored, revoked_at: stored.revoked_at ?? (await now(redis)) };
+      await redis.hset(keys.apiKeys, keyId, JSON.stringify(revoked));
+      return viewOf(keyId, revoked);
+    },
+    async find(token) {
+      const [, keyId, secret] = TOKEN.exec(token) ?? [];
+      if (keyId === undefined || secret === undefined) return undefined;
+      const stored = await store.read(keyId);
+      // Compared also where there is no such key: the time of an answer tells nothing.
+      const isRight = isSame(digestOf(secret), stored?.digest ?? digestOf(keyId));
+      return stored && isRight && stored.revoked_at === undefined ? viewOf(keyId, stored) : undefined;
+    },
+    exist: async () => (await redis.exists(keys.apiKeys)) === 1,
+  };
+}
+
+/** The hash behind it. */
+function keyStore(redis: RedisClient, hash: string) {
+  const read = async (keyId: string) => decode(await redis.hget(hash, keyId));
+  const list = async (): Promise<ApiKey[]> => {
+    const known = Object.entries(await redis.hgetall(hash)).flatMap(([key_id, text]) => {
+      const stored = decode(text);
+      return stored ? [viewOf(key_id, stored)] : [];
+    });
+    return known.sort((a, b) => (a.created_at < b.created_at ? -1 : 1));
+  };
+  return {
+    read,
+    list,
+    async liveOf({ tenant, name }: ApiKeyInput) {
+      return (await list()).filter((key) => !key.revoked_at && key.tenant === tenant && key.name === name);
+    },
+    async make(input: ApiKeyInput): Promise<MadeApiKey> {
+      const [key_id, secret] = [randomBytes(8).toString("hex"), randomBytes(32).toString("hex")];
+      const stored: StoredKey = { v: 1, ...input, digest: digestOf(secret), created_at: await now(redis) };
+      await redis.hset(hash, key_id, JSON.stringify(stored));
+      return { ...viewOf(key_id, stored), token: `saq_${key_id}_${secret}` };
+    },
+    async known(keyId: string): Promise<StoredKey> {
+      const stored = await read(keyId);
+      if (stored) return stored;
+      const shown = JSON.stringify(keyId.slice(0, 40));
+      throw new SubagentError("unknown_key", `There is no API key ${shown}: list them.`);
+    },
+  };
+}
+
+function digestOf(secret: string): string {
+  return createHash("sha256").update(secret).digest("hex");
+}
+
+function isSame(a: string, b: string): boolean {
+  return timingSafeEqual(Buffer.from(a), Buffer.from(b));
+}
+
+function viewOf(key_id: string, { v: _, digest: __, ...stored }: StoredKey): ApiKey {
+  return { key_id, ...stored };
+}
+
+/** A key that this version cannot read opens nothing. */
+function decode(text: string | null): StoredKey | undefined {
+  if (text === null) return undefined;
+  try {
+    return StoredKey.safeParse(JSON.parse(text)).data;
+  } catch {
+    return undefined;
+  }
+}
+
+async function now(redis: RedisClient): Promise<string> {
+  return new Date(await redisNowMs(redis)).toISOString();
+}

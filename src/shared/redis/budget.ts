@@ -1,0 +1,123 @@
+/**
+ * Budgets in Redis: what has been spent of each, calls under way included. Owns the state; `protocol/budget.ts` says which
+ * budgets bind an agent.
+ *
+ * 1. A call counts from its reservation on, at its estimate; settling replaces the estimate by what it cost.
+ * 2. A reservation that is never settled stays spent: its worker crashed, and the call was paid for.
+ * 3. Each budget is exact by itself, across all workers; of several that bind an agent all must grant.
+ */
+import type { Budgets } from "../protocol/budget.ts";
+import type { AgentAddress, Keys } from "../protocol/keys.ts";
+import type { Timing } from "../protocol/limits.ts";
+import type { RedisClient } from "./connection/connection.ts";
+import { redisNowMs } from "./redis-time.ts";
+import { loadScripts } from "./scripts.ts";
+
+/** One budget that binds an agent: its name, and what it allows. No window: it never refills. */
+export interface BoundBudget {
+  name: string;
+  maxTokens?: number | undefined;
+  maxMicroUsd?: number | undefined;
+  windowMs?: number | undefined;
+}
+
+const MICRO = 1_000_000;
+/** In so many slices a window is kept, as `budget-reserve.lua` has it. */
+const SLICES = 60;
+
+/** The budgets that bind the agent at `address`. */
+export function budgetsOf(
+  { tenant, parentId, uid }: AgentAddress,
+  { agent, parent, tenant: ofTenant }: Budgets,
+): BoundBudget[] {
+  const bound: BoundBudget[] = [];
+  const bind = (name: string, wish: (Budgets["agent"] & { window_ms?: number }) | undefined) => {
+    if (!wish) return;
+    const { max_total_tokens: maxTokens, max_cost_usd: maxUsd, window_ms: windowMs } = wish;
+    bound.push({ name, maxTokens, maxMicroUsd: maxUsd && Math.round(maxUsd * MICRO), windowMs });
+  };
+  bind(`agent/${tenant}/${parentId}/${uid}`, agent);
+  bind(`parent/${tenant}/${parentId}`, parent);
+  bind(`tenant/${tenant}`, ofTenant);
+  return bound;
+}
+
+/** What a call takes of a budget. */
+export interface Amount {
+  tokens: number;
+  costUsd: number;
+}
+
+/** `used`: the greatest share of a budget that is used with this call, 0 to 1 and more; `over`: the cap that has no room. */
+export type Reservation =
+  | { status: "granted"; used: number }
+  | { status: "refused"; over: "max_total_tokens" | "max_cost" };
+
+/** See the module's header. */
+export interface BudgetBook {
+  /** Takes `amount` out of all `budgets` for the purchase; `isForced`: also beyond them. Repeating it changes nothing. */
+  reserve(
+    budgets: readonly BoundBudget[],
+    purchaseId: string,
+    amount: Amount,
+    isForced: boolean,
+  ): Promise<Reservation>;
+  /** What the purchase really took. Only the first word counts. */
+  settle(budgets: readonly BoundBudget[], purchaseId: string, amount: Amount): Promise<void>;
+}
+
+const PER_MILLE = 1_000;
+
+/** The book on `redis`. */
+export function createBudgetBook(redis: RedisClient, keys: Keys, timing: Timing): BudgetBook {
+  const scripts = loadScripts(redis, keys, timing);
+  const taken = ({ tokens, costUsd }: Amount) => ({ tokens, micro_usd: costUsd * MICRO });
+  const settle: BudgetBook["settle"] = async (budgets, purchase_id, amount) => {
+    await Promise.all(
+      budgets.map(({ name }) =>
+        scripts.run("budget-settle", undefined, { name, purchase_id, ...taken(amount) }),
+      ),
+    );
+  };
+  return {
+    settle,
+    async reserve(budgets, purchase_id, amount, forced) {
+      const answers = await Promise.all(
+        budgets.map(({ name, maxTokens, maxMicroUsd, windowMs }) =>
+          scripts.run("budget-reserve", undefined, {
+            name,
+            purchase_id,
+            ...taken(amount),
+            max_tokens: maxTokens,
+            max_micro_usd: maxMicroUsd,
+            window_ms: windowMs,
+            forced,
+          }),
+        ),
+      );
+      const refused = answers.find((answer) => answer.status === "refused");
+      if (refused) {
+        await settle(budgets, purchase_id, { tokens: 0, costUsd: 0 });
+        return refused;
+      }
+      const used = answers.map((answer) => (answer.status === "granted" ? answer.used_permille : 0));
+      return { status: "granted", used: Math.max(0, ...used) / PER_MILLE };
+    },
+  };
+}
+
+/** What has been spent of a budget in its window, calls under way included at their estimate. Changes nothing. */
+export async function readSpent(
+  redis: RedisClient,
+  keys: Keys,
+  { name, windowMs }: BoundBudget,
+): Promise<Amount> {
+  const [all, nowMs] = await Promise.all([redis.hgetall(keys.budget(name)), redisNowMs(redis)]);
+  const oldest = windowMs === undefined ? -1 : Math.floor((nowMs * SLICES) / windowMs) - SLICES;
+  const spent = { t: 0, c: 0 };
+  for (const [field, value] of Object.entries(all)) {
+    const [kind, slice] = field.split("/");
+    if ((kind === "t" || kind === "c") && Number(slice) > oldest) spent[kind] += Number(value);
+  }
+  return { tokens: spent.t, costUsd: spent.c / MICRO };
+}

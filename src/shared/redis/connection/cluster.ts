@@ -1,0 +1,135 @@
+/**
+ * Connections to a Redis Cluster. Two kinds: one to every node for commands, and for pub/sub, which a cluster carries to
+ * all nodes, an ordinary one that goes on to the next node when its own is gone.
+ *
+ * 1. Every node is connected to at once, so that a client whose nodes are all gone knows it, used or not.
+ * 2. The nodes are asked every {@link LOOK_MS} who serves what: a node that just falls silent rejects nothing, and what
+ *    waits for it goes to its successor when the others have appointed one.
+ * 3. No ready check: the node that is asked may be the silent one, and the client would wait for its answer for ever.
+ */
+import { Cluster, type ClusterOptions, Command, type Redis, type RedisOptions } from "ioredis";
+import type { Clock } from "../../clock.ts";
+import type { ClusterNode } from "../../redis-url.ts";
+import { limitHandshake, retryMs, ServerConnection } from "./server-connection.ts";
+
+/** Time between two looks at the cluster's table of slots. */
+const LOOK_MS = 5_000;
+/** A node that is asked for the table answers in this time, or another one is asked. */
+const ANSWER_MS = 1_000;
+
+const ROLE_OPTIONS = {
+  /** An answer of CLUSTERDOWN is the answer; a lost node is asked again as long as the caller waits. */
+  producer: { enableOfflineQueue: false, retryDelayOnClusterDown: 0 },
+  /** A command waits for its node, or its node's successor, as long as it takes. */
+  worker: { maxRedirections: Number.POSITIVE_INFINITY },
+} satisfies Record<string, ClusterOptions>;
+
+const closing = new WeakSet<Cluster>();
+
+type EndListener = () => void;
+
+/**
+ * ioredis' client with three things set right, also in the duplicates that BullMQ makes. It announces once that its nodes
+ * are gone: ioredis does it for each node that it lets go of, also after it has ended or begun to connect anew, and is
+ * left in a state that nothing leads out of. It looks at the table by a timer of ours: ioredis' goes on for ever when the
+ * client is closed during a look. And it publishes all messages of a channel through one node: ioredis picks one for each,
+ * and what different nodes carry arrives in any order.
+ */
+class SteadyCluster extends Cluster {
+  readonly #nodes: ClusterNode[];
+  readonly #clock: Clock;
+  #look: { cancel(): void } | undefined;
+
+  constructor(nodes: ClusterNode[], options: ClusterOptions, clock: Clock) {
+    super(nodes, options);
+    this.#nodes = nodes;
+    this.#clock = clock;
+    const announcers = new Map<Redis, EndListener[]>();
+    this.on("+node", (node: Redis) => {
+      // Only ioredis listens to a node that it has just made.
+      announcers.set(node, node.rawListeners("end") as EndListener[]);
+      limitHandshake(node, clock);
+    });
+    this.on("-node", (node: Redis) => announcers.delete(node));
+    this.on("close", () => {
+      this.#look?.cancel();
+      for (const [node, listeners] of announcers) for (const listener of listeners) node.off("end", listener);
+      announcers.clear();
+    });
+    this.on("ready", () => this.#lookLater());
+  }
+
+  override duplicate(_nodes?: unknown, options: ClusterOptions = {}): Cluster {
+    return new SteadyCluster(this.#nodes, { ...this.options, ...options }, this.#clock);
+  }
+
+  override sendCommand(...[command, stream, node]: Parameters<Cluster["sendCommand"]>): unknown {
+    if (node || command.name !== "publish") return super.sendCommand(command, stream, node);
+    // ioredis knows the slots of keys; a channel is none.
+    const slot = new Command("exists", command.args.slice(0, 1)).getSlot();
+    return super.sendCommand(command, stream, { slot });
+  }
+
+  #lookLater(): void {
+    this.#look?.cancel();
+    this.#look = this.#clock.timeout(LOOK_MS, () => {
+      this.refreshSlotsCache();
+      this.#lookLater();
+    });
+  }
+}
+
+/** Opens a client for the commands of `role`. */
+export function openCluster(
+  nodes: ClusterNode[],
+  role: keyof typeof ROLE_OPTIONS,
+  options: RedisOptions,
+  clock: Clock,
+): Cluster {
+  const settings: ClusterOptions = {
+    ...ROLE_OPTIONS[role],
+    redisOptions: { ...options, lazyConnect: false },
+    clusterRetryStrategy: (times) => (closing.has(cluster) ? null : retryMs(times)),
+    enableReadyCheck: false,
+    slotsRefreshTimeout: ANSWER_MS,
+    // Names stay names: certificates are made out to them, and one that cannot be resolved is a node that is away.
+    dnsLookup: (name, found) => found(null, name),
+  };
+  const cluster: Cluster = new SteadyCluster(nodes, settings, clock);
+  return cluster;
+}
+
+/** Opens a connection for pub/sub to the first of `nodes`, and to the next one each time it is lost. */
+export function openClusterSubscriber(nodes: ClusterNode[], options: RedisOptions, clock: Clock): Redis {
+  let turn = 0;
+  return new ServerConnection(clock, { ...options, ...nodes[0] }, (redis) => {
+    turn += 1;
+    Object.assign(redis.options, nodes[turn % nodes.length]);
+  });
+}
+
+/**
+ * Closes a cluster's client: at once; what was sent and not answered rejects. It announces its end when its last node is
+ * gone, so one that has found none yet is closed as soon as it tries the first.
+ */
+export function closeCluster(cluster: Cluster): void {
+  closing.add(cluster);
+  if (cluster.nodes().length > 0) {
+    cluster.disconnect();
+    return;
+  }
+  if (cluster.status === "reconnecting") cluster.connect().catch(() => {});
+  cluster.once("+node", () => process.nextTick(() => cluster.disconnect()));
+}
+
+/** How the problem of a server that was named as a cluster begins; waiting does not change it. */
+export const NO_CLUSTER = "that Redis is no cluster";
+
+/** What went wrong, for people: behind "no node could be asked" stands what the last node said. */
+export function problemOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  if (!("lastNodeError" in error)) return error.message || error.name;
+  const said = error.lastNodeError instanceof Error ? error.lastNodeError.message : "";
+  if (said.includes("cluster support disabled")) return `${NO_CLUSTER}: write redis://host:port`;
+  return said === "" || said === "Connection is closed." ? "no node of the cluster can be reached" : said;
+}

@@ -1,0 +1,92 @@
+/**
+ * Keeps asking over a connection whether its other side is still there.
+ *
+ * Owns: the questions. Its neighbour `connection.ts` owns how a connection comes back.
+ *
+ * 1. `isAlive` never rests on the state of a socket alone: a PING was answered within {@link FRESH_MS}.
+ * 2. A connection that leaves a PING unanswered for {@link PATIENCE_MS} is dropped, so that what waits on it goes over
+ *    a new one. What has arrived while this process was busy or stopped counts as an answer.
+ * 3. Not for connections that block: there an answer waits for the end of the block.
+ */
+import type { Clock } from "../../clock.ts";
+import { dropRedis, onConnection, type RedisClient, type RedisConnection } from "./connection.ts";
+
+const BEAT_MS = 1_000;
+/** So old may the last answer be. */
+const FRESH_MS = 3_000;
+const PATIENCE_MS = 5_000;
+
+/** See the module's header. */
+export interface Heartbeat {
+  /** Whether Redis answered over this connection a moment ago. */
+  readonly isAlive: boolean;
+  /** Asks no more. Idempotent. */
+  stop(): void;
+}
+
+/** Begins to ask at once, each node of a cluster for itself, and ends with the connection or `stop`. */
+export function startHeartbeat(redis: RedisClient, clock: Clock): Heartbeat {
+  const beats = new Map<RedisConnection, Heartbeat>();
+  onConnection(redis, (connection) => {
+    beats.set(connection, startBeat(connection, clock));
+    // A cluster's client opens another connection to the node.
+    if (connection !== redis) connection.once("end", () => beats.delete(connection));
+  });
+  return {
+    get isAlive() {
+      return redis.status === "ready" && beats.size > 0 && [...beats.values()].every((beat) => beat.isAlive);
+    },
+    stop() {
+      for (const beat of beats.values()) beat.stop();
+    },
+  };
+}
+
+function startBeat(redis: RedisConnection, clock: Clock): Heartbeat {
+  let answeredAtMs = Number.NEGATIVE_INFINITY;
+  let asked: { atMs: number } | undefined;
+  let timer: { cancel(): void } | undefined;
+
+  const ask = () => {
+    const question = { atMs: clock.monotonicMs() };
+    asked = question;
+    const over = () => {
+      if (asked === question) asked = undefined;
+    };
+    redis.ping().then(() => {
+      answeredAtMs = clock.monotonicMs();
+      over();
+    }, over);
+  };
+  const isOverdue = () => asked !== undefined && clock.monotonicMs() - asked.atMs >= PATIENCE_MS;
+  const giveUp = () => {
+    if (isOverdue()) {
+      asked = undefined;
+      dropRedis(redis);
+    }
+    timer = clock.timeout(BEAT_MS, beat);
+  };
+  const beat = () => {
+    if (redis.status !== "ready") asked = undefined;
+    else if (!asked) ask();
+    // What has arrived meanwhile is read within one more turn of the event loop.
+    timer = isOverdue() ? clock.timeout(0, giveUp) : clock.timeout(BEAT_MS, beat);
+  };
+  const onReady = () => {
+    timer?.cancel();
+    asked = undefined;
+    beat();
+  };
+  const stop = () => {
+    timer?.cancel();
+    redis.off("ready", onReady).off("end", stop);
+  };
+  redis.on("ready", onReady).on("end", stop);
+  beat();
+  return {
+    get isAlive() {
+      return redis.status === "ready" && clock.monotonicMs() - answeredAtMs < FRESH_MS;
+    },
+    stop,
+  };
+}

@@ -1,0 +1,97 @@
+/**
+ * A connection to one server, with what ioredis leaves open.
+ *
+ * 1. A handshake that Redis leaves unanswered is given up, so a frozen or cut-off server cannot hold a connection.
+ * 2. A connection whose database is refused never becomes ready: it would work on another one.
+ * 3. One whose server has become a read-only replica looks for another server, once a second; what was refused is put
+ *    again there.
+ * 4. What waits for an answer when a connection is closed for good is rejected, all of it.
+ * 5. All this holds for duplicates, which BullMQ makes for itself.
+ */
+import { Redis, type RedisOptions } from "ioredis";
+import type { Clock } from "../../clock.ts";
+
+const HANDSHAKE_MS = 5_000;
+const LONGEST_RETRY_MS = 1_000;
+
+/** Time before the nth attempt to connect, ms. */
+export function retryMs(times: number): number {
+  return Math.min(50 * 2 ** Math.min(times, 10), LONGEST_RETRY_MS);
+}
+
+/** A database that the server does not have, or that this user may not use. */
+export const WRONG_DATABASE = /\bDB index\b|SELECT is not allowed/;
+
+/** See the module's header. */
+export class ServerConnection extends Redis {
+  readonly #clock: Clock;
+  readonly #endHandshake: () => void;
+
+  /** `beforeRetry` is called each time it connects anew. */
+  constructor(clock: Clock, options: RedisOptions, beforeRetry: (redis: Redis) => void = () => {}) {
+    let isReadOnly = false;
+    const retryStrategy = (times: number): number => {
+      const delayMs = isReadOnly ? LONGEST_RETRY_MS : retryMs(times);
+      isReadOnly = false;
+      beforeRetry(this);
+      return delayMs;
+    };
+    const reconnectOnError = (error: Error) => {
+      if (!error.message.startsWith("READONLY")) return false;
+      isReadOnly = true;
+      return 2;
+    };
+    super({ ...options, retryStrategy, reconnectOnError });
+    this.#clock = clock;
+    this.#endHandshake = limitHandshake(this, clock);
+    this.on("end", () => rejectUnanswered(this));
+    this.on("error", (error: Error) => {
+      if (WRONG_DATABASE.test(error.message)) dropConnection(this);
+    });
+  }
+
+  /** Once for a socket: every command that a replica refuses asks for it again. */
+  override disconnect(reconnect = false): void {
+    if (!reconnect) this.#endHandshake();
+    if (!reconnect || !this.stream?.writableEnded) super.disconnect(reconnect);
+  }
+
+  override duplicate(override?: Partial<RedisOptions>): Redis {
+    return new ServerConnection(this.#clock, { ...this.options, ...override });
+  }
+}
+
+/** Drops the socket of a handshake that is not over in time; the answer calls that off for the handshake at hand. */
+export function limitHandshake(redis: Redis, clock: Clock): () => void {
+  let handshake: { cancel(): void } | undefined;
+  const over = () => handshake?.cancel();
+  redis.on("connect", () => {
+    over();
+    handshake = clock.timeout(HANDSHAKE_MS, () => dropConnection(redis));
+  });
+  redis.on("ready", over).on("close", over);
+  return over;
+}
+
+/**
+ * Destroys the socket of a connection that answers no more and has it connect anew. Does nothing while there is no
+ * socket, or once it is dropped.
+ */
+export function dropConnection(redis: Redis): void {
+  if (redis.status !== "ready" && redis.status !== "connect" && redis.status !== "connecting") return;
+  if (redis.stream?.destroyed) return;
+  redis.disconnect(true);
+  redis.stream?.destroy();
+}
+
+/** ioredis rejects what waits when a connection ends, but what was under way when it was lost before would wait for ever. */
+function rejectUnanswered(redis: Redis): void {
+  const lost = Reflect.get(redis, "prevCommandQueue") as LostCommands | null | undefined;
+  for (let next = lost?.shift(); next !== undefined; next = lost?.shift()) {
+    next.command.reject(new Error("Connection is closed."));
+  }
+}
+
+interface LostCommands {
+  shift(): { command: { reject(error: Error): void } } | undefined;
+}

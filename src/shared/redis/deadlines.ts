@@ -1,0 +1,84 @@
+/**
+ * The deadline set: which agents, and which parents with a lease, a sweeper must check, and when. A hint in a slot of its own; the records decide.
+ *
+ * 1. A caller that makes a deadline earlier touches the set before the verb that needs it, within the grace: the shorter of lease
+ *    and look time. A verb that arrives later is found by the look at the deadline of the state before it.
+ * 2. Only a sweeper makes a hint later, and only if no caller touched it since it was seen.
+ * 3. Behind every touch there is a look at the end of its grace or later, so that the verb's outcome is seen.
+ */
+import {
+  type AgentAddress,
+  addressOfMember,
+  deadlineMember,
+  type Keys,
+  type ParentAddress,
+  parentMember,
+  parentOfMember,
+} from "../protocol/keys.ts";
+import type { Timing } from "../protocol/limits.ts";
+import type { RedisClient } from "./connection/connection.ts";
+import { loadScripts } from "./scripts.ts";
+
+/** A due agent, or a parent that held a lease; neither for a member that names none. */
+export interface Due {
+  member: string;
+  seenScore: number;
+  /** Mark of the newest touch; empty when none is remembered. */
+  seenGrace: string;
+  address: AgentAddress | undefined;
+  parent?: ParentAddress | undefined;
+}
+
+/** See the module's header. */
+export interface DeadlineSet {
+  /** A sweeper must check the agent in `inMs` or earlier. */
+  touch(address: AgentAddress, inMs: number): Promise<void>;
+  /** A sweeper must check in `inMs` whether the parent still holds its lease. */
+  touchParent(parent: ParentAddress, inMs: number): Promise<void>;
+  /** Up to `limit` due agents; they are hidden from other sweepers for `hiddenMs`. */
+  due(limit: number, hiddenMs: number): Promise<Due[]>;
+  /** Next look at `at` (epoch ms of Redis), or at the end of a touch's grace; unless touched since it was seen. */
+  move(due: Due, at: number): Promise<void>;
+  /** No further look, with the same reservations. */
+  forget(due: Due): Promise<void>;
+}
+
+/** The deadline set on `redis`. */
+export function createDeadlineSet(redis: RedisClient, keys: Keys, timing: Timing): DeadlineSet {
+  const scripts = loadScripts(redis, keys, timing);
+  const move = async ({ member, seenScore, seenGrace }: Due, at: number | undefined) => {
+    await scripts.run("deadline-move", undefined, {
+      member,
+      seen_score: seenScore,
+      seen_grace: seenGrace,
+      at,
+    });
+  };
+  return {
+    async touch(address, inMs) {
+      await scripts.run("deadline-touch", undefined, {
+        member: deadlineMember(address),
+        parent: parentMember(address),
+        in_ms: Math.ceil(inMs),
+      });
+    },
+    async touchParent(parent, inMs) {
+      await scripts.run("deadline-touch", undefined, {
+        member: parentMember(parent),
+        in_ms: Math.ceil(inMs),
+      });
+    },
+    async due(limit, hiddenMs) {
+      const { members } = await scripts.run("deadline-due", undefined, { limit, hidden_ms: hiddenMs });
+      return members.map(([member, score, seenGrace]) => ({
+        member,
+        seenScore: Number(score),
+        seenGrace,
+        address: addressOfMember(member),
+        parent: parentOfMember(member),
+      }));
+    },
+    move,
+    forget: (due) => move(due, undefined),
+  };
+}

@@ -1,0 +1,197 @@
+/**
+ * Looks at agents from outside, as an operator does: changes nothing but by `mend`, whose guard is the record itself.
+ * Owns no state. Its neighbours: `key-survey.ts` finds the agents, the sweeper does what is due.
+ */
+import { AgentStatus, PAYLOAD_VERSION } from "../protocol/agent.ts";
+import { type AgentAddress, deadlineMember, type Keys } from "../protocol/keys.ts";
+import type { Timing } from "../protocol/limits.ts";
+import type { RedisClient } from "./connection/connection.ts";
+import { type Answer, loadScripts } from "./scripts.ts";
+import type { WakeQueue } from "./wake-queue.ts";
+
+/** What came of looking at many agents. */
+export interface Inspected {
+  sights: AgentSight[];
+  unreadable: UnreadableAgent[];
+}
+
+/** See the module's header. */
+export interface AgentInspection {
+  /** Looks at each of `agents`; those overdue by more than `graceMs` are asked for the job of their wake. */
+  inspect(agents: readonly AgentAddress[], graceMs: number): Promise<Inspected>;
+  /** Brings the keys around an agent in line with its record. Idempotent. */
+  mend(agent: AgentAddress): Promise<Answer<"mend">>;
+}
+
+/** So many agents are looked at side by side: Redis serves others in between. */
+const BATCH = 200;
+
+/** An inspection over `redis`. */
+export function createAgentInspection(
+  redis: RedisClient,
+  keys: Keys,
+  wakes: Pick<WakeQueue, "isAlive">,
+  timing: Timing,
+): AgentInspection {
+  const scripts = loadScripts(redis, keys, timing);
+  const look = async (address: AgentAddress, graceMs: number): Promise<AgentSight | UnreadableAgent> => {
+    let sight: AgentSight;
+    try {
+      sight = sightOf(address, await scripts.run("inspect", address, {}));
+    } catch (error) {
+      if (error instanceof Error && error.message.includes("WRONGTYPE")) {
+        return { address, problem: "a key of it is of another type" };
+      }
+      throw error;
+    }
+    if (isStrange(sight)) return { address, problem: "its record has a status that is none" };
+    const nextLook = await redis.zscore(keys.deadlines, deadlineMember(address));
+    const seen = { ...sight, nextLookMs: nextLook === null ? undefined : Number(nextLook) };
+    if (!seen.record || overdueMs(seen) <= graceMs) return seen;
+    return { ...seen, isWakeAlive: await wakes.isAlive({ uid: address.uid, wake: seen.record.wake }) };
+  };
+  return {
+    async inspect(agents, graceMs) {
+      const found = await inBatches(agents, BATCH, (address) => look(address, graceMs));
+      return {
+        sights: found.filter((each) => "nowMs" in each),
+        unreadable: found.filter((each) => "problem" in each),
+      };
+    },
+    mend: (address) => scripts.run("mend", address, {}),
+  };
+}
+
+/** Whether something else has written into the record: a newer version alone may have other states. */
+function isStrange({ record }: AgentSight): boolean {
+  return (
+    record !== undefined &&
+    record.version <= PAYLOAD_VERSION &&
+    !AgentStatus.options.some((status) => status === record.status)
+  );
+}
+
+function sightOf(address: AgentAddress, seen: Answer<"inspect">): AgentSight {
+  const around = {
+    address,
+    nowMs: seen.now,
+    lifeMs: seen.life_ms,
+    log: seen.log,
+    inbox: seen.inbox,
+    isCounted: seen.counted,
+    nextLookMs: undefined,
+  };
+  if (seen.status === "gone")
+    return { ...around, record: undefined, timeline: seen.timeline, attachments: seen.attachments };
+  return {
+    ...around,
+    timeline: 0,
+    attachments: 0,
+    record: {
+      version: seen.version,
+      agentId: seen.agent_id,
+      status: seen.agent_status,
+      deadline: seen.deadline,
+      leaseUntil: seen.lease_until,
+      unansweredSince: seen.since,
+      maxAgeMs: seen.max_age_ms,
+      wake: seen.wake,
+      worker: seen.worker,
+      crashes: seen.crashes,
+      breaks: seen.breaks,
+      isNamed: seen.named,
+    },
+  };
+}
+
+// What can be seen of one agent of any parent, and what follows from that alone. Pure.
+
+/** The keys of one slot at one moment (Redis' time), and the agent's place in the deadline set a little later. */
+export interface AgentSight {
+  address: AgentAddress;
+  nowMs: number;
+  /** Undefined where there is no record. */
+  record: RecordSight | undefined;
+  /** TTL of the life key as Redis tells it: -2 no key, -1 no TTL. */
+  lifeMs: number;
+  /** Entries of the log, unread messages, lines of a timeline and attachments that have no record. */
+  log: number;
+  inbox: number;
+  timeline: number;
+  attachments: number;
+  /** Whether it takes a place of its parent's quota. */
+  isCounted: boolean;
+  /** When a sweeper will check it, epoch ms; undefined when the deadline set does not have it. */
+  nextLookMs: number | undefined;
+  /** Whether a job for its newest wake waits or is at work; known of overdue agents only. */
+  isWakeAlive?: boolean;
+}
+
+/** The fields of a record that say where its agent stands; times are epoch ms, 0 where there is none. */
+export interface RecordSight {
+  version: number;
+  agentId: string;
+  /** As it stands there: a newer version may have further ones. */
+  status: string;
+  deadline: number;
+  leaseUntil: number;
+  unansweredSince: number;
+  maxAgeMs: number;
+  wake: number;
+  /** Id of the worker that ran it last; empty before the first run. */
+  worker: string;
+  /** Workers in a row that crashed with it before it advanced. */
+  crashes: number;
+  /** How often in a row its run has broken off in its worker, or lost its lease, before it advanced. */
+  breaks: number;
+  /** Whether its agent_id leads to it. */
+  isNamed: boolean;
+}
+
+/** An agent that could not be looked at: a key of it is of another type, or its record says what no version writes. */
+export interface UnreadableAgent {
+  address: AgentAddress;
+  problem: string;
+}
+
+/** Whether there is a record that has not ended. */
+export function isLive(sight: AgentSight): sight is AgentSight & { record: RecordSight } {
+  return sight.record !== undefined && sight.record.status !== "ended";
+}
+
+/** How long ago a sweeper should have checked a live agent, ms; 0 or less: in time. */
+export function overdueMs({ record, nowMs, lifeMs }: AgentSight): number {
+  if (!record || record.status === "ended") return 0;
+  const since = [nowMs - deadlineOf(record, lifeMs, nowMs)];
+  const isAsked = record.status !== "idle" && record.unansweredSince > 0;
+  if (isAsked) since.push(nowMs - record.unansweredSince - record.maxAgeMs);
+  return Math.max(...since);
+}
+
+/** Whether its oldest message has gone unanswered for longer than it may, by `graceMs`. */
+export function isTooOld({ record, nowMs }: AgentSight, graceMs: number): boolean {
+  if (!record || record.status === "idle" || record.status === "ended" || record.unansweredSince === 0)
+    return false;
+  return record.unansweredSince + record.maxAgeMs + graceMs < nowMs;
+}
+
+/** When a sweeper must check: an idle agent at the end of its life key, a running one at that of its lease. */
+export function deadlineOf(record: RecordSight, lifeMs: number, nowMs: number): number {
+  if (record.status === "idle" && lifeMs > 0) return Math.max(record.deadline, nowMs + lifeMs);
+  return record.status === "running" ? Math.max(record.deadline, record.leaseUntil) : record.deadline;
+}
+
+// Asks Redis about many things a batch at a time, so that others are served in between.
+
+/** `work` on every item, at most `size` side by side; the results stand in the order of the items. */
+export async function inBatches<Item, Result>(
+  items: readonly Item[],
+  size: number,
+  work: (item: Item) => Promise<Result>,
+): Promise<Result[]> {
+  const results: Result[] = [];
+  for (let start = 0; start < items.length; start += size) {
+    results.push(...(await Promise.all(items.slice(start, start + size).map(work))));
+  }
+  return results;
+}

@@ -1,0 +1,101 @@
+/**
+ * The verbs of an installation, called without an address: the deadline set and the provider limiter. The other half of the
+ * table in `verbs.ts`, whose head says what holds for all.
+ */
+import { flag, int, optional, real, text, tuples, word } from "./codec.ts";
+import type { Verb } from "./verb.ts";
+
+/** The verbs of an installation. */
+export const INSTALLATION_VERBS = {
+  /** A sweeper must check the agent in `in_ms`, or earlier if that stands already. Comes before the verb that needs it. */
+  "deadline-touch": {
+    keys: ["deadlines", "hint_grace", "parents"],
+    context: ["grace_ms"],
+    args: { member: text, /** That was active now. */ parent: optional(text), in_ms: int },
+    answers: { touched: { at: int } },
+  },
+  /** The agents that are due; they come due again after `hidden_ms` unless moved or removed. */
+  "deadline-due": {
+    keys: ["deadlines", "hint_grace"],
+    context: [],
+    args: { limit: int, hidden_ms: int },
+    answers: { due: { members: tuples("member", "score", "grace") } },
+  },
+  /** The time of the next check, or none (`at` absent), unless the member was touched since it was seen. */
+  "deadline-move": {
+    keys: ["deadlines", "hint_grace"],
+    context: [],
+    args: { member: text, seen_score: int, seen_grace: text, at: optional(int) },
+    answers: { moved: {}, touched: {} },
+  },
+  /** Gives a wake that was just added its place in the line, by tenant, then parent. `gone`: a worker has it, or it has one. */
+  "fair-rank": {
+    keys: ["ranked_wakes", "wake_job", "fair_period", "fair_tenant"],
+    context: [],
+    args: { job_id: text, fair_parent: text },
+    answers: { ranked: { place: int }, gone: {} },
+  },
+  /** May this run call its provider now, and if not, when does it ask again? */
+  "gate-enter": {
+    keys: ["paused", "gate", "holders", "waiting"],
+    context: [],
+    args: {
+      run_id: text,
+      /** The call has begun and keeps its slot. */
+      under_way: flag,
+      slot_ms: int,
+      /** How long a closed limiter may keep a run from asking; one whose slots are taken; between two appointments. */
+      ask_ms: int,
+      no_slot_ms: int,
+      spacing_ms: int,
+      quiet_ms: int,
+    },
+    answers: { open: { at: int, slot: flag }, wait: { wait_ms: int, reason: text }, paused: {} },
+  },
+  /** A call is over; what it met slows, closes or opens the limiter for every worker. */
+  "gate-leave": {
+    keys: ["gate", "holders", "waiting", "gates"],
+    context: [],
+    args: {
+      name: text,
+      run_id: text,
+      entered_at: int,
+      outcome: word("ok", "limited", "denied", "neutral"),
+      reason: text,
+      retry_after_ms: optional(int),
+      /** In [0, 1). */
+      jitter: real,
+      backoff_ms: int,
+      longest_backoff_ms: int,
+      breaker_ms: int,
+      longest_breaker_ms: int,
+      quiet_ms: int,
+      names_ttl_ms: int,
+    },
+    answers: { left: {}, first: {}, known: {} },
+  },
+  /** Takes what a call may cost out of the budget `name`. `used_permille`: how much of it is used then. */
+  "budget-reserve": {
+    keys: ["budget"],
+    context: ["registry_ttl_ms"],
+    args: {
+      purchase_id: text,
+      tokens: int,
+      micro_usd: int,
+      max_tokens: optional(int),
+      max_micro_usd: optional(int),
+      /** Absent: the budget never refills. */
+      window_ms: optional(int),
+      /** Granted in any case: the last call of a run that hands back. */
+      forced: flag,
+    },
+    answers: { granted: { used_permille: int }, refused: { over: word("max_total_tokens", "max_cost") } },
+  },
+  /** What the call took after all. */
+  "budget-settle": {
+    keys: ["budget"],
+    context: [],
+    args: { purchase_id: text, tokens: int, micro_usd: int },
+    answers: { settled: {}, same: {} },
+  },
+} as const satisfies Readonly<Record<string, Verb>>;

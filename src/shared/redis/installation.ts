@@ -1,0 +1,57 @@
+/**
+ * An installation as one process sees it: every part of the protocol, composed over one connection. Client, worker,
+ * doctor and board open it here. The connection stays its owner's.
+ */
+import type { Logger } from "../logger.ts";
+import { type Keys, keysUnder } from "../protocol/keys.ts";
+import { TIMING, type Timing } from "../protocol/limits.ts";
+import { type AgentStore, createAgentStore } from "./agents.ts";
+import type { RedisClient } from "./connection/connection.ts";
+import { createDeadlineSet, type DeadlineSet } from "./deadlines.ts";
+import { createIntakeQueue, type IntakeQueue } from "./intake-queue.ts";
+import { createPause, type SteppedPause } from "./pause.ts";
+import { createReplyStream, type ReplyStream } from "./replies.ts";
+import { createWakeQueue, type WakeQueue } from "./wake-queue.ts";
+import { createWorkerDirectory, type WorkerDirectory } from "./workers.ts";
+
+/** See the module's header. */
+export interface Installation {
+  readonly redis: RedisClient;
+  readonly keys: Keys;
+  readonly timing: Timing;
+  readonly store: AgentStore;
+  readonly deadlines: DeadlineSet;
+  readonly wakes: WakeQueue;
+  readonly intakeQueue: IntakeQueue;
+  readonly replies: ReplyStream;
+  readonly workers: WorkerDirectory;
+  readonly pause: SteppedPause;
+}
+
+/** How an installation is set up; every process of one uses the same prefix and timing. */
+export interface InstallationOptions {
+  /** Prefix of all keys, default `saq`. */
+  prefix?: string | undefined;
+  timing?: Timing | undefined;
+  logger?: Logger | undefined;
+}
+
+/** The installation on `redis`. `wakes.stop()` and `intakeQueue.stop()` are the caller's to call. */
+export function openInstallation(
+  redis: RedisClient,
+  { prefix, timing = TIMING, logger }: InstallationOptions = {},
+): Installation {
+  const keys = keysUnder(prefix);
+  return {
+    redis,
+    keys,
+    timing,
+    store: createAgentStore(redis, keys, timing),
+    deadlines: createDeadlineSet(redis, keys, timing),
+    wakes: createWakeQueue(redis, keys, logger),
+    intakeQueue: createIntakeQueue(redis, keys),
+    replies: createReplyStream(redis, keys, timing, logger),
+    workers: createWorkerDirectory(redis, keys),
+    pause: createPause(redis, keys),
+  };
+}

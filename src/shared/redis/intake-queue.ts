@@ -1,0 +1,89 @@
+/**
+ * The intake queue from the side that adds: tasks that wait for their time, and those of schedules. Any of BullMQ's clients
+ * adds to it as well. Its neighbour `intake-jobs.ts` takes them. BullMQ is loaded with the first use.
+ */
+import type { Queue } from "bullmq";
+import type { Keys } from "../protocol/keys.ts";
+import { WAKE_DONE_KEPT_MS, WAKE_FAILED_KEPT_MS } from "../protocol/limits.ts";
+import type { RedisClient } from "./connection/connection.ts";
+
+const EVENTS_KEPT = 200;
+/** Jobs that are over and stay visible, at most. */
+export const INTAKE_DONE_KEPT = 10_000;
+
+/** When a schedule comes due: by a cron pattern in a time zone, or every so many ms from `startDate` (epoch ms). */
+export type Rhythm = { pattern: string; tz?: string } | { every: number; startDate: number };
+
+/** The queue from the side that adds. */
+export interface IntakeQueue {
+  /** Adds a job, to be taken not before `delayMs`; does nothing where one of this id is known. */
+  add(id: string, wish: object, delayMs?: number): Promise<void>;
+  /** Takes a job away that no process has taken. */
+  remove(id: string): Promise<void>;
+  /** Whether a job of this id waits or is delayed. */
+  isWaiting(id: string): Promise<boolean>;
+  /** A job each time the schedule comes due, from now on; what came due while no process took jobs becomes one. */
+  repeat(id: string, rhythm: Rhythm, wish: object): Promise<void>;
+  /** No more jobs of that schedule; idempotent. */
+  endRepeat(id: string): Promise<void>;
+  /** When the schedule comes due next, epoch ms. */
+  nextAt(id: string): Promise<number | undefined>;
+  /** Forgets the queue; the connection stays its owner's. */
+  stop(): Promise<void>;
+}
+
+/** The intake queue on `redis`; made at the first use, when Redis is there. */
+export function createIntakeQueue(redis: RedisClient, keys: Keys): IntakeQueue {
+  let queue: Promise<TaskJobs> | undefined;
+  const opened = () => {
+    queue ??= openQueue(redis, keys);
+    return queue;
+  };
+  return {
+    async add(id, wish, delayMs = 0) {
+      await (await opened()).add("task", wish, {
+        jobId: id,
+        ...(delayMs > 0 && { delay: Math.ceil(delayMs) }),
+      });
+    },
+    async remove(id) {
+      await (await opened()).remove(id);
+    },
+    async isWaiting(id) {
+      const job = `${keys.bullPrefix}:${keys.intakeQueue}:${id}`;
+      const [name, finishedOn] = await redis.hmget(job, "name", "finishedOn");
+      return name != null && finishedOn == null;
+    },
+    async repeat(id, rhythm, wish) {
+      await (await opened()).upsertJobScheduler(id, rhythm, { name: "task", data: wish });
+    },
+    async endRepeat(id) {
+      await (await opened()).removeJobScheduler(id);
+    },
+    nextAt: async (id) => (await (await opened()).getJobScheduler(id))?.next,
+    async stop() {
+      await (await queue)?.close();
+      queue = undefined;
+    },
+  };
+}
+
+type TaskJobs = Queue<object, unknown, string>;
+
+async function openQueue(redis: RedisClient, keys: Keys): Promise<TaskJobs> {
+  const { Queue } = await import("bullmq");
+  const queue: TaskJobs = new Queue(keys.intakeQueue, {
+    connection: redis,
+    prefix: keys.bullPrefix,
+    skipVersionCheck: true,
+    skipWaitingForReady: true,
+    streams: { events: { maxLen: EVENTS_KEPT } },
+    defaultJobOptions: {
+      attempts: 1,
+      removeOnComplete: { age: WAKE_DONE_KEPT_MS / 1_000, count: INTAKE_DONE_KEPT },
+      removeOnFail: { age: WAKE_FAILED_KEPT_MS / 1_000, count: INTAKE_DONE_KEPT },
+    },
+  });
+  queue.on("error", () => {});
+  return queue;
+}

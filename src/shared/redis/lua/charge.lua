@@ -1,0 +1,9 @@
+-- charge: books what a call cost that was bought and could not be committed, once a purchase. The mark of a purchase stands
+-- beside the counters, so that an ended record stays as its end left it; marks go with the first run of another day.
+-- Include usage.
+-- Closes: a call cut off by a destroy, a takeover or a lost lease that is in no counter; one purchase booked twice.
+if redis.call('EXISTS', record) == 0 then return answer('unknown') end
+if redis.call('HEXISTS', usage, 'charged/' .. purchase_id) == 1 then return answer('same') end
+count_usage(now_ms(), counters_of(bought))
+redis.call('HSET', usage, 'charged/' .. purchase_id, '1')
+return answer('charged')

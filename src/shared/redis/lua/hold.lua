@@ -1,0 +1,10 @@
+-- hold: a process of the parent lives; its agents do not follow it before `parent_lease_ms` from now.
+-- Closes: a process with a short lease cutting that of another one short; an end that a sweeper has noted outliving the return
+-- of the parent.
+local now = now_ms()
+local held_until = math.max(now + parent_lease_ms, num(redis.call('HGET', parent_lease, 'held_until')))
+write_even_when_full(parent_lease)
+redis.call('HDEL', parent_lease, 'lapsed_at')
+write(parent_lease, { held_until = held_until })
+redis.call('PEXPIRE', parent_lease, held_until - now + request_ttl_ms)
+return answer('held', { at = held_until })

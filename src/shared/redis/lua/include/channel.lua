@@ -1,0 +1,14 @@
+-- Puts an entry about `agent` (uid, parent_id, agent_id, name, run) into its parent's channel; answers its stream id. The
+-- doorbell carries the whole entry as JSON, so that a waiting reader needs no read.
+local function tell_parent(agent, now, entry)
+  local flat = { 'v', '1', 'uid', agent.uid, 'parent_id', agent.parent_id, 'agent_id', agent.agent_id, 'name', agent.name,
+    'run', agent.run, 'at', fmt(now) }
+  for name, value in pairs(entry) do
+    flat[#flat + 1] = name
+    flat[#flat + 1] = type(value) == 'number' and fmt(value) or value
+  end
+  local id = redis.call('XADD', replies, '*', unpack(flat))
+  redis.call('PEXPIRE', replies, reply_ttl_ms)
+  redis.call('PUBLISH', doorbell, cjson.encode({ id, flat }))
+  return id
+end

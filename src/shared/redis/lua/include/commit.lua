@@ -1,0 +1,57 @@
+-- What append and settle do with the entries of a holder: first `judge_commit`, which writes nothing, then `commit`. Both use
+-- the script's own keys and arguments, and `message_id_of`. `agent` has inbox_read and begun.
+
+-- Answers 'stale', 'conflict' with what stands instead, 'same', or 'new'.
+local function judge_commit(agent, entries)
+  local unseen, others, keys = 0, {}, {}
+  for i, entry in ipairs(entries) do keys[i] = entry.key end
+  local found = #keys > 0 and redis.call('HMGET', log, unpack(keys)) or {}
+  for i, entry in ipairs(entries) do
+    local stored = found[i]
+    if not stored then
+      unseen = unseen + 1
+    elseif stored ~= entry.value then
+      others[#others + 1] = entry.key
+      others[#others + 1] = stored
+    end
+  end
+  if #others > 0 then return 'conflict', others end
+  if unseen == 0 then return 'same' end
+  local consumed = (consume_to or 0) - num(agent.inbox_read)
+  if consumed > 0 then
+    local last = redis.call('LINDEX', inbox, consumed - 1)
+    if not last or message_id_of(last) ~= consume_last then return 'stale' end
+  end
+  return 'new'
+end
+
+-- The last text of the run: a field of its own, and the whole of it where it had to be cut.
+local function commit_text(fields)
+  if not summary then return end
+  fields.summary = summary
+  if whole_text then redis.call('SET', run_text, whole_text, 'PX', reply_ttl_ms) else redis.call('DEL', run_text) end
+end
+
+-- Writes entries, cursor, counters and text; `fields` go into the record with them.
+local function commit(agent, entries, now, fields)
+  local flat = {}
+  for _, entry in ipairs(entries) do
+    flat[#flat + 1] = entry.key
+    flat[#flat + 1] = entry.value
+  end
+  if #flat > 0 then redis.call('HSET', log, unpack(flat)) end
+  local consumed = (consume_to or 0) - num(agent.inbox_read)
+  if consumed > 0 then
+    redis.call('LTRIM', inbox, consumed, -1)
+    for name in string.gmatch(taken or '', '%S+') do redis.call('HDEL', attachments, name) end
+    fields.inbox_read, fields.inbox_since = consume_to, now
+    fields.message_ids = (redis.call('HGET', record, 'message_ids') or '') .. (consume_ids or '')
+  end
+  fields.progress, fields.begun = progress, begun
+  if progress then
+    fields.running_ms = running_ms
+    if agent.begun and agent.begun ~= '' then fields.begun = begun or '' end
+  end
+  commit_text(fields)
+  write(record, fields)
+end

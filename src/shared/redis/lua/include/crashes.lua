@@ -1,0 +1,22 @@
+-- Books of crashes: `agent` has committed, crashes_without_progress, isolated_crashes and alone, which says how the run was
+-- claimed: '' beside others, 'group' in a process of suspects, 'alone' in a process of its own, '1' alone in a worker.
+-- From SUSPECT on the run is claimed in isolation only, at CRASHED it is settled. A process of its own may have been taken
+-- down with its worker: that counts only after MOST_UNSEEN of them, or at once where the worker saw it crash. A run that is
+-- in doubt is no suspect yet, and in a process of suspects all the same: where that crashes, it is one.
+local SUSPECT, CRASHED, MOST_UNSEEN = 2, 3, 4
+
+-- Crashes without progress, and how many of them in isolation, after one more.
+local function crashes_after(agent, is_seen)
+  local crashes, isolated = num(agent.crashes_without_progress), num(agent.isolated_crashes)
+  if agent.committed == '1' then return 0, 0 end
+  if crashes < SUSPECT then
+    if is_seen and agent.alone == 'group' then return SUSPECT, 1 end
+    return crashes + 1, 0
+  end
+  if agent.alone == '1' then return crashes + 1, isolated end
+  if agent.alone == 'group' then return crashes, math.max(isolated, 1) end
+  if agent.alone ~= 'alone' then return crashes, isolated end
+  isolated = math.max(isolated, 1) + 1
+  if is_seen or isolated >= MOST_UNSEEN then crashes = CRASHED end
+  return crashes, isolated
+end

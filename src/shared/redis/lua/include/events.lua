@@ -1,0 +1,27 @@
+-- Writes one line of events into the agent's timeline and its number into the parent's history, and publishes it while a
+-- subscriber listens. `agent` has uid, agent_id, name and run; the keys timeline, history and watching and the channel
+-- events_channel are the script's.
+local watched
+local function is_watched()
+  if watched == nil then watched = redis.call('EXISTS', watching) == 1 end
+  return watched
+end
+local function tell_events(agent, events)
+  if not events then return end
+  local number = redis.call('XADD', history, '*', 'u', agent.uid)
+  local line = '{"n":"' .. number .. '","r":' .. agent.run .. ',"e":[' .. events .. ']}'
+  redis.call('RPUSH', timeline, line)
+  if is_watched() then
+    redis.call('PUBLISH', events_channel, '{"v":1,"agent_id":' .. cjson.encode(agent.agent_id)
+      .. ',"name":' .. cjson.encode(agent.name) .. ',' .. string.sub(line, 2))
+  end
+end
+
+-- Keeps the history and the timeline within their bounds; once at the begin and the end of a run.
+local HISTORY_MAX, TIMELINE_MAX = 10000, 2000
+local function trim_events(now, event_ttl_ms)
+  redis.call('XTRIM', history, 'MAXLEN', '~', HISTORY_MAX)
+  redis.call('XTRIM', history, 'MINID', '~', fmt(now - event_ttl_ms) .. '-0')
+  redis.call('LTRIM', timeline, -TIMELINE_MAX, -1)
+  redis.call('PEXPIRE', history, event_ttl_ms)
+end

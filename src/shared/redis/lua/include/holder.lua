@@ -1,0 +1,10 @@
+-- Whether what this epoch marks is done: the call of its holder is sent again.
+local function is_done(mark, epoch) return mark ~= nil and num(mark) == epoch end
+
+-- Whether the holder of `epoch` may write: no worker claimed and no authority ended the agent since, and the log has every
+-- entry that the holder knows of. Redis forgets some in a failover; what builds on them is refused, so that a log never has
+-- a hole. `agent` has status and epoch.
+local function holds(agent, epoch, log, known)
+  if agent.status ~= 'running' or num(agent.epoch) ~= epoch then return false end
+  return not log or redis.call('HLEN', log) >= known
+end

@@ -1,0 +1,14 @@
+-- The id of a stored message, or nil. It is parsed, for another producer may spell the same JSON in another way. Where the text
+-- is no JSON for Lua (half a character in it), the id is found by its bytes: within a string a quote is always escaped.
+local function message_id_of(stored)
+  local readable, message = pcall(cjson.decode, stored)
+  if readable then return type(message) == 'table' and message.message_id or nil end
+  local _, before = string.find(stored, '"message_id"%s*:%s*"')
+  local at = before and before + 1 or #stored + 1
+  while at <= #stored and string.sub(stored, at, at) ~= '"' do
+    at = at + (string.sub(stored, at, at) == '\\' and 2 or 1)
+  end
+  if at > #stored then return nil end
+  local decoded, id = pcall(cjson.decode, '[' .. string.sub(stored, before, at) .. ']')
+  return decoded and id[1] or nil
+end

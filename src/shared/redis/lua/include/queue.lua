@@ -1,0 +1,15 @@
+-- The agent waits for a worker, and a sweeper checks it at `deadline`; `fields` go with it.
+local function queue(record, deadline, fields)
+  fields.status, fields.deadline, fields.checks = 'queued', deadline, '0'
+  write(record, fields)
+  redis.call('HDEL', record, 'lease_until', 'claim_id')
+end
+
+-- Its next run begins: nothing is left of the run before.
+local function queue_run(record, run, wake, deadline, fields)
+  redis.call('HDEL', record, 'progress', 'summary', 'finish', 'begun', 'message_ids', 'reply', 'tools_since',
+    'in_doubt')
+  fields.run, fields.wake = run, wake
+  fields.running_ms, fields.attempts, fields.breaks, fields.crashes_without_progress = '0', '0', '0', '0'
+  queue(record, deadline, fields)
+end

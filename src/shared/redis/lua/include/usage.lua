@@ -1,0 +1,33 @@
+-- Adds to the parent's counters of today (Redis' clock) what a run came to; days that are too old go with the first run of a
+-- new one. A counter that holds no number begins anew, and a key of another type is left alone: neither keeps a run from
+-- its end. Uses the script's usage and usage_ttl_ms.
+local DAY_MS = 86400000
+local function count_usage(now, counters)
+  local day = math.floor(now / DAY_MS)
+  local function fails(reply) return type(reply) == 'table' and reply.err end
+  local fields = redis.pcall('HKEYS', usage)
+  if fails(fields) then return end
+  local today = fmt(day) .. '/'
+  local is_first = true
+  for _, field in ipairs(fields) do
+    if string.sub(field, 1, #today) == today then is_first = false end
+  end
+  if is_first then
+    for _, field in ipairs(fields) do
+      if num(string.match(field, '^%d+')) <= day - usage_ttl_ms / DAY_MS then redis.call('HDEL', usage, field) end
+    end
+  end
+  for counter, n in pairs(counters) do
+    if fails(redis.pcall('HINCRBY', usage, today .. counter, fmt(num(n)))) then redis.call('HSET', usage, today .. counter, fmt(num(n))) end
+  end
+  redis.call('PEXPIRE', usage, usage_ttl_ms)
+end
+
+-- The counters in a progress, JSON; none where it cannot be read.
+local function counters_of(progress)
+  local readable, came_to = pcall(cjson.decode, progress)
+  if not readable or type(came_to) ~= 'table' then came_to = {} end
+  local counters = { turns = num(came_to.turns), cost_micro_usd = math.floor(num(came_to.cost_usd) * 1000000 + 0.5) }
+  for counter, n in pairs(type(came_to.usage) == 'table' and came_to.usage or {}) do counters[counter] = num(n) end
+  return counters
+end

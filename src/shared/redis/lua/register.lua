@@ -1,0 +1,9 @@
+-- register: writes down what a parent's agents inherit; its version goes up by one when it says something else.
+-- Closes: two registrations that take the same version; a call that is sent again and makes a version of its own.
+local stands = read(profile, 'profile_version', 'content', 'registered_at')
+if stands.content == content then
+  return answer('same', { profile_version = stands.profile_version, registered_at = stands.registered_at })
+end
+local now, next_version = now_ms(), num(stands.profile_version) + 1
+write(profile, { v = version, profile_version = next_version, content = content, registered_at = now })
+return answer('registered', { profile_version = next_version, registered_at = now })

@@ -1,0 +1,43 @@
+/**
+ * The verbs of a parent itself, called with any address of it: a part of the table in `verbs.ts`, whose head says what holds
+ * for all.
+ */
+import { int, text, texts } from "./codec.ts";
+import type { Verb } from "./verb.ts";
+
+/** The verbs of a parent. */
+export const PARENT_VERBS = {
+  /**
+   * Writes down what the parent's agents inherit. `registered`: it differs from what stood there, and its version is one
+   * more; `same`: it stands there already. The agents that live keep what they were spawned with.
+   */
+  register: {
+    keys: ["profile"],
+    context: ["version"],
+    args: {
+      /** The profile as JSON; the same profile gives the same bytes. */
+      content: text,
+    },
+    answers: {
+      registered: { profile_version: int, registered_at: int },
+      same: { profile_version: int, registered_at: int },
+    },
+  },
+  /** A process of the parent lives: its agents follow it no earlier than `parent_lease_ms` from now. */
+  hold: {
+    keys: ["parent_lease"],
+    context: ["request_ttl_ms"],
+    args: { parent_lease_ms: int },
+    answers: { held: { at: int } },
+  },
+  /**
+   * What a sweeper that checks the parent has to do. `held`: check again at `at`; `gone`: ask `overdue` about each of these
+   * live agents, and check again; `nobody`: no agent lives, forget the parent.
+   */
+  orphans: {
+    keys: ["parent_lease", "live"],
+    context: ["look_ms", "request_ttl_ms"],
+    args: {},
+    answers: { held: { at: int }, gone: { uids: texts, at: int }, nobody: {} },
+  },
+} as const satisfies Readonly<Record<string, Verb>>;

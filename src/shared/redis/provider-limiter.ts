@@ -1,0 +1,166 @@
+/**
+ * The gate before a provider: what one run learns there (429, 529, a refused credential) holds for all workers.
+ * Owns the gates' state in Redis, which expires by itself; its neighbour `worker/model/gate.ts` decides what a run does
+ * about an answer, and `pause.ts` owns the pause that is asked in the same step.
+ *
+ * 1. A healthy gate has no state: asking writes nothing, and no worker reports the end of a call.
+ * 2. A place is a lease, never a count: that of a dead worker frees itself.
+ * 3. After it was closed, a gate lets one call through at first; each success adds one, up to half of what was in flight
+ *    when it was last closed, from there one a round.
+ * 4. Those who wait ask again one by one, at a bounded rate however many they are, and no later than `gateAskMs` plus
+ *    their place in the line: the gate may have opened, or theirs may be another by then.
+ */
+import type { Keys } from "../protocol/keys.ts";
+import { TIMING, type Timing } from "../protocol/limits.ts";
+import type { RedisClient } from "./connection/connection.ts";
+import { loadScripts } from "./scripts.ts";
+
+/** What a call met: `limited`, the provider asks for less; `denied`, it refuses the credential; `neutral`, neither. */
+export type CallOutcome = "ok" | "limited" | "denied" | "neutral";
+
+/** A call that may begin; `holdsPlace`: the gate is slowed, the place must be kept and given back. */
+export interface Admission {
+  status: "open";
+  /** When it was let in, epoch ms of Redis. */
+  enteredAt: number;
+  holdsPlace: boolean;
+}
+
+/** The answer to a run that asks. `wait`: ask again after `waitMs`; `reason` is what closed or slowed the gate. */
+export type GateAnswer =
+  | Admission
+  | { status: "wait"; waitMs: number; reason: string }
+  | { status: "paused" };
+
+/** How a call ended. */
+export interface Leave {
+  outcome: CallOutcome;
+  /** What it met, for people: `rate_limited`, `authentication`, … */
+  reason: string;
+  /** How long the provider asked to wait, ms; honoured up to a day. */
+  retryAfterMs?: number;
+}
+
+/** A gate that is not healthy, for readiness and doctor. */
+export interface GateState {
+  name: string;
+  /** `slowed`: places are limited; `closed`: no call is let through; `denied`: the credential is refused. */
+  state: "slowed" | "closed" | "denied";
+  /** When calls are let through again, ISO 8601; absent when they are now. */
+  until?: string;
+  reason: string;
+  /** Calls let through side by side, once it is open. */
+  limit?: number;
+  /** Calls that hold a place now. */
+  holders: number;
+  /** Runs that were told to come back. */
+  waiting: number;
+}
+
+/** See the module's header. `run` is the uid of the agent: a run makes one call at a time. */
+export interface ProviderGate {
+  /** Asks whether `run` may call now; writes nothing while the gate `name` is healthy. */
+  enter(name: string, run: string): Promise<GateAnswer>;
+  /** Keeps the place of a call under way for another `leaseMs`. */
+  keep(name: string, run: string): Promise<void>;
+  /**
+   * Says how a call ended. Needed when it held a place, and whenever it was `limited` or `denied`. `first`: no worker knew
+   * that the credential is refused; `known`: the gate was closed for it already, this call says nothing about the run.
+   */
+  leave(name: string, run: string, admission: Admission, how: Leave): Promise<"left" | "first" | "known">;
+  /** Every gate that is not healthy, by name. */
+  list(): Promise<GateState[]>;
+}
+
+/** A gate whose places are taken is asked again after this long. More than a worker's slot is held for. */
+const NO_PLACE_MS = 2_500;
+/** Between two appointments of those who wait, where one call is let through; the more are, the closer. */
+const SPACING_MS = 200;
+/** Longest wait a provider can ask for. */
+const LONGEST_RETRY_AFTER_MS = 24 * 3_600_000;
+/** Names outlive every gate. */
+const NAMES_TTL_MS = 2 * LONGEST_RETRY_AFTER_MS;
+
+/** The gates on `redis`; `random` is a number in [0, 1). */
+export function createProviderGate(
+  redis: RedisClient,
+  keys: Keys,
+  timing: Timing = TIMING,
+  random: () => number = Math.random,
+): ProviderGate {
+  const scripts = loadScripts(redis, keys, timing);
+  const ask = (name: string, run: string, underWay: boolean) =>
+    scripts.run("gate-enter", undefined, {
+      name,
+      run_id: run,
+      under_way: underWay,
+      slot_ms: timing.leaseMs,
+      ask_ms: timing.gateAskMs,
+      no_slot_ms: NO_PLACE_MS,
+      spacing_ms: SPACING_MS,
+      quiet_ms: timing.gateQuietMs,
+    });
+  return {
+    async enter(name, run) {
+      const answer = await ask(name, run, false);
+      switch (answer.status) {
+        case "open":
+          return { status: "open", enteredAt: answer.at, holdsPlace: answer.slot };
+        case "wait":
+          return { status: "wait", waitMs: answer.wait_ms, reason: answer.reason };
+        case "paused":
+          return { status: "paused" };
+      }
+    },
+    async keep(name, run) {
+      await ask(name, run, true);
+    },
+    async leave(name, run, { enteredAt }, how) {
+      const args = { name, run_id: run, entered_at: enteredAt, jitter: random(), ...leaveArgs(how, timing) };
+      return (await scripts.run("gate-leave", undefined, args)).status;
+    },
+    async list() {
+      const names = (await redis.smembers(keys.gates)).sort();
+      const found = await Promise.all(names.map((name) => stateOf(redis, keys, name)));
+      return found.flatMap((state) => state ?? []);
+    },
+  };
+}
+
+function leaveArgs({ outcome, reason, retryAfterMs }: Leave, timing: Timing) {
+  return {
+    outcome,
+    reason,
+    ...(retryAfterMs !== undefined && {
+      retry_after_ms: Math.ceil(Math.min(retryAfterMs, LONGEST_RETRY_AFTER_MS)),
+    }),
+    backoff_ms: timing.gateBackoffMs,
+    longest_backoff_ms: timing.longestGateBackoffMs,
+    breaker_ms: timing.breakerMs,
+    longest_breaker_ms: timing.longestBreakerMs,
+    quiet_ms: timing.gateQuietMs,
+    names_ttl_ms: NAMES_TTL_MS,
+  };
+}
+
+async function stateOf(redis: RedisClient, keys: Keys, name: string): Promise<GateState | undefined> {
+  const [[seconds, micros], fields, leases, waits] = await Promise.all([
+    redis.time(),
+    redis.hgetall(keys.gate(name)),
+    redis.zrange(keys.gateHolders(name), 0, -1, "WITHSCORES"),
+    redis.zcard(keys.gateWaiting(name)),
+  ]);
+  if (fields.state === undefined) return undefined;
+  const now = Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
+  const until = Number(fields.until);
+  const isClosed = until > now;
+  return {
+    name,
+    state: fields.state === "denied" ? "denied" : isClosed ? "closed" : "slowed",
+    ...(isClosed && { until: new Date(until).toISOString() }),
+    reason: fields.reason ?? "",
+    limit: Math.floor(Number(fields.limit)),
+    holders: leases.filter((value, i) => i % 2 === 1 && Number(value) > now).length,
+    waiting: waits,
+  };
+}

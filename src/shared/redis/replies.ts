@@ -1,0 +1,147 @@
+/**
+ * The durable reply channel of a parent: a stream of what is not acked yet. What this version cannot read is handed over
+ * as unreadable: it blocks no reader, and stays in the channel for a reader that can.
+ */
+import { z } from "zod";
+import type { Logger } from "../logger.ts";
+import { type AgentRecord, PAYLOAD_VERSION } from "../protocol/agent.ts";
+import { type Keys, type ParentAddress, replyIdOf } from "../protocol/keys.ts";
+import type { Timing } from "../protocol/limits.ts";
+import { ChannelEntry, NO_SUMMARY, NOTHING_DONE, Reply, RunProgress } from "../protocol/reply.ts";
+import type { RedisClient } from "./connection/connection.ts";
+import { isReadable, type StreamEntry, type StreamItem } from "./reply-stream.ts";
+import { loadScripts } from "./scripts.ts";
+
+/** See the module's header. */
+export interface ReplyStream {
+  /** Up to `count` unacked items behind `after` (`"0"` = from the oldest). */
+  read(parent: ParentAddress, after: string, count: number): Promise<StreamItem[]>;
+  /** Removes an entry; true for the first ack. `token` names this ack, so that a repeated one answers alike. */
+  ack(parent: ParentAddress, entry: StreamItem, token: string): Promise<boolean>;
+}
+
+/** So many unreadable entries are remembered as reported. */
+const REPORTED_MAX = 1_000;
+
+/** The reply stream on `redis`; `logger` hears of what cannot be read, of each entry once. */
+export function createReplyStream(
+  redis: RedisClient,
+  keys: Keys,
+  timing: Timing,
+  logger?: Logger,
+): ReplyStream {
+  const scripts = loadScripts(redis, keys, timing);
+  const reported = new Set<string>();
+  const report = (channel: string, items: readonly StreamItem[]) => {
+    const names = items.filter((item) => !isReadable(item)).map(({ id }) => `${channel} ${id}`);
+    const unheardOf = names.filter((name) => !reported.has(name));
+    if (unheardOf.length === 0) return;
+    if (reported.size >= REPORTED_MAX) reported.clear();
+    for (const name of unheardOf) reported.add(name);
+    logger?.warn(
+      { channel, entries: unheardOf.length },
+      "Entries of the reply channel cannot be read and stay in it; has a newer version written them?",
+    );
+  };
+  return {
+    async read(parent, after, count) {
+      const { replies } = keys.parent(parent);
+      const entries = await redis.xrange(replies, `(${after}`, "+", "COUNT", count);
+      const items = entries.map(([id, flat]) => decode(id, flat));
+      report(replies, items);
+      return items;
+    },
+    async ack(parent, { id, uid, entry }, token) {
+      const { status } = await scripts.run(
+        "ack",
+        { ...parent, uid },
+        { reply_id: entry.reply_id, entry_id: id, token },
+      );
+      return status === "first";
+    },
+  };
+}
+
+function decode(id: string, flat: string[]): StreamItem {
+  const field = Object.fromEntries(pairs(flat));
+  const { uid = "", reply_id = "" } = field;
+  try {
+    if (!(Number(field.v) > PAYLOAD_VERSION)) return { id, uid, entry: entryOf(field) };
+  } catch {}
+  return { id, uid, entry: { kind: "unreadable", reply_id } };
+}
+
+/** The entry that a ring of the doorbell carries; undefined for a ring of another version. */
+export function itemOfRing(message: string): StreamItem | undefined {
+  const ring = Ring.safeParse(parsed(message));
+  return ring.success ? decode(...ring.data) : undefined;
+}
+
+const Ring = z.tuple([z.string(), z.array(z.string())]);
+
+function parsed(message: string): unknown {
+  try {
+    return JSON.parse(message);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Throws for fields that this version does not understand. */
+function entryOf(field: Readonly<Record<string, string>>): ChannelEntry {
+  const {
+    at,
+    run,
+    body,
+    summary,
+    message_ids = "",
+    undelivered,
+    default_answer,
+    answer_by,
+    ...names
+  } = field;
+  const head = { ...names, run: Number(run), created_at: isoOf(at) };
+  if (field.kind === "message") return ChannelEntry.parse({ ...head, text: body });
+  if (field.kind === "question") {
+    const asked = { text: body, answer_by: isoOf(answer_by), ...(default_answer && { default_answer }) };
+    return ChannelEntry.parse({ ...head, ...asked });
+  }
+  return ChannelEntry.parse({
+    ...(body ? { summary: summary ?? NO_SUMMARY, ...RunProgress.parse(JSON.parse(body)) } : NOTHING_DONE),
+    ...head,
+    message_ids: wordsOf(message_ids),
+    ...(undelivered && { undelivered: JSON.parse(undelivered) }),
+  });
+}
+
+/** The ids in a text that separates them by blanks. */
+function wordsOf(text: string): string[] {
+  return text.split(" ").filter((word) => word !== "");
+}
+
+/**
+ * The reply of the run that an agent's record stands at, as its channel had it, acked or not; undefined before the run's
+ * end, and where an earlier version wrote the record.
+ */
+export function keptReply(record: AgentRecord): (StreamEntry & { entry: Reply }) | undefined {
+  const { uid, reply: kept, progress, parent_id, agent_id, name, run } = record;
+  if (!kept) return undefined;
+  const { entry_id: id, at, message_ids, undelivered, ...end } = kept;
+  const isOfRun = end.reply_id === replyIdOf(uid, run);
+  const entry = Reply.parse({
+    ...((isOfRun && progress) || NOTHING_DONE),
+    ...end,
+    ...{ parent_id, agent_id, name, run, created_at: isoOf(at), message_ids: wordsOf(message_ids) },
+    ...(undelivered && { undelivered }),
+  });
+  return { id, uid, entry };
+}
+
+function isoOf(epochMs: string | undefined): string {
+  return new Date(Number(epochMs)).toISOString();
+}
+
+/** The pairs of a flat list, as Redis answers with fields and values or members and scores; a last one alone is left out. */
+export function* pairs(flat: readonly string[]): Generator<readonly [string, string]> {
+  for (let i = 0; i + 1 < flat.length; i += 2) yield [flat[i] ?? "", flat[i + 1] ?? ""];
+}

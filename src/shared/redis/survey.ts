@@ -1,0 +1,305 @@
+/**
+ * What can be seen of an installation besides its agents: its keys, unacked replies, workers, wakes. Reads only; values
+ * that belong together are read in one transaction. A key of the wrong type is reported and skipped, never thrown.
+ */
+import {
+  type AgentAddress,
+  type AgentKeys,
+  addressOfMember,
+  deadlineMember,
+  type Keys,
+  ownerOfKey,
+  type ParentAddress,
+  type ParentKeys,
+  parentKeysGlob,
+  parentOfMember,
+} from "../protocol/keys.ts";
+import { WORKER_TTL_MS, WorkerAnnouncement } from "../protocol/worker.ts";
+import { type RedisClient, serversOf } from "./connection/connection.ts";
+import { inBatches } from "./inspection.ts";
+import { redisNowMs } from "./redis-time.ts";
+import { pairs } from "./replies.ts";
+import type { ReadableWakeQueue } from "./wake-queue-view.ts";
+
+/** A reply channel with entries that are unacked for a while. */
+export interface OldReplies {
+  parent: ParentAddress;
+  /** All unacked entries, young ones included. */
+  unacked: number;
+  /** Age of the oldest one. */
+  oldestMs: number;
+}
+
+/** A live worker, and when Redis got its announcement (Redis' time, epoch ms). */
+export interface WorkerSight {
+  worker: WorkerAnnouncement;
+  announcedAtMs: number;
+}
+
+/** The wake queue at one moment. */
+export interface WakesSight {
+  waiting: number;
+  active: number;
+  delayed: number;
+  /** Whether the queue itself is paused. */
+  isPaused: boolean;
+  /** Id of the job that will be taken next. */
+  next: string | undefined;
+}
+
+const BATCH = 200;
+
+/** The channels of `parents` whose oldest entry is older than `ageMs`. */
+export async function readOldReplies(
+  redis: RedisClient,
+  keys: Keys,
+  parents: readonly ParentAddress[],
+  ageMs: number,
+): Promise<OldReplies[]> {
+  const nowMs = await redisNowMs(redis);
+  const found = await inBatches(parents, BATCH, async (parent): Promise<OldReplies[]> => {
+    const { replies } = keys.parent(parent);
+    const [oldest] = await redis.xrange(replies, "-", nowMs - ageMs, "COUNT", 1);
+    if (!oldest) return [];
+    return [{ parent, unacked: await redis.xlen(replies), oldestMs: nowMs - Number.parseInt(oldest[0], 10) }];
+  });
+  return found.flat();
+}
+
+/**
+ * The age of the oldest unacked reply of the `most` parents that have been active longest ago, ms; 0 without one. Parents
+ * whose replies have expired are passed over.
+ */
+export async function readOldestReplyMs(
+  redis: RedisClient,
+  keys: Keys,
+  { most, replyTtlMs }: { most: number; replyTtlMs: number },
+): Promise<number> {
+  const nowMs = await redisNowMs(redis);
+  const since = nowMs - replyTtlMs;
+  const members = await redis.zrange(keys.parents, since, "+inf", "BYSCORE", "LIMIT", 0, most);
+  const parents = members.flatMap((member) => parentOfMember(member) ?? []);
+  const old = await readOldReplies(redis, keys, parents, 0);
+  return old.reduce((oldest, { oldestMs }) => Math.max(oldest, oldestMs), 0);
+}
+
+/** How long ago the earliest deadline came that no sweeper has checked yet, ms; 0 when none is late. */
+export async function readSweeperLagMs(redis: RedisClient, keys: Keys): Promise<number> {
+  const [nowMs, earliest] = await Promise.all([
+    redisNowMs(redis),
+    redis.zrange(keys.deadlines, 0, 0, "WITHSCORES"),
+  ]);
+  const [, dueMs] = earliest;
+  return dueMs === undefined ? 0 : Math.max(0, nowMs - Number(dueMs));
+}
+
+/** Every parent that was active since `sinceMs` (epoch ms), the last active first, with that time. A hint, as the deadlines are. */
+export async function readParents(
+  redis: RedisClient,
+  keys: Keys,
+  sinceMs = 0,
+): Promise<{ parent: ParentAddress; activeAtMs: number }[]> {
+  const found = await redis.zrange(keys.parents, "+inf", sinceMs, "BYSCORE", "REV", "WITHSCORES");
+  return [...pairs(found)].flatMap(([member, score]) => {
+    const parent = parentOfMember(member);
+    return parent ? [{ parent, activeAtMs: Number(score) }] : [];
+  });
+}
+
+/** Entries `from` to `to` (both included, from 0) of the index, the last active parent first; foreign members are undefined. */
+export async function readParentRanks(
+  redis: RedisClient,
+  keys: Keys,
+  from: number,
+  to: number,
+): Promise<{ parent: ParentAddress | undefined; activeAtMs: number }[]> {
+  const found = await redis.zrange(keys.parents, from, to, "REV", "WITHSCORES");
+  return [...pairs(found)].map(([member, score]) => {
+    return { parent: parentOfMember(member), activeAtMs: Number(score) };
+  });
+}
+
+/** The live workers, by id; announcements of a newer version that cannot be read are left out. */
+export async function readWorkers(redis: RedisClient, keys: Keys): Promise<WorkerSight[]> {
+  const ids = (await redis.smembers(keys.workers)).sort();
+  const found = await inBatches(ids, BATCH, async (id): Promise<WorkerSight[]> => {
+    const key = keys.worker(id);
+    const answers = await redis.multi().get(key).pttl(key).exec();
+    const nowMs = await redisNowMs(redis);
+    const [text, leftMs] = (answers ?? []).map(([, value]) => value);
+    const worker = announcementIn(text);
+    if (!worker || typeof leftMs !== "number") return [];
+    return [{ worker, announcedAtMs: nowMs - (WORKER_TTL_MS - leftMs) }];
+  });
+  return found.flat();
+}
+
+/** The wake queue as it stands. */
+export async function readWakes(queue: ReadableWakeQueue): Promise<WakesSight> {
+  const [counts, isPaused, [next]] = await Promise.all([
+    queue.getJobCounts("wait", "prioritized", "active", "delayed"),
+    queue.isPaused(),
+    queue.getJobs(["wait", "prioritized"], 0, 0, true),
+  ]);
+  const { wait = 0, prioritized = 0, active = 0, delayed = 0 } = counts;
+  return { waiting: wait + prioritized, active, delayed, isPaused, next: next?.id };
+}
+
+function announcementIn(text: unknown): WorkerAnnouncement | undefined {
+  try {
+    return WorkerAnnouncement.safeParse(JSON.parse(typeof text === "string" ? text : "null")).data;
+  } catch {
+    return undefined;
+  }
+}
+
+// The keys of an installation, walked through in pages. A key that appears or goes meanwhile may or may not be seen.
+
+/** How far a survey may go. */
+export interface SurveyBounds {
+  /** Keys of the whole Redis that are walked through. */
+  keys: number;
+  /** Agents that are named; those that are live or left keys behind come first. */
+  agents: number;
+}
+
+/** A key whose type is not the one that every version of this package writes. */
+export interface MisfitKey {
+  key: string;
+  /** As Redis names types: `hash`, `list`, `set`, `stream`, `string`, `zset`. */
+  type: string;
+  expected: string;
+}
+
+/** What there is. */
+export interface KeySurvey {
+  agents: AgentAddress[];
+  /** Parents that have a reply channel. */
+  channels: ParentAddress[];
+  /** Members of the deadline set that name no agent, and when the sweeper checks them, epoch ms. */
+  strangers: { member: string; nextLookMs: number }[];
+  misfits: MisfitKey[];
+  /** Which bounds were reached; empty: everything was seen. */
+  reached: (keyof SurveyBounds)[];
+}
+
+const PAGE_KEYS = 1_000;
+
+/** The type of every key of a parent and of an agent, by the part of its name. Channels have none. */
+const PARENT_TYPES = {
+  registry: "hash",
+  live: "hash",
+  usage: "hash",
+  replies: "stream",
+  history: "stream",
+  watching: "string",
+  lease: "hash",
+  profile: "hash",
+  webhook: "hash",
+  pushing: "string",
+  callback: "string",
+  request: "string",
+  ack: "string",
+  text: "string",
+} satisfies Record<Exclude<keyof ParentKeys, "doorbell" | "events">, string>;
+const AGENT_TYPES = {
+  record: "hash",
+  log: "hash",
+  inbox: "list",
+  attachments: "hash",
+  life: "string",
+  timeline: "list",
+  transcript: "hash",
+  message: "string",
+} satisfies Record<keyof AgentKeys, string>;
+const PART = /^\{[^{}]+\}:(?:(agent):[^:]+(?::([a-z]+).*)?|([a-z]+).*)$/s;
+
+/** The type that `key` must have; undefined for keys that are not ours. */
+function typeOfKey(prefix: string, key: string): string | undefined {
+  const [, agent, ofAgent = "record", ofParent = ""] = PART.exec(key.slice(prefix.length + 1)) ?? [];
+  return new Map(Object.entries(agent ? AGENT_TYPES : PARENT_TYPES)).get(agent ? ofAgent : ofParent);
+}
+
+/** Surveys the installation under `prefix`. */
+export async function surveyKeys(
+  redis: RedisClient,
+  keys: Keys,
+  prefix: string,
+  bounds: SurveyBounds,
+): Promise<KeySurvey> {
+  /** Agents by member: first those that are live or left keys behind, then those with only a record. */
+  const first = new Map<string, AgentAddress>();
+  const recorded = new Map<string, AgentAddress>();
+  const parents = new Map<string, ParentAddress>();
+  const channels = new Map<string, ParentAddress>();
+  const misfits: MisfitKey[] = [];
+  const file = (map: Map<string, AgentAddress>, address: AgentAddress) =>
+    map.set(deadlineMember(address), address);
+  const strangers = await readDeadlines(redis, keys, (address) => file(first, address));
+
+  const isWhole = await walkKeys(redis, parentKeysGlob(prefix), bounds.keys, (key, type) => {
+    const expected = typeOfKey(prefix, key) ?? type;
+    const isMisfit = type !== expected && type !== "none";
+    if (isMisfit) misfits.push({ key, type, expected });
+    const owned = ownerOfKey(prefix, key);
+    if (!owned) return;
+    const { tenant, parentId, uid, part } = owned;
+    if (uid !== undefined) file(part === "record" ? recorded : first, { tenant, parentId, uid });
+    else if (part === "live" && !isMisfit) parents.set(`${tenant}/${parentId}`, owned);
+    else if (part === "replies" && !isMisfit) channels.set(`${tenant}/${parentId}`, owned);
+  });
+
+  await inBatches([...parents.values()], BATCH, async ({ tenant, parentId }) => {
+    const { live } = keys.parent({ tenant, parentId });
+    for (const uid of await redis.hkeys(live)) file(first, { tenant, parentId, uid });
+  });
+  const agents = [...new Map([...first, ...recorded]).values()];
+  const reached: (keyof SurveyBounds)[] = [];
+  if (!isWhole) reached.push("keys");
+  if (agents.length > bounds.agents) reached.push("agents");
+  const owners = [...channels.values()].map(({ tenant, parentId }) => ({ tenant, parentId }));
+  return { agents: agents.slice(0, bounds.agents), channels: owners, strangers, misfits, reached };
+}
+
+/** Walks through the keys that match, on every server; false when it stopped after so many keys of any kind. */
+async function walkKeys(
+  redis: RedisClient,
+  glob: string,
+  mostKeys: number,
+  onKey: (key: string, type: string) => void,
+): Promise<boolean> {
+  let walked = 0;
+  for (const server of serversOf(redis)) {
+    let cursor = "0";
+    do {
+      if (walked >= mostKeys) return false;
+      const [next, page] = await server.scan(cursor, "MATCH", glob, "COUNT", PAGE_KEYS);
+      cursor = next;
+      walked += PAGE_KEYS;
+      const pipeline = server.pipeline();
+      for (const key of page) pipeline.type(key);
+      const types = (await pipeline.exec()) ?? [];
+      for (const [n, key] of page.entries()) onKey(key, String(types[n]?.[1] ?? "none"));
+    } while (cursor !== "0");
+  }
+  return true;
+}
+
+async function readDeadlines(
+  redis: RedisClient,
+  keys: Keys,
+  onAgent: (address: AgentAddress) => void,
+): Promise<KeySurvey["strangers"]> {
+  const strangers: KeySurvey["strangers"] = [];
+  let cursor = "0";
+  do {
+    const [next, page] = await redis.zscan(keys.deadlines, cursor, "COUNT", PAGE_KEYS);
+    cursor = next;
+    for (const [member, score] of pairs(page)) {
+      const address = addressOfMember(member);
+      if (address) onAgent(address);
+      else if (!parentOfMember(member)) strangers.push({ member, nextLookMs: Number(score) });
+    }
+  } while (cursor !== "0");
+  return strangers;
+}

@@ -1,0 +1,154 @@
+/**
+ * The secrets that this process was given, and their one way out: none. Everything that leaves it for a model, a parent or a log
+ * passes {@link withoutSecrets}.
+ *
+ * Owns: the values, for the life of the process. Its neighbours say what is a secret where they are handed it: the model's
+ * adapter its key, a Redis connection its password, an MCP server its headers and environment.
+ *
+ * 1. A value is found as it is, as JSON and in a URL spell it, and within base64 text, wherever it begins there.
+ * 2. A text that holds none is returned as it is; while no secret is known nothing is looked at.
+ * 3. Values of fewer than 8 characters are not kept: they would be found in ordinary words. Use longer ones.
+ */
+
+const MIN_CHARS = 8;
+const MASK = "[redacted]";
+/** Enough for the secrets of one process; the oldest ones are forgotten beyond that. */
+const MAX_SECRETS = 256;
+/** Names of headers and variables whose values are secrets. */
+const SECRET_NAME = /auth|cookie|credential|key|pass|secret|token/i;
+
+const spellings = new Map<string, readonly string[]>();
+let known: readonly string[] = [];
+
+/** From now on `value` leaves this process no more. */
+export function keepSecret(value: string | undefined): void {
+  if (value === undefined || value.length < MIN_CHARS || spellings.has(value)) return;
+  spellings.set(value, spellingsOf(value));
+  const [oldest] = spellings.keys();
+  if (spellings.size > MAX_SECRETS && oldest !== undefined) spellings.delete(oldest);
+  // The longest first: one may hold another.
+  known = [...new Set([...spellings.values()].flat())].sort((a, b) => b.length - a.length);
+}
+
+/** Keeps the values whose names say that they are secret; of `Bearer x` and the like also the last word alone. */
+export function keepSecretsOf(values: Readonly<Record<string, string>>): void {
+  for (const [name, value] of Object.entries(values)) {
+    if (!SECRET_NAME.test(name)) continue;
+    keepSecret(value);
+    keepSecret(value.split(/\s+/).at(-1));
+  }
+}
+
+/** `text` with a mask in place of every known secret. */
+export function withoutSecrets(text: string): string {
+  let clean = text;
+  for (const spelling of known) if (clean.includes(spelling)) clean = clean.replaceAll(spelling, MASK);
+  return clean;
+}
+
+/** How deep a value is looked into: what lies deeper is left as it is. */
+const MOST_DEPTH = 12;
+
+/** `fields` with a mask for every known secret in their texts, at any depth; the same object where there is none. */
+export function withoutSecretsIn(
+  fields: Readonly<Record<string, unknown>>,
+): Readonly<Record<string, unknown>> {
+  return known.length === 0 ? fields : cleanFields(fields, MOST_DEPTH);
+}
+
+function cleanFields(
+  fields: Readonly<Record<string, unknown>>,
+  depth: number,
+): Readonly<Record<string, unknown>> {
+  const clean = Object.entries(fields).map(([name, field]) => [name, cleaned(field, depth - 1)] as const);
+  return clean.every(([name, field]) => field === fields[name]) ? fields : Object.fromEntries(clean);
+}
+
+function cleaned(value: unknown, depth: number): unknown {
+  if (typeof value === "string") return withoutSecrets(value);
+  if (typeof value !== "object" || value === null || depth === 0) return value;
+  if (Array.isArray(value)) {
+    const items = value.map((item) => cleaned(item, depth - 1));
+    return items.some((item, i) => item !== value[i]) ? items : value;
+  }
+  return isPlain(value) ? cleanFields(value, depth) : value;
+}
+
+function isPlain(value: object): value is Record<string, unknown> {
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null;
+}
+
+/** A text that comes piece by piece, without secrets: what may be the beginning of one is held back until the next piece. */
+export interface SecretFilter {
+  /** What may be shown of the text so far and was not yet. */
+  push(piece: string): string;
+  /** The rest. */
+  end(): string;
+}
+
+/** See {@link SecretFilter}. */
+export function secretFilter(): SecretFilter {
+  let held = "";
+  return {
+    push(piece) {
+      const text = held + piece;
+      const at = known.length === 0 ? text.length : certainLength(text);
+      held = text.slice(at);
+      return withoutSecrets(text.slice(0, at));
+    },
+    end() {
+      const rest = withoutSecrets(held);
+      held = "";
+      return rest;
+    },
+  };
+}
+
+/** How much of `text` can be judged whatever follows: no secret begins in it and ends behind it. */
+function certainLength(text: string): number {
+  let at = text.length;
+  for (const spelling of known) at = Math.min(at, text.length - overlap(text, spelling));
+  // A secret that is whole, and within which another may begin, is not cut in two.
+  for (let moved = true; moved; ) {
+    moved = false;
+    for (const spelling of known) {
+      const begin = text.lastIndexOf(spelling, at - 1);
+      if (begin < 0 || begin >= at || begin + spelling.length <= at) continue;
+      at = begin;
+      moved = true;
+    }
+  }
+  return at;
+}
+
+/** How many of the last characters of `text` are the first ones of `spelling`, but not all of it. */
+function overlap(text: string, spelling: string): number {
+  let at = Math.max(0, text.length - spelling.length + 1);
+  for (;;) {
+    at = text.indexOf(spelling.charAt(0), at);
+    if (at < 0) return 0;
+    if (spelling.startsWith(text.slice(at))) return text.length - at;
+    at++;
+  }
+}
+
+function spellingsOf(value: string): string[] {
+  // What cannot stand in a URL would be refused there.
+  const sendable = value.replace(/\p{Surrogate}/gu, "\uFFFD");
+  const inUrls = [encodeURIComponent(sendable), encodeURI(sendable)];
+  const plain = [value, JSON.stringify(value).slice(1, -1), ...inUrls];
+  return [...plain, ...base64Spellings(value)].filter((spelling) => spelling.length >= MIN_CHARS);
+}
+
+/** What of the value is the same in any base64 text that holds it, behind 0, 1 or 2 other bytes of a group of three. */
+function base64Spellings(value: string): string[] {
+  const bytes = Buffer.from(value);
+  return [0, 1, 2].flatMap((before) => {
+    const encoded = Buffer.concat([Buffer.alloc(before), bytes]).toString("base64");
+    const begin = Math.ceil((before * 8) / 6);
+    const whole = Math.floor(((before + bytes.length) * 8) / 6);
+    const certain = encoded.slice(begin, whole);
+    return [certain, certain.replaceAll("+", "-").replaceAll("/", "_")];
+  });
+}

@@ -1,0 +1,43 @@
+/**
+ * Ends what is under way, once. A tool that wants an AbortSignal gets one made for it when it asks; everything else
+ * is told by a function, which costs no listener.
+ */
+import { setMaxListeners } from "node:events";
+
+/** See the module's header. */
+export class StopSignal {
+  #isStopped = false;
+  readonly #told = new Set<() => void>();
+  #controller: AbortController | undefined;
+
+  get isStopped(): boolean {
+    return this.#isStopped;
+  }
+
+  /** Tells everything that listens, in order. Idempotent. */
+  stop(): void {
+    if (this.#isStopped) return;
+    this.#isStopped = true;
+    this.#controller?.abort();
+    for (const tell of [...this.#told]) tell();
+    this.#told.clear();
+  }
+
+  /** Calls `tell` when it is stopped, at once where it is; answers what takes that back. */
+  onStop(tell: () => void): () => void {
+    if (this.#isStopped) tell();
+    else this.#told.add(tell);
+    return () => this.#told.delete(tell);
+  }
+
+  /** Aborts when it is stopped. */
+  get signal(): AbortSignal {
+    if (!this.#controller) {
+      this.#controller = new AbortController();
+      // A turn may ask for any number of tools at once.
+      setMaxListeners(0, this.#controller.signal);
+      if (this.#isStopped) this.#controller.abort();
+    }
+    return this.#controller.signal;
+  }
+}

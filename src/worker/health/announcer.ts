@@ -1,0 +1,59 @@
+/**
+ * Keeps this worker in the directory of live workers while it runs. A hint for people and spawn receipts, never awaited;
+ * and the proof, every few seconds, that Redis takes writes from this worker.
+ */
+import type { Clock } from "../../shared/clock.ts";
+import { messageOf } from "../../shared/errors.ts";
+import type { Logger } from "../../shared/logger.ts";
+import { WORKER_TTL_MS, type WorkerAnnouncement } from "../../shared/protocol/worker.ts";
+import type { WorkerDirectory } from "../../shared/redis/workers.ts";
+
+const ANNOUNCE_EVERY_MS = WORKER_TTL_MS / 10;
+
+/** See the module's header. */
+export interface Announcer {
+  /** Why Redis refused the newest announcement; undefined when it did not. */
+  readonly refusal: string | undefined;
+  /** Announces now and again well before it is forgotten. Idempotent. */
+  start(): void;
+  /** Takes the worker out, if Redis answers. Idempotent. */
+  stop(): Promise<void>;
+}
+
+/** An announcer of `worker`, not started. */
+export function createAnnouncer(
+  directory: WorkerDirectory,
+  worker: Omit<WorkerAnnouncement, "v">,
+  { clock, logger }: { clock: Clock; logger: Logger },
+): Announcer {
+  let timer: { cancel(): void } | undefined;
+  const failed = (error: unknown) => logger.debug({ problem: messageOf(error) }, "Worker not announced");
+  let refusal: string | undefined;
+  let isUnderWay = false;
+  const answered = (error?: unknown) => {
+    isUnderWay = false;
+    refusal = error === undefined ? undefined : messageOf(error);
+    if (error !== undefined) failed(error);
+  };
+  const announce = () => {
+    timer = clock.timeout(ANNOUNCE_EVERY_MS, announce);
+    // One that waits for Redis to come back is enough.
+    if (isUnderWay) return;
+    isUnderWay = true;
+    directory.announce({ ...worker, now: clock.now() }).then(() => answered(), answered);
+  };
+  return {
+    get refusal() {
+      return refusal;
+    },
+    start() {
+      if (!timer) announce();
+    },
+    async stop() {
+      if (!timer) return;
+      timer.cancel();
+      timer = undefined;
+      await directory.withdraw(worker.id).catch(failed);
+    },
+  };
+}

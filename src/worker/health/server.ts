@@ -1,0 +1,64 @@
+/**
+ * Answers a supervisor's questions about one worker: `GET /healthz` (this process is alive), `GET /readyz` (200 when it takes
+ * work, else 503; with the reasons as JSON) and `GET /metrics` (its figures for Prometheus).
+ */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { createHttpServer, type HttpServer } from "../../shared/http-server.ts";
+import type { Scrape } from "../observe/metrics.ts";
+import type { Readiness } from "./readiness.ts";
+
+const REQUEST_TIMEOUT_MS = 5_000;
+const MOST_CONNECTIONS = 64;
+
+/** What a health server asks and where it listens. */
+export interface HealthServerOptions {
+  worker: { readiness(): Promise<Readiness>; metrics(): Promise<Scrape | undefined> };
+  host: string;
+  /** 0: any free one. */
+  port: number;
+}
+
+/** A health server, not started. */
+export function createHealthServer({ worker, host, port }: HealthServerOptions): HttpServer {
+  return createHttpServer({
+    who: "The health port",
+    host,
+    port,
+    connections: MOST_CONNECTIONS,
+    requestTimeoutMs: REQUEST_TIMEOUT_MS,
+    answer: (request, response) => void answer(request, response, worker),
+  });
+}
+
+async function answer(
+  { method = "GET", url = "/" }: IncomingMessage,
+  response: ServerResponse,
+  worker: HealthServerOptions["worker"],
+): Promise<void> {
+  const send = (status: number, contentType: string, text: string) => {
+    response.writeHead(status, { "Content-Type": contentType, "Cache-Control": "no-store" });
+    response.end(method === "HEAD" ? undefined : text);
+  };
+  const json = (status: number, body: object) =>
+    send(status, "application/json", `${JSON.stringify(body)}\n`);
+  if (method !== "GET" && method !== "HEAD") {
+    // What else the client sends is not read.
+    response.setHeader("Connection", "close");
+    return json(405, { status: "only GET is answered" });
+  }
+  switch (url.split("?")[0]) {
+    case "/healthz":
+      return json(200, { status: "ok" });
+    case "/readyz": {
+      const now = await worker.readiness();
+      return json(now.ready ? 200 : 503, now);
+    }
+    case "/metrics": {
+      const scrape = await worker.metrics();
+      if (!scrape) return json(503, { status: "the worker is not started" });
+      return send(200, scrape.contentType, scrape.text);
+    }
+    default:
+      return json(404, { status: "ask /healthz, /readyz or /metrics" });
+  }
+}

@@ -1,0 +1,227 @@
+/**
+ * Runs suspects in processes of their own, so that a worker and all its other runs go on, whatever a suspect does. A suspect
+ * is a run that two workers in a row did not survive, or one that did not survive a tool of it; `claim.lua` counts.
+ * Owns the processes and which suspects are in which; what goes on inside is `isolated-runs.ts`.
+ *
+ * 1. Suspects take at most a quarter of the worker's places (one at least); other runs always have the rest.
+ * 2. Suspects share a process at first, spread over all of them. One whose shared process has crashed gets a process of its own.
+ * 3. The worker sees a process crash and tells Redis at once: no lease has to run out. A suspect that was alone in there is
+ *    settled, the others are suspects of a smaller circle.
+ * 4. A process whose worker is gone hands its runs back: that is no crash.
+ */
+import { type ChildProcess, fork } from "node:child_process";
+import { type AgentAddress, wakeOf } from "../shared/protocol/keys.ts";
+import { FromProcess, type Held, type ToProcess } from "./isolation-messages.ts";
+import type { TakenWake } from "./run/claim.ts";
+import type { RunContext, RunEnd } from "./run/context.ts";
+
+/** A process starts this many at a time and a worker; each is a worker without a queue, of some 80 MB. */
+const MOST_PROCESSES = 4;
+/** A process without a run is kept this long for the next one. */
+const IDLE_MS = 10_000;
+/** After so many processes in a row that ended before they took runs, the program is of no use. */
+const MOST_VAIN_STARTS = 3;
+/** Delay before a run whose process ended before it took it is tried again. */
+const NOT_TAKEN_DELAY_MS = 1_000;
+
+/** How a process of suspects is started. */
+export interface IsolationProgram {
+  /** The program: makes a worker of the same options with `isolated: true`, and starts it. */
+  file: string;
+  args?: readonly string[];
+}
+
+type IsolatedEnd = Exclude<RunEnd, { status: "isolate" }>;
+
+/** See the module's header. */
+export interface IsolationProcesses {
+  /** False once the program has shown that it cannot be started. */
+  readonly isUsable: boolean;
+  /** Whether a place is free. */
+  readonly hasRoom: boolean;
+  /** Carries out the part of a run that a worker would; undefined while no place is free for it. */
+  run(taken: TakenWake, isolatedCrashes: number): Promise<IsolatedEnd> | undefined;
+  /** The uids of the suspects. */
+  active(): string[];
+  /** Every run is handed back between two steps; no other is taken. Idempotent. */
+  drain(): void;
+  /** Ends what is left. Idempotent. */
+  stop(): void;
+}
+
+/** What a process of suspects is kept with. */
+type Keeping = Pick<RunContext, "store" | "deadlines" | "wakes" | "clock" | "logger">;
+
+/** Processes for suspects, none started. */
+export function createIsolationProcesses(
+  context: Keeping,
+  program: IsolationProgram,
+  concurrency: number,
+): IsolationProcesses {
+  const places = Math.max(1, Math.floor(concurrency / 4));
+  const most = Math.min(MOST_PROCESSES, places);
+  const groupSize = Math.ceil(places / most);
+  const processes = new Set<SuspectsProcess>();
+  let isDraining = false;
+  let vainStarts = 0;
+  const placesTaken = () => [...processes].reduce((sum, { size }) => sum + size, 0);
+  const hasRoom = () => !isDraining && placesTaken() < places;
+  const started = () => {
+    if (processes.size >= most) return undefined;
+    const one = new SuspectsProcess(context, program, (wasReady) => {
+      vainStarts = wasReady ? 0 : vainStarts + 1;
+      processes.delete(one);
+    });
+    processes.add(one);
+    return one;
+  };
+  /** An empty one for a suspect on its own; the emptiest for the others. */
+  const find = (isolated: "group" | "alone"): SuspectsProcess | undefined => {
+    const open = [...processes].filter((one) => one.takes(isolated, groupSize));
+    const emptiest = open.sort((a, b) => a.size - b.size)[0];
+    return emptiest && emptiest.size === 0 ? emptiest : (started() ?? emptiest);
+  };
+  return {
+    get isUsable() {
+      return vainStarts < MOST_VAIN_STARTS;
+    },
+    get hasRoom() {
+      return hasRoom();
+    },
+    run(taken, isolatedCrashes) {
+      if (!hasRoom()) return undefined;
+      const isolated = isolatedCrashes > 0 ? "alone" : "group";
+      return find(isolated)?.run(taken, isolated);
+    },
+    active: () => [...processes].flatMap((one) => one.uids),
+    drain() {
+      isDraining = true;
+      for (const one of processes) one.drain();
+    },
+    stop() {
+      for (const one of processes) one.stop();
+    },
+  };
+}
+
+/** A run in such a process. */
+interface Suspect {
+  address: AgentAddress;
+  held: Held | undefined;
+  end(end: IsolatedEnd): void;
+}
+
+/** One process of suspects. */
+class SuspectsProcess {
+  readonly #context: Keeping;
+  readonly #child: ChildProcess;
+  readonly #runs = new Map<string, Suspect>();
+  readonly #onGone: (wasReady: boolean) => void;
+  #isAlone = false;
+  #isReady = false;
+  #isGone = false;
+  /** It takes no runs any more; `killed`: and what becomes of those that it has is no crash of theirs. */
+  #leaving: "draining" | "killed" | undefined;
+  #idle: { cancel(): void } | undefined;
+
+  constructor(context: Keeping, { file, args = [] }: IsolationProgram, onGone: (wasReady: boolean) => void) {
+    this.#context = context;
+    this.#onGone = onGone;
+    const execArgv = process.execArgv.filter((argument) => !argument.startsWith("--inspect"));
+    this.#child = fork(file, args, { execArgv, stdio: ["ignore", "inherit", "inherit", "ipc"] });
+    this.#child.on("message", (message) => this.#take(message));
+    // What it said last is read before its channel closes, and that may be after its end.
+    this.#child.once("disconnect", () => this.#gone());
+    this.#child.on("error", (error) => {
+      context.logger.warn({ problem: error.message }, "Process of suspects");
+      // One that could not be started has no end.
+      if (this.#child.pid === undefined) this.#gone();
+    });
+  }
+
+  get size(): number {
+    return this.#runs.size;
+  }
+
+  get uids(): string[] {
+    return [...this.#runs.values()].map(({ address }) => address.uid);
+  }
+
+  takes(isolated: "group" | "alone", groupSize: number): boolean {
+    if (this.#leaving) return false;
+    return isolated === "alone" ? this.size === 0 : !this.#isAlone && this.size < groupSize;
+  }
+
+  run({ address, wake, taken }: TakenWake, isolated: "group" | "alone"): Promise<IsolatedEnd> {
+    const id = `${address.uid}.${wake}.${taken}`;
+    this.#idle?.cancel();
+    this.#isAlone = isolated === "alone";
+    return new Promise((resolve) => {
+      this.#runs.set(id, { address, held: undefined, end: resolve });
+      this.#say({ run: { id, address, wake, taken, isolated } });
+    });
+  }
+
+  drain(): void {
+    this.#leaving ??= "draining";
+    this.#idle?.cancel();
+    this.#say({ drain: true });
+  }
+
+  stop(): void {
+    this.#leaving = "killed";
+    this.#child.kill("SIGKILL");
+  }
+
+  /** A process that is gone hears nothing; its end follows. */
+  #say(message: ToProcess): void {
+    if (this.#child.connected) this.#child.send(message, () => {});
+  }
+
+  #take(message: unknown): void {
+    const told = FromProcess.safeParse(message).data;
+    if (!told) return;
+    if ("ready" in told) this.#isReady = true;
+    else if ("end" in told) this.#over(told.id, told.end);
+    else for (const run of this.#runs.values()) if (run.address.uid === told.uid) run.held = told.held;
+  }
+
+  #over(id: string, end: IsolatedEnd): void {
+    this.#runs.get(id)?.end(end);
+    this.#runs.delete(id);
+    if (this.size > 0 || this.#leaving) return;
+    this.#isAlone = false;
+    this.#idle = this.#context.clock.timeout(IDLE_MS, () => this.drain());
+  }
+
+  /** What it still held, it crashed with. */
+  #gone(): void {
+    if (this.#isGone) return;
+    this.#isGone = true;
+    this.#idle?.cancel();
+    this.#onGone(this.#isReady);
+    const wasKilled = this.#leaving === "killed";
+    this.#leaving = "killed";
+    for (const [id, run] of this.#runs) {
+      this.#runs.delete(id);
+      // Where nothing is said, its lease runs out, and a sweeper wakes it.
+      if (wasKilled) run.end({ status: "lost" });
+      else handBack(this.#context, run).then(run.end, () => run.end({ status: "lost" }));
+    }
+  }
+}
+
+/** A crash that was seen: counted, and the agent queued again. A run that was not held yet has not crashed. */
+async function handBack(
+  { store, deadlines, wakes, logger }: Keeping,
+  { address, held }: Suspect,
+): Promise<IsolatedEnd> {
+  if (!held) return { status: "returned", because: "isolation", delayMs: NOT_TAKEN_DELAY_MS };
+  logger.warn({ uid: address.uid }, "A process of suspects has crashed with this run");
+  const hinted = deadlines.touch(address, store.timing.lookMs);
+  const released = store.release(address, { ...held, delay_ms: 0, crashed: true });
+  const [, answer] = await Promise.all([hinted, released]);
+  if (answer.status === "stale") return { status: "lost" };
+  await wakes.add(wakeOf(address, address.uid, answer.wake), 0);
+  return { status: "released", reason: "crashed" };
+}

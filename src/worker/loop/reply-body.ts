@@ -1,0 +1,99 @@
+/** What a run is judged by, and the body of the reply that it would end with. */
+
+import type { AlertThresholds, Limits } from "../../shared/protocol/limits.ts";
+import type { OutputSchema } from "../../shared/protocol/output.ts";
+import type { PermissionRules } from "../../shared/protocol/permissions.ts";
+import type { Alert, ReplyBody } from "../../shared/protocol/reply.ts";
+import type { RunState } from "./state.ts";
+import { summarise, type Tally } from "./tally.ts";
+
+/** Share of a cap at which the default alert lies. */
+const DEFAULT_ALERT_SHARE = 0.8;
+
+/** Three quarters of the smallest context window of the models in the price table. */
+export const CLEAR_AT_TOKENS = 150_000;
+
+/** What a run is judged by. */
+export interface Rules {
+  limits: Limits;
+  alerts?: AlertThresholds;
+  /** Model asked for; named in replies of runs that never got an answer. */
+  model: string;
+  /** Tools of the allowlist that this worker does not have. */
+  unknownTools?: readonly string[];
+  /** Tools whose interrupted calls are simply made again. */
+  idempotentTools: ReadonlySet<string>;
+  /** Whether the parent can be asked. */
+  canAsk: boolean;
+  /** Layers of rules; every one must permit a call. */
+  permissions?: readonly PermissionRules[];
+  /** Whether the parent can be asked to permit a call. */
+  canBePermitted?: boolean;
+  /** Prompt and answer tokens of a call at which old tool results are left out; default {@link CLEAR_AT_TOKENS}. */
+  clearAtTokens?: number;
+  /** What the final answer must fit. */
+  outputSchema?: OutputSchema | undefined;
+}
+
+/** The run ended since five paid calls in a row could not be used. */
+const BARREN_RUN = "Five paid model calls in a row brought nothing that could be used.";
+
+/** The reply's body, if the run ended here. */
+export function replyBody(state: RunState, rules: Rules): ReplyBody {
+  const { tally, failure } = state;
+  const error = failure?.message ?? (state.isBarren ? BARREN_RUN : misfitOf(state));
+  // Output is one JSON value: nothing stands around it.
+  const { summary, truncated } = rules.outputSchema ? summarise(tally.text) : tally.summary;
+  const { output } = state;
+  const body: ReplyBody = {
+    summary,
+    truncated,
+    turns: state.answers,
+    tokens: tally.tokens,
+    usage: tally.usage,
+    cost_usd: tally.costUsd,
+    tools_called: Object.fromEntries([...tally.calls].sort(byName)),
+    ...(rules.unknownTools?.length && { unknown_tools: [...rules.unknownTools] }),
+    alerts: alertsOf(state, rules),
+    duration_ms: Math.round(state.elapsedMs),
+    model: tally.model ?? rules.model,
+  };
+  if (output !== undefined) body.output = output;
+  if (error !== undefined) body.error = error;
+  return body;
+}
+
+/** Why there is no output although it was asked for. */
+function misfitOf({ verdict }: RunState): string | undefined {
+  return verdict && !verdict.fits ? `The output does not fit its schema: ${verdict.problem}.` : undefined;
+}
+
+function byName([a]: [string, number], [b]: [string, number]): number {
+  return a < b ? -1 : 1;
+}
+
+const ALERTS: readonly Alert["kind"][] = ["turns", "tokens", "tool_calls", "cost_usd"];
+
+/** The alerts whose thresholds the run has reached. */
+function alertsOf({ turns, tally }: RunState, { limits, alerts = {} }: Rules): Alert[] {
+  const reached: Alert[] = [];
+  for (const kind of ALERTS) {
+    const threshold = alerts[kind] ?? defaultThreshold(kind, limits);
+    if (threshold === undefined) continue;
+    const value = countOf(kind, turns, tally);
+    if (value >= threshold) reached.push({ kind, threshold, value });
+  }
+  return reached;
+}
+
+function defaultThreshold(kind: Alert["kind"], limits: Limits): number | undefined {
+  if (kind === "tool_calls") return undefined;
+  const cap = { turns: limits.max_turns, tokens: limits.max_total_tokens, cost_usd: limits.max_cost_usd }[
+    kind
+  ];
+  return cap === undefined ? undefined : cap * DEFAULT_ALERT_SHARE;
+}
+
+function countOf(kind: Alert["kind"], turns: number, { tokens, toolCalls, costUsd }: Tally): number {
+  return { turns, tokens, tool_calls: toolCalls, cost_usd: costUsd }[kind];
+}

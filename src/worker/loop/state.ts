@@ -1,0 +1,329 @@
+/**
+ * Where a run stands: everything `next` decides on, small, and moved on by one entry at a time.
+ *
+ * 1. Folding the entries as they are committed gives the same state as folding the stored log after a claim.
+ * 2. The state may be ahead of Redis by entries that are on their way; nothing is performed on them before they are
+ *    acknowledged (`run/`).
+ */
+import { isToolUse, type Usage } from "../../shared/protocol/content.ts";
+import type { FailureEntry, VerdictEntry } from "../../shared/protocol/log.ts";
+import { type InboxMessage, permittedCallOf } from "../../shared/protocol/message.ts";
+import { readOutput } from "../../shared/protocol/output.ts";
+import type { StopReason } from "../../shared/protocol/reply.ts";
+import { calledTool } from "../../shared/protocol/tool-names.ts";
+import { Conversation, isMuteEnd } from "./conversation.ts";
+import type { LogEntry } from "./log.ts";
+import { REPETITION_NOTICE, Repetition } from "./repetition.ts";
+import { Tally } from "./tally.ts";
+
+/** So many paid calls in a row that bring nothing end the run. */
+const MOST_BARREN_CALLS = 5;
+
+/** A tool call and what became of it. */
+export interface ToolCall {
+  id: string;
+  name: string;
+  input: unknown;
+  /** How many identical calls in a row it completes. */
+  repeats: number;
+  isStarted: boolean;
+  isAnswered: boolean;
+  /** Whether its parent was asked to permit it, and what it answered. */
+  isPermissionAsked: boolean;
+  permission?: string;
+}
+
+/** The last answer of the run. */
+export interface Turn {
+  /** Its number in the conversation. */
+  message: number;
+  /** Its number among the paid calls of the run, from 1. */
+  turn: number;
+  stopReason: string;
+  handBack: StopReason | undefined;
+  usage: Usage;
+  costUsd: number;
+  calls: ToolCall[];
+  /** It ended by itself without a word. */
+  isMute: boolean;
+}
+
+type Entry<Kind extends LogEntry["kind"]> = Extract<LogEntry, { kind: Kind }>;
+
+/** See the module's header. */
+export class RunState {
+  /** Number of the run. */
+  readonly run: number;
+  readonly conversation = new Conversation();
+  /** How many entries the log has. */
+  entries = 0;
+  /** Whether a message of this run has been delivered. */
+  isBegun = false;
+  /** Whether the parent's words of the pending user message have been delivered. */
+  isDelivered = false;
+  /** Model calls of the run that were paid for: answers, and calls whose answer could not be used. */
+  turns = 0;
+  /** Answers of the run. */
+  answers = 0;
+  last: Turn | undefined;
+  /** What was found of the last answer as output; undefined before it was checked. */
+  verdict: VerdictEntry | undefined;
+  /** How many final answers in a row did not fit the output schema. */
+  misfits = 0;
+  /** Whether the last answer came to a nudge. */
+  isNudged = false;
+  /** Why the next message of the model will never come. */
+  failure: FailureEntry | undefined;
+  repetition = new Repetition();
+  tally = new Tally();
+  /** Messages of the parent that no entry has consumed yet, and how many were consumed before them. */
+  unread: readonly InboxMessage[] = [];
+  inboxRead = 0;
+  /** Running time of this run, ms. */
+  elapsedMs = 0;
+  /** The parent asked for a graceful end. */
+  finish = false;
+  /** A budget has no room for another ordinary call. */
+  overBudget: "max_total_tokens" | "max_cost" | undefined;
+  /** The user message with which results were left out last. */
+  clearedAt = -1;
+  /** The user message at whose head the runtime said something last. */
+  noticedAt = -1;
+
+  /** Number of the pending user message of the conversation. */
+  #at = 0;
+  #lastRun: number | undefined;
+  /** The highest number of a message that was said, tried or paid for. */
+  #lastUsed = -1;
+  #barrenCalls = 0;
+  #barrenBefore = 0;
+  #refusedCalls = 0;
+  /** Entries behind a gap in the log, by message. */
+  readonly #later = new Map<number, LogEntry[]>();
+
+  /** The state of run `run` of an agent whose log is `entries`, in the order of its messages. */
+  constructor(run: number, entries: readonly LogEntry[] = []) {
+    this.run = run;
+    for (const entry of entries) this.fold(entry);
+  }
+
+  /**
+   * Number of the user message that comes next, or waits for the model already. A run can end with its last message
+   * unanswered; entries are written once, so the next run stands behind everything that was said, tried or paid for.
+   */
+  get userMessage(): number {
+    return this.isBegun ? this.#at : 2 * Math.floor(this.#lastUsed / 2) + 2;
+  }
+
+  /** Whether too many paid calls in a row brought nothing. */
+  get isBarren(): boolean {
+    return this.#barrenCalls >= MOST_BARREN_CALLS;
+  }
+
+  /** The JSON value of the last answer, where it was found to fit; null is a value. */
+  get output(): unknown {
+    if (this.verdict?.fits !== true) return undefined;
+    const read = readOutput(this.tally.text);
+    return read.status === "json" ? read.value : undefined;
+  }
+
+  /** Moves the state on by an entry that was committed, or is about to be. */
+  fold(entry: LogEntry): void {
+    this.entries += 1;
+    this.#place(entry);
+    while (this.#later.size > 0 && this.#catchUp());
+  }
+
+  #place(entry: LogEntry): void {
+    if (this.#take(entry)) return;
+    const kept = this.#later.get(entry.message);
+    if (kept) kept.push(entry);
+    else this.#later.set(entry.message, [entry]);
+  }
+
+  /** False when something before the entry is missing. */
+  #take(entry: LogEntry): boolean {
+    switch (entry.kind) {
+      case "delivery":
+        return this.#deliver(entry);
+      case "notice":
+        if (entry.message !== this.#at) return false;
+        this.noticedAt = entry.message;
+        this.conversation.notice(entry.textJson);
+        return true;
+      case "answer":
+        return this.#answer(entry);
+      case "started":
+        return this.#start(entry);
+      case "result":
+        return this.#result(entry);
+      case "failure":
+        return this.#fail(entry);
+      case "purchase":
+        return this.#purchase(entry);
+      case "verdict":
+        return this.#judge(entry);
+      case "cleared":
+        return this.#clear(entry);
+    }
+  }
+
+  #deliver({ message, run, partsJson }: Entry<"delivery">): boolean {
+    this.#lastUsed = Math.max(this.#lastUsed, message);
+    if (this.isBegun && message !== this.#at) return false;
+    this.#reach(message);
+    const beginsRun = run !== this.#lastRun;
+    if (beginsRun) this.#begin(run);
+    this.conversation.deliver(partsJson, beginsRun);
+    this.misfits = 0;
+    this.isDelivered = this.isBegun;
+    return true;
+  }
+
+  /** Counts anew: what earlier runs came to is no part of this one. */
+  #begin(run: number): void {
+    this.#lastRun = run;
+    this.isBegun = run === this.run;
+    this.repetition = new Repetition();
+  }
+
+  #answer(entry: Entry<"answer">): boolean {
+    const { message, content } = entry;
+    this.#lastUsed = Math.max(this.#lastUsed, message);
+    if (this.isBegun && message !== this.#at + 1) return false;
+    this.#reach(message - 1);
+    const calls = content.filter(isToolUse).map((block): ToolCall => {
+      const { id } = block;
+      const { name, input } = calledTool(block.name, block.input);
+      const repeats = this.repetition.count({ name, input });
+      return { id, name, input, repeats, isStarted: false, isAnswered: false, isPermissionAsked: false };
+    });
+    const isMute = isMuteEnd(entry);
+    const repeats = calls.some((call) => call.repeats === REPETITION_NOTICE);
+    this.conversation.answer(message, entry, { repeats, isMute });
+    this.#at = message + 1;
+    if (this.isBegun) this.#turn(entry, calls, isMute);
+    return true;
+  }
+
+  #turn(entry: Entry<"answer">, calls: ToolCall[], isMute: boolean): void {
+    const { message, stopReason, handBack, usage, costUsd } = entry;
+    this.turns += 1;
+    this.answers += 1;
+    this.tally.answer(entry);
+    this.isNudged = this.last?.isMute === true && !this.isDelivered;
+    this.last = { message, turn: this.turns, stopReason, handBack, usage, costUsd, calls, isMute };
+    this.isDelivered = false;
+    this.verdict = undefined;
+    this.failure = undefined;
+    this.#barrenBefore = this.#barrenCalls;
+    this.#barrenCalls = 0;
+    this.#refusedCalls = 0;
+  }
+
+  #start(entry: Entry<"started">): boolean {
+    if (entry.message !== this.#at - 1) return false;
+    const call = this.#callOf(entry);
+    if (!call) {
+      const asked = this.#permissionOf(entry);
+      if (asked) asked.isPermissionAsked = true;
+      return true;
+    }
+    // A call that is made again has its mark already.
+    if (call.isStarted) this.entries -= 1;
+    else this.tally.call(call.name);
+    call.isStarted = true;
+    return true;
+  }
+
+  #result(entry: Entry<"result">): boolean {
+    const { message, callId, contentJson, isError, isRefused } = entry;
+    if (message !== this.#at - 1) return false;
+    this.conversation.result(callId, contentJson, isError);
+    const call = this.#callOf(entry);
+    if (!call) {
+      const asked = this.#permissionOf(entry);
+      if (asked) asked.permission = String(JSON.parse(contentJson));
+      return true;
+    }
+    if (!call.isStarted && !isRefused) this.tally.call(call.name);
+    if (!isError) this.tally.succeed(call.name);
+    call.isAnswered = true;
+    if (isRefused) this.#refuse();
+    return true;
+  }
+
+  /** An answer of which no call can be performed was paid for in vain. */
+  #refuse(): void {
+    this.#refusedCalls += 1;
+    if (this.#refusedCalls === this.last?.calls.length) this.#barrenCalls = this.#barrenBefore + 1;
+  }
+
+  #judge({ message, value }: Entry<"verdict">): boolean {
+    if (message !== this.#at - 1) return false;
+    if (!value.fits) this.conversation.correct(value.problem ?? "it does not fit");
+    if (this.last?.message !== message) return true;
+    this.verdict = value;
+    if (!value.fits) this.misfits += 1;
+    return true;
+  }
+
+  #clear({ message, value }: Entry<"cleared">): boolean {
+    if (message > this.#at) return false;
+    this.conversation.clear(value.through, value.go_on === true && message === this.#at);
+    this.clearedAt = message;
+    return true;
+  }
+
+  #callOf({ message, callId }: { message: number; callId: string }): ToolCall | undefined {
+    return this.last?.message === message ? this.last.calls.find(({ id }) => id === callId) : undefined;
+  }
+
+  /** The call that an entry about a permission is about: no call has the entry's own id. */
+  #permissionOf({ message, callId }: { message: number; callId: string }): ToolCall | undefined {
+    const id = permittedCallOf(callId);
+    return id === undefined ? undefined : this.#callOf({ message, callId: id });
+  }
+
+  #fail({ message, value }: Entry<"failure">): boolean {
+    this.#lastUsed = Math.max(this.#lastUsed, message);
+    if (!this.isBegun) return true;
+    if (message !== this.#at + 1) return false;
+    this.failure = value;
+    return true;
+  }
+
+  #purchase({ message, value }: Entry<"purchase">): boolean {
+    this.#lastUsed = Math.max(this.#lastUsed, message);
+    if (!this.isBegun) return true;
+    this.tally.spend(value.usage, value.cost_usd);
+    if (value.cut_off) return true;
+    this.turns += 1;
+    this.#barrenCalls += 1;
+    return true;
+  }
+
+  /** Messages up to `message` that got no answer: of earlier runs, which ended with them. */
+  #reach(message: number): void {
+    while (this.#at < message) {
+      this.conversation.skip();
+      this.#at += 2;
+      this.#placeKept(this.#at);
+    }
+  }
+
+  /** Places the entries that follow what has been placed; false when there is none. */
+  #catchUp(): boolean {
+    const at = this.#at;
+    this.#placeKept(at - 1);
+    this.#placeKept(at);
+    this.#placeKept(at + 1);
+    return this.#at !== at;
+  }
+
+  #placeKept(message: number): void {
+    const kept = this.#later.get(message);
+    this.#later.delete(message);
+    for (const entry of kept ?? []) this.#place(entry);
+  }
+}

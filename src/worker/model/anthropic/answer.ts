@@ -1,0 +1,320 @@
+/**
+ * The answer as it comes together: pieces of a message in, one {@link ModelAnswer} out. No I/O, no clock.
+ *
+ * Owns: the message so far and the bounds on it. Its neighbour `stream.ts` owns how the pieces are spelled on the wire.
+ *
+ * Invariants
+ * 1. No answer takes more memory than {@link answerLimitBytes}: what goes beyond is dropped, and only counted.
+ * 2. A block comes out as it came in: members unknown here (signatures, citations, callers) are untouched.
+ * 3. Text stays in its JSON spelling until its block is finished, and is parsed once.
+ * 4. A tool input is parsed strictly; nothing repairs broken JSON. Such a call comes out refused, never executable.
+ * 5. What cannot be rebuilt faithfully otherwise raises {@link MalformedAnswerError} instead of coming out wrong.
+ */
+import {
+  type ContentBlock,
+  type JsonObject,
+  type Usage,
+  ZERO_USAGE,
+} from "../../../shared/protocol/content.ts";
+import { depthOf } from "../../../shared/protocol/message.ts";
+import { wellFormedJson } from "../../../shared/protocol/reply.ts";
+import type { ModelAnswer } from "../model.ts";
+import { MalformedAnswerError } from "./errors.ts";
+import { parseBounded } from "./json.ts";
+
+/** Most tool calls of one answer that may be executed. */
+const MAX_TOOL_CALLS = 64;
+/** Most blocks of one answer: with more calls than that even refusing them costs too much. */
+const MAX_BLOCKS = 1_024;
+/** Longest name of a tool and longest id of a call, in UTF-16 code units: what the API takes back. */
+const NAME_MAX_CHARS = 128;
+const ID_MAX_CHARS = 256;
+/** Room for the suffix that makes an id unique. */
+const ID_SUFFIX_CHARS = 16;
+
+/** A token is four characters of English; text in JSON within JSON, or in escapes, takes several times that. */
+const BYTES_PER_TOKEN = 32;
+const BASE_BYTES = 64 * 1024;
+
+/** Deeper values could be parsed but not written down again: serialising thousands of levels overflows the stack. */
+const INPUT_MAX_DEPTH = 100;
+
+/** Stop reasons that can end an answer in the middle of a tool call. */
+const CUT_OFF: ReadonlySet<string> = new Set(["max_tokens", "model_context_window_exceeded", "refusal"]);
+
+/** No call has more tokens of one kind; what claims to is no count. Sums of what passes stay whole numbers. */
+const MOST_TOKENS = 1_000_000_000;
+
+const REFUSED = {
+  json: "Not executed: the input of this call is not valid JSON. Repeat the call with a JSON object as its input.",
+  object: `Not executed: the input of a call must be a JSON object of at most ${INPUT_MAX_DEPTH} levels.`,
+  cutOff: "Not executed: the answer was cut off before the input of this call was complete.",
+  tooMany: `Not executed: an answer may hold at most ${MAX_TOOL_CALLS} tool calls. Repeat this one in your next answer.`,
+} as const;
+
+/** Most bytes of an answer that was asked for with `maxTokens`. */
+function answerLimitBytes(maxTokens: number): number {
+  return BASE_BYTES + BYTES_PER_TOKEN * maxTokens;
+}
+
+/** Members of a block that come in pieces. */
+export type PieceField = "text" | "thinking" | "input";
+
+/** A block that may still grow. */
+interface OpenBlock {
+  index: number;
+  block: JsonObject;
+  /** Pieces in JSON spelling, one character a byte of UTF-8. */
+  pieces: Partial<Record<PieceField, string>>;
+}
+
+/** See the module's header. */
+export class AnswerDraft {
+  readonly limitBytes: number;
+  #model: string;
+  #usage: Usage = ZERO_USAGE;
+  #stopReason: string | undefined;
+  readonly #blocks = new Map<number, OpenBlock>();
+  #bytes = 0;
+  #isTooLarge = false;
+  #isBegun = false;
+  #isComplete = false;
+
+  /** @param requestedModel stands in when the answer does not name its model */
+  constructor(requestedModel: string, maxTokens: number) {
+    this.#model = requestedModel;
+    this.limitBytes = answerLimitBytes(maxTokens);
+  }
+
+  /** Whether the message has begun: the call is bought. */
+  get isBegun(): boolean {
+    return this.#isBegun;
+  }
+
+  /** Whether the whole message is there. */
+  get isComplete(): boolean {
+    return this.#isComplete;
+  }
+
+  /** Whether the answer went beyond its limit; its content is not kept any more. */
+  get isTooLarge(): boolean {
+    return this.#isTooLarge;
+  }
+
+  /** Tokens reported so far; output is only known from the end of the message on. */
+  get usage(): Usage {
+    return this.#usage;
+  }
+
+  /** Takes the message: whole, or what a stream begins with. */
+  begin(message: unknown): void {
+    if (this.#isBegun) throw new MalformedAnswerError("the answer starts twice");
+    if (!isObject(message)) throw new MalformedAnswerError("the answer starts without a message");
+    this.#isBegun = true;
+    if (typeof message.model === "string" && message.model !== "") this.#model = message.model;
+    this.stop(message.stop_reason);
+    this.count(message.usage);
+    const content: unknown[] = Array.isArray(message.content) ? message.content : [];
+    for (const [index, block] of content.entries()) this.open(index, block);
+  }
+
+  /** Marks a message of which no part can be read as begun. */
+  buy(): void {
+    this.#isBegun = true;
+  }
+
+  /** Opens a block. */
+  open(index: number, block: unknown): void {
+    if (!this.#isBegun) throw new MalformedAnswerError("the answer has content before its start");
+    if (!isObject(block)) throw new MalformedAnswerError("a content block is not an object");
+    if (this.#blocks.has(index)) throw new MalformedAnswerError(`content block ${index} starts twice`);
+    if (this.#blocks.size === MAX_BLOCKS) this.overflow();
+    else if (!this.#isTooLarge) this.#blocks.set(index, { index, block, pieces: {} });
+  }
+
+  /** Adds a piece in JSON spelling, one character a byte, without its quotes. */
+  extend(index: number, field: PieceField, piece: string): void {
+    const { pieces } = this.#at(index);
+    if (this.weigh(piece.length)) pieces[field] = (pieces[field] ?? "") + piece;
+  }
+
+  /** The block of a delta of another kind, to be changed in place. */
+  blockAt(index: number): JsonObject {
+    return this.#at(index).block;
+  }
+
+  /** Counts bytes that are about to be kept; false when they must not be. */
+  weigh(bytes: number): boolean {
+    this.#bytes += bytes;
+    if (this.#bytes > this.limitBytes) this.overflow();
+    return !this.#isTooLarge;
+  }
+
+  /** Gives up the content: the answer is too large. What comes is only counted. */
+  overflow(): void {
+    this.#isTooLarge = true;
+    this.#blocks.clear();
+  }
+
+  /** Takes the reason why the message stopped, if it is one. */
+  stop(reason: unknown): void {
+    if (typeof reason === "string") this.#stopReason = reason;
+  }
+
+  /** Takes token counts. They are totals of the whole message: what is present replaces, what is absent stays. */
+  count(usage: unknown): void {
+    if (!isObject(usage)) return;
+    const tokens = (value: unknown, before: number) =>
+      typeof value === "number" && Math.abs(value) <= MOST_TOKENS ? Math.max(0, Math.trunc(value)) : before;
+    const before = this.#usage;
+    this.#usage = {
+      input_tokens: tokens(usage.input_tokens, before.input_tokens),
+      output_tokens: tokens(usage.output_tokens, before.output_tokens),
+      cache_read_input_tokens: tokens(usage.cache_read_input_tokens, before.cache_read_input_tokens),
+      cache_creation_input_tokens: tokens(
+        usage.cache_creation_input_tokens,
+        before.cache_creation_input_tokens,
+      ),
+    };
+  }
+
+  /** The message is whole: nothing more is taken. */
+  complete(): void {
+    this.#isComplete = true;
+  }
+
+  /** The finished answer. Raises {@link MalformedAnswerError} when it is not usable. */
+  finish(): ModelAnswer {
+    const stopReason = this.#stopReason;
+    if (this.#isTooLarge)
+      throw new MalformedAnswerError(
+        `the answer is larger than ${this.limitBytes} bytes or ${MAX_BLOCKS} blocks`,
+      );
+    if (!stopReason) throw new MalformedAnswerError("the answer has no stop reason");
+    const calls = new CallChecks(CUT_OFF.has(stopReason));
+    const blocks = [...this.#blocks.values()].sort((a, b) => a.index - b.index);
+    const content = blocks.map((open) => checked(open, calls));
+    const json = JSON.stringify(content);
+    const contentJson = wellFormedJson(json);
+    return {
+      contentJson,
+      content: contentJson === json ? content : JSON.parse(contentJson),
+      refusedCalls: calls.refused,
+      stopReason,
+      model: this.#model,
+      usage: this.#usage,
+    };
+  }
+
+  #at(index: number): OpenBlock {
+    const open = this.#blocks.get(index);
+    if (!open) throw new MalformedAnswerError(`a delta for content block ${index} that is not open`);
+    return open;
+  }
+}
+
+/** The tool calls of one answer: unique ids, bounded names, and which of them must not be executed. */
+class CallChecks {
+  readonly refused = new Map<string, string>();
+  readonly #isCutOff: boolean;
+  readonly #ids = new Set<string>();
+  readonly #suffixes = new Map<string, number>();
+
+  constructor(isCutOff: boolean) {
+    this.#isCutOff = isCutOff;
+  }
+
+  /** Checks the call in place. */
+  take(block: JsonObject, inputJson: string | undefined): void {
+    const id = this.#unique(typeof block.id === "string" ? block.id : "");
+    if (block.id !== id) block.id = id;
+    const name = typeof block.name === "string" ? wellFormed(block.name) : "";
+    if (name !== block.name || name.length > NAME_MAX_CHARS)
+      block.name = wellFormed(name.slice(0, NAME_MAX_CHARS));
+    const problem = this.#readInput(block, inputJson);
+    if (problem !== undefined) block.input = {};
+    if (this.#ids.size > MAX_TOOL_CALLS) this.refused.set(id, REFUSED.tooMany);
+    else if (problem !== undefined) this.refused.set(id, this.#isCutOff ? REFUSED.cutOff : problem);
+  }
+
+  #readInput(block: JsonObject, inputJson: string | undefined): string | undefined {
+    if (inputJson) {
+      try {
+        block.input = parseBounded(inputJson);
+      } catch (error) {
+        if (error instanceof SyntaxError) return REFUSED.json;
+        throw error;
+      }
+    }
+    const isUsable = isObject(block.input) && depthOf(block.input, INPUT_MAX_DEPTH) <= INPUT_MAX_DEPTH;
+    return isUsable ? undefined : REFUSED.object;
+  }
+
+  /** A provider may give two calls the same id, or none: results could not be told apart. */
+  #unique(given: string): string {
+    let id = wellFormed(given.slice(0, ID_MAX_CHARS)) || "call";
+    if (this.#ids.has(id)) {
+      const stem = wellFormed(id.slice(0, ID_MAX_CHARS - ID_SUFFIX_CHARS));
+      let k = this.#suffixes.get(stem) ?? 2;
+      while (this.#ids.has(`${stem}_${k}`)) k += 1;
+      this.#suffixes.set(stem, k + 1);
+      id = `${stem}_${k}`;
+    }
+    this.#ids.add(id);
+    return id;
+  }
+}
+
+/** The block with its pieces in place. */
+function checked({ block, pieces }: OpenBlock, calls: CallChecks): ContentBlock {
+  if (pieces.text !== undefined) block.text = textOf(block.text) + unspell(pieces.text);
+  if (pieces.thinking !== undefined) block.thinking = textOf(block.thinking) + unspell(pieces.thinking);
+  const inputJson = pieces.input === undefined ? undefined : unspell(pieces.input);
+  if (block.type === "tool_use") calls.take(block, inputJson);
+  else if (inputJson) block.input = parseBounded(inputJson);
+  if (!isContentBlock(block)) throw new MalformedAnswerError(`a ${String(block.type)} block is malformed`);
+  if (depthOf(block, INPUT_MAX_DEPTH + 1) > INPUT_MAX_DEPTH + 1)
+    throw new MalformedAnswerError(`a ${block.type} block has more than ${INPUT_MAX_DEPTH} levels`);
+  return block;
+}
+
+/** What `ContentBlock` of the protocol says, without its cost; calls have been checked before. */
+function isContentBlock(block: JsonObject): block is ContentBlock {
+  switch (block.type) {
+    case "text":
+      return typeof block.text === "string";
+    case "tool_use":
+      return true;
+    case "tool_result":
+      return false;
+    default:
+      return typeof block.type === "string" && block.type !== "";
+  }
+}
+
+const NOT_ASCII = /[\x80-\xff]/;
+
+/** The text that `spelled` is the JSON spelling of, without its quotes and one character a byte of UTF-8. */
+export function unspell(spelled: string): string {
+  const utf8 = NOT_ASCII.test(spelled) ? Buffer.from(spelled, "latin1").toString() : spelled;
+  return utf8.includes("\\") ? JSON.parse(`"${utf8}"`) : utf8;
+}
+
+/** The reverse of {@link unspell}. */
+export function spell(text: string): string {
+  return Buffer.from(JSON.stringify(text).slice(1, -1)).toString("latin1");
+}
+
+/** Whether `value` is a JSON object. */
+export function isObject(value: unknown): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function textOf(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}
+
+/** `text` with U+FFFD for each lone surrogate. */
+function wellFormed(text: string): string {
+  return /[\ud800-\udfff]/.test(text) ? Buffer.from(text).toString() : text;
+}

@@ -1,0 +1,72 @@
+/** The connections to one origin: HTTP/1.1, kept alive, one request at a time on each. */
+import { buildConnector, Client } from "undici";
+
+/** How to connect. Durations in milliseconds. */
+export interface ConnectionOptions {
+  /** Longest time to establish a connection. Default 10,000. */
+  connectTimeoutMs?: number;
+  /** How long an unused connection is kept. Default 30,000; a shorter hint of the server wins. */
+  keepAliveMs?: number;
+  /** Most connections; further requests wait. Default: one for each request under way. */
+  connections?: number | undefined;
+}
+
+/**
+ * Clients of one connection each; the one used last is used next. undici's own pool looks through all of its clients for
+ * each request, and connects again for a request that was aborted.
+ */
+export class Connections {
+  readonly #origin: string;
+  readonly #options: Client.Options;
+  readonly #most: number;
+  readonly #clients = new Set<Client>();
+  readonly #idle: Client[] = [];
+  readonly #waiting: ((client: Client) => void)[] = [];
+
+  constructor(
+    origin: string,
+    { connectTimeoutMs = 10_000, keepAliveMs = 30_000, connections }: ConnectionOptions,
+  ) {
+    this.#origin = origin;
+    this.#most = connections ?? Number.POSITIVE_INFINITY;
+    this.#options = {
+      connect: buildConnector({ timeout: connectTimeoutMs }),
+      keepAliveTimeout: keepAliveMs,
+      headersTimeout: 0,
+      bodyTimeout: 0,
+    };
+  }
+
+  /** Calls `use` with a client that nothing else uses, as soon as there is one. */
+  take(use: (client: Client) => void): void {
+    const client = this.#idle.pop() ?? this.#open();
+    if (client) use(client);
+    else this.#waiting.push(use);
+  }
+
+  /** Takes a client back whose response was read to its end. */
+  release(client: Client): void {
+    const use = this.#waiting.shift();
+    if (use) use(client);
+    else this.#idle.push(client);
+  }
+
+  /** Takes a client back that must not be used again. */
+  discard(client: Client): void {
+    this.#clients.delete(client);
+    void client.destroy();
+    const use = this.#waiting.shift();
+    if (use) this.take(use);
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#clients].map((client) => client.destroy()));
+  }
+
+  #open(): Client | undefined {
+    if (this.#clients.size >= this.#most) return undefined;
+    const client = new Client(this.#origin, this.#options);
+    this.#clients.add(client);
+    return client;
+  }
+}

@@ -1,0 +1,226 @@
+/** Turns whatever a provider call threw into a {@link ModelFailure}: what happened, whether to retry, when. Pure. */
+import { AnthropicError, APIConnectionError, APIConnectionTimeoutError, APIError } from "@anthropic-ai/sdk";
+import type { FailureKind, ModelFailure } from "../model.ts";
+import { MalformedAnswerError, TimeLimitError } from "./errors.ts";
+
+/** The first `code` string found on `error` or along its `cause` chain. */
+function errorCode(error: unknown): string | undefined {
+  const seen = new Set<unknown>();
+  for (let at = error; typeof at === "object" && at !== null && !seen.has(at); ) {
+    seen.add(at);
+    if ("code" in at && typeof at.code === "string" && at.code !== "") return at.code;
+    at = "cause" in at ? at.cause : undefined;
+  }
+  return undefined;
+}
+
+/** What classification needs besides the error. */
+export interface FailureContext {
+  /** Wall-clock milliseconds, for a `retry-after` date in a response without a `Date` header. */
+  nowMs: number;
+  /** Credentials that must not appear in a message, whatever they look like. */
+  secrets?: readonly string[];
+}
+
+/** Kinds that the same request may overcome later. */
+const RETRYABLE: ReadonlySet<FailureKind> = new Set([
+  "rate_limited",
+  "overloaded",
+  "server_error",
+  "network",
+  "timeout",
+  "invalid_response",
+]);
+
+const KIND_BY_STATUS: ReadonlyMap<number, FailureKind> = new Map([
+  [401, "authentication"],
+  [402, "billing"],
+  [403, "permission"],
+  [404, "not_found"],
+  [408, "timeout"],
+  [409, "server_error"],
+  [413, "too_large"],
+  [429, "rate_limited"],
+  [499, "network"],
+  [504, "timeout"],
+  [529, "overloaded"],
+]);
+
+/** `error.type` of an error event inside a stream, where the HTTP status says 200. */
+const KIND_BY_TYPE: ReadonlyMap<string, FailureKind> = new Map([
+  ["invalid_request_error", "invalid_request"],
+  ["authentication_error", "authentication"],
+  ["billing_error", "billing"],
+  ["permission_error", "permission"],
+  ["not_found_error", "not_found"],
+  ["request_too_large", "too_large"],
+  ["rate_limit_error", "rate_limited"],
+  ["overloaded_error", "overloaded"],
+  ["timeout_error", "timeout"],
+]);
+
+/** Rate-limit responses that waiting does not cure: the operator has to raise a limit. */
+const SPEND_LIMIT_CODES: ReadonlySet<string> = new Set([
+  "contract_spend_limit_reached",
+  "enforced_spend_limit_reached",
+]);
+
+const TOO_LONG =
+  /prompt (?:is )?too long|context (?:window|length|limit)|maximum context|input is too long|too many (?:input |prompt )?tokens/i;
+const NO_CREDIT = /credit balance is too low/i;
+
+/** A broken certificate does not heal within a run; a broken wire does. */
+const TLS_CODE = /^(?:CERT_|ERR_TLS_|ERR_SSL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_(?:GET|VERIFY)_)/;
+const TIMEOUT_CODE = /^(?:ETIMEDOUT|UND_ERR_(?:CONNECT|HEADERS|BODY)_TIMEOUT)$/;
+const UNREADABLE_CODE = /^(?:HPE_|UND_ERR_RES_|UND_ERR_INFO)/;
+
+/**
+ * Classifies anything thrown by a call. Total: an unknown error is an `invalid_response`, which is retryable.
+ */
+export function classify(error: unknown, context: FailureContext): ModelFailure {
+  if (error instanceof APIConnectionError) return classifyConnection(error, context);
+  if (error instanceof APIError) return classifyResponse(error, context);
+  return classifyLocal(error, context);
+}
+
+function classifyResponse(error: APIError, context: FailureContext): ModelFailure {
+  const kind = responseKind(error);
+  const advisedAgainst = error.headers?.get("x-should-retry") === "false";
+  const delayMs = error.headers && retryAfterMs(error.headers, context.nowMs);
+  return {
+    ...failure(kind, withRequestId(wording(error), error.requestID), context),
+    retryable: RETRYABLE.has(kind) && !advisedAgainst,
+    ...(delayMs !== undefined && { retryAfterMs: delayMs }),
+    ...(error.status !== undefined && { httpStatus: error.status }),
+  };
+}
+
+function responseKind(error: APIError): FailureKind {
+  const { status, type, errorCode: code } = error;
+  const text = wording(error);
+  if (code !== null && SPEND_LIMIT_CODES.has(code)) return "billing";
+  const byType = type === null ? undefined : KIND_BY_TYPE.get(type);
+  if (status === undefined) return refine(byType ?? "server_error", text);
+  if (status >= 500 && byType === "overloaded") return byType;
+  const fallback = status >= 500 ? "server_error" : (byType ?? "invalid_request");
+  return refine(KIND_BY_STATUS.get(status) ?? fallback, text);
+}
+
+/** The provider's sentence; a body of another shape leaves the SDK's rendering of it. */
+function wording(error: APIError): string {
+  const said: unknown = error.apiMessage;
+  return typeof said === "string" && said !== "" ? said : error.message;
+}
+
+function refine(kind: FailureKind, text: string): FailureKind {
+  if (kind !== "invalid_request") return kind;
+  if (NO_CREDIT.test(text)) return "billing";
+  return TOO_LONG.test(text) ? "context_window" : kind;
+}
+
+function classifyConnection(error: APIConnectionError, context: FailureContext): ModelFailure {
+  if (error instanceof APIConnectionTimeoutError) return failure("timeout", error.message, context);
+  if (error.cause === undefined) return failure("network", error.message, context);
+  return classifyLocal(error.cause, context);
+}
+
+function classifyLocal(error: unknown, context: FailureContext): ModelFailure {
+  const message = error instanceof Error ? error.message : "something that is no error was thrown";
+  const code = errorCode(error);
+  if (error instanceof TimeLimitError) return failure("timeout", message, context);
+  if (error instanceof MalformedAnswerError || error instanceof SyntaxError) {
+    return failure("invalid_response", message, context);
+  }
+  if (code !== undefined) return classifyCode(code, message, context);
+  if (error instanceof AnthropicError) return failure("invalid_response", message, context);
+  if (error instanceof TypeError || error instanceof RangeError)
+    return failure("invalid_request", message, context);
+  return failure("invalid_response", message, context);
+}
+
+function classifyCode(code: string, message: string, context: FailureContext): ModelFailure {
+  const text = message === "" ? code : message.includes(code) ? message : `${message} (${code})`;
+  if (code === "ERR_INVALID_URL" || code === "UND_ERR_INVALID_ARG")
+    return failure("invalid_request", text, context);
+  if (TIMEOUT_CODE.test(code)) return failure("timeout", text, context);
+  if (UNREADABLE_CODE.test(code)) return failure("invalid_response", text, context);
+  return { ...failure("network", text, context), retryable: !TLS_CODE.test(code) };
+}
+
+function failure(kind: FailureKind, message: string, context: FailureContext): ModelFailure {
+  return { kind, retryable: RETRYABLE.has(kind), message: redact(message, context.secrets) };
+}
+
+function withRequestId(message: string, requestId: string | null | undefined): string {
+  return requestId ? `${message} [${requestId}]` : message;
+}
+
+/** Reads how long a provider asks us to wait: `retry-after-ms`, or `retry-after` in seconds or as a date. Pure. */
+
+const DECIMAL = /^\d+(?:\.\d+)?$/;
+/** RFC 9110 dates name a weekday; anything looser that `Date.parse` would take is garbage here. */
+const HTTP_DATE = /^(?:mon|tue|wed|thu|fri|sat|sun)/i;
+
+/**
+ * Milliseconds the response asks us to wait, at least 0; undefined when it does not ask or what it says makes no
+ * sense. A date is compared with the response's own `Date` header, so a wrong local clock does not matter.
+ *
+ * @param nowMs wall clock, used for a date when the response has no `Date` header
+ */
+export function retryAfterMs(headers: Headers, nowMs: number): number | undefined {
+  const ms = headers.get("retry-after-ms")?.trim();
+  if (ms !== undefined && DECIMAL.test(ms)) return finite(Number(ms));
+  const value = headers.get("retry-after")?.trim();
+  if (value === undefined) return undefined;
+  if (DECIMAL.test(value)) return finite(Number(value) * 1000);
+  if (!HTTP_DATE.test(value)) return undefined;
+  const sentMs = Date.parse(headers.get("date") ?? "");
+  return finite(Math.max(0, Date.parse(value) - (Number.isNaN(sentMs) ? nowMs : sentMs)));
+}
+
+function finite(ms: number): number | undefined {
+  return Number.isFinite(ms) ? Math.ceil(ms) : undefined;
+}
+
+// Makes a provider's message fit to be stored and shown: no credentials, one line, bounded. Pure.
+
+/** Longest message that leaves the port, in UTF-16 code units. */
+export const MAX_MESSAGE_CHARS = 500;
+
+/** Shorter secrets are not searched for literally: removing "test" everywhere would garble every sentence. */
+const MIN_LITERAL_SECRET_CHARS = 6;
+
+/** Far more than is kept, little enough that no hostile body costs time. */
+const MAX_INSPECTED_CHARS = 8_000;
+
+const MASK = "[redacted]";
+
+const CREDENTIALS: readonly [RegExp, string][] = [
+  [/\b(bearer|basic)\s+[^\s"',;]+/gi, `$1 ${MASK}`],
+  [
+    /\b(authorization|x-api-key|api[-_ ]?key|auth[-_ ]?token|password|secret)(["']?\s*[:=]\s*["']?)[^\s"',;]+/gi,
+    `$1$2${MASK}`,
+  ],
+  [/\bsk-[\w-]{6,}/g, MASK],
+  [/\beyJ[\w-]{8,}\.[\w.-]+/g, MASK],
+  [/(:\/\/)[^\s/@]+@/g, `$1${MASK}@`],
+  [/\b[\w-]{40,}\b/g, MASK],
+];
+
+/**
+ * `text` without anything that is or looks like a credential, with control characters and runs of white space
+ * turned into one space, cut to {@link MAX_MESSAGE_CHARS}.
+ *
+ * @param secrets credentials to remove literally
+ */
+export function redact(text: string, secrets: readonly string[] = []): string {
+  let clean = text;
+  for (const secret of secrets) {
+    if (secret.length >= MIN_LITERAL_SECRET_CHARS) clean = clean.replaceAll(secret, MASK);
+  }
+  clean = clean.slice(0, MAX_INSPECTED_CHARS);
+  for (const [pattern, replacement] of CREDENTIALS) clean = clean.replace(pattern, replacement);
+  clean = clean.replace(/[\s\p{Cc}]+/gu, " ").trim();
+  if (clean.length <= MAX_MESSAGE_CHARS) return clean;
+  return `${clean.slice(0, MAX_MESSAGE_CHARS - 1).replace(/[\uD800-\uDBFF]$/, "")}…`;
+}

@@ -1,0 +1,243 @@
+/**
+ * The Anthropic model: the only caller of the SDK's client; one client and one connection pool per instance.
+ *
+ * Owns: the client, and how a call ends. Neighbours: `transport.ts` owns connections and time limits, `stream.ts` and
+ * `answer.ts` what comes back, `failure.ts` what an error means, the worker all retries.
+ *
+ * Invariants
+ * 1. `call` never rejects and never outlives its control, `timeoutMs`, or `stop`.
+ * 2. A call that has not ended with an answer has given its connection up.
+ * 3. Nothing is read from the environment: key, host and headers are arguments.
+ * 4. Nothing is written to the console.
+ * 5. A call makes no header object, timer, listener or abort signal of its own; the SDK makes one controller.
+ */
+import { createHash } from "node:crypto";
+import { Anthropic } from "@anthropic-ai/sdk";
+import { type Clock, systemClock } from "../../../shared/clock.ts";
+import { SubagentError } from "../../../shared/errors.ts";
+import { keepSecret } from "../../../shared/secrets.ts";
+import type { CallControl, CallOutcome, Model, ModelRequest } from "../model.ts";
+import { requestBody } from "../request.ts";
+import { AnswerDraft } from "./answer.ts";
+import { CallAbortedError } from "./errors.ts";
+import { classify } from "./failure.ts";
+import { readerOf } from "./stream.ts";
+import { Exchange, type ExchangePlan, Transport } from "./transport.ts";
+
+/** Where the provider is and how patient to be. Durations in milliseconds. */
+export interface AnthropicModelOptions {
+  /** Sent as a bearer token. */
+  apiKey: string;
+  /** Any server that speaks the Messages API. Default `https://api.anthropic.com`. */
+  baseUrl?: string;
+  /** Longest duration of one call, first byte to last included. Default 600,000. */
+  timeoutMs?: number;
+  /** Longest silence within a response, keep-alive pings counted as sound. Default 90,000. */
+  idleTimeoutMs?: number;
+  /**
+   * Longest time until a response begins. Default 180,000. An answer that does not come piece by piece begins when it is
+   * finished: it has the time that its `maxTokens` may take besides.
+   */
+  firstByteTimeoutMs?: number;
+  /** Most connections; further calls wait for one. Default: one for each call under way. */
+  connections?: number;
+  /** Default: the system clock. */
+  clock?: Clock;
+}
+
+const API_URL = "https://api.anthropic.com";
+const MESSAGES_PATH = "/v1/messages";
+
+/** The API version this adapter is written against; what the SDK of the pinned version sends by itself. */
+const API_VERSION = "2026-10-21";
+
+/** The SDK's own estimate of the time a token takes; an answer expected to take over ten minutes must be streamed. */
+const MS_PER_TOKEN = 3_600_000 / 128_000;
+const LONGEST_UNSTREAMED_TOKENS = 600_000 / MS_PER_TOKEN;
+
+/** Creates the model. Opens no connection until the first call. Throws `invalid_config` without a key. */
+export function createAnthropicModel(options: AnthropicModelOptions): Model {
+  const { apiKey = "", baseUrl = API_URL } = options ?? {};
+  const problems = [
+    ...(apiKey.trim() === "" ? ["apiKey is missing or empty"] : []),
+    ...(/^https?:\/\/[^/]/.test(baseUrl) && URL.canParse(baseUrl)
+      ? []
+      : ["baseUrl must be http://… or https://…"]),
+  ];
+  if (problems.length > 0) {
+    throw new SubagentError("invalid_config", `The model cannot be made: ${problems.join("; ")}.`, {
+      problems,
+    });
+  }
+  return new AnthropicModel({ ...options, baseUrl });
+}
+
+class AnthropicModel implements Model {
+  readonly #client: MessagesClient;
+  readonly #transport: Transport;
+  readonly #clock: Clock;
+  readonly #timeoutMs: number;
+  readonly #firstByteTimeoutMs: number;
+  readonly #secrets: readonly string[];
+  readonly #provider: string;
+  #callsUnderWay = 0;
+  #onLastCall: () => void = ignore;
+  #stopped: Promise<void> | undefined;
+
+  constructor(options: AnthropicModelOptions & { baseUrl: string }) {
+    const { apiKey, baseUrl, connections, idleTimeoutMs = 90_000, clock = systemClock } = options;
+    this.#clock = clock;
+    this.#timeoutMs = options.timeoutMs ?? 600_000;
+    this.#firstByteTimeoutMs = options.firstByteTimeoutMs ?? 180_000;
+    this.#secrets = [apiKey];
+    keepSecret(apiKey);
+    this.#provider = providerOf(apiKey, baseUrl);
+    const url = new URL(baseUrl.replace(/\/$/, "") + MESSAGES_PATH);
+    this.#transport = new Transport(url, { clock, idleTimeoutMs, connections });
+    this.#client = new MessagesClient(apiKey, baseUrl, this.#timeoutMs, this.#transport);
+  }
+
+  async call(request: ModelRequest, control: CallControl): Promise<CallOutcome> {
+    if (this.#stopped) return { status: "aborted" };
+    const draft = new AnswerDraft(request.model, request.maxTokens);
+    const exchange = this.#transport.prepare(this.#plan(request, control, draft));
+    control.abortCall = (reason) => exchange.abort(reason);
+    this.#callsUnderWay += 1;
+    let error: unknown;
+    try {
+      await this.#client.send(exchange);
+    } catch (thrown) {
+      error = exchange.error ?? thrown;
+    }
+    exchange.abort("the call is over");
+    control.abortCall = null;
+    this.#callsUnderWay -= 1;
+    if (this.#callsUnderWay === 0) this.#onLastCall();
+    return this.#outcomeOf(draft, error);
+  }
+
+  gateName(model: string): string {
+    return `${this.#provider}/${model}`;
+  }
+
+  stop(): Promise<void> {
+    this.#stopped ??= this.#stop();
+    return this.#stopped;
+  }
+
+  async #stop(): Promise<void> {
+    const lastCall = new Promise<void>((resolve) => {
+      if (this.#callsUnderWay === 0) resolve();
+      else this.#onLastCall = resolve;
+    });
+    await Promise.all([this.#transport.close(), lastCall]);
+  }
+
+  #plan(request: ModelRequest, control: CallControl, draft: AnswerDraft): ExchangePlan {
+    const isStreamed = request.stream || request.maxTokens > LONGEST_UNSTREAMED_TOKENS;
+    const wholeAnswerMs = isStreamed ? 0 : request.maxTokens * MS_PER_TOKEN;
+    return {
+      body: requestBody(request, isStreamed),
+      headers: headersOf(request),
+      mayBegin: () => control.mayBegin(),
+      read: (contentType) => readerOf(contentType, isStreamed, draft, control.onText),
+      isComplete: () => draft.isComplete,
+      deadlineMs: control.deadlineMs,
+      timeoutMs: this.#timeoutMs,
+      firstByteTimeoutMs: this.#firstByteTimeoutMs + wholeAnswerMs,
+    };
+  }
+
+  /** A message that is complete is the answer, however its connection ended. */
+  #outcomeOf(draft: AnswerDraft, error: unknown): CallOutcome {
+    let problem = error;
+    if (error === undefined || draft.isComplete) {
+      try {
+        return { status: "answer", answer: draft.finish() };
+      } catch (unusable) {
+        problem = unusable;
+      }
+    }
+    const usage = draft.isBegun ? { usage: draft.usage } : {};
+    if (problem instanceof CallAbortedError) return { status: "aborted", ...usage };
+    const failure = classify(problem, { nowMs: this.#clock.now(), secrets: this.#secrets });
+    return { status: "failed", failure, ...usage };
+  }
+}
+
+/** Names and values by turns. */
+function headersOf({ purchaseId, traceparent }: ModelRequest): readonly string[] {
+  const key = ["idempotency-key", purchaseId];
+  return traceparent === undefined ? key : [...key, "traceparent", traceparent];
+}
+
+/** Headers the SDK sets. `ANTHROPIC_CUSTOM_HEADERS` can add others; they stay here. */
+const SENT_HEADER = /^(?:accept|authorization|content-type|user-agent|anthropic-version|x-stainless-.+)$/i;
+
+const silent = { error: ignore, warn: ignore, info: ignore, debug: ignore };
+
+type BuildRequest = Anthropic["buildRequest"];
+type FetchWithTimeout = Anthropic["fetchWithTimeout"];
+
+/**
+ * The SDK's client, with the two steps of a request replaced that cost most: headers are built once, and the body (an
+ * {@link Exchange}) goes to the transport as it is. What an error response means stays the SDK's.
+ */
+class MessagesClient extends Anthropic {
+  readonly #transport: Transport;
+  #request: ReturnType<BuildRequest> | undefined;
+  #headers: readonly string[] = [];
+
+  constructor(apiKey: string, baseURL: string, timeout: number, transport: Transport) {
+    super({
+      apiKey,
+      baseURL,
+      timeout,
+      webhookKey: null,
+      maxRetries: 0,
+      logLevel: "off",
+      logger: silent,
+      openTelemetry: false,
+    });
+    this.#transport = transport;
+  }
+
+  /** Resolves when the response is read. Rejects with the SDK's error for it, or with what ended the exchange. */
+  async send(exchange: Exchange): Promise<void> {
+    await this.post(MESSAGES_PATH, { body: exchange }).asResponse();
+  }
+
+  override buildRequest(): ReturnType<BuildRequest> {
+    this.#request ??= this.#buildOnce();
+    return this.#request;
+  }
+
+  override fetchWithTimeout(...[url, init, ms, controller, options]: Parameters<FetchWithTimeout>) {
+    const exchange = options?.body;
+    if (exchange instanceof Exchange) return this.#transport.send(exchange, this.#headers);
+    return super.fetchWithTimeout(url, init, ms, controller, options);
+  }
+
+  /** Given with the request, headers win over anything the environment put into the client's defaults. */
+  async #buildOnce(): ReturnType<BuildRequest> {
+    const built = await super.buildRequest({
+      method: "post",
+      path: MESSAGES_PATH,
+      headers: {
+        authorization: `Bearer ${this.apiKey}`,
+        "anthropic-version": API_VERSION,
+        "content-type": "application/json",
+      },
+    });
+    this.#headers = [...built.req.headers].filter(([name]) => SENT_HEADER.test(name)).flat();
+    return built;
+  }
+}
+
+/** Host and credential as far as others may know them. */
+function providerOf(apiKey: string, baseUrl: string): string {
+  const digest = createHash("sha256").update(`subagent-queue gate ${apiKey}`).digest("hex");
+  return `${new URL(baseUrl).host}/${digest.slice(0, 8)}`;
+}
+
+function ignore(): void {}

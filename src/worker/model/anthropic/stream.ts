@@ -1,0 +1,322 @@
+/**
+ * Reads the body of a response into an {@link AnswerDraft}: server-sent events or one JSON message, on the socket's own
+ * chunks. No decoder, no iterator, no parse of a delta that is spelled as the API spells it.
+ *
+ * Owns: what of the body is not read yet. Its neighbour `transport.ts` owns the connection, `answer.ts` the message.
+ *
+ * Invariants
+ * 1. A chunk may end anywhere, within a character too: text is one character a byte until its block is finished.
+ * 2. Unread bytes are bounded by the limit of the answer. A larger body is read on without being kept, since what was
+ *    bought stands at its end, but never further than {@link MOST_BYTES}.
+ */
+import { APIError } from "@anthropic-ai/sdk";
+import type { JsonObject } from "../../../shared/protocol/content.ts";
+import { type AnswerDraft, isObject, type PieceField, spell, unspell } from "./answer.ts";
+import { MalformedAnswerError, TruncatedStreamError } from "./errors.ts";
+import { closingQuote, parseOrNothing } from "./json.ts";
+
+/** No body is read beyond it. */
+const MOST_BYTES = 16 * 1024 * 1024;
+
+/** Reads one body. */
+export interface BodyReader {
+  /** Takes the next bytes. What it throws ends the call. */
+  feed(chunk: Buffer): void;
+  /** The body ended, or (`isWhole` false) broke off. Throws when the message is not whole. */
+  end(isWhole: boolean): void;
+}
+
+/** The reader of a body of this type; `isStreamed` decides where the type says nothing. */
+export function readerOf(
+  contentType: string,
+  isStreamed: boolean,
+  draft: AnswerDraft,
+  onText?: (text: string) => void,
+): BodyReader {
+  const isStream = contentType === "" ? isStreamed : contentType.startsWith("text/event-stream");
+  return isStream ? new EventReader(draft, onText) : new MessageReader(draft);
+}
+
+const LINE_FEED = "\n";
+const CARRIAGE_RETURN = 13;
+const SPACE = 32;
+const QUOTE = 34;
+const CLOSING_BRACE = 125;
+
+/** How the API spells a delta; everything else is parsed as a whole. */
+const DELTA = 'data: {"type":"content_block_delta","index":';
+const PIECES: readonly (readonly [start: string, field: PieceField])[] = [
+  [',"delta":{"type":"text_delta","text":"', "text"],
+  [',"delta":{"type":"input_json_delta","partial_json":"', "input"],
+  [',"delta":{"type":"thinking_delta","thinking":"', "thinking"],
+];
+/** The same deltas, however they are spelled. */
+const TEXT_DELTAS: ReadonlyMap<unknown, { member: string; field: PieceField }> = new Map([
+  ["text_delta", { member: "text", field: "text" }],
+  ["input_json_delta", { member: "partial_json", field: "input" }],
+  ["thinking_delta", { member: "thinking", field: "thinking" }],
+]);
+const BLOCK_EVENT = '"content_block_';
+
+class EventReader implements BodyReader {
+  readonly #draft: AnswerDraft;
+  readonly #onText: ((text: string) => void) | undefined;
+  /** The beginning of a line, one character a byte. */
+  #rest = "";
+  #isSkipping = false;
+  #bytes = 0;
+  /** Lines of data that are no JSON by themselves: an event may spread over several. */
+  #unparsed = "";
+  #isError = false;
+  /** Text since the listener was called last, in JSON spelling. */
+  #unheard = "";
+
+  constructor(draft: AnswerDraft, onText: ((text: string) => void) | undefined) {
+    this.#draft = draft;
+    this.#onText = onText;
+  }
+
+  feed(chunk: Buffer): void {
+    this.#bytes = boundedSum(this.#bytes, chunk);
+    const text = this.#rest + chunk.toString("latin1");
+    let from = 0;
+    let end = text.indexOf(LINE_FEED, this.#rest.length);
+    for (; end >= 0 && !this.#draft.isComplete; end = text.indexOf(LINE_FEED, from)) {
+      if (this.#isSkipping) this.#isSkipping = false;
+      else this.#line(text, from, text.charCodeAt(end - 1) === CARRIAGE_RETURN ? end - 1 : end);
+      from = end + 1;
+    }
+    this.#rest = this.#isSkipping || this.#draft.isComplete ? "" : text.slice(from);
+    if (this.#rest.length > this.#draft.limitBytes) this.#skip();
+    if (this.#unheard !== "") this.#tell();
+  }
+
+  end(isWhole: boolean): void {
+    if (this.#draft.isComplete || !isWhole) return;
+    if (this.#draft.isBegun) throw new TruncatedStreamError();
+    throw new MalformedAnswerError("the server did not answer with a message stream");
+  }
+
+  /** A line longer than the whole answer may be. */
+  #skip(): void {
+    this.#draft.overflow();
+    this.#isSkipping = true;
+    this.#rest = "";
+  }
+
+  #line(text: string, from: number, end: number): void {
+    if (end <= from) {
+      if (this.#unparsed !== "") throw new MalformedAnswerError("an event of the answer is not JSON");
+      this.#isError = false;
+    } else if (text.startsWith("data:", from)) {
+      if (!this.#takePiece(text, from, end)) this.#takeData(text.slice(from + "data:".length, end));
+    } else if (text.startsWith("event: error", from)) this.#isError = true;
+  }
+
+  /** Takes a delta that is spelled as usual; false leaves it to be parsed. */
+  #takePiece(text: string, from: number, end: number): boolean {
+    if (!text.startsWith(DELTA, from)) return false;
+    let at = from + DELTA.length;
+    while (isDigit(text.charCodeAt(at))) at += 1;
+    const index = Number(text.slice(from + DELTA.length, at));
+    for (const [start, field] of PIECES) {
+      if (!text.startsWith(start, at)) continue;
+      const close = closingQuote(text, at + start.length);
+      if (!endsObjects(text, close, end)) return false;
+      this.#takeText(index, field, text.slice(at + start.length, close));
+      return true;
+    }
+    return false;
+  }
+
+  #takeText(index: number, field: PieceField, piece: string): void {
+    if (this.#draft.isTooLarge) return;
+    this.#draft.extend(index, field, piece);
+    if (field === "text" && this.#onText) this.#unheard += piece;
+  }
+
+  #takeData(line: string): void {
+    if (this.#draft.isTooLarge && line.includes(BLOCK_EVENT)) return;
+    const json = this.#unparsed + line;
+    const event = parseOrNothing(Buffer.from(json, "latin1").toString());
+    if (event === undefined) {
+      this.#unparsed = `${json}\n`;
+      if (json.length > this.#draft.limitBytes) throw new MalformedAnswerError("an event is too large");
+      return;
+    }
+    this.#unparsed = "";
+    if (this.#isError || (isObject(event) && event.type === "error")) throw errorEvent(event);
+    if (isObject(event)) this.#take(event, line.length);
+  }
+
+  /** Takes an event; unknown types are ignored. */
+  #take(event: JsonObject, bytes: number): void {
+    const draft = this.#draft;
+    switch (event.type) {
+      case "message_start":
+        draft.begin(event.message);
+        draft.weigh(bytes);
+        break;
+      case "content_block_start":
+        if (draft.weigh(bytes)) draft.open(indexOf(event), event.content_block);
+        break;
+      case "content_block_delta":
+        this.#takeDelta(indexOf(event), event.delta, bytes);
+        break;
+      case "message_delta":
+        if (isObject(event.delta)) draft.stop(event.delta.stop_reason);
+        draft.count(event.usage);
+        break;
+      case "message_stop":
+        draft.complete();
+        break;
+    }
+  }
+
+  #takeDelta(index: number, delta: unknown, bytes: number): void {
+    if (!isObject(delta))
+      throw new MalformedAnswerError(`content block ${index} has a delta that is no object`);
+    const text = TEXT_DELTAS.get(delta.type);
+    if (text) this.#takeText(index, text.field, spell(piece(delta, text.member)));
+    else if (this.#draft.weigh(bytes)) changeBlock(this.#draft.blockAt(index), delta);
+  }
+
+  /** A listener is not part of the call: its failure must not cost a paid answer. */
+  #tell(): void {
+    try {
+      this.#onText?.(unspell(this.#unheard));
+    } catch {
+      // The contract of `onText` says that what it throws is ignored.
+    }
+    this.#unheard = "";
+  }
+}
+
+/** Applies a delta that does not add text. */
+function changeBlock(block: JsonObject, delta: JsonObject): void {
+  switch (delta.type) {
+    case "signature_delta":
+      block.signature = piece(delta, "signature");
+      break;
+    case "citations_delta":
+      if (Array.isArray(block.citations)) block.citations.push(delta.citation);
+      else block.citations = [delta.citation];
+      break;
+    default:
+      throw new MalformedAnswerError(`a delta of unknown type ${JSON.stringify(delta.type)}`);
+  }
+}
+
+/** Where a token count is looked for in a message that cannot be parsed. */
+const USAGE = /(?<!\\)"usage"\s*:\s*(\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})/g;
+const TAIL_BYTES = 16 * 1024;
+/** Bodies come in few chunks; one that trickles in is put together now and then. */
+const MOST_CHUNKS = 40;
+const MESSAGE_MARK = /"type"\s*:\s*"message"|"role"\s*:\s*"assistant"/;
+const HEAD_BYTES = 1024;
+
+class MessageReader implements BodyReader {
+  readonly #draft: AnswerDraft;
+  #chunks: Buffer[] = [];
+  #bytes = 0;
+  /** Of a message too large its beginning says what it is, and its end what it cost. One character a byte. */
+  #head = "";
+  #tail = "";
+
+  constructor(draft: AnswerDraft) {
+    this.#draft = draft;
+  }
+
+  feed(chunk: Buffer): void {
+    this.#bytes = boundedSum(this.#bytes, chunk);
+    if (this.#draft.isTooLarge) {
+      this.#tail = (this.#tail + chunk.toString("latin1")).slice(-TAIL_BYTES);
+      return;
+    }
+    this.#chunks.push(chunk);
+    if (this.#bytes > this.#draft.limitBytes) this.#giveUp();
+    else if (this.#chunks.length === MOST_CHUNKS) this.#chunks = [this.#body()];
+  }
+
+  end(isWhole: boolean): void {
+    if (!this.#draft.isTooLarge) {
+      const body = this.#body();
+      const message = isWhole ? parseOrNothing(body.toString()) : undefined;
+      if (isObject(message)) {
+        this.#take(message);
+        return;
+      }
+      this.#giveUp();
+    }
+    this.#salvage();
+    if (isWhole && this.#draft.isTooLarge) this.#draft.complete();
+    else if (isWhole) throw new MalformedAnswerError("the server did not answer with a message");
+  }
+
+  #take(message: JsonObject): void {
+    if (message.type === "error") throw errorEvent(message);
+    this.#draft.begin(message);
+    this.#draft.complete();
+  }
+
+  #body(): Buffer {
+    const [only] = this.#chunks;
+    return only && this.#chunks.length === 1 ? only : Buffer.concat(this.#chunks);
+  }
+
+  /** Keeps of the body what can tell its cost. */
+  #giveUp(): void {
+    const body = this.#body();
+    this.#head = body.toString("latin1", 0, HEAD_BYTES);
+    this.#tail = body.toString("latin1", Math.max(0, body.length - TAIL_BYTES));
+    this.#chunks = [];
+    if (body.length > this.#draft.limitBytes) this.#draft.overflow();
+  }
+
+  /** What a message cost that cannot be read as a whole. */
+  #salvage(): void {
+    if (!MESSAGE_MARK.test(this.#head)) return;
+    this.#draft.buy();
+    for (const [, usage = ""] of this.#tail.matchAll(USAGE)) this.#draft.count(parseOrNothing(usage));
+  }
+}
+
+function boundedSum(bytes: number, chunk: Buffer): number {
+  const sum = bytes + chunk.length;
+  if (sum > MOST_BYTES) throw new MalformedAnswerError(`the answer is larger than ${MOST_BYTES} bytes`);
+  return sum;
+}
+
+function isDigit(code: number): boolean {
+  return code >= 48 && code <= 57;
+}
+
+/** Whether from the quote at `close` to `end` two objects end and nothing else stands. */
+function endsObjects(text: string, close: number, end: number): boolean {
+  if (close < 0 || close >= end || text.charCodeAt(close) !== QUOTE) return false;
+  let braces = 0;
+  for (let at = close + 1; at < end; at++) {
+    const code = text.charCodeAt(at);
+    if (code === CLOSING_BRACE) braces += 1;
+    else if (code !== SPACE) return false;
+  }
+  return braces === 2;
+}
+
+function indexOf(event: JsonObject): number {
+  if (typeof event.index === "number") return event.index;
+  throw new MalformedAnswerError("a content event without an index");
+}
+
+/** What a delta adds. Leaving out what is no text would run a tool with an input that the model did not ask for. */
+function piece(delta: JsonObject, field: string): string {
+  const added = delta[field];
+  if (typeof added === "string") return added;
+  throw new MalformedAnswerError(`a ${String(delta.type)} without a ${field}`);
+}
+
+/** An error that the provider reports after the HTTP status said 200. */
+function errorEvent(event: unknown): APIError {
+  const body = isObject(event) ? event : { error: { message: String(event) } };
+  return new APIError(undefined, body, undefined, undefined);
+}

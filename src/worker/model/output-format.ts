@@ -1,0 +1,138 @@
+/**
+ * A parent's JSON Schema as providers enforce it: objects are closed, and what they do not know becomes part of the
+ * description. The whole schema is checked by the worker all the same. Pure.
+ */
+import type { JsonObject } from "../../shared/protocol/content.ts";
+
+/** What a provider enforces at any place of a schema. */
+const KEPT = new Set(["type", "title", "description", "required", "$ref"]);
+const KEPT_FORMATS = new Set([
+  ...["date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"],
+]);
+const TYPES = new Set(["object", "array", "string", "number", "integer", "boolean", "null"]);
+
+/**
+ * `output_config` of a request that must be answered with this schema, as a finished JSON member; "" where no provider can
+ * enforce it (a map with free keys, a recursion, a place without a type): then the instructions alone ask for it.
+ */
+export function outputFormat(schema: JsonObject): string {
+  if (isRecursive(schema)) return "";
+  const enforced = enforcedPart(schema);
+  if (enforced === undefined) return "";
+  return `"output_config":${JSON.stringify({ format: { type: "json_schema", schema: enforced } })}`;
+}
+
+function isObject(value: unknown): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** Undefined where a place cannot be enforced. */
+function enforcedPart(part: unknown): JsonObject | undefined {
+  if (!isObject(part)) return undefined;
+  const enforced: JsonObject = {};
+  const untold: string[] = [];
+  for (const [keyword, value] of Object.entries(part)) {
+    if (keyword === "$schema" || keyword === "$id" || keyword === "$comment") continue;
+    const member = memberOf(keyword, value, part);
+    if (member === undefined) return undefined;
+    if (member === "untold") untold.push(`${keyword}: ${JSON.stringify(value)}`);
+    else enforced[member.keyword] = member.value;
+  }
+  if (!isAnchored(enforced)) return undefined;
+  if (enforced.type === "object") enforced.additionalProperties = false;
+  if (untold.length > 0)
+    enforced.description = [enforced.description, `{${untold.join(", ")}}`].filter(Boolean).join("\n\n");
+  return enforced;
+}
+
+type Member = { keyword: string; value: unknown } | "untold" | undefined;
+
+function memberOf(keyword: string, value: unknown, { type }: JsonObject): Member {
+  switch (keyword) {
+    case "properties":
+    case "$defs":
+    case "definitions": {
+      const parts = isObject(value) ? enforcedMembers(value) : undefined;
+      return parts && { keyword, value: parts };
+    }
+    case "items": {
+      const items = enforcedPart(value);
+      return items && { keyword, value: items };
+    }
+    case "anyOf":
+    case "oneOf": {
+      const parts = Array.isArray(value) ? value.map(enforcedPart) : [undefined];
+      return parts.includes(undefined) ? undefined : { keyword: "anyOf", value: parts };
+    }
+    case "enum":
+      return Array.isArray(value) && value.every(isPrimitive) ? { keyword, value } : "untold";
+    case "const":
+      return isPrimitive(value) ? { keyword, value } : "untold";
+    case "additionalProperties":
+      // A map with free keys; a closed object would let none of them through.
+      return value === false || type !== "object" ? "untold" : undefined;
+    case "patternProperties":
+      return undefined;
+    case "format":
+      return typeof value === "string" && KEPT_FORMATS.has(value) ? { keyword, value } : "untold";
+    case "minItems":
+      return value === 0 || value === 1 ? { keyword, value } : "untold";
+    default:
+      return KEPT.has(keyword) ? { keyword, value } : "untold";
+  }
+}
+
+function enforcedMembers(parts: JsonObject): JsonObject | undefined {
+  const enforced: JsonObject = {};
+  for (const [name, part] of Object.entries(parts)) {
+    const member = enforcedPart(part);
+    if (member === undefined) return undefined;
+    Object.defineProperty(enforced, name, { value: member, enumerable: true });
+  }
+  return enforced;
+}
+
+/** Whether it says what stands there; an object must name its members. */
+function isAnchored({ type, properties, anyOf, $ref, ...rest }: JsonObject): boolean {
+  if (type === "object") return isObject(properties);
+  if (typeof type === "string") return TYPES.has(type);
+  return (
+    type === undefined && (anyOf !== undefined || $ref !== undefined || "enum" in rest || "const" in rest)
+  );
+}
+
+function isPrimitive(value: unknown): boolean {
+  return value === null || typeof value !== "object";
+}
+
+/** Whether following its references comes back to where it began, or leaves the known places. */
+function isRecursive(schema: JsonObject): boolean {
+  const open = new Set<string>();
+  const done = new Set<string>();
+  const visit = (part: unknown): boolean => {
+    if (part === null || typeof part !== "object") return false;
+    if ("$ref" in part && typeof part.$ref === "string" && visitReference(part.$ref)) return true;
+    return Object.entries(part).some(([keyword, value]) => !isDefinitions(keyword) && visit(value));
+  };
+  const visitReference = (reference: string): boolean => {
+    if (done.has(reference)) return false;
+    const target = referenced(schema, reference);
+    if (open.has(reference) || target === undefined) return true;
+    open.add(reference);
+    if (visit(target)) return true;
+    open.delete(reference);
+    done.add(reference);
+    return false;
+  };
+  return visit(schema);
+}
+
+function isDefinitions(keyword: string): boolean {
+  return keyword === "$defs" || keyword === "definitions";
+}
+
+function referenced(schema: JsonObject, reference: string): unknown {
+  const [, place, name] = /^#\/(\$defs|definitions)\/([^/~%]+)$/.exec(reference) ?? [];
+  const places = place === undefined ? undefined : schema[place];
+  return isObject(places) && name !== undefined && Object.hasOwn(places, name) ? places[name] : undefined;
+}

@@ -1,0 +1,97 @@
+/** The parts of a request as JSON text, each made once. Equal inputs are equal bytes: prompt caches live on that. Pure. */
+import { wellFormedJson } from "../../shared/protocol/reply.ts";
+import type { ModelMessage, ModelRequest, ToolSchema } from "./model.ts";
+
+const CACHED = { type: "ephemeral" } as const;
+const CACHE_MARK = `,"cache_control":${JSON.stringify(CACHED)}`;
+/** What every message ends with: its last block, the list of blocks, itself. */
+const MESSAGE_END = "}]}";
+
+/** What stays the same for all calls of a run. */
+export interface HeadParts {
+  /** Upper bound of output tokens of one call. */
+  maxTokens: number;
+  /** System prompt; empty means none. Byte-identical for all agents of one kind, or prompt caching is lost. */
+  system: string;
+  /** Tools on offer, in a stable order. */
+  tools: readonly ToolSchema[];
+}
+
+/** Keeps the tools in the (cached) prefix but forbids their use: `extra` of a last call. */
+export const NO_TOOL_CHOICE = '"tool_choice":{"type":"none"}';
+
+/**
+ * {@link ModelRequest.head}. Marks two places for the prompt cache: the end of tools and system prompt, which all agents
+ * of one kind share from their first call on, and (found by the provider) the end of the conversation.
+ */
+export function requestHead(parts: HeadParts): string {
+  const kind = `${parts.maxTokens} ${parts.system}`;
+  const known = heads.get(kind);
+  if (known && areSame(known.tools, parts.tools)) return known.head;
+  const head = spelledHead(parts);
+  if (head.length > LONGEST_KEPT_HEAD) return head;
+  heads.delete(kind);
+  heads.set(kind, { tools: parts.tools, head });
+  const [oldest] = heads.keys();
+  if (heads.size > MOST_KEPT_HEADS && oldest !== undefined) heads.delete(oldest);
+  return head;
+}
+
+/** Heads that were made last, by what they are made of: runs of one kind of agent share theirs. At most 2 Mi characters. */
+const heads = new Map<string, { tools: readonly ToolSchema[]; head: string }>();
+const MOST_KEPT_HEADS = 32;
+const LONGEST_KEPT_HEAD = 64 * 1024;
+
+/** Whether both lists offer the same: a schema is never changed once it is offered. */
+function areSame(some: readonly ToolSchema[], others: readonly ToolSchema[]): boolean {
+  return (
+    some.length === others.length &&
+    some.every(({ name, description, input_schema }, i) => {
+      const other = others[i];
+      return other?.name === name && other.description === description && other.input_schema === input_schema;
+    })
+  );
+}
+
+function spelledHead({ maxTokens, system, tools }: HeadParts): string {
+  const members = {
+    max_tokens: maxTokens,
+    ...(tools.length > 0 && { tools: toolParams(tools, system === "") }),
+    ...(system !== "" && { system: [{ type: "text", text: system, cache_control: CACHED }] }),
+    cache_control: CACHED,
+  };
+  return wellFormedJson(JSON.stringify(members)).slice(1, -1);
+}
+
+/** Without a system prompt the last tool carries the shared mark. */
+function toolParams(tools: readonly ToolSchema[], isMarked: boolean) {
+  return tools.map(({ name, description, input_schema }, index) => ({
+    name,
+    description,
+    input_schema: { ...input_schema, type: "object" },
+    ...(isMarked && index === tools.length - 1 && { cache_control: CACHED }),
+  }));
+}
+
+/** One message as a piece of {@link ModelRequest.messages}. */
+export function messageJson({ role, content }: ModelMessage): string {
+  return wellFormedJson(JSON.stringify({ role, content }));
+}
+
+/** The body to be sent. */
+export function requestBody(request: ModelRequest, isStreamed: boolean): string {
+  const { model, head, extra } = request;
+  const named = `"model":${JSON.stringify(model)},${head}`;
+  const members = extra === "" ? named : `${named},${extra}`;
+  const messages = withCacheMark(request);
+  return isStreamed
+    ? `{${members},"messages":[${messages}],"stream":true}`
+    : `{${members},"messages":[${messages}]}`;
+}
+
+/** Marks the last block of the message with which the call before ended. */
+function withCacheMark({ messages, cachedLength }: ModelRequest): string {
+  const at = cachedLength - MESSAGE_END.length;
+  if (at <= 0 || !messages.startsWith(MESSAGE_END, at)) return messages;
+  return messages.slice(0, at) + CACHE_MARK + messages.slice(at);
+}

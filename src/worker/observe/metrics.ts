@@ -1,0 +1,250 @@
+/**
+ * The figures of one worker process, in the format of Prometheus. `docs/operations.md` lists the names.
+ *
+ * Owns: counters and histograms, moved by the runs, and the event-loop monitor. What stands in Redis is asked for by a
+ * scrape, at most every {@link ASK_EVERY_MS}, and never by a run.
+ *
+ * 1. A label's values are bounded: names that models and producers choose become `other` after the first {@link MOST_VALUES}.
+ * 2. A scrape answers within about a second, whatever Redis does: a figure that is not there in time is left out.
+ */
+import { monitorEventLoopDelay } from "node:perf_hooks";
+import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import type { Clock } from "../../shared/clock.ts";
+import type { Usage } from "../../shared/protocol/content.ts";
+
+const MOST_VALUES = 50;
+const ASK_EVERY_MS = 5_000;
+const ASK_MS = 1_000;
+const LOOP_RESOLUTION_MS = 20;
+const CALL_SECONDS = [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640];
+const TOOL_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
+const RUN_SECONDS = [0.1, 0.5, 1, 5, 15, 30, 60, 120, 300, 600, 1_800, 3_600];
+
+/** What a scrape reads from Redis. Each may fail or be late. */
+export interface MetricSources {
+  /** Runs going on in this process. */
+  activeRuns(): number;
+  /** Jobs of the wake queue by state; of the whole installation. */
+  wakes(): Promise<Readonly<Record<string, number>>>;
+  /** Age of the oldest reply that no parent has acked, ms; 0 without one. Of the whole installation. */
+  oldestReplyMs(): Promise<number>;
+  /** How long ago the earliest deadline came that no sweeper has checked, ms; 0 when none is late. */
+  sweeperLagMs(): Promise<number>;
+}
+
+/** What a Prometheus server is sent. */
+export interface Scrape {
+  contentType: string;
+  text: string;
+}
+
+/** See the module's header. */
+export class Metrics {
+  readonly #registry = new Registry();
+  readonly #clock: Clock;
+  readonly #sources: MetricSources;
+  readonly #loop = monitorEventLoopDelay({ resolution: LOOP_RESOLUTION_MS });
+  readonly #models = new BoundedNames();
+  readonly #tools = new BoundedNames();
+  readonly #asked: readonly Asked[];
+  readonly #wakesTaken = this.#counter("subagent_wakes_taken_total", "Wakes taken, by what came of them", [
+    "outcome",
+  ]);
+  readonly #runs = this.#counter("subagent_runs_total", "Runs settled by this worker", [
+    "status",
+    "stop_reason",
+  ]);
+  readonly #runSeconds = this.#histogram(
+    "subagent_run_duration_seconds",
+    "Running time of settled runs, waiting excluded",
+    ["status"],
+    RUN_SECONDS,
+  );
+  readonly #turnSeconds = this.#histogram(
+    "subagent_turn_duration_seconds",
+    "Time from a model call to its answer",
+    ["model"],
+    CALL_SECONDS,
+  );
+  readonly #toolSeconds = this.#histogram(
+    "subagent_tool_duration_seconds",
+    "Duration of tool calls",
+    ["tool", "outcome"],
+    TOOL_SECONDS,
+  );
+  readonly #tokens = this.#counter("subagent_tokens_total", "Tokens bought", ["model", "type"]);
+  readonly #cost = this.#counter("subagent_cost_usd_total", "USD spent, as far as prices are known", [
+    "model",
+  ]);
+  readonly #refusals = this.#counter("subagent_model_refusals_total", "Model calls without an answer", [
+    "kind",
+  ]);
+
+  constructor(sources: MetricSources, clock: Clock) {
+    this.#sources = sources;
+    this.#clock = clock;
+    this.#asked = this.#gauges();
+  }
+
+  /** Begins to watch the event loop. Idempotent. */
+  start(): void {
+    this.#loop.enable();
+  }
+
+  /** Idempotent. */
+  stop(): void {
+    this.#loop.disable();
+  }
+
+  /** A wake was taken and is done with. */
+  wake(outcome: string): void {
+    this.#wakesTaken.inc({ outcome });
+  }
+
+  /** A run was settled here. */
+  settled(status: string, stopReason: string, durationMs: number): void {
+    this.#runs.inc({ status, stop_reason: stopReason });
+    this.#runSeconds.observe({ status }, durationMs / 1_000);
+  }
+
+  /** A model call brought an answer. */
+  answered(model: string, durationMs: number): void {
+    this.#turnSeconds.observe({ model: this.#models.bounded(model) }, durationMs / 1_000);
+  }
+
+  /** A model call was paid for, whether it brought an answer or not. */
+  bought(model: string, usage: Usage, costUsd: number): void {
+    const name = this.#models.bounded(model);
+    this.#tokens.inc({ model: name, type: "input" }, usage.input_tokens);
+    this.#tokens.inc({ model: name, type: "output" }, usage.output_tokens);
+    this.#tokens.inc({ model: name, type: "cache_read" }, usage.cache_read_input_tokens);
+    this.#tokens.inc({ model: name, type: "cache_write" }, usage.cache_creation_input_tokens);
+    this.#cost.inc({ model: name }, costUsd);
+  }
+
+  /** A model call brought none; `kind` as the model port names it. */
+  refused(kind: string): void {
+    this.#refusals.inc({ kind });
+  }
+
+  /** A tool call has ended. */
+  toolCalled(tool: string, isError: boolean, durationMs: number): void {
+    const labels = { tool: this.#tools.bounded(tool), outcome: isError ? "error" : "ok" };
+    this.#toolSeconds.observe(labels, durationMs / 1_000);
+  }
+
+  /** All figures, as they stand now. */
+  async scrape(): Promise<Scrape> {
+    await this.#ask();
+    return { contentType: this.#registry.contentType, text: await this.#registry.metrics() };
+  }
+
+  #counter<Label extends string>(name: string, help: string, labelNames: readonly Label[]): Counter<Label> {
+    return new Counter({ name, help, labelNames, registers: [this.#registry] });
+  }
+
+  #histogram<Label extends string>(
+    name: string,
+    help: string,
+    labelNames: readonly Label[],
+    buckets: number[],
+  ): Histogram<Label> {
+    return new Histogram({ name, help, labelNames, buckets, registers: [this.#registry] });
+  }
+
+  #gauge(name: string, help: string, collect?: (gauge: Gauge) => void): Gauge {
+    const options = { name, help, registers: [this.#registry] };
+    const gauge: Gauge = new Gauge(collect ? { ...options, collect: () => collect(gauge) } : options);
+    return gauge;
+  }
+
+  /** The gauges: those of this process are read with each scrape, those of Redis are asked for. */
+  #gauges(): readonly Asked[] {
+    const { activeRuns, wakes, oldestReplyMs, sweeperLagMs } = this.#sources;
+    this.#gauge("subagent_runs_active", "Runs going on in this process", (gauge) => gauge.set(activeRuns()));
+    this.#gauge("process_resident_memory_bytes", "Resident memory", (gauge) =>
+      gauge.set(process.memoryUsage.rss()),
+    );
+    this.#loopGauges();
+    const waiting = new Gauge({
+      name: "subagent_wakes",
+      help: "Wakes in the queue by state, of the whole installation",
+      labelNames: ["state"],
+      registers: [this.#registry],
+    });
+    const age = this.#gauge(
+      "subagent_oldest_unacked_reply_seconds",
+      "Age of the oldest reply that no parent has acked, of the whole installation",
+    );
+    const lag = this.#gauge(
+      "subagent_sweeper_lag_seconds",
+      "How late the earliest unchecked deadline is, of the whole installation",
+    );
+    return [
+      { ask: async () => setStates(waiting, await wakes()), forget: () => waiting.reset() },
+      { ask: async () => age.set((await oldestReplyMs()) / 1_000), forget: () => age.remove() },
+      { ask: async () => lag.set((await sweeperLagMs()) / 1_000), forget: () => lag.remove() },
+    ].map((each) => ({ ...each, askedMs: Number.NEGATIVE_INFINITY }));
+  }
+
+  /** How late callbacks of the event loop come, since the last scrape; the sampling interval itself is taken off. */
+  #loopGauges(): void {
+    const seconds = (nanoseconds: number) =>
+      Number.isFinite(nanoseconds) ? Math.max(0, nanoseconds / 1e9 - LOOP_RESOLUTION_MS / 1_000) : 0;
+    const loop = this.#loop;
+    this.#gauge(
+      "nodejs_eventloop_lag_mean_seconds",
+      "Mean lag of the event loop since the last scrape",
+      (gauge) => gauge.set(seconds(loop.mean)),
+    );
+    this.#gauge("nodejs_eventloop_lag_p99_seconds", "99th percentile of that lag", (gauge) =>
+      gauge.set(seconds(loop.percentile(99))),
+    );
+    // Registered last, read last: the next scrape counts anew.
+    this.#gauge("nodejs_eventloop_lag_max_seconds", "Longest of that lag", (gauge) => {
+      gauge.set(seconds(loop.max));
+      loop.reset();
+    });
+  }
+
+  /** Asks Redis for what is older than {@link ASK_EVERY_MS}; what does not come in time is left out. */
+  async #ask(): Promise<void> {
+    const nowMs = this.#clock.monotonicMs();
+    const late = new AbortController();
+    const timeUp = this.#clock.sleep(ASK_MS, late.signal);
+    const due = this.#asked.filter(({ askedMs }) => nowMs - askedMs >= ASK_EVERY_MS);
+    const asking = due.map(async (each) => {
+      each.askedMs = nowMs;
+      each.forget();
+      await each.ask().catch(() => {
+        each.askedMs = Number.NEGATIVE_INFINITY;
+      });
+    });
+    await Promise.race([Promise.all(asking), timeUp]);
+    late.abort();
+  }
+}
+
+/** A gauge whose value Redis knows, and when it was asked for last (monotonic ms). */
+interface Asked {
+  ask(): Promise<void>;
+  forget(): void;
+  askedMs: number;
+}
+
+function setStates(gauge: Gauge<string>, counts: Readonly<Record<string, number>>): void {
+  for (const [state, count] of Object.entries(counts)) gauge.set({ state }, count);
+}
+
+/** Values of a label that strangers choose. */
+class BoundedNames {
+  readonly #seen = new Set<string>();
+
+  /** The name itself while there are few of them, then `other`. */
+  bounded(name: string): string {
+    if (this.#seen.has(name)) return name;
+    if (this.#seen.size >= MOST_VALUES) return "other";
+    this.#seen.add(name);
+    return name;
+  }
+}

@@ -1,0 +1,66 @@
+/**
+ * What came with the parent's messages, on its way to the agent: files are written into the workspace before the messages
+ * enter the log, images enter it with them. A crash in between writes the same files once more.
+ */
+import { type Attached, attachedTo } from "../../shared/protocol/attachments.ts";
+import type { DeliveredMessage } from "../../shared/protocol/log.ts";
+import type { InboxMessage } from "../../shared/protocol/message.ts";
+import { writeParentFiles } from "../tools/parent-files.ts";
+import type { RunContext } from "./context.ts";
+import type { Session } from "./session.ts";
+
+const LOST =
+  "Files or images that came with this message were lost on the way. Say so, and go on without them.";
+
+/** Messages as they are delivered, and the names of what came with them. */
+interface Delivery {
+  messages: DeliveredMessage[];
+  taken: string[];
+}
+
+/** Puts the files of `messages` into the workspace. Rejects when that cannot be made, or Redis not be asked. */
+export async function takeAttachments(
+  { store }: Pick<RunContext, "store">,
+  session: Session,
+  messages: readonly InboxMessage[],
+): Promise<Delivery> {
+  const isFirst = session.state.inboxRead === 0 && session.record.spec.attached === true;
+  const names = messages.map(({ attached, message_id }, i) => [
+    ...(i === 0 && isFirst ? [attachedTo()] : []),
+    ...(attached ? [attachedTo(message_id)] : []),
+  ]);
+  const taken = names.flat();
+  if (taken.length === 0) return { messages: messages.map(plain), taken };
+  const found = await store.attached(session.address, taken);
+  const byName = new Map(taken.map((name, i) => [name, found[i]]));
+  const delivered: DeliveredMessage[] = [];
+  for (const [i, message] of messages.entries()) {
+    const own = names[i] ?? [];
+    const parts = own.map((name) => byName.get(name));
+    delivered.push(own.length === 0 ? plain(message) : await withParts(session, message, parts));
+  }
+  return { messages: delivered, taken };
+}
+
+function plain({ v, message_id, text }: InboxMessage): DeliveredMessage {
+  return { v, message_id, text };
+}
+
+async function withParts(
+  session: Session,
+  message: InboxMessage,
+  parts: readonly (Attached | undefined)[],
+): Promise<DeliveredMessage> {
+  const files = parts.flatMap((part) => part?.files ?? []);
+  const images = parts.flatMap((part) => part?.images ?? []);
+  const notes = parts.includes(undefined) ? [LOST] : [];
+  if (files.length > 0) {
+    const workspace = await session.equipment.workspace.open();
+    notes.push(...(await writeParentFiles(workspace, files, session.tools.signal)));
+  }
+  return {
+    ...plain(message),
+    ...(notes.length > 0 && { note: notes.join("\n") }),
+    ...(images.length > 0 && { images }),
+  };
+}

@@ -1,0 +1,152 @@
+/** Performs `call_model`: buys one message of the conversation and adds it to what is committed next. */
+import { totalTokens } from "../../shared/protocol/content.ts";
+import { ordinaryTimeMs } from "../loop/caps.ts";
+import { newAnswer, newResult } from "../loop/log.ts";
+import type { Step } from "../loop/next.ts";
+import type { CallControl, ModelAnswer, ModelRequest } from "../model/model.ts";
+import { NO_TOOL_CHOICE } from "../model/request.ts";
+import { reserveCall, settleCall } from "./budget.ts";
+import { BILL_GRACE_MS, costOf, withUsage } from "./charge.ts";
+import type { RunContext, RunEnd } from "./context.ts";
+import { afterModelFailure, afterModelStopped, afterWait } from "./failure.ts";
+import { gateNameOf, type Passage } from "./provider-limit.ts";
+import type { Session } from "./session.ts";
+
+type CallStep = Extract<Step, { do: "call_model" }>;
+
+/** Makes the call of `step`, when the provider's limit lets it through. */
+export async function callModel(
+  context: RunContext,
+  session: Session,
+  step: CallStep,
+): Promise<RunEnd | "lost" | undefined> {
+  session.tellTurnStarted(step.turn);
+  // What was bought or done must never be bought or done again. A watcher sees the run begin before its first call ends.
+  const isDue = session.isCommitDue || (session.isWatched && !session.hasAdvanced);
+  const begun = session.purchaseId(step.message);
+  if (isDue && (await session.commit({ begun })) !== "committed")
+    return session.lease.isLive() ? undefined : "lost";
+  const hasRoom = await reserveCall(context, session, step);
+  if (!session.lease.isLive()) return "lost";
+  if (!hasRoom) return undefined;
+  const { clock } = context;
+  const passage = await enterChain(context, session);
+  if (!session.lease.isLive()) return "lost";
+  if (passage.status !== "open") {
+    settleCall(context, session, step, undefined);
+    return afterWait(context, session, passage);
+  }
+  const { observer } = session.equipment;
+  observer.callBegins(step.turn, session.model);
+  const startedMs = clock.monotonicMs();
+  const { outcome, isCutOff } = await makeCall(context, session, step);
+  settleCall(context, session, step, outcome.status === "answer" ? outcome.answer.usage : outcome.usage);
+  const verdict = await passage.leave(outcome);
+  if (outcome.status === "answer") {
+    addAnswer(context, session, step, outcome.answer, clock.monotonicMs() - startedMs);
+    return undefined;
+  }
+  const cost = outcome.usage ? costOf(context, session, outcome.usage) : 0;
+  observer.callFailed(outcome.status === "failed" ? outcome.failure.kind : "aborted", outcome.usage, cost);
+  if (outcome.usage) {
+    session.addPurchase(step.message, outcome.usage, cost, isCutOff);
+  }
+  if (!session.lease.isLive()) return "lost";
+  if (outcome.status === "failed") return afterModelFailure(context, session, step, outcome.failure, verdict);
+  const isOurs = context.abandoned.aborted || session.lease.runningMs() >= untilMs(session, step);
+  return isOurs ? undefined : afterModelStopped(context, session);
+}
+
+/**
+ * Lets the run through to the first model of its chain that may be called now; each failure in a row begins one model
+ * further. Where none may, what the first of them says.
+ */
+async function enterChain({ provider, model }: RunContext, session: Session): Promise<Passage> {
+  const { lease, equipment, attempts } = session;
+  const { models } = equipment;
+  let first: Passage | undefined;
+  for (let i = 0; i < models.length; i++) {
+    session.model = models[(attempts + i) % models.length] ?? session.model;
+    const passage = await provider.enter(gateNameOf(model, session.model), lease);
+    if (passage.status !== "wait" || !lease.isLive()) return passage;
+    first ??= passage;
+  }
+  return first ?? { status: "wait", waitMs: 0, reason: "no model is left" };
+}
+
+/** The running time at which the call is cut off, so that what follows still fits. */
+function untilMs({ rules }: Session, { handBack }: CallStep): number {
+  return handBack ? rules.limits.max_duration_ms : ordinaryTimeMs(rules.limits);
+}
+
+/** `isCutOff`: this side ended the call before the provider was done. */
+async function makeCall(context: RunContext, session: Session, step: CallStep) {
+  const { model, clock, abandoned } = context;
+  const { lease, equipment } = session;
+  const text = session.isWatched ? context.texts.open(step.turn, equipment.tellText) : undefined;
+  let hasBegun = false;
+  let grace: { cancel(): void } | undefined;
+  const control: CallControl = {
+    mayBegin() {
+      hasBegun = lease.isLive() && !abandoned.aborted;
+      return hasBegun;
+    },
+    abortCall: null,
+    onText: text && ((delta) => grace ?? text.push(delta)),
+    deadlineMs: clock.monotonicMs() + untilMs(session, step) - lease.runningMs(),
+  };
+  const abort = () => control.abortCall?.("the run was stopped");
+  const forget = session.onInterrupt(() => {
+    if (lease.end === "taken") grace = clock.timeout(BILL_GRACE_MS, abort);
+    else abort();
+  });
+  const request = requestOf(session, step, text !== undefined);
+  if (context.sendsTraceparent) request.traceparent = equipment.observer.traceparent;
+  const ended = await model.call(request, control);
+  grace?.cancel();
+  forget();
+  text?.close();
+  const outcome = hasBegun ? withUsage(ended, session, request) : ended;
+  return { outcome, isCutOff: outcome !== ended || outcome.status === "aborted" };
+}
+
+function requestOf(session: Session, step: CallStep, stream: boolean): ModelRequest {
+  const { state, equipment, rules } = session;
+  const { messages, cachedLength } = state.conversation.request(step.handBack);
+  return {
+    model: session.model,
+    head: equipment.requestHead,
+    messages,
+    cachedLength,
+    extra: extraOf(step, equipment),
+    stream,
+    maxTokens: rules.limits.max_tokens,
+    purchaseId: session.purchaseId(step.message),
+  };
+}
+
+/** A last call may use no tool; one that must bring the output is held to its schema. */
+function extraOf({ handBack, asksOutput }: CallStep, { tools, outputFormat }: Session["equipment"]): string {
+  const choice = (handBack || asksOutput) && tools.size > 0 ? NO_TOOL_CHOICE : "";
+  const format = asksOutput ? outputFormat : "";
+  return choice !== "" && format !== "" ? `${choice},${format}` : choice + format;
+}
+
+/** The answer, and with it the results of its calls that cannot be performed. */
+function addAnswer(
+  context: RunContext,
+  session: Session,
+  step: CallStep,
+  answer: ModelAnswer,
+  durationMs: number,
+): void {
+  const { content, contentJson, stopReason, model, usage, refusedCalls } = answer;
+  const { handBack, turn } = step;
+  const costUsd = costOf(context, session, usage);
+  const bought = { content, contentJson, stopReason, model, usage, costUsd, handBack };
+  session.add([newAnswer(step.message, bought, durationMs)]);
+  for (const [id, sentence] of refusedCalls)
+    session.add([newResult(step.message, id, sentence, { isError: true, isRefused: true })]);
+  session.tell({ type: "turn_finished", turn, tokens: totalTokens(usage), cost_usd: costUsd });
+  session.equipment.observer.answered({ turn, model, stopReason, usage, costUsd, durationMs });
+}

@@ -1,0 +1,88 @@
+/**
+ * What a call cost that brought no committed answer. The provider's own word counts where there is one; where this side cut
+ * the call off before that, the prompt that it was sent, by estimate. What no commit can take along any more is booked with
+ * `charge`, once, under the id by which Redis knows the call.
+ */
+import { messageOf } from "../../shared/errors.ts";
+import { addUsage, type Usage, ZERO_USAGE } from "../../shared/protocol/content.ts";
+import { costUsd, priceOf } from "../../shared/protocol/usage.ts";
+import type { CallOutcome, ModelRequest } from "../model/model.ts";
+import type { RunContext } from "./context.ts";
+import type { Session } from "./session.ts";
+
+/** A destroyed run's answer that comes this soon is waited for, ms: then its price is known and not estimated. */
+export const BILL_GRACE_MS = 250;
+/** Bytes of JSON that make a token, about. */
+const BYTES_PER_TOKEN = 4;
+
+/** USD for the usage of one call of this run; 0 where the model's price is unknown. */
+export function costOf({ prices }: RunContext, { model }: Session, usage: Usage): number {
+  const price = priceOf(model, prices);
+  return price ? costUsd(usage, price) : 0;
+}
+
+/** USD for the usage of one call of this run by the dearest model of its chain that may still answer. */
+export function dearestCostOf({ prices }: RunContext, { equipment }: Session, usage: Usage): number {
+  const costs = equipment.models.map((model) => {
+    const price = priceOf(model, prices);
+    return price ? costUsd(usage, price) : 0;
+  });
+  return Math.max(0, ...costs);
+}
+
+/** `outcome` with the usage of a call that this side cut off before the provider said what it cost. */
+export function withUsage(outcome: CallOutcome, session: Session, request: ModelRequest): CallOutcome {
+  if (outcome.status === "answer" || outcome.usage) return outcome;
+  const isCutOff = outcome.status === "aborted" || outcome.failure.kind === "timeout";
+  return isCutOff ? { ...outcome, usage: promptOf(session, request) } : outcome;
+}
+
+/** The tokens of a prompt: the last call's are known, and were cached; what came since is counted by its bytes. */
+export function promptOf(
+  { state }: Session,
+  { head, messages, cachedLength }: Pick<ModelRequest, "head" | "messages" | "cachedLength">,
+): Usage {
+  const { last } = state;
+  const before = last
+    ? last.usage.input_tokens + last.usage.cache_read_input_tokens + last.usage.cache_creation_input_tokens
+    : 0;
+  const bytes = last ? messages.length - cachedLength : head.length + messages.length;
+  return { ...ZERO_USAGE, input_tokens: Math.ceil(bytes / BYTES_PER_TOKEN), cache_read_input_tokens: before };
+}
+
+/** Books what the run paid for and could not commit. Never rejects: what cannot be booked is logged. */
+export async function chargeUnbooked(context: RunContext, session: Session): Promise<void> {
+  let [usage, cost] = [ZERO_USAGE, 0];
+  for (const entry of session.unbooked) {
+    if (entry.kind === "answer") [usage, cost] = [addUsage(usage, entry.usage), cost + entry.costUsd];
+    if (entry.kind === "purchase")
+      [usage, cost] = [addUsage(usage, entry.value.usage), cost + entry.value.cost_usd];
+  }
+  if (usage !== ZERO_USAGE) await charge(context, session, session.begun, usage, cost);
+}
+
+/** Books the prompt of a call that an earlier holder began and did not live to commit. Never rejects. */
+export async function chargeLostCall(context: RunContext, session: Session, id: string): Promise<void> {
+  const { state, equipment } = session;
+  const usage = promptOf(session, { head: equipment.requestHead, ...state.conversation.request() });
+  await charge(context, session, id, usage, costOf(context, session, usage));
+}
+
+async function charge(
+  context: RunContext,
+  session: Session,
+  id: string,
+  usage: Usage,
+  cost: number,
+): Promise<void> {
+  const { store, logger } = context;
+  try {
+    await store.charge(session.address, { purchase_id: id, bought: { usage, cost_usd: cost } });
+  } catch (error) {
+    const { uid } = session.address;
+    logger.warn(
+      { uid, usage, cost_usd: cost, problem: messageOf(error) },
+      "A call that was paid for could not be booked",
+    );
+  }
+}

@@ -1,0 +1,178 @@
+/** Takes the agent that a wake names: beside others, or alone where two workers crashed with its run. */
+import { newRequestKey } from "../../shared/protocol/ids.ts";
+import type { AgentAddress } from "../../shared/protocol/keys.ts";
+import type { Answer } from "../../shared/redis/scripts.ts";
+import type { Place } from "../isolation.ts";
+import type { RunContext, RunEnd } from "./context.ts";
+import type { LeaseGrant } from "./lease.ts";
+
+/** Delay before a declined wake is queued again; doubles, because all workers may lack what it needs. */
+const FIRST_REST_MS = 200;
+const LONGEST_REST_MS = 10_000;
+/** Then it is dropped; a sweeper that can do more for the agent wakes it again. */
+const MOST_ROUNDS = 100;
+/** A wake may be so much too early: a delay ends by the clock of one worker, and began by another's. */
+const EARLY_MS = 2_000;
+
+/** A wake as the pool took it. */
+export interface TakenWake {
+  address: AgentAddress;
+  wake: number;
+  /** How often its job has been taken, this time included. */
+  taken: number;
+  /** In a process of suspects: whether it is this one's alone. */
+  isolated?: "group" | "alone" | undefined;
+}
+
+/** An agent that is this worker's. */
+export interface ClaimedRun extends LeaseGrant {
+  status: "claimed";
+  /** Failures since the run last advanced. */
+  attempts: number;
+  /** How often in a row the run has broken off before it advanced. */
+  breaks: number;
+  /** All that a run needs; of one that crashed alone only the record: it may only be settled. */
+  handedOut: Extract<ClaimAnswer, { status: "claimed" | "crashed" }>;
+}
+
+type ClaimAnswer = Answer<"claim">;
+type Suspect = Extract<ClaimAnswer, { status: "suspect" }>;
+
+/** A wake that began no run here. */
+type Handed = Extract<RunEnd, { status: "passed" | "returned" }>;
+
+/** How a claim is made. */
+interface ClaimTerms {
+  /** Nothing else is active in this process. */
+  alone: boolean;
+  isolated: TakenWake["isolated"];
+  /** A process of suspects has a place for it. */
+  isolates: boolean;
+  /** The custom tools that this worker says it has. */
+  tools: readonly string[];
+}
+
+/** Claims the agent, or says why this process does not run it. */
+export async function claimRun(
+  context: RunContext,
+  taken: TakenWake,
+  place: Place,
+): Promise<ClaimedRun | RunEnd> {
+  const { leases } = context;
+  const { uid } = taken.address;
+  leases.expect(uid);
+  const claimed = await claimBesideOrAlone(context, taken, place).catch((error: unknown) => {
+    leases.expectNoMore(uid);
+    throw error;
+  });
+  if (claimed.status !== "claimed") leases.expectNoMore(uid);
+  return claimed;
+}
+
+async function claimBesideOrAlone(
+  context: RunContext,
+  taken: TakenWake,
+  place: Place,
+): Promise<ClaimedRun | RunEnd> {
+  const { isolated } = taken;
+  const isolates = context.suspects === "elsewhere";
+  const terms = { isolated, isolates, tools: context.toolNames() };
+  const beside = await claim(context, taken, { ...terms, alone: false });
+  if (beside.status !== "suspect") return beside;
+  if (isolated) return { status: "returned", because: "isolation", delayMs: 0 };
+  if (context.suspects !== "here") return { status: "isolate", isolatedCrashes: beside.isolated_crashes };
+  const { uid } = taken.address;
+  context.logger.warn(
+    { uid, crashes: beside.crashes },
+    "Several workers crashed with this run: it runs alone",
+  );
+  if (!(await place.isolate())) return returned(context, "quarantine", taken.taken);
+  const alone = await claim(context, taken, { ...terms, alone: true });
+  return alone.status === "suspect" ? returned(context, "quarantine", taken.taken) : alone;
+}
+
+/**
+ * The wake goes back into the queue: undelayed, until it has been taken as often as there are live workers, then after a
+ * rest. Of idle workers the one that has waited longest takes it, so that it visits them all within a round; a delayed one
+ * would be taken by the worker that happens to look when it is due, the same one time and again.
+ */
+export async function returned(
+  { random, workers }: Pick<RunContext, "random" | "workers">,
+  because: string,
+  taken: number,
+): Promise<Handed> {
+  const alive = Math.max(1, (await workers.list()).length);
+  const rounds = Math.floor(taken / alive);
+  if (rounds > MOST_ROUNDS) return passed(because);
+  if (taken % alive !== 0) return { status: "returned", because, delayMs: 0 };
+  const longestMs = Math.min(FIRST_REST_MS * 2 ** (rounds - 1), LONGEST_REST_MS);
+  return { status: "returned", because, delayMs: longestMs * (0.5 + random() / 2) };
+}
+
+async function claim(
+  context: RunContext,
+  taken: TakenWake,
+  terms: ClaimTerms,
+): Promise<ClaimedRun | RunEnd | Suspect> {
+  const { address, wake } = taken;
+  const { answer, claimId, claimedAtMs } = await claimInTime(context, address, terms);
+  switch (answer.status) {
+    case "claimed":
+    case "crashed": {
+      const { epoch, running_ms: earlierMs, attempts } = answer;
+      // The record may be what cannot be read: its count is read apart.
+      const breaks = Number(answer.record.get("breaks") ?? 0) || 0;
+      const grant = { address, epoch, claimId, claimedAtMs, earlierMs };
+      return { status: "claimed", ...grant, attempts, breaks, handedOut: answer };
+    }
+    case "suspect":
+      return isReplaced(answer, wake) ? passed("replaced") : answer;
+    case "newer":
+      return isReplaced(answer, wake) ? passed("replaced") : returned(context, "newer", taken.taken);
+    case "missing_tools": {
+      if (isReplaced(answer, wake)) return passed("replaced");
+      context.logger.debug({ uid: address.uid, tools: answer.tools }, "Left to a worker that has its tools");
+      return returned(context, "tools", taken.taken);
+    }
+    default:
+      return passed(answer.status);
+  }
+}
+
+/** Puts the claim, and once more when the agent may be claimed in a moment: the wake would be spent, and the next is a sweeper's. */
+async function claimInTime(
+  context: RunContext,
+  address: AgentAddress,
+  { alone, isolated, isolates, tools }: ClaimTerms,
+) {
+  const { store, clock, deadlines, workerId, draining } = context;
+  const untilMs = clock.monotonicMs() + EARLY_MS;
+  for (;;) {
+    const claimedAtMs = clock.monotonicMs();
+    // One flight: the hint is there before the claim makes the deadline the end of its lease.
+    const hinted = deadlines.touch(address, store.timing.leaseMs);
+    const claimId = newRequestKey();
+    const claiming = store.claim(address, {
+      claim_id: claimId,
+      begun: claimId,
+      worker: workerId,
+      alone,
+      isolated,
+      isolates,
+      offered_tools: tools,
+    });
+    const [, answer] = await Promise.all([hinted, claiming]);
+    const waitMs = answer.status === "held" ? answer.wait_ms : Number.POSITIVE_INFINITY;
+    if (draining.aborted || clock.monotonicMs() + waitMs > untilMs) return { answer, claimId, claimedAtMs };
+    await clock.sleep(waitMs, draining);
+  }
+}
+
+/** A newer wake of the agent is out: this one need not wait for anything. */
+function isReplaced(answer: { wake: number }, wake: number): boolean {
+  return answer.wake > wake;
+}
+
+function passed(because: string): Handed {
+  return { status: "passed", because };
+}

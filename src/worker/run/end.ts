@@ -1,0 +1,208 @@
+/** The ends of a run, and what comes between: its reply goes out, its questions are put, its messages come in. */
+import { AgentRecord } from "../../shared/protocol/agent.ts";
+import { wakeOf } from "../../shared/protocol/keys.ts";
+import { ANSWER_MS } from "../../shared/protocol/limits.ts";
+import {
+  partsOf,
+  type ReplyBody,
+  type ReplyStatus,
+  type StopReason,
+  statusOf,
+} from "../../shared/protocol/reply.ts";
+import { withoutSecrets } from "../../shared/secrets.ts";
+import { newCleared, newDelivery, newFailure, newVerdict } from "../loop/log.ts";
+import type { Step } from "../loop/next.ts";
+import { replyBody } from "../loop/reply-body.ts";
+import { RunState } from "../loop/state.ts";
+import { takeAttachments } from "./attachments.ts";
+import type { ClaimedRun } from "./claim.ts";
+import type { RunContext, RunEnd } from "./context.ts";
+import type { Lease } from "./lease.ts";
+import { observedRun } from "./open.ts";
+import { leftFiles } from "./run-files.ts";
+import type { Session } from "./session.ts";
+
+const CRASHED =
+  "Three workers in a row died in this run before it had come any further, the last one with nothing else to do.";
+
+/** Settles the run, its last entries in the same step; undefined when an unread message keeps it going. */
+export async function settleRun(
+  context: RunContext,
+  session: Session,
+  step: Extract<Step, { do: "settle" }>,
+): Promise<RunEnd | "lost" | undefined> {
+  const { store, deadlines, wakes } = context;
+  const { address, record, lease } = session;
+  if (!lease.isLive()) return "lost";
+  const status = statusOf(step.reason);
+  if (session.equipment.hooks && (await isStopRefused(session, step, status))) return undefined;
+  const stays = record.spec.keep_alive && (status === "succeeded" || status === "partial");
+  const endedReason = stays ? undefined : status === "failed" ? "failed" : "completed";
+  const hinted = stays
+    ? deadlines.touch(address, Math.min(store.timing.lookMs, record.spec.idle_ms))
+    : undefined;
+  if (session.equipment.workspace.opened)
+    session.left = await leftFiles({ root: context.workspaceRoot, address, agentId: record.agent_id });
+  const commitment = session.take();
+  const settling = store.settle(address, {
+    ...commitment.input,
+    authority: "worker",
+    target: stays ? "idle" : "ended",
+    ended_reason: endedReason,
+    status,
+    stop_reason: step.reason,
+    natural: step.natural,
+    idle_ms: record.spec.idle_ms,
+  });
+  const [answer] = await Promise.all([settling, hinted]);
+  if (answer.status === "more") {
+    await session.settled(commitment, answer);
+    return undefined;
+  }
+  if (answer.status === "conflict") return (await session.adopt(commitment)) === "lost" ? "lost" : undefined;
+  if (answer.status === "stale") return session.lose();
+  // Asked twice because the answer was lost on the way, Redis says how it stands: as this run wanted it, or otherwise.
+  const asWanted = answer.status === "same" && answer.ended_reason === endedReason;
+  if (answer.status !== "settled" && !asWanted) {
+    lease.finish("taken");
+    return "lost";
+  }
+  const body = session.body();
+  await session.settled(commitment);
+  if (answer.agent_status === "queued") await wakes.add(wakeOf(address, record.agent_id, answer.wake));
+  session.equipment.observer.settled({ status, stopReason: step.reason, body });
+  return { status: "settled", reply: { status, stop_reason: step.reason, turns: body.turns } };
+}
+
+/** Whether a hook keeps the reply from going out as it is; the run then ends as failed. */
+async function isStopRefused(
+  session: Session,
+  { reason: stopReason }: Extract<Step, { do: "settle" }>,
+  status: ReplyStatus,
+): Promise<boolean> {
+  const { summary } = session.body();
+  const why = await session.equipment.hooks?.stop({ status, stopReason, summary });
+  if (why === undefined || status === "failed") return false;
+  const { userMessage } = session.state;
+  session.add([newFailure(userMessage + 1, { v: 1, kind: "model_error", message: why })]);
+  return true;
+}
+
+/**
+ * Settles a run that crashed alone, from its record and nothing else: reading its log may be what crashes. The reply tells
+ * what the run had come to with its last commit.
+ */
+export function settleCrashed(context: RunContext, claimed: ClaimedRun, lease: Lease): Promise<RunEnd> {
+  return settleFailed(context, claimed, lease, CRASHED);
+}
+
+/** Settles a run that broke off again and again; `problem`: what kept it from going on. */
+export function settleBroken(
+  context: RunContext,
+  claimed: ClaimedRun,
+  lease: Lease,
+  problem: string,
+): Promise<RunEnd> {
+  return settleFailed(context, claimed, lease, `The run broke off again and again: ${problem}`);
+}
+
+async function settleFailed(
+  { store, observer }: RunContext,
+  { handedOut }: ClaimedRun,
+  { address, epoch, earlierMs }: Lease,
+  error: string,
+): Promise<RunEnd> {
+  const reason: StopReason = "worker_lost";
+  const status = statusOf(reason);
+  const fields = Object.fromEntries(handedOut.record);
+  const record = AgentRecord.safeParse(fields).data;
+  const run = record?.run ?? Number(fields.run ?? 0);
+  const body: ReplyBody = { ...cameTo(record, run), duration_ms: earlierMs, error };
+  const answer = await store.settle(address, {
+    authority: "worker",
+    epoch,
+    known: 0,
+    run,
+    running_ms: earlierMs,
+    target: "ended",
+    ended_reason: "failed",
+    status,
+    stop_reason: reason,
+    progress: partsOf(body).progress,
+  });
+  const isOurs = answer.status === "same" && answer.ended_reason === "failed";
+  if (answer.status !== "settled" && !isOurs) return { status: "lost" };
+  const end: RunEnd = { status: "settled", reply: { status, stop_reason: reason, turns: body.turns } };
+  const observed = observer.observe(observedRun(address, { run, name: "", agent_id: "", ...record }));
+  observed.settled({ status, stopReason: reason, body });
+  observed.end(end);
+  return end;
+}
+
+/** What the run had come to with its last commit. */
+function cameTo(record: AgentRecord | undefined, run: number): ReplyBody {
+  if (record?.progress) return record.progress;
+  const limits = { max_turns: 1, max_tokens: 1, max_duration_ms: 1, ...record?.spec.limits };
+  const rules = {
+    limits,
+    model: record?.spec.model ?? "",
+    idempotentTools: new Set<string>(),
+    canAsk: false,
+  };
+  return replyBody(new RunState(run), rules);
+}
+
+/** Puts the questions, and the agent waits for the answers, held by no process. Undefined = the parent wants an end. */
+export async function askParent(
+  { deadlines }: RunContext,
+  session: Session,
+  { turn, questions: planned }: Extract<Step, { do: "ask" }>,
+): Promise<RunEnd | "lost" | undefined> {
+  const questions = planned.map(({ question_id, text, default_answer }) => ({
+    question_id,
+    text: withoutSecrets(text),
+    ...(default_answer !== undefined && { default_answer: withoutSecrets(default_answer) }),
+  }));
+  if (session.isCommitDue) {
+    const committed = await session.commit();
+    if (committed !== "committed") return committed === "lost" ? "lost" : undefined;
+  }
+  const { address, record } = session;
+  const { answer_ms: answerMs = ANSWER_MS } = record.spec;
+  await deadlines.touch(address, answerMs);
+  const events = questions.map(({ text }) => ({ type: "waiting", turn, question: text }) as const);
+  const asked = await session.ask(questions, answerMs, events);
+  if (asked === "lost") return "lost";
+  if (asked === "finishing") return undefined;
+  return { status: "released", reason: "question" };
+}
+
+/** Old results are left out of requests from now on; what is left out enters the log with the next commit. */
+export function clear(session: Session, { message, cleared }: Extract<Step, { do: "clear" }>): undefined {
+  session.add([newCleared(message, cleared)], false);
+  return undefined;
+}
+
+/** Finds out whether the last answer is the output that was asked for; what is found enters the log with the next commit. */
+export async function checkOutput(
+  context: RunContext,
+  session: Session,
+  { message, text }: Extract<Step, { do: "check_output" }>,
+): Promise<undefined> {
+  const { outputSchema = {} } = session.rules;
+  session.add([newVerdict(message, await context.checkOutput(outputSchema, text))], false);
+  return undefined;
+}
+
+/** The parent's messages enter the log, as one user message, with the next commit; what came with them is the agent's before. */
+export async function deliver(
+  context: RunContext,
+  session: Session,
+  step: Extract<Step, { do: "deliver" }>,
+): Promise<undefined> {
+  const { messages, taken } = await takeAttachments(context, session, step.messages);
+  session.add([newDelivery(step.message, session.record.run, messages)], false);
+  const ids = step.messages.map(({ message_id }) => message_id);
+  session.consume(step.consumeTo, ids, taken);
+  return undefined;
+}

@@ -1,0 +1,183 @@
+/**
+ * What follows when a run cannot go on at once: it is tried again here, handed on, or over. Decided in this file alone.
+ *
+ * | what happened | what follows |
+ * |---|---|
+ * | the provider fails, and may not the next time | again after a back-off; a long one frees the worker's slot |
+ * | the provider limits one model of several, or does not know it | the next one of the chain, at once |
+ * | the conversation is too long for the model, and old tool results can be left out | the same call without them |
+ * | the provider refuses the request for good | the run ends `model_error` or `context_window` |
+ * | the limiter says wait, the installation is paused | again later; a long wait frees the slot |
+ * | the model of this process was stopped | handed on |
+ * | the lease ran out, or Redis lost a part of the log | handed on, unless the run was taken: at once, and without progress with a growing delay |
+ * | something broke here (a full disk, a bug) | handed on with a growing delay; at last the run ends `worker_lost` |
+ */
+import { messageOf } from "../../shared/errors.ts";
+import { newFailure } from "../loop/log.ts";
+import { makeRoom, type Step } from "../loop/next.ts";
+import type { ModelFailure } from "../model/model.ts";
+import { LONGEST_HELD_WAIT_MS, retryDelayMs } from "../model/retry.ts";
+import { chargeUnbooked } from "./charge.ts";
+import type { ClaimedRun } from "./claim.ts";
+import type { RunContext, RunEnd } from "./context.ts";
+import { clear, settleBroken } from "./end.ts";
+import type { Lease } from "./lease.ts";
+import type { Passage, Verdict } from "./provider-limit.ts";
+import { releaseRun } from "./release.ts";
+import type { Session } from "./session.ts";
+
+/** A run of a paused installation is taken again no sooner; the paused queue keeps it for as long as it takes. */
+const PAUSED_ASK_MS = 1_000;
+/** A run whose worker has no model any more is for another worker, or for this one when it is whole again. */
+const MODEL_STOPPED_DELAY_MS = 5_000;
+/** A run that broke off is tried again, on any worker, after this long, doubling up to a bound. */
+const BROKEN_OFF_DELAY_MS = 5_000;
+const LONGEST_BROKEN_OFF_DELAY_MS = 5 * 60_000;
+/** So many breaks in a row end the run: enough for a disk that is full for some minutes. */
+const MOST_BREAKS = 8;
+const LEASE_LOST = "its lease was lost, or Redis has forgotten a part of its log";
+/** Of a run that cannot be read its parent hears within a minute. */
+const MOST_UNREADABLE = 3;
+
+/** The provider answered with a failure. */
+export async function afterModelFailure(
+  context: RunContext,
+  session: Session,
+  step: Extract<Step, { do: "call_model" }>,
+  failure: ModelFailure,
+  verdict: Verdict,
+): Promise<RunEnd | "lost" | undefined> {
+  const { random, logger, store } = context;
+  logger.warn({ uid: session.address.uid, turn: step.turn, ...failure }, "Model call failed");
+  if (failure.kind === "invalid_request" && step.asksOutput && session.equipment.outputFormat !== "") {
+    // Not every provider knows the format, and none all of its schemas: the instructions ask for it as well.
+    session.equipment.outputFormat = "";
+    return undefined;
+  }
+  if (failure.kind === "not_found" && withoutModel(session)) return undefined;
+  if (failure.kind === "context_window") {
+    const room = makeRoom(session.state, true);
+    if (room?.do === "clear") return clear(session, room);
+  }
+  if (!failure.retryable) {
+    if (verdict === "own") session.add([newFailure(step.message, failureEntry(failure, step))]);
+    return undefined;
+  }
+  session.attempts += 1;
+  // Another model of the chain is not concerned; a whole round that failed waits like one model that did.
+  const isRoundOver = session.attempts % session.equipment.models.length === 0;
+  if (verdict === "shared" && !isRoundOver) {
+    session.tell({ type: "model_retry", turn: step.turn, kind: failure.kind, delay_ms: 0 });
+    return undefined;
+  }
+  const ownDelayMs = retryDelayMs(failure, session.attempts, random());
+  // The limiter remembers the rest, and knows when it is over earlier.
+  const delayMs = verdict === "shared" ? Math.min(ownDelayMs, store.timing.gateAskMs) : ownDelayMs;
+  session.tell({ type: "model_retry", turn: step.turn, kind: failure.kind, delay_ms: delayMs });
+  return restOrRelease(context, session, failure.kind, delayMs);
+}
+
+/** Takes a model that the provider does not know out of the chain; false when it is the only one. */
+function withoutModel({ equipment, model }: Session): boolean {
+  const left = equipment.models.filter((other) => other !== model);
+  if (left.length === 0) return false;
+  equipment.models = left;
+  return true;
+}
+
+function failureEntry(failure: ModelFailure, { handBack }: Extract<Step, { do: "call_model" }>) {
+  const kind: "context_window" | "model_error" =
+    failure.kind === "context_window" ? "context_window" : "model_error";
+  return { v: 1 as const, kind, message: failure.message, ...(handBack && { hand_back: handBack }) };
+}
+
+/** The limiter does not let the call through now. A claim that came only to ask has not been running. */
+export async function afterWait(
+  context: RunContext,
+  session: Session,
+  passage: Exclude<Passage, { status: "open" }>,
+): Promise<RunEnd | "lost" | undefined> {
+  const runningMs = session.hasAdvanced ? session.lease.runningMs() : session.lease.earlierMs;
+  if (passage.status === "paused")
+    return release(context, session, { reason: "paused", delayMs: PAUSED_ASK_MS, runningMs });
+  return restOrRelease(context, session, passage.reason, passage.waitMs, runningMs);
+}
+
+/** The call was ended by the model itself, which was stopped: asking it again would spin. */
+export function afterModelStopped(context: RunContext, session: Session): Promise<RunEnd | "lost"> {
+  return release(context, session, { reason: "model_stopped", delayMs: MODEL_STOPPED_DELAY_MS });
+}
+
+/**
+ * The run is this worker's no longer. A lease that expired, because Redis was away or this process stood still, leaves the
+ * run to no worker, and renewals that waited on the way may still lengthen it; so may the holder of a log of which Redis has
+ * forgotten a part. Either hands the run back. One that was taken is not touched any more.
+ */
+export async function afterLoss(context: RunContext, claimed: ClaimedRun, session: Session): Promise<RunEnd> {
+  const { lease, record, attempts } = session;
+  lease.finish("expired");
+  await chargeUnbooked(context, session);
+  if (lease.end !== "expired") return { status: "lost" };
+  const breaks = session.breaks + 1;
+  const lost = (): RunEnd => ({ status: "lost" });
+  if (breaks >= MOST_BREAKS) return settleBroken(context, claimed, lease, LEASE_LOST).catch(lost);
+  // The first loss is an outage's; a run that is lost again before it has advanced waits, as one that broke off.
+  const delayMs = breaks === 1 ? 0 : brokenOffDelayMs(breaks - 1);
+  if (breaks === 2)
+    context.logger.error({ uid: lease.address.uid, breaks }, "Run loses its lease again and again");
+  return releaseRun(context, { lease, record, attempts, breaks }, { reason: "lease_lost", delayMs }).catch(
+    lost,
+  );
+}
+
+function brokenOffDelayMs(breaks: number): number {
+  return Math.min(BROKEN_OFF_DELAY_MS * 2 ** (breaks - 1), LONGEST_BROKEN_OFF_DELAY_MS);
+}
+
+/** Something broke in this process: it may be the process, or the run. */
+export async function afterBreak(
+  context: RunContext,
+  held: { claimed: ClaimedRun; lease: Lease; session: Session | undefined },
+  error: unknown,
+): Promise<RunEnd> {
+  const { claimed, lease, session } = held;
+  const breaks = (session ?? claimed).breaks + 1;
+  const problem = messageOf(error);
+  context.logger.error({ uid: lease.address.uid, breaks, problem }, "Run broke off and is handed back");
+  if (lease.end === "taken") return { status: "lost" };
+  if (breaks >= (isUnreadable(error) ? MOST_UNREADABLE : MOST_BREAKS))
+    return settleBroken(context, claimed, lease, problem);
+  const delayMs = brokenOffDelayMs(breaks);
+  const attempts = (session ?? claimed).attempts + 1;
+  const broken = { lease, record: session?.record, attempts, breaks };
+  return releaseRun(context, broken, { reason: "broken_off", delayMs });
+}
+
+/** Whether what is stored about the agent cannot be read: no worker of this version will read it another time. */
+function isUnreadable(error: unknown): boolean {
+  return error instanceof SyntaxError || (error instanceof Error && error.name === "ZodError");
+}
+
+/** A short wait is slept through; a long one frees the worker's slot. */
+async function restOrRelease(
+  context: RunContext,
+  session: Session,
+  reason: string,
+  delayMs: number,
+  runningMs?: number,
+): Promise<RunEnd | "lost" | undefined> {
+  if (delayMs > LONGEST_HELD_WAIT_MS) return release(context, session, { reason, delayMs, runningMs });
+  await session.lease.rest(delayMs);
+  return undefined;
+}
+
+/** Hands the run back with everything committed that was paid for. */
+async function release(
+  context: RunContext,
+  session: Session,
+  how: { reason: string; delayMs: number; runningMs?: number | undefined },
+): Promise<RunEnd | "lost"> {
+  const { runningMs = session.lease.runningMs() } = how;
+  if (session.isCommitDue && (await session.commit()) === "lost") return "lost";
+  return releaseRun(context, session, { ...how, runningMs });
+}

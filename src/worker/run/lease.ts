@@ -1,0 +1,201 @@
+/**
+ * The leases of this process' runs: keeps them alive, counts running time, and says the moment one may be lost.
+ * Neighbours: every write is fenced by the epoch in Redis; the lease stops work *before* that.
+ *
+ * 1. A lease counts from the moment a renewal was sent, on the monotonic clock.
+ * 2. `isLive()` looks at the clock itself: a process that was stopped knows before any of its timers fires.
+ * 3. Once ended it is never live again, and nothing that was begun under it goes on.
+ * 4. One timer renews all leases, and ends those that could not be renewed in time.
+ */
+import type { Clock } from "../../shared/clock.ts";
+import type { AgentAddress } from "../../shared/protocol/keys.ts";
+import type { AgentStore } from "../../shared/redis/agents.ts";
+import { StopSignal } from "../../shared/stop-signal.ts";
+
+/**
+ * Why a lease ended. `expired`: it could not be renewed in time, and Redis may know no other holder; `taken`: Redis says
+ * that the run is over or another's, so nothing more is written; `given_up`: this process has done its part.
+ */
+export type LeaseEnd = "expired" | "taken" | "given_up";
+
+/** What a renewal or a commit brought along. */
+export interface LeaseNews {
+  /** Number of unread messages in Redis. */
+  inbox: number;
+  finish: boolean;
+  /** Whether a subscriber listens to the parent's events. */
+  watched: boolean;
+}
+
+/** What a claim gave. */
+export interface LeaseGrant {
+  address: AgentAddress;
+  epoch: number;
+  /** Under this id Redis knows that the first call may be under way. */
+  claimId: string;
+  /** Monotonic ms at which the claim was sent. */
+  claimedAtMs: number;
+  /** Running time of the run before this claim, ms. */
+  earlierMs: number;
+}
+
+type LeaseContext = { store: Pick<AgentStore, "renew" | "timing">; clock: Clock };
+
+/** See the module's header. */
+export class Lease {
+  readonly address: AgentAddress;
+  readonly epoch: number;
+  readonly claimId: string;
+  /** Running time of the run before this claim, ms. */
+  readonly earlierMs: number;
+  /** Stops what is under way when the lease ends. */
+  readonly ending = new StopSignal();
+  /** Takes what a renewal brings along. */
+  onNews: (news: LeaseNews) => void = () => {};
+  readonly #context: LeaseContext;
+  readonly #claimedAtMs: number;
+  #liveUntilMs: number;
+  #renewedAtMs: number;
+  #end: LeaseEnd | undefined;
+  #restedMs = 0;
+  #restingSinceMs: number | undefined;
+
+  constructor(context: LeaseContext, { address, epoch, claimId, claimedAtMs, earlierMs }: LeaseGrant) {
+    const { leaseMs, leaseMarginMs } = context.store.timing;
+    this.#context = context;
+    this.address = address;
+    this.epoch = epoch;
+    this.claimId = claimId;
+    this.earlierMs = earlierMs;
+    this.#claimedAtMs = claimedAtMs;
+    this.#renewedAtMs = claimedAtMs;
+    this.#liveUntilMs = claimedAtMs + leaseMs - leaseMarginMs;
+  }
+
+  /** Why it ended; undefined while it has not, or nothing here has noticed yet. */
+  get end(): LeaseEnd | undefined {
+    return this.#end;
+  }
+
+  isLive(): boolean {
+    return this.#end === undefined && this.#context.clock.monotonicMs() < this.#liveUntilMs;
+  }
+
+  /** Running time of the run, ms, that of earlier claims included; it stands still while the run rests. */
+  runningMs(): number {
+    const untilMs = this.#restingSinceMs ?? this.#context.clock.monotonicMs();
+    return this.earlierMs + untilMs - this.#claimedAtMs - this.#restedMs;
+  }
+
+  /** Waits for `ms`, or until the lease ends; the run's time stands still. */
+  async rest(ms: number): Promise<void> {
+    const { clock } = this.#context;
+    const sinceMs = clock.monotonicMs();
+    this.#restingSinceMs = sinceMs;
+    await clock.sleep(ms, this.ending.signal);
+    this.#restedMs += clock.monotonicMs() - sinceMs;
+    this.#restingSinceMs = undefined;
+  }
+
+  /** Renews at once, e.g. because the run may have been destroyed. Never rejects. */
+  async renew(): Promise<void> {
+    if (this.#end) return;
+    const { clock, store } = this.#context;
+    const sentAtMs = clock.monotonicMs();
+    this.#renewedAtMs = sentAtMs;
+    const answer = await store
+      .renew(this.address, { epoch: this.epoch, running_ms: this.runningMs() })
+      .catch(() => undefined);
+    if (this.#end || !answer) return;
+    if (answer.status === "stale") return this.finish("taken");
+    const { leaseMs, leaseMarginMs } = store.timing;
+    this.#liveUntilMs = Math.max(this.#liveUntilMs, sentAtMs + leaseMs - leaseMarginMs);
+    if (!this.isLive()) return this.finish("expired");
+    this.onNews(answer);
+  }
+
+  /** Ends it, and everything that goes on under it. Only the first reason counts. */
+  finish(why: LeaseEnd): void {
+    this.#end ??= why;
+    this.ending.stop();
+  }
+
+  /** What is due now: its end, or its renewal. */
+  tick(nowMs: number): void {
+    if (this.#end) return;
+    if (nowMs >= this.#liveUntilMs) this.finish("expired");
+    else if (nowMs >= this.#renewedAtMs + this.#context.store.timing.renewMs) void this.renew();
+  }
+}
+
+/** Ticks between two renewals: a lease that expires is noticed within one. */
+const TICKS_A_RENEWAL = 8;
+
+/** Holds the leases of a process. */
+export class LeaseKeeper {
+  readonly #context: LeaseContext;
+  readonly #leases = new Map<string, Lease>();
+  /** Agents that are being claimed, and whether a hint has come for them. */
+  readonly #expected = new Map<string, boolean>();
+  #timer: { cancel(): void } | undefined;
+
+  constructor(context: LeaseContext) {
+    this.#context = context;
+  }
+
+  /** The leases held now, by uid. */
+  get held(): ReadonlyMap<string, Lease> {
+    return this.#leases;
+  }
+
+  /** The agent is about to be claimed: a hint that comes before its lease is remembered. */
+  expect(uid: string): void {
+    this.#expected.set(uid, false);
+  }
+
+  /** The agent was not claimed after all. */
+  expectNoMore(uid: string): void {
+    this.#expected.delete(uid);
+  }
+
+  /** Something may have happened to the agent: Redis is asked at once. */
+  hint(uid: string): void {
+    if (this.#expected.has(uid)) this.#expected.set(uid, true);
+    void this.#leases.get(uid)?.renew();
+  }
+
+  /** Begins to hold what a claim gave. */
+  hold(grant: LeaseGrant): Lease {
+    const { uid } = grant.address;
+    const lease = new Lease(this.#context, grant);
+    this.#leases.set(uid, lease);
+    this.#timer ??= this.#schedule();
+    if (this.#expected.get(uid)) void lease.renew();
+    this.#expected.delete(uid);
+    return lease;
+  }
+
+  /** Stops what is under way in every run: the process cannot wait any longer. */
+  interruptAll(): void {
+    for (const lease of this.#leases.values()) lease.ending.stop();
+  }
+
+  /** Holds `lease` no longer. After a lost one this process may hold the agent again already. */
+  drop(lease: Lease): void {
+    lease.finish("given_up");
+    const { uid } = lease.address;
+    if (this.#leases.get(uid) === lease) this.#leases.delete(uid);
+    if (this.#leases.size > 0) return;
+    this.#timer?.cancel();
+    this.#timer = undefined;
+  }
+
+  #schedule(): { cancel(): void } {
+    const { clock, store } = this.#context;
+    return clock.timeout(store.timing.renewMs / TICKS_A_RENEWAL, () => {
+      const nowMs = clock.monotonicMs();
+      for (const lease of this.#leases.values()) lease.tick(nowMs);
+      this.#timer = this.#leases.size > 0 ? this.#schedule() : undefined;
+    });
+  }
+}

@@ -1,0 +1,186 @@
+/** Prepares a claimed run: its rules, its tools, where it stands; says so when earlier files are not on this machine. */
+import type { AgentRecord, AgentSpec } from "../../shared/protocol/agent.ts";
+import { isToolUse } from "../../shared/protocol/content.ts";
+import type { AgentAddress } from "../../shared/protocol/keys.ts";
+import { ASK_TOOL } from "../../shared/protocol/message.ts";
+import type { PermissionRules } from "../../shared/protocol/permissions.ts";
+import { SKILL_TOOL } from "../../shared/protocol/tool-names.ts";
+import { stateOf } from "../../shared/redis/agents.ts";
+import type { Answer } from "../../shared/redis/scripts.ts";
+import { type AgentHooks, hooksOf } from "../hooks/agent-hooks.ts";
+import type { Place } from "../isolation.ts";
+import { type LogEntry, newNotice, readLog } from "../loop/log.ts";
+import { systemPrompt } from "../loop/system-prompt.ts";
+import { outputFormat } from "../model/output-format.ts";
+import { requestHead } from "../model/request.ts";
+import type { ObservedRun } from "../observe/observer.ts";
+import { skillsFor, skillToolFor } from "../skills/skill-tool.ts";
+import type { Tool } from "../tools/tool.ts";
+import { listedOf, withFinding } from "../tools/tool-search.ts";
+import { chargeLostCall } from "./charge.ts";
+import type { RunContext } from "./context.ts";
+import type { Lease } from "./lease.ts";
+import { textOf } from "./progress.ts";
+import { type RunWorkspace, runWorkspace } from "./run-workspace.ts";
+import { type Equipment, Session } from "./session.ts";
+import { traceBeside } from "./trace.ts";
+
+const FILES_GONE =
+  "Your work continues on another machine: files that you wrote to your workspace earlier are not there any more.";
+
+/** The session of a claimed run. Rejects when its record or log cannot be read, or a workspace that it has used not be made. */
+export async function openSession(
+  context: RunContext,
+  handedOut: Extract<Answer<"claim">, { status: "claimed" }>,
+  lease: Lease,
+  place: Place,
+): Promise<Session> {
+  const { record, log, inbox } = stateOf(handedOut);
+  const { address } = lease;
+  const entries = readLog(log);
+  const tools = toolsOf(context, record);
+  const permissions = [...context.permissions, ...(record.spec.permissions ?? [])];
+  const { agent_id: agentId, name, run, spec } = record;
+  const hooks = hooksOf(context.hooks, {
+    agent: { ...address, agentId, name, run, definition: spec.definition },
+    named: spec.hooks ?? [],
+    permissions,
+    clock: context.clock,
+  });
+  const expected = hasUsedFiles(entries, tools);
+  const workspace = workspaceOf(context, address, record, expected);
+  const claimed = { record, inbox, entries, watched: handedOut.watched };
+  const session = new Session(context.store, lease, claimed, {
+    ...equipmentOf(context, record, tools, permissions),
+    hooks,
+    workspace,
+    place,
+    tellText: textOf(context.publish, address, record),
+    trace: context.traced
+      ? traceBeside((await workspace.open()).directory, context.clock, context.logger)
+      : undefined,
+    observer: context.observer.observe(observedRun(address, record)),
+  });
+  const { worker, limits } = { worker: context.workerId, limits: record.spec.limits };
+  const prompt = beginningOf(inbox.map(({ text }) => text).join("\n\n"));
+  session.tell({ type: "run_started", turn: 0, max_turns: limits.max_turns, worker, ...prompt });
+  if (expected) await workspace.open();
+  const notices = workspace.areFilesGone ? [FILES_GONE] : [];
+  if (hooks && !session.state.isBegun) notices.push(...(await startOf(hooks, session)));
+  if (notices.length > 0) session.add([newNotice(session.state.userMessage, notices.join("\n\n"))], false);
+  if (handedOut.lost_call !== undefined) await chargeLostCall(context, session, handedOut.lost_call);
+  return session;
+}
+
+/** What hooks tell the model as its run begins; one that blocks ends the run before anything is bought. */
+async function startOf(hooks: AgentHooks, { state }: Session): Promise<string[]> {
+  const { block, context } = await hooks.start(state.unread.map(({ text }) => text));
+  if (block !== undefined) state.failure = { v: 1, kind: "model_error", message: block };
+  return context === undefined ? [] : [context];
+}
+
+/** So much of a prompt stands in the timeline, which outlives the log, in UTF-16 code units. */
+const PROMPT_KEPT = 500;
+
+function beginningOf(prompt: string): { prompt?: string } {
+  if (prompt === "") return {};
+  if (prompt.length <= PROMPT_KEPT) return { prompt };
+  // A cut never leaves half a character.
+  return { prompt: `${prompt.slice(0, PROMPT_KEPT).replace(/[\ud800-\udbff]$/, "")}…` };
+}
+
+/** The run as operators see it. */
+export function observedRun(
+  { tenant, parentId, uid }: AgentAddress,
+  {
+    agent_id: agentId,
+    name,
+    run,
+    spec,
+  }: Pick<AgentRecord, "agent_id" | "name" | "run"> & { spec?: AgentSpec },
+): ObservedRun {
+  const { model = "", traceparent } = spec ?? {};
+  return { tenant, parentId, uid, agentId, name, run, model, traceparent };
+}
+
+function toolsOf(
+  { toolbox, logger, skills }: RunContext,
+  { uid, spec }: AgentRecord,
+): ReadonlyMap<string, Tool> {
+  // Skills that are named come with the tool that loads them.
+  const allowlist = spec.tools && spec.skills?.length ? [...spec.tools, SKILL_TOOL] : spec.tools;
+  const { tools, unknown } = toolbox.resolve(allowlist);
+  if (unknown.length > 0) logger.warn({ uid, tools: unknown }, "This worker does not have some tools");
+  const withheld = new Set(spec.disallowed_tools);
+  const offered = tools.filter(
+    ({ name, server = name }) =>
+      (name !== ASK_TOOL || spec.answer_ms !== undefined) && !withheld.has(name) && !withheld.has(server),
+  );
+  const narrowed = offered.flatMap((tool) =>
+    tool.name === SKILL_TOOL ? skillToolFor(skills, spec.skills) : tool,
+  );
+  return new Map(withFinding(narrowed).map((tool) => [tool.name, tool]));
+}
+
+/** Whether files came in before, or a tool that uses the workspace has begun; one that was only asked for has written nothing. */
+function hasUsedFiles(entries: readonly LogEntry[], tools: ReadonlyMap<string, Tool>): boolean {
+  const begun = new Set(entries.flatMap((entry) => (entry.kind === "started" ? [entry.callId] : [])));
+  return entries.some(
+    (entry) =>
+      (entry.kind === "delivery" && entry.hasFiles) ||
+      (entry.kind === "answer" &&
+        entry.content.some(
+          (block) => isToolUse(block) && begun.has(block.id) && tools.get(block.name)?.usesWorkspace,
+        )),
+  );
+}
+
+function workspaceOf(
+  { workspaceRoot: root, roots, clock }: RunContext,
+  { tenant, parentId, uid }: AgentAddress,
+  { agent_id: agentId }: AgentRecord,
+  expected: boolean,
+): RunWorkspace {
+  return runWorkspace({ root, tenant, parentId, agentId, uid, roots, expected, clock });
+}
+
+function equipmentOf(
+  { roots, skills, toolbox }: RunContext,
+  { spec }: AgentRecord,
+  tools: ReadonlyMap<string, Tool>,
+  permissions: readonly PermissionRules[],
+): Pick<Equipment, "rules" | "tools" | "models" | "requestHead" | "outputFormat"> {
+  const canAsk = tools.has(ASK_TOOL);
+  const offered = [...tools.values()];
+  return {
+    rules: {
+      limits: spec.limits,
+      ...(spec.alerts && { alerts: spec.alerts }),
+      model: spec.model,
+      unknownTools: toolbox.resolve(spec.tools).unknown,
+      idempotentTools: new Set(offered.filter((tool) => tool.idempotent).map((tool) => tool.name)),
+      canAsk,
+      permissions,
+      canBePermitted: spec.answer_ms !== undefined,
+      outputSchema: spec.output_schema,
+    },
+    tools,
+    outputFormat: spec.output_schema ? outputFormat(spec.output_schema) : "",
+    models: [spec.model, ...(spec.fallback_models ?? [])],
+    requestHead: requestHead({
+      maxTokens: spec.limits.max_tokens,
+      system: systemPrompt(
+        spec.system,
+        roots.map(({ path, mode }) => ({ path, readOnly: mode === "ro" })),
+        canAsk,
+        spec.output_schema,
+        tools.has(SKILL_TOOL) ? skillsFor(skills, spec.skills) : [],
+      ),
+      tools: listedOf(offered).map(({ name, description, inputSchema }) => ({
+        name,
+        description,
+        input_schema: inputSchema,
+      })),
+    }),
+  };
+}

@@ -1,0 +1,68 @@
+/**
+ * What a run tells its watchers. Events ride in the commits that they tell of, and the verbs publish them; only text deltas
+ * are published here, gathered, while a subscriber listens. Hints only, never state.
+ */
+import type { Clock } from "../../shared/clock.ts";
+import type { AgentRecord } from "../../shared/protocol/agent.ts";
+import type { AgentAddress } from "../../shared/protocol/keys.ts";
+import type { PublishEvent } from "../../shared/redis/events.ts";
+import { secretFilter } from "../../shared/secrets.ts";
+
+/** Text deltas are published together, this often. */
+const DELTA_INTERVAL_MS = 100;
+
+/** Publishes text of turn `turn`. */
+export type TellText = (turn: number, text: string) => void;
+
+/** Tells the text of the run that `record` is at. */
+export function textOf(publish: PublishEvent, address: AgentAddress, record: AgentRecord): TellText {
+  const { agent_id, name, run } = record;
+  return (turn, text) => publish(address, { v: 1, agent_id, name, run, turn, type: "text_delta", text });
+}
+
+/** Gathers the text of one model call. */
+export interface TextFeed {
+  push(delta: string): void;
+  /** Publishes what is gathered; the call is over. */
+  close(): void;
+}
+
+/** The text of all model calls of a process, on one timer. */
+export class TextFeeds {
+  readonly #clock: Clock;
+  readonly #flushes = new Set<() => void>();
+  #timer: { cancel(): void } | undefined;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** A feed of turn `turn`. */
+  open(turn: number, tell: TellText): TextFeed {
+    let gathered = "";
+    const filter = secretFilter();
+    const publish = (text: string) => {
+      if (text !== "") tell(turn, text);
+    };
+    const flush = () => {
+      this.#flushes.delete(flush);
+      publish(filter.push(gathered));
+      gathered = "";
+    };
+    return {
+      push: (delta) => {
+        gathered += delta;
+        this.#flushes.add(flush);
+        this.#timer ??= this.#clock.timeout(DELTA_INTERVAL_MS, () => {
+          this.#timer = undefined;
+          for (const each of [...this.#flushes]) each();
+        });
+      },
+      close: () => {
+        this.#flushes.delete(flush);
+        publish(filter.push(gathered) + filter.end());
+        gathered = "";
+      },
+    };
+  }
+}

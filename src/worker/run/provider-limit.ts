@@ -1,0 +1,195 @@
+/**
+ * The provider's limit as a run meets it. A healthy provider costs nothing: what every worker knows of it and of the
+ * operator's pause is kept in memory and read once a second. While something is wrong, each call asks Redis first, waits or
+ * hands its run back, keeps its slot while it goes on, and says what it met.
+ *
+ * 1. No call begins on knowledge older than {@link PAUSE_KNOWN_MS}: a pause holds for every worker that long after it was written.
+ * 2. Waiting here is no attempt, no turn and no running time; a long wait does not hold the worker's slot.
+ * 3. A limiter that cannot be asked is open: it spares the provider, it does not guard the run. The lease does.
+ * 4. The run that finds a credential refused fails; a run that is refused for it afterwards asks again.
+ * 5. A slot is kept no longer than the run's lease lives, however the call ends.
+ */
+import type { Clock } from "../../shared/clock.ts";
+import { messageOf } from "../../shared/errors.ts";
+import type { Logger } from "../../shared/logger.ts";
+import type { Timing } from "../../shared/protocol/limits.ts";
+import { PAUSE_KNOWN_MS, type Pause } from "../../shared/redis/pause.ts";
+import type {
+  Admission,
+  GateAnswer,
+  Leave,
+  CallOutcome as LimiterOutcome,
+  ProviderGate,
+} from "../../shared/redis/provider-limiter.ts";
+import type { CallOutcome, FailureKind, Model, ModelFailure } from "../model/model.ts";
+import type { Lease } from "./lease.ts";
+
+/** How often the limiter's state is read. */
+const READ_EVERY_MS = 1_000;
+
+/** `shared`: the failure concerns every run of this provider; `own`: only this run. */
+export type Verdict = "shared" | "own";
+
+/** Whether a run may call now: `wait` and ask again, or `paused` by an operator. */
+export type Passage =
+  | { status: "open"; leave(outcome: CallOutcome): Promise<Verdict> | Verdict }
+  | { status: "wait"; waitMs: number; reason: string }
+  | { status: "paused" };
+
+/** Failures of the credential: every call with it meets them until its owner does something about it. */
+const DENIALS: ReadonlySet<FailureKind> = new Set(["authentication", "permission", "billing"]);
+const LIMITS: ReadonlySet<FailureKind> = new Set(["rate_limited", "overloaded"]);
+
+/** The admission of a call for which Redis was not asked. */
+const UNASKED: Admission = { status: "open", enteredAt: 0, holdsPlace: false };
+
+/** What a limit is made of. */
+export interface ProviderLimitOptions {
+  gate: ProviderGate;
+  /** Tells the other processes that a call met something at this limiter; a hint. */
+  tellOthers(name: string): void;
+  pause: Pick<Pause, "state">;
+  clock: Clock;
+  timing: Timing;
+  logger: Logger;
+}
+
+/** The knowledge of one process. */
+export class ProviderLimit {
+  readonly #options: ProviderLimitOptions;
+  #unhealthy: ReadonlySet<string> = new Set();
+  /** Limiters of which something was heard, and when; until a later read. */
+  readonly #suspected = new Map<string, number>();
+  #isPaused = false;
+  #readAtMs = Number.NEGATIVE_INFINITY;
+  #timer: { cancel(): void } | undefined;
+  #isRunning = false;
+
+  constructor(options: ProviderLimitOptions) {
+    this.#options = options;
+  }
+
+  /** Begins to read. Idempotent. */
+  start(): void {
+    if (this.#isRunning) return;
+    this.#isRunning = true;
+    this.#read();
+  }
+
+  /** Reads no more. Idempotent. */
+  stop(): void {
+    this.#isRunning = false;
+    this.#timer?.cancel();
+  }
+
+  /** Whether the run of `lease` may call with the limiter `name`; at once where nothing is wrong. */
+  enter(name: string, lease: Lease): Passage | Promise<Passage> {
+    if (!this.#isHealthy(name)) return this.#ask(name, lease);
+    return { status: "open", leave: (outcome) => this.#leaveHealthy(name, lease, outcome) };
+  }
+
+  #isHealthy(name: string): boolean {
+    const { clock } = this.#options;
+    const isFresh = clock.monotonicMs() - this.#readAtMs < PAUSE_KNOWN_MS;
+    return isFresh && !this.#isPaused && !this.#unhealthy.has(name) && !this.#suspected.has(name);
+  }
+
+  /** A call met something at the limiter `name`: Redis is asked until its state is read again. */
+  suspect(name: string): void {
+    this.#suspected.set(name, this.#options.clock.monotonicMs());
+  }
+
+  #read(): void {
+    const { gate, pause, clock, logger } = this.#options;
+    const sentAtMs = clock.monotonicMs();
+    this.#timer = clock.timeout(READ_EVERY_MS, () => this.#read());
+    Promise.all([gate.list(), pause.state()]).then(
+      ([gates, paused]) => {
+        if (sentAtMs < this.#readAtMs) return;
+        this.#unhealthy = new Set(gates.map(({ name }) => name));
+        for (const [name, atMs] of this.#suspected) if (atMs < sentAtMs) this.#suspected.delete(name);
+        this.#isPaused = paused !== undefined;
+        this.#readAtMs = sentAtMs;
+      },
+      (error: unknown) => logger.debug({ problem: messageOf(error) }, "Provider limiter not read"),
+    );
+  }
+
+  async #ask(name: string, lease: Lease): Promise<Passage> {
+    const { gate, logger } = this.#options;
+    const answer = await gate.enter(name, lease.address.uid).catch((error: unknown): GateAnswer => {
+      logger.warn({ problem: messageOf(error) }, "Provider limiter could not be asked; calling all the same");
+      return UNASKED;
+    });
+    return answer.status === "open" ? this.#throughLimiter(name, lease, answer) : answer;
+  }
+
+  /** A call that nothing held up has something to say only of what went wrong. */
+  #leaveHealthy(name: string, lease: Lease, outcome: CallOutcome): Promise<Verdict> | Verdict {
+    const how = leaveOf(outcome);
+    if (how.outcome !== "limited" && how.outcome !== "denied") return "own";
+    return this.#tell(name, lease, UNASKED, how);
+  }
+
+  #throughLimiter(name: string, lease: Lease, admission: Admission): Passage {
+    const { gate, clock, timing } = this.#options;
+    const { uid } = lease.address;
+    let renewal: { cancel(): void } | undefined;
+    const keep = () => {
+      renewal = clock.timeout(timing.renewMs, () => {
+        if (!lease.isLive()) return;
+        keep();
+        gate.keep(name, uid).catch((error: unknown) => this.#missed(error));
+      });
+    };
+    if (admission.holdsPlace) keep();
+    return {
+      status: "open",
+      leave: (outcome) => {
+        renewal?.cancel();
+        const how = leaveOf(outcome);
+        if (how.outcome === "limited" || how.outcome === "denied")
+          return this.#tell(name, lease, admission, how);
+        // Nothing depends on it: what was bought is committed first.
+        if (admission.holdsPlace)
+          void gate.leave(name, uid, admission, how).catch((error: unknown) => this.#missed(error));
+        return "own";
+      },
+    };
+  }
+
+  async #tell(name: string, lease: Lease, admission: Admission, how: Leave): Promise<Verdict> {
+    this.suspect(name);
+    try {
+      const word = await this.#options.gate.leave(name, lease.address.uid, admission, how);
+      this.#options.tellOthers(name);
+      return word === "known" ? "shared" : "own";
+    } catch (error) {
+      this.#missed(error);
+      return "own";
+    }
+  }
+
+  #missed(error: unknown): void {
+    this.#options.logger.debug({ problem: messageOf(error) }, "Provider limiter not told; its lease will");
+  }
+}
+
+/** The name of the limiter before a model: one for each provider, credential and model. */
+export function gateNameOf(model: Pick<Model, "gateName">, modelId: string): string {
+  return model.gateName?.(modelId) ?? `custom/${modelId}`;
+}
+
+/** What a failure means for every run that calls with the same credential. */
+export function meaningOf({ kind, retryAfterMs }: ModelFailure): LimiterOutcome {
+  if (DENIALS.has(kind)) return "denied";
+  return LIMITS.has(kind) || retryAfterMs !== undefined ? "limited" : "neutral";
+}
+
+function leaveOf(outcome: CallOutcome): Leave {
+  if (outcome.status !== "failed")
+    return { outcome: outcome.status === "answer" ? "ok" : "neutral", reason: outcome.status };
+  const { failure } = outcome;
+  const { kind: reason, retryAfterMs } = failure;
+  return { outcome: meaningOf(failure), reason, ...(retryAfterMs !== undefined && { retryAfterMs }) };
+}

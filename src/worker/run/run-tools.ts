@@ -1,0 +1,220 @@
+/** Performs `run_tools`: marks what begins, runs all calls in parallel, commits their results together. */
+import { withoutSecrets } from "../../shared/secrets.ts";
+import { ordinaryTimeMs } from "../loop/caps.ts";
+import { REPETITION_REFUSED } from "../loop/conversation.ts";
+import { type NewEntry, newResult, newStarted } from "../loop/log.ts";
+import { next, type PlannedCall, type Step } from "../loop/next.ts";
+import { INTERIM_TOOL, INTERIMS_PER_RUN } from "../tools/builtin/parent.ts";
+import { type RunToolOptions, runTool, type ToolCaller } from "../tools/registry.ts";
+import { type Tool, ToolFailure } from "../tools/tool.ts";
+import type { Committed, InterimMessage } from "./commit.ts";
+import type { RunContext, RunEnd } from "./context.ts";
+import { NO_WORKSPACE } from "./run-workspace.ts";
+import type { Session } from "./session.ts";
+
+const NO_INTERIM_LEFT = `You have sent your parent ${INTERIMS_PER_RUN} messages in this run: put the rest into your final answer.`;
+const UNANSWERED = "Your parent asked you to report before it answered.";
+const INTERRUPTED =
+  "Interrupted: the worker stopped during this call and its effect is unknown. Check before you repeat it.";
+/** A result waits so long for those of the other calls; then it is committed without them. */
+const TOGETHER_MS = 50;
+
+type ToolStep = Extract<Step, { do: "run_tools" }>;
+
+/** Answers every open call of the message. */
+export async function runTools(
+  context: RunContext,
+  session: Session,
+  step: ToolStep,
+): Promise<RunEnd | "lost" | undefined> {
+  const performed = step.calls.filter((call) => call.how === "run");
+  await openWorkspaceFor(session, performed);
+  session.add(step.calls.map((call) => openingEntry(step.message, call)));
+  for (const call of performed)
+    session.tell({ type: "tool_started", turn: step.turn, tool_use_id: call.id, tool: call.name });
+  const begun = await session.commit();
+  if (begun !== "committed") return begun === "lost" ? "lost" : undefined;
+  if (performed.length === 0) return undefined;
+  const leftMs = ordinaryTimeMs(session.rules.limits) - session.lease.runningMs();
+  const limit = context.toolTimers.timeout(Math.max(0, leftMs), () => session.tools.stop());
+  const results = new Results(context, session, performed.length);
+  const means = meansOf(context, session);
+  for (const call of performed) {
+    performCall(context, session, step, { call, means }).then(
+      (result) => results.take(result),
+      (error: unknown) => results.fail(error),
+    );
+  }
+  const committed = await results.committed.finally(() => limit.cancel());
+  return committed === "lost" ? "lost" : undefined;
+}
+
+/** A workspace that cannot be made keeps the tools from beginning, but nothing that was bought from being committed. */
+async function openWorkspaceFor(session: Session, calls: readonly PlannedCall[]): Promise<void> {
+  const { workspace, tools } = session.equipment;
+  const isNeeded = calls.some(({ name }) => needsWorkspace(tools.get(name)));
+  if (!isNeeded || workspace.opened) return;
+  try {
+    await workspace.open();
+  } catch (error) {
+    await session.commit();
+    throw error;
+  }
+}
+
+function needsWorkspace(tool: Tool | undefined): boolean {
+  return tool !== undefined && tool.usesWorkspace !== false;
+}
+
+/** What is committed before anything runs: the mark of a beginning, or the result of a call that is not performed. */
+function openingEntry(message: number, call: PlannedCall): NewEntry {
+  if (call.how === "run") return newStarted(message, call.id, call.name);
+  const refused = call.reason ?? "Not permitted.";
+  const content = { interrupted: INTERRUPTED, repeated: REPETITION_REFUSED, unanswered: UNANSWERED, refused }[
+    call.how
+  ];
+  return newResult(message, call.id, content, { isError: true, isInterrupted: call.how === "interrupted" });
+}
+
+/** A call's result; `interim`: what it tells the parent. */
+interface Result {
+  entry: NewEntry;
+  interim: InterimMessage | undefined;
+}
+
+/** Performs a call; undefined when a stopping process cut it off: without a result its effect is unknown. */
+async function performCall(
+  context: RunContext,
+  session: Session,
+  step: ToolStep,
+  { call, means }: { call: PlannedCall; means: RunToolOptions },
+): Promise<Result | undefined> {
+  const { lease, equipment } = session;
+  if (!lease.isLive()) return undefined;
+  let interim: InterimMessage | undefined;
+  const caller = callerOf(session, call, (body) => {
+    if (!session.takeInterim(INTERIM_TOOL, INTERIMS_PER_RUN)) throw new ToolFailure(NO_INTERIM_LEFT);
+    const id = `${session.address.uid}.${session.record.run}.${call.id}`;
+    interim = { id, body: withoutSecrets(body) };
+  });
+  const tool = equipment.tools.get(call.name);
+  const { id, name } = call;
+  const perform = (input: unknown) =>
+    equipment.observer.tool(call, tool !== undefined, () =>
+      runTool(tool, { id, name, input }, caller, means),
+    );
+  const outcome = await (equipment.hooks?.around(call, perform) ?? perform(call.input));
+  if (context.abandoned.aborted) return undefined;
+  const { content, isError, durationMs } = outcome;
+  session.tell({
+    type: "tool_finished",
+    turn: step.turn,
+    tool_use_id: call.id,
+    tool: call.name,
+    is_error: isError,
+    duration_ms: Math.round(durationMs),
+  });
+  const entry = newResult(step.message, call.id, content, { isError, durationMs });
+  return { entry, interim: isError ? undefined : interim };
+}
+
+function callerOf(
+  { address, record, equipment }: Session,
+  { id }: PlannedCall,
+  tellParent: (text: string) => void,
+): ToolCaller {
+  return {
+    agentId: record.agent_id,
+    uid: address.uid,
+    run: record.run,
+    toolUseId: id,
+    workspace: equipment.workspace.opened ?? NO_WORKSPACE,
+    tellParent,
+  };
+}
+
+/**
+ * What every call of the step is performed with. One may have blocked the process past the lease before the next begins, and
+ * before any timer could fire: the lease is asked just before each runs.
+ */
+function meansOf({ clock, toolTimers }: RunContext, { equipment, lease, tools }: Session): RunToolOptions {
+  const offered = [...equipment.tools.keys()];
+  return { offered, clock, timers: toolTimers, stop: tools, mayRun: () => lease.isLive() };
+}
+
+/** Results on their way into the log: together, but none waits for another that takes long. */
+class Results {
+  /** Resolves when nothing is left to be committed. */
+  readonly committed: Promise<Committed>;
+  readonly #context: RunContext;
+  readonly #session: Session;
+  #left: number;
+  #ready: Result[] = [];
+  #last: Promise<Committed> = Promise.resolve("committed");
+  #timer: { cancel(): void } | undefined;
+  #resolve: (committed: Promise<Committed>) => void = () => {};
+
+  constructor(context: RunContext, session: Session, calls: number) {
+    this.#context = context;
+    this.#session = session;
+    this.#left = calls;
+    this.committed = new Promise((resolve) => {
+      this.#resolve = resolve;
+    });
+  }
+
+  take(result: Result | undefined): void {
+    this.#left -= 1;
+    if (result) this.#ready.push(result);
+    if (this.#left === 0) this.#end();
+    else if (this.#ready.length > 0)
+      this.#timer ??= this.#context.toolTimers.timeout(TOGETHER_MS, () => {
+        this.#timer = undefined;
+        this.#commit();
+      });
+  }
+
+  fail(error: unknown): void {
+    this.#last = this.#last.then(() => {
+      throw error;
+    });
+    this.take(undefined);
+  }
+
+  #end(): void {
+    this.#timer?.cancel();
+    this.#commit();
+    this.#resolve(this.#last);
+  }
+
+  #commit(): void {
+    const ready = this.#ready;
+    this.#ready = [];
+    if (ready.length === 0) return;
+    this.#last = this.#last.then((before) => (before === "committed" ? this.#write(ready) : before));
+    // `committed` rejects with it.
+    this.#last.catch(() => {});
+  }
+
+  /** One commit for all; an interim message goes with the commit of its own call. */
+  async #write(ready: readonly Result[]): Promise<Committed> {
+    const silent = ready.filter(({ interim }) => !interim).map(({ entry }) => entry);
+    this.#session.add(silent);
+    for (const { entry, interim } of ready) {
+      if (!interim) continue;
+      this.#session.add([entry]);
+      const committed = await this.#session.commit({ interim });
+      if (committed !== "committed") return committed;
+    }
+    const begun = this.#left === 0 ? announceCall(this.#session) : undefined;
+    return this.#session.commit({ begun });
+  }
+}
+
+/** The turn that follows is told with the results that it follows; answers the id of its purchase. */
+function announceCall(session: Session): string | undefined {
+  const step = next(session.state, session.rules);
+  if (step.do !== "call_model") return undefined;
+  session.tellTurnStarted(step.turn);
+  return session.purchaseId(step.message);
+}

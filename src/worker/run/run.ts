@@ -1,0 +1,97 @@
+/**
+ * One run, from a wake to the end of this process' part in it: claim → open → { next → perform → commit } → end.
+ * Running is "perform, commit, ask again"; resuming after a crash is asking again.
+ */
+import type { Place } from "../isolation.ts";
+import { next, type Step } from "../loop/next.ts";
+import { callModel } from "./call-model.ts";
+import { type ClaimedRun, claimRun, type TakenWake } from "./claim.ts";
+import type { RunContext, RunEnd } from "./context.ts";
+import { askParent, checkOutput, clear, deliver, settleCrashed, settleRun } from "./end.ts";
+import { afterBreak, afterLoss } from "./failure.ts";
+import { openSession } from "./open.ts";
+import { releaseRun } from "./release.ts";
+import { runTools } from "./run-tools.ts";
+import type { Session } from "./session.ts";
+
+/** Runs the agent, if it is this worker's to run. Rejects only when Redis refuses even the hand-back. */
+export async function run(context: RunContext, taken: TakenWake): Promise<RunEnd> {
+  const place = context.quarantine.admit();
+  if (!place) return { status: "returned", because: "quarantine", delayMs: 0 };
+  try {
+    const claimed = await claimRun(context, taken, place);
+    return claimed.status === "claimed" ? await hold(context, claimed, place) : claimed;
+  } finally {
+    place.leave();
+  }
+}
+
+/** From the claim to the end of this process' part. */
+async function hold(context: RunContext, claimed: ClaimedRun, place: Place): Promise<RunEnd> {
+  const { leases } = context;
+  const lease = leases.hold(claimed);
+  context.onHeld?.(claimed);
+  let session: Session | undefined;
+  try {
+    const { handedOut } = claimed;
+    if (handedOut.status === "crashed") return await settleCrashed(context, claimed, lease);
+    session = await openSession(context, handedOut, lease, place);
+    const end = (await pursue(context, session)) ?? (await afterLoss(context, claimed, session));
+    session.equipment.observer.end(end);
+    return end;
+  } catch (error) {
+    // Other tools of the turn may still be at work: they end before another worker may begin.
+    lease.ending.stop();
+    const end = await afterBreak(context, { claimed, lease, session }, error);
+    session?.equipment.observer.end(end);
+    return end;
+  } finally {
+    leases.drop(lease);
+  }
+}
+
+/** Steps until the run is over; undefined when it is no longer this worker's. */
+async function pursue(context: RunContext, session: Session): Promise<RunEnd | undefined> {
+  const { lease } = session;
+  for (;;) {
+    if (!lease.isLive()) return undefined;
+    if (session.isInboxStale) await session.refreshInbox();
+    const step = next(session.state, session.rules);
+    const isLeaving =
+      context.draining.aborted || (session.equipment.place.notice.aborted && step.do !== "settle");
+    const end = isLeaving ? await leave(context, session) : await perform(context, session, step);
+    if (end === "lost") return undefined;
+    if (end) return end;
+  }
+}
+
+/** Hands the run back between two steps: the process stops, or a suspect needs it to itself. */
+async function leave(context: RunContext, session: Session): Promise<RunEnd | "lost"> {
+  if (session.isCommitDue && (await session.commit()) === "lost") return "lost";
+  const reason = context.draining.aborted ? "drain" : "quarantine";
+  return releaseRun(context, session, { reason, delayMs: 0 });
+}
+
+/** Performs one step; undefined = ask again. */
+async function perform(
+  context: RunContext,
+  session: Session,
+  step: Step,
+): Promise<RunEnd | "lost" | undefined> {
+  switch (step.do) {
+    case "deliver":
+      return deliver(context, session, step);
+    case "call_model":
+      return callModel(context, session, step);
+    case "run_tools":
+      return runTools(context, session, step);
+    case "clear":
+      return clear(session, step);
+    case "check_output":
+      return checkOutput(context, session, step);
+    case "ask":
+      return askParent(context, session, step);
+    case "settle":
+      return settleRun(context, session, step);
+  }
+}

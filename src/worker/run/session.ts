@@ -1,0 +1,400 @@
+/**
+ * One claimed run in this process: where it stands, and the commits that bring it on.
+ * Owns the state in memory and what is still to be committed; Redis owns the truth, and holds every write against its fence.
+ *
+ * 1. Nothing is performed on an entry before Redis has acknowledged it.
+ * 2. Each alert is told once, with the commit that crossed its threshold, also after a change of workers.
+ * 3. After `lost` nothing is written any more, and the lease is over: nothing else of the run goes on either.
+ */
+import type { AgentRecord } from "../../shared/protocol/agent.ts";
+import type { Usage } from "../../shared/protocol/content.ts";
+import { eventText, type RunEvent } from "../../shared/protocol/event-text.ts";
+import type { AgentAddress } from "../../shared/protocol/keys.ts";
+import type { OpenQuestion } from "../../shared/protocol/message.ts";
+import type { Alert, ReplyBody } from "../../shared/protocol/reply.ts";
+import type { AgentState, AgentStore } from "../../shared/redis/agents.ts";
+import { withoutSecrets } from "../../shared/secrets.ts";
+import { StopSignal } from "../../shared/stop-signal.ts";
+import type { AgentHooks } from "../hooks/agent-hooks.ts";
+import type { Place } from "../isolation.ts";
+import { type LogEntry, type NewEntry, newPurchase, readLog } from "../loop/log.ts";
+import { type Rules, replyBody } from "../loop/reply-body.ts";
+import { RunState } from "../loop/state.ts";
+import type { RunObserver } from "../observe/observer.ts";
+import type { Tool } from "../tools/tool.ts";
+import { markOf, withQuestions } from "./ask.ts";
+import type { CommitInput, Commitment, Committed, Consumed, InterimMessage } from "./commit.ts";
+import type { Lease, LeaseNews } from "./lease.ts";
+import type { TellText } from "./progress.ts";
+import type { LeftFiles } from "./run-files.ts";
+import type { RunWorkspace } from "./run-workspace.ts";
+import type { Trace } from "./trace.ts";
+
+/** What a run works with. */
+export interface Equipment {
+  rules: Rules;
+  /** The tools offered to the model, by name, sorted. */
+  tools: ReadonlyMap<string, Tool>;
+  /** The chain of models, the one that was asked for first; one that the provider does not know is taken out. */
+  models: readonly string[];
+  /** What stays the same in every request of the run. */
+  requestHead: string;
+  /** What makes the provider keep to the output schema: a member of a request, or "". Emptied when it refuses that. */
+  outputFormat: string;
+  workspace: RunWorkspace;
+  tellText: TellText;
+  /** Its place among the runs of this process. */
+  place: Place;
+  trace: Trace | undefined;
+  /** What the worker's hooks say of this agent; absent: it has none. */
+  hooks?: AgentHooks | undefined;
+  observer: RunObserver;
+}
+
+/** See the module's header. */
+export class Session {
+  readonly address: AgentAddress;
+  readonly record: AgentRecord;
+  readonly lease: Lease;
+  readonly equipment: Equipment;
+  readonly rules: Rules;
+  /** The model of the call that is made now, or was made last. */
+  model: string;
+  /** Stops tools: with the lease, with the process, or when their time is over. */
+  readonly tools = new StopSignal();
+  /** Provider failures since the run last advanced; a call paid for in vain brings nothing. */
+  attempts: number;
+  /** How often in a row the run has broken off before it advanced. */
+  breaks: number;
+  isWatched: boolean;
+  /** Whether the model was told of a budget that is nearly used. */
+  isNudged = false;
+  /** What stands in the workspace at the end of the run. */
+  left: LeftFiles = {};
+  hasAdvanced = false;
+  readonly #store: AgentStore;
+  #state: RunState;
+  /** Entries that Redis has acknowledged, and those still to be committed. */
+  #acknowledged: number;
+  #pending: NewEntry[] = [];
+  /** Whether something of it must not be done again. */
+  isCommitDue = false;
+  #events: string[] = [];
+  #turnStarted = 0;
+  #consumed: Consumed | undefined;
+  /** Interim messages sent in this run; counted from the log when the first one of this claim is sent. */
+  #interims: number | undefined;
+  #inboxInRedis: number;
+  #alerts: readonly Alert[];
+  #purchases = 0;
+  /** Answers and purchases that no commit has taken to Redis yet. */
+  readonly #unbooked = new Set<NewEntry>();
+  /** Under which id Redis knows that a call may be under way. */
+  begun: string;
+  /** The run's last text as Redis holds it, cut and whole; the whole one is unknown after a change of workers. */
+  #summary: string | undefined;
+  #wholeText: string | undefined;
+
+  constructor(
+    store: AgentStore,
+    lease: Lease,
+    claimed: Omit<AgentState, "log"> & { entries: readonly LogEntry[]; watched: boolean },
+    equipment: Equipment,
+  ) {
+    this.begun = lease.claimId;
+    const { record, inbox, entries, watched } = claimed;
+    this.#store = store;
+    this.address = lease.address;
+    this.record = record;
+    this.lease = lease;
+    this.equipment = equipment;
+    this.rules = equipment.rules;
+    this.model = equipment.rules.model;
+    this.attempts = record.attempts;
+    this.breaks = record.breaks;
+    this.isWatched = watched;
+    this.#inboxInRedis = inbox.length;
+    this.#alerts = record.progress?.alerts ?? [];
+    this.#summary = record.progress?.summary;
+    this.#wholeText = record.progress?.truncated ? undefined : "";
+    this.#state = new RunState(record.run, entries);
+    this.#state.unread = inbox;
+    this.#state.inboxRead = record.inbox_read;
+    this.#state.finish = record.finish;
+    this.#acknowledged = this.#state.entries;
+    lease.onNews = (news) => this.heed(news);
+    lease.ending.onStop(() => this.tools.stop());
+  }
+
+  /** Where the run stands now. */
+  get state(): RunState {
+    this.#state.elapsedMs = this.lease.runningMs();
+    return this.#state;
+  }
+
+  /** Whether Redis holds other unread messages than are known here. */
+  get isInboxStale(): boolean {
+    return this.#inboxInRedis !== this.#state.unread.length;
+  }
+
+  /** What the run has come to so far. */
+  body(): ReplyBody {
+    return shownBody(Object.assign(replyBody(this.state, this.rules), this.left));
+  }
+
+  /** Takes in what a renewal or a commit brought along. */
+  heed({ inbox, finish, watched }: LeaseNews): void {
+    this.#inboxInRedis = inbox - this.#consumedHere;
+    this.#state.finish = finish;
+    this.isWatched = watched;
+  }
+
+  get #consumedHere(): number {
+    return this.#consumed ? this.#consumed.to - this.#consumed.from : 0;
+  }
+
+  /** Reads the unread messages again. */
+  async refreshInbox(): Promise<void> {
+    const all = await this.#store.inbox(this.address);
+    this.#state.unread = all.slice(this.#consumedHere);
+    this.#inboxInRedis = this.#state.unread.length;
+  }
+
+  /** Adds entries that the next commit takes along; `isDue`: what they stand for must not be done again. */
+  add(entries: readonly NewEntry[], isDue = true): void {
+    for (const entry of entries) {
+      this.#pending.push(entry);
+      if (entry.entry.kind === "answer" || entry.entry.kind === "purchase") this.#unbooked.add(entry);
+      this.#state.fold(entry.entry);
+    }
+    if (entries.length > 0) this.isCommitDue ||= isDue;
+  }
+
+  /** The unread messages up to `to`, with these ids, and what came with them are consumed by the next commit. */
+  consume(to: number, ids: readonly string[], taken: readonly string[] = []): void {
+    const { from = this.#state.inboxRead, ids: before = [], taken: earlier = [] } = this.#consumed ?? {};
+    this.#consumed = { from, to, ids: [...before, ...ids], taken: [...earlier, ...taken] };
+    this.#state.unread = this.#state.unread.slice(to - this.#state.inboxRead);
+    this.#state.inboxRead = to;
+    this.#inboxInRedis = this.#state.unread.length;
+  }
+
+  /** A call that was paid for although no message came of it; `isCutOff`: this side ended it. */
+  addPurchase(message: number, usage: Usage, costUsd: number, isCutOff: boolean): void {
+    const entry = { v: 1 as const, usage, cost_usd: costUsd, ...(isCutOff && { cut_off: true }) };
+    this.add([newPurchase(message, this.lease.epoch, this.#purchases++, entry)]);
+  }
+
+  /** Tells an event: it is part of the next commit's line. */
+  tell(event: RunEvent): void {
+    this.#events.push(eventText(event));
+  }
+
+  /** Tells that turn `turn` begins, once. */
+  tellTurnStarted(turn: number): void {
+    if (this.#turnStarted >= turn) return;
+    this.#turnStarted = turn;
+    this.tell({ type: "turn_started", turn });
+  }
+
+  /** Takes one of the interim messages of the run; false when none of the `most` is left. */
+  takeInterim(tool: string, most: number): boolean {
+    this.#interims ??= this.#state.tally.succeeded.get(tool) ?? 0;
+    if (this.#interims >= most) return false;
+    this.#interims += 1;
+    return true;
+  }
+
+  /** Calls `tell` when the call under way must end: with the lease, or with the process. */
+  onInterrupt(tell: () => void): () => void {
+    return this.lease.ending.onStop(tell);
+  }
+
+  /** Names the purchase of message `message`: the same for every try of this claim. */
+  purchaseId(message: number): string {
+    return `${this.address.uid}.${message}.${this.lease.epoch}`;
+  }
+
+  /** What was paid for and stands neither in the log nor in a counter. */
+  get unbooked(): readonly LogEntry[] {
+    return Array.from(this.#unbooked, ({ entry }) => entry);
+  }
+
+  /** Commits what was added, all or none; other content in Redis is adopted. `begun`: the purchase that begins after it. */
+  async commit({
+    interim,
+    begun,
+  }: {
+    interim?: InterimMessage;
+    begun?: string | undefined;
+  } = {}): Promise<Committed> {
+    if (this.#pending.length === 0) return "committed";
+    if (!this.lease.isLive()) return "lost";
+    const commitment = this.#take();
+    const { input } = commitment;
+    input.begun = begun;
+    input.interim_id = interim?.id;
+    input.interim = interim?.body;
+    const answer = await this.#store.append(this.address, input);
+    if (answer.status === "stale") return this.lose();
+    if (answer.status === "conflict") return this.#adopt(commitment);
+    if (begun !== undefined) this.begun = begun;
+    await this.#acknowledge(commitment);
+    this.heed(answer);
+    return "committed";
+  }
+
+  /** Puts questions to the parent; `finishing`: it wants the run to end instead. Afterwards no process holds the agent. */
+  async ask(
+    questions: readonly OpenQuestion[],
+    answerMs: number,
+    events: readonly RunEvent[],
+  ): Promise<"asked" | "finishing" | "lost"> {
+    if (!this.lease.isLive()) return "lost";
+    const marks = questions.map(({ question_id }) => markOf(question_id));
+    const answer = await this.#store.ask(this.address, {
+      epoch: this.lease.epoch,
+      known: this.#acknowledged,
+      running_ms: this.lease.runningMs(),
+      run: this.record.run,
+      answer_ms: answerMs,
+      questions: questions.map(
+        ({ question_id, text, default_answer = "" }, i) =>
+          [question_id, marks[i]?.json ?? "", text, default_answer] as const,
+      ),
+      events: events.map(eventText).join(","),
+      ...this.#told(withQuestions(this.body(), questions)),
+    });
+    if (answer.status === "finishing") {
+      this.#state.finish = true;
+      return "finishing";
+    }
+    if (answer.status === "stale") return this.lose();
+    this.lease.finish("given_up");
+    await this.equipment.trace?.(this.record.run, marks);
+    return "asked";
+  }
+
+  /** Everything that is still to be committed, for `settle` to take along. */
+  take(): Commitment {
+    return this.#take(true);
+  }
+
+  /** `settle` has written what it took along; `news`: and the run goes on. */
+  async settled(commitment: Commitment, news?: LeaseNews): Promise<void> {
+    await this.#acknowledge(commitment);
+    if (news) this.heed(news);
+  }
+
+  /** `settle` found other content in the log. */
+  adopt(commitment: Commitment): Promise<Committed> {
+    return this.#adopt(commitment);
+  }
+
+  /** A write was refused. Asks who holds the run: the holder of a log of which Redis forgot a part must hand it back. */
+  async lose(): Promise<"lost"> {
+    await this.lease.renew();
+    this.lease.finish("expired");
+    return "lost";
+  }
+
+  #take(isLast = false): Commitment {
+    const entries = this.#pending;
+    // What a call counts for is counted when it begins: results change no counter.
+    const body = isLast || entries.some(({ entry }) => entry.kind !== "result") ? this.body() : undefined;
+    if (body) this.#tellAlerts(body);
+    const events = this.#events;
+    const consumed = this.#consumed;
+    this.#pending = [];
+    this.#events = [];
+    this.isCommitDue = false;
+    const advances = entries.some(({ entry }) => entry.kind === "answer" || entry.kind === "result");
+    const told = body && this.#told(body);
+    const input: CommitInput = {
+      epoch: this.lease.epoch,
+      known: this.#acknowledged,
+      running_ms: this.lease.runningMs(),
+      run: this.record.run,
+      entries: entries.map(({ key, json }) => [key, json] as const),
+      consume_to: consumed?.to,
+      consume_last: consumed?.ids.at(-1),
+      consume_ids: consumed?.ids,
+      taken: consumed?.taken,
+      events: events.length > 0 ? events.join(",") : undefined,
+      progress: body,
+      summary: told?.summary,
+      whole_text: told?.whole_text,
+      advances,
+    };
+    return { input, entries, advances, known: this.#state.entries, told };
+  }
+
+  /** A body as the verbs take it: its text only where it is another than Redis holds. */
+  #told(body: ReplyBody) {
+    const { summary } = body;
+    const whole = wholeTextOf(body, this.#state, this.rules);
+    if (summary === this.#summary && whole === this.#wholeText) return { progress: body, whole };
+    return { progress: body, whole, summary, whole_text: whole === "" ? undefined : whole };
+  }
+
+  #tellAlerts({ alerts }: ReplyBody): void {
+    if (alerts.length === this.#alerts.length) return;
+    const known = new Set(this.#alerts.map((alert) => alert.kind));
+    const turn = this.#state.turns;
+    for (const alert of alerts) if (!known.has(alert.kind)) this.tell({ type: "alert", turn, alert });
+    this.#alerts = alerts;
+  }
+
+  async #acknowledge({ entries, advances, known, told }: Commitment): Promise<void> {
+    for (const entry of entries) this.#unbooked.delete(entry);
+    this.#acknowledged = known;
+    if (told) {
+      this.#summary = told.progress.summary;
+      this.#wholeText = told.whole;
+    }
+    this.#consumed = undefined;
+    if (advances) {
+      this.attempts = 0;
+      this.breaks = 0;
+      this.hasAdvanced = true;
+      this.equipment.place.prove();
+    }
+    if (entries.length > 0) await this.equipment.trace?.(this.record.run, entries);
+  }
+
+  /** Starts again from what Redis holds; an answer that was bought twice is paid for twice. */
+  async #adopt({ entries: written }: Commitment): Promise<Committed> {
+    const stored = await this.#store.load(this.address);
+    if (stored?.record.epoch !== this.lease.epoch) return this.lose();
+    this.#consumed = undefined;
+    this.#state = new RunState(this.record.run, readLog(stored.log));
+    this.#state.unread = stored.inbox;
+    this.#state.inboxRead = stored.record.inbox_read;
+    this.#state.finish = stored.record.finish;
+    this.#inboxInRedis = stored.inbox.length;
+    this.#acknowledged = this.#state.entries;
+    for (const each of written) {
+      const { entry } = each;
+      this.#unbooked.delete(each);
+      if (entry.kind === "answer") this.addPurchase(entry.message, entry.usage, entry.costUsd, true);
+    }
+    const charged = await this.commit();
+    return charged === "committed" ? "adopted" : charged;
+  }
+}
+
+/** The text of the summary where `body` had to cut it; "" else. */
+function wholeTextOf(body: ReplyBody, { tally }: RunState, { outputSchema }: Rules): string {
+  return body.truncated ? withoutSecrets(outputSchema ? tally.text : tally.report) : "";
+}
+
+/** What a run has come to, without the secrets of this process: a model may have read them somewhere else. */
+function shownBody(body: ReplyBody): ReplyBody {
+  const summary = withoutSecrets(body.summary);
+  const shown = summary === body.summary ? body : { ...body, summary };
+  if (shown.output === undefined) return shown;
+  const json = JSON.stringify(shown.output);
+  const clean = withoutSecrets(json);
+  const output: unknown = clean === json ? shown.output : JSON.parse(clean);
+  return { ...shown, output };
+}

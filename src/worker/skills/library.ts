@@ -1,0 +1,136 @@
+/**
+ * The skills of a worker: folders with a `SKILL.md` (name and description in its front matter) and the files that belong to it.
+ * Read once, when the library is opened; the files of a skill each time they are asked for.
+ *
+ * 1. A skill that cannot be used is a problem with its path, and keeps no other from being used.
+ * 2. What is read is bounded, and lies within the skill's folder: no `..`, no links, no special files.
+ */
+import { stat } from "node:fs/promises";
+import { join, posix } from "node:path";
+import type { SkillFiles } from "@modelcontextprotocol/server/ext/skills";
+import { messageOf } from "../../shared/errors.ts";
+
+/** A skill of the library. */
+export interface Skill {
+  /** At most 64 characters. */
+  name: string;
+  /** When to use it, on one line; models choose by it. */
+  description: string;
+  /** Paths of its files within its folder, `SKILL.md` left out. */
+  files: readonly string[];
+}
+
+/** What keeps a skill from being used. */
+export interface SkillProblem {
+  path: string;
+  message: string;
+}
+
+/** See the module's header. */
+export interface SkillLibrary {
+  /** Sorted by name. */
+  readonly skills: readonly Skill[];
+  readonly problems: readonly SkillProblem[];
+  /** The text of a skill's file, at most 256 KB; undefined where there is none, or none that is text. */
+  read(name: string, file: string): Promise<string | undefined>;
+}
+
+const SKILL_FILE = "SKILL.md";
+const MOST_SKILLS = 128;
+const MOST_FILES = 512;
+const MOST_BYTES = 256 * 1024;
+const MOST_BYTES_PER_SKILL = 16 * 1024 * 1024;
+const PLAIN_DESCRIPTION = /^(description:[ \t]+)(?!["'[{|>&*!])(.*(?:: | #|:$).*)$/m;
+
+/** Opens the skills under `folders`; of two with one name that of the earlier folder holds. Never rejects for a bad one. */
+export async function openSkills(folders: readonly string[]): Promise<SkillLibrary> {
+  const { SkillsExtension } = await import("@modelcontextprotocol/server/ext/skills");
+  const { nodeSkillFiles } = await import("@modelcontextprotocol/server/ext/skills/node");
+  const problems: SkillProblem[] = [];
+  const found = new Map<string, { skill: Skill; files: SkillFiles; path: string }>();
+  for (const folder of folders) {
+    const files = bounded(folder, nodeSkillFiles(folder));
+    const onWarning = ({ path, message }: SkillProblem) =>
+      problems.push({ path: join(folder, path), message });
+    const limits = { files: MOST_FILES, bytes: MOST_BYTES_PER_SKILL };
+    try {
+      const { entries } = await SkillsExtension.load(files, { onWarning, limits });
+      for (const { uri, frontmatter, resources } of entries) {
+        const { name, description } = frontmatter;
+        const path = within(uri).replace(/\/?SKILL\.md$/, "");
+        if (found.has(name))
+          problems.push({ path: join(folder, path), message: `there is a skill ${name} already` });
+        else if (found.size >= MOST_SKILLS)
+          problems.push({ path: join(folder, path), message: `only ${MOST_SKILLS} skills are used` });
+        else {
+          const paths = (Array.isArray(resources) ? resources : []).map((resource: { uri: string }) =>
+            posix.relative(path, within(resource.uri)),
+          );
+          const skill = {
+            name,
+            description: description.replace(/\s+/g, " "),
+            files: paths.filter((file: string) => file !== SKILL_FILE).sort(),
+          };
+          found.set(name, { skill, files, path });
+        }
+      }
+    } catch (error) {
+      problems.push({ path: folder, message: messageOf(error) });
+    }
+  }
+  const skills = [...found.values()].map(({ skill }) => skill).sort((a, b) => (a.name < b.name ? -1 : 1));
+  return {
+    skills,
+    problems,
+    async read(name, file) {
+      const held = found.get(name);
+      const isIts = held && (file === SKILL_FILE || held.skill.files.includes(file));
+      return isIts ? readText(held.files, posix.join(held.path, file)) : undefined;
+    },
+  };
+}
+
+async function readText(files: SkillFiles, path: string): Promise<string | undefined> {
+  try {
+    const bytes = await files.read(path);
+    return bytes.length > MOST_BYTES ? undefined : new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The path that a skill's URI names within its folder. */
+function within(uri: string): string {
+  return decodeURIComponent(uri.replace(/^skill:\/\//, ""));
+}
+
+/** Files that are too large count as unsupported; a description with a colon, which is no YAML, is put in quotes. */
+function bounded(folder: string, files: SkillFiles): SkillFiles {
+  const most = (name: string) => (name === SKILL_FILE ? MOST_BYTES : MOST_BYTES_PER_SKILL);
+  return {
+    async list(path) {
+      const entries = await files.list(path);
+      return Promise.all(
+        entries.map(async (entry) => {
+          if (entry.kind !== "file") return entry;
+          const { size } = await stat(join(folder, path, entry.name));
+          return size > most(entry.name) ? { ...entry, kind: "unsupported" as const } : entry;
+        }),
+      );
+    },
+    async read(path) {
+      const bytes = await files.read(path);
+      if (posix.basename(path) !== SKILL_FILE) return bytes;
+      return Buffer.from(quoted(Buffer.from(bytes).toString("utf8")));
+    },
+  };
+}
+
+function quoted(text: string): string {
+  const end = text.indexOf("\n---", 3);
+  if (end < 0) return text;
+  const matter = text
+    .slice(0, end)
+    .replace(PLAIN_DESCRIPTION, (_, key: string, words: string) => key + JSON.stringify(words.trim()));
+  return matter + text.slice(end);
+}

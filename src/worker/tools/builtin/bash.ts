@@ -1,0 +1,95 @@
+/** `bash`: runs a command of the model in a runner's walls. The SDK's own is deliberately unsandboxed. */
+import { z } from "zod";
+import type { Clock } from "../../../shared/clock.ts";
+import { countHoldings, exceeds, forgetHoldings } from "../files/quota.ts";
+import type { CommandOutcome, Runner } from "../sandbox/runner.ts";
+import { defineTool, type Tool, ToolFailure } from "../tool.ts";
+import type { Workspace } from "../workspace.ts";
+
+const DEFAULT_TIMEOUT_S = 120;
+const LONGEST_TIMEOUT_S = 600;
+/** The tool's own limit lies above the command's, so that a command that takes too long still shows what it wrote. */
+const TOOL_LIMIT_MS = (LONGEST_TIMEOUT_S + 30) * 1_000;
+const MAX_COMMAND_CHARS = 100_000;
+
+const DESCRIPTION =
+  "Run a bash command in your workspace. The working directory carries over to your next command; variables, background " +
+  "processes and everything else end with it. There is no network, and the system and opened directories are read-only.";
+
+/** Runs commands one after another; each ends with all its processes. */
+export function bashTool(runner: Runner, clock: Clock): Tool {
+  const directories = new WeakMap<Workspace, string>();
+  return defineTool({
+    name: "bash",
+    description: DESCRIPTION,
+    input: z.object({
+      command: z.string().min(1).max(MAX_COMMAND_CHARS).describe("The command, as for bash -c"),
+      timeout_seconds: z
+        .int()
+        .min(1)
+        .max(LONGEST_TIMEOUT_S)
+        .optional()
+        .describe(`The command is killed after this time; default ${DEFAULT_TIMEOUT_S}`),
+    }),
+    timeoutMs: TOOL_LIMIT_MS,
+    async run({ command, timeout_seconds = DEFAULT_TIMEOUT_S }, { workspace, signal }) {
+      if (command.includes("\0")) throw new ToolFailure("The command contains a NUL character.");
+      return workspace.exclusive(async () => {
+        if (signal.aborted) throw new ToolFailure("Cancelled before the command was started.");
+        const timeoutMs = timeout_seconds * 1_000;
+        const cwd = directories.get(workspace);
+        const watch = await watchHoldings(workspace, signal, clock);
+        const outcome = await runner
+          .run({ script: command, workspace, cwd, timeoutMs, signal: watch.signal })
+          .finally(watch.stop);
+        if (outcome.cwd !== undefined) directories.set(workspace, outcome.cwd);
+        const text = textOf(outcome, timeout_seconds, watch.isFull());
+        if (outcome.exitCode !== 0) throw new ToolFailure(text);
+        return text;
+      });
+    },
+  });
+}
+
+function textOf(
+  { output, exitCode, killed, withheld }: CommandOutcome,
+  timeoutS: number,
+  isFull: boolean,
+): string {
+  const notes = withheld.map((directory) => `[not shown to commands: ${directory}]`);
+  if (killed === "timeout") notes.push(`[killed with all its processes after ${timeoutS} s]`);
+  else if (isFull) notes.push("[killed: your workspace is full; delete something first]");
+  else if (killed === "output") notes.push("[killed: it wrote more than 64 MB]");
+  else if (killed === "stopped") notes.push("[killed: the run was stopped, or the command ran into a limit]");
+  else if (exitCode !== 0) notes.push(`[exit code ${exitCode}]`);
+  return [output.trimEnd(), ...notes].filter((part) => part !== "").join("\n");
+}
+
+/** Pause between two counts of a workspace in which a command works. */
+const COUNT_EVERY_MS = 1_000;
+
+/**
+ * Stops a command that fills its workspace beyond the quota. A workspace that is full already may be emptied: only a
+ * command that adds to it is stopped.
+ */
+async function watchHoldings(workspace: Workspace, signal: AbortSignal, clock: Clock) {
+  const full = new AbortController();
+  const over = new AbortController();
+  const before = await countHoldings(workspace);
+  const count = async (): Promise<void> => {
+    while (!over.signal.aborted) {
+      await clock.sleep(COUNT_EVERY_MS, over.signal);
+      const now = await countHoldings(workspace);
+      if (exceeds(now) && (now.bytes > before.bytes || now.files > before.files)) full.abort();
+    }
+  };
+  void count();
+  return {
+    signal: AbortSignal.any([signal, full.signal]),
+    isFull: () => full.signal.aborted,
+    stop() {
+      over.abort();
+      forgetHoldings(workspace);
+    },
+  };
+}

@@ -1,0 +1,58 @@
+/** How a sub-agent speaks to its parent: `ask_parent`, for which it waits, and `send_agent_message`, for which it does not. */
+import { z } from "zod";
+import { ASK_TOOL, QuestionInput } from "../../../shared/protocol/message.ts";
+import { defineTool, type Tool, ToolFailure } from "../tool.ts";
+
+/**
+ * `ask_parent` as the model sees it. A well-formed call is a step of the loop and never gets here; only input that is no
+ * question is answered as by any other tool.
+ */
+export function askParentTool(): Tool {
+  return defineTool({
+    name: ASK_TOOL,
+    description:
+      "Ask your parent something that only it can decide, and wait for its answer. Waiting can take long: work out " +
+      "yourself whatever you can.",
+    input: QuestionInput,
+    idempotent: true,
+    async run() {
+      throw new ToolFailure("The question was not asked. Go on without an answer.");
+    },
+  });
+}
+
+/** Name of the tool that sends an interim message to the parent. */
+export const INTERIM_TOOL = "send_agent_message";
+/** Most interim messages of one run. */
+export const INTERIMS_PER_RUN = 20;
+/** Most code points of one interim message. */
+const INTERIM_MAX_CHARS = 5_000;
+/** The only target a sub-agent may write to. */
+const PARENT = "parent";
+
+/** `send_agent_message`. Its message is committed together with its result: both or neither. */
+export function sendAgentMessageTool(): Tool {
+  return defineTool({
+    name: INTERIM_TOOL,
+    description:
+      "Tell your parent something before you are done: a finding that cannot wait, or how far you are. It cannot " +
+      "answer. Your last message reaches it anyway.",
+    input: z.object({
+      target_agent_id: z.string().describe('Always "parent"'),
+      message: z.string().describe(`At most ${INTERIM_MAX_CHARS} characters`),
+    }),
+    usesWorkspace: false,
+    async run({ target_agent_id, message }, { tellParent }) {
+      if (target_agent_id.trim().toLowerCase() !== PARENT) {
+        throw new ToolFailure(`You can only write to your parent: set target_agent_id to "${PARENT}".`);
+      }
+      if (message.trim() === "")
+        throw new ToolFailure("The message is empty: write what your parent should know.");
+      if ([...message].length > INTERIM_MAX_CHARS) {
+        throw new ToolFailure(`The message is longer than ${INTERIM_MAX_CHARS} characters: shorten it.`);
+      }
+      tellParent(message);
+      return "Delivered to your parent.";
+    },
+  });
+}

@@ -1,0 +1,142 @@
+/**
+ * Opens, reads and replaces the regular file behind a place.
+ *
+ * Neighbour: `open.ts` made sure that the place is inside; here that stays true.
+ *
+ * 1. Nothing is read before the open descriptor itself says: a regular file, and in the workspace one with a single
+ *    name (a second hard link may stand anywhere). A FIFO, device or socket is refused without waiting.
+ * 2. A file is replaced as a whole by a rename inside the open directory: a crash leaves the old or the new content,
+ *    and the bytes behind a hard link elsewhere never change.
+ */
+import { randomUUID } from "node:crypto";
+import { constants, type Stats } from "node:fs";
+import { type FileHandle, lstat, open, rename, unlink } from "node:fs/promises";
+import { DRAFT_PREFIX } from "../../../shared/protocol/workspace.ts";
+import { ToolFailure } from "../tool.ts";
+import { plainFailure, quotePath } from "./failure.ts";
+import { type Directory, otherDevice, type Place, pathIn } from "./open.ts";
+import { refuseSecret } from "./policy.ts";
+
+/** A regular file, open for reading; its holder closes its handle. */
+export interface OpenFile {
+  readonly handle: FileHandle;
+  readonly stat: Stats;
+}
+
+const OPEN_FILE = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK | constants.O_NOCTTY;
+const OPEN_DRAFT = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
+const NEW_FILE_MODE = 0o600;
+
+/**
+ * Opens the file at a place for reading. `path` is the spelling used in failures.
+ *
+ * @throws {ToolFailure} when there is none, or it is not a regular file.
+ */
+export async function openFile({ directory, name, stat }: Place, path: string): Promise<OpenFile> {
+  if (stat === undefined) throw new ToolFailure(`${quotePath(path)} does not exist.`, "not_found");
+  requireRegular(stat, path);
+  return openNamed(directory, name, path);
+}
+
+/** Opens an entry of an open directory for reading; see {@link openFile}. */
+export async function openNamed(directory: Directory, name: string, path: string): Promise<OpenFile> {
+  let handle: FileHandle | undefined;
+  try {
+    refuseSecret([...directory.segments, name], path);
+    handle = await open(pathIn(directory, name), OPEN_FILE);
+    const stat = await handle.stat();
+    requireRegular(stat, path);
+    if (stat.dev !== directory.device) throw otherDevice(path);
+    if (directory.area.kind === "workspace") await requireSingleName(directory, name, stat, path);
+    return { handle, stat };
+  } catch (error) {
+    await handle?.close();
+    throw plainFailure(error, path);
+  }
+}
+
+/**
+ * Refuses a file with another name, which may stand anywhere. The count is read together with the name, after the open:
+ * the count of the descriptor alone falls to one when the name is removed meanwhile.
+ */
+async function requireSingleName(
+  directory: Directory,
+  name: string,
+  opened: Stats,
+  path: string,
+): Promise<void> {
+  const named = await lstat(pathIn(directory, name));
+  if (named.ino !== opened.ino || named.dev !== opened.dev) {
+    throw new ToolFailure(`${quotePath(path)} changed while it was opened; try again.`);
+  }
+  if (named.nlink > 1) {
+    throw new ToolFailure(`${quotePath(path)} has a second hard link and is not opened; use a copy of it.`);
+  }
+}
+
+/** Refuses everything but a regular file, and says what stands there instead. */
+function requireRegular(stat: Stats, path: string): void {
+  if (stat.isFile()) return;
+  const kind = stat.isDirectory() ? "a directory, not a file" : "not a regular file";
+  throw new ToolFailure(`${quotePath(path)} is ${kind}.`);
+}
+
+/** Reads at most `limitBytes` from the start. */
+export async function readHead({ handle }: OpenFile, limitBytes: number): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let position = 0;
+  while (position < limitBytes) {
+    const chunk = Buffer.allocUnsafe(Math.min(64 * 1024, limitBytes - position));
+    const { bytesRead } = await handle.read(chunk, 0, chunk.length, position);
+    if (bytesRead === 0) break;
+    chunks.push(chunk.subarray(0, bytesRead));
+    position += bytesRead;
+  }
+  return Buffer.concat(chunks);
+}
+
+/** How to replace a file. `unchangedSince` refuses when the file is not any more the one that was read. */
+export interface ReplaceOptions {
+  readonly path: string;
+  readonly signal: AbortSignal;
+  readonly unchangedSince?: Stats;
+}
+
+/**
+ * Puts `bytes` at a place, keeping the mode of a file that stood there (new files: owner only).
+ *
+ * @throws {ToolFailure} when something that is no regular file stands there, or the system refuses.
+ */
+export async function replaceFile(place: Place, bytes: Buffer, options: ReplaceOptions): Promise<void> {
+  const { directory, name, stat } = place;
+  if (stat !== undefined) requireRegular(stat, options.path);
+  const draft = pathIn(directory, `${DRAFT_PREFIX}${randomUUID()}`);
+  let handle: FileHandle | undefined;
+  try {
+    handle = await open(draft, OPEN_DRAFT, NEW_FILE_MODE);
+    if (stat !== undefined) await handle.chmod(stat.mode & 0o777);
+    await handle.writeFile(bytes);
+    await handle.datasync();
+    await handle.close();
+    if (options.unchangedSince !== undefined) await requireSame(place, options.unchangedSince, options.path);
+    if (options.signal.aborted) throw new ToolFailure("Cancelled before the file was written.");
+    await rename(draft, pathIn(directory, name));
+  } catch (error) {
+    // Closing twice is harmless; after the rename there is no draft.
+    await handle?.close();
+    await unlink(draft).catch(() => undefined);
+    throw plainFailure(error, options.path);
+  }
+}
+
+async function requireSame({ directory, name }: Place, read: Stats, path: string): Promise<void> {
+  const now = await lstat(pathIn(directory, name));
+  if (
+    now.ino !== read.ino ||
+    now.dev !== read.dev ||
+    now.mtimeMs !== read.mtimeMs ||
+    now.size !== read.size
+  ) {
+    throw new ToolFailure(`${quotePath(path)} was changed by someone else meanwhile; read it again.`);
+  }
+}

@@ -1,0 +1,200 @@
+/**
+ * Turns a path the model wrote into an open directory and a name in it, never outside the workspace and open roots.
+ *
+ * Owns: walking down, following links, making directories on the way.
+ * Neighbours: `path.ts` says which area a spelling belongs to; `file.ts` opens and replaces the file
+ * behind a place; `walk.ts` lists trees.
+ *
+ * 1. The kernel is never asked to follow a symbolic link: each component is opened by itself with O_NOFOLLOW below a
+ *    directory that is already open, so swapping a component for a link at any moment changes nothing.
+ * 2. A link is followed by reading it and starting again from the area its target lies in; other targets are refused.
+ * 3. What was opened stays what is used: files are reached through the open directory's descriptor, not by path.
+ *    (Where the system has no /proc/self/fd, by path: there a swap between two components is not caught.)
+ * 4. What stands on another file system than the area (a procfs or a disk mounted below it) is never entered.
+ * 5. No failure names a host path; the model reads its own spelling back.
+ */
+import { constants, type Stats } from "node:fs";
+import { type FileHandle, lstat, mkdir, open, readlink } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import { ToolFailure } from "../tool.ts";
+import type { Area, Workspace } from "../workspace.ts";
+import { plainFailure, quotePath } from "./failure.ts";
+import { locate, relocate, type Target } from "./path.ts";
+import { refuseExecuted, refuseSecret } from "./policy.ts";
+
+/** An open directory inside an area; its holder closes its handle. */
+export interface Directory {
+  readonly handle: FileHandle;
+  readonly area: Area;
+  /** The area's file system; nothing on another one is opened. */
+  readonly device: number;
+  /** Its components below the area, none of them a link. */
+  readonly segments: readonly string[];
+}
+
+/** A name in an open directory. `stat` is the entry's own, `undefined` when there is none; never a link's. */
+export interface Place {
+  readonly directory: Directory;
+  readonly name: string;
+  readonly stat: Stats | undefined;
+}
+
+const MAX_LINK_HOPS = 40;
+const NEW_DIRECTORY_MODE = 0o700;
+const OPEN_DIRECTORY =
+  constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+
+/** A path by which the system reaches `name` in the open directory itself, wherever that has been moved. */
+export function pathIn(directory: Directory, name: string): string {
+  if (process.platform === "linux") return `/proc/self/fd/${directory.handle.fd}/${name}`;
+  return join(directory.area.path, ...directory.segments, name);
+}
+
+/** What a place is opened for: `change` needs a writable area, `create` also makes missing directories. */
+export type Intent = "read" | "change" | "create";
+
+/**
+ * Opens the directory that holds `path` and looks at the entry there; the caller closes the directory.
+ *
+ * @throws {ToolFailure} when the path leaves the areas, or the way to it cannot be walked, or is not writable.
+ */
+export async function openPlace(workspace: Workspace, path: string, intent: Intent = "read"): Promise<Place> {
+  return followLinks<Place>(workspace, path, async (target) => {
+    const name = target.segments.at(-1);
+    if (name === undefined) throw new ToolFailure(`${quotePath(path)} is a directory, not a file.`);
+    if (intent === "read") refuseSecret(target.segments, path);
+    else refuseExecuted(target.segments, path);
+    if (intent !== "read" && !target.area.writable) {
+      throw new ToolFailure(
+        `${quotePath(path)} is in a read-only directory; write into the workspace instead.`,
+      );
+    }
+    const directory = await descend(
+      { ...target, segments: target.segments.slice(0, -1) },
+      intent === "create",
+    );
+    if (typeof directory === "string") return { target: relocate(workspace, join(directory, name), path) };
+    try {
+      const stat = await lstatOrNothing(pathIn(directory, name));
+      if (!stat?.isSymbolicLink()) return { found: { directory, name, stat } };
+      const linked = await readlink(pathIn(directory, name));
+      await directory.handle.close();
+      return { target: relocate(workspace, resolve(hostPath(directory), linked), path) };
+    } catch (error) {
+      await directory.handle.close();
+      throw error;
+    }
+  });
+}
+
+/** Opens the directory at `path`. */
+export async function openDirectory(workspace: Workspace, path: string): Promise<Directory> {
+  return followLinks<Directory>(workspace, path, async (target) => {
+    refuseSecret(target.segments, path);
+    const directory = await descend(target, false);
+    return typeof directory === "string"
+      ? { target: relocate(workspace, directory, path) }
+      : { found: directory };
+  });
+}
+
+/**
+ * Opens the entry `name` of an open directory as a directory, not following a link.
+ *
+ * @throws {ToolFailure} when it holds secrets or stands on another file system.
+ */
+export async function openChild(directory: Directory, name: string): Promise<Directory> {
+  const { area, device } = directory;
+  const segments = [...directory.segments, name];
+  refuseSecret(segments, name);
+  const handle = await open(pathIn(directory, name), OPEN_DIRECTORY);
+  try {
+    if ((await handle.stat()).dev !== device) throw otherDevice(name);
+    return { handle, area, device, segments };
+  } catch (error) {
+    await handle.close();
+    throw error;
+  }
+}
+
+/** The refusal of what is mounted below an area. */
+export function otherDevice(path: string): ToolFailure {
+  return new ToolFailure(`${quotePath(path)} is on another file system and is not opened.`);
+}
+
+async function openArea(area: Area): Promise<Directory> {
+  const handle = await open(area.path, OPEN_DIRECTORY);
+  return { handle, area, device: (await handle.stat()).dev, segments: [] };
+}
+
+type Attempt<Found> = { readonly found: Found } | { readonly target: Target };
+
+async function followLinks<Found>(
+  workspace: Workspace,
+  path: string,
+  attempt: (target: Target) => Promise<Attempt<Found>>,
+): Promise<Found> {
+  let target = locate(workspace, path);
+  try {
+    for (let hops = 0; hops <= MAX_LINK_HOPS; hops++) {
+      const outcome = await attempt(target);
+      if ("found" in outcome) return outcome.found;
+      target = outcome.target;
+    }
+  } catch (error) {
+    throw plainFailure(error, path);
+  }
+  throw new ToolFailure(`${quotePath(path)} goes through too many symbolic links.`);
+}
+
+/** Walks down by descriptor. Answers the open directory, or the host path that a link on the way stands for. */
+async function descend({ area, segments }: Target, makeMissing: boolean): Promise<Directory | string> {
+  let directory = await openArea(area);
+  try {
+    for (const [index, name] of segments.entries()) {
+      const next = await openComponent(directory, name, makeMissing);
+      await directory.handle.close();
+      if (typeof next === "string") return resolve(hostPath(directory), next, ...segments.slice(index + 1));
+      directory = next;
+    }
+    return directory;
+  } catch (error) {
+    await directory.handle.close();
+    throw error;
+  }
+}
+
+/** Opens one component, making it if asked; answers a link's text instead of following it. */
+async function openComponent(
+  directory: Directory,
+  name: string,
+  makeMissing: boolean,
+): Promise<Directory | string> {
+  try {
+    return await openChild(directory, name);
+  } catch (error) {
+    const code = error instanceof Error && "code" in error ? error.code : undefined;
+    if (code === "ELOOP" || code === "ENOTDIR") {
+      return readlink(pathIn(directory, name)).catch(() => Promise.reject(error));
+    }
+    if (code !== "ENOENT" || !makeMissing) throw error;
+  }
+  await mkdir(pathIn(directory, name), { mode: NEW_DIRECTORY_MODE }).catch((error: unknown) => {
+    if (!(error instanceof Error && "code" in error && error.code === "EEXIST")) throw error;
+  });
+  return openChild(directory, name);
+}
+
+/** The host path of an open directory, as it was walked; for comparing, never for opening or showing. */
+export function hostPath(directory: Directory): string {
+  return join(directory.area.path, ...directory.segments);
+}
+
+async function lstatOrNothing(path: string): Promise<Stats | undefined> {
+  try {
+    return await lstat(path);
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,98 @@
+/**
+ * Pure: which files no tool reads, and which none writes, by the names on the way to them. Holds in the workspace and in
+ * every open root, whatever its mode.
+ *
+ * 1. What is judged is the path without links: a name that leads to a refused file by a link is refused, too.
+ * 2. Names are compared without regard to case: some file systems do not tell `.GIT` from `.git`.
+ */
+import { ToolFailure } from "../tool.ts";
+import { quotePath } from "./failure.ts";
+
+/** Directories that hold keys, tokens or the queue's own Redis. */
+const SECRET_DIRECTORIES = new Set([
+  ".ssh",
+  ".gnupg",
+  ".aws",
+  ".azure",
+  ".kube",
+  ".docker",
+  ".password-store",
+  ".subagent-queue",
+]);
+/** As the private Redis names its directory; Node adds six characters. */
+const PRIVATE_REDIS = /^subagent-queue-[a-z0-9]{6}$/;
+
+/** Files that hold them. `.env.example` and its like are meant to be read. */
+const SECRET_FILES = [
+  /^\.env(?!.*\.(example|sample|template|dist)$)/,
+  /^\.(npmrc|yarnrc\.yml|netrc|pypirc|pgpass|my\.cnf|git-credentials|htpasswd|dockercfg|boto)$/,
+  /^_netrc$/,
+  /^id_(rsa|dsa|ecdsa|ed25519)(_sk)?$/,
+  /\.(pem|key|p12|pfx|jks|keystore|kdbx|ppk)$/,
+  /^(credentials|service[-_]account.*)\.json$/,
+  /^secrets?\.(json|ya?ml|toml)$/,
+];
+/** In a `.git` directory: addresses of remotes often carry a token. */
+const GIT_CONFIG = /^config(\.worktree)?$/;
+
+/** Directories whose files a program runs or obeys by itself: writing there is running code. */
+const EXECUTED_DIRECTORIES = new Set([
+  ".git",
+  ".husky",
+  ".githooks",
+  ".vscode",
+  ".idea",
+  ".devcontainer",
+  ".claude",
+  ".codex",
+  ".cursor",
+  ".gemini",
+  ".windsurf",
+  ".circleci",
+  ".buildkite",
+]);
+const EXECUTED_FILES = [
+  /^\.git(modules|attributes)?$/,
+  /^\.mcp\.json$/,
+  /^\.(bashrc|bash_profile|bash_login|bash_logout|profile|zshrc|zshenv|zprofile|zlogin|envrc|inputrc|vimrc|exrc)$/,
+  /^\.(gitlab-ci|travis|pre-commit-config|drone)\.ya?ml$/,
+  /^(azure-pipelines|bitbucket-pipelines)\.ya?ml$/,
+  /^jenkinsfile$/,
+];
+const WORKFLOWS = /(^|\/)\.(github|gitea|forgejo)\/(workflows|actions)(\/|$)/;
+
+/** Whether the file or directory at these components holds secrets and is never read. */
+export function isSecret(segments: readonly string[]): boolean {
+  const names = segments.map((name) => name.toLowerCase());
+  const file = names.at(-1) ?? "";
+  return (
+    names.some((name) => SECRET_DIRECTORIES.has(name) || PRIVATE_REDIS.test(name)) ||
+    SECRET_FILES.some((pattern) => pattern.test(file)) ||
+    (GIT_CONFIG.test(file) && names.includes(".git"))
+  );
+}
+
+/** Whether a program would run or obey what stands at these components, so that it is never written. */
+export function isExecuted(segments: readonly string[]): boolean {
+  const names = segments.map((name) => name.toLowerCase());
+  const file = names.at(-1) ?? "";
+  return (
+    names.some((name) => EXECUTED_DIRECTORIES.has(name)) ||
+    EXECUTED_FILES.some((pattern) => pattern.test(file)) ||
+    WORKFLOWS.test(names.join("/"))
+  );
+}
+
+/** @throws {ToolFailure} about `path`, the model's spelling, when what stands at `segments` is never read. */
+export function refuseSecret(segments: readonly string[], path: string): void {
+  if (!isSecret(segments)) return;
+  throw new ToolFailure(`${quotePath(path)} may hold secrets and is never opened; go on without it.`);
+}
+
+/** @throws {ToolFailure} about `path`, the model's spelling, when what stands at `segments` is never written. */
+export function refuseExecuted(segments: readonly string[], path: string): void {
+  if (!isSecret(segments) && !isExecuted(segments)) return;
+  throw new ToolFailure(
+    `${quotePath(path)} is never written: it may hold secrets, or programs run what stands there.`,
+  );
+}

@@ -1,0 +1,93 @@
+/**
+ * How much an agent may leave in its workspace, in bytes and in files.
+ *
+ * 1. A workspace is counted once for a run, then kept up by what the file tools write, and counted again after a command.
+ * 2. Counting stops where the quota is exceeded, so that it costs no more than a full workspace.
+ */
+import { lstat, opendir } from "node:fs/promises";
+import { join } from "node:path";
+import { ToolFailure } from "../tool.ts";
+import type { Workspace } from "../workspace.ts";
+import type { Place } from "./open.ts";
+
+/** What a workspace holds, directories counted as files. */
+export interface Holdings {
+  readonly bytes: number;
+  readonly files: number;
+}
+
+/** The most that a workspace may hold: 1 GB in 50,000 files. */
+const QUOTA: Holdings = { bytes: 1024 ** 3, files: 50_000 };
+
+const known = new WeakMap<Workspace, Holdings>();
+
+/** Counts what stands on the disk, to a little beyond `quota` at most. */
+export async function countHoldings({ directory }: Workspace, quota: Holdings = QUOTA): Promise<Holdings> {
+  let [bytes, files] = [0, 0];
+  const open = [directory];
+  for (let here = open.pop(); here !== undefined; here = open.pop()) {
+    try {
+      for await (const entry of await opendir(here, { bufferSize: 256 })) {
+        const path = join(here, entry.name);
+        files++;
+        if (entry.isDirectory()) open.push(path);
+        else bytes += await sizeOf(path);
+        if (exceeds({ bytes, files }, quota)) return { bytes, files };
+      }
+    } catch {
+      // A directory that vanished or may not be read holds nothing that could be counted.
+    }
+  }
+  return { bytes, files };
+}
+
+/** Whether these are more than the quota allows. */
+export function exceeds({ bytes, files }: Holdings, quota: Holdings = QUOTA): boolean {
+  return bytes > quota.bytes || files > quota.files;
+}
+
+/** Has the workspace counted before the next write: something other than the file tools changed it. */
+export function forgetHoldings(workspace: Workspace): void {
+  known.delete(workspace);
+}
+
+/**
+ * Books a write of `more` into the workspace. Call it inside {@link Workspace.exclusive}.
+ *
+ * @throws {ToolFailure} when the workspace would hold more than the quota.
+ */
+export async function bookWrite(
+  workspace: Workspace,
+  more: Holdings,
+  quota: Holdings = QUOTA,
+): Promise<void> {
+  const held = known.get(workspace) ?? (await countHoldings(workspace, quota));
+  const then = { bytes: Math.max(0, held.bytes + more.bytes), files: held.files + more.files };
+  const grows = more.bytes > 0 || more.files > 0;
+  if (grows && exceeds(then, quota)) {
+    known.set(workspace, held);
+    throw new ToolFailure(
+      `Your workspace is full (${quota.bytes / 1024 ** 2} MB, ${quota.files} files): shorten or replace what stands there.`,
+    );
+  }
+  known.set(workspace, then);
+}
+
+/** Books that the file at a place will have so many bytes; what stands in a root is the operator's to bound. */
+export async function bookPlace(
+  workspace: Workspace,
+  { directory, stat }: Place,
+  bytes: number,
+): Promise<void> {
+  if (directory.area.kind !== "workspace") return;
+  await bookWrite(workspace, { bytes: bytes - (stat?.size ?? 0), files: stat === undefined ? 1 : 0 });
+}
+
+async function sizeOf(path: string): Promise<number> {
+  try {
+    // Blocks rather than size: a sparse file takes what it takes.
+    return (await lstat(path)).blocks * 512;
+  } catch {
+    return 0;
+  }
+}

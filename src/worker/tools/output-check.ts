@@ -1,0 +1,30 @@
+/** Checks a final answer against the parent's output schema, on the threads on which patterns of strangers run. */
+import { messageOf } from "../../shared/errors.ts";
+import type { VerdictEntry } from "../../shared/protocol/log.ts";
+import { type OutputSchema, readOutput } from "../../shared/protocol/output.ts";
+import { createMatcherThreads } from "./search/matcher.ts";
+
+/** Says whether a text is the output that was asked for. Never rejects. */
+export type CheckOutput = (schema: OutputSchema, text: string) => Promise<VerdictEntry>;
+
+/** Longest clause about a problem, in characters: the model reads it. */
+const MAX_PROBLEM_CHARS = 1_000;
+
+/** A check with threads of its own, which live while a text is checked. */
+export function createOutputCheck(): CheckOutput {
+  const threads = createMatcherThreads();
+  return async (schema, text) => {
+    const read = readOutput(text);
+    if (read.status === "unreadable") return { v: 1, fits: false, problem: read.problem };
+    const matcher = threads.open(new AbortController().signal);
+    try {
+      const misfit = await matcher.misfit(JSON.stringify(schema), JSON.stringify(read.value));
+      if (misfit === undefined) return { v: 1, fits: true };
+      return { v: 1, fits: false, problem: misfit.slice(0, MAX_PROBLEM_CHARS) };
+    } catch (error) {
+      return { v: 1, fits: false, problem: `the schema cannot be used: ${messageOf(error)}`, final: true };
+    } finally {
+      await matcher.close();
+    }
+  };
+}

@@ -1,0 +1,123 @@
+/**
+ * Decides how `bash` runs on this machine, by really running a command.
+ *
+ * 1. Without a sandbox that has proved itself there is no runner, unless the operator asks for none.
+ * 2. The proof writes nothing outside a directory of its own: what must not be writable is asked with `test -w`.
+ */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Clock } from "../../../shared/clock.ts";
+import { messageOf, SubagentError } from "../../../shared/errors.ts";
+import type { Workspace } from "../workspace.ts";
+import { createBubblewrap } from "./bubblewrap.ts";
+import type { Runner } from "./runner.ts";
+import { createUnconfined } from "./unconfined.ts";
+
+/** What the operator says about `bash`: `sandboxed` (default), `off`, or `unsandboxed`, with the worker's own rights. */
+export type BashMode = "sandboxed" | "off" | "unsandboxed";
+
+/** What the choice is made from. */
+export interface RunnerOptions {
+  readonly clock: Clock;
+  readonly mode: BashMode;
+  /** Whether this is production, where `unsandboxed` needs `acceptUnsandboxed` as well. */
+  readonly production: boolean;
+  readonly acceptUnsandboxed: boolean;
+  /** Path of bubblewrap; default `/usr/bin/bwrap`. */
+  readonly bwrap?: string;
+}
+
+/** How `bash` runs here. `sentence` says so, or why it is not offered, for the banner and for `doctor`. */
+export interface RunnerChoice {
+  readonly runner?: Runner;
+  readonly sentence: string;
+}
+
+/** Far more than a start takes; a machine that needs longer runs no commands. */
+const PROBE_LIMIT_MS = 10_000;
+
+/** Prints one word for each wall that stands. */
+const PROOF = `
+[ "$(pwd)" = /workspace ] && echo mine > proof && [ "$(cat proof)" = mine ] && echo workspace
+for path in /proc/sys/kernel/hostname /proc/sys/kernel/core_pattern /proc/sysrq-trigger /usr /etc / /dev /sys; do
+  [ -w "$path" ] && echo "writable:$path"
+done
+[ "$(ls /proc | grep -c '^[0-9]')" -lt 10 ] && echo processes
+[ "$(grep -c : /proc/net/dev)" -le 1 ] && echo network
+grep -q '^CapEff:[[:space:]]*0*$' /proc/self/status && grep -q '^CapBnd:[[:space:]]*0*$' /proc/self/status && echo capabilities
+grep -q '^Seccomp:[[:space:]]*2' /proc/self/status && echo seccomp
+grep -q '^NoNewPrivs:[[:space:]]*1' /proc/self/status && echo privileges
+! (unshare --user true) 2>/dev/null && echo namespaces
+`;
+const PROVED = ["workspace", "processes", "network", "capabilities", "seccomp", "privileges", "namespaces"];
+
+/** @throws {SubagentError} `invalid_config` when production is to run commands without a sandbox and the operator has not accepted that. */
+export async function chooseRunner(options: RunnerOptions): Promise<RunnerChoice> {
+  if (options.mode === "off") return { sentence: "bash is off (SUBAGENT_BASH=off)." };
+  if (options.mode === "unsandboxed") return unconfined(options);
+  if (process.platform !== "linux") return { sentence: "bash is not offered: its sandbox needs Linux." };
+  const asRoot = process.getuid?.() === 0;
+  const { bwrap, clock } = options;
+  const runner = createBubblewrap({ clock, asRoot, machine: process.arch, bwrap });
+  if (runner === undefined) {
+    return { sentence: `bash is not offered: no seccomp filter is known for ${process.arch}.` };
+  }
+  const problem = await problemOf(runner);
+  if (problem !== undefined) {
+    return {
+      sentence:
+        `bash is not offered: the sandbox does not run here (${problem}). Install bubblewrap and allow user ` +
+        "namespaces, or confine the worker yourself and set SUBAGENT_BASH=unsandboxed.",
+    };
+  }
+  const user = asRoot ? ", as the user nobody" : "";
+  return { runner, sentence: `bash runs in bubblewrap, without network${user}.` };
+}
+
+function unconfined({ clock, production, acceptUnsandboxed }: RunnerOptions): RunnerChoice {
+  if (production && !acceptUnsandboxed) {
+    throw new SubagentError(
+      "invalid_config",
+      "SUBAGENT_BASH=unsandboxed gives every sub-agent the worker's own rights: in production set " +
+        "SUBAGENT_BASH_ACCEPT_RISK=yes as well, or take it away.",
+    );
+  }
+  return {
+    runner: createUnconfined(clock),
+    sentence: "bash runs WITHOUT a sandbox, with the worker's own rights.",
+  };
+}
+
+/** What is wrong with the sandbox here; nothing when every wall stands. */
+async function problemOf(runner: Runner): Promise<string | undefined> {
+  const directory = await mkdtemp(join(tmpdir(), "subagent-bash-"));
+  try {
+    const { output, exitCode } = await runner.run({
+      script: PROOF,
+      workspace: probeWorkspace(directory),
+      timeoutMs: PROBE_LIMIT_MS,
+      signal: new AbortController().signal,
+    });
+    const words = output.split("\n").filter((word) => word !== "");
+    const missing = PROVED.filter((word) => !words.includes(word));
+    const open = words.filter((word) => !PROVED.includes(word));
+    if (missing.length === 0 && open.length === 0) return undefined;
+    if (missing.length === PROVED.length) return open.join(" ").slice(0, 200) || `it ended with ${exitCode}`;
+    return `not walled off: ${[...missing, ...open].join(", ").slice(0, 200)}`;
+  } catch (error) {
+    return messageOf(error);
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
+}
+
+function probeWorkspace(directory: string): Workspace {
+  return {
+    directory,
+    hidden: directory,
+    home: { kind: "workspace", path: directory, shownAs: ".", writable: true },
+    roots: [],
+    exclusive: (work) => work(),
+  };
+}

@@ -1,0 +1,199 @@
+/**
+ * One process with bounded output and an end that cannot be missed.
+ *
+ * 1. Of the output, the beginning and the end are kept, whatever its length; beyond a limit the process is killed.
+ * 2. The process inherits the descriptors it is given and none else: those that this process was itself started with are
+ *    replaced by /dev/null.
+ * 3. Its environment is what it is given and nothing else.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { closeSync, openSync, readdirSync } from "node:fs";
+import type { Readable, Writable } from "node:stream";
+import type { Clock } from "../../../shared/clock.ts";
+import type { Killed } from "./runner.ts";
+
+/** A process to run. */
+export interface ProcessOptions {
+  readonly file: string;
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  readonly cwd: string;
+  /** What it reads from descriptors 4, 5, …; each ends after its bytes. */
+  readonly inputs: readonly (string | Buffer)[];
+  readonly timeoutMs: number;
+  readonly signal: AbortSignal;
+  /** Whether it leads a process group, which is killed as a whole. */
+  readonly group: boolean;
+  readonly clock: Clock;
+}
+
+/** How it ended. */
+export interface ProcessOutcome {
+  readonly output: string;
+  /** What it wrote to descriptor 3, at most 8 KB. */
+  readonly report: string;
+  readonly exitCode?: number;
+  readonly killed?: Killed;
+}
+
+const HEAD_BYTES = 60 * 1024;
+const TAIL_BYTES = 40 * 1024;
+/** A command that writes more than this is killed: reading it holds up everybody else's runs. */
+const MAX_OUTPUT_BYTES = 64 * 1024 * 1024;
+const MAX_REPORT_BYTES = 8 * 1024;
+const FIRST_INPUT = 4;
+/** How long the streams may stay open after the end: a process that left the group may hold them. */
+const DRAIN_MS = 500;
+/** Descriptors beyond are not looked for. */
+const MAX_DESCRIPTOR = 1_024;
+
+/** Runs to the end. Rejects with the system's error when the process cannot be started. */
+export function runProcess(options: ProcessOptions): Promise<ProcessOutcome> {
+  const nothing = openSync("/dev/null", "r+");
+  let child: ChildProcess;
+  try {
+    child = spawn(options.file, [...options.args], {
+      cwd: options.cwd,
+      env: { ...options.env },
+      detached: options.group,
+      stdio: descriptors(options.inputs.length, nothing),
+    });
+  } finally {
+    closeSync(nothing);
+  }
+  return new Promise((resolve, reject) => watch(child, options, resolve, reject));
+}
+
+function descriptors(inputs: number, nothing: number): ("ignore" | "pipe" | number)[] {
+  const given = [
+    "ignore",
+    "pipe",
+    "pipe",
+    "pipe",
+    ...Array.from({ length: inputs }, () => "pipe" as const),
+  ] as const;
+  const last = Math.max(given.length - 1, ...inherited());
+  return Array.from({ length: last + 1 }, (_, descriptor) => given[descriptor] ?? nothing);
+}
+
+/** The descriptors that are open here; most are closed in a child by themselves, but nothing tells which. */
+function inherited(): number[] {
+  try {
+    return readdirSync("/proc/self/fd")
+      .map(Number)
+      .filter((descriptor) => descriptor <= MAX_DESCRIPTOR);
+  } catch {
+    return [];
+  }
+}
+
+function watch(
+  child: ChildProcess,
+  { inputs, group, signal, timeoutMs, clock }: ProcessOptions,
+  resolve: (outcome: ProcessOutcome) => void,
+  reject: (error: unknown) => void,
+): void {
+  let killed: Killed | undefined;
+  const kill = (why: Killed): void => {
+    killed ??= why;
+    killTree(child, group);
+  };
+  const output = createKeeper(HEAD_BYTES, TAIL_BYTES);
+  const report = createKeeper(MAX_REPORT_BYTES, 0);
+  const [, out, errors, reported] = child.stdio;
+  const keep = (bytes: Buffer): void => {
+    if (output.add(bytes) > MAX_OUTPUT_BYTES) kill("output");
+  };
+  listen(out, keep);
+  listen(errors, keep);
+  listen(reported, (bytes) => void report.add(bytes));
+  for (const [index, input] of inputs.entries()) feed(child.stdio[FIRST_INPUT + index], input);
+
+  const onAbort = (): void => kill("stopped");
+  signal.addEventListener("abort", onAbort, { once: true });
+  const timers = [clock.timeout(timeoutMs, () => kill("timeout"))];
+  if (signal.aborted) onAbort();
+  const over = (): void => {
+    for (const timer of timers) timer.cancel();
+    signal.removeEventListener("abort", onAbort);
+  };
+  child.once("error", (error) => {
+    over();
+    reject(error);
+  });
+  child.once("exit", () => {
+    killTree(child, group);
+    timers.push(clock.timeout(DRAIN_MS, () => closeStreams(child)));
+  });
+  child.once("close", (exitCode) => {
+    over();
+    const end = killed === undefined && exitCode !== null ? { exitCode } : { killed: killed ?? "stopped" };
+    resolve({ output: output.text(), report: report.text(), ...end });
+  });
+}
+
+/** Also after the end of the process itself: others of its group may go on. */
+function killTree(child: ChildProcess, group: boolean): void {
+  if (!group) {
+    child.kill("SIGKILL");
+    return;
+  }
+  try {
+    if (child.pid !== undefined) process.kill(-child.pid, "SIGKILL");
+  } catch {
+    // The group is gone.
+  }
+}
+
+function closeStreams(child: ChildProcess): void {
+  for (const stream of child.stdio) stream?.destroy();
+}
+
+function listen(stream: Readable | Writable | null | undefined, take: (bytes: Buffer) => void): void {
+  stream?.on("error", () => undefined);
+  stream?.on("data", take);
+}
+
+/** What is not read is lost: the process ended or closed the descriptor. */
+function feed(stream: Readable | Writable | null | undefined, input: string | Buffer): void {
+  if (!stream || !("end" in stream)) return;
+  stream.on("error", () => undefined);
+  stream.end(input);
+}
+
+interface Keeper {
+  /** Answers how many bytes there have been. */
+  add(bytes: Buffer): number;
+  text(): string;
+}
+
+/** Keeps the first and the last bytes of a stream. */
+function createKeeper(headBytes: number, tailBytes: number): Keeper {
+  const head: Buffer[] = [];
+  let tail: Buffer[] = [];
+  let [seen, inHead, inTail] = [0, 0, 0];
+  return {
+    add(bytes) {
+      seen += bytes.length;
+      const toHead = bytes.subarray(0, Math.max(0, headBytes - inHead));
+      inHead += toHead.length;
+      if (toHead.length > 0) head.push(toHead);
+      const rest = bytes.subarray(toHead.length);
+      if (rest.length > 0) tail.push(rest);
+      inTail += rest.length;
+      if (inTail > 2 * tailBytes + 64 * 1024) {
+        const last = Buffer.concat(tail);
+        tail = [Buffer.from(last.subarray(Math.max(0, last.length - tailBytes)))];
+        inTail = tail[0]?.length ?? 0;
+      }
+      return seen;
+    },
+    text() {
+      const kept = Buffer.concat(tail);
+      const end = kept.subarray(Math.max(0, kept.length - tailBytes));
+      const left = seen - inHead - end.length;
+      const gap = left > 0 ? `\n[${left} bytes left out here]\n` : "";
+      return Buffer.concat(head).toString("utf8") + gap + end.toString("utf8");
+    },
+  };
+}

@@ -1,0 +1,41 @@
+/** The runner port: how the commands of `bash` are run. Types only. */
+import type { Workspace } from "../workspace.ts";
+
+/** One command of an agent. */
+export interface Command {
+  readonly script: string;
+  readonly workspace: Workspace;
+  /** Where it starts, as an earlier outcome answered it; absent: the workspace. */
+  readonly cwd?: string;
+  /** After this many ms every process of the command is killed. */
+  readonly timeoutMs: number;
+  /** Kills every process of the command when it aborts. */
+  readonly signal: AbortSignal;
+}
+
+/** Why a command was killed. */
+export type Killed = "timeout" | "output" | "stopped";
+
+/** What a command did. No process of it lives any more. */
+export interface CommandOutcome {
+  /** What it wrote to its standard streams, bounded: the middle of a long output is left out. */
+  readonly output: string;
+  /** Absent when it was killed. */
+  readonly exitCode?: number;
+  readonly killed?: Killed;
+  /** Where it ended, in the runner's own spelling; absent when it did not say. */
+  readonly cwd?: string;
+  /** Opened directories that the command could not see, and why. */
+  readonly withheld: readonly string[];
+}
+
+/** Runs commands. `bubblewrap` confines them; `unconfined` runs them with the worker's own rights. */
+export interface Runner {
+  readonly kind: "bubblewrap" | "unconfined";
+  /**
+   * Runs one command and waits for the end of all its processes.
+   *
+   * @throws {ToolFailure} when it cannot be started.
+   */
+  run(command: Command): Promise<CommandOutcome>;
+}

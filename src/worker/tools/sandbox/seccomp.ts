@@ -1,0 +1,161 @@
+/**
+ * Pure: the seccomp filter of the sandbox, as classic BPF for the kernel (`struct sock_filter[]`, little endian).
+ *
+ * 1. A system call of another architecture kills the process: its numbers mean other calls.
+ * 2. Calls that reach into other processes, the kernel or its mounts, and calls that make namespaces, fail with EPERM.
+ * 3. Sockets other than unix and IP ones fail; `clone3`, whose flags a filter cannot read, does as if it were unknown.
+ */
+
+/** A machine's numbers: its audit architecture, and its system calls. */
+interface Machine {
+  readonly audit: number;
+  /** System calls from here on are another architecture's (x32); absent: there are none. */
+  readonly foreignFrom?: number;
+  readonly clone: number;
+  readonly clone3: number;
+  readonly socket: number;
+  readonly ioctl: number;
+  readonly refused: readonly number[];
+}
+
+/** The same numbers on every machine. */
+const REFUSED_EVERYWHERE = [
+  ...[425, 426, 427], // io_uring_setup, _enter, _register
+  ...[428, 429, 430, 431, 432, 433, 442], // open_tree, move_mount, fsopen, fsconfig, fsmount, fspick, mount_setattr
+  ...[438, 440, 447], // pidfd_getfd, process_madvise, memfd_secret
+];
+
+const MACHINES: Readonly<Record<string, Machine>> = {
+  x64: {
+    audit: 0xc000003e,
+    foreignFrom: 0x40000000,
+    clone: 56,
+    clone3: 435,
+    socket: 41,
+    ioctl: 16,
+    refused: [
+      ...REFUSED_EVERYWHERE,
+      ...[101, 310, 311, 312], // ptrace, process_vm_readv, process_vm_writev, kcmp
+      ...[165, 166, 155, 161], // mount, umount2, pivot_root, chroot
+      ...[272, 308], // unshare, setns
+      ...[321, 298, 323, 300], // bpf, perf_event_open, userfaultfd, fanotify_init
+      ...[248, 249, 250], // add_key, request_key, keyctl
+      ...[303, 304, 212, 180], // name_to_handle_at, open_by_handle_at, lookup_dcookie, nfsservctl
+      ...[175, 313, 176, 246, 320, 169], // init_module, finit_module, delete_module, kexec_load, kexec_file_load, reboot
+      ...[167, 168, 163, 179, 103, 153], // swapon, swapoff, acct, quotactl, syslog, vhangup
+      ...[164, 227, 159, 305, 170, 171], // settimeofday, clock_settime, adjtimex, clock_adjtime, sethostname, setdomainname
+      ...[172, 173, 154], // iopl, ioperm, modify_ldt
+    ],
+  },
+  arm64: {
+    audit: 0xc00000b7,
+    clone: 220,
+    clone3: 435,
+    socket: 198,
+    ioctl: 29,
+    refused: [
+      ...REFUSED_EVERYWHERE,
+      ...[117, 270, 271, 272], // ptrace, process_vm_readv, process_vm_writev, kcmp
+      ...[40, 39, 41, 51], // mount, umount2, pivot_root, chroot
+      ...[97, 268], // unshare, setns
+      ...[280, 241, 282, 262], // bpf, perf_event_open, userfaultfd, fanotify_init
+      ...[217, 218, 219], // add_key, request_key, keyctl
+      ...[264, 265, 18, 42], // name_to_handle_at, open_by_handle_at, lookup_dcookie, nfsservctl
+      ...[105, 273, 106, 104, 294, 142], // init_module, finit_module, delete_module, kexec_load, kexec_file_load, reboot
+      ...[224, 225, 89, 60, 116, 58], // swapon, swapoff, acct, quotactl, syslog, vhangup
+      ...[170, 112, 171, 266, 161, 162], // settimeofday, clock_settime, adjtimex, clock_adjtime, sethostname, setdomainname
+    ],
+  },
+};
+
+/** CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET. */
+const NEW_NAMESPACE = 0x7e020000;
+/** Unix, IPv4 and IPv6. */
+const SOCKET_FAMILIES = [1, 2, 10];
+/** Requests that type into a terminal as if a person did: TIOCSTI and TIOCLINUX. */
+const TYPING_REQUESTS = [0x5412, 0x541c];
+
+const LOAD = 0x20;
+const JUMP_IF_EQUAL = 0x15;
+const JUMP_IF_AT_LEAST = 0x35;
+const JUMP_IF_ANY_BIT = 0x45;
+const RETURN = 0x06;
+
+const ALLOW = 0x7fff0000;
+const KILL = 0x80000000;
+const errno = (code: number): number => 0x00050000 | code;
+const EPERM = 1;
+const ENOSYS = 38;
+const EAFNOSUPPORT = 97;
+
+/** Offsets in `struct seccomp_data`; of an argument the lower half is read. */
+const NUMBER_AT = 0;
+const ARCHITECTURE_AT = 4;
+const argumentAt = (index: number): number => 16 + 8 * index;
+
+type Instruction = readonly [code: number, ifTrue: number, ifFalse: number, value: number];
+
+/** The filter for a machine as Node names it; nothing for one whose numbers are not known here. */
+export function seccompFilter(machine: string): Buffer | undefined {
+  const known = MACHINES[machine];
+  return known && encoded(program(known));
+}
+
+function program(machine: Machine): Instruction[] {
+  return [
+    [LOAD, 0, 0, ARCHITECTURE_AT],
+    [JUMP_IF_EQUAL, 1, 0, machine.audit],
+    [RETURN, 0, 0, KILL],
+    [LOAD, 0, 0, NUMBER_AT],
+    ...(machine.foreignFrom === undefined
+      ? []
+      : ([
+          [JUMP_IF_AT_LEAST, 0, 1, machine.foreignFrom],
+          [RETURN, 0, 0, KILL],
+        ] as const)),
+    ...machine.refused.flatMap((number) => onCall(number, [[RETURN, 0, 0, errno(EPERM)]])),
+    ...onCall(machine.clone3, [[RETURN, 0, 0, errno(ENOSYS)]]),
+    ...onCall(machine.clone, [
+      [LOAD, 0, 0, argumentAt(0)],
+      [JUMP_IF_ANY_BIT, 0, 1, NEW_NAMESPACE],
+      [RETURN, 0, 0, errno(EPERM)],
+      [RETURN, 0, 0, ALLOW],
+    ]),
+    ...onCall(machine.socket, [
+      [LOAD, 0, 0, argumentAt(0)],
+      ...SOCKET_FAMILIES.flatMap((family): Instruction[] => [
+        [JUMP_IF_EQUAL, 0, 1, family],
+        [RETURN, 0, 0, ALLOW],
+      ]),
+      [RETURN, 0, 0, errno(EAFNOSUPPORT)],
+    ]),
+    ...onCall(machine.ioctl, [
+      [LOAD, 0, 0, argumentAt(1)],
+      ...TYPING_REQUESTS.flatMap((request): Instruction[] => [
+        [JUMP_IF_EQUAL, 0, 1, request],
+        [RETURN, 0, 0, errno(EPERM)],
+      ]),
+      [RETURN, 0, 0, ALLOW],
+    ]),
+    [RETURN, 0, 0, ALLOW],
+  ];
+}
+
+/** Runs `then`, which returns, when the loaded number is this one. */
+function onCall(number: number, then: readonly Instruction[]): Instruction[] {
+  return [[JUMP_IF_EQUAL, 0, then.length, number], ...then];
+}
+
+const INSTRUCTION_BYTES = 8;
+
+function encoded(instructions: readonly Instruction[]): Buffer {
+  const bytes = Buffer.alloc(instructions.length * INSTRUCTION_BYTES);
+  for (const [index, [code, ifTrue, ifFalse, value]] of instructions.entries()) {
+    const at = index * INSTRUCTION_BYTES;
+    bytes.writeUInt16LE(code, at);
+    bytes.writeUInt8(ifTrue, at + 2);
+    bytes.writeUInt8(ifFalse, at + 3);
+    bytes.writeUInt32LE(value, at + 4);
+  }
+  return bytes;
+}

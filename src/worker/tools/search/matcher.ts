@@ -1,0 +1,239 @@
+/**
+ * Matches lines against regular expressions, names against globs and `.gitignore` rules, and JSON against JSON Schemas, on
+ * threads that can be killed.
+ *
+ * Owns: the matching threads of a set of tools. They live while a matcher is open, and no longer.
+ * Neighbours: `thread.js` is what runs on a thread; `queue.ts` decides which search may open a matcher.
+ *
+ * 1. No expression, glob, rule or schema that a model or a stranger wrote is compiled or run on the main thread.
+ * 2. Batches are served in the order in which they came. A search has at most one under way, so searches take turns and
+ *    none waits for more than one batch of each other search.
+ * 3. A thread sees no environment variable and no loader of this process.
+ */
+import { Worker } from "node:worker_threads";
+import { ToolFailure } from "../tool.ts";
+import type { Expression, IgnoreFile, MatchAnswer, MatchRequest } from "./request.ts";
+
+/** The matcher of one search; its requests follow one another. Every method throws {@link ToolFailure} once stopped. */
+export interface Matcher {
+  /**
+   * The indices of the lines that match.
+   *
+   * @throws {ToolFailure} `too_slow` when the time is over and the expression is none that can be run in linear time.
+   * @throws {ToolFailure} when it is no regular expression.
+   */
+  lines(expression: Expression, lines: readonly string[]): Promise<readonly number[]>;
+  /**
+   * The indices of the relative paths that match the glob; dot files match like others.
+   *
+   * @throws {ToolFailure} `too_slow` when the time is over.
+   * @throws {ToolFailure} when the glob is malformed.
+   */
+  paths(glob: string, paths: readonly string[]): Promise<readonly number[]>;
+  /**
+   * The indices of the names that the first of `files` that speaks of them leaves out; directories end in a slash.
+   *
+   * @throws {ToolFailure} `too_slow` when the time is over.
+   */
+  ignored(files: readonly IgnoreFile[], names: readonly string[]): Promise<readonly number[]>;
+  /**
+   * Undefined when the JSON fits the JSON Schema, else one clause that says where it does not.
+   *
+   * @throws {ToolFailure} `too_slow` when the time is over.
+   * @throws {ToolFailure} when the schema cannot be used.
+   */
+  misfit(schema: string, json: string): Promise<string | undefined>;
+  /** Resolves when no thread works for this matcher, and none at all when it was the last one. Idempotent. */
+  close(): Promise<void>;
+}
+
+/** The threads of one set of tools; it owns none until a matcher is open. */
+export interface MatcherThreads {
+  /** Opens a matcher for one search. When `signal` aborts, the thread that works for it is killed. */
+  open(signal: AbortSignal): Matcher;
+}
+
+/** More than one, so that a batch that uses all its time holds up no other search as long as another thread is free. */
+const MAX_THREADS = 2;
+const MAX_THREAD_HEAP_MB = 64;
+/** Names of one request: few enough that ordinary rules need a fraction of its time. */
+const BATCH_NAMES = 1_000;
+
+interface Job {
+  readonly request: MatchRequest;
+  readonly resolve: (answer: MatchAnswer) => void;
+  readonly reject: (failure: ToolFailure) => void;
+}
+
+interface Thread {
+  readonly worker: Worker;
+  job: Job | undefined;
+}
+
+/** Makes the threads' owner for one set of tools. */
+export function createMatcherThreads(maxThreads: number = MAX_THREADS): MatcherThreads {
+  const crew = new Crew(maxThreads);
+  let open = 0;
+  return {
+    open(signal) {
+      open++;
+      let closing: Promise<void> | undefined;
+      const ask = async (request: MatchRequest) => {
+        const answer = await crew.submit(request, signal);
+        if ("hits" in answer) return answer.hits;
+        throw failureOf(request.kind, answer);
+      };
+      return {
+        lines: (expression, texts) => ask({ kind: "lines", ...expression, texts }),
+        paths: (pattern, texts) => inBatches(texts, (batch) => ask({ kind: "glob", pattern, texts: batch })),
+        ignored: (files, texts) => inBatches(texts, (batch) => ask({ kind: "ignore", files, texts: batch })),
+        async misfit(schema, json) {
+          const answer = await crew.submit({ kind: "schema", schema, texts: [json] }, signal);
+          if ("hits" in answer) return undefined;
+          if (answer.problem === "misfit") return answer.message;
+          throw failureOf("schema", answer);
+        },
+        close() {
+          closing ??= --open === 0 ? crew.dismiss() : Promise.resolve();
+          return closing;
+        },
+      };
+    },
+  };
+}
+
+async function inBatches(
+  texts: readonly string[],
+  ask: (batch: readonly string[]) => Promise<readonly number[]>,
+): Promise<readonly number[]> {
+  const hits: number[] = [];
+  // The first batch is asked also when it is empty: a malformed glob is one without names, too.
+  for (let from = 0; from === 0 || from < texts.length; from += BATCH_NAMES) {
+    for (const index of await ask(texts.slice(from, from + BATCH_NAMES))) hits.push(from + index);
+  }
+  return hits;
+}
+
+/** Starts threads as jobs need them, and hands each the oldest job. */
+class Crew {
+  readonly #maxThreads: number;
+  readonly #threads = new Set<Thread>();
+  readonly #ending = new Set<Promise<unknown>>();
+  readonly #waiting: Job[] = [];
+
+  constructor(maxThreads: number) {
+    this.#maxThreads = maxThreads;
+  }
+
+  /** Answers when a thread has; aborting `signal` takes the job out of the line, or kills the thread that does it. */
+  submit(request: MatchRequest, signal: AbortSignal): Promise<MatchAnswer> {
+    if (signal.aborted) return Promise.reject(stopped());
+    let onAbort = (): void => {};
+    const answered = new Promise<MatchAnswer>((resolve, reject) => {
+      const job: Job = { request, resolve, reject };
+      onAbort = () => this.#withdraw(job);
+      signal.addEventListener("abort", onAbort, { once: true });
+      this.#waiting.push(job);
+      this.#assign();
+    });
+    return answered.finally(() => signal.removeEventListener("abort", onAbort));
+  }
+
+  /** Ends every idle thread, and resolves when all that were ended are gone. */
+  async dismiss(): Promise<void> {
+    for (const thread of this.#threads) if (thread.job === undefined) this.#end(thread, stopped());
+    await Promise.all(this.#ending);
+  }
+
+  #assign(): void {
+    for (let job = this.#waiting[0]; job !== undefined; job = this.#waiting[0]) {
+      const thread = [...this.#threads].find((one) => one.job === undefined) ?? this.#startFor(job);
+      if (thread === undefined) return;
+      this.#waiting.splice(this.#waiting.indexOf(job), 1);
+      thread.job = job;
+      thread.worker.postMessage(job.request);
+    }
+  }
+
+  /** When the machine refuses a thread, the job waits for another job's thread, and fails only when there is none. */
+  #startFor(job: Job): Thread | undefined {
+    if (this.#threads.size >= this.#maxThreads) return undefined;
+    try {
+      return this.#start();
+    } catch {
+      if (this.#threads.size > 0) return undefined;
+      this.#waiting.splice(this.#waiting.indexOf(job), 1);
+      job.reject(noThread());
+      return undefined;
+    }
+  }
+
+  #start(): Thread {
+    const thread: Thread = { worker: startWorker(), job: undefined };
+    this.#threads.add(thread);
+    thread.worker.on("message", (answer: MatchAnswer) => this.#finish(thread, (job) => job.resolve(answer)));
+    thread.worker.on("error", () => this.#end(thread, outOfMemory()));
+    thread.worker.on("exit", () => this.#end(thread, stopped()));
+    return thread;
+  }
+
+  #finish(thread: Thread, settleJob: (job: Job) => void): void {
+    const { job } = thread;
+    thread.job = undefined;
+    if (job !== undefined) settleJob(job);
+    this.#assign();
+  }
+
+  #end(thread: Thread, failure: ToolFailure): void {
+    if (!this.#threads.delete(thread)) return;
+    const ended = thread.worker.terminate().finally(() => this.#ending.delete(ended));
+    this.#ending.add(ended);
+    this.#finish(thread, (job) => job.reject(failure));
+  }
+
+  #withdraw(job: Job): void {
+    const at = this.#waiting.indexOf(job);
+    if (at >= 0) this.#waiting.splice(at, 1);
+    const busy = [...this.#threads].find((thread) => thread.job === job);
+    if (busy !== undefined) this.#end(busy, stopped());
+    job.reject(stopped());
+  }
+}
+
+function failureOf(
+  kind: MatchRequest["kind"],
+  answer: Exclude<MatchAnswer, { hits: readonly number[] }>,
+): ToolFailure {
+  if (kind === "schema")
+    return new ToolFailure(
+      answer.problem === "too_slow" ? "checking it takes too long" : "it is no valid JSON Schema",
+    );
+  if (answer.problem === "too_slow") {
+    return new ToolFailure("The pattern takes too long; use a simpler one.", "too_slow");
+  }
+  return answer.problem === "invalid" && kind === "lines"
+    ? new ToolFailure(`The pattern is not a valid JavaScript regular expression: ${answer.message}.`)
+    : new ToolFailure("The pattern is malformed: check that its brackets and braces are balanced.");
+}
+
+function stopped(): ToolFailure {
+  return new ToolFailure("The search was stopped.");
+}
+
+function noThread(): ToolFailure {
+  return new ToolFailure("A search cannot be started now: the machine gives no thread. Try again later.");
+}
+
+function outOfMemory(): ToolFailure {
+  return new ToolFailure("The search needs too much memory; use a simpler pattern or a narrower path.");
+}
+
+function startWorker(): Worker {
+  return new Worker(new URL("./thread.js", import.meta.url), {
+    env: {},
+    execArgv: [],
+    stdout: true,
+    stderr: true,
+    resourceLimits: { maxOldGenerationSizeMb: MAX_THREAD_HEAP_MB },
+  });
+}

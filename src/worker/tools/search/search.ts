@@ -1,0 +1,60 @@
+/** One search of a run: its turn, its matcher, its time limit, and what is reported when the time is over. */
+import type { Clock } from "../../../shared/clock.ts";
+import type { Directory } from "../files/open.ts";
+import { type ToolContext, ToolFailure } from "../tool.ts";
+import { createMatcherThreads, type Matcher, type MatcherThreads } from "./matcher.ts";
+import { createSearchQueue, type SearchQueue } from "./queue.ts";
+
+/** How long one search may take, waiting for its turn not counted. */
+const SEARCH_LIMIT_MS = 10_000;
+
+/** What the searches of one set of tools share. */
+export interface SearchMeans {
+  readonly threads: MatcherThreads;
+  readonly queue: SearchQueue;
+  readonly clock: Clock;
+}
+
+/** Means with nothing under way. */
+export function createSearchMeans(clock: Clock): SearchMeans {
+  return { threads: createMatcherThreads(), queue: createSearchQueue(), clock };
+}
+
+/**
+ * Runs `work` until it ends or its time is over; `start` is closed in every case. Answers a notice when the search or its
+ * pattern took too long, so that the caller can report what it has.
+ *
+ * @throws {ToolFailure} of `work`, and when the call is cancelled.
+ */
+export async function searchWithin(
+  { threads, queue, clock }: SearchMeans,
+  ctx: Pick<ToolContext, "uid" | "run" | "signal">,
+  start: Directory,
+  work: (matcher: Matcher, signal: AbortSignal) => Promise<void>,
+): Promise<string | undefined> {
+  const expiry = new AbortController();
+  const signal = AbortSignal.any([ctx.signal, expiry.signal]);
+  let leave: (() => void) | undefined;
+  let timer: { cancel(): void } | undefined;
+  let matcher: Matcher | undefined;
+  let tooSlow = false;
+  try {
+    leave = await queue.enter(`${ctx.uid}.${ctx.run}`, ctx.signal);
+    timer = clock.timeout(SEARCH_LIMIT_MS, () => expiry.abort());
+    matcher = threads.open(signal);
+    await work(matcher, signal);
+  } catch (error) {
+    tooSlow = error instanceof ToolFailure && error.reason === "too_slow";
+    if (!tooSlow && !(expiry.signal.aborted && error instanceof ToolFailure)) throw error;
+  } finally {
+    timer?.cancel();
+    await matcher?.close();
+    leave?.();
+    await start.handle.close();
+  }
+  if (ctx.signal.aborted) throw new ToolFailure("Cancelled while searching.");
+  if (tooSlow) return "stopped: the pattern takes too long on this text; use a simpler one";
+  return expiry.signal.aborted
+    ? `stopped after ${SEARCH_LIMIT_MS / 1000} s; use a simpler pattern or a narrower path`
+    : undefined;
+}

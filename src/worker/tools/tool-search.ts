@@ -1,0 +1,87 @@
+/**
+ * Many tools: they are found by `find_tools` and called by `use_tool`, and only these two are listed for the model.
+ * A call by `use_tool` is a call of the tool that it names: limits, counters and everything else see that one.
+ */
+
+import { z } from "zod";
+import { FIND_TOOLS, USE_TOOL } from "../../shared/protocol/tool-names.ts";
+import type { Tool } from "./tool.ts";
+import { defineTool } from "./tool.ts";
+
+/** Up to so many tools of MCP servers are listed one by one. */
+const MOST_LISTED = 30;
+const MOST_FOUND = 10;
+const MAX_FOUND_CHARS = 20_000;
+
+/** What a run may call: `tools`, and where their servers have too many to be listed, the two that find and call them. */
+export function withFinding(tools: readonly Tool[]): readonly Tool[] {
+  const hidden = tools.filter(({ server }) => server !== undefined);
+  return hidden.length <= MOST_LISTED ? tools : [...tools, findTools(hidden), useTool()];
+}
+
+/** Of what a run may call, what its model is told about. */
+export function listedOf(callable: readonly Tool[]): readonly Tool[] {
+  const isSearched = callable.some(({ name }) => name === FIND_TOOLS);
+  return isSearched ? callable.filter(({ server }) => server === undefined) : callable;
+}
+
+function findTools(hidden: readonly Tool[]): Tool {
+  const servers = [...new Set(hidden.map(({ name }) => name.split("__")[1]))].join(", ");
+  return defineTool({
+    name: FIND_TOOLS,
+    description: `Finds tools among ${hidden.length} of these servers: ${servers}. Answers with their names, descriptions and input schemas; call them with ${USE_TOOL}.`,
+    input: z.object({ query: z.string().max(500).describe("Words for what the tool should do") }),
+    idempotent: true,
+    usesWorkspace: false,
+    async run({ query }) {
+      const words = query
+        .toLowerCase()
+        .split(/[^a-z0-9]+/)
+        .filter(Boolean)
+        .slice(0, 20);
+      const ranked = hidden
+        .map((tool) => ({ tool, score: scoreOf(tool, words) }))
+        .filter(({ score }) => score > 0)
+        .sort((a, b) => b.score - a.score);
+      if (ranked.length === 0) return `No tool fits. There are: ${namesOf(hidden)}`;
+      let text = "";
+      for (const { tool } of ranked.slice(0, MOST_FOUND)) {
+        const { name, description, inputSchema } = tool;
+        const entry = `${name}: ${description}\ninput_schema: ${JSON.stringify(inputSchema)}\n\n`;
+        if (text.length + entry.length > MAX_FOUND_CHARS) break;
+        text += entry;
+      }
+      return text === "" ? namesOf(ranked.map(({ tool }) => tool)) : text.trim();
+    },
+  });
+}
+
+/** Words in a name count more than words in a description. */
+function scoreOf({ name, description }: Tool, words: readonly string[]): number {
+  const [inName, inDescription] = [name.toLowerCase(), description.toLowerCase()];
+  return words.reduce(
+    (sum, word) => sum + (inName.includes(word) ? 3 : inDescription.includes(word) ? 1 : 0),
+    0,
+  );
+}
+
+function namesOf(tools: readonly Tool[]): string {
+  return tools
+    .map(({ name }) => name)
+    .join(", ")
+    .slice(0, MAX_FOUND_CHARS);
+}
+
+/** Never run itself: the loop reads its calls as calls of the tool that they name. */
+function useTool(): Tool {
+  return defineTool({
+    name: USE_TOOL,
+    description: `Calls a tool that ${FIND_TOOLS} found.`,
+    input: z.object({
+      name: z.string().describe(`As ${FIND_TOOLS} wrote it`),
+      input: z.record(z.string(), z.unknown()).describe("Its input, after its schema"),
+    }),
+    usesWorkspace: false,
+    run: async () => "Name a tool and give its input.",
+  });
+}

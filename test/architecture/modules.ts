@@ -1,0 +1,99 @@
+/** How code comes in: by import statements, and through its doors. */
+import {
+  isExportDeclaration,
+  isExportSpecifier,
+  isIdentifier,
+  isMetaProperty,
+  isTypeAliasDeclaration,
+  isTypeReferenceNode,
+  isVariableDeclaration,
+  type Node,
+  SyntaxKind,
+} from "typescript/unstable/ast";
+import { means } from "./ambient.ts";
+import { findNodes, lineOf, type Source, type Violation } from "./source.ts";
+
+/** Files that find another file beside them: scripts, pages, the package's own description, a child's entry. */
+const BESIDE = [
+  "src/service/api/live-page.ts",
+  "src/shared/redis/scripts.ts",
+  "src/shared/config.ts",
+  "src/cli/local/embedded-redis.ts",
+  "src/worker/tools/search/matcher.ts",
+  "src/worker/health/watchdog.ts",
+];
+
+/** The files through which the package is used: they re-export what stands elsewhere. */
+const PACKAGE_DOORS = ["src/index.ts", "src/worker/index.ts", "src/service/index.ts"];
+
+/** Ways to load or make code of which no import statement tells. */
+export function findHiddenLoads(sources: readonly Source[]): Violation[] {
+  return findNodes(sources, (node, source) => {
+    if (means(node, source, LOADERS))
+      return "code comes in by an import statement; this loads it past every rule";
+    if (!isMetaProperty(node) || node.keywordToken !== SyntaxKind.ImportKeyword) return undefined;
+    return BESIDE.includes(source.path)
+      ? undefined
+      : "`import.meta` finds files; the files that may are listed";
+  });
+}
+
+/** Names that a file hands on though they are another's: a second door, round the first. */
+export function findReExports(sources: readonly Source[]): Violation[] {
+  return sources.flatMap((source) => {
+    if (PACKAGE_DOORS.includes(source.path)) return [];
+    return source.nodes.flatMap((node) => {
+      const name = handedOn(node, source);
+      if (name === undefined) return [];
+      const message = `${name} is declared elsewhere and is imported from there; only ${PACKAGE_DOORS.join(" and ")} re-export`;
+      return [{ path: source.path, line: lineOf(source.file, node), message }];
+    });
+  });
+}
+
+const LOADERS = [
+  "es:eval",
+  "es:Function",
+  "node:require",
+  "node:module",
+  "node:createRequire",
+  "node:Module.createRequire",
+  "node:register",
+  "node:registerHooks",
+  "node:Process.getBuiltinModule",
+  "node:Process.binding",
+  "node:Process.dlopen",
+  "node:ImportMeta.resolve",
+];
+
+function handedOn(node: Node, source: Source): string | undefined {
+  if (isExportDeclaration(node) && node.moduleSpecifier !== undefined) return node.moduleSpecifier.getText();
+  if (isExportSpecifier(node) && isOwnList(node)) {
+    return foreign(node.propertyName ?? node.name, source);
+  }
+  if (isVariableDeclaration(node) && node.parent.parent.parent.kind === SyntaxKind.SourceFile) {
+    const given =
+      node.initializer !== undefined && isIdentifier(node.initializer) ? node.initializer : undefined;
+    return given && isExported(node.parent.parent) ? foreign(given, source) : undefined;
+  }
+  if (isTypeAliasDeclaration(node) && isExported(node) && isTypeReferenceNode(node.type)) {
+    return node.type.typeArguments === undefined ? foreign(node.type.typeName, source) : undefined;
+  }
+  return undefined;
+}
+
+/** The name, when it is another file's or a package's. What the language itself declares is nobody's. */
+function foreign(name: Node, source: Source): string | undefined {
+  const home = source.meaningOf(name)?.home;
+  return home === undefined || home === source.path || home === "es" ? undefined : name.getText();
+}
+
+/** Whether `export { … }` names what this file has, and not what another file exports. */
+export function isOwnList(specifier: Node): boolean {
+  const statement = specifier.parent.parent;
+  return isExportDeclaration(statement) && statement.moduleSpecifier === undefined;
+}
+
+function isExported(statement: Node): boolean {
+  return /^export\b/.test(statement.getText());
+}

@@ -1,0 +1,151 @@
+/**
+ * One word, one meaning: names come from the glossary that opens docs/architecture.md, or from the terms of the field.
+ * File names are held to exactly these words; names of exports, record fields and Lua locals are free of private ones.
+ */
+import { posix } from "node:path";
+import { isPropertySignatureDeclaration, isVariableStatement, type Node } from "typescript/unstable/ast";
+import type { LuaFile } from "./lua.ts";
+import { lineOf, type Source, type Violation } from "./source.ts";
+
+/** Standard terms of the field and of the tools in use: what file names may say besides the glossary's words. */
+const FIELD_TERMS: ReadonlySet<string> = new Set(
+  `stdio intake begin refuse job jobs schedule schedules definition definitions folders shipped inheritance front matter permission permissions profile profiles hook hooks skill skills names library fallback fence
+  logs ps show abort account age base bash bubblewrap connections destroy choose fan out holder unconfined withheld include push repetition runner seccomp
+  abort account ack address agents announcer answer anthropic api app append as ask assistant auth balance banner batch block board body
+  attachments boundary bounds budget builder builtin bull cache call callback callbacks calls cancellation capability caps channel charge check checks
+  child crashes isolated processes runs clamp cli client clock cluster codec codecs command commands commit component computer config connection
+  content context conversation cookie cost counter credential cron deadlines default detach diagnose digest directory
+  disposables doctor document draft echo edit embedded encoder end envelope errors event events exact examine exchange
+  execution executor facts failure fair feed file files finish fix flags flush fold format fragment gitignore glob global grep
+  group guard hold orphan orphans hash head header health heartbeat hints http https hub id ids idempotency inbox index input inspect inspection
+  installation interval isolate json keep key keys ledger library limit limiter limits line linear lines list listener
+  live load local lock log logger loop lua mailbox main map mask match matcher mcp measure message messages meter
+  metrics model mount name network next number numbers offline open openapi operation options output page parent
+  parents parse path paths pattern pause pipeline player policy pool port price pricing printer private problem process
+  producer program progress project prometheus prompt properties protocol provider purchases query queue quota range rank read
+  readiness record records redis register registry release renew render repair replies report request reservation reserve response rest
+  result resume retries retry review root roots route router routes row rows rpc rule rulebook rules run sandbox
+  scenario scheduler schema script scripts search secrets send server service session settings settle shape shared shell signal signals
+  slot snapshot socket source spawn spec sse start startup state status step steps stop store stream string subscriber
+  supervisor survey system table tally task tasks terminal text thread threads tier time timeline timer timers token
+  transcript replay completion telemetry observe observer spans tool tools topic trace transport turn type types update url usage validation value verbs version view wait walk watch
+  watchdog web webhook webhooks wheel wire workers workspaces write`
+    .split(/\s+/)
+    .filter(Boolean),
+);
+
+/** Words that only this project ever gave a meaning, and what the field says. */
+export const PRIVATE_WORDS: ReadonlyMap<string, string> = new Map([
+  ["barren", "crashes without progress"],
+  ["bell", "doorbell"],
+  ["capable", "tools"],
+  ["cure", "fix"],
+  ["examination", "examine"],
+  ["fate", "outcome"],
+  ["fault", "error"],
+  ["figures", "numbers"],
+  ["gate", "limit"],
+  ["judge", "diagnose"],
+  ["lane", "slot"],
+  ["look", "check"],
+  ["looks", "checks"],
+  ["mend", "repair"],
+  ["misfit", "mismatch"],
+  ["place", "slot"],
+  ["quarantine", "isolation"],
+  ["sight", "snapshot"],
+  ["strikes", "consecutive refusals"],
+  ["surroundings", "environment"],
+  ["touched", "hint grace"],
+  ["tries", "attempts"],
+  ["turnstile", "semaphore"],
+  ["valve", "pause reasons"],
+  ["wish", "input"],
+]);
+
+/** The words of the glossary: the first column of the table under the heading `Words`; none without it. */
+export function glossaryOf(document: string): string[] {
+  const [, table = ""] = /^## Words\n([\s\S]*?)(?=\n## |$(?![\s\S]))/m.exec(document) ?? [];
+  return [...table.matchAll(/^\| ([^|]+?) \|/gm)]
+    .map(([, word = ""]) => word)
+    .filter((word) => word !== "word" && !/^-+$/.test(word));
+}
+
+/** Names of files and folders with a word that is neither in the glossary nor a term of the field, nor `still` to go. */
+export function findUnknownFileNames(
+  paths: readonly string[],
+  glossary: readonly string[],
+  still: ReadonlySet<string> = new Set(),
+): Violation[] {
+  const known = new Set([...FIELD_TERMS, ...glossary.flatMap(wordsOf), ...still]);
+  return paths.flatMap((path) => {
+    if (!path.startsWith("src/")) return [];
+    const unknown = wordsOf(posix.relative("src", path).replace(/\.\w+$/, "")).filter(
+      (word) => !known.has(word),
+    );
+    if (unknown.length === 0) return [];
+    const message = `"${unknown.join(", ")}" is no word of the glossary and no term of the field (test/architecture/names.ts)`;
+    return [{ path, line: 1, message }];
+  });
+}
+
+/** Private words in names of exports, fields of interfaces and Lua locals; `still` are those not renamed yet. */
+export function findPrivateWords(
+  sources: readonly Source[],
+  lua: readonly LuaFile[],
+  still: ReadonlySet<string>,
+): Violation[] {
+  const named = [...sources.flatMap(namesIn), ...lua.flatMap(localsIn)];
+  return named.flatMap(({ name, path, line }) => {
+    const word = wordsOf(name).find((each) => PRIVATE_WORDS.has(each) && !still.has(each));
+    return word === undefined ? [] : [{ path, line, message: `${name}: say "${PRIVATE_WORDS.get(word)}"` }];
+  });
+}
+
+/** Sentences of comments that hide who acts. */
+export function findHiddenActors(sources: readonly Source[], lua: readonly LuaFile[]): Violation[] {
+  return [...sources, ...lua].flatMap(({ path, text }) =>
+    [...text.matchAll(/\b(whoever|somebody|nobody|everybody)\b/gi)].map((match) => ({
+      path,
+      line: text.slice(0, match.index).split("\n").length,
+      message: `"${match[0]}": name the worker, sweeper, parent, agent or job`,
+    })),
+  );
+}
+
+interface Name {
+  name: string;
+  path: string;
+  line: number;
+}
+
+/** `spawnAll`, `spawn-all` and `spawn_all` as their words. */
+function wordsOf(name: string): string[] {
+  const spaced = name.replaceAll(/([a-z0-9])([A-Z])/g, "$1 $2").replaceAll(/([A-Z])([A-Z][a-z])/g, "$1 $2");
+  return spaced
+    .toLowerCase()
+    .split(/[^a-z0-9]+/)
+    .filter(Boolean);
+}
+
+function namesIn({ path, file, nodes }: Source): Name[] {
+  const exported = file.statements.filter((statement) => /^export\b/.test(statement.getText()));
+  const named: Node[] = exported.flatMap((statement) => {
+    if (isVariableStatement(statement)) return statement.declarationList.declarations.map(({ name }) => name);
+    const name: unknown = Reflect.get(statement, "name");
+    return isNode(name) ? [name] : [];
+  });
+  const fields = nodes.filter(isPropertySignatureDeclaration).map(({ name }) => name);
+  return [...named, ...fields].map((node) => ({ name: node.getText(), path, line: lineOf(file, node) }));
+}
+
+function localsIn({ path, text }: LuaFile): Name[] {
+  return text.split("\n").flatMap((code, index) => {
+    const [, names = ""] = /^\s*local (?:function )?([a-z_][a-z0-9_, ]*)/.exec(code) ?? [];
+    return names.split(/[, ]+/).map((name) => ({ name, path, line: index + 1 }));
+  });
+}
+
+function isNode(value: unknown): value is Node {
+  return typeof value === "object" && value !== null && "kind" in value;
+}

@@ -1,0 +1,100 @@
+/** What an entry of the package hands out must be complete: a user can name each type that its declarations name. */
+import {
+  isBlock,
+  isExportSpecifier,
+  isExpressionWithTypeArguments,
+  isIdentifier,
+  isPrivateIdentifier,
+  isTypeParameterDeclaration,
+  isTypeQueryNode,
+  isTypeReferenceNode,
+  isVariableStatement,
+  type Node,
+  SyntaxKind,
+} from "typescript/unstable/ast";
+import { lineOf, type Source, type Violation } from "./source.ts";
+
+/** The entries that `package.json` exports, each with those of whose types its users have the names as well. */
+const ENTRIES: Readonly<Record<string, readonly string[]>> = {
+  "src/index.ts": [],
+  "src/worker/index.ts": [],
+  "src/service/index.ts": ["src/index.ts"],
+  "src/offline/server.ts": [],
+};
+
+/** The types of ours that what `entry` exports names and `entry` does not export. */
+export function findUnexportedTypes(sources: readonly Source[]): Violation[] {
+  return Object.entries(ENTRIES).flatMap(([path, others]) => {
+    const entry = sources.find((source) => source.path === path);
+    const beside = sources.filter((source) => others.includes(source.path));
+    return entry === undefined ? [] : unexportedIn(entry, beside, sources);
+  });
+}
+
+function exportedBy(entry: Source): { home: string; name: string }[] {
+  return [...entry.nodes.filter(isExportSpecifier)].flatMap(({ name }) => entry.meaningOf(name) ?? []);
+}
+
+function unexportedIn(entry: Source, beside: readonly Source[], sources: readonly Source[]): Violation[] {
+  const exported = exportedBy(entry);
+  const offered = new Set([entry, ...beside].flatMap(exportedBy).map(({ home, name }) => `${home}#${name}`));
+  const missing = new Map<string, Violation>();
+  for (const { home, name } of exported) {
+    const source = sources.find(({ path }) => path === home);
+    for (const statement of source?.file.statements ?? []) {
+      if (source === undefined || !declares(statement, name)) continue;
+      for (const type of typesNamedIn(statement)) {
+        const meaning = source.meaningOf(type);
+        if (meaning === undefined || !meaning.home.startsWith("src/") || isParameter(type, meaning.name))
+          continue;
+        const id = `${meaning.home}#${meaning.name}`;
+        if (offered.has(id) || missing.has(id)) continue;
+        const message = `${entry.path} exports ${name}, which names ${meaning.name}, but not ${meaning.name}`;
+        missing.set(id, { path: source.path, line: lineOf(source.file, type), message });
+      }
+    }
+  }
+  return [...missing.values()];
+}
+
+function declares(statement: Node, name: string): boolean {
+  if (isVariableStatement(statement))
+    return statement.declarationList.declarations.some(
+      (each) => isIdentifier(each.name) && each.name.text === name,
+    );
+  if (!("name" in statement)) return false;
+  const { name: declared } = statement as { name?: Node };
+  return declared !== undefined && isIdentifier(declared) && declared.text === name;
+}
+
+/** The names of types that the declaration of a statement shows: no bodies, no initial values, nothing private. */
+function typesNamedIn(statement: Node): Node[] {
+  const named: Node[] = [];
+  const visit = (node: Node): void => {
+    if (isBlock(node) || isHidden(node) || isTypeQueryNode(node)) return;
+    if (isTypeReferenceNode(node)) named.push(node.typeName);
+    if (isExpressionWithTypeArguments(node)) named.push(node.expression);
+    node.forEachChild((child) => {
+      const isValue = "initializer" in node && node.initializer === child;
+      if (!isValue) visit(child);
+    });
+  };
+  visit(statement);
+  return named;
+}
+
+function isHidden(node: Node): boolean {
+  if ("name" in node && node.name !== undefined && isPrivateIdentifier(node.name as Node)) return true;
+  const modifiers = "modifiers" in node ? (node.modifiers as readonly Node[] | undefined) : undefined;
+  return modifiers?.some(({ kind }) => kind === SyntaxKind.PrivateKeyword) ?? false;
+}
+
+/** Whether the name is a type parameter of a declaration around it. */
+function isParameter(type: Node, name: string): boolean {
+  for (let at: Node | undefined = type; at !== undefined; at = at.parent) {
+    const parameters =
+      "typeParameters" in at ? (at.typeParameters as readonly Node[] | undefined) : undefined;
+    if (parameters?.some((each) => isTypeParameterDeclaration(each) && each.name.text === name)) return true;
+  }
+  return false;
+}

@@ -1,0 +1,104 @@
+/** `api`, `keys` and `webhook` of the command line as real processes: a key is made, shown once, needed, rotated and revoked. */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { beforeAll, expect, test } from "vitest";
+import { ask } from "../helpers/api.ts";
+import { closeAtEnd } from "../helpers/cleanup.ts";
+import { spawnNode } from "../helpers/processes.ts";
+import { redisUrl, uniquePrefix } from "../helpers/redis.ts";
+
+const STARTS_WITHIN_MS = 60_000;
+const AGENTS = "/v1/parents/planner-7/agents";
+const prefix = uniquePrefix();
+
+function start(...args: string[]) {
+  const env = { REDIS_URL: redisUrl(), SUBAGENT_PREFIX: prefix, SUBAGENT_LOG_LEVEL: "error" };
+  return spawnNode("src/cli/main.ts", { args, env });
+}
+
+async function run(...args: string[]): Promise<{ code: number | null; out: string; said: string }> {
+  const command = await start(...args);
+  const { code } = await command.closed;
+  return { code, out: command.stdout.join("\n"), said: command.stderr.join("\n") };
+}
+
+let url: string;
+
+beforeAll(async () => {
+  const api = await start("api", "--port", "0");
+  const line = await api.waitForLine(/^ready: api /, { timeoutMs: STARTS_WITHIN_MS });
+  expect(line).toMatch(
+    /^ready: api http:\/\/127\.0\.0\.1:\d+ on redis:\S+ without keys, for this machine alone$/,
+  );
+  url = line.split(" ")[2] ?? "";
+}, STARTS_WITHIN_MS);
+
+test("a key that the command line makes is needed from then on, is shown once, rotated and revoked", async () => {
+  expect((await ask(url + AGENTS, "GET")).status).toBe(200);
+  const made = await run("keys", "create", "billing service", "--scope", "spawn", "--json");
+  expect(made.code).toBe(0);
+  const { token, key_id, tenant } = JSON.parse(made.out);
+  expect(tenant).toBe("default");
+  const status = async (with_?: string) =>
+    (await ask(url + AGENTS, "GET", with_ ? { token: with_ } : {})).status;
+  await expect.poll(() => status()).toBe(401);
+  expect(await status(token)).toBe(200);
+
+  const rotated = await run("keys", "rotate", key_id);
+  expect(rotated.out).toMatch(/^saq_[0-9a-f]{16}_[0-9a-f]{64}$/);
+  expect(await status(rotated.out)).toBe(200);
+  expect((await run("keys", "revoke", key_id)).out).toBe(`revoked ${key_id}`);
+  expect([await status(token), await status(rotated.out)]).toEqual([401, 200]);
+  const { out } = await run("keys", "list", "--json");
+  expect(JSON.parse(out).keys).toMatchObject([
+    { key_id, name: "billing service" },
+    { name: "billing service" },
+  ]);
+  expect(out).not.toContain(token.split("_")[2]);
+}, 60_000);
+
+test("what cannot be done is refused in one sentence", async () => {
+  const [scope, unknown, open] = await Promise.all([
+    run("keys", "create", "x", "--scope", "root"),
+    run("keys", "revoke", "never-made"),
+    run("webhook", "set", "ftp://example.com"),
+  ]);
+  expect(scope).toMatchObject({
+    code: 2,
+    said: expect.stringMatching(/--scope cannot be used: write read, spawn, admin\.$/),
+  });
+  expect(unknown).toMatchObject({
+    code: 2,
+    said: expect.stringMatching(/There is no API key "never-made": list them\.$/),
+  });
+  expect(open).toMatchObject({
+    code: 2,
+    said: expect.stringMatching(/webhook refused, nothing was done: url: /),
+  });
+}, 60_000);
+
+test("a profile is registered out of a file, and shown with its version", async () => {
+  const directory = mkdtempSync(join(tmpdir(), "profile-"));
+  closeAtEnd(() => rmSync(directory, { recursive: true }));
+  const file = join(directory, "profile.json");
+  writeFileSync(file, JSON.stringify({ tools: ["Read"], limits: { max_turns: 5 } }));
+  expect((await run("profile", "show")).out).toBe("nothing is registered");
+  expect((await run("profile", "set", file)).out).toBe("version 1");
+  expect((await run("profile", "set", file)).out).toBe("version 1, as before");
+  const shown = JSON.parse((await run("profile", "show", "--json")).out);
+  expect(shown).toMatchObject({ version: 1, profile: { tools: ["read_file"], limits: { max_turns: 5 } } });
+  writeFileSync(file, "[]");
+  expect(await run("profile", "set", file)).toMatchObject({
+    code: 2,
+    said: expect.stringMatching(/no JSON object/),
+  });
+}, 60_000);
+
+test("a webhook is set, shown and removed", async () => {
+  const set = await run("webhook", "set", "https://example.com/hook");
+  expect(set).toMatchObject({ code: 0, out: expect.stringMatching(/^whsec_/) });
+  expect((await run("webhook", "show")).out).toBe("active https://example.com/hook");
+  expect((await run("webhook", "remove")).out).toBe("removed");
+  expect((await run("webhook", "show")).code).toBe(2);
+}, 60_000);

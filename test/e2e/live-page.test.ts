@@ -1,0 +1,171 @@
+/** The live page in a real browser: what it shows, that it shows it by itself, and that nothing of others becomes markup. */
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import type { Page } from "playwright-core";
+import { beforeAll, describe, expect, test } from "vitest";
+import { z } from "zod";
+import { createApiKeys } from "../../src/shared/redis/api-keys.ts";
+import { defineTool } from "../../src/worker/index.ts";
+import { startApi, type TestApi } from "../helpers/api.ts";
+import { hasBrowser, openPage } from "../helpers/browser.ts";
+import { latch } from "../helpers/latch.ts";
+import { openStage, type Stage } from "../stage/stage.ts";
+
+const HOSTILE = `<img src="x" onerror="document.title='taken'"><script>document.title='taken'</script>‮gpj.exe`;
+/** Where pictures go, for people who look at them; unset: nowhere. */
+const { SCREENSHOTS } = process.env;
+
+/** `seen` waits as long as the test may take: what is looked at comes by itself. */
+const seen = (page: Page, selector: string, text: string | RegExp) =>
+  page.locator(selector).filter({ hasText: text }).first().waitFor();
+
+async function picture(page: Page, name: string): Promise<void> {
+  if (SCREENSHOTS === undefined) return;
+  mkdirSync(SCREENSHOTS, { recursive: true });
+  await page.screenshot({ path: join(SCREENSHOTS, `${name}.png`), fullPage: true });
+}
+
+describe.skipIf(!hasBrowser)("the live page", () => {
+  let stage: Stage;
+  let api: TestApi;
+  const letOn = latch();
+  beforeAll(async () => {
+    const text = (words: string) => ({ content: [{ type: "text" as const, text: words }] });
+    stage = await openStage({
+      scenario: [
+        {
+          match: { user: "ponder" },
+          turns: [{ content: [{ type: "tool_use", name: "ponder", input: {} }] }, text("pondered at last")],
+        },
+        {
+          match: { user: "ask" },
+          turns: [
+            {
+              content: [
+                { type: "tool_use", name: "ask_parent", input: { question: HOSTILE, default_answer: "no" } },
+              ],
+            },
+            text("asked"),
+          ],
+        },
+        { turns: [text(`quick: ${HOSTILE}`)], repeat: true },
+      ],
+    });
+    const ponder = defineTool({
+      name: "ponder",
+      description: "Waits.",
+      input: z.object({}),
+      run: () => letOn.opened.then(() => "waited"),
+    });
+    await stage.startWorker({ tools: [ponder] });
+    api = await startApi({ client: stage.client({ workspaceRoot: stage.workspaceRoot }) });
+  });
+
+  test("shows parents, their agents with turn, tokens, cost and tool, and replies, all by itself and all as text", async () => {
+    const { page, misconduct } = await openPage();
+    await page.goto(api.url);
+    await seen(page, "#no-parents", "No parent has spawned");
+    const parent = stage.parent("planner-7");
+    await parent.spawn({ name: "Thinker" });
+    await parent.send("thinker", "ponder");
+    await page.getByRole("button", { name: /^planner-7/ }).click();
+    await seen(page, "#agents li", /thinker\s*running\s*turn 1\/20 · [\d,]+ tokens · \$0\s*ponder/);
+    await parent.spawn({ name: "Asker" });
+    await parent.send("asker", "ask");
+    await seen(page, "#agents li", /asker\s*waiting[\s\S]*Asks: <img src="x"/);
+    await parent.spawn({ name: "Quick One", keep_alive: true });
+    await parent.send("quick_one", "quick");
+    await seen(page, "#replies li", /quick_one\s*succeeded[\s\S]*quick: <img src="x" onerror/);
+    await seen(page, "#replies li", /asker\s*question[\s\S]*<script>document/);
+    await seen(page, "#parents li", /planner-7.*1 running · 1 waiting · 1 idle · \d+ unacked/);
+    await page
+      .locator("#agents li", { hasText: "quick_one" })
+      .getByRole("button", { name: "Last text" })
+      .click();
+    await seen(page, "#agents .whole", "quick: <img");
+    await picture(page, "wide");
+    letOn.open();
+    await seen(page, "#agents li", /thinker\s*succeeded\s*turn 2\/20 · [\d,]+ tokens/);
+    await seen(page, "#replies li", "pondered at last");
+    expect(await page.title()).toBe("subagent-queue");
+    expect(await page.locator("main img, main script").count()).toBe(0);
+    expect(misconduct).toEqual({ complaints: [], foreign: [] });
+  }, 60_000);
+
+  test("comes back to the parent that its address names, and takes an address that names none", async () => {
+    const { page, misconduct } = await openPage();
+    await page.goto(`${api.url}/#parent=planner-7`);
+    await seen(page, "#parent-title", "planner-7");
+    await seen(page, "#replies li", "pondered at last");
+    await page.goto(`${api.url}/#parent=${encodeURIComponent("../<b>")}`);
+    await seen(page, "#parent-title", "Choose a parent");
+    expect(misconduct.foreign).toEqual([]);
+  });
+
+  test("fits 400 pixels in the dark, and everything can be reached with the keyboard", async () => {
+    const { page, misconduct } = await openPage(400, "dark");
+    await page.goto(`${api.url}/#parent=planner-7`);
+    await seen(page, "#replies li", "pondered at last");
+    await picture(page, "narrow-dark");
+    const [room, needed, ground] = await page.evaluate<[number, number, string]>(
+      "[document.documentElement.clientWidth, document.documentElement.scrollWidth, getComputedStyle(document.body).backgroundColor]",
+    );
+    expect(needed).toBeLessThanOrEqual(room);
+    expect(ground).toBe("rgb(13, 17, 23)");
+    await page.locator("#parents button").focus();
+    await page.keyboard.press("Enter");
+    await seen(page, "#parent-title", "planner-7");
+    expect(misconduct).toEqual({ complaints: [], foreign: [] });
+  });
+
+  test("shows 10,000 parents in pages, and asks for one of them at a time", async () => {
+    const crowd = await openStage();
+    const members = Array.from({ length: 10_000 }, (_, n) => [n + 1, `default/parent-${n}`]).flat();
+    await crowd.redis.zadd(crowd.keys.parents, ...members);
+    const door = await startApi({ client: crowd.client() });
+    const { page, misconduct } = await openPage();
+    const asked: string[] = [];
+    page.on("request", (request) => asked.push(request.url()));
+    await page.goto(door.url);
+    await seen(page, "#parents li", "parent-9999");
+    expect(await page.locator("#parents li").count()).toBe(20);
+    await page.getByRole("button", { name: "Older" }).click();
+    await seen(page, "#parents li", "parent-9979");
+    expect(await page.locator("#parents li").count()).toBe(20);
+    await page.getByRole("button", { name: "Newest" }).click();
+    await seen(page, "#parents li", "parent-9999");
+    for (const url of asked.filter((each) => each.includes("/v1/")))
+      expect(url).toMatch(/\/v1\/parents\?limit=20&/);
+    expect(misconduct).toEqual({ complaints: [], foreign: [] });
+  });
+
+  test("asks for a key where the installation has keys, keeps it in its tab, and shows that tenant alone", async () => {
+    const house = await openStage();
+    await house.parent("mine", { tenant: "acme" }).spawn({ name: "a" });
+    await house.parent("theirs", { tenant: "other" }).spawn({ name: "b" });
+    const keys = createApiKeys(house.redis, house.keys);
+    const { token, key_id } = await keys.create({ tenant: "acme", name: "dashboard", scope: "read" });
+    const door = await startApi({ client: house.client() });
+    const { page, misconduct } = await openPage();
+    await page.goto(door.url);
+    const input = page.getByLabel("This installation has keys");
+    await input.fill("saq_wrong");
+    await page.getByRole("button", { name: "Look" }).click();
+    await seen(page, "#refused", "unknown or revoked");
+    await picture(page, "key");
+    await input.fill(token);
+    await page.getByRole("button", { name: "Look" }).click();
+    await seen(page, "#parents li", "mine");
+    expect(await page.locator("#parents").textContent()).not.toContain("theirs");
+    await page.reload();
+    await seen(page, "#parents li", "mine");
+    const kept = await page.evaluate("[location.href, document.cookie, JSON.stringify(localStorage)].join()");
+    expect(kept).not.toContain(token);
+    await keys.revoke(key_id);
+    await seen(page, "#refused", "unknown or revoked");
+    expect(await page.locator("#parents li").count()).toBe(0);
+    expect(await page.evaluate("sessionStorage.length")).toBe(0);
+    expect(misconduct.foreign).toEqual([]);
+    for (const complaint of misconduct.complaints) expect(complaint).toMatch(/401/);
+  });
+});

@@ -1,0 +1,99 @@
+/** Guarantee: `replies --ack` takes out of the channel what its reader has got, and nothing else. */
+import { Command } from "commander";
+import { expect, test } from "vitest";
+import { EXIT, openCommand } from "../../src/cli/command.ts";
+import { createOutput, type OutputStream } from "../../src/cli/terminal/output.ts";
+import { verb } from "../../src/cli/verbs/replies.ts";
+import { systemClock } from "../../src/shared/clock.ts";
+import { type Agent, type Installation, openInstallation } from "../helpers/installation.ts";
+import { redisUrl } from "../helpers/redis.ts";
+import { until } from "../helpers/until.ts";
+
+/** A stream whose reader has left after `reads` texts. */
+function streamOf(reads = Number.POSITIVE_INFINITY): OutputStream & { read: string[] } {
+  const read: string[] = [];
+  let isGone = false;
+  return {
+    read,
+    on: () => {},
+    write(text, done) {
+      isGone ||= text !== "" && read.length === reads;
+      if (text !== "" && !isGone) read.push(text);
+      done?.(isGone ? new Error("write EPIPE") : null);
+    },
+  };
+}
+
+/** The command on an installation with two entries of destroyed agents. */
+async function scene(reads?: number) {
+  const installation = await openInstallation();
+  const agents = [await installation.spawn(), await installation.spawn()];
+  for (const agent of agents) await installation.destroy(agent);
+  const stdout = streamOf(reads);
+  const stop = new AbortController();
+  const ask = (...flags: string[]) => run(installation, agents[0], stdout, stop.signal, flags);
+  const left = async () => (await Promise.all(agents.map(installation.entries))).flat().length;
+  return { ask, left, stdout, stop };
+}
+
+async function run(
+  { prefix }: Installation,
+  agent: Agent | undefined,
+  stdout: OutputStream,
+  signal: AbortSignal,
+  flags: string[],
+): Promise<number | undefined> {
+  const env = { REDIS_URL: redisUrl(), SUBAGENT_PREFIX: prefix, SUBAGENT_PARENT: agent?.parentId };
+  const surroundings = {
+    env,
+    cwd: process.cwd(),
+    clock: systemClock,
+    output: createOutput(stdout, streamOf(), {}),
+    input: process.stdin,
+    signal,
+    stopInTwoSteps: () => signal,
+    version: "0",
+    command: "subagent-queue",
+  };
+  let exitCode: number | undefined;
+  const command = new Command();
+  verb(
+    command,
+    (level) => openCommand(surroundings, level),
+    (code) => {
+      exitCode = code;
+    },
+  );
+  await command.parseAsync(flags, { from: "user" });
+  return exitCode;
+}
+
+test("looking takes nothing out; --ack takes out all that was printed", async () => {
+  const { ask, left, stdout } = await scene();
+  expect(await ask("--json")).toBe(EXIT.done);
+  expect([stdout.read.length, await left()]).toEqual([1, 2]);
+  expect(await ask("--json", "--ack")).toBe(EXIT.done);
+  expect(JSON.parse(stdout.read[1] ?? "").replies).toHaveLength(2);
+  expect(await left()).toBe(0);
+});
+
+test("what no reader got is not taken out", async () => {
+  const { ask, left } = await scene(0);
+  expect(await ask("--ack")).toBe(EXIT.done);
+  expect(await left()).toBe(2);
+});
+
+test("--follow takes each entry out once it was printed, and ends at the first that no reader gets", async () => {
+  const { ask, left, stdout } = await scene(1);
+  expect(await ask("--follow", "--ack", "--json")).toBe(EXIT.done);
+  expect([stdout.read.length, await left()]).toEqual([1, 1]);
+});
+
+test("--follow without --ack leaves everything where it is", async () => {
+  const { ask, left, stdout, stop } = await scene();
+  const following = ask("--follow", "--json");
+  await until(() => stdout.read.length === 2);
+  stop.abort();
+  expect(await following).toBe(EXIT.done);
+  expect(await left()).toBe(2);
+});

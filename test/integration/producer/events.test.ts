@@ -1,0 +1,57 @@
+import { expect, test } from "vitest";
+import { testClient, testParent } from "../../helpers/parents.ts";
+import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
+import { scriptedWorker } from "../../helpers/scripted-worker.ts";
+
+const address = { tenant: "default", parentId: "planner-7" };
+
+function scene() {
+  const prefix = uniquePrefix();
+  const client = testClient({ prefix });
+  return { client, parent: testParent(client), worker: scriptedWorker(redisUrl(), prefix, address) };
+}
+
+test("a reader of events that was away reads on from its number and gets each step once", async () => {
+  const { parent, worker } = scene();
+  for (const name of ["a", "b"]) {
+    await parent.spawn({ name });
+    await parent.send(name, "go");
+    await worker.run(name);
+  }
+  const all = parent.events({ after: "0" });
+  const first = (await all.next()).value;
+  const second = (await all.next()).value;
+  expect(first).toMatchObject({ type: "ended", agent_id: "a", status: "succeeded", at: expect.any(String) });
+  expect(second).toMatchObject({ type: "ended", agent_id: "b" });
+  const later = parent.events({ after: first.number });
+  expect((await later.next()).value).toEqual(second);
+
+  await parent.spawn({ name: "c" });
+  await parent.destroy("c");
+  const third = (await all.next()).value;
+  expect(third).toMatchObject({ type: "ended", agent_id: "c", status: "cancelled" });
+  expect((await later.next()).value).toEqual(third);
+});
+
+test("the timeline of an agent is what is kept of its runs", async () => {
+  const { parent, worker } = scene();
+  await parent.spawn({ name: "a" });
+  await parent.send("a", "go");
+  await worker.run("a");
+  const timeline = await parent.timeline("a");
+  expect(timeline.at(-1)).toMatchObject({
+    type: "ended",
+    run: 1,
+    number: expect.stringMatching(/^\d+-\d+$/),
+  });
+  await expect(parent.timeline("nobody")).rejects.toMatchObject({ code: "unknown_agent" });
+});
+
+test("a client lists the parents of its installation, the last active first", async () => {
+  const { client, parent } = scene();
+  const other = testParent(client, { parentId: "other" });
+  await parent.spawn({ name: "a" });
+  await other.spawn({ name: "a" });
+  expect((await client.parents()).map(({ parent_id }) => parent_id)).toEqual(["other", "planner-7"]);
+  expect(await client.parents({ since: new Date(Date.now() + 3_600_000) })).toEqual([]);
+});

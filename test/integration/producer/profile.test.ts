@@ -1,0 +1,175 @@
+/** The profile that is registered for a parent: versions, what it narrows, what an agent keeps of it, through every door. */
+import { expect, test } from "vitest";
+import { insideOf } from "../../../src/producer/client.ts";
+import { createParent, type Parent } from "../../../src/producer/parent.ts";
+import { openThread } from "../../../src/service/agent-protocol/thread.ts";
+import { handOver } from "../../../src/service/intake/spawn.ts";
+import { openMonitor } from "../../helpers/monitor.ts";
+import { refusal, testClient, testParent } from "../../helpers/parents.ts";
+import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
+
+const address = { tenant: "default", parentId: "planner-7" };
+
+/** Two clients of one installation: what one registers, the other learns from its spawns alone. */
+function twoParents(): { registers: Parent; spawns: Parent } {
+  const prefix = uniquePrefix();
+  const other = { prefix, model: undefined };
+  return { registers: testParent(testClient({ prefix })), spawns: testParent(testClient(other)) };
+}
+
+test("a version is counted up when the profile differs, and only then, whatever the order of its fields", async () => {
+  const parent = testParent(testClient());
+  expect(await parent.profile()).toEqual({ parent_id: "planner-7", version: 0, profile: {} });
+  const first = await parent.register({ limits: { max_turns: 5, max_tokens: 900 }, tools: ["Read", "Grep"] });
+  expect(first).toMatchObject({
+    version: 1,
+    changed: true,
+    profile: { tools: ["read_file", "grep"] },
+    registered_at: expect.stringMatching(/^\d{4}-/),
+  });
+  const same = { tools: ["read_file", "grep"], limits: { max_tokens: 900, max_turns: 5 } };
+  expect(await parent.register(same)).toEqual({ ...first, changed: false });
+  expect(await parent.register({})).toMatchObject({ version: 2, changed: true, profile: {} });
+  const { changed: _, ...third } = await parent.register(same);
+  expect(third.version).toBe(3);
+  expect(await parent.profile()).toEqual(third);
+});
+
+test("concurrent registrations of two profiles take one version each", async () => {
+  const { registers, spawns } = twoParents();
+  const made = await Promise.all(
+    Array.from({ length: 8 }, (_, i) => (i % 2 ? registers : spawns).register({ system: `Be ${i}.` })),
+  );
+  expect(made.map(({ version }) => version).sort()).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
+});
+
+test("what is malformed, or wider than the operator allows, is not registered", async () => {
+  const parent = testParent(testClient({ limits: { max_turns: 12 } }));
+  for (const wrong of [{ colour: "red" }, { limits: { max_turns: 13 } }, { system: " " }, { idle_ms: 0 }])
+    await expect(parent.register(wrong)).rejects.toMatchObject(refusal("invalid_input", /^register refused/));
+  expect((await parent.profile()).version).toBe(0);
+});
+
+test("a process that never heard of the profile spawns under it, and the receipt says which version is in force", async () => {
+  const { registers, spawns } = twoParents();
+  const permissions = { deny: ["bash"] };
+  await registers.register({
+    model: "offline-1",
+    tools: ["read_file", "grep"],
+    hooks: ["audit"],
+    permissions,
+    limits: { max_turns: 5 },
+  });
+  const receipt = await spawns.spawn({ name: "a", hooks: ["more"], permissions: { deny: ["grep"] } });
+  expect(receipt).toMatchObject({ model: "offline-1", limits: { max_turns: 5 } });
+  expect(receipt.in_force).toEqual({
+    profile_version: 1,
+    tools: ["read_file", "grep"],
+    hooks: ["audit", "more"],
+    permissions: [permissions, { deny: ["grep"] }],
+  });
+});
+
+test("a profile that changed is in force at the next spawn of a process that knew the old one; live agents keep theirs", async () => {
+  const { registers, spawns } = twoParents();
+  await registers.register({ model: "offline-1", system: "Be brief." });
+  const before = await spawns.spawn({ name: "before" });
+  await registers.register({ model: "offline-1", system: "Be long.", limits: { max_turns: 3 } });
+  const after = await spawns.spawn({ name: "after" });
+  expect([before.in_force.profile_version, after.in_force.profile_version]).toEqual([1, 2]);
+  expect([before.limits.max_turns, after.limits.max_turns]).toEqual([20, 3]);
+});
+
+test("a spawn and a parent's options may narrow it, and are refused where they ask for more", async () => {
+  const { registers, spawns } = twoParents();
+  const client = testClient({ prefix: uniquePrefix() });
+  await registers.register({
+    model: "offline-1",
+    tools: ["read_file"],
+    limits: { max_turns: 5 },
+    idle_ms: 5_000,
+  });
+  const wider = [{ limits: { max_turns: 6 } }, { tools: ["grep"] }, { idle_ms: 5_001 }];
+  for (const wish of wider)
+    await expect(spawns.spawn({ name: "a", ...wish })).rejects.toMatchObject(
+      refusal("invalid_input", /more than is allowed/),
+    );
+  expect((await spawns.spawn({ name: "a", limits: { max_turns: 4 } })).limits.max_turns).toBe(4);
+
+  const parent = (options: object) => createParent({ parentId: "planner-7", client, ...options });
+  await parent({}).register({ tools: ["read_file"], limits: { max_turns: 5 }, idle_ms: 5_000 });
+  for (const options of wider)
+    await expect(parent(options).spawn({ name: "a" })).rejects.toMatchObject(
+      refusal("invalid_input", /options of this parent, under version 1.*more than is allowed/),
+    );
+  const narrow = await parent({ limits: { max_turns: 4 }, idle_ms: 4_000 }).spawn({ name: "a" });
+  expect(narrow).toMatchObject({ limits: { max_turns: 4 }, in_force: { profile_version: 1 } });
+});
+
+test("a batch is refused by the profile before any of it has begun", async () => {
+  const { registers, spawns } = twoParents();
+  await registers.register({ model: "offline-1", limits: { max_turns: 5 } });
+  const prompts = [{ prompt: "one" }, { prompt: "two", limits: { max_turns: 6 } }];
+  await expect(spawns.taskAll(prompts)).rejects.toMatchObject(refusal("invalid_input", /max_turns 6/));
+  expect(await spawns.list()).toEqual([]);
+});
+
+test("a repeated request key finds its agent, also after the profile has changed", async () => {
+  const { registers, spawns } = twoParents();
+  await registers.register({ model: "offline-1" });
+  const first = await spawns.spawn({ name: "a", request_key: "once" });
+  await registers.register({ model: "offline-1", limits: { max_turns: 2 } });
+  const again = await spawns.spawn({ name: "a", request_key: "once" });
+  expect(again).toEqual({ ...first, known: true });
+});
+
+test("one verb spawns where nothing is registered, and where this process knows the profile", async () => {
+  const client = testClient();
+  const parent = testParent(client);
+  await client.start();
+  const { keys } = await insideOf(client).open();
+  const { profile } = keys.parent(address);
+  const touched: string[] = [];
+  const monitor = await openMonitor(redisUrl(), (_at, [command = "", key], source) => {
+    if (key === profile) touched.push(`${source === "lua" ? "lua " : ""}${command.toLowerCase()}`);
+  });
+  await parent.spawn({ name: "a" });
+  await parent.register({ tools: ["grep"] });
+  await parent.spawn({ name: "b" });
+  await monitor.caughtUp();
+  monitor.stop();
+  // Each spawn reads it inside its script, the registration reads and writes it: nothing asks for it beside.
+  expect(touched).toEqual(["lua hmget", "lua hmget", "lua hset", "lua hmget"]);
+});
+
+test("what a newer version registered is not guessed at: nothing is spawned", async () => {
+  const client = testClient();
+  const parent = testParent(client);
+  await client.start();
+  const { store } = await insideOf(client).open();
+  await store.register({ ...address, uid: "" }, { content: '{"rules_of_the_future":[]}' });
+  await expect(parent.spawn({ name: "a" })).rejects.toMatchObject(
+    refusal("protocol_violation", /newer version/),
+  );
+  expect(await parent.list()).toEqual([]);
+});
+
+test("the intake and the Agent Protocol spawn under it as well", async () => {
+  const client = testClient({ model: undefined });
+  const parent = testParent(client);
+  await parent.register({ model: "offline-1", limits: { max_turns: 5 } });
+  const wish = {
+    v: 1 as const,
+    tenant: "default",
+    parent_id: "planner-7",
+    prompt: "go",
+    reply: "channel" as const,
+  };
+  await handOver(client, wish, "1-0");
+  await openThread(client, "default", "planner-7", `sa-${"0".repeat(24)}`).begin({
+    assistantId: "researcher",
+    text: "go",
+  });
+  const agents = await parent.list();
+  expect(agents.map(({ limits }) => limits.max_turns)).toEqual([5, 5]);
+});

@@ -1,0 +1,168 @@
+/** What an agent said stays readable until the ack or as its profile says, and a new agent goes on from it. */
+import { expect, test } from "vitest";
+import { replay } from "../../../src/cli/doctor/replay.ts";
+import type { Parent } from "../../../src/producer/parent.ts";
+import type { Reply } from "../../../src/shared/protocol/reply.ts";
+import { startApi } from "../../helpers/api.ts";
+import { refusal } from "../../helpers/parents.ts";
+import { openStage, type Stage } from "../../stage/stage.ts";
+
+const say = (text: string) => ({ content: [{ type: "text" as const, text }] });
+const look = {
+  content: [
+    { type: "text" as const, text: "Looking." },
+    { type: "tool_use" as const, name: "glob", input: { pattern: "*" } },
+  ],
+};
+
+/** Two answers with a tool call between them, then one for a parent that asks further. */
+async function open(): Promise<Stage> {
+  const stage = await openStage({ scenario: { turns: [look, say("found it"), say("went on")] } });
+  await stage.startWorker();
+  return stage;
+}
+
+/** The next end in the channel; acked, unless the test does that. */
+async function nextReply(parent: Parent, acks = true): Promise<Reply> {
+  for await (const entry of parent.replies()) {
+    if (entry.kind !== "reply" && entry.kind !== "ended") continue;
+    if (acks) await entry.ack();
+    return entry;
+  }
+  throw new Error("the channel was closed");
+}
+
+async function runTo(parent: Parent, text: string, more: object = {}, acks = true): Promise<Reply> {
+  const { agent_id } = await parent.spawn({ name: "worker", ...more });
+  await parent.send(agent_id, text);
+  return nextReply(parent, acks);
+}
+
+const CONVERSATION = [
+  { kind: "told", message: 0, run: 1, text: "start" },
+  { kind: "said", message: 1, stop_reason: "tool_use", content: [{ text: "Looking." }, { name: "glob" }] },
+  { kind: "called", message: 1, name: "glob" },
+  { kind: "returned", message: 1, is_error: false },
+  { kind: "said", message: 3, stop_reason: "end_turn", content: [{ text: "found it" }] },
+];
+
+test("the whole conversation is readable until the ack of its end, and then is gone", async () => {
+  const parent = (await open()).parent();
+  const { agent_id } = await runTo(parent, "start", {}, false);
+  const { entries } = await parent.transcript(agent_id);
+  expect(entries).toMatchObject(CONVERSATION);
+  expect(await nextReply(parent)).toMatchObject({ agent_id, turns: 2 });
+  const gone = refusal("unknown_transcript", /goes with the ack/);
+  await expect(parent.transcript(agent_id)).rejects.toMatchObject(gone);
+  await expect(parent.resume(agent_id, "go on")).rejects.toMatchObject(gone);
+  await expect(parent.transcript("never-was")).rejects.toMatchObject(refusal("unknown_agent"));
+});
+
+test("a profile keeps it longer, and its record as long; the loop decides again from it what it had decided", async () => {
+  const stage = await open();
+  const parent = stage.parent();
+  const week = 7 * 24 * 3_600_000;
+  await parent.register({ transcript_ms: week });
+  const { agent_id } = await runTo(parent, "start");
+  expect((await parent.transcript(agent_id)).entries).toMatchObject(CONVERSATION);
+  const { store, redis } = stage;
+  const address = { tenant: "default", parentId: "planner-7" };
+  const uid = (await store.uidOf(address, agent_id)) ?? "";
+  const kept = await store.record({ ...address, uid });
+  const decisions = replay({
+    run: 1,
+    spec: kept?.spec ?? expect.unreachable(),
+    log: await store.conversation({ ...address, uid }),
+    ended: "end_turn",
+  });
+  expect(decisions.map(({ decided, agrees }) => [decided, agrees])).toEqual([
+    ["deliver", true],
+    ["call_model", true],
+    ["run_tools", true],
+    ["call_model", true],
+    ["settle end_turn", true],
+  ]);
+  const { record, transcript, log } = store.keys.agent({ ...address, uid });
+  for (const key of [record, transcript]) {
+    const left = await redis.pttl(key);
+    expect(left).toBeGreaterThan(week - 3_600_000);
+    expect(left).toBeLessThanOrEqual(week);
+  }
+  expect(await redis.exists(log)).toBe(0);
+});
+
+test("a new agent goes on from the conversation: its run is numbered on, its counters begin with nothing", async () => {
+  const stage = await open();
+  const parent = stage.parent();
+  const first = await runTo(parent, "start", {
+    transcript_ms: 60_000,
+    limits: { max_turns: 3 },
+    tools: ["glob"],
+  });
+  expect(first).toMatchObject({ status: "succeeded", turns: 2, summary: "found it" });
+  const resumed = await parent.resume(first.agent_id, "go on");
+  expect(resumed).toMatchObject({
+    agent_id: "worker_2",
+    resumes: first.agent_id,
+    run: 2,
+    limits: { max_turns: 3 },
+    in_force: { tools: ["glob"], transcript_ms: 60_000 },
+  });
+  const reply = await nextReply(parent, false);
+  expect(reply).toMatchObject({
+    agent_id: "worker_2",
+    run: 2,
+    status: "succeeded",
+    turns: 1,
+    summary: "went on",
+    tools_called: {},
+  });
+  expect((await parent.transcript("worker_2")).entries).toMatchObject([
+    ...CONVERSATION,
+    // Files that it wrote then are not in its workspace.
+    { kind: "noticed", message: 4 },
+    { kind: "told", message: 4, run: 2, text: "go on" },
+    { kind: "said", message: 5, content: [{ text: "went on" }] },
+  ]);
+});
+
+test("the same request key resumes once, an agent that lives is sent to instead", async () => {
+  const parent = (await open()).parent();
+  const { agent_id } = await runTo(parent, "start", {}, false);
+  const first = await parent.resume(agent_id, "go on", { request_key: "once" });
+  expect(await parent.resume(agent_id, "go on", { request_key: "once" })).toEqual({ ...first, known: true });
+  await expect(parent.resume(agent_id, "go on, please", { request_key: "once" })).rejects.toMatchObject(
+    refusal("conflict"),
+  );
+  const { agent_id: live } = await parent.spawn({ name: "live" });
+  expect((await parent.transcript(live)).entries).toEqual([]);
+  await expect(parent.resume(live, "go on")).rejects.toMatchObject(refusal("conflict", /send it a message/));
+});
+
+test("what was narrowed since binds the resumed agent as well", async () => {
+  const parent = (await open()).parent();
+  const { agent_id } = await runTo(parent, "start", { tools: ["glob", "grep"] }, false);
+  await parent.register({
+    tools: ["grep"],
+    limits: { max_turns: 3 },
+    permissions: { deny: ["grep(secret*)"] },
+  });
+  const resumed = await parent.resume(agent_id, "go on");
+  expect(resumed).toMatchObject({
+    limits: { max_turns: 3 },
+    in_force: { tools: ["grep"], profile_version: 1, permissions: [{ deny: ["grep(secret*)"] }] },
+  });
+});
+
+test("the API shows a transcript, and resumes from it", async () => {
+  const stage = await open();
+  const api = await startApi({ client: stage.client() });
+  const { agent_id } = await runTo(stage.parent(), "start", {}, false);
+  const agents = "/v1/parents/planner-7/agents";
+  const { status, body } = await api.ask("GET", `${agents}/${agent_id}/transcript`);
+  expect([status, body]).toMatchObject([200, { agent_id, entries: CONVERSATION }]);
+  const resumed = await api.ask("POST", `${agents}/${agent_id}/resume`, { body: { text: "go on" } });
+  expect(resumed).toMatchObject({ status: 201, body: { resumes: agent_id, run: 2 } });
+  expect(resumed.headers.get("location")).toBe(`${agents}/${resumed.body.agent_id}`);
+  expect((await api.ask("GET", `${agents}/never-was/transcript`)).status).toBe(404);
+});

@@ -1,0 +1,200 @@
+/** The Agent Protocol, called by its real clients: the LangGraph SDK and the asynchronous sub-agents of deepagents. */
+import { createServer } from "node:http";
+import { Client } from "@langchain/langgraph-sdk";
+import { createAsyncSubAgentMiddleware } from "deepagents";
+import { beforeAll, describe, expect, test } from "vitest";
+import type { Scenario } from "../../../src/offline/server.ts";
+import { createCallbackSender } from "../../../src/service/agent-protocol/callback.ts";
+import { AGENT_PROTOCOL_PATH, agentProtocol } from "../../../src/service/agent-protocol/router.ts";
+import { createApiKeys } from "../../../src/shared/redis/api-keys.ts";
+import { startApi } from "../../helpers/api.ts";
+import { closeAtEnd } from "../../helpers/cleanup.ts";
+import { listenUntilEnd } from "../../helpers/listen.ts";
+import { until } from "../../helpers/until.ts";
+import { openStage, type Stage } from "../../stage/stage.ts";
+
+let stage: Stage;
+let apiUrl: string;
+
+beforeAll(async () => {
+  stage = await openStage();
+  await stage.startWorker();
+  apiUrl = (await startApi({ client: stage.client(), mounts: [agentProtocol()] })).url + AGENT_PROTOCOL_PATH;
+});
+
+/** A run that is cut off, and one that the model refuses. */
+const ENDS: Scenario = [
+  {
+    match: { user: "cut" },
+    turns: [{ content: [{ type: "text", text: "half of it" }], stop_reason: "max_tokens" }],
+  },
+  { match: { user: "refused" }, turns: [{ content: [], stop_reason: "refusal" }] },
+];
+
+/** A LangGraph server that takes runs, after it was away once. */
+async function startLangGraph() {
+  const runs: { path: string; body: { assistant_id: string; input: { messages: { content: string }[] } } }[] =
+    [];
+  let isAway = true;
+  const server = createServer((request, response) => {
+    let body = "";
+    request.setEncoding("utf8").on("data", (text: string) => {
+      body += text;
+    });
+    request.on("end", () => {
+      if (!isAway) runs.push({ path: request.url ?? "", body: JSON.parse(body) });
+      response.writeHead(isAway ? 503 : 200).end();
+      isAway = false;
+    });
+  });
+  return { url: await listenUntilEnd(server), runs };
+}
+
+const input = (content: string) => ({ messages: [{ role: "user", content }] });
+
+describe("the LangGraph SDK", () => {
+  test("begins a run in a thread, joins it and reads its state; then the reply is acked", async () => {
+    const client = new Client({ apiUrl, apiKey: null, defaultHeaders: { "x-parent-id": "sdk" } });
+    const { thread_id } = await client.threads.create();
+    const run = await client.runs.create(thread_id, "researcher", { input: input("Say hello") });
+    expect(run).toMatchObject({ thread_id, assistant_id: "researcher" });
+    await client.runs.join(thread_id, run.run_id);
+    expect((await client.runs.get(thread_id, run.run_id)).status).toBe("success");
+    const { values } = await client.threads.getState<{ messages: { content: string }[] }>(thread_id);
+    expect(values.messages).toMatchObject([{ type: "ai", content: expect.stringMatching(/\S/) }]);
+    await until(async () => (await stage.parent("sdk").newReplies()).entries.length === 0);
+    expect((await client.threads.getState(thread_id)).values).toEqual(values);
+  });
+
+  test("goes on in a thread at rest, waits, streams, and lists the runs", async () => {
+    const client = new Client({ apiUrl, apiKey: null });
+    const { thread_id } = await client.threads.create();
+    const options = { input: input("Say hello") };
+    const first = await client.runs.wait(thread_id, "researcher", options);
+    expect(first).toMatchObject({ messages: [{ type: "ai" }] });
+    const names: string[] = [];
+    for await (const { event } of client.runs.stream(thread_id, "researcher", options)) names.push(event);
+    expect(names).toEqual(["metadata", "values"]);
+    const runs = await client.runs.list(thread_id);
+    expect(runs.map(({ status }) => status)).toEqual(["success", "success"]);
+    expect((await client.threads.get(thread_id)).status).toBe("idle");
+  });
+
+  test("cancels a run, and of threads that are not its own it learns nothing", async () => {
+    const quiet = await openStage();
+    const door = await startApi({ client: quiet.client(), mounts: [agentProtocol()] });
+    const at = { apiUrl: door.url + AGENT_PROTOCOL_PATH, apiKey: null, callerOptions: { maxRetries: 0 } };
+    const client = new Client(at);
+    const { thread_id } = await client.threads.create();
+    const run = await client.runs.create(thread_id, "researcher", { input: input("Say hello") });
+    expect(run.status).toBe("pending");
+    await client.runs.cancel(thread_id, run.run_id);
+    expect((await client.runs.get(thread_id, run.run_id)).status).toBe("interrupted");
+
+    const { token } = await createApiKeys(quiet.redis, quiet.keys).create({
+      tenant: "other",
+      name: "k",
+      scope: "spawn",
+    });
+    const foreign = new Client({ ...at, defaultHeaders: { authorization: `Bearer ${token}` } });
+    await expect(foreign.runs.get(thread_id, run.run_id)).rejects.toThrow(/404/);
+  });
+});
+
+test("a partial reply is a success with its text, a failed one an error", async () => {
+  const harsh = await openStage({ scenario: ENDS });
+  await harsh.startWorker();
+  const door = await startApi({
+    client: harsh.client(),
+    mounts: [agentProtocol()],
+  });
+  const client = new Client({ apiUrl: door.url + AGENT_PROTOCOL_PATH, apiKey: null });
+  const end = async (prompt: string) => {
+    const { thread_id } = await client.threads.create();
+    const { run_id } = await client.runs.create(thread_id, "researcher", { input: input(prompt) });
+    await client.runs.join(thread_id, run_id);
+    return (await client.runs.get(thread_id, run_id)).status;
+  };
+  expect(await end("cut")).toBe("success");
+  expect(await end("refused")).toBe("error");
+});
+
+/** The tools of deepagents for asynchronous sub-agents at `url`, with the state that its agent would keep. */
+function asyncTools(url: string) {
+  const researcher = { name: "researcher", description: "Researches", graphId: "researcher", url };
+  const { tools = [] } = createAsyncSubAgentMiddleware({ asyncSubAgents: [researcher] });
+  const state: { asyncTasks: Record<string, { taskId: string; status: string }> } = { asyncTasks: {} };
+  const use = async (name: string, args: Record<string, unknown>) => {
+    const tool = tools.find((each) => each.name === name);
+    if (!tool) throw new Error(`no tool ${name}`);
+    // Each tool takes its own arguments; the test gives each its own.
+    const runnable: { invoke(call: object, config: object): Promise<unknown> } = tool as never;
+    const call = { type: "tool_call" as const, id: "call", name, args };
+    const answer = await runnable.invoke(call, {
+      state,
+      toolCallId: "call",
+      // What an agent that runs in a thread gives its tools.
+      config: { configurable: { thread_id: "main" } },
+    });
+    const { update } = answer as { update?: typeof state & { messages: { content: string }[] } };
+    if (!update) throw new Error(JSON.stringify(answer));
+    Object.assign(state.asyncTasks, update.asyncTasks);
+    return String(update.messages[0]?.content);
+  };
+  return { state, use };
+}
+
+test("the thread that began a run of deepagents is told its end, and the end of the follow-up, once its server is back", async () => {
+  const { url, runs } = await startLangGraph();
+  const told = await openStage({
+    scenario: [
+      {
+        match: { user: "The follow-up" },
+        turns: [{ content: [{ type: "text", text: "[sub-agent failed] bonjour" }] }],
+      },
+      { turns: [{ content: [{ type: "text", text: "hello ".repeat(200) }] }] },
+    ],
+  });
+  const client = told.client();
+  const door = await startApi({ client, mounts: [agentProtocol({ callsBack: true })] });
+  const sender = createCallbackSender({ client, url: `${url}/`, assistantId: "supervisor", retryMs: 10 });
+  closeAtEnd(() => sender.stop());
+  sender.start();
+  const { state, use } = asyncTools(door.url + AGENT_PROTOCOL_PATH);
+  await use("start_async_task", { agentName: "researcher", description: "Say hello" });
+  await told.startWorker();
+  const [taskId = ""] = Object.keys(state.asyncTasks);
+  const [first] = await until(() => runs.length === 1 && runs);
+  expect(first?.path).toBe("/threads/main/runs");
+  expect(first?.body.assistant_id).toBe("supervisor");
+  const [message] = first?.body.input.messages ?? [];
+  expect(message?.content).toMatch(
+    new RegExp(`^\\[task_id=${taskId}\\]Completed\\. Result: hello (?:.|\\n)*check_async_task`),
+  );
+  expect(message?.content.length).toBeLessThan(700);
+  // Nothing was acked by that: the parent still reads the whole text.
+  expect(await use("check_async_task", { taskId })).toContain("hello ".repeat(150));
+  await use("update_async_task", { taskId, message: "And now in French" });
+  const [, second] = await until(() => runs.length === 2 && runs);
+  // What the sub-agent said cannot pass for a word of the runtime.
+  expect(second?.body.input.messages[0]?.content).toMatch(/Result: .*bonjour/);
+  expect(second?.body.input.messages[0]?.content).not.toContain("[sub-agent");
+  await until(async () => (await told.redis.zcard(told.keys.callbacks)) === 0);
+});
+
+test("asynchronous sub-agents of deepagents are started, checked, updated and cancelled by its own tools", async () => {
+  const { state, use } = asyncTools(apiUrl);
+  expect(await use("start_async_task", { agentName: "researcher", description: "Say hello" })).toMatch(
+    /Launched/,
+  );
+  const [taskId = ""] = Object.keys(state.asyncTasks);
+  await until(async () => /"success"/.test(await use("check_async_task", { taskId })));
+  expect(JSON.parse(await use("check_async_task", { taskId }))).toMatchObject({
+    status: "success",
+    result: expect.any(String),
+  });
+  expect(await use("update_async_task", { taskId, message: "And now in French" })).toMatch(/Updated/);
+  await until(async () => /"success"/.test(await use("check_async_task", { taskId })));
+  expect(await use("list_async_tasks", {})).toContain(taskId);
+  expect(await use("cancel_async_task", { taskId })).toMatch(/Cancelled/);
+});

@@ -1,0 +1,169 @@
+/** The API over a real installation: every call of a parent, over HTTP, through the same channel as every other door. */
+import { beforeAll, describe, expect, test } from "vitest";
+import { readEvents, startApi, type TestApi } from "../../helpers/api.ts";
+import { until } from "../../helpers/until.ts";
+import { openStage, type Stage } from "../../stage/stage.ts";
+
+let stage: Stage;
+let api: TestApi;
+let parents = 0;
+
+beforeAll(async () => {
+  stage = await openStage();
+  await stage.startWorker();
+  api = await startApi({ client: stage.client({ workspaceRoot: stage.workspaceRoot }) });
+});
+
+/** A parent that no other test uses, and its path. */
+function newParent(): { parentId: string; path: string } {
+  parents += 1;
+  const parentId = `http-${parents}`;
+  return { parentId, path: `/v1/parents/${parentId}` };
+}
+
+describe("a task", () => {
+  test("is answered with its reply within the wait, and the reply is acked", async () => {
+    const { parentId, path } = newParent();
+    const { status, body } = await api.ask("POST", `${path}/tasks?wait=30`, {
+      body: { prompt: "Say hello" },
+    });
+    expect(status).toBe(200);
+    expect(body).toMatchObject({ kind: "reply", status: "succeeded", parent_id: parentId, agent_id: "task" });
+    await until(async () => (await unacked(path)).length === 0);
+  });
+
+  test("without a wait is answered with the agent's address, and its reply comes into the channel", async () => {
+    const { path } = newParent();
+    const begun = await api.ask("POST", `${path}/tasks`, { body: { prompt: "Say hello" } });
+    expect(begun.status).toBe(202);
+    expect(begun.headers.get("location")).toBe(`${path}/agents/task`);
+    const { body } = await api.ask("GET", `${path}/replies?wait=30`);
+    expect(body.replies).toMatchObject([{ kind: "reply", agent_id: "task" }]);
+  });
+
+  test("with the same Idempotency-Key is one task, and its reply comes again after the ack", async () => {
+    const { path } = newParent();
+    const headers = { "idempotency-key": '"once"' };
+    const first = await api.ask("POST", `${path}/tasks?wait=30`, { body: { prompt: "Say hello" }, headers });
+    await until(async () => (await unacked(path)).length === 0);
+    const again = await api.ask("POST", `${path}/tasks?wait=30`, { body: { prompt: "Say hello" }, headers });
+    expect([first.status, again.status]).toEqual([200, 200]);
+    expect(again.body.reply_id).toBe(first.body.reply_id);
+    const other = await api.ask("POST", `${path}/tasks`, { body: { prompt: "Another" }, headers });
+    expect(other).toMatchObject({ status: 409, body: { code: "conflict" } });
+  });
+
+  test("whose client goes away while it waits keeps its reply in the channel", async () => {
+    const slow = await openStage();
+    const door = await startApi({ client: slow.client() });
+    const path = "/v1/parents/patient";
+    const gone = new AbortController();
+    const asked = door.ask("POST", `${path}/tasks?wait=60`, {
+      body: { prompt: "Hello" },
+      signal: gone.signal,
+    });
+    await until(async () => (await door.ask("GET", `${path}/agents`)).body.sub_agents.length === 1);
+    gone.abort();
+    await expect(asked).rejects.toThrow();
+    await slow.startWorker();
+    const { body } = await door.ask("GET", `${path}/replies?wait=30`);
+    expect(body.replies).toMatchObject([{ kind: "reply", status: "succeeded" }]);
+  });
+});
+
+describe("an agent", () => {
+  test("is spawned, listed, sent to, finished and destroyed like any other", async () => {
+    const { parentId, path } = newParent();
+    const spawned = await api.ask("POST", `${path}/agents`, {
+      body: { name: "Data Collector", keep_alive: true },
+    });
+    expect(spawned).toMatchObject({ status: 201, body: { agent_id: "data_collector", status: "created" } });
+    expect(spawned.headers.get("location")).toBe(`${path}/agents/data_collector`);
+    const parent = stage.parent(parentId);
+    expect((await parent.list()).map(({ agent_id }) => agent_id)).toEqual(["data_collector"]);
+
+    const sent = await api.ask("POST", `${path}/agents/data_collector/messages`, {
+      body: { text: "Say hello" },
+    });
+    expect(sent).toMatchObject({ status: 202, body: { status: "queued", run: 1 } });
+    const reply = await parent.waitAny(["data_collector"], { timeout_ms: 30_000 });
+    const text = await api.ask("GET", `${path}/agents/data_collector/reply`);
+    expect(text).toMatchObject({ status: 200, body: { run: 1, text: reply.summary } });
+
+    expect((await api.ask("POST", `${path}/agents/data_collector/finish`, {})).body.status).toBe("idle");
+    const destroyed = await api.ask("DELETE", `${path}/agents/data_collector`);
+    expect(destroyed).toMatchObject({ status: 200, body: { status: "destroyed" } });
+    expect((await api.ask("GET", `${path}/agents/data_collector`)).body.status).toBe("ended");
+    expect((await api.ask("GET", `${path}/agents`)).body).toEqual({ sub_agents: [] });
+  });
+
+  test("of another parent looks as if it did not exist", async () => {
+    const [mine, theirs] = [newParent(), newParent()];
+    await api.ask("POST", `${theirs.path}/agents`, { body: { name: "secret" } });
+    for (const [method, path] of [
+      ["GET", ""],
+      ["DELETE", ""],
+      ["GET", "/reply"],
+      ["GET", "/files"],
+    ] as const) {
+      const { status, body } = await api.ask(method, `${mine.path}/agents/secret${path}`);
+      expect({ method, path, status, code: body.code }).toEqual({
+        method,
+        path,
+        status: 404,
+        code: "unknown_agent",
+      });
+    }
+  });
+});
+
+describe("the channel", () => {
+  test("is acked over HTTP, once, for every reader", async () => {
+    const { parentId, path } = newParent();
+    await api.ask("POST", `${path}/tasks`, { body: { prompt: "Say hello" } });
+    const { replies, cursor } = (await api.ask("GET", `${path}/replies?wait=30`)).body;
+    const [{ reply_id }] = replies;
+    const ack = () =>
+      api.ask("POST", `${path}/replies/ack`, { body: { reply_ids: [reply_id, "unheard-of"] } });
+    expect((await ack()).body).toEqual({ acked: [reply_id], already: ["unheard-of"] });
+    expect((await ack()).body).toEqual({ acked: [], already: [reply_id, "unheard-of"] });
+    expect((await stage.parent(parentId).newReplies()).entries).toEqual([]);
+    expect((await api.ask("GET", `${path}/replies?after=${cursor}`)).body).toEqual({ replies: [], cursor });
+  });
+
+  test("is followed as a stream, and a client that comes back misses and repeats nothing", async () => {
+    const { path } = newParent();
+    const begin = (name: string) => api.ask("POST", `${path}/tasks`, { body: { name, prompt: "Say hello" } });
+    await begin("first");
+    const seen: { id: string | undefined; name: string }[] = [];
+    const read = async (names: number, lastEventId?: string) => {
+      const headers: Record<string, string> =
+        lastEventId === undefined ? {} : { "last-event-id": lastEventId };
+      for await (const { id, event, data } of readEvents(`${api.url}${path}/replies`, { headers })) {
+        expect(event).toBe("reply");
+        seen.push({ id, name: data.name });
+        if (seen.length === names) return;
+      }
+    };
+    await read(1);
+    await begin("second");
+    await read(2, seen[0]?.id);
+    expect(seen.map(({ name }) => name)).toEqual(["first", "second"]);
+  });
+});
+
+test("progress is streamed under AG-UI's names, from a number on", async () => {
+  const { path } = newParent();
+  await api.ask("POST", `${path}/tasks?wait=30`, { body: { prompt: "Say hello" } });
+  const names: string[] = [];
+  for await (const { event, data } of readEvents(`${api.url}${path}/events?after=0`)) {
+    names.push(event);
+    expect(data).toMatchObject({ type: event, threadId: "task", runId: "task.1", rawEvent: { run: 1 } });
+    if (event === "RUN_FINISHED") break;
+  }
+  expect(names).toEqual(["RUN_STARTED", "STEP_STARTED", "STEP_FINISHED", "RUN_FINISHED"]);
+});
+
+async function unacked(path: string): Promise<unknown[]> {
+  return (await api.ask("GET", `${path}/replies`)).body.replies;
+}

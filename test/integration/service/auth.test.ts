@@ -1,0 +1,253 @@
+/** Who may ask: keys per tenant, their scopes, their rotation, what they see, and how often they may. */
+import { connect } from "node:net";
+import { beforeAll, describe, expect, test } from "vitest";
+import { type Api, createApi } from "../../../src/service/api/api.ts";
+import { createApiKeys, type Scope } from "../../../src/shared/redis/api-keys.ts";
+import { readEvents, startApi, type TestApi } from "../../helpers/api.ts";
+import { closeAtEnd } from "../../helpers/cleanup.ts";
+import { refusal } from "../../helpers/parents.ts";
+import { keysLike } from "../../helpers/redis.ts";
+import { until } from "../../helpers/until.ts";
+import { openStage, type Stage } from "../../stage/stage.ts";
+
+const AGENTS = "/v1/parents/planner-7/agents";
+
+let stage: Stage;
+let api: TestApi;
+let made = 0;
+
+beforeAll(async () => {
+  stage = await openStage();
+  api = await startApi({ client: stage.client() });
+});
+
+function keys(of: Stage = stage) {
+  return createApiKeys(of.redis, of.keys);
+}
+
+async function token(scope: Scope, tenant = "acme"): Promise<string> {
+  made += 1;
+  return (await keys().create({ tenant, name: `key ${made}`, scope })).token;
+}
+
+describe("without any key ever made", () => {
+  test("this machine is answered, for one tenant, until the first key is made", async () => {
+    const fresh = await openStage();
+    const door = await startApi({ client: fresh.client() });
+    expect((await door.ask("GET", AGENTS)).status).toBe(200);
+    const { key_id } = await keys(fresh).create({ tenant: "acme", name: "first", scope: "read" });
+    await until(async () => (await door.ask("GET", AGENTS)).status === 401);
+    await keys(fresh).revoke(key_id);
+    expect((await door.ask("GET", AGENTS)).status).toBe(401);
+    const another = createApi({ client: fresh.client() });
+    closeAtEnd(() => another.stop());
+    expect(await another.start()).toEqual({ needsKey: true });
+  });
+
+  test("no other address is listened on, and it says why", async () => {
+    const fresh = await openStage();
+    const door: Api = createApi({ client: fresh.client(), host: "0.0.0.0" });
+    await expect(door.start()).rejects.toMatchObject(refusal("invalid_config", /loopback.*keys create/));
+  });
+});
+
+describe("a key", () => {
+  test("is needed, and is never stored", async () => {
+    const secret = await token("spawn");
+    expect(await api.ask("GET", AGENTS)).toMatchObject({ status: 401, body: { code: "unauthorized" } });
+    expect((await api.ask("GET", AGENTS)).headers.get("www-authenticate")).toMatch(/^Bearer/);
+    for (const wrong of [
+      "",
+      "saq_x",
+      `${secret.slice(0, -1)}g`,
+      secret.replace(/.$/, (c) => (c === "0" ? "1" : "0")),
+    ])
+      expect((await api.ask("GET", AGENTS, { token: wrong })).status).toBe(401);
+    expect((await api.ask("GET", AGENTS, { token: secret })).status).toBe(200);
+    expect((await api.ask("GET", AGENTS, { headers: { "x-api-key": secret } })).status).toBe(200);
+    const stored = JSON.stringify(await stage.redis.hgetall(stage.keys.apiKeys));
+    expect(stored).not.toContain(secret.split("_")[2]);
+  });
+
+  test("says whose agents a request is about; those of others look as if they did not exist", async () => {
+    const [mine, theirs] = [await token("spawn", "mine"), await token("spawn", "theirs")];
+    await api.ask("POST", AGENTS, { token: theirs, body: { name: "secret" } });
+    const seen = await api.ask("GET", `${AGENTS}/secret`, {
+      token: mine,
+      headers: { "x-tenant": "theirs" },
+    });
+    const never = await api.ask("GET", `${AGENTS}/never_was`, { token: mine });
+    expect([seen.status, never.status]).toEqual([404, 404]);
+    expect(JSON.stringify(seen.body).replaceAll("secret", "x")).toBe(
+      JSON.stringify(never.body).replaceAll("never_was", "x"),
+    );
+    const forged = { token: mine, body: { name: "x", tenant: "theirs" } };
+    expect((await api.ask("POST", AGENTS, forged)).body.code).toBe("invalid_input");
+    expect((await api.ask("GET", `${AGENTS}?tenant=theirs`, { token: mine })).body.code).toBe(
+      "invalid_input",
+    );
+    expect((await api.ask("GET", AGENTS, { token: mine })).body.sub_agents).toEqual([]);
+  });
+
+  test("may do what its scope says", async () => {
+    const reading = await token("read");
+    expect((await api.ask("GET", AGENTS, { token: reading })).status).toBe(200);
+    const refused = await api.ask("POST", AGENTS, { token: reading, body: { name: "x" } });
+    expect(refused).toMatchObject({ status: 403, body: { code: "forbidden" } });
+    expect((await api.ask("GET", AGENTS, { token: reading })).body.sub_agents).toEqual([]);
+  });
+
+  test("has a second one of its name for a rotation, and no third", async () => {
+    const store = keys();
+    const first = await store.create({ tenant: "acme", name: "rotated", scope: "read" });
+    await expect(store.create({ tenant: "acme", name: "rotated", scope: "read" })).rejects.toMatchObject(
+      refusal("conflict", /rotate/),
+    );
+    const second = await store.rotate(first.key_id);
+    const works = async () =>
+      Promise.all(
+        [first, second].map(async (key) => (await api.ask("GET", AGENTS, { token: key.token })).status),
+      );
+    expect(await works()).toEqual([200, 200]);
+    await expect(store.rotate(first.key_id)).rejects.toMatchObject(refusal("conflict", /revoke/));
+    await store.revoke(first.key_id);
+    expect(await works()).toEqual([401, 200]);
+    await expect(store.revoke("unheard-of")).rejects.toMatchObject(refusal("unknown_key"));
+  });
+});
+
+describe("what shows the whole installation", () => {
+  test.for(["/admin/queues", "/admin/queues/api/queues", "/metrics"])(
+    "%s needs an operator's key",
+    async (path) => {
+      const [operator, tenant] = [await token("admin"), await token("spawn")];
+      expect((await api.ask("GET", path)).status).toBe(401);
+      expect((await api.ask("GET", path, { token: tenant })).status).toBe(403);
+      expect((await api.ask("GET", path, { token: operator })).status).toBe(200);
+      const basic = `Basic ${Buffer.from(`operator:${operator}`).toString("base64")}`;
+      expect((await api.ask("GET", path, { headers: { authorization: basic } })).status).toBe(200);
+      expect((await api.ask("PUT", path, { token: operator, body: {} })).status).not.toBe(200);
+    },
+  );
+
+  test("counts the requests of this process", async () => {
+    const { body } = await api.ask("GET", "/metrics", { token: await token("admin") });
+    expect(body).toMatch(/subagent_api_requests_total\{method="GET",status="4xx"\} [1-9]/);
+    expect(body).toMatch(/subagent_wakes\{state="waiting"\} 0/);
+  });
+
+  test("is not changed by basic authentication, which a browser sends by itself", async () => {
+    const basic = `Basic ${Buffer.from(`x:${await token("spawn")}`).toString("base64")}`;
+    const spawn = { body: { name: "x" }, headers: { authorization: basic } };
+    expect((await api.ask("POST", AGENTS, spawn)).status).toBe(401);
+  });
+});
+
+describe("the number of requests", () => {
+  test("is bounded for a key over all API processes, under a name that tells nothing", async () => {
+    const [one, other] = await Promise.all(
+      [1, 2].map(() => startApi({ client: stage.client(), requestsPerMinute: 10 })),
+    );
+    if (!one || !other) throw new Error("no API");
+    const secret = await token("read");
+    const statuses: number[] = [];
+    for (let i = 0; i < 12; i++)
+      statuses.push((await (i % 2 ? one : other).ask("GET", AGENTS, { token: secret })).status);
+    expect(statuses.filter((status) => status === 200)).toHaveLength(10);
+    const refused = await one.ask("GET", AGENTS, { token: secret });
+    expect(refused).toMatchObject({ status: 429, body: { code: "rate_limited", retryable: true } });
+    expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0);
+    expect((await one.ask("GET", AGENTS, { token: await token("read") })).status).toBe(200);
+    const names = await keysLike(stage.redis, `${stage.keys.requestRate}*`);
+    expect(names.length).toBeGreaterThan(0);
+    const [, id = "?"] = secret.split("_");
+    expect(names.filter((name) => name.includes(id) || name.includes("127.0.0.1"))).toEqual([]);
+  });
+});
+
+describe("a request", () => {
+  test("under another name than this machine's, or by another site, is refused", async () => {
+    const secret = await token("read");
+    const hello = (lines: string[]) => rawStatus(api.url, ["GET /healthz HTTP/1.1", ...lines]);
+    expect(await hello(["Host: evil.example"])).toBe(403);
+    expect(await hello(["Host: 127.0.0.1", "Origin: https://evil.example"])).toBe(403);
+    expect(await hello(["Host: 127.0.0.1", "Sec-Fetch-Site: cross-site"])).toBe(403);
+    expect(await hello(["Host: 127.0.0.1"])).toBe(200);
+    expect(
+      (await api.ask("GET", AGENTS, { token: secret, headers: { origin: "https://evil.example" } })).status,
+    ).toBe(403);
+  });
+
+  test("that is too large, broken or compressed is refused, and what is repeated of it is bounded", async () => {
+    const secret = await token("spawn");
+    const send = (body: string, headers: Record<string, string> = {}) =>
+      api.ask("POST", AGENTS, { token: secret, body, headers });
+    expect(await send(`{"name": "${"x".repeat(2 ** 23)}"}`)).toMatchObject({
+      status: 413,
+      body: { code: "too_large" },
+    });
+    expect(await send("{broken")).toMatchObject({ status: 400, body: { code: "invalid_input" } });
+    expect((await send("{}", { "content-encoding": "gzip" })).status).toBe(400);
+    const long = await send(JSON.stringify({ name: "a", ["f".repeat(500_000)]: 1 }));
+    const many = await send(JSON.stringify({ name: "a", tools: Array.from({ length: 100_000 }, () => 1) }));
+    for (const { status, body } of [long, many]) {
+      expect(status).toBe(400);
+      expect(JSON.stringify(body).length).toBeLessThan(20_000);
+    }
+    const deep = `${"[".repeat(100_000)}${"]".repeat(100_000)}`;
+    expect((await send(deep)).status).toBe(400);
+  });
+
+  test("to nothing, or with another method, says what is there", async () => {
+    const secret = await token("read");
+    expect(await api.ask("GET", "/v1/nothing", { token: secret })).toMatchObject({
+      status: 404,
+      body: { code: "not_found" },
+    });
+    expect(await api.ask("PATCH", AGENTS, { token: secret })).toMatchObject({
+      status: 405,
+      body: { detail: expect.stringContaining("POST or GET") },
+    });
+  });
+});
+
+describe("clients that are slow", () => {
+  test("shut nobody out: headers that never end and bodies that trickle hold up no other", async () => {
+    const secret = await token("read");
+    const { port } = new URL(api.url);
+    const sockets = Array.from({ length: 200 }, (_, i) => {
+      const socket = connect(Number(port), "127.0.0.1");
+      socket.on("error", () => {});
+      const body = `Authorization: Bearer ${secret}\r\nContent-Length: 1000\r\n\r\n{`;
+      socket.write(`POST ${AGENTS} HTTP/1.1\r\nHost: 127.0.0.1\r\n${i % 2 ? body : "X-Slow: "}`);
+      return socket;
+    });
+    closeAtEnd(() => {
+      for (const socket of sockets) socket.destroy();
+    });
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, () => api.ask("GET", AGENTS, { token: secret })),
+    );
+    expect(answers.map(({ status }) => status)).toEqual(Array.from({ length: 20 }, () => 200));
+  });
+});
+
+test("a stream of replies needs a key like everything else", async () => {
+  const read = (options: { token?: string }) =>
+    readEvents(`${api.url}/v1/parents/planner-7/replies`, options).next();
+  await expect(read({})).rejects.toThrow(/^401/);
+  await expect(read({ token: "saq_no" })).rejects.toThrow(/^401/);
+});
+
+/** The status of a request whose headers a client's library would not send. */
+function rawStatus(url: string, lines: string[]): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(Number(new URL(url).port), "127.0.0.1");
+    socket.on("error", reject);
+    socket.once("data", (bytes) => {
+      resolve(Number(/^HTTP\/1\.1 (\d{3})/.exec(bytes.toString())?.[1]));
+      socket.destroy();
+    });
+    socket.write(`${lines.join("\r\n")}\r\n\r\n`);
+  });
+}

@@ -1,0 +1,207 @@
+/** Programs without this library hand work in: by one XADD, or as a job of BullMQ's own clients. */
+import { type Job, Queue } from "bullmq";
+import { Redis } from "ioredis";
+import { expect, test } from "vitest";
+import { createIntake, type Intake } from "../../../src/service/intake/intake.ts";
+import { createLogger } from "../../../src/shared/logger.ts";
+import type { Reply } from "../../../src/shared/protocol/reply.ts";
+import { closeAtEnd } from "../../helpers/cleanup.ts";
+import { until } from "../../helpers/until.ts";
+import { openStage, type Stage } from "../../stage/stage.ts";
+
+async function startIntake(stage: Stage): Promise<Intake> {
+  const { url: redisUrl, prefix } = stage;
+  const logger = createLogger({ level: "silent" });
+  const intake = createIntake({ redisUrl, prefix, client: stage.client(), logger });
+  closeAtEnd(() => intake.stop());
+  await intake.start();
+  return intake;
+}
+
+/** An entry as any Redis client adds it; the answer is its id. */
+function add(stage: Stage, fields: Readonly<Record<string, string>>): Promise<string | null> {
+  return stage.redis.xadd(stage.keys.intake, "*", ...Object.entries(fields).flat());
+}
+
+/** Everything in the channel of a parent, acked. */
+async function nextReplies(stage: Stage, parentId: string, count: number): Promise<Reply[]> {
+  const replies: Reply[] = [];
+  for await (const entry of stage.parent(parentId).replies()) {
+    await entry.ack();
+    if (entry.kind === "reply" || entry.kind === "ended") replies.push(entry);
+    if (replies.length === count) break;
+  }
+  return replies;
+}
+
+function jobsOf(stage: Stage): Queue {
+  const { keys } = stage;
+  const redis = new Redis(stage.url, { maxRetriesPerRequest: null });
+  closeAtEnd(() => redis.disconnect());
+  const queue = new Queue(keys.intakeQueue, { connection: redis, prefix: keys.bullPrefix });
+  closeAtEnd(() => queue.close());
+  return queue;
+}
+
+/** The job when it has ended. Its record is asked: an event may come before the queue's events are read, and is then missed. */
+function ended(queue: Queue, id = ""): Promise<Job> {
+  return until(
+    async () => {
+      const job = await queue.getJob(id);
+      return job?.finishedOn !== undefined && job;
+    },
+    { what: "the job to end" },
+  );
+}
+
+test("one XADD becomes a task at once, and its reply comes into the parent's channel", async () => {
+  const stage = await openStage();
+  await stage.startWorker();
+  await startIntake(stage);
+  const began = performance.now();
+  const id = await add(stage, {
+    parent_id: "python",
+    prompt: "say hello",
+    name: "Greeter",
+    tools: "read_file,grep",
+  });
+  const [reply] = await nextReplies(stage, "python", 1);
+  expect(reply).toMatchObject({ agent_id: "greeter", status: "succeeded", parent_id: "python" });
+  // A sweeper would find it after ten seconds.
+  expect(performance.now() - began).toBeLessThan(5_000);
+  await until(async () => (await stage.redis.xlen(stage.keys.intake)) === 0, { what: `no entry ${id}` });
+});
+
+test("an entry that was there before any worker is handed over by the first", async () => {
+  const stage = await openStage();
+  await stage.startWorker();
+  await add(stage, { parent_id: "early", prompt: "say hello" });
+  await startIntake(stage);
+  expect(await nextReplies(stage, "early", 1)).toMatchObject([{ status: "succeeded" }]);
+});
+
+test("an entry that a dead process had read is handed over by another, and one that was handed over is not done again", async () => {
+  const stage = await openStage();
+  const { keys, redis } = stage;
+  await redis.xgroup("CREATE", keys.intake, "workers", "0", "MKSTREAM");
+  const id = await add(stage, { parent_id: "crashed", prompt: "say hello", request_key: "once" });
+  await redis.xreadgroup("GROUP", "workers", "dead", "STREAMS", keys.intake, ">");
+  await stage.parent("crashed").spawn({ name: "other" });
+  await redis.xclaim(keys.intake, "workers", "dead", 0, id ?? "", "IDLE", 60_000);
+  await stage.startWorker();
+  await startIntake(stage);
+  await add(stage, { parent_id: "crashed", prompt: "say hello", request_key: "once" });
+  const [reply] = await nextReplies(stage, "crashed", 1);
+  expect(reply).toMatchObject({ agent_id: "task", status: "succeeded" });
+  await until(async () => (await redis.xlen(keys.intake)) === 0);
+  expect((await stage.parent("crashed").list()).map(({ agent_id }) => agent_id)).toEqual(["other"]);
+});
+
+test("a message goes to an agent that lives, and keep_alive makes one", async () => {
+  const stage = await openStage();
+  await stage.startWorker();
+  await startIntake(stage);
+  await add(stage, { parent_id: "shell", prompt: "say hello", name: "Reviewer", keep_alive: "1" });
+  expect(await nextReplies(stage, "shell", 1)).toMatchObject([
+    { agent_id: "reviewer", run: 1, agent_status: "idle" },
+  ]);
+  await add(stage, { parent_id: "shell", agent_id: "reviewer", prompt: "once more" });
+  expect(await nextReplies(stage, "shell", 1)).toMatchObject([{ agent_id: "reviewer", run: 2 }]);
+});
+
+test("more tasks than a parent has room for all run, and hold up no other parent", async () => {
+  const stage = await openStage({ latencyMs: 100 });
+  await stage.startWorker();
+  await startIntake(stage);
+  for (let i = 0; i < 25; i++) await add(stage, { parent_id: "busy", prompt: `say ${i}` });
+  await add(stage, { parent_id: "quiet", prompt: "say hello" });
+  expect(await nextReplies(stage, "quiet", 1)).toMatchObject([{ status: "succeeded" }]);
+  const replies = await nextReplies(stage, "busy", 25);
+  expect(replies.map(({ status }) => status)).toEqual(Array(25).fill("succeeded"));
+});
+
+test.for([
+  ["a field that there is not", { colour: "red" }, /has no field "colour"/],
+  ["limits that are no JSON", { limits: "{" }, /limits is no JSON/],
+  ["limits wider than allowed", { limits: '{"max_turns":31}' }, /max_turns/],
+  ["a blank prompt", { prompt: " " }, /prompt/],
+  ["an agent that there is not", { agent_id: "nobody" }, /unknown_agent/],
+  ["a field's name of a megabyte", { ["x".repeat(1 << 20)]: "1" }, /has more than|no field/],
+  ["too many fields", Object.fromEntries(Array.from({ length: 40 }, (_, i) => [`f${i}`, "1"])), /32 fields/],
+] as const)(
+  "%s comes back to the parent as a failed reply, once and bounded",
+  async ([, fields, sentence]) => {
+    const stage = await openStage();
+    await startIntake(stage);
+    await add(stage, { parent_id: "wrong", request_key: "mine", prompt: "say hello", ...fields });
+    const [reply] = await nextReplies(stage, "wrong", 1);
+    expect(reply).toMatchObject({
+      kind: "ended",
+      status: "failed",
+      stop_reason: "refused",
+      message_ids: ["mine"],
+    });
+    expect(reply?.error).toMatch(sentence);
+    expect(reply?.error?.length).toBeLessThan(1_100);
+    await until(async () => (await stage.redis.xlen(stage.keys.intake)) === 0);
+  },
+);
+
+test("an entry that names no parent is set aside for the operator", async () => {
+  const stage = await openStage();
+  await startIntake(stage);
+  const id = await add(stage, { parent_id: "../etc", prompt: "say hello" });
+  const [[, fields] = ["", []]] = await until(
+    async () => {
+      const found = await stage.redis.xrange(stage.keys.intakeRefused, "-", "+");
+      return found.length > 0 && found;
+    },
+    { what: "the entry that was set aside" },
+  );
+  expect(fields.slice(0, 2)).toEqual(["entry", id]);
+  expect(fields[3]).toMatch(/parent_id/);
+});
+
+test("a job that any client of BullMQ adds becomes a task, and its return value is the reply", async () => {
+  const stage = await openStage();
+  await stage.startWorker();
+  await startIntake(stage);
+  const queue = jobsOf(stage);
+  const { id } = await queue.add("report", { parent_id: "bull", prompt: "say hello", name: "Reporter" });
+  expect((await ended(queue, id)).returnvalue).toMatchObject({
+    agent_id: "reporter",
+    status: "succeeded",
+    kind: "reply",
+  });
+  // It was taken out of the channel: nobody else is to wait for it.
+  await until(
+    async () =>
+      (await stage.redis.xlen(stage.keys.parent({ tenant: "default", parentId: "bull" }).replies)) === 0,
+  );
+});
+
+test("a job whose process stops waits on in another one, for the same agent", async () => {
+  const stage = await openStage({ latencyMs: 1_500 });
+  await stage.startWorker();
+  const first = await startIntake(stage);
+  const queue = jobsOf(stage);
+  const { id } = await queue.add("report", { parent_id: "moved", prompt: "say hello" });
+  await until(async () => (await stage.parent("moved").list()).length === 1);
+  await first.stop();
+  await startIntake(stage);
+  expect((await ended(queue, id)).returnvalue).toMatchObject({
+    agent_id: "task",
+    status: "succeeded",
+  });
+});
+
+test("a job that cannot be read fails with a sentence, whatever its attempts", async () => {
+  const stage = await openStage();
+  await startIntake(stage);
+  const queue = jobsOf(stage);
+  const { id } = await queue.add("report", { parent_id: "bull", prompt: 7 }, { attempts: 3 });
+  expect(await ended(queue, id)).toMatchObject({
+    failedReason: expect.stringMatching(/invalid_input.*prompt/),
+    attemptsMade: 1,
+  });
+});

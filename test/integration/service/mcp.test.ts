@@ -1,0 +1,178 @@
+/** Any MCP client is a parent: over HTTP and stdio, by both revisions of the protocol; a sub-agent is an MCP task. */
+import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
+import { expect, test } from "vitest";
+import { createApi } from "../../../src/service/api/api.ts";
+import { mcpMount } from "../../../src/service/mcp/mount.ts";
+import { closeAtEnd } from "../../helpers/cleanup.ts";
+import { askMcp as ask } from "../../helpers/mcp.ts";
+import { until } from "../../helpers/until.ts";
+import { openStage, type Stage, type StageOptions } from "../../stage/stage.ts";
+
+/** Starts an API process' part with the MCP server; the answer is the address of parent `planner-7`. */
+async function serve(stage: Stage, answerWithinMs?: number): Promise<URL> {
+  const mount = mcpMount(answerWithinMs === undefined ? {} : { answerWithinMs });
+  const api = createApi({ client: stage.client(), mounts: [mount] });
+  closeAtEnd(() => api.stop());
+  await api.start();
+  return new URL(`${api.url}/mcp?parent=planner-7`);
+}
+
+/** A worker and an address, with the offline model's answers. */
+async function open(options: StageOptions = {}, answerWithinMs?: number) {
+  const stage = await openStage(options);
+  await stage.startWorker();
+  return { stage, url: await serve(stage, answerWithinMs) };
+}
+
+const begin = async (url: URL, prompt: string) => {
+  const { result } = await ask(url, "tools/call", { name: "task", arguments: { prompt } });
+  expect(result).toMatchObject({ resultType: "task", status: "working" });
+  return String(result?.taskId);
+};
+
+const taskWhere = (url: URL, taskId: string, status: string) =>
+  until(
+    async () => {
+      const { result } = await ask(url, "tasks/get", { taskId });
+      return result?.status === status && result;
+    },
+    { what: `task ${taskId} ${status}` },
+  );
+
+test.for([
+  ["the older revision", {}],
+  ["the newest revision", { versionNegotiation: { mode: "auto" } }],
+] as const)(
+  "an ordinary client of %s lists the tools and gets a reply from a plain call",
+  async ([, options]) => {
+    const { stage, url } = await open();
+    const client = new Client({ name: "test", version: "1" }, options);
+    closeAtEnd(() => client.close());
+    await client.connect(new StreamableHTTPClientTransport(url));
+    const { tools } = await client.listTools();
+    expect(tools.map(({ name }) => name)).toEqual(
+      expect.arrayContaining(["task", "agent", "spawn_sub_agent", "destroy_sub_agent"]),
+    );
+    const result = await client.callTool({ name: "task", arguments: { prompt: "say hello" } });
+    expect(result).toMatchObject({ structuredContent: { agent_id: "task", status: "succeeded" } });
+    // It was acked once the answer had left.
+    await until(async () => (await stage.parent().newReplies()).entries.length === 0);
+  },
+);
+
+test("an ordinary client over stdio does the same, and nothing but the protocol is printed", async () => {
+  const stage = await openStage();
+  await stage.startWorker();
+  const client = new Client({ name: "test", version: "1" });
+  closeAtEnd(() => client.close());
+  const env = { PATH: process.env.PATH ?? "", REDIS_URL: stage.url, SUBAGENT_PREFIX: stage.prefix };
+  const args = ["--import", "tsx", "src/cli/main.ts", "mcp", "--parent", "planner-7"];
+  await client.connect(new StdioClientTransport({ command: process.execPath, args, env }));
+  const result = await client.callTool({ name: "agent", arguments: { prompt: "say hello" } });
+  expect(result).toMatchObject({ structuredContent: { agent_id: "agent", status: "succeeded" } });
+});
+
+test("a task is answered by any process, from the moment it was handed out to long after its end", async () => {
+  const { stage, url } = await open();
+  const other = await serve(stage);
+  const taskId = await begin(url, "say hello");
+  const task = await taskWhere(other, taskId, "completed");
+  expect(task).toMatchObject({
+    resultType: "complete",
+    result: { resultType: "complete", structuredContent: { agent_id: "task", status: "succeeded" } },
+  });
+  // The reply was taken out of the channel, and the task still has it.
+  const { replies } = stage.keys.parent({ tenant: "default", parentId: "planner-7" });
+  await until(async () => (await stage.redis.xlen(replies)) === 0);
+  expect(await ask(url, "tasks/get", { taskId })).toMatchObject({ result: { result: task.result } });
+});
+
+test("a question is input_required, and tasks/update answers it", async () => {
+  const { stage, url } = await open({
+    scenario: {
+      turns: [
+        { content: [{ type: "tool_use", name: "ask_parent", input: { question: "Which colour?" } }] },
+        { content: [{ type: "text", text: "done" }] },
+      ],
+    },
+  });
+  const parent = stage.parent();
+  const { result } = await ask(url, "tools/call", {
+    name: "agent",
+    arguments: { prompt: "paint", tool_allowlist: ["ask_parent"] },
+  });
+  const taskId = String(result?.taskId);
+  const asked = await taskWhere(url, taskId, "input_required");
+  const [key = ""] = Object.keys(asked.inputRequests ?? {});
+  expect(asked.inputRequests).toMatchObject({
+    [key]: { method: "elicitation/create", params: { message: "Which colour?" } },
+  });
+  expect(
+    await ask(url, "tasks/update", {
+      taskId,
+      inputResponses: { [key]: { action: "accept", content: { answer: "blue" } } },
+    }),
+  ).toMatchObject({ result: { resultType: "complete" } });
+  await taskWhere(url, taskId, "completed");
+  expect(await parent.list()).toEqual([]);
+});
+
+test("only tasks/cancel destroys: a request that is closed leaves its agent at work", async () => {
+  const { stage, url } = await open({ latencyMs: 800 });
+  const gone = new AbortController();
+  const call = { name: "task", arguments: { prompt: "say hello" } };
+  const closed = ask(url, "tools/call", call, { followsTasks: false, signal: gone.signal }).catch(
+    () => "closed",
+  );
+  await until(async () => (await stage.parent().list()).length === 1);
+  gone.abort();
+  expect(await closed).toBe("closed");
+  expect(await stage.parent().waitAny(["task"], { timeout_ms: 15_000 })).toMatchObject({
+    status: "succeeded",
+  });
+
+  const taskId = await begin(url, "say hello");
+  expect(await ask(url, "tasks/cancel", { taskId })).toMatchObject({ result: { resultType: "complete" } });
+  await taskWhere(url, taskId, "cancelled");
+  expect(await ask(url, "tasks/cancel", { taskId })).toMatchObject({ result: { resultType: "complete" } });
+});
+
+test("a plain call that takes too long is answered with what finds the reply later", async () => {
+  const { stage, url } = await open({ latencyMs: 1_000 }, 50);
+  const { result } = await ask(
+    url,
+    "tools/call",
+    { name: "task", arguments: { prompt: "say hello" } },
+    { followsTasks: false },
+  );
+  expect(result).toMatchObject({ structuredContent: { agent_id: "task", status: "working" } });
+  await until(async () => (await stage.parent().get("task")).status === "ended");
+  const check = { name: "check_sub_agent", arguments: { agent_id: "task" } };
+  const later = await ask(url, "tools/call", check, { followsTasks: false });
+  expect(JSON.stringify(later.result?.content)).toContain("sub_agent_reply");
+});
+
+test("tasks of others, unknown ones, and clients that cannot follow tasks are refused by the protocol's codes", async () => {
+  const { url } = await open();
+  const taskId = await begin(url, "say hello");
+  const foreign = new URL(url);
+  foreign.searchParams.set("parent", "somebody-else");
+  for (const method of ["tasks/get", "tasks/cancel"]) {
+    expect(await ask(foreign, method, { taskId })).toMatchObject({ error: { code: -32_602 } });
+    expect(await ask(url, method, { taskId: "nothing" })).toMatchObject({ error: { code: -32_602 } });
+    expect(await ask(url, method, { taskId }, { followsTasks: false })).toMatchObject({
+      error: { code: -32_021 },
+    });
+  }
+});
+
+test("a refusal of the library is a result that the model reads", async () => {
+  const { url } = await open();
+  const answers = await Promise.all([
+    ask(url, "tools/call", { name: "task", arguments: { prompt: " " } }),
+    ask(url, "tools/call", { name: "destroy_sub_agent", arguments: { agent_id: "nobody" } }),
+    ask(url, "tools/call", { name: "agent", arguments: { prompt: "x", max_turns: 99 } }),
+  ]);
+  for (const { result } of answers) expect(result).toMatchObject({ isError: true });
+});

@@ -1,0 +1,121 @@
+/** Tasks that come due by themselves: by a pattern, in an interval, once; listed, paused, removed; missed ones run once. */
+import { expect, test } from "vitest";
+import { createIntake } from "../../../src/service/intake/intake.ts";
+import { createLogger } from "../../../src/shared/logger.ts";
+import { closeAtEnd } from "../../helpers/cleanup.ts";
+import { refusal } from "../../helpers/parents.ts";
+import { until } from "../../helpers/until.ts";
+import { openStage, type Stage } from "../../stage/stage.ts";
+
+async function startIntake(stage: Stage) {
+  const logger = createLogger({ level: "silent" });
+  const intake = createIntake({ redisUrl: stage.url, prefix: stage.prefix, client: stage.client(), logger });
+  closeAtEnd(() => intake.stop());
+  await intake.start();
+  return intake;
+}
+
+/** So many entries of the parent's channel, acked. */
+async function take(stage: Stage, count: number) {
+  const entries = [];
+  for await (const entry of stage.parent().replies()) {
+    await entry.ack();
+    if (entries.push(entry) === count) break;
+  }
+  return entries;
+}
+
+test("every_ms runs the task again and again, as separate agents, until it is paused", async () => {
+  const stage = await openStage();
+  const parent = stage.parent();
+  await stage.startWorker();
+  await startIntake(stage);
+  const made = await parent.schedule({
+    schedule_id: "often",
+    every_ms: 1_000,
+    prompt: "say hello",
+    name: "Hourly",
+  });
+  expect(Date.parse(made.next_at ?? "")).toBeGreaterThan(Date.now() - 1_000);
+  expect((await take(stage, 2)).map(({ agent_id }) => agent_id)).toEqual(["hourly", "hourly_2"]);
+  expect(await parent.pauseSchedule("often")).toMatchObject({ paused: true });
+  expect(await parent.schedules()).toMatchObject([{ schedule_id: "often", paused: true, every_ms: 1_000 }]);
+  const delayed = `${stage.keys.bullPrefix}:${stage.keys.intakeQueue}:delayed`;
+  expect(await stage.redis.zcard(delayed)).toBe(0);
+  await parent.resumeSchedule("often");
+  expect(await stage.redis.zcard(delayed)).toBe(1);
+});
+
+test("at runs once, also when its time is past, and is gone from the list then", async () => {
+  const stage = await openStage();
+  const parent = stage.parent();
+  await parent.schedule({ schedule_id: "once", at: "2020-01-01T00:00:00Z", prompt: "say hello" });
+  expect(await parent.schedules()).toMatchObject([{ schedule_id: "once" }]);
+  await stage.startWorker();
+  await startIntake(stage);
+  expect(await take(stage, 1)).toMatchObject([{ status: "succeeded" }]);
+  await until(async () => (await parent.schedules()).length === 0);
+});
+
+test("what came due several times while no worker lived runs once", async () => {
+  const stage = await openStage();
+  await stage.parent().schedule({ schedule_id: "missed", every_ms: 1_000, prompt: "say hello" });
+  const { bullPrefix, intakeQueue } = stage.keys;
+  const queueKey = `${bullPrefix}:${intakeQueue}`;
+  // As after an outage of an hour: the job that came due first is an hour old.
+  const [job = ""] = await stage.redis.zrange(`${queueKey}:delayed`, 0, -1);
+  const [score = ""] = (await stage.redis.zrange(`${queueKey}:delayed`, 0, -1, "WITHSCORES")).slice(1);
+  await stage.redis.zadd(`${queueKey}:delayed`, Number(score) - 3_600_000 * 4_096, job);
+  await stage.startWorker();
+  const intake = await startIntake(stage);
+  expect(await take(stage, 1)).toMatchObject([{ agent_id: "task" }]);
+  await stage.parent().pauseSchedule("missed");
+  await intake.stop();
+  // At most one more, whose second had come meanwhile; an hour's worth would be 3,600.
+  expect((await stage.parent().list()).length).toBeLessThanOrEqual(1);
+  expect(
+    Number(
+      await stage.redis.hget(
+        `${stage.keys.parent({ tenant: "default", parentId: "planner-7" }).registry}`,
+        "#task",
+      ),
+    ),
+  ).toBeLessThanOrEqual(2);
+});
+
+test("cron keeps its zone, replaces itself under the same name, and is removed", async () => {
+  const parent = (await openStage()).parent();
+  const first = await parent.schedule({
+    schedule_id: "day",
+    cron: "0 7 * * *",
+    tz: "Europe/Berlin",
+    prompt: "a",
+  });
+  expect(new Date(first.next_at ?? 0).toLocaleTimeString("en-GB", { timeZone: "Europe/Berlin" })).toBe(
+    "07:00:00",
+  );
+  await parent.schedule({ schedule_id: "day", cron: "0 8 * * *", prompt: "b" });
+  expect(await parent.schedules()).toMatchObject([{ cron: "0 8 * * *", tz: "UTC", prompt: "b" }]);
+  await parent.unschedule("day");
+  expect(await parent.schedules()).toEqual([]);
+  await expect(parent.unschedule("day")).rejects.toMatchObject(
+    refusal("unknown_schedule", /no schedule "day"/),
+  );
+});
+
+test.for([
+  ["two rhythms", { cron: "0 7 * * *", every_ms: 5_000 }, /exactly one/],
+  ["no rhythm", {}, /exactly one/],
+  ["a pattern that is none", { cron: "67 99 * * *" }, /cron pattern/],
+  ["a zone that is none", { cron: "0 7 * * *", tz: "Mars/Olympus" }, /time zone/],
+  ["an interval of nothing", { every_ms: 0 }, /every_ms/],
+  ["a request key", { every_ms: 5_000, request_key: "k" }, /request_key/],
+  ["a tool wish that is none", { every_ms: 5_000, tools: "x" }, /tools/],
+] as const)("%s is refused, and nothing is scheduled", async ([, wish, sentence]) => {
+  const parent = (await openStage()).parent();
+  const input = { schedule_id: "wrong", prompt: "say hello", ...wish };
+  await expect(Reflect.apply(parent.schedule, parent, [input])).rejects.toMatchObject(
+    refusal("invalid_input", sentence),
+  );
+  expect(await parent.schedules()).toEqual([]);
+});

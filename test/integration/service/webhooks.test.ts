@@ -1,0 +1,252 @@
+/** Webhooks: every reply reaches its receiver and is acked once, whatever dies in between; no private address is reached. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Webhook } from "standardwebhooks";
+import { beforeAll, describe, expect, test } from "vitest";
+import { createWebhookPush, type WebhookPushOptions } from "../../../src/service/webhooks/push.ts";
+import { startApi } from "../../helpers/api.ts";
+import { closeAtEnd } from "../../helpers/cleanup.ts";
+import { listenUntilEnd } from "../../helpers/listen.ts";
+import { keysLike } from "../../helpers/redis.ts";
+import { seeded } from "../../helpers/seeded.ts";
+import { until } from "../../helpers/until.ts";
+import { openStage, type Stage } from "../../stage/stage.ts";
+
+/** The long form, of `npm run test:doors -- webhooks`, has 10,000. */
+const REPLIES = Number(process.env.SUBAGENT_TEST_WEBHOOKS ?? 60);
+const SEED = Number(process.env.SEED ?? 12);
+/** For machines that are busy. */
+const PER_REPLY_MS = 100;
+/** As many as may live at a time. */
+const AGENTS = 10;
+/** Then it lives: a receiver that is killed at every request takes nothing. */
+const MOST_KILLS = 6 + REPLIES / 100;
+const JOURNAL_LINE_BYTES = 33;
+const RECEIVER = join(import.meta.dirname, "../../helpers/fixtures/webhook-receiver.mjs");
+
+let stage: Stage;
+
+beforeAll(async () => {
+  stage = await openStage();
+  await stage.startWorker();
+});
+
+function startPush(options: Partial<WebhookPushOptions> = {}) {
+  const push = createWebhookPush({ client: stage.client(), reach: "any", backoffMs: 20, ...options });
+  closeAtEnd(() => push.stop());
+  push.start();
+  return push;
+}
+
+/** A receiver in this process; `answer` says how. */
+async function startReceiver(answer: (request: IncomingMessage, response: ServerResponse) => void) {
+  const seen: { headers: IncomingMessage["headers"]; body: string }[] = [];
+  const server = createServer((request, response) => {
+    let body = "";
+    request.setEncoding("utf8").on("data", (text: string) => {
+      body += text;
+    });
+    request.on("end", () => {
+      seen.push({ headers: request.headers, body });
+      answer(request, response);
+    });
+  });
+  return { seen, url: `${await listenUntilEnd(server)}/hook?a=b` };
+}
+
+const unacked = async (parentId: string) => (await stage.parent(parentId).newReplies()).entries;
+
+test("a reply is pushed, signed after Standard Webhooks, and acked by the 2xx answer", async () => {
+  const { seen, url } = await startReceiver((_request, response) => response.writeHead(200).end("thanks"));
+  const parent = stage.parent("pushed");
+  const { secret } = await parent.webhook.set({ url });
+  startPush();
+  const agent = await parent.spawn({ name: "helper" });
+  await parent.send(agent.agent_id, "Say hello");
+  const [request] = await until(() => seen.length > 0 && seen);
+  if (!request) throw new Error("no request");
+  const headers = Object.fromEntries(
+    Object.entries(request.headers).map(([name, value]) => [name, String(value)]),
+  );
+  const payload = new Webhook(secret).verify(request.body, headers);
+  expect(payload).toMatchObject({
+    type: "sub_agent.reply",
+    data: { kind: "reply", agent_id: "helper", reply_id: headers["webhook-id"], parent_id: "pushed" },
+  });
+  await until(async () => (await unacked("pushed")).length === 0);
+  expect(await parent.webhook.get()).toEqual({ url, status: "active", created_at: expect.any(String) });
+});
+
+test(
+  "0 replies are lost and each is acked once while the receiver and the pushing process are killed at random",
+  async () => {
+    const parentId = "stormy";
+    const parent = stage.parent(parentId);
+    const directory = await mkdtemp(join(tmpdir(), "webhooks-"));
+    closeAtEnd(() => rm(directory, { recursive: true }));
+    const journal = join(directory, "journal");
+    await writeFile(journal, "");
+    const port = await freePort();
+    const { secret } = await parent.webhook.set({ url: `http://127.0.0.1:${port}/` });
+    const random = seeded(SEED);
+    let push = startPush();
+    let receiver = await spawnReceiver(port, journal, secret);
+    let kills = 0;
+    let isOver = false;
+    const killing = (async () => {
+      while (!isOver && kills < MOST_KILLS) {
+        const more = random.between(0, (JOURNAL_LINE_BYTES * REPLIES) / MOST_KILLS);
+        const written = readFileSync(journal, "utf8").length + more;
+        await until(() => isOver || readFileSync(journal, "utf8").length > written, { timeoutMs: 60_000 });
+        if (isOver) return;
+        receiver.kill("SIGKILL");
+        await once(receiver, "exit");
+        kills += 1;
+        if (random.next() < 0.3) {
+          await push.stop();
+          push = startPush();
+        }
+        receiver = await spawnReceiver(port, journal, secret);
+      }
+    })();
+    const begunMs = performance.now();
+    const made = await Promise.all(
+      Array.from({ length: AGENTS }, () => makeReplies(parentId, REPLIES / AGENTS)),
+    );
+    const madeMs = performance.now() - begunMs;
+    const ids = made.flat();
+    const { replies } = stage.keys.parent({ tenant: "default", parentId });
+    await until(async () => (await stage.redis.xlen(replies)) === 0, {
+      timeoutMs: 120_000 + REPLIES * PER_REPLY_MS,
+    });
+    const pushedMs = performance.now() - begunMs;
+    isOver = true;
+    await killing;
+    const lines = readFileSync(journal, "utf8").trim().split("\n");
+    expect(lines.filter((line) => !line.startsWith("ok "))).toEqual([]);
+    expect([...new Set(lines.map((line) => line.slice(3)))].sort()).toEqual(ids.sort());
+    expect(kills).toBeGreaterThan(2);
+    const acks = await keysLike(
+      stage.redis,
+      stage.keys.parent({ tenant: "default", parentId }).ack("*").replaceAll(/[{}]/g, "?"),
+    );
+    expect(acks).toHaveLength(REPLIES);
+    if (REPLIES > 1_000)
+      console.info(
+        `seed ${SEED}: ${REPLIES} replies made in ${Math.round(madeMs)} ms and all acked once after ${Math.round(pushedMs)} ms, ` +
+          `${kills} kills of the receiver, ${lines.length - REPLIES} sent again`,
+      );
+  },
+  180_000 + REPLIES * PER_REPLY_MS,
+);
+
+describe("an entry that its receiver refuses", () => {
+  test("comes again, and holds up none behind it", async () => {
+    const parent = stage.parent("picky");
+    let refusals = 0;
+    const { seen, url } = await startReceiver((request, response) => {
+      const isFirst = request.headers["webhook-id"] === seen[0]?.headers["webhook-id"];
+      const isRefused = isFirst && refusals < 3;
+      if (isRefused) refusals += 1;
+      response.writeHead(isRefused ? 500 : 204).end();
+    });
+    const ids = await makeReplies("picky", 4);
+    await parent.webhook.set({ url });
+    startPush();
+    await until(async () => (await unacked("picky")).length === 0);
+    expect(refusals).toBe(3);
+    expect(new Set(seen.map(({ headers }) => headers["webhook-id"]))).toEqual(new Set(ids));
+  });
+
+  test("with 410 ends the pushing until the webhook is set again", async () => {
+    const parent = stage.parent("moved");
+    const { seen, url } = await startReceiver((_request, response) => response.writeHead(410).end());
+    await makeReplies("moved", 1);
+    await parent.webhook.set({ url });
+    startPush();
+    await until(async () => (await parent.webhook.get()).status === "disabled");
+    expect(await unacked("moved")).toHaveLength(1);
+    const before = seen.length;
+    await makeReplies("moved", 1);
+    const other = await startReceiver((_request, response) => response.writeHead(200).end());
+    await parent.webhook.set({ url: other.url });
+    await until(async () => (await unacked("moved")).length === 0);
+    expect(seen.length).toBe(before);
+  });
+});
+
+describe("a private address", () => {
+  test("is refused when it is set, and when a name leads to it", async () => {
+    const api = await startApi({ client: stage.client() });
+    for (const url of [
+      "https://127.0.0.1/x",
+      "https://10.0.0.8/",
+      "https://169.254.169.254/latest/meta-data",
+      "https://[::1]/",
+      "https://[::ffff:10.0.0.1]/",
+      "https://2130706433/",
+      "http://example.com/",
+      "https://user:secret@example.com/",
+      "ftp://example.com/",
+      "/hook",
+    ]) {
+      const { status, body } = await api.ask("PUT", "/v1/parents/guarded/webhook", { body: { url } });
+      expect({ url, status, code: body.code }).toEqual({ url, status: 400, code: "invalid_input" });
+    }
+    expect((await api.ask("GET", "/v1/parents/guarded/webhook")).body.code).toBe("unknown_webhook");
+  });
+
+  test("is not dialled: the request fails, the reply stays, and the parent can read why", async () => {
+    const { seen, url } = await startReceiver((_request, response) => response.writeHead(200).end());
+    const parent = stage.parent("rebound");
+    await makeReplies("rebound", 1);
+    await parent.webhook.set({ url: url.replace("http://127.0.0.1", "https://localhost") });
+    startPush({ reach: "public" });
+    const view = await until(async () => {
+      const found = await parent.webhook.get();
+      return found.status === "failing" && found;
+    });
+    expect(view.last_problem).toMatch(/public addresses only/);
+    expect(seen).toEqual([]);
+    expect(await unacked("rebound")).toHaveLength(1);
+  });
+});
+
+/** Has agents of a parent end; resolves to the ids of the replies. */
+async function makeReplies(parentId: string, count: number): Promise<string[]> {
+  const parent = stage.parent(parentId);
+  const { agent_id } = await parent.spawn({ name: "busy", keep_alive: true });
+  const { redis, keys } = stage;
+  const uid = await redis.hget(keys.parent({ tenant: "default", parentId }).registry, agent_id);
+  const ids: string[] = [];
+  for (let run = 1; run <= count; run++) {
+    const sent = await parent.send(agent_id, "Say hello");
+    expect(sent.run).toBe(run);
+    await until(async () => (await parent.get(agent_id)).status === "idle");
+    ids.push(`${uid}.${run}`);
+  }
+  return ids;
+}
+
+async function spawnReceiver(port: number, journal: string, secret: string): Promise<ChildProcess> {
+  const child = spawn(process.execPath, [RECEIVER, String(port), journal, secret], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  closeAtEnd(() => void child.kill("SIGKILL"));
+  if (child.stdout) await once(child.stdout, "data");
+  return child;
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const address = server.address();
+  server.close();
+  await once(server, "close");
+  return typeof address === "object" && address !== null ? address.port : 0;
+}

@@ -1,0 +1,107 @@
+/** Patterns and rules that never end, beside other runs' ordinary searches: who waits, and for how long. */
+import { beforeAll, describe, expect, it } from "vitest";
+import { systemClock } from "../../../src/shared/clock.ts";
+import { StopSignal } from "../../../src/shared/stop-signal.ts";
+import { runTool, type ToolOutcome } from "../../../src/worker/tools/registry.ts";
+import { openScene, type Scene } from "../../unit/worker/tools/scene.ts";
+import { watchSilence } from "./silence.ts";
+
+/** The longest time for which the event loop may be silent. */
+const SILENCE_MS = 250;
+
+let scene: Scene;
+beforeAll(async () => {
+  scene = await openScene();
+  await scene.put("victim.txt", `${"a".repeat(40)}!\nneedle\n`);
+  await scene.put("a".repeat(250), "");
+});
+
+/** One call of one run. */
+function call(uid: string, name: string, input: unknown): Promise<ToolOutcome> {
+  return runTool(
+    scene.tools.find((tool) => tool.name === name),
+    { id: "toolu_1", name, input },
+    { ...scene.context(), uid },
+    { offered: [name], clock: systemClock, stop: new StopSignal() },
+  );
+}
+
+/** Picomatch does not return from these. */
+const NEVER_COMPILED = [
+  "*\\\\\\\\",
+  "*\\\\\\\\\\\\",
+  "a*\\\\\\\\",
+  "?\\\\\\\\",
+  "[a]\\\\\\\\",
+  "{a,b}\\\\\\\\",
+];
+/** A backtracking engine does not return from these. */
+const NEVER_MATCHED = [
+  `${"*a".repeat(40)}b`,
+  `+(${"a|".repeat(20)}a)b`,
+  `${"*(a)".repeat(30)}b`,
+  "+(+(+(a)))b",
+];
+const EVIL_EXPRESSIONS = [
+  "(a+)+$",
+  "^(a|a)*$",
+  "(a*)*b$",
+  "^(([a-z])+.)+[A-Z]([a-z])+$",
+  "(.*a){30}$",
+  "^(a+)+\\1?$",
+  "(?=(a+)+$)b",
+  "((((a*)*)*)*)*b",
+];
+
+describe("a model's pattern", () => {
+  it.each([...NEVER_COMPILED, ...NEVER_MATCHED])(
+    "%s as a glob is answered and silences nothing",
+    async (glob) => {
+      const silenceMs = watchSilence();
+      const answers = [
+        call("evil", "glob", { pattern: glob }),
+        call("evil", "grep", { pattern: "needle", glob }),
+      ];
+      for (const { content } of await Promise.all(answers)) {
+        expect(content).toMatch(/no matches|takes too long|^victim\.txt|malformed|a{250}/);
+      }
+      expect(silenceMs()).toBeLessThan(SILENCE_MS);
+    },
+  );
+
+  it.each(EVIL_EXPRESSIONS)("%s as an expression is answered and silences nothing", async (pattern) => {
+    const silenceMs = watchSilence();
+    const { content } = await call("evil", "grep", { pattern });
+    expect(content).toMatch(/no matches|takes too long|^victim\.txt/);
+    expect(silenceMs()).toBeLessThan(SILENCE_MS);
+  });
+
+  it("holds up no other run, though its model asks for sixty at once", async () => {
+    const silenceMs = watchSilence();
+    const evil = Array.from({ length: 60 }, (_, n) => call("evil", "grep", { pattern: `^(a+)+\\1?${n}$` }));
+    const startedMs = performance.now();
+    let evilOver = false;
+    void Promise.all(evil).then(() => (evilOver = true));
+    const victims = Array.from({ length: 10 }, (_, n) => call(`victim-${n}`, "grep", { pattern: "needle" }));
+    for (const { content } of await Promise.all(victims)) expect(content).toBe("victim.txt:2:needle");
+    const waitedMs = performance.now() - startedMs;
+    expect(evilOver).toBe(false);
+    expect(waitedMs).toBeLessThan(3_000);
+    const found = await Promise.all(evil);
+    expect(found.filter(({ isError }) => isError)).toEqual([]);
+    expect(silenceMs()).toBeLessThan(SILENCE_MS);
+  }, 60_000);
+
+  it("holds up no other run as a rule in a .gitignore either", async () => {
+    const slow = await openScene();
+    await slow.put(".gitignore", `${"**/a/".repeat(28)}b\n`);
+    await slow.put(`${"a/".repeat(30)}needle.txt`, "needle");
+    const silenceMs = watchSilence();
+    const evil = slow.call("grep", { pattern: "needle" });
+    const startedMs = performance.now();
+    expect((await call("victim", "grep", { pattern: "needle" })).content).toBe("victim.txt:2:needle");
+    expect(performance.now() - startedMs).toBeLessThan(3_000);
+    expect((await evil).content).toMatch(/needle\.txt:1:needle$/);
+    expect(silenceMs()).toBeLessThan(SILENCE_MS);
+  });
+});

@@ -1,0 +1,191 @@
+/** What lets a run live on two trips a turn: a spawn with its message, a claim with everything, a settle with the last answer. */
+import { expect, test } from "vitest";
+import { partsOf } from "../../../src/shared/protocol/reply.ts";
+import { stateOf } from "../../../src/shared/redis/agents.ts";
+import { bodyOf, DESTROY, handedBack, messageOf, type Rig, SPEC, verbRig, wellDone } from "./rig.ts";
+
+const spawnWith = (message: string | undefined, more: object = {}) => ({
+  request_key: "k",
+  digest: "d",
+  stem: "a",
+  name: "A",
+  spec: JSON.stringify(SPEC),
+  idle_ms: 60_000,
+  ...(message !== undefined && { message }),
+  ...more,
+});
+const entriesOf = async (rig: Rig) =>
+  (await rig.replies.read(rig.parent, "0", 100)).map(({ entry }) => entry);
+const used = (rig: Rig) => rig.store.usage(rig.parent, 0);
+
+test("a spawn with its first message is queued for run 1 with wake 1, once, and its claim finds the message", async () => {
+  const rig = verbRig();
+  const agent = rig.address();
+  const input = spawnWith(JSON.stringify(messageOf("go", "m-1")));
+  expect(await rig.store.spawn(agent, input)).toMatchObject({ status: "spawned", run: 1, wake: 1 });
+  const before = await rig.everything();
+  expect(await rig.store.spawn(agent, input)).toMatchObject({
+    status: "same",
+    agent_status: "queued",
+    wake: 1,
+  });
+  expect(await rig.everything()).toEqual(before);
+  expect(await rig.redis.pttl(rig.keys.agent(agent).life)).toBe(-1);
+  const claimed = await rig.store.claim(agent, { claim_id: "c", worker: "w" });
+  expect(claimed).toMatchObject({ status: "claimed", running_ms: 0, attempts: 0, watched: false });
+  if (claimed.status !== "claimed") return;
+  const { record, log, inbox } = stateOf(claimed);
+  expect(record).toMatchObject({ status: "running", epoch: claimed.epoch, run: 1, spec: SPEC });
+  expect([log.size, inbox]).toEqual([0, [messageOf("go", "m-1")]]);
+});
+
+test("a worker that lacks a tool the agent needs does not get it, and the agent is marked as waiting, once; one that has it does", async () => {
+  const rig = verbRig();
+  const agent = rig.address();
+  const needs = { needs_tools: ["deploy", "bash"] };
+  await rig.store.spawn(agent, spawnWith(JSON.stringify(messageOf("go")), needs));
+  const claim = (offered_tools: string[]) =>
+    rig.store.claim(agent, { claim_id: "c", worker: "w", offered_tools });
+  expect(await claim([])).toEqual({ status: "missing_tools", tools: ["deploy", "bash"], wake: 1 });
+  const waiting = await rig.raw(agent);
+  expect(waiting).toMatchObject({
+    status: "queued",
+    epoch: "0",
+    tools_since: expect.stringMatching(/^\d+$/),
+  });
+  const marked = await rig.everything();
+  expect(await claim(["bash", "deployer"])).toEqual({ status: "missing_tools", tools: ["deploy"], wake: 1 });
+  expect(await rig.everything()).toEqual(marked);
+  expect(await claim(["bash", "deploy"])).toMatchObject({ status: "claimed" });
+});
+
+test("a settle brings the last answer along; with an unread message the answer stands and the run goes on", async () => {
+  const rig = verbRig();
+  const { agent, epoch } = await rig.running();
+  await rig.readFirst(agent, epoch);
+  await rig.send(agent, "one more thing", "m-2");
+  const last = { ...wellDone(epoch), known: 1, running_ms: 9, entries: [["1", '"end"']] as const };
+  const more = await rig.store.settle(agent, last);
+  expect(more).toMatchObject({ status: "more", inbox: 1 });
+  const kept = await rig.everything();
+  expect(await rig.store.settle(agent, last)).toEqual(more);
+  expect(await rig.everything()).toEqual(kept);
+  expect((await rig.store.load(agent))?.log.get("1")).toBe('"end"');
+  expect(await rig.raw(agent)).toMatchObject({ status: "running", committed: "1", summary: "done" });
+  const final = {
+    ...last,
+    known: 2,
+    entries: [["2", "{}"]] as const,
+    consume_to: 2,
+    consume_last: "m-2",
+  };
+  expect(await rig.store.settle(agent, { ...final, consume_last: "m-9" })).toMatchObject({ status: "stale" });
+  expect(await rig.store.settle(agent, { ...final, entries: [["1", "other"]] })).toMatchObject({
+    status: "conflict",
+    entries: [["1", '"end"']],
+  });
+  expect(await rig.store.settle(agent, final)).toMatchObject({ status: "settled", agent_status: "ended" });
+  expect(await entriesOf(rig)).toMatchObject([{ summary: "done", status: "succeeded" }]);
+  expect(await entriesOf(rig)).not.toHaveProperty("0.undelivered");
+});
+
+const FOREIGN = ["replies", "timeline", "history", "live", "inbox"] as const;
+
+test.for(FOREIGN)(
+  "a settle that meets a foreign value at %s writes nothing, and settles once when it is gone",
+  async (name) => {
+    const rig = verbRig();
+    const { agent, epoch } = await rig.running();
+    await rig.readFirst(agent, epoch);
+    const key = { ...rig.keys.parent(rig.parent), ...rig.keys.agent(agent) }[name];
+    const aside = `${key}-aside`;
+    if ((await rig.redis.exists(key)) === 1) await rig.redis.rename(key, aside);
+    await rig.redis.set(key, "foreign");
+    const before = await rig.everything();
+    for (const how of [wellDone(epoch), DESTROY])
+      await expect(rig.store.settle(agent, how)).rejects.toThrow("WRONGTYPE");
+    expect(await rig.everything()).toEqual(before);
+    await rig.redis.del(key);
+    if ((await rig.redis.exists(aside)) === 1) await rig.redis.rename(aside, key);
+    expect(await rig.store.settle(agent, wellDone(epoch))).toMatchObject({ status: "settled" });
+    expect(await entriesOf(rig)).toHaveLength(1);
+    expect((await used(rig)).replies).toBe(1);
+  },
+);
+
+test("a garbled counter or a foreign value in place of all counters keeps no run from its end", async () => {
+  const rig = verbRig();
+  const { usage } = rig.keys.parent(rig.parent);
+  const first = await rig.running();
+  await rig.store.settle(first.agent, handedBack(first.epoch));
+  const [field = ""] = (await rig.redis.hkeys(usage)).filter((each) => each.endsWith("/turns"));
+  await rig.redis.hset(usage, field, "garbled");
+  const second = await rig.running();
+  expect(await rig.store.settle(second.agent, handedBack(second.epoch))).toMatchObject({ status: "settled" });
+  expect(await used(rig)).toMatchObject({ replies: 2, turns: 1 });
+  await rig.redis.set(usage, "foreign");
+  const third = await rig.running();
+  expect(await rig.store.settle(third.agent, handedBack(third.epoch))).toMatchObject({ status: "settled" });
+});
+
+test("a message whose JSON another producer spelled in another way is consumed like any other", async () => {
+  const rig = verbRig();
+  const spellings = [
+    '{"v": 1, "message_id": "m-1", "text": "x"}',
+    '{ "text": "\\"message_id\\": \\"no\\"", "message_id" : "m-1" ,"v":1}',
+    '{"v":1,"text":"half \\ud83d","message_id": "m-1"}',
+    '{"v":1,"message_id":"\\u006d-1","text":"x"}',
+  ];
+  for (const payload of spellings) {
+    const agent = await rig.spawn();
+    await rig.store.send(agent, { message_id: "m-1", payload, digest: "d" });
+    const epoch = await rig.claim(agent);
+    const taken = { epoch, known: 0, running_ms: 1, entries: [["0", "{}"]] as const, consume_to: 1 };
+    expect(await rig.store.append(agent, { ...taken, consume_last: "no" })).toMatchObject({
+      status: "stale",
+    });
+    const answer = await rig.store.append(agent, { ...taken, consume_last: "m-1" });
+    expect(answer, payload).toMatchObject({ status: "appended", inbox: 0 });
+    await rig.store.settle(agent, DESTROY);
+  }
+});
+
+test("a purchase that could not be committed is charged once, also for an agent that has ended", async () => {
+  const rig = verbRig();
+  const { agent, epoch } = await rig.running();
+  await rig.store.settle(agent, handedBack(epoch));
+  const before = await used(rig);
+  const { usage } = partsOf(bodyOf("")).progress;
+  const charge = (purchase_id: string) =>
+    rig.store.charge(agent, { purchase_id, bought: { usage, cost_usd: 0.5 } });
+  expect(await charge("p-1")).toEqual({ status: "charged" });
+  expect(await charge("p-1")).toEqual({ status: "same" });
+  expect(await charge("p-11")).toEqual({ status: "charged" });
+  expect(await used(rig)).toMatchObject({
+    tokens: before.tokens + 6,
+    cost_usd: 1,
+    replies: 1,
+    turns: before.turns,
+  });
+  const counters = await rig.redis.hkeys(rig.store.keys.parent(rig.parent).usage);
+  expect(counters.filter((field) => field.startsWith("charged/")).sort()).toEqual([
+    "charged/p-1",
+    "charged/p-11",
+  ]);
+  expect(await rig.redis.pttl(rig.keys.agent(agent).record)).toBeGreaterThan(0);
+  const nobody = rig.store.charge(rig.address(), { purchase_id: "p", bought: { usage, cost_usd: 1 } });
+  expect(await nobody).toEqual({ status: "unknown" });
+});
+
+test("the purchase that has begun is known before its answer, and forgotten with it", async () => {
+  const rig = verbRig();
+  const agent = await rig.queued();
+  const claimed = await rig.store.claim(agent, { claim_id: "c", worker: "w", begun: "p-1" });
+  const epoch = claimed.status === "claimed" ? claimed.epoch : 0;
+  expect((await rig.store.record(agent))?.begun).toBe("p-1");
+  await rig.readFirst(agent, epoch, partsOf(bodyOf("x")));
+  expect((await rig.store.record(agent))?.begun).toBe("");
+  const results = { epoch, known: 1, running_ms: 2, entries: [["1/t/result", "{}"]] as const, begun: "p-2" };
+  await rig.store.append(agent, results);
+  expect((await rig.store.record(agent))?.begun).toBe("p-2");
+});

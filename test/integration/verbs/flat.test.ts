@@ -1,0 +1,50 @@
+/** Guarantee: a check of a queued agent costs Redis the same whatever waits; what a turn writes is bounded. */
+import { expect, test } from "vitest";
+import { createWakeQueue } from "../../../src/shared/redis/wake-queue.ts";
+import { closeAtEnd } from "../../helpers/cleanup.ts";
+import { type Rig, verbRig } from "./rig.ts";
+
+const CHECKS = 100;
+
+/** Microseconds that Redis has spent on commands so far. */
+async function spentUs(rig: Rig): Promise<number> {
+  const stats = await rig.redis.info("commandstats");
+  return [...stats.matchAll(/usec=(\d+)/g)].reduce((sum, [, usec]) => sum + Number(usec), 0);
+}
+
+/** Microseconds of Redis for all that a sweeper asks about one queued agent that is overdue, with so many jobs on either side. */
+async function checkUs(rig: Rig, jobs: number): Promise<number> {
+  const wakes = createWakeQueue(rig.redis, rig.keys);
+  closeAtEnd(() => wakes.stop());
+  const agent = await rig.queued();
+  const { uid } = agent;
+  await wakes.add({ uid, tenant: agent.tenant, parent_id: agent.parentId, agent_id: "researcher", wake: 1 });
+  await queueMore(rig, jobs);
+  await rig.deadlines.touch(agent, 60_000);
+  const before = await spentUs(rig);
+  for (let i = 0; i < CHECKS; i += 1) {
+    await rig.redis.hset(rig.keys.agent(agent).record, "deadline", "1");
+    await rig.store.overdue(agent);
+    expect(await wakes.isAlive({ uid, wake: 1 })).toBe(true);
+    await rig.store.rewake(agent, { expected_wake: 1, job_alive: true });
+  }
+  return ((await spentUs(rig)) - before) / CHECKS;
+}
+
+/** So many jobs more at each end of the list of those that wait. */
+async function queueMore(rig: Rig, jobs: number): Promise<void> {
+  const wait = `${rig.keys.bullPrefix}:${rig.keys.wakeQueue}:wait`;
+  for (let from = 0; from < jobs; from += 100) {
+    const fillers = Array.from({ length: 100 }, (_, i) => `filler.${from + i}`);
+    await rig.redis.lpush(wait, ...fillers);
+    await rig.redis.rpush(wait, ...fillers);
+  }
+}
+
+test("a check costs Redis the same at 100 queued agents and at 30,000", async () => {
+  const rig = verbRig();
+  await checkUs(rig, 100);
+  const few = Math.min(await checkUs(rig, 100), await checkUs(rig, 100));
+  const many = Math.min(await checkUs(rig, 15_000), await checkUs(rig, 15_000));
+  expect(many / few, `${few} µs, then ${many} µs a check`).toBeLessThan(2);
+});

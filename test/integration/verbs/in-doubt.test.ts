@@ -1,0 +1,79 @@
+import { expect, test } from "vitest";
+import { newRequestKey } from "../../../src/shared/protocol/ids.ts";
+import type { AgentAddress } from "../../../src/shared/protocol/keys.ts";
+import { partsOf } from "../../../src/shared/protocol/reply.ts";
+import type { Input } from "../../../src/shared/redis/scripts.ts";
+import { bodyOf, type Rig, verbRig } from "./rig.ts";
+
+const rigOfShortLeases = () => verbRig({ timing: { leaseMs: 2 } });
+
+async function claimed(rig: Rig, agent: AgentAddress, how: Partial<Input<"claim">> = {}): Promise<number> {
+  const claim_id = newRequestKey();
+  const answer = await rig.store.claim(agent, { claim_id, worker: "w", begun: claim_id, ...how });
+  expect(answer.status).toBe("claimed");
+  return answer.status === "claimed" ? answer.epoch : 0;
+}
+
+const asked = (rig: Rig, agent: AgentAddress, how: Partial<Input<"claim">>) =>
+  rig.store.claim(agent, { claim_id: newRequestKey(), worker: "w", ...how });
+
+/** An agent whose worker died after its first turn: in the tools of that, or in the next call where `begun` names one. */
+async function diedAfterATurn(rig: Rig, begun?: string): Promise<AgentAddress> {
+  const agent = await rig.queued();
+  const epoch = await claimed(rig, agent);
+  const turn = { epoch, known: 0, running_ms: 1, advances: true, ...partsOf(bodyOf("so far")) };
+  await rig.store.append(agent, { ...turn, entries: [["1", "{}"]], ...(begun && { begun }) });
+  await rig.redisReaches(Number((await rig.raw(agent)).lease_until));
+  return agent;
+}
+
+test("a run whose worker died in a tool is a suspect at once for whoever isolates, until somebody takes it", async () => {
+  const rig = rigOfShortLeases();
+  const agent = await diedAfterATurn(rig);
+  for (const attempt of [1, 2]) {
+    expect(await asked(rig, agent, { isolates: true }), `${attempt}`).toMatchObject({
+      status: "suspect",
+      crashes: 0,
+      isolated_crashes: 0,
+    });
+  }
+  expect(await rig.raw(agent)).toMatchObject({ status: "queued", in_doubt: "1" });
+  await claimed(rig, agent, { isolated: "group", isolates: true });
+  expect((await rig.raw(agent)).in_doubt).toBeUndefined();
+});
+
+test("a worker without a place for it runs it beside others: nobody waits for a doubt", async () => {
+  const rig = rigOfShortLeases();
+  const agent = await diedAfterATurn(rig);
+  await claimed(rig, agent, { isolates: false });
+  expect((await rig.raw(agent)).in_doubt).toBeUndefined();
+});
+
+test("a run whose worker died in a model call is in no doubt", async () => {
+  const rig = rigOfShortLeases();
+  const agent = await diedAfterATurn(rig, "a-call");
+  await claimed(rig, agent, { isolates: true });
+});
+
+test("a run in doubt whose shared process is seen to crash is a suspect, and settled when it crashes alone", async () => {
+  const rig = rigOfShortLeases();
+  const agent = await diedAfterATurn(rig);
+  const crash = { delay_ms: 0, running_ms: 1, attempts: 0, crashed: true };
+  const shared = await claimed(rig, agent, { isolated: "group" });
+  await rig.store.release(agent, { ...crash, epoch: shared });
+  const suspect = { status: "suspect", crashes: 2, isolated_crashes: 1 };
+  for (const how of [{}, { isolates: true }, { isolated: "group" }] as const)
+    expect(await asked(rig, agent, how)).toMatchObject(suspect);
+  const alone = await claimed(rig, agent, { isolated: "alone" });
+  await rig.store.release(agent, { ...crash, epoch: alone });
+  expect(await asked(rig, agent, {})).toMatchObject({ status: "crashed" });
+});
+
+test("a run whose process of suspects crashes after a step is in doubt again", async () => {
+  const rig = rigOfShortLeases();
+  const agent = await diedAfterATurn(rig);
+  const epoch = await claimed(rig, agent, { isolated: "group" });
+  await rig.store.append(agent, { epoch, known: 1, running_ms: 1, entries: [["2", "{}"]], advances: true });
+  await rig.store.release(agent, { epoch, delay_ms: 0, running_ms: 1, attempts: 0, crashed: true });
+  expect(await asked(rig, agent, { isolates: true })).toMatchObject({ status: "suspect", crashes: 0 });
+});

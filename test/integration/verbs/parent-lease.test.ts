@@ -1,0 +1,91 @@
+/** A parent's lease in Redis: noted when it is over, lapsed `look_ms` later, and decided anew inside each verb. */
+import { expect, test } from "vitest";
+import type { AgentAddress } from "../../../src/shared/protocol/keys.ts";
+import type { Input } from "../../../src/shared/redis/scripts.ts";
+import { type Rig, SPEC, verbRig } from "./rig.ts";
+
+const PARENT_GONE: Input<"settle"> = {
+  authority: "sweeper",
+  target: "ended",
+  ended_reason: "destroyed",
+  status: "cancelled",
+  stop_reason: "parent_gone",
+};
+const LEASE = { parent_lease_ms: 60_000 };
+
+async function followerOf(rig: Rig, on_parent_gone: "finish" | "destroy"): Promise<AgentAddress> {
+  const agent = rig.address();
+  await rig.store.spawn(agent, {
+    request_key: agent.uid,
+    digest: "d",
+    stem: "a",
+    name: "A",
+    spec: JSON.stringify(SPEC),
+    idle_ms: 60_000,
+    on_parent_gone,
+  });
+  return agent;
+}
+
+const lease = ({ keys, parent }: Rig) => keys.parent(parent).lease;
+/** The lease is over, and a sweeper noted it so long ago. */
+const lapse = async (rig: Rig) => {
+  const { lookMs } = rig.store.timing;
+  await rig.redis.hset(lease(rig), { held_until: 1, lapsed_at: (await rig.redisNow()) - lookMs });
+};
+
+test("a lease that is over is noted first, and lapses a look later; until then nothing follows", async () => {
+  const rig = verbRig();
+  const agent = await followerOf(rig, "destroy");
+  const held = await rig.store.hold(agent, LEASE);
+  expect(await rig.store.orphans(agent)).toEqual({ status: "held", at: held.at });
+  await rig.redis.hset(lease(rig), "held_until", "1");
+  const before = await rig.redisNow();
+  const noted = await rig.store.orphans(agent);
+  expect(noted).toMatchObject({ status: "held" });
+  expect(noted.status === "held" && noted.at).toBeGreaterThanOrEqual(before + rig.store.timing.lookMs);
+  expect(await rig.store.orphans(agent)).toEqual(noted);
+  expect((await rig.store.overdue(agent)).status).toBe("not_due");
+  expect((await rig.store.settle(agent, PARENT_GONE)).status).toBe("not_due");
+  await lapse(rig);
+  expect(await rig.store.orphans(agent)).toMatchObject({ status: "gone", uids: [agent.uid] });
+  expect((await rig.store.overdue(agent)).status).toBe("parent_gone");
+  expect((await rig.store.settle(agent, PARENT_GONE)).status).toBe("settled");
+  expect((await rig.store.orphans(agent)).status).toBe("nobody");
+});
+
+test("a parent that comes back between the check and the end keeps its agents", async () => {
+  const rig = verbRig();
+  const { agent: running } = await rig.running();
+  await rig.redis.hset(rig.keys.agent(running).record, "on_parent_gone", "finish");
+  const idle = await followerOf(rig, "destroy");
+  await lapse(rig);
+  expect((await rig.store.overdue(idle)).status).toBe("parent_gone");
+  expect((await rig.store.overdue(running)).status).toBe("unwatched");
+  await rig.store.hold(idle, LEASE);
+  expect((await rig.store.settle(idle, PARENT_GONE)).status).toBe("not_due");
+  expect((await rig.store.finish(running, { orphaned: true })).status).toBe("not_due");
+  expect((await rig.raw(running)).finish).toBeUndefined();
+});
+
+test("to finish, a run is asked once and an idle agent ends; one that has got a message meanwhile does not", async () => {
+  const rig = verbRig();
+  const agent = await followerOf(rig, "finish");
+  await lapse(rig);
+  expect((await rig.store.overdue(agent)).status).toBe("parent_gone");
+  await rig.send(agent, "look");
+  expect((await rig.store.settle(agent, PARENT_GONE)).status).toBe("not_due");
+  expect((await rig.store.overdue(agent)).status).toBe("unwatched");
+  expect(await rig.store.finish(agent, { orphaned: true })).toMatchObject({ status: "finishing", wake: 1 });
+  expect((await rig.store.overdue(agent)).status).toBe("not_due");
+});
+
+test("an agent that was spawned without a lease does not follow, and a shorter lease shortens no longer one", async () => {
+  const rig = verbRig();
+  const plain = await rig.spawn();
+  await lapse(rig);
+  expect((await rig.store.overdue(plain)).status).toBe("not_due");
+  expect((await rig.store.settle(plain, PARENT_GONE)).status).toBe("not_due");
+  const long = await rig.store.hold(plain, LEASE);
+  expect(await rig.store.hold(plain, { parent_lease_ms: 1_000 })).toEqual(long);
+});

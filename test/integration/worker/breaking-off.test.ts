@@ -1,0 +1,82 @@
+/** Guarantee: a run that breaks off in its workers again and again ends, typed, and its parent reads why; a lost one writes nothing. */
+import { createHash } from "node:crypto";
+import { expect, test } from "vitest";
+import { z } from "zod";
+import { luaSource, type VerbName } from "../../../src/shared/redis/scripts.ts";
+import { defineTool } from "../../../src/worker/tools/tool.ts";
+import { closeAtEnd } from "../../helpers/cleanup.ts";
+import { openInstallation } from "../../helpers/installation.ts";
+import { latch } from "../../helpers/latch.ts";
+import { openMonitor } from "../../helpers/monitor.ts";
+import { startPrivateRedis } from "../../helpers/redis.ts";
+import { until } from "../../helpers/until.ts";
+
+const done = { turns: [{ content: [{ type: "text" as const, text: "done" }] }] };
+
+/** A queued agent whose log holds an entry that no version wrote. */
+async function unreadable(fields: Record<string, string>) {
+  const installation = await openInstallation({ scenario: done });
+  const { redis, keys } = installation;
+  const agent = await installation.task("work");
+  await redis.hset(keys.agent(agent).log, "0", '{"v":1,"role":"user","run":"first","messages":[]}');
+  await redis.hset(keys.agent(agent).record, fields);
+  await installation.startWorker();
+  return { installation, agent };
+}
+
+test("a run whose log cannot be read ends as failed at its third break, and the reply names the field", async () => {
+  const { installation, agent } = await unreadable({ breaks: "2" });
+  const reply = await installation.reply(agent);
+  expect(reply).toMatchObject({ status: "failed", stop_reason: "worker_lost", turns: 0 });
+  expect(reply.error).toMatch(/again and again.*"run"/s);
+  expect(installation.offline.ledger).toEqual([]);
+});
+
+test("failures of the provider are no breaks: a run that has met many is handed back like any other", async () => {
+  const { installation, agent } = await unreadable({ attempts: "40" });
+  const released = await installation.recordWhere(agent, ({ breaks }) => breaks === 1);
+  expect(released).toMatchObject({ status: "queued", attempts: 41, crashes_without_progress: 0 });
+  expect(await installation.entries(agent)).toEqual([]);
+});
+
+test("a destroyed run writes nothing more: its worker asks once, and neither commits nor releases", async () => {
+  const server = await startPrivateRedis();
+  const call = { content: [{ type: "tool_use" as const, name: "wait", input: {} }] };
+  const installation = await openInstallation({
+    redisUrl: server.url,
+    scenario: { turns: [call, ...done.turns] },
+  });
+  const started = latch();
+  const wait = defineTool({
+    name: "wait",
+    description: "Waits until it is stopped.",
+    input: z.object({}),
+    async run(_input, { signal }) {
+      started.open();
+      await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
+      return "stopped";
+    },
+  });
+  const worker = await installation.startWorker({ tools: [wait] });
+  const agent = await installation.task("work");
+  await started.opened;
+  const seen: string[] = [];
+  const monitor = await openMonitor(server.url, (_at, [command = "", script = ""]) => {
+    const name = /^eval(?:sha)?$/i.test(command) && VERBS.find((verb) => isScriptOf(verb, script));
+    if (name) seen.push(name);
+  });
+  closeAtEnd(monitor.stop);
+  await installation.destroy(agent);
+  await until(() => worker.active().length === 0);
+  await monitor.caughtUp();
+  expect(seen).toEqual(["settle", "renew"]);
+});
+
+/** What a worker may write about a run. */
+const VERBS: readonly VerbName[] = ["append", "release", "settle", "renew", "ask"];
+
+/** A script that a connection uses for the first time is sent whole, else by its digest. */
+function isScriptOf(verb: VerbName, script: string): boolean {
+  const digest = createHash("sha1").update(luaSource(verb)).digest("hex");
+  return script === digest || script.includes(`-- ${verb}: `);
+}

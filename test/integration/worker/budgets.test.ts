@@ -1,0 +1,155 @@
+/**
+ * Guarantee: what agents, parents and tenants spend together stays within their budgets, across workers and crashes: no agent
+ * goes further beyond one than the call with which it hands back.
+ */
+import { describe, expect, test } from "vitest";
+import { totalTokens } from "../../../src/shared/protocol/content.ts";
+import type { Reply } from "../../../src/shared/protocol/reply.ts";
+import { budgetsOf, createBudgetBook, readSpent } from "../../../src/shared/redis/budget.ts";
+import { SHORT_TIMING } from "../../helpers/installation.ts";
+import { testParent } from "../../helpers/parents.ts";
+import { until } from "../../helpers/until.ts";
+import { openStage } from "../../stage/stage.ts";
+
+const text = (words: string) => ({ content: [{ type: "text" as const, text: words }] });
+const usage = {
+  input_tokens: 900,
+  output_tokens: 100,
+  cache_read_input_tokens: 0,
+  cache_creation_input_tokens: 0,
+};
+const CALL_TOKENS = 1_000;
+const endless = {
+  turns: Array.from({ length: 25 }, (_, i) => ({
+    content: [
+      { type: "text" as const, text: `Step ${i}.` },
+      { type: "tool_use" as const, name: "glob", input: { pattern: `${i}*` } },
+    ],
+    usage,
+    latencyMs: 20,
+  })),
+  hand_back: { ...text("What I found."), usage },
+};
+const tokensOf = (replies: readonly Reply[]) => replies.reduce((sum, reply) => sum + reply.tokens, 0);
+const isPrompted = (name: string) => Array.from({ length: 10 }, (_, i) => ({ name, prompt: `work ${i}` }));
+
+test("ten agents on four workers, one of which is killed: at most one call each beyond the parent's budget, and the sums are exact", {
+  timeout: 60_000,
+}, async () => {
+  const stage = await openStage({ scenario: endless, timing: SHORT_TIMING });
+  for (let i = 0; i < 3; i++) await stage.startWorker({ concurrency: 3 });
+  const victim = await stage.spawnWorker({ concurrency: 3 });
+  const budget = 60 * CALL_TOKENS;
+  const parent = stage.parent("bounded", { budgets: { parent: { max_total_tokens: budget } } });
+  const replies = parent.taskAll(isPrompted("bounded"));
+  await until(() => stage.offline.ledger.length > 20, { timeoutMs: 30_000 });
+  await victim.kill();
+  const all = await replies;
+  const served = stage.offline.ledger.filter(({ status }) => status === "served");
+  const spent = served.reduce((sum, { usage: used }) => sum + (used ? totalTokens(used) : 0), 0);
+  expect(spent).toBeLessThanOrEqual(budget + 10 * CALL_TOKENS);
+  expect(spent).toBeGreaterThan(budget - 15 * CALL_TOKENS);
+  for (const reply of all) {
+    expect(reply).toMatchObject({
+      status: "partial",
+      stop_reason: "max_total_tokens",
+      summary: "What I found.",
+    });
+  }
+  // What the killed worker had bought and not committed is in no reply, and charged to the parent.
+  const used = await parent.usage();
+  expect(spent - tokensOf(all)).toBeLessThanOrEqual(3 * CALL_TOKENS);
+  expect(used.tokens).toBeGreaterThanOrEqual(tokensOf(all));
+  expect(used.tokens).toBeLessThanOrEqual(spent + 3 * CALL_TOKENS);
+});
+
+describe("a budget", () => {
+  test("of a tenant binds all its parents, and an agent that comes when it is spent buys nothing", async () => {
+    const stage = await openStage({ scenario: endless });
+    await stage.startWorker();
+    const budgets = { tenant: { max_total_tokens: 6 * CALL_TOKENS, window_ms: 3_600_000 } };
+    const client = stage.client({ budgets });
+    const [a, b] = [stage.parent("a", { client }), stage.parent("b", { client })];
+    const first = await a.task("work");
+    expect(first).toMatchObject({ status: "partial", stop_reason: "max_total_tokens" });
+    expect(first.tokens).toBeLessThanOrEqual(7 * CALL_TOKENS);
+    const calls = stage.offline.ledger.length;
+    expect(await b.task("work")).toMatchObject({ stop_reason: "max_total_tokens", turns: 0, tokens: 0 });
+    expect(stage.offline.ledger.length).toBe(calls);
+  });
+
+  test("tells the model once when four fifths of it are used", async () => {
+    const stage = await openStage({ scenario: endless });
+    await stage.startWorker();
+    const parent = stage.parent("nudged", { budgets: { agent: { max_total_tokens: 10 * CALL_TOKENS } } });
+    const agent = await parent.spawn({ name: "nudged", keep_alive: true });
+    await parent.send(agent.agent_id, "work");
+    await parent.waitAny([agent.agent_id]);
+    const uid = (await stage.store.uidOf({ tenant: "default", parentId: "nudged" }, agent.agent_id)) ?? "";
+    const log = await stage.redis.hgetall(
+      stage.keys.agent({ tenant: "default", parentId: "nudged", uid }).log,
+    );
+    const notices = Object.entries(log).filter(([key]) => key.endsWith("/notice"));
+    expect(notices.map(([, json]) => json)).toEqual([expect.stringMatching(/Most of the budget/)]);
+  });
+
+  test("in USD is refused for a model whose price is not known, and a parent may only narrow the operator's", async () => {
+    const stage = await openStage({ scenario: endless });
+    const client = stage.client({ budgets: { parent: { max_total_tokens: 5_000 } } });
+    const parent = stage.parent("narrow", { client, budgets: { parent: { max_total_tokens: 9_000 } } });
+    await parent.spawn({ name: "a" });
+    const uid = (await stage.store.uidOf({ tenant: "default", parentId: "narrow" }, "a")) ?? "";
+    const record = await stage.store.record({ tenant: "default", parentId: "narrow", uid });
+    expect(record?.spec.budgets).toEqual({ parent: { max_total_tokens: 5_000 } });
+    const dear = stage.parent("dear", { budgets: { agent: { max_cost_usd: 1 } } });
+    await expect(dear.spawn({ name: "a", model: "gpt" })).rejects.toMatchObject({ code: "unknown_price" });
+  });
+});
+
+test("a rolling window forgets what is older; a reservation that is repeated counts once, one that is settled for what it took", async () => {
+  const stage = await openStage();
+  const book = createBudgetBook(stage.redis, stage.keys, SHORT_TIMING);
+  const bound = [{ name: "tenant/rolling", maxTokens: 100, windowMs: 1_200 }];
+  const reserve = (id: string, tokens: number, forced = false) =>
+    book.reserve(bound, id, { tokens, costUsd: 0 }, forced);
+  expect(await reserve("a", 60)).toEqual({ status: "granted", used: 0.6 });
+  expect(await reserve("a", 60)).toEqual({ status: "granted", used: 0.6 });
+  expect(await reserve("b", 41)).toEqual({ status: "refused", over: "max_total_tokens" });
+  await book.settle(bound, "a", { tokens: 50, costUsd: 0 });
+  await book.settle(bound, "a", { tokens: 0, costUsd: 0 });
+  expect(await reserve("b", 41)).toEqual({ status: "granted", used: 0.91 });
+  expect(await reserve("c", 41, true)).toMatchObject({ status: "granted", used: 1.32 });
+  const granted = await until(async () => (await reserve("d", 90)).status === "granted" && "granted");
+  expect(granted).toBe("granted");
+  expect(await stage.redis.hlen(stage.keys.budget("tenant/rolling"))).toBeLessThan(8);
+});
+
+const DEAR = { input: 1_000, output: 5_000, cache_read: 100, cache_write: 1_250 };
+
+test("a call is reserved at the price of the dearest model of its chain", async () => {
+  const stage = await openStage({
+    scenario: { turns: [text("done")], repeat: true, hand_back: text("so far") },
+  });
+  await stage.startWorker({ prices: { dear: DEAR } });
+  // About 1,000 to 6,000 tokens of prompt and 500 of answer: at most a cent by the first model, more by the second.
+  const budgets = { agent: { max_cost_usd: 0.1 } };
+  const client = stage.client({ prices: { dear: DEAR } });
+  const parent = testParent(client, { parentId: "chained", model: "claude-haiku-4-5", budgets });
+  expect(await parent.task("look")).toMatchObject({ status: "succeeded", summary: "done" });
+  const chained = await parent.task({ prompt: "look", fallback_models: ["dear"] });
+  expect(chained).toMatchObject({ status: "partial", stop_reason: "max_cost" });
+});
+
+test("what is spent of a budget can be read, and is what its runs cost", async () => {
+  const stage = await openStage({ scenario: { turns: [{ ...text("done"), usage }] } });
+  await stage.startWorker();
+  const budgets = { parent: { max_cost_usd: 5 } };
+  const parent = stage.parent("counted", { model: "claude-haiku-4-5", budgets });
+  const [budget] = budgetsOf({ tenant: "default", parentId: "counted", uid: "" }, budgets);
+  if (!budget) throw new Error("no budget binds the parent");
+  expect(await readSpent(stage.redis, stage.keys, budget)).toEqual({ tokens: 0, costUsd: 0 });
+  const { cost_usd: costUsd, tokens } = await parent.task("look");
+  expect(costUsd).toBeGreaterThan(0);
+  await until(async () => (await readSpent(stage.redis, stage.keys, budget)).tokens === tokens);
+  expect((await readSpent(stage.redis, stage.keys, budget)).costUsd).toBeCloseTo(costUsd, 6);
+});

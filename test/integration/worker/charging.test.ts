@@ -1,0 +1,94 @@
+/**
+ * Guarantee: every purchase counts. What a call cost that a destroy, a takeover or a crash cut off stands in the parent's
+ * usage, once. `DESTROYS` (default 40): so many runs are destroyed at a random moment.
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import { expect, test } from "vitest";
+import { totalTokens, type Usage } from "../../../src/shared/protocol/content.ts";
+import { SHORT_TIMING } from "../../helpers/installation.ts";
+import { seeded } from "../../helpers/seeded.ts";
+import { until } from "../../helpers/until.ts";
+import { openStage, type Stage } from "../../stage/stage.ts";
+
+const DESTROYS = Number(process.env.DESTROYS ?? 40);
+const SIDE_BY_SIDE = 10;
+const text = (words: string) => ({ content: [{ type: "text" as const, text: words }] });
+const look = (latencyMs: number) => ({
+  content: [{ type: "tool_use" as const, name: "glob", input: { pattern: "*" } }],
+  latencyMs,
+});
+
+const tokensOf = (usages: readonly (Usage | null)[]) =>
+  usages.reduce((sum, usage) => sum + (usage ? totalTokens(usage) : 0), 0);
+
+/** Waits until no worker is at anything; what was to be booked is booked by then. */
+async function quiet(stage: Stage, workers: readonly { active(): readonly unknown[] }[]): Promise<void> {
+  await until(() => stage.offline.inFlight === 0 && workers.every((worker) => worker.active().length === 0));
+}
+
+test(`${DESTROYS} runs destroyed at a random moment: nothing that the model server billed is missing from what the parent used`, async () => {
+  const stage = await openStage({ scenario: { turns: [look(30), look(30), look(30), text("done")] } });
+  const worker = await stage.startWorker({ concurrency: SIDE_BY_SIDE });
+  const parent = stage.parent("spender");
+  const random = seeded(3);
+  for (let round = 0; round < DESTROYS / SIDE_BY_SIDE; round++) {
+    const runs = Array.from({ length: SIDE_BY_SIDE }, async () => {
+      const task = parent.task({ name: "spender", prompt: "spend", model: "claude-haiku-4-5" });
+      const { agent_id } = await task.started;
+      await sleep(random.between(0, 400));
+      await parent.destroy(agent_id);
+      await task;
+    });
+    await Promise.all(runs);
+    await quiet(stage, [worker]);
+  }
+  const { ledger } = stage.offline;
+  const used = await parent.usage();
+  const cutOff = ledger.filter(({ status }) => status === "aborted").length;
+  process.stdout.write(`${DESTROYS} destroys, ${ledger.length} calls, ${cutOff} without a bill\n`);
+  const billed = tokensOf(ledger.map(({ usage }) => usage));
+  // On a machine that stands still, a call may be cut off before its bill has come, one also before the server has read it:
+  // its prompt is charged. Nothing is ever missing.
+  const largest = Math.max(...ledger.map(({ usage }) => tokensOf([usage])));
+  expect(used.tokens).toBeGreaterThanOrEqual(billed);
+  expect(used.tokens).toBeLessThanOrEqual(billed + 2 * (cutOff + 1) * largest);
+  expect(used.cost_usd).toBeGreaterThan(0);
+});
+
+test("a destroyed call whose answer would take long is cut off, and its prompt is charged", async () => {
+  const stage = await openStage({ scenario: { turns: [look(0), { ...text("late"), latencyMs: 60_000 }] } });
+  const worker = await stage.startWorker();
+  const parent = stage.parent("cut-off");
+  const task = parent.task("x".repeat(4_000));
+  const { agent_id } = await task.started;
+  await until(() => stage.offline.ledger.length === 1 && stage.offline.inFlight === 1);
+  const [first] = stage.offline.ledger;
+  const known = tokensOf([first?.usage ?? null]);
+  await parent.destroy(agent_id);
+  expect(await task).toMatchObject({ stop_reason: "destroyed", tokens: known });
+  await quiet(stage, [worker]);
+  const { tokens } = await parent.usage();
+  expect(tokens).toBeGreaterThan(1.8 * known);
+  expect(tokens).toBeLessThan(3 * known);
+});
+
+test("the call that a killed worker had begun is charged by the next one, within one call", async () => {
+  const stage = await openStage({
+    scenario: { turns: [look(0), { ...text("done"), latencyMs: 700 }] },
+    timing: SHORT_TIMING,
+  });
+  const victim = await stage.spawnWorker();
+  const task = stage.parent("bereft").task("x".repeat(4_000));
+  await until(() => stage.offline.ledger.length === 1 && stage.offline.inFlight === 1);
+  await victim.kill();
+  const heir = await stage.startWorker();
+  const reply = await task;
+  expect(reply).toMatchObject({ status: "succeeded", turns: 2 });
+  await quiet(stage, [heir]);
+  const { tokens } = await stage.parent("bereft").usage();
+  const served = stage.offline.ledger.filter(({ status }) => status === "served").map(({ usage }) => usage);
+  expect(reply.tokens).toBe(tokensOf(served));
+  const lost = tokens - reply.tokens;
+  expect(lost).toBeGreaterThan(500);
+  expect(lost).toBeLessThan(2 * tokensOf(served.slice(0, 1)));
+});

@@ -1,0 +1,52 @@
+/** Guarantee: while the first model of an agent's chain cannot answer, the next one does, and the reply names it. */
+import { expect, test } from "vitest";
+import type { Scenario } from "../../../src/offline/server.ts";
+import { openInstallation, type SpawnOptions } from "../../helpers/installation.ts";
+
+const done = { content: [{ type: "text" as const, text: "done" }] };
+const CHAIN = { model: "claude-sonnet-4-5", fallback_models: ["claude-haiku-4-5"] };
+
+async function runOf(scenario: Scenario, spec: SpawnOptions = CHAIN) {
+  const installation = await openInstallation({ scenario });
+  await installation.startWorker({ random: () => 0.1 });
+  const reply = await installation.reply(await installation.task("work", spec));
+  const calls = installation.offline.ledger.map(({ model, http_status }) => [model, http_status]);
+  return { reply, calls, ledger: installation.offline.ledger };
+}
+
+test("a model that is limited for half a minute is not waited for: the next one answers, at its own price", async () => {
+  const limited = { status: 429, headers: { "retry-after": "30" } };
+  const usage = {
+    input_tokens: 1_000,
+    output_tokens: 100,
+    cache_read_input_tokens: 0,
+    cache_creation_input_tokens: 0,
+  };
+  const { reply, calls } = await runOf({ turns: [{ ...done, usage, failures: [limited] }] });
+  expect(calls).toEqual([
+    ["claude-sonnet-4-5", 429],
+    ["claude-haiku-4-5", 200],
+  ]);
+  expect(reply).toMatchObject({ status: "succeeded", model: "claude-haiku-4-5" });
+  // 1,000 tokens at 1 USD a million, and 100 at 5.
+  expect(reply.cost_usd).toBeCloseTo(0.0015, 9);
+});
+
+test("a model that the provider does not know is left out of the chain", async () => {
+  const list = { content: [{ type: "tool_use" as const, name: "glob", input: { pattern: "*" } }] };
+  const { reply, calls } = await runOf({ turns: [{ ...list, failures: [{ status: 404 }] }, done] });
+  expect(calls).toEqual([
+    ["claude-sonnet-4-5", 404],
+    ["claude-haiku-4-5", 200],
+    ["claude-haiku-4-5", 200],
+  ]);
+  expect(reply).toMatchObject({ status: "succeeded", turns: 2 });
+});
+
+test("a chain of which every model is limited waits, and goes on with the first that may be asked", async () => {
+  const limited = { status: 429, headers: { "retry-after": "1" } };
+  const { reply, calls, ledger } = await runOf({ turns: [{ ...done, failures: [limited, limited] }] });
+  expect(calls.map(([, status]) => status)).toEqual([429, 429, 200]);
+  expect((ledger[2]?.at ?? 0) - (ledger[0]?.at ?? 0)).toBeGreaterThanOrEqual(990);
+  expect(reply.status).toBe("succeeded");
+});

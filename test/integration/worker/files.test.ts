@@ -1,0 +1,213 @@
+/** Guarantee: what a parent sends with its words is there before the first turn that reads them, and what a run leaves is listed. */
+import { createHash } from "node:crypto";
+import { readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { beforeAll, expect, test } from "vitest";
+import type { Scenario } from "../../../src/offline/server.ts";
+import type { ParentOptions } from "../../../src/producer/parent.ts";
+import { ATTACHED_MAX_BYTES } from "../../../src/shared/protocol/attachments.ts";
+import { newUid } from "../../../src/shared/protocol/ids.ts";
+import { recordingModel } from "../../helpers/recording-model.ts";
+import { openStage, type Stage } from "../../stage/stage.ts";
+
+const say = (text: string) => ({ content: [{ type: "text" as const, text }] });
+const call = (name: string, input: Record<string, unknown>) => ({
+  content: [{ type: "tool_use" as const, name, input }],
+});
+const sha256 = (bytes: string | Buffer) => createHash("sha256").update(bytes).digest("hex");
+
+const PNG = Buffer.concat([Buffer.from("89504e470d0a1a0a", "hex"), Buffer.alloc(32, 7)]);
+const GIF = Buffer.concat([Buffer.from("GIF89a"), Buffer.alloc(8)]);
+
+async function open(scenario: Scenario, options: Partial<ParentOptions> = {}) {
+  const stage = await openStage({ scenario });
+  const { model, heads } = recordingModel(stage.offline.url);
+  await stage.startWorker({ model });
+  const client = stage.client({ workspaceRoot: stage.workspaceRoot });
+  const parent = stage.parent("planner-7", { client, model: "offline-1", ...options });
+  const workspace = (agentId: string) =>
+    join(stage.workspaceRoot, "default", "planner-7", "agents", agentId, "workspace");
+  return { stage, parent, heads, workspace, sent: () => heads.map(({ messages }) => messages) };
+}
+
+async function waitingKeys({ redis, keys }: Stage): Promise<string[]> {
+  const [, found] = await redis.scan(
+    0,
+    "MATCH",
+    `${keys.bullPrefix.slice(1, -1)}:*:attachments`,
+    "COUNT",
+    100_000,
+  );
+  return found;
+}
+
+test("files of a task stand in the workspace before its first turn, and its reply lists what stands there at the end", async () => {
+  const { parent, sent, stage } = await open({
+    turns: [
+      call("read_file", { file_path: "in/table.csv" }),
+      call("write_file", { file_path: "report.md", content: "# Sum\n3\n" }),
+      say("Done."),
+    ],
+  });
+  const blob = Buffer.from([0, 255, 128, 10]);
+  const reply = await parent.task({
+    prompt: "work",
+    files: [
+      { path: "in/table.csv", content: "a,b\n1,2\n" },
+      { path: "blob.bin", base64: blob.toString("base64") },
+    ],
+  });
+  expect(sent()[0]).toContain(
+    'Files of this message, in your workspace: \\"in/table.csv\\" (8 bytes), \\"blob.bin\\" (4 bytes).',
+  );
+  expect(sent()[1]).toContain("1,2");
+  expect(reply.files).toEqual([
+    { path: "blob.bin", size_bytes: 4, sha256: sha256(blob) },
+    { path: "in/table.csv", size_bytes: 8, sha256: sha256("a,b\n1,2\n") },
+    { path: "report.md", size_bytes: 8, sha256: sha256("# Sum\n3\n") },
+  ]);
+  const listed = await parent.files(reply.agent_id);
+  expect(listed.map(({ path, size_bytes }) => ({ path, size_bytes }))).toEqual(
+    reply.files?.map(({ path, size_bytes }) => ({ path, size_bytes })),
+  );
+  expect(await waitingKeys(stage)).toEqual([]);
+});
+
+test("files of a spawn and of its first message stand there together; the same message again writes nothing", async () => {
+  const { parent, sent, workspace, stage } = await open(
+    { turns: [say("one"), say("two")] },
+    { keep_alive: true },
+  );
+  const { agent_id } = await parent.spawn({ name: "keeper", files: [{ path: "a.txt", content: "A" }] });
+  const message = { message_id: "m-1", files: [{ path: "b.txt", content: "B" }] };
+  await parent.send(agent_id, "first", message);
+  expect((await parent.waitAll([agent_id]))[0]?.files?.map(({ path }) => path)).toEqual(["a.txt", "b.txt"]);
+  expect(await waitingKeys(stage)).toEqual([]);
+  await writeFile(join(workspace(agent_id), "b.txt"), "changed");
+  expect(await parent.send(agent_id, "first", message)).toMatchObject({ status: "delivered", run: 1 });
+  await expect(
+    parent.send(agent_id, "first", { ...message, files: [{ path: "b.txt", content: "other" }] }),
+  ).rejects.toMatchObject({ code: "conflict" });
+  await parent.send(agent_id, "second");
+  await parent.waitAll([agent_id]);
+  expect(await readFile(join(workspace(agent_id), "b.txt"), "utf8")).toBe("changed");
+  expect(sent()).toHaveLength(2);
+});
+
+test("an image reaches the model as a block behind the words, in every turn", async () => {
+  const { parent, sent } = await open({ turns: [call("glob", { pattern: "*" }), say("A picture.")] });
+  await parent.task({
+    prompt: "What is this?",
+    images: [{ base64: PNG.toString("base64") }, { base64: GIF.toString("base64"), media_type: "image/gif" }],
+  });
+  const block = (media_type: string, bytes: Buffer) => ({
+    type: "image",
+    source: { type: "base64", media_type, data: bytes.toString("base64") },
+  });
+  expect(sent()).toHaveLength(2);
+  for (const messages of sent()) {
+    expect(JSON.parse(`[${messages}]`)[0].content).toEqual([
+      { type: "text", text: "What is this?" },
+      block("image/png", PNG),
+      block("image/gif", GIF),
+    ]);
+  }
+});
+
+const file = (path: string) => ({ files: [{ path, content: "x" }] });
+const big = "x".repeat(ATTACHED_MAX_BYTES / 2);
+const REFUSED: [string, object][] = [
+  ["an absolute path", file("/etc/passwd")],
+  ["a path that leads up", file("../other/workspace/a")],
+  ["one that leads up and down again", file("a/../b")],
+  ["an empty component", file("a//b")],
+  ["a backslash", file("..\\a")],
+  ["a line end", file("a\nb")],
+  ["a name of a half-written file", file(".subagent-queue-draft-1")],
+  ["a path that is too deep", file(`${"d/".repeat(40)}f`)],
+  ["two files at one path", { files: [...file("a").files, ...file("a").files] }],
+  ["a file where another has its directory", { files: [...file("a").files, ...file("a/b").files] }],
+  ["content and base64", { files: [{ path: "a", content: "x", base64: "eA==" }] }],
+  ["neither of them", { files: [{ path: "a" }] }],
+  ["what is no base64", { files: [{ path: "a", base64: "e A=" }] }],
+  ["too many files", { files: Array.from({ length: 65 }, (_, i) => ({ path: `f${i}`, content: "" })) }],
+  ["too many bytes", { files: ["a", "b", "c"].map((path) => ({ path, content: big })) }],
+  ["an image that is none", { images: [{ base64: Buffer.from("<svg></svg>!").toString("base64") }] }],
+  ["an image of another type", { images: [{ base64: PNG.toString("base64"), media_type: "image/jpeg" }] }],
+];
+
+let unserved: Stage;
+beforeAll(async () => {
+  unserved = await openStage();
+});
+
+test.for(REFUSED)("%s is refused before anything is done", async ([, given]) => {
+  const parent = unserved.parent("planner-7", { model: "offline-1" });
+  await expect(parent.task({ prompt: "work", ...given })).rejects.toMatchObject({ code: "invalid_input" });
+  expect(await parent.list()).toEqual([]);
+  expect(await waitingKeys(unserved)).toEqual([]);
+});
+
+test("what a file would be run for, or would leave the workspace by a link, is not written, and the model is told", async () => {
+  const { parent, sent, workspace, stage } = await open(
+    { turns: [say("one"), say("two")] },
+    { keep_alive: true },
+  );
+  const { agent_id } = await parent.spawn({ name: "keeper", ...file("a.txt") });
+  await parent.send(agent_id, "first");
+  await parent.waitAll([agent_id]);
+  const outside = join(stage.workspaceRoot, "outside.txt");
+  await symlink(outside, join(workspace(agent_id), "way-out"));
+  await parent.send(agent_id, "second", {
+    files: [...file("way-out").files, ...file(".git/hooks/pre-commit").files, ...file("fine.txt").files],
+  });
+  const [reply] = await parent.waitAll([agent_id]);
+  expect(reply?.files?.map(({ path }) => path)).toEqual(["a.txt", "fine.txt"]);
+  await expect(readFile(outside)).rejects.toThrow("ENOENT");
+  expect(sent()[1]).toMatch(/could not be written: .*way-out.*outside.*\.git.*never written/);
+});
+
+test("an agent whose files are not on this machine any more is told so", async () => {
+  const { parent, sent, stage } = await open({ turns: [say("one"), say("two")] }, { keep_alive: true });
+  const { agent_id } = await parent.spawn({ name: "keeper", ...file("a.txt") });
+  await parent.send(agent_id, "first");
+  await parent.waitAll([agent_id]);
+  await rm(join(stage.workspaceRoot, "default"), { recursive: true });
+  await parent.send(agent_id, "second");
+  await parent.waitAll([agent_id]);
+  expect(sent()[1]).toContain("files that you wrote to your workspace earlier are not there any more");
+});
+
+test("what waits for an agent is bounded, and goes with it", async () => {
+  const stage = await openStage();
+  const parent = stage.parent("planner-7", { model: "offline-1" });
+  const { agent_id } = await parent.spawn({ name: "hoarder" });
+  const half = {
+    files: [{ path: "half", base64: Buffer.alloc(ATTACHED_MAX_BYTES - 16).toString("base64") }],
+  };
+  for (let i = 0; i < 2; i++) await parent.send(agent_id, `message ${i}`, half);
+  const full = async () => {
+    for (let i = 2; i < 64; i++) await parent.send(agent_id, `message ${i}`, half);
+  };
+  await expect(full()).rejects.toMatchObject({ code: "inbox_full" });
+  expect(await waitingKeys(stage)).toHaveLength(1);
+  await parent.destroy(agent_id);
+  expect(await waitingKeys(stage)).toEqual([]);
+});
+
+test("what came with a message and was lost in Redis is said to the model, and the run goes on", async () => {
+  const stage = await openStage({ scenario: { turns: [say("Without it.")] } });
+  const { model, heads } = recordingModel(stage.offline.url);
+  const parent = stage.parent("planner-7", { model: "offline-1" });
+  const { agent_id } = await parent.spawn({ name: "unlucky" });
+  await parent.send(agent_id, "read it", file("a.txt"));
+  await stage.redis.del(...(await waitingKeys(stage)));
+  await stage.startWorker({ model });
+  expect(await parent.waitAll([agent_id])).toMatchObject([{ status: "succeeded", summary: "Without it." }]);
+  expect(heads[0]?.messages).toContain("were lost on the way");
+});
+
+test("a name that is no agent's finds no files", async () => {
+  const { store } = await openStage();
+  expect(await store.attached({ tenant: "t", parentId: "p", uid: newUid() }, ["spawn"])).toEqual([undefined]);
+});

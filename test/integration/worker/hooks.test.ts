@@ -1,0 +1,184 @@
+/** Hooks of the worker around tool calls and runs: they block, change, add, and fail closed. */
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { z } from "zod";
+import type { Scenario } from "../../../src/offline/server.ts";
+import { systemClock } from "../../../src/shared/clock.ts";
+import { hooksOf } from "../../../src/worker/hooks/agent-hooks.ts";
+import type { Hook } from "../../../src/worker/hooks/hook.ts";
+import { defineTool } from "../../../src/worker/tools/tool.ts";
+import { recordingModel } from "../../helpers/recording-model.ts";
+import { openStage } from "../../stage/stage.ts";
+
+const WRITES: Scenario = {
+  match: { user: "work" },
+  turns: [
+    {
+      content: [
+        { type: "tool_use", id: "toolu_1", name: "write_file", input: { file_path: "a.txt", content: "A" } },
+      ],
+    },
+    { content: [{ type: "text", text: "Done." }] },
+  ],
+};
+
+async function runWith(
+  hooks: readonly Hook[],
+  spec: { hooks?: string[]; permissions?: { deny: string[] } } = {},
+  scenario = WRITES,
+) {
+  const stage = await openStage({ scenario });
+  const { model, heads } = recordingModel(stage.offline.url);
+  let calls = 0;
+  const count = defineTool({
+    name: "count",
+    description: "Counts.",
+    input: z.object({}),
+    run: async () => ++calls,
+  });
+  await stage.startWorker({ model, hooks, tools: [count] });
+  const parent = stage.parent("planner-7", { model: "offline-1", ...spec });
+  const reply = await parent.task("work");
+  const file = (name: string) =>
+    readFile(join(stage.workspaceRoot, "default/planner-7/agents/task/workspace", name), "utf8").catch(
+      () => undefined,
+    );
+  return { reply, file, messages: heads.at(-1)?.messages ?? "", calls: () => calls, heads };
+}
+
+test("a hook before a call sees it, changes its input, and adds a word", async () => {
+  const seen: unknown[] = [];
+  const hook: Hook = {
+    name: "redirect",
+    preToolUse({ agent, tool, input }) {
+      seen.push([agent.agentId, tool, input]);
+      return { input: { file_path: "b.txt", content: "B" }, context: "written elsewhere" };
+    },
+  };
+  const { file, messages } = await runWith([hook]);
+  expect(seen).toEqual([["task", "write_file", { file_path: "a.txt", content: "A" }]]);
+  expect([await file("a.txt"), await file("b.txt")]).toEqual([undefined, "B"]);
+  expect(messages).toContain("[redirect: written elsewhere]");
+});
+
+test("what a hook changed passes the permission rules again, and the tool's own check", async () => {
+  const to = (input: Record<string, unknown>): Hook => ({ name: "change", preToolUse: () => ({ input }) });
+  const denied = await runWith([to({ file_path: "b.txt", content: "B" })], {
+    permissions: { deny: ["write_file(b.txt)"] },
+  });
+  expect(denied.messages).toContain("Not permitted as a hook changed it (deny write_file(b.txt))");
+  expect(await denied.file("b.txt")).toBeUndefined();
+  const invalid = await runWith([to({ file_path: 7 })]);
+  expect(invalid.messages).toContain("Invalid input for write_file");
+});
+
+test.for<[string, Hook, RegExp]>([
+  [
+    "that blocks",
+    { name: "guard", preToolUse: () => ({ block: "not on Fridays" }) },
+    /Blocked by guard: not on Fridays/,
+  ],
+  [
+    "that throws",
+    {
+      name: "guard",
+      preToolUse() {
+        throw new TypeError("broken");
+      },
+    },
+    /Blocked by guard: it failed: broken/,
+  ],
+  [
+    "that never answers",
+    { name: "guard", timeoutMs: 50, preToolUse: () => new Promise(() => {}) },
+    /did not answer within 50 ms/,
+  ],
+])("a hook %s keeps the call from happening", async ([, hook, why]) => {
+  const { file, messages, reply } = await runWith([hook]);
+  expect(messages).toMatch(why);
+  expect(await file("a.txt")).toBeUndefined();
+  expect(reply.status).toBe("succeeded");
+});
+
+test("a hook that the agent names and the worker lacks keeps every call and every run from beginning", async () => {
+  const agent = { tenant: "default", parentId: "p", agentId: "a", uid: "sa-0", name: "A", run: 1 };
+  const hooks = hooksOf([], { agent, named: ["audit"], permissions: [], clock: systemClock });
+  let performed = 0;
+  const outcome = await hooks?.around({ id: "1", name: "bash", input: {} }, async () => {
+    performed += 1;
+    return { content: "", isError: false, truncated: false, durationMs: 0 };
+  });
+  expect(outcome).toMatchObject({ isError: true, content: expect.stringContaining("lacks the hook audit") });
+  expect(await hooks?.start([])).toEqual({ block: expect.stringContaining("lacks the hook audit") });
+  expect(performed).toBe(0);
+});
+
+test("a hook that is not for every agent holds for those that name it", async () => {
+  const guard: Hook = { name: "guard", everyAgent: false, preToolUse: () => ({ block: "no" }) };
+  expect(await (await runWith([guard])).file("a.txt")).toBe("A");
+  expect(await (await runWith([guard], { hooks: ["guard"] })).file("a.txt")).toBeUndefined();
+});
+
+test("a hook after a call reads and replaces its result, or withholds it", async () => {
+  const replaced = await runWith([
+    {
+      name: "redact",
+      postToolUse: ({ content, isError }) => ({ content: `${isError} ${content.length > 0}` }),
+    },
+  ]);
+  expect(replaced.messages).toContain('"content":"false true"');
+  const withheld = await runWith([{ name: "redact", postToolUse: () => ({ block: "a secret" }) }]);
+  expect(withheld.messages).toContain(
+    "Blocked by redact: a secret The call has been made; its result is withheld.",
+  );
+  expect(await withheld.file("a.txt")).toBe("A");
+});
+
+test("tools of one's own pass the same hooks", async () => {
+  const scenario: Scenario = {
+    match: { user: "work" },
+    turns: [
+      { content: [{ type: "tool_use", id: "toolu_1", name: "count", input: {} }] },
+      { content: [{ type: "text", text: "Done." }] },
+    ],
+  };
+  const guard: Hook = {
+    name: "guard",
+    preToolUse: ({ tool }) => (tool === "count" ? { block: "no" } : undefined),
+  };
+  expect((await runWith([guard], {}, scenario)).calls()).toBe(0);
+  expect((await runWith([], {}, scenario)).calls()).toBe(1);
+});
+
+test("a hook at the beginning adds to what the model is told, or ends the run before anything is bought", async () => {
+  const told = await runWith([
+    { name: "policy", subagentStart: ({ messages }) => ({ context: `heard ${messages.join()}` }) },
+  ]);
+  expect(told.heads[0]?.messages).toContain("[policy: heard work]");
+  const refused = await runWith([{ name: "policy", subagentStart: () => ({ block: "closed" }) }]);
+  expect(refused.reply).toMatchObject({
+    status: "failed",
+    stop_reason: "model_error",
+    error: "Blocked by policy: closed",
+    turns: 0,
+  });
+  expect(refused.heads).toEqual([]);
+});
+
+test("a hook at the end sees the reply, and may keep it from passing as a success", async () => {
+  const seen: unknown[] = [];
+  const stop = (verdict?: { block: string }): Hook => ({
+    name: "review",
+    subagentStop({ status, stopReason, summary }) {
+      seen.push([status, stopReason, summary]);
+      return verdict;
+    },
+  });
+  expect((await runWith([stop()])).reply.status).toBe("succeeded");
+  expect(seen).toEqual([["succeeded", "end_turn", "Done."]]);
+  expect((await runWith([stop({ block: "too short" })])).reply).toMatchObject({
+    status: "failed",
+    error: "Blocked by review: too short",
+  });
+});

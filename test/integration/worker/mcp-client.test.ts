@@ -1,0 +1,145 @@
+/** Guarantee: sub-agents use MCP servers over one shared connection each; a server that dies is a tool error, and comes back. */
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { type McpServers, readMcpServers } from "../../../src/shared/mcp-server.ts";
+import { closeAtEnd } from "../../helpers/cleanup.ts";
+import { spawnNode } from "../../helpers/processes.ts";
+import { openStage } from "../../stage/stage.ts";
+
+const ROOT = join(import.meta.dirname, "../../..");
+const REFERENCE = join(ROOT, "node_modules/@modelcontextprotocol");
+const everything = join(REFERENCE, "server-everything/dist/index.js");
+const filesystem = join(REFERENCE, "server-filesystem/dist/index.js");
+
+const text = (words: string) => ({ type: "text" as const, text: words });
+const use = (name: string, input: Record<string, unknown>) => ({ type: "tool_use" as const, name, input });
+const calls = (...content: ReturnType<typeof use>[]) => ({ content });
+const lastResult = { content: [text("{{last_tool_result}}")] };
+
+function servers(json: unknown): McpServers {
+  const read = readMcpServers(JSON.stringify({ mcpServers: json }), {});
+  if ("problem" in read) throw new TypeError(read.problem);
+  return read.servers;
+}
+
+async function scratch(): Promise<string> {
+  const directory = await mkdtemp(join(tmpdir(), "mcp-client-"));
+  closeAtEnd(() => rm(directory, { recursive: true, force: true }));
+  return directory;
+}
+
+test("a sub-agent reads and writes through the reference file server, within its allowlist", async () => {
+  const directory = await scratch();
+  await writeFile(join(directory, "in.txt"), "forty-two");
+  const stage = await openStage({
+    scenario: {
+      turns: [
+        calls(
+          use("mcp__files__read_text_file", { path: join(directory, "in.txt") }),
+          use("mcp__files__write_file", { path: join(directory, "out.txt"), content: "x" }),
+        ),
+        calls(use("mcp__files__read_text_file", { path: join(directory, "in.txt") })),
+        lastResult,
+      ],
+    },
+  });
+  const mcpServers = servers({ files: { command: process.execPath, args: [filesystem, directory] } });
+  await stage.startWorker({ mcpServers });
+  const tools = ["mcp__files__read_text_file"];
+  const reply = await stage.parent().task({ prompt: "work", tools });
+  expect(reply).toMatchObject({ status: "succeeded", summary: "forty-two" });
+  expect(stage.offline.ledger[0]?.tools).toEqual(tools);
+  await expect(readFile(join(directory, "out.txt"))).rejects.toThrow(/ENOENT/);
+});
+
+test("an allowlist names all tools of a server at once", async () => {
+  const stage = await openStage({ scenario: { turns: [lastResult] } });
+  await stage.startWorker({
+    mcpServers: servers({ all: { command: process.execPath, args: [everything] } }),
+  });
+  for (const name of ["mcp__all", "mcp__all__*"])
+    await stage.parent().task({ prompt: "work", tools: [name] });
+  for (const { tools } of stage.offline.ledger) {
+    expect(tools).toContain("mcp__all__echo");
+    expect(tools.every((tool) => tool.startsWith("mcp__all__"))).toBe(true);
+  }
+});
+
+test("a server that is killed during a call is a tool error; the next call has a new one", async () => {
+  const script = join(import.meta.dirname, "../../helpers/fixtures/fragile-mcp-server.mjs");
+  const stage = await openStage({
+    scenario: {
+      turns: [
+        calls(use("mcp__fragile__pid", {})),
+        calls(use("mcp__fragile__die", {})),
+        calls(use("mcp__fragile__pid", {})),
+        lastResult,
+      ],
+    },
+  });
+  const worker = { mcpServers: servers({ fragile: { command: process.execPath, args: [script] } }) };
+  await stage.startWorker(worker);
+  const reply = await stage.parent().task({ prompt: "work" });
+  expect(reply).toMatchObject({
+    status: "succeeded",
+    tools_called: { mcp__fragile__pid: 2, mcp__fragile__die: 1 },
+  });
+  const timeline = await stage.parent().timeline(reply.agent_id);
+  const errors = timeline.flatMap((event) => (event.type === "tool_finished" ? [event.is_error] : []));
+  expect(errors).toEqual([false, true, false]);
+  expect(Number(reply.summary)).toBeGreaterThan(0);
+});
+
+test("a server that cannot be started keeps nobody waiting: its worker works without it", async () => {
+  const stage = await openStage({ scenario: { turns: [calls(use("mcp__gone__x", {})), lastResult] } });
+  await stage.startWorker({ mcpServers: servers({ gone: { command: "/no/such/program" } }) });
+  const reply = await stage.parent().task({ prompt: "work" });
+  expect(reply.summary).toContain("There is no tool named");
+});
+
+test("a call that takes too long ends as a tool error", async () => {
+  const slow = "mcp__all__trigger-long-running-operation";
+  const stage = await openStage({
+    scenario: { turns: [calls(use(slow, { duration: 30, steps: 2 })), lastResult] },
+  });
+  const all = { command: process.execPath, args: [everything], timeout_ms: 500 };
+  await stage.startWorker({ mcpServers: servers({ all }) });
+  const reply = await stage.parent().task({ prompt: "work", tools: [slow] });
+  expect(reply.summary).toContain("did not answer within 0.5 s");
+});
+
+test("more than thirty tools are searched, not listed, and a call counts as one of the tool that it names", async () => {
+  const directory = await scratch();
+  const stage = await openStage({
+    scenario: {
+      turns: [
+        calls(use("find_tools", { query: "echo a message" })),
+        calls(use("use_tool", { name: "mcp__all__echo", input: { message: "hello" } })),
+        lastResult,
+      ],
+    },
+  });
+  const one = { command: process.execPath, args: [everything] };
+  const two = { command: process.execPath, args: [filesystem, directory] };
+  await stage.startWorker({ mcpServers: servers({ all: one, again: one, files: two }) });
+  const reply = await stage.parent().task({ prompt: "work" });
+  expect(reply.summary).toContain("hello");
+  expect(reply.tools_called).toEqual({ find_tools: 1, mcp__all__echo: 1 });
+  const listed = stage.offline.ledger[0]?.tools ?? [];
+  expect(listed).toEqual(expect.arrayContaining(["find_tools", "use_tool", "read_file"]));
+  expect(listed.some((name) => name.startsWith("mcp__"))).toBe(false);
+});
+
+test("a server is reached by streamable HTTP as well", async () => {
+  const port = 20_000 + (process.pid % 20_000);
+  const http = await spawnNode(everything, { args: ["streamableHttp"], env: { PORT: String(port) } });
+  await http.waitForLine(/listening on port/i);
+  const stage = await openStage({
+    scenario: { turns: [calls(use("mcp__far__echo", { message: "over the wire" })), lastResult] },
+  });
+  await stage.startWorker({ mcpServers: servers({ far: { url: `http://127.0.0.1:${port}/mcp` } }) });
+  const reply = await stage.parent().task({ prompt: "work", tools: ["mcp__far__echo"] });
+  expect(reply.summary).toContain("over the wire");
+});

@@ -1,0 +1,67 @@
+/** Guarantee: no call begins on old knowledge of a pause or a limit: what was not read a moment ago is asked for. */
+import { expect, test } from "vitest";
+import { systemClock } from "../../../src/shared/clock.ts";
+import { createLogger } from "../../../src/shared/logger.ts";
+import { newUid } from "../../../src/shared/protocol/ids.ts";
+import { createPause, PAUSE_KNOWN_MS } from "../../../src/shared/redis/pause.ts";
+import { createProviderGate } from "../../../src/shared/redis/provider-limiter.ts";
+import { Lease } from "../../../src/worker/run/lease.ts";
+import { ProviderLimit } from "../../../src/worker/run/provider-limit.ts";
+import { openInstallation } from "../../helpers/installation.ts";
+import { until } from "../../helpers/until.ts";
+
+const NAME = "127.0.0.1:1/ab12cd34/offline-1";
+
+/** A process' knowledge whose clock the test may set forward without any timer firing. */
+async function frozenProcess() {
+  const { redis, keys, store } = await openInstallation();
+  let skippedMs = 0;
+  const clock = { ...systemClock, monotonicMs: () => systemClock.monotonicMs() + skippedMs };
+  const gate = createProviderGate(redis, keys);
+  const pause = createPause(redis, keys);
+  let reads = 0;
+  const provider = new ProviderLimit({
+    gate: {
+      ...gate,
+      async list() {
+        const gates = await gate.list();
+        reads += 1;
+        return gates;
+      },
+    },
+    tellOthers: () => {},
+    pause,
+    clock,
+    timing: store.timing,
+    logger: createLogger({ level: "silent" }),
+  });
+  const address = { tenant: "default", parentId: "p", uid: newUid() };
+  const lease = new Lease(
+    { store, clock },
+    { address, epoch: 1, claimId: "c-1", claimedAtMs: clock.monotonicMs(), earlierMs: 0 },
+  );
+  const enter = async () => (await provider.enter(NAME, lease)).status;
+  const freeze = (ms: number) => {
+    skippedMs += ms;
+  };
+  return { provider, pause, enter, freeze, hasRead: () => reads > 0 };
+}
+
+test("a process that has read nothing yet asks before it calls", async () => {
+  const { pause, enter } = await frozenProcess();
+  expect(await enter()).toBe("open");
+  await pause.begin("night");
+  expect(await enter()).toBe("paused");
+});
+
+test("a process that stood still asks before it calls, and one that just read does not have to", async () => {
+  const { provider, pause, enter, freeze, hasRead } = await frozenProcess();
+  provider.start();
+  await until(hasRead);
+  provider.stop();
+  await until(async () => (await enter()) === "open");
+  await pause.begin("night");
+  expect(await enter()).toBe("open");
+  freeze(PAUSE_KNOWN_MS);
+  expect(await enter()).toBe("paused");
+});

@@ -1,0 +1,275 @@
+/**
+ * Guarantee: what one claim of a run knows, commits and gives up, against real Redis and under a hand clock: its lease ends
+ * when the test says so.
+ */
+import { expect, test } from "vitest";
+import { createLogger } from "../../../src/shared/logger.ts";
+import { newRequestKey } from "../../../src/shared/protocol/ids.ts";
+import { type AgentAddress, replyIdOf } from "../../../src/shared/protocol/keys.ts";
+import { type AgentStore, stateOf } from "../../../src/shared/redis/agents.ts";
+import { newAnswer, newDelivery, newNotice, newResult, readLog } from "../../../src/worker/loop/log.ts";
+import type { Rules } from "../../../src/worker/loop/reply-body.ts";
+import { Observer } from "../../../src/worker/observe/observer.ts";
+import { LeaseKeeper } from "../../../src/worker/run/lease.ts";
+import { Session } from "../../../src/worker/run/session.ts";
+import { INTERIM_TOOL } from "../../../src/worker/tools/builtin/parent.ts";
+import { handClock } from "../../helpers/hand-clock.ts";
+import { DESTROY, SPEC, verbRig } from "../verbs/rig.ts";
+
+const USAGE = {
+  input_tokens: 1,
+  output_tokens: 2,
+  cache_read_input_tokens: 0,
+  cache_creation_input_tokens: 0,
+};
+const RULES: Rules = {
+  limits: SPEC.limits,
+  model: SPEC.model,
+  idempotentTools: new Set(),
+  canAsk: true,
+};
+
+const THEIR_MESSAGE = newDelivery(0, 1, [{ v: 1, message_id: "m", text: "look" }]);
+
+/** Message `message` with this text, and with a call for each of `calls`. */
+function answerOf(message: number, text: string, calls: readonly string[] = []) {
+  const content = [
+    { type: "text" as const, text },
+    ...calls.map((name, i) => ({ type: "tool_use" as const, id: `c${i}`, name, input: {} })),
+  ];
+  const bought = { content, contentJson: JSON.stringify(content), stopReason: "end_turn" };
+  return newAnswer(message, { ...bought, model: SPEC.model, usage: USAGE, costUsd: 0.5 }, 1);
+}
+
+/** A queued agent, and the workers that claim it one after the other. */
+async function scene(rules: Partial<Rules> = {}) {
+  const rig = verbRig();
+  const agent = await rig.queued();
+  const clock = handClock();
+  const keeper = new LeaseKeeper({ store: rig.store, clock });
+  const proofs = { count: 0 };
+  /** The next claim's session; the lease of an earlier one is over. */
+  const claim = async (more: Partial<AgentStore> = {}) => {
+    const { record } = rig.keys.agent(agent);
+    if (await rig.redis.hexists(record, "lease_until")) await rig.redis.hset(record, "lease_until", 1);
+    const claimId = newRequestKey();
+    const answer = await rig.store.claim(agent, { claim_id: claimId, worker: "w", alone: false });
+    if (answer.status !== "claimed") throw new Error(answer.status);
+    const { log, ...state } = stateOf(answer);
+    const lease = keeper.hold({
+      address: agent,
+      epoch: answer.epoch,
+      claimId,
+      claimedAtMs: clock.monotonicMs(),
+      earlierMs: 0,
+    });
+    const claimed = { ...state, entries: readLog(log), watched: false };
+    return new Session({ ...rig.store, ...more }, lease, claimed, equipmentOf(agent, rules, proofs));
+  };
+  return { rig, agent, clock, keeper, claim, proofs };
+}
+
+function equipmentOf(
+  { tenant, parentId, uid }: AgentAddress,
+  rules: Partial<Rules>,
+  proofs: { count: number },
+) {
+  const place = {
+    notice: new AbortController().signal,
+    isolate: async () => false,
+    prove() {
+      proofs.count += 1;
+    },
+    leave: () => {},
+  };
+  const names = { tenant, parentId, uid, agentId: "a", name: "a", run: 1, model: SPEC.model };
+  return {
+    rules: { ...RULES, ...rules },
+    tools: new Map(),
+    models: [SPEC.model],
+    requestHead: "",
+    outputFormat: "",
+    workspace: {
+      open: () => Promise.reject(new Error("no run of these tests has files")),
+      opened: undefined,
+      areFilesGone: false,
+    },
+    tellText: () => {},
+    place,
+    trace: undefined,
+    observer: new Observer(createLogger({ level: "silent" })).observe(names),
+  };
+}
+
+/** The session has read its message and got this answer. */
+function take(session: Session, text: string, calls?: readonly string[]): void {
+  const { unread } = session.state;
+  session.add([newDelivery(0, 1, unread)], false);
+  session.consume(
+    1,
+    unread.map(({ message_id }) => message_id),
+  );
+  session.add([answerOf(1, text, calls)]);
+}
+
+test("a commit that brings the run on clears its failures and proves its place", async () => {
+  const { claim, proofs } = await scene();
+  const session = await claim();
+  Object.assign(session, { attempts: 3, breaks: 2 });
+  take(session, "first");
+  expect([session.state.unread, session.isInboxStale]).toEqual([[], false]);
+  expect(await session.commit()).toBe("committed");
+  expect([session.attempts, session.breaks, session.hasAdvanced, proofs.count]).toEqual([0, 0, true, 1]);
+});
+
+test("once the lease is over nothing is written, and the tools are stopped", async () => {
+  const { rig, agent, clock, claim } = await scene();
+  const session = await claim();
+  take(session, "first");
+  clock.advance(rig.store.timing.leaseMs);
+  expect(await session.commit()).toBe("lost");
+  expect(await session.ask([{ question_id: "1/a", text: "a?" }], 1_000, [])).toBe("lost");
+  expect(session.tools.isStopped).toBe(true);
+  expect(await rig.redis.exists(rig.keys.agent(agent).log)).toBe(0);
+  expect((await rig.raw(agent)).status).toBe("running");
+});
+
+test("a write that is refused because the agent has ended ends the lease as taken", async () => {
+  const { rig, agent, claim } = await scene();
+  const session = await claim();
+  take(session, "first");
+  await rig.store.settle(agent, DESTROY);
+  expect(await session.commit()).toBe("lost");
+  expect([session.lease.end, session.tools.isStopped]).toEqual(["taken", true]);
+});
+
+test("the holder of a log of which Redis has forgotten a part hands it back", async () => {
+  const { rig, agent, claim } = await scene();
+  const session = await claim();
+  take(session, "first", ["glob"]);
+  await session.commit();
+  await rig.redis.del(rig.keys.agent(agent).log);
+  session.add([newResult(1, "c0", "found")]);
+  expect(await session.commit()).toBe("lost");
+  expect(session.lease.end).toBe("expired");
+});
+
+test("what another has committed in the place of an answer stands, and the answer is paid for", async () => {
+  const { rig, agent, claim } = await scene();
+  const session = await claim();
+  take(session, "mine");
+  const { log } = rig.keys.agent(agent);
+  await rig.redis.hset(log, "0", THEIR_MESSAGE.json, "1", answerOf(1, "theirs").json);
+  expect(await session.commit()).toBe("adopted");
+  expect([session.body().summary, session.body().cost_usd]).toEqual(["theirs", 1]);
+  expect(await rig.redis.hlen(log)).toBe(3);
+});
+
+test("a log is adopted only by the holder of its agent", async () => {
+  const { rig, agent, claim } = await scene();
+  const session = await claim({
+    async load(address) {
+      await rig.redis.hincrby(rig.keys.agent(address).record, "epoch", 1);
+      return rig.store.load(address);
+    },
+  });
+  take(session, "mine");
+  const { log } = rig.keys.agent(agent);
+  await rig.redis.hset(log, "0", THEIR_MESSAGE.json, "1", answerOf(1, "theirs").json);
+  expect(await session.commit()).toBe("lost");
+  expect(session.lease.end).toBe("taken");
+});
+
+test("an alert is told once, also after a change of workers", async () => {
+  const { rig, agent, claim } = await scene({ alerts: { turns: 1 } });
+  const alerts = async () =>
+    (await rig.redis.lrange(rig.keys.agent(agent).timeline, 0, -1)).filter((line) =>
+      line.includes('"alert"'),
+    );
+  const first = await claim();
+  take(first, "first", ["glob"]);
+  await first.commit();
+  expect(await alerts()).toHaveLength(1);
+  const second = await claim();
+  second.add([newResult(1, "c0", "found"), answerOf(3, "second")]);
+  expect(await second.commit()).toBe("committed");
+  expect(await alerts()).toHaveLength(1);
+});
+
+test("a text goes to Redis only when it has changed", async () => {
+  const sent: (string | undefined)[] = [];
+  const { rig, claim } = await scene();
+  const session = await claim({
+    append(address, input) {
+      sent.push(input.summary);
+      return rig.store.append(address, input);
+    },
+  });
+  take(session, "the text");
+  await session.commit();
+  session.add([newNotice(2, "go on")]);
+  await session.commit();
+  expect(sent).toEqual(["the text", undefined]);
+});
+
+test("interim messages of earlier claims count", async () => {
+  const { claim } = await scene();
+  const first = await claim();
+  expect(first.takeInterim(INTERIM_TOOL, 2)).toBe(true);
+  take(first, "first", [INTERIM_TOOL]);
+  first.add([newResult(1, "c0", "sent")]);
+  await first.commit();
+  const second = await claim();
+  expect([second.takeInterim(INTERIM_TOOL, 2), second.takeInterim(INTERIM_TOOL, 2)]).toEqual([true, false]);
+});
+
+test("once a question is put the lease is given up", async () => {
+  const { rig, agent, claim } = await scene();
+  const session = await claim();
+  take(session, "which?", ["ask_parent"]);
+  await session.commit();
+  expect(await session.ask([{ question_id: "1/c0", text: "which?" }], 60_000, [])).toBe("asked");
+  expect([session.lease.end, (await rig.raw(agent)).status]).toEqual(["given_up", "waiting"]);
+});
+
+test("a finish that comes before the question makes the run report, and one that comes before a commit is heeded", async () => {
+  const { rig, agent, claim } = await scene();
+  const session = await claim();
+  take(session, "which?", ["ask_parent"]);
+  await session.commit();
+  await rig.store.finish(agent);
+  expect(await session.ask([{ question_id: "1/c0", text: "which?" }], 60_000, [])).toBe("finishing");
+  expect([session.state.finish, session.lease.isLive()]).toEqual([true, true]);
+  const another = await claim();
+  expect(another.state.finish).toBe(true);
+});
+
+test("a commit brings along that the parent wants an end", async () => {
+  const { rig, agent, claim } = await scene();
+  const session = await claim();
+  await rig.store.finish(agent);
+  expect(session.state.finish).toBe(false);
+  take(session, "first");
+  await session.commit();
+  expect(session.state.finish).toBe(true);
+});
+
+test("two claims name the purchase of one message differently, and one claim always alike", async () => {
+  const { claim } = await scene();
+  const [first, second] = [await claim(), await claim()];
+  expect(first.purchaseId(1)).toBe(first.purchaseId(1));
+  expect(first.purchaseId(1)).not.toBe(second.purchaseId(1));
+});
+
+test("a long text is kept whole beside its cut, and goes when a short one takes its place", async () => {
+  const { rig, agent, claim } = await scene();
+  const key = rig.keys.parent(agent).text(replyIdOf(agent.uid, 1));
+  const first = await claim();
+  take(first, "x".repeat(300_000), ["glob"]);
+  await first.commit();
+  expect(await rig.redis.exists(key)).toBe(1);
+  const second = await claim();
+  second.add([newResult(1, "c0", "found"), answerOf(3, "short ".repeat(50))]);
+  await second.commit();
+  expect(await rig.redis.exists(key)).toBe(0);
+});

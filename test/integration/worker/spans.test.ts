@@ -1,0 +1,228 @@
+/** Guarantee: whatever workers carry on a run, its log lines and spans are one trace, that of the caller who spawned it. */
+import { createServer } from "node:http";
+import { context, SpanKind, SpanStatusCode, trace } from "@opentelemetry/api";
+import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";
+import {
+  BasicTracerProvider,
+  InMemorySpanExporter,
+  type ReadableSpan,
+  SimpleSpanProcessor,
+} from "@opentelemetry/sdk-trace-base";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { z } from "zod";
+import { createLogger } from "../../../src/shared/logger.ts";
+import { createAnthropicModel } from "../../../src/worker/model/anthropic/model.ts";
+import { defineTool } from "../../../src/worker/tools/tool.ts";
+import { closeAtEnd } from "../../helpers/cleanup.ts";
+import { SHORT_TIMING } from "../../helpers/installation.ts";
+import { until } from "../../helpers/until.ts";
+import { openStage } from "../../stage/stage.ts";
+
+const exporter = new InMemorySpanExporter();
+const provider = new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(exporter)] });
+const contexts = new AsyncLocalStorageContextManager().enable();
+beforeAll(() => {
+  trace.setGlobalTracerProvider(provider);
+  context.setGlobalContextManager(contexts);
+});
+afterAll(async () => {
+  trace.disable();
+  context.disable();
+  await provider.shutdown();
+});
+beforeEach(() => exporter.reset());
+
+const use = (name: string) => ({ content: [{ type: "tool_use" as const, name, input: {} }] });
+const done = { content: [{ type: "text" as const, text: "done" }] };
+/** A tool of an application that traces what it does. */
+const lookUp = defineTool({
+  name: "look_up",
+  description: "Looks something up.",
+  input: z.object({}),
+  run: async () => trace.getTracer("application").startActiveSpan("database", (span) => void span.end()),
+});
+
+/** Calls `work` in a span of the caller's. */
+function inCallersSpan<T>(work: () => Promise<T>): Promise<T> {
+  return trace.getTracer("caller").startActiveSpan("plan", async (span) => {
+    try {
+      return await work();
+    } finally {
+      span.end();
+    }
+  });
+}
+
+function named(prefix: string): ReadableSpan[] {
+  return exporter.getFinishedSpans().filter(({ name }) => name.startsWith(prefix));
+}
+
+/** Below which span each one hangs, by name. */
+function tree(): string[] {
+  const spans = exporter.getFinishedSpans();
+  const nameOf = new Map(spans.map((span) => [span.spanContext().spanId, span.name]));
+  return spans.map(
+    ({ name, parentSpanContext: parent }) => `${parent && nameOf.get(parent.spanId)} > ${name}`,
+  );
+}
+
+interface Line {
+  msg: string;
+  trace_id: string;
+}
+
+function collected(): { lines: Line[]; logger: ReturnType<typeof createLogger> } {
+  const lines: Line[] = [];
+  return {
+    lines,
+    logger: createLogger({ destination: { write: (line) => void lines.push(JSON.parse(line)) } }),
+  };
+}
+
+test("a run that a second worker takes over is one trace: caller → run → turn → tool, as are its log lines", async () => {
+  const stage = await openStage({ scenario: { turns: [use("look_up"), { ...done, latencyMs: 400 }] } });
+  const { lines, logger } = collected();
+  const first = await stage.startWorker({ tools: [lookUp], drainGraceMs: 0, logger });
+  const parent = stage.parent();
+  const replies = parent.replies();
+  const spawned = await inCallersSpan(() => parent.spawn({ name: "finder" }));
+  await parent.send(spawned.agent_id, "find it");
+  await until(() => stage.offline.ledger.length === 1 && stage.offline.inFlight === 1);
+  await first.stop();
+  await stage.startWorker({ tools: [lookUp], logger });
+  const { value: reply } = await replies.next();
+  expect(reply).toMatchObject({ status: "succeeded", turns: 2 });
+  await until(() => named("invoke_agent").length === 2);
+
+  const spans = exporter.getFinishedSpans();
+  expect(new Set(spans.map((span) => span.spanContext().traceId)).size).toBe(1);
+  expect(tree().sort()).toEqual([
+    "chat offline-1 > execute_tool look_up",
+    "execute_tool look_up > database",
+    "invoke_agent finder > chat offline-1",
+    "invoke_agent finder > chat offline-1",
+    "invoke_agent finder > chat offline-1",
+    "plan > invoke_agent finder",
+    "plan > invoke_agent finder",
+    "undefined > plan",
+  ]);
+  const [, second] = named("invoke_agent");
+  expect(named("invoke_agent").map(({ attributes }) => attributes["subagent.end"])).toEqual([
+    "released: drain",
+    "settled",
+  ]);
+  expect(second?.attributes).toMatchObject({
+    "gen_ai.operation.name": "invoke_agent",
+    "gen_ai.provider.name": "anthropic",
+    "gen_ai.agent.id": spawned.agent_id,
+    "gen_ai.agent.name": "finder",
+    "gen_ai.request.model": "offline-1",
+    "subagent.stop_reason": "end_turn",
+  });
+  const [turn, cutOff] = named("chat");
+  expect(turn).toMatchObject({
+    kind: SpanKind.CLIENT,
+    attributes: { "gen_ai.response.finish_reasons": ["tool_use"] },
+  });
+  expect(turn?.attributes["gen_ai.usage.input_tokens"]).toBeGreaterThan(0);
+  expect(cutOff).toMatchObject({
+    attributes: { "error.type": "aborted" },
+    status: { code: SpanStatusCode.ERROR },
+  });
+
+  const told = lines.filter(({ msg }) => msg === "Turn" || msg === "Run");
+  const [caller] = named("plan");
+  expect(told.map(({ msg }) => msg)).toEqual(["Turn", "Turn", "Run"]);
+  expect(new Set(told.map(({ trace_id }) => trace_id))).toEqual(new Set([caller?.spanContext().traceId]));
+  expect(told[0]).toMatchObject({
+    agent_id: spawned.agent_id,
+    parent_id: "planner-7",
+    run: 1,
+    turn: 1,
+    stop_reason: "tool_use",
+    tools: [{ tool: "look_up", ms: expect.any(Number) }],
+  });
+  expect(JSON.stringify(lines)).not.toContain("find it");
+});
+
+test("a call that a limited model leaves to the next of its chain is a span of that one", async () => {
+  const limited = { status: 429, headers: { "retry-after": "30" } };
+  const stage = await openStage({ scenario: { turns: [{ ...done, failures: [limited] }] } });
+  await stage.startWorker();
+  const chain = { model: "claude-sonnet-4-5", fallback_models: ["claude-haiku-4-5"] };
+  expect(await stage.parent().task({ prompt: "work", ...chain })).toMatchObject({ status: "succeeded" });
+  await until(() => named("invoke_agent").length === 1);
+  expect(named("chat").map(({ name }) => name)).toEqual(["chat claude-sonnet-4-5", "chat claude-haiku-4-5"]);
+});
+
+test("a worker that is killed takes its spans with it; the run goes on in the trace of its caller", async () => {
+  const stage = await openStage({
+    scenario: { turns: [{ ...done, latencyMs: 500 }] },
+    timing: SHORT_TIMING,
+  });
+  const killed = await stage.spawnWorker();
+  const parent = stage.parent();
+  const working = inCallersSpan(() => parent.task({ name: "survivor", prompt: "work" }));
+  await until(() => stage.offline.inFlight === 1);
+  killed.kill("SIGKILL");
+  await stage.startWorker();
+  await expect(working).resolves.toMatchObject({ status: "succeeded" });
+  await until(() => named("invoke_agent").length === 1 && named("plan").length === 1);
+  expect(tree()).toContain("plan > invoke_agent survivor");
+}, 30_000);
+
+test("without a caller's span every worker finds the same trace; one that is given as an argument is kept", async () => {
+  const stage = await openStage({ scenario: { turns: [done] } });
+  const { lines, logger } = collected();
+  await stage.startWorker({ logger });
+  const own = await stage.task("work");
+  await stage.reply(own);
+  await until(() => named("invoke_agent").length === 1);
+  const [first] = named("invoke_agent");
+  expect(first?.spanContext().traceId).toMatch(/^[0-9a-f]{32}$/);
+  expect(lines.find(({ msg }) => msg === "Run")?.trace_id).toBe(first?.spanContext().traceId);
+  const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+  await stage.parent().task({ prompt: "work", traceparent });
+  await until(() => named("invoke_agent").length === 2);
+  const second = named("invoke_agent").at(-1);
+  expect(second?.spanContext().traceId).toBe("0af7651916cd43dd8448eb211c80319c");
+  expect(second?.parentSpanContext?.spanId).toBe("b7ad6b7169203331");
+  await expect(stage.parent().task({ prompt: "work", traceparent: "00-1-2-3" })).rejects.toMatchObject({
+    code: "invalid_input",
+    message: expect.stringContaining("traceparent"),
+  });
+});
+
+test.each([false, true])(
+  "the provider is sent the traceparent of its call only where that is set: %s",
+  async (sendTraceparent) => {
+    const stage = await openStage({ scenario: { turns: [done] } });
+    const heard: (string | undefined)[] = [];
+    const relay = createServer(async (request, response) => {
+      heard.push(request.headers.traceparent?.toString());
+      const chunks: Buffer[] = [];
+      for await (const chunk of request) chunks.push(chunk as Buffer);
+      const answer = await fetch(stage.offline.url + request.url, {
+        method: "POST",
+        headers: {
+          "content-type": "application/json",
+          authorization: "Bearer offline",
+          "anthropic-version": "2023-06-01",
+        },
+        body: Buffer.concat(chunks),
+      });
+      response.writeHead(answer.status, { "content-type": answer.headers.get("content-type") ?? "" });
+      response.end(Buffer.from(await answer.arrayBuffer()));
+    }).listen(0, "127.0.0.1");
+    closeAtEnd(() => void relay.close());
+    await until(() => relay.listening);
+    const { port } = relay.address() as { port: number };
+    const model = createAnthropicModel({ apiKey: "offline", baseUrl: `http://127.0.0.1:${port}` });
+    closeAtEnd(() => model.stop());
+    await stage.startWorker({ model, sendTraceparent });
+    await stage.reply(await stage.task("work"));
+    const call = await until(() => named("chat")[0]);
+    const { traceId, spanId } = call.spanContext();
+    expect(heard).toEqual([sendTraceparent ? `00-${traceId}-${spanId}-01` : undefined]);
+  },
+);

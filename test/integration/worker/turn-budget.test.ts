@@ -1,0 +1,150 @@
+/**
+ * Guarantee: a turn costs Redis two awaited trips, a fixed number of commands and a bounded number of bytes, whatever the
+ * number of its tools and whether a parent watches. Counted, not timed.
+ */
+import { Redis } from "ioredis";
+import { expect, test } from "vitest";
+import { z } from "zod";
+import { VERBS } from "../../../src/shared/redis/verbs.ts";
+import { defineTool } from "../../../src/worker/tools/tool.ts";
+import { closeAtEnd } from "../../helpers/cleanup.ts";
+import { openInstallation } from "../../helpers/installation.ts";
+import { startPrivateRedis } from "../../helpers/redis.ts";
+import { until } from "../../helpers/until.ts";
+
+const TURNS = 4;
+const TEXT = "The model says what it is about to do. ".repeat(5);
+const RESULT = "What the tool has found. ".repeat(20);
+const lookup = defineTool({
+  name: "lookup",
+  description: "Looks something up.",
+  input: z.object({ n: z.int() }),
+  run: async () => RESULT,
+});
+
+/** One command of a client with those that its script ran. */
+interface Trip {
+  verb: string;
+  inner: string[][];
+}
+
+/** The verb whose script has so many keys, of those that a run calls from its first commit on. */
+const BY_KEYS = new Map(
+  (["renew", "append", "settle"] as const).map((verb) => [`${VERBS[verb].keys.length}`, verb]),
+);
+const READS = new Set(["time", "hget", "hmget", "hgetall", "hlen", "llen", "lindex", "exists", "publish"]);
+/** They change nothing here, and what changes nothing is not written to the append-only file. */
+const NOTHING_DONE = new Set(["persist", "del"]);
+
+/** Every command about the agent, as the server runs it; nothing else may be under way while it begins. */
+async function recordTrips(url: string): Promise<{ of(uid: string): Trip[] }> {
+  const redis = new Redis(url, { enableReadyCheck: false });
+  await redis.ping();
+  const monitor = await redis.monitor();
+  closeAtEnd(async () => {
+    monitor.disconnect();
+    await redis.quit();
+  });
+  const seen: { words: string[]; isInner: boolean }[] = [];
+  monitor.on("monitor", (_at: string, words: string[], source: string) =>
+    seen.push({ words, isInner: source === "lua" }),
+  );
+  return {
+    of(uid) {
+      const trips: Trip[] = [];
+      let current: Trip | undefined;
+      for (const { words, isInner } of seen) {
+        if (isInner) current?.inner.push(words);
+        else {
+          const isAbout = words.some((word) => word.includes(`agent:${uid}`));
+          const verb = BY_KEYS.get(words[2] ?? "") ?? words[0] ?? "";
+          current = isAbout ? { verb, inner: [] } : undefined;
+          if (current) trips.push(current);
+        }
+      }
+      return trips;
+    },
+  };
+}
+
+/** Bytes of the append-only file. */
+function writtenBytes({ inner }: Trip): number {
+  const writes = inner.filter(
+    ([name = ""]) => !READS.has(name.toLowerCase()) && !NOTHING_DONE.has(name.toLowerCase()),
+  );
+  const sizes = writes.flatMap((words) =>
+    words.map((word) => 5 + `${word.length}`.length + Buffer.byteLength(word)),
+  );
+  return sizes.reduce((sum, size) => sum + size, writes.length * 4 + "*1$5MULTI*1$4EXEC".length + 12);
+}
+
+async function tripsOfTurns(tools: number, isWatched: boolean): Promise<Trip[]> {
+  const calls = Array.from({ length: tools }, (_, n) => ({
+    type: "tool_use" as const,
+    name: "lookup",
+    input: { n },
+  }));
+  const turn = { content: [{ type: "text" as const, text: TEXT }, ...calls] };
+  // No two turns may make the same calls again and again.
+  const turns = Array.from({ length: TURNS }, (_, k) => ({
+    content: turn.content.map((block) =>
+      block.type === "text" ? block : { ...block, input: { n: block.input.n + 100 * k } },
+    ),
+  }));
+  const { url } = await startPrivateRedis();
+  const trips = await recordTrips(url);
+  const installation = await openInstallation({
+    redisUrl: url,
+    scenario: { turns: [...turns, { content: [{ type: "text", text: "done" }] }] },
+  });
+  await installation.startWorker({ tools: [lookup] });
+  const agent = await (isWatched ? installation.watchedTask("go") : installation.task("go"));
+  expect(await installation.reply(agent)).toMatchObject({ status: "succeeded", turns: TURNS + 1 });
+  await until(() => trips.of(agent.uid).some(({ verb }) => verb === "settle"));
+  const all = trips.of(agent.uid).filter(({ verb }) => verb !== "renew");
+  const from = all.findIndex(({ verb }) => verb === "append");
+  return all.slice(
+    from,
+    all.findIndex(({ verb }) => verb === "settle"),
+  );
+}
+
+const names = ({ inner }: Trip) =>
+  inner
+    .map(([name = ""]) => name.toLowerCase())
+    .sort()
+    .join(" ");
+
+/** Of each of both trips: with the answer the record gets what the run has come to, with the results the purchase that begins. */
+const TRIP = "exists hlen hmget hmget hset hset llen persist rpush time xadd";
+const sorted = (words: string) => words.split(" ").sort().join(" ");
+
+/** Bytes of a turn of one tool besides the text of its answer and of its result, spelled twice and once. */
+const MOST_BYTES_OF_TURN = 1_900;
+/** Bytes of each tool more, besides its result. */
+const MOST_BYTES_OF_TOOL = 450;
+
+test.for([
+  { tools: 1, isWatched: false },
+  { tools: 8, isWatched: false },
+  { tools: 1, isWatched: true },
+  { tools: 8, isWatched: true },
+])(
+  "a turn of $tools tools, watched: $isWatched, is two trips of the same commands and of bounded bytes",
+  async ({ tools, isWatched }) => {
+    const trips = await tripsOfTurns(tools, isWatched);
+    // A watcher sees the run begin before its first call ends.
+    const turns = isWatched ? trips.slice(1) : trips;
+    expect(turns.map(({ verb }) => verb)).toEqual(Array.from({ length: 2 * TURNS }, () => "append"));
+    const told = isWatched ? " publish" : "";
+    // The first turn consumes the message and is the first to advance.
+    for (let turn = 1; turn < TURNS; turn += 1) {
+      const [answer, results] = turns.slice(2 * turn, 2 * turn + 2);
+      if (!answer || !results) throw new RangeError(`turn ${turn} is missing`);
+      expect([names(answer), names(results)]).toEqual([sorted(TRIP + told), sorted(TRIP + told)]);
+      const payload = 2 * TEXT.length + tools * RESULT.length;
+      const most = MOST_BYTES_OF_TURN + (tools - 1) * MOST_BYTES_OF_TOOL;
+      expect(writtenBytes(answer) + writtenBytes(results) - payload).toBeLessThan(most);
+    }
+  },
+);

@@ -1,0 +1,92 @@
+import { once } from "node:events";
+import { createServer } from "node:net";
+import { expect, test } from "vitest";
+import { openRedisSource } from "../../../../src/cli/local/redis.ts";
+import { systemClock } from "../../../../src/shared/clock.ts";
+import { withoutPassword } from "../../../../src/shared/redis-url.ts";
+import { closeAtEnd } from "../../../helpers/cleanup.ts";
+import { redisUrl, startPrivateRedis } from "../../../helpers/redis.ts";
+import { freePort } from "../../../helpers/redis-server.ts";
+import { createManualClock } from "../manual-clock.ts";
+
+const at = (redisUrl: string | undefined, production = false) => ({ redisUrl, production });
+
+test("a Redis that is there is described by its address and version", async () => {
+  const source = await openRedisSource(at(redisUrl()), undefined, systemClock);
+  expect(source).toMatchObject({ url: redisUrl(), isPrivate: false });
+  expect(source.description).toMatch(/^redis:\/\/127\.0\.0\.1:\d+ \(\d+\.\d+\.\d+\)$/);
+  await source.stop();
+});
+
+test("without an address a private server is started, and stopped again", async () => {
+  const source = await openRedisSource(at(undefined), process.env.PATH, systemClock);
+  closeAtEnd(() => source.stop());
+  expect(source.description).toMatch(
+    /^private (redis|valkey)-server \d+\.\d+\.\d+, gone with its data when this ends$/,
+  );
+  expect(source.isPrivate).toBe(true);
+  await source.stop();
+  await source.gone;
+});
+
+test("a refused connection is told at once, without the password", async () => {
+  const port = await freePort();
+  await expect(
+    openRedisSource(at(`redis://:canary@127.0.0.1:${port}`), "", systemClock),
+  ).rejects.toMatchObject({
+    code: "redis_unavailable",
+    message: `No Redis at redis://***@127.0.0.1:${port} (connection refused): start it, or correct REDIS_URL.`,
+  });
+  await expect(openRedisSource(at("unix:///nowhere/redis.sock"), "", systemClock)).rejects.toThrow(
+    "(no such socket)",
+  );
+});
+
+test("a Redis that answers and refuses is not said to be absent", async () => {
+  const { host } = new URL(redisUrl());
+  await expect(openRedisSource(at(`redis://nobody:canary@${host}`), "", systemClock)).rejects.toMatchObject({
+    code: "redis_unavailable",
+    message: expect.stringMatching(
+      /^Redis at redis:\/\/\*\*\*@127\.0\.0\.1:\d+ cannot be used \(WRONGPASS .*\): correct REDIS_URL, or fix that server\.$/,
+    ),
+  });
+  await expect(openRedisSource(at(`redis+cluster://${host}`), "", systemClock)).rejects.toThrow(
+    `Redis at redis+cluster://${host} cannot be used (that Redis is no cluster: write redis://host:port)`,
+  );
+});
+
+test("one node of a cluster is refused with the address to write instead", async () => {
+  const node = await startPrivateRedis({ arguments: ["--cluster-enabled", "yes"] });
+  await expect(openRedisSource(at(node.url), "", systemClock)).rejects.toMatchObject({
+    code: "invalid_config",
+    message: expect.stringMatching(/^REDIS_URL names one node of a Redis Cluster: write redis\+cluster:/),
+  });
+});
+
+test("in production the embedded server, which keeps nothing, is refused with what to do instead", async () => {
+  await expect(openRedisSource(at(undefined, true), "/nowhere", systemClock)).rejects.toMatchObject({
+    code: "invalid_config",
+    message: expect.stringMatching(/set REDIS_URL, or install redis-server\.$/),
+  });
+});
+
+test("a server that accepts and says nothing is given up", async () => {
+  const server = createServer((socket) => void closeAtEnd(() => void socket.destroy())).listen(
+    0,
+    "127.0.0.1",
+  );
+  await once(server, "listening");
+  closeAtEnd(() => void server.close());
+  const address = server.address();
+  const port = typeof address === "object" ? address?.port : 0;
+  const clock = createManualClock();
+  const opening = openRedisSource(at(`redis://127.0.0.1:${port}`), "", clock);
+  await once(server, "connection");
+  clock.advance(5_000);
+  await expect(opening).rejects.toThrow("(no answer within 5 s)");
+});
+
+test("a password is never shown, also with slashes or at-signs in it", () => {
+  expect(withoutPassword("redis://user:p@ss@host:1/2")).toBe("redis://***@host:1/2");
+  expect(withoutPassword("redis://host:1")).toBe("redis://host:1");
+});

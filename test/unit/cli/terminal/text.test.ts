@@ -1,0 +1,65 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { cells, cutTo, padTo, plain, plainLine, wrap } from "../../../../src/cli/terminal/text.ts";
+
+test.each([
+  ["plain", 5],
+  ["数据", 4],
+  ["e\u0301", 1],
+  ["👩‍👩‍👧", 2],
+  ["🇩🇪", 2],
+  ["✔ done", 6],
+  ["", 0],
+])("%j takes %i cells", (text, width) => {
+  expect(cells(text)).toBe(width);
+});
+
+test("text is cut with an ellipsis and never in the middle of a wide character", () => {
+  expect(cutTo("Testing framework", 10)).toBe("Testing f…");
+  expect(cutTo("数据收集", 4)).toBe("数…");
+  expect(cutTo("数据收集", 8)).toBe("数据收集");
+  expect(cutTo("abc", 1)).toBe("…");
+  expect(cutTo("abc", 0)).toBe("");
+});
+
+test("padding fills to an exact width on either side, whatever the text", () => {
+  expect(padTo("7/30", 6, "right")).toBe("  7/30");
+  fc.assert(
+    fc.property(fc.string({ unit: "grapheme" }), fc.integer({ min: 1, max: 40 }), (text, width) => {
+      expect(cells(padTo(plainLine(text), width))).toBe(width);
+    }),
+  );
+});
+
+test("escape sequences, control and direction characters never reach the terminal", () => {
+  const hostile = "a\u001b[2Jb\u001b]0;title\u0007c\u009b31md\u0000e\u202ef\r\ng\th\u001bPq\u0008i";
+  expect(plain(hostile)).toBe("abc31mdef\ng    hqi");
+  fc.assert(
+    fc.property(fc.string({ unit: "binary" }), (text) => {
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: these must be gone
+      expect(plain(text)).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202a-\u202e]/);
+    }),
+  );
+});
+
+test("lines are broken between words, and list items keep their indentation", () => {
+  expect(wrap("one two three", 8)).toEqual(["one two", "three"]);
+  expect(wrap("- read the first file\n- stop", 14)).toEqual(["- read the", "  first file", "- stop"]);
+  expect(wrap("a\n\nb", 20)).toEqual(["a", "", "b"]);
+});
+
+test("no line is wider than asked for, and nothing but blanks is lost", () => {
+  fc.assert(
+    fc.property(
+      fc.string({ unit: "grapheme", maxLength: 200 }),
+      fc.integer({ min: 8, max: 60 }),
+      (raw, width) => {
+        const text = plainLine(raw);
+        const lines = wrap(text, width);
+        for (const line of lines) expect(cells(line)).toBeLessThanOrEqual(width);
+        // Wrapping composes characters, which look the same.
+        expect(lines.join("").normalize().replace(/\s/g, "")).toBe(text.normalize().replace(/\s/g, ""));
+      },
+    ),
+  );
+});

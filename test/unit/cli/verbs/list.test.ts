@@ -1,0 +1,40 @@
+import { expect, test } from "vitest";
+import { createStyle } from "../../../../src/cli/terminal/output.ts";
+import { cells } from "../../../../src/cli/terminal/text.ts";
+import { renderAgents, renderQuestions } from "../../../../src/cli/verbs/list.ts";
+import { sampleAgent } from "../sample-agent.ts";
+
+const agents = [
+  sampleAgent(),
+  sampleAgent({ agent_id: "b", name: "B \u001b[31m漢", status: "running", run: 12 }),
+];
+
+test("the table has one aligned line an agent, and nothing that a terminal obeys", () => {
+  expect(renderAgents(agents, 65_000, undefined, createStyle(false))).toEqual([
+    "agent id        status   run  turn  tokens  cost    age  name",
+    "data_collector  idle       0  0/20       0    $0  1m05s  Data Collector",
+    "b               running   12  0/20       0    $0  1m05s  B 漢",
+  ]);
+});
+
+test("below it stands what is asked, one line a question", () => {
+  const answer_by = "2026-11-21T00:00:00.000Z";
+  const questions = [
+    { question_id: "1/a", text: "Which\n\u001b[31mcolour?", answer_by },
+    { question_id: "1/b", text: "How much?", answer_by },
+  ];
+  const asking = [...agents, sampleAgent({ status: "waiting", questions })];
+  const at = (columns?: number) => renderQuestions(asking, columns, createStyle(false));
+  expect(at()).toEqual(["data_collector asks: Which colour?", "data_collector asks: How much?"]);
+  expect(at(28)[0]).toBe("data_collector asks: Which…");
+});
+
+test("on a narrow terminal the name is cut, then columns leave; no line is wider and no number or id is cut", () => {
+  const at = (columns: number) => renderAgents(agents, 0, columns, createStyle(false));
+  for (const columns of [30, 40, 50, 60]) {
+    for (const line of at(columns)) expect(cells(line)).toBeLessThan(columns);
+  }
+  expect(at(68)[1]).toBe("data_collector  idle       0  0/20       0    $0   0s  Data Collec…");
+  expect(at(40)[1]).toBe("data_collector  idle       0  0/20   0s");
+  expect(at(10)[1]).toBe("data_collector  idle");
+});

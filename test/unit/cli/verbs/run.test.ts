@@ -1,0 +1,42 @@
+import { expect, test } from "vitest";
+import { questionsOf } from "../../../../src/cli/verbs/run.ts";
+import { AgentName } from "../../../../src/shared/protocol/ids.ts";
+
+const namesOf = (...prompts: string[]) => questionsOf(prompts).map((question) => question.name);
+
+test("a sub-agent is named after the first words of its prompt", () => {
+  expect(namesOf("How many  TODO\ncomments are there?")).toEqual(["How many TODO comments are there?"]);
+  expect(namesOf(`Review src/index.ts ${"and more ".repeat(50)}`)).toEqual([
+    "Review src index.ts and more and more a…",
+  ]);
+});
+
+test("equal prompts get names of their own", () => {
+  expect(namesOf("again", "again", "again")).toEqual(["again", "again 2", "again 3"]);
+});
+
+test("every name is accepted as one, whatever the prompt", () => {
+  const prompts = [
+    "../../x",
+    "\u0007\u001b[2J",
+    "//",
+    "数据收集器".repeat(40),
+    "a\u0000b",
+    "x".repeat(10_000),
+    `e${"\u0301".repeat(5_000)}`,
+    "\u{1f468}\u200d".repeat(300),
+  ];
+  for (const name of namesOf(...prompts)) expect(AgentName.safeParse(name).success, name).toBe(true);
+});
+
+test.each([
+  ["an empty", "", "write what the sub-agent should do or know"],
+  ["a blank", " \n\t ", "write what the sub-agent should do or know"],
+  ["a 300 KB", "x".repeat(300 * 1024), "at most 256 KB: put long material into a file and name it"],
+])("%s prompt is refused by its number", (_what, prompt, why) => {
+  expect(() => questionsOf(["fine", prompt])).toThrow(`Prompt 2 is refused: ${why}.`);
+});
+
+test("a prompt of exactly 256 KB is accepted", () => {
+  expect(questionsOf(["x".repeat(256 * 1024)])).toHaveLength(1);
+});

@@ -1,0 +1,27 @@
+import { readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { expect, test } from "vitest";
+
+/** A static import or re-export of values: what it names, and from where. */
+const LOADS = /^(?:import|export) (?!type )(?:([^";]*?) from )?"([^"]+)";/gm;
+const ONLY_TYPES = /^\{\s*(?:type [^,}]+,?\s*)+\}$/;
+
+/** Packages that loading a file loads at once, by name. */
+function packagesLoadedBy(path: string, seen: Set<string> = new Set()): Set<string> {
+  const packages = new Set<string>();
+  if (seen.has(path)) return packages;
+  seen.add(path);
+  for (const [, names = "", from = ""] of readFileSync(path, "utf8").matchAll(LOADS)) {
+    if (ONLY_TYPES.test(names) || from.startsWith("node:")) continue;
+    if (!from.startsWith(".")) packages.add(from);
+    else for (const name of packagesLoadedBy(join(dirname(path), from), seen)) packages.add(name);
+  }
+  return packages;
+}
+
+test("importing the parent's side loads zod and pino; what talks to Redis is loaded with its first use, BullMQ with the first wake", () => {
+  expect([...packagesLoadedBy("src/index.ts")].sort()).toEqual(["pino", "zod"]);
+  const connected = packagesLoadedBy("src/producer/open-client.ts");
+  expect(connected).toContain("ioredis");
+  expect(connected).not.toContain("bullmq");
+});

@@ -1,0 +1,94 @@
+import { describe, expect, test } from "vitest";
+import { allowedHosts, isLoopback, refusalOf } from "../../../../src/service/board/app.ts";
+
+const HOST = "127.0.0.1:3000";
+
+describe("an address", () => {
+  test.for(["localhost", "LOCALHOST", "127.0.0.1", "127.8.9.10", "::1", "[::1]"])(
+    "%s is loopback",
+    (host) => {
+      expect(isLoopback(host)).toBe(true);
+    },
+  );
+
+  test.for(["0.0.0.0", "::", "10.0.0.1", "localhost.evil.example", "127.0.0.1.evil.example", ""])(
+    "%j is not loopback",
+    (host) => {
+      expect(isLoopback(host)).toBe(false);
+    },
+  );
+});
+
+describe("a server on loopback", () => {
+  const hosts = allowedHosts("127.0.0.1");
+
+  test.for(["127.0.0.1:3000", "localhost:3000", "localhost", "[::1]:3000", "LocalHost:1"])(
+    "answers the host %s",
+    (host) => {
+      expect(refusalOf({ host }, hosts)).toBeUndefined();
+    },
+  );
+
+  test.for([
+    "evil.example",
+    "evil.example:3000",
+    "localhost.evil.example",
+    "192.168.1.9:3000",
+    "me@localhost",
+    "localhost:3000:1",
+    "local host",
+    "",
+  ])("refuses the host %j, as a rebound name would send it", (host) => {
+    expect(refusalOf({ host }, hosts)).toMatch(/Host|loopback/);
+  });
+
+  test("refuses a request without a host", () => {
+    expect(refusalOf({}, hosts)).toMatch(/Host/);
+  });
+
+  test("answers names that the operator gave it", () => {
+    expect(
+      refusalOf({ host: "board.internal:80" }, allowedHosts("127.0.0.1", ["board.internal"])),
+    ).toBeUndefined();
+  });
+});
+
+describe("a server open to the network", () => {
+  test("answers any name when none is given", () => {
+    expect(refusalOf({ host: "anything.example" }, allowedHosts("0.0.0.0"))).toBeUndefined();
+  });
+
+  test("answers only the given and loopback names otherwise", () => {
+    const hosts = allowedHosts("0.0.0.0", ["board.internal"]);
+    expect(refusalOf({ host: "Board.Internal" }, hosts)).toBeUndefined();
+    expect(refusalOf({ host: HOST }, hosts)).toBeUndefined();
+    expect(refusalOf({ host: "evil.example" }, hosts)).toBeDefined();
+  });
+});
+
+describe("a browser", () => {
+  const refusal = (headers: Record<string, string>) => refusalOf({ host: HOST, ...headers }, []);
+
+  test("may ask from the board's own page, from the address bar, and by following a link", () => {
+    expect(refusal({ "sec-fetch-site": "same-origin", origin: `http://${HOST}` })).toBeUndefined();
+    expect(refusal({ "sec-fetch-site": "none" })).toBeUndefined();
+    const link = {
+      "sec-fetch-site": "cross-site",
+      "sec-fetch-mode": "navigate",
+      "sec-fetch-dest": "document",
+    };
+    expect(refusal(link)).toBeUndefined();
+  });
+
+  test.for<Record<string, string>>([
+    { "sec-fetch-site": "cross-site" },
+    { "sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors", "sec-fetch-dest": "image" },
+    { "sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "iframe" },
+    { "sec-fetch-site": "same-site", "sec-fetch-mode": "cors", "sec-fetch-dest": "empty" },
+    { origin: "https://evil.example" },
+    { origin: "http://127.0.0.1:4000" },
+    { origin: "null" },
+  ])("may not ask from another site: %j", (headers) => {
+    expect(refusal(headers)).toMatch(/other sites/);
+  });
+});

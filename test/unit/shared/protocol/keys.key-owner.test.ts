@@ -1,0 +1,34 @@
+import { expect, test } from "vitest";
+import { keysUnder, ownerOfKey, parentKeysGlob } from "../../../../src/shared/protocol/keys.ts";
+
+const parent = { tenant: "acme", parentId: "planner-7" };
+const agent = { ...parent, uid: "sa-000000000000000000000001" };
+const keys = keysUnder("saq");
+
+test("the keys of a parent and of an agent lead back to them", () => {
+  const { live, registry, replies } = keys.parent(parent);
+  expect(ownerOfKey("saq", live)).toEqual({ ...parent, part: "live" });
+  expect(ownerOfKey("saq", registry)).toEqual({ ...parent, part: "registry" });
+  expect(ownerOfKey("saq", replies)).toEqual({ ...parent, part: "replies" });
+  const { record, log, inbox, life, timeline } = keys.agent(agent);
+  for (const [part, key] of Object.entries({ record, log, inbox, life, timeline })) {
+    expect(ownerOfKey("saq", key)).toEqual({ ...agent, part });
+    expect(key.startsWith(parentKeysGlob("saq").slice(0, -1))).toBe(true);
+  }
+});
+
+test("keys that hold no part of an agent, and foreign ones, lead nowhere", () => {
+  const { request, ack, text, usage } = keys.parent(parent);
+  const others = [request("r"), ack("x"), text("x"), usage, keys.agent(agent).message("m:log")];
+  for (const key of [
+    ...others,
+    keys.deadlines,
+    keys.worker("w"),
+    "saq:{a}:live",
+    "saq2:{a/b}:live",
+    "live",
+  ]) {
+    expect(ownerOfKey("saq", key), key).toBeUndefined();
+  }
+  expect(ownerOfKey("saq2", keys.parent(parent).live)).toBeUndefined();
+});

@@ -1,0 +1,110 @@
+import { expect, test } from "vitest";
+import {
+  closeRedis,
+  openRedis,
+  whenAccepted,
+} from "../../../../../src/shared/redis/connection/connection.ts";
+import { closeAtEnd } from "../../../../helpers/cleanup.ts";
+import { handClock } from "../../../../helpers/hand-clock.ts";
+import { startProxy } from "../../../../helpers/proxy.ts";
+import { redisUrl, startPrivateRedis, uniquePrefix } from "../../../../helpers/redis.ts";
+import { freePort } from "../../../../helpers/redis-server.ts";
+import { until } from "../../../../helpers/until.ts";
+
+test.each(["connecting", "reconnecting"])(
+  "what waits for Redis is rejected when a %s connection is closed",
+  async (status) => {
+    const redis = openRedis(`redis://127.0.0.1:${await freePort()}`, "worker");
+    await until(() => redis.status === status, { everyMs: 1, what: status });
+    const waiting = redis.get("x");
+    closeRedis(redis);
+    await expect(waiting).rejects.toThrow("Connection is closed");
+  },
+);
+
+test("what was under way when Redis died is rejected when the connection is closed before it is back", async () => {
+  const server = await startPrivateRedis();
+  const redis = openRedis(server.url, "worker");
+  closeAtEnd(() => closeRedis(redis));
+  await redis.ping();
+  server.freeze();
+  const underWay = redis.get("x");
+  await server.kill();
+  await until(() => redis.status === "reconnecting", { everyMs: 1 });
+  closeRedis(redis);
+  await expect(underWay).rejects.toThrow("Connection is closed");
+});
+
+test("a duplicate gives up a handshake that nobody answers, and connects anew", async () => {
+  const clock = handClock();
+  const proxy = await startProxy(Number(new URL(redisUrl()).port));
+  proxy.blackhole();
+  const redis = openRedis(`redis://127.0.0.1:${proxy.port}`, "worker", undefined, clock);
+  closeAtEnd(() => closeRedis(redis));
+  const duplicate = redis.duplicate();
+  closeAtEnd(() => closeRedis(duplicate));
+  await until(() => redis.status === "connect" && duplicate.status === "connect");
+  clock.advance(5_000);
+  await until(() => proxy.counts.accepted === 4, { what: "both to connect anew" });
+  proxy.heal();
+  expect(await Promise.all([redis.ping(), duplicate.ping()])).toEqual(["PONG", "PONG"]);
+});
+
+test("a database that Redis does not have is refused: the connection never becomes ready on another one", async () => {
+  const redis = openRedis(`${redisUrl()}/99`, "worker");
+  closeAtEnd(() => closeRedis(redis));
+  let wasReady = false;
+  redis.on("ready", () => {
+    wasReady = true;
+  });
+  await expect(whenAccepted(redis)).rejects.toMatchObject({
+    code: "invalid_config",
+    message: expect.stringMatching(/DB index is out of range/),
+  });
+  const writing = redis.set(uniquePrefix(), "1").then(
+    () => "written",
+    () => "refused",
+  );
+  let retries = 0;
+  redis.on("connect", () => retries++);
+  await until(() => retries > 2, { what: "it to try again" });
+  expect(wasReady).toBe(false);
+  closeRedis(redis);
+  expect(await writing).toBe("refused");
+});
+
+test("a Redis that is no cluster is refused where the address says that it is one", async () => {
+  const redis = openRedis(redisUrl().replace("redis://", "redis+cluster://"), "worker");
+  closeAtEnd(() => closeRedis(redis));
+  await expect(whenAccepted(redis)).rejects.toMatchObject({
+    code: "invalid_config",
+    message: expect.stringMatching(/that Redis is no cluster: write redis:\/\/host:port/),
+  });
+});
+
+test("a wrong password is refused, and a Redis that is away is waited for until the connection is closed", async () => {
+  const wrong = openRedis(redisUrl().replace("//", "//nobody:canary@"), "worker");
+  closeAtEnd(() => closeRedis(wrong));
+  await expect(whenAccepted(wrong)).rejects.toMatchObject({ code: "invalid_config" });
+  const away = openRedis(`redis://127.0.0.1:${await freePort()}`, "worker");
+  const waiting = whenAccepted(away);
+  closeRedis(away);
+  await expect(waiting).rejects.toMatchObject({ code: "closed" });
+});
+
+test("a subscription made at any moment of connecting keeps its connection", async () => {
+  for (let turn = 0; turn < 30; turn++) {
+    const redis = openRedis(redisUrl(), "subscriber");
+    closeAtEnd(() => closeRedis(redis));
+    let closed = 0;
+    redis.on("close", () => closed++);
+    await until(() => redis.status === "connect" || redis.status === "ready", {
+      everyMs: 0,
+      what: "connected",
+    });
+    await redis.subscribe("x");
+    await redis.subscribe("y");
+    await until(() => redis.status === "ready" || closed > 0, { everyMs: 0, what: "ready" });
+    expect(closed).toBe(0);
+  }
+});

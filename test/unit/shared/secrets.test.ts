@@ -1,0 +1,121 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { messageOf, SubagentError } from "../../../src/shared/errors.ts";
+import { createLogger } from "../../../src/shared/logger.ts";
+import { keepSecret, keepSecretsOf, secretFilter, withoutSecrets } from "../../../src/shared/secrets.ts";
+
+const KEY = "sk+live/7f3a==9b1c d";
+keepSecret(KEY);
+
+test.each([
+  ["as it is", KEY],
+  ["in JSON", JSON.stringify({ key: KEY })],
+  ["in a URL", `https://x/?key=${encodeURIComponent(KEY)}`],
+  ["as base64", Buffer.from(KEY).toString("base64")],
+  ["as base64 for URLs", Buffer.from(KEY).toString("base64url")],
+])("a secret is masked %s", (_, text) => {
+  const masked = withoutSecrets(`before ${text} after`);
+  expect(masked).toContain("[redacted]");
+  expect(masked).toMatch(/^before .* after$/s);
+  expect(masked).not.toContain("7f3a");
+});
+
+test("a secret is masked wherever it begins within base64 text", () => {
+  const around = fc.string({ unit: "grapheme-ascii", maxLength: 20 });
+  fc.assert(
+    fc.property(around, around, (before, after) => {
+      const encoded = Buffer.from(`${before}${KEY}${after}`).toString("base64");
+      expect(withoutSecrets(encoded)).toContain("[redacted]");
+    }),
+    {
+      examples: [
+        ["", ""],
+        ["u:", ""],
+        ["ab", "c"],
+      ],
+    },
+  );
+});
+
+test("texts without a secret are the same texts, and short values are no secrets", () => {
+  const text = "an ordinary text about keys";
+  keepSecret("keys");
+  expect(withoutSecrets(text)).toBe(text);
+});
+
+test("of headers and variables those are secrets whose names say so, the word behind Bearer by itself as well", () => {
+  keepSecretsOf({
+    Authorization: "Bearer tok-112233445566",
+    Accept: "application/json",
+    MY_TOKEN: "abcdefgh12345",
+  });
+  expect(withoutSecrets("tok-112233445566, application/json, abcdefgh12345")).toBe(
+    "[redacted], application/json, [redacted]",
+  );
+});
+
+test("errors and their causes hold neither secrets nor the arguments of a command", () => {
+  const cause = Object.assign(new TypeError(`WRONGPASS ${KEY}`), { command: { name: "auth", args: [KEY] } });
+  const error = new SubagentError("redis_unavailable", `No Redis with ${KEY}.`, {}, cause);
+  expect(error.message).toBe("No Redis with [redacted].");
+  expect(messageOf(new TypeError(KEY))).toBe("[redacted]");
+  expect(error.cause).toMatchObject({ message: "WRONGPASS [redacted]" });
+  expect(error.cause).not.toHaveProperty("command");
+  expect(String(error.cause instanceof Error && error.cause.stack)).not.toContain("7f3a");
+});
+
+test("a log line holds none", () => {
+  const lines: string[] = [];
+  createLogger({ destination: { write: (line) => void lines.push(line) } }).info(
+    { url: `redis://:${KEY}@h` },
+    KEY,
+  );
+  expect(lines.join("")).not.toContain("7f3a");
+});
+
+test("a secret that comes in pieces is masked wherever it is cut, and nothing else is lost or held back for good", () => {
+  const whole = `before ${KEY}${KEY} ${Buffer.from(`u:${KEY}`).toString("base64")} sk+live/ after sk+l`;
+  const expected = withoutSecrets(whole);
+  expect(expected).not.toContain("7f3a");
+  const points = [...whole];
+  const inPieces = (lengths: readonly number[]) => {
+    const filter = secretFilter();
+    let [shown, at] = ["", 0];
+    for (const length of lengths) {
+      shown += filter.push(points.slice(at, at + length).join(""));
+      at += length;
+    }
+    return shown + filter.push(points.slice(at).join("")) + filter.end();
+  };
+  for (let cut = 0; cut <= points.length; cut++) expect(inPieces([cut]), `cut at ${cut}`).toBe(expected);
+  expect(inPieces(points.map(() => 1))).toBe(expected);
+  fc.assert(
+    fc.property(fc.array(fc.nat(12)), (lengths) => {
+      expect(inPieces(lengths)).toBe(expected);
+    }),
+  );
+});
+
+test("a shorter secret does not give away the rest of a longer one that begins with it", () => {
+  keepSecret("shortkey-1");
+  keepSecret("shortkey-1-and-more");
+  const filter = secretFilter();
+  const shown = filter.push("is shortkey-1") + filter.push("-and-more.") + filter.end();
+  expect(shown).toBe("is [redacted].");
+});
+
+test("text without the beginning of a secret is passed on at once", () => {
+  expect(secretFilter().push("an ordinary word \u2603")).toBe("an ordinary word \u2603");
+});
+
+test("the details of an error hold no secret at any depth, and are the same object where there is none", () => {
+  const { details } = new SubagentError("invalid_input", "No.", {
+    issues: [{ field: KEY, problem: `not ${KEY}` }],
+    count: 3,
+  });
+  expect(JSON.stringify(details)).toBe(
+    '{"issues":[{"field":"[redacted]","problem":"not [redacted]"}],"count":3}',
+  );
+  const clean = { agents: ["a"] };
+  expect(new SubagentError("invalid_input", "No.", clean).details).toBe(clean);
+});

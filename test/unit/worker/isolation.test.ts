@@ -1,0 +1,114 @@
+import { expect, test } from "vitest";
+import { CLEARING_MS, createQuarantine, type Place } from "../../../src/worker/isolation.ts";
+import { handClock } from "../../helpers/hand-clock.ts";
+
+function rig() {
+  const clock = handClock();
+  const draining = new AbortController();
+  const doors: string[] = [];
+  const quarantine = createQuarantine({
+    clock,
+    draining: draining.signal,
+    close: () => void doors.push("closed"),
+    open: () => void doors.push("open"),
+  });
+  const enter = (): Place => {
+    const place = quarantine.admit();
+    if (!place) throw new Error("nobody is admitted");
+    return place;
+  };
+  return { clock, draining, doors, quarantine, enter };
+}
+
+test("runs stand beside each other, and nobody is given notice", () => {
+  const { enter, doors } = rig();
+  expect([enter(), enter()].map(({ notice }) => notice.aborted)).toEqual([false, false]);
+  expect(doors).toEqual([]);
+});
+
+test("a suspect is alone when the last of the others has left, and nobody is admitted from its wish on", async () => {
+  const { enter, doors, quarantine } = rig();
+  const [suspect, first, second] = [enter(), enter(), enter()];
+  let alone: boolean | undefined;
+  const isolating = suspect.isolate().then((is) => {
+    alone = is;
+  });
+  expect([suspect, first, second].map(({ notice }) => notice.aborted)).toEqual([false, true, true]);
+  expect(quarantine.admit()).toBeUndefined();
+  first.leave();
+  await Promise.resolve();
+  expect(alone).toBeUndefined();
+  second.leave();
+  await isolating;
+  expect(alone).toBe(true);
+  expect(quarantine.admit()).toBeUndefined();
+  expect(doors).toEqual(["closed"]);
+});
+
+test.for(["prove", "leave"] as const)("a suspect that %ss lets others in again, once", async (how) => {
+  const { enter, doors, quarantine } = rig();
+  const suspect = enter();
+  expect(await suspect.isolate()).toBe(true);
+  suspect[how]();
+  suspect[how]();
+  expect(doors).toEqual(["closed", "open"]);
+  expect(quarantine.admit()).toBeDefined();
+});
+
+test("the step of a run that is no suspect lets nobody in", async () => {
+  const { enter, quarantine } = rig();
+  const [suspect, other] = [enter(), enter()];
+  const isolating = suspect.isolate();
+  other.prove();
+  expect(quarantine.admit()).toBeUndefined();
+  other.leave();
+  other.leave();
+  expect(await isolating).toBe(true);
+});
+
+test("a suspect that has proved itself makes room for the next one like everybody else", async () => {
+  const { enter } = rig();
+  const first = enter();
+  await first.isolate();
+  first.prove();
+  const second = enter();
+  const isolating = second.isolate();
+  expect(first.notice.aborted).toBe(true);
+  first.leave();
+  expect(await isolating).toBe(true);
+});
+
+test("of two suspects the second is sent elsewhere, and its place is one of those that must go", async () => {
+  const { enter } = rig();
+  const [first, second] = [enter(), enter()];
+  const isolating = first.isolate();
+  expect(await second.isolate()).toBe(false);
+  second.leave();
+  expect(await isolating).toBe(true);
+});
+
+test("others that do not go keep the process: the suspect gives up and leaves it to them for as long", async () => {
+  const { clock, enter, doors } = rig();
+  const [suspect, stayer] = [enter(), enter()];
+  const isolating = suspect.isolate();
+  clock.advance(CLEARING_MS);
+  expect(await isolating).toBe(false);
+  expect(doors).toEqual(["closed", "open"]);
+  suspect.leave();
+  stayer.leave();
+  clock.advance(CLEARING_MS - 1);
+  expect(await enter().isolate()).toBe(false);
+  clock.advance(1);
+  expect(clock.pending).toBe(0);
+});
+
+test("a process that stops isolates nobody, and a suspect that waits hears of it at once", async () => {
+  const { clock, draining, enter } = rig();
+  const [suspect, other] = [enter(), enter()];
+  const isolating = suspect.isolate();
+  draining.abort();
+  expect(await isolating).toBe(false);
+  expect(clock.pending).toBe(0);
+  suspect.leave();
+  expect(await other.isolate()).toBe(false);
+});

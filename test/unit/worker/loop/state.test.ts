@@ -1,0 +1,205 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { newStarted } from "../../../../src/worker/loop/log.ts";
+import type { RunState } from "../../../../src/worker/loop/state.ts";
+import { conversationJson, fileAll, sumsOf } from "./reference.ts";
+import { asked, call, rules, Story, text } from "./story.ts";
+import { again, fillingScripts, lifeFrom, liveOn, logOf, scripts } from "./world.ts";
+
+/** What the reference computes anew, as the state has it. */
+function sumsIn(state: RunState) {
+  const { tally, last } = state;
+  const byName = (counts: ReadonlyMap<string, number>) => [...counts].sort(([a], [b]) => (a < b ? -1 : 1));
+  return {
+    isBegun: state.isBegun,
+    userMessage: state.userMessage,
+    isDelivered: state.isDelivered,
+    turns: state.turns,
+    answers: state.answers,
+    usage: tally.usage,
+    tokens: tally.tokens,
+    costUsd: tally.costUsd,
+    calls: byName(tally.calls),
+    succeeded: byName(tally.succeeded),
+    text: tally.text,
+    model: tally.model,
+    isOver: state.isBegun && state.repetition.isOver,
+    failure: state.failure,
+    handBack: last?.handBack,
+    isBarren: state.isBarren,
+    open: (last?.calls ?? []).map(({ id, isStarted: started, isAnswered: answered }) => ({
+      id,
+      started,
+      answered,
+    })),
+  };
+}
+
+const anyScripts = fc.oneof(scripts, fillingScripts);
+
+/** Each situation that is counted below, whatever the random scripts are. */
+const SITUATIONS = {
+  repeatsOneCall: again([{}]),
+  bringsNothing: again([{ inVain: 6 }]),
+  saysNothing: again([{ stop: "end_turn", content: [] }]),
+  isToldToFinish: again([{}], { finish: { run: 1, at: 3 } }),
+  growsLong: again(
+    [1, 2].map((q) => ({ content: [call("b", "look", { q })] })),
+    { rules: rules({ max_turns: 8 }, { clearAtTokens: 1 }) },
+  ),
+  isCutOffByItsLength: again(
+    [{ content: [call("b", "look")] }, { stop: "model_context_window_exceeded", content: [text("half")] }],
+    { rules: rules({ max_turns: 8 }, { clearAtTokens: 1_000 }) },
+  ),
+};
+
+test("the state that moves on by one entry is the one computed from the whole log, at every step of every life", () => {
+  const seen = {
+    steps: 0,
+    runs: 0,
+    barren: 0,
+    repeats: 0,
+    nudges: 0,
+    handBacks: 0,
+    unequalIds: 0,
+    cleared: 0,
+    goesOn: 0,
+  };
+  fc.assert(
+    fc.property(anyScripts, (script) => {
+      const life = lifeFrom([], []);
+      liveOn(script, life, (held, step) => {
+        const filed = fileAll(life.entries);
+        expect(JSON.stringify(sumsIn(held))).toBe(JSON.stringify(sumsOf(filed, held.run)));
+        expect(held.entries).toBe(life.entries.length);
+        const opened = logOf(script, life);
+        expect(JSON.stringify(sumsIn(opened))).toBe(JSON.stringify(sumsIn(held)));
+        expect(opened.isNudged).toBe(held.isNudged);
+        seen.steps += 1;
+        if (!held.isBegun) return;
+        const handBack = step.do === "call_model" ? step.handBack : undefined;
+        for (const cause of [handBack, "max_cost"] as const) {
+          const request = held.conversation.request(cause);
+          expect(request.messages).toBe(conversationJson(filed, held.run, cause));
+          expect(opened.conversation.request(cause)).toEqual(request);
+        }
+        const sent = held.conversation.request(handBack).messages;
+        seen.barren += held.isBarren ? 1 : 0;
+        seen.handBacks += handBack ? 1 : 0;
+        seen.repeats += sent.includes("3 times in a row") ? 1 : 0;
+        seen.nudges += sent.includes("Your last message was empty") ? 1 : 0;
+        seen.cleared += sent.includes("Left out to make room") ? 1 : 0;
+        seen.goesOn += sent.includes("Go on.") ? 1 : 0;
+        seen.unequalIds += /"a_1_\d/.test(sent) ? 1 : 0;
+      });
+      seen.runs += life.settled.length;
+    }),
+    { numRuns: 120, examples: Object.values(SITUATIONS).map((script) => [script]) },
+  );
+  for (const [what, count] of Object.entries(seen)) expect(count, what).toBeGreaterThan(0);
+});
+
+test("the mark of the prompt cache stands where the call before ended", () => {
+  fc.assert(
+    fc.property(anyScripts, (script) => {
+      let answered = { message: -1, run: 0, messages: "" };
+      let sent = answered;
+      liveOn(script, lifeFrom([], []), ({ conversation, run }, step) => {
+        if (step.do !== "call_model") return;
+        const { messages, cachedLength } = conversation.request(step.handBack);
+        expect(cachedLength === 0 || messages.slice(cachedLength - 3, cachedLength) === "}]}").toBe(true);
+        if (sent.message !== step.message) answered = sent;
+        const isSame = answered.run === run && answered.messages.length === cachedLength;
+        if (isSame) expect(messages.slice(0, cachedLength)).toBe(answered.messages);
+        sent = { message: step.message, run, messages };
+      });
+    }),
+    { numRuns: 200 },
+  );
+});
+
+test("a log with gaps, in any order, is read as the reference reads it", () => {
+  const gaps = fc.record({ script: scripts, keep: fc.array(fc.boolean(), { minLength: 1 }) });
+  fc.assert(
+    fc.property(gaps, ({ script, keep }) => {
+      const whole = liveOn(script, lifeFrom([], []));
+      const kept = whole.entries.filter((_, i) => keep[i % keep.length] ?? true);
+      for (const run of [whole.settled.length, whole.settled.length + 1]) {
+        const filed = fileAll(kept);
+        const state = logOf(script, lifeFrom(kept, whole.settled.slice(0, run - 1)));
+        expect(sumsIn(state)).toEqual(sumsOf(filed, state.run));
+        if (state.isBegun) {
+          const { messages } = state.conversation.request();
+          expect(messages).toBe(conversationJson(filed, state.run));
+        }
+      }
+    }),
+    { numRuns: 300 },
+  );
+});
+
+describe("a run's state", () => {
+  test("before anything was delivered stands at the first message", () => {
+    const state = new Story().log();
+    expect(state).toMatchObject({ isBegun: false, turns: 0, userMessage: 0, isDelivered: false });
+  });
+
+  test("shows what became of the calls of the last answer", () => {
+    const story = asked()
+      .asks(text("a"), call("x"), text("b"), call("y"), call("z"))
+      .started("x")
+      .started("y")
+      .result("x");
+    const state = story.log();
+    expect(state).toMatchObject({ isBegun: true, userMessage: 2, isDelivered: false });
+    expect(state.tally.text).toBe("ab");
+    expect(state.last).toMatchObject({
+      message: 1,
+      calls: [
+        { id: "x", isStarted: true, isAnswered: true },
+        { id: "y", isStarted: true, isAnswered: false },
+        { id: "z", isStarted: false, isAnswered: false },
+      ],
+    });
+  });
+
+  test("a message delivered after the last turn waits for the model", () => {
+    expect(asked().calls("a").user("more").log()).toMatchObject({ userMessage: 2, isDelivered: true });
+  });
+
+  test("a call that is made again has one mark: the log grows by nothing", () => {
+    const state = asked().asks(call("a", "look")).started("a", "look").log();
+    const before = state.entries;
+    state.fold(newStarted(1, "a", "look").entry);
+    expect(state.entries).toBe(before);
+    expect(state.tally.toolCalls).toBe(1);
+  });
+
+  test("the turns of other runs are not this one's", () => {
+    const story = asked()
+      .model("end_turn", [text("one")])
+      .nextRun()
+      .user("next")
+      .model("end_turn", [text("two")]);
+    expect(story.log()).toMatchObject({ turns: 1, tally: { text: "two" } });
+    expect(story.nextRun().log()).toMatchObject({ isBegun: false, turns: 0, userMessage: 4 });
+  });
+
+  test.each<[string, Story, number]>([
+    ["an answer", asked().model("end_turn", [text("one")]), 2],
+    ["a message without an answer", asked(), 2],
+    ["a failure", asked().failure("context_window"), 2],
+    ["a failure after tool results", asked().calls("a").failure("model_error", "max_turns"), 4],
+    ["a call paid for in vain after tool results", asked().calls("a").purchase(1, 0), 4],
+  ])("the next run starts after %s of the last one", (_, story, userMessage) => {
+    expect(story.nextRun().log()).toMatchObject({ userMessage, isDelivered: false });
+  });
+
+  test("a notice stays with the message that the next run begins with", () => {
+    const story = asked()
+      .model("end_turn", [text("one")])
+      .nextRun()
+      .notice("files gone");
+    expect(story.log().userMessage).toBe(2);
+  });
+});

@@ -1,0 +1,154 @@
+import { describe, expect, test } from "vitest";
+import { AnswerDraft } from "../../../../../src/worker/model/anthropic/answer.ts";
+
+const MAX_TOKENS = 1_000;
+
+function begun(message: object = {}): AnswerDraft {
+  const draft = new AnswerDraft("asked-for", MAX_TOKENS);
+  draft.begin({ content: [], ...message });
+  return draft;
+}
+
+function finished(content: unknown[], stop_reason = "end_turn") {
+  return begun({ content, stop_reason }).finish();
+}
+
+const call = (id: unknown, input: unknown = {}, name: unknown = "look") => ({
+  type: "tool_use",
+  id,
+  name,
+  input,
+});
+const idsOf = (content: readonly { type: string; id?: unknown }[]) => content.map(({ id }) => id);
+
+describe("a draft", () => {
+  test("names the requested model when the answer names none", () => {
+    expect(finished([]).model).toBe("asked-for");
+  });
+
+  test("takes the last word on each counter and ignores what is no count", () => {
+    const draft = begun({
+      usage: { input_tokens: 10, output_tokens: 1, cache_read_input_tokens: null, service_tier: "standard" },
+    });
+    draft.count({
+      output_tokens: 50,
+      input_tokens: null,
+      cache_read_input_tokens: 7,
+      cache_creation_input_tokens: -3,
+    });
+    draft.count({ output_tokens: Number.MAX_SAFE_INTEGER, cache_read_input_tokens: 1e20 });
+    expect(draft.usage).toEqual({
+      input_tokens: 10,
+      output_tokens: 50,
+      cache_read_input_tokens: 7,
+      cache_creation_input_tokens: 0,
+    });
+  });
+
+  test("orders blocks by their index, whatever order they came in", () => {
+    const draft = begun({ stop_reason: "end_turn" });
+    draft.open(2, { type: "text", text: "c" });
+    draft.open(0, { type: "text", text: "a" });
+    expect(draft.finish().contentJson).toBe('[{"type":"text","text":"a"},{"type":"text","text":"c"}]');
+  });
+
+  test("keeps texts of a lone surrogate well formed, in the blocks as in their JSON", () => {
+    const { content, contentJson } = finished([{ type: "text", text: "half \ud83d" }]);
+    expect(content).toEqual([{ type: "text", text: "half \ufffd" }]);
+    expect(JSON.parse(contentJson)).toEqual(content);
+  });
+
+  test.each<[string, () => unknown]>([
+    ["two starts", () => begun().begin({})],
+    ["a start without a message", () => new AnswerDraft("m", 1).begin(undefined)],
+    ["content before its start", () => new AnswerDraft("m", 1).open(0, { type: "text", text: "" })],
+    ["a block that is no object", () => begun().open(0, "x")],
+    ["a block that starts twice", () => finished([]) && begun({ content: [{ type: "text" }] }).open(0, {})],
+    ["a block without a type", () => finished([{}])],
+    ["a text without text", () => finished([{ type: "text" }])],
+    [
+      "a tool result from the model",
+      () => finished([{ type: "tool_result", tool_use_id: "t", content: "" }]),
+    ],
+    ["a piece for no block", () => begun().extend(0, "text", "x")],
+    ["a stop reason that is no text", () => begun({ stop_reason: 7 }).finish()],
+    ["an empty stop reason", () => begun({ stop_reason: "" }).finish()],
+  ])("refuses %s", (_, play) => {
+    expect(play).toThrow(expect.objectContaining({ name: "MalformedAnswerError" }));
+  });
+});
+
+describe("a tool call", () => {
+  test("may have an input of 100 levels; of 101 or 10,000 it is refused, before anything overflows", () => {
+    const nested = (levels: number) => JSON.parse(`${'{"a":'.repeat(levels)}1${"}".repeat(levels)}`);
+    const { content, refusedCalls } = finished([
+      call("a", nested(100)),
+      call("b", nested(101)),
+      call("c", nested(10_000)),
+    ]);
+    expect([...refusedCalls.keys()]).toEqual(["b", "c"]);
+    expect(refusedCalls.get("b")).toContain("at most 100 levels");
+    expect(content.slice(1)).toEqual([call("b"), call("c")]);
+  });
+
+  test.each([[[1]], [null], ["text"], [7], [undefined]])("with the input %j is refused", (input) => {
+    const { content, refusedCalls } = finished([{ ...call("t"), input }], "tool_use");
+    expect(content).toEqual([call("t")]);
+    expect(refusedCalls.get("t")).toContain("must be a JSON object");
+  });
+
+  test("has an id of its own, however many have the same one or none", () => {
+    const { content, refusedCalls } = finished(
+      [call("a_2"), call("a"), call("a"), call("a"), call(""), call(undefined), call("x".repeat(400))],
+      "tool_use",
+    );
+    expect(idsOf(content)).toEqual(["a_2", "a", "a_3", "a_4", "call", "call_2", "x".repeat(256)]);
+    expect(refusedCalls.size).toBe(0);
+  });
+
+  test("stays within 256 characters of id also when its id is not its own", () => {
+    const ids = idsOf(finished([call("x".repeat(300)), call("x".repeat(300))], "tool_use").content);
+    expect(new Set(ids).size).toBe(2);
+    for (const id of ids) expect(String(id).length).toBeLessThanOrEqual(256);
+  });
+
+  test("has a name of at most 128 characters, well formed", () => {
+    const { content } = finished([call("a", {}, "n".repeat(300)), call("b", {}, 7), call("c", {}, "\ud83d")]);
+    expect(content.map(({ name }) => name)).toEqual(["n".repeat(128), "", "\ufffd"]);
+  });
+
+  test("beyond the 64th is refused, the others are not", () => {
+    const calls = Array.from({ length: 66 }, (_, i) => call(`t${i}`));
+    const { content, refusedCalls } = finished(calls, "tool_use");
+    expect(content).toEqual(calls);
+    expect([...refusedCalls.keys()]).toEqual(["t64", "t65"]);
+    expect(refusedCalls.get("t64")).toContain("at most 64 tool calls");
+  });
+});
+
+describe("an answer that is too large", () => {
+  const limitBytes = new AnswerDraft("m", MAX_TOKENS).limitBytes;
+
+  test("is given up at its first byte beyond the limit, and still counts", () => {
+    const draft = begun();
+    draft.open(0, { type: "text", text: "" });
+    draft.extend(0, "text", "x".repeat(limitBytes));
+    expect(draft.isTooLarge).toBe(false);
+    draft.extend(0, "text", "x");
+    expect(draft.isTooLarge).toBe(true);
+    draft.stop("end_turn");
+    draft.count({ output_tokens: 9 });
+    expect(draft.usage.output_tokens).toBe(9);
+    expect(() => draft.finish()).toThrow(`larger than ${limitBytes} bytes`);
+  });
+
+  test("may have a limit that grows with the tokens asked for", () => {
+    expect(new AnswerDraft("m", 2 * MAX_TOKENS).limitBytes).toBeGreaterThan(limitBytes);
+  });
+
+  test("may be one of 1,025 blocks", () => {
+    const blocks = Array.from({ length: 1_025 }, () => ({ type: "text", text: "" }));
+    expect(finished(blocks.slice(1)).content).toHaveLength(1_024);
+    expect(() => finished(blocks)).toThrow("1024 blocks");
+  });
+});

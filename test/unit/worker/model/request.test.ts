@@ -1,0 +1,102 @@
+import { expect, test } from "vitest";
+import type { ModelRequest } from "../../../../src/worker/model/model.ts";
+import {
+  messageJson,
+  NO_TOOL_CHOICE,
+  requestBody,
+  requestHead,
+} from "../../../../src/worker/model/request.ts";
+import { type Asked, ask, QUESTION } from "./scripted-provider.ts";
+
+const tool = (name: string) => ({ name, description: "d", input_schema: { type: "object" } });
+const cached = { type: "ephemeral" };
+const user = (...texts: string[]) => ({
+  role: "user" as const,
+  content: texts.map((text) => ({ type: "text", text })),
+});
+const answer = { role: "assistant" as const, content: [{ type: "text", text: "a" }] };
+
+function bodyOf(over: Partial<Asked> = {}) {
+  const request: ModelRequest = ask(over);
+  return JSON.parse(requestBody(request, request.stream));
+}
+
+test("without tools there is no tool choice, and without a system prompt no system block", () => {
+  expect(Object.keys(bodyOf({ system: "" }))).toEqual([
+    "model",
+    "max_tokens",
+    "cache_control",
+    "messages",
+    "stream",
+  ]);
+});
+
+test("without a system prompt the last tool carries the shared mark", () => {
+  const { tools } = bodyOf({ system: "", tools: [tool("a"), tool("b")] });
+  expect(tools).toEqual([tool("a"), { ...tool("b"), cache_control: cached }]);
+});
+
+test("where the call before ended is a mark, and nothing else changes", () => {
+  const messages = [user("one"), answer, user("two", "three"), answer, user("four")];
+  const cachedLength = messages.slice(0, 3).map(messageJson).join().length;
+  const marked = bodyOf({ messages, cachedLength }).messages;
+  expect(marked[2].content).toEqual([
+    { type: "text", text: "two" },
+    { type: "text", text: "three", cache_control: cached },
+  ]);
+  expect(marked.toSpliced(2, 1)).toEqual(messages.toSpliced(2, 1));
+});
+
+test("a mark where no message ends is left out", () => {
+  const messages = [user("one"), answer, user("two")];
+  for (const cachedLength of [0, 1, 2, 20, 10_000])
+    expect(bodyOf({ messages, cachedLength }).messages).toEqual(messages);
+});
+
+test("what a call sent is, but for the mark, the beginning of what the next one sends", () => {
+  const messages = [user("one"), answer, user("two")];
+  const first = requestBody(ask({ messages: messages.slice(0, 1) }), false);
+  const second = requestBody(ask({ messages }), false);
+  expect(second.startsWith(first.slice(0, -"]}".length))).toBe(true);
+});
+
+test("members of one call stand beside those of the run; only a streamed one asks for a stream", () => {
+  const body = bodyOf({ tools: [tool("a")], extra: NO_TOOL_CHOICE, stream: false });
+  expect(body).toEqual({
+    model: "claude-test",
+    max_tokens: 100,
+    tools: [tool("a")],
+    system: [{ type: "text", text: "You are a test.", cache_control: cached }],
+    cache_control: cached,
+    tool_choice: { type: "none" },
+    messages: [QUESTION],
+  });
+  expect(bodyOf({ stream: true }).stream).toBe(true);
+});
+
+test("a text cut within a character is sent with a mark in its place: the API refuses the whole of a body for one", () => {
+  const cut = "half \ud83d";
+  expect(requestHead({ maxTokens: 1, system: cut, tools: [] })).toContain("half \ufffd");
+  expect(messageJson(user(cut))).toBe(messageJson(user("half \ufffd")));
+});
+
+test("agents of one kind share their head; another tool, text or bound is another head", () => {
+  const schema = { type: "object" };
+  const tool = (description: string, input_schema = schema) => ({
+    name: "look_up",
+    description,
+    input_schema,
+  });
+  const parts = { maxTokens: 10, system: "You look things up.", tools: [tool("Looks up.")] };
+  const head = requestHead(parts);
+  expect(requestHead({ ...parts, tools: [tool("Looks up.")] })).toBe(head);
+  const others = [
+    { ...parts, maxTokens: 11 },
+    { ...parts, system: "You look things up!" },
+    { ...parts, tools: [] },
+    { ...parts, tools: [tool("Looks it up.")] },
+    { ...parts, tools: [tool("Looks up.", { type: "object", required: ["q"] } as typeof schema)] },
+  ];
+  expect(new Set([head, ...others.map(requestHead)]).size).toBe(6);
+  expect(requestHead(parts)).toBe(head);
+});

@@ -1,0 +1,70 @@
+import { expect, test } from "vitest";
+import { createAnthropicModel } from "../../../../src/worker/model/anthropic/model.ts";
+import type { FailureKind } from "../../../../src/worker/model/model.ts";
+import { gateNameOf, meaningOf } from "../../../../src/worker/run/provider-limit.ts";
+
+const failure = (kind: FailureKind, retryAfterMs?: number) => ({
+  kind,
+  retryable: true,
+  message: "",
+  ...(retryAfterMs !== undefined && { retryAfterMs }),
+});
+
+test.for(["rate_limited", "overloaded"] as const)("%s asks everybody for less", (kind) => {
+  expect(meaningOf(failure(kind))).toBe("limited");
+});
+
+test("whatever asks to wait asks everybody", () => {
+  expect(meaningOf(failure("server_error", 0))).toBe("limited");
+});
+
+test.for(["authentication", "permission", "billing"] as const)(
+  "%s is met by every call with the credential, also when it says how long to wait",
+  (kind) => {
+    expect(meaningOf(failure(kind))).toBe("denied");
+    expect(meaningOf(failure(kind, 1_000))).toBe("denied");
+  },
+);
+
+test.for([
+  "server_error",
+  "network",
+  "timeout",
+  "context_window",
+  "invalid_request",
+  "not_found",
+  "too_large",
+  "invalid_response",
+] as const)("%s says nothing about the calls of others", (kind) => {
+  expect(meaningOf(failure(kind))).toBe("neutral");
+});
+
+test("a gate is named by host, credential and model, and shows no part of the credential", async () => {
+  const names = await Promise.all(
+    [
+      { apiKey: "sk-ant-secret-1" },
+      { apiKey: "sk-ant-secret-2" },
+      { apiKey: "sk-ant-secret-1", baseUrl: "http://me:sk-ant-word@127.0.0.1:8787/x" },
+    ].map(async (options) => {
+      const model = createAnthropicModel(options);
+      const named = [gateNameOf(model, "claude-haiku-5-5"), gateNameOf(model, "claude-opus-5-5")];
+      await model.stop();
+      return named;
+    }),
+  );
+  expect(names[0]?.[0]).toMatch(/^api\.anthropic\.com\/[0-9a-f]{8}\/claude-haiku-5-5$/);
+  expect(names[2]?.[0]).toMatch(/^127\.0\.0\.1:8787\/[0-9a-f]{8}\/claude-haiku-5-5$/);
+  expect(new Set(names.flat()).size).toBe(6);
+  expect(names.join()).not.toContain("sk-ant");
+});
+
+test("the same host and credential have the same gate in every process", async () => {
+  const models = [createAnthropicModel({ apiKey: "k" }), createAnthropicModel({ apiKey: "k" })];
+  const [one, other] = models.map((model) => gateNameOf(model, "m"));
+  expect(one).toBe(other);
+  await Promise.all(models.map((model) => model.stop()));
+});
+
+test("a model that names none has one gate for each model id", () => {
+  expect(gateNameOf({}, "m-1")).toBe("custom/m-1");
+});

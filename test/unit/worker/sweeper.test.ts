@@ -1,0 +1,285 @@
+/**
+ * Guarantee: a sweeper looks at everything that is due, whatever one of them does, and again when the record says so. What
+ * Redis answers is scripted, for what happens between two of its answers; `sweeping.test.ts` has the real one.
+ */
+import { expect, test } from "vitest";
+import { createLogger } from "../../../src/shared/logger.ts";
+import { AgentRecord } from "../../../src/shared/protocol/agent.ts";
+import { TIMING } from "../../../src/shared/protocol/limits.ts";
+import type { Due } from "../../../src/shared/redis/deadlines.ts";
+import type { Answer, Input } from "../../../src/shared/redis/scripts.ts";
+import { createSweeper, type SweeperContext } from "../../../src/worker/sweeper.ts";
+import { handClock } from "../../helpers/hand-clock.ts";
+import { SPEC } from "../../integration/verbs/rig.ts";
+
+const BATCH = 100;
+const uidOf = (n: number) => `sa-${String(n).padStart(24, "0")}`;
+const FIRST = uidOf(0);
+const dueOf = (n: number): Due => ({
+  member: `t p ${uidOf(n)}`,
+  seenScore: 1,
+  seenGrace: "",
+  address: { tenant: "t", parentId: "p", uid: uidOf(n) },
+});
+const duesOf = (count: number) => Array.from({ length: count }, (_, n) => dueOf(n));
+
+/** What Redis answers. */
+interface Script {
+  /** What is due, look by look. Default: the first agent, once. */
+  due?: () => Due[] | Promise<Due[]>;
+  overdue?: Answer<"overdue"> | ((uid: string) => Answer<"overdue">);
+  settle?: Answer<"settle">;
+  /** Ids of the agent's open questions. */
+  questions?: readonly string[];
+  answer?: (questionId: string) => Answer<"answer">;
+  isAlive?: boolean;
+  rewake?: Answer<"rewake">;
+}
+
+/** A sweeper whose Redis answers by script; `done`: what it wrote, in order. */
+function scene(script: Script) {
+  const once = [[dueOf(0)]];
+  const done: string[] = [];
+  const settled: Input<"settle">[] = [];
+  const warnings: string[] = [];
+  const clock = handClock();
+  const overdueOf = (uid: string): Answer<"overdue"> => {
+    const { overdue = { status: "ended" } } = script;
+    return typeof overdue === "function" ? overdue(uid) : overdue;
+  };
+  const context: SweeperContext = {
+    deadlines: {
+      due: async () => (script.due ? script.due() : (once.pop() ?? [])),
+      move: async ({ address }, at) => void done.push(`move ${address?.uid ?? "nobody"} to ${at}`),
+      forget: async ({ address }) => void done.push(`forget ${address?.uid ?? "nobody"}`),
+      touch: async ({ uid }) => void done.push(`touch ${uid}`),
+    },
+    store: {
+      overdue: async ({ uid }) => overdueOf(uid),
+      async settle({ uid }, how) {
+        done.push(`settle ${uid}`);
+        settled.push(how);
+        const agent = { agent_status: "ended", run: 1, wake: 1 } as const;
+        return script.settle ?? { status: "settled", reply_id: "r", ...agent };
+      },
+      timing: TIMING,
+      orphans: async () => ({ status: "nobody" }),
+      finish: async () => ({ status: "not_due" }),
+      record: async ({ uid }) => recordOf(uid, script.questions ?? []),
+      async answer(_address, { question_id }) {
+        done.push(`answer ${question_id}`);
+        return script.answer?.(question_id) ?? { status: "waiting", open: 1 };
+      },
+      rewake: async (_address, { expected_wake, job_alive }) => {
+        done.push(`rewake ${expected_wake} ${job_alive ? "alive" : "lost"}`);
+        return script.rewake ?? { status: "not_due" };
+      },
+    },
+    wakes: {
+      add: async ({ uid, wake }) => void done.push(`wake ${uid} ${wake}`),
+      isAlive: async () => script.isAlive ?? false,
+    },
+    clock,
+    random: () => 0.5,
+    logger: createLogger({
+      level: "warn",
+      destination: { write: (line: string) => void warnings.push(line) },
+    }),
+  };
+  return { sweeper: createSweeper(context), done, settled, warnings, clock };
+}
+
+function recordOf(uid: string, questions: readonly string[]): AgentRecord {
+  const numbers = { v: 1, created_at: 1, epoch: 1, run: 1, wake: 1, deadline: 1, inbox_read: 0 };
+  const names = { uid, tenant: "t", parent_id: "p", agent_id: "a", name: "a", status: "waiting" };
+  const open = questions.map((question_id) => ({ question_id, text: "which?" }));
+  return AgentRecord.parse({
+    ...numbers,
+    ...names,
+    spec: JSON.stringify(SPEC),
+    questions: JSON.stringify(open),
+  });
+}
+
+/** Resolves when everything that can go on without time has gone on. */
+const settled = () => new Promise((resolve) => setImmediate(resolve));
+
+test("one agent that cannot be looked at keeps no other from its end, and is said once", async () => {
+  const { sweeper, done, warnings } = scene({
+    due: () => duesOf(3),
+    overdue(uid) {
+      if (uid === uidOf(1)) throw new Error("WRONGTYPE");
+      return { status: "idle_over" };
+    },
+  });
+  expect(await sweeper.tick()).toBe(3);
+  expect(done.filter((word) => word.startsWith("settle"))).toEqual([
+    `settle ${uidOf(0)}`,
+    `settle ${uidOf(2)}`,
+  ]);
+  expect(warnings).toHaveLength(1);
+  expect(warnings[0]).toContain(uidOf(1));
+});
+
+test("a tick looks at everything that is due, page by page", async () => {
+  const pages = [duesOf(BATCH), duesOf(BATCH), duesOf(1)];
+  const { sweeper, done } = scene({ due: () => pages.shift() ?? [] });
+  expect(await sweeper.tick()).toBe(2 * BATCH + 1);
+  expect(done).toHaveLength(2 * BATCH + 1);
+});
+
+test("a sweep that failed is followed by the next one, a second later", async () => {
+  let looks = 0;
+  const { sweeper, clock, warnings } = scene({
+    due() {
+      looks += 1;
+      throw new Error("Redis is away");
+    },
+  });
+  sweeper.start();
+  await settled();
+  for (const ticks of [1, 2, 3]) {
+    expect([looks, warnings.length]).toEqual([ticks, ticks]);
+    clock.advance(1_000);
+    await settled();
+  }
+  await sweeper.stop();
+});
+
+test("a sweeper that is started twice ticks once, about every second", async () => {
+  let looks = 0;
+  const { sweeper, clock } = scene({
+    due() {
+      looks += 1;
+      return [];
+    },
+  });
+  sweeper.start();
+  sweeper.start();
+  await settled();
+  expect(looks).toBe(1);
+  clock.advance(999);
+  await settled();
+  expect(looks).toBe(1);
+  clock.advance(1);
+  await settled();
+  expect([looks, clock.pending]).toEqual([2, 1]);
+  await sweeper.stop();
+});
+
+test("after stop no tick is going on, no further page is taken, and no timer is left", async () => {
+  let looks = 0;
+  const { sweeper, clock, done } = scene({
+    // Always more to do: only a stop ends the tick.
+    due() {
+      looks += 1;
+      if (looks === 3) void sweeper.stop();
+      return looks < 10 ? duesOf(BATCH) : [];
+    },
+  });
+  sweeper.start();
+  await settled();
+  await sweeper.stop();
+  expect([looks, done.length, clock.pending]).toEqual([3, 3 * BATCH, 0]);
+  clock.advance(10_000);
+  await settled();
+  expect(looks).toBe(3);
+});
+
+test("stop waits for the look that is going on", async () => {
+  let finish = () => {};
+  const { sweeper } = scene({
+    due: () =>
+      new Promise<Due[]>((resolve) => {
+        finish = () => resolve([]);
+      }),
+  });
+  sweeper.start();
+  await settled();
+  let isOver = false;
+  const stopping = sweeper.stop().then(() => {
+    isOver = true;
+  });
+  await settled();
+  expect(isOver).toBe(false);
+  finish();
+  await stopping;
+});
+
+test("a member that names no agent, one of an unknown agent and one of an ended agent are forgotten", async () => {
+  const nobody = { ...dueOf(0), address: undefined };
+  const { sweeper, done } = scene({
+    due: () => [nobody, dueOf(1), dueOf(2)],
+    overdue: (uid) => ({ status: uid === uidOf(1) ? "unknown" : "ended" }),
+  });
+  await sweeper.tick();
+  expect(done.sort()).toEqual(["forget nobody", `forget ${uidOf(1)}`, `forget ${uidOf(2)}`]);
+});
+
+test("an agent that is not due is looked at again at its deadline", async () => {
+  const { sweeper, done } = scene({ overdue: { status: "not_due", deadline: 77 } });
+  await sweeper.tick();
+  expect(done).toEqual([`move ${FIRST} to 77`]);
+});
+
+test.for([
+  ["idle_over", "idle"],
+  ["max_age_over", "max_age"],
+  ["tools_missing", "tools_missing"],
+] as const)("%s ends an agent with %s, and it is looked at no more", async ([status, stop_reason]) => {
+  const { sweeper, done, settled: ends } = scene({ overdue: { status } });
+  await sweeper.tick();
+  expect(ends).toMatchObject([{ authority: "sweeper", target: "ended", stop_reason }]);
+  expect(done).toEqual([`settle ${FIRST}`, `forget ${FIRST}`]);
+});
+
+test("an agent that a message revived between look and end is looked at again at its new deadline", async () => {
+  const { sweeper, done } = scene({
+    overdue: { status: "idle_over" },
+    settle: { status: "not_due", deadline: 99 },
+  });
+  await sweeper.tick();
+  expect(done).toEqual([`settle ${FIRST}`, `move ${FIRST} to 99`]);
+});
+
+test("every open question gets its default in one tick, and the last one wakes the agent", async () => {
+  const { sweeper, done } = scene({
+    overdue: { status: "answer_due" },
+    questions: ["1/a", "1/b"],
+    answer: (id) =>
+      id === "1/b" ? { status: "queued", run: 1, wake: 5, deadline: 40 } : { status: "waiting", open: 1 },
+  });
+  await sweeper.tick();
+  expect(done).toEqual(["answer 1/a", "answer 1/b", `move ${FIRST} to 40`, `wake ${FIRST} 5`]);
+});
+
+test("a default that is not due after all is looked at again at its deadline, and answers nothing", async () => {
+  const { sweeper, done } = scene({
+    overdue: { status: "answer_due" },
+    questions: ["1/a", "1/b"],
+    answer: () => ({ status: "not_due", deadline: 55 }),
+  });
+  await sweeper.tick();
+  expect(done).toEqual(["answer 1/a", `move ${FIRST} to 55`]);
+});
+
+const wakeDue: Answer<"overdue"> = { status: "wake_due", wake: 4, checks: 0, agent_id: "a" };
+
+test("an agent whose wake was lost gets a new one, and a look after it should that be lost, too", async () => {
+  const { sweeper, done } = scene({
+    overdue: wakeDue,
+    rewake: { status: "wake", wake: 5, deadline: 30 },
+  });
+  await sweeper.tick();
+  expect(done).toEqual(["rewake 4 lost", `move ${FIRST} to 30`, `wake ${FIRST} 5`]);
+});
+
+test("a wake that still waits its turn is not doubled, and looked at again", async () => {
+  const { sweeper, done } = scene({
+    overdue: wakeDue,
+    isAlive: true,
+    rewake: { status: "wait", deadline: 31 },
+  });
+  await sweeper.tick();
+  expect(done).toEqual(["rewake 4 alive", `move ${FIRST} to 31`]);
+});

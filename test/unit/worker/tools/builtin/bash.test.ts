@@ -1,0 +1,187 @@
+import { spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { readdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { beforeAll, describe, expect, it } from "vitest";
+import { systemClock } from "../../../../../src/shared/clock.ts";
+import { bashTool } from "../../../../../src/worker/tools/builtin/bash.ts";
+import { runTool } from "../../../../../src/worker/tools/registry.ts";
+import { chooseRunner } from "../../../../../src/worker/tools/sandbox/choose.ts";
+import type { Tool } from "../../../../../src/worker/tools/tool.ts";
+import { until } from "../../../../helpers/until.ts";
+import { openScene, type Scene, SECRET, stoppedBy } from "../scene.ts";
+
+let scene: Scene;
+let tool: Tool;
+beforeAll(async () => {
+  scene = await openScene();
+  const options = {
+    clock: systemClock,
+    mode: "sandboxed",
+    production: true,
+    acceptUnsandboxed: false,
+  } as const;
+  const { runner, sentence } = await chooseRunner(options);
+  if (runner === undefined) throw new Error(sentence);
+  tool = bashTool(runner, systemClock);
+});
+
+const bash = (command: string, more: { timeout_seconds?: number; signal?: AbortSignal; of?: Scene } = {}) => {
+  const { of = scene, signal, timeout_seconds } = more;
+  const call = { id: "toolu_1", name: "bash", input: { command, timeout_seconds } };
+  return runTool(tool, call, of.context(signal), {
+    offered: ["bash"],
+    clock: systemClock,
+    stop: stoppedBy(signal),
+  });
+};
+
+/** Whether any process of the machine has this word in its arguments. */
+async function lives(word: string): Promise<boolean> {
+  for (const pid of await readdir("/proc")) {
+    if (!/^\d+$/.test(pid)) continue;
+    try {
+      if (readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0").includes(word)) return true;
+    } catch {
+      // It ended meanwhile.
+    }
+  }
+  return false;
+}
+
+describe("bash", () => {
+  it("answers what the command wrote, both streams in one, and an error with its exit code", async () => {
+    expect(await bash("echo one; echo two >&2")).toMatchObject({ content: "one\ntwo", isError: false });
+    expect(await bash("echo before; exit 3")).toMatchObject({
+      content: "before\n[exit code 3]",
+      isError: true,
+    });
+    expect(await bash("true")).toMatchObject({ content: "(no output)", isError: false });
+    expect((await bash("cat <<'EOF'\n$HOME 'quotes' \"and\" \\n\nEOF")).content).toBe(
+      "$HOME 'quotes' \"and\" \\n",
+    );
+  });
+
+  it("works in the workspace that the other tools see, in both directions", async () => {
+    await scene.call("write_file", { file_path: "from-tool.txt", content: "hello" });
+    expect((await bash("cat from-tool.txt && echo back > from-bash.txt")).content).toBe("hello");
+    expect((await scene.call("read_file", { file_path: "from-bash.txt" })).content).toBe("back\n");
+    await bash("echo changed > from-tool.txt");
+    expect(await readFile(join(scene.home, "from-tool.txt"), "utf8")).toBe("changed\n");
+  });
+
+  it("reads opened directories, changes none, and sees none of their secrets", async () => {
+    const own = await openScene();
+    await writeFile(join(own.writable, "data.txt"), "data\n");
+    await writeFile(join(own.writable, ".env"), `${SECRET}\n`);
+    expect((await bash(`cat ${own.writable}/data.txt`, { of: own })).content).toBe("data");
+    expect((await bash(`cat ${own.writable}/.env`, { of: own })).content).not.toContain(SECRET);
+    expect((await bash(`echo x > ${own.writable}/data.txt`, { of: own })).isError).toBe(true);
+  });
+
+  it("shows no directory in which other agents' workspaces lie, and says so", async () => {
+    const own = await openScene();
+    const area = (path: string) => ({ kind: "root" as const, path, shownAs: path, writable: false });
+    for (const path of [own.base, join(own.base, "state"), join(own.base, "state/default/p/agents/a2")]) {
+      const workspace = { ...own.workspace, roots: [area(path)] };
+      const context = { ...own.context(), workspace };
+      const call = {
+        id: "t",
+        name: "bash",
+        input: { command: `cat ${path}/*/secret.txt; grep -rs TOP ${path}` },
+      };
+      const { content } = await runTool(tool, call, context, {
+        offered: ["bash"],
+        clock: systemClock,
+        stop: stoppedBy(),
+      });
+      expect(content).not.toContain(SECRET);
+      expect(content).toContain("[not shown to commands:");
+    }
+  });
+
+  it("carries the working directory over, and nothing else", async () => {
+    const own = await openScene();
+    const say = async (command: string) => (await bash(command, { of: own })).content;
+    await say("mkdir -p a/b && cd a/b && x=1 && sleep 100 &");
+    await say("mkdir -p a/b && cd a/b && export X=1");
+    expect(await say('pwd; echo "[$X]"')).toBe("/workspace/a/b\n[]");
+    expect((await bash("cd .. && exit 4", { of: own })).isError).toBe(true);
+    expect(await say("pwd")).toBe("/workspace/a");
+    await say("cd /usr");
+    expect(await say("pwd")).toBe("/workspace/a");
+    await say("cd /workspace && rm -r a");
+    expect(await say("pwd")).toBe("/workspace");
+    expect((await bash("pwd")).content).toBe("/workspace");
+  });
+
+  it("runs the commands of one turn one after another", async () => {
+    const own = await openScene();
+    const calls = [1, 2, 3].map((n) => bash(`echo ${n}a >> log; sleep 0.05; echo ${n}b >> log`, { of: own }));
+    await Promise.all(calls);
+    expect(await readFile(join(own.home, "log"), "utf8")).toBe("1a\n1b\n2a\n2b\n3a\n3b\n");
+  });
+
+  it("kills the whole tree when the time is over, and shows what was written", async () => {
+    const outcome = await bash(
+      "echo begun; setsid sleep 43210 & nohup sleep 43210 & trap '' TERM; sleep 43210",
+      {
+        timeout_seconds: 1,
+      },
+    );
+    expect(outcome).toMatchObject({ isError: true });
+    expect(outcome.content).toBe("begun\n[killed with all its processes after 1 s]");
+    expect(await lives("43210")).toBe(false);
+  });
+
+  it("kills the whole tree within a second when the run is stopped", async () => {
+    const stop = new AbortController();
+    const running = bash("setsid sleep 43211 & (trap '' TERM; sleep 43211) & sleep 43211", {
+      signal: stop.signal,
+    });
+    await until(() => lives("43211"));
+    const stoppedMs = performance.now();
+    stop.abort();
+    expect(await running).toMatchObject({ isError: true, content: expect.stringMatching(/^Cancelled/) });
+    await until(async () => !(await lives("43211")), { timeoutMs: 1_000 });
+    expect(performance.now() - stoppedMs).toBeLessThan(1_500);
+  });
+
+  it("kills the whole tree when its worker is killed", async () => {
+    const code = `
+      import { systemClock } from "./src/shared/clock.ts";
+      import { chooseRunner } from "./src/worker/tools/sandbox/choose.ts";
+      const { runner } = await chooseRunner({ clock: systemClock, mode: "sandboxed", production: true, acceptUnsandboxed: false });
+      const [directory] = process.argv.slice(1);
+      const workspace = { directory, hidden: directory, home: {}, roots: [], exclusive: (work) => work() };
+      await runner.run({ script: "setsid sleep 43212 & sleep 43212", workspace, timeoutMs: 60000, signal: new AbortController().signal });
+    `;
+    const own = await openScene();
+    const options = ["--import", "tsx", "--input-type=module", "--eval", code, own.home];
+    const worker = spawn(process.execPath, options, { cwd: process.cwd(), stdio: "ignore" });
+    await until(() => lives("43212"), { timeoutMs: 15_000 });
+    worker.kill("SIGKILL");
+    await until(async () => !(await lives("43212")), { timeoutMs: 1_000 });
+  });
+
+  it("stops a command that fills the workspace, and lets one empty it", async () => {
+    const own = await openScene();
+    const filled = await bash("for n in 1 2 3; do head -c 700M /dev/zero > f$n; done; sleep 30", { of: own });
+    expect(filled).toMatchObject({ isError: true });
+    expect(filled.content).toContain("[killed: your workspace is full; delete something first]");
+    expect((await own.call("write_file", { file_path: "x", content: "x" })).content).toMatch(
+      /workspace is full/,
+    );
+    expect(await bash("rm f*; sleep 1.2; echo emptied", { of: own })).toMatchObject({ content: "emptied" });
+    expect(await own.call("write_file", { file_path: "x", content: "x" })).toMatchObject({ isError: false });
+  }, 60_000);
+
+  it("keeps the beginning and the end of a long output, and little memory", async () => {
+    const before = process.memoryUsage().rss;
+    const { content, truncated } = await bash("echo first; seq 1 3000000; echo last");
+    expect(content.startsWith("first\n1\n2\n")).toBe(true);
+    expect(truncated).toBe(true);
+    expect(await bash("yes", { timeout_seconds: 20 })).toMatchObject({ isError: true });
+    expect(process.memoryUsage().rss - before).toBeLessThan(64 * 1024 * 1024);
+  });
+});

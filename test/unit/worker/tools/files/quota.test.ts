@@ -1,0 +1,39 @@
+import { mkdir, truncate, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import {
+  bookWrite,
+  countHoldings,
+  exceeds,
+  forgetHoldings,
+} from "../../../../../src/worker/tools/files/quota.ts";
+import { openScene } from "../scene.ts";
+
+const quota = { bytes: 1024 * 1024, files: 10 };
+
+it("counts what files take on the disk, directories as files, and stops beyond the quota", async () => {
+  const { workspace, put, home } = await openScene();
+  expect(await countHoldings(workspace, quota)).toEqual({ bytes: 0, files: 0 });
+  await put("a/b/c", "x".repeat(5_000));
+  expect(await countHoldings(workspace, quota)).toEqual({ bytes: 8_192, files: 3 });
+  await writeFile(join(home, "sparse"), "");
+  await truncate(join(home, "sparse"), 10 * 1024 ** 3);
+  expect((await countHoldings(workspace, quota)).bytes).toBeLessThan(16_384);
+  for (let n = 0; n < 50; n++) await mkdir(join(home, `${n}`));
+  const counted = await countHoldings(workspace, quota);
+  expect(counted.files).toBe(11);
+  expect(exceeds(counted, quota)).toBe(true);
+});
+
+it("refuses a write beyond the bytes or the files, and takes what makes room", async () => {
+  const { workspace } = await openScene();
+  await bookWrite(workspace, { bytes: 1024 * 1024, files: 1 }, quota);
+  await expect(bookWrite(workspace, { bytes: 1, files: 0 }, quota)).rejects.toThrow(
+    /workspace is full \(1 MB, 10 files\)/,
+  );
+  await bookWrite(workspace, { bytes: -1024, files: 0 }, quota);
+  await bookWrite(workspace, { bytes: 1024, files: 9 }, quota);
+  await expect(bookWrite(workspace, { bytes: 0, files: 1 }, quota)).rejects.toThrow(/is full/);
+  forgetHoldings(workspace);
+  await bookWrite(workspace, { bytes: 1, files: 1 }, quota);
+});

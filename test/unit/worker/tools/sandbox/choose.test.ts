@@ -1,0 +1,48 @@
+import { describe, expect, it } from "vitest";
+import { systemClock } from "../../../../../src/shared/clock.ts";
+import { chooseRunner, type RunnerOptions } from "../../../../../src/worker/tools/sandbox/choose.ts";
+import { openScene } from "../scene.ts";
+
+const choose = (more: Partial<RunnerOptions>) =>
+  chooseRunner({
+    clock: systemClock,
+    mode: "sandboxed",
+    production: false,
+    acceptUnsandboxed: false,
+    ...more,
+  });
+
+describe("chooseRunner", () => {
+  it("offers no runner when the operator says so, or when bubblewrap is missing or does nothing", async () => {
+    expect(await choose({ mode: "off" })).toEqual({ sentence: "bash is off (SUBAGENT_BASH=off)." });
+    for (const bwrap of ["/none/bwrap", "/bin/true", "/bin/false", "/bin/cat"]) {
+      const { runner, sentence } = await choose({ bwrap });
+      expect(runner).toBeUndefined();
+      expect(sentence).toMatch(/^bash is not offered: the sandbox does not run here/);
+    }
+  });
+
+  it("refuses to go without a sandbox in production unless the risk is accepted", async () => {
+    await expect(choose({ mode: "unsandboxed", production: true })).rejects.toMatchObject({
+      code: "invalid_config",
+    });
+    const accepted = await choose({ mode: "unsandboxed", production: true, acceptUnsandboxed: true });
+    expect(accepted.runner?.kind).toBe("unconfined");
+    expect(accepted.sentence).toMatch(/WITHOUT a sandbox/);
+  });
+
+  it("shows a command without a sandbox nothing of the worker's environment, and kills its group", async () => {
+    const { runner } = await choose({ mode: "unsandboxed" });
+    const { workspace } = await openScene();
+    const run = (script: string, timeoutMs = 10_000) =>
+      runner?.run({ script, workspace, timeoutMs, signal: new AbortController().signal });
+    process.env.SUBAGENT_TEST_CANARY = "canary";
+    expect((await run("env"))?.output).not.toContain("canary");
+    delete process.env.SUBAGENT_TEST_CANARY;
+    expect(await run("mkdir d && cd d; exit 2")).toMatchObject({
+      exitCode: 2,
+      cwd: `${workspace.directory}/d`,
+    });
+    expect(await run("sleep 43213 & sleep 43213", 300)).toMatchObject({ killed: "timeout" });
+  });
+});

@@ -1,0 +1,130 @@
+import { describe, expect, it, vi } from "vitest";
+import { createMatcherThreads } from "../../../../../src/worker/tools/search/matcher.ts";
+
+const threads = vi.hoisted(() => ({ refused: false }));
+vi.mock("node:worker_threads", async (original) => {
+  const real = await original<typeof import("node:worker_threads")>();
+  class Worker extends real.Worker {
+    constructor(...args: ConstructorParameters<typeof real.Worker>) {
+      if (threads.refused) throw new Error("EAGAIN");
+      super(...args);
+    }
+  }
+  return { ...real, Worker };
+});
+
+const signal = new AbortController().signal;
+const bomb = { source: "^(a+)+$", flags: "" };
+/** No linear engine takes a back reference. */
+const endlessBomb = { source: "^(a+)+\\1?$", flags: "" };
+const endless = [`${"a".repeat(60)}!`];
+
+describe("a matcher", () => {
+  it("answers the indices of the lines that match, for several expressions", async () => {
+    const matcher = createMatcherThreads().open(signal);
+    expect(await matcher.lines({ source: "b", flags: "i" }, ["a", "B", "b"])).toEqual([1, 2]);
+    expect(await matcher.lines({ source: "^a", flags: "" }, ["a", "ba"])).toEqual([0]);
+    expect(await matcher.lines({ source: "a", flags: "" }, [])).toEqual([]);
+    await matcher.close();
+  });
+
+  it("goes on in linear time from the line on which V8 backtracks, and keeps what V8 had found", async () => {
+    const matcher = createMatcherThreads().open(signal);
+    expect(await matcher.lines(bomb, ["b", "aa", ...endless, "aaa", ...endless])).toEqual([1, 3]);
+    await matcher.close();
+  });
+
+  it("says so when an expression that only V8 knows takes too long, and serves the next one", async () => {
+    const matcher = createMatcherThreads().open(signal);
+    await expect(matcher.lines(endlessBomb, endless)).rejects.toMatchObject({ reason: "too_slow" });
+    expect(await matcher.lines({ source: "x", flags: "" }, ["x"])).toEqual([0]);
+    await matcher.close();
+  });
+
+  it("gives up a glob that never compiles and one that never matches, and serves the next one", async () => {
+    const matcher = createMatcherThreads().open(signal);
+    await expect(matcher.paths("*\\\\\\\\", ["x"])).rejects.toMatchObject({ reason: "too_slow" });
+    await expect(matcher.paths(`${"*a".repeat(40)}b`, ["a".repeat(250)])).rejects.toMatchObject({
+      reason: "too_slow",
+    });
+    expect(await matcher.paths("*.ts", ["a.ts", "b.js"])).toEqual([0]);
+    await matcher.close();
+  });
+
+  it("counts names from the first, however many there are", async () => {
+    const matcher = createMatcherThreads().open(signal);
+    const names = Array.from({ length: 2_500 }, (_, n) => `${n}`);
+    expect(await matcher.paths("{0,999,1000,2499}", names)).toEqual([0, 999, 1_000, 2_499]);
+    await matcher.close();
+  });
+
+  it("lets another search in between the batches of one that fills every thread", async () => {
+    const crew = createMatcherThreads(1);
+    const [greedy, modest] = [crew.open(signal), crew.open(signal)];
+    const order: string[] = [];
+    const evil = Promise.allSettled([greedy.lines(endlessBomb, endless), greedy.lines(endlessBomb, endless)]);
+    const plain = modest.lines({ source: "x", flags: "" }, ["x"]).then(() => order.push("modest"));
+    const late = greedy.lines(endlessBomb, endless).catch(() => order.push("greedy"));
+    await Promise.all([evil, plain, late]);
+    expect(order).toEqual(["modest", "greedy"]);
+    await Promise.all([greedy.close(), modest.close()]);
+  });
+
+  it("kills a thread that is busy when its signal aborts, and the others go on", async () => {
+    const crew = createMatcherThreads(1);
+    const stop = new AbortController();
+    const matcher = crew.open(stop.signal);
+    const other = crew.open(signal);
+    expect(await matcher.lines(bomb, ["a"])).toEqual([0]);
+    const matching = matcher.lines(endlessBomb, endless);
+    const waiting = other.lines(bomb, ["a"]);
+    stop.abort();
+    await expect(matching).rejects.toThrow("stopped");
+    await expect(matcher.lines(bomb, ["a"])).rejects.toThrow("stopped");
+    await matcher.close();
+    expect(await waiting).toEqual([0]);
+    await other.close();
+  });
+
+  it("leaves no thread behind when the last one is closed, and starts again", async () => {
+    const crew = createMatcherThreads();
+    const count = () => process.getActiveResourcesInfo().filter((name) => name === "MessagePort").length;
+    const before = count();
+    for (let round = 0; round < 3; round++) {
+      const matcher = crew.open(signal);
+      expect(await matcher.lines(bomb, ["a"])).toEqual([0]);
+      await matcher.close();
+      await matcher.close();
+    }
+    expect(count()).toBe(before);
+  });
+
+  it("says so when the machine gives no thread, and starts one for the next request", async () => {
+    const matcher = createMatcherThreads(1).open(signal);
+    threads.refused = true;
+    await expect(matcher.lines(bomb, ["a"])).rejects.toThrow(/Try again later/);
+    threads.refused = false;
+    expect(await matcher.lines(bomb, ["a"])).toEqual([0]);
+    await matcher.close();
+  });
+
+  it("answers which names the innermost .gitignore that speaks of them leaves out", async () => {
+    const matcher = createMatcherThreads().open(signal);
+    const files = [
+      { text: "!kept.log\n", above: "" },
+      { text: "*.log\n/sub/deep/\n", above: "sub/" },
+    ];
+    const names = ["a.ts", "a.log", "kept.log", "deep/", "deep"];
+    expect(await matcher.ignored(files, names)).toEqual([1, 3]);
+    await matcher.close();
+  });
+
+  it("says so when an expression or a glob cannot be run", async () => {
+    const matcher = createMatcherThreads().open(signal);
+    await expect(matcher.lines({ source: "(", flags: "" }, ["x"])).rejects.toThrow(
+      /not a valid JavaScript regular expression/,
+    );
+    await expect(matcher.paths("{{{{a,b}", [])).rejects.toThrow(/malformed/);
+    await matcher.close();
+  });
+});

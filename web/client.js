@@ -1,0 +1,91 @@
+/** The API as the page asks it: one answer, or events as they come. */
+
+const MOST_WAIT_MS = 30_000;
+const FIRST_WAIT_MS = 1_000;
+/** Most characters that wait for the end of their event. */
+const MOST_PENDING = 1_000_000;
+
+/** A refusal; its message is the server's sentence. */
+export class Refused extends Error {
+  /** @param {number} status @param {string} message @param {number} retryAfterMs */
+  constructor(status, message, retryAfterMs) {
+    super(message);
+    this.status = status;
+    this.retryAfterMs = retryAfterMs;
+  }
+}
+
+/** @param {string | undefined} key @param {Record<string, string>} more */
+function headersOf(key, more = {}) {
+  return { ...more, ...(key !== undefined && { Authorization: `Bearer ${key}` }) };
+}
+
+/**
+ * Reads a route. Throws {@link Refused}. The browser's own dialogue for keys stays away: nothing of it is sent or asked for.
+ * @param {string} path @param {string | undefined} key
+ */
+export async function read(path, key) {
+  const response = await fetch(path, { headers: headersOf(key), credentials: "omit", cache: "no-store" });
+  const body = await response.json().catch(() => ({}));
+  if (response.ok) return body;
+  const seconds = Number(response.headers.get("Retry-After")) || 2;
+  throw new Refused(
+    response.status,
+    String(body.detail ?? `The server answers ${response.status}.`),
+    seconds * 1_000,
+  );
+}
+
+/**
+ * Follows a stream of events until `signal` aborts; comes back behind the last number when the connection ends.
+ * @param {string} path
+ * @param {() => string | undefined} key
+ * @param {AbortSignal} signal
+ * @param {string} from number to go on behind
+ * @param {(event: any, number: string | undefined) => void} hear
+ */
+export async function followEvents(path, key, signal, from, hear) {
+  let [number, waitMs] = [from, FIRST_WAIT_MS];
+  while (!signal.aborted) {
+    try {
+      const headers = { Accept: "text/event-stream", ...(number !== "0" && { "Last-Event-ID": number }) };
+      const options = { headers: headersOf(key(), headers), signal };
+      const response = await fetch(path, { ...options, credentials: "omit", cache: "no-store" });
+      if (response.status === 401 || response.status === 403) return;
+      if (response.ok && response.body) {
+        waitMs = FIRST_WAIT_MS;
+        for await (const { id, data } of eventsOf(response.body)) {
+          number = id ?? number;
+          hear(data, id);
+        }
+      }
+    } catch {
+      // The network, or the end: the loop knows.
+    }
+    await new Promise((resolve) => setTimeout(resolve, waitMs));
+    waitMs = Math.min(2 * waitMs, MOST_WAIT_MS);
+  }
+}
+
+/** @param {ReadableStream<Uint8Array>} body */
+async function* eventsOf(body) {
+  const reader = body.getReader();
+  const decoder = new TextDecoder();
+  let rest = "";
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      const blocks = (rest + decoder.decode(value, { stream: true })).split("\n\n");
+      rest = blocks.pop() ?? "";
+      if (rest.length > MOST_PENDING) return;
+      for (const block of blocks) {
+        const [, data] = /^data: (.*)$/m.exec(block) ?? [];
+        const [, id] = /^id: (.*)$/m.exec(block) ?? [];
+        if (data !== undefined) yield { id, data: JSON.parse(data) };
+      }
+    }
+  } finally {
+    await reader.cancel().catch(() => {});
+  }
+}

@@ -1,0 +1,213 @@
+/**
+ * The live page: parents, their sub-agents, and what waits in their channels. It reads the routes of the API and nothing else.
+ *
+ * 1. What a model or a parent wrote is shown as text: nodes are made here, texts are set with `textContent`.
+ * 2. The key stays in `sessionStorage` of this tab and leaves it as `Authorization` alone.
+ * 3. It asks for one page of parents and for one parent: an installation of any size costs it the same. A page that nobody
+ *    looks at asks for nothing.
+ */
+import { followEvents, Refused, read } from "./client.js";
+import { agentsAfter, createSightings } from "./sightings.js";
+import { agentCard, byId, keep, parentRow, replyCard } from "./view.js";
+
+const KEY = "subagent-queue key";
+const PARENTS_A_PAGE = 20;
+const REPLIES_A_PAGE = 10;
+const LOOK_EVERY_MS = 2_000;
+const SOONEST_MS = 300;
+
+/** Cursors of the pages that are shown, and which parent is. */
+const at = { parents: "0", replies: "", parent: chosenParent() };
+/** Where the next pages begin; "" where there is none. */
+const next = { parents: "", replies: "" };
+let sightings = createSightings();
+let following = new AbortController();
+/** Rises with each choice: what was asked for an earlier one is not shown. */
+let choice = 0;
+/** @type {ReturnType<typeof setTimeout> | undefined} */
+let timer;
+/** Whether the next look comes as soon as may be. */
+let isSoon = false;
+let isLooking = false;
+let isWanted = false;
+
+function chosenParent() {
+  const [, name = ""] = /^#parent=(.*)$/.exec(location.hash) ?? [];
+  try {
+    return decodeURIComponent(name);
+  } catch {
+    return "";
+  }
+}
+
+function key() {
+  return sessionStorage.getItem(KEY) ?? undefined;
+}
+
+/** @param {string} path */
+const ask = (path) => read(path, key());
+const ofParent = () => `v1/parents/${encodeURIComponent(at.parent)}`;
+
+/** Looks at everything that is shown, one look at a time. */
+async function look() {
+  clearTimeout(timer);
+  isSoon = false;
+  if (isLooking) {
+    isWanted = true;
+    return;
+  }
+  isLooking = true;
+  isWanted = false;
+  let waitMs = LOOK_EVERY_MS;
+  try {
+    await showParents();
+    if (at.parent !== "") await showParent();
+    say("live", "live");
+  } catch (error) {
+    waitMs = told(error);
+  }
+  isLooking = false;
+  if (document.hidden || waitMs < 0) return;
+  timer = setTimeout(look, isWanted ? SOONEST_MS : waitMs);
+}
+
+async function showParents() {
+  const { parents, cursor } = await ask(`v1/parents?limit=${PARENTS_A_PAGE}&after=${at.parents}`);
+  byId("key").hidden = true;
+  byId("content").hidden = false;
+  byId("forget").hidden = key() === undefined;
+  next.parents = cursor ?? "";
+  keep(byId("parents"), parents, (each) => each.parent_id, parentRow(at.parent, choose));
+  byId("no-parents").hidden = parents.length > 0;
+  byId("parents-pager").hidden = next.parents === "" && at.parents === "0";
+  byId("parents-first", HTMLButtonElement).disabled = at.parents === "0";
+  byId("parents-next", HTMLButtonElement).disabled = next.parents === "";
+}
+
+async function showParent() {
+  const mine = choice;
+  const after = at.replies === "" ? "" : `&after=${at.replies}`;
+  const [{ sub_agents: live }, { replies, cursor }] = await Promise.all([
+    ask(`${ofParent()}/agents`),
+    ask(`${ofParent()}/replies?limit=${REPLIES_A_PAGE}${after}`),
+  ]);
+  if (mine !== choice) return;
+  const agents = agentsAfter(sightings, live);
+  keep(byId("agents"), agents, (each) => each.agent_id, agentCard(readWhole));
+  keep(byId("replies"), replies, (each) => each.reply_id, replyCard);
+  next.replies = replies.length === REPLIES_A_PAGE ? cursor : "";
+  byId("no-agents").hidden = agents.length > 0;
+  byId("no-replies").hidden = replies.length > 0;
+  byId("replies-pager").hidden = next.replies === "" && at.replies === "";
+  byId("replies-first", HTMLButtonElement).disabled = at.replies === "";
+  byId("replies-next", HTMLButtonElement).disabled = next.replies === "";
+}
+
+/** The whole text of an agent's last run. @param {string} agentId */
+async function readWhole(agentId) {
+  try {
+    const { text } = await ask(`${ofParent()}/agents/${encodeURIComponent(agentId)}/reply`);
+    return text;
+  } catch (error) {
+    return error instanceof Error ? error.message : "It cannot be read now.";
+  }
+}
+
+/** Shows a parent, and follows what its agents do. @param {string} parentId */
+function choose(parentId) {
+  choice += 1;
+  at.parent = parentId;
+  at.replies = "";
+  sightings = createSightings();
+  const hash = parentId === "" ? "" : `#parent=${encodeURIComponent(parentId)}`;
+  if (location.hash !== hash) history.pushState(undefined, "", hash || location.pathname);
+  byId("parent").hidden = parentId === "";
+  byId("parent-title").textContent = parentId === "" ? "Choose a parent" : parentId;
+  for (const id of ["agents", "replies"]) byId(id).replaceChildren();
+  follow();
+  void look();
+}
+
+/** Events make the next look come at once, and say which tool an agent is using. */
+function follow() {
+  following.abort();
+  following = new AbortController();
+  if (at.parent === "" || document.hidden) return;
+  const mine = sightings;
+  void followEvents(`${ofParent()}/events?after=0`, key, following.signal, mine.number, (event, number) => {
+    mine.number = number ?? mine.number;
+    if (!mine.hear(event) || isSoon) return;
+    clearTimeout(timer);
+    isSoon = true;
+    timer = setTimeout(look, SOONEST_MS);
+  });
+}
+
+/** Says what is wrong; the answer is when to look again, ms, or -1: not by itself. @param {unknown} error */
+function told(error) {
+  if (!(error instanceof Refused)) {
+    say("away", "The server does not answer. Looking again until it does.");
+    return LOOK_EVERY_MS;
+  }
+  if (error.status === 401 || error.status === 403) {
+    byId("refused").textContent = key() === undefined ? "" : error.message;
+    forget();
+    return -1;
+  }
+  if (error.status === 400 || error.status === 404) {
+    choose("");
+    say("away", error.message);
+    return LOOK_EVERY_MS;
+  }
+  say("away", error.message);
+  return error.retryAfterMs;
+}
+
+/** Without a key nothing is shown. */
+function forget() {
+  sessionStorage.removeItem(KEY);
+  following.abort();
+  clearTimeout(timer);
+  byId("content").hidden = true;
+  byId("forget").hidden = true;
+  byId("key").hidden = false;
+  for (const id of ["parents", "agents", "replies"]) byId(id).replaceChildren();
+  say("key", "a key is needed");
+  byId("token").focus();
+}
+
+/** @param {string} state @param {string} text */
+function say(state, text) {
+  const line = byId("state");
+  line.dataset.state = state;
+  if (line.textContent !== text) line.textContent = text;
+}
+
+/** @param {string} id @param {() => void} act */
+const onClick = (id, act) => byId(id).addEventListener("click", act);
+
+/** Turns to another page. @param {"parents" | "replies"} list @param {string} cursor */
+function turn(list, cursor) {
+  choice += 1;
+  at[list] = cursor;
+  void look();
+}
+
+byId("key").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const input = byId("token", HTMLInputElement);
+  sessionStorage.setItem(KEY, input.value.trim());
+  input.value = "";
+  choose(at.parent);
+});
+onClick("forget", forget);
+onClick("parents-first", () => turn("parents", "0"));
+onClick("parents-next", () => turn("parents", next.parents));
+onClick("replies-first", () => turn("replies", ""));
+onClick("replies-next", () => turn("replies", next.replies));
+addEventListener("popstate", () => choose(chosenParent()));
+document.addEventListener("visibilitychange", () => {
+  follow();
+  if (!document.hidden) void look();
+});
+choose(at.parent);

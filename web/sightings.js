@@ -1,0 +1,83 @@
+/** What the events of a parent have told, beside what its list of live agents says. */
+
+const MOST_ENDED = 20;
+
+/**
+ * @typedef {{ agent_id: string, status: string, run: number, turn: number, maxTurns: number, tokens: number, cost: number,
+ *   tool: string, question: string, isLive: boolean }} Sight
+ */
+
+/** What was heard, by agent; `number` is the last event's. */
+export function createSightings() {
+  /** @type {Map<string, Sight>} */
+  const seen = new Map();
+  return {
+    number: "0",
+    seen,
+    /** Takes an event; says whether it is worth a look. @param {any} message */
+    hear({ rawEvent: event }) {
+      if (!event || event.type === "text_delta") return false;
+      const before = seen.get(event.agent_id);
+      const same = before !== undefined && before.run === event.run ? before : newSight(event);
+      seen.delete(event.agent_id);
+      seen.set(event.agent_id, { ...same, turn: Math.max(same.turn, event.turn), ...changeOf(event, same) });
+      return true;
+    },
+  };
+}
+
+/** @param {any} event @returns {Sight} */
+function newSight({ agent_id, run }) {
+  return {
+    ...{ agent_id, run, status: "running", turn: 0, maxTurns: 0, tokens: 0, cost: 0, tool: "", question: "" },
+    isLive: true,
+  };
+}
+
+/** @param {any} event @param {Sight} before @returns {Partial<Sight>} */
+function changeOf(event, before) {
+  switch (event.type) {
+    case "run_started":
+      return { status: "running", maxTurns: event.max_turns, question: "" };
+    case "turn_finished":
+      return { tokens: before.tokens + event.tokens, cost: before.cost + event.cost_usd };
+    case "tool_started":
+      return { tool: event.tool, question: "" };
+    case "tool_finished":
+      return { tool: "" };
+    case "waiting":
+      return { question: event.question, tool: "" };
+    case "ended":
+      return { status: event.status, isLive: false, tool: "" };
+    default:
+      return {};
+  }
+}
+
+/**
+ * Live agents as the list has them, with what events know about them; behind them those that have ended, the last one first.
+ * @param {ReturnType<typeof createSightings>} sightings
+ * @param {any[]} live
+ * @returns {Sight[]}
+ */
+export function agentsAfter({ seen }, live) {
+  const rows = live.map((view) => {
+    const heard = seen.get(view.agent_id);
+    const sight = heard && heard.run === view.run && heard.isLive ? heard : newSight(view);
+    const { turns = 0, tokens = 0, cost_usd = 0 } = view.progress ?? {};
+    return {
+      ...sight,
+      status: view.status,
+      turn: Math.max(sight.turn, turns),
+      tokens: Math.max(sight.tokens, tokens),
+      cost: Math.max(sight.cost, cost_usd),
+      maxTurns: view.limits.max_turns,
+      tool: view.status === "running" ? sight.tool : "",
+      question: view.questions?.[0]?.text ?? "",
+    };
+  });
+  const ids = new Set(live.map((view) => view.agent_id));
+  const ended = [...seen.values()].filter(({ agent_id, isLive }) => !isLive && !ids.has(agent_id)).reverse();
+  for (const { agent_id } of ended.slice(MOST_ENDED)) seen.delete(agent_id);
+  return [...rows, ...ended.slice(0, MOST_ENDED)];
+}

@@ -1,0 +1,179 @@
+/** The page's nodes. Every text of others goes through `textContent`, cut to what a person reads. */
+
+const MOST_TEXT = 4_000;
+
+/**
+ * The element with this id.
+ * @template {HTMLElement} [T=HTMLElement]
+ * @param {string} id
+ * @param {{ new (): T }} [kind]
+ * @returns {T}
+ */
+export function byId(id, kind) {
+  const found = document.getElementById(id);
+  if (found instanceof (kind ?? HTMLElement)) return /** @type {T} */ (found);
+  throw new Error(`The page has no ${id}.`);
+}
+
+/**
+ * A node with a class and a text or children.
+ * @param {string} tag @param {string} name @param {string | Node[]} [content]
+ */
+function node(tag, name, content = []) {
+  const made = document.createElement(tag);
+  made.className = name;
+  if (typeof content === "string") made.textContent = cut(content);
+  else made.append(...content);
+  return made;
+}
+
+/** @param {unknown} text */
+function cut(text) {
+  const whole = String(text ?? "");
+  return whole.length > MOST_TEXT ? `${whole.slice(0, MOST_TEXT)}…` : whole;
+}
+
+/** @param {unknown} value */
+const number = (value) => Number(value ?? 0).toLocaleString("en");
+/** @param {unknown} usd */
+const money = (usd) => `$${Number(usd ?? 0).toLocaleString("en", { maximumFractionDigits: 4 })}`;
+/** @param {number} count @param {string} noun */
+const plural = (count, noun) => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
+
+/** @param {string} iso */
+function ago(iso) {
+  const seconds = Math.max(0, (Date.now() - Date.parse(iso)) / 1_000);
+  for (const [unit, size] of /** @type {const} */ ([
+    ["d", 86_400],
+    ["h", 3_600],
+    ["min", 60],
+  ]))
+    if (seconds >= size) return `${Math.floor(seconds / size)} ${unit} ago`;
+  return "just now";
+}
+
+/**
+ * Makes a list show `items`: a row stays the node it is while its key does, so that focus and scrolling survive.
+ * @template T
+ * @param {HTMLElement} list
+ * @param {T[]} items
+ * @param {(item: T) => string} keyOf
+ * @param {(item: T, row: HTMLElement) => void} fill
+ */
+export function keep(list, items, keyOf, fill) {
+  const rows = new Map(
+    [...list.children].map((row) => [row instanceof HTMLElement ? row.dataset.key : "", row]),
+  );
+  const wanted = items.map((item) => {
+    const known = rows.get(keyOf(item));
+    const row = known instanceof HTMLElement ? known : document.createElement("li");
+    row.dataset.key = keyOf(item);
+    fill(item, row);
+    return row;
+  });
+  if (wanted.length !== list.children.length || wanted.some((row, n) => list.children[n] !== row))
+    list.replaceChildren(...wanted);
+}
+
+/** Fills a row anew when what it shows has changed. @param {HTMLElement} row @param {unknown} shown @param {() => Node[]} make */
+function when(row, shown, make) {
+  const text = JSON.stringify(shown);
+  if (row.dataset.shown === text) return;
+  row.dataset.shown = text;
+  row.replaceChildren(...make());
+}
+
+/** @param {string} status */
+function pill(status) {
+  const made = node("span", "status", status);
+  made.dataset.status = status;
+  return made;
+}
+
+/**
+ * The row of a parent.
+ * @param {string} chosen @param {(parentId: string) => void} choose
+ * @returns {(parent: any, row: HTMLElement) => void}
+ */
+export function parentRow(chosen, choose) {
+  return (parent, row) => {
+    let button = row.querySelector("button");
+    if (!button) {
+      button = document.createElement("button");
+      button.type = "button";
+      button.append(node("span", "name", parent.parent_id), node("span", "facts"));
+      button.addEventListener("click", () => choose(parent.parent_id));
+      row.append(button);
+    }
+    const { running, queued, waiting, idle } = parent.live;
+    const live = Object.entries({ running, queued, waiting, idle }).filter(([, count]) => count > 0);
+    const facts = [
+      ...live.map(([status, count]) => `${number(count)} ${status}`),
+      ...(parent.unacked > 0 ? [`${number(parent.unacked)} unacked`] : []),
+      `${money(parent.today.cost_usd)} today`,
+      ago(parent.active_at),
+    ];
+    const line = button.lastElementChild;
+    if (line && line.textContent !== facts.join(" · ")) line.textContent = facts.join(" · ");
+    button.setAttribute("aria-current", String(parent.parent_id === chosen));
+  };
+}
+
+/**
+ * The card of an agent; `readWhole` gets the text of its last run.
+ * @param {(agentId: string) => Promise<string>} readWhole
+ * @returns {(agent: import("./sightings.js").Sight, row: HTMLElement) => void}
+ */
+export function agentCard(readWhole) {
+  return (agent, row) => {
+    row.className = "card";
+    when(row, agent, () => {
+      const shown = [...row.querySelectorAll(".whole")];
+      const turns = document.createElement("meter");
+      turns.max = Math.max(1, agent.maxTurns);
+      turns.value = agent.turn;
+      turns.setAttribute("aria-label", "turns used");
+      const turn = agent.maxTurns > 0 ? `turn ${agent.turn}/${agent.maxTurns}` : plural(agent.turn, "turn");
+      const facts = [turn, plural(agent.tokens, "token"), money(agent.cost)].join(" · ");
+      const whole = node("button", "", "Last text");
+      whole.setAttribute("type", "button");
+      whole.addEventListener("click", async () => {
+        const text = node("p", "text whole", await readWhole(agent.agent_id));
+        for (const old of row.querySelectorAll(".whole")) old.remove();
+        row.append(text);
+      });
+      return [
+        node("div", "head", [
+          node("span", "name", agent.agent_id),
+          pill(agent.status),
+          ...(agent.maxTurns > 0 ? [turns] : []),
+          node("span", "facts", facts),
+          ...(agent.tool === "" ? [] : [node("span", "tool", agent.tool)]),
+          // While a run goes on there is no last text of it.
+          ...(agent.isLive && agent.status !== "idle" ? [] : [whole]),
+        ]),
+        ...(agent.question === "" ? [] : [node("p", "text", `Asks: ${agent.question}`)]),
+        ...shown,
+      ];
+    });
+  };
+}
+
+/** The card of an entry of the channel. @param {any} entry @param {HTMLElement} row */
+export function replyCard(entry, row) {
+  row.className = "card";
+  when(row, entry.reply_id, () => {
+    const isEnd = entry.kind === "reply" || entry.kind === "ended";
+    const facts = isEnd
+      ? [entry.stop_reason, plural(entry.turns, "turn"), plural(entry.tokens, "token"), money(entry.cost_usd)]
+      : [];
+    return [
+      node("div", "head", [
+        node("span", "name", entry.agent_id),
+        pill(isEnd ? entry.status : entry.kind),
+        node("span", "facts", [...facts, ago(entry.created_at)].join(" · ")),
+      ]),
+      node("p", "text", entry.summary ?? entry.text ?? entry.question ?? ""),
+    ];
+  });
+}

@@ -117,13 +117,8 @@ function watch(
   };
   listen(out, keep);
   listen(errors, keep);
-  let isOver = false;
-  let isReady = false;
-  listen(reported, (bytes) => {
-    if (report.add(bytes) === 0 || isReady || isOver) return;
-    isReady = true;
-    feed(child.stdio[COMMAND], command);
-  });
+  listen(reported, (bytes) => void report.add(bytes));
+  handOver(child, reported, command);
   for (const [index, input] of inputs.entries()) feed(child.stdio[FIRST_INPUT + index], input);
 
   const onAbort = (): void => kill("stopped");
@@ -139,7 +134,6 @@ function watch(
     reject(error);
   });
   child.once("exit", () => {
-    isOver = true;
     killTree(child);
     timers.push(clock.timeout(DRAIN_MS, () => closeStreams(child)));
   });
@@ -173,6 +167,17 @@ function feed(stream: Readable | Writable | null | undefined, input: string | Bu
   if (!stream || !("end" in stream)) return;
   stream.on("error", () => undefined);
   stream.end(input);
+}
+
+/** Hands the command over with the first word of the process: it is ready. */
+function handOver(
+  child: ChildProcess,
+  reported: Readable | Writable | null | undefined,
+  command: string,
+): void {
+  reported?.once("data", () => {
+    if (child.exitCode === null && child.signalCode === null) feed(child.stdio[COMMAND], command);
+  });
 }
 
 interface Keeper {

@@ -39,6 +39,15 @@ export const SHORT_TIMING: Timing = {
   longestLookMs: 2_000,
 };
 
+/** Nothing heals by itself while a test waits: what happens in time came by the way that the test is about. */
+export const LONG_TIMING: Timing = {
+  ...TIMING,
+  leaseMs: 900_000,
+  renewMs: 300_000,
+  lookMs: 900_000,
+  longestLookMs: 900_000,
+};
+
 export interface InstallationOptions {
   scenario?: Scenario;
   /** Before the first byte of each model answer, unless the scenario says otherwise. */

@@ -56,7 +56,8 @@ test("a long retry-after frees the slot: a run with another model goes first, an
   expect(await installation.entries(patient)).toEqual([]);
   const reply = await installation.reply(patient);
   expect(reply).toMatchObject({ status: "succeeded", turns: 2 });
-  expect(reply.duration_ms).toBeLessThan(2_000);
+  const aliveMs = Date.parse(reply.created_at) - (await installation.record(patient)).created_at;
+  expect(reply.duration_ms).toBeLessThanOrEqual(aliveMs - 5_000);
   const served = installation.offline.ledger.filter((call) => call.status === "served");
   expect(served.map(({ turn }) => turn)).toEqual([0, 0, 1]);
 });

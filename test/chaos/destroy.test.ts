@@ -188,7 +188,7 @@ test(`${DESTROYS} runs of other processes are cut off within a second of their d
         return begin(scene, `${kind}-${batch}-${i}`, parents[i % 2] as Parent);
       }),
     );
-    await until(() => allHang(scene, targets), { what: "every run to hang", timeoutMs: 20_000 });
+    await until(() => allHang(scene, targets), { what: "every run to hang" });
     if (hint === "gap") expect(await installation.redis.client("KILL", "TYPE", "PUBSUB")).toBe(WORKERS);
     await Promise.all(
       targets.map(async (target) => {

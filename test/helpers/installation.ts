@@ -270,9 +270,9 @@ function createTestParent({ redis, keys, store, deadlines, wakes, timing }: Pare
       } as const;
       return (await store.settle(agent, { authority: "parent", ...how })).status;
     },
-    reply: (agent: Agent, n = 1, timeoutMs = 15_000): Promise<Reply> =>
+    reply: (agent: Agent, n = 1, timeoutMs?: number): Promise<Reply> =>
       until(async () => (await entries(agent))[n - 1], { what: `entry ${n} about ${agent.uid}`, timeoutMs }),
-    recordWhere: (agent: Agent, condition: (record: AgentRecord) => boolean, timeoutMs = 10_000) =>
+    recordWhere: (agent: Agent, condition: (record: AgentRecord) => boolean, timeoutMs?: number) =>
       until(
         async () => {
           const now = await record(agent);

@@ -44,8 +44,7 @@ test("a long retry-after frees the slot: a run with another model goes first, an
     ],
   });
   await installation.startWorker({ concurrency: 1, random: () => 0.1 });
-  const limits = { ...SPAWN_LIMITS, max_duration_ms: 4_000 };
-  const patient = await installation.task("patient", { limits });
+  const patient = await installation.task("patient");
   const released = await installation.recordWhere(
     patient,
     (record) => record.status === "queued" && record.wake === 2,

@@ -1,7 +1,6 @@
 /** Guarantee: what may succeed later is tried again without repeating a committed turn; the rest ends the run at once. */
 import { expect, test } from "vitest";
 import type { Scenario } from "../../../src/offline/server.ts";
-import { SPAWN_LIMITS } from "../../../src/shared/protocol/limits.ts";
 import { type InstallationOptions, openInstallation, type SpawnOptions } from "../../helpers/installation.ts";
 import { until } from "../../helpers/until.ts";
 

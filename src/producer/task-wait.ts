@@ -136,31 +136,33 @@ function warn({ logger }: TaskWaitParts): void {
 
 /** What a task wants to know of its waiting, and how it ends. */
 interface TaskWatch {
-  /** Of the handle, and of the caller. */
-  told: readonly (OnWait | undefined)[];
-  isHeard: boolean;
+  tellHandle: OnWait | undefined;
+  onWait?: OnWait | undefined;
   wait_for_worker_ms?: number | undefined;
   cancel(reason: unknown): void;
+  over: AbortSignal;
 }
 
-/** Watches one task; ends it with `no_worker` when none was live for as long as it may wait. The answer ends the watch. */
+/** Watches one task until it is over; ends it with `no_worker` when none was live for as long as it may wait. */
 export function watchTask(
   { taskWaits, clock }: { taskWaits: TaskWaits; clock: Clock },
   address: AgentAddress,
-  { told, isHeard, wait_for_worker_ms, cancel }: TaskWatch,
-): () => void {
+  { tellHandle, onWait, wait_for_worker_ms, cancel, over }: TaskWatch,
+): void {
   let patience: { cancel(): void } | undefined;
-  const onWait: OnWait = (wait) => {
+  const told: OnWait = (wait) => {
     patience?.cancel();
     if (wait?.for === "worker" && wait_for_worker_ms !== undefined)
       patience = clock.timeout(wait_for_worker_ms, () => cancel(noWorker(wait_for_worker_ms)));
-    for (const tell of told) tell?.(wait);
+    tellHandle?.(wait);
+    onWait?.(wait);
   };
-  const forget = taskWaits.watch(address, onWait, isHeard);
-  return () => {
+  const forget = taskWaits.watch(address, told, onWait !== undefined);
+  const end = () => {
     patience?.cancel();
     forget();
   };
+  over.addEventListener("abort", end, { once: true });
 }
 
 /** Whether a task ended since no worker was live for too long. */

@@ -159,7 +159,6 @@ async function runTask(
   const forgetStop = context.onStop(cancel);
   let spawned: Spawned | undefined;
   let [isHeld, taken] = [true, false];
-  let forgetWaits = () => {};
   try {
     spawned = await inCall(context, (call) => spawnAgent(call, planned, uid));
     told?.started(spawned.receipt);
@@ -169,9 +168,7 @@ async function runTask(
       reservation = client.inbox.reserve(parent, spawned.address.uid, takeQuestion);
       if (cancelled) reservation.cancel(cancelled.reason);
     }
-    const { onWait, wait_for_worker_ms } = options;
-    const hears = { told: [told?.waits, onWait], isHeard: onWait !== undefined };
-    forgetWaits = watchTask(client, spawned.address, { ...hears, wait_for_worker_ms, cancel });
+    watchTask(client, spawned.address, { ...options, tellHandle: told?.waits, cancel, over: over.signal });
     const entry = await reservation.wait(FIRST_RUN, known ? "promised" : "fresh");
     // The reply is in hand; the ack is not waited for, and the reservation stands until it is answered.
     const held = reservation;
@@ -184,7 +181,6 @@ async function runTask(
   } finally {
     signal?.removeEventListener("abort", onAbort);
     forgetStop();
-    forgetWaits();
     over.abort();
     if (isHeld) reservation.release(taken);
   }

@@ -152,7 +152,7 @@ test("an agent lives through spawn, list, send, replies, destroy and usage from 
       const { replies } = json((await ask(["replies", "--json"])).stdout);
       return replies.length > 0 && replies;
     },
-    { timeoutMs: 20_000, everyMs: 100 },
+    { everyMs: 100 },
   );
   expect(entries).toMatchObject([{ agent_id: "data_collector", status: "succeeded", agent_status: "idle" }]);
   const taken = await ask(["replies", "--ack"]);
@@ -206,7 +206,7 @@ test("a question stands in list and replies, and answer lets its agent go on", a
       const { replies } = json((await ask(["replies", "--json"])).stdout);
       return replies.length > 0 && replies;
     },
-    { timeoutMs: 20_000, everyMs: 100 },
+    { everyMs: 100 },
   );
   expect(question).toMatchObject({ kind: "question", agent_id: "writer", text: "Which city?" });
   expect((await ask(["list"])).stdout.slice(1)).toEqual([
@@ -234,7 +234,7 @@ test("a question stands in list and replies, and answer lets its agent go on", a
       const { stdout } = await ask(["replies"]);
       return stdout.some((line) => line.includes("succeeded")) && stdout.join("\n");
     },
-    { timeoutMs: 20_000, everyMs: 100 },
+    { everyMs: 100 },
   );
   expect(shown).toMatch(/^\? Writer \(writer\) {2}question\n {2}Which city\?\n/);
   expect(shown).toMatch(/✔ Writer \(writer\) {2}succeeded\n {2}Zürich\n/);

@@ -318,7 +318,7 @@ test("run says so when the last of the workers that it uses has gone", async () 
   const running = await start(["run", "one"]);
   await running.waitForLine("one: started");
   joined.kill("SIGTERM").catch(() => {});
-  await running.waitForLine(/^No worker is live on redis:\S+ any more: the work waits until one joins/);
+  await running.waitForLine(/^No worker is live on redis:\S+ since \S+Z: the work waits until one joins/);
   process.kill(running.pid, "SIGINT");
   await running.waitForLine(/^Finishing: 1 sub-agent/);
   expect((await running.kill("SIGINT")).code).toBe(130);

@@ -51,6 +51,12 @@ const SHELL = shellProgram({
   fallback: WORKSPACE_INSIDE,
 });
 
+/**
+ * The command has a session of its own, so that it cannot signal its launcher. bubblewrap's own `--new-session` would take the
+ * first process of the sandbox out of the launcher's group, too, a moment before that process is bound to the launcher.
+ */
+const BASH = ["/usr/bin/setsid", "/bin/bash", "--noprofile", "--norc", "-c"];
+
 /** Makes the directories reachable for the user that root becomes, and becomes it. */
 const AS_ROOT = `set -e
 mount -t tmpfs -o mode=0755,size=64k tmpfs /mnt
@@ -59,7 +65,7 @@ bwrap=$1
 shift
 for source do mkdir "/mnt/$n"; mount --rbind "$source" "/mnt/$n"; n=$((n+1)); done
 exec /usr/bin/setpriv --reuid ${UNPRIVILEGED} --regid ${UNPRIVILEGED} --clear-groups --no-new-privs "$bwrap" \\
-  --args ${ARGUMENTS} -- /bin/bash --noprofile --norc -c "$SHELL_PROGRAM"`;
+  --args ${ARGUMENTS} -- ${BASH.join(" ")} "$SHELL_PROGRAM"`;
 
 /** A runner; nothing for a machine whose system calls are not known. It does not ask whether bubblewrap works here. */
 export function createBubblewrap(options: BubblewrapOptions): Runner | undefined {
@@ -101,8 +107,7 @@ function launcher(
   sources: readonly string[],
 ): Pick<ProcessOptions, "file" | "args" | "env"> {
   if (!asRoot) {
-    const shell = ["--", "/bin/bash", "--noprofile", "--norc", "-c", SHELL];
-    return { file: bwrap, args: ["--args", `${ARGUMENTS}`, ...shell], env: {} };
+    return { file: bwrap, args: ["--args", `${ARGUMENTS}`, "--", ...BASH, SHELL], env: {} };
   }
   const namespace = ["--mount", "--propagation", "private", "/bin/sh", "-c"];
   const program = AS_ROOT.replace('"$SHELL_PROGRAM"', () => quoted(SHELL));
@@ -113,7 +118,7 @@ function launcher(
   };
 }
 
-const FRESH = ["--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session"];
+const FRESH = ["--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent"];
 const LAST = ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", WORKSPACE_INSIDE];
 
 function systemArguments(): string[] {

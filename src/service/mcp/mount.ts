@@ -8,7 +8,7 @@ import { ParentId } from "../../shared/protocol/ids.ts";
 import type { Mount, MountParts } from "../api/app.ts";
 import { principalOf } from "../api/auth.ts";
 import { sendProblem } from "../api/problem.ts";
-import { createMcpServer, type OnceAnswered } from "./server.ts";
+import { createMcpServer, type McpServerOptions } from "./server.ts";
 
 const DEFAULT_PARENT = "mcp";
 /** Files of a call at their greatest, as JSON spells text, and the rest of it. */
@@ -35,7 +35,7 @@ async function serve(
     return sendProblem(response, new SubagentError("invalid_input", sentence));
   }
   const parent = createParent({ client, parentId: parentId.data, tenant: principalOf(request).tenant });
-  const onceAnswered: OnceAnswered = (_requestId, ack) =>
+  const onceAnswered: McpServerOptions["onceAnswered"] = (_requestId, ack) =>
     void response.once("close", () => {
       if (response.writableFinished) void ack();
     });

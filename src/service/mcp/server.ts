@@ -40,18 +40,16 @@ export interface McpServerOptions {
   clock: Clock;
   /** Default 45,000; for tests. */
   answerWithinMs?: number;
-  onceAnswered: OnceAnswered;
+  /** Calls `ack` once the answer to a request has left whole, and never otherwise. Default: at once. */
+  onceAnswered?: (requestId: RequestId, ack: () => Promise<unknown>) => void;
 }
-
-/** Calls `ack` once the answer to a request has left whole, and never otherwise. */
-export type OnceAnswered = (requestId: RequestId, ack: () => Promise<unknown>) => void;
 
 /** A server for `parent`, not connected. */
 export function createMcpServer({
   parent,
   clock,
   answerWithinMs = ANSWER_WITHIN_MS,
-  onceAnswered,
+  onceAnswered = (_requestId, ack) => void ack(),
 }: McpServerOptions): Server {
   const server = new Server(
     { name: "subagent-queue", version: packageVersion() },
@@ -90,6 +88,8 @@ export function createMcpServer({
   addTaskMethods(server, parent, onceAnswered);
   return server;
 }
+
+type OnceAnswered = NonNullable<McpServerOptions["onceAnswered"]>;
 
 function addTaskMethods(server: Server, parent: Parent, onceAnswered: OnceAnswered): void {
   const context = contextOf(parent);

@@ -107,7 +107,7 @@ export default [
     file: "src/producer/redis-call.ts",
     find: "const timer = time.after(leftMs(), resolve);",
     replace: "const timer = { cancel() {} };",
-    tests: ["test/integration/producer/redis-away.test.ts", "test/integration/producer/wake-queue.test.ts"],
+    tests: ["test/unit/producer/redis-call.test.ts"],
   },
   {
     id: "spawn-without-hint",

@@ -31,6 +31,8 @@ export const OLD_REPLIES_MS = 3_600_000;
 const EXPIRES_WITHIN_MS = 86_400_000;
 const SKEW_MS = 5_000;
 const NEARLY_FULL_PERCENT = 90;
+/** The share of a budget at which a run is nudged. */
+const NEARLY_USED = 0.8;
 
 /** The names of agents at which a trouble was seen. */
 const agentsWith = (trouble: AgentTrouble) => (facts: Facts) =>
@@ -212,6 +214,12 @@ export const CHECKS = {
     todo: "the workers' log says why, at the uid; it ends as failed by itself, worker_lost, after 8 breaks in a row",
     at: agentsWith("breaking_off"),
   },
+  budgets: {
+    kind: ["agents", "warn"],
+    what: "#budget (is|are) used by 80 % or more",
+    todo: "from 100 % on the runs under it hand back what they have: raise it, or wait for a tenant's window",
+    at: nearlyUsed,
+  },
   newer_records: {
     kind: ["agents", "warn"],
     what: "#agent (was|were) written by a newer version and not examined",
@@ -351,6 +359,11 @@ function wrongClocks({ workers, nowMs, hostNowMs, host }: Facts): string[] {
   return [...skews]
     .filter(([, skewMs]) => Math.abs(skewMs) > SKEW_MS)
     .map(([name, skewMs]) => `${name} ${formatSpan(Math.abs(skewMs))} ${skewMs > 0 ? "ahead" : "behind"}`);
+}
+
+function nearlyUsed({ budgets }: Facts): string[] {
+  const most = budgets.filter(({ used }) => used >= NEARLY_USED).sort((a, b) => b.used - a.used);
+  return most.map(({ name, used }) => `${name} (${Math.floor(used * 100)} %)`);
 }
 
 function gatesIn(...states: readonly GateState["state"][]): (facts: Facts) => string[] {

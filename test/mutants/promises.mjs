@@ -15,6 +15,7 @@ export default [
     find: " or num(agent.epoch) ~= epoch then",
     replace: " then",
     tests: ["test/integration/worker/takeover.test.ts"],
+    title: "comes back while another one runs",
   },
   {
     id: "promise-suspects-apart",
@@ -188,10 +189,10 @@ export default [
   {
     id: "promise-answered-is-kept",
     promise: "What Redis did not answer is not told as done.",
-    file: "src/producer/agents.ts",
-    find: "store.send(agent.address, stored),\n  );",
+    file: "src/producer/parent.ts",
+    find: "send: (agentId, text, extra) => send(context, agentId, text, extra),",
     replace:
-      'store.send(agent.address, stored),\n  ).catch(() => ({ status: "delivered" as const, run: 1 }));',
+      'send: (agentId, text, extra) => send(context, agentId, text, extra).catch(() => ({ status: "delivered" as const, agent_id: agentId, run: 1, message_id: "" })),',
     tests: ["test/chaos/redis-kill.test.ts"],
   },
   {

@@ -171,10 +171,10 @@ export default [
   },
   {
     id: "promise-cluster-failover",
-    promise: "Behind a failover a client finds the new masters.",
+    promise: "What a worker sends waits for the successor of its node.",
     file: "src/shared/redis/connection/cluster.ts",
-    find: "clusterRetryStrategy: (times) => (closing.has(cluster) ? null : retryMs(times)),",
-    replace: "clusterRetryStrategy: () => null,",
+    find: "worker: { maxRedirections: Number.POSITIVE_INFINITY },",
+    replace: "worker: { maxRedirections: 0 },",
     tests: ["test/integration/cluster-failover.test.ts"],
   },
   {

@@ -4,6 +4,7 @@ import { isLive } from "../../shared/redis/inspection.ts";
 import type { GateState } from "../../shared/redis/provider-limiter.ts";
 import { formatCount } from "../terminal/figures.ts";
 import type { AgentTrouble } from "./agents.ts";
+import { nearlyUsed } from "./budget.ts";
 import { agentName, type Facts, formatSpan, ownerName, sentence, type WorkspaceSight } from "./facts.ts";
 import type { Area, Finding } from "./report.ts";
 
@@ -31,8 +32,6 @@ export const OLD_REPLIES_MS = 3_600_000;
 const EXPIRES_WITHIN_MS = 86_400_000;
 const SKEW_MS = 5_000;
 const NEARLY_FULL_PERCENT = 90;
-/** The share of a budget at which a run is nudged. */
-const NEARLY_USED = 0.8;
 
 /** The names of agents at which a trouble was seen. */
 const agentsWith = (trouble: AgentTrouble) => (facts: Facts) =>
@@ -359,11 +358,6 @@ function wrongClocks({ workers, nowMs, hostNowMs, host }: Facts): string[] {
   return [...skews]
     .filter(([, skewMs]) => Math.abs(skewMs) > SKEW_MS)
     .map(([name, skewMs]) => `${name} ${formatSpan(Math.abs(skewMs))} ${skewMs > 0 ? "ahead" : "behind"}`);
-}
-
-function nearlyUsed({ budgets }: Facts): string[] {
-  const most = budgets.filter(({ used }) => used >= NEARLY_USED).sort((a, b) => b.used - a.used);
-  return most.map(({ name, used }) => `${name} (${Math.floor(used * 100)} %)`);
 }
 
 function gatesIn(...states: readonly GateState["state"][]): (facts: Facts) => string[] {

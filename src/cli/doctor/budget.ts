@@ -3,9 +3,11 @@ import { AgentSpecJson } from "../../shared/protocol/agent.ts";
 import type { AgentAddress } from "../../shared/protocol/keys.ts";
 import { type Amount, type BoundBudget, budgetsOf, readSpent } from "../../shared/redis/budget.ts";
 import { type AgentSight, isLive } from "../../shared/redis/inspection.ts";
-import type { Installation } from "./examine.ts";
-import { agentName, type BudgetSight, ownerName } from "./facts.ts";
+import type { Installation } from "../../shared/redis/installation.ts";
+import { agentName, type BudgetSight, type Facts, ownerName } from "./facts.ts";
 
+/** The share of a budget at which a run is nudged. */
+const NEARLY_USED = 0.8;
 /** So many live agents are asked for their budgets. */
 const MOST_AGENTS = 1_000;
 
@@ -38,4 +40,10 @@ function shownName({ name }: BoundBudget, address: AgentAddress, agentId: string
   const [of] = name.split("/", 1);
   if (of === "tenant") return `tenant ${address.tenant}`;
   return of === "parent" ? `parent ${ownerName(address)}` : `agent ${agentName(address, agentId)}`;
+}
+
+/** The budgets that are nearly used, the one that is used most first. */
+export function nearlyUsed({ budgets }: Facts): string[] {
+  const most = budgets.filter(({ used }) => used >= NEARLY_USED).sort((a, b) => b.used - a.used);
+  return most.map(({ name, used }) => `${name} (${Math.floor(used * 100)} %)`);
 }

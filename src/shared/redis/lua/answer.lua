@@ -1,10 +1,10 @@
 -- answer: writes the answer to an open question into the log, once. With the last one the agent is queued again.
--- Include queue.
+-- Include kept, queue.
 -- Closes: two answers to one question (parent twice, or parent and default); an agent without a wake after its last answer;
 -- a default before the deadline.
 local agent = read(record, 'status', 'run', 'wake', 'ended_reason', 'deadline', 'questions')
 if not agent.status then return answer('unknown') end
-if agent.status == 'ended' then return answer('ended', { reason = agent.ended_reason }) end
+if agent.status == 'ended' then return answer('ended', { reason = ended_reason_of(agent, record) }) end
 
 local key = question_id .. '/result'
 local stored = redis.call('HGET', log, key)

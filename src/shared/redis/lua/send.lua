@@ -1,5 +1,5 @@
 -- send: puts a message into an agent's inbox; an idle agent becomes queued, also when its life key has just expired.
--- Include queue.
+-- Include kept, queue.
 -- Closes: a message accepted and lost between expiry and settle; one message delivered twice; the name of an agent that
 -- still gets messages running out.
 local agent = read(record, 'status', 'run', 'wake', 'ended_reason', 'unanswered_since')
@@ -10,7 +10,7 @@ if seen then
   if seen ~= digest then return answer('conflict') end
   return answer('same', { run = agent.run, wake = agent.wake, agent_status = agent.status })
 end
-if agent.status == 'ended' then return answer('ended', { reason = agent.ended_reason }) end
+if agent.status == 'ended' then return answer('ended', { reason = ended_reason_of(agent, record) }) end
 
 local unread = redis.call('LRANGE', inbox, 0, -1)
 local bytes = #payload

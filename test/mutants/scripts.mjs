@@ -20,8 +20,8 @@ export default [
     id: "ack-token-forgotten",
     promise: "The token of the first ack is remembered, for its repetition.",
     file: "src/shared/redis/lua/ack.lua",
-    find: "agent.ended_reason, token, json }, ' '))",
-    replace: "agent.ended_reason, 'x', json }, ' '))",
+    find: "agent.ended_reason, agent.run, token,",
+    replace: "agent.ended_reason, agent.run, 'x',",
     tests: ["test/integration/verbs/ack.test.ts"],
   },
   {

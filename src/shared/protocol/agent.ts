@@ -161,16 +161,16 @@ export const RecordFields = z.object({
   kept: z.string().optional(),
 });
 
-const KEPT = /^(\S+) (\S+) \S+ (.+)$/s;
+const KEPT = /^(\S+) (\S+) (\d+) \S+ (.+)$/s;
 
 /**
  * The other fields of a record whose agent's end was acked, unchecked: `kept_json` in `kept.lua` wrote them in this order. What
  * only a worker or a resumed agent would need is gone.
  */
 export function readKept(uid: string, kept: string): Record<string, unknown> {
-  const [, agent_id, ended_reason, json = "[]"] = KEPT.exec(kept) ?? [];
+  const [, agent_id, ended_reason, run, json = "[]"] = KEPT.exec(kept) ?? [];
   const list: unknown = JSON.parse(json);
-  const [v, run, created_at, ended_at, name, model, ...others] = Array.isArray(list) ? list : [];
+  const [v, created_at, ended_at, name, model, ...others] = Array.isArray(list) ? list : [];
   const [max_turns, max_tokens, max_duration_ms, max_total_tokens, max_cost_usd, ...more] = others;
   const [keep_alive, idle_ms, description, definition, progress, summary, ...end] = more;
   const [entry_id, ending, kind, status, stop_reason, message_ids, undelivered] = end;

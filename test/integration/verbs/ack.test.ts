@@ -36,9 +36,10 @@ test("a repeated ack answers as the first time, to both readers, and changes not
 test("after the ack of its end two fields still answer for an agent: its reply, its view, and why nothing more is taken", async () => {
   const rig = verbRig();
   const { agent, epoch } = await rig.running();
+  await rig.send(agent, "late", "m-8");
   await rig.store.settle(agent, handedBack(epoch));
   const entry = await only(rig);
-  const [before] = [await rig.store.record(agent)];
+  const before = await rig.store.record(agent);
   await rig.replies.ack(rig.parent, entry, "reader-1");
   expect(Object.keys(await rig.raw(agent)).sort()).toEqual(["kept", "status"]);
   const record = await rig.store.record(agent);
@@ -47,6 +48,11 @@ test("after the ack of its end two fields still answer for an agent: its reply, 
   expect(viewOf(record)).toEqual(viewOf(before));
   const reason = before.ended_reason;
   expect(await rig.send(agent, "more", "m-9")).toEqual({ status: "ended", reason });
+  expect(await rig.send(agent, "late", "m-8")).toMatchObject({
+    status: "same",
+    run: 1,
+    agent_status: "ended",
+  });
   expect(await rig.store.finish(agent)).toEqual({ status: "ended", reason });
   expect(await rig.store.settle(agent, DESTROY)).toMatchObject({ status: "same", ended_reason: reason });
   expect(await rig.store.claim(agent, { claim_id: "c", worker: "w" })).toMatchObject({ status: "nothing" });

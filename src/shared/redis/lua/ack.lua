@@ -6,7 +6,7 @@
 -- Closes: two readers both believing they were first; a re-sent ack contradicting itself.
 local TIMELINES_MAX = 50
 if redis.call('XDEL', replies, entry_id) == 0 then
-  local _, _, acked_by = words_of_kept(record)
+  local _, _, _, acked_by = words_of_kept(record)
   if acked_by == token or redis.call('GET', ack) == token then return answer('first') end
   return answer('already')
 end
@@ -22,7 +22,8 @@ local transcript_ms = num(agent.transcript_ms)
 local json = transcript_ms == 0 and kept_json(agent)
 if json then
   redis.call('DEL', record, transcript)
-  redis.call('HSET', record, 'status', 'ended', 'kept', table.concat({ agent.agent_id, agent.ended_reason, token, json }, ' '))
+  redis.call('HSET', record, 'status', 'ended', 'kept', table.concat({ agent.agent_id, agent.ended_reason, agent.run, token,
+    json }, ' '))
   redis.call('PEXPIRE', record, kept_ms)
 else
   redis.call('SET', ack, token, 'PX', request_ttl_ms)

@@ -2,9 +2,9 @@
 -- Include kept, queue.
 -- Closes: two answers to one question (parent twice, or parent and default); an agent without a wake after its last answer;
 -- a default before the deadline.
-local agent = read(record, 'status', 'run', 'wake', 'ended_reason', 'deadline', 'questions')
+local agent = with_kept(read(record, 'status', 'run', 'wake', 'ended_reason', 'deadline', 'questions'), record)
 if not agent.status then return answer('unknown') end
-if agent.status == 'ended' then return answer('ended', { reason = ended_reason_of(agent, record) }) end
+if agent.status == 'ended' then return answer('ended', { reason = agent.ended_reason }) end
 
 local key = question_id .. '/result'
 local stored = redis.call('HGET', log, key)

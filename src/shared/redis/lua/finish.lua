@@ -3,9 +3,9 @@
 -- Include kept, orphan, queue.
 -- Closes: a finish reported as heeded though no run is left to heed it; one that waits for an answer first; a sweeper's finish
 -- of an agent whose parent came back.
-local agent = read(record, 'status', 'run', 'ended_reason', 'wake', 'on_parent_gone')
+local agent = with_kept(read(record, 'status', 'run', 'ended_reason', 'wake', 'on_parent_gone'), record)
 if not agent.status then return answer('unknown') end
-if agent.status == 'ended' then return answer('ended', { reason = ended_reason_of(agent, record) }) end
+if agent.status == 'ended' then return answer('ended', { reason = agent.ended_reason }) end
 if agent.status == 'idle' then return answer('idle') end
 if orphaned and not (agent.on_parent_gone and is_parent_gone(now_ms())) then return answer('not_due') end
 write_even_when_full(record)

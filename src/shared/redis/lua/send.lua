@@ -2,7 +2,7 @@
 -- Include kept, queue.
 -- Closes: a message accepted and lost between expiry and settle; one message delivered twice; the name of an agent that
 -- still gets messages running out.
-local agent = read(record, 'status', 'run', 'wake', 'ended_reason', 'unanswered_since')
+local agent = with_kept(read(record, 'status', 'run', 'wake', 'ended_reason', 'unanswered_since'), record)
 if not agent.status then return answer('unknown') end
 
 local seen = redis.call('GET', message)
@@ -10,7 +10,7 @@ if seen then
   if seen ~= digest then return answer('conflict') end
   return answer('same', { run = agent.run, wake = agent.wake, agent_status = agent.status })
 end
-if agent.status == 'ended' then return answer('ended', { reason = ended_reason_of(agent, record) }) end
+if agent.status == 'ended' then return answer('ended', { reason = agent.ended_reason }) end
 
 local unread = redis.call('LRANGE', inbox, 0, -1)
 local bytes = #payload

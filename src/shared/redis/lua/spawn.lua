@@ -9,7 +9,7 @@ if seen then
   if its_digest ~= digest then return answer('conflict', { agent_id = its_agent_id }) end
   local same = { uid = its_uid, agent_id = its_agent_id, created_at = its_time }
   if its_uid == uid then
-    local agent = read(record, 'status', 'run', 'wake')
+    local agent = with_kept(read(record, 'status', 'run', 'wake'), record)
     same.agent_status, same.run, same.wake = agent.status, agent.run, agent.wake
   end
   return answer('same', same)

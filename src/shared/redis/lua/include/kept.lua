@@ -1,16 +1,17 @@
 -- What stays of an agent whose end was acked: its status, and in one field what its parent may still ask for. The field says
--- `<agent_id> <ended_reason> <token of the ack> <JSON>`; `readKept` in agent.ts reads the list that the JSON is.
+-- `<agent_id> <ended_reason> <run> <token of the ack> <JSON>`; `readKept` in agent.ts reads the list that the JSON is.
 
--- Those three words; nil while all of the record stands.
+-- Those four words; nil while all of the record stands.
 local function words_of_kept(record)
-  return string.match(redis.call('HGET', record, 'kept') or '', '^(%S+) (%S+) (%S+) ')
+  return string.match(redis.call('HGET', record, 'kept') or '', '^(%S+) (%S+) (%S+) (%S+) ')
 end
 
--- Why an agent ended; `agent` has ended_reason.
-local function ended_reason_of(agent, record)
-  if agent.ended_reason then return agent.ended_reason end
-  local _, reason = words_of_kept(record)
-  return reason
+-- `agent`, of which at least status and run were read, with those words where they are all that stays.
+local function with_kept(agent, record)
+  if agent.status ~= 'ended' or agent.run then return agent end
+  agent.agent_id, agent.ended_reason, agent.run = words_of_kept(record)
+  agent.wake = '0'
+  return agent
 end
 
 -- The JSON; nil for a record that Lua cannot read, which then stays as it is.
@@ -24,7 +25,7 @@ local function kept_json(agent)
   for i, name in ipairs({ 'max_turns', 'max_tokens', 'max_duration_ms', 'max_total_tokens', 'max_cost_usd' }) do
     most[i] = text(limits[name])
   end
-  return '[' .. table.concat({ agent.v, agent.run, agent.created_at, agent.ended_at, text(agent.name), text(spec.model),
+  return '[' .. table.concat({ agent.v, agent.created_at, agent.ended_at, text(agent.name), text(spec.model),
     table.concat(most, ','), text(spec.keep_alive and 1 or 0), text(spec.idle_ms), text(spec.description),
     text(spec.definition), agent.progress or 'null', text(agent.summary), text(reply.entry_id),
     text(reply.reply_id and string.match(reply.reply_id, '[^.]*$')), text(reply.kind),

@@ -273,7 +273,7 @@ test("wakes that wait while a live worker has free places are named", async () =
   });
   expect(wakes_not_taken).toMatchObject({ severity: "error", count: 1, fixable: false });
   worker.thaw();
-  await until(async () => Object.keys(await doctor.findings()).length === 0, { timeoutMs: 15_000 });
+  await until(async () => Object.keys(await doctor.findings()).length === 0);
 });
 
 test("a pause, a queue that somebody paused, and a gate that refuses are named", async () => {

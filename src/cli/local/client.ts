@@ -40,15 +40,6 @@ export function whoIsThere(
   }));
 }
 
-/** The live workers of `prefix`. Throws `redis_unavailable` with the reason. */
-export async function liveWorkers(
-  redisUrl: string,
-  prefix: string,
-  clock: Clock,
-): Promise<WorkerAnnouncement[]> {
-  return (await whoIsThere(redisUrl, prefix, clock)).workers;
-}
-
 /**
  * The model to ask for when none is named: the configured one; where nothing is configured, the one that the
  * workers announce, a real one before the offline one.

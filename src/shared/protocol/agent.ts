@@ -106,6 +106,11 @@ const KeptReply = z.object({
   ...Reply.pick({ reply_id: true, kind: true, status: true, stop_reason: true, agent_status: true }).shape,
 });
 
+/** Why a run waits for its provider: the provider's host, and what its failure or its limit is called. */
+export const ProviderWait = z.object({ provider: z.string(), reason: z.string() });
+/** See {@link ProviderWait}. */
+export type ProviderWait = z.infer<typeof ProviderWait>;
+
 /** The fields of a record as Redis holds them: a hash of strings. Times are epoch ms of Redis' own clock. */
 export const RecordFields = z.object({
   v: count,
@@ -142,6 +147,11 @@ export const RecordFields = z.object({
   on_parent_gone: z.enum(["finish", "destroy"]).optional(),
   /** Since when a queued run waits for a worker that has the tools it names. */
   tools_since: count.optional(),
+  /** A released run is claimed no earlier. */
+  not_before: count.optional(),
+  provider_wait: json(ProviderWait).optional(),
+  /** Since when its provider has failed the run without that it advanced. */
+  provider_wait_since: count.optional(),
   /** Whether the parent wants an end. */
   finish: z
     .string()
@@ -224,6 +234,8 @@ export interface AgentView {
   keep_alive: boolean;
   /** Counters and last text of the run, once it has committed a step. */
   progress?: ReplyBody;
+  /** What the provider of a queued run says, since when, and when it is asked again. */
+  provider_wait?: ProviderWait & { since: string; next_try_at: string };
   /** The open questions of an agent that waits, oldest first; `answer_by`: when their defaults hold. */
   questions?: (OpenQuestion & { answer_by: string })[];
 }
@@ -245,9 +257,16 @@ export function viewOf(record: AgentRecord): AgentView {
     model: spec.model,
     keep_alive: spec.keep_alive,
     ...(progress && { progress }),
+    ...(status === "queued" && providerWaitOf(record)),
     ...(status === "waiting" &&
       questions && { questions: questions.map((question) => ({ ...question, answer_by })) }),
   };
+}
+
+function providerWaitOf({ provider_wait, provider_wait_since = 0, not_before = 0 }: AgentRecord) {
+  if (!provider_wait) return undefined;
+  const [since, next_try_at] = [provider_wait_since, not_before].map((ms) => new Date(ms).toISOString());
+  return since && next_try_at ? { provider_wait: { ...provider_wait, since, next_try_at } } : undefined;
 }
 
 /** The end of an agent whose idle time is over, by whichever process finds it. */

@@ -237,7 +237,7 @@ export class RunState {
   }
 
   #result(entry: Entry<"result">): boolean {
-    const { message, callId, contentJson, isError, isRefused } = entry;
+    const { message, callId, contentJson, isError, isRefused, isDenied } = entry;
     if (message !== this.#at - 1) return false;
     this.conversation.result(callId, contentJson, isError);
     const call = this.#callOf(entry);
@@ -246,7 +246,10 @@ export class RunState {
       if (asked) asked.permission = String(JSON.parse(contentJson));
       return true;
     }
-    if (!call.isStarted && !isRefused) this.tally.call(call.name);
+    const isCounted = !isRefused && !isDenied;
+    if (!call.isStarted && isCounted) this.tally.call(call.name);
+    // It was denied behind its mark, by a hook.
+    if (call.isStarted && !isCounted) this.tally.uncall(call.name);
     if (!isError) this.tally.succeed(call.name);
     call.isAnswered = true;
     if (isRefused) this.#refuse();

@@ -22,8 +22,8 @@ import type { ClaimedRun } from "./claim.ts";
 import type { RunContext, RunEnd } from "./context.ts";
 import { clear, settleBroken } from "./end.ts";
 import type { Lease } from "./lease.ts";
-import type { Passage, Verdict } from "./provider-limit.ts";
-import { releaseRun } from "./release.ts";
+import { type Passage, providerName, type Verdict } from "./provider-limit.ts";
+import { type ReleaseWish, releaseRun } from "./release.ts";
 import type { Session } from "./session.ts";
 
 /** A run of a paused installation is taken again no sooner; the paused queue keeps it for as long as it takes. */
@@ -166,17 +166,17 @@ async function restOrRelease(
   delayMs: number,
   runningMs?: number,
 ): Promise<RunEnd | "lost" | undefined> {
-  if (delayMs > LONGEST_HELD_WAIT_MS) return release(context, session, { reason, delayMs, runningMs });
+  if (delayMs > LONGEST_HELD_WAIT_MS) {
+    const provider = providerName(context.model, session.model);
+    const providerWait = { provider, reason };
+    return release(context, session, { reason, delayMs, runningMs, providerWait });
+  }
   await session.lease.rest(delayMs);
   return undefined;
 }
 
 /** Hands the run back with everything committed that was paid for. */
-async function release(
-  context: RunContext,
-  session: Session,
-  how: { reason: string; delayMs: number; runningMs?: number | undefined },
-): Promise<RunEnd | "lost"> {
+async function release(context: RunContext, session: Session, how: ReleaseWish): Promise<RunEnd | "lost"> {
   const { runningMs = session.lease.runningMs() } = how;
   if (session.isCommitDue && (await session.commit()) === "lost") return "lost";
   return releaseRun(context, session, { ...how, runningMs });

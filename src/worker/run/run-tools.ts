@@ -73,7 +73,12 @@ function openingEntry(message: number, call: PlannedCall): NewEntry {
   const content = { interrupted: INTERRUPTED, repeated: REPETITION_REFUSED, unanswered: UNANSWERED, refused }[
     call.how
   ];
-  return newResult(message, call.id, content, { isError: true, isInterrupted: call.how === "interrupted" });
+  const isDenied = call.how === "refused" || call.how === "repeated";
+  return newResult(message, call.id, content, {
+    isError: true,
+    isInterrupted: call.how === "interrupted",
+    isDenied,
+  });
 }
 
 /** A call's result; `interim`: what it tells the parent. */
@@ -105,7 +110,7 @@ async function performCall(
     );
   const outcome = await (equipment.hooks?.around(call, perform) ?? perform(call.input));
   if (context.abandoned.aborted) return undefined;
-  const { content, isError, durationMs } = outcome;
+  const { content, isError, isDenied = false, durationMs } = outcome;
   session.tell({
     type: "tool_finished",
     turn: step.turn,
@@ -114,7 +119,7 @@ async function performCall(
     is_error: isError,
     duration_ms: Math.round(durationMs),
   });
-  const entry = newResult(step.message, call.id, content, { isError, durationMs });
+  const entry = newResult(step.message, call.id, content, { isError, isDenied, durationMs });
   return { entry, interim: isError ? undefined : interim };
 }
 

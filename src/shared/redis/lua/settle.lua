@@ -107,7 +107,7 @@ if agent_status == 'ended' then
     end_entry = entry_id })
   redis.call('HDEL', record, 'claim_id', 'lease_until', 'not_before', 'checks', 'committed', 'crashes_without_progress',
     'isolated_crashes', 'in_doubt', 'alone', 'attempts', 'released_epoch', 'asked_epoch', 'inbox_since', 'unanswered_since',
-    'max_age_ms', 'questions', 'needs_tools', 'tools_since')
+    'max_age_ms', 'questions', 'needs_tools', 'tools_since', 'provider_wait', 'provider_wait_since')
   redis.call('HDEL', live, uid)
   if redis.call('HLEN', log) > 0 then
     redis.call('RENAME', log, transcript)

@@ -174,13 +174,12 @@ export const RecordFields = z.object({
 const KEPT = /^(\S+) (\S+) (\d+) \S+ (.+)$/s;
 
 /**
- * The other fields of a record whose agent's end was acked, unchecked: `kept_json` in `kept.lua` wrote them in this order. What
+ * The other fields of a record whose agent's end was acked, unchecked: `kept_json` in `rest.lua` wrote them in this order. What
  * only a worker or a resumed agent would need is gone.
  */
 export function readKept(uid: string, kept: string): Record<string, unknown> {
   const [, agent_id, ended_reason, run, json = "[]"] = KEPT.exec(kept) ?? [];
-  const list: unknown = JSON.parse(json);
-  const [v, created_at, ended_at, name, model, ...others] = Array.isArray(list) ? list : [];
+  const [v, created_at, ended_at, name, model, ...others] = z.array(z.unknown()).parse(JSON.parse(json));
   const [max_turns, max_tokens, max_duration_ms, max_total_tokens, max_cost_usd, ...more] = others;
   const [keep_alive, idle_ms, description, definition, progress, summary, ...end] = more;
   const [entry_id, ending, kind, status, stop_reason, message_ids, undelivered] = end;
@@ -195,12 +194,16 @@ export function readKept(uid: string, kept: string): Record<string, unknown> {
     stop_reason,
     message_ids,
   };
-  const asked = { ...reply, agent_status: "ended", undelivered: undelivered && JSON.stringify(undelivered) };
+  const asked = {
+    ...reply,
+    agent_status: "ended",
+    undelivered: undelivered === null ? null : JSON.stringify(undelivered),
+  };
   return {
     ...{ v, agent_id, ended_reason, run, created_at, ended_at, name, summary: summary ?? undefined },
     ...{ epoch: 0, wake: 0, deadline: 0, inbox_read: 0, spec: JSON.stringify(present(spec)) },
-    ...(progress && { progress: JSON.stringify(progress) }),
-    ...(kind && { reply: JSON.stringify(present(asked)) }),
+    ...(progress !== null && { progress: JSON.stringify(progress) }),
+    ...(kind !== null && { reply: JSON.stringify(present(asked)) }),
   };
 }
 

@@ -2,7 +2,7 @@
 -- long, which its request key is answered with and its parent is shown; with a transcript that its profile keeps all of the
 -- record. Its request key goes, unless its caller named it. The timelines of a parent's newest
 -- ended agents stay; the oldest of them goes with its numbers in the history.
--- Include kept.
+-- Include rest.
 -- Closes: two readers both believing they were first; a re-sent ack contradicting itself.
 local TIMELINES_MAX = 50
 if redis.call('XDEL', replies, entry_id) == 0 then

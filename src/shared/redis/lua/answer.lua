@@ -1,5 +1,5 @@
 -- answer: writes the answer to an open question into the log, once. With the last one the agent is queued again.
--- Include kept, queue.
+-- Include rest, queue.
 -- Closes: two answers to one question (parent twice, or parent and default); an agent without a wake after its last answer;
 -- a default before the deadline.
 local agent = with_kept(read(record, 'status', 'run', 'wake', 'ended_reason', 'deadline', 'questions'), record)

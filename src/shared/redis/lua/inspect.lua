@@ -1,5 +1,5 @@
 -- inspect: what stands in one slot about one agent, at one moment; changes nothing.
--- Include kept.
+-- Include rest.
 -- Closes: an agent put together from answers of several moments, found sick though it never was.
 local agent = read(record, 'v', 'agent_id', 'status', 'deadline', 'lease_until', 'unanswered_since', 'max_age_ms', 'wake',
   'worker', 'crashes_without_progress', 'breaks')

@@ -1,5 +1,5 @@
 -- spawn: registers a new agent with its life key, idle or, with its first message, queued for its first run.
--- Include kept, queue.
+-- Include rest, queue.
 -- Closes: two producers admitting an eleventh agent; one request spawning two agents; two names with one slug; a uid in
 -- use starting over with epoch 0; an agent that is spawned while its first message is lost; an agent made under a profile
 -- that is registered no more.

@@ -52,7 +52,7 @@ export interface Config {
   /** Whether the provider is sent the `traceparent` of each model call. */
   sendTraceparent: boolean;
   /** How the commands of `bash` run; `unsandboxed` in production needs `acceptRisk` as well. */
-  bash: { mode: "sandboxed" | "off" | "unsandboxed"; acceptRisk: boolean };
+  bash: { mode: "sandboxed" | "bubblewrap" | "runsc" | "off" | "unsandboxed"; acceptRisk: boolean };
   /** MCP servers whose tools sub-agents get. */
   mcpServers: McpServers;
   /** Whether the production checks are on: NODE_ENV is `production`. */
@@ -323,7 +323,7 @@ export const Variables = z.object({
   SUBAGENT_LOG_LEVEL: z.enum(LOG_LEVELS).optional(),
   SUBAGENT_TRACE: z.enum(["off", "full"]).default("off"),
   SUBAGENT_SEND_TRACEPARENT: z.enum(["yes", "no"]).default("no"),
-  SUBAGENT_BASH: z.enum(["sandboxed", "off", "unsandboxed"]).default("sandboxed"),
+  SUBAGENT_BASH: z.enum(["sandboxed", "bubblewrap", "runsc", "off", "unsandboxed"]).default("sandboxed"),
   SUBAGENT_BASH_ACCEPT_RISK: z.enum(["yes", "no"]).default("no"),
   NODE_ENV: z.string().optional(),
 });
@@ -369,7 +369,7 @@ export const EXPECTED: Readonly<Record<VariableName, string>> = {
   SUBAGENT_LOG_LEVEL: `one of ${LOG_LEVELS.join(", ")}`,
   SUBAGENT_TRACE: "off or full",
   SUBAGENT_SEND_TRACEPARENT: "yes or no",
-  SUBAGENT_BASH: "sandboxed, off or unsandboxed",
+  SUBAGENT_BASH: "sandboxed, bubblewrap, runsc, off or unsandboxed",
   SUBAGENT_BASH_ACCEPT_RISK: "yes or no",
   NODE_ENV: "any text; production switches the production checks on",
 };

@@ -25,8 +25,7 @@ interface Wait {
   entry: Promise<FinalEntry>;
 }
 
-/** Longest time that a caller can name for a wait. */
-export const MAX_WAIT_MS = 2 ** 31 - 1;
+const MAX_WAIT_MS = 2 ** 31 - 1;
 const Wish = z.object({
   agent_ids: z.array(z.unknown()).min(1, "name at least one sub-agent"),
   timeout_ms: z.number().min(0).max(MAX_WAIT_MS).optional(),

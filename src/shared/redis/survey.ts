@@ -192,7 +192,6 @@ const PARENT_TYPES = {
   usage: "hash",
   replies: "stream",
   history: "stream",
-  timelines: "list",
   watching: "string",
   lease: "hash",
   profile: "hash",

@@ -7,6 +7,7 @@ import { type ContentBlock, type Usage, usageText } from "../../shared/protocol/
 import {
   AssistantEntry,
   ClearedEntry,
+  CompactedEntry,
   type DeliveredMessage,
   EntryKey,
   entryKey,
@@ -30,7 +31,8 @@ export type LogEntry =
   | { kind: "failure"; message: number; value: FailureEntry }
   | { kind: "purchase"; message: number; value: PurchaseEntry }
   | { kind: "verdict"; message: number; value: VerdictEntry }
-  | { kind: "cleared"; message: number; value: ClearedEntry };
+  | { kind: "cleared"; message: number; value: ClearedEntry }
+  | { kind: "compacted"; message: number; value: CompactedEntry };
 
 /** A model's answer as the log holds it. */
 export interface Answer {
@@ -50,8 +52,6 @@ export interface ResultMarks {
   isError: boolean;
   /** The call was never performed: it could not be. */
   isRefused: boolean;
-  /** The call could be performed and was not allowed. */
-  isDenied: boolean;
 }
 
 /** An entry that this process adds: where and how it is stored, and what the loop makes of it. */
@@ -77,6 +77,7 @@ const ORDER: Record<LogEntry["kind"], number> = {
   result: 6,
   verdict: 7,
   cleared: 8,
+  compacted: 9,
 };
 
 /** A stored entry. Throws a zod error for a key or a shape that this version does not know. */
@@ -88,9 +89,8 @@ export function readEntry(key: string, json: string): LogEntry {
       ToolStartedEntry.parse(value);
       return { kind, message, callId };
     case "result": {
-      const { content, is_error: isError, refused = false, denied = false } = ToolResultEntry.parse(value);
-      const marks = { isError, isRefused: refused, isDenied: denied };
-      return { kind, message, callId, contentJson: JSON.stringify(content), ...marks };
+      const { content, is_error: isError, refused = false } = ToolResultEntry.parse(value);
+      return { kind, message, callId, contentJson: JSON.stringify(content), isError, isRefused: refused };
     }
     case "failure":
       return { kind, message, value: FailureEntry.parse(value) };
@@ -102,6 +102,8 @@ export function readEntry(key: string, json: string): LogEntry {
       return { kind, message, value: VerdictEntry.parse(value) };
     case "cleared":
       return { kind, message, value: ClearedEntry.parse(value) };
+    case "compacted":
+      return { kind, message, value: CompactedEntry.parse(value) };
     default:
       return message % 2 === 0 ? readDelivery(message, value) : readAnswer(message, value, json);
   }
@@ -207,19 +209,13 @@ export function newResult(
   content: string,
   marks: Partial<ResultMarks> & { isInterrupted?: boolean; durationMs?: number } = {},
 ): NewEntry {
-  const {
-    isError = false,
-    isRefused = false,
-    isDenied = false,
-    isInterrupted = false,
-    durationMs = 0,
-  } = marks;
+  const { isError = false, isRefused = false, isInterrupted = false, durationMs = 0 } = marks;
   const contentJson = JSON.stringify(content);
-  const more = `${isInterrupted ? ',"interrupted":true' : ""}${isRefused ? ',"refused":true' : ""}${isDenied ? ',"denied":true' : ""}`;
+  const more = `${isInterrupted ? ',"interrupted":true' : ""}${isRefused ? ',"refused":true' : ""}`;
   return {
     key: entryKey.result(message, callId),
     json: `{"v":1,"content":${contentJson},"is_error":${isError},"duration_ms":${Math.round(durationMs)}${more}}`,
-    entry: { kind: "result", message, callId, contentJson, isError, isRefused, isDenied },
+    entry: { kind: "result", message, callId, contentJson, isError, isRefused },
   };
 }
 
@@ -247,6 +243,15 @@ export function newCleared(message: number, value: ClearedEntry): NewEntry {
     key: entryKey.cleared(message, value.through),
     json: JSON.stringify(value),
     entry: { kind: "cleared", message, value },
+  };
+}
+
+/** From message `message` on a summary stands for what was said before. */
+export function newCompacted(message: number, value: CompactedEntry): NewEntry {
+  return {
+    key: entryKey.compacted(message, value.before),
+    json: JSON.stringify(value),
+    entry: { kind: "compacted", message, value },
   };
 }
 

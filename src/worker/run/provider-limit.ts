@@ -180,11 +180,6 @@ export function gateNameOf(model: Pick<Model, "gateName">, modelId: string): str
   return model.gateName?.(modelId) ?? `custom/${modelId}`;
 }
 
-/** The provider of a model, for people: what stands first in the name of its limiter. */
-export function providerName(model: Pick<Model, "gateName">, modelId: string): string {
-  return gateNameOf(model, modelId).split("/", 1)[0] ?? "";
-}
-
 /** What a failure means for every run that calls with the same credential. */
 export function meaningOf({ kind, retryAfterMs }: ModelFailure): LimiterOutcome {
   if (DENIALS.has(kind)) return "denied";

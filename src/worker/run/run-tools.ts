@@ -73,12 +73,7 @@ function openingEntry(message: number, call: PlannedCall): NewEntry {
   const content = { interrupted: INTERRUPTED, repeated: REPETITION_REFUSED, unanswered: UNANSWERED, refused }[
     call.how
   ];
-  const isDenied = call.how === "refused" || call.how === "repeated";
-  return newResult(message, call.id, content, {
-    isError: true,
-    isInterrupted: call.how === "interrupted",
-    isDenied,
-  });
+  return newResult(message, call.id, content, { isError: true, isInterrupted: call.how === "interrupted" });
 }
 
 /** A call's result; `interim`: what it tells the parent. */
@@ -110,7 +105,7 @@ async function performCall(
     );
   const outcome = await (equipment.hooks?.around(call, perform) ?? perform(call.input));
   if (context.abandoned.aborted) return undefined;
-  const { content, isError, isDenied = false, durationMs } = outcome;
+  const { content, isError, durationMs } = outcome;
   session.tell({
     type: "tool_finished",
     turn: step.turn,
@@ -119,7 +114,7 @@ async function performCall(
     is_error: isError,
     duration_ms: Math.round(durationMs),
   });
-  const entry = newResult(step.message, call.id, content, { isError, isDenied, durationMs });
+  const entry = newResult(step.message, call.id, content, { isError, durationMs });
   return { entry, interim: isError ? undefined : interim };
 }
 
@@ -221,5 +216,5 @@ function announceCall(session: Session): string | undefined {
   const step = next(session.state, session.rules);
   if (step.do !== "call_model") return undefined;
   session.tellTurnStarted(step.turn);
-  return session.purchaseId(step.message);
+  return session.purchaseId(step);
 }

@@ -41,8 +41,6 @@ export interface ToolOutcome {
   /** At most 50,000 code points; never empty. */
   readonly content: string;
   readonly isError: boolean;
-  /** A hook kept the call from being made. */
-  readonly isDenied?: boolean;
   readonly truncated: boolean;
   readonly durationMs: number;
 }

@@ -29,11 +29,9 @@ export interface CommandOutcome {
   readonly withheld: readonly string[];
 }
 
-/** Runs commands. `bubblewrap` and `runsc` confine them; `none` runs them with the worker's own rights. */
+/** Runs commands. `bubblewrap` confines them; `unconfined` runs them with the worker's own rights. */
 export interface Runner {
-  readonly kind: "bubblewrap" | "runsc" | "none";
-  /** What must stand around a command before this runner is used, as words of the proof in `choose.ts`. */
-  readonly walls: readonly string[];
+  readonly kind: "bubblewrap" | "unconfined";
   /**
    * Runs one command and waits for the end of all its processes.
    *

@@ -107,7 +107,7 @@ export default [
     file: "src/producer/redis-call.ts",
     find: "const timer = time.after(leftMs(), resolve);",
     replace: "const timer = { cancel() {} };",
-    tests: ["test/integration/producer/redis-away.test.ts", "test/integration/producer/wake-queue.test.ts"],
+    tests: ["test/unit/producer/redis-call.test.ts"],
   },
   {
     id: "spawn-without-hint",
@@ -289,6 +289,24 @@ export default [
     find: "if (spawned && (signal?.aborted || isDeserted(error))) taken = await destroyQuietly(client, spawned);",
     replace: "",
     tests: ["test/integration/producer/task.test.ts"],
+  },
+  {
+    id: "task-deserted-goes-on",
+    promise: "A task whose caller does not wait for a worker any longer leaves no agent.",
+    file: "src/producer/task.ts",
+    find: "(signal?.aborted || isDeserted(error))",
+    replace: "signal?.aborted",
+    tests: ["test/integration/producer/task-wait.test.ts"],
+    title: "no_worker",
+  },
+  {
+    id: "task-waits-in-silence",
+    promise: "A task without a live worker says so.",
+    file: "src/producer/task-wait.ts",
+    find: "deserted = seen.hasWorkers ?",
+    replace: "deserted = true ?",
+    tests: ["test/integration/producer/task-wait.test.ts"],
+    title: "says so within 5 s",
   },
   {
     id: "task-aborted-leaves-entry",

@@ -49,6 +49,18 @@ test("20 runs that drain in the middle of their model calls are finished elsewhe
   expect(new Set(served).size).toBe(AGENTS * 3);
 });
 
+test("a worker that drains gives its grace to its last run as to every other: its call is finished and kept", async () => {
+  const installation = await openInstallation({
+    scenario: { turns: [{ ...list("a"), latencyMs: 1_000 }, done] },
+  });
+  const first = await installation.startWorker({ drainGraceMs: 60_000 });
+  const agent = await installation.task("work");
+  await until(() => installation.offline.inFlight === 1);
+  await first.stop();
+  expect(installation.offline.ledger.map(({ status }) => status)).toEqual(["served"]);
+  expect(await installation.record(agent)).toMatchObject({ status: "queued", progress: { turns: 1 } });
+});
+
 test("calls that take longer than the grace are cut off, handed back at once and charged", {
   timeout: 40_000,
 }, async () => {

@@ -287,6 +287,8 @@ const amountUsd = z
   .pipe(z.number().positive().max(CEILING.max_cost_usd));
 
 const MOST_FOLDERS = 32;
+const hosts = z.string().regex(/^[^\s/@]+(,\s*[^\s/@]+)*$/);
+const ranges = z.string().refine((text) => parseRanges(text) !== undefined);
 const folders = z
   .string()
   .refine((text) => !text.includes("\0"))
@@ -341,14 +343,8 @@ export const Variables = z.object({
   SUBAGENT_SEND_TRACEPARENT: z.enum(["yes", "no"]).default("no"),
   SUBAGENT_BASH: z.enum(["sandboxed", "bubblewrap", "runsc", "off", "unsandboxed"]).default("sandboxed"),
   SUBAGENT_BASH_ACCEPT_RISK: z.enum(["yes", "no"]).default("no"),
-  SUBAGENT_EGRESS: z
-    .string()
-    .regex(/^[^\s/@]+(,\s*[^\s/@]+)*$/)
-    .optional(),
-  SUBAGENT_EGRESS_RANGES: z
-    .string()
-    .refine((text) => parseRanges(text) !== undefined)
-    .optional(),
+  SUBAGENT_EGRESS: hosts.optional(),
+  SUBAGENT_EGRESS_RANGES: ranges.optional(),
   NODE_ENV: z.string().optional(),
 });
 /** The values of {@link Variables}, checked and converted. */
@@ -400,13 +396,3 @@ export const EXPECTED: Readonly<Record<VariableName, string>> = {
   SUBAGENT_EGRESS_RANGES: "ranges of addresses beside the public internet, e.g. 10.0.0.0/8,fd00::/8",
   NODE_ENV: "any text; production switches the production checks on",
 };
-
-// The version of this package, as its package.json says.
-
-const Package = z.object({ version: z.string() });
-
-/** The version, e.g. `0.1.0`; read anew by every call. */
-export function packageVersion(): string {
-  return Package.parse(JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")))
-    .version;
-}

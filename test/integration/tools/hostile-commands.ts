@@ -137,7 +137,7 @@ export const HOSTILE: Readonly<Record<string, string>> = {
   "asks the proxy with another host header":
     "curl -s -m 1 -H 'Host: 127.0.0.1:@PORT@' http://allowed.invalid/; printf 'GET http://allowed.invalid/ HTTP/1.1\\r\\nHost: 127.0.0.1:@PORT@\\r\\n\\r\\nGET http://127.0.0.1:@PORT@/ HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n' | perl -MIO::Socket::UNIX -e 'my $s = IO::Socket::UNIX->new(Peer => \"/run/egress/proxy\") or exit; print $s <STDIN>; $s->shutdown(1); print <$s>'",
   "takes the proxy's place":
-    "rm -f /run/egress/proxy && echo ESCAPED; echo > /run/egress/x && echo ESCAPED; kill $(pgrep -f egress); ls -la /run/egress/ | grep -q subagent-net && echo ESCAPED",
+    "rm /run/egress/proxy && echo ESCAPED; echo > /run/egress/x && echo ESCAPED; kill $(pgrep -f egress); ls -la /run/egress/ | grep -q subagent-net && echo ESCAPED",
   "opens a raw socket":
     'perl -MSocket -e \'socket(S, 17, 3, 0) and print "ESCAPED"; socket(S, AF_INET, SOCK_RAW, 1) and print "ESCAPED"\'',
   "opens a netlink socket":

@@ -15,6 +15,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Duplex, pipeline } from "node:stream";
 import { isAddress, isPublic, lookupOf, type MayReach, parseRanges } from "../../../shared/address-range.ts";
+import { SubagentError } from "../../../shared/errors.ts";
 import type { NetworkUse } from "./runner.ts";
 
 /** What commands may reach. */
@@ -143,14 +144,9 @@ interface Target {
   readonly port: number;
 }
 
-/** Why a request is not passed on. */
-class Refusal extends Error {
-  readonly status: number;
-
-  constructor(status: number, message: string) {
-    super(message);
-    this.status = status;
-  }
+/** Why a request is not passed on, with the status that its client is told. */
+function refusal(status: number, sentence: string): SubagentError {
+  return new SubagentError("invalid_input", sentence, { status });
 }
 
 class Traffic {
@@ -255,14 +251,14 @@ class Traffic {
     }
   }
 
-  /** Where a request may go. Throws a {@link Refusal}. */
+  /** Where a request may go. Throws a refusal. */
   #admit(url: string, isTunnel: boolean): Target {
     this.#requests += 1;
     if (this.#isSpent || this.#requests > this.#limits.requests)
-      throw new Refusal(429, "This command has used up its network.");
+      throw refusal(429, "This command has used up its network.");
     const { protocol, hostname, port, username, pathname } = parseUrl(url);
     if (protocol !== "http:" || hostname === "" || username !== "" || (isTunnel && pathname !== "/"))
-      throw new Refusal(400, "This is a proxy: ask it for CONNECT host:port or for http://host/path.");
+      throw refusal(400, "This is a proxy: ask it for CONNECT host:port or for http://host/path.");
     const host = hostname.replace(/^\[|\]$/g, "").replace(/\.$/, "");
     const target = { host, port: Number(port || 80) };
     if (!this.#policy.isListed(target.host, target.port)) throw this.#refuse(target, "is not on the list");
@@ -270,28 +266,28 @@ class Traffic {
     return target;
   }
 
-  #refuse({ host, port }: Target, why: string): Refusal {
+  #refuse({ host, port }: Target, why: string): SubagentError {
     const name = `${host.slice(0, 100)}:${port}`;
     if (this.#refused.size < MAX_REFUSED_NAMED) this.#refused.add(name);
     const list = this.#policy.hosts.join(", ").slice(0, 500);
-    return new Refusal(403, `${name} ${why} of what commands may reach: ${list}.`);
+    return refusal(403, `${name} ${why} of what commands may reach: ${list}.`);
   }
 
   /** Connects to the address that was checked. */
   #dial(target: Target): Socket {
     const { mayReach, resolve } = this.#policy;
-    const refused = (): Refusal => this.#refuse(target, "has an address that is none");
+    const refused = (): SubagentError => this.#refuse(target, "has an address that is none");
     const socket = connect({ ...target, lookup: lookupOf(mayReach, refused, resolve) });
     this.#keep(socket);
-    const late = (): unknown =>
-      socket.destroy(new Error(socket.connecting ? "no answer" : "silent for too long"));
+    const late = (): unknown => socket.destroy(refusal(504, `${target.host} does not answer.`));
     socket.setTimeout(this.#limits.connectMs, late);
     socket.once("connect", () => socket.setTimeout(this.#limits.silenceMs));
     return socket;
   }
 
   #refusalOf(error: unknown, target?: Target): { status: number; message: string } {
-    if (error instanceof Refusal) return error;
+    if (error instanceof SubagentError)
+      return { status: Number(error.details.status), message: error.message };
     const code = error instanceof Error && "code" in error ? String(error.code) : "no answer";
     return { status: 502, message: `${target?.host ?? "The host"} cannot be reached (${code}).` };
   }
@@ -317,7 +313,7 @@ function parseUrl(url: string): URL {
   try {
     return new URL(url);
   } catch {
-    throw new Refusal(400, "The address of this request cannot be read.");
+    throw refusal(400, "The address of this request cannot be read.");
   }
 }
 

@@ -272,7 +272,7 @@ describe("the way out of the sandbox", () => {
       ({ status }) => status,
       () => "cut",
     );
-    expect([502, "cut"]).toContain(end);
+    expect([504, "cut"]).toContain(end);
 
     const greedy = await proxy(`site.test:${port}`, known, "127.0.0.1", { bytes: 1_000_000 });
     await expect(greedy.ask(`http://site.test:${port}/`)).rejects.toThrow();

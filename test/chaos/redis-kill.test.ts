@@ -19,6 +19,8 @@ const SEED = Number(process.env.TROUBLE_SEED ?? Date.now() % 1_000_000);
 const PARENTS = 6;
 /** Between two kills, so that there is something new to lose. */
 const BETWEEN_KILLS_MS = [800, 2_500] as const;
+/** Longer than a call may take: those that were under way when Redis died end without an answer. */
+const DOWN_MS = 1_200;
 
 /** What was answered to one parent. */
 interface Answered {
@@ -59,6 +61,8 @@ async function kills({ server }: ProxiedStage, moments: ReturnType<typeof seeded
     const sinceMs = performance.now();
     await until(() => performance.now() - sinceMs >= waitMs);
     await server.kill();
+    const downSinceMs = performance.now();
+    await until(() => performance.now() - downSinceMs >= DOWN_MS);
     await server.start();
   }
 }

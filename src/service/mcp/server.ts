@@ -5,7 +5,8 @@
  * 1. A task is durable before it is answered: any process knows it from then on.
  * 2. Only `tasks/cancel` and the destroy tool destroy. A request that is closed, aborted or timed out leaves its agent alone.
  * 3. A plain call is answered within {@link ANSWER_WITHIN_MS}: with the reply, or with what finds it later.
- * 4. The reply of a plain call stays in its parent's channel until the answer has left: a process that dies before loses none.
+ *
+ * The reply of a plain call stays in its parent's channel until the answer has left: a process that dies before loses none.
  */
 import { ProtocolError, Server, type ServerContext } from "@modelcontextprotocol/server";
 import { z } from "zod";

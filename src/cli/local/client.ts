@@ -17,9 +17,10 @@ export async function openClient(
   model: string,
   closing: Closing,
 ): Promise<Client> {
-  const { prefix, prices, limits, budgets, agents, workspaceRoot, production: strict } = context.config;
+  const { prefix, prices, timing, limits, budgets, agents, workspaceRoot } = context.config;
   const { logger, clock } = context;
-  const installation = { redisUrl, prefix, prices, limits, budgets, agents, workspaceRoot };
+  const strict = context.config.production;
+  const installation = { redisUrl, prefix, prices, timing, limits, budgets, agents, workspaceRoot };
   const client = createClient({ ...installation, model, strict, logger, clock });
   closing.addBeside(() => client.stop());
   await client.start();

@@ -165,7 +165,51 @@ export const RecordFields = z.object({
   reply: json(KeptReply).optional(),
   /** What a waiting agent waits for, oldest first; until its deadline. */
   questions: json(z.array(OpenQuestion)).optional(),
+  /** `1`: its caller named the request key. */
+  promised: z.string().optional(),
+  /** All that stays after the ack of the agent's end, with the status; see {@link readKept}. */
+  kept: z.string().optional(),
 });
+
+const KEPT = /^(\S+) (\S+) (\d+) \S+ (.+)$/s;
+
+/**
+ * The other fields of a record whose agent's end was acked, unchecked: `kept_json` in `rest.lua` wrote them in this order. What
+ * only a worker or a resumed agent would need is gone.
+ */
+export function readKept(uid: string, kept: string): Record<string, unknown> {
+  const [, agent_id, ended_reason, run, json = "[]"] = KEPT.exec(kept) ?? [];
+  const [v, created_at, ended_at, name, model, ...others] = z.array(z.unknown()).parse(JSON.parse(json));
+  const [max_turns, max_tokens, max_duration_ms, max_total_tokens, max_cost_usd, ...more] = others;
+  const [keep_alive, idle_ms, description, definition, progress, summary, ...end] = more;
+  const [entry_id, ending, kind, status, stop_reason, message_ids, undelivered] = end;
+  const limits = present({ max_turns, max_tokens, max_duration_ms, max_total_tokens, max_cost_usd });
+  const spec = { v, model, limits, keep_alive: keep_alive === 1, idle_ms, description, definition };
+  const reply = {
+    entry_id,
+    at: `${ended_at}`,
+    reply_id: `${uid}.${ending}`,
+    kind,
+    status,
+    stop_reason,
+    message_ids,
+  };
+  const asked = {
+    ...reply,
+    agent_status: "ended",
+    undelivered: undelivered === null ? null : JSON.stringify(undelivered),
+  };
+  return {
+    ...{ v, agent_id, ended_reason, run, created_at, ended_at, name, summary: summary ?? undefined },
+    ...{ epoch: 0, wake: 0, deadline: 0, inbox_read: 0, spec: JSON.stringify(present(spec)) },
+    ...(progress !== null && { progress: JSON.stringify(progress) }),
+    ...(kind !== null && { reply: JSON.stringify(present(asked)) }),
+  };
+}
+
+function present(members: object): object {
+  return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== null));
+}
 
 /** The record of an agent; `progress` is what its run has come to, once it has committed a turn. */
 export const AgentRecord = RecordFields.transform(({ progress, summary = NO_SUMMARY, ...fields }) => {

@@ -30,6 +30,8 @@ export interface ParentKeys {
   events: string;
   /** stream: the newest event lines of all agents of the parent, each a pointer into a timeline. */
   history: string;
+  /** list: the timelines that stay of the newest ended agents whose end was acked. */
+  timelines: string;
   /** string: there while a subscriber of the events renews it. */
   watching: string;
   /** hash: until when the parent's agents do not follow it, where it holds a lease. */
@@ -194,6 +196,7 @@ function parentKeys(tag: string): ParentKeys {
     doorbell: `${tag}:doorbell`,
     events: `${tag}:events`,
     history: `${tag}:history`,
+    timelines: `${tag}:timelines`,
     watching: `${tag}:watching`,
     lease: `${tag}:lease`,
     profile: `${tag}:profile`,

@@ -388,8 +388,8 @@ export default [
     id: "conversation-blank-text",
     promise: "Blank words of anybody are left out.",
     file: "src/worker/loop/conversation.ts",
-    find: "if (!BLANK_JSON.test(textJson)) blocks",
-    replace: "blocks",
+    find: "return BLANK_JSON.test(partJson) ? [] : [textBlock(partJson)];",
+    replace: "return [textBlock(partJson)];",
     tests: ["test/unit/worker/loop/conversation.test.ts"],
   },
   {
@@ -463,7 +463,7 @@ export default [
   {
     id: "sendback-blank-text",
     promise: "Blank text does not go back.",
-    file: "src/worker/loop/conversation.ts",
+    file: "src/worker/loop/answer.ts",
     find: "const kept = content.filter((block) => !isBlank(block));",
     replace: "const kept = [...content];",
     tests: [
@@ -474,7 +474,7 @@ export default [
   {
     id: "sendback-thinking-last",
     promise: "Thinking at the end of an answer does not go back.",
-    file: "src/worker/loop/conversation.ts",
+    file: "src/worker/loop/answer.ts",
     find: 'while (THINKING.has(kept.at(-1)?.type ?? "")) kept.pop();',
     replace: "",
     tests: [
@@ -485,7 +485,7 @@ export default [
   {
     id: "sendback-id-twice",
     promise: "An id stands once in a conversation.",
-    file: "src/worker/loop/conversation.ts",
+    file: "src/worker/loop/answer.ts",
     find: "usedIds.has(unused); k++",
     replace: "false; k++",
     tests: [
@@ -496,7 +496,7 @@ export default [
   {
     id: "sendback-odd-name",
     promise: "A name that the API would refuse is spelled so that it does not.",
-    file: "src/worker/loop/conversation.ts",
+    file: "src/worker/loop/answer.ts",
     find: 'name.replace(NOT_IN_A_NAME, "_")',
     replace: "name",
     tests: [
@@ -507,7 +507,7 @@ export default [
   {
     id: "sendback-long-name",
     promise: "A name goes back with at most 128 characters.",
-    file: "src/worker/loop/conversation.ts",
+    file: "src/worker/loop/answer.ts",
     find: "spelled(name).slice(0, NAME_MAX_CHARS)",
     replace: "spelled(name)",
     tests: [
@@ -518,7 +518,7 @@ export default [
   {
     id: "sendback-no-error-mark",
     promise: "A call that was never made goes back as an error.",
-    file: "src/worker/loop/conversation.ts",
+    file: "src/worker/loop/answer.ts",
     find: "return resultBlock(sentId, NOT_EXECUTED, true);",
     replace: "return resultBlock(sentId, NOT_EXECUTED, false);",
     tests: [
@@ -562,16 +562,16 @@ export default [
     id: "tally-vain-uncounted",
     promise: "Calls that were paid for in vain count.",
     file: "src/worker/loop/state.ts",
-    find: "    this.tally.spend(value.usage, value.cost_usd);\n",
-    replace: "",
+    find: "    this.tally.spend(value.usage, value.cost_usd);\n    if (value.cut_off)",
+    replace: "    if (value.cut_off)",
     tests: ["test/unit/worker/loop/state.test.ts", "test/unit/worker/loop/caps.test.ts"],
   },
   {
     id: "tally-earlier-run",
     promise: "What an earlier run paid in vain is not this one's.",
     file: "src/worker/loop/state.ts",
-    find: "    if (!this.isBegun) return true;\n    this.tally.spend",
-    replace: "    this.tally.spend",
+    find: "    if (!this.isBegun) return true;\n    this.tally.spend(value.usage, value.cost_usd);\n    if (value.cut_off)",
+    replace: "    this.tally.spend(value.usage, value.cost_usd);\n    if (value.cut_off)",
     tests: ["test/unit/worker/loop/state.test.ts", "test/unit/worker/loop/caps.test.ts"],
   },
   {

@@ -60,16 +60,14 @@ interface SentCall {
   id: string;
   sentId: string;
   result: string | undefined;
-  /** The result that stands for it once it is left out of requests. */
-  stub: string;
+  call: ToolUseBlock;
 }
 
 /** A result that was said: where its block begins in the text, and how long it is. */
-interface SaidResult {
+interface SaidResult extends Pick<SentCall, "sentId" | "call"> {
   message: number;
   at: number;
   length: number;
-  stub: string;
 }
 
 /** What could be left out: the results of calls of message `through` and before, with so many characters. */
@@ -140,16 +138,16 @@ export class Conversation {
    * What may be left out: long results of all answers with calls but the last `keep`. Undefined where that is nothing.
    */
   clearable(keep: number): Clearable | undefined {
-    const pending = (this.#last?.calls ?? []).flatMap(({ result, stub }) =>
-      result === undefined ? [] : { message: this.#last?.message ?? 0, length: result.length, stub },
+    const pending = (this.#last?.calls ?? []).flatMap(({ result, sentId, call }) =>
+      result === undefined ? [] : { message: this.#last?.message ?? 0, length: result.length, sentId, call },
     );
     const all = [...this.#results, ...pending];
     const turns = [...new Set(all.map(({ message }) => message))];
     const through = turns.at(-1 - keep);
     if (through === undefined) return undefined;
     const chars = all
-      .filter(({ message, length, stub }) => message <= through && isWorth(length, stub))
-      .reduce((sum, { length, stub }) => sum + length - stub.length, 0);
+      .filter(({ message }) => message <= through)
+      .reduce((sum, said) => sum + (said.length - (stubFor(said, said.length)?.length ?? said.length)), 0);
     return chars > 0 ? { through, chars } : undefined;
   }
 
@@ -159,8 +157,9 @@ export class Conversation {
     let from = 0;
     const kept: SaidResult[] = [];
     for (const said of this.#results) {
-      const { at, length, stub, message } = said;
-      if (message <= through && isWorth(length, stub)) {
+      const { at, length, message } = said;
+      const stub = message <= through ? stubFor(said, length) : undefined;
+      if (stub !== undefined) {
         text += this.#text.slice(from, at) + stub;
         from = at + length;
         shift += stub.length - length;
@@ -172,7 +171,7 @@ export class Conversation {
       this.#cachedLength = 0;
     }
     for (const call of this.#last && this.#last.message <= through ? this.#last.calls : [])
-      if (call.result !== undefined && isWorth(call.result.length, call.stub)) call.result = call.stub;
+      if (call.result !== undefined) call.result = stubFor(call, call.result.length) ?? call.result;
     if (goesOn) this.#goOn = JSON.stringify(GO_ON);
   }
 
@@ -211,8 +210,8 @@ export class Conversation {
   #say(blocks: string): void {
     this.#add("user", blocks);
     let at = this.#text.length - blocks.length;
-    for (const { sentId, result = notExecuted(sentId), stub } of this.#last?.calls ?? []) {
-      this.#results.push({ message: this.#last?.message ?? 0, at, length: result.length, stub });
+    for (const { sentId, result = notExecuted(sentId), call } of this.#last?.calls ?? []) {
+      this.#results.push({ message: this.#last?.message ?? 0, at, length: result.length, sentId, call });
       at += result.length + 1;
     }
   }
@@ -263,17 +262,20 @@ function resultBlock(sentId: string, contentJson: string, isError: boolean): str
 
 const STUB_INPUT_CHARS = 120;
 
-/** What stands for the result of a call that is left out: what was called, in one line. */
+/** What stands for the result of a call, of so many characters, once it is left out; undefined where that spares too little. */
+function stubFor({ call, sentId }: Pick<SentCall, "sentId" | "call">, length: number): string | undefined {
+  if (length < WORTH_CHARS) return undefined;
+  const stub = stubOf(call, sentId);
+  return length - stub.length >= WORTH_CHARS ? stub : undefined;
+}
+
+/** What was called, in one line. */
 function stubOf({ name, input }: ToolUseBlock, sentId: string): string {
   // Of a long input only what may be shown is taken apart: a code point has at most two units.
   const points = [...(JSON.stringify(input) ?? "").slice(0, 2 * STUB_INPUT_CHARS + 2)];
   const shown = points.slice(0, STUB_INPUT_CHARS).join("") + (points.length > STUB_INPUT_CHARS ? "…" : "");
   const words = `[Left out to make room: the result of ${spelledName({ name })} ${shown}. Call it again if you need it.]`;
   return resultBlock(sentId, JSON.stringify(words), false);
-}
-
-function isWorth(length: number, stub: string): boolean {
-  return length - stub.length >= WORTH_CHARS;
 }
 
 function notExecuted(sentId: string): string {
@@ -301,7 +303,7 @@ function sendBack(message: number, answer: Answer, usedIds: Set<string>) {
   for (const block of answer.content) {
     if (isToolUse(block)) {
       const sentId = unusedId(block.id, message, usedIds);
-      calls.push({ id: block.id, sentId, result: undefined, stub: stubOf(block, sentId) });
+      calls.push({ id: block.id, sentId, result: undefined, call: block });
       isChanged ||= sentId !== block.id || spelledName(block) !== block.name;
     } else if (isBlank(block)) isChanged = true;
   }

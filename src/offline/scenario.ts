@@ -94,6 +94,8 @@ export const Script = z.strictObject({
   match: z.strictObject({ user: TextMatch.optional(), system: TextMatch.optional() }).optional(),
   turns: z.array(ScriptedTurn).min(1),
   repeat: z.boolean().optional(),
+  /** Tokens of input, by the server's estimate, that the conversation may have: a longer request is refused as too long. */
+  window_tokens: z.int().min(1).optional(),
   /** Answers the requests with `tool_choice: none`, whatever their turn. Without it the turn's own text does, else the rules. */
   hand_back: ScriptedTurn.optional(),
 });

@@ -56,6 +56,8 @@ export function createScriptPlayer(): ScriptPlayer {
     play(call, byRule) {
       const script = scripts.find((candidate) => matches(candidate, call.request));
       if (script === undefined) return undefined;
+      const tooLong = overWindow(script, call);
+      if (tooLong) return tooLong;
       const turn = dueTurn(script, call);
       if (turn === undefined) return exhausted(script, call);
       const { latencyMs } = turn;
@@ -80,6 +82,13 @@ function matches({ match }: Script, request: MessagesRequest): boolean {
     fits(firstUser === undefined ? "" : messageText(firstUser), match?.user) &&
     fits(systemText(request), match?.system)
   );
+}
+
+function overWindow({ window_tokens: most }: Script, { fingerprint }: Call): Plan | undefined {
+  const { inputTokens } = fingerprint;
+  if (most === undefined || inputTokens <= most) return undefined;
+  const message = `prompt is too long: ${inputTokens} tokens > ${most} maximum`;
+  return { kind: "error", error: toError({ status: 400, message }) };
 }
 
 function dueTurn(script: Script, { request, fingerprint }: Call): ScriptedTurn | undefined {

@@ -1,7 +1,7 @@
 /**
  * Replays a run from its log: asks `next` before each entry what it would do, and says where the log has something else. The
  * loop is pure, so it decides again as it did, but for what no log holds (running time, the parent's wish for an end, budgets,
- * rules and hooks of the worker): where only that explains an entry, it is assumed, and said.
+ * what the provider found too long, rules and hooks of the worker): where only that explains an entry, it is assumed, and said.
  */
 import type { AgentSpec } from "../../shared/protocol/agent.ts";
 import type { StopReason } from "../../shared/protocol/reply.ts";
@@ -54,6 +54,8 @@ interface Wanted {
   does: readonly Step["do"][];
   /** Of a last call or an end. */
   cause?: StopReason | undefined;
+  /** It makes room in the context window: by a summary of what stands before message `sumsUp`, or without one. */
+  makesRoom?: { sumsUp?: number };
 }
 
 /** Undefined for an entry of an earlier run, and for one that follows from the decision before it. */
@@ -75,6 +77,12 @@ function wantedBy(entry: LogEntry, before: LogEntry | undefined, state: RunState
       const goesOn = before?.message === message && (before.kind === "started" || before.kind === "result");
       return goesOn ? undefined : { logged: "run_tools or ask", does: ["run_tools", "ask"] };
     }
+    case "cleared":
+      return { logged: "clear", does: ["clear"], makesRoom: {} };
+    case "compacted": {
+      const sumsUp = entry.value.before;
+      return { logged: summaryCall(sumsUp), does: ["call_model"], makesRoom: { sumsUp } };
+    }
     case "verdict":
       return { logged: "check_output", does: ["check_output"] };
     default:
@@ -86,19 +94,40 @@ function decide(state: RunState, rules: Rules, message: number, wanted: Wanted):
   let step = next(state, rules);
   let assumed: string | undefined;
   if (!fits(step, message, wanted)) {
-    assumed = assume(state, rules, wanted.cause);
+    assumed = wanted.makesRoom ? assumeTooLong(state) : assume(state, rules, wanted.cause);
     if (assumed !== undefined) step = next(state, rules);
+  }
+  // A summary that did not fit, or came to nothing, was asked of less.
+  while (isOfMore(step, wanted)) {
+    state.unsummedAt = step.sumsUp;
+    step = next(state, rules);
   }
   const agrees = fits(step, message, wanted);
   const decision = { message, logged: wanted.logged, decided: inWords(step), agrees };
   return agrees && assumed !== undefined ? { ...decision, assumed } : decision;
 }
 
-function fits(step: Step, message: number, { does, cause }: Wanted): boolean {
+function fits(step: Step, message: number, { does, cause, makesRoom }: Wanted): boolean {
   if (!does.includes(step.do)) return false;
   if (step.do === "settle") return step.reason === cause;
-  if (step.do === "call_model") return step.message === message && step.handBack === cause;
+  if (step.do === "call_model" && makesRoom)
+    return step.message === message + 1 && step.sumsUp === makesRoom.sumsUp;
+  if (step.do === "call_model")
+    return step.message === message && step.handBack === cause && step.sumsUp === undefined;
   return step.do === "ask" || step.message === message;
+}
+
+function isOfMore(
+  step: Step,
+  { makesRoom }: Wanted,
+): step is Extract<Step, { do: "call_model" }> & { sumsUp: number } {
+  if (step.do !== "call_model" || step.sumsUp === undefined) return false;
+  return makesRoom?.sumsUp !== undefined && step.sumsUp > makesRoom.sumsUp;
+}
+
+function assumeTooLong(state: RunState): string {
+  state.tooLongAt = state.userMessage;
+  return "the provider found the conversation too long";
 }
 
 /** Brings into the state what would explain `cause` and stands in no log; undefined where nothing would. */
@@ -121,8 +150,13 @@ function assume(state: RunState, { limits }: Rules, cause: StopReason | undefine
 
 function inWords(step: Step): string {
   if (step.do === "settle") return `settle ${step.reason}`;
+  if (step.do === "call_model" && step.sumsUp !== undefined) return summaryCall(step.sumsUp);
   if (step.do === "call_model" && step.handBack) return `call_model (last: ${step.handBack})`;
   return step.do;
+}
+
+function summaryCall(before: number): string {
+  return `call_model (summary of what stands before message ${before})`;
 }
 
 /** The rules as the record holds them; those of the worker are not known here. */

@@ -54,6 +54,8 @@ export function rowAfter(row: Row, event: ProgressEvent): Row {
       return { ...at, tools: new Map(row.tools).set(event.tool_use_id, event.tool) };
     case "tool_finished":
       return { ...at, tools: without(row.tools, event.tool_use_id) };
+    case "compacted":
+      return { ...at, doing: "summed up" };
     case "model_retry":
       return { ...at, doing: `retry in ${formatAge(event.delay_ms)}` };
     case "released":

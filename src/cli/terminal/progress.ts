@@ -184,6 +184,8 @@ export function lineAbout(event: ProgressEvent): string | undefined {
       return `turn ${event.turn}, ${formatCount(event.tokens)} tokens, ${formatUsd(event.cost_usd)}`;
     case "tool_started":
       return `turn ${event.turn}, ${plainLine(event.tool)}`;
+    case "compacted":
+      return `turn ${event.turn}, the conversation did not fit any more: what came before message ${event.before} is summed up`;
     case "model_retry":
       return `turn ${event.turn}, the model is asked again in ${formatAge(event.delay_ms)} (${plainLine(event.kind)})`;
     case "released":

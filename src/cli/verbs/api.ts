@@ -36,7 +36,10 @@ export const verb: Verb = (command, open, done) => {
       6_000,
     )
     .option("--webhooks-anywhere", "let webhooks reach private addresses, and go over http", false)
-    .option("--callback-url <url>", "LangGraph server whose threads are told when a run they began is over")
+    .option(
+      "--callback-url <url>",
+      "LangGraph server whose threads are told when a run they began is over; its key: SUBAGENT_CALLBACK_KEY",
+    )
     .option("--callback-assistant <name>", "assistant of that server that gets the message", "agent")
     .addHelpText("after", HELP)
     .action(async (flags: ApiFlags & { strict?: boolean }) => done(await api(open("info", flags), flags)));
@@ -89,6 +92,7 @@ async function api(context: CommandContext, flags: ApiFlags): Promise<number> {
       const sender = createCallbackSender({
         client,
         url: httpAddress(callbackUrl),
+        apiKey: config.callbackKey,
         assistantId,
         clock,
         logger,

@@ -184,6 +184,10 @@ function inWords(entry: TranscriptEntry): string {
       return `${message} called ${entry.name} (${entry.tool_use_id})`;
     case "returned":
       return `${message} returned${entry.is_error ? " an error" : ""} (${entry.tool_use_id}): ${entry.content}`;
+    case "left_out":
+      return `${message} left out of requests from here on: results through message ${entry.through}`;
+    case "compacted":
+      return `${message} compacted: a summary stands for what came before message ${entry.before}: ${entry.text}`;
     case "failed":
       return `${message} failed: ${entry.problem}`;
   }

@@ -78,14 +78,30 @@ export const ClearedEntry = z.object({
   go_on: z.boolean().optional(),
 });
 /**
+ * The conversation did not fit and nothing was left to leave out: from message n on, `summary` stands in requests for what was
+ * said before message `before`, which is the model's. It was bought like an answer, and counts as a turn. `go_on`: as above.
+ */
+export const CompactedEntry = z.object({
+  v: z.literal(1),
+  before: z.int().min(1),
+  summary: z.string(),
+  model: z.string(),
+  usage: StoredUsage,
+  cost_usd: z.number().min(0),
+  duration_ms: z.int().min(0),
+  go_on: z.boolean().optional(),
+});
+/**
  * A model call that was paid for although no message came of it. `cut_off`: this side ended the call, or had the message
- * already; else the provider's answer could not be used, and the call counts as a turn.
+ * already; else the provider's answer could not be used, and the call counts as a turn. `sums_up`: it was to be a summary of
+ * what was said before that message.
  */
 export const PurchaseEntry = z.object({
   v: z.literal(1),
   usage: StoredUsage,
   cost_usd: z.number().min(0),
   cut_off: z.boolean().optional(),
+  sums_up: z.int().optional(),
 });
 
 /** See {@link UserEntry}. */
@@ -104,6 +120,8 @@ export type NoticeEntry = z.infer<typeof NoticeEntry>;
 export type VerdictEntry = z.infer<typeof VerdictEntry>;
 /** See {@link ClearedEntry}. */
 export type ClearedEntry = z.infer<typeof ClearedEntry>;
+/** See {@link CompactedEntry}. */
+export type CompactedEntry = z.infer<typeof CompactedEntry>;
 /** See {@link PurchaseEntry}. */
 export type PurchaseEntry = z.infer<typeof PurchaseEntry>;
 
@@ -133,13 +151,15 @@ export const entryKey = {
   verdict: (n: number): string => `${n}/verdict`,
   /** With message `n` results through those of message `through` are left out of requests. */
   cleared: (n: number, through: number): string => `${n}/cleared/${through}`,
+  /** With message `n` a summary stands for what was said before message `before`. */
+  compacted: (n: number, before: number): string => `${n}/compacted/${before}`,
   /** A call for message `n` that the claim with `epoch` paid for in vain, the `k`th of its kind. */
   purchase: (n: number, epoch: number, k: number): string => `${n}/purchase/${epoch}.${k}`,
 } as const;
 
 /** A call's id is the provider's and may spell anything, so the end of a key tells what it is. */
 const ENTRY_KEY =
-  /^(\d+)(?:\/(?:(.+)\/(started|result)|(failure|notice|purchase|verdict|cleared)(?:\/[^/]+)?))?$/s;
+  /^(\d+)(?:\/(?:(.+)\/(started|result)|(failure|notice|purchase|verdict|cleared|compacted)(?:\/[^/]+)?))?$/s;
 
 /** What a log key names: the message, the kind of entry, and the tool call it belongs to (else empty). */
 export const EntryKey = z

@@ -89,6 +89,8 @@ export const ReplyBody = z.object({
   /** Tools of its allowlist that its worker did not have. */
   unknown_tools: z.array(z.string()).optional(),
   alerts: z.array(Alert),
+  /** How often the conversation did not fit any more and was summed up by the model: a turn each, told here where it is not 0. */
+  compactions: z.int().min(1).optional(),
   duration_ms: z.int().min(0),
   model: z.string(),
   files: z.array(LeftFile).optional(),
@@ -152,6 +154,7 @@ type Usual =
 /** Members that few runs have; one that is added to {@link ReplyBody} is missing here until it is written. */
 const RARE_MEMBERS: Readonly<Record<Exclude<keyof RunProgress, Usual>, true>> = {
   output: true,
+  compactions: true,
   files: true,
   more_files: true,
   unknown_tools: true,
@@ -238,6 +241,8 @@ export const ProgressEvent = z.discriminatedUnion("type", [
     duration_ms: z.int(),
   }),
   z.object({ ...base, type: z.literal("alert"), alert: Alert }),
+  /** What was said before message `before` did not fit any more: a summary of the model stands for it. */
+  z.object({ ...base, type: z.literal("compacted"), before: z.int() }),
   z.object({ ...base, type: z.literal("model_retry"), kind: z.string(), delay_ms: z.int() }),
   z.object({ ...base, type: z.literal("released"), reason: z.string() }),
   z.object({ ...base, type: z.literal("waiting_for_tools"), tools: z.array(z.string()) }),

@@ -3,6 +3,8 @@ import { z } from "zod";
 import { ContentBlock, Usage } from "./content.ts";
 import {
   AssistantEntry,
+  ClearedEntry,
+  CompactedEntry,
   EntryKey,
   FailureEntry,
   NoticeEntry,
@@ -16,7 +18,8 @@ const at = { message: z.int().min(0) };
 /**
  * One thing of a conversation. `message`: its number; even ones are the user's, odd ones the model's. `told`: a message of the
  * parent; `noticed`: a word of the runtime; `said`: an answer of the model; `called`: a tool began; `returned`: what it gave
- * back; `failed`: the answer that never came.
+ * back; `failed`: the answer that never came; `left_out`: from here on requests were made without the results of calls of message
+ * `through` and before; `compacted`: and with the summary `text` in place of what was said before message `before`.
  */
 export const TranscriptEntry = z.discriminatedUnion("kind", [
   z.object({ ...at, kind: z.literal("told"), run: z.int(), message_id: z.string(), text: z.string() }),
@@ -41,6 +44,17 @@ export const TranscriptEntry = z.discriminatedUnion("kind", [
     duration_ms: z.number(),
   }),
   z.object({ ...at, kind: z.literal("failed"), problem: z.string() }),
+  z.object({ ...at, kind: z.literal("left_out"), through: z.int() }),
+  z.object({
+    ...at,
+    kind: z.literal("compacted"),
+    before: z.int(),
+    text: z.string(),
+    model: z.string(),
+    usage: Usage,
+    cost_usd: z.number(),
+    duration_ms: z.number(),
+  }),
 ]);
 /** See {@link TranscriptEntry}. */
 export type TranscriptEntry = z.infer<typeof TranscriptEntry>;
@@ -52,6 +66,8 @@ const ORDER: Record<TranscriptEntry["kind"], number> = {
   said: 3,
   called: 4,
   returned: 5,
+  left_out: 6,
+  compacted: 7,
 };
 
 /** The entries of a log in the order of the conversation; those that this version does not know are left out. */
@@ -77,6 +93,12 @@ function entriesOf(key: string, json: string): TranscriptEntry[] {
     }
     case "failure":
       return [{ kind: "failed", message, problem: FailureEntry.parse(value).message }];
+    case "cleared":
+      return [{ kind: "left_out", message, through: ClearedEntry.parse(value).through }];
+    case "compacted": {
+      const { before, summary: text, model, usage, cost_usd, duration_ms } = CompactedEntry.parse(value);
+      return [{ kind, message, before, text, model, usage, cost_usd, duration_ms }];
+    }
     case "message":
       return message % 2 === 0 ? toldIn(message, value) : [saidIn(message, value)];
     default:

@@ -4,16 +4,11 @@
  *
  * 1. Roles alternate, no content is empty, every `tool_use` has its `tool_result` in the next message.
  * 2. Within a run, what an answered call sent is the beginning of what the next one sends.
- * 3. A user message is spelled when its answer comes: until then results and words may still be added to it.
+ * 3. What a summary stands for is cut off in front of an answer of the model: no call is parted from its result.
+ * 4. A user message is spelled when its answer comes: until then results and words may still be added to it.
  */
-import {
-  type ContentBlock,
-  isText,
-  isToolUse,
-  type ToolUseBlock,
-  textOf,
-} from "../../shared/protocol/content.ts";
 import { type PartialReason, type StopReason, wellFormedJson } from "../../shared/protocol/reply.ts";
+import { isWorth, notExecuted, resultBlock, type SentCall, sendBack } from "./answer.ts";
 import type { Answer } from "./log.ts";
 import { REPETITION_LIMIT, REPETITION_NOTICE } from "./repetition.ts";
 
@@ -21,9 +16,6 @@ const NUDGE = "Your last message was empty. Write your final answer now, as text
 const REPEATED = `You have made the same tool call ${REPETITION_NOTICE} times in a row. Do something else, or write your final answer.`;
 /** The result of the call that completes a forbidden repetition. */
 export const REPETITION_REFUSED = `Not executed: this is the same call for the ${REPETITION_LIMIT}th time in a row.`;
-const NOT_EXECUTED = JSON.stringify(
-  "Not executed: the answer that asked for this call was cut off or the run ended first.",
-);
 
 const HAND_BACK: Record<PartialReason, string> & Partial<Record<StopReason, string>> = {
   max_turns: "This is your last turn.",
@@ -55,19 +47,12 @@ export interface RequestMessages {
   cachedLength: number;
 }
 
-/** A call of an answer on its way back to the model: its id in the conversation, and its result once it has one. */
-interface SentCall {
-  id: string;
-  sentId: string;
-  result: string | undefined;
-  call: ToolUseBlock;
-}
-
 /** A result that was said: where its block begins in the text, and how long it is. */
-interface SaidResult extends Pick<SentCall, "sentId" | "call"> {
+interface SaidResult {
   message: number;
   at: number;
   length: number;
+  stub: string;
 }
 
 /** What could be left out: the results of calls of message `through` and before, with so many characters. */
@@ -76,10 +61,25 @@ export interface Clearable {
   chars: number;
 }
 
-/** A result is left out where that spares at least this many characters. */
-const WORTH_CHARS = 200;
 const GO_ON =
-  "Your last message was cut off: the conversation had become too long. Old tool results were left out of it. Go on.";
+  "Your last message was cut off: the conversation had become too long. What is old was left out of it. Go on.";
+const SUM_UP = `Stop here: this conversation has become too long, and all of it but the task will be left out. Do not call any tools. Write what is to stand in its place, for yourself: what you were asked, every later word of your parent that still holds, what you have found and done (with the names, paths and figures that you need to go on), what failed, and what is still open. Be complete and brief.`;
+
+/** What stands at the place of what was summed up. */
+function summaryText(summary: string): string {
+  return `[This conversation had become too long: what came before is left out. Your own summary of it:]\n\n${summary}\n\n[What came after it follows.]`;
+}
+
+/** So much of the text is summed up at first, and of what was too long for a summary in the next try. */
+const SUMMED_SHARE = 0.75;
+/** A summary is bought where it stands for at least this share of the text: the next turns would fill less at once. */
+const WORTH_SUMMING_SHARE = 0.1;
+
+/** An answer in front of which the text may be cut: where its message begins. */
+interface Cut {
+  message: number;
+  at: number;
+}
 
 /** What the next user message says about the last answer. */
 interface LastAnswer {
@@ -108,6 +108,10 @@ export class Conversation {
   #beginsRun = false;
   /** Results that have been said and are not left out, oldest first. */
   #results: SaidResult[] = [];
+  /** Answers in front of which nothing was cut off yet, oldest first. */
+  #cuts: Cut[] = [];
+  /** The words with which the run began, and the message in which they were said. */
+  #opening = { message: 0, blocks: "" };
 
   /** The messages of the next call; `handBack` makes it the last one. */
   request(handBack?: PartialReason): RequestMessages {
@@ -126,53 +130,105 @@ export class Conversation {
   }
 
   /**
-   * What the parent says, in the next user message: texts as JSON strings, images as finished blocks. `beginsRun`: nothing is
-   * said there about earlier runs.
+   * What the parent says, in the next user message, with number `message`: texts as JSON strings, images as finished blocks.
+   * `beginsRun`: nothing is said there about earlier runs, and it is said again beside a summary.
    */
-  deliver(partsJson: readonly string[], beginsRun: boolean): void {
+  deliver(message: number, partsJson: readonly string[], beginsRun: boolean): void {
     this.#deliveries = [...partsJson];
     this.#beginsRun = beginsRun;
+    if (beginsRun) this.#opening = { message, blocks: partsJson.flatMap(spoken).join(",") };
   }
 
   /**
    * What may be left out: long results of all answers with calls but the last `keep`. Undefined where that is nothing.
    */
   clearable(keep: number): Clearable | undefined {
-    const pending = (this.#last?.calls ?? []).flatMap(({ result, sentId, call }) =>
-      result === undefined ? [] : { message: this.#last?.message ?? 0, length: result.length, sentId, call },
+    const pending = (this.#last?.calls ?? []).flatMap(({ result, stub }) =>
+      result === undefined ? [] : { message: this.#last?.message ?? 0, length: result.length, stub },
     );
     const all = [...this.#results, ...pending];
     const turns = [...new Set(all.map(({ message }) => message))];
     const through = turns.at(-1 - keep);
     if (through === undefined) return undefined;
     const chars = all
-      .filter(({ message }) => message <= through)
-      .reduce((sum, said) => sum + (said.length - (stubFor(said, said.length)?.length ?? said.length)), 0);
+      .filter(({ message, length, stub }) => message <= through && isWorth(length, stub))
+      .reduce((sum, { length, stub }) => sum + length - stub.length, 0);
     return chars > 0 ? { through, chars } : undefined;
   }
 
   /** Leaves out what {@link clearable} named; `goesOn`: the model is told to go on with what it was saying. */
   clear(through: number, goesOn: boolean): void {
-    let [text, shift] = ["", 0];
-    let from = 0;
-    const kept: SaidResult[] = [];
-    for (const said of this.#results) {
-      const { at, length, message } = said;
-      const stub = message <= through ? stubFor(said, length) : undefined;
-      if (stub !== undefined) {
+    const isLeftOut = ({ message, length, stub }: SaidResult) => message <= through && isWorth(length, stub);
+    const leftOut = this.#results.filter(isLeftOut);
+    if (leftOut.length > 0) {
+      const shifted = <T extends Cut>(each: T) => {
+        const before = leftOut.filter(({ at }) => at < each.at);
+        return {
+          ...each,
+          at: before.reduce((at, { stub, length }) => at + stub.length - length, each.at),
+        };
+      };
+      let [text, from] = ["", 0];
+      for (const { at, length, stub } of leftOut) {
         text += this.#text.slice(from, at) + stub;
         from = at + length;
-        shift += stub.length - length;
-      } else kept.push({ ...said, at: at + shift });
-    }
-    if (from > 0) {
+      }
       this.#text = text + this.#text.slice(from);
-      this.#results = kept;
+      this.#results = this.#results.filter((said) => !isLeftOut(said)).map(shifted);
+      this.#cuts = this.#cuts.map(shifted);
       this.#cachedLength = 0;
     }
     for (const call of this.#last && this.#last.message <= through ? this.#last.calls : [])
-      if (call.result !== undefined) call.result = stubFor(call, call.result.length) ?? call.result;
+      if (call.result !== undefined && isWorth(call.result.length, call.stub)) call.result = call.stub;
     if (goesOn) this.#goOn = JSON.stringify(GO_ON);
+  }
+
+  /**
+   * The answer before which the conversation is to be summed up, the last one that leaves room for the summary; `below`: before
+   * that one, before which none was to be had. Undefined where that would make no room.
+   */
+  compactable(below: number): number | undefined {
+    const total = this.request().messages.length;
+    const worth = this.#cuts.filter(
+      (cut) => cut.message < below && this.#sparedBy(cut) >= WORTH_SUMMING_SHARE * total,
+    );
+    const failed = this.#cuts.find(({ message }) => message === below);
+    const most = SUMMED_SHARE * (failed?.at ?? total);
+    return (worth.findLast(({ at }) => at <= most) ?? worth[0])?.message;
+  }
+
+  /** The messages of the call that buys a summary of what was said before message `before`. */
+  summaryRequest(before: number): RequestMessages {
+    const at = this.#cuts.find(({ message }) => message === before)?.at ?? 0;
+    const { text } = joined(this.#text.slice(0, at), "user", "user", textBlock(JSON.stringify(SUM_UP)));
+    return { messages: `${text}]}`, cachedLength: 0 };
+  }
+
+  /** Whether `summary` is shorter than what it would stand for. */
+  isShorter(before: number, summary: string): boolean {
+    const cut = this.#cuts.find(({ message }) => message === before);
+    return cut !== undefined && JSON.stringify(summaryText(summary)).length < this.#sparedBy(cut);
+  }
+
+  /** Lets `summary` stand for what was said before message `before`, unless a later one does; the words with which the run began stay. */
+  compact(before: number, summary: string, goesOn: boolean): void {
+    if (goesOn) this.#goOn = JSON.stringify(GO_ON);
+    const cut = this.#cuts.find(({ message }) => message === before);
+    if (!cut) return;
+    const opening = this.#opening.message < before ? [this.#opening.blocks] : [];
+    const blocks = [...opening, textBlock(JSON.stringify(summaryText(summary)))].filter(Boolean).join(",");
+    const { text } = joined("", undefined, "user", blocks);
+    const shift = text.length - cut.at;
+    const shifted = <T extends Cut>(each: T) => ({ ...each, at: each.at + shift });
+    this.#text = text + this.#text.slice(cut.at);
+    this.#results = this.#results.filter(({ message }) => message >= before).map(shifted);
+    this.#cuts = this.#cuts.filter(({ message }) => message > before).map(shifted);
+    this.#cachedLength = 0;
+  }
+
+  #sparedBy({ message, at }: Cut): number {
+    const opening = this.#opening.message < message ? this.#opening.blocks : "";
+    return at - joined("", undefined, "user", opening || "{}").text.length;
   }
 
   /** The result of a call of the last answer. */
@@ -191,7 +247,10 @@ export class Conversation {
   answer(message: number, answer: Answer, about: Pick<LastAnswer, "repeats" | "isMute">): void {
     this.#say(this.#pending(!this.#beginsRun, answer.handBack));
     const { content, calls } = sendBack(message, answer, this.#usedIds);
-    if (content !== "" && this.#role === "user") this.#cachedLength = this.#text.length + CLOSING_CHARS;
+    if (content !== "" && this.#role === "user") {
+      this.#cachedLength = this.#text.length + CLOSING_CHARS;
+      this.#cuts.push({ message, at: this.#text.length });
+    }
     this.#add("assistant", content);
     this.#expect({ message, calls, repeats: about.repeats, isMute: about.isMute });
   }
@@ -210,8 +269,8 @@ export class Conversation {
   #say(blocks: string): void {
     this.#add("user", blocks);
     let at = this.#text.length - blocks.length;
-    for (const { sentId, result = notExecuted(sentId), call } of this.#last?.calls ?? []) {
-      this.#results.push({ message: this.#last?.message ?? 0, at, length: result.length, sentId, call });
+    for (const { sentId, result = notExecuted(sentId), stub } of this.#last?.calls ?? []) {
+      this.#results.push({ message: this.#last?.message ?? 0, at, length: result.length, stub });
       at += result.length + 1;
     }
   }
@@ -226,17 +285,12 @@ export class Conversation {
    */
   #pending(remarks: boolean, handBack?: StopReason): string {
     const blocks = this.#last?.calls.map(({ sentId, result }) => result ?? notExecuted(sentId)) ?? [];
-    const say = (textJson: string) => {
-      if (!BLANK_JSON.test(textJson)) blocks.push(`{"type":"text","text":${wellFormedJson(textJson)}}`);
-    };
+    const say = (partJson: string) => blocks.push(...spoken(partJson));
     const last = remarks ? this.#last : undefined;
     say(this.#notice);
     if (last?.repeats) say(JSON.stringify(REPEATED));
     if (handBack === undefined) say(this.#goOn);
-    for (const partJson of this.#deliveries) {
-      if (partJson.startsWith("{")) blocks.push(partJson);
-      else say(partJson);
-    }
+    for (const partJson of this.#deliveries) say(partJson);
     if (last?.isMute && handBack === undefined && this.#deliveries.length === 0) say(JSON.stringify(NUDGE));
     if (last && handBack === undefined && this.#deliveries.length === 0) say(this.#correction);
     if (handBack !== undefined) say(JSON.stringify(handBackPrompt(handBack)));
@@ -249,105 +303,19 @@ const CLOSING_CHARS = 2;
 /** A JSON string of white space alone, or none at all. */
 const BLANK_JSON = /^(?:"(?:\s|\\[fnrt]|\\u000b)*")?$/;
 
+/** A text as a block, none for a blank one; an image is one. */
+function spoken(partJson: string): string[] {
+  if (partJson.startsWith("{")) return [partJson];
+  return BLANK_JSON.test(partJson) ? [] : [textBlock(partJson)];
+}
+
+function textBlock(textJson: string): string {
+  return `{"type":"text","text":${wellFormedJson(textJson)}}`;
+}
+
 /** `text` and behind it `blocks`; of the same role as the last message (after a pause, say) they join it. */
 function joined(text: string, last: Role | undefined, role: Role, blocks: string) {
   if (blocks === "") return { text, role: last };
   if (last === role) return { text: `${text},${blocks}`, role };
   return { text: `${text}${last === undefined ? "" : "]},"}{"role":"${role}","content":[${blocks}`, role };
-}
-
-function resultBlock(sentId: string, contentJson: string, isError: boolean): string {
-  return `{"type":"tool_result","tool_use_id":${JSON.stringify(sentId)},"content":${wellFormedJson(contentJson)}${isError ? ',"is_error":true' : ""}}`;
-}
-
-const STUB_INPUT_CHARS = 120;
-
-/** What stands for the result of a call, of so many characters, once it is left out; undefined where that spares too little. */
-function stubFor({ call, sentId }: Pick<SentCall, "sentId" | "call">, length: number): string | undefined {
-  if (length < WORTH_CHARS) return undefined;
-  const stub = stubOf(call, sentId);
-  return length - stub.length >= WORTH_CHARS ? stub : undefined;
-}
-
-/** What was called, in one line. */
-function stubOf({ name, input }: ToolUseBlock, sentId: string): string {
-  // Of a long input only what may be shown is taken apart: a code point has at most two units.
-  const points = [...(JSON.stringify(input) ?? "").slice(0, 2 * STUB_INPUT_CHARS + 2)];
-  const shown = points.slice(0, STUB_INPUT_CHARS).join("") + (points.length > STUB_INPUT_CHARS ? "…" : "");
-  const words = `[Left out to make room: the result of ${spelledName({ name })} ${shown}. Call it again if you need it.]`;
-  return resultBlock(sentId, JSON.stringify(words), false);
-}
-
-function notExecuted(sentId: string): string {
-  return resultBlock(sentId, NOT_EXECUTED, true);
-}
-
-// An answer on its way back to the model: what the Messages API takes of it, and the ids under which its results follow.
-
-const THINKING: ReadonlySet<string> = new Set(["thinking", "redacted_thinking"]);
-/** What the API takes as the name of a tool and as the id of a call: a model can invent a name, a provider an id. */
-const FIT_FOR_A_NAME = /^[a-zA-Z0-9_-]+$/;
-const NOT_IN_A_NAME = /[^a-zA-Z0-9_-]/g;
-const NAME_MAX_CHARS = 128;
-/** A surrogate that the provider spelled as an escape, of which it is not known yet whether it is half of a pair. */
-const ESCAPED_SURROGATE = /\\u[dD]/;
-
-/**
- * The blocks of `answer` that go back, comma separated ("" when none may), and the ids of its calls. The API wants an id
- * once in a conversation, but not every provider keeps to that: one in `usedIds` gets a suffix; its own ids are added. A
- * name or an id that the API would refuse is spelled so that it does not: the whole conversation would be refused with it.
- */
-function sendBack(message: number, answer: Answer, usedIds: Set<string>) {
-  const calls: SentCall[] = [];
-  let isChanged = ESCAPED_SURROGATE.test(answer.contentJson);
-  for (const block of answer.content) {
-    if (isToolUse(block)) {
-      const sentId = unusedId(block.id, message, usedIds);
-      calls.push({ id: block.id, sentId, result: undefined, call: block });
-      isChanged ||= sentId !== block.id || spelledName(block) !== block.name;
-    } else if (isBlank(block)) isChanged = true;
-  }
-  isChanged ||= THINKING.has(answer.content.at(-1)?.type ?? "");
-  const content = isChanged ? spelledAnew(answer.content, calls) : answer.contentJson.slice(1, -1).trim();
-  return { content, calls };
-}
-
-/** Blank text is refused anywhere in a message, thinking at its end. */
-function spelledAnew(content: readonly ContentBlock[], calls: readonly SentCall[]): string {
-  const kept = content.filter((block) => !isBlank(block));
-  while (THINKING.has(kept.at(-1)?.type ?? "")) kept.pop();
-  let position = 0;
-  const blocks = kept.map((block) => {
-    if (!isToolUse(block)) return block;
-    const id = calls[position++]?.sentId ?? block.id;
-    return { ...block, id, name: spelledName(block) };
-  });
-  return wellFormedJson(JSON.stringify(blocks)).slice(1, -1);
-}
-
-function isBlank(block: ContentBlock): boolean {
-  return isText(block) && block.text.trim() === "";
-}
-
-function spelledName({ name }: Pick<ToolUseBlock, "name">): string {
-  return spelled(name).slice(0, NAME_MAX_CHARS);
-}
-
-function spelled(name: string): string {
-  if (FIT_FOR_A_NAME.test(name)) return name;
-  return name === "" ? "_" : name.replace(NOT_IN_A_NAME, "_");
-}
-
-function unusedId(id: string, message: number, usedIds: Set<string>): string {
-  const wanted = spelled(id);
-  let unused = wanted;
-  for (let k = message; usedIds.has(unused); k++) unused = `${wanted}_${k}`;
-  usedIds.add(unused);
-  return unused;
-}
-
-/** Whether an answer of the model ends by itself without a word: it is asked for one, unless the parent says something. */
-export function isMuteEnd({ stopReason, content }: Pick<Answer, "stopReason" | "content">): boolean {
-  const endsNaturally = stopReason === "end_turn" || stopReason === "stop_sequence";
-  return endsNaturally && textOf(content).trim() === "";
 }

@@ -7,6 +7,7 @@ import { type ContentBlock, type Usage, usageText } from "../../shared/protocol/
 import {
   AssistantEntry,
   ClearedEntry,
+  CompactedEntry,
   type DeliveredMessage,
   EntryKey,
   entryKey,
@@ -30,7 +31,8 @@ export type LogEntry =
   | { kind: "failure"; message: number; value: FailureEntry }
   | { kind: "purchase"; message: number; value: PurchaseEntry }
   | { kind: "verdict"; message: number; value: VerdictEntry }
-  | { kind: "cleared"; message: number; value: ClearedEntry };
+  | { kind: "cleared"; message: number; value: ClearedEntry }
+  | { kind: "compacted"; message: number; value: CompactedEntry };
 
 /** A model's answer as the log holds it. */
 export interface Answer {
@@ -77,6 +79,7 @@ const ORDER: Record<LogEntry["kind"], number> = {
   result: 6,
   verdict: 7,
   cleared: 8,
+  compacted: 9,
 };
 
 /** A stored entry. Throws a zod error for a key or a shape that this version does not know. */
@@ -102,6 +105,8 @@ export function readEntry(key: string, json: string): LogEntry {
       return { kind, message, value: VerdictEntry.parse(value) };
     case "cleared":
       return { kind, message, value: ClearedEntry.parse(value) };
+    case "compacted":
+      return { kind, message, value: CompactedEntry.parse(value) };
     default:
       return message % 2 === 0 ? readDelivery(message, value) : readAnswer(message, value, json);
   }
@@ -247,6 +252,15 @@ export function newCleared(message: number, value: ClearedEntry): NewEntry {
     key: entryKey.cleared(message, value.through),
     json: JSON.stringify(value),
     entry: { kind: "cleared", message, value },
+  };
+}
+
+/** From message `message` on a summary stands for what was said before. */
+export function newCompacted(message: number, value: CompactedEntry): NewEntry {
+  return {
+    key: entryKey.compacted(message, value.before),
+    json: JSON.stringify(value),
+    entry: { kind: "compacted", message, value },
   };
 }
 

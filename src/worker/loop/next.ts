@@ -2,8 +2,7 @@
  * What happens next, as a pure and total function of where the run stands. Running an agent is "perform, append, ask
  * again"; resuming after a crash is asking again.
  */
-import { totalTokens } from "../../shared/protocol/content.ts";
-import { type ClearedEntry, entryKey } from "../../shared/protocol/log.ts";
+import { entryKey } from "../../shared/protocol/log.ts";
 import {
   ASK_TOOL,
   type InboxMessage,
@@ -16,8 +15,9 @@ import {
 import { permissionFor } from "../../shared/protocol/permissions.ts";
 import type { PartialReason, StopReason } from "../../shared/protocol/reply.ts";
 import { judgeCaps } from "./caps.ts";
+import { type ClearStep, isFilling, leaveOut, makeRoom } from "./context.ts";
 import { REPETITION_LIMIT } from "./repetition.ts";
-import { CLEAR_AT_TOKENS, type Rules } from "./reply-body.ts";
+import type { Rules } from "./reply-body.ts";
 import type { RunState, ToolCall, Turn } from "./state.ts";
 
 /** How a call is answered: `run` performs it, the others only commit a result that says why not. */
@@ -29,18 +29,27 @@ export interface PlannedCall extends Pick<ToolCall, "id" | "name" | "input"> {
 
 /**
  * The next step. `deliver`: log the parent's messages as message `message`, consuming the inbox up to `consumeTo`;
- * `call_model`: buy message `message`, with `handBack` as the last call; `run_tools`: answer the open calls of message
+ * `call_model`: buy message `message`, with `handBack` as the last call, or for the sake of it a summary of what stands before message `sumsUp`; `run_tools`: answer the open calls of message
  * `message`, all in parallel; `clear`: leave old results out of requests from user message `message` on; `check_output`: find out whether message `message` fits the output schema; `ask`: wait for the parent's answers to the calls that are left; `settle`: the run is over,
  * `natural` when an unread message should keep it going.
  */
 export type Step =
   | { do: "deliver"; message: number; messages: readonly InboxMessage[]; consumeTo: number }
-  | { do: "call_model"; message: number; turn: number; handBack?: PartialReason; asksOutput?: boolean }
+  | CallStep
   | { do: "run_tools"; message: number; turn: number; calls: PlannedCall[] }
-  | { do: "clear"; message: number; cleared: ClearedEntry }
+  | ClearStep
   | { do: "check_output"; message: number; text: string }
   | { do: "ask"; turn: number; questions: OpenQuestion[] }
   | { do: "settle"; reason: StopReason; natural: boolean };
+
+interface CallStep {
+  do: "call_model";
+  message: number;
+  turn: number;
+  handBack?: PartialReason;
+  asksOutput?: boolean;
+  sumsUp?: number;
+}
 
 /** A final answer that does not fit the output schema is asked for once more with the schema enforced, then repaired twice. */
 const MOST_MISFITS = 3;
@@ -51,6 +60,8 @@ export function next(state: RunState, rules: Rules): Step {
   if (failure) return end(failure.hand_back ?? failure.kind);
   if (last?.handBack) return unchecked(last, state, rules) ?? end(last.handBack);
   if (state.isBarren) return end("model_error");
+  const room = state.tooLongAt === state.userMessage ? makeRoom(state, rules) : undefined;
+  if (room) return room;
   if (last && !state.isDelivered) return after(last, state, rules);
   return boundary(state, rules);
 }
@@ -76,7 +87,7 @@ function after(last: Turn, state: RunState, rules: Rules): Step {
       return end("refusal");
     case "model_context_window_exceeded":
       if (state.clearedAt === state.userMessage) return boundary(state, rules);
-      return makeRoom(state, true) ?? end("context_window");
+      return makeRoom(state, rules) ?? end("context_window");
     default:
       return end("model_error");
   }
@@ -119,42 +130,13 @@ function boundary(state: RunState, rules: Rules): Step {
   const isPaused = state.last?.stopReason === "pause_turn" && verdict.call === "ordinary";
   if (unread && !isPaused) return deliver(state);
   if (isFilling(state, rules)) {
-    const room = makeRoom(state, false);
-    if (room) return room;
+    const left = leaveOut(state, false);
+    if (left) return left;
   }
   const call = { do: "call_model", message: state.userMessage + 1, turn: state.turns + 1 } as const;
   return verdict.call === "hand_back"
     ? { ...call, handBack: verdict.cause, ...(rules.outputSchema && { asksOutput: true }) }
     : call;
-}
-
-/** So many of the last answers with tool calls keep their results, where that makes room enough. */
-const KEPT_TURNS = 3;
-/** Leaving results out loses the prompt cache: it is done for at least this share of the text that it was found to fill. */
-const WORTH_SHARE = 0.2;
-const CHARS_PER_TOKEN = 3;
-
-/** Whether the last call has come near to the end of the context window. */
-function isFilling({ last, clearedAt, userMessage }: RunState, { clearAtTokens = CLEAR_AT_TOKENS }: Rules) {
-  return last !== undefined && clearedAt !== userMessage && totalTokens(last.usage) >= clearAtTokens;
-}
-
-/**
- * Leaves old results out, of all but the last turns, or where that is `needed` of all. Undefined where it would make no room,
- * or was done already.
- */
-export function makeRoom(
-  { conversation, clearedAt, userMessage, last }: RunState,
-  needed: boolean,
-): Step | undefined {
-  if (clearedAt === userMessage && !needed) return undefined;
-  const old = conversation.clearable(KEPT_TURNS);
-  const least = needed || !last ? 1 : WORTH_SHARE * CHARS_PER_TOKEN * totalTokens(last.usage);
-  const found = old && old.chars >= least ? old : needed ? conversation.clearable(0) : undefined;
-  if (!found) return undefined;
-  const isCutOff = last?.stopReason === "model_context_window_exceeded";
-  const cleared = { v: 1 as const, through: found.through, ...(isCutOff && { go_on: true }) };
-  return { do: "clear", message: userMessage, cleared };
 }
 
 function deliver({ unread, inboxRead, userMessage }: RunState): Step {

@@ -55,6 +55,7 @@ export function replyBody(state: RunState, rules: Rules): ReplyBody {
     tools_called: Object.fromEntries([...tally.calls].sort(byName)),
     ...(rules.unknownTools?.length && { unknown_tools: [...rules.unknownTools] }),
     alerts: alertsOf(state, rules),
+    ...(state.compactions > 0 && { compactions: state.compactions }),
     duration_ms: Math.round(state.elapsedMs),
     model: tally.model ?? rules.model,
   };

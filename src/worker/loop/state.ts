@@ -11,7 +11,8 @@ import { type InboxMessage, permittedCallOf } from "../../shared/protocol/messag
 import { readOutput } from "../../shared/protocol/output.ts";
 import type { StopReason } from "../../shared/protocol/reply.ts";
 import { calledTool } from "../../shared/protocol/tool-names.ts";
-import { Conversation, isMuteEnd } from "./conversation.ts";
+import { isMuteEnd } from "./answer.ts";
+import { Conversation } from "./conversation.ts";
 import type { LogEntry } from "./log.ts";
 import { REPETITION_NOTICE, Repetition } from "./repetition.ts";
 import { Tally } from "./tally.ts";
@@ -85,8 +86,14 @@ export class RunState {
   finish = false;
   /** A budget has no room for another ordinary call. */
   overBudget: "max_total_tokens" | "max_cost" | undefined;
-  /** The user message with which results were left out last. */
+  /** The user message with which results were left out last, or old messages summed up. */
   clearedAt = -1;
+  /** The pending user message, where the provider found the request too long with it. */
+  tooLongAt = -1;
+  /** The first message before which no summary was to be had: that of less may be. */
+  unsummedAt = Number.POSITIVE_INFINITY;
+  /** Summaries that were bought in the run. */
+  compactions = 0;
   /** The user message at whose head the runtime said something last. */
   noticedAt = -1;
 
@@ -165,6 +172,8 @@ export class RunState {
         return this.#judge(entry);
       case "cleared":
         return this.#clear(entry);
+      case "compacted":
+        return this.#compact(entry);
     }
   }
 
@@ -174,7 +183,7 @@ export class RunState {
     this.#reach(message);
     const beginsRun = run !== this.#lastRun;
     if (beginsRun) this.#begin(run);
-    this.conversation.deliver(partsJson, beginsRun);
+    this.conversation.deliver(message, partsJson, beginsRun);
     this.misfits = 0;
     this.isDelivered = this.isBegun;
     return true;
@@ -216,6 +225,7 @@ export class RunState {
     this.isDelivered = false;
     this.verdict = undefined;
     this.failure = undefined;
+    this.unsummedAt = Number.POSITIVE_INFINITY;
     this.#barrenBefore = this.#barrenCalls;
     this.#barrenCalls = 0;
     this.#refusedCalls = 0;
@@ -274,8 +284,26 @@ export class RunState {
   #clear({ message, value }: Entry<"cleared">): boolean {
     if (message > this.#at) return false;
     this.conversation.clear(value.through, value.go_on === true && message === this.#at);
-    this.clearedAt = message;
+    this.#makesRoom(message);
     return true;
+  }
+
+  #compact({ message, value }: Entry<"compacted">): boolean {
+    this.#lastUsed = Math.max(this.#lastUsed, message);
+    if (message > this.#at) return false;
+    this.conversation.compact(value.before, value.summary, value.go_on === true && message === this.#at);
+    this.#makesRoom(message);
+    if (!this.isBegun) return true;
+    this.tally.spend(value.usage, value.cost_usd);
+    this.turns += 1;
+    this.answers += 1;
+    this.compactions += 1;
+    return true;
+  }
+
+  #makesRoom(message: number): void {
+    this.clearedAt = message;
+    this.tooLongAt = -1;
   }
 
   #callOf({ message, callId }: { message: number; callId: string }): ToolCall | undefined {
@@ -303,6 +331,7 @@ export class RunState {
     if (value.cut_off) return true;
     this.turns += 1;
     this.#barrenCalls += 1;
+    this.unsummedAt = Math.min(this.unsummedAt, value.sums_up ?? this.unsummedAt);
     return true;
   }
 

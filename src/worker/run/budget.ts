@@ -7,7 +7,7 @@ import { totalTokens, type Usage, ZERO_USAGE } from "../../shared/protocol/conte
 import { budgetsOf } from "../../shared/redis/budget.ts";
 import { newNotice } from "../loop/log.ts";
 import type { Step } from "../loop/next.ts";
-import { costOf, dearestCostOf, promptOf } from "./charge.ts";
+import { costOf, dearestCostOf, messagesOf, promptOf } from "./charge.ts";
 import type { RunContext } from "./context.ts";
 import type { Session } from "./session.ts";
 
@@ -25,13 +25,13 @@ export async function reserveCall(context: RunContext, session: Session, step: C
   const { budgets } = session.record.spec;
   if (!budgets) return true;
   const { state, equipment, address } = session;
-  const request = { head: equipment.requestHead, ...state.conversation.request(step.handBack) };
+  const request = { head: equipment.requestHead, ...messagesOf(session, step) };
   const output_tokens = state.last?.usage.output_tokens ?? FIRST_OUTPUT_TOKENS;
   const expected = { ...promptOf(session, request), output_tokens };
   const amount = { tokens: totalTokens(expected), costUsd: dearestCostOf(context, session, expected) };
   const isLast = step.handBack !== undefined;
   const bound = budgetsOf(address, budgets);
-  const answer = await context.budgets.reserve(bound, session.purchaseId(step.message), amount, isLast);
+  const answer = await context.budgets.reserve(bound, session.purchaseId(step), amount, isLast);
   if (answer.status === "refused") {
     state.overBudget = answer.over;
     return false;
@@ -54,7 +54,7 @@ export function settleCall(
   const { budgets } = session.record.spec;
   if (!budgets) return;
   const amount = { tokens: totalTokens(usage), costUsd: costOf(context, session, usage) };
-  const id = session.purchaseId(step.message);
+  const id = session.purchaseId(step);
   context.budgets.settle(budgetsOf(session.address, budgets), id, amount).catch((error: unknown) => {
     context.logger.warn(
       { uid: session.address.uid, problem: messageOf(error) },

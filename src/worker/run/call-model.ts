@@ -1,12 +1,13 @@
 /** Performs `call_model`: buys one message of the conversation and adds it to what is committed next. */
-import { totalTokens } from "../../shared/protocol/content.ts";
+import { textOf, totalTokens } from "../../shared/protocol/content.ts";
 import { ordinaryTimeMs } from "../loop/caps.ts";
-import { newAnswer, newResult } from "../loop/log.ts";
+import { goOn } from "../loop/context.ts";
+import { newAnswer, newCompacted, newResult } from "../loop/log.ts";
 import type { Step } from "../loop/next.ts";
 import type { CallControl, ModelAnswer, ModelRequest } from "../model/model.ts";
 import { NO_TOOL_CHOICE } from "../model/request.ts";
 import { reserveCall, settleCall } from "./budget.ts";
-import { BILL_GRACE_MS, costOf, withUsage } from "./charge.ts";
+import { BILL_GRACE_MS, costOf, messagesOf, withUsage } from "./charge.ts";
 import type { RunContext, RunEnd } from "./context.ts";
 import { afterModelFailure, afterModelStopped, afterWait } from "./failure.ts";
 import { gateNameOf, type Passage } from "./provider-limit.ts";
@@ -23,7 +24,7 @@ export async function callModel(
   session.tellTurnStarted(step.turn);
   // What was bought or done must never be bought or done again. A watcher sees the run begin before its first call ends.
   const isDue = session.isCommitDue || (session.isWatched && !session.hasAdvanced);
-  const begun = session.purchaseId(step.message);
+  const begun = session.purchaseId(step);
   if (isDue && (await session.commit({ begun })) !== "committed")
     return session.lease.isLive() ? undefined : "lost";
   const hasRoom = await reserveCall(context, session, step);
@@ -43,13 +44,13 @@ export async function callModel(
   settleCall(context, session, step, outcome.status === "answer" ? outcome.answer.usage : outcome.usage);
   const verdict = await passage.leave(outcome);
   if (outcome.status === "answer") {
-    addAnswer(context, session, step, outcome.answer, clock.monotonicMs() - startedMs);
+    addBought(context, session, step, outcome.answer, clock.monotonicMs() - startedMs);
     return undefined;
   }
   const cost = outcome.usage ? costOf(context, session, outcome.usage) : 0;
   observer.callFailed(outcome.status === "failed" ? outcome.failure.kind : "aborted", outcome.usage, cost);
   if (outcome.usage) {
-    session.addPurchase(step.message, outcome.usage, cost, isCutOff);
+    session.addPurchase(step.message, outcome.usage, cost, isCutOff, step.sumsUp);
   }
   if (!session.lease.isLive()) return "lost";
   if (outcome.status === "failed") return afterModelFailure(context, session, step, outcome.failure, verdict);
@@ -83,7 +84,10 @@ function untilMs({ rules }: Session, { handBack }: CallStep): number {
 async function makeCall(context: RunContext, session: Session, step: CallStep) {
   const { model, clock, abandoned } = context;
   const { lease, equipment } = session;
-  const text = session.isWatched ? context.texts.open(step.turn, equipment.tellText) : undefined;
+  const text =
+    session.isWatched && step.sumsUp === undefined
+      ? context.texts.open(step.turn, equipment.tellText)
+      : undefined;
   let hasBegun = false;
   let grace: { cancel(): void } | undefined;
   const control: CallControl = {
@@ -111,8 +115,8 @@ async function makeCall(context: RunContext, session: Session, step: CallStep) {
 }
 
 function requestOf(session: Session, step: CallStep, stream: boolean): ModelRequest {
-  const { state, equipment, rules } = session;
-  const { messages, cachedLength } = state.conversation.request(step.handBack);
+  const { equipment, rules } = session;
+  const { messages, cachedLength } = messagesOf(session, step);
   return {
     model: session.model,
     head: equipment.requestHead,
@@ -121,32 +125,61 @@ function requestOf(session: Session, step: CallStep, stream: boolean): ModelRequ
     extra: extraOf(step, equipment),
     stream,
     maxTokens: rules.limits.max_tokens,
-    purchaseId: session.purchaseId(step.message),
+    purchaseId: session.purchaseId(step),
   };
 }
 
-/** A last call may use no tool; one that must bring the output is held to its schema. */
-function extraOf({ handBack, asksOutput }: CallStep, { tools, outputFormat }: Session["equipment"]): string {
-  const choice = (handBack || asksOutput) && tools.size > 0 ? NO_TOOL_CHOICE : "";
+/** A last call and a summary may use no tool; one that must bring the output is held to its schema. */
+function extraOf(
+  { handBack, asksOutput, sumsUp }: CallStep,
+  { tools, outputFormat }: Session["equipment"],
+): string {
+  const choice = (handBack || asksOutput || sumsUp !== undefined) && tools.size > 0 ? NO_TOOL_CHOICE : "";
   const format = asksOutput ? outputFormat : "";
   return choice !== "" && format !== "" ? `${choice},${format}` : choice + format;
 }
 
-/** The answer, and with it the results of its calls that cannot be performed. */
-function addAnswer(
+type Bought = ModelAnswer & { costUsd: number; durationMs: number };
+
+/** What the call brought, and what it cost. */
+function addBought(
   context: RunContext,
   session: Session,
   step: CallStep,
   answer: ModelAnswer,
   durationMs: number,
 ): void {
-  const { content, contentJson, stopReason, model, usage, refusedCalls } = answer;
-  const { handBack, turn } = step;
-  const costUsd = costOf(context, session, usage);
-  const bought = { content, contentJson, stopReason, model, usage, costUsd, handBack };
-  session.add([newAnswer(step.message, bought, durationMs)]);
-  for (const [id, sentence] of refusedCalls)
-    session.add([newResult(step.message, id, sentence, { isError: true, isRefused: true })]);
-  session.tell({ type: "turn_finished", turn, tokens: totalTokens(usage), cost_usd: costUsd });
-  session.equipment.observer.answered({ turn, model, stopReason, usage, costUsd, durationMs });
+  const { turn, sumsUp } = step;
+  const costUsd = costOf(context, session, answer.usage);
+  const bought = { ...answer, costUsd, durationMs };
+  if (sumsUp === undefined) addAnswer(session, step, bought);
+  else addSummary(session, step, sumsUp, bought);
+  session.tell({ type: "turn_finished", turn, tokens: totalTokens(answer.usage), cost_usd: costUsd });
+  session.equipment.observer.answered({ turn, ...bought });
+}
+
+/** The answer, and with it the results of its calls that cannot be performed. */
+function addAnswer(session: Session, { message, handBack }: CallStep, answer: Bought): void {
+  session.add([newAnswer(message, { ...answer, handBack }, answer.durationMs)]);
+  for (const [id, sentence] of answer.refusedCalls)
+    session.add([newResult(message, id, sentence, { isError: true, isRefused: true })]);
+}
+
+/** Ends with which the text of an answer is a summary, if not always a whole one. */
+const SUMMARY_ENDS: ReadonlySet<string> = new Set(["end_turn", "stop_sequence", "max_tokens"]);
+
+/** The summary, where the answer is one that makes the conversation shorter; else it was paid for in vain. */
+function addSummary(session: Session, { message, turn }: CallStep, sumsUp: number, answer: Bought): void {
+  const { state } = session;
+  const { model, usage, costUsd, durationMs, stopReason } = answer;
+  const summary = textOf(answer.content).trim();
+  const isUsable = summary !== "" && SUMMARY_ENDS.has(stopReason);
+  if (!isUsable || !state.conversation.isShorter(sumsUp, summary)) {
+    session.addPurchase(message, usage, costUsd, false, sumsUp);
+    return;
+  }
+  const price = { usage, cost_usd: costUsd, duration_ms: Math.round(durationMs) };
+  const value = { v: 1 as const, before: sumsUp, summary, model, ...price, ...goOn(state) };
+  session.add([newCompacted(message - 1, value)]);
+  session.tell({ type: "compacted", turn, before: sumsUp });
 }

@@ -6,6 +6,8 @@
 import { messageOf } from "../../shared/errors.ts";
 import { addUsage, type Usage, ZERO_USAGE } from "../../shared/protocol/content.ts";
 import { costUsd, priceOf } from "../../shared/protocol/usage.ts";
+import type { RequestMessages } from "../loop/conversation.ts";
+import type { Step } from "../loop/next.ts";
 import type { CallOutcome, ModelRequest } from "../model/model.ts";
 import type { RunContext } from "./context.ts";
 import type { Session } from "./session.ts";
@@ -37,12 +39,20 @@ export function withUsage(outcome: CallOutcome, session: Session, request: Model
   return isCutOff ? { ...outcome, usage: promptOf(session, request) } : outcome;
 }
 
-/** The tokens of a prompt: the last call's are known, and were cached; what came since is counted by its bytes. */
+/** The messages of the call of `step`. */
+export function messagesOf(
+  { state: { conversation } }: Session,
+  { handBack, sumsUp }: Extract<Step, { do: "call_model" }>,
+): RequestMessages {
+  return sumsUp === undefined ? conversation.request(handBack) : conversation.summaryRequest(sumsUp);
+}
+
+/** The tokens of a prompt: where it goes on from the last call's, these are known, and were cached; the rest is counted by its bytes. */
 export function promptOf(
   { state }: Session,
   { head, messages, cachedLength }: Pick<ModelRequest, "head" | "messages" | "cachedLength">,
 ): Usage {
-  const { last } = state;
+  const last = cachedLength > 0 ? state.last : undefined;
   const before = last
     ? last.usage.input_tokens + last.usage.cache_read_input_tokens + last.usage.cache_creation_input_tokens
     : 0;
@@ -55,7 +65,7 @@ export async function chargeUnbooked(context: RunContext, session: Session): Pro
   let [usage, cost] = [ZERO_USAGE, 0];
   for (const entry of session.unbooked) {
     if (entry.kind === "answer") [usage, cost] = [addUsage(usage, entry.usage), cost + entry.costUsd];
-    if (entry.kind === "purchase")
+    if (entry.kind === "purchase" || entry.kind === "compacted")
       [usage, cost] = [addUsage(usage, entry.value.usage), cost + entry.value.cost_usd];
   }
   if (usage !== ZERO_USAGE) await charge(context, session, session.begun, usage, cost);

@@ -5,7 +5,7 @@
  * |---|---|
  * | the provider fails, and may not the next time | again after a back-off; a long one frees the worker's slot |
  * | the provider limits one model of several, or does not know it | the next one of the chain, at once |
- * | the conversation is too long for the model, and old tool results can be left out | the same call without them |
+ * | the conversation is too long for the model, and old tool results can be left out, or what is old summed up | the same call without them |
  * | the provider refuses the request for good | the run ends `model_error` or `context_window` |
  * | the limiter says wait, the installation is paused | again later; a long wait frees the slot |
  * | the model of this process was stopped | handed on |
@@ -13,14 +13,15 @@
  * | something broke here (a full disk, a bug) | handed on with a growing delay; at last the run ends `worker_lost` |
  */
 import { messageOf } from "../../shared/errors.ts";
+import { makeRoom } from "../loop/context.ts";
 import { newFailure } from "../loop/log.ts";
-import { makeRoom, type Step } from "../loop/next.ts";
+import type { Step } from "../loop/next.ts";
 import type { ModelFailure } from "../model/model.ts";
 import { LONGEST_HELD_WAIT_MS, retryDelayMs } from "../model/retry.ts";
 import { chargeUnbooked } from "./charge.ts";
 import type { ClaimedRun } from "./claim.ts";
 import type { RunContext, RunEnd } from "./context.ts";
-import { clear, settleBroken } from "./end.ts";
+import { settleBroken } from "./end.ts";
 import type { Lease } from "./lease.ts";
 import { type Passage, providerName, type Verdict } from "./provider-limit.ts";
 import { type ReleaseWish, releaseRun } from "./release.ts";
@@ -55,10 +56,7 @@ export async function afterModelFailure(
     return undefined;
   }
   if (failure.kind === "not_found" && withoutModel(session)) return undefined;
-  if (failure.kind === "context_window") {
-    const room = makeRoom(session.state, true);
-    if (room?.do === "clear") return clear(session, room);
-  }
+  if (failure.kind === "context_window" && isShortened(session, step)) return undefined;
   if (!failure.retryable) {
     if (verdict === "own") session.add([newFailure(step.message, failureEntry(failure, step))]);
     return undefined;
@@ -75,6 +73,13 @@ export async function afterModelFailure(
   const delayMs = verdict === "shared" ? Math.min(ownDelayMs, store.timing.gateAskMs) : ownDelayMs;
   session.tell({ type: "model_retry", turn: step.turn, kind: failure.kind, delay_ms: delayMs });
   return restOrRelease(context, session, failure.kind, delayMs);
+}
+
+/** Whether the run can go on with a shorter conversation; a summary that did not fit is asked of less. */
+function isShortened({ state, rules }: Session, { sumsUp }: Extract<Step, { do: "call_model" }>): boolean {
+  if (sumsUp === undefined) state.tooLongAt = state.userMessage;
+  else state.unsummedAt = Math.min(state.unsummedAt, sumsUp);
+  return sumsUp !== undefined || makeRoom(state, rules) !== undefined;
 }
 
 /** Takes a model that the provider does not know out of the chain; false when it is the only one. */

@@ -221,5 +221,5 @@ function announceCall(session: Session): string | undefined {
   const step = next(session.state, session.rules);
   if (step.do !== "call_model") return undefined;
   session.tellTurnStarted(step.turn);
-  return session.purchaseId(step.message);
+  return session.purchaseId(step);
 }

@@ -13,7 +13,6 @@ import type { AgentAddress } from "../../shared/protocol/keys.ts";
 import type { OpenQuestion } from "../../shared/protocol/message.ts";
 import type { Alert, ReplyBody } from "../../shared/protocol/reply.ts";
 import type { AgentState, AgentStore } from "../../shared/redis/agents.ts";
-import { withoutSecrets } from "../../shared/secrets.ts";
 import { StopSignal } from "../../shared/stop-signal.ts";
 import type { AgentHooks } from "../hooks/agent-hooks.ts";
 import type { Place } from "../isolation.ts";
@@ -23,6 +22,7 @@ import { RunState } from "../loop/state.ts";
 import type { RunObserver } from "../observe/observer.ts";
 import type { Tool } from "../tools/tool.ts";
 import { markOf, withQuestions } from "./ask.ts";
+import { shownBody, wholeTextOf } from "./body.ts";
 import type { CommitInput, Commitment, Committed, Consumed, InterimMessage } from "./commit.ts";
 import type { Lease, LeaseNews } from "./lease.ts";
 import type { TellText } from "./progress.ts";
@@ -164,7 +164,7 @@ export class Session {
   add(entries: readonly NewEntry[], isDue = true): void {
     for (const entry of entries) {
       this.#pending.push(entry);
-      if (entry.entry.kind === "answer" || entry.entry.kind === "purchase") this.#unbooked.add(entry);
+      if (BOUGHT.has(entry.entry.kind)) this.#unbooked.add(entry);
       this.#state.fold(entry.entry);
     }
     if (entries.length > 0) this.isCommitDue ||= isDue;
@@ -180,8 +180,9 @@ export class Session {
   }
 
   /** A call that was paid for although no message came of it; `isCutOff`: this side ended it. */
-  addPurchase(message: number, usage: Usage, costUsd: number, isCutOff: boolean): void {
-    const entry = { v: 1 as const, usage, cost_usd: costUsd, ...(isCutOff && { cut_off: true }) };
+  addPurchase(message: number, usage: Usage, costUsd: number, isCutOff: boolean, sums_up?: number): void {
+    const why = { ...(isCutOff && { cut_off: true }), ...(sums_up !== undefined && { sums_up }) };
+    const entry = { v: 1 as const, usage, cost_usd: costUsd, ...why };
     this.add([newPurchase(message, this.lease.epoch, this.#purchases++, entry)]);
   }
 
@@ -210,9 +211,10 @@ export class Session {
     return this.lease.ending.onStop(tell);
   }
 
-  /** Names the purchase of message `message`: the same for every try of this claim. */
-  purchaseId(message: number): string {
-    return `${this.address.uid}.${message}.${this.lease.epoch}`;
+  /** Names the purchase of message `message`, or of a summary for its sake: the same for every try of this claim. */
+  purchaseId({ message, sumsUp }: { message: number; sumsUp?: number }): string {
+    const named = sumsUp === undefined ? message : `${message}-${sumsUp}`;
+    return `${this.address.uid}.${named}.${this.lease.epoch}`;
   }
 
   /** What was paid for and stands neither in the log nor in a counter. */
@@ -308,7 +310,7 @@ export class Session {
     this.#pending = [];
     this.#events = [];
     this.isCommitDue = false;
-    const advances = entries.some(({ entry }) => entry.kind === "answer" || entry.kind === "result");
+    const advances = entries.some(({ entry }) => ADVANCING.has(entry.kind));
     const told = body && this.#told(body);
     const input: CommitInput = {
       epoch: this.lease.epoch,
@@ -377,24 +379,14 @@ export class Session {
       const { entry } = each;
       this.#unbooked.delete(each);
       if (entry.kind === "answer") this.addPurchase(entry.message, entry.usage, entry.costUsd, true);
+      if (entry.kind === "compacted")
+        this.addPurchase(entry.message + 1, entry.value.usage, entry.value.cost_usd, true);
     }
     const charged = await this.commit();
     return charged === "committed" ? "adopted" : charged;
   }
 }
 
-/** The text of the summary where `body` had to cut it; "" else. */
-function wholeTextOf(body: ReplyBody, { tally }: RunState, { outputSchema }: Rules): string {
-  return body.truncated ? withoutSecrets(outputSchema ? tally.text : tally.report) : "";
-}
-
-/** What a run has come to, without the secrets of this process: a model may have read them somewhere else. */
-function shownBody(body: ReplyBody): ReplyBody {
-  const summary = withoutSecrets(body.summary);
-  const shown = summary === body.summary ? body : { ...body, summary };
-  if (shown.output === undefined) return shown;
-  const json = JSON.stringify(shown.output);
-  const clean = withoutSecrets(json);
-  const output: unknown = clean === json ? shown.output : JSON.parse(clean);
-  return { ...shown, output };
-}
+/** Entries that were paid for, and those that bring the run on. */
+const BOUGHT: ReadonlySet<LogEntry["kind"]> = new Set(["answer", "compacted", "purchase"]);
+const ADVANCING: ReadonlySet<LogEntry["kind"]> = new Set(["answer", "compacted", "result"]);

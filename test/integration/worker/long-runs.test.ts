@@ -1,7 +1,12 @@
-/** Guarantee: a run whose conversation has become long leaves old tool results out of its requests, and goes on. */
-import { expect, test } from "vitest";
+/**
+ * Guarantee: a run whose conversation has become long leaves old tool results out of its requests, or has what is old summed up,
+ * and goes on.
+ */
+import { describe, expect, test } from "vitest";
 import { z } from "zod";
+import { replay } from "../../../src/cli/doctor/replay.ts";
 import type { Scenario } from "../../../src/offline/server.ts";
+import { totalTokens } from "../../../src/shared/protocol/content.ts";
 import { defineTool } from "../../../src/worker/tools/tool.ts";
 import { recordingModel } from "../../helpers/recording-model.ts";
 import { openStage } from "../../stage/stage.ts";
@@ -15,17 +20,21 @@ const turnPage = (number: number): Turn => ({
   content: [{ type: "tool_use", id: `toolu_${number}`, name: "page", input: { number } }],
 });
 
-async function runOf(turns: Turn[]) {
-  const stage = await openStage({ scenario: { turns } });
+function runOf(turns: Turn[]) {
+  return runOn({ turns });
+}
+
+async function runOn(scenario: Scenario, limits: { max_turns?: number; max_cost_usd?: number } = {}) {
+  const stage = await openStage({ scenario });
   const { model, heads } = recordingModel(stage.offline.url);
   const page = defineTool({
     name: "page",
     description: "One page.",
-    input: z.object({ number: z.int() }),
-    run: async ({ number }) => `page ${number}: ${PAGE}`,
+    input: z.object({ number: z.int(), short: z.boolean().optional() }),
+    run: async ({ number, short }) => `page ${number}: ${short ? "done" : PAGE}`,
   });
   await stage.startWorker({ model, tools: [page] });
-  const parent = stage.parent("planner-7", { model: "offline-1", keep_alive: true });
+  const parent = stage.parent("planner-7", { model: "offline-1", keep_alive: true, limits });
   const { agent_id } = await parent.spawn({ name: "reader" });
   await parent.send(agent_id, "work");
   const [reply] = await parent.waitAll([agent_id]);
@@ -39,7 +48,8 @@ async function runOf(turns: Turn[]) {
   const shown = heads.map(({ messages }) =>
     [...messages.matchAll(/page (\d): word/g)].map(([, n]) => Number(n)),
   );
-  return { reply, log, leftOut, shown, last: heads.at(-1)?.messages ?? "" };
+  const record = await stage.store.record({ tenant: "default", parentId: "planner-7", uid });
+  return { reply, log, leftOut, shown, last: heads.at(-1)?.messages ?? "", stage, parent, agent_id, record };
 }
 
 test("a request that the provider finds too long is made again without old results; the log keeps them", async () => {
@@ -62,12 +72,12 @@ test("a request that the provider finds too long is made again without old resul
   expect(log["10/cleared/3"]).toBe('{"v":1,"through":3}');
 });
 
-test("where that is still too long, the other results are left out as well, and only then the run ends", async () => {
+test("where that is still too long, the other results are left out as well", async () => {
   const { reply, leftOut } = await runOf([
     ...[1, 2, 3, 4].map(turnPage),
-    { ...say("never said"), failures: [TOO_LONG, TOO_LONG, TOO_LONG] },
+    { ...say("All read."), failures: [TOO_LONG, TOO_LONG] },
   ]);
-  expect(reply).toMatchObject({ status: "partial", stop_reason: "context_window" });
+  expect(reply).toMatchObject({ status: "succeeded", summary: "All read.", turns: 5 });
   expect(leftOut.slice(-3)).toEqual([[], [1], [1, 2, 3, 4]]);
 });
 
@@ -96,7 +106,94 @@ test("an answer that the window cut off is gone on with", async () => {
   expect(last).toMatch(/Your last message was cut off: .* Go on\."\}\]\}$/);
 });
 
-test("without results to leave out the run ends as it came to be", async () => {
+test("without anything to leave out the run ends as it came to be", async () => {
   const { reply } = await runOf([{ ...say("Half of it."), stop_reason: "model_context_window_exceeded" }]);
   expect(reply).toMatchObject({ status: "partial", stop_reason: "context_window", summary: "Half of it." });
+});
+
+describe("a conversation without results to leave out", () => {
+  const write = (number: number): Turn => ({
+    content: [
+      { type: "text", text: `chapter ${number}: ${PAGE}` },
+      { type: "tool_use", id: `toolu_${number}`, name: "page", input: { number, short: true } },
+    ],
+  });
+  const WINDOW = 36_000;
+  const chapters = [1, 2, 3, 4, 5].map(write);
+  /** The first script plays once the conversation begins with a summary; its last turn follows on what was kept. */
+  const playing = (after: Turn[], summary: Turn): Scenario => [
+    { match: { user: "Your own summary" }, turns: after, window_tokens: WINDOW },
+    { turns: [...chapters, say("never said")], hand_back: summary, window_tokens: WINDOW },
+  ];
+
+  test("is summed up by the model, and goes on from the summary", async () => {
+    const scenario = playing([say("-"), say("-"), say("The end.")], say("Chapters 1 to 3 are written."));
+    const { reply, log, last, stage, parent, agent_id, record } = await runOn(scenario);
+    expect(reply).toMatchObject({
+      status: "succeeded",
+      summary: expect.stringMatching(/^The end\./),
+      turns: 7,
+      compactions: 1,
+    });
+    expect(last).toMatch(
+      /^\{"role":"user","content":\[\{"type":"text","text":"work"\},\{"type":"text","text":"\[This/,
+    );
+    expect(last).toContain("Chapters 1 to 3 are written.");
+    expect([...last.matchAll(/chapter (\d): word/g)].map(([, n]) => Number(n))).toEqual([4, 5]);
+    expect(Object.keys(log)).toContain("10/compacted/7");
+    const served = stage.offline.ledger.filter(({ status }) => status === "served");
+    const paid = served.map(({ usage }) => (usage ? totalTokens(usage) : 0));
+    expect(reply?.tokens).toBe(paid.reduce((sum, tokens) => sum + tokens, 0));
+    expect(new Set(served.map(({ idempotency_key }) => idempotency_key)).size).toBe(7);
+    expect((await parent.transcript(agent_id)).entries).toContainEqual(
+      expect.objectContaining({
+        kind: "compacted",
+        message: 10,
+        before: 7,
+        text: "Chapters 1 to 3 are written.",
+      }),
+    );
+    expect(await parent.timeline(agent_id)).toContainEqual(
+      expect.objectContaining({ type: "compacted", turn: 6, before: 7 }),
+    );
+    const decisions = replay({
+      run: 1,
+      spec: record?.spec as never,
+      log: new Map(Object.entries(log)),
+      ended: "end_turn",
+    });
+    expect(decisions.filter(({ agrees }) => !agrees)).toEqual([]);
+    expect(decisions).toContainEqual(
+      expect.objectContaining({ decided: "call_model (summary of what stands before message 7)" }),
+    );
+  });
+
+  test("is asked for in ever smaller parts where the model says nothing, and only then the run ends", async () => {
+    const { reply, log } = await runOn(playing([say("never said")], { content: [] }));
+    expect(reply).toMatchObject({ status: "partial", stop_reason: "context_window", turns: 5 });
+    const inVain = Object.keys(log).filter((key) => key.startsWith("11/purchase/"));
+    expect(inVain.sort().map((key) => JSON.parse(log[key] ?? "").sums_up)).toEqual([7, 5, 3]);
+  });
+
+  test("ends the run by the cap that leaves no call for a summary", async () => {
+    const scenario = playing([say("-")], say("never bought"));
+    const { reply, log } = await runOn(scenario, { max_turns: 6 });
+    expect(reply).toMatchObject({ status: "partial", stop_reason: "max_turns", turns: 5 });
+    expect(Object.keys(log).some((key) => key.includes("compacted"))).toBe(false);
+  });
+
+  test("goes on with an answer that the window cut off", async () => {
+    const cut: Turn = { ...say(`half ${PAGE}`), stop_reason: "model_context_window_exceeded" };
+    const { reply, last } = await runOn([
+      { match: { user: "Your own summary" }, turns: [say("-"), say("-"), say("and the rest.")] },
+      { turns: [...chapters.slice(0, 4), cut], hand_back: say("Two chapters.") },
+    ]);
+    expect(reply).toMatchObject({
+      status: "succeeded",
+      summary: expect.stringMatching(/^and the rest\./),
+      turns: 7,
+      compactions: 1,
+    });
+    expect(last).toMatch(/half word .*Your last message was cut off: .* Go on\."\}\]\}$/);
+  });
 });

@@ -257,8 +257,9 @@ test("a commit brings along that the parent wants an end", async () => {
 test("two claims name the purchase of one message differently, and one claim always alike", async () => {
   const { claim } = await scene();
   const [first, second] = [await claim(), await claim()];
-  expect(first.purchaseId(1)).toBe(first.purchaseId(1));
-  expect(first.purchaseId(1)).not.toBe(second.purchaseId(1));
+  expect(first.purchaseId({ message: 1 })).toBe(first.purchaseId({ message: 1 }));
+  expect(first.purchaseId({ message: 1 })).not.toBe(second.purchaseId({ message: 1 }));
+  expect(first.purchaseId({ message: 3, sumsUp: 1 })).not.toBe(first.purchaseId({ message: 3 }));
 });
 
 test("a long text is kept whole beside its cut, and goes when a short one takes its place", async () => {

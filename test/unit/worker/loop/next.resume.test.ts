@@ -5,7 +5,7 @@ import { replyBody } from "../../../../src/worker/loop/reply-body.ts";
 import type { RunState } from "../../../../src/worker/loop/state.ts";
 import { problemOf } from "./accepted.ts";
 import { call, conversation, rules, text } from "./story.ts";
-import { again, type Life, lifeFrom, liveOn, logOf, type Script, scripts } from "./world.ts";
+import { again, type Life, lifeFrom, liveOn, logOf, narrowScripts, type Script, scripts } from "./world.ts";
 
 const newborn = () => lifeFrom([], []);
 
@@ -89,7 +89,7 @@ test("any subset of a log's entries has a next step, and the run ends within max
 });
 
 test("the Messages API takes the conversation of every prefix, and each call's goes on from the last answered one's", () => {
-  const seen = { calls: 0, handBacks: 0 };
+  const seen = { calls: 0, handBacks: 0, summaries: 0 };
   const everyPrefix = (script: Script, life: Life) => {
     for (let length = 1; length <= life.entries.length; length++) {
       const messages = conversation(logOf(script, cutAt(life, length)));
@@ -97,11 +97,23 @@ test("the Messages API takes the conversation of every prefix, and each call's g
     }
   };
   fc.assert(
-    fc.property(scripts, (script) => {
+    fc.property(fc.oneof(scripts, narrowScripts), (script) => {
       let answered: string[] = [];
       let sent = { run: 0, message: 0, blocks: answered };
       const life = liveOn(script, newborn(), (log, step) => {
+        // What is left out or summed up begins the conversation anew.
+        if (step.do === "clear" || (step.do === "call_model" && step.sumsUp !== undefined)) {
+          answered = [];
+          sent = { ...sent, blocks: [] };
+        }
         if (step.do !== "call_model") return;
+        if (step.sumsUp !== undefined) {
+          const asked = JSON.parse(`[${log.conversation.summaryRequest(step.sumsUp).messages}]`);
+          expect(problemOf(asked), JSON.stringify(asked)).toBeUndefined();
+          expect(asked.at(-1).content.at(-1).text).toMatch(/^Stop here: /);
+          seen.summaries += 1;
+          return;
+        }
         const messages = conversation(log, step.handBack);
         expect(problemOf(messages), JSON.stringify(messages)).toBeUndefined();
         const speaker = log.last?.stopReason === "pause_turn" ? "any" : "user";
@@ -121,6 +133,7 @@ test("the Messages API takes the conversation of every prefix, and each call's g
   );
   expect(seen.calls).toBeGreaterThan(500);
   expect(seen.handBacks).toBeGreaterThan(50);
+  expect(seen.summaries).toBeGreaterThan(10);
 });
 
 test("deciding changes nothing and depends on nothing but the log, in whatever order Redis returns it", () => {

@@ -14,6 +14,7 @@ import {
 import {
   AssistantEntry,
   ClearedEntry,
+  CompactedEntry,
   EntryKey,
   FailureEntry,
   NoticeEntry,
@@ -39,6 +40,7 @@ export interface Filed {
   notices: Map<number, string>;
   purchases: (PurchaseEntry & { message: number })[];
   cleared: (ClearedEntry & { message: number })[];
+  compacted: (CompactedEntry & { message: number })[];
 }
 
 type Call = {
@@ -60,6 +62,7 @@ export function fileAll(stored: Iterable<readonly [string, string]>): Filed {
     notices: new Map(),
     purchases: [],
     cleared: [],
+    compacted: [],
   };
   for (const [key, json] of stored) {
     const { message: n, kind, callId } = EntryKey.parse(key);
@@ -69,6 +72,7 @@ export function fileAll(stored: Iterable<readonly [string, string]>): Filed {
     else if (kind === "failure") filed.failures.set(n, FailureEntry.parse(value));
     else if (kind === "notice") filed.notices.set(n, NoticeEntry.parse(value).text);
     else if (kind === "cleared") filed.cleared.push({ ...ClearedEntry.parse(value), message: n });
+    else if (kind === "compacted") filed.compacted.push({ ...CompactedEntry.parse(value), message: n });
     else if (kind === "purchase") filed.purchases.push({ ...PurchaseEntry.parse(value), message: n });
     else if (n % 2 === 0) filed.deliveries.set(n, UserEntry.parse(value));
     else filed.turns.set(n, AssistantEntry.parse(value));
@@ -88,13 +92,13 @@ function turnOf({ started, results }: Filed, n: number, entry: AssistantEntry): 
 }
 
 function viewOf(filed: Filed, run: number) {
-  const { deliveries, turns, failures, purchases } = filed;
+  const { deliveries, turns, failures, purchases, compacted } = filed;
   const own = [...deliveries].filter(([, delivery]) => delivery.run === run).map(([n]) => n);
   const used = [
     ...deliveries.keys(),
     ...turns.keys(),
     ...failures.keys(),
-    ...purchases.map((p) => p.message),
+    ...[...purchases, ...compacted].map((bought) => bought.message),
   ];
   const firstMessage = own.length > 0 ? Math.min(...own) : undefined;
   let userMessage = firstMessage ?? 2 * Math.floor(Math.max(-1, ...used) / 2) + 2;
@@ -108,7 +112,7 @@ function viewOf(filed: Filed, run: number) {
 
 const NUDGE = "Your last message was empty. Write your final answer now, as text.";
 const GO_ON =
-  "Your last message was cut off: the conversation had become too long. Old tool results were left out of it. Go on.";
+  "Your last message was cut off: the conversation had become too long. What is old was left out of it. Go on.";
 const REPEATED =
   "You have made the same tool call 3 times in a row. Do something else, or write your final answer.";
 
@@ -125,7 +129,11 @@ function conversationOf(filed: Filed, run: number, handBack?: PartialReason): Mo
     -1,
     ...filed.cleared.filter(({ message }) => message <= end).map((c) => c.through),
   );
-  const goesOn = (n: number) => filed.cleared.some(({ message, go_on }) => message === n && go_on);
+  const goesOn = (n: number) =>
+    [...filed.cleared, ...filed.compacted].some(({ message, go_on }) => message === n && go_on);
+  const summed = filed.compacted
+    .filter(({ message, before }) => message <= end && filed.turns.has(before))
+    .sort((a, b) => a.before - b.before);
   let current: number | undefined;
   let made: Call[] = [];
   let last: { turn: ReferenceTurn; repeats: boolean; results: ContentBlock[] } | undefined;
@@ -158,9 +166,23 @@ function conversationOf(filed: Filed, run: number, handBack?: PartialReason): Mo
     if (turn.message <= through)
       sent.results = sent.results.map((block, i) => shorterOf(block, turn.calls[i]));
     last = { turn, repeats, results: sent.results };
+    if (turn.message === summed.at(-1)?.before)
+      messages.splice(0, messages.length, headOf(filed, summed.at(-1)));
     add(messages, "assistant", sent.content);
   }
   return messages;
+}
+
+/** What a summary leaves of what was said before: the words with which the run began in which it was bought, and itself. */
+function headOf({ deliveries }: Filed, summary: Filed["compacted"][number] | undefined): ModelMessage {
+  const said = [...deliveries].sort(([a], [b]) => a - b);
+  const run = said.findLast(([n]) => n <= (summary?.message ?? 0))?.[1].run;
+  const [at, opening] = said.find(([, delivery]) => delivery.run === run) ?? [0, undefined];
+  const texts = at < (summary?.before ?? 0) ? (opening?.messages ?? []).map((each) => each.text) : [];
+  texts.push(
+    `[This conversation had become too long: what came before is left out. Your own summary of it:]\n\n${summary?.summary}\n\n[What came after it follows.]`,
+  );
+  return { role: "user", content: texts.map((text) => ({ type: "text", text })) };
 }
 
 function add(messages: ModelMessage[], role: ModelMessage["role"], content: ContentBlock[]): void {
@@ -240,7 +262,10 @@ export function sumsOf(filed: Filed, run: number) {
   const inVain = filed.purchases.filter(
     ({ message }) => firstMessage !== undefined && message > firstMessage,
   );
-  const bought = [...turns.map(({ entry }) => entry), ...inVain];
+  const summaries = filed.compacted.filter(
+    ({ message }) => firstMessage !== undefined && message >= firstMessage && message <= userMessage,
+  );
+  const bought = [...turns.map(({ entry }) => entry), ...inVain, ...summaries];
   const calls = turns.flatMap((turn) => turn.calls);
   const counted = calls.filter(({ started, result }) =>
     result?.refused || result?.denied ? false : started || result,
@@ -254,8 +279,9 @@ export function sumsOf(filed: Filed, run: number) {
     isBegun: firstMessage !== undefined,
     userMessage,
     isDelivered: firstMessage !== undefined && delivered,
-    turns: turns.length + paid.length,
-    answers: turns.length,
+    turns: turns.length + summaries.length + paid.length,
+    answers: turns.length + summaries.length,
+    compactions: summaries.length,
     usage: bought.reduce((sum, { usage }) => addUsage(sum, usage), ZERO_USAGE),
     tokens: bought.reduce((sum, { usage }) => sum + totalTokens(usage), 0),
     costUsd: bought.reduce((sum, { cost_usd }) => sum + cost_usd, 0),

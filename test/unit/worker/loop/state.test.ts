@@ -4,7 +4,7 @@ import { newStarted } from "../../../../src/worker/loop/log.ts";
 import type { RunState } from "../../../../src/worker/loop/state.ts";
 import { conversationJson, fileAll, sumsOf } from "./reference.ts";
 import { asked, call, rules, Story, text } from "./story.ts";
-import { again, fillingScripts, lifeFrom, liveOn, logOf, scripts } from "./world.ts";
+import { again, fillingScripts, lifeFrom, liveOn, logOf, narrowScripts, scripts } from "./world.ts";
 
 /** What the reference computes anew, as the state has it. */
 function sumsIn(state: RunState) {
@@ -16,6 +16,7 @@ function sumsIn(state: RunState) {
     isDelivered: state.isDelivered,
     turns: state.turns,
     answers: state.answers,
+    compactions: state.compactions,
     usage: tally.usage,
     tokens: tally.tokens,
     costUsd: tally.costUsd,
@@ -35,7 +36,7 @@ function sumsIn(state: RunState) {
   };
 }
 
-const anyScripts = fc.oneof(scripts, fillingScripts);
+const anyScripts = fc.oneof(scripts, fillingScripts, narrowScripts);
 
 /** Each situation that is counted below, whatever the random scripts are. */
 const SITUATIONS = {
@@ -51,6 +52,17 @@ const SITUATIONS = {
     [{ content: [call("b", "look")] }, { stop: "model_context_window_exceeded", content: [text("half")] }],
     { rules: rules({ max_turns: 8 }, { clearAtTokens: 1_000 }) },
   ),
+  isSummedUpTwice: again(
+    [1, 2, 3].map((q) => ({ content: [text("a long word ".repeat(40)), call("a", "look", { q })] })),
+    { window: 2_500, rules: rules({ max_turns: 20 }) },
+  ),
+  isCutOffWithNothingToLeaveOut: again(
+    [
+      ...[1, 2, 3].map((q) => ({ content: [text("a long word ".repeat(40)), call("a", "look", { q })] })),
+      { stop: "model_context_window_exceeded", content: [text("half")] },
+    ],
+    { rules: rules({ max_turns: 20 }) },
+  ),
 };
 
 test("the state that moves on by one entry is the one computed from the whole log, at every step of every life", () => {
@@ -64,6 +76,9 @@ test("the state that moves on by one entry is the one computed from the whole lo
     unequalIds: 0,
     cleared: 0,
     goesOn: 0,
+    summed: 0,
+    summedAgain: 0,
+    goesOnSummed: 0,
   };
   fc.assert(
     fc.property(anyScripts, (script) => {
@@ -90,6 +105,9 @@ test("the state that moves on by one entry is the one computed from the whole lo
         seen.nudges += sent.includes("Your last message was empty") ? 1 : 0;
         seen.cleared += sent.includes("Left out to make room") ? 1 : 0;
         seen.goesOn += sent.includes("Go on.") ? 1 : 0;
+        seen.summed += held.compactions > 0 ? 1 : 0;
+        seen.summedAgain += held.compactions > 1 ? 1 : 0;
+        seen.goesOnSummed += sent.includes("Your own summary") && sent.includes("Go on.") ? 1 : 0;
         seen.unequalIds += /"a_1_\d/.test(sent) ? 1 : 0;
       });
       seen.runs += life.settled.length;

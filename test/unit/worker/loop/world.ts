@@ -10,6 +10,7 @@ import { entryKey, type UserEntry } from "../../../../src/shared/protocol/log.ts
 import type { OpenQuestion } from "../../../../src/shared/protocol/message.ts";
 import type { ReplyBody, StopReason } from "../../../../src/shared/protocol/reply.ts";
 import { statusOf } from "../../../../src/shared/protocol/reply.ts";
+import { makeRoom } from "../../../../src/worker/loop/context.ts";
 import { readEntry, readLog } from "../../../../src/worker/loop/log.ts";
 import { next, type PlannedCall, type Step } from "../../../../src/worker/loop/next.ts";
 import { type Rules, replyBody } from "../../../../src/worker/loop/reply-body.ts";
@@ -39,6 +40,8 @@ export interface Script {
   crashes: number[];
   finish: { run: number; at: number } | undefined;
   msPerEntry: number;
+  /** The provider refuses a call with more characters of messages. */
+  window?: number;
 }
 
 /** A model that calls a tool, or says what `answers` name, over and over. */
@@ -164,7 +167,10 @@ function perform(script: Script, life: Life, state: RunState, step: Exclude<Step
       ]);
       break;
     case "call_model":
-      commit(life, [callModel(script, life, state.run, step)]);
+      if (isTooLong(script, state, step)) commitRefusal(script, life, state, step);
+      else if (step.sumsUp !== undefined)
+        commitSummary(script, life, state, { ...step, sumsUp: step.sumsUp });
+      else commit(life, [callModel(script, life, state.run, step)]);
       break;
     case "clear":
       commit(life, [[entryKey.cleared(step.message, step.cleared.through), step.cleared]]);
@@ -176,6 +182,46 @@ function perform(script: Script, life: Life, state: RunState, step: Exclude<Step
       // One at a time, so that a log may be cut between any two of its entries.
       for (const question of step.questions.slice(0, 1)) answer(life, question);
   }
+}
+
+type CallStep = Extract<Step, { do: "call_model" }>;
+
+function isTooLong({ window = Number.POSITIVE_INFINITY }: Script, state: RunState, step: CallStep): boolean {
+  const { conversation } = state;
+  const sent =
+    step.sumsUp === undefined
+      ? conversation.request(step.handBack)
+      : conversation.summaryRequest(step.sumsUp);
+  return sent.messages.length > window;
+}
+
+/** No entry tells of a refusal after which the run goes on: a worker that takes it over is refused once more. */
+function commitRefusal({ rules }: Script, life: Life, state: RunState, step: CallStep): void {
+  if (step.sumsUp !== undefined) state.unsummedAt = Math.min(state.unsummedAt, step.sumsUp);
+  else if (makeRoom(state, rules)) state.tooLongAt = state.userMessage;
+  else {
+    const handBack = step.handBack && { hand_back: step.handBack };
+    commit(life, [[entryKey.failure(step.message), { kind: "context_window", message: "no", ...handBack }]]);
+  }
+}
+
+function commitSummary(
+  { answers }: Script,
+  life: Life,
+  state: RunState,
+  { message: n, sumsUp }: CallStep & { sumsUp: number },
+): void {
+  const { tokens = 0, cost = 0 } = answers[((n - 1) / 2) % answers.length] ?? {};
+  const price = { usage: used(tokens), cost_usd: cost / 1024 };
+  const summary = `what came before ${sumsUp}`;
+  if (state.conversation.isShorter(sumsUp, summary)) {
+    const goesOn = state.last?.stopReason === "model_context_window_exceeded" && { go_on: true };
+    const entry = { before: sumsUp, summary, model: "m", duration_ms: 1, ...price, ...goesOn };
+    commit(life, [[entryKey.compacted(n - 1, sumsUp), entry]]);
+    return;
+  }
+  const k = life.entries.filter(([key]) => key.startsWith(`${n}/purchase/`)).length;
+  commit(life, [[entryKey.purchase(n, 1, k), { ...price, sums_up: sumsUp }]]);
 }
 
 function callModel(
@@ -283,7 +329,7 @@ const calls = fc
   )
   .map((tuples) => tuples.map(([id, name, input]): ContentBlock => ({ type: "tool_use", id, name, input })));
 const words = fc
-  .constantFrom("", " \n", "an answer", "𝒶 longer answer")
+  .constantFrom("", " \n", "an answer", "𝒶 longer answer", "a long answer ".repeat(40))
   .map((said) => ({ type: "text", text: said }));
 const thinking = fc.constant<ContentBlock>({ type: "thinking", thinking: "hm", signature: "c2ln" });
 const speech = fc
@@ -360,3 +406,8 @@ export const scripts: fc.Arbitrary<Script> = fc
 export const fillingScripts: fc.Arbitrary<Script> = fc
   .tuple(scripts, fc.integer({ min: 1, max: 40 }))
   .map(([script, clearAtTokens]) => ({ ...script, rules: { ...script.rules, clearAtTokens } }));
+
+/** The like, with a provider that refuses what is long. */
+export const narrowScripts: fc.Arbitrary<Script> = fc
+  .tuple(fillingScripts, fc.integer({ min: 800, max: 4_000 }))
+  .map(([script, window]) => ({ ...script, window }));

@@ -1,0 +1,82 @@
+import { expect, test } from "vitest";
+import { entryKey } from "../../../../src/shared/protocol/log.ts";
+import { makeRoom } from "../../../../src/worker/loop/context.ts";
+import { asked, call, conversation, rules, type Story, text, used } from "./story.ts";
+
+const LONG = "a long word ".repeat(50);
+
+/** A run of `turns` turns of long texts, with results that are short but for those of `page`. */
+function long(turns: number, name = "look"): Story {
+  const story = asked();
+  for (let k = 1; k <= turns; k++) {
+    story.asks(text(`${k} ${LONG}`), call(`c${k}`, name)).result(`c${k}`, name === "page" ? LONG : "done");
+  }
+  return story;
+}
+
+const summary = (story: Story, before: number, words = `before ${before}`) =>
+  story.add(entryKey.compacted(story.n, before), {
+    before,
+    summary: words,
+    model: "m",
+    usage: used(7),
+    cost_usd: 0.5,
+    duration_ms: 1,
+  });
+
+test("a summary stands for what was said before, beside the words with which the run began, and counts as a turn", () => {
+  const state = summary(long(4), 5).log();
+  const [head, ...rest] = conversation(state);
+  expect(head?.content.map((block) => String(block.text).slice(0, 24))).toEqual([
+    "What is it?",
+    "[This conversation had b",
+  ]);
+  expect(String(head?.content[1]?.text)).toContain("before 5");
+  expect(rest.map(({ role }) => role)).toEqual(["assistant", "user", "assistant", "user"]);
+  expect(state).toMatchObject({ turns: 5, answers: 5, compactions: 1, tally: { tokens: 47, costUsd: 1.5 } });
+});
+
+test("of two summaries at one message the later one holds, in whatever order the log is returned", () => {
+  const story = summary(summary(long(6), 9, "the later one"), 5, "the earlier one");
+  const [head] = conversation(story.log());
+  expect(JSON.stringify(head)).toContain("the later one");
+  expect(JSON.stringify(head)).not.toContain("the earlier one");
+});
+
+test("results behind a summary can still be left out", () => {
+  const story = summary(long(4, "page"), 5);
+  const state = story.calls("c5", "look").cleared(7).log();
+  expect(
+    conversation(state)
+      .flatMap(({ content }) => content)
+      .filter(({ type }) => type === "tool_result"),
+  ).toEqual([
+    expect.objectContaining({
+      content: expect.stringMatching(/^\[Left out to make room: the result of page/),
+    }),
+    expect.objectContaining({
+      content: expect.stringMatching(/^\[Left out to make room: the result of page/),
+    }),
+    expect.objectContaining({ content: "result of c5" }),
+  ]);
+  expect(state.conversation.clearable(0)).toBeUndefined();
+});
+
+test("no summary is asked for where the beginning alone is long, or where it is the run's own words", () => {
+  expect(makeRoom(asked(LONG.repeat(20)).calls("a").log(), rules())).toBeUndefined();
+  expect(makeRoom(long(1).log(), rules())).toBeUndefined();
+});
+
+test("what was paid for no summary is not asked for again, by any worker, but less is", () => {
+  const story = long(8);
+  const first = makeRoom(story.log(), rules());
+  expect(first).toMatchObject({ do: "call_model", message: 17, turn: 9, sumsUp: 11 });
+  story.add(entryKey.purchase(17, 1, 0), { usage: used(1), cost_usd: 0, sums_up: 11 });
+  expect(makeRoom(story.log(), rules())).toMatchObject({ turn: 10, sumsUp: 7 });
+});
+
+test("no summary is bought without a call that goes on from it, nor a sixth one", () => {
+  expect(makeRoom(long(8).log(), rules({ max_turns: 9 }))).toBeUndefined();
+  expect(makeRoom(long(8).log(), rules({ max_turns: 10 }))).toBeDefined();
+  expect(makeRoom(Object.assign(long(8).log(), { compactions: 5 }), rules())).toBeUndefined();
+});

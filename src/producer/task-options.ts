@@ -36,14 +36,14 @@ export interface TaskOptions {
 }
 
 /** What a task asks for, apart from the options that may stand beside its prompt. */
-export function apart(input: unknown): TaskOptions & { wish: unknown } {
+export function splitTaskInput(input: unknown): TaskOptions & { wish: unknown } {
   if (typeof input === "string") return { wish: { prompt: input } };
   const { signal, onQuestion, wait_for_worker_ms, onWait, ...wish } = readInput(TaskCall, input, "task");
   return { signal, onQuestion, wait_for_worker_ms, onWait, wish };
 }
 
 /** The options of a call, each before the one that stands beside the prompt. Throws `invalid_input`. */
-export function beyond(beside: TaskOptions, options: TaskOptions): TaskOptions {
+export function mergeTaskOptions(beside: TaskOptions, options: TaskOptions): TaskOptions {
   const { signal, onQuestion, wait_for_worker_ms, onWait } = readInput(TaskCall, options, "task");
   return {
     signal: signal ?? beside.signal,

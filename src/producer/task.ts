@@ -22,17 +22,17 @@ import { MAX_LIVE_AGENTS } from "../shared/protocol/limits.ts";
 import { MessageText } from "../shared/protocol/message.ts";
 import type { Reply } from "../shared/protocol/reply.ts";
 import { answerQuestion, destroyAgent } from "./agents.ts";
-import { inCall, type ParentContext } from "./context.ts";
+import { inCall, onCancel, type ParentContext } from "./context.ts";
 import { readInput } from "./input.ts";
 import { CALL_BUDGET_MS } from "./loop-time.ts";
 import type { OpenClient } from "./open-client.ts";
 import { withJsonSchema } from "./output.ts";
 import { registeredProfile } from "./profile.ts";
 import type { QuestionEntry, TakeQuestion } from "./replies/channel.ts";
-import { listenToDoorbell } from "./replies/channel-watch.ts";
+import { listenToDoorbell } from "./replies/doorbell.ts";
 import { type Spawned, type SpawnReceipt, spawnAgent } from "./spawn.ts";
 import { type PlannedSpawn, planSpawn } from "./spawn-input.ts";
-import { type AnswerQuestions, apart, beyond, type TaskOptions } from "./task-options.ts";
+import { type AnswerQuestions, mergeTaskOptions, splitTaskInput, type TaskOptions } from "./task-options.ts";
 import { isDeserted, type OnWait, type TaskWait, watchTask } from "./task-wait.ts";
 
 const MAX_TASKS = 10_000;
@@ -71,8 +71,8 @@ export async function task(
   told?: Told,
 ): Promise<TaskOutcome> {
   const { wish: plain, typed } = withJsonSchema(input, "task");
-  const { wish, ...beside } = apart(plain);
-  const wanted = beyond(beside, options);
+  const { wish, ...beside } = splitTaskInput(plain);
+  const wanted = mergeTaskOptions(beside, options);
   const planned = planSpawn(kind, wish, context, { answersTask: wanted.onQuestion !== undefined });
   const outcome = await runTask(context, planned, wanted, told);
   return { ...outcome, reply: typed(outcome.reply) };
@@ -154,9 +154,7 @@ async function runTask(
   };
   const takeQuestion = takerOfQuestions({ context, client, onQuestion, over: over.signal, cancel });
   let reservation = client.inbox.reserve(parent, uid, takeQuestion);
-  const onAbort = () => cancel(signal?.reason);
-  signal?.addEventListener("abort", onAbort, { once: true });
-  const forgetStop = context.onStop(cancel);
+  const forget = onCancel(context, signal, cancel);
   let spawned: Spawned | undefined;
   let [isHeld, taken] = [true, false];
   try {
@@ -179,8 +177,7 @@ async function runTask(
     if (spawned && (signal?.aborted || isDeserted(error))) taken = await destroyQuietly(client, spawned);
     throw error;
   } finally {
-    signal?.removeEventListener("abort", onAbort);
-    forgetStop();
+    forget();
     over.abort();
     if (isHeld) reservation.release(taken);
   }

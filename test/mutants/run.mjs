@@ -588,7 +588,7 @@ export default [
     id: "step-outlives-lease",
     promise: "A step ends with the lease.",
     file: "src/worker/run/session.ts",
-    find: "lease.ending.onStop(() => this.tools.stop());",
+    find: "lease.ending.onStop(() => this.toolStop.stop());",
     replace: "",
     tests: ["test/integration/worker/session.test.ts"],
   },

@@ -50,7 +50,7 @@ export interface Installation extends shared.Installation {
 type Place = Pick<Installation, "prefix" | "workspaceRoot" | "clock" | "logger"> & { timing?: Timing };
 
 /** Opens the installation at `place`; ends with `closing`. Rejects with the connection's own error. */
-export async function openInstallation(
+export async function openForExamination(
   redisUrl: string,
   place: Place,
   closing: Closing,

@@ -115,7 +115,7 @@ export interface Keys {
   /** sorted set: `<tenant>/<parent>/<uid>` of an agent whose end is to be told → when to look (epoch ms). */
   callbacks: string;
   /** string: the token of the process that tells them now. */
-  callbackTurn: string;
+  callbackLock: string;
   /** string: requests that a holder of an API key, or an address, made in the current window. */
   requestRate: string;
   /** set: names of the provider gates that are not healthy, and of some that were. */
@@ -153,7 +153,7 @@ export function keysUnder(prefix = "saq"): Keys {
     apiKeys: `{${prefix}}:api-keys`,
     webhooks: `{${prefix}}:webhooks`,
     callbacks: `{${prefix}}:callbacks`,
-    callbackTurn: `{${prefix}}:callback-turn`,
+    callbackLock: `{${prefix}}:callback-lock`,
     requestRate: `${prefix}:request-rate`,
     gates: `{${prefix}}:gates`,
     gate: (name) => `{${prefix}}:gate:${name}`,

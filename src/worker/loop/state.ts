@@ -115,8 +115,8 @@ export class RunState {
   }
 
   /**
-   * Number of the user message that comes next, or waits for the model already. A run can end with its last message
-   * unanswered; entries are written once, so the next run stands behind everything that was said, tried or paid for.
+   * Number of the next user message, or of the one that waits for the model. A run can end with its last message
+   * unanswered. Entries are written once, so the next run continues after the last number used.
    */
   get userMessage(): number {
     return this.isBegun ? this.#at : 2 * Math.floor(this.#lastUsed / 2) + 2;

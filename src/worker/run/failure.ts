@@ -114,9 +114,8 @@ export function afterModelStopped(context: RunContext, session: Session): Promis
 }
 
 /**
- * The run is this worker's no longer. A lease that expired, because Redis was away or this process stood still, leaves the
- * run to no worker, and renewals that waited on the way may still lengthen it; so may the holder of a log of which Redis has
- * forgotten a part. Either hands the run back. One that was taken is not touched any more.
+ * Called after the lease expired, the run was taken, or the log turned out shorter than expected. Late renewals may have
+ * extended an expired lease, so the run is released explicitly. A run that another worker took is left alone.
  */
 export async function afterLoss(context: RunContext, claimed: ClaimedRun, session: Session): Promise<RunEnd> {
   const { lease, record, attempts } = session;

@@ -36,7 +36,7 @@ export async function runTools(
   if (begun !== "committed") return begun === "lost" ? "lost" : undefined;
   if (performed.length === 0) return undefined;
   const leftMs = ordinaryTimeMs(session.rules.limits) - session.lease.runningMs();
-  const limit = context.toolTimers.timeout(Math.max(0, leftMs), () => session.tools.stop());
+  const limit = context.toolTimers.timeout(Math.max(0, leftMs), () => session.toolStop.stop());
   const results = new Results(context, session, performed.length);
   const means = meansOf(context, session);
   for (const call of performed) {
@@ -142,9 +142,9 @@ function callerOf(
  * What every call of the step is performed with. One may have blocked the process past the lease before the next begins, and
  * before any timer could fire: the lease is asked just before each runs.
  */
-function meansOf({ clock, toolTimers }: RunContext, { equipment, lease, tools }: Session): RunToolOptions {
+function meansOf({ clock, toolTimers }: RunContext, { equipment, lease, toolStop }: Session): RunToolOptions {
   const offered = [...equipment.tools.keys()];
-  return { offered, clock, timers: toolTimers, stop: tools, mayRun: () => lease.isLive() };
+  return { offered, clock, timers: toolTimers, stop: toolStop, mayRun: () => lease.isLive() };
 }
 
 /** Results on their way into the log: together, but none waits for another that takes long. */

@@ -7,7 +7,7 @@ import { LOG_LEVELS, type LogLevel } from "./logger.ts";
 import { type McpServers, readMcpServers } from "./mcp-server.ts";
 import type { Budgets } from "./protocol/budget.ts";
 import { ParentId, TenantId } from "./protocol/ids.ts";
-import { CEILING, type LimitsWish } from "./protocol/limits.ts";
+import { CEILING, type LimitsWish, TIMING, type Timing } from "./protocol/limits.ts";
 import { PriceOverrides } from "./protocol/usage.ts";
 import { isRedisUrl, REDIS_URL_FORMS } from "./redis-url.ts";
 
@@ -46,13 +46,15 @@ export interface Config {
   budgets: Budgets;
   /** The operator's own prices by model id. */
   prices: PriceOverrides;
+  /** Durations of the protocol, with the operator's retention. */
+  timing: Timing;
   /** Absent: each command has a level of its own. */
   logLevel?: LogLevel;
   trace: "off" | "full";
   /** Whether the provider is sent the `traceparent` of each model call. */
   sendTraceparent: boolean;
   /** How the commands of `bash` run; `unsandboxed` in production needs `acceptRisk` as well. */
-  bash: { mode: "sandboxed" | "off" | "unsandboxed"; acceptRisk: boolean };
+  bash: { mode: "sandboxed" | "bubblewrap" | "runsc" | "off" | "unsandboxed"; acceptRisk: boolean };
   /** MCP servers whose tools sub-agents get. */
   mcpServers: McpServers;
   /** Whether the production checks are on: NODE_ENV is `production`. */
@@ -153,6 +155,7 @@ function configOf(
     limits: Object.fromEntries(Object.entries(limits).filter(([, value]) => value !== undefined)),
     budgets: budgetsOf(variables),
     prices,
+    timing: { ...TIMING, keptAfterAckMs: variables.SUBAGENT_KEPT_AFTER_ACK },
     mcpServers,
     logLevel: variables.SUBAGENT_LOG_LEVEL,
     trace: variables.SUBAGENT_TRACE,
@@ -323,12 +326,13 @@ export const Variables = z.object({
   SUBAGENT_BUDGET_PARENT_USD: amountUsd.optional(),
   SUBAGENT_BUDGET_TENANT_USD: amountUsd.optional(),
   SUBAGENT_BUDGET_WINDOW: durationMs.refine((ms) => ms >= 1_000).default(DAY_MS),
+  SUBAGENT_KEPT_AFTER_ACK: durationMs.refine((ms) => ms >= 1_000).default(TIMING.keptAfterAckMs),
   SUBAGENT_PRICES: z.string().optional(),
   SUBAGENT_MCP: z.string().optional(),
   SUBAGENT_LOG_LEVEL: z.enum(LOG_LEVELS).optional(),
   SUBAGENT_TRACE: z.enum(["off", "full"]).default("off"),
   SUBAGENT_SEND_TRACEPARENT: z.enum(["yes", "no"]).default("no"),
-  SUBAGENT_BASH: z.enum(["sandboxed", "off", "unsandboxed"]).default("sandboxed"),
+  SUBAGENT_BASH: z.enum(["sandboxed", "bubblewrap", "runsc", "off", "unsandboxed"]).default("sandboxed"),
   SUBAGENT_BASH_ACCEPT_RISK: z.enum(["yes", "no"]).default("no"),
   NODE_ENV: z.string().optional(),
 });
@@ -368,13 +372,14 @@ export const EXPECTED: Readonly<Record<VariableName, string>> = {
   SUBAGENT_BUDGET_PARENT_USD: `what all agents of a parent may spend: a number above 0 and up to ${CEILING.max_cost_usd}`,
   SUBAGENT_BUDGET_TENANT_USD: `what a tenant may spend in SUBAGENT_BUDGET_WINDOW: a number above 0 and up to ${CEILING.max_cost_usd}`,
   SUBAGENT_BUDGET_WINDOW: "a duration from 1s to 24h, e.g. 1h; the default is 24h",
+  SUBAGENT_KEPT_AFTER_ACK: "a duration from 1s to 24h, e.g. 1h; the default is 24h",
   SUBAGENT_PRICES: `USD per million tokens as JSON or the path of a JSON file, e.g. ${PRICES_EXAMPLE}`,
   SUBAGENT_MCP:
     'the path of a JSON file, or JSON: {"mcpServers": {"files": {"command": "npx", "args": ["…"]}}}',
   SUBAGENT_LOG_LEVEL: `one of ${LOG_LEVELS.join(", ")}`,
   SUBAGENT_TRACE: "off or full",
   SUBAGENT_SEND_TRACEPARENT: "yes or no",
-  SUBAGENT_BASH: "sandboxed, off or unsandboxed",
+  SUBAGENT_BASH: "sandboxed, bubblewrap, runsc, off or unsandboxed",
   SUBAGENT_BASH_ACCEPT_RISK: "yes or no",
   NODE_ENV: "any text; production switches the production checks on",
 };

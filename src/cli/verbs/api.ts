@@ -69,7 +69,7 @@ interface ApiFlags {
  */
 async function api(context: CommandContext, flags: ApiFlags): Promise<number> {
   const { config, logger, clock, output, signal } = context;
-  const { redisUrl, prefix, prices, limits, agents, workspaceRoot, production: strict } = config;
+  const { redisUrl, prefix, prices, timing, limits, budgets, agents, workspaceRoot } = config;
   if (redisUrl === undefined) {
     const sentence = "REDIS_URL is not set: the API acts on the agents of a Redis, e.g. redis://host:6379.";
     throw new SubagentError("invalid_config", sentence);
@@ -79,8 +79,8 @@ async function api(context: CommandContext, flags: ApiFlags): Promise<number> {
   try {
     const { workers } = await whoIsThere(redisUrl, prefix, clock);
     const model = modelToAsk(config, workers);
-    const installation = { redisUrl, prefix, prices, limits, budgets: config.budgets, agents, workspaceRoot };
-    const client = createClient({ ...installation, model, strict, logger, clock });
+    const installation = { redisUrl, prefix, prices, timing, limits, budgets, agents, workspaceRoot };
+    const client = createClient({ ...installation, model, strict: config.production, logger, clock });
     closing.add(() => client.stop());
     const webhookReach = flags.webhooksAnywhere ? "any" : "public";
     const callback = flags.callbackUrl === undefined ? undefined : httpAddress(flags.callbackUrl);

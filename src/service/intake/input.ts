@@ -29,8 +29,7 @@ export function wishOfEntry(flat: readonly string[]): IntakeWish {
   requireSize(flat.reduce((bytes, word) => bytes + Buffer.byteLength(word), 0));
   const wish: Record<string, unknown> = {};
   for (const [name, text] of pairs(flat)) {
-    if (!isField(name))
-      throw refused(`it has no field ${JSON.stringify(name.slice(0, INTAKE_NAME_MAX_CHARS))}`);
+    if (!isField(name)) throw unknownField(name);
     wish[name] = readField(name, text);
   }
   return readInput(IntakeWish, { ...wish, reply: "channel" }, "intake");
@@ -41,8 +40,7 @@ export function wishOfJob(data: unknown): IntakeWish {
   const fields = data !== null && typeof data === "object" ? Object.keys(data) : [];
   if (fields.length > INTAKE_MAX_FIELDS) throw refused(`it has more than ${INTAKE_MAX_FIELDS} fields`);
   const unknown = fields.find((name) => name !== "reply" && !isField(name));
-  if (unknown !== undefined)
-    throw refused(`it has no field ${JSON.stringify(unknown.slice(0, INTAKE_NAME_MAX_CHARS))}`);
+  if (unknown !== undefined) throw unknownField(unknown);
   requireSize(Buffer.byteLength(JSON.stringify(data) ?? ""));
   return readInput(IntakeWish, data, "intake");
 }
@@ -61,6 +59,14 @@ export function senderOfEntry(flat: readonly string[]): Sender | undefined {
   for (const [name, text] of pairs(flat.slice(0, 2 * INTAKE_MAX_FIELDS)))
     if (["tenant", "parent_id", "request_key"].includes(name)) named[name] = text;
   return senderOf(named);
+}
+
+function unknownField(name: string): SubagentError {
+  return refused(
+    ["files", "images"].includes(name)
+      ? "it brings no files or images: put them into a directory that is open to the workers, and name them in the prompt"
+      : `it has no field ${JSON.stringify(name.slice(0, INTAKE_NAME_MAX_CHARS))}`,
+  );
 }
 
 function isField(name: string): name is FieldName {

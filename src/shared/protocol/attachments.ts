@@ -38,12 +38,32 @@ const Base64 = z
   .string()
   .refine((text) => text.length % 4 === 0 && BASE64.test(text), "not base64 (RFC 4648, with its padding)");
 
-/** A file for the workspace: `content` is text, `base64` any bytes; exactly one of them. */
-export const FileInput = z
-  .strictObject({ path: AttachedPath, content: z.string().optional(), base64: Base64.optional() })
+/** Most bytes of one file that is named instead of sent. */
+export const REFERENCE_MAX_BYTES = 16 * 1024 * 1024;
+
+/** An absolute path; whether it lies in a directory that is open to the worker, the worker says. */
+const ReferencePath = z
+  .string()
+  .max(4_096)
   .refine(
-    ({ content, base64 }) => (content === undefined) !== (base64 === undefined),
-    "give exactly one of content and base64",
+    (path) => path.startsWith("/") && !/[\p{Cc}\p{Surrogate}]/u.test(path) && !path.split("/").includes(".."),
+    'an absolute path below a directory that is open to the workers, such as "/srv/data/table.csv"',
+  );
+
+/**
+ * A file for the workspace: `content` is text, `base64` any bytes, `from` the path of a file that the worker copies out of a
+ * directory that is open to it, at most 16 MB; exactly one of them.
+ */
+export const FileInput = z
+  .strictObject({
+    path: AttachedPath,
+    content: z.string().optional(),
+    base64: Base64.optional(),
+    from: ReferencePath.optional(),
+  })
+  .refine(
+    ({ content, base64, from }) => [content, base64, from].filter((each) => each !== undefined).length === 1,
+    "give exactly one of content, base64 and from",
   );
 /** See {@link FileInput}. */
 export type FileInput = z.input<typeof FileInput>;
@@ -80,7 +100,7 @@ export interface AttachmentsInput {
   images?: ImageInput[] | undefined;
 }
 
-/** Whether all files and images together are within their bound; the sentence says what to do where they are not. */
+/** Whether all files and images that are sent are together within their bound; the sentence says what to do where they are not. */
 export function fitTogether({ files = [], images = [] }: AttachmentsInput): boolean {
   const bytes = [
     ...files.map(({ content, base64 = "" }) =>
@@ -91,13 +111,18 @@ export function fitTogether({ files = [], images = [] }: AttachmentsInput): bool
   return bytes.reduce((sum, each) => sum + each, 0) <= ATTACHED_MAX_BYTES;
 }
 /** What is wrong where {@link fitTogether} says no. */
-export const TOO_MUCH_ATTACHED = `files and images have more than ${ATTACHED_MAX_BYTES / 1024 ** 2} MB together: open a directory to the workers for more`;
+export const TOO_MUCH_ATTACHED = `files and images have more than ${ATTACHED_MAX_BYTES / 1024 ** 2} MB together: open a directory to the workers and name its files (from) for more`;
 
-/** What waits in Redis under {@link attachedTo}. */
+/** What waits in Redis under {@link attachedTo}; version 2 names files, which workers of version 1 cannot take. */
 export const Attached = z.object({
-  v: z.literal(1),
+  v: z.union([z.literal(1), z.literal(2)]),
   files: z.array(
-    z.object({ path: z.string(), content: z.string().optional(), base64: z.string().optional() }),
+    z.object({
+      path: z.string(),
+      content: z.string().optional(),
+      base64: z.string().optional(),
+      from: z.string().optional(),
+    }),
   ),
   images: z.array(z.object({ media_type: MediaType, base64: z.string() })),
 });
@@ -107,7 +132,8 @@ export type Attached = z.infer<typeof Attached>;
 /** As it is stored; undefined where there is nothing to store. */
 export function attachedText({ files = [], images = [] }: Partial<Omit<Attached, "v">>): string | undefined {
   if (files.length + images.length === 0) return undefined;
-  return JSON.stringify({ v: 1, files, images } satisfies Attached);
+  const v = files.some(({ from }) => from !== undefined) ? 2 : 1;
+  return JSON.stringify({ v, files, images } satisfies Attached);
 }
 
 /** The name under which waits what came with a message; without one, with the spawn. */

@@ -1,6 +1,9 @@
 /** Files that a parent sent, on their way into the workspace: what its model may not write, they may not be either. */
 import type { Attached } from "../../shared/protocol/attachments.ts";
+import { REFERENCE_MAX_BYTES } from "../../shared/protocol/attachments.ts";
 import { quotePath } from "./files/failure.ts";
+import { openFile, readHead, requireSingleName } from "./files/file.ts";
+import { openPlace } from "./files/open.ts";
 import { writeWhole } from "./files/write.ts";
 import { ToolFailure } from "./tool.ts";
 import type { Workspace } from "./workspace.ts";
@@ -14,9 +17,12 @@ export async function writeParentFiles(
   // What a parent sends is for the workspace: a link that the agent left there leads it nowhere else.
   const inside: Workspace = { ...workspace, roots: [] };
   const [written, refused]: [string[], string[]] = [[], []];
-  for (const { path, content, base64 = "" } of files) {
-    const bytes = content === undefined ? Buffer.from(base64, "base64") : Buffer.from(content);
+  for (const { path, content, base64 = "", from } of files) {
     try {
+      const bytes =
+        from === undefined
+          ? Buffer.from(content ?? base64, content === undefined ? "base64" : "utf8")
+          : await readReference(workspace, from);
       await writeWhole(inside, path, bytes, signal);
       written.push(`${quotePath(path)} (${bytes.length} bytes)`);
     } catch (error) {
@@ -28,4 +34,31 @@ export async function writeParentFiles(
     written.length > 0 ? [`Files of this message, in your workspace: ${written.join(", ")}.`] : [];
   if (refused.length > 0) notes.push(`Files of this message that could not be written: ${refused.join(" ")}`);
   return notes;
+}
+
+/**
+ * Reads a file that a parent named, as a tool of the agent would: below the opened directories, on their file system, none that
+ * may hold secrets. One with a second name is refused, too: by another name it might be refused.
+ */
+async function readReference(workspace: Workspace, from: string): Promise<Buffer> {
+  const place = await openPlace(workspace, from);
+  const { directory, name } = place;
+  try {
+    if (directory.area.kind !== "root") {
+      throw new ToolFailure(`${quotePath(from)} is not in a directory that is open to this worker.`);
+    }
+    const file = await openFile(place, from);
+    try {
+      await requireSingleName(directory, name, file.stat, from);
+      const bytes = await readHead(file, REFERENCE_MAX_BYTES + 1);
+      if (bytes.length <= REFERENCE_MAX_BYTES) return bytes;
+      throw new ToolFailure(
+        `${quotePath(from)} has more than ${REFERENCE_MAX_BYTES / 1024 ** 2} MB; read it in parts.`,
+      );
+    } finally {
+      await file.handle.close();
+    }
+  } finally {
+    await directory.handle.close();
+  }
 }

@@ -1,12 +1,25 @@
 /** Guarantee: what a parent sends with its words is there before the first turn that reads them, and what a run leaves is listed. */
+import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { readFile, rm, symlink, writeFile } from "node:fs/promises";
+import {
+  link,
+  mkdir,
+  mkdtemp,
+  open as openFile,
+  readFile,
+  realpath,
+  rm,
+  symlink,
+  writeFile,
+} from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
 import type { Scenario } from "../../../src/offline/server.ts";
 import type { ParentOptions } from "../../../src/producer/parent.ts";
 import { ATTACHED_MAX_BYTES } from "../../../src/shared/protocol/attachments.ts";
 import { newUid } from "../../../src/shared/protocol/ids.ts";
+import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { recordingModel } from "../../helpers/recording-model.ts";
 import { openStage, type Stage } from "../../stage/stage.ts";
 
@@ -210,4 +223,58 @@ test("what came with a message and was lost in Redis is said to the model, and t
 test("a name that is no agent's finds no files", async () => {
   const { store } = await openStage();
   expect(await store.attached({ tenant: "t", parentId: "p", uid: newUid() }, ["spawn"])).toEqual([undefined]);
+});
+
+test("files that are named instead of sent are copied from a directory that is open to the worker, past all bounds of a message", async () => {
+  const stage = await openStage({ scenario: { turns: [call("glob", { pattern: "**" }), say("Done.")] } });
+  const base = await realpath(await mkdtemp(join(tmpdir(), "named-")));
+  closeAtEnd(() => rm(base, { recursive: true, force: true }));
+  const [opened, outside] = [join(base, "open"), join(base, "outside")];
+  for (const path of [join(opened, ".ssh"), outside]) await mkdir(path, { recursive: true });
+  const big = Buffer.alloc(6 * 1024 ** 2, 7);
+  await writeFile(join(opened, "big.bin"), big);
+  await writeFile(join(outside, "secret.txt"), "CANARY");
+  for (const name of [".env", ".ssh/id_rsa"]) await writeFile(join(opened, name), "CANARY");
+  await symlink(join(outside, "secret.txt"), join(opened, "link"));
+  await link(join(opened, ".env"), join(opened, "second-name"));
+  execFileSync("mkfifo", [join(opened, "fifo")]);
+  const huge = await openFile(join(opened, "huge.bin"), "w");
+  await huge.truncate(16 * 1024 ** 2 + 1);
+  await huge.close();
+  const { model, heads } = recordingModel(stage.offline.url);
+  await stage.startWorker({ model, roots: [{ path: opened, realPath: opened, mode: "ro" }] });
+  const client = stage.client({ workspaceRoot: stage.workspaceRoot });
+  const parent = stage.parent("planner-7", { client, model: "offline-1" });
+  const refused = [
+    ...[".env", ".ssh/id_rsa", "link", "second-name", "fifo", "huge.bin", "none", "."].map((name) =>
+      join(opened, name),
+    ),
+    ...[join(outside, "secret.txt"), "/proc/self/environ", "/etc/passwd", `${opened}-evil/x`],
+  ];
+  const reply = await parent.task({
+    prompt: "work",
+    files: [
+      { path: "in/big.bin", from: join(opened, "big.bin") },
+      ...refused.map((from, n) => ({ path: `refused-${n}`, from })),
+    ],
+  });
+  expect(reply.files).toEqual([{ path: "in/big.bin", size_bytes: big.length, sha256: sha256(big) }]);
+  const told = heads[0]?.messages ?? "";
+  expect(told).toContain(`in/big.bin\\" (${big.length} bytes)`);
+  for (const from of refused) expect(told).toContain(JSON.stringify(JSON.stringify(from)).slice(1, -1));
+  expect(told).not.toContain("CANARY");
+  expect(told).toContain("has a second hard link");
+  expect(told).toContain("has more than 16 MB");
+});
+
+test.each([
+  ["relative.txt", "an absolute path"],
+  ["/srv/../etc/passwd", "an absolute path"],
+  ["/srv/a\0b", "an absolute path"],
+])("a reference such as %j is refused before anything is done", async (from, sentence) => {
+  const { parent } = await open({ turns: [say("never")] });
+  await expect(parent.task({ prompt: "work", files: [{ path: "a", from }] })).rejects.toMatchObject({
+    code: "invalid_input",
+    message: expect.stringContaining(sentence),
+  });
 });

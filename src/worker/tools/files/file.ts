@@ -59,7 +59,7 @@ export async function openNamed(directory: Directory, name: string, path: string
  * Refuses a file with another name, which may stand anywhere. The count is read together with the name, after the open:
  * the count of the descriptor alone falls to one when the name is removed meanwhile.
  */
-async function requireSingleName(
+export async function requireSingleName(
   directory: Directory,
   name: string,
   opened: Stats,

@@ -24,7 +24,7 @@ const cores = availableParallelism();
 const setup = { globalSetup: ["test/setup/redis-server.ts"] };
 const isolated = { maxWorkers: Math.max(2, cores), sequence: { groupOrder: 1 } };
 /** Fork bombs and floods: they would take the time that other files measure. */
-const disturbing = ["test/integration/tools/hostile-*.test.ts"];
+const disturbing = ["test/integration/tools/{hostile-*,start-kills}.test.ts"];
 
 export default defineConfig({
   test: {

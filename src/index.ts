@@ -25,14 +25,16 @@ export type { ReceivedEntry } from "./producer/replies/channel.ts";
 export type { ScheduleInput, ScheduleView } from "./producer/schedules.ts";
 export type { SpawnReceipt } from "./producer/spawn.ts";
 export type { SpawnInput, TaskInput, WithZod } from "./producer/spawn-input.ts";
-export type { AnswerQuestions, TaskHandle, TaskOptions } from "./producer/task.ts";
+export type { TaskHandle } from "./producer/task.ts";
+export type { AnswerQuestions, TaskOptions } from "./producer/task-options.ts";
+export type { OnWait, TaskWait } from "./producer/task-wait.ts";
 export type { ResumeReceipt, Transcript } from "./producer/transcript.ts";
 export type { WaitOptions } from "./producer/wait.ts";
 export type { ParentWebhook, WebhookInput } from "./producer/webhook.ts";
 export type { Clock } from "./shared/clock.ts";
 export { ERRORS, type ErrorCode, SubagentError } from "./shared/errors.ts";
 export { createLogger, type Logger, type LogLevel, type LogSink } from "./shared/logger.ts";
-export type { AgentStatus, AgentView, EndedReason, InForce } from "./shared/protocol/agent.ts";
+export type { AgentStatus, AgentView, EndedReason, InForce, ProviderWait } from "./shared/protocol/agent.ts";
 export type { FileInput, ImageInput } from "./shared/protocol/attachments.ts";
 export type { Budgets } from "./shared/protocol/budget.ts";
 export type {

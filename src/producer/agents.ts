@@ -1,4 +1,4 @@
-/** What a parent does with agents that exist: find, send, answer, list, get, finish, destroy; their files and full texts. */
+/** What a parent does with agents that exist: find, send, answer, list, get, finish, destroy. */
 import { z } from "zod";
 import { messageOf, SubagentError } from "../shared/errors.ts";
 import { type AgentStatus, type AgentView, type EndedReason, viewOf } from "../shared/protocol/agent.ts";
@@ -212,7 +212,7 @@ function sendRefusal(
       return new SubagentError(
         "inbox_full",
         `Sub-agent "${agentId}" has ${answer.messages} unread messages, or too long ones: wait until it has read some.`,
-        { agent_id: agentId, unread: Number(answer.messages) },
+        { agent_id: agentId, unread: answer.messages },
       );
   }
 }
@@ -282,7 +282,7 @@ export async function finishAgent(call: ParentCall, agent: FoundAgent): Promise<
     case "not_due":
       return { status: "idle", agent_id: agentId };
     case "ended":
-      return { status: "already_ended", agent_id: agentId, ended_reason: answer.reason as EndedReason };
+      return { status: "already_ended", agent_id: agentId, ended_reason: answer.reason };
     case "unknown":
       throw unknownAgent(agentId);
   }

@@ -1,7 +1,7 @@
 /** A task in two steps: begun and answered at once, its reply waited for later, by this process or another. */
 import { FIRST_RUN } from "../shared/protocol/keys.ts";
 import type { Reply } from "../shared/protocol/reply.ts";
-import { inCall } from "./context.ts";
+import { inCall, onCancel } from "./context.ts";
 import { contextOf, type Parent } from "./parent.ts";
 import { type Spawned, spawnAgent } from "./spawn.ts";
 import { planSpawn } from "./spawn-input.ts";
@@ -41,15 +41,12 @@ export async function waitForTask(
   const context = contextOf(parent);
   const client = await context.open();
   const reservation = client.inbox.reserve(address, address.uid);
-  const cancel = () => reservation.cancel(signal.reason);
-  signal.addEventListener("abort", cancel, { once: true });
-  const forgetStop = context.onStop((reason) => reservation.cancel(reason));
+  const forget = onCancel(context, signal, (reason) => reservation.cancel(reason));
   try {
     const entry = await reservation.wait(FIRST_RUN, "promised");
     return { reply: entry.entry, ack: () => client.inbox.take(address, entry) };
   } finally {
-    signal.removeEventListener("abort", cancel);
-    forgetStop();
+    forget();
     reservation.release(false);
   }
 }

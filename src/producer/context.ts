@@ -28,3 +28,18 @@ export async function inCall<T>(
   const client = await open();
   return client.call((call) => work({ ...call, client, parent }));
 }
+
+/** Has `cancel` called with the reason when `signal` aborts or the parent stops; the function it returns takes both back. */
+export function onCancel(
+  { onStop }: Pick<ParentContext, "onStop">,
+  signal: AbortSignal | undefined,
+  cancel: (reason: unknown) => void,
+): () => void {
+  const abort = () => cancel(signal?.reason);
+  signal?.addEventListener("abort", abort, { once: true });
+  const forgetStop = onStop(cancel);
+  return () => {
+    signal?.removeEventListener("abort", abort);
+    forgetStop();
+  };
+}

@@ -84,6 +84,11 @@ export interface ToolRunContext {
   toolUse?: { id: string };
   /** Aborting it destroys the sub-agent that a `task` or `agent` call waits for. */
   signal?: AbortSignal | null | undefined;
+  /**
+   * Is handed the ack of what a `check_sub_agent` call reports, for a caller that still has to deliver the result: until it
+   * calls that, the replies come again. Default: they are acked before `run` resolves.
+   */
+  ackLater?: ((ack: () => Promise<void>) => void) | undefined;
 }
 
 /** One tool: the definition for the Messages API, and what runs it. */
@@ -116,7 +121,7 @@ export interface ToolResult {
   is_error?: true;
 }
 
-interface Call {
+interface Call extends Pick<ToolRunContext, "ackLater"> {
   name: ParentToolName;
   input: unknown;
   signal: AbortSignal | undefined;
@@ -126,10 +131,9 @@ type Run = (context: ParentContext, call: Call) => Promise<string>;
 /** `run` behind the check of its input. */
 function checked<S extends z.ZodType>(
   schema: S,
-  run: (context: ParentContext, input: z.output<S>, signal: AbortSignal | undefined) => Promise<string>,
+  run: (context: ParentContext, input: z.output<S>, call: Call) => Promise<string>,
 ): Run {
-  return async (context, { name, input, signal }) =>
-    run(context, readInput(nullsLeftOut(schema), input, name), signal);
+  return async (context, call) => run(context, readInput(nullsLeftOut(schema), call.input, call.name), call);
 }
 
 const RUNS: Record<ParentToolName, Run> = {
@@ -153,24 +157,25 @@ const RUNS: Record<ParentToolName, Run> = {
     }));
     return JSON.stringify({ sub_agents });
   }),
-  check_sub_agent: checked(TOOL_INPUTS.check_sub_agent, async (context, { agent_id }) => {
+  check_sub_agent: checked(TOOL_INPUTS.check_sub_agent, async (context, { agent_id }, { ackLater }) => {
     const found = await withAgent(context, agent_id, async (call, agent) => ({
       view: await viewAgent(call, agent),
       uid: agent.address.uid,
     }));
     const news = await newRepliesOf(context, found.uid);
     const text = reportOn(found.view, news);
-    await news.ack();
+    if (ackLater) ackLater(news.ack);
+    else await news.ack();
     return text;
   }),
   destroy_sub_agent: checked(TOOL_INPUTS.destroy_sub_agent, async (context, { agent_id }) => {
     const { status } = await withAgent(context, agent_id, destroyAgent);
     return JSON.stringify({ agent_id, status });
   }),
-  task: checked(TOOL_INPUTS.task, async (context, wish, signal) => {
+  task: checked(TOOL_INPUTS.task, async (context, wish, { signal }) => {
     return asToolResult((await task(context, "task", wish, { signal })).reply);
   }),
-  agent: checked(TOOL_INPUTS.agent, async (context, { tool_allowlist, ...given }, signal) => {
+  agent: checked(TOOL_INPUTS.agent, async (context, { tool_allowlist, ...given }, { signal }) => {
     const wish = { name: "agent", ...given, ...(tool_allowlist && { tools: tool_allowlist }) };
     const { reply, unknownTools } = await task(context, "agent", wish, { signal });
     return asToolResult(reply, unknownTools);
@@ -217,9 +222,9 @@ function toolOf(context: ParentContext, name: ParentToolName): ParentTool {
     description: TOOL_DESCRIPTIONS[name],
     input_schema: { ...json, properties, type: "object" },
     parse: (content) => content,
-    async run(input, { toolUse, signal } = {}) {
+    async run(input, { toolUse, signal, ackLater } = {}) {
       try {
-        return await RUNS[name](context, { name, input, signal: signal ?? undefined });
+        return await RUNS[name](context, { name, input, signal: signal ?? undefined, ackLater });
       } catch (error) {
         if (toolUse || !(error instanceof SubagentError)) throw error;
         return error.message;

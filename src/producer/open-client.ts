@@ -23,6 +23,7 @@ import { type KnownProfiles, knownProfiles } from "./profile-cache.ts";
 import { createRedisCalls, type RedisCall } from "./redis-call.ts";
 import { createReplyInbox, type ReplyInbox } from "./replies/inbox.ts";
 import { createSubscriber, type Subscriber } from "./subscriber.ts";
+import { type TaskWaits, watchTaskWaits } from "./task-wait.ts";
 
 /** How a client is set up. */
 export interface ClientOptions {
@@ -33,7 +34,10 @@ export interface ClientOptions {
   redisUrl: string;
   /** Separates installations on one Redis; 1 to 32 characters of `A-Za-z0-9._-`, default `saq`. */
   prefix?: string;
-  /** Default: silent. Failures reach the caller as errors in any case. */
+  /**
+   * Default: silent, but for a warning of the process (`SUBAGENT_NO_WORKER`) when tasks wait and no worker is live. Failures
+   * reach the caller as errors in any case.
+   */
   logger?: Logger;
   clock?: Clock;
   /** Durations of the protocol; every process of one installation uses the same. */
@@ -78,6 +82,7 @@ export interface OpenClient extends Omit<Installation, "pause"> {
   readonly inbox: ReplyInbox;
   readonly profiles: KnownProfiles;
   readonly subscriber: Subscriber;
+  readonly taskWaits: TaskWaits;
   readonly workspaceRoot: string | undefined;
   readonly logger: Logger;
   readonly clock: Clock;
@@ -119,6 +124,7 @@ export function openClient(options: ClientOptions): OpenClient {
     inbox,
     profiles: knownProfiles(installation.store),
     subscriber,
+    taskWaits: watchTaskWaits({ ...installation, clock, logger: options.logger, call }),
     workspaceRoot,
     logger,
     clock,

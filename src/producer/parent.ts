@@ -54,7 +54,8 @@ import {
 } from "./schedules.ts";
 import { type SpawnReceipt, spawn } from "./spawn.ts";
 import type { SpawnInput, TaskInput } from "./spawn-input.ts";
-import { type TaskHandle, type TaskOptions, taskAll, taskHandle } from "./task.ts";
+import { type TaskHandle, taskAll, taskHandle } from "./task.ts";
+import type { TaskOptions } from "./task-options.ts";
 import { type ResumeReceipt, readTranscript, resume, type Transcript } from "./transcript.ts";
 import { type WaitOptions, waitAll, waitAny } from "./wait.ts";
 import { type ParentWebhook, parentWebhook } from "./webhook.ts";

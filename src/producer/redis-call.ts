@@ -69,7 +69,7 @@ export function createRedisCalls(connection: Connection): RedisCalls {
     const next = line.shift();
     if (!next) return;
     underWay += 1;
-    // Without an answer to anybody meanwhile, Redis is away: then the waiting counts.
+    // If no call was answered meanwhile, Redis is away, and the time in the line counts.
     const waitedMs = isAnsweringSince(next.sinceMs) ? 0 : time.nowMs - next.sinceMs;
     next.begin(CALL_BUDGET_MS - waitedMs);
   };

@@ -172,8 +172,8 @@ export interface PlannedSpawn {
 }
 
 /**
- * Checks a spawn as far as it can be without asking Redis: a registered profile only narrows it, and what it may bring is a
- * model. Throws as {@link prepareSpawn} does, but for a model.
+ * Checks a spawn as far as possible without asking Redis. A registered profile can only narrow it, or give it the model that
+ * it lacks. Throws as {@link prepareSpawn} does, except for a missing model.
  */
 export function planSpawn(
   kind: keyof typeof KINDS,

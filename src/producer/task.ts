@@ -12,6 +12,7 @@
  *    it. A parent without room is asked again when something may have ended: its doorbell rings, or the slow tick comes.
  * 6. After the first refusal nothing more begins. What goes on goes on, its replies stay in the channel, and those
  *    that are in hand stand in the error's `details.replies`.
+ * 7. A task that waits for a worker longer than its caller wants ends as an aborted one, with `no_worker`.
  */
 import { z } from "zod";
 import { type ErrorCode, messageOf, SubagentError } from "../shared/errors.ts";
@@ -19,48 +20,33 @@ import { newUid } from "../shared/protocol/ids.ts";
 import { FIRST_RUN } from "../shared/protocol/keys.ts";
 import { MAX_LIVE_AGENTS } from "../shared/protocol/limits.ts";
 import { MessageText } from "../shared/protocol/message.ts";
-import type { Question, Reply } from "../shared/protocol/reply.ts";
+import type { Reply } from "../shared/protocol/reply.ts";
 import { answerQuestion, destroyAgent } from "./agents.ts";
-import { inCall, type ParentContext } from "./context.ts";
+import { inCall, onCancel, type ParentContext } from "./context.ts";
 import { readInput } from "./input.ts";
 import { CALL_BUDGET_MS } from "./loop-time.ts";
 import type { OpenClient } from "./open-client.ts";
 import { withJsonSchema } from "./output.ts";
 import { registeredProfile } from "./profile.ts";
 import type { QuestionEntry, TakeQuestion } from "./replies/channel.ts";
-import { listenToDoorbell } from "./replies/channel-watch.ts";
+import { listenToDoorbell } from "./replies/doorbell.ts";
 import { type Spawned, type SpawnReceipt, spawnAgent } from "./spawn.ts";
 import { type PlannedSpawn, planSpawn } from "./spawn-input.ts";
+import { type AnswerQuestions, mergeTaskOptions, splitTaskInput, type TaskOptions } from "./task-options.ts";
+import { isDeserted, type OnWait, type TaskWait, watchTask } from "./task-wait.ts";
 
 const MAX_TASKS = 10_000;
 /** Time between two tries of an answer while Redis is away. */
 const RETRY_MS = 1_000;
 const TOO_LATE: readonly ErrorCode[] = ["already_answered", "unknown_question", "agent_ended"];
 const AnswerWish = z.object({ text: MessageText });
-const TaskCall = z.looseObject({
-  signal: z.instanceof(AbortSignal).optional(),
-  onQuestion: z
-    .custom<AnswerQuestions>((value) => typeof value === "function", "must be a function")
-    .optional(),
-});
 const Tasks = z.array(z.unknown()).min(1, "give at least one task").max(MAX_TASKS);
 
-/** Answers the questions of a task. */
-export type AnswerQuestions = (question: Question) => Promise<string> | string;
-
-/** What a task may be given besides its input. */
-export interface TaskOptions {
-  /** Aborting it destroys the sub-agent, and the task rejects with the signal's reason. */
-  signal?: AbortSignal | undefined;
-  /**
-   * Answers what the sub-agent asks with `ask_parent` (an allowlist of tools must name it); without it, it cannot ask. What
-   * it throws, the task rejects with.
-   */
-  onQuestion?: AnswerQuestions | undefined;
+/** What a handle hears of its task: that the agent is there, and what it waits for. May not throw. */
+interface Told {
+  started(receipt: SpawnReceipt): void;
+  waits: OnWait;
 }
-
-/** Told when the agent is there. May not throw. */
-type OnStarted = (receipt: SpawnReceipt) => void;
 
 /** A task's reply, and the tools of its allowlist that no live worker has. */
 export interface TaskOutcome {
@@ -72,6 +58,8 @@ export interface TaskOutcome {
 export interface TaskHandle<R = Reply> extends Promise<R> {
   /** What the spawn came to: the agent's id, long before its end. Rejects as the task does when there was no spawn. */
   readonly started: Promise<SpawnReceipt>;
+  /** What it waits for now beside its own work: a live worker, tools, the provider; undefined: for nothing. */
+  readonly waits: TaskWait | undefined;
 }
 
 /** Runs one task to its reply, acked; see `Parent.task`. `agent`: with the limits of a spawn. */
@@ -80,41 +68,39 @@ export async function task(
   kind: "task" | "agent",
   input: unknown,
   options: TaskOptions = {},
-  onStarted?: OnStarted,
+  told?: Told,
 ): Promise<TaskOutcome> {
   const { wish: plain, typed } = withJsonSchema(input, "task");
-  const { wish, ...beside } = apart(plain);
-  const { signal = beside.signal, onQuestion = beside.onQuestion } = options;
-  const planned = planSpawn(kind, wish, context, { answersTask: onQuestion !== undefined });
-  const outcome = await runTask(context, planned, { signal, onQuestion }, onStarted);
+  const { wish, ...beside } = splitTaskInput(plain);
+  const wanted = mergeTaskOptions(beside, options);
+  const planned = planSpawn(kind, wish, context, { answersTask: wanted.onQuestion !== undefined });
+  const outcome = await runTask(context, planned, wanted, told);
   return { ...outcome, reply: typed(outcome.reply) };
 }
 
 /** Runs one task, and tells about its agent before the end; see `Parent.task`. */
 export function taskHandle(context: ParentContext, input: unknown, options?: TaskOptions): TaskHandle {
-  let tell: OnStarted = () => {};
+  let started: Told["started"] = () => {};
   let refuse: (reason: unknown) => void = () => {};
-  const started = new Promise<SpawnReceipt>((resolve, reject) => {
-    tell = resolve;
+  const receipt = new Promise<SpawnReceipt>((resolve, reject) => {
+    started = resolve;
     refuse = reject;
   });
   // A caller that only wants the reply learns from it why there was no spawn.
-  started.catch(() => {});
-  const reply = task(context, "task", input, options, tell).then(
+  receipt.catch(() => {});
+  const handle: { started: Promise<SpawnReceipt>; waits: TaskWait | undefined } = {
+    started: receipt,
+    waits: undefined,
+  };
+  const waits: OnWait = (wait) => Object.assign(reply, { waits: wait });
+  const reply = task(context, "task", input, options, { started, waits }).then(
     (outcome) => outcome.reply,
     (reason: unknown) => {
       refuse(reason);
       throw reason;
     },
   );
-  return Object.assign(reply, { started });
-}
-
-/** What a task asks for, apart from the options that may stand beside its prompt. */
-function apart(input: unknown): TaskOptions & { wish: unknown } {
-  if (typeof input === "string") return { wish: { prompt: input } };
-  const { signal, onQuestion, ...wish } = readInput(TaskCall, input, "task");
-  return { signal, onQuestion, wish };
+  return Object.assign(reply, handle);
 }
 
 /** Runs many tasks to their replies, acked; see `Parent.taskAll`. */
@@ -152,9 +138,10 @@ interface TaskRun {
 async function runTask(
   context: ParentContext,
   planned: PlannedSpawn,
-  { signal, onQuestion }: TaskOptions,
-  onStarted?: OnStarted,
+  options: TaskOptions,
+  told?: Told,
 ): Promise<TaskOutcome> {
+  const { signal, onQuestion } = options;
   signal?.throwIfAborted();
   const client = await context.open();
   const { parent } = context.profile;
@@ -167,20 +154,19 @@ async function runTask(
   };
   const takeQuestion = takerOfQuestions({ context, client, onQuestion, over: over.signal, cancel });
   let reservation = client.inbox.reserve(parent, uid, takeQuestion);
-  const onAbort = () => cancel(signal?.reason);
-  signal?.addEventListener("abort", onAbort, { once: true });
-  const forgetStop = context.onStop(cancel);
+  const forget = onCancel(context, signal, cancel);
   let spawned: Spawned | undefined;
   let [isHeld, taken] = [true, false];
   try {
     spawned = await inCall(context, (call) => spawnAgent(call, planned, uid));
-    onStarted?.(spawned.receipt);
+    told?.started(spawned.receipt);
     const { known } = spawned.receipt;
     if (known) {
       reservation.release(false);
       reservation = client.inbox.reserve(parent, spawned.address.uid, takeQuestion);
       if (cancelled) reservation.cancel(cancelled.reason);
     }
+    watchTask(client, spawned.address, { ...options, tellHandle: told?.waits, cancel, over: over.signal });
     const entry = await reservation.wait(FIRST_RUN, known ? "promised" : "fresh");
     // The reply is in hand; the ack is not waited for, and the reservation stands until it is answered.
     const held = reservation;
@@ -188,11 +174,10 @@ async function runTask(
     isHeld = false;
     return { reply: entry.entry, unknownTools: spawned.receipt.unknown_tools };
   } catch (error) {
-    if (spawned && signal?.aborted) taken = await destroyQuietly(client, spawned);
+    if (spawned && (signal?.aborted || isDeserted(error))) taken = await destroyQuietly(client, spawned);
     throw error;
   } finally {
-    signal?.removeEventListener("abort", onAbort);
-    forgetStop();
+    forget();
     over.abort();
     if (isHeld) reservation.release(taken);
   }
@@ -291,9 +276,10 @@ async function runBatch(
   return replies;
 }
 
-function openBatch(context: ParentContext, client: OpenClient, { signal, onQuestion }: TaskOptions): Batch {
+function openBatch(context: ParentContext, client: OpenClient, options: TaskOptions): Batch {
+  const { signal } = options;
   const rings = listenToDoorbell(client, context.profile.parent);
-  const underWay = openUnderWay(context, onQuestion);
+  const underWay = openUnderWay(context, options);
   let refused: Batch["refused"];
   const batch: Batch = {
     async run(planned) {
@@ -329,7 +315,7 @@ function openBatch(context: ParentContext, client: OpenClient, { signal, onQuest
 }
 
 /** The tasks of a batch that are under way: `cancel` ends their waiting only, `destroy` their agents, too. */
-function openUnderWay(context: ParentContext, onQuestion: AnswerQuestions | undefined) {
+function openUnderWay(context: ParentContext, options: TaskOptions) {
   const cancels = new Set<(reason: unknown) => void>();
   // A signal for each task: one with many listeners would be warned about.
   const aborts = new Set<AbortController>();
@@ -342,8 +328,8 @@ function openUnderWay(context: ParentContext, onQuestion: AnswerQuestions | unde
       const abort = new AbortController();
       aborts.add(abort);
       try {
-        const options = { signal: abort.signal, onQuestion };
-        return (await runTask({ ...context, onStop }, planned, options)).reply;
+        const own = { ...options, signal: abort.signal };
+        return (await runTask({ ...context, onStop }, planned, own)).reply;
       } catch (error) {
         if (error instanceof SubagentError && error.code === "quota_exceeded") return "no room";
         throw error;

@@ -9,7 +9,7 @@ import { z } from "zod";
 import { SubagentError } from "../shared/errors.ts";
 import type { Reply } from "../shared/protocol/reply.ts";
 import { findAgent } from "./agents.ts";
-import { inCall, type ParentContext } from "./context.ts";
+import { inCall, onCancel, type ParentContext } from "./context.ts";
 import { readInput } from "./input.ts";
 import type { OpenClient } from "./open-client.ts";
 import type { FinalEntry, Reservation } from "./replies/channel.ts";
@@ -25,7 +25,8 @@ interface Wait {
   entry: Promise<FinalEntry>;
 }
 
-const MAX_WAIT_MS = 2 ** 31 - 1;
+/** Longest time that a caller can name for a wait. */
+export const MAX_WAIT_MS = 2 ** 31 - 1;
 const Wish = z.object({
   agent_ids: z.array(z.unknown()).min(1, "name at least one sub-agent"),
   timeout_ms: z.number().min(0).max(MAX_WAIT_MS).optional(),
@@ -85,15 +86,13 @@ async function waitFor<T>(
   const cancel = (reason: unknown) => {
     for (const reservation of reservations) reservation.cancel(reason);
   };
-  const onAbort = () => cancel(signal?.reason);
-  signal?.addEventListener("abort", onAbort, { once: true });
-  const forgetStop = context.onStop(cancel);
+  const forget = onCancel(context, signal, cancel);
   const timer =
     timeout_ms === undefined
       ? undefined
       : client.clock.timeout(timeout_ms, () => cancel(timedOut(timeout_ms)));
   try {
-    if (signal?.aborted) onAbort();
+    if (signal?.aborted) cancel(signal.reason);
     const records = await inCall(context, ({ read }) =>
       read(() => Promise.all(found.map(({ address }) => client.store.record(address)))),
     );
@@ -106,8 +105,7 @@ async function waitFor<T>(
     return await work(client, waits);
   } finally {
     timer?.cancel();
-    signal?.removeEventListener("abort", onAbort);
-    forgetStop();
+    forget();
     cancel(new SubagentError("closed", "The wait is over."));
     for (const reservation of reservations) reservation.release(false);
   }

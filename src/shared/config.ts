@@ -7,7 +7,7 @@ import { LOG_LEVELS, type LogLevel } from "./logger.ts";
 import { type McpServers, readMcpServers } from "./mcp-server.ts";
 import type { Budgets } from "./protocol/budget.ts";
 import { ParentId, TenantId } from "./protocol/ids.ts";
-import { CEILING, type LimitsWish } from "./protocol/limits.ts";
+import { CEILING, type LimitsWish, TIMING, type Timing } from "./protocol/limits.ts";
 import { PriceOverrides } from "./protocol/usage.ts";
 import { isRedisUrl, REDIS_URL_FORMS } from "./redis-url.ts";
 
@@ -38,19 +38,23 @@ export interface Config {
   concurrency: number;
   /** Where a worker answers health checks; absent: nowhere. */
   healthPort?: number;
+  /** Key of the LangGraph server whose threads the API calls back. */
+  callbackKey?: string;
   /** The operator's ceiling: what callers may narrow and never widen. */
   limits: LimitsWish;
   /** The operator's budgets: what each agent, each parent, and in a window the tenant may spend. */
   budgets: Budgets;
   /** The operator's own prices by model id. */
   prices: PriceOverrides;
+  /** Durations of the protocol, with the operator's retention. */
+  timing: Timing;
   /** Absent: each command has a level of its own. */
   logLevel?: LogLevel;
   trace: "off" | "full";
   /** Whether the provider is sent the `traceparent` of each model call. */
   sendTraceparent: boolean;
   /** How the commands of `bash` run; `unsandboxed` in production needs `acceptRisk` as well. */
-  bash: { mode: "sandboxed" | "off" | "unsandboxed"; acceptRisk: boolean };
+  bash: { mode: "sandboxed" | "bubblewrap" | "runsc" | "off" | "unsandboxed"; acceptRisk: boolean };
   /** MCP servers whose tools sub-agents get. */
   mcpServers: McpServers;
   /** Whether the production checks are on: NODE_ENV is `production`. */
@@ -147,9 +151,11 @@ function configOf(
     workspaceRoot: resolve(cwd, variables.SUBAGENT_WORKSPACES),
     concurrency: variables.SUBAGENT_CONCURRENCY,
     healthPort: variables.SUBAGENT_HEALTH_PORT,
+    callbackKey: variables.SUBAGENT_CALLBACK_KEY,
     limits: Object.fromEntries(Object.entries(limits).filter(([, value]) => value !== undefined)),
     budgets: budgetsOf(variables),
     prices,
+    timing: { ...TIMING, keptAfterAckMs: variables.SUBAGENT_KEPT_AFTER_ACK },
     mcpServers,
     logLevel: variables.SUBAGENT_LOG_LEVEL,
     trace: variables.SUBAGENT_TRACE,
@@ -203,11 +209,16 @@ function readMcp(
 
 const SHOWN_CHARS = 40;
 
-/** They may hold a whole file, and secrets in it. */
-const HOLDS_JSON: ReadonlySet<string> = new Set(["SUBAGENT_PRICES", "SUBAGENT_MCP"]);
+/** Keys, and what may hold a whole file with secrets in it. */
+const SECRET: ReadonlySet<VariableName> = new Set([
+  "ANTHROPIC_API_KEY",
+  "SUBAGENT_CALLBACK_KEY",
+  "SUBAGENT_PRICES",
+  "SUBAGENT_MCP",
+]);
 
 function sentenceAbout(name: VariableName, value: string, why?: string): string {
-  const secret = name === "ANTHROPIC_API_KEY" || value.includes("@") || HOLDS_JSON.has(name);
+  const secret = SECRET.has(name) || value.includes("@");
   const shown = value.length > SHOWN_CHARS ? `${value.slice(0, SHOWN_CHARS)}…` : value;
   const subject = secret ? name : `${name}=${JSON.stringify(shown)}`;
   return `${subject} cannot be used${why ? ` (${why})` : ""}: write ${EXPECTED[name]}`;
@@ -259,6 +270,9 @@ const durationMs = z
 
 const DAY_MS = 24 * 3_600_000;
 
+const key = z.string().regex(/^[\x21\x23-\x26\x28-\x7e]{1,512}$/);
+const KEY_FORM = "the key alone: no spaces, no quotes, at most 512 characters";
+
 const amountUsd = z
   .string()
   .regex(/^\d{1,9}(\.\d{1,9})?$/)
@@ -281,10 +295,7 @@ const folders = z
 /** Every variable this program reads; absent ones take the default that stands here. */
 export const Variables = z.object({
   REDIS_URL: z.string().refine(isRedisUrl).optional(),
-  ANTHROPIC_API_KEY: z
-    .string()
-    .regex(/^[\x21\x23-\x26\x28-\x7e]{1,512}$/)
-    .optional(),
+  ANTHROPIC_API_KEY: key.optional(),
   ANTHROPIC_BASE_URL: url("http:", "https:").optional(),
   SUBAGENT_MODEL: z
     .string()
@@ -305,6 +316,7 @@ export const Variables = z.object({
     .default("./.subagent-queue/workspaces"),
   SUBAGENT_CONCURRENCY: whole(1_000).default(50),
   SUBAGENT_HEALTH_PORT: whole(65_535).optional(),
+  SUBAGENT_CALLBACK_KEY: key.optional(),
   SUBAGENT_MAX_TURNS: whole(CEILING.max_turns).optional(),
   SUBAGENT_MAX_TOKENS: whole(CEILING.max_tokens).optional(),
   SUBAGENT_MAX_DURATION: durationMs.optional(),
@@ -314,12 +326,13 @@ export const Variables = z.object({
   SUBAGENT_BUDGET_PARENT_USD: amountUsd.optional(),
   SUBAGENT_BUDGET_TENANT_USD: amountUsd.optional(),
   SUBAGENT_BUDGET_WINDOW: durationMs.refine((ms) => ms >= 1_000).default(DAY_MS),
+  SUBAGENT_KEPT_AFTER_ACK: durationMs.refine((ms) => ms >= 1_000).default(TIMING.keptAfterAckMs),
   SUBAGENT_PRICES: z.string().optional(),
   SUBAGENT_MCP: z.string().optional(),
   SUBAGENT_LOG_LEVEL: z.enum(LOG_LEVELS).optional(),
   SUBAGENT_TRACE: z.enum(["off", "full"]).default("off"),
   SUBAGENT_SEND_TRACEPARENT: z.enum(["yes", "no"]).default("no"),
-  SUBAGENT_BASH: z.enum(["sandboxed", "off", "unsandboxed"]).default("sandboxed"),
+  SUBAGENT_BASH: z.enum(["sandboxed", "bubblewrap", "runsc", "off", "unsandboxed"]).default("sandboxed"),
   SUBAGENT_BASH_ACCEPT_RISK: z.enum(["yes", "no"]).default("no"),
   NODE_ENV: z.string().optional(),
 });
@@ -337,7 +350,7 @@ export const PARENT_FORM =
 /** Every variable and the form its value must have, as the end of "write …". */
 export const EXPECTED: Readonly<Record<VariableName, string>> = {
   REDIS_URL: REDIS_URL_FORMS,
-  ANTHROPIC_API_KEY: "the key alone: no spaces, no quotes, at most 512 characters",
+  ANTHROPIC_API_KEY: KEY_FORM,
   ANTHROPIC_BASE_URL: "http://host:port or https://host",
   SUBAGENT_MODEL: `a model id without spaces, e.g. ${DEFAULT_MODEL}`,
   SUBAGENT_PREFIX: "1 to 32 characters of A-Z a-z 0-9 . _ -, starting with a letter or digit",
@@ -349,6 +362,7 @@ export const EXPECTED: Readonly<Record<VariableName, string>> = {
   SUBAGENT_WORKSPACES: "the path of a directory",
   SUBAGENT_CONCURRENCY: "a whole number from 1 to 1000",
   SUBAGENT_HEALTH_PORT: "a port from 1 to 65535",
+  SUBAGENT_CALLBACK_KEY: KEY_FORM,
   SUBAGENT_MAX_TURNS: `a whole number from 1 to ${CEILING.max_turns}`,
   SUBAGENT_MAX_TOKENS: `a whole number from 1 to ${CEILING.max_tokens}`,
   SUBAGENT_MAX_DURATION: "a duration of at most 24h, e.g. 30m, 90s or 500ms",
@@ -358,13 +372,14 @@ export const EXPECTED: Readonly<Record<VariableName, string>> = {
   SUBAGENT_BUDGET_PARENT_USD: `what all agents of a parent may spend: a number above 0 and up to ${CEILING.max_cost_usd}`,
   SUBAGENT_BUDGET_TENANT_USD: `what a tenant may spend in SUBAGENT_BUDGET_WINDOW: a number above 0 and up to ${CEILING.max_cost_usd}`,
   SUBAGENT_BUDGET_WINDOW: "a duration from 1s to 24h, e.g. 1h; the default is 24h",
+  SUBAGENT_KEPT_AFTER_ACK: "a duration from 1s to 24h, e.g. 1h; the default is 24h",
   SUBAGENT_PRICES: `USD per million tokens as JSON or the path of a JSON file, e.g. ${PRICES_EXAMPLE}`,
   SUBAGENT_MCP:
     'the path of a JSON file, or JSON: {"mcpServers": {"files": {"command": "npx", "args": ["…"]}}}',
   SUBAGENT_LOG_LEVEL: `one of ${LOG_LEVELS.join(", ")}`,
   SUBAGENT_TRACE: "off or full",
   SUBAGENT_SEND_TRACEPARENT: "yes or no",
-  SUBAGENT_BASH: "sandboxed, off or unsandboxed",
+  SUBAGENT_BASH: "sandboxed, bubblewrap, runsc, off or unsandboxed",
   SUBAGENT_BASH_ACCEPT_RISK: "yes or no",
   NODE_ENV: "any text; production switches the production checks on",
 };

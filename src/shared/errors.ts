@@ -33,6 +33,7 @@ export const ERRORS = {
   inbox_full: { retryable: true, httpStatus: 429 },
   redis_unavailable: { retryable: true, httpStatus: 503 },
   outcome_unknown: { retryable: true, httpStatus: 503 },
+  no_worker: { retryable: true, httpStatus: 503 },
   timed_out: { retryable: true, httpStatus: 503 },
   run_failed: { retryable: false, httpStatus: 500 },
   protocol_violation: { retryable: false, httpStatus: 500 },

@@ -43,10 +43,10 @@ const REFUSED = "Redis has refused something";
 const QUARANTINE = "a run that two workers did not survive has the process to itself";
 /** After that, a run whose Redis does not answer is left behind. */
 const ABANDON_MS = 5_000;
-/** A Redis that is away this long in a row while the process stops is not waited for: the runs are claimed when it is back. */
+/** While the process stops it waits this long in a row for a Redis that is away; other workers claim its runs later. */
 const AWAY_MS = 3_000;
 const AWAY_LOOK_MS = 100;
-/** The queue's own farewell may take this long, twice: once with Redis, once without. */
+/** Timeout for closing BullMQ's worker; tried once with Redis, once without. */
 const CLOSE_MS = 2_000;
 
 /** What a wake's job returns: how the run ended, or why there was none. */
@@ -342,13 +342,13 @@ async function within(clock: Clock, ms: number, work: Promise<unknown>): Promise
   return Promise.race([done, late]).finally(() => given.abort());
 }
 
-// Lets something through unless anybody holds it closed: several may, each for a reason of its own.
+// Open unless it is closed for at least one reason; each reason is closed and opened on its own.
 
 /** See the module's sentence. */
 export interface Valve {
   /** Closes it for this reason. Idempotent. */
   close(why: string): void;
-  /** Closes it for this reason for so long from now; said again, it lasts longer. */
+  /** Closes it for this reason for `ms`; calling again extends it. */
   closeFor(why: string, ms: number): void;
   /** Takes the reason back; it opens with the last one. Idempotent. */
   open(why: string): void;

@@ -1,6 +1,6 @@
 /**
- * The sweeper: looks at every agent whose deadline has come and does what is due. Any number of them may run, in every
- * worker and API process; the records decide, so two that look at one agent do no harm.
+ * The sweeper: looks at every agent whose deadline has come and does what is due. One runs in every
+ * worker; the records decide, so two that look at one agent do no harm.
  */
 import type { Clock } from "../shared/clock.ts";
 import { messageOf } from "../shared/errors.ts";
@@ -15,8 +15,8 @@ import type { Input } from "../shared/redis/scripts.ts";
 import type { WakeQueue } from "../shared/redis/wake-queue.ts";
 
 /**
- * How often a running sweeper ticks, on average: a quarter more or less, so that of two that look at the same agents, one of
- * them of an older version, the same one is not always first.
+ * How often a running sweeper ticks, on average. Each pause is up to a quarter longer or shorter, so that neither version is
+ * always first during an upgrade.
  */
 const TICK_MS = 1_000;
 /** Agents looked at in one round of a tick. */

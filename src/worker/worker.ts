@@ -10,11 +10,10 @@ import { SubagentError } from "../shared/errors.ts";
 import { createLogger, type Logger } from "../shared/logger.ts";
 import { McpServers } from "../shared/mcp-server.ts";
 import { newRequestKey } from "../shared/protocol/ids.ts";
-import { type Keys, keysUnder } from "../shared/protocol/keys.ts";
+import type { Keys } from "../shared/protocol/keys.ts";
 import { TIMING } from "../shared/protocol/limits.ts";
 import { PermissionRules } from "../shared/protocol/permissions.ts";
 import { needsOf, type WorkerAnnouncement } from "../shared/protocol/worker.ts";
-import { createAgentStore } from "../shared/redis/agents.ts";
 import { createBudgetBook } from "../shared/redis/budget.ts";
 import {
   closeRedis,
@@ -23,12 +22,10 @@ import {
   refuseClusterNode,
 } from "../shared/redis/connection/connection.ts";
 import { startHeartbeat } from "../shared/redis/connection/heartbeat.ts";
-import { createDeadlineSet } from "../shared/redis/deadlines.ts";
 import { eventPublisher } from "../shared/redis/events.ts";
-import { createPause } from "../shared/redis/pause.ts";
+import { openInstallation } from "../shared/redis/installation.ts";
 import { createProviderGate } from "../shared/redis/provider-limiter.ts";
-import { createWakeQueue, type WakeQueue } from "../shared/redis/wake-queue.ts";
-import { createWorkerDirectory } from "../shared/redis/workers.ts";
+import type { WakeQueue } from "../shared/redis/wake-queue.ts";
 import { telemetryApi } from "../shared/telemetry.ts";
 import { type Announcer, createAnnouncer } from "./health/announcer.ts";
 import { credentialProbe, type Health, openHealth, pauseProbe } from "./health/health.ts";
@@ -43,8 +40,8 @@ import { openObserver } from "./observe/open.ts";
 import { createPool, DRAIN_GRACE_MS, type Pool } from "./pool.ts";
 import type { RunContext } from "./run/context.ts";
 import { LeaseKeeper } from "./run/lease.ts";
-import { TextFeeds } from "./run/progress.ts";
 import { ProviderLimit } from "./run/provider-limit.ts";
+import { TextFeeds } from "./run/text-feed.ts";
 import { CoarseTimers } from "./run/timers.ts";
 import { skillToolFor } from "./skills/skill-tool.ts";
 import { createSweeper, type Sweeper } from "./sweeper.ts";
@@ -229,24 +226,22 @@ function openIsolated(options: OpenOptions, mcp: McpTools): IsolatedParts {
 
 /** What a process lends to its runs, and what that stands on. */
 function openContext(options: OpenOptions) {
-  const { redisUrl, timing = TIMING, logger = createLogger(), random = Math.random, clock } = options;
-  const keys = keysUnder(options.prefix);
+  const { redisUrl, prefix, logger = createLogger(), random = Math.random, clock } = options;
   const redis = openRedis(redisUrl, "worker", logger, clock);
+  const installation = openInstallation(redis, { prefix, timing: options.timing, logger });
+  const { keys, timing, store, deadlines, wakes, workers, pause } = installation;
   const [draining, abandoned] = [stopper(), stopper()];
-  const store = createAgentStore(redis, keys, timing);
   const leases = new LeaseKeeper({ store, clock });
   abandoned.signal.addEventListener("abort", () => leases.interruptAll(), { once: true });
   const gate = createProviderGate(redis, keys, timing, random);
-  const pause = createPause(redis, keys);
   const provider = new ProviderLimit({ gate, pause, clock, timing, logger, ...tellLimit(redis, keys) });
-  const wakes = createWakeQueue(redis, keys, logger);
   const watchable = { redis, keys, wakes, replyTtlMs: timing.replyTtlMs, clock, logger };
   const context: Omit<RunContext, "quarantine" | "suspects"> = {
     workerId: options.id,
     store,
-    deadlines: createDeadlineSet(redis, keys, timing),
+    deadlines,
     wakes,
-    workers: createWorkerDirectory(redis, keys),
+    workers,
     publish: eventPublisher(redis, keys),
     model: options.model,
     provider,

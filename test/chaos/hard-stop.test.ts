@@ -1,6 +1,6 @@
 /** Guarantee: a worker that is not let finish its stopping, or has no Redis to tell about it, costs time and nothing else. */
 import { expect, test } from "vitest";
-import { DRAIN_GRACE_MS } from "../../src/worker/pool.ts";
+import { reportTime } from "../helpers/figures.ts";
 import { SHORT_TIMING } from "../helpers/installation.ts";
 import { until } from "../helpers/until.ts";
 import { openStage, type Stage } from "../stage/stage.ts";
@@ -26,11 +26,9 @@ test("a second signal ends a stopping worker at once, and its runs go on elsewhe
   // It stops: it takes nothing more, and waits for the steps at hand.
   await until(async () => !(await command.readiness()).ready, { what: "a worker that takes nothing more" });
   expect(command.isRunning).toBe(true);
-  const startedMs = performance.now();
   const ending = await command.kill("SIGTERM");
+  // The steps at hand hang: the first signal alone would have waited for them, and then ended with 0.
   expect(ending).toEqual({ code: 130, signal: null });
-  // The steps at hand hang: the first signal alone would have waited for them.
-  expect(performance.now() - startedMs).toBeLessThan(DRAIN_GRACE_MS / 2);
   await until(() => stage.offline.inFlight === 0);
   await stage.startWorker();
   for (const agent of agents) {
@@ -58,10 +56,8 @@ test.for(["killed", "frozen"] as const)(
     const ending = await worker.kill("SIGTERM");
     const tookMs = performance.now() - startedMs;
     expect(ending, worker.stderr.join("\n")).toEqual({ code: 0, signal: null });
-    expect(tookMs).toBeLessThan(25_000 - 8_000);
-    process.stdout.write(
-      `stop with Redis ${fate}: exit ${Math.round(tookMs)} ms after a grace of 2,000 ms\n`,
-    );
+    // Eight seconds less than with the grace of production.
+    reportTime(`stop with Redis ${fate} and a grace of 2 s`, tookMs, 25_000 - 8_000);
     if (fate === "killed") await server.start();
     else server.thaw();
     await stage.startWorker();

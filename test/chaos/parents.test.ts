@@ -31,9 +31,7 @@ async function openScene() {
     for (let i = 0; i < count; i += 10) {
       const agents = await Promise.all(Array.from({ length: 10 }, () => parent.spawn({ name: "worker" })));
       for (const { agent_id } of agents) await parent.send(agent_id, "work");
-      await until(async () => (await entriesInChannel(installation)) === before + i + 10, {
-        timeoutMs: 20_000,
-      });
+      await until(async () => (await entriesInChannel(installation)) === before + i + 10);
     }
   };
   const startReader = async (ack = 0): Promise<NodeProcess> => {

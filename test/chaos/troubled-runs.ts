@@ -7,6 +7,7 @@ import { expect } from "vitest";
 import type { Parent } from "../../src/producer/parent.ts";
 import { SubagentError } from "../../src/shared/errors.ts";
 import { closeAtEnd } from "../helpers/cleanup.ts";
+import { reportTime } from "../helpers/figures.ts";
 import { HOLDS_NOTHING_BACK } from "../helpers/redis-server.ts";
 import { until } from "../helpers/until.ts";
 import { openStage, type ProxiedStage } from "../stage/stage.ts";
@@ -189,9 +190,9 @@ export async function holdsForProducers(
   attempts: readonly Attempt[],
 ): Promise<void> {
   const of = keys.parent({ tenant: "default", parentId });
-  for (const { key, outcome, tookMs } of attempts) {
+  reportTime("slowest call of a producer", Math.max(...attempts.map(({ tookMs }) => tookMs)), 1_000);
+  for (const { key, outcome } of attempts) {
     expect(outcome).toMatch(/^(done|quota_exceeded|redis_unavailable|outcome_unknown)$/);
-    expect(tookMs, `${key}: ${outcome}`).toBeLessThan(1_000);
     if (outcome === "outcome_unknown") continue;
     expect(await observer.exists(of.request(key)), `${key}: ${outcome}`).toBe(outcome === "done" ? 1 : 0);
   }

@@ -1,7 +1,7 @@
 /** The doctor inside a test: looks at an installation, and repairs it, less patiently than the command does. */
 import { hostname } from "node:os";
 import { diagnose } from "../../src/cli/doctor/diagnose.ts";
-import { type ExaminationOptions, examine, openInstallation } from "../../src/cli/doctor/examine.ts";
+import { type ExaminationOptions, examine, openForExamination } from "../../src/cli/doctor/examine.ts";
 import type { Facts } from "../../src/cli/doctor/facts.ts";
 import { repair } from "../../src/cli/doctor/fix.ts";
 import type { Finding } from "../../src/cli/doctor/report.ts";
@@ -36,7 +36,7 @@ export async function doctorFor(
   closeAtEnd(() => closing.close());
   const logger = createLogger({ level: "silent" });
   const place = { prefix, workspaceRoot, clock: systemClock, logger, timing };
-  const opened = await openInstallation(redisUrl(), place, closing);
+  const opened = await openForExamination(redisUrl(), place, closing);
   const examined = () => examine(opened, { host: hostname(), isProduction: false, ...IMPATIENT, ...options });
   const look = async () => {
     const facts = await examined();

@@ -1,4 +1,8 @@
-/** What a list of measurements comes to. Pure. */
+/** What a list of measurements comes to, and whether it may be judged. */
+import { expect } from "vitest";
+
+/** Times are judged where nothing else runs: in the long forms of the tests, not beside other test files. */
+const ARE_TIMES_JUDGED = process.env.JUDGE_TIMES === "1";
 
 /** The value below which `share` of the measurements lie; 0 without any. `sorted`: ascending. */
 export function percentile(sorted: readonly number[], share: number): number {
@@ -10,4 +14,10 @@ export function durations(name: string, ms: readonly number[]): string {
   const sorted = [...ms].sort((a, b) => a - b);
   const at = (share: number) => Math.round(percentile(sorted, share));
   return `${name} ${ms.length}: p50 ${at(0.5)} ms, p99 ${at(0.99)} ms, max ${at(1)} ms`;
+}
+
+/** Prints what something took, ms; `JUDGE_TIMES=1` demands that it took less than `boundMs`. */
+export function reportTime(what: string, ms: number, boundMs: number): void {
+  process.stdout.write(`${what}: ${Math.round(ms)} ms, at most ${boundMs} wished\n`);
+  if (ARE_TIMES_JUDGED) expect(ms, what).toBeLessThan(boundMs);
 }

@@ -39,6 +39,15 @@ export const SHORT_TIMING: Timing = {
   longestLookMs: 2_000,
 };
 
+/** Nothing heals by itself while a test waits: what happens in time came by the way that the test is about. */
+export const LONG_TIMING: Timing = {
+  ...TIMING,
+  leaseMs: 900_000,
+  renewMs: 300_000,
+  lookMs: 900_000,
+  longestLookMs: 900_000,
+};
+
 export interface InstallationOptions {
   scenario?: Scenario;
   /** Before the first byte of each model answer, unless the scenario says otherwise. */
@@ -261,9 +270,9 @@ function createTestParent({ redis, keys, store, deadlines, wakes, timing }: Pare
       } as const;
       return (await store.settle(agent, { authority: "parent", ...how })).status;
     },
-    reply: (agent: Agent, n = 1, timeoutMs = 15_000): Promise<Reply> =>
+    reply: (agent: Agent, n = 1, timeoutMs?: number): Promise<Reply> =>
       until(async () => (await entries(agent))[n - 1], { what: `entry ${n} about ${agent.uid}`, timeoutMs }),
-    recordWhere: (agent: Agent, condition: (record: AgentRecord) => boolean, timeoutMs = 10_000) =>
+    recordWhere: (agent: Agent, condition: (record: AgentRecord) => boolean, timeoutMs?: number) =>
       until(
         async () => {
           const now = await record(agent);

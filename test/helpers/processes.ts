@@ -99,7 +99,7 @@ function watch(child: ChildProcessByStdio<null, Readable, Readable>): NodeProces
     get isRunning() {
       return child.exitCode === null && child.signalCode === null;
     },
-    async waitForLine(pattern, { timeoutMs = 20_000 } = {}) {
+    async waitForLine(pattern, { timeoutMs = 60_000 } = {}) {
       const matches = (line: string) =>
         typeof pattern === "string" ? line.includes(pattern) : pattern.test(line);
       const found = () => said().findIndex(matches) + 1;

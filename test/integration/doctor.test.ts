@@ -5,6 +5,7 @@ import { Queue } from "bullmq";
 import { expect, test } from "vitest";
 import { newUid } from "../../src/shared/protocol/ids.ts";
 import { deadlineMember } from "../../src/shared/protocol/keys.ts";
+import { budgetsOf, createBudgetBook } from "../../src/shared/redis/budget.ts";
 import { createPause } from "../../src/shared/redis/pause.ts";
 import { createProviderGate } from "../../src/shared/redis/provider-limiter.ts";
 import { createWorkerDirectory } from "../../src/shared/redis/workers.ts";
@@ -39,6 +40,18 @@ test("a queued agent whose wake was lost is named, woken by --fix, and runs", as
   expect(await doctor.findings()).toEqual({});
   await installation.startWorker();
   expect((await installation.reply(agent)).status).toBe("succeeded");
+});
+
+test("a budget of a live agent that is nearly used is named with its share, others are not", async () => {
+  const installation = await openInstallation({ timing: SHORT_TIMING });
+  const doctor = await doctorFor(installation);
+  const budgets = { agent: { max_total_tokens: 1_000 }, parent: { max_total_tokens: 1_000_000 } };
+  const agent = await installation.spawn({ budgets });
+  const { redis, keys } = installation;
+  const book = createBudgetBook(redis, keys, SHORT_TIMING);
+  await book.reserve(budgetsOf(agent, budgets), "p1", { tokens: 850, costUsd: 0 }, false);
+  const { budgets: found } = await doctor.findings();
+  expect(found).toMatchObject({ severity: "warn", count: 1, names: [`agent ${nameOf(agent)} (85 %)`] });
 });
 
 test("a run whose worker was killed, with nobody left to notice, is named and woken for another worker", async () => {
@@ -273,7 +286,7 @@ test("wakes that wait while a live worker has free places are named", async () =
   });
   expect(wakes_not_taken).toMatchObject({ severity: "error", count: 1, fixable: false });
   worker.thaw();
-  await until(async () => Object.keys(await doctor.findings()).length === 0, { timeoutMs: 15_000 });
+  await until(async () => Object.keys(await doctor.findings()).length === 0);
 });
 
 test("a pause, a queue that somebody paused, and a gate that refuses are named", async () => {

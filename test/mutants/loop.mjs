@@ -387,7 +387,7 @@ export default [
   {
     id: "conversation-blank-text",
     promise: "Blank words of anybody are left out.",
-    file: "src/worker/loop/conversation.ts",
+    file: "src/worker/loop/answer.ts",
     find: "if (!BLANK_JSON.test(textJson)) blocks",
     replace: "blocks",
     tests: ["test/unit/worker/loop/conversation.test.ts"],
@@ -463,7 +463,7 @@ export default [
   {
     id: "sendback-blank-text",
     promise: "Blank text does not go back.",
-    file: "src/worker/loop/conversation.ts",
+    file: "src/worker/loop/answer.ts",
     find: "const kept = content.filter((block) => !isBlank(block));",
     replace: "const kept = [...content];",
     tests: [
@@ -474,7 +474,7 @@ export default [
   {
     id: "sendback-thinking-last",
     promise: "Thinking at the end of an answer does not go back.",
-    file: "src/worker/loop/conversation.ts",
+    file: "src/worker/loop/answer.ts",
     find: 'while (THINKING.has(kept.at(-1)?.type ?? "")) kept.pop();',
     replace: "",
     tests: [
@@ -485,7 +485,7 @@ export default [
   {
     id: "sendback-id-twice",
     promise: "An id stands once in a conversation.",
-    file: "src/worker/loop/conversation.ts",
+    file: "src/worker/loop/answer.ts",
     find: "usedIds.has(unused); k++",
     replace: "false; k++",
     tests: [
@@ -496,7 +496,7 @@ export default [
   {
     id: "sendback-odd-name",
     promise: "A name that the API would refuse is spelled so that it does not.",
-    file: "src/worker/loop/conversation.ts",
+    file: "src/worker/loop/answer.ts",
     find: 'name.replace(NOT_IN_A_NAME, "_")',
     replace: "name",
     tests: [
@@ -507,7 +507,7 @@ export default [
   {
     id: "sendback-long-name",
     promise: "A name goes back with at most 128 characters.",
-    file: "src/worker/loop/conversation.ts",
+    file: "src/worker/loop/answer.ts",
     find: "spelled(name).slice(0, NAME_MAX_CHARS)",
     replace: "spelled(name)",
     tests: [
@@ -518,7 +518,7 @@ export default [
   {
     id: "sendback-no-error-mark",
     promise: "A call that was never made goes back as an error.",
-    file: "src/worker/loop/conversation.ts",
+    file: "src/worker/loop/answer.ts",
     find: "return resultBlock(sentId, NOT_EXECUTED, true);",
     replace: "return resultBlock(sentId, NOT_EXECUTED, false);",
     tests: [
@@ -578,9 +578,25 @@ export default [
     id: "tally-not-begun-counted",
     promise: "A call that never began was not called.",
     file: "src/worker/loop/state.ts",
-    find: "if (!call.isStarted && !isRefused) this.tally.call(call.name);",
-    replace: "if (!call.isStarted) this.tally.call(call.name);",
-    tests: ["test/unit/worker/loop/state.test.ts"],
+    find: "const isCounted = !isRefused && !isDenied;",
+    replace: "const isCounted = !isDenied;",
+    tests: ["test/unit/worker/loop/state.test.ts", "test/unit/worker/loop/reply-body.test.ts"],
+  },
+  {
+    id: "tally-denied-counted",
+    promise: "A call that was not allowed was not called.",
+    file: "src/worker/loop/state.ts",
+    find: "const isCounted = !isRefused && !isDenied;",
+    replace: "const isCounted = !isRefused;",
+    tests: ["test/unit/worker/loop/reply-body.test.ts"],
+  },
+  {
+    id: "tally-denied-behind-its-mark-counted",
+    promise: "A call that a hook denied behind its mark was not called.",
+    file: "src/worker/loop/state.ts",
+    find: "if (call.isStarted && !isCounted) this.tally.uncall(call.name);",
+    replace: "",
+    tests: ["test/unit/worker/loop/reply-body.test.ts"],
   },
   {
     id: "tally-proto-names",

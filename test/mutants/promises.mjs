@@ -15,6 +15,7 @@ export default [
     find: " or num(agent.epoch) ~= epoch then",
     replace: " then",
     tests: ["test/integration/worker/takeover.test.ts"],
+    title: "comes back while another one runs",
   },
   {
     id: "promise-suspects-apart",
@@ -170,10 +171,10 @@ export default [
   },
   {
     id: "promise-cluster-failover",
-    promise: "Behind a failover a client finds the new masters.",
+    promise: "What a worker sends waits for the successor of its node.",
     file: "src/shared/redis/connection/cluster.ts",
-    find: "clusterRetryStrategy: (times) => (closing.has(cluster) ? null : retryMs(times)),",
-    replace: "clusterRetryStrategy: () => null,",
+    find: "worker: { maxRedirections: Number.POSITIVE_INFINITY },",
+    replace: "worker: { maxRedirections: 0 },",
     tests: ["test/integration/cluster-failover.test.ts"],
   },
   {
@@ -188,10 +189,10 @@ export default [
   {
     id: "promise-answered-is-kept",
     promise: "What Redis did not answer is not told as done.",
-    file: "src/producer/agents.ts",
-    find: "store.send(agent.address, stored),\n  );",
+    file: "src/producer/parent.ts",
+    find: "send: (agentId, text, extra) => send(context, agentId, text, extra),",
     replace:
-      'store.send(agent.address, stored),\n  ).catch(() => ({ status: "delivered" as const, run: 1 }));',
+      'send: (agentId, text, extra) => send(context, agentId, text, extra).catch(() => ({ status: "delivered" as const, agent_id: agentId, run: 1, message_id: "" })),',
     tests: ["test/chaos/redis-kill.test.ts"],
   },
   {

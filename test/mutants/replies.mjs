@@ -390,9 +390,9 @@ export default [
   {
     id: "wait-outlives-parent",
     promise: "A wait ends with its parent.",
-    file: "src/producer/wait.ts",
-    find: "const forgetStop = context.onStop(cancel);",
-    replace: "const forgetStop = context.onStop(() => {});",
+    file: "src/producer/context.ts",
+    find: "const forgetStop = onStop(cancel);",
+    replace: "const forgetStop = onStop(() => {});",
     tests: ["test/integration/producer/waiting.test.ts"],
   },
   {
@@ -406,8 +406,8 @@ export default [
   {
     id: "wait-no-signal",
     promise: "A wait ends with its signal.",
-    file: "src/producer/wait.ts",
-    find: 'signal?.addEventListener("abort", onAbort, { once: true });',
+    file: "src/producer/context.ts",
+    find: 'signal?.addEventListener("abort", abort, { once: true });',
     replace: "",
     tests: ["test/integration/producer/waiting.test.ts"],
   },
@@ -423,7 +423,7 @@ export default [
     id: "wait-aborted-meanwhile",
     promise: "A signal that aborted before the wait listened ends it all the same.",
     file: "src/producer/wait.ts",
-    find: "if (signal?.aborted) onAbort();",
+    find: "if (signal?.aborted) cancel(signal.reason);",
     replace: "",
     tests: ["test/integration/producer/waiting.test.ts"],
   },

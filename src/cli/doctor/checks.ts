@@ -4,6 +4,7 @@ import { isLive } from "../../shared/redis/inspection.ts";
 import type { GateState } from "../../shared/redis/provider-limiter.ts";
 import { formatCount } from "../terminal/figures.ts";
 import type { AgentTrouble } from "./agents.ts";
+import { nearlyUsed } from "./budget.ts";
 import { agentName, type Facts, formatSpan, ownerName, sentence, type WorkspaceSight } from "./facts.ts";
 import type { Area, Finding } from "./report.ts";
 
@@ -211,6 +212,12 @@ export const CHECKS = {
     what: "#agent (breaks|break) off again and again and (comes|come) no further",
     todo: "the workers' log says why, at the uid; it ends as failed by itself, worker_lost, after 8 breaks in a row",
     at: agentsWith("breaking_off"),
+  },
+  budgets: {
+    kind: ["agents", "warn"],
+    what: "#budget (is|are) used by 80 % or more",
+    todo: "from 100 % on the runs under it hand back what they have: raise it, or wait for a tenant's window",
+    at: nearlyUsed,
   },
   newer_records: {
     kind: ["agents", "warn"],

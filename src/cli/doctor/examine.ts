@@ -32,6 +32,7 @@ import {
 import { openWakeQueueForReading, type ReadableWakeQueue } from "../../shared/redis/wake-queue-view.ts";
 import type { Closing } from "../local/closing.ts";
 import { OVERDUE_GRACE_MS, troublesOf } from "./agents.ts";
+import { readBudgets } from "./budget.ts";
 import { OLD_REPLIES_MS } from "./checks.ts";
 import type { Facts, SuspectAgent } from "./facts.ts";
 import { readWorkspaces } from "./workspaces.ts";
@@ -49,7 +50,7 @@ export interface Installation extends shared.Installation {
 type Place = Pick<Installation, "prefix" | "workspaceRoot" | "clock" | "logger"> & { timing?: Timing };
 
 /** Opens the installation at `place`; ends with `closing`. Rejects with the connection's own error. */
-export async function openInstallation(
+export async function openForExamination(
   redisUrl: string,
   place: Place,
   closing: Closing,
@@ -122,6 +123,7 @@ export async function examine(installation: Installation, options: ExaminationOp
     bounds,
     reached: survey.reached,
     workspaces: await readWorkspaces(installation, agents),
+    budgets: await readBudgets(installation, agents),
   };
 }
 

@@ -54,6 +54,14 @@ export interface Facts {
   bounds: SurveyBounds;
   reached: readonly (keyof SurveyBounds)[];
   workspaces: WorkspaceFacts;
+  /** The budgets that bind live agents. */
+  budgets: readonly BudgetSight[];
+}
+
+/** A budget by whom it binds; `used`: the share that is spent, calls under way included, 1 and more at its end. */
+export interface BudgetSight {
+  name: string;
+  used: number;
 }
 
 /** The directory of an agent's files. */

@@ -17,9 +17,10 @@ export async function openClient(
   model: string,
   closing: Closing,
 ): Promise<Client> {
-  const { prefix, prices, limits, budgets, agents, workspaceRoot, production: strict } = context.config;
+  const { prefix, prices, timing, limits, budgets, agents, workspaceRoot } = context.config;
   const { logger, clock } = context;
-  const installation = { redisUrl, prefix, prices, limits, budgets, agents, workspaceRoot };
+  const strict = context.config.production;
+  const installation = { redisUrl, prefix, prices, timing, limits, budgets, agents, workspaceRoot };
   const client = createClient({ ...installation, model, strict, logger, clock });
   closing.addBeside(() => client.stop());
   await client.start();
@@ -37,15 +38,6 @@ export function whoIsThere(
     workers: await createWorkerDirectory(redis, keys).list(),
     paused: await createPause(redis, keys).state(),
   }));
-}
-
-/** The live workers of `prefix`. Throws `redis_unavailable` with the reason. */
-export async function liveWorkers(
-  redisUrl: string,
-  prefix: string,
-  clock: Clock,
-): Promise<WorkerAnnouncement[]> {
-  return (await whoIsThere(redisUrl, prefix, clock)).workers;
 }
 
 /**

@@ -1,14 +1,16 @@
 /** Hands prompts to sub-agents side by side, shows their progress, and prints each reply as it comes. */
 import { createParent, type Parent, type ParentOptions } from "../../producer/parent.ts";
+import type { TaskWait } from "../../producer/task-wait.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
 import { newRequestKey } from "../../shared/protocol/ids.ts";
 import { MAX_LIVE_AGENTS } from "../../shared/protocol/limits.ts";
 import type { Reply } from "../../shared/protocol/reply.ts";
+import { withoutPassword } from "../../shared/redis-url.ts";
 import { type CommandContext, EXIT, exitCodeOf } from "../command.ts";
 import { formatPlural } from "../terminal/figures.ts";
 import { createProgress, type Progress } from "../terminal/progress.ts";
 import { renderReply, renderTotals } from "../terminal/reply.ts";
-import { toJsonLine } from "../terminal/text.ts";
+import { plainLine, toJsonLine } from "../terminal/text.ts";
 import type { LocalService } from "./service.ts";
 
 /** One prompt and the name of the sub-agent that gets it; names are unique within one call. */
@@ -54,6 +56,8 @@ interface Asking {
   destroying: AbortSignal;
   replies: Reply[];
   errors: { name: string; error: unknown }[];
+  /** What the sub-agents wait for and was said, until one of them waits for nothing. */
+  told: Set<string>;
   /** Sub-agents whose prompts were given up because the command was told to stop. */
   destroyed: number;
   /** Whether Redis has confirmed that no sub-agent of this command is live; undefined until it was asked. */
@@ -88,7 +92,7 @@ export async function askAll(
     progress: createProgress(output, clock),
     waiting: [...questions],
     destroying: AbortSignal.any([service.signal, giveUp.signal]),
-    ...{ replies: [], errors: [], destroyed: 0 },
+    ...{ replies: [], errors: [], told: new Set(), destroyed: 0 },
   };
   const finish = () => void finishAll(asking).catch(() => giveUp.abort());
   context.signal.addEventListener("abort", finish, { once: true });
@@ -188,7 +192,10 @@ async function ask(asking: Asking, { name, prompt }: Question): Promise<void> {
   const { context, parent, progress, replies, errors, json, destroying } = asking;
   const { output } = context;
   try {
-    const reply = await parent.task({ name, prompt, signal: destroying });
+    const reply = await parent.task(
+      { name, prompt },
+      { signal: destroying, onWait: (wait) => tellWait(asking, wait) },
+    );
     replies.push(reply);
     progress.finish(name, reply);
     if (json) return;
@@ -205,6 +212,26 @@ async function ask(asking: Asking, { name, prompt }: Question): Promise<void> {
     errors.push({ name, error });
     if (!isKnown) output.note(`${name}: ${messageOf(error)}`);
   }
+}
+
+/** Says once what sub-agents wait for; tools that no worker has are told by the progress. */
+function tellWait({ context, service, told }: Asking, wait: TaskWait | undefined): void {
+  if (wait === undefined) told.clear();
+  if (wait === undefined || wait.for === "tools") return;
+  const since = timeOf(wait.since);
+  const line =
+    wait.for === "worker"
+      ? `No worker is live on ${withoutPassword(service.redis.url)} since ${since}: the work waits until one joins (subagent-queue worker).`
+      : `${wait.provider} fails or limits calls since ${since} (${plainLine(wait.reason)}): the next try is at ${timeOf(wait.next_try_at)}.`;
+  const about = wait.for === "worker" ? "worker" : `${wait.provider} ${wait.reason}`;
+  if (told.has(about)) return;
+  told.add(about);
+  context.output.note(line);
+}
+
+/** The time of day of an ISO 8601 instant, UTC. */
+function timeOf(instant: string): string {
+  return `${instant.slice(11, 19)}Z`;
 }
 
 /** Tells the progress whether Redis answers: rows of a Redis that is away are old. */

@@ -4,6 +4,7 @@
  */
 
 import { once } from "node:events";
+import { LoopTime } from "../../producer/loop-time.ts";
 import type { Clock } from "../../shared/clock.ts";
 import type { Config } from "../../shared/config.ts";
 import { SubagentError } from "../../shared/errors.ts";
@@ -91,7 +92,7 @@ function versionOf(redisUrl: string, clock: Clock): Promise<string> {
 
 /**
  * Asks over a connection of its own. Throws `redis_unavailable` with the reason when it is refused or fails, and when
- * no answer has come after 5 s, and `invalid_config` at one node of a cluster.
+ * no answer has come after 5 s in which this process could have read one, and `invalid_config` at one node of a cluster.
  */
 export async function askRedis<T>(
   redisUrl: string,
@@ -99,20 +100,28 @@ export async function askRedis<T>(
   ask: (redis: RedisClient) => Promise<T>,
 ): Promise<T> {
   const redis = openRedis(redisUrl, "worker");
-  const late = new AbortController();
+  let patience: { cancel(): void } | undefined;
   try {
     const failed = once(redis, "error").then(([error]) => Promise.reject(error));
-    const silent = clock
-      .sleep(ANSWER_WITHIN_MS, late.signal)
-      .then(() => Promise.reject(new SubagentError("redis_unavailable", "no answer within 5 s")));
+    const silent = new Promise<never>((_, reject) => {
+      patience = new LoopTime(clock).after(ANSWER_WITHIN_MS, () => reject(silenceOf(redisUrl)));
+    });
     return await Promise.race([refuseClusterNode(redis).then(() => ask(redis)), failed, silent]);
   } catch (error) {
-    if (error instanceof SubagentError && error.code !== "redis_unavailable") throw error;
+    if (error instanceof SubagentError) throw error;
     throw noRedisAt(redisUrl, error);
   } finally {
-    late.abort();
+    patience?.cancel();
     closeRedis(redis);
   }
+}
+
+/** Nothing was refused, so the server may be there: what was measured is said, and no more. */
+function silenceOf(redisUrl: string): SubagentError {
+  return new SubagentError(
+    "redis_unavailable",
+    `Redis at ${withoutPassword(redisUrl)} has not answered within ${ANSWER_WITHIN_MS / 1_000} s, and nothing refused the connection: it, the network or this machine is busy, or REDIS_URL names something else.`,
+  );
 }
 
 const REASONS: Readonly<Record<string, string>> = {

@@ -36,7 +36,10 @@ export const verb: Verb = (command, open, done) => {
       6_000,
     )
     .option("--webhooks-anywhere", "let webhooks reach private addresses, and go over http", false)
-    .option("--callback-url <url>", "LangGraph server whose threads are told when a run they began is over")
+    .option(
+      "--callback-url <url>",
+      "LangGraph server whose threads are told when a run they began is over; its key: SUBAGENT_CALLBACK_KEY",
+    )
     .option("--callback-assistant <name>", "assistant of that server that gets the message", "agent")
     .addHelpText("after", HELP)
     .action(async (flags: ApiFlags & { strict?: boolean }) => done(await api(open("info", flags), flags)));
@@ -66,7 +69,7 @@ interface ApiFlags {
  */
 async function api(context: CommandContext, flags: ApiFlags): Promise<number> {
   const { config, logger, clock, output, signal } = context;
-  const { redisUrl, prefix, prices, limits, agents, workspaceRoot, production: strict } = config;
+  const { redisUrl, prefix, prices, timing, limits, budgets, agents, workspaceRoot } = config;
   if (redisUrl === undefined) {
     const sentence = "REDIS_URL is not set: the API acts on the agents of a Redis, e.g. redis://host:6379.";
     throw new SubagentError("invalid_config", sentence);
@@ -76,8 +79,8 @@ async function api(context: CommandContext, flags: ApiFlags): Promise<number> {
   try {
     const { workers } = await whoIsThere(redisUrl, prefix, clock);
     const model = modelToAsk(config, workers);
-    const installation = { redisUrl, prefix, prices, limits, budgets: config.budgets, agents, workspaceRoot };
-    const client = createClient({ ...installation, model, strict, logger, clock });
+    const installation = { redisUrl, prefix, prices, timing, limits, budgets, agents, workspaceRoot };
+    const client = createClient({ ...installation, model, strict: config.production, logger, clock });
     closing.add(() => client.stop());
     const webhookReach = flags.webhooksAnywhere ? "any" : "public";
     const callback = flags.callbackUrl === undefined ? undefined : httpAddress(flags.callbackUrl);
@@ -89,6 +92,7 @@ async function api(context: CommandContext, flags: ApiFlags): Promise<number> {
       const sender = createCallbackSender({
         client,
         url: httpAddress(callbackUrl),
+        apiKey: config.callbackKey,
         assistantId,
         clock,
         logger,

@@ -4,7 +4,7 @@ import { messageOf, SubagentError } from "../../shared/errors.ts";
 import { withoutPassword } from "../../shared/redis-url.ts";
 import { type CommandContext, EXIT, type Verb } from "../command.ts";
 import { diagnose } from "../doctor/diagnose.ts";
-import { examine, openInstallation } from "../doctor/examine.ts";
+import { examine, openForExamination } from "../doctor/examine.ts";
 import type { Facts } from "../doctor/facts.ts";
 import { repair, repairedOf } from "../doctor/fix.ts";
 import { measure } from "../doctor/measure.ts";
@@ -98,7 +98,11 @@ async function examineAt(context: CommandContext, redisUrl: string, fix: boolean
   await askRedis(redisUrl, clock, (redis) => redis.ping());
   const closing = createClosing();
   try {
-    const installation = await openInstallation(redisUrl, { prefix, workspaceRoot, clock, logger }, closing);
+    const installation = await openForExamination(
+      redisUrl,
+      { prefix, workspaceRoot, clock, logger },
+      closing,
+    );
     const bash = await whyNoBash(context);
     const look = () => examine(installation, { host: hostname(), isProduction, bash });
     const before = await look();

@@ -1,12 +1,10 @@
 /** `run`: one sub-agent for each prompt on the command line; their replies are the output. */
 import { CEILING, type LimitsWish, MAX_LIVE_AGENTS } from "../../shared/protocol/limits.ts";
-import { withoutPassword } from "../../shared/redis-url.ts";
 import { parentIdOf } from "../as-parent.ts";
 import { type CommandContext, durationMs, strictOptions, usd, type Verb, wholeUpTo } from "../command.ts";
-import { liveWorkers } from "../local/client.ts";
 import { type AskFlags, askAll, type Question } from "../local/fan-out.ts";
 import { readTexts, requireText } from "../local/input.ts";
-import { type LocalService, showBanner, startLocalService } from "../local/service.ts";
+import { showBanner, startLocalService } from "../local/service.ts";
 import { cutTo, plain, plainLine } from "../terminal/text.ts";
 
 const HELP = `
@@ -69,7 +67,6 @@ interface RunFlags extends AskFlags {
   timeout?: number;
 }
 
-const LOOK_FOR_WORKERS_MS = 5_000;
 const NAME_MAX_CELLS = 40;
 const NAME_MAX_CODE_POINTS = 45;
 /** So much of a prompt is looked at for its name. */
@@ -91,37 +88,11 @@ async function run(context: CommandContext, prompts: readonly string[], flags: R
   const profile = { model, system, limits, budgets, ...(tools !== undefined && { tools: tools.split(",") }) };
   const parentId = flags.parent === undefined ? undefined : parentIdOf(flags.parent);
   const service = await startLocalService({ ...context, signal: context.stopInTwoSteps() }, "use");
-  const asking = new AbortController();
   try {
     showBanner(context, service);
-    void tellWhenDeserted(context, service, asking.signal);
     return await askAll(context, service, questions, { ...flags, parentId, profile });
   } finally {
-    asking.abort();
     await service.stop();
-  }
-}
-
-/** Says so whenever the last of the live workers that should do the work has gone; a worker that joins takes it. */
-async function tellWhenDeserted(
-  { config, clock, output }: CommandContext,
-  { workers, redis }: LocalService,
-  signal: AbortSignal,
-): Promise<void> {
-  if (workers.length === 0) return;
-  let isDeserted = false;
-  for (;;) {
-    await clock.sleep(LOOK_FOR_WORKERS_MS, signal);
-    if (signal.aborted) return;
-    // A Redis that is away says nothing about its workers.
-    const live = await liveWorkers(redis.url, config.prefix, clock).catch(() => workers);
-    if (live.length === 0 && !isDeserted && !signal.aborted) {
-      const place = withoutPassword(redis.url);
-      output.note(
-        `No worker is live on ${place} any more: the work waits until one joins (subagent-queue worker).`,
-      );
-    }
-    isDeserted = live.length === 0;
   }
 }
 

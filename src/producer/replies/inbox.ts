@@ -4,8 +4,8 @@
  * Owns: which channels are open and when each is looked at. Its neighbours: `channel.ts` knows who reads and
  * waits, `subscriber.ts` hears the doorbells, the stream in Redis holds everything that is not acked.
  *
- * 1. The doorbell is a hint, though it carries its entry: a waiter for it needs no look at the stream. A look follows each
- *    other ring, each gap and each slow tick: no ring is ever needed.
+ * 1. The doorbell carries its entry, so a waiter for that entry need not read the stream. It may be lost: the stream is also
+ *    read after each other ring, each gap of the subscription and each slow tick.
  * 2. The doorbell is subscribed before the look that counts, so no wake-up is lost between the two.
  * 3. A waiter never waits for a reply that another reader has acked: at each gap it is asked whether its run is over. What
  *    was acked since it waits it gets from the agent's record.

@@ -25,6 +25,8 @@ export interface CallbackOptions {
   client: Client;
   /** A LangGraph server, e.g. `http://langgraph:2024`. */
   url: string;
+  /** Its API key, sent as `x-api-key`; default: none is sent. */
+  apiKey?: string | undefined;
   /** The assistant that gets the message, default `agent`. */
   assistantId?: string;
   clock?: Clock;
@@ -122,7 +124,7 @@ function wordOn(record: AgentRecord, threadId: string): string | undefined {
 
 /** Begins a run in the thread. Undefined when the server took it, else what went wrong. */
 async function post(
-  { url, assistantId = "agent", clock }: CallbackOptions & { clock: Clock },
+  { url, apiKey, assistantId = "agent", clock }: CallbackOptions & { clock: Clock },
   callbackThreadId: string,
   content: string,
   signal: AbortSignal,
@@ -135,7 +137,11 @@ async function post(
       {
         method: "POST",
         redirect: "manual",
-        headers: { "content-type": "application/json", "x-auth-scheme": "langsmith" },
+        headers: {
+          "content-type": "application/json",
+          "x-auth-scheme": "langsmith",
+          ...(apiKey !== undefined && { "x-api-key": apiKey }),
+        },
         body: JSON.stringify({ assistant_id: assistantId, input: { messages: [{ role: "user", content }] } }),
         signal: AbortSignal.any([signal, late.signal]),
       },

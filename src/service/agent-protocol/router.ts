@@ -11,7 +11,7 @@ import { MessageText } from "../../shared/protocol/message.ts";
 import type { Mount, MountParts } from "../api/app.ts";
 import { principalOf } from "../api/auth.ts";
 import { sendProblem } from "../api/problem.ts";
-import { newThreadId, openThread, type ProtocolRun, type Thread } from "./thread.ts";
+import { newThreadId, openThread, type ProtocolRun, type Thread, type ThreadState } from "./thread.ts";
 
 /** Where it lies. */
 export const AGENT_PROTOCOL_PATH = "/agent-protocol";
@@ -141,15 +141,14 @@ async function showThread(request: Request, thread: Thread): Promise<unknown> {
     updated_at,
     metadata: {},
     status,
-    values: await thread.values(),
+    values: (await thread.state()).values,
   };
 }
 
 /** What the runs came to. Once it was handed to the network whole, the replies are acked. */
 async function showState(call: Call): Promise<unknown> {
-  const thread = threadOf(call);
-  const values = await thread.values();
-  ackWhenSent(call, thread);
+  const { values, ack } = await threadOf(call).state();
+  ackWhenSent(call, ack);
   const thread_id = param(call.request, "thread");
   return {
     values,
@@ -162,12 +161,9 @@ async function showState(call: Call): Promise<unknown> {
   };
 }
 
-function ackWhenSent({ response, parts }: Call, thread: Thread): void {
+function ackWhenSent({ response }: Call, ack: ThreadState["ack"]): void {
   response.once("close", () => {
-    if (!response.writableFinished) return;
-    thread
-      .ack()
-      .catch((error: unknown) => parts.logger?.debug({ error }, "The replies of a thread were not acked"));
+    if (response.writableFinished) void ack();
   });
 }
 
@@ -193,8 +189,8 @@ async function join(call: Call): Promise<unknown> {
 async function valuesAfter(call: Call, thread: Thread, runId: string): Promise<unknown> {
   await thread.wait(runId, call.signal);
   const { status } = await thread.run(runId);
-  ackWhenSent(call, thread);
-  const values = await thread.values();
+  const { values, ack } = await thread.state();
+  ackWhenSent(call, ack);
   return status === "success"
     ? values
     : { ...values, __error__: { error: status, message: `The run ended as ${status}.` } };
@@ -217,8 +213,9 @@ async function stream(call: Call, thread: Thread): Promise<void> {
   write("metadata", { run_id, thread_id });
   await thread.wait(run_id, call.signal);
   const { status } = await thread.run(run_id);
-  if (status === "success") write("values", await thread.values());
+  const { values, ack } = await thread.state();
+  ackWhenSent(call, ack);
+  if (status === "success") write("values", values);
   else write("error", { error: status, message: `The run ended as ${status}.` });
-  ackWhenSent(call, thread);
   response.end();
 }

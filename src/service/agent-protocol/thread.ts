@@ -40,8 +40,10 @@ export interface ProtocolRun {
 }
 
 /** What a thread has come to. */
-export interface ThreadValues {
-  messages: { id: string; type: "ai"; role: "assistant"; content: string }[];
+export interface ThreadState {
+  values: { messages: { id: string; type: "ai"; role: "assistant"; content: string }[] };
+  /** Takes the replies that `values` shows out of the parent's channel, and no others. Never rejects. */
+  ack(): Promise<unknown>;
 }
 
 /** What a run begins with. */
@@ -83,9 +85,7 @@ export interface Thread {
   begin(message: ThreadMessage): Promise<ProtocolRun>;
   /** Resolves when the run is over, or `signal` aborts. */
   wait(runId: string, signal: AbortSignal): Promise<void>;
-  values(): Promise<ThreadValues>;
-  /** Takes the replies that {@link Thread.values} showed out of the parent's channel. */
-  ack(): Promise<void>;
+  state(): Promise<ThreadState>;
   /** Ends what is going on. */
   cancel(): Promise<void>;
 }
@@ -109,23 +109,7 @@ export function openThread(client: Client, tenant: string, parentId: string, thr
       const { status } = await thread.run(runId);
       if (status === "pending" || status === "running") await waitForEnd(context, runId, signal);
     },
-    async values() {
-      const ended = (await records()).flatMap((record) => (keptReply(record) ? [record] : []));
-      const texts = await Promise.all(ended.map((record) => textOf(context, record)));
-      return {
-        messages: ended.map(({ uid }, i) => ({
-          id: uid,
-          type: "ai",
-          role: "assistant",
-          content: texts[i] ?? NO_SUMMARY,
-        })),
-      };
-    },
-    async ack() {
-      const { inbox } = await open();
-      const kept = (await records()).flatMap((record) => keptReply(record) ?? []);
-      await Promise.all(kept.map((entry) => inbox.take(profile.parent, entry)));
-    },
+    state: async () => stateOf(context, await records()),
     async cancel() {
       const live = (await records()).filter(({ status }) => status !== "ended");
       await Promise.all(
@@ -136,6 +120,24 @@ export function openThread(client: Client, tenant: string, parentId: string, thr
     },
   };
   return thread;
+}
+
+async function stateOf(context: ParentContext, records: readonly AgentRecord[]): Promise<ThreadState> {
+  const { inbox } = await context.open();
+  const shown = records.flatMap((record) => {
+    const entry = keptReply(record);
+    return entry ? [{ record, entry }] : [];
+  });
+  const messages = await Promise.all(
+    shown.map(async ({ record }) => ({
+      id: record.uid,
+      type: "ai" as const,
+      role: "assistant" as const,
+      content: await textOf(context, record),
+    })),
+  );
+  const ack = () => Promise.all(shown.map(({ entry }) => inbox.take(context.profile.parent, entry)));
+  return { values: { messages }, ack };
 }
 
 function uidOf(threadId: string, number: number): string {

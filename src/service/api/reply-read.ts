@@ -4,7 +4,7 @@
  */
 
 import type { OpenClient } from "../../producer/open-client.ts";
-import { listenToDoorbell } from "../../producer/replies/channel-watch.ts";
+import { listenToDoorbell } from "../../producer/replies/doorbell.ts";
 import { OLDEST, PAGE_ENTRIES } from "../../producer/replies/feed.ts";
 import type { ParentAddress } from "../../shared/protocol/keys.ts";
 import { isReadable, type StreamEntry } from "../../shared/redis/reply-stream.ts";

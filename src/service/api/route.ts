@@ -4,12 +4,14 @@
  */
 import { type Request, type RequestHandler, type Response, Router } from "express";
 import { z } from "zod";
-import type { Client } from "../../producer/client.ts";
+import { type Client, insideOf } from "../../producer/client.ts";
 import { nullsLeftOut, readInput } from "../../producer/input.ts";
+import type { OpenClient } from "../../producer/open-client.ts";
 import { createParent, type Parent, type ParentOptions } from "../../producer/parent.ts";
 import type { Clock } from "../../shared/clock.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import { RequestKey } from "../../shared/protocol/ids.ts";
+import type { ParentAddress } from "../../shared/protocol/keys.ts";
 import type { Scope } from "../../shared/redis/api-keys.ts";
 import type { Reach } from "../webhooks/address.ts";
 import { type Auth, type Principal, principalOf } from "./auth.ts";
@@ -35,6 +37,10 @@ export interface RouteCall<Q = unknown, B = unknown> extends RouteParts {
   param(name: string): string;
   /** The parent that the path names, of the key's tenant; `profile`: what its agents inherit. */
   parent(profile?: Partial<Omit<ParentOptions, "parentId" | "tenant" | "client">>): Parent;
+  /** The connected client, for what a parent has no call for. */
+  open(): Promise<OpenClient>;
+  /** The parent that the path names, for such a thing; its id is checked. */
+  address(): ParentAddress;
   /** The `Idempotency-Key` header; undefined without one. */
   readonly idempotencyKey: string | undefined;
   /** Aborts when the client has gone, or the answer has been sent. */
@@ -156,6 +162,8 @@ function callOf(
     const value: string | string[] | undefined = request.params[name];
     return Array.isArray(value) ? value.join("/") : (value ?? "");
   };
+  const parent: RouteCall["parent"] = (profile = {}) =>
+    createParent({ ...profile, client, tenant: principal.tenant, parentId: param("parent") });
   return {
     ...parts,
     client,
@@ -166,8 +174,12 @@ function callOf(
     body: request.body ?? {},
     param,
     signal,
-    parent: (profile = {}) =>
-      createParent({ ...profile, client, tenant: principal.tenant, parentId: param("parent") }),
+    parent,
+    open: () => insideOf(client).open(),
+    address() {
+      const { tenant, parentId } = parent();
+      return { tenant, parentId };
+    },
     idempotencyKey: idempotencyKeyOf(request),
   };
 }

@@ -10,7 +10,13 @@ import type { SpawnReceipt } from "../../producer/spawn.ts";
 import { SpawnInput, TaskInput } from "../../producer/spawn-input.ts";
 import type { Transcript as AgentTranscript, ResumeReceipt } from "../../producer/transcript.ts";
 import { WebhookInput } from "../../producer/webhook.ts";
-import { AgentStatus, type AgentView, EndedReason, InForce } from "../../shared/protocol/agent.ts";
+import {
+  AgentStatus,
+  type AgentView,
+  EndedReason,
+  InForce,
+  ProviderWait,
+} from "../../shared/protocol/agent.ts";
 import { Usage } from "../../shared/protocol/content.ts";
 import { RequestKey } from "../../shared/protocol/ids.ts";
 import { AlertThresholds, Limits, LimitsWish } from "../../shared/protocol/limits.ts";
@@ -46,6 +52,7 @@ export const Agent: z.ZodType<AgentView> = z.object({
   model: z.string(),
   keep_alive: z.boolean(),
   progress: ReplyBody.optional(),
+  provider_wait: ProviderWait.extend({ since: z.string(), next_try_at: z.string() }).optional(),
   questions: z.array(OpenQuestion.extend({ answer_by: z.string() })).optional(),
 });
 

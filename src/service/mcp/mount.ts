@@ -8,7 +8,7 @@ import { ParentId } from "../../shared/protocol/ids.ts";
 import type { Mount, MountParts } from "../api/app.ts";
 import { principalOf } from "../api/auth.ts";
 import { sendProblem } from "../api/problem.ts";
-import { createMcpServer } from "./server.ts";
+import { createMcpServer, type McpServerOptions } from "./server.ts";
 
 const DEFAULT_PARENT = "mcp";
 /** Files of a call at their greatest, as JSON spells text, and the rest of it. */
@@ -35,9 +35,9 @@ async function serve(
     return sendProblem(response, new SubagentError("invalid_input", sentence));
   }
   const parent = createParent({ client, parentId: parentId.data, tenant: principalOf(request).tenant });
-  const onceAnswered = (work: () => void) =>
+  const onceAnswered: McpServerOptions["onceAnswered"] = (_requestId, ack) =>
     void response.once("close", () => {
-      if (response.writableFinished) work();
+      if (response.writableFinished) void ack();
     });
   const build = () =>
     createMcpServer({ parent, clock, onceAnswered, ...(answerWithinMs !== undefined && { answerWithinMs }) });

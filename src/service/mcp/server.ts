@@ -5,9 +5,9 @@
  * 1. A task is durable before it is answered: any process knows it from then on.
  * 2. Only `tasks/cancel` and the destroy tool destroy. A request that is closed, aborted or timed out leaves its agent alone.
  * 3. A plain call is answered within {@link ANSWER_WITHIN_MS}: with the reply, or with what finds it later.
- * 4. The reply of a plain call stays in its parent's channel until the answer has left: a process that dies before loses none.
+ * 4. A reply stays in its parent's channel until the answer that carries it has left: a process that dies before loses none.
  */
-import { ProtocolError, Server, type ServerContext } from "@modelcontextprotocol/server";
+import { ProtocolError, type RequestId, Server, type ServerContext } from "@modelcontextprotocol/server";
 import { z } from "zod";
 import { beginTask, waitForTask } from "../../producer/begin-task.ts";
 import { nullsLeftOut, readInput } from "../../producer/input.ts";
@@ -40,8 +40,8 @@ export interface McpServerOptions {
   clock: Clock;
   /** Default 45,000; for tests. */
   answerWithinMs?: number;
-  /** Calls `work` once the answer to this server's request has left whole, and never otherwise. Default: at once. */
-  onceAnswered?: (work: () => void) => void;
+  /** Calls `ack` once the answer to a request has left whole, and never otherwise. Default: at once. */
+  onceAnswered?: (requestId: RequestId, ack: () => Promise<unknown>) => void;
 }
 
 /** A server for `parent`, not connected. */
@@ -49,7 +49,7 @@ export function createMcpServer({
   parent,
   clock,
   answerWithinMs = ANSWER_WITHIN_MS,
-  onceAnswered = (work) => work(),
+  onceAnswered = (_requestId, ack) => void ack(),
 }: McpServerOptions): Server {
   const server = new Server(
     { name: "subagent-queue", version: packageVersion() },
@@ -73,29 +73,32 @@ export function createMcpServer({
     "tools/call",
     { params: CallParams, result },
     async ({ name, arguments: input }, context) => {
-      const { signal } = context.mcpReq;
+      const { signal, id } = context.mcpReq;
+      const ackLater = (ack: () => Promise<unknown>) => onceAnswered(id, ack);
       if (name === "task" || name === "agent") {
-        const call = { parent, clock, name, input, signal, answerWithinMs, onceAnswered } as const;
+        const call = { parent, clock, name, input, signal, answerWithinMs, ackLater } as const;
         return asResult(() => (followsTasks(context) ? startTask(call) : answerPlainly(call)));
       }
       const tool = tools.find((each) => each.name === name);
       if (!tool)
         throw new ProtocolError(INVALID_PARAMS, `There is no tool ${JSON.stringify(name.slice(0, 70))}.`);
-      return asResult(async () =>
-        said(await tool.run(input, { toolUse: { id: String(context.mcpReq.id) } })),
-      );
+      return asResult(async () => said(await tool.run(input, { toolUse: { id: String(id) }, ackLater })));
     },
   );
-  addTaskMethods(server, parent);
+  addTaskMethods(server, parent, onceAnswered);
   return server;
 }
 
-function addTaskMethods(server: Server, parent: Parent): void {
+type OnceAnswered = NonNullable<McpServerOptions["onceAnswered"]>;
+
+function addTaskMethods(server: Server, parent: Parent, onceAnswered: OnceAnswered): void {
   const context = contextOf(parent);
   const result = z.looseObject({});
   server.setRequestHandler("tasks/get", { params: TaskParams, result }, async ({ taskId }, request) => {
     requireTasks(request);
-    return { ...known(await asProtocol(() => readTask(context, taskId))) };
+    const { task, ack } = known(await asProtocol(() => readTask(context, taskId)));
+    if (ack) onceAnswered(request.mcpReq.id, ack);
+    return { ...task };
   });
   server.setRequestHandler("tasks/update", { params: TaskParams, result }, async ({ taskId }, request) => {
     requireTasks(request);
@@ -120,7 +123,7 @@ interface TaskCall {
   input: unknown;
   signal: AbortSignal;
   answerWithinMs: number;
-  onceAnswered: (work: () => void) => void;
+  ackLater: (ack: () => Promise<unknown>) => void;
 }
 
 function begin({ parent, name, input }: TaskCall) {
@@ -144,7 +147,7 @@ async function answerPlainly(call: TaskCall) {
   if (call.signal.aborted) stop();
   try {
     const { reply, ack } = await waitForTask(call.parent, begun, enough.signal);
-    if (!call.signal.aborted) call.onceAnswered(() => void ack());
+    if (!call.signal.aborted) call.ackLater(ack);
     return resultOf(reply, unknown_tools);
   } catch (error) {
     if (!enough.signal.aborted) throw error;

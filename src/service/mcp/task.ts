@@ -51,19 +51,30 @@ export function createdTask({ address, receipt }: Spawned): TaskHead & { resultT
   };
 }
 
-/** A task as it stands; undefined: this parent has none of that id. A final reply is taken out of the parent's channel. */
-export async function readTask(context: ParentContext, taskId: string): Promise<object | undefined> {
+/** A task as it stands; `ack` takes its final reply out of the parent's channel, where it has one. Never rejects. */
+interface ReadTask {
+  task: object;
+  ack?: () => Promise<boolean>;
+}
+
+/** A task; undefined: this parent has none of that id. */
+export async function readTask(context: ParentContext, taskId: string): Promise<ReadTask | undefined> {
   const found = await findRecord(context, taskId);
   if (!found) return undefined;
   const { record } = found;
   const createdAt = new Date(record.created_at).toISOString();
   const kept = keptReply(record);
   if (kept) {
-    const client = await context.open();
-    // The record keeps the reply for a day, so that the same question has the same answer.
-    client.inBackground(client.inbox.take(context.profile.parent, kept));
-    return { ...endedTask(taskId, createdAt, kept.entry) };
+    const { inbox } = await context.open();
+    // The record keeps the reply for a day after its ack, so that the same question has the same answer.
+    const ack = () => inbox.take(context.profile.parent, kept);
+    return { task: endedTask(taskId, createdAt, kept.entry), ack };
   }
+  return { task: openTask(taskId, createdAt, record) };
+}
+
+/** A task whose reply is not there: still to come, or no longer kept. */
+function openTask(taskId: string, createdAt: string, record: AgentRecord): object {
   if (record.status === "ended") {
     const head = headOf(taskId, "failed", createdAt, "its reply is no longer kept");
     return {

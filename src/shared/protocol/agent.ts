@@ -111,6 +111,11 @@ const KeptReply = z.object({
   ...Reply.pick({ reply_id: true, kind: true, status: true, stop_reason: true, agent_status: true }).shape,
 });
 
+/** Why a run waits for its provider: the provider's host, and what its failure or its limit is called. */
+export const ProviderWait = z.object({ provider: z.string(), reason: z.string() });
+/** See {@link ProviderWait}. */
+export type ProviderWait = z.infer<typeof ProviderWait>;
+
 /** The fields of a record as Redis holds them: a hash of strings. Times are epoch ms of Redis' own clock. */
 export const RecordFields = z.object({
   v: count,
@@ -147,6 +152,11 @@ export const RecordFields = z.object({
   on_parent_gone: z.enum(["finish", "destroy"]).optional(),
   /** Since when a queued run waits for a worker that has the tools it names. */
   tools_since: count.optional(),
+  /** A released run is claimed no earlier. */
+  not_before: count.optional(),
+  provider_wait: json(ProviderWait).optional(),
+  /** Since when its provider has failed the run without that it advanced. */
+  provider_wait_since: count.optional(),
   /** Whether the parent wants an end. */
   finish: z
     .string()
@@ -160,7 +170,51 @@ export const RecordFields = z.object({
   reply: json(KeptReply).optional(),
   /** What a waiting agent waits for, oldest first; until its deadline. */
   questions: json(z.array(OpenQuestion)).optional(),
+  /** `1`: its caller named the request key. */
+  promised: z.string().optional(),
+  /** All that stays after the ack of the agent's end, with the status; see {@link readKept}. */
+  kept: z.string().optional(),
 });
+
+const KEPT = /^(\S+) (\S+) (\d+) \S+ (.+)$/s;
+
+/**
+ * The other fields of a record whose agent's end was acked, unchecked: `kept_json` in `rest.lua` wrote them in this order. What
+ * only a worker or a resumed agent would need is gone.
+ */
+export function readKept(uid: string, kept: string): Record<string, unknown> {
+  const [, agent_id, ended_reason, run, json = "[]"] = KEPT.exec(kept) ?? [];
+  const [v, created_at, ended_at, name, model, ...others] = z.array(z.unknown()).parse(JSON.parse(json));
+  const [max_turns, max_tokens, max_duration_ms, max_total_tokens, max_cost_usd, ...more] = others;
+  const [keep_alive, idle_ms, description, definition, progress, summary, ...end] = more;
+  const [entry_id, ending, kind, status, stop_reason, message_ids, undelivered] = end;
+  const limits = present({ max_turns, max_tokens, max_duration_ms, max_total_tokens, max_cost_usd });
+  const spec = { v, model, limits, keep_alive: keep_alive === 1, idle_ms, description, definition };
+  const reply = {
+    entry_id,
+    at: `${ended_at}`,
+    reply_id: `${uid}.${ending}`,
+    kind,
+    status,
+    stop_reason,
+    message_ids,
+  };
+  const asked = {
+    ...reply,
+    agent_status: "ended",
+    undelivered: undelivered === null ? null : JSON.stringify(undelivered),
+  };
+  return {
+    ...{ v, agent_id, ended_reason, run, created_at, ended_at, name, summary: summary ?? undefined },
+    ...{ epoch: 0, wake: 0, deadline: 0, inbox_read: 0, spec: JSON.stringify(present(spec)) },
+    ...(progress !== null && { progress: JSON.stringify(progress) }),
+    ...(kind !== null && { reply: JSON.stringify(present(asked)) }),
+  };
+}
+
+function present(members: object): object {
+  return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== null));
+}
 
 /** The record of an agent; `progress` is what its run has come to, once it has committed a turn. */
 export const AgentRecord = RecordFields.transform(({ progress, summary = NO_SUMMARY, ...fields }) => {
@@ -188,6 +242,8 @@ export interface AgentView {
   keep_alive: boolean;
   /** Counters and last text of the run, once it has committed a step. */
   progress?: ReplyBody;
+  /** What the provider of a queued run says, since when, and when it is asked again. */
+  provider_wait?: ProviderWait & { since: string; next_try_at: string };
   /** The open questions of an agent that waits, oldest first; `answer_by`: when their defaults hold. */
   questions?: (OpenQuestion & { answer_by: string })[];
 }
@@ -209,9 +265,16 @@ export function viewOf(record: AgentRecord): AgentView {
     model: spec.model,
     keep_alive: spec.keep_alive,
     ...(progress && { progress }),
+    ...(status === "queued" && providerWaitOf(record)),
     ...(status === "waiting" &&
       questions && { questions: questions.map((question) => ({ ...question, answer_by })) }),
   };
+}
+
+function providerWaitOf({ provider_wait, provider_wait_since = 0, not_before = 0 }: AgentRecord) {
+  if (!provider_wait) return undefined;
+  const [since, next_try_at] = [provider_wait_since, not_before].map((ms) => new Date(ms).toISOString());
+  return since && next_try_at ? { provider_wait: { ...provider_wait, since, next_try_at } } : undefined;
 }
 
 /** The end of an agent whose idle time is over, by whichever process finds it. */

@@ -30,6 +30,8 @@ export interface ParentKeys {
   events: string;
   /** stream: the newest event lines of all agents of the parent, each a pointer into a timeline. */
   history: string;
+  /** list: the timelines that stay of the newest ended agents whose end was acked. */
+  timelines: string;
   /** string: there while a subscriber of the events renews it. */
   watching: string;
   /** hash: until when the parent's agents do not follow it, where it holds a lease. */
@@ -113,7 +115,7 @@ export interface Keys {
   /** sorted set: `<tenant>/<parent>/<uid>` of an agent whose end is to be told → when to look (epoch ms). */
   callbacks: string;
   /** string: the token of the process that tells them now. */
-  callbackTurn: string;
+  callbackLock: string;
   /** string: requests that a holder of an API key, or an address, made in the current window. */
   requestRate: string;
   /** set: names of the provider gates that are not healthy, and of some that were. */
@@ -151,7 +153,7 @@ export function keysUnder(prefix = "saq"): Keys {
     apiKeys: `{${prefix}}:api-keys`,
     webhooks: `{${prefix}}:webhooks`,
     callbacks: `{${prefix}}:callbacks`,
-    callbackTurn: `{${prefix}}:callback-turn`,
+    callbackLock: `{${prefix}}:callback-lock`,
     requestRate: `${prefix}:request-rate`,
     gates: `{${prefix}}:gates`,
     gate: (name) => `{${prefix}}:gate:${name}`,
@@ -194,6 +196,7 @@ function parentKeys(tag: string): ParentKeys {
     doorbell: `${tag}:doorbell`,
     events: `${tag}:events`,
     history: `${tag}:history`,
+    timelines: `${tag}:timelines`,
     watching: `${tag}:watching`,
     lease: `${tag}:lease`,
     profile: `${tag}:profile`,

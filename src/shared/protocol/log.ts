@@ -44,7 +44,10 @@ export const ToolResultEntry = z.object({
   is_error: z.boolean(),
   duration_ms: z.int().min(0),
   interrupted: z.boolean().optional(),
+  /** The call could not be performed as it was made. */
   refused: z.boolean().optional(),
+  /** The call could be performed and was not allowed: by a rule, a hook, the parent, or as a repetition. */
+  denied: z.boolean().optional(),
 });
 /** A model call that can bring no message: the run ends there. `context_window`: the conversation has grown too long. */
 export const FailureEntry = z.object({

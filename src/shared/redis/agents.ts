@@ -2,7 +2,7 @@
  * The agents of an installation as typed calls: each verb of the table under its name, and the reads beside them. Owns no
  * state; the records in Redis do.
  */
-import { AgentRecord, AgentSpecJson } from "../protocol/agent.ts";
+import { AgentRecord, AgentSpecJson, readKept } from "../protocol/agent.ts";
 import { Attached } from "../protocol/attachments.ts";
 import { AgentId } from "../protocol/ids.ts";
 import type { AgentAddress, Keys, ParentAddress } from "../protocol/keys.ts";
@@ -94,7 +94,7 @@ export function stateOf(claimed: Extract<Answer<"claim">, { status: "claimed" }>
 
 function readsOf(redis: RedisClient, keys: Keys): AgentReads {
   const readRecord = async (address: AgentAddress) =>
-    parseRecord(await redis.hgetall(keys.agent(address).record));
+    parseRecord(address, await redis.hgetall(keys.agent(address).record));
   const readInbox = async (address: AgentAddress) =>
     (await redis.lrange(keys.agent(address).inbox, 0, -1)).map((text) =>
       InboxMessage.parse(JSON.parse(text)),
@@ -147,6 +147,11 @@ async function readLive(redis: RedisClient, keys: Keys, parent: ParentAddress): 
   return records.flatMap((fields) => AgentRecord.safeParse(fields).data ?? []);
 }
 
-function parseRecord(fields: Record<string, string>): AgentRecord | undefined {
-  return Object.keys(fields).length === 0 ? undefined : AgentRecord.parse(fields);
+function parseRecord(address: AgentAddress, fields: Record<string, string>): AgentRecord | undefined {
+  if (Object.keys(fields).length === 0) return undefined;
+  const { uid, tenant, parentId: parent_id } = address;
+  return AgentRecord.parse({
+    ...fields,
+    ...(fields.kept && { uid, tenant, parent_id, ...readKept(uid, fields.kept) }),
+  });
 }

@@ -13,13 +13,13 @@ import {
   type ParentAddress,
 } from "../protocol/keys.ts";
 import type { RedisClient } from "./connection/connection.ts";
+import { releaseLock, takeLock } from "./lock.ts";
 import { redisNowMs } from "./redis-time.ts";
-import { giveUpTurn, takeTurn } from "./turn.ts";
 
 /** A thread without a run for so long calls nobody back any more. */
 const CALLBACK_KEPT_MS = 7 * 24 * 3_600_000;
 /** A process that dies while it tells lets the next one do so after this time. */
-const TURN_MS = 60_000;
+const LOCK_MS = 60_000;
 const AT_A_TIME = 20;
 
 /** See the module's header. Commands reject as the connection does. */
@@ -41,7 +41,7 @@ export interface Callbacks {
 
 /** The callbacks of an installation. */
 export function createCallbacks(redis: RedisClient, keys: Keys): Callbacks {
-  const { callbacks, callbackTurn } = keys;
+  const { callbacks, callbackLock } = keys;
   const inFuture = async (inMs: number) => (await redisNowMs(redis)) + inMs;
   return {
     async set(parent, threadId, callbackThreadId) {
@@ -57,7 +57,7 @@ export function createCallbacks(redis: RedisClient, keys: Keys): Callbacks {
       await redis.zadd(callbacks, await inFuture(inMs), deadlineMember(agent));
     },
     async due(token) {
-      if (!(await takeTurn(redis, callbackTurn, token, TURN_MS))) return [];
+      if (!(await takeLock(redis, callbackLock, token, LOCK_MS))) return [];
       const members = await redis.zrangebyscore(callbacks, "-inf", await inFuture(0), "LIMIT", 0, AT_A_TIME);
       return members.flatMap((member) => addressOfMember(member) ?? []);
     },
@@ -67,6 +67,6 @@ export function createCallbacks(redis: RedisClient, keys: Keys): Callbacks {
     async forget(agent) {
       await redis.zrem(callbacks, deadlineMember(agent));
     },
-    giveUp: (token) => giveUpTurn(redis, callbackTurn, token),
+    giveUp: (token) => releaseLock(redis, callbackLock, token),
   };
 }

@@ -4,6 +4,7 @@
  * are live only: their worker publishes them itself.
  */
 import { z } from "zod";
+import { readKept } from "../protocol/agent.ts";
 import { eventMembers } from "../protocol/event-text.ts";
 import type { AgentAddress, Keys, ParentAddress } from "../protocol/keys.ts";
 import { ProgressEvent } from "../protocol/reply.ts";
@@ -89,11 +90,15 @@ export async function readTimeline(
   address: AgentAddress,
 ): Promise<EventLine[]> {
   const { record, timeline } = keys.agent(address);
-  const [lines, [agentId, name]] = await Promise.all([
+  const [lines, [agentId, name, kept]] = await Promise.all([
     redis.lrange(timeline, 0, -1),
-    redis.hmget(record, "agent_id", "name"),
+    redis.hmget(record, "agent_id", "name", "kept"),
   ]);
-  const agent = { agent_id: agentId ?? address.uid, name: name ?? "" };
+  const agent = {
+    agent_id: agentId ?? address.uid,
+    name: name ?? "",
+    ...(kept && readKept(address.uid, kept)),
+  };
   return lines.flatMap((text) => {
     const line = Line.safeParse(parsed(text)).data;
     if (!line) return [];

@@ -1,6 +1,6 @@
 /**
- * An installation as one process sees it: every part of the protocol, composed over one connection. Client, worker,
- * doctor and board open it here. The connection stays its owner's.
+ * An installation as one process sees it: every part of the protocol, composed over one connection, which stays
+ * its owner's.
  */
 import type { Logger } from "../logger.ts";
 import { type Keys, keysUnder } from "../protocol/keys.ts";

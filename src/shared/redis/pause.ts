@@ -1,7 +1,7 @@
 /**
- * The pause of an installation: an operator's "stop spending now". Truth is one key, asked before every model call
- * together with the provider's gate; the wake queue is paused beside it, so that no worker takes a run meanwhile and
- * that they begin at once when it is over.
+ * The pause of an installation: an operator's "stop spending now". The pause is one key. Every worker
+ * reads it once a second, and before a call when it knows nothing newer. The wake queue is paused as well, so that no
+ * worker takes a run meanwhile.
  *
  * 1. Whatever fails half-way leaves the key set, or the installation running: never a queue that stands still for a
  *    reason that no process can read. The same call again finishes it.
@@ -32,8 +32,8 @@ export interface PauseState {
 /** See the module's header. */
 export interface Pause {
   /**
-   * Pauses; resolves to what stands: of two operators the first one's word. Every model call begun before it resolves
-   * may still end, none begins afterwards.
+   * Pauses; resolves to the pause in force: if the installation is paused already, the first reason is kept. A model call
+   * begun before it resolves may still end.
    */
   pause(reason?: string): Promise<PauseState>;
   /** Goes on; resolves to what stood, undefined when the installation was not paused. */

@@ -55,7 +55,7 @@ export function createReplyStream(
       const { status } = await scripts.run(
         "ack",
         { ...parent, uid },
-        { reply_id: entry.reply_id, entry_id: id, token },
+        { reply_id: entry.reply_id, entry_id: id, token, request_key: requestKeyOf(entry) },
       );
       return status === "first";
     },
@@ -112,6 +112,11 @@ function entryOf(field: Readonly<Record<string, string>>): ChannelEntry {
     message_ids: wordsOf(message_ids),
     ...(undelivered && { undelivered: JSON.parse(undelivered) }),
   });
+}
+
+/** The request key of the task that an entry ends, which is the id of its first message, read or not; "" where there is none. */
+function requestKeyOf(entry: StreamItem["entry"]): string {
+  return "message_ids" in entry ? (entry.message_ids[0] ?? entry.undelivered?.[0] ?? "") : "";
 }
 
 /** The ids in a text that separates them by blanks. */

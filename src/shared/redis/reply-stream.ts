@@ -1,4 +1,4 @@
-/** What is read from a reply stream. Pure, and free of what talks to Redis: the parent's side loads it at once. */
+/** What is read from a reply stream. Pure: it loads no Redis client. */
 import type { ChannelEntry } from "../protocol/reply.ts";
 
 /** One entry and where it stands in the stream. */

@@ -192,6 +192,7 @@ const PARENT_TYPES = {
   usage: "hash",
   replies: "stream",
   history: "stream",
+  timelines: "list",
   watching: "string",
   lease: "hash",
   profile: "hash",

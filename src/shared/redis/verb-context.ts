@@ -75,6 +75,7 @@ const KEYS = {
   usage: ({ parent }) => parent.usage,
   replies: ({ parent }) => parent.replies,
   profile: ({ parent }) => parent.profile,
+  timelines: ({ parent }) => parent.timelines,
   history: ({ parent }) => parent.history,
   watching: ({ parent }) => parent.watching,
   parent_lease: ({ parent }) => parent.lease,

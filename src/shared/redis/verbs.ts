@@ -258,6 +258,8 @@ export const AGENT_VERBS = {
       attempts: int,
       /** How often in a row the run has broken off in its worker; absent: as it was. */
       breaks: optional(int),
+      /** Its provider fails or limits it: {@link ProviderWait} as JSON. */
+      provider_wait: optional(text),
       /** The holder's process has crashed: its worker, which saw it, speaks for it. */
       crashed: optional(flag),
       events: optional(text),

@@ -9,8 +9,8 @@ import { randomBytes } from "node:crypto";
 import { z } from "zod";
 import { type Keys, type ParentAddress, parentMember, parentOfMember } from "../protocol/keys.ts";
 import type { RedisClient } from "./connection/connection.ts";
+import { releaseLock, takeLock } from "./lock.ts";
 import { redisNowMs } from "./redis-time.ts";
-import { giveUpTurn, takeTurn } from "./turn.ts";
 
 /** A process keeps its slot for so long after the beginning of its last batch. */
 const PUSH_LEASE_MS = 60_000;
@@ -100,9 +100,9 @@ export function createWebhooks(redis: RedisClient, keys: Keys): Webhooks {
       const members = await redis.smembers(keys.webhooks);
       return members.flatMap((member) => parentOfMember(member) ?? []);
     },
-    acquire: (parent, token) => takeTurn(redis, keys.parent(parent).pushing, token, PUSH_LEASE_MS),
+    acquire: (parent, token) => takeLock(redis, keys.parent(parent).pushing, token, PUSH_LEASE_MS),
     // Receivers see an id twice where two processes push for a moment, as they must expect anyway.
-    release: (parent, token) => giveUpTurn(redis, keys.parent(parent).pushing, token),
+    release: (parent, token) => releaseLock(redis, keys.parent(parent).pushing, token),
     async note(parent, outcome) {
       const { webhook } = keys.parent(parent);
       // Removed meanwhile: nothing comes back to life.

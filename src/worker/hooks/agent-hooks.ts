@@ -171,5 +171,5 @@ function lacking(names: readonly string[]): string {
 }
 
 function refusedOutcome(content: string): ToolOutcome {
-  return { content, isError: true, truncated: false, durationMs: 0 };
+  return { content, isError: true, isDenied: true, truncated: false, durationMs: 0 };
 }

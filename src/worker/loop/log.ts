@@ -52,6 +52,8 @@ export interface ResultMarks {
   isError: boolean;
   /** The call was never performed: it could not be. */
   isRefused: boolean;
+  /** The call could be performed and was not allowed. */
+  isDenied: boolean;
 }
 
 /** An entry that this process adds: where and how it is stored, and what the loop makes of it. */
@@ -89,8 +91,9 @@ export function readEntry(key: string, json: string): LogEntry {
       ToolStartedEntry.parse(value);
       return { kind, message, callId };
     case "result": {
-      const { content, is_error: isError, refused = false } = ToolResultEntry.parse(value);
-      return { kind, message, callId, contentJson: JSON.stringify(content), isError, isRefused: refused };
+      const { content, is_error: isError, refused = false, denied = false } = ToolResultEntry.parse(value);
+      const marks = { isError, isRefused: refused, isDenied: denied };
+      return { kind, message, callId, contentJson: JSON.stringify(content), ...marks };
     }
     case "failure":
       return { kind, message, value: FailureEntry.parse(value) };
@@ -209,13 +212,19 @@ export function newResult(
   content: string,
   marks: Partial<ResultMarks> & { isInterrupted?: boolean; durationMs?: number } = {},
 ): NewEntry {
-  const { isError = false, isRefused = false, isInterrupted = false, durationMs = 0 } = marks;
+  const {
+    isError = false,
+    isRefused = false,
+    isDenied = false,
+    isInterrupted = false,
+    durationMs = 0,
+  } = marks;
   const contentJson = JSON.stringify(content);
-  const more = `${isInterrupted ? ',"interrupted":true' : ""}${isRefused ? ',"refused":true' : ""}`;
+  const more = `${isInterrupted ? ',"interrupted":true' : ""}${isRefused ? ',"refused":true' : ""}${isDenied ? ',"denied":true' : ""}`;
   return {
     key: entryKey.result(message, callId),
     json: `{"v":1,"content":${contentJson},"is_error":${isError},"duration_ms":${Math.round(durationMs)}${more}}`,
-    entry: { kind: "result", message, callId, contentJson, isError, isRefused },
+    entry: { kind: "result", message, callId, contentJson, isError, isRefused, isDenied },
   };
 }
 

@@ -115,8 +115,8 @@ export class RunState {
   }
 
   /**
-   * Number of the user message that comes next, or waits for the model already. A run can end with its last message
-   * unanswered; entries are written once, so the next run stands behind everything that was said, tried or paid for.
+   * Number of the next user message, or of the one that waits for the model. A run can end with its last message
+   * unanswered. Entries are written once, so the next run continues after the last number used.
    */
   get userMessage(): number {
     return this.isBegun ? this.#at : 2 * Math.floor(this.#lastUsed / 2) + 2;
@@ -247,7 +247,7 @@ export class RunState {
   }
 
   #result(entry: Entry<"result">): boolean {
-    const { message, callId, contentJson, isError, isRefused } = entry;
+    const { message, callId, contentJson, isError, isRefused, isDenied } = entry;
     if (message !== this.#at - 1) return false;
     this.conversation.result(callId, contentJson, isError);
     const call = this.#callOf(entry);
@@ -256,7 +256,10 @@ export class RunState {
       if (asked) asked.permission = String(JSON.parse(contentJson));
       return true;
     }
-    if (!call.isStarted && !isRefused) this.tally.call(call.name);
+    const isCounted = !isRefused && !isDenied;
+    if (!call.isStarted && isCounted) this.tally.call(call.name);
+    // It was denied behind its mark, by a hook.
+    if (call.isStarted && !isCounted) this.tally.uncall(call.name);
     if (!isError) this.tally.succeed(call.name);
     call.isAnswered = true;
     if (isRefused) this.#refuse();

@@ -16,7 +16,7 @@ export class Tally {
   usage: Usage = ZERO_USAGE;
   tokens = 0;
   costUsd = 0;
-  /** Tool calls that began or were answered, refused ones left out; names are the model's, `constructor` included. */
+  /** Tool calls that began or were answered, refused and denied ones left out; names are the model's, `constructor` included. */
   readonly calls = new Map<string, number>();
   toolCalls = 0;
   /** Calls by tool that were answered without an error. */
@@ -53,6 +53,14 @@ export class Tally {
   call(name: string): void {
     this.calls.set(name, (this.calls.get(name) ?? 0) + 1);
     this.toolCalls += 1;
+  }
+
+  /** A tool call that had its mark and was not made after all. */
+  uncall(name: string): void {
+    const left = (this.calls.get(name) ?? 1) - 1;
+    if (left > 0) this.calls.set(name, left);
+    else this.calls.delete(name);
+    this.toolCalls -= 1;
   }
 
   /** A tool call that was answered without an error. */

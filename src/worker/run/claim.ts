@@ -139,7 +139,7 @@ async function claim(
   }
 }
 
-/** Puts the claim, and once more when the agent may be claimed in a moment: the wake would be spent, and the next is a sweeper's. */
+/** Claims; a second time when the agent may be claimed in a moment, for this wake is used up and the sweeper's comes later. */
 async function claimInTime(
   context: RunContext,
   address: AgentAddress,

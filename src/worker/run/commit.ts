@@ -18,8 +18,8 @@ export interface Commitment {
   entries: readonly NewEntry[];
   /** Whether the run comes further with it. */
   advances: boolean;
-  /** How many entries the log has with it. */
-  known: number;
+  /** How many entries the log has after it. */
+  entriesAfter: number;
   /** What the run has come to, where the commitment carries it, and its last text where that had to be cut. */
   told: { progress: ReplyBody; whole: string } | undefined;
 }

@@ -19,8 +19,8 @@ import type { CheckOutput } from "../tools/output-check.ts";
 import type { Toolbox } from "../tools/registry.ts";
 import type { OpenRoot } from "../tools/roots.ts";
 import type { LeaseGrant, LeaseKeeper } from "./lease.ts";
-import type { TextFeeds } from "./progress.ts";
 import type { ProviderLimit } from "./provider-limit.ts";
+import type { TextFeeds } from "./text-feed.ts";
 import type { CoarseTimers } from "./timers.ts";
 
 /** What a worker process lends to each of its runs. */

@@ -61,7 +61,7 @@ export async function settleRun(
   }
   if (answer.status === "conflict") return (await session.adopt(commitment)) === "lost" ? "lost" : undefined;
   if (answer.status === "stale") return session.lose();
-  // Asked twice because the answer was lost on the way, Redis says how it stands: as this run wanted it, or otherwise.
+  // If the first answer was lost, the second says how the run ended: as this worker wanted, or otherwise.
   const asWanted = answer.status === "same" && answer.ended_reason === endedReason;
   if (answer.status !== "settled" && !asWanted) {
     lease.finish("taken");

@@ -23,8 +23,8 @@ import type { ClaimedRun } from "./claim.ts";
 import type { RunContext, RunEnd } from "./context.ts";
 import { settleBroken } from "./end.ts";
 import type { Lease } from "./lease.ts";
-import type { Passage, Verdict } from "./provider-limit.ts";
-import { releaseRun } from "./release.ts";
+import { type Passage, providerName, type Verdict } from "./provider-limit.ts";
+import { type ReleaseWish, releaseRun } from "./release.ts";
 import type { Session } from "./session.ts";
 
 /** A run of a paused installation is taken again no sooner; the paused queue keeps it for as long as it takes. */
@@ -114,9 +114,8 @@ export function afterModelStopped(context: RunContext, session: Session): Promis
 }
 
 /**
- * The run is this worker's no longer. A lease that expired, because Redis was away or this process stood still, leaves the
- * run to no worker, and renewals that waited on the way may still lengthen it; so may the holder of a log of which Redis has
- * forgotten a part. Either hands the run back. One that was taken is not touched any more.
+ * Called after the lease expired, the run was taken, or the log turned out shorter than expected. Late renewals may have
+ * extended an expired lease, so the run is released explicitly. A run that another worker took is left alone.
  */
 export async function afterLoss(context: RunContext, claimed: ClaimedRun, session: Session): Promise<RunEnd> {
   const { lease, record, attempts } = session;
@@ -171,17 +170,17 @@ async function restOrRelease(
   delayMs: number,
   runningMs?: number,
 ): Promise<RunEnd | "lost" | undefined> {
-  if (delayMs > LONGEST_HELD_WAIT_MS) return release(context, session, { reason, delayMs, runningMs });
+  if (delayMs > LONGEST_HELD_WAIT_MS) {
+    const provider = providerName(context.model, session.model);
+    const providerWait = { provider, reason };
+    return release(context, session, { reason, delayMs, runningMs, providerWait });
+  }
   await session.lease.rest(delayMs);
   return undefined;
 }
 
 /** Hands the run back with everything committed that was paid for. */
-async function release(
-  context: RunContext,
-  session: Session,
-  how: { reason: string; delayMs: number; runningMs?: number | undefined },
-): Promise<RunEnd | "lost"> {
+async function release(context: RunContext, session: Session, how: ReleaseWish): Promise<RunEnd | "lost"> {
   const { runningMs = session.lease.runningMs() } = how;
   if (session.isCommitDue && (await session.commit()) === "lost") return "lost";
   return releaseRun(context, session, { ...how, runningMs });

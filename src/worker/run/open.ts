@@ -20,9 +20,9 @@ import { listedOf, withFinding } from "../tools/tool-search.ts";
 import { chargeLostCall } from "./charge.ts";
 import type { RunContext } from "./context.ts";
 import type { Lease } from "./lease.ts";
-import { textOf } from "./progress.ts";
 import { type RunWorkspace, runWorkspace } from "./run-workspace.ts";
 import { type Equipment, Session } from "./session.ts";
+import { textOf } from "./text-feed.ts";
 import { traceBeside } from "./trace.ts";
 
 const FILES_GONE =

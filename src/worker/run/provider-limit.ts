@@ -1,7 +1,7 @@
 /**
- * The provider's limit as a run meets it. A healthy provider costs nothing: what every worker knows of it and of the
- * operator's pause is kept in memory and read once a second. While something is wrong, each call asks Redis first, waits or
- * hands its run back, keeps its slot while it goes on, and says what it met.
+ * The provider's limit as a run meets it. A healthy provider costs nothing: each worker keeps the limit and the operator's
+ * pause in memory and reads them once a second. While a limit holds, each call asks Redis first; then it waits, or its run
+ * is handed back. The outcome of the call is written back.
  *
  * 1. No call begins on knowledge older than {@link PAUSE_KNOWN_MS}: a pause holds for every worker that long after it was written.
  * 2. Waiting here is no attempt, no turn and no running time; a long wait does not hold the worker's slot.
@@ -178,6 +178,11 @@ export class ProviderLimit {
 /** The name of the limiter before a model: one for each provider, credential and model. */
 export function gateNameOf(model: Pick<Model, "gateName">, modelId: string): string {
   return model.gateName?.(modelId) ?? `custom/${modelId}`;
+}
+
+/** The provider of a model, for people: what stands first in the name of its limiter. */
+export function providerName(model: Pick<Model, "gateName">, modelId: string): string {
+  return gateNameOf(model, modelId).split("/", 1)[0] ?? "";
 }
 
 /** What a failure means for every run that calls with the same credential. */

@@ -1,5 +1,5 @@
 /** Hands a run back: its agent is queued again, for any worker, not before a moment in time. */
-import type { AgentRecord } from "../../shared/protocol/agent.ts";
+import type { AgentRecord, ProviderWait } from "../../shared/protocol/agent.ts";
 import { wakeOf } from "../../shared/protocol/keys.ts";
 import type { RunContext, RunEnd } from "./context.ts";
 import type { Lease } from "./lease.ts";
@@ -15,11 +15,19 @@ export interface HeldRun {
   breaks: number;
 }
 
+/** Why and for how long; `providerWait`: it waits for its provider. */
+export interface ReleaseWish {
+  reason: string;
+  delayMs: number;
+  runningMs?: number | undefined;
+  providerWait?: ProviderWait | undefined;
+}
+
 /** Releases the run in one flight: the deadline hint, then the verb; then the wake. */
 export async function releaseRun(
   context: RunContext,
   { lease, record, attempts, breaks }: HeldRun,
-  { reason, delayMs, runningMs = lease.runningMs() }: { reason: string; delayMs: number; runningMs?: number },
+  { reason, delayMs, runningMs = lease.runningMs(), providerWait }: ReleaseWish,
 ): Promise<RunEnd> {
   const { store, deadlines, wakes } = context;
   const { address, epoch } = lease;
@@ -31,6 +39,7 @@ export async function releaseRun(
     running_ms: runningMs,
     attempts,
     breaks,
+    provider_wait: providerWait && JSON.stringify(providerWait),
     events: JSON.stringify(event),
   });
   const [, answer] = await Promise.all([hinted, releasing]);

@@ -36,7 +36,7 @@ export async function runTools(
   if (begun !== "committed") return begun === "lost" ? "lost" : undefined;
   if (performed.length === 0) return undefined;
   const leftMs = ordinaryTimeMs(session.rules.limits) - session.lease.runningMs();
-  const limit = context.toolTimers.timeout(Math.max(0, leftMs), () => session.tools.stop());
+  const limit = context.toolTimers.timeout(Math.max(0, leftMs), () => session.toolStop.stop());
   const results = new Results(context, session, performed.length);
   const means = meansOf(context, session);
   for (const call of performed) {
@@ -73,7 +73,12 @@ function openingEntry(message: number, call: PlannedCall): NewEntry {
   const content = { interrupted: INTERRUPTED, repeated: REPETITION_REFUSED, unanswered: UNANSWERED, refused }[
     call.how
   ];
-  return newResult(message, call.id, content, { isError: true, isInterrupted: call.how === "interrupted" });
+  const isDenied = call.how === "refused" || call.how === "repeated";
+  return newResult(message, call.id, content, {
+    isError: true,
+    isInterrupted: call.how === "interrupted",
+    isDenied,
+  });
 }
 
 /** A call's result; `interim`: what it tells the parent. */
@@ -105,7 +110,7 @@ async function performCall(
     );
   const outcome = await (equipment.hooks?.around(call, perform) ?? perform(call.input));
   if (context.abandoned.aborted) return undefined;
-  const { content, isError, durationMs } = outcome;
+  const { content, isError, isDenied = false, durationMs } = outcome;
   session.tell({
     type: "tool_finished",
     turn: step.turn,
@@ -114,7 +119,7 @@ async function performCall(
     is_error: isError,
     duration_ms: Math.round(durationMs),
   });
-  const entry = newResult(step.message, call.id, content, { isError, durationMs });
+  const entry = newResult(step.message, call.id, content, { isError, isDenied, durationMs });
   return { entry, interim: isError ? undefined : interim };
 }
 
@@ -137,9 +142,9 @@ function callerOf(
  * What every call of the step is performed with. One may have blocked the process past the lease before the next begins, and
  * before any timer could fire: the lease is asked just before each runs.
  */
-function meansOf({ clock, toolTimers }: RunContext, { equipment, lease, tools }: Session): RunToolOptions {
+function meansOf({ clock, toolTimers }: RunContext, { equipment, lease, toolStop }: Session): RunToolOptions {
   const offered = [...equipment.tools.keys()];
-  return { offered, clock, timers: toolTimers, stop: tools, mayRun: () => lease.isLive() };
+  return { offered, clock, timers: toolTimers, stop: toolStop, mayRun: () => lease.isLive() };
 }
 
 /** Results on their way into the log: together, but none waits for another that takes long. */

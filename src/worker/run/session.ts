@@ -26,9 +26,9 @@ import { markOf, withQuestions } from "./ask.ts";
 import { shownBody, wholeTextOf } from "./body.ts";
 import type { CommitInput, Commitment, Committed, Consumed, InterimMessage } from "./commit.ts";
 import type { Lease, LeaseNews } from "./lease.ts";
-import type { TellText } from "./progress.ts";
 import type { LeftFiles } from "./run-files.ts";
 import type { RunWorkspace } from "./run-workspace.ts";
+import type { TellText } from "./text-feed.ts";
 import type { Trace } from "./trace.ts";
 
 /** What a run works with. */
@@ -64,7 +64,7 @@ export class Session {
   /** The model of the call that is made now, or was made last. */
   model: string;
   /** Stops tools: with the lease, with the process, or when their time is over. */
-  readonly tools = new StopSignal();
+  readonly toolStop = new StopSignal();
   /** Provider failures since the run last advanced; a call paid for in vain brings nothing. */
   attempts: number;
   /** How often in a row the run has broken off before it advanced. */
@@ -126,7 +126,7 @@ export class Session {
     this.#state.finish = record.finish;
     this.#acknowledged = this.#state.entries;
     lease.onNews = (news) => this.heed(news);
-    lease.ending.onStop(() => this.tools.stop());
+    lease.ending.onStop(() => this.toolStop.stop());
   }
 
   /** Where the run stands now. */
@@ -296,7 +296,7 @@ export class Session {
     return this.#adopt(commitment);
   }
 
-  /** A write was refused. Asks who holds the run: the holder of a log of which Redis forgot a part must hand it back. */
+  /** A write was refused. A renewal tells whether another worker holds the run; if Redis forgot a part of the log, nobody does. */
   async lose(): Promise<"lost"> {
     await this.lease.renew();
     this.lease.finish("expired");
@@ -331,7 +331,7 @@ export class Session {
       whole_text: told?.whole_text,
       advances,
     };
-    return { input, entries, advances, known: this.#state.entries, told };
+    return { input, entries, advances, entriesAfter: this.#state.entries, told };
   }
 
   /** A body as the verbs take it: its text only where it is another than Redis holds. */
@@ -350,9 +350,9 @@ export class Session {
     this.#alerts = alerts;
   }
 
-  async #acknowledge({ entries, advances, known, told }: Commitment): Promise<void> {
+  async #acknowledge({ entries, advances, entriesAfter, told }: Commitment): Promise<void> {
     for (const entry of entries) this.#unbooked.delete(entry);
-    this.#acknowledged = known;
+    this.#acknowledged = entriesAfter;
     if (told) {
       this.#summary = told.progress.summary;
       this.#wholeText = told.whole;

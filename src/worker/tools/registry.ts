@@ -36,11 +36,13 @@ export interface ToolCall {
   readonly input: unknown;
 }
 
-/** The result the model will read, with what the step list keeps of it. */
+/** The result the model will read, and how long the tool took. */
 export interface ToolOutcome {
   /** At most 50,000 code points; never empty. */
   readonly content: string;
   readonly isError: boolean;
+  /** A hook kept the call from being made. */
+  readonly isDenied?: boolean;
   readonly truncated: boolean;
   readonly durationMs: number;
 }

@@ -134,16 +134,14 @@ describe("the agent tool", () => {
 
   test("is cancelled by its signal: the child's model call is aborted, its agent gone, nothing is left to read", async () => {
     const { parent, installation } = await openParentScene({
-      scenario: { turns: [{ ...done, latencyMs: 30_000 }] },
+      scenario: { turns: [{ ...done, latencyMs: 600_000 }] },
     });
     const abort = new AbortController();
     const answer = ask(parent.tools(), { prompt: "dig" }, abort.signal);
     await until(() => installation.offline.inFlight === 1);
-    const startedMs = performance.now();
     abort.abort();
     expect(await answer).toBe("Cancelled before it was done.");
     await until(() => installation.offline.ledger[0]?.status === "aborted");
-    expect(performance.now() - startedMs).toBeLessThan(2_000);
     expect(await parent.list()).toEqual([]);
     expect((await parent.newReplies()).entries).toEqual([]);
   });

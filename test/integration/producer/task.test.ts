@@ -143,19 +143,15 @@ describe("task", () => {
   });
 
   test("is remembered a day longer than it may last where the caller named it, and what it costs is small", async () => {
-    const { parent, worker, prefix } = scene();
+    const { parent, worker } = scene();
     const named = parent.task({ prompt: "go", request_key: "t1" });
-    const unnamed = parent.task({ prompt: "go" });
-    for (const id of ["task", "task_2"]) await worker.run(id);
-    await Promise.all([named, unnamed]);
-    const keys = await worker.redis.keys(`${prefix}:*:request:*`);
-    const lives = await Promise.all(
-      keys.map(async (key) => [key.endsWith(":t1"), await worker.redis.pttl(key)]),
-    );
-    const day = TIMING.requestTtlMs;
-    for (const [isNamed, left] of lives) expect(Math.ceil(Number(left) / day)).toBe(isNamed ? 2 : 1);
-    const record = worker.store.keys.agent({ ...address, uid: await worker.uidOf("task") }).record;
-    expect((await worker.redis.hget(record, "reply"))?.length).toBeLessThan(400);
+    await worker.run("task");
+    await named;
+    const { request } = worker.store.keys.parent(address);
+    const { record } = worker.store.keys.agent({ ...address, uid: await worker.uidOf("task") });
+    const kept = await until(() => worker.redis.hget(record, "kept"));
+    expect(Math.ceil((await worker.redis.pttl(request("t1"))) / TIMING.requestTtlMs)).toBe(2);
+    expect(kept.length).toBeLessThan(450);
   });
 
   test("gets a reply that another process acks while it waits", async () => {

@@ -33,8 +33,11 @@ const ENDS: Scenario = [
 
 /** A LangGraph server that takes runs, after it was away once. */
 async function startLangGraph() {
-  const runs: { path: string; body: { assistant_id: string; input: { messages: { content: string }[] } } }[] =
-    [];
+  const runs: {
+    path: string;
+    key: unknown;
+    body: { assistant_id: string; input: { messages: { content: string }[] } };
+  }[] = [];
   let isAway = true;
   const server = createServer((request, response) => {
     let body = "";
@@ -42,7 +45,8 @@ async function startLangGraph() {
       body += text;
     });
     request.on("end", () => {
-      if (!isAway) runs.push({ path: request.url ?? "", body: JSON.parse(body) });
+      if (!isAway)
+        runs.push({ path: request.url ?? "", key: request.headers["x-api-key"], body: JSON.parse(body) });
       response.writeHead(isAway ? 503 : 200).end();
       isAway = false;
     });
@@ -157,7 +161,13 @@ test("the thread that began a run of deepagents is told its end, and the end of 
   });
   const client = told.client();
   const door = await startApi({ client, mounts: [agentProtocol({ callsBack: true })] });
-  const sender = createCallbackSender({ client, url: `${url}/`, assistantId: "supervisor", retryMs: 10 });
+  const sender = createCallbackSender({
+    client,
+    url: `${url}/`,
+    apiKey: "lg-abc",
+    assistantId: "supervisor",
+    retryMs: 10,
+  });
   closeAtEnd(() => sender.stop());
   sender.start();
   const { state, use } = asyncTools(door.url + AGENT_PROTOCOL_PATH);
@@ -165,7 +175,7 @@ test("the thread that began a run of deepagents is told its end, and the end of 
   await told.startWorker();
   const [taskId = ""] = Object.keys(state.asyncTasks);
   const [first] = await until(() => runs.length === 1 && runs);
-  expect(first?.path).toBe("/threads/main/runs");
+  expect(first).toMatchObject({ path: "/threads/main/runs", key: "lg-abc" });
   expect(first?.body.assistant_id).toBe("supervisor");
   const [message] = first?.body.input.messages ?? [];
   expect(message?.content).toMatch(

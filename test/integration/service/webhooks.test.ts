@@ -8,7 +8,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Webhook } from "standardwebhooks";
 import { beforeAll, describe, expect, test } from "vitest";
+import { beginTask, waitForTask } from "../../../src/producer/begin-task.ts";
 import { createWebhookPush, type WebhookPushOptions } from "../../../src/service/webhooks/push.ts";
+import { FIRST_RUN, replyIdOf } from "../../../src/shared/protocol/keys.ts";
+import { type CommandLineApi, startCommandLineApi } from "../../doors/command-line-api.ts";
 import { startApi } from "../../helpers/api.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { listenUntilEnd } from "../../helpers/listen.ts";
@@ -17,15 +20,18 @@ import { seeded } from "../../helpers/seeded.ts";
 import { until } from "../../helpers/until.ts";
 import { openStage, type Stage } from "../../stage/stage.ts";
 
-/** The long form, of `npm run test:doors -- webhooks`, has 10,000. */
+/** The long form, of `npm run test:doors -- webhooks`, has 10,000, and API processes that push and are killed. */
 const REPLIES = Number(process.env.SUBAGENT_TEST_WEBHOOKS ?? 60);
+const IS_LONG = REPLIES > 1_000;
 const SEED = Number(process.env.SEED ?? 12);
 /** For machines that are busy. */
 const PER_REPLY_MS = 100;
 /** As many as may live at a time. */
 const AGENTS = 10;
 /** Then it lives: a receiver that is killed at every request takes nothing. */
-const MOST_KILLS = 6 + REPLIES / 100;
+const MOST_KILLS = 6 + REPLIES / 200;
+/** The slot of a process that was killed is free after a minute: most of the long form would be that wait. */
+const MOST_API_KILLS = 3;
 const JOURNAL_LINE_BYTES = 33;
 const RECEIVER = join(import.meta.dirname, "../../helpers/fixtures/webhook-receiver.mjs");
 
@@ -82,8 +88,41 @@ test("a reply is pushed, signed after Standard Webhooks, and acked by the 2xx an
   expect(await parent.webhook.get()).toEqual({ url, status: "active", created_at: expect.any(String) });
 });
 
+/** What pushes: `lose` ends it as abruptly as it can be ended here, and begins another. */
+interface Pushers {
+  kills: number;
+  lose(): Promise<void>;
+}
+
+function pushersHere(): Pushers {
+  let push = startPush();
+  return {
+    kills: 0,
+    async lose() {
+      await push.stop();
+      push = startPush();
+    },
+  };
+}
+
+/** Two API processes; each time the next one is killed, for it may be the one that pushes. */
+async function pushingApis(): Promise<Pushers> {
+  const start = () => startCommandLineApi(stage, { args: ["--webhooks-anywhere"] });
+  const apis: CommandLineApi[] = await Promise.all([start(), start()]);
+  const pushers: Pushers = {
+    kills: 0,
+    async lose() {
+      if (pushers.kills === MOST_API_KILLS) return;
+      pushers.kills += 1;
+      await apis.shift()?.kill();
+      apis.push(await start());
+    },
+  };
+  return pushers;
+}
+
 test(
-  "0 replies are lost and each is acked once while the receiver and the pushing process are killed at random",
+  "0 replies are lost and each is acked once while the receiver is killed at random, and what pushes is lost",
   async () => {
     const parentId = "stormy";
     const parent = stage.parent(parentId);
@@ -94,7 +133,7 @@ test(
     const port = await freePort();
     const { secret } = await parent.webhook.set({ url: `http://127.0.0.1:${port}/` });
     const random = seeded(SEED);
-    let push = startPush();
+    const pushers = IS_LONG ? await pushingApis() : pushersHere();
     let receiver = await spawnReceiver(port, journal, secret);
     let kills = 0;
     let isOver = false;
@@ -107,10 +146,7 @@ test(
         receiver.kill("SIGKILL");
         await once(receiver, "exit");
         kills += 1;
-        if (random.next() < 0.3) {
-          await push.stop();
-          push = startPush();
-        }
+        if (random.next() < 0.3) await pushers.lose();
         receiver = await spawnReceiver(port, journal, secret);
       }
     })();
@@ -136,10 +172,10 @@ test(
       stage.keys.parent({ tenant: "default", parentId }).ack("*").replaceAll(/[{}]/g, "?"),
     );
     expect(acks).toHaveLength(REPLIES);
-    if (REPLIES > 1_000)
+    if (IS_LONG)
       console.info(
         `seed ${SEED}: ${REPLIES} replies made in ${Math.round(madeMs)} ms and all acked once after ${Math.round(pushedMs)} ms, ` +
-          `${kills} kills of the receiver, ${lines.length - REPLIES} sent again`,
+          `${kills} kills of the receiver and ${pushers.kills} of an API process, ${lines.length - REPLIES} sent again`,
       );
   },
   180_000 + REPLIES * PER_REPLY_MS,
@@ -217,18 +253,17 @@ describe("a private address", () => {
   });
 });
 
-/** Has agents of a parent end; resolves to the ids of the replies. */
+/**
+ * Has agents of a parent end, each after one run: a conversation that grows would cost more with every reply. Resolves to the
+ * ids of the replies.
+ */
 async function makeReplies(parentId: string, count: number): Promise<string[]> {
   const parent = stage.parent(parentId);
-  const { agent_id } = await parent.spawn({ name: "busy", keep_alive: true });
-  const { redis, keys } = stage;
-  const uid = await redis.hget(keys.parent({ tenant: "default", parentId }).registry, agent_id);
   const ids: string[] = [];
-  for (let run = 1; run <= count; run++) {
-    const sent = await parent.send(agent_id, "Say hello");
-    expect(sent.run).toBe(run);
-    await until(async () => (await parent.get(agent_id)).status === "idle");
-    ids.push(`${uid}.${run}`);
+  for (let made = 0; made < count; made++) {
+    const begun = await beginTask(parent, { prompt: "Say hello" });
+    await waitForTask(parent, begun, new AbortController().signal);
+    ids.push(replyIdOf(begun.address.uid, FIRST_RUN));
   }
   return ids;
 }

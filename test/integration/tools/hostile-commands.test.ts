@@ -149,7 +149,7 @@ describe("the sandbox of bash", () => {
     const forbid = ["/usr/bin/bwrap", "--dev-bind", "/", "/", "--unshare-user", "--disable-userns", "--"];
     const { sentence, said } = await drive(forbid, "forbidden");
     expect(sentence).toMatch(
-      /^bash is not offered: the sandbox does not run here \(.+\)\. Install bubblewrap/,
+      /^bash is not offered: no sandbox runs here \(bubblewrap: .+; runsc: it is not installed\)\. Install bubblewrap/,
     );
     expect(said).toEqual({});
   }, 60_000);

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
+import { viewOf } from "../../../src/shared/protocol/agent.ts";
 import { keptReply } from "../../../src/shared/redis/replies.ts";
-import { DESTROY, handedBack, type Rig, verbRig, wellDone } from "./rig.ts";
+import { DESTROY, handedBack, messageOf, type Rig, SPEC, verbRig, wellDone } from "./rig.ts";
 
 const DAY_MS = 24 * 3_600_000;
 const unacked = (rig: Rig) => rig.replies.read(rig.parent, "0", 100);
@@ -32,18 +33,136 @@ test("a repeated ack answers as the first time, to both readers, and changes not
   expect(await rig.everything()).toEqual(before);
 });
 
-test("after the ack of its end a record still answers for its agent, without what only a worker needed", async () => {
+test("after the ack of its end two fields still answer for an agent: its reply, its view, and why nothing more is taken", async () => {
   const rig = verbRig();
   const { agent, epoch } = await rig.running();
+  await rig.send(agent, "late", "m-8");
   await rig.store.settle(agent, handedBack(epoch));
   const entry = await only(rig);
-  const before = await rig.raw(agent);
+  const before = await rig.store.record(agent);
   await rig.replies.ack(rig.parent, entry, "reader-1");
-  const { begun, breaks, end_entry, message_ids, running_ms, settled_epoch, worker, ...answers } = before;
-  expect(await rig.raw(agent)).toEqual(answers);
-  expect([end_entry, settled_epoch, worker].every((value) => value !== undefined)).toBe(true);
+  expect(Object.keys(await rig.raw(agent)).sort()).toEqual(["kept", "status"]);
   const record = await rig.store.record(agent);
-  expect(record && keptReply(record)).toEqual(entry);
+  if (!record || !before) throw new Error("no record");
+  expect(keptReply(record)).toEqual(entry);
+  expect(viewOf(record)).toEqual(viewOf(before));
+  const reason = before.ended_reason;
+  expect(await rig.send(agent, "more", "m-9")).toEqual({ status: "ended", reason });
+  expect(await rig.send(agent, "late", "m-8")).toMatchObject({
+    status: "same",
+    run: 1,
+    agent_status: "ended",
+  });
+  expect(await rig.store.finish(agent)).toEqual({ status: "ended", reason });
+  expect(await rig.store.settle(agent, DESTROY)).toMatchObject({ status: "same", ended_reason: reason });
+  expect(await rig.store.claim(agent, { claim_id: "c", worker: "w" })).toMatchObject({ status: "nothing" });
+  const spawned = await rig.store.spawn(agent, {
+    ...{
+      request_key: "another",
+      digest: "d",
+      stem: "a",
+      name: "A",
+      spec: JSON.stringify(SPEC),
+      idle_ms: 60_000,
+    },
+  });
+  expect(spawned).toEqual({ status: "conflict", agent_id: record.agent_id });
+});
+
+test("the end of an agent without a run, and one with unread messages, are kept as they were told", async () => {
+  const rig = verbRig();
+  const idle = await rig.spawn();
+  const queued = await rig.queued();
+  for (const agent of [idle, queued]) await rig.store.settle(agent, DESTROY);
+  for (const entry of await unacked(rig)) {
+    await rig.replies.ack(rig.parent, entry, "r");
+    const record = await rig.store.record({ ...rig.parent, uid: entry.uid });
+    expect(record && keptReply(record)).toEqual(entry);
+  }
+});
+
+test("a specification that Lua cannot read leaves the record whole", async () => {
+  const rig = verbRig();
+  const { agent, epoch } = await rig.running();
+  const half = JSON.stringify({ ...SPEC, system: "half" }).replace("half", "half \\ud83d");
+  await rig.redis.hset(rig.keys.agent(agent).record, "spec", half);
+  await rig.store.settle(agent, handedBack(epoch));
+  const entry = await only(rig);
+  expect(await rig.replies.ack(rig.parent, entry, "reader-1")).toBe(true);
+  expect(await rig.replies.ack(rig.parent, entry, "reader-1")).toBe(true);
+  expect(await rig.raw(agent)).toMatchObject({ spec: half, status: "ended" });
+});
+
+/** A task of one message, ended and acked. */
+async function acked(rig: Rig, request_key: string, promised: boolean, name = "a") {
+  const agent = rig.address();
+  const task = { digest: "d", stem: name, name, spec: JSON.stringify(SPEC), idle_ms: 60_000 };
+  const message = JSON.stringify(messageOf("go", request_key));
+  const spawned = await rig.store.spawn(agent, { request_key, ...task, message, promised });
+  if (spawned.status !== "spawned") throw new Error(spawned.status);
+  const epoch = await rig.claim(agent);
+  const taken = { consume_to: 1, consume_last: request_key, consume_ids: [request_key] };
+  const line = { entries: [["0", "{}"]] as const, events: '["t",1]' };
+  await rig.store.append(agent, { epoch, known: 0, running_ms: 1, ...line, ...taken });
+  await rig.store.settle(agent, { ...wellDone(epoch), known: 1 });
+  await rig.replies.ack(rig.parent, await only(rig), "r");
+  return { ...agent, agentId: spawned.agent_id };
+}
+
+test("with the ack a request key goes that its caller did not name; one that it named, and another agent's, stay", async () => {
+  const rig = verbRig();
+  const { request } = rig.keys.parent(rig.parent);
+  await acked(rig, "drawn", false);
+  await acked(rig, "named", true);
+  expect(await rig.redis.exists(request("drawn"), request("named"))).toBe(1);
+  expect(await rig.redis.exists(request("named"))).toBe(1);
+  const other = rig.address();
+  const message = JSON.stringify(messageOf("go", "named"));
+  await rig.store.spawn(other, {
+    ...{
+      request_key: "drawn",
+      digest: "d",
+      stem: "a",
+      name: "A",
+      spec: JSON.stringify(SPEC),
+      idle_ms: 60_000,
+      message,
+    },
+  });
+  const epoch = await rig.claim(other);
+  const taken = { consume_to: 1, consume_last: "named", consume_ids: ["named"] };
+  await rig.store.append(other, { epoch, known: 0, running_ms: 1, entries: [["0", "{}"]], ...taken });
+  await rig.store.settle(other, { ...wellDone(epoch), known: 1 });
+  await rig.replies.ack(rig.parent, await only(rig), "r");
+  expect(await rig.redis.exists(request("named"))).toBe(1);
+});
+
+test("of acked agents the newest fifty keep their timelines; the numbers of the others leave the history", async () => {
+  const rig = verbRig();
+  const agents = [];
+  for (let n = 0; n < 52; n += 1) agents.push(await acked(rig, `k-${n}`, false));
+  const lengths = await Promise.all(agents.map((agent) => rig.redis.llen(rig.keys.agent(agent).timeline)));
+  expect(lengths.filter((length) => length > 0)).toHaveLength(50);
+  expect(lengths.slice(0, 2)).toEqual([0, 0]);
+  const { history, timelines } = rig.keys.parent(rig.parent);
+  expect(await rig.redis.xlen(history)).toBe(lengths.reduce((sum, length) => sum + length, 0));
+  expect(await rig.redis.llen(timelines)).toBe(50);
+});
+
+test("names without a record leave the registry while their parent spawns, and no others", async () => {
+  const rig = verbRig();
+  const { registry } = rig.keys.parent(rig.parent);
+  for (let n = 0; n < 60; n += 1) {
+    const agent = await acked(rig, `k-${n}`, false, `name${n}`);
+    if (n < 50) await rig.redis.del(rig.keys.agent(agent).record);
+  }
+  for (let n = 60; n < 160; n += 1) await acked(rig, `k-${n}`, false, "same");
+  const names = await rig.redis.hkeys(registry);
+  const old = names.filter((name) => /name([0-9]|[1-4][0-9])$/.test(name));
+  // Two of some two hundred fields are drawn each time: of a hundred, forty are left by chance, not ninety.
+  expect(old.length).toBeLessThan(90);
+  expect(names.filter((name) => /^name5[0-9]$/.test(name))).toHaveLength(10);
+  expect(names.filter((name) => /^same/.test(name))).toHaveLength(100);
 });
 
 test("of twenty readers that ack at once exactly one is first", async () => {

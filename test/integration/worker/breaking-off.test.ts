@@ -2,10 +2,11 @@
 import { createHash } from "node:crypto";
 import { expect, test } from "vitest";
 import { z } from "zod";
+import { createLogger } from "../../../src/shared/logger.ts";
 import { luaSource, type VerbName } from "../../../src/shared/redis/scripts.ts";
 import { defineTool } from "../../../src/worker/tools/tool.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
-import { openInstallation } from "../../helpers/installation.ts";
+import { openInstallation, SHORT_TIMING } from "../../helpers/installation.ts";
 import { latch } from "../../helpers/latch.ts";
 import { openMonitor } from "../../helpers/monitor.ts";
 import { startPrivateRedis } from "../../helpers/redis.ts";
@@ -37,6 +38,51 @@ test("failures of the provider are no breaks: a run that has met many is handed 
   const released = await installation.recordWhere(agent, ({ breaks }) => breaks === 1);
   expect(released).toMatchObject({ status: "queued", attempts: 41, crashes_without_progress: 0 });
   expect(await installation.entries(agent)).toEqual([]);
+});
+
+/** A run that has lost its lease `before` times without progress, and loses it once more while Redis is frozen. */
+async function losingAgain(before: number) {
+  const server = await startPrivateRedis();
+  const installation = await openInstallation({
+    redisUrl: server.url,
+    scenario: { turns: [{ content: done.turns[0]?.content ?? [], latencyMs: 600_000 }] },
+    timing: SHORT_TIMING,
+  });
+  const { redis, keys } = installation;
+  const agent = await installation.task("work");
+  await redis.hset(keys.agent(agent).record, { breaks: `${before}` });
+  const lines: string[] = [];
+  const logger = createLogger({ level: "error", destination: { write: (line) => void lines.push(line) } });
+  await installation.startWorker({ logger });
+  await until(() => installation.offline.inFlight === 1, { what: "the call" });
+  server.freeze();
+  await until(() => installation.offline.inFlight === 0, { what: "the end of the lease" });
+  server.thaw();
+  return { installation, agent, told: () => lines.filter((line) => line.includes("again and again")).length };
+}
+
+test("a run that loses its lease again before it has advanced is counted, waits, and is logged once", async () => {
+  const [second, third] = await Promise.all([losingAgain(1), losingAgain(2)]);
+  for (const { installation, agent, told, before } of [
+    { ...second, before: 1 },
+    { ...third, before: 2 },
+  ]) {
+    const released = await installation.recordWhere(agent, ({ status }) => status === "queued");
+    expect(released).toMatchObject({ breaks: before + 1, crashes_without_progress: 0 });
+    // Five seconds at first, doubling.
+    const [seconds = 0] = await installation.redis.time();
+    expect((released.not_before ?? 0) / 1_000 - Number(seconds)).toBeGreaterThan(before * 5 - 4);
+    expect(told()).toBe(before === 1 ? 1 : 0);
+    expect(await installation.entries(agent)).toEqual([]);
+  }
+});
+
+test("a run that loses its lease for the eighth time before it has advanced ends typed, and its parent reads why", async () => {
+  const { installation, agent } = await losingAgain(7);
+  const reply = await installation.reply(agent);
+  expect(reply).toMatchObject({ status: "failed", stop_reason: "worker_lost", turns: 0 });
+  expect(reply.error).toMatch(/again and again.*its lease was lost/s);
+  expect(await installation.entries(agent)).toHaveLength(1);
 });
 
 test("a destroyed run writes nothing more: its worker asks once, and neither commits nor releases", async () => {

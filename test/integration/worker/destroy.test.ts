@@ -3,7 +3,6 @@ import { expect, test } from "vitest";
 import { z } from "zod";
 import { systemClock } from "../../../src/shared/clock.ts";
 import { createLogger } from "../../../src/shared/logger.ts";
-import { TIMING } from "../../../src/shared/protocol/limits.ts";
 import { entryKey } from "../../../src/shared/protocol/log.ts";
 import { createBudgetBook } from "../../../src/shared/redis/budget.ts";
 import { openRedis } from "../../../src/shared/redis/connection/connection.ts";
@@ -15,26 +14,22 @@ import { createQuarantine } from "../../../src/worker/isolation.ts";
 import { createAnthropicModel } from "../../../src/worker/model/anthropic/model.ts";
 import { Observer } from "../../../src/worker/observe/observer.ts";
 import { LeaseKeeper } from "../../../src/worker/run/lease.ts";
-import { TextFeeds } from "../../../src/worker/run/progress.ts";
 import { ProviderLimit } from "../../../src/worker/run/provider-limit.ts";
 import { run } from "../../../src/worker/run/run.ts";
+import { TextFeeds } from "../../../src/worker/run/text-feed.ts";
 import { CoarseTimers } from "../../../src/worker/run/timers.ts";
 import { createOutputCheck } from "../../../src/worker/tools/output-check.ts";
 import { createToolbox } from "../../../src/worker/tools/registry.ts";
 import { defineTool } from "../../../src/worker/tools/tool.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
-import { openInstallation } from "../../helpers/installation.ts";
+import { LONG_TIMING, openInstallation } from "../../helpers/installation.ts";
 import { latch } from "../../helpers/latch.ts";
 import { redisUrl, startPrivateRedis } from "../../helpers/redis.ts";
-import { livedTime } from "../../helpers/second.ts";
 import { until } from "../../helpers/until.ts";
 
 const text = (words: string) => ({ type: "text" as const, text: words });
 const hang = { content: [text("Hanging."), { type: "tool_use" as const, name: "hang", input: {} }] };
 const done = { content: [text("done")] };
-
-/** Renewals come so late that no test here is helped by one. */
-const RARELY_RENEWED = { ...TIMING, renewMs: 7_000 };
 
 function hangingTool() {
   const started = latch();
@@ -58,7 +53,7 @@ test("a long text is kept whole, by whomever its run is ended; after a short one
   const says = (words: string, path: string) => ({
     content: [text(words), { type: "tool_use" as const, name: "glob", input: { pattern: path } }],
   });
-  const late = { ...done, latencyMs: 30_000 };
+  const late = { ...done, latencyMs: LONG_TIMING.leaseMs };
   for (const [turns, whole] of [
     [[says("Short.", "a"), says(long, "b"), late], long],
     [[says(long, "a"), says("Short.", "b"), late], undefined],
@@ -74,21 +69,20 @@ test("a long text is kept whole, by whomever its run is ended; after a short one
   }
 });
 
-test("destroying a run during its model call aborts the call within a second and leaves one `ended` entry", async () => {
+test("destroying a run during its model call aborts the call at once and leaves one `ended` entry", async () => {
   const list = {
     content: [text("Looking."), { type: "tool_use" as const, name: "glob", input: { pattern: "*" } }],
   };
   const installation = await openInstallation({
-    scenario: { turns: [list, { ...done, latencyMs: 30_000 }] },
+    timing: LONG_TIMING,
+    scenario: { turns: [list, { ...done, latencyMs: LONG_TIMING.leaseMs }] },
   });
   const worker = await installation.startWorker();
   const agent = await installation.task("work");
   const { offline } = installation;
   await until(() => offline.ledger.length === 1 && offline.inFlight === 1);
-  const lived = livedTime();
   expect(await installation.destroy(agent)).toBe("settled");
   await until(() => offline.ledger[1]?.status === "aborted");
-  expect(lived.ms).toBeLessThan(1_000);
   await until(() => worker.active().length === 0);
   expect(await installation.entries(agent)).toMatchObject([
     {
@@ -103,16 +97,14 @@ test("destroying a run during its model call aborts the call within a second and
   ]);
 });
 
-test("destroying a run during a tool call stops the tool within a second; nothing more is called", async () => {
-  const installation = await openInstallation({ scenario: { turns: [hang, done] } });
+test("destroying a run during a tool call stops the tool at once; nothing more is called", async () => {
+  const installation = await openInstallation({ scenario: { turns: [hang, done] }, timing: LONG_TIMING });
   const { tool, started, aborted } = hangingTool();
   const worker = await installation.startWorker({ tools: [tool] });
   const agent = await installation.task("work");
   await started.opened;
-  const lived = livedTime();
   await installation.destroy(agent);
   await aborted.opened;
-  expect(lived.ms).toBeLessThan(1_000);
   await until(() => worker.active().length === 0);
   expect(installation.offline.ledger).toHaveLength(1);
   expect(await installation.entries(agent)).toMatchObject([
@@ -168,25 +160,23 @@ test("one of several parallel tools that meets the destruction takes the others 
   });
   const { tool, started, aborted } = hangingTool();
   const both = { content: [...hang.content, { type: "tool_use" as const, name: "short", input: {} }] };
-  const installation = await openInstallation({ scenario: { turns: [both, done] } });
+  const installation = await openInstallation({ scenario: { turns: [both, done] }, timing: LONG_TIMING });
   const worker = await installation.startWorker({ tools: [tool, short] });
   const agent = await installation.task("work");
   await started.opened;
   // Somebody settles behind the worker's back: the epoch has moved on, but no hint was published.
   const { redis, keys } = installation;
   await redis.hset(keys.agent(agent).record, { status: "ended", ended_reason: "destroyed", epoch: "99" });
-  const lived = livedTime();
   go.open();
   await aborted.opened;
-  expect(lived.ms).toBeLessThan(1_000);
   await until(() => worker.active().length === 0);
   expect(installation.offline.ledger).toHaveLength(1);
 });
 
 test("a destroy whose hint comes while the agent is still being loaded stops the run all the same", async () => {
   const installation = await openInstallation({
-    scenario: { turns: [{ ...done, latencyMs: 30_000 }] },
-    timing: RARELY_RENEWED,
+    scenario: { turns: [{ ...done, latencyMs: LONG_TIMING.leaseMs }] },
+    timing: LONG_TIMING,
   });
   const { keys, store, deadlines, wakes, offline, workspaceRoot } = installation;
   const leases = new LeaseKeeper({ store, clock: systemClock });
@@ -210,7 +200,6 @@ test("a destroy whose hint comes while the agent is still being loaded stops the
   const first = await installation.startWorker({ drainGraceMs: 0 });
   await until(() => offline.inFlight === 1);
   await first.stop();
-  const lived = livedTime();
   const { signal: draining } = new AbortController();
   const logger = createLogger({ level: "silent" });
   const provider = new ProviderLimit({
@@ -266,7 +255,6 @@ test("a destroy whose hint comes while the agent is still being loaded stops the
     { address: agent, wake: 2, taken: 1 },
   );
   expect(end).toEqual({ status: "lost" });
-  expect(lived.ms).toBeLessThan(2_000);
 });
 
 test("a destroy whose hint falls into a gap of the worker's line is found when the line is back", async () => {
@@ -274,7 +262,7 @@ test("a destroy whose hint falls into a gap of the worker's line is found when t
   const installation = await openInstallation({
     redisUrl: server.url,
     scenario: { turns: [hang, done] },
-    timing: RARELY_RENEWED,
+    timing: LONG_TIMING,
   });
   const { tool, started, aborted } = hangingTool();
   await installation.startWorker({ tools: [tool] });
@@ -282,10 +270,8 @@ test("a destroy whose hint falls into a gap of the worker's line is found when t
   await started.opened;
   const { redis } = installation;
   expect(await redis.client("KILL", "TYPE", "PUBSUB")).toBe(1);
-  const lived = livedTime();
   await installation.destroy(agent);
   await aborted.opened;
-  expect(lived.ms).toBeLessThan(1_500);
 });
 
 test("a worker that is kept from hearing hints asks for them", async () => {
@@ -293,7 +279,7 @@ test("a worker that is kept from hearing hints asks for them", async () => {
   const installation = await openInstallation({
     redisUrl: server.url,
     scenario: { turns: [hang, done] },
-    timing: RARELY_RENEWED,
+    timing: LONG_TIMING,
   });
   const { redis } = installation;
   await redis.acl("SETUSER", "worker", "on", ">secret", "~*", "&*", "+@all");
@@ -303,8 +289,6 @@ test("a worker that is kept from hearing hints asks for them", async () => {
   await started.opened;
   await redis.acl("SETUSER", "worker", "resetchannels");
   await until(async () => (await redis.client("LIST", "TYPE", "PUBSUB")) === "");
-  const lived = livedTime();
   await installation.destroy(agent);
   await aborted.opened;
-  expect(lived.ms).toBeLessThan(1_500);
 });

@@ -9,6 +9,7 @@ import { DRAIN_GRACE_MS } from "../../../src/worker/pool.ts";
 import { defineTool } from "../../../src/worker/tools/tool.ts";
 import { createWorker } from "../../../src/worker/worker.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
+import { reportTime } from "../../helpers/figures.ts";
 import { openInstallation, SHORT_TIMING } from "../../helpers/installation.ts";
 import { latch } from "../../helpers/latch.ts";
 import { serversOf, startPrivateRedis } from "../../helpers/redis.ts";
@@ -36,9 +37,7 @@ test("20 runs that drain in the middle of their model calls are finished elsewhe
   const first = await installation.startWorker();
   const agents = await Promise.all(Array.from({ length: AGENTS }, (_, i) => installation.task(`work ${i}`)));
   await until(() => first.active().length === AGENTS && installation.offline.ledger.length > AGENTS / 2);
-  const startedMs = performance.now();
   await first.stop();
-  expect(performance.now() - startedMs).toBeLessThan(5_000);
   const records = await Promise.all(agents.map(installation.record));
   expect(new Set(records.map(({ status }) => status))).toEqual(new Set(["queued"]));
   await installation.startWorker();
@@ -48,6 +47,18 @@ test("20 runs that drain in the middle of their model calls are finished elsewhe
   const served = servedTurns(installation.offline.ledger);
   expect(served).toHaveLength(AGENTS * 3);
   expect(new Set(served).size).toBe(AGENTS * 3);
+});
+
+test("a worker that drains gives its grace to its last run as to every other: its call is finished and kept", async () => {
+  const installation = await openInstallation({
+    scenario: { turns: [{ ...list("a"), latencyMs: 1_000 }, done] },
+  });
+  const first = await installation.startWorker({ drainGraceMs: 60_000 });
+  const agent = await installation.task("work");
+  await until(() => installation.offline.inFlight === 1);
+  await first.stop();
+  expect(installation.offline.ledger.map(({ status }) => status)).toEqual(["served"]);
+  expect(await installation.record(agent)).toMatchObject({ status: "queued", progress: { turns: 1 } });
 });
 
 test("calls that take longer than the grace are cut off, handed back at once and charged", {
@@ -122,7 +133,7 @@ test.for(["killed", "frozen"] as const)(
     else server.freeze();
     const startedMs = performance.now();
     await worker.stop();
-    expect(performance.now() - startedMs).toBeLessThan(12_000);
+    reportTime(`stop with Redis ${fate}`, performance.now() - startedMs, 12_000);
     if (fate === "frozen") server.thaw();
   },
 );

@@ -99,6 +99,7 @@ test.for<[string, Hook, RegExp]>([
   expect(messages).toMatch(why);
   expect(await file("a.txt")).toBeUndefined();
   expect(reply.status).toBe("succeeded");
+  expect(reply.tools_called).toEqual({});
 });
 
 test("a hook that the agent names and the worker lacks keeps every call and every run from beginning", async () => {

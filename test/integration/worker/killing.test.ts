@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { LedgerEntry } from "../../../src/offline/server.ts";
 import { TIMING } from "../../../src/shared/protocol/limits.ts";
-import { percentile } from "../../helpers/figures.ts";
+import { percentile, reportTime } from "../../helpers/figures.ts";
 import {
   type Agent,
   type Installation,
@@ -125,5 +125,5 @@ test(`kill -9 of the busy worker, ${ROUNDS} rounds: every run succeeds once and 
   expect(bought).toBe(0);
   expect(logs.written.size).toBeGreaterThanOrEqual(ROUNDS * TURNS * 2);
   // Of ten rounds the slowest says more of the machine than of us.
-  expect(ROUNDS < FEWEST_FOR_P95 ? p50 : p95).toBeLessThan(timing.leaseMs + 3_000);
+  reportTime("redispatch", ROUNDS < FEWEST_FOR_P95 ? p50 : p95, timing.leaseMs + 3_000);
 });

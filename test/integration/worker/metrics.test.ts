@@ -35,6 +35,7 @@ test("runs, turns, tools, tokens, cost and refusals of a worker of the command l
   const stage = await openStage({ scenario: { turns: [look, unknown, done] } });
   const prices = { "offline-1": { input: 1, output: 5, cache_read: 0.1, cache_write: 1.25 } };
   const worker = await stage.commandLineWorker({ env: { SUBAGENT_PRICES: JSON.stringify(prices) } });
+  const startedMs = performance.now();
   const agents = await Promise.all([1, 2, 3].map((n) => stage.task(`work ${n}`)));
   const replies = await Promise.all(agents.map((agent) => stage.reply(agent)));
   // The reply is there a moment before its worker counts it.
@@ -52,7 +53,9 @@ test("runs, turns, tools, tokens, cost and refusals of a worker of the command l
   expect(samples.get('subagent_model_refusals_total{kind="overloaded"}')).toBeGreaterThanOrEqual(1);
   expect(samples.get("subagent_runs_active")).toBe(0);
   const ran = replies.reduce((all, { duration_ms }) => all + duration_ms, 0) / 1_000;
-  expect(Math.abs(sum(samples, "subagent_run_duration_seconds_sum") - ran)).toBeLessThan(0.2);
+  const counted = sum(samples, "subagent_run_duration_seconds_sum");
+  expect(counted).toBeGreaterThanOrEqual(ran - 0.01);
+  expect(counted).toBeLessThan((agents.length * (performance.now() - startedMs)) / 1_000);
   for (const name of ["mean", "p99", "max"])
     expect(samples.get(`nodejs_eventloop_lag_${name}_seconds`)).toBeGreaterThanOrEqual(0);
   expect(samples.get("process_resident_memory_bytes")).toBeGreaterThan(10_000_000);
@@ -93,9 +96,7 @@ test("a scrape is answered while Redis is away, without the figures that only Re
   await stage.reply(await stage.task("work"));
   server.freeze();
   closeAtEnd(() => server.thaw());
-  const startedMs = performance.now();
   const text = (await worker.metrics())?.text ?? "";
-  expect(performance.now() - startedMs).toBeLessThan(3_000);
   expect(text).toMatch(/^subagent_runs_total\{.*\} 1$/m);
   expect(text).not.toMatch(/^subagent_oldest_unacked_reply_seconds \d/m);
 });

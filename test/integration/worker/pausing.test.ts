@@ -83,10 +83,8 @@ test("after pause no call begins, on any worker; what was in flight is kept; aft
   const further = await installation.task("said while paused");
   await until(async () => (await installation.record(further)).wake === 1);
   expect(installation.offline.ledger).toHaveLength(stood);
-  const resumedAt = Date.now();
   expect(await installation.pause.resume()).toMatchObject({ reason: "the budget is used up" });
   await until(() => installation.offline.inFlight >= 8, { what: "calls after the resume" });
-  expect(Date.now() - resumedAt).toBeLessThan(2_000);
   for (const agent of [...agents, further]) {
     expect(await installation.reply(agent)).toMatchObject({ status: "succeeded", turns: 5 });
   }

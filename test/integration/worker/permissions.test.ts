@@ -58,6 +58,7 @@ test("a call that a rule refuses never begins, and its model is told why", async
   const reply = await parent.task("work");
   expect(reply.summary).toBe("Done.");
   expect(results().toolu_1).toBe("Not permitted (deny Write). Go on without it.");
+  expect(reply.tools_called).toEqual({ glob: 1 });
   expect(await wrote(stage, "task")).toBe(false);
 });
 

@@ -33,7 +33,7 @@ function numbered(word: string, count: number): string[] {
   return Array.from({ length: count }, (_, i) => `${word} ${i + 1}`);
 }
 
-function repliesOf(installation: Installation, agents: readonly Agent[], timeoutMs = 15_000) {
+function repliesOf(installation: Installation, agents: readonly Agent[], timeoutMs = 30_000) {
   return Promise.all(agents.map((agent) => installation.reply(agent, 1, timeoutMs)));
 }
 
@@ -45,7 +45,6 @@ function recordsOf(installation: Installation, agents: readonly Agent[]) {
 function refusal(installation: Installation, status: number): Promise<LedgerEntry> {
   return until(() => installation.offline.ledger.find((call) => call.http_status === status), {
     what: `a ${status}`,
-    timeoutMs: 15_000,
   });
 }
 
@@ -116,7 +115,7 @@ test("the place of a worker that was killed during the only call let through fre
   const slow = await installation.task("slow");
   await refusal(installation, 429);
   const isHeld = async (holders: number) => (await installation.gate.list())[0]?.holders === holders;
-  await until(() => isHeld(1), { what: "the probe", timeoutMs: 15_000 });
+  await until(() => isHeld(1), { what: "the probe" });
   await until(() => installation.offline.inFlight === 1);
   await doomed.kill();
   await installation.destroy(slow);
@@ -179,7 +178,7 @@ function failedOne(installation: Installation, agents: readonly Agent[]): Promis
       const records = await recordsOf(installation, agents);
       return agents.find((_, i) => records[i]?.ended_reason === "failed");
     },
-    { what: "a failed run", timeoutMs: 15_000 },
+    { what: "a failed run" },
   );
 }
 
@@ -222,7 +221,7 @@ test.for([401, 403])(
     // Two probes are refused meanwhile.
     const refusals = () => installation.offline.ledger.filter(({ http_status }) => http_status === status);
     const firstWave = refusals().length;
-    await until(() => refusals().length >= firstWave + 2, { what: "refused probes", timeoutMs: 15_000 });
+    await until(() => refusals().length >= firstWave + 2, { what: "refused probes" });
     expect(await installation.gate.list()).toMatchObject([{ state: "denied" }]);
     expect(await worker.readiness()).toMatchObject({
       ready: false,

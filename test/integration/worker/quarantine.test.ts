@@ -192,7 +192,8 @@ test.for([
 ])("a worker stops while $moment, and another one finishes everything", async ({ suspectsFirst }) => {
   const installation = await openInstallation({ timing, scenario: { turns: [list("a"), done] } });
   const [asked, drains] = [latch(), latch()];
-  const drainGraceMs = 5_000;
+  // It would outlast the test.
+  const drainGraceMs = 600_000;
   const model = heldModel(installation, () => {
     asked.open();
     return drains.opened;
@@ -211,9 +212,7 @@ test.for([
     (record) => record.crashes_without_progress === 2,
   );
   expect(worker.active()).toEqual([first.uid]);
-  const startedMs = performance.now();
   await worker.stop();
-  expect(performance.now() - startedMs).toBeLessThan(drainGraceMs);
   expect(installation.offline.ledger.map(({ status }) => status)).toEqual(["served"]);
   await installation.startWorker();
   for (const agent of [first, second]) {

@@ -123,7 +123,6 @@ test("the default holds at the deadline, not before: the sub-agent's own, or a w
     const [asked] = await questionsOf(installation, agent);
     const waitedMs = Date.parse(replies[i]?.created_at ?? "") - Date.parse(asked?.created_at ?? "");
     expect(waitedMs).toBeGreaterThanOrEqual(answerMs);
-    expect(waitedMs).toBeLessThan(answerMs + 4_000);
     const aliveMs = Date.parse(replies[i]?.created_at ?? "") - (await installation.record(agent)).created_at;
     expect(replies[i]?.duration_ms).toBeLessThanOrEqual(aliveMs - answerMs + CLOCKS_MS);
   }

@@ -59,7 +59,7 @@ test("in production mode a Redis that is careless after a reconnection makes it 
   const agent = await installation.task("work");
   expect(await installation.reply(agent)).toMatchObject({ status: "succeeded" });
   await installation.redis.config("SET", "appendonly", "yes");
-  await until(async () => (await worker.readiness()).ready, { timeoutMs: 15_000 });
+  await until(async () => (await worker.readiness()).ready);
 });
 
 test("in production mode nothing is written on a Redis that evicts", async () => {

@@ -130,7 +130,7 @@ test("once the lease is over nothing is written, and the tools are stopped", asy
   clock.advance(rig.store.timing.leaseMs);
   expect(await session.commit()).toBe("lost");
   expect(await session.ask([{ question_id: "1/a", text: "a?" }], 1_000, [])).toBe("lost");
-  expect(session.tools.isStopped).toBe(true);
+  expect(session.toolStop.isStopped).toBe(true);
   expect(await rig.redis.exists(rig.keys.agent(agent).log)).toBe(0);
   expect((await rig.raw(agent)).status).toBe("running");
 });
@@ -141,7 +141,7 @@ test("a write that is refused because the agent has ended ends the lease as take
   take(session, "first");
   await rig.store.settle(agent, DESTROY);
   expect(await session.commit()).toBe("lost");
-  expect([session.lease.end, session.tools.isStopped]).toEqual(["taken", true]);
+  expect([session.lease.end, session.toolStop.isStopped]).toEqual(["taken", true]);
 });
 
 test("the holder of a log of which Redis has forgotten a part hands it back", async () => {

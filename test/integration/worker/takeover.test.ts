@@ -99,6 +99,43 @@ test("a worker frozen in a tool past its lease starts no tool, buys no turn and 
   ).toHaveLength(3);
 });
 
+test("a worker that comes back while another one runs its agent leaves that run alone", async () => {
+  const installation = await openInstallation({
+    timing,
+    scenario: [
+      {
+        match: { user: "work" },
+        turns: [{ content: [note("a", "thawed")] }, { content: [note("b", "finish")] }, done],
+      },
+      { turns: [done] },
+    ],
+  });
+  const workers = await Promise.all([installation.spawnWorker(), installation.spawnWorker()]);
+  const agent = await installation.task("work", { keep_alive: true });
+  const { holder, other } = await holderOf(installation, agent, workers);
+  await until(async () => (await linesOf(installation, agent, "notes.txt")).length === 1);
+  holder.freeze();
+  await until(async () => (await linesOf(installation, agent, "notes.txt")).length === 2);
+  const held = await installation.record(agent);
+  expect(held.worker).toBe(other.id);
+  await open(installation, agent, "thawed");
+  holder.thaw();
+  await until(
+    async () => {
+      const next = await installation.task("other");
+      await installation.reply(next);
+      return (await installation.record(next)).worker === holder.id;
+    },
+    { what: "the thawed worker to finish other work", timeoutMs: 30_000 },
+  );
+  const { epoch, worker, status, wake } = held;
+  expect(await installation.record(agent)).toMatchObject({ epoch, worker, status, wake });
+  await open(installation, agent, "finish");
+  const reply = await installation.reply(agent);
+  expect(reply).toMatchObject({ status: "succeeded", turns: 3, tools_called: { note: 2 } });
+  expect(await linesOf(installation, agent, "notes.txt")).toEqual(["a", "b"]);
+});
+
 test("a worker whose event loop was blocked past its lease begins no other tool of the turn, and commits none", async () => {
   const block = { type: "tool_use" as const, name: "block", input: { ms: timing.leaseMs + 8_000 } };
   const installation = await openInstallation({

@@ -22,6 +22,7 @@ const CODES: Record<ErrorCode, number> = {
   redis_unavailable: 3,
   outcome_unknown: 3,
   setup_failed: 3,
+  no_worker: 1,
   timed_out: 1,
   quota_exceeded: 1,
   inbox_full: 1,

@@ -83,8 +83,8 @@ describe("a text behind the fence", () => {
   });
 
   test("of any length is read in time proportional to it", () => {
-    const startedMs = performance.now();
+    const before = process.cpuUsage();
     quoted("<".repeat(100_000) + " /".repeat(100_000));
-    expect(performance.now() - startedMs).toBeLessThan(5_000);
+    expect(process.cpuUsage(before).user).toBeLessThan(5_000_000);
   });
 });

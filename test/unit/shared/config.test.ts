@@ -10,6 +10,7 @@ import {
   Variables,
 } from "../../../src/shared/config.ts";
 import { SubagentError } from "../../../src/shared/errors.ts";
+import { TIMING } from "../../../src/shared/protocol/limits.ts";
 
 function refusalOf(env: Environment, sources = {}): { message: string; problems: ConfigProblem[] } {
   try {
@@ -35,9 +36,11 @@ test("without any variable there is no Redis, no provider, and the offline model
     workspaceRoot: "/srv/app/.subagent-queue/workspaces",
     concurrency: 50,
     healthPort: undefined,
+    callbackKey: undefined,
     limits: {},
     budgets: {},
     prices: {},
+    timing: TIMING,
     mcpServers: {},
     logLevel: undefined,
     trace: "off",
@@ -73,7 +76,9 @@ test("every variable arrives, trimmed and in its unit", () => {
       SUBAGENT_BUDGET_PARENT_USD: "5.50",
       SUBAGENT_BUDGET_TENANT_USD: "100",
       SUBAGENT_BUDGET_WINDOW: "1h",
+      SUBAGENT_KEPT_AFTER_ACK: "90m",
       SUBAGENT_PRICES: '{"my-model":{"input":1,"output":2,"cache_read":0,"cache_write":0}}',
+      SUBAGENT_CALLBACK_KEY: "lg-abc",
       SUBAGENT_LOG_LEVEL: "debug",
       SUBAGENT_TRACE: "full",
       SUBAGENT_SEND_TRACEPARENT: "yes",
@@ -96,6 +101,7 @@ test("every variable arrives, trimmed and in its unit", () => {
     workspaceRoot: "/data/ws",
     concurrency: 7,
     healthPort: 8790,
+    callbackKey: "lg-abc",
     limits: {
       max_turns: 12,
       max_tokens: 4000,
@@ -109,6 +115,7 @@ test("every variable arrives, trimmed and in its unit", () => {
       tenant: { max_cost_usd: 100, window_ms: 3_600_000 },
     },
     prices: { "my-model": { input: 1, output: 2, cache_read: 0, cache_write: 0 } },
+    timing: { ...TIMING, keptAfterAckMs: 5_400_000 },
     mcpServers: {},
     logLevel: "debug",
     trace: "full",
@@ -154,6 +161,7 @@ const GARBAGE = {
   SUBAGENT_WORKSPACES: "a\0b",
   SUBAGENT_CONCURRENCY: "1001",
   SUBAGENT_HEALTH_PORT: "65536",
+  SUBAGENT_CALLBACK_KEY: "two words",
   SUBAGENT_MAX_TURNS: "31",
   SUBAGENT_MAX_TOKENS: "-1",
   SUBAGENT_MAX_DURATION: "30",
@@ -163,6 +171,7 @@ const GARBAGE = {
   SUBAGENT_BUDGET_PARENT_USD: "-1",
   SUBAGENT_BUDGET_TENANT_USD: "much",
   SUBAGENT_BUDGET_WINDOW: "500ms",
+  SUBAGENT_KEPT_AFTER_ACK: "2d",
   SUBAGENT_PRICES: "/nowhere/prices.json",
   SUBAGENT_MCP: "/nowhere/servers.json",
   SUBAGENT_LOG_LEVEL: "loud",

@@ -1,8 +1,6 @@
 /** Agents: spawn, list, look at, send to, answer, finish, destroy; the whole text of their last run, and their files. */
 
 import { findAgent } from "../../../producer/agents.ts";
-import { insideOf } from "../../../producer/client.ts";
-import type { ParentContext } from "../../../producer/context.ts";
 import { MessageInput } from "../../../producer/input.ts";
 import { SpawnInput } from "../../../producer/spawn-input.ts";
 import { SubagentError } from "../../../shared/errors.ts";
@@ -213,9 +211,8 @@ function keyed<N extends string>(name: N, key: string): { [K in N]?: string } {
 }
 
 async function fullTextOf(call: RouteCall): Promise<{ agent_id: string; run: number; text: string }> {
-  const client = await insideOf(call.client).open();
-  const { tenant, parentId } = call.parent();
-  const parent: ParentContext["profile"]["parent"] = { tenant, parentId };
+  const client = await call.open();
+  const parent = call.address();
   return client.call(async (each) => {
     const { address, agentId } = await findAgent({ ...each, client, parent }, call.param("agent"));
     const record = await each.read(() => client.store.record(address));

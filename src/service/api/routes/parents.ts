@@ -1,6 +1,5 @@
 /** The parents of a tenant, found by the installation's index. */
 import { z } from "zod";
-import { insideOf } from "../../../producer/client.ts";
 import { readParentPage } from "../parents.ts";
 import { type Route, route } from "../route.ts";
 import { MOST_ENTRIES, ParentList } from "../schema.ts";
@@ -31,13 +30,8 @@ export const parentRoutes: readonly Route[] = [
     scope: "read",
     query: ParentQuery,
     answers: { 200: { says: "The parents.", schema: ParentList } },
-    async handle({ client, principal: { tenant }, query: { limit, after } }) {
-      const { parents, next } = await readParentPage(
-        await insideOf(client).open(),
-        tenant,
-        Number(after),
-        limit,
-      );
+    async handle({ open, principal: { tenant }, query: { limit, after } }) {
+      const { parents, next } = await readParentPage(await open(), tenant, Number(after), limit);
       return { status: 200, body: { parents, ...(next !== undefined && { cursor: String(next) }) } };
     },
   }),

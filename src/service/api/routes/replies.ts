@@ -1,7 +1,6 @@
 /** A parent's channel over HTTP: read at once, by long poll or as a stream; acked by id. The same channel as every other door's. */
 
 import { z } from "zod";
-import { insideOf } from "../../../producer/client.ts";
 import { OLDEST } from "../../../producer/replies/feed.ts";
 import { lastEventIdOf, type ServerSentEvent, streamEvents, wantsEvents } from "../event-stream.ts";
 import { ackReplies, followReplies, waitForPage } from "../reply-read.ts";
@@ -47,8 +46,8 @@ export const replyRoutes: readonly Route[] = [
     body: AckInput,
     answers: { 200: { says: "What the acks came to.", schema: Acked } },
     async handle(call) {
-      const client = await insideOf(call.client).open();
-      return { status: 200, body: await ackReplies(client, addressOf(call), call.body.reply_ids) };
+      const body = await ackReplies(await call.open(), call.address(), call.body.reply_ids);
+      return { status: 200, body };
     },
   }),
 ];
@@ -57,26 +56,18 @@ type ReplyCall = RouteCall<z.output<typeof ReplyQuery>>;
 
 async function readOnce(call: ReplyCall) {
   const { wait, limit: count, after } = call.query;
-  const client = await insideOf(call.client).open();
   const waiting = { count, waitMs: wait * 1_000, signal: call.signal };
-  const { entries, cursor } = await waitForPage(client, addressOf(call), after, waiting);
+  const { entries, cursor } = await waitForPage(await call.open(), call.address(), after, waiting);
   return { status: 200, body: { replies: entries.map(({ entry }) => entry), cursor } };
 }
 
 async function follow(call: ReplyCall) {
-  const client = await insideOf(call.client).open();
   const after = lastEventIdOf(call.request) ?? call.query.after;
-  const entries = followReplies(client, addressOf(call), after, call.signal);
+  const entries = followReplies(await call.open(), call.address(), after, call.signal);
   await streamEvents(call, eventsOf(entries));
   return "streamed" as const;
 }
 
 async function* eventsOf(entries: ReturnType<typeof followReplies>): AsyncGenerator<ServerSentEvent> {
   for await (const { id, entry } of entries) yield { id, event: entry.kind, data: entry };
-}
-
-/** The parent that the path names; its id is checked. */
-function addressOf(call: RouteCall<unknown>): { tenant: string; parentId: string } {
-  const { tenant, parentId } = call.parent();
-  return { tenant, parentId };
 }

@@ -1,18 +1,46 @@
--- ack: takes a reply out of the channel. Its full text now lives `kept_ms`; so does what is kept of an ended agent, once
--- the entry that says so is acked: what its request key is answered with and what its parent sees of it, no more. Its
--- transcript goes then, unless its profile keeps it.
+-- ack: takes a reply out of the channel. Its full text now lives `kept_ms`. Of an agent whose end it says only that stays, as
+-- long, which its request key is answered with and its parent is shown; with a transcript that its profile keeps all of the
+-- record. Its request key goes, unless its caller named it. The timelines of a parent's newest
+-- ended agents stay; the oldest of them goes with its numbers in the history.
+-- Include rest.
 -- Closes: two readers both believing they were first; a re-sent ack contradicting itself.
+local TIMELINES_MAX = 50
 if redis.call('XDEL', replies, entry_id) == 0 then
-  if redis.call('GET', ack) == token then return answer('first') end
+  local _, _, _, acked_by = words_of_kept(record)
+  if acked_by == token or redis.call('GET', ack) == token then return answer('first') end
   return answer('already')
 end
-redis.call('SET', ack, token, 'PX', request_ttl_ms)
 redis.call('PEXPIRE', text, kept_ms)
-if redis.call('HGET', record, 'end_entry') == entry_id then
-  local transcript_ms = num(redis.call('HGET', record, 'transcript_ms'))
+local agent = read(record, 'v', 'end_entry', 'agent_id', 'ended_reason', 'run', 'created_at', 'ended_at', 'name', 'spec',
+  'progress', 'summary', 'reply', 'transcript_ms', 'promised')
+if agent.end_entry ~= entry_id then
+  redis.call('SET', ack, token, 'PX', request_ttl_ms)
+  return answer('first')
+end
+
+local transcript_ms = num(agent.transcript_ms)
+local json = transcript_ms == 0 and kept_json(agent)
+if json then
+  redis.call('DEL', record, transcript)
+  redis.call('HSET', record, 'status', 'ended', 'kept', table.concat({ agent.agent_id, agent.ended_reason, agent.run, token,
+    json }, ' '))
+  redis.call('PEXPIRE', record, kept_ms)
+else
+  redis.call('SET', ack, token, 'PX', request_ttl_ms)
   if transcript_ms > 0 then redis.call('PEXPIRE', transcript, transcript_ms) else redis.call('DEL', transcript) end
   redis.call('HDEL', record, 'begun', 'breaks', 'end_entry', 'message_ids', 'running_ms', 'settled_epoch', 'worker')
   redis.call('PEXPIRE', record, math.max(kept_ms, transcript_ms))
-  redis.call('PEXPIRE', timeline, kept_ms)
+end
+if not agent.promised and string.match(redis.call('GET', request) or '', '^%S+') == uid then redis.call('DEL', request) end
+if redis.call('PEXPIRE', timeline, kept_ms) == 1 then
+  if redis.call('RPUSH', timelines, timeline) > TIMELINES_MAX then
+    local oldest, numbers = redis.call('LPOP', timelines), {}
+    for _, line in ipairs(redis.call('LRANGE', oldest, 0, -1)) do
+      numbers[#numbers + 1] = string.match(line, '^{"n":"(%d+%-%d+)"')
+    end
+    redis.call('DEL', oldest)
+    if #numbers > 0 then redis.call('XDEL', history, unpack(numbers)) end
+  end
+  redis.call('PEXPIRE', timelines, kept_ms)
 end
 return answer('first')

@@ -1,8 +1,8 @@
 -- answer: writes the answer to an open question into the log, once. With the last one the agent is queued again.
--- Include queue.
+-- Include rest, queue.
 -- Closes: two answers to one question (parent twice, or parent and default); an agent without a wake after its last answer;
 -- a default before the deadline.
-local agent = read(record, 'status', 'run', 'wake', 'ended_reason', 'deadline', 'questions')
+local agent = with_kept(read(record, 'status', 'run', 'wake', 'ended_reason', 'deadline', 'questions'), record)
 if not agent.status then return answer('unknown') end
 if agent.status == 'ended' then return answer('ended', { reason = agent.ended_reason }) end
 

@@ -1,9 +1,9 @@
 -- finish: asks for a graceful end; the run's next model call is its final call. An agent that waits for an answer is
 -- queued: its open questions stay without one.
--- Include orphan, queue.
+-- Include rest, orphan, queue.
 -- Closes: a finish reported as heeded though no run is left to heed it; one that waits for an answer first; a sweeper's finish
 -- of an agent whose parent came back.
-local agent = read(record, 'status', 'run', 'ended_reason', 'wake', 'on_parent_gone')
+local agent = with_kept(read(record, 'status', 'run', 'ended_reason', 'wake', 'on_parent_gone'), record)
 if not agent.status then return answer('unknown') end
 if agent.status == 'ended' then return answer('ended', { reason = agent.ended_reason }) end
 if agent.status == 'idle' then return answer('idle') end

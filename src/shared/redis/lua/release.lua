@@ -4,7 +4,8 @@
 -- Closes: a hand-back that waits for its lease to run out; a re-sent release waking twice; a hand-back wiping out the
 -- crashes that call for isolation.
 local agent = read(record, 'status', 'epoch', 'wake', 'released_epoch', 'unanswered_since', 'max_age_ms', 'committed',
-  'crashes_without_progress', 'isolated_crashes', 'alone', 'deadline', 'uid', 'agent_id', 'name', 'run')
+  'crashes_without_progress', 'isolated_crashes', 'alone', 'deadline', 'uid', 'agent_id', 'name', 'run',
+  'provider_wait_since')
 if agent.status == 'queued' and num(agent.epoch) == epoch and is_done(agent.released_epoch, epoch) then
   return answer('released', { wake = agent.wake })
 end
@@ -17,7 +18,10 @@ local wake = num(agent.wake) + 1
 write_even_when_full(record)
 local crashes, isolated_crashes = num(agent.crashes_without_progress), num(agent.isolated_crashes)
 if crashed or agent.committed == '1' then crashes, isolated_crashes = crashes_after(agent, true) end
-queue(record, deadline, { wake = wake, released_epoch = epoch, not_before = not_before, running_ms = running_ms,
+-- A provider has failed the run since it last advanced, over several claims.
+local waits_since = provider_wait and (agent.committed ~= '1' and agent.provider_wait_since or now) or nil
+if not provider_wait then redis.call('HDEL', record, 'provider_wait', 'provider_wait_since') end
+queue(record, deadline, { provider_wait = provider_wait, provider_wait_since = waits_since, wake = wake, released_epoch = epoch, not_before = not_before, running_ms = running_ms,
   begun = not crashed and '' or nil, attempts = attempts, breaks = breaks, crashes_without_progress = crashes,
   isolated_crashes = isolated_crashes > 0 and isolated_crashes or nil, in_doubt = crashed and '1' or nil })
 tell_events(agent, events)

@@ -1,11 +1,11 @@
 -- settle: the only way out. Ends a run (its worker, with the epoch) or an agent (parent or sweeper, by authority).
--- Include holder, age, orphan, queue, events, channel, message, commit, usage.
+-- Include rest, holder, age, orphan, queue, events, channel, message, commit, usage.
 -- Every command that may fail stands before the write that ends the run: what fails leaves a run that can be settled again.
 -- Closes: two ends of one agent; a message accepted between the last look at the inbox and the end; idle death after a
 -- revival; a run counted twice: what it used is added behind the guards that let only its first settle through.
-local agent = read(record, 'status', 'epoch', 'run', 'wake', 'ended_reason', 'settled_epoch', 'progress', 'summary',
+local agent = with_kept(read(record, 'status', 'epoch', 'run', 'wake', 'ended_reason', 'settled_epoch', 'progress', 'summary',
   'unanswered_since', 'max_age_ms', 'deadline', 'agent_id', 'name', 'parent_id', 'inbox_since', 'inbox_read', 'finish',
-  'begun', 'message_ids', 'tools_since', 'on_parent_gone')
+  'begun', 'message_ids', 'tools_since', 'on_parent_gone'), record)
 if not agent.status then return answer('unknown') end
 agent.uid = uid
 local run, wake, now = num(agent.run), num(agent.wake), now_ms()
@@ -107,7 +107,7 @@ if agent_status == 'ended' then
     end_entry = entry_id })
   redis.call('HDEL', record, 'claim_id', 'lease_until', 'not_before', 'checks', 'committed', 'crashes_without_progress',
     'isolated_crashes', 'in_doubt', 'alone', 'attempts', 'released_epoch', 'asked_epoch', 'inbox_since', 'unanswered_since',
-    'max_age_ms', 'questions', 'needs_tools', 'tools_since')
+    'max_age_ms', 'questions', 'needs_tools', 'tools_since', 'provider_wait', 'provider_wait_since')
   redis.call('HDEL', live, uid)
   if redis.call('HLEN', log) > 0 then
     redis.call('RENAME', log, transcript)

@@ -1,5 +1,5 @@
 -- spawn: registers a new agent with its life key, idle or, with its first message, queued for its first run.
--- Include queue.
+-- Include rest, queue.
 -- Closes: two producers admitting an eleventh agent; one request spawning two agents; two names with one slug; a uid in
 -- use starting over with epoch 0; an agent that is spawned while its first message is lost; an agent made under a profile
 -- that is registered no more.
@@ -9,13 +9,13 @@ if seen then
   if its_digest ~= digest then return answer('conflict', { agent_id = its_agent_id }) end
   local same = { uid = its_uid, agent_id = its_agent_id, created_at = its_time }
   if its_uid == uid then
-    local agent = read(record, 'status', 'run', 'wake')
+    local agent = with_kept(read(record, 'status', 'run', 'wake'), record)
     same.agent_status, same.run, same.wake = agent.status, agent.run, agent.wake
   end
   return answer('same', same)
 end
 
-local taken = redis.call('HGET', record, 'agent_id')
+local taken = redis.call('HGET', record, 'agent_id') or words_of_kept(record)
 if taken then return answer('conflict', { agent_id = taken }) end
 
 local inherited = read(profile, 'profile_version', 'content')
@@ -36,18 +36,41 @@ if #registered / 2 >= max_live then
   return answer('quota', { live = #registered / 2, overdue = overdue })
 end
 
+-- Forgets, of a few names from anywhere in the registry, those whose records are gone; a counter goes with the last name that
+-- it gave. It looks at more of them than a spawn adds.
+local function forget_names(most)
+  local from = redis.sha1hex(uid)
+  local function scan(cursor) return redis.call('HSCAN', registry, cursor, 'COUNT', fmt(most))[2] end
+  local found = scan(fmt(tonumber(string.sub(from, 1, 8), 16)))
+  if #found == 0 then found = scan('0') end
+  local first = tonumber(string.sub(from, 9, 16), 16) % math.max(1, #found / 2)
+  for i = 0, math.min(most, #found / 2) - 1 do
+    local at = (first + i) % (#found / 2) * 2 + 1
+    local name, value = found[at], found[at + 1]
+    local counted = string.match(name, '^#(.+)$')
+    local is_gone
+    if counted then
+      is_gone = counted ~= stem and redis.call('HEXISTS', registry, value == '1' and counted or counted .. '_' .. value) == 0
+    else
+      is_gone = redis.call('EXISTS', string.sub(record, 1, -#uid - 1) .. value) == 0
+    end
+    if is_gone then redis.call('HDEL', registry, name) end
+  end
+end
+
 local number, agent_id = num(redis.call('HGET', registry, '#' .. stem)), nil
 repeat
   number = number + 1
   agent_id = number == 1 and stem or stem .. '_' .. fmt(number)
 until agent_id ~= 'parent' and redis.call('HEXISTS', registry, agent_id) == 0
 
+forget_names(2)
 local now = now_ms()
 redis.call('HSET', registry, agent_id, uid, '#' .. stem, fmt(number))
 redis.call('PEXPIRE', registry, registry_ttl_ms)
 redis.call('HSET', live, uid, life)
 write(record, { v = version, uid = uid, tenant = tenant, parent_id = parent_id, agent_id = agent_id, name = name, spec = spec,
-  needs_tools = needs_tools, transcript_ms = transcript_ms, on_parent_gone = on_parent_gone,
+  needs_tools = needs_tools, promised = promised and '1' or nil, transcript_ms = transcript_ms, on_parent_gone = on_parent_gone,
   status = 'idle', created_at = now, epoch = '0', run = '0', wake = '0', inbox_read = '0',
   deadline = now + idle_ms })
 local remembered_ms = promised and request_ttl_ms + max_age_ms or request_ttl_ms

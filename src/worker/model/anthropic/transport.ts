@@ -8,7 +8,7 @@
  * Invariants
  * 1. An exchange ends once: with its response, or with an error, of which `cutOff` says whether this process caused it.
  * 2. An aborted or failed exchange gives its connection up; a response read to its end gives it back to the pool.
- * 3. An exchange that may not begin any more leaves no byte, though its connection was long in coming.
+ * 3. After an abort nothing is sent, even if the connection opens later.
  * 4. There is one timer, however many exchanges are under way; a byte that arrives costs no timer.
  * 5. Redirects are not followed and nothing is decompressed: credentials go to one origin only.
  */

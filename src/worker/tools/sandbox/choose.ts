@@ -12,10 +12,14 @@ import { messageOf, SubagentError } from "../../../shared/errors.ts";
 import type { Workspace } from "../workspace.ts";
 import { createBubblewrap } from "./bubblewrap.ts";
 import type { Runner } from "./runner.ts";
+import { createRunsc } from "./runsc.ts";
 import { createUnconfined } from "./unconfined.ts";
 
-/** What the operator says about `bash`: `sandboxed` (default), `off`, or `unsandboxed`, with the worker's own rights. */
-export type BashMode = "sandboxed" | "off" | "unsandboxed";
+/**
+ * What the operator says about `bash`: `sandboxed` (default) is the first sandbox that stands here; `bubblewrap` and `runsc`
+ * are that one or none; `unsandboxed` is with the worker's own rights.
+ */
+export type BashMode = "sandboxed" | "bubblewrap" | "runsc" | "off" | "unsandboxed";
 
 /** What the choice is made from. */
 export interface RunnerOptions {
@@ -26,6 +30,8 @@ export interface RunnerOptions {
   readonly acceptUnsandboxed: boolean;
   /** Path of bubblewrap; default `/usr/bin/bwrap`. */
   readonly bwrap?: string;
+  /** Path of gVisor's runsc; default `/usr/local/bin/runsc`. */
+  readonly runsc?: string;
 }
 
 /** How `bash` runs here. `sentence` says so, or why it is not offered, for the banner and for `doctor`. */
@@ -49,8 +55,10 @@ grep -q '^CapEff:[[:space:]]*0*$' /proc/self/status && grep -q '^CapBnd:[[:space
 grep -q '^Seccomp:[[:space:]]*2' /proc/self/status && echo seccomp
 grep -q '^NoNewPrivs:[[:space:]]*1' /proc/self/status && echo privileges
 ! (unshare --user true) 2>/dev/null && echo namespaces
+dmesg 2>/dev/null | grep -q gVisor && echo gvisor
 `;
-const PROVED = ["workspace", "processes", "network", "capabilities", "seccomp", "privileges", "namespaces"];
+
+const WALLS = new Set(PROOF.match(/(?<=echo )[a-z]+$/gm));
 
 /** @throws {SubagentError} `invalid_config` when production is to run commands without a sandbox and the operator has not accepted that. */
 export async function chooseRunner(options: RunnerOptions): Promise<RunnerChoice> {
@@ -58,21 +66,39 @@ export async function chooseRunner(options: RunnerOptions): Promise<RunnerChoice
   if (options.mode === "unsandboxed") return unconfined(options);
   if (process.platform !== "linux") return { sentence: "bash is not offered: its sandbox needs Linux." };
   const asRoot = process.getuid?.() === 0;
-  const { bwrap, clock } = options;
-  const runner = createBubblewrap({ clock, asRoot, machine: process.arch, bwrap });
-  if (runner === undefined) {
-    return { sentence: `bash is not offered: no seccomp filter is known for ${process.arch}.` };
+  const problems: string[] = [];
+  for (const candidate of CANDIDATES) {
+    if (options.mode !== "sandboxed" && options.mode !== candidate) continue;
+    const runner = create(candidate, options, asRoot);
+    const problem = typeof runner === "string" ? runner : await problemOf(runner);
+    if (typeof runner === "string" || problem !== undefined) {
+      problems.push(`${candidate}: ${problem}`);
+      continue;
+    }
+    const user = asRoot ? ", as the user nobody" : "";
+    return { runner, sentence: `bash runs in ${candidate}, without network${user}.` };
   }
-  const problem = await problemOf(runner);
-  if (problem !== undefined) {
-    return {
-      sentence:
-        `bash is not offered: the sandbox does not run here (${problem}). Install bubblewrap and allow user ` +
-        "namespaces, or confine the worker yourself and set SUBAGENT_BASH=unsandboxed.",
-    };
-  }
-  const user = asRoot ? ", as the user nobody" : "";
-  return { runner, sentence: `bash runs in bubblewrap, without network${user}.` };
+  return {
+    sentence:
+      `bash is not offered: no sandbox runs here (${problems.join("; ")}). Install bubblewrap and allow user ` +
+      "namespaces, install gVisor's runsc, or confine the worker yourself and set SUBAGENT_BASH=unsandboxed.",
+  };
+}
+
+/** In the order in which they are tried. */
+const CANDIDATES = ["bubblewrap", "runsc"] as const;
+
+/** A runner, or why there can be none. */
+function create(
+  candidate: (typeof CANDIDATES)[number],
+  { clock, bwrap, runsc }: RunnerOptions,
+  asRoot: boolean,
+): Runner | string {
+  if (candidate === "runsc") return createRunsc({ clock, asRoot, runsc }) ?? "it is not installed";
+  return (
+    createBubblewrap({ clock, asRoot, machine: process.arch, bwrap }) ??
+    `no seccomp filter is known for ${process.arch}`
+  );
 }
 
 function unconfined({ clock, production, acceptUnsandboxed }: RunnerOptions): RunnerChoice {
@@ -100,10 +126,11 @@ async function problemOf(runner: Runner): Promise<string | undefined> {
       signal: new AbortController().signal,
     });
     const words = output.split("\n").filter((word) => word !== "");
-    const missing = PROVED.filter((word) => !words.includes(word));
-    const open = words.filter((word) => !PROVED.includes(word));
+    const missing = runner.walls.filter((word) => !words.includes(word));
+    const open = words.filter((word) => !WALLS.has(word));
     if (missing.length === 0 && open.length === 0) return undefined;
-    if (missing.length === PROVED.length) return open.join(" ").slice(0, 200) || `it ended with ${exitCode}`;
+    if (missing.length === runner.walls.length)
+      return open.join(" ").slice(0, 200) || `it ended with ${exitCode}`;
     return `not walled off: ${[...missing, ...open].join(", ").slice(0, 200)}`;
   } catch (error) {
     return messageOf(error);

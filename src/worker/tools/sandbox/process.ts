@@ -1,10 +1,15 @@
 /**
  * One process with bounded output and an end that cannot be missed.
  *
+ * Neighbour: `shell.ts` is the program that says "ready" and reads the command.
+ *
  * 1. Of the output, the beginning and the end are kept, whatever its length; beyond a limit the process is killed.
  * 2. The process inherits the descriptors it is given and none else: those that this process was itself started with are
  *    replaced by /dev/null.
  * 3. Its environment is what it is given and nothing else.
+ * 4. It leads a process group, and a guardian in that group kills the whole of it when this process dies, at whatever
+ *    moment: bubblewrap binds its life to ours only once it has begun, and its child to its own only once all is mounted.
+ * 5. The command is handed over when the process says that it is ready. One whose launcher died meanwhile reads its end.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, openSync, readdirSync } from "node:fs";
@@ -18,19 +23,19 @@ export interface ProcessOptions {
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string;
-  /** What it reads from descriptors 4, 5, …; each ends after its bytes. */
+  /** What it reads from descriptor {@link COMMAND} once it has written a line to descriptor {@link REPORT}. */
+  readonly command: string;
+  /** What it reads from descriptors {@link FIRST_INPUT}, …; each ends after its bytes. At most three. */
   readonly inputs: readonly (string | Buffer)[];
   readonly timeoutMs: number;
   readonly signal: AbortSignal;
-  /** Whether it leads a process group, which is killed as a whole. */
-  readonly group: boolean;
   readonly clock: Clock;
 }
 
 /** How it ended. */
 export interface ProcessOutcome {
   readonly output: string;
-  /** What it wrote to descriptor 3, at most 8 KB. */
+  /** What it wrote to descriptor {@link REPORT}, at most 8 KB. */
   readonly report: string;
   readonly exitCode?: number;
   readonly killed?: Killed;
@@ -41,21 +46,33 @@ const TAIL_BYTES = 40 * 1024;
 /** A command that writes more than this is killed: reading it holds up everybody else's runs. */
 const MAX_OUTPUT_BYTES = 64 * 1024 * 1024;
 const MAX_REPORT_BYTES = 8 * 1024;
-const FIRST_INPUT = 4;
+/** The descriptor on which a process says that it is ready, and in the end where it stands. */
+export const REPORT = 3;
+/** The descriptor that brings the command. */
+export const COMMAND = 4;
+/** The first descriptor of the other inputs. */
+export const FIRST_INPUT = 5;
 /** How long the streams may stay open after the end: a process that left the group may hold them. */
 const DRAIN_MS = 500;
 /** Descriptors beyond are not looked for. */
 const MAX_DESCRIPTOR = 1_024;
+
+/**
+ * Reads our end of its standard input, which ends when we do, and kills its own group then. Nothing is ever written there.
+ */
+const GUARD = `exec 9<&0 </dev/null
+{ exec >/dev/null 2>&1 3>&- 4<&- 5<&- 6<&- 7<&-; read -r _ <&9; kill -9 0; } &
+exec "$@" 9<&-`;
 
 /** Runs to the end. Rejects with the system's error when the process cannot be started. */
 export function runProcess(options: ProcessOptions): Promise<ProcessOutcome> {
   const nothing = openSync("/dev/null", "r+");
   let child: ChildProcess;
   try {
-    child = spawn(options.file, [...options.args], {
+    child = spawn("/bin/sh", ["-c", GUARD, "sh", options.file, ...options.args], {
       cwd: options.cwd,
       env: { ...options.env },
-      detached: options.group,
+      detached: true,
       stdio: descriptors(options.inputs.length, nothing),
     });
   } finally {
@@ -65,13 +82,7 @@ export function runProcess(options: ProcessOptions): Promise<ProcessOutcome> {
 }
 
 function descriptors(inputs: number, nothing: number): ("ignore" | "pipe" | number)[] {
-  const given = [
-    "ignore",
-    "pipe",
-    "pipe",
-    "pipe",
-    ...Array.from({ length: inputs }, () => "pipe" as const),
-  ] as const;
+  const given = Array.from({ length: FIRST_INPUT + inputs }, () => "pipe" as const);
   const last = Math.max(given.length - 1, ...inherited());
   return Array.from({ length: last + 1 }, (_, descriptor) => given[descriptor] ?? nothing);
 }
@@ -89,14 +100,14 @@ function inherited(): number[] {
 
 function watch(
   child: ChildProcess,
-  { inputs, group, signal, timeoutMs, clock }: ProcessOptions,
+  { command, inputs, signal, timeoutMs, clock }: ProcessOptions,
   resolve: (outcome: ProcessOutcome) => void,
   reject: (error: unknown) => void,
 ): void {
   let killed: Killed | undefined;
   const kill = (why: Killed): void => {
     killed ??= why;
-    killTree(child, group);
+    killTree(child);
   };
   const output = createKeeper(HEAD_BYTES, TAIL_BYTES);
   const report = createKeeper(MAX_REPORT_BYTES, 0);
@@ -107,6 +118,7 @@ function watch(
   listen(out, keep);
   listen(errors, keep);
   listen(reported, (bytes) => void report.add(bytes));
+  handOver(child, reported, command);
   for (const [index, input] of inputs.entries()) feed(child.stdio[FIRST_INPUT + index], input);
 
   const onAbort = (): void => kill("stopped");
@@ -122,7 +134,7 @@ function watch(
     reject(error);
   });
   child.once("exit", () => {
-    killTree(child, group);
+    killTree(child);
     timers.push(clock.timeout(DRAIN_MS, () => closeStreams(child)));
   });
   child.once("close", (exitCode) => {
@@ -133,11 +145,7 @@ function watch(
 }
 
 /** Also after the end of the process itself: others of its group may go on. */
-function killTree(child: ChildProcess, group: boolean): void {
-  if (!group) {
-    child.kill("SIGKILL");
-    return;
-  }
+function killTree(child: ChildProcess): void {
   try {
     if (child.pid !== undefined) process.kill(-child.pid, "SIGKILL");
   } catch {
@@ -159,6 +167,17 @@ function feed(stream: Readable | Writable | null | undefined, input: string | Bu
   if (!stream || !("end" in stream)) return;
   stream.on("error", () => undefined);
   stream.end(input);
+}
+
+/** Hands the command over with the first word of the process: it is ready. */
+function handOver(
+  child: ChildProcess,
+  reported: Readable | Writable | null | undefined,
+  command: string,
+): void {
+  reported?.once("data", () => {
+    if (child.exitCode === null && child.signalCode === null) feed(child.stdio[COMMAND], command);
+  });
 }
 
 interface Keeper {

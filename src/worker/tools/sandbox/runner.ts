@@ -29,9 +29,11 @@ export interface CommandOutcome {
   readonly withheld: readonly string[];
 }
 
-/** Runs commands. `bubblewrap` confines them; `unconfined` runs them with the worker's own rights. */
+/** Runs commands. `bubblewrap` and `runsc` confine them; `none` runs them with the worker's own rights. */
 export interface Runner {
-  readonly kind: "bubblewrap" | "unconfined";
+  readonly kind: "bubblewrap" | "runsc" | "none";
+  /** What must stand around a command before this runner is used, as words of the proof in `choose.ts`. */
+  readonly walls: readonly string[];
   /**
    * Runs one command and waits for the end of all its processes.
    *

@@ -5,23 +5,17 @@
 import type { Clock } from "../../../shared/clock.ts";
 import { messageOf } from "../../../shared/errors.ts";
 import { ToolFailure } from "../tool.ts";
-import { runProcess } from "./process.ts";
+import { COMMAND, REPORT, runProcess } from "./process.ts";
 import type { Runner } from "./runner.ts";
+import { commandText, readReport, shellProgram } from "./shell.ts";
 
-/** Reads the starting directory and the script, and tells at the end where it stands. */
-const SHELL = `exec 2>&1
-IFS= read -r -u 4 cwd
-script="$(cat <&4)"
-exec 4<&-
-cd -- "$cwd" 2>/dev/null
-trap 'pwd -P >&3' EXIT
-unset cwd
-eval "$script"`;
+const SHELL = shellProgram({ before: "", from: COMMAND, report: `>&${REPORT}` });
 
 /** A runner without walls. The environment is scrubbed all the same: the worker's keys stand there. */
 export function createUnconfined(clock: Clock): Runner {
   return {
-    kind: "unconfined",
+    kind: "none",
+    walls: [],
     async run({ script, workspace, cwd, timeoutMs, signal }) {
       try {
         const { report, ...outcome } = await runProcess({
@@ -34,13 +28,13 @@ export function createUnconfined(clock: Clock): Runner {
             TERM: "dumb",
           },
           cwd: workspace.directory,
-          inputs: [`${cwd ?? workspace.directory}\n${script}`],
+          command: commandText(cwd ?? workspace.directory, script),
+          inputs: [],
           timeoutMs,
           signal,
-          group: true,
           clock,
         });
-        const end = report.trim();
+        const { end } = readReport(report);
         return { ...outcome, ...(end !== "" && { cwd: end }), withheld: [] };
       } catch (error) {
         throw new ToolFailure(`The command cannot be started (${messageOf(error)}); go on without bash.`);

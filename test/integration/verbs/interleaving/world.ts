@@ -129,7 +129,19 @@ export class World {
     if (!is?.record.status) return;
     const { status } = is.record;
     if (was?.record.status) {
-      must(numberIn(is, "epoch") >= numberIn(was, "epoch"), "an epoch went back", was, is);
+      const { kept } = is.record;
+      must(
+        kept !== undefined || numberIn(is, "epoch") >= numberIn(was, "epoch"),
+        "an epoch went back",
+        was,
+        is,
+      );
+      must(
+        was.record.kept === undefined || was.record.kept === kept,
+        "what is kept of an agent changed",
+        was,
+        is,
+      );
       for (const [key, json] of Object.entries(was.log))
         must(status === "ended" || is.log[key] === json, "a log entry changed", key, json, is.log[key]);
     }

@@ -51,6 +51,15 @@ test("no worker is a warning where nothing waits, and an error where agents do",
   expect(found).toMatchObject({ check: "work_without_workers", severity: "error", count: 2, names: [] });
 });
 
+test("a budget is told from four fifths on, the one that is used most first", () => {
+  const at = (...used: number[]) =>
+    findingsIn(facts({ budgets: used.map((share, i) => ({ name: `parent p${i}`, used: share })) }));
+  expect(at(0, 0.79)).toEqual([]);
+  const [found] = at(0.8, 1.25);
+  expect(found).toMatchObject({ check: "budgets", severity: "warn", count: 2 });
+  expect(found?.names).toEqual(["parent p1 (125 %)", "parent p0 (80 %)"]);
+});
+
 test("wakes that wait beside free places are an error", () => {
   const wakes = { waiting: 7, active: 0, delayed: 0, isPaused: false, next: "x" };
   const [stuck] = findingsIn(facts({ wakes, areWakesStuck: true }));

@@ -79,6 +79,7 @@ export function facts(more: Partial<Facts> = {}): Facts {
     bounds: { keys: 1_000, agents: 100 },
     reached: [],
     workspaces: NO_WORKSPACES,
+    budgets: [],
     ...more,
   };
 }

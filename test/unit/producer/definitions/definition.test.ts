@@ -133,9 +133,9 @@ describe("a file that cannot be used", () => {
     ["a key that is an object's own", "__proto__: {name: evil}\nname: a"],
     ["tags", "description: !!js/function 'process.exit()'"],
   ])("%s do no harm", ([, matter]) => {
-    const startedMs = performance.now();
+    const before = process.cpuUsage();
     const problem = problemOf(`---\n${matter}\n---\n`);
-    expect(performance.now() - startedMs).toBeLessThan(2_000);
+    expect(process.cpuUsage(before).user).toBeLessThan(2_000_000);
     if (matter.includes("!!js")) expect(problem).toBeUndefined();
     else expect(problem).toBeDefined();
   });

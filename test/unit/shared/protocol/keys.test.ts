@@ -30,7 +30,7 @@ function namesOf(prefix: string): string[] {
     keys.paused,
     keys.gates,
     keys.callbacks,
-    keys.callbackTurn,
+    keys.callbackLock,
     ...[keys.gate, keys.gateHolders, keys.gateWaiting].map((name) => name("w")),
     `${keys.bullPrefix}:${keys.wakeQueue}`,
   ];

@@ -142,7 +142,7 @@ test("what a tool of one's own gets is matched as its only text, or as JSON", ()
 
 test("the worst pattern against the longest text is done at once", () => {
   const rules = { deny: [`bash(${"*a".repeat(127)}b)`] };
-  const startedMs = performance.now();
+  const before = process.cpuUsage();
   expect(verdict(rules, ...bash("a".repeat(4_000)))).toBe("allow");
-  expect(performance.now() - startedMs).toBeLessThan(2_000);
+  expect(process.cpuUsage(before).user).toBeLessThan(2_000_000);
 });

@@ -267,7 +267,9 @@ export function sumsOf(filed: Filed, run: number) {
   );
   const bought = [...turns.map(({ entry }) => entry), ...inVain, ...summaries];
   const calls = turns.flatMap((turn) => turn.calls);
-  const counted = calls.filter(({ started, result }) => started || (result && !result.refused));
+  const counted = calls.filter(({ started, result }) =>
+    result?.refused || result?.denied ? false : started || result,
+  );
   const failure: FailureEntry | undefined = filed.failures.get(userMessage + 1);
   const barrenAnswers = turns.map(
     ({ calls: of }) => of.length > 0 && of.every((call) => call.result?.refused),

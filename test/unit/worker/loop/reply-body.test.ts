@@ -63,6 +63,18 @@ describe("the counters", () => {
     expect(bodyOf(asked().model("max_tokens", [call("a")])).tools_called).toEqual({});
   });
 
+  test("leave out calls that were refused or denied, also behind their mark", () => {
+    const story = asked()
+      .asks(call("a"), call("b"), call("c", "look"), call("d", "look"))
+      .refused("a")
+      .denied("b");
+    expect(
+      bodyOf(story.started("c", "look").denied("c").started("d", "look").result("d")).tools_called,
+    ).toEqual({
+      look: 1,
+    });
+  });
+
   test.each(["constructor", "toString", "hasOwnProperty", "valueOf"])(
     "count a tool that the model calls %s",
     (name) => {

@@ -95,6 +95,12 @@ export class Story {
     return this.add(entryKey.result(this.n - 1, id), entry);
   }
 
+  /** The call was not allowed. */
+  denied(id: string): this {
+    const entry = { content: `may not ${id}`, is_error: true, duration_ms: 0, denied: true };
+    return this.add(entryKey.result(this.n - 1, id), entry);
+  }
+
   /** The model makes one call of `name` and gets its result. */
   calls(id: string, name = "write", input: JsonObject = { id }): this {
     return this.asks(call(id, name, input))

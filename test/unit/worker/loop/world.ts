@@ -259,7 +259,15 @@ function runTools({ crashes, rules }: Script, life: Life, n: number, calls: read
     calls.map(({ id, name, how }) =>
       how === "run"
         ? [entryKey.started(n, id), { name }]
-        : [entryKey.result(n, id), { content: how, is_error: true, duration_ms: 0, interrupted: true }],
+        : [
+            entryKey.result(n, id),
+            {
+              content: how,
+              is_error: true,
+              duration_ms: 0,
+              [how === "repeated" ? "denied" : "interrupted"]: true,
+            },
+          ],
     ),
   );
   for (const { id, how } of calls) {

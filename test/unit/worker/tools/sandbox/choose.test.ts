@@ -16,9 +16,11 @@ describe("chooseRunner", () => {
   it("offers no runner when the operator says so, or when bubblewrap is missing or does nothing", async () => {
     expect(await choose({ mode: "off" })).toEqual({ sentence: "bash is off (SUBAGENT_BASH=off)." });
     for (const bwrap of ["/none/bwrap", "/bin/true", "/bin/false", "/bin/cat"]) {
-      const { runner, sentence } = await choose({ bwrap });
+      const { runner, sentence } = await choose({ bwrap, runsc: "/none/runsc" });
       expect(runner).toBeUndefined();
-      expect(sentence).toMatch(/^bash is not offered: the sandbox does not run here/);
+      expect(sentence).toMatch(
+        /^bash is not offered: no sandbox runs here \(bubblewrap: .+; runsc: it is not installed\)/,
+      );
     }
   });
 
@@ -27,7 +29,7 @@ describe("chooseRunner", () => {
       code: "invalid_config",
     });
     const accepted = await choose({ mode: "unsandboxed", production: true, acceptUnsandboxed: true });
-    expect(accepted.runner?.kind).toBe("unconfined");
+    expect(accepted.runner?.kind).toBe("none");
     expect(accepted.sentence).toMatch(/WITHOUT a sandbox/);
   });
 

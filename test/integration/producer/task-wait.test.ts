@@ -1,0 +1,89 @@
+/** Guarantee: a task never waits in silence for a worker, a tool or a provider. */
+import { expect, test } from "vitest";
+import { LOOK_MS, type TaskWait } from "../../../src/producer/task-wait.ts";
+import { createLogger } from "../../../src/shared/logger.ts";
+import { createWorkerDirectory } from "../../../src/shared/redis/workers.ts";
+import { createAnthropicModel } from "../../../src/worker/model/anthropic/model.ts";
+import { closeAtEnd } from "../../helpers/cleanup.ts";
+import { refusal, testClient, testParent } from "../../helpers/parents.ts";
+import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
+import { freePort } from "../../helpers/redis-server.ts";
+import { scriptedWorker } from "../../helpers/scripted-worker.ts";
+import { until } from "../../helpers/until.ts";
+import { openStage } from "../../stage/stage.ts";
+
+const SAID_WITHIN_MS = 5_000;
+
+/** A client without live workers, and what it logs. */
+function scene() {
+  const prefix = uniquePrefix();
+  const logged: string[] = [];
+  const logger = createLogger({ level: "warn", destination: { write: (line) => void logged.push(line) } });
+  const parent = testParent(testClient({ prefix, logger }));
+  const worker = scriptedWorker(redisUrl(), prefix, { tenant: "default", parentId: "planner-7" });
+  return { parent, worker, logged, directory: createWorkerDirectory(worker.redis, worker.store.keys) };
+}
+
+const announced = {
+  ...{ id: "w1", host: "here", pid: 1, version: "0.1.0" },
+  ...{ tools: [], concurrency: 1, started_at: new Date(0).toISOString() },
+};
+
+// Invariants 1 and 4 of task-wait.ts.
+test("a task without a live worker says so within 5 s, once, and not any more when one has come", async () => {
+  const { parent, worker, logged, directory } = scene();
+  const waits: (TaskWait | undefined)[] = [];
+  const heard = parent.task("heard", { onWait: (wait) => waits.push(wait) });
+  const task = parent.task("unheard");
+  await until(() => task.waits !== undefined);
+  // Within two looks; how long this machine took for them is no question of the product.
+  expect(2 * LOOK_MS).toBeLessThan(SAID_WITHIN_MS);
+  expect(task.waits).toEqual({ for: "worker", since: expect.stringMatching(/Z$/) });
+  await directory.announce(announced);
+  await until(() => task.waits === undefined);
+  expect(waits).toEqual([expect.objectContaining({ for: "worker" }), undefined]);
+  expect(logged.filter((line) => line.includes("No worker is live"))).toHaveLength(1);
+  await worker.run("task");
+  await worker.run("task_2");
+  await Promise.all([heard, task]);
+});
+
+// Invariant 7 of task.ts.
+test("a task that may not wait for a worker rejects with no_worker and leaves no agent and no entry", async () => {
+  const { parent, worker } = scene();
+  await expect(parent.task("go", { wait_for_worker_ms: 100 })).rejects.toMatchObject(
+    refusal("no_worker", /^No worker was live for 100 ms, and the sub-agent was destroyed: start one/),
+  );
+  expect(await parent.list()).toEqual([]);
+  await until(
+    async () =>
+      (await worker.redis.xlen(
+        worker.store.keys.parent({ tenant: "default", parentId: "planner-7" }).replies,
+      )) === 0,
+  );
+});
+
+test("waiting for a worker ends for all tasks of a batch", async () => {
+  const { parent } = scene();
+  const batch = parent.taskAll(["a", "b"], { wait_for_worker_ms: 0 });
+  await expect(batch).rejects.toMatchObject(refusal("no_worker"));
+});
+
+test("a provider that cannot be reached is named, since when and until the next try, by task and get", async () => {
+  const stage = await openStage();
+  const port = await freePort();
+  const model = createAnthropicModel({ apiKey: "offline", baseUrl: `http://127.0.0.1:${port}` });
+  closeAtEnd(() => model.stop());
+  await stage.startWorker({ model, random: () => 0.99 });
+  const parent = stage.parent();
+  const task = parent.task({ prompt: "go", name: "t" });
+  await until(() => task.waits?.for === "provider", { timeoutMs: 30_000 });
+  const first = task.waits as Extract<TaskWait, { for: "provider" }>;
+  expect(first).toMatchObject({ provider: `127.0.0.1:${port}`, reason: "network" });
+  expect(Date.parse(first.next_try_at)).toBeGreaterThan(Date.parse(first.since));
+  const seen = await until(async () => (await parent.get("t")).provider_wait);
+  expect(seen).toMatchObject({ provider: `127.0.0.1:${port}`, reason: "network", since: first.since });
+  await parent.destroy("t");
+  expect((await task).stop_reason).toBe("destroyed");
+  expect((await parent.get("t")).provider_wait).toBeUndefined();
+}, 60_000);

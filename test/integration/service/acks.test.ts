@@ -1,0 +1,145 @@
+/** At every door a reply is acked when the answer that carries it has left, and never before. */
+import { Queue } from "bullmq";
+import { Redis } from "ioredis";
+import { beforeAll, beforeEach, expect, test } from "vitest";
+import type { Parent } from "../../../src/producer/parent.ts";
+import { agentProtocol } from "../../../src/service/agent-protocol/router.ts";
+import { createIntake } from "../../../src/service/intake/intake.ts";
+import { mcpMount } from "../../../src/service/mcp/mount.ts";
+import { createLogger } from "../../../src/shared/logger.ts";
+import { ask, startApi } from "../../helpers/api.ts";
+import { closeAtEnd } from "../../helpers/cleanup.ts";
+import { holdAnswers } from "../../helpers/held-answers.ts";
+import { askMcp } from "../../helpers/mcp.ts";
+import { startProxy } from "../../helpers/proxy.ts";
+import { until } from "../../helpers/until.ts";
+import { openStage, type Stage } from "../../stage/stage.ts";
+
+const PROMPT = "Say hello";
+
+let stage: Stage;
+let api: string;
+let client: ReturnType<Stage["client"]>;
+let parents = 0;
+let parentId: string;
+
+beforeAll(async () => {
+  stage = await openStage();
+  await stage.startWorker();
+  client = stage.client();
+  api = (await startApi({ client, mounts: [mcpMount(), agentProtocol()] })).url;
+});
+
+beforeEach(() => {
+  parents += 1;
+  parentId = `acks-${parents}`;
+});
+
+const unacked = () => stage.redis.xlen(stage.keys.parent({ tenant: "default", parentId }).replies);
+
+/** What the door's client has begun is done: all that it sends goes over one connection, in its order. */
+async function passBy(parent: Parent = stage.parent(parentId, { client })): Promise<void> {
+  for (let call = 0; call < 3; call++) await parent.list();
+}
+
+const protocol = (method: string, path: string, body?: object) =>
+  ask(`${api}/agent-protocol${path}`, method, {
+    ...(body && { body }),
+    headers: { "x-parent-id": parentId },
+  });
+const run = { assistant_id: "helper", input: { messages: [{ role: "user", content: PROMPT }] } };
+
+/** A thread of the Agent Protocol whose run is over. */
+async function endedThread(): Promise<string> {
+  const { thread_id } = (await protocol("POST", "/threads")).body;
+  await protocol("POST", `/threads/${thread_id}/runs`, run);
+  await until(async () => (await unacked()) === 1);
+  return thread_id;
+}
+
+const mcp = (method: string, params: object, followsTasks: boolean) =>
+  askMcp(`${api}/mcp?parent=${parentId}`, method, params, { followsTasks });
+const TASK = { name: "task", arguments: { prompt: PROMPT } };
+
+/** By name: prepares, and answers with what asks for the reply. */
+const DOORS: Readonly<Record<string, () => Promise<() => Promise<unknown>>>> = {
+  "HTTP with wait=": async () => () =>
+    ask(`${api}/v1/parents/${parentId}/tasks?wait=30`, "POST", {
+      body: { prompt: PROMPT, request_key: "once" },
+    }),
+  "a plain MCP call": async () => () => mcp("tools/call", TASK, false),
+  "an MCP task": async () => {
+    const { result } = await mcp("tools/call", TASK, true);
+    await until(async () => (await unacked()) === 1);
+    return () => mcp("tasks/get", { taskId: result?.taskId }, true);
+  },
+  "an MCP tool": async () => {
+    await stage.parent(parentId, { client }).spawn({ name: "helper", keep_alive: true });
+    await stage.parent(parentId, { client }).send("helper", PROMPT);
+    await until(async () => (await unacked()) === 1);
+    return () => mcp("tools/call", { name: "check_sub_agent", arguments: { agent_id: "helper" } }, false);
+  },
+  "a thread's state": async () => {
+    const thread = await endedThread();
+    return () => protocol("GET", `/threads/${thread}/state`);
+  },
+  "a thread's join": async () => {
+    const thread = await endedThread();
+    const [{ run_id }] = (await protocol("GET", `/threads/${thread}/runs`)).body;
+    return () => protocol("GET", `/threads/${thread}/runs/${run_id}/join`);
+  },
+  "a thread's stream": async () => {
+    const { thread_id } = (await protocol("POST", "/threads")).body;
+    return () => protocol("POST", `/threads/${thread_id}/runs/stream`, run);
+  },
+};
+
+test.for(Object.entries(DOORS))(
+  "%s: an answer that has not left acks nothing, one that has acks its reply",
+  async ([name, prepare]) => {
+    const askForReply = await prepare();
+    const held = holdAnswers(api);
+    const asked = askForReply().catch(() => "cut off");
+    await until(() => held.count === 1);
+    await passBy();
+    expect(await unacked()).toBe(1);
+    held.cutOff();
+    expect(await asked).toBe("cut off");
+    await passBy();
+    expect(await unacked()).toBe(1);
+    // A plain call of MCP has no key: the same again is another task.
+    const left = name === "a plain MCP call" ? 1 : 0;
+    await askForReply();
+    await until(async () => (await unacked()) === left);
+  },
+);
+
+test("a job of the intake queue: its reply is acked when it stands in the job", async () => {
+  // Its worker comes last, so that the job is in hand when the intake's way to Redis is closed.
+  const late = await openStage();
+  const { keys, prefix, url } = late;
+  const { hostname, port } = new URL(url);
+  const proxy = await startProxy(Number(port));
+  const logger = createLogger({ level: "silent" });
+  const door = late.client();
+  const redisUrl = `redis://${hostname}:${proxy.port}`;
+  const intake = createIntake({ redisUrl, prefix, client: door, logger });
+  closeAtEnd(() => intake.stop());
+  await intake.start();
+  const redis = new Redis(url, { maxRetriesPerRequest: null });
+  closeAtEnd(() => redis.disconnect());
+  const queue = new Queue(keys.intakeQueue, { connection: redis, prefix: keys.bullPrefix });
+  closeAtEnd(() => queue.close());
+  const { id = "" } = await queue.add("report", { parent_id: parentId, prompt: PROMPT });
+  const parent = late.parent(parentId, { client: door });
+  await until(async () => (await parent.list()).length === 1);
+  proxy.pause();
+  await late.startWorker();
+  const waiting = () => late.redis.xlen(keys.parent({ tenant: "default", parentId }).replies);
+  await until(async () => (await waiting()) === 1);
+  await passBy(parent);
+  expect(await waiting()).toBe(1);
+  proxy.resume();
+  await until(async () => (await waiting()) === 0);
+  expect((await queue.getJob(id))?.returnvalue).toMatchObject({ agent_id: "task", status: "succeeded" });
+});

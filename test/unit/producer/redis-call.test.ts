@@ -1,0 +1,33 @@
+import { expect, test } from "vitest";
+import { openConnection } from "../../../src/producer/connection.ts";
+import { CALL_BUDGET_MS } from "../../../src/producer/loop-time.ts";
+import { createRedisCalls } from "../../../src/producer/redis-call.ts";
+import { createLogger } from "../../../src/shared/logger.ts";
+import { closeAtEnd } from "../../helpers/cleanup.ts";
+import { redisUrl } from "../../helpers/redis.ts";
+import { createManualClock } from "../cli/manual-clock.ts";
+
+const turn = () => new Promise((resolve) => setImmediate(resolve));
+
+test("a hint that is not answered is waited for as long as its call has time, and no longer", async () => {
+  const clock = createManualClock();
+  const connection = openConnection(redisUrl(), "producer", clock, createLogger({ level: "silent" }));
+  closeAtEnd(() => connection.close());
+  let isOver = false;
+  const call = createRedisCalls(connection).run(({ hint }) =>
+    hint(
+      () => new Promise(() => {}),
+      () => {},
+    ),
+  );
+  void call.then(() => {
+    isOver = true;
+  });
+  await turn();
+  clock.advance(CALL_BUDGET_MS - 100);
+  await turn();
+  expect(isOver).toBe(false);
+  clock.advance(200);
+  await turn();
+  expect(isOver).toBe(true);
+});

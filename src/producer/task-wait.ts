@@ -5,10 +5,11 @@
  * announcements and the agents' records hold the truth.
  *
  * 1. A task without a live worker hears of it within two looks, {@link LOOK_MS} apart; it is told again only of a change.
- * 2. A look costs the same whatever waits: the directory once, and the records of {@link MOST_RECORDS} tasks in turn.
- * 3. A look that fails says nothing. Nothing is asked while no task waits.
- * 4. That no worker is live is logged once, until one is, unless all callers listen; a client without a logger warns on
+ * 2. That no worker is live is logged once, until one is, unless all callers listen; a client without a logger warns on
  *    the process.
+ *
+ * A look costs the same whatever waits: the directory once, and the records of {@link MOST_RECORDS} tasks in turn. A look
+ * that fails says nothing. Nothing is asked while no task waits.
  */
 import type { Clock } from "../shared/clock.ts";
 import { SubagentError } from "../shared/errors.ts";

@@ -2,7 +2,8 @@
  * Decides how `bash` runs on this machine, by really running a command.
  *
  * 1. Without a sandbox that has proved itself there is no runner, unless the operator asks for none.
- * 2. The proof writes nothing outside a directory of its own: what must not be writable is asked with `test -w`.
+ *
+ * The proof writes nothing outside a directory of its own: what must not be writable is asked with `test -w`.
  */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";

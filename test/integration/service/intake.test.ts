@@ -121,7 +121,11 @@ test("more tasks than a parent has room for all run, and hold up no other parent
 
 test.for([
   ["a field that there is not", { colour: "red" }, /has no field "colour"/],
-  ["files", { files: '[{"path":"a","content":"b"}]' }, /brings no files or images: put them into a directory/],
+  [
+    "files",
+    { files: '[{"path":"a","content":"b"}]' },
+    /brings no files or images: put them into a directory/,
+  ],
   ["limits that are no JSON", { limits: "{" }, /limits is no JSON/],
   ["limits wider than allowed", { limits: '{"max_turns":31}' }, /max_turns/],
   ["a blank prompt", { prompt: " " }, /prompt/],

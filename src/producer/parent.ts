@@ -12,6 +12,7 @@ import type { z } from "zod";
 import { SubagentError } from "../shared/errors.ts";
 import type { AgentView } from "../shared/protocol/agent.ts";
 import type { Budgets } from "../shared/protocol/budget.ts";
+import type { Effort } from "../shared/protocol/effort.ts";
 import type { AlertThresholds, LimitsWish } from "../shared/protocol/limits.ts";
 import type { PermissionRules } from "../shared/protocol/permissions.ts";
 import type { Reply } from "../shared/protocol/reply.ts";
@@ -93,6 +94,10 @@ export interface ParentOptions {
   idle_ms?: number | undefined;
   /** How long the conversation of an ended agent stays readable after the ack of its end, at most 7 days; default: until the ack. */
   transcript_ms?: number | undefined;
+  /** How thorough the models are to be, `low` to `max`; sent to those that take it. A spawn may ask for less. */
+  effort?: Effort | undefined;
+  /** Tokens that the model is told it has for a run, 20,000 at least, to pace itself by: advice, not a cap. */
+  task_budget?: number | undefined;
   /** How long an agent's question waits for its answer before its default holds, ms; default 1 h, at most 24 h. */
   answer_within_ms?: number | undefined;
   /** Whether its agents follow when this process is gone; default: they go on, as do those of the API's and MCP's parents. */
@@ -167,11 +172,14 @@ export interface Parent {
   replies(options?: RepliesOptions): AsyncIterableIterator<ReceivedEntry>;
   /**
    * Progress of all agents: from now on, or with `after` from a number on (`"0"`: all that is kept: 24 hours, some 10,000
-   * steps), then what comes. A reader that was away misses nothing but text deltas. What is not taken in time is dropped,
+   * steps, of agents whose end was acked those of the newest 50), then what comes. A reader that was away misses nothing but text deltas. What is not taken in time is dropped,
    * oldest first, beyond 1,000 events (100,000 with `after`).
    */
   events(options?: EventOptions): AsyncIterableIterator<NumberedEvent>;
-  /** What is kept of one agent's runs, oldest first, as long as its record; text deltas are not. `unknown_agent`. */
+  /**
+   * What is kept of one agent's runs, oldest first; text deltas are not. As long as its record, after the ack of its end while it
+   * is one of the newest 50. `unknown_agent`.
+   */
   timeline(agentId: string): Promise<NumberedEvent[]>;
   /**
    * The regular files that an agent has left in its workspace, sorted by path, at most 10,000; also those of an ended one.

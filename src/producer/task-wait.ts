@@ -77,11 +77,12 @@ export function watchTaskWaits(parts: TaskWaitParts): TaskWaits {
       const isNews = deserted && !isLogged && [...watched].some(({ isHeard }) => !isHeard);
       if (isNews) warn(parts);
       isLogged = deserted !== undefined && (isLogged || isNews === true);
-      for (const each of deserted ? [...watched] : asked)
-        tell(each, deserted ?? waitOf(seen.records.get(each)));
+      for (const each of watched) if (deserted || each.wait?.for === "worker") tell(each, deserted);
+      for (const each of deserted ? [] : asked) tell(each, waitOf(seen.records.get(each)));
       // Those that were asked go to the end of the line.
       for (const each of asked) if (watched.delete(each)) watched.add(each);
     }
+    timer?.cancel();
     timer = watched.size > 0 ? clock.timeout(LOOK_MS, () => void look()) : undefined;
   };
   return {
@@ -93,7 +94,7 @@ export function watchTaskWaits(parts: TaskWaitParts): TaskWaits {
         watched.delete(each);
         if (watched.size > 0) return;
         timer?.cancel();
-        timer = undefined;
+        timer = deserted = undefined;
       };
     },
   };

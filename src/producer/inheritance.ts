@@ -8,17 +8,19 @@
 import { SubagentError } from "../shared/errors.ts";
 import type { AgentSpec } from "../shared/protocol/agent.ts";
 import type { AgentDefinition } from "../shared/protocol/definition.ts";
+import { type Effort, leastEffort, paceFor } from "../shared/protocol/effort.ts";
 import type { Limits, LimitsWish } from "../shared/protocol/limits.ts";
 import { modelIdOf } from "../shared/protocol/model-names.ts";
 import type { PermissionRules } from "../shared/protocol/permissions.ts";
 import {
+  atMostOf,
   baseLimits,
+  effortUnder,
   narrowed,
   narrowedNames,
   nonEmpty,
   type OperatorDefaults,
   type Profile,
-  transcriptMs,
   union,
   wider,
 } from "./input.ts";
@@ -36,6 +38,8 @@ export interface InheritanceInput {
   permissions?: PermissionRules | undefined;
   limits?: LimitsWish | undefined;
   transcript_ms?: number | undefined;
+  effort?: Effort | undefined;
+  task_budget?: number | undefined;
 }
 
 /** What holds for the agent. `tools` are still to be held against those that workers have; absent: the profile's. */
@@ -55,6 +59,8 @@ export interface Inherited {
     | "permissions"
     | "fallback_models"
     | "transcript_ms"
+    | "effort"
+    | "task_budget"
   >;
 }
 
@@ -82,7 +88,8 @@ export function inherit(
       ...(definition?.permissions ?? []),
       ...(input.permissions ? [input.permissions] : []),
     ]),
-    transcript_ms: transcriptMs(what, profile.transcript_ms, input.transcript_ms),
+    transcript_ms: atMostOf(what, "transcript_ms", profile.transcript_ms, input.transcript_ms),
+    ...paceOf(what, model, definition, input, profile),
     fallback_models: nonEmpty(
       union(chain?.flatMap((name) => idOf(name) ?? []))?.filter((id) => id !== model),
     ),
@@ -93,6 +100,31 @@ export function inherit(
     tools: toolsOf(what, definition, input.tools, profile.tools),
     rest: Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined)),
   };
+}
+
+/** What a spawn itself asks of a model that does not take it is refused; what is inherited is taken as far as it goes. */
+function paceOf(
+  what: string,
+  model: string | undefined,
+  definition: AgentDefinition | undefined,
+  input: InheritanceInput,
+  profile: Profile,
+) {
+  const budgets = [profile.task_budget, definition?.task_budget].filter((most) => most !== undefined);
+  const most = budgets.length > 0 ? Math.min(...budgets) : undefined;
+  const effort = effortUnder(what, leastEffort(profile.effort, definition?.effort), input.effort);
+  const task_budget = atMostOf(what, "task_budget", most, input.task_budget);
+  if (model === undefined) return { effort, task_budget };
+  const taken = paceFor(model, { effort, task_budget });
+  for (const field of ["effort", "task_budget"] as const) {
+    if (input[field] === undefined || taken[field] === input[field]) continue;
+    throw new SubagentError(
+      "invalid_input",
+      `${what} refused, nothing was done: the model ${model} does not take ${field} ${input[field]}; leave it out, or name another model.`,
+      { field: "model", model, [field]: input[field] },
+    );
+  }
+  return taken;
 }
 
 function named(name: string, { definitions }: OperatorDefaults): AgentDefinition {

@@ -8,6 +8,7 @@ import { SubagentError } from "../shared/errors.ts";
 import { FilesInput, fitTogether, ImagesInput, TOO_MUCH_ATTACHED } from "../shared/protocol/attachments.ts";
 import { Budgets, narrowedBudgets } from "../shared/protocol/budget.ts";
 import type { DefinitionSource } from "../shared/protocol/definition.ts";
+import { Effort, leastEffort, TaskBudget } from "../shared/protocol/effort.ts";
 import { ParentId, RequestKey, TenantId, Uid } from "../shared/protocol/ids.ts";
 import type { ParentAddress } from "../shared/protocol/keys.ts";
 import {
@@ -177,6 +178,8 @@ export const INHERITABLE = {
   hooks: Names.optional(),
   permissions: PermissionRules.optional(),
   transcript_ms: TranscriptMs.optional(),
+  effort: Effort.optional(),
+  task_budget: TaskBudget.optional(),
 } as const;
 
 /** What a parent hands down, as it is registered; every field is optional. See `ParentOptions`. */
@@ -285,7 +288,9 @@ function profileUnder(
     hooks: union(base.hooks, own.hooks),
     budgets: Object.keys(budgets).length > 0 ? budgets : undefined,
     version: version > 0 ? version : undefined,
-    transcript_ms: transcriptMs(what, base.transcript_ms, own.transcript_ms),
+    transcript_ms: atMostOf(what, "transcript_ms", base.transcript_ms, own.transcript_ms),
+    effort: effortUnder(what, base.effort, own.effort),
+    task_budget: atMostOf(what, "task_budget", base.task_budget, own.task_budget),
   };
   return {
     ...Object.fromEntries(Object.entries(optional).filter(([, value]) => value !== undefined)),
@@ -298,15 +303,25 @@ function profileUnder(
   };
 }
 
-/** How long a transcript is kept: at most as long as the profile says, where it says anything. */
-export function transcriptMs(
+/** A number that is at most what is allowed, where anything is said of that. */
+export function atMostOf(
   what: string,
-  profileMs: number | undefined,
-  askedMs: number | undefined,
+  field: "transcript_ms" | "task_budget",
+  allowed: number | undefined,
+  asked: number | undefined,
 ): number | undefined {
-  if (profileMs !== undefined && (askedMs ?? 0) > profileMs)
-    throw wider(what, "transcript_ms", askedMs, profileMs);
-  return askedMs ?? profileMs;
+  if (allowed !== undefined && (asked ?? 0) > allowed) throw wider(what, field, asked, allowed);
+  return asked ?? allowed;
+}
+
+/** An effort that is at most the allowed one, where there is one. */
+export function effortUnder(
+  what: string,
+  allowed: Effort | undefined,
+  asked: Effort | undefined,
+): Effort | undefined {
+  if (asked && leastEffort(allowed, asked) !== asked) throw wider(what, "effort", asked, allowed);
+  return asked ?? allowed;
 }
 
 /** Names under two lists that may each be absent (all): those asked for, none of which may be missing in either. */

@@ -12,6 +12,7 @@ import type { z } from "zod";
 import { SubagentError } from "../shared/errors.ts";
 import type { AgentView } from "../shared/protocol/agent.ts";
 import type { Budgets } from "../shared/protocol/budget.ts";
+import type { Effort } from "../shared/protocol/effort.ts";
 import type { AlertThresholds, LimitsWish } from "../shared/protocol/limits.ts";
 import type { PermissionRules } from "../shared/protocol/permissions.ts";
 import type { Reply } from "../shared/protocol/reply.ts";
@@ -93,6 +94,10 @@ export interface ParentOptions {
   idle_ms?: number | undefined;
   /** How long the conversation of an ended agent stays readable after the ack of its end, at most 7 days; default: until the ack. */
   transcript_ms?: number | undefined;
+  /** How thorough the models are to be, `low` to `max`; sent to those that take it. A spawn may ask for less. */
+  effort?: Effort | undefined;
+  /** Tokens that the model is told it has for a run, 20,000 at least, to pace itself by: advice, not a cap. */
+  task_budget?: number | undefined;
   /** How long an agent's question waits for its answer before its default holds, ms; default 1 h, at most 24 h. */
   answer_within_ms?: number | undefined;
   /** Whether its agents follow when this process is gone; default: they go on, as do those of the API's and MCP's parents. */

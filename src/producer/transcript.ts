@@ -5,6 +5,7 @@
 import { z } from "zod";
 import { SubagentError } from "../shared/errors.ts";
 import type { AgentRecord, AgentSpec } from "../shared/protocol/agent.ts";
+import { leastEffort } from "../shared/protocol/effort.ts";
 import { RequestKey } from "../shared/protocol/ids.ts";
 import { type Limits, TASK_LIMITS } from "../shared/protocol/limits.ts";
 import { MessageText } from "../shared/protocol/message.ts";
@@ -110,6 +111,8 @@ function inheritedFrom(spec: AgentSpec, profile: Profile) {
     tools: within(spec.tools, profile.tools),
     skills: within(spec.skills, profile.skills),
     transcript_ms: transcript_ms && Math.min(transcript_ms, profile.transcript_ms ?? transcript_ms),
+    effort: leastEffort(spec.effort, profile.effort),
+    task_budget: spec.task_budget && Math.min(spec.task_budget, profile.task_budget ?? spec.task_budget),
   };
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
 }

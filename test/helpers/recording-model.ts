@@ -1,6 +1,7 @@
 /** The real model port, and what each call said before its messages: which model, what instructions, which tools. */
 import { createAnthropicModel } from "../../src/worker/model/anthropic/model.ts";
 import type { Model } from "../../src/worker/model/model.ts";
+import { requestBody } from "../../src/worker/model/request.ts";
 import { closeAtEnd } from "./cleanup.ts";
 
 /** The head of one request. */
@@ -10,9 +11,13 @@ export interface RequestHead {
   tools: string[];
   /** The messages, as JSON. */
   messages: string;
+  /** What the bytes of the body say under `output_config`, and the header `anthropic-beta`. */
+  outputConfig: unknown;
+  beta: string | undefined;
 }
 
 interface Sent {
+  output_config?: unknown;
   model: string;
   system?: { text: string }[];
   tools?: { name: string }[];
@@ -27,12 +32,19 @@ export function recordingModel(baseUrl: string): { model: Model; heads: RequestH
     gateName: (id) => real.gateName?.(id) ?? id,
     stop: () => real.stop(),
     call(request, control) {
-      const { model: id, system = [], tools = [] } = JSON.parse(`{${request.head}}`) as Sent;
+      const {
+        model: id,
+        system = [],
+        tools = [],
+        output_config: outputConfig,
+      } = JSON.parse(requestBody(request, false)) as Sent;
       heads.push({
         model: id,
         system: system.map(({ text }) => text).join("\n"),
         tools: tools.map(({ name }) => name),
         messages: request.messages,
+        outputConfig,
+        beta: request.beta,
       });
       return real.call(request, control);
     },

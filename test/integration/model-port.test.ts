@@ -746,6 +746,7 @@ describe("what is sent", () => {
     const [request] = provider.received;
     expect(request?.url).toBe("/v1/messages");
     expect(request?.headers["idempotency-key"]).toBe("run-1/3");
+    expect(request?.headers["anthropic-beta"]).toBeUndefined();
     expect(request?.json).toEqual({
       model: "claude-test",
       max_tokens: 100,
@@ -755,6 +756,12 @@ describe("what is sent", () => {
       cache_control: cached,
       stream: true,
     });
+  });
+
+  test("asks for a beta where it needs one", async () => {
+    const provider = await startProvider((response) => stream(response, answer()));
+    await connect(provider).call({ ...ask({ tools }), beta: "task-budgets-2026-03-13" }, hold());
+    expect(provider.received[0]?.headers["anthropic-beta"]).toBe("task-budgets-2026-03-13");
   });
 
   test("is byte-identical for equal requests, and the hand-back call keeps the tools", async () => {

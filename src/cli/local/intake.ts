@@ -10,10 +10,10 @@ import type { Closing } from "./closing.ts";
  * none.
  */
 export function openIntake(context: CommandContext, redisUrl: string, model: string, closing: Closing): void {
-  const { prefix, prices, timing, limits, budgets, production: strict } = context.config;
+  const { prefix, prices, timing, limits, budgets, agents, production: strict } = context.config;
   const { logger, clock } = context;
   const client = createClient({
-    ...{ redisUrl, prefix, prices, timing, limits, budgets },
+    ...{ redisUrl, prefix, prices, timing, limits, budgets, agents },
     ...{ model, strict, logger, clock },
   });
   const intake = createIntake({ redisUrl, prefix, client, logger, clock });

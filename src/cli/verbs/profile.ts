@@ -13,7 +13,7 @@ Examples:
   echo '{"tools":["Read","Grep"],"limits":{"max_turns":10}}' | subagent-queue profile set -
   subagent-queue profile show --json
 
-A profile may name model, fallback_models, system, tools, disallowed_tools, skills,
+A profile may name model, fallback_models, effort, task_budget, system, tools, disallowed_tools, skills,
 hooks, permissions, limits, alerts, budgets, keep_alive, idle_ms and answer_within_ms.
 What a spawn asks for beyond it is refused. Agents that live keep theirs.`;
 

@@ -4,6 +4,7 @@
  */
 import { z } from "zod";
 import type { AgentDefinition } from "../../shared/protocol/definition.ts";
+import { Effort, TaskBudget } from "../../shared/protocol/effort.ts";
 import { OutputSchema } from "../../shared/protocol/output.ts";
 import { PermissionRules } from "../../shared/protocol/permissions.ts";
 import { SPAWNING_TOOLS, ToolNames, toolNameOf } from "../../shared/protocol/tool-names.ts";
@@ -41,6 +42,8 @@ const Fields = z.looseObject({
   model: z.string().trim().min(1).max(128).optional(),
   fallback_models: namesIn(ModelChain).optional(),
   max_turns: z.int().min(1).optional(),
+  effort: Effort.optional(),
+  task_budget: TaskBudget.optional(),
   permission_mode: z.enum(MODES).optional(),
   permissions: PermissionRules.optional(),
   skills: namesIn(Names).optional(),
@@ -88,8 +91,8 @@ function definitionOf(fields: z.output<typeof Fields>, body: string): AgentDefin
   const offered = named?.includes("*")
     ? undefined
     : named && [...new Set(named)].filter((name) => !SPAWNING_TOOLS.includes(name));
-  const { name, description, disallowed_tools, fallback_models, max_turns, skills, hooks, output_schema } =
-    rest;
+  const { name, description, disallowed_tools, fallback_models, max_turns, effort, task_budget } = rest;
+  const { skills, hooks, output_schema } = rest;
   return {
     name,
     description,
@@ -99,6 +102,8 @@ function definitionOf(fields: z.output<typeof Fields>, body: string): AgentDefin
     model: model === "inherit" ? undefined : model,
     fallback_models,
     max_turns,
+    effort,
+    task_budget,
     skills,
     hooks,
     permissions: layers,

@@ -1,6 +1,7 @@
 /** An agent's states and the record that carries them; the stored shapes of its specification and its snapshot. */
 import { z } from "zod";
 import { Budgets } from "./budget.ts";
+import { Effort } from "./effort.ts";
 import { AgentId, AgentName, ParentId, TenantId, Uid } from "./ids.ts";
 import { AlertThresholds, Limits } from "./limits.ts";
 import { OpenQuestion } from "./message.ts";
@@ -33,7 +34,7 @@ export type EndedReason = z.infer<typeof EndedReason>;
  * a call; `hooks`: hooks of the worker that hold for it besides those for all agents, without one of which no tool begins;
  * `fallback_models`: asked in this order while `model` cannot answer;
  * `output_schema`: what the final answer of each run must fit; `transcript_ms`: how long its conversation stays readable after
- * the ack of its end, absent = until then; `attached`: files or images came with the spawn.
+ * the ack of its end, absent = until then; `effort`, `task_budget`: sent to models that take them; `attached`: files or images came with the spawn.
  */
 export const AgentSpec = z.object({
   v: z.literal(PAYLOAD_VERSION),
@@ -57,6 +58,8 @@ export const AgentSpec = z.object({
   hooks: z.array(z.string()).optional(),
   fallback_models: z.array(z.string().min(1).max(128)).optional(),
   transcript_ms: z.int().min(1).optional(),
+  effort: Effort.optional(),
+  task_budget: z.int().min(1).optional(),
   attached: z.boolean().optional(),
 });
 /** See {@link AgentSpec}. */
@@ -73,6 +76,8 @@ export const InForce = AgentSpec.pick({
   permissions: true,
   fallback_models: true,
   transcript_ms: true,
+  effort: true,
+  task_budget: true,
 });
 /** See {@link InForce}. */
 export type InForce = z.infer<typeof InForce>;

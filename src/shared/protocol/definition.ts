@@ -1,4 +1,5 @@
 /** Agent definitions as the producer hands them around: what one says, where it was found, what is wrong with a file. Types only. */
+import type { Effort } from "./effort.ts";
 import type { OutputSchema } from "./output.ts";
 import type { PermissionRules } from "./permissions.ts";
 
@@ -15,6 +16,8 @@ export interface AgentDefinition {
   model?: string | undefined;
   fallback_models?: string[] | undefined;
   max_turns?: number | undefined;
+  effort?: Effort | undefined;
+  task_budget?: number | undefined;
   skills?: string[] | undefined;
   hooks?: string[] | undefined;
   /** Layers of rules; every one must permit a call. */

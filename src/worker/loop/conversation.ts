@@ -110,6 +110,8 @@ export class Conversation {
   #results: SaidResult[] = [];
   /** Answers in front of which nothing was cut off yet, oldest first. */
   #cuts: Cut[] = [];
+  /** About so many tokens were summed up. */
+  summedUpTokens = 0;
   /** The words with which the run began, and the message in which they were said. */
   #opening = { message: 0, blocks: "" };
 
@@ -219,6 +221,7 @@ export class Conversation {
     const blocks = [...opening, textBlock(JSON.stringify(summaryText(summary)))].filter(Boolean).join(",");
     const { text } = joined("", undefined, "user", blocks);
     const shift = text.length - cut.at;
+    this.summedUpTokens += Math.round(Math.max(0, -shift) / CHARS_PER_TOKEN);
     const shifted = <T extends Cut>(each: T) => ({ ...each, at: each.at + shift });
     this.#text = text + this.#text.slice(cut.at);
     this.#results = this.#results.filter(({ message }) => message >= before).map(shifted);
@@ -299,6 +302,8 @@ export class Conversation {
 }
 
 const CLOSING_CHARS = 2;
+/** Characters of JSON that make a token, about. */
+const CHARS_PER_TOKEN = 4;
 
 /** A JSON string of white space alone, or none at all. */
 const BLANK_JSON = /^(?:"(?:\s|\\[fnrt]|\\u000b)*")?$/;

@@ -26,6 +26,8 @@ export interface ModelRequest {
   extra: string;
   /** Names this purchase: sent as `Idempotency-Key`, booked under it. */
   purchaseId: string;
+  /** Sent as the header `anthropic-beta`: what the provider must be asked to take. */
+  beta?: string;
   /** Upper bound of output tokens, as `head` has it; bounds the bytes of the answer too. */
   maxTokens: number;
   /** Sent as the header `traceparent`; absent: the provider learns of no trace. */

@@ -12,14 +12,14 @@ const KEPT_FORMATS = new Set([
 const TYPES = new Set(["object", "array", "string", "number", "integer", "boolean", "null"]);
 
 /**
- * `output_config` of a request that must be answered with this schema, as a finished JSON member; "" where no provider can
+ * The member of `output_config` of a request that must be answered with this schema, as finished JSON; "" where no provider can
  * enforce it (a map with free keys, a recursion, a place without a type): then the instructions alone ask for it.
  */
 export function outputFormat(schema: JsonObject): string {
   if (isRecursive(schema)) return "";
   const enforced = enforcedPart(schema);
   if (enforced === undefined) return "";
-  return `"output_config":${JSON.stringify({ format: { type: "json_schema", schema: enforced } })}`;
+  return `"format":${JSON.stringify({ type: "json_schema", schema: enforced })}`;
 }
 
 function isObject(value: unknown): value is JsonObject {

@@ -1,4 +1,5 @@
 /** The parts of a request as JSON text, each made once. Equal inputs are equal bytes: prompt caches live on that. Pure. */
+import type { Pace } from "../../shared/protocol/effort.ts";
 import { wellFormedJson } from "../../shared/protocol/reply.ts";
 import type { ModelMessage, ModelRequest, ToolSchema } from "./model.ts";
 
@@ -19,6 +20,26 @@ export interface HeadParts {
 
 /** Keeps the tools in the (cached) prefix but forbids their use: `extra` of a last call. */
 export const NO_TOOL_CHOICE = '"tool_choice":{"type":"none"}';
+
+const TASK_BUDGETS = "task-budgets-2026-03-13";
+
+/** The member `output_config` of a request, "" where it says nothing, and what the provider must be asked to take for it. */
+export function outputConfig(
+  { effort, task_budget: total }: Pace,
+  summedUpTokens: number,
+  format: string,
+): { member: string; beta?: string } {
+  const members: string[] = [];
+  if (effort) members.push(`"effort":"${effort}"`);
+  if (total !== undefined) {
+    // The provider counts what it sees; what a summary stands for it does not see any more.
+    const remaining = summedUpTokens > 0 && { remaining: Math.max(0, total - summedUpTokens) };
+    members.push(`"task_budget":${JSON.stringify({ type: "tokens", total, ...remaining })}`);
+  }
+  if (format !== "") members.push(format);
+  const member = members.length > 0 ? `"output_config":{${members.join(",")}}` : "";
+  return { member, ...(total !== undefined && { beta: TASK_BUDGETS }) };
+}
 
 /**
  * {@link ModelRequest.head}. Marks two places for the prompt cache: the end of tools and system prompt, which all agents

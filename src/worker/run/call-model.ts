@@ -1,11 +1,12 @@
 /** Performs `call_model`: buys one message of the conversation and adds it to what is committed next. */
 import { textOf, totalTokens } from "../../shared/protocol/content.ts";
+import { paceFor } from "../../shared/protocol/effort.ts";
 import { ordinaryTimeMs } from "../loop/caps.ts";
 import { goOn } from "../loop/context.ts";
 import { newAnswer, newCompacted, newResult } from "../loop/log.ts";
 import type { Step } from "../loop/next.ts";
 import type { CallControl, ModelAnswer, ModelRequest } from "../model/model.ts";
-import { NO_TOOL_CHOICE } from "../model/request.ts";
+import { NO_TOOL_CHOICE, outputConfig } from "../model/request.ts";
 import { reserveCall, settleCall } from "./budget.ts";
 import { BILL_GRACE_MS, costOf, messagesOf, withUsage } from "./charge.ts";
 import type { RunContext, RunEnd } from "./context.ts";
@@ -115,28 +116,27 @@ async function makeCall(context: RunContext, session: Session, step: CallStep) {
 }
 
 function requestOf(session: Session, step: CallStep, stream: boolean): ModelRequest {
-  const { equipment, rules } = session;
+  const { equipment, rules, state } = session;
   const { messages, cachedLength } = messagesOf(session, step);
+  const pace = paceFor(session.model, equipment.pace);
+  const format = step.asksOutput ? equipment.outputFormat : "";
+  const { member, beta } = outputConfig(pace, state.conversation.summedUpTokens, format);
   return {
     model: session.model,
     head: equipment.requestHead,
     messages,
     cachedLength,
-    extra: extraOf(step, equipment),
+    extra: [toolChoiceOf(step, equipment), member].filter(Boolean).join(","),
     stream,
     maxTokens: rules.limits.max_tokens,
     purchaseId: session.purchaseId(step),
+    ...(beta && { beta }),
   };
 }
 
-/** A last call and a summary may use no tool; one that must bring the output is held to its schema. */
-function extraOf(
-  { handBack, asksOutput, sumsUp }: CallStep,
-  { tools, outputFormat }: Session["equipment"],
-): string {
-  const choice = (handBack || asksOutput || sumsUp !== undefined) && tools.size > 0 ? NO_TOOL_CHOICE : "";
-  const format = asksOutput ? outputFormat : "";
-  return choice !== "" && format !== "" ? `${choice},${format}` : choice + format;
+/** A last call, one that must bring the output, and a summary may use no tool. */
+function toolChoiceOf({ handBack, asksOutput, sumsUp }: CallStep, { tools }: Session["equipment"]): string {
+  return (handBack || asksOutput || sumsUp !== undefined) && tools.size > 0 ? NO_TOOL_CHOICE : "";
 }
 
 type Bought = ModelAnswer & { costUsd: number; durationMs: number };

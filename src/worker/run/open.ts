@@ -149,7 +149,7 @@ function equipmentOf(
   { spec }: AgentRecord,
   tools: ReadonlyMap<string, Tool>,
   permissions: readonly PermissionRules[],
-): Pick<Equipment, "rules" | "tools" | "models" | "requestHead" | "outputFormat"> {
+): Pick<Equipment, "rules" | "tools" | "models" | "requestHead" | "outputFormat" | "pace"> {
   const canAsk = tools.has(ASK_TOOL);
   const offered = [...tools.values()];
   return {
@@ -165,6 +165,7 @@ function equipmentOf(
       outputSchema: spec.output_schema,
     },
     tools,
+    pace: { effort: spec.effort, task_budget: spec.task_budget },
     outputFormat: spec.output_schema ? outputFormat(spec.output_schema) : "",
     models: [spec.model, ...(spec.fallback_models ?? [])],
     requestHead: requestHead({

@@ -8,6 +8,7 @@
  */
 import type { AgentRecord } from "../../shared/protocol/agent.ts";
 import type { Usage } from "../../shared/protocol/content.ts";
+import type { Pace } from "../../shared/protocol/effort.ts";
 import { eventText, type RunEvent } from "../../shared/protocol/event-text.ts";
 import type { AgentAddress } from "../../shared/protocol/keys.ts";
 import type { OpenQuestion } from "../../shared/protocol/message.ts";
@@ -39,7 +40,9 @@ export interface Equipment {
   models: readonly string[];
   /** What stays the same in every request of the run. */
   requestHead: string;
-  /** What makes the provider keep to the output schema: a member of a request, or "". Emptied when it refuses that. */
+  /** What its models are told about how much to do, each as far as it takes it. */
+  pace: Pace;
+  /** What makes the provider keep to the output schema: a member of `output_config`, or "". Emptied when it refuses that. */
   outputFormat: string;
   workspace: RunWorkspace;
   tellText: TellText;

@@ -89,6 +89,7 @@ function equipmentOf(
     models: [SPEC.model],
     requestHead: "",
     outputFormat: "",
+    pace: {},
     workspace: {
       open: () => Promise.reject(new Error("no run of these tests has files")),
       opened: undefined,

@@ -167,9 +167,11 @@ class AnthropicModel implements Model {
 }
 
 /** Names and values by turns. */
-function headersOf({ purchaseId, traceparent }: ModelRequest): readonly string[] {
-  const key = ["idempotency-key", purchaseId];
-  return traceparent === undefined ? key : [...key, "traceparent", traceparent];
+function headersOf({ purchaseId, traceparent, beta }: ModelRequest): readonly string[] {
+  const headers = ["idempotency-key", purchaseId];
+  if (beta !== undefined) headers.push("anthropic-beta", beta);
+  if (traceparent !== undefined) headers.push("traceparent", traceparent);
+  return headers;
 }
 
 /** Headers the SDK sets. `ANTHROPIC_CUSTOM_HEADERS` can add others; they stay here. */

@@ -1,8 +1,9 @@
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { ModelRequest } from "../../../../src/worker/model/model.ts";
 import {
   messageJson,
   NO_TOOL_CHOICE,
+  outputConfig,
   requestBody,
   requestHead,
 } from "../../../../src/worker/model/request.ts";
@@ -99,4 +100,20 @@ test("agents of one kind share their head; another tool, text or bound is anothe
   ];
   expect(new Set([head, ...others.map(requestHead)]).size).toBe(6);
   expect(requestHead(parts)).toBe(head);
+});
+
+describe("output_config", () => {
+  const pace = { effort: "low", task_budget: 50_000 } as const;
+  test("names effort, task budget and format, the budget with what a summary has used of it", () => {
+    expect(outputConfig(pace, 0, '"format":{}')).toEqual({
+      member: '"output_config":{"effort":"low","task_budget":{"type":"tokens","total":50000},"format":{}}',
+      beta: "task-budgets-2026-03-13",
+    });
+    expect(outputConfig(pace, 20_000, "").member).toContain('"total":50000,"remaining":30000}');
+    expect(outputConfig(pace, 60_000, "").member).toContain('"remaining":0}');
+  });
+
+  test("is left out where there is nothing to say", () => {
+    expect(outputConfig({}, 5, "")).toEqual({ member: "" });
+  });
 });

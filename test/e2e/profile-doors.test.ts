@@ -1,5 +1,5 @@
 /** The profile of a parent holds for what comes through the command line, MCP, a schedule and the intake of a real worker process. */
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Client } from "@modelcontextprotocol/client";
@@ -24,7 +24,10 @@ async function place() {
   const cwd = mkdtempSync(join(tmpdir(), "profile-doors-"));
   closeAtEnd(() => rmSync(cwd, { recursive: true, force: true }));
   const env = { REDIS_URL: stage.url, SUBAGENT_PREFIX: stage.prefix, SUBAGENT_PARENT: "planner-7" };
-  const worker = await spawnBuilt(["worker"], { cwd, env });
+  const agents = join(cwd, "agents");
+  mkdirSync(agents);
+  writeFileSync(join(agents, "careful.md"), "---\ndescription: Careful.\n---\nBe careful.\n");
+  const worker = await spawnBuilt(["worker"], { cwd, env: { ...env, SUBAGENT_AGENTS: agents } });
   await worker.waitForLine(/^ready: /);
   writeFileSync(join(cwd, "profile.json"), JSON.stringify(PROFILE));
   const say = async (...args: string[]) => {
@@ -33,7 +36,7 @@ async function place() {
     return JSON.parse(said.stdout.join("\n"));
   };
   await say("profile", "set", join(cwd, "profile.json"), "--json");
-  const parent = stage.parent();
+  const parent = stage.parent("planner-7", { client: stage.client({ agents: [agents] }) });
   return { stage, parent, say, env, view: (id: string) => parent.get(id) };
 }
 
@@ -101,13 +104,13 @@ test("through a schedule and the intake of a worker, which knows the definitions
     schedule_id: "once",
     at,
     prompt: "say hello",
-    agent: "explorer",
+    agent: "careful",
     name: "By schedule",
   });
   expect(await nextEnded(parent)).toBe("by_schedule");
-  const wish = { v: "1", parent_id: "planner-7", prompt: "say hello", agent: "explorer", name: "By intake" };
+  const wish = { v: "1", parent_id: "planner-7", prompt: "say hello", agent: "careful", name: "By intake" };
   await stage.redis.xadd(stage.keys.intake, "*", ...Object.entries(wish).flat());
   expect(await nextEnded(parent)).toBe("by_intake");
   for (const id of ["by_schedule", "by_intake"])
-    expect(await view(id)).toMatchObject({ limits: { max_turns: 5 }, definition: "explorer" });
+    expect(await view(id)).toMatchObject({ limits: { max_turns: 5 }, definition: "careful" });
 });

@@ -10,7 +10,8 @@ COPY tsconfig.json tsconfig.build.json ./
 COPY scripts/build.mjs scripts/
 COPY src src
 # `optional` goes as well: the compiler counts as an optional peer of a dependency and would stay.
-RUN npm run build && npm prune --omit=dev --omit=optional --ignore-scripts --no-audit --no-fund
+# Without `devDependencies` the peers are kept: for building they stand among them.
+RUN npm run build && npm pkg delete devDependencies && npm prune --omit=dev --omit=optional --ignore-scripts --no-audit --no-fund
 
 FROM ${NODE_IMAGE}
 # A named volume takes its owner from the directory it covers.

@@ -43,6 +43,9 @@ function run(command, args, cwd = root) {
 }
 
 const bin = (name) => join(root, "node_modules", ".bin", name);
+/** What a plain install may print: its sum, a script of BullMQ's that npm does not run, and what the machine is set to. */
+const INSTALL_MAY_SAY =
+  /^(?:|added \d+ packages.*|npm warn install-scripts.*|npm warn Unknown \w+ config.*)$/;
 const install = (directory, ...names) =>
   run(
     "npm",
@@ -62,18 +65,44 @@ function pack(directory) {
 
 /** A project with the package and the samples, the TypeScript ones compiled against the package's types. */
 function createProject(directory, tarball) {
-  const { devDependencies, dependencies } = manifest(root);
+  const { devDependencies } = manifest(root);
   cpSync(join(root, "scripts", "check-package"), directory, { recursive: true });
   writeFileSync(
     join(directory, "package.json"),
     '{ "name": "scratch", "private": true, "type": "module" }\n',
   );
+  installQuietly(directory, tarball);
   const tools = ["typescript", "@types/node"].map((name) => `${name}@${devDependencies[name]}`);
-  install(directory, tarball, `zod@${dependencies.zod}`, ...tools);
+  install(directory, ...tools);
   run(process.execPath, [join(directory, "node_modules", "typescript", "bin", "tsc")], directory);
   say(
     `installed and compiled in a project of its own: ${manifest(directory).dependencies["subagent-queue"]}`,
   );
+}
+
+/** Installs the package as the README says; every line that npm prints is read. */
+function installQuietly(directory, tarball) {
+  const { status, stdout, stderr } = spawnSync("npm", ["install", tarball, "--no-audit", "--no-fund"], {
+    cwd: directory,
+    encoding: "utf8",
+  });
+  const lines = `${stdout}\n${stderr}`.split("\n").map((line) => line.trimEnd());
+  const unexpected = lines.filter((line) => !INSTALL_MAY_SAY.test(line));
+  if (status !== 0 || unexpected.length > 0) throw new Error(`npm install said:\n${unexpected.join("\n")}`);
+}
+
+/** On a machine without a Redis, `run` says what can be done. */
+function runWithoutRedis(directory) {
+  const main = join(directory, "node_modules", "subagent-queue", "dist", "cli", "main.js");
+  const env = { ...process.env, PATH: "/nowhere", REDIS_URL: "", REDIS_SERVER_BIN: "" };
+  const { status, stderr } = spawnSync(process.execPath, [main, "run", "x"], {
+    cwd: directory,
+    env,
+    encoding: "utf8",
+  });
+  if (status !== 3 || !stderr.includes("npm install js-redis-server@0.3.0"))
+    throw new Error(`run without a Redis ended with ${status}:\n${stderr}`);
+  say("without any Redis it says which ones there are");
 }
 
 /** Every entry that the package names can be loaded. */
@@ -153,6 +182,7 @@ async function check(directory) {
   mkdirSync(cwd);
   createProject(cwd, tarball);
   loadEntries(cwd);
+  runWithoutRedis(cwd);
   const socket = join(directory, "redis.sock");
   const options = ["--port", "0", "--unixsocket", socket, "--dir", directory, "--save", ""];
   const redis = await start(process.env.REDIS_SERVER_BIN ?? "redis-server", options, {

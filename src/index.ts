@@ -43,6 +43,7 @@ export type {
   Definitions,
   FoundDefinition,
 } from "./shared/protocol/definition.ts";
+export type { Effort } from "./shared/protocol/effort.ts";
 export {
   type AlertThresholds,
   CEILING,

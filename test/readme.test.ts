@@ -76,7 +76,9 @@ async function createProject(directory: string): Promise<void> {
     "-C",
     installed,
   ]);
-  for (const name of [...Object.keys(manifest.dependencies), "@types/node"]) {
+  const { dependencies, peerDependencies, peerDependenciesMeta } = manifest;
+  const peers = Object.keys(peerDependencies).filter((name) => !(name in peerDependenciesMeta));
+  for (const name of [...Object.keys(dependencies), ...peers, "@types/node"]) {
     const place = join(directory, "node_modules", name);
     mkdirSync(dirname(place), { recursive: true });
     symlinkSync(join(ROOT, "node_modules", name), place);

@@ -1,8 +1,9 @@
 #!/usr/bin/env node
 /** Where the command line begins: hands the process' own surroundings to the program. */
 import { systemClock } from "../shared/clock.ts";
-import { packageVersion, processEnvironment } from "../shared/config.ts";
+import { processEnvironment } from "../shared/config.ts";
 import { messageOf } from "../shared/errors.ts";
+import { packageVersion } from "../shared/version.ts";
 import { runService } from "./process.ts";
 import { runProgram } from "./program.ts";
 import { commandFor, pasteable } from "./shell-command.ts";

@@ -5,10 +5,10 @@
  *
  * 1. The first SIGINT, SIGTERM or SIGHUP aborts that signal: the work stops gracefully and its exit code counts.
  * 2. The second one ends the process at once with {@link EXIT.interrupted}.
- * 2a. Work that stops in two steps sees a second abort signal on the second one, and on a first one that is not SIGINT;
- *    the third ends the process.
- * 3. The handlers are gone when the work is over, and the process once its output is handed on,
- *    whatever still holds it.
+ *
+ * Work that stops in two steps sees a second abort signal on the second one, and on a first one that is not SIGINT; the
+ * third ends the process. The handlers are gone when the work is over, and the process once its output is handed on,
+ * whatever still holds it.
  */
 import { EXIT } from "./command.ts";
 

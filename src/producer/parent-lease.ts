@@ -6,7 +6,8 @@
  * the sweepers enforce it; several processes of one parent hold it together, and it lasts as long as any of them says.
  *
  * 1. No agent is spawned under a lease that this process has not renewed within half of its time.
- * 2. Nothing is renewed before the parent's first call, nor after its stop: a parent that is made again in time loses nothing.
+ *
+ * Nothing is renewed before the parent's first call, nor after its stop: a parent that is made again in time loses nothing.
  */
 import { messageOf, SubagentError } from "../shared/errors.ts";
 import type { ParentAddress } from "../shared/protocol/keys.ts";

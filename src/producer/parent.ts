@@ -172,11 +172,14 @@ export interface Parent {
   replies(options?: RepliesOptions): AsyncIterableIterator<ReceivedEntry>;
   /**
    * Progress of all agents: from now on, or with `after` from a number on (`"0"`: all that is kept: 24 hours, some 10,000
-   * steps), then what comes. A reader that was away misses nothing but text deltas. What is not taken in time is dropped,
+   * steps, of agents whose end was acked those of the newest 50), then what comes. A reader that was away misses nothing but text deltas. What is not taken in time is dropped,
    * oldest first, beyond 1,000 events (100,000 with `after`).
    */
   events(options?: EventOptions): AsyncIterableIterator<NumberedEvent>;
-  /** What is kept of one agent's runs, oldest first, as long as its record; text deltas are not. `unknown_agent`. */
+  /**
+   * What is kept of one agent's runs, oldest first; text deltas are not. As long as its record, after the ack of its end while it
+   * is one of the newest 50. `unknown_agent`.
+   */
   timeline(agentId: string): Promise<NumberedEvent[]>;
   /**
    * The regular files that an agent has left in its workspace, sorted by path, at most 10,000; also those of an ended one.

@@ -2,9 +2,10 @@
  * The schedules of a parent: tasks that come due by themselves. BullMQ's schedulers put them into the intake queue, where a
  * worker process begins them; their replies come into the parent's channel.
  *
- * 1. What stands in `keys.schedules` decides; the scheduler in the queue follows it. A crash in between is put right by the
- *    same call, or by `resume`.
- * 2. What came due while no worker lived becomes one task when one does, however often it would have come.
+ * 1. What came due while no worker lived becomes one task when one does, however often it would have come.
+ *
+ * What stands in `keys.schedules` decides; the scheduler in the queue follows it. A crash in between is put right by the
+ * same call, or by `resume`.
  */
 import { createHash } from "node:crypto";
 import { z } from "zod";

@@ -5,10 +5,11 @@
  * announcements and the agents' records hold the truth.
  *
  * 1. A task without a live worker hears of it within two looks, {@link LOOK_MS} apart; it is told again only of a change.
- * 2. A look costs the same whatever waits: the directory once, and the records of {@link MOST_RECORDS} tasks in turn.
- * 3. A look that fails says nothing. Nothing is asked while no task waits.
- * 4. That no worker is live is logged once, until one is, unless all callers listen; a client without a logger warns on
+ * 2. That no worker is live is logged once, until one is, unless all callers listen; a client without a logger warns on
  *    the process.
+ *
+ * A look costs the same whatever waits: the directory once, and the records of {@link MOST_RECORDS} tasks in turn. A look
+ * that fails says nothing. Nothing is asked while no task waits.
  */
 import type { Clock } from "../shared/clock.ts";
 import { SubagentError } from "../shared/errors.ts";
@@ -76,11 +77,12 @@ export function watchTaskWaits(parts: TaskWaitParts): TaskWaits {
       const isNews = deserted && !isLogged && [...watched].some(({ isHeard }) => !isHeard);
       if (isNews) warn(parts);
       isLogged = deserted !== undefined && (isLogged || isNews === true);
-      for (const each of deserted ? [...watched] : asked)
-        tell(each, deserted ?? waitOf(seen.records.get(each)));
+      for (const each of watched) if (deserted || each.wait?.for === "worker") tell(each, deserted);
+      for (const each of deserted ? [] : asked) tell(each, waitOf(seen.records.get(each)));
       // Those that were asked go to the end of the line.
       for (const each of asked) if (watched.delete(each)) watched.add(each);
     }
+    timer?.cancel();
     timer = watched.size > 0 ? clock.timeout(LOOK_MS, () => void look()) : undefined;
   };
   return {
@@ -92,7 +94,7 @@ export function watchTaskWaits(parts: TaskWaitParts): TaskWaits {
         watched.delete(each);
         if (watched.size > 0) return;
         timer?.cancel();
-        timer = undefined;
+        timer = deserted = undefined;
       };
     },
   };

@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { z } from "zod";
+import { parseRanges } from "./address-range.ts";
 import { messageOf, SubagentError } from "./errors.ts";
 import { LOG_LEVELS, type LogLevel } from "./logger.ts";
 import { type McpServers, readMcpServers } from "./mcp-server.ts";
@@ -55,6 +56,8 @@ export interface Config {
   sendTraceparent: boolean;
   /** How the commands of `bash` run; `unsandboxed` in production needs `acceptRisk` as well. */
   bash: { mode: "sandboxed" | "bubblewrap" | "runsc" | "off" | "unsandboxed"; acceptRisk: boolean };
+  /** Hosts that commands may reach, and ranges beside the public internet, as they are written; default: no network. */
+  egress: { hosts: string; ranges?: string | undefined } | undefined;
   /** MCP servers whose tools sub-agents get. */
   mcpServers: McpServers;
   /** Whether the production checks are on: NODE_ENV is `production`. */
@@ -161,6 +164,10 @@ function configOf(
     trace: variables.SUBAGENT_TRACE,
     sendTraceparent: variables.SUBAGENT_SEND_TRACEPARENT === "yes",
     bash: { mode: variables.SUBAGENT_BASH, acceptRisk: variables.SUBAGENT_BASH_ACCEPT_RISK === "yes" },
+    egress:
+      variables.SUBAGENT_EGRESS === undefined
+        ? undefined
+        : { hosts: variables.SUBAGENT_EGRESS, ranges: variables.SUBAGENT_EGRESS_RANGES },
     production: variables.NODE_ENV === "production",
     unknownVariables,
   };
@@ -280,6 +287,8 @@ const amountUsd = z
   .pipe(z.number().positive().max(CEILING.max_cost_usd));
 
 const MOST_FOLDERS = 32;
+const hosts = z.string().regex(/^[^\s/@]+(,\s*[^\s/@]+)*$/);
+const ranges = z.string().refine((text) => parseRanges(text) !== undefined);
 const folders = z
   .string()
   .refine((text) => !text.includes("\0"))
@@ -334,6 +343,8 @@ export const Variables = z.object({
   SUBAGENT_SEND_TRACEPARENT: z.enum(["yes", "no"]).default("no"),
   SUBAGENT_BASH: z.enum(["sandboxed", "bubblewrap", "runsc", "off", "unsandboxed"]).default("sandboxed"),
   SUBAGENT_BASH_ACCEPT_RISK: z.enum(["yes", "no"]).default("no"),
+  SUBAGENT_EGRESS: hosts.optional(),
+  SUBAGENT_EGRESS_RANGES: ranges.optional(),
   NODE_ENV: z.string().optional(),
 });
 /** The values of {@link Variables}, checked and converted. */
@@ -381,15 +392,7 @@ export const EXPECTED: Readonly<Record<VariableName, string>> = {
   SUBAGENT_SEND_TRACEPARENT: "yes or no",
   SUBAGENT_BASH: "sandboxed, bubblewrap, runsc, off or unsandboxed",
   SUBAGENT_BASH_ACCEPT_RISK: "yes or no",
+  SUBAGENT_EGRESS: "hosts that commands may reach, e.g. registry.npmjs.org,*.github.com,git.example.com:8443",
+  SUBAGENT_EGRESS_RANGES: "ranges of addresses beside the public internet, e.g. 10.0.0.0/8,fd00::/8",
   NODE_ENV: "any text; production switches the production checks on",
 };
-
-// The version of this package, as its package.json says.
-
-const Package = z.object({ version: z.string() });
-
-/** The version, e.g. `0.1.0`; read anew by every call. */
-export function packageVersion(): string {
-  return Package.parse(JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")))
-    .version;
-}

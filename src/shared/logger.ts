@@ -1,5 +1,9 @@
-/** The one door to pino: one JSON line an event, secrets and prompts never in it. */
-import { type Logger as PinoLogger, pino } from "pino";
+/**
+ * The one door to pino: one JSON line an event, secrets and prompts never in it. Loaded with the first logger: importing the
+ * package costs nothing.
+ */
+import { createRequire } from "node:module";
+import type { Logger as PinoLogger } from "pino";
 import { systemClock } from "./clock.ts";
 import { withoutSecrets } from "./secrets.ts";
 
@@ -9,6 +13,10 @@ export type Logger = Pick<PinoLogger, "debug" | "info" | "warn" | "error" | "chi
 export const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
 /** See {@link LOG_LEVELS}. */
 export type LogLevel = (typeof LOG_LEVELS)[number];
+
+function loadPino(): typeof import("pino") {
+  return createRequire(import.meta.url)("pino");
+}
 
 const SECRETS = /\b(?:sk-[\w-]{8,}|Bearer\s+\S+|(?<=:\/\/)[^@\s/]+(?=@))/g;
 
@@ -34,12 +42,13 @@ export function createLogger(options: { level?: LogLevel; destination?: number |
   const scrubbed = {
     write: (line: string) => void sink.write(withoutSecrets(line).replace(SECRETS, "[redacted]")),
   };
+  const { pino } = loadPino();
   return pino({ level: options.level ?? "info", base: undefined }, scrubbed);
 }
 
 /** A write to a terminal or pipe costs as much as a turn's work of this process: ordinary lines share one. */
 function gathered(fd: number): LogSink {
-  const file = pino.destination({ dest: fd, sync: false, minLength: WRITE_AT_CHARS });
+  const file = loadPino().destination({ dest: fd, sync: false, minLength: WRITE_AT_CHARS });
   let isDue = false;
   const flush = () => {
     isDue = false;

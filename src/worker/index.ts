@@ -31,7 +31,7 @@ export type {
 } from "./model/model.ts";
 export type { Scrape } from "./observe/metrics.ts";
 export { openSkills, type Skill, type SkillLibrary, type SkillProblem } from "./skills/library.ts";
-export { bashTool } from "./tools/builtin/bash.ts";
+export { bashTool, type NetworkLog } from "./tools/builtin/bash.ts";
 export { createBaseTools } from "./tools/builtin/index.ts";
 export { type OpenRoot, type ParsedRoots, parseRoots } from "./tools/roots.ts";
 export {
@@ -40,7 +40,7 @@ export {
   type RunnerChoice,
   type RunnerOptions,
 } from "./tools/sandbox/choose.ts";
-export type { Command, CommandOutcome, Killed, Runner } from "./tools/sandbox/runner.ts";
+export type { Command, CommandOutcome, Killed, NetworkUse, Runner } from "./tools/sandbox/runner.ts";
 export {
   defineTool,
   type FailureReason,

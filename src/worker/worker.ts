@@ -5,7 +5,6 @@
 import { setMaxListeners } from "node:events";
 import { hostname } from "node:os";
 import { type Clock, systemClock } from "../shared/clock.ts";
-import { packageVersion } from "../shared/config.ts";
 import { SubagentError } from "../shared/errors.ts";
 import { createLogger, type Logger } from "../shared/logger.ts";
 import { McpServers } from "../shared/mcp-server.ts";
@@ -27,6 +26,7 @@ import { openInstallation } from "../shared/redis/installation.ts";
 import { createProviderGate } from "../shared/redis/provider-limiter.ts";
 import type { WakeQueue } from "../shared/redis/wake-queue.ts";
 import { telemetryApi } from "../shared/telemetry.ts";
+import { packageVersion } from "../shared/version.ts";
 import { type Announcer, createAnnouncer } from "./health/announcer.ts";
 import { credentialProbe, type Health, openHealth, pauseProbe } from "./health/health.ts";
 import type { Readiness } from "./health/readiness.ts";

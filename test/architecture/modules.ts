@@ -17,7 +17,7 @@ import { findNodes, lineOf, type Source, type Violation } from "./source.ts";
 const BESIDE = [
   "src/service/api/live-page.ts",
   "src/shared/redis/scripts.ts",
-  "src/shared/config.ts",
+  "src/shared/version.ts",
   "src/cli/local/embedded-redis.ts",
   "src/worker/tools/search/matcher.ts",
   "src/worker/health/watchdog.ts",

@@ -209,7 +209,7 @@ const DOORS: Readonly<Record<string, readonly string[]>> = {
     "src/worker/pool.ts",
   ],
   "@anthropic-ai/sdk": ["src/worker/model/anthropic/"],
-  "ipaddr.js": ["src/service/webhooks/address.ts"],
+  "ipaddr.js": ["src/shared/address-range.ts"],
   undici: ["src/service/webhooks/request.ts", "src/worker/model/anthropic/"],
   pino: ["src/shared/logger.ts"],
   "prom-client": ["src/service/api/metrics.ts", "src/worker/observe/metrics.ts"],
@@ -252,7 +252,13 @@ const DOORS: Readonly<Record<string, readonly string[]>> = {
     "src/worker/pool.ts",
     "src/worker/worker.ts",
   ],
-  "node:http": ["src/offline/", "src/service/", "src/worker/health/", "src/shared/http-server.ts"],
+  "node:http": [
+    "src/offline/",
+    "src/service/",
+    "src/worker/health/",
+    "src/worker/tools/sandbox/egress.ts",
+    "src/shared/http-server.ts",
+  ],
   "node:https": [],
   "node:http2": [],
   "node:dgram": [],
@@ -262,6 +268,8 @@ const DOORS: Readonly<Record<string, readonly string[]>> = {
     "src/shared/redis/connection/",
     "src/shared/http-server.ts",
     "src/service/webhooks/address.ts",
+    "src/shared/address-range.ts",
+    "src/worker/tools/sandbox/egress.ts",
   ],
 };
 

@@ -116,7 +116,7 @@ const PLAYS: Readonly<Record<RuleName, { breaks: readonly Files[]; keeps: readon
       { "src/a.ts": `const f = new Function("return process.env");` },
     ],
     keeps: [
-      { "src/shared/config.ts": `const url = new URL("../../package.json", import.meta.url);` },
+      { "src/shared/version.ts": `const url = new URL("../../package.json", import.meta.url);` },
       { "src/a.ts": "const require = (name: string) => name; require('x'); type F = Function;" },
       { "src/a.ts": `const b = await import("./b.ts");` },
     ],

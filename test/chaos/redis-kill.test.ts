@@ -17,8 +17,11 @@ const IS_LONG = process.env.TROUBLE === "long";
 const KILLS = Number(process.env.TROUBLE_KILLS ?? (IS_LONG ? 5 : 2));
 const SEED = Number(process.env.TROUBLE_SEED ?? Date.now() % 1_000_000);
 const PARENTS = 6;
+const WRITERS = 3;
 /** Between two kills, so that there is something new to lose. */
 const BETWEEN_KILLS_MS = [800, 2_500] as const;
+/** Longer than a call may take: those that were under way when Redis died end without an answer. */
+const DOWN_MS = 1_200;
 
 /** What was answered to one parent. */
 interface Answered {
@@ -53,12 +56,34 @@ async function load(parent: Parent, parentId: string, isOver: () => boolean): Pr
   return answered;
 }
 
+/** Sends to one agent that stays until `isOver`, a call always under way; resolves to the ids of what was answered. */
+async function write(parent: Parent, isOver: () => boolean): Promise<{ ids: string[]; failed: number }> {
+  const written = { ids: [] as string[], failed: 0 };
+  const { agent_id } = await parent.spawn({ name: "listener", keep_alive: true });
+  while (!isOver()) {
+    const message_id = newRequestKey();
+    const sent = () =>
+      parent.send(agent_id, "go", { message_id }).then(
+        () => true,
+        () => {
+          written.failed += 1;
+          return false;
+        },
+      );
+    await until(sent, { timeoutMs: 60_000, everyMs: 20 });
+    written.ids.push(message_id);
+  }
+  return written;
+}
+
 async function kills({ server }: ProxiedStage, moments: ReturnType<typeof seeded>): Promise<void> {
   for (let kill = 0; kill < KILLS; kill++) {
     const waitMs = moments.between(...BETWEEN_KILLS_MS);
     const sinceMs = performance.now();
     await until(() => performance.now() - sinceMs >= waitMs);
     await server.kill();
+    const downSinceMs = performance.now();
+    await until(() => performance.now() - downSinceMs >= DOWN_MS);
     await server.start();
   }
 }
@@ -71,16 +96,34 @@ test(`${KILLS} kills of Redis lose nothing that was answered`, {
     turns: 1,
     keeping: IS_LONG ? ["--appendfsync", "everysec"] : HOLDS_NOTHING_BACK,
   });
+  // An agent that stays is asked again and again.
+  stage.offline.setScenario({ turns: [{ content: [{ type: "text", text: "Read." }] }], repeat: true });
   const worker = await stage.commandLineWorker();
   let isOver = false;
   const loads = Array.from({ length: PARENTS }, (_, i) => {
     const parentId = `parent-${i}`;
     return load(stage.parent(parentId), parentId, () => isOver);
   });
+  const writers = Array.from({ length: WRITERS }, (_, i) => write(stage.parent(`writer-${i}`), () => isOver));
   const killed = kills(stage, seeded(SEED)).finally(() => {
     isOver = true;
   });
-  const [all] = await Promise.all([Promise.all(loads), killed]);
+  const [all, written] = await Promise.all([Promise.all(loads), Promise.all(writers), killed]);
+
+  for (const [i, { ids }] of written.entries()) {
+    const unread = async () => {
+      const entries = await stage.channel(`writer-${i}`);
+      const read = new Set(entries.flatMap((entry) => (entry.kind === "reply" ? entry.message_ids : [])));
+      return ids.filter((id) => !read.has(id));
+    };
+    await until(async () => (await unread()).length === 0, {
+      timeoutMs: 60_000,
+      everyMs: 100,
+      what: `${ids.length} messages of writer ${i} to be read`,
+    });
+  }
+  const missed = written.reduce((sum, { failed: refused }) => sum + refused, 0);
+  expect(missed, "kills must hit sends").toBeGreaterThanOrEqual(KILLS);
 
   let agents = 0;
   for (const { parentId, spawned, sent } of all) {

@@ -39,7 +39,7 @@ test("both stages stand on one Node image, of a version that the package support
 test("dependencies come from the lock file without install scripts, and development ones stay behind", () => {
   const run = of(buildStage, "RUN").join("\n");
   expect(run).toMatch(/^npm ci .*--ignore-scripts/);
-  expect(run).toMatch(/npm run build && npm prune --omit=dev/);
+  expect(run).toMatch(/npm run build && npm pkg delete devDependencies && npm prune --omit=dev/);
 });
 
 test("the image runs as a user without rights and is stopped by SIGTERM, which reaches Node itself", () => {

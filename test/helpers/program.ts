@@ -7,7 +7,8 @@ import { Readable } from "node:stream";
 import { runProgram } from "../../src/cli/program.ts";
 import { createOutput, type OutputStream } from "../../src/cli/terminal/output.ts";
 import { systemClock } from "../../src/shared/clock.ts";
-import { type Environment, packageVersion } from "../../src/shared/config.ts";
+import type { Environment } from "../../src/shared/config.ts";
+import { packageVersion } from "../../src/shared/version.ts";
 
 /** What a command has said, line by line, and its exit code. */
 export interface Said {

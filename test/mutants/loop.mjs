@@ -387,9 +387,9 @@ export default [
   {
     id: "conversation-blank-text",
     promise: "Blank words of anybody are left out.",
-    file: "src/worker/loop/answer.ts",
-    find: "if (!BLANK_JSON.test(textJson)) blocks",
-    replace: "blocks",
+    file: "src/worker/loop/conversation.ts",
+    find: "return BLANK_JSON.test(partJson) ? [] : [textBlock(partJson)];",
+    replace: "return [textBlock(partJson)];",
     tests: ["test/unit/worker/loop/conversation.test.ts"],
   },
   {
@@ -562,16 +562,16 @@ export default [
     id: "tally-vain-uncounted",
     promise: "Calls that were paid for in vain count.",
     file: "src/worker/loop/state.ts",
-    find: "    this.tally.spend(value.usage, value.cost_usd);\n",
-    replace: "",
+    find: "    this.tally.spend(value.usage, value.cost_usd);\n    if (value.cut_off)",
+    replace: "    if (value.cut_off)",
     tests: ["test/unit/worker/loop/state.test.ts", "test/unit/worker/loop/caps.test.ts"],
   },
   {
     id: "tally-earlier-run",
     promise: "What an earlier run paid in vain is not this one's.",
     file: "src/worker/loop/state.ts",
-    find: "    if (!this.isBegun) return true;\n    this.tally.spend",
-    replace: "    this.tally.spend",
+    find: "    if (!this.isBegun) return true;\n    this.tally.spend(value.usage, value.cost_usd);\n    if (value.cut_off)",
+    replace: "    this.tally.spend(value.usage, value.cost_usd);\n    if (value.cut_off)",
     tests: ["test/unit/worker/loop/state.test.ts", "test/unit/worker/loop/caps.test.ts"],
   },
   {

@@ -766,7 +766,7 @@ export default [
     id: "inspect-any-name",
     promise: "An inspection says that the name leads to this agent only where it does.",
     file: "src/shared/redis/lua/inspect.lua",
-    find: "redis.call('HGET', registry, agent.agent_id or '') == uid",
+    find: "redis.call('HGET', registry, agent_id) == uid",
     replace: "true",
     tests: ["test/integration/verbs/guards.test.ts"],
   },

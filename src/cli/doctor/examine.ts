@@ -4,7 +4,8 @@
  * 1. A trouble of an agent was there at two looks: a moment between two writes is no trouble.
  * 2. The keys of one slot are read at one moment; keys of several slots are read in the reverse of the order in which a
  *    healthy system writes them.
- * 3. The work is bounded: pages of a scan, batches of agents, and a stop after so many of them.
+ *
+ * The work is bounded: pages of a scan, batches of agents, and a stop after so many of them.
  */
 import { once } from "node:events";
 import type { Clock } from "../../shared/clock.ts";

@@ -2,8 +2,9 @@
  * The process of the embedded Redis; `embedded-redis.ts` starts it and is told the address.
  *
  * 1. Listens on 127.0.0.1 alone, on a free port, and wants a password that only the starter learns.
- * 2. Holds everything in memory, writes no file.
- * 3. Ends when the channel to its starter closes, however that one ended.
+ * 2. Ends when the channel to its starter closes, however that one ended.
+ *
+ * Holds everything in memory, writes no file.
  */
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";

@@ -20,6 +20,10 @@ import { NUMBER_PROOF } from "./embedded-lua-numbers.ts";
 export const EMBEDDED_WARNING =
   "embedded, in memory, for trying out: everything is lost when it stops; install redis-server or set REDIS_URL to keep it";
 
+/** The server comes with a clone alone: it is large, and names a newer Node than the package does. */
+const IS_MISSING = /Cannot find package 'js-redis-server'/;
+const NOT_INSTALLED =
+  "There is no Redis here: install redis-server, set REDIS_URL, or add one that keeps nothing with npm install js-redis-server@0.3.0";
 const READY_WITHIN_MS = 10_000;
 const LAST_WORDS_CHARS = 2_000;
 
@@ -46,8 +50,8 @@ export interface EmbeddedRedisOptions {
 }
 
 /**
- * Starts the server and waits until it answers. Throws `setup_failed` when it ends at once, does not answer within
- * 10 s, or damages numbers.
+ * Starts the server and waits until it answers. Throws `setup_failed` when it is not installed, ends at once, does not
+ * answer within 10 s, or damages numbers.
  */
 export async function startEmbeddedRedis({
   clock,
@@ -75,7 +79,10 @@ export async function startEmbeddedRedis({
     return { url, program: "js-redis-server", pid: child.pid ?? 0, gone, stop: () => end(child, gone) };
   } catch (error) {
     await end(child, gone);
-    const sentence = `The embedded Redis could not be started: ${messageOf(error)}`;
+    const why = messageOf(error);
+    const sentence = IS_MISSING.test(why)
+      ? `${NOT_INSTALLED}.`
+      : `The embedded Redis could not be started: ${why}`;
     throw new SubagentError("setup_failed", sentence, {}, error);
   } finally {
     late.abort();

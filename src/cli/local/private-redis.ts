@@ -7,7 +7,8 @@
  * 2. AOF every second, no snapshots, `noeviction`: what production demands.
  * 3. The server dies with us, even when we are killed with -9: its parent is a small shell that reads from a pipe
  *    whose other end only we hold. When the pipe ends, the shell kills the server and removes the directory.
- * 4. It stands in a session of its own: Ctrl-C reaches us alone, and we still need Redis to drain.
+ *
+ * It stands in a session of its own: Ctrl-C reaches us alone, and we still need Redis to drain.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";

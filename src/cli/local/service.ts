@@ -16,7 +16,7 @@ import { withoutPassword } from "../../shared/redis-url.ts";
 import { createAnthropicModel } from "../../worker/model/anthropic/model.ts";
 import type { Model } from "../../worker/model/model.ts";
 import { openSkills, type SkillLibrary } from "../../worker/skills/library.ts";
-import { bashTool } from "../../worker/tools/builtin/bash.ts";
+import { bashTool, type NetworkLog } from "../../worker/tools/builtin/bash.ts";
 import { type OpenRoot, parseRoots } from "../../worker/tools/roots.ts";
 import { chooseRunner } from "../../worker/tools/sandbox/choose.ts";
 import type { Tool } from "../../worker/tools/tool.ts";
@@ -153,11 +153,14 @@ function watchHealth(parent: AbortSignal, closing: Closing) {
 export async function openBash({
   config,
   clock,
+  logger,
 }: CommandContext): Promise<{ tools: Tool[]; sentence: string }> {
-  const { mode, acceptRisk } = config.bash;
-  const { production } = config;
-  const { runner, sentence } = await chooseRunner({ clock, mode, production, acceptUnsandboxed: acceptRisk });
-  return { tools: runner === undefined ? [] : [bashTool(runner, clock)], sentence };
+  const { mode, acceptRisk: acceptUnsandboxed } = config.bash;
+  const { production, egress } = config;
+  const { runner, sentence } = await chooseRunner({ clock, mode, production, acceptUnsandboxed, egress });
+  const log: NetworkLog = (use, { agentId, uid, run }) =>
+    logger.info({ agent_id: agentId, uid, run, ...use }, "Network of a command");
+  return { tools: runner === undefined ? [] : [bashTool(runner, clock, log)], sentence };
 }
 
 /** Starts a worker with a model of its own; both end with `closing`. Answers how its `bash` runs. */

@@ -2,9 +2,10 @@
  * Tells a LangGraph server that a run is over, as `createCompletionCallbackMiddleware` of deepagents does for its own
  * sub-agents: the thread that began the run gets a new run with a message. Owns one loop; any number of processes may have it.
  *
- * 1. The operator names the server; a request names the thread alone.
- * 2. The status is the runtime's word. What the sub-agent said is quoted: nothing in it passes for that word.
- * 3. Nothing is acked here: the parent reads the whole text where it reads all.
+ * 1. The status is the runtime's word. What the sub-agent said is quoted: nothing in it passes for that word.
+ * 2. Nothing is acked here: the parent reads the whole text where it reads all.
+ *
+ * The operator names the server; a request names the thread alone.
  */
 import { type Client, insideOf } from "../../producer/client.ts";
 import { quoted } from "../../producer/fence.ts";

@@ -1,10 +1,9 @@
 /**
  * Server-sent events to one client.
  *
- * 1. At most one event waits in this process: the next is taken when the socket has room. A client that takes nothing for
- *    {@link PATIENCE_MS} is cut off, and comes back with `Last-Event-ID`.
- * 2. A comment goes out every {@link HEARTBEAT_MS}, so that a connection that died is noticed on both sides. At the same time
- *    the client's key is asked for again.
+ * At most one event waits in this process: the next is taken when the socket has room. A client that takes nothing for
+ * {@link PATIENCE_MS} is cut off, and comes back with `Last-Event-ID`. A comment goes out every {@link HEARTBEAT_MS}, so
+ * that a connection that died is noticed on both sides. At the same time the client's key is asked for again.
  */
 import type { Request, Response } from "express";
 import type { Clock } from "../../shared/clock.ts";

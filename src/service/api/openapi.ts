@@ -1,6 +1,6 @@
 /** The OpenAPI 3.1 document, made from the rows of the routes and from the schemas that check what goes in and out. */
 import { z } from "zod";
-import { packageVersion } from "../../shared/config.ts";
+import { packageVersion } from "../../shared/version.ts";
 import type { Route, RouteResponse } from "./route.ts";
 import { SHAPES } from "./schema.ts";
 

@@ -4,9 +4,10 @@
  * Owns: one HTTP server and one connection to Redis. Its neighbour `board-app.ts` decides what is answered.
  *
  * 1. It reads. Nothing that can be sent to it changes a queue, and it writes nothing by itself.
- * 2. It has no login, so it listens on loopback unless told otherwise.
- * 3. It starts without Redis and shows the queue as soon as there is one.
- * 4. `stop` resolves when every connection, in and out, is closed.
+ * 2. It starts without Redis and shows the queue as soon as there is one.
+ * 3. `stop` resolves when every connection, in and out, is closed.
+ *
+ * It has no login, so it listens on loopback unless told otherwise.
  */
 import { type Clock, systemClock } from "../../shared/clock.ts";
 import { createHttpServer, type HttpServer } from "../../shared/http-server.ts";

@@ -1,8 +1,9 @@
 /**
  * Reads the intake stream, entry by entry, and hands each over; see `intake.ts`.
  *
- * 1. Entries of one reading are handed over side by side; the next ones are read when all are off our hands.
- * 2. What could not be handed over because Redis was away stays in the stream and is claimed again.
+ * 1. What could not be handed over because Redis was away stays in the stream and is claimed again.
+ *
+ * Entries of one reading are handed over side by side; the next ones are read when all are off our hands.
  */
 import { type Client, insideOf } from "../../producer/client.ts";
 import type { Clock } from "../../shared/clock.ts";

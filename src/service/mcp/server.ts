@@ -14,8 +14,8 @@ import { nullsLeftOut, readInput } from "../../producer/input.ts";
 import { TOOL_INPUTS } from "../../producer/model-tools.ts";
 import { contextOf, type Parent } from "../../producer/parent.ts";
 import type { Clock } from "../../shared/clock.ts";
-import { packageVersion } from "../../shared/config.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
+import { packageVersion } from "../../shared/version.ts";
 import { cancelTask, createdTask, InputResponses, readTask, resultOf, updateTask } from "./task.ts";
 
 /** Clients give up after 60 s. */

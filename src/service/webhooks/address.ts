@@ -1,19 +1,10 @@
-/**
- * Which addresses a webhook may reach: those of the public internet, unless the operator allows all. Decided on the address
- * that is dialled, after its name was resolved, so that a name that changes its address between two looks gains nothing.
- */
-import { lookup } from "node:dns";
+/** Which addresses a webhook may reach: those of the public internet, unless the operator allows all. */
 import type { LookupFunction } from "node:net";
-import ipaddr from "ipaddr.js";
+import { isAddress, isPublic, lookupOf } from "../../shared/address-range.ts";
 import { SubagentError } from "../../shared/errors.ts";
 
 /** `public`: addresses of the public internet over https; `any`: all, also over http. */
 export type Reach = "public" | "any";
-
-/** Whether an address is one of the public internet; an IPv4 address in the clothes of an IPv6 one is judged as what it is. */
-function isPublic(address: string): boolean {
-  return ipaddr.isValid(address) && ipaddr.process(address).range() === "unicast";
-}
 
 /** Throws `invalid_input` for a URL that may not be reached, as far as the URL alone tells. */
 export function requireReachable(url: string, reach: Reach): void {
@@ -25,21 +16,12 @@ export function requireReachable(url: string, reach: Reach): void {
       "This webhook would be sent in clear text: use an https address.",
     );
   const literal = hostname.replace(/^\[|\]$/g, "");
-  if (ipaddr.isValid(literal) && !isPublic(literal)) throw refused(literal);
+  if (isAddress(literal) && !isPublic(literal)) throw refused(literal);
 }
 
 /** Resolves names for a connection; fails for a name with any address that may not be reached. */
-export function lookupFor(reach: Reach, resolve: typeof lookup = lookup): LookupFunction {
-  return (hostname, options, done) => {
-    resolve(hostname, { ...options, all: true }, (error, addresses) => {
-      const [first] = addresses ?? [];
-      if (error || first === undefined) return done(error ?? refused(hostname), "", 0);
-      const hidden = reach === "public" && addresses.find(({ address }) => !isPublic(address));
-      if (hidden) return done(refused(hidden.address), "", 0);
-      if (options.all) done(null, addresses);
-      else done(null, first.address, first.family);
-    });
-  };
+export function lookupFor(reach: Reach, resolve?: Parameters<typeof lookupOf>[2]): LookupFunction {
+  return lookupOf(reach === "any" ? () => true : isPublic, refused, resolve);
 }
 
 function refused(address: string): SubagentError {

@@ -3,8 +3,9 @@
  *
  * Owns: the BullMQ worker that takes the jobs. Its neighbour `service/intake` says what becomes of one.
  *
- * 1. A job that waits for its reply holds no place of a run: agents run in the pool, here only promises wait.
- * 2. A job of a process that dies, or stops, is taken by another and finds its agent by its request key.
+ * 1. A job of a process that dies, or stops, is taken by another and finds its agent by its request key.
+ *
+ * A job that waits for its reply holds no place of a run: agents run in the pool, here only promises wait.
  */
 import { DelayedError, type Job, UnrecoverableError, WaitingError, Worker } from "bullmq";
 import type { Clock } from "../clock.ts";

@@ -4,7 +4,8 @@
  * Owns: a group of consumers, one a process. Its neighbour `service/intake` says what becomes of an entry.
  *
  * 1. An entry leaves the stream when it is done, never before: what a dead process had read is claimed by another.
- * 2. `read` blocks its connection, so that one is its caller's own; everything else goes over the other.
+ *
+ * `read` blocks its connection, so that one is its caller's own; everything else goes over the other.
  */
 import { messageOf } from "../errors.ts";
 import type { Keys } from "../protocol/keys.ts";

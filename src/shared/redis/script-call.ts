@@ -8,7 +8,7 @@
  */
 import { createHash } from "node:crypto";
 import { Command } from "ioredis";
-import type { RedisClient } from "./connection/connection.ts";
+import { gatherWrites, type RedisClient } from "./connection/connection.ts";
 
 /** A word of a command as it is sent, a bulk string: its length in bytes, then itself. */
 export function bulkOf(text: string): string {
@@ -37,6 +37,7 @@ export class Script {
    */
   async call(redis: RedisClient, words: string, count: number, key: string): Promise<unknown> {
     const call = new ScriptCommand(this, words, count, key);
+    gatherWrites(redis);
     try {
       return await redis.sendCommand(call);
     } catch (error) {

@@ -1,9 +1,10 @@
 /**
  * Where a parent's replies are pushed: one URL a parent, and how the pushing goes.
  *
- * 1. The parent's hash is the truth; the installation's set of parents is a hint that lies in another slot, written first and
- *    removed last.
- * 2. At most one process pushes for a parent at a time. A process that dies frees its slot after {@link PUSH_LEASE_MS}.
+ * 1. At most one process pushes for a parent at a time. A process that dies frees its slot after {@link PUSH_LEASE_MS}.
+ *
+ * The parent's hash is the truth; the installation's set of parents is a hint that lies in another slot, written first and
+ * removed last.
  */
 import { randomBytes } from "node:crypto";
 import { z } from "zod";

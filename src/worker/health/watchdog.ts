@@ -6,7 +6,8 @@
  *
  * 1. The process is ended after `silenceMs` of silence, at most a check later, and never while a debugger is attached.
  * 2. A process that was stopped, or whose machine slept, is not silent.
- * 3. A machine that gives no thread has a worker without a watchdog, which says so.
+ *
+ * A machine that gives no thread has a worker without a watchdog, which says so.
  */
 import { url as debuggerUrl } from "node:inspector";
 import { Worker } from "node:worker_threads";

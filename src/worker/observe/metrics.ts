@@ -237,7 +237,7 @@ function setStates(gauge: Gauge<string>, counts: Readonly<Record<string, number>
 }
 
 /** Values of a label that strangers choose. */
-class BoundedNames {
+export class BoundedNames {
   readonly #seen = new Set<string>();
 
   /** The name itself while there are few of them, then `other`. */

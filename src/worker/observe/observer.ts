@@ -2,8 +2,8 @@
  * What operators see of the runs of one worker: a log line a turn and a run, figures, spans. The runs tell it; nothing here
  * asks Redis or waits.
  *
- * 1. A turn's line is written when the turn is over: with the next call, the reply, or the end of the run in this process.
- * 2. Prompts, results and arguments are in no line, label or attribute: ids, names, counts and durations only.
+ * A turn's line is written when the turn is over: with the next call, the reply, or the end of the run in this process.
+ * Prompts, results and arguments are in no line, label or attribute: ids, names, counts and durations only.
  */
 import type { Logger } from "../../shared/logger.ts";
 import { totalTokens, type Usage } from "../../shared/protocol/content.ts";

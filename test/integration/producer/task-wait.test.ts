@@ -29,7 +29,6 @@ const announced = {
   ...{ tools: [], concurrency: 1, started_at: new Date(0).toISOString() },
 };
 
-// Invariants 1 and 4 of task-wait.ts.
 test("a task without a live worker says so within 5 s, once, and not any more when one has come", async () => {
   const { parent, worker, logged, directory } = scene();
   const waits: (TaskWait | undefined)[] = [];
@@ -48,7 +47,6 @@ test("a task without a live worker says so within 5 s, once, and not any more wh
   await Promise.all([heard, task]);
 });
 
-// Invariant 7 of task.ts.
 test("a task that may not wait for a worker rejects with no_worker and leaves no agent and no entry", async () => {
   const { parent, worker } = scene();
   await expect(parent.task("go", { wait_for_worker_ms: 100 })).rejects.toMatchObject(

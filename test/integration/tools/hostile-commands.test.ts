@@ -60,6 +60,7 @@ async function drive(
   launcher: readonly string[],
   name: string,
   owner?: number,
+  egress = "",
 ): Promise<z.infer<typeof Report>> {
   const root = join(base, `workspaces-${name}`);
   mkdirSync(root, { mode: 0o700 });
@@ -73,6 +74,7 @@ async function drive(
     join(base, "opened"),
     join(base, "outside"),
     `${port}`,
+    egress,
   ];
   const child = spawn(file, args, {
     env: { PATH: "/usr/bin:/bin", HOME: "/tmp", TMPDIR: tmpdir(), ANTHROPIC_API_KEY: `${CANARY}-KEY` },
@@ -141,6 +143,16 @@ describe("the sandbox of bash", () => {
     const drop = ["/usr/bin/setpriv", "--reuid", `${NOBODY}`, "--regid", `${NOBODY}`, "--clear-groups"];
     const report = await drive(isRoot ? drop : [], "user", isRoot ? NOBODY : undefined);
     expect(report.sentence).toBe("bash runs in bubblewrap, without network.");
+    expectNoEscape(report);
+    expect(untouched()).toBe(before);
+  }, 180_000);
+
+  it("lets nothing out by the proxy that it has", async () => {
+    const before = untouched();
+    const drop = ["/usr/bin/setpriv", "--reuid", `${NOBODY}`, "--regid", `${NOBODY}`, "--clear-groups"];
+    const hosts = `allowed.invalid,127.0.0.1:${port}`;
+    const report = await drive(isRoot ? drop : [], "network", isRoot ? NOBODY : undefined, hosts);
+    expect(report.sentence).toContain("with a proxy to allowed.invalid,");
     expectNoEscape(report);
     expect(untouched()).toBe(before);
   }, 180_000);

@@ -130,6 +130,14 @@ export const HOSTILE: Readonly<Record<string, string>> = {
   "asks the metadata service": "exec 9<>/dev/tcp/169.254.169.254/80 && echo ESCAPED",
   "asks the internet":
     "exec 9<>/dev/tcp/1.1.1.1/53 && echo ESCAPED; exec 9<>/dev/tcp/example.com/80 && echo ESCAPED",
+  "asks the proxy for a port of the host":
+    "for to in 127.0.0.1:@PORT@ localhost:@PORT@ [::1]:@PORT@ [::ffff:127.0.0.1]:@PORT@ 2130706433:@PORT@ 0:@PORT@; do curl -sp -m 1 http://$to/; curl -s -m 1 http://$to/; done",
+  "asks the proxy for the metadata service":
+    "curl -s -m 1 http://169.254.169.254/ http://[fd00:ec2::254]/ http://metadata.google.internal/ -o /dev/null -w '%{http_code}' | grep -q 200 && echo ESCAPED",
+  "asks the proxy with another host header":
+    "curl -s -m 1 -H 'Host: 127.0.0.1:@PORT@' http://allowed.invalid/; printf 'GET http://allowed.invalid/ HTTP/1.1\\r\\nHost: 127.0.0.1:@PORT@\\r\\n\\r\\nGET http://127.0.0.1:@PORT@/ HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n' | perl -MIO::Socket::UNIX -e 'my $s = IO::Socket::UNIX->new(Peer => \"/run/egress/proxy\") or exit; print $s <STDIN>; $s->shutdown(1); print <$s>'",
+  "takes the proxy's place":
+    "rm /run/egress/proxy && echo ESCAPED; echo > /run/egress/x && echo ESCAPED; kill $(pgrep -f egress); ls -la /run/egress/ | grep -q subagent-net && echo ESCAPED",
   "opens a raw socket":
     'perl -MSocket -e \'socket(S, 17, 3, 0) and print "ESCAPED"; socket(S, AF_INET, SOCK_RAW, 1) and print "ESCAPED"\'',
   "opens a netlink socket":

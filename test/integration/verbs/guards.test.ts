@@ -134,13 +134,16 @@ test("a new run begins with fresh counters, and is not asked to finish by what w
   ]);
 });
 
-test("a run whose counters cannot be read is counted all the same when it is ended", async () => {
-  const rig = verbRig();
-  const { agent } = await rig.running();
-  await rig.redis.hset(rig.keys.agent(agent).record, "progress", '"no object"');
-  expect((await rig.store.settle(agent, DESTROY)).status).toBe("settled");
-  expect((await rig.store.usage(rig.parent, 0)).replies).toBe(1);
-});
+test.for(['"no object"', "7", "null", "{"])(
+  "a run whose counters are %s is counted all the same when it is ended",
+  async (progress) => {
+    const rig = verbRig();
+    const { agent } = await rig.running();
+    await rig.redis.hset(rig.keys.agent(agent).record, { progress });
+    expect((await rig.store.settle(agent, DESTROY)).status).toBe("settled");
+    expect((await rig.store.usage(rig.parent, 0)).replies).toBe(1);
+  },
+);
 
 test("an answered message has no age any more", async () => {
   const rig = verbRig();

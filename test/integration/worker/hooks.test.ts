@@ -115,6 +115,25 @@ test("a hook that the agent names and the worker lacks keeps every call and ever
   expect(performed).toBe(0);
 });
 
+test("hooks are asked in the order in which the worker has them, the first that blocks is the last", async () => {
+  const agent = { tenant: "default", parentId: "p", agentId: "a", uid: "sa-0", name: "A", run: 1 };
+  const asked: string[] = [];
+  const hook = (name: string, block?: string): Hook => ({
+    name,
+    preToolUse() {
+      asked.push(name);
+      return block === undefined ? {} : { block };
+    },
+  });
+  const all = [hook("one"), hook("two", "no"), hook("three")];
+  const hooks = hooksOf(all, { agent, named: [], permissions: [], clock: systemClock });
+  const outcome = await hooks?.around({ id: "1", name: "bash", input: {} }, () => {
+    throw new Error("performed");
+  });
+  expect(outcome).toMatchObject({ isDenied: true, content: expect.stringContaining("Blocked by two: no") });
+  expect(asked).toEqual(["one", "two"]);
+});
+
 test("a hook that is not for every agent holds for those that name it", async () => {
   const guard: Hook = { name: "guard", everyAgent: false, preToolUse: () => ({ block: "no" }) };
   expect(await (await runWith([guard])).file("a.txt")).toBe("A");

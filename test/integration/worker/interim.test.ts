@@ -2,9 +2,9 @@
 import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { packageVersion } from "../../../src/shared/config.ts";
 import { createReplyStream } from "../../../src/shared/redis/replies.ts";
 import { createWorkerDirectory } from "../../../src/shared/redis/workers.ts";
+import { packageVersion } from "../../../src/shared/version.ts";
 import { openInstallation } from "../../helpers/installation.ts";
 import { until } from "../../helpers/until.ts";
 

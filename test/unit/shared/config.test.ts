@@ -84,6 +84,8 @@ test("every variable arrives, trimmed and in its unit", () => {
       SUBAGENT_SEND_TRACEPARENT: "yes",
       SUBAGENT_BASH: "unsandboxed",
       SUBAGENT_BASH_ACCEPT_RISK: "yes",
+      SUBAGENT_EGRESS: "registry.npmjs.org, git.test:8443",
+      SUBAGENT_EGRESS_RANGES: "10.0.0.0/8",
       NODE_ENV: "production",
     },
     { cwd: "/x" },
@@ -121,6 +123,7 @@ test("every variable arrives, trimmed and in its unit", () => {
     trace: "full",
     sendTraceparent: true,
     bash: { mode: "unsandboxed", acceptRisk: true },
+    egress: { hosts: "registry.npmjs.org, git.test:8443", ranges: "10.0.0.0/8" },
     production: true,
     unknownVariables: [],
   });
@@ -179,6 +182,8 @@ const GARBAGE = {
   SUBAGENT_SEND_TRACEPARENT: "perhaps",
   SUBAGENT_BASH: "bare",
   SUBAGENT_BASH_ACCEPT_RISK: "perhaps",
+  SUBAGENT_EGRESS: "https://registry.npmjs.org/",
+  SUBAGENT_EGRESS_RANGES: "the office",
 } satisfies Record<Exclude<VariableName, "NODE_ENV">, string>;
 const rootsProblem = () => "SUBAGENT_ROOTS must look like /srv/repo:ro,/data:rw; it does not.";
 

@@ -5,7 +5,8 @@
  * 1. Every node is connected to at once, so that a client whose nodes are all gone knows it, used or not.
  * 2. The nodes are asked every {@link LOOK_MS} who serves what: a node that just falls silent rejects nothing, and what
  *    waits for it goes to its successor when the others have appointed one.
- * 3. No ready check: the node that is asked may be the silent one, and the client would wait for its answer for ever.
+ *
+ * No ready check: the node that is asked may be the silent one, and the client would wait for its answer for ever.
  */
 import { Cluster, type ClusterOptions, Command, type Redis, type RedisOptions } from "ioredis";
 import type { Clock } from "../../clock.ts";

@@ -6,7 +6,8 @@
  * 1. `isAlive` never rests on the state of a socket alone: a PING was answered within {@link FRESH_MS}.
  * 2. A connection that leaves a PING unanswered for {@link PATIENCE_MS} is dropped, so that what waits on it goes over
  *    a new one. What has arrived while this process was busy or stopped counts as an answer.
- * 3. Not for connections that block: there an answer waits for the end of the block.
+ *
+ * Not for connections that block: there an answer waits for the end of the block.
  */
 import type { Clock } from "../../clock.ts";
 import { dropRedis, onConnection, type RedisClient, type RedisConnection } from "./connection.ts";

@@ -9,7 +9,8 @@
  * 2. A call that has not ended with an answer has given its connection up.
  * 3. Nothing is read from the environment: key, host and headers are arguments.
  * 4. Nothing is written to the console.
- * 5. A call makes no header object, timer, listener or abort signal of its own; the SDK makes one controller.
+ *
+ * A call makes no header object, timer, listener or abort signal of its own; the SDK makes one controller.
  */
 import { createHash } from "node:crypto";
 import { Anthropic } from "@anthropic-ai/sdk";

@@ -2,8 +2,8 @@
 import { z } from "zod";
 import type { Clock } from "../../../shared/clock.ts";
 import { countHoldings, exceeds, forgetHoldings } from "../files/quota.ts";
-import type { CommandOutcome, Runner } from "../sandbox/runner.ts";
-import { defineTool, type Tool, ToolFailure } from "../tool.ts";
+import type { CommandOutcome, NetworkUse, Runner } from "../sandbox/runner.ts";
+import { defineTool, type Tool, type ToolContext, ToolFailure } from "../tool.ts";
 import type { Workspace } from "../workspace.ts";
 
 const DEFAULT_TIMEOUT_S = 120;
@@ -12,16 +12,26 @@ const LONGEST_TIMEOUT_S = 600;
 const TOOL_LIMIT_MS = (LONGEST_TIMEOUT_S + 30) * 1_000;
 const MAX_COMMAND_CHARS = 100_000;
 
-const DESCRIPTION =
-  "Run a bash command in your workspace. The working directory carries over to your next command; variables, background " +
-  "processes and everything else end with it. There is no network, and the system and opened directories are read-only.";
+function descriptionOf({ hosts }: Runner): string {
+  const network =
+    hosts === undefined
+      ? "There is no network"
+      : `Of the network you reach ${hosts.join(", ")}, by programs that use the proxy of the environment (curl, git, npm, pip)`;
+  return (
+    "Run a bash command in your workspace. The working directory carries over to your next command; variables, background " +
+    `processes and everything else end with it. ${network}, and the system and opened directories are read-only.`
+  );
+}
+
+/** What the worker's log is told of a command that used the network. */
+export type NetworkLog = (use: NetworkUse, caller: Pick<ToolContext, "agentId" | "uid" | "run">) => void;
 
 /** Runs commands one after another; each ends with all its processes. */
-export function bashTool(runner: Runner, clock: Clock): Tool {
+export function bashTool(runner: Runner, clock: Clock, log?: NetworkLog): Tool {
   const directories = new WeakMap<Workspace, string>();
   return defineTool({
     name: "bash",
-    description: DESCRIPTION,
+    description: descriptionOf(runner),
     input: z.object({
       command: z.string().min(1).max(MAX_COMMAND_CHARS).describe("The command, as for bash -c"),
       timeout_seconds: z
@@ -32,7 +42,8 @@ export function bashTool(runner: Runner, clock: Clock): Tool {
         .describe(`The command is killed after this time; default ${DEFAULT_TIMEOUT_S}`),
     }),
     timeoutMs: TOOL_LIMIT_MS,
-    async run({ command, timeout_seconds = DEFAULT_TIMEOUT_S }, { workspace, signal }) {
+    async run({ command, timeout_seconds = DEFAULT_TIMEOUT_S }, ctx) {
+      const { workspace, signal } = ctx;
       if (command.includes("\0")) throw new ToolFailure("The command contains a NUL character.");
       return workspace.exclusive(async () => {
         if (signal.aborted) throw new ToolFailure("Cancelled before the command was started.");
@@ -42,6 +53,7 @@ export function bashTool(runner: Runner, clock: Clock): Tool {
         const outcome = await runner
           .run({ script: command, workspace, cwd, timeoutMs, signal: watch.signal })
           .finally(watch.stop);
+        if (outcome.network?.requests) log?.(outcome.network, ctx);
         if (outcome.cwd !== undefined) directories.set(workspace, outcome.cwd);
         const text = textOf(outcome, timeout_seconds, watch.isFull());
         if (outcome.exitCode !== 0) throw new ToolFailure(text);
@@ -52,11 +64,12 @@ export function bashTool(runner: Runner, clock: Clock): Tool {
 }
 
 function textOf(
-  { output, exitCode, killed, withheld }: CommandOutcome,
+  { output, exitCode, killed, withheld, network }: CommandOutcome,
   timeoutS: number,
   isFull: boolean,
 ): string {
   const notes = withheld.map((directory) => `[not shown to commands: ${directory}]`);
+  if (network?.refused.length) notes.push(`[not reached: ${network.refused.join(", ")}]`);
   if (killed === "timeout") notes.push(`[killed with all its processes after ${timeoutS} s]`);
   else if (isFull) notes.push("[killed: your workspace is full; delete something first]");
   else if (killed === "output") notes.push("[killed: it wrote more than 64 MB]");

@@ -1,17 +1,18 @@
 /**
  * One MCP server of a worker and the one connection that all runs share.
  *
- * 1. Nothing is started before it is needed: for the list of tools once, then with the first call.
- * 2. A connection that broke is made anew by the next call; one that could not be made not before its back-off is over.
- * 3. Every wait has an end; what a server answers or fails with never rejects with anything but a {@link ToolFailure}.
+ * 1. A connection that broke is made anew by the next call; one that could not be made not before its back-off is over.
+ * 2. Every wait has an end; what a server answers or fails with never rejects with anything but a {@link ToolFailure}.
+ *
+ * Nothing is started before it is needed: for the list of tools once, then with the first call.
  */
 import type { Client, Tool as ListedTool, Transport } from "@modelcontextprotocol/client";
 import type { Clock } from "../../../shared/clock.ts";
-import { packageVersion } from "../../../shared/config.ts";
 import { messageOf } from "../../../shared/errors.ts";
 import type { Logger } from "../../../shared/logger.ts";
 import type { McpServer } from "../../../shared/mcp-server.ts";
 import { keepSecretsOf } from "../../../shared/secrets.ts";
+import { packageVersion } from "../../../shared/version.ts";
 import { ToolFailure } from "../tool.ts";
 
 const CONNECT_MS = 10_000;

@@ -4,7 +4,8 @@
  *
  * 1. A server that cannot be listed at the start keeps no worker from starting; it is asked again, ever more rarely, and its
  *    tools are there from then on.
- * 2. What a server says about its tools is bounded in number, names and size.
+ *
+ * What a server says about its tools is bounded in number, names and size.
  */
 import type { Tool as ListedTool } from "@modelcontextprotocol/client";
 import { messageOf } from "../../../shared/errors.ts";

@@ -2,15 +2,17 @@
  * Runs commands in bubblewrap: one process tree a command, in namespaces of its own.
  *
  * 1. A command sees the system read-only, its workspace, and the opened directories read-only, without what holds
- *    secrets. It has no network, no capabilities, no terminal, and no way to new namespaces.
+ *    secrets. It has no network but what a proxy of its own lets through, no capabilities, no terminal, and no way to new namespaces.
  * 2. Every process of a command dies with it: with its shell, its time, its run, and this process.
  * 3. As root the user is dropped before bubblewrap starts: behind root's bubblewrap the kernel's settings are writable.
  *    Until then only mounts are made, in a mount namespace of their own.
  * 4. Neither the arguments nor the environment of the sandbox say where anything lies on the host.
  */
+import { basename, dirname, join } from "node:path";
 import type { Clock } from "../../../shared/clock.ts";
 import { messageOf } from "../../../shared/errors.ts";
 import { ToolFailure } from "../tool.ts";
+import { type Egress, type EgressPolicy, FORWARDER, openEgress, PROXY_INSIDE } from "./egress.ts";
 import {
   ENVIRONMENT,
   handOver,
@@ -40,16 +42,24 @@ export interface BubblewrapOptions {
   readonly machine: string;
   /** Path of bubblewrap; default `/usr/bin/bwrap`. */
   readonly bwrap?: string;
+  /** What commands may reach; absent: nothing. */
+  readonly egress?: EgressPolicy | undefined;
 }
 
 const [ARGUMENTS, FILTER, PASSWD] = [FIRST_INPUT, FIRST_INPUT + 1, FIRST_INPUT + 2];
 
-const SHELL = shellProgram({
-  before: `${LIMITS}\nexec ${FILTER}>&- ${PASSWD}<&-`,
-  from: COMMAND,
-  report: `>&${REPORT}`,
-  fallback: WORKSPACE_INSIDE,
-});
+const shellAfter = (before: string): string =>
+  shellProgram({
+    before: `${LIMITS}\nexec ${FILTER}>&- ${PASSWD}<&-${before}`,
+    from: COMMAND,
+    report: `>&${REPORT}`,
+    fallback: WORKSPACE_INSIDE,
+  });
+const SHELL = shellAfter("");
+/** Waits until the forwarder listens, or has ended; it is no child that \`wait\` would wait for. */
+const SHELL_WITH_NETWORK = shellAfter(
+  `\nIFS= read -r _ < <( (exec ${PROXY_INSIDE.node} -e ${quoted(FORWARDER)} 2>/dev/null ${REPORT}>&- ${COMMAND}<&-) & )`,
+);
 
 /**
  * The command has a session of its own, so that it cannot signal its launcher. bubblewrap's own `--new-session` would take the
@@ -72,45 +82,76 @@ export function createBubblewrap(options: BubblewrapOptions): Runner | undefined
   const filter = seccompFilter(options.machine);
   if (filter === undefined) return undefined;
   const walls = ["workspace", "processes", "network", "capabilities", "seccomp", "privileges", "namespaces"];
-  return { kind: "bubblewrap", walls, run: (command) => run(command, options, filter) };
+  const { egress } = options;
+  return {
+    kind: "bubblewrap",
+    walls: egress === undefined ? walls : [...walls, "proxy"],
+    ...(egress && { hosts: egress.hosts }),
+    run: (command) => run(command, options, filter),
+  };
 }
 
 async function run(command: Command, options: BubblewrapOptions, filter: Buffer): Promise<CommandOutcome> {
-  const { workspace, signal, timeoutMs, script, cwd = WORKSPACE_INSIDE } = command;
+  const { workspace, signal } = command;
   if (options.asRoot) await handOver(workspace.directory);
   const mounts = await mountsOf(workspace, options.clock, signal);
   if (signal.aborted) throw new ToolFailure("Cancelled before the command was started.");
-  const sources = [workspace.directory, ...mounts.areas.map(({ path }) => path)];
-  const inside = options.asRoot ? sources.map((_, index) => `/mnt/${index}`) : sources;
-  const uid = options.asRoot ? UNPRIVILEGED : (process.getuid?.() ?? UNPRIVILEGED);
-  const args = [...systemArguments(), ...mountArguments(inside, mounts), ...LAST];
+  let egress: Egress | undefined;
   try {
-    const outcome = await runProcess({
-      ...launcher(options, sources),
-      cwd: "/",
-      command: commandText(cwd, script),
-      inputs: [args.map((arg) => `${arg}\0`).join(""), filter, passwd(uid)],
-      timeoutMs,
-      signal,
-      clock: options.clock,
-    });
-    const { report, ...rest } = outcome;
-    const { end } = readReport(report);
-    return { ...rest, ...(isInside(end, mounts.areas) && { cwd: end }), withheld: mounts.withheld };
+    egress = options.egress && (await openEgress(options.egress));
+    const outcome = await start(command, options, { filter, mounts, egress });
+    const network = await egress?.close();
+    return { ...outcome, withheld: mounts.withheld, ...(network && { network }) };
   } catch (error) {
+    await egress?.close();
     throw new ToolFailure(`The sandbox cannot be started (${messageOf(error)}); go on without bash.`);
   }
+}
+
+interface Parts {
+  readonly filter: Buffer;
+  readonly mounts: Mounts;
+  readonly egress: Egress | undefined;
+}
+
+async function start(
+  { workspace, signal, timeoutMs, script, cwd = WORKSPACE_INSIDE }: Command,
+  options: BubblewrapOptions,
+  { filter, mounts, egress }: Parts,
+): Promise<Omit<CommandOutcome, "withheld">> {
+  const network = egress === undefined ? [] : [egress.directory, dirname(process.execPath)];
+  const sources = [...network, workspace.directory, ...mounts.areas.map(({ path }) => path)];
+  const inside = options.asRoot ? sources.map((_, index) => `/mnt/${index}`) : sources;
+  const uid = options.asRoot ? UNPRIVILEGED : (process.getuid?.() ?? UNPRIVILEGED);
+  const args = [
+    ...systemArguments(),
+    ...(egress === undefined ? [] : networkArguments(inside)),
+    ...mountArguments(inside.slice(network.length), mounts),
+    ...LAST,
+  ];
+  const { report, ...outcome } = await runProcess({
+    ...launcher(options, sources, egress === undefined ? SHELL : SHELL_WITH_NETWORK),
+    cwd: "/",
+    command: commandText(cwd, script),
+    inputs: [args.map((arg) => `${arg}\0`).join(""), filter, passwd(uid)],
+    timeoutMs,
+    signal,
+    clock: options.clock,
+  });
+  const { end } = readReport(report);
+  return { ...outcome, ...(isInside(end, mounts.areas) && { cwd: end }) };
 }
 
 function launcher(
   { asRoot, bwrap = "/usr/bin/bwrap" }: BubblewrapOptions,
   sources: readonly string[],
+  shell: string,
 ): Pick<ProcessOptions, "file" | "args" | "env"> {
   if (!asRoot) {
-    return { file: bwrap, args: ["--args", `${ARGUMENTS}`, "--", ...BASH, SHELL], env: {} };
+    return { file: bwrap, args: ["--args", `${ARGUMENTS}`, "--", ...BASH, shell], env: {} };
   }
   const namespace = ["--mount", "--propagation", "private", "/bin/sh", "-c"];
-  const program = AS_ROOT.replace('"$SHELL_PROGRAM"', () => quoted(SHELL));
+  const program = AS_ROOT.replace('"$SHELL_PROGRAM"', () => quoted(shell));
   return {
     file: "/usr/bin/unshare",
     args: [...namespace, program, "sh", bwrap, ...sources],
@@ -120,6 +161,13 @@ function launcher(
 
 const FRESH = ["--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent"];
 const LAST = ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", WORKSPACE_INSIDE];
+
+const CERTIFICATES = [
+  "/etc/ssl/certs",
+  "/etc/ssl/openssl.cnf",
+  "/etc/pki/tls/certs",
+  "/etc/pki/ca-trust/extracted",
+];
 
 function systemArguments(): string[] {
   return [
@@ -141,6 +189,19 @@ function systemArguments(): string[] {
       "--tmpfs",
       "/tmp",
     ],
+  ];
+}
+
+/** The proxy's socket, a program that leads to it, and the authorities that certificates are checked by. */
+function networkArguments([socket = "", program = ""]: readonly string[]): string[] {
+  const { host, port, directory, node } = PROXY_INSIDE;
+  const names = ["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"];
+  return [
+    ...["--ro-bind", socket, directory, "--ro-bind", join(program, basename(process.execPath)), node],
+    ...CERTIFICATES.flatMap((path) => ["--ro-bind-try", path, path]),
+    ...names.flatMap((name) => ["--setenv", name, `http://${host}:${port}`]),
+    // Newer versions of node ask for it.
+    ...["--setenv", "NODE_USE_ENV_PROXY", "1"],
   ];
 }
 

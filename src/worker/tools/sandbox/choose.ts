@@ -2,7 +2,8 @@
  * Decides how `bash` runs on this machine, by really running a command.
  *
  * 1. Without a sandbox that has proved itself there is no runner, unless the operator asks for none.
- * 2. The proof writes nothing outside a directory of its own: what must not be writable is asked with `test -w`.
+ *
+ * The proof writes nothing outside a directory of its own: what must not be writable is asked with `test -w`.
  */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -11,6 +12,7 @@ import type { Clock } from "../../../shared/clock.ts";
 import { messageOf, SubagentError } from "../../../shared/errors.ts";
 import type { Workspace } from "../workspace.ts";
 import { createBubblewrap } from "./bubblewrap.ts";
+import { parseEgress } from "./egress.ts";
 import type { Runner } from "./runner.ts";
 import { createRunsc } from "./runsc.ts";
 import { createUnconfined } from "./unconfined.ts";
@@ -32,6 +34,8 @@ export interface RunnerOptions {
   readonly bwrap?: string;
   /** Path of gVisor's runsc; default `/usr/local/bin/runsc`. */
   readonly runsc?: string;
+  /** Hosts that commands may reach, and ranges beside the public internet, as {@link parseEgress} reads them; default: none. */
+  readonly egress?: { readonly hosts: string; readonly ranges?: string | undefined } | undefined;
 }
 
 /** How `bash` runs here. `sentence` says so, or why it is not offered, for the banner and for `doctor`. */
@@ -55,12 +59,19 @@ grep -q '^CapEff:[[:space:]]*0*$' /proc/self/status && grep -q '^CapBnd:[[:space
 grep -q '^Seccomp:[[:space:]]*2' /proc/self/status && echo seccomp
 grep -q '^NoNewPrivs:[[:space:]]*1' /proc/self/status && echo privileges
 ! (unshare --user true) 2>/dev/null && echo namespaces
+if [ -n "$http_proxy" ] && exec 9<>/dev/tcp/127.0.0.1/3128; then
+  printf 'CONNECT probe.invalid:1 HTTP/1.1\\r\\nhost: probe.invalid\\r\\n\\r\\n' >&9
+  read -r -t 5 line <&9 && [ "\${line#* 403 }" != "$line" ] && echo proxy
+fi
 dmesg 2>/dev/null | grep -q gVisor && echo gvisor
 `;
 
 const WALLS = new Set(PROOF.match(/(?<=echo )[a-z]+$/gm));
 
-/** @throws {SubagentError} `invalid_config` when production is to run commands without a sandbox and the operator has not accepted that. */
+/**
+ * @throws {SubagentError} `invalid_config` when production is to run commands without a sandbox and the operator has not
+ *   accepted that, or the list of hosts cannot be read.
+ */
 export async function chooseRunner(options: RunnerOptions): Promise<RunnerChoice> {
   if (options.mode === "off") return { sentence: "bash is off (SUBAGENT_BASH=off)." };
   if (options.mode === "unsandboxed") return unconfined(options);
@@ -76,7 +87,7 @@ export async function chooseRunner(options: RunnerOptions): Promise<RunnerChoice
       continue;
     }
     const user = asRoot ? ", as the user nobody" : "";
-    return { runner, sentence: `bash runs in ${candidate}, without network${user}.` };
+    return { runner, sentence: `bash runs in ${candidate}, ${networkOf(runner, options)}${user}.` };
   }
   return {
     sentence:
@@ -91,14 +102,22 @@ const CANDIDATES = ["bubblewrap", "runsc"] as const;
 /** A runner, or why there can be none. */
 function create(
   candidate: (typeof CANDIDATES)[number],
-  { clock, bwrap, runsc }: RunnerOptions,
+  { clock, bwrap, runsc, egress: given }: RunnerOptions,
   asRoot: boolean,
 ): Runner | string {
+  const egress = given && parseEgress(given.hosts, given.ranges);
+  if (egress && "problem" in egress)
+    throw new SubagentError("invalid_config", `Commands cannot be given this network: ${egress.problem}.`);
   if (candidate === "runsc") return createRunsc({ clock, asRoot, runsc }) ?? "it is not installed";
   return (
-    createBubblewrap({ clock, asRoot, machine: process.arch, bwrap }) ??
+    createBubblewrap({ clock, asRoot, machine: process.arch, bwrap, egress }) ??
     `no seccomp filter is known for ${process.arch}`
   );
+}
+
+function networkOf({ hosts }: Runner, { egress }: RunnerOptions): string {
+  if (hosts !== undefined) return `with a proxy to ${hosts.join(", ")} as its network`;
+  return egress === undefined ? "without network" : "without network, which needs bubblewrap here";
 }
 
 function unconfined({ clock, production, acceptUnsandboxed }: RunnerOptions): RunnerChoice {

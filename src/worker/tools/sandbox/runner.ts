@@ -27,6 +27,17 @@ export interface CommandOutcome {
   readonly cwd?: string;
   /** Opened directories that the command could not see, and why. */
   readonly withheld: readonly string[];
+  /** What it did with the network; absent where there is none. */
+  readonly network?: NetworkUse;
+}
+
+/** What one command did with the network. */
+export interface NetworkUse {
+  readonly requests: number;
+  /** Of bodies and tunnels, both ways. */
+  readonly bytes: number;
+  /** Hosts and ports it asked for and did not get, at most 10. */
+  readonly refused: readonly string[];
 }
 
 /** Runs commands. `bubblewrap` and `runsc` confine them; `none` runs them with the worker's own rights. */
@@ -34,6 +45,8 @@ export interface Runner {
   readonly kind: "bubblewrap" | "runsc" | "none";
   /** What must stand around a command before this runner is used, as words of the proof in `choose.ts`. */
   readonly walls: readonly string[];
+  /** The hosts that commands may reach, over HTTP proxies alone; absent: no network. */
+  readonly hosts?: readonly string[];
   /**
    * Runs one command and waits for the end of all its processes.
    *

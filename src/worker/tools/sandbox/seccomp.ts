@@ -1,9 +1,10 @@
 /**
  * Pure: the seccomp filter of the sandbox, as classic BPF for the kernel (`struct sock_filter[]`, little endian).
  *
- * 1. A system call of another architecture kills the process: its numbers mean other calls.
- * 2. Calls that reach into other processes, the kernel or its mounts, and calls that make namespaces, fail with EPERM.
- * 3. Sockets other than unix and IP ones fail; `clone3`, whose flags a filter cannot read, does as if it were unknown.
+ * 1. Calls that reach into other processes, the kernel or its mounts, and calls that make namespaces, fail with EPERM.
+ * 2. Sockets other than unix and IP ones fail; `clone3`, whose flags a filter cannot read, does as if it were unknown.
+ *
+ * A system call of another architecture kills the process: its numbers mean other calls.
  */
 
 /** A machine's numbers: its audit architecture, and its system calls. */

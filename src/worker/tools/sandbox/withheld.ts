@@ -2,8 +2,8 @@
  * What of an opened directory a command must not reach: files that hold secrets, sockets and FIFOs, which a read-only
  * mount does not close, and other file systems.
  *
- * 1. A directory that cannot be looked at whole is not shown at all.
- * 2. What is looked at is the tree as it stood at most {@link FRESH_MS} before the command, which cannot change it itself.
+ * A directory that cannot be looked at whole is not shown at all. What is looked at is the tree as it stood at most {@link
+ * FRESH_MS} before the command, which cannot change it itself.
  */
 import { lstat, opendir } from "node:fs/promises";
 import { join } from "node:path";

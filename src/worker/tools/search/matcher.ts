@@ -8,7 +8,8 @@
  * 1. No expression, glob, rule or schema that a model or a stranger wrote is compiled or run on the main thread.
  * 2. Batches are served in the order in which they came. A search has at most one under way, so searches take turns and
  *    none waits for more than one batch of each other search.
- * 3. A thread sees no environment variable and no loader of this process.
+ *
+ * A thread sees no environment variable and no loader of this process.
  */
 import { Worker } from "node:worker_threads";
 import { ToolFailure } from "../tool.ts";

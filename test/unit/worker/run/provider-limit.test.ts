@@ -1,7 +1,16 @@
 import { expect, test } from "vitest";
+import { systemClock } from "../../../../src/shared/clock.ts";
+import { createLogger } from "../../../../src/shared/logger.ts";
+import { keysUnder } from "../../../../src/shared/protocol/keys.ts";
+import { TIMING } from "../../../../src/shared/protocol/limits.ts";
+import { closeRedis, openRedis } from "../../../../src/shared/redis/connection/connection.ts";
+import { createPause } from "../../../../src/shared/redis/pause.ts";
+import { createProviderGate } from "../../../../src/shared/redis/provider-limiter.ts";
 import { createAnthropicModel } from "../../../../src/worker/model/anthropic/model.ts";
 import type { FailureKind } from "../../../../src/worker/model/model.ts";
-import { gateNameOf, meaningOf } from "../../../../src/worker/run/provider-limit.ts";
+import type { Lease } from "../../../../src/worker/run/lease.ts";
+import { gateNameOf, meaningOf, ProviderLimit } from "../../../../src/worker/run/provider-limit.ts";
+import { redisUrl, uniquePrefix } from "../../../helpers/redis.ts";
 
 const failure = (kind: FailureKind, retryAfterMs?: number) => ({
   kind,
@@ -67,4 +76,21 @@ test("the same host and credential have the same gate in every process", async (
 
 test("a model that names none has one gate for each model id", () => {
   expect(gateNameOf({}, "m-1")).toBe("custom/m-1");
+});
+
+test("a limiter that cannot be asked is open: it spares the provider, the lease guards the run", async () => {
+  const redis = openRedis(redisUrl(), "producer");
+  closeRedis(redis);
+  const keys = keysUnder(uniquePrefix());
+  const logger = createLogger({ level: "silent" });
+  const limit = new ProviderLimit({
+    gate: createProviderGate(redis, keys),
+    tellOthers: () => {},
+    pause: createPause(redis, keys),
+    clock: systemClock,
+    timing: TIMING,
+    logger,
+  });
+  const lease = { address: { uid: "sa-0" }, isLive: () => true } as Lease;
+  expect(await limit.enter("host/key/model", lease)).toMatchObject({ status: "open" });
 });

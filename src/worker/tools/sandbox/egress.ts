@@ -1,0 +1,336 @@
+/**
+ * The way out of the sandbox: an HTTP proxy of one command's, on a Unix socket that is mounted into it.
+ *
+ * Neighbour: `address-range.ts` judges addresses.
+ *
+ * 1. Only hosts and ports of the operator's list are reached, at addresses of the public internet or of ranges that the operator
+ *    named. Decided for each request on the address that is dialled: a redirect or another answer of the name server gains nothing.
+ * 2. Connections, requests, bytes, headers and silence are bounded. Beyond a bound the command has no network any more.
+ * 3. It ends with its command: the socket, its directory, and every connection on both sides.
+ */
+import { chmod, mkdir, mkdtemp, rm } from "node:fs/promises";
+import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from "node:http";
+import { connect, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type Duplex, pipeline } from "node:stream";
+import { isAddress, isPublic, lookupOf, type MayReach, parseRanges } from "../../../shared/address-range.ts";
+import { SubagentError } from "../../../shared/errors.ts";
+import type { NetworkUse } from "./runner.ts";
+
+/** What commands may reach. */
+export interface EgressPolicy {
+  /** The hosts, as the operator wrote them. */
+  readonly hosts: readonly string[];
+  /** Whether a host (lower case, IPv6 without brackets) and port are on the list. */
+  isListed(host: string, port: number): boolean;
+  readonly mayReach: MayReach;
+  /** Asks the name server; default: the system's. */
+  readonly resolve?: Parameters<typeof lookupOf>[2];
+}
+
+/** The proxy of one command. */
+export interface Egress {
+  /** Host directory that holds nothing but {@link SOCKET_NAME}. */
+  readonly directory: string;
+  /** Ends every connection; says what went through. */
+  close(): Promise<NetworkUse>;
+}
+
+/** Name of the socket in its directory. */
+export const SOCKET_NAME = "proxy";
+
+/** Where programs inside find the proxy; {@link FORWARDER} leads from there to the socket. */
+export const PROXY_INSIDE = {
+  host: "127.0.0.1",
+  port: 3128,
+  directory: "/run/egress",
+  node: "/run/egress-node",
+};
+
+/** Programs speak HTTP to an address, not to a Unix socket: this program, run by the worker's own node, joins the two. */
+export const FORWARDER = `const net = require("net");
+net.createServer({ allowHalfOpen: true }, (a) => {
+  const b = net.connect({ path: "${PROXY_INSIDE.directory}/${SOCKET_NAME}", allowHalfOpen: true });
+  for (const [x, y] of [[a, b], [b, a]]) { x.pipe(y); x.on("error", () => y.destroy()); x.on("close", () => y.destroy()); }
+}).listen(${PROXY_INSIDE.port}, "${PROXY_INSIDE.host}", () => console.log("ready"));`;
+
+/** Bounds of one command's network. */
+export interface EgressLimits {
+  readonly connections: number;
+  readonly requests: number;
+  /** Bytes of bodies and tunnels, both ways. */
+  readonly bytes: number;
+  readonly headersMs: number;
+  readonly connectMs: number;
+  readonly silenceMs: number;
+}
+
+const LIMITS: EgressLimits = {
+  connections: 64,
+  requests: 2_000,
+  bytes: 512 * 1024 * 1024,
+  headersMs: 10_000,
+  connectMs: 10_000,
+  silenceMs: 120_000,
+};
+const MAX_HEADER_BYTES = 16 * 1024;
+const MAX_REFUSED_NAMED = 10;
+const DEFAULT_PORTS = [80, 443];
+const HOST = /^(\*\.)?[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*$/;
+
+/**
+ * Reads `registry.npmjs.org,*.github.com,git.example.com:8443` and the ranges beside the public internet that may be dialled
+ * (`10.0.0.0/8`); a host without a port means 80 and 443, and `*.` every name below. Answers what to correct where it cannot.
+ */
+export function parseEgress(hosts: string, ranges = ""): EgressPolicy | { problem: string } {
+  const inside = parseRanges(ranges);
+  if (inside === undefined)
+    return { problem: `${JSON.stringify(ranges)} is no list such as 10.0.0.0/8,fd00::/8` };
+  const listed: { name: string; ports: readonly number[] }[] = [];
+  const items = hosts.split(",").map((part) => part.trim().toLowerCase());
+  for (const item of items.filter((part) => part !== "")) {
+    const [, name = "", port] = /^(\[[0-9a-f:.]+\]|[^:[\]]+)(?::(\d{1,5}))?$/.exec(item) ?? [];
+    const bare = name.replace(/^\[|\]$/g, "");
+    if (
+      !(HOST.test(bare) || isAddress(bare)) ||
+      (port !== undefined && !(Number(port) >= 1 && Number(port) <= 65_535))
+    ) {
+      return {
+        problem: `${JSON.stringify(item)} is no host such as registry.npmjs.org, *.github.com or 10.1.2.3:8080`,
+      };
+    }
+    listed.push({ name: bare, ports: port === undefined ? DEFAULT_PORTS : [Number(port)] });
+  }
+  return {
+    hosts: items.filter((part) => part !== ""),
+    isListed: (host, port) =>
+      listed.some(({ name, ports }) => {
+        const isNamed = name.startsWith("*.") ? host.endsWith(name.slice(1)) : host === name;
+        return isNamed && ports.includes(port);
+      }),
+    mayReach: (address) => isPublic(address) || inside(address),
+  };
+}
+
+/** Opens the proxy of one command. `limits`: those that differ from 64 connections, 2,000 requests and 512 MB. */
+export async function openEgress(policy: EgressPolicy, limits: Partial<EgressLimits> = {}): Promise<Egress> {
+  // The outer directory is its owner's alone; the inner one is what the sandbox is shown, behind another user.
+  const outer = await mkdtemp(join(tmpdir(), "subagent-net-"));
+  const directory = join(outer, "net");
+  await mkdir(directory, { mode: 0o755 });
+  const traffic = new Traffic(policy, { ...LIMITS, ...limits });
+  const socket = join(directory, SOCKET_NAME);
+  await new Promise<void>((resolve, reject) => {
+    traffic.server.once("error", reject);
+    traffic.server.listen(socket, resolve);
+  }).catch(async (error: unknown) => {
+    await rm(outer, { recursive: true, force: true });
+    throw error;
+  });
+  await chmod(socket, 0o666);
+  return {
+    directory,
+    async close() {
+      await traffic.stop();
+      await rm(outer, { recursive: true, force: true });
+      return traffic.use();
+    },
+  };
+}
+
+interface Target {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** Why a request is not passed on, with the status that its client is told. */
+function refusal(status: number, sentence: string): SubagentError {
+  return new SubagentError("invalid_input", sentence, { status });
+}
+
+class Traffic {
+  readonly server: Server;
+  readonly #policy: EgressPolicy;
+  readonly #limits: EgressLimits;
+  readonly #open = new Set<Duplex>();
+  readonly #refused = new Set<string>();
+  #requests = 0;
+  #bytes = 0;
+  #isSpent = false;
+  #isStopped = false;
+
+  constructor(policy: EgressPolicy, limits: EgressLimits) {
+    this.#policy = policy;
+    this.#limits = limits;
+    this.server = createServer({
+      maxHeaderSize: MAX_HEADER_BYTES,
+      headersTimeout: limits.headersMs,
+      requestTimeout: 0,
+      keepAliveTimeout: 5_000,
+      connectionsCheckingInterval: Math.min(1_000, limits.headersMs),
+    });
+    this.server.maxConnections = limits.connections;
+    this.server.on("connection", (socket: Socket) => {
+      this.#keep(socket);
+      socket.setTimeout(limits.silenceMs, () => socket.destroy());
+    });
+    this.server.on("request", (incoming, answer) => this.#pass(incoming, answer));
+    this.server.on("connect", (incoming, client, head) => this.#tunnel(incoming, client, head));
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    for (const each of this.#open) each.destroy();
+    await new Promise<void>((resolve) => this.server.close(() => resolve()));
+  }
+
+  use(): NetworkUse {
+    return { requests: this.#requests, bytes: this.#bytes, refused: [...this.#refused] };
+  }
+
+  /** CONNECT: bytes both ways, whatever they are. */
+  #tunnel(incoming: IncomingMessage, client: Duplex, head: Buffer): void {
+    try {
+      const target = this.#admit(`http://${incoming.url ?? ""}`, true);
+      const server = this.#dial(target);
+      server.once("connect", () => {
+        client.write("HTTP/1.1 200 Connection Established\r\n\r\n");
+        this.#meter(client);
+        this.#meter(server);
+        if (head.length > 0) server.write(head);
+        pipeline(client, server, () => undefined);
+        pipeline(server, client, () => undefined);
+      });
+      server.once("error", (error) => {
+        const { status, message } = this.#refusalOf(error, target);
+        client.end(
+          `HTTP/1.1 ${status} Refused\r\ncontent-type: text/plain\r\nconnection: close\r\n\r\n${message}\n`,
+        );
+      });
+    } catch (error) {
+      const { status, message } = this.#refusalOf(error);
+      client.end(
+        `HTTP/1.1 ${status} Refused\r\ncontent-type: text/plain\r\nconnection: close\r\n\r\n${message}\n`,
+      );
+    }
+  }
+
+  /** A plain request with an absolute URL. */
+  #pass(incoming: IncomingMessage, answer: ServerResponse): void {
+    let target: Target | undefined;
+    const refuse = (error: unknown): void => {
+      const { status, message } = this.#refusalOf(error, target);
+      if (answer.headersSent) answer.destroy();
+      else
+        answer.writeHead(status, { "content-type": "text/plain", connection: "close" }).end(`${message}\n`);
+    };
+    try {
+      const url = incoming.url ?? "";
+      target = this.#admit(url, false);
+      const { host, pathname, search } = new URL(url);
+      const { method, headers } = incoming;
+      const outgoing = request({
+        createConnection: () => this.#dial(target ?? { host: "", port: 0 }),
+        method,
+        path: pathname + search,
+        headers: { ...endToEnd(headers), host },
+        maxHeaderSize: MAX_HEADER_BYTES,
+      });
+      outgoing.once("error", refuse);
+      outgoing.once("response", (response) => {
+        answer.writeHead(response.statusCode ?? 502, endToEnd(response.headers));
+        this.#meter(response);
+        pipeline(response, answer, () => undefined);
+      });
+      this.#meter(incoming);
+      pipeline(incoming, outgoing, () => undefined);
+      answer.once("close", () => outgoing.destroy());
+    } catch (error) {
+      refuse(error);
+    }
+  }
+
+  /** Where a request may go. Throws a refusal. */
+  #admit(url: string, isTunnel: boolean): Target {
+    this.#requests += 1;
+    if (this.#isSpent || this.#requests > this.#limits.requests)
+      throw refusal(429, "This command has used up its network.");
+    const { protocol, hostname, port, username, pathname } = parseUrl(url);
+    if (protocol !== "http:" || hostname === "" || username !== "" || (isTunnel && pathname !== "/"))
+      throw refusal(400, "This is a proxy: ask it for CONNECT host:port or for http://host/path.");
+    const host = hostname.replace(/^\[|\]$/g, "").replace(/\.$/, "");
+    const target = { host, port: Number(port || 80) };
+    if (!this.#policy.isListed(target.host, target.port)) throw this.#refuse(target, "is not on the list");
+    if (isAddress(host) && !this.#policy.mayReach(host)) throw this.#refuse(target, "is no public address");
+    return target;
+  }
+
+  #refuse({ host, port }: Target, why: string): SubagentError {
+    const name = `${host.slice(0, 100)}:${port}`;
+    if (this.#refused.size < MAX_REFUSED_NAMED) this.#refused.add(name);
+    const list = this.#policy.hosts.join(", ").slice(0, 500);
+    return refusal(403, `${name} ${why} of what commands may reach: ${list}.`);
+  }
+
+  /** Connects to the address that was checked. */
+  #dial(target: Target): Socket {
+    const { mayReach, resolve } = this.#policy;
+    const refused = (): SubagentError => this.#refuse(target, "has an address that is none");
+    const socket = connect({ ...target, lookup: lookupOf(mayReach, refused, resolve) });
+    this.#keep(socket);
+    const late = (): unknown => socket.destroy(refusal(504, `${target.host} does not answer.`));
+    socket.setTimeout(this.#limits.connectMs, late);
+    socket.once("connect", () => socket.setTimeout(this.#limits.silenceMs));
+    return socket;
+  }
+
+  #refusalOf(error: unknown, target?: Target): { status: number; message: string } {
+    if (error instanceof SubagentError)
+      return { status: Number(error.details.status), message: error.message };
+    const code = error instanceof Error && "code" in error ? String(error.code) : "no answer";
+    return { status: 502, message: `${target?.host ?? "The host"} cannot be reached (${code}).` };
+  }
+
+  #keep(stream: Duplex): void {
+    if (this.#isStopped) stream.destroy();
+    this.#open.add(stream);
+    stream.on("error", () => undefined);
+    stream.once("close", () => this.#open.delete(stream));
+  }
+
+  #meter(stream: Duplex | IncomingMessage): void {
+    stream.on("data", (bytes: Buffer) => {
+      this.#bytes += bytes.length;
+      if (this.#bytes <= this.#limits.bytes) return;
+      this.#isSpent = true;
+      for (const each of this.#open) each.destroy();
+    });
+  }
+}
+
+function parseUrl(url: string): URL {
+  try {
+    return new URL(url);
+  } catch {
+    throw refusal(400, "The address of this request cannot be read.");
+  }
+}
+
+const HOP_BY_HOP = new Set(
+  "connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer transfer-encoding upgrade".split(
+    " ",
+  ),
+);
+
+/** Headers that are not for the proxy itself. */
+function endToEnd(headers: NodeJS.Dict<string | string[]>): NodeJS.Dict<string | string[]> {
+  const named = new Set(
+    String(headers.connection ?? "")
+      .toLowerCase()
+      .split(/\s*,\s*/),
+  );
+  return Object.fromEntries(
+    Object.entries(headers).filter(([name]) => !HOP_BY_HOP.has(name) && !named.has(name)),
+  );
+}

@@ -1,0 +1,23 @@
+import { expect, test } from "vitest";
+import { LoopTime } from "../../../src/producer/loop-time.ts";
+import { createManualClock } from "../cli/manual-clock.ts";
+
+test("it stands still while nothing waits, and one timer serves all that does", () => {
+  const clock = createManualClock();
+  const time = new LoopTime(clock);
+  clock.advance(5_000);
+  expect([time.nowMs, clock.pending]).toEqual([0, 0]);
+  const due: string[] = [];
+  time.after(100, () => due.push("early"));
+  const given = time.after(150, () => due.push("given up"));
+  time.after(200, () => due.push("late"));
+  expect(clock.pending).toBe(1);
+  given.cancel();
+  clock.advance(120);
+  expect(due).toEqual(["early"]);
+  clock.advance(100);
+  expect([due, clock.pending]).toEqual([["early", "late"], 0]);
+  const { nowMs } = time;
+  clock.advance(5_000);
+  expect(time.nowMs).toBe(nowMs);
+});

@@ -237,7 +237,7 @@ test("files that are named instead of sent are copied from a directory that is o
   for (const name of [".env", ".ssh/id_rsa"]) await writeFile(join(opened, name), "CANARY");
   await symlink(join(outside, "secret.txt"), join(opened, "link"));
   await link(join(opened, ".env"), join(opened, "second-name"));
-  execFileSync("mkfifo", [join(opened, "fifo")]);
+  execFileSync("/usr/bin/mkfifo", [join(opened, "fifo")]);
   const huge = await openFile(join(opened, "huge.bin"), "w");
   await huge.truncate(16 * 1024 ** 2 + 1);
   await huge.close();

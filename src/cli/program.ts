@@ -31,6 +31,10 @@ const VERBS: Readonly<Record<string, ListedVerb>> = {
     load: () => import("./verbs/spawn.ts"),
   },
   send: { says: "give an agent a message", load: () => import("./verbs/send.ts") },
+  continue: {
+    says: "go on with the conversation of an agent that has ended, as a new one",
+    load: () => import("./verbs/continue.ts"),
+  },
   definitions: {
     says: "list the agent definitions that spawn --agent may name, and the files that cannot be used",
     load: () => import("./verbs/definitions.ts"),

@@ -62,6 +62,7 @@ test.each([
   ["spawn", "x"],
   ["send", "x", "y"],
   ["answer", "x", "y"],
+  ["continue", "x", "y"],
   ["list"],
   ["finish", "x"],
   ["destroy", "x"],

@@ -3,6 +3,7 @@
  * (the same names in JSON). Both become a task, or a message to an agent that lives.
  */
 import { z } from "zod";
+import { Effort, TaskBudget } from "./effort.ts";
 import { AgentId, ParentId, RequestKey, TenantId } from "./ids.ts";
 import { AlertThresholds, LimitsWish } from "./limits.ts";
 import { MESSAGE_MAX_BYTES, MessageText } from "./message.ts";
@@ -18,7 +19,7 @@ export const INTAKE_MAX_BYTES = 3 * MESSAGE_MAX_BYTES;
  * One wish. With `agent_id` the prompt is a message to that agent; with `keep_alive` the new agent takes further ones;
  * else it is a task. `request_key` makes the wish repeatable for 24 hours; without one the entry's or job's id does.
  * `reply`, of a job only: `return` (the default) makes the reply the job's return value, `channel` leaves it to the
- * parent. Name, instructions, tools and limits are those of `Parent.spawn`, which checks them.
+ * parent. `agent` names a definition; it, name, instructions, tools, limits and the rest are those of `Parent.spawn`, which checks them.
  */
 export const IntakeWish = z.strictObject({
   v: z.literal(1).default(1),
@@ -28,6 +29,7 @@ export const IntakeWish = z.strictObject({
   request_key: RequestKey.optional(),
   agent_id: AgentId.optional(),
   keep_alive: z.boolean().optional(),
+  agent: z.string().optional(),
   name: z.string().optional(),
   description: z.string().optional(),
   model: z.string().optional(),
@@ -35,6 +37,8 @@ export const IntakeWish = z.strictObject({
   tools: z.array(z.string()).optional(),
   limits: LimitsWish.optional(),
   alerts: AlertThresholds.optional(),
+  effort: Effort.optional(),
+  task_budget: TaskBudget.optional(),
   reply: z.enum(["return", "channel"]).default("return"),
 });
 /** See {@link IntakeWish}. */
@@ -55,6 +59,7 @@ export const INTAKE_FIELDS = {
   request_key: "text",
   agent_id: "text",
   keep_alive: "flag",
+  agent: "text",
   name: "text",
   description: "text",
   model: "text",
@@ -62,4 +67,6 @@ export const INTAKE_FIELDS = {
   tools: "names",
   limits: "json",
   alerts: "json",
+  effort: "text",
+  task_budget: "number",
 } as const satisfies Partial<Record<keyof IntakeWish, "text" | "number" | "flag" | "names" | "json">>;

@@ -31,6 +31,11 @@ interface AgentReads {
   allowlist(address: AgentAddress): Promise<string[] | undefined>;
   /** The log of an agent, or after its end its transcript; empty where neither is kept. Entry key → JSON. */
   conversation(address: AgentAddress): Promise<ReadonlyMap<string, string>>;
+  /** The entries of it that `pick` chooses of their keys; undefined where nothing is kept. */
+  conversationPart(
+    address: AgentAddress,
+    pick: (keys: readonly string[]) => readonly string[],
+  ): Promise<ReadonlyMap<string, string> | undefined>;
   /** Unread messages, oldest first. */
   inbox(address: AgentAddress): Promise<InboxMessage[]>;
   /** What came with messages, by the names under which it waits; undefined where it does not. */
@@ -112,6 +117,19 @@ function readsOf(redis: RedisClient, keys: Keys): AgentReads {
         if (Object.keys(found).length > 0) return new Map(Object.entries(found));
       }
       return new Map();
+    },
+    async conversationPart(address, pick) {
+      const { log, transcript } = keys.agent(address);
+      for (const key of [log, transcript]) {
+        const found = await redis.hkeys(key);
+        if (found.length === 0) continue;
+        const picked = pick(found);
+        const values = picked.length > 0 ? await redis.hmget(key, ...picked) : [];
+        return new Map(
+          picked.map((name, i) => [name, values[i] ?? ""] as const).filter(([, json]) => json !== ""),
+        );
+      }
+      return undefined;
     },
     async load(address) {
       const [record, log, inbox] = await Promise.all([

@@ -27,10 +27,17 @@ export function programsOf(stage: Stage, token: string): Readonly<Record<string,
   const recipe =
     (...command: string[]): Program =>
     (api) =>
-      runRecipe(command, { API: api, KEY: token, REDIS: stage.url.replace("redis://", "") });
+      runRecipe(command, {
+        API: api,
+        KEY: token,
+        REDIS: stage.url.replace("redis://", ""),
+        REDIS_URL: stage.url,
+      });
   return {
     curl: recipe("sh", "curl.sh"),
     python: recipe("python3", "-I", "http.py"),
+    perl: recipe("perl", "http.pl"),
+    langchain: recipe(process.execPath, "--import", "tsx", "langchain.ts"),
     xadd: recipe("python3", "-I", "xadd.py"),
     mcp: (api) => runMcpClient(api, token),
     deepagents: (api) => runDeepagents(api, token),

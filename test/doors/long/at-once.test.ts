@@ -1,5 +1,5 @@
 /**
- * Programs at six doors give work at once, and have their replies although an API process and a worker are killed meanwhile.
+ * Programs at every door give work at once, and have their replies although an API process and a worker are killed meanwhile.
  */
 import { beforeAll, expect, test } from "vitest";
 import { createIntake } from "../../../src/service/intake/intake.ts";
@@ -53,7 +53,7 @@ async function insist(program: Program, first: number): Promise<string> {
   throw new Error("three APIs in a row were no help");
 }
 
-test("six programs have their replies while an API process and a worker are killed", async () => {
+test("programs at every door have their replies while an API process and a worker are killed", async () => {
   const asking = Object.values(programsOf(stage, token)).map((program, i) => insist(program, i));
   await until(async () => (await stage.redis.zcard(stage.keys.deadlines)) >= 3);
   const [first] = apis;

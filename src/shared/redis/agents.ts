@@ -97,6 +97,23 @@ export function stateOf(claimed: Extract<Answer<"claim">, { status: "claimed" }>
   return { record: AgentRecord.parse(Object.fromEntries(claimed.record)), log: claimed.log, inbox };
 }
 
+async function partOf(
+  redis: RedisClient,
+  { log, transcript }: { log: string; transcript: string },
+  pick: (keys: readonly string[]) => readonly string[],
+): Promise<ReadonlyMap<string, string> | undefined> {
+  for (const key of [log, transcript]) {
+    const found = await redis.hkeys(key);
+    if (found.length === 0) continue;
+    const picked = pick(found);
+    const values = picked.length > 0 ? await redis.hmget(key, ...picked) : [];
+    return new Map(
+      picked.flatMap((name, i) => (typeof values[i] === "string" ? [[name, values[i]] as const] : [])),
+    );
+  }
+  return undefined;
+}
+
 function readsOf(redis: RedisClient, keys: Keys): AgentReads {
   const readRecord = async (address: AgentAddress) =>
     parseRecord(address, await redis.hgetall(keys.agent(address).record));
@@ -118,19 +135,7 @@ function readsOf(redis: RedisClient, keys: Keys): AgentReads {
       }
       return new Map();
     },
-    async conversationPart(address, pick) {
-      const { log, transcript } = keys.agent(address);
-      for (const key of [log, transcript]) {
-        const found = await redis.hkeys(key);
-        if (found.length === 0) continue;
-        const picked = pick(found);
-        const values = picked.length > 0 ? await redis.hmget(key, ...picked) : [];
-        return new Map(
-          picked.map((name, i) => [name, values[i] ?? ""] as const).filter(([, json]) => json !== ""),
-        );
-      }
-      return undefined;
-    },
+    conversationPart: (address, pick) => partOf(redis, keys.agent(address), pick),
     async load(address) {
       const [record, log, inbox] = await Promise.all([
         readRecord(address),

@@ -16,6 +16,7 @@ const OUTLIVE = [
   /:usage$/,
   /:replies$/,
   /:history$/,
+  /:timelines$/,
   /:request:[^:]+$/,
   /:ack:[^:]+$/,
   RECORD,

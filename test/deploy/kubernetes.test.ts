@@ -23,7 +23,13 @@ const Container = z.strictObject({
   name: z.string(),
   image: z.literal("subagent-queue:local"),
   args: z.array(z.string()),
-  envFrom: z.array(z.strictObject({ secretRef: z.strictObject({ name: z.string() }) })),
+  // Every setting of the program can be passed on: by the map, and what is secret by the secret.
+  envFrom: z.tuple([
+    z.strictObject({ secretRef: z.strictObject({ name: z.literal("subagent-queue") }) }),
+    z.strictObject({
+      configMapRef: z.strictObject({ name: z.literal("subagent-queue-settings"), optional: z.literal(true) }),
+    }),
+  ]),
   env: z.array(z.strictObject({ name: z.string(), value: z.string() })),
   ports: z.array(z.strictObject({ name: z.string(), containerPort: z.int() })),
   livenessProbe: Probe,

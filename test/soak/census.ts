@@ -41,7 +41,7 @@ const FAIR = 2;
  * parent's numbered events for 24 hours; `parents` is the one index of them all.
  */
 function allowed(kind: string, { parents, workers, jobs, looks, promises }: Quiet): number {
-  if (["registry", "usage", "replies", "history"].includes(kind)) return parents;
+  if (["registry", "usage", "replies", "history", "timelines"].includes(kind)) return parents;
   if (kind === "worker") return workers;
   if (kind === "wake job") return jobs;
   if (kind === "request") return promises;

@@ -28,7 +28,7 @@ export type { SpawnInput, TaskInput, WithZod } from "./producer/spawn-input.ts";
 export type { TaskHandle } from "./producer/task.ts";
 export type { AnswerQuestions, TaskOptions } from "./producer/task-options.ts";
 export type { OnWait, TaskWait } from "./producer/task-wait.ts";
-export type { ResumeReceipt, Transcript } from "./producer/transcript.ts";
+export type { ResumeReceipt, Transcript, TranscriptOptions } from "./producer/transcript.ts";
 export type { WaitOptions } from "./producer/wait.ts";
 export type { ParentWebhook, WebhookInput } from "./producer/webhook.ts";
 export type { Clock } from "./shared/clock.ts";

@@ -56,7 +56,13 @@ import { type SpawnReceipt, spawn } from "./spawn.ts";
 import type { SpawnInput, TaskInput } from "./spawn-input.ts";
 import { type TaskHandle, taskAll, taskHandle } from "./task.ts";
 import type { TaskOptions } from "./task-options.ts";
-import { type ResumeReceipt, readTranscript, resume, type Transcript } from "./transcript.ts";
+import {
+  type ResumeReceipt,
+  readTranscript,
+  resume,
+  type Transcript,
+  type TranscriptOptions,
+} from "./transcript.ts";
 import { type WaitOptions, waitAll, waitAny } from "./wait.ts";
 import { type ParentWebhook, parentWebhook } from "./webhook.ts";
 import { filesOf, readFileOf } from "./workspace-files.ts";
@@ -205,9 +211,10 @@ export interface Parent {
   readonly webhook: ParentWebhook;
   /**
    * Everything an agent was told, said, called and got back, oldest first: while it lives, and after its end until the ack, or as
-   * long as `transcript_ms` of its profile says. `unknown_agent`, `unknown_transcript`.
+   * long as `transcript_ms` of its profile says. At most 500 entries a read; where there are more, `next` is the `after` of the
+   * next one. `unknown_agent`, `unknown_transcript`.
    */
-  transcript(agentId: string): Promise<Transcript>;
+  transcript(agentId: string, options?: TranscriptOptions): Promise<Transcript>;
   /**
    * Goes on with the conversation of an agent that has ended: a new agent that begins with it, asked `text`. Its limits, cost and
    * workspace are its own; what it may do is what the old one was given, narrowed by what the parent's profile says now.
@@ -327,7 +334,7 @@ function callsOf(context: ParentContext): Omit<Parent, "parentId" | "tenant" | "
     files: (agentId) => filesOf(context, agentId),
     readFile: (agentId, path) => readFileOf(context, agentId, path),
     usage: (extra) => readUsage(context, extra),
-    transcript: (agentId) => readTranscript(context, agentId),
+    transcript: (agentId, options) => readTranscript(context, agentId, options),
     resume: (agentId, text, extra) => resume(context, agentId, text, extra),
     register: (profile) => registerProfile(context, profile),
     profile: () => readProfile(context),

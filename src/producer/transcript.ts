@@ -9,7 +9,12 @@ import { leastEffort } from "../shared/protocol/effort.ts";
 import { RequestKey } from "../shared/protocol/ids.ts";
 import { type Limits, TASK_LIMITS } from "../shared/protocol/limits.ts";
 import { MessageText } from "../shared/protocol/message.ts";
-import { type TranscriptEntry, transcriptOf } from "../shared/protocol/transcript.ts";
+import {
+  pageOf,
+  TRANSCRIPT_PAGE,
+  type TranscriptEntry,
+  transcriptOf,
+} from "../shared/protocol/transcript.ts";
 import { withAgent } from "./agents.ts";
 import type { ParentContext } from "./context.ts";
 import { baseLimits, digestOf, nonEmpty, type Profile, readInput } from "./input.ts";
@@ -21,7 +26,22 @@ export interface Transcript {
   agent_id: string;
   /** Oldest first. */
   entries: TranscriptEntry[];
+  /** There is more: what `after` is to be of the next read. */
+  next?: number | undefined;
 }
+
+/** Which part of a transcript is read. */
+export interface TranscriptOptions {
+  /** Only what came behind this message; default: from the beginning. */
+  after?: number | undefined;
+  /** Most entries, of whole messages; default and ceiling 500. */
+  limit?: number | undefined;
+}
+
+const PageInput = z.strictObject({
+  after: z.int().min(-1).default(-1),
+  limit: z.int().min(1).max(TRANSCRIPT_PAGE).default(TRANSCRIPT_PAGE),
+});
 
 /** What resuming answers: the receipt of the new agent, and with whose conversation it begins. */
 export interface ResumeReceipt extends SpawnReceipt {
@@ -33,10 +53,22 @@ export interface ResumeReceipt extends SpawnReceipt {
 const ResumeWish = z.strictObject({ text: MessageText, request_key: RequestKey.optional() });
 
 /** The conversation of an agent; see `Parent.transcript`. */
-export function readTranscript(context: ParentContext, agentId: unknown): Promise<Transcript> {
+export async function readTranscript(
+  context: ParentContext,
+  agentId: unknown,
+  options: TranscriptOptions = {},
+): Promise<Transcript> {
+  const page = readInput(PageInput, options, "transcript");
   return withAgent(context, agentId, async ({ read, client }, agent) => {
-    const log = await read(() => client.store.conversation(agent.address));
-    if (log.size > 0) return { agent_id: agent.agentId, entries: transcriptOf(log) };
+    let next: number | undefined;
+    const pick = (keys: readonly string[]) => {
+      const found = pageOf(keys, page);
+      next = found.next;
+      return found.keys;
+    };
+    const log = await read(() => client.store.conversationPart(agent.address, pick));
+    const more = next === undefined ? {} : { next };
+    if (log) return { agent_id: agent.agentId, entries: transcriptOf(log), ...more };
     const record = await read(() => client.store.record(agent.address));
     if (!record || record.status === "ended") throw unknownTranscript(agent.agentId);
     return { agent_id: agent.agentId, entries: [] };

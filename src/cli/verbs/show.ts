@@ -1,4 +1,5 @@
 /** `show`: one agent: what it was asked, what it did, what it answered, and the files it left. */
+import type { Parent } from "../../producer/parent.ts";
 import type { AgentRecord } from "../../shared/protocol/agent.ts";
 import { type ContentBlock, isToolUse, textOf } from "../../shared/protocol/content.ts";
 import { type AgentAddress, replyIdOf } from "../../shared/protocol/keys.ts";
@@ -77,7 +78,7 @@ async function show(context: CommandContext, agentId: string, flags: ShowFlags):
   let transcript: AgentSheet["transcript"];
   await actAsParent(context, "show", acting, async ({ parent }) => {
     files = await parent.files(agentId).catch(() => undefined);
-    if (flags.transcript) transcript = (await parent.transcript(agentId)).entries;
+    if (flags.transcript) transcript = await wholeTranscript(parent, agentId);
     return EXIT.done;
   });
   const sheet: AgentSheet = { ...read, files, transcript };
@@ -92,6 +93,17 @@ function messagesIn(log: ReadonlyMap<string, string>): string[] {
     .sort(([a], [b]) => Number(a) - Number(b))
     .flatMap(([, json]) => UserEntry.safeParse(JSON.parse(json)).data?.messages ?? [])
     .map(({ text }) => text);
+}
+
+async function wholeTranscript(parent: Parent, agentId: string): Promise<TranscriptEntry[]> {
+  const entries: TranscriptEntry[] = [];
+  let after: number | undefined;
+  do {
+    const page = await parent.transcript(agentId, after === undefined ? {} : { after });
+    entries.push(...page.entries);
+    after = page.next;
+  } while (after !== undefined);
+  return entries;
 }
 
 function askedIn(timeline: readonly EventLine[]): string[] {

@@ -111,6 +111,7 @@ export const Resumed: z.ZodType<ResumeReceipt> = spawned.extend({ resumes: z.str
 export const Transcript: z.ZodType<AgentTranscript> = z.object({
   agent_id,
   entries: z.array(TranscriptEntry),
+  next: z.int().optional().describe("There is more: what `after` is to be of the next read."),
 });
 
 /** A task whose reply is not there yet: the same request with this `request_key` gets it, and the channel has it too. */

@@ -59,6 +59,27 @@ export const TranscriptEntry = z.discriminatedUnion("kind", [
 /** See {@link TranscriptEntry}. */
 export type TranscriptEntry = z.infer<typeof TranscriptEntry>;
 
+/** Most entries of a log that one read of a transcript looks at, unless a single message has more. */
+export const TRANSCRIPT_PAGE = 500;
+
+/** The keys of the messages behind `after`, whole messages of `limit` entries at most; `next`: the last one, where there are more. */
+export function pageOf(
+  keys: readonly string[],
+  { after, limit }: { after: number; limit: number },
+): { keys: string[]; next?: number } {
+  const wanted = keys
+    .flatMap((key) => {
+      const named = EntryKey.safeParse(key);
+      return named.success && named.data.message > after ? [{ key, message: named.data.message }] : [];
+    })
+    .sort((a, b) => a.message - b.message);
+  const first = wanted[0]?.message;
+  const cut = wanted[limit]?.message;
+  const page = wanted.filter(({ message }) => cut === undefined || message < cut || message === first);
+  const next = page.length < wanted.length ? page.at(-1)?.message : undefined;
+  return { keys: page.map(({ key }) => key), ...(next !== undefined && { next }) };
+}
+
 const ORDER: Record<TranscriptEntry["kind"], number> = {
   noticed: 0,
   told: 1,

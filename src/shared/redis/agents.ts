@@ -31,6 +31,11 @@ interface AgentReads {
   allowlist(address: AgentAddress): Promise<string[] | undefined>;
   /** The log of an agent, or after its end its transcript; empty where neither is kept. Entry key → JSON. */
   conversation(address: AgentAddress): Promise<ReadonlyMap<string, string>>;
+  /** The entries of it that `pick` chooses of their keys; undefined where nothing is kept. */
+  conversationPart(
+    address: AgentAddress,
+    pick: (keys: readonly string[]) => readonly string[],
+  ): Promise<ReadonlyMap<string, string> | undefined>;
   /** Unread messages, oldest first. */
   inbox(address: AgentAddress): Promise<InboxMessage[]>;
   /** What came with messages, by the names under which it waits; undefined where it does not. */
@@ -92,6 +97,23 @@ export function stateOf(claimed: Extract<Answer<"claim">, { status: "claimed" }>
   return { record: AgentRecord.parse(Object.fromEntries(claimed.record)), log: claimed.log, inbox };
 }
 
+async function partOf(
+  redis: RedisClient,
+  { log, transcript }: { log: string; transcript: string },
+  pick: (keys: readonly string[]) => readonly string[],
+): Promise<ReadonlyMap<string, string> | undefined> {
+  for (const key of [log, transcript]) {
+    const found = await redis.hkeys(key);
+    if (found.length === 0) continue;
+    const picked = pick(found);
+    const values = picked.length > 0 ? await redis.hmget(key, ...picked) : [];
+    return new Map(
+      picked.flatMap((name, i) => (typeof values[i] === "string" ? [[name, values[i]] as const] : [])),
+    );
+  }
+  return undefined;
+}
+
 function readsOf(redis: RedisClient, keys: Keys): AgentReads {
   const readRecord = async (address: AgentAddress) =>
     parseRecord(address, await redis.hgetall(keys.agent(address).record));
@@ -113,6 +135,7 @@ function readsOf(redis: RedisClient, keys: Keys): AgentReads {
       }
       return new Map();
     },
+    conversationPart: (address, pick) => partOf(redis, keys.agent(address), pick),
     async load(address) {
       const [record, log, inbox] = await Promise.all([
         readRecord(address),

@@ -164,5 +164,15 @@ test("the API shows a transcript, and resumes from it", async () => {
   const resumed = await api.ask("POST", `${agents}/${agent_id}/resume`, { body: { text: "go on" } });
   expect(resumed).toMatchObject({ status: 201, body: { resumes: agent_id, run: 2 } });
   expect(resumed.headers.get("location")).toBe(`${agents}/${resumed.body.agent_id}`);
+  const paged: object[] = [];
+  for (let next: number | undefined = -1; next !== undefined; ) {
+    const page: { entries: object[]; next?: number } = (
+      await api.ask("GET", `${agents}/${agent_id}/transcript?limit=1&after=${next}`)
+    ).body;
+    paged.push(...page.entries);
+    next = page.next;
+  }
+  expect(paged).toEqual(body.entries);
+  expect((await api.ask("GET", `${agents}/${agent_id}/transcript?limit=501`)).status).toBe(400);
   expect((await api.ask("GET", `${agents}/never-was/transcript`)).status).toBe(404);
 });

@@ -1,5 +1,6 @@
 /** Agents: spawn, list, look at, send to, answer, finish, destroy; the whole text of their last run, and their files. */
 
+import { z } from "zod";
 import { findAgent } from "../../../producer/agents.ts";
 import { MessageInput } from "../../../producer/input.ts";
 import { SpawnInput } from "../../../producer/spawn-input.ts";
@@ -26,6 +27,18 @@ import {
 const AGENTS = "/v1/parents/{parent}/agents";
 const AGENT = `${AGENTS}/{agent}`;
 const tag = "agents";
+
+/** Which part of a transcript is read; see `Parent.transcript`. */
+const PageQuery = z.strictObject({
+  after: z.coerce.number().int().min(-1).optional().describe("Only what came behind this message."),
+  limit: z.coerce
+    .number()
+    .int()
+    .min(1)
+    .max(500)
+    .optional()
+    .describe("Most entries, of whole messages; default 500."),
+});
 
 /** The rows. */
 export const agentRoutes: readonly Route[] = [
@@ -138,8 +151,12 @@ export const agentRoutes: readonly Route[] = [
     tag,
     says: "Everything an agent was told, said, called and got back: while it lives, then until the ack of its end or as its profile says.",
     scope: "read",
+    query: PageQuery,
     answers: { 200: { says: "The conversation, oldest first.", schema: Transcript } },
-    handle: async (call) => ({ status: 200, body: await call.parent().transcript(call.param("agent")) }),
+    handle: async (call) => ({
+      status: 200,
+      body: await call.parent().transcript(call.param("agent"), call.query),
+    }),
   }),
   route({
     method: "post",

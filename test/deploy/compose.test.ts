@@ -93,7 +93,7 @@ describe("the file", () => {
     const ofApi = "SUBAGENT_CALLBACK_KEY";
     expect(passed(worker)).toEqual(names.filter((name) => ![...decided, ofApi].includes(name)));
     expect(passed(ask)).toEqual(passed(worker));
-    const ofRuns = /^ANTHROPIC_|CONCURRENCY|SKILLS|MCP|BASH|TRACE/;
+    const ofRuns = /^ANTHROPIC_|CONCURRENCY|SKILLS|MCP|BASH|EGRESS|TRACE/;
     const ofParents = passed(worker).filter((name) => !ofRuns.test(name));
     expect(passed(api).sort()).toEqual([...ofParents, ofApi].sort());
     expect(passed(board)).toEqual(["SUBAGENT_PREFIX", "SUBAGENT_LOG_LEVEL"]);

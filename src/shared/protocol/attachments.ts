@@ -113,9 +113,9 @@ export function fitTogether({ files = [], images = [] }: AttachmentsInput): bool
 /** What is wrong where {@link fitTogether} says no. */
 export const TOO_MUCH_ATTACHED = `files and images have more than ${ATTACHED_MAX_BYTES / 1024 ** 2} MB together: open a directory to the workers and name its files (from) for more`;
 
-/** What waits in Redis under {@link attachedTo}; version 2 names files, which workers of version 1 cannot take. */
+/** What waits in Redis under {@link attachedTo}. */
 export const Attached = z.object({
-  v: z.union([z.literal(1), z.literal(2)]),
+  v: z.literal(1),
   files: z.array(
     z.object({
       path: z.string(),
@@ -132,8 +132,7 @@ export type Attached = z.infer<typeof Attached>;
 /** As it is stored; undefined where there is nothing to store. */
 export function attachedText({ files = [], images = [] }: Partial<Omit<Attached, "v">>): string | undefined {
   if (files.length + images.length === 0) return undefined;
-  const v = files.some(({ from }) => from !== undefined) ? 2 : 1;
-  return JSON.stringify({ v, files, images } satisfies Attached);
+  return JSON.stringify({ v: 1, files, images } satisfies Attached);
 }
 
 /** The name under which waits what came with a message; without one, with the spawn. */

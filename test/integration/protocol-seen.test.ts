@@ -117,11 +117,15 @@ const linger = defineTool({
 
 /** A little of everything that parents, workers, operators and other programs do. */
 async function livesThrough(stage: OwnStage): Promise<void> {
-  const worker = await stage.startWorker({ tools: [linger] });
   const parent = stage.parent("planner", { lease: { onParentGone: "destroy", ms: 5_000 } });
   await parent.register({ transcript_ms: 60_000 });
   await parent.webhook.set({ url: "https://example.com/" });
   await parent.schedule({ schedule_id: "daily", cron: "0 4 * * *", prompt: "work" });
+  // Wakes that wait have places in the line.
+  const early = [1, 2, 3].map(() => parent.task("plain"));
+  await Promise.all(early.map(({ started }) => started));
+  const worker = await stage.startWorker({ tools: [linger] });
+  await Promise.all(early);
   const events = parent.events();
   const watching = events.next();
   await parent.task({ prompt: "plain", files: [{ path: "a.txt", content: "a" }] });

@@ -66,8 +66,9 @@ async function open(context: ParentContext, { signal, after }: EventOptions) {
   });
   forgetStop = context.onStop(stream.end);
   if (signal?.aborted) return stream;
-  // "From now on" is what follows this command: a call that the parent makes afterwards is behind it on the connection.
-  const from = after ?? newest(client, context).catch(() => undefined);
+  // A call that the parent makes afterwards is behind this on the connection: "from now on" is what follows it, and a run that
+  // it begins tells of its beginning, though the channel is not subscribed yet.
+  const from = watchFrom(client, context, after).catch(() => after);
   const reader = historyReader(client, context, stream, from);
   unwatch = client.subscriber.watch(client.keys.parent(parent).events, {
     onMessage: reader.hear,
@@ -77,8 +78,19 @@ async function open(context: ParentContext, { signal, after }: EventOptions) {
   return stream;
 }
 
-function newest({ call, redis, keys }: OpenClient, { profile: { parent } }: ParentContext): Promise<string> {
-  return call(({ read }) => read(() => newestEvent(redis, keys, parent)));
+/** Says that the parent's events are watched, and answers the number to read on from: `after`, or the newest. */
+function watchFrom(
+  { call, redis, keys }: OpenClient,
+  { profile: { parent } }: ParentContext,
+  after?: string,
+): Promise<string> {
+  return call(({ read }) =>
+    read(async () => {
+      const watching = watchEvents(redis, keys, parent);
+      const [from] = await Promise.all([after ?? newestEvent(redis, keys, parent), watching]);
+      return from;
+    }),
+  );
 }
 
 /** Pushes lines into `stream`: those that are told, and at a gap those that were missed. */
@@ -86,7 +98,7 @@ function historyReader(
   client: OpenClient,
   context: ParentContext,
   stream: PushStream<NumberedEvent>,
-  after: string | Promise<string | undefined>,
+  after: Promise<string | undefined>,
 ) {
   const { redis, keys, call, logger } = client;
   const { parent } = context.profile;
@@ -100,8 +112,8 @@ function historyReader(
     for (const event of numbered(line)) stream.push(event);
   };
   const readOn = async () => {
-    await call(({ read }) => read(() => watchEvents(redis, keys, parent)));
-    cursor ??= (await after) ?? (await newest(client, context));
+    const newest = await watchFrom(client, context, cursor);
+    cursor ??= (await after) ?? newest;
     for (let isFull = true; isFull; ) {
       const from: string = cursor;
       const lines = await call(({ read }) => read(() => readEvents(redis, keys, parent, from, PAGE_LINES)));

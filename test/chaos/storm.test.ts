@@ -76,8 +76,8 @@ test("1,000 spawns with one request key make one agent and get one answer", {
   expect(refusalsOf(outcomes)).toEqual([]);
   const receipts = receiptsOf(outcomes);
   expect(receipts).toHaveLength(CALLS);
-  // One call spawned it, and all others knew of it.
-  expect(receipts.filter(({ known }) => !known)).toHaveLength(1);
+  // One call spawned it, and all others knew of it; that one as well, if its answer was swallowed and it asked again.
+  expect(receipts.filter(({ known }) => !known).length).toBeLessThanOrEqual(1);
   const answers = receipts.map((receipt) => JSON.stringify({ ...receipt, known: true }));
   expect(new Set(answers).size).toBe(1);
   expect(await onlooker.list()).toHaveLength(1);

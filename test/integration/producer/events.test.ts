@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { keysUnder } from "../../../src/shared/protocol/keys.ts";
 import { testClient, testParent } from "../../helpers/parents.ts";
 import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
 import { scriptedWorker } from "../../helpers/scripted-worker.ts";
@@ -8,7 +9,7 @@ const address = { tenant: "default", parentId: "planner-7" };
 function scene() {
   const prefix = uniquePrefix();
   const client = testClient({ prefix });
-  return { client, parent: testParent(client), worker: scriptedWorker(redisUrl(), prefix, address) };
+  return { prefix, client, parent: testParent(client), worker: scriptedWorker(redisUrl(), prefix, address) };
 }
 
 test("a reader of events that was away reads on from its number and gets each step once", async () => {
@@ -31,6 +32,19 @@ test("a reader of events that was away reads on from its number and gets each st
   const third = (await all.next()).value;
   expect(third).toMatchObject({ type: "ended", agent_id: "c", status: "cancelled" });
   expect((await later.next()).value).toEqual(third);
+});
+
+test("a run that a parent begins after it asked for events finds them watched, subscribed or not", async () => {
+  const { prefix, worker } = scene();
+  // This client may subscribe to nothing.
+  await worker.redis.acl("SETUSER", prefix, "on", ">secret", "~*", "resetchannels", "+@all");
+  const url = redisUrl().replace("//", `//${prefix}:secret@`);
+  const parent = testParent(testClient({ prefix, redisUrl: url }));
+  const events = parent.events();
+  await parent.spawn({ name: "a" });
+  expect(await worker.redis.exists(keysUnder(prefix).parent(address).watching)).toBe(1);
+  await events.return?.();
+  await worker.redis.acl("DELUSER", prefix);
 });
 
 test("the timeline of an agent is what is kept of its runs", async () => {

@@ -29,7 +29,7 @@ const disturbing = ["test/integration/tools/{hostile-*,start-kills}.test.ts"];
 export default defineConfig({
   test: {
     pool: "forks",
-    setupFiles: ["test/setup/leak-check.ts", "test/setup/cpu-meter.ts"],
+    setupFiles: ["test/setup/seed.ts", "test/setup/leak-check.ts", "test/setup/cpu-meter.ts"],
     reporters: ["default", "./test/setup/slowest-files.ts", "./test/setup/closing-line.ts"],
     sequence: { sequencer: Schedule },
     // Tests assert states, not times: a bound only ends what hangs, also on a machine that has other things to do.

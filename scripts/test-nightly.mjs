@@ -6,7 +6,16 @@ const script = (name, ...args) => ["npm", ["run", "--silent", name, "--", ...arg
 
 /** Name, command, and what makes it long. */
 const FORMS = [
-  ["interleaving", redis("test/integration/verbs/interleaving.test.ts"), { FC_RUNS: "600" }],
+  [
+    "properties",
+    ["npx", ["vitest", "run", "test/unit/worker", "test/unit/cli/local"]],
+    { FC_TIMES: "20", FC_SEED: "random" },
+  ],
+  [
+    "interleaving",
+    redis("test/integration/verbs/interleaving.test.ts"),
+    { FC_RUNS: "600", FC_SEED: "random" },
+  ],
   ["destroy", redis("test/chaos/destroy.test.ts"), { DESTROYS: "500" }],
   ["draining", redis("test/chaos/draining.test.ts"), { DRAIN_ROUNDS: "5" }],
   ["stale worker", redis("test/chaos/stale-worker.test.ts"), { STALE_ROUNDS: "100" }],

@@ -112,10 +112,9 @@ function historyReader(
     for (const event of numbered(line)) stream.push(event);
   };
   const readOn = async () => {
-    const newest = await watchFrom(client, context, cursor);
-    cursor ??= (await after) ?? newest;
+    cursor = await watchFrom(client, context, cursor ?? (await after));
     for (let isFull = true; isFull; ) {
-      const from: string = cursor;
+      const from = cursor;
       const lines = await call(({ read }) => read(() => readEvents(redis, keys, parent, from, PAGE_LINES)));
       for (const line of lines) push(line);
       isFull = lines.length === PAGE_LINES;
@@ -138,7 +137,7 @@ function historyReader(
       if (number === undefined) {
         // The end of a run is told by the verb that ends it.
         for (const event of events) if (event.type !== "ended") stream.push(event);
-      } else if (isReading) isAskedAgain = true;
+      } else if (isReading || cursor === undefined) isAskedAgain = true;
       else push({ number, at: timeOf(number), events });
     },
   };

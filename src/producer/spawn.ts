@@ -3,7 +3,7 @@
  * nothing behind.
  */
 
-import { SubagentError } from "../shared/errors.ts";
+import { messageOf, SubagentError } from "../shared/errors.ts";
 import { type AgentSpec, IDLE_DEATH, InForce } from "../shared/protocol/agent.ts";
 import { newUid } from "../shared/protocol/ids.ts";
 import { type AgentAddress, wakeOf } from "../shared/protocol/keys.ts";
@@ -268,7 +268,7 @@ async function writeSpawn(
  * no agent. A cluster has several connections, which keep no order: there each waits for the one before it.
  */
 async function sendSpawn(client: OpenClient, address: AgentAddress, stored: Input<"spawn">) {
-  const { deadlines, store, wakes, timing, redis } = client;
+  const { deadlines, store, wakes, timing, redis, logger } = client;
   const begins = stored.message !== undefined;
   const wake = () => wakes.add(wakeOf(address, stored.stem, stored.first_wake ?? FIRST_WAKE));
   const hint = () => deadlines.touch(address, begins ? timing.lookMs : stored.idle_ms);
@@ -278,10 +278,16 @@ async function sendSpawn(client: OpenClient, address: AgentAddress, stored: Inpu
     if (begins && answer.status === "spawned") await wake();
     return answer;
   }
-  const flight = client.inOneFlight(() => Promise.all([hint(), store.spawn(address, stored)]));
+  const flight = client.inOneFlight(() => Promise.allSettled([hint(), store.spawn(address, stored)]));
   if (begins) client.inBackground(wake());
-  const [, answer] = await flight;
-  return answer;
+  const [hinted, spawned] = await flight;
+  if (spawned.status === "rejected") throw spawned.reason;
+  // Redis may have begun to take writes between the two: what the verb says counts.
+  if (hinted.status === "rejected")
+    client.inBackground(
+      hint().catch((error) => logger.warn({ ...address, problem: messageOf(error) }, "no deadline was set")),
+    );
+  return spawned.value;
 }
 
 async function quotaExceeded({ read, client, parent }: ParentCall): Promise<SubagentError> {

@@ -11,11 +11,10 @@ import express, {
   type RequestHandler,
   type Response,
 } from "express";
-import helmet from "helmet";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
 import type { Logger } from "../../shared/logger.ts";
 import type { Scope } from "../../shared/redis/api-keys.ts";
-import { type AllowedHosts, refusalOf } from "../board/app.ts";
+import { type AllowedHosts, refusalOf, securityHeaders } from "../board/app.ts";
 import type { Auth } from "./auth.ts";
 import { sendProblem } from "./problem.ts";
 import { type Route, type RouteParts, routerOf } from "./route.ts";
@@ -92,25 +91,4 @@ function unknownRoute({ method, path }: Request, routes: readonly Route[]): Suba
 
 function patternOf(path: string): RegExp {
   return new RegExp(`^${path.replace(/\{path\}/, ".+").replace(/\{\w+\}/g, "[^/]+")}/?$`);
-}
-
-/** Pages load nothing from elsewhere; Bull Board's carry inline styles. HTTPS is the affair of what stands in front. */
-function securityHeaders(): RequestHandler {
-  return helmet({
-    contentSecurityPolicy: {
-      useDefaults: false,
-      directives: {
-        defaultSrc: ["'self'"],
-        baseUri: ["'self'"],
-        formAction: ["'none'"],
-        frameAncestors: ["'none'"],
-        imgSrc: ["'self'", "data:"],
-        objectSrc: ["'none'"],
-        scriptSrc: ["'self'"],
-        styleSrc: ["'self'", "'unsafe-inline'"],
-      },
-    },
-    strictTransportSecurity: false,
-    xFrameOptions: { action: "deny" },
-  });
 }

@@ -296,7 +296,7 @@ export class Session {
     return this.#adopt(commitment);
   }
 
-  /** A write was refused. A renewal tells whether another worker holds the run; if Redis forgot a part of the log, nobody does. */
+  /** A write was refused. A renewal tells whether another worker holds the run; if Redis forgot a part of the log, none does. */
   async lose(): Promise<"lost"> {
     await this.lease.renew();
     this.lease.finish("expired");

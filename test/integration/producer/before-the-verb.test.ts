@@ -47,6 +47,22 @@ test("a message that is sent again wakes again: the first try may have ended bef
   expect(await redis.exists(job)).toBe(1);
 });
 
+test("a spawn that was done is told as done, though what was announced before it was refused", async () => {
+  const prefix = uniquePrefix();
+  const redis = openRedis(redisUrl(), "worker");
+  closeAtEnd(() => closeRedis(redis));
+  // As a replica that becomes the master between the two.
+  const keys = [`~${prefix}:*`, `~{${prefix}}:w*`];
+  await redis.acl("SETUSER", prefix, "on", ">secret", ...keys, "&*", "+@all");
+  closeAtEnd(async () => void (await redis.acl("DELUSER", prefix)));
+  const refused = new URL(redisUrl());
+  Object.assign(refused, { username: prefix, password: "secret" });
+  const parent = testParent(testClient({ prefix, redisUrl: refused.href }));
+  await expect(parent.spawn({ name: "a" })).resolves.toMatchObject({ agent_id: "a" });
+  expect(await redis.exists(keysUnder(prefix).deadlines)).toBe(0);
+  expect((await parent.list()).map(({ agent_id }) => agent_id)).toEqual(["a"]);
+});
+
 test("in production mode nothing is spawned or sent on a Redis that may lose it, whether the client was started or not", async () => {
   const server = await startPrivateRedis({ arguments: ["--maxmemory-policy", "allkeys-lru"] });
   const options = { redisUrl: server.url, prefix: uniquePrefix() };

@@ -1,4 +1,6 @@
 import { expect, test } from "vitest";
+import { watchParent } from "../../../src/producer/events.ts";
+import { contextOf } from "../../../src/producer/parent.ts";
 import { keysUnder } from "../../../src/shared/protocol/keys.ts";
 import { testClient, testParent } from "../../helpers/parents.ts";
 import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
@@ -45,6 +47,28 @@ test("a run that a parent begins after it asked for events finds them watched, s
   expect(await worker.redis.exists(keysUnder(prefix).parent(address).watching)).toBe(1);
   await events.return?.();
   await worker.redis.acl("DELUSER", prefix);
+});
+
+test("what is told before a reader has begun to read takes nothing from it", async () => {
+  const { parent, worker } = scene();
+  for (const name of ["a", "b"]) {
+    await parent.spawn({ name });
+    await parent.send(name, "go");
+    await worker.run(name);
+  }
+  const newest = (await parent.timeline("b")).at(-1)?.number ?? "";
+  const context = contextOf(parent);
+  const client = await context.open();
+  const told = JSON.stringify({ v: 1, agent_id: "b", name: "b", n: newest, r: 1, e: [] });
+  // As for a channel that another reader has subscribed already.
+  const watch: typeof client.subscriber.watch = (channel, watcher) => {
+    watcher.onMessage(told);
+    return client.subscriber.watch(channel, watcher);
+  };
+  const open = async () => ({ ...client, subscriber: { ...client.subscriber, watch } });
+  const events = watchParent({ ...context, open }, { after: "0" });
+  expect((await events.next()).value).toMatchObject({ type: "ended", agent_id: "a" });
+  await events.return?.();
 });
 
 test("the timeline of an agent is what is kept of its runs", async () => {

@@ -23,7 +23,7 @@ import { hiddenMs, World } from "./interleaving/world.ts";
 import { connected, DESTROY, type Rig, verbRig } from "./rig.ts";
 
 const RUNS = Number(process.env.FC_RUNS ?? 25);
-const SEED = Number(process.env.FC_SEED ?? Date.now() % 2 ** 31);
+const SEED = fc.readConfigureGlobal().seed;
 const PROCESSES = [
   "producer 1",
   "producer 2",

@@ -191,6 +191,12 @@ class Traffic {
 
   /** CONNECT: bytes both ways, whatever they are. */
   #tunnel(incoming: IncomingMessage, client: Duplex, head: Buffer): void {
+    const refuse = (error: unknown, to?: Target): void => {
+      const { status, message } = this.#refusalOf(error, to);
+      client.end(
+        `HTTP/1.1 ${status} Refused\r\ncontent-type: text/plain\r\nconnection: close\r\n\r\n${message}\n`,
+      );
+    };
     try {
       const target = this.#admit(`http://${incoming.url ?? ""}`, true);
       const server = this.#dial(target);
@@ -202,17 +208,9 @@ class Traffic {
         pipeline(client, server, () => undefined);
         pipeline(server, client, () => undefined);
       });
-      server.once("error", (error) => {
-        const { status, message } = this.#refusalOf(error, target);
-        client.end(
-          `HTTP/1.1 ${status} Refused\r\ncontent-type: text/plain\r\nconnection: close\r\n\r\n${message}\n`,
-        );
-      });
+      server.once("error", (error) => refuse(error, target));
     } catch (error) {
-      const { status, message } = this.#refusalOf(error);
-      client.end(
-        `HTTP/1.1 ${status} Refused\r\ncontent-type: text/plain\r\nconnection: close\r\n\r\n${message}\n`,
-      );
+      refuse(error);
     }
   }
 

@@ -3,6 +3,7 @@ import { Redis } from "ioredis";
 import { createRedisLuaRuntime, RedisServerState } from "js-redis-server/core";
 import { beforeAll, expect, test } from "vitest";
 import { writeLuaNumbersExactly } from "../../../../src/cli/local/embedded-lua-numbers.ts";
+import { cases } from "../../../helpers/cases.ts";
 import { closeAtEnd } from "../../../helpers/cleanup.ts";
 import { startTestEmbedded } from "../../../helpers/embedded-redis.ts";
 
@@ -24,7 +25,7 @@ test("every finite number reaches a command without losing a bit", async () => {
     fc.asyncProperty(finite, async (number) => {
       expect(Number(await handed(String(number)))).toBe(number);
     }),
-    { numRuns: 300 },
+    { numRuns: cases(300) },
   );
 });
 
@@ -33,7 +34,7 @@ test("whole numbers are written in plain digits up to the largest safe one", asy
     fc.asyncProperty(fc.maxSafeInteger(), async (number) => {
       expect(await handed(String(number))).toBe(String(number));
     }),
-    { numRuns: 300 },
+    { numRuns: cases(300) },
   );
 });
 

@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import { next } from "../../../../src/worker/loop/next.ts";
 import { replyBody } from "../../../../src/worker/loop/reply-body.ts";
 import type { RunState } from "../../../../src/worker/loop/state.ts";
+import { cases } from "../../../helpers/cases.ts";
 import { problemOf } from "./accepted.ts";
 import { call, conversation, rules, text } from "./story.ts";
 import { again, type Life, lifeFrom, liveOn, logOf, narrowScripts, type Script, scripts } from "./world.ts";
@@ -58,7 +59,7 @@ test("a finished log, cut at every entry, comes to the same end and repeats no c
       seen.answers += finished.entries.filter(([, json]) => json.includes("answer to")).length;
       for (const { reason } of finished.settled) seen.reasons.add(reason);
     }),
-    { numRuns: 120, examples: SITUATIONS.map((script) => [script]) },
+    { numRuns: cases(120), examples: SITUATIONS.map((script) => [script]) },
   );
   expect(seen.cuts).toBeGreaterThan(1_000);
   expect(seen.interrupted).toBeGreaterThan(100);
@@ -84,7 +85,7 @@ test("any subset of a log's entries has a next step, and the run ends within max
         expect(calls.length).toBeLessThanOrEqual(script.rules.limits.max_turns);
       }
     }),
-    { numRuns: 500 },
+    { numRuns: cases(500) },
   );
 });
 
@@ -129,7 +130,7 @@ test("the Messages API takes the conversation of every prefix, and each call's g
       });
       everyPrefix(script, life);
     }),
-    { numRuns: 200 },
+    { numRuns: cases(200) },
   );
   expect(seen.calls).toBeGreaterThan(500);
   expect(seen.handBacks).toBeGreaterThan(50);
@@ -158,6 +159,6 @@ test("deciding changes nothing and depends on nothing but the log, in whatever o
         .map(({ entry }) => entry);
       expect(JSON.stringify(judge(script, logOf(script, lifeFrom(shuffled, cut.settled))))).toBe(judged);
     }),
-    { numRuns: 200 },
+    { numRuns: cases(200) },
   );
 });

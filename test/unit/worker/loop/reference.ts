@@ -131,9 +131,7 @@ function conversationOf(filed: Filed, run: number, handBack?: PartialReason): Mo
   );
   const goesOn = (n: number) =>
     [...filed.cleared, ...filed.compacted].some(({ message, go_on }) => message === n && go_on);
-  const summed = filed.compacted
-    .filter(({ message, before }) => message <= end && filed.turns.has(before))
-    .sort((a, b) => a.before - b.before);
+  const summed = filed.compacted.filter(({ message }) => message <= end);
   let current: number | undefined;
   let made: Call[] = [];
   let last: { turn: ReferenceTurn; repeats: boolean; results: ContentBlock[] } | undefined;
@@ -166,21 +164,23 @@ function conversationOf(filed: Filed, run: number, handBack?: PartialReason): Mo
     if (turn.message <= through)
       sent.results = sent.results.map((block, i) => shorterOf(block, turn.calls[i]));
     last = { turn, repeats, results: sent.results };
-    if (turn.message === summed.at(-1)?.before)
-      messages.splice(0, messages.length, headOf(filed, summed.at(-1)));
+    const summary = summed.find(({ before }) => before === turn.message);
+    // Where the log lacks what was said just before, the summary stands for nothing.
+    if (summary && sent.content.length > 0 && messages.at(-1)?.role === "user")
+      messages.splice(0, messages.length, headOf(filed, summary));
     add(messages, "assistant", sent.content);
   }
   return messages;
 }
 
 /** What a summary leaves of what was said before: the words with which the run began in which it was bought, and itself. */
-function headOf({ deliveries }: Filed, summary: Filed["compacted"][number] | undefined): ModelMessage {
+function headOf({ deliveries }: Filed, summary: Filed["compacted"][number]): ModelMessage {
   const said = [...deliveries].sort(([a], [b]) => a - b);
-  const run = said.findLast(([n]) => n <= (summary?.message ?? 0))?.[1].run;
+  const run = said.findLast(([n]) => n <= summary.message)?.[1].run;
   const [at, opening] = said.find(([, delivery]) => delivery.run === run) ?? [0, undefined];
-  const texts = at < (summary?.before ?? 0) ? (opening?.messages ?? []).map((each) => each.text) : [];
+  const texts = at < summary.before ? (opening?.messages ?? []).map((each) => each.text) : [];
   texts.push(
-    `[This conversation had become too long: what came before is left out. Your own summary of it:]\n\n${summary?.summary}\n\n[What came after it follows.]`,
+    `[This conversation had become too long: what came before is left out. Your own summary of it:]\n\n${summary.summary}\n\n[What came after it follows.]`,
   );
   return { role: "user", content: texts.map((text) => ({ type: "text", text })) };
 }

@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { newStarted } from "../../../../src/worker/loop/log.ts";
 import type { RunState } from "../../../../src/worker/loop/state.ts";
+import { cases } from "../../../helpers/cases.ts";
 import { conversationJson, fileAll, sumsOf } from "./reference.ts";
 import { asked, call, rules, Story, text } from "./story.ts";
 import { again, fillingScripts, lifeFrom, liveOn, logOf, narrowScripts, scripts } from "./world.ts";
@@ -112,7 +113,7 @@ test("the state that moves on by one entry is the one computed from the whole lo
       });
       seen.runs += life.settled.length;
     }),
-    { numRuns: 120, examples: Object.values(SITUATIONS).map((script) => [script]) },
+    { numRuns: cases(120), examples: Object.values(SITUATIONS).map((script) => [script]) },
   );
   for (const [what, count] of Object.entries(seen)) expect(count, what).toBeGreaterThan(0);
 });
@@ -132,7 +133,7 @@ test("the mark of the prompt cache stands where the call before ended", () => {
         sent = { message: step.message, run, messages };
       });
     }),
-    { numRuns: 200 },
+    { numRuns: cases(200) },
   );
 });
 
@@ -152,7 +153,7 @@ test("a log with gaps, in any order, is read as the reference reads it", () => {
         }
       }
     }),
-    { numRuns: 300 },
+    { numRuns: cases(300) },
   );
 });
 

@@ -252,6 +252,9 @@ function callModel(
 
 /** Where the context window is small, the results of some calls are long enough to be left out. */
 const LONG = 50;
+/** So long is what a request says of a call, whether it ran or a crash cut it off: where a summary begins depends on lengths. */
+const RESULT_CHARS = 64;
+const ERROR_MARK = ',"is_error":true';
 
 function runTools({ crashes, rules }: Script, life: Life, n: number, calls: readonly PlannedCall[]): void {
   commit(
@@ -262,7 +265,7 @@ function runTools({ crashes, rules }: Script, life: Life, n: number, calls: read
         : [
             entryKey.result(n, id),
             {
-              content: how,
+              content: how.padEnd(RESULT_CHARS - ERROR_MARK.length),
               is_error: true,
               duration_ms: 0,
               [how === "repeated" ? "denied" : "interrupted"]: true,
@@ -272,7 +275,8 @@ function runTools({ crashes, rules }: Script, life: Life, n: number, calls: read
   );
   for (const { id, how } of calls) {
     if (how !== "run") continue;
-    const content = `result of ${id}`.repeat(id === "b" && rules.clearAtTokens !== undefined ? LONG : 1);
+    const times = id === "b" && rules.clearAtTokens !== undefined ? LONG : 1;
+    const content = `result of ${id}`.repeat(times).padEnd(RESULT_CHARS);
     commit(life, [[entryKey.result(n, id), { content, is_error: false, duration_ms: 1 }]]);
     if (crashes.includes(life.entries.length)) {
       life.state = undefined;

@@ -116,7 +116,7 @@ export default [
   {
     id: "promise-budget",
     promise: "A call begins only where every budget has room for it.",
-    file: "src/worker/run/budget.ts",
+    file: "src/worker/run/charge.ts",
     find: 'if (answer.status === "refused") {',
     replace: "if (false) {",
     tests: ["test/integration/worker/budgets.test.ts"],

@@ -52,7 +52,7 @@ async function build(...args: string[]): Promise<number | null> {
 }
 
 /** What the built command prints. */
-async function said(): Promise<string[]> {
+async function said(): Promise<readonly string[]> {
   const main = await spawnNode(join(root, "dist/cli/main.js"));
   await main.closed;
   return main.stdout;

@@ -139,7 +139,8 @@ export default [
   },
   {
     id: "promise-long-run",
-    promise: "A request that does not fit is made again without old results, or with a summary in the place of what is old.",
+    promise:
+      "A request that does not fit is made again without old results, or with a summary in the place of what is old.",
     file: "src/worker/loop/context.ts",
     find: "return leaveOut(state, true) ?? sumUp(state, rules);",
     replace: "return undefined;",

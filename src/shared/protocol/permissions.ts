@@ -12,13 +12,13 @@ import { z } from "zod";
 import type { JsonObject } from "./content.ts";
 
 /** Longest pattern. */
-export const PATTERN_MAX_CHARS = 256;
+const PATTERN_MAX_CHARS = 256;
 
 /**
  * Whether `pattern` matches all of `text`. `*` stands for any characters but `separator`, `**` for any at all; without a
  * separator both are the same. A pattern over {@link PATTERN_MAX_CHARS} matches nothing.
  */
-export function matchesPattern(pattern: string, text: string, separator = ""): boolean {
+function matchesPattern(pattern: string, text: string, separator = ""): boolean {
   if (pattern.length > PATTERN_MAX_CHARS) return false;
   if (!pattern.includes("*")) return pattern === text;
   const tokens = pattern.match(/\*+|[^*]/gs) ?? [];

@@ -29,7 +29,7 @@ export function costOf({ prices }: RunContext, { model }: Session, usage: Usage)
 }
 
 /** USD for the usage of one call of this run by the dearest model of its chain that may still answer. */
-export function dearestCostOf({ prices }: RunContext, { equipment }: Session, usage: Usage): number {
+function dearestCostOf({ prices }: RunContext, { equipment }: Session, usage: Usage): number {
   const costs = equipment.models.map((model) => {
     const price = priceOf(model, prices);
     return price ? costUsd(usage, price) : 0;
@@ -53,7 +53,7 @@ export function messagesOf(
 }
 
 /** The tokens of a prompt: where it goes on from the last call's, these are known, and were cached; the rest is counted by its bytes. */
-export function promptOf(
+function promptOf(
   { state }: Session,
   { head, messages, cachedLength }: Pick<ModelRequest, "head" | "messages" | "cachedLength">,
 ): Usage {

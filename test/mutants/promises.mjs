@@ -166,8 +166,8 @@ export default [
     id: "promise-fence",
     promise: "What could pass for a word of the runtime is quoted.",
     file: "src/producer/fence.ts",
-    find: '(mark === "<" ? "&lt;" : "(")',
-    replace: "mark",
+    find: "begins[index])}(`",
+    replace: "ends[index])}`",
     tests: ["test/unit/producer/fence.test.ts"],
   },
   {

@@ -15,7 +15,7 @@ import { newNotice } from "../loop/log.ts";
 import type { Step } from "../loop/next.ts";
 import type { CallOutcome, ModelRequest } from "../model/model.ts";
 import type { RunContext } from "./context.ts";
-import type { Session } from "./session.ts";
+import { type Session, summedUpBy } from "./session.ts";
 
 /** A destroyed run's answer that comes this soon is waited for, ms: then its price is known and not estimated. */
 export const BILL_GRACE_MS = 250;
@@ -79,7 +79,10 @@ export async function chargeUnbooked(context: RunContext, session: Session): Pro
 /** Books the prompt of a call that an earlier holder began and did not live to commit. Never rejects. */
 export async function chargeLostCall(context: RunContext, session: Session, id: string): Promise<void> {
   const { state, equipment } = session;
-  const usage = promptOf(session, { head: equipment.requestHead, ...state.conversation.request() });
+  const sumsUp = summedUpBy(id);
+  const { conversation } = state;
+  const messages = sumsUp === undefined ? conversation.request() : conversation.summaryRequest(sumsUp);
+  const usage = promptOf(session, { head: equipment.requestHead, ...messages });
   await charge(context, session, id, usage, costOf(context, session, usage));
 }
 

@@ -387,6 +387,12 @@ export class Session {
   }
 }
 
+/** Of a purchase's name: the message before which it sums everything up; undefined where it bought a message. */
+export function summedUpBy(purchaseId: string): number | undefined {
+  const message = /\.\d+-(\d+)\.\d+$/.exec(purchaseId)?.[1];
+  return message === undefined ? undefined : Number(message);
+}
+
 /** Entries that were paid for, and those that bring the run on. */
 const BOUGHT: ReadonlySet<LogEntry["kind"]> = new Set(["answer", "compacted", "purchase"]);
 const ADVANCING: ReadonlySet<LogEntry["kind"]> = new Set(["answer", "compacted", "result"]);

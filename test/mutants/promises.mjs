@@ -85,9 +85,17 @@ export default [
     id: "promise-lost-answer",
     promise: "A change that was sent and not answered is of unknown outcome, and the error names the key.",
     file: "src/producer/redis-call.ts",
-    find: "failureOf(connection, problem, sent > 0 ? repeat : undefined)",
+    find: "failureOf(connection, problem, done ?? (sent > 0 ? repeat : undefined))",
     replace: "failureOf(connection, problem)",
     tests: ["test/integration/producer/redis-away.test.ts"],
+  },
+  {
+    id: "promise-half-done",
+    promise: "A call of several changes of which a later one failed does not say that nothing was done.",
+    file: "src/producer/redis-call.ts",
+    find: "done ??= repeat;",
+    replace: "",
+    tests: ["test/unit/producer/redis-call.test.ts"],
   },
   {
     id: "promise-output-fits",

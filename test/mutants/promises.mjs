@@ -90,14 +90,6 @@ export default [
     tests: ["test/integration/producer/redis-away.test.ts"],
   },
   {
-    id: "promise-half-done",
-    promise: "A call of several changes of which a later one failed does not say that nothing was done.",
-    file: "src/producer/redis-call.ts",
-    find: "done ??= repeat;",
-    replace: "",
-    tests: ["test/unit/producer/redis-call.test.ts"],
-  },
-  {
     id: "promise-output-fits",
     promise: "An output is held against its schema before it is a success.",
     file: "src/worker/tools/output-check.ts",

@@ -63,7 +63,7 @@ export type TranscriptEntry = z.infer<typeof TranscriptEntry>;
 export const TRANSCRIPT_PAGE = 500;
 
 /** Most bytes of a log that one read of a transcript takes, unless a single message has more. */
-export const TRANSCRIPT_PAGE_BYTES = 1_000_000;
+const TRANSCRIPT_PAGE_BYTES = 1_000_000;
 
 /** Of a page's keys those of whole messages that have at most `most` bytes together, and of its first message in any case. */
 export function withinBytes(

@@ -122,7 +122,12 @@ const SystemText = LongText.refine(
   "it is blank: leave it out for the standard instructions",
 );
 /** A model's id as its provider spells it. */
-export const ModelId = z.string().trim().min(1, "name a model").max(128);
+export const ModelId = z
+  .string()
+  .trim()
+  .min(1, "name a model")
+  .max(128)
+  .regex(/^[\x21-\x7e]*$/, "a model's id has no spaces and is ASCII, such as claude-sonnet-5-5");
 const Name = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, "1 to 64 characters of A-Za-z0-9._-");
 /** Names of skills or of a worker's hooks; duplicates are dropped. */
 export const Names = z

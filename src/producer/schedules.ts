@@ -12,7 +12,7 @@ import { z } from "zod";
 import { messageOf, SubagentError } from "../shared/errors.ts";
 import { PAYLOAD_VERSION } from "../shared/protocol/agent.ts";
 import { parentMember } from "../shared/protocol/keys.ts";
-import { MAX_SCHEDULES, Rhythm, Schedule, ScheduleId } from "../shared/protocol/schedule.ts";
+import { CRON_FORM, MAX_SCHEDULES, Rhythm, Schedule, ScheduleId } from "../shared/protocol/schedule.ts";
 import { inCall, type ParentCall, type ParentContext } from "./context.ts";
 import { type RegisteredProfile, readInput } from "./input.ts";
 import { registeredProfile } from "./profile.ts";
@@ -55,6 +55,8 @@ export async function schedule(context: ParentContext, input: unknown): Promise<
   const given = [cron, every_ms, at].filter((each) => each !== undefined);
   if (given.length !== 1) throw refused("give exactly one of cron, every_ms and at");
   if (tz !== undefined && cron === undefined) throw refused("tz goes with cron");
+  if (tz !== undefined && !isTimeZone(tz))
+    throw refused("tz: is no time zone; write one such as Europe/Berlin");
   if ("request_key" in task)
     throw refused("a schedule has no request_key: each time it comes due is one of its own");
   if ("files" in task || "images" in task)
@@ -174,9 +176,18 @@ async function startDue({ write, client }: ParentCall, made: Schedule): Promise<
         : { every: every_ms ?? 0, startDate: clock.now() + (every_ms ?? 0) };
     await intakeQueue.repeat(nameOf(made), rhythm, wish).catch((error: unknown) => {
       if (cron === undefined || !isPatternError(error)) throw error;
-      throw refused(`the cron pattern or time zone cannot be used (${messageOf(error).slice(0, 200)})`);
+      throw refused(`cron: write ${CRON_FORM} (${messageOf(error).slice(0, 200)})`);
     });
   });
+}
+
+function isTimeZone(name: string): boolean {
+  try {
+    new Intl.DateTimeFormat("en", { timeZone: name });
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** What the reader of patterns throws carries neither a code of Redis nor one of ours. */

@@ -209,3 +209,28 @@ test("a job that cannot be read fails with a sentence, whatever its attempts", a
     attemptsMade: 1,
   });
 });
+
+test.for([
+  ["no JSON", "{", /invalid_input.*must be an object/],
+  [
+    "nested a hundred thousand levels deep",
+    `{"parent_id":"bull","prompt":"x","limits":${'{"a":'.repeat(100_000)}1${"}".repeat(100_000)}}`,
+    /invalid_input.*nests deeper than 32 levels/,
+  ],
+] as const)("a job whose data is %s fails with a sentence, once", async ([, data, sentence]) => {
+  const stage = await openStage();
+  await startIntake(stage);
+  const queue = jobsOf(stage);
+  const job = await queue.add("report", {}, { delay: 3_600_000 });
+  await stage.redis.hset(queue.toKey(String(job.id)), "data", data);
+  await job.promote();
+  const failed = await until(async () => {
+    const [failedReason, ended] = await stage.redis.hmget(
+      queue.toKey(String(job.id)),
+      "failedReason",
+      "finishedOn",
+    );
+    return ended != null && failedReason;
+  });
+  expect(failed).toMatch(sentence);
+});

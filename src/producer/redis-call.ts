@@ -14,8 +14,7 @@
  */
 import { messageOf, SubagentError } from "../shared/errors.ts";
 import { clusterNodeRefused } from "../shared/redis/connection/connection.ts";
-import type { Connection } from "./connection.ts";
-import { CALL_BUDGET_MS } from "./loop-time.ts";
+import { CALL_BUDGET_MS, type Connection } from "./connection.ts";
 
 /** Most calls under way on one connection; the others wait for a place, in their order. */
 const MAX_CALLS = 256;

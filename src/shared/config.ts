@@ -6,9 +6,8 @@ import { parseRanges } from "./address-range.ts";
 import { messageOf, SubagentError } from "./errors.ts";
 import { LOG_LEVELS, type LogLevel } from "./logger.ts";
 import { type McpServers, readMcpServers } from "./mcp-server.ts";
-import type { Budgets } from "./protocol/budget.ts";
 import { ParentId, TenantId } from "./protocol/ids.ts";
-import { CEILING, type LimitsWish, TIMING, type Timing } from "./protocol/limits.ts";
+import { type Budgets, CEILING, type LimitsWish, TIMING, type Timing } from "./protocol/limits.ts";
 import { PriceOverrides } from "./protocol/usage.ts";
 import { isRedisUrl, REDIS_URL_FORMS } from "./redis-url.ts";
 

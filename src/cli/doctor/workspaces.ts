@@ -7,9 +7,15 @@ import { lstat, readdir, readFile, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { z } from "zod";
 import type { Clock } from "../../shared/clock.ts";
-import { AgentId, ParentId, TenantId } from "../../shared/protocol/ids.ts";
+import {
+  AgentId,
+  agentSegments,
+  ParentId,
+  STAMP_NAME,
+  TenantId,
+  WorkspaceStamp,
+} from "../../shared/protocol/ids.ts";
 import { ToolStartedEntry } from "../../shared/protocol/log.ts";
-import { agentSegments, STAMP_NAME, WorkspaceStamp } from "../../shared/protocol/workspace.ts";
 import type { AgentStore } from "../../shared/redis/agents.ts";
 import { type AgentInspection, type AgentSight, inBatches, isLive } from "../../shared/redis/inspection.ts";
 import { agentName, type WorkspaceFacts, type WorkspaceSight } from "./facts.ts";

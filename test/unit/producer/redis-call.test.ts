@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import { openConnection } from "../../../src/producer/connection.ts";
-import { CALL_BUDGET_MS } from "../../../src/producer/loop-time.ts";
+import { CALL_BUDGET_MS, openConnection } from "../../../src/producer/connection.ts";
 import { createRedisCalls } from "../../../src/producer/redis-call.ts";
 import { createLogger } from "../../../src/shared/logger.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";

@@ -48,7 +48,11 @@ function withoutNulls(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).filter(([, field]) => field !== null));
 }
 
-/** `value` as `schema` reads it, or `invalid_input` naming every wrong field; `what` says what was refused. */
+/** Most wrong fields that a refusal names, most unknown names in one of them, and most characters of each. */
+const MOST_ISSUES = 20;
+const MOST_NAME_CHARS = 100;
+
+/** `value` as `schema` reads it, or `invalid_input` naming the wrong fields; `what` says what was refused. */
 export function readInput<S extends z.ZodType>(schema: S, value: unknown, what: string): z.output<S> {
   if (depthOf(value) > JSON_MAX_DEPTH) {
     throw new SubagentError(
@@ -59,8 +63,8 @@ export function readInput<S extends z.ZodType>(schema: S, value: unknown, what: 
   }
   const parsed = schema.safeParse(value, { error: wordingOf });
   if (parsed.success) return parsed.data;
-  const issues = parsed.error.issues.map((issue) => ({
-    field: issue.path.map(String).join(".") || "input",
+  const issues = parsed.error.issues.slice(0, MOST_ISSUES).map((issue) => ({
+    field: shortened(issue.path.map(String).join(".")) || "input",
     problem: issue.message,
   }));
   const list = issues.map(({ field, problem }) => `${field}: ${problem}`).join("; ");
@@ -90,10 +94,19 @@ function wordingOf(issue: z.core.$ZodRawIssue): string | undefined {
     case "invalid_value":
       return `must be one of ${issue.values.map(String).join(", ")}`;
     case "unrecognized_keys":
-      return `does not know ${issue.keys.map((key) => JSON.stringify(key)).join(", ")}`;
+      return `does not know ${namesOf(issue.keys)}`;
     default:
       return undefined;
   }
+}
+
+function namesOf(keys: readonly string[]): string {
+  const named = keys.slice(0, MOST_ISSUES).map((key) => JSON.stringify(shortened(key)));
+  return named.join(", ") + (keys.length > MOST_ISSUES ? ` and ${keys.length - MOST_ISSUES} more` : "");
+}
+
+function shortened(name: string): string {
+  return name.length > MOST_NAME_CHARS ? `${name.slice(0, MOST_NAME_CHARS)}…` : name;
 }
 
 function unitOf(origin: string): string {

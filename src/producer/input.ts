@@ -55,11 +55,8 @@ const MOST_NAME_CHARS = 100;
 /** `value` as `schema` reads it, or `invalid_input` naming the wrong fields; `what` says what was refused. */
 export function readInput<S extends z.ZodType>(schema: S, value: unknown, what: string): z.output<S> {
   if (depthOf(value) > JSON_MAX_DEPTH) {
-    throw new SubagentError(
-      "invalid_input",
-      `${what} refused: the input nests deeper than ${JSON_MAX_DEPTH} levels; make it flatter.`,
-      { max_depth: JSON_MAX_DEPTH },
-    );
+    const sentence = `${what} refused: the input nests deeper than ${JSON_MAX_DEPTH} levels; make it flatter.`;
+    throw new SubagentError("invalid_input", sentence, { max_depth: JSON_MAX_DEPTH });
   }
   const parsed = schema.safeParse(value, { error: wordingOf });
   if (parsed.success) return parsed.data;
@@ -93,16 +90,13 @@ function wordingOf(issue: z.core.$ZodRawIssue): string | undefined {
       return `must be ${issue.inclusive ? "at most" : "below"} ${issue.maximum}${unitOf(issue.origin)}`;
     case "invalid_value":
       return `must be one of ${issue.values.map(String).join(", ")}`;
-    case "unrecognized_keys":
-      return `does not know ${namesOf(issue.keys)}`;
+    case "unrecognized_keys": {
+      const named = issue.keys.slice(0, MOST_ISSUES).map((key) => JSON.stringify(shortened(key)));
+      return `does not know ${named.join(", ")}`;
+    }
     default:
       return undefined;
   }
-}
-
-function namesOf(keys: readonly string[]): string {
-  const named = keys.slice(0, MOST_ISSUES).map((key) => JSON.stringify(shortened(key)));
-  return named.join(", ") + (keys.length > MOST_ISSUES ? ` and ${keys.length - MOST_ISSUES} more` : "");
 }
 
 function shortened(name: string): string {

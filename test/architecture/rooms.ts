@@ -241,6 +241,7 @@ const DOORS: Readonly<Record<string, readonly string[]>> = {
   "node:timers/promises": ["src/shared/clock.ts", "src/offline/"],
   "node:child_process": [
     "src/cli/local/",
+    "src/cli/doctor/workspaces.ts",
     "src/worker/isolation-processes.ts",
     "src/worker/tools/sandbox/",
     "src/worker/tools/mcp/",

@@ -15,7 +15,7 @@ import { newNotice } from "../loop/log.ts";
 import type { Step } from "../loop/next.ts";
 import type { CallOutcome, ModelRequest } from "../model/model.ts";
 import type { RunContext } from "./context.ts";
-import type { Session } from "./session.ts";
+import { type Session, summedUpBy } from "./session.ts";
 
 /** A destroyed run's answer that comes this soon is waited for, ms: then its price is known and not estimated. */
 export const BILL_GRACE_MS = 250;
@@ -47,9 +47,9 @@ export function withUsage(outcome: CallOutcome, session: Session, request: Model
 /** The messages of the call of `step`. */
 export function messagesOf(
   { state: { conversation } }: Session,
-  { handBack, sumsUp }: Extract<Step, { do: "call_model" }>,
+  { finalCall, sumsUp }: Extract<Step, { do: "call_model" }>,
 ): RequestMessages {
-  return sumsUp === undefined ? conversation.request(handBack) : conversation.summaryRequest(sumsUp);
+  return sumsUp === undefined ? conversation.request(finalCall) : conversation.summaryRequest(sumsUp);
 }
 
 /** The tokens of a prompt: where it goes on from the last call's, these are known, and were cached; the rest is counted by its bytes. */
@@ -79,7 +79,10 @@ export async function chargeUnbooked(context: RunContext, session: Session): Pro
 /** Books the prompt of a call that an earlier holder began and did not live to commit. Never rejects. */
 export async function chargeLostCall(context: RunContext, session: Session, id: string): Promise<void> {
   const { state, equipment } = session;
-  const usage = promptOf(session, { head: equipment.requestHead, ...state.conversation.request() });
+  const sumsUp = summedUpBy(id);
+  const { conversation } = state;
+  const messages = sumsUp === undefined ? conversation.request() : conversation.summaryRequest(sumsUp);
+  const usage = promptOf(session, { head: equipment.requestHead, ...messages });
   await charge(context, session, id, usage, costOf(context, session, usage));
 }
 
@@ -120,7 +123,7 @@ export async function reserveCall(context: RunContext, session: Session, step: C
   const output_tokens = state.last?.usage.output_tokens ?? FIRST_OUTPUT_TOKENS;
   const expected = { ...promptOf(session, request), output_tokens };
   const amount = { tokens: totalTokens(expected), costUsd: dearestCostOf(context, session, expected) };
-  const isLast = step.handBack !== undefined;
+  const isLast = step.finalCall !== undefined;
   const bound = budgetsOf(address, budgets);
   const answer = await context.budgets.reserve(bound, session.purchaseId(step), amount, isLast);
   if (answer.status === "refused") {

@@ -8,11 +8,10 @@
  */
 import type { AgentRecord } from "../../shared/protocol/agent.ts";
 import type { Usage } from "../../shared/protocol/content.ts";
-import { eventText, type RunEvent } from "../../shared/protocol/event-text.ts";
 import type { AgentAddress } from "../../shared/protocol/keys.ts";
 import type { Pace } from "../../shared/protocol/limits.ts";
 import type { OpenQuestion } from "../../shared/protocol/message.ts";
-import type { Alert, ReplyBody } from "../../shared/protocol/reply.ts";
+import { type Alert, eventText, type ReplyBody, type RunEvent } from "../../shared/protocol/reply.ts";
 import type { AgentState, AgentStore } from "../../shared/redis/agents.ts";
 import { StopSignal } from "../../shared/stop-signal.ts";
 import type { AgentHooks } from "../hooks/agent-hooks.ts";
@@ -386,6 +385,12 @@ export class Session {
     const charged = await this.commit();
     return charged === "committed" ? "adopted" : charged;
   }
+}
+
+/** Of a purchase's name: the message before which it sums everything up; undefined where it bought a message. */
+export function summedUpBy(purchaseId: string): number | undefined {
+  const message = /\.\d+-(\d+)\.\d+$/.exec(purchaseId)?.[1];
+  return message === undefined ? undefined : Number(message);
 }
 
 /** Entries that were paid for, and those that bring the run on. */

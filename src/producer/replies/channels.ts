@@ -37,7 +37,7 @@ import {
 } from "./channel.ts";
 
 /** See the module's header. */
-export interface ReplyInbox {
+export interface ReplyChannels {
   /** Every unacked entry of a parent, oldest first, then what comes; the client's end is its end too. */
   read(parent: ParentAddress, options: ReaderOptions): PushStream<ReceivedEntry>;
   /** Keeps the final reply of an agent for the caller, who releases it; with `takeQuestion` its questions, too. */
@@ -57,8 +57,8 @@ export interface ReplyInbox {
   stop(): void;
 }
 
-/** What an inbox works with. */
-export interface InboxParts extends Pick<Installation, "store" | "replies" | "keys"> {
+/** What the channels work with. */
+export interface ChannelsParts extends Pick<Installation, "store" | "replies" | "keys"> {
   subscriber: Subscriber;
   logger: Logger;
   /** Runs one call. */
@@ -73,8 +73,8 @@ interface OpenChannel {
   unwatch(): void;
 }
 
-/** An inbox over one client's connections. */
-export function createReplyInbox(parts: InboxParts): ReplyInbox {
+/** The channels over one client's connections. */
+export function createReplyChannels(parts: ChannelsParts): ReplyChannels {
   const { keys, logger } = parts;
   const channels = new Map<string, OpenChannel>();
 
@@ -118,7 +118,7 @@ export function createReplyInbox(parts: InboxParts): ReplyInbox {
   };
 }
 
-function ackerOf({ call, replies }: InboxParts, parent: ParentAddress): AckEntry {
+function ackerOf({ call, replies }: ChannelsParts, parent: ParentAddress): AckEntry {
   return (entry, token) =>
     call(({ write }) =>
       write({ what: "the ack", key: { reply_id: entry.entry.reply_id } }, () =>
@@ -128,7 +128,7 @@ function ackerOf({ call, replies }: InboxParts, parent: ParentAddress): AckEntry
 }
 
 async function* readUnacked(
-  { call, replies }: InboxParts,
+  { call, replies }: ChannelsParts,
   parent: ParentAddress,
   isReserved: (entry: StreamEntry) => boolean,
 ): AsyncGenerator<StreamEntry> {
@@ -142,7 +142,7 @@ async function* readUnacked(
 }
 
 function openChannel(
-  { store, replies, subscriber, keys, call, logger }: InboxParts,
+  { store, replies, subscriber, keys, call, logger }: ChannelsParts,
   parent: ParentAddress,
   ack: AckEntry,
   forget: () => void,
@@ -178,7 +178,7 @@ function openChannel(
 
 /** The record first, then the stream: a run that was over before the look and left no entry has been acked. */
 async function endIfTaken(
-  { store, call, logger }: Pick<InboxParts, "store" | "call" | "logger">,
+  { store, call, logger }: Pick<ChannelsParts, "store" | "call" | "logger">,
   parent: ParentAddress,
   feed: ReplyFeed,
   waiter: Waiter,

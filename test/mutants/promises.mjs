@@ -85,7 +85,7 @@ export default [
     id: "promise-lost-answer",
     promise: "A change that was sent and not answered is of unknown outcome, and the error names the key.",
     file: "src/producer/redis-call.ts",
-    find: "failureOf(connection, problem, sent > 0 ? repeat : undefined)",
+    find: "failureOf(connection, problem, done ?? (sent > 0 ? repeat : undefined))",
     replace: "failureOf(connection, problem)",
     tests: ["test/integration/producer/redis-away.test.ts"],
   },

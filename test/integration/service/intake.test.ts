@@ -130,7 +130,7 @@ test.for([
   ["limits wider than allowed", { limits: '{"max_turns":31}' }, /max_turns/],
   ["a blank prompt", { prompt: " " }, /prompt/],
   ["an agent that there is not", { agent_id: "nobody" }, /unknown_agent/],
-  ["a field's name of a megabyte", { ["x".repeat(1 << 20)]: "1" }, /has more than|no field/],
+  ["a field's name of a megabyte", { ["x".repeat(1 << 20)]: "1" }, /has more than 786432 bytes/],
   ["too many fields", Object.fromEntries(Array.from({ length: 40 }, (_, i) => [`f${i}`, "1"])), /32 fields/],
 ] as const)(
   "%s comes back to the parent as a failed reply, once and bounded",

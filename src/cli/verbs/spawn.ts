@@ -18,10 +18,7 @@ export const verb: Verb = (command, open, done) => {
   actingOptions(command)
     .argument("<name>", "what people call it; its id is made from it")
     .option("--description <text>", "what it is for")
-    .option(
-      "--agent <definition>",
-      "the agent definition it is made from; subagent-queue definitions lists them",
-    )
+    .option("--agent <definition>", "the agent definition it is made from; the verb definitions lists them")
     .option("--model <id>", "model, instead of the configured one")
     .option("--effort <level>", `how thorough the model is to be: ${Effort.options.join(", ")}`, effortLevel)
     .option(

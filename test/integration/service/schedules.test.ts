@@ -123,7 +123,7 @@ test("a pattern that is none leaves the schedule of that name as it is", async (
   const parent = (await openStage()).parent();
   const made = await parent.schedule({ schedule_id: "day", cron: "0 7 * * *", prompt: "a" });
   const wrong = parent.schedule({ schedule_id: "day", cron: "67 99 * * *", prompt: "b" });
-  await expect(wrong).rejects.toMatchObject(refusal("invalid_input", /cron pattern/));
+  await expect(wrong).rejects.toMatchObject(refusal("invalid_input", /cron: write five fields/));
   expect(await parent.schedules()).toEqual([made]);
 });
 

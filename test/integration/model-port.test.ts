@@ -361,7 +361,7 @@ describe("a refused call", () => {
     [402, "billing_error", "no credit", {}, { kind: "billing", retryable: false }],
     [403, "permission_error", "not allowed", {}, { kind: "permission", retryable: false }],
     [404, "not_found_error", "model: claude-typo", {}, { kind: "not_found", retryable: false }],
-    [413, "request_too_large", "too large", {}, { kind: "too_large", retryable: false }],
+    [413, "request_too_large", "too large", {}, { kind: "context_window", retryable: false }],
     [408, "timeout_error", "request timeout", {}, { kind: "timeout", retryable: true }],
     [409, "conflict_error", "conflict", {}, { kind: "server_error", retryable: true }],
     [

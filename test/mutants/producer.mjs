@@ -113,8 +113,8 @@ export default [
     id: "spawn-without-hint",
     promise: "An agent that is spawned is looked at when its idle time is over.",
     file: "src/producer/spawn.ts",
-    find: "Promise.all([hint(), store.spawn(address, stored)])",
-    replace: "Promise.all([undefined, store.spawn(address, stored)])",
+    find: "Promise.allSettled([hint(), store.spawn(address, stored)])",
+    replace: "Promise.allSettled([undefined, store.spawn(address, stored)])",
     tests: [
       "test/integration/producer/spawn.test.ts",
       "test/integration/worker/sweeping.test.ts",

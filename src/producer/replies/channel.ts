@@ -13,7 +13,7 @@ import { newRequestKey } from "../../shared/protocol/ids.ts";
 import type { ChannelEntry, Question, Reply } from "../../shared/protocol/reply.ts";
 import type { StreamEntry } from "../../shared/redis/reply-stream.ts";
 import { createPushStream, type PushStream } from "../push-stream.ts";
-import { type Listener, OLDEST, type ReplyFeed } from "./feed.ts";
+import { cursorAt, isBehind, type Listener, OLDEST, type ReplyFeed } from "./feed.ts";
 
 /** A final reply and where it stands. */
 export type FinalEntry = StreamEntry & { entry: Reply };
@@ -24,10 +24,10 @@ export type QuestionEntry = StreamEntry & { entry: Question };
 export type TakeQuestion = (entry: QuestionEntry) => void;
 
 /**
- * What a waiter knows. `fresh`: the agent was spawned after the reservation, so earlier entries need no look. `promised`:
- * the reply is the waiter's also where it was acked before. `shared`: neither.
+ * What a waiter knows. `bornAt`: the agent was spawned after the reservation, at this time of Redis (epoch ms), so earlier
+ * entries need no look. `promised`: the reply is the waiter's also where it was acked before. `shared`: neither.
  */
-export type WaitKind = "fresh" | "promised" | "shared";
+export type WaitKind = { bornAt: number } | "promised" | "shared";
 
 /** The final reply of an agent, kept for one waiter. */
 export interface Reservation {
@@ -49,6 +49,8 @@ export interface Waiter {
   readonly run: number;
   /** Whether the reply may come from the agent's record: no reader had acked it when the wait began, or it is promised. */
   mayReadRecord: boolean;
+  /** Has it offered what stands in the channel from `cursor` on, and what comes; only the first call counts. */
+  listen(cursor: string): void;
   /** Ends the waiting with the reply that is waited for; ignores every other entry. */
   offer(entry: StreamEntry): void;
   /** Ends the waiting; does nothing when the reply is there already. */
@@ -73,7 +75,7 @@ export interface ChannelParts {
   ack: AckEntry;
   /** Has the stream looked at. */
   look(): void;
-  /** Has it checked whether a wait has become pointless. */
+  /** Has it asked the agent's record where the reply of a wait is to be found, and whether the wait has become pointless. */
   check(waiter: Waiter): void;
   /** Called when the last reader or waiter has left. */
   deserted(): void;
@@ -189,12 +191,15 @@ function openReservation(state: State, uid: string, takeQuestion?: TakeQuestion)
   return {
     wait(run, how) {
       if (cancelled) return Promise.reject(cancelled.reason);
-      const cursor = how === "fresh" ? before : OLDEST;
-      const { promise, waiter } = openWaiter(state, { uid, run, takeQuestion }, cursor);
+      const { promise, waiter } = openWaiter(state, { uid, run, takeQuestion });
       waiter.mayReadRecord = how !== "shared";
       waiting = waiter;
-      parts.look();
-      if (how !== "fresh") parts.check(waiter);
+      if (typeof how === "string") parts.check(waiter);
+      else {
+        const born = cursorAt(how.bornAt);
+        waiter.listen(isBehind(before, born) ? born : before);
+        parts.look();
+      }
       return promise;
     },
     cancel(reason) {
@@ -227,9 +232,10 @@ interface Wanted {
   takeQuestion: TakeQuestion | undefined;
 }
 
-function openWaiter({ parts, waiters }: State, { uid, run, takeQuestion }: Wanted, cursor: string) {
+function openWaiter({ parts, waiters }: State, { uid, run, takeQuestion }: Wanted) {
+  let listener: Listener | undefined;
   const over = () => {
-    parts.feed.remove(listener);
+    if (listener) parts.feed.remove(listener);
     waiters.delete(waiter);
   };
   let resolve: (entry: FinalEntry) => void = () => {};
@@ -250,14 +256,17 @@ function openWaiter({ parts, waiters }: State, { uid, run, takeQuestion }: Wante
     uid,
     run,
     mayReadRecord: false,
+    listen(cursor) {
+      if (!waiters.has(waiter) || listener) return;
+      listener = { cursor, hungry: () => true, offer };
+      parts.feed.add(listener);
+    },
     offer,
     fail(reason) {
       over();
       reject(reason);
     },
   };
-  const listener: Listener = { cursor, hungry: () => true, offer };
-  parts.feed.add(listener);
   waiters.add(waiter);
   return { promise, waiter };
 }

@@ -14,6 +14,7 @@ import { isReadable, type StreamEntry, type StreamItem } from "../../shared/redi
 export const PAGE_ENTRIES = 100;
 /** The cursor in front of the oldest entry. */
 export const OLDEST = "0-0";
+const LAST_OF_A_MS = "18446744073709551615";
 
 /** A reader or waiter as the feed sees it. `offer` may not throw. */
 export interface Listener {
@@ -85,6 +86,17 @@ export function replyFeed(read: (after: string, count: number) => Promise<Stream
       return listeners.size;
     },
   };
+}
+
+/** The cursor in front of what was written at or after a time of Redis, epoch ms. */
+export function cursorAt(epochMs: number): string {
+  return `${Math.max(0, epochMs - 1)}-0`;
+}
+
+/** The cursor in front of one entry. */
+export function cursorBefore(id: string): string {
+  const [ms = 0, seq = 0] = id.split("-").map(Number);
+  return seq > 0 ? `${ms}-${seq - 1}` : `${ms - 1}-${LAST_OF_A_MS}`;
 }
 
 /** Whether stream id `a` is smaller than `b`. */

@@ -82,7 +82,11 @@ test.each([
 
 test("a request that is too large and cannot be made smaller ends the run context_window", async () => {
   const { reply } = await runOf([{ error: TOO_LARGE }]);
-  expect(reply).toMatchObject({ status: "partial", stop_reason: "context_window", error: expect.any(String) });
+  expect(reply).toMatchObject({
+    status: "partial",
+    stop_reason: "context_window",
+    error: expect.any(String),
+  });
 });
 
 test("where that is still too long, the other results are left out as well", async () => {

@@ -2,7 +2,7 @@
  * What a client has open: the command connection, the subscriber, the installation behind them, and the calls on it. It is
  * loaded when a client is first used, so that importing the package stays light.
  */
-import { type Clock, systemClock } from "../shared/clock.ts";
+import { type Clock, isoTime, systemClock } from "../shared/clock.ts";
 import { DEFAULT_PREFIX } from "../shared/config.ts";
 import { messageOf, SubagentError } from "../shared/errors.ts";
 import { createLogger, type Logger } from "../shared/logger.ts";
@@ -237,7 +237,7 @@ async function activeParents({ redis, keys }: Installation, sinceMs: number): Pr
   return found.map(({ parent, activeAtMs }) => ({
     parent_id: parent.parentId,
     tenant: parent.tenant,
-    active_at: new Date(activeAtMs).toISOString(),
+    active_at: isoTime(activeAtMs),
   }));
 }
 

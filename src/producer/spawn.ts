@@ -3,6 +3,7 @@
  * nothing behind.
  */
 
+import { isoTime } from "../shared/clock.ts";
 import { messageOf, SubagentError } from "../shared/errors.ts";
 import { type AgentSpec, IDLE_DEATH, InForce } from "../shared/protocol/agent.ts";
 import { newUid } from "../shared/protocol/ids.ts";
@@ -193,7 +194,7 @@ function receiptOf(
   spec: AgentSpec,
   unknown_tools: string[],
 ): SpawnReceipt {
-  const born = new Date(created_at).toISOString();
+  const born = isoTime(created_at);
   const { model, limits } = spec;
   return {
     agent_id,

@@ -1,5 +1,7 @@
 /** An agent's states and the record that carries them; the stored shapes of its specification and its snapshot. */
+
 import { z } from "zod";
+import { isoTime } from "../clock.ts";
 import { Budgets } from "./budget.ts";
 import { Effort } from "./effort.ts";
 import { AgentId, AgentName, ParentId, TenantId, Uid } from "./ids.ts";
@@ -251,12 +253,12 @@ export interface AgentView {
 /** A record as its parent may see it. */
 export function viewOf(record: AgentRecord): AgentView {
   const { agent_id, name, status, ended_reason, run, spec, progress, questions } = record;
-  const answer_by = new Date(record.deadline).toISOString();
+  const answer_by = isoTime(record.deadline);
   return {
     agent_id,
     name,
     status: status === "queued" && record.tools_since !== undefined ? "waiting_for_tools" : status,
-    created_at: new Date(record.created_at).toISOString(),
+    created_at: isoTime(record.created_at),
     ...(ended_reason && { ended_reason }),
     ...(spec.description !== undefined && { description: spec.description }),
     ...(spec.definition !== undefined && { definition: spec.definition }),
@@ -273,7 +275,7 @@ export function viewOf(record: AgentRecord): AgentView {
 
 function providerWaitOf({ provider_wait, provider_wait_since = 0, not_before = 0 }: AgentRecord) {
   if (!provider_wait) return undefined;
-  const [since, next_try_at] = [provider_wait_since, not_before].map((ms) => new Date(ms).toISOString());
+  const [since, next_try_at] = [provider_wait_since, not_before].map(isoTime);
   return since && next_try_at ? { provider_wait: { ...provider_wait, since, next_try_at } } : undefined;
 }
 

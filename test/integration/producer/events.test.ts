@@ -97,4 +97,8 @@ test("a client lists the parents of its installation, the last active first", as
   await other.spawn({ name: "a" });
   expect((await client.parents()).map(({ parent_id }) => parent_id)).toEqual(["other", "planner-7"]);
   expect(await client.parents({ since: new Date(Date.now() + 3_600_000) })).toEqual([]);
+  await worker.redis.zadd(worker.store.keys.parents, "+inf", "default/odd");
+  const [odd, ...others] = await client.parents();
+  expect(odd).toMatchObject({ parent_id: "odd", active_at: "1970-01-01T00:00:00.000Z" });
+  expect(others).toHaveLength(2);
 });

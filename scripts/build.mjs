@@ -1,5 +1,5 @@
 /**
- * Builds dist/ from src/: tsc, then the Lua scripts that tsc leaves behind. Uses nothing but Node and tsc.
+ * Builds dist/ from src/: tsc, then the Lua scripts that tsc leaves behind; then esbuild puts the modules together.
  *
  * 1. dist/ is replaced in one step by a finished build; a failed one leaves the old dist/ alone.
  * 2. With `--if-changed` nothing happens when dist/ was built from exactly these sources, so that a running
@@ -19,7 +19,8 @@ import {
   statSync,
   writeFileSync,
 } from "node:fs";
-import { dirname, join } from "node:path";
+import { dirname, extname, join, relative } from "node:path";
+import { build as bundle } from "esbuild";
 
 const root = join(import.meta.dirname, "..");
 const dist = join(root, "dist");
@@ -32,6 +33,17 @@ const inputs = [
   "package-lock.json",
   "scripts/build.mjs",
 ];
+
+/** Programs that the code starts by their file names. */
+const programs = [
+  "cli/local/embedded-redis-child.js",
+  "worker/health/watchdog-thread.js",
+  "worker/tools/search/thread.js",
+];
+/** Where the modules stand, put together, within dist/. */
+const bundleFolder = "bundle";
+
+const manifest = () => JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
 
 function sourceFiles() {
   return readdirSync(join(root, "src"), { recursive: true })
@@ -70,22 +82,67 @@ function copyLua(files, target) {
   }
 }
 
-function makeExecutable(target) {
-  const { bin } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
-  for (const path of Object.values(bin)) {
-    const file = join(target, path.slice("dist/".length));
-    if (existsSync(file)) chmodSync(file, 0o755);
+/**
+ * Puts the modules of the entry points together, so that a process reads tens of files in place of hundreds: that is half of what
+ * an import of ours costs. What entry points share stays one module, so that a class is one class to all of them; each
+ * entry point keeps its path and exports what stands in the bundle.
+ */
+async function putTogether(target) {
+  const { exports, bin } = manifest();
+  const inDist = (path) => path.replace(/^(\.\/)?dist\//, "");
+  const commands = Object.values(bin).map(inDist);
+  const doors = Object.values(exports).flatMap((door) => (door.default ? [inDist(door.default)] : []));
+  const entries = [...doors, ...commands, ...programs].filter((path) => existsSync(join(target, path)));
+  const nameOf = (path) => path.slice(0, -extname(path).length).replaceAll("/", "-");
+  await bundle({
+    entryPoints: entries.map((path) => ({ in: join(target, path), out: nameOf(path) })),
+    outdir: join(target, bundleFolder),
+    bundle: true,
+    splitting: true,
+    format: "esm",
+    platform: "node",
+    target: "node20",
+    packages: "external",
+    sourcemap: true,
+    logLevel: "warning",
+    plugins: [ownPlaces(target)],
+  });
+  for (const file of readdirSync(target, { recursive: true }))
+    if (!file.startsWith(bundleFolder) && /\.js(\.map)?$/.test(file)) rmSync(join(target, file));
+  for (const path of entries) {
+    const up = relative(dirname(path), bundleFolder);
+    const from = `${up.startsWith(".") ? up : `./${up}`}/${nameOf(path)}.js`;
+    const opening = commands.includes(path) ? "#!/usr/bin/env node\n" : "";
+    writeFileSync(join(target, path), `${opening}export * from "${from}";\n`);
+    if (commands.includes(path)) chmodSync(join(target, path), 0o755);
   }
 }
 
+/** What a module finds beside itself, it finds there also from within the bundle. */
+function ownPlaces(target) {
+  return {
+    name: "own-places",
+    setup({ onLoad }) {
+      onLoad({ filter: /\.js$/ }, ({ path }) => {
+        const place = `../${relative(target, path)}`;
+        const contents = readFileSync(path, "utf8")
+          .replaceAll("import.meta.url", `new URL("${place}", import.meta.url).href`)
+          .replaceAll("import.meta.filename", `(import.meta.dirname + "/${place}")`)
+          .replaceAll(/import\.meta\.dirname(?! \+)/g, `(import.meta.dirname + "/${dirname(place)}")`);
+        return { contents, loader: "js" };
+      });
+    },
+  };
+}
+
 /** The new build stands beside dist/ until it is whole; paths in its source maps stay right that way. */
-function build(files, digest) {
+async function build(files, digest) {
   const fresh = `${dist}.new-${process.pid}`;
   const old = `${dist}.old-${process.pid}`;
   try {
     compile(fresh);
     copyLua(files, fresh);
-    makeExecutable(fresh);
+    await putTogether(fresh);
     writeFileSync(join(fresh, digestFile), digest);
     if (existsSync(dist)) renameSync(dist, old);
     renameSync(fresh, dist);
@@ -99,7 +156,7 @@ try {
   if (existsSync(join(root, "src"))) {
     const files = sourceFiles();
     const digest = digestOf([...files, ...inputs]);
-    if (!process.argv.includes("--if-changed") || !isBuiltFrom(digest)) build(files, digest);
+    if (!process.argv.includes("--if-changed") || !isBuiltFrom(digest)) await build(files, digest);
   }
 } catch (failure) {
   process.stderr.write(`build failed: ${failure.message}\n`);

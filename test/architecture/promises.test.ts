@@ -17,6 +17,7 @@ async function mutantsOf(list: string) {
 /** The rows of the table: what each cites, and the mutant that it names. */
 function promises() {
   const lines = text("README.md").split("\n");
+  expect(lines.filter((line) => line.startsWith("| promise |"))).toHaveLength(1);
   const first = lines.indexOf("| promise | shown by | goes red without |") + 2;
   const rows = lines.slice(first, lines.indexOf("", first));
   return rows.map((row) => {

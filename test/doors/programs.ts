@@ -1,9 +1,17 @@
 /** One program for each door: gives one task to a sub-agent, and has its reply. The recipes run as they stand. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { Client as McpClient, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import {
+  Client as McpClient,
+  StreamableHTTPClientTransport,
+  type Transport,
+} from "@modelcontextprotocol/client";
+import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { createAsyncSubAgentMiddleware } from "deepagents";
+import { parse } from "yaml";
+import { createOfflineModel } from "../../src/offline/server.ts";
 import { AGENT_PROTOCOL_PATH } from "../../src/service/agent-protocol/router.ts";
 import { until } from "../helpers/until.ts";
 import type { Stage } from "../stage/stage.ts";
@@ -20,26 +28,35 @@ export interface ProgramReply {
 /** A program that is given the address of an API. Rejects when that is killed meanwhile, and the program uses it. */
 export type Program = (api: string) => Promise<ProgramReply>;
 
-const RECIPES = join(import.meta.dirname, "..", "..", "examples", "recipes");
+const ROOT = join(import.meta.dirname, "..", "..");
+const RECIPES = join(ROOT, "examples", "recipes");
+const MAIN = join(ROOT, "dist", "cli", "main.js");
 
 /** By name. `stage` has the prefix `saq`, as the recipes have; `token`: an API key of the tenant `default`. */
 export function programsOf(stage: Stage, token: string): Readonly<Record<string, Program>> {
+  const env = { REDIS: stage.url.replace("redis://", ""), REDIS_URL: stage.url, KEY: token };
   const recipe =
     (...command: string[]): Program =>
     (api) =>
-      runRecipe(command, {
-        API: api,
-        KEY: token,
-        REDIS: stage.url.replace("redis://", ""),
-        REDIS_URL: stage.url,
-      });
+      runRecipe(command, { ...env, API: api });
   return {
     curl: recipe("sh", "curl.sh"),
     python: recipe("python3", "-I", "http.py"),
     perl: recipe("perl", "http.pl"),
+    workflow: recipe("sh", "-c", workflowStep()),
+    cron: () => runCron(stage, env),
+    "ai-sdk": () => runAiSdk(env),
     langchain: recipe(process.execPath, "--import", "tsx", "langchain.ts"),
     xadd: recipe("python3", "-I", "xadd.py"),
-    mcp: (api) => runMcpClient(api, token),
+    mcp: (api) => {
+      const headers = { Authorization: `Bearer ${token}` };
+      const url = new URL(`${api}/mcp?parent=mcp-client`);
+      return runMcpClient(new StreamableHTTPClientTransport(url, { requestInit: { headers } }));
+    },
+    "mcp-stdio": () => {
+      const args = [MAIN, "mcp", "--parent", "mcp-stdio"];
+      return runMcpClient(new StdioClientTransport({ command: process.execPath, args, env }));
+    },
     deepagents: (api) => runDeepagents(api, token),
     typescript: async () => {
       const { summary } = await stage.parent("typescript").task({ prompt: "say hello" });
@@ -67,12 +84,52 @@ async function runRecipe(
   return { said, atMs };
 }
 
-async function runMcpClient(api: string, token: string): Promise<ProgramReply> {
-  const headers = { Authorization: `Bearer ${token}` };
+/** What the step of the GitHub workflow gives to its shell. */
+function workflowStep(): string {
+  const { jobs } = parse(readFileSync(join(RECIPES, "workflow.yml"), "utf8"));
+  return String(jobs.review.steps[0].run);
+}
+
+/** The command of the crontab, and a program that waits at the channel of its parent. */
+async function runCron(stage: Stage, env: Record<string, string>): Promise<ProgramReply> {
+  const line = /^\d.*$/m.exec(readFileSync(join(RECIPES, "crontab"), "utf8"))?.[0] ?? "";
+  const [program, ...words] = line.split(/\s+/).slice(5);
+  if (program !== "subagent-queue") throw new Error(`not a line of crontab for subagent-queue: ${line}`);
+  const replies = stage.parent("cron").replies();
+  const first = replies[Symbol.asyncIterator]().next();
+  const arrived = first.then(({ value }) => ({ said: JSON.stringify(value), atMs: Date.now() }));
+  await runRecipe(["sh", "-c", `'${process.execPath}' '${MAIN}' ${words.join(" ")}`], env);
+  const { value } = await first;
+  await value?.ack();
+  return arrived;
+}
+
+/** An agent whose model answers at once; its first word comes after one more call of that model. */
+async function runAiSdk(env: Record<string, string>): Promise<ProgramReply> {
+  const model = createOfflineModel({
+    scenario: {
+      turns: [
+        { content: [{ type: "tool_use", name: "task", input: { prompt: "say hello" } }] },
+        { content: [{ type: "text", text: "It said: {{last_tool_result}}" }] },
+      ],
+    },
+  });
+  await model.start();
+  try {
+    return await runRecipe([process.execPath, "--import", "tsx", "ai-sdk.ts"], {
+      ...env,
+      ANTHROPIC_BASE_URL: model.url,
+      ANTHROPIC_API_KEY: "offline",
+    });
+  } finally {
+    await model.stop();
+  }
+}
+
+async function runMcpClient(transport: Transport): Promise<ProgramReply> {
   const client = new McpClient({ name: "doors", version: "1" });
   try {
-    const url = new URL(`${api}/mcp?parent=mcp-client`);
-    await client.connect(new StreamableHTTPClientTransport(url, { requestInit: { headers } }));
+    await client.connect(transport);
     const result = await client.callTool({ name: "task", arguments: { prompt: "say hello" } });
     return { said: JSON.stringify(result), atMs: Date.now() };
   } finally {

@@ -138,6 +138,23 @@ export default [
     tests: ["test/integration/worker/fallback-models.test.ts"],
   },
   {
+    id: "promise-long-run",
+    promise:
+      "A request that does not fit is made again without old results, or with a summary in the place of what is old.",
+    file: "src/worker/loop/context.ts",
+    find: "return leaveOut(state, true) ?? sumUp(state, rules);",
+    replace: "return undefined;",
+    tests: ["test/integration/worker/long-runs.test.ts"],
+  },
+  {
+    id: "promise-effort",
+    promise: "The effort in force stands in the request.",
+    file: "src/worker/model/request.ts",
+    find: 'if (effort) members.push(`"effort":"${effort}"`);',
+    replace: "",
+    tests: ["test/integration/worker/effort.test.ts"],
+  },
+  {
     id: "promise-denied",
     promise: "The strictest of all layers says what a call may do.",
     file: "src/shared/protocol/permissions.ts",

@@ -12,6 +12,7 @@ import {
 } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
 import { beforeEach, expect, test } from "vitest";
 import { closeAtEnd } from "../helpers/cleanup.ts";
 import { spawnNode } from "../helpers/processes.ts";
@@ -50,13 +51,18 @@ async function build(...args: string[]): Promise<number | null> {
   return (await script.closed).code;
 }
 
+/** What the built command prints. */
+async function said(): Promise<readonly string[]> {
+  const main = await spawnNode(join(root, "dist/cli/main.js"));
+  await main.closed;
+  return main.stdout;
+}
+
 const read = (path: string) => readFile(join(root, path), "utf8");
 
 test("a build compiles, declares types, copies the Lua scripts and makes the command executable", async () => {
   expect(await build()).toBe(0);
-  const main = await spawnNode(join(root, "dist/cli/main.js"));
-  await main.closed;
-  expect(main.stdout).toEqual(["42"]);
+  expect(await said()).toEqual(["42"]);
   expect(await read("dist/index.d.ts")).toContain("answer: string");
   expect(await read("dist/shared/redis/lua/spawn.lua")).toBe("-- Spawns.\nreturn 1\n");
   expect((await stat(join(root, "dist/cli/main.js"))).mode & 0o111).toBe(0o111);
@@ -75,7 +81,7 @@ test("a failed build says so and leaves the last good one alone", async () => {
   await build();
   await write("src/index.ts", `export const answer: string = 42;\n`);
   expect(await build()).toBe(1);
-  expect(await read("dist/index.js")).toContain('"42"');
+  expect(await said()).toEqual(["42"]);
   expect((await readdir(root)).filter((name) => name.startsWith("dist"))).toEqual(["dist"]);
 });
 
@@ -88,4 +94,20 @@ test("with --if-changed a build of the same sources is left alone, and an edited
   expect(await build("--if-changed")).toBe(0);
   expect(await read("dist/shared/redis/lua/spawn.lua")).toContain("return 2");
   await expect(access(join(root, "dist/witness"))).rejects.toThrow("ENOENT");
+});
+
+test("modules that entry points share are one, and find beside them what they look for", async () => {
+  await write("src/shared/place.ts", "export class Place {}\nexport const here = import.meta.url;\n");
+  await write(
+    "src/index.ts",
+    `export { Place } from "./shared/place.ts";\nexport const answer: string = "42";\n`,
+  );
+  await write("src/worker/index.ts", `export { here, Place } from "../shared/place.ts";\n`);
+  expect(await build()).toBe(0);
+  const [index, worker] = await Promise.all([
+    import(join(root, "dist/index.js")),
+    import(join(root, "dist/worker/index.js")),
+  ]);
+  expect(worker.Place).toBe(index.Place);
+  expect(worker.here).toBe(pathToFileURL(join(root, "dist/shared/place.js")).href);
 });

@@ -2,10 +2,12 @@
  * What a client has open: the command connection, the subscriber, the installation behind them, and the calls on it. It is
  * loaded when a client is first used, so that importing the package stays light.
  */
-import { type Clock, isoTime, systemClock } from "../shared/clock.ts";
+
+import { type Clock, systemClock } from "../shared/clock.ts";
 import { DEFAULT_PREFIX } from "../shared/config.ts";
 import { messageOf, SubagentError } from "../shared/errors.ts";
 import { createLogger, type Logger } from "../shared/logger.ts";
+import { isoTime } from "../shared/protocol/agent.ts";
 import type { Budgets } from "../shared/protocol/budget.ts";
 import type { LimitsWish, Timing } from "../shared/protocol/limits.ts";
 import type { PriceOverrides } from "../shared/protocol/usage.ts";

@@ -4,7 +4,7 @@
  * 1. Redis has it, with a version that goes up by one when it changes; an agent keeps what stood there at its spawn.
  * 2. It narrows: what a parent's options or a spawn ask for beyond it is refused.
  */
-import { isoTime } from "../shared/clock.ts";
+import { isoTime } from "../shared/protocol/agent.ts";
 import type { ParentAddress } from "../shared/protocol/keys.ts";
 import { TASK_LIMITS } from "../shared/protocol/limits.ts";
 import { inCall, type ParentContext } from "./context.ts";

@@ -3,9 +3,8 @@
  * nothing behind.
  */
 
-import { isoTime } from "../shared/clock.ts";
 import { messageOf, SubagentError } from "../shared/errors.ts";
-import { type AgentSpec, IDLE_DEATH, InForce } from "../shared/protocol/agent.ts";
+import { type AgentSpec, IDLE_DEATH, InForce, isoTime } from "../shared/protocol/agent.ts";
 import { newUid } from "../shared/protocol/ids.ts";
 import { type AgentAddress, wakeOf } from "../shared/protocol/keys.ts";
 import { type Limits, MAX_LIVE_AGENTS } from "../shared/protocol/limits.ts";

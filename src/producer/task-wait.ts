@@ -13,10 +13,9 @@
  */
 
 import type { Clock } from "../shared/clock.ts";
-import { isoTime } from "../shared/clock.ts";
 import { SubagentError } from "../shared/errors.ts";
 import type { Logger } from "../shared/logger.ts";
-import { type AgentRecord, viewOf } from "../shared/protocol/agent.ts";
+import { type AgentRecord, isoTime, viewOf } from "../shared/protocol/agent.ts";
 import type { AgentAddress } from "../shared/protocol/keys.ts";
 import type { Installation } from "../shared/redis/installation.ts";
 import type { RedisCall } from "./redis-call.ts";

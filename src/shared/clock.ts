@@ -36,11 +36,3 @@ export const systemClock: Clock = {
     return { cancel: () => clearTimeout(timer) };
   },
 };
-
-const NO_TIME = new Date(0).toISOString();
-
-/** A time that was stored, as ISO 8601; what can be no time is told as the beginning of 1970, and stops no reader. */
-export function isoTime(epochMs: number): string {
-  const time = new Date(epochMs);
-  return Number.isNaN(time.getTime()) ? NO_TIME : time.toISOString();
-}

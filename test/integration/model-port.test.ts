@@ -253,7 +253,10 @@ describe("an unusable answer is a retryable invalid_response", () => {
     ["an empty body", ""],
     ["content before the start", textBlock(0, "x") + messageEnd()],
   ])("%s", async (_, body) => {
-    expect(failureOf(await outcomeOf(body))).toMatchObject({ kind: "invalid_response", retryable: true });
+    const outcome = await outcomeOf(body);
+    expect(failureOf(outcome)).toMatchObject({ kind: "invalid_response", retryable: true });
+    // The provider may have billed it.
+    expect(outcome).toHaveProperty("usage");
   });
 
   test("a JSON message instead of a stream", async () => {

@@ -1,6 +1,5 @@
 /** `ps`: every parent that was active lately: what runs, what waits, what it spent today. */
-import { isoTime } from "../../shared/clock.ts";
-import type { AgentStatus } from "../../shared/protocol/agent.ts";
+import { type AgentStatus, isoTime } from "../../shared/protocol/agent.ts";
 import { type CommandContext, durationMs, EXIT, type Verb } from "../command.ts";
 import { type ParentSight, readInstallation, readParentSights } from "../local/parents.ts";
 import { formatAge, formatCompact, formatPlural, formatUsd } from "../terminal/figures.ts";

@@ -1,8 +1,7 @@
 /** `show`: one agent: what it was asked, what it did, what it answered, and the files it left. */
 
 import type { Parent } from "../../producer/parent.ts";
-import { isoTime } from "../../shared/clock.ts";
-import type { AgentRecord } from "../../shared/protocol/agent.ts";
+import { type AgentRecord, isoTime } from "../../shared/protocol/agent.ts";
 import { type ContentBlock, isToolUse, textOf } from "../../shared/protocol/content.ts";
 import { type AgentAddress, replyIdOf } from "../../shared/protocol/keys.ts";
 import { UserEntry } from "../../shared/protocol/log.ts";

@@ -7,8 +7,7 @@
  */
 
 import type { OpenClient } from "../../producer/open-client.ts";
-import { isoTime } from "../../shared/clock.ts";
-import type { AgentStatus } from "../../shared/protocol/agent.ts";
+import { type AgentStatus, isoTime } from "../../shared/protocol/agent.ts";
 import type { ParentAddress } from "../../shared/protocol/keys.ts";
 import { inBatches } from "../../shared/redis/inspection.ts";
 import { readParentRanks } from "../../shared/redis/survey.ts";

@@ -1,7 +1,6 @@
 /** An agent's states and the record that carries them; the stored shapes of its specification and its snapshot. */
 
 import { z } from "zod";
-import { isoTime } from "../clock.ts";
 import { Budgets } from "./budget.ts";
 import { Effort } from "./effort.ts";
 import { AgentId, AgentName, ParentId, TenantId, Uid } from "./ids.ts";
@@ -277,6 +276,14 @@ function providerWaitOf({ provider_wait, provider_wait_since = 0, not_before = 0
   if (!provider_wait) return undefined;
   const [since, next_try_at] = [provider_wait_since, not_before].map(isoTime);
   return since && next_try_at ? { provider_wait: { ...provider_wait, since, next_try_at } } : undefined;
+}
+
+const NO_TIME = new Date(0).toISOString();
+
+/** A time that was stored, as ISO 8601; what can be no time is told as the beginning of 1970, and stops no reader. */
+export function isoTime(epochMs: number): string {
+  const time = new Date(epochMs);
+  return Number.isNaN(time.getTime()) ? NO_TIME : time.toISOString();
 }
 
 /** The end of an agent whose idle time is over, by whichever process finds it. */

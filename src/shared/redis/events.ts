@@ -5,8 +5,7 @@
  */
 
 import { z } from "zod";
-import { isoTime } from "../clock.ts";
-import { readKept } from "../protocol/agent.ts";
+import { isoTime, readKept } from "../protocol/agent.ts";
 import { eventMembers } from "../protocol/event-text.ts";
 import type { AgentAddress, Keys, ParentAddress } from "../protocol/keys.ts";
 import { ProgressEvent } from "../protocol/reply.ts";

@@ -10,7 +10,7 @@
  * 4. Those who wait ask again one by one, at a bounded rate however many they are, and no later than `gateAskMs` plus
  *    their place in the line: the gate may have opened, or theirs may be another by then.
  */
-import { isoTime } from "../clock.ts";
+import { isoTime } from "../protocol/agent.ts";
 import type { Keys } from "../protocol/keys.ts";
 import { TIMING, type Timing } from "../protocol/limits.ts";
 import type { RedisClient } from "./connection/connection.ts";

@@ -4,9 +4,8 @@
  */
 
 import { z } from "zod";
-import { isoTime } from "../clock.ts";
 import type { Logger } from "../logger.ts";
-import { type AgentRecord, PAYLOAD_VERSION } from "../protocol/agent.ts";
+import { type AgentRecord, isoTime, PAYLOAD_VERSION } from "../protocol/agent.ts";
 import { type Keys, type ParentAddress, replyIdOf } from "../protocol/keys.ts";
 import type { Timing } from "../protocol/limits.ts";
 import { ChannelEntry, NO_SUMMARY, NOTHING_DONE, Reply, RunProgress } from "../protocol/reply.ts";

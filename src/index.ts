@@ -12,7 +12,6 @@ export {
   type ToolUse,
 } from "./producer/model-tools.ts";
 export type { ActiveParent, ClientOptions } from "./producer/open-client.ts";
-export type { TypedReply } from "./producer/output.ts";
 export {
   createParent,
   type Parent,
@@ -24,7 +23,7 @@ export type { NewReplies, RepliesOptions } from "./producer/read-replies.ts";
 export type { ReceivedEntry } from "./producer/replies/channel.ts";
 export type { ScheduleInput, ScheduleView } from "./producer/schedules.ts";
 export type { SpawnReceipt } from "./producer/spawn.ts";
-export type { SpawnInput, TaskInput, WithZod } from "./producer/spawn-input.ts";
+export type { SpawnInput, TaskInput, TypedReply, WithZod } from "./producer/spawn-input.ts";
 export type { TaskHandle } from "./producer/task.ts";
 export type { AnswerQuestions, TaskOptions } from "./producer/task-options.ts";
 export type { OnWait, TaskWait } from "./producer/task-wait.ts";
@@ -35,15 +34,13 @@ export type { Clock } from "./shared/clock.ts";
 export { ERRORS, type ErrorCode, SubagentError } from "./shared/errors.ts";
 export { createLogger, type Logger, type LogLevel, type LogSink } from "./shared/logger.ts";
 export type { AgentStatus, AgentView, EndedReason, InForce, ProviderWait } from "./shared/protocol/agent.ts";
-export type { FileInput, ImageInput } from "./shared/protocol/attachments.ts";
-export type { Budgets } from "./shared/protocol/budget.ts";
 export type {
   AgentDefinition,
   DefinitionProblem,
   Definitions,
   FoundDefinition,
 } from "./shared/protocol/definition.ts";
-export type { Effort } from "./shared/protocol/effort.ts";
+export type { Budgets, Effort } from "./shared/protocol/limits.ts";
 export {
   type AlertThresholds,
   CEILING,
@@ -54,6 +51,7 @@ export {
   TIMING,
   type Timing,
 } from "./shared/protocol/limits.ts";
+export type { FileInput, ImageInput } from "./shared/protocol/message.ts";
 export { isPermissionQuestion, type OpenQuestion } from "./shared/protocol/message.ts";
 export type { OutputSchema } from "./shared/protocol/output.ts";
 export type { PermissionRules } from "./shared/protocol/permissions.ts";

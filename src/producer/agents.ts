@@ -2,15 +2,14 @@
 import { z } from "zod";
 import { messageOf, SubagentError } from "../shared/errors.ts";
 import { type AgentStatus, type AgentView, type EndedReason, viewOf } from "../shared/protocol/agent.ts";
-import { attachedText, attachedTo } from "../shared/protocol/attachments.ts";
 import { AgentId, newRequestKey } from "../shared/protocol/ids.ts";
 import { type AgentAddress, wakeOf } from "../shared/protocol/keys.ts";
 import { answerEntry } from "../shared/protocol/log.ts";
-import { type InboxMessage, MessageText } from "../shared/protocol/message.ts";
+import { attachedText, attachedTo, type InboxMessage, MessageText } from "../shared/protocol/message.ts";
 import type { UsageTotals } from "../shared/protocol/usage.ts";
 import type { Answer } from "../shared/redis/scripts.ts";
-import { inCall, type ParentCall, type ParentContext } from "./context.ts";
 import { digestOf, MessageInput, type MessageOptions, readInput } from "./input.ts";
+import { inCall, type ParentCall, type ParentContext } from "./open-client.ts";
 
 /** An agent of a parent: where it is and what it is called. */
 export interface FoundAgent {

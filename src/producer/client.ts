@@ -11,9 +11,8 @@
 import { z } from "zod";
 import { systemClock } from "../shared/clock.ts";
 import { SubagentError } from "../shared/errors.ts";
-import { Budgets } from "../shared/protocol/budget.ts";
 import type { Definitions } from "../shared/protocol/definition.ts";
-import { LimitsWish } from "../shared/protocol/limits.ts";
+import { Budgets, LimitsWish } from "../shared/protocol/limits.ts";
 import { PriceOverrides } from "../shared/protocol/usage.ts";
 import type { PauseState } from "../shared/redis/pause.ts";
 import { parseRedisUrl } from "../shared/redis-url.ts";

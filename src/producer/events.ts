@@ -16,10 +16,9 @@ import {
   watchEvents,
 } from "../shared/redis/events.ts";
 import { withAgent } from "./agents.ts";
-import type { ParentContext } from "./context.ts";
-import type { OpenClient } from "./open-client.ts";
+import type { OpenClient, ParentContext } from "./open-client.ts";
 import { createPushStream, type PushStream, whenOpened } from "./push-stream.ts";
-import { isBehind } from "./replies/feed.ts";
+import { isBehind } from "./replies/channel.ts";
 
 /** Most events that wait to be taken by a reader that follows, and by one that reads from a number on. */
 const EVENTS_KEPT = 1_000;

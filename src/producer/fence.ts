@@ -2,8 +2,9 @@
  * The fence behind which a sub-agent's text reaches a parent's model. Pure, but for the randomness of a boundary.
  *
  * 1. The boundary is made anew for each rendering, after the text was written: nothing in the text can name it.
- * 2. What passes for the beginning of one of our delimiters or notes is broken, however it is spelled: invisible
- *    characters, compatibility forms, look-alikes and entities count as what a reader takes them for.
+ * 2. What passes for the beginning of one of our delimiters or notes is broken, however it is spelled: only letters, digits and
+ *    brackets count, each as what a reader takes it for. What is broken stays broken: to quote a quoted text changes nothing.
+ * 3. Text that only a model reads (tag characters outside of a flag) and overrides of the direction are left out.
  */
 import { randomBytes } from "node:crypto";
 
@@ -19,61 +20,113 @@ export function fenced(kind: string, head: string, text: string, boundary = newB
   return `<sub_agent_${kind} ${head} boundary="${boundary}">\n${quoted(text)}\n</sub_agent_${kind} boundary="${boundary}">`;
 }
 
-/** `<sub_agent_…>` and `[sub-agent …]` in a text that was folded. */
-const OURS =
-  /(?:<|&lt;?|&#0*60;?|&#x0*3c;?|\\u003c|\\x3c|%3c)(?=[\s/\\]*sub[\s_-]*agent)|\[(?=\s*sub[\s_-]*agent)/giu;
-const INVISIBLE = /^[\p{Default_Ignorable_Code_Point}\p{Cf}\p{Mn}\p{Me}]$|^(?!\s)\p{Cc}$/u;
+/** Without one of these a text holds no spelling of a bracket. */
+const MAY_OPEN = /[<[&\\%\u0080-\u{10ffff}]/u;
+const FLAG = "\\u{1f3f4}[\\u{e0030}-\\u{e0039}\\u{e0061}-\\u{e007a}]{1,6}\\u{e007f}";
+const UNSEEN = new RegExp(`(${FLAG})|[\\u{e0000}-\\u{e007f}\\u202d\\u202e]`, "gu");
+
+/** The text of a sub-agent with nothing in it that could pass for a word of the runtime. */
+export function quoted(text: string): string {
+  if (!MAY_OPEN.test(text)) return text;
+  const seen = text.replace(UNSEEN, (_, flag: string | undefined) => flag ?? "");
+  const { folded, begins, ends } = fold(seen);
+  let [out, at] = ["", 0];
+  for (const { index } of folded.matchAll(/subagent/g)) {
+    for (const open of openBefore(folded, index)) {
+      out += `${seen.slice(at, begins[open])}(`;
+      at = ends[open] ?? at;
+    }
+  }
+  return out + seen.slice(at);
+}
+
+/** Where the brackets stand that open directly before `index`, in order; empty tags between them do not count. */
+function openBefore(folded: string, index: number): number[] {
+  const found: number[] = [];
+  for (let at = index - 1; at >= 0; at -= 1) {
+    const char = folded.charAt(at);
+    if (char === "<" || char === "[") found.push(at);
+    else if (folded.startsWith("<>", at - 1)) at -= 1;
+    else break;
+  }
+  return found.reverse();
+}
+
+/** One character of a text, or several that a reader or a parser takes for one. */
+const SPELLING = new RegExp(
+  [
+    String.raw`(?:\u001b|\\u001b)\[[0-9;]{0,20}m`,
+    `&(?:amp;?){0,4}(?:#x0*(?<hex>[0-9a-f]{1,6})|#0*(?<decimal>[0-9]{1,7})|(?<entity>[a-z]{2,24}(?=;)|[lg]t));?`,
+    String.raw`\\u\{0*(?<braced>[0-9a-f]{1,6})\}|\\(?:u00|x)(?<ascii>[0-9a-f]{2})|\\0*(?<octal>74|76|133|135)`,
+    String.raw`\\0*(?<css>3[ce]|5[bd])|\\u(?<unit>[0-9a-f]{4})|%(?:25)*(?<percent>[0-9a-f]{2})`,
+    String.raw`\\[nrtfbv"/]|(?<one>[^])`,
+  ].join("|"),
+  "giu",
+);
+const ENTITIES: ReadonlyMap<string, string> = new Map([
+  ["lt", "<"],
+  ["gt", ">"],
+  ...["lsqb", "lbrack"].map((name) => [name, "["] as const),
+  ...["rsqb", "rbrack"].map((name) => [name, "]"] as const),
+]);
+
+/** The letters, digits and brackets of a text, as a reader takes them, and where the spelling of each begins and ends. */
+function fold(text: string): { folded: string; begins: number[]; ends: number[] } {
+  const begins: number[] = [];
+  const ends: number[] = [];
+  let folded = "";
+  for (const { 0: spelling, index, groups = {} } of text.matchAll(SPELLING)) {
+    const plain = plainOf(groups.one ?? meant(groups));
+    for (let i = 0; i < plain.length; i += 1) {
+      begins.push(index);
+      ends.push(index + spelling.length);
+    }
+    folded += plain;
+  }
+  return { folded, begins, ends };
+}
+
+/** The character that an entity or an escape stands for; none where it is one of a name that we do not use. */
+function meant(groups: Readonly<Record<string, string | undefined>>): string {
+  const { hex, decimal, entity, braced, ascii, octal, css, unit, percent } = groups;
+  if (entity !== undefined) return ENTITIES.get(entity.toLowerCase()) ?? "";
+  const inHex = hex ?? braced ?? ascii ?? css ?? unit ?? percent;
+  if (inHex !== undefined) return charOf(Number.parseInt(inHex, 16));
+  if (decimal !== undefined) return charOf(Number(decimal));
+  if (octal !== undefined) return charOf(Number.parseInt(octal, 8));
+  return "";
+}
+
+function charOf(code: number): string {
+  return code <= 0x10ffff ? String.fromCodePoint(code) : "";
+}
 
 /** Characters that look like one of ours and that no compatibility form leads to. */
 const LOOK_ALIKES: ReadonlyMap<string, string> = new Map(
   Object.entries({
-    "<": "‹❮❰ᐸ˂〈⟨〈⧼⋖≺˱≪«",
-    "/": "⁄∕⧸╱⟋〳",
-    "[": "⁅【〔⟦〖",
-    _: "‿⁔ˍ⎽",
-    "-": "‐‑‒–—―−⁃﹣－⸺",
-    a: "аɑαа",
-    b: "ЬьƄᖯ",
-    e: "еєҽεԑ",
-    g: "ɡցԍǵ",
-    n: "ոпνη",
-    s: "ѕꜱʂ",
-    t: "тτᴛ",
-    u: "υսцᴜʋ",
+    "<": "‹❮❰❬ᐸ˂〈⟨〈《⟪⧼⋖⋜≺˱≪«⦑⦓⧀⪡⫷⮜◄◂ᚲⵦ𐏑︿︽",
+    ">": "›❯❱❭ᐳ˃〉⟩〉》⟫⧽⋗⋝≻˲≫»⦒⦔⧁⪢⫸⮞►▸﹀︾",
+    "[": "⁅【〔⟦〖❲⦋⦍⦏〚",
+    "]": "⁆】〕⟧〗❳⦌⦎⦐〛",
+    a: "аɑαᴀꭺꓮᗅ𖽀",
+    b: "ьвƅᖯʙβᏼꓐɓᏴ",
+    e: "еєҽεԑᴇꭼꓰ℮ꬲⴹ⋿",
+    g: "ɡցԍɢꮐꓖᶃƍ",
+    n: "ոпνηɴռꓠⲛ",
+    s: "ѕꜱʂꮪꓢƽտ",
+    t: "тτᴛꭲꓔⲧ𐊗",
+    u: "υսцᴜʋꭎꭒꞟꓴ∪⋃",
   }).flatMap(([plain, alike]) => [...alike].map((char) => [char, plain] as const)),
 );
-
-/** The text of a sub-agent with nothing in it that could pass for a word of the runtime. */
-export function quoted(text: string): string {
-  const { folded, from } = fold(text);
-  let [out, at] = ["", 0];
-  for (const { 0: mark, index } of folded.matchAll(OURS)) {
-    const begin = from[index] ?? 0;
-    const [first = ""] = text.slice(begin);
-    out += text.slice(at, begin) + (mark === "<" ? "&lt;" : "(");
-    at = begin + first.length;
-  }
-  return out + text.slice(at);
-}
-
-/** The text as a reader takes it, and for each of its code units where it stands in the text itself. */
-function fold(text: string): { folded: string; from: number[] } {
-  const from: number[] = [];
-  let [folded, at] = ["", 0];
-  for (const char of text) {
-    const plain = INVISIBLE.test(char) ? "" : plainOf(char);
-    for (let i = 0; i < plain.length; i += 1) from.push(at);
-    folded += plain;
-    at += char.length;
-  }
-  return { folded, from };
-}
+/** Letters of a drawn alphabet (white on black, flags), by the code of its A. */
+const DRAWN = [0x1f150, 0x1f170, 0x1f1e6];
+const COUNTS_NOT = /[^\p{L}\p{N}<>[\]]|\p{Default_Ignorable_Code_Point}/gu;
 
 function plainOf(char: string): string {
-  if (char < "\u0080") return char;
-  const same = char
-    .normalize("NFKD")
-    .toLowerCase()
-    .replace(/\p{Mn}/gu, "");
-  return LOOK_ALIKES.get(char) ?? LOOK_ALIKES.get(same) ?? same;
+  if (char < "\u0080") return char.toLowerCase().replace(COUNTS_NOT, "");
+  const code = char.codePointAt(0) ?? 0;
+  for (const first of DRAWN)
+    if (code >= first && code < first + 26) return String.fromCharCode(0x61 + code - first);
+  const same = char.normalize("NFKD").toLowerCase().replace(/\p{M}/gu, "");
+  return (LOOK_ALIKES.get(char) ?? LOOK_ALIKES.get(same) ?? same).replace(COUNTS_NOT, "");
 }

@@ -8,10 +8,15 @@
 import { SubagentError } from "../shared/errors.ts";
 import type { AgentSpec } from "../shared/protocol/agent.ts";
 import type { AgentDefinition } from "../shared/protocol/definition.ts";
-import { type Effort, leastEffort, paceFor } from "../shared/protocol/effort.ts";
-import type { Limits, LimitsWish } from "../shared/protocol/limits.ts";
-import { modelIdOf } from "../shared/protocol/model-names.ts";
+import {
+  type Effort,
+  type Limits,
+  type LimitsWish,
+  leastEffort,
+  paceFor,
+} from "../shared/protocol/limits.ts";
 import type { PermissionRules } from "../shared/protocol/permissions.ts";
+import { modelIdOf } from "../shared/protocol/usage.ts";
 import {
   atMostOf,
   baseLimits,

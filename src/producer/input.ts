@@ -5,24 +5,34 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
 import { SubagentError } from "../shared/errors.ts";
-import { FilesInput, fitTogether, ImagesInput, TOO_MUCH_ATTACHED } from "../shared/protocol/attachments.ts";
-import { Budgets, narrowedBudgets } from "../shared/protocol/budget.ts";
 import type { DefinitionSource } from "../shared/protocol/definition.ts";
-import { Effort, leastEffort, TaskBudget } from "../shared/protocol/effort.ts";
 import { ParentId, RequestKey, TenantId, Uid } from "../shared/protocol/ids.ts";
 import type { ParentAddress } from "../shared/protocol/keys.ts";
 import {
   AlertThresholds,
   ANSWER_MS,
+  Budgets,
+  Effort,
   IDLE_MS,
   type Limits,
   LimitsWish,
+  leastEffort,
+  narrowedBudgets,
   narrowLimits,
   TASK_LIMITS,
+  TaskBudget,
 } from "../shared/protocol/limits.ts";
-import { depthOf, JSON_MAX_DEPTH, MESSAGE_MAX_BYTES, MessageText } from "../shared/protocol/message.ts";
-import { PermissionRules } from "../shared/protocol/permissions.ts";
-import { ToolNames } from "../shared/protocol/tool-names.ts";
+import {
+  depthOf,
+  FilesInput,
+  fitTogether,
+  ImagesInput,
+  JSON_MAX_DEPTH,
+  MESSAGE_MAX_BYTES,
+  MessageText,
+  TOO_MUCH_ATTACHED,
+} from "../shared/protocol/message.ts";
+import { PermissionRules, ToolNames } from "../shared/protocol/permissions.ts";
 import type { PriceOverrides } from "../shared/protocol/usage.ts";
 
 /**

@@ -11,9 +11,7 @@
 import type { z } from "zod";
 import { SubagentError } from "../shared/errors.ts";
 import type { AgentView } from "../shared/protocol/agent.ts";
-import type { Budgets } from "../shared/protocol/budget.ts";
-import type { Effort } from "../shared/protocol/effort.ts";
-import type { AlertThresholds, LimitsWish } from "../shared/protocol/limits.ts";
+import type { AlertThresholds, Budgets, Effort, LimitsWish } from "../shared/protocol/limits.ts";
 import type { PermissionRules } from "../shared/protocol/permissions.ts";
 import type { Reply } from "../shared/protocol/reply.ts";
 import type { UsageTotals } from "../shared/protocol/usage.ts";
@@ -34,11 +32,10 @@ import {
   withAgent,
 } from "./agents.ts";
 import { type Client, createClient, insideOf } from "./client.ts";
-import type { ParentContext } from "./context.ts";
 import { type EventOptions, type NumberedEvent, timelineOf, watchParent } from "./events.ts";
 import { type MessageOptions, type Profile, type ProfileInput, profileOf } from "./input.ts";
 import { type ParentTool, type ParentToolName, parentTools } from "./model-tools.ts";
-import type { TypedReply } from "./output.ts";
+import type { ParentContext } from "./open-client.ts";
 import { createParentLease, type LeaseOptions, type ParentLease } from "./parent-lease.ts";
 import { type ProfileReceipt, type ProfileView, readProfile, registerProfile } from "./profile.ts";
 import { type NewReplies, newReplies, type RepliesOptions, readReplies } from "./read-replies.ts";
@@ -53,7 +50,7 @@ import {
   unschedule,
 } from "./schedules.ts";
 import { type SpawnReceipt, spawn } from "./spawn.ts";
-import type { SpawnInput, TaskInput } from "./spawn-input.ts";
+import type { SpawnInput, TaskInput, TypedReply } from "./spawn-input.ts";
 import { type TaskHandle, taskAll, taskHandle } from "./task.ts";
 import type { TaskOptions } from "./task-options.ts";
 import {

@@ -6,16 +6,15 @@
  *
  * 1. A call answers or rejects within {@link CALL_BUDGET_MS} from the moment at which it gets one of {@link MAX_CALLS}
  *    places, however many commands it sends. Calls wait for a place only while Redis answers others.
- * 2. `redis_unavailable`: nothing was done. `outcome_unknown`: something may have been done, and the error names what
- *    makes the same call safe.
+ * 2. `redis_unavailable`: nothing was done, by no command of the call. `outcome_unknown`: something may have been done, and
+ *    the error names what makes the same call safe.
  * 3. A command whose answer was lost is sent once more, word for word: every verb of ours may be repeated.
  * 4. A socket that is silent while a command waits is given up, so that the next one goes over a new one. One that
  *    answers others is not: then the answer is only late, because this process or Redis is busy.
  */
 import { messageOf, SubagentError } from "../shared/errors.ts";
 import { clusterNodeRefused } from "../shared/redis/connection/connection.ts";
-import type { Connection } from "./connection.ts";
-import { CALL_BUDGET_MS } from "./loop-time.ts";
+import { CALL_BUDGET_MS, type Connection } from "./connection.ts";
 
 /** Most calls under way on one connection; the others wait for a place, in their order. */
 const MAX_CALLS = 256;
@@ -114,6 +113,8 @@ function beginCall(connection: Connection, budgetMs: number): RedisCall {
   const { time } = connection;
   const endsAtMs = time.nowMs + budgetMs;
   const leftMs = () => Math.max(0, endsAtMs - time.nowMs);
+  /** Of the first change of this call that was answered: what fails from then on leaves something done. */
+  let done: SafeRepeat | undefined;
 
   const ask = async <T>(send: (repeated: boolean) => Promise<T>, repeat?: SafeRepeat): Promise<T> => {
     let problem: unknown;
@@ -122,13 +123,16 @@ function beginCall(connection: Connection, budgetMs: number): RedisCall {
       if (!(await connection.whenReady(leftMs()))) break;
       const patienceMs = sent === 0 ? leftMs() / 2 : leftMs();
       const outcome = await answerTo(connection, () => send(sent > 0), patienceMs, leftMs);
-      if (outcome.status === "answered") return outcome.value;
+      if (outcome.status === "answered") {
+        done ??= repeat;
+        return outcome.value;
+      }
       problem = outcome.problem;
       if (outcome.status === "refused") break;
       if (outcome.status === "lost") sent++;
       else connection.drop();
     }
-    throw failureOf(connection, problem, sent > 0 ? repeat : undefined);
+    throw failureOf(connection, problem, done ?? (sent > 0 ? repeat : undefined));
   };
   return {
     read: (send) => ask(send),

@@ -13,8 +13,9 @@ import { messageOf, SubagentError } from "../shared/errors.ts";
 import { PAYLOAD_VERSION } from "../shared/protocol/agent.ts";
 import { parentMember } from "../shared/protocol/keys.ts";
 import { MAX_SCHEDULES, Rhythm, Schedule, ScheduleId } from "../shared/protocol/schedule.ts";
-import { inCall, type ParentCall, type ParentContext } from "./context.ts";
+import type { Recurrence } from "../shared/redis/intake-queue.ts";
 import { type RegisteredProfile, readInput } from "./input.ts";
+import { inCall, type ParentCall, type ParentContext } from "./open-client.ts";
 import { registeredProfile } from "./profile.ts";
 import { planSpawn, type TaskInput } from "./spawn-input.ts";
 
@@ -81,14 +82,11 @@ export async function schedule(context: ParentContext, input: unknown): Promise<
       created_at: before?.created_at ?? new Date(call.client.clock.now()).toISOString(),
       task: { ...inherited(context, registered), ...task, prompt },
     };
-    await stopDue(call, made);
+    await refuseUnreadable(call, made);
+    // It may have come due in another way before.
+    if (before) await stopDue(call, before);
     await store(call, made);
-    try {
-      await startDue(call, made);
-    } catch (error) {
-      await forget(call, made);
-      throw error;
-    }
+    await startDue(call, made);
     return view(call, made);
   });
 }
@@ -161,30 +159,30 @@ function jobOf(made: Schedule): string {
   return `at-${digest.slice(0, 32)}`;
 }
 
-async function startDue({ write, client }: ParentCall, made: Schedule): Promise<void> {
-  const { intakeQueue, clock } = client;
-  const { tenant, parent_id, task, cron, tz, every_ms, at } = made;
-  const wish = { ...task, tenant, parent_id, reply: "channel" };
-  await write({ what: "the schedule", key: { schedule_id: made.schedule_id } }, async () => {
-    if (at !== undefined)
-      return intakeQueue.add(jobOf(made), wish, Math.max(0, Date.parse(at) - clock.now()));
-    const rhythm =
-      cron !== undefined
-        ? { pattern: cron, ...(tz !== undefined && { tz }) }
-        : { every: every_ms ?? 0, startDate: clock.now() + (every_ms ?? 0) };
-    await intakeQueue.repeat(nameOf(made), rhythm, wish).catch((error: unknown) => {
-      if (cron === undefined || !isPatternError(error)) throw error;
-      throw refused(`the cron pattern or time zone cannot be used (${messageOf(error).slice(0, 200)})`);
-    });
+/** How a schedule that comes due more than once does. */
+function rhythmOf({ cron, tz, every_ms = 0 }: Schedule, nowMs: number): Recurrence {
+  return cron === undefined
+    ? { every: every_ms, startDate: nowMs + every_ms }
+    : { pattern: cron, ...(tz !== undefined && { tz }) };
+}
+
+/** Before anything is written. */
+async function refuseUnreadable({ client }: ParentCall, made: Schedule): Promise<void> {
+  const nowMs = client.clock.now();
+  await client.intakeQueue.check(rhythmOf(made, nowMs), nowMs).catch((error: unknown) => {
+    throw refused(`the cron pattern or time zone cannot be used (${messageOf(error).slice(0, 200)})`);
   });
 }
 
-/** What the reader of patterns throws carries neither a code of Redis nor one of ours. */
-function isPatternError(error: unknown): boolean {
-  return (
-    error instanceof Error &&
-    /constraint|cron|invalid|unhandled|validation|expression|zone/i.test(error.message) &&
-    error.name === "Error"
+async function startDue({ write, client }: ParentCall, made: Schedule): Promise<void> {
+  const { intakeQueue, clock } = client;
+  const { tenant, parent_id, task, at } = made;
+  const wish = { ...task, tenant, parent_id, reply: "channel" };
+  const nowMs = clock.now();
+  await write({ what: "the schedule", key: { schedule_id: made.schedule_id } }, () =>
+    at === undefined
+      ? intakeQueue.repeat(nameOf(made), rhythmOf(made, nowMs), wish)
+      : intakeQueue.add(jobOf(made), wish, Math.max(0, Date.parse(at) - nowMs)),
   );
 }
 

@@ -1,25 +1,31 @@
 /**
- * What a spawn asks for: checked, narrowed, priced and digested, under the profile of its parent. Pure.
+ * What a spawn asks for: checked, narrowed, priced and digested, under the profile of its parent. A zod schema for the output
+ * becomes the JSON Schema that the worker checks, and checks the reply once more, for its refinements and types. Pure.
  */
-
 import { z } from "zod";
 import { SubagentError } from "../shared/errors.ts";
 import { type AgentSpec, PAYLOAD_VERSION } from "../shared/protocol/agent.ts";
+import type { JsonObject } from "../shared/protocol/content.ts";
+import { AgentName, newRequestKey, RequestKey, slugOf } from "../shared/protocol/ids.ts";
+import {
+  AlertThresholds,
+  LimitsWish,
+  narrowedBudgets,
+  SPAWN_LIMITS,
+  TASK_LIMITS,
+} from "../shared/protocol/limits.ts";
 import {
   attachedText,
   FilesInput,
   fitTogether,
   ImagesInput,
+  MessageText,
   TOO_MUCH_ATTACHED,
-} from "../shared/protocol/attachments.ts";
-import { narrowedBudgets } from "../shared/protocol/budget.ts";
-import { AgentName, newRequestKey, RequestKey, slugOf } from "../shared/protocol/ids.ts";
-import { AlertThresholds, LimitsWish, SPAWN_LIMITS, TASK_LIMITS } from "../shared/protocol/limits.ts";
-import { MessageText } from "../shared/protocol/message.ts";
+} from "../shared/protocol/message.ts";
 import { OutputSchema } from "../shared/protocol/output.ts";
+import type { Reply } from "../shared/protocol/reply.ts";
 import { Traceparent } from "../shared/protocol/trace.ts";
 import { priceOf } from "../shared/protocol/usage.ts";
-import type { ParentContext } from "./context.ts";
 import { inherit } from "./inheritance.ts";
 import {
   AnswerMs,
@@ -34,6 +40,7 @@ import {
   readInput,
   wider,
 } from "./input.ts";
+import type { ParentContext } from "./open-client.ts";
 
 const agent = {
   name: AgentName,
@@ -216,4 +223,62 @@ function requirePrice(model: string, caps: readonly LimitsWish[], { prices }: Op
     `The price of model "${model}" is not known, so max_cost_usd cannot be kept: add its price, or cap tokens instead.`,
     { model },
   );
+}
+
+/** A reply whose output a zod schema has read: there if, and only if, the run succeeded. */
+export type TypedReply<T> =
+  | (Omit<Reply, "status" | "output"> & { status: "succeeded"; output: T })
+  | (Omit<Reply, "status" | "output"> & {
+      status: Exclude<Reply["status"], "succeeded">;
+      output?: undefined;
+    });
+
+/** An input with its output schema as JSON Schema, and what reads a reply's output. */
+interface ReadWish {
+  wish: unknown;
+  typed(reply: Reply): Reply;
+}
+
+/** Takes a zod schema out of a caller's input. Throws `invalid_input` for one that has no JSON Schema form. */
+export function withJsonSchema(input: unknown, what: string): ReadWish {
+  if (typeof input !== "object" || input === null || !("output_schema" in input)) return asItIs(input);
+  const { output_schema: schema } = input;
+  if (!isZod(schema)) return asItIs(input);
+  return {
+    wish: { ...input, output_schema: jsonSchemaOf(schema, what) },
+    typed: (reply) => read(schema, reply),
+  };
+}
+
+function asItIs(wish: unknown): ReadWish {
+  return { wish, typed: (reply) => reply };
+}
+
+function isZod(schema: unknown): schema is z.ZodType {
+  return schema instanceof z.ZodType || (typeof schema === "object" && schema !== null && "_zod" in schema);
+}
+
+function jsonSchemaOf(schema: z.ZodType, what: string): JsonObject {
+  try {
+    const { $schema: _, "~standard": __, ...json } = z.toJSONSchema(schema, { io: "input" });
+    return json;
+  } catch {
+    throw new SubagentError(
+      "invalid_input",
+      `${what} refused, nothing was done: output_schema has no JSON Schema form; use what JSON can hold (no dates, no bigints).`,
+      { issues: [{ field: "output_schema", problem: "has no JSON Schema form" }] },
+    );
+  }
+}
+
+/** The reply with its output as the schema reads it; one that only the schema's own refinements refuse is partial. */
+function read(schema: z.ZodType, reply: Reply): Reply {
+  if (reply.status !== "succeeded" || reply.kind !== "reply") return reply;
+  try {
+    return { ...reply, output: readInput(schema, reply.output, "output") };
+  } catch (error) {
+    if (!(error instanceof SubagentError)) throw error;
+    const { output: _, ...rest } = reply;
+    return { ...rest, status: "partial", stop_reason: "invalid_output", error: error.message };
+  }
 }

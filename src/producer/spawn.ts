@@ -12,10 +12,8 @@ import type { InboxMessage } from "../shared/protocol/message.ts";
 import { needsOf } from "../shared/protocol/worker.ts";
 import type { Input } from "../shared/redis/scripts.ts";
 import { activeTraceparent } from "../shared/telemetry.ts";
-import { inCall, type ParentCall, type ParentContext } from "./context.ts";
 import { UNREGISTERED, wider } from "./input.ts";
-import type { OpenClient } from "./open-client.ts";
-import { withJsonSchema } from "./output.ts";
+import { inCall, type OpenClient, type ParentCall, type ParentContext } from "./open-client.ts";
 import type { SafeRepeat } from "./redis-call.ts";
 import {
   isAboutModel,
@@ -23,6 +21,7 @@ import {
   type PreparedSpawn,
   planSpawn,
   type SpawnInput,
+  withJsonSchema,
 } from "./spawn-input.ts";
 
 /** The number of the wake of an agent's first run. */

@@ -5,9 +5,8 @@
 import { z } from "zod";
 import { SubagentError } from "../shared/errors.ts";
 import type { AgentRecord, AgentSpec } from "../shared/protocol/agent.ts";
-import { leastEffort } from "../shared/protocol/effort.ts";
 import { RequestKey } from "../shared/protocol/ids.ts";
-import { type Limits, TASK_LIMITS } from "../shared/protocol/limits.ts";
+import { type Limits, leastEffort, TASK_LIMITS } from "../shared/protocol/limits.ts";
 import { MessageText } from "../shared/protocol/message.ts";
 import {
   pageOf,
@@ -16,8 +15,8 @@ import {
   transcriptOf,
 } from "../shared/protocol/transcript.ts";
 import { withAgent } from "./agents.ts";
-import type { ParentContext } from "./context.ts";
 import { baseLimits, digestOf, nonEmpty, type Profile, readInput } from "./input.ts";
+import type { ParentContext } from "./open-client.ts";
 import { type SpawnReceipt, spawnAgent, unknownTranscript } from "./spawn.ts";
 import { type PreparedSpawn, prepareSpawn } from "./spawn-input.ts";
 

@@ -6,11 +6,11 @@ import { parseRanges } from "./address-range.ts";
 import { messageOf, SubagentError } from "./errors.ts";
 import { LOG_LEVELS, type LogLevel } from "./logger.ts";
 import { type McpServers, readMcpServers } from "./mcp-server.ts";
-import type { Budgets } from "./protocol/budget.ts";
 import { ParentId, TenantId } from "./protocol/ids.ts";
-import { CEILING, type LimitsWish, TIMING, type Timing } from "./protocol/limits.ts";
+import { type Budgets, CEILING, type LimitsWish, TIMING, type Timing } from "./protocol/limits.ts";
 import { PriceOverrides } from "./protocol/usage.ts";
 import { isRedisUrl, REDIS_URL_FORMS } from "./redis-url.ts";
+import { keepSecretsOfEnvironment } from "./secrets.ts";
 
 /** Variables by name, as the operating system hands them over. */
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -93,6 +93,7 @@ export function processEnvironment(): Environment {
  * variables at once, with `details.problems: ConfigProblem[]`. Values that may carry secrets are never shown.
  */
 export function loadConfig(env: Environment, sources: ConfigSources = {}): Config {
+  keepSecretsOfEnvironment(env);
   const texts: Partial<Record<VariableName, string>> = {};
   const names = Object.keys(Variables.shape) as VariableName[];
   for (const name of names) {

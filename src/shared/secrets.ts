@@ -5,7 +5,8 @@
  * Owns: the values, for the life of the process. Its neighbours say what is a secret where they are handed it: the model's
  * adapter its key, a Redis connection its password, an MCP server its headers and environment.
  *
- * 1. A value is found as it is, as JSON and in a URL spell it, and within base64 text, wherever it begins there.
+ * 1. A value is found as it is, as JSON (also JSON within JSON) and URLs spell it, as hexadecimal digits, and within base64 text,
+ *    wherever it begins there; in a whole text also where the lines of base64 or hexadecimal digits are broken.
  * 2. A text that holds none is returned as it is; while no secret is known nothing is looked at.
  * 3. Values of fewer than 8 characters are not kept: they would be found in ordinary words. Use longer ones.
  */
@@ -19,6 +20,7 @@ const SECRET_NAME = /auth|cookie|credential|key|pass|secret|token/i;
 
 const spellings = new Map<string, readonly string[]>();
 let known: readonly string[] = [];
+let broken: readonly RegExp[] = [];
 
 /** From now on `value` leaves this process no more. */
 export function keepSecret(value: string | undefined): void {
@@ -28,6 +30,7 @@ export function keepSecret(value: string | undefined): void {
   if (spellings.size > MAX_SECRETS && oldest !== undefined) spellings.delete(oldest);
   // The longest first: one may hold another.
   known = [...new Set([...spellings.values()].flat())].sort((a, b) => b.length - a.length);
+  broken = [...spellings.keys()].flatMap((each) => brokenSpellings(each) ?? []);
 }
 
 /** Keeps the values whose names say that they are secret; of `Bearer x` and the like also the last word alone. */
@@ -39,11 +42,71 @@ export function keepSecretsOf(values: Readonly<Record<string, string>>): void {
   }
 }
 
+/** What a key looks like that nobody chose to be read: neither a path nor a word. */
+const LOOKS_DRAWN = /^(?![/.~])(?=\S*\d)(?=\S*[A-Za-z])\S{16,}$/;
+
+/**
+ * Keeps what of this process's environment is a secret by its name and by its looks, and the passwords of all addresses in it:
+ * also of variables that are another program's.
+ */
+export function keepSecretsOfEnvironment(env: Readonly<Record<string, string | undefined>>): void {
+  for (const [name, value = ""] of Object.entries(env)) {
+    if (SECRET_NAME.test(name) && LOOKS_DRAWN.test(value)) keepSecret(value);
+    keepLoginOf(value);
+  }
+}
+
+/** Keeps the password of an address, as it is written and as it is meant, and what of its query is a secret by its name. */
+export function keepLoginOf(address: string): void {
+  // The last @ ends the login: a password may hold one, and a slash.
+  const password = /:\/\/[^\s:]*:(\S+)@/.exec(address)?.[1];
+  keepSecret(password);
+  const parsed = URL.canParse(address) ? new URL(address) : undefined;
+  if (password !== undefined && /^(?:[^%]|%[0-9a-f]{2})*$/i.test(password)) keepSecret(decoded(password));
+  if (parsed) keepSecretsOf(Object.fromEntries(parsed.searchParams));
+}
+
+function decoded(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Keeps the secrets among the arguments of a program: `--api-key=x`, `--token x`. */
+export function keepSecretsOfArguments(args: readonly string[]): void {
+  for (const [i, arg] of args.entries()) {
+    const [, name = "", value] = /^--?([\w-]+)(?:=(.+))?$/.exec(arg) ?? [];
+    if (SECRET_NAME.test(name)) keepSecret(value ?? args[i + 1]);
+    keepLoginOf(arg);
+  }
+}
+
 /** `text` with a mask in place of every known secret. */
 export function withoutSecrets(text: string): string {
   let clean = text;
   for (const spelling of known) if (clean.includes(spelling)) clean = clean.replaceAll(spelling, MASK);
+  if (broken.length > 0 && MAY_BE_BROKEN.test(clean))
+    for (const pattern of broken) clean = clean.replace(pattern, MASK);
   return clean;
+}
+
+/** Digits that go on behind a line's end or a colon. */
+const MAY_BE_BROKEN = /[A-Za-z0-9+/_=-]{2}(?:[\s:]|\\[nr])+[A-Za-z0-9+/_=-]{2}/;
+/** Values from this length on are looked for in broken lines: the pieces of a shorter one are ordinary words. */
+const MIN_BROKEN_CHARS = 16;
+
+/** The base64 and hexadecimal spellings of a value with line ends or colons between any two of their characters. */
+function brokenSpellings(value: string): RegExp | undefined {
+  const spellings = [...base64Spellings(value), ...hexSpellings(value)].filter(
+    (spelling) => spelling.length >= MIN_BROKEN_CHARS,
+  );
+  if (spellings.length === 0) return undefined;
+  const between = String.raw`(?:[\s:]|\\[nr]){0,4}`;
+  const one = (spelling: string) =>
+    [...spelling].map((char) => char.replace(/[+/]/, String.raw`\$&`)).join(between);
+  return new RegExp(spellings.map(one).join("|"), "g");
 }
 
 /** How deep a value is looked into: what lies deeper is left as it is. */
@@ -134,11 +197,34 @@ function overlap(text: string, spelling: string): number {
 }
 
 function spellingsOf(value: string): string[] {
+  const inJson = jsonSpellings(value).flatMap((each) => [each, ...jsonSpellings(each)]);
+  const all = [value, ...inJson, ...urlSpellings(value), ...hexSpellings(value), ...base64Spellings(value)];
+  return all.filter((spelling) => spelling.length >= MIN_CHARS);
+}
+
+function jsonSpellings(value: string): string[] {
+  const plain = JSON.stringify(value).slice(1, -1);
+  const ascii = plain.replace(
+    /[^\x20-\x7e]/g,
+    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
+  return [plain, ascii].flatMap((each) => [each, each.replaceAll("/", "\\/")]);
+}
+
+function urlSpellings(value: string): string[] {
   // What cannot stand in a URL would be refused there.
   const sendable = value.replace(/\p{Surrogate}/gu, "\uFFFD");
-  const inUrls = [encodeURIComponent(sendable), encodeURI(sendable)];
-  const plain = [value, JSON.stringify(value).slice(1, -1), ...inUrls];
-  return [...plain, ...base64Spellings(value)].filter((spelling) => spelling.length >= MIN_CHARS);
+  const login = new URL("redis://h");
+  login.password = sendable;
+  const whole = encodeURIComponent(sendable);
+  const all = [whole, encodeURIComponent(whole), encodeURI(sendable), login.password];
+  all.push(new URLSearchParams([["", sendable]]).toString().slice(1));
+  return all.flatMap((each) => [each, each.replace(/%[0-9A-F]{2}/g, (byte) => byte.toLowerCase())]);
+}
+
+function hexSpellings(value: string): string[] {
+  const digits = Buffer.from(value).toString("hex");
+  return [digits, digits.toUpperCase()];
 }
 
 /** What of the value is the same in any base64 text that holds it, behind 0, 1 or 2 other bytes of a group of three. */

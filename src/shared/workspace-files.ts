@@ -12,8 +12,8 @@ import { constants } from "node:fs";
 import { type FileHandle, open, opendir } from "node:fs/promises";
 import { join } from "node:path";
 import { messageOf, SubagentError } from "./errors.ts";
+import { agentSegments, DRAFT_PREFIX, FILES_NAME, STAMP_NAME, WorkspaceStamp } from "./protocol/ids.ts";
 import type { AgentAddress } from "./protocol/keys.ts";
-import { agentSegments, DRAFT_PREFIX, FILES_NAME, STAMP_NAME, WorkspaceStamp } from "./protocol/workspace.ts";
 
 /** One file. `path` is relative to the workspace, with `/` between its components; `modified_at` is ISO 8601. */
 export interface WorkspaceFile {

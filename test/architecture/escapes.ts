@@ -18,7 +18,7 @@ import { means } from "./ambient.ts";
 import { findNodes, lineOf, type Source, type Violation } from "./source.ts";
 
 /** Error classes are declared in a catalogue. */
-const CATALOGUES = ["src/shared/errors.ts", "src/worker/model/anthropic/errors.ts"];
+const CATALOGUES = ["src/shared/errors.ts", "src/worker/model/anthropic/failure.ts"];
 
 /** The type `any`: written, or inferred for a variable (what a package hands to a callback is its own affair). */
 export function findAny(sources: readonly Source[]): Violation[] {

@@ -21,7 +21,6 @@ const REDIS = ["src/shared/redis/connection/", "src/shared/redis/"];
 const TOOL_KIT = ["src/worker/tools/roots.ts", "src/worker/tools/tool.ts", "src/worker/tools/workspace.ts"];
 const FILES = ["src/worker/tools/result-text.ts", "src/worker/tools/files/", "src/worker/tools/search/"];
 const PRODUCER = [
-  "src/producer/loop-time.ts",
   "src/producer/push-stream.ts",
   "src/producer/connection.ts",
   "src/producer/redis-call.ts",
@@ -47,13 +46,12 @@ export const ROOMS: readonly Room[] = [
   { room: "src/shared/redis/connection/", may: SHARED },
   { room: "src/shared/redis/", may: [...SHARED, "src/shared/redis/connection/"] },
 
-  { room: "src/producer/loop-time.ts", may: SHARED },
   { room: "src/producer/push-stream.ts", may: [] },
-  { room: "src/producer/connection.ts", may: [...SHARED, ...REDIS, "src/producer/loop-time.ts"] },
-  { room: "src/producer/redis-call.ts", may: [...SHARED, ...REDIS, ...PRODUCER.slice(0, 3)] },
+  { room: "src/producer/connection.ts", may: [...SHARED, ...REDIS] },
+  { room: "src/producer/redis-call.ts", may: [...SHARED, ...REDIS, ...PRODUCER.slice(0, 2)] },
   { room: "src/producer/subscriber.ts", may: [...SHARED, "src/producer/connection.ts"] },
-  { room: "src/producer/replies/", may: [...SHARED, ...REDIS, ...PRODUCER.slice(0, 5)] },
-  { room: "src/producer/", may: [...SHARED, ...REDIS, ...PRODUCER.slice(0, 6)] },
+  { room: "src/producer/replies/", may: [...SHARED, ...REDIS, ...PRODUCER.slice(0, 4)] },
+  { room: "src/producer/", may: [...SHARED, ...REDIS, ...PRODUCER.slice(0, 5)] },
   { room: "src/index.ts", may: [...SHARED, ...REDIS, ...PRODUCER] },
 
   { room: "src/worker/model/", may: SHARED },
@@ -242,6 +240,7 @@ const DOORS: Readonly<Record<string, readonly string[]>> = {
   "node:timers/promises": ["src/shared/clock.ts", "src/offline/"],
   "node:child_process": [
     "src/cli/local/",
+    "src/cli/doctor/workspaces.ts",
     "src/worker/isolation-processes.ts",
     "src/worker/tools/sandbox/",
     "src/worker/tools/mcp/",

@@ -4,8 +4,8 @@ import { mkdir, readdir, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { Facts, WorkspaceSight } from "../../src/cli/doctor/facts.ts";
+import { agentSegments } from "../../src/shared/protocol/ids.ts";
 import { deadlineMember } from "../../src/shared/protocol/keys.ts";
-import { agentSegments } from "../../src/shared/protocol/workspace.ts";
 import { doctorFor, type TestDoctor } from "../helpers/doctor.ts";
 import { type Agent, type Installation, openInstallation } from "../helpers/installation.ts";
 

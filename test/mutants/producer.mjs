@@ -55,7 +55,7 @@ export default [
   {
     id: "call-busy-process",
     promise: "A process that is too busy to read its answer keeps its connection.",
-    file: "src/producer/loop-time.ts",
+    file: "src/producer/connection.ts",
     find: "this.#timer = this.#clock.timeout(0, step);",
     replace: "step();",
     tests: ["test/integration/producer/redis-away.test.ts"],
@@ -327,7 +327,7 @@ export default [
   {
     id: "task-outlives-parent",
     promise: "A task ends its waiting with its parent.",
-    file: "src/producer/context.ts",
+    file: "src/producer/open-client.ts",
     find: "const forgetStop = onStop(cancel);",
     replace: "const forgetStop = onStop(() => {});",
     tests: ["test/integration/producer/task.test.ts"],
@@ -335,7 +335,7 @@ export default [
   {
     id: "task-no-signal",
     promise: "A task ends with its signal.",
-    file: "src/producer/context.ts",
+    file: "src/producer/open-client.ts",
     find: 'signal?.addEventListener("abort", abort, { once: true });',
     replace: "",
     tests: ["test/integration/producer/task.test.ts"],
@@ -383,7 +383,7 @@ export default [
   {
     id: "task-listener-left",
     promise: "A task that is over listens to its signal no more.",
-    file: "src/producer/context.ts",
+    file: "src/producer/open-client.ts",
     find: 'signal?.removeEventListener("abort", abort);',
     replace: "",
     tests: ["test/integration/producer/task.test.ts"],

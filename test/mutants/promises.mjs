@@ -116,7 +116,7 @@ export default [
   {
     id: "promise-budget",
     promise: "A call begins only where every budget has room for it.",
-    file: "src/worker/run/budget.ts",
+    file: "src/worker/run/charge.ts",
     find: 'if (answer.status === "refused") {',
     replace: "if (false) {",
     tests: ["test/integration/worker/budgets.test.ts"],
@@ -141,7 +141,7 @@ export default [
     id: "promise-long-run",
     promise:
       "A request that does not fit is made again without old results, or with a summary in the place of what is old.",
-    file: "src/worker/loop/context.ts",
+    file: "src/worker/loop/caps.ts",
     find: "return leaveOut(state, true) ?? sumUp(state, rules);",
     replace: "return undefined;",
     tests: ["test/integration/worker/long-runs.test.ts"],
@@ -166,8 +166,8 @@ export default [
     id: "promise-fence",
     promise: "What could pass for a word of the runtime is quoted.",
     file: "src/producer/fence.ts",
-    find: '(mark === "<" ? "&lt;" : "(")',
-    replace: "mark",
+    find: "begins[index])}(`",
+    replace: "ends[index])}`",
     tests: ["test/unit/producer/fence.test.ts"],
   },
   {

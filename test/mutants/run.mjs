@@ -1050,7 +1050,7 @@ export default [
   {
     id: "ask-without-hint",
     promise: "A question makes the hint of its deadline first.",
-    file: "src/worker/run/end.ts",
+    file: "src/worker/run/ask.ts",
     find: "await deadlines.touch(address, answerMs);",
     replace: "",
     tests: ["test/integration/worker/questions.test.ts"],
@@ -1058,7 +1058,7 @@ export default [
   {
     id: "ask-lost-is-released",
     promise: "An ask that was refused as stale is a lost run.",
-    file: "src/worker/run/end.ts",
+    file: "src/worker/run/ask.ts",
     find: 'if (asked === "lost") return "lost";',
     replace: "",
     tests: ["test/integration/worker/questions.test.ts", "test/integration/worker/destroy.test.ts"],

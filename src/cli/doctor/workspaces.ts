@@ -2,14 +2,22 @@
  * The workspaces of this machine beside the agents: whose is each of them, and whose is missing. Reads names, stamps and
  * times, never an agent's files; deletes a directory only when asked to, and only the one that its stamp names.
  */
+import { execFile } from "node:child_process";
 import type { Dirent } from "node:fs";
-import { lstat, readdir, readFile, rename, rm, stat } from "node:fs/promises";
+import { lstat, readdir, readFile, rename, stat } from "node:fs/promises";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import type { z } from "zod";
 import type { Clock } from "../../shared/clock.ts";
-import { AgentId, ParentId, TenantId } from "../../shared/protocol/ids.ts";
+import {
+  AgentId,
+  agentSegments,
+  ParentId,
+  STAMP_NAME,
+  TenantId,
+  WorkspaceStamp,
+} from "../../shared/protocol/ids.ts";
 import { ToolStartedEntry } from "../../shared/protocol/log.ts";
-import { agentSegments, STAMP_NAME, WorkspaceStamp } from "../../shared/protocol/workspace.ts";
 import type { AgentStore } from "../../shared/redis/agents.ts";
 import { type AgentInspection, type AgentSight, inBatches, isLive } from "../../shared/redis/inspection.ts";
 import { agentName, type WorkspaceFacts, type WorkspaceSight } from "./facts.ts";
@@ -166,14 +174,23 @@ export async function deleteWorkspace(root: string, { path, uid }: FoundWorkspac
   const directory = join(root, path);
   const aside = join(root, path, "..", `.deleted-${uid}`);
   if (uid === undefined || (await stampIn(directory)) !== uid) return false;
-  await rm(aside, { recursive: true, force: true });
+  await removeTree(aside);
   await rename(directory, aside);
   if ((await stampIn(aside)) !== uid) {
     await rename(aside, directory);
     return false;
   }
-  await rm(aside, { recursive: true, force: true });
+  await removeTree(aside);
   return true;
+}
+
+/**
+ * Removes a directory that an agent filled. With the system's programs: Node's own follow paths, and directories deeper than a
+ * path can name, or closed to their owner, would stay for ever.
+ */
+async function removeTree(directory: string): Promise<void> {
+  await promisify(execFile)("chmod", ["-R", "u+rwX", "--", directory]).catch(() => undefined);
+  await promisify(execFile)("rm", ["-rf", "--", directory]);
 }
 
 /** Names of the directories in a directory that could be ids of this form; none where it cannot be read. */

@@ -4,7 +4,7 @@
  */
 
 import { once } from "node:events";
-import { LoopTime } from "../../producer/loop-time.ts";
+import { LoopTime } from "../../producer/connection.ts";
 import type { Clock } from "../../shared/clock.ts";
 import type { Config } from "../../shared/config.ts";
 import { SubagentError } from "../../shared/errors.ts";

@@ -4,10 +4,9 @@
  */
 import { z } from "zod";
 import type { AgentDefinition } from "../../shared/protocol/definition.ts";
-import { Effort, TaskBudget } from "../../shared/protocol/effort.ts";
+import { Effort, TaskBudget } from "../../shared/protocol/limits.ts";
 import { OutputSchema } from "../../shared/protocol/output.ts";
-import { PermissionRules } from "../../shared/protocol/permissions.ts";
-import { SPAWNING_TOOLS, ToolNames, toolNameOf } from "../../shared/protocol/tool-names.ts";
+import { PermissionRules, SPAWNING_TOOLS, ToolNames, toolNameOf } from "../../shared/protocol/permissions.ts";
 import { ModelChain, Names } from "../input.ts";
 import { type LineProblem, readFrontMatter } from "./front-matter.ts";
 

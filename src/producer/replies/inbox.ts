@@ -16,23 +16,27 @@ import type { AgentRecord } from "../../shared/protocol/agent.ts";
 import { newRequestKey } from "../../shared/protocol/ids.ts";
 import type { ParentAddress } from "../../shared/protocol/keys.ts";
 import type { Installation } from "../../shared/redis/installation.ts";
-import { itemOfRing, keptReply } from "../../shared/redis/replies.ts";
-import { isReadable, type StreamEntry } from "../../shared/redis/reply-stream.ts";
+import { isReadable, itemOfRing, keptReply, type StreamEntry } from "../../shared/redis/replies.ts";
 import type { PushStream } from "../push-stream.ts";
 import type { RedisCall } from "../redis-call.ts";
 import type { Subscriber } from "../subscriber.ts";
 import {
   type AckEntry,
+  cursorAt,
+  cursorBefore,
+  OLDEST,
+  PAGE_ENTRIES,
   type ReaderOptions,
   type ReceivedEntry,
   type ReplyChannel,
+  type ReplyFeed,
   type Reservation,
   received,
   replyChannel,
+  replyFeed,
   type TakeQuestion,
   type Waiter,
 } from "./channel.ts";
-import { cursorAt, cursorBefore, OLDEST, PAGE_ENTRIES, type ReplyFeed, replyFeed } from "./feed.ts";
 
 /** See the module's header. */
 export interface ReplyInbox {

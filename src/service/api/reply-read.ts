@@ -4,10 +4,10 @@
  */
 
 import type { OpenClient } from "../../producer/open-client.ts";
+import { OLDEST, PAGE_ENTRIES } from "../../producer/replies/channel.ts";
 import { listenToDoorbell } from "../../producer/replies/doorbell.ts";
-import { OLDEST, PAGE_ENTRIES } from "../../producer/replies/feed.ts";
 import type { ParentAddress } from "../../shared/protocol/keys.ts";
-import { isReadable, type StreamEntry } from "../../shared/redis/reply-stream.ts";
+import { isReadable, type StreamEntry } from "../../shared/redis/replies.ts";
 
 /** What stands behind `after`; `cursor` is behind all that was read, also behind what this version cannot read. */
 export interface EntryPage {

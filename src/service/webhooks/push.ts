@@ -18,7 +18,7 @@ import { messageOf } from "../../shared/errors.ts";
 import type { Logger } from "../../shared/logger.ts";
 import { newRequestKey } from "../../shared/protocol/ids.ts";
 import { type ParentAddress, parentMember } from "../../shared/protocol/keys.ts";
-import { isReadable, type StreamEntry } from "../../shared/redis/reply-stream.ts";
+import { isReadable, type StreamEntry } from "../../shared/redis/replies.ts";
 import {
   createWebhooks,
   type RoundOutcome,

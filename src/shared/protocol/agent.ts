@@ -1,10 +1,8 @@
 /** An agent's states and the record that carries them; the stored shapes of its specification and its snapshot. */
 
 import { z } from "zod";
-import { Budgets } from "./budget.ts";
-import { Effort } from "./effort.ts";
 import { AgentId, AgentName, ParentId, TenantId, Uid } from "./ids.ts";
-import { AlertThresholds, Limits } from "./limits.ts";
+import { AlertThresholds, Budgets, Effort, Limits } from "./limits.ts";
 import { OpenQuestion } from "./message.ts";
 import { OutputSchema } from "./output.ts";
 import { PermissionRules } from "./permissions.ts";

@@ -1,5 +1,5 @@
 /** Agent definitions as the producer hands them around: what one says, where it was found, what is wrong with a file. Types only. */
-import type { Effort } from "./effort.ts";
+import type { Effort } from "./limits.ts";
 import type { OutputSchema } from "./output.ts";
 import type { PermissionRules } from "./permissions.ts";
 

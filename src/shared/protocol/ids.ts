@@ -1,4 +1,4 @@
-/** Names and identifiers: what a tenant, a parent and a sub-agent may be called. */
+/** Names and identifiers: what a tenant, a parent and a sub-agent may be called, and where an agent's files lie. */
 import { randomBytes } from "node:crypto";
 import { z } from "zod";
 
@@ -64,3 +64,21 @@ export function slugOf(name: string): string {
     .replace(/_+$/, "");
   return /[a-z]/.test(slug) ? slug : "agent";
 }
+
+/** The agent's directory, component by component; it holds the stamp and, in {@link FILES_NAME}, the files. */
+export function agentSegments(
+  { tenant, parentId }: { tenant: string; parentId: string },
+  agentId: string,
+): string[] {
+  return [tenant, parentId, "agents", agentId];
+}
+
+/** The directory that tools see as `.`. */
+export const FILES_NAME = "workspace";
+/** The stamp's file, beside the workspace and out of its tools' reach. */
+export const STAMP_NAME = ".stamp.json";
+/** Files in a workspace whose names begin so are half-written. */
+export const DRAFT_PREFIX = ".subagent-queue-draft-";
+
+/** The stamp: a workspace belongs to the agent with this uid. */
+export const WorkspaceStamp = z.object({ v: z.literal(1), uid: z.string(), created_at: z.string() });

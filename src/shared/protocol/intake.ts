@@ -3,9 +3,8 @@
  * (the same names in JSON). Both become a task, or a message to an agent that lives.
  */
 import { z } from "zod";
-import { Effort, TaskBudget } from "./effort.ts";
 import { AgentId, ParentId, RequestKey, TenantId } from "./ids.ts";
-import { AlertThresholds, LimitsWish } from "./limits.ts";
+import { AlertThresholds, Effort, LimitsWish, TaskBudget } from "./limits.ts";
 import { MESSAGE_MAX_BYTES, MessageText } from "./message.ts";
 
 /** Most fields of one stream entry, and most characters of a field's name. */

@@ -1,4 +1,7 @@
-/** The caps of a run: defaults, ceilings, and the rule that a caller may narrow but never widen. */
+/**
+ * What bounds the work: the caps of a run, budgets over several, how hard a model is to try, and how long things last. A caller
+ * may narrow and never widen. Pure.
+ */
 import { z } from "zod";
 
 /** Nothing may be set above these, by parent or operator. */
@@ -146,3 +149,99 @@ export const WAKE_DONE_KEPT_MS = HOUR;
 export const WAKE_FAILED_KEPT_MS = DAY;
 /** Most live agents a parent may have. */
 export const MAX_LIVE_AGENTS = 10;
+
+const HOUR_MS = 3_600_000;
+const MAX_WINDOW_MS = 30 * 24 * HOUR_MS;
+
+const caps = {
+  max_total_tokens: z.int().min(1).max(CEILING.max_total_tokens).optional(),
+  max_cost_usd: z.number().positive().max(CEILING.max_cost_usd).optional(),
+};
+const budget = z
+  .strictObject(caps)
+  .refine((wish) => Object.values(wish).some(Boolean), "name max_total_tokens, max_cost_usd or both");
+const rolling = z
+  .strictObject({ ...caps, window_ms: z.int().min(1_000).max(MAX_WINDOW_MS) })
+  .refine(
+    (wish) => wish.max_total_tokens !== undefined || wish.max_cost_usd !== undefined,
+    "name max_total_tokens, max_cost_usd or both",
+  );
+
+/**
+ * Budgets by whom they bind: `agent`: one agent, over all its runs; `parent`: all agents of a parent, as long as a call of
+ * theirs is younger than 30 days; `tenant`: all agents of all its parents, in any `window_ms` (1 s to 30 days).
+ */
+export const Budgets = z.strictObject({
+  agent: budget.optional(),
+  parent: budget.optional(),
+  tenant: rolling.optional(),
+});
+/** See {@link Budgets}. */
+export type Budgets = z.infer<typeof Budgets>;
+
+/** The tighter of two: each cap the lower one, the operator's window. */
+export function narrowedBudgets(operator: Budgets = {}, wished: Budgets = {}): Budgets {
+  const least = (a?: number, b?: number) => (a === undefined ? b : Math.min(a, b ?? a));
+  const both = (a: Budgets["agent"], b: Budgets["agent"]) => {
+    const max_total_tokens = least(a?.max_total_tokens, b?.max_total_tokens);
+    const max_cost_usd = least(a?.max_cost_usd, b?.max_cost_usd);
+    return {
+      ...(max_total_tokens !== undefined && { max_total_tokens }),
+      ...(max_cost_usd !== undefined && { max_cost_usd }),
+    };
+  };
+  const agent = both(operator.agent, wished.agent);
+  const parent = both(operator.parent, wished.parent);
+  return {
+    ...(Object.keys(agent).length > 0 && { agent }),
+    ...(Object.keys(parent).length > 0 && { parent }),
+    ...(operator.tenant && { tenant: operator.tenant }),
+  };
+}
+
+/** How thorough a model is to be, from least to most. */
+export const Effort = z.enum(["low", "medium", "high", "xhigh", "max"]);
+/** See {@link Effort}. */
+export type Effort = z.infer<typeof Effort>;
+
+/** Tokens that the model is told it has for a run, to pace itself by; the provider takes no fewer. Advice, not a cap. */
+export const TaskBudget = z.int().min(20_000).max(CEILING.max_total_tokens);
+
+/** What a model is told about how much to do. */
+export interface Pace {
+  effort?: Effort | undefined;
+  task_budget?: number | undefined;
+}
+
+const UP_TO_HIGH: readonly Effort[] = ["low", "medium", "high"];
+const ALL: readonly Effort[] = Effort.options;
+
+/**
+ * The models that do not take all of it, as of November 2026. Others do, or are of other providers, which alone know: what they
+ * are asked for is sent.
+ */
+const LIMITED: Readonly<Record<string, { efforts: readonly Effort[]; task_budget: boolean }>> = {
+  "claude-sonnet-5": { efforts: ALL, task_budget: false },
+  "claude-opus-4-6": { efforts: [...UP_TO_HIGH, "max"], task_budget: false },
+  "claude-sonnet-4-6": { efforts: [...UP_TO_HIGH, "max"], task_budget: false },
+  "claude-opus-4-5": { efforts: UP_TO_HIGH, task_budget: false },
+  "claude-sonnet-4-5": { efforts: [], task_budget: false },
+  "claude-haiku-4-5": { efforts: [], task_budget: false },
+};
+const SNAPSHOT_DATE = /-\d{8}$/;
+
+/** What `model` takes of a pace: the next lower effort that it knows, where it does not know this one. */
+export function paceFor(model: string, { effort, task_budget }: Pace): Pace {
+  const id = model.replace(SNAPSHOT_DATE, "");
+  const limited = Object.hasOwn(LIMITED, id) ? LIMITED[id] : undefined;
+  const known = limited?.efforts ?? ALL;
+  const taken = effort && known.findLast((each) => ALL.indexOf(each) <= ALL.indexOf(effort));
+  const isBudgeted = task_budget !== undefined && limited?.task_budget !== false;
+  return { ...(taken && { effort: taken }), ...(isBudgeted && { task_budget }) };
+}
+
+/** The lesser of two efforts; one that is absent is no bound. */
+export function leastEffort(a: Effort | undefined, b: Effort | undefined): Effort | undefined {
+  if (!a || !b) return a ?? b;
+  return ALL.indexOf(a) <= ALL.indexOf(b) ? a : b;
+}

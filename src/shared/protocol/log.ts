@@ -4,9 +4,8 @@
  * message with the results is derived from them and never stored.
  */
 import { z } from "zod";
-import { Attached } from "./attachments.ts";
 import { ContentBlock, StoredUsage } from "./content.ts";
-import { InboxMessage } from "./message.ts";
+import { Attached, InboxMessage } from "./message.ts";
 import { StopReason } from "./reply.ts";
 
 /** A message of the parent as it was delivered: with what the model is told of its files, and with its images. */

@@ -1,6 +1,6 @@
 /**
- * Permission rules and what they say of a tool call. Pure: the loop asks before a call begins, and again when a hook has
- * changed its input.
+ * Which tools an agent may call: the names under which tools are asked for, and what permission rules say of a call. Pure: the
+ * loop asks before a call begins, and again when a hook has changed its input.
  *
  * 1. `deny` wins over `ask`, `ask` over `allow`. A call that no rule names falls to `default`.
  * 2. Every layer (operator, profile, definition, spawn) must permit a call: the strictest verdict counts, so that a layer
@@ -10,8 +10,39 @@
  */
 import { z } from "zod";
 import type { JsonObject } from "./content.ts";
-import { matchesPattern, PATTERN_MAX_CHARS } from "./pattern.ts";
-import { toolNameOf } from "./tool-names.ts";
+
+/** Longest pattern. */
+const PATTERN_MAX_CHARS = 256;
+
+/**
+ * Whether `pattern` matches all of `text`. `*` stands for any characters but `separator`, `**` for any at all; without a
+ * separator both are the same. A pattern over {@link PATTERN_MAX_CHARS} matches nothing.
+ */
+function matchesPattern(pattern: string, text: string, separator = ""): boolean {
+  if (pattern.length > PATTERN_MAX_CHARS) return false;
+  if (!pattern.includes("*")) return pattern === text;
+  const tokens = pattern.match(/\*+|[^*]/gs) ?? [];
+  // reached[i]: the first i tokens match what has been read.
+  let reached = withEmptyStars(tokens, [true]);
+  for (const char of text.split("")) {
+    const after: boolean[] = [];
+    for (const [i, token] of tokens.entries()) {
+      if (token.startsWith("*")) {
+        const stays = token.length > 1 || char !== separator;
+        if (stays && reached[i + 1]) after[i + 1] = true;
+      } else if (reached[i] && token === char) after[i + 1] = true;
+    }
+    reached = withEmptyStars(tokens, after);
+    if (!reached.includes(true)) return false;
+  }
+  return reached[tokens.length] === true;
+}
+
+/** Where a star has been reached, what follows it has been, too. */
+function withEmptyStars(tokens: readonly string[], reached: boolean[]): boolean[] {
+  for (const [i, token] of tokens.entries()) if (reached[i] && token.startsWith("*")) reached[i + 1] = true;
+  return reached;
+}
 
 const RULE = /^([A-Za-z*][\w*-]{0,127})(?:\((.*)\))?$/s;
 const MAX_RULES = 64;
@@ -191,3 +222,75 @@ function normalised(path: string): string {
   }
   return (path.startsWith("/") ? "/" : "") + names.join("/");
 }
+
+/** The common names and ours. No tool can have a common name: those of tools begin with a small letter. */
+const ALIASES: ReadonlyMap<string, string> = new Map([
+  ["Read", "read_file"],
+  ["Write", "write_file"],
+  ["Edit", "edit_file"],
+  ["MultiEdit", "edit_file"],
+  ["Glob", "glob"],
+  ["LS", "glob"],
+  ["Grep", "grep"],
+  ["Bash", "bash"],
+  ["Skill", "skill"],
+  ["AskUserQuestion", "ask_parent"],
+  ["Task", "task"],
+  ["Agent", "agent"],
+  ["AgentTool", "agent"],
+]);
+
+/** The name of the tool that loads skills. */
+export const SKILL_TOOL = "skill";
+
+/** The names a sub-agent never gets: there is no nesting. */
+export const SPAWNING_TOOLS: readonly string[] = [
+  "agent",
+  "destroy_sub_agent",
+  "list_sub_agents",
+  "spawn_sub_agent",
+  "task",
+];
+
+/** Finds tools that are too many to be listed. */
+export const FIND_TOOLS = "find_tools";
+/** Calls a tool that {@link FIND_TOOLS} found. */
+export const USE_TOOL = "use_tool";
+
+/** The tool and input that a model's call means: of {@link USE_TOOL} those that it names. */
+export function calledTool(name: string, input: unknown): { name: string; input: unknown } {
+  if (name !== USE_TOOL || typeof input !== "object" || input === null) return { name, input };
+  if (!("name" in input) || typeof input.name !== "string" || !input.name.startsWith(MCP))
+    return { name, input };
+  return { name: input.name, input: "input" in input ? input.input : {} };
+}
+
+const MCP = "mcp__";
+/** How the ecosystem writes all tools of an MCP server; `mcp__<server>` alone means the same. */
+const WHOLE_SERVER = /(?<=^mcp__.*)__\*$/;
+
+/** The name that stands for every tool of the MCP server which the tool `name` is of; undefined for other tools. */
+export function mcpServerOf(name: string): string | undefined {
+  const end = name.startsWith(MCP) ? name.indexOf("__", MCP.length) : -1;
+  return end < 0 ? undefined : name.slice(0, end);
+}
+
+/** The name by which workers know the tool `name`. */
+export function toolNameOf(name: string): string {
+  return ALIASES.get(name) ?? name;
+}
+
+const MAX_TOOLS = 256;
+
+/** A list of tools, at most 256, by our names or the common ones; duplicates are dropped. */
+export const ToolNames = z
+  .array(
+    z
+      .string()
+      .trim()
+      .min(1, "a tool's name is empty")
+      .max(128)
+      .transform((name) => toolNameOf(name).replace(WHOLE_SERVER, "")),
+  )
+  .max(MAX_TOOLS)
+  .transform((names) => [...new Set(names)]);

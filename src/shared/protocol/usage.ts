@@ -1,4 +1,4 @@
-/** What a parent's runs have used, by days: how the counters are stored, and their sum. Pure. */
+/** What models are called and cost, and what a parent's runs have used of them, by days. Pure. */
 import { z } from "zod";
 import { promptTokens, Usage } from "./content.ts";
 
@@ -136,4 +136,20 @@ export function costUsd(usage: Usage, price: Price): number {
       usage.cache_creation_input_tokens * rates.cache_write) /
     1_000_000
   );
+}
+
+/** Ids by common name. */
+const MODEL_IDS: Readonly<Record<string, string>> = {
+  haiku: "claude-haiku-5-5",
+  sonnet: "claude-sonnet-5-5",
+  opus: "claude-opus-5-5",
+};
+
+/** The id behind `name`: that of `ids`, else Anthropic's, else the name itself; undefined for `inherit`. */
+export function modelIdOf(
+  name: string | undefined,
+  ids: Readonly<Record<string, string>> = {},
+): string | undefined {
+  if (name === undefined || name === "inherit") return undefined;
+  return Object.hasOwn(ids, name) ? ids[name] : Object.hasOwn(MODEL_IDS, name) ? MODEL_IDS[name] : name;
 }

@@ -3,11 +3,10 @@
  * state; the records in Redis do.
  */
 import { AgentRecord, AgentSpecJson, readKept } from "../protocol/agent.ts";
-import { Attached } from "../protocol/attachments.ts";
 import { AgentId } from "../protocol/ids.ts";
 import type { AgentAddress, Keys, ParentAddress } from "../protocol/keys.ts";
 import { TIMING, type Timing } from "../protocol/limits.ts";
-import { InboxMessage } from "../protocol/message.ts";
+import { Attached, InboxMessage } from "../protocol/message.ts";
 import { sumUsage, type UsageTotals } from "../protocol/usage.ts";
 import type { RedisClient } from "./connection/connection.ts";
 import { type Answer, type Input, loadScripts, type Scripts } from "./scripts.ts";

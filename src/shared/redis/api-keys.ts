@@ -76,19 +76,17 @@ export function createApiKeys(redis: RedisClient, keys: Pick<Keys, "apiKeys">): 
   const store = keyStore(redis, keys.apiKeys);
   return {
     list: store.list,
-    async create(input) {
-      if ((await store.liveOf(input)).length === 0) return store.make(input);
-      const sentence = `Tenant "${input.tenant}" has a live key "${input.name}": rotate it, or choose another name.`;
-      throw new SubagentError("conflict", sentence);
-    },
+    create: (input) =>
+      store.make(
+        input,
+        1,
+        `Tenant "${input.tenant}" has a live key "${input.name}": rotate it, or choose another name.`,
+      ),
     async rotate(keyId) {
       const { tenant, name, scope, revoked_at } = await store.known(keyId);
-      const live = await store.liveOf({ tenant, name, scope });
-      if (revoked_at === undefined && live.length < MOST_LIVE) return store.make({ tenant, name, scope });
-      const sentence = revoked_at
-        ? `Key "${keyId}" is revoked: create a new one.`
-        : `Two keys "${name}" live already: revoke the one that nothing uses any more.`;
-      throw new SubagentError("conflict", sentence);
+      if (revoked_at) throw new SubagentError("conflict", `Key "${keyId}" is revoked: create a new one.`);
+      const sentence = `Two keys "${name}" live already: revoke the one that nothing uses any more.`;
+      return store.make({ tenant, name, scope }, MOST_LIVE, sentence);
     },
     async revoke(keyId) {
       const stored = await store.known(keyId);
@@ -118,16 +116,24 @@ function keyStore(redis: RedisClient, hash: string) {
     });
     return known.sort((a, b) => (a.created_at < b.created_at ? -1 : 1));
   };
+  const liveCount = async ({ tenant, name }: ApiKeyInput) =>
+    (await list()).filter((key) => !key.revoked_at && key.tenant === tenant && key.name === name).length;
   return {
     read,
     list,
-    async liveOf({ tenant, name }: ApiKeyInput) {
-      return (await list()).filter((key) => !key.revoked_at && key.tenant === tenant && key.name === name);
-    },
-    async make(input: ApiKeyInput): Promise<MadeApiKey> {
+    /**
+     * Makes a key, at most the `most`th of its name that lives; else rejects with `conflict`. Of callers at the same time
+     * each counts after it has written, so that too many never stay; a key that is taken back has opened nothing.
+     */
+    async make(input: ApiKeyInput, most: number, sentence: string): Promise<MadeApiKey> {
+      if ((await liveCount(input)) >= most) throw new SubagentError("conflict", sentence);
       const [key_id, secret] = [randomBytes(8).toString("hex"), randomBytes(32).toString("hex")];
       const stored: StoredKey = { v: 1, ...input, digest: digestOf(secret), created_at: await now(redis) };
       await redis.hset(hash, key_id, JSON.stringify(stored));
+      if ((await liveCount(input)) > most) {
+        await redis.hdel(hash, key_id);
+        throw new SubagentError("conflict", sentence);
+      }
       return { ...viewOf(key_id, stored), token: `saq_${key_id}_${secret}` };
     },
     async known(keyId: string): Promise<StoredKey> {

@@ -1,14 +1,14 @@
 /**
- * Budgets in Redis: what has been spent of each, calls under way included. Owns the state; `protocol/budget.ts` says which
+ * Budgets in Redis: what has been spent of each, calls under way included. Owns the state; `protocol/limits.ts` says which
  * budgets bind an agent.
  *
  * 1. A call counts from its reservation on, at its estimate; settling replaces the estimate by what it cost.
  * 2. A reservation that is never settled stays spent: its worker crashed, and the call was paid for.
  * 3. Each budget is exact by itself, across all workers; of several that bind an agent all must grant.
  */
-import type { Budgets } from "../protocol/budget.ts";
+
 import type { AgentAddress, Keys } from "../protocol/keys.ts";
-import type { Timing } from "../protocol/limits.ts";
+import type { Budgets, Timing } from "../protocol/limits.ts";
 import type { RedisClient } from "./connection/connection.ts";
 import { redisNowMs } from "./redis-time.ts";
 import { loadScripts } from "./scripts.ts";

@@ -29,9 +29,30 @@ export type ValueOf<C> = C extends Codec<infer T> ? T : C extends ListCodec<infe
 /** Values by name, in the order in which they are sent. */
 export type Fields = readonly (readonly [name: string, codec: Codec<unknown>])[];
 
-/** The texts of `fields`, out of the values that are given by name. */
-export function encodeFields(fields: Fields, given: Readonly<Record<string, unknown>>): string[] {
-  return fields.map(([name, codec]) => codec.encode(given[name]));
+/** Lists by name, in the order in which they are sent. */
+export type Lists = readonly (readonly [name: string, codec: ListCodec<unknown>])[];
+
+const EMPTY_BULK = "$0\r\n\r\n";
+
+/** Words of a command as they are sent, each a bulk string: its length in bytes, then itself. */
+export function bulksOf(words: readonly string[]): string {
+  let bulks = "";
+  for (const word of words) bulks += word === "" ? EMPTY_BULK : `$${Buffer.byteLength(word)}\r\n${word}\r\n`;
+  return bulks;
+}
+
+/** `fields`, then `lists`, each of these behind the number of its items; out of the values that are given by name. */
+export function encodeFields(
+  fields: Fields,
+  lists: Lists,
+  given: Readonly<Record<string, unknown>>,
+): { bulks: string; count: number } {
+  const words = fields.map(([name, codec]) => codec.encode(given[name]));
+  for (const [name, codec] of lists) {
+    const items = (given[name] ?? []) as readonly unknown[];
+    words.push(`${items.length}`, ...codec.encode(items));
+  }
+  return { bulks: bulksOf(words), count: words.length };
 }
 
 /** Adds the values of `fields` to `decoded`, out of an answer that has each name before its value. */

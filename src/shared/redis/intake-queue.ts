@@ -12,7 +12,7 @@ const EVENTS_KEPT = 200;
 export const INTAKE_DONE_KEPT = 10_000;
 
 /** When a schedule comes due: by a cron pattern in a time zone, or every so many ms from `startDate` (epoch ms). */
-export type Rhythm = { pattern: string; tz?: string } | { every: number; startDate: number };
+export type Recurrence = { pattern: string; tz?: string } | { every: number; startDate: number };
 
 /** The queue from the side that adds. */
 export interface IntakeQueue {
@@ -22,8 +22,10 @@ export interface IntakeQueue {
   remove(id: string): Promise<void>;
   /** Whether a job of this id waits or is delayed. */
   isWaiting(id: string): Promise<boolean>;
+  /** Rejects with what the reader of cron patterns throws where it cannot read this one; `nowMs`: epoch ms. */
+  check(rhythm: Recurrence, nowMs: number): Promise<void>;
   /** A job each time the schedule comes due, from now on; what came due while no process took jobs becomes one. */
-  repeat(id: string, rhythm: Rhythm, wish: object): Promise<void>;
+  repeat(id: string, rhythm: Recurrence, wish: object): Promise<void>;
   /** No more jobs of that schedule; idempotent. */
   endRepeat(id: string): Promise<void>;
   /** When the schedule comes due next, epoch ms. */
@@ -53,6 +55,11 @@ export function createIntakeQueue(redis: RedisClient, keys: Keys): IntakeQueue {
       const job = `${keys.bullPrefix}:${keys.intakeQueue}:${id}`;
       const [name, finishedOn] = await redis.hmget(job, "name", "finishedOn");
       return name != null && finishedOn == null;
+    },
+    async check(rhythm, nowMs) {
+      if (!("pattern" in rhythm)) return;
+      const { getNextMillis } = await import("bullmq");
+      getNextMillis(nowMs, rhythm);
     },
     async repeat(id, rhythm, wish) {
       await (await opened()).upsertJobScheduler(id, rhythm, { name: "task", data: wish });

@@ -10,8 +10,30 @@ import { type Keys, type ParentAddress, replyIdOf } from "../protocol/keys.ts";
 import type { Timing } from "../protocol/limits.ts";
 import { ChannelEntry, NO_SUMMARY, NOTHING_DONE, Reply, RunProgress } from "../protocol/reply.ts";
 import type { RedisClient } from "./connection/connection.ts";
-import { isReadable, type StreamEntry, type StreamItem } from "./reply-stream.ts";
 import { loadScripts } from "./scripts.ts";
+
+/** One entry and where it stands in the stream. */
+export interface StreamEntry {
+  /** Stream id; later entries have greater ones. */
+  id: string;
+  uid: string;
+  entry: ChannelEntry;
+}
+
+/** An entry of a newer version, or one that is none: to be passed over. */
+export interface UnreadableEntry {
+  id: string;
+  uid: string;
+  entry: { kind: "unreadable"; reply_id: string };
+}
+
+/** What stands in the stream. */
+export type StreamItem = StreamEntry | UnreadableEntry;
+
+/** Whether this version can read an item. */
+export function isReadable(item: StreamItem): item is StreamEntry {
+  return item.entry.kind !== "unreadable";
+}
 
 /** See the module's header. */
 export interface ReplyStream {

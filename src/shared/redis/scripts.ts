@@ -1,31 +1,39 @@
 /**
  * Runs the verbs of the table: assembles each script (rules that several share, locals by name, its own file), sends it with
  * its keys and arguments, and decodes the answer. Scripts are idempotent: ioredis sends one again when its answer was lost.
+ * The bytes of a command are put together here, once: ioredis flattens, checks and measures every argument of a command of
+ * its own, which costs more than all the rest of a commit.
+ *
+ * 1. A connection gets the source with the first call of a script, and its digest from then on.
+ * 2. A server that has forgotten the script (restarted, flushed, a new master) is sent the call once more, with the source.
  */
+
+import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
+import { Cluster, Command } from "ioredis";
 import type { AgentAddress, Keys } from "../protocol/keys.ts";
 import type { Timing } from "../protocol/limits.ts";
 import {
+  bulksOf,
   decodeFields,
   encodeFields,
   type Fields,
-  type ListCodec,
+  type Lists,
   type LuaValue,
   type ValueOf,
   violation,
 } from "./codec.ts";
 import type { RedisClient } from "./connection/connection.ts";
-import { bulkOf, Script } from "./script-call.ts";
-import type { Verb } from "./verb.ts";
 import {
   contextAt,
   isNumber,
   KEY_PARAMETER,
   type KeyName,
   type KeyParameters,
+  type Verb,
   type VerbContext,
   wordsOf,
-} from "./verb-context.ts";
+} from "./verb.ts";
 import { VERBS } from "./verbs.ts";
 
 type Table = typeof VERBS;
@@ -104,12 +112,9 @@ export function loadScripts(redis: RedisClient, keys: Keys, timing: Timing): Scr
         places.set(address, place);
       }
       const form = FORMS[name];
-      const opening = place.opening(form, input);
-      const count = opening.count + form.args.length;
-      const said = encode(form, input);
-      const answer = await scripts
-        .get(name)
-        ?.call(redis, opening.words + said.words, count + said.count, opening.key);
+      const { bulks, count, key } = place.opening(form, input);
+      const said = encodeFields(form.args, form.lists, input);
+      const answer = await scripts.get(name)?.call(redis, bulks + said.bulks, count + said.count, key);
       return decode(name, form, answer) as Answer<typeof name>;
     },
   };
@@ -128,7 +133,7 @@ interface Form {
   /** The values of the caller that name a key. */
   readonly parameters: readonly (keyof KeyParameters)[];
   readonly args: Fields;
-  readonly lists: readonly (readonly [name: string, codec: ListCodec<unknown>])[];
+  readonly lists: Lists;
   readonly answers: ReadonlyMap<string, Fields>;
 }
 
@@ -154,7 +159,7 @@ const FORMS = Object.fromEntries(Object.entries(VERBS).map(([name, verb]) => [na
 
 /** What a call begins with: number of keys, keys and context, as they are sent. */
 interface Opening {
-  readonly words: string;
+  readonly bulks: string;
   readonly count: number;
   /** The first of the keys. */
   readonly key: string;
@@ -179,7 +184,7 @@ class Place {
     const words = wordsOf(form, this.#context, given);
     const [key = ""] = words;
     const opening = {
-      words: [`${form.keys.length}`, ...words].map(bulkOf).join(""),
+      bulks: bulksOf([`${form.keys.length}`, ...words]),
       count: words.length + 1,
       key,
       for: value,
@@ -189,21 +194,6 @@ class Place {
   }
 }
 
-/** The arguments and lists of a call; `count`: how many words the lists are. */
-function encode(form: Form, input: object): { words: string; count: number } {
-  const given = input as Readonly<Record<string, unknown>>;
-  let words = encodeFields(form.args, given).map(bulkOf).join("");
-  let count = 0;
-  for (const [each, codec] of form.lists) {
-    const items = (given[each] ?? []) as readonly unknown[];
-    const said = codec.encode(items);
-    words += bulkOf(`${items.length}`);
-    for (const word of said) words += bulkOf(word);
-    count += said.length + 1;
-  }
-  return { words, count };
-}
-
 /** Answers are packed by name: a word, then each name before its value. */
 function decode(name: string, { answers }: Form, answer: unknown): Record<string, unknown> {
   const packed = Array.isArray(answer) ? (answer as LuaValue[]) : [];
@@ -211,4 +201,86 @@ function decode(name: string, { answers }: Form, answer: unknown): Record<string
   const fields = typeof word === "string" ? answers.get(word) : undefined;
   if (!fields) throw violation(`${JSON.stringify(answer)} to ${name}`);
   return decodeFields({ status: word }, fields, packed);
+}
+
+/** A script by its source. */
+export class Script {
+  readonly digest: string;
+  readonly #byDigest: string;
+  readonly #bySource: string;
+  /** Sockets over which the source was sent. */
+  readonly #known = new WeakSet<object>();
+
+  constructor(source: string) {
+    this.digest = createHash("sha1").update(source).digest("hex");
+    this.#byDigest = bulksOf(["evalsha", this.digest]);
+    this.#bySource = bulksOf(["eval", source]);
+  }
+
+  /**
+   * Calls it. `bulks`: the number of keys, the keys and the arguments, `count` words in all; `key`: one of the keys, by which
+   * a cluster finds the node. Rejects as ioredis does.
+   */
+  async call(redis: RedisClient, bulks: string, count: number, key: string): Promise<unknown> {
+    const call = new ScriptCommand(this, bulks, count, key);
+    gatherWrites(redis);
+    try {
+      return await redis.sendCommand(call);
+    } catch (error) {
+      if (!(error instanceof Error && error.message.startsWith("NOSCRIPT"))) throw error;
+      if (call.socket) this.#known.delete(call.socket);
+      return redis.sendCommand(new ScriptCommand(this, bulks, count, key));
+    }
+  }
+
+  /** The first words of a call over `socket`. */
+  openingFor(socket: object): string {
+    if (this.#known.has(socket)) return this.#byDigest;
+    this.#known.add(socket);
+    return this.#bySource;
+  }
+}
+
+/** Sent over another socket after a reconnect or a redirection, it is put together anew for that one. */
+class ScriptCommand extends Command {
+  /** Over which it was sent last. */
+  socket: object | undefined;
+  readonly #script: Script;
+  readonly #bulks: string;
+  readonly #count: number;
+
+  constructor(script: Script, bulks: string, count: number, key: string) {
+    // These arguments are never sent: of them ioredis learns the slot of a cluster, and what an error is about.
+    super("evalsha", [script.digest, "1", key], UTF8);
+    this.#script = script;
+    this.#bulks = bulks;
+    this.#count = count;
+  }
+
+  override toWritable(socket: object): string {
+    this.socket = socket;
+    return `*${this.#count + WORDS_BEFORE}\r\n${this.#script.openingFor(socket)}${this.#bulks}`;
+  }
+}
+
+const UTF8 = { replyEncoding: "utf8" } as const;
+/** The command's name and the script. */
+const WORDS_BEFORE = 2;
+
+const gathering = new WeakSet<object>();
+
+/**
+ * What is sent from now on until the event loop has been once around leaves together: a write of its own costs as much as all
+ * else of a commit. A cluster's connections write by themselves.
+ */
+function gatherWrites(redis: RedisClient): void {
+  if (redis instanceof Cluster || redis.status !== "ready") return;
+  const { stream } = redis;
+  if (!stream.writable || gathering.has(stream)) return;
+  gathering.add(stream);
+  stream.cork();
+  setImmediate(() => {
+    gathering.delete(stream);
+    stream.uncork();
+  });
 }

@@ -1,6 +1,18 @@
-/** The form of a verb in the tables of verbs. Types only. */
+/**
+ * A verb: its form in the tables of verbs, and what its script is handed without the caller naming it: keys, settings,
+ * channels and parts of the address, each by the name that Lua has for it. Pure.
+ */
+import { PAYLOAD_VERSION } from "../protocol/agent.ts";
+import {
+  type AgentAddress,
+  type AgentKeys,
+  type Keys,
+  type ParentKeys,
+  replyIdOf,
+} from "../protocol/keys.ts";
+import { IDLE_MS, MAX_LIVE_AGENTS, type Timing } from "../protocol/limits.ts";
+import { ATTACHED_MAX_WAITING, INBOX_MAX_BYTES, INBOX_MAX_MESSAGES } from "../protocol/message.ts";
 import type { Codec, ListCodec } from "./codec.ts";
-import type { ContextName, KeyName } from "./verb-context.ts";
 
 /** One verb. */
 export interface Verb {
@@ -13,4 +25,149 @@ export interface Verb {
   readonly lists?: Readonly<Record<string, ListCodec<unknown>>>;
   /** First word of the answer → what it carries. */
   readonly answers: Readonly<Record<string, Readonly<Record<string, Codec<unknown>>>>>;
+}
+
+/** Where a verb works. */
+export interface VerbContext {
+  readonly keys: Keys;
+  readonly timing: Timing;
+  readonly address: AgentAddress;
+  readonly agent: AgentKeys;
+  readonly parent: ParentKeys;
+}
+
+/** The keys of one agent and its parent. */
+export function contextAt(keys: Keys, timing: Timing, address: AgentAddress): VerbContext {
+  return { keys, timing, address, agent: keys.agent(address), parent: keys.parent(address) };
+}
+
+/** Keys that one more value of the caller's input names → which. */
+export const KEY_PARAMETER = {
+  request: "request_key",
+  message: "message_id",
+  ack: "reply_id",
+  text: "reply_id",
+  run_text: "run",
+  resumed: "resumes",
+  gate: "name",
+  budget: "name",
+  holders: "name",
+  waiting: "name",
+  wake_job: "job_id",
+  fair_tenant: "tenant",
+} as const;
+
+/** Those values: `run` is the number of the run whose text it is, absent where there is none. */
+export interface KeyParameters {
+  request_key: string;
+  message_id: string;
+  reply_id: string;
+  run?: number | undefined;
+  /** The uid of the agent whose conversation goes on in a new one. */
+  resumes?: string | undefined;
+  name: string;
+  job_id: string;
+  tenant: string;
+}
+
+type Find = (context: VerbContext, given: Partial<KeyParameters>) => string;
+
+const KEYS = {
+  record: ({ agent }) => agent.record,
+  log: ({ agent }) => agent.log,
+  inbox: ({ agent }) => agent.inbox,
+  attachments: ({ agent }) => agent.attachments,
+  life: ({ agent }) => agent.life,
+  timeline: ({ agent }) => agent.timeline,
+  transcript: ({ agent }) => agent.transcript,
+  resumed: ({ keys, address }, { resumes = address.uid }) =>
+    keys.agent({ ...address, uid: resumes }).transcript,
+  message: ({ agent }, { message_id = "" }) => agent.message(message_id),
+  registry: ({ parent }) => parent.registry,
+  live: ({ parent }) => parent.live,
+  usage: ({ parent }) => parent.usage,
+  replies: ({ parent }) => parent.replies,
+  profile: ({ parent }) => parent.profile,
+  timelines: ({ parent }) => parent.timelines,
+  history: ({ parent }) => parent.history,
+  watching: ({ parent }) => parent.watching,
+  parent_lease: ({ parent }) => parent.lease,
+  request: ({ parent }, { request_key = "" }) => parent.request(request_key),
+  ack: ({ parent }, { reply_id = "" }) => parent.ack(reply_id),
+  text: ({ parent }, { reply_id = "" }) => parent.text(reply_id),
+  run_text: ({ parent, address }, { run }) => parent.text(replyIdOf(address.uid, run)),
+  deadlines: ({ keys }) => keys.deadlines,
+  hint_grace: ({ keys }) => keys.hintGrace,
+  parents: ({ keys }) => keys.parents,
+  paused: ({ keys }) => keys.paused,
+  gates: ({ keys }) => keys.gates,
+  gate: ({ keys }, { name = "" }) => keys.gate(name),
+  budget: ({ keys }, { name = "" }) => keys.budget(name),
+  holders: ({ keys }, { name = "" }) => keys.gateHolders(name),
+  waiting: ({ keys }, { name = "" }) => keys.gateWaiting(name),
+  ranked_wakes: ({ keys }) => keys.rankedWakes,
+  wake_job: ({ keys }, { job_id = "" }) => keys.wakeJob(job_id),
+  fair_period: ({ keys }) => keys.fairPeriod,
+  fair_tenant: ({ keys }, { tenant = "" }) => keys.fairTenant(tenant),
+} as const satisfies Readonly<Record<string, Find>>;
+
+/** The name of a key. */
+export type KeyName = keyof typeof KEYS;
+
+const CONTEXT = {
+  uid: ({ address }) => address.uid,
+  tenant: ({ address }) => address.tenant,
+  parent_id: ({ address }) => address.parentId,
+  doorbell: ({ parent }) => parent.doorbell,
+  events_channel: ({ parent }) => parent.events,
+  hints: ({ keys }) => keys.hints,
+  default_idle_ms: () => IDLE_MS,
+  version: () => PAYLOAD_VERSION,
+  max_live: () => MAX_LIVE_AGENTS,
+  max_messages: () => INBOX_MAX_MESSAGES,
+  max_bytes: () => INBOX_MAX_BYTES,
+  max_attached: () => ATTACHED_MAX_WAITING,
+  lease_ms: ({ timing }) => timing.leaseMs,
+  look_ms: ({ timing }) => timing.lookMs,
+  longest_look_ms: ({ timing }) => timing.longestLookMs,
+  grace_ms: ({ timing }) => Math.min(timing.leaseMs, timing.lookMs),
+  max_age_ms: ({ timing }) => timing.maxAgeMs,
+  tools_ms: ({ timing }) => timing.toolsMs,
+  request_ttl_ms: ({ timing }) => timing.requestTtlMs,
+  reply_ttl_ms: ({ timing }) => timing.replyTtlMs,
+  kept_ms: ({ timing }) => timing.keptAfterAckMs,
+  registry_ttl_ms: ({ timing }) => timing.registryTtlMs,
+  usage_ttl_ms: ({ timing }) => timing.usageTtlMs,
+  event_ttl_ms: ({ timing }) => timing.eventTtlMs,
+} as const satisfies Readonly<Record<string, (context: VerbContext) => string | number>>;
+
+/** The name of a setting, a channel or a part of the address. */
+export type ContextName = keyof typeof CONTEXT;
+
+const WORDS: ReadonlySet<string> = new Set([
+  "uid",
+  "tenant",
+  "parent_id",
+  "doorbell",
+  "events_channel",
+  "hints",
+]);
+
+/** Whether Lua has `name` as a number. */
+export function isNumber(name: ContextName): boolean {
+  return !WORDS.has(name);
+}
+
+/** What a verb is handed: its keys, then its context. `given` has the caller's values for those of {@link KEY_PARAMETER}. */
+export function wordsOf(
+  verb: { readonly keys: readonly KeyName[]; readonly context: readonly ContextName[] },
+  context: VerbContext,
+  given: Partial<KeyParameters>,
+): string[] {
+  const words = verb.keys.map((name) => {
+    const find: Find = KEYS[name];
+    return find(context, given);
+  });
+  for (const name of verb.context) words.push(`${CONTEXT[name](context)}`);
+  return words;
 }

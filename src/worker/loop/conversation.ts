@@ -10,7 +10,7 @@
 import { type PartialReason, type StopReason, wellFormedJson } from "../../shared/protocol/reply.ts";
 import { isWorth, notExecuted, resultBlock, type SentCall, sendBack } from "./answer.ts";
 import type { Answer } from "./log.ts";
-import { REPETITION_LIMIT, REPETITION_NOTICE } from "./repetition.ts";
+import { REPETITION_LIMIT, REPETITION_NOTICE } from "./tally.ts";
 
 const NUDGE = "Your last message was empty. Write your final answer now, as text.";
 const REPEATED = `You have made the same tool call ${REPETITION_NOTICE} times in a row. Do something else, or write your final answer.`;

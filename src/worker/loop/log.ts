@@ -19,6 +19,7 @@ import {
   UserEntry,
   VerdictEntry,
 } from "../../shared/protocol/log.ts";
+import { ASK_TOOL } from "../../shared/protocol/message.ts";
 import type { StopReason } from "../../shared/protocol/reply.ts";
 
 /** One entry. `message` is the number it belongs to: even for the user, odd for the model. `…Json`: the same as JSON. */
@@ -203,6 +204,12 @@ export function newStarted(message: number, callId: string, name: string): NewEn
     json: `{"v":1,"name":${JSON.stringify(name)}}`,
     entry: { kind: "started", message, callId },
   };
+}
+
+/** The mark of a question that is put: that of the call which puts it. */
+export function newQuestionMark(questionId: string): NewEntry {
+  const { key, ...mark } = newStarted(0, "", ASK_TOOL);
+  return { ...mark, key: entryKey.startedOf(questionId) };
 }
 
 /** What a call gave back; `isInterrupted`: a crash cut it off. */

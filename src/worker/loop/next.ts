@@ -14,11 +14,10 @@ import {
 } from "../../shared/protocol/message.ts";
 import { permissionFor } from "../../shared/protocol/permissions.ts";
 import type { PartialReason, StopReason } from "../../shared/protocol/reply.ts";
-import { judgeCaps } from "./caps.ts";
-import { type ClearStep, isFilling, leaveOut, makeRoom } from "./context.ts";
-import { REPETITION_LIMIT } from "./repetition.ts";
+import { type ClearStep, isFilling, judgeCaps, leaveOut, makeRoom } from "./caps.ts";
 import type { Rules } from "./reply-body.ts";
 import type { RunState, ToolCall, Turn } from "./state.ts";
+import { REPETITION_LIMIT } from "./tally.ts";
 
 /** How a call is answered: `run` performs it, the others only commit a result that says why not. */
 export interface PlannedCall extends Pick<ToolCall, "id" | "name" | "input"> {

@@ -9,13 +9,12 @@ import { isToolUse, type Usage } from "../../shared/protocol/content.ts";
 import type { FailureEntry, VerdictEntry } from "../../shared/protocol/log.ts";
 import { type InboxMessage, permittedCallOf } from "../../shared/protocol/message.ts";
 import { readOutput } from "../../shared/protocol/output.ts";
+import { calledTool } from "../../shared/protocol/permissions.ts";
 import type { StopReason } from "../../shared/protocol/reply.ts";
-import { calledTool } from "../../shared/protocol/tool-names.ts";
 import { isMuteEnd } from "./answer.ts";
 import { Conversation } from "./conversation.ts";
 import type { LogEntry } from "./log.ts";
-import { REPETITION_NOTICE, Repetition } from "./repetition.ts";
-import { Tally } from "./tally.ts";
+import { REPETITION_NOTICE, Repetition, Tally } from "./tally.ts";
 
 /** So many paid calls in a row that bring nothing end the run. */
 const MOST_BARREN_CALLS = 5;

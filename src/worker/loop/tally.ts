@@ -1,4 +1,7 @@
-/** What a run has come to: counters, cost and summary. Moved on by one entry, never computed from the log. */
+/**
+ * What a run has come to: counters, cost and summary, and whether the model makes the same call again and again. Moved on by
+ * one entry, never computed from the log.
+ */
 import {
   addUsage,
   isToolUse,
@@ -111,4 +114,52 @@ export function summarise(text: string, maxChars: number = SUMMARY_MAX_CHARS): S
   const tail = room - head;
   const kept = points.slice(0, head).join("") + marker + (tail > 0 ? points.slice(-tail).join("") : "");
   return { summary: kept, truncated: true };
+}
+
+/** After this many identical consecutive calls the model is told. */
+export const REPETITION_NOTICE = 3;
+/** This many identical consecutive calls end the run; the last one is not executed any more. */
+export const REPETITION_LIMIT = 5;
+
+/** Takes the calls of one run one after the other. */
+export class Repetition {
+  #previous: { name: string; input: unknown } | undefined;
+  #count = 0;
+  #isOver = false;
+
+  /** Whether some call of the run completed {@link REPETITION_LIMIT} identical ones. */
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  /** How many identical calls in a row `call` completes. */
+  count(call: { name: string; input: unknown }): number {
+    const isSame = this.#previous?.name === call.name && isSameJson(this.#previous.input, call.input);
+    this.#count = isSame ? this.#count + 1 : 1;
+    this.#previous = call;
+    this.#isOver ||= this.#count >= REPETITION_LIMIT;
+    return this.#count;
+  }
+}
+
+/** Whether two JSON values are equal, whatever the order of their keys. Without recursion: nesting has no limit. */
+function isSameJson(a: unknown, b: unknown): boolean {
+  const pairs: [unknown, unknown][] = [[a, b]];
+  for (let pair = pairs.pop(); pair; pair = pairs.pop()) {
+    const [left, right] = pair;
+    if (left === right) continue;
+    if (!isContainer(left) || !isContainer(right) || Array.isArray(left) !== Array.isArray(right))
+      return false;
+    const keys = Object.keys(left);
+    if (keys.length !== Object.keys(right).length) return false;
+    for (const key of keys) {
+      if (!Object.hasOwn(right, key)) return false;
+      pairs.push([left[key], right[key]]);
+    }
+  }
+  return true;
+}
+
+function isContainer(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null;
 }

@@ -1,5 +1,5 @@
 /** The parts of a request as JSON text, each made once. Equal inputs are equal bytes: prompt caches live on that. Pure. */
-import type { Pace } from "../../shared/protocol/effort.ts";
+import type { Pace } from "../../shared/protocol/limits.ts";
 import { wellFormedJson } from "../../shared/protocol/reply.ts";
 import type { ModelMessage, ModelRequest, ToolSchema } from "./model.ts";
 

@@ -1,19 +1,31 @@
-/** What putting questions to the parent leaves in the log and in the counters of the run. Pure. */
-import { entryKey } from "../../shared/protocol/log.ts";
-import { ASK_TOOL, isPermissionQuestion, type OpenQuestion } from "../../shared/protocol/message.ts";
-import type { ReplyBody } from "../../shared/protocol/reply.ts";
-import { type NewEntry, newStarted } from "../loop/log.ts";
+/** The step that asks the parent: its questions go out, and no process holds the agent until they are answered. */
+import { ANSWER_MS } from "../../shared/protocol/limits.ts";
+import { withoutSecrets } from "../../shared/secrets.ts";
+import type { Step } from "../loop/next.ts";
+import type { RunContext, RunEnd } from "./context.ts";
+import type { Session } from "./session.ts";
 
-/** The mark of a question that is put: that of the call which puts it. */
-export function markOf(questionId: string): NewEntry {
-  const { key, ...mark } = newStarted(0, "", ASK_TOOL);
-  return { ...mark, key: entryKey.startedOf(questionId) };
-}
-
-/** `body` with these questions counted as calls; one about a permission is none: the call it is about counts when it begins. */
-export function withQuestions(body: ReplyBody, questions: readonly OpenQuestion[]): ReplyBody {
-  const put = questions.filter((question) => !isPermissionQuestion(question)).length;
-  if (put === 0) return body;
-  const asked = (body.tools_called[ASK_TOOL] ?? 0) + put;
-  return { ...body, tools_called: { ...body.tools_called, [ASK_TOOL]: asked } };
+/** Puts the questions, and the agent waits for the answers, held by no process. Undefined = the parent wants an end. */
+export async function askParent(
+  { deadlines }: RunContext,
+  session: Session,
+  { turn, questions: planned }: Extract<Step, { do: "ask" }>,
+): Promise<RunEnd | "lost" | undefined> {
+  const questions = planned.map(({ question_id, text, default_answer }) => ({
+    question_id,
+    text: withoutSecrets(text),
+    ...(default_answer !== undefined && { default_answer: withoutSecrets(default_answer) }),
+  }));
+  if (session.isCommitDue) {
+    const committed = await session.commit();
+    if (committed !== "committed") return committed === "lost" ? "lost" : undefined;
+  }
+  const { address, record } = session;
+  const { answer_ms: answerMs = ANSWER_MS } = record.spec;
+  await deadlines.touch(address, answerMs);
+  const events = questions.map(({ text }) => ({ type: "waiting", turn, question: text }) as const);
+  const asked = await session.ask(questions, answerMs, events);
+  if (asked === "lost") return "lost";
+  if (asked === "finishing") return undefined;
+  return { status: "released", reason: "question" };
 }

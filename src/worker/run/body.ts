@@ -1,4 +1,5 @@
 /** What a run has come to, as others may see it. Pure. */
+import { ASK_TOOL, isPermissionQuestion, type OpenQuestion } from "../../shared/protocol/message.ts";
 import type { ReplyBody } from "../../shared/protocol/reply.ts";
 import { withoutSecrets } from "../../shared/secrets.ts";
 import type { Rules } from "../loop/reply-body.ts";
@@ -18,4 +19,12 @@ export function shownBody(body: ReplyBody): ReplyBody {
   const clean = withoutSecrets(json);
   const output: unknown = clean === json ? shown.output : JSON.parse(clean);
   return { ...shown, output };
+}
+
+/** `body` with these questions counted as calls; one about a permission is none: the call it is about counts when it begins. */
+export function withQuestions(body: ReplyBody, questions: readonly OpenQuestion[]): ReplyBody {
+  const put = questions.filter((question) => !isPermissionQuestion(question)).length;
+  if (put === 0) return body;
+  const asked = (body.tools_called[ASK_TOOL] ?? 0) + put;
+  return { ...body, tools_called: { ...body.tools_called, [ASK_TOOL]: asked } };
 }

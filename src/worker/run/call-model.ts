@@ -1,14 +1,12 @@
 /** Performs `call_model`: buys one message of the conversation and adds it to what is committed next. */
 import { textOf, totalTokens } from "../../shared/protocol/content.ts";
-import { paceFor } from "../../shared/protocol/effort.ts";
-import { ordinaryTimeMs } from "../loop/caps.ts";
-import { goOn } from "../loop/context.ts";
+import { paceFor } from "../../shared/protocol/limits.ts";
+import { goOn, ordinaryTimeMs } from "../loop/caps.ts";
 import { newAnswer, newCompacted, newResult } from "../loop/log.ts";
 import type { Step } from "../loop/next.ts";
 import type { CallControl, ModelAnswer, ModelRequest } from "../model/model.ts";
 import { NO_TOOL_CHOICE, outputConfig } from "../model/request.ts";
-import { reserveCall, settleCall } from "./budget.ts";
-import { BILL_GRACE_MS, costOf, messagesOf, withUsage } from "./charge.ts";
+import { BILL_GRACE_MS, costOf, messagesOf, reserveCall, settleCall, withUsage } from "./charge.ts";
 import type { RunContext, RunEnd } from "./context.ts";
 import { afterModelFailure, afterModelStopped, afterWait } from "./failure.ts";
 import { gateNameOf, type Passage } from "./provider-limit.ts";

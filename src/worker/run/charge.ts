@@ -1,16 +1,21 @@
 /**
- * What a call cost that brought no committed answer. The provider's own word counts where there is one; where this side cut
- * the call off before that, the prompt that it was sent, by estimate. What no commit can take along any more is booked with
- * `charge`, once, under the id by which Redis knows the call.
+ * What the calls of a run cost. The provider's own word counts where there is one; where this side cut a call off before that,
+ * the prompt that it was sent, by estimate. What no commit can take along any more is booked with `charge`, once, under the id
+ * by which Redis knows the call.
+ *
+ * Budgets that bind the run are reserved before each call and settled behind it. A run without budgets makes no trip for them.
+ * Redis owns what is spent (`shared/redis/budget.ts`); `loop/caps.ts` says what a run does without room.
  */
 import { messageOf } from "../../shared/errors.ts";
-import { addUsage, type Usage, ZERO_USAGE } from "../../shared/protocol/content.ts";
+import { addUsage, totalTokens, type Usage, ZERO_USAGE } from "../../shared/protocol/content.ts";
 import { costUsd, priceOf } from "../../shared/protocol/usage.ts";
+import { budgetsOf } from "../../shared/redis/budget.ts";
 import type { RequestMessages } from "../loop/conversation.ts";
+import { newNotice } from "../loop/log.ts";
 import type { Step } from "../loop/next.ts";
 import type { CallOutcome, ModelRequest } from "../model/model.ts";
 import type { RunContext } from "./context.ts";
-import type { Session } from "./session.ts";
+import { type Session, summedUpBy } from "./session.ts";
 
 /** A destroyed run's answer that comes this soon is waited for, ms: then its price is known and not estimated. */
 export const BILL_GRACE_MS = 250;
@@ -24,7 +29,7 @@ export function costOf({ prices }: RunContext, { model }: Session, usage: Usage)
 }
 
 /** USD for the usage of one call of this run by the dearest model of its chain that may still answer. */
-export function dearestCostOf({ prices }: RunContext, { equipment }: Session, usage: Usage): number {
+function dearestCostOf({ prices }: RunContext, { equipment }: Session, usage: Usage): number {
   const costs = equipment.models.map((model) => {
     const price = priceOf(model, prices);
     return price ? costUsd(usage, price) : 0;
@@ -48,7 +53,7 @@ export function messagesOf(
 }
 
 /** The tokens of a prompt: where it goes on from the last call's, these are known, and were cached; the rest is counted by its bytes. */
-export function promptOf(
+function promptOf(
   { state }: Session,
   { head, messages, cachedLength }: Pick<ModelRequest, "head" | "messages" | "cachedLength">,
 ): Usage {
@@ -74,7 +79,10 @@ export async function chargeUnbooked(context: RunContext, session: Session): Pro
 /** Books the prompt of a call that an earlier holder began and did not live to commit. Never rejects. */
 export async function chargeLostCall(context: RunContext, session: Session, id: string): Promise<void> {
   const { state, equipment } = session;
-  const usage = promptOf(session, { head: equipment.requestHead, ...state.conversation.request() });
+  const sumsUp = summedUpBy(id);
+  const { conversation } = state;
+  const messages = sumsUp === undefined ? conversation.request() : conversation.summaryRequest(sumsUp);
+  const usage = promptOf(session, { head: equipment.requestHead, ...messages });
   await charge(context, session, id, usage, costOf(context, session, usage));
 }
 
@@ -95,4 +103,56 @@ async function charge(
       "A call that was paid for could not be booked",
     );
   }
+}
+
+type CallStep = Extract<Step, { do: "call_model" }>;
+
+/** From this share of a budget on the model is told. */
+const NUDGE_SHARE = 0.8;
+const NUDGE =
+  "Most of the budget for this work is used. Finish what matters most, then answer with what you have found.";
+/** Output tokens of an answer of which none of its run is known. */
+const FIRST_OUTPUT_TOKENS = 500;
+
+/** Whether every budget has room for the call of `step`; the last call of a run always has. Nudges the model at 80 %. */
+export async function reserveCall(context: RunContext, session: Session, step: CallStep): Promise<boolean> {
+  const { budgets } = session.record.spec;
+  if (!budgets) return true;
+  const { state, equipment, address } = session;
+  const request = { head: equipment.requestHead, ...messagesOf(session, step) };
+  const output_tokens = state.last?.usage.output_tokens ?? FIRST_OUTPUT_TOKENS;
+  const expected = { ...promptOf(session, request), output_tokens };
+  const amount = { tokens: totalTokens(expected), costUsd: dearestCostOf(context, session, expected) };
+  const isLast = step.handBack !== undefined;
+  const bound = budgetsOf(address, budgets);
+  const answer = await context.budgets.reserve(bound, session.purchaseId(step), amount, isLast);
+  if (answer.status === "refused") {
+    state.overBudget = answer.over;
+    return false;
+  }
+  const isTold = session.isNudged || state.noticedAt === state.userMessage;
+  if (answer.used >= NUDGE_SHARE && !isLast && !isTold) {
+    session.isNudged = true;
+    session.add([newNotice(state.userMessage, NUDGE)], false);
+  }
+  return true;
+}
+
+/** What the call of `step` used; undefined: it was not made, or cost nothing. A failure leaves the estimate spent. */
+export function settleCall(
+  context: RunContext,
+  session: Session,
+  step: CallStep,
+  usage: Usage = ZERO_USAGE,
+): void {
+  const { budgets } = session.record.spec;
+  if (!budgets) return;
+  const amount = { tokens: totalTokens(usage), costUsd: costOf(context, session, usage) };
+  const id = session.purchaseId(step);
+  context.budgets.settle(budgetsOf(session.address, budgets), id, amount).catch((error: unknown) => {
+    context.logger.warn(
+      { uid: session.address.uid, problem: messageOf(error) },
+      "A call's budget was not settled",
+    );
+  });
 }

@@ -1,7 +1,6 @@
-/** The ends of a run, and what comes between: its reply goes out, its questions are put, its messages come in. */
+/** The ends of a run: its reply goes out, and nothing of it is left to do. */
 import { AgentRecord } from "../../shared/protocol/agent.ts";
 import { wakeOf } from "../../shared/protocol/keys.ts";
-import { ANSWER_MS } from "../../shared/protocol/limits.ts";
 import {
   partsOf,
   type ReplyBody,
@@ -9,17 +8,15 @@ import {
   type StopReason,
   statusOf,
 } from "../../shared/protocol/reply.ts";
-import { withoutSecrets } from "../../shared/secrets.ts";
-import { newCleared, newDelivery, newFailure, newVerdict } from "../loop/log.ts";
+import { newFailure } from "../loop/log.ts";
 import type { Step } from "../loop/next.ts";
 import { replyBody } from "../loop/reply-body.ts";
 import { RunState } from "../loop/state.ts";
-import { takeAttachments } from "./attachments.ts";
 import type { ClaimedRun } from "./claim.ts";
 import type { RunContext, RunEnd } from "./context.ts";
 import type { Lease } from "./lease.ts";
 import { observedRun } from "./open.ts";
-import { leftFiles } from "./run-files.ts";
+import { leftFiles } from "./run-workspace.ts";
 import type { Session } from "./session.ts";
 
 const CRASHED =
@@ -150,59 +147,4 @@ function cameTo(record: AgentRecord | undefined, run: number): ReplyBody {
     canAsk: false,
   };
   return replyBody(new RunState(run), rules);
-}
-
-/** Puts the questions, and the agent waits for the answers, held by no process. Undefined = the parent wants an end. */
-export async function askParent(
-  { deadlines }: RunContext,
-  session: Session,
-  { turn, questions: planned }: Extract<Step, { do: "ask" }>,
-): Promise<RunEnd | "lost" | undefined> {
-  const questions = planned.map(({ question_id, text, default_answer }) => ({
-    question_id,
-    text: withoutSecrets(text),
-    ...(default_answer !== undefined && { default_answer: withoutSecrets(default_answer) }),
-  }));
-  if (session.isCommitDue) {
-    const committed = await session.commit();
-    if (committed !== "committed") return committed === "lost" ? "lost" : undefined;
-  }
-  const { address, record } = session;
-  const { answer_ms: answerMs = ANSWER_MS } = record.spec;
-  await deadlines.touch(address, answerMs);
-  const events = questions.map(({ text }) => ({ type: "waiting", turn, question: text }) as const);
-  const asked = await session.ask(questions, answerMs, events);
-  if (asked === "lost") return "lost";
-  if (asked === "finishing") return undefined;
-  return { status: "released", reason: "question" };
-}
-
-/** Old results are left out of requests from now on; what is left out enters the log with the next commit. */
-export function clear(session: Session, { message, cleared }: Extract<Step, { do: "clear" }>): undefined {
-  session.add([newCleared(message, cleared)], false);
-  return undefined;
-}
-
-/** Finds out whether the last answer is the output that was asked for; what is found enters the log with the next commit. */
-export async function checkOutput(
-  context: RunContext,
-  session: Session,
-  { message, text }: Extract<Step, { do: "check_output" }>,
-): Promise<undefined> {
-  const { outputSchema = {} } = session.rules;
-  session.add([newVerdict(message, await context.checkOutput(outputSchema, text))], false);
-  return undefined;
-}
-
-/** The parent's messages enter the log, as one user message, with the next commit; what came with them is the agent's before. */
-export async function deliver(
-  context: RunContext,
-  session: Session,
-  step: Extract<Step, { do: "deliver" }>,
-): Promise<undefined> {
-  const { messages, taken } = await takeAttachments(context, session, step.messages);
-  session.add([newDelivery(step.message, session.record.run, messages)], false);
-  const ids = step.messages.map(({ message_id }) => message_id);
-  session.consume(step.consumeTo, ids, taken);
-  return undefined;
 }

@@ -13,7 +13,7 @@
  * | something broke here (a full disk, a bug) | handed on with a growing delay; at last the run ends `worker_lost` |
  */
 import { messageOf } from "../../shared/errors.ts";
-import { makeRoom } from "../loop/context.ts";
+import { makeRoom } from "../loop/caps.ts";
 import { newFailure } from "../loop/log.ts";
 import type { Step } from "../loop/next.ts";
 import type { ModelFailure } from "../model/model.ts";

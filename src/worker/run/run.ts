@@ -4,11 +4,13 @@
  */
 import type { Place } from "../isolation.ts";
 import { next, type Step } from "../loop/next.ts";
+import { askParent } from "./ask.ts";
 import { callModel } from "./call-model.ts";
 import { type ClaimedRun, claimRun, type TakenWake } from "./claim.ts";
 import type { RunContext, RunEnd } from "./context.ts";
-import { askParent, checkOutput, clear, deliver, settleCrashed, settleRun } from "./end.ts";
+import { settleCrashed, settleRun } from "./end.ts";
 import { afterBreak, afterLoss } from "./failure.ts";
+import { checkOutput, clear, deliver } from "./log-steps.ts";
 import { openSession } from "./open.ts";
 import { releaseRun } from "./release.ts";
 import { runTools } from "./run-tools.ts";

@@ -8,26 +8,24 @@
  */
 import type { AgentRecord } from "../../shared/protocol/agent.ts";
 import type { Usage } from "../../shared/protocol/content.ts";
-import type { Pace } from "../../shared/protocol/effort.ts";
 import { eventText, type RunEvent } from "../../shared/protocol/event-text.ts";
 import type { AgentAddress } from "../../shared/protocol/keys.ts";
+import type { Pace } from "../../shared/protocol/limits.ts";
 import type { OpenQuestion } from "../../shared/protocol/message.ts";
 import type { Alert, ReplyBody } from "../../shared/protocol/reply.ts";
 import type { AgentState, AgentStore } from "../../shared/redis/agents.ts";
 import { StopSignal } from "../../shared/stop-signal.ts";
 import type { AgentHooks } from "../hooks/agent-hooks.ts";
 import type { Place } from "../isolation.ts";
-import { type LogEntry, type NewEntry, newPurchase, readLog } from "../loop/log.ts";
+import { type LogEntry, type NewEntry, newPurchase, newQuestionMark, readLog } from "../loop/log.ts";
 import { type Rules, replyBody } from "../loop/reply-body.ts";
 import { RunState } from "../loop/state.ts";
 import type { RunObserver } from "../observe/observer.ts";
 import type { Tool } from "../tools/tool.ts";
-import { markOf, withQuestions } from "./ask.ts";
-import { shownBody, wholeTextOf } from "./body.ts";
+import { shownBody, wholeTextOf, withQuestions } from "./body.ts";
 import type { CommitInput, Commitment, Committed, Consumed, InterimMessage } from "./commit.ts";
 import type { Lease, LeaseNews } from "./lease.ts";
-import type { LeftFiles } from "./run-files.ts";
-import type { RunWorkspace } from "./run-workspace.ts";
+import type { LeftFiles, RunWorkspace } from "./run-workspace.ts";
 import type { TellText } from "./text-feed.ts";
 import type { Trace } from "./trace.ts";
 
@@ -256,7 +254,7 @@ export class Session {
     events: readonly RunEvent[],
   ): Promise<"asked" | "finishing" | "lost"> {
     if (!this.lease.isLive()) return "lost";
-    const marks = questions.map(({ question_id }) => markOf(question_id));
+    const marks = questions.map(({ question_id }) => newQuestionMark(question_id));
     const answer = await this.#store.ask(this.address, {
       epoch: this.lease.epoch,
       known: this.#acknowledged,
@@ -388,6 +386,12 @@ export class Session {
     const charged = await this.commit();
     return charged === "committed" ? "adopted" : charged;
   }
+}
+
+/** Of a purchase's name: the message before which it sums everything up; undefined where it bought a message. */
+export function summedUpBy(purchaseId: string): number | undefined {
+  const message = /\.\d+-(\d+)\.\d+$/.exec(purchaseId)?.[1];
+  return message === undefined ? undefined : Number(message);
 }
 
 /** Entries that were paid for, and those that bring the run on. */

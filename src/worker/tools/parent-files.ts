@@ -1,10 +1,8 @@
 /** Files that a parent sent, on their way into the workspace: what its model may not write, they may not be either. */
-import type { Attached } from "../../shared/protocol/attachments.ts";
-import { REFERENCE_MAX_BYTES } from "../../shared/protocol/attachments.ts";
-import { quotePath } from "./files/failure.ts";
-import { openFile, readHead, requireSingleName } from "./files/file.ts";
+import { type Attached, REFERENCE_MAX_BYTES } from "../../shared/protocol/message.ts";
+import { openFile, readHead, requireSingleName, writeWhole } from "./files/file.ts";
 import { openPlace } from "./files/open.ts";
-import { writeWhole } from "./files/write.ts";
+import { quotePath } from "./files/path.ts";
 import { ToolFailure } from "./tool.ts";
 import type { Workspace } from "./workspace.ts";
 

@@ -9,7 +9,7 @@
  * 3. `runTool` never rejects: everything that can go wrong is an error result that says what to do.
  */
 import type { Clock } from "../../shared/clock.ts";
-import { SPAWNING_TOOLS } from "../../shared/protocol/tool-names.ts";
+import { SPAWNING_TOOLS } from "../../shared/protocol/permissions.ts";
 import { withoutSecrets } from "../../shared/secrets.ts";
 import { StopSignal } from "../../shared/stop-signal.ts";
 import { clip, fitResult, safeText, textOfResult } from "./result-text.ts";

@@ -4,7 +4,7 @@
  */
 
 import { z } from "zod";
-import { FIND_TOOLS, USE_TOOL } from "../../shared/protocol/tool-names.ts";
+import { FIND_TOOLS, USE_TOOL } from "../../shared/protocol/permissions.ts";
 import type { Tool } from "./tool.ts";
 import { defineTool } from "./tool.ts";
 

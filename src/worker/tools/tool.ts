@@ -3,7 +3,7 @@
  * tools and performs calls.
  */
 import { z } from "zod";
-import { mcpServerOf } from "../../shared/protocol/tool-names.ts";
+import { mcpServerOf } from "../../shared/protocol/permissions.ts";
 import type { Workspace } from "./workspace.ts";
 
 /** A JSON Schema (draft 2020-12) whose top level is an object, as the Messages API expects it. */

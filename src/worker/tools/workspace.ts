@@ -14,7 +14,7 @@ import { access, link, lstat, mkdir, readFile, realpath, rename, rm, writeFile }
 import { join } from "node:path";
 import type { Clock } from "../../shared/clock.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
-import { agentSegments, FILES_NAME, STAMP_NAME, WorkspaceStamp } from "../../shared/protocol/workspace.ts";
+import { agentSegments, FILES_NAME, STAMP_NAME, WorkspaceStamp } from "../../shared/protocol/ids.ts";
 import type { OpenRoot } from "./roots.ts";
 
 /** A directory tree that tools may touch. */

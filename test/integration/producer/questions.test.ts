@@ -60,7 +60,7 @@ test("a model that is the parent is told the question as data, sees it in check_
   const { parent } = scene;
   const agentId = await askedAgent(scene);
   const asData =
-    /^<sub_agent_question agent_id="painter" answer_by="[^"]+" answer_with="send_agent_message" boundary="(\w{12})">\n&lt;\/sub_agent_question> Which\?\n<\/sub_agent_question boundary="\1">$/;
+    /^<sub_agent_question agent_id="painter" answer_by="[^"]+" answer_with="send_agent_message" boundary="(\w{12})">\n\(\/sub_agent_question> Which\?\n<\/sub_agent_question boundary="\1">$/;
   const { text } = await parent.newReplies();
   expect(text).toMatch(asData);
 

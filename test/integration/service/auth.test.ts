@@ -97,6 +97,19 @@ describe("a key", () => {
     expect((await api.ask("GET", AGENTS, { token: reading })).body.sub_agents).toEqual([]);
   });
 
+  test("of callers that make a key of a name at once, too many never stay", async () => {
+    const store = keys();
+    for (let round = 0; round < 10; round++) {
+      const name = `at once ${round}`;
+      const first = await store.create({ tenant: "acme", name, scope: "read" });
+      const rotations = await Promise.allSettled(Array.from({ length: 6 }, () => store.rotate(first.key_id)));
+      const made = rotations.flatMap((each) => (each.status === "fulfilled" ? [each.value.key_id] : []));
+      const live = (await store.list()).filter((key) => key.name === name).map(({ key_id }) => key_id);
+      expect(live.length).toBeLessThanOrEqual(2);
+      expect(live.sort()).toEqual([first.key_id, ...made].sort());
+    }
+  });
+
   test("has a second one of its name for a rotation, and no third", async () => {
     const store = keys();
     const first = await store.create({ tenant: "acme", name: "rotated", scope: "read" });

@@ -103,6 +103,30 @@ test("cron keeps its zone, replaces itself under the same name, and is removed",
   );
 });
 
+test("a schedule that is replaced comes due in its new way alone", async () => {
+  const stage = await openStage();
+  const parent = stage.parent();
+  const queue = `${stage.keys.bullPrefix}:${stage.keys.intakeQueue}`;
+  const due = () => Promise.all(["delayed", "repeat"].map((state) => stage.redis.zcard(`${queue}:${state}`)));
+  const wish = { schedule_id: "one", prompt: "say hello" };
+  const inAnHour = (hours: number) => new Date(Date.now() + hours * 3_600_000).toISOString();
+  await parent.schedule({ ...wish, at: inAnHour(1) });
+  await parent.schedule({ ...wish, at: inAnHour(2) });
+  expect(await due()).toEqual([1, 0]);
+  await parent.schedule({ ...wish, cron: "0 7 * * *" });
+  expect(await due()).toEqual([1, 1]);
+  await parent.schedule({ ...wish, at: inAnHour(3) });
+  expect(await due()).toEqual([1, 0]);
+});
+
+test("a pattern that is none leaves the schedule of that name as it is", async () => {
+  const parent = (await openStage()).parent();
+  const made = await parent.schedule({ schedule_id: "day", cron: "0 7 * * *", prompt: "a" });
+  const wrong = parent.schedule({ schedule_id: "day", cron: "67 99 * * *", prompt: "b" });
+  await expect(wrong).rejects.toMatchObject(refusal("invalid_input", /cron pattern/));
+  expect(await parent.schedules()).toEqual([made]);
+});
+
 test.for([
   ["two rhythms", { cron: "0 7 * * *", every_ms: 5_000 }, /exactly one/],
   ["no rhythm", {}, /exactly one/],

@@ -166,6 +166,51 @@ export const HOSTILE: Readonly<Record<string, string>> = {
   "floods the output": "yes",
   "floods the output with nothing": "cat /dev/zero",
   "dumps core": "sh -c 'kill -SEGV $$'; ls core* && echo ESCAPED",
+  // What one process may do to the machine by other names.
+  "writes over the program that started it":
+    "for p in 1 $PPID; do (exec 9>>/proc/$p/exe) 2>/dev/null && echo ESCAPED; done; (exec 9>>/usr/bin/bwrap) && echo ESCAPED",
+  "reads the worker through its mappings":
+    'ls /proc/@PID@/map_files /proc/@PID@/fd 2>/dev/null | grep . && [ @PID@ -gt 300 ] && echo ESCAPED; perl -e \'my $b = "\\0" x 8; exit(syscall(310, 1, pack("PQ", $b, 8), 1, pack("QQ", 0x400000, 8), 1, 0) > 0 ? 0 : 1)\' && echo ESCAPED',
+  "takes a descriptor of its launcher":
+    "perl -e 'my $f = syscall(434, getppid(), 0); exit(syscall(438, $f, 4, 0) >= 0 ? 0 : 1)' && echo ESCAPED",
+  "maps another user":
+    "echo 0 0 1 > /proc/self/uid_map && echo ESCAPED; echo allow > /proc/self/setgroups && echo ESCAPED",
+  "asks to be spared":
+    "echo -1000 > /proc/self/oom_score_adj && echo ESCAPED; renice -n -20 $$ && echo ESCAPED",
+  "asks for real time": "chrt -f 50 true && echo ESCAPED; ionice -c 1 true && echo ESCAPED",
+  "changes another process' limits":
+    "prlimit --pid @PID@ --nofile=1 && [ @PID@ -gt 300 ] && echo ESCAPED; true",
+  "loads a module or a kernel":
+    "perl -e 'for (175, 313, 246, 320) { exit 0 if syscall($_, 0, 0, 0, 0, 0) == 0 } exit 1' && echo ESCAPED; modprobe dummy && echo ESCAPED",
+  "asks for the machine's ports":
+    "perl -e 'exit(syscall(172, 3) == 0 || syscall(173, 0x70, 2, 1) == 0 ? 0 : 1)' && echo ESCAPED",
+  "turns on swap, accounting or quotas":
+    'perl -e \'exit(syscall(167, "/tmp/x", 0) == 0 || syscall(163, "/workspace/acct") == 0 || syscall(179, 0, 0, 0, 0) == 0 ? 0 : 1)\' && echo ESCAPED',
+  "registers a program for a kind of file":
+    "mount -t binfmt_misc x /proc/sys/fs/binfmt_misc && echo ESCAPED; echo ':x:M::x::/bin/sh:' > /proc/sys/fs/binfmt_misc/register && echo ESCAPED",
+  "watches every file": "perl -e 'exit(syscall(300, 4, 0) >= 0 ? 0 : 1)' && echo ESCAPED",
+  "catches page faults by a device":
+    "for d in userfaultfd kvm fuse vhost-net net/tun mapper/control loop-control; do [ -e /dev/$d ] && echo ESCAPED $d; done; true",
+  "enters a ring that was made":
+    "perl -e 'exit(syscall(427, 3, 0, 0, 0) >= 0 || syscall(426, 3, 1, 0, 0, 0) >= 0 ? 0 : 1)' && echo ESCAPED",
+  "clones a mount of its own":
+    'perl -e \'exit(syscall(442, -100, "/", 0, "\\0" x 32, 32) == 0 || syscall(429, -100, "/", -100, "/tmp", 0) == 0 ? 0 : 1)\' && echo ESCAPED',
+  "hands a descriptor to the proxy":
+    'perl -MSocket -MIO::Socket::UNIX -e \'my $s = IO::Socket::UNIX->new(Peer => "/run/egress/proxy") or exit; print $s "CONNECT 127.0.0.1:@PORT@ HTTP/1.1\\r\\nhost: allowed.invalid\\r\\n\\r\\n"; $s->shutdown(1); print <$s>\' | grep CANARY && echo ESCAPED',
+  "speaks two requests as one to the proxy":
+    "printf 'POST http://allowed.invalid/ HTTP/1.1\\r\\nHost: a\\r\\nContent-Length: 4\\r\\nTransfer-Encoding: chunked\\r\\n\\r\\n0\\r\\n\\r\\nGET http://127.0.0.1:@PORT@/ HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n' > /dev/tcp/127.0.0.1/3128",
+  // What it leaves for the worker, which walks the workspace before the next command and after it.
+  "leaves directories deeper than any path":
+    "for i in $(seq 3000); do mkdir -p dddddddd && cd dddddddd || break; done; cd /workspace; echo left",
+  "leaves names that are no text":
+    "touch $'\\xff\\xfe' $'a\\nb' -- '-rf' '--' $'\\e[2J' $'../x' 2>/dev/null; mkfifo pipe; ln -s pipe link; ln -s link link2; ln -s loop loop; echo left",
+  "leaves very many files":
+    "mkdir many && cd many && perl -e 'for (1..1e7) { open(F, \">\", $_) or last }'; echo left",
+  "locks itself out": "chmod 0 /workspace; mkdir -p shut/in; chmod 0 shut; echo left",
+  "swaps its directory while it ends":
+    "mkdir -p real; (while :; do rm -rf place; ln -s @OUTSIDE@ place; rm place; mkdir place; done) & cd real; for i in 1 2 3 4 5 6 7 8 9; do cd ../place 2>/dev/null && [ -e secret.txt ] && cat secret.txt; done; true",
+  "leaves a link where the worker writes":
+    "rm -rf /workspace/.subagent* 2>/dev/null; ln -sfn @OUTSIDE@ /workspace/.git; ln -sfn /etc /workspace/etc; touch .git/x && echo ESCAPED; touch etc/x && echo ESCAPED",
   // The way back.
   "says that it ended elsewhere": "echo @OUTSIDE@ >&3; exec 3>&-; trap - EXIT",
   "says where it ended with line ends": "printf '/workspace\\n--bind / /x\\n' >&3; trap - EXIT",

@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
-import { openConnection } from "../../../src/producer/connection.ts";
-import { CALL_BUDGET_MS } from "../../../src/producer/loop-time.ts";
+import { CALL_BUDGET_MS, openConnection } from "../../../src/producer/connection.ts";
 import { createRedisCalls } from "../../../src/producer/redis-call.ts";
+import { systemClock } from "../../../src/shared/clock.ts";
 import { createLogger } from "../../../src/shared/logger.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
-import { redisUrl } from "../../helpers/redis.ts";
+import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
 import { createManualClock } from "../cli/manual-clock.ts";
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
@@ -30,4 +30,21 @@ test("a hint that is not answered is waited for as long as its call has time, an
   clock.advance(200);
   await turn();
   expect(isOver).toBe(true);
+});
+
+test("a call whose second change is refused says that something may have been done, and what makes it safe", async () => {
+  const connection = openConnection(redisUrl(), "producer", systemClock, createLogger({ level: "silent" }));
+  closeAtEnd(() => connection.close());
+  const { run } = createRedisCalls(connection);
+  const key = uniquePrefix();
+  const repeat = { what: "the schedule", key: { schedule_id: "day" } };
+  const refusedChange = () => connection.redis.incr(key);
+  const both = run(async ({ write }) => {
+    await write(repeat, () => connection.redis.set(key, "no number", "PX", 60_000));
+    await write(repeat, refusedChange);
+  });
+  await expect(both).rejects.toMatchObject({ code: "outcome_unknown", details: { schedule_id: "day" } });
+  await expect(run(({ write }) => write(repeat, refusedChange))).rejects.toMatchObject({
+    code: "redis_unavailable",
+  });
 });

@@ -2,7 +2,15 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { messageOf, SubagentError } from "../../../src/shared/errors.ts";
 import { createLogger } from "../../../src/shared/logger.ts";
-import { keepSecret, keepSecretsOf, secretFilter, withoutSecrets } from "../../../src/shared/secrets.ts";
+import {
+  keepLoginOf,
+  keepSecret,
+  keepSecretsOf,
+  keepSecretsOfArguments,
+  keepSecretsOfEnvironment,
+  secretFilter,
+  withoutSecrets,
+} from "../../../src/shared/secrets.ts";
 
 const KEY = "sk+live/7f3a==9b1c d";
 keepSecret(KEY);
@@ -13,11 +21,73 @@ test.each([
   ["in a URL", `https://x/?key=${encodeURIComponent(KEY)}`],
   ["as base64", Buffer.from(KEY).toString("base64")],
   ["as base64 for URLs", Buffer.from(KEY).toString("base64url")],
+  ["in JSON within JSON", JSON.stringify(JSON.stringify({ key: KEY }))],
+  ["in JSON that escapes slashes", JSON.stringify({ key: KEY }).replaceAll("/", "\\/")],
+  ["in a URL with small letters", encodeURIComponent(KEY).toLowerCase()],
+  ["in a URL twice", encodeURIComponent(encodeURIComponent(KEY))],
+  ["in a form", new URLSearchParams({ key: KEY }).toString()],
+  ["as the password of a URL", Object.assign(new URL("redis://h"), { password: KEY }).href],
+  ["in hexadecimal digits", Buffer.from(KEY).toString("hex")],
+  ["in large hexadecimal digits", Buffer.from(KEY).toString("hex").toUpperCase()],
+  [
+    "in hexadecimal digits with colons",
+    Buffer.from(KEY)
+      .toString("hex")
+      .replace(/(..)(?=.)/g, "$1:"),
+  ],
+  [
+    "in groups of hexadecimal digits",
+    Buffer.from(KEY)
+      .toString("hex")
+      .replace(/(....)(?=.)/g, "$1 "),
+  ],
+  [
+    "as base64 in lines",
+    Buffer.from(`user:${KEY}`)
+      .toString("base64")
+      .replace(/(.{10})/g, "$1\n"),
+  ],
+  [
+    "as base64 in lines in JSON",
+    JSON.stringify(
+      Buffer.from(KEY)
+        .toString("base64")
+        .replace(/(.{7})/g, "$1\r\n"),
+    ),
+  ],
 ])("a secret is masked %s", (_, text) => {
   const masked = withoutSecrets(`before ${text} after`);
   expect(masked).toContain("[redacted]");
   expect(masked).toMatch(/^before .* after$/s);
-  expect(masked).not.toContain("7f3a");
+  expect(masked).not.toMatch(/7f3a|37663361|N2YzY/i);
+});
+
+test("of the environment the secrets of other programs are kept, too, and no words, paths or short values", () => {
+  const env = {
+    GITHUB_TOKEN: "ghp_Zx81nQ42kLm90pRt",
+    AWS_SECRET_ACCESS_KEY: "wJalrXUtnFEMI/K7MDENG/bPxRfiCY",
+    KEY_ENVIRONMENT: "production-environment",
+    SSH_AUTH_SOCK: "/tmp/ssh-abcdef123456/agent.1",
+    DATABASE_URL: "postgres://app:p%40ss%2Fw0rd-77@db/x",
+    REDIS_URL: "redis://:s/l@sh-and-@t@h:6379",
+    HOME_PAGE: "https://example.com/0123456789abcdef",
+  };
+  keepSecretsOfEnvironment(env);
+  const shown = Object.values(env).map(withoutSecrets);
+  expect(shown).toEqual([
+    ...["[redacted]", "[redacted]", "production-environment", "/tmp/ssh-abcdef123456/agent.1"],
+    ...["postgres://app:[redacted]@db/x", "redis://:[redacted]@h:6379"],
+    "https://example.com/0123456789abcdef",
+  ]);
+  expect(withoutSecrets("login with p@ss/w0rd-77")).toBe("login with [redacted]");
+});
+
+test("of a program's arguments and of addresses the secrets are kept", () => {
+  keepSecretsOfArguments(["--api-key=k-11223344", "--token", "t-55667788", "--name", "ordinary-value"]);
+  keepLoginOf("https://mcp.example/sse?api_key=q-99001122&page=ordinary-page");
+  expect(withoutSecrets("k-11223344 t-55667788 q-99001122 ordinary-value ordinary-page")).toBe(
+    "[redacted] [redacted] [redacted] ordinary-value ordinary-page",
+  );
 });
 
 test("a secret is masked wherever it begins within base64 text", () => {

@@ -148,24 +148,6 @@ export function inOneFlight<T>(redis: RedisClient, send: () => T): T {
   }
 }
 
-const gathering = new WeakSet<object>();
-
-/**
- * What is sent from now on until the event loop has been once around leaves together: a write of its own costs as much as all
- * else of a commit. A cluster's connections write by themselves.
- */
-export function gatherWrites(redis: RedisClient): void {
-  if (redis instanceof Cluster || !canSend(redis)) return;
-  const { stream } = redis;
-  if (gathering.has(stream)) return;
-  gathering.add(stream);
-  stream.cork();
-  setImmediate(() => {
-    gathering.delete(stream);
-    stream.uncork();
-  });
-}
-
 /** Calls `listener` with every connection to a single server that `redis` consists of, now and later. */
 export function onConnection(redis: RedisClient, listener: (connection: RedisConnection) => void): void {
   if (redis instanceof Cluster) {

@@ -19,7 +19,7 @@ import {
 import { depthOf } from "../../../shared/protocol/message.ts";
 import { wellFormedJson } from "../../../shared/protocol/reply.ts";
 import type { ModelAnswer } from "../model.ts";
-import { MalformedAnswerError } from "./errors.ts";
+import { MalformedAnswerError } from "./failure.ts";
 import { parseBounded } from "./json.ts";
 
 /** Most tool calls of one answer that may be executed. */

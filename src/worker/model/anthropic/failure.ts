@@ -1,7 +1,9 @@
-/** Turns whatever a provider call threw into a {@link ModelFailure}: what happened, whether to retry, when. Pure. */
+/**
+ * Turns whatever a provider call threw into a {@link ModelFailure}: what happened, whether to retry, when. The adapter's own
+ * errors stand here too; none of them leaves it. Pure.
+ */
 import { AnthropicError, APIConnectionError, APIConnectionTimeoutError, APIError } from "@anthropic-ai/sdk";
 import type { FailureKind, ModelFailure } from "../model.ts";
-import { MalformedAnswerError, TimeLimitError } from "./errors.ts";
 
 /** The first `code` string found on `error` or along its `cause` chain. */
 function errorCode(error: unknown): string | undefined {
@@ -223,4 +225,29 @@ export function redact(text: string, secrets: readonly string[] = []): string {
   clean = clean.replace(/[\s\p{Cc}]+/gu, " ").trim();
   if (clean.length <= MAX_MESSAGE_CHARS) return clean;
   return `${clean.slice(0, MAX_MESSAGE_CHARS - 1).replace(/[\uD800-\uDBFF]$/, "")}…`;
+}
+
+/** A provider that took longer than it may: for the whole call, or without a byte. */
+export class TimeLimitError extends Error {
+  override readonly name = "TimeLimitError";
+}
+
+/** A call that this process ended. */
+export class CallAbortedError extends Error {
+  override readonly name = "CallAbortedError";
+}
+
+/** An answer that is not a usable message: missing parts, too large, unknown deltas. */
+export class MalformedAnswerError extends Error {
+  override readonly name = "MalformedAnswerError";
+}
+
+/** An answer that broke off before its end although the connection closed cleanly. */
+export class TruncatedStreamError extends Error {
+  override readonly name = "TruncatedStreamError";
+  /** Read by `classify`: a broken wire, in the words of the transport. */
+  readonly code = "ECONNRESET";
+  constructor() {
+    super("the response stream ended before the message was complete");
+  }
 }

@@ -20,8 +20,7 @@ import { keepSecret } from "../../../shared/secrets.ts";
 import type { CallControl, CallOutcome, Model, ModelRequest } from "../model.ts";
 import { requestBody } from "../request.ts";
 import { AnswerDraft } from "./answer.ts";
-import { CallAbortedError, MalformedAnswerError } from "./errors.ts";
-import { classify } from "./failure.ts";
+import { CallAbortedError, classify, MalformedAnswerError } from "./failure.ts";
 import { readerOf } from "./stream.ts";
 import { Exchange, type ExchangePlan, Transport } from "./transport.ts";
 

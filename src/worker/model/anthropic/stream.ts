@@ -12,7 +12,7 @@
 import { APIError } from "@anthropic-ai/sdk";
 import type { JsonObject } from "../../../shared/protocol/content.ts";
 import { type AnswerDraft, isObject, type PieceField, spell, unspell } from "./answer.ts";
-import { MalformedAnswerError, TruncatedStreamError } from "./errors.ts";
+import { MalformedAnswerError, TruncatedStreamError } from "./failure.ts";
 import { closingQuote, parseOrNothing } from "./json.ts";
 
 /** No body is read beyond it. */

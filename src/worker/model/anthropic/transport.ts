@@ -15,7 +15,7 @@
 import type { Client, Dispatcher } from "undici";
 import type { Clock } from "../../../shared/clock.ts";
 import { type ConnectionOptions, Connections } from "./connections.ts";
-import { CallAbortedError, MalformedAnswerError, TimeLimitError } from "./errors.ts";
+import { CallAbortedError, MalformedAnswerError, TimeLimitError } from "./failure.ts";
 import type { BodyReader } from "./stream.ts";
 
 /** Durations in milliseconds. */

@@ -3,9 +3,9 @@
  * one call of twenty; it cannot be closed from outside, so files are opened by descriptor here.
  */
 import { z } from "zod";
-import { quotePath } from "../files/failure.ts";
 import { type OpenFile, openFile, readHead } from "../files/file.ts";
 import { openPlace } from "../files/open.ts";
+import { quotePath } from "../files/path.ts";
 import { defineTool, type Tool, ToolFailure } from "../tool.ts";
 
 const MAX_READ_BYTES = 256 * 1024;

@@ -3,8 +3,8 @@
  * between moves the write outside; here everything happens below descriptors.
  */
 import { z } from "zod";
-import { quotePath } from "../files/failure.ts";
-import { writeWhole } from "../files/write.ts";
+import { writeWhole } from "../files/file.ts";
+import { quotePath } from "../files/path.ts";
 import { defineTool, type Tool, ToolFailure } from "../tool.ts";
 
 const MAX_WRITE_BYTES = 1024 * 1024;

@@ -11,11 +11,13 @@
 import { randomUUID } from "node:crypto";
 import { constants, type Stats } from "node:fs";
 import { type FileHandle, lstat, open, rename, unlink } from "node:fs/promises";
-import { DRAFT_PREFIX } from "../../../shared/protocol/workspace.ts";
+import { DRAFT_PREFIX } from "../../../shared/protocol/ids.ts";
 import { ToolFailure } from "../tool.ts";
-import { plainFailure, quotePath } from "./failure.ts";
-import { type Directory, otherDevice, type Place, pathIn } from "./open.ts";
+import type { Workspace } from "../workspace.ts";
+import { type Directory, openPlace, otherDevice, type Place, pathIn } from "./open.ts";
+import { plainFailure, quotePath } from "./path.ts";
 import { refuseSecret } from "./policy.ts";
+import { bookPlace } from "./quota.ts";
 
 /** A regular file, open for reading; its holder closes its handle. */
 export interface OpenFile {
@@ -139,4 +141,27 @@ async function requireSame({ directory, name }: Place, read: Stats, path: string
   ) {
     throw new ToolFailure(`${quotePath(path)} was changed by someone else meanwhile; read it again.`);
   }
+}
+
+/**
+ * Creates or replaces the file at `path`, with the directories it needs, after all writes that were handed in before it.
+ *
+ * @throws {ToolFailure} when the path leads outside, the workspace is full, the system refuses, or `signal` is aborted.
+ */
+export function writeWhole(
+  workspace: Workspace,
+  path: string,
+  bytes: Buffer,
+  signal: AbortSignal,
+): Promise<void> {
+  return workspace.exclusive(async () => {
+    if (signal.aborted) throw new ToolFailure("Cancelled before the file was written.");
+    const place = await openPlace(workspace, path, "create");
+    try {
+      await bookPlace(workspace, place, bytes.length);
+      await replaceFile(place, bytes, { path, signal });
+    } finally {
+      await place.directory.handle.close();
+    }
+  });
 }

@@ -18,8 +18,7 @@ import { type FileHandle, lstat, mkdir, open, readlink } from "node:fs/promises"
 import { join, resolve } from "node:path";
 import { ToolFailure } from "../tool.ts";
 import type { Area, Workspace } from "../workspace.ts";
-import { plainFailure, quotePath } from "./failure.ts";
-import { locate, relocate, type Target } from "./path.ts";
+import { locate, plainFailure, quotePath, relocate, type Target } from "./path.ts";
 import { refuseExecuted, refuseSecret } from "./policy.ts";
 
 /** An open directory inside an area; its holder closes its handle. */

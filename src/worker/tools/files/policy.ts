@@ -6,7 +6,7 @@
  * 2. Names are compared without regard to case: some file systems do not tell `.GIT` from `.git`.
  */
 import { ToolFailure } from "../tool.ts";
-import { quotePath } from "./failure.ts";
+import { quotePath } from "./path.ts";
 
 /** Directories that hold keys, tokens or the queue's own Redis. */
 const SECRET_DIRECTORIES = new Set([

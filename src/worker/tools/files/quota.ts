@@ -3,11 +3,12 @@
  *
  * 1. A workspace is counted once for a run, then kept up by what the file tools write, and counted again after a command.
  * 2. Counting stops where the quota is exceeded, so that it costs no more than a full workspace.
+ * 3. Nothing is hidden from it by a name that is no text, by modes, or by a depth that no path reaches.
  */
-import { lstat, opendir } from "node:fs/promises";
-import { join } from "node:path";
+import { lstat } from "node:fs/promises";
 import { ToolFailure } from "../tool.ts";
 import type { Workspace } from "../workspace.ts";
+import { codeOf, listDirectory } from "./list.ts";
 import type { Place } from "./open.ts";
 
 /** What a workspace holds, directories counted as files. */
@@ -21,21 +22,24 @@ const QUOTA: Holdings = { bytes: 1024 ** 3, files: 50_000 };
 
 const known = new WeakMap<Workspace, Holdings>();
 
+/** What cannot be counted is more than any quota: else it would be the place to hide in. */
+const UNCOUNTED = Number.POSITIVE_INFINITY;
+
 /** Counts what stands on the disk, to a little beyond `quota` at most. */
 export async function countHoldings({ directory }: Workspace, quota: Holdings = QUOTA): Promise<Holdings> {
   let [bytes, files] = [0, 0];
-  const open = [directory];
+  const open: Buffer[] = [Buffer.from(directory)];
   for (let here = open.pop(); here !== undefined; here = open.pop()) {
     try {
-      for await (const entry of await opendir(here, { bufferSize: 256 })) {
-        const path = join(here, entry.name);
+      for await (const { path, isDirectory } of listDirectory(here)) {
         files++;
-        if (entry.isDirectory()) open.push(path);
+        if (isDirectory) open.push(path);
         else bytes += await sizeOf(path);
         if (exceeds({ bytes, files }, quota)) return { bytes, files };
       }
-    } catch {
-      // A directory that vanished or may not be read holds nothing that could be counted.
+    } catch (error) {
+      // One that has vanished holds nothing.
+      if (codeOf(error) !== "ENOENT") return { bytes, files: UNCOUNTED };
     }
   }
   return { bytes, files };
@@ -83,11 +87,12 @@ export async function bookPlace(
   await bookWrite(workspace, { bytes: bytes - (stat?.size ?? 0), files: stat === undefined ? 1 : 0 });
 }
 
-async function sizeOf(path: string): Promise<number> {
+async function sizeOf(path: Buffer): Promise<number> {
   try {
     // Blocks rather than size: a sparse file takes what it takes.
     return (await lstat(path)).blocks * 512;
-  } catch {
-    return 0;
+  } catch (error) {
+    if (codeOf(error) === "ENOENT") return 0;
+    throw error;
   }
 }

@@ -11,7 +11,7 @@ import type { Clock } from "../../../shared/clock.ts";
 import { messageOf } from "../../../shared/errors.ts";
 import type { Logger } from "../../../shared/logger.ts";
 import type { McpServer } from "../../../shared/mcp-server.ts";
-import { keepSecretsOf } from "../../../shared/secrets.ts";
+import { keepLoginOf, keepSecretsOf, keepSecretsOfArguments } from "../../../shared/secrets.ts";
 import { packageVersion } from "../../../shared/version.ts";
 import { ToolFailure } from "../tool.ts";
 
@@ -46,7 +46,13 @@ export class ServerConnection {
     this.name = name;
     this.#server = server;
     this.#means = means;
-    keepSecretsOf("url" in server ? server.headers : server.env);
+    if ("url" in server) {
+      keepSecretsOf(server.headers);
+      keepLoginOf(server.url);
+    } else {
+      keepSecretsOf(server.env);
+      keepSecretsOfArguments(server.args);
+    }
   }
 
   /** How long to wait before the next try to connect, ms. */

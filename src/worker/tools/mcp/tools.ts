@@ -11,7 +11,7 @@ import type { Tool as ListedTool } from "@modelcontextprotocol/client";
 import { messageOf } from "../../../shared/errors.ts";
 import type { McpServers } from "../../../shared/mcp-server.ts";
 import { JsonObject } from "../../../shared/protocol/content.ts";
-import { mcpServerOf } from "../../../shared/protocol/tool-names.ts";
+import { mcpServerOf } from "../../../shared/protocol/permissions.ts";
 import { StopSignal } from "../../../shared/stop-signal.ts";
 import { type Tool, ToolFailure } from "../tool.ts";
 import { type CallResult, ServerConnection, type ServerMeans } from "./server.ts";

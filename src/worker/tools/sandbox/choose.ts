@@ -5,13 +5,12 @@
  *
  * The proof writes nothing outside a directory of its own: what must not be writable is asked with `test -w`.
  */
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { rm } from "node:fs/promises";
 import type { Clock } from "../../../shared/clock.ts";
 import { messageOf, SubagentError } from "../../../shared/errors.ts";
 import type { Workspace } from "../workspace.ts";
 import { createBubblewrap } from "./bubblewrap.ts";
+import { makeDirectory, removeLeftBehind } from "./directory.ts";
 import { parseEgress } from "./egress.ts";
 import type { Runner } from "./runner.ts";
 import { createRunsc } from "./runsc.ts";
@@ -53,7 +52,8 @@ const PROOF = `
 for path in /proc/sys/kernel/hostname /proc/sys/kernel/core_pattern /proc/sysrq-trigger /usr /etc / /dev /sys; do
   [ -w "$path" ] && echo "writable:$path"
 done
-[ "$(ls /proc | grep -c '^[0-9]')" -lt 10 ] && echo processes
+set -- /proc/[0-9]*
+[ "$#" -lt 10 ] && echo processes
 [ "$(grep -c : /proc/net/dev)" -le 1 ] && echo network
 grep -q '^CapEff:[[:space:]]*0*$' /proc/self/status && grep -q '^CapBnd:[[:space:]]*0*$' /proc/self/status && echo capabilities
 grep -q '^Seccomp:[[:space:]]*2' /proc/self/status && echo seccomp
@@ -76,6 +76,7 @@ export async function chooseRunner(options: RunnerOptions): Promise<RunnerChoice
   if (options.mode === "off") return { sentence: "bash is off (SUBAGENT_BASH=off)." };
   if (options.mode === "unsandboxed") return unconfined(options);
   if (process.platform !== "linux") return { sentence: "bash is not offered: its sandbox needs Linux." };
+  await removeLeftBehind(options.clock);
   const asRoot = process.getuid?.() === 0;
   const problems: string[] = [];
   for (const candidate of CANDIDATES) {
@@ -136,7 +137,7 @@ function unconfined({ clock, production, acceptUnsandboxed }: RunnerOptions): Ru
 
 /** What is wrong with the sandbox here; nothing when every wall stands. */
 async function problemOf(runner: Runner): Promise<string | undefined> {
-  const directory = await mkdtemp(join(tmpdir(), "subagent-bash-"));
+  const directory = await makeDirectory("bash");
   try {
     const { output, exitCode } = await runner.run({
       script: PROOF,

@@ -8,14 +8,14 @@
  * 2. Connections, requests, bytes, headers and silence are bounded. Beyond a bound the command has no network any more.
  * 3. It ends with its command: the socket, its directory, and every connection on both sides.
  */
-import { chmod, mkdir, mkdtemp, rm } from "node:fs/promises";
+import { chmod, mkdir, rm } from "node:fs/promises";
 import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from "node:http";
 import { connect, type Socket } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Duplex, pipeline } from "node:stream";
 import { isAddress, isPublic, lookupOf, type MayReach, parseRanges } from "../../../shared/address-range.ts";
 import { SubagentError } from "../../../shared/errors.ts";
+import { makeDirectory } from "./directory.ts";
 import type { NetworkUse } from "./runner.ts";
 
 /** What commands may reach. */
@@ -116,7 +116,7 @@ export function parseEgress(hosts: string, ranges = ""): EgressPolicy | { proble
 /** Opens the proxy of one command. `limits`: those that differ from 64 connections, 2,000 requests and 512 MB. */
 export async function openEgress(policy: EgressPolicy, limits: Partial<EgressLimits> = {}): Promise<Egress> {
   // The outer directory is its owner's alone; the inner one is what the sandbox is shown, behind another user.
-  const outer = await mkdtemp(join(tmpdir(), "subagent-net-"));
+  const outer = await makeDirectory("net");
   const directory = join(outer, "net");
   await mkdir(directory, { mode: 0o755 });
   const traffic = new Traffic(policy, { ...LIMITS, ...limits });

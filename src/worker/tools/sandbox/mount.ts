@@ -3,9 +3,9 @@
  * without what may hold secrets.
  */
 import { lstatSync, readlinkSync } from "node:fs";
-import { lchown, lstat, opendir } from "node:fs/promises";
-import { join } from "node:path";
+import { lchown, lstat } from "node:fs/promises";
 import type { Clock } from "../../../shared/clock.ts";
+import { codeOf, listDirectory } from "../files/list.ts";
 import type { Area, Workspace } from "../workspace.ts";
 import { coverOf } from "./withheld.ts";
 
@@ -105,14 +105,24 @@ export function isInside(path: string, areas: readonly Area[]): boolean {
  * owner: the other name may stand anywhere.
  */
 export async function handOver(directory: string): Promise<void> {
-  await lchown(directory, UNPRIVILEGED, UNPRIVILEGED);
-  for await (const entry of await opendir(directory)) {
-    const path = join(directory, entry.name);
-    if (entry.isDirectory()) {
-      await handOver(path);
-      continue;
+  const open: Buffer[] = [Buffer.from(directory)];
+  for (let here = open.pop(); here !== undefined; here = open.pop()) {
+    try {
+      await lchown(here, UNPRIVILEGED, UNPRIVILEGED);
+      for await (const { path, isDirectory } of listDirectory(here)) {
+        if (isDirectory) open.push(path);
+        else await handOverFile(path);
+      }
+    } catch (error) {
+      // What a command left deeper than a path can name is its own already.
+      if (!GONE_OR_TOO_DEEP.has(codeOf(error))) throw error;
     }
-    const { uid, nlink } = await lstat(path);
-    if (uid !== UNPRIVILEGED && nlink === 1) await lchown(path, UNPRIVILEGED, UNPRIVILEGED);
   }
+}
+
+const GONE_OR_TOO_DEEP: ReadonlySet<string | undefined> = new Set(["ENOENT", "ENAMETOOLONG"]);
+
+async function handOverFile(path: Buffer): Promise<void> {
+  const { uid, nlink } = await lstat(path);
+  if (uid !== UNPRIVILEGED && nlink === 1) await lchown(path, UNPRIVILEGED, UNPRIVILEGED);
 }

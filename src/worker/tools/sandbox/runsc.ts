@@ -7,12 +7,12 @@
  * 3. The bundle holds no command and no secret: the command comes by a descriptor. It is removed when the command is over.
  */
 import { accessSync, constants, existsSync } from "node:fs";
-import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, rm, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { Clock } from "../../../shared/clock.ts";
 import { messageOf } from "../../../shared/errors.ts";
 import { ToolFailure } from "../tool.ts";
+import { makeDirectory } from "./directory.ts";
 import {
   ENVIRONMENT,
   handOver,
@@ -48,6 +48,13 @@ const SHELL = shellProgram({
   fallback: WORKSPACE_INSIDE,
 });
 
+/** runsc puts streams of its own at descriptor 256, and hands on what stands open: it starts with its own five and no more. */
+const CLOSED = `for each in /proc/self/fd/*; do
+  each=\${each##*/}
+  [ "$each" -gt ${COMMAND} ] && eval "exec $each>&-"
+done
+exec "$@"`;
+
 /** A runner; nothing where runsc is not installed. It does not ask whether runsc works here. */
 export function createRunsc(options: RunscOptions): Runner | undefined {
   const { runsc = "/usr/local/bin/runsc" } = options;
@@ -69,14 +76,14 @@ async function run(
   const { workspace, signal, timeoutMs, script, cwd = WORKSPACE_INSIDE } = command;
   if (asRoot) await handOver(workspace.directory);
   const mounts = await mountsOf(workspace, clock, signal);
-  const bundle = await mkdtemp(join(tmpdir(), "subagent-runsc-"));
+  const bundle = await makeDirectory("runsc");
   try {
     const uid = asRoot ? UNPRIVILEGED : (process.getuid?.() ?? UNPRIVILEGED);
     await writeBundle(bundle, ociConfig(workspace.directory, mounts, bundle, uid), uid);
     if (signal.aborted) throw new ToolFailure("Cancelled before the command was started.");
     const { report, ...outcome } = await runProcess({
-      file: runsc,
-      args: runscArguments(bundle, asRoot),
+      file: "/bin/bash",
+      args: ["-c", CLOSED, "bash", runsc, ...runscArguments(bundle, asRoot)],
       env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" },
       cwd: bundle,
       command: commandText(cwd, script),

@@ -8,7 +8,7 @@
  */
 import { opendir } from "node:fs/promises";
 import { join } from "node:path";
-import { DRAFT_PREFIX } from "../../../shared/protocol/workspace.ts";
+import { DRAFT_PREFIX } from "../../../shared/protocol/ids.ts";
 import { type Directory, hostPath, openChild, pathIn } from "../files/open.ts";
 import { type IgnoreRules, withoutIgnored, withRulesOf } from "./gitignore.ts";
 import type { Matcher } from "./matcher.ts";

@@ -9,7 +9,7 @@ import { entryKey } from "../../../../src/shared/protocol/log.ts";
 import type { InboxMessage } from "../../../../src/shared/protocol/message.ts";
 import { partsOf } from "../../../../src/shared/protocol/reply.ts";
 import type { Due } from "../../../../src/shared/redis/deadlines.ts";
-import type { StreamItem } from "../../../../src/shared/redis/reply-stream.ts";
+import type { StreamItem } from "../../../../src/shared/redis/replies.ts";
 import type { Input } from "../../../../src/shared/redis/scripts.ts";
 import {
   bodyOf,

@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import {
   lstatSync,
   mkdirSync,
@@ -95,4 +96,15 @@ test("a workspace is deleted whole; what its links lead to, and one that another
   expect(await deleteWorkspace(root, found)).toBe(true);
   expect(readdirSync(join(root, "t/p/agents"))).toEqual([]);
   expect(lstatSync(join(outside, "precious")).isFile()).toBe(true);
+});
+
+test("deletes what an agent left to stay: names that are no text, directories that are shut or too deep for a path", async () => {
+  const { root, make } = place();
+  const cwd = join(make("t/p/agents/a"), "workspace");
+  const name = "d".repeat(250);
+  const script = `mkdir $'\\xff' shut && touch $'\\xff/x' shut/x && chmod 0 shut; for i in $(seq 20); do mkdir ${name} && cd ${name}; done`;
+  execFileSync("/bin/bash", ["-c", script], { cwd });
+  const found = { tenant: "t", parentId: "p", agentId: "a", path: "t/p/agents/a", uid: UID };
+  expect(await deleteWorkspace(root, found)).toBe(true);
+  expect(readdirSync(join(root, "t/p/agents"))).toEqual([]);
 });

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from "vitest";
 import { z } from "zod";
 import { type Clock, systemClock } from "../../../../src/shared/clock.ts";
-import { SPAWNING_TOOLS } from "../../../../src/shared/protocol/tool-names.ts";
+import { SPAWNING_TOOLS } from "../../../../src/shared/protocol/permissions.ts";
 import { StopSignal } from "../../../../src/shared/stop-signal.ts";
 import { createToolbox, runTool } from "../../../../src/worker/tools/registry.ts";
 import {

@@ -1,11 +1,11 @@
 import Anthropic from "@anthropic-ai/sdk";
 import { describe, expect, test } from "vitest";
 import {
+  classify,
   MalformedAnswerError,
   TimeLimitError,
   TruncatedStreamError,
-} from "../../../../../src/worker/model/anthropic/errors.ts";
-import { classify } from "../../../../../src/worker/model/anthropic/failure.ts";
+} from "../../../../../src/worker/model/anthropic/failure.ts";
 
 const context = { nowMs: 0, secrets: ["s3cret-value"] };
 

@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { mkdir, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it } from "vitest";
@@ -36,4 +37,19 @@ it("refuses a write beyond the bytes or the files, and takes what makes room", a
   await expect(bookWrite(workspace, { bytes: 0, files: 1 }, quota)).rejects.toThrow(/is full/);
   forgetHoldings(workspace);
   await bookWrite(workspace, { bytes: 1, files: 1 }, quota);
+});
+
+it("counts what hides behind a name that is no text or a mode, and takes what no path reaches for too much", async () => {
+  const { workspace, home } = await openScene();
+  const shell = (script: string) => execFileSync("/bin/bash", ["-c", script], { cwd: home });
+  shell(
+    "mkdir -p $'\\xff\\xfe/in' shut/in; head -c 5000 /dev/zero | tee $'\\xff\\xfe/in/a' > shut/in/b; chmod 0 shut",
+  );
+  expect(await countHoldings(workspace, quota)).toEqual({ bytes: 16_384, files: 6 });
+  const name = "d".repeat(250);
+  shell(`for i in $(seq 20); do mkdir ${name} && cd ${name} || exit 1; done`);
+  const roomy = { bytes: 1024 ** 3, files: 50_000 };
+  expect(exceeds(await countHoldings(workspace, roomy), roomy)).toBe(true);
+  shell(`rm -rf ${name}`);
+  expect(exceeds(await countHoldings(workspace, roomy), roomy)).toBe(false);
 });

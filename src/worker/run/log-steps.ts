@@ -1,13 +1,47 @@
 /**
- * What came with the parent's messages, on its way to the agent: files are written into the workspace before the messages
- * enter the log, images enter it with them. A crash in between writes the same files once more.
+ * The steps that only add to the log: the parent's messages come in, old results are left out of requests, the last answer is
+ * checked. What came with a message is the agent's before: files are written into the workspace, then the message enters the
+ * log, images with it. A crash in between writes the same files once more.
  */
-import { type Attached, attachedTo } from "../../shared/protocol/attachments.ts";
+
 import type { DeliveredMessage } from "../../shared/protocol/log.ts";
 import type { InboxMessage } from "../../shared/protocol/message.ts";
+import { type Attached, attachedTo } from "../../shared/protocol/message.ts";
+import { newCleared, newDelivery, newVerdict } from "../loop/log.ts";
+import type { Step } from "../loop/next.ts";
 import { writeParentFiles } from "../tools/parent-files.ts";
 import type { RunContext } from "./context.ts";
 import type { Session } from "./session.ts";
+
+/** The parent's messages enter the log, as one user message, with the next commit; what came with them is the agent's before. */
+export async function deliver(
+  context: RunContext,
+  session: Session,
+  step: Extract<Step, { do: "deliver" }>,
+): Promise<undefined> {
+  const { messages, taken } = await takeAttachments(context, session, step.messages);
+  session.add([newDelivery(step.message, session.record.run, messages)], false);
+  const ids = step.messages.map(({ message_id }) => message_id);
+  session.consume(step.consumeTo, ids, taken);
+  return undefined;
+}
+
+/** Old results are left out of requests from now on; what is left out enters the log with the next commit. */
+export function clear(session: Session, { message, cleared }: Extract<Step, { do: "clear" }>): undefined {
+  session.add([newCleared(message, cleared)], false);
+  return undefined;
+}
+
+/** Finds out whether the last answer is the output that was asked for; what is found enters the log with the next commit. */
+export async function checkOutput(
+  context: RunContext,
+  session: Session,
+  { message, text }: Extract<Step, { do: "check_output" }>,
+): Promise<undefined> {
+  const { outputSchema = {} } = session.rules;
+  session.add([newVerdict(message, await context.checkOutput(outputSchema, text))], false);
+  return undefined;
+}
 
 const LOST =
   "Files or images that came with this message were lost on the way. Say so, and go on without them.";
@@ -19,7 +53,7 @@ interface Delivery {
 }
 
 /** Puts the files of `messages` into the workspace. Rejects when that cannot be made, or Redis not be asked. */
-export async function takeAttachments(
+async function takeAttachments(
   { store }: Pick<RunContext, "store">,
   session: Session,
   messages: readonly InboxMessage[],

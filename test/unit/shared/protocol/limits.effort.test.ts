@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { leastEffort, paceFor } from "../../../../src/shared/protocol/effort.ts";
+import { leastEffort, paceFor } from "../../../../src/shared/protocol/limits.ts";
 
 test.each([
   ["claude-opus-5-5", { effort: "xhigh", task_budget: 50_000 }, { effort: "xhigh", task_budget: 50_000 }],

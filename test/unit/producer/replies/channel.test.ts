@@ -5,8 +5,8 @@ import {
   OLDEST,
   PAGE_ENTRIES,
   replyFeed,
-} from "../../../../src/producer/replies/feed.ts";
-import type { StreamEntry } from "../../../../src/shared/redis/reply-stream.ts";
+} from "../../../../src/producer/replies/channel.ts";
+import type { StreamEntry } from "../../../../src/shared/redis/replies.ts";
 import { latch } from "../../../helpers/latch.ts";
 
 function entry(id: string): StreamEntry {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { JsonObject } from "../../../../src/shared/protocol/content.ts";
-import { Repetition } from "../../../../src/worker/loop/repetition.ts";
+import { Repetition } from "../../../../src/worker/loop/tally.ts";
 import { asked, call } from "./story.ts";
 
 const toolCall = (input: JsonObject) => ({ name: "a", input });

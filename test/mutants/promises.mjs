@@ -85,8 +85,8 @@ export default [
     id: "promise-lost-answer",
     promise: "A change that was sent and not answered is of unknown outcome, and the error names the key.",
     file: "src/producer/redis-call.ts",
-    find: "failureOf(connection, problem, sent > 0 ? repeat : undefined)",
-    replace: "failureOf(connection, problem)",
+    find: "failureOf(connection, problem, done ?? (sent > 0 ? repeat : undefined))",
+    replace: "failureOf(connection, problem, done)",
     tests: ["test/integration/producer/redis-away.test.ts"],
   },
   {
@@ -166,8 +166,8 @@ export default [
     id: "promise-fence",
     promise: "What could pass for a word of the runtime is quoted.",
     file: "src/producer/fence.ts",
-    find: "begins[index])}(`",
-    replace: "ends[index])}`",
+    find: "begins[open])}(`",
+    replace: "ends[open])}`",
     tests: ["test/unit/producer/fence.test.ts"],
   },
   {

@@ -28,7 +28,7 @@ const TEXTS = [
   "\\u0041",
   "a/b",
   "\u0000",
-  "\u2028",
+  "a\u2028b",
 ];
 
 /** One of the spellings that JSON allows for a text. */

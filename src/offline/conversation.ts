@@ -26,12 +26,12 @@ export interface Conversation {
   /** Names of the tools that may be called now; empty when the answer has to be handed back. */
   offered: ReadonlySet<string>;
   /** True when no tool may be called and the findings so far are asked for. */
-  handBack: boolean;
+  finalCall: boolean;
   /** Directories the operator opened, as the system prompt names them. */
   openDirectories: readonly string[];
 }
 
-const HAND_BACK =
+const FINAL_CALL =
   /\b(?:do not|don't|must not|cannot|without) (?:call|use|calling|using) any (?:more |further )?tools?\b|\bhand back\b/i;
 const OPEN_DIRECTORIES = /^\s*open director(?:y|ies):\s*(.+)$/gim;
 
@@ -40,13 +40,13 @@ export function readConversation(request: MessagesRequest, isKnown: (text: strin
   const turns = joinTurns(request.messages);
   const steps = readSteps(turns);
   const newest = turns.findLast((turn) => turn.role === "user");
-  const told = newest?.blocks.some((block) => isText(block) && HAND_BACK.test(block.text)) === true;
-  const handBack = request.tool_choice?.type === "none" || told;
+  const told = newest?.blocks.some((block) => isText(block) && FINAL_CALL.test(block.text)) === true;
+  const finalCall = request.tool_choice?.type === "none" || told;
   return {
     ...readOpen(turns, steps, isKnown),
     lastToolResult: [...steps.values()].flat().at(-1)?.output ?? "",
-    offered: new Set(handBack ? [] : (request.tools ?? []).map((tool) => tool.name)),
-    handBack,
+    offered: new Set(finalCall ? [] : (request.tools ?? []).map((tool) => tool.name)),
+    finalCall,
     openDirectories: readOpenDirectories(systemText(request)),
   };
 }
@@ -93,7 +93,7 @@ function readOpen(
     if (turn.role !== "user" || position <= ended) return;
     const results = stepsAt.get(position) ?? [];
     steps.push(...results);
-    const texts = textsOf(turn).filter((text) => !HAND_BACK.test(text));
+    const texts = textsOf(turn).filter((text) => !FINAL_CALL.test(text));
     requests.push(...(results.length > 0 ? texts.filter(isKnown) : texts));
   });
   const everything = turns.filter(({ role }) => role === "user").flatMap(textsOf);

@@ -42,9 +42,10 @@ export type Body = { status: "read"; text: string } | { status: "too_large" } | 
 /** Reads a body of at most `MAX_BODY_BYTES`; a longer one is received to its end but not kept, so that the client can read the refusal. */
 export async function readBody(request: IncomingMessage): Promise<Body> {
   const chunks: Buffer[] = [];
+  const incoming: AsyncIterable<unknown> = request;
   let bytes = 0;
   try {
-    for await (const chunk of request) {
+    for await (const chunk of incoming) {
       const buffer = Buffer.isBuffer(chunk) ? chunk : Buffer.from(String(chunk));
       bytes += buffer.byteLength;
       if (bytes <= MAX_BODY_BYTES) chunks.push(buffer);

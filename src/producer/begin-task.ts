@@ -40,11 +40,11 @@ export async function waitForTask(
   signal.throwIfAborted();
   const context = contextOf(parent);
   const client = await context.open();
-  const reservation = client.inbox.reserve(address, address.uid);
+  const reservation = client.channels.reserve(address, address.uid);
   const forget = onCancel(context, signal, (reason) => reservation.cancel(reason));
   try {
     const entry = await reservation.wait(FIRST_RUN, "promised");
-    return { reply: entry.entry, ack: () => client.inbox.take(address, entry) };
+    return { reply: entry.entry, ack: () => client.channels.take(address, entry) };
   } finally {
     forget();
     reservation.release(false);

@@ -23,7 +23,7 @@ import { CALL_BUDGET_MS, type Connection, openConnection } from "./connection.ts
 import { type OperatorDefaults, type Profile, readInput } from "./input.ts";
 import { type KnownProfiles, knownProfiles } from "./profile-cache.ts";
 import { createRedisCalls, type RedisCall } from "./redis-call.ts";
-import { createReplyInbox, type ReplyInbox } from "./replies/inbox.ts";
+import { createReplyChannels, type ReplyChannels } from "./replies/channels.ts";
 import { createSubscriber, type Subscriber } from "./subscriber.ts";
 import { type TaskWaits, watchTaskWaits } from "./task-wait.ts";
 
@@ -81,7 +81,7 @@ export interface KnownTools {
 /** See the module's header. */
 export interface OpenClient extends Omit<Installation, "pause"> {
   readonly pause: Pause;
-  readonly inbox: ReplyInbox;
+  readonly channels: ReplyChannels;
   readonly profiles: KnownProfiles;
   readonly subscriber: Subscriber;
   readonly taskWaits: TaskWaits;
@@ -102,7 +102,7 @@ export interface OpenClient extends Omit<Installation, "pause"> {
   parentsSince(sinceMs: number): Promise<ActiveParent[]>;
   /** Waits for Redis, and checks what it is. Rejects as `Client.start` does. */
   reach(): Promise<void>;
-  /** Closes everything; what readers and waiters get, the inbox says. Idempotent. */
+  /** Closes everything; what readers and waiters get, the channels say. Idempotent. */
   close(): Promise<void>;
 }
 
@@ -114,16 +114,16 @@ export function openClient(options: ClientOptions): OpenClient {
   const subscriber = createSubscriber(() => openConnection(redisUrl, "subscriber", clock, logger), clock);
   const installation = openInstallation(connection.redis, { ...options, logger });
   const { run: call } = createRedisCalls(connection);
-  const inbox = createReplyInbox({ ...installation, subscriber, call, logger });
+  const channels = createReplyChannels({ ...installation, subscriber, call, logger });
   const requireDurable = durabilityCheck(connection.redis, strict);
   const background = openBackground(clock);
   connection.onReady(() => {
     loadFirst(connection.redis);
-    inbox.look();
+    channels.look();
   });
   return {
     ...installation,
-    inbox,
+    channels,
     profiles: knownProfiles(installation.store),
     subscriber,
     taskWaits: watchTaskWaits({ ...installation, clock, logger: options.logger, call }),
@@ -146,7 +146,7 @@ export function openClient(options: ClientOptions): OpenClient {
       });
     },
     async close() {
-      inbox.stop();
+      channels.stop();
       await background.settled(CALL_BUDGET_MS);
       subscriber.stop();
       connection.close();

@@ -20,9 +20,9 @@ export function readReplies(
 ): AsyncIterableIterator<ReceivedEntry> {
   if (!follow) return readUnacked(context, signal);
   const { profile, onStop } = context;
-  const opening = context.open().then(({ inbox }) => {
+  const opening = context.open().then(({ channels }) => {
     let forgetStop = () => {};
-    const stream = inbox.read(profile.parent, { signal, onEnd: () => forgetStop() });
+    const stream = channels.read(profile.parent, { signal, onEnd: () => forgetStop() });
     forgetStop = onStop(stream.end);
     return stream;
   });
@@ -33,10 +33,10 @@ async function* readUnacked(
   { open, profile: { parent } }: ParentContext,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<ReceivedEntry, undefined> {
-  const { inbox } = await open();
-  for await (const entry of inbox.unacked(parent)) {
+  const { channels } = await open();
+  for await (const entry of channels.unacked(parent)) {
     if (signal?.aborted) return;
-    yield inbox.received(parent, entry);
+    yield channels.received(parent, entry);
   }
 }
 
@@ -79,11 +79,11 @@ export async function newRepliesOf(context: ParentContext, uid: string): Promise
 /** Unacked entries of the parent, oldest first, of one agent or of all. */
 async function unackedEntries(
   { profile }: ParentContext,
-  { inbox }: OpenClient,
+  { channels }: OpenClient,
   uid?: string,
 ): Promise<StreamEntry[]> {
   const found: StreamEntry[] = [];
-  for await (const entry of inbox.unacked(profile.parent)) {
+  for await (const entry of channels.unacked(profile.parent)) {
     if (uid === undefined || entry.uid === uid) found.push(entry);
     if (found.length === MAX_ENTRIES) break;
   }
@@ -92,14 +92,14 @@ async function unackedEntries(
 
 function handOver(
   { profile }: ParentContext,
-  { inbox }: OpenClient,
+  { channels }: OpenClient,
   entries: readonly StreamEntry[],
 ): NewReplies {
   return {
     text: entries.map(({ entry }) => asData(entry)).join("\n\n"),
     entries: entries.map(({ entry }) => entry),
     async ack() {
-      await Promise.all(entries.map((entry) => inbox.take(profile.parent, entry)));
+      await Promise.all(entries.map((entry) => channels.take(profile.parent, entry)));
     },
   };
 }
@@ -107,11 +107,11 @@ function handOver(
 /** Resolves when there is an entry to read, when the time is up, or when the wait was ended from outside. */
 async function firstEntry(
   context: ParentContext,
-  { inbox, clock }: OpenClient,
+  { channels, clock }: OpenClient,
   timeoutMs: number,
   signal: AbortSignal | undefined,
 ): Promise<void> {
-  const stream = inbox.read(context.profile.parent, { signal });
+  const stream = channels.read(context.profile.parent, { signal });
   const forgetStop = context.onStop(() => stream.end());
   const timer = clock.timeout(timeoutMs, () => stream.end());
   try {

@@ -6,7 +6,7 @@ import { z } from "zod";
 import { SubagentError } from "../shared/errors.ts";
 import { type AgentSpec, PAYLOAD_VERSION } from "../shared/protocol/agent.ts";
 import type { JsonObject } from "../shared/protocol/content.ts";
-import { AgentName, newRequestKey, RequestKey, slugOf } from "../shared/protocol/ids.ts";
+import { AgentName, newRequestKey, RequestKey, slugOf, Traceparent } from "../shared/protocol/ids.ts";
 import {
   AlertThresholds,
   LimitsWish,
@@ -24,7 +24,6 @@ import {
 } from "../shared/protocol/message.ts";
 import { OutputSchema } from "../shared/protocol/output.ts";
 import type { Reply } from "../shared/protocol/reply.ts";
-import { Traceparent } from "../shared/protocol/trace.ts";
 import { priceOf } from "../shared/protocol/usage.ts";
 import { inherit } from "./inheritance.ts";
 import {

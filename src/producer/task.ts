@@ -151,7 +151,7 @@ async function runTask(
     reservation.cancel(reason);
   };
   const takeQuestion = takerOfQuestions({ context, client, onQuestion, over: over.signal, cancel });
-  let reservation = client.inbox.reserve(parent, uid, takeQuestion);
+  let reservation = client.channels.reserve(parent, uid, takeQuestion);
   const forget = onCancel(context, signal, cancel);
   let spawned: Spawned | undefined;
   let [isHeld, taken] = [true, false];
@@ -161,7 +161,7 @@ async function runTask(
     const { known } = spawned.receipt;
     if (known) {
       reservation.release(false);
-      reservation = client.inbox.reserve(parent, spawned.address.uid, takeQuestion);
+      reservation = client.channels.reserve(parent, spawned.address.uid, takeQuestion);
       if (cancelled) reservation.cancel(cancelled.reason);
     }
     watchTask(client, spawned.address, { ...options, tellHandle: told?.waits, cancel, over: over.signal });
@@ -169,7 +169,7 @@ async function runTask(
     const entry = await reservation.wait(FIRST_RUN, known ? "promised" : { bornAt });
     // The reply is in hand; the ack is not waited for, and the reservation stands until it is answered.
     const held = reservation;
-    client.inBackground(client.inbox.take(parent, entry).then((acked) => held.release(acked)));
+    client.inBackground(client.channels.take(parent, entry).then((acked) => held.release(acked)));
     isHeld = false;
     return { reply: entry.entry, unknownTools: spawned.receipt.unknown_tools };
   } catch (error) {
@@ -190,7 +190,7 @@ function takerOfQuestions(run: TaskRun): TakeQuestion | undefined {
     const { text } = readInput(AnswerWish, { text: await onQuestion(entry.entry) }, "answer");
     while (!(await isAnswered(context, entry, text)) && !over.aborted)
       await client.clock.sleep(RETRY_MS, over);
-    await client.inbox.take(context.profile.parent, entry);
+    await client.channels.take(context.profile.parent, entry);
   };
   return (entry) => void answer(entry).catch(cancel);
 }
@@ -219,7 +219,7 @@ async function destroyQuietly(
   client: OpenClient,
   { address, receipt: { agent_id } }: Spawned,
 ): Promise<boolean> {
-  const reservation = client.inbox.reserve(address, address.uid);
+  const reservation = client.channels.reserve(address, address.uid);
   const timer = client.clock.timeout(2 * CALL_BUDGET_MS, () => {
     reservation.cancel(new SubagentError("closed", "The end of the aborted task was not seen in time."));
   });
@@ -228,7 +228,7 @@ async function destroyQuietly(
     await client.call((call) =>
       destroyAgent({ ...call, client, parent: address }, { address, agentId: agent_id }),
     );
-    acked = await client.inbox.take(address, await reservation.wait(FIRST_RUN, "shared"));
+    acked = await client.channels.take(address, await reservation.wait(FIRST_RUN, "shared"));
   } catch (error) {
     client.logger.warn(
       { agent_id, problem: messageOf(error) },

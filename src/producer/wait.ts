@@ -60,12 +60,12 @@ export function waitAll(
 }
 
 async function take(
-  { inbox }: OpenClient,
+  { channels }: OpenClient,
   { profile }: ParentContext,
   reservation: Reservation,
   entry: FinalEntry,
 ): Promise<Reply> {
-  reservation.release(await inbox.take(profile.parent, entry));
+  reservation.release(await channels.take(profile.parent, entry));
   return entry.entry;
 }
 
@@ -81,7 +81,7 @@ async function waitFor<T>(
   const found = await inCall(context, (call) =>
     Promise.all([...new Set(agent_ids)].map((id) => findAgent(call, id))),
   );
-  const reservations = found.map(({ address }) => client.inbox.reserve(address, address.uid));
+  const reservations = found.map(({ address }) => client.channels.reserve(address, address.uid));
   const cancel = (reason: unknown) => {
     for (const reservation of reservations) reservation.cancel(reason);
   };

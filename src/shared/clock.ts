@@ -36,3 +36,58 @@ export const systemClock: Clock = {
     return { cancel: () => clearTimeout(timer) };
   },
 };
+
+/** A limit that is set less than this before the timer would fire anyway does not move it. */
+const GRAIN_MS = 20;
+
+interface Limit {
+  dueMs: number;
+  callback: () => void;
+}
+
+/** Time limits on one timer, free for those that are cancelled in time: calls back at most {@link GRAIN_MS} late. */
+export class CoarseTimers implements Pick<Clock, "timeout"> {
+  readonly #clock: Clock;
+  readonly #limits = new Set<Limit>();
+  #timer: { cancel(): void } | undefined;
+  #firesAtMs = Number.POSITIVE_INFINITY;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  timeout(ms: number, callback: () => void): { cancel(): void } {
+    const limit = { dueMs: this.#clock.monotonicMs() + ms, callback };
+    this.#limits.add(limit);
+    if (limit.dueMs + GRAIN_MS < this.#firesAtMs) this.#arm(limit.dueMs);
+    return { cancel: () => this.#limits.delete(limit) };
+  }
+
+  /** Forgets every limit. */
+  stop(): void {
+    this.#timer?.cancel();
+    this.#limits.clear();
+    this.#firesAtMs = Number.POSITIVE_INFINITY;
+  }
+
+  #arm(atMs: number): void {
+    this.#timer?.cancel();
+    this.#firesAtMs = atMs;
+    this.#timer = this.#clock.timeout(Math.max(0, atMs - this.#clock.monotonicMs()), () => this.#fire());
+  }
+
+  #fire(): void {
+    this.#firesAtMs = Number.POSITIVE_INFINITY;
+    const nowMs = this.#clock.monotonicMs();
+    let nextMs = Number.POSITIVE_INFINITY;
+    for (const limit of [...this.#limits]) {
+      if (limit.dueMs > nowMs) {
+        nextMs = Math.min(nextMs, limit.dueMs);
+        continue;
+      }
+      this.#limits.delete(limit);
+      limit.callback();
+    }
+    if (nextMs + GRAIN_MS < this.#firesAtMs) this.#arm(nextMs);
+  }
+}

@@ -2,7 +2,7 @@
  * The one door to OpenTelemetry: its API alone, an optional peer of this package. The SDK, the exporter and the sampler
  * are the application's. Loaded with its first use: importing the package costs nothing.
  */
-import { traceparentOf } from "./protocol/trace.ts";
+import { traceparentOf } from "./protocol/ids.ts";
 
 /** The API as a module. */
 export type TelemetryApi = typeof import("@opentelemetry/api");

@@ -4,7 +4,7 @@
  */
 import { setMaxListeners } from "node:events";
 import { hostname } from "node:os";
-import { type Clock, systemClock } from "../shared/clock.ts";
+import { type Clock, CoarseTimers, systemClock } from "../shared/clock.ts";
 import { SubagentError } from "../shared/errors.ts";
 import { createLogger, type Logger } from "../shared/logger.ts";
 import { McpServers } from "../shared/mcp-server.ts";
@@ -42,7 +42,6 @@ import type { RunContext } from "./run/context.ts";
 import { LeaseKeeper } from "./run/lease.ts";
 import { ProviderLimit } from "./run/provider-limit.ts";
 import { TextFeeds } from "./run/text-feed.ts";
-import { CoarseTimers } from "./run/timers.ts";
 import { skillToolFor } from "./skills/skill-tool.ts";
 import { createSweeper, type Sweeper } from "./sweeper.ts";
 import { createBaseTools } from "./tools/builtin/index.ts";

@@ -767,15 +767,15 @@ describe("what is sent", () => {
     expect(provider.received[0]?.headers["anthropic-beta"]).toBe("task-budgets-2026-03-13");
   });
 
-  test("is byte-identical for equal requests, and the hand-back call keeps the tools", async () => {
+  test("is byte-identical for equal requests, and the final call keeps the tools", async () => {
     const provider = await startProvider((response) => stream(response, answer()));
     const model = connect(provider);
     await model.call(ask({ tools }), hold());
     await model.call(ask({ tools: structuredClone(tools) }), hold());
     await model.call(ask({ tools, extra: NO_TOOL_CHOICE }), hold());
-    const [first, second, handBack] = provider.received;
+    const [first, second, finalCall] = provider.received;
     expect(second?.text).toBe(first?.text);
-    expect(handBack?.json).toEqual({ ...first?.json, tool_choice: { type: "none" } });
+    expect(finalCall?.json).toEqual({ ...first?.json, tool_choice: { type: "none" } });
   });
 
   describe("whatever the environment says", () => {

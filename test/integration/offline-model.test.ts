@@ -206,10 +206,10 @@ describe("the other rules", () => {
 
   it("hand back what they have when tools are forbidden", async () => {
     const bench = await workspace({ "a.lua": "-- first\n", "b.lua": "-- second\n" });
-    const late = await converse(client, bench, "What is each Lua script for?", { handBackAtTurn: 2 });
+    const late = await converse(client, bench, "What is each Lua script for?", { finalCallAtTurn: 2 });
     expect(late.turns.map((turn) => turn.stop_reason)).toEqual(["tool_use", "end_turn"]);
     expect(late.text).toContain("a.lua, b.lua");
-    const early = await converse(client, bench, "What is each Lua script for?", { handBackAtTurn: 1 });
+    const early = await converse(client, bench, "What is each Lua script for?", { finalCallAtTurn: 1 });
     expect(early.text).toBe("I cannot do this now: `glob` may not be used.");
   });
 
@@ -286,7 +286,7 @@ describe("the two ways of answering", () => {
       repeat: true,
       hand_back: { content: [{ type: "text", text: "enough" }] },
     });
-    const { turns, text } = await converse(client, bench, "go", { handBackAtTurn: 10 });
+    const { turns, text } = await converse(client, bench, "go", { finalCallAtTurn: 10 });
     const ids = turns.flatMap((turn) =>
       turn.content.flatMap((item) => (item.type === "tool_use" ? [item.id] : [])),
     );

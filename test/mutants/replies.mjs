@@ -1,4 +1,4 @@
-/** Guards of the reply channel: feed, channel, inbox, doorbell, waiting, taking, acks. */
+/** Guards of the reply channel: feed, channel, channels, doorbell, waiting, taking, acks. */
 export default [
   {
     id: "feed-unreadable-offered",
@@ -252,7 +252,7 @@ export default [
   {
     id: "inbox-reads-all-for-one",
     promise: "A wait for a run that is over reads its reply alone, not all that its parent has not acked.",
-    file: "src/producer/replies/inbox.ts",
+    file: "src/producer/replies/channels.ts",
     find: "kept.entry.run === waiter.run) {",
     replace: "kept.entry.run === waiter.run + 1) {",
     tests: ["test/integration/producer/full-channel.test.ts"],
@@ -260,7 +260,7 @@ export default [
   {
     id: "inbox-no-questions-of-before",
     promise: "A wait for a run that goes on hears what its agent said before it began.",
-    file: "src/producer/replies/inbox.ts",
+    file: "src/producer/replies/channels.ts",
     find: "waiter.listen(cursorAt(record.created_at));",
     replace: "waiter.listen(feed.newest);",
     tests: ["test/integration/producer/questions.test.ts"],
@@ -268,7 +268,7 @@ export default [
   {
     id: "inbox-deaf",
     promise: "A ring of the doorbell is followed by a look.",
-    file: "src/producer/replies/inbox.ts",
+    file: "src/producer/replies/channels.ts",
     find: "if (!served) look();",
     replace: "",
     tests: ["test/integration/producer/replies.test.ts"],
@@ -276,7 +276,7 @@ export default [
   {
     id: "inbox-gap-unlooked",
     promise: "A lost ring is made good by the look at the next gap or tick.",
-    file: "src/producer/replies/inbox.ts",
+    file: "src/producer/replies/channels.ts",
     find: "onGap() {\n      look();",
     replace: "onGap() {",
     tests: ["test/integration/producer/connections.test.ts", "test/integration/producer/replies.test.ts"],
@@ -284,7 +284,7 @@ export default [
   {
     id: "inbox-gap-unchecked",
     promise: "At each gap a waiter is asked whether its run is over.",
-    file: "src/producer/replies/inbox.ts",
+    file: "src/producer/replies/channels.ts",
     find: "for (const waiter of channel.waiters) check(waiter);",
     replace: "",
     tests: [
@@ -296,7 +296,7 @@ export default [
   {
     id: "inbox-taken-before-look",
     promise: "A run that is over is looked for in the stream before its waiter is refused.",
-    file: "src/producer/replies/inbox.ts",
+    file: "src/producer/replies/channels.ts",
     find: "waiter.listen(OLDEST);\n      await feed.look();",
     replace: "",
     tests: ["test/integration/producer/waiting.test.ts", "test/integration/producer/task.test.ts"],
@@ -304,7 +304,7 @@ export default [
   {
     id: "inbox-always-over",
     promise: "A waiter whose run goes on is left to wait.",
-    file: "src/producer/replies/inbox.ts",
+    file: "src/producer/replies/channels.ts",
     find: "if (record && !isOver(record, waiter.run)) {",
     replace: "if (record && waiter.run < 0) {",
     tests: ["test/integration/producer/waiting.test.ts", "test/integration/producer/task.test.ts"],
@@ -312,7 +312,7 @@ export default [
   {
     id: "inbox-idle-not-over",
     promise: "A run whose agent is idle again is over.",
-    file: "src/producer/replies/inbox.ts",
+    file: "src/producer/replies/channels.ts",
     find: 'return record.run === run && record.status === "idle";',
     replace: "return false;",
     tests: ["test/integration/producer/waiting.test.ts", "test/integration/producer/task.test.ts"],
@@ -320,7 +320,7 @@ export default [
   {
     id: "inbox-forgotten-waits",
     promise: "A waiter for an agent that Redis does not know ends.",
-    file: "src/producer/replies/inbox.ts",
+    file: "src/producer/replies/channels.ts",
     find: "if (!record || record.status",
     replace: "if (!record) return false;\n  if (record.status",
     tests: [
@@ -332,7 +332,7 @@ export default [
   {
     id: "inbox-channel-each",
     promise: "All readers and waiters of a parent share one channel.",
-    file: "src/producer/replies/inbox.ts",
+    file: "src/producer/replies/channels.ts",
     find: "channels.set(doorbell, open);",
     replace: "",
     tests: ["test/integration/producer/task.test.ts", "test/integration/producer/replies.test.ts"],
@@ -340,7 +340,7 @@ export default [
   {
     id: "inbox-stop-leaves-readers",
     promise: "A client that stops ends its readers.",
-    file: "src/producer/replies/inbox.ts",
+    file: "src/producer/replies/channels.ts",
     find: 'channel.stop(new SubagentError("closed", STOPPED));',
     replace: "",
     tests: ["test/integration/producer/replies.test.ts", "test/integration/producer/waiting.test.ts"],
@@ -348,7 +348,7 @@ export default [
   {
     id: "inbox-stop-leaves-doorbell",
     promise: "A client that stops hears no doorbell any more.",
-    file: "src/producer/replies/inbox.ts",
+    file: "src/producer/replies/channels.ts",
     find: "unwatch();\n      }",
     replace: "}",
     tests: ["test/integration/producer/replies.test.ts"],
@@ -357,7 +357,7 @@ export default [
     id: "client-back-unlooked",
     promise: "When Redis is back every channel is looked at.",
     file: "src/producer/open-client.ts",
-    find: "loadFirst(connection.redis);\n    inbox.look();",
+    find: "loadFirst(connection.redis);\n    channels.look();",
     replace: "loadFirst(connection.redis);",
     tests: ["test/integration/producer/redis-away.test.ts", "test/integration/producer/connections.test.ts"],
   },
@@ -446,7 +446,7 @@ export default [
   {
     id: "take-unacked-is-taken",
     promise: "What could not be acked is seen again by the readers of the channel.",
-    file: "src/producer/replies/inbox.ts",
+    file: "src/producer/replies/channels.ts",
     find: 'logger.warn({ reply_id, problem: messageOf(error) }, "a reply was not acked");\n          return false;',
     replace:
       'logger.warn({ reply_id, problem: messageOf(error) }, "a reply was not acked");\n          return true;',
@@ -455,7 +455,7 @@ export default [
   {
     id: "take-failure-thrown",
     promise: "What is in hand is in hand, though it could not be acked.",
-    file: "src/producer/replies/inbox.ts",
+    file: "src/producer/replies/channels.ts",
     find: 'logger.warn({ reply_id, problem: messageOf(error) }, "a reply was not acked");\n          return false;',
     replace:
       'logger.warn({ reply_id, problem: messageOf(error) }, "a reply was not acked");\n          throw error;',
@@ -506,7 +506,7 @@ export default [
   {
     id: "forward-reserved",
     promise: "Entries that a waiter has reserved are not handed to a model.",
-    file: "src/producer/replies/inbox.ts",
+    file: "src/producer/replies/channels.ts",
     find: "if (isReadable(entry) && !isReserved(entry)) yield entry;",
     replace: "if (isReadable(entry)) yield entry;",
     tests: ["test/integration/producer/waiting.test.ts"],
@@ -522,7 +522,7 @@ export default [
   {
     id: "forward-unreadable",
     promise: "An entry that cannot be read is handed to nobody.",
-    file: "src/producer/replies/inbox.ts",
+    file: "src/producer/replies/channels.ts",
     find: "if (isReadable(entry) && !isReserved(entry)) yield entry;",
     replace: "if (!isReserved(entry as StreamEntry)) yield entry as StreamEntry;",
     tests: ["test/integration/producer/newer-entries.test.ts"],

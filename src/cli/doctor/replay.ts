@@ -69,7 +69,7 @@ function wantedBy(entry: LogEntry, before: LogEntry | undefined, state: RunState
   if (!state.isBegun) return undefined;
   switch (kind) {
     case "answer": {
-      const cause = entry.handBack;
+      const cause = entry.finalCall;
       return { logged: cause ? `call_model (last: ${cause})` : "call_model", does: ["call_model"], cause };
     }
     case "started":
@@ -113,7 +113,7 @@ function fits(step: Step, message: number, { does, cause, makesRoom }: Wanted): 
   if (step.do === "call_model" && makesRoom)
     return step.message === message + 1 && step.sumsUp === makesRoom.sumsUp;
   if (step.do === "call_model")
-    return step.message === message && step.handBack === cause && step.sumsUp === undefined;
+    return step.message === message && step.finalCall === cause && step.sumsUp === undefined;
   return step.do === "ask" || step.message === message;
 }
 
@@ -151,7 +151,7 @@ function assume(state: RunState, { limits }: Rules, cause: StopReason | undefine
 function inWords(step: Step): string {
   if (step.do === "settle") return `settle ${step.reason}`;
   if (step.do === "call_model" && step.sumsUp !== undefined) return summaryCall(step.sumsUp);
-  if (step.do === "call_model" && step.handBack) return `call_model (last: ${step.handBack})`;
+  if (step.do === "call_model" && step.finalCall) return `call_model (last: ${step.finalCall})`;
   return step.do;
 }
 

@@ -3,7 +3,7 @@
  * the parent's stream.
  *
  * Owns: the readers and waiters, each with a cursor of its own; which agents' final replies and questions are reserved; and
- * one reading of the stream at a time. Its neighbour `inbox.ts` says when to look and when a wait has become pointless.
+ * one reading of the stream at a time. Its neighbour `channels.ts` says when to look and when a wait has become pointless.
  *
  * 1. A reader sees every unacked entry, except the final reply of an agent that a waiter has reserved, and its questions
  *    where the waiter answers them.
@@ -71,7 +71,7 @@ export type ReceivedEntry = ChannelEntry & {
 /** Takes an entry out of its channel; `token` names this ack, so that a repeated one answers alike. */
 export type AckEntry = (entry: StreamEntry, token: string) => Promise<boolean>;
 
-/** What a channel needs from the inbox it belongs to. */
+/** What a channel needs from those who opened it. */
 export interface ChannelParts {
   feed: ReplyFeed;
   ack: AckEntry;

@@ -124,7 +124,7 @@ export function openThread(client: Client, tenant: string, parentId: string, thr
 }
 
 async function stateOf(context: ParentContext, records: readonly AgentRecord[]): Promise<ThreadState> {
-  const { inbox } = await context.open();
+  const { channels } = await context.open();
   const shown = records.flatMap((record) => {
     const entry = keptReply(record);
     return entry ? [{ record, entry }] : [];
@@ -137,7 +137,7 @@ async function stateOf(context: ParentContext, records: readonly AgentRecord[]):
       content: await textOf(context, record),
     })),
   );
-  const ack = () => Promise.all(shown.map(({ entry }) => inbox.take(context.profile.parent, entry)));
+  const ack = () => Promise.all(shown.map(({ entry }) => channels.take(context.profile.parent, entry)));
   return { values: { messages }, ack };
 }
 
@@ -240,8 +240,8 @@ async function textOf(context: ParentContext, { uid, run, progress }: AgentRecor
 }
 
 async function waitForEnd(context: ParentContext, runId: string, signal: AbortSignal): Promise<void> {
-  const { inbox } = await context.open();
-  const reservation = inbox.reserve(context.profile.parent, runId.split(".")[0] ?? "");
+  const { channels } = await context.open();
+  const reservation = channels.reserve(context.profile.parent, runId.split(".")[0] ?? "");
   const cancel = () => reservation.cancel(new SubagentError("closed", "The client has gone."));
   signal.addEventListener("abort", cancel, { once: true });
   if (signal.aborted) cancel();

@@ -82,7 +82,7 @@ export async function ackReplies(
   for (let after = OLDEST; wanted.size > 0; ) {
     const { entries, cursor } = await readPage(client, parent, after);
     const found = entries.filter(({ entry }) => wanted.delete(entry.reply_id));
-    const firsts = await Promise.all(found.map((entry) => client.inbox.received(parent, entry).ack()));
+    const firsts = await Promise.all(found.map((entry) => client.channels.received(parent, entry).ack()));
     acked.push(...found.filter((_, i) => firsts[i]).map(({ entry }) => entry.reply_id));
     if (cursor === after) break;
     after = cursor;

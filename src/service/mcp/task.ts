@@ -65,9 +65,9 @@ export async function readTask(context: ParentContext, taskId: string): Promise<
   const createdAt = isoTime(record.created_at);
   const kept = keptReply(record);
   if (kept) {
-    const { inbox } = await context.open();
+    const { channels } = await context.open();
     // The record keeps the reply for a day after its ack, so that the same question has the same answer.
-    const ack = () => inbox.take(context.profile.parent, kept);
+    const ack = () => channels.take(context.profile.parent, kept);
     return { task: endedTask(taskId, createdAt, kept.entry), ack };
   }
   return { task: openTask(taskId, createdAt, record) };

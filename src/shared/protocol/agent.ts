@@ -1,13 +1,12 @@
 /** An agent's states and the record that carries them; the stored shapes of its specification and its snapshot. */
 
 import { z } from "zod";
-import { AgentId, AgentName, ParentId, TenantId, Uid } from "./ids.ts";
+import { AgentId, AgentName, ParentId, TenantId, Traceparent, Uid } from "./ids.ts";
 import { AlertThresholds, Budgets, Effort, Limits } from "./limits.ts";
 import { OpenQuestion } from "./message.ts";
 import { OutputSchema } from "./output.ts";
 import { PermissionRules } from "./permissions.ts";
 import { NO_SUMMARY, Reply, type ReplyBody, RunProgress } from "./reply.ts";
-import { Traceparent } from "./trace.ts";
 
 /** Version of every stored or sent payload of this release. A worker releases records of a newer one. */
 export const PAYLOAD_VERSION = 1;

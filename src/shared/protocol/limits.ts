@@ -20,7 +20,7 @@ const totalTokens = z.int().min(1).max(CEILING.max_total_tokens);
 const costUsd = z.number().positive().max(CEILING.max_cost_usd);
 
 /**
- * The limits in force for every run of an agent. `max_turns`: model calls a run, the hand-back call included;
+ * The limits in force for every run of an agent. `max_turns`: model calls a run, the final call included;
  * `max_tokens`: output tokens a call; `max_duration_ms`: running time (waiting and queueing do not count);
  * `max_total_tokens`, `max_cost_usd`: sums over a run, absent = not capped.
  */

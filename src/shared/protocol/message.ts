@@ -39,7 +39,8 @@ export function depthOf(value: unknown, limit: number = JSON_MAX_DEPTH): number 
   if (value === null || typeof value !== "object") return 0;
   if (limit <= 0) return 1;
   let deepest = 0;
-  for (const child of Object.values(value)) {
+  const children: unknown[] = Object.values(value);
+  for (const child of children) {
     deepest = Math.max(deepest, depthOf(child, limit - 1));
     if (deepest >= limit) break;
   }

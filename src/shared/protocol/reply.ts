@@ -1,4 +1,7 @@
-/** What reaches the parent: status and stop reason from closed sets, computed by the runtime and never by a model's text. */
+/**
+ * What reaches the parent: status and stop reason from closed sets, computed by the runtime and never by a model's text; and
+ * the events of a run, as they are told and as a line of the timeline spells them.
+ */
 import { z } from "zod";
 import { StoredUsage, totalTokens, Usage, usageText, ZERO_USAGE } from "./content.ts";
 import { OpenQuestion } from "./message.ts";
@@ -265,4 +268,45 @@ const ESCAPE = /\\(?:u(d[89a-f][0-9a-f]{2})|.)/g;
 export function wellFormedJson(json: string): string {
   if (!json.includes("\\ud")) return json;
   return json.replace(ESCAPE, (spelled, surrogate) => (surrogate === undefined ? spelled : "\uFFFD"));
+}
+
+type Specific<T> = T extends unknown ? Omit<T, "v" | "agent_id" | "name" | "run"> : never;
+/** An event of a run; the verb that takes it along adds what names the run. */
+export type RunEvent = Specific<ProgressEvent>;
+
+/**
+ * The four kinds of events that every turn has are lists in a line of the timeline, since they are written with every commit: a
+ * mark for the kind, the turn, then the values in the order below. All others are objects. Mark → kind, names of the values.
+ */
+const LISTED: ReadonlyMap<unknown, readonly [type: RunEvent["type"], ...names: string[]]> = new Map([
+  ["t", ["turn_started"]],
+  ["f", ["turn_finished", "tokens", "cost_usd"]],
+  ["s", ["tool_started", "tool_use_id", "tool"]],
+  ["e", ["tool_finished", "tool_use_id", "tool", "is_error", "duration_ms"]],
+]);
+
+/** `event` as a line holds it. */
+export function eventText(event: RunEvent): string {
+  const { turn } = event;
+  switch (event.type) {
+    case "turn_started":
+      return `["t",${turn}]`;
+    case "turn_finished":
+      return `["f",${turn},${event.tokens},${event.cost_usd}]`;
+    case "tool_started":
+      return `["s",${turn},${JSON.stringify(event.tool_use_id)},${JSON.stringify(event.tool)}]`;
+    case "tool_finished":
+      return `["e",${turn},${JSON.stringify(event.tool_use_id)},${JSON.stringify(event.tool)},${event.is_error},${event.duration_ms}]`;
+    default:
+      return JSON.stringify(event);
+  }
+}
+
+/** The members of an event that a line holds, unchecked; undefined where this version does not know the spelling. */
+export function eventMembers(stored: unknown): object | undefined {
+  if (!Array.isArray(stored)) return typeof stored === "object" && stored !== null ? stored : undefined;
+  const [mark, turn, ...values]: readonly unknown[] = stored;
+  const [type, ...names] = LISTED.get(mark) ?? [];
+  if (type === undefined) return undefined;
+  return { type, turn, ...Object.fromEntries(names.map((name, i) => [name, values[i]])) };
 }

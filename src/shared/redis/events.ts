@@ -6,9 +6,8 @@
 
 import { z } from "zod";
 import { isoTime, readKept } from "../protocol/agent.ts";
-import { eventMembers } from "../protocol/event-text.ts";
 import type { AgentAddress, Keys, ParentAddress } from "../protocol/keys.ts";
-import { ProgressEvent } from "../protocol/reply.ts";
+import { eventMembers, ProgressEvent } from "../protocol/reply.ts";
 import type { RedisClient } from "./connection/connection.ts";
 
 /** Publishes one event; never rejects: an event is a hint. */

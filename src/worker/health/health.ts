@@ -9,7 +9,6 @@ import { startHeartbeat } from "../../shared/redis/connection/heartbeat.ts";
 import type { Pause } from "../../shared/redis/pause.ts";
 import type { ProviderGate } from "../../shared/redis/provider-limiter.ts";
 import type { Model } from "../model/model.ts";
-import type { Pool } from "../pool.ts";
 import { gateNameOf } from "../run/provider-limit.ts";
 import type { Announcer } from "./announcer.ts";
 import { createReadinessWatch, type Readiness, type ReadinessProbe } from "./readiness.ts";
@@ -31,7 +30,8 @@ export interface Health {
 export interface HealthOptions {
   redis: RedisClient;
   hints: HintLine;
-  pool: Pool;
+  /** Which wakes are taken: what keeps the worker from taking any, in words. */
+  pool: { troubles(): string[] };
   announcer: Announcer;
   /** Production mode: a server that may lose accepted work is refused. */
   strict?: boolean | undefined;

@@ -1,6 +1,6 @@
 /**
- * Caps: whether the next model call may be an ordinary one, must be the last one (the hand-back call, which asks for
- * what has been found), or cannot be made at all. Time, tokens and money trigger early, so that a hand-back still fits.
+ * Caps: whether the next model call may be an ordinary one, must be the last one (the final call, which asks for
+ * what has been found), or cannot be made at all. Time, tokens and money trigger early, so that a final call still fits.
  * And room in the context window: old tool results are left out of requests, and where that is not enough, what was said
  * before is summed up. How large the window is the provider knows: a summary is bought only after its refusal or a cut-off
  * answer.
@@ -12,13 +12,13 @@ import type { PartialReason } from "../../shared/protocol/reply.ts";
 import { CLEAR_AT_TOKENS, type Rules } from "./reply-body.ts";
 import type { RunState } from "./state.ts";
 
-/** Time kept for the hand-back call, at most half of the run's duration. */
-export const HAND_BACK_RESERVE_MS = 60_000;
+/** Time kept for the final call, at most half of the run's duration. */
+export const FINAL_CALL_RESERVE_MS = 60_000;
 
 /** What the caps say about the next model call. */
 export type CapVerdict =
   | { call: "ordinary" }
-  | { call: "hand_back"; cause: PartialReason }
+  | { call: "final"; cause: PartialReason }
   | { call: "none"; cause: PartialReason };
 
 /** The verdict on the next model call of the run. */
@@ -28,12 +28,12 @@ export function judgeCaps(state: RunState, limits: Limits): CapVerdict {
   // A run that has found nothing yet has nothing to hand back: agents of a budget that is spent buy nothing at all.
   if (state.overBudget && state.turns === 0) return { call: "none", cause: state.overBudget };
   const cause = lastCallCause(state, limits);
-  return cause ? { call: "hand_back", cause } : { call: "ordinary" };
+  return cause ? { call: "final", cause } : { call: "ordinary" };
 }
 
-/** Running time after which ordinary calls and tools are stopped, so that the hand-back call still fits. */
+/** Running time after which ordinary calls and tools are stopped, so that the final call still fits. */
 export function ordinaryTimeMs(limits: Limits): number {
-  return limits.max_duration_ms - Math.min(HAND_BACK_RESERVE_MS, limits.max_duration_ms / 2);
+  return limits.max_duration_ms - Math.min(FINAL_CALL_RESERVE_MS, limits.max_duration_ms / 2);
 }
 
 function exceeded({ turns, elapsedMs, tally }: RunState, limits: Limits): PartialReason | undefined {
@@ -45,7 +45,7 @@ function exceeded({ turns, elapsedMs, tally }: RunState, limits: Limits): Partia
   return undefined;
 }
 
-/** The next ordinary call is expected to cost what the last one did, and the hand-back call the same again. */
+/** The next ordinary call is expected to cost what the last one did, and the final call the same again. */
 function lastCallCause(state: RunState, limits: Limits): PartialReason | undefined {
   const { turns, last, tally } = state;
   const tokensOfTwo = last ? 2 * totalTokens(last.usage) : 0;

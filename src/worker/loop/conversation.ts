@@ -17,7 +17,7 @@ const REPEATED = `You have made the same tool call ${REPETITION_NOTICE} times in
 /** The result of the call that completes a forbidden repetition. */
 export const REPETITION_REFUSED = `Not executed: this is the same call for the ${REPETITION_LIMIT}th time in a row.`;
 
-const HAND_BACK: Record<PartialReason, string> & Partial<Record<StopReason, string>> = {
+const FINAL_CALL: Record<PartialReason, string> & Partial<Record<StopReason, string>> = {
   max_turns: "This is your last turn.",
   max_tokens: "This is your last turn.",
   max_total_tokens: "The token budget of this task is used up.",
@@ -34,9 +34,9 @@ function correctionPrompt(problem: string): string {
   return `Your last message is not the output that was asked for: ${problem}. Do not call any more tools. Write one JSON value that fits the output schema of your instructions, and nothing around it.`;
 }
 
-/** What the hand-back call adds to the conversation. */
-export function handBackPrompt(cause: StopReason): string {
-  return `${HAND_BACK[cause] ?? HAND_BACK.max_turns} Do not call any more tools. Report what you have found and done so far, and say plainly what is missing.`;
+/** What the final call adds to the conversation. */
+export function finalCallPrompt(cause: StopReason): string {
+  return `${FINAL_CALL[cause] ?? FINAL_CALL.max_turns} Do not call any more tools. Report what you have found and done so far, and say plainly what is missing.`;
 }
 
 /** The messages of one request. */
@@ -115,9 +115,9 @@ export class Conversation {
   /** The words with which the run began, and the message in which they were said. */
   #opening = { message: 0, blocks: "" };
 
-  /** The messages of the next call; `handBack` makes it the last one. */
-  request(handBack?: PartialReason): RequestMessages {
-    const { text } = joined(this.#text, this.#role, "user", this.#pending(!this.#beginsRun, handBack));
+  /** The messages of the next call; `finalCall` makes it the last one. */
+  request(finalCall?: PartialReason): RequestMessages {
+    const { text } = joined(this.#text, this.#role, "user", this.#pending(!this.#beginsRun, finalCall));
     return { messages: text === "" ? "" : `${text}]}`, cachedLength: this.#cachedLength };
   }
 
@@ -248,7 +248,7 @@ export class Conversation {
 
   /** The model's answer, as message `message`, to the pending user message. */
   answer(message: number, answer: Answer, about: Pick<LastAnswer, "repeats" | "isMute">): void {
-    this.#say(this.#pending(!this.#beginsRun, answer.handBack));
+    this.#say(this.#pending(!this.#beginsRun, answer.finalCall));
     const { content, calls } = sendBack(message, answer, this.#usedIds);
     if (content !== "" && this.#role === "user") {
       this.#cachedLength = this.#text.length + CLOSING_CHARS;
@@ -286,17 +286,17 @@ export class Conversation {
    * What the pending user message holds: results, then words, blank ones left out, for the API refuses blank text.
    * `remarks`: also what the runtime has to say about the last answer.
    */
-  #pending(remarks: boolean, handBack?: StopReason): string {
+  #pending(remarks: boolean, finalCall?: StopReason): string {
     const blocks = this.#last?.calls.map(({ sentId, result }) => result ?? notExecuted(sentId)) ?? [];
     const say = (partJson: string) => blocks.push(...spoken(partJson));
     const last = remarks ? this.#last : undefined;
     say(this.#notice);
     if (last?.repeats) say(JSON.stringify(REPEATED));
-    if (handBack === undefined) say(this.#goOn);
+    if (finalCall === undefined) say(this.#goOn);
     for (const partJson of this.#deliveries) say(partJson);
-    if (last?.isMute && handBack === undefined && this.#deliveries.length === 0) say(JSON.stringify(NUDGE));
-    if (last && handBack === undefined && this.#deliveries.length === 0) say(this.#correction);
-    if (handBack !== undefined) say(JSON.stringify(handBackPrompt(handBack)));
+    if (last?.isMute && finalCall === undefined && this.#deliveries.length === 0) say(JSON.stringify(NUDGE));
+    if (last && finalCall === undefined && this.#deliveries.length === 0) say(this.#correction);
+    if (finalCall !== undefined) say(JSON.stringify(finalCallPrompt(finalCall)));
     return blocks.join(",");
   }
 }

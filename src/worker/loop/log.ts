@@ -45,7 +45,7 @@ export interface Answer {
   usage: Usage;
   costUsd: number;
   /** The cap that made it the last call. */
-  handBack?: StopReason | undefined;
+  finalCall?: StopReason | undefined;
 }
 
 /** What a tool's result says besides its text. */
@@ -151,7 +151,7 @@ function readAnswer(message: number, value: unknown, json: string): LogEntry {
     model: entry.model,
     usage: entry.usage,
     costUsd: entry.cost_usd,
-    handBack: entry.hand_back,
+    finalCall: entry.hand_back,
   };
 }
 
@@ -179,9 +179,9 @@ export function newNotice(message: number, text: string): NewEntry {
 
 /** The model's answer as message `message`. Its content stands last, so that it can be cut out again as it came. */
 export function newAnswer(message: number, answer: Answer, durationMs: number): NewEntry {
-  const { stopReason, model, usage, costUsd, handBack, contentJson } = answer;
-  const handedBack = handBack === undefined ? "" : `,"hand_back":"${handBack}"`;
-  const json = `${OPENING}${JSON.stringify(stopReason)},"model":${JSON.stringify(model)},"usage":${usageText(usage)},"cost_usd":${costUsd},"duration_ms":${Math.round(durationMs)}${handedBack}${BEFORE_CONTENT}${contentJson}}`;
+  const { stopReason, model, usage, costUsd, finalCall, contentJson } = answer;
+  const finalMark = finalCall === undefined ? "" : `,"hand_back":"${finalCall}"`;
+  const json = `${OPENING}${JSON.stringify(stopReason)},"model":${JSON.stringify(model)},"usage":${usageText(usage)},"cost_usd":${costUsd},"duration_ms":${Math.round(durationMs)}${finalMark}${BEFORE_CONTENT}${contentJson}}`;
   const { content } = answer;
   const entry = {
     kind: "answer",
@@ -192,7 +192,7 @@ export function newAnswer(message: number, answer: Answer, durationMs: number): 
     model,
     usage,
     costUsd,
-    handBack,
+    finalCall,
   } as const;
   return { key: entryKey.message(message), json, entry };
 }

@@ -28,7 +28,7 @@ export interface PlannedCall extends Pick<ToolCall, "id" | "name" | "input"> {
 
 /**
  * The next step. `deliver`: log the parent's messages as message `message`, consuming the inbox up to `consumeTo`;
- * `call_model`: buy message `message`, with `handBack` as the last call, or for the sake of it a summary of what stands before message `sumsUp`; `run_tools`: answer the open calls of message
+ * `call_model`: buy message `message`, with `finalCall` as the last call, or for the sake of it a summary of what stands before message `sumsUp`; `run_tools`: answer the open calls of message
  * `message`, all in parallel; `clear`: leave old results out of requests from user message `message` on; `check_output`: find out whether message `message` fits the output schema; `ask`: wait for the parent's answers to the calls that are left; `settle`: the run is over,
  * `natural` when an unread message should keep it going.
  */
@@ -45,7 +45,7 @@ interface CallStep {
   do: "call_model";
   message: number;
   turn: number;
-  handBack?: PartialReason;
+  finalCall?: PartialReason;
   asksOutput?: boolean;
   sumsUp?: number;
 }
@@ -57,7 +57,7 @@ const MOST_MISFITS = 3;
 export function next(state: RunState, rules: Rules): Step {
   const { failure, last } = state;
   if (failure) return end(failure.hand_back ?? failure.kind);
-  if (last?.handBack) return unchecked(last, state, rules) ?? end(last.handBack);
+  if (last?.finalCall) return unchecked(last, state, rules) ?? end(last.finalCall);
   if (state.isBarren) return end("model_error");
   const room = state.tooLongAt === state.userMessage ? makeRoom(state, rules) : undefined;
   if (room) return room;
@@ -133,8 +133,8 @@ function boundary(state: RunState, rules: Rules): Step {
     if (left) return left;
   }
   const call = { do: "call_model", message: state.userMessage + 1, turn: state.turns + 1 } as const;
-  return verdict.call === "hand_back"
-    ? { ...call, handBack: verdict.cause, ...(rules.outputSchema && { asksOutput: true }) }
+  return verdict.call === "final"
+    ? { ...call, finalCall: verdict.cause, ...(rules.outputSchema && { asksOutput: true }) }
     : call;
 }
 

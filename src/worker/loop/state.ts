@@ -40,7 +40,7 @@ export interface Turn {
   /** Its number among the paid calls of the run, from 1. */
   turn: number;
   stopReason: string;
-  handBack: StopReason | undefined;
+  finalCall: StopReason | undefined;
   usage: Usage;
   costUsd: number;
   calls: ToolCall[];
@@ -215,12 +215,12 @@ export class RunState {
   }
 
   #turn(entry: Entry<"answer">, calls: ToolCall[], isMute: boolean): void {
-    const { message, stopReason, handBack, usage, costUsd } = entry;
+    const { message, stopReason, finalCall, usage, costUsd } = entry;
     this.turns += 1;
     this.answers += 1;
     this.tally.answer(entry);
     this.isNudged = this.last?.isMute === true && !this.isDelivered;
-    this.last = { message, turn: this.turns, stopReason, handBack, usage, costUsd, calls, isMute };
+    this.last = { message, turn: this.turns, stopReason, finalCall, usage, costUsd, calls, isMute };
     this.isDelivered = false;
     this.verdict = undefined;
     this.failure = undefined;

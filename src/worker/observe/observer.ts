@@ -7,8 +7,8 @@
  */
 import type { Logger } from "../../shared/logger.ts";
 import { totalTokens, type Usage } from "../../shared/protocol/content.ts";
+import { type RemoteSpan, spanOfRun, traceparentOf } from "../../shared/protocol/ids.ts";
 import type { ReplyBody, StopReason } from "../../shared/protocol/reply.ts";
-import { type RemoteSpan, spanOfRun, traceparentOf } from "../../shared/protocol/trace.ts";
 import type { TelemetryApi } from "../../shared/telemetry.ts";
 import type { Metrics } from "./metrics.ts";
 import { RunSpans } from "./spans.ts";

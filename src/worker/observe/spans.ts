@@ -5,7 +5,7 @@
  */
 import type { Context, Span } from "@opentelemetry/api";
 import { promptTokens, type Usage } from "../../shared/protocol/content.ts";
-import { type RemoteSpan, traceparentOf } from "../../shared/protocol/trace.ts";
+import { type RemoteSpan, traceparentOf } from "../../shared/protocol/ids.ts";
 import type { TelemetryApi } from "../../shared/telemetry.ts";
 
 const TRACER = "subagent-queue";

@@ -75,8 +75,8 @@ async function enterChain({ provider, model }: RunContext, session: Session): Pr
 }
 
 /** The running time at which the call is cut off, so that what follows still fits. */
-function untilMs({ rules }: Session, { handBack }: CallStep): number {
-  return handBack ? rules.limits.max_duration_ms : ordinaryTimeMs(rules.limits);
+function untilMs({ rules }: Session, { finalCall }: CallStep): number {
+  return finalCall ? rules.limits.max_duration_ms : ordinaryTimeMs(rules.limits);
 }
 
 /** `isCutOff`: this side ended the call before the provider was done. */
@@ -133,8 +133,8 @@ function requestOf(session: Session, step: CallStep, stream: boolean): ModelRequ
 }
 
 /** A last call, one that must bring the output, and a summary may use no tool. */
-function toolChoiceOf({ handBack, asksOutput, sumsUp }: CallStep, { tools }: Session["equipment"]): string {
-  return (handBack || asksOutput || sumsUp !== undefined) && tools.size > 0 ? NO_TOOL_CHOICE : "";
+function toolChoiceOf({ finalCall, asksOutput, sumsUp }: CallStep, { tools }: Session["equipment"]): string {
+  return (finalCall || asksOutput || sumsUp !== undefined) && tools.size > 0 ? NO_TOOL_CHOICE : "";
 }
 
 type Bought = ModelAnswer & { costUsd: number; durationMs: number };
@@ -157,8 +157,8 @@ function addBought(
 }
 
 /** The answer, and with it the results of its calls that cannot be performed. */
-function addAnswer(session: Session, { message, handBack }: CallStep, answer: Bought): void {
-  session.add([newAnswer(message, { ...answer, handBack }, answer.durationMs)]);
+function addAnswer(session: Session, { message, finalCall }: CallStep, answer: Bought): void {
+  session.add([newAnswer(message, { ...answer, finalCall }, answer.durationMs)]);
   for (const [id, sentence] of answer.refusedCalls)
     session.add([newResult(message, id, sentence, { isError: true, isRefused: true })]);
 }

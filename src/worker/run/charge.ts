@@ -47,9 +47,9 @@ export function withUsage(outcome: CallOutcome, session: Session, request: Model
 /** The messages of the call of `step`. */
 export function messagesOf(
   { state: { conversation } }: Session,
-  { handBack, sumsUp }: Extract<Step, { do: "call_model" }>,
+  { finalCall, sumsUp }: Extract<Step, { do: "call_model" }>,
 ): RequestMessages {
-  return sumsUp === undefined ? conversation.request(handBack) : conversation.summaryRequest(sumsUp);
+  return sumsUp === undefined ? conversation.request(finalCall) : conversation.summaryRequest(sumsUp);
 }
 
 /** The tokens of a prompt: where it goes on from the last call's, these are known, and were cached; the rest is counted by its bytes. */
@@ -123,7 +123,7 @@ export async function reserveCall(context: RunContext, session: Session, step: C
   const output_tokens = state.last?.usage.output_tokens ?? FIRST_OUTPUT_TOKENS;
   const expected = { ...promptOf(session, request), output_tokens };
   const amount = { tokens: totalTokens(expected), costUsd: dearestCostOf(context, session, expected) };
-  const isLast = step.handBack !== undefined;
+  const isLast = step.finalCall !== undefined;
   const bound = budgetsOf(address, budgets);
   const answer = await context.budgets.reserve(bound, session.purchaseId(step), amount, isLast);
   if (answer.status === "refused") {

@@ -1,5 +1,5 @@
 /** What every part of a run is handed by its process, and how a process' part in a run can end. Types only. */
-import type { Clock } from "../../shared/clock.ts";
+import type { Clock, CoarseTimers } from "../../shared/clock.ts";
 import type { Logger } from "../../shared/logger.ts";
 import type { PermissionRules } from "../../shared/protocol/permissions.ts";
 import type { ReplyStatus, StopReason } from "../../shared/protocol/reply.ts";
@@ -21,7 +21,6 @@ import type { OpenRoot } from "../tools/roots.ts";
 import type { LeaseGrant, LeaseKeeper } from "./lease.ts";
 import type { ProviderLimit } from "./provider-limit.ts";
 import type { TextFeeds } from "./text-feed.ts";
-import type { CoarseTimers } from "./timers.ts";
 
 /** What a worker process lends to each of its runs. */
 export interface RunContext {

@@ -13,6 +13,8 @@
  * | something broke here (a full disk, a bug) | handed on with a growing delay; at last the run ends `worker_lost` |
  */
 import { messageOf } from "../../shared/errors.ts";
+import type { AgentRecord, ProviderWait } from "../../shared/protocol/agent.ts";
+import { wakeOf } from "../../shared/protocol/keys.ts";
 import { makeRoom } from "../loop/caps.ts";
 import { newFailure } from "../loop/log.ts";
 import type { Step } from "../loop/next.ts";
@@ -24,7 +26,6 @@ import type { RunContext, RunEnd } from "./context.ts";
 import { settleBroken } from "./end.ts";
 import type { Lease } from "./lease.ts";
 import { type Passage, providerName, type Verdict } from "./provider-limit.ts";
-import { type ReleaseWish, releaseRun } from "./release.ts";
 import type { Session } from "./session.ts";
 
 /** A run of a paused installation is taken again no sooner; the paused queue keeps it for as long as it takes. */
@@ -90,10 +91,10 @@ function withoutModel({ equipment, model }: Session): boolean {
   return true;
 }
 
-function failureEntry(failure: ModelFailure, { handBack }: Extract<Step, { do: "call_model" }>) {
+function failureEntry(failure: ModelFailure, { finalCall }: Extract<Step, { do: "call_model" }>) {
   const kind: "context_window" | "model_error" =
     failure.kind === "context_window" ? "context_window" : "model_error";
-  return { v: 1 as const, kind, message: failure.message, ...(handBack && { hand_back: handBack }) };
+  return { v: 1 as const, kind, message: failure.message, ...(finalCall && { hand_back: finalCall }) };
 }
 
 /** The limiter does not let the call through now. A claim that came only to ask has not been running. */
@@ -184,4 +185,48 @@ async function release(context: RunContext, session: Session, how: ReleaseWish):
   const { runningMs = session.lease.runningMs() } = how;
   if (session.isCommitDue && (await session.commit()) === "lost") return "lost";
   return releaseRun(context, session, { ...how, runningMs });
+}
+
+/** A run that this process holds. */
+export interface HeldRun {
+  lease: Lease;
+  /** Undefined where it could not be read. */
+  record?: AgentRecord | undefined;
+  /** Failures since the run last advanced; the next holder goes on counting. */
+  attempts: number;
+  /** How often in a row the run has broken off before it advanced. */
+  breaks: number;
+}
+
+/** Why and for how long; `providerWait`: it waits for its provider. */
+export interface ReleaseWish {
+  reason: string;
+  delayMs: number;
+  runningMs?: number | undefined;
+  providerWait?: ProviderWait | undefined;
+}
+
+/** Releases the run in one flight: the deadline hint, then the verb; then the wake. */
+export async function releaseRun(
+  context: RunContext,
+  { lease, record, attempts, breaks }: HeldRun,
+  { reason, delayMs, runningMs = lease.runningMs(), providerWait }: ReleaseWish,
+): Promise<RunEnd> {
+  const { store, deadlines, wakes } = context;
+  const { address, epoch } = lease;
+  const event = { type: "released", turn: 0, reason } as const;
+  const hinted = deadlines.touch(address, delayMs + store.timing.lookMs);
+  const releasing = store.release(address, {
+    epoch,
+    delay_ms: Math.ceil(delayMs),
+    running_ms: runningMs,
+    attempts,
+    breaks,
+    provider_wait: providerWait && JSON.stringify(providerWait),
+    events: JSON.stringify(event),
+  });
+  const [, answer] = await Promise.all([hinted, releasing]);
+  if (answer.status === "stale") return { status: "lost" };
+  await wakes.add(wakeOf(address, record?.agent_id ?? address.uid, answer.wake), delayMs);
+  return { status: "released", reason };
 }

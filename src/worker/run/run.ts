@@ -9,10 +9,9 @@ import { callModel } from "./call-model.ts";
 import { type ClaimedRun, claimRun, type TakenWake } from "./claim.ts";
 import type { RunContext, RunEnd } from "./context.ts";
 import { settleCrashed, settleRun } from "./end.ts";
-import { afterBreak, afterLoss } from "./failure.ts";
+import { afterBreak, afterLoss, releaseRun } from "./failure.ts";
 import { checkOutput, clear, deliver } from "./log-steps.ts";
 import { openSession } from "./open.ts";
-import { releaseRun } from "./release.ts";
 import { runTools } from "./run-tools.ts";
 import type { Session } from "./session.ts";
 

@@ -8,11 +8,10 @@
  */
 import type { AgentRecord } from "../../shared/protocol/agent.ts";
 import type { Usage } from "../../shared/protocol/content.ts";
-import { eventText, type RunEvent } from "../../shared/protocol/event-text.ts";
 import type { AgentAddress } from "../../shared/protocol/keys.ts";
 import type { Pace } from "../../shared/protocol/limits.ts";
 import type { OpenQuestion } from "../../shared/protocol/message.ts";
-import type { Alert, ReplyBody } from "../../shared/protocol/reply.ts";
+import { type Alert, eventText, type ReplyBody, type RunEvent } from "../../shared/protocol/reply.ts";
 import type { AgentState, AgentStore } from "../../shared/redis/agents.ts";
 import { StopSignal } from "../../shared/stop-signal.ts";
 import type { AgentHooks } from "../hooks/agent-hooks.ts";

@@ -98,7 +98,7 @@ async function allFiles(base: string): Promise<string[]> {
     .sort();
 }
 
-/** Runs the loop until the model stops asking for tools. `choice` may force the hand-back on a given turn. */
+/** Runs the loop until the model stops asking for tools. `choice` may force the final call on a given turn. */
 export async function converse(
   client: Anthropic,
   bench: Workbench,
@@ -106,7 +106,7 @@ export async function converse(
   options: {
     system?: string;
     tools?: Anthropic.Tool[];
-    handBackAtTurn?: number;
+    finalCallAtTurn?: number;
     extra?: Partial<Params>;
   } = {},
 ): Promise<Finished> {
@@ -121,7 +121,7 @@ export async function converse(
       messages,
       ...(tools.length > 0 ? { tools } : {}),
       ...(options.system === undefined ? {} : { system: options.system }),
-      ...(options.handBackAtTurn === turn ? { tool_choice: { type: "none" } } : {}),
+      ...(options.finalCallAtTurn === turn ? { tool_choice: { type: "none" } } : {}),
       ...options.extra,
     });
     turns.push(message);

@@ -34,7 +34,7 @@ test("at the last permitted turn the same tools are offered with tool_choice non
   expect(reply.tools_called).toEqual({ glob: 2 });
 });
 
-test("with one permitted turn the only call is the hand-back call", async () => {
+test("with one permitted turn the only call is the final call", async () => {
   const { reply, ledger } = await runOf(
     { turns: [list("*")], hand_back: say("Nothing yet.") },
     { limits: { ...SPAWN_LIMITS, max_turns: 1 } },
@@ -48,7 +48,7 @@ test("with one permitted turn the only call is the hand-back call", async () => 
   expect(ledger.map((call) => call.tool_choice)).toEqual(["none"]);
 });
 
-test("when the hand-back call fails, the last text of the run is the summary", async () => {
+test("when the final call fails, the last text of the run is the summary", async () => {
   const { reply } = await runOf(
     { turns: [list("*")], hand_back: { error: { status: 400 } } },
     { limits: { ...SPAWN_LIMITS, max_turns: 2 } },
@@ -56,7 +56,7 @@ test("when the hand-back call fails, the last text of the run is the summary", a
   expect(reply).toMatchObject({ status: "partial", stop_reason: "max_turns", summary: "Listing *." });
 });
 
-test("the time cap ends a slow call early enough for the hand-back call", async () => {
+test("the time cap ends a slow call early enough for the final call", async () => {
   const { reply, ledger } = await runOf(
     { turns: [list("*"), { ...say("too late"), latencyMs: 20_000 }], hand_back: say("In time.") },
     { limits: { ...SPAWN_LIMITS, max_duration_ms: 4_000 } },

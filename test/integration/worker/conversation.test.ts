@@ -46,7 +46,7 @@ test("an answer is in the log before the next call begins, also where no tool st
   expect((await redis.hkeys(keys.agent(agent).log)).sort()).toEqual(["0", "1"]);
 });
 
-test("finish makes the next model call the hand-back call", async () => {
+test("finish makes the next model call the final call", async () => {
   const installation = await openInstallation({
     scenario: { turns: [wait, wait], hand_back: say("So far: half.") },
   });

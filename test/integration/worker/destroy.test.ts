@@ -1,7 +1,7 @@
 /** Guarantee: destroy is prompt and final, wherever the run is. */
 import { expect, test } from "vitest";
 import { z } from "zod";
-import { systemClock } from "../../../src/shared/clock.ts";
+import { CoarseTimers, systemClock } from "../../../src/shared/clock.ts";
 import { createLogger } from "../../../src/shared/logger.ts";
 import { entryKey } from "../../../src/shared/protocol/log.ts";
 import { createBudgetBook } from "../../../src/shared/redis/budget.ts";
@@ -17,7 +17,6 @@ import { LeaseKeeper } from "../../../src/worker/run/lease.ts";
 import { ProviderLimit } from "../../../src/worker/run/provider-limit.ts";
 import { run } from "../../../src/worker/run/run.ts";
 import { TextFeeds } from "../../../src/worker/run/text-feed.ts";
-import { CoarseTimers } from "../../../src/worker/run/timers.ts";
 import { createOutputCheck } from "../../../src/worker/tools/output-check.ts";
 import { createToolbox } from "../../../src/worker/tools/registry.ts";
 import { defineTool } from "../../../src/worker/tools/tool.ts";

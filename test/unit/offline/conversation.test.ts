@@ -58,9 +58,9 @@ describe("readConversation", () => {
       tool_choice: { type: "none" },
       messages: [first, call, results("Hand back what you have. Do not call any more tools.")],
     });
-    expect([none.handBack, none.offered.size, none.requests]).toEqual([true, 0, ["first"]]);
+    expect([none.finalCall, none.offered.size, none.requests]).toEqual([true, 0, ["first"]]);
     const told = read({ tools, messages: [first, call, results("Do not call any more tools.")] });
-    expect([told.handBack, told.offered.size]).toEqual([true, 0]);
+    expect([told.finalCall, told.offered.size]).toEqual([true, 0]);
   });
 
   it("finds the open directories that the system prompt names", () => {

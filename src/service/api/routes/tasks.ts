@@ -61,7 +61,7 @@ async function runTask(call: TaskCall): Promise<RouteAnswer> {
 /** The reply and what to do once it was sent; undefined when it did not come in time. Rejects when the client has gone. */
 async function waitForReply(call: TaskCall, context: ParentContext, { address }: Spawned) {
   const client = await context.open();
-  const reservation = client.inbox.reserve(address, address.uid);
+  const reservation = client.channels.reserve(address, address.uid);
   const late = new SubagentError("timed_out", "The reply did not come in time.");
   const gone = new SubagentError("closed", "The client has gone; the reply stays in the channel.");
   const timer = call.clock.timeout(call.query.wait * 1_000, () => reservation.cancel(late));
@@ -92,7 +92,7 @@ function ackOrKeep(
     return;
   }
   const { parent } = context.profile;
-  const acking = context.open().then(({ inbox }) => inbox.take(parent, entry));
+  const acking = context.open().then(({ channels }) => channels.take(parent, entry));
   acking.then(reservation.release, () => reservation.release(false));
 }
 

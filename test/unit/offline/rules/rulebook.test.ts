@@ -9,7 +9,7 @@ const next = (request: string | string[], steps: Step[] = [], offered = ALL) =>
     steps,
     lastToolResult: "",
     offered: new Set(offered),
-    handBack: false,
+    finalCall: false,
     openDirectories: [],
   });
 const step = (name: string, input: Step["input"], output: string, failed = false): Step => ({

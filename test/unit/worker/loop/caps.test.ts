@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
 import type { Limits } from "../../../../src/shared/protocol/limits.ts";
-import { HAND_BACK_RESERVE_MS, judgeCaps, ordinaryTimeMs } from "../../../../src/worker/loop/caps.ts";
+import { FINAL_CALL_RESERVE_MS, judgeCaps, ordinaryTimeMs } from "../../../../src/worker/loop/caps.ts";
 import { asked, type Now, rules, type Story, text } from "./story.ts";
 
 const ordinary = { call: "ordinary" };
-const handBack = (cause: string) => ({ call: "hand_back", cause });
+const finalCall = (cause: string) => ({ call: "final", cause });
 const none = (cause: string) => ({ call: "none", cause });
 
 function verdict(story: Story, limits: Partial<Limits> = {}, now: Now = {}) {
@@ -21,25 +21,25 @@ function turns(count: number): Story {
 describe("turns", () => {
   test("the last one hands back, after it there is none", () => {
     expect(verdict(turns(3), { max_turns: 5 })).toEqual(ordinary);
-    expect(verdict(turns(4), { max_turns: 5 })).toEqual(handBack("max_turns"));
+    expect(verdict(turns(4), { max_turns: 5 })).toEqual(finalCall("max_turns"));
     expect(verdict(turns(5), { max_turns: 5 })).toEqual(none("max_turns"));
   });
 
   test("a cap of one is one call without tools", () => {
-    expect(verdict(asked(), { max_turns: 1 })).toEqual(handBack("max_turns"));
+    expect(verdict(asked(), { max_turns: 1 })).toEqual(finalCall("max_turns"));
   });
 });
 
 describe("tokens and cost", () => {
   test("hand back while the price of one more call is left, at the last call's price", () => {
     expect(verdict(turns(2), { max_total_tokens: 40 })).toEqual(ordinary);
-    expect(verdict(turns(2), { max_total_tokens: 39 })).toEqual(handBack("max_total_tokens"));
+    expect(verdict(turns(2), { max_total_tokens: 39 })).toEqual(finalCall("max_total_tokens"));
     expect(verdict(turns(2), { max_cost_usd: 1 })).toEqual(ordinary);
-    expect(verdict(turns(2), { max_cost_usd: 0.99 })).toEqual(handBack("max_cost"));
+    expect(verdict(turns(2), { max_cost_usd: 0.99 })).toEqual(finalCall("max_cost"));
   });
 
   test("that are used up buy nothing more", () => {
-    expect(verdict(turns(2), { max_total_tokens: 21 })).toEqual(handBack("max_total_tokens"));
+    expect(verdict(turns(2), { max_total_tokens: 21 })).toEqual(finalCall("max_total_tokens"));
     expect(verdict(turns(2), { max_total_tokens: 20 })).toEqual(none("max_total_tokens"));
     expect(verdict(turns(2), { max_cost_usd: 0.5 })).toEqual(none("max_cost"));
   });
@@ -69,13 +69,13 @@ describe("duration", () => {
   test("hands back a minute early, and at the cap there is no call", () => {
     const limits = { max_duration_ms: 600_000 };
     expect(verdict(asked(), limits, { elapsedMs: 539_999 })).toEqual(ordinary);
-    expect(verdict(asked(), limits, { elapsedMs: 540_000 })).toEqual(handBack("max_duration"));
+    expect(verdict(asked(), limits, { elapsedMs: 540_000 })).toEqual(finalCall("max_duration"));
     expect(verdict(asked(), limits, { elapsedMs: 600_000 })).toEqual(none("max_duration"));
   });
 
-  test("keeps half of a short run for the hand-back", () => {
+  test("keeps half of a short run for the final call", () => {
     const limits = (max_duration_ms: number) => rules({ max_duration_ms }).limits;
-    expect(ordinaryTimeMs(limits(2 * HAND_BACK_RESERVE_MS))).toBe(HAND_BACK_RESERVE_MS);
+    expect(ordinaryTimeMs(limits(2 * FINAL_CALL_RESERVE_MS))).toBe(FINAL_CALL_RESERVE_MS);
     expect(ordinaryTimeMs(limits(1_000))).toBe(500);
     expect(ordinaryTimeMs(limits(1_800_000))).toBe(1_740_000);
   });
@@ -83,20 +83,20 @@ describe("duration", () => {
 
 describe("other causes", () => {
   test("finish makes the next call the last one, also the first", () => {
-    expect(verdict(asked(), {}, { finish: true })).toEqual(handBack("finished_by_parent"));
-    expect(verdict(turns(3), {}, { finish: true })).toEqual(handBack("finished_by_parent"));
+    expect(verdict(asked(), {}, { finish: true })).toEqual(finalCall("finished_by_parent"));
+    expect(verdict(turns(3), {}, { finish: true })).toEqual(finalCall("finished_by_parent"));
   });
 
   test("finish is the cause before any cap that has not been passed", () => {
     const limits = { max_turns: 3, max_total_tokens: 21 };
-    expect(verdict(turns(2), limits, { finish: true })).toEqual(handBack("finished_by_parent"));
+    expect(verdict(turns(2), limits, { finish: true })).toEqual(finalCall("finished_by_parent"));
     expect(verdict(turns(3), limits, { finish: true })).toEqual(none("max_turns"));
   });
 
   test("a loop is the cause before a cap", () => {
     const story = asked();
     for (const id of ["1", "2", "3", "4", "5"]) story.calls(id, "look", {});
-    expect(verdict(story, { max_turns: 6 })).toEqual(handBack("loop_detected"));
+    expect(verdict(story, { max_turns: 6 })).toEqual(finalCall("loop_detected"));
   });
 
   test("text that says so is no cause", () => {

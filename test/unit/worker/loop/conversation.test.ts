@@ -1,14 +1,14 @@
 import { describe, expect, test } from "vitest";
 import { STOP_REASONS } from "../../../../src/shared/protocol/reply.ts";
-import { handBackPrompt } from "../../../../src/worker/loop/conversation.ts";
+import { finalCallPrompt } from "../../../../src/worker/loop/conversation.ts";
 import { readLog } from "../../../../src/worker/loop/log.ts";
 import { RunState } from "../../../../src/worker/loop/state.ts";
 import { problemOf } from "./accepted.ts";
 import { asked, call, conversation, type Story, text } from "./story.ts";
 
 /** Each message as `role: what it holds`, tool results as `[id]`. */
-function outline(story: Story, handBack?: Parameters<typeof conversation>[1]): string[] {
-  const messages = conversation(story.log(), handBack);
+function outline(story: Story, finalCall?: Parameters<typeof conversation>[1]): string[] {
+  const messages = conversation(story.log(), finalCall);
   expect(problemOf(messages)).toBeUndefined();
   return messages.map(({ role, content }) => {
     const parts = content.map((block) => {
@@ -41,7 +41,7 @@ describe("tool results", () => {
     expect(JSON.stringify(conversation(story.log()))).toContain("Not executed");
   });
 
-  test("of a hand-back call that asked for tools all the same are there for the next run", () => {
+  test("of a final call that asked for tools all the same are there for the next run", () => {
     const story = asked("go")
       .model("end_turn", [call("a")], { hand_back: "max_turns" })
       .nextRun()
@@ -96,7 +96,7 @@ describe("remarks of the runtime", () => {
     expect(outline(story)).toEqual(["user: go", "assistant: (a)", "user: [a] Your last me…"]);
   });
 
-  test("what the parent says, or a hand-back call, takes the place of the nudge", () => {
+  test("what the parent says, or a final call, takes the place of the nudge", () => {
     const empty = () => asked("go").model("stop_sequence");
     expect(outline(empty().user("well?"))).toEqual(["user: go well?"]);
     expect(outline(empty(), "max_turns")).toEqual(["user: go This is your…"]);
@@ -112,9 +112,9 @@ describe("remarks of the runtime", () => {
   });
 });
 
-describe("the hand-back call", () => {
+describe("the final call", () => {
   test.each(STOP_REASONS.partial)("because of %s says why, and to call no tools", (cause) => {
-    expect(handBackPrompt(cause)).toMatch(/^[A-Z][^.]+\. Do not call any more tools\. Report /);
+    expect(finalCallPrompt(cause)).toMatch(/^[A-Z][^.]+\. Do not call any more tools\. Report /);
     expect(outline(asked("go").calls("a"), cause).at(-1)).toMatch(/^user: \[a\] .{12}…$/);
   });
 

@@ -103,7 +103,7 @@ describe("an entry that this process makes", () => {
     model: 'm"1',
     usage: { ...ZERO_USAGE, cache_read_input_tokens: 3, output_tokens: 4 },
     costUsd: 0.000_001,
-    handBack: "max_cost",
+    finalCall: "max_cost",
   });
 
   test.each<[string, NewEntry]>([

@@ -55,7 +55,7 @@ describe("a question", () => {
     expect(hows(story.log({ finish: true }))).toEqual(["b unanswered"]);
     expect(next(story.result("b").log({ finish: true }), CAN_ASK)).toMatchObject({
       do: "call_model",
-      handBack: "finished_by_parent",
+      finalCall: "finished_by_parent",
     });
   });
 

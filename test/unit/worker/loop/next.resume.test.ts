@@ -90,7 +90,7 @@ test("any subset of a log's entries has a next step, and the run ends within max
 });
 
 test("the Messages API takes the conversation of every prefix, and each call's goes on from the last answered one's", () => {
-  const seen = { calls: 0, handBacks: 0, summaries: 0 };
+  const seen = { calls: 0, finalCalls: 0, summaries: 0 };
   const everyPrefix = (script: Script, life: Life) => {
     for (let length = 1; length <= life.entries.length; length++) {
       const messages = conversation(logOf(script, cutAt(life, length)));
@@ -115,7 +115,7 @@ test("the Messages API takes the conversation of every prefix, and each call's g
           seen.summaries += 1;
           return;
         }
-        const messages = conversation(log, step.handBack);
+        const messages = conversation(log, step.finalCall);
         expect(problemOf(messages), JSON.stringify(messages)).toBeUndefined();
         const speaker = log.last?.stopReason === "pause_turn" ? "any" : "user";
         expect([messages.at(-1)?.role, "any"]).toContain(speaker);
@@ -126,14 +126,14 @@ test("the Messages API takes the conversation of every prefix, and each call's g
         expect(blocks.slice(0, answered.length)).toEqual(answered);
         sent = { run: log.run, message: step.message, blocks };
         seen.calls += 1;
-        if (step.handBack) seen.handBacks += 1;
+        if (step.finalCall) seen.finalCalls += 1;
       });
       everyPrefix(script, life);
     }),
     { numRuns: cases(200) },
   );
   expect(seen.calls).toBeGreaterThan(500);
-  expect(seen.handBacks).toBeGreaterThan(50);
+  expect(seen.finalCalls).toBeGreaterThan(50);
   expect(seen.summaries).toBeGreaterThan(10);
 });
 

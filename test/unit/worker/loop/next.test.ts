@@ -78,7 +78,7 @@ describe("the provider's stop reasons", () => {
       });
       story.model("pause_turn", [{ type: "server_tool_use", id: `s${turn}` }]);
     }
-    const last = { do: "call_model", message: 11, turn: 6, handBack: "max_turns" };
+    const last = { do: "call_model", message: 11, turn: 6, finalCall: "max_turns" };
     expect(next(story.log(), rules({ max_turns: 6 }))).toEqual(last);
     story.model("pause_turn", [], { hand_back: "max_turns" });
     expect(next(story.log(), rules({ max_turns: 6 }))).toEqual(ends("max_turns"));
@@ -123,7 +123,7 @@ describe("tools", () => {
       ],
     });
     story.result("5", "no", true).started("6").result("6");
-    expect(next(story.log(), rules())).toMatchObject({ do: "call_model", handBack: "loop_detected" });
+    expect(next(story.log(), rules())).toMatchObject({ do: "call_model", finalCall: "loop_detected" });
   });
 
   test("five identical calls in one message count like five in a row", () => {
@@ -155,7 +155,7 @@ describe("an empty answer", () => {
 
   test("on the last but one turn hands back instead of nudging", () => {
     const step = next(asked().model("end_turn").log(), rules({ max_turns: 2 }));
-    expect(step).toEqual({ do: "call_model", message: 3, turn: 2, handBack: "max_turns" });
+    expect(step).toEqual({ do: "call_model", message: 3, turn: 2, finalCall: "max_turns" });
   });
 });
 
@@ -240,8 +240,8 @@ describe("a cap", () => {
   ])(
     "of %s hands back, and ends the run when that was answered, failed, or cannot be",
     (cause, limits, now, no, then) => {
-      const handBack = { do: "call_model", message: 3, turn: 2, handBack: cause };
-      expect(next(turn().log(now), rules(limits))).toEqual(handBack);
+      const finalCall = { do: "call_model", message: 3, turn: 2, finalCall: cause };
+      expect(next(turn().log(now), rules(limits))).toEqual(finalCall);
       const answered = turn().model("end_turn", [text("found")], { hand_back: cause });
       expect(next(answered.log(now), rules(limits))).toEqual(ends(cause));
       expect(next(turn().failure("model_error", cause).log(now), rules(limits))).toEqual(ends(cause));
@@ -256,7 +256,7 @@ describe("a cap", () => {
   });
 
   test("of one turn is one call, without tools", () => {
-    const only = { do: "call_model", message: 1, turn: 1, handBack: "max_turns" };
+    const only = { do: "call_model", message: 1, turn: 1, finalCall: "max_turns" };
     expect(next(asked().log(), rules({ max_turns: 1 }))).toEqual(only);
   });
 });
@@ -266,13 +266,13 @@ describe("calls that brought nothing", () => {
     expect(next(asked().calls("a").failure(kind).log(), rules())).toEqual(ends(kind));
   });
 
-  test("a hand-back call that failed ends the run with its cap", () => {
+  test("a final call that failed ends the run with its cap", () => {
     const log = asked().calls("a").failure("model_error", "max_cost").log();
     expect(next(log, rules())).toEqual(ends("max_cost"));
   });
 
   test.each(["end_turn", "tool_use", "refusal", "max_tokens", "odd"])(
-    "a hand-back call that stopped with %s ends the run with its cap",
+    "a final call that stopped with %s ends the run with its cap",
     (stop) => {
       const log = asked()
         .calls("a")
@@ -309,7 +309,7 @@ describe("a kept-alive agent's next run", () => {
     expect(next(story.user("next").log(), rules())).toEqual({ do: "call_model", message: 3, turn: 1 });
   });
 
-  test("does not end with a failed hand-back call after tools either", () => {
+  test("does not end with a failed final call after tools either", () => {
     const story = asked().calls("a").failure("model_error", "max_turns").nextRun(4);
     expect(next(story.log({ unread }), rules())).toMatchObject(delivers(4));
     expect(next(story.user("next").log(), rules())).toEqual({ do: "call_model", message: 5, turn: 1 });
@@ -340,7 +340,7 @@ describe("paid calls whose answer could not be used", () => {
     const story = asked().broken(5, 0.1);
     expect(next(story.log(), rules())).toEqual({ do: "call_model", message: 1, turn: 2 });
     story.broken(5, 0.1, 1);
-    const last = { do: "call_model", message: 1, turn: 3, handBack: "max_turns" };
+    const last = { do: "call_model", message: 1, turn: 3, finalCall: "max_turns" };
     expect(next(story.log(), rules({ max_turns: 3 }))).toEqual(last);
     expect(next(story.broken(5, 0.1, 2).log(), rules({ max_turns: 3 }))).toEqual(ends("max_turns"));
   });

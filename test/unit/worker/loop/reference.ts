@@ -27,7 +27,7 @@ import {
   type StopReason,
   wellFormedJson,
 } from "../../../../src/shared/protocol/reply.ts";
-import { handBackPrompt } from "../../../../src/worker/loop/conversation.ts";
+import { finalCallPrompt } from "../../../../src/worker/loop/conversation.ts";
 import type { ModelMessage } from "../../../../src/worker/model/model.ts";
 
 /** The stored entries, filed by kind. */
@@ -117,11 +117,11 @@ const REPEATED =
   "You have made the same tool call 3 times in a row. Do something else, or write your final answer.";
 
 /** The messages of the next call of run `run`, as JSON without the brackets. */
-export function conversationJson(filed: Filed, run: number, handBack?: PartialReason): string {
-  return wellFormedJson(JSON.stringify(conversationOf(filed, run, handBack))).slice(1, -1);
+export function conversationJson(filed: Filed, run: number, finalCall?: PartialReason): string {
+  return wellFormedJson(JSON.stringify(conversationOf(filed, run, finalCall))).slice(1, -1);
 }
 
-function conversationOf(filed: Filed, run: number, handBack?: PartialReason): ModelMessage[] {
+function conversationOf(filed: Filed, run: number, finalCall?: PartialReason): ModelMessage[] {
   const messages: ModelMessage[] = [];
   const usedIds = new Set<string>();
   const end = viewOf(filed, run).userMessage;
@@ -144,12 +144,12 @@ function conversationOf(filed: Filed, run: number, handBack?: PartialReason): Mo
     }
     const entry = n < end ? filed.turns.get(n + 1) : undefined;
     const remarksOn = !startsRun && (n === end || entry) ? last : undefined;
-    const handedBack = n === end ? handBack : entry?.hand_back;
+    const cause = n === end ? finalCall : entry?.hand_back;
     const said = [filed.notices.get(n) ?? "", ...(remarksOn?.repeats ? [REPEATED] : [])];
-    if (goesOn(n) && !handedBack) said.push(GO_ON);
+    if (goesOn(n) && !cause) said.push(GO_ON);
     for (const { text } of delivery?.messages ?? []) said.push(text);
-    if (remarksOn && !handedBack && !delivery && isMute(remarksOn.turn)) said.push(NUDGE);
-    if (handedBack) said.push(handBackPrompt(handedBack));
+    if (remarksOn && !cause && !delivery && isMute(remarksOn.turn)) said.push(NUDGE);
+    if (cause) said.push(finalCallPrompt(cause));
     const words = said.filter((text) => text.trim() !== "");
     add(messages, "user", [...(last?.results ?? []), ...words.map((text) => ({ type: "text", text }))]);
     last = undefined;
@@ -291,7 +291,7 @@ export function sumsOf(filed: Filed, run: number) {
     model: turns.at(-1)?.entry.model,
     isOver: turns.length > 0 && calls.some((_, i) => identicalAtEnd(calls.slice(0, i + 1)) >= 5),
     failure,
-    handBack: turns.at(-1)?.entry.hand_back satisfies StopReason | undefined,
+    finalCall: turns.at(-1)?.entry.hand_back satisfies StopReason | undefined,
     isBarren: barrenCallsAtEnd(turns, barrenAnswers, paid) >= 5,
     open: (turns.at(-1)?.calls ?? []).map(({ id, started, result }) => ({ id, started, answered: !!result })),
   };

@@ -27,7 +27,7 @@ function sumsIn(state: RunState) {
     model: tally.model,
     isOver: state.isBegun && state.repetition.isOver,
     failure: state.failure,
-    handBack: last?.handBack,
+    finalCall: last?.finalCall,
     isBarren: state.isBarren,
     open: (last?.calls ?? []).map(({ id, isStarted: started, isAnswered: answered }) => ({
       id,
@@ -73,7 +73,7 @@ test("the state that moves on by one entry is the one computed from the whole lo
     barren: 0,
     repeats: 0,
     nudges: 0,
-    handBacks: 0,
+    finalCalls: 0,
     unequalIds: 0,
     cleared: 0,
     goesOn: 0,
@@ -93,15 +93,15 @@ test("the state that moves on by one entry is the one computed from the whole lo
         expect(opened.isNudged).toBe(held.isNudged);
         seen.steps += 1;
         if (!held.isBegun) return;
-        const handBack = step.do === "call_model" ? step.handBack : undefined;
-        for (const cause of [handBack, "max_cost"] as const) {
+        const finalCall = step.do === "call_model" ? step.finalCall : undefined;
+        for (const cause of [finalCall, "max_cost"] as const) {
           const request = held.conversation.request(cause);
           expect(request.messages).toBe(conversationJson(filed, held.run, cause));
           expect(opened.conversation.request(cause)).toEqual(request);
         }
-        const sent = held.conversation.request(handBack).messages;
+        const sent = held.conversation.request(finalCall).messages;
         seen.barren += held.isBarren ? 1 : 0;
-        seen.handBacks += handBack ? 1 : 0;
+        seen.finalCalls += finalCall ? 1 : 0;
         seen.repeats += sent.includes("3 times in a row") ? 1 : 0;
         seen.nudges += sent.includes("Your last message was empty") ? 1 : 0;
         seen.cleared += sent.includes("Left out to make room") ? 1 : 0;
@@ -125,7 +125,7 @@ test("the mark of the prompt cache stands where the call before ended", () => {
       let sent = answered;
       liveOn(script, lifeFrom([], []), ({ conversation, run }, step) => {
         if (step.do !== "call_model") return;
-        const { messages, cachedLength } = conversation.request(step.handBack);
+        const { messages, cachedLength } = conversation.request(step.finalCall);
         expect(cachedLength === 0 || messages.slice(cachedLength - 3, cachedLength) === "}]}").toBe(true);
         if (sent.message !== step.message) answered = sent;
         const isSame = answered.run === run && answered.messages.length === cachedLength;

@@ -38,8 +38,8 @@ export const message = (words: string): InboxMessage => ({
 export const used = (tokens: number): Usage => ({ ...ZERO_USAGE, output_tokens: tokens });
 
 /** The messages of the run's next call. */
-export function conversation({ conversation: spoken }: RunState, handBack?: PartialReason): ModelMessage[] {
-  return JSON.parse(`[${spoken.request(handBack).messages}]`);
+export function conversation({ conversation: spoken }: RunState, finalCall?: PartialReason): ModelMessage[] {
+  return JSON.parse(`[${spoken.request(finalCall).messages}]`);
 }
 
 /** A log that grows; `n` is the number of the user message that it is at. */
@@ -108,11 +108,11 @@ export class Story {
       .result(id);
   }
 
-  failure(kind: FailureEntry["kind"], handBack?: FailureEntry["hand_back"]): this {
+  failure(kind: FailureEntry["kind"], finalCall?: FailureEntry["hand_back"]): this {
     return this.add(entryKey.failure(this.n + 1), {
       kind,
       message: `it was a ${kind}`,
-      ...(handBack && { hand_back: handBack }),
+      ...(finalCall && { hand_back: finalCall }),
     });
   }
 

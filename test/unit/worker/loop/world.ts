@@ -190,7 +190,7 @@ function isTooLong({ window = Number.POSITIVE_INFINITY }: Script, state: RunStat
   const { conversation } = state;
   const sent =
     step.sumsUp === undefined
-      ? conversation.request(step.handBack)
+      ? conversation.request(step.finalCall)
       : conversation.summaryRequest(step.sumsUp);
   return sent.messages.length > window;
 }
@@ -200,8 +200,8 @@ function commitRefusal({ rules }: Script, life: Life, state: RunState, step: Cal
   if (step.sumsUp !== undefined) state.unsummedAt = Math.min(state.unsummedAt, step.sumsUp);
   else if (makeRoom(state, rules)) state.tooLongAt = state.userMessage;
   else {
-    const handBack = step.handBack && { hand_back: step.handBack };
-    commit(life, [[entryKey.failure(step.message), { kind: "context_window", message: "no", ...handBack }]]);
+    const finalCall = step.finalCall && { hand_back: step.finalCall };
+    commit(life, [[entryKey.failure(step.message), { kind: "context_window", message: "no", ...finalCall }]]);
   }
 }
 
@@ -241,12 +241,12 @@ function callModel(
     while (stored.has(entryKey.purchase(step.message, 1, k))) k++;
     return [entryKey.purchase(step.message, 1, k), { ...price, cut_off: cutOff }];
   }
-  const handBack = step.handBack && { hand_back: step.handBack };
+  const finalCall = step.finalCall && { hand_back: step.finalCall };
   life.calls.push(run);
-  if (failure) return [entryKey.failure(step.message), { kind: failure, message: "no", ...handBack }];
+  if (failure) return [entryKey.failure(step.message), { kind: failure, message: "no", ...finalCall }];
   return [
     entryKey.message(step.message),
-    { role: "assistant", content, stop_reason: stop, model: "m", duration_ms: 1, ...price, ...handBack },
+    { role: "assistant", content, stop_reason: stop, model: "m", duration_ms: 1, ...price, ...finalCall },
   ];
 }
 

@@ -39,7 +39,7 @@ import {
 } from "./channel.ts";
 
 /** See the module's header. */
-export interface ReplyInbox {
+export interface ReplyChannels {
   /** Every unacked entry of a parent, oldest first, then what comes; the client's end is its end too. */
   read(parent: ParentAddress, options: ReaderOptions): PushStream<ReceivedEntry>;
   /** Keeps the final reply of an agent for the caller, who releases it; with `takeQuestion` its questions, too. */
@@ -59,8 +59,8 @@ export interface ReplyInbox {
   stop(): void;
 }
 
-/** What an inbox works with. */
-export interface InboxParts extends Pick<Installation, "store" | "replies" | "keys"> {
+/** What the channels work with. */
+export interface ChannelsParts extends Pick<Installation, "store" | "replies" | "keys"> {
   subscriber: Subscriber;
   logger: Logger;
   /** Runs one call. */
@@ -75,8 +75,8 @@ interface OpenChannel {
   unwatch(): void;
 }
 
-/** An inbox over one client's connections. */
-export function createReplyInbox(parts: InboxParts): ReplyInbox {
+/** The channels over one client's connections. */
+export function createReplyChannels(parts: ChannelsParts): ReplyChannels {
   const { keys, logger } = parts;
   const channels = new Map<string, OpenChannel>();
 
@@ -120,7 +120,7 @@ export function createReplyInbox(parts: InboxParts): ReplyInbox {
   };
 }
 
-function ackerOf({ call, replies }: InboxParts, parent: ParentAddress): AckEntry {
+function ackerOf({ call, replies }: ChannelsParts, parent: ParentAddress): AckEntry {
   return (entry, token) =>
     call(({ write }) =>
       write({ what: "the ack", key: { reply_id: entry.entry.reply_id } }, () =>
@@ -130,7 +130,7 @@ function ackerOf({ call, replies }: InboxParts, parent: ParentAddress): AckEntry
 }
 
 async function* readUnacked(
-  { call, replies }: InboxParts,
+  { call, replies }: ChannelsParts,
   parent: ParentAddress,
   isReserved: (entry: StreamEntry) => boolean,
 ): AsyncGenerator<StreamEntry> {
@@ -144,7 +144,7 @@ async function* readUnacked(
 }
 
 function openChannel(
-  { store, replies, subscriber, keys, call, logger }: InboxParts,
+  { store, replies, subscriber, keys, call, logger }: ChannelsParts,
   parent: ParentAddress,
   ack: AckEntry,
   forget: () => void,
@@ -183,7 +183,7 @@ function openChannel(
  * where its last reply stands, so that what others have not acked is not read.
  */
 async function findReply(
-  { store, replies, call, logger }: Pick<InboxParts, "store" | "replies" | "call" | "logger">,
+  { store, replies, call, logger }: Pick<ChannelsParts, "store" | "replies" | "call" | "logger">,
   parent: ParentAddress,
   feed: ReplyFeed,
   waiter: Waiter,

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { eventMembers, eventText, type RunEvent } from "../../../../src/shared/protocol/event-text.ts";
+import { eventMembers, eventText, type RunEvent } from "../../../../src/shared/protocol/reply.ts";
 
 const hostile = 'a"\\\n],{"type":"ended"}\u2028';
 const EVENTS: readonly RunEvent[] = [

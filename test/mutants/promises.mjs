@@ -86,7 +86,7 @@ export default [
     promise: "A change that was sent and not answered is of unknown outcome, and the error names the key.",
     file: "src/producer/redis-call.ts",
     find: "failureOf(connection, problem, done ?? (sent > 0 ? repeat : undefined))",
-    replace: "failureOf(connection, problem, done)",
+    replace: "failureOf(connection, problem)",
     tests: ["test/integration/producer/redis-away.test.ts"],
   },
   {

@@ -55,7 +55,9 @@ export interface ThreadMessage {
   callbackThreadId?: string | undefined;
 }
 
+/** Two hex digits count them. */
 const MOST_AGENTS = 256;
+const PAGE = 16;
 /** A note about an agent that is being spawned is looked at this much later, unless the spawn is over before. */
 const SPAWN_MS = 10_000;
 /** `partial` is a result: clients of the protocol hand its text on for `success` alone. */
@@ -148,10 +150,13 @@ function uidOf(threadId: string, number: number): string {
 async function recordsOf(context: ParentContext, threadId: string): Promise<AgentRecord[]> {
   return inCall(context, async ({ read, client, parent }) => {
     const found: AgentRecord[] = [];
-    for (let number = 0; number < MOST_AGENTS; number++) {
-      const record = await read(() => client.store.record({ ...parent, uid: uidOf(threadId, number) }));
-      if (!record) break;
-      found.push(record);
+    while (found.length < MOST_AGENTS) {
+      const uids = Array.from({ length: PAGE }, (_, i) => uidOf(threadId, found.length + i));
+      const page = await read(() => Promise.all(uids.map((uid) => client.store.record({ ...parent, uid }))));
+      for (const record of page) {
+        if (!record) return found;
+        found.push(record);
+      }
     }
     return found;
   });
@@ -194,6 +199,11 @@ async function beginRun(
       return runOf(last, threadId);
     }
   }
+  if (records.length === MOST_AGENTS)
+    throw new SubagentError(
+      "conflict",
+      `This thread has had ${MOST_AGENTS} runs, the most of one: begin a new one.`,
+    );
   const uid = uidOf(threadId, records.length);
   const prompt = last ? followUp(await textOf(context, last), text) : text;
   const input = { name: assistantId, prompt, request_key: `thread-${uid}` };

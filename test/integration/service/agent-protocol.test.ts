@@ -6,10 +6,12 @@ import { beforeAll, describe, expect, test } from "vitest";
 import type { Scenario } from "../../../src/offline/server.ts";
 import { createCallbackSender } from "../../../src/service/agent-protocol/callback.ts";
 import { AGENT_PROTOCOL_PATH, agentProtocol } from "../../../src/service/agent-protocol/router.ts";
+import { newThreadId, openThread } from "../../../src/service/agent-protocol/thread.ts";
 import { createApiKeys } from "../../../src/shared/redis/api-keys.ts";
 import { startApi } from "../../helpers/api.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { listenUntilEnd } from "../../helpers/listen.ts";
+import { refusal } from "../../helpers/parents.ts";
 import { until } from "../../helpers/until.ts";
 import { openStage, type Stage } from "../../stage/stage.ts";
 
@@ -147,6 +149,25 @@ function asyncTools(url: string) {
   };
   return { state, use };
 }
+
+test("a thread counts its runs with two digits: it has at most 256, and begins no other", async () => {
+  const { redis, keys, ...stage } = await openStage();
+  const threadId = newThreadId();
+  const thread = openThread(stage.client(), "default", "long", threadId);
+  const message = { assistantId: "researcher", text: "go" };
+  const recordOf = (n: number) => {
+    const uid = `${threadId.slice(0, -2)}${n.toString(16).padStart(2, "0")}`;
+    return keys.agent({ tenant: "default", parentId: "long", uid }).record;
+  };
+  await thread.begin(message);
+  await thread.cancel();
+  for (let n = 1; n < 255; n++) await redis.copy(recordOf(0), recordOf(n));
+  const { run_id } = await thread.begin(message);
+  expect(run_id).toBe(`${threadId.slice(0, -2)}ff.1`);
+  await thread.cancel();
+  await expect(thread.begin(message)).rejects.toMatchObject(refusal("conflict", /begin a new one/));
+  expect(await stage.parent("long").list()).toEqual([]);
+});
 
 test("the thread that began a run of deepagents is told its end, and the end of the follow-up, once its server is back", async () => {
   const { url, runs } = await startLangGraph();

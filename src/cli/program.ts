@@ -15,7 +15,7 @@ interface ListedVerb {
 /** Each verb by its name: what the list says about it, and its file, which is loaded when the verb is called. */
 const VERBS: Readonly<Record<string, ListedVerb>> = {
   start: {
-    says: "start everything here, ask three sub-agents about this directory, and stay up as a worker",
+    says: "start everything here, ask three sub-agents about this directory, and stay up: worker, HTTP API, page and board",
     load: () => import("./verbs/start.ts"),
   },
   run: {

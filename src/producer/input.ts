@@ -48,19 +48,20 @@ function withoutNulls(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).filter(([, field]) => field !== null));
 }
 
-/** `value` as `schema` reads it, or `invalid_input` naming every wrong field; `what` says what was refused. */
+/** Most wrong fields that a refusal names, most unknown names in one of them, and most characters of each. */
+const MOST_ISSUES = 20;
+const MOST_NAME_CHARS = 100;
+
+/** `value` as `schema` reads it, or `invalid_input` naming the wrong fields; `what` says what was refused. */
 export function readInput<S extends z.ZodType>(schema: S, value: unknown, what: string): z.output<S> {
   if (depthOf(value) > JSON_MAX_DEPTH) {
-    throw new SubagentError(
-      "invalid_input",
-      `${what} refused: the input nests deeper than ${JSON_MAX_DEPTH} levels; make it flatter.`,
-      { max_depth: JSON_MAX_DEPTH },
-    );
+    const sentence = `${what} refused: the input nests deeper than ${JSON_MAX_DEPTH} levels; make it flatter.`;
+    throw new SubagentError("invalid_input", sentence, { max_depth: JSON_MAX_DEPTH });
   }
   const parsed = schema.safeParse(value, { error: wordingOf });
   if (parsed.success) return parsed.data;
-  const issues = parsed.error.issues.map((issue) => ({
-    field: issue.path.map(String).join(".") || "input",
+  const issues = parsed.error.issues.slice(0, MOST_ISSUES).map((issue) => ({
+    field: shortened(issue.path.map(String).join(".")) || "input",
     problem: issue.message,
   }));
   const list = issues.map(({ field, problem }) => `${field}: ${problem}`).join("; ");
@@ -89,11 +90,17 @@ function wordingOf(issue: z.core.$ZodRawIssue): string | undefined {
       return `must be ${issue.inclusive ? "at most" : "below"} ${issue.maximum}${unitOf(issue.origin)}`;
     case "invalid_value":
       return `must be one of ${issue.values.map(String).join(", ")}`;
-    case "unrecognized_keys":
-      return `does not know ${issue.keys.map((key) => JSON.stringify(key)).join(", ")}`;
+    case "unrecognized_keys": {
+      const named = issue.keys.slice(0, MOST_ISSUES).map((key) => JSON.stringify(shortened(key)));
+      return `does not know ${named.join(", ")}`;
+    }
     default:
       return undefined;
   }
+}
+
+function shortened(name: string): string {
+  return name.length > MOST_NAME_CHARS ? `${name.slice(0, MOST_NAME_CHARS)}…` : name;
 }
 
 function unitOf(origin: string): string {
@@ -132,7 +139,12 @@ const SystemText = LongText.refine(
   "it is blank: leave it out for the standard instructions",
 );
 /** A model's id as its provider spells it. */
-export const ModelId = z.string().trim().min(1, "name a model").max(128);
+export const ModelId = z
+  .string()
+  .trim()
+  .min(1, "name a model")
+  .max(128)
+  .regex(/^[\x21-\x7e]*$/, "a model's id has no spaces and is ASCII, such as claude-sonnet-5-5");
 const Name = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, "1 to 64 characters of A-Za-z0-9._-");
 /** Names of skills or of a worker's hooks; duplicates are dropped. */
 export const Names = z

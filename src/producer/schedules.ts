@@ -12,7 +12,7 @@ import { z } from "zod";
 import { messageOf, SubagentError } from "../shared/errors.ts";
 import { PAYLOAD_VERSION } from "../shared/protocol/agent.ts";
 import { parentMember } from "../shared/protocol/keys.ts";
-import { MAX_SCHEDULES, Rhythm, Schedule, ScheduleId } from "../shared/protocol/schedule.ts";
+import { CRON_FORM, MAX_SCHEDULES, Rhythm, Schedule, ScheduleId } from "../shared/protocol/schedule.ts";
 import type { Recurrence } from "../shared/redis/intake-queue.ts";
 import { type RegisteredProfile, readInput } from "./input.ts";
 import { inCall, type ParentCall, type ParentContext } from "./open-client.ts";
@@ -56,6 +56,8 @@ export async function schedule(context: ParentContext, input: unknown): Promise<
   const given = [cron, every_ms, at].filter((each) => each !== undefined);
   if (given.length !== 1) throw refused("give exactly one of cron, every_ms and at");
   if (tz !== undefined && cron === undefined) throw refused("tz goes with cron");
+  if (tz !== undefined && !isTimeZone(tz))
+    throw refused("tz: is no time zone; write one such as Europe/Berlin");
   if ("request_key" in task)
     throw refused("a schedule has no request_key: each time it comes due is one of its own");
   if ("files" in task || "images" in task)
@@ -166,11 +168,20 @@ function rhythmOf({ cron, tz, every_ms = 0 }: Schedule, nowMs: number): Recurren
     : { pattern: cron, ...(tz !== undefined && { tz }) };
 }
 
+function isTimeZone(name: string): boolean {
+  try {
+    new Intl.DateTimeFormat("en", { timeZone: name });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** Before anything is written. */
 async function refuseUnreadable({ client }: ParentCall, made: Schedule): Promise<void> {
   const nowMs = client.clock.now();
   await client.intakeQueue.check(rhythmOf(made, nowMs), nowMs).catch((error: unknown) => {
-    throw refused(`the cron pattern or time zone cannot be used (${messageOf(error).slice(0, 200)})`);
+    throw refused(`cron: write ${CRON_FORM} (${messageOf(error).slice(0, 200)})`);
   });
 }
 

@@ -17,6 +17,7 @@ export const ERRORS = {
   unknown_key: { retryable: false, httpStatus: 404 },
   method_not_allowed: { retryable: false, httpStatus: 405 },
   too_large: { retryable: false, httpStatus: 413 },
+  unsupported_media_type: { retryable: false, httpStatus: 415 },
   rate_limited: { retryable: true, httpStatus: 429 },
   unknown_price: { retryable: false, httpStatus: 400 },
   nested_spawn: { retryable: false, httpStatus: 403 },

@@ -183,6 +183,7 @@ export const ROOMS: readonly Room[] = [
         "src/service/mcp/",
         "src/service/api/",
         "src/service/agent-protocol/",
+        "src/service/webhooks/",
         "src/service/",
         ...TERMINAL,
       ],

@@ -59,14 +59,19 @@ test("a key that the command line makes is needed from then on, is shown once, r
 }, 60_000);
 
 test("what cannot be done is refused in one sentence", async () => {
-  const [scope, unknown, open] = await Promise.all([
+  const [name, scope, unknown, open] = await Promise.all([
+    run("keys", "create", "a/b"),
     run("keys", "create", "x", "--scope", "root"),
     run("keys", "revoke", "never-made"),
     run("webhook", "set", "ftp://example.com"),
   ]);
+  expect(name).toMatchObject({
+    code: 2,
+    said: expect.stringMatching(/the name cannot be used: write .* and spaces, /),
+  });
   expect(scope).toMatchObject({
     code: 2,
-    said: expect.stringMatching(/--scope cannot be used: write read, spawn, admin\.$/),
+    said: expect.stringMatching(/--scope cannot be used: write one of read, spawn, admin\.$/),
   });
   expect(unknown).toMatchObject({
     code: 2,
@@ -98,7 +103,13 @@ test("a profile is registered out of a file, and shown with its version", async 
 test("a webhook is set, shown and removed", async () => {
   const set = await run("webhook", "set", "https://example.com/hook");
   expect(set).toMatchObject({ code: 0, out: expect.stringMatching(/^whsec_/) });
+  expect(set.said).not.toContain("--webhooks-anywhere");
   expect((await run("webhook", "show")).out).toBe("active https://example.com/hook");
+  const near = await run("webhook", "set", "https://10.0.0.1/hook");
+  expect(near).toMatchObject({
+    code: 0,
+    said: expect.stringMatching(/10\.0\.0\.1 is none\..*--webhooks-anywhere/),
+  });
   expect((await run("webhook", "remove")).out).toBe("removed");
   expect((await run("webhook", "show")).code).toBe(2);
 }, 60_000);

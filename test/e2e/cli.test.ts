@@ -171,6 +171,15 @@ test("help names commands as they can be called from where one stands", async ()
   expect(ended.stdout.join("\n")).toMatch(/REDIS_URL=\S+ node \/\S+\/dist\/cli\/main\.js api$/m);
 });
 
+test("no line of a flag's help ends amid a command, where its name would not be found", async () => {
+  for (const verb of ["spawn", "api", "schedule", "webhook", "keys"]) {
+    const ended = await start([verb, "--help"], project());
+    await ended.closed;
+    const [, ...lines] = ended.stdout;
+    expect(lines.join("\n")).not.toMatch(/(?<![\w/-])subagent-queue\s/);
+  }
+});
+
 test("a kill -9 leaves neither a redis-server nor its directory", async () => {
   const place = project();
   const service = await start(["start"], place);

@@ -107,14 +107,20 @@ describe.skipIf(!hasBrowser)("the live page", () => {
     await page.goto(`${api.url}/#parent=planner-7`);
     await seen(page, "#replies li", "pondered at last");
     await picture(page, "narrow-dark");
-    const [room, needed, ground] = await page.evaluate<[number, number, string]>(
-      "[document.documentElement.clientWidth, document.documentElement.scrollWidth, getComputedStyle(document.body).backgroundColor]",
-    );
-    expect(needed).toBeLessThanOrEqual(room);
-    expect(ground).toBe("rgb(13, 17, 23)");
+    const expectToFit = async () => {
+      const [room, needed, ground] = await page.evaluate<[number, number, string]>(
+        "[document.documentElement.clientWidth, document.documentElement.scrollWidth, getComputedStyle(document.body).backgroundColor]",
+      );
+      expect(needed).toBeLessThanOrEqual(room);
+      expect(ground).toBe("rgb(13, 17, 23)");
+    };
+    await expectToFit();
     await page.locator("#parents button").focus();
     await page.keyboard.press("Enter");
     await seen(page, "#parent-title", "planner-7");
+    await page.goto(`${api.url}/docs`);
+    await expectToFit();
+    await picture(page, "narrow-dark-docs");
     expect(misconduct).toEqual({ complaints: [], foreign: [] });
   });
 

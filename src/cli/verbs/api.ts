@@ -13,7 +13,7 @@ const HELP = `
 Examples:
   REDIS_URL=redis://127.0.0.1:6379 subagent-queue api
   REDIS_URL=redis://redis:6379 subagent-queue api --host 0.0.0.0 --host-name agents.internal
-  curl -s http://127.0.0.1:8787/v1/parents/planner-7/tasks?wait=60 \\
+  curl -s 'http://127.0.0.1:8787/v1/parents/planner-7/tasks?wait=60' \\
     -H 'Content-Type: application/json' -d '{"prompt": "Which testing framework does this project use?"}'
 
 While no key was ever made it answers on loopback without one. Make the first with:
@@ -28,7 +28,7 @@ export const verb: Verb = (command, open, done) => {
       "127.0.0.1",
     )
     .option("--port <port>", "port, 0 takes a free one", wholeUpTo(65_535), API_PORT)
-    .option("--host-name <name...>", "names, besides loopback ones, under which it may be asked", [])
+    .option("--host-name <name...>", "names, besides loopback ones, under which it may be asked")
     .option(
       "--rate <requests>",
       "most requests a minute of one key, all API processes together",
@@ -52,7 +52,7 @@ interface ApiFlags {
   /** Port, 0 takes a free one. */
   port: number;
   /** Names, besides loopback ones, under which it may be asked. */
-  hostName: string[];
+  hostName?: string[];
   /** Most requests a minute of one key. */
   rate: number;
   /** Whether webhooks may reach private addresses. */
@@ -74,7 +74,7 @@ async function api(context: CommandContext, flags: ApiFlags): Promise<number> {
     const sentence = "REDIS_URL is not set: the API acts on the agents of a Redis, e.g. redis://host:6379.";
     throw new SubagentError("invalid_config", sentence);
   }
-  const { host, port, hostName: hostNames, rate: requestsPerMinute } = flags;
+  const { host, port, hostName: hostNames = [], rate: requestsPerMinute } = flags;
   const closing = createClosing();
   try {
     const { workers } = await whoIsThere(redisUrl, prefix, clock);
@@ -111,5 +111,5 @@ async function api(context: CommandContext, flags: ApiFlags): Promise<number> {
 
 function httpAddress(url: string): string {
   if (URL.canParse(url) && /^https?:$/.test(new URL(url).protocol)) return url;
-  throw new SubagentError("invalid_config", "--callback-url cannot be used: write http://host:port.");
+  throw new SubagentError("invalid_input", "--callback-url cannot be used: write http://host:port.");
 }

@@ -1,4 +1,5 @@
 /** `keys`: an operator makes, lists, rotates and revokes the keys with which programs ask the API. */
+import type { z } from "zod";
 import { SubagentError } from "../../shared/errors.ts";
 import { TenantId } from "../../shared/protocol/ids.ts";
 import { keysUnder } from "../../shared/protocol/keys.ts";
@@ -72,12 +73,21 @@ async function create(
   text: string,
   { tenant: owner, scope: may }: KeysFlags,
 ): Promise<Result> {
-  const [name, tenant, scope] = [ApiKeyName.safeParse(text), TenantId.safeParse(owner), Scope.safeParse(may)];
-  if (name.success && tenant.success && scope.success)
-    return { made: await keys.create({ name: name.data, tenant: tenant.data, scope: scope.data }) };
-  const wrong = name.success ? (tenant.success ? "--scope" : "--tenant") : "the name";
-  const form = scope.success ? "1 to 64 characters of A-Za-z0-9._-" : Scope.options.join(", ");
-  throw new SubagentError("invalid_input", `${wrong} cannot be used: write ${form}.`);
+  const name = read(
+    ApiKeyName,
+    text,
+    "the name",
+    "1 to 64 of A-Z a-z 0-9 . _ - and spaces, a letter or digit first",
+  );
+  const tenant = read(TenantId, owner, "--tenant", "1 to 64 of A-Z a-z 0-9 . _ -, a letter or digit first");
+  const scope = read(Scope, may, "--scope", `one of ${Scope.options.join(", ")}`);
+  return { made: await keys.create({ name, tenant, scope }) };
+}
+
+function read<T>(schema: z.ZodType<T>, given: string | undefined, what: string, form: string): T {
+  const parsed = schema.safeParse(given);
+  if (parsed.success) return parsed.data;
+  throw new SubagentError("invalid_input", `${what} cannot be used: write ${form}.`);
 }
 
 async function change(

@@ -1,4 +1,6 @@
 /** `webhook`: where the replies of a parent are pushed. */
+import { requireReachable } from "../../service/webhooks/address.ts";
+import { messageOf } from "../../shared/errors.ts";
 import type { WebhookView } from "../../shared/redis/webhooks.ts";
 import { type Acting, type ActingFlags, actAsParent, actingOptions } from "../as-parent.ts";
 import { EXIT, type Verb } from "../command.ts";
@@ -25,7 +27,10 @@ export const verb: Verb = (command, open, done) => {
       act(flags, async ({ parent, context: { output } }) => {
         const set = await parent.webhook.set({ url });
         output.result(flags.json ? toJsonLine(set) : set.secret);
-        if (!flags.json) output.note("This secret signs what is pushed: it is not shown again.");
+        if (flags.json) return;
+        output.note("This secret signs what is pushed: it is not shown again.");
+        const problem = unreachable(url);
+        if (problem !== undefined) output.note(problem);
       }),
   );
   actingOptions(command.command("show").description("say where to, and how it goes")).action(
@@ -43,6 +48,16 @@ export const verb: Verb = (command, open, done) => {
   );
   command.addHelpText("after", HELP);
 };
+
+/** Why an API would not push there, unless its operator allows all. */
+function unreachable(url: string): string | undefined {
+  try {
+    requireReachable(url, "public");
+    return undefined;
+  } catch (error) {
+    return messageOf(error);
+  }
+}
 
 function inWords({ url, status, last_problem }: WebhookView): string {
   return `${status} ${plainLine(url)}${last_problem === undefined ? "" : `: ${plainLine(last_problem)}`}`;

@@ -8,7 +8,7 @@ import { readInput } from "../../producer/input.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import { AgentName } from "../../shared/protocol/ids.ts";
 import { MessageText } from "../../shared/protocol/message.ts";
-import type { Mount, MountParts } from "../api/app.ts";
+import { jsonAlone, type Mount, type MountParts } from "../api/app.ts";
 import { principalOf } from "../api/auth.ts";
 import { sendProblem } from "../api/problem.ts";
 import { newThreadId, openThread, type ProtocolRun, type Thread, type ThreadState } from "./thread.ts";
@@ -55,7 +55,7 @@ export function agentProtocol({ callsBack = false }: { callsBack?: boolean } = {
     scope: "spawn",
     handler(parts) {
       const router = Router();
-      router.use(express.json({ limit: MOST_BODY, inflate: false }));
+      router.use(jsonAlone, express.json({ limit: MOST_BODY, inflate: false }));
       for (const [method, path, handle] of ROWS) router[method](path, answering(parts, callsBack, handle));
       router.use((_request, response) =>
         sendProblem(

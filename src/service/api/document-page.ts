@@ -6,7 +6,7 @@ import type { Route } from "./route.ts";
 
 const STYLE = `
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #1b1f24; background: #fff }
-h2 { margin-top: 2.5rem } code, pre { font: 14px/1.45 ui-monospace, monospace }
+h2 { margin-top: 2.5rem } code, pre { font: 14px/1.45 ui-monospace, monospace } code, td { overflow-wrap: anywhere }
 details { border: 1px solid #d0d7de; border-radius: 6px; margin: .5rem 0; padding: .5rem .75rem }
 summary { cursor: pointer } pre { overflow-x: auto; background: #f6f8fa; padding: .75rem; border-radius: 6px }
 .method { display: inline-block; min-width: 4.5rem; font-weight: 700 } table { border-collapse: collapse }
@@ -23,9 +23,9 @@ export function documentPage(routes: readonly Route[], document: Record<string, 
   const links = tags.map((tag) => `<a href="#${escaped(tag)}">${escaped(tag)}</a>`).join(" · ");
   return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>subagent-queue API</title><style>${STYLE}</style></head><body>
+<link rel="icon" href="data:,"><title>subagent-queue API</title><style>${STYLE}</style></head><body>
 <h1>subagent-queue API</h1>
-<p>${escaped(at(document, "info", "description"))}</p>
+<p>${prose(at(document, "info", "description"))}</p>
 <p>${links} · <a href="#shapes">shapes</a> · <a href="openapi.json">openapi.json</a></p>
 ${sections.join("\n")}
 <h2 id="shapes">shapes</h2>
@@ -41,14 +41,14 @@ function operation(row: Route, document: Record<string, unknown>): string {
   );
   const rows = parameters.map(
     (each) =>
-      `<tr><td><code>${escaped(at(each, "name"))}</code></td><td>${escaped(at(each, "in"))}</td><td>${escaped(at(each, "description"))}</td></tr>`,
+      `<tr><td><code>${escaped(at(each, "name"))}</code></td><td>${escaped(at(each, "in"))}</td><td>${prose(at(each, "description"))}</td></tr>`,
   );
   const answers = Object.entries(row.answers).map(
     ([status, { says, media }]) =>
-      `<tr><td>${status}</td><td>${escaped(says)}${media ? ` <code>${escaped(media)}</code>` : ""}</td><td>${shapeLink(at(described, "responses", status, "content", "application/json", "schema"))}</td></tr>`,
+      `<tr><td>${status}</td><td>${prose(says)}${media ? ` <code>${escaped(media)}</code>` : ""}</td><td>${shapeLink(at(described, "responses", status, "content", "application/json", "schema"))}</td></tr>`,
   );
   const body = shapeLink(at(described, "requestBody", "content", "application/json", "schema"));
-  return `<details id="${escaped(row.id)}"><summary><span class="method">${row.method.toUpperCase()}</span> <code>${escaped(row.path)}</code> ${escaped(row.says)}</summary>
+  return `<details id="${escaped(row.id)}"><summary><span class="method">${row.method.toUpperCase()}</span> <code>${escaped(row.path)}</code> ${prose(row.says)}</summary>
 <p>Scope: <code>${row.scope}</code>${body && ` · body: ${body}`}</p>
 <table>${rows.join("")}</table><table>${answers.join("")}</table></details>`;
 }
@@ -79,6 +79,11 @@ function at(value: unknown, ...names: string[]): unknown {
     (found, name) => (typeof found === "object" && found !== null ? Reflect.get(found, name) : undefined),
     value,
   );
+}
+
+/** A sentence of the document, in which backticks mark code. */
+function prose(value: unknown): string {
+  return escaped(value).replace(/`([^`]+)`/g, "<code>$1</code>");
 }
 
 function escaped(value: unknown): string {

@@ -44,7 +44,7 @@ function problemOf(error: unknown): Problem {
     type: `urn:subagent-queue:error:${code}`,
     title: STATUS_CODES[status] ?? "Error",
     status,
-    detail: known ? cut(messageOf(known), 2 * MOST_TEXT) : sentenceOf(code),
+    detail: known ? cut(messageOf(known), 2 * MOST_TEXT) : sentenceOf(code, error),
     code,
     retryable,
     ...(isRecord(details) && Object.keys(details).length > 0 && { details }),
@@ -72,7 +72,9 @@ function codeOfStatus(error: unknown): ErrorCode {
   return typeof status === "number" && status >= 400 && status < 500 ? "invalid_input" : "protocol_violation";
 }
 
-function sentenceOf(code: ErrorCode): string {
+function sentenceOf(code: ErrorCode, error: unknown): string {
+  if (error instanceof URIError)
+    return "The address cannot be read: write its parts percent-encoded, as UTF-8.";
   if (code === "too_large") return "The body is too large: put long material into a file and name it.";
   if (code === "invalid_input")
     return "The request cannot be read: send well-formed JSON, uncompressed, as UTF-8.";

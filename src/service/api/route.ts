@@ -109,7 +109,7 @@ export function route<Q extends z.ZodObject = typeof NOTHING, B extends z.ZodTyp
 export function routerOf(
   routes: readonly Route[],
   parts: RouteParts,
-  parseBody: (takesFiles: boolean) => RequestHandler,
+  parseBody: (takesFiles: boolean) => RequestHandler[],
 ): Router {
   const router = Router();
   for (const row of routes) {
@@ -117,7 +117,7 @@ export function routerOf(
     router[row.method](
       pathInExpress(row.path),
       parts.auth.require(row.scope),
-      parseBody(row.takesFiles === true),
+      ...parseBody(row.takesFiles === true),
       handler,
     );
   }

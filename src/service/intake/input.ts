@@ -12,6 +12,7 @@ import {
   IntakeWish,
 } from "../../shared/protocol/intake.ts";
 import type { ParentAddress } from "../../shared/protocol/keys.ts";
+import { depthOf, JSON_MAX_DEPTH } from "../../shared/protocol/message.ts";
 import { pairs } from "../../shared/redis/replies.ts";
 
 /** Whose wish it is, and how its sender named it. */
@@ -37,6 +38,8 @@ export function wishOfEntry(flat: readonly string[]): IntakeWish {
 
 /** The wish in the data of a job. Throws `invalid_input`. */
 export function wishOfJob(data: unknown): IntakeWish {
+  // First of all: what is nested deeply can be read, but not written.
+  if (depthOf(data) > JSON_MAX_DEPTH) throw refused(`it nests deeper than ${JSON_MAX_DEPTH} levels`);
   const fields = data !== null && typeof data === "object" ? Object.keys(data) : [];
   if (fields.length > INTAKE_MAX_FIELDS) throw refused(`it has more than ${INTAKE_MAX_FIELDS} fields`);
   const unknown = fields.find((name) => name !== "reply" && !isField(name));

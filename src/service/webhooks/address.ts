@@ -6,6 +6,8 @@ import { SubagentError } from "../../shared/errors.ts";
 /** `public`: addresses of the public internet over https; `any`: all, also over http. */
 export type Reach = "public" | "any";
 
+const ALLOWED = "The operator can allow all: api --webhooks-anywhere.";
+
 /** Throws `invalid_input` for a URL that may not be reached, as far as the URL alone tells. */
 export function requireReachable(url: string, reach: Reach): void {
   if (reach === "any") return;
@@ -13,7 +15,7 @@ export function requireReachable(url: string, reach: Reach): void {
   if (protocol !== "https:")
     throw new SubagentError(
       "invalid_input",
-      "This webhook would be sent in clear text: use an https address.",
+      `Webhooks are not sent in clear text: use an https address. ${ALLOWED}`,
     );
   const literal = hostname.replace(/^\[|\]$/g, "");
   if (isAddress(literal) && !isPublic(literal)) throw refused(literal);
@@ -25,6 +27,6 @@ export function lookupFor(reach: Reach, resolve?: Parameters<typeof lookupOf>[2]
 }
 
 function refused(address: string): SubagentError {
-  const sentence = `Webhooks reach public addresses only, and ${address} is none: the operator can allow all (api --webhooks-anywhere).`;
+  const sentence = `Webhooks reach public addresses only, and ${address} is none. ${ALLOWED}`;
   return new SubagentError("invalid_input", sentence);
 }

@@ -5,6 +5,8 @@ import { ParentId, TenantId } from "./ids.ts";
 
 /** Most schedules of one parent. */
 export const MAX_SCHEDULES = 100;
+/** What a cron pattern looks like, for who wrote another thing. */
+export const CRON_FORM = "five fields, minute first, such as 0 7 * * 1-5";
 const SHORTEST_MS = 1_000;
 const LONGEST_MS = 366 * 24 * 3_600_000;
 
@@ -19,13 +21,13 @@ export const ScheduleId = z
 /** When a schedule comes due: exactly one of `cron`, `every_ms` and `at` stands. `tz` goes with `cron`, default UTC. */
 export const Rhythm = {
   /** Five or six fields, e.g. `0 7 * * 1-5`. */
-  cron: z.string().trim().min(9).max(128).optional(),
+  cron: z.string().trim().min(9, `write ${CRON_FORM}`).max(128).optional(),
   /** An IANA time zone such as `Europe/Berlin`. */
   tz: z.string().min(1).max(64).optional(),
   /** 1 s to 366 days; the first time after one such interval. */
   every_ms: z.int().min(SHORTEST_MS).max(LONGEST_MS).optional(),
   /** ISO 8601; once. */
-  at: z.iso.datetime({ offset: true }).optional(),
+  at: z.iso.datetime({ offset: true, error: "write a time such as 2030-01-01T08:00:00Z" }).optional(),
 };
 
 /** A schedule as stored. `task`: the arguments of the task, checked when it was made and again each time. */

@@ -99,13 +99,24 @@ async function endJob(job: Job, end: JobEnd, clock: Clock, token?: string): Prom
   }
 }
 
+/** BullMQ reads a job's texts as JSON before anybody sees it, and would take one that is none again and again. */
+class IntakeWorker extends Worker {
+  protected override createJob(json: Parameters<Worker["createJob"]>[0], id: string): Job {
+    try {
+      return super.createJob(json, id);
+    } catch {
+      return super.createJob({ ...json, data: "null" }, id);
+    }
+  }
+}
+
 function openWorker(
   redis: RedisClient,
   keys: Keys,
   perform: (job: Job, token?: string) => Promise<unknown>,
   logger: Logger,
 ): Worker {
-  const worker = new Worker(keys.intakeQueue, perform, {
+  const worker = new IntakeWorker(keys.intakeQueue, perform, {
     connection: redis,
     prefix: keys.bullPrefix,
     concurrency: CONCURRENCY,

@@ -211,6 +211,27 @@ describe("a request", () => {
     expect((await send(deep)).status).toBe(400);
   });
 
+  test("whose body says that it is no JSON is refused, at every door that reads one", async () => {
+    const secret = await token("spawn");
+    for (const type of ["application/x-www-form-urlencoded", "text/plain;charset=UTF-8"])
+      expect(
+        await api.ask("POST", AGENTS, { token: secret, body: "{}", headers: { "content-type": type } }),
+      ).toMatchObject({
+        status: 415,
+        body: { code: "unsupported_media_type", detail: expect.stringContaining("application/json") },
+      });
+    // `fetch` sends Content-Length: 0 and no type.
+    expect((await api.ask("POST", AGENTS, { token: secret })).body.detail).toMatch(/name: is missing/);
+  });
+
+  test("whose address is not well encoded is told so", async () => {
+    const secret = await token("read");
+    expect(await api.ask("GET", "/v1/parents/%E0%A4%A/agents", { token: secret })).toMatchObject({
+      status: 400,
+      body: { code: "invalid_input", detail: expect.stringContaining("percent-encoded") },
+    });
+  });
+
   test("to nothing, or with another method, says what is there", async () => {
     const secret = await token("read");
     expect(await api.ask("GET", "/v1/nothing", { token: secret })).toMatchObject({

@@ -167,6 +167,16 @@ test("tasks of others, unknown ones, and clients that cannot follow tasks are re
   }
 });
 
+test("what a refusal repeats of a call is bounded, however much of it is wrong", async () => {
+  const { url } = await open();
+  const unknown = Object.fromEntries(Array.from({ length: 50_000 }, (_, i) => [`k${i}`, 1]));
+  for (const wrong of [unknown, { ["f".repeat(500_000)]: 1 }, { tools: Array(5_000).fill(1) }]) {
+    const answer = await ask(url, "tools/call", { name: "task", arguments: { prompt: "x", ...wrong } });
+    expect(JSON.stringify(answer)).toMatch(/refused/);
+    expect(JSON.stringify(answer).length).toBeLessThan(10_000);
+  }
+});
+
 test("a refusal of the library is a result that the model reads", async () => {
   const { url } = await open();
   const answers = await Promise.all([

@@ -122,6 +122,7 @@ test("is a page for people that loads nothing from elsewhere and runs no script"
   expect(status).toBe(200);
   expect(headers.get("content-security-policy")).toContain("script-src 'self'");
   expect(body).not.toMatch(/<script|https?:\/\//);
+  expect(body.slice(0, body.indexOf('id="shapes"'))).not.toContain("`");
   for (const id of ["task", "spawn", "readReplies", "followEvents", "shape-Reply"])
     expect(body).toContain(`id="${id}"`);
 });

@@ -130,8 +130,15 @@ test("a pattern that is none leaves the schedule of that name as it is", async (
 test.for([
   ["two rhythms", { cron: "0 7 * * *", every_ms: 5_000 }, /exactly one/],
   ["no rhythm", {}, /exactly one/],
-  ["a pattern that is none", { cron: "67 99 * * *" }, /cron pattern/],
-  ["a zone that is none", { cron: "0 7 * * *", tz: "Mars/Olympus" }, /time zone/],
+  ["a pattern that is none", { cron: "67 99 * * *" }, /cron: write five fields/],
+  ["a word for a pattern", { cron: "daily" }, /cron: write five fields/],
+  [
+    "a zone that is none",
+    { cron: "0 7 * * *", tz: "Mars/Olympus" },
+    /tz: is no time zone; write one such as/,
+  ],
+  ["a time that is none", { at: "tomorrow" }, /at: write a time such as/],
+  ["a model with a space in its id", { every_ms: 5_000, model: "a b" }, /model: a model's id has no spaces/],
   ["an interval of nothing", { every_ms: 0 }, /every_ms/],
   ["a request key", { every_ms: 5_000, request_key: "k" }, /request_key/],
   ["a tool wish that is none", { every_ms: 5_000, tools: "x" }, /tools/],

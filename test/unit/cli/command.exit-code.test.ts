@@ -35,6 +35,7 @@ const CODES: Record<ErrorCode, number> = {
   not_found: 1,
   method_not_allowed: 1,
   too_large: 1,
+  unsupported_media_type: 1,
   rate_limited: 1,
 };
 

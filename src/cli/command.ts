@@ -4,6 +4,7 @@ import type { Clock } from "../shared/clock.ts";
 import { type Config, type ConfigProblem, type Environment, loadConfig } from "../shared/config.ts";
 import { type ErrorCode, messageOf, SubagentError } from "../shared/errors.ts";
 import { createLogger, type Logger, type LogLevel } from "../shared/logger.ts";
+import { Effort } from "../shared/protocol/limits.ts";
 import { parseRoots } from "../worker/tools/roots.ts";
 import { terminalLine } from "./terminal/log.ts";
 import type { Output } from "./terminal/output.ts";
@@ -64,6 +65,13 @@ export function durationMs(text: string): number {
 export function usd(text: string): number {
   if (/^\d{1,6}(?:\.\d{1,6})?$/.test(text) && Number(text) > 0) return Number(text);
   throw new InvalidArgumentError("Write an amount of USD like 0.50.");
+}
+
+/** Parses one of the levels of effort. */
+export function effortLevel(text: string): Effort {
+  const { data } = Effort.safeParse(text);
+  if (data) return data;
+  throw new InvalidArgumentError(`Write one of ${Effort.options.join(", ")}.`);
 }
 
 /** Parses a whole number from `min` to `max` on the command line. */

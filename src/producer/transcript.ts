@@ -13,6 +13,7 @@ import {
   TRANSCRIPT_PAGE,
   type TranscriptEntry,
   transcriptOf,
+  withinBytes,
 } from "../shared/protocol/transcript.ts";
 import { withAgent } from "./agents.ts";
 import { baseLimits, digestOf, nonEmpty, type Profile, readInput } from "./input.ts";
@@ -33,7 +34,7 @@ export interface Transcript {
 export interface TranscriptOptions {
   /** Only what came behind this message; default: from the beginning. */
   after?: number | undefined;
-  /** Most entries, of whole messages; default and ceiling 500. */
+  /** Most entries, of whole messages; default and ceiling 500. A page ends before it has a megabyte, unless one message has more. */
   limit?: number | undefined;
 }
 
@@ -65,7 +66,12 @@ export async function readTranscript(
       next = found.next;
       return found.keys;
     };
-    const log = await read(() => client.store.conversationPart(agent.address, pick));
+    const within = (keys: readonly string[], bytes: readonly number[]) => {
+      const found = withinBytes({ keys, ...(next !== undefined && { next }) }, bytes);
+      next = found.next;
+      return found.keys;
+    };
+    const log = await read(() => client.store.conversationPart(agent.address, pick, within));
     const more = next === undefined ? {} : { next };
     if (log) return { agent_id: agent.agentId, entries: transcriptOf(log), ...more };
     const record = await read(() => client.store.record(agent.address));

@@ -388,3 +388,20 @@ test("ps, show and logs tell what run did; list and usage see it too", async () 
   expect(unknown.code).toBe(2);
   expect(unknown.stderr[0]).toMatch(/^subagent-queue: No sub-agent "nobody" is known to cli, cli-/);
 }, 60_000);
+
+test("spawn and run take effort and task budget, and say what a level may be", async () => {
+  const { say } = place();
+  const level = ["--effort", "high", "--task-budget", "40000"];
+  const spawned = await say(["spawn", "a", "--model", "claude-opus-5-5", ...level, "--json"]);
+  expect(json(spawned.stdout)).toMatchObject({ in_force: { effort: "high", task_budget: 40_000 } });
+  for (const verb of [
+    ["spawn", "a"],
+    ["run", COUNT],
+  ]) {
+    const much = await say([...verb, "--effort", "much"]);
+    expect(much.code).not.toBe(0);
+    expect(much.stderr.join("\n")).toContain("low, medium, high, xhigh, max");
+    const little = await say([...verb, "--task-budget", "10"]);
+    expect(little.stderr.join("\n")).toContain("from 20000 to");
+  }
+});

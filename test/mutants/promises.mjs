@@ -166,8 +166,8 @@ export default [
     id: "promise-fence",
     promise: "What could pass for a word of the runtime is quoted.",
     file: "src/producer/fence.ts",
-    find: "begins[index])}(`",
-    replace: "ends[index])}`",
+    find: "begins[open])}(`",
+    replace: "ends[open])}`",
     tests: ["test/unit/producer/fence.test.ts"],
   },
   {

@@ -36,7 +36,10 @@ export interface AskOptions extends AskFlags {
   /** Default: a parent of this command's own. */
   parentId?: string | undefined;
   /** What all its sub-agents are given. */
-  profile?: Pick<ParentOptions, "model" | "system" | "tools" | "limits" | "budgets">;
+  profile?: Pick<
+    ParentOptions,
+    "model" | "system" | "effort" | "task_budget" | "tools" | "limits" | "budgets"
+  >;
 }
 
 /**

@@ -1,7 +1,15 @@
 /** `run`: one sub-agent for each prompt on the command line; their replies are the output. */
-import { CEILING, type LimitsWish, MAX_LIVE_AGENTS } from "../../shared/protocol/limits.ts";
+import { CEILING, Effort, type LimitsWish, MAX_LIVE_AGENTS } from "../../shared/protocol/limits.ts";
 import { parentIdOf } from "../as-parent.ts";
-import { type CommandContext, durationMs, strictOptions, usd, type Verb, wholeUpTo } from "../command.ts";
+import {
+  type CommandContext,
+  durationMs,
+  effortLevel,
+  strictOptions,
+  usd,
+  type Verb,
+  wholeUpTo,
+} from "../command.ts";
 import { type AskFlags, askAll, type Question } from "../local/fan-out.ts";
 import { readTexts, requireText } from "../local/input.ts";
 import { showBanner, startLocalService } from "../local/service.ts";
@@ -30,6 +38,12 @@ export const verb: Verb = (command, open, done) => {
       "the parent to act as; default: one of its own, whose name begins with SUBAGENT_PARENT or cli",
     )
     .option("--model <id>", "model, instead of the configured one")
+    .option("--effort <level>", `how thorough the model is to be: ${Effort.options.join(", ")}`, effortLevel)
+    .option(
+      "--task-budget <count>",
+      "tokens that the model is told it has for a run",
+      wholeUpTo(CEILING.max_total_tokens, 20_000),
+    )
     .option("--tools <names>", "exactly these tools, separated by commas")
     .option("--system <text>", "instructions in place of the standard ones")
     .option("--max-turns <count>", "model calls a sub-agent", wholeUpTo(CEILING.max_turns, 1))
@@ -57,6 +71,8 @@ interface RunFlags extends AskFlags {
   model?: string;
   tools?: string;
   system?: string;
+  effort?: Effort;
+  taskBudget?: number;
   maxTurns?: number;
   maxTokens?: number;
   maxTotalTokens?: number;
@@ -83,9 +99,17 @@ async function run(context: CommandContext, prompts: readonly string[], flags: R
     ...(maxCostUsd !== undefined && { max_cost_usd: maxCostUsd }),
     ...(maxDuration !== undefined && { max_duration_ms: maxDuration }),
   };
-  const { tools, model, system } = flags;
+  const { tools, model, system, effort, taskBudget: task_budget } = flags;
   const budgets = flags.budgetUsd === undefined ? undefined : { parent: { max_cost_usd: flags.budgetUsd } };
-  const profile = { model, system, limits, budgets, ...(tools !== undefined && { tools: tools.split(",") }) };
+  const profile = {
+    model,
+    system,
+    effort,
+    task_budget,
+    limits,
+    budgets,
+    ...(tools !== undefined && { tools: tools.split(",") }),
+  };
   const parentId = flags.parent === undefined ? undefined : parentIdOf(flags.parent);
   const service = await startLocalService({ ...context, signal: context.stopInTwoSteps() }, "use");
   try {

@@ -1,6 +1,8 @@
 /** `spawn`: makes an agent that waits for messages, and may give it the first one at once. */
+
+import { CEILING, Effort } from "../../shared/protocol/limits.ts";
 import { type ActingFlags, actAsParent, actingOptions, noteMissingWorkers } from "../as-parent.ts";
-import { type CommandContext, EXIT, type Verb } from "../command.ts";
+import { type CommandContext, EXIT, effortLevel, type Verb, wholeUpTo } from "../command.ts";
 import { readText } from "../local/input.ts";
 import { plainLine, toJsonLine } from "../terminal/text.ts";
 
@@ -18,6 +20,12 @@ export const verb: Verb = (command, open, done) => {
     .option("--description <text>", "what it is for")
     .option("--agent <definition>", "the agent definition it is made from; the verb definitions lists them")
     .option("--model <id>", "model, instead of the configured one")
+    .option("--effort <level>", `how thorough the model is to be: ${Effort.options.join(", ")}`, effortLevel)
+    .option(
+      "--task-budget <count>",
+      "tokens that the model is told it has for a run",
+      wholeUpTo(CEILING.max_total_tokens, 20_000),
+    )
     .option("--tools <names>", "exactly these tools, separated by commas")
     .option("--keep-alive", "take further messages after a reply", false)
     .option("--prompt <text>", "send this as the first message; - reads it from standard input")
@@ -31,6 +39,8 @@ interface SpawnFlags extends ActingFlags {
   /** Name of an agent definition. */
   agent?: string;
   model?: string;
+  effort?: Effort;
+  taskBudget?: number;
   /** Names of tools, separated by commas. */
   tools?: string;
   keepAlive: boolean;
@@ -40,12 +50,14 @@ interface SpawnFlags extends ActingFlags {
 
 /** Runs the command. The agent's id is the result, so that a script can keep it. Throws like spawn and send. */
 function spawn(context: CommandContext, name: string, flags: SpawnFlags): Promise<number> {
-  const { description, agent, model, tools, keepAlive } = flags;
+  const { description, agent, model, effort, taskBudget, tools, keepAlive } = flags;
   const wish = {
     name,
     ...(description !== undefined && { description }),
     ...(agent !== undefined && { agent }),
     ...(model !== undefined && { model }),
+    ...(effort !== undefined && { effort }),
+    ...(taskBudget !== undefined && { task_budget: taskBudget }),
     ...(tools !== undefined && { tools: tools.split(",") }),
     keep_alive: keepAlive,
   };

@@ -62,6 +62,32 @@ export type TranscriptEntry = z.infer<typeof TranscriptEntry>;
 /** Most entries of a log that one read of a transcript looks at, unless a single message has more. */
 export const TRANSCRIPT_PAGE = 500;
 
+/** Most bytes of a log that one read of a transcript takes, unless a single message has more. */
+const TRANSCRIPT_PAGE_BYTES = 1_000_000;
+
+/** Of a page's keys those of whole messages that have at most `most` bytes together, and of its first message in any case. */
+export function withinBytes(
+  page: { keys: readonly string[]; next?: number },
+  bytes: readonly number[],
+  most = TRANSCRIPT_PAGE_BYTES,
+): { keys: readonly string[]; next?: number } {
+  const messages = page.keys.map(messageOfKey);
+  let sum = 0;
+  const over = bytes.findIndex((size) => {
+    sum += size;
+    return sum > most;
+  });
+  const cut = over < 0 ? undefined : messages[over];
+  if (cut === undefined) return page;
+  const keys = page.keys.filter((_, i) => Number(messages[i]) < cut || messages[i] === messages[0]);
+  if (keys.length === page.keys.length) return page;
+  return { keys, next: Number(messages[keys.length - 1]) };
+}
+
+function messageOfKey(key: string): number {
+  return EntryKey.parse(key).message;
+}
+
 /** The keys of the messages behind `after`, whole messages of `limit` entries at most; `next`: the last one, where there are more. */
 export function pageOf(
   keys: readonly string[],

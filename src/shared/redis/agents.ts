@@ -30,10 +30,11 @@ interface AgentReads {
   allowlist(address: AgentAddress): Promise<string[] | undefined>;
   /** The log of an agent, or after its end its transcript; empty where neither is kept. Entry key → JSON. */
   conversation(address: AgentAddress): Promise<ReadonlyMap<string, string>>;
-  /** The entries of it that `pick` chooses of their keys; undefined where nothing is kept. */
+  /** The entries of it that `pick` chooses of their keys, and `within` of those by their bytes; undefined where nothing is kept. */
   conversationPart(
     address: AgentAddress,
     pick: (keys: readonly string[]) => readonly string[],
+    within: (keys: readonly string[], bytes: readonly number[]) => readonly string[],
   ): Promise<ReadonlyMap<string, string> | undefined>;
   /** Unread messages, oldest first. */
   inbox(address: AgentAddress): Promise<InboxMessage[]>;
@@ -99,12 +100,15 @@ export function stateOf(claimed: Extract<Answer<"claim">, { status: "claimed" }>
 async function partOf(
   redis: RedisClient,
   { log, transcript }: { log: string; transcript: string },
-  pick: (keys: readonly string[]) => readonly string[],
+  pick: Parameters<AgentReads["conversationPart"]>[1],
+  within: Parameters<AgentReads["conversationPart"]>[2],
 ): Promise<ReadonlyMap<string, string> | undefined> {
   for (const key of [log, transcript]) {
     const found = await redis.hkeys(key);
     if (found.length === 0) continue;
-    const picked = pick(found);
+    const chosen = pick(found);
+    const bytes = await Promise.all(chosen.map((name) => redis.hstrlen(key, name)));
+    const picked = within(chosen, bytes);
     const values = picked.length > 0 ? await redis.hmget(key, ...picked) : [];
     return new Map(
       picked.flatMap((name, i) => (typeof values[i] === "string" ? [[name, values[i]] as const] : [])),
@@ -134,7 +138,7 @@ function readsOf(redis: RedisClient, keys: Keys): AgentReads {
       }
       return new Map();
     },
-    conversationPart: (address, pick) => partOf(redis, keys.agent(address), pick),
+    conversationPart: (address, pick, within) => partOf(redis, keys.agent(address), pick, within),
     async load(address) {
       const [record, log, inbox] = await Promise.all([
         readRecord(address),

@@ -176,3 +176,28 @@ test("the API shows a transcript, and resumes from it", async () => {
   expect((await api.ask("GET", `${agents}/${agent_id}/transcript?limit=501`)).status).toBe(400);
   expect((await api.ask("GET", `${agents}/never-was/transcript`)).status).toBe(404);
 });
+
+test("a page of a conversation with long texts has a megabyte at most, and the pages together are all of it", async () => {
+  const long = (n: number) => ({
+    content: [
+      ...say("x".repeat(150_000)).content,
+      { type: "tool_use" as const, name: "glob", input: { pattern: `${n}*` } },
+    ],
+  });
+  const turns = [...Array.from({ length: 12 }, (_, n) => long(n)), say("done")];
+  const stage = await openStage({ scenario: { turns } });
+  await stage.startWorker();
+  const parent = stage.parent("planner-7", { transcript_ms: 3_600_000 });
+  const { agent_id } = await runTo(parent, "start");
+  const sizes: number[] = [];
+  for (let after: number | undefined = -1; after !== undefined; ) {
+    const { entries, next }: Awaited<ReturnType<Parent["transcript"]>> = await parent.transcript(agent_id, {
+      after,
+    });
+    sizes.push(JSON.stringify(entries).length);
+    after = next;
+  }
+  expect(sizes.length).toBeGreaterThan(1);
+  expect(Math.max(...sizes)).toBeLessThan(1_000_000);
+  expect(sizes.reduce((sum, size) => sum + size, 0)).toBeGreaterThan(1_800_000);
+});

@@ -10,6 +10,7 @@
  * 4. Waiting calls ask again one by one, at a bounded rate however many they are, and no later than `gateAskMs` plus their
  *    place in the line: the gate may have opened by then, or another gate may be theirs.
  */
+import { isoTime } from "../protocol/agent.ts";
 import type { Keys } from "../protocol/keys.ts";
 import { TIMING, type Timing } from "../protocol/limits.ts";
 import type { RedisClient } from "./connection/connection.ts";
@@ -157,7 +158,7 @@ async function stateOf(redis: RedisClient, keys: Keys, name: string): Promise<Ga
   return {
     name,
     state: fields.state === "denied" ? "denied" : isClosed ? "closed" : "slowed",
-    ...(isClosed && { until: new Date(until).toISOString() }),
+    ...(isClosed && { until: isoTime(until) }),
     reason: fields.reason ?? "",
     limit: Math.floor(Number(fields.limit)),
     holders: leases.filter((value, i) => i % 2 === 1 && Number(value) > now).length,

@@ -2,7 +2,8 @@
  * A connection of a client as its calls need it: how long to wait for it, when it was heard of last, and how to give up
  * a socket that no longer answers. Waiting on it is measured by {@link LoopTime}.
  *
- * Owns: the connection, its time, and who waits for it to be ready. Its neighbour `redis-call.ts` decides what a missing answer means.
+ * Owns: the connection, its time, and who waits for it to be ready. Its neighbour `redis-call.ts` decides what a missing answer
+ * means.
  *
  * 1. `whenReady` tells the truth at the moment it resolves and never outlives its time.
  * 2. Time is counted only while something waits; one timer serves everything that does.

@@ -5,6 +5,7 @@
  *    read from the history at the next gap. Text deltas are live only.
  * 2. The verbs publish while a reader says that it watches; a reader says it at each gap, at least every five seconds.
  */
+import { isoTime } from "../shared/protocol/agent.ts";
 import type { ProgressEvent } from "../shared/protocol/reply.ts";
 import {
   type EventLine,
@@ -147,5 +148,5 @@ function numbered({ number, at, events }: Omit<EventLine, "uid">): NumberedEvent
 }
 
 function timeOf(number: string): string {
-  return new Date(Number.parseInt(number, 10)).toISOString();
+  return isoTime(Number.parseInt(number, 10));
 }

@@ -3,10 +3,12 @@
  * how a call of a parent reaches it ({@link inCall}). It is loaded when a client is first used, so that importing the package
  * stays light.
  */
+
 import { type Clock, systemClock } from "../shared/clock.ts";
 import { DEFAULT_PREFIX } from "../shared/config.ts";
 import { messageOf, SubagentError } from "../shared/errors.ts";
 import { createLogger, type Logger } from "../shared/logger.ts";
+import { isoTime } from "../shared/protocol/agent.ts";
 import type { ParentAddress } from "../shared/protocol/keys.ts";
 import type { Budgets, LimitsWish, Timing } from "../shared/protocol/limits.ts";
 import type { PriceOverrides } from "../shared/protocol/usage.ts";
@@ -237,7 +239,7 @@ async function activeParents({ redis, keys }: Installation, sinceMs: number): Pr
   return found.map(({ parent, activeAtMs }) => ({
     parent_id: parent.parentId,
     tenant: parent.tenant,
-    active_at: new Date(activeAtMs).toISOString(),
+    active_at: isoTime(activeAtMs),
   }));
 }
 

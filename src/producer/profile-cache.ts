@@ -1,6 +1,6 @@
 /**
- * What a client knows of the profiles that are registered for parents. It remembers what it saw last, so that a spawn asks
- * nothing: the script compares versions, and a spawn made under another one is made again.
+ * What a client knows of the profiles that are registered for parents. It remembers what it read last, so that a spawn reads
+ * nothing first: the script compares versions, and a spawn under an older version is made again.
  */
 import { SubagentError } from "../shared/errors.ts";
 import { type ParentAddress, parentMember } from "../shared/protocol/keys.ts";

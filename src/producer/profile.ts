@@ -4,6 +4,7 @@
  * 1. Redis has it, with a version that goes up by one when it changes; an agent keeps what stood there at its spawn.
  * 2. It narrows: what a parent's options or a spawn ask for beyond it is refused.
  */
+import { isoTime } from "../shared/protocol/agent.ts";
 import type { ParentAddress } from "../shared/protocol/keys.ts";
 import { TASK_LIMITS } from "../shared/protocol/limits.ts";
 import {
@@ -75,6 +76,6 @@ function viewOf(
   { version, profile }: RegisteredProfile,
   registeredAtMs?: number,
 ): ProfileView {
-  const registered_at = registeredAtMs === undefined ? undefined : new Date(registeredAtMs).toISOString();
+  const registered_at = registeredAtMs === undefined ? undefined : isoTime(registeredAtMs);
   return { parent_id: parentId, version, profile, ...(registered_at !== undefined && { registered_at }) };
 }

@@ -1,8 +1,8 @@
 /**
- * An async iterator that is pushed into: what readers of replies and events hold in their hands.
+ * An async iterator whose values are pushed into it: readers of replies and events get one.
  *
  * 1. Values come out in the order in which they went in, each once.
- * 2. After the end (by either side) nothing comes out any more, and `onEnd` has run exactly once.
+ * 2. After the end (by either side) no value comes out, and `onEnd` has run exactly once.
  */
 
 /** See the module's header. */

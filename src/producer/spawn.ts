@@ -4,7 +4,7 @@
  */
 
 import { messageOf, SubagentError } from "../shared/errors.ts";
-import { type AgentSpec, IDLE_DEATH, InForce } from "../shared/protocol/agent.ts";
+import { type AgentSpec, IDLE_DEATH, InForce, isoTime } from "../shared/protocol/agent.ts";
 import { newUid } from "../shared/protocol/ids.ts";
 import { type AgentAddress, wakeOf } from "../shared/protocol/keys.ts";
 import { type Limits, MAX_LIVE_AGENTS } from "../shared/protocol/limits.ts";
@@ -192,7 +192,7 @@ function receiptOf(
   spec: AgentSpec,
   unknown_tools: string[],
 ): SpawnReceipt {
-  const born = new Date(created_at).toISOString();
+  const born = isoTime(created_at);
   const { model, limits } = spec;
   return {
     agent_id,

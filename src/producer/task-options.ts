@@ -1,4 +1,4 @@
-/** What the caller of a task may say beside its prompt: in a second argument, or in the same object as the prompt. */
+/** The options of a task besides its prompt: in a second argument, or in the same object as the prompt. */
 import { z } from "zod";
 import type { Question } from "../shared/protocol/reply.ts";
 import { readInput } from "./input.ts";

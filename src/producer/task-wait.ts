@@ -11,10 +11,11 @@
  * A look costs the same whatever waits: the directory once, and the records of {@link MOST_RECORDS} tasks in turn. A look
  * that fails says nothing. Nothing is asked while no task waits.
  */
+
 import type { Clock } from "../shared/clock.ts";
 import { SubagentError } from "../shared/errors.ts";
 import type { Logger } from "../shared/logger.ts";
-import { type AgentRecord, viewOf } from "../shared/protocol/agent.ts";
+import { type AgentRecord, isoTime, viewOf } from "../shared/protocol/agent.ts";
 import type { AgentAddress } from "../shared/protocol/keys.ts";
 import type { Installation } from "../shared/redis/installation.ts";
 import type { RedisCall } from "./redis-call.ts";
@@ -103,7 +104,9 @@ export function watchTaskWaits(parts: TaskWaitParts): TaskWaits {
 /** The records are read only where a worker may have done something about them. */
 async function askedOf({ store, workers }: TaskWaitParts, asked: readonly Watched[]) {
   const hasWorkers = (await workers.list()).length > 0;
-  const records = hasWorkers ? await Promise.all(asked.map(({ address }) => store.record(address))) : [];
+  // One record that cannot be read says nothing of the others.
+  const recordOf = ({ address }: Watched) => store.record(address).catch(() => undefined);
+  const records = hasWorkers ? await Promise.all(asked.map(recordOf)) : [];
   return { hasWorkers, records: new Map(asked.map((each, i) => [each, records[i]])) };
 }
 
@@ -128,7 +131,7 @@ function tell(each: Watched, wait: TaskWait | undefined): void {
 }
 
 function desertedSince(atMs: number): TaskWait {
-  return { for: "worker", since: new Date(atMs).toISOString() };
+  return { for: "worker", since: isoTime(atMs) };
 }
 
 function warn({ logger }: TaskWaitParts): void {

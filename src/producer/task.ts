@@ -165,7 +165,8 @@ async function runTask(
       if (cancelled) reservation.cancel(cancelled.reason);
     }
     watchTask(client, spawned.address, { ...options, tellHandle: told?.waits, cancel, over: over.signal });
-    const entry = await reservation.wait(FIRST_RUN, known ? "promised" : "fresh");
+    const bornAt = Date.parse(spawned.receipt.created_at);
+    const entry = await reservation.wait(FIRST_RUN, known ? "promised" : { bornAt });
     // The reply is in hand; the ack is not waited for, and the reservation stands until it is answered.
     const held = reservation;
     client.inBackground(client.channels.take(parent, entry).then((acked) => held.release(acked)));

@@ -1,12 +1,12 @@
 /**
  * Runs suspects in processes of their own, so that a worker and all its other runs go on, whatever a suspect does. A suspect
- * is a run that two workers in a row did not survive, or one that did not survive a tool of it; `claim.lua` counts.
+ * is a run in which two workers in a row crashed, or one worker while a tool of the run was at work; `claim.lua` counts.
  * Owns the processes and which suspects are in which; what goes on inside is `isolated-runs.ts`.
  *
  * 1. Suspects take at most a quarter of the worker's places (one at least); other runs always have the rest.
  * 2. Suspects share a process at first, spread over all of them. One whose shared process has crashed gets a process of its own.
- * 3. The worker sees a process crash and tells Redis at once: no lease has to run out. A suspect that was alone in there is
- *    settled, the others are suspects of a smaller circle.
+ * 3. The worker sees a process crash and tells Redis at once: no lease has to run out. A suspect that was alone in it is
+ *    settled; of several, each is tried again among fewer.
  * 4. A process whose worker is gone hands its runs back: that is no crash.
  */
 import { type ChildProcess, fork } from "node:child_process";

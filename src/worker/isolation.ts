@@ -1,11 +1,11 @@
 /**
- * Who may be active in this process. A suspect, a run that two workers one after the other did not survive, is run alone:
- * so a crash can be blamed on it, and hurts no other run.
+ * Which runs may be active in this process. A suspect is a run in which two workers in a row crashed: it runs alone, so that a
+ * crash can be blamed on it, and hurts no other run.
  * Owns the places of this process; `claim.lua` counts deaths, `run.ts` gives runs back, the pool takes wakes.
  *
  * 1. Every run has a place, from before its claim until nothing of it goes on here.
- * 2. While a place is alone, or waits to be, no other is given out; once it is alone there is no other.
- * 3. It is alone until it is proved or left. At most one place is, or waits to be.
+ * 2. While a place is alone, or waits to be alone, no other place is given out; once it is alone there is no other.
+ * 3. A place is alone until it is proved or left. At most one place is alone or waits to be.
  */
 import type { Clock } from "../shared/clock.ts";
 

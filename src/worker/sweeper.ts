@@ -1,6 +1,6 @@
 /**
- * The sweeper: looks at every agent whose deadline has come and does what is due. One runs in every
- * worker; the records decide, so two that look at one agent do no harm.
+ * The sweeper: checks every agent whose deadline has come and does what is due. One runs in every worker. The records decide,
+ * so two sweepers that check one agent do no harm.
  */
 import type { Clock } from "../shared/clock.ts";
 import { messageOf } from "../shared/errors.ts";

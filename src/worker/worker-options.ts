@@ -1,4 +1,4 @@
-/** What a worker may be made of, checked as a whole before anything is opened. */
+/** The options of a worker, checked as a whole before anything is opened. */
 import { isAbsolute } from "node:path";
 import type { Clock } from "../shared/clock.ts";
 import { SubagentError } from "../shared/errors.ts";

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { spawnNode } from "../helpers/processes.ts";
 import { parseOptions } from "./options.ts";
 
 test("what is left out has a default, and the command that repeats the run is complete", () => {
@@ -41,3 +42,10 @@ test.for<[args: string[], sentence: RegExp]>([
 ])("%j is refused with a sentence", ([args, sentence]) => {
   expect(parseOptions(args, 1)).toEqual({ status: "invalid", problem: expect.stringMatching(sentence) });
 });
+
+test("the command line plays a run outside of the suite, judges it, and says so in its exit code", async () => {
+  const args = ["--runs", "4", "--kills", "1", "--faults", "kill", "--timing", "short", "--seed", "2"];
+  const chaos = await spawnNode("test/chaos/main.ts", { args });
+  expect(await chaos.closed, chaos.stderr.join("\n")).toMatchObject({ code: 0 });
+  expect(chaos.stdout.join("\n")).toContain("nothing lost, nothing done twice");
+}, 300_000);

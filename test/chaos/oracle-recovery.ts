@@ -1,4 +1,4 @@
-/** Judges how long runs of killed workers waited for the next one. */
+/** Judges how long runs whose worker was killed, stopped or cut off waited for the next one. */
 import type { Violation } from "./evidence.ts";
 import type { Figures } from "./report.ts";
 

@@ -70,10 +70,10 @@ export function countUp(
   };
 }
 
-/** From the death of a worker to the next claim of each run it held. */
+/** From a fault that took a worker away to the next claim of each run it held; a Redis that is away is another matter. */
 function redispatch({ faults }: Evidence, { claims }: Lookup): Figures["redispatch"] {
   const waits = faults
-    .filter(({ kind }) => kind === "kill")
+    .filter(({ kind }) => kind !== "redis")
     .flatMap(({ at, hit }) =>
       hit.flatMap(({ uid, epoch }) => {
         const next = claims.get(uid)?.find((claim) => claim.epoch > epoch);
@@ -99,7 +99,7 @@ export function reportOf(options: ChaosOptions, { figures, violations, evidence 
       `${figures.callsServed} calls served, ${figures.toolsRun} tool calls, ${figures.interrupted} reported interrupted, ` +
       `${figures.claims} claims, ${figures.stale} stale writes, ${figures.repeatedCalls} calls repeated by parents`,
     `  money     ${figures.bookedBeside} tokens more in the parents' usage than in the model server's ledger`,
-    `  again     ${again.count} runs claimed after a kill: p50 ${again.p50} ms, p95 ${again.p95} ms, max ${again.max} ms`,
+    `  again     ${again.count} runs claimed after a fault: p50 ${again.p50} ms, p95 ${again.p95} ms, max ${again.max} ms`,
     `  quiet     ${Math.round(figures.settledMs)} ms after the last reply`,
     violations.length === 0 ? "  verdict   nothing lost, nothing done twice" : "",
   ];

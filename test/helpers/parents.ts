@@ -14,7 +14,8 @@ import { until } from "./until.ts";
 /** A client on the shared Redis, under a prefix of its own unless told otherwise. */
 export function testClient(options: Partial<ClientOptions> = {}): Client {
   const client = createClient({
-    redisUrl: redisUrl(),
+    // Asked of the suite only where it is wanted: `npm run test:chaos` is no suite.
+    redisUrl: options.redisUrl ?? redisUrl(),
     prefix: uniquePrefix(),
     model: "offline-1",
     ...options,

@@ -253,7 +253,10 @@ describe("an unusable answer is a retryable invalid_response", () => {
     ["an empty body", ""],
     ["content before the start", textBlock(0, "x") + messageEnd()],
   ])("%s", async (_, body) => {
-    expect(failureOf(await outcomeOf(body))).toMatchObject({ kind: "invalid_response", retryable: true });
+    const outcome = await outcomeOf(body);
+    expect(failureOf(outcome)).toMatchObject({ kind: "invalid_response", retryable: true });
+    // The provider may have billed it.
+    expect(outcome).toHaveProperty("usage");
   });
 
   test("a JSON message instead of a stream", async () => {
@@ -361,7 +364,7 @@ describe("a refused call", () => {
     [402, "billing_error", "no credit", {}, { kind: "billing", retryable: false }],
     [403, "permission_error", "not allowed", {}, { kind: "permission", retryable: false }],
     [404, "not_found_error", "model: claude-typo", {}, { kind: "not_found", retryable: false }],
-    [413, "request_too_large", "too large", {}, { kind: "too_large", retryable: false }],
+    [413, "request_too_large", "too large", {}, { kind: "context_window", retryable: false }],
     [408, "timeout_error", "request timeout", {}, { kind: "timeout", retryable: true }],
     [409, "conflict_error", "conflict", {}, { kind: "server_error", retryable: true }],
     [

@@ -1,7 +1,7 @@
 /**
  * Shows people what their sub-agents do: a block that redraws itself on a terminal, plain lines elsewhere.
  *
- * Owns: the rows and the timer that redraws them. Its neighbours: `progress-board.ts` decides what a row says,
+ * Owns: the rows and the timer that redraws them. Its neighbours: `progress-rows.ts` decides what a row says,
  * `output.ts` where the block stands.
  *
  * 1. Events are hints and may be lost: a reply overwrites whatever they came to.

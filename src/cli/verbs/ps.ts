@@ -1,5 +1,5 @@
 /** `ps`: every parent that was active lately: what runs, what waits, what it spent today. */
-import type { AgentStatus } from "../../shared/protocol/agent.ts";
+import { type AgentStatus, isoTime } from "../../shared/protocol/agent.ts";
 import { type CommandContext, durationMs, EXIT, type Verb } from "../command.ts";
 import { type ParentSight, readInstallation, readParentSights } from "../local/parents.ts";
 import { formatAge, formatCompact, formatPlural, formatUsd } from "../terminal/figures.ts";
@@ -49,7 +49,7 @@ function asJson({ parent, activeAtMs, agents, today, unacked }: ParentSight): Re
   return {
     tenant: parent.tenant,
     parent_id: parent.parentId,
-    active_at: new Date(activeAtMs).toISOString(),
+    active_at: isoTime(activeAtMs),
     sub_agents: agents.map(({ agent_id, status, run }) => ({ agent_id, status, run })),
     today: { turns, tokens, cost_usd },
     unacked,

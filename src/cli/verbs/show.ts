@@ -1,6 +1,7 @@
 /** `show`: one agent: what it was asked, what it did, what it answered, and the files it left. */
+
 import type { Parent } from "../../producer/parent.ts";
-import type { AgentRecord } from "../../shared/protocol/agent.ts";
+import { type AgentRecord, isoTime } from "../../shared/protocol/agent.ts";
 import { type ContentBlock, isToolUse, textOf } from "../../shared/protocol/content.ts";
 import { type AgentAddress, replyIdOf } from "../../shared/protocol/keys.ts";
 import { UserEntry } from "../../shared/protocol/log.ts";
@@ -160,7 +161,7 @@ export function renderSheet(sheet: AgentSheet, columns: number | undefined, styl
   const left = (files ?? []).map(
     ({ path, size_bytes }) => `${plainLine(path)}  ${formatCount(size_bytes)} bytes`,
   );
-  const created = new Date(record.created_at).toISOString();
+  const created = isoTime(record.created_at);
   return [
     `${style("bold", plainLine(record.agent_id))}  ${plainLine(record.name)}`,
     ...wrap(`${facts} · created ${created} by ${address.parentId}`, width).map((line) => style("dim", line)),

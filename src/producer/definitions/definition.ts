@@ -56,6 +56,15 @@ export function readDefinition(text: string, stem: string): ReadDefinition {
   const matter = readFrontMatter(text);
   if (!matter.ok) return matter;
   const spelled = new Map(Object.keys(matter.fields).map((key) => [snakeCase(key), key]));
+  // Two spellings of one key: whichever were taken, a bound of the other would be lost.
+  const twice = Object.keys(matter.fields).find((key) => spelled.get(snakeCase(key)) !== key);
+  if (twice !== undefined) {
+    const other = spelled.get(snakeCase(twice)) ?? "";
+    return {
+      ok: false,
+      problem: { line: matter.lineOf(other), message: `${other}: stands here as ${twice}, too` },
+    };
+  }
   const given = Object.entries(matter.fields).filter(([, value]) => value !== null);
   const fields = { name: stem, ...Object.fromEntries(given.map(([key, value]) => [snakeCase(key), value])) };
   const read = Fields.safeParse(fields);

@@ -26,10 +26,10 @@ export type QuestionEntry = StreamEntry & { entry: Question };
 export type TakeQuestion = (entry: QuestionEntry) => void;
 
 /**
- * What a waiter knows. `fresh`: the agent was spawned after the reservation, so earlier entries need no look. `promised`:
- * the reply is the waiter's also where it was acked before. `shared`: neither.
+ * What a waiter knows. `bornAt`: the agent was spawned after the reservation, at this time of Redis (epoch ms), so earlier
+ * entries need no look. `promised`: the reply is the waiter's also where it was acked before. `shared`: neither.
  */
-export type WaitKind = "fresh" | "promised" | "shared";
+export type WaitKind = { bornAt: number } | "promised" | "shared";
 
 /** The final reply of an agent, kept for one waiter. */
 export interface Reservation {
@@ -51,6 +51,8 @@ export interface Waiter {
   readonly run: number;
   /** Whether the reply may come from the agent's record: no reader had acked it when the wait began, or it is promised. */
   mayReadRecord: boolean;
+  /** Has it offered what stands in the channel from `cursor` on, and what comes; only the first call counts. */
+  listen(cursor: string): void;
   /** Ends the waiting with the reply that is waited for; ignores every other entry. */
   offer(entry: StreamEntry): void;
   /** Ends the waiting; does nothing when the reply is there already. */
@@ -75,7 +77,7 @@ export interface ChannelParts {
   ack: AckEntry;
   /** Has the stream looked at. */
   look(): void;
-  /** Has it checked whether a wait has become pointless. */
+  /** Has it asked the agent's record where the reply of a wait is to be found, and whether the wait has become pointless. */
   check(waiter: Waiter): void;
   /** Called when the last reader or waiter has left. */
   deserted(): void;
@@ -191,12 +193,15 @@ function openReservation(state: State, uid: string, takeQuestion?: TakeQuestion)
   return {
     wait(run, how) {
       if (cancelled) return Promise.reject(cancelled.reason);
-      const cursor = how === "fresh" ? before : OLDEST;
-      const { promise, waiter } = openWaiter(state, { uid, run, takeQuestion }, cursor);
+      const { promise, waiter } = openWaiter(state, { uid, run, takeQuestion });
       waiter.mayReadRecord = how !== "shared";
       waiting = waiter;
-      parts.look();
-      if (how !== "fresh") parts.check(waiter);
+      if (typeof how === "string") parts.check(waiter);
+      else {
+        const born = cursorAt(how.bornAt);
+        waiter.listen(isBehind(before, born) ? born : before);
+        parts.look();
+      }
       return promise;
     },
     cancel(reason) {
@@ -229,9 +234,10 @@ interface Wanted {
   takeQuestion: TakeQuestion | undefined;
 }
 
-function openWaiter({ parts, waiters }: State, { uid, run, takeQuestion }: Wanted, cursor: string) {
+function openWaiter({ parts, waiters }: State, { uid, run, takeQuestion }: Wanted) {
+  let listener: Listener | undefined;
   const over = () => {
-    parts.feed.remove(listener);
+    if (listener) parts.feed.remove(listener);
     waiters.delete(waiter);
   };
   let resolve: (entry: FinalEntry) => void = () => {};
@@ -252,14 +258,17 @@ function openWaiter({ parts, waiters }: State, { uid, run, takeQuestion }: Wante
     uid,
     run,
     mayReadRecord: false,
+    listen(cursor) {
+      if (!waiters.has(waiter) || listener) return;
+      listener = { cursor, hungry: () => true, offer };
+      parts.feed.add(listener);
+    },
     offer,
     fail(reason) {
       over();
       reject(reason);
     },
   };
-  const listener: Listener = { cursor, hungry: () => true, offer };
-  parts.feed.add(listener);
   waiters.add(waiter);
   return { promise, waiter };
 }
@@ -293,6 +302,7 @@ export function received(entry: StreamEntry, ack: AckEntry): ReceivedEntry {
 export const PAGE_ENTRIES = 100;
 /** The cursor in front of the oldest entry. */
 export const OLDEST = "0-0";
+const LAST_OF_A_MS = "18446744073709551615";
 
 /** A reader or waiter as the feed sees it. `offer` may not throw. */
 export interface Listener {
@@ -364,6 +374,17 @@ export function replyFeed(read: (after: string, count: number) => Promise<Stream
       return listeners.size;
     },
   };
+}
+
+/** The cursor in front of what was written at or after a time of Redis, epoch ms. */
+export function cursorAt(epochMs: number): string {
+  return `${Math.max(0, epochMs - 1)}-0`;
+}
+
+/** The cursor in front of one entry. */
+export function cursorBefore(id: string): string {
+  const [ms = 0, seq = 0] = id.split("-").map(Number);
+  return seq > 0 ? `${ms}-${seq - 1}` : `${ms - 1}-${LAST_OF_A_MS}`;
 }
 
 /** Whether stream id `a` is smaller than `b`. */

@@ -22,6 +22,8 @@ import type { RedisCall } from "../redis-call.ts";
 import type { Subscriber } from "../subscriber.ts";
 import {
   type AckEntry,
+  cursorAt,
+  cursorBefore,
   OLDEST,
   PAGE_ENTRIES,
   type ReaderOptions,
@@ -155,7 +157,7 @@ function openChannel(
       logger.debug({ problem: messageOf(error) }, "the reply channel could not be read; looking again soon");
     });
   };
-  const check = (waiter: Waiter) => void endIfTaken({ store, call, logger }, parent, feed, waiter);
+  const check = (waiter: Waiter) => void findReply({ store, replies, call, logger }, parent, feed, waiter);
   const deserted = () => {
     forget();
     unwatch();
@@ -176,22 +178,33 @@ function openChannel(
   return { channel, look, unwatch };
 }
 
-/** The record first, then the stream: a run that was over before the look and left no entry has been acked. */
-async function endIfTaken(
-  { store, call, logger }: Pick<ChannelsParts, "store" | "call" | "logger">,
+/**
+ * The record first, then the stream: a run that was over before the look and left no entry has been acked. The record says
+ * where its last reply stands, so that what others have not acked is not read.
+ */
+async function findReply(
+  { store, replies, call, logger }: Pick<ChannelsParts, "store" | "replies" | "call" | "logger">,
   parent: ParentAddress,
   feed: ReplyFeed,
   waiter: Waiter,
 ): Promise<void> {
   try {
     const record = await call(({ read }) => read(() => store.record({ ...parent, uid: waiter.uid })));
-    if (!isOver(record, waiter.run)) {
+    if (record && !isOver(record, waiter.run)) {
       waiter.mayReadRecord = true;
-      return;
+      waiter.listen(cursorAt(record.created_at));
+      return await feed.look();
     }
-    await feed.look();
-    const kept = record && waiter.mayReadRecord ? keptReply(record) : undefined;
-    if (kept) waiter.offer(kept);
+    const kept = record && keptReply(record);
+    if (kept?.entry.kind === "reply" && kept.entry.run === waiter.run) {
+      const stands = async () =>
+        (await call(({ read }) => read(() => replies.read(parent, cursorBefore(kept.id), 1))))[0]?.id;
+      if (waiter.mayReadRecord || (await stands()) === kept.id) waiter.offer(kept);
+    } else {
+      waiter.listen(OLDEST);
+      await feed.look();
+      if (kept && waiter.mayReadRecord) waiter.offer(kept);
+    }
     waiter.fail(record ? takenByAnother(record, waiter.run) : forgotten(waiter.run));
   } catch (error) {
     logger.debug({ problem: messageOf(error) }, "a run could not be looked at; looking again soon");

@@ -7,6 +7,7 @@
  *    work reaches that run; one to a thread at rest begins the next agent, which is given the text of the last one.
  * 3. A reply is acked when its thread's state was handed out; the state can still be read for a day.
  */
+
 import { z } from "zod";
 import { destroyAgent, send } from "../../producer/agents.ts";
 import { type Client, insideOf } from "../../producer/client.ts";
@@ -15,7 +16,7 @@ import { inCall, type ParentContext } from "../../producer/open-client.ts";
 import { spawnAgent } from "../../producer/spawn.ts";
 import { planSpawn } from "../../producer/spawn-input.ts";
 import { SubagentError } from "../../shared/errors.ts";
-import type { AgentRecord } from "../../shared/protocol/agent.ts";
+import { type AgentRecord, isoTime } from "../../shared/protocol/agent.ts";
 import { newUid, Uid } from "../../shared/protocol/ids.ts";
 import { FIRST_RUN, replyIdOf } from "../../shared/protocol/keys.ts";
 import { NO_SUMMARY, type Reply, type ReplyStatus } from "../../shared/protocol/reply.ts";
@@ -162,14 +163,14 @@ async function recordsOf(context: ParentContext, threadId: string): Promise<Agen
 }
 
 function runOf(record: AgentRecord, threadId: string): ProtocolRun {
-  const created_at = new Date(record.created_at).toISOString();
+  const created_at = isoTime(record.created_at);
   return {
     run_id: replyIdOf(record.uid, FIRST_RUN),
     thread_id: threadId,
     assistant_id: record.name,
     status: statusOf(record),
     created_at,
-    updated_at: record.ended_at === undefined ? created_at : new Date(record.ended_at).toISOString(),
+    updated_at: record.ended_at === undefined ? created_at : isoTime(record.ended_at),
     metadata: {},
     multitask_strategy: "interrupt",
   };

@@ -5,8 +5,9 @@
  * 2. The index moves while it is read: a parent that becomes active meanwhile may be seen twice, and none is missed that was
  *    not active.
  */
+
 import type { OpenClient } from "../../producer/open-client.ts";
-import type { AgentStatus } from "../../shared/protocol/agent.ts";
+import { type AgentStatus, isoTime } from "../../shared/protocol/agent.ts";
 import type { ParentAddress } from "../../shared/protocol/keys.ts";
 import { inBatches } from "../../shared/redis/inspection.ts";
 import { readParentRanks } from "../../shared/redis/survey.ts";
@@ -73,7 +74,7 @@ async function sightOf(
   const count = (status: AgentStatus) => agents.filter((agent) => agent.status === status).length;
   return {
     parent_id: parent.parentId,
-    active_at: new Date(activeAtMs).toISOString(),
+    active_at: isoTime(activeAtMs),
     live: {
       running: count("running"),
       queued: count("queued"),

@@ -1,7 +1,7 @@
 /**
  * The board: a read-only look at the wake queue for people, in the browser, on this machine.
  *
- * Owns: one HTTP server and one connection to Redis. Its neighbour `board-app.ts` decides what is answered.
+ * Owns: one HTTP server and one connection to Redis. Its neighbour `app.ts` decides what is answered.
  *
  * 1. It reads. Nothing that can be sent to it changes a queue, and it writes nothing by itself.
  * 2. It starts without Redis and shows the queue as soon as there is one.

@@ -8,7 +8,7 @@ import { answer, destroyAgent } from "../../producer/agents.ts";
 import { asToolResult } from "../../producer/model-text.ts";
 import { inCall, type ParentContext } from "../../producer/open-client.ts";
 import type { Spawned } from "../../producer/spawn.ts";
-import type { AgentRecord } from "../../shared/protocol/agent.ts";
+import { type AgentRecord, isoTime } from "../../shared/protocol/agent.ts";
 import { Uid } from "../../shared/protocol/ids.ts";
 import { FIRST_RUN, replyIdOf } from "../../shared/protocol/keys.ts";
 import { TIMING } from "../../shared/protocol/limits.ts";
@@ -62,7 +62,7 @@ export async function readTask(context: ParentContext, taskId: string): Promise<
   const found = await findRecord(context, taskId);
   if (!found) return undefined;
   const { record } = found;
-  const createdAt = new Date(record.created_at).toISOString();
+  const createdAt = isoTime(record.created_at);
   const kept = keptReply(record);
   if (kept) {
     const { channels } = await context.open();

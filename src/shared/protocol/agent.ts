@@ -1,4 +1,5 @@
 /** An agent's states and the record that carries them; the stored shapes of its specification and its snapshot. */
+
 import { z } from "zod";
 import { AgentId, AgentName, ParentId, TenantId, Traceparent, Uid } from "./ids.ts";
 import { AlertThresholds, Budgets, Effort, Limits } from "./limits.ts";
@@ -248,12 +249,12 @@ export interface AgentView {
 /** A record as its parent may see it. */
 export function viewOf(record: AgentRecord): AgentView {
   const { agent_id, name, status, ended_reason, run, spec, progress, questions } = record;
-  const answer_by = new Date(record.deadline).toISOString();
+  const answer_by = isoTime(record.deadline);
   return {
     agent_id,
     name,
     status: status === "queued" && record.tools_since !== undefined ? "waiting_for_tools" : status,
-    created_at: new Date(record.created_at).toISOString(),
+    created_at: isoTime(record.created_at),
     ...(ended_reason && { ended_reason }),
     ...(spec.description !== undefined && { description: spec.description }),
     ...(spec.definition !== undefined && { definition: spec.definition }),
@@ -270,8 +271,16 @@ export function viewOf(record: AgentRecord): AgentView {
 
 function providerWaitOf({ provider_wait, provider_wait_since = 0, not_before = 0 }: AgentRecord) {
   if (!provider_wait) return undefined;
-  const [since, next_try_at] = [provider_wait_since, not_before].map((ms) => new Date(ms).toISOString());
+  const [since, next_try_at] = [provider_wait_since, not_before].map(isoTime);
   return since && next_try_at ? { provider_wait: { ...provider_wait, since, next_try_at } } : undefined;
+}
+
+const NO_TIME = new Date(0).toISOString();
+
+/** A time that was stored, as ISO 8601; what can be no time is told as the beginning of 1970, and stops no reader. */
+export function isoTime(epochMs: number): string {
+  const time = new Date(epochMs);
+  return Number.isNaN(time.getTime()) ? NO_TIME : time.toISOString();
 }
 
 /** The end of an agent whose idle time is over, by whichever process finds it. */

@@ -1,9 +1,9 @@
 /**
- * The keys with which programs ask the API: who they speak for, and what they may.
+ * API keys: for which tenant a program speaks, and what it may do.
  *
  * 1. Redis holds a digest of each secret, never the secret: it is shown once, by the call that made it.
- * 2. A key belongs to one tenant. At most two keys of a name live at a time, so that a name moves to a new secret without a
- *    moment in which neither works.
+ * 2. A key belongs to one tenant. At most two keys of a name live at a time, so that a new secret can replace the old one
+ *    without a moment in which neither works.
  * 3. Revoked keys stay in the hash: once a key has been made, the API never again answers without one.
  */
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";

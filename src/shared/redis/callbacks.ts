@@ -2,9 +2,9 @@
  * Threads of another server that wait for runs of ours: which one each thread of ours calls back, and the agents whose end
  * is still to be told.
  *
- * 1. A note goes when its end was told, or can be told no more: a receiver may be told twice, and is never forgotten.
+ * 1. A note is deleted once the end was told, or can no longer be told: a receiver may be told twice, and is never forgotten.
  *
- * An agent is noted before it is spawned: a process that dies in between leaves a note about nobody, which is dropped.
+ * An agent is noted before it is spawned: a process that dies in between leaves a note about no agent, which is dropped.
  */
 import {
   type AgentAddress,

@@ -1,10 +1,11 @@
 /**
- * The deadline set: which agents, and which parents with a lease, a sweeper must check, and when. A hint in a slot of its own; the records decide.
+ * The deadline set: when a sweeper must check which agent, or which parent with a lease. It is a hint in a slot of its own; the
+ * records decide.
  *
  * 1. A caller that makes a deadline earlier touches the set before the verb that needs it, within the grace: the shorter of lease
  *    and look time. A verb that arrives later is found by the look at the deadline of the state before it.
  * 2. Only a sweeper makes a hint later, and only if no caller touched it since it was seen.
- * 3. Behind every touch there is a look at the end of its grace or later, so that the verb's outcome is seen.
+ * 3. After every touch the set has a check at the end of its grace or later, so that a sweeper sees what the verb did.
  */
 import {
   type AgentAddress,

@@ -3,8 +3,9 @@
  * told on a channel while a subscriber listens. The channel is a hint; a reader that was away reads the lines. Text deltas
  * are live only: their worker publishes them itself.
  */
+
 import { z } from "zod";
-import { readKept } from "../protocol/agent.ts";
+import { isoTime, readKept } from "../protocol/agent.ts";
 import type { AgentAddress, Keys, ParentAddress } from "../protocol/keys.ts";
 import { eventMembers, ProgressEvent } from "../protocol/reply.ts";
 import type { RedisClient } from "./connection/connection.ts";
@@ -101,7 +102,7 @@ export async function readTimeline(
   return lines.flatMap((text) => {
     const line = Line.safeParse(parsed(text)).data;
     if (!line) return [];
-    const at = new Date(Number.parseInt(line.n, 10)).toISOString();
+    const at = isoTime(Number.parseInt(line.n, 10));
     return [{ number: line.n, uid: address.uid, at, events: eventsOf(line, agent) }];
   });
 }

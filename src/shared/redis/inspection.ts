@@ -1,6 +1,6 @@
 /**
  * Looks at agents from outside, as an operator does: changes nothing but by `mend`, whose guard is the record itself.
- * Owns no state. Its neighbours: `key-survey.ts` finds the agents, the sweeper does what is due.
+ * Owns no state. Its neighbours: `survey.ts` finds the agents, the sweeper does what is due.
  */
 import { AgentStatus, PAYLOAD_VERSION } from "../protocol/agent.ts";
 import { type AgentAddress, deadlineMember, type Keys } from "../protocol/keys.ts";

@@ -1,15 +1,16 @@
 /**
  * The gate before a provider: what one run learns there (429, 529, a refused credential) holds for all workers.
- * Owns the gates' state in Redis, which expires by itself; its neighbour `worker/model/gate.ts` decides what a run does
- * about an answer, and `pause.ts` owns the pause that is asked in the same step.
+ * Owns the gates' state in Redis, which expires by itself. Its neighbours: `worker/run/provider-limit.ts` decides what a run
+ * does about an answer, `pause.ts` owns the pause that is asked in the same step.
  *
  * 1. A healthy gate has no state: asking writes nothing, and no worker reports the end of a call.
- * 2. A place is a lease, never a count: that of a dead worker frees itself.
- * 3. After it was closed, a gate lets one call through at first; each success adds one, up to half of what was in flight
- *    when it was last closed, from there one a round.
- * 4. Those who wait ask again one by one, at a bounded rate however many they are, and no later than `gateAskMs` plus
- *    their place in the line: the gate may have opened, or theirs may be another by then.
+ * 2. A place is a lease, never a count: the place of a dead worker frees itself.
+ * 3. After it was closed, a gate first lets one call through. Each success adds one, up to half of what was in flight when it
+ *    was last closed; from there each round adds one.
+ * 4. Waiting calls ask again one by one, at a bounded rate however many they are, and no later than `gateAskMs` plus their
+ *    place in the line: the gate may have opened by then, or another gate may be theirs.
  */
+import { isoTime } from "../protocol/agent.ts";
 import type { Keys } from "../protocol/keys.ts";
 import { TIMING, type Timing } from "../protocol/limits.ts";
 import type { RedisClient } from "./connection/connection.ts";
@@ -157,7 +158,7 @@ async function stateOf(redis: RedisClient, keys: Keys, name: string): Promise<Ga
   return {
     name,
     state: fields.state === "denied" ? "denied" : isClosed ? "closed" : "slowed",
-    ...(isClosed && { until: new Date(until).toISOString() }),
+    ...(isClosed && { until: isoTime(until) }),
     reason: fields.reason ?? "",
     limit: Math.floor(Number(fields.limit)),
     holders: leases.filter((value, i) => i % 2 === 1 && Number(value) > now).length,

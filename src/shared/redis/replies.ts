@@ -2,9 +2,10 @@
  * The durable reply channel of a parent: a stream of what is not acked yet. What this version cannot read is handed over
  * as unreadable: it blocks no reader, and stays in the channel for a reader that can.
  */
+
 import { z } from "zod";
 import type { Logger } from "../logger.ts";
-import { type AgentRecord, PAYLOAD_VERSION } from "../protocol/agent.ts";
+import { type AgentRecord, isoTime, PAYLOAD_VERSION } from "../protocol/agent.ts";
 import { type Keys, type ParentAddress, replyIdOf } from "../protocol/keys.ts";
 import type { Timing } from "../protocol/limits.ts";
 import { ChannelEntry, NO_SUMMARY, NOTHING_DONE, Reply, RunProgress } from "../protocol/reply.ts";
@@ -165,7 +166,7 @@ export function keptReply(record: AgentRecord): (StreamEntry & { entry: Reply })
 }
 
 function isoOf(epochMs: string | undefined): string {
-  return new Date(Number(epochMs)).toISOString();
+  return isoTime(Number(epochMs));
 }
 
 /** The pairs of a flat list, as Redis answers with fields and values or members and scores; a last one alone is left out. */

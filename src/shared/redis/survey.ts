@@ -1,5 +1,5 @@
 /**
- * What can be seen of an installation besides its agents: its keys, unacked replies, workers, wakes. Reads only; values
+ * What an installation holds besides its agents: its keys, unacked replies, workers, wakes. Reads only; values
  * that belong together are read in one transaction. A key of the wrong type is reported and skipped, never thrown.
  */
 import {

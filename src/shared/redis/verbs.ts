@@ -1,13 +1,13 @@
 /**
  * The table of verbs: for each script its keys, what it is told by name, its arguments and its answers, each with a codec.
  * The Lua locals, the typed calls of {@link scripts.ts} and the tables of `docs/protocol.md` follow from it; the race
- * that a script closes stands in its own header. Every verb may run twice: the second run changes nothing and answers
+ * that a script closes stands in the header of the script. Every verb may run twice: the second run changes nothing and answers
  * compatibly.
  *
  * What holds for several verbs:
- * - `epoch` is the fence: of another holder's every write answers `stale` and changes nothing.
- * - `known` is the number of log entries the holder knows of (0: of none). A log with fewer has lost some in a failover:
- *   `stale`; hand the run back.
+ * - `epoch` is the fence: a write with the epoch of another holder answers `stale` and changes nothing.
+ * - `known` is the number of log entries the holder knows of (0: of none). A log with fewer has lost some in a failover: the
+ *   answer is `stale`, and the holder hands the run back.
  * - `running_ms` is the running time of the run so far.
  * - `events` are finished JSON objects of {@link ProgressEvent} without `v`, `agent_id`, `name` and `run`, separated by
  *   commas; absent: none. They become one line of the agent's timeline and one number of the parent's history.

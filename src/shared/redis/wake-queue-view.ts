@@ -1,4 +1,4 @@
-/** The wake queue for those who look at it: a dashboard, `doctor`, the figures of the API. Writes nothing by itself. */
+/** The wake queue as the board, `doctor` and the metrics of the API read it. Writes nothing by itself. */
 import { Queue } from "bullmq";
 import type { Keys } from "../protocol/keys.ts";
 import type { RedisClient } from "./connection/connection.ts";

@@ -1,10 +1,9 @@
 /**
- * Where a parent's replies are pushed: one URL a parent, and how the pushing goes.
+ * The webhook of a parent: the URL to which its replies are pushed, and what became of the last attempts.
  *
  * 1. At most one process pushes for a parent at a time. A process that dies frees its slot after {@link PUSH_LEASE_MS}.
  *
- * The parent's hash is the truth; the installation's set of parents is a hint that lies in another slot, written first and
- * removed last.
+ * The parent's hash decides. The installation's set of parents is a hint in another slot: written first, removed last.
  */
 import { randomBytes } from "node:crypto";
 import { z } from "zod";

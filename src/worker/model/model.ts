@@ -98,7 +98,6 @@ export type FailureKind =
   | "permission"
   | "billing"
   | "not_found"
-  | "too_large"
   | "invalid_response";
 
 /** A call that brought no answer. */

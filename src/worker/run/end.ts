@@ -1,4 +1,4 @@
-/** The ends of a run: its reply goes out, and nothing of it is left to do. */
+/** The ends of a run: its reply goes out, and the agent is idle, queued again or ended. */
 import { AgentRecord } from "../../shared/protocol/agent.ts";
 import { wakeOf } from "../../shared/protocol/keys.ts";
 import {

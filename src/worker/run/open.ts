@@ -1,4 +1,4 @@
-/** Prepares a claimed run: its rules, its tools, where it stands; says so when earlier files are not on this machine. */
+/** Prepares a claimed run: its rules, its tools, where it stands; tells the model when earlier files are not on this machine. */
 import type { AgentRecord, AgentSpec } from "../../shared/protocol/agent.ts";
 import { isToolUse } from "../../shared/protocol/content.ts";
 import type { AgentAddress } from "../../shared/protocol/keys.ts";

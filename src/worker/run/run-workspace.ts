@@ -1,6 +1,6 @@
 /**
- * The workspace of a run, made when a tool first needs it: an agent that touches no file leaves no directory behind. What stands
- * in it at the end the reply lists.
+ * The workspace of a run, made when a tool first needs it: an agent that touches no file leaves no directory behind. The reply
+ * lists the files that stand in it at the end.
  */
 
 import { createHash } from "node:crypto";

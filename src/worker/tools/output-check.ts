@@ -1,4 +1,4 @@
-/** Checks a final answer against the parent's output schema, on the threads on which patterns of strangers run. */
+/** Checks a final answer against the parent's output schema, on the threads on which foreign patterns run. */
 import { messageOf } from "../../shared/errors.ts";
 import type { VerdictEntry } from "../../shared/protocol/log.ts";
 import { type OutputSchema, readOutput } from "../../shared/protocol/output.ts";

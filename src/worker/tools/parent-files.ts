@@ -1,4 +1,4 @@
-/** Files that a parent sent, on their way into the workspace: what its model may not write, they may not be either. */
+/** Files that a parent sent, on their way into the workspace: they may not stand where its model may not write. */
 import { type Attached, REFERENCE_MAX_BYTES } from "../../shared/protocol/message.ts";
 import { openFile, readHead, requireSingleName, writeWhole } from "./files/file.ts";
 import { openPlace } from "./files/open.ts";

@@ -2,9 +2,11 @@ import { expect, test } from "vitest";
 import { watchParent } from "../../../src/producer/events.ts";
 import { contextOf } from "../../../src/producer/parent.ts";
 import { keysUnder } from "../../../src/shared/protocol/keys.ts";
+import { redisNowMs } from "../../../src/shared/redis/connection/connection.ts";
 import { testClient, testParent } from "../../helpers/parents.ts";
 import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
 import { scriptedWorker } from "../../helpers/scripted-worker.ts";
+import { until } from "../../helpers/until.ts";
 
 const address = { tenant: "default", parentId: "planner-7" };
 
@@ -86,10 +88,17 @@ test("the timeline of an agent is what is kept of its runs", async () => {
 });
 
 test("a client lists the parents of its installation, the last active first", async () => {
-  const { client, parent } = scene();
+  const { client, parent, worker } = scene();
   const other = testParent(client, { parentId: "other" });
   await parent.spawn({ name: "a" });
+  // Activity is told to the millisecond.
+  const spawnedAt = await redisNowMs(worker.redis);
+  await until(async () => (await redisNowMs(worker.redis)) > spawnedAt);
   await other.spawn({ name: "a" });
   expect((await client.parents()).map(({ parent_id }) => parent_id)).toEqual(["other", "planner-7"]);
   expect(await client.parents({ since: new Date(Date.now() + 3_600_000) })).toEqual([]);
+  await worker.redis.zadd(worker.store.keys.parents, "+inf", "default/odd");
+  const [odd, ...others] = await client.parents();
+  expect(odd).toMatchObject({ parent_id: "odd", active_at: "1970-01-01T00:00:00.000Z" });
+  expect(others).toHaveLength(2);
 });

@@ -52,24 +52,41 @@ async function runOn(scenario: Scenario, limits: { max_turns?: number; max_cost_
   return { reply, log, leftOut, shown, last: heads.at(-1)?.messages ?? "", stage, parent, agent_id, record };
 }
 
-test("a request that the provider finds too long is made again without old results; the log keeps them", async () => {
-  const { reply, log, leftOut, shown } = await runOf([
-    ...[1, 2, 3, 4, 5].map(turnPage),
-    { ...say("All read."), failures: [TOO_LONG] },
-  ]);
+const TOO_LARGE = { status: 413, message: "Request exceeds the maximum size" };
+
+test.each([
+  ["too long", TOO_LONG],
+  ["too large", TOO_LARGE],
+])(
+  "a request that the provider finds %s is made again without old results; the log keeps them",
+  async (_, refusal) => {
+    const { reply, log, leftOut, shown } = await runOf([
+      ...[1, 2, 3, 4, 5].map(turnPage),
+      { ...say("All read."), failures: [refusal] },
+    ]);
+    expect(reply).toMatchObject({
+      status: "succeeded",
+      stop_reason: "end_turn",
+      summary: "All read.",
+      turns: 6,
+    });
+    expect(leftOut.slice(-2)).toEqual([[], [1, 2]]);
+    expect(shown.slice(-2)).toEqual([
+      [1, 2, 3, 4, 5],
+      [3, 4, 5],
+    ]);
+    expect(log["1/toolu_1/result"]).toContain(PAGE);
+    expect(log["10/cleared/3"]).toBe('{"v":1,"through":3}');
+  },
+);
+
+test("a request that is too large and cannot be made smaller ends the run context_window", async () => {
+  const { reply } = await runOf([{ error: TOO_LARGE }]);
   expect(reply).toMatchObject({
-    status: "succeeded",
-    stop_reason: "end_turn",
-    summary: "All read.",
-    turns: 6,
+    status: "partial",
+    stop_reason: "context_window",
+    error: expect.any(String),
   });
-  expect(leftOut.slice(-2)).toEqual([[], [1, 2]]);
-  expect(shown.slice(-2)).toEqual([
-    [1, 2, 3, 4, 5],
-    [3, 4, 5],
-  ]);
-  expect(log["1/toolu_1/result"]).toContain(PAGE);
-  expect(log["10/cleared/3"]).toBe('{"v":1,"through":3}');
 });
 
 test("where that is still too long, the other results are left out as well", async () => {

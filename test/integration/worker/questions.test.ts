@@ -3,7 +3,13 @@ import { expect, test } from "vitest";
 import type { Question } from "../../../src/shared/protocol/reply.ts";
 import { createReplyStream } from "../../../src/shared/redis/replies.ts";
 import { heldModel } from "../../helpers/held-model.ts";
-import { type Agent, type Installation, openInstallation, SHORT_TIMING } from "../../helpers/installation.ts";
+import {
+  type Agent,
+  type Installation,
+  LONG_TIMING,
+  openInstallation,
+  SHORT_TIMING,
+} from "../../helpers/installation.ts";
 import { latch } from "../../helpers/latch.ts";
 import { refusal, testClient, testParent } from "../../helpers/parents.ts";
 import { HOLDS_NOTHING_BACK, startPrivateRedis } from "../../helpers/redis.ts";
@@ -105,6 +111,7 @@ test("an agent that asks holds no slot, buys nothing and goes on with the answer
 
 test("the default holds at the deadline, not before: the sub-agent's own, or a word of the runtime", async () => {
   const installation = await openInstallation({
+    timing: LONG_TIMING,
     scenario: [
       { match: { user: "own" }, ...asking(ask("Which colour?", "white")) },
       { match: { user: "none" }, ...asking(ask("Which colour?")) },

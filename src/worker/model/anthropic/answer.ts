@@ -79,6 +79,8 @@ export class AnswerDraft {
   #isTooLarge = false;
   #isBegun = false;
   #isComplete = false;
+  /** Whether the provider may have billed the call also where nothing of its message can be read. */
+  mayBeBilled = false;
 
   /** @param requestedModel stands in when the answer does not name its model */
   constructor(requestedModel: string, maxTokens: number) {

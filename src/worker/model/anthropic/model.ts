@@ -20,7 +20,7 @@ import { keepSecret } from "../../../shared/secrets.ts";
 import type { CallControl, CallOutcome, Model, ModelRequest } from "../model.ts";
 import { requestBody } from "../request.ts";
 import { AnswerDraft } from "./answer.ts";
-import { CallAbortedError, classify } from "./failure.ts";
+import { CallAbortedError, classify, MalformedAnswerError } from "./failure.ts";
 import { readerOf } from "./stream.ts";
 import { Exchange, type ExchangePlan, Transport } from "./transport.ts";
 
@@ -50,6 +50,9 @@ const MESSAGES_PATH = "/v1/messages";
 
 /** The API version this adapter is written against; what the SDK of the pinned version sends by itself. */
 const API_VERSION = "2026-10-21";
+
+/** What a provider answers 200 with, even without a message, it may have billed; a page of a proxy it has not. */
+const BILLED_TYPE = /^(?:application\/json|text\/event-stream)/i;
 
 /** The SDK's own estimate of the time a token takes; an answer expected to take over ten minutes must be streamed. */
 const MS_PER_TOKEN = 3_600_000 / 128_000;
@@ -140,7 +143,10 @@ class AnthropicModel implements Model {
       body: requestBody(request, isStreamed),
       headers: headersOf(request),
       mayBegin: () => control.mayBegin(),
-      read: (contentType) => readerOf(contentType, isStreamed, draft, control.onText),
+      read: (contentType) => {
+        draft.mayBeBilled = BILLED_TYPE.test(contentType);
+        return readerOf(contentType, isStreamed, draft, control.onText);
+      },
       isComplete: () => draft.isComplete,
       deadlineMs: control.deadlineMs,
       timeoutMs: this.#timeoutMs,
@@ -158,6 +164,7 @@ class AnthropicModel implements Model {
         problem = unusable;
       }
     }
+    if (draft.mayBeBilled && problem instanceof MalformedAnswerError) draft.buy();
     const usage = draft.isBegun ? { usage: draft.usage } : {};
     if (problem instanceof CallAbortedError) return { status: "aborted", ...usage };
     const failure = classify(problem, { nowMs: this.#clock.now(), secrets: this.#secrets });

@@ -114,6 +114,12 @@ describe("a file that cannot be used", () => {
       3,
       /permissions: /,
     ],
+    [
+      "with two spellings of one key, one of whose bounds would be lost",
+      ["---", "description: b", "disallowedTools: Bash", "disallowed_tools: Write", "---"],
+      4,
+      /disallowed_tools: stands here as disallowedTools, too/,
+    ],
     ["with broken YAML", ["---", "description: b", "tools: [Read", "---"], 3, /./],
     ["with a list for front matter", ["---", "- a", "---"], 2, /no list of keys/],
     [

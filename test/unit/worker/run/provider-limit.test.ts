@@ -42,7 +42,6 @@ test.for([
   "context_window",
   "invalid_request",
   "not_found",
-  "too_large",
   "invalid_response",
 ] as const)("%s says nothing about the calls of others", (kind) => {
   expect(meaningOf(failure(kind))).toBe("neutral");

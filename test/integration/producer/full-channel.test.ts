@@ -1,0 +1,83 @@
+/** Guarantee: what a caller waits for costs the same, however many replies of others its parent has not acked. */
+import { expect, test } from "vitest";
+import { beginTask } from "../../../src/producer/begin-task.ts";
+import { openStage } from "../../stage/stage.ts";
+
+const UNACKED = 1_000;
+const CALLS = 10;
+const SUMMARY = "x".repeat(2_000);
+/** A call's own reply and record travel a few times; the channel would be 2 MB. */
+const MOST_BYTES_A_CALL = 30_000;
+
+/** A parent whose channel holds replies that nobody has acked, and how many bytes Redis sends while something is done. */
+async function scene() {
+  const stage = await openStage({ redis: "own" });
+  const parent = stage.parent();
+  const worker = stage.scriptedWorker();
+  const { address } = await beginTask(parent, { prompt: "the first", name: "first" });
+  await worker.run("first", { summary: SUMMARY });
+  const { replies } = stage.keys.parent(address);
+  const [[, fields] = ["", []]] = await stage.observer.xrange(replies, "-", "+", "COUNT", 1);
+  const adding = stage.observer.pipeline();
+  for (let i = 0; i < UNACKED; i++) {
+    const another = fields.map((field) => field.replaceAll(address.uid, `sa-other-${i}`));
+    adding.xadd(replies, "*", ...another);
+  }
+  await adding.exec();
+  const sent = async () =>
+    Number(/total_net_output_bytes:(\d+)/.exec(await stage.observer.info("stats"))?.[1]);
+  const bytesOf = async (work: () => Promise<unknown>) => {
+    const before = await sent();
+    await work();
+    return (await sent()) - before;
+  };
+  return { parent, worker, bytesOf, channel: () => stage.observer.xlen(replies) };
+}
+
+async function each(work: (i: number) => Promise<unknown>): Promise<void> {
+  for (let i = 0; i < CALLS; i++) await work(i);
+}
+
+test("tasks that are begun and awaited one after another do not read the channel", async () => {
+  const { parent, worker, bytesOf, channel } = await scene();
+  const bytes = await bytesOf(() =>
+    each(async (i) => {
+      const task = parent.task({ prompt: "go", name: `new_${i}` });
+      await worker.run(`new_${i}`, { summary: "done" });
+      expect(await task).toMatchObject({ summary: "done" });
+    }),
+  );
+  process.stdout.write(`fresh: ${Math.round(bytes / CALLS)} bytes a task\n`);
+  expect(await channel()).toBeGreaterThan(UNACKED);
+  expect(bytes / CALLS).toBeLessThan(MOST_BYTES_A_CALL);
+});
+
+test("tasks whose request keys are known do not read it either, before and after their ack", async () => {
+  const { parent, worker, bytesOf } = await scene();
+  const wish = (i: number) => ({ prompt: "go", name: `known_${i}`, request_key: `key-${i}` });
+  await each(async (i) => {
+    await beginTask(parent, wish(i));
+    await worker.run(`known_${i}`, { summary: `result ${i}` });
+  });
+  for (const when of ["before", "after"]) {
+    const bytes = await bytesOf(() =>
+      each(async (i) => expect(await parent.task(wish(i))).toMatchObject({ summary: `result ${i}` })),
+    );
+    process.stdout.write(`promised, ${when} the ack: ${Math.round(bytes / CALLS)} bytes a task\n`);
+    expect(bytes / CALLS).toBeLessThan(MOST_BYTES_A_CALL);
+  }
+});
+
+test("waits for agents that exist do not read it either", async () => {
+  const { parent, worker, bytesOf } = await scene();
+  await each(async (i) => {
+    const { agent_id } = await parent.spawn({ name: `there_${i}` });
+    await parent.send(agent_id, "go");
+    await worker.run(agent_id, { summary: `result ${i}` });
+  });
+  const bytes = await bytesOf(() =>
+    each(async (i) => expect(await parent.waitAny([`there_${i}`])).toMatchObject({ summary: `result ${i}` })),
+  );
+  process.stdout.write(`shared: ${Math.round(bytes / CALLS)} bytes a wait\n`);
+  expect(bytes / CALLS).toBeLessThan(MOST_BYTES_A_CALL);
+});

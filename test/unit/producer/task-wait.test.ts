@@ -1,0 +1,106 @@
+import { expect, test } from "vitest";
+import {
+  LOOK_MS,
+  type TaskWait,
+  type TaskWaitParts,
+  watchTaskWaits,
+} from "../../../src/producer/task-wait.ts";
+import type { AgentAddress } from "../../../src/shared/protocol/keys.ts";
+import { handClock } from "../../helpers/hand-clock.ts";
+
+const TASKS = 100;
+/** What one look may ask of Redis. */
+const RECORDS_OF_A_LOOK = 32;
+
+const UNREADABLE = "sa-7";
+const addressOf = (i: number): AgentAddress => ({ tenant: "t", parentId: "p", uid: `sa-${i}` });
+
+/** Tasks of one client that are watched; each look is as told: whether a worker is live, and what each agent waits for. */
+function scene() {
+  const clock = handClock();
+  const asked: string[][] = [];
+  let [hasWorkers, waitsForTools] = [true, true];
+  const record = ({ uid }: AgentAddress) => {
+    asked.at(-1)?.push(uid);
+    if (uid === UNREADABLE) return Promise.reject(new Error("no record of this version"));
+    const waiting = waitsForTools ? { tools_since: 1, needs_tools: "deploy" } : {};
+    return Promise.resolve({ ...RECORD, uid, ...waiting });
+  };
+  const list = () => {
+    asked.push([]);
+    return Promise.resolve(hasWorkers ? [{}] : []);
+  };
+  const parts = {
+    clock,
+    logger: undefined,
+    store: { record },
+    workers: { list },
+    call: (work: (call: unknown) => unknown) => work({ read: (ask: () => unknown) => ask() }),
+  } as unknown as TaskWaitParts;
+  const waits = watchTaskWaits(parts);
+  const told = new Map<string, (TaskWait["for"] | undefined)[]>();
+  const forget = Array.from({ length: TASKS }, (_, i) => {
+    const { uid } = addressOf(i);
+    told.set(uid, []);
+    return waits.watch(addressOf(i), (wait) => told.get(uid)?.push(wait?.for), true);
+  });
+  return {
+    clock,
+    asked,
+    told,
+    forget,
+    live(workers: boolean, tools: boolean) {
+      [hasWorkers, waitsForTools] = [workers, tools];
+    },
+    async look() {
+      clock.advance(LOOK_MS);
+      for (let i = 0; i < 20; i++) await Promise.resolve();
+    },
+  };
+}
+
+const RECORD = {
+  ...{
+    agent_id: "a",
+    name: "a",
+    status: "queued",
+    run: 1,
+    created_at: 1,
+    deadline: 8.64e15 + 1,
+    spec: { model: "m", limits: {} },
+  },
+};
+const LOOKS = Math.ceil(TASKS / RECORDS_OF_A_LOOK);
+
+/** What every task hears but the one whose record cannot be read. */
+const heardBy = (uid: string, ...heard: string[]) => (uid === UNREADABLE ? [] : heard);
+
+test("of many tasks each is asked in turn, so many a look, and told once what it waits for; odd records stop no look", async () => {
+  const { look, asked, told } = scene();
+  for (let i = 0; i < LOOKS; i++) await look();
+  expect(asked.map((uids) => uids.length)).toEqual(Array.from({ length: LOOKS }, () => RECORDS_OF_A_LOOK));
+  expect(new Set(asked.flat()).size).toBe(TASKS);
+  for (let i = 0; i < LOOKS; i++) await look();
+  for (const [uid, heard] of told) expect(heard, uid).toEqual(heardBy(uid, "tools"));
+});
+
+test("all of many tasks are told in one look that no worker is live, and in one that there is one again", async () => {
+  const { look, live, told, asked } = scene();
+  live(false, false);
+  await look();
+  expect([...told.values()]).toEqual(Array.from({ length: TASKS }, () => ["worker"]));
+  expect(asked.flat()).toEqual([]);
+  live(true, false);
+  await look();
+  expect([...told.values()]).toEqual(Array.from({ length: TASKS }, () => ["worker", undefined]));
+});
+
+test("tasks that are over are asked for no more, and the last one ends the looking", async () => {
+  const { look, asked, forget, clock } = scene();
+  for (const end of forget.slice(1)) end();
+  await look();
+  await look();
+  expect(asked).toEqual([["sa-0"], ["sa-0"]]);
+  forget[0]?.();
+  expect(clock.pending).toBe(0);
+});

@@ -13,7 +13,7 @@ const parent = createParent({
 });
 const show = async (name: string, wish: Parameters<typeof parent.spawn>[0]) => {
   const { in_force } = await parent.spawn(wish);
-  console.log(`${name}: effort ${in_force?.effort}, ${in_force?.task_budget} tokens`);
+  console.log(`${name}: effort ${in_force?.effort}, task budget ${in_force?.task_budget}`);
 };
 
 await show("what the profile has", { name: "thorough" });

@@ -63,6 +63,14 @@ function pack(directory) {
   return tarball;
 }
 
+/** The project has no public address yet, and an invented one would lead to a stranger (docs/adr/0056-no-repository-field.md). */
+function judgeRepository() {
+  const { repository } = manifest(root);
+  if (repository === undefined) return say("no repository field: the project has no public address yet");
+  const address = String(repository.url ?? repository).replace(/^git\+/, "");
+  if (!address.startsWith("https://")) throw new Error(`repository is no https address: ${address}`);
+}
+
 /** A project with the package and the samples, the TypeScript ones compiled against the package's types. */
 function createProject(directory, tarball) {
   const { devDependencies } = manifest(root);
@@ -177,6 +185,7 @@ async function trySamples(node, cwd, env) {
 }
 
 async function check(directory) {
+  judgeRepository();
   const tarball = pack(directory);
   const cwd = join(directory, "project");
   mkdirSync(cwd);

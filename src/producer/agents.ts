@@ -8,8 +8,8 @@ import { answerEntry } from "../shared/protocol/log.ts";
 import { attachedText, attachedTo, type InboxMessage, MessageText } from "../shared/protocol/message.ts";
 import type { UsageTotals } from "../shared/protocol/usage.ts";
 import type { Answer } from "../shared/redis/scripts.ts";
+import { inCall, type ParentCall, type ParentContext } from "./context.ts";
 import { digestOf, MessageInput, type MessageOptions, readInput } from "./input.ts";
-import { inCall, type ParentCall, type ParentContext } from "./open-client.ts";
 
 /** An agent of a parent: where it is and what it is called. */
 export interface FoundAgent {

@@ -1,7 +1,7 @@
 /** A task in two steps: begun and answered at once, its reply waited for later, by this process or another. */
 import { FIRST_RUN } from "../shared/protocol/keys.ts";
 import type { Reply } from "../shared/protocol/reply.ts";
-import { inCall, onCancel } from "./open-client.ts";
+import { inCall, onCancel } from "./context.ts";
 import { contextOf, type Parent } from "./parent.ts";
 import { type Spawned, spawnAgent } from "./spawn.ts";
 import { planSpawn } from "./spawn-input.ts";

@@ -6,7 +6,7 @@
  * 2. The verbs publish while a reader says that it watches; a reader says it at each gap, at least every five seconds.
  */
 import { isoTime } from "../shared/protocol/agent.ts";
-import type { ProgressEvent } from "../shared/protocol/reply.ts";
+import { isBehind, type ProgressEvent } from "../shared/protocol/reply.ts";
 import {
   type EventLine,
   newestEvent,
@@ -16,9 +16,9 @@ import {
   watchEvents,
 } from "../shared/redis/events.ts";
 import { withAgent } from "./agents.ts";
-import type { OpenClient, ParentContext } from "./open-client.ts";
+import type { ParentContext } from "./context.ts";
+import type { OpenClient } from "./open-client.ts";
 import { createPushStream, type PushStream, whenOpened } from "./push-stream.ts";
-import { isBehind } from "./replies/channel.ts";
 
 /** Most events that wait to be taken by a reader that follows, and by one that reads from a number on. */
 const EVENTS_KEPT = 1_000;

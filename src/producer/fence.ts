@@ -59,10 +59,12 @@ const SPELLING = new RegExp(
     `&(?:amp;?){0,4}(?:#x0*(?<hex>[0-9a-f]{1,6})|#0*(?<decimal>[0-9]{1,7})|(?<entity>[a-z]{2,24}(?=;)|[lg]t));?`,
     String.raw`\\u\{0*(?<braced>[0-9a-f]{1,6})\}|\\(?:u00|x)(?<ascii>[0-9a-f]{2})|\\0*(?<octal>74|76|133|135)`,
     String.raw`\\0*(?<css>3[ce]|5[bd])|\\u(?<unit>[0-9a-f]{4})|%(?:25)*(?<percent>[0-9a-f]{2})`,
-    String.raw`\\[nrtfbv"/]|(?<one>[^])`,
+    String.raw`\\[nrtfbv"/]`,
   ].join("|"),
-  "giu",
+  "iuy",
 );
+/** The first characters of one that is spelled by several. */
+const BEGINS_SPELLING = new Set(["&", "\\", "%", "\u001b"]);
 const ENTITIES: ReadonlyMap<string, string> = new Map([
   ["lt", "<"],
   ["gt", ">"],
@@ -75,15 +77,27 @@ function fold(text: string): { folded: string; begins: number[]; ends: number[] 
   const begins: number[] = [];
   const ends: number[] = [];
   let folded = "";
-  for (const { 0: spelling, index, groups = {} } of text.matchAll(SPELLING)) {
-    const plain = plainOf(groups.one ?? meant(groups));
+  for (let at = 0; at < text.length; ) {
+    const [spelling, plain] = spelledAt(text, at);
     for (let i = 0; i < plain.length; i += 1) {
-      begins.push(index);
-      ends.push(index + spelling.length);
+      begins.push(at);
+      ends.push(at + spelling.length);
     }
     folded += plain;
+    at += spelling.length;
   }
   return { folded, begins, ends };
+}
+
+/** What is spelled at `at`: its spelling, and the letter, digit or bracket that it is taken for; "" where it is none. */
+function spelledAt(text: string, at: number): [spelling: string, plain: string] {
+  const char = String.fromCodePoint(text.codePointAt(at) ?? 0);
+  if (BEGINS_SPELLING.has(char)) {
+    SPELLING.lastIndex = at;
+    const found = SPELLING.exec(text);
+    if (found) return [found[0], plainOf(meant(found.groups ?? {}))];
+  }
+  return [char, plainOf(char)];
 }
 
 /** The character that an entity or an escape stands for; none where it is one of a name that we do not use. */
@@ -120,11 +134,16 @@ const LOOK_ALIKES: ReadonlyMap<string, string> = new Map(
 );
 /** Letters of a drawn alphabet (white on black, flags), by the code of its A. */
 const DRAWN = [0x1f150, 0x1f170, 0x1f1e6];
+const ASCII = Array.from({ length: 0x80 }, (_, code) =>
+  String.fromCharCode(code)
+    .toLowerCase()
+    .replace(/[^a-z0-9<>[\]]/, ""),
+);
 const COUNTS_NOT = /[^\p{L}\p{N}<>[\]]|\p{Default_Ignorable_Code_Point}/gu;
 
 function plainOf(char: string): string {
-  if (char < "\u0080") return char.toLowerCase().replace(COUNTS_NOT, "");
   const code = char.codePointAt(0) ?? 0;
+  if (code < ASCII.length) return ASCII[code] ?? "";
   for (const first of DRAWN)
     if (code >= first && code < first + 26) return String.fromCharCode(0x61 + code - first);
   const same = char.normalize("NFKD").toLowerCase().replace(/\p{M}/gu, "");

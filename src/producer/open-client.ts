@@ -1,7 +1,6 @@
 /**
- * What a client has open: the command connection, the subscriber, the installation behind them, and the calls on it; and
- * how a call of a parent reaches it ({@link inCall}). It is loaded when a client is first used, so that importing the package
- * stays light.
+ * What a client has open: the command connection, the subscriber, the installation behind them, and the calls on it. It is loaded
+ * when a client is first used, so that importing the package stays light: elsewhere only its types are imported.
  */
 
 import { type Clock, systemClock } from "../shared/clock.ts";
@@ -9,8 +8,7 @@ import { DEFAULT_PREFIX } from "../shared/config.ts";
 import { messageOf, SubagentError } from "../shared/errors.ts";
 import { createLogger, type Logger } from "../shared/logger.ts";
 import { isoTime } from "../shared/protocol/agent.ts";
-import type { ParentAddress } from "../shared/protocol/keys.ts";
-import type { Budgets, LimitsWish, Timing } from "../shared/protocol/limits.ts";
+import { type Budgets, CALL_BUDGET_MS, type LimitsWish, type Timing } from "../shared/protocol/limits.ts";
 import type { PriceOverrides } from "../shared/protocol/usage.ts";
 import { BASE_TOOLS } from "../shared/protocol/worker.ts";
 import { inOneFlight, type RedisClient, refuseClusterNode } from "../shared/redis/connection/connection.ts";
@@ -19,8 +17,8 @@ import { type Installation, openInstallation } from "../shared/redis/installatio
 import { type Pause, PauseReason } from "../shared/redis/pause.ts";
 import { luaSource } from "../shared/redis/scripts.ts";
 import { readParents } from "../shared/redis/survey.ts";
-import { CALL_BUDGET_MS, type Connection, openConnection } from "./connection.ts";
-import { type OperatorDefaults, type Profile, readInput } from "./input.ts";
+import { type Connection, openConnection } from "./connection.ts";
+import { readInput } from "./input.ts";
 import { type KnownProfiles, knownProfiles } from "./profile-cache.ts";
 import { createRedisCalls, type RedisCall } from "./redis-call.ts";
 import { createReplyChannels, type ReplyChannels } from "./replies/channels.ts";
@@ -256,45 +254,5 @@ function toolDirectory({ workers }: Installation, clock: Clock): OpenClient["kno
       seen = { tools: { names, hasWorkers: live.length > 0 }, atMs: clock.monotonicMs() };
     }
     return seen.tools;
-  };
-}
-
-/** What every call of one parent works with: who the parent is, what is open, and how a wait ends with the parent. */
-export interface ParentContext {
-  readonly profile: Profile;
-  readonly operator: OperatorDefaults;
-  /** The opened client. Rejects with `closed` after the parent's or the client's stop. */
-  open(): Promise<OpenClient>;
-  /** Has `end` called with the reason when the parent stops; the function it returns takes that back. */
-  onStop(end: (reason: unknown) => void): () => void;
-}
-
-/** One call of a parent. */
-export interface ParentCall extends RedisCall {
-  readonly client: OpenClient;
-  readonly parent: ParentAddress;
-}
-
-/** Runs `work` as one call of the parent. */
-export async function inCall<T>(
-  { open, profile: { parent } }: Pick<ParentContext, "open" | "profile">,
-  work: (call: ParentCall) => Promise<T>,
-): Promise<T> {
-  const client = await open();
-  return client.call((call) => work({ ...call, client, parent }));
-}
-
-/** Has `cancel` called with the reason when `signal` aborts or the parent stops; the function it returns takes both back. */
-export function onCancel(
-  { onStop }: Pick<ParentContext, "onStop">,
-  signal: AbortSignal | undefined,
-  cancel: (reason: unknown) => void,
-): () => void {
-  const abort = () => cancel(signal?.reason);
-  signal?.addEventListener("abort", abort, { once: true });
-  const forgetStop = onStop(cancel);
-  return () => {
-    signal?.removeEventListener("abort", abort);
-    forgetStop();
   };
 }

@@ -32,10 +32,10 @@ import {
   withAgent,
 } from "./agents.ts";
 import { type Client, createClient, insideOf } from "./client.ts";
+import type { ParentContext } from "./context.ts";
 import { type EventOptions, type NumberedEvent, timelineOf, watchParent } from "./events.ts";
 import { type MessageOptions, type Profile, type ProfileInput, profileOf } from "./input.ts";
 import { type ParentTool, type ParentToolName, parentTools } from "./model-tools.ts";
-import type { ParentContext } from "./open-client.ts";
 import { createParentLease, type LeaseOptions, type ParentLease } from "./parent-lease.ts";
 import { type ProfileReceipt, type ProfileView, readProfile, registerProfile } from "./profile.ts";
 import { type NewReplies, newReplies, type RepliesOptions, readReplies } from "./read-replies.ts";

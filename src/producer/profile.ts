@@ -7,6 +7,7 @@
 import { isoTime } from "../shared/protocol/agent.ts";
 import type { ParentAddress } from "../shared/protocol/keys.ts";
 import { TASK_LIMITS } from "../shared/protocol/limits.ts";
+import { inCall, type ParentContext } from "./context.ts";
 import {
   baseLimits,
   canonical,
@@ -17,7 +18,6 @@ import {
   readInput,
   UNREGISTERED,
 } from "./input.ts";
-import { inCall, type ParentContext } from "./open-client.ts";
 
 /** What is registered for a parent. `version` 0: nothing ever was. */
 export interface ProfileView {

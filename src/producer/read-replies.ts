@@ -1,8 +1,9 @@
 /** What has come for a parent and is not acked: one entry after another for a reader, or put into words for a model. */
 import type { ChannelEntry } from "../shared/protocol/reply.ts";
 import type { StreamEntry } from "../shared/redis/replies.ts";
+import type { ParentContext } from "./context.ts";
 import { asData } from "./model-text.ts";
-import type { OpenClient, ParentContext } from "./open-client.ts";
+import type { OpenClient } from "./open-client.ts";
 import { whenOpened } from "./push-stream.ts";
 import type { ReceivedEntry } from "./replies/channel.ts";
 import type { WaitOptions } from "./wait.ts";

@@ -14,8 +14,8 @@ import { PAYLOAD_VERSION } from "../shared/protocol/agent.ts";
 import { parentMember } from "../shared/protocol/keys.ts";
 import { CRON_FORM, MAX_SCHEDULES, Rhythm, Schedule, ScheduleId } from "../shared/protocol/schedule.ts";
 import type { Recurrence } from "../shared/redis/intake-queue.ts";
+import { inCall, type ParentCall, type ParentContext } from "./context.ts";
 import { type RegisteredProfile, readInput } from "./input.ts";
-import { inCall, type ParentCall, type ParentContext } from "./open-client.ts";
 import { registeredProfile } from "./profile.ts";
 import { planSpawn, type TaskInput } from "./spawn-input.ts";
 

@@ -25,6 +25,7 @@ import {
 import { OutputSchema } from "../shared/protocol/output.ts";
 import type { Reply } from "../shared/protocol/reply.ts";
 import { priceOf } from "../shared/protocol/usage.ts";
+import type { ParentContext } from "./context.ts";
 import { inherit } from "./inheritance.ts";
 import {
   AnswerMs,
@@ -39,7 +40,6 @@ import {
   readInput,
   wider,
 } from "./input.ts";
-import type { ParentContext } from "./open-client.ts";
 
 const agent = {
   name: AgentName,

@@ -12,8 +12,9 @@ import type { InboxMessage } from "../shared/protocol/message.ts";
 import { needsOf } from "../shared/protocol/worker.ts";
 import type { Input } from "../shared/redis/scripts.ts";
 import { activeTraceparent } from "../shared/telemetry.ts";
+import { inCall, type ParentCall, type ParentContext } from "./context.ts";
 import { UNREGISTERED, wider } from "./input.ts";
-import { inCall, type OpenClient, type ParentCall, type ParentContext } from "./open-client.ts";
+import type { OpenClient } from "./open-client.ts";
 import type { SafeRepeat } from "./redis-call.ts";
 import {
   isAboutModel,

@@ -16,8 +16,8 @@ import {
   withinBytes,
 } from "../shared/protocol/transcript.ts";
 import { withAgent } from "./agents.ts";
+import type { ParentContext } from "./context.ts";
 import { baseLimits, digestOf, nonEmpty, type Profile, readInput } from "./input.ts";
-import type { ParentContext } from "./open-client.ts";
 import { type SpawnReceipt, spawnAgent, unknownTranscript } from "./spawn.ts";
 import { type PreparedSpawn, prepareSpawn } from "./spawn-input.ts";
 

@@ -9,8 +9,9 @@ import { z } from "zod";
 import { SubagentError } from "../shared/errors.ts";
 import type { Reply } from "../shared/protocol/reply.ts";
 import { findAgent } from "./agents.ts";
+import { inCall, onCancel, type ParentContext } from "./context.ts";
 import { readInput } from "./input.ts";
-import { inCall, type OpenClient, onCancel, type ParentContext } from "./open-client.ts";
+import type { OpenClient } from "./open-client.ts";
 import type { FinalEntry, Reservation } from "./replies/channel.ts";
 
 /** How a wait ends early: `signal` with its reason, `timeout_ms` with `timed_out`. Default: neither. */

@@ -7,8 +7,8 @@ import {
   type WebhookView,
   webhookViewOf,
 } from "../shared/redis/webhooks.ts";
+import { inCall, type ParentCall, type ParentContext } from "./context.ts";
 import { readInput } from "./input.ts";
-import { inCall, type ParentCall, type ParentContext } from "./open-client.ts";
 
 const MOST_URL_CHARS = 2_048;
 

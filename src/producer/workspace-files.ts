@@ -7,7 +7,7 @@ import {
   type WorkspaceFile,
 } from "../shared/workspace-files.ts";
 import { withAgent } from "./agents.ts";
-import type { ParentContext } from "./open-client.ts";
+import type { ParentContext } from "./context.ts";
 
 /** The files of a parent's agent; see `Parent.files`. */
 export async function filesOf(context: ParentContext, agentId: string): Promise<WorkspaceFile[]> {

@@ -18,19 +18,26 @@ const MAX_SECRETS = 256;
 /** Names of headers and variables whose values are secrets. */
 const SECRET_NAME = /auth|cookie|credential|key|pass|secret|token/i;
 
-const spellings = new Map<string, readonly string[]>();
+/** How a value may be spelled: in one piece, and of these spellings those whose lines may be broken. */
+interface Spellings {
+  whole: readonly string[];
+  digits: readonly string[];
+}
+
+const spellings = new Map<string, Spellings>();
 let known: readonly string[] = [];
-let broken: readonly RegExp[] = [];
+let digits: readonly string[] = [];
 
 /** From now on `value` leaves this process no more. */
 export function keepSecret(value: string | undefined): void {
   if (value === undefined || value.length < MIN_CHARS || spellings.has(value)) return;
-  spellings.set(value, spellingsOf(value));
+  spellings.set(value, { whole: spellingsOf(value), digits: digitsOf(value) });
   const [oldest] = spellings.keys();
   if (spellings.size > MAX_SECRETS && oldest !== undefined) spellings.delete(oldest);
   // The longest first: one may hold another.
-  known = [...new Set([...spellings.values()].flat())].sort((a, b) => b.length - a.length);
-  broken = [...spellings.keys()].flatMap((each) => brokenSpellings(each) ?? []);
+  const all = [...spellings.values()];
+  known = [...new Set(all.flatMap(({ whole }) => whole))].sort((a, b) => b.length - a.length);
+  digits = all.flatMap((each) => each.digits);
 }
 
 /** Keeps the values whose names say that they are secret; of `Bearer x` and the like also the last word alone. */
@@ -87,26 +94,33 @@ export function keepSecretsOfArguments(args: readonly string[]): void {
 export function withoutSecrets(text: string): string {
   let clean = text;
   for (const spelling of known) if (clean.includes(spelling)) clean = clean.replaceAll(spelling, MASK);
-  if (broken.length > 0 && MAY_BE_BROKEN.test(clean))
-    for (const pattern of broken) clean = clean.replace(pattern, MASK);
-  return clean;
+  return digits.length > 0 && MAY_BE_BROKEN.test(clean) ? withoutBroken(clean) : clean;
 }
 
 /** Digits that go on behind a line's end or a colon. */
 const MAY_BE_BROKEN = /[A-Za-z0-9+/_=-]{2}(?:[\s:]|\\[nr])+[A-Za-z0-9+/_=-]{2}/;
-/** Values from this length on are looked for in broken lines: the pieces of a shorter one are ordinary words. */
+const BREAKS = /(?:[\s:]|\\[nr])+/g;
+const BREAK = String.raw`(?:[\s:]|\\[nr]){0,4}`;
+/** Spellings from this length on are looked for in broken lines: the pieces of a shorter one are ordinary words. */
 const MIN_BROKEN_CHARS = 16;
 
-/** The base64 and hexadecimal spellings of a value with line ends or colons between any two of their characters. */
-function brokenSpellings(value: string): RegExp | undefined {
-  const spellings = [...base64Spellings(value), ...hexSpellings(value)].filter(
-    (spelling) => spelling.length >= MIN_BROKEN_CHARS,
+function digitsOf(value: string): readonly string[] {
+  return [...base64Spellings(value), ...hexSpellings(value)].filter(
+    ({ length }) => length >= MIN_BROKEN_CHARS,
   );
-  if (spellings.length === 0) return undefined;
-  const between = String.raw`(?:[\s:]|\\[nr]){0,4}`;
-  const one = (spelling: string) =>
-    [...spelling].map((char) => char.replace(/[+/]/, String.raw`\$&`)).join(between);
-  return new RegExp(spellings.map(one).join("|"), "g");
+}
+
+/** Looks for them in the text without its line ends first: an expression for each costs too much. */
+function withoutBroken(text: string): string {
+  const joined = text.replace(BREAKS, "");
+  let clean = text;
+  for (const spelling of digits)
+    if (joined.includes(spelling)) clean = clean.replace(brokenAnywhere(spelling), MASK);
+  return clean;
+}
+
+function brokenAnywhere(spelling: string): RegExp {
+  return new RegExp([...spelling].map((char) => char.replace(/[+/]/, String.raw`\$&`)).join(BREAK), "g");
 }
 
 /** How deep a value is looked into: what lies deeper is left as it is. */

@@ -376,7 +376,7 @@ export default [
   {
     id: "task-outlives-parent",
     promise: "A task ends its waiting with its parent.",
-    file: "src/producer/open-client.ts",
+    file: "src/producer/context.ts",
     find: "const forgetStop = onStop(cancel);",
     replace: "const forgetStop = onStop(() => {});",
     tests: ["test/integration/producer/task.test.ts"],
@@ -384,7 +384,7 @@ export default [
   {
     id: "task-no-signal",
     promise: "A task ends with its signal.",
-    file: "src/producer/open-client.ts",
+    file: "src/producer/context.ts",
     find: 'signal?.addEventListener("abort", abort, { once: true });',
     replace: "",
     tests: ["test/integration/producer/task.test.ts"],
@@ -432,7 +432,7 @@ export default [
   {
     id: "task-listener-left",
     promise: "A task that is over listens to its signal no more.",
-    file: "src/producer/open-client.ts",
+    file: "src/producer/context.ts",
     find: 'signal?.removeEventListener("abort", abort);',
     replace: "",
     tests: ["test/integration/producer/task.test.ts"],

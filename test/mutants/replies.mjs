@@ -75,7 +75,7 @@ export default [
   {
     id: "feed-ids-as-text",
     promise: "Stream ids compare as numbers, by time and then by sequence.",
-    file: "src/producer/replies/channel.ts",
+    file: "src/shared/protocol/reply.ts",
     find: "aMs === bMs ? aSeq < bSeq : aMs < bMs",
     replace: "a < b",
     tests: ["test/unit/producer/replies/channel.test.ts"],
@@ -406,7 +406,7 @@ export default [
   {
     id: "wait-outlives-parent",
     promise: "A wait ends with its parent.",
-    file: "src/producer/open-client.ts",
+    file: "src/producer/context.ts",
     find: "const forgetStop = onStop(cancel);",
     replace: "const forgetStop = onStop(() => {});",
     tests: ["test/integration/producer/waiting.test.ts"],
@@ -422,7 +422,7 @@ export default [
   {
     id: "wait-no-signal",
     promise: "A wait ends with its signal.",
-    file: "src/producer/open-client.ts",
+    file: "src/producer/context.ts",
     find: 'signal?.addEventListener("abort", abort, { once: true });',
     replace: "",
     tests: ["test/integration/producer/waiting.test.ts"],

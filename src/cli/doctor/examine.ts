@@ -11,7 +11,7 @@ import { once } from "node:events";
 import type { Clock } from "../../shared/clock.ts";
 import type { Logger } from "../../shared/logger.ts";
 import type { Timing } from "../../shared/protocol/limits.ts";
-import { closeRedis, openRedis, redisNowMs, serversOf } from "../../shared/redis/connection/connection.ts";
+import { closeRedis, openRedis, serversOf } from "../../shared/redis/connection/connection.ts";
 import { checkServer } from "../../shared/redis/connection/server-check.ts";
 import {
   type AgentInspection,
@@ -20,6 +20,7 @@ import {
 } from "../../shared/redis/inspection.ts";
 import * as shared from "../../shared/redis/installation.ts";
 import { createProviderGate } from "../../shared/redis/provider-limiter.ts";
+import { redisNowMs } from "../../shared/redis/redis-time.ts";
 import {
   readOldReplies,
   readWakes,

@@ -13,7 +13,7 @@
  * 5. A failed reading moves no cursor; the next look starts where it stood.
  */
 import { newRequestKey } from "../../shared/protocol/ids.ts";
-import type { ChannelEntry, Question, Reply } from "../../shared/protocol/reply.ts";
+import { type ChannelEntry, isBehind, type Question, type Reply } from "../../shared/protocol/reply.ts";
 import { isReadable, type StreamEntry, type StreamItem } from "../../shared/redis/replies.ts";
 import { createPushStream, type PushStream } from "../push-stream.ts";
 
@@ -385,11 +385,4 @@ export function cursorAt(epochMs: number): string {
 export function cursorBefore(id: string): string {
   const [ms = 0, seq = 0] = id.split("-").map(Number);
   return seq > 0 ? `${ms}-${seq - 1}` : `${ms - 1}-${LAST_OF_A_MS}`;
-}
-
-/** Whether stream id `a` is smaller than `b`. */
-export function isBehind(a: string, b: string): boolean {
-  const [aMs = 0, aSeq = 0] = a.split("-").map(Number);
-  const [bMs = 0, bSeq = 0] = b.split("-").map(Number);
-  return aMs === bMs ? aSeq < bSeq : aMs < bMs;
 }

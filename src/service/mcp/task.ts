@@ -5,8 +5,8 @@
 
 import { z } from "zod";
 import { answer, destroyAgent } from "../../producer/agents.ts";
+import { inCall, type ParentContext } from "../../producer/context.ts";
 import { asToolResult } from "../../producer/model-text.ts";
-import { inCall, type ParentContext } from "../../producer/open-client.ts";
 import type { Spawned } from "../../producer/spawn.ts";
 import { type AgentRecord, isoTime } from "../../shared/protocol/agent.ts";
 import { Uid } from "../../shared/protocol/ids.ts";

@@ -310,3 +310,10 @@ export function eventMembers(stored: unknown): object | undefined {
   if (type === undefined) return undefined;
   return { type, turn, ...Object.fromEntries(names.map((name, i) => [name, values[i]])) };
 }
+
+/** Whether stream id `a` is smaller than `b`. */
+export function isBehind(a: string, b: string): boolean {
+  const [aMs = 0, aSeq = 0] = a.split("-").map(Number);
+  const [bMs = 0, bSeq = 0] = b.split("-").map(Number);
+  return aMs === bMs ? aSeq < bSeq : aMs < bMs;
+}

@@ -11,7 +11,8 @@ import { z } from "zod";
 import { SubagentError } from "../errors.ts";
 import { TenantId } from "../protocol/ids.ts";
 import type { Keys } from "../protocol/keys.ts";
-import { type RedisClient, redisNowMs } from "./connection/connection.ts";
+import type { RedisClient } from "./connection/connection.ts";
+import { redisNowMs } from "./redis-time.ts";
 
 /**
  * What a key may do. `read`: look at agents, replies, events, files; `spawn`: that, and everything that changes its tenant's

@@ -9,7 +9,8 @@
 
 import type { AgentAddress, Keys } from "../protocol/keys.ts";
 import type { Budgets, Timing } from "../protocol/limits.ts";
-import { type RedisClient, redisNowMs } from "./connection/connection.ts";
+import type { RedisClient } from "./connection/connection.ts";
+import { redisNowMs } from "./redis-time.ts";
 import { loadScripts } from "./scripts.ts";
 
 /** One budget that binds an agent: its name, and what it allows. No window: it never refills. */

@@ -13,8 +13,9 @@ import {
   type Keys,
   type ParentAddress,
 } from "../protocol/keys.ts";
-import { type RedisClient, redisNowMs } from "./connection/connection.ts";
+import type { RedisClient } from "./connection/connection.ts";
 import { releaseLock, takeLock } from "./lock.ts";
+import { redisNowMs } from "./redis-time.ts";
 
 /** A thread without a run for so long calls nobody back any more. */
 const CALLBACK_KEPT_MS = 7 * 24 * 3_600_000;

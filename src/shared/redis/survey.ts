@@ -15,8 +15,9 @@ import {
   parentOfMember,
 } from "../protocol/keys.ts";
 import { WORKER_TTL_MS, WorkerAnnouncement } from "../protocol/worker.ts";
-import { type RedisClient, redisNowMs, serversOf } from "./connection/connection.ts";
+import { type RedisClient, serversOf } from "./connection/connection.ts";
 import { inBatches } from "./inspection.ts";
+import { redisNowMs } from "./redis-time.ts";
 import { pairs } from "./replies.ts";
 import type { ReadableWakeQueue } from "./wake-queue-view.ts";
 

@@ -8,8 +8,9 @@
 import { randomBytes } from "node:crypto";
 import { z } from "zod";
 import { type Keys, type ParentAddress, parentMember, parentOfMember } from "../protocol/keys.ts";
-import { type RedisClient, redisNowMs } from "./connection/connection.ts";
+import type { RedisClient } from "./connection/connection.ts";
 import { releaseLock, takeLock } from "./lock.ts";
+import { redisNowMs } from "./redis-time.ts";
 
 /** A process keeps its slot for so long after the beginning of its last batch. */
 const PUSH_LEASE_MS = 60_000;

@@ -2,7 +2,8 @@
 import { expect, test } from "vitest";
 import { deadlineMember, keysUnder } from "../../../src/shared/protocol/keys.ts";
 import { TIMING } from "../../../src/shared/protocol/limits.ts";
-import { closeRedis, openRedis, redisNowMs } from "../../../src/shared/redis/connection/connection.ts";
+import { closeRedis, openRedis } from "../../../src/shared/redis/connection/connection.ts";
+import { redisNowMs } from "../../../src/shared/redis/redis-time.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { testClient, testParent } from "../../helpers/parents.ts";
 import { redisUrl, startPrivateRedis, uniquePrefix } from "../../helpers/redis.ts";

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { watchParent } from "../../../src/producer/events.ts";
 import { contextOf } from "../../../src/producer/parent.ts";
 import { keysUnder } from "../../../src/shared/protocol/keys.ts";
-import { redisNowMs } from "../../../src/shared/redis/connection/connection.ts";
+import { redisNowMs } from "../../../src/shared/redis/redis-time.ts";
 import { testClient, testParent } from "../../helpers/parents.ts";
 import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
 import { scriptedWorker } from "../../helpers/scripted-worker.ts";

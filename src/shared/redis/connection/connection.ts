@@ -178,9 +178,3 @@ export function clusterNodeRefused(): SubagentError {
 export function serversOf(redis: Redis | Cluster): Redis[] {
   return redis instanceof Cluster ? redis.nodes("master") : [redis];
 }
-
-/** Redis' own time, epoch ms. */
-export async function redisNowMs(redis: RedisClient): Promise<number> {
-  const [seconds, micros] = await redis.time();
-  return Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
-}

@@ -1,11 +1,6 @@
 import { describe, expect, test } from "vitest";
-import {
-  isBehind,
-  type Listener,
-  OLDEST,
-  PAGE_ENTRIES,
-  replyFeed,
-} from "../../../../src/producer/replies/channel.ts";
+import { type Listener, OLDEST, PAGE_ENTRIES, replyFeed } from "../../../../src/producer/replies/channel.ts";
+import { isBehind } from "../../../../src/shared/protocol/reply.ts";
 import type { StreamEntry } from "../../../../src/shared/redis/replies.ts";
 import { latch } from "../../../helpers/latch.ts";
 

@@ -1,0 +1,45 @@
+/** What every call of one parent works with: who the parent is, what is open, and how a wait ends with the parent. */
+import type { ParentAddress } from "../shared/protocol/keys.ts";
+import type { OperatorDefaults, Profile } from "./input.ts";
+import type { OpenClient } from "./open-client.ts";
+import type { RedisCall } from "./redis-call.ts";
+
+/** See the module's sentence. */
+export interface ParentContext {
+  readonly profile: Profile;
+  readonly operator: OperatorDefaults;
+  /** The opened client. Rejects with `closed` after the parent's or the client's stop. */
+  open(): Promise<OpenClient>;
+  /** Has `end` called with the reason when the parent stops; the function it returns takes that back. */
+  onStop(end: (reason: unknown) => void): () => void;
+}
+
+/** One call of a parent. */
+export interface ParentCall extends RedisCall {
+  readonly client: OpenClient;
+  readonly parent: ParentAddress;
+}
+
+/** Runs `work` as one call of the parent. */
+export async function inCall<T>(
+  { open, profile: { parent } }: Pick<ParentContext, "open" | "profile">,
+  work: (call: ParentCall) => Promise<T>,
+): Promise<T> {
+  const client = await open();
+  return client.call((call) => work({ ...call, client, parent }));
+}
+
+/** Has `cancel` called with the reason when `signal` aborts or the parent stops; the function it returns takes both back. */
+export function onCancel(
+  { onStop }: Pick<ParentContext, "onStop">,
+  signal: AbortSignal | undefined,
+  cancel: (reason: unknown) => void,
+): () => void {
+  const abort = () => cancel(signal?.reason);
+  signal?.addEventListener("abort", abort, { once: true });
+  const forgetStop = onStop(cancel);
+  return () => {
+    signal?.removeEventListener("abort", abort);
+    forgetStop();
+  };
+}

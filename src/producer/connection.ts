@@ -125,6 +125,9 @@ function watchSockets(redis: RedisClient, time: Connection["time"]) {
   return sockets;
 }
 
+/** Longest time of a call, counted: a second, less what a busy process needs to notice. */
+export const CALL_BUDGET_MS = 800;
+
 /** Time between two steps. */
 const STEP_MS = 20;
 /** Most that one step counts, however late it comes. */

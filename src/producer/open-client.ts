@@ -8,7 +8,7 @@ import { DEFAULT_PREFIX } from "../shared/config.ts";
 import { messageOf, SubagentError } from "../shared/errors.ts";
 import { createLogger, type Logger } from "../shared/logger.ts";
 import { isoTime } from "../shared/protocol/agent.ts";
-import { type Budgets, CALL_BUDGET_MS, type LimitsWish, type Timing } from "../shared/protocol/limits.ts";
+import type { Budgets, LimitsWish, Timing } from "../shared/protocol/limits.ts";
 import type { PriceOverrides } from "../shared/protocol/usage.ts";
 import { BASE_TOOLS } from "../shared/protocol/worker.ts";
 import { inOneFlight, type RedisClient, refuseClusterNode } from "../shared/redis/connection/connection.ts";
@@ -17,7 +17,7 @@ import { type Installation, openInstallation } from "../shared/redis/installatio
 import { type Pause, PauseReason } from "../shared/redis/pause.ts";
 import { luaSource } from "../shared/redis/scripts.ts";
 import { readParents } from "../shared/redis/survey.ts";
-import { type Connection, openConnection } from "./connection.ts";
+import { CALL_BUDGET_MS, type Connection, openConnection } from "./connection.ts";
 import { readInput } from "./input.ts";
 import { type KnownProfiles, knownProfiles } from "./profile-cache.ts";
 import { createRedisCalls, type RedisCall } from "./redis-call.ts";

@@ -13,9 +13,8 @@
  *    answers others is not: then the answer is only late, because this process or Redis is busy.
  */
 import { messageOf, SubagentError } from "../shared/errors.ts";
-import { CALL_BUDGET_MS } from "../shared/protocol/limits.ts";
 import { clusterNodeRefused } from "../shared/redis/connection/connection.ts";
-import type { Connection } from "./connection.ts";
+import { CALL_BUDGET_MS, type Connection } from "./connection.ts";
 
 /** Most calls under way on one connection; the others wait for a place, in their order. */
 const MAX_CALLS = 256;

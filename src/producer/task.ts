@@ -18,7 +18,7 @@ import { z } from "zod";
 import { type ErrorCode, messageOf, SubagentError } from "../shared/errors.ts";
 import { newUid } from "../shared/protocol/ids.ts";
 import { FIRST_RUN } from "../shared/protocol/keys.ts";
-import { CALL_BUDGET_MS, MAX_LIVE_AGENTS } from "../shared/protocol/limits.ts";
+import { MAX_LIVE_AGENTS } from "../shared/protocol/limits.ts";
 import { MessageText } from "../shared/protocol/message.ts";
 import type { Reply } from "../shared/protocol/reply.ts";
 import { answerQuestion, destroyAgent } from "./agents.ts";
@@ -36,6 +36,8 @@ import { isDeserted, type OnWait, type TaskWait, watchTask } from "./task-wait.t
 const MAX_TASKS = 10_000;
 /** Time between two tries of an answer while Redis is away. */
 const RETRY_MS = 1_000;
+/** The end of an aborted task is looked for so long: two calls at their longest. */
+const END_SEEN_WITHIN_MS = 1_600;
 const TOO_LATE: readonly ErrorCode[] = ["already_answered", "unknown_question", "agent_ended"];
 const AnswerWish = z.object({ text: MessageText });
 const Tasks = z.array(z.unknown()).min(1, "give at least one task").max(MAX_TASKS);
@@ -220,7 +222,7 @@ async function destroyQuietly(
   { address, receipt: { agent_id } }: Spawned,
 ): Promise<boolean> {
   const reservation = client.channels.reserve(address, address.uid);
-  const timer = client.clock.timeout(2 * CALL_BUDGET_MS, () => {
+  const timer = client.clock.timeout(END_SEEN_WITHIN_MS, () => {
     reservation.cancel(new SubagentError("closed", "The end of the aborted task was not seen in time."));
   });
   let acked = false;

@@ -245,6 +245,3 @@ export function leastEffort(a: Effort | undefined, b: Effort | undefined): Effor
   if (!a || !b) return a ?? b;
   return ALL.indexOf(a) <= ALL.indexOf(b) ? a : b;
 }
-
-/** Longest time of a producer's call, counted as its process lives it: a second, less what a busy process needs to notice. */
-export const CALL_BUDGET_MS = 800;

@@ -1,9 +1,8 @@
 import { expect, test } from "vitest";
-import { openConnection } from "../../../src/producer/connection.ts";
+import { CALL_BUDGET_MS, openConnection } from "../../../src/producer/connection.ts";
 import { createRedisCalls } from "../../../src/producer/redis-call.ts";
 import { systemClock } from "../../../src/shared/clock.ts";
 import { createLogger } from "../../../src/shared/logger.ts";
-import { CALL_BUDGET_MS } from "../../../src/shared/protocol/limits.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
 import { createManualClock } from "../cli/manual-clock.ts";

@@ -176,7 +176,10 @@ function handOver(
   command: string,
 ): void {
   reported?.once("data", () => {
-    if (child.exitCode === null && child.signalCode === null) feed(child.stdio[COMMAND], command);
+    // Of deaths the event loop tells after what was read in the same round: one that came before this word is known by then.
+    setImmediate(() => {
+      if (child.exitCode === null && child.signalCode === null) feed(child.stdio[COMMAND], command);
+    });
   });
 }
 

@@ -2,7 +2,6 @@
  * What a client has open: the command connection, the subscriber, the installation behind them, and the calls on it. It is loaded
  * when a client is first used, so that importing the package stays light: elsewhere only its types are imported.
  */
-
 import { type Clock, systemClock } from "../shared/clock.ts";
 import { DEFAULT_PREFIX } from "../shared/config.ts";
 import { messageOf, SubagentError } from "../shared/errors.ts";

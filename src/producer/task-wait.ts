@@ -11,7 +11,6 @@
  * A look costs the same whatever waits: the directory once, and the records of {@link MOST_RECORDS} tasks in turn. A look
  * that fails says nothing. Nothing is asked while no task waits.
  */
-
 import type { Clock } from "../shared/clock.ts";
 import { SubagentError } from "../shared/errors.ts";
 import type { Logger } from "../shared/logger.ts";

@@ -1,5 +1,4 @@
 /** `show`: one agent: what it was asked, what it did, what it answered, and the files it left. */
-
 import type { Parent } from "../../producer/parent.ts";
 import { type AgentRecord, isoTime } from "../../shared/protocol/agent.ts";
 import { type ContentBlock, isToolUse, textOf } from "../../shared/protocol/content.ts";

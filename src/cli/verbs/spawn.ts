@@ -1,5 +1,4 @@
 /** `spawn`: makes an agent that waits for messages, and may give it the first one at once. */
-
 import { CEILING, Effort } from "../../shared/protocol/limits.ts";
 import { type ActingFlags, actAsParent, actingOptions, noteMissingWorkers } from "../as-parent.ts";
 import { type CommandContext, EXIT, effortLevel, type Verb, wholeUpTo } from "../command.ts";

@@ -7,7 +7,6 @@
  *    work reaches that run; one to a thread at rest begins the next agent, which is given the text of the last one.
  * 3. A reply is acked when its thread's state was handed out; the state can still be read for a day.
  */
-
 import { z } from "zod";
 import { destroyAgent, send } from "../../producer/agents.ts";
 import { type Client, insideOf } from "../../producer/client.ts";

@@ -5,7 +5,6 @@
  * 2. The index moves while it is read: a parent that becomes active meanwhile may be seen twice, and none is missed that was
  *    not active.
  */
-
 import type { OpenClient } from "../../producer/open-client.ts";
 import { type AgentStatus, isoTime } from "../../shared/protocol/agent.ts";
 import type { ParentAddress } from "../../shared/protocol/keys.ts";

@@ -1,5 +1,4 @@
 /** An agent's states and the record that carries them; the stored shapes of its specification and its snapshot. */
-
 import { z } from "zod";
 import { AgentId, AgentName, ParentId, TenantId, Traceparent, Uid } from "./ids.ts";
 import { AlertThresholds, Budgets, Effort, Limits } from "./limits.ts";

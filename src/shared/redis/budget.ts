@@ -6,7 +6,6 @@
  * 2. A reservation that is never settled stays spent: its worker crashed, and the call was paid for.
  * 3. Each budget is exact by itself, across all workers; of several that bind an agent all must grant.
  */
-
 import type { AgentAddress, Keys } from "../protocol/keys.ts";
 import type { Budgets, Timing } from "../protocol/limits.ts";
 import type { RedisClient } from "./connection/connection.ts";

@@ -3,7 +3,6 @@
  * told on a channel while a subscriber listens. The channel is a hint; a reader that was away reads the lines. Text deltas
  * are live only: their worker publishes them itself.
  */
-
 import { z } from "zod";
 import { isoTime, readKept } from "../protocol/agent.ts";
 import type { AgentAddress, Keys, ParentAddress } from "../protocol/keys.ts";

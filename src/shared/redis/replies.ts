@@ -2,7 +2,6 @@
  * The durable reply channel of a parent: a stream of what is not acked yet. What this version cannot read is handed over
  * as unreadable: it blocks no reader, and stays in the channel for a reader that can.
  */
-
 import { z } from "zod";
 import type { Logger } from "../logger.ts";
 import { type AgentRecord, isoTime, PAYLOAD_VERSION } from "../protocol/agent.ts";

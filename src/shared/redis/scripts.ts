@@ -7,7 +7,6 @@
  * 1. A connection gets the source with the first call of a script, and its digest from then on.
  * 2. A server that has forgotten the script (restarted, flushed, a new master) is sent the call once more, with the source.
  */
-
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { Cluster, Command } from "ioredis";

@@ -2,7 +2,6 @@
  * The workspace of a run, made when a tool first needs it: an agent that touches no file leaves no directory behind. The reply
  * lists the files that stand in it at the end.
  */
-
 import { createHash } from "node:crypto";
 import { type LeftFile, MOST_LEFT_FILES } from "../../shared/protocol/reply.ts";
 import { withoutSecrets } from "../../shared/secrets.ts";

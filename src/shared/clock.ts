@@ -1,4 +1,5 @@
 /** The one door to time: everything that waits or measures is handed a clock. */
+import { type Link, LinkedList } from "./linked-list.ts";
 
 /** Time as a parameter. */
 export interface Clock {
@@ -40,15 +41,25 @@ export const systemClock: Clock = {
 /** A limit that is set less than this before the timer would fire anyway does not move it. */
 const GRAIN_MS = 20;
 
-interface Limit {
-  dueMs: number;
-  callback: () => void;
+class Limit {
+  link: Link<Limit> | undefined;
+  readonly dueMs: number;
+  readonly callback: () => void;
+
+  constructor(dueMs: number, callback: () => void) {
+    this.dueMs = dueMs;
+    this.callback = callback;
+  }
+
+  cancel(): void {
+    this.link?.remove();
+  }
 }
 
 /** Time limits on one timer, free for those that are cancelled in time: calls back at most {@link GRAIN_MS} late. */
 export class CoarseTimers implements Pick<Clock, "timeout"> {
   readonly #clock: Clock;
-  readonly #limits = new Set<Limit>();
+  readonly #limits = new LinkedList<Limit>();
   #timer: { cancel(): void } | undefined;
   #firesAtMs = Number.POSITIVE_INFINITY;
 
@@ -57,10 +68,10 @@ export class CoarseTimers implements Pick<Clock, "timeout"> {
   }
 
   timeout(ms: number, callback: () => void): { cancel(): void } {
-    const limit = { dueMs: this.#clock.monotonicMs() + ms, callback };
-    this.#limits.add(limit);
+    const limit = new Limit(this.#clock.monotonicMs() + ms, callback);
+    limit.link = this.#limits.add(limit);
     if (limit.dueMs + GRAIN_MS < this.#firesAtMs) this.#arm(limit.dueMs);
-    return { cancel: () => this.#limits.delete(limit) };
+    return limit;
   }
 
   /** Forgets every limit. */
@@ -80,12 +91,12 @@ export class CoarseTimers implements Pick<Clock, "timeout"> {
     this.#firesAtMs = Number.POSITIVE_INFINITY;
     const nowMs = this.#clock.monotonicMs();
     let nextMs = Number.POSITIVE_INFINITY;
-    for (const limit of [...this.#limits]) {
+    for (const limit of this.#limits) {
       if (limit.dueMs > nowMs) {
         nextMs = Math.min(nextMs, limit.dueMs);
         continue;
       }
-      this.#limits.delete(limit);
+      limit.cancel();
       limit.callback();
     }
     if (nextMs + GRAIN_MS < this.#firesAtMs) this.#arm(nextMs);

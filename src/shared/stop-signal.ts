@@ -3,11 +3,12 @@
  * is told by a function, which costs no listener.
  */
 import { setMaxListeners } from "node:events";
+import { LinkedList } from "./linked-list.ts";
 
 /** See the module's header. */
 export class StopSignal {
   #isStopped = false;
-  readonly #told = new Set<() => void>();
+  readonly #told = new LinkedList<() => void>();
   #controller: AbortController | undefined;
 
   get isStopped(): boolean {
@@ -19,15 +20,18 @@ export class StopSignal {
     if (this.#isStopped) return;
     this.#isStopped = true;
     this.#controller?.abort();
-    for (const tell of [...this.#told]) tell();
+    for (const tell of this.#told) tell();
     this.#told.clear();
   }
 
   /** Calls `tell` when it is stopped, at once where it is; answers what takes that back. */
   onStop(tell: () => void): () => void {
-    if (this.#isStopped) tell();
-    else this.#told.add(tell);
-    return () => this.#told.delete(tell);
+    if (this.#isStopped) {
+      tell();
+      return ignore;
+    }
+    const link = this.#told.add(tell);
+    return () => link.remove();
   }
 
   /** Aborts when it is stopped. */
@@ -41,3 +45,5 @@ export class StopSignal {
     return this.#controller.signal;
   }
 }
+
+function ignore(): void {}

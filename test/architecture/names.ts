@@ -19,7 +19,7 @@ const FIELD_TERMS: ReadonlySet<string> = new Set(
   execution executor facts failure fair feed file files finish fix flags flush fold format fragment gitignore glob global grep
   group guard hold orphan orphans hash head header health heartbeat hints http https hub id ids idempotency inbox index input inspect inspection
   installation interval isolate json keep key keys ledger library limit limiter limits line linear lines list listener
-  live load local lock log logger loop lua mailbox main map mask match matcher mcp measure message messages meter
+  linked live load local lock log logger loop lua mailbox main map mask match matcher mcp measure message messages meter
   metrics model mount name network next number numbers offline open openapi operation options output page parent
   parents parse path paths pattern pause pipeline player policy pool port price pricing printer private problem process
   producer program progress project prometheus prompt properties protocol provider purchases query queue quota range rank read

@@ -1,6 +1,14 @@
 /** Guards of the model port: the provider's gate, retries, what a failure means, the message put together, the transport. */
 export default [
   {
+    id: "model-ended-call-keeps-its-request",
+    promise: "What a call has sent is gone with the next small collection.",
+    file: "src/worker/model/anthropic/transport.ts",
+    find: "    this.#plan = OVER;\n",
+    replace: "",
+    tests: ["test/unit/worker/model/ended-calls.test.ts"],
+  },
+  {
     id: "gate-unasked-fails",
     promise: "A gate that cannot be asked is open.",
     file: "src/worker/run/provider-limit.ts",

@@ -51,7 +51,7 @@ export class Lease {
   /** Stops what is under way when the lease ends. */
   readonly ending = new StopSignal();
   /** Takes what a renewal brings along. */
-  onNews: (news: LeaseNews) => void = () => {};
+  onNews: (news: LeaseNews) => void = ignore;
   readonly #context: LeaseContext;
   readonly #claimedAtMs: number;
   #liveUntilMs: number;
@@ -118,6 +118,8 @@ export class Lease {
   finish(why: LeaseEnd): void {
     this.#end ??= why;
     this.ending.stop();
+    // See `linked-list.ts`: an old table of the keeper's may point to this lease for long, and must not keep the run.
+    this.onNews = ignore;
   }
 
   /** What is due now: its end, or its renewal. */
@@ -199,3 +201,5 @@ export class LeaseKeeper {
     });
   }
 }
+
+function ignore(): void {}

@@ -3,6 +3,7 @@
  * are published here, gathered, while a subscriber listens. Hints only, never state.
  */
 import type { Clock } from "../../shared/clock.ts";
+import { type Link, LinkedList } from "../../shared/linked-list.ts";
 import type { AgentRecord } from "../../shared/protocol/agent.ts";
 import type { AgentAddress } from "../../shared/protocol/keys.ts";
 import type { PublishEvent } from "../../shared/redis/events.ts";
@@ -30,7 +31,7 @@ export interface TextFeed {
 /** The text of all model calls of a process, on one timer. */
 export class TextFeeds {
   readonly #clock: Clock;
-  readonly #flushes = new Set<() => void>();
+  readonly #flushes = new LinkedList<() => void>();
   #timer: { cancel(): void } | undefined;
 
   constructor(clock: Clock) {
@@ -44,22 +45,27 @@ export class TextFeeds {
     const publish = (text: string) => {
       if (text !== "") tell(turn, text);
     };
+    let due: Link<() => void> | undefined;
+    const noLongerDue = () => {
+      due?.remove();
+      due = undefined;
+    };
     const flush = () => {
-      this.#flushes.delete(flush);
+      noLongerDue();
       publish(filter.push(gathered));
       gathered = "";
     };
     return {
       push: (delta) => {
         gathered += delta;
-        this.#flushes.add(flush);
+        due ??= this.#flushes.add(flush);
         this.#timer ??= this.#clock.timeout(DELTA_INTERVAL_MS, () => {
           this.#timer = undefined;
-          for (const each of [...this.#flushes]) each();
+          for (const each of this.#flushes) each();
         });
       },
       close: () => {
-        this.#flushes.delete(flush);
+        noLongerDue();
         publish(filter.push(gathered) + filter.end());
         gathered = "";
       },

@@ -14,6 +14,7 @@
  */
 import type { Client, Dispatcher } from "undici";
 import type { Clock } from "../../../shared/clock.ts";
+import { type Link, LinkedList } from "../../../shared/linked-list.ts";
 import { type ConnectionOptions, Connections } from "./connections.ts";
 import { CallAbortedError, MalformedAnswerError, TimeLimitError } from "./failure.ts";
 import type { BodyReader } from "./stream.ts";
@@ -98,9 +99,21 @@ const ERROR_BODY_BYTES = 64 * 1024;
 /** A complete message whose connection stays open this long is cut off: the answer is already there. */
 const LINGER_MS = 1_000;
 
+/** The plan of an exchange that has ended. */
+const OVER: ExchangePlan = {
+  body: "",
+  headers: [],
+  mayBegin: () => false,
+  read: () => ({ feed: ignore, end: ignore }),
+  isComplete: () => true,
+  deadlineMs: 0,
+  timeoutMs: 0,
+  firstByteTimeoutMs: 0,
+};
+
 /** One request and its response, from dispatch to the last byte. */
 export class Exchange implements Dispatcher.DispatchHandler {
-  readonly #plan: ExchangePlan;
+  #plan: ExchangePlan;
   readonly #connections: Connections;
   readonly #watch: Watch;
   readonly #startedMs: number;
@@ -118,13 +131,14 @@ export class Exchange implements Dispatcher.DispatchHandler {
   #errorBytes = 0;
   #error: Error | undefined;
   #isDone = false;
+  readonly #link: Link<Exchange>;
 
   constructor(plan: ExchangePlan, connections: Connections, watch: Watch) {
     this.#plan = plan;
     this.#connections = connections;
     this.#watch = watch;
     this.#startedMs = watch.now();
-    watch.add(this);
+    this.#link = watch.add(this);
   }
 
   /** What ended it without a response, if this process did or the body was unusable. */
@@ -249,6 +263,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     }
     this.#abortRequest?.(error);
     if (this.#client) this.#connections.discard(this.#client);
+    this.#forget();
   }
 
   #succeed(response: Response): void {
@@ -256,11 +271,20 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#end();
     if (this.#client) this.#connections.release(this.#client);
     this.#resolve(response);
+    this.#forget();
   }
 
   #end(): void {
     this.#isDone = true;
-    this.#watch.delete(this);
+    this.#watch.delete(this.#link);
+  }
+
+  /** What ended holds nothing: an exchange that has grown old while it was under way is collected long after the call. */
+  #forget(): void {
+    this.#plan = OVER;
+    this.#reader = undefined;
+    this.#abortRequest = undefined;
+    this.#rawHeaders = [];
   }
 }
 
@@ -268,7 +292,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
 class Watch {
   readonly #clock: Clock;
   readonly #idleTimeoutMs: number;
-  readonly #exchanges = new Set<Exchange>();
+  readonly #exchanges = new LinkedList<Exchange>();
   #timer: { cancel(): void } | undefined;
   /** Monotonic ms at which the timer fires. */
   #dueMs = Number.POSITIVE_INFINITY;
@@ -282,9 +306,10 @@ class Watch {
     return this.#clock.monotonicMs();
   }
 
-  add(exchange: Exchange): void {
-    this.#exchanges.add(exchange);
+  add(exchange: Exchange): Link<Exchange> {
+    const link = this.#exchanges.add(exchange);
     this.expect(exchange);
+    return link;
   }
 
   /** Sees to it that the timer fires when the exchange has taken too long. */
@@ -294,9 +319,9 @@ class Watch {
   }
 
   /** With the last exchange the timer goes too: it would keep the process alive. */
-  delete(exchange: Exchange): void {
-    this.#exchanges.delete(exchange);
-    if (this.#exchanges.size > 0) return;
+  delete(link: Link<Exchange>): void {
+    link.remove();
+    if (!this.#exchanges.isEmpty) return;
     this.#timer?.cancel();
     this.#dueMs = Number.POSITIVE_INFINITY;
   }

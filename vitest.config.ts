@@ -2,7 +2,7 @@ import { availableParallelism } from "node:os";
 import { globSync } from "tinyglobby";
 import { defineConfig } from "vitest/config";
 import { CLUSTER_LONG, CLUSTER_SUBSET, CLUSTER_SUITE, NOT_ON_A_CLUSTER } from "./test/setup/cluster-suite.ts";
-import { EMBEDDED_SUBSET } from "./test/setup/embedded-subset.ts";
+import { EMBEDDED_ALONE, EMBEDDED_SUBSET } from "./test/setup/embedded-subset.ts";
 import Schedule, { SHARING_A_PROCESS, SOLITARY } from "./test/setup/schedule.ts";
 import { findServerBinary, NEED_A_SERVER } from "./test/setup/server-binary.ts";
 
@@ -84,6 +84,10 @@ export default defineConfig({
       {
         extends: true,
         test: { ...setup, ...waiting, name: "embedded", include: [...EMBEDDED_SUBSET] },
+      },
+      {
+        extends: true,
+        test: { ...setup, ...waiting, name: "embedded alone", include: [...EMBEDDED_ALONE] },
       },
       {
         extends: true,

@@ -74,13 +74,16 @@ export class SubagentError extends Error {
 
 const MOST_CAUSES = 5;
 
+/** A cause as it is shown; it has the name of the error that it is made from. */
+class Cause extends Error {}
+
 /**
  * What of a cause may be shown: its name, message, stack, code and causes. Clients keep more in their errors: Redis' the
  * arguments of the command that failed, those of AUTH as well, others the headers of the request.
  */
 function fitToShow(cause: unknown, depth = 0): unknown {
   if (!(cause instanceof Error)) return withoutSecrets(String(cause));
-  const shown = new Error(withoutSecrets(cause.message));
+  const shown = new Cause(withoutSecrets(cause.message));
   const { stack = "", code } = cause as NodeJS.ErrnoException;
   const hidden = { enumerable: false, configurable: true, writable: true };
   Object.defineProperties(shown, {

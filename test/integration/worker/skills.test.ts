@@ -23,6 +23,7 @@ const SKILLS = {
   "pdf/SKILL.md":
     "---\nname: pdf\ndescription: Fills forms: use it for PDF files\nlicense: MIT\n---\n# Forms\n\nRun the script.\n",
   "pdf/scripts/fill.py": "print('fill')\n",
+  "pdf/server.pem": "KEY",
   "maps/SKILL.md": "---\nname: maps\ndescription: Draws maps.\n---\nDraw.\n",
 };
 
@@ -64,6 +65,7 @@ test.for([
   { file: "/etc/passwd" },
   { file: "scripts" },
   { file: "scripts/../SKILL.md" },
+  { file: "server.pem" },
 ])("a path that is none of its files is refused: $file", async ({ file }) => {
   const { messages } = await runWith(load({ name: "pdf", file }));
   expect(messages).toContain("The skill pdf has no such text file.");

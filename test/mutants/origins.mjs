@@ -26,6 +26,14 @@ const guard = (id, promise, file, find, replace, tests) => ({
 
 export default [
   guard(
+    "skills-keys",
+    "Of a skill's files those that may hold keys are not read.",
+    "worker/skills/library.ts",
+    ' && !isSecret(file.split("/"))',
+    "",
+    SKILLS,
+  ),
+  guard(
     "cleared-in-memory",
     "What is left out of requests stands in the log before the next call.",
     "worker/run/log-steps.ts",

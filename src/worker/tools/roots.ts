@@ -66,7 +66,8 @@ export function parseRoots(text: string): ParsedRoots {
   return { roots: [...roots.values()] };
 }
 
-function parseRoot(item: string): OpenRoot | { problem: string } {
+/** One directory of such a list; a comma is a part of its name. */
+export function parseRoot(item: string): OpenRoot | { problem: string } {
   const colon = item.lastIndexOf(":");
   const mode = colon < 0 ? "ro" : item.slice(colon + 1);
   const path = colon < 0 ? item : item.slice(0, colon);

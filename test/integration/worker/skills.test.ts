@@ -96,6 +96,14 @@ test("a skill that cannot be used is a problem with its path, and keeps no other
   expect(named).toEqual(expect.arrayContaining(["bad", "big", "link", "missing"]));
 });
 
+test("of two skills with one name that of the earlier folder holds, and the other is told of", async () => {
+  const later = await folderWith({ "maps/SKILL.md": "---\nname: maps\ndescription: Later.\n---\nLater.\n" });
+  const { skills, problems, read } = await openSkills([await folderWith(SKILLS), later]);
+  expect(skills.map(({ name, description }) => [name, description])).toContainEqual(["maps", "Draws maps."]);
+  expect(await read("maps", "SKILL.md")).toContain("Draw.");
+  expect(problems).toEqual([{ path: join(later, "maps"), message: "there is a skill maps already" }]);
+});
+
 test("a spawn may not name a skill that its parent's profile leaves out", async () => {
   const stage = await openStage();
   const parent = stage.parent("planner-7", { model: "offline-1", skills: ["maps"] });

@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, realpath, rm, symlink, writeFile } from "node:fs/promis
 import { homedir, tmpdir } from "node:os";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
-import { parseRoots } from "../../../../src/worker/tools/roots.ts";
+import { parseRoot, parseRoots } from "../../../../src/worker/tools/roots.ts";
 import { closeAtEnd } from "../../../helpers/cleanup.ts";
 
 let base: string;
@@ -41,6 +41,13 @@ describe("parseRoots", () => {
     await mkdir(directory);
     expect(parseRoots(directory)).toHaveProperty("roots");
     expect(saidWith(["--proc", directory], directory)).toContain("it shows the kernel and its processes");
+  });
+
+  it("reads one directory by itself, a comma in its name", async () => {
+    await mkdir(join(base, "one,two"));
+    await symlink("/etc", join(base, "three,four"));
+    expect(parseRoot(`${base}/one,two:ro`)).toMatchObject({ realPath: `${base}/one,two`, mode: "ro" });
+    expect(parseRoot(`${base}/three,four:ro`)).toHaveProperty("problem");
   });
 
   it("refuses the home of anybody as a whole", () => {

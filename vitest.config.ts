@@ -25,6 +25,8 @@ const UNIT = "test/unit/";
 const cores = availableParallelism();
 const setup = { globalSetup: ["test/setup/redis-server.ts"] };
 const computing = Math.max(2, cores);
+/** As many as there are cores: unit tests compute, and the embedded server computes beside the files that ask it. */
+const sharing = { isolate: false, maxWorkers: computing };
 /** Most of these files wait for leases, timers and Redis: as many as there are cores leave one idle. */
 const waiting = { isolate: false, maxWorkers: computing + 1, sequence: { groupOrder: 1 } };
 /** Each in a process of its own; many start others. */
@@ -47,9 +49,8 @@ export default defineConfig({
         test: {
           ...setup,
           name: "shared-process",
+          ...sharing,
           include: shared.filter((path) => path.startsWith(UNIT)),
-          isolate: false,
-          maxWorkers: computing,
         },
       },
       {
@@ -83,11 +84,11 @@ export default defineConfig({
       },
       {
         extends: true,
-        test: { ...setup, ...waiting, name: "embedded", include: [...EMBEDDED_SUBSET] },
+        test: { ...setup, ...sharing, name: "embedded", include: [...EMBEDDED_SUBSET] },
       },
       {
         extends: true,
-        test: { ...setup, ...waiting, name: "embedded alone", include: [...EMBEDDED_ALONE] },
+        test: { ...setup, ...sharing, name: "embedded alone", include: [...EMBEDDED_ALONE] },
       },
       {
         extends: true,

@@ -71,7 +71,7 @@ export function openRunner(copy) {
   const ask = async ({ tests, title, file }, limitMs) => {
     vitest ??= startNode(copy, [join(ROOT, "scripts/mutants/warm-runner.mjs"), "--project=redis"]);
     const answer = once(vitest, "message").then(([found]) => found);
-    vitest.send({ tests, title, changed: [file] });
+    vitest.send({ tests, title, mutated: file });
     const found = await within(limitMs, vitest, answer);
     if (found.late || "code" in found) vitest = undefined;
     return verdictOf(found);

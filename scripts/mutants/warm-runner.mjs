@@ -2,9 +2,9 @@
  * Runs test files in one vitest that stays: a run costs no start, and only what changed is transformed anew.
  *
  * Started by `test-runs.mjs` in a copy of the tree. Each message is a run: `tests`, files relative to the copy; `title`,
- * which narrows them; `changed`, the files that differ from the run before. The answer is what the run showed: `passed`,
- * how many tests were green; `red` and `why`, the first red one, which ends the run (the runner's own `bail` loses the
- * result that ended it); `broken`, why it says nothing. Each test file has a process of its own, as in every run.
+ * which narrows them; `mutated`, the file that holds the mutant, if any. The answer is what the run showed: `passed`, how
+ * many tests were green; `red` and `why`, the first red one, which ends the run (the runner's own `bail` loses the result that
+ * ended it); `broken`, why it says nothing. Each test file has a process of its own, as in every run.
  */
 import { join, relative } from "node:path";
 import { createVitest } from "vitest/node";
@@ -51,15 +51,19 @@ await vitest.standalone();
 const [project] = vitest.projects;
 
 // A message that came before this line waited for it.
-process.on("message", async ({ tests, title, changed }) => {
+process.on("message", async ({ tests, title, mutated }) => {
   found = { passed: 0 };
+  const forgetMutant = () => vitest.invalidateFile(join(root, mutated));
   try {
-    for (const file of changed) vitest.invalidateFile(join(root, file));
+    forgetMutant();
     if (title) vitest.setGlobalTestNamePattern(new RegExp(literal(title)));
     else vitest.resetGlobalTestNamePattern();
     await vitest.runTestSpecifications(tests.map((test) => project.createSpecification(join(root, test))));
   } catch (error) {
     tell({ broken: String(error) });
+  } finally {
+    // The next run has another mutant, and this file as it was.
+    forgetMutant();
   }
   process.send(found);
 });

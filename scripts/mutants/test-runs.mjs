@@ -21,8 +21,9 @@ const LATE = { red: TIME_LIMIT, why: "the tests did not end" };
 
 const CACHE = join(ROOT, "node_modules/.cache/mutants.json");
 const TERM_MS = 5_000;
-/** A test set whose time nobody knows yet is expected to take this long. */
+/** A test set whose time nobody knows yet is expected to take this long, one of unit tests this long. */
 const UNKNOWN_MS = 5_000;
+const UNKNOWN_UNIT_MS = 1_000;
 /** Command-line tests run what was built. */
 const NEEDS_BUILD = "test/e2e/";
 /** What a broken file says before any test can judge it. */
@@ -173,7 +174,7 @@ export function openKnowledge(unless) {
   const green = stored.tree === tree ? (stored.green ?? {}) : {};
   const runs = new Map();
   return {
-    expectedMs: (key) => ms[key] ?? UNKNOWN_MS,
+    expectedMs: (key) => ms[key] ?? (key.includes("test/integration/") ? UNKNOWN_MS : UNKNOWN_UNIT_MS),
     isGreen: (key) => green[key] === true,
     /** Why the tests of a set are not green without any mutant; undefined when they are. Run once, by whoever asks first. */
     async problem(runner, mutant, limitS) {

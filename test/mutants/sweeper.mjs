@@ -211,14 +211,6 @@ export default [
     tests: ["test/integration/verbs/wake-queue.test.ts"],
   },
   {
-    id: "wake-queue-stays-broken",
-    promise: "A queue whose first contact with Redis failed is made anew.",
-    file: "src/shared/redis/wake-queue.ts",
-    find: "if (queue === opening) queue = undefined;",
-    replace: "",
-    tests: ["test/integration/producer/wake-queue.test.ts"],
-  },
-  {
     id: "wake-add-rejects",
     promise: "A wake that cannot be added is left to the sweeper: nobody fails for it.",
     file: "src/shared/redis/wake-queue.ts",

@@ -16,7 +16,7 @@ const BORDER = /\n\n(?= {0,2}\S)/g;
 const textOf = (path) => readFileSync(join(ROOT, path), "utf8");
 
 /** The part of a text in which something stands. */
-export function passageOf(text, something) {
+function passageOf(text, something) {
   const at = text.indexOf(something);
   const borders = [...text.matchAll(BORDER)].map(({ index }) => index);
   const from = borders.findLast((border) => border <= at) ?? 0;

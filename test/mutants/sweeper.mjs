@@ -185,6 +185,7 @@ export default [
     find: 'if (isStopping()) throw new SubagentError("closed", "The worker was stopped before it had started.");',
     replace: "",
     tests: ["test/integration/worker/draining.test.ts"],
+    title: "stopped while it starts",
   },
   {
     id: "wake-job-twice",

@@ -9,7 +9,7 @@ import { randomBytes } from "node:crypto";
 import { z } from "zod";
 import { type Keys, type ParentAddress, parentMember, parentOfMember } from "../protocol/keys.ts";
 import type { RedisClient } from "./connection/connection.ts";
-import { releaseLock, takeLock } from "./lock.ts";
+import { createLocks } from "./lock.ts";
 import { redisNowMs } from "./redis-time.ts";
 
 /** A process keeps its slot for so long after the beginning of its last batch. */
@@ -77,6 +77,7 @@ export interface Webhooks {
 /** The webhooks of an installation. */
 export function createWebhooks(redis: RedisClient, keys: Keys): Webhooks {
   const now = () => redisNowMs(redis);
+  const locks = createLocks(redis, keys);
   return {
     async set(parent, url) {
       const secret = `whsec_${randomBytes(SECRET_BYTES).toString("base64")}`;
@@ -100,9 +101,8 @@ export function createWebhooks(redis: RedisClient, keys: Keys): Webhooks {
       const members = await redis.smembers(keys.webhooks);
       return members.flatMap((member) => parentOfMember(member) ?? []);
     },
-    acquire: (parent, token) => takeLock(redis, keys.parent(parent).pushing, token, PUSH_LEASE_MS),
-    // Receivers see an id twice where two processes push for a moment, as they must expect anyway.
-    release: (parent, token) => releaseLock(redis, keys.parent(parent).pushing, token),
+    acquire: (parent, token) => locks.take(keys.parent(parent).pushing, token, PUSH_LEASE_MS),
+    release: (parent, token) => locks.release(keys.parent(parent).pushing, token),
     async note(parent, outcome) {
       const { webhook } = keys.parent(parent);
       // Removed meanwhile: nothing comes back to life.

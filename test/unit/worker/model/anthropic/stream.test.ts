@@ -39,6 +39,14 @@ const inBlock = (...deltas: string[]) =>
   event("content_block_stop", { index: 0 }) +
   messageEnd();
 
+test.each([
+  ["text_delta", "text"],
+  ["input_json_delta", "partial_json"],
+])("a %s without its %s is refused: a tool would run with another input", (type, field) => {
+  const odd = delta(`{"type":"content_block_delta","index":0,"delta":{"type":"${type}"}}`);
+  expect(() => read(inBlock(odd))).toThrow(`a ${type} without a ${field}`);
+});
+
 describe("a streamed answer", () => {
   test("is the same whatever its texts are and wherever its chunks end", () => {
     const text = fc.string({ unit: "binary", maxLength: 60 });

@@ -2,21 +2,21 @@
  * The Agent Protocol, as far as deepagents' asynchronous sub-agents and the LangGraph SDK call it, as a door of the API: a
  * thread is a sub-agent of the parent that the header `X-Parent-Id` names (default `agent-protocol`), of the key's tenant.
  */
-import express, { type Request, type RequestHandler, type Response, Router } from "express";
+import { type Request, type RequestHandler, type Response, Router } from "express";
 import { z } from "zod";
 import { readInput } from "../../producer/input.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import { AgentName } from "../../shared/protocol/ids.ts";
 import { MessageText } from "../../shared/protocol/message.ts";
-import { jsonAlone, type Mount, type MountParts } from "../api/app.ts";
+import type { Mount, MountParts } from "../api/app.ts";
 import { principalOf } from "../api/auth.ts";
+import { readBody } from "../api/body.ts";
 import { sendProblem } from "../api/problem.ts";
 import { newThreadId, openThread, type ProtocolRun, type Thread, type ThreadState } from "./thread.ts";
 
 /** Where it lies. */
 export const AGENT_PROTOCOL_PATH = "/agent-protocol";
 const DEFAULT_PARENT = "agent-protocol";
-const MOST_BODY = "1mb";
 
 const Text = z.union([
   z.string(),
@@ -55,7 +55,7 @@ export function agentProtocol({ callsBack = false }: { callsBack?: boolean } = {
     scope: "spawn",
     handler(parts) {
       const router = Router();
-      router.use(jsonAlone, express.json({ limit: MOST_BODY, inflate: false }));
+      router.use(readBody("small"));
       for (const [method, path, handle] of ROWS) router[method](path, answering(parts, callsBack, handle));
       router.use((_request, response) =>
         sendProblem(

@@ -19,19 +19,6 @@ import type { Auth } from "./auth.ts";
 import { sendProblem } from "./problem.ts";
 import { type Route, type RouteParts, routerOf } from "./route.ts";
 
-/** Most bytes of a body: a prompt and a system prompt of 256 KB each, with room for how JSON spells them. */
-const MOST_BODY = "1mb";
-/** The same with files and images at their greatest: text as JSON spells it, or base64. */
-const MOST_BODY_WITH_FILES = "8mb";
-
-/** Refuses a body that says it is something else than JSON: left unread, its fields would be missed one by one. */
-export const jsonAlone: RequestHandler = (request, _response, next) => {
-  const isEmpty = request.get("Content-Length") === "0";
-  if (isEmpty || request.is("application/json") !== false) return next();
-  const sentence = "The body is read as JSON alone: send it with Content-Type: application/json.";
-  next(new SubagentError("unsupported_media_type", sentence));
-};
-
 /** What another door on the same port is given. */
 export interface MountParts extends RouteParts {
   readonly logger: Logger | undefined;
@@ -73,9 +60,7 @@ export function createApiApp({ auth, hosts, count, open, routes, mounts, parts }
   });
   app.use(open);
   for (const { path, scope, handler } of mounts) app.use(path, auth.require(scope), handler(parts));
-  const parseBody = (limit: string) => express.json({ limit, inflate: false, strict: false });
-  const [small, large] = [parseBody(MOST_BODY), parseBody(MOST_BODY_WITH_FILES)];
-  app.use(routerOf(routes, parts, (takesFiles) => [jsonAlone, takesFiles ? large : small]));
+  app.use(routerOf(routes, parts));
   app.use((request, response) => sendProblem(response, unknownRoute(request, routes)));
   app.use((error: unknown, _request: Request, response: Response, _next: NextFunction) => {
     parts.logger?.debug({ problem: messageOf(error) }, "API request failed");

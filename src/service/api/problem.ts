@@ -34,7 +34,7 @@ const INTERNAL: ReadonlySet<ErrorCode> = new Set([
 const UNEXPECTED = "This request cannot be answered; the server's log says why.";
 
 /** The document for anything thrown. What is not of the catalogue says nothing about this process. */
-function problemOf(error: unknown): Problem {
+export function problemOf(error: unknown): Problem {
   const known = error instanceof SubagentError ? error : undefined;
   const code = known?.code ?? codeOfStatus(error);
   const { httpStatus: status, retryable } = ERRORS[code];

@@ -15,6 +15,7 @@ import type { ParentAddress } from "../../shared/protocol/keys.ts";
 import type { Scope } from "../../shared/redis/api-keys.ts";
 import type { Reach } from "../webhooks/address.ts";
 import { type Auth, type Principal, principalOf } from "./auth.ts";
+import { readBody } from "./body.ts";
 import { sendProblem } from "./problem.ts";
 
 /** What every route works with. */
@@ -106,18 +107,15 @@ export function route<Q extends z.ZodObject = typeof NOTHING, B extends z.ZodTyp
 }
 
 /** A router with every row, each behind the guard of its scope. */
-export function routerOf(
-  routes: readonly Route[],
-  parts: RouteParts,
-  parseBody: (takesFiles: boolean) => RequestHandler[],
-): Router {
+export function routerOf(routes: readonly Route[], parts: RouteParts): Router {
   const router = Router();
+  const [small, large] = [readBody("small"), readBody("large")];
   for (const row of routes) {
     const handler: RequestHandler = (request, response) => void answer(row, parts, request, response);
     router[row.method](
       pathInExpress(row.path),
       parts.auth.require(row.scope),
-      ...parseBody(row.takesFiles === true),
+      ...(row.takesFiles ? large : small),
       handler,
     );
   }

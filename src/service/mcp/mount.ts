@@ -1,26 +1,58 @@
 /** The MCP server over streamable HTTP, as another door on the API's port: `/mcp?parent=<id>`, of the key's tenant. */
 import { toNodeHandler } from "@modelcontextprotocol/node";
 import { createMcpHandler } from "@modelcontextprotocol/server";
-import type { Request, Response } from "express";
+import { type NextFunction, type Request, type RequestHandler, type Response, Router } from "express";
+import { z } from "zod";
 import { createParent } from "../../producer/parent.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import { ParentId } from "../../shared/protocol/ids.ts";
 import type { Mount, MountParts } from "../api/app.ts";
 import { principalOf } from "../api/auth.ts";
-import { sendProblem } from "../api/problem.ts";
+import { readBody } from "../api/body.ts";
+import { problemOf, sendProblem } from "../api/problem.ts";
 import { createMcpServer, type McpServerOptions } from "./server.ts";
 
 const DEFAULT_PARENT = "mcp";
-/** Files of a call at their greatest, as JSON spells text, and the rest of it. */
-const MAX_BODY_BYTES = 8 * 1_024 * 1_024;
+/** Most characters of a message besides what a tool is given: an answer repeats its id, and may repeat the rest. */
+const MOST_ENVELOPE_CHARS = 16_384;
+const [INVALID_REQUEST, PARSE_ERROR] = [-32_600, -32_700];
 
 /** Mounts the MCP server at `/mcp`. A request needs a key with the scope `spawn`. `answerWithinMs`: for tests. */
 export function mcpMount({ answerWithinMs }: { answerWithinMs?: number } = {}): Mount {
   return {
     path: "/mcp",
     scope: "spawn",
-    handler: (parts) => (request, response) => void serve(parts, answerWithinMs, request, response),
+    handler(parts) {
+      const router = Router();
+      router.use(readBody("large"), requireEnvelope);
+      router.use((request, response) => void serve(parts, answerWithinMs, request, response));
+      router.use((error: unknown, _request: Request, response: Response, _next: NextFunction) =>
+        sendRpcError(response, error),
+      );
+      return router;
+    },
   };
+}
+
+const Message = z.looseObject({ params: z.looseObject({}).optional() });
+
+/** Lets one message pass whose envelope is short. Both revisions know no lists of messages: each would count as one request. */
+const requireEnvelope: RequestHandler = ({ body }, _response, next) => {
+  if (body === undefined) return next();
+  const message = Message.safeParse(body).data;
+  if (!message) return next(new SubagentError("invalid_input", "Send one JSON-RPC message a request."));
+  const { params: { arguments: _, inputResponses: __, ...named } = {}, ...envelope } = message;
+  if (JSON.stringify([envelope, named]).length <= MOST_ENVELOPE_CHARS) return next();
+  const sentence = `The message has more than ${MOST_ENVELOPE_CHARS} characters besides its arguments: shorten its id, names and _meta.`;
+  next(new SubagentError("invalid_input", sentence));
+};
+
+/** A refusal of what cannot be read, as JSON-RPC spells it: without the id. */
+function sendRpcError(response: Response, error: unknown): void {
+  if (response.headersSent) return void response.destroy();
+  const { status, detail } = problemOf(error);
+  const code = error instanceof SyntaxError ? PARSE_ERROR : INVALID_REQUEST;
+  response.status(status).json({ jsonrpc: "2.0", id: null, error: { code, message: detail } });
 }
 
 async function serve(
@@ -41,8 +73,5 @@ async function serve(
     });
   const build = () =>
     createMcpServer({ parent, clock, onceAnswered, ...(answerWithinMs !== undefined && { answerWithinMs }) });
-  const node = toNodeHandler(createMcpHandler(build, { maxRequestBodySize: MAX_BODY_BYTES }), {
-    maxRequestBodySize: MAX_BODY_BYTES,
-  });
-  await node(request, response);
+  await toNodeHandler(createMcpHandler(build))(request, response, request.body);
 }

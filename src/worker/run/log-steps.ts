@@ -7,28 +7,38 @@
 import type { DeliveredMessage } from "../../shared/protocol/log.ts";
 import type { InboxMessage } from "../../shared/protocol/message.ts";
 import { type Attached, attachedTo } from "../../shared/protocol/message.ts";
-import { newCleared, newDelivery, newVerdict } from "../loop/log.ts";
+import { newCleared, newDelivery, newFailure, newVerdict } from "../loop/log.ts";
 import type { Step } from "../loop/next.ts";
 import { writeParentFiles } from "../tools/parent-files.ts";
 import type { RunContext } from "./context.ts";
 import type { Session } from "./session.ts";
 
+type DeliverStep = Extract<Step, { do: "deliver" }>;
+
 /** The parent's messages enter the log, as one user message, with the next commit; what came with them is the agent's before. */
-export async function deliver(
-  context: RunContext,
-  session: Session,
-  step: Extract<Step, { do: "deliver" }>,
-): Promise<undefined> {
+export async function deliver(context: RunContext, session: Session, step: DeliverStep): Promise<undefined> {
   const { messages, taken } = await takeAttachments(context, session, step.messages);
-  session.add([newDelivery(step.message, session.record.run, messages)], false);
+  const delivery = newDelivery(step.message, session.record.run, messages);
+  session.add([delivery, ...blankFailure(session, step, taken)], false);
   const ids = step.messages.map(({ message_id }) => message_id);
   session.consume(step.consumeTo, ids, taken);
   return undefined;
 }
 
-/** Old results are left out of requests from now on; what is left out enters the log with the next commit. */
+/** Where a run begins with nothing to say: a producer of ours would have refused it, one of another's has to be told. */
+function blankFailure({ state }: Session, { message, messages }: DeliverStep, taken: readonly string[]) {
+  const isBlank = messages.every(({ text }) => text.trim() === "");
+  if (state.isBegun || taken.length > 0 || !isBlank) return [];
+  const why = `The text of message ${messages[0]?.message_id} is blank: write what the sub-agent should do or know.`;
+  return [newFailure(message + 1, { v: 1, kind: "model_error", message: why })];
+}
+
+/**
+ * Old results are left out of requests from now on. That stands in the log before the next call: whoever takes the run over would
+ * else ask once more what was refused as too long.
+ */
 export function clear(session: Session, { message, cleared }: Extract<Step, { do: "clear" }>): undefined {
-  session.add([newCleared(message, cleared)], false);
+  session.add([newCleared(message, cleared)]);
   return undefined;
 }
 

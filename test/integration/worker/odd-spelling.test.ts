@@ -1,5 +1,6 @@
 /** Guarantee: nothing that a model, its provider or a parent spells oddly makes a conversation impossible to go on with. */
 import { expect, test } from "vitest";
+import { wakeOf } from "../../../src/shared/protocol/keys.ts";
 import { openInstallation } from "../../helpers/installation.ts";
 
 const done = { content: [{ type: "text" as const, text: "done" }] };
@@ -35,3 +36,24 @@ test("a count of tokens that cannot be does not keep the run from its end", asyn
   const agent = await installation.task("work");
   expect(await installation.reply(agent)).toMatchObject({ status: "succeeded", summary: "done" });
 });
+
+test.each([
+  ["nothing", ""],
+  ["blanks", " \n\t\u00a0"],
+])(
+  "a message of %s from a foreign producer fails its run, and the reply names the field; no call is bought",
+  async (_, text) => {
+    const installation = await openInstallation({ scenario: { turns: [done] } });
+    const { store, deadlines, wakes } = installation;
+    await installation.startWorker();
+    const agent = await installation.spawn({ keep_alive: true });
+    await deadlines.touch(agent, store.timing.lookMs);
+    const payload = JSON.stringify({ v: 1, message_id: "m-1", text });
+    const answer = await store.send(agent, { message_id: "m-1", payload, digest: "" });
+    if (answer.status === "queued") await wakes.add(wakeOf(agent, agent.agentId, answer.wake));
+    const reply = await installation.reply(agent);
+    expect(reply).toMatchObject({ status: "failed", stop_reason: "model_error", message_ids: ["m-1"] });
+    expect(reply.error).toMatch(/text of message m-1 is blank/);
+    expect(installation.offline.ledger).toEqual([]);
+  },
+);

@@ -1,0 +1,78 @@
+/**
+ * Reads the body of a request, the same way at every door: JSON as UTF-8, uncompressed, and small in each of its measures
+ * before a parser sees it. What nests a million times, or holds a million values, would take the thread for seconds.
+ */
+import express, { type RequestHandler } from "express";
+import { SubagentError } from "../../shared/errors.ts";
+import { JSON_MAX_DEPTH } from "../../shared/protocol/message.ts";
+
+/** Most bytes: a prompt and a system prompt of 256 KB each, with room for how JSON spells them; `large` also takes files. */
+const MOST_BYTES = { small: "1mb", large: "8mb" } as const;
+/** Most levels: those of an input, and of what a protocol writes around it. */
+const MOST_DEPTH = 2 * JSON_MAX_DEPTH;
+/** Most values: 64 files, a profile and its schemas have some thousands. */
+const MOST_VALUES = 50_000;
+
+const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c];
+const [OPENING_BRACKET, CLOSING_BRACKET, OPENING_BRACE, CLOSING_BRACE] = [0x5b, 0x5d, 0x7b, 0x7d];
+
+/** What a door puts in front of a handler that reads `request.body`. Fails with `too_large`, `unsupported_media_type`, `invalid_input`. */
+export function readBody(size: keyof typeof MOST_BYTES): RequestHandler[] {
+  const parse = express.json({
+    limit: MOST_BYTES[size],
+    inflate: false,
+    strict: false,
+    verify(_request, _response, bytes, encoding) {
+      // In another encoding these bytes would not be these characters.
+      if (encoding !== "utf-8") throw refused("is not UTF-8");
+      requireSmall(bytes);
+    },
+  });
+  return [jsonAlone, parse];
+}
+
+/** Refuses a body that says it is something else than JSON: left unread, its fields would be missed one by one. */
+const jsonAlone: RequestHandler = (request, _response, next) => {
+  const isEmpty = request.get("Content-Length") === "0";
+  if (isEmpty || request.is("application/json") !== false) return next();
+  const sentence = "The body is read as JSON alone: send it with Content-Type: application/json.";
+  next(new SubagentError("unsupported_media_type", sentence));
+};
+
+/** Throws `invalid_input` where JSON text nests too deeply or has too many values; whether it is JSON the parser says. */
+export function requireSmall(bytes: Buffer): void {
+  let [depth, values] = [0, 1];
+  for (let i = 0; i < bytes.length; i++) {
+    switch (bytes[i]) {
+      case QUOTE:
+        i = endOfText(bytes, i);
+        break;
+      case OPENING_BRACKET:
+      case OPENING_BRACE:
+        depth += 1;
+        values += 1;
+        if (depth > MOST_DEPTH) throw refused(`nests deeper than ${MOST_DEPTH} levels: make it flatter`);
+        break;
+      case CLOSING_BRACKET:
+      case CLOSING_BRACE:
+        depth -= 1;
+        break;
+      case COMMA:
+        values += 1;
+    }
+    if (values > MOST_VALUES) throw refused(`has more than ${MOST_VALUES} values: make it shorter`);
+  }
+}
+
+/** Where the text ends that begins at `from`; where it does not end, behind the last byte. */
+function endOfText(bytes: Buffer, from: number): number {
+  for (let i = from + 1; i < bytes.length; i++) {
+    if (bytes[i] === BACKSLASH) i += 1;
+    else if (bytes[i] === QUOTE) return i;
+  }
+  return bytes.length;
+}
+
+function refused(what: string): SubagentError {
+  return new SubagentError("invalid_input", `The body was refused, nothing was done: it ${what}.`);
+}

@@ -1432,7 +1432,7 @@ export default [
   {
     id: "lock-passed-on-is-kept",
     promise: "A lock that another one holds is neither taken nor kept.",
-    file: "src/shared/redis/lua/lock-take.lua",
+    file: "src/shared/redis/lua/lock-hold.lua",
     find: "if holder and holder ~= token then return answer('taken') end",
     replace: "",
     tests: ["test/integration/verbs/lock.test.ts"],

@@ -9,6 +9,7 @@
  * 2. A round ends at its third failure; the next one begins after a pause, also in another process. The pause doubles while
  *    nothing is taken. An entry that is refused holds up none behind it.
  * 3. The doorbell begins a round at once; the subscriber's slow tick makes up for a lost ring.
+ * 4. At most one process pushes for a parent at a time. A process that dies frees its slot after {@link PUSH_LEASE_MS}.
  */
 import type { Client } from "../../producer/client.ts";
 import { insideOf } from "../../producer/client.ts";
@@ -18,13 +19,9 @@ import { messageOf } from "../../shared/errors.ts";
 import type { Logger } from "../../shared/logger.ts";
 import { newRequestKey } from "../../shared/protocol/ids.ts";
 import { type ParentAddress, parentMember } from "../../shared/protocol/keys.ts";
+import { createLocks } from "../../shared/redis/lock.ts";
 import { isReadable, type StreamEntry } from "../../shared/redis/replies.ts";
-import {
-  createWebhooks,
-  type RoundOutcome,
-  type StoredWebhook,
-  type Webhooks,
-} from "../../shared/redis/webhooks.ts";
+import { createWebhooks, type RoundOutcome, type StoredWebhook } from "../../shared/redis/webhooks.ts";
 import type { Reach } from "./address.ts";
 import { createSender, type PushAnswer, type WebhookSender } from "./request.ts";
 
@@ -49,6 +46,8 @@ export interface WebhookPush {
   stop(): Promise<void>;
 }
 
+/** A process keeps its slot for so long after the beginning of its last batch. */
+const PUSH_LEASE_MS = 60_000;
 const LIST_AGAIN_MS = 1_000;
 const PAGE_ENTRIES = 100;
 const AT_A_TIME = 8;
@@ -149,9 +148,9 @@ async function round(
   if (!webhook || webhook.disabled) return undefined;
   const waitMs = await open.call(({ read }) => read(() => webhooks.waitMs(webhook)));
   if (waitMs > 0) return waitMs;
-  if (!(await open.call(({ read }) => read(() => webhooks.acquire(parent, token))))) return undefined;
+  if (!(await takeSlot(open, parent, token))) return undefined;
   try {
-    const outcome = await pushAll(parts, open, webhooks, { parent, token, webhook });
+    const outcome = await pushAll(parts, open, { parent, token, webhook });
     if (outcome.status !== "ok" || webhook.failures > 0)
       await open.call(({ read }) => read(() => webhooks.note(parent, outcome)));
     if (outcome.status === "failed")
@@ -161,8 +160,15 @@ async function round(
       );
     return outcome.status === "failed" ? outcome.waitMs : undefined;
   } finally {
-    await open.call(({ read }) => read(() => webhooks.release(parent, token)));
+    const { pushing } = open.keys.parent(parent);
+    await open.call(({ read }) => read(() => createLocks(open.redis, open.keys).release(pushing, token)));
   }
+}
+
+/** Takes or keeps the slot to push for a parent; false while another process has it. */
+function takeSlot({ call, redis, keys }: OpenClient, parent: ParentAddress, token: string): Promise<boolean> {
+  const { pushing } = keys.parent(parent);
+  return call(({ read }) => read(() => createLocks(redis, keys).hold(pushing, token, PUSH_LEASE_MS)));
 }
 
 interface Pushing {
@@ -172,12 +178,7 @@ interface Pushing {
 }
 
 /** Goes through the channel once, oldest first. */
-async function pushAll(
-  parts: PushParts,
-  open: OpenClient,
-  webhooks: Webhooks,
-  pushing: Pushing,
-): Promise<RoundOutcome> {
+async function pushAll(parts: PushParts, open: OpenClient, pushing: Pushing): Promise<RoundOutcome> {
   const { parent, token, webhook } = pushing;
   const failed: PushAnswer[] = [];
   let isTaken = false;
@@ -185,8 +186,7 @@ async function pushAll(
     const items = await open.call(({ read }) => read(() => open.replies.read(parent, after, PAGE_ENTRIES)));
     const entries = items.filter(isReadable);
     for (let i = 0; i < entries.length && failed.length < MOST_FAILURES; i += AT_A_TIME) {
-      if (!(await open.call(({ read }) => read(() => webhooks.acquire(parent, token)))))
-        return { status: "ok" };
+      if (!(await takeSlot(open, parent, token))) return { status: "ok" };
       const batch = entries.slice(i, i + AT_A_TIME);
       const answers = await Promise.all(batch.map((entry) => pushOne(parts, open, parent, webhook, entry)));
       isTaken ||= answers.some(({ status }) => status === "taken");

@@ -59,7 +59,7 @@ export function createCallbacks(redis: RedisClient, keys: Keys): Callbacks {
       await redis.zadd(callbacks, await inFuture(inMs), deadlineMember(agent));
     },
     async due(token) {
-      if (!(await locks.take(callbackLock, token, LOCK_MS))) return [];
+      if (!(await locks.hold(callbackLock, token, LOCK_MS))) return [];
       const members = await redis.zrangebyscore(callbacks, "-inf", await inFuture(0), "LIMIT", 0, AT_A_TIME);
       return members.flatMap((member) => addressOfMember(member) ?? []);
     },

@@ -36,7 +36,7 @@ export const INSTALLATION_VERBS = {
     answers: { ranked: { place: int }, gone: {} },
   },
   /** Takes a lock for `ms`, or keeps it; `taken`: another token holds it. */
-  "lock-take": {
+  "lock-hold": {
     keys: ["lock"],
     context: [],
     args: { token: text, ms: int },

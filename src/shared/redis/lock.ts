@@ -7,7 +7,7 @@ import { loadScripts } from "./scripts.ts";
 /** See the module's header. Commands reject as the connection does. */
 export interface Locks {
   /** Takes or keeps the lock for `ms`; false while another process holds it. */
-  take(lock: string, token: string, ms: number): Promise<boolean>;
+  hold(lock: string, token: string, ms: number): Promise<boolean>;
   /** Releases the lock, if it is still held with `token`. */
   release(lock: string, token: string): Promise<void>;
 }
@@ -16,8 +16,8 @@ export interface Locks {
 export function createLocks(redis: RedisClient, keys: Keys): Locks {
   const scripts = loadScripts(redis, keys, TIMING);
   return {
-    async take(lock, token, ms) {
-      return (await scripts.run("lock-take", undefined, { lock, token, ms })).status === "held";
+    async hold(lock, token, ms) {
+      return (await scripts.run("lock-hold", undefined, { lock, token, ms })).status === "held";
     },
     async release(lock, token) {
       await scripts.run("lock-release", undefined, { lock, token });

@@ -16,15 +16,15 @@ function scene(url = redisUrl()) {
 
 test("a lock is its first taker's, who may keep it, until it is released or its time is over", async () => {
   const { redis, lock, locks } = scene();
-  expect(await locks.take(lock, "a", 60_000)).toBe(true);
-  expect(await locks.take(lock, "b", 60_000)).toBe(false);
+  expect(await locks.hold(lock, "a", 60_000)).toBe(true);
+  expect(await locks.hold(lock, "b", 60_000)).toBe(false);
   await redis.pexpire(lock, 1_000);
-  expect(await locks.take(lock, "a", 60_000)).toBe(true);
+  expect(await locks.hold(lock, "a", 60_000)).toBe(true);
   expect(await redis.pttl(lock)).toBeGreaterThan(50_000);
   await locks.release(lock, "b");
-  expect(await locks.take(lock, "b", 60_000)).toBe(false);
+  expect(await locks.hold(lock, "b", 60_000)).toBe(false);
   await locks.release(lock, "a");
-  expect(await locks.take(lock, "b", 60_000)).toBe(true);
+  expect(await locks.hold(lock, "b", 60_000)).toBe(true);
 });
 
 test("keeping and releasing a lock is one step each: between two it could pass to another process", async () => {
@@ -35,8 +35,8 @@ test("keeping and releasing a lock is one step each: between two it could pass t
     await work();
     return proxy.passed - before;
   };
-  await locks.take(lock, "a", 60_000);
-  expect(await steps(() => locks.take(lock, "a", 60_000))).toBe(1);
+  await locks.hold(lock, "a", 60_000);
+  expect(await steps(() => locks.hold(lock, "a", 60_000))).toBe(1);
   await locks.release(lock, "b");
   expect(await steps(() => locks.release(lock, "a"))).toBe(1);
 });

@@ -69,20 +69,7 @@ export function createIntakeStream(
   };
   return {
     async read() {
-      const answer = await inGroup(() =>
-        blocking.xreadgroup(
-          "GROUP",
-          GROUP,
-          consumer,
-          "COUNT",
-          BATCH,
-          "BLOCK",
-          BLOCK_MS,
-          "STREAMS",
-          intake,
-          ">",
-        ),
-      );
+      const answer = await inGroup(() => readNew(blocking, intake, consumer));
       // One stream was asked: its name, then its entries.
       const stream: unknown = Array.isArray(answer) ? answer[0] : undefined;
       return entriesIn(Array.isArray(stream) ? stream[1] : undefined, new Map());
@@ -112,6 +99,11 @@ export function createIntakeStream(
       if (mine?.pending === 0) await redis.xgroup("DELCONSUMER", intake, GROUP, consumer);
     },
   };
+}
+
+function readNew(blocking: RedisClient, intake: string, consumer: string): Promise<unknown> {
+  const as = ["GROUP", GROUP, consumer, "COUNT", BATCH, "BLOCK", BLOCK_MS] as const;
+  return blocking.xreadgroup(...as, "STREAMS", intake, ">");
 }
 
 /** Makes the group where it is missing: at the first use, and after a Redis that forgot it. */
@@ -159,7 +151,7 @@ async function pendingIn(redis: RedisClient, intake: string, after?: string): Pr
   const from = after === undefined ? "-" : `(${after}`;
   const found = await redis.xpending(intake, GROUP, "IDLE", CLAIM_AFTER_MS, from, "+", BATCH);
   return found.map((each: unknown) => {
-    const [id, , , deliveries] = Array.isArray(each) ? each : [];
+    const [id, , , deliveries]: unknown[] = Array.isArray(each) ? each : [];
     return { id: String(id), deliveries: Number(deliveries) };
   });
 }

@@ -22,7 +22,10 @@ const shared = isAskedFor
 
 const cores = availableParallelism();
 const setup = { globalSetup: ["test/setup/redis-server.ts"] };
-const isolated = { maxWorkers: Math.max(2, cores), sequence: { groupOrder: 1 } };
+/** Most of these files wait for leases, timers and Redis: two beside each other leave a core idle. */
+const sharing = { isolate: false, maxWorkers: 2 * Math.max(2, cores) };
+/** Most of these start processes that compute. */
+const isolated = { maxWorkers: 1 + Math.max(2, cores), sequence: { groupOrder: 1 } };
 /** Fork bombs and floods: they would take the time that other files measure. */
 const disturbing = ["test/integration/tools/{hostile-*,start-kills}.test.ts"];
 
@@ -40,10 +43,9 @@ export default defineConfig({
         extends: true,
         test: {
           ...setup,
+          ...sharing,
           name: "shared-process",
           include: shared,
-          isolate: false,
-          maxWorkers: Math.max(2, cores),
         },
       },
       {
@@ -68,13 +70,13 @@ export default defineConfig({
       },
       {
         extends: true,
-        test: { ...setup, ...isolated, name: "embedded", include: [...EMBEDDED_SUBSET] },
+        test: { ...setup, ...sharing, name: "embedded", include: [...EMBEDDED_SUBSET] },
       },
       {
         extends: true,
         test: {
           ...setup,
-          ...isolated,
+          ...sharing,
           name: "cluster",
           include: [...clusterFiles],
           exclude: [...Object.keys(NOT_ON_A_CLUSTER), ...(hasServer ? [] : clusterFiles)],

@@ -168,16 +168,14 @@ export const ROOMS: readonly Room[] = [
   { room: "src/cli/as-parent.ts", may: [...SHARED, ...PRODUCER, ...TERMINAL, "src/cli/local/"] },
   {
     room: "src/cli/doctor/",
-    // The loop, to replay it.
-    may: [
-      ...[...SHARED, ...REDIS, "src/worker/", "src/worker/loop/", ...MODEL, "src/offline/"],
-      ...[...TERMINAL, "src/cli/local/"],
-    ],
+    may: [...SHARED, ...REDIS, "src/worker/", ...MODEL, "src/offline/", ...TERMINAL, "src/cli/local/"],
   },
   {
     room: "src/cli/verbs/",
     may: [
       ...[...SHARED, ...REDIS, ...PRODUCER, "src/worker/", ...MODEL, "src/worker/health/", "src/offline/"],
+      // To replay it.
+      "src/worker/loop/",
       ...[
         "src/service/board/",
         "src/service/mcp/",

@@ -115,10 +115,10 @@ test.each([
 });
 
 test("a wrong SUBAGENT_PARENT, and a Redis that is not there, are one sentence and exit code 3", async () => {
-  const wrong = await place().ask(["list"], { SUBAGENT_PARENT: "a/b" });
+  const wrong = await place().say(["list"], { SUBAGENT_PARENT: "a/b" });
   expect(wrong.code).toBe(3);
   expect(wrong.stderr.join("\n")).toMatch(/^subagent-queue: SUBAGENT_PARENT="a\/b" cannot be used: write/);
-  const away = await place().ask(["list"], { REDIS_URL: `redis://127.0.0.1:${await freePort()}` });
+  const away = await place().say(["list"], { REDIS_URL: `redis://127.0.0.1:${await freePort()}` });
   expect(away.code).toBe(3);
   expect(away.stderr.join("\n")).toMatch(/^subagent-queue: No Redis at .* \(connection refused\): /);
 });
@@ -131,55 +131,55 @@ test("a first message that is refused leaves no agent behind", async () => {
 });
 
 test("an agent lives through spawn, list, send, replies, destroy and usage from separate commands", async () => {
-  const { ask, worker } = place();
-  const early = await ask(["spawn", "Early", "--tools", "grep,nope"]);
+  const { ask, say, worker } = place();
+  const early = await say(["spawn", "Early", "--tools", "grep,nope"]);
   expect(early.stderr[0]).toBe(
     "No worker is live that could have nope: the agent's runs wait for one that has.",
   );
   await ask(["destroy", "early"]);
   await ask(["replies", "--ack"]);
-  const spawned = await ask(["spawn", "Data Collector", "--keep-alive", "--tools", "grep"]);
+  const spawned = await say(["spawn", "Data Collector", "--keep-alive", "--tools", "grep"]);
   expect(spawned.stdout).toEqual(["data_collector"]);
   const sent = await ask(["send", "data_collector", COUNT, "--json"]);
   expect(json(sent.stdout)).toMatchObject({ status: "queued", agent_id: "data_collector", run: 1 });
   expect(sent.stderr.join("\n")).toMatch(/^No worker is live on .* it waits until one joins/);
-  const listed = await ask(["list"]);
+  const listed = await say(["list"]);
   expect(listed.stdout[0]).toMatch(/^agent id +status +run +turn +tokens +cost +age +name$/);
   expect(listed.stdout[1]).toMatch(/^data_collector +queued +1 +0\/20 .* Data Collector$/);
 
   await worker();
   const entries = await until(
     async () => {
-      const { replies } = json((await ask(["replies", "--json"])).stdout);
+      const { replies } = json((await say(["replies", "--json"])).stdout);
       return replies.length > 0 && replies;
     },
     { everyMs: 100 },
   );
   expect(entries).toMatchObject([{ agent_id: "data_collector", status: "succeeded", agent_status: "idle" }]);
-  const taken = await ask(["replies", "--ack"]);
+  const taken = await say(["replies", "--ack"]);
   expect(taken.stdout[0]).toBe("✔ Data Collector (data_collector)  succeeded");
   expect(taken.stdout.join("\n")).toContain("2 TODO comments");
-  const late = await ask(["spawn", "Late", "--tools", "grep,nope"]);
+  const late = await say(["spawn", "Late", "--tools", "grep,nope"]);
   expect(late.stderr[0]).toBe("No live worker has nope: the agent works without it.");
-  await ask(["destroy", "late"]);
-  await ask(["replies", "--ack"]);
-  expect((await ask(["replies"])).stderr).toEqual(["Nothing unacked for cli."]);
-  expect(json((await ask(["replies", "--parent", "other", "--json"])).stdout)).toEqual({ replies: [] });
+  await say(["destroy", "late"]);
+  await say(["replies", "--ack"]);
+  expect((await say(["replies"])).stderr).toEqual(["Nothing unacked for cli."]);
+  expect(json((await say(["replies", "--parent", "other", "--json"])).stdout)).toEqual({ replies: [] });
 
   expect((await ask(["finish", "data_collector"])).stdout).toEqual(["Idle: no run is going on."]);
-  expect((await ask(["destroy", "data_collector"])).stdout).toEqual(["Destroyed data_collector."]);
-  const again = json((await ask(["destroy", "data_collector", "--json"])).stdout);
+  expect((await say(["destroy", "data_collector"])).stdout).toEqual(["Destroyed data_collector."]);
+  const again = json((await say(["destroy", "data_collector", "--json"])).stdout);
   expect(again).toMatchObject({ status: "already_ended", ended_reason: "destroyed" });
-  const after = await ask(["send", "data_collector", "x"]);
+  const after = await say(["send", "data_collector", "x"]);
   expect(after).toMatchObject({ code: 2, stderr: [expect.stringMatching(/has ended \(destroyed\)/)] });
   const used = json((await ask(["usage", "--since", "7d", "--json"])).stdout);
   expect(used).toMatchObject({ parent_id: "cli", turns: 2, cost_usd: 0 });
-  expect((await ask(["usage"])).stdout[0]).toBe("cli, the last 90 days");
+  expect((await say(["usage"])).stdout[0]).toBe("cli, the last 90 days");
 }, 60_000);
 
 test("usage shows what is spent of the budgets of the environment", async () => {
   const budgets = { SUBAGENT_BUDGET_PARENT_USD: "5", SUBAGENT_BUDGET_TENANT_USD: "20" };
-  const { stdout } = await place().ask(["usage"], budgets);
+  const { stdout } = await place().say(["usage"], budgets);
   expect(stdout.slice(-2)).toEqual([
     "  budget of the parent: $0 of $5.00",
     "  budget of the tenant: $0 of $20.00, the last 24h00m",
@@ -187,30 +187,30 @@ test("usage shows what is spent of the budgets of the environment", async () => 
 });
 
 test("replies --follow --ack prints each entry as one JSON line, takes it out, and ends with 0", async () => {
-  const { ask, start, worker } = place();
+  const { say, start, worker } = place();
   await worker();
   const following = await start(["replies", "--follow", "--ack", "--json"]);
-  const spawned = await ask(["spawn", "a", "--prompt", COUNT, "--json"]);
+  const spawned = await say(["spawn", "a", "--prompt", COUNT, "--json"]);
   expect(json(spawned.stdout)).toMatchObject({ agent_id: "a", status: "created", message: { run: 1 } });
   await following.waitForLine(/"status":"succeeded"/);
-  await until(async () => json((await ask(["replies", "--json"])).stdout).replies.length === 0);
+  await until(async () => json((await say(["replies", "--json"])).stdout).replies.length === 0);
   expect((await following.kill("SIGINT")).code).toBe(0);
   expect(json(following.stdout)).toMatchObject({ agent_id: "a", run: 1 });
 }, 40_000);
 
 test("a question stands in list and replies, and answer lets its agent go on", async () => {
-  const { ask, worker } = place();
+  const { ask, say, worker } = place();
   await worker();
-  await ask(["spawn", "Writer", "--prompt", "Ask your parent: Which city?"]);
+  await say(["spawn", "Writer", "--prompt", "Ask your parent: Which city?"]);
   const [question] = await until(
     async () => {
-      const { replies } = json((await ask(["replies", "--json"])).stdout);
+      const { replies } = json((await say(["replies", "--json"])).stdout);
       return replies.length > 0 && replies;
     },
     { everyMs: 100 },
   );
   expect(question).toMatchObject({ kind: "question", agent_id: "writer", text: "Which city?" });
-  expect((await ask(["list"])).stdout.slice(1)).toEqual([
+  expect((await say(["list"])).stdout.slice(1)).toEqual([
     expect.stringMatching(/^writer +waiting /),
     "writer asks: Which city?",
   ]);
@@ -224,7 +224,7 @@ test("a question stands in list and replies, and answer lets its agent go on", a
   expect(sent.stderr.join("\n")).toMatch(
     /^writer waits for an answer .*: node \S+main\.js answer writer "…"$/,
   );
-  const first = json((await ask(["answer", "writer", "Zürich", "--json"])).stdout);
+  const first = json((await say(["answer", "writer", "Zürich", "--json"])).stdout);
   expect(first).toMatchObject({
     status: "answered",
     question_id: question.question_id,
@@ -232,7 +232,7 @@ test("a question stands in list and replies, and answer lets its agent go on", a
   });
   const shown = await until(
     async () => {
-      const { stdout } = await ask(["replies"]);
+      const { stdout } = await say(["replies"]);
       return stdout.some((line) => line.includes("succeeded")) && stdout.join("\n");
     },
     { everyMs: 100 },
@@ -242,15 +242,15 @@ test("a question stands in list and replies, and answer lets its agent go on", a
 }, 60_000);
 
 test("watch shows agents come, work and go, destroys nothing, and ends with 0", async () => {
-  const { ask, start, worker } = place();
+  const { say, start, worker } = place();
   await worker();
   const [plain, machine] = await Promise.all([start(["watch"]), start(["watch", "--json"])]);
   await plain.waitForLine(/^Watching cli, run and start on redis:/);
-  await ask(["spawn", "stays"]);
+  await say(["spawn", "stays"]);
   await plain.waitForLine("stays: idle");
   // Of an agent that has ended before it looks for the first time a watch tells nothing.
   await machine.waitForLine(/"agent_id":"stays"/);
-  await ask(["spawn", "Counter", "--prompt", COUNT]);
+  await say(["spawn", "Counter", "--prompt", COUNT]);
   await plain.waitForLine(/^✔ counter {2}completed · 2 turns · [\d,]+ tokens · \$0$/);
   await machine.waitForLine(/"agent_id":"counter".*"status":"ended"/);
   expect((await plain.kill("SIGINT")).code).toBe(0);
@@ -261,7 +261,7 @@ test("watch shows agents come, work and go, destroys nothing, and ends with 0", 
     lines.filter((line) => line.agent?.agent_id === id).map((line) => line.agent.status);
   expect(of("stays")).toEqual(["idle"]);
   expect(of("counter").at(-1)).toBe("ended");
-  expect(json((await ask(["list", "--json"])).stdout).sub_agents).toMatchObject([{ agent_id: "stays" }]);
+  expect(json((await say(["list", "--json"])).stdout).sub_agents).toMatchObject([{ agent_id: "stays" }]);
 }, 40_000);
 
 test("watch follows what run starts, though run acts as a parent of its own", async () => {
@@ -333,12 +333,12 @@ test("start --once --json prints the three replies as one document", async () =>
 }, 40_000);
 
 test("the hint of start works as printed: the password of an embedded Redis stands in it", async () => {
-  const { ask, start } = place();
+  const { say, start } = place();
   const own = { REDIS_URL: undefined, SUBAGENT_PREFIX: undefined, PATH: "/nowhere" };
   const service = await start(["start"], own);
   const hint = await service.waitForLine(/^ {2}REDIS_URL=/);
   const [, address] = /REDIS_URL=(redis:\/\/\S+)/.exec(hint) ?? [];
-  const { code, stdout, stderr } = await ask(["run", COUNT], { ...own, REDIS_URL: address });
+  const { code, stdout, stderr } = await say(["run", COUNT], { ...own, REDIS_URL: address });
   expect(code, stderr.join("\n")).toBe(0);
   expect(stdout.join("\n")).toContain("2 TODO comments");
   expect((await service.kill("SIGINT")).code).toBe(0);
@@ -364,9 +364,9 @@ test.each(["spawn", "send", "list", "finish", "destroy", "replies", "watch", "us
 );
 
 test("ps, show and logs tell what run did; list and usage see it too", async () => {
-  const { ask, worker } = place();
+  const { ask, say, worker } = place();
   await worker();
-  expect((await ask(["run", "How many TODO comments are there?"])).code).toBe(0);
+  expect((await say(["run", "How many TODO comments are there?"])).code).toBe(0);
   const parents = json((await ask(["ps", "--json"])).stdout).parents;
   expect(parents).toMatchObject([{ tenant: "default", sub_agents: [], unacked: 0, today: { turns: 2 } }]);
   expect(parents[0].parent_id).toMatch(/^cli-/);
@@ -383,8 +383,8 @@ test("ps, show and logs tell what run did; list and usage see it too", async () 
   expect(shown.messages).toEqual(["How many TODO comments are there?"]);
   const told = (await ask(["logs", agent])).stdout;
   expect(told.at(-1)).toMatch(/^\d\d:\d\d:\d\d {2}how_many_todo_comments_are_there {2}ended: succeeded/);
-  expect(json((await ask(["usage", "--json"])).stdout)).toMatchObject({ replies: 1, turns: 2 });
-  const unknown = await ask(["show", "nobody"]);
+  expect(json((await say(["usage", "--json"])).stdout)).toMatchObject({ replies: 1, turns: 2 });
+  const unknown = await say(["show", "nobody"]);
   expect(unknown.code).toBe(2);
   expect(unknown.stderr[0]).toMatch(/^subagent-queue: No sub-agent "nobody" is known to cli, cli-/);
 }, 60_000);

@@ -1,4 +1,7 @@
-/** `api`, `keys` and `webhook` of the command line as real processes: a key is made, shown once, needed, rotated and revoked. */
+/**
+ * `api`, `keys`, `profile` and `webhook` of the command line: a key is made, shown once, needed, rotated and revoked. The server and
+ * one call are real processes, the other calls the same program in this one.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -6,21 +9,24 @@ import { beforeAll, expect, test } from "vitest";
 import { ask } from "../helpers/api.ts";
 import { closeAtEnd } from "../helpers/cleanup.ts";
 import { spawnNode } from "../helpers/processes.ts";
+import { runHere } from "../helpers/program.ts";
 import { redisUrl, uniquePrefix } from "../helpers/redis.ts";
 
 const STARTS_WITHIN_MS = 60_000;
 const AGENTS = "/v1/parents/planner-7/agents";
 const prefix = uniquePrefix();
 
+function environment() {
+  return { REDIS_URL: redisUrl(), SUBAGENT_PREFIX: prefix, SUBAGENT_LOG_LEVEL: "error" };
+}
+
 function start(...args: string[]) {
-  const env = { REDIS_URL: redisUrl(), SUBAGENT_PREFIX: prefix, SUBAGENT_LOG_LEVEL: "error" };
-  return spawnNode("src/cli/main.ts", { args, env });
+  return spawnNode("src/cli/main.ts", { args, env: environment() });
 }
 
 async function run(...args: string[]): Promise<{ code: number | null; out: string; said: string }> {
-  const command = await start(...args);
-  const { code } = await command.closed;
-  return { code, out: command.stdout.join("\n"), said: command.stderr.join("\n") };
+  const { code, stdout, stderr } = await runHere(args, { cwd: process.cwd(), env: environment() });
+  return { code, out: stdout.join("\n"), said: stderr.join("\n") };
 }
 
 let url: string;
@@ -36,9 +42,9 @@ beforeAll(async () => {
 
 test("a key that the command line makes is needed from then on, is shown once, rotated and revoked", async () => {
   expect((await ask(url + AGENTS, "GET")).status).toBe(200);
-  const made = await run("keys", "create", "billing service", "--scope", "spawn", "--json");
-  expect(made.code).toBe(0);
-  const { token, key_id, tenant } = JSON.parse(made.out);
+  const made = await start("keys", "create", "billing service", "--scope", "spawn", "--json");
+  expect((await made.closed).code).toBe(0);
+  const { token, key_id, tenant } = JSON.parse(made.stdout.join("\n"));
   expect(tenant).toBe("default");
   const status = async (with_?: string) =>
     (await ask(url + AGENTS, "GET", with_ ? { token: with_ } : {})).status;

@@ -14,7 +14,7 @@ import { expect, test } from "vitest";
 import { EXPECTED } from "../../src/shared/config.ts";
 import { closeAtEnd } from "../helpers/cleanup.ts";
 import { type NodeProcess, spawnBuilt } from "../helpers/processes.ts";
-import { runHere } from "../helpers/program.ts";
+import { runHere, type Said } from "../helpers/program.ts";
 import { redisUrl, startPrivateRedis, uniquePrefix } from "../helpers/redis.ts";
 import { freePort } from "../helpers/redis-server.ts";
 import { until } from "../helpers/until.ts";
@@ -52,6 +52,11 @@ function start(args: readonly string[], { directory, env }: Project, more = {}) 
   return spawnBuilt(args, { cwd: directory, env: { ...env, ...more } });
 }
 
+/** Has the program carry out a command in this process; what every command shares needs no process for each. */
+function here(args: readonly string[], { directory, env }: Project, more = {}): Promise<Said> {
+  return runHere(args, { cwd: directory, env: { ...env, ...more } });
+}
+
 /** The private Redis of a command, and the shell that watches it. */
 function redisProcessesOf({ temporary }: Project): string[] {
   return readdirSync("/proc").filter((pid) => {
@@ -70,7 +75,7 @@ async function expectNothingLeft(place: Project): Promise<void> {
 }
 
 /** One sentence on stderr, no stack trace. */
-function expectOneSentence(ended: NodeProcess, sentence: RegExp): void {
+function expectOneSentence(ended: Pick<NodeProcess, "stdout" | "stderr">, sentence: RegExp): void {
   expect(ended.stderr).toHaveLength(1);
   expect(ended.stderr[0]).toMatch(sentence);
   expect(ended.stdout).toEqual([]);
@@ -173,8 +178,8 @@ test("help names commands as they can be called from where one stands", async ()
 
 test("no line of a flag's help ends amid a command, where its name would not be found", async () => {
   for (const verb of ["spawn", "api", "schedule", "webhook", "keys"]) {
-    const ended = await start([verb, "--help"], project());
-    await ended.closed;
+    const { directory: cwd, env } = project();
+    const ended = await runHere([verb, "--help"], { cwd, env, command: "node /x/dist/cli/main.js" });
     const [, ...lines] = ended.stdout;
     expect(lines.join("\n")).not.toMatch(/(?<![\w/-])subagent-queue\s/);
   }
@@ -281,8 +286,8 @@ test("run takes limits and tools, and exits with 1 when one of its sub-agents fa
     ["--parent", "a b"],
     ["--max-cost-usd", "-1"],
   ]) {
-    const refused = await start(["run", ...wrong, "x"], place, env);
-    expect((await refused.closed).code).toBe(2);
+    const refused = await here(["run", ...wrong, "x"], place, env);
+    expect(refused.code).toBe(2);
   }
 }, 60_000);
 
@@ -322,16 +327,16 @@ test("a worker joins REDIS_URL, says one ready line, logs JSON, and ends with 0 
 });
 
 test("a worker without REDIS_URL refuses politely", async () => {
-  const ended = await start(["worker"], project());
-  expect((await ended.closed).code).toBe(3);
+  const ended = await here(["worker"], project());
+  expect(ended.code).toBe(3);
   expectOneSentence(ended, /^subagent-queue: REDIS_URL is not set: .*\.$/);
 });
 
 test("a worker whose password is wrong says so and ends", async () => {
-  const ended = await start(["worker"], project(), {
+  const ended = await here(["worker"], project(), {
     REDIS_URL: redisUrl().replace("//", "//nobody:canary@"),
   });
-  expect((await ended.closed).code).toBe(3);
+  expect(ended.code).toBe(3);
   expect(ended.stderr.join("\n")).toMatch(
     /^subagent-queue: Redis at redis:\/\/\*\*\*@\S+ cannot be used \(WRONGPASS .*\): /m,
   );
@@ -339,8 +344,8 @@ test("a worker whose password is wrong says so and ends", async () => {
 });
 
 test("a worker whose database Redis does not have says so and ends", async () => {
-  const ended = await start(["worker"], project(), { REDIS_URL: `${redisUrl()}/99` });
-  expect((await ended.closed).code).toBe(3);
+  const ended = await here(["worker"], project(), { REDIS_URL: `${redisUrl()}/99` });
+  expect(ended.code).toBe(3);
   expect(ended.stderr.join("\n")).toMatch(
     /^subagent-queue: Redis at redis:\S+\/99 cannot be used \(ERR DB index is out of range\): /m,
   );
@@ -376,8 +381,8 @@ test("in production a Redis that may lose work is refused with the fix, by worke
   const env = { REDIS_URL: careless.url, NODE_ENV: "production" };
   const refusal = /This Redis cannot be used in production mode\. .*redis-cli config set appendonly yes/;
   for (const args of [["worker"], ["run", "x"], ["start", "--once"], ["spawn", "a"]]) {
-    const ended = await start(args, place, env);
-    expect((await ended.closed).code, args[0]).toBe(3);
+    const ended = await here(args, place, env);
+    expect(ended.code, args[0]).toBe(3);
     expect(ended.stderr.join("\n"), args[0]).toMatch(refusal);
     expect(ended.stdout, args[0]).toEqual([]);
   }
@@ -387,10 +392,10 @@ test("strictness is a flag as well, and whoever only looks may do so on any Redi
   const careless = await startPrivateRedis({ arguments: ["--appendonly", "no"] });
   const place = project();
   const env = { REDIS_URL: careless.url, NODE_ENV: "production" };
-  const strict = await start(["worker", "--strict"], place, { ...env, NODE_ENV: undefined });
-  expect((await strict.closed).code).toBe(3);
-  const looking = await start(["list"], place, env);
-  expect((await looking.closed).code).toBe(0);
+  const strict = await here(["worker", "--strict"], place, { ...env, NODE_ENV: undefined });
+  expect(strict.code).toBe(3);
+  const looking = await here(["list"], place, env);
+  expect(looking.code).toBe(0);
   const warned = await start(["worker", "--no-strict"], place, env);
   await warned.waitForLine(/^ready: worker/);
   expect(
@@ -422,8 +427,8 @@ test("a worker whose Redis is not there yet waits, and ends when told to", async
 
 test("a Redis that is not there is one sentence and exit code 3", async () => {
   const port = await freePort();
-  const ended = await start(["run", "x"], project(), { REDIS_URL: `redis://127.0.0.1:${port}` });
-  expect((await ended.closed).code).toBe(3);
+  const ended = await here(["run", "x"], project(), { REDIS_URL: `redis://127.0.0.1:${port}` });
+  expect(ended.code).toBe(3);
   expectOneSentence(
     ended,
     /^subagent-queue: No Redis at redis:\/\/127\.0\.0\.1:\d+ \(connection refused\): .*\.$/,
@@ -440,8 +445,8 @@ test("without a Redis and without redis-server the embedded one does the whole j
 });
 
 test("a wrong REDIS_URL is one sentence that shows the form, never the password", async () => {
-  const ended = await start(["run", "x"], project(), { REDIS_URL: "http://me:canary@host" });
-  expect((await ended.closed).code).toBe(3);
+  const ended = await here(["run", "x"], project(), { REDIS_URL: "http://me:canary@host" });
+  expect(ended.code).toBe(3);
   expectOneSentence(ended, /^subagent-queue: REDIS_URL cannot be used: write redis:\/\/host:port, /);
   expect(ended.stderr.join()).not.toContain("canary");
 });
@@ -452,8 +457,8 @@ test("garbage in the environment is named all at once, each with its form", asyn
     SUBAGENT_MAX_DURATION: "1 week",
     SUBAGENT_ROOTS: "/nowhere",
   };
-  const ended = await start(["start"], project(), garbage);
-  expect((await ended.closed).code).toBe(3);
+  const ended = await here(["start"], project(), garbage);
+  expect(ended.code).toBe(3);
   expect(ended.stderr[0]).toBe("subagent-queue: 3 environment variables cannot be used:");
   for (const name of Object.keys(garbage)) expect(ended.stderr.join("\n")).toContain(name);
   expect(ended.stderr).toHaveLength(4);
@@ -556,16 +561,15 @@ test("help names every environment variable", async () => {
 
 test("a cost cap for a model whose price nobody knows is refused once, with exit code 3", async () => {
   const env = { SUBAGENT_MAX_COST_USD: "1", SUBAGENT_MODEL: "unheard-of" };
-  const ended = await start(["run", "a", "b", "c"], project(), env);
-  expect((await ended.closed).code).toBe(3);
+  const ended = await here(["run", "a", "b", "c"], project(), env);
+  expect(ended.code).toBe(3);
   expect(ended.stderr.filter((line) => line.includes("unheard-of"))).toHaveLength(1);
 });
 
 test("the stack of an error is shown with SUBAGENT_LOG_LEVEL=debug only", async () => {
   const place = project();
-  const quiet = await start(["worker"], place);
-  const loud = await start(["worker"], place, { SUBAGENT_LOG_LEVEL: "debug" });
-  await Promise.all([quiet.closed, loud.closed]);
+  const quiet = await here(["worker"], place);
+  const loud = await here(["worker"], place, { SUBAGENT_LOG_LEVEL: "debug" });
   expect(quiet.stderr.join("\n")).not.toMatch(/^ {4}at /m);
   expect(loud.stderr.join("\n")).toMatch(/^ {4}at /m);
 });

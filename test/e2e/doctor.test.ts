@@ -1,4 +1,4 @@
-/** `doctor` as a process of the built command line, on real Redis servers. */
+/** `doctor` on real Redis servers: as processes of the built command line, refusals as the same program in this process. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,6 +8,7 @@ import { keysUnder } from "../../src/shared/protocol/keys.ts";
 import { closeRedis, openRedis } from "../../src/shared/redis/connection/connection.ts";
 import { closeAtEnd } from "../helpers/cleanup.ts";
 import { spawnBuilt } from "../helpers/processes.ts";
+import { runHere } from "../helpers/program.ts";
 import { redisUrl, startPrivateRedis, uniquePrefix } from "../helpers/redis.ts";
 import { freePort } from "../helpers/redis-server.ts";
 
@@ -29,6 +30,9 @@ function place(url = redisUrl()) {
   return {
     prefix,
     start,
+    /** Has the program carry out a command in this process. */
+    say: (args: readonly string[], more: Record<string, string | undefined> = {}) =>
+      runHere(args, { cwd: directory, env: { ...env, ...more } }),
     async ask(args: readonly string[], more: Record<string, string | undefined> = {}) {
       const command = await start(args, more);
       const { code } = await command.closed;
@@ -38,10 +42,10 @@ function place(url = redisUrl()) {
 }
 
 test("a healthy installation that has worked: all is well, exit code 0", async () => {
-  const { start, ask } = place();
+  const { start, ask, say } = place();
   const worker = await start(["worker"]);
   await worker.waitForLine(/^ready: /);
-  await ask(["run", `How many TODO comments are there? ${SECRET}`]);
+  await say(["run", `How many TODO comments are there? ${SECRET}`]);
   const { code, stdout, stderr } = await ask(["doctor"]);
   expect({ code, stderr }).toEqual({ code: 0, stderr: [] });
   expect(stdout.at(-1)).toBe("✔ all is well");
@@ -64,8 +68,8 @@ test("the same as JSON has the form that is promised, and there is nothing to re
 });
 
 test("errors are exit code 1 until --fix has cured them; no prompt is ever printed", async () => {
-  const { prefix, ask } = place();
-  const spawned = await ask(["spawn", "Data Collector", "--prompt", SECRET]);
+  const { prefix, say } = place();
+  const spawned = await say(["spawn", "Data Collector", "--prompt", SECRET]);
   expect(spawned.code).toBe(0);
   const redis = openRedis(redisUrl(), "worker");
   closeAtEnd(() => closeRedis(redis));
@@ -74,15 +78,15 @@ test("errors are exit code 1 until --fix has cured them; no prompt is ever print
   const [uid = ""] = await redis.hkeys(keys.parent(parent).live);
   await redis.del(keys.agent({ ...parent, uid }).record);
 
-  const sick = await ask(["doctor"]);
+  const sick = await say(["doctor"]);
   expect(sick.code).toBe(1);
   expect(sick.stdout.join("\n")).toContain(`cli/${uid}`);
   expect(sick.stdout.at(-1)).toBe("✖ 1 error, 2 warnings");
-  const cured = await ask(["doctor", "--fix"]);
+  const cured = await say(["doctor", "--fix"]);
   expect(cured.code).toBe(0);
   expect(cured.stdout.join("\n")).toMatch(/Repaired\n {2}1 place freed: cli\/sa-/);
   expect(cured.stdout.at(-1)).toBe("⚠ 0 errors, 1 warning");
-  const again = await ask(["doctor", "--fix"]);
+  const again = await say(["doctor", "--fix"]);
   expect(again.stdout).toContain("Nothing was repaired.");
   expect([...sick.stdout, ...cured.stdout].join("\n")).not.toContain(SECRET);
 });
@@ -91,21 +95,21 @@ test("wrong settings of Redis are named with their fix; production takes them as
   const server = await startPrivateRedis({
     arguments: ["--appendonly", "no", "--maxmemory-policy", "allkeys-lru"],
   });
-  const { ask } = place(server.url);
-  const found = await ask(["doctor"]);
+  const { say } = place(server.url);
+  const found = await say(["doctor"]);
   expect(found.code).toBe(0);
   expect(found.stdout.join("\n")).toMatch(/⚠ .*appendonly yes/);
   expect(found.stdout.join("\n")).toMatch(/⚠ .*maxmemory-policy noeviction/);
-  const strict = await ask(["doctor"], { NODE_ENV: "production" });
+  const strict = await say(["doctor"], { NODE_ENV: "production" });
   expect(strict.code).toBe(1);
   expect(strict.stdout.at(-1)).toBe("✖ 2 errors, 1 warning");
 });
 
 test("--measure says beforehand what it spends and what the backend takes", async () => {
-  const { start, ask } = place();
+  const { say, start } = place();
   const model = await start(["offline-model", "--port", "0", "--latency-ms", "100", "--parallel", "1"]);
   const url = (await model.waitForLine(/^ready: /)).slice("ready: ANTHROPIC_BASE_URL=".length);
-  const { code, stdout, stderr } = await ask(["doctor", "--measure"], { ANTHROPIC_BASE_URL: url });
+  const { code, stdout, stderr } = await say(["doctor", "--measure"], { ANTHROPIC_BASE_URL: url });
   expect(code).toBe(0);
   expect(stderr.join("\n")).toMatch(/^Measuring .*: 47 calls of at most 16 output tokens each\.$/);
   // Which number comes out is a question of how busy the machine is as well.
@@ -119,19 +123,19 @@ test.each([
   ["an address that is none", { REDIS_URL: "localhost" }, /^subagent-queue: REDIS_URL/],
   ["a wrong prefix", { SUBAGENT_PREFIX: "a b" }, /^subagent-queue: SUBAGENT_PREFIX/],
 ])("%s is one sentence and exit code 3", async (_, more, sentence) => {
-  const { code, stdout, stderr } = await place().ask(["doctor", "--json"], more);
+  const { code, stdout, stderr } = await place().say(["doctor", "--json"], more);
   expect({ code, stdout }).toEqual({ code: 3, stdout: [] });
   expect(stderr).toHaveLength(1);
   expect(stderr[0]).toMatch(sentence);
 });
 
 test("a Redis that is not there is one sentence and exit code 3, an unknown flag exit code 2", async () => {
-  const { ask } = place(`redis://:${SECRET}@127.0.0.1:${await freePort()}`);
-  const away = await ask(["doctor"]);
+  const { say } = place(`redis://:${SECRET}@127.0.0.1:${await freePort()}`);
+  const away = await say(["doctor"]);
   expect({ code: away.code, stdout: away.stdout }).toEqual({ code: 3, stdout: [] });
   expect(away.stderr).toEqual([
     expect.stringMatching(/^subagent-queue: No Redis at .* \(connection refused\): /),
   ]);
   expect(away.stderr.join()).not.toContain(SECRET);
-  expect((await ask(["doctor", "--force"])).code).toBe(2);
+  expect((await say(["doctor", "--force"])).code).toBe(2);
 });

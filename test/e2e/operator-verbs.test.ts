@@ -1,10 +1,11 @@
-/** The verbs for operators as real processes of the built command line, on a real Redis. */
+/** The verbs for operators on a real Redis: each once as a real process of the built command line, refusals in this one. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { closeAtEnd } from "../helpers/cleanup.ts";
 import { spawnBuilt } from "../helpers/processes.ts";
+import { runHere } from "../helpers/program.ts";
 import { redisUrl, uniquePrefix } from "../helpers/redis.ts";
 
 const VARIABLE = /^(REDIS_URL|ANTHROPIC_|SUBAGENT_|NODE_ENV|NO_COLOR|FORCE_COLOR)/;
@@ -28,6 +29,8 @@ function place() {
   return {
     env,
     start,
+    /** Has the program carry out a command in this process. */
+    say: (...args: string[]) => runHere(args, { cwd, env }),
     async ask(...args: string[]) {
       const command = await start(...args);
       const { code } = await command.closed;
@@ -37,7 +40,7 @@ function place() {
 }
 
 test("pause stops the work that is asked for, says so everywhere, and resume lets it go on at once", async () => {
-  const { ask, start } = place();
+  const { ask, say, start } = place();
   const paused = await ask("pause", "--reason", "the budget\nis used up");
   expect(paused).toMatchObject({ code: 0 });
   expect(paused.stdout.join()).toMatch(
@@ -47,8 +50,8 @@ test("pause stops the work that is asked for, says so everywhere, and resume let
   expect(await worker.waitForLine(/^ready: /)).toMatch(/; paused since \S+Z \(the budget is used up\)$/);
   const { stdout, stderr } = await ask("spawn", "counter", "--prompt", "How many TODO comments are there?");
   expect(stderr.join()).toMatch(/^Nothing is worked on until node \S+main\.js resume: paused since /);
-  expect((await ask("list")).stdout.join()).toMatch(new RegExp(`${stdout[0]} +queued`));
-  const again = await ask("pause", "--reason", "another", "--json");
+  expect((await say("list")).stdout.join()).toMatch(new RegExp(`${stdout[0]} +queued`));
+  const again = await say("pause", "--reason", "another", "--json");
   const note = JSON.parse(again.stdout.join());
   expect(note).toMatchObject({ paused: true, reason: "the budget\nis used up" });
   expect(again.stderr).toEqual([
@@ -61,19 +64,19 @@ test("pause stops the work that is asked for, says so everywhere, and resume let
   });
   const replies = await start("replies", "--follow", "--ack", "--json");
   expect(await replies.waitForLine(/"kind":"reply"/)).toContain('"status":"succeeded"');
-  expect(await ask("resume", "--json")).toMatchObject({ code: 0, stdout: ['{"paused":false,"was":null}'] });
+  expect(await say("resume", "--json")).toMatchObject({ code: 0, stdout: ['{"paused":false,"was":null}'] });
 }, 60_000);
 
 test("wrong input is one sentence and its exit code", async () => {
-  const { env, ask } = place();
-  expect(await ask("pause", "--reason", "")).toMatchObject({
+  const { env, say } = place();
+  expect(await say("pause", "--reason", "")).toMatchObject({
     code: 2,
     stdout: [],
     stderr: ["subagent-queue: --reason cannot be used: write 1 to 500 characters."],
   });
   env.REDIS_URL = undefined;
   for (const verb of ["pause", "resume"]) {
-    expect(await ask(verb)).toMatchObject({
+    expect(await say(verb)).toMatchObject({
       code: 3,
       stdout: [],
       stderr: [
@@ -82,5 +85,5 @@ test("wrong input is one sentence and its exit code", async () => {
     });
   }
   env.REDIS_URL = "redis://127.0.0.1:1";
-  expect(await ask("pause")).toMatchObject({ code: 3, stdout: [] });
+  expect(await say("pause")).toMatchObject({ code: 3, stdout: [] });
 });

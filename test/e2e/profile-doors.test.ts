@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { expect, test } from "vitest";
+import { bundled } from "../helpers/bundle.ts";
 import { closeAtEnd } from "../helpers/cleanup.ts";
 import { spawnBuilt } from "../helpers/processes.ts";
 import { runHere } from "../helpers/program.ts";
@@ -89,7 +90,7 @@ test("through MCP", async () => {
   const { env, view } = await place();
   const client = new Client({ name: "test", version: "1" });
   closeAtEnd(() => client.close());
-  const args = ["--import", "tsx", "src/cli/main.ts", "mcp", "--parent", "planner-7"];
+  const args = [await bundled("src/cli/main.ts"), "mcp", "--parent", "planner-7"];
   const command = { command: process.execPath, args, env: { PATH: process.env.PATH ?? "", ...env } };
   await client.connect(new StdioClientTransport(command));
   const { content } = await client.callTool({ name: "spawn_sub_agent", arguments: { name: "By MCP" } });

@@ -11,6 +11,7 @@ import { once } from "node:events";
 import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
+import { bundled } from "./bundle.ts";
 import { closeAtEnd } from "./cleanup.ts";
 import { killWhenWeAreGone } from "./reaper.ts";
 import { until } from "./until.ts";
@@ -53,18 +54,14 @@ export interface NodeProcess {
   kill(signal?: NodeJS.Signals): Promise<Ending>;
 }
 
-/** Starts `node entry`; an entry that ends in `.ts` runs by way of tsx. Relative entries count from the root. */
+/** Starts `node entry`; an entry that ends in `.ts` is bundled first. Relative entries count from the root. */
 export async function spawnNode(entry: string, options: NodeOptions = {}): Promise<NodeProcess> {
-  const loader = entry.endsWith(".ts") ? ["--import", import.meta.resolve("tsx")] : [];
-  const child = spawn(
-    process.execPath,
-    [...loader, resolve(repositoryRoot, entry), ...(options.args ?? [])],
-    {
-      cwd: options.cwd ?? repositoryRoot,
-      env: { ...process.env, ...options.env },
-      stdio: ["ignore", "pipe", "pipe"],
-    },
-  );
+  const program = entry.endsWith(".ts") ? await bundled(entry) : resolve(repositoryRoot, entry);
+  const child = spawn(process.execPath, [program, ...(options.args ?? [])], {
+    cwd: options.cwd ?? repositoryRoot,
+    env: { ...process.env, ...options.env },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
   await once(child, "spawn");
   const running = watch(child);
   closeAtEnd(async () => void (await running.kill()));

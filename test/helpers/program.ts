@@ -17,10 +17,19 @@ export interface Said {
   stderr: string[];
 }
 
-/** Runs a command to its end; `env`: variables on top of ours, `undefined` takes one away. */
+/** Where a command runs, and as what. */
+interface Surroundings {
+  cwd: string;
+  /** Variables on top of ours, `undefined` takes one away. */
+  env: Readonly<Record<string, string | undefined>>;
+  /** What a shell would call to have this program. */
+  command?: string;
+}
+
+/** Runs a command to its end. */
 export async function runHere(
   args: readonly string[],
-  { cwd, env }: { cwd: string; env: Readonly<Record<string, string | undefined>> },
+  { cwd, env, command = "npx subagent-queue" }: Surroundings,
 ): Promise<Said> {
   const here: Environment = { ...process.env, ...env };
   const [stdout, stderr] = [recorder(), recorder()];
@@ -34,7 +43,7 @@ export async function runHere(
     signal: new AbortController().signal,
     stopInTwoSteps: () => new AbortController().signal,
     version: packageVersion(),
-    command: "npx subagent-queue",
+    command,
   });
   return { code, stdout: stdout.lines(), stderr: stderr.lines() };
 }

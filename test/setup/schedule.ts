@@ -6,10 +6,16 @@ import picomatch from "picomatch";
 import type { TestSpecification } from "vitest/node";
 import { BaseSequencer } from "vitest/node";
 
-/** Files that share one process, one after the other: they open nothing that outlives them. */
+/**
+ * Files that share a process, one after the other, so that the sources are loaded once: they open nothing that outlives
+ * them, which the leak check holds.
+ */
 export const SHARING_A_PROCESS: readonly string[] = [
   "test/unit/**/*.test.ts",
-  "test/integration/verbs/**/*.test.ts",
+  "test/integration/*.test.ts",
+  "test/integration/{offline,origins,producer,service,verbs,worker}/**/*.test.ts",
+  "test/deploy/**/*.test.ts",
+  "test/helpers/**/*.test.ts",
 ];
 
 /** Files among those that need a process of their own, and why. */
@@ -41,15 +47,14 @@ export default class Schedule extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await super.sort(files);
     const groupOf = ({ project }: TestSpecification) => project.config.sequence.groupOrder;
-    const groups = [...new Set(sorted.map(groupOf))].sort((a, b) => a - b);
+    // A process is used again for the next file of the same project alone: the projects of a group follow one another.
+    const projects = [...new Set(sorted.map(({ project }) => project))];
     const pathOf = ({ moduleId, project }: TestSpecification) =>
       moduleId.slice(project.config.root.length + 1);
-    return groups.flatMap((group) =>
-      inTurns(
-        sorted.filter((file) => groupOf(file) === group),
-        pathOf,
-      ),
-    );
+    return projects
+      .map((project) => sorted.filter((file) => file.project === project))
+      .sort(([a], [b]) => (a && b ? groupOf(a) - groupOf(b) : 0))
+      .flatMap((files) => inTurns(files, pathOf));
   }
 }
 

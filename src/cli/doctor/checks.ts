@@ -11,17 +11,39 @@ import type { Area, Finding } from "./report.ts";
 /** How `--fix` repairs a trouble: a check of the sweeper, the `mend` script, a key moved aside, a directory deleted. */
 export type Repair = "check" | "mend" | "move" | "delete";
 
+/** What a check was found at: names, or a number where there are none, or sentences of their own. */
+type Found = readonly string[] | number | readonly Partial<Finding>[];
+
 /** One kind of trouble. Sentences are templates, see {@link sentence}. */
 interface Check {
-  /** Where it is shown, and how bad it is. */
-  kind: readonly [Area, Finding["severity"]];
+  area: Area;
+  severity: Finding["severity"];
   what: string;
   todo: string;
-  /** What it was found at: names, or a number where there are none, or sentences of their own. */
-  at(facts: Facts): readonly string[] | number | readonly Partial<Finding>[];
-  /** Absent: `--fix` leaves it alone. */
+  at(facts: Facts): Found;
+  /** What was repaired, and how. Absent: `--fix` leaves it alone. */
   fix?: { by: Repair; did: string };
 }
+
+/** A row of the table: what is wrong and what to do, a line each; then where the facts show it, and its repair. */
+const row =
+  (severity: Check["severity"], area: Area) =>
+  (text: TemplateStringsArray, ...parts: readonly string[]) => {
+    const [what = "", todo = ""] = String.raw(text, ...parts).split(/\n\s*/);
+    return (at: Check["at"], by?: Repair, did = ""): Check => ({
+      ...{ area, severity, what, todo, at },
+      ...(by && { fix: { by, did } }),
+    });
+  };
+const rows = (severity: Check["severity"]) => ({
+  redis: row(severity, "redis"),
+  workers: row(severity, "workers"),
+  agents: row(severity, "agents"),
+  replies: row(severity, "replies"),
+  workspaces: row(severity, "workspaces"),
+});
+const warn = rows("warn");
+const error = rows("error");
 
 const FIX = "doctor --fix";
 const LET_SWEEP = `${FIX} does what is due; a live worker does it by itself`;
@@ -39,273 +61,143 @@ const agentsWith = (trouble: AgentTrouble) => (facts: Facts) =>
     .filter(({ troubles }) => troubles.includes(trouble))
     .map(({ sight }) => agentName(sight.address, sight.record?.agentId));
 
-/** A trouble of agents that the sweeper repairs as soon as it checks them. */
-const swept = (at: AgentTrouble, kind: "warn" | "error", what: string, did: string) =>
-  ({ kind: ["agents", kind], what, todo: LET_SWEEP, at: agentsWith(at), fix: { by: "check", did } }) as const;
-/** A trouble of the keys around a record, which the `mend` script repairs. */
-const mended = (at: AgentTrouble, kind: "warn" | "error", what: string, does: string, did: string) =>
-  ({
-    kind: ["agents", kind],
-    what,
-    todo: `${FIX} ${does}`,
-    at: agentsWith(at),
-    fix: { by: "mend", did },
-  }) as const;
-
 /** The checks by their stable names, in the order in which they are reported. */
-export const CHECKS = {
-  redis_settings: {
-    kind: ["redis", "warn"],
-    what: "a setting of Redis",
-    todo: "",
-    at: serverProblems,
-  },
-  redis_trouble: {
-    kind: ["redis", "error"],
-    what: "Redis takes no new work",
-    todo: "repair Redis; work goes on by itself when Redis takes writes again",
-    at: ({ servers }) => distinct(servers.flatMap(({ troubles }) => troubles)).map((what) => ({ what })),
-  },
-  redis_memory: {
-    kind: ["redis", "warn"],
-    what: "Redis is nearly full",
-    todo: "raise maxmemory, or ack replies that no parent reads",
-    at: fullServers,
-  },
-  wakes_not_taken: {
-    kind: ["workers", "error"],
-    what: "#wake (waits|wait) while workers have free places",
-    todo: "restart the workers that take nothing; a worker that was killed is forgotten after 30 s",
-    at: ({ areWakesStuck, wakes }) => (areWakesStuck ? wakes.waiting : 0),
-  },
-  work_without_workers: {
-    kind: ["workers", "error"],
-    what: "no worker is live, and #agent (waits|wait) for one",
-    todo: START_WORKER,
-    at: waitingForWorkers,
-  },
-  no_workers: {
-    kind: ["workers", "warn"],
-    what: "no worker is live",
-    todo: START_WORKER,
-    at: (facts) => (facts.workers.length === 0 && waitingForWorkers(facts) === 0 ? 1 : 0),
-  },
-  mixed_versions: {
-    kind: ["workers", "warn"],
-    what: "the workers run #version",
-    todo: "finish the upgrade: agents written by the newer version wait for its workers",
-    at: ({ workers }) => several(workers.map(({ worker }) => worker.version)),
-  },
-  differing_tools: {
-    kind: ["workers", "warn"],
-    what: "#tool (is|are) missing at some workers",
-    todo: "give all workers the same tools, or prefixes of their own: every worker may take every agent",
-    at: ({ workers }) =>
-      distinct(workers.flatMap(({ worker }) => worker.tools)).filter((tool) =>
-        workers.some(({ worker }) => !worker.tools.includes(tool)),
-      ),
-  },
-  differing_models: {
-    kind: ["workers", "warn"],
-    what: "the workers announce #model",
-    todo: "give all workers the same provider and SUBAGENT_MODEL, or prefixes of their own",
-    at: ({ workers }) => several(workers.flatMap(({ worker }) => worker.model ?? [])),
-  },
-  clock_skew: {
-    kind: ["workers", "warn"],
-    what: "#clock (is|are) off by more than 5 s against Redis'",
-    todo: "synchronise the clocks (NTP); deadlines keep Redis' time, but logs and stamps will mislead",
-    at: wrongClocks,
-  },
-  paused: {
-    kind: ["workers", "warn"],
-    what: "an operator paused the installation: no model call begins",
-    todo: "subagent-queue resume, when it may go on",
-    at: ({ pause }) =>
-      pause ? [`since ${pause.at}${pause.reason === undefined ? "" : `: ${pause.reason}`}`] : [],
-  },
-  queue_paused: {
-    kind: ["workers", "error"],
-    what: "the wake queue itself was paused: no worker takes anything",
-    todo: "resume it with the tool that paused it (a Bull Board that may write, BullMQ's Queue.resume)",
-    at: ({ wakes, pause }) => (wakes.isPaused && pause === undefined ? 1 : 0),
-  },
-  provider_denied: {
-    kind: ["workers", "error"],
-    what: "#(provider gate|provider gates) (is|are) closed: the provider refuses the API key",
-    todo: "give the workers a key that works (ANTHROPIC_API_KEY) and restart them; waiting runs go on by themselves",
-    at: gatesIn("denied"),
-  },
-  provider_closed: {
-    kind: ["workers", "warn"],
-    what: "#(provider gate|provider gates) (is|are) closed or slowed: the provider asked for less",
-    todo: "nothing is lost, it opens by itself; less often with a lower SUBAGENT_CONCURRENCY or a higher limit",
-    at: gatesIn("closed", "slowed"),
-  },
-  stale_queued: swept(
-    "stale_queued",
-    "error",
-    "#agent (is|are) queued, overdue, and no wake will start (it|them)",
-    "#agent woken",
+const CHECKS = {
+  redis_settings: warn.redis`a setting of Redis`(serverProblems),
+  redis_trouble: error.redis`Redis takes no new work
+    repair Redis; work goes on by itself when Redis takes writes again`(({ servers }) =>
+    distinct(servers.flatMap(({ troubles }) => troubles)).map((what) => ({ what })),
   ),
-  stale_running: swept(
-    "stale_running",
-    "error",
-    "#agent (runs|run) under a lease that is long over",
-    "#agent woken for another worker",
+  redis_memory: warn.redis`Redis is nearly full
+    raise maxmemory, or ack replies that no parent reads`(fullServers),
+  wakes_not_taken: error.workers`#wake (waits|wait) while workers have free places
+    restart the workers that take nothing; a worker that was killed is forgotten after 30 s`(
+    ({ areWakesStuck, wakes }) => (areWakesStuck ? wakes.waiting : 0),
   ),
-  stale_waiting: swept(
-    "stale_waiting",
-    "error",
-    "#agent (waits|wait) for an answer beyond its deadline",
-    "#agent given the default answer",
+  work_without_workers: error.workers`no worker is live, and #agent (waits|wait) for one
+    ${START_WORKER}`(waitingForWorkers),
+  no_workers: warn.workers`no worker is live
+    ${START_WORKER}`((facts) => (facts.workers.length === 0 && waitingForWorkers(facts) === 0 ? 1 : 0)),
+  mixed_versions: warn.workers`the workers run #version
+    finish the upgrade: agents written by the newer version wait for its workers`(({ workers }) =>
+    several(workers.map(({ worker }) => worker.version)),
   ),
-  overdue_age: swept(
-    "overdue_age",
-    "error",
-    "#agent should have ended: a message went unanswered for too long",
-    "#agent ended",
+  differing_tools: warn.workers`#tool (is|are) missing at some workers
+    give all workers the same tools, or prefixes of their own: every worker may take every agent`(
+    missingTools,
   ),
-  overdue_idle: swept(
-    "overdue_idle",
-    "warn",
-    "#agent should have ended: the idle time is over",
-    "#agent ended",
+  differing_models: warn.workers`the workers announce #model
+    give all workers the same provider and SUBAGENT_MODEL, or prefixes of their own`(({ workers }) =>
+    several(workers.flatMap(({ worker }) => worker.model ?? [])),
   ),
-  unwatched: {
-    kind: ["agents", "error"],
-    what: "the sweeper would never check #agent: the deadline set does not have (it|them) in time",
-    todo: `${FIX} puts them there`,
-    at: agentsWith("unwatched"),
-    fix: { by: "check", did: "#agent put into the deadline set" },
-  },
-  leaked_slots: mended(
-    "leaked_slots",
-    "error",
-    "#place of a parent's quota (is|are) taken by agents that ended or are gone",
-    "frees them",
-    "#place freed",
+  clock_skew: warn.workers`#clock (is|are) off by more than 5 s against Redis'
+    synchronise the clocks (NTP); deadlines keep Redis' time, but logs and stamps will mislead`(wrongClocks),
+  paused: warn.workers`an operator paused the installation: no model call begins
+    subagent-queue resume, when it may go on`(({ pause }) =>
+    pause ? [`since ${pause.at}${pause.reason === undefined ? "" : `: ${pause.reason}`}`] : [],
   ),
-  uncounted: mended(
-    "uncounted",
-    "error",
-    "#agent (lives|live) outside the quota of the parent",
-    "counts them again",
-    "#agent counted again",
+  queue_paused: error.workers`the wake queue itself was paused: no worker takes anything
+    resume it with the tool that paused it (a Bull Board that may write, BullMQ's Queue.resume)`(
+    ({ wakes, pause }) => (wakes.isPaused && pause === undefined ? 1 : 0),
   ),
-  unnamed: mended(
-    "unnamed",
-    "warn",
-    "#agent cannot be reached by name: the registry leads elsewhere",
-    "registers those whose name is free; the others end by themselves",
+  provider_denied:
+    error.workers`#(provider gate|provider gates) (is|are) closed: the provider refuses the API key
+    give the workers a key that works (ANTHROPIC_API_KEY) and restart them; waiting runs go on by themselves`(
+      gatesIn("denied"),
+    ),
+  provider_closed:
+    warn.workers`#(provider gate|provider gates) (is|are) closed or slowed: the provider asked for less
+    nothing is lost, it opens by itself; less often with a lower SUBAGENT_CONCURRENCY or a higher limit`(
+      gatesIn("closed", "slowed"),
+    ),
+  stale_queued: error.agents`#agent (is|are) queued, overdue, and no wake will start (it|them)
+    ${LET_SWEEP}`(agentsWith("stale_queued"), "check", "#agent woken"),
+  stale_running: error.agents`#agent (runs|run) under a lease that is long over
+    ${LET_SWEEP}`(agentsWith("stale_running"), "check", "#agent woken for another worker"),
+  stale_waiting: error.agents`#agent (waits|wait) for an answer beyond its deadline
+    ${LET_SWEEP}`(agentsWith("stale_waiting"), "check", "#agent given the default answer"),
+  overdue_age: error.agents`#agent should have ended: a message went unanswered for too long
+    ${LET_SWEEP}`(agentsWith("overdue_age"), "check", "#agent ended"),
+  overdue_idle: warn.agents`#agent should have ended: the idle time is over
+    ${LET_SWEEP}`(agentsWith("overdue_idle"), "check", "#agent ended"),
+  unwatched:
+    error.agents`the sweeper would never check #agent: the deadline set does not have (it|them) in time
+    ${FIX} puts them there`(agentsWith("unwatched"), "check", "#agent put into the deadline set"),
+  leaked_slots: error.agents`#place of a parent's quota (is|are) taken by agents that ended or are gone
+    ${FIX} frees them`(agentsWith("leaked_slots"), "mend", "#place freed"),
+  uncounted: error.agents`#agent (lives|live) outside the quota of the parent
+    ${FIX} counts them again`(agentsWith("uncounted"), "mend", "#agent counted again"),
+  unnamed: warn.agents`#agent cannot be reached by name: the registry leads elsewhere
+    ${FIX} registers those whose name is free; the others end by themselves`(
+    agentsWith("unnamed"),
+    "mend",
     "#agent registered",
   ),
-  orphaned_keys: mended(
-    "orphaned_keys",
-    "warn",
-    "#agent ended or (is|are) gone and left keys behind",
-    "removes them",
-    "the keys of #agent removed",
+  orphaned_keys: warn.agents`#agent ended or (is|are) gone and left keys behind
+    ${FIX} removes them`(agentsWith("orphaned_keys"), "mend", "the keys of #agent removed"),
+  breaking_off: error.agents`#agent (breaks|break) off again and again and (comes|come) no further
+    the workers' log says why, at the uid; it ends as failed by itself, worker_lost, after 8 breaks in a row`(
+    agentsWith("breaking_off"),
   ),
-  breaking_off: {
-    kind: ["agents", "error"],
-    what: "#agent (breaks|break) off again and again and (comes|come) no further",
-    todo: "the workers' log says why, at the uid; it ends as failed by itself, worker_lost, after 8 breaks in a row",
-    at: agentsWith("breaking_off"),
-  },
-  budgets: {
-    kind: ["agents", "warn"],
-    what: "#budget (is|are) used by 80 % or more",
-    todo: "from 100 % on the runs under it hand back what they have: raise it, or wait for a tenant's window",
-    at: nearlyUsed,
-  },
-  newer_records: {
-    kind: ["agents", "warn"],
-    what: "#agent (was|were) written by a newer version and not examined",
-    todo: "use the doctor of that version",
-    at: agentsWith("newer_records"),
-  },
-  unswept: {
-    kind: ["agents", "warn"],
-    what: "#agent (is|are) overdue though workers are live: no sweeper checks (it|them)",
-    todo: `restart the workers: their sweepers do not work; ${FIX} checks once`,
-    // Without workers no sweeper can have checked; that is said once, about the workers.
-    at: (facts) => (facts.workers.length > 0 ? agentsWith("unswept")(facts) : []),
-    fix: { by: "check", did: "#agent checked" },
-  },
-  stray_members: {
-    kind: ["agents", "warn"],
-    what: "#(entry|entries) of the deadline set (names|name) no live agent",
-    todo: LET_SWEEP,
-    at: (facts) => [...agentsWith("stray_members")(facts), ...facts.strangers],
-    fix: { by: "check", did: "#(entry|entries) taken out of the deadline set" },
-  },
-  wrong_types: {
-    kind: ["agents", "error"],
-    what: "#key (has|have) a type that this product never writes there",
-    todo: `another program writes under this prefix: give it its own; ${FIX} moves these keys to …:aside:…`,
-    at: ({ misfits }) => misfits.map(({ key, type, expected }) => `${key} (${type}, must be ${expected})`),
-    fix: { by: "move", did: "#key moved aside" },
-  },
-  unreadable: {
-    kind: ["agents", "error"],
-    what: "#agent cannot be read: a key has another type, or its record no such status",
-    todo: "another program writes under this prefix: give it one of its own, then delete these agents' keys",
-    at: ({ unreadable }) => unreadable.map(({ address }) => agentName(address)),
-  },
-  incomplete: {
-    kind: ["agents", "warn"],
-    what: "not everything was examined",
-    todo: "the rest is as it was: an installation of this size wants a Redis of its own",
-    at: ({ reached, bounds }) => {
-      const limits = reached.map((bound) => `${formatCount(bounds[bound])} ${bound}`).join(" and ");
-      return reached.length > 0
-        ? [{ what: `the examination stopped after ${limits}`, names: [...reached] }]
-        : [];
-    },
-  },
-  expiring_replies: {
-    kind: ["replies", "error"],
-    what: "#parent will lose unacked replies within a day",
-    todo: "read them: subagent-queue replies --parent <id> --ack",
-    at: (facts) => oldReplies(facts, true),
-  },
-  unacked_replies: {
-    kind: ["replies", "warn"],
-    what: "#parent left replies unacked for more than an hour",
-    todo: "is the parent still there? subagent-queue replies --parent <id> shows them; unacked ones go after 7 days",
-    at: (facts) => oldReplies(facts, false),
-  },
-  missing_workspaces: {
-    kind: ["workspaces", "warn"],
-    what: "the files of #(live agent|live agents) are not on this machine",
-    todo: "put SUBAGENT_WORKSPACES on a volume that all hosts share; a run that goes on elsewhere tells the model",
-    at: ({ workspaces }) => (workspaces.isThere ? workspaces.missing : []),
-  },
-  orphaned_workspaces: {
-    kind: ["workspaces", "warn"],
-    what: "#workspace (belongs|belong) to no agent of this installation",
-    todo: "another prefix or Redis may use this directory; otherwise look at them and delete them",
-    at: directoriesThat((directory) => directory.fate === "unknown" && !isDeletable(directory)),
-  },
-  old_workspaces: {
-    kind: ["workspaces", "warn"],
-    what: "#workspace of ended agents (is|are) older than 30 days",
-    todo: `${FIX} deletes them`,
-    at: directoriesThat(isDeletable),
-    fix: { by: "delete", did: "#workspace deleted" },
-  },
-} as const satisfies Record<string, Check>;
+  budgets: warn.agents`#budget (is|are) used by 80 % or more
+    from 100 % on the runs under it hand back what they have: raise it, or wait for a tenant's window`(
+    nearlyUsed,
+  ),
+  newer_records: warn.agents`#agent (was|were) written by a newer version and not examined
+    use the doctor of that version`(agentsWith("newer_records")),
+  // Without workers no sweeper can have checked; that is said once, about the workers.
+  unswept: warn.agents`#agent (is|are) overdue though workers are live: no sweeper checks (it|them)
+    restart the workers: their sweepers do not work; ${FIX} checks once`(
+    (facts) => (facts.workers.length > 0 ? agentsWith("unswept")(facts) : []),
+    "check",
+    "#agent checked",
+  ),
+  stray_members: warn.agents`#(entry|entries) of the deadline set (names|name) no live agent
+    ${LET_SWEEP}`(
+    (facts) => [...agentsWith("stray_members")(facts), ...facts.strangers],
+    "check",
+    "#(entry|entries) taken out of the deadline set",
+  ),
+  wrong_types: error.agents`#key (has|have) a type that this product never writes there
+    another program writes under this prefix: give it its own; ${FIX} moves these keys to …:aside:…`(
+    ({ misfits }) => misfits.map(({ key, type, expected }) => `${key} (${type}, must be ${expected})`),
+    "move",
+    "#key moved aside",
+  ),
+  unreadable: error.agents`#agent cannot be read: a key has another type, or its record no such status
+    another program writes under this prefix: give it one of its own, then delete these agents' keys`(
+    ({ unreadable }) => unreadable.map(({ address }) => agentName(address)),
+  ),
+  incomplete: warn.agents`not everything was examined
+    the rest is as it was: an installation of this size wants a Redis of its own`(reachedBounds),
+  expiring_replies: error.replies`#parent will lose unacked replies within a day
+    read them: subagent-queue replies --parent <id> --ack`((facts) => oldReplies(facts, true)),
+  unacked_replies: warn.replies`#parent left replies unacked for more than an hour
+    is the parent still there? subagent-queue replies --parent <id> shows them; unacked ones go after 7 days`(
+    (facts) => oldReplies(facts, false),
+  ),
+  missing_workspaces: warn.workspaces`the files of #(live agent|live agents) are not on this machine
+    put SUBAGENT_WORKSPACES on a volume that all hosts share; a run that goes on elsewhere tells the model`(
+    ({ workspaces }) => (workspaces.isThere ? workspaces.missing : []),
+  ),
+  orphaned_workspaces: warn.workspaces`#workspace (belongs|belong) to no agent of this installation
+    another prefix or Redis may use this directory; otherwise look at them and delete them`(
+    directoriesThat((directory) => directory.fate === "unknown" && !isDeletable(directory)),
+  ),
+  old_workspaces: warn.workspaces`#workspace of ended agents (is|are) older than 30 days
+    ${FIX} deletes them`(directoriesThat(isDeletable), "delete", "#workspace deleted"),
+};
 
-/** The name of a check. */
-export type CheckName = keyof typeof CHECKS;
+/** How `--fix` repairs what a check found; undefined where it leaves it alone. */
+export function repairOf(check: string): Check["fix"] {
+  return new Map<string, Check>(Object.entries(CHECKS)).get(check)?.fix;
+}
 
 const MOST_NAMES = 100;
 
 /** Everything that the facts show, in the order of the table. */
 export function findingsIn(facts: Facts): Finding[] {
-  return Object.entries<Check>(CHECKS).flatMap(([check, { kind, what, todo, at, fix }]) => {
-    const [area, severity] = kind;
+  return Object.entries<Check>(CHECKS).flatMap(([check, { area, severity, what, todo, at, fix }]) => {
     return asFindings(at(facts)).flatMap((found) => {
       const { names = [], count = names.length || 1 } = found;
       if (count === 0) return [];
@@ -315,7 +207,7 @@ export function findingsIn(facts: Facts): Finding[] {
   });
 }
 
-function asFindings(found: ReturnType<Check["at"]>): readonly Partial<Finding>[] {
+function asFindings(found: Found): readonly Partial<Finding>[] {
   if (typeof found === "number") return [{ count: found }];
   const names = found.filter((each) => typeof each === "string");
   const findings = found.filter((each) => typeof each !== "string");
@@ -341,6 +233,16 @@ function fullServers({ servers }: Facts): Partial<Finding>[] {
   // A server that refuses writes is a trouble already.
   if (fullest < NEARLY_FULL_PERCENT || servers.some(({ troubles }) => troubles.length > 0)) return [];
   return [{ what: `Redis uses ${fullest} % of its memory: beyond 100 % spawns and messages are refused` }];
+}
+
+function reachedBounds({ reached, bounds }: Facts): Partial<Finding>[] {
+  const limits = reached.map((bound) => `${formatCount(bounds[bound])} ${bound}`).join(" and ");
+  return limits ? [{ what: `the examination stopped after ${limits}`, names: [...reached] }] : [];
+}
+
+function missingTools({ workers }: Facts): string[] {
+  const all = distinct(workers.flatMap(({ worker }) => worker.tools));
+  return all.filter((tool) => workers.some(({ worker }) => !worker.tools.includes(tool)));
 }
 
 function waitingForWorkers({ workers, agents }: Facts): number {

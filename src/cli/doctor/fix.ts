@@ -10,7 +10,7 @@ import type { AgentAddress } from "../../shared/protocol/keys.ts";
 import { inBatches } from "../../shared/redis/inspection.ts";
 import type { MisfitKey } from "../../shared/redis/survey.ts";
 import { createSweeper } from "../../worker/sweeper.ts";
-import { CHECKS, type CheckName, isDeletable, type Repair } from "./checks.ts";
+import { isDeletable, type Repair, repairOf } from "./checks.ts";
 import type { Installation } from "./examine.ts";
 import { type Facts, sentence } from "./facts.ts";
 import type { Finding, Repaired } from "./report.ts";
@@ -36,11 +36,6 @@ export async function repair(
   await inBatches(overdue, BATCH, (address) => deadlines.touch(address, 0));
   if (overdue.length > 0 || facts.strangers.length > 0) await createSweeper(installation).tick();
   await deleteOld(installation, facts);
-}
-
-function repairOf(check: string): { by: Repair; did: string } | undefined {
-  const known = Object.hasOwn(CHECKS, check) ? CHECKS[check as CheckName] : undefined;
-  return known && "fix" in known ? known.fix : undefined;
 }
 
 /**

@@ -70,51 +70,40 @@ export async function callAtAllLevels(
   clock: Clock,
   signal: AbortSignal,
 ): Promise<Level[]> {
-  const call = (concurrency: number, calls: number) =>
-    callAtLevel(model, modelId, clock, signal, concurrency, calls);
-  const { failure } = await call(1, WARM_UP_CALLS);
-  if (failure) return [{ concurrency: 1, callsMs: [], failure }];
+  const callAt = async (concurrency: number, calls: number): Promise<Level> => {
+    const callsMs: number[] = [];
+    let left = calls;
+    let failure: Level["failure"];
+    const callInTurn = async () => {
+      while (left > 0 && !failure) {
+        left -= 1;
+        const startedMs = clock.monotonicMs();
+        const problem = await callOnce(model, modelId, clock, signal);
+        if (problem) failure ??= problem;
+        else callsMs.push(clock.monotonicMs() - startedMs);
+      }
+    };
+    await Promise.all(Array.from({ length: concurrency }, callInTurn));
+    return { concurrency, callsMs, ...(failure && { failure }) };
+  };
+  const warmUp = await callAt(1, WARM_UP_CALLS);
+  if (warmUp.failure) return [warmUp];
   const levels: Level[] = [];
   for (const { concurrency, calls } of LEVELS) {
-    const level = await call(concurrency, calls);
+    const level = await callAt(concurrency, calls);
     levels.push(level);
     if (level.failure) break;
   }
   return levels;
 }
 
-async function callAtLevel(
-  model: Model,
-  modelId: string,
-  clock: Clock,
-  signal: AbortSignal,
-  concurrency: number,
-  calls: number,
-): Promise<Level> {
-  const callsMs: number[] = [];
-  let left = calls;
-  let failure: Level["failure"];
-  const lane = async () => {
-    while (left > 0 && !failure && !signal.aborted) {
-      left -= 1;
-      const startedMs = clock.monotonicMs();
-      const problem = await callOnce(model, modelId, clock, signal);
-      if (problem) failure ??= problem;
-      else callsMs.push(clock.monotonicMs() - startedMs);
-    }
-  };
-  await Promise.all(Array.from({ length: concurrency }, lane));
-  if (signal.aborted) failure ??= { isLimit: false, problem: "it was interrupted" };
-  return { concurrency, callsMs, ...(failure && { failure }) };
-}
-
+/** Undefined: it was answered. */
 async function callOnce(
   model: Model,
   modelId: string,
   clock: Clock,
   signal: AbortSignal,
 ): Promise<Level["failure"]> {
-  if (signal.aborted) return { isLimit: false, problem: "it was interrupted" };
   const control: CallControl = {
     mayBegin: () => !signal.aborted,
     abortCall: null,
@@ -122,16 +111,15 @@ async function callOnce(
   };
   const abort = () => control.abortCall?.("measuring was interrupted");
   signal.addEventListener("abort", abort, { once: true });
-  try {
-    const outcome = await model.call(requestFor(modelId), control);
-    if (outcome.status === "answer") return undefined;
-    if (outcome.status === "aborted")
-      return { isLimit: false, problem: `a call took longer than ${CALL_LIMIT_MS / 1_000} s` };
-    const { kind, message } = outcome.failure;
-    return { isLimit: kind === "rate_limited" || kind === "overloaded", problem: message };
-  } finally {
-    signal.removeEventListener("abort", abort);
-  }
+  const outcome = await model
+    .call(requestFor(modelId), control)
+    .finally(() => signal.removeEventListener("abort", abort));
+  if (signal.aborted) return { isLimit: false, problem: "it was interrupted" };
+  if (outcome.status === "answer") return undefined;
+  if (outcome.status === "aborted")
+    return { isLimit: false, problem: `a call took longer than ${CALL_LIMIT_MS / 1_000} s` };
+  const { kind, message } = outcome.failure;
+  return { isLimit: kind === "rate_limited" || kind === "overloaded", problem: message };
 }
 
 function requestFor(model: string): ModelRequest {

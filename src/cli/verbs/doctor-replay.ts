@@ -3,9 +3,9 @@ import type { Command } from "commander";
 import { SubagentError } from "../../shared/errors.ts";
 import { Uid } from "../../shared/protocol/ids.ts";
 import { replyIdOf } from "../../shared/protocol/keys.ts";
+import { type Decision, replay } from "../../worker/loop/replay.ts";
 import { parentIdOf } from "../as-parent.ts";
 import { type CommandContext, EXIT } from "../command.ts";
-import { type Decision, replay } from "../doctor/replay.ts";
 import { familyOf, type Reading, readInstallation } from "../local/parents.ts";
 import { plainLine, toJsonLine } from "../terminal/text.ts";
 

@@ -1,8 +1,8 @@
 /** What an agent said stays readable until the ack or as its profile says, and a new agent goes on from it. */
 import { expect, test } from "vitest";
-import { replay } from "../../../src/cli/doctor/replay.ts";
 import type { Parent } from "../../../src/producer/parent.ts";
 import type { Reply } from "../../../src/shared/protocol/reply.ts";
+import { replay } from "../../../src/worker/loop/replay.ts";
 import { startApi } from "../../helpers/api.ts";
 import { refusal } from "../../helpers/parents.ts";
 import { openStage, type Stage } from "../../stage/stage.ts";

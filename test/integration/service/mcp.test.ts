@@ -4,6 +4,7 @@ import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { expect, test } from "vitest";
 import { createApi } from "../../../src/service/api/api.ts";
 import { mcpMount } from "../../../src/service/mcp/mount.ts";
+import { bundled } from "../../helpers/bundle.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { askMcp as ask } from "../../helpers/mcp.ts";
 import { until } from "../../helpers/until.ts";
@@ -67,7 +68,7 @@ test("an ordinary client over stdio does the same, and nothing but the protocol 
   const client = new Client({ name: "test", version: "1" });
   closeAtEnd(() => client.close());
   const env = { PATH: process.env.PATH ?? "", REDIS_URL: stage.url, SUBAGENT_PREFIX: stage.prefix };
-  const args = ["--import", "tsx", "src/cli/main.ts", "mcp", "--parent", "planner-7"];
+  const args = [await bundled("src/cli/main.ts"), "mcp", "--parent", "planner-7"];
   await client.connect(new StdioClientTransport({ command: process.execPath, args, env }));
   const result = await client.callTool({ name: "agent", arguments: { prompt: "say hello" } });
   expect(result).toMatchObject({ structuredContent: { agent_id: "agent", status: "succeeded" } });

@@ -17,6 +17,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import { z } from "zod";
+import { bundled } from "../../helpers/bundle.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { HOSTILE } from "./hostile-commands.ts";
 
@@ -65,8 +66,8 @@ async function drive(
   const root = join(base, `workspaces-${name}`);
   mkdirSync(root, { mode: 0o700 });
   if (owner !== undefined) chownSync(root, owner, owner);
-  const driver = join(import.meta.dirname, "fixtures/hostile-driver.ts");
-  const node = [process.execPath, "--import", import.meta.resolve("tsx"), driver];
+  const driver = await bundled(join(import.meta.dirname, "fixtures/hostile-driver.ts"));
+  const node = [process.execPath, driver];
   const [file = "", ...args] = [
     ...launcher,
     ...node,

@@ -15,6 +15,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
+import { bundled } from "../../helpers/bundle.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { until } from "../../helpers/until.ts";
 
@@ -54,10 +55,10 @@ async function startWorker(asNobody: boolean, program?: string): Promise<Worker>
     if (asNobody) chownSync(path, NOBODY, NOBODY);
   }
   const drop = ["/usr/bin/setpriv", "--reuid", `${NOBODY}`, "--regid", `${NOBODY}`, "--clear-groups"];
-  const driver = join(import.meta.dirname, "fixtures/start-driver.ts");
+  const driver = await bundled(join(import.meta.dirname, "fixtures/start-driver.ts"));
   const [file = "", ...args] = [
     ...(asNobody ? drop : []),
-    ...[process.execPath, "--import", import.meta.resolve("tsx"), driver],
+    ...[process.execPath, driver],
     ...[program ?? bwrap, root, `${STARTS}`, marker, program === undefined ? "warm" : "cold"],
   ];
   const worker = spawn(file, args, {

@@ -4,9 +4,9 @@
  */
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
-import { replay } from "../../../src/cli/doctor/replay.ts";
 import type { Scenario } from "../../../src/offline/server.ts";
 import { totalTokens } from "../../../src/shared/protocol/content.ts";
+import { replay } from "../../../src/worker/loop/replay.ts";
 import { defineTool } from "../../../src/worker/tools/tool.ts";
 import { recordingModel } from "../../helpers/recording-model.ts";
 import { openStage } from "../../stage/stage.ts";

@@ -5,10 +5,10 @@
  */
 import type { AgentSpec } from "../../shared/protocol/agent.ts";
 import type { StopReason } from "../../shared/protocol/reply.ts";
-import { type LogEntry, readLog } from "../../worker/loop/log.ts";
-import { next, type Step } from "../../worker/loop/next.ts";
-import type { Rules } from "../../worker/loop/reply-body.ts";
-import { RunState } from "../../worker/loop/state.ts";
+import { type LogEntry, readLog } from "./log.ts";
+import { next, type Step } from "./next.ts";
+import type { Rules } from "./reply-body.ts";
+import { RunState } from "./state.ts";
 
 /** One decision: at which message, what the log says was done, what `next` says, and what was assumed for it. */
 export interface Decision {

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { type ReplayedRun, replay } from "../../../../src/cli/doctor/replay.ts";
 import type { AgentSpec } from "../../../../src/shared/protocol/agent.ts";
-import { asked, call, type Story, text } from "../../worker/loop/story.ts";
+import { type ReplayedRun, replay } from "../../../../src/worker/loop/replay.ts";
+import { asked, call, type Story, text } from "./story.ts";
 
 const spec = (more: Partial<AgentSpec> = {}): AgentSpec => ({
   v: 1,

@@ -41,7 +41,7 @@ export interface McpServerOptions {
   /** Default 45,000; for tests. */
   answerWithinMs?: number;
   /** Calls `ack` once the answer to a request has left whole, and never otherwise. Default: at once. */
-  onceAnswered?: (requestId: RequestId, ack: Ack) => void;
+  onceAnswered?: (requestId: RequestId, ack: () => Promise<unknown>) => void;
 }
 
 type Ack = () => Promise<unknown>;

@@ -74,15 +74,25 @@ export class SubagentError extends Error {
 
 const MOST_CAUSES = 5;
 
-/** The same cause without secrets: a Redis client keeps the arguments of the command that failed, those of AUTH as well. */
+/** A cause as it is shown; it has the name of the error that it is made from. */
+class Cause extends Error {}
+
+/**
+ * What of a cause may be shown: its name, message, stack, code and causes. Clients keep more in their errors: Redis' the
+ * arguments of the command that failed, those of AUTH as well, others the headers of the request.
+ */
 function fitToShow(cause: unknown, depth = 0): unknown {
-  if (typeof cause === "string") return withoutSecrets(cause);
-  if (!(cause instanceof Error) || Object.isFrozen(cause) || depth === MOST_CAUSES) return cause;
-  if ("command" in cause) Reflect.deleteProperty(cause, "command");
-  cause.message = withoutSecrets(cause.message);
-  if (cause.stack !== undefined) cause.stack = withoutSecrets(cause.stack);
-  if (cause.cause !== undefined) cause.cause = fitToShow(cause.cause, depth + 1);
-  return cause;
+  if (!(cause instanceof Error)) return withoutSecrets(String(cause));
+  const shown = new Cause(withoutSecrets(cause.message));
+  const { stack = "", code } = cause as NodeJS.ErrnoException;
+  const hidden = { enumerable: false, configurable: true, writable: true };
+  Object.defineProperties(shown, {
+    name: { ...hidden, value: withoutSecrets(cause.name) },
+    stack: { ...hidden, value: withoutSecrets(stack) },
+  });
+  if (typeof code === "string") Object.assign(shown, { code: withoutSecrets(code) });
+  if (cause.cause !== undefined && depth < MOST_CAUSES) shown.cause = fitToShow(cause.cause, depth + 1);
+  return shown;
 }
 
 /** The message of anything thrown, without secrets. */

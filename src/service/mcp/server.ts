@@ -15,6 +15,7 @@ import { TOOL_INPUTS } from "../../producer/model-tools.ts";
 import { contextOf, type Parent } from "../../producer/parent.ts";
 import type { Clock } from "../../shared/clock.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
+import { withoutSecrets } from "../../shared/secrets.ts";
 import { packageVersion } from "../../shared/version.ts";
 import { cancelTask, createdTask, InputResponses, readTask, resultOf, updateTask } from "./task.ts";
 
@@ -87,7 +88,10 @@ export function createMcpServer({
       }
       const tool = tools.find((each) => each.name === name);
       if (!tool)
-        throw new ProtocolError(INVALID_PARAMS, `There is no tool ${JSON.stringify(name.slice(0, 70))}.`);
+        throw new ProtocolError(
+          INVALID_PARAMS,
+          `There is no tool ${JSON.stringify(withoutSecrets(name).slice(0, 70))}.`,
+        );
       return asResult(async () => said(await tool.run(input, { toolUse: { id: String(id) }, ackLater })));
     },
   );

@@ -1,5 +1,6 @@
 import Anthropic from "@anthropic-ai/sdk";
 import { describe, expect, test } from "vitest";
+import { keepSecret } from "../../../../../src/shared/secrets.ts";
 import {
   classify,
   MalformedAnswerError,
@@ -7,7 +8,8 @@ import {
   TruncatedStreamError,
 } from "../../../../../src/worker/model/anthropic/failure.ts";
 
-const context = { nowMs: 0, secrets: ["s3cret-value"] };
+keepSecret("s3cret-value");
+const context = { nowMs: 0 };
 
 function coded(code: string, message = "it broke"): Error {
   return Object.assign(new Error(message), { code });

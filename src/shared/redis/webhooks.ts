@@ -12,8 +12,10 @@ import type { RedisClient } from "./connection/connection.ts";
 import { releaseLock, takeLock } from "./lock.ts";
 import { redisNowMs } from "./redis-time.ts";
 
-/** A process keeps its slot for so long after the beginning of its last batch. */
-const PUSH_LEASE_MS = 60_000;
+/** A process keeps its slot for so long after it last took it. */
+const PUSH_LEASE_MS = 10_000;
+/** While it pushes it takes it so often. */
+export const PUSH_RENEW_MS = 3_000;
 const SECRET_BYTES = 24;
 
 const Stored = z.object({

@@ -245,7 +245,7 @@ export default [
     "chain-keeps-unknown",
     "A model that the provider does not know leaves the chain.",
     "worker/run/failure.ts",
-    "models.filter((other) => other !== model)",
+    "equipment.models.filter((other) => other !== model)",
     "[...equipment.models]",
     FALLBACK,
   ),

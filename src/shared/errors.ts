@@ -82,7 +82,7 @@ class Cause extends Error {}
  * arguments of the command that failed, those of AUTH as well, others the headers of the request.
  */
 function fitToShow(cause: unknown, depth = 0): unknown {
-  if (!(cause instanceof Error)) return withoutSecrets(String(cause));
+  if (!(cause instanceof Error)) return messageOf(cause);
   const shown = new Cause(withoutSecrets(cause.message));
   const { stack = "", code } = cause as NodeJS.ErrnoException;
   const hidden = { enumerable: false, configurable: true, writable: true };
@@ -97,5 +97,14 @@ function fitToShow(cause: unknown, depth = 0): unknown {
 
 /** The message of anything thrown, without secrets. */
 export function messageOf(error: unknown): string {
-  return withoutSecrets(error instanceof Error ? error.message : String(error));
+  return withoutSecrets(error instanceof Error ? error.message : spelled(error));
+}
+
+/** Anything may be thrown, also what has no spelling. */
+function spelled(thrown: unknown): string {
+  try {
+    return String(thrown);
+  } catch {
+    return "something that cannot be shown was thrown";
+  }
 }

@@ -452,7 +452,7 @@ export default [
     file: "src/worker/model/anthropic/stream.ts",
     find: "    try {\n      this.#onText?.(unspell(this.#unheard));\n    } catch {",
     replace: "    this.#onText?.(unspell(this.#unheard));\n    try {\n    } catch {",
-    tests: ["test/integration/model-port.test.ts"],
+    tests: ["test/unit/worker/model/anthropic/stream.test.ts"],
   },
   {
     id: "anthropic-key-in-gate",

@@ -9,6 +9,7 @@
  * 2. A round has at most {@link AT_A_TIME} requests under way and ends at its third failure; the next one begins after a pause, also in another process. The pause doubles while
  *    nothing is taken. An entry that is refused holds up none behind it.
  * 3. The doorbell begins a round at once; the subscriber's slow tick makes up for a lost ring.
+ * 4. At most one process pushes for a parent at a time. A process that dies frees its slot after {@link PUSH_LEASE_MS}.
  */
 import type { Client } from "../../producer/client.ts";
 import { insideOf } from "../../producer/client.ts";
@@ -18,14 +19,9 @@ import { messageOf } from "../../shared/errors.ts";
 import type { Logger } from "../../shared/logger.ts";
 import { newRequestKey } from "../../shared/protocol/ids.ts";
 import { type ParentAddress, parentMember } from "../../shared/protocol/keys.ts";
+import { createLocks } from "../../shared/redis/lock.ts";
 import { isReadable, type StreamEntry } from "../../shared/redis/replies.ts";
-import {
-  createWebhooks,
-  PUSH_RENEW_MS,
-  type RoundOutcome,
-  type StoredWebhook,
-  type Webhooks,
-} from "../../shared/redis/webhooks.ts";
+import { createWebhooks, type RoundOutcome, type StoredWebhook } from "../../shared/redis/webhooks.ts";
 import type { Reach } from "./address.ts";
 import { createSender, type PushAnswer, type WebhookSender } from "./request.ts";
 
@@ -50,6 +46,10 @@ export interface WebhookPush {
   stop(): Promise<void>;
 }
 
+/** A process keeps its slot for so long after it last took it. */
+const PUSH_LEASE_MS = 10_000;
+/** While it pushes it takes it so often. */
+const PUSH_RENEW_MS = 3_000;
 const LIST_AGAIN_MS = 1_000;
 const PAGE_ENTRIES = 100;
 const AT_A_TIME = 16;
@@ -150,9 +150,9 @@ async function round(
   if (!webhook || webhook.disabled) return undefined;
   const waitMs = await open.call(({ read }) => read(() => webhooks.waitMs(webhook)));
   if (waitMs > 0) return waitMs;
-  if (!(await open.call(({ read }) => read(() => webhooks.acquire(parent, token))))) return undefined;
+  if (!(await takeSlot(open, parent, token))) return undefined;
   try {
-    const outcome = await pushAll(parts, open, webhooks, { parent, token, webhook });
+    const outcome = await pushAll(parts, open, { parent, token, webhook });
     if (outcome.status !== "ok" || webhook.failures > 0)
       await open.call(({ read }) => read(() => webhooks.note(parent, outcome)));
     if (outcome.status === "failed")
@@ -162,8 +162,15 @@ async function round(
       );
     return outcome.status === "failed" ? outcome.waitMs : undefined;
   } finally {
-    await open.call(({ read }) => read(() => webhooks.release(parent, token)));
+    const { pushing } = open.keys.parent(parent);
+    await open.call(({ read }) => read(() => createLocks(open.redis, open.keys).release(pushing, token)));
   }
+}
+
+/** Takes or keeps the slot to push for a parent; false while another process has it. */
+function takeSlot({ call, redis, keys }: OpenClient, parent: ParentAddress, token: string): Promise<boolean> {
+  const { pushing } = keys.parent(parent);
+  return call(({ read }) => read(() => createLocks(redis, keys).hold(pushing, token, PUSH_LEASE_MS)));
 }
 
 interface Pushing {
@@ -176,13 +183,12 @@ interface Pushing {
 async function pushAll(
   parts: PushParts,
   open: OpenClient,
-  webhooks: Webhooks,
   { parent, token, webhook }: Pushing,
 ): Promise<RoundOutcome> {
   const failed: PushAnswer[] = [];
   let [isTaken, isOurs] = [false, true];
   const renewal = every(parts.clock, PUSH_RENEW_MS, async () => {
-    isOurs = await open.call(({ read }) => read(() => webhooks.acquire(parent, token))).catch(() => false);
+    isOurs = await takeSlot(open, parent, token).catch(() => false);
   });
   const entries = entriesOf(open, parent);
   const pushInTurn = async () => {

@@ -2,7 +2,7 @@ import { availableParallelism } from "node:os";
 import { globSync } from "tinyglobby";
 import { defineConfig } from "vitest/config";
 import { CLUSTER_LONG, CLUSTER_SUBSET, CLUSTER_SUITE, NOT_ON_A_CLUSTER } from "./test/setup/cluster-suite.ts";
-import { EMBEDDED_SUBSET } from "./test/setup/embedded-subset.ts";
+import { EMBEDDED_ALONE, EMBEDDED_SUBSET } from "./test/setup/embedded-subset.ts";
 import Schedule, { SHARING_A_PROCESS, SOLITARY } from "./test/setup/schedule.ts";
 import { findServerBinary, NEED_A_SERVER } from "./test/setup/server-binary.ts";
 
@@ -20,12 +20,17 @@ const shared = isAskedFor
   ? []
   : globSync([...SHARING_A_PROCESS], { ignore: [...never, ...Object.keys(SOLITARY)] });
 
+/** Unit tests wait for nothing. */
+const UNIT = "test/unit/";
 const cores = availableParallelism();
 const setup = { globalSetup: ["test/setup/redis-server.ts"] };
-/** Most of these files wait for leases, timers and Redis: two beside each other leave a core idle. */
-const sharing = { isolate: false, maxWorkers: 2 * Math.max(2, cores) };
-/** Most of these start processes that compute. */
-const isolated = { maxWorkers: 1 + Math.max(2, cores), sequence: { groupOrder: 1 } };
+const computing = Math.max(2, cores);
+/** As many as there are cores: unit tests compute, and the embedded server computes beside the files that ask it. */
+const sharing = { isolate: false, maxWorkers: computing };
+/** Most of these files wait for leases, timers and Redis: as many as there are cores leave one idle. */
+const waiting = { isolate: false, maxWorkers: computing + 1, sequence: { groupOrder: 1 } };
+/** Each in a process of its own; many start others. */
+const isolated = { maxWorkers: computing + 1, sequence: { groupOrder: 2 } };
 /** Fork bombs and floods: they would take the time that other files measure. */
 const disturbing = ["test/integration/tools/{hostile-*,start-kills}.test.ts"];
 
@@ -43,9 +48,18 @@ export default defineConfig({
         extends: true,
         test: {
           ...setup,
-          ...sharing,
           name: "shared-process",
-          include: shared,
+          ...sharing,
+          include: shared.filter((path) => path.startsWith(UNIT)),
+        },
+      },
+      {
+        extends: true,
+        test: {
+          ...setup,
+          ...waiting,
+          name: "waiting",
+          include: shared.filter((path) => !path.startsWith(UNIT)),
         },
       },
       {
@@ -65,7 +79,7 @@ export default defineConfig({
           name: "disturbing",
           include: disturbing,
           maxWorkers: 1,
-          sequence: { groupOrder: 2 },
+          sequence: { groupOrder: 3 },
         },
       },
       {
@@ -74,9 +88,13 @@ export default defineConfig({
       },
       {
         extends: true,
+        test: { ...setup, ...sharing, name: "embedded alone", include: [...EMBEDDED_ALONE] },
+      },
+      {
+        extends: true,
         test: {
           ...setup,
-          ...sharing,
+          ...waiting,
           name: "cluster",
           include: [...clusterFiles],
           exclude: [...Object.keys(NOT_ON_A_CLUSTER), ...(hasServer ? [] : clusterFiles)],

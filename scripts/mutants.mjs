@@ -10,10 +10,12 @@
  * 2. No mutant counts before its own tests were green without it.
  * 3. One mutant at a time stands in a copy of the tree, never in the tree itself (`mutants/test-runs.mjs`).
  *
- * Exit code 1 when a mutant survived without a reason or is stale.
+ * Exit code 1 when a mutant survived without a reason or is stale. Each verdict goes to `test/mutants/verdicts.json`, where
+ * it stands until its passage of the source or its tests change.
  *
  * --list           say what there is and run nothing
- * --check          hold the lists against the tree and run nothing
+ * --check          hold the lists and the verdicts against the tree and run nothing
+ * --unjudged       mutants of which no verdict stands
  * --only A,B       these ids or areas (an area is a list's file name)
  * --changed        mutants whose file or tests differ from the main branch, in at most 60 s; says what it left out
  * --base BRANCH    the main branch, for --changed; default main
@@ -26,7 +28,8 @@ import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { parseArgs } from "node:util";
-import { git, makeCopy, openKnowledge, ROOT, runTests, setOf, TIME_LIMIT } from "./mutants/test-runs.mjs";
+import { git, makeCopy, openKnowledge, openRunner, ROOT, setOf, TIME_LIMIT } from "./mutants/test-runs.mjs";
+import { openVerdicts } from "./mutants/verdicts.mjs";
 
 const LISTS = "test/mutants";
 /** `--changed` is meant to be waited for. */
@@ -36,6 +39,7 @@ const { values: flags } = parseArgs({
   options: {
     list: { type: "boolean", default: false },
     check: { type: "boolean", default: false },
+    unjudged: { type: "boolean", default: false },
     only: { type: "string" },
     changed: { type: "boolean", default: false },
     base: { type: "string", default: "main" },
@@ -99,23 +103,26 @@ function changedFiles() {
 }
 
 /** The mutants that the flags ask for. */
-function chosen(all) {
+function chosen(all, verdicts) {
   const wanted = flags.only?.split(",");
   const changed = flags.changed ? changedFiles() : undefined;
-  return all.filter(
-    ({ id, area, file, tests }) =>
+  return all.filter((mutant) => {
+    const { id, area, file, tests } = mutant;
+    return (
+      (!flags.unjudged || !verdicts.standing(mutant)) &&
       (!wanted || wanted.includes(id) || wanted.includes(area)) &&
-      (!changed || [file, ...tests].some((path) => changed.has(path))),
-  );
+      (!changed || [file, ...tests].some((path) => changed.has(path)))
+    );
+  });
 }
 
 /** Puts a mutant into a copy, runs its tests, and takes it out again. */
-async function judge(copy, mutant) {
+async function judge(copy, runner, mutant) {
   const path = join(copy, mutant.file);
   const original = readFileSync(path, "utf8");
   writeFileSync(path, original.split(mutant.find).join(mutant.replace));
   try {
-    const { red, broken, why, ms } = await runTests(copy, mutant, limitS());
+    const { red, broken, why, ms } = await runner.run(mutant, limitS());
     if (broken) return { verdict: "stale", ms, why: broken };
     return red ? { verdict: "killed", ms, by: red, why } : { verdict: "survived", ms };
   } finally {
@@ -129,26 +136,43 @@ async function runAll(mutants, tell) {
   const costMs = (mutant) => known.expectedMs(setOf(mutant));
   const waiting = mutants.toSorted((a, b) => costMs(a) - costMs(b));
   const leftOut = [];
-  const look = async (copy, mutant) => {
+  const look = async (copy, runner, mutant) => {
     if (!fits(costMs(mutant) * (known.isGreen(setOf(mutant)) ? 1 : 2))) return undefined;
-    const problem = await known.problem(copy, mutant, limitS());
+    const problem = await known.problem(runner, mutant, limitS());
     if (!fits(problem ? 0 : costMs(mutant))) return undefined;
     if (problem) return { verdict: "stale", why: `its tests are red without it: ${problem}` };
-    const result = await judge(copy, mutant);
+    const result = await judge(copy, runner, mutant);
     return result.by === TIME_LIMIT && !fits(0) ? undefined : result;
   };
   const lane = async () => {
     let copy;
+    let runner;
     for (let mutant = waiting.shift(); mutant; mutant = waiting.shift()) {
       copy ??= makeCopy();
-      const result = await look(copy, mutant);
+      runner ??= openRunner(copy);
+      const result = await look(copy, runner, mutant);
       if (result) tell(mutant, result);
       else leftOut.push(mutant);
     }
+    await runner?.close();
   };
   await Promise.all(Array.from({ length: Math.max(1, Number(flags.jobs)) }, lane));
   known.save();
   return leftOut;
+}
+
+/** Says of how many mutants a verdict stands. Resolves to the survivors among them that no reason excuses. */
+function tellStanding(mutants, verdicts) {
+  const having = (verdict) => mutants.filter((mutant) => verdicts.standing(mutant) === verdict);
+  const survivors = having("survived");
+  const inexcusable = survivors.filter(({ reason }) => !reason);
+  const [killed, rest] = [having("killed").length, having(undefined).length];
+  console.log(
+    `${mutants.length - rest} of ${mutants.length} mutants have a verdict that stands: ${killed} killed, ` +
+      `${survivors.length} survived (${inexcusable.length} without a reason); ${rest} have none (--unjudged)`,
+  );
+  if (inexcusable.length > 0) console.log(`Without a reason: ${inexcusable.map(nameOf).join(", ")}`);
+  return inexcusable;
 }
 
 const nameOf = ({ area, id }) => `${area}/${id}`;
@@ -162,7 +186,11 @@ function lineOf({ verdict, ms, by, why, reason, promise, ...mutant }) {
 
 async function main() {
   const all = await loadMutants();
-  const mutants = chosen(all);
+  // Every list is held against the tree, also the mutants that are not run.
+  const stale = new Set(all.filter(staleness));
+  const sound = all.filter((mutant) => !stale.has(mutant));
+  const verdicts = openVerdicts();
+  const mutants = chosen(sound, verdicts);
   if (flags.list) {
     for (const mutant of mutants) console.log(`${nameOf(mutant)}: ${mutant.promise}`);
     console.log(`${mutants.length} mutants`);
@@ -173,11 +201,20 @@ async function main() {
     results.push({ ...mutant, ...result });
     console.log(lineOf({ ...mutant, ...result }));
   };
-  // Every list is held against the tree, also the mutants that are not run.
-  const stale = new Set(all.filter(staleness));
   for (const mutant of stale) tell(mutant, { verdict: "stale", why: staleness(mutant) });
-  const leftOut = await runAll(flags.check ? [] : mutants.filter((mutant) => !stale.has(mutant)), tell);
+  if (flags.check) return tellStanding(sound, verdicts).length > 0 || stale.size > 0 ? 1 : 0;
 
+  const leftOut = await runAll(mutants, (mutant, result) => {
+    tell(mutant, result);
+    if (result.verdict === "stale") return;
+    verdicts.note(mutant, result.verdict);
+    verdicts.save(all);
+  });
+  return summarize(results, leftOut, all.length);
+}
+
+/** Says what was found. Resolves to the exit code. */
+function summarize(results, leftOut, allCount) {
   const seconds = Math.round(secondsGone());
   if (flags.json) writeFileSync(flags.json, `${JSON.stringify({ seconds, results }, undefined, 2)}\n`);
   const count = (verdict) => results.filter((result) => result.verdict === verdict).length;
@@ -188,7 +225,7 @@ async function main() {
       `${leftOut.length} left out, for they would not fit into ${budgetS} s: ${leftOut.map(nameOf).join(", ")}`,
     );
   }
-  console.log(`${results.length} of ${all.length} mutants in ${seconds} s`);
+  console.log(`${results.length} of ${allCount} mutants in ${seconds} s`);
   console.log(`${count("killed")} killed, ${count("survived")} survived, ${count("stale")} stale`);
   return count("survived") > accepted || count("stale") > 0 ? 1 : 0;
 }

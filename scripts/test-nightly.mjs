@@ -22,7 +22,7 @@ const FORMS = [
   ["callers", redis("test/chaos/caller-kills.test.ts"), { CALLER_KILLS: "1000" }],
   ["spellings", redis("test/integration/worker/respelled-messages.test.ts"), { PAYLOADS: "10000" }],
   ["answers", redis("test/integration/worker/answer-traffic.test.ts"), { ANSWERS: "all" }],
-  ["charges", redis("test/integration/worker/charging.test.ts"), { DESTROYS: "200" }],
+  ["charges", redis("test/integration/worker/charging.test.ts"), { DESTROYS: "200", KILLS: "200" }],
   [
     "isolation",
     redis("test/integration/worker/isolation.test.ts"),

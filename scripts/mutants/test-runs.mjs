@@ -2,11 +2,12 @@
  * Test runs for the mutation gate: copies of the tree, runs of named tests in them, and what earlier runs have shown.
  *
  * 1. The tree itself is never written: tests run in throw-away copies, which are gone when this process ends.
- * 2. A run ends within its limit, and everything it started with it.
+ * 2. A run ends within its limit; what it leaves running ends with its runner.
  * 3. A run that says nothing about the code (a file that does not load, no test at all) is told from a red one.
  */
 import { execFileSync, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
+import { once } from "node:events";
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -16,11 +17,13 @@ import { fileURLToPath } from "node:url";
 export const ROOT = join(dirname(fileURLToPath(import.meta.url)), "../..");
 /** What ended a run that took too long, in place of a test's name. */
 export const TIME_LIMIT = "the time limit";
+const LATE = { red: TIME_LIMIT, why: "the tests did not end" };
 
 const CACHE = join(ROOT, "node_modules/.cache/mutants.json");
 const TERM_MS = 5_000;
-/** A test set whose time nobody knows yet is expected to take this long. */
+/** A test set whose time nobody knows yet is expected to take this long, one of unit tests this long. */
 const UNKNOWN_MS = 5_000;
+const UNKNOWN_UNIT_MS = 1_000;
 /** Command-line tests run what was built. */
 const NEEDS_BUILD = "test/e2e/";
 /** What a broken file says before any test can judge it. */
@@ -60,57 +63,71 @@ export function makeCopy() {
 }
 
 /**
- * Runs tests in a copy, until the first red one. `red`: what was red, the time limit included; `why`: its first words;
- * `broken`: why the run says nothing. Green when there is neither.
+ * A runner of tests in a copy: `run` ends at the first red one, and says `red`, what was red, the time limit included; `why`,
+ * its first words; `broken`, why the run says nothing; green when there is neither. The vitest behind it stays from run to
+ * run; one that a run had to end is replaced.
  */
-export async function runTests(copy, { tests, title }, limitS) {
-  const report = join(copy, "mutant-report.json");
-  rmSync(report, { force: true });
-  const beganMs = Date.now();
-  if (tests.some((test) => test.startsWith(NEEDS_BUILD))) {
-    const built = await run(copy, ["scripts/build.mjs", "--if-changed"], limitS);
-    if (built.code !== 0) return { ms: Date.now() - beganMs, broken: `no build: ${built.said}` };
-  }
-  const vitest = join(ROOT, "node_modules/vitest/vitest.mjs");
-  const how = [
-    "--project",
-    "redis",
-    "--maxWorkers",
-    "1",
-    "--reporter",
-    join(ROOT, "scripts/mutants/first-red.mjs"),
-  ];
-  const only = title ? ["-t", title.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")] : [];
-  const ended = await run(copy, [vitest, "run", ...how, ...only, ...tests], limitS, {
-    FIRST_RED_FILE: report,
-  });
-  return { ms: Date.now() - beganMs, ...verdictOf(report, ended) };
+export function openRunner(copy) {
+  let vitest;
+  const ask = async ({ tests, title, file }, limitMs) => {
+    vitest ??= startNode(copy, [join(ROOT, "scripts/mutants/warm-runner.mjs"), "--project=redis"]);
+    const answer = once(vitest, "message").then(([found]) => found);
+    vitest.send({ tests, title, mutated: file });
+    const found = await within(limitMs, vitest, answer);
+    if (found.late || "code" in found) vitest = undefined;
+    return verdictOf(found);
+  };
+  return {
+    async run(mutant, limitS) {
+      const beganMs = Date.now();
+      const leftMs = () => limitS * 1_000 - (Date.now() - beganMs);
+      const problem =
+        mutant.tests.some((test) => test.startsWith(NEEDS_BUILD)) && (await build(copy, leftMs()));
+      const verdict = problem || (await ask(mutant, leftMs()));
+      return { ms: Date.now() - beganMs, ...verdict };
+    },
+    async close() {
+      vitest?.disconnect();
+      await vitest?.ended;
+    },
+  };
 }
 
-/** Runs node in a copy, in a process group of its own. */
-async function run(copy, args, limitS, more = {}) {
-  const env = { ...process.env, ...more };
-  const child = spawn(process.execPath, args, {
-    cwd: copy,
-    detached: true,
-    env,
-    stdio: ["ignore", "ignore", "pipe"],
-  });
+/** Undefined when the build is done. */
+async function build(copy, limitMs) {
+  const child = startNode(copy, ["scripts/build.mjs", "--if-changed"]);
+  const { late, code, said } = await within(limitMs, child, child.ended);
+  if (late) return LATE;
+  return code === 0 ? undefined : { broken: `no build: ${said}` };
+}
+
+/** Starts node in a copy, in a process group of its own; `ended` resolves to its exit code and what it said at last. */
+function startNode(copy, args) {
+  const stdio = ["ignore", "ignore", "pipe", "ipc"];
+  const child = spawn(process.execPath, args, { cwd: copy, detached: true, stdio });
   groups.add(child.pid);
   let said = "";
   child.stderr.on("data", (chunk) => {
     said = (said + chunk).slice(-300);
   });
+  child.ended = once(child, "close").then(([code]) => {
+    groups.delete(child.pid);
+    return { code, said: said.trim() };
+  });
+  return child;
+}
+
+/** What a child answers, or how it ended first; `late` when it had to be ended. */
+async function within(limitMs, child, answer) {
   let late = false;
   const timer = setTimeout(() => {
     late = true;
     endGroup(child.pid, "SIGTERM");
     setTimeout(() => endGroup(child.pid, "SIGKILL"), TERM_MS).unref();
-  }, limitS * 1_000);
-  const code = await new Promise((resolve) => child.on("close", resolve));
+  }, limitMs);
+  const found = await Promise.race([answer, child.ended]);
   clearTimeout(timer);
-  groups.delete(child.pid);
-  return { code, late, said: said.trim() };
+  return { late, ...found };
 }
 
 function endGroup(pid, signal) {
@@ -121,18 +138,11 @@ function endGroup(pid, signal) {
   }
 }
 
-function verdictOf(report, { code, late, said }) {
-  if (late) return { red: TIME_LIMIT, why: "the tests did not end" };
-  let found;
-  try {
-    found = JSON.parse(readFileSync(report, "utf8"));
-  } catch {
-    return { broken: `no report: ${said}` };
-  }
-  const { passed, red, why, broken } = found;
+function verdictOf({ late, passed, red, why, broken, said }) {
+  if (late) return LATE;
+  if (said !== undefined) return { broken: `the runner ended: ${said}` };
   if (broken) return { broken };
   if (red) return DOES_NOT_LOAD.test(why) ? { broken: `it does not load: ${why}` } : { red, why };
-  if (code !== 0) return { red: "an error outside of any test", why: said };
   return passed > 0 ? {} : { broken: "no test ran" };
 }
 
@@ -164,13 +174,13 @@ export function openKnowledge(unless) {
   const green = stored.tree === tree ? (stored.green ?? {}) : {};
   const runs = new Map();
   return {
-    expectedMs: (key) => ms[key] ?? UNKNOWN_MS,
+    expectedMs: (key) => ms[key] ?? (key.includes("test/integration/") ? UNKNOWN_MS : UNKNOWN_UNIT_MS),
     isGreen: (key) => green[key] === true,
     /** Why the tests of a set are not green without any mutant; undefined when they are. Run once, by whoever asks first. */
-    async problem(copy, mutant, limitS) {
+    async problem(runner, mutant, limitS) {
       const key = setOf(mutant);
       if (green[key]) return undefined;
-      if (!runs.has(key)) runs.set(key, runTests(copy, mutant, limitS));
+      if (!runs.has(key)) runs.set(key, runner.run(mutant, limitS));
       const { red, broken, why = "", ms: tookMs } = await runs.get(key);
       if (red ?? broken) return `${red ?? broken} ${why}`;
       [green[key], ms[key]] = [true, tookMs];

@@ -1,6 +1,6 @@
 /** What a parent does with agents that exist: find, send, answer, list, get, finish, destroy. */
 import { z } from "zod";
-import { messageOf, SubagentError } from "../shared/errors.ts";
+import { SubagentError } from "../shared/errors.ts";
 import { type AgentStatus, type AgentView, type EndedReason, viewOf } from "../shared/protocol/agent.ts";
 import { AgentId, newRequestKey } from "../shared/protocol/ids.ts";
 import { type AgentAddress, wakeOf } from "../shared/protocol/keys.ts";
@@ -227,14 +227,7 @@ async function wakeUp(
   { address, agentId }: FoundAgent,
   wake: number,
 ): Promise<void> {
-  await hint(
-    () => client.wakes.add(wakeOf(address, agentId, wake)),
-    (error) =>
-      client.logger.warn(
-        { agent_id: agentId, problem: messageOf(error) },
-        "no wake was queued; a sweeper will",
-      ),
-  );
+  await hint(() => client.wakes.add(wakeOf(address, agentId, wake)));
 }
 
 /** Ends an agent at once. Rejects with `unknown_agent`, `redis_unavailable` or `outcome_unknown`. */

@@ -31,8 +31,8 @@ export interface RedisCall {
   read<T>(send: () => Promise<T>): Promise<T>;
   /** A change that may be repeated; `repeated` says that an earlier try may have happened. Also `outcome_unknown`. */
   write<T>(repeat: SafeRepeat, send: (repeated: boolean) => Promise<T>): Promise<T>;
-  /** Waits for work that a sweeper repeats when it fails, as long as there is time; never rejects. */
-  hint(work: () => Promise<unknown>, failed: (error: unknown) => void): Promise<void>;
+  /** Waits for work that a sweeper repeats, as long as there is time. The work does not reject. */
+  hint(work: () => Promise<void>): Promise<void>;
 }
 
 /** Runs calls on one connection. */
@@ -137,15 +137,13 @@ function beginCall(connection: Connection, budgetMs: number): RedisCall {
   return {
     read: (send) => ask(send),
     write: (repeat, send) => ask(send, repeat),
-    hint(work, failed) {
+    hint(work) {
       return new Promise((resolve) => {
         const timer = time.after(leftMs(), resolve);
-        work()
-          .catch(failed)
-          .finally(() => {
-            timer.cancel();
-            resolve();
-          });
+        void work().then(() => {
+          timer.cancel();
+          resolve();
+        });
       });
     },
   };

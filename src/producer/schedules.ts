@@ -4,14 +4,13 @@
  *
  * 1. What came due while no worker lived becomes one task when one does, however often it would have come.
  *
- * What stands in `keys.schedules` decides; the scheduler in the queue follows it. A crash in between is put right by the
+ * What stands in the parent's hash decides; the scheduler in the queue follows it. A crash in between is put right by the
  * same call, or by `resume`.
  */
 import { createHash } from "node:crypto";
 import { z } from "zod";
 import { messageOf, SubagentError } from "../shared/errors.ts";
 import { PAYLOAD_VERSION } from "../shared/protocol/agent.ts";
-import { parentMember } from "../shared/protocol/keys.ts";
 import { CRON_FORM, MAX_SCHEDULES, Rhythm, Schedule, ScheduleId } from "../shared/protocol/schedule.ts";
 import type { Recurrence } from "../shared/redis/intake-queue.ts";
 import { inCall, type ParentCall, type ParentContext } from "./context.ts";
@@ -48,7 +47,6 @@ export interface ScheduleView {
 }
 
 const When = z.looseObject({ schedule_id: ScheduleId, ...Rhythm });
-const PAGE = 200;
 
 /** Writes a schedule down; see `Parent.schedule`. */
 export async function schedule(context: ParentContext, input: unknown): Promise<ScheduleView> {
@@ -68,10 +66,7 @@ export async function schedule(context: ParentContext, input: unknown): Promise<
   const { prompt = "" } = planSpawn("task", task, context).under(registered);
   const { parent } = context.profile;
   return inCall(context, async (call) => {
-    const known = await readAll(call);
-    const before = known.find((each) => each.schedule_id === schedule_id);
-    if (!before && known.length >= MAX_SCHEDULES)
-      throw refused(`this parent has ${MAX_SCHEDULES} schedules, the most allowed: remove one`);
+    const before = await standing(call, schedule_id);
     const made: Schedule = {
       v: PAYLOAD_VERSION,
       schedule_id,
@@ -87,7 +82,11 @@ export async function schedule(context: ParentContext, input: unknown): Promise<
     await refuseUnreadable(call, made);
     // It may have come due in another way before.
     if (before) await stopDue(call, before);
-    await store(call, made);
+    let stored = await store(call, made, false);
+    // Single ones that have run make room.
+    if (stored === "full" && (await dropRun(call))) stored = await store(call, made, false);
+    if (stored === "full")
+      throw refused(`this parent has ${MAX_SCHEDULES} schedules, the most allowed: remove one`);
     await startDue(call, made);
     return view(call, made);
   });
@@ -96,9 +95,8 @@ export async function schedule(context: ParentContext, input: unknown): Promise<
 /** The parent's schedules by name; a single one that has run is gone. */
 export function listSchedules(context: ParentContext): Promise<ScheduleView[]> {
   return inCall(context, async (call) => {
-    const live: Schedule[] = [];
-    for (const each of await readAll(call)) if (!(await hasRun(call, each))) live.push(each);
-    return Promise.all(live.map((each) => view(call, each)));
+    await dropRun(call);
+    return Promise.all((await readAll(call)).map((each) => view(call, each)));
   });
 }
 
@@ -106,7 +104,7 @@ export function listSchedules(context: ParentContext): Promise<ScheduleView[]> {
 export function pauseSchedule(context: ParentContext, scheduleId: unknown): Promise<ScheduleView> {
   return inCall(context, async (call) => {
     const paused = { ...(await find(call, scheduleId)), paused: true };
-    await store(call, paused);
+    await change(call, paused);
     await stopDue(call, paused);
     return view(call, paused);
   });
@@ -116,7 +114,7 @@ export function pauseSchedule(context: ParentContext, scheduleId: unknown): Prom
 export function resumeSchedule(context: ParentContext, scheduleId: unknown): Promise<ScheduleView> {
   return inCall(context, async (call) => {
     const resumed = { ...(await find(call, scheduleId)), paused: false };
-    await store(call, resumed);
+    await change(call, resumed);
     await startDue(call, resumed);
     return view(call, resumed);
   });
@@ -203,53 +201,64 @@ async function stopDue({ write, client: { intakeQueue } }: ParentCall, made: Sch
   );
 }
 
-async function store({ write, client: { redis, keys } }: ParentCall, made: Schedule): Promise<void> {
-  await write({ what: "the schedule", key: { schedule_id: made.schedule_id } }, () =>
-    redis.hset(keys.schedules, nameOf(made), JSON.stringify(made)),
+/** `known`: a change of one that stands there. */
+async function store({ write, parent, client }: ParentCall, made: Schedule, known: boolean) {
+  const { schedule_id } = made;
+  const answer = await write({ what: "the schedule", key: { schedule_id } }, () =>
+    client.store.schedule({ ...parent, uid: "" }, { schedule_id, known, json: JSON.stringify(made) }),
+  );
+  return answer.status;
+}
+
+/** `unknown_schedule` when it was removed meanwhile. */
+async function change(call: ParentCall, made: Schedule): Promise<void> {
+  if ((await store(call, made, true)) === "gone") throw unknownSchedule(made.schedule_id);
+}
+
+async function forget({ write, parent, client }: ParentCall, { schedule_id }: Schedule): Promise<void> {
+  const { redis, keys } = client;
+  await write({ what: "the removal", key: { schedule_id } }, () =>
+    redis.hdel(keys.parent(parent).schedules, schedule_id),
   );
 }
 
-async function forget({ write, client: { redis, keys } }: ParentCall, made: Schedule): Promise<void> {
-  await write({ what: "the removal", key: { schedule_id: made.schedule_id } }, () =>
-    redis.hdel(keys.schedules, nameOf(made)),
-  );
-}
-
-/** A single one that has run is forgotten by the parent that lists it. */
-async function hasRun(call: ParentCall, made: Schedule): Promise<boolean> {
-  const { client } = call;
-  if (made.at === undefined || made.paused || Date.parse(made.at) > client.clock.now()) return false;
-  if (await call.read(() => client.intakeQueue.isWaiting(jobOf(made)))) return false;
-  await forget(call, made);
-  return true;
+/** Forgets single ones that have run; true when there were any. */
+async function dropRun(call: ParentCall): Promise<boolean> {
+  const { clock, intakeQueue } = call.client;
+  let dropped = false;
+  for (const each of await readAll(call)) {
+    if (each.at === undefined || each.paused || Date.parse(each.at) > clock.now()) continue;
+    if (await call.read(() => intakeQueue.isWaiting(jobOf(each)))) continue;
+    await forget(call, each);
+    dropped = true;
+  }
+  return dropped;
 }
 
 async function readAll({ read, parent, client: { redis, keys } }: ParentCall): Promise<Schedule[]> {
-  const found: Schedule[] = [];
-  const match = `${parentMember(parent)}/*`;
-  for (let cursor = "0"; ; ) {
-    const [next, flat] = await read(() => redis.hscan(keys.schedules, cursor, "MATCH", match, "COUNT", PAGE));
-    for (let i = 1; i < flat.length; i += 2) {
-      const parsed = Schedule.safeParse(jsonIn(flat[i] ?? ""));
-      if (parsed.success) found.push(parsed.data);
-    }
-    if (next === "0") break;
-    cursor = next;
-  }
-  return found.sort((a, b) => (a.schedule_id < b.schedule_id ? -1 : 1));
+  const texts = await read(() => redis.hvals(keys.parent(parent).schedules));
+  return texts
+    .flatMap((text) => readSchedule(text) ?? [])
+    .sort((a, b) => (a.schedule_id < b.schedule_id ? -1 : 1));
+}
+
+async function standing(
+  { read, parent, client: { redis, keys } }: ParentCall,
+  scheduleId: string,
+): Promise<Schedule | undefined> {
+  return readSchedule(await read(() => redis.hget(keys.parent(parent).schedules, scheduleId)));
 }
 
 async function find(call: ParentCall, scheduleId: unknown): Promise<Schedule> {
-  const { read, parent, client } = call;
   const id = ScheduleId.safeParse(scheduleId);
-  const { redis, keys } = client;
-  const text = id.success
-    ? await read(() => redis.hget(keys.schedules, `${parentMember(parent)}/${id.data}`))
-    : null;
-  const parsed = Schedule.safeParse(jsonIn(text ?? ""));
-  if (parsed.success) return parsed.data;
+  const found = id.success ? await standing(call, id.data) : undefined;
+  if (found) return found;
+  throw unknownSchedule(scheduleId);
+}
+
+function unknownSchedule(scheduleId: unknown): SubagentError {
   const shown = JSON.stringify(String(scheduleId).slice(0, 70));
-  throw new SubagentError("unknown_schedule", `This parent has no schedule ${shown}: list them.`);
+  return new SubagentError("unknown_schedule", `This parent has no schedule ${shown}: list them.`);
 }
 
 async function view({ read, client }: ParentCall, made: Schedule): Promise<ScheduleView> {
@@ -268,9 +277,10 @@ async function view({ read, client }: ParentCall, made: Schedule): Promise<Sched
   };
 }
 
-function jsonIn(text: string): unknown {
+/** A stored schedule; undefined where there is none that this version can read. */
+function readSchedule(text: string | null): Schedule | undefined {
   try {
-    return JSON.parse(text);
+    return Schedule.safeParse(JSON.parse(text ?? "")).data;
   } catch {
     return undefined;
   }

@@ -74,18 +74,37 @@ export class SubagentError extends Error {
 
 const MOST_CAUSES = 5;
 
-/** The same cause without secrets: a Redis client keeps the arguments of the command that failed, those of AUTH as well. */
+/** A cause as it is shown; it has the name of the error that it is made from. */
+class Cause extends Error {}
+
+/**
+ * What of a cause may be shown: its name, message, stack, code and causes. Clients keep more in their errors: Redis' the
+ * arguments of the command that failed, those of AUTH as well, others the headers of the request.
+ */
 function fitToShow(cause: unknown, depth = 0): unknown {
-  if (typeof cause === "string") return withoutSecrets(cause);
-  if (!(cause instanceof Error) || Object.isFrozen(cause) || depth === MOST_CAUSES) return cause;
-  if ("command" in cause) Reflect.deleteProperty(cause, "command");
-  cause.message = withoutSecrets(cause.message);
-  if (cause.stack !== undefined) cause.stack = withoutSecrets(cause.stack);
-  if (cause.cause !== undefined) cause.cause = fitToShow(cause.cause, depth + 1);
-  return cause;
+  if (!(cause instanceof Error)) return messageOf(cause);
+  const shown = new Cause(withoutSecrets(cause.message));
+  const { stack = "", code } = cause as NodeJS.ErrnoException;
+  const hidden = { enumerable: false, configurable: true, writable: true };
+  Object.defineProperties(shown, {
+    name: { ...hidden, value: withoutSecrets(cause.name) },
+    stack: { ...hidden, value: withoutSecrets(stack) },
+  });
+  if (typeof code === "string") Object.assign(shown, { code: withoutSecrets(code) });
+  if (cause.cause !== undefined && depth < MOST_CAUSES) shown.cause = fitToShow(cause.cause, depth + 1);
+  return shown;
 }
 
 /** The message of anything thrown, without secrets. */
 export function messageOf(error: unknown): string {
-  return withoutSecrets(error instanceof Error ? error.message : String(error));
+  return withoutSecrets(error instanceof Error ? error.message : spelled(error));
+}
+
+/** Anything may be thrown, also what has no spelling. */
+function spelled(thrown: unknown): string {
+  try {
+    return String(thrown);
+  } catch {
+    return "something that cannot be shown was thrown";
+  }
 }

@@ -27,6 +27,7 @@ interface Spellings {
 const spellings = new Map<string, Spellings>();
 let known: readonly string[] = [];
 let digits: readonly string[] = [];
+let beginnings: Beginnings | undefined;
 
 /** From now on `value` leaves this process no more. */
 export function keepSecret(value: string | undefined): void {
@@ -38,6 +39,7 @@ export function keepSecret(value: string | undefined): void {
   const all = [...spellings.values()];
   known = [...new Set(all.flatMap(({ whole }) => whole))].sort((a, b) => b.length - a.length);
   digits = all.flatMap((each) => each.digits);
+  beginnings = beginningsOf([...known, ...digits]);
 }
 
 /** Keeps the values whose names say that they are secret; of `Bearer x` and the like also the last word alone. */
@@ -92,9 +94,57 @@ export function keepSecretsOfArguments(args: readonly string[]): void {
 
 /** `text` with a mask in place of every known secret. */
 export function withoutSecrets(text: string): string {
+  if (!beginnings?.mayBeIn(text)) return text;
   let clean = text;
   for (const spelling of known) if (clean.includes(spelling)) clean = clean.replaceAll(spelling, MASK);
   return digits.length > 0 && MAY_BE_BROKEN.test(clean) ? withoutBroken(clean) : clean;
+}
+
+/** How the spellings begin: nearly every text holds no such beginning, and is looked through once. */
+interface Beginnings {
+  mayBeIn(text: string): boolean;
+}
+
+const BEGINNING_CHARS = 4;
+/** What stands between no two digits but those of broken lines, and more: a beginning is what is left of a text without it. */
+const SKIPPED = /[^!-9;-~]|\\[nr]/g;
+const [BLANK, COLON, BACKSLASH, TILDE, N, R] = [32, 58, 92, 126, 110, 114];
+
+function beginningsOf(all: readonly string[]): Beginnings {
+  // The first letter may stand behind a backslash, and is skipped with it.
+  const begun = all.flatMap((each) => (/^[nr]/.test(each) ? [each, each.slice(1)] : [each]));
+  const kept = begun.map((each) => each.replace(SKIPPED, ""));
+  // A backslash at its end may be skipped with what follows.
+  if (kept.some(({ length }) => length <= BEGINNING_CHARS)) return { mayBeIn: () => true };
+  const packed = new Set(kept.map((each) => Buffer.from(each).readInt32BE()));
+  const isPossible = new Uint8Array(1 << SLOT_BITS);
+  for (const each of packed) isPossible[slotOf(each)] = 1;
+  return {
+    mayBeIn(text) {
+      let last = 0;
+      for (let i = 0; i < text.length; i++) {
+        const code = text.charCodeAt(i);
+        if (code <= BLANK || code === COLON || code > TILDE) continue;
+        if (code === BACKSLASH) {
+          const next = text.charCodeAt(i + 1);
+          if (next === N || next === R) {
+            i += 1;
+            continue;
+          }
+        }
+        last = (last << 8) | code;
+        if (isPossible[slotOf(last)] === 1 && packed.has(last)) return true;
+      }
+      return false;
+    },
+  };
+}
+
+const SLOT_BITS = 16;
+
+/** Four characters, spread evenly: the golden ratio of 2 ** 32. */
+function slotOf(packed: number): number {
+  return Math.imul(packed, 0x9e3779b1) >>> (32 - SLOT_BITS);
 }
 
 /** Digits that go on behind a line's end or a colon. */
@@ -123,27 +173,37 @@ function brokenAnywhere(spelling: string): RegExp {
   return new RegExp([...spelling].map((char) => char.replace(/[+/]/, String.raw`\$&`)).join(BREAK), "g");
 }
 
-/** How deep a value is looked into: what lies deeper is left as it is. */
+/** What may lead back to itself is looked into so deep. */
 const MOST_DEPTH = 12;
 
-/** `fields` with a mask for every known secret in their texts, at any depth; the same object where there is none. */
+/**
+ * `fields` with a mask for every known secret in their names and texts, and for what lies deeper than `depth`; the same object
+ * where there is none.
+ */
 export function withoutSecretsIn(
   fields: Readonly<Record<string, unknown>>,
+  depth = MOST_DEPTH,
 ): Readonly<Record<string, unknown>> {
-  return known.length === 0 ? fields : cleanFields(fields, MOST_DEPTH);
+  return known.length === 0 ? fields : cleanFields(fields, depth);
 }
 
 function cleanFields(
   fields: Readonly<Record<string, unknown>>,
   depth: number,
 ): Readonly<Record<string, unknown>> {
-  const clean = Object.entries(fields).map(([name, field]) => [name, cleaned(field, depth - 1)] as const);
-  return clean.every(([name, field]) => field === fields[name]) ? fields : Object.fromEntries(clean);
+  let isClean = true;
+  const clean = Object.entries(fields).map(([name, field]) => {
+    const shown = [withoutSecrets(name), cleaned(field, depth - 1)] as const;
+    isClean &&= shown[0] === name && shown[1] === field;
+    return shown;
+  });
+  return isClean ? fields : Object.fromEntries(clean);
 }
 
 function cleaned(value: unknown, depth: number): unknown {
   if (typeof value === "string") return withoutSecrets(value);
-  if (typeof value !== "object" || value === null || depth === 0) return value;
+  if (typeof value !== "object" || value === null) return value;
+  if (depth === 0) return MASK;
   if (Array.isArray(value)) {
     const items = value.map((item) => cleaned(item, depth - 1));
     return items.some((item, i) => item !== value[i]) ? items : value;

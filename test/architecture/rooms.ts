@@ -74,7 +74,7 @@ export const ROOMS: readonly Room[] = [
     builtins: [],
   },
   { room: "src/worker/observe/", may: [...SHARED, ...REDIS] },
-  { room: "src/worker/skills/", may: [...SHARED, ...TOOL_KIT] },
+  { room: "src/worker/skills/", may: [...SHARED, ...TOOL_KIT, "src/worker/tools/files/"] },
   {
     room: "src/worker/hooks/",
     may: [...SHARED, "src/worker/tools/result-text.ts", "src/worker/tools/"],

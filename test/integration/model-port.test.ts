@@ -514,7 +514,11 @@ describe("a broken wire", () => {
       response.on("close", () => clearInterval(beat));
     });
     const outcome = await connect(provider, { timeoutMs: 150 }).call(ask(), hold());
-    expect(failureOf(outcome)).toMatchObject({ kind: "timeout", retryable: true });
+    expect(failureOf(outcome)).toMatchObject({
+      kind: "timeout",
+      retryable: true,
+      message: "the call took longer than 150 ms",
+    });
     await until(() => provider.sockets.size === 0);
   });
 

@@ -284,8 +284,8 @@ export default [
     id: "repetition-name-ignored",
     promise: "Another tool with the same input is no repetition.",
     file: "src/worker/loop/tally.ts",
-    find: "previous?.name === call.name && ",
-    replace: "",
+    find: "this.#previous?.name === call.name && isSameJson(this.#previous.input",
+    replace: "isSameJson(this.#previous?.input",
     tests: ["test/unit/worker/loop/tally.test.ts"],
   },
   {
@@ -599,15 +599,6 @@ export default [
     tests: ["test/unit/worker/loop/reply-body.test.ts"],
   },
   {
-    id: "tally-proto-names",
-    promise: "Tools are counted safely whatever they are called.",
-    file: "src/worker/loop/reply-body.ts",
-    find: "Object.fromEntries([...tally.calls].sort(byName))",
-    replace:
-      "[...tally.calls].sort(byName).reduce((all, [name, n]) => { all[name] = n; return all; }, {} as Record<string, number>)",
-    tests: ["test/unit/worker/loop/reply-body.test.ts"],
-  },
-  {
     id: "tally-alert-late",
     promise: "An alert comes when its threshold is reached.",
     file: "src/worker/loop/reply-body.ts",
@@ -621,7 +612,7 @@ export default [
     file: "src/worker/loop/reply-body.ts",
     find: "cap * DEFAULT_ALERT_SHARE",
     replace: "cap",
-    tests: ["test/unit/worker/loop/state.test.ts"],
+    tests: ["test/unit/worker/loop/reply-body.test.ts"],
   },
   {
     id: "tally-empty-text",
@@ -640,20 +631,12 @@ export default [
     tests: ["test/unit/worker/loop/reply-body.test.ts"],
   },
   {
-    id: "log-copy-shared",
-    promise: "The log with further entries is a new one: the old one stays as it was.",
-    file: "src/worker/loop/conversation.ts",
-    find: "this.#deliveries = [...partsJson];",
-    replace: "this.#deliveries = partsJson as string[];",
-    tests: ["test/unit/worker/loop/log.test.ts"],
-  },
-  {
     id: "log-purchase-by-message",
     promise: "Each purchase in vain is an entry of its own.",
     file: "src/worker/loop/log.ts",
     find: "entryKey.purchase(message, epoch, k)",
     replace: "entryKey.purchase(message, epoch, 0)",
-    tests: ["test/integration/worker/provider-failures.test.ts"],
+    tests: ["test/unit/worker/loop/log.test.ts"],
   },
   {
     id: "prompt-may-ask",

@@ -228,7 +228,7 @@ export default [
     id: "failure-secret",
     promise: "No message holds a credential.",
     file: "src/worker/model/anthropic/failure.ts",
-    find: "message: redact(message, context.secrets)",
+    find: "message: redact(message)",
     replace: "message",
     tests: ["test/unit/worker/model/anthropic/failure.test.ts"],
   },
@@ -236,8 +236,8 @@ export default [
     id: "failure-unknown-final",
     promise: "What nobody knows may be tried again.",
     file: "src/worker/model/anthropic/failure.ts",
-    find: 'return failure("invalid_response", message, context);\n}',
-    replace: 'return failure("invalid_request", message, context);\n}',
+    find: 'return failure("invalid_response", message);\n}',
+    replace: 'return failure("invalid_request", message);\n}',
     tests: ["test/unit/worker/model/anthropic/failure.test.ts"],
   },
   {
@@ -460,7 +460,7 @@ export default [
     file: "src/worker/model/anthropic/stream.ts",
     find: "    try {\n      this.#onText?.(unspell(this.#unheard));\n    } catch {",
     replace: "    this.#onText?.(unspell(this.#unheard));\n    try {\n    } catch {",
-    tests: ["test/integration/model-port.test.ts"],
+    tests: ["test/unit/worker/model/anthropic/stream.test.ts"],
   },
   {
     id: "anthropic-key-in-gate",

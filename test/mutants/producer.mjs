@@ -142,15 +142,6 @@ export default [
     tests: ["test/integration/producer/redis-away.test.ts", "test/integration/cluster-failover.test.ts"],
   },
   {
-    id: "call-hint-waits",
-    promise: "A hint that fails fails nobody.",
-    file: "src/producer/redis-call.ts",
-    find: "work()\n          .catch(failed)",
-    replace: "work()",
-    tests: ["test/integration/producer/redis-away.test.ts", "test/integration/producer/wake-queue.test.ts"],
-    reason: "A wake that cannot be added is logged by the queue and rejects nothing: this is the second net.",
-  },
-  {
     id: "call-hint-unbounded",
     promise: "A hint is waited for only while there is time.",
     file: "src/producer/redis-call.ts",

@@ -185,6 +185,7 @@ export default [
     find: 'if (isStopping()) throw new SubagentError("closed", "The worker was stopped before it had started.");',
     replace: "",
     tests: ["test/integration/worker/draining.test.ts"],
+    title: "stopped while it starts",
   },
   {
     id: "wake-job-twice",
@@ -209,14 +210,6 @@ export default [
     find: " && processedOn == null",
     replace: "",
     tests: ["test/integration/verbs/wake-queue.test.ts"],
-  },
-  {
-    id: "wake-queue-stays-broken",
-    promise: "A queue whose first contact with Redis failed is made anew.",
-    file: "src/shared/redis/wake-queue.ts",
-    find: "if (queue === opening) queue = undefined;",
-    replace: "",
-    tests: ["test/integration/producer/wake-queue.test.ts"],
   },
   {
     id: "wake-add-rejects",

@@ -573,8 +573,16 @@ export default [
     id: "roots-system",
     promise: "A root that leads to the whole machine is refused.",
     file: "src/worker/tools/roots.ts",
-    find: "SYSTEM_TREES.test(realPath) || SHARED_DIRECTORIES.has(realPath) || realPath === homedir()",
+    find: "SYSTEM_TREES.test(realPath) || SHARED_DIRECTORIES.has(realPath) || isHome",
     replace: "false",
+    tests: ["test/unit/worker/tools/roots.test.ts"],
+  },
+  {
+    id: "roots-kernel",
+    promise: "A procfs that is mounted somewhere else is no root.",
+    file: "src/worker/tools/roots.ts",
+    find: "if (KERNEL_FILE_SYSTEMS.has(fileSystem))",
+    replace: "if (fileSystem < 0)",
     tests: ["test/unit/worker/tools/roots.test.ts"],
   },
   {

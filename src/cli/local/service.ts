@@ -7,7 +7,6 @@
  * 2. `signal` aborts with the command's own, and when the private Redis is lost; then `lost` says so.
  */
 import { setMaxListeners } from "node:events";
-import { realpathSync } from "node:fs";
 import { createOfflineModel } from "../../offline/server.ts";
 import type { Client } from "../../producer/client.ts";
 import { SubagentError } from "../../shared/errors.ts";
@@ -17,7 +16,7 @@ import { createAnthropicModel } from "../../worker/model/anthropic/model.ts";
 import type { Model } from "../../worker/model/model.ts";
 import { openSkills, type SkillLibrary } from "../../worker/skills/library.ts";
 import { bashTool, type NetworkLog } from "../../worker/tools/builtin/bash.ts";
-import { type OpenRoot, parseRoots } from "../../worker/tools/roots.ts";
+import { type OpenRoot, parseRoot, parseRoots } from "../../worker/tools/roots.ts";
 import { chooseRunner } from "../../worker/tools/sandbox/choose.ts";
 import type { Tool } from "../../worker/tools/tool.ts";
 import { createWorker } from "../../worker/worker.ts";
@@ -213,14 +212,15 @@ export async function skillsOf({ config, logger }: CommandContext): Promise<{ sk
 
 /** The directories that are open to tools: those of SUBAGENT_ROOTS, else the current one when `opensCwd`. */
 export function rootsOf({ config, cwd, output }: CommandContext, opensCwd: boolean): readonly OpenRoot[] {
-  if (config.roots === undefined && !opensCwd) return [];
-  if (config.roots === undefined && cwd.includes(",")) {
-    return [{ path: cwd, realPath: realpathSync(cwd), mode: "ro" }];
+  if (config.roots !== undefined) {
+    const parsed = parseRoots(config.roots);
+    if ("roots" in parsed) return parsed.roots;
+    throw new SubagentError("invalid_config", parsed.problem);
   }
-  const parsed = parseRoots(config.roots ?? `${cwd}:ro`);
-  if ("roots" in parsed) return parsed.roots;
-  if (config.roots !== undefined) throw new SubagentError("invalid_config", parsed.problem);
-  output.note(`The current directory stays closed to sub-agents: ${parsed.problem}`);
+  if (!opensCwd) return [];
+  const own = parseRoot(`${cwd}:ro`);
+  if (!("problem" in own)) return [own];
+  output.note(`The current directory stays closed to sub-agents: ${own.problem}`);
   return [];
 }
 

@@ -74,7 +74,7 @@ async function start(context: CommandContext, { once, json, port }: StartFlags):
 
 async function stayUp(context: CommandContext, service: LocalService, api: OpenedApi): Promise<number> {
   const { output, signal } = context;
-  output.note("", ...doorsOf(api), "", ...handingOver(context, service, api), "Stop it with Ctrl-C.");
+  output.note("", ...doorsOf(api), "", ...handingOver(context, service, api), "", "Stop it with Ctrl-C.");
   await Promise.race([whenAborted(signal), whenAborted(service.signal)]);
   if (service.lost) throw service.lost;
   return EXIT.done;
@@ -96,9 +96,11 @@ async function serveDoors(
   }
 }
 
-function doorsOf({ url }: OpenedApi): string[] {
+function doorsOf({ url, needsKey }: OpenedApi): string[] {
   return [
-    "The worker stays up, and these with it:",
+    needsKey
+      ? "The worker stays up, and these with it:"
+      : "The worker stays up, and these with it, without keys, for this machine alone:",
     `  Live page   ${url}/`,
     `  HTTP API    ${url}/docs`,
     `  Bull Board  ${url}${BOARD_PATH}`,

@@ -89,7 +89,7 @@ export function createApi(options: ApiOptions): Api {
     await server.start();
     push.start();
     if (!needsKey)
-      logger?.warn({ host }, "No API key was ever made: everyone on this machine may use the API");
+      logger?.info({ host }, "No API key was ever made: everyone on this machine may use the API");
     return { needsKey };
   };
   return {

@@ -2,7 +2,8 @@
  * Takes the jobs of the intake queue: each becomes a task whose reply is the job's return value; see `intake.ts`.
  *
  * 1. The reply is acked when it stands in the job, not before: a process that dies in between loses nothing.
- * 2. A job that waits for room, or for Redis, is tried again later, as long as a message may wait for its answer.
+ * 2. A job that waits for room, or for Redis, is tried again later, as long as a message may wait for its answer. An error that
+ *    nothing explains is met for {@link UNEXPLAINED_MS}; then the job fails.
  */
 import { setMaxListeners } from "node:events";
 import { z } from "zod";
@@ -20,6 +21,7 @@ import { hasNoRoom } from "./stream.ts";
 const SentToChannel = z.looseObject({ reply: z.literal("channel") });
 const LATER_MS = 500;
 const LONGEST_LATER_MS = 10_000;
+const UNEXPLAINED_MS = 60_000;
 
 /** See the module's header. */
 export interface JobTaker {
@@ -35,21 +37,29 @@ export function createJobTaker(client: Client, clock: Clock, logger: Logger): Jo
   setMaxListeners(0, leaving.signal);
   return {
     async take(job) {
-      const waitedMs = clock.now() - job.addedAtMs;
+      const waitedMs = clock.now() - job.dueAtMs;
       const delayMs = Math.min(LONGEST_LATER_MS, Math.max(LATER_MS, waitedMs / 10));
       try {
         return await become(client, job, leaving.signal);
       } catch (error) {
         if (leaving.signal.aborted) return { status: "left" };
-        const isOurs = error instanceof SubagentError;
         logger.warn({ job: job.id, problem: messageOf(error) }, "An intake job was not handed over");
-        if (!isOurs || (error.retryable && !(hasNoRoom(error) && waitedMs > TIMING.maxAgeMs)))
-          return { status: "later", delayMs };
-        return refuse(client, job, error).catch(() => ({ status: "later", delayMs }));
+        if (mayTryAgain(error, waitedMs)) return { status: "later", delayMs };
+        return refuse(client, job, explained(error)).catch(() => ({ status: "later", delayMs }));
       }
     },
     leaveAll: () => leaving.abort(),
   };
+}
+
+function mayTryAgain(error: unknown, waitedMs: number): boolean {
+  if (!(error instanceof SubagentError)) return waitedMs < UNEXPLAINED_MS;
+  return error.retryable && !(hasNoRoom(error) && waitedMs > TIMING.maxAgeMs);
+}
+
+function explained(error: unknown): SubagentError {
+  if (error instanceof SubagentError) return error;
+  return new SubagentError("protocol_violation", messageOf(error), {}, error);
 }
 
 async function become(client: Client, { id, data }: IntakeJob, leaving: AbortSignal): Promise<JobEnd> {

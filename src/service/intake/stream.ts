@@ -1,7 +1,8 @@
 /**
  * Reads the intake stream, entry by entry, and hands each over; see `intake.ts`.
  *
- * 1. What could not be handed over because Redis was away stays in the stream and is claimed again.
+ * 1. What could not be handed over because Redis was away stays in the stream and is claimed again, at most a day.
+ * 2. An error that nothing explains is met {@link INTAKE_DELIVERIES} times; then it is a refusal.
  *
  * Entries of one reading are handed over side by side; the next ones are read when all are off our hands.
  */
@@ -9,7 +10,8 @@ import { type Client, insideOf } from "../../producer/client.ts";
 import type { Clock } from "../../shared/clock.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
 import type { Logger } from "../../shared/logger.ts";
-import type { IntakeEntry, IntakeStream } from "../../shared/redis/intake-stream.ts";
+import { TIMING } from "../../shared/protocol/limits.ts";
+import { INTAKE_DELIVERIES, type IntakeEntry, type IntakeStream } from "../../shared/redis/intake-stream.ts";
 import { senderOfEntry, wishOfEntry } from "./input.ts";
 import { handOver, jobIdOf, tellRefusal } from "./spawn.ts";
 
@@ -85,14 +87,23 @@ async function handle(parts: StreamReaderParts, entry: IntakeEntry): Promise<voi
       { entry: entry.id, problem: messageOf(error) },
       "An intake entry was not handed over; trying again",
     );
+    if (error instanceof SubagentError) await stream.keep(entry.id).catch(() => {});
   }
+}
+
+/** Whether an entry that met `error` is left for another delivery. */
+function mayTryAgain(error: unknown, { id, deliveries }: IntakeEntry, clock: Clock): boolean {
+  if (!(error instanceof SubagentError)) return deliveries < INTAKE_DELIVERIES;
+  // The first half of an id is Redis' time at its XADD.
+  return error.retryable && clock.now() - Number.parseInt(id, 10) < TIMING.maxAgeMs;
 }
 
 /** An agent at work, a job that waits for room, or a refusal. Rejects with what may be tried again from the beginning. */
 async function becomeSomething(
-  { stream, client, logger }: StreamReaderParts,
-  { id, flat }: IntakeEntry,
+  { stream, client, logger, clock }: StreamReaderParts,
+  entry: IntakeEntry,
 ): Promise<void> {
+  const { id, flat } = entry;
   try {
     const wish = wishOfEntry(flat);
     try {
@@ -103,9 +114,9 @@ async function becomeSomething(
       await intakeQueue.add(jobIdOf(id), { ...wish, request_key: wish.request_key ?? jobIdOf(id) });
     }
   } catch (error) {
-    if (!(error instanceof SubagentError) || error.retryable) throw error;
+    if (mayTryAgain(error, entry, clock)) throw error;
     const reason = messageOf(error).slice(0, REASON_MAX_CHARS);
-    logger.warn({ entry: id, code: error.code, problem: reason }, "An intake entry was refused");
+    logger.warn({ entry: id, problem: reason }, "An intake entry was refused");
     const sender = senderOfEntry(flat);
     if (sender) await tellRefusal(client, sender, id, error);
     else await stream.setAside(id, reason);

@@ -15,6 +15,7 @@ import { TOOL_INPUTS } from "../../producer/model-tools.ts";
 import { contextOf, type Parent } from "../../producer/parent.ts";
 import type { Clock } from "../../shared/clock.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
+import { withoutSecrets } from "../../shared/secrets.ts";
 import { packageVersion } from "../../shared/version.ts";
 import { cancelTask, createdTask, InputResponses, readTask, resultOf, updateTask } from "./task.ts";
 
@@ -44,6 +45,8 @@ export interface McpServerOptions {
   onceAnswered?: (requestId: RequestId, ack: () => Promise<unknown>) => void;
 }
 
+type Ack = () => Promise<unknown>;
+
 /** A server for `parent`, not connected. */
 export function createMcpServer({
   parent,
@@ -60,6 +63,10 @@ export function createMcpServer({
     },
   );
   const tools = parent.tools();
+  // An aborted request is not answered, and its id may come again, with another answer.
+  const ackWhenAnswered: AckWhenAnswered = ({ mcpReq }, ack) => {
+    if (!mcpReq.signal.aborted) onceAnswered(mcpReq.id, ack);
+  };
   server.setRequestHandler("tools/list", async () => ({
     tools: tools.map(({ name, description, input_schema }) => ({
       name,
@@ -74,30 +81,33 @@ export function createMcpServer({
     { params: CallParams, result },
     async ({ name, arguments: input }, context) => {
       const { signal, id } = context.mcpReq;
-      const ackLater = (ack: () => Promise<unknown>) => onceAnswered(id, ack);
+      const ackLater = (ack: Ack) => ackWhenAnswered(context, ack);
       if (name === "task" || name === "agent") {
         const call = { parent, clock, name, input, signal, answerWithinMs, ackLater } as const;
         return asResult(() => (followsTasks(context) ? startTask(call) : answerPlainly(call)));
       }
       const tool = tools.find((each) => each.name === name);
       if (!tool)
-        throw new ProtocolError(INVALID_PARAMS, `There is no tool ${JSON.stringify(name.slice(0, 70))}.`);
+        throw new ProtocolError(
+          INVALID_PARAMS,
+          `There is no tool ${JSON.stringify(withoutSecrets(name).slice(0, 70))}.`,
+        );
       return asResult(async () => said(await tool.run(input, { toolUse: { id: String(id) }, ackLater })));
     },
   );
-  addTaskMethods(server, parent, onceAnswered);
+  addTaskMethods(server, parent, ackWhenAnswered);
   return server;
 }
 
-type OnceAnswered = NonNullable<McpServerOptions["onceAnswered"]>;
+type AckWhenAnswered = (context: ServerContext, ack: Ack) => void;
 
-function addTaskMethods(server: Server, parent: Parent, onceAnswered: OnceAnswered): void {
+function addTaskMethods(server: Server, parent: Parent, ackWhenAnswered: AckWhenAnswered): void {
   const context = contextOf(parent);
   const result = z.looseObject({});
   server.setRequestHandler("tasks/get", { params: TaskParams, result }, async ({ taskId }, request) => {
     requireTasks(request);
     const { task, ack } = known(await asProtocol(() => readTask(context, taskId)));
-    if (ack) onceAnswered(request.mcpReq.id, ack);
+    if (ack) ackWhenAnswered(request, ack);
     return { ...task };
   });
   server.setRequestHandler("tasks/update", { params: TaskParams, result }, async ({ taskId }, request) => {
@@ -123,7 +133,7 @@ interface TaskCall {
   input: unknown;
   signal: AbortSignal;
   answerWithinMs: number;
-  ackLater: (ack: () => Promise<unknown>) => void;
+  ackLater: (ack: Ack) => void;
 }
 
 function begin({ parent, name, input }: TaskCall) {
@@ -147,7 +157,7 @@ async function answerPlainly(call: TaskCall) {
   if (call.signal.aborted) stop();
   try {
     const { reply, ack } = await waitForTask(call.parent, begun, enough.signal);
-    if (!call.signal.aborted) call.ackLater(ack);
+    call.ackLater(ack);
     return resultOf(reply, unknown_tools);
   } catch (error) {
     if (!enough.signal.aborted) throw error;

@@ -6,9 +6,10 @@
  *
  * 1. An entry is acked when the receiver answered 2xx, and never before: a receiver or a process that dies in between sees
  *    the same `webhook-id` again.
- * 2. A round ends at its third failure; the next one begins after a pause, also in another process. The pause doubles while
+ * 2. A round has at most {@link AT_A_TIME} requests under way and ends at its third failure; the next one begins after a pause, also in another process. The pause doubles while
  *    nothing is taken. An entry that is refused holds up none behind it.
  * 3. The doorbell begins a round at once; the subscriber's slow tick makes up for a lost ring.
+ * 4. At most one process pushes for a parent at a time. A process that dies frees its slot after {@link PUSH_LEASE_MS}.
  */
 import type { Client } from "../../producer/client.ts";
 import { insideOf } from "../../producer/client.ts";
@@ -18,13 +19,9 @@ import { messageOf } from "../../shared/errors.ts";
 import type { Logger } from "../../shared/logger.ts";
 import { newRequestKey } from "../../shared/protocol/ids.ts";
 import { type ParentAddress, parentMember } from "../../shared/protocol/keys.ts";
+import { createLocks } from "../../shared/redis/lock.ts";
 import { isReadable, type StreamEntry } from "../../shared/redis/replies.ts";
-import {
-  createWebhooks,
-  type RoundOutcome,
-  type StoredWebhook,
-  type Webhooks,
-} from "../../shared/redis/webhooks.ts";
+import { createWebhooks, type RoundOutcome, type StoredWebhook } from "../../shared/redis/webhooks.ts";
 import type { Reach } from "./address.ts";
 import { createSender, type PushAnswer, type WebhookSender } from "./request.ts";
 
@@ -49,9 +46,13 @@ export interface WebhookPush {
   stop(): Promise<void>;
 }
 
+/** A process keeps its slot for so long after it last took it. */
+const PUSH_LEASE_MS = 10_000;
+/** While it pushes it takes it so often. */
+const PUSH_RENEW_MS = 3_000;
 const LIST_AGAIN_MS = 1_000;
 const PAGE_ENTRIES = 100;
-const AT_A_TIME = 8;
+const AT_A_TIME = 16;
 const MOST_FAILURES = 3;
 const LONGEST_BACKOFF_MS = 3_600_000;
 const BACKOFF_MS = 1_000;
@@ -149,9 +150,9 @@ async function round(
   if (!webhook || webhook.disabled) return undefined;
   const waitMs = await open.call(({ read }) => read(() => webhooks.waitMs(webhook)));
   if (waitMs > 0) return waitMs;
-  if (!(await open.call(({ read }) => read(() => webhooks.acquire(parent, token))))) return undefined;
+  if (!(await takeSlot(open, parent, token))) return undefined;
   try {
-    const outcome = await pushAll(parts, open, webhooks, { parent, token, webhook });
+    const outcome = await pushAll(parts, open, { parent, token, webhook });
     if (outcome.status !== "ok" || webhook.failures > 0)
       await open.call(({ read }) => read(() => webhooks.note(parent, outcome)));
     if (outcome.status === "failed")
@@ -161,8 +162,15 @@ async function round(
       );
     return outcome.status === "failed" ? outcome.waitMs : undefined;
   } finally {
-    await open.call(({ read }) => read(() => webhooks.release(parent, token)));
+    const { pushing } = open.keys.parent(parent);
+    await open.call(({ read }) => read(() => createLocks(open.redis, open.keys).release(pushing, token)));
   }
+}
+
+/** Takes or keeps the slot to push for a parent; false while another process has it. */
+function takeSlot({ call, redis, keys }: OpenClient, parent: ParentAddress, token: string): Promise<boolean> {
+  const { pushing } = keys.parent(parent);
+  return call(({ read }) => read(() => createLocks(redis, keys).hold(pushing, token, PUSH_LEASE_MS)));
 }
 
 interface Pushing {
@@ -171,32 +179,58 @@ interface Pushing {
   readonly webhook: StoredWebhook;
 }
 
-/** Goes through the channel once, oldest first. */
+/** Goes through the channel once, oldest first, with {@link AT_A_TIME} requests under way: one that is slow holds up no other. */
 async function pushAll(
   parts: PushParts,
   open: OpenClient,
-  webhooks: Webhooks,
-  pushing: Pushing,
+  { parent, token, webhook }: Pushing,
 ): Promise<RoundOutcome> {
-  const { parent, token, webhook } = pushing;
   const failed: PushAnswer[] = [];
-  let isTaken = false;
-  for (let after = "0-0"; !parts.signal.aborted; ) {
-    const items = await open.call(({ read }) => read(() => open.replies.read(parent, after, PAGE_ENTRIES)));
-    const entries = items.filter(isReadable);
-    for (let i = 0; i < entries.length && failed.length < MOST_FAILURES; i += AT_A_TIME) {
-      if (!(await open.call(({ read }) => read(() => webhooks.acquire(parent, token)))))
-        return { status: "ok" };
-      const batch = entries.slice(i, i + AT_A_TIME);
-      const answers = await Promise.all(batch.map((entry) => pushOne(parts, open, parent, webhook, entry)));
-      isTaken ||= answers.some(({ status }) => status === "taken");
-      failed.push(...answers.filter(({ status }) => status !== "taken"));
+  let [isTaken, isOurs] = [false, true];
+  const renewal = every(parts.clock, PUSH_RENEW_MS, async () => {
+    isOurs = await takeSlot(open, parent, token).catch(() => false);
+  });
+  const entries = entriesOf(open, parent);
+  const pushInTurn = async () => {
+    for await (const entry of entries) {
+      if (!isOurs || failed.length >= MOST_FAILURES || parts.signal.aborted) return;
+      const answer = await pushOne(parts, open, parent, webhook, entry);
+      if (answer.status === "taken") isTaken = true;
+      else failed.push(answer);
     }
-    const last = items.at(-1);
-    if (!last || failed.length >= MOST_FAILURES) break;
-    after = last.id;
+  };
+  try {
+    await Promise.all(Array.from({ length: AT_A_TIME }, pushInTurn));
+  } finally {
+    renewal.cancel();
   }
   return outcomeOf(failed, parts, isTaken ? 0 : webhook.failures);
+}
+
+/** The entries of a channel in their order; several may take from it side by side. */
+async function* entriesOf({ call, replies }: OpenClient, parent: ParentAddress): AsyncGenerator<StreamEntry> {
+  for (let after: string | undefined = "0-0"; after !== undefined; ) {
+    const from: string = after;
+    const items = await call(({ read }) => read(() => replies.read(parent, from, PAGE_ENTRIES)));
+    yield* items.filter(isReadable);
+    after = items.at(-1)?.id;
+  }
+}
+
+/** Does `work`, which never rejects, again and again, `ms` after its last end. */
+function every(clock: Clock, ms: number, work: () => Promise<void>): { cancel(): void } {
+  let isOver = false;
+  let timer: { cancel(): void };
+  const begin = () => {
+    timer = clock.timeout(ms, () => void work().then(() => isOver || begin()));
+  };
+  begin();
+  return {
+    cancel() {
+      isOver = true;
+      timer.cancel();
+    },
+  };
 }
 
 function outcomeOf(failed: readonly PushAnswer[], parts: PushParts, failures: number): RoundOutcome {

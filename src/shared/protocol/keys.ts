@@ -38,6 +38,8 @@ export interface ParentKeys {
   lease: string;
   /** hash: the profile that was registered for the parent, and its version. */
   profile: string;
+  /** hash: schedule_id → what is scheduled, JSON. */
+  schedules: string;
   /** hash: where the replies are pushed, and how that goes. */
   webhook: string;
   /** string: the token of the process that pushes them now. */
@@ -84,8 +86,6 @@ export interface Keys {
   intake: string;
   /** stream: the newest wishes that name no parent to tell, and why they were refused. */
   intakeRefused: string;
-  /** hash: `<tenant>/<parent>/<schedule_id>` → what is scheduled, JSON. */
-  schedules: string;
   /** sorted set: job of a new run → its place in the line of wakes; BullMQ's own. */
   rankedWakes: string;
   /** hash: the job of a wake; BullMQ's own. */
@@ -182,7 +182,6 @@ function intakeNames(prefix: string) {
     intakeQueue: "intake",
     intake: `{${prefix}}:intake-stream`,
     intakeRefused: `{${prefix}}:intake-refused`,
-    schedules: `{${prefix}}:schedules`,
   };
 }
 
@@ -200,6 +199,7 @@ function parentKeys(tag: string): ParentKeys {
     watching: `${tag}:watching`,
     lease: `${tag}:lease`,
     profile: `${tag}:profile`,
+    schedules: `${tag}:schedules`,
     webhook: `${tag}:webhook`,
     pushing: `${tag}:pushing`,
     callback: (threadId) => `${tag}:callback:${threadId}`,

@@ -145,11 +145,15 @@ const MODEL_IDS: Readonly<Record<string, string>> = {
   opus: "claude-opus-5-5",
 };
 
-/** The id behind `name`: that of `ids`, else Anthropic's, else the name itself; undefined for `inherit`. */
+/**
+ * The id behind `name`: that of `ids`, else Anthropic's in whatever case (`Opus`), else the name itself; undefined for `inherit`.
+ */
 export function modelIdOf(
   name: string | undefined,
   ids: Readonly<Record<string, string>> = {},
 ): string | undefined {
-  if (name === undefined || name === "inherit") return undefined;
-  return Object.hasOwn(ids, name) ? ids[name] : Object.hasOwn(MODEL_IDS, name) ? MODEL_IDS[name] : name;
+  const common = name?.toLowerCase();
+  if (name === undefined || common === undefined || common === "inherit") return undefined;
+  for (const known of [name, common]) if (Object.hasOwn(ids, known)) return ids[known];
+  return Object.hasOwn(MODEL_IDS, common) ? MODEL_IDS[common] : name;
 }

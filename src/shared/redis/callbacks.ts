@@ -14,7 +14,7 @@ import {
   type ParentAddress,
 } from "../protocol/keys.ts";
 import type { RedisClient } from "./connection/connection.ts";
-import { releaseLock, takeLock } from "./lock.ts";
+import { createLocks } from "./lock.ts";
 import { redisNowMs } from "./redis-time.ts";
 
 /** A thread without a run for so long calls nobody back any more. */
@@ -43,6 +43,7 @@ export interface Callbacks {
 /** The callbacks of an installation. */
 export function createCallbacks(redis: RedisClient, keys: Keys): Callbacks {
   const { callbacks, callbackLock } = keys;
+  const locks = createLocks(redis, keys);
   const inFuture = async (inMs: number) => (await redisNowMs(redis)) + inMs;
   return {
     async set(parent, threadId, callbackThreadId) {
@@ -58,7 +59,7 @@ export function createCallbacks(redis: RedisClient, keys: Keys): Callbacks {
       await redis.zadd(callbacks, await inFuture(inMs), deadlineMember(agent));
     },
     async due(token) {
-      if (!(await takeLock(redis, callbackLock, token, LOCK_MS))) return [];
+      if (!(await locks.hold(callbackLock, token, LOCK_MS))) return [];
       const members = await redis.zrangebyscore(callbacks, "-inf", await inFuture(0), "LIMIT", 0, AT_A_TIME);
       return members.flatMap((member) => addressOfMember(member) ?? []);
     },
@@ -68,6 +69,6 @@ export function createCallbacks(redis: RedisClient, keys: Keys): Callbacks {
     async forget(agent) {
       await redis.zrem(callbacks, deadlineMember(agent));
     },
-    giveUp: (token) => releaseLock(redis, callbackLock, token),
+    giveUp: (token) => locks.release(callbackLock, token),
   };
 }

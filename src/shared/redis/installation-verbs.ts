@@ -35,6 +35,20 @@ export const INSTALLATION_VERBS = {
     args: { job_id: text, fair_parent: text },
     answers: { ranked: { place: int }, gone: {} },
   },
+  /** Takes a lock for `ms`, or keeps it; `taken`: another token holds it. */
+  "lock-hold": {
+    keys: ["lock"],
+    context: [],
+    args: { token: text, ms: int },
+    answers: { held: {}, taken: {} },
+  },
+  /** Gives a lock up, if `token` holds it. */
+  "lock-release": {
+    keys: ["lock"],
+    context: [],
+    args: { token: text },
+    answers: { released: {} },
+  },
   /** May this run call its provider now, and if not, when does it ask again? */
   "gate-enter": {
     keys: ["paused", "gate", "holders", "waiting"],

@@ -37,7 +37,8 @@ export type JobEnd =
 export interface IntakeJob {
   id: string;
   data: unknown;
-  addedAtMs: number;
+  /** When it was to be taken at the earliest. */
+  dueAtMs: number;
 }
 
 /** See the module's header. */
@@ -57,7 +58,7 @@ export function openIntakeJobs(
   const taken = new Map<string, () => void>();
   const perform = async (job: Job, token?: string): Promise<unknown> => {
     const id = String(job.id);
-    const end = await take({ id, data: job.data, addedAtMs: job.timestamp });
+    const end = await take({ id, data: job.data, dueAtMs: job.timestamp + (job.opts.delay ?? 0) });
     if (end.status === "done" && end.taken) taken.set(id, end.taken);
     return endJob(job, end, clock, token);
   };

@@ -4,6 +4,8 @@
  * Owns: a group of consumers, one a process. Its neighbour `service/intake` says what becomes of an entry.
  *
  * 1. An entry leaves the stream when it is done, never before: what a dead process had read is claimed by another.
+ * 2. An entry that was delivered {@link INTAKE_DELIVERIES} times without an outcome is delivered no more, and is not read again:
+ *    reading it may be what ends its readers. It stays in the stream for the operator, and is named in `intakeRefused`.
  *
  * `read` blocks its connection, so that one is its caller's own; everything else goes over the other.
  */
@@ -22,10 +24,15 @@ const CLAIM_AFTER_MS = 5_000;
 const FORGET_AFTER_MS = 3_600_000;
 const REFUSED_KEPT = 1_000;
 
-/** One entry as it stands in the stream: its id, and its fields and values in turn. */
+/** Most deliveries of an entry without an outcome. */
+export const INTAKE_DELIVERIES = 5;
+const NO_OUTCOME = `delivered ${INTAKE_DELIVERIES} times without an outcome; it stays in the stream, read it with XRANGE`;
+
+/** One entry as it stands in the stream: its id, its fields and values in turn, and how often it was delivered, with this time. */
 export interface IntakeEntry {
   id: string;
   flat: readonly string[];
+  deliveries: number;
 }
 
 /** See the module's header. */
@@ -36,7 +43,9 @@ export interface IntakeStream {
   claim(): Promise<IntakeEntry[]>;
   /** Takes an entry out. Idempotent. */
   done(id: string): Promise<void>;
-  /** Keeps an entry that names no parent to tell, with the reason, for the operator. */
+  /** Leaves an entry for a later `claim`, as if it had not been delivered: what is in its way will pass. */
+  keep(id: string): Promise<void>;
+  /** Notes an entry that names no parent to tell, with the reason, for the operator. */
   setAside(id: string, reason: string): Promise<void>;
   /** Leaves the group, unless entries are in hand: those are claimed by others. */
   leave(): Promise<void>;
@@ -50,44 +59,51 @@ export function createIntakeStream(
   consumer: string,
 ): IntakeStream {
   const inGroup = <T>(work: () => Promise<T>) => withGroup(redis, intake, work);
+  let claimedTo: string | undefined;
+  const claimed = async (found: readonly Pending[], ...how: string[]): Promise<unknown> => {
+    const ids = found.map(({ id }) => id);
+    return ids.length === 0 ? [] : redis.xclaim(intake, GROUP, consumer, CLAIM_AFTER_MS, ...ids, ...how);
+  };
+  const setAside = async (id: string, reason: string) => {
+    await redis.xadd(intakeRefused, "MAXLEN", "~", REFUSED_KEPT, "*", "entry", id, "reason", reason);
+  };
   return {
     async read() {
-      const answer = await inGroup(() =>
-        blocking.xreadgroup(
-          "GROUP",
-          GROUP,
-          consumer,
-          "COUNT",
-          BATCH,
-          "BLOCK",
-          BLOCK_MS,
-          "STREAMS",
-          intake,
-          ">",
-        ),
-      );
+      const answer = await inGroup(() => readNew(blocking, intake, consumer));
       // One stream was asked: its name, then its entries.
       const stream: unknown = Array.isArray(answer) ? answer[0] : undefined;
-      return entriesIn(Array.isArray(stream) ? stream[1] : undefined);
+      return entriesIn(Array.isArray(stream) ? stream[1] : undefined, new Map());
     },
     async claim() {
-      const answer = await inGroup(() =>
-        redis.xautoclaim(intake, GROUP, consumer, CLAIM_AFTER_MS, "0", "COUNT", BATCH),
-      );
+      const found = await inGroup(() => pendingIn(redis, intake, claimedTo));
+      // Those that wait for something come again after all others.
+      claimedTo = found.length < BATCH ? undefined : found.at(-1)?.id;
+      const spent = found.filter(({ deliveries }) => deliveries >= INTAKE_DELIVERIES);
+      for (const id of await claimed(spent, "JUSTID").then(idsIn)) {
+        await setAside(id, NO_OUTCOME);
+        await redis.xack(intake, GROUP, id);
+      }
       await forgetGone(redis, intake, consumer);
-      return entriesIn(answer[1]);
+      const before = new Map(found.map(({ id, deliveries }) => [id, deliveries]));
+      return entriesIn(await claimed(found.filter((each) => !spent.includes(each))), before);
     },
     async done(id) {
       await redis.multi().xack(intake, GROUP, id).xdel(intake, id).exec();
     },
-    async setAside(id, reason) {
-      await redis.xadd(intakeRefused, "MAXLEN", "~", REFUSED_KEPT, "*", "entry", id, "reason", reason);
+    async keep(id) {
+      await redis.xclaim(intake, GROUP, consumer, 0, id, "RETRYCOUNT", 0, "JUSTID");
     },
+    setAside,
     async leave() {
       const mine = (await consumersOf(redis, intake)).find(({ name }) => name === consumer);
       if (mine?.pending === 0) await redis.xgroup("DELCONSUMER", intake, GROUP, consumer);
     },
   };
+}
+
+function readNew(blocking: RedisClient, intake: string, consumer: string): Promise<unknown> {
+  const as = ["GROUP", GROUP, consumer, "COUNT", BATCH, "BLOCK", BLOCK_MS] as const;
+  return blocking.xreadgroup(...as, "STREAMS", intake, ">");
 }
 
 /** Makes the group where it is missing: at the first use, and after a Redis that forgot it. */
@@ -125,10 +141,32 @@ async function consumersOf(redis: RedisClient, intake: string) {
   });
 }
 
-function entriesIn(found: unknown): IntakeEntry[] {
+interface Pending {
+  id: string;
+  deliveries: number;
+}
+
+/** Entries behind `after` that a reader has had for too long, and how often each was delivered. */
+async function pendingIn(redis: RedisClient, intake: string, after?: string): Promise<Pending[]> {
+  const from = after === undefined ? "-" : `(${after}`;
+  const found = await redis.xpending(intake, GROUP, "IDLE", CLAIM_AFTER_MS, from, "+", BATCH);
+  return found.map((each: unknown) => {
+    const [id, , , deliveries]: unknown[] = Array.isArray(each) ? each : [];
+    return { id: String(id), deliveries: Number(deliveries) };
+  });
+}
+
+/** `before`: how often an entry was delivered before this time, where it was. */
+function entriesIn(found: unknown, before: ReadonlyMap<string, number>): IntakeEntry[] {
   if (!Array.isArray(found)) return [];
   // An entry that was taken out while it was being claimed comes without fields.
-  return found.flatMap((each: unknown) =>
-    Array.isArray(each) && Array.isArray(each[1]) ? [{ id: String(each[0]), flat: each[1].map(String) }] : [],
-  );
+  return found.flatMap((each: unknown) => {
+    if (!Array.isArray(each) || !Array.isArray(each[1])) return [];
+    const id = String(each[0]);
+    return [{ id, flat: each[1].map(String), deliveries: (before.get(id) ?? 0) + 1 }];
+  });
+}
+
+function idsIn(found: unknown): string[] {
+  return Array.isArray(found) ? found.map(String) : [];
 }

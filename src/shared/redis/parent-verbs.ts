@@ -2,7 +2,7 @@
  * The verbs of a parent itself, called with any address of it: a part of the table in `verbs.ts`, whose head says what holds
  * for all.
  */
-import { int, text, texts } from "./codec.ts";
+import { flag, int, text, texts } from "./codec.ts";
 import type { Verb } from "./verb.ts";
 
 /** The verbs of a parent. */
@@ -22,6 +22,13 @@ export const PARENT_VERBS = {
       registered: { profile_version: int, registered_at: int },
       same: { profile_version: int, registered_at: int },
     },
+  },
+  /** Writes a schedule down; `known`: one that stands there, else `gone`. `full`: the parent has no room for a new one. */
+  schedule: {
+    keys: ["schedules"],
+    context: ["max_schedules"],
+    args: { schedule_id: text, known: flag, json: text },
+    answers: { stored: {}, full: {}, gone: {} },
   },
   /** A process of the parent lives: its agents follow it no earlier than `parent_lease_ms` from now. */
   hold: {

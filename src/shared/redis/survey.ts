@@ -196,6 +196,7 @@ const PARENT_TYPES = {
   watching: "string",
   lease: "hash",
   profile: "hash",
+  schedules: "hash",
   webhook: "hash",
   pushing: "string",
   callback: "string",

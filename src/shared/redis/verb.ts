@@ -12,6 +12,7 @@ import {
 } from "../protocol/keys.ts";
 import { IDLE_MS, MAX_LIVE_AGENTS, type Timing } from "../protocol/limits.ts";
 import { ATTACHED_MAX_WAITING, INBOX_MAX_BYTES, INBOX_MAX_MESSAGES } from "../protocol/message.ts";
+import { MAX_SCHEDULES } from "../protocol/schedule.ts";
 import type { Codec, ListCodec } from "./codec.ts";
 
 /** One verb. */
@@ -55,6 +56,7 @@ export const KEY_PARAMETER = {
   waiting: "name",
   wake_job: "job_id",
   fair_tenant: "tenant",
+  lock: "lock",
 } as const;
 
 /** Those values: `run` is the number of the run whose text it is, absent where there is none. */
@@ -68,6 +70,8 @@ export interface KeyParameters {
   name: string;
   job_id: string;
   tenant: string;
+  /** The key of the lock. */
+  lock: string;
 }
 
 type Find = (context: VerbContext, given: Partial<KeyParameters>) => string;
@@ -88,6 +92,7 @@ const KEYS = {
   usage: ({ parent }) => parent.usage,
   replies: ({ parent }) => parent.replies,
   profile: ({ parent }) => parent.profile,
+  schedules: ({ parent }) => parent.schedules,
   timelines: ({ parent }) => parent.timelines,
   history: ({ parent }) => parent.history,
   watching: ({ parent }) => parent.watching,
@@ -109,6 +114,7 @@ const KEYS = {
   wake_job: ({ keys }, { job_id = "" }) => keys.wakeJob(job_id),
   fair_period: ({ keys }) => keys.fairPeriod,
   fair_tenant: ({ keys }, { tenant = "" }) => keys.fairTenant(tenant),
+  lock: (_, { lock = "" }) => lock,
 } as const satisfies Readonly<Record<string, Find>>;
 
 /** The name of a key. */
@@ -127,6 +133,7 @@ const CONTEXT = {
   max_messages: () => INBOX_MAX_MESSAGES,
   max_bytes: () => INBOX_MAX_BYTES,
   max_attached: () => ATTACHED_MAX_WAITING,
+  max_schedules: () => MAX_SCHEDULES,
   lease_ms: ({ timing }) => timing.leaseMs,
   look_ms: ({ timing }) => timing.lookMs,
   longest_look_ms: ({ timing }) => timing.longestLookMs,

@@ -51,18 +51,9 @@ export interface WakeQueue {
 /** The wake queue on `redis`. */
 export function createWakeQueue(redis: RedisClient, keys: Keys, logger?: Logger): WakeQueue {
   let queue: Promise<WakeJobs> | undefined;
-  /** A queue whose first contact with Redis failed repeats that failure for ever: after any failure a new one is made. */
   const using = async <T>(work: (opened: WakeJobs) => Promise<T>): Promise<T> => {
     queue ??= openQueue(redis, keys);
-    const opening = queue;
-    const opened = await opening;
-    try {
-      return await work(opened);
-    } catch (error) {
-      if (queue === opening) queue = undefined;
-      opened.close().catch(() => {});
-      throw error;
-    }
+    return work(await queue);
   };
   const scripts = loadScripts(redis, keys, TIMING);
   /** One trip that no caller waits for: a wake without a place in the line is the last one in it. */

@@ -1,19 +1,14 @@
 /**
  * The webhook of a parent: the URL to which its replies are pushed, and what became of the last attempts.
  *
- * 1. At most one process pushes for a parent at a time. A process that dies frees its slot after {@link PUSH_LEASE_MS}.
- *
  * The parent's hash decides. The installation's set of parents is a hint in another slot: written first, removed last.
  */
 import { randomBytes } from "node:crypto";
 import { z } from "zod";
 import { type Keys, type ParentAddress, parentMember, parentOfMember } from "../protocol/keys.ts";
 import type { RedisClient } from "./connection/connection.ts";
-import { releaseLock, takeLock } from "./lock.ts";
 import { redisNowMs } from "./redis-time.ts";
 
-/** A process keeps its slot for so long after the beginning of its last batch. */
-const PUSH_LEASE_MS = 60_000;
 const SECRET_BYTES = 24;
 
 const Stored = z.object({
@@ -65,9 +60,6 @@ export interface Webhooks {
   remove(parent: ParentAddress): Promise<boolean>;
   /** The parents that have one. */
   parents(): Promise<ParentAddress[]>;
-  /** Takes or keeps the slot to push for a parent; false while another process has it. */
-  acquire(parent: ParentAddress, token: string): Promise<boolean>;
-  release(parent: ParentAddress, token: string): Promise<void>;
   /** Notes how a round ended. */
   note(parent: ParentAddress, outcome: RoundOutcome): Promise<void>;
   /** How long no round may begin, ms; 0: it may begin now. */
@@ -100,9 +92,6 @@ export function createWebhooks(redis: RedisClient, keys: Keys): Webhooks {
       const members = await redis.smembers(keys.webhooks);
       return members.flatMap((member) => parentOfMember(member) ?? []);
     },
-    acquire: (parent, token) => takeLock(redis, keys.parent(parent).pushing, token, PUSH_LEASE_MS),
-    // Receivers see an id twice where two processes push for a moment, as they must expect anyway.
-    release: (parent, token) => releaseLock(redis, keys.parent(parent).pushing, token),
     async note(parent, outcome) {
       const { webhook } = keys.parent(parent);
       // Removed meanwhile: nothing comes back to life.

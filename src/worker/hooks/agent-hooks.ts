@@ -5,10 +5,12 @@
  *    names and the worker lacks.
  * 2. Hooks run in the order in which the worker was given them; the first that blocks is the last that is asked.
  * 3. An input that a hook changed passes the permission rules again; what needs the parent's word then is refused.
+ * 4. What a hook says to the model is without secrets; an input that it gives to a tool may hold them.
  */
 import type { Clock } from "../../shared/clock.ts";
 import { messageOf } from "../../shared/errors.ts";
 import { type PermissionRules, permissionFor } from "../../shared/protocol/permissions.ts";
+import { withoutSecrets } from "../../shared/secrets.ts";
 import type { ToolOutcome } from "../tools/registry.ts";
 import { clip, fitResult } from "../tools/result-text.ts";
 import type { Hook, HookedAgent, HookVerdict } from "./hook.ts";
@@ -106,7 +108,7 @@ export class AgentHooks {
         const why = `${blockedBy(hook, said.block)} The call has been made; its result is withheld.`;
         return { ...outcome, content: why, isError: true };
       }
-      if ("content" in said && typeof said.content === "string") content = said.content;
+      if ("content" in said && typeof said.content === "string") content = withoutSecrets(said.content);
       if (said.context !== undefined) context.push(wordsOf(hook, said.context));
     }
     if (content === outcome.content && context.length === 0) return outcome;
@@ -159,11 +161,11 @@ async function asked(call: (signal: AbortSignal) => unknown, signal: AbortSignal
 }
 
 function blockedBy({ name }: Hook, why: string): string {
-  return `Blocked by ${name}: ${clip(why, WORDS_MAX_CHARS)}`;
+  return `Blocked by ${name}: ${clip(withoutSecrets(why), WORDS_MAX_CHARS)}`;
 }
 
 function wordsOf({ name }: Hook, words: string): string {
-  return `[${name}: ${clip(words, WORDS_MAX_CHARS)}]`;
+  return `[${name}: ${clip(withoutSecrets(words), WORDS_MAX_CHARS)}]`;
 }
 
 function lacking(names: readonly string[]): string {

@@ -104,7 +104,7 @@ export class Conversation {
   #notice = "";
   #correction = "";
   #goOn = "";
-  #deliveries: string[] = [];
+  #deliveries: readonly string[] = [];
   #beginsRun = false;
   /** Results that have been said and are not left out, oldest first. */
   #results: SaidResult[] = [];
@@ -136,7 +136,7 @@ export class Conversation {
    * `beginsRun`: nothing is said there about earlier runs, and it is said again beside a summary.
    */
   deliver(message: number, partsJson: readonly string[], beginsRun: boolean): void {
-    this.#deliveries = [...partsJson];
+    this.#deliveries = partsJson;
     this.#beginsRun = beginsRun;
     if (beginsRun) this.#opening = { message, blocks: partsJson.flatMap(spoken).join(",") };
   }

@@ -1,6 +1,5 @@
 /** The step that asks the parent: its questions go out, and no process holds the agent until they are answered. */
 import { ANSWER_MS } from "../../shared/protocol/limits.ts";
-import { withoutSecrets } from "../../shared/secrets.ts";
 import type { Step } from "../loop/next.ts";
 import type { RunContext, RunEnd } from "./context.ts";
 import type { Session } from "./session.ts";
@@ -9,13 +8,8 @@ import type { Session } from "./session.ts";
 export async function askParent(
   { deadlines }: RunContext,
   session: Session,
-  { turn, questions: planned }: Extract<Step, { do: "ask" }>,
+  { turn, questions }: Extract<Step, { do: "ask" }>,
 ): Promise<RunEnd | "lost" | undefined> {
-  const questions = planned.map(({ question_id, text, default_answer }) => ({
-    question_id,
-    text: withoutSecrets(text),
-    ...(default_answer !== undefined && { default_answer: withoutSecrets(default_answer) }),
-  }));
   if (session.isCommitDue) {
     const committed = await session.commit();
     if (committed !== "committed") return committed === "lost" ? "lost" : undefined;

@@ -1,24 +1,48 @@
-/** What a run has come to, as others may see it. Pure. */
+/** What a model said and what a run has come to, as others may see it. Pure. */
+import { ContentBlock, isToolUse } from "../../shared/protocol/content.ts";
 import { ASK_TOOL, isPermissionQuestion, type OpenQuestion } from "../../shared/protocol/message.ts";
-import type { ReplyBody } from "../../shared/protocol/reply.ts";
-import { withoutSecrets } from "../../shared/secrets.ts";
+import { type ReplyBody, wellFormedJson } from "../../shared/protocol/reply.ts";
+import { withoutSecrets, withoutSecretsIn } from "../../shared/secrets.ts";
 import type { Rules } from "../loop/reply-body.ts";
 import type { RunState } from "../loop/state.ts";
+import type { ModelAnswer } from "../model/model.ts";
 
 /** The text of the summary where `body` had to cut it; "" else. */
 export function wholeTextOf(body: ReplyBody, { tally }: RunState, { outputSchema }: Rules): string {
-  return body.truncated ? withoutSecrets(outputSchema ? tally.text : tally.report) : "";
+  if (!body.truncated) return "";
+  return outputSchema ? tally.text : tally.report;
 }
 
-/** What a run has come to, without the secrets of this process: a model may have read them somewhere else. */
-export function shownBody(body: ReplyBody): ReplyBody {
-  const summary = withoutSecrets(body.summary);
-  const shown = summary === body.summary ? body : { ...body, summary };
-  if (shown.output === undefined) return shown;
-  const json = JSON.stringify(shown.output);
-  const clean = withoutSecrets(json);
-  const output: unknown = clean === json ? shown.output : JSON.parse(clean);
-  return { ...shown, output };
+/** Deeper than any block of an answer. */
+const BLOCK_DEPTH = 128;
+
+/**
+ * The answer without the secrets of this process, wherever its model has read them: neither the log holds them nor what
+ * follows from it, and no tool is given them. What is signed cannot be changed, and is left out.
+ */
+export function shownAnswer(answer: ModelAnswer): ModelAnswer {
+  const { contentJson, stopReason, model } = answer;
+  const named = { stopReason: withoutSecrets(stopReason), model: withoutSecrets(model) };
+  if (withoutSecrets(contentJson) === contentJson) return { ...answer, ...named };
+  const ids = new Map<string, string>();
+  const content = answer.content.flatMap((block): ContentBlock[] => {
+    const clean = ContentBlock.parse(withoutSecretsIn(block, BLOCK_DEPTH));
+    if (clean !== block && "signature" in block) return [];
+    if (!isToolUse(block) || !isToolUse(clean)) return [clean];
+    const id = clean.id === block.id ? block.id : unusedId(answer, ids);
+    ids.set(block.id, id);
+    return [{ ...clean, id }];
+  });
+  const refused = [...answer.refusedCalls].map(([id, why]) => [ids.get(id) ?? id, why] as const);
+  const json = wellFormedJson(JSON.stringify(content));
+  return { ...answer, ...named, content, contentJson: json, refusedCalls: new Map(refused) };
+}
+
+function unusedId({ content }: ModelAnswer, given: ReadonlyMap<string, string>): string {
+  const taken = new Set([...content.map((block) => block.id), ...given.values()]);
+  let k = 1;
+  while (taken.has(`call_${k}`)) k += 1;
+  return `call_${k}`;
 }
 
 /** `body` with these questions counted as calls; one about a permission is none: the call it is about counts when it begins. */

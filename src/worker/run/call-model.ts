@@ -6,6 +6,7 @@ import { newAnswer, newCompacted, newResult } from "../loop/log.ts";
 import type { Step } from "../loop/next.ts";
 import type { CallControl, ModelAnswer, ModelRequest } from "../model/model.ts";
 import { NO_TOOL_CHOICE, outputConfig } from "../model/request.ts";
+import { shownAnswer } from "./body.ts";
 import { BILL_GRACE_MS, costOf, messagesOf, reserveCall, settleCall, withUsage } from "./charge.ts";
 import type { RunContext, RunEnd } from "./context.ts";
 import { afterModelFailure, afterModelStopped, afterWait } from "./failure.ts";
@@ -43,7 +44,7 @@ export async function callModel(
   settleCall(context, session, step, outcome.status === "answer" ? outcome.answer.usage : outcome.usage);
   const verdict = await passage.leave(outcome);
   if (outcome.status === "answer") {
-    addBought(context, session, step, outcome.answer, clock.monotonicMs() - startedMs);
+    addBought(context, session, step, shownAnswer(outcome.answer), clock.monotonicMs() - startedMs);
     return undefined;
   }
   const cost = outcome.usage ? costOf(context, session, outcome.usage) : 0;

@@ -33,9 +33,12 @@ function blankFailure({ state }: Session, { message, messages }: DeliverStep, ta
   return [newFailure(message + 1, { v: 1, kind: "model_error", message: why })];
 }
 
-/** Old results are left out of requests from now on; what is left out enters the log with the next commit. */
+/**
+ * Old results are left out of requests from now on. That stands in the log before the next call: whoever takes the run over would
+ * else ask once more what was refused as too long.
+ */
 export function clear(session: Session, { message, cleared }: Extract<Step, { do: "clear" }>): undefined {
-  session.add([newCleared(message, cleared)], false);
+  session.add([newCleared(message, cleared)]);
   return undefined;
 }
 

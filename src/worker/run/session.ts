@@ -21,7 +21,7 @@ import { type Rules, replyBody } from "../loop/reply-body.ts";
 import { RunState } from "../loop/state.ts";
 import type { RunObserver } from "../observe/observer.ts";
 import type { Tool } from "../tools/tool.ts";
-import { shownBody, wholeTextOf, withQuestions } from "./body.ts";
+import { wholeTextOf, withQuestions } from "./body.ts";
 import type { CommitInput, Commitment, Committed, Consumed, InterimMessage } from "./commit.ts";
 import type { Lease, LeaseNews } from "./lease.ts";
 import type { LeftFiles, RunWorkspace } from "./run-workspace.ts";
@@ -139,7 +139,7 @@ export class Session {
 
   /** What the run has come to so far. */
   body(): ReplyBody {
-    return shownBody(Object.assign(replyBody(this.state, this.rules), this.left));
+    return Object.assign(replyBody(this.state, this.rules), this.left);
   }
 
   /** Takes in what a renewal or a commit brought along. */

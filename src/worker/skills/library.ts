@@ -3,12 +3,13 @@
  * Read once, when the library is opened; the files of a skill each time they are asked for.
  *
  * 1. A skill that cannot be used is a problem with its path, and keeps no other from being used.
- * 2. What is read is bounded, and lies within the skill's folder: no `..`, no links, no special files.
+ * 2. What is read is bounded, and lies within the skill's folder: no `..`, no links, no special files, no keys.
  */
 import { stat } from "node:fs/promises";
 import { join, posix } from "node:path";
 import type { SkillFiles } from "@modelcontextprotocol/server/ext/skills";
 import { messageOf } from "../../shared/errors.ts";
+import { isSecret } from "../tools/files/policy.ts";
 
 /** A skill of the library. */
 export interface Skill {
@@ -69,7 +70,7 @@ export async function openSkills(folders: readonly string[]): Promise<SkillLibra
           const skill = {
             name,
             description: description.replace(/\s+/g, " "),
-            files: paths.filter((file: string) => file !== SKILL_FILE).sort(),
+            files: paths.filter((file: string) => file !== SKILL_FILE && !isSecret(file.split("/"))).sort(),
           };
           found.set(name, { skill, files, path });
         }

@@ -1,5 +1,5 @@
 /** Reads `SUBAGENT_ROOTS`, the list of directories an operator opens to the tools of every sub-agent. */
-import { realpathSync, statSync } from "node:fs";
+import { realpathSync, statfsSync, statSync } from "node:fs";
 import { homedir } from "node:os";
 import { isAbsolute, resolve } from "node:path";
 
@@ -19,7 +19,17 @@ const FORM = "SUBAGENT_ROOTS must look like /srv/repo:ro,/data:rw";
 
 /** Directories of the system: neither they nor anything below may be a root. */
 const SYSTEM_TREES =
-  /^\/(proc|sys|dev|run|boot|etc|bin|sbin|lib\w*|usr\/(local\/)?(bin|sbin|lib\w*)|var\/(run|lock|spool)|System|Library)(\/|$)/;
+  /^\/((private\/)?etc|proc|sys|dev|run|boot|bin|sbin|lib\w*|usr\/(local\/)?(bin|sbin|lib\w*)|var\/(run|lock|spool|lib\/(docker|containerd|containers|kubelet))|System|Library)(\/|$)/;
+/** A home as a whole: it holds keys, and files that shells and programs run. */
+const HOME = /^\/(home|Users)\/[^/]+$/;
+/**
+ * File systems that are windows on the kernel and its processes, by the magic numbers of Linux, wherever they are mounted: proc,
+ * sysfs, devpts, debugfs, tracefs, securityfs, configfs, bpf, cgroup, cgroup2, efivarfs, mqueue, binfmt_misc, nsfs, pstore.
+ */
+const KERNEL_FILE_SYSTEMS = new Set([
+  0x9f_a0, 0x62_65_65_72, 0x1c_d1, 0x64_62_67_20, 0x74_72_61_63, 0x73_63_66_73, 0x62_65_65_70, 0xca_fe_4a_11,
+  0x27_e0_eb, 0x63_67_72_70, 0xde_5e_81_e4, 0x19_80_02_02, 0x42_49_4e_4d, 0x6e_73_66_73, 0x61_65_67_6c,
+]);
 /** Directories that hold everybody's: what lies below may be a root, they may not. */
 const SHARED_DIRECTORIES = new Set(
   [
@@ -56,7 +66,8 @@ export function parseRoots(text: string): ParsedRoots {
   return { roots: [...roots.values()] };
 }
 
-function parseRoot(item: string): OpenRoot | { problem: string } {
+/** One directory of such a list; a comma is a part of its name. */
+export function parseRoot(item: string): OpenRoot | { problem: string } {
   const colon = item.lastIndexOf(":");
   const mode = colon < 0 ? "ro" : item.slice(colon + 1);
   const path = colon < 0 ? item : item.slice(0, colon);
@@ -66,13 +77,20 @@ function parseRoot(item: string): OpenRoot | { problem: string } {
   if (!isAbsolute(path) || path.includes("\0"))
     return { problem: `${FORM}; ${shown} is not an absolute path.` };
   let realPath: string;
+  let fileSystem: number;
   try {
     realPath = realpathSync(path);
     if (!statSync(realPath).isDirectory()) return { problem: `${FORM}; ${shown} is not a directory.` };
+    fileSystem = statfsSync(realPath).type;
   } catch {
     return { problem: `${FORM}; ${shown} does not exist or cannot be read.` };
   }
-  if (SYSTEM_TREES.test(realPath) || SHARED_DIRECTORIES.has(realPath) || realPath === homedir()) {
+  if (KERNEL_FILE_SYSTEMS.has(fileSystem))
+    return {
+      problem: `${FORM}; ${shown} may not be opened: it shows the kernel and its processes, no files.`,
+    };
+  const isHome = realPath === homedir() || HOME.test(realPath);
+  if (SYSTEM_TREES.test(realPath) || SHARED_DIRECTORIES.has(realPath) || isHome) {
     return {
       problem: `${FORM}; ${shown} may not be opened: it holds more than one project. Open a directory in it.`,
     };

@@ -100,6 +100,22 @@ describe("the agent tool", () => {
     expect(installation.offline.ledger[0]?.tools).toEqual(["grep", "read_file"]);
   });
 
+  test('takes the origin\'s own words: ["Read", "Grep"], null for what is left out, and a common name of a model', async () => {
+    const { parent, installation } = await openParentScene({ scenario: { turns: [done] } });
+    const answers = [
+      await ask(parent.tools(), { prompt: "dig", tool_allowlist: ["Read", "Grep"], model: "Haiku" }),
+      await ask(parent.tools(), { prompt: "dig", tool_allowlist: null, model: null }),
+    ];
+    expect(answers).toEqual(["done", "done"]);
+    const [few, all] = installation.offline.ledger;
+    expect(few).toMatchObject({ tools: ["grep", "read_file"], model: "claude-haiku-5-5" });
+    expect(all?.tools).toEqual(
+      expect.arrayContaining(["edit_file", "glob", "grep", "read_file", "write_file"]),
+    );
+    expect(all?.tools).not.toEqual(expect.arrayContaining(["agent"]));
+    expect(all?.model).toBe("offline-1");
+  });
+
   test("without an allowlist inherits the parent's tools; nobody gets beyond those", async () => {
     const { parent, installation } = await openParentScene({
       scenario: { turns: [done] },

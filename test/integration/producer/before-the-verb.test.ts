@@ -7,6 +7,7 @@ import { redisNowMs } from "../../../src/shared/redis/redis-time.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { testClient, testParent } from "../../helpers/parents.ts";
 import { redisUrl, startPrivateRedis, uniquePrefix } from "../../helpers/redis.ts";
+import { until } from "../../helpers/until.ts";
 
 /** A parent with an idle agent, and how long it is until a sweeper checks that. */
 async function scene() {
@@ -40,8 +41,10 @@ test("send, answer and finish have the agent checked soon, also one that they do
 
 test("a message that is sent again wakes again: the first try may have ended before its wake", async () => {
   const { parent, redis, keys, uid } = await scene();
-  const job = `${keys.bullPrefix}:${keys.wakeQueue}:${uid}.1`;
+  const job = keys.wakeJob(`${uid}.1`);
   await parent.send("a", "go", { message_id: "m1" });
+  // What gives the wake its place would write to it once more.
+  await until(async () => (await redis.hget(job, "priority")) === "1");
   expect(await redis.del(job)).toBe(1);
   await parent.send("a", "go", { message_id: "m1" });
   expect(await redis.exists(job)).toBe(1);

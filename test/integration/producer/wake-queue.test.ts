@@ -9,7 +9,7 @@ import { startPrivateRedis, uniquePrefix } from "../../helpers/redis.ts";
 import { aSecond } from "../../helpers/second.ts";
 import { until } from "../../helpers/until.ts";
 
-test("a queue whose first contact with Redis failed is made anew by the next wake", async () => {
+test("a queue whose first contact with Redis failed takes the next wake", async () => {
   const server = await startPrivateRedis();
   const proxy = await startProxy(server.port);
   const redis = openRedis(`redis://127.0.0.1:${proxy.port}`, "producer");

@@ -1,4 +1,7 @@
 /** At every door a reply is acked when the answer that carries it has left, and never before. */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
 import { Queue } from "bullmq";
 import { Redis } from "ioredis";
 import { beforeAll, beforeEach, expect, test } from "vitest";
@@ -8,6 +11,7 @@ import { createIntake } from "../../../src/service/intake/intake.ts";
 import { mcpMount } from "../../../src/service/mcp/mount.ts";
 import { createLogger } from "../../../src/shared/logger.ts";
 import { ask, startApi } from "../../helpers/api.ts";
+import { bundled } from "../../helpers/bundle.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { holdAnswers } from "../../helpers/held-answers.ts";
 import { askMcp } from "../../helpers/mcp.ts";
@@ -142,4 +146,49 @@ test("a job of the intake queue: its reply is acked when it stands in the job", 
   proxy.resume();
   await until(async () => (await waiting()) === 0);
   expect((await queue.getJob(id))?.returnvalue).toMatchObject({ agent_id: "task", status: "succeeded" });
+});
+
+/** The MCP server over stdio as a program of its own; `ask` sends one request and has the answer of its id. */
+async function stdioServer(redisUrl: string) {
+  const env = { PATH: process.env.PATH, REDIS_URL: redisUrl, SUBAGENT_PREFIX: stage.prefix };
+  const args = [await bundled("src/cli/main.ts"), "mcp", "--parent", parentId];
+  const child = spawn(process.execPath, args, { env, stdio: ["pipe", "pipe", "ignore"] });
+  closeAtEnd(async () => {
+    child.kill("SIGKILL");
+    await once(child, "close");
+  });
+  const answers = new Map<number, () => void>();
+  createInterface(child.stdout).on("line", (line) => answers.get(JSON.parse(line).id)?.());
+  const tell = (message: object) => child.stdin.write(`${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`);
+  const ask = (id: number, method: string, params: object = {}) =>
+    new Promise<void>((resolve) => {
+      answers.set(id, resolve);
+      tell({ id, method, params });
+    });
+  const client = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "t", version: "1" } };
+  await ask(0, "initialize", client);
+  tell({ method: "notifications/initialized" });
+  return { ask, tell };
+}
+
+test("MCP over stdio: a call that was cancelled acks nothing, also when its id comes again", async () => {
+  const { hostname, port } = new URL(stage.url);
+  const proxy = await startProxy(Number(port));
+  await stage.parent(parentId, { client }).spawn({ name: "helper", keep_alive: true });
+  await stage.parent(parentId, { client }).send("helper", PROMPT);
+  await until(async () => (await unacked()) === 1);
+  const { ask, tell } = await stdioServer(`redis://${hostname}:${proxy.port}`);
+  const list = (id: number) => ask(id, "tools/call", { name: "list_sub_agents", arguments: {} });
+  await list(1);
+  proxy.pause();
+  void ask(7, "tools/call", { name: "check_sub_agent", arguments: { agent_id: "helper" } });
+  await until(() => proxy.held !== "");
+  tell({ method: "notifications/cancelled", params: { requestId: 7 } });
+  await ask(2, "tools/list");
+  proxy.resume();
+  // The check goes on to its end: all goes over one connection, in its order.
+  for (let id = 10; id < 20; id++) await list(id);
+  await ask(7, "tools/list");
+  for (let id = 20; id < 25; id++) await list(id);
+  expect(await unacked()).toBe(1);
 });

@@ -1,12 +1,23 @@
 /** Streams: many clients, some of which come and go. */
+import { createServer } from "node:http";
+import { connect } from "node:net";
+import express from "express";
 import { beforeAll, expect, test } from "vitest";
+import { insideOf } from "../../../src/producer/client.ts";
+import { createAuth } from "../../../src/service/api/auth.ts";
+import { streamEvents } from "../../../src/service/api/event-stream.ts";
 import { readEvents, startApi, type TestApi } from "../../helpers/api.ts";
+import { closeAtEnd } from "../../helpers/cleanup.ts";
+import { handClock } from "../../helpers/hand-clock.ts";
+import { listenUntilEnd } from "../../helpers/listen.ts";
 import { seeded } from "../../helpers/seeded.ts";
 import { until } from "../../helpers/until.ts";
 import { openStage, type Stage } from "../../stage/stage.ts";
 
 const CLIENTS = 200;
 const REPLIES = 12;
+/** Events of 64 KB; the sockets of a connection hold some hundred of them at most. */
+const MOST_TAKEN = 2_000;
 
 let stage: Stage;
 let api: TestApi;
@@ -54,3 +65,35 @@ async function makeReplies(parentId: string): Promise<string[]> {
   }
   return (await parent.newReplies()).entries.map(({ reply_id }) => reply_id);
 }
+
+test("a client that reads nothing has no more taken for it than its socket holds, and is cut off", async () => {
+  const clock = handClock();
+  const { open } = insideOf(stage.client());
+  const auth = createAuth({ open, openWithoutKeys: true, tenant: "default", requestsPerMinute: 1, clock });
+  const data = "x".repeat(1 << 16);
+  let taken = 0;
+  async function* events() {
+    for (; taken < MOST_TAKEN; taken++) yield { event: "big", data };
+  }
+  const app = express();
+  let ended = false;
+  app.get("/", (request, response) => {
+    const gone = new AbortController();
+    response.once("close", () => gone.abort());
+    const { signal } = gone;
+    void streamEvents({ request, response, auth, clock, signal }, events()).then(() => {
+      ended = true;
+    });
+  });
+  const { port } = new URL(await listenUntilEnd(createServer(app)));
+  const socket = connect(Number(port), "127.0.0.1").pause();
+  closeAtEnd(() => void socket.destroy());
+  socket.write("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  // The timer of its patience, beside that of the heartbeat.
+  await until(() => clock.pending === 2);
+  expect(taken).toBeGreaterThan(0);
+  expect(taken).toBeLessThan(MOST_TAKEN / 2);
+  clock.advance(10_000);
+  await until(() => ended);
+  expect(taken).toBeLessThan(MOST_TAKEN / 2);
+});

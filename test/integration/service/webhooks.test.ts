@@ -30,8 +30,8 @@ const PER_REPLY_MS = 100;
 const AGENTS = 10;
 /** Then it lives: a receiver that is killed at every request takes nothing. */
 const MOST_KILLS = 6 + REPLIES / 200;
-/** The slot of a process that was killed is free after a minute: most of the long form would be that wait. */
-const MOST_API_KILLS = 3;
+/** The slot of a process that was killed is free after ten seconds: most of the long form would be that wait. */
+const MOST_API_KILLS = 5;
 const JOURNAL_LINE_BYTES = 33;
 const RECEIVER = join(import.meta.dirname, "../../helpers/fixtures/webhook-receiver.mjs");
 
@@ -213,6 +213,26 @@ describe("an entry that its receiver refuses", () => {
     await until(async () => (await unacked("moved")).length === 0);
     expect(seen.length).toBe(before);
   });
+});
+
+test("a request that is not answered for long holds up none, and its process keeps the slot to push", async () => {
+  const parent = stage.parent("slow");
+  const { pushing } = stage.keys.parent({ tenant: "default", parentId: "slow" });
+  const held: ServerResponse[] = [];
+  const { seen, url } = await startReceiver((request, response) => {
+    if (request.headers["webhook-id"] === seen[0]?.headers["webhook-id"]) held.push(response);
+    else response.writeHead(204).end();
+  });
+  await makeReplies("slow", 40);
+  await parent.webhook.set({ url });
+  startPush();
+  await until(async () => (await unacked("slow")).length === 1);
+  await stage.redis.pexpire(pushing, 5_000);
+  await until(async () => (await stage.redis.pttl(pushing)) > 6_000);
+  for (const response of held) response.writeHead(204).end();
+  await until(async () => (await unacked("slow")).length === 0);
+  await until(async () => (await stage.redis.exists(pushing)) === 0);
+  expect(held).toHaveLength(1);
 });
 
 describe("a private address", () => {

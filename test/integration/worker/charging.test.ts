@@ -1,6 +1,7 @@
 /**
  * Guarantee: every purchase counts. What a call cost that a destroy, a takeover or a crash cut off stands in the parent's
- * usage, once. `DESTROYS` (default 40): so many runs are destroyed at a random moment.
+ * usage, once. `DESTROYS` (default 40): so many runs are destroyed at a random moment; `KILLS` (default 10): so many lose their
+ * worker to `kill -9`.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
@@ -11,6 +12,7 @@ import { until } from "../../helpers/until.ts";
 import { openStage, type Stage } from "../../stage/stage.ts";
 
 const DESTROYS = Number(process.env.DESTROYS ?? 40);
+const KILLS = Number(process.env.KILLS ?? 10);
 const SIDE_BY_SIDE = 10;
 const text = (words: string) => ({ content: [{ type: "text" as const, text: words }] });
 const look = (latencyMs: number) => ({
@@ -91,4 +93,37 @@ test("the call that a killed worker had begun is charged by the next one, within
   const lost = tokens - reply.tokens;
   expect(lost).toBeGreaterThan(500);
   expect(lost).toBeLessThan(2 * tokensOf(served.slice(0, 1)));
+});
+
+test(`${KILLS} runs whose worker is killed at a random moment: what was billed is charged, and at most one call more a kill`, {
+  timeout: 60_000 + KILLS * 2_000,
+}, async () => {
+  const stage = await openStage({
+    scenario: { turns: [look(100), { ...text("done"), latencyMs: 300 }], repeat: true },
+    timing: SHORT_TIMING,
+  });
+  const parent = stage.parent("bereft");
+  const random = seeded(5);
+  for (let round = 0; round < KILLS / SIDE_BY_SIDE; round++) {
+    const victim = await stage.spawnWorker();
+    const tasks = Array.from({ length: SIDE_BY_SIDE }, () =>
+      parent.task({ name: "bereft", prompt: "spend" }),
+    );
+    await until(() => stage.offline.inFlight === SIDE_BY_SIDE);
+    await sleep(random.between(0, 300));
+    await victim.kill();
+    const heir = await stage.startWorker({ concurrency: SIDE_BY_SIDE });
+    await Promise.all(tasks);
+    await quiet(stage, [heir]);
+    await heir.stop();
+  }
+  const { ledger } = stage.offline;
+  const billed = tokensOf(ledger.map(({ usage }) => usage));
+  const { tokens } = await parent.usage();
+  const largest = Math.max(...ledger.map(({ usage }) => tokensOf([usage])));
+  process.stdout.write(
+    `${KILLS} kills, ${ledger.length} calls: ${billed} tokens billed, ${tokens} charged, ${largest} the largest call\n`,
+  );
+  expect(tokens).toBeGreaterThanOrEqual(billed - KILLS * largest);
+  expect(tokens).toBeLessThanOrEqual(billed + KILLS * largest);
 });

@@ -12,7 +12,7 @@ import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { reportTime } from "../../helpers/figures.ts";
 import { openInstallation, SHORT_TIMING } from "../../helpers/installation.ts";
 import { latch } from "../../helpers/latch.ts";
-import { serversOf, startPrivateRedis } from "../../helpers/redis.ts";
+import { redisUrl, serversOf, startPrivateRedis } from "../../helpers/redis.ts";
 import { livedTime } from "../../helpers/second.ts";
 import { until } from "../../helpers/until.ts";
 
@@ -167,6 +167,18 @@ test("a worker that never found its Redis can be stopped", async () => {
   );
   await worker.stop();
   expect(await started).toBe("given up");
+});
+
+test("a worker that is stopped while it starts says so, and begins nothing more", async () => {
+  const { prefix, workspaceRoot } = await openInstallation();
+  const model = createAnthropicModel({ apiKey: "none", baseUrl: "http://127.0.0.1:9" });
+  closeAtEnd(() => model.stop());
+  const logger = createLogger({ level: "silent" });
+  const worker = createWorker({ redisUrl: redisUrl(), prefix, model, workspaceRoot, logger });
+  const started = worker.start();
+  const stopped = worker.stop();
+  await expect(started).rejects.toThrow("The worker was stopped before it had started.");
+  await stopped;
 });
 
 test("starting and stopping twice is starting and stopping once, and a stopped worker may start again", async () => {

@@ -50,3 +50,13 @@ test("a chain of which every model is limited waits, and goes on with the first 
   expect((ledger[2]?.at ?? 0) - (ledger[0]?.at ?? 0)).toBeGreaterThanOrEqual(990);
   expect(reply.status).toBe("succeeded");
 });
+
+test.each([
+  ["breaks off", { reset: true as const }],
+  ["is out of order", { status: 500 }],
+  ["is overloaded", { status: 529 }],
+])("a model whose provider %s is followed by the next one at once", async (_, failure) => {
+  const { reply, calls } = await runOf({ turns: [{ ...done, failures: [failure] }] });
+  expect(calls.at(-1)).toEqual(["claude-haiku-4-5", 200]);
+  expect(reply).toMatchObject({ status: "succeeded", model: "claude-haiku-4-5" });
+});

@@ -267,6 +267,34 @@ test("files that are named instead of sent are copied from a directory that is o
   expect(told).toContain("has more than 16 MB");
 });
 
+test("links that an agent leaves lead what its parent sends or names nowhere else", async () => {
+  const stage = await openStage({
+    scenario: { turns: [call("glob", { pattern: "*" }), say("One."), say("Two.")] },
+  });
+  const opened = await realpath(await mkdtemp(join(tmpdir(), "linked-")));
+  closeAtEnd(() => rm(opened, { recursive: true, force: true }));
+  const { model, heads } = recordingModel(stage.offline.url);
+  await stage.startWorker({ model, roots: [{ path: opened, realPath: opened, mode: "rw" }] });
+  const parent = stage.parent("planner-7", { model: "offline-1", keep_alive: true });
+  const { agent_id } = await parent.spawn({ name: "linker" });
+  await parent.send(agent_id, "first");
+  await parent.waitAll([agent_id]);
+  const workspace = join(stage.workspaceRoot, "default/planner-7/agents", agent_id, "workspace");
+  await writeFile(join(workspace, "own.txt"), "CANARY");
+  await symlink(opened, join(workspace, "out"));
+  await symlink(join(workspace, "own.txt"), join(opened, "back"));
+  await parent.send(agent_id, "second", {
+    files: [
+      { path: "out/planted.txt", content: "x" },
+      { path: "copy.txt", from: join(opened, "back") },
+    ],
+  });
+  const [reply] = await parent.waitAll([agent_id]);
+  expect(reply?.files?.map(({ path }) => path)).toEqual(["own.txt"]);
+  await expect(readFile(join(opened, "planted.txt"))).rejects.toMatchObject({ code: "ENOENT" });
+  expect(heads.at(-1)?.messages).toContain("is not in a directory that is open to this worker");
+});
+
 test.each([
   ["relative.txt", "an absolute path"],
   ["/srv/../etc/passwd", "an absolute path"],

@@ -8,7 +8,9 @@ import type { Scenario } from "../../../src/offline/server.ts";
 import { totalTokens } from "../../../src/shared/protocol/content.ts";
 import { replay } from "../../../src/worker/loop/replay.ts";
 import { defineTool } from "../../../src/worker/tools/tool.ts";
+import { SHORT_TIMING } from "../../helpers/installation.ts";
 import { recordingModel } from "../../helpers/recording-model.ts";
+import { until } from "../../helpers/until.ts";
 import { openStage } from "../../stage/stage.ts";
 
 const PAGE = "word ".repeat(30_000 / 5);
@@ -213,4 +215,28 @@ describe("a conversation without results to leave out", () => {
     });
     expect(last).toMatch(/half word .*Your last message was cut off: .* Go on\."\}\]\}$/);
   });
+});
+
+test("what was refused as too long is not asked once more by whoever takes the run over", {
+  timeout: 60_000,
+}, async () => {
+  const read = { type: "tool_use" as const, name: "read_file", input: { file_path: "page.txt" } };
+  const write = {
+    type: "tool_use" as const,
+    name: "write_file",
+    input: { file_path: "page.txt", content: PAGE },
+  };
+  const reads = [1, 2, 3, 4].map((n) => ({ content: [{ ...read, id: `toolu_${n}` }] }));
+  const last = { ...say("All read."), latencyMs: 3_000 };
+  const turns: Turn[] = [{ content: [write] }, ...reads, last];
+  const stage = await openStage({ scenario: { turns, window_tokens: 34_000 }, timing: SHORT_TIMING });
+  const { offline } = stage;
+  const refused = () => offline.ledger.filter(({ http_status }) => http_status === 400).length;
+  const first = await stage.spawnWorker();
+  const agent = await stage.task("work", { model: "offline-1" });
+  await until(() => refused() === 1 && offline.inFlight === 1);
+  await first.kill();
+  await stage.spawnWorker();
+  expect(await stage.reply(agent, 1, 30_000)).toMatchObject({ status: "succeeded", summary: "All read." });
+  expect(refused()).toBe(1);
 });

@@ -6,6 +6,8 @@ import { expect, test } from "vitest";
 import { type McpServers, readMcpServers } from "../../../src/shared/mcp-server.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { spawnNode } from "../../helpers/processes.ts";
+import { recordingModel } from "../../helpers/recording-model.ts";
+import { until } from "../../helpers/until.ts";
 import { openStage } from "../../stage/stage.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
@@ -91,6 +93,41 @@ test("a server that is killed during a call is a tool error; the next call has a
   expect(errors).toEqual([false, true, false]);
   expect(Number(reply.summary)).toBeGreaterThan(0);
 });
+
+test("a server is started for its list alone, with few variables, and is left in peace once it could not be", async () => {
+  const directory = await scratch();
+  const [often, once] = [join(directory, "often"), join(directory, "once")];
+  const pids = async (file: string) => (await readFile(file, "utf8")).trim().split("\n").map(Number);
+  const turns = ["often__environment", "once__pid", "once__pid"].map((name) =>
+    calls(use(`mcp__${name}`, {})),
+  );
+  const stage = await openStage({ scenario: { turns: [...turns, lastResult] } });
+  const { model, heads } = recordingModel(stage.offline.url);
+  process.env.SHOP_TOKEN = "tok-4f1d9a7be2";
+  closeAtEnd(() => void Reflect.deleteProperty(process.env, "SHOP_TOKEN"));
+  const script = join(import.meta.dirname, "../../helpers/fixtures/fragile-mcp-server.mjs");
+  const server = (file: string, most: number) => ({
+    command: process.execPath,
+    args: [script, file, `${most}`],
+  });
+  const worker = { mcpServers: servers({ often: server(often, 9), once: server(once, 1) }) };
+  await stage.startWorker({ model, ...worker });
+  const [listing = 0] = await pids(often);
+  await until(() => !isAlive(listing));
+  const { summary } = await stage.parent().task("work");
+  expect(heads[1]?.messages).toContain("PATH");
+  expect(heads[1]?.messages).not.toContain("SHOP_TOKEN");
+  expect(summary).toMatch(/once is not available; it is tried again in \d+ s\. Go on without it\./);
+  expect(await pids(once)).toHaveLength(2);
+});
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
 
 test("a server that cannot be started keeps nobody waiting: its worker works without it", async () => {
   const stage = await openStage({ scenario: { turns: [calls(use("mcp__gone__x", {})), lastResult] } });

@@ -23,6 +23,7 @@ const SKILLS = {
   "pdf/SKILL.md":
     "---\nname: pdf\ndescription: Fills forms: use it for PDF files\nlicense: MIT\n---\n# Forms\n\nRun the script.\n",
   "pdf/scripts/fill.py": "print('fill')\n",
+  "pdf/server.pem": "KEY",
   "maps/SKILL.md": "---\nname: maps\ndescription: Draws maps.\n---\nDraw.\n",
 };
 
@@ -64,6 +65,7 @@ test.for([
   { file: "/etc/passwd" },
   { file: "scripts" },
   { file: "scripts/../SKILL.md" },
+  { file: "server.pem" },
 ])("a path that is none of its files is refused: $file", async ({ file }) => {
   const { messages } = await runWith(load({ name: "pdf", file }));
   expect(messages).toContain("The skill pdf has no such text file.");
@@ -92,6 +94,14 @@ test("a skill that cannot be used is a problem with its path, and keeps no other
   expect(skills.map(({ name }) => name)).toEqual(["maps", "pdf"]);
   const named = problems.map(({ path }) => path.slice(folder.length + 1).split("/")[0]);
   expect(named).toEqual(expect.arrayContaining(["bad", "big", "link", "missing"]));
+});
+
+test("of two skills with one name that of the earlier folder holds, and the other is told of", async () => {
+  const later = await folderWith({ "maps/SKILL.md": "---\nname: maps\ndescription: Later.\n---\nLater.\n" });
+  const { skills, problems, read } = await openSkills([await folderWith(SKILLS), later]);
+  expect(skills.map(({ name, description }) => [name, description])).toContainEqual(["maps", "Draws maps."]);
+  expect(await read("maps", "SKILL.md")).toContain("Draw.");
+  expect(problems).toEqual([{ path: join(later, "maps"), message: "there is a skill maps already" }]);
 });
 
 test("a spawn may not name a skill that its parent's profile leaves out", async () => {

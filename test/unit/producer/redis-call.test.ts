@@ -14,12 +14,7 @@ test("a hint that is not answered is waited for as long as its call has time, an
   const connection = openConnection(redisUrl(), "producer", clock, createLogger({ level: "silent" }));
   closeAtEnd(() => connection.close());
   let isOver = false;
-  const call = createRedisCalls(connection).run(({ hint }) =>
-    hint(
-      () => new Promise(() => {}),
-      () => {},
-    ),
-  );
+  const call = createRedisCalls(connection).run(({ hint }) => hint(() => new Promise(() => {})));
   void call.then(() => {
     isOver = true;
   });

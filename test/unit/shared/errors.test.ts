@@ -44,3 +44,12 @@ test("anything thrown has a message", () => {
   expect(messageOf(undefined)).toBe("undefined");
   expect(messageOf(null)).toBe("null");
 });
+
+test.for([
+  ["an object without a prototype", Object.create(null)],
+  ["one whose spelling throws", { toString: () => Reflect.apply(Symbol.prototype.toString, {}, []) }],
+] as const)("a cause that has no spelling is said to have none: %s", ([, cause]) => {
+  const sentence = "something that cannot be shown was thrown";
+  expect(messageOf(cause)).toBe(sentence);
+  expect(new SubagentError("closed", "Closed.", {}, cause).cause).toBe(sentence);
+});

@@ -68,6 +68,12 @@ test("a request that takes longer than its time ends its connection", async () =
   await once(socket, "close");
 });
 
+test("headers have less time than their request", async () => {
+  const server = await serve({ requestTimeoutMs: 3_600_000 });
+  const socket = await slow(server, "GET / HTTP/1.1\r\nHost: x\r\nX-Slow: ");
+  await once(socket, "close");
+});
+
 test("an address that is taken is named", async () => {
   const server = await serve();
   const second = createHttpServer({

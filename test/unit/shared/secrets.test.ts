@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { messageOf, SubagentError } from "../../../src/shared/errors.ts";
 import { createLogger } from "../../../src/shared/logger.ts";
 import {
@@ -10,6 +10,7 @@ import {
   keepSecretsOfEnvironment,
   secretFilter,
   withoutSecrets,
+  withoutSecretsIn,
 } from "../../../src/shared/secrets.ts";
 
 const KEY = "sk+live/7f3a==9b1c d";
@@ -188,4 +189,39 @@ test("the details of an error hold no secret at any depth, and are the same obje
   );
   const clean = { agents: ["a"] };
   expect(new SubagentError("invalid_input", "No.", clean).details).toBe(clean);
+});
+
+describe("whatever stands before and behind it a secret is found", () => {
+  // From the second row on every text is searched.
+  test.for([
+    [
+      "with breaks and escapes in it",
+      ["nrn\nk::r x9", "rest of\nit", "a : b c d e", "\u00e9t\u00e9-caf\u00e9-na\u00efve"],
+    ],
+    ["with few letters in it", ["x:::::::\\", "r: :: :: 1"]],
+  ] as const)("%s", ([, odd]) => {
+    const unit = fc.constantFrom("\\", "n", "r", ":", " ", "\n", "e", "x", "\u00e9");
+    const around = fc.string({ unit, maxLength: 6 });
+    for (const value of odd) {
+      keepSecret(value);
+      const bytes = Buffer.from(value);
+      for (const secret of [value, JSON.stringify(value).slice(1, -1), bytes.toString("hex")])
+        fc.assert(
+          fc.property(around, around, (before, after) => {
+            expect(withoutSecrets(before + secret + after)).toContain("[redacted]");
+          }),
+          { examples: [["\\", ""]] },
+        );
+    }
+  });
+});
+
+test("names of fields are masked as well, and what lies too deep is masked as a whole", () => {
+  const deep = (levels: number): object => (levels === 0 ? { key: "of nobody" } : { in: deep(levels - 1) });
+  expect(withoutSecretsIn({ [KEY]: { [KEY]: 1 } })).toEqual({ "[redacted]": { "[redacted]": 1 } });
+  expect(JSON.stringify(withoutSecretsIn({ at: deep(20) }, 5))).toBe(
+    '{"at":{"in":{"in":{"in":{"in":"[redacted]"}}}}}',
+  );
+  const clean = { at: deep(20) };
+  expect(withoutSecretsIn(clean, 100)).toBe(clean);
 });

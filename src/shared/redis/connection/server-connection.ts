@@ -9,6 +9,7 @@
  * 5. All this holds for duplicates, which BullMQ makes for itself.
  */
 import { Redis, type RedisOptions } from "ioredis";
+import { z } from "zod";
 import type { Clock } from "../../clock.ts";
 
 const HANDSHAKE_MS = 5_000;
@@ -86,12 +87,13 @@ export function dropConnection(redis: Redis): void {
 
 /** ioredis rejects what waits when a connection ends, but what was under way when it was lost before would wait for ever. */
 function rejectUnanswered(redis: Redis): void {
-  const lost = Reflect.get(redis, "prevCommandQueue") as LostCommands | null | undefined;
+  const lost = LostCommands.safeParse(Reflect.get(redis, "prevCommandQueue")).data;
   for (let next = lost?.shift(); next !== undefined; next = lost?.shift()) {
     next.command.reject(new Error("Connection is closed."));
   }
 }
 
-interface LostCommands {
-  shift(): { command: { reject(error: Error): void } } | undefined;
-}
+/** What ioredis keeps of the commands that were under way when a connection was lost. */
+const LostCommands = z.custom<{ shift(): { command: { reject(error: Error): void } } | undefined }>(
+  (value) => typeof value === "object" && value !== null && "shift" in value,
+);

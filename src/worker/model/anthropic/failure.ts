@@ -3,6 +3,7 @@
  * errors stand here too; none of them leaves it. Pure.
  */
 import { AnthropicError, APIConnectionError, APIConnectionTimeoutError, APIError } from "@anthropic-ai/sdk";
+import { withoutSecrets } from "../../../shared/secrets.ts";
 import type { FailureKind, ModelFailure } from "../model.ts";
 
 /** The first `code` string found on `error` or along its `cause` chain. */
@@ -20,8 +21,6 @@ function errorCode(error: unknown): string | undefined {
 export interface FailureContext {
   /** Wall-clock milliseconds, for a `retry-after` date in a response without a `Date` header. */
   nowMs: number;
-  /** Credentials that must not appear in a message, whatever they look like. */
-  secrets?: readonly string[];
 }
 
 /** Kinds that the same request may overcome later. */
@@ -80,9 +79,9 @@ const UNREADABLE_CODE = /^(?:HPE_|UND_ERR_RES_|UND_ERR_INFO)/;
  * Classifies anything thrown by a call. Total: an unknown error is an `invalid_response`, which is retryable.
  */
 export function classify(error: unknown, context: FailureContext): ModelFailure {
-  if (error instanceof APIConnectionError) return classifyConnection(error, context);
+  if (error instanceof APIConnectionError) return classifyConnection(error);
   if (error instanceof APIError) return classifyResponse(error, context);
-  return classifyLocal(error, context);
+  return classifyLocal(error);
 }
 
 function classifyResponse(error: APIError, context: FailureContext): ModelFailure {
@@ -90,7 +89,7 @@ function classifyResponse(error: APIError, context: FailureContext): ModelFailur
   const advisedAgainst = error.headers?.get("x-should-retry") === "false";
   const delayMs = error.headers && retryAfterMs(error.headers, context.nowMs);
   return {
-    ...failure(kind, withRequestId(wording(error), error.requestID), context),
+    ...failure(kind, withRequestId(wording(error), error.requestID)),
     retryable: RETRYABLE.has(kind) && !advisedAgainst,
     ...(delayMs !== undefined && { retryAfterMs: delayMs }),
     ...(error.status !== undefined && { httpStatus: error.status }),
@@ -120,37 +119,35 @@ function refine(kind: FailureKind, text: string): FailureKind {
   return TOO_LONG.test(text) ? "context_window" : kind;
 }
 
-function classifyConnection(error: APIConnectionError, context: FailureContext): ModelFailure {
-  if (error instanceof APIConnectionTimeoutError) return failure("timeout", error.message, context);
-  if (error.cause === undefined) return failure("network", error.message, context);
-  return classifyLocal(error.cause, context);
+function classifyConnection(error: APIConnectionError): ModelFailure {
+  if (error instanceof APIConnectionTimeoutError) return failure("timeout", error.message);
+  if (error.cause === undefined) return failure("network", error.message);
+  return classifyLocal(error.cause);
 }
 
-function classifyLocal(error: unknown, context: FailureContext): ModelFailure {
+function classifyLocal(error: unknown): ModelFailure {
   const message = error instanceof Error ? error.message : "something that is no error was thrown";
   const code = errorCode(error);
-  if (error instanceof TimeLimitError) return failure("timeout", message, context);
+  if (error instanceof TimeLimitError) return failure("timeout", message);
   if (error instanceof MalformedAnswerError || error instanceof SyntaxError) {
-    return failure("invalid_response", message, context);
+    return failure("invalid_response", message);
   }
-  if (code !== undefined) return classifyCode(code, message, context);
-  if (error instanceof AnthropicError) return failure("invalid_response", message, context);
-  if (error instanceof TypeError || error instanceof RangeError)
-    return failure("invalid_request", message, context);
-  return failure("invalid_response", message, context);
+  if (code !== undefined) return classifyCode(code, message);
+  if (error instanceof AnthropicError) return failure("invalid_response", message);
+  if (error instanceof TypeError || error instanceof RangeError) return failure("invalid_request", message);
+  return failure("invalid_response", message);
 }
 
-function classifyCode(code: string, message: string, context: FailureContext): ModelFailure {
+function classifyCode(code: string, message: string): ModelFailure {
   const text = message === "" ? code : message.includes(code) ? message : `${message} (${code})`;
-  if (code === "ERR_INVALID_URL" || code === "UND_ERR_INVALID_ARG")
-    return failure("invalid_request", text, context);
-  if (TIMEOUT_CODE.test(code)) return failure("timeout", text, context);
-  if (UNREADABLE_CODE.test(code)) return failure("invalid_response", text, context);
-  return { ...failure("network", text, context), retryable: !TLS_CODE.test(code) };
+  if (code === "ERR_INVALID_URL" || code === "UND_ERR_INVALID_ARG") return failure("invalid_request", text);
+  if (TIMEOUT_CODE.test(code)) return failure("timeout", text);
+  if (UNREADABLE_CODE.test(code)) return failure("invalid_response", text);
+  return { ...failure("network", text), retryable: !TLS_CODE.test(code) };
 }
 
-function failure(kind: FailureKind, message: string, context: FailureContext): ModelFailure {
-  return { kind, retryable: RETRYABLE.has(kind), message: redact(message, context.secrets) };
+function failure(kind: FailureKind, message: string): ModelFailure {
+  return { kind, retryable: RETRYABLE.has(kind), message: redact(message) };
 }
 
 function withRequestId(message: string, requestId: string | null | undefined): string {
@@ -189,9 +186,6 @@ function finite(ms: number): number | undefined {
 /** Longest message that leaves the port, in UTF-16 code units. */
 export const MAX_MESSAGE_CHARS = 500;
 
-/** Shorter secrets are not searched for literally: removing "test" everywhere would garble every sentence. */
-const MIN_LITERAL_SECRET_CHARS = 6;
-
 /** Far more than is kept, little enough that no hostile body costs time. */
 const MAX_INSPECTED_CHARS = 8_000;
 
@@ -212,15 +206,9 @@ const CREDENTIALS: readonly [RegExp, string][] = [
 /**
  * `text` without anything that is or looks like a credential, with control characters and runs of white space
  * turned into one space, cut to {@link MAX_MESSAGE_CHARS}.
- *
- * @param secrets credentials to remove literally
  */
-export function redact(text: string, secrets: readonly string[] = []): string {
-  let clean = text;
-  for (const secret of secrets) {
-    if (secret.length >= MIN_LITERAL_SECRET_CHARS) clean = clean.replaceAll(secret, MASK);
-  }
-  clean = clean.slice(0, MAX_INSPECTED_CHARS);
+export function redact(text: string): string {
+  let clean = withoutSecrets(text).slice(0, MAX_INSPECTED_CHARS);
   for (const [pattern, replacement] of CREDENTIALS) clean = clean.replace(pattern, replacement);
   clean = clean.replace(/[\s\p{Cc}]+/gu, " ").trim();
   if (clean.length <= MAX_MESSAGE_CHARS) return clean;

@@ -81,7 +81,6 @@ class AnthropicModel implements Model {
   readonly #clock: Clock;
   readonly #timeoutMs: number;
   readonly #firstByteTimeoutMs: number;
-  readonly #secrets: readonly string[];
   readonly #provider: string;
   #callsUnderWay = 0;
   #onLastCall: () => void = ignore;
@@ -92,7 +91,6 @@ class AnthropicModel implements Model {
     this.#clock = clock;
     this.#timeoutMs = options.timeoutMs ?? 600_000;
     this.#firstByteTimeoutMs = options.firstByteTimeoutMs ?? 180_000;
-    this.#secrets = [apiKey];
     keepSecret(apiKey);
     this.#provider = providerOf(apiKey, baseUrl);
     const url = new URL(baseUrl.replace(/\/$/, "") + MESSAGES_PATH);
@@ -167,7 +165,7 @@ class AnthropicModel implements Model {
     if (draft.mayBeBilled && problem instanceof MalformedAnswerError) draft.buy();
     const usage = draft.isBegun ? { usage: draft.usage } : {};
     if (problem instanceof CallAbortedError) return { status: "aborted", ...usage };
-    const failure = classify(problem, { nowMs: this.#clock.now(), secrets: this.#secrets });
+    const failure = classify(problem, { nowMs: this.#clock.now() });
     return { status: "failed", failure, ...usage };
   }
 }

@@ -1,6 +1,6 @@
 /** `bash`: runs a command of the model in a runner's walls. The SDK's own is deliberately unsandboxed. */
 import { z } from "zod";
-import type { Clock } from "../../../shared/clock.ts";
+import { type Clock, systemClock } from "../../../shared/clock.ts";
 import { countHoldings, exceeds, forgetHoldings } from "../files/quota.ts";
 import type { CommandOutcome, NetworkUse, Runner } from "../sandbox/runner.ts";
 import { defineTool, type Tool, type ToolContext, ToolFailure } from "../tool.ts";
@@ -27,7 +27,7 @@ function descriptionOf({ hosts }: Runner): string {
 export type NetworkLog = (use: NetworkUse, caller: Pick<ToolContext, "agentId" | "uid" | "run">) => void;
 
 /** Runs commands one after another; each ends with all its processes. */
-export function bashTool(runner: Runner, clock: Clock, log?: NetworkLog): Tool {
+export function bashTool(runner: Runner, clock: Clock = systemClock, log?: NetworkLog): Tool {
   const directories = new WeakMap<Workspace, string>();
   return defineTool({
     name: "bash",

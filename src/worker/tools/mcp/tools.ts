@@ -12,6 +12,7 @@ import { messageOf } from "../../../shared/errors.ts";
 import type { McpServers } from "../../../shared/mcp-server.ts";
 import { JsonObject } from "../../../shared/protocol/content.ts";
 import { mcpServerOf } from "../../../shared/protocol/permissions.ts";
+import { withoutSecrets, withoutSecretsIn } from "../../../shared/secrets.ts";
 import { StopSignal } from "../../../shared/stop-signal.ts";
 import { type Tool, ToolFailure } from "../tool.ts";
 import { type CallResult, ServerConnection, type ServerMeans } from "./server.ts";
@@ -84,15 +85,17 @@ export function createMcpTools(servers: McpServers, means: ServerMeans): McpTool
 
 /** Undefined where the model could not be told about it. */
 function toolOf(server: ServerConnection, listed: ListedTool, timeoutMs: number): Tool | undefined {
-  const name = `mcp__${server.name}__${listed.name.replace(/[^A-Za-z0-9_-]/g, "_")}`;
+  const name = `mcp__${server.name}__${withoutSecrets(listed.name).replace(/[^A-Za-z0-9_-]/g, "_")}`;
   if (listed.name === "" || name.length > MAX_NAME_CHARS) return undefined;
-  const { $schema: _, ...inputSchema } = listed.inputSchema;
+  const { $schema: _, ...listedSchema } = listed.inputSchema;
+  const inputSchema = withoutSecretsIn(listedSchema);
   if (JSON.stringify(inputSchema).length > MAX_SCHEMA_CHARS) return undefined;
-  const description = (listed.description ?? listed.title ?? listed.name).slice(0, MAX_DESCRIPTION_CHARS);
+  const said = withoutSecrets(listed.description ?? listed.title ?? listed.name);
+  const description = said.slice(0, MAX_DESCRIPTION_CHARS);
   return {
     name,
     server: mcpServerOf(name),
-    description: description.trim() === "" ? listed.name : description,
+    description: description.trim() === "" ? name : description,
     inputSchema: { ...inputSchema, type: "object" },
     idempotent: listed.annotations?.readOnlyHint === true,
     timeoutMs: timeoutMs + GRACE_MS,

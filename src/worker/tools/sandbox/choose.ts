@@ -6,7 +6,7 @@
  * The proof writes nothing outside a directory of its own: what must not be writable is asked with `test -w`.
  */
 import { rm } from "node:fs/promises";
-import type { Clock } from "../../../shared/clock.ts";
+import { type Clock, systemClock } from "../../../shared/clock.ts";
 import { messageOf, SubagentError } from "../../../shared/errors.ts";
 import type { Workspace } from "../workspace.ts";
 import { createBubblewrap } from "./bubblewrap.ts";
@@ -24,11 +24,12 @@ export type BashMode = "sandboxed" | "bubblewrap" | "runsc" | "off" | "unsandbox
 
 /** What the choice is made from. */
 export interface RunnerOptions {
-  readonly clock: Clock;
-  readonly mode: BashMode;
-  /** Whether this is production, where `unsandboxed` needs `acceptUnsandboxed` as well. */
-  readonly production: boolean;
-  readonly acceptUnsandboxed: boolean;
+  readonly clock?: Clock;
+  /** Default `sandboxed`. */
+  readonly mode?: BashMode;
+  /** Whether this is production (default), where `unsandboxed` needs `acceptUnsandboxed` as well. */
+  readonly production?: boolean;
+  readonly acceptUnsandboxed?: boolean;
   /** Path of bubblewrap; default `/usr/bin/bwrap`. */
   readonly bwrap?: string;
   /** Path of gVisor's runsc; default `/usr/local/bin/runsc`. */
@@ -72,7 +73,14 @@ const WALLS = new Set(PROOF.match(/(?<=echo )[a-z]+$/gm));
  * @throws {SubagentError} `invalid_config` when production is to run commands without a sandbox and the operator has not
  *   accepted that, or the list of hosts cannot be read.
  */
-export async function chooseRunner(options: RunnerOptions): Promise<RunnerChoice> {
+export async function chooseRunner(given: RunnerOptions = {}): Promise<RunnerChoice> {
+  const options = {
+    clock: systemClock,
+    mode: "sandboxed",
+    production: true,
+    acceptUnsandboxed: false,
+    ...given,
+  } as const;
   if (options.mode === "off") return { sentence: "bash is off (SUBAGENT_BASH=off)." };
   if (options.mode === "unsandboxed") return unconfined(options);
   if (process.platform !== "linux") return { sentence: "bash is not offered: its sandbox needs Linux." };
@@ -103,7 +111,7 @@ const CANDIDATES = ["bubblewrap", "runsc"] as const;
 /** A runner, or why there can be none. */
 function create(
   candidate: (typeof CANDIDATES)[number],
-  { clock, bwrap, runsc, egress: given }: RunnerOptions,
+  { clock, bwrap, runsc, egress: given }: RunnerOptions & { clock: Clock },
   asRoot: boolean,
 ): Runner | string {
   const egress = given && parseEgress(given.hosts, given.ranges);
@@ -121,7 +129,11 @@ function networkOf({ hosts }: Runner, { egress }: RunnerOptions): string {
   return egress === undefined ? "without network" : "without network, which needs bubblewrap here";
 }
 
-function unconfined({ clock, production, acceptUnsandboxed }: RunnerOptions): RunnerChoice {
+function unconfined({
+  clock,
+  production,
+  acceptUnsandboxed,
+}: RunnerOptions & { clock: Clock }): RunnerChoice {
   if (production && !acceptUnsandboxed) {
     throw new SubagentError(
       "invalid_config",

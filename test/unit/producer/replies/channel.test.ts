@@ -69,6 +69,18 @@ describe("a feed", () => {
     expect([asked, full.seen, gone.seen]).toEqual([[], [], []]);
   });
 
+  test("offers nothing to a listener that leaves in the middle of a page", async () => {
+    const feed = replyFeed(streamOf(["1-0", "2-0"]).read);
+    const gone = listener();
+    feed.add({
+      ...listener(),
+      offer: () => feed.remove(gone),
+    });
+    feed.add(gone);
+    await feed.look();
+    expect(gone.seen).toEqual([]);
+  });
+
   test("a look asked for during a reading is made after it, once for all who asked", async () => {
     const ids = ["1-0"];
     const gate = latch();
@@ -98,6 +110,26 @@ describe("a feed", () => {
     expect(reader.cursor).toBe(OLDEST);
     away = false;
     await feed.look();
+    expect(reader.seen).toEqual(["1-0"]);
+  });
+
+  test("a failed reading does not fail the look that was asked for meanwhile", async () => {
+    const { read } = streamOf(["1-0"]);
+    const gate = latch();
+    let away = true;
+    const feed = replyFeed(async (after, count) => {
+      if (!away) return read(after, count);
+      await gate.opened;
+      away = false;
+      throw new Error("away");
+    });
+    const reader = listener();
+    feed.add(reader);
+    const failing = feed.look();
+    const next = feed.look();
+    gate.open();
+    await expect(failing).rejects.toThrow("away");
+    await next;
     expect(reader.seen).toEqual(["1-0"]);
   });
 });

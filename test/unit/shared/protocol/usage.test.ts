@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { sumUsage } from "../../../../src/shared/protocol/usage.ts";
+import { modelIdOf, sumUsage } from "../../../../src/shared/protocol/usage.ts";
 
 const DAY_MS = 86_400_000;
 const RECORD = {
@@ -39,4 +39,23 @@ test("a day counts as a whole, from the one in which the time lies", () => {
 
 test("a record that holds something else is refused", () => {
   expect(() => sumUsage({ "20000/runs": "many" }, 0)).toThrow();
+});
+
+test("a common name of a model stands for its id in whatever case, the operator's ids first", () => {
+  const ids = { haiku: "ours-small", Special: "ours-special" };
+  const asked = [
+    "Opus",
+    "SONNET",
+    "Haiku",
+    "haiku",
+    "Special",
+    "special",
+    "Inherit",
+    "claude-Opus-9",
+    "toString",
+  ];
+  expect(asked.map((name) => modelIdOf(name, ids))).toEqual([
+    ...["claude-opus-5-5", "claude-sonnet-5-5", "ours-small", "ours-small", "ours-special", "special"],
+    ...[undefined, "claude-Opus-9", "toString"],
+  ]);
 });

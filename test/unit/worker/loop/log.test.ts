@@ -121,6 +121,11 @@ describe("an entry that this process makes", () => {
     expect(readEntry(key, stored)).toEqual(entry);
   });
 
+  test("purchases in vain before one message are entries of their own", () => {
+    const value = { v: 1 as const, usage: used(4), cost_usd: 0.5 };
+    expect(newPurchase(3, 7, 1, value).key).not.toBe(newPurchase(3, 7, 2, value).key);
+  });
+
   test("gives the content of an answer back in the bytes in which the provider's adapter spelled it", () => {
     const spelling = '[ {"type": "text", "text": "\\u0061\\/", "n": 1.0} ]';
     const { key, json: stored } = newAnswer(1, answer(JSON.parse(spelling), spelling), 1);

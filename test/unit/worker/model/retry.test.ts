@@ -35,6 +35,13 @@ describe("retryDelayMs", () => {
     );
   });
 
+  test("spreads what was asked of a whole fleet over a tenth more", () => {
+    const waits = [0, 0.5, almostOne].map((draw) =>
+      retryDelayMs({ ...overloaded, retryAfterMs: 100_000 }, 1, draw),
+    );
+    expect(waits).toEqual([100_000, 105_000, 110_000]);
+  });
+
   test("still backs off when the provider asks for next to nothing", () => {
     expect(retryDelayMs({ ...overloaded, retryAfterMs: 0 }, 4, 0.5)).toBe(2_000);
   });

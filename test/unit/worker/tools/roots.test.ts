@@ -1,8 +1,9 @@
+import { spawnSync } from "node:child_process";
 import { mkdir, mkdtemp, realpath, rm, symlink, writeFile } from "node:fs/promises";
 import { homedir, tmpdir } from "node:os";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
-import { parseRoots } from "../../../../src/worker/tools/roots.ts";
+import { parseRoot, parseRoots } from "../../../../src/worker/tools/roots.ts";
 import { closeAtEnd } from "../../../helpers/cleanup.ts";
 
 let base: string;
@@ -14,9 +15,47 @@ beforeAll(async () => {
   await writeFile(join(base, "file"), "");
   await symlink(join(base, "repo"), join(base, "current"));
   await symlink("/", join(base, "everything"));
+  await symlink("/home", join(base, "home-of-all"));
+  await symlink("/proc/self/root/proc/self", join(base, "environment"));
 });
 
+/** What is said of `directory` where these things are mounted. */
+function saidWith(mounts: readonly string[], directory: string): string {
+  const roots = new URL("../../../../src/worker/tools/roots.ts", import.meta.url).href;
+  const script = `import { parseRoots } from "${roots}"; console.log(JSON.stringify(parseRoots("${directory}")));`;
+  const node = [
+    process.execPath,
+    "--import",
+    import.meta.resolve("tsx"),
+    "--input-type=module",
+    "-e",
+    script,
+  ];
+  const options = { encoding: "utf8", timeout: 30_000 } as const;
+  return spawnSync("/usr/bin/bwrap", ["--dev-bind", "/", "/", ...mounts, "--", ...node], options).stdout;
+}
+
 describe("parseRoots", () => {
+  it("refuses a window on the kernel wherever it is mounted", async () => {
+    const directory = join(base, "not-proc");
+    await mkdir(directory);
+    expect(parseRoots(directory)).toHaveProperty("roots");
+    expect(saidWith(["--proc", directory], directory)).toContain("it shows the kernel and its processes");
+  });
+
+  it("reads one directory by itself, a comma in its name", async () => {
+    await mkdir(join(base, "one,two"));
+    await symlink("/etc", join(base, "three,four"));
+    expect(parseRoot(`${base}/one,two:ro`)).toMatchObject({ realPath: `${base}/one,two`, mode: "ro" });
+    expect(parseRoot(`${base}/three,four:ro`)).toHaveProperty("problem");
+  });
+
+  it("refuses the home of anybody as a whole", () => {
+    const home = ["--tmpfs", "/home", "--dir", "/home/ada/repo"];
+    expect(saidWith(home, "/home/ada")).toContain("it holds more than one project");
+    expect(saidWith(home, "/home/ada/repo")).toContain('"roots"');
+  });
+
   it("reads paths and modes; read-only is the default", () => {
     expect(parseRoots(` ${base}/repo , ${base}/a:b:rw,`)).toEqual({
       roots: [
@@ -53,6 +92,8 @@ describe("parseRoots", () => {
       "/var",
       "/var/run:rw",
       homedir(),
+      `${base}/home-of-all:ro`,
+      `${base}/environment`,
       `${base}/everything:ro`,
       `${base}/file:ro`,
       `${base}/missing:ro`,

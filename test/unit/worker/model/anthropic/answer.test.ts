@@ -97,6 +97,19 @@ describe("a tool call", () => {
     expect(refusedCalls.get("t")).toContain("must be a JSON object");
   });
 
+  test.each([
+    ["tool_use", "not valid JSON"],
+    ["max_tokens", "the answer was cut off"],
+  ])("whose streamed input is no JSON is refused, and never repaired (%s)", (stop_reason, why) => {
+    const draft = begun();
+    draft.open(0, { type: "tool_use", id: "t", name: "look", input: {} });
+    draft.extend(0, "input", '{\\"path\\":');
+    draft.stop(stop_reason);
+    const { content, refusedCalls } = draft.finish();
+    expect(content).toEqual([call("t")]);
+    expect(refusedCalls.get("t")).toContain(why);
+  });
+
   test("has an id of its own, however many have the same one or none", () => {
     const { content, refusedCalls } = finished(
       [call("a_2"), call("a"), call("a"), call("a"), call(""), call(undefined), call("x".repeat(400))],

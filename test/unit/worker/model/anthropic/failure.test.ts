@@ -1,5 +1,6 @@
 import Anthropic from "@anthropic-ai/sdk";
 import { describe, expect, test } from "vitest";
+import { keepSecret } from "../../../../../src/shared/secrets.ts";
 import {
   classify,
   MalformedAnswerError,
@@ -7,7 +8,8 @@ import {
   TruncatedStreamError,
 } from "../../../../../src/worker/model/anthropic/failure.ts";
 
-const context = { nowMs: 0, secrets: ["s3cret-value"] };
+keepSecret("s3cret-value");
+const context = { nowMs: 0 };
 
 function coded(code: string, message = "it broke"): Error {
   return Object.assign(new Error(message), { code });
@@ -16,6 +18,24 @@ function coded(code: string, message = "it broke"): Error {
 function response(status: number, error: object, headers: Record<string, string> = {}) {
   return Anthropic.APIError.generate(status, { type: "error", error }, undefined, new Headers(headers));
 }
+
+describe("what a provider says", () => {
+  test("is a matter of billing where it speaks of the credit, whatever the status", () => {
+    const said = { type: "invalid_request_error", message: "Your credit balance is too low" };
+    expect(classify(response(400, said), context)).toMatchObject({ kind: "billing", retryable: false });
+  });
+
+  test.each([
+    ["overloaded_error", "overloaded"],
+    ["rate_limit_error", "rate_limited"],
+    ["request_too_large", "context_window"],
+    ["unheard_of", "server_error"],
+  ])("within a stream, as %s, is %s", (type, kind) => {
+    const body = { type: "error", error: { type, message: "no" } };
+    const error = new Anthropic.APIError(undefined, body, undefined, undefined, type as "overloaded_error");
+    expect(classify(error, context).kind).toBe(kind);
+  });
+});
 
 describe("errors below HTTP", () => {
   test.each([

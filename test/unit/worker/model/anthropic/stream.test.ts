@@ -17,6 +17,20 @@ function read(body: string, size = 1_000_000) {
   return { draft, heard, answer: draft.finish() };
 }
 
+test("a listener that throws costs no part of an answer that is still coming", () => {
+  const draft = new AnswerDraft("m", 1_000);
+  const reader = readerOf(STREAM, true, draft, () => {
+    throw new TypeError("listener broke");
+  });
+  for (const part of [messageStart() + textBlock(0, "a"), textBlock(1, "b"), messageEnd()])
+    reader.feed(Buffer.from(part));
+  reader.end(true);
+  expect(draft.finish().content).toEqual([
+    { type: "text", text: "a" },
+    { type: "text", text: "b" },
+  ]);
+});
+
 const delta = (json: string) => `event: content_block_delta\ndata: ${json}\n\n`;
 const inBlock = (...deltas: string[]) =>
   messageStart() +
@@ -24,6 +38,14 @@ const inBlock = (...deltas: string[]) =>
   deltas.join("") +
   event("content_block_stop", { index: 0 }) +
   messageEnd();
+
+test.each([
+  ["text_delta", "text"],
+  ["input_json_delta", "partial_json"],
+])("a %s without its %s is refused: a tool would run with another input", (type, field) => {
+  const odd = delta(`{"type":"content_block_delta","index":0,"delta":{"type":"${type}"}}`);
+  expect(() => read(inBlock(odd))).toThrow(`a ${type} without a ${field}`);
+});
 
 describe("a streamed answer", () => {
   test("is the same whatever its texts are and wherever its chunks end", () => {

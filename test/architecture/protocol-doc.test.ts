@@ -1,17 +1,17 @@
 /** `docs/protocol.md` says what the code does: each of its tables, row by row and in both directions. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { PAYLOAD_VERSION, RecordFields } from "../../../src/shared/protocol/agent.ts";
-import { INTAKE_FIELDS, IntakeWish } from "../../../src/shared/protocol/intake.ts";
-import { keysUnder } from "../../../src/shared/protocol/keys.ts";
-import * as timing from "../../../src/shared/protocol/limits.ts";
-import { WORKER_TTL_MS } from "../../../src/shared/protocol/worker.ts";
-import type { Codec } from "../../../src/shared/redis/codec.ts";
-import { luaSource, type VerbName } from "../../../src/shared/redis/scripts.ts";
-import type { Verb } from "../../../src/shared/redis/verb.ts";
-import { VERBS } from "../../../src/shared/redis/verbs.ts";
+import { PAYLOAD_VERSION, RecordFields } from "../../src/shared/protocol/agent.ts";
+import { INTAKE_FIELDS, IntakeWish } from "../../src/shared/protocol/intake.ts";
+import { keysUnder } from "../../src/shared/protocol/keys.ts";
+import * as timing from "../../src/shared/protocol/limits.ts";
+import { WORKER_TTL_MS } from "../../src/shared/protocol/worker.ts";
+import type { Codec } from "../../src/shared/redis/codec.ts";
+import { luaSource, type VerbName } from "../../src/shared/redis/scripts.ts";
+import type { Verb } from "../../src/shared/redis/verb.ts";
+import { VERBS } from "../../src/shared/redis/verbs.ts";
 
-const DOC_FILE = new URL("../../../docs/protocol.md", import.meta.url);
+const DOC_FILE = new URL("../../docs/protocol.md", import.meta.url);
 const DOC = readFileSync(DOC_FILE, "utf8");
 
 /** The rows of the table under a heading, cells trimmed, code marks taken off. */

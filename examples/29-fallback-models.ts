@@ -1,0 +1,16 @@
+/** A chain of models: while the first one is limited the next one answers, at its own price, and the reply names it. */
+import { createParent } from "subagent-queue";
+import { setUp } from "./setup.ts";
+
+// The provider limits the first call for half a minute; nobody waits for that.
+const limited = { status: 429, headers: { "retry-after": "30" } };
+const { client, parentId, stop } = await setUp({
+  offline: { turns: [{ content: [{ type: "text", text: "Vitest." }], failures: [limited] }] },
+});
+const parent = createParent({ client, parentId, model: "sonnet", fallback_models: ["Haiku"] });
+
+const reply = await parent.task("Which testing framework does this project use?");
+console.log(`${reply.status} by ${reply.model}: ${reply.summary}`);
+
+await parent.stop();
+await stop();

@@ -1,0 +1,148 @@
+/** What keeps an intake entry or job from its outcome is met a bounded number of times, and then it is told. */
+import { context } from "@opentelemetry/api";
+import { Queue } from "bullmq";
+import { Redis } from "ioredis";
+import { afterEach, expect, test } from "vitest";
+import { createClient } from "../../../src/producer/client.ts";
+import { createIntake } from "../../../src/service/intake/intake.ts";
+import { createLogger } from "../../../src/shared/logger.ts";
+import { closeAtEnd } from "../../helpers/cleanup.ts";
+import { until } from "../../helpers/until.ts";
+import { openStage, type Stage } from "../../stage/stage.ts";
+
+const GROUP = "workers";
+const DELIVERIES = 5;
+const LONG_AGO_MS = 60_000;
+const MORE_THAN_A_DAY_MS = 25 * 3_600_000;
+
+afterEach(() => void context.disable());
+
+async function startIntake(stage: Stage, client = stage.client()): Promise<void> {
+  const { url: redisUrl, prefix } = stage;
+  const intake = createIntake({ redisUrl, prefix, client, logger: createLogger({ level: "silent" }) });
+  closeAtEnd(() => intake.stop());
+  await intake.start();
+}
+
+/** An OpenTelemetry SDK of the application that breaks: an error that is none of this package. */
+function breakTelemetry(): void {
+  const broken = () => {
+    throw new TypeError("the context manager is broken");
+  };
+  context.setGlobalContextManager({
+    active: broken,
+    with: broken,
+    bind: broken,
+    enable: broken,
+    disable() {
+      return this;
+    },
+  });
+}
+
+const add = async ({ redis, keys }: Stage, id: string, ...fields: string[]) =>
+  String(await redis.xadd(keys.intake, id, ...fields));
+
+const pending = async ({ redis, keys }: Stage): Promise<unknown[][]> =>
+  redis.xpending(keys.intake, GROUP, "-", "+", 10).then(
+    (found) => found as unknown[][],
+    () => [],
+  );
+
+/** As if its reader had had it for a minute, after `deliveries` in all. */
+const leave = async ({ redis, keys }: Stage, id: string, deliveries: number) =>
+  redis.xclaim(keys.intake, GROUP, "dead", 0, id, "IDLE", LONG_AGO_MS, "RETRYCOUNT", deliveries);
+
+const channel = async (stage: Stage, parentId: string) =>
+  until(async () => {
+    const { entries } = await stage.parent(parentId).newReplies();
+    return entries.length > 0 && entries;
+  });
+
+test("an entry that meets an error without an explanation is tried again, and refused at its last delivery", async () => {
+  const stage = await openStage();
+  breakTelemetry();
+  await startIntake(stage);
+  const id = await add(stage, "*", "parent_id", "unlucky", "prompt", "say hello", "request_key", "mine");
+  await until(async () => (await pending(stage)).some(([each, , , times]) => each === id && times === 1));
+  await leave(stage, id, DELIVERIES - 1);
+  const [reply] = await channel(stage, "unlucky");
+  expect(reply).toMatchObject({ status: "failed", stop_reason: "refused", message_ids: ["mine"] });
+  expect(reply).toMatchObject({ error: expect.stringContaining("context manager is broken") });
+  await until(async () => (await stage.redis.xlen(stage.keys.intake)) === 0);
+});
+
+test("an entry that ended its readers is delivered no more: it is set aside unread, and stays for the operator", async () => {
+  const stage = await openStage();
+  const { redis, keys } = stage;
+  await redis.xgroup("CREATE", keys.intake, GROUP, "0", "MKSTREAM");
+  const id = await add(stage, "*", "parent_id", "poisoned", "prompt", "say hello");
+  await redis.xreadgroup("GROUP", GROUP, "dead", "STREAMS", keys.intake, ">");
+  await leave(stage, id, DELIVERIES);
+  await startIntake(stage);
+  const [[, fields] = ["", []]] = await until(async () => {
+    const found = await redis.xrange(keys.intakeRefused, "-", "+");
+    return found.length > 0 && found;
+  });
+  expect(fields).toEqual(["entry", id, "reason", expect.stringContaining("delivered 5 times")]);
+  await until(async () => (await pending(stage)).length === 0);
+  expect(await redis.xrange(keys.intake, id, id)).toHaveLength(1);
+  expect(await stage.parent("poisoned").list()).toEqual([]);
+});
+
+test("an entry that waits for Redis is not counted as one without an outcome", async () => {
+  const stage = await openStage();
+  const away = createClient({ redisUrl: "redis://127.0.0.1:1", prefix: stage.prefix });
+  closeAtEnd(() => away.stop());
+  await startIntake(stage, away);
+  const fresh = await add(stage, "*", "parent_id", "patient", "prompt", "say hello");
+  await until(async () => (await pending(stage)).some(([id, , , times]) => id === fresh && times === 0));
+  expect(await stage.redis.xlen(stage.keys.intakeRefused)).toBe(0);
+});
+
+test("an entry for which Redis refuses something is tried again for a day, then its parent is told", async () => {
+  const stage = await openStage();
+  const { live } = stage.keys.parent({ tenant: "default", parentId: "stuck" });
+  await stage.redis.set(live, "of the wrong kind");
+  await startIntake(stage);
+  const aDayAgo = `${Date.now() - MORE_THAN_A_DAY_MS}-1`;
+  await add(stage, aDayAgo, "parent_id", "stuck", "prompt", "say hello", "request_key", "old");
+  const fresh = await add(stage, "*", "parent_id", "stuck", "prompt", "say hello", "request_key", "new");
+  expect(await channel(stage, "stuck")).toMatchObject([{ status: "failed", message_ids: ["old"] }]);
+  await until(async () => (await pending(stage)).some(([id, , , times]) => id === fresh && times === 0));
+});
+
+test("entries that wait for Redis hold up none that another reader left behind", async () => {
+  const stage = await openStage();
+  const { redis, keys } = stage;
+  await redis.set(keys.parent({ tenant: "default", parentId: "stuck" }).live, "of the wrong kind");
+  await redis.xgroup("CREATE", keys.intake, GROUP, "0", "MKSTREAM");
+  const ids: string[] = [];
+  for (let i = 0; i < 40; i++) ids.push(await add(stage, "*", "parent_id", "stuck", "prompt", "say hello"));
+  ids.push(await add(stage, "*", "parent_id", "behind", "prompt", "say hello"));
+  await redis.xreadgroup("GROUP", GROUP, "dead", "STREAMS", keys.intake, ">");
+  await redis.xclaim(keys.intake, GROUP, "dead", 0, ...ids, "IDLE", LONG_AGO_MS);
+  await startIntake(stage);
+  await until(async () => (await stage.parent("behind").list()).length === 1);
+});
+
+test("a job that meets an error without an explanation fails with it after a minute", async () => {
+  const stage = await openStage();
+  breakTelemetry();
+  await startIntake(stage);
+  const redis = new Redis(stage.url, { maxRetriesPerRequest: null });
+  closeAtEnd(() => redis.disconnect());
+  const queue = new Queue(stage.keys.intakeQueue, { connection: redis, prefix: stage.keys.bullPrefix });
+  closeAtEnd(() => queue.close());
+  const wish = { parent_id: "unlucky", prompt: "say hello" };
+  const [old, fresh] = await Promise.all([
+    queue.add("task", wish, { timestamp: Date.now() - LONG_AGO_MS }),
+    queue.add("task", wish),
+  ]);
+  const failed = await until(async () => {
+    const job = await queue.getJob(String(old?.id));
+    return job?.finishedOn !== undefined && job;
+  });
+  expect(failed.failedReason).toMatch(/protocol_violation.*context manager is broken/);
+  expect((await queue.getJob(String(fresh?.id)))?.finishedOn).toBeUndefined();
+});

@@ -6,7 +6,7 @@ export default [
     file: "src/worker/model/anthropic/transport.ts",
     find: "    this.#plan = OVER;\n",
     replace: "",
-    tests: ["test/unit/worker/model/ended-calls.test.ts"],
+    tests: ["test/integration/worker/ended-calls.test.ts"],
   },
   {
     id: "gate-unasked-fails",

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { spawnNode } from "../../../helpers/processes.ts";
-import { startProvider } from "./scripted-provider.ts";
+import { spawnNode } from "../../helpers/processes.ts";
+import { startProvider } from "../../unit/worker/model/scripted-provider.ts";
 
 const CALLS = 2_000;
 /** Of 8,000 that each call sends. A full collection on the way makes the growth smaller, never larger. */

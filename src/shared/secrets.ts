@@ -8,7 +8,8 @@
  * 1. A value is found as it is, as JSON (also JSON within JSON) and URLs spell it, as hexadecimal digits, and within base64 text,
  *    wherever it begins there; in a whole text also where the lines of base64 or hexadecimal digits are broken.
  * 2. A text that holds none is returned as it is; while no secret is known nothing is looked at.
- * 3. Values of fewer than 8 characters are not kept: they would be found in ordinary words. Use longer ones.
+ * 3. Values of fewer than 8 characters are not kept: they would be found in ordinary words. Use longer ones. Nor are words, where
+ *    a name leaves doubt, and what only says something about a secret (`AUTH_TYPE`, `TOKEN_URL`, `KEY_FILE`).
  */
 
 const MIN_CHARS = 8;
@@ -16,7 +17,16 @@ const MASK = "[redacted]";
 /** Enough for the secrets of one process; the oldest ones are forgotten beyond that. */
 const MAX_SECRETS = 256;
 /** Names of headers and variables whose values are secrets. */
-const SECRET_NAME = /auth|cookie|credential|key|pass|secret|token/i;
+const SECRET_NAME = /auth(?!or(?!i))|cookie|credential|key|pass|secret|token/i;
+/** How a name ends that says something about a secret: its kind, where it lies, how much there may be of it. */
+const ABOUT_A_SECRET =
+  /(?:algorithm|audience|dir|directory|email|endpoint|expiry|file|format|host|issuer|limit|method|mode|name|path|policy|provider|scheme|scope|size|sock|ttl|type|ur[il]|version)$/i;
+/** Names that leave no doubt, whatever the value looks like. */
+const SURELY_SECRET =
+  /(?:authorization|pass(?:phrase|wd|word)|secret|token|(?:access|api|private)[-_]?key)$/i;
+/** One word, as settings spell their choices. */
+const WORD = /^(?:[A-Z]?[a-z]+|[A-Z]+)$/;
+const WORD_MAX_CHARS = 12;
 
 /** How a value may be spelled: in one piece, and of these spellings those whose lines may be broken. */
 interface Spellings {
@@ -42,13 +52,33 @@ export function keepSecret(value: string | undefined): void {
   beginnings = beginningsOf([...known, ...digits]);
 }
 
-/** Keeps the values whose names say that they are secret; of `Bearer x` and the like also the last word alone. */
+/** Keeps the values whose names say that they are secret, with what is secret within them, and the passwords of all addresses. */
 export function keepSecretsOf(values: Readonly<Record<string, string>>): void {
   for (const [name, value] of Object.entries(values)) {
-    if (!SECRET_NAME.test(name)) continue;
-    keepSecret(value);
-    keepSecret(value.split(/\s+/).at(-1));
+    keepNamed(name, value);
+    keepLoginOf(value);
   }
+}
+
+/** Of `Bearer x` also the last word alone, of `Basic x` also the password, of cookies also each value. */
+function keepNamed(name: string, value: string): void {
+  const [scheme = "", ...words] = value.split(/\s+/);
+  const parts = [value, words.at(-1) ?? ""];
+  if (/cookie/i.test(name))
+    parts.splice(1, 1, ...value.split(/;\s*/).map((pair) => pair.replace(/^[^=]*=/, "")));
+  if (/^basic$/i.test(scheme))
+    parts.push(
+      Buffer.from(words.join(""), "base64")
+        .toString()
+        .replace(/^[^:]*:/, ""),
+    );
+  for (const part of parts) if (mayBeSecret(name, part)) keepSecret(part);
+}
+
+/** An ordinary word that was taken for a secret would be masked in everything that a model writes. */
+function mayBeSecret(name: string, value: string): boolean {
+  if (!SECRET_NAME.test(name) || ABOUT_A_SECRET.test(name)) return false;
+  return SURELY_SECRET.test(name) || value.length > WORD_MAX_CHARS || !WORD.test(value);
 }
 
 /** What a key looks like that nobody chose to be read: neither a path nor a word. */
@@ -60,7 +90,7 @@ const LOOKS_DRAWN = /^(?![/.~])(?=\S*\d)(?=\S*[A-Za-z])\S{16,}$/;
  */
 export function keepSecretsOfEnvironment(env: Readonly<Record<string, string | undefined>>): void {
   for (const [name, value = ""] of Object.entries(env)) {
-    if (SECRET_NAME.test(name) && LOOKS_DRAWN.test(value)) keepSecret(value);
+    if (mayBeSecret(name, value) && LOOKS_DRAWN.test(value)) keepSecret(value);
     keepLoginOf(value);
   }
 }
@@ -86,8 +116,9 @@ function decoded(text: string): string | undefined {
 /** Keeps the secrets among the arguments of a program: `--api-key=x`, `--token x`. */
 export function keepSecretsOfArguments(args: readonly string[]): void {
   for (const [i, arg] of args.entries()) {
-    const [, name = "", value] = /^--?([\w-]+)(?:=(.+))?$/.exec(arg) ?? [];
-    if (SECRET_NAME.test(name)) keepSecret(value ?? args[i + 1]);
+    const [, name = "", own] = /^--?([\w-]+)(?:=(.+))?$/.exec(arg) ?? [];
+    const value = own ?? args[i + 1] ?? "";
+    if (own !== undefined || !value.startsWith("--")) keepNamed(name, value);
     keepLoginOf(arg);
   }
 }

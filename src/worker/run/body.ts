@@ -18,16 +18,20 @@ const BLOCK_DEPTH = 128;
 
 /**
  * The answer without the secrets of this process, wherever its model has read them: neither the log holds them nor what
- * follows from it, and no tool is given them. What is signed cannot be changed, and is left out.
+ * follows from it, and no tool is given them. Thinking is signed and comes back whole or not at all: where a block of it
+ * holds a secret, all of it is left out.
  */
 export function shownAnswer(answer: ModelAnswer): ModelAnswer {
-  const { contentJson, stopReason, model } = answer;
+  const { stopReason, model } = answer;
   const named = { stopReason: withoutSecrets(stopReason), model: withoutSecrets(model) };
-  if (withoutSecrets(contentJson) === contentJson) return { ...answer, ...named };
+  // Text by text: JSON would spell once more what already is JSON within JSON.
+  const shown = answer.content.map((block) => withoutSecretsIn(block, BLOCK_DEPTH));
+  if (answer.content.every((block, i) => block === shown[i])) return { ...answer, ...named };
+  const hidesThinking = answer.content.some((block, i) => isSigned(block) && block !== shown[i]);
   const ids = new Map<string, string>();
-  const content = answer.content.flatMap((block): ContentBlock[] => {
-    const clean = ContentBlock.parse(withoutSecretsIn(block, BLOCK_DEPTH));
-    if (clean !== block && "signature" in block) return [];
+  const content = answer.content.flatMap((block, i): ContentBlock[] => {
+    if (hidesThinking && isSigned(block)) return [];
+    const clean = ContentBlock.parse(shown[i]);
     if (!isToolUse(block) || !isToolUse(clean)) return [clean];
     const id = clean.id === block.id ? block.id : unusedId(answer, ids);
     ids.set(block.id, id);
@@ -36,6 +40,10 @@ export function shownAnswer(answer: ModelAnswer): ModelAnswer {
   const refused = [...answer.refusedCalls].map(([id, why]) => [ids.get(id) ?? id, why] as const);
   const json = wellFormedJson(JSON.stringify(content));
   return { ...answer, ...named, content, contentJson: json, refusedCalls: new Map(refused) };
+}
+
+function isSigned(block: ContentBlock): boolean {
+  return block.type === "thinking" || block.type === "redacted_thinking" || "signature" in block;
 }
 
 function unusedId({ content }: ModelAnswer, given: ReadonlyMap<string, string>): string {

@@ -231,7 +231,7 @@ function tookTooLong(tool: Tool): string {
 function messageOf(tool: Tool, error: unknown): string {
   if (error instanceof ToolFailure) return error.message;
   const message = wordsOf(error);
-  return `${tool.name} failed: ${clip(message, MESSAGE_ECHO_CHARS)} Check the input, or go on without this tool.`;
+  return `${tool.name} failed: ${clip(withoutSecrets(message), MESSAGE_ECHO_CHARS)} Check the input, or go on without this tool.`;
 }
 
 /** Anything can be thrown, also what has no words or raises an error of its own when it is asked for them. */

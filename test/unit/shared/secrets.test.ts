@@ -125,6 +125,40 @@ test("of headers and variables those are secrets whose names say so, the word be
   );
 });
 
+test("what only says something about a secret is none: a model may write such words, paths and addresses", () => {
+  const settings = {
+    "X-Auth": "standard",
+    AUTH_TYPE: "client_credentials",
+    GIT_AUTHOR_NAME: "Release Manager",
+    OAUTH_TOKEN_URL: "https://auth2.example.com/oauth2/token",
+    tokenEndpoint: "https://auth3.example.com/oauth3/token",
+    SSH_KEY_FILE: "/srv/project/deploy.pub",
+    MAX_TOKENS_LIMIT: "100000000",
+    AUTH_HEADER_NAME: "X-Shop-Login-1",
+  };
+  keepSecretsOf(settings);
+  keepSecretsOfEnvironment(settings);
+  keepSecretsOfArguments(["--auth-mode", "readonly", "--key-file=keys/deploy1.pub", "--token", "--verbose"]);
+  const text = [...Object.values(settings), "readonly keys/deploy1.pub --verbose"].join("\n");
+  expect(withoutSecrets(text)).toBe(text);
+});
+
+test("a name that leaves no doubt makes a secret of a word, and long words are secrets behind any such name", () => {
+  keepSecretsOf({ DB_PASSWORD: "marigolds", "X-Auth": "marigoldsinthegarden" });
+  expect(withoutSecrets("marigolds, marigoldsinthegarden")).toBe("[redacted], [redacted]");
+});
+
+test("what is secret within a value is kept by itself: the password of a login, a cookie's value, an address's password", () => {
+  keepSecretsOf({
+    Authorization: `Basic ${Buffer.from("shop:pw-11aa22bb").toString("base64")}`,
+    Cookie: "session=s-33cc44dd; theme=dark",
+    DATABASE_URL: "postgres://shop:pw-55ee66ff@db/shop",
+  });
+  expect(withoutSecrets("pw-11aa22bb s-33cc44dd pw-55ee66ff theme=dark")).toBe(
+    "[redacted] [redacted] [redacted] theme=dark",
+  );
+});
+
 test("errors and their causes hold neither secrets nor the arguments of a command", () => {
   const cause = Object.assign(new TypeError(`WRONGPASS ${KEY}`), { command: { name: "auth", args: [KEY] } });
   const error = new SubagentError("redis_unavailable", `No Redis with ${KEY}.`, {}, cause);

@@ -2,6 +2,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { z } from "zod";
 import { type Clock, systemClock } from "../../../../src/shared/clock.ts";
 import { SPAWNING_TOOLS } from "../../../../src/shared/protocol/permissions.ts";
+import { keepSecret } from "../../../../src/shared/secrets.ts";
 import { StopSignal } from "../../../../src/shared/stop-signal.ts";
 import { createToolbox, runTool } from "../../../../src/worker/tools/registry.ts";
 import {
@@ -67,6 +68,15 @@ describe("createToolbox", () => {
 });
 
 describe("runTool", () => {
+  it("masks a secret in an error before the error is cut: no half of it is left", async () => {
+    const secret = "sk-cut-7f3a9b1c2d4e5f60";
+    keepSecret(secret);
+    const failing = tool("a", () => Promise.reject(new Error(`${"x".repeat(1_990)}${secret}`)));
+    const { content } = await call(failing);
+    expect(content).not.toContain("sk-cut");
+    expect(content).toContain("x[redacted");
+  });
+
   it("returns what the tool said, joined from its blocks", async () => {
     const blocks = tool("a", async () => [
       { type: "text", text: "one" },

@@ -36,7 +36,7 @@ const VERBS: Readonly<Record<string, ListedVerb>> = {
     load: () => import("./verbs/continue.ts"),
   },
   definitions: {
-    says: "list the agent definitions that spawn --agent may name, and the files that cannot be used",
+    says: "list the agent definitions that --agent of run and spawn may name, and the files that cannot be used",
     load: () => import("./verbs/definitions.ts"),
   },
   answer: { says: "give an agent the answer that it waits for", load: () => import("./verbs/answer.ts") },

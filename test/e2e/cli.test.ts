@@ -261,16 +261,18 @@ test("what Ctrl-C brings back is printed, with the sum, and the exit code is 130
   await expectNothingLeft(place);
 }, 40_000);
 
-test("run takes limits and tools, and exits with 1 when one of its sub-agents failed", async () => {
+test("run takes a definition, limits and tools, and exits with 1 when one of its sub-agents failed", async () => {
   const place = project();
   const scenario = join(place.directory, "one-fails.json");
-  const good = { turns: [{ content: [{ type: "text", text: "fine" }] }], repeat: true };
+  const fine = { turns: [{ content: [{ type: "text", text: "fine" }] }], repeat: true };
+  const good = { ...fine, match: { system: "You explore files" } };
   const bad = { match: { user: "beta" }, turns: [{ error: { status: 400, message: "no" } }], repeat: true };
   writeFileSync(scenario, JSON.stringify([bad, good]));
   const model = await start(["offline-model", "--port", "0", "--scenario", scenario], place);
   const url = (await model.waitForLine(/^ready: /)).slice("ready: ANTHROPIC_BASE_URL=".length);
   const env = { ANTHROPIC_BASE_URL: url };
   const flags = ["--max-turns", "3", "--tools", "grep,glob", "--parallel", "1", "--parent", "mine", "--json"];
+  flags.push("--agent", "explorer");
   const running = await start(["run", ...flags, "alpha", "beta"], place, env);
   expect((await running.closed).code).toBe(1);
   const { replies } = JSON.parse(running.stdout.join(""));
@@ -279,6 +281,7 @@ test("run takes limits and tools, and exits with 1 when one of its sub-agents fa
     ["mine", "succeeded"],
     ["mine", "failed"],
   ]);
+  expect(replies[0].summary).toBe("fine");
   expect(running.stderr).toContain("alpha: started, at most 3 turns");
   for (const wrong of [
     ["--max-turns", "0"],

@@ -33,6 +33,8 @@ export interface AskFlags {
 
 /** What only `run` says. */
 export interface AskOptions extends AskFlags {
+  /** Name of the agent definition that all its sub-agents are made from. */
+  agent?: string;
   /** Default: a parent of this command's own. */
   parentId?: string | undefined;
   /** What all its sub-agents are given. */
@@ -48,6 +50,7 @@ export interface AskOptions extends AskFlags {
  */
 interface Asking {
   json: boolean;
+  agent: string | undefined;
   context: CommandContext;
   service: LocalService;
   parent: Parent;
@@ -79,7 +82,7 @@ export async function askAll(
   context: CommandContext,
   service: LocalService,
   questions: readonly Question[],
-  { json, parallel = MAX_LIVE_AGENTS, timeout, parentId, profile }: AskOptions,
+  { json, agent, parallel = MAX_LIVE_AGENTS, timeout, parentId, profile }: AskOptions,
 ): Promise<number> {
   const { clock, config, output } = context;
   const startedAtMs = clock.monotonicMs();
@@ -91,7 +94,7 @@ export async function askAll(
   });
   const giveUp = new AbortController();
   const asking: Asking = {
-    ...{ json, context, service, parent, isOwnParent: parentId === undefined },
+    ...{ json, agent, context, service, parent, isOwnParent: parentId === undefined },
     progress: createProgress(output, clock),
     waiting: [...questions],
     destroying: AbortSignal.any([service.signal, giveUp.signal]),
@@ -192,11 +195,11 @@ async function finishAll({ context, parent, waiting, replies, progress, destroyi
 }
 
 async function ask(asking: Asking, { name, prompt }: Question): Promise<void> {
-  const { context, parent, progress, replies, errors, json, destroying } = asking;
+  const { context, parent, progress, replies, errors, json, agent, destroying } = asking;
   const { output } = context;
   try {
     const reply = await parent.task(
-      { name, prompt },
+      { name, prompt, ...(agent !== undefined && { agent }) },
       { signal: destroying, onWait: (wait) => tellWait(asking, wait) },
     );
     replies.push(reply);

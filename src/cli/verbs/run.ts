@@ -18,7 +18,7 @@ import { cutTo, plain, plainLine } from "../terminal/text.ts";
 const HELP = `
 Examples:
   subagent-queue run "How many TODO comments are there?"
-  subagent-queue run "Review src/index.ts" "Review src/server.ts"
+  subagent-queue run --agent code-reviewer "Review src/index.ts" "Review src/server.ts"
   subagent-queue run - < question.txt
   subagent-queue run --json "List the Lua scripts" | jq -r '.replies[0].summary'
   subagent-queue run --tools read_file,grep --max-turns 5 --timeout 2m "Where is the lease renewed?"
@@ -36,6 +36,10 @@ export const verb: Verb = (command, open, done) => {
     .option(
       "--parent <id>",
       "the parent to act as; default: one of its own, whose name begins with SUBAGENT_PARENT or cli",
+    )
+    .option(
+      "--agent <definition>",
+      "the agent definition they are made from; the verb definitions lists them",
     )
     .option("--model <id>", "model, instead of the configured one")
     .option("--effort <level>", `how thorough the model is to be: ${Effort.options.join(", ")}`, effortLevel)

@@ -74,7 +74,8 @@ export class Tally {
   /** {@link text}, and behind a last word, marked, an earlier text beside which it is short: "the report is above". */
   get report(): string {
     const [last, earlier] = [this.text.trim(), this.#earlier.trim()];
-    const isShort = last.length <= POINTER_MAX_CHARS && earlier.length >= REPORT_MIN_CHARS;
+    const reportMinChars = Math.max(REPORT_MIN_CHARS, last.length * REPORT_RATIO);
+    const isShort = last.length <= POINTER_MAX_CHARS && earlier.length >= reportMinChars;
     return this.#isLastWord && isShort ? `${last}\n\n${EARLIER_MARK}\n\n${earlier}` : this.text;
   }
 
@@ -85,9 +86,10 @@ export class Tally {
   }
 }
 
-/** A last text of at most so many UTF-16 code units may point to an earlier one of at least so many. */
+/** A last text of at most so many UTF-16 code units may point to an earlier one of at least so many, and so many times as long. */
 const POINTER_MAX_CHARS = 200;
-const REPORT_MIN_CHARS = 1_000;
+const REPORT_MIN_CHARS = 400;
+const REPORT_RATIO = 4;
 /** Stands between a short last text and the earlier one. */
 const EARLIER_MARK = "[an earlier message of this run, longer than its last one:]";
 

@@ -81,16 +81,20 @@ test("the end of an agent without a run, and one with unread messages, are kept 
   }
 });
 
-test("a specification that Lua cannot read leaves the record whole", async () => {
+test("a specification that Lua cannot read leaves the record whole, and of the conversation nothing", async () => {
   const rig = verbRig();
   const { agent, epoch } = await rig.running();
   const half = JSON.stringify({ ...SPEC, system: "half" }).replace("half", "half \\ud83d");
-  await rig.redis.hset(rig.keys.agent(agent).record, "spec", half);
+  const { record, log, transcript } = rig.keys.agent(agent);
+  await rig.redis.hset(record, "spec", half);
+  await rig.redis.hset(log, "0:delivery", "{}");
   await rig.store.settle(agent, handedBack(epoch));
+  expect(await rig.redis.exists(transcript)).toBe(1);
   const entry = await only(rig);
   expect(await rig.replies.ack(rig.parent, entry, "reader-1")).toBe(true);
   expect(await rig.replies.ack(rig.parent, entry, "reader-1")).toBe(true);
   expect(await rig.raw(agent)).toMatchObject({ spec: half, status: "ended" });
+  expect(await rig.redis.exists(transcript)).toBe(0);
 });
 
 /** A task of one message, ended and acked. */

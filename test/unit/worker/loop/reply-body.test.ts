@@ -197,6 +197,29 @@ describe("a last text that is short beside an earlier one", () => {
     expect(story.log().tally.report).toBe(bodyOf(story).summary);
   });
 
+  test("has the longest one behind it, whatever was said in between, also a report of a paragraph", () => {
+    const paragraph = report.slice(0, 400).trim();
+    for (const [found, last] of [
+      [report, "The report is above."],
+      [paragraph.padEnd(400, "."), "Done."],
+    ] as const) {
+      const story = asked()
+        .model("tool_use", [text(found), call("a")])
+        .result("a", "done")
+        .model("tool_use", [text("Let me tidy up."), call("b")])
+        .result("b", "done")
+        .model("end_turn", [text(last)]);
+      expect(bodyOf(story).summary).toBe(
+        `${last}\n\n[an earlier message of this run, longer than its last one:]\n\n${found}`,
+      );
+    }
+    const beside = asked()
+      .model("tool_use", [text("x".repeat(799)), call("a")])
+      .result("a", "done");
+    const enough = "x".repeat(200);
+    expect(bodyOf(beside.model("end_turn", [text(enough)])).summary).toBe(enough);
+  });
+
   test("stands alone while the run goes on, where it says enough itself, and where one JSON value was asked for", () => {
     const began = () =>
       asked()

@@ -10,6 +10,7 @@ import { luaSource, Script, type VerbName } from "../../src/shared/redis/scripts
 import { VERBS } from "../../src/shared/redis/verbs.ts";
 import { defineTool } from "../../src/worker/tools/tool.ts";
 import { closeAtEnd } from "../helpers/cleanup.ts";
+import { type Latch, latch } from "../helpers/latch.ts";
 import { openMonitor } from "../helpers/monitor.ts";
 import { until } from "../helpers/until.ts";
 import { type OwnStage, openStage } from "../stage/stage.ts";
@@ -100,19 +101,23 @@ const use = (name: string, input: Record<string, unknown>) => ({
 
 const scenario = [
   { match: { user: "ask" }, turns: [use("ask_parent", { question: "Which?" }), say("thanks")] },
-  { match: { user: "linger" }, turns: [use("linger", {}), say("over")] },
+  // A script is chosen by the first message of a conversation; the second one comes to `linger`.
+  { match: { user: "stay" }, turns: [say("here"), use("linger", {}), say("over")] },
   { match: { user: "long" }, turns: [say("x".repeat(20_000))] },
   { match: { user: "refused" }, turns: [{ ...say("at last"), failures: [{ status: 529 }] }] },
   { match: { user: "" }, turns: [use("glob", { pattern: "*" }), say("done")], repeat: true },
 ];
 
-const linger = defineTool({
-  name: "linger",
-  description: "Waits until it is told to stop.",
-  input: z.object({}),
-  run: (_input, { signal }) =>
-    new Promise<string>((resolve) => signal.addEventListener("abort", () => resolve("stopped"))),
-});
+const lingering = (called: Latch<void>) =>
+  defineTool({
+    name: "linger",
+    description: "Waits until it is told to stop.",
+    input: z.object({}),
+    run: (_input, { signal }) => {
+      called.open();
+      return new Promise<string>((resolve) => signal.addEventListener("abort", () => resolve("stopped")));
+    },
+  });
 
 /** A little of everything that parents, workers, operators and other programs do. */
 async function livesThrough(stage: OwnStage): Promise<void> {
@@ -123,7 +128,8 @@ async function livesThrough(stage: OwnStage): Promise<void> {
   // Wakes that wait have places in the line.
   const early = [1, 2, 3].map(() => parent.task("plain"));
   await Promise.all(early.map(({ started }) => started));
-  const worker = await stage.startWorker({ tools: [linger] });
+  const lingers = latch();
+  await stage.startWorker({ tools: [lingering(lingers)] });
   await Promise.all(early);
   const events = parent.events();
   const watching = events.next();
@@ -134,10 +140,10 @@ async function livesThrough(stage: OwnStage): Promise<void> {
   await watching;
   await events.return?.();
   await parent.spawn({ name: "keeper", keep_alive: true });
-  await parent.send("keeper", "work", { message_id: "first" });
+  await parent.send("keeper", "stay", { message_id: "first" });
   await parent.waitAny(["keeper"]);
   await parent.send("keeper", "linger");
-  await until(() => worker.active().length === 1);
+  await lingers.opened;
   await parent.finish("keeper");
   await parent.destroy("keeper");
   await (await parent.newReplies()).ack();

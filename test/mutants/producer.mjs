@@ -315,14 +315,6 @@ export default [
     tests: ["test/integration/producer/questions.test.ts"],
   },
   {
-    id: "task-repeated-waits-for-own",
-    promise: "A repeated task waits for the agent of the first call.",
-    file: "src/producer/task.ts",
-    find: "if (known) {",
-    replace: "if (false) {",
-    tests: ["test/integration/producer/task.test.ts"],
-  },
-  {
     id: "task-aborted-goes-on",
     promise: "An aborted task destroys its agent.",
     file: "src/producer/task.ts",

@@ -208,7 +208,7 @@ export default [
     id: "session-conflict-not-adopted",
     promise: "What was committed before stands, also in memory.",
     file: "src/worker/run/session.ts",
-    find: 'if (answer.status === "conflict") return this.#adopt(commitment);\n    if (begun',
+    find: 'if (answer.status === "conflict") return this.adopt(commitment);\n    if (begun',
     replace: "if (begun",
     tests: ["test/integration/worker/session.test.ts"],
   },
@@ -1016,7 +1016,7 @@ export default [
   {
     id: "ask-without-hint",
     promise: "A question makes the hint of its deadline first.",
-    file: "src/worker/run/ask.ts",
+    file: "src/worker/run/run.ts",
     find: "await deadlines.touch(address, answerMs);",
     replace: "",
     tests: ["test/integration/worker/questions.test.ts"],
@@ -1024,7 +1024,7 @@ export default [
   {
     id: "ask-lost-is-released",
     promise: "An ask that was refused as stale is a lost run.",
-    file: "src/worker/run/ask.ts",
+    file: "src/worker/run/run.ts",
     find: 'if (asked === "lost") return "lost";',
     replace: "",
     tests: ["test/integration/worker/questions.test.ts", "test/integration/worker/destroy.test.ts"],
@@ -1072,10 +1072,10 @@ export default [
   {
     id: "signed-secret",
     promise: "What is signed and holds a secret is left out, with all that is signed beside it.",
-    file: "src/worker/run/body.ts",
+    file: "src/worker/run/call-model.ts",
     find: "if (hidesThinking && isSigned(block)) return [];",
     replace: "if (block !== shown[i] && isSigned(block)) return [];",
-    tests: ["test/unit/worker/run/body.test.ts"],
+    tests: ["test/unit/worker/run/call-model.shown-answer.test.ts"],
   },
   {
     id: "error-cut-unmasked",

@@ -2,9 +2,9 @@
  * One run, from a wake to the end of this process' part in it: claim → open → { next → perform → commit } → end.
  * Running is "perform, commit, ask again"; resuming after a crash is asking again.
  */
+import { ANSWER_MS } from "../../shared/protocol/limits.ts";
 import type { Place } from "../isolation.ts";
 import { next, type Step } from "../loop/next.ts";
-import { askParent } from "./ask.ts";
 import { callModel } from "./call-model.ts";
 import { type ClaimedRun, claimRun, type TakenWake } from "./claim.ts";
 import type { RunContext, RunEnd } from "./context.ts";
@@ -95,4 +95,24 @@ async function perform(
     case "settle":
       return settleRun(context, session, step);
   }
+}
+
+/** Puts the questions, and the agent waits for the answers, held by no process. Undefined = the parent wants an end. */
+async function askParent(
+  { deadlines }: RunContext,
+  session: Session,
+  { turn, questions }: Extract<Step, { do: "ask" }>,
+): Promise<RunEnd | "lost" | undefined> {
+  if (session.isCommitDue) {
+    const committed = await session.commit();
+    if (committed !== "committed") return committed === "lost" ? "lost" : undefined;
+  }
+  const { address, record } = session;
+  const { answer_ms: answerMs = ANSWER_MS } = record.spec;
+  await deadlines.touch(address, answerMs);
+  const events = questions.map(({ text }) => ({ type: "waiting", turn, question: text }) as const);
+  const asked = await session.ask(questions, answerMs, events);
+  if (asked === "lost") return "lost";
+  if (asked === "finishing") return undefined;
+  return { status: "released", reason: "question" };
 }

@@ -624,7 +624,7 @@ export default [
     id: "workspace-writers-side-by-side",
     promise: "Edits of one turn follow one another.",
     file: "src/worker/tools/workspace.ts",
-    find: "const mine = last.then(work, work);",
+    find: "const mine = last.then(work);",
     replace: "const mine = work();",
     tests: ["test/unit/worker/tools/workspace.test.ts", "test/unit/worker/tools/builtin/edit-file.test.ts"],
   },

@@ -1,6 +1,6 @@
 /** Hands prompts to sub-agents side by side, shows their progress, and prints each reply as it comes. */
 import { createParent, type Parent, type ParentOptions } from "../../producer/parent.ts";
-import type { TaskWait } from "../../producer/task-wait.ts";
+import type { TaskWait } from "../../producer/pending-reason.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
 import { newRequestKey } from "../../shared/protocol/ids.ts";
 import { MAX_LIVE_AGENTS } from "../../shared/protocol/limits.ts";

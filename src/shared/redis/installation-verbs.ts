@@ -2,8 +2,7 @@
  * The verbs of an installation, called without an address: the deadline set and the provider limiter. The other half of the
  * table in `verbs.ts`, whose head says what holds for all.
  */
-import { flag, int, optional, real, text, tuples, word } from "./codec.ts";
-import type { Verb } from "./verb.ts";
+import { flag, int, optional, real, text, tuples, type Verb, word } from "./verb.ts";
 
 /** The verbs of an installation. */
 export const INSTALLATION_VERBS = {

@@ -165,7 +165,7 @@ export function openClient(options: ClientOptions): OpenClient {
  */
 function loadFirst(redis: RedisClient): void {
   if (redis.isCluster) return;
-  for (const verb of ["deadline-touch", "spawn"] as const)
+  for (const verb of ["deadline-hint", "spawn"] as const)
     redis.script("LOAD", luaSource(verb)).catch(() => {});
 }
 

@@ -41,7 +41,7 @@ test("every key and channel stands in the table with its spelling, and nothing e
         wakeJob: "<job>",
         fairTenant: "<tenant>",
       }[name];
-      const argument = name.startsWith("gate") ? "<gate>" : own;
+      const argument = name.startsWith("limiter") ? "<limiter>" : own;
       spelled[`${prefix}${name}`] = typeof value === "function" ? value(argument ?? "<reply_id>") : value;
     }
   };

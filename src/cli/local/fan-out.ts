@@ -7,7 +7,7 @@ import { MAX_LIVE_AGENTS } from "../../shared/protocol/limits.ts";
 import type { Reply } from "../../shared/protocol/reply.ts";
 import { withoutPassword } from "../../shared/redis-url.ts";
 import { type CommandContext, EXIT, exitCodeOf } from "../command.ts";
-import { formatPlural } from "../terminal/figures.ts";
+import { formatPlural } from "../terminal/numbers.ts";
 import { createProgress, type Progress } from "../terminal/progress.ts";
 import { renderReply, renderTotals } from "../terminal/reply.ts";
 import { plainLine, toJsonLine } from "../terminal/text.ts";

@@ -28,7 +28,7 @@ export const SWEEPER_VERBS = {
     },
   },
   /** After `overdue` answered `wake_due`. `wait`: the job waits to be taken; `wake`: add the job of the new one. */
-  rewake: {
+  requeue: {
     keys: ["record"],
     context: ["look_ms", "longest_look_ms"],
     args: { expected_wake: int, job_alive: flag },
@@ -64,10 +64,10 @@ export const SWEEPER_VERBS = {
     },
   },
   /** Brings what stands around an agent in line with its record; takes nothing from an agent that lives. */
-  mend: {
+  repair: {
     keys: ["record", "log", "inbox", "attachments", "life", "timeline", "live", "registry"],
     context: ["uid", "registry_ttl_ms"],
     args: {},
-    answers: { mended: { removed: int, counted: flag, named: flag }, whole: {} },
+    answers: { repaired: { removed: int, counted: flag, named: flag }, whole: {} },
   },
 } as const satisfies Readonly<Record<string, Verb>>;

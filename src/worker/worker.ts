@@ -32,8 +32,7 @@ import { credentialProbe, type Health, openHealth, pauseProbe } from "./health/h
 import type { Readiness } from "./health/readiness.ts";
 import { createHintLine, type HintLine, limiterHint } from "./health/stop-hints.ts";
 import { createWatchdog, type Watchdog } from "./health/watchdog.ts";
-import { createIsolatedRuns } from "./isolated-runs.ts";
-import { createIsolatedWorker, type IsolatedParts } from "./isolated-worker.ts";
+import { createIsolatedRuns, createIsolatedWorker, type IsolatedParts } from "./isolated-worker.ts";
 import type { Scrape } from "./observe/metrics.ts";
 import type { Observer } from "./observe/observer.ts";
 import { openObserver } from "./observe/open.ts";

@@ -1,5 +1,5 @@
 /**
- * The one subscriber connection of a client, for any number of channels.
+ * The one subscriber connection of a client, for any number of channels; a parent's doorbell for a caller that looks by itself.
  *
  * Owns: the connection, the channels and who watches them, and the slow tick. Its neighbours own what a message means.
  *
@@ -10,7 +10,8 @@
  * 4. Nothing is open before the first `watch`; nothing ticks without a watcher.
  */
 import type { Clock } from "../shared/clock.ts";
-import type { Connection } from "./connection.ts";
+import type { Keys, ParentAddress } from "../shared/protocol/keys.ts";
+import type { Connection } from "./redis-call.ts";
 
 /** Time between two slow looks. */
 export const SLOW_POLL_MS = 5_000;
@@ -136,4 +137,49 @@ class ChannelSubscriber implements Subscriber {
     this.#tick?.cancel();
     this.#tick = undefined;
   }
+}
+
+/** The doorbell of a parent's channel: says when to look again. It is listened to until `close`, the abort of a signal, or the end of the client. */
+export interface Doorbell {
+  /** Resolves at the first ring or gap after it was called; at once when the doorbell is closed. */
+  next(): Promise<void>;
+  /** Rings a last time. Idempotent. */
+  close(): void;
+  readonly isClosed: boolean;
+}
+
+/** Listens to the doorbell of `parent`. */
+export function listenToDoorbell(
+  { subscriber, keys }: { subscriber: Subscriber; keys: Keys },
+  parent: ParentAddress,
+  signal?: AbortSignal,
+): Doorbell {
+  let waiting: (() => void)[] = [];
+  let isClosed = false;
+  const ring = () => {
+    const rung = waiting;
+    waiting = [];
+    for (const resolve of rung) resolve();
+  };
+  const close = () => {
+    if (isClosed) return;
+    isClosed = true;
+    signal?.removeEventListener("abort", close);
+    unwatch();
+    ring();
+  };
+  const unwatch = subscriber.watch(keys.parent(parent).doorbell, {
+    onMessage: ring,
+    onGap: ring,
+    onStop: () => close(),
+  });
+  signal?.addEventListener("abort", close, { once: true });
+  if (signal?.aborted) close();
+  return {
+    next: () => (isClosed ? Promise.resolve() : new Promise<void>((resolve) => waiting.push(resolve))),
+    close,
+    get isClosed() {
+      return isClosed;
+    },
+  };
 }

@@ -100,7 +100,7 @@ export default [
   {
     id: "call-busy-process",
     promise: "A process that is too busy to read its answer keeps its connection.",
-    file: "src/producer/connection.ts",
+    file: "src/shared/clock.ts",
     find: "this.#timer = this.#clock.timeout(0, step);",
     replace: "step();",
     tests: ["test/unit/producer/redis-call.test.ts"],
@@ -322,7 +322,7 @@ export default [
   {
     id: "task-waits-in-silence",
     promise: "A task without a live worker says so.",
-    file: "src/producer/task-wait.ts",
+    file: "src/producer/pending-reason.ts",
     find: "deserted = seen.hasWorkers ?",
     replace: "deserted = true ?",
     tests: ["test/integration/producer/task-wait.test.ts"],
@@ -611,7 +611,7 @@ export default [
   {
     id: "link-waits-for-ever",
     promise: "Waiting for a connection never outlives its time.",
-    file: "src/producer/connection.ts",
+    file: "src/producer/redis-call.ts",
     find: "time.after(withinMs, () => answer(false))",
     replace: "time.after(withinMs, () => {})",
     tests: ["test/integration/producer/redis-away.test.ts", "test/integration/producer/connections.test.ts"],
@@ -619,7 +619,7 @@ export default [
   {
     id: "link-close-leaves-waiters",
     promise: "Who waits for a connection that is closed hears so.",
-    file: "src/producer/connection.ts",
+    file: "src/producer/redis-call.ts",
     find: "answerAll(false);",
     replace: "",
     tests: [
@@ -631,7 +631,7 @@ export default [
   {
     id: "link-heard-nothing",
     promise: "Bytes that came from Redis are heard.",
-    file: "src/producer/connection.ts",
+    file: "src/producer/redis-call.ts",
     find: 'connection.stream.on("data", () => heardAt.set(connection, time.nowMs));',
     replace: "",
     tests: ["test/integration/producer/redis-away.test.ts", "test/integration/producer/connections.test.ts"],

@@ -11,7 +11,7 @@ import { NO_TOOL_CHOICE, outputConfig } from "../model/request.ts";
 import { BILL_GRACE_MS, costOf, messagesOf, reserveCall, settleCall, withUsage } from "./charge.ts";
 import type { RunContext, RunEnd } from "./context.ts";
 import { afterModelFailure, afterModelStopped, afterWait } from "./failure.ts";
-import { gateNameOf, type Passage } from "./provider-limit.ts";
+import { limiterNameOf, type Passage } from "./provider-limit.ts";
 import type { Session } from "./session.ts";
 
 type CallStep = Extract<Step, { do: "call_model" }>;
@@ -69,7 +69,7 @@ async function enterChain({ provider, model }: RunContext, session: Session): Pr
   let first: Passage | undefined;
   for (let i = 0; i < models.length; i++) {
     session.model = models[(attempts + i) % models.length] ?? session.model;
-    const passage = await provider.enter(gateNameOf(model, session.model), lease);
+    const passage = await provider.enter(limiterNameOf(model, session.model), lease);
     if (passage.status !== "wait" || !lease.isLive()) return passage;
     first ??= passage;
   }

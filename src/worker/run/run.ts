@@ -4,13 +4,14 @@
  */
 import { ANSWER_MS } from "../../shared/protocol/limits.ts";
 import type { Place } from "../isolation.ts";
+import { newCleared, newVerdict } from "../loop/log.ts";
 import { next, type Step } from "../loop/next.ts";
 import { callModel } from "./call-model.ts";
 import { type ClaimedRun, claimRun, type TakenWake } from "./claim.ts";
 import type { RunContext, RunEnd } from "./context.ts";
+import { deliver } from "./deliver.ts";
 import { settleCrashed, settleRun } from "./end.ts";
 import { afterBreak, afterLoss, releaseRun } from "./failure.ts";
-import { checkOutput, clear, deliver } from "./log-steps.ts";
 import { openSession } from "./open.ts";
 import { runTools } from "./run-tools.ts";
 import type { Session } from "./session.ts";
@@ -115,4 +116,24 @@ async function askParent(
   if (asked === "lost") return "lost";
   if (asked === "finishing") return undefined;
   return { status: "released", reason: "question" };
+}
+
+/**
+ * Old results are left out of requests from now on. That stands in the log before the next call: whoever takes the run over would
+ * else ask once more what was refused as too long.
+ */
+function clear(session: Session, { message, cleared }: Extract<Step, { do: "clear" }>): undefined {
+  session.add([newCleared(message, cleared)]);
+  return undefined;
+}
+
+/** Finds out whether the last answer is the output that was asked for; what is found enters the log with the next commit. */
+async function checkOutput(
+  context: RunContext,
+  session: Session,
+  { message, text }: Extract<Step, { do: "check_output" }>,
+): Promise<undefined> {
+  const { outputSchema = {} } = session.rules;
+  session.add([newVerdict(message, await context.checkOutput(outputSchema, text))], false);
+  return undefined;
 }

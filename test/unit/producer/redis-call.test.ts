@@ -1,7 +1,6 @@
 import type { Redis } from "ioredis";
 import { expect, test } from "vitest";
-import { CALL_BUDGET_MS, openConnection } from "../../../src/producer/connection.ts";
-import { createRedisCalls } from "../../../src/producer/redis-call.ts";
+import { CALL_BUDGET_MS, createRedisCalls, openConnection } from "../../../src/producer/redis-call.ts";
 import { systemClock } from "../../../src/shared/clock.ts";
 import { createLogger } from "../../../src/shared/logger.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";

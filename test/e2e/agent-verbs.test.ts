@@ -104,6 +104,7 @@ test.each([
   ["finishing nobody", ["finish", "nobody"], /Parent "cli" has no sub-agent "nobody"/],
   ["destroying nobody", ["destroy", "../x", "--json"], /Parent "cli" has no sub-agent "\.\.\/x"/],
   ["an empty name", ["spawn", ""], /name/],
+  ["a schedule without a time", ["schedule", "x", "--prompt", "y"], /Say when: --cron, --every or --at\.$/],
   ["no message", ["send", "x"], /missing required argument 'message'/],
   ["an empty message", ["send", "x", " "], /The message is refused: /],
   ["start --json that would stay", ["start", "--json"], /give --once as well\.$/],

@@ -54,6 +54,16 @@ test("a budget of a live agent that is nearly used is named with its share, othe
   expect(found).toMatchObject({ severity: "warn", count: 1, names: [`agent ${nameOf(agent)} (85 %)`] });
 });
 
+test("an intake entry that came to nothing is named until the operator has deleted the list", async () => {
+  const { redis, keys, ...installation } = await openInstallation({ timing: SHORT_TIMING });
+  const doctor = await doctorFor({ redis, keys, ...installation });
+  await redis.xadd(keys.intakeRefused, "*", "entry", "1767000000000-0", "reason", "parent_id: is missing");
+  const { refused_entries } = await doctor.findings();
+  expect(refused_entries).toMatchObject({ severity: "warn", count: 1, names: ["1767000000000-0"] });
+  await redis.del(keys.intakeRefused);
+  expect(await doctor.findings()).toEqual({});
+});
+
 test("a run whose worker was killed, with nobody left to notice, is named and woken for another worker", async () => {
   const installation = await openInstallation({
     timing: SHORT_TIMING,

@@ -92,6 +92,10 @@ const CHECKS = {
   ),
   clock_skew: warn.workers`#clock (is|are) off by more than 5 s against Redis'
     synchronise the clocks (NTP); deadlines keep Redis' time, but logs and stamps will mislead`(wrongClocks),
+  refused_entries: warn.workers`#(intake entry|intake entries) came to nothing, and no parent could be told
+    the reasons: redis-cli XRANGE '{saq}:intake-refused' - + (your prefix for saq); when they are dealt with, DEL it`(
+    ({ refusedEntries: { count, newest } }) => (count === 0 ? [] : [{ count, names: newest }]),
+  ),
   paused: warn.workers`an operator paused the installation: no model call begins
     subagent-queue resume, when it may go on`(({ pause }) =>
     pause ? [`since ${pause.at}${pause.reason === undefined ? "" : `: ${pause.reason}`}`] : [],

@@ -23,6 +23,7 @@ import { createProviderLimiter } from "../../shared/redis/provider-limiter.ts";
 import { redisNowMs } from "../../shared/redis/redis-time.ts";
 import {
   readOldReplies,
+  readRefusedEntries,
   readWakes,
   readWorkers,
   type SurveyBounds,
@@ -87,6 +88,8 @@ const WAKE_LOOKS = 6;
 const WAKE_LOOK_MS = 500;
 /** After so many crashes in a row without progress a run is alone in its worker. */
 const CRASHES_BEFORE_ISOLATION = 2;
+/** Refused intake entries that are named. */
+const MOST_REFUSED = 100;
 const BOUNDS: SurveyBounds = { keys: 2_000_000, agents: 50_000 };
 
 /** Measures everything. Rejects with the connection's own error. */
@@ -118,6 +121,7 @@ export async function examine(installation: Installation, options: ExaminationOp
     strangers: overdue.map(({ member }) => member),
     channels: survey.channels.length,
     oldReplies: await readOldReplies(redis, keys, survey.channels, OLD_REPLIES_MS),
+    refusedEntries: await readRefusedEntries(redis, keys, MOST_REFUSED),
     ...wakes,
     pause: await pause.state(),
     limiters: await createProviderLimiter(redis, keys).list(),

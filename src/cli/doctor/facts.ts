@@ -7,6 +7,7 @@ import type { LimiterState } from "../../shared/redis/provider-limiter.ts";
 import type {
   KeySurvey,
   OldReplies,
+  RefusedEntries,
   SurveyBounds,
   WakesSight,
   WorkerSight,
@@ -42,6 +43,8 @@ export interface Facts {
   /** Number of parents with a reply channel, and those whose replies are old. */
   channels: number;
   oldReplies: readonly OldReplies[];
+  /** Intake entries that nobody was told of. */
+  refusedEntries: RefusedEntries;
   workers: readonly WorkerSight[];
   wakes: WakesSight;
   /** Since when an operator has paused the installation. */

@@ -1,5 +1,4 @@
 /** `mcp`: a parent's tools for an MCP client, over standard input and output. */
-import { once } from "node:events";
 import { serveMcpStdio } from "../../service/mcp/stdio.ts";
 import { actAsParent, actingOptions } from "../as-parent.ts";
 import { EXIT, type Verb } from "../command.ts";
@@ -20,8 +19,8 @@ export const verb: Verb = (command, open, done) => {
       const context = open("warn");
       const code = await actAsParent(context, "mcp", flags, async ({ parent }) => {
         const { clock, logger, signal } = context;
-        const close = serveMcpStdio(parent, clock, logger);
-        await Promise.race([whenAborted(signal), once(process.stdin, "end"), once(process.stdin, "close")]);
+        const { close, closed } = serveMcpStdio(parent, clock, logger);
+        await Promise.race([whenAborted(signal), closed]);
         await close();
         return EXIT.done;
       });

@@ -66,6 +66,8 @@ function scheduleVerb(
       print(await parent.schedules());
       return EXIT.done;
     }
+    const isTask = [prompt, name, tools, tz].some((each) => each !== undefined);
+    if (isTask && !isNew) throw new SubagentError("invalid_input", "Say when: --cron, --every or --at.");
     if (remove) {
       await parent.unschedule(id);
       context.output.result(json ? toJsonLine({ schedule_id: id, status: "removed" }) : `${id} removed`);

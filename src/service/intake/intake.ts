@@ -6,7 +6,8 @@
  *
  * 1. A wish is handed over once, whatever dies: its request key, or the id of its entry or job, names it.
  * 2. A wish that its parent has no room for waits in the queue, at most a day, and holds up no other.
- * 3. Every refusal is told: in the parent's channel, as the job's failure, or, without a parent, in `intakeRefused`.
+ * 3. Every refusal is told: in the parent's channel, as the job's failure, or, without a parent, in `intakeRefused`, where the
+ *    doctor finds it. Each is a line in the log.
  * 4. After `stop` no wish is half-done: what was not handed over is another process's.
  */
 import { hostname } from "node:os";
@@ -85,7 +86,7 @@ function open({
   const redis = openRedis(redisUrl, "worker", logger, clock);
   const blocking = openRedis(redisUrl, "worker", logger, clock);
   const consumer = `${hostname()}-${newRequestKey().slice(0, 8)}`;
-  const stream = createIntakeStream(redis, blocking, keys, consumer);
+  const stream = createIntakeStream(redis, blocking, keys, { consumer, logger });
   const taker = createJobTaker(client, clock, logger);
   return {
     redis,

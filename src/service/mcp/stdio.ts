@@ -6,30 +6,66 @@ import type { Clock } from "../../shared/clock.ts";
 import type { Logger } from "../../shared/logger.ts";
 import { createMcpServer } from "./server.ts";
 
-/** Serves until the answer is called. Nothing but the protocol may go to standard output meanwhile. */
-export function serveMcpStdio(parent: Parent, clock: Clock, logger: Logger): () => Promise<void> {
-  const onerror = ({ message }: Error) => logger.debug({ problem: message }, "MCP connection trouble");
+/** Most bytes that wait for the end of their message: as much as a request over HTTP may bring. */
+const MOST_WAITING_BYTES = 8 * 1_024 * 1_024;
+
+/** A connection; `closed` resolves when it is over: closed here, or by its client, or because a message was too long. */
+export interface McpStdio {
+  close(): Promise<void>;
+  readonly closed: Promise<void>;
+}
+
+/** Serves until the connection is closed. Nothing but the protocol may go to standard output meanwhile. */
+export function serveMcpStdio(parent: Parent, clock: Clock, logger: Logger): McpStdio {
+  let problem: string | undefined;
+  const onerror = ({ message }: Error) => {
+    problem = message;
+    logger.debug({ problem }, "MCP connection trouble");
+  };
   const acks = new Map<RequestId, () => Promise<unknown>>();
-  const transport = transportThatTells((id) => {
-    const ack = acks.get(id);
-    acks.delete(id);
-    void ack?.();
+  let tellClosed = () => {};
+  const closed = new Promise<void>((resolve) => {
+    tellClosed = resolve;
+  });
+  const transport = transportThatTells({
+    answered(id) {
+      const ack = acks.get(id);
+      acks.delete(id);
+      void ack?.();
+    },
+    closed() {
+      if (!process.stdin.readableEnded && problem !== undefined)
+        logger.warn({ problem }, "MCP connection closed: its client sent what cannot be read");
+      tellClosed();
+    },
   });
   const onceAnswered = (id: RequestId, ack: () => Promise<unknown>) => void acks.set(id, ack);
   const { close } = serveStdio(() => createMcpServer({ parent, clock, onceAnswered }), {
     onerror,
     transport,
   });
-  return close;
+  return { close, closed };
 }
 
-/** Standard input and output; tells the id of each request whose answer was written. */
-function transportThatTells(answered: (id: RequestId) => void): StdioServerTransport {
-  const transport = new StdioServerTransport();
+interface TransportWatcher {
+  /** The answer to request `id` was written. */
+  answered(id: RequestId): void;
+  closed(): void;
+}
+
+/** Standard input and output, watched. */
+function transportThatTells({ answered, closed }: TransportWatcher): StdioServerTransport {
+  const limit = { maxBufferSize: MOST_WAITING_BYTES };
+  const transport = new StdioServerTransport(process.stdin, process.stdout, limit);
   const write = transport.send.bind(transport);
   transport.send = async (message) => {
     await write(message);
     if (!("method" in message) && message.id !== undefined) answered(message.id);
+  };
+  const end = transport.close.bind(transport);
+  transport.close = async () => {
+    await end();
+    closed();
   };
   return transport;
 }

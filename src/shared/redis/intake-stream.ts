@@ -10,6 +10,7 @@
  * `read` blocks its connection, so that one is its caller's own; everything else goes over the other.
  */
 import { messageOf } from "../errors.ts";
+import type { Logger } from "../logger.ts";
 import type { Keys } from "../protocol/keys.ts";
 import type { RedisClient } from "./connection/connection.ts";
 
@@ -56,7 +57,7 @@ export function createIntakeStream(
   redis: RedisClient,
   blocking: RedisClient,
   { intake, intakeRefused }: Keys,
-  consumer: string,
+  { consumer, logger }: { consumer: string; logger: Logger },
 ): IntakeStream {
   const inGroup = <T>(work: () => Promise<T>) => withGroup(redis, intake, work);
   let claimedTo: string | undefined;
@@ -82,6 +83,7 @@ export function createIntakeStream(
       for (const id of await claimed(spent, "JUSTID").then(idsIn)) {
         await setAside(id, NO_OUTCOME);
         await redis.xack(intake, GROUP, id);
+        logger.warn({ entry: id, problem: NO_OUTCOME }, "An intake entry is delivered no more");
       }
       await forgetGone(redis, intake, consumer);
       const before = new Map(found.map(({ id, deliveries }) => [id, deliveries]));

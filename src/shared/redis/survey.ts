@@ -66,6 +66,23 @@ export async function readOldReplies(
   return found.flat();
 }
 
+/** Intake entries that nobody was told of: how many are noted, and the ids of the newest. */
+export interface RefusedEntries {
+  count: number;
+  newest: string[];
+}
+
+/** What the intake has set aside; the newest `most` are named. */
+export async function readRefusedEntries(
+  redis: RedisClient,
+  { intakeRefused }: Keys,
+  most: number,
+): Promise<RefusedEntries> {
+  const count = await redis.xlen(intakeRefused);
+  const newest = await redis.xrevrange(intakeRefused, "+", "-", "COUNT", most);
+  return { count, newest: newest.map(([, fields]) => new Map(pairs(fields)).get("entry") ?? "") };
+}
+
 /**
  * The age of the oldest unacked reply of the `most` parents that have been active longest ago, ms; 0 without one. Parents
  * whose replies have expired are passed over.

@@ -154,8 +154,7 @@ async function stdioServer(redisUrl: string) {
   const args = [await bundled("src/cli/main.ts"), "mcp", "--parent", parentId];
   const child = spawn(process.execPath, args, { env, stdio: ["pipe", "pipe", "ignore"] });
   closeAtEnd(async () => {
-    child.kill("SIGKILL");
-    await once(child, "close");
+    if (child.kill("SIGKILL")) await once(child, "close");
   });
   const answers = new Map<number, () => void>();
   createInterface(child.stdout).on("line", (line) => answers.get(JSON.parse(line).id)?.());
@@ -168,7 +167,7 @@ async function stdioServer(redisUrl: string) {
   const client = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "t", version: "1" } };
   await ask(0, "initialize", client);
   tell({ method: "notifications/initialized" });
-  return { ask, tell };
+  return { ask, tell, child };
 }
 
 test("MCP over stdio: a call that was cancelled acks nothing, also when its id comes again", async () => {
@@ -191,4 +190,13 @@ test("MCP over stdio: a call that was cancelled acks nothing, also when its id c
   await ask(7, "tools/list");
   for (let id = 20; id < 25; id++) await list(id);
   expect(await unacked()).toBe(1);
+});
+
+test("MCP over stdio: a message without an end ends the process, instead of filling it or letting its client wait", async () => {
+  const { child } = await stdioServer(stage.url);
+  const ended = once(child, "exit");
+  child.stdin.on("error", () => {});
+  const mebibyte = "a".repeat(1_048_576);
+  for (let written = 0; written < 9; written++) child.stdin.write(mebibyte);
+  expect(await ended).toEqual([0, null]);
 });

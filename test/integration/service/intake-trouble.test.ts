@@ -17,9 +17,11 @@ const MORE_THAN_A_DAY_MS = 25 * 3_600_000;
 
 afterEach(() => void context.disable());
 
-async function startIntake(stage: Stage, client = stage.client()): Promise<void> {
+const SILENT = createLogger({ level: "silent" });
+
+async function startIntake(stage: Stage, client = stage.client(), logger = SILENT): Promise<void> {
   const { url: redisUrl, prefix } = stage;
-  const intake = createIntake({ redisUrl, prefix, client, logger: createLogger({ level: "silent" }) });
+  const intake = createIntake({ redisUrl, prefix, client, logger });
   closeAtEnd(() => intake.stop());
   await intake.start();
 }
@@ -79,7 +81,9 @@ test("an entry that ended its readers is delivered no more: it is set aside unre
   const id = await add(stage, "*", "parent_id", "poisoned", "prompt", "say hello");
   await redis.xreadgroup("GROUP", GROUP, "dead", "STREAMS", keys.intake, ">");
   await leave(stage, id, DELIVERIES);
-  await startIntake(stage);
+  const lines: string[] = [];
+  const logger = createLogger({ level: "warn", destination: { write: (line) => void lines.push(line) } });
+  await startIntake(stage, stage.client(), logger);
   const [[, fields] = ["", []]] = await until(async () => {
     const found = await redis.xrange(keys.intakeRefused, "-", "+");
     return found.length > 0 && found;
@@ -87,6 +91,7 @@ test("an entry that ended its readers is delivered no more: it is set aside unre
   expect(fields).toEqual(["entry", id, "reason", expect.stringContaining("delivered 5 times")]);
   await until(async () => (await pending(stage)).length === 0);
   expect(await redis.xrange(keys.intake, id, id)).toHaveLength(1);
+  expect(lines).toEqual([expect.stringContaining(id)]);
   expect(await stage.parent("poisoned").list()).toEqual([]);
 });
 

@@ -113,6 +113,18 @@ test("clocks that are off by more than five seconds are named a host, in words",
   expect(findingsIn(facts({ workers: [workerSight({ now: undefined })] }))).toEqual([]);
 });
 
+test("intake entries of which no parent was told are a warning with their ids and their number", () => {
+  const refusedEntries = { count: 1_000, newest: ["2-0", "1-0"] };
+  const [found] = findingsIn(facts({ refusedEntries }));
+  expect(found).toMatchObject({
+    check: "refused_entries",
+    severity: "warn",
+    count: 1_000,
+    names: ["2-0", "1-0"],
+  });
+  expect(found?.what).toBe("1,000 intake entries came to nothing, and no parent could be told");
+});
+
 test("old replies are a warning, and an error when they will be gone within a day", () => {
   const old = (parentId: string, oldestMs: number) => ({
     parent: { tenant: "default", parentId },

@@ -71,6 +71,7 @@ export function facts(more: Partial<Facts> = {}): Facts {
     strangers: [],
     channels: 0,
     oldReplies: [],
+    refusedEntries: { count: 0, newest: [] },
     workers: [workerSight()],
     wakes: { waiting: 0, active: 0, delayed: 0, isPaused: false, next: undefined },
     pause: undefined,

@@ -1,5 +1,7 @@
 /** The one door to time: everything that waits or measures is handed a clock. */
+
 import { type Link, LinkedList } from "./linked-list.ts";
+import { keepShape } from "./shape.ts";
 
 /** Time as a parameter. */
 export interface Clock {
@@ -70,6 +72,7 @@ export class CoarseTimers implements Pick<Clock, "timeout"> {
   timeout(ms: number, callback: () => void): { cancel(): void } {
     const limit = new Limit(this.#clock.monotonicMs() + ms, callback);
     limit.link = this.#limits.add(limit);
+    keepShape("limit", limit);
     if (limit.dueMs + GRAIN_MS < this.#firesAtMs) this.#arm(limit.dueMs);
     return limit;
   }

@@ -13,6 +13,7 @@ import type { Pace } from "../../shared/protocol/limits.ts";
 import type { OpenQuestion } from "../../shared/protocol/message.ts";
 import { type Alert, eventText, type ReplyBody, type RunEvent } from "../../shared/protocol/reply.ts";
 import type { AgentState, AgentStore } from "../../shared/redis/agents.ts";
+import { keepShape } from "../../shared/shape.ts";
 import { StopSignal } from "../../shared/stop-signal.ts";
 import type { AgentHooks } from "../hooks/agent-hooks.ts";
 import type { Place } from "../isolation.ts";
@@ -124,6 +125,7 @@ export class Session {
     this.#acknowledged = this.#state.entries;
     lease.onNews = (news) => this.heed(news);
     lease.ending.onStop(() => this.toolStop.stop());
+    keepShape("session", this);
   }
 
   /** Where the run stands now. */

@@ -18,15 +18,21 @@ export {
   type ParentOptions,
 } from "./producer/parent.ts";
 export type { LeaseOptions } from "./producer/parent-lease.ts";
+export type { OnWait, TaskWait } from "./producer/pending-reason.ts";
 export type { ProfileReceipt, ProfileView } from "./producer/profile.ts";
 export type { NewReplies, RepliesOptions } from "./producer/read-replies.ts";
 export type { ReceivedEntry } from "./producer/replies/channel.ts";
 export type { ScheduleInput, ScheduleView } from "./producer/schedules.ts";
 export type { SpawnReceipt } from "./producer/spawn.ts";
-export type { SpawnInput, TaskInput, TypedReply, WithZod } from "./producer/spawn-input.ts";
+export type {
+  AnswerQuestions,
+  SpawnInput,
+  TaskInput,
+  TaskOptions,
+  TypedReply,
+  WithZod,
+} from "./producer/spawn-input.ts";
 export type { TaskHandle } from "./producer/task.ts";
-export type { AnswerQuestions, TaskOptions } from "./producer/task-options.ts";
-export type { OnWait, TaskWait } from "./producer/task-wait.ts";
 export type { ResumeReceipt, Transcript, TranscriptOptions } from "./producer/transcript.ts";
 export type { WaitOptions } from "./producer/wait.ts";
 export type { ParentWebhook, WebhookInput } from "./producer/webhook.ts";

@@ -9,7 +9,7 @@ import type { WorkerAnnouncement } from "../shared/protocol/worker.ts";
 import { withoutPassword } from "../shared/redis-url.ts";
 import { type CommandContext, EXIT } from "./command.ts";
 import { modelToAsk, openClient, whoIsThere } from "./local/client.ts";
-import { createClosing } from "./local/closing.ts";
+import { createClosing } from "./local/disposables.ts";
 import { familyOf, readInstallation } from "./local/parents.ts";
 import { notePause } from "./local/pause.ts";
 

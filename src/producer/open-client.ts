@@ -16,13 +16,18 @@ import { type Installation, openInstallation } from "../shared/redis/installatio
 import { type Pause, PauseReason } from "../shared/redis/pause.ts";
 import { luaSource } from "../shared/redis/scripts.ts";
 import { readParents } from "../shared/redis/survey.ts";
-import { CALL_BUDGET_MS, type Connection, openConnection } from "./connection.ts";
 import { readInput } from "./input.ts";
+import { type TaskWaits, watchTaskWaits } from "./pending-reason.ts";
 import { type KnownProfiles, knownProfiles } from "./profile-cache.ts";
-import { createRedisCalls, type RedisCall } from "./redis-call.ts";
+import {
+  CALL_BUDGET_MS,
+  type Connection,
+  createRedisCalls,
+  openConnection,
+  type RedisCall,
+} from "./redis-call.ts";
 import { createReplyChannels, type ReplyChannels } from "./replies/channels.ts";
 import { createSubscriber, type Subscriber } from "./subscriber.ts";
-import { type TaskWaits, watchTaskWaits } from "./task-wait.ts";
 
 /** How a client is set up. */
 export interface ClientOptions {
@@ -160,7 +165,7 @@ export function openClient(options: ClientOptions): OpenClient {
  */
 function loadFirst(redis: RedisClient): void {
   if (redis.isCluster) return;
-  for (const verb of ["deadline-touch", "spawn"] as const)
+  for (const verb of ["deadline-hint", "spawn"] as const)
     redis.script("LOAD", luaSource(verb)).catch(() => {});
 }
 

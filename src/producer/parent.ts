@@ -50,9 +50,8 @@ import {
   unschedule,
 } from "./schedules.ts";
 import { type SpawnReceipt, spawn } from "./spawn.ts";
-import type { SpawnInput, TaskInput, TypedReply } from "./spawn-input.ts";
+import type { SpawnInput, TaskInput, TaskOptions, TypedReply } from "./spawn-input.ts";
 import { type TaskHandle, taskAll, taskHandle } from "./task.ts";
-import type { TaskOptions } from "./task-options.ts";
 import {
   type ResumeReceipt,
   readTranscript,

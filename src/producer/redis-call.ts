@@ -1,8 +1,8 @@
 /**
- * One call of a producer: its commands, the time they share, and what a missing answer means.
+ * One call of a producer: its commands, the time they share, and what a missing answer means; and the connection it goes over:
+ * how long to wait for it, when it was heard of last, and how to give up a socket that no longer answers.
  *
- * Owns: which calls are under way on one connection, and who waits for a place. Its neighbour `connection.ts` owns the
- * connection.
+ * Owns: the connection, its time ({@link LoopTime}), which calls are under way on it, and who waits for a place.
  *
  * 1. A call answers or rejects within {@link CALL_BUDGET_MS} from the moment at which it gets one of {@link MAX_CALLS}
  *    places, however many commands it sends. Calls wait for a place only while Redis answers others.
@@ -11,11 +11,27 @@
  * 3. A command whose answer was lost is sent once more, word for word: every verb of ours may be repeated.
  * 4. A socket that is silent while a command waits is given up, so that the next one goes over a new one. One that
  *    answers others is not: then the answer is only late, because this process or Redis is busy.
+ * 5. `whenReady` tells the truth at the moment it resolves and never outlives its time.
  */
-import { messageOf, SubagentError } from "../shared/errors.ts";
-import { clusterNodeRefused } from "../shared/redis/connection/connection.ts";
-import { CALL_BUDGET_MS, type Connection } from "./connection.ts";
 
+import { type Clock, LoopTime } from "../shared/clock.ts";
+import { messageOf, SubagentError } from "../shared/errors.ts";
+import type { Logger } from "../shared/logger.ts";
+import { problemOf } from "../shared/redis/connection/cluster.ts";
+import {
+  canSend,
+  closeRedis,
+  clusterNodeRefused,
+  dropRedis,
+  onConnection,
+  openRedis,
+  type RedisClient,
+  type RedisConnection,
+  type RedisRole,
+} from "../shared/redis/connection/connection.ts";
+
+/** Longest time of a call, counted: a second, less what a busy process needs to notice. */
+export const CALL_BUDGET_MS = 800;
 /** Most calls under way on one connection; the others wait for a place, in their order. */
 const MAX_CALLS = 256;
 
@@ -224,4 +240,106 @@ function failureOf(
     problem === undefined ? refusal || `not connected within ${CALL_BUDGET_MS} ms` : messageOf(problem);
   const sentence = `Redis cannot be reached (${why}): nothing was done; call again when it is back.`;
   return new SubagentError("redis_unavailable", sentence, {}, problem);
+}
+
+/** A connection of a client as its calls need it. */
+export interface Connection {
+  readonly redis: RedisClient;
+  /** The time by which waiting on this connection is measured. */
+  readonly time: Pick<Readonly<LoopTime>, "nowMs" | "after">;
+  /** True as soon as commands can be sent; false when that did not happen within `withinMs`. */
+  whenReady(withinMs: number): Promise<boolean>;
+  /** Calls `listener` each time the connection has become ready. */
+  onReady(listener: () => void): void;
+  /** When bytes came from Redis last, in a cluster from its most silent node; ms of {@link Connection.time}. */
+  readonly heardAtMs: number;
+  /** What went wrong last, for people; empty once the connection is ready, and while nothing refused it. */
+  readonly problem: string;
+  /** Gives up the sockets that were silent for `silentMs` (default 0: all); new ones are opened at once. */
+  drop(silentMs?: number): void;
+  /** Whether {@link Connection.close} was called. */
+  readonly closed: boolean;
+  /** Closes the connection for good. Idempotent. */
+  close(): void;
+}
+
+/** Opens a connection for `role`. Throws `invalid_config` on a wrong URL. */
+export function openConnection(url: string, role: RedisRole, clock: Clock, logger: Logger): Connection {
+  const redis = openRedis(url, role, logger, clock);
+  const time = new LoopTime(clock);
+  const sockets = watchSockets(redis, time);
+  const waiting = new Set<(ready: boolean) => void>();
+  const listeners: (() => void)[] = [];
+  let closed = false;
+
+  const answerAll = (ready: boolean) => {
+    for (const answer of [...waiting]) answer(ready);
+  };
+  redis.on("ready", () => {
+    for (const listener of listeners) listener();
+    answerAll(true);
+  });
+  return {
+    redis,
+    time,
+    whenReady(withinMs) {
+      if (closed) return Promise.resolve(false);
+      if (canSend(redis)) return Promise.resolve(true);
+      return new Promise((resolve) => {
+        const answer = (ready: boolean) => {
+          waiting.delete(answer);
+          timer.cancel();
+          resolve(ready);
+        };
+        const timer = time.after(withinMs, () => answer(false));
+        waiting.add(answer);
+      });
+    },
+    onReady: (listener) => void listeners.push(listener),
+    drop: sockets.drop,
+    get heardAtMs() {
+      return sockets.heardAtMs;
+    },
+    get problem() {
+      return sockets.problem;
+    },
+    get closed() {
+      return closed;
+    },
+    close() {
+      if (closed) return;
+      closed = true;
+      answerAll(false);
+      closeRedis(redis);
+    },
+  };
+}
+
+/** Follows what comes over a connection's sockets. */
+function watchSockets(redis: RedisClient, time: Connection["time"]) {
+  const heardAt = new Map<RedisConnection, number>();
+  const sockets = {
+    problem: "",
+    get heardAtMs() {
+      return Math.min(...heardAt.values());
+    },
+    drop(silentMs = 0) {
+      for (const [connection, atMs] of heardAt) if (time.nowMs - atMs >= silentMs) dropRedis(connection);
+    },
+  };
+  onConnection(redis, (connection) => {
+    heardAt.set(connection, Number.NEGATIVE_INFINITY);
+    connection.on("connect", () => {
+      connection.stream.on("data", () => heardAt.set(connection, time.nowMs));
+    });
+    // A cluster's client opens another connection to the node.
+    if (connection !== redis) connection.on("close", () => heardAt.delete(connection));
+  });
+  redis.on("error", (error: Error) => {
+    sockets.problem = problemOf(error);
+  });
+  redis.on("ready", () => {
+    sockets.problem = "";
+  });
+  return sockets;
 }

@@ -25,13 +25,20 @@ import { answerQuestion, destroyAgent } from "./agents.ts";
 import { inCall, onCancel, type ParentContext } from "./context.ts";
 import { readInput } from "./input.ts";
 import type { OpenClient } from "./open-client.ts";
+import { isDeserted, type OnWait, type TaskWait, watchTask } from "./pending-reason.ts";
 import { registeredProfile } from "./profile.ts";
 import type { QuestionEntry, TakeQuestion } from "./replies/channel.ts";
-import { listenToDoorbell } from "./replies/doorbell.ts";
 import { type Spawned, type SpawnReceipt, spawnAgent } from "./spawn.ts";
-import { type PlannedSpawn, planSpawn, withJsonSchema } from "./spawn-input.ts";
-import { type AnswerQuestions, mergeTaskOptions, splitTaskInput, type TaskOptions } from "./task-options.ts";
-import { isDeserted, type OnWait, type TaskWait, watchTask } from "./task-wait.ts";
+import {
+  type AnswerQuestions,
+  mergeTaskOptions,
+  type PlannedSpawn,
+  planSpawn,
+  splitTaskInput,
+  type TaskOptions,
+  withJsonSchema,
+} from "./spawn-input.ts";
+import { listenToDoorbell } from "./subscriber.ts";
 
 const MAX_TASKS = 10_000;
 /** Time between two tries of an answer while Redis is away. */

@@ -1,7 +1,7 @@
 /**
  * Runs suspects in processes of their own, so that a worker and all its other runs go on, whatever a suspect does. A suspect
  * is a run in which two workers in a row crashed, or one worker while a tool of the run was at work; `claim.lua` counts.
- * Owns the processes and which suspects are in which; what goes on inside is `isolated-runs.ts`.
+ * Owns the processes and which suspects are in which; what goes on inside is `isolated-worker.ts`.
  *
  * 1. Suspects take at most a quarter of the worker's places (one at least); other runs always have the rest.
  * 2. Suspects share a process at first, spread over all of them. One whose shared process has crashed gets a process of its own.

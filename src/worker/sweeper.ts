@@ -28,7 +28,7 @@ const HIDDEN_MS = 2_000;
 export interface SweeperContext {
   store: Pick<
     AgentStore,
-    "overdue" | "settle" | "record" | "answer" | "rewake" | "orphans" | "finish" | "timing"
+    "overdue" | "settle" | "record" | "answer" | "requeue" | "orphans" | "finish" | "timing"
   >;
   deadlines: Pick<DeadlineSet, "due" | "move" | "forget" | "touch">;
   wakes: Pick<WakeQueue, "add" | "isAlive">;
@@ -210,7 +210,7 @@ async function wake(
   agentId: string,
 ): Promise<void> {
   const alive = await wakes.isAlive({ uid: address.uid, wake: newest });
-  const answer = await store.rewake(address, { expected_wake: newest, job_alive: alive });
+  const answer = await store.requeue(address, { expected_wake: newest, job_alive: alive });
   if (answer.status === "not_due") return;
   await deadlines.move(due, answer.deadline);
   if (answer.status === "wake") {

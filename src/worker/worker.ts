@@ -23,7 +23,7 @@ import {
 import { startHeartbeat } from "../shared/redis/connection/heartbeat.ts";
 import { eventPublisher } from "../shared/redis/events.ts";
 import { openInstallation } from "../shared/redis/installation.ts";
-import { createProviderGate } from "../shared/redis/provider-limiter.ts";
+import { createProviderLimiter } from "../shared/redis/provider-limiter.ts";
 import type { WakeQueue } from "../shared/redis/wake-queue.ts";
 import { telemetryApi } from "../shared/telemetry.ts";
 import { packageVersion } from "../shared/version.ts";
@@ -32,8 +32,7 @@ import { credentialProbe, type Health, openHealth, pauseProbe } from "./health/h
 import type { Readiness } from "./health/readiness.ts";
 import { createHintLine, type HintLine, limiterHint } from "./health/stop-hints.ts";
 import { createWatchdog, type Watchdog } from "./health/watchdog.ts";
-import { createIsolatedRuns } from "./isolated-runs.ts";
-import { createIsolatedWorker, type IsolatedParts } from "./isolated-worker.ts";
+import { createIsolatedRuns, createIsolatedWorker, type IsolatedParts } from "./isolated-worker.ts";
 import type { Scrape } from "./observe/metrics.ts";
 import type { Observer } from "./observe/observer.ts";
 import { openObserver } from "./observe/open.ts";
@@ -178,12 +177,12 @@ type OpenOptions = WorkerOptions & { clock: Clock; id: string; toolbox: Toolbox 
 function open(options: OpenOptions): Opened {
   const { concurrency = DEFAULT_CONCURRENCY, drainGraceMs = DRAIN_GRACE_MS } = options;
   const lent = openContext(options);
-  const { context, redis, gate, pause } = lent;
+  const { context, redis, limiter, pause } = lent;
   const { logger } = context;
   const hints = openHints(options, lent);
   const pool = createPool(context, { ...lent, concurrency, drainGraceMs, isolation: options.isolation });
   const announcer = createAnnouncer(context.workers, announced(options, concurrency), context);
-  const probes = [pauseProbe(pause), credentialProbe(gate, options.model)];
+  const probes = [pauseProbe(pause), credentialProbe(limiter, options.model)];
   const health = openHealth({ ...options, redis, hints, pool, announcer, probes, logger });
   const sweeper = createSweeper(context);
   const watchdog = options.watchdog ? createWatchdog(watched(options, logger)) : undefined;
@@ -232,8 +231,8 @@ function openContext(options: OpenOptions) {
   const [draining, abandoned] = [stopper(), stopper()];
   const leases = new LeaseKeeper({ store, clock });
   abandoned.signal.addEventListener("abort", () => leases.interruptAll(), { once: true });
-  const gate = createProviderGate(redis, keys, timing, random);
-  const provider = new ProviderLimit({ gate, pause, clock, timing, logger, ...tellLimit(redis, keys) });
+  const limiter = createProviderLimiter(redis, keys, timing, random);
+  const provider = new ProviderLimit({ limiter, pause, clock, timing, logger, ...tellLimit(redis, keys) });
   const watchable = { redis, keys, wakes, replyTtlMs: timing.replyTtlMs, clock, logger };
   const context: Omit<RunContext, "quarantine" | "suspects"> = {
     workerId: options.id,
@@ -259,7 +258,7 @@ function openContext(options: OpenOptions) {
     toolTimers: new CoarseTimers(clock),
     texts: new TextFeeds(clock),
   };
-  return { context, redis, keys, gate, pause, draining, abandoned };
+  return { context, redis, keys, limiter, pause, draining, abandoned };
 }
 
 /** A loop that stands still for a lease has lost all of them. */

@@ -9,7 +9,7 @@ import { lineOf, type Source, type Violation } from "./source.ts";
 
 /** Standard terms of the field and of the tools in use: what file names may say besides the glossary's words. */
 const FIELD_TERMS: ReadonlySet<string> = new Set(
-  `effort continue stdio intake begin refuse job jobs schedule schedules definition definitions folders shipped inheritance front matter permission permissions profile profiles hook hooks skill skills names library fallback fence
+  `acquire deliver requeue due overdue move pending reason effort continue stdio intake begin refuse job jobs schedule schedules definition definitions folders shipped inheritance front matter permission permissions profile profiles hook hooks skill skills names library fallback fence
   doorbell logs ps show abort account age base bash bubblewrap runsc egress connections destroy choose fan out holder unconfined withheld include push repetition runner seccomp
   abort account ack address agents announcer answer anthropic api app append as ask assistant auth balance banner batch block board body
   attachments boundary bounds budget builder builtin bull cache call callback callbacks calls cancellation capability caps channel channels charge check checks
@@ -71,13 +71,9 @@ export function glossaryOf(document: string): string[] {
     .filter((word) => word !== "word" && !/^-+$/.test(word));
 }
 
-/** Names of files and folders with a word that is neither in the glossary nor a term of the field, nor `still` to go. */
-export function findUnknownFileNames(
-  paths: readonly string[],
-  glossary: readonly string[],
-  still: ReadonlySet<string> = new Set(),
-): Violation[] {
-  const known = new Set([...FIELD_TERMS, ...glossary.flatMap(wordsOf), ...still]);
+/** Names of files and folders with a word that is neither in the glossary nor a term of the field. */
+export function findUnknownFileNames(paths: readonly string[], glossary: readonly string[]): Violation[] {
+  const known = new Set([...FIELD_TERMS, ...glossary.flatMap(wordsOf)]);
   return paths.flatMap((path) => {
     if (!path.startsWith("src/")) return [];
     const unknown = wordsOf(posix.relative("src", path).replace(/\.\w+$/, "")).filter(

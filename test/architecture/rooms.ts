@@ -22,7 +22,6 @@ const TOOL_KIT = ["src/worker/tools/roots.ts", "src/worker/tools/tool.ts", "src/
 const FILES = ["src/worker/tools/result-text.ts", "src/worker/tools/files/", "src/worker/tools/search/"];
 const PRODUCER = [
   "src/producer/push-stream.ts",
-  "src/producer/connection.ts",
   "src/producer/redis-call.ts",
   "src/producer/subscriber.ts",
   "src/producer/replies/",
@@ -47,11 +46,10 @@ export const ROOMS: readonly Room[] = [
   { room: "src/shared/redis/", may: [...SHARED, "src/shared/redis/connection/"] },
 
   { room: "src/producer/push-stream.ts", may: [] },
-  { room: "src/producer/connection.ts", may: [...SHARED, ...REDIS] },
-  { room: "src/producer/redis-call.ts", may: [...SHARED, ...REDIS, ...PRODUCER.slice(0, 2)] },
-  { room: "src/producer/subscriber.ts", may: [...SHARED, "src/producer/connection.ts"] },
-  { room: "src/producer/replies/", may: [...SHARED, ...REDIS, ...PRODUCER.slice(0, 4)] },
-  { room: "src/producer/", may: [...SHARED, ...REDIS, ...PRODUCER.slice(0, 5)] },
+  { room: "src/producer/redis-call.ts", may: [...SHARED, ...REDIS] },
+  { room: "src/producer/subscriber.ts", may: [...SHARED, "src/producer/redis-call.ts"] },
+  { room: "src/producer/replies/", may: [...SHARED, ...REDIS, ...PRODUCER.slice(0, 3)] },
+  { room: "src/producer/", may: [...SHARED, ...REDIS, ...PRODUCER.slice(0, 4)] },
   { room: "src/index.ts", may: [...SHARED, ...REDIS, ...PRODUCER] },
 
   { room: "src/worker/model/", may: SHARED },

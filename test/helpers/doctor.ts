@@ -5,7 +5,7 @@ import { type ExaminationOptions, examine, openForExamination } from "../../src/
 import type { Facts } from "../../src/cli/doctor/facts.ts";
 import { repair } from "../../src/cli/doctor/fix.ts";
 import type { Finding } from "../../src/cli/doctor/report.ts";
-import { createClosing } from "../../src/cli/local/closing.ts";
+import { createClosing } from "../../src/cli/local/disposables.ts";
 import { systemClock } from "../../src/shared/clock.ts";
 import { createLogger } from "../../src/shared/logger.ts";
 import type { Timing } from "../../src/shared/protocol/limits.ts";

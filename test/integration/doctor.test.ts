@@ -7,7 +7,7 @@ import { newUid } from "../../src/shared/protocol/ids.ts";
 import { deadlineMember } from "../../src/shared/protocol/keys.ts";
 import { budgetsOf, createBudgetBook } from "../../src/shared/redis/budget.ts";
 import { createPause } from "../../src/shared/redis/pause.ts";
-import { createProviderGate } from "../../src/shared/redis/provider-limiter.ts";
+import { createProviderLimiter } from "../../src/shared/redis/provider-limiter.ts";
 import { createWorkerDirectory } from "../../src/shared/redis/workers.ts";
 import { closeAtEnd } from "../helpers/cleanup.ts";
 import { doctorFor } from "../helpers/doctor.ts";
@@ -289,7 +289,7 @@ test("wakes that wait while a live worker has free places are named", async () =
   await until(async () => Object.keys(await doctor.findings()).length === 0);
 });
 
-test("a pause, a queue that somebody paused, and a gate that refuses are named", async () => {
+test("a pause, a queue that somebody paused, and a limiter that refuses are named", async () => {
   const installation = await openInstallation();
   const { redis, keys } = installation;
   const doctor = await doctorFor(installation);
@@ -302,10 +302,10 @@ test("a pause, a queue that somebody paused, and a gate that refuses are named",
   expect(Object.keys(await doctor.findings())).toEqual(["queue_paused"]);
   await queueOf(installation).resume();
 
-  const gate = createProviderGate(redis, keys);
-  const admission = await gate.enter("anthropic/m", agent.uid);
-  if (admission.status !== "open") throw new Error("the gate is closed");
-  await gate.leave("anthropic/m", agent.uid, admission, { outcome: "denied", reason: "authentication" });
+  const limiter = createProviderLimiter(redis, keys);
+  const admission = await limiter.enter("anthropic/m", agent.uid);
+  if (admission.status !== "open") throw new Error("the limiter is closed");
+  await limiter.leave("anthropic/m", agent.uid, admission, { outcome: "denied", reason: "authentication" });
   const found = await doctor.findings();
   expect(Object.keys(found)).toEqual(["provider_denied"]);
   expect(found.provider_denied?.names).toEqual([

@@ -35,7 +35,7 @@ function rowsOf(prefix: string): Row[] {
       .slice(1, -1)
       .split("|")
       .map((cell) => cell.trim().replaceAll("`", ""));
-    const words = key.replace("saq", prefix).replace("<gate>", "<>").split(/<\w+>/);
+    const words = key.replace("saq", prefix).replace("<limiter>", "<>").split(/<\w+>/);
     const exact = (text: string) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&").replace("<>", ".+");
     const spelling = new RegExp(`^${words.map(exact).join("[^:{}]+")}$`);
     return { name, spelling, type, stays, users: users.join("; ") };

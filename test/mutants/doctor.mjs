@@ -44,7 +44,7 @@ export default [
     tests: ["test/integration/doctor-fix.test.ts"],
   },
   {
-    id: "doctor-mends-what-was-seen",
+    id: "doctor-repairs-what-was-seen",
     promise: "What a key of the wrong type had hidden is looked for once it is moved.",
     file: "src/cli/doctor/fix.ts",
     find: "found.misfits.length > 0 ? await look() : found",
@@ -52,10 +52,10 @@ export default [
     tests: ["test/integration/doctor-fix.test.ts"],
   },
   {
-    id: "doctor-mends-nobody",
+    id: "doctor-repairs-nobody",
     promise: "An agent that lacks its place or its name gets them back.",
     file: "src/cli/doctor/fix.ts",
-    find: 'await inBatches(suspects("mend"), BATCH, (address) => inspection.mend(address));',
+    find: 'await inBatches(suspects("repair"), BATCH, (address) => inspection.repair(address));',
     replace: "",
     tests: ["test/integration/doctor.test.ts"],
   },

@@ -1,4 +1,4 @@
-/** Guards of the model port: the provider's gate, retries, what a failure means, the message put together, the transport. */
+/** Guards of the model port: the provider's limiter, retries, what a failure means, the message put together, the transport. */
 export default [
   {
     id: "idle-collection-drops-the-code",
@@ -19,27 +19,30 @@ export default [
   },
   {
     id: "gate-unasked-fails",
-    promise: "A gate that cannot be asked is open.",
+    promise: "A limiter that cannot be asked is open.",
     file: "src/worker/run/provider-limit.ts",
     find: "return UNASKED;",
     replace: "throw error;",
-    tests: ["test/integration/worker/provider-gate.test.ts", "test/integration/worker/redis-outage.test.ts"],
+    tests: [
+      "test/integration/worker/provider-limiter.test.ts",
+      "test/integration/worker/redis-outage.test.ts",
+    ],
   },
   {
     id: "gate-call-unheld",
-    promise: "No call goes through the gate once the lease is over.",
+    promise: "No call goes through the limiter once the lease is over.",
     file: "src/worker/run/call-model.ts",
     find: 'if (!session.lease.isLive()) return "lost";\n  if (passage',
     replace: "if (passage",
-    tests: ["test/integration/worker/provider-gate.test.ts", "test/integration/worker/takeover.test.ts"],
+    tests: ["test/integration/worker/provider-limiter.test.ts", "test/integration/worker/takeover.test.ts"],
   },
   {
     id: "gate-asking-is-time",
-    promise: "A claim that only asked at the gate has used no time.",
+    promise: "A claim that only asked at the limiter has used no time.",
     file: "src/worker/run/failure.ts",
     find: "session.hasAdvanced ? session.lease.runningMs() : session.lease.earlierMs",
     replace: "session.lease.runningMs()",
-    tests: ["test/integration/worker/provider-gate.test.ts"],
+    tests: ["test/integration/worker/provider-limiter.test.ts"],
   },
   {
     id: "gate-denial-own",
@@ -59,7 +62,7 @@ export default [
   },
   {
     id: "gate-one-name",
-    promise: "Each provider, credential and model has a gate of its own.",
+    promise: "Each provider, credential and model has a limiter of its own.",
     file: "src/worker/run/provider-limit.ts",
     find: "model.gateName?.(modelId) ?? `custom/${modelId}`",
     replace: "`custom/${modelId}`",
@@ -71,7 +74,7 @@ export default [
     file: "src/worker/run/provider-limit.ts",
     find: "if (admission.holdsPlace) keep();",
     replace: "",
-    tests: ["test/integration/worker/provider-gate.test.ts"],
+    tests: ["test/integration/worker/provider-limiter.test.ts"],
   },
   {
     id: "gate-place-outlives-lease",
@@ -79,15 +82,15 @@ export default [
     file: "src/worker/run/provider-limit.ts",
     find: "if (!lease.isLive()) return;\n        keep();",
     replace: "keep();",
-    tests: ["test/integration/worker/provider-gate.test.ts"],
+    tests: ["test/integration/worker/provider-limiter.test.ts"],
   },
   {
     id: "gate-kept-once",
     promise: "A place is kept again and again.",
     file: "src/worker/run/provider-limit.ts",
-    find: "        keep();\n        gate.keep",
-    replace: "        gate.keep",
-    tests: ["test/integration/worker/provider-gate.test.ts"],
+    find: "        keep();\n        limiter.keep",
+    replace: "        limiter.keep",
+    tests: ["test/integration/worker/provider-limiter.test.ts"],
   },
   {
     id: "gate-place-after-call",
@@ -95,15 +98,15 @@ export default [
     file: "src/worker/run/provider-limit.ts",
     find: "renewal?.cancel();",
     replace: "",
-    tests: ["test/integration/worker/provider-gate.test.ts"],
+    tests: ["test/integration/worker/provider-limiter.test.ts"],
   },
   {
     id: "gate-success-untold",
-    promise: "A success at a slowed gate is told, so that it opens.",
+    promise: "A success at a slowed limiter is told, so that it opens.",
     file: "src/worker/run/provider-limit.ts",
-    find: "          void gate.leave(name, uid, admission, how).catch((error: unknown) => this.#missed(error));",
+    find: "          void limiter.leave(name, uid, admission, how).catch((error: unknown) => this.#missed(error));",
     replace: "          {}",
-    tests: ["test/integration/worker/provider-gate.test.ts"],
+    tests: ["test/integration/worker/provider-limiter.test.ts"],
   },
   {
     id: "gate-known-is-own",
@@ -111,7 +114,7 @@ export default [
     file: "src/worker/run/provider-limit.ts",
     find: 'word === "known" ? "shared" : "own"',
     replace: '"own"',
-    tests: ["test/integration/worker/provider-gate.test.ts"],
+    tests: ["test/integration/worker/provider-limiter.test.ts"],
   },
   {
     id: "retry-flat",
@@ -472,12 +475,12 @@ export default [
     tests: ["test/unit/worker/model/anthropic/stream.test.ts"],
   },
   {
-    id: "anthropic-key-in-gate",
-    promise: "The name of a gate holds no credential.",
+    id: "anthropic-key-in-limiter",
+    promise: "The name of a limiter holds no credential.",
     file: "src/worker/model/anthropic/model.ts",
     find: "digest.slice(0, 8)",
     replace: "apiKey",
-    tests: ["test/integration/model-port.test.ts", "test/integration/worker/provider-gate.test.ts"],
+    tests: ["test/unit/worker/run/provider-limit.test.ts"],
   },
   {
     id: "anthropic-strange-headers",

@@ -36,7 +36,7 @@ export default [
   guard(
     "cleared-in-memory",
     "What is left out of requests stands in the log before the next call.",
-    "worker/run/log-steps.ts",
+    "worker/run/run.ts",
     "session.add([newCleared(message, cleared)]);",
     "session.add([newCleared(message, cleared)], false);",
     ["test/integration/worker/long-runs.test.ts"],

@@ -6,7 +6,7 @@ export default [
     file: "src/producer/redis-call.ts",
     find: "sent === 0 ? leftMs() / 2 : leftMs()",
     replace: "leftMs()",
-    tests: ["test/integration/producer/redis-away.test.ts"],
+    tests: ["test/unit/producer/redis-call.test.ts"],
   },
   {
     id: "call-one-try",
@@ -14,7 +14,7 @@ export default [
     file: "src/producer/redis-call.ts",
     find: "const MAX_SENT = 2;",
     replace: "const MAX_SENT = 1;",
-    tests: ["test/integration/producer/redis-away.test.ts"],
+    tests: ["test/unit/producer/redis-call.test.ts"],
   },
   {
     id: "call-outcome-denied",
@@ -22,7 +22,7 @@ export default [
     file: "src/producer/redis-call.ts",
     find: "sent > 0 ? repeat : undefined",
     replace: "undefined",
-    tests: ["test/integration/producer/redis-away.test.ts"],
+    tests: ["test/unit/producer/redis-call.test.ts"],
   },
   {
     id: "call-half-done",
@@ -87,11 +87,7 @@ export default [
     file: "src/producer/redis-call.ts",
     find: 'if (outcome.status === "refused") break;',
     replace: "",
-    tests: [
-      "test/integration/producer/redis-away.test.ts",
-      "test/integration/worker/readiness.test.ts",
-      "test/integration/verbs/full-memory.test.ts",
-    ],
+    tests: ["test/unit/producer/redis-call.test.ts"],
   },
   {
     id: "call-repetition-unsaid",
@@ -99,15 +95,15 @@ export default [
     file: "src/producer/redis-call.ts",
     find: "() => send(sent > 0)",
     replace: "() => send(false)",
-    tests: ["test/integration/producer/redis-away.test.ts"],
+    tests: ["test/unit/producer/redis-call.test.ts"],
   },
   {
     id: "call-busy-process",
     promise: "A process that is too busy to read its answer keeps its connection.",
-    file: "src/producer/connection.ts",
+    file: "src/shared/clock.ts",
     find: "this.#timer = this.#clock.timeout(0, step);",
     replace: "step();",
-    tests: ["test/integration/producer/redis-away.test.ts"],
+    tests: ["test/unit/producer/redis-call.test.ts"],
   },
   {
     id: "call-late-is-silent",
@@ -115,7 +111,7 @@ export default [
     file: "src/producer/redis-call.ts",
     find: "Math.max(sentAtMs, connection.heardAtMs)",
     replace: "sentAtMs",
-    tests: ["test/integration/producer/redis-away.test.ts", "test/integration/producer/connections.test.ts"],
+    tests: ["test/unit/producer/redis-call.test.ts"],
   },
   {
     id: "call-silent-socket-kept",
@@ -123,7 +119,7 @@ export default [
     file: "src/producer/redis-call.ts",
     find: "if (isSilent) connection.drop(patienceMs);",
     replace: "",
-    tests: ["test/integration/producer/redis-away.test.ts"],
+    tests: ["test/unit/producer/redis-call.test.ts"],
   },
   {
     id: "call-without-end",
@@ -131,7 +127,7 @@ export default [
     file: "src/producer/redis-call.ts",
     find: "if (isSilent || leftMs() === 0) {",
     replace: "if (isSilent) {",
-    tests: ["test/integration/producer/redis-away.test.ts"],
+    tests: ["test/unit/producer/redis-call.test.ts"],
   },
   {
     id: "call-read-only-refuses",
@@ -307,22 +303,6 @@ export default [
     tests: ["test/integration/producer/before-the-verb.test.ts"],
   },
   {
-    id: "answer-to-nobody",
-    promise: "An agent that does not wait has no open question.",
-    file: "src/producer/agents.ts",
-    find: 'record.status === "waiting" ? record.questions',
-    replace: "true ? record.questions",
-    tests: ["test/integration/producer/questions.test.ts"],
-  },
-  {
-    id: "task-repeated-waits-for-own",
-    promise: "A repeated task waits for the agent of the first call.",
-    file: "src/producer/task.ts",
-    find: "if (known) {",
-    replace: "if (false) {",
-    tests: ["test/integration/producer/task.test.ts"],
-  },
-  {
     id: "task-aborted-goes-on",
     promise: "An aborted task destroys its agent.",
     file: "src/producer/task.ts",
@@ -342,7 +322,7 @@ export default [
   {
     id: "task-waits-in-silence",
     promise: "A task without a live worker says so.",
-    file: "src/producer/task-wait.ts",
+    file: "src/producer/pending-reason.ts",
     find: "deserted = seen.hasWorkers ?",
     replace: "deserted = true ?",
     tests: ["test/integration/producer/task-wait.test.ts"],
@@ -631,7 +611,7 @@ export default [
   {
     id: "link-waits-for-ever",
     promise: "Waiting for a connection never outlives its time.",
-    file: "src/producer/connection.ts",
+    file: "src/producer/redis-call.ts",
     find: "time.after(withinMs, () => answer(false))",
     replace: "time.after(withinMs, () => {})",
     tests: ["test/integration/producer/redis-away.test.ts", "test/integration/producer/connections.test.ts"],
@@ -639,7 +619,7 @@ export default [
   {
     id: "link-close-leaves-waiters",
     promise: "Who waits for a connection that is closed hears so.",
-    file: "src/producer/connection.ts",
+    file: "src/producer/redis-call.ts",
     find: "answerAll(false);",
     replace: "",
     tests: [
@@ -651,7 +631,7 @@ export default [
   {
     id: "link-heard-nothing",
     promise: "Bytes that came from Redis are heard.",
-    file: "src/producer/connection.ts",
+    file: "src/producer/redis-call.ts",
     find: 'connection.stream.on("data", () => heardAt.set(connection, time.nowMs));',
     replace: "",
     tests: ["test/integration/producer/redis-away.test.ts", "test/integration/producer/connections.test.ts"],

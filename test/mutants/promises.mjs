@@ -234,7 +234,7 @@ export default [
     file: "src/worker/run/failure.ts",
     find: 'if (verdict === "own") session.add',
     replace: "session.add",
-    tests: ["test/integration/worker/provider-gate.test.ts"],
+    tests: ["test/integration/worker/provider-limiter.test.ts"],
   },
   {
     id: "promise-mcp-again",

@@ -1,15 +1,15 @@
 /** The table of checks: every trouble the doctor knows, where it shows in the facts, how it is said and repaired. Pure. */
 import { TIMING } from "../../shared/protocol/limits.ts";
 import { isLive } from "../../shared/redis/inspection.ts";
-import type { GateState } from "../../shared/redis/provider-limiter.ts";
-import { formatCount } from "../terminal/figures.ts";
+import type { LimiterState } from "../../shared/redis/provider-limiter.ts";
+import { formatCount } from "../terminal/numbers.ts";
 import type { AgentTrouble } from "./agents.ts";
 import { nearlyUsed } from "./budget.ts";
 import { agentName, type Facts, formatSpan, ownerName, sentence, type WorkspaceSight } from "./facts.ts";
 import type { Area, Finding } from "./report.ts";
 
-/** How `--fix` repairs a trouble: a check of the sweeper, the `mend` script, a key moved aside, a directory deleted. */
-export type Repair = "check" | "mend" | "move" | "delete";
+/** How `--fix` repairs a trouble: a check of the sweeper, the `repair` script, a key moved aside, a directory deleted. */
+export type Repair = "check" | "repair" | "move" | "delete";
 
 /** What a check was found at: names, or a number where there are none, or sentences of their own. */
 type Found = readonly string[] | number | readonly Partial<Finding>[];
@@ -101,14 +101,14 @@ const CHECKS = {
     ({ wakes, pause }) => (wakes.isPaused && pause === undefined ? 1 : 0),
   ),
   provider_denied:
-    error.workers`#(provider gate|provider gates) (is|are) closed: the provider refuses the API key
+    error.workers`#(provider limiter|provider limiters) (is|are) closed: the provider refuses the API key
     give the workers a key that works (ANTHROPIC_API_KEY) and restart them; waiting runs go on by themselves`(
-      gatesIn("denied"),
+      limitersIn("denied"),
     ),
   provider_closed:
-    warn.workers`#(provider gate|provider gates) (is|are) closed or slowed: the provider asked for less
+    warn.workers`#(provider limiter|provider limiters) (is|are) closed or slowed: the provider asked for less
     nothing is lost, it opens by itself; less often with a lower SUBAGENT_CONCURRENCY or a higher limit`(
-      gatesIn("closed", "slowed"),
+      limitersIn("closed", "slowed"),
     ),
   stale_queued: error.agents`#agent (is|are) queued, overdue, and no wake will start (it|them)
     ${LET_SWEEP}`(agentsWith("stale_queued"), "check", "#agent woken"),
@@ -124,17 +124,17 @@ const CHECKS = {
     error.agents`the sweeper would never check #agent: the deadline set does not have (it|them) in time
     ${FIX} puts them there`(agentsWith("unwatched"), "check", "#agent put into the deadline set"),
   leaked_slots: error.agents`#place of a parent's quota (is|are) taken by agents that ended or are gone
-    ${FIX} frees them`(agentsWith("leaked_slots"), "mend", "#place freed"),
+    ${FIX} frees them`(agentsWith("leaked_slots"), "repair", "#place freed"),
   uncounted: error.agents`#agent (lives|live) outside the quota of the parent
-    ${FIX} counts them again`(agentsWith("uncounted"), "mend", "#agent counted again"),
+    ${FIX} counts them again`(agentsWith("uncounted"), "repair", "#agent counted again"),
   unnamed: warn.agents`#agent cannot be reached by name: the registry leads elsewhere
     ${FIX} registers those whose name is free; the others end by themselves`(
     agentsWith("unnamed"),
-    "mend",
+    "repair",
     "#agent registered",
   ),
   orphaned_keys: warn.agents`#agent ended or (is|are) gone and left keys behind
-    ${FIX} removes them`(agentsWith("orphaned_keys"), "mend", "the keys of #agent removed"),
+    ${FIX} removes them`(agentsWith("orphaned_keys"), "repair", "the keys of #agent removed"),
   breaking_off: error.agents`#agent (breaks|break) off again and again and (comes|come) no further
     the workers' log says why, at the uid; it ends as failed by itself, worker_lost, after 8 breaks in a row`(
     agentsWith("breaking_off"),
@@ -262,10 +262,10 @@ function wrongClocks({ workers, nowMs, hostNowMs, host }: Facts): string[] {
     .map(([name, skewMs]) => `${name} ${formatSpan(Math.abs(skewMs))} ${skewMs > 0 ? "ahead" : "behind"}`);
 }
 
-function gatesIn(...states: readonly GateState["state"][]): (facts: Facts) => string[] {
-  const nameOf = ({ name, state, reason, until }: GateState) =>
+function limitersIn(...states: readonly LimiterState["state"][]): (facts: Facts) => string[] {
+  const nameOf = ({ name, state, reason, until }: LimiterState) =>
     `${name} ${state} (${reason})${until ? ` until ${until}` : ""}`;
-  return ({ gates }) => gates.filter(({ state }) => states.includes(state)).map(nameOf);
+  return ({ limiters }) => limiters.filter(({ state }) => states.includes(state)).map(nameOf);
 }
 
 function oldReplies({ oldReplies }: Facts, areExpiring: boolean): string[] {

@@ -1,6 +1,6 @@
 /** From facts to the diagnosis: the findings, and one line of figures an area. Pure. */
 import { isLive } from "../../shared/redis/inspection.ts";
-import { formatCount, formatPlural } from "../terminal/figures.ts";
+import { formatCount, formatPlural } from "../terminal/numbers.ts";
 import { findingsIn } from "./checks.ts";
 import type { Facts } from "./facts.ts";
 import { Area, type DoctorReport, type Finding } from "./report.ts";

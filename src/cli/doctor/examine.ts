@@ -19,7 +19,7 @@ import {
   createAgentInspection,
 } from "../../shared/redis/inspection.ts";
 import * as shared from "../../shared/redis/installation.ts";
-import { createProviderGate } from "../../shared/redis/provider-limiter.ts";
+import { createProviderLimiter } from "../../shared/redis/provider-limiter.ts";
 import { redisNowMs } from "../../shared/redis/redis-time.ts";
 import {
   readOldReplies,
@@ -31,7 +31,7 @@ import {
   type WorkerSight,
 } from "../../shared/redis/survey.ts";
 import { openWakeQueueForReading, type ReadableWakeQueue } from "../../shared/redis/wake-queue-view.ts";
-import type { Closing } from "../local/closing.ts";
+import type { Closing } from "../local/disposables.ts";
 import { OVERDUE_GRACE_MS, troublesOf } from "./agents.ts";
 import { readBudgets } from "./budget.ts";
 import { OLD_REPLIES_MS } from "./checks.ts";
@@ -120,7 +120,7 @@ export async function examine(installation: Installation, options: ExaminationOp
     oldReplies: await readOldReplies(redis, keys, survey.channels, OLD_REPLIES_MS),
     ...wakes,
     pause: await pause.state(),
-    gates: await createProviderGate(redis, keys).list(),
+    limiters: await createProviderLimiter(redis, keys).list(),
     bounds,
     reached: survey.reached,
     workspaces: await readWorkspaces(installation, agents),

@@ -3,7 +3,7 @@ import type { AgentAddress, ParentAddress } from "../../shared/protocol/keys.ts"
 import type { ServerReport } from "../../shared/redis/connection/server-check.ts";
 import type { AgentSight, UnreadableAgent } from "../../shared/redis/inspection.ts";
 import type { PauseState } from "../../shared/redis/pause.ts";
-import type { GateState } from "../../shared/redis/provider-limiter.ts";
+import type { LimiterState } from "../../shared/redis/provider-limiter.ts";
 import type {
   KeySurvey,
   OldReplies,
@@ -11,7 +11,7 @@ import type {
   WakesSight,
   WorkerSight,
 } from "../../shared/redis/survey.ts";
-import { formatPlural } from "../terminal/figures.ts";
+import { formatPlural } from "../terminal/numbers.ts";
 import type { AgentTrouble } from "./agents.ts";
 
 /** An agent with troubles that were there at both looks. */
@@ -46,8 +46,8 @@ export interface Facts {
   wakes: WakesSight;
   /** Since when an operator has paused the installation. */
   pause: PauseState | undefined;
-  /** Provider gates that are not healthy. */
-  gates: readonly GateState[];
+  /** Provider limiters that are not healthy. */
+  limiters: readonly LimiterState[];
   /** Whether the same wake kept waiting beside free places, at every look. */
   areWakesStuck: boolean;
   /** How far the survey was allowed to go, and which of the bounds it reached. */

@@ -1,7 +1,7 @@
 /**
  * What `--fix` does: only repairs that are safe at any time. Idempotent.
  *
- * 1. No record is written: deadlines are touched, the sweeper checks, and `mend` asks the record inside its script.
+ * 1. No record is written: deadlines are touched, the sweeper checks, and `repair` asks the record inside its script.
  * 2. No reply is acked, and no workspace deleted that changed within 30 days or whose agent lives.
  * 3. A key of the wrong type is moved beside its old name, never deleted; a key that has become right stays.
  */
@@ -31,7 +31,7 @@ export async function repair(
     facts.suspects
       .filter(({ troubles }) => troubles.some((trouble) => repairOf(trouble)?.by === by))
       .map(({ sight }) => sight.address);
-  await inBatches(suspects("mend"), BATCH, (address) => inspection.mend(address));
+  await inBatches(suspects("repair"), BATCH, (address) => inspection.repair(address));
   const overdue = suspects("check");
   await inBatches(overdue, BATCH, (address) => deadlines.touch(address, 0));
   if (overdue.length > 0 || facts.strangers.length > 0) await createSweeper(installation).tick();

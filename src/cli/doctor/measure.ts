@@ -6,10 +6,10 @@ import { createAnthropicModel } from "../../worker/model/anthropic/model.ts";
 import type { CallControl, Model, ModelRequest } from "../../worker/model/model.ts";
 import { messageJson, requestHead } from "../../worker/model/request.ts";
 import type { CommandContext } from "../command.ts";
-import { type Closing, createClosing } from "../local/closing.ts";
+import { type Closing, createClosing } from "../local/disposables.ts";
 import { openModel } from "../local/service.ts";
 import { modelText } from "../terminal/banner.ts";
-import { formatPlural } from "../terminal/figures.ts";
+import { formatPlural } from "../terminal/numbers.ts";
 import type { DoctorReport, Finding } from "./report.ts";
 
 /** Calls side by side, and how many calls are made so. */

@@ -1,5 +1,5 @@
 /** The doctor's report as people read it: one line an area, below it what was found and what to do. Pure. */
-import { formatCount, formatPlural } from "../terminal/figures.ts";
+import { formatCount, formatPlural } from "../terminal/numbers.ts";
 import type { Look, Style } from "../terminal/output.ts";
 import { cutTo, hanging, plainLine } from "../terminal/text.ts";
 import type { Area, DoctorReport, Finding, Severity } from "./report.ts";

@@ -4,7 +4,7 @@ import { agentProtocol } from "../../service/agent-protocol/router.ts";
 import { type ApiOptions, createApi } from "../../service/api/api.ts";
 import { mcpMount } from "../../service/mcp/mount.ts";
 import type { CommandContext } from "../command.ts";
-import type { Closing } from "./closing.ts";
+import type { Closing } from "./disposables.ts";
 
 /** The port that people are told. */
 export const API_PORT = 8787;

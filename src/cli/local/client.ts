@@ -7,7 +7,7 @@ import type { WorkerAnnouncement } from "../../shared/protocol/worker.ts";
 import { createPause, type PauseState } from "../../shared/redis/pause.ts";
 import { createWorkerDirectory } from "../../shared/redis/workers.ts";
 import type { CommandContext } from "../command.ts";
-import type { Closing } from "./closing.ts";
+import type { Closing } from "./disposables.ts";
 import { askRedis } from "./redis.ts";
 
 /** Opens a client that ends with `closing`; `model` is for agents that are given none. */

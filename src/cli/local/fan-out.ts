@@ -1,13 +1,13 @@
 /** Hands prompts to sub-agents side by side, shows their progress, and prints each reply as it comes. */
 import { createParent, type Parent, type ParentOptions } from "../../producer/parent.ts";
-import type { TaskWait } from "../../producer/task-wait.ts";
+import type { TaskWait } from "../../producer/pending-reason.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
 import { newRequestKey } from "../../shared/protocol/ids.ts";
 import { MAX_LIVE_AGENTS } from "../../shared/protocol/limits.ts";
 import type { Reply } from "../../shared/protocol/reply.ts";
 import { withoutPassword } from "../../shared/redis-url.ts";
 import { type CommandContext, EXIT, exitCodeOf } from "../command.ts";
-import { formatPlural } from "../terminal/figures.ts";
+import { formatPlural } from "../terminal/numbers.ts";
 import { createProgress, type Progress } from "../terminal/progress.ts";
 import { renderReply, renderTotals } from "../terminal/reply.ts";
 import { plainLine, toJsonLine } from "../terminal/text.ts";

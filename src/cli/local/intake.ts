@@ -3,7 +3,7 @@ import { createClient } from "../../producer/client.ts";
 import { createIntake } from "../../service/intake/intake.ts";
 import { messageOf } from "../../shared/errors.ts";
 import type { CommandContext } from "../command.ts";
-import type { Closing } from "./closing.ts";
+import type { Closing } from "./disposables.ts";
 
 /**
  * Begins to take what is handed in, as soon as Redis answers; ends with `closing`. `model` is for agents that are given

@@ -4,8 +4,7 @@
  */
 
 import { once } from "node:events";
-import { LoopTime } from "../../producer/connection.ts";
-import type { Clock } from "../../shared/clock.ts";
+import { type Clock, LoopTime } from "../../shared/clock.ts";
 import type { Config } from "../../shared/config.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import { NO_CLUSTER, problemOf } from "../../shared/redis/connection/cluster.ts";

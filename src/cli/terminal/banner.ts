@@ -3,7 +3,7 @@ import { type Config, OFFLINE_MODEL } from "../../shared/config.ts";
 import type { WorkerAnnouncement } from "../../shared/protocol/worker.ts";
 import { withoutPassword } from "../../shared/redis-url.ts";
 import type { OpenRoot } from "../../worker/tools/roots.ts";
-import { formatPlural } from "./figures.ts";
+import { formatPlural } from "./numbers.ts";
 import type { Style } from "./output.ts";
 import { wrap } from "./text.ts";
 

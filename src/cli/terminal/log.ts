@@ -1,7 +1,7 @@
 /** The log as a person reads it on a terminal: one calm line a run, turns only where debugging is wanted. Pure. */
 import { z } from "zod";
 import { ReplyStatus } from "../../shared/protocol/reply.ts";
-import { formatDuration, formatPlural, formatUsd } from "./figures.ts";
+import { formatDuration, formatPlural, formatUsd } from "./numbers.ts";
 import { formatLogLine, type Style } from "./output.ts";
 import { STATUS_LOOK } from "./progress-rows.ts";
 import { cells, cutTo, plainLine } from "./text.ts";

@@ -1,7 +1,7 @@
 /** The live view as data: one row an agent, what an event does to it, and the lines that show it. Pure. */
 import type { AgentStatus, AgentView } from "../../shared/protocol/agent.ts";
 import type { ProgressEvent, Reply, ReplyStatus } from "../../shared/protocol/reply.ts";
-import { formatAge, formatCompact, formatPlural, formatUsd } from "./figures.ts";
+import { formatAge, formatCompact, formatPlural, formatUsd } from "./numbers.ts";
 import type { Look, Style } from "./output.ts";
 import { type Column, renderTable } from "./table.ts";
 import { cells, cutTo, plainLine } from "./text.ts";

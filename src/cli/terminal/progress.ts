@@ -10,7 +10,7 @@
  */
 import type { Clock } from "../../shared/clock.ts";
 import type { ProgressEvent, Reply } from "../../shared/protocol/reply.ts";
-import { formatAge, formatCount, formatUsd } from "./figures.ts";
+import { formatAge, formatCount, formatUsd } from "./numbers.ts";
 import type { Output } from "./output.ts";
 import { newRow, type Row, renderBoard, rowAfter, rowWithReply } from "./progress-rows.ts";
 import { plainLine, wrap } from "./text.ts";

@@ -1,6 +1,6 @@
 /** A reply as people read it: who, how it ended, the text, and what it took. Pure. */
 import type { ChannelEntry, Interim, Question, Reply } from "../../shared/protocol/reply.ts";
-import { formatCount, formatDuration, formatPlural, formatUsd } from "./figures.ts";
+import { formatCount, formatDuration, formatPlural, formatUsd } from "./numbers.ts";
 import type { Style } from "./output.ts";
 import { STATUS_LOOK } from "./progress-rows.ts";
 import { cells, cutTo, plain, plainLine, wrap } from "./text.ts";

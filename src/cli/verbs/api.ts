@@ -6,7 +6,7 @@ import { withoutPassword } from "../../shared/redis-url.ts";
 import { type CommandContext, EXIT, strictOptions, type Verb, wholeUpTo } from "../command.ts";
 import { API_PORT, openApi } from "../local/api.ts";
 import { modelToAsk, whoIsThere } from "../local/client.ts";
-import { createClosing } from "../local/closing.ts";
+import { createClosing } from "../local/disposables.ts";
 import { whenAborted } from "../process.ts";
 
 const HELP = `

@@ -10,7 +10,7 @@ import { repair, repairedOf } from "../doctor/fix.ts";
 import { measure } from "../doctor/measure.ts";
 import { DoctorReport, type Repaired } from "../doctor/report.ts";
 import { renderReport } from "../doctor/view.ts";
-import { createClosing } from "../local/closing.ts";
+import { createClosing } from "../local/disposables.ts";
 import { askRedis, noRedisAt } from "../local/redis.ts";
 import { openBash } from "../local/service.ts";
 import { pasteable } from "../shell-command.ts";

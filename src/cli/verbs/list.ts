@@ -2,7 +2,7 @@
 import type { AgentView } from "../../shared/protocol/agent.ts";
 import { type ActingFlags, actAsParent, actingOptions } from "../as-parent.ts";
 import { type CommandContext, EXIT, type Verb } from "../command.ts";
-import { formatAge, formatCount, formatUsd } from "../terminal/figures.ts";
+import { formatAge, formatCount, formatUsd } from "../terminal/numbers.ts";
 import type { Style } from "../terminal/output.ts";
 import { type Column, renderTable } from "../terminal/table.ts";
 import { cutTo, plainLine, toJsonLine } from "../terminal/text.ts";

@@ -2,7 +2,7 @@
 import { type AgentStatus, isoTime } from "../../shared/protocol/agent.ts";
 import { type CommandContext, durationMs, EXIT, type Verb } from "../command.ts";
 import { type ParentSight, readInstallation, readParentSights } from "../local/parents.ts";
-import { formatAge, formatCompact, formatPlural, formatUsd } from "../terminal/figures.ts";
+import { formatAge, formatCompact, formatPlural, formatUsd } from "../terminal/numbers.ts";
 import type { Style } from "../terminal/output.ts";
 import { type Column, renderTable } from "../terminal/table.ts";
 import { toJsonLine } from "../terminal/text.ts";

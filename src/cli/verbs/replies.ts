@@ -3,7 +3,7 @@ import type { ReceivedEntry } from "../../producer/replies/channel.ts";
 import type { ChannelEntry } from "../../shared/protocol/reply.ts";
 import { type Acting, type ActingFlags, actAsParent, actingOptions } from "../as-parent.ts";
 import { type CommandContext, EXIT, type Verb } from "../command.ts";
-import { formatPlural } from "../terminal/figures.ts";
+import { formatPlural } from "../terminal/numbers.ts";
 import { renderEntry } from "../terminal/reply.ts";
 import { toJsonLine } from "../terminal/text.ts";
 

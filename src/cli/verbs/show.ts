@@ -9,7 +9,7 @@ import { type EventLine, readTimeline } from "../../shared/redis/events.ts";
 import { type ActingFlags, AGENT_ID, actAsParent, actingOptions, parentIdOf } from "../as-parent.ts";
 import { type CommandContext, EXIT, type Verb } from "../command.ts";
 import { familyOf, findAgent, readInstallation } from "../local/parents.ts";
-import { formatCount, formatPlural, formatUsd } from "../terminal/figures.ts";
+import { formatCount, formatPlural, formatUsd } from "../terminal/numbers.ts";
 import type { Style } from "../terminal/output.ts";
 import { plain, plainLine, toJsonLine, wrap } from "../terminal/text.ts";
 import { toldIn } from "./logs.ts";

@@ -4,7 +4,7 @@ import { type Config, DEFAULT_PREFIX } from "../../shared/config.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import { type CommandContext, EXIT, strictOptions, type Verb, wholeUpTo } from "../command.ts";
 import { API_PORT, type OpenedApi, openApi } from "../local/api.ts";
-import { type Closing, createClosing } from "../local/closing.ts";
+import { type Closing, createClosing } from "../local/disposables.ts";
 import { type AskFlags, askAll, type Question } from "../local/fan-out.ts";
 import type { RedisSource } from "../local/redis.ts";
 import { type LocalService, showBanner, startLocalService } from "../local/service.ts";

@@ -6,7 +6,7 @@ import { budgetsOf, readSpent } from "../../shared/redis/budget.ts";
 import { type ActingFlags, actAsParent, actingOptions } from "../as-parent.ts";
 import { type CommandContext, EXIT, type Verb } from "../command.ts";
 import { readInstallation } from "../local/parents.ts";
-import { formatAge, formatCount, formatPlural, formatUsd } from "../terminal/figures.ts";
+import { formatAge, formatCount, formatPlural, formatUsd } from "../terminal/numbers.ts";
 import { toJsonLine } from "../terminal/text.ts";
 
 const HELP = `

@@ -6,7 +6,7 @@ import type { ReplyStatus } from "../../shared/protocol/reply.ts";
 import { type Acting, type ActingFlags, actAsParent, actingOptions } from "../as-parent.ts";
 import { type CommandContext, EXIT, type Verb } from "../command.ts";
 import { type WatchListener, watchAgents } from "../local/agent-watch.ts";
-import { formatPlural, formatUsd } from "../terminal/figures.ts";
+import { formatPlural, formatUsd } from "../terminal/numbers.ts";
 import type { Style } from "../terminal/output.ts";
 import { createProgress, type Progress } from "../terminal/progress.ts";
 import { rowWithView, STATUS_LOOK } from "../terminal/progress-rows.ts";

@@ -6,7 +6,7 @@ import { withoutPassword } from "../../shared/redis-url.ts";
 import { createHealthServer } from "../../worker/health/server.ts";
 import { createWorker, type SubagentWorker } from "../../worker/worker.ts";
 import { type CommandContext, EXIT, strictOptions, type Verb, wholeUpTo } from "../command.ts";
-import { type Closing, createClosing } from "../local/closing.ts";
+import { type Closing, createClosing } from "../local/disposables.ts";
 import { openIntake } from "../local/intake.ts";
 import { pausedSince, pauseOf } from "../local/pause.ts";
 import { noRedisAt } from "../local/redis.ts";

@@ -22,7 +22,15 @@ import { createAuth } from "./auth.ts";
 import { openBoard } from "./board.ts";
 import { createApiMetrics } from "./metrics.ts";
 import { openRouter } from "./open.ts";
-import { ROUTES } from "./routes/routes.ts";
+import type { Route } from "./route.ts";
+import { agentRoutes } from "./routes/agents.ts";
+import { eventRoutes } from "./routes/events.ts";
+import { parentRoutes } from "./routes/parents.ts";
+import { replyRoutes } from "./routes/replies.ts";
+import { taskRoutes } from "./routes/tasks.ts";
+
+/** In the order of the document. */
+const ROUTES: readonly Route[] = [taskRoutes, agentRoutes, parentRoutes, replyRoutes, eventRoutes].flat();
 
 const DEFAULT_HOST = "127.0.0.1";
 const DEFAULT_TENANT = "default";

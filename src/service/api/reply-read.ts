@@ -5,7 +5,7 @@
 
 import type { OpenClient } from "../../producer/open-client.ts";
 import { OLDEST, PAGE_ENTRIES } from "../../producer/replies/channel.ts";
-import { listenToDoorbell } from "../../producer/replies/doorbell.ts";
+import { listenToDoorbell } from "../../producer/subscriber.ts";
 import type { ParentAddress } from "../../shared/protocol/keys.ts";
 import { isReadable, type StreamEntry } from "../../shared/redis/replies.ts";
 

@@ -118,14 +118,14 @@ export interface Keys {
   callbackLock: string;
   /** string: requests that a holder of an API key, or an address, made in the current window. */
   requestRate: string;
-  /** set: names of the provider gates that are not healthy, and of some that were. */
-  gates: string;
-  /** hash: state of a provider gate that is not healthy. */
-  gate(name: string): string;
+  /** set: names of the provider limiters that are not healthy, and of some that were. */
+  limiters: string;
+  /** hash: state of a provider limiter that is not healthy. */
+  limiter(name: string): string;
   /** sorted set: run → end of its lease on a place (epoch ms). */
-  gateHolders(name: string): string;
+  limiterHolders(name: string): string;
   /** sorted set: run → when it asks again (epoch ms). */
-  gateWaiting(name: string): string;
+  limiterWaiting(name: string): string;
   /** hash: what has been spent of a budget, and what is reserved for calls under way. */
   budget(name: string): string;
   parent(address: ParentAddress): ParentKeys;
@@ -155,10 +155,10 @@ export function keysUnder(prefix = "saq"): Keys {
     callbacks: `{${prefix}}:callbacks`,
     callbackLock: `{${prefix}}:callback-lock`,
     requestRate: `${prefix}:request-rate`,
-    gates: `{${prefix}}:gates`,
-    gate: (name) => `{${prefix}}:gate:${name}`,
-    gateHolders: (name) => `{${prefix}}:gate-holders:${name}`,
-    gateWaiting: (name) => `{${prefix}}:gate-waiting:${name}`,
+    limiters: `{${prefix}}:limiters`,
+    limiter: (name) => `{${prefix}}:limiter:${name}`,
+    limiterHolders: (name) => `{${prefix}}:limiter-holders:${name}`,
+    limiterWaiting: (name) => `{${prefix}}:limiter-waiting:${name}`,
     budget: (name) => `{${prefix}}:budget:${name}`,
     parent: (address) => parentKeys(tagged(address)),
     agent(address) {

@@ -104,14 +104,14 @@ export interface Timing {
   eventTtlMs: number;
   /** What a parent's runs used is kept this long, by days; whole days. */
   usageTtlMs: number;
-  /** A provider gate closes this long at first when the provider does not say how long; doubling up to `longestGateBackoffMs`. */
+  /** A provider limiter closes this long at first when the provider does not say how long; doubling up to `longestGateBackoffMs`. */
   gateBackoffMs: number;
   longestGateBackoffMs: number;
-  /** A run that waits at a closed gate asks again after this long at the latest, plus its place in the line. */
+  /** A run that waits at a closed limiter asks again after this long at the latest, plus its place in the line. */
   gateAskMs: number;
-  /** A gate at which no call waits is healthy again this long after it opened. */
+  /** A limiter at which no call waits is healthy again this long after it opened. */
   gateQuietMs: number;
-  /** A refused credential closes its gate this long at first; doubling up to `longestBreakerMs`. */
+  /** A refused credential closes its limiter this long at first; doubling up to `longestBreakerMs`. */
   breakerMs: number;
   longestBreakerMs: number;
 }

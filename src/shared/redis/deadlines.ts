@@ -57,14 +57,14 @@ export function createDeadlineSet(redis: RedisClient, keys: Keys, timing: Timing
   };
   return {
     async touch(address, inMs) {
-      await scripts.run("deadline-touch", undefined, {
+      await scripts.run("deadline-hint", undefined, {
         member: deadlineMember(address),
         parent: parentMember(address),
         in_ms: Math.ceil(inMs),
       });
     },
     async touchParent(parent, inMs) {
-      await scripts.run("deadline-touch", undefined, {
+      await scripts.run("deadline-hint", undefined, {
         member: parentMember(parent),
         in_ms: Math.ceil(inMs),
       });

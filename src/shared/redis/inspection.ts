@@ -1,5 +1,5 @@
 /**
- * Looks at agents from outside, as an operator does: changes nothing but by `mend`, whose guard is the record itself.
+ * Looks at agents from outside, as an operator does: changes nothing but by `repair`, whose guard is the record itself.
  * Owns no state. Its neighbours: `survey.ts` finds the agents, the sweeper does what is due.
  */
 import { AgentStatus, PAYLOAD_VERSION } from "../protocol/agent.ts";
@@ -20,7 +20,7 @@ export interface AgentInspection {
   /** Looks at each of `agents`; those overdue by more than `graceMs` are asked for the job of their wake. */
   inspect(agents: readonly AgentAddress[], graceMs: number): Promise<Inspected>;
   /** Brings the keys around an agent in line with its record. Idempotent. */
-  mend(agent: AgentAddress): Promise<Answer<"mend">>;
+  repair(agent: AgentAddress): Promise<Answer<"repair">>;
 }
 
 /** So many agents are looked at side by side: Redis serves others in between. */
@@ -58,7 +58,7 @@ export function createAgentInspection(
         unreadable: found.filter((each) => "problem" in each),
       };
     },
-    mend: (address) => scripts.run("mend", address, {}),
+    repair: (address) => scripts.run("repair", address, {}),
   };
 }
 

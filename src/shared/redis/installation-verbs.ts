@@ -2,13 +2,12 @@
  * The verbs of an installation, called without an address: the deadline set and the provider limiter. The other half of the
  * table in `verbs.ts`, whose head says what holds for all.
  */
-import { flag, int, optional, real, text, tuples, word } from "./codec.ts";
-import type { Verb } from "./verb.ts";
+import { flag, int, optional, real, text, tuples, type Verb, word } from "./verb.ts";
 
 /** The verbs of an installation. */
 export const INSTALLATION_VERBS = {
   /** A sweeper must check the agent in `in_ms`, or earlier if that stands already. Comes before the verb that needs it. */
-  "deadline-touch": {
+  "deadline-hint": {
     keys: ["deadlines", "hint_grace", "parents"],
     context: ["grace_ms"],
     args: { member: text, /** That was active now. */ parent: optional(text), in_ms: int },
@@ -50,8 +49,8 @@ export const INSTALLATION_VERBS = {
     answers: { released: {} },
   },
   /** May this run call its provider now, and if not, when does it ask again? */
-  "gate-enter": {
-    keys: ["paused", "gate", "holders", "waiting"],
+  "limiter-acquire": {
+    keys: ["paused", "limiter", "holders", "waiting"],
     context: [],
     args: {
       run_id: text,
@@ -67,8 +66,8 @@ export const INSTALLATION_VERBS = {
     answers: { open: { at: int, slot: flag }, wait: { wait_ms: int, reason: text }, paused: {} },
   },
   /** A call is over; what it met slows, closes or opens the limiter for every worker. */
-  "gate-leave": {
-    keys: ["gate", "holders", "waiting", "gates"],
+  "limiter-release": {
+    keys: ["limiter", "holders", "waiting", "limiters"],
     context: [],
     args: {
       name: text,

@@ -1,14 +1,14 @@
 /**
- * The gate before a provider: what one run learns there (429, 529, a refused credential) holds for all workers.
- * Owns the gates' state in Redis, which expires by itself. Its neighbours: `worker/run/provider-limit.ts` decides what a run
+ * The limiter before a provider: what one run learns there (429, 529, a refused credential) holds for all workers.
+ * Owns the limiters' state in Redis, which expires by itself. Its neighbours: `worker/run/provider-limit.ts` decides what a run
  * does about an answer, `pause.ts` owns the pause that is asked in the same step.
  *
- * 1. A healthy gate has no state: asking writes nothing, and no worker reports the end of a call.
+ * 1. A healthy limiter has no state: asking writes nothing, and no worker reports the end of a call.
  * 2. A place is a lease, never a count: the place of a dead worker frees itself.
- * 3. After it was closed, a gate first lets one call through. Each success adds one, up to half of what was in flight when it
+ * 3. After it was closed, a limiter first lets one call through. Each success adds one, up to half of what was in flight when it
  *    was last closed; from there each round adds one.
  * 4. Waiting calls ask again one by one, at a bounded rate however many they are, and no later than `gateAskMs` plus their
- *    place in the line: the gate may have opened by then, or another gate may be theirs.
+ *    place in the line: the limiter may have opened by then, or another limiter may be theirs.
  */
 import { isoTime } from "../protocol/agent.ts";
 import type { Keys } from "../protocol/keys.ts";
@@ -19,7 +19,7 @@ import { loadScripts } from "./scripts.ts";
 /** What a call met: `limited`, the provider asks for less; `denied`, it refuses the credential; `neutral`, neither. */
 export type CallOutcome = "ok" | "limited" | "denied" | "neutral";
 
-/** A call that may begin; `holdsPlace`: the gate is slowed, the place must be kept and given back. */
+/** A call that may begin; `holdsPlace`: the limiter is slowed, the place must be kept and given back. */
 export interface Admission {
   status: "open";
   /** When it was let in, epoch ms of Redis. */
@@ -27,8 +27,8 @@ export interface Admission {
   holdsPlace: boolean;
 }
 
-/** The answer to a run that asks. `wait`: ask again after `waitMs`; `reason` is what closed or slowed the gate. */
-export type GateAnswer =
+/** The answer to a run that asks. `wait`: ask again after `waitMs`; `reason` is what closed or slowed the limiter. */
+export type LimiterAnswer =
   | Admission
   | { status: "wait"; waitMs: number; reason: string }
   | { status: "paused" };
@@ -42,8 +42,8 @@ export interface Leave {
   retryAfterMs?: number;
 }
 
-/** A gate that is not healthy, for readiness and doctor. */
-export interface GateState {
+/** A limiter that is not healthy, for readiness and doctor. */
+export interface LimiterState {
   name: string;
   /** `slowed`: places are limited; `closed`: no call is let through; `denied`: the credential is refused. */
   state: "slowed" | "closed" | "denied";
@@ -59,39 +59,39 @@ export interface GateState {
 }
 
 /** See the module's header. `run` is the uid of the agent: a run makes one call at a time. */
-export interface ProviderGate {
-  /** Asks whether `run` may call now; writes nothing while the gate `name` is healthy. */
-  enter(name: string, run: string): Promise<GateAnswer>;
+export interface ProviderLimiter {
+  /** Asks whether `run` may call now; writes nothing while the limiter `name` is healthy. */
+  enter(name: string, run: string): Promise<LimiterAnswer>;
   /** Keeps the place of a call under way for another `leaseMs`. */
   keep(name: string, run: string): Promise<void>;
   /**
    * Says how a call ended. Needed when it held a place, and whenever it was `limited` or `denied`. `first`: no worker knew
-   * that the credential is refused; `known`: the gate was closed for it already, this call says nothing about the run.
+   * that the credential is refused; `known`: the limiter was closed for it already, this call says nothing about the run.
    */
   leave(name: string, run: string, admission: Admission, how: Leave): Promise<"left" | "first" | "known">;
-  /** Every gate that is not healthy, by name. */
-  list(): Promise<GateState[]>;
+  /** Every limiter that is not healthy, by name. */
+  list(): Promise<LimiterState[]>;
 }
 
-/** A gate whose places are taken is asked again after this long. More than a worker's slot is held for. */
+/** A limiter whose places are taken is asked again after this long. More than a worker's slot is held for. */
 const NO_PLACE_MS = 2_500;
 /** Between two appointments of those who wait, where one call is let through; the more are, the closer. */
 const SPACING_MS = 200;
 /** Longest wait a provider can ask for. */
 const LONGEST_RETRY_AFTER_MS = 24 * 3_600_000;
-/** Names outlive every gate. */
+/** Names outlive every limiter. */
 const NAMES_TTL_MS = 2 * LONGEST_RETRY_AFTER_MS;
 
-/** The gates on `redis`; `random` is a number in [0, 1). */
-export function createProviderGate(
+/** The limiters on `redis`; `random` is a number in [0, 1). */
+export function createProviderLimiter(
   redis: RedisClient,
   keys: Keys,
   timing: Timing = TIMING,
   random: () => number = Math.random,
-): ProviderGate {
+): ProviderLimiter {
   const scripts = loadScripts(redis, keys, timing);
   const ask = (name: string, run: string, underWay: boolean) =>
-    scripts.run("gate-enter", undefined, {
+    scripts.run("limiter-acquire", undefined, {
       name,
       run_id: run,
       under_way: underWay,
@@ -118,10 +118,10 @@ export function createProviderGate(
     },
     async leave(name, run, { enteredAt }, how) {
       const args = { name, run_id: run, entered_at: enteredAt, jitter: random(), ...leaveArgs(how, timing) };
-      return (await scripts.run("gate-leave", undefined, args)).status;
+      return (await scripts.run("limiter-release", undefined, args)).status;
     },
     async list() {
-      const names = (await redis.smembers(keys.gates)).sort();
+      const names = (await redis.smembers(keys.limiters)).sort();
       const found = await Promise.all(names.map((name) => stateOf(redis, keys, name)));
       return found.flatMap((state) => state ?? []);
     },
@@ -144,12 +144,12 @@ function leaveArgs({ outcome, reason, retryAfterMs }: Leave, timing: Timing) {
   };
 }
 
-async function stateOf(redis: RedisClient, keys: Keys, name: string): Promise<GateState | undefined> {
+async function stateOf(redis: RedisClient, keys: Keys, name: string): Promise<LimiterState | undefined> {
   const [[seconds, micros], fields, leases, waits] = await Promise.all([
     redis.time(),
-    redis.hgetall(keys.gate(name)),
-    redis.zrange(keys.gateHolders(name), 0, -1, "WITHSCORES"),
-    redis.zcard(keys.gateWaiting(name)),
+    redis.hgetall(keys.limiter(name)),
+    redis.zrange(keys.limiterHolders(name), 0, -1, "WITHSCORES"),
+    redis.zcard(keys.limiterWaiting(name)),
   ]);
   if (fields.state === undefined) return undefined;
   const now = Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);

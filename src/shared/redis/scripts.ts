@@ -13,25 +13,23 @@ import { Cluster, Command } from "ioredis";
 import type { AgentAddress, Keys } from "../protocol/keys.ts";
 import type { Timing } from "../protocol/limits.ts";
 import { keepShape } from "../shape.ts";
+import type { RedisClient } from "./connection/connection.ts";
 import {
   bulksOf,
+  contextAt,
   decodeFields,
   encodeFields,
   type Fields,
-  type Lists,
-  type LuaValue,
-  type ValueOf,
-  violation,
-} from "./codec.ts";
-import type { RedisClient } from "./connection/connection.ts";
-import {
-  contextAt,
   isNumber,
   KEY_PARAMETER,
   type KeyName,
   type KeyParameters,
+  type Lists,
+  type LuaValue,
+  type ValueOf,
   type Verb,
   type VerbContext,
+  violation,
   wordsOf,
 } from "./verb.ts";
 import { VERBS } from "./verbs.ts";

@@ -1,10 +1,10 @@
 /**
- * The verbs with which a sweeper looks after an agent: a part of the table in `verbs.ts`, whose head says what holds for all.
+ * The verbs with which a sweeper looks after an agent, and with which `doctor` examines one and repairs what stands around it: a
+ * part of the table in `verbs.ts`, whose head says what holds for all.
  */
-import { flag, int, text } from "./codec.ts";
-import type { Verb } from "./verb.ts";
+import { flag, int, text, type Verb } from "./verb.ts";
 
-/** The verbs of a sweeper. */
+/** The verbs of a sweeper and of `doctor`. */
 export const SWEEPER_VERBS = {
   /**
    * What a sweeper has to do about this agent; changes nothing. `parent_gone`: settle it; `unwatched`: its parent is gone and
@@ -28,10 +28,46 @@ export const SWEEPER_VERBS = {
     },
   },
   /** After `overdue` answered `wake_due`. `wait`: the job waits to be taken; `wake`: add the job of the new one. */
-  rewake: {
+  requeue: {
     keys: ["record"],
     context: ["look_ms", "longest_look_ms"],
     args: { expected_wake: int, job_alive: flag },
     answers: { wake: { wake: int, deadline: int }, wait: { deadline: int }, not_due: {} },
+  },
+  /** What stands in one slot about one agent, at one moment; changes nothing. Times are epoch ms, 0: none. */
+  inspect: {
+    keys: ["record", "log", "inbox", "attachments", "life", "timeline", "live", "registry"],
+    context: ["uid"],
+    args: {},
+    answers: {
+      found: {
+        now: int,
+        version: int,
+        agent_id: text,
+        agent_status: text,
+        deadline: int,
+        lease_until: int,
+        since: int,
+        max_age_ms: int,
+        wake: int,
+        worker: text,
+        crashes: int,
+        breaks: int,
+        /** As PTTL answers. */
+        life_ms: int,
+        log: int,
+        inbox: int,
+        counted: flag,
+        named: flag,
+      },
+      gone: { now: int, life_ms: int, log: int, inbox: int, attachments: int, timeline: int, counted: flag },
+    },
+  },
+  /** Brings what stands around an agent in line with its record; takes nothing from an agent that lives. */
+  repair: {
+    keys: ["record", "log", "inbox", "attachments", "life", "timeline", "live", "registry"],
+    context: ["uid", "registry_ttl_ms"],
+    args: {},
+    answers: { repaired: { removed: int, counted: flag, named: flag }, whole: {} },
   },
 } as const satisfies Readonly<Record<string, Verb>>;

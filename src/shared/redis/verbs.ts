@@ -18,13 +18,23 @@
 import { AgentStatus, EndedReason } from "../protocol/agent.ts";
 import type { Usage } from "../protocol/content.ts";
 import { progressJson, ReplyStatus, type RunProgress, StopReason } from "../protocol/reply.ts";
-import { CHANNEL_VERBS } from "./channel-verbs.ts";
-import { flag, hash, int, json, list, names, optional, text, texts, tuples, word } from "./codec.ts";
-import { INSPECT_VERBS } from "./inspect-verbs.ts";
 import { INSTALLATION_VERBS } from "./installation-verbs.ts";
 import { PARENT_VERBS } from "./parent-verbs.ts";
 import { SWEEPER_VERBS } from "./sweeper-verbs.ts";
-import type { Verb } from "./verb.ts";
+import {
+  flag,
+  hash,
+  int,
+  json,
+  list,
+  names,
+  optional,
+  text,
+  texts,
+  tuples,
+  type Verb,
+  word,
+} from "./verb.ts";
 
 /** What one call used and cost. */
 export interface Bought {
@@ -384,8 +394,6 @@ export const AGENT_VERBS = {
   },
   ...SWEEPER_VERBS,
   ...PARENT_VERBS,
-  ...CHANNEL_VERBS,
-  ...INSPECT_VERBS,
 } as const satisfies Readonly<Record<string, Verb>>;
 
 /** Every verb. */

@@ -7,9 +7,9 @@ import type { Logger } from "../../shared/logger.ts";
 import type { RedisClient } from "../../shared/redis/connection/connection.ts";
 import { startHeartbeat } from "../../shared/redis/connection/heartbeat.ts";
 import type { Pause } from "../../shared/redis/pause.ts";
-import type { ProviderGate } from "../../shared/redis/provider-limiter.ts";
+import type { ProviderLimiter } from "../../shared/redis/provider-limiter.ts";
 import type { Model } from "../model/model.ts";
-import { gateNameOf } from "../run/provider-limit.ts";
+import { limiterNameOf } from "../run/provider-limit.ts";
 import type { Announcer } from "./announcer.ts";
 import { createReadinessWatch, type Readiness, type ReadinessProbe } from "./readiness.ts";
 import { createServerWatch } from "./server-watch.ts";
@@ -85,14 +85,16 @@ export function pauseProbe(pause: Pick<Pause, "state">): ReadinessProbe {
   };
 }
 
-/** Not ready while the provider refuses the credential of `model`; other credentials' gates say nothing about this worker. */
+/** Not ready while the provider refuses the credential of `model`; other credentials' limiters say nothing about this worker. */
 export function credentialProbe(
-  gate: Pick<ProviderGate, "list">,
+  limiter: Pick<ProviderLimiter, "list">,
   model: Pick<Model, "gateName">,
 ): ReadinessProbe {
   return async () => {
-    const ours = gateNameOf(model, "");
-    const denied = (await gate.list()).find(({ name, state }) => state === "denied" && name.startsWith(ours));
+    const ours = limiterNameOf(model, "");
+    const denied = (await limiter.list()).find(
+      ({ name, state }) => state === "denied" && name.startsWith(ours),
+    );
     return denied && `the provider refuses the credential (${denied.reason}) at ${denied.name}`;
   };
 }

@@ -1,6 +1,6 @@
 /** What a run is judged by, and the body of the reply that it would end with. */
-
 import type { AlertThresholds, Limits } from "../../shared/protocol/limits.ts";
+import { ASK_TOOL, isPermissionQuestion, type OpenQuestion } from "../../shared/protocol/message.ts";
 import type { OutputSchema } from "../../shared/protocol/output.ts";
 import type { PermissionRules } from "../../shared/protocol/permissions.ts";
 import type { Alert, ReplyBody } from "../../shared/protocol/reply.ts";
@@ -62,6 +62,20 @@ export function replyBody(state: RunState, rules: Rules): ReplyBody {
   if (output !== undefined) body.output = output;
   if (error !== undefined) body.error = error;
   return body;
+}
+
+/** The text of the summary where `body` had to cut it; "" else. */
+export function wholeTextOf(body: ReplyBody, { tally }: RunState, { outputSchema }: Rules): string {
+  if (!body.truncated) return "";
+  return outputSchema ? tally.text : tally.report;
+}
+
+/** `body` with these questions counted as calls; one about a permission is none: the call it is about counts when it begins. */
+export function withQuestions(body: ReplyBody, questions: readonly OpenQuestion[]): ReplyBody {
+  const put = questions.filter((question) => !isPermissionQuestion(question)).length;
+  if (put === 0) return body;
+  const asked = (body.tools_called[ASK_TOOL] ?? 0) + put;
+  return { ...body, tools_called: { ...body.tools_called, [ASK_TOOL]: asked } };
 }
 
 /** Why there is no output although it was asked for. */

@@ -1,16 +1,17 @@
 /** Performs `call_model`: buys one message of the conversation and adds it to what is committed next. */
-import { textOf, totalTokens } from "../../shared/protocol/content.ts";
+import { ContentBlock, isToolUse, textOf, totalTokens } from "../../shared/protocol/content.ts";
 import { paceFor } from "../../shared/protocol/limits.ts";
+import { wellFormedJson } from "../../shared/protocol/reply.ts";
+import { withoutSecrets, withoutSecretsIn } from "../../shared/secrets.ts";
 import { goOn, ordinaryTimeMs } from "../loop/caps.ts";
 import { newAnswer, newCompacted, newResult } from "../loop/log.ts";
 import type { Step } from "../loop/next.ts";
 import type { CallControl, ModelAnswer, ModelRequest } from "../model/model.ts";
 import { NO_TOOL_CHOICE, outputConfig } from "../model/request.ts";
-import { shownAnswer } from "./body.ts";
 import { BILL_GRACE_MS, costOf, messagesOf, reserveCall, settleCall, withUsage } from "./charge.ts";
 import type { RunContext, RunEnd } from "./context.ts";
 import { afterModelFailure, afterModelStopped, afterWait } from "./failure.ts";
-import { gateNameOf, type Passage } from "./provider-limit.ts";
+import { limiterNameOf, type Passage } from "./provider-limit.ts";
 import type { Session } from "./session.ts";
 
 type CallStep = Extract<Step, { do: "call_model" }>;
@@ -68,7 +69,7 @@ async function enterChain({ provider, model }: RunContext, session: Session): Pr
   let first: Passage | undefined;
   for (let i = 0; i < models.length; i++) {
     session.model = models[(attempts + i) % models.length] ?? session.model;
-    const passage = await provider.enter(gateNameOf(model, session.model), lease);
+    const passage = await provider.enter(limiterNameOf(model, session.model), lease);
     if (passage.status !== "wait" || !lease.isLive()) return passage;
     first ??= passage;
   }
@@ -181,4 +182,44 @@ function addSummary(session: Session, { message, turn }: CallStep, sumsUp: numbe
   const value = { v: 1 as const, before: sumsUp, summary, model, ...price, ...goOn(state) };
   session.add([newCompacted(message - 1, value)]);
   session.tell({ type: "compacted", turn, before: sumsUp });
+}
+
+/** Deeper than any block of an answer. */
+const BLOCK_DEPTH = 128;
+
+/**
+ * The answer without the secrets of this process, wherever its model has read them: neither the log holds them nor what
+ * follows from it, and no tool is given them. Thinking is signed and comes back whole or not at all: where a block of it
+ * holds a secret, all of it is left out.
+ */
+export function shownAnswer(answer: ModelAnswer): ModelAnswer {
+  const { stopReason, model } = answer;
+  const named = { stopReason: withoutSecrets(stopReason), model: withoutSecrets(model) };
+  // Text by text: JSON would spell once more what already is JSON within JSON.
+  const shown = answer.content.map((block) => withoutSecretsIn(block, BLOCK_DEPTH));
+  if (answer.content.every((block, i) => block === shown[i])) return { ...answer, ...named };
+  const hidesThinking = answer.content.some((block, i) => isSigned(block) && block !== shown[i]);
+  const ids = new Map<string, string>();
+  const content = answer.content.flatMap((block, i): ContentBlock[] => {
+    if (hidesThinking && isSigned(block)) return [];
+    const clean = ContentBlock.parse(shown[i]);
+    if (!isToolUse(block) || !isToolUse(clean)) return [clean];
+    const id = clean.id === block.id ? block.id : unusedId(answer, ids);
+    ids.set(block.id, id);
+    return [{ ...clean, id }];
+  });
+  const refused = [...answer.refusedCalls].map(([id, why]) => [ids.get(id) ?? id, why] as const);
+  const json = wellFormedJson(JSON.stringify(content));
+  return { ...answer, ...named, content, contentJson: json, refusedCalls: new Map(refused) };
+}
+
+function isSigned(block: ContentBlock): boolean {
+  return block.type === "thinking" || block.type === "redacted_thinking" || "signature" in block;
+}
+
+function unusedId({ content }: ModelAnswer, given: ReadonlyMap<string, string>): string {
+  const taken = new Set([...content.map((block) => block.id), ...given.values()]);
+  let k = 1;
+  while (taken.has(`call_${k}`)) k += 1;
+  return `call_${k}`;
 }

@@ -1,6 +1,7 @@
-/** What every part of a run is handed by its process, and how a process' part in a run can end. Types only. */
+/** What every part of a run is handed by its process, what it works with, and how a process' part in a run can end. Types only. */
 import type { Clock, CoarseTimers } from "../../shared/clock.ts";
 import type { Logger } from "../../shared/logger.ts";
+import type { Pace } from "../../shared/protocol/limits.ts";
 import type { PermissionRules } from "../../shared/protocol/permissions.ts";
 import type { ReplyStatus, StopReason } from "../../shared/protocol/reply.ts";
 import type { PriceOverrides } from "../../shared/protocol/usage.ts";
@@ -10,17 +11,22 @@ import type { DeadlineSet } from "../../shared/redis/deadlines.ts";
 import type { PublishEvent } from "../../shared/redis/events.ts";
 import type { WakeQueue } from "../../shared/redis/wake-queue.ts";
 import type { WorkerDirectory } from "../../shared/redis/workers.ts";
+import type { AgentHooks } from "../hooks/agent-hooks.ts";
 import type { Hook } from "../hooks/hook.ts";
-import type { Quarantine } from "../isolation.ts";
+import type { Place, Quarantine } from "../isolation.ts";
+import type { Rules } from "../loop/reply-body.ts";
 import type { Model } from "../model/model.ts";
-import type { Observer } from "../observe/observer.ts";
+import type { Observer, RunObserver } from "../observe/observer.ts";
 import type { SkillLibrary } from "../skills/library.ts";
 import type { CheckOutput } from "../tools/output-check.ts";
 import type { Toolbox } from "../tools/registry.ts";
 import type { OpenRoot } from "../tools/roots.ts";
+import type { Tool } from "../tools/tool.ts";
 import type { LeaseGrant, LeaseKeeper } from "./lease.ts";
 import type { ProviderLimit } from "./provider-limit.ts";
-import type { TextFeeds } from "./text-feed.ts";
+import type { RunWorkspace } from "./run-workspace.ts";
+import type { TellText, TextFeeds } from "./text-feed.ts";
+import type { Trace } from "./trace.ts";
 
 /** What a worker process lends to each of its runs. */
 export interface RunContext {
@@ -73,6 +79,29 @@ export interface RunContext {
   suspects: "here" | "elsewhere" | "crowded";
   /** Told of every run that this process holds, before anything of it is read. */
   onHeld?: (held: LeaseGrant & { attempts: number; breaks: number }) => void;
+}
+
+/** What a run works with. */
+export interface Equipment {
+  rules: Rules;
+  /** The tools offered to the model, by name, sorted. */
+  tools: ReadonlyMap<string, Tool>;
+  /** The chain of models, the one that was asked for first; one that the provider does not know is taken out. */
+  models: readonly string[];
+  /** What stays the same in every request of the run. */
+  requestHead: string;
+  /** What its models are told about how much to do, each as far as it takes it. */
+  pace: Pace;
+  /** What makes the provider keep to the output schema: a member of `output_config`, or "". Emptied when it refuses that. */
+  outputFormat: string;
+  workspace: RunWorkspace;
+  tellText: TellText;
+  /** Its place among the runs of this process. */
+  place: Place;
+  trace: Trace | undefined;
+  /** What the worker's hooks say of this agent; absent: it has none. */
+  hooks?: AgentHooks | undefined;
+  observer: RunObserver;
 }
 
 /**

@@ -17,10 +17,10 @@ import { skillsFor, skillToolFor } from "../skills/skill-tool.ts";
 import type { Tool } from "../tools/tool.ts";
 import { listedOf, withFinding } from "../tools/tool-search.ts";
 import { chargeLostCall } from "./charge.ts";
-import type { RunContext } from "./context.ts";
+import type { Equipment, RunContext } from "./context.ts";
 import type { Lease } from "./lease.ts";
 import { type RunWorkspace, runWorkspace } from "./run-workspace.ts";
-import { type Equipment, Session } from "./session.ts";
+import { Session } from "./session.ts";
 import { textOf } from "./text-feed.ts";
 import { traceBeside } from "./trace.ts";
 

@@ -16,10 +16,10 @@ import type { Timing } from "../../shared/protocol/limits.ts";
 import { PAUSE_KNOWN_MS, type Pause } from "../../shared/redis/pause.ts";
 import type {
   Admission,
-  GateAnswer,
   Leave,
+  LimiterAnswer,
   CallOutcome as LimiterOutcome,
-  ProviderGate,
+  ProviderLimiter,
 } from "../../shared/redis/provider-limiter.ts";
 import type { CallOutcome, FailureKind, Model, ModelFailure } from "../model/model.ts";
 import type { Lease } from "./lease.ts";
@@ -45,7 +45,7 @@ const UNASKED: Admission = { status: "open", enteredAt: 0, holdsPlace: false };
 
 /** What a limit is made of. */
 export interface ProviderLimitOptions {
-  gate: ProviderGate;
+  limiter: ProviderLimiter;
   /** Tells the other processes that a call met something at this limiter; a hint. */
   tellOthers(name: string): void;
   pause: Pick<Pause, "state">;
@@ -100,13 +100,13 @@ export class ProviderLimit {
   }
 
   #read(): void {
-    const { gate, pause, clock, logger } = this.#options;
+    const { limiter, pause, clock, logger } = this.#options;
     const sentAtMs = clock.monotonicMs();
     this.#timer = clock.timeout(READ_EVERY_MS, () => this.#read());
-    Promise.all([gate.list(), pause.state()]).then(
-      ([gates, paused]) => {
+    Promise.all([limiter.list(), pause.state()]).then(
+      ([limiters, paused]) => {
         if (sentAtMs < this.#readAtMs) return;
-        this.#unhealthy = new Set(gates.map(({ name }) => name));
+        this.#unhealthy = new Set(limiters.map(({ name }) => name));
         for (const [name, atMs] of this.#suspected) if (atMs < sentAtMs) this.#suspected.delete(name);
         this.#isPaused = paused !== undefined;
         this.#readAtMs = sentAtMs;
@@ -116,8 +116,8 @@ export class ProviderLimit {
   }
 
   async #ask(name: string, lease: Lease): Promise<Passage> {
-    const { gate, logger } = this.#options;
-    const answer = await gate.enter(name, lease.address.uid).catch((error: unknown): GateAnswer => {
+    const { limiter, logger } = this.#options;
+    const answer = await limiter.enter(name, lease.address.uid).catch((error: unknown): LimiterAnswer => {
       logger.warn({ problem: messageOf(error) }, "Provider limiter could not be asked; calling all the same");
       return UNASKED;
     });
@@ -132,14 +132,14 @@ export class ProviderLimit {
   }
 
   #throughLimiter(name: string, lease: Lease, admission: Admission): Passage {
-    const { gate, clock, timing } = this.#options;
+    const { limiter, clock, timing } = this.#options;
     const { uid } = lease.address;
     let renewal: { cancel(): void } | undefined;
     const keep = () => {
       renewal = clock.timeout(timing.renewMs, () => {
         if (!lease.isLive()) return;
         keep();
-        gate.keep(name, uid).catch((error: unknown) => this.#missed(error));
+        limiter.keep(name, uid).catch((error: unknown) => this.#missed(error));
       });
     };
     if (admission.holdsPlace) keep();
@@ -152,7 +152,7 @@ export class ProviderLimit {
           return this.#tell(name, lease, admission, how);
         // Nothing depends on it: what was bought is committed first.
         if (admission.holdsPlace)
-          void gate.leave(name, uid, admission, how).catch((error: unknown) => this.#missed(error));
+          void limiter.leave(name, uid, admission, how).catch((error: unknown) => this.#missed(error));
         return "own";
       },
     };
@@ -161,7 +161,7 @@ export class ProviderLimit {
   async #tell(name: string, lease: Lease, admission: Admission, how: Leave): Promise<Verdict> {
     this.suspect(name);
     try {
-      const word = await this.#options.gate.leave(name, lease.address.uid, admission, how);
+      const word = await this.#options.limiter.leave(name, lease.address.uid, admission, how);
       this.#options.tellOthers(name);
       return word === "known" ? "shared" : "own";
     } catch (error) {
@@ -176,13 +176,13 @@ export class ProviderLimit {
 }
 
 /** The name of the limiter before a model: one for each provider, credential and model. */
-export function gateNameOf(model: Pick<Model, "gateName">, modelId: string): string {
+export function limiterNameOf(model: Pick<Model, "gateName">, modelId: string): string {
   return model.gateName?.(modelId) ?? `custom/${modelId}`;
 }
 
 /** The provider of a model, for people: what stands first in the name of its limiter. */
 export function providerName(model: Pick<Model, "gateName">, modelId: string): string {
-  return gateNameOf(model, modelId).split("/", 1)[0] ?? "";
+  return limiterNameOf(model, modelId).split("/", 1)[0] ?? "";
 }
 
 /** What a failure means for every run that calls with the same credential. */

@@ -8,10 +8,10 @@ import { next, type PlannedCall, type Step } from "../loop/next.ts";
 import { INTERIM_TOOL, INTERIMS_PER_RUN } from "../tools/builtin/parent.ts";
 import { type RunToolOptions, runTool, type ToolCaller } from "../tools/registry.ts";
 import { type Tool, ToolFailure } from "../tools/tool.ts";
-import type { Committed, InterimMessage } from "./commit.ts";
+
 import type { RunContext, RunEnd } from "./context.ts";
 import { NO_WORKSPACE } from "./run-workspace.ts";
-import type { Session } from "./session.ts";
+import type { Committed, InterimMessage, Session } from "./session.ts";
 
 const NO_INTERIM_LEFT = `You have sent your parent ${INTERIMS_PER_RUN} messages in this run: put the rest into your final answer.`;
 const UNANSWERED = "Your parent asked you to report before it answered.";

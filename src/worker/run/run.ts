@@ -2,15 +2,16 @@
  * One run, from a wake to the end of this process' part in it: claim → open → { next → perform → commit } → end.
  * Running is "perform, commit, ask again"; resuming after a crash is asking again.
  */
+import { ANSWER_MS } from "../../shared/protocol/limits.ts";
 import type { Place } from "../isolation.ts";
+import { newCleared, newVerdict } from "../loop/log.ts";
 import { next, type Step } from "../loop/next.ts";
-import { askParent } from "./ask.ts";
 import { callModel } from "./call-model.ts";
 import { type ClaimedRun, claimRun, type TakenWake } from "./claim.ts";
 import type { RunContext, RunEnd } from "./context.ts";
+import { deliver } from "./deliver.ts";
 import { settleCrashed, settleRun } from "./end.ts";
 import { afterBreak, afterLoss, releaseRun } from "./failure.ts";
-import { checkOutput, clear, deliver } from "./log-steps.ts";
 import { openSession } from "./open.ts";
 import { runTools } from "./run-tools.ts";
 import type { Session } from "./session.ts";
@@ -95,4 +96,44 @@ async function perform(
     case "settle":
       return settleRun(context, session, step);
   }
+}
+
+/** Puts the questions, and the agent waits for the answers, held by no process. Undefined = the parent wants an end. */
+async function askParent(
+  { deadlines }: RunContext,
+  session: Session,
+  { turn, questions }: Extract<Step, { do: "ask" }>,
+): Promise<RunEnd | "lost" | undefined> {
+  if (session.isCommitDue) {
+    const committed = await session.commit();
+    if (committed !== "committed") return committed === "lost" ? "lost" : undefined;
+  }
+  const { address, record } = session;
+  const { answer_ms: answerMs = ANSWER_MS } = record.spec;
+  await deadlines.touch(address, answerMs);
+  const events = questions.map(({ text }) => ({ type: "waiting", turn, question: text }) as const);
+  const asked = await session.ask(questions, answerMs, events);
+  if (asked === "lost") return "lost";
+  if (asked === "finishing") return undefined;
+  return { status: "released", reason: "question" };
+}
+
+/**
+ * Old results are left out of requests from now on. That stands in the log before the next call: whoever takes the run over would
+ * else ask once more what was refused as too long.
+ */
+function clear(session: Session, { message, cleared }: Extract<Step, { do: "clear" }>): undefined {
+  session.add([newCleared(message, cleared)]);
+  return undefined;
+}
+
+/** Finds out whether the last answer is the output that was asked for; what is found enters the log with the next commit. */
+async function checkOutput(
+  context: RunContext,
+  session: Session,
+  { message, text }: Extract<Step, { do: "check_output" }>,
+): Promise<undefined> {
+  const { outputSchema = {} } = session.rules;
+  session.add([newVerdict(message, await context.checkOutput(outputSchema, text))], false);
+  return undefined;
 }

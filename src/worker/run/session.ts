@@ -9,48 +9,50 @@
 import type { AgentRecord } from "../../shared/protocol/agent.ts";
 import type { Usage } from "../../shared/protocol/content.ts";
 import type { AgentAddress } from "../../shared/protocol/keys.ts";
-import type { Pace } from "../../shared/protocol/limits.ts";
 import type { OpenQuestion } from "../../shared/protocol/message.ts";
 import { type Alert, eventText, type ReplyBody, type RunEvent } from "../../shared/protocol/reply.ts";
 import type { AgentState, AgentStore } from "../../shared/redis/agents.ts";
+import type { Input } from "../../shared/redis/scripts.ts";
 import { keepShape } from "../../shared/shape.ts";
 import { StopSignal } from "../../shared/stop-signal.ts";
-import type { AgentHooks } from "../hooks/agent-hooks.ts";
-import type { Place } from "../isolation.ts";
 import { type LogEntry, type NewEntry, newPurchase, newQuestionMark, readLog } from "../loop/log.ts";
-import { type Rules, replyBody } from "../loop/reply-body.ts";
+import { type Rules, replyBody, wholeTextOf, withQuestions } from "../loop/reply-body.ts";
 import { RunState } from "../loop/state.ts";
-import type { RunObserver } from "../observe/observer.ts";
-import type { Tool } from "../tools/tool.ts";
-import { wholeTextOf, withQuestions } from "./body.ts";
-import type { CommitInput, Commitment, Committed, Consumed, InterimMessage } from "./commit.ts";
+import type { Equipment } from "./context.ts";
 import type { Lease, LeaseNews } from "./lease.ts";
-import type { LeftFiles, RunWorkspace } from "./run-workspace.ts";
-import type { TellText } from "./text-feed.ts";
-import type { Trace } from "./trace.ts";
+import type { LeftFiles } from "./run-workspace.ts";
 
-/** What a run works with. */
-export interface Equipment {
-  rules: Rules;
-  /** The tools offered to the model, by name, sorted. */
-  tools: ReadonlyMap<string, Tool>;
-  /** The chain of models, the one that was asked for first; one that the provider does not know is taken out. */
-  models: readonly string[];
-  /** What stays the same in every request of the run. */
-  requestHead: string;
-  /** What its models are told about how much to do, each as far as it takes it. */
-  pace: Pace;
-  /** What makes the provider keep to the output schema: a member of `output_config`, or "". Emptied when it refuses that. */
-  outputFormat: string;
-  workspace: RunWorkspace;
-  tellText: TellText;
-  /** Its place among the runs of this process. */
-  place: Place;
-  trace: Trace | undefined;
-  /** What the worker's hooks say of this agent; absent: it has none. */
-  hooks?: AgentHooks | undefined;
-  observer: RunObserver;
+/** What became of a commit: `adopted` means that another content had been committed before, and stands. */
+export type Committed = "committed" | "adopted" | "lost";
+
+/** An interim message for the parent. */
+export interface InterimMessage {
+  id: string;
+  body: string;
 }
+
+/** What one commit takes along, and what it leaves known. */
+export interface Commitment {
+  input: CommitInput;
+  entries: readonly NewEntry[];
+  /** Whether the run comes further with it. */
+  advances: boolean;
+  /** How many entries the log has after it. */
+  entriesAfter: number;
+  /** What the run has come to, where the commitment carries it, and its last text where that had to be cut. */
+  told: { progress: ReplyBody; whole: string } | undefined;
+}
+
+/** Messages that are consumed but still lie in Redis' inbox: from which cursor to which, their ids, and names of what came with them. */
+interface Consumed {
+  from: number;
+  to: number;
+  ids: readonly string[];
+  taken: readonly string[];
+}
+
+/** What the verb that commits is told; an interim message and the purchase that follows are filled in last. */
+type CommitInput = Input<"append">;
 
 /** See the module's header. */
 export class Session {
@@ -241,7 +243,7 @@ export class Session {
     input.interim = interim?.body;
     const answer = await this.#store.append(this.address, input);
     if (answer.status === "stale") return this.lose();
-    if (answer.status === "conflict") return this.#adopt(commitment);
+    if (answer.status === "conflict") return this.adopt(commitment);
     if (begun !== undefined) this.begun = begun;
     await this.#acknowledge(commitment);
     this.heed(answer);
@@ -288,11 +290,6 @@ export class Session {
   async settled(commitment: Commitment, news?: LeaseNews): Promise<void> {
     await this.#acknowledge(commitment);
     if (news) this.heed(news);
-  }
-
-  /** `settle` found other content in the log. */
-  adopt(commitment: Commitment): Promise<Committed> {
-    return this.#adopt(commitment);
   }
 
   /** A write was refused. A renewal tells whether another worker holds the run; if Redis forgot a part of the log, none does. */
@@ -366,8 +363,8 @@ export class Session {
     if (entries.length > 0) await this.equipment.trace?.(this.record.run, entries);
   }
 
-  /** Starts again from what Redis holds; an answer that was bought twice is paid for twice. */
-  async #adopt({ entries: written }: Commitment): Promise<Committed> {
+  /** Other content stands in the log: starts again from what Redis holds; an answer that was bought twice is paid for twice. */
+  async adopt({ entries: written }: Commitment): Promise<Committed> {
     const stored = await this.#store.load(this.address);
     if (stored?.record.epoch !== this.lease.epoch) return this.lose();
     this.#consumed = undefined;

@@ -261,7 +261,7 @@ test("a suspect is somebody's to look at: not due before the asking worker had t
   await rig.store.claim(agent, { claim_id: "c-3", worker: "w" });
   await rig.redisReaches(Number((await rig.raw(agent)).deadline));
   expect(await rig.store.overdue(agent)).toMatchObject({ status: "wake_due", wake: 1 });
-  expect(await rig.store.rewake(agent, { expected_wake: 1, job_alive: true })).toMatchObject({
+  expect(await rig.store.requeue(agent, { expected_wake: 1, job_alive: true })).toMatchObject({
     status: "wait",
   });
 });

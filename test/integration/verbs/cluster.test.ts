@@ -24,7 +24,7 @@ test("a whole life crosses no slot: every script finds all its keys under one ha
   const [due] = await rig.deadlines.due(1, 1);
   await rig.redisReaches(Number((await rig.raw(agent)).deadline));
   await rig.store.overdue(agent);
-  await rig.store.rewake(agent, { expected_wake: 1, job_alive: false });
+  await rig.store.requeue(agent, { expected_wake: 1, job_alive: false });
   await rig.store.renew(agent, { epoch, running_ms: 1 });
   await rig.readFirst(agent, epoch, {
     ...partsOf(bodyOf("p")),

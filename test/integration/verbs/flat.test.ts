@@ -26,7 +26,7 @@ async function checkUs(rig: Rig, jobs: number): Promise<number> {
     await rig.redis.hset(rig.keys.agent(agent).record, "deadline", "1");
     await rig.store.overdue(agent);
     expect(await wakes.isAlive({ uid, wake: 1 })).toBe(true);
-    await rig.store.rewake(agent, { expected_wake: 1, job_alive: true });
+    await rig.store.requeue(agent, { expected_wake: 1, job_alive: true });
   }
   return ((await spentUs(rig)) - before) / CHECKS;
 }

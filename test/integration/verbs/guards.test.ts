@@ -4,7 +4,7 @@ import { newRequestKey } from "../../../src/shared/protocol/ids.ts";
 import { deadlineMember } from "../../../src/shared/protocol/keys.ts";
 import { TIMING } from "../../../src/shared/protocol/limits.ts";
 import { createAgentInspection } from "../../../src/shared/redis/inspection.ts";
-import { createProviderGate } from "../../../src/shared/redis/provider-limiter.ts";
+import { createProviderLimiter } from "../../../src/shared/redis/provider-limiter.ts";
 import { createWakeQueue } from "../../../src/shared/redis/wake-queue.ts";
 import { DESTROY, type Rig, verbRig, wellDone } from "./rig.ts";
 
@@ -14,16 +14,21 @@ const FAR_MS = 3_600_000;
 
 /** A limiter that was closed for a moment, and is slowed now. */
 async function slowed(rig: Rig, timing: { leaseMs?: number; gateQuietMs?: number } = {}) {
-  const gate = createProviderGate(rig.redis, rig.keys, { ...TIMING, gateBackoffMs: 2, ...timing }, () => 0);
-  const enter = (run: string) => gate.enter("m", run);
+  const limiter = createProviderLimiter(
+    rig.redis,
+    rig.keys,
+    { ...TIMING, gateBackoffMs: 2, ...timing },
+    () => 0,
+  );
+  const enter = (run: string) => limiter.enter("m", run);
   const admit = async (run: string) => {
     const answer = await enter(run);
     if (answer.status !== "open") throw new Error(`${run} was not let in`);
     return answer;
   };
-  await gate.leave("m", "first", await admit("first"), LIMITED);
-  await rig.redisReaches(Number(await rig.redis.hget(rig.keys.gate("m"), "until")) + 1);
-  return { gate, enter, admit };
+  await limiter.leave("m", "first", await admit("first"), LIMITED);
+  await rig.redisReaches(Number(await rig.redis.hget(rig.keys.limiter("m"), "until")) + 1);
+  return { limiter, enter, admit };
 }
 
 /** An agent that stays after its first run, idle. */
@@ -55,13 +60,13 @@ test("an agent that is asked to finish while it waits has no open question any m
 test("the slot of a dead worker frees itself although others are kept", async () => {
   const rig = verbRig();
   const leaseMs = 400;
-  const { gate, enter, admit } = await slowed(rig, { leaseMs });
-  await gate.leave("m", "probe", await admit("probe"), OK);
+  const { limiter, enter, admit } = await slowed(rig, { leaseMs });
+  await limiter.leave("m", "probe", await admit("probe"), OK);
   await admit("kept");
   await admit("dead");
   const diedAt = await rig.redisNow();
   await rig.redisReaches(diedAt + leaseMs / 2);
-  await gate.keep("m", "kept");
+  await limiter.keep("m", "kept");
   await rig.redisReaches(diedAt + leaseMs + 1);
   expect((await enter("next")).status).toBe("open");
 });
@@ -78,20 +83,20 @@ test("a limiter at which somebody waits is remembered until after that appointme
   const gateQuietMs = 60_000;
   const { enter, admit } = await slowed(rig, { gateQuietMs });
   await admit("a");
-  await rig.redis.pexpire(rig.keys.gate("m"), gateQuietMs / 2);
+  await rig.redis.pexpire(rig.keys.limiter("m"), gateQuietMs / 2);
   expect((await enter("b")).status).toBe("wait");
-  expect(await rig.redis.pttl(rig.keys.gate("m"))).toBeGreaterThan(gateQuietMs / 2);
+  expect(await rig.redis.pttl(rig.keys.limiter("m"))).toBeGreaterThan(gateQuietMs / 2);
 });
 
 test("of several waits that were asked for together the longest holds, also when it came first", async () => {
   const rig = verbRig();
-  const gate = createProviderGate(rig.redis, rig.keys, TIMING, () => 0);
-  const until = async () => Number(await rig.redis.hget(rig.keys.gate("m"), "until"));
-  const [a, b] = [await gate.enter("m", "a"), await gate.enter("m", "b")];
+  const limiter = createProviderLimiter(rig.redis, rig.keys, TIMING, () => 0);
+  const until = async () => Number(await rig.redis.hget(rig.keys.limiter("m"), "until"));
+  const [a, b] = [await limiter.enter("m", "a"), await limiter.enter("m", "b")];
   if (a.status !== "open" || b.status !== "open") throw new Error("a healthy limiter lets everybody in");
-  await gate.leave("m", "a", a, { ...LIMITED, retryAfterMs: 60_000 });
+  await limiter.leave("m", "a", a, { ...LIMITED, retryAfterMs: 60_000 });
   const asked = await until();
-  await gate.leave("m", "b", b, { ...LIMITED, retryAfterMs: 1_000 });
+  await limiter.leave("m", "b", b, { ...LIMITED, retryAfterMs: 1_000 });
   expect(await until()).toBe(asked);
 });
 

@@ -1,4 +1,4 @@
-/** What a sweeper does with one agent: overdue says what is due, rewake replaces a lost wake. */
+/** What a sweeper does with one agent: overdue says what is due, requeue replaces a lost wake. */
 import { expect, test } from "vitest";
 import { DESTROY, type Rig, sentOf, verbRig, wellDone } from "./rig.ts";
 
@@ -85,7 +85,7 @@ test("a lost wake is replaced by one with a new number", async () => {
   const rig = verbRig({ timing: { lookMs: 3 } });
   const agent = await rig.queued();
   await reachesDeadline(rig, agent);
-  expect(await rig.store.rewake(agent, { expected_wake: 1, job_alive: false })).toMatchObject({
+  expect(await rig.store.requeue(agent, { expected_wake: 1, job_alive: false })).toMatchObject({
     status: "wake",
     wake: 2,
   });
@@ -100,7 +100,7 @@ test("while its job waits a queued agent is looked at after 10 s, 20 s, 40 s and
   for (let look = 0; look < PAUSES_MS.length; look += 1) {
     await rig.redis.hset(record, "deadline", await rig.redisNow());
     const before = await rig.redisNow();
-    const answer = await rig.store.rewake(agent, { expected_wake: 1, job_alive: true });
+    const answer = await rig.store.requeue(agent, { expected_wake: 1, job_alive: true });
     const after = await rig.redisNow();
     const lookAt = answer.status === "wait" ? Number(answer.deadline) : Number.NaN;
     pauses.push({ atLeast: lookAt - after, atMost: lookAt - before });
@@ -118,8 +118,8 @@ test("of two sweepers that look at one agent one wakes it", async () => {
   const agent = await rig.queued();
   await reachesDeadline(rig, agent);
   const answers = await Promise.all([
-    rig.store.rewake(agent, { expected_wake: 1, job_alive: false }),
-    rig.store.rewake(agent, { expected_wake: 1, job_alive: false }),
+    rig.store.requeue(agent, { expected_wake: 1, job_alive: false }),
+    rig.store.requeue(agent, { expected_wake: 1, job_alive: false }),
   ]);
   expect(answers.map(({ status }) => status).sort()).toEqual(["not_due", "wake"]);
 });
@@ -135,16 +135,16 @@ test("nobody is woken early, nor for a wake that is replaced, nor when idle or e
   await reachesDeadline(rig, queued);
   await rig.redisReaches((await rig.redisNow()) + 3);
   const before = await rig.everything();
-  expect(await rig.store.rewake(early, { expected_wake: 1, job_alive: false })).toMatchObject({
+  expect(await rig.store.requeue(early, { expected_wake: 1, job_alive: false })).toMatchObject({
     status: "not_due",
   });
-  expect(await rig.store.rewake(queued, { expected_wake: 0, job_alive: false })).toMatchObject({
+  expect(await rig.store.requeue(queued, { expected_wake: 0, job_alive: false })).toMatchObject({
     status: "not_due",
   });
-  expect(await rig.store.rewake(idle, { expected_wake: 0, job_alive: false })).toMatchObject({
+  expect(await rig.store.requeue(idle, { expected_wake: 0, job_alive: false })).toMatchObject({
     status: "not_due",
   });
-  expect(await rig.store.rewake(ended, { expected_wake: 1, job_alive: false })).toMatchObject({
+  expect(await rig.store.requeue(ended, { expected_wake: 1, job_alive: false })).toMatchObject({
     status: "not_due",
   });
   expect(await rig.everything()).toEqual(before);
@@ -154,12 +154,12 @@ test("a run whose lease is over is woken at once, although its job is still in t
   const rig = verbRig({ timing: { leaseMs: 3, lookMs: 200 } });
   const { agent } = await rig.running();
   await reachesDeadline(rig, agent);
-  expect(await rig.store.rewake(agent, { expected_wake: 1, job_alive: true })).toMatchObject({
+  expect(await rig.store.requeue(agent, { expected_wake: 1, job_alive: true })).toMatchObject({
     status: "wake",
     wake: 2,
   });
   await reachesDeadline(rig, agent);
-  expect(await rig.store.rewake(agent, { expected_wake: 2, job_alive: true })).toMatchObject({
+  expect(await rig.store.requeue(agent, { expected_wake: 2, job_alive: true })).toMatchObject({
     status: "wait",
   });
 });
@@ -171,7 +171,7 @@ test("a holder that renews in time is left in peace", async () => {
   await rig.patient.renew(agent, { epoch, running_ms: 1 });
   await rig.redisReaches(firstEnd + 1);
   expect(await overdue(rig, agent)).toBe("not_due");
-  expect(await rig.store.rewake(agent, { expected_wake: 1, job_alive: false })).toMatchObject({
+  expect(await rig.store.requeue(agent, { expected_wake: 1, job_alive: false })).toMatchObject({
     status: "not_due",
   });
 });

@@ -100,7 +100,7 @@ test("a waiting agent is nobody's: no claim takes it, and whoever held it writes
   const back = { epoch, delay_ms: 0, running_ms: 9, attempts: 0 };
   expect(await rig.store.release(agent, back)).toMatchObject({ status: "stale" });
   expect(await rig.store.settle(agent, wellDone(epoch))).toMatchObject({ status: "stale" });
-  expect(await rig.store.rewake(agent, { expected_wake: 1, job_alive: false })).toMatchObject({
+  expect(await rig.store.requeue(agent, { expected_wake: 1, job_alive: false })).toMatchObject({
     status: "not_due",
   });
   expect(await rig.everything()).toEqual(before);

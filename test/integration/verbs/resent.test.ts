@@ -215,13 +215,13 @@ const CALLS: Record<string, Resent> = {
       return () => rig.store.finish(agent);
     },
   },
-  "rewake of a lost wake": {
+  "requeue of a lost wake": {
     answers: ["wake", "not_due"],
     prepare: async (rig) => {
       const agent = await rig.queued();
       await rig.redisReaches(Number((await rig.raw(agent)).deadline));
       await rig.redis.hset(rig.keys.agent(agent).record, "deadline", 1);
-      return () => rig.store.rewake(agent, { expected_wake: 1, job_alive: false });
+      return () => rig.store.requeue(agent, { expected_wake: 1, job_alive: false });
     },
   },
   ack: {

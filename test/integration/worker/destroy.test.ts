@@ -7,7 +7,7 @@ import { entryKey } from "../../../src/shared/protocol/log.ts";
 import { createBudgetBook } from "../../../src/shared/redis/budget.ts";
 import { openRedis } from "../../../src/shared/redis/connection/connection.ts";
 import { createPause } from "../../../src/shared/redis/pause.ts";
-import { createProviderGate } from "../../../src/shared/redis/provider-limiter.ts";
+import { createProviderLimiter } from "../../../src/shared/redis/provider-limiter.ts";
 import { createWorkerDirectory } from "../../../src/shared/redis/workers.ts";
 import { createHintLine } from "../../../src/worker/health/stop-hints.ts";
 import { createQuarantine } from "../../../src/worker/isolation.ts";
@@ -202,7 +202,7 @@ test("a destroy whose hint comes while the agent is still being loaded stops the
   const { signal: draining } = new AbortController();
   const logger = createLogger({ level: "silent" });
   const provider = new ProviderLimit({
-    gate: createProviderGate(installation.redis, keys),
+    limiter: createProviderLimiter(installation.redis, keys),
     tellOthers: () => {},
     pause: createPause(installation.redis, keys),
     clock: systemClock,

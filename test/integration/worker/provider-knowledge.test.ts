@@ -4,7 +4,7 @@ import { systemClock } from "../../../src/shared/clock.ts";
 import { createLogger } from "../../../src/shared/logger.ts";
 import { newUid } from "../../../src/shared/protocol/ids.ts";
 import { createPause, PAUSE_KNOWN_MS } from "../../../src/shared/redis/pause.ts";
-import { createProviderGate } from "../../../src/shared/redis/provider-limiter.ts";
+import { createProviderLimiter } from "../../../src/shared/redis/provider-limiter.ts";
 import { Lease } from "../../../src/worker/run/lease.ts";
 import { ProviderLimit } from "../../../src/worker/run/provider-limit.ts";
 import { openInstallation } from "../../helpers/installation.ts";
@@ -17,16 +17,16 @@ async function frozenProcess() {
   const { redis, keys, store } = await openInstallation();
   let skippedMs = 0;
   const clock = { ...systemClock, monotonicMs: () => systemClock.monotonicMs() + skippedMs };
-  const gate = createProviderGate(redis, keys);
+  const limiter = createProviderLimiter(redis, keys);
   const pause = createPause(redis, keys);
   let reads = 0;
   const provider = new ProviderLimit({
-    gate: {
-      ...gate,
+    limiter: {
+      ...limiter,
       async list() {
-        const gates = await gate.list();
+        const limiters = await limiter.list();
         reads += 1;
-        return gates;
+        return limiters;
       },
     },
     tellOthers: () => {},

@@ -33,7 +33,7 @@ interface Script {
   questions?: readonly string[];
   answer?: (questionId: string) => Answer<"answer">;
   isAlive?: boolean;
-  rewake?: Answer<"rewake">;
+  requeue?: Answer<"requeue">;
 }
 
 /** A sweeper whose Redis answers by script; `done`: what it wrote, in order. */
@@ -70,9 +70,9 @@ function scene(script: Script) {
         done.push(`answer ${question_id}`);
         return script.answer?.(question_id) ?? { status: "waiting", open: 1 };
       },
-      rewake: async (_address, { expected_wake, job_alive }) => {
-        done.push(`rewake ${expected_wake} ${job_alive ? "alive" : "lost"}`);
-        return script.rewake ?? { status: "not_due" };
+      requeue: async (_address, { expected_wake, job_alive }) => {
+        done.push(`requeue ${expected_wake} ${job_alive ? "alive" : "lost"}`);
+        return script.requeue ?? { status: "not_due" };
       },
     },
     wakes: {
@@ -268,18 +268,18 @@ const wakeDue: Answer<"overdue"> = { status: "wake_due", wake: 4, checks: 0, age
 test("an agent whose wake was lost gets a new one, and a look after it should that be lost, too", async () => {
   const { sweeper, done } = scene({
     overdue: wakeDue,
-    rewake: { status: "wake", wake: 5, deadline: 30 },
+    requeue: { status: "wake", wake: 5, deadline: 30 },
   });
   await sweeper.tick();
-  expect(done).toEqual(["rewake 4 lost", `move ${FIRST} to 30`, `wake ${FIRST} 5`]);
+  expect(done).toEqual(["requeue 4 lost", `move ${FIRST} to 30`, `wake ${FIRST} 5`]);
 });
 
 test("a wake that still waits its turn is not doubled, and looked at again", async () => {
   const { sweeper, done } = scene({
     overdue: wakeDue,
     isAlive: true,
-    rewake: { status: "wait", deadline: 31 },
+    requeue: { status: "wait", deadline: 31 },
   });
   await sweeper.tick();
-  expect(done).toEqual(["rewake 4 alive", `move ${FIRST} to 31`]);
+  expect(done).toEqual(["requeue 4 alive", `move ${FIRST} to 31`]);
 });

@@ -1,8 +1,14 @@
-/** The parents of a tenant, found by the installation's index. */
+/**
+ * The routes of parents themselves: the list of them, by the installation's index; what one's agents inherit; where its replies are
+ * pushed. Registering takes an admin key: what is registered bounds what keys of the scope `spawn` may ask for.
+ */
 import { z } from "zod";
+import { ProfileInput } from "../../../producer/input.ts";
+import { WebhookInput } from "../../../producer/webhook.ts";
+import { requireReachable } from "../../webhooks/address.ts";
 import { readParentPage } from "../parents.ts";
 import { type Route, route } from "../route.ts";
-import { MOST_ENTRIES, ParentList } from "../schema.ts";
+import { MOST_ENTRIES, ParentList, Profile, ProfileRegistered, Webhook, WebhookSet } from "../schema.ts";
 
 const ParentQuery = z.strictObject({
   limit: z.coerce
@@ -19,6 +25,9 @@ const ParentQuery = z.strictObject({
     .describe("A cursor of an earlier answer; default: from the last active one."),
 });
 
+const PARENT = "/v1/parents/{parent}";
+const WEBHOOK = `${PARENT}/webhook`;
+
 /** The rows. */
 export const parentRoutes: readonly Route[] = [
   route({
@@ -33,6 +42,67 @@ export const parentRoutes: readonly Route[] = [
     async handle({ open, principal: { tenant }, query: { limit, after } }) {
       const { parents, next } = await readParentPage(await open(), tenant, Number(after), limit);
       return { status: 200, body: { parents, ...(next !== undefined && { cursor: String(next) }) } };
+    },
+  }),
+  route({
+    method: "put",
+    path: PARENT,
+    id: "registerProfile",
+    tag: "parents",
+    says: "Registers what the parent's agents inherit, through whichever door they are asked for; a spawn may only narrow it.",
+    scope: "admin",
+    body: ProfileInput,
+    answers: {
+      200: { says: "The profile and its version, one more where it differs.", schema: ProfileRegistered },
+    },
+    handle: async (call) => ({ status: 200, body: await call.parent().register(call.body) }),
+  }),
+  route({
+    method: "get",
+    path: PARENT,
+    id: "getProfile",
+    tag: "parents",
+    says: "What is registered for the parent; version 0: nothing ever was.",
+    scope: "read",
+    answers: { 200: { says: "The profile.", schema: Profile } },
+    handle: async (call) => ({ status: 200, body: await call.parent().profile() }),
+  }),
+  route({
+    method: "put",
+    path: WEBHOOK,
+    id: "setWebhook",
+    tag: "webhooks",
+    says: "Has replies, questions and messages pushed to a URL, signed after Standard Webhooks; a 2xx answer acks them.",
+    scope: "spawn",
+    body: WebhookInput,
+    answers: { 200: { says: "The webhook and its new secret, shown once.", schema: WebhookSet } },
+    async handle(call) {
+      requireReachable(call.body.url, call.webhookReach);
+      return { status: 200, body: await call.parent().webhook.set(call.body) };
+    },
+  }),
+  route({
+    method: "get",
+    path: WEBHOOK,
+    id: "getWebhook",
+    tag: "webhooks",
+    says: "Where replies are pushed, and how that goes.",
+    scope: "read",
+    answers: { 200: { says: "The webhook.", schema: Webhook } },
+    handle: async (call) => ({ status: 200, body: await call.parent().webhook.get() }),
+  }),
+  route({
+    method: "delete",
+    path: WEBHOOK,
+    id: "removeWebhook",
+    tag: "webhooks",
+    says: "Ends the pushing; what was not pushed yet stays in the channel.",
+    scope: "spawn",
+    answers: { 204: { says: "It is gone." } },
+    async handle(call) {
+      await call.parent().webhook.remove();
+      call.response.status(204).end();
+      return "streamed";
     },
   }),
 ];

@@ -246,7 +246,7 @@ class MessagesClient extends Anthropic {
 
 /** Host and credential as far as others may know them. */
 function providerOf(apiKey: string, baseUrl: string): string {
-  const digest = createHash("sha256").update(`subagent-queue gate ${apiKey}`).digest("hex");
+  const digest = createHash("sha256").update(`subagent-queue limiter ${apiKey}`).digest("hex");
   return `${new URL(baseUrl).host}/${digest.slice(0, 8)}`;
 }
 

@@ -344,7 +344,7 @@ function* lookAt(world: World, due: Due): Program {
   if (seen.status === "wake_due") {
     const wake = seen.wake;
     const alive = world.jobs.some((job) => job.uid === agent.uid && job.wake === wake);
-    const answer = yield* verbs.rewake(world, agent, wake, alive);
+    const answer = yield* verbs.requeue(world, agent, wake, alive);
     if (answer.status === "wake") yield* addJob(world, agent.uid, answer.wake);
     if (answer.status !== "not_due") yield* move(answer.deadline);
     return;

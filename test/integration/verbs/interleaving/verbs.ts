@@ -302,12 +302,12 @@ function judgeDue(input: Input<"settle">, agent: AgentAddress, before: Shot, aft
   }
 }
 
-/** `rewake`: once a wake, and only when it is due. */
-export function* rewake(world: World, agent: AgentAddress, expectedWake: number, jobAlive: boolean) {
+/** `requeue`: once a wake, and only when it is due. */
+export function* requeue(world: World, agent: AgentAddress, expectedWake: number, jobAlive: boolean) {
   return yield* make({
-    name: "rewake",
+    name: "requeue",
     agent,
-    make: () => world.rig.store.rewake(agent, { expected_wake: expectedWake, job_alive: jobAlive }),
+    make: () => world.rig.store.requeue(agent, { expected_wake: expectedWake, job_alive: jobAlive }),
     judge(answer, before, after) {
       if (answer.status === "not_due") return unchanged(before, after);
       const was = agentIn(before, agent);

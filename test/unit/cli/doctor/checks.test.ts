@@ -75,14 +75,14 @@ test("a pause is a warning with the operator's word; a queue paused behind its b
   expect(checks(findingsIn(facts({ wakes })))).toEqual(["queue_paused error"]);
 });
 
-test("a gate that refuses the credential is an error, one that is closed or slowed a warning", () => {
-  const gate = { name: "anthropic/m", reason: "rate_limited", limit: 1, holders: 0, waiting: 3 };
-  const gates = [
-    { ...gate, state: "denied" as const, reason: "authentication" },
-    { ...gate, name: "b", state: "closed" as const, until: "2026-11-21T00:00:00.000Z" },
-    { ...gate, name: "c", state: "slowed" as const },
+test("a limiter that refuses the credential is an error, one that is closed or slowed a warning", () => {
+  const limiter = { name: "anthropic/m", reason: "rate_limited", limit: 1, holders: 0, waiting: 3 };
+  const limiters = [
+    { ...limiter, state: "denied" as const, reason: "authentication" },
+    { ...limiter, name: "b", state: "closed" as const, until: "2026-11-21T00:00:00.000Z" },
+    { ...limiter, name: "c", state: "slowed" as const },
   ];
-  expect(findingsIn(facts({ gates })).map(({ severity, names }) => [severity, names])).toEqual([
+  expect(findingsIn(facts({ limiters })).map(({ severity, names }) => [severity, names])).toEqual([
     ["error", ["anthropic/m denied (authentication)"]],
     ["warn", ["b closed (rate_limited) until 2026-11-21T00:00:00.000Z", "c slowed (rate_limited)"]],
   ]);

@@ -74,7 +74,7 @@ export function facts(more: Partial<Facts> = {}): Facts {
     workers: [workerSight()],
     wakes: { waiting: 0, active: 0, delayed: 0, isPaused: false, next: undefined },
     pause: undefined,
-    gates: [],
+    limiters: [],
     areWakesStuck: false,
     bounds: { keys: 1_000, agents: 100 },
     reached: [],

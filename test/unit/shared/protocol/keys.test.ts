@@ -28,10 +28,10 @@ function namesOf(prefix: string): string[] {
     keys.workers,
     keys.worker("w"),
     keys.paused,
-    keys.gates,
+    keys.limiters,
     keys.callbacks,
     keys.callbackLock,
-    ...[keys.gate, keys.gateHolders, keys.gateWaiting].map((name) => name("w")),
+    ...[keys.limiter, keys.limiterHolders, keys.limiterWaiting].map((name) => name("w")),
     `${keys.bullPrefix}:${keys.wakeQueue}`,
   ];
 }
@@ -62,10 +62,10 @@ test("two parents, and two tenants with a parent of one name, never share a tag"
 });
 
 test("what all workers share has the tag of the installation", () => {
-  const { bullPrefix, deadlines, hintGrace, workers, worker, paused, gates, ...keys } = keysUnder("mine");
-  const gate = "host/{other}/model";
-  const ofGate = [keys.gate(gate), keys.gateHolders(gate), keys.gateWaiting(gate)];
-  const names = [bullPrefix, deadlines, hintGrace, workers, worker("w-1"), paused, gates, ...ofGate];
+  const { bullPrefix, deadlines, hintGrace, workers, worker, paused, limiters, ...keys } = keysUnder("mine");
+  const limiter = "host/{other}/model";
+  const ofLimiter = [keys.limiter(limiter), keys.limiterHolders(limiter), keys.limiterWaiting(limiter)];
+  const names = [bullPrefix, deadlines, hintGrace, workers, worker("w-1"), paused, limiters, ...ofLimiter];
   expect(new Set(names.map(hashTag))).toEqual(new Set(["mine"]));
 });
 

@@ -1,25 +1,31 @@
 import { expect, test } from "vitest";
-import type { GateState } from "../../../../src/shared/redis/provider-limiter.ts";
+import type { LimiterState } from "../../../../src/shared/redis/provider-limiter.ts";
 import { credentialProbe, pauseProbe } from "../../../../src/worker/health/health.ts";
 
-const denied: GateState = {
+const denied: LimiterState = {
   name: "b/1/m/8",
   state: "denied",
   reason: "authentication",
   holders: 0,
   waiting: 2,
 };
-const slowed: GateState = { name: "a/1/m", state: "slowed", reason: "rate_limited", holders: 1, waiting: 0 };
-const closed: GateState = { ...slowed, state: "closed", until: "2026-11-21T10:00:00Z" };
-const gateOf = (...states: GateState[]) => ({ list: async () => states });
+const slowed: LimiterState = {
+  name: "a/1/m",
+  state: "slowed",
+  reason: "rate_limited",
+  holders: 1,
+  waiting: 0,
+};
+const closed: LimiterState = { ...slowed, state: "closed", until: "2026-11-21T10:00:00Z" };
+const limiterOf = (...states: LimiterState[]) => ({ list: async () => states });
 const modelOf = (provider: string) => ({ gateName: (model: string) => `${provider}/${model}` });
 
-test("a refused credential of one's own is a reason; another's is not, nor a gate that makes calls wait", async () => {
-  expect(await credentialProbe(gateOf(slowed, denied), modelOf("b/1"))()).toBe(
+test("a refused credential of one's own is a reason; another's is not, nor a limiter that makes calls wait", async () => {
+  expect(await credentialProbe(limiterOf(slowed, denied), modelOf("b/1"))()).toBe(
     "the provider refuses the credential (authentication) at b/1/m/8",
   );
-  expect(await credentialProbe(gateOf(denied), modelOf("b/2"))()).toBeUndefined();
-  expect(await credentialProbe(gateOf(slowed, closed), modelOf("a/1"))()).toBeUndefined();
+  expect(await credentialProbe(limiterOf(denied), modelOf("b/2"))()).toBeUndefined();
+  expect(await credentialProbe(limiterOf(slowed, closed), modelOf("a/1"))()).toBeUndefined();
 });
 
 test("a pause is a reason, with the operator's word", async () => {

@@ -5,11 +5,11 @@ import { keysUnder } from "../../../../src/shared/protocol/keys.ts";
 import { TIMING } from "../../../../src/shared/protocol/limits.ts";
 import { closeRedis, openRedis } from "../../../../src/shared/redis/connection/connection.ts";
 import { createPause } from "../../../../src/shared/redis/pause.ts";
-import { createProviderGate } from "../../../../src/shared/redis/provider-limiter.ts";
+import { createProviderLimiter } from "../../../../src/shared/redis/provider-limiter.ts";
 import { createAnthropicModel } from "../../../../src/worker/model/anthropic/model.ts";
 import type { FailureKind } from "../../../../src/worker/model/model.ts";
 import type { Lease } from "../../../../src/worker/run/lease.ts";
-import { gateNameOf, meaningOf, ProviderLimit } from "../../../../src/worker/run/provider-limit.ts";
+import { limiterNameOf, meaningOf, ProviderLimit } from "../../../../src/worker/run/provider-limit.ts";
 import { redisUrl, uniquePrefix } from "../../../helpers/redis.ts";
 
 const failure = (kind: FailureKind, retryAfterMs?: number) => ({
@@ -47,7 +47,7 @@ test.for([
   expect(meaningOf(failure(kind))).toBe("neutral");
 });
 
-test("a gate is named by host, credential and model, and shows no part of the credential", async () => {
+test("a limiter is named by host, credential and model, and shows no part of the credential", async () => {
   const names = await Promise.all(
     [
       { apiKey: "sk-ant-secret-1" },
@@ -55,7 +55,7 @@ test("a gate is named by host, credential and model, and shows no part of the cr
       { apiKey: "sk-ant-secret-1", baseUrl: "http://me:sk-ant-word@127.0.0.1:8787/x" },
     ].map(async (options) => {
       const model = createAnthropicModel(options);
-      const named = [gateNameOf(model, "claude-haiku-5-5"), gateNameOf(model, "claude-opus-5-5")];
+      const named = [limiterNameOf(model, "claude-haiku-5-5"), limiterNameOf(model, "claude-opus-5-5")];
       await model.stop();
       return named;
     }),
@@ -66,15 +66,15 @@ test("a gate is named by host, credential and model, and shows no part of the cr
   expect(names.join()).not.toContain("sk-ant");
 });
 
-test("the same host and credential have the same gate in every process", async () => {
+test("the same host and credential have the same limiter in every process", async () => {
   const models = [createAnthropicModel({ apiKey: "k" }), createAnthropicModel({ apiKey: "k" })];
-  const [one, other] = models.map((model) => gateNameOf(model, "m"));
+  const [one, other] = models.map((model) => limiterNameOf(model, "m"));
   expect(one).toBe(other);
   await Promise.all(models.map((model) => model.stop()));
 });
 
-test("a model that names none has one gate for each model id", () => {
-  expect(gateNameOf({}, "m-1")).toBe("custom/m-1");
+test("a model that names none has one limiter for each model id", () => {
+  expect(limiterNameOf({}, "m-1")).toBe("custom/m-1");
 });
 
 test("a limiter that cannot be asked is open: it spares the provider, the lease guards the run", async () => {
@@ -83,7 +83,7 @@ test("a limiter that cannot be asked is open: it spares the provider, the lease 
   const keys = keysUnder(uniquePrefix());
   const logger = createLogger({ level: "silent" });
   const limit = new ProviderLimit({
-    gate: createProviderGate(redis, keys),
+    limiter: createProviderLimiter(redis, keys),
     tellOthers: () => {},
     pause: createPause(redis, keys),
     clock: systemClock,

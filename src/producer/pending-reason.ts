@@ -1,5 +1,5 @@
 /**
- * What the tasks of one client wait for beside their own work: a live worker, a worker with their tools, a provider.
+ * Why the tasks of one client are pending: for want of a live worker, of a worker with their tools, or of their provider.
  *
  * Owns: who waits, and when Redis is asked. Its neighbours: `task.ts` decides what a wait means for a task, the workers'
  * announcements and the agents' records hold the truth.

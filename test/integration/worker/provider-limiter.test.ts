@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import type { LedgerEntry } from "../../../src/offline/server.ts";
 import { systemClock } from "../../../src/shared/clock.ts";
 import { TIMING } from "../../../src/shared/protocol/limits.ts";
-import { createProviderGate } from "../../../src/shared/redis/provider-limiter.ts";
+import { createProviderLimiter } from "../../../src/shared/redis/provider-limiter.ts";
 import { createAnthropicModel } from "../../../src/worker/model/anthropic/model.ts";
 import type { ModelFailure } from "../../../src/worker/model/model.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
@@ -18,15 +18,15 @@ import { until } from "../../helpers/until.ts";
 
 const done = { content: [{ type: "text" as const, text: "done" }] };
 const list = { content: [{ type: "tool_use" as const, name: "glob", input: { pattern: "*" } }] };
-const OUTAGE_MS = Number(process.env.GATE_OUTAGE_MS ?? 8_000);
+const OUTAGE_MS = Number(process.env.LIMITER_OUTAGE_MS ?? 8_000);
 const RUNS = 20;
 
 async function opened(options: InstallationOptions) {
   const installation = await openInstallation(options);
-  const gate = createProviderGate(installation.redis, installation.keys);
+  const limiter = createProviderLimiter(installation.redis, installation.keys);
   const tasks = (prompts: readonly string[]) =>
     Promise.all(prompts.map((prompt) => installation.task(prompt)));
-  return Object.assign(installation, { gate, tasks });
+  return Object.assign(installation, { limiter, tasks });
 }
 
 function numbered(word: string, count: number): string[] {
@@ -96,7 +96,7 @@ test("after a refusal calls begin one by one: never more at once than have succe
     const succeeded = spans.filter((span) => span.to <= from).length;
     expect(atOnce).toBeLessThanOrEqual(succeeded + 1);
   }
-  expect(await installation.gate.list()).toMatchObject([{ state: "slowed", holders: 0 }]);
+  expect(await installation.limiter.list()).toMatchObject([{ state: "slowed", holders: 0 }]);
 });
 
 test("the place of a worker that was killed during the only call let through frees itself", async () => {
@@ -114,7 +114,7 @@ test("the place of a worker that was killed during the only call let through fre
   const doomed = await installation.spawnWorker();
   const slow = await installation.task("slow");
   await refusal(installation, 429);
-  const isHeld = async (holders: number) => (await installation.gate.list())[0]?.holders === holders;
+  const isHeld = async (holders: number) => (await installation.limiter.list())[0]?.holders === holders;
   await until(() => isHeld(1), { what: "the probe" });
   await until(() => installation.offline.inFlight === 1);
   await doomed.kill();
@@ -165,9 +165,9 @@ test.for<Advice>([{ words: "600 s", seconds: 600 }, IN_THREE_HOURS, { words: "si
     );
     expect(notBefore - refusedAt).toBeGreaterThan(50_000);
     expect(notBefore - refusedAt).toBeLessThan(80_000);
-    const [gate] = await installation.gate.list();
-    expect(gate).toMatchObject({ state: "closed", reason: "rate_limited", holders: 0 });
-    expect(Date.parse(gate?.until ?? "") - refusedAt).toBeGreaterThanOrEqual(seconds * 1_000 - 1_000);
+    const [limiter] = await installation.limiter.list();
+    expect(limiter).toMatchObject({ state: "closed", reason: "rate_limited", holders: 0 });
+    expect(Date.parse(limiter?.until ?? "") - refusedAt).toBeGreaterThanOrEqual(seconds * 1_000 - 1_000);
     expect(installation.offline.ledger).toHaveLength(3);
   },
 );
@@ -182,7 +182,7 @@ function failedOne(installation: Installation, agents: readonly Agent[]): Promis
   );
 }
 
-test("a run that has asked a closed gate again and again has used no time, no attempt and no turn", async () => {
+test("a run that has asked a closed limiter again and again has used no time, no attempt and no turn", async () => {
   const limited = { status: 429, headers: { "retry-after": "3600" } };
   const installation = await opened({
     timing: { ...TIMING, gateAskMs: 2_100 },
@@ -222,7 +222,7 @@ test.for([401, 403])(
     const refusals = () => installation.offline.ledger.filter(({ http_status }) => http_status === status);
     const firstWave = refusals().length;
     await until(() => refusals().length >= firstWave + 2, { what: "refused probes" });
-    expect(await installation.gate.list()).toMatchObject([{ state: "denied" }]);
+    expect(await installation.limiter.list()).toMatchObject([{ state: "denied" }]);
     expect(await worker.readiness()).toMatchObject({
       ready: false,
       redis: "ready",
@@ -232,7 +232,7 @@ test.for([401, 403])(
     const replies = await repliesOf(installation, others, 20_000);
     expect(replies.map((reply) => [reply.status, reply.turns])).toEqual(others.map(() => ["succeeded", 2]));
     expect(installation.offline.ledger.filter(({ turn }) => turn === 0)).toHaveLength(10);
-    expect(await installation.gate.list()).toEqual([]);
+    expect(await installation.limiter.list()).toEqual([]);
     expect(await worker.readiness()).toMatchObject({ ready: true, reasons: [] });
   },
 );
@@ -252,13 +252,15 @@ test("workers with another key go on at once with the runs that wait for a refus
   const replies = await repliesOf(installation, others);
   expect((await worker.readiness()).reasons).toEqual([]);
   expect(replies.map(({ status }) => status)).toEqual(others.map(() => "succeeded"));
-  const [gate, ...rest] = await installation.gate.list();
-  expect(gate).toMatchObject({ state: "denied", reason: "authentication" });
+  const [limiter, ...rest] = await installation.limiter.list();
+  expect(limiter).toMatchObject({ state: "denied", reason: "authentication" });
   expect(rest).toEqual([]);
-  expect(JSON.stringify(await installation.redis.keys(`*${installation.prefix}*gate*`))).not.toContain("key");
+  expect(JSON.stringify(await installation.redis.keys(`*${installation.prefix}*limiter*`))).not.toContain(
+    "key",
+  );
 });
 
-/** `GATE_OUTAGE_MS=3600000` makes it an hour; back-offs are those of production then. */
+/** `LIMITER_OUTAGE_MS=3600000` makes it an hour; back-offs are those of production then. */
 test(
   `an outage (529) of ${OUTAGE_MS / 1_000} s loses no run, buys no turn again, and costs few calls`,
   async () => {
@@ -290,7 +292,7 @@ test(
       `outage of ${OUTAGE_MS / 1_000} s: ${RUNS} runs, 0 lost, ${refused} calls refused, longest running time ${longestRunMs} ms`,
     );
     expect(refused).toBeGreaterThan(RUNS);
-    // What was in flight at first, then probes: each closes the gate for half its back-off at least.
+    // What was in flight at first, then probes: each closes the limiter for half its back-off at least.
     expect(refused).toBeLessThanOrEqual(RUNS + 8 + OUTAGE_MS / (longestBackoffMs / 2));
     expect(longestRunMs).toBeLessThan(10_000);
   },
@@ -314,8 +316,8 @@ test("the place of a call that broke off without an end is free when its lease i
   const agent = await installation.task("unlucky");
   await until(() => calls === 2, { what: "the probe" });
   await until(() => worker.active().length === 0, { what: "the hand-back" });
-  await until(async () => (await installation.gate.list())[0]?.holders === 0, {
-    what: "a free place at a gate that is still slowed",
+  await until(async () => (await installation.limiter.list())[0]?.holders === 0, {
+    what: "a free place at a limiter that is still slowed",
     timeoutMs: 2 * SHORT_TIMING.leaseMs,
   });
   expect(await installation.record(agent)).toMatchObject({ status: "queued" });

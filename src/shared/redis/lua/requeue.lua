@@ -1,4 +1,4 @@
--- rewake: after `overdue` answered wake_due. A wake whose job still waits is left alone and checked later; a lost one gets a
+-- requeue: after `overdue` answered wake_due. A wake whose job still waits is left alone and checked later; a lost one gets a
 -- new number, and so does that of a run whose lease is over: its job may still be held by the dead worker.
 -- Closes: two sweepers waking one agent twice.
 local agent = read(record, 'status', 'wake', 'checks', 'deadline', 'lease_until')

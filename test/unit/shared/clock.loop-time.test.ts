@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { LoopTime } from "../../../src/producer/connection.ts";
+import { LoopTime } from "../../../src/shared/clock.ts";
 import { createManualClock } from "../cli/manual-clock.ts";
 
 test("it stands still while nothing waits, and one timer serves all that does", () => {

@@ -1,11 +1,11 @@
--- gate-enter: may this run call its provider now, and if not, when does it ask again? A healthy limiter has no state, and
+-- limiter-acquire: may this run call its provider now, and if not, when does it ask again? A healthy limiter has no state, and
 -- nothing is written for it. A slowed one has slots, held as leases; a run that finds none gets an appointment, one behind
 -- the other, so that all waiting runs together ask at a bounded rate and come back one by one.
 -- Closes: two runs taking the last slot; a dead worker keeping its slot; a re-sent question taking two slots or
 -- appointments.
 if not under_way and redis.call('EXISTS', paused) == 1 then return answer('paused') end
 local now = now_ms()
-local state = read(gate, 'until', 'limit', 'reason')
+local state = read(limiter, 'until', 'limit', 'reason')
 if not state['until'] then return answer('open', { at = now, slot = false }) end
 
 -- A first write that never allocates: what follows is done also when memory is full.
@@ -30,5 +30,5 @@ if at <= now then
 end
 local stays_ms = math.max(at, closed_until) - now + quiet_ms
 redis.call('PEXPIRE', waiting, fmt(stays_ms))
-redis.call('PEXPIRE', gate, fmt(stays_ms))
+redis.call('PEXPIRE', limiter, fmt(stays_ms))
 return answer('wait', { wait_ms = at - now, reason = state.reason })

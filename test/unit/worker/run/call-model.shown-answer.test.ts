@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { type ContentBlock, ZERO_USAGE } from "../../../../src/shared/protocol/content.ts";
 import { keepSecret } from "../../../../src/shared/secrets.ts";
-import { shownAnswer } from "../../../../src/worker/run/body.ts";
+import { shownAnswer } from "../../../../src/worker/run/call-model.ts";
 
 const KEY = 'sk"live/7f3a9b1c2d4e';
 keepSecret(KEY);

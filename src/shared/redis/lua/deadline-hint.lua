@@ -1,4 +1,4 @@
--- deadline-touch: a sweeper must check this agent in `in_ms`, or earlier if that stands already. Its parent, if named, was active now.
+-- deadline-hint: a sweeper must check this agent in `in_ms`, or earlier if that stands already. Its parent, if named, was active now.
 -- Closes: (1) a sweeper that read the set before this touch moving the deadline later: each touch has a greater mark, and a
 -- move must name the mark it read. (2) A sweeper that comes between this touch and its verb: it checks again after `grace_ms`.
 local now = now_ms()

@@ -1,9 +1,9 @@
--- gate-leave: a call is over. Its slot is free; what it met slows, closes or opens the limiter for every worker. Only a call
+-- limiter-release: a call is over. Its slot is free; what it met slows, closes or opens the limiter for every worker. Only a call
 -- that began after the limiter was last closed says anything new: fifty calls that are refused together are one refusal.
 -- Closes: many refusals of one moment halving many times; a condition of the pool failing more than the run that found it;
 -- a re-sent answer counting twice.
 local had_slot = redis.call('ZREM', holders, run_id) == 1
-local state = read(gate, 'state', 'until', 'limit', 'target', 'consecutive_refusals', 'since', 'found_by')
+local state = read(limiter, 'state', 'until', 'limit', 'target', 'consecutive_refusals', 'since', 'found_by')
 local now = now_ms()
 local since, limit, target = num(state.since), num(state.limit), num(state.target)
 local says_new = not state.state or entered_at > since
@@ -12,11 +12,11 @@ if outcome == 'neutral' then return answer('left') end
 if outcome == 'ok' then
   if not (state.state and had_slot and says_new) then return answer('left') end
   if state.state == 'denied' then
-    redis.call('DEL', gate, holders, waiting)
-    redis.call('SREM', gates, name)
+    redis.call('DEL', limiter, holders, waiting)
+    redis.call('SREM', limiters, name)
   else
     local more = (target == 0 or limit < target) and 1 or 1 / limit
-    redis.call('HSET', gate, 'limit', string.format('%.3f', limit + more), 'consecutive_refusals', '0')
+    redis.call('HSET', limiter, 'limit', string.format('%.3f', limit + more), 'consecutive_refusals', '0')
   end
   return answer('left')
 end
@@ -25,8 +25,8 @@ local asked_ms = retry_after_ms or 0
 asked_ms = asked_ms + math.min(asked_ms / 10, longest_backoff_ms) * jitter
 -- Kept for `quiet_ms` after the limit ends; each waiting call extends it.
 local function close_until(at)
-  redis.call('HSET', gate, 'until', fmt(at))
-  redis.call('PEXPIRE', gate, fmt(at - now + quiet_ms))
+  redis.call('HSET', limiter, 'until', fmt(at))
+  redis.call('PEXPIRE', limiter, fmt(at - now + quiet_ms))
 end
 
 local kind = outcome == 'denied' and 'denied' or 'slowed'
@@ -48,10 +48,10 @@ else
 end
 -- A refused probe says that the provider is still away, not how much it takes.
 if kind == 'slowed' and limit >= 2 then target = math.max(1, math.floor((redis.call('ZCARD', holders) + 1) / 2)) end
-write(gate, { state = kind, reason = reason, limit = '1', target = target, consecutive_refusals = refusals, since = now })
-if not was_found then redis.call('HSET', gate, 'found_by', run_id) end
+write(limiter, { state = kind, reason = reason, limit = '1', target = target, consecutive_refusals = refusals, since = now })
+if not was_found then redis.call('HSET', limiter, 'found_by', run_id) end
 close_until(math.max(num(state['until']), now + math.ceil(closed_ms)))
-redis.call('SADD', gates, name)
-redis.call('PEXPIRE', gates, names_ttl_ms)
+redis.call('SADD', limiters, name)
+redis.call('PEXPIRE', limiters, names_ttl_ms)
 if kind == 'denied' and not was_found then return answer('first') end
 return answer('known')

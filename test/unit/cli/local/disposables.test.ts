@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createClosing } from "../../../../src/cli/local/closing.ts";
+import { createClosing } from "../../../../src/cli/local/disposables.ts";
 import { latch } from "../../../helpers/latch.ts";
 
 test("closers run newest first, one after the other, and only once", async () => {

@@ -1,13 +1,10 @@
 /**
- * The steps that only add to the log: the parent's messages come in, old results are left out of requests, the last answer is
- * checked. What came with a message is the agent's before: files are written into the workspace, then the message enters the
- * log, images with it. A crash in between writes the same files once more.
+ * Performs `deliver`: the parent's messages enter the log. What came with a message is the agent's before: files are written into
+ * the workspace, then the message enters the log, images with it. A crash in between writes the same files once more.
  */
-
 import type { DeliveredMessage } from "../../shared/protocol/log.ts";
-import type { InboxMessage } from "../../shared/protocol/message.ts";
-import { type Attached, attachedTo } from "../../shared/protocol/message.ts";
-import { newCleared, newDelivery, newFailure, newVerdict } from "../loop/log.ts";
+import { type Attached, attachedTo, type InboxMessage } from "../../shared/protocol/message.ts";
+import { newDelivery, newFailure } from "../loop/log.ts";
 import type { Step } from "../loop/next.ts";
 import { writeParentFiles } from "../tools/parent-files.ts";
 import type { RunContext } from "./context.ts";
@@ -31,26 +28,6 @@ function blankFailure({ state }: Session, { message, messages }: DeliverStep, ta
   if (state.isBegun || taken.length > 0 || !isBlank) return [];
   const why = `The text of message ${messages[0]?.message_id} is blank: write what the sub-agent should do or know.`;
   return [newFailure(message + 1, { v: 1, kind: "model_error", message: why })];
-}
-
-/**
- * Old results are left out of requests from now on. That stands in the log before the next call: whoever takes the run over would
- * else ask once more what was refused as too long.
- */
-export function clear(session: Session, { message, cleared }: Extract<Step, { do: "clear" }>): undefined {
-  session.add([newCleared(message, cleared)]);
-  return undefined;
-}
-
-/** Finds out whether the last answer is the output that was asked for; what is found enters the log with the next commit. */
-export async function checkOutput(
-  context: RunContext,
-  session: Session,
-  { message, text }: Extract<Step, { do: "check_output" }>,
-): Promise<undefined> {
-  const { outputSchema = {} } = session.rules;
-  session.add([newVerdict(message, await context.checkOutput(outputSchema, text))], false);
-  return undefined;
 }
 
 const LOST =

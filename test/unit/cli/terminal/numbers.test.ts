@@ -6,7 +6,7 @@ import {
   formatDuration,
   formatPlural,
   formatUsd,
-} from "../../../../src/cli/terminal/figures.ts";
+} from "../../../../src/cli/terminal/numbers.ts";
 
 test("counts are grouped, and compact ones never take more than seven characters", () => {
   expect(formatCount(1_234_567)).toBe("1,234,567");

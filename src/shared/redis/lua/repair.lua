@@ -1,4 +1,4 @@
--- mend: brings what stands around an agent in line with its record. One that ended or is gone leaves no place taken and no
+-- repair: brings what stands around an agent in line with its record. One that ended or is gone leaves no place taken and no
 -- log, inbox, attachments or life key behind; one that lives takes its place again, and its name where no other agent has it.
 -- Closes: a repair that was decided on an older look taking the keys of an agent that lives.
 local agent = read(record, 'status', 'agent_id')
@@ -6,11 +6,11 @@ if not agent.status or agent.status == 'ended' then
   local removed = redis.call('HDEL', live, uid) + redis.call('DEL', log, inbox, attachments, life)
   if not agent.status then removed = removed + redis.call('DEL', timeline) end
   if removed == 0 then return answer('whole') end
-  return answer('mended', { removed = removed, counted = false, named = false })
+  return answer('repaired', { removed = removed, counted = false, named = false })
 end
 
 local counted = redis.call('HSETNX', live, uid, life) == 1
 local named = agent.agent_id ~= nil and redis.call('HSETNX', registry, agent.agent_id, uid) == 1
 if not counted and not named then return answer('whole') end
 redis.call('PEXPIRE', registry, registry_ttl_ms)
-return answer('mended', { removed = 0, counted = counted, named = named })
+return answer('repaired', { removed = 0, counted = counted, named = named })

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { TIMING, type Timing } from "../../../src/shared/protocol/limits.ts";
 import {
   type Admission,
-  createProviderGate,
+  createProviderLimiter,
   type Leave,
 } from "../../../src/shared/redis/provider-limiter.ts";
 import { verbRig } from "./rig.ts";
@@ -13,39 +13,40 @@ const LIMITED: Leave = { outcome: "limited", reason: "overloaded" };
 const DENIED: Leave = { outcome: "denied", reason: "authentication" };
 const OK: Leave = { outcome: "ok", reason: "turn" };
 
-function gateRig(timing: Partial<Timing> = {}) {
+function limiterRig(timing: Partial<Timing> = {}) {
   const rig = verbRig();
-  const gate = createProviderGate(rig.redis, rig.keys, { ...TIMING, ...timing }, () => 0);
+  const limiter = createProviderLimiter(rig.redis, rig.keys, { ...TIMING, ...timing }, () => 0);
   const admit = async (run: string): Promise<Admission> => {
-    const answer = await gate.enter(NAME, run);
+    const answer = await limiter.enter(NAME, run);
     if (answer.status !== "open") throw new Error(`${run} was not let in: ${JSON.stringify(answer)}`);
     return answer;
   };
   const waitOf = async (run: string): Promise<number> => {
-    const answer = await gate.enter(NAME, run);
+    const answer = await limiter.enter(NAME, run);
     if (answer.status !== "wait") throw new Error(`${run} was let in: ${JSON.stringify(answer)}`);
     return answer.waitMs;
   };
   /** Redis' clock passes the end of the closing. */
-  const opens = async () => rig.redisReaches(Number(await rig.redis.hget(rig.keys.gate(NAME), "until")) + 1);
-  const field = async (name: string) => Number(await rig.redis.hget(rig.keys.gate(NAME), name));
-  return { ...rig, gate, admit, waitOf, opens, field };
+  const opens = async () =>
+    rig.redisReaches(Number(await rig.redis.hget(rig.keys.limiter(NAME), "until")) + 1);
+  const field = async (name: string) => Number(await rig.redis.hget(rig.keys.limiter(NAME), name));
+  return { ...rig, limiter, admit, waitOf, opens, field };
 }
 
-test("a healthy gate lets everybody through and leaves nothing behind", async () => {
-  const { gate, admit, everything } = gateRig();
+test("a healthy limiter lets everybody through and leaves nothing behind", async () => {
+  const { limiter, admit, everything } = limiterRig();
   const admission = await admit("a");
   expect(admission.holdsPlace).toBe(false);
-  expect(await gate.leave(NAME, "a", admission, OK)).toBe("left");
-  expect(await gate.leave(NAME, "a", admission, { outcome: "neutral", reason: "network" })).toBe("left");
+  expect(await limiter.leave(NAME, "a", admission, OK)).toBe("left");
+  expect(await limiter.leave(NAME, "a", admission, { outcome: "neutral", reason: "network" })).toBe("left");
   expect(await everything()).toEqual({});
-  expect(await gate.list()).toEqual([]);
+  expect(await limiter.list()).toEqual([]);
 });
 
 test("after a refusal nobody is let through until it is over, then one at a time, then two", async () => {
-  const { gate, admit, waitOf, opens } = gateRig({ gateBackoffMs: 1_000 });
-  await gate.leave(NAME, "a", await admit("a"), LIMITED);
-  expect(await gate.list()).toMatchObject([
+  const { limiter, admit, waitOf, opens } = limiterRig({ gateBackoffMs: 1_000 });
+  await limiter.leave(NAME, "a", await admit("a"), LIMITED);
+  expect(await limiter.list()).toMatchObject([
     { name: NAME, state: "closed", reason: "overloaded", limit: 1, holders: 0 },
   ]);
   expect(await waitOf("b")).toBeLessThanOrEqual(500);
@@ -53,18 +54,18 @@ test("after a refusal nobody is let through until it is over, then one at a time
   const probe = await admit("b");
   expect(probe.holdsPlace).toBe(true);
   expect(await waitOf("c")).toBeGreaterThan(2_000);
-  await gate.leave(NAME, "b", probe, OK);
+  await limiter.leave(NAME, "b", probe, OK);
   await admit("c");
   await admit("d");
   expect(await waitOf("e")).toBeGreaterThan(2_000);
-  expect(await gate.list()).toMatchObject([{ state: "slowed", limit: 2, holders: 2, waiting: 1 }]);
+  expect(await limiter.list()).toMatchObject([{ state: "slowed", limit: 2, holders: 2, waiting: 1 }]);
 });
 
 test("calls that were refused together count as one refusal, and the longest wait asked for holds", async () => {
-  const { gate, admit, waitOf, field } = gateRig();
+  const { limiter, admit, waitOf, field } = limiterRig();
   const admissions = await Promise.all(["a", "b", "c"].map(admit));
   for (const [i, admission] of admissions.entries()) {
-    await gate.leave(NAME, ["a", "b", "c"][i] ?? "", admission, {
+    await limiter.leave(NAME, ["a", "b", "c"][i] ?? "", admission, {
       ...LIMITED,
       retryAfterMs: 1_000 * (i + 1),
     });
@@ -73,103 +74,106 @@ test("calls that were refused together count as one refusal, and the longest wai
   expect(await waitOf("d")).toBeGreaterThan(2_500);
 });
 
-test("refused probes close the gate for longer and longer; a call that succeeds ends that", async () => {
-  const { gate, admit, opens, field } = gateRig({ gateBackoffMs: 20, longestGateBackoffMs: 60 });
+test("refused probes close the limiter for longer and longer; a call that succeeds ends that", async () => {
+  const { limiter, admit, opens, field } = limiterRig({ gateBackoffMs: 20, longestGateBackoffMs: 60 });
   const closedFor: number[] = [];
   for (let i = 0; i < 4; i += 1) {
-    await gate.leave(NAME, "a", await admit("a"), LIMITED);
+    await limiter.leave(NAME, "a", await admit("a"), LIMITED);
     closedFor.push((await field("until")) - (await field("since")));
     await opens();
   }
   expect(closedFor).toEqual([10, 20, 30, 30]);
-  await gate.leave(NAME, "a", await admit("a"), OK);
-  await gate.leave(NAME, "a", await admit("a"), LIMITED);
+  await limiter.leave(NAME, "a", await admit("a"), OK);
+  await limiter.leave(NAME, "a", await admit("a"), LIMITED);
   expect((await field("until")) - (await field("since"))).toBe(10);
 });
 
 test("a refusal among many halves what was in flight; from there it grows by one a round", async () => {
-  const { gate, admit, opens, field } = gateRig({ gateBackoffMs: 2 });
-  await gate.leave(NAME, "a", await admit("a"), LIMITED);
+  const { limiter, admit, opens, field } = limiterRig({ gateBackoffMs: 2 });
+  await limiter.leave(NAME, "a", await admit("a"), LIMITED);
   await opens();
-  for (let i = 0; i < 8; i += 1) await gate.leave(NAME, "a", await admit("a"), OK);
+  for (let i = 0; i < 8; i += 1) await limiter.leave(NAME, "a", await admit("a"), OK);
   expect(await field("limit")).toBe(9);
   const calls = await Promise.all(["a", "b", "c", "d"].map(admit));
   for (const [i, call] of calls.entries()) {
-    await gate.leave(NAME, ["a", "b", "c", "d"][i] ?? "", call, i === 0 ? LIMITED : OK);
+    await limiter.leave(NAME, ["a", "b", "c", "d"][i] ?? "", call, i === 0 ? LIMITED : OK);
   }
   expect([await field("target"), await field("limit")]).toEqual([2, 1]);
   await opens();
-  await gate.leave(NAME, "e", await admit("e"), OK);
+  await limiter.leave(NAME, "e", await admit("e"), OK);
   expect(await field("limit")).toBe(2);
-  await gate.leave(NAME, "e", await admit("e"), OK);
-  await gate.leave(NAME, "e", await admit("e"), OK);
+  await limiter.leave(NAME, "e", await admit("e"), OK);
+  await limiter.leave(NAME, "e", await admit("e"), OK);
   expect(await field("limit")).toBeGreaterThan(2.8);
   expect(await field("limit")).toBeLessThan(3);
 });
 
 test("a dead holder's place frees itself, one that is kept does not", async () => {
-  const { gate, admit, opens, redisNow, redisReaches, waitOf } = gateRig({ gateBackoffMs: 2, leaseMs: 600 });
-  await gate.leave(NAME, "a", await admit("a"), LIMITED);
+  const { limiter, admit, opens, redisNow, redisReaches, waitOf } = limiterRig({
+    gateBackoffMs: 2,
+    leaseMs: 600,
+  });
+  await limiter.leave(NAME, "a", await admit("a"), LIMITED);
   await opens();
   await admit("dead");
   const diedAt = await redisNow();
   await waitOf("b");
   await redisReaches(diedAt + 400);
-  await gate.keep(NAME, "dead");
+  await limiter.keep(NAME, "dead");
   await redisReaches(diedAt + 700);
   await waitOf("c");
   await redisReaches(diedAt + 1_300);
-  expect((await gate.enter(NAME, "d")).status).toBe("open");
+  expect((await limiter.enter(NAME, "d")).status).toBe("open");
 });
 
 test("those who wait come back one behind the other, and asking again keeps the place in the line", async () => {
-  const { gate, admit, waitOf } = gateRig();
-  await gate.leave(NAME, "a", await admit("a"), { ...LIMITED, retryAfterMs: 10_000 });
+  const { limiter, admit, waitOf } = limiterRig();
+  await limiter.leave(NAME, "a", await admit("a"), { ...LIMITED, retryAfterMs: 10_000 });
   const waits = [await waitOf("b"), await waitOf("c"), await waitOf("d")];
   const again = await waitOf("b");
   expect(again).toBeLessThanOrEqual(waits[0] ?? 0);
   expect((waits[1] ?? 0) - (waits[0] ?? 0)).toBeGreaterThan(150);
   expect((waits[2] ?? 0) - (waits[1] ?? 0)).toBeGreaterThan(150);
-  expect(await gate.list()).toMatchObject([{ waiting: 3 }]);
+  expect(await limiter.list()).toMatchObject([{ waiting: 3 }]);
 });
 
 test("a wait of hours is asked about again after a minute, and is forgotten by nobody", async () => {
-  const { gate, admit, waitOf, redis, keys } = gateRig();
-  await gate.leave(NAME, "a", await admit("a"), { ...LIMITED, retryAfterMs: 5 * 3_600_000 });
+  const { limiter, admit, waitOf, redis, keys } = limiterRig();
+  await limiter.leave(NAME, "a", await admit("a"), { ...LIMITED, retryAfterMs: 5 * 3_600_000 });
   expect(await waitOf("b")).toBeLessThanOrEqual(60_000);
-  expect(await redis.pttl(keys.gate(NAME))).toBeGreaterThan(5 * 3_600_000);
+  expect(await redis.pttl(keys.limiter(NAME))).toBeGreaterThan(5 * 3_600_000);
 });
 
 test("a refused credential is one run's end and everybody else's wait; a probe that is refused again is no end", async () => {
-  const { gate, admit, waitOf, opens, field } = gateRig({ breakerMs: 400, longestBreakerMs: 600 });
+  const { limiter, admit, waitOf, opens, field } = limiterRig({ breakerMs: 400, longestBreakerMs: 600 });
   const [a, b] = [await admit("a"), await admit("b")];
-  expect(await gate.leave(NAME, "a", a, DENIED)).toBe("first");
-  expect(await gate.leave(NAME, "b", b, DENIED)).toBe("known");
-  expect(await gate.list()).toMatchObject([{ state: "denied", reason: "authentication" }]);
+  expect(await limiter.leave(NAME, "a", a, DENIED)).toBe("first");
+  expect(await limiter.leave(NAME, "b", b, DENIED)).toBe("known");
+  expect(await limiter.list()).toMatchObject([{ state: "denied", reason: "authentication" }]);
   await waitOf("b");
   await opens();
-  expect(await gate.leave(NAME, "b", await admit("b"), DENIED)).toBe("known");
+  expect(await limiter.leave(NAME, "b", await admit("b"), DENIED)).toBe("known");
   expect((await field("until")) - (await field("since"))).toBe(600);
   await opens();
-  await gate.leave(NAME, "b", await admit("b"), OK);
-  expect(await gate.list()).toEqual([]);
-  expect((await gate.enter(NAME, "c")).status).toBe("open");
+  await limiter.leave(NAME, "b", await admit("b"), OK);
+  expect(await limiter.list()).toEqual([]);
+  expect((await limiter.enter(NAME, "c")).status).toBe("open");
 });
 
-test("a credential that is refused while the gate is slowed has somebody who found it", async () => {
-  const { gate, admit } = gateRig();
+test("a credential that is refused while the limiter is slowed has somebody who found it", async () => {
+  const { limiter, admit } = limiterRig();
   const [a, b, c] = [await admit("a"), await admit("b"), await admit("c")];
-  await gate.leave(NAME, "a", a, LIMITED);
-  expect(await gate.leave(NAME, "b", b, DENIED)).toBe("first");
-  expect(await gate.leave(NAME, "c", c, DENIED)).toBe("known");
+  await limiter.leave(NAME, "a", a, LIMITED);
+  expect(await limiter.leave(NAME, "b", b, DENIED)).toBe("first");
+  expect(await limiter.leave(NAME, "c", c, DENIED)).toBe("known");
 });
 
 test("an answer that is sent again says the same and counts once", async () => {
-  const { gate, admit, opens, everything } = gateRig({ breakerMs: 50, gateBackoffMs: 5 });
+  const { limiter, admit, opens, everything } = limiterRig({ breakerMs: 50, gateBackoffMs: 5 });
   const twice = async (run: string, admission: Admission, how: Leave) => {
-    const word = await gate.leave(NAME, run, admission, how);
+    const word = await limiter.leave(NAME, run, admission, how);
     const stands = await everything();
-    expect(await gate.leave(NAME, run, admission, how)).toBe(word);
+    expect(await limiter.leave(NAME, run, admission, how)).toBe(word);
     expect(await everything()).toEqual(stands);
   };
   await twice("a", await admit("a"), { ...LIMITED, retryAfterMs: 20 });
@@ -180,15 +184,15 @@ test("an answer that is sent again says the same and counts once", async () => {
   await twice("d", d, DENIED);
 });
 
-test("a gate at which nobody waits is forgotten", async () => {
-  const { gate, admit, keys, redisReaches, redisNow, everything } = gateRig({
+test("a limiter at which nobody waits is forgotten", async () => {
+  const { limiter, admit, keys, redisReaches, redisNow, everything } = limiterRig({
     gateBackoffMs: 2,
     gateQuietMs: 30,
     leaseMs: 20,
   });
-  await gate.leave(NAME, "a", await admit("a"), LIMITED);
+  await limiter.leave(NAME, "a", await admit("a"), LIMITED);
   await redisReaches((await redisNow()) + 40);
-  expect(await gate.list()).toEqual([]);
+  expect(await limiter.list()).toEqual([]);
   expect((await admit("b")).holdsPlace).toBe(false);
-  expect(Object.keys(await everything())).toEqual([keys.gates]);
+  expect(Object.keys(await everything())).toEqual([keys.limiters]);
 });

@@ -11,9 +11,9 @@ function inspectionOf({ redis, keys, store }: Rig): AgentInspection {
 /** Mends twice: the second time answers `whole` and changes nothing. */
 async function mendTwice(rig: Rig, agent: AgentAddress) {
   const inspection = inspectionOf(rig);
-  const answer = await inspection.mend(agent);
+  const answer = await inspection.repair(agent);
   const before = await rig.everything();
-  expect(await inspection.mend(agent)).toEqual({ status: "whole" });
+  expect(await inspection.repair(agent)).toEqual({ status: "whole" });
   expect(await rig.everything()).toEqual(before);
   return answer;
 }
@@ -47,7 +47,7 @@ test("of one whose record is gone, the place and every key is taken away", async
     1, 1, 1, 1,
   ]);
   await rig.redis.del(record);
-  expect(await mendTwice(rig, agent)).toMatchObject({ status: "mended", removed: 5 });
+  expect(await mendTwice(rig, agent)).toMatchObject({ status: "repaired", removed: 5 });
   expect(await Promise.all([log, inbox, life, timeline].map((key) => rig.redis.exists(key)))).toEqual([
     0, 0, 0, 0,
   ]);
@@ -62,7 +62,7 @@ test("one that lives gets its place and its name back, but not a name that anoth
   await rig.redis.hdel(live, agent.uid);
   await rig.redis.hdel(registry, agentId);
   expect(await mendTwice(rig, agent)).toMatchObject({
-    status: "mended",
+    status: "repaired",
     removed: 0,
     counted: true,
     named: true,

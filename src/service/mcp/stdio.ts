@@ -34,8 +34,8 @@ export function serveMcpStdio(parent: Parent, clock: Clock, logger: Logger): Mcp
       void ack?.();
     },
     closed() {
-      if (!process.stdin.readableEnded && problem !== undefined)
-        logger.warn({ problem }, "MCP connection closed: its client sent what cannot be read");
+      if (problem !== undefined)
+        logger.warn({ problem }, "MCP connection closed after trouble");
       tellClosed();
     },
   });
@@ -56,7 +56,7 @@ interface TransportWatcher {
 /** Standard input and output, watched. */
 function transportThatTells({ answered, closed }: TransportWatcher): StdioServerTransport {
   const limit = { maxBufferSize: MOST_WAITING_BYTES };
-  const transport = new StdioServerTransport(process.stdin, process.stdout, limit);
+  const transport = new StdioServerTransport(undefined, undefined, limit);
   const write = transport.send.bind(transport);
   transport.send = async (message) => {
     await write(message);

@@ -1,6 +1,15 @@
 /** Guards of the model port: the provider's limiter, retries, what a failure means, the message put together, the transport. */
 export default [
   {
+    id: "idle-collection-drops-the-code",
+    promise:
+      "A worker that collects its memory while it is idle keeps the code that was optimized for its calls.",
+    file: "src/shared/shape.ts",
+    find: "  last[kind] = object;\n",
+    replace: "  void last;\n  void [kind, object];\n",
+    tests: ["test/integration/worker/idle-collection.test.ts"],
+  },
+  {
     id: "model-ended-call-keeps-its-request",
     promise: "What a call has sent is gone with the next small collection.",
     file: "src/worker/model/anthropic/transport.ts",
@@ -81,7 +90,7 @@ export default [
     file: "src/worker/run/provider-limit.ts",
     find: "        keep();\n        limiter.keep",
     replace: "        limiter.keep",
-    tests: ["test/integration/worker/provider-limiter.test.ts"],
+    tests: ["test/unit/worker/run/provider-limit.test.ts"],
   },
   {
     id: "gate-place-after-call",
@@ -89,7 +98,7 @@ export default [
     file: "src/worker/run/provider-limit.ts",
     find: "renewal?.cancel();",
     replace: "",
-    tests: ["test/integration/worker/provider-limiter.test.ts"],
+    tests: ["test/unit/worker/run/provider-limit.test.ts"],
   },
   {
     id: "gate-success-untold",

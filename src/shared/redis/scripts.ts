@@ -12,6 +12,7 @@ import { readFileSync } from "node:fs";
 import { Cluster, Command } from "ioredis";
 import type { AgentAddress, Keys } from "../protocol/keys.ts";
 import type { Timing } from "../protocol/limits.ts";
+import { keepShape } from "../shape.ts";
 import type { RedisClient } from "./connection/connection.ts";
 import {
   bulksOf,
@@ -252,6 +253,7 @@ class ScriptCommand extends Command {
     this.#script = script;
     this.#bulks = bulks;
     this.#count = count;
+    keepShape("command", this);
   }
 
   override toWritable(socket: object): string {
@@ -276,8 +278,9 @@ function gatherWrites(redis: RedisClient): void {
   if (!stream.writable || gathering.has(stream)) return;
   gathering.add(stream);
   stream.cork();
-  setImmediate(() => {
+  const flush = setImmediate(() => {
     gathering.delete(stream);
     stream.uncork();
   });
+  keepShape("flush", flush);
 }

@@ -1,5 +1,6 @@
 /** Performs `run_tools`: marks what begins, runs all calls in parallel, commits their results together. */
 import { withoutSecrets } from "../../shared/secrets.ts";
+import { keepShape } from "../../shared/shape.ts";
 import { ordinaryTimeMs } from "../loop/caps.ts";
 import { REPETITION_REFUSED } from "../loop/conversation.ts";
 import { type NewEntry, newResult, newStarted } from "../loop/log.ts";
@@ -166,6 +167,7 @@ class Results {
     this.committed = new Promise((resolve) => {
       this.#resolve = resolve;
     });
+    keepShape("results", this);
   }
 
   take(result: Result | undefined): void {

@@ -108,8 +108,10 @@ function chosen(all, verdicts) {
   const changed = flags.changed ? changedFiles() : undefined;
   return all.filter((mutant) => {
     const { id, area, file, tests } = mutant;
+    // Asked of each, so that its verdict is one about the tree as it is now, also when the tree changes meanwhile.
+    const standing = verdicts.standing(mutant);
     return (
-      (!flags.unjudged || !verdicts.standing(mutant)) &&
+      (!flags.unjudged || !standing) &&
       (!wanted || wanted.includes(id) || wanted.includes(area)) &&
       (!changed || [file, ...tests].some((path) => changed.has(path)))
     );

@@ -2,18 +2,17 @@
  * What was found out about each mutant, in a file of the repository: a verdict lasts as long as what it was about.
  *
  * 1. A verdict stands while the mutant, the passage of the source it breaks, and its tests read as they did then.
- * 2. A passage reaches from one blank line before text of the left edge to the next: a function, a method, a part of a script.
+ * 2. A passage reaches from one blank line before text of the left edge, or one step from it, to the next: a function, a method,
+ *    a part of a script or of a long function.
  */
 import { createHash } from "node:crypto";
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { ROOT } from "./test-runs.mjs";
 
-const FILE = join(ROOT, "test/mutants/verdicts.json");
+const FILE = "test/mutants/verdicts.json";
 /** A blank line before text that stands at most one step from the left edge. */
 const BORDER = /\n\n(?= {0,2}\S)/g;
-
-const textOf = (path) => readFileSync(join(ROOT, path), "utf8");
 
 /** The part of a text in which something stands. */
 function passageOf(text, something) {
@@ -24,18 +23,19 @@ function passageOf(text, something) {
   return text.slice(from, to);
 }
 
-function digestOf({ file, find, replace, tests, title = "" }) {
+function digestOf({ file, find, replace, tests, title = "" }, textOf) {
   const about = [file, find, replace, title, passageOf(textOf(file), find)];
   for (const test of tests.toSorted()) about.push(test, textOf(test));
   return createHash("sha256").update(JSON.stringify(about)).digest("hex").slice(0, 12);
 }
 
-/** The verdicts of the file. What is asked is answered for the tree as it was when it was asked about first. */
-export function openVerdicts() {
-  const stored = JSON.parse(textOf("test/mutants/verdicts.json"));
+/** The verdicts of the file of a tree. What is asked is answered for the tree as it was when it was asked about first. */
+export function openVerdicts(root = ROOT, list = FILE) {
+  const textOf = (path) => readFileSync(join(root, path), "utf8");
+  const stored = JSON.parse(textOf(list));
   const digests = new Map();
   const digest = (mutant) => {
-    if (!digests.has(mutant.id)) digests.set(mutant.id, digestOf(mutant));
+    if (!digests.has(mutant.id)) digests.set(mutant.id, digestOf(mutant, textOf));
     return digests.get(mutant.id);
   };
   return {
@@ -51,8 +51,9 @@ export function openVerdicts() {
     save(mutants) {
       const ids = mutants.map(({ id }) => id).sort();
       const lasting = ids.filter((id) => stored[id]).map((id) => [id, stored[id]]);
-      writeFileSync(`${FILE}.new`, `${JSON.stringify(Object.fromEntries(lasting), undefined, 2)}\n`);
-      renameSync(`${FILE}.new`, FILE);
+      const file = join(root, list);
+      writeFileSync(`${file}.new`, `${JSON.stringify(Object.fromEntries(lasting), undefined, 2)}\n`);
+      renameSync(`${file}.new`, file);
     },
   };
 }

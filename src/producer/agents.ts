@@ -288,7 +288,7 @@ async function oldestQuestion(
   const record = await read(() => client.store.record(address));
   if (!record) throw unknownAgent(agentId);
   if (record.status === "ended") throw agentEnded(agentId, record.ended_reason ?? "completed");
-  return record.status === "waiting" ? record.questions?.[0]?.question_id : undefined;
+  return record.questions?.[0]?.question_id;
 }
 
 /**

@@ -3,8 +3,8 @@
  *
  * Owns: the connection, the channels and who watches them, and the slow tick. Its neighbours own what a message means.
  *
- * 1. Messages are hints and get lost. A watcher is told by `onGap` each time some may have been: when the
- *    subscription has just begun, after every reconnection, and at every slow tick in any case.
+ * 1. Messages are hints and get lost. A watcher is told by `onGap` each time some may have been: when its own
+ *    watching has just begun, after every reconnection, and at every slow tick in any case.
  * 2. `onGap` after a subscription comes when Redis has confirmed it: what is read then misses nothing.
  * 3. A connection that leaves a ping unanswered from one tick to the next is given up and opened anew.
  * 4. Nothing is open before the first `watch`; nothing ticks without a watcher.
@@ -60,8 +60,11 @@ class ChannelSubscriber implements Subscriber {
     watching.add(watcher);
     this.#watchers.set(channel, watching);
     this.#tick ??= this.#clock.timeout(SLOW_POLL_MS, () => this.#onTick());
-    // Also for a channel that is subscribed already: the confirmation is what makes the first look complete.
-    this.#subscribe(connection, [channel]);
+    // Also for a channel that is subscribed already: the confirmation is what makes the first look complete. Who watches it
+    // already has missed nothing: told of each newcomer, one that looks by watching would look for ever.
+    this.#subscribe(connection, [channel], () => {
+      if (watching.has(watcher)) watcher.onGap();
+    });
     return () => this.#unwatch(channel, watcher);
   }
 
@@ -82,20 +85,20 @@ class ChannelSubscriber implements Subscriber {
     if (this.#connection) return this.#connection;
     const connection = this.#open();
     this.#connection = connection;
-    connection.onReady(() => this.#subscribe(connection, [...this.#watchers.keys()]));
+    connection.onReady(() => {
+      const channels = [...this.#watchers.keys()];
+      this.#subscribe(connection, channels, () => this.#gap(channels));
+    });
     connection.redis.on("message", (channel: string, text: string) => {
       for (const watcher of this.#watchers.get(channel) ?? []) watcher.onMessage(text);
     });
     return connection;
   }
 
-  #subscribe({ redis }: Connection, channels: string[]): void {
+  #subscribe({ redis }: Connection, channels: string[], confirmed: () => void): void {
     if (channels.length === 0 || redis.status !== "ready") return;
     // A failure is a lost connection: `ready` comes again and subscribes anew.
-    redis.subscribe(...channels).then(
-      () => this.#gap(channels),
-      () => {},
-    );
+    redis.subscribe(...channels).then(confirmed, () => {});
   }
 
   #unwatch(channel: string, watcher: Watcher): void {

@@ -2,7 +2,7 @@
 import { expect } from "vitest";
 
 /** Times are judged where nothing else runs: in the long forms of the tests, not beside other test files. */
-const ARE_TIMES_JUDGED = process.env.JUDGE_TIMES === "1";
+export const ARE_TIMES_JUDGED = process.env.JUDGE_TIMES === "1";
 
 /** The value below which `share` of the measurements lie; 0 without any. `sorted`: ascending. */
 export function percentile(sorted: readonly number[], share: number): number {

@@ -471,7 +471,7 @@ export default [
     file: "src/worker/model/anthropic/model.ts",
     find: "digest.slice(0, 8)",
     replace: "apiKey",
-    tests: ["test/integration/model-port.test.ts", "test/integration/worker/provider-limiter.test.ts"],
+    tests: ["test/unit/worker/run/provider-limit.test.ts"],
   },
   {
     id: "anthropic-strange-headers",

@@ -6,7 +6,7 @@ export default [
     file: "src/producer/redis-call.ts",
     find: "sent === 0 ? leftMs() / 2 : leftMs()",
     replace: "leftMs()",
-    tests: ["test/integration/producer/redis-away.test.ts"],
+    tests: ["test/unit/producer/redis-call.test.ts"],
   },
   {
     id: "call-one-try",
@@ -14,7 +14,7 @@ export default [
     file: "src/producer/redis-call.ts",
     find: "const MAX_SENT = 2;",
     replace: "const MAX_SENT = 1;",
-    tests: ["test/integration/producer/redis-away.test.ts"],
+    tests: ["test/unit/producer/redis-call.test.ts"],
   },
   {
     id: "call-outcome-denied",
@@ -22,7 +22,7 @@ export default [
     file: "src/producer/redis-call.ts",
     find: "sent > 0 ? repeat : undefined",
     replace: "undefined",
-    tests: ["test/integration/producer/redis-away.test.ts"],
+    tests: ["test/unit/producer/redis-call.test.ts"],
   },
   {
     id: "call-half-done",
@@ -87,11 +87,7 @@ export default [
     file: "src/producer/redis-call.ts",
     find: 'if (outcome.status === "refused") break;',
     replace: "",
-    tests: [
-      "test/integration/producer/redis-away.test.ts",
-      "test/integration/worker/readiness.test.ts",
-      "test/integration/verbs/full-memory.test.ts",
-    ],
+    tests: ["test/unit/producer/redis-call.test.ts"],
   },
   {
     id: "call-repetition-unsaid",
@@ -99,7 +95,7 @@ export default [
     file: "src/producer/redis-call.ts",
     find: "() => send(sent > 0)",
     replace: "() => send(false)",
-    tests: ["test/integration/producer/redis-away.test.ts"],
+    tests: ["test/unit/producer/redis-call.test.ts"],
   },
   {
     id: "call-busy-process",
@@ -107,7 +103,7 @@ export default [
     file: "src/shared/clock.ts",
     find: "this.#timer = this.#clock.timeout(0, step);",
     replace: "step();",
-    tests: ["test/integration/producer/redis-away.test.ts"],
+    tests: ["test/unit/producer/redis-call.test.ts"],
   },
   {
     id: "call-late-is-silent",
@@ -115,7 +111,7 @@ export default [
     file: "src/producer/redis-call.ts",
     find: "Math.max(sentAtMs, connection.heardAtMs)",
     replace: "sentAtMs",
-    tests: ["test/integration/producer/redis-away.test.ts", "test/integration/producer/connections.test.ts"],
+    tests: ["test/unit/producer/redis-call.test.ts"],
   },
   {
     id: "call-silent-socket-kept",
@@ -123,7 +119,7 @@ export default [
     file: "src/producer/redis-call.ts",
     find: "if (isSilent) connection.drop(patienceMs);",
     replace: "",
-    tests: ["test/integration/producer/redis-away.test.ts"],
+    tests: ["test/unit/producer/redis-call.test.ts"],
   },
   {
     id: "call-without-end",
@@ -131,7 +127,7 @@ export default [
     file: "src/producer/redis-call.ts",
     find: "if (isSilent || leftMs() === 0) {",
     replace: "if (isSilent) {",
-    tests: ["test/integration/producer/redis-away.test.ts"],
+    tests: ["test/unit/producer/redis-call.test.ts"],
   },
   {
     id: "call-read-only-refuses",
@@ -305,22 +301,6 @@ export default [
     find: "await announce(call, agent);\n  const answered",
     replace: "const answered",
     tests: ["test/integration/producer/before-the-verb.test.ts"],
-  },
-  {
-    id: "answer-to-nobody",
-    promise: "An agent that does not wait has no open question.",
-    file: "src/producer/agents.ts",
-    find: 'record.status === "waiting" ? record.questions',
-    replace: "true ? record.questions",
-    tests: ["test/integration/producer/questions.test.ts"],
-  },
-  {
-    id: "task-repeated-waits-for-own",
-    promise: "A repeated task waits for the agent of the first call.",
-    file: "src/producer/task.ts",
-    find: "if (known) {",
-    replace: "if (false) {",
-    tests: ["test/integration/producer/task.test.ts"],
   },
   {
     id: "task-aborted-goes-on",

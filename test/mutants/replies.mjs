@@ -127,7 +127,7 @@ export default [
     file: "src/producer/replies/channel.ts",
     find: "if (!taken) for",
     replace: "if (false) for",
-    tests: ["test/integration/producer/task.test.ts", "test/integration/producer/waiting.test.ts"],
+    tests: ["test/unit/producer/replies/channel.test.ts"],
   },
   {
     id: "channel-taken-shown",
@@ -143,11 +143,7 @@ export default [
     file: "src/producer/replies/channel.ts",
     find: "if (left > 0) {",
     replace: "if (false) {",
-    tests: [
-      "test/integration/producer/task.test.ts",
-      "test/integration/producer/waiting.test.ts",
-      "test/integration/producer/replies.test.ts",
-    ],
+    tests: ["test/unit/producer/replies/channel.test.ts"],
   },
   {
     id: "channel-any-run",
@@ -163,7 +159,7 @@ export default [
     file: "src/producer/replies/channel.ts",
     find: ' && entry.entry.agent_status !== "ended"',
     replace: "",
-    tests: ["test/integration/producer/waiting.test.ts", "test/integration/producer/task.test.ts"],
+    tests: ["test/unit/producer/replies/channel.test.ts"],
   },
   {
     id: "channel-any-agent",
@@ -179,7 +175,7 @@ export default [
     file: "src/producer/replies/channel.ts",
     find: "waiter.listen(isBehind(before, born) ? born : before);\n        parts.look();",
     replace: "waiter.listen(isBehind(before, born) ? born : before);",
-    tests: ["test/integration/producer/task.test.ts", "test/integration/producer/waiting.test.ts"],
+    tests: ["test/unit/producer/replies/channel.test.ts"],
   },
   {
     id: "channel-taken-unchecked",
@@ -187,7 +183,7 @@ export default [
     file: "src/producer/replies/channel.ts",
     find: 'if (typeof how === "string") parts.check(waiter);',
     replace: 'if (typeof how === "string") parts.look();',
-    tests: ["test/integration/producer/task.test.ts", "test/integration/producer/waiting.test.ts"],
+    tests: ["test/unit/producer/replies/channel.test.ts"],
   },
   {
     id: "channel-cancelled-before-wait",
@@ -203,7 +199,7 @@ export default [
     file: "src/producer/replies/channel.ts",
     find: "for (const waiter of [...state.waiters]) waiter.fail(reason);",
     replace: "",
-    tests: ["test/integration/producer/task.test.ts", "test/integration/producer/waiting.test.ts"],
+    tests: ["test/unit/producer/replies/channel.test.ts"],
   },
   {
     id: "channel-never-deserted",
@@ -231,7 +227,7 @@ export default [
     file: "src/producer/replies/channel.ts",
     find: "onEmpty: parts.look,",
     replace: "",
-    tests: ["test/integration/producer/replies.test.ts"],
+    tests: ["test/unit/producer/replies/channel.test.ts"],
   },
   {
     id: "channel-double-release",
@@ -239,7 +235,7 @@ export default [
     file: "src/producer/replies/channel.ts",
     find: "if (released) return;",
     replace: "",
-    tests: ["test/integration/producer/task.test.ts", "test/integration/producer/waiting.test.ts"],
+    tests: ["test/unit/producer/replies/channel.test.ts"],
   },
   {
     id: "channel-old-entries-to-fresh",
@@ -315,19 +311,7 @@ export default [
     file: "src/producer/replies/channels.ts",
     find: 'return record.run === run && record.status === "idle";',
     replace: "return false;",
-    tests: ["test/integration/producer/waiting.test.ts", "test/integration/producer/task.test.ts"],
-  },
-  {
-    id: "inbox-forgotten-waits",
-    promise: "A waiter for an agent that Redis does not know ends.",
-    file: "src/producer/replies/channels.ts",
-    find: "if (!record || record.status",
-    replace: "if (!record) return false;\n  if (record.status",
-    tests: [
-      "test/integration/producer/waiting.test.ts",
-      "test/integration/producer/task.test.ts",
-      "test/integration/producer/redis-away.test.ts",
-    ],
+    tests: ["test/integration/producer/waiting.test.ts"],
   },
   {
     id: "inbox-channel-each",
@@ -344,14 +328,6 @@ export default [
     find: 'channel.stop(new SubagentError("closed", STOPPED));',
     replace: "",
     tests: ["test/integration/producer/replies.test.ts", "test/integration/producer/waiting.test.ts"],
-  },
-  {
-    id: "inbox-stop-leaves-doorbell",
-    promise: "A client that stops hears no doorbell any more.",
-    file: "src/producer/replies/channels.ts",
-    find: "unwatch();\n      }",
-    replace: "}",
-    tests: ["test/integration/producer/replies.test.ts"],
   },
   {
     id: "client-back-unlooked",
@@ -450,7 +426,7 @@ export default [
     find: 'logger.warn({ reply_id, problem: messageOf(error) }, "a reply was not acked");\n          return false;',
     replace:
       'logger.warn({ reply_id, problem: messageOf(error) }, "a reply was not acked");\n          return true;',
-    tests: ["test/integration/producer/task.test.ts", "test/integration/producer/redis-away.test.ts"],
+    tests: ["test/integration/producer/waiting.test.ts"],
   },
   {
     id: "take-failure-thrown",
@@ -459,7 +435,7 @@ export default [
     find: 'logger.warn({ reply_id, problem: messageOf(error) }, "a reply was not acked");\n          return false;',
     replace:
       'logger.warn({ reply_id, problem: messageOf(error) }, "a reply was not acked");\n          throw error;',
-    tests: ["test/integration/producer/redis-away.test.ts", "test/integration/producer/task.test.ts"],
+    tests: ["test/integration/producer/waiting.test.ts"],
   },
   {
     id: "ack-handle-twice",
@@ -476,7 +452,7 @@ export default [
     file: "src/producer/replies/channel.ts",
     find: "first && !answered",
     replace: "first",
-    tests: ["test/integration/producer/replies.test.ts"],
+    tests: ["test/unit/producer/replies/channel.test.ts"],
   },
   {
     id: "ack-token-each-time",
@@ -484,7 +460,7 @@ export default [
     file: "src/producer/replies/channel.ts",
     find: "await ack(entry, token)",
     replace: "await ack(entry, newRequestKey())",
-    tests: ["test/integration/producer/redis-away.test.ts", "test/integration/producer/replies.test.ts"],
+    tests: ["test/unit/producer/replies/channel.test.ts"],
   },
   {
     id: "forward-acks-at-once",
@@ -517,7 +493,7 @@ export default [
     file: "src/producer/read-replies.ts",
     find: "(uid === undefined || entry.uid === uid)",
     replace: "true",
-    tests: ["test/integration/producer/waiting.test.ts", "test/integration/producer/questions.test.ts"],
+    tests: ["test/integration/producer/waiting.test.ts"],
   },
   {
     id: "forward-unreadable",
@@ -563,17 +539,25 @@ export default [
     id: "subscriber-no-gap-at-start",
     promise: "When a subscription is confirmed its channel is looked at.",
     file: "src/producer/subscriber.ts",
-    find: "() => this.#gap(channels),",
-    replace: "() => {},",
-    tests: ["test/integration/producer/connections.test.ts", "test/integration/producer/replies.test.ts"],
+    find: "if (watching.has(watcher)) watcher.onGap();",
+    replace: "",
+    tests: ["test/unit/producer/subscriber.test.ts"],
+  },
+  {
+    id: "subscriber-newcomer-told-to-all",
+    promise: "Who watches a channel already hears nothing of another one that begins to.",
+    file: "src/producer/subscriber.ts",
+    find: "if (watching.has(watcher)) watcher.onGap();",
+    replace: "this.#gap([channel]);",
+    tests: ["test/unit/producer/subscriber.test.ts"],
   },
   {
     id: "subscriber-not-again",
     promise: "After a reconnection every channel is subscribed again.",
     file: "src/producer/subscriber.ts",
-    find: "connection.onReady(() => this.#subscribe(connection, [...this.#watchers.keys()]));",
-    replace: "connection.onReady(() => {});",
-    tests: ["test/integration/producer/connections.test.ts", "test/integration/producer/replies.test.ts"],
+    find: "this.#subscribe(connection, channels, () => this.#gap(channels));",
+    replace: "",
+    tests: ["test/unit/producer/subscriber.test.ts"],
   },
   {
     id: "subscriber-no-slow-tick",
@@ -581,7 +565,7 @@ export default [
     file: "src/producer/subscriber.ts",
     find: "this.#gap([...this.#watchers.keys()]);",
     replace: "",
-    tests: ["test/integration/producer/connections.test.ts"],
+    tests: ["test/unit/producer/subscriber.test.ts"],
   },
   {
     id: "subscriber-one-tick",
@@ -589,7 +573,7 @@ export default [
     file: "src/producer/subscriber.ts",
     find: "this.#tick = this.#clock.timeout(SLOW_POLL_MS, () => this.#onTick());\n    this.#ping",
     replace: "this.#ping",
-    tests: ["test/integration/producer/connections.test.ts"],
+    tests: ["test/unit/producer/subscriber.test.ts"],
   },
   {
     id: "subscriber-black-hole",
@@ -597,7 +581,7 @@ export default [
     file: "src/producer/subscriber.ts",
     find: "this.#connection.drop();",
     replace: "",
-    tests: ["test/integration/producer/connections.test.ts"],
+    tests: ["test/unit/producer/subscriber.test.ts"],
   },
   {
     id: "subscriber-ping-forgotten",
@@ -605,7 +589,7 @@ export default [
     file: "src/producer/subscriber.ts",
     find: "this.#pinging = false;",
     replace: "",
-    tests: ["test/integration/producer/connections.test.ts"],
+    tests: ["test/unit/producer/subscriber.test.ts"],
   },
   {
     id: "subscriber-never-unsubscribes",
@@ -619,13 +603,9 @@ export default [
     id: "subscriber-second-watcher",
     promise: "Also the second watcher of a channel gets a look that is complete.",
     file: "src/producer/subscriber.ts",
-    find: "this.#subscribe(connection, [channel]);",
-    replace: "if (watching.size === 1) this.#subscribe(connection, [channel]);",
-    tests: [
-      "test/integration/producer/connections.test.ts",
-      "test/integration/producer/replies.test.ts",
-      "test/integration/producer/task.test.ts",
-    ],
+    find: "this.#subscribe(connection, [channel], () => {",
+    replace: "if (watching.size === 1) this.#subscribe(connection, [channel], () => {",
+    tests: ["test/unit/producer/subscriber.test.ts"],
   },
   {
     id: "subscriber-ticks-for-nobody",
@@ -633,7 +613,7 @@ export default [
     file: "src/producer/subscriber.ts",
     find: "if (this.#watchers.size === 0) this.#rest();",
     replace: "",
-    tests: ["test/integration/producer/connections.test.ts", "test/integration/producer/replies.test.ts"],
+    tests: ["test/unit/producer/subscriber.test.ts"],
   },
   {
     id: "subscriber-stop-untold",

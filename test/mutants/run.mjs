@@ -66,14 +66,6 @@ export default [
     tests: ["test/unit/worker/run/claim.claim-run.test.ts"],
   },
   {
-    id: "claim-tools-ignored",
-    promise: "A run whose tools another live worker has is left to that one.",
-    file: "src/shared/redis/lua/claim.lua",
-    find: "if #missing > 0 and crashes < CRASHED then",
-    replace: "if false then",
-    tests: ["test/integration/worker/named-tools.test.ts"],
-  },
-  {
     id: "run-next-step-unheld",
     promise: "No step begins once the lease is over.",
     file: "src/worker/run/run.ts",
@@ -108,15 +100,6 @@ export default [
     replace: "const delayMs = 0;",
     tests: ["test/integration/worker/breaking-off.test.ts"],
     title: "loses its lease",
-  },
-  {
-    id: "run-drains-not",
-    promise: "A stopping process hands a run back after the step at hand.",
-    file: "src/worker/run/run.ts",
-    find: "context.draining.aborted || (session",
-    replace: "(session",
-    tests: ["test/integration/worker/draining.test.ts"],
-    title: "20 runs that drain",
   },
   {
     id: "run-notice-ignored",
@@ -627,14 +610,6 @@ export default [
     title: "frozen in a model call past its lease",
   },
   {
-    id: "call-aborted-free",
-    promise: "A call that was cut off is charged.",
-    file: "src/worker/run/charge.ts",
-    find: 'const isCutOff = outcome.status === "aborted" || outcome.failure.kind === "timeout";',
-    replace: "const isCutOff = false;",
-    tests: ["test/integration/worker/charging.test.ts"],
-  },
-  {
     id: "call-failed-free",
     promise: "A call that failed after it had been paid for is charged.",
     file: "src/worker/run/call-model.ts",
@@ -708,15 +683,6 @@ export default [
     replace: "if (false) {",
     tests: ["test/integration/worker/provider-failures.test.ts"],
     title: "ends the run at once",
-  },
-  {
-    id: "call-denied-all-fail",
-    promise: "A credential that another run found refused does not fail this one.",
-    file: "src/worker/run/failure.ts",
-    find: 'if (verdict === "own") session.add',
-    replace: "session.add",
-    tests: ["test/integration/worker/provider-limiter.test.ts"],
-    title: "nine others wait",
   },
   {
     id: "call-failures-uncounted",

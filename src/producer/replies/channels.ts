@@ -72,7 +72,6 @@ const STOPPED = "This client was stopped while it waited; the reply stays in the
 interface OpenChannel {
   channel: ReplyChannel;
   look(): void;
-  unwatch(): void;
 }
 
 /** The channels over one client's connections. */
@@ -111,10 +110,7 @@ export function createReplyChannels(parts: ChannelsParts): ReplyChannels {
       for (const { look } of channels.values()) look();
     },
     stop() {
-      for (const { channel, unwatch } of [...channels.values()]) {
-        channel.stop(new SubagentError("closed", STOPPED));
-        unwatch();
-      }
+      for (const { channel } of [...channels.values()]) channel.stop(new SubagentError("closed", STOPPED));
       channels.clear();
     },
   };
@@ -175,7 +171,7 @@ function openChannel(
     },
     onStop: () => {},
   });
-  return { channel, look, unwatch };
+  return { channel, look };
 }
 
 /**
@@ -222,7 +218,7 @@ function forgotten(run: number): SubagentError {
   return new SubagentError("unknown_agent", sentence, { run });
 }
 
-function isOver(record: AgentRecord | undefined, run: number): boolean {
-  if (!record || record.status === "ended" || record.run > run) return true;
+function isOver(record: AgentRecord, run: number): boolean {
+  if (record.status === "ended" || record.run > run) return true;
   return record.run === run && record.status === "idle";
 }

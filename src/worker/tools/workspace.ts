@@ -149,7 +149,7 @@ function createWorkspace(directory: string, hidden: string, roots: readonly Open
       writable: root.mode === "rw",
     })),
     exclusive(work) {
-      const mine = last.then(work, work);
+      const mine = last.then(work);
       last = mine.catch(() => undefined);
       return mine;
     },

@@ -1,10 +1,12 @@
 import { describe, expect, test } from "vitest";
 import { keysUnder } from "../../../src/shared/protocol/keys.ts";
+import { answerEntry } from "../../../src/shared/protocol/log.ts";
 import { createWakeQueue } from "../../../src/shared/redis/wake-queue.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { refusal, testClient, testParent } from "../../helpers/parents.ts";
 import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
 import { scriptedWorker } from "../../helpers/scripted-worker.ts";
+import { questionsOf } from "../verbs/rig.ts";
 
 const address = { tenant: "default", parentId: "planner-7" };
 
@@ -169,6 +171,39 @@ describe("destroy and finish", () => {
   });
 });
 
+describe("an agent that waits for an answer", () => {
+  async function waitingScene() {
+    const all = scene();
+    const { parent, worker, prefix } = all;
+    await parent.spawn({ name: "a" });
+    await parent.send("a", "go");
+    const { uid, epoch } = await worker.claim("a");
+    const agent = { ...address, uid };
+    expect(await worker.store.ask(agent, questionsOf(epoch))).toMatchObject({ status: "asked" });
+    const wakes = createWakeQueue(worker.redis, keysUnder(prefix));
+    closeAtEnd(() => wakes.stop());
+    const isWoken = async () =>
+      wakes.isAlive({ uid, wake: (await worker.store.record(agent))?.wake ?? Number.NaN });
+    return { ...all, agent, isWoken };
+  }
+
+  test("is woken by a job when it is told to finish", async () => {
+    const { parent, isWoken } = await waitingScene();
+    expect(await parent.finish("a")).toMatchObject({ status: "finishing" });
+    expect(await isWoken()).toBe(true);
+  });
+
+  test("is woken by an answer that is given again: the first try may have ended before its wake", async () => {
+    const { parent, worker, agent, isWoken } = await waitingScene();
+    const first = { authority: "parent", question_id: "1/a", entry: answerEntry("blue") } as const;
+    expect(await worker.store.answer(agent, first)).toMatchObject({ status: "queued" });
+    expect(await isWoken()).toBe(false);
+    expect(await parent.answer("a", "blue", { question_id: "1/a" })).toMatchObject({ status: "answered" });
+    expect(await isWoken()).toBe(true);
+    await expect(parent.answer("a", "red")).rejects.toMatchObject(refusal("unknown_question"));
+  });
+});
+
 describe("fullText", () => {
   test("answers the whole text of a cut reply to its own parent only", async () => {
     const { client, parent, worker } = scene();
@@ -178,6 +213,7 @@ describe("fullText", () => {
     const replyId = `${await worker.uidOf("a")}.1`;
     expect(await parent.fullText(replyId)).toBe("the whole story");
     expect(await testParent(client, { parentId: "other" }).fullText(replyId)).toBeUndefined();
+    await worker.redis.set(worker.store.keys.parent(address).text("sa-x.1"), "not a reply's", "PX", 60_000);
     expect(await parent.fullText("sa-x.1")).toBeUndefined();
   });
 });

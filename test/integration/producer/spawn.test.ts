@@ -161,11 +161,14 @@ describe("a spawn", () => {
   });
 
   test("with a seen request key answers as before and makes nothing", async () => {
-    const parent = testParent(testClient());
+    const prefix = uniquePrefix();
+    const parent = testParent(testClient({ prefix }));
     const input = { name: "A", limits: { max_turns: 2 }, request_key: "k1" };
     const first = await parent.spawn(input);
     const again = await parent.spawn({ request_key: "k1", limits: { max_turns: 2 }, name: "A" });
     expect(again).toEqual({ ...first, known: true });
+    const elsewhere = testParent(testClient({ prefix, model: "another-model" }));
+    expect(await elsewhere.spawn(input)).toEqual({ ...first, known: true });
     expect(await parent.list()).toHaveLength(1);
     await expect(parent.spawn({ ...input, name: "B" })).rejects.toMatchObject(refusal("conflict", /k1/));
     expect(await parent.list()).toHaveLength(1);

@@ -1,7 +1,7 @@
 /** Guarantee: a wait hands over what it takes out of the channel, and takes nothing it does not hand over. */
 import { describe, expect, test } from "vitest";
-import { refusal, testClient, testParent } from "../../helpers/parents.ts";
-import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
+import { refusal, started, testClient, testParent } from "../../helpers/parents.ts";
+import { redisUrl, startPrivateRedis, uniquePrefix } from "../../helpers/redis.ts";
 import { scriptedWorker } from "../../helpers/scripted-worker.ts";
 import { until } from "../../helpers/until.ts";
 
@@ -36,6 +36,22 @@ describe("waitAny", () => {
     await worker.run("a");
     expect(await parent.waitAny(["a"])).toMatchObject({ summary: "work of a" });
     await expect(parent.waitAny(["a"])).rejects.toMatchObject(refusal("agent_ended", /taken/));
+  });
+
+  test("takes one of several replies that were there before", async () => {
+    const { parent, worker, unacked } = await scene("a", "b");
+    for (const name of ["a", "b"]) await worker.run(name);
+    await parent.waitAny(["a", "b"]);
+    expect(await unacked()).toBe(1);
+  });
+
+  test("says so, too, when the reply of an agent that goes on living was taken", async () => {
+    const { parent, worker } = await scene();
+    await parent.spawn({ name: "k", keep_alive: true });
+    await parent.send("k", "one");
+    await worker.run("k", { keepAlive: true });
+    await parent.waitAny(["k"]);
+    await expect(parent.waitAny(["k"])).rejects.toMatchObject(refusal("agent_ended", /taken/));
   });
 
   test("resolves with the entry of an agent that is destroyed", async () => {
@@ -89,10 +105,26 @@ describe("waitAny", () => {
   });
 });
 
+test("a reply that could not be acked is handed over all the same, and the readers of the channel see it", async () => {
+  const server = await startPrivateRedis();
+  const prefix = uniquePrefix();
+  const worker = scriptedWorker(server.url, prefix, address);
+  const parent = testParent(await started(testClient({ redisUrl: server.url, prefix })));
+  await parent.spawn({ name: "a" });
+  await parent.send("a", "work");
+  const waited = parent.waitAny(["a"]);
+  const read = parent.replies().next();
+  await until(async () => (await worker.queued()).includes("a"));
+  await worker.redis.acl("SETUSER", "default", "-xdel");
+  await worker.run("a", { summary: "done" });
+  expect(await waited).toMatchObject({ summary: "done" });
+  expect((await read).value).toMatchObject({ summary: "done" });
+});
+
 describe("waitAll", () => {
-  test("resolves with all replies in the order of the ids, and the channel is empty", async () => {
+  test("resolves with all replies in the order of the ids, each once, and the channel is empty", async () => {
     const { parent, worker, unacked } = await scene("a", "b", "c");
-    const all = parent.waitAll(["c", "a", "b"]);
+    const all = parent.waitAll(["c", "a", "b", "a"]);
     for (const name of ["b", "a", "c"]) await worker.run(name);
     expect((await all).map((reply) => reply.agent_id)).toEqual(["c", "a", "b"]);
     expect(await unacked()).toBe(0);
@@ -130,6 +162,23 @@ describe("newReplies", () => {
     expect(news.text).toMatch(/\nwork of a\n<\/sub_agent_reply boundary="\w{12}">/);
     await news.ack();
     expect((await parent.newReplies()).entries).toEqual([]);
+  });
+
+  test("gives 20 entries at a time, and not those that a waiter has reserved", async () => {
+    const { parent, worker } = await scene("a", "b");
+    for (let n = 1; n <= 11; n++) {
+      await parent.spawn({ name: `talker_${n}` });
+      await parent.send(`talker_${n}`, "talk");
+      await worker.run(`talker_${n}`, { interim: "so far" });
+    }
+    expect((await parent.newReplies()).entries).toHaveLength(20);
+    await (await parent.newReplies()).ack();
+    const reserved = parent.waitAll(["a", "b"]);
+    await worker.run("a");
+    const { entries } = await parent.newReplies();
+    expect(entries.map(({ agent_id }) => agent_id)).toEqual(["talker_11", "talker_11"]);
+    await worker.run("b");
+    await reserved;
   });
 
   test("waits for the first entry, leaves alone what a waiter has reserved, and gives up in time", async () => {

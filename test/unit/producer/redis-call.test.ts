@@ -1,9 +1,11 @@
+import type { Redis } from "ioredis";
 import { expect, test } from "vitest";
 import { CALL_BUDGET_MS, createRedisCalls, openConnection } from "../../../src/producer/redis-call.ts";
 import { systemClock } from "../../../src/shared/clock.ts";
 import { createLogger } from "../../../src/shared/logger.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
+import { until } from "../../helpers/until.ts";
 import { createManualClock } from "../cli/manual-clock.ts";
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
@@ -41,4 +43,96 @@ test("a call whose second change is refused says that something may have been do
   await expect(run(({ write }) => write(repeat, refusedChange))).rejects.toMatchObject({
     code: "redis_unavailable",
   });
+});
+
+const repeat = { what: "the question", key: { request_key: "k" } };
+
+/** Calls on a connection whose time the test moves, and whose every question the test answers. */
+async function questions() {
+  const clock = createManualClock();
+  const connection = openConnection(redisUrl(), "producer", clock, createLogger({ level: "silent" }));
+  closeAtEnd(() => connection.close());
+  await connection.whenReady(CALL_BUDGET_MS);
+  const sent: { repeated: boolean; socket: unknown }[] = [];
+  const ask = (answer: (n: number) => Promise<string>) =>
+    createRedisCalls(connection).run(({ write }) =>
+      write(repeat, (repeated) => {
+        const { stream } = connection.redis as Redis;
+        sent.push({ repeated, socket: stream });
+        return answer(sent.length);
+      }),
+    );
+  return { clock, connection, sent, ask };
+}
+
+const never = () => new Promise<string>(() => {});
+
+test("a question that is not answered is asked again at half its time, over a new socket, and says that it is the second", async () => {
+  const { clock, sent, ask } = await questions();
+  const answer = ask((n) => (n === 1 ? never() : Promise.resolve("heard")));
+  await until(() => sent.length === 1);
+  clock.advance(CALL_BUDGET_MS / 2 - 50);
+  await turn();
+  expect(sent).toHaveLength(1);
+  clock.advance(100);
+  expect(await answer).toBe("heard");
+  expect(sent.map(({ repeated }) => repeated)).toEqual([false, true]);
+  expect(sent[1]?.socket).not.toBe(sent[0]?.socket);
+});
+
+test("a question that is never answered is asked twice, and its outcome is unknown when its time is over", async () => {
+  const { clock, sent, ask } = await questions();
+  const answer = ask(never);
+  const failed = expect(answer).rejects.toMatchObject({ code: "outcome_unknown" });
+  await until(() => sent.length === 1);
+  clock.advance(CALL_BUDGET_MS / 2 + 50);
+  await until(() => sent.length === 2);
+  clock.advance(CALL_BUDGET_MS);
+  await failed;
+  expect(sent).toHaveLength(2);
+});
+
+test("a socket that answers others is kept, and its question only waited for", async () => {
+  const { clock, connection, sent, ask } = await questions();
+  const answer = ask(never);
+  const failed = expect(answer).rejects.toMatchObject({ code: "outcome_unknown" });
+  await until(() => sent.length === 1);
+  const { stream } = connection.redis as Redis;
+  for (let passedMs = 0; passedMs < CALL_BUDGET_MS; passedMs += 100) {
+    clock.advance(100);
+    await connection.redis.ping();
+  }
+  await failed;
+  expect(sent).toHaveLength(1);
+  expect((connection.redis as Redis).stream).toBe(stream);
+});
+
+test("what Redis refuses is asked once, and its connection stays", async () => {
+  const { connection, sent, ask } = await questions();
+  const key = uniquePrefix();
+  await connection.redis.set(key, "no number", "PX", 60_000);
+  const { stream } = connection.redis as Redis;
+  await expect(ask(async () => String(await connection.redis.incr(key)))).rejects.toMatchObject({
+    code: "redis_unavailable",
+  });
+  expect(sent).toHaveLength(1);
+  expect((connection.redis as Redis).stream).toBe(stream);
+});
+
+test("an answer that came while the process stood still is read before its time is over", async () => {
+  const connection = openConnection(redisUrl(), "producer", systemClock, createLogger({ level: "silent" }));
+  closeAtEnd(() => connection.close());
+  await until(() => connection.whenReady(CALL_BUDGET_MS));
+  const order: string[] = [];
+  const over = new Promise<void>((resolve) => {
+    connection.time.after(50, () => {
+      order.push("over");
+      resolve();
+    });
+  });
+  const answered = connection.redis.ping().then(() => order.push("answered"));
+  // The question leaves at once; its answer lies in the socket while the time runs out.
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 300);
+  await Promise.all([over, answered]);
+  expect(order).toEqual(["answered", "over"]);
 });

@@ -98,7 +98,7 @@ async function readLines(
     const wanted = passLines(bytes, before.end, range.last - line + 1);
     line += wanted.lines;
     if (wanted.end === before.end) continue;
-    const part = Buffer.from(bytes.subarray(before.end, Math.min(wanted.end, before.end + room)));
+    const part = Buffer.from(bytes.subarray(before.end, wanted.end));
     kept.push(part);
     room -= part.length;
   }

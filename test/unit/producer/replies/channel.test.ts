@@ -1,5 +1,13 @@
 import { describe, expect, test } from "vitest";
-import { type Listener, OLDEST, PAGE_ENTRIES, replyFeed } from "../../../../src/producer/replies/channel.ts";
+import {
+  type Listener,
+  OLDEST,
+  PAGE_ENTRIES,
+  received,
+  replyChannel,
+  replyFeed,
+  type Waiter,
+} from "../../../../src/producer/replies/channel.ts";
 import { isBehind } from "../../../../src/shared/protocol/reply.ts";
 import type { StreamEntry } from "../../../../src/shared/redis/replies.ts";
 import { latch } from "../../../helpers/latch.ts";
@@ -131,5 +139,134 @@ describe("a feed", () => {
     await expect(failing).rejects.toThrow("away");
     await next;
     expect(reader.seen).toEqual(["1-0"]);
+  });
+});
+
+/** The final reply of a run, as it stands in the stream. */
+function reply(id: string, uid = "u", run = 1, agent_status: "idle" | "ended" = "ended"): StreamEntry {
+  const { entry: head } = entry(id);
+  const spent = { turns: 1, tokens: 0, cost_usd: 0, duration_ms: 0, tools_called: {}, undelivered: [] };
+  const body = { summary: id, truncated: false, status: "succeeded", stop_reason: "end_turn", ...spent };
+  return { id, uid, entry: { ...head, ...body, kind: "reply", run, agent_status } as StreamEntry["entry"] };
+}
+
+/** A channel over a stream that the test writes; what it asked for stands in `checked` and `left`. */
+function channelOver(entries: StreamEntry[]) {
+  const feed = replyFeed(async (after, count) =>
+    entries.filter(({ id }) => isBehind(after, id)).slice(0, count),
+  );
+  const checked: Waiter[] = [];
+  const look = () => void feed.look();
+  const acked: string[] = [];
+  const ack = async ({ id }: StreamEntry) => {
+    const isFirst = !acked.includes(id);
+    acked.push(id);
+    return isFirst;
+  };
+  const channel = replyChannel({
+    feed,
+    ack,
+    look,
+    check: (waiter) => void checked.push(waiter),
+    deserted: () => {},
+  });
+  const seen: string[] = [];
+  const reader = channel.read({});
+  const reading = (async () => {
+    for await (const { summary } of reader as AsyncIterable<{ summary: string }>) seen.push(summary);
+  })();
+  const settled = () => new Promise((resolve) => setImmediate(resolve));
+  return { feed, channel, checked, seen, reading, settled, acked };
+}
+
+describe("an entry in a reader's hands", () => {
+  test("is acked by one of two acks at the same time", async () => {
+    const handle = received(entry("1-0"), async () => true);
+    expect(await Promise.all([handle.ack(), handle.ack()])).toEqual([true, false]);
+  });
+
+  test("is acked with the same token again when an ack got no answer", async () => {
+    const tokens: string[] = [];
+    const handle = received(entry("1-0"), async (_entry, token) => {
+      tokens.push(token);
+      if (tokens.length === 1) throw new Error("no answer");
+      return true;
+    });
+    await expect(handle.ack()).rejects.toThrow("no answer");
+    expect(await handle.ack()).toBe(true);
+    expect(tokens[1]).toBe(tokens[0]);
+  });
+});
+
+describe("a channel", () => {
+  test("keeps the reply of a reserved agent from its readers until the reservation ends untaken", async () => {
+    const { feed, channel, seen, settled } = channelOver([
+      reply("1-0", "a"),
+      reply("2-0", "b"),
+      reply("3-0", "c"),
+    ]);
+    const [kept, taken] = [channel.reserve("a"), channel.reserve("b")];
+    await feed.look();
+    await settled();
+    expect(seen).toEqual(["3-0"]);
+    kept.release(false);
+    taken.release(true);
+    await settled();
+    expect(seen).toEqual(["3-0", "1-0"]);
+  });
+
+  test("keeps it as long as one of two reservations stands, however often the other one is released", async () => {
+    const { feed, channel, seen, settled } = channelOver([reply("1-0")]);
+    const [first, second] = [channel.reserve("u"), channel.reserve("u")];
+    await feed.look();
+    first.release(false);
+    first.release(false);
+    await settled();
+    expect(seen).toEqual([]);
+    second.release(false);
+    await settled();
+    expect(seen).toEqual(["1-0"]);
+  });
+
+  test("gives a reader page after page, each when the one before has been read", async () => {
+    const ids = Array.from({ length: 2 * PAGE_ENTRIES + 1 }, (_, i) => `${i + 1}-0`);
+    const { channel, seen, reading, settled } = channelOver(ids.map((id) => reply(id)));
+    for (let turn = 0; turn < 100 && seen.length < ids.length; turn++) await settled();
+    expect(seen).toEqual(ids);
+    channel.stop(new Error("over"));
+    await reading;
+  });
+
+  test("finds for a waiter what stood in the stream when its wait began", async () => {
+    const { channel } = channelOver([reply("5-0")]);
+    const waited = channel.reserve("u").wait(1, { bornAt: 1 });
+    expect(await waited).toMatchObject({ id: "5-0" });
+  });
+
+  test("ends a wait for a later run with the end of its agent, and not with an earlier run's reply", async () => {
+    const entries = [reply("5-0", "u", 1, "idle")];
+    const { feed, channel } = channelOver(entries);
+    const waited = channel.reserve("u").wait(3, { bornAt: 1 });
+    await feed.look();
+    entries.push(reply("6-0", "u", 2, "ended"));
+    await feed.look();
+    expect(await waited).toMatchObject({ id: "6-0" });
+  });
+
+  test("asks where the reply of an agent is that was there before the wait", async () => {
+    const { channel, checked } = channelOver([]);
+    const reservation = channel.reserve("u");
+    const waited = reservation.wait(1, "shared");
+    expect(checked).toMatchObject([{ uid: "u", run: 1 }]);
+    reservation.cancel(new Error("enough"));
+    await expect(waited).rejects.toThrow("enough");
+  });
+
+  test("that stops ends its readers and its waiters", async () => {
+    const { channel, reading } = channelOver([]);
+    const waited = channel.reserve("u").wait(1, "shared");
+    channel.stop(new Error("over"));
+    await expect(waited).rejects.toThrow("over");
+    await reading;
   });
 });

@@ -33,6 +33,10 @@ describe("fitResult", () => {
 });
 
 describe("safeText", () => {
+  it("shows a NUL and half a pair as what they are", () => {
+    expect(safeText("a\0b\ud800")).toBe("a\u2400b\ufffd");
+  });
+
   it("makes any text survive UTF-8 and hold no NUL", () => {
     const anyText = fc
       .array(fc.integer({ min: 0, max: 0xffff }))

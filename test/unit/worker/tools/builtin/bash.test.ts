@@ -1,4 +1,5 @@
 import { spawn } from "node:child_process";
+import { getEventListeners } from "node:events";
 import { readFileSync } from "node:fs";
 import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -50,6 +51,12 @@ async function lives(word: string): Promise<boolean> {
 }
 
 describe("bash", () => {
+  it("leaves no listener behind on the signal of its run", async () => {
+    const { signal } = new AbortController();
+    for (let i = 0; i < 3; i++) await tool.run({ command: "true" }, scene.context(signal));
+    expect(getEventListeners(signal, "abort")).toEqual([]);
+  });
+
   it("answers what the command wrote, both streams in one, and an error with its exit code", async () => {
     expect(await bash("echo one; echo two >&2")).toMatchObject({ content: "one\ntwo", isError: false });
     expect(await bash("echo before; exit 3")).toMatchObject({

@@ -22,7 +22,6 @@ const CALLS: Record<string, (path: string) => [string, Record<string, unknown>]>
 let scene: Scene;
 let attacks: string[];
 
-/** Everything around the workspace that holds a secret, by content. */
 /** Name, size, kind, mode and time of everything in a directory. */
 function listing(directory: string): unknown[] {
   return readdirSync(directory)
@@ -33,6 +32,7 @@ function listing(directory: string): unknown[] {
     });
 }
 
+/** Everything around the workspace that holds a secret, by content. */
 async function surroundings(): Promise<string> {
   const files = [
     join(scene.outside, "secret.txt"),
@@ -181,8 +181,10 @@ describe("attacks by path", () => {
   it("reads and writes what is inside all the same", async () => {
     await symlink("sub", join(scene.home, "inner"));
     await symlink(scene.writable, join(scene.home, "to-data"));
+    await symlink("sub/ok.txt", join(scene.home, "to-ok.txt"));
     for (const path of [
       "sub/ok.txt",
+      "to-ok.txt",
       "inner/linked.txt",
       "to-data/made/by-link.txt",
       join(scene.writable, "x/y.txt"),
@@ -193,8 +195,17 @@ describe("attacks by path", () => {
       expect(await scene.call("read_file", { file_path: path })).toMatchObject({ content: path });
     }
     expect(await readFile(join(scene.writable, "made/by-link.txt"), "utf8")).toBe("to-data/made/by-link.txt");
+    expect(await readFile(join(scene.home, "sub/ok.txt"), "utf8")).toBe("to-ok.txt");
     const readOnly = join(scene.readOnly, "kept.txt");
     expect((await scene.call("read_file", { file_path: readOnly })).content).toContain("read-only");
+  });
+
+  it("leaves no directory on the way open", async () => {
+    await scene.put("one/two/three/four/deep.txt", "deep");
+    const open = () => readdirSync("/proc/self/fd").length;
+    const before = open();
+    for (let i = 0; i < 50; i++) await scene.call("read_file", { file_path: "one/two/three/four/deep.txt" });
+    expect(open() - before).toBeLessThan(50);
   });
 
   it("refuses every change in a read-only root and says so", async () => {

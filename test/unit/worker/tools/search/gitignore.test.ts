@@ -11,9 +11,11 @@ const files = {
   "src/kept.log": "TODO",
   "src/only-here.txt": "TODO",
   "only-here.txt": "TODO",
-  "sub/.gitignore": "*.ts\n!*.log\n",
+  "sub/.gitignore": "*.ts\n!*.log\n/only-here.md\n",
   "sub/b.ts": "TODO",
   "sub/c.log": "TODO",
+  "sub/only-here.md": "TODO",
+  "sub/deep/only-here.md": "TODO",
 };
 beforeAll(async () => {
   scene = await openScene();
@@ -26,9 +28,9 @@ const found = async (tool: string, input: object) =>
     .sort();
 
 it("searches leave out what a .gitignore names, the innermost rule deciding", async () => {
-  const kept = ["src/a.ts", "src/kept.log", "src/only-here.txt", "sub/c.log"];
+  const kept = ["src/a.ts", "src/kept.log", "src/only-here.txt", "sub/c.log", "sub/deep/only-here.md"];
   expect(await found("grep", { pattern: "TODO" })).toEqual(kept);
-  expect(await found("glob", { pattern: "**/*.{ts,log,txt}" })).toEqual(kept);
+  expect(await found("glob", { pattern: "**/*.{ts,log,txt,md}" })).toEqual(kept);
 });
 
 it("what is ignored is still found by whoever names its directory, and read by its name", async () => {

@@ -1,13 +1,24 @@
-import { describe, expect, it, vi } from "vitest";
+import { beforeEach, describe, expect, it, vi } from "vitest";
 import { createMatcherThreads } from "../../../../../src/worker/tools/search/matcher.ts";
 
-const threads = vi.hoisted(() => ({ refused: false }));
+/** What Node was asked for. */
+const threads = vi.hoisted(() => ({
+  refused: false,
+  started: [] as import("node:worker_threads").WorkerOptions[],
+  asked: 0,
+}));
 vi.mock("node:worker_threads", async (original) => {
   const real = await original<typeof import("node:worker_threads")>();
   class Worker extends real.Worker {
     constructor(...args: ConstructorParameters<typeof real.Worker>) {
       if (threads.refused) throw new Error("EAGAIN");
       super(...args);
+      threads.started.push(args[1] ?? {});
+    }
+
+    override postMessage(...args: Parameters<InstanceType<typeof real.Worker>["postMessage"]>) {
+      threads.asked += 1;
+      super.postMessage(...args);
     }
   }
   return { ...real, Worker };
@@ -17,6 +28,11 @@ const signal = new AbortController().signal;
 const bomb = { source: "^(a+)+$", flags: "" };
 /** No linear engine takes a back reference. */
 const endlessBomb = { source: "^(a+)+\\1?$", flags: "" };
+beforeEach(() => {
+  threads.started.length = 0;
+  threads.asked = 0;
+});
+
 const endless = [`${"a".repeat(60)}!`];
 
 describe("a matcher", () => {
@@ -83,7 +99,33 @@ describe("a matcher", () => {
     await expect(matcher.lines(bomb, ["a"])).rejects.toThrow("stopped");
     await matcher.close();
     expect(await waiting).toEqual([0]);
+    expect(threads.started).toHaveLength(2);
     await other.close();
+  });
+
+  it("asks no thread for a call that gave up while it waited", async () => {
+    const crew = createMatcherThreads(1);
+    const [busy, stop] = [new AbortController(), new AbortController()];
+    const [first, impatient, patient] = [crew.open(busy.signal), crew.open(stop.signal), crew.open(signal)];
+    const holding = expect(first.lines(endlessBomb, endless)).rejects.toThrow("stopped");
+    const gaveUp = expect(impatient.lines(bomb, ["a"])).rejects.toThrow("stopped");
+    const waiting = patient.lines(bomb, ["a"]);
+    stop.abort();
+    busy.abort();
+    await Promise.all([holding, gaveUp]);
+    expect(await waiting).toEqual([0]);
+    expect(threads.asked).toBe(2);
+    await Promise.all([first.close(), impatient.close(), patient.close()]);
+  });
+
+  it("starts no more threads than it may, each without environment and with a bounded memory", async () => {
+    const crew = createMatcherThreads(2);
+    const matchers = Array.from({ length: 5 }, () => crew.open(signal));
+    const answers = await Promise.all(matchers.map((matcher) => matcher.lines(bomb, ["a"])));
+    expect(answers).toEqual(matchers.map(() => [0]));
+    const options = { env: {}, execArgv: [], resourceLimits: { maxOldGenerationSizeMb: 64 } };
+    expect(threads.started).toMatchObject([options, options]);
+    await Promise.all(matchers.map((matcher) => matcher.close()));
   });
 
   it("leaves no thread behind when the last one is closed, and starts again", async () => {

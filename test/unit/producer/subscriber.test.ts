@@ -1,0 +1,73 @@
+import { expect, test } from "vitest";
+import { type Connection, openConnection } from "../../../src/producer/redis-call.ts";
+import { createSubscriber, SLOW_POLL_MS } from "../../../src/producer/subscriber.ts";
+import { systemClock } from "../../../src/shared/clock.ts";
+import { createLogger } from "../../../src/shared/logger.ts";
+import { closeAtEnd } from "../../helpers/cleanup.ts";
+import { startProxy } from "../../helpers/proxy.ts";
+import { redisUrl, startPrivateRedis, uniquePrefix } from "../../helpers/redis.ts";
+import { until } from "../../helpers/until.ts";
+import { createManualClock } from "../cli/manual-clock.ts";
+
+/** A subscriber whose ticks the test makes. */
+function scene(url = redisUrl()) {
+  const clock = createManualClock();
+  const opened: Connection[] = [];
+  const subscriber = createSubscriber(() => {
+    const connection = openConnection(url, "subscriber", systemClock, createLogger({ level: "silent" }));
+    opened.push(connection);
+    return connection;
+  }, clock);
+  closeAtEnd(() => subscriber.stop());
+  const channel = uniquePrefix();
+  /** Watches the channel; `gaps` counts what it was told. */
+  const watch = () => {
+    const watcher = { gaps: 0, onMessage: () => {}, onGap: () => void watcher.gaps++, onStop: () => {} };
+    return { watcher, unwatch: subscriber.watch(channel, watcher) };
+  };
+  return { clock, opened, watch };
+}
+
+test("each who begins to watch is told of the gap before, and nobody else is", async () => {
+  const { watch } = scene();
+  const first = watch();
+  await until(() => first.watcher.gaps === 1);
+  const second = watch();
+  await until(() => second.watcher.gaps === 1);
+  expect(first.watcher.gaps).toBe(1);
+});
+
+test("every slow tick is a gap as long as somebody watches, and nothing ticks then", async () => {
+  const { clock, watch } = scene();
+  const { watcher, unwatch } = watch();
+  await until(() => watcher.gaps === 1);
+  for (let tick = 1; tick <= 3; tick++) {
+    clock.advance(SLOW_POLL_MS);
+    expect(watcher.gaps).toBe(1 + tick);
+  }
+  expect(clock.pending).toBe(1);
+  unwatch();
+  expect(clock.pending).toBe(0);
+});
+
+test("a connection that answers its pings stays; one that leaves a ping unanswered is opened anew", async () => {
+  const server = await startPrivateRedis();
+  const proxy = await startProxy(server.port);
+  const { clock, opened, watch } = scene(`redis://127.0.0.1:${proxy.port}`);
+  const { watcher } = watch();
+  await until(() => watcher.gaps === 1);
+  const [connection] = opened;
+  let closed = 0;
+  connection?.redis.on("close", () => void closed++);
+  for (let tick = 0; tick < 3; tick++) {
+    clock.advance(SLOW_POLL_MS);
+    await connection?.redis.ping();
+  }
+  expect(closed).toBe(0);
+  proxy.blackhole();
+  clock.advance(2 * SLOW_POLL_MS);
+  await until(() => closed === 1);
+  const { gaps } = watcher;
+  proxy.heal();
+  await until(() => watcher.gaps > gaps);
+});

@@ -1,0 +1,92 @@
+/** Files that change between the look at their name and the work on them: what the open descriptor says decides. */
+import { execFileSync } from "node:child_process";
+import { readdirSync } from "node:fs";
+import { open, readFile, stat, symlink } from "node:fs/promises";
+import { join } from "node:path";
+import { beforeAll, describe, expect, it } from "vitest";
+import {
+  openFile,
+  openNamed,
+  type ReplaceOptions,
+  readHead,
+  replaceFile,
+} from "../../../../../src/worker/tools/files/file.ts";
+import { openDirectory, openPlace } from "../../../../../src/worker/tools/files/open.ts";
+import { closeAtEnd } from "../../../../helpers/cleanup.ts";
+import { openScene, type Scene } from "../scene.ts";
+
+let scene: Scene;
+beforeAll(async () => {
+  scene = await openScene();
+});
+
+/** Opens a name as if it had just been a regular file. */
+async function openLate(where: string, name: string) {
+  const directory = await openDirectory(scene.workspace, where);
+  closeAtEnd(() => directory.handle.close());
+  return openNamed(directory, name, name);
+}
+
+/** Replaces a file of the workspace. Answers the failure. */
+async function replace(name: string, options: Partial<ReplaceOptions>): Promise<unknown> {
+  const place = await openPlace(scene.workspace, name, "change");
+  closeAtEnd(() => place.directory.handle.close());
+  const { signal } = new AbortController();
+  return replaceFile(place, Buffer.from("new"), { path: name, signal, ...options }).catch(
+    (error: unknown) => error,
+  );
+}
+
+describe("a name that has become something else since it was looked at", () => {
+  it("is refused at once when it is a FIFO now", async () => {
+    const fifo = join(scene.home, "fifo");
+    execFileSync("/usr/bin/mkfifo", [fifo]);
+    // Whoever waits for a writer gets one in the end.
+    closeAtEnd(async () => (await open(fifo, "r+")).close());
+    await expect(openLate(".", "fifo")).rejects.toThrow('"fifo" is not a regular file.');
+  });
+
+  it("is refused when it is a directory now", async () => {
+    await scene.put("directory/x", "");
+    await expect(openLate(".", "directory")).rejects.toThrow('"directory" is a directory, not a file.');
+  });
+
+  it("is not followed when it is a link now", async () => {
+    await symlink(join(scene.outside, "secret.txt"), join(scene.writable, "link"));
+    await expect(openLate(scene.writable, "link")).rejects.toThrow(/link/);
+  });
+});
+
+describe("readHead", () => {
+  it("reads no more than it was asked for", async () => {
+    await scene.put("long", "x".repeat(100_000));
+    const place = await openPlace(scene.workspace, "long");
+    const file = await openFile(place, "long");
+    closeAtEnd(async () => {
+      await file.handle.close();
+      await place.directory.handle.close();
+    });
+    expect(await readHead(file, 1_000)).toHaveLength(1_000);
+  });
+});
+
+describe("a file that is replaced", () => {
+  it.each<[string, () => Promise<Partial<ReplaceOptions>>, RegExp]>([
+    ["once its run is stopped", async () => ({ signal: AbortSignal.abort() }), /^Cancelled/],
+    [
+      "when somebody changed it since it was read",
+      async () => {
+        const unchangedSince = await stat(join(scene.home, "kept"));
+        await scene.put("kept", "changed by another");
+        return { unchangedSince };
+      },
+      /changed by someone else/,
+    ],
+  ])("stays as it is %s, and no draft is left behind", async (_when, options, message) => {
+    await scene.put("kept", "old");
+    const failure = await replace("kept", await options());
+    expect(String(failure instanceof Error && failure.message)).toMatch(message);
+    expect(await readFile(join(scene.home, "kept"), "utf8")).not.toBe("new");
+    expect(readdirSync(scene.home).filter((name) => name.startsWith("."))).toEqual([]);
+  });
+});

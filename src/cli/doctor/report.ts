@@ -8,9 +8,8 @@ import type { Look, Style } from "../terminal/output.ts";
 import { cutTo, hanging, plainLine } from "../terminal/text.ts";
 
 /** `ok`: nothing to do; `warn`: look at it; `error`: work is stuck, lost, or about to be. */
-export const Severity = z.enum(["ok", "warn", "error"]);
-/** See {@link Severity}. */
-export type Severity = z.infer<typeof Severity>;
+const Severity = z.enum(["ok", "warn", "error"]);
+type Severity = z.infer<typeof Severity>;
 
 /** What was looked at, in the order in which it is shown. */
 export const Area = z.enum(["redis", "workers", "agents", "replies", "workspaces", "model"]);

@@ -1,6 +1,15 @@
 /** Guards of the model port: the provider's limiter, retries, what a failure means, the message put together, the transport. */
 export default [
   {
+    id: "idle-collection-drops-the-code",
+    promise:
+      "A worker that collects its memory while it is idle keeps the code that was optimized for its calls.",
+    file: "src/shared/shape.ts",
+    find: "  last[kind] = object;\n",
+    replace: "  void last;\n  void [kind, object];\n",
+    tests: ["test/integration/worker/idle-collection.test.ts"],
+  },
+  {
     id: "model-ended-call-keeps-its-request",
     promise: "What a call has sent is gone with the next small collection.",
     file: "src/worker/model/anthropic/transport.ts",

@@ -12,6 +12,7 @@ import { readFileSync } from "node:fs";
 import { Cluster, Command } from "ioredis";
 import type { AgentAddress, Keys } from "../protocol/keys.ts";
 import type { Timing } from "../protocol/limits.ts";
+import { keepShape } from "../shape.ts";
 import type { RedisClient } from "./connection/connection.ts";
 import {
   bulksOf,
@@ -252,6 +253,7 @@ class ScriptCommand extends Command {
     this.#script = script;
     this.#bulks = bulks;
     this.#count = count;
+    keepShape("command", this);
   }
 
   override toWritable(socket: object): string {
@@ -263,6 +265,9 @@ class ScriptCommand extends Command {
 const UTF8 = { replyEncoding: "utf8" } as const;
 /** The command's name and the script. */
 const WORDS_BEFORE = 2;
+
+// What ioredis does with commands is optimized for those of others, too.
+keepShape("other", new Command("ping", [], UTF8));
 
 const gathering = new WeakSet<object>();
 
@@ -276,8 +281,9 @@ function gatherWrites(redis: RedisClient): void {
   if (!stream.writable || gathering.has(stream)) return;
   gathering.add(stream);
   stream.cork();
-  setImmediate(() => {
+  const flush = setImmediate(() => {
     gathering.delete(stream);
     stream.uncork();
   });
+  keepShape("flush", flush);
 }

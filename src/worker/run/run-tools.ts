@@ -2,6 +2,7 @@
 
 import { ToolFailure } from "../../shared/errors.ts";
 import { withoutSecrets } from "../../shared/secrets.ts";
+import { keepShape } from "../../shared/shape.ts";
 import { ordinaryTimeMs } from "../loop/caps.ts";
 import { REPETITION_REFUSED } from "../loop/conversation.ts";
 import { type NewEntry, newResult, newStarted } from "../loop/log.ts";
@@ -168,6 +169,7 @@ class Results {
     this.committed = new Promise((resolve) => {
       this.#resolve = resolve;
     });
+    keepShape("results", this);
   }
 
   take(result: Result | undefined): void {

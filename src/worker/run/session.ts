@@ -13,6 +13,7 @@ import type { OpenQuestion } from "../../shared/protocol/message.ts";
 import { type Alert, eventText, type ReplyBody, type RunEvent } from "../../shared/protocol/reply.ts";
 import type { AgentState, AgentStore } from "../../shared/redis/agents.ts";
 import type { Input } from "../../shared/redis/scripts.ts";
+import { keepShape } from "../../shared/shape.ts";
 import { StopSignal } from "../../shared/stop-signal.ts";
 import { type LogEntry, type NewEntry, newPurchase, newQuestionMark, readLog } from "../loop/log.ts";
 import { type Rules, replyBody, wholeTextOf, withQuestions } from "../loop/reply-body.ts";
@@ -126,6 +127,7 @@ export class Session {
     this.#acknowledged = this.#state.entries;
     lease.onNews = (news) => this.heed(news);
     lease.ending.onStop(() => this.toolStop.stop());
+    keepShape("session", this);
   }
 
   /** Where the run stands now. */

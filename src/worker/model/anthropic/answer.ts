@@ -18,6 +18,7 @@ import {
 } from "../../../shared/protocol/content.ts";
 import { depthOf } from "../../../shared/protocol/message.ts";
 import { wellFormedJson } from "../../../shared/protocol/reply.ts";
+import { keepShape } from "../../../shared/shape.ts";
 import type { ModelAnswer } from "../model.ts";
 import { MalformedAnswerError } from "./failure.ts";
 import { parseBounded } from "./json.ts";
@@ -86,6 +87,7 @@ export class AnswerDraft {
   constructor(requestedModel: string, maxTokens: number) {
     this.#model = requestedModel;
     this.limitBytes = answerLimitBytes(maxTokens);
+    keepShape("answer", this);
   }
 
   /** Whether the message has begun: the call is bought. */
@@ -224,6 +226,7 @@ class CallChecks {
 
   constructor(isCutOff: boolean) {
     this.#isCutOff = isCutOff;
+    keepShape("checks", this);
   }
 
   /** Checks the call in place. */

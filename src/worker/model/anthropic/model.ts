@@ -17,6 +17,7 @@ import { Anthropic } from "@anthropic-ai/sdk";
 import { type Clock, systemClock } from "../../../shared/clock.ts";
 import { SubagentError } from "../../../shared/errors.ts";
 import { keepSecret } from "../../../shared/secrets.ts";
+import { keepShape } from "../../../shared/shape.ts";
 import type { CallControl, CallOutcome, Model, ModelRequest } from "../model.ts";
 import { requestBody } from "../request.ts";
 import { AnswerDraft } from "./answer.ts";
@@ -211,7 +212,9 @@ class MessagesClient extends Anthropic {
 
   /** Resolves when the response is read. Rejects with the SDK's error for it, or with what ended the exchange. */
   async send(exchange: Exchange): Promise<void> {
-    await this.post(MESSAGES_PATH, { body: exchange }).asResponse();
+    const sent = this.post(MESSAGES_PATH, { body: exchange });
+    keepShape("sent", sent);
+    await sent.asResponse();
   }
 
   override buildRequest(): ReturnType<BuildRequest> {

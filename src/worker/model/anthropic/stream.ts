@@ -11,6 +11,7 @@
  */
 import { APIError } from "@anthropic-ai/sdk";
 import type { JsonObject } from "../../../shared/protocol/content.ts";
+import { keepShape } from "../../../shared/shape.ts";
 import { type AnswerDraft, isObject, type PieceField, spell, unspell } from "./answer.ts";
 import { MalformedAnswerError, TruncatedStreamError } from "./failure.ts";
 import { closingQuote, parseOrNothing } from "./json.ts";
@@ -74,6 +75,7 @@ class EventReader implements BodyReader {
   constructor(draft: AnswerDraft, onText: ((text: string) => void) | undefined) {
     this.#draft = draft;
     this.#onText = onText;
+    keepShape("stream", this);
   }
 
   feed(chunk: Buffer): void {
@@ -225,6 +227,7 @@ class MessageReader implements BodyReader {
 
   constructor(draft: AnswerDraft) {
     this.#draft = draft;
+    keepShape("message", this);
   }
 
   feed(chunk: Buffer): void {

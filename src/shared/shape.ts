@@ -18,7 +18,6 @@ type Kind =
   | "answer"
   | "checks"
   | "command"
-  | "other"
   | "flush"
   | "limit";
 

@@ -266,9 +266,6 @@ const UTF8 = { replyEncoding: "utf8" } as const;
 /** The command's name and the script. */
 const WORDS_BEFORE = 2;
 
-// What ioredis does with commands is optimized for those of others, too.
-keepShape("other", new Command("ping", [], UTF8));
-
 const gathering = new WeakSet<object>();
 
 /**

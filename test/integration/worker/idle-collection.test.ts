@@ -14,6 +14,7 @@ const done = { content: [{ type: "text" as const, text: "done" }] };
 /** Small functions of ours that each call of a model passes. Which of them V8 has optimized by the end differs a little. */
 const OF_A_CALL = [
   "AnswerDraft",
+  "ScriptCommand",
   "begin",
   "send",
   "limitMs",

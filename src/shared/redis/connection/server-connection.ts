@@ -8,7 +8,7 @@
  * 4. What waits for an answer when a connection is closed for good is rejected, all of it.
  * 5. All this holds for duplicates, which BullMQ makes for itself.
  */
-import { Redis, type RedisOptions } from "ioredis";
+import { type Command, Redis, type RedisOptions } from "ioredis";
 import { z } from "zod";
 import type { Clock } from "../../clock.ts";
 
@@ -27,6 +27,8 @@ export const WRONG_DATABASE = /\bDB index\b|SELECT is not allowed/;
 export class ServerConnection extends Redis {
   readonly #clock: Clock;
   readonly #endHandshake: () => void;
+  /** The last command of each class, for the reason that `shape.ts` gives: BullMQ has a class for each of its scripts. */
+  readonly #lastOfClass = new Map<unknown, Command>();
 
   /** `beforeRetry` is called each time it connects anew. */
   constructor(clock: Clock, options: RedisOptions, beforeRetry: (redis: Redis) => void = () => {}) {
@@ -55,6 +57,11 @@ export class ServerConnection extends Redis {
   override disconnect(reconnect = false): void {
     if (!reconnect) this.#endHandshake();
     if (!reconnect || !this.stream?.writableEnded) super.disconnect(reconnect);
+  }
+
+  override sendCommand(command: Command, stream?: Parameters<Redis["sendCommand"]>[1]): unknown {
+    this.#lastOfClass.set(command.constructor, command);
+    return super.sendCommand(command, stream);
   }
 
   override duplicate(override?: Partial<RedisOptions>): Redis {

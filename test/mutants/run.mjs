@@ -292,8 +292,7 @@ export default [
     file: "src/worker/run/session.ts",
     find: "this.#purchases++",
     replace: "this.#purchases",
-    tests: ["test/integration/worker/provider-failures.test.ts"],
-    title: "paid for",
+    tests: ["test/integration/worker/session.test.ts"],
   },
   {
     id: "session-finish-unheard",

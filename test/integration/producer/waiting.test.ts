@@ -185,6 +185,15 @@ describe("newReplies", () => {
     expect((await parent.newReplies()).entries).toEqual([]);
   });
 
+  test("of one agent is of that agent alone", async () => {
+    const { parent, worker } = await scene("a", "b");
+    for (const name of ["a", "b"]) await worker.run(name);
+    const [check] = parent.tools(["check_sub_agent"]);
+    const told = JSON.stringify(await check?.run({ agent_id: "b" }));
+    expect(told).toContain("work of b");
+    expect(told).not.toContain("work of a");
+  });
+
   test("gives 20 entries at a time, and not those that a waiter has reserved", async () => {
     const { parent, worker } = await scene("a", "b");
     for (let n = 1; n <= 11; n++) {

@@ -382,7 +382,8 @@ export default [
     file: "src/producer/task.ts",
     find: "if (error.retryable) return false;",
     replace: "",
-    tests: ["test/integration/producer/questions.test.ts", "test/integration/producer/redis-away.test.ts"],
+    tests: ["test/integration/producer/task.test.ts"],
+    title: "answers again",
   },
   {
     id: "task-question-unacked",

@@ -924,6 +924,8 @@ export default [
     replace: "maxStalledCount: 0",
     tests: ["test/integration/worker/takeover.test.ts"],
     title: "after a crash a started tool",
+    reason:
+      "A wake that the queue has failed is made anew by a sweeper when the lease has run out, which is about when the queue finds it stalled.",
   },
   {
     id: "pool-slow-look",

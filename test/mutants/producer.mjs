@@ -227,7 +227,7 @@ export default [
     file: "src/producer/agents.ts",
     find: "if (answer.wake !== undefined) await wakeUp(call, agent, answer.wake);",
     replace: "",
-    tests: ["test/integration/worker/questions.test.ts"],
+    tests: ["test/integration/producer/managing.test.ts"],
   },
   {
     id: "finish-without-hint",
@@ -292,7 +292,7 @@ export default [
     file: "src/producer/agents.ts",
     find: 'if (answered.agent_status === "queued") await wakeUp(call, agent, answered.wake);',
     replace: "",
-    tests: ["test/integration/worker/questions.test.ts", "test/integration/producer/questions.test.ts"],
+    tests: ["test/integration/producer/managing.test.ts"],
   },
   {
     id: "answer-without-hint",

@@ -50,6 +50,7 @@ const FORMS = [
     ),
     {},
   ],
+  ["busy", script("test:busy"), {}],
   ["redis trouble", script("test:redis-trouble", "--long"), {}],
   ["cluster", script("test:cluster"), {}],
   ["chaos", script("test:chaos", "--runs", "1000", "--kills", "200"), {}],

@@ -1,4 +1,7 @@
-/** The one catalogue of errors: every refusal has a code, says whether trying again helps, and tells what to do. */
+/**
+ * The one catalogue of errors: every refusal has a code, says whether trying again helps, and tells what to do. What a tool says of
+ * its failure is no refusal: the model reads it.
+ */
 import { withoutSecrets, withoutSecretsIn } from "./secrets.ts";
 
 interface Kind {
@@ -106,5 +109,22 @@ function spelled(thrown: unknown): string {
     return String(thrown);
   } catch {
     return "something that cannot be shown was thrown";
+  }
+}
+
+/**
+ * What tells failures apart. `not_found`: a named file or directory does not exist; `not_directory`: what stands there is
+ * none; `too_slow`: a pattern was not done in the time it may take.
+ */
+export type FailureReason = "not_found" | "not_directory" | "too_slow" | "other";
+
+/** Thrown by a tool: its message is what the model reads, as an error result. It names no host path. */
+export class ToolFailure extends Error {
+  override readonly name = "ToolFailure";
+  readonly reason: FailureReason;
+
+  constructor(message: string, reason: FailureReason = "other") {
+    super(message);
+    this.reason = reason;
   }
 }

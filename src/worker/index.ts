@@ -1,7 +1,7 @@
 /** The sub-agent's side: run a worker, define tools. Published as `subagent-queue/worker`. */
 
 export type { Clock } from "../shared/clock.ts";
-export { ERRORS, type ErrorCode, SubagentError } from "../shared/errors.ts";
+export { ERRORS, type ErrorCode, type FailureReason, SubagentError, ToolFailure } from "../shared/errors.ts";
 export { createLogger, type Logger, type LogLevel, type LogSink } from "../shared/logger.ts";
 export type { McpServersInput } from "../shared/mcp-server.ts";
 export type { ContentBlock, Usage } from "../shared/protocol/content.ts";
@@ -43,14 +43,12 @@ export {
 export type { Command, CommandOutcome, Killed, NetworkUse, Runner } from "./tools/sandbox/runner.ts";
 export {
   defineTool,
-  type FailureReason,
   type InputCheck,
   type JsonSchemaObject,
   type Tool,
   type ToolContent,
   type ToolContext,
   type ToolDefinition,
-  ToolFailure,
 } from "./tools/tool.ts";
 export type { Area, Workspace } from "./tools/workspace.ts";
 export { createWorker, type SubagentWorker } from "./worker.ts";

@@ -1,6 +1,6 @@
 /** The doctor inside a test: looks at an installation, and repairs it, less patiently than the command does. */
 import { hostname } from "node:os";
-import { diagnose } from "../../src/cli/doctor/diagnose.ts";
+import { diagnose } from "../../src/cli/doctor/checks.ts";
 import { type ExaminationOptions, examine, openForExamination } from "../../src/cli/doctor/examine.ts";
 import type { Facts } from "../../src/cli/doctor/facts.ts";
 import { repair } from "../../src/cli/doctor/fix.ts";

@@ -1,4 +1,6 @@
 /** A gate for tests: one side waits for `opened`, the other calls `open()`; no sleeping in between. */
+import { type Clock, systemClock } from "../../src/shared/clock.ts";
+
 export interface Latch<T> {
   /** Resolves with the first value given to `open`. */
   readonly opened: Promise<T>;
@@ -22,6 +24,17 @@ export function latch<T = void>(): Latch<T> {
     open(value) {
       isOpen = true;
       resolve(value);
+    },
+  };
+}
+
+/** A clock that opens `begun` when somebody begins to sleep for `ms`. */
+export function beginning(ms: number, begun: Latch<void>): Clock {
+  return {
+    ...systemClock,
+    sleep(asleepMs, signal) {
+      if (asleepMs === ms) begun.open();
+      return systemClock.sleep(asleepMs, signal);
     },
   };
 }

@@ -3,7 +3,7 @@
  * `DOCTOR_LOOKS` says how often (default 12; the long form is 100: what has ended stays, and each look takes longer).
  */
 import { expect, test } from "vitest";
-import { OVERDUE_GRACE_MS } from "../../src/cli/doctor/agents.ts";
+import { OVERDUE_GRACE_MS } from "../../src/cli/doctor/facts.ts";
 import { TIMING } from "../../src/shared/protocol/limits.ts";
 import { doctorFor } from "../helpers/doctor.ts";
 import { type Installation, openInstallation } from "../helpers/installation.ts";

@@ -8,6 +8,7 @@ import { deadlineMember } from "../../src/shared/protocol/keys.ts";
 import { budgetsOf, createBudgetBook } from "../../src/shared/redis/budget.ts";
 import { createPause } from "../../src/shared/redis/pause.ts";
 import { createProviderLimiter } from "../../src/shared/redis/provider-limiter.ts";
+import { readWorkers } from "../../src/shared/redis/survey.ts";
 import { createWorkerDirectory } from "../../src/shared/redis/workers.ts";
 import { closeAtEnd } from "../helpers/cleanup.ts";
 import { doctorFor } from "../helpers/doctor.ts";
@@ -288,6 +289,8 @@ test("wakes that wait while a live worker has free places are named", async () =
   const installation = await openInstallation({ timing: SHORT_TIMING });
   const doctor = await doctorFor(installation);
   const worker = await installation.spawnWorker();
+  // It is ready a moment before it has announced itself.
+  await until(async () => (await readWorkers(installation.redis, installation.keys)).length === 1);
   worker.freeze();
   await installation.task("x");
   const { wakes_not_taken } = await until(async () => {

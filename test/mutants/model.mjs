@@ -90,7 +90,7 @@ export default [
     file: "src/worker/run/provider-limit.ts",
     find: "        keep();\n        limiter.keep",
     replace: "        limiter.keep",
-    tests: ["test/integration/worker/provider-limiter.test.ts"],
+    tests: ["test/unit/worker/run/provider-limit.test.ts"],
   },
   {
     id: "gate-place-after-call",
@@ -98,7 +98,7 @@ export default [
     file: "src/worker/run/provider-limit.ts",
     find: "renewal?.cancel();",
     replace: "",
-    tests: ["test/integration/worker/provider-limiter.test.ts"],
+    tests: ["test/unit/worker/run/provider-limit.test.ts"],
   },
   {
     id: "gate-success-untold",

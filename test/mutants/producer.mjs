@@ -227,7 +227,7 @@ export default [
     file: "src/producer/agents.ts",
     find: "if (answer.wake !== undefined) await wakeUp(call, agent, answer.wake);",
     replace: "",
-    tests: ["test/integration/worker/questions.test.ts"],
+    tests: ["test/integration/producer/managing.test.ts"],
   },
   {
     id: "finish-without-hint",
@@ -292,7 +292,7 @@ export default [
     file: "src/producer/agents.ts",
     find: 'if (answered.agent_status === "queued") await wakeUp(call, agent, answered.wake);',
     replace: "",
-    tests: ["test/integration/worker/questions.test.ts", "test/integration/producer/questions.test.ts"],
+    tests: ["test/integration/producer/managing.test.ts"],
   },
   {
     id: "answer-without-hint",
@@ -382,7 +382,8 @@ export default [
     file: "src/producer/task.ts",
     find: "if (error.retryable) return false;",
     replace: "",
-    tests: ["test/integration/producer/questions.test.ts", "test/integration/producer/redis-away.test.ts"],
+    tests: ["test/integration/producer/task.test.ts"],
+    title: "answers again",
   },
   {
     id: "task-question-unacked",

@@ -6,7 +6,7 @@ export default [
     file: "src/producer/replies/channel.ts",
     find: "if (isReadable(entry)) listener.offer(entry);",
     replace: "listener.offer(entry as never);",
-    tests: ["test/integration/producer/newer-entries.test.ts"],
+    tests: ["test/unit/producer/replies/channel.test.ts"],
   },
   {
     id: "feed-cursor-stands",
@@ -492,7 +492,7 @@ export default [
     promise: "What has come of one agent is of that agent alone.",
     file: "src/producer/read-replies.ts",
     find: "(uid === undefined || entry.uid === uid)",
-    replace: "true",
+    replace: "(true)",
     tests: ["test/integration/producer/waiting.test.ts"],
   },
   {

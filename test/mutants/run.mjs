@@ -292,8 +292,7 @@ export default [
     file: "src/worker/run/session.ts",
     find: "this.#purchases++",
     replace: "this.#purchases",
-    tests: ["test/integration/worker/provider-failures.test.ts"],
-    title: "paid for",
+    tests: ["test/integration/worker/session.test.ts"],
   },
   {
     id: "session-finish-unheard",
@@ -924,6 +923,8 @@ export default [
     replace: "maxStalledCount: 0",
     tests: ["test/integration/worker/takeover.test.ts"],
     title: "after a crash a started tool",
+    reason:
+      "A wake that the queue has failed is made anew by a sweeper when the lease has run out, which is about when the queue finds it stalled.",
   },
   {
     id: "pool-slow-look",

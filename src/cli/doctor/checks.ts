@@ -1,12 +1,13 @@
-/** The table of checks: every trouble the doctor knows, where it shows in the facts, how it is said and repaired. Pure. */
+/**
+ * From facts to the diagnosis. The table of checks: every trouble the doctor knows, where it shows in the facts, how it is said and
+ * repaired; and one line of figures an area. Pure.
+ */
 import { TIMING } from "../../shared/protocol/limits.ts";
 import { isLive } from "../../shared/redis/inspection.ts";
 import type { LimiterState } from "../../shared/redis/provider-limiter.ts";
-import { formatCount } from "../terminal/numbers.ts";
-import type { AgentTrouble } from "./agents.ts";
-import { nearlyUsed } from "./budget.ts";
-import { agentName, type Facts, formatSpan, ownerName, sentence, type WorkspaceSight } from "./facts.ts";
-import type { Area, Finding } from "./report.ts";
+import { formatCount, formatPlural, formatSpan, sentence } from "../terminal/numbers.ts";
+import { type AgentTrouble, agentName, type Facts, ownerName, type WorkspaceSight } from "./facts.ts";
+import { Area, type DoctorReport, type Finding } from "./report.ts";
 
 /** How `--fix` repairs a trouble: a check of the sweeper, the `repair` script, a key moved aside, a directory deleted. */
 export type Repair = "check" | "repair" | "move" | "delete";
@@ -35,15 +36,8 @@ const row =
       ...(by && { fix: { by, did } }),
     });
   };
-const rows = (severity: Check["severity"]) => ({
-  redis: row(severity, "redis"),
-  workers: row(severity, "workers"),
-  agents: row(severity, "agents"),
-  replies: row(severity, "replies"),
-  workspaces: row(severity, "workspaces"),
-});
-const warn = rows("warn");
-const error = rows("error");
+const warn = (area: Area) => row("warn", area);
+const error = (area: Area) => row("error", area);
 
 const FIX = "doctor --fix";
 const LET_SWEEP = `${FIX} does what is due; a live worker does it by itself`;
@@ -54,6 +48,8 @@ export const OLD_REPLIES_MS = 3_600_000;
 const EXPIRES_WITHIN_MS = 86_400_000;
 const SKEW_MS = 5_000;
 const NEARLY_FULL_PERCENT = 90;
+/** The share of a budget at which a run is nudged. */
+const NEARLY_USED = 0.8;
 
 /** The names of agents at which a trouble was seen. */
 const agentsWith = (trouble: AgentTrouble) => (facts: Facts) =>
@@ -63,132 +59,135 @@ const agentsWith = (trouble: AgentTrouble) => (facts: Facts) =>
 
 /** The checks by their stable names, in the order in which they are reported. */
 const CHECKS = {
-  redis_settings: warn.redis`a setting of Redis`(serverProblems),
-  redis_trouble: error.redis`Redis takes no new work
+  redis_settings: warn("redis")`a setting of Redis`(serverProblems),
+  redis_trouble: error("redis")`Redis takes no new work
     repair Redis; work goes on by itself when Redis takes writes again`(({ servers }) =>
     distinct(servers.flatMap(({ troubles }) => troubles)).map((what) => ({ what })),
   ),
-  redis_memory: warn.redis`Redis is nearly full
+  redis_memory: warn("redis")`Redis is nearly full
     raise maxmemory, or ack replies that no parent reads`(fullServers),
-  wakes_not_taken: error.workers`#wake (waits|wait) while workers have free places
+  wakes_not_taken: error("workers")`#wake (waits|wait) while workers have free places
     restart the workers that take nothing; a worker that was killed is forgotten after 30 s`(
     ({ areWakesStuck, wakes }) => (areWakesStuck ? wakes.waiting : 0),
   ),
-  work_without_workers: error.workers`no worker is live, and #agent (waits|wait) for one
+  work_without_workers: error("workers")`no worker is live, and #agent (waits|wait) for one
     ${START_WORKER}`(waitingForWorkers),
-  no_workers: warn.workers`no worker is live
+  no_workers: warn("workers")`no worker is live
     ${START_WORKER}`((facts) => (facts.workers.length === 0 && waitingForWorkers(facts) === 0 ? 1 : 0)),
-  mixed_versions: warn.workers`the workers run #version
+  mixed_versions: warn("workers")`the workers run #version
     finish the upgrade: agents written by the newer version wait for its workers`(({ workers }) =>
     several(workers.map(({ worker }) => worker.version)),
   ),
-  differing_tools: warn.workers`#tool (is|are) missing at some workers
+  differing_tools: warn("workers")`#tool (is|are) missing at some workers
     give all workers the same tools, or prefixes of their own: every worker may take every agent`(
     missingTools,
   ),
-  differing_models: warn.workers`the workers announce #model
+  differing_models: warn("workers")`the workers announce #model
     give all workers the same provider and SUBAGENT_MODEL, or prefixes of their own`(({ workers }) =>
     several(workers.flatMap(({ worker }) => worker.model ?? [])),
   ),
-  clock_skew: warn.workers`#clock (is|are) off by more than 5 s against Redis'
+  clock_skew: warn("workers")`#clock (is|are) off by more than 5 s against Redis'
     synchronise the clocks (NTP); deadlines keep Redis' time, but logs and stamps will mislead`(wrongClocks),
-  refused_entries: warn.workers`#(intake entry|intake entries) came to nothing, and no parent could be told
+  refused_entries: warn("workers")`#(intake entry|intake entries) came to nothing, and no parent could be told
     the reasons: redis-cli XRANGE '{saq}:intake-refused' - + (your prefix for saq); when they are dealt with, DEL it`(
     ({ refusedEntries: { count, newest } }) => (count === 0 ? [] : [{ count, names: newest }]),
   ),
-  paused: warn.workers`an operator paused the installation: no model call begins
+  paused: warn("workers")`an operator paused the installation: no model call begins
     subagent-queue resume, when it may go on`(({ pause }) =>
     pause ? [`since ${pause.at}${pause.reason === undefined ? "" : `: ${pause.reason}`}`] : [],
   ),
-  queue_paused: error.workers`the wake queue itself was paused: no worker takes anything
+  queue_paused: error("workers")`the wake queue itself was paused: no worker takes anything
     resume it with the tool that paused it (a Bull Board that may write, BullMQ's Queue.resume)`(
     ({ wakes, pause }) => (wakes.isPaused && pause === undefined ? 1 : 0),
   ),
-  provider_denied:
-    error.workers`#(provider limiter|provider limiters) (is|are) closed: the provider refuses the API key
+  provider_denied: error(
+    "workers",
+  )`#(provider limiter|provider limiters) (is|are) closed: the provider refuses the API key
     give the workers a key that works (ANTHROPIC_API_KEY) and restart them; waiting runs go on by themselves`(
-      limitersIn("denied"),
-    ),
-  provider_closed:
-    warn.workers`#(provider limiter|provider limiters) (is|are) closed or slowed: the provider asked for less
+    limitersIn("denied"),
+  ),
+  provider_closed: warn(
+    "workers",
+  )`#(provider limiter|provider limiters) (is|are) closed or slowed: the provider asked for less
     nothing is lost, it opens by itself; less often with a lower SUBAGENT_CONCURRENCY or a higher limit`(
-      limitersIn("closed", "slowed"),
-    ),
-  stale_queued: error.agents`#agent (is|are) queued, overdue, and no wake will start (it|them)
+    limitersIn("closed", "slowed"),
+  ),
+  stale_queued: error("agents")`#agent (is|are) queued, overdue, and no wake will start (it|them)
     ${LET_SWEEP}`(agentsWith("stale_queued"), "check", "#agent woken"),
-  stale_running: error.agents`#agent (runs|run) under a lease that is long over
+  stale_running: error("agents")`#agent (runs|run) under a lease that is long over
     ${LET_SWEEP}`(agentsWith("stale_running"), "check", "#agent woken for another worker"),
-  stale_waiting: error.agents`#agent (waits|wait) for an answer beyond its deadline
+  stale_waiting: error("agents")`#agent (waits|wait) for an answer beyond its deadline
     ${LET_SWEEP}`(agentsWith("stale_waiting"), "check", "#agent given the default answer"),
-  overdue_age: error.agents`#agent should have ended: a message went unanswered for too long
+  overdue_age: error("agents")`#agent should have ended: a message went unanswered for too long
     ${LET_SWEEP}`(agentsWith("overdue_age"), "check", "#agent ended"),
-  overdue_idle: warn.agents`#agent should have ended: the idle time is over
+  overdue_idle: warn("agents")`#agent should have ended: the idle time is over
     ${LET_SWEEP}`(agentsWith("overdue_idle"), "check", "#agent ended"),
-  unwatched:
-    error.agents`the sweeper would never check #agent: the deadline set does not have (it|them) in time
+  unwatched: error(
+    "agents",
+  )`the sweeper would never check #agent: the deadline set does not have (it|them) in time
     ${FIX} puts them there`(agentsWith("unwatched"), "check", "#agent put into the deadline set"),
-  leaked_slots: error.agents`#place of a parent's quota (is|are) taken by agents that ended or are gone
+  leaked_slots: error("agents")`#place of a parent's quota (is|are) taken by agents that ended or are gone
     ${FIX} frees them`(agentsWith("leaked_slots"), "repair", "#place freed"),
-  uncounted: error.agents`#agent (lives|live) outside the quota of the parent
+  uncounted: error("agents")`#agent (lives|live) outside the quota of the parent
     ${FIX} counts them again`(agentsWith("uncounted"), "repair", "#agent counted again"),
-  unnamed: warn.agents`#agent cannot be reached by name: the registry leads elsewhere
+  unnamed: warn("agents")`#agent cannot be reached by name: the registry leads elsewhere
     ${FIX} registers those whose name is free; the others end by themselves`(
     agentsWith("unnamed"),
     "repair",
     "#agent registered",
   ),
-  orphaned_keys: warn.agents`#agent ended or (is|are) gone and left keys behind
+  orphaned_keys: warn("agents")`#agent ended or (is|are) gone and left keys behind
     ${FIX} removes them`(agentsWith("orphaned_keys"), "repair", "the keys of #agent removed"),
-  breaking_off: error.agents`#agent (breaks|break) off again and again and (comes|come) no further
+  breaking_off: error("agents")`#agent (breaks|break) off again and again and (comes|come) no further
     the workers' log says why, at the uid; it ends as failed by itself, worker_lost, after 8 breaks in a row`(
     agentsWith("breaking_off"),
   ),
-  budgets: warn.agents`#budget (is|are) used by 80 % or more
+  budgets: warn("agents")`#budget (is|are) used by 80 % or more
     from 100 % on the runs under it hand back what they have: raise it, or wait for a tenant's window`(
     nearlyUsed,
   ),
-  newer_records: warn.agents`#agent (was|were) written by a newer version and not examined
+  newer_records: warn("agents")`#agent (was|were) written by a newer version and not examined
     use the doctor of that version`(agentsWith("newer_records")),
   // Without workers no sweeper can have checked; that is said once, about the workers.
-  unswept: warn.agents`#agent (is|are) overdue though workers are live: no sweeper checks (it|them)
+  unswept: warn("agents")`#agent (is|are) overdue though workers are live: no sweeper checks (it|them)
     restart the workers: their sweepers do not work; ${FIX} checks once`(
     (facts) => (facts.workers.length > 0 ? agentsWith("unswept")(facts) : []),
     "check",
     "#agent checked",
   ),
-  stray_members: warn.agents`#(entry|entries) of the deadline set (names|name) no live agent
+  stray_members: warn("agents")`#(entry|entries) of the deadline set (names|name) no live agent
     ${LET_SWEEP}`(
     (facts) => [...agentsWith("stray_members")(facts), ...facts.strangers],
     "check",
     "#(entry|entries) taken out of the deadline set",
   ),
-  wrong_types: error.agents`#key (has|have) a type that this product never writes there
+  wrong_types: error("agents")`#key (has|have) a type that this product never writes there
     another program writes under this prefix: give it its own; ${FIX} moves these keys to …:aside:…`(
     ({ misfits }) => misfits.map(({ key, type, expected }) => `${key} (${type}, must be ${expected})`),
     "move",
     "#key moved aside",
   ),
-  unreadable: error.agents`#agent cannot be read: a key has another type, or its record no such status
+  unreadable: error("agents")`#agent cannot be read: a key has another type, or its record no such status
     another program writes under this prefix: give it one of its own, then delete these agents' keys`(
     ({ unreadable }) => unreadable.map(({ address }) => agentName(address)),
   ),
-  incomplete: warn.agents`not everything was examined
+  incomplete: warn("agents")`not everything was examined
     the rest is as it was: an installation of this size wants a Redis of its own`(reachedBounds),
-  expiring_replies: error.replies`#parent will lose unacked replies within a day
+  expiring_replies: error("replies")`#parent will lose unacked replies within a day
     read them: subagent-queue replies --parent <id> --ack`((facts) => oldReplies(facts, true)),
-  unacked_replies: warn.replies`#parent left replies unacked for more than an hour
+  unacked_replies: warn("replies")`#parent left replies unacked for more than an hour
     is the parent still there? subagent-queue replies --parent <id> shows them; unacked ones go after 7 days`(
     (facts) => oldReplies(facts, false),
   ),
-  missing_workspaces: warn.workspaces`the files of #(live agent|live agents) are not on this machine
+  missing_workspaces: warn("workspaces")`the files of #(live agent|live agents) are not on this machine
     put SUBAGENT_WORKSPACES on a volume that all hosts share; a run that goes on elsewhere tells the model`(
     ({ workspaces }) => (workspaces.isThere ? workspaces.missing : []),
   ),
-  orphaned_workspaces: warn.workspaces`#workspace (belongs|belong) to no agent of this installation
+  orphaned_workspaces: warn("workspaces")`#workspace (belongs|belong) to no agent of this installation
     another prefix or Redis may use this directory; otherwise look at them and delete them`(
     directoriesThat((directory) => directory.fate === "unknown" && !isDeletable(directory)),
   ),
-  old_workspaces: warn.workspaces`#workspace of ended agents (is|are) older than 30 days
+  old_workspaces: warn("workspaces")`#workspace of ended agents (is|are) older than 30 days
     ${FIX} deletes them`(directoriesThat(isDeletable), "delete", "#workspace deleted"),
 };
 
@@ -298,4 +297,71 @@ function distinct(texts: readonly string[]): string[] {
 function several(texts: readonly string[]): string[] {
   const found = distinct(texts);
   return found.length > 1 ? found : [];
+}
+
+/** The budgets that are nearly used, the one that is used most first. */
+function nearlyUsed({ budgets }: Facts): string[] {
+  const most = budgets.filter(({ used }) => used >= NEARLY_USED).sort((a, b) => b.used - a.used);
+  return most.map(({ name, used }) => `${name} (${Math.floor(used * 100)} %)`);
+}
+
+/** Areas with their state, and what was found, errors first. */
+export type Diagnosis = Pick<DoctorReport, "areas" | "findings">;
+
+/** From facts to what is said about them. Pure. */
+export function diagnose(facts: Facts): Diagnosis {
+  const findings = findingsIn(facts);
+  const areas = Object.entries(SUMMARIES).map(([name, summary]): Diagnosis["areas"][number] => {
+    const found = findings.filter(({ area }) => area === name).map(({ severity }) => severity);
+    const severity = found.includes("error") ? "error" : (found[0] ?? "ok");
+    return { area: Area.parse(name), severity, summary: summary(facts) };
+  });
+  const rank = ({ severity }: Finding) => (severity === "error" ? 0 : 1);
+  return { areas, findings: findings.sort((a, b) => rank(a) - rank(b)) };
+}
+
+/** One line of figures an area. */
+const SUMMARIES = {
+  redis({ servers }) {
+    const [server] = servers;
+    if (!server) return "unknown";
+    const { product, version, aof, appendfsync, evictionPolicy, usedMemoryBytes, maxMemoryBytes } = server;
+    const nodes = servers.length > 1 ? ` · ${servers.length} nodes` : "";
+    const disk = aof === "on" ? `AOF ${appendfsync}` : aof === "off" ? "no AOF" : "AOF unknown";
+    const limit = maxMemoryBytes > 0 ? ` of ${megabytes(maxMemoryBytes)}` : "";
+    return `${product} ${version}${nodes} · ${disk} · ${evictionPolicy} · ${megabytes(usedMemoryBytes)}${limit} in use`;
+  },
+  workers({ workers, wakes, bash }) {
+    const waiting = wakes.waiting + wakes.delayed;
+    if (workers.length === 0) return `none live · ${formatPlural(waiting, "wake")} waiting`;
+    const hosts = formatPlural(new Set(workers.map(({ worker }) => worker.host)).size, "host");
+    const places = workers.reduce((sum, { worker }) => sum + worker.concurrency, 0);
+    const taken = `${formatCount(wakes.active)} of ${formatPlural(places, "place")} taken`;
+    const isOffered = bash === undefined || workers.some(({ worker }) => worker.tools.includes("bash"));
+    const commands = isOffered ? "" : ` · ${bash.replace(/\.$/, "")}`;
+    return `${formatCount(workers.length)} live on ${hosts} · ${taken} · ${formatCount(wakes.waiting)} waiting${commands}`;
+  },
+  agents({ agents }) {
+    const live = agents.filter(isLive);
+    const inStatus = (status: string) => live.filter(({ record }) => record.status === status).length;
+    const shown = ["idle", "queued", "running", "waiting"]
+      .filter((status) => inStatus(status) > 0)
+      .map((status) => `${formatCount(inStatus(status))} ${status}`);
+    const ended = `${formatCount(agents.length - live.length)} ended`;
+    return [`${formatCount(live.length)} live`, ...shown, ended].join(" · ");
+  },
+  replies({ channels, oldReplies }) {
+    if (channels === 0) return "nothing unacked";
+    const count = oldReplies.length;
+    const old = count === 0 ? "none unacked for over 1 h" : `${formatCount(count)} with old ones`;
+    return `${formatPlural(channels, "parent")} with a reply channel · ${old}`;
+  },
+  workspaces({ workspaces: { root, isThere, directories, isCut } }) {
+    if (!isThere) return `not looked at: there is no ${root} here (SUBAGENT_WORKSPACES)`;
+    return `${isCut ? "the first " : ""}${formatCount(directories.length)} in ${root}`;
+  },
+} satisfies Partial<Record<Area, (facts: Facts) => string>>;
+
+function megabytes(bytes: number): string {
+  return `${formatCount(Math.ceil(bytes / 1_048_576))} MB`;
 }

@@ -10,13 +10,17 @@
 import { once } from "node:events";
 import type { Clock } from "../../shared/clock.ts";
 import type { Logger } from "../../shared/logger.ts";
+import { AgentSpecJson } from "../../shared/protocol/agent.ts";
+import type { AgentAddress } from "../../shared/protocol/keys.ts";
 import type { Timing } from "../../shared/protocol/limits.ts";
+import { type BoundBudget, budgetsOf, readSpent, usedShare } from "../../shared/redis/budget.ts";
 import { closeRedis, openRedis, serversOf } from "../../shared/redis/connection/connection.ts";
 import { checkServer } from "../../shared/redis/connection/server-check.ts";
 import {
   type AgentInspection,
   type AgentSight,
   createAgentInspection,
+  isLive,
 } from "../../shared/redis/inspection.ts";
 import * as shared from "../../shared/redis/installation.ts";
 import { createProviderLimiter } from "../../shared/redis/provider-limiter.ts";
@@ -33,10 +37,16 @@ import {
 } from "../../shared/redis/survey.ts";
 import { openWakeQueueForReading, type ReadableWakeQueue } from "../../shared/redis/wake-queue-view.ts";
 import type { Closing } from "../local/disposables.ts";
-import { OVERDUE_GRACE_MS, troublesOf } from "./agents.ts";
-import { readBudgets } from "./budget.ts";
 import { OLD_REPLIES_MS } from "./checks.ts";
-import type { Facts, SuspectAgent } from "./facts.ts";
+import {
+  agentName,
+  type BudgetSight,
+  type Facts,
+  OVERDUE_GRACE_MS,
+  ownerName,
+  type SuspectAgent,
+  troublesOf,
+} from "./facts.ts";
 import { readWorkspaces } from "./workspaces.ts";
 
 /** What the doctor has open of an installation: one connection that fails at once, and what works over it. */
@@ -90,6 +100,8 @@ const WAKE_LOOK_MS = 500;
 const CRASHES_BEFORE_ISOLATION = 2;
 /** Refused intake entries that are named. */
 const MOST_REFUSED = 100;
+/** So many live agents are asked for their budgets. */
+const MOST_BUDGETED = 1_000;
 const BOUNDS: SurveyBounds = { keys: 2_000_000, agents: 50_000 };
 
 /** Measures everything. Rejects with the connection's own error. */
@@ -138,20 +150,19 @@ async function lookAgain(
   sights: readonly AgentSight[],
   { graceMs = OVERDUE_GRACE_MS, secondLookMs = SECOND_LOOK_MS }: ExaminationOptions,
 ): Promise<SuspectAgent[]> {
-  const first = sights
-    .map((sight) => ({ sight, troubles: troublesOf(sight, graceMs) }))
-    .filter(({ troubles }) => troubles.length > 0);
-  if (first.length === 0) return [];
-  const before = new Map(first.map(({ sight, troubles }) => [sight.address.uid, troubles]));
+  const before = new Map(sights.map((sight) => [sight.address, troublesOf(sight, graceMs)]));
+  const suspects = [...before].filter(([, troubles]) => troubles.length > 0);
+  if (suspects.length === 0) return [];
+  const seen = new Map(suspects.map(([{ uid }, troubles]) => [uid, troubles]));
   await clock.sleep(secondLookMs);
-  const addresses = first.map(({ sight }) => sight.address);
-  const again = await inspection.inspect(addresses, graceMs);
-  return again.sights
-    .map((sight) => {
-      const seen = before.get(sight.address.uid) ?? [];
-      return { sight, troubles: troublesOf(sight, graceMs).filter((trouble) => seen.includes(trouble)) };
-    })
-    .filter(({ troubles }) => troubles.length > 0);
+  const again = await inspection.inspect(
+    suspects.map(([address]) => address),
+    graceMs,
+  );
+  return again.sights.flatMap((sight) => {
+    const troubles = troublesOf(sight, graceMs).filter((each) => seen.get(sight.address.uid)?.includes(each));
+    return troubles.length > 0 ? [{ sight, troubles }] : [];
+  });
 }
 
 /** Ids of the workers that isolate a run and take nothing else meanwhile. */
@@ -170,15 +181,13 @@ async function lookAtWakes(
     const [workers, wakes] = await Promise.all([readWorkers(redis, keys), readWakes(queue)]);
     return { workers, wakes };
   };
-  const first = await look();
-  let areWakesStuck = seemStuck(first, closed, first.wakes.next);
-  let last = first;
-  for (let looks = 1; areWakesStuck && looks < WAKE_LOOKS; looks += 1) {
+  let seen = await look();
+  const { next } = seen.wakes;
+  for (let looks = 1; seemStuck(seen, closed, next) && looks < WAKE_LOOKS; looks += 1) {
     await clock.sleep(WAKE_LOOK_MS);
-    last = await look();
-    areWakesStuck = seemStuck(last, closed, first.wakes.next);
+    seen = await look();
   }
-  return { ...last, areWakesStuck };
+  return { ...seen, areWakesStuck: seemStuck(seen, closed, next) };
 }
 
 /** Whether `next` is still the next wake to be taken though there is a free place for it. */
@@ -191,4 +200,29 @@ function seemStuck(
   const places = open.reduce((sum, { worker }) => sum + worker.concurrency, 0);
   const isWaiting = wakes.waiting > 0 && !wakes.isPaused && next !== undefined && wakes.next === next;
   return isWaiting && wakes.active < places;
+}
+
+/** The budgets of the first live agents, each once and at its tightest cap. */
+async function readBudgets(
+  { redis, keys }: Installation,
+  sights: readonly AgentSight[],
+): Promise<BudgetSight[]> {
+  const live = sights.filter(isLive).slice(0, MOST_BUDGETED);
+  const specs = await Promise.all(live.map(({ address }) => redis.hget(keys.agent(address).record, "spec")));
+  const found = new Map<string, BudgetSight>();
+  for (const [i, { address, record }] of live.entries()) {
+    const { budgets } = AgentSpecJson.safeParse(specs[i]).data ?? {};
+    for (const bound of budgets ? budgetsOf(address, budgets) : []) {
+      const used = usedShare(bound, await readSpent(redis, keys, bound));
+      const name = shownName(bound, address, record.agentId);
+      if (used > (found.get(name)?.used ?? -1)) found.set(name, { name, used });
+    }
+  }
+  return [...found.values()];
+}
+
+function shownName({ name }: BoundBudget, address: AgentAddress, agentId: string): string {
+  const [of] = name.split("/", 1);
+  if (of === "tenant") return `tenant ${address.tenant}`;
+  return of === "parent" ? `parent ${ownerName(address)}` : `agent ${agentName(address, agentId)}`;
 }

@@ -1,7 +1,16 @@
-/** What the doctor has measured, before any check: types, and how parents, agents and spans of time are named. */
+/** What the doctor has measured, before any check: what is wrong with one agent from one look at it, and how it is named. Pure. */
+import { PAYLOAD_VERSION } from "../../shared/protocol/agent.ts";
 import type { AgentAddress, ParentAddress } from "../../shared/protocol/keys.ts";
 import type { ServerReport } from "../../shared/redis/connection/server-check.ts";
-import type { AgentSight, UnreadableAgent } from "../../shared/redis/inspection.ts";
+import {
+  type AgentSight,
+  deadlineOf,
+  isLive,
+  isTooOld,
+  overdueMs,
+  type RecordSight,
+  type UnreadableAgent,
+} from "../../shared/redis/inspection.ts";
 import type { PauseState } from "../../shared/redis/pause.ts";
 import type { LimiterState } from "../../shared/redis/provider-limiter.ts";
 import type {
@@ -12,8 +21,6 @@ import type {
   WakesSight,
   WorkerSight,
 } from "../../shared/redis/survey.ts";
-import { formatPlural } from "../terminal/numbers.ts";
-import type { AgentTrouble } from "./agents.ts";
 
 /** An agent with troubles that were there at both looks. */
 export interface SuspectAgent {
@@ -92,13 +99,6 @@ export interface WorkspaceFacts {
   isCut: boolean;
 }
 
-const UNITS = [
-  ["d", 86_400_000],
-  ["h", 3_600_000],
-  ["min", 60_000],
-  ["s", 1_000],
-] as const;
-
 /** A parent by its id, with its tenant unless that is the default one. */
 export function ownerName({ tenant, parentId }: ParentAddress): string {
   return tenant === "default" ? parentId : `${tenant}/${parentId}`;
@@ -109,22 +109,67 @@ export function agentName(address: AgentAddress, agentId = ""): string {
   return `${ownerName(address)}/${agentId || address.uid}`;
 }
 
-/** A span in its largest whole unit: `3 d`, `7 h`, `12 s`. */
-export function formatSpan(ms: number): string {
-  const [unit, size] = UNITS.find(([, length]) => ms >= length) ?? ["s", 1_000];
-  return `${Math.floor(ms / size)} ${unit}`;
-}
+/** See the table of checks for what each of them means. */
+export type AgentTrouble =
+  | "stale_queued"
+  | "stale_running"
+  | "stale_waiting"
+  | "overdue_age"
+  | "overdue_idle"
+  | "unswept"
+  | "unwatched"
+  | "uncounted"
+  | "unnamed"
+  | "leaked_slots"
+  | "orphaned_keys"
+  | "stray_members"
+  | "breaking_off"
+  | "newer_records";
 
 /**
- * A template with its number: `#agent (is|are) late` for 2 is `2 agents are late`; `#(entry|entries)` is a noun with a
- * plural of its own.
+ * How late a check may be while the sweeper works: a check that comes between a hint and its verb puts the next one off
+ * by a lease (10 s), and a busy machine takes its time.
  */
-export function sentence(template: string, count: number): string {
-  return template.replace(
-    /#(\w+)|(#?)\(([^()|]+)\|([^()|]+)\)/g,
-    (_, noun: string | undefined, counted: string, one: string, many: string) => {
-      if (noun !== undefined) return formatPlural(count, noun);
-      return counted ? formatPlural(count, one, many) : count === 1 ? one : many;
-    },
-  );
+export const OVERDUE_GRACE_MS = 15_000;
+/** A run may break off once: another worker takes it. */
+const BREAKS = 2;
+/** A check that is set this long after the deadline comes too late. */
+const LATE_MS = 60_000;
+
+/** Everything that is wrong with one agent at one look; `graceMs` is how late its check may be. */
+export function troublesOf(sight: AgentSight, graceMs: number): AgentTrouble[] {
+  if (!isLive(sight)) return leftBehind(sight, graceMs);
+  if (sight.record.version > PAYLOAD_VERSION) return ["newer_records"];
+  const { nextLookMs, lifeMs, nowMs, record } = sight;
+  const found = overdueTroubles(sight, record, graceMs);
+  if (nextLookMs === undefined || nextLookMs > deadlineOf(record, lifeMs, nowMs) + LATE_MS)
+    found.push("unwatched");
+  if (record.breaks >= BREAKS) found.push("breaking_off");
+  if (!sight.isCounted) found.push("uncounted");
+  if (!record.isNamed) found.push("unnamed");
+  return found;
+}
+
+function leftBehind(sight: AgentSight, graceMs: number): AgentTrouble[] {
+  const { isCounted, log, inbox, attachments, timeline, lifeMs, nextLookMs, nowMs } = sight;
+  const found: AgentTrouble[] = [];
+  if (isCounted) found.push("leaked_slots");
+  if (log + inbox + attachments + timeline > 0 || lifeMs !== -2) found.push("orphaned_keys");
+  if (nextLookMs !== undefined && nextLookMs + graceMs < nowMs) found.push("stray_members");
+  return found;
+}
+
+function overdueTroubles(sight: AgentSight, record: RecordSight, graceMs: number): AgentTrouble[] {
+  if (isTooOld(sight, graceMs)) return ["overdue_age"];
+  if (overdueMs(sight) <= graceMs) return [];
+  switch (record.status) {
+    case "idle":
+      return ["overdue_idle"];
+    case "waiting":
+      return ["stale_waiting"];
+    case "running":
+      return [record.leaseUntil > 0 || !sight.isWakeAlive ? "stale_running" : "unswept"];
+    default:
+      return [sight.isWakeAlive ? "unswept" : "stale_queued"];
+  }
 }

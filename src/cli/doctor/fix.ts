@@ -10,9 +10,10 @@ import type { AgentAddress } from "../../shared/protocol/keys.ts";
 import { inBatches } from "../../shared/redis/inspection.ts";
 import type { MisfitKey } from "../../shared/redis/survey.ts";
 import { createSweeper } from "../../worker/sweeper.ts";
+import { sentence } from "../terminal/numbers.ts";
 import { isDeletable, type Repair, repairOf } from "./checks.ts";
 import type { Installation } from "./examine.ts";
-import { type Facts, sentence } from "./facts.ts";
+import type { Facts } from "./facts.ts";
 import type { Finding, Repaired } from "./report.ts";
 import { deleteWorkspace, fateOf, isUntouchedSince, OLD_WORKSPACE_MS } from "./workspaces.ts";
 

@@ -1,43 +1,33 @@
 /** `doctor --measure`: makes tiny calls to the model backend, more and more side by side, and says what it takes. */
-import { createOfflineModel } from "../../offline/server.ts";
 import type { Clock } from "../../shared/clock.ts";
 import { newRequestKey } from "../../shared/protocol/ids.ts";
-import { createAnthropicModel } from "../../worker/model/anthropic/model.ts";
 import type { CallControl, Model, ModelRequest } from "../../worker/model/model.ts";
 import { messageJson, requestHead } from "../../worker/model/request.ts";
 import type { CommandContext } from "../command.ts";
-import { type Closing, createClosing } from "../local/disposables.ts";
+import { createClosing } from "../local/disposables.ts";
 import { openModel } from "../local/service.ts";
 import { modelText } from "../terminal/banner.ts";
 import { formatPlural } from "../terminal/numbers.ts";
-import type { DoctorReport, Finding } from "./report.ts";
+import type { Finding } from "./report.ts";
 
-/** Calls side by side, and how many calls are made so. */
+/** Calls side by side, and how many calls are made so; the first one opens connections and is not counted. */
 const LEVELS = [
+  { concurrency: 1, calls: 1 },
   { concurrency: 1, calls: 4 },
   { concurrency: 2, calls: 6 },
   { concurrency: 4, calls: 12 },
   { concurrency: 8, calls: 24 },
 ] as const;
-/** The first call opens connections and is not counted. */
-const WARM_UP_CALLS = 1;
 const MAX_TOKENS = 16;
 /** A call that takes longer than this has failed. */
 const CALL_LIMIT_MS = 60_000;
 /** The built-in offline model answers after this time, as something that is far away would. */
 const OFFLINE_LATENCY_MS = 100;
 
-/** What came of measuring. */
-export interface Measurement {
-  area: DoctorReport["areas"][number];
-  findings: Finding[];
-  levels: DoctorReport["measured"];
-}
-
 /** Measures the configured backend, or the offline model; says beforehand what it will spend. */
-export async function measure(context: CommandContext): Promise<Measurement> {
+export async function measure(context: CommandContext) {
   const { config, output, clock, signal } = context;
-  const total = WARM_UP_CALLS + LEVELS.reduce((sum, { calls }) => sum + calls, 0);
+  const total = LEVELS.reduce((sum, { calls }) => sum + calls, 0);
   const backend = config.provider
     ? modelText(config)
     : `the built-in offline model (${OFFLINE_LATENCY_MS} ms a call)`;
@@ -46,21 +36,12 @@ export async function measure(context: CommandContext): Promise<Measurement> {
   );
   const closing = createClosing();
   try {
-    const model = config.provider ? await openModel(context, closing) : await openOffline(clock, closing);
+    const model = await openModel(context, closing, OFFLINE_LATENCY_MS);
     const levels = await callAtAllLevels(model, config.model, clock, signal);
     return measurementOf(levels, config.concurrency);
   } finally {
     await closing.close();
   }
-}
-
-async function openOffline(clock: Clock, closing: Closing): Promise<Model> {
-  const offline = createOfflineModel({ latencyMs: OFFLINE_LATENCY_MS });
-  closing.add(() => offline.stop());
-  await offline.start();
-  const model = createAnthropicModel({ apiKey: "offline", baseUrl: offline.url, clock });
-  closing.add(() => model.stop());
-  return model;
 }
 
 /** Calls at each level until one fails. */
@@ -86,15 +67,12 @@ export async function callAtAllLevels(
     await Promise.all(Array.from({ length: concurrency }, callInTurn));
     return { concurrency, callsMs, ...(failure && { failure }) };
   };
-  const warmUp = await callAt(1, WARM_UP_CALLS);
-  if (warmUp.failure) return [warmUp];
   const levels: Level[] = [];
   for (const { concurrency, calls } of LEVELS) {
-    const level = await callAt(concurrency, calls);
-    levels.push(level);
-    if (level.failure) break;
+    levels.push(await callAt(concurrency, calls));
+    if (levels.at(-1)?.failure) break;
   }
-  return levels;
+  return levels.length > 1 ? levels.slice(1) : levels;
 }
 
 /** Undefined: it was answered. */
@@ -137,7 +115,7 @@ function requestFor(model: string): ModelRequest {
 }
 
 /** What is said about the levels, for workers that have `concurrency` runs at a time. */
-export function measurementOf(levels: readonly Level[], concurrency: number): Measurement {
+export function measurementOf(levels: readonly Level[], concurrency: number) {
   const found = judgeParallelism(levels);
   const figures = levels
     .filter(({ failure }) => !failure)
@@ -149,11 +127,8 @@ export function measurementOf(levels: readonly Level[], concurrency: number): Me
   const findings = findingsAbout(found, concurrency);
   const speeds = figures.map((level) => `${level.concurrency}: ${level.calls_per_second.toFixed(1)}/s`);
   const summary = [SUMMARIES[found.status](found), speeds.join("  ")].filter(Boolean).join(" · ");
-  return {
-    area: { area: "model", severity: findings[0]?.severity ?? "ok", summary },
-    findings,
-    levels: figures,
-  };
+  const area = { area: "model", severity: findings[0]?.severity ?? "ok", summary } as const;
+  return { area, findings, levels: figures };
 }
 
 const SUMMARIES: Record<Parallelism["status"], (found: Parallelism) => string> = {

@@ -69,13 +69,8 @@ export async function readWorkspaces(
     look({ ...found, uid: await stampIn(join(root, found.path)) }),
   );
   const directories = [...first.filter(({ uid }) => uid !== undefined), ...second];
-  return {
-    root,
-    isThere: true,
-    directories,
-    missing: await findMissing(context, agents),
-    isCut: survey.isCut,
-  };
+  const missing = await findMissing(context, agents);
+  return { root, isThere: true, directories, missing, isCut: survey.isCut };
 }
 
 /** What became of the agent that a stamp names; asked anew, so that it can be relied on before anything is deleted. */
@@ -119,11 +114,7 @@ function hasWritten(log: ReadonlyMap<string, string>): boolean {
 export async function surveyWorkspaces(
   root: string,
 ): Promise<{ found: FoundWorkspace[]; isCut: boolean } | undefined> {
-  const isDirectory = await stat(root).then(
-    (entry) => entry.isDirectory(),
-    () => false,
-  );
-  if (!isDirectory) return undefined;
+  if (!(await stat(root).catch(() => undefined))?.isDirectory()) return undefined;
   const places: FoundWorkspace[] = [];
   for (const tenant of await directoriesIn(root, TenantId)) {
     for (const parentId of await directoriesIn(join(root, tenant), ParentId)) {

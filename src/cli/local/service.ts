@@ -51,11 +51,15 @@ export interface LocalService {
 }
 
 /** Opens a model for the configured provider, or starts the offline one; both end with `closing`. */
-export async function openModel(context: CommandContext, closing: Closing): Promise<Model> {
+export async function openModel(
+  context: CommandContext,
+  closing: Closing,
+  offlineLatencyMs = 0,
+): Promise<Model> {
   const { clock, config } = context;
   let { apiKey = "none", baseUrl } = config.provider ?? {};
   if (!config.provider) {
-    const offline = createOfflineModel();
+    const offline = createOfflineModel({ latencyMs: offlineLatencyMs });
     closing.add(() => offline.stop());
     await offline.start();
     apiKey = "offline";

@@ -39,3 +39,30 @@ export function formatAge(ms: number): string {
 export function formatPlural(count: number, noun: string, plural = `${noun}s`): string {
   return `${formatCount(count)} ${count === 1 ? noun : plural}`;
 }
+
+const UNITS = [
+  ["d", 86_400_000],
+  ["h", 3_600_000],
+  ["min", 60_000],
+  ["s", 1_000],
+] as const;
+
+/** A span in its largest whole unit: `3 d`, `7 h`, `12 s`. */
+export function formatSpan(ms: number): string {
+  const [unit, size] = UNITS.find(([, length]) => ms >= length) ?? ["s", 1_000];
+  return `${Math.floor(ms / size)} ${unit}`;
+}
+
+/**
+ * A template with its number: `#agent (is|are) late` for 2 is `2 agents are late`; `#(entry|entries)` is a noun with a
+ * plural of its own.
+ */
+export function sentence(template: string, count: number): string {
+  return template.replace(
+    /#(\w+)|(#?)\(([^()|]+)\|([^()|]+)\)/g,
+    (_, noun: string | undefined, counted: string, one: string, many: string) => {
+      if (noun !== undefined) return formatPlural(count, noun);
+      return counted ? formatPlural(count, one, many) : count === 1 ? one : many;
+    },
+  );
+}

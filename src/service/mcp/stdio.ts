@@ -34,8 +34,7 @@ export function serveMcpStdio(parent: Parent, clock: Clock, logger: Logger): Mcp
       void ack?.();
     },
     closed() {
-      if (problem !== undefined)
-        logger.warn({ problem }, "MCP connection closed after trouble");
+      if (problem !== undefined) logger.warn({ problem }, "MCP connection closed after trouble");
       tellClosed();
     },
   });

@@ -120,3 +120,9 @@ export async function readSpent(
   }
   return { tokens: spent.t, costUsd: spent.c / MICRO };
 }
+
+/** Which share of a budget is spent, of tokens or of money, whichever is greater; 0 where neither is capped. */
+export function usedShare({ maxTokens, maxMicroUsd }: BoundBudget, { tokens, costUsd }: Amount): number {
+  const shares = [maxTokens && tokens / maxTokens, maxMicroUsd && (costUsd * MICRO) / maxMicroUsd];
+  return Math.max(0, ...shares.map((share) => share ?? 0));
+}

@@ -1,4 +1,6 @@
 /** Performs `run_tools`: marks what begins, runs all calls in parallel, commits their results together. */
+
+import { ToolFailure } from "../../shared/errors.ts";
 import { withoutSecrets } from "../../shared/secrets.ts";
 import { keepShape } from "../../shared/shape.ts";
 import { ordinaryTimeMs } from "../loop/caps.ts";
@@ -7,7 +9,7 @@ import { type NewEntry, newResult, newStarted } from "../loop/log.ts";
 import { next, type PlannedCall, type Step } from "../loop/next.ts";
 import { INTERIM_TOOL, INTERIMS_PER_RUN } from "../tools/builtin/parent.ts";
 import { type RunToolOptions, runTool, type ToolCaller } from "../tools/registry.ts";
-import { type Tool, ToolFailure } from "../tools/tool.ts";
+import type { Tool } from "../tools/tool.ts";
 
 import type { RunContext, RunEnd } from "./context.ts";
 import { NO_WORKSPACE } from "./run-workspace.ts";

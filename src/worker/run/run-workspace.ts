@@ -3,10 +3,10 @@
  * lists the files that stand in it at the end.
  */
 import { createHash } from "node:crypto";
+import { ToolFailure } from "../../shared/errors.ts";
 import { type LeftFile, MOST_LEFT_FILES } from "../../shared/protocol/reply.ts";
 import { withoutSecrets } from "../../shared/secrets.ts";
 import { listFiles, readWorkspaceFile, type WorkspaceAddress } from "../../shared/workspace-files.ts";
-import { ToolFailure } from "../tools/tool.ts";
 import { type OpenWorkspaceOptions, openWorkspace, type Workspace } from "../tools/workspace.ts";
 
 /** See the module's header. */

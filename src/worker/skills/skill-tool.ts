@@ -1,7 +1,8 @@
 /** The `skill` tool: loads one of the skills that an agent may use, or a file that belongs to it. */
 import { z } from "zod";
+import { ToolFailure } from "../../shared/errors.ts";
 import { SKILL_TOOL } from "../../shared/protocol/permissions.ts";
-import { defineTool, type Tool, ToolFailure } from "../tools/tool.ts";
+import { defineTool, type Tool } from "../tools/tool.ts";
 import type { Skill, SkillLibrary } from "./library.ts";
 
 const SKILL_FILE = "SKILL.md";

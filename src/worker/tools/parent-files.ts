@@ -1,9 +1,10 @@
 /** Files that a parent sent, on their way into the workspace: they may not stand where its model may not write. */
+
+import { ToolFailure } from "../../shared/errors.ts";
 import { type Attached, REFERENCE_MAX_BYTES } from "../../shared/protocol/message.ts";
 import { openFile, readHead, requireSingleName, writeWhole } from "./files/file.ts";
 import { openPlace } from "./files/open.ts";
 import { quotePath } from "./files/path.ts";
-import { ToolFailure } from "./tool.ts";
 import type { Workspace } from "./workspace.ts";
 
 /** Writes them, and says for the model which are there now and which are not. */

@@ -9,11 +9,12 @@
  * 3. `runTool` never rejects: everything that can go wrong is an error result that says what to do.
  */
 import type { Clock } from "../../shared/clock.ts";
+import { SubagentError, ToolFailure } from "../../shared/errors.ts";
 import { SPAWNING_TOOLS } from "../../shared/protocol/permissions.ts";
 import { withoutSecrets } from "../../shared/secrets.ts";
 import { StopSignal } from "../../shared/stop-signal.ts";
 import { clip, fitResult, safeText, textOfResult } from "./result-text.ts";
-import { type Tool, type ToolContext, ToolDefinitionError, ToolFailure } from "./tool.ts";
+import type { Tool, ToolContext } from "./tool.ts";
 
 /** The tools of a run, and the names of its allowlist that no tool has. */
 export interface ResolvedTools {
@@ -69,15 +70,18 @@ export interface RunToolOptions {
  * `more`: tools that become known later; they never replace one of `tools`. An allowlist may name all tools of an MCP server
  * by `mcp__<server>`.
  *
- * @throws {ToolDefinitionError} when two tools have one name, or one has the name of a spawning tool.
+ * @throws {SubagentError} `invalid_tool` when two tools have one name, or one has the name of a spawning tool.
  */
 export function createToolbox(tools: readonly Tool[], more: () => readonly Tool[] = () => NO_TOOLS): Toolbox {
   const byName = new Map<string, Tool>();
   for (const tool of tools) {
     if (SPAWNING_TOOLS.includes(tool.name)) {
-      throw new ToolDefinitionError(`Tool name ${tool.name} is reserved: a sub-agent has no spawning tool.`);
+      throw new SubagentError(
+        "invalid_tool",
+        `Tool name ${tool.name} is reserved: a sub-agent has no spawning tool.`,
+      );
     }
-    if (byName.has(tool.name)) throw new ToolDefinitionError(`Two tools are named ${tool.name}.`);
+    if (byName.has(tool.name)) throw new SubagentError("invalid_tool", `Two tools are named ${tool.name}.`);
     byName.set(tool.name, tool);
   }
   let added: readonly Tool[] | undefined;

@@ -3,6 +3,7 @@
  * tools and performs calls.
  */
 import { z } from "zod";
+import { SubagentError } from "../../shared/errors.ts";
 import { mcpServerOf } from "../../shared/protocol/permissions.ts";
 import type { Workspace } from "./workspace.ts";
 
@@ -74,28 +75,6 @@ export interface ToolDefinition<Input extends z.ZodObject> {
   run(input: z.output<Input>, ctx: ToolContext): Promise<unknown>;
 }
 
-/**
- * What tells failures apart. `not_found`: a named file or directory does not exist; `not_directory`: what stands there is
- * none; `too_slow`: a pattern was not done in the time it may take.
- */
-export type FailureReason = "not_found" | "not_directory" | "too_slow" | "other";
-
-/** Thrown by a tool: its message is what the model reads, as an error result. It names no host path. */
-export class ToolFailure extends Error {
-  override readonly name = "ToolFailure";
-  readonly reason: FailureReason;
-
-  constructor(message: string, reason: FailureReason = "other") {
-    super(message);
-    this.reason = reason;
-  }
-}
-
-/** Thrown at start-up when a tool's definition cannot be offered to a model, or a set of tools clashes. */
-export class ToolDefinitionError extends Error {
-  override readonly name = "ToolDefinitionError";
-}
-
 const TOOL_NAME = /^[a-z][a-z0-9_]{0,63}$/;
 const DEFAULT_TIMEOUT_MS = 120_000;
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
@@ -103,19 +82,23 @@ const LONGEST_TIMER_MS = 2 ** 31 - 1;
 /**
  * Makes a tool out of its definition.
  *
- * @throws {ToolDefinitionError} for a bad name, an empty description, an input that is no object schema or has no
+ * @throws {SubagentError} `invalid_tool` for a bad name, an empty description, an input that is no object schema or has no
  *   JSON Schema form, or a timeout that is not a whole number of milliseconds above 0.
  */
 export function defineTool<Input extends z.ZodObject>(definition: ToolDefinition<Input>): Tool {
   const { name, description, input: schema, idempotent = false, timeoutMs = DEFAULT_TIMEOUT_MS } = definition;
   if (typeof name !== "string" || !TOOL_NAME.test(name)) {
-    throw new ToolDefinitionError(`Tool name ${JSON.stringify(name)} must match ${TOOL_NAME.source}.`);
+    throw new SubagentError(
+      "invalid_tool",
+      `Tool name ${JSON.stringify(name)} must match ${TOOL_NAME.source}.`,
+    );
   }
   if (typeof description !== "string" || description.trim() === "") {
-    throw new ToolDefinitionError(`Tool ${name} needs a description: the model chooses by it.`);
+    throw new SubagentError("invalid_tool", `Tool ${name} needs a description: the model chooses by it.`);
   }
   if (!Number.isInteger(timeoutMs) || timeoutMs <= 0 || timeoutMs > LONGEST_TIMER_MS) {
-    throw new ToolDefinitionError(
+    throw new SubagentError(
+      "invalid_tool",
       `Tool ${name}: timeoutMs must be a whole number from 1 to ${LONGEST_TIMER_MS}.`,
     );
   }
@@ -169,13 +152,13 @@ function takesContext(run: (...args: never[]) => unknown): boolean {
 
 function jsonSchemaOf(name: string, schema: z.ZodObject): JsonSchemaObject {
   if (!(schema instanceof z.ZodObject)) {
-    throw new ToolDefinitionError(`Tool ${name}: input must be a zod object schema.`);
+    throw new SubagentError("invalid_tool", `Tool ${name}: input must be a zod object schema.`);
   }
   try {
     const { $schema: _dialect, ...json } = z.toJSONSchema(schema, { io: "input" });
     return Object.freeze({ ...json, type: "object" });
   } catch (cause) {
-    throw new ToolDefinitionError(`Tool ${name}: input has no JSON Schema form.`, { cause });
+    throw new SubagentError("invalid_tool", `Tool ${name}: input has no JSON Schema form.`, {}, cause);
   }
 }
 

@@ -60,17 +60,6 @@ export interface OpenedWorkspace {
   readonly state: "created" | "found" | "missing_stamp";
 }
 
-/** Thrown when a workspace cannot be had; the message is for the operator. */
-export class WorkspaceError extends Error {
-  override readonly name = "WorkspaceError";
-  readonly code: "bad_id" | "unusable";
-
-  constructor(code: "bad_id" | "unusable", message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.code = code;
-  }
-}
-
 const SEGMENT = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 const STAMP_ATTEMPTS = 3;
 const DIRECTORY_MODE = 0o700;
@@ -79,13 +68,13 @@ const FILE_MODE = 0o600;
 /**
  * Opens the workspace of an agent, making it when it is not there.
  *
- * @throws {WorkspaceError} `bad_id` when an id is not a plain path segment, `unusable` when the disk refuses.
+ * Rejects with `invalid_input` when an id is not a plain path segment, `setup_failed` when the disk refuses.
  */
 export async function openWorkspace(options: OpenWorkspaceOptions): Promise<OpenedWorkspace> {
   const ids = [options.tenant, options.parentId, options.agentId, options.uid];
   const bad = ids.find((id) => typeof id !== "string" || !SEGMENT.test(id));
   if (bad !== undefined) {
-    throw new WorkspaceError("bad_id", `${JSON.stringify(bad)} cannot name a directory.`);
+    throw new SubagentError("invalid_input", `${JSON.stringify(bad)} cannot name a directory.`);
   }
   try {
     await mkdir(options.root, { recursive: true, mode: DIRECTORY_MODE });
@@ -101,10 +90,11 @@ export async function openWorkspace(options: OpenWorkspaceOptions): Promise<Open
       state: kept ? "found" : options.expected ? "missing_stamp" : "created",
     };
   } catch (cause) {
-    throw new WorkspaceError(
-      "unusable",
+    throw new SubagentError(
+      "setup_failed",
       `The workspace of ${options.agentId} cannot be opened (${messageOf(cause)}).`,
-      { cause },
+      {},
+      cause,
     );
   }
 }
@@ -186,7 +176,7 @@ async function claimStamp(
       await rm(draft, { force: true });
     }
   }
-  throw new WorkspaceError("unusable", "Another agent keeps taking this workspace.");
+  throw new SubagentError("setup_failed", "Another agent keeps taking this workspace.");
 }
 
 /** The uid in the stamp; `undefined` without a stamp, and the empty text when it cannot be understood. */

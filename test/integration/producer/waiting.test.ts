@@ -1,5 +1,6 @@
 /** Guarantee: a wait hands over what it takes out of the channel, and takes nothing it does not hand over. */
 import { describe, expect, test } from "vitest";
+import { handClock } from "../../helpers/hand-clock.ts";
 import { refusal, started, testClient, testParent } from "../../helpers/parents.ts";
 import { redisUrl, startPrivateRedis, uniquePrefix } from "../../helpers/redis.ts";
 import { scriptedWorker } from "../../helpers/scripted-worker.ts";
@@ -135,9 +136,15 @@ describe("waitAll", () => {
     await worker.run("a");
     await expect(parent.waitAll(["a", "b"], { timeout_ms: 20 })).rejects.toMatchObject(refusal("timed_out"));
     const abort = new AbortController();
-    const aborted = parent.waitAll(["a", "b"], { signal: abort.signal });
+    const atOnce = parent.waitAll(["a", "b"], { signal: abort.signal });
     abort.abort("enough");
-    await expect(aborted).rejects.toBe("enough");
+    await expect(atOnce).rejects.toBe("enough");
+    const later = new AbortController();
+    const underWay = parent.waitAll(["a", "b"], { signal: later.signal });
+    const { doorbell } = worker.store.keys.parent(address);
+    await until(async () => Number((await worker.redis.pubsub("NUMSUB", doorbell))[1]) === 1);
+    later.abort("enough");
+    await expect(underWay).rejects.toBe("enough");
     const other = testParent(testClient({ prefix }));
     const stopped = other.waitAll(["a", "b"]);
     await until(async () => (await other.list()).length === 1);
@@ -146,6 +153,20 @@ describe("waitAll", () => {
     expect(await unacked()).toBe(1);
     expect((await parent.replies().next()).value).toMatchObject({ agent_id: "a" });
   });
+});
+
+test("a wait that is over leaves no timer", async () => {
+  const clock = handClock();
+  const prefix = uniquePrefix();
+  const client = await started(testClient({ prefix, clock }));
+  const parent = testParent(client);
+  await parent.spawn({ name: "a" });
+  await parent.send("a", "work");
+  const waited = parent.waitAny(["a"], { timeout_ms: 60_000 });
+  await scriptedWorker(redisUrl(), prefix, address).run("a");
+  await waited;
+  await client.stop();
+  expect(clock.pending).toBe(0);
 });
 
 describe("newReplies", () => {
@@ -162,6 +183,15 @@ describe("newReplies", () => {
     expect(news.text).toMatch(/\nwork of a\n<\/sub_agent_reply boundary="\w{12}">/);
     await news.ack();
     expect((await parent.newReplies()).entries).toEqual([]);
+  });
+
+  test("of one agent is of that agent alone", async () => {
+    const { parent, worker } = await scene("a", "b");
+    for (const name of ["a", "b"]) await worker.run(name);
+    const [check] = parent.tools(["check_sub_agent"]);
+    const told = JSON.stringify(await check?.run({ agent_id: "b" }));
+    expect(told).toContain("work of b");
+    expect(told).not.toContain("work of a");
   });
 
   test("gives 20 entries at a time, and not those that a waiter has reserved", async () => {

@@ -150,6 +150,29 @@ test("the first answer stands, be it the parent's or the default", async () => {
   expect(await rig.everything()).toEqual(before);
 });
 
+test("an answer that stands while its question is still open is carried through by the next one, whoever gives it", async () => {
+  const rig = verbRig({ timing: { lookMs: 60_000 } });
+  // A command that failed behind the write into the log left it so.
+  const halfDone = async (ids: readonly string[]) => {
+    const { agent } = await rig.waiting([...ids]);
+    await rig.store.answer(agent, byParent("mine"));
+    const written = await logOf(rig, agent);
+    const other = await rig.waiting([...ids]);
+    await rig.redis.hset(rig.keys.agent(other.agent).log, "1/a/result", written["1/a/result"] ?? "");
+    return other.agent;
+  };
+  const repeated = await halfDone(["a"]);
+  expect(await rig.store.answer(repeated, byParent("mine"))).toMatchObject({ status: "queued", wake: 2 });
+  expect(await rig.store.answer(repeated, byParent("mine"))).toMatchObject({ status: "same" });
+  const another = await halfDone(["a"]);
+  expect(await rig.store.answer(another, byParent("yours"))).toMatchObject({ status: "answered" });
+  expect(await rig.raw(another)).toMatchObject({ status: "queued", wake: "2" });
+  const oneOfTwo = await halfDone(["a", "b"]);
+  expect(await rig.store.answer(oneOfTwo, byParent("mine"))).toMatchObject({ status: "waiting", open: 1 });
+  const log = await logOf(rig, another);
+  expect(JSON.parse(log["1/a/result"] ?? "")).toMatchObject({ content: "mine" });
+});
+
 test("a default comes at the deadline and no earlier; its parent may answer at any time", async () => {
   const rig = verbRig();
   const { agent } = await rig.waiting();

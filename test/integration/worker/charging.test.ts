@@ -16,6 +16,8 @@ const DESTROYS = Number(process.env.DESTROYS ?? 40);
 const KILLS = Number(process.env.KILLS ?? 10);
 const SIDE_BY_SIDE = 10;
 const text = (words: string) => ({ content: [{ type: "text" as const, text: words }] });
+/** The first call is never answered, the second one is. */
+const silence = { stream: { stallAfterChunks: 0 } };
 const look = (latencyMs: number) => ({
   content: [{ type: "tool_use" as const, name: "glob", input: { pattern: "*" } }],
   latencyMs,
@@ -90,7 +92,7 @@ test("a destroyed call whose answer would take long is cut off, and its prompt i
 
 test("the call that a killed worker had begun is charged by the next one, within one call", async () => {
   const stage = await openStage({
-    scenario: { turns: [look(0), { ...text("done"), latencyMs: 700 }] },
+    scenario: { turns: [look(0), { ...text("done"), failures: [silence] }] },
     timing: SHORT_TIMING,
   });
   const victim = await stage.spawnWorker();
@@ -120,10 +122,12 @@ test(`${KILLS} runs whose worker is killed at a random moment: what was billed i
   const random = seeded(5);
   for (let round = 0; round < KILLS / SIDE_BY_SIDE; round++) {
     const victim = await stage.spawnWorker();
+    const before = stage.offline.ledger.length;
     const tasks = Array.from({ length: SIDE_BY_SIDE }, () =>
       parent.task({ name: "bereft", prompt: "spend" }),
     );
-    await until(() => stage.offline.inFlight === SIDE_BY_SIDE);
+    const begun = () => stage.offline.ledger.length + stage.offline.inFlight;
+    await until(() => begun() >= before + SIDE_BY_SIDE);
     await sleep(random.between(0, 300));
     await victim.kill();
     const heir = await stage.startWorker({ concurrency: SIDE_BY_SIDE });

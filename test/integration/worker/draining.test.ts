@@ -10,13 +10,16 @@ import { defineTool } from "../../../src/worker/tools/tool.ts";
 import { createWorker } from "../../../src/worker/worker.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { reportTime } from "../../helpers/figures.ts";
+import { heldModel } from "../../helpers/held-model.ts";
 import { openInstallation, SHORT_TIMING } from "../../helpers/installation.ts";
-import { latch } from "../../helpers/latch.ts";
+import { beginning, latch } from "../../helpers/latch.ts";
 import { redisUrl, serversOf, startPrivateRedis } from "../../helpers/redis.ts";
 import { livedTime } from "../../helpers/second.ts";
 import { until } from "../../helpers/until.ts";
 
 const AGENTS = 20;
+/** It would outlast a test. */
+const drainGraceMs = 600_000;
 const list = (pattern: string) => ({
   content: [{ type: "tool_use" as const, name: "glob", input: { pattern } }],
 });
@@ -31,12 +34,27 @@ function servedTurns(ledger: readonly LedgerEntry[]): string[] {
 
 test("20 runs that drain in the middle of their model calls are finished elsewhere, nothing bought twice", async () => {
   const installation = await openInstallation({
-    scenario: { turns: [list("a"), list("b"), { ...done, latencyMs: 300 }] },
-    latencyMs: 700,
+    scenario: { turns: [list("a"), list("b"), done] },
+    latencyMs: 100,
   });
-  const first = await installation.startWorker();
+  const [arrived, drains] = [latch(), latch()];
+  let purchases = 0;
+  const held = new Set<string>();
+  // Every run is in its first or in its second call when the worker begins to drain.
+  const model = heldModel(installation, ({ messages, purchaseId }) => {
+    const isFirst = JSON.parse(`[${messages}]`).length === 1;
+    if (isFirst && purchases++ % 2 === 0) return undefined;
+    held.add(purchaseId);
+    if (held.size === AGENTS) arrived.open();
+    return drains.opened;
+  });
+  const first = await installation.startWorker({
+    model,
+    drainGraceMs,
+    clock: beginning(drainGraceMs, drains),
+  });
   const agents = await Promise.all(Array.from({ length: AGENTS }, (_, i) => installation.task(`work ${i}`)));
-  await until(() => first.active().length === AGENTS && installation.offline.ledger.length > AGENTS / 2);
+  await arrived.opened;
   await first.stop();
   const records = await Promise.all(agents.map(installation.record));
   expect(new Set(records.map(({ status }) => status))).toEqual(new Set(["queued"]));
@@ -51,11 +69,20 @@ test("20 runs that drain in the middle of their model calls are finished elsewhe
 
 test("a worker that drains gives its grace to its last run as to every other: its call is finished and kept", async () => {
   const installation = await openInstallation({
-    scenario: { turns: [{ ...list("a"), latencyMs: 1_000 }, done] },
+    scenario: { turns: [list("a"), done] },
   });
-  const first = await installation.startWorker({ drainGraceMs: 60_000 });
+  const [asked, drains] = [latch(), latch()];
+  const model = heldModel(installation, () => {
+    asked.open();
+    return drains.opened;
+  });
+  const first = await installation.startWorker({
+    model,
+    drainGraceMs,
+    clock: beginning(drainGraceMs, drains),
+  });
   const agent = await installation.task("work");
-  await until(() => installation.offline.inFlight === 1);
+  await asked.opened;
   await first.stop();
   expect(installation.offline.ledger.map(({ status }) => status)).toEqual(["served"]);
   expect(await installation.record(agent)).toMatchObject({ status: "queued", progress: { turns: 1 } });
@@ -123,7 +150,7 @@ test.for(["killed", "frozen"] as const)(
     const server = await startPrivateRedis();
     const installation = await openInstallation({
       redisUrl: server.url,
-      scenario: { turns: [{ ...done, latencyMs: 1_000 }] },
+      scenario: { turns: [{ ...done, latencyMs: 3_600_000 }] },
       timing: SHORT_TIMING,
     });
     const worker = await installation.startWorker({ drainGraceMs: 300 });

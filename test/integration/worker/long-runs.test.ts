@@ -227,7 +227,8 @@ test("what was refused as too long is not asked once more by whoever takes the r
     input: { file_path: "page.txt", content: PAGE },
   };
   const reads = [1, 2, 3, 4].map((n) => ({ content: [{ ...read, id: `toolu_${n}` }] }));
-  const last = { ...say("All read."), latencyMs: 3_000 };
+  // The first call is never answered, the second one is.
+  const last = { ...say("All read."), failures: [{ stream: { stallAfterChunks: 0 } }] };
   const turns: Turn[] = [{ content: [write] }, ...reads, last];
   const stage = await openStage({ scenario: { turns, window_tokens: 34_000 }, timing: SHORT_TIMING });
   const { offline } = stage;

@@ -75,7 +75,8 @@ test.for([
 });
 
 test("the pauses between failures grow, also when each broken stream had been paid for", async () => {
-  const broken = { stream: { errorAfterChunks: 3 } };
+  // One that says nothing about other calls: no limiter has this run wait as well.
+  const broken = { stream: { truncateAfterChunks: 3 } };
   const { reply, ledger } = await runOf({ turns: [{ ...done, failures: [broken, broken, broken, broken] }] });
   const pauses = ledger.slice(1).map((call, i) => call.at - (ledger[i]?.at ?? 0));
   // random = 0.1: a tenth of 0.5, 1, 2 and 4 s.

@@ -5,7 +5,6 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
-import { type Clock, systemClock } from "../../../src/shared/clock.ts";
 import { TIMING } from "../../../src/shared/protocol/limits.ts";
 import { createAnthropicModel } from "../../../src/worker/model/anthropic/model.ts";
 import type { Model } from "../../../src/worker/model/model.ts";
@@ -13,7 +12,7 @@ import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { heldModel } from "../../helpers/held-model.ts";
 import { type Agent, type Installation, openInstallation, SHORT_TIMING } from "../../helpers/installation.ts";
 import { keepWorkers } from "../../helpers/kept-workers.ts";
-import { type Latch, latch } from "../../helpers/latch.ts";
+import { beginning, latch } from "../../helpers/latch.ts";
 
 vi.setConfig({ testTimeout: 60_000 });
 
@@ -219,17 +218,6 @@ test.for([
     expect(await installation.reply(agent)).toMatchObject({ status: "succeeded", turns: 2 });
   }
 });
-
-/** A clock that opens `begun` when somebody begins to sleep for `ms`. */
-function beginning(ms: number, begun: Latch<void>): Clock {
-  return {
-    ...systemClock,
-    sleep(asleepMs, signal) {
-      if (asleepMs === ms) begun.open();
-      return systemClock.sleep(asleepMs, signal);
-    },
-  };
-}
 
 test("a suspect whose worker is killed is handed back by its process: that is no crash", async () => {
   const installation = await openInstallation({ timing: TIMING, latencyMs: 60_000 });

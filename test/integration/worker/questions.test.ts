@@ -213,14 +213,20 @@ test("finish lets a waiting agent report without its answer", async () => {
 test("a finish that comes before the question is asked leaves nobody waiting", async () => {
   const installation = await openInstallation({
     scenario: {
-      turns: [{ content: [ask("Which?")], latencyMs: 1_500 }],
+      turns: [{ content: [ask("Which?")] }],
       hand_back: say("So far: {{last_tool_result}}"),
     },
   });
-  await installation.startWorker();
+  const [asked, finished] = [latch(), latch()];
+  const model = heldModel(installation, () => {
+    asked.open();
+    return finished.opened;
+  });
+  await installation.startWorker({ model });
   const agent = await installation.task("work", { answer_ms: HOUR_MS });
-  await until(() => installation.offline.inFlight === 1);
+  await asked.opened;
   await parentOf(installation, agent).finish(agent.agentId);
+  finished.open();
   expect(await installation.reply(agent)).toMatchObject({
     stop_reason: "finished_by_parent",
     summary: "So far: Your parent asked you to report before it answered.",

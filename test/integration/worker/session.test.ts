@@ -181,6 +181,31 @@ test("a log is adopted only by the holder of its agent", async () => {
   expect(session.lease.end).toBe("taken");
 });
 
+test("a result is adopted only by the holder of its agent, also where nothing was paid for", async () => {
+  const { rig, agent, claim } = await scene();
+  const session = await claim({
+    async load(address) {
+      await rig.redis.hincrby(rig.keys.agent(address).record, "epoch", 1);
+      return rig.store.load(address);
+    },
+  });
+  take(session, "first", ["glob"]);
+  expect(await session.commit()).toBe("committed");
+  await rig.redis.hset(rig.keys.agent(agent).log, "1/c0/result", newResult(1, "c0", "theirs").json);
+  session.add([newResult(1, "c0", "mine")]);
+  expect(await session.commit()).toBe("lost");
+  expect(session.lease.end).toBe("taken");
+});
+
+test("each call that was paid for in vain is an entry of its own", async () => {
+  const { claim } = await scene();
+  const session = await claim();
+  take(session, "first");
+  for (let call = 0; call < 2; call++) session.addPurchase(2, USAGE, 0.25, false);
+  expect(await session.commit()).toBe("committed");
+  expect((await claim()).body().cost_usd).toBe(1);
+});
+
 test("an alert is told once, also after a change of workers", async () => {
   const { rig, agent, claim } = await scene({ alerts: { turns: 1 } });
   const alerts = async () =>

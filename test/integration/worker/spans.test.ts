@@ -34,6 +34,8 @@ beforeEach(() => exporter.reset());
 
 const use = (name: string) => ({ content: [{ type: "tool_use" as const, name, input: {} }] });
 const done = { content: [{ type: "text" as const, text: "done" }] };
+/** The first call is never answered, the second one is. */
+const silence = { stream: { stallAfterChunks: 0 } };
 /** A tool of an application that traces what it does. */
 const lookUp = defineTool({
   name: "look_up",
@@ -80,7 +82,7 @@ function collected(): { lines: Line[]; logger: ReturnType<typeof createLogger> }
 }
 
 test("a run that a second worker takes over is one trace: caller → run → turn → tool, as are its log lines", async () => {
-  const stage = await openStage({ scenario: { turns: [use("look_up"), { ...done, latencyMs: 400 }] } });
+  const stage = await openStage({ scenario: { turns: [use("look_up"), { ...done, failures: [silence] }] } });
   const { lines, logger } = collected();
   const first = await stage.startWorker({ tools: [lookUp], drainGraceMs: 0, logger });
   const parent = stage.parent();
@@ -157,7 +159,7 @@ test("a call that a limited model leaves to the next of its chain is a span of t
 
 test("a worker that is killed takes its spans with it; the run goes on in the trace of its caller", async () => {
   const stage = await openStage({
-    scenario: { turns: [{ ...done, latencyMs: 500 }] },
+    scenario: { turns: [{ ...done, failures: [silence] }] },
     timing: SHORT_TIMING,
   });
   const killed = await stage.spawnWorker();

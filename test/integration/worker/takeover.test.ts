@@ -205,11 +205,15 @@ test("after a crash a started tool is reported as unknown, an idempotent one run
   expect((await linesOf(installation, agent, "notes.txt")).sort()).toEqual(["finished", "once"]);
   expect(await linesOf(installation, agent, "looks.txt")).toEqual(["twice", "twice"]);
   expect(servedTurns(installation)).toEqual([0, 1]);
-  const contents = (await results()).map(({ content, is_error }) => [content, is_error]);
+  const contents = (await results()).map(({ content, is_error, interrupted = false }) => [
+    content,
+    is_error,
+    interrupted,
+  ]);
   expect(contents).toHaveLength(3);
-  expect(contents).toContainEqual([expect.stringContaining("effect is unknown"), true]);
-  expect(contents).toContainEqual(["noted twice", false]);
-  expect(contents).toContainEqual(["noted finished", false]);
+  expect(contents).toContainEqual([expect.stringContaining("effect is unknown"), true, true]);
+  expect(contents).toContainEqual(["noted twice", false, false]);
+  expect(contents).toContainEqual(["noted finished", false, false]);
 });
 
 test("a run that continues on a machine without its workspace tells the model that the files are gone", async () => {

@@ -1,9 +1,10 @@
 /** `bash`: runs a command of the model in a runner's walls. The SDK's own is deliberately unsandboxed. */
 import { z } from "zod";
 import { type Clock, systemClock } from "../../../shared/clock.ts";
+import { ToolFailure } from "../../../shared/errors.ts";
 import { countHoldings, exceeds, forgetHoldings } from "../files/quota.ts";
 import type { CommandOutcome, NetworkUse, Runner } from "../sandbox/runner.ts";
-import { defineTool, type Tool, type ToolContext, ToolFailure } from "../tool.ts";
+import { defineTool, type Tool, type ToolContext } from "../tool.ts";
 import type { Workspace } from "../workspace.ts";
 
 const DEFAULT_TIMEOUT_S = 120;

@@ -3,11 +3,12 @@
  * by path after its check; here bytes are replaced in bytes, below a descriptor.
  */
 import { z } from "zod";
+import { ToolFailure } from "../../../shared/errors.ts";
 import { openFile, readHead, replaceFile } from "../files/file.ts";
 import { openPlace, type Place } from "../files/open.ts";
 import { quotePath } from "../files/path.ts";
 import { bookPlace } from "../files/quota.ts";
-import { defineTool, type Tool, ToolFailure } from "../tool.ts";
+import { defineTool, type Tool } from "../tool.ts";
 import type { Workspace } from "../workspace.ts";
 
 const MAX_EDIT_BYTES = 1024 * 1024;

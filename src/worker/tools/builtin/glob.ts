@@ -4,13 +4,14 @@
  */
 import { lstat } from "node:fs/promises";
 import { z } from "zod";
+import { ToolFailure } from "../../../shared/errors.ts";
 import { type Directory, openDirectory, pathIn } from "../files/open.ts";
 import { shownPath } from "../files/path.ts";
 import { splitGlob } from "../search/glob-pattern.ts";
 import type { Matcher } from "../search/matcher.ts";
 import { type SearchMeans, searchWithin } from "../search/search.ts";
 import { createWalkBudget, type WalkStep, walkTree } from "../search/walk.ts";
-import { defineTool, type Tool, type ToolContext, ToolFailure } from "../tool.ts";
+import { defineTool, type Tool, type ToolContext } from "../tool.ts";
 
 const MAX_RESULTS = 200;
 

@@ -3,6 +3,7 @@
  * and prints host paths; this one reads by descriptor and matches on a thread with a time limit.
  */
 import { z } from "zod";
+import { ToolFailure } from "../../../shared/errors.ts";
 import { openFile, openNamed } from "../files/file.ts";
 import { type Directory, openDirectory, openPlace, type Place } from "../files/open.ts";
 import { shownPath } from "../files/path.ts";
@@ -11,7 +12,7 @@ import type { Matcher } from "../search/matcher.ts";
 import type { Expression } from "../search/request.ts";
 import { type SearchMeans, searchWithin } from "../search/search.ts";
 import { createWalkBudget, type WalkStep, walkTree } from "../search/walk.ts";
-import { defineTool, type Tool, type ToolContext, ToolFailure } from "../tool.ts";
+import { defineTool, type Tool, type ToolContext } from "../tool.ts";
 
 const MAX_OUTPUT_BYTES = 100 * 1024;
 

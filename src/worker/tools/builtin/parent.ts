@@ -1,7 +1,8 @@
 /** How a sub-agent speaks to its parent: `ask_parent`, for which it waits, and `send_agent_message`, for which it does not. */
 import { z } from "zod";
+import { ToolFailure } from "../../../shared/errors.ts";
 import { ASK_TOOL, QuestionInput } from "../../../shared/protocol/message.ts";
-import { defineTool, type Tool, ToolFailure } from "../tool.ts";
+import { defineTool, type Tool } from "../tool.ts";
 
 /**
  * `ask_parent` as the model sees it. A well-formed call is a step of the loop and never gets here; only input that is no

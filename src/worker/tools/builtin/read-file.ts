@@ -3,10 +3,11 @@
  * one call of twenty; it cannot be closed from outside, so files are opened by descriptor here.
  */
 import { z } from "zod";
+import { ToolFailure } from "../../../shared/errors.ts";
 import { type OpenFile, openFile, readHead } from "../files/file.ts";
 import { openPlace } from "../files/open.ts";
 import { quotePath } from "../files/path.ts";
-import { defineTool, type Tool, ToolFailure } from "../tool.ts";
+import { defineTool, type Tool } from "../tool.ts";
 
 const MAX_READ_BYTES = 256 * 1024;
 const MAX_SCAN_BYTES = 64 * 1024 * 1024;

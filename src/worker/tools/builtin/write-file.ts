@@ -3,9 +3,10 @@
  * between moves the write outside; here everything happens below descriptors.
  */
 import { z } from "zod";
+import { ToolFailure } from "../../../shared/errors.ts";
 import { writeWhole } from "../files/file.ts";
 import { quotePath } from "../files/path.ts";
-import { defineTool, type Tool, ToolFailure } from "../tool.ts";
+import { defineTool, type Tool } from "../tool.ts";
 
 const MAX_WRITE_BYTES = 1024 * 1024;
 

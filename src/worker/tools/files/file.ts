@@ -11,8 +11,8 @@
 import { randomUUID } from "node:crypto";
 import { constants, type Stats } from "node:fs";
 import { type FileHandle, lstat, open, rename, unlink } from "node:fs/promises";
+import { ToolFailure } from "../../../shared/errors.ts";
 import { DRAFT_PREFIX } from "../../../shared/protocol/ids.ts";
-import { ToolFailure } from "../tool.ts";
 import type { Workspace } from "../workspace.ts";
 import { type Directory, openPlace, otherDevice, type Place, pathIn } from "./open.ts";
 import { plainFailure, quotePath } from "./path.ts";

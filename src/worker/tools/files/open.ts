@@ -16,7 +16,7 @@
 import { constants, type Stats } from "node:fs";
 import { type FileHandle, lstat, mkdir, open, readlink } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { ToolFailure } from "../tool.ts";
+import { ToolFailure } from "../../../shared/errors.ts";
 import type { Area, Workspace } from "../workspace.ts";
 import { locate, plainFailure, quotePath, relocate, type Target } from "./path.ts";
 import { refuseExecuted, refuseSecret } from "./policy.ts";

@@ -1,7 +1,7 @@
 /** Pure: which area a path belongs to, by its spelling alone, and how a path in an area is shown to a model. */
 import { isAbsolute, join, resolve } from "node:path";
+import { ToolFailure } from "../../../shared/errors.ts";
 import { clip, safeText } from "../result-text.ts";
-import { ToolFailure } from "../tool.ts";
 import type { Area, Workspace } from "../workspace.ts";
 
 /** An area and the components below it; free of `.` and `..`, but a component may yet turn out to be a link. */

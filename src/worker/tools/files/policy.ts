@@ -5,7 +5,7 @@
  * 1. What is judged is the path without links: a name that leads to a refused file by a link is refused, too.
  * 2. Names are compared without regard to case: some file systems do not tell `.GIT` from `.git`.
  */
-import { ToolFailure } from "../tool.ts";
+import { ToolFailure } from "../../../shared/errors.ts";
 import { quotePath } from "./path.ts";
 
 /** Directories that hold keys, tokens or the queue's own Redis. */

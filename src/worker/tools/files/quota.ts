@@ -6,7 +6,7 @@
  * 3. Nothing is hidden from it by a name that is no text, by modes, or by a depth that no path reaches.
  */
 import { lstat } from "node:fs/promises";
-import { ToolFailure } from "../tool.ts";
+import { ToolFailure } from "../../../shared/errors.ts";
 import type { Workspace } from "../workspace.ts";
 import { codeOf, listDirectory } from "./list.ts";
 import type { Place } from "./open.ts";

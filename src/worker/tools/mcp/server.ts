@@ -8,12 +8,11 @@
  */
 import type { Client, Tool as ListedTool, Transport } from "@modelcontextprotocol/client";
 import type { Clock } from "../../../shared/clock.ts";
-import { messageOf } from "../../../shared/errors.ts";
+import { messageOf, ToolFailure } from "../../../shared/errors.ts";
 import type { Logger } from "../../../shared/logger.ts";
 import type { McpServer } from "../../../shared/mcp-server.ts";
 import { keepLoginOf, keepSecretsOf, keepSecretsOfArguments } from "../../../shared/secrets.ts";
 import { packageVersion } from "../../../shared/version.ts";
-import { ToolFailure } from "../tool.ts";
 
 const CONNECT_MS = 10_000;
 const FIRST_BACKOFF_MS = 1_000;

@@ -8,13 +8,13 @@
  * What a server says about its tools is bounded in number, names and size.
  */
 import type { Tool as ListedTool } from "@modelcontextprotocol/client";
-import { messageOf } from "../../../shared/errors.ts";
+import { messageOf, ToolFailure } from "../../../shared/errors.ts";
 import type { McpServers } from "../../../shared/mcp-server.ts";
 import { JsonObject } from "../../../shared/protocol/content.ts";
 import { mcpServerOf } from "../../../shared/protocol/permissions.ts";
 import { withoutSecrets, withoutSecretsIn } from "../../../shared/secrets.ts";
 import { StopSignal } from "../../../shared/stop-signal.ts";
-import { type Tool, ToolFailure } from "../tool.ts";
+import type { Tool } from "../tool.ts";
 import { type CallResult, ServerConnection, type ServerMeans } from "./server.ts";
 
 /** A worker waits so long for the lists of its servers before it takes its first wake. */

@@ -10,8 +10,7 @@
  */
 import { basename, dirname, join } from "node:path";
 import type { Clock } from "../../../shared/clock.ts";
-import { messageOf } from "../../../shared/errors.ts";
-import { ToolFailure } from "../tool.ts";
+import { messageOf, ToolFailure } from "../../../shared/errors.ts";
 import { type Egress, type EgressPolicy, FORWARDER, openEgress, PROXY_INSIDE } from "./egress.ts";
 import {
   ENVIRONMENT,

@@ -10,8 +10,7 @@ import { accessSync, constants, existsSync } from "node:fs";
 import { mkdir, rm, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { Clock } from "../../../shared/clock.ts";
-import { messageOf } from "../../../shared/errors.ts";
-import { ToolFailure } from "../tool.ts";
+import { messageOf, ToolFailure } from "../../../shared/errors.ts";
 import { makeDirectory } from "./directory.ts";
 import {
   ENVIRONMENT,

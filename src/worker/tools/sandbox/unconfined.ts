@@ -3,8 +3,7 @@
  * another session outlives it here.
  */
 import type { Clock } from "../../../shared/clock.ts";
-import { messageOf } from "../../../shared/errors.ts";
-import { ToolFailure } from "../tool.ts";
+import { messageOf, ToolFailure } from "../../../shared/errors.ts";
 import { COMMAND, REPORT, runProcess } from "./process.ts";
 import type { Runner } from "./runner.ts";
 import { commandText, readReport, shellProgram } from "./shell.ts";

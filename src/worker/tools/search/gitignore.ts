@@ -1,7 +1,8 @@
 /** Which entries of a tree its `.gitignore` files leave out, each counting for the directory it lies in and below. */
+
+import { ToolFailure } from "../../../shared/errors.ts";
 import { openNamed, readHead } from "../files/file.ts";
 import type { Directory } from "../files/open.ts";
-import { ToolFailure } from "../tool.ts";
 import type { Matcher } from "./matcher.ts";
 
 const FILE = ".gitignore";

@@ -1,5 +1,5 @@
 /** Pure: cuts a glob into the directory to start from and the part that is matched below it. */
-import { ToolFailure } from "../tool.ts";
+import { ToolFailure } from "../../../shared/errors.ts";
 
 /** A pattern cut after its last plain leading component. */
 export interface SplitGlob {

@@ -12,7 +12,7 @@
  * A thread sees no environment variable and no loader of this process.
  */
 import { Worker } from "node:worker_threads";
-import { ToolFailure } from "../tool.ts";
+import { ToolFailure } from "../../../shared/errors.ts";
 import type { Expression, IgnoreFile, MatchAnswer, MatchRequest } from "./request.ts";
 
 /** The matcher of one search; its requests follow one another. Every method throws {@link ToolFailure} once stopped. */

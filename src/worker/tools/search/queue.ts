@@ -4,7 +4,7 @@
  * 1. A run has at most one search under way, however many its model asks for in one turn.
  * 2. A run whose search ends goes behind every other run that waits.
  */
-import { ToolFailure } from "../tool.ts";
+import { ToolFailure } from "../../../shared/errors.ts";
 
 /** Hands out places. */
 export interface SearchQueue {

@@ -1,7 +1,8 @@
 /** One search of a run: its turn, its matcher, its time limit, and what is reported when the time is over. */
 import type { Clock } from "../../../shared/clock.ts";
+import { ToolFailure } from "../../../shared/errors.ts";
 import type { Directory } from "../files/open.ts";
-import { type ToolContext, ToolFailure } from "../tool.ts";
+import type { ToolContext } from "../tool.ts";
 import { createMatcherThreads, type Matcher, type MatcherThreads } from "./matcher.ts";
 import { createSearchQueue, type SearchQueue } from "./queue.ts";
 

@@ -9,7 +9,7 @@ import {
   type Waiter,
 } from "../../../../src/producer/replies/channel.ts";
 import { isBehind } from "../../../../src/shared/protocol/reply.ts";
-import type { StreamEntry } from "../../../../src/shared/redis/replies.ts";
+import type { StreamEntry, StreamItem } from "../../../../src/shared/redis/replies.ts";
 import { latch } from "../../../helpers/latch.ts";
 
 function entry(id: string): StreamEntry {
@@ -64,6 +64,21 @@ describe("a feed", () => {
     await feed.look();
     expect(reader.seen).toEqual(ids);
     expect(asked).toHaveLength(3);
+  });
+
+  test("passes over what cannot be read, and does not come back to it", async () => {
+    const unreadable: StreamItem = { id: "1-0", uid: "u", entry: { kind: "unreadable", reply_id: "r" } };
+    const { asked, read } = streamOf(["2-0"]);
+    const feed = replyFeed(async (after, count) => [
+      ...(isBehind(after, "1-0") ? [unreadable] : []),
+      ...(await read(after, count)),
+    ]);
+    const reader = listener();
+    feed.add(reader);
+    await feed.look();
+    await feed.look();
+    expect(reader.seen).toEqual(["2-0"]);
+    expect(asked).toEqual([OLDEST, "2-0"]);
   });
 
   test("asks for nothing while nobody is hungry, and leaves out who left", async () => {

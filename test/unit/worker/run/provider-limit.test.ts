@@ -10,7 +10,10 @@ import { createAnthropicModel } from "../../../../src/worker/model/anthropic/mod
 import type { FailureKind } from "../../../../src/worker/model/model.ts";
 import type { Lease } from "../../../../src/worker/run/lease.ts";
 import { limiterNameOf, meaningOf, ProviderLimit } from "../../../../src/worker/run/provider-limit.ts";
+import { closeAtEnd } from "../../../helpers/cleanup.ts";
+import { handClock } from "../../../helpers/hand-clock.ts";
 import { redisUrl, uniquePrefix } from "../../../helpers/redis.ts";
+import { until } from "../../../helpers/until.ts";
 
 const failure = (kind: FailureKind, retryAfterMs?: number) => ({
   kind,
@@ -92,4 +95,40 @@ test("a limiter that cannot be asked is open: it spares the provider, the lease 
   });
   const lease = { address: { uid: "sa-0" }, isLive: () => true } as Lease;
   expect(await limit.enter("host/key/model", lease)).toMatchObject({ status: "open" });
+});
+
+test("the place of a call is kept again and again while its lease is alive, and not when the call is over", async () => {
+  const redis = openRedis(redisUrl(), "producer");
+  closeAtEnd(() => closeRedis(redis));
+  const keys = keysUnder(uniquePrefix());
+  const real = createProviderLimiter(redis, keys);
+  let kept = 0;
+  const keep: typeof real.keep = (name, uid) => {
+    kept++;
+    return real.keep(name, uid);
+  };
+  const clock = handClock();
+  const limit = new ProviderLimit({
+    limiter: { ...real, keep },
+    tellOthers: () => {},
+    pause: createPause(redis, keys),
+    clock,
+    timing: TIMING,
+    logger: createLogger({ level: "silent" }),
+  });
+  const lease = { address: { uid: "sa-0" }, isLive: () => true } as Lease;
+  const limited = { outcome: "limited", reason: "overloaded", retryAfterMs: 1 } as const;
+  const unasked = { status: "open", enteredAt: 0, holdsPlace: false } as const;
+  await until(() => real.leave("host/key/m", "sa-1", unasked, limited).then(() => true));
+  const admitted = await until(async () => {
+    const passage = await limit.enter("host/key/m", lease);
+    return passage.status === "open" && passage;
+  });
+  for (let turn = 1; turn <= 3; turn++) {
+    clock.advance(TIMING.renewMs);
+    expect(kept).toBe(turn);
+  }
+  await admitted.leave({ status: "aborted" });
+  clock.advance(TIMING.renewMs);
+  expect([kept, clock.pending]).toEqual([3, 0]);
 });

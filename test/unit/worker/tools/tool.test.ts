@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { systemClock } from "../../../../src/shared/clock.ts";
 import { createBaseTools } from "../../../../src/worker/tools/builtin/index.ts";
-import { defineTool, ToolDefinitionError } from "../../../../src/worker/tools/tool.ts";
+import { defineTool } from "../../../../src/worker/tools/tool.ts";
 
 const good = {
   name: "echo",
@@ -28,16 +28,18 @@ describe("defineTool", () => {
     ["time that is not a number", { ...good, timeoutMs: Number.NaN }],
     ["more time than a timer can hold", { ...good, timeoutMs: 2 ** 31 }],
   ])("refuses %s", (_title, definition) => {
-    expect(() => defineTool(definition)).toThrow(ToolDefinitionError);
+    expect(() => defineTool(definition)).toThrow(expect.objectContaining({ code: "invalid_tool" }));
   });
 
   it("refuses an input that JSON Schema cannot say", () => {
-    expect(() => defineTool({ ...good, input: z.object({ at: z.date() }) })).toThrow(ToolDefinitionError);
+    expect(() => defineTool({ ...good, input: z.object({ at: z.date() }) })).toThrow(
+      expect.objectContaining({ code: "invalid_tool" }),
+    );
   });
 
   it("refuses an input that is no object, also when types were ignored", () => {
     const input = z.string() as z.ZodType as typeof good.input;
-    expect(() => defineTool({ ...good, input })).toThrow(ToolDefinitionError);
+    expect(() => defineTool({ ...good, input })).toThrow(expect.objectContaining({ code: "invalid_tool" }));
   });
 
   it("names the field that is wrong in one sentence", async () => {

@@ -3,11 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { beforeEach, describe, expect, it } from "vitest";
 import { systemClock } from "../../../../src/shared/clock.ts";
-import {
-  type OpenWorkspaceOptions,
-  openWorkspace,
-  WorkspaceError,
-} from "../../../../src/worker/tools/workspace.ts";
+import { type OpenWorkspaceOptions, openWorkspace } from "../../../../src/worker/tools/workspace.ts";
 import { closeAtEnd } from "../../../helpers/cleanup.ts";
 
 let root: string;
@@ -84,16 +80,18 @@ describe("openWorkspace", () => {
     const ids = ["", ".", "..", "../x", "a/b", "/a", "a\0", "a b", "-a", ".a", "é", "a".repeat(129), "a\n"];
     for (const field of ["tenant", "parentId", "agentId", "uid"]) {
       for (const id of ids) {
-        await expect(open({ [field]: id }), `${field} ${id}`).rejects.toMatchObject({ code: "bad_id" });
+        await expect(open({ [field]: id }), `${field} ${id}`).rejects.toMatchObject({
+          code: "invalid_input",
+        });
       }
     }
     await expect(stat(root)).rejects.toMatchObject({ code: "ENOENT" });
   });
 
-  it("says unusable when the disk refuses", async () => {
+  it("says so when the disk refuses", async () => {
     await mkdir(join(root, "default"), { recursive: true });
     await writeFile(join(root, "default/planner-7"), "a file in the way");
-    await expect(open()).rejects.toThrow(WorkspaceError);
+    await expect(open()).rejects.toMatchObject({ code: "setup_failed" });
   });
 });
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { ToolFailure } from "../../../../../src/shared/errors.ts";
 import { locate, relocate, shownPath } from "../../../../../src/worker/tools/files/path.ts";
-import { ToolFailure } from "../../../../../src/worker/tools/tool.ts";
 import type { Area, Workspace } from "../../../../../src/worker/tools/workspace.ts";
 
 const home: Area = { kind: "workspace", path: "/w/t/p/agents/a1/workspace", shownAs: ".", writable: true };

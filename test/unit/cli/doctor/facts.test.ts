@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { troublesOf } from "../../../../src/cli/doctor/agents.ts";
+import { troublesOf } from "../../../../src/cli/doctor/facts.ts";
 import type { AgentSight } from "../../../../src/shared/redis/inspection.ts";
 import { NOW_MS, sight } from "./samples.ts";
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { DoctorReport } from "../../../../src/cli/doctor/report.ts";
-import { renderReport } from "../../../../src/cli/doctor/view.ts";
+import { renderReport } from "../../../../src/cli/doctor/report.ts";
 import { createStyle } from "../../../../src/cli/terminal/output.ts";
 import { cells } from "../../../../src/cli/terminal/text.ts";
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { diagnose } from "../../../../src/cli/doctor/diagnose.ts";
+import { diagnose } from "../../../../src/cli/doctor/checks.ts";
 import { facts, NO_WORKSPACES, sight } from "./samples.ts";
 
 test("a healthy installation has five areas in order, each with a line of figures", () => {

@@ -7,6 +7,30 @@ const STREAMS = ["test/integration/service/streams.test.ts"];
 
 export default [
   {
+    id: "stdio-message-without-bound",
+    promise: "A message over MCP's standard input that does not end ends the process, at 8 MB.",
+    file: "src/service/mcp/stdio.ts",
+    find: "    closed();\n",
+    replace: "    void closed;\n",
+    tests: ["test/integration/service/acks.test.ts"],
+  },
+  {
+    id: "intake-set-aside-in-silence",
+    promise: "An intake entry that is delivered no more is a line in the log.",
+    file: "src/shared/redis/intake-stream.ts",
+    find: 'logger.warn({ entry: id, problem: NO_OUTCOME }, "An intake entry is delivered no more");',
+    replace: "void logger;",
+    tests: ["test/integration/service/intake-trouble.test.ts"],
+  },
+  {
+    id: "doctor-refused-entries-unnamed",
+    promise: "The doctor names the intake entries of which no parent could be told.",
+    file: "src/cli/doctor/checks.ts",
+    find: "(count === 0 ? [] : [{ count, names: newest }])",
+    replace: "(count >= 0 ? [] : [{ count, names: newest }])",
+    tests: ["test/unit/cli/doctor/checks.test.ts"],
+  },
+  {
     id: "door-body-not-measured",
     promise: "What nests deeply or holds many values is refused before it is parsed, at every door.",
     file: "src/service/api/body.ts",

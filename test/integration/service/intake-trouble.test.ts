@@ -91,6 +91,7 @@ test("an entry that ended its readers is delivered no more: it is set aside unre
   expect(fields).toEqual(["entry", id, "reason", expect.stringContaining("delivered 5 times")]);
   await until(async () => (await pending(stage)).length === 0);
   expect(await redis.xrange(keys.intake, id, id)).toHaveLength(1);
+  await until(() => lines.length > 0);
   expect(lines).toEqual([expect.stringContaining(id)]);
   expect(await stage.parent("poisoned").list()).toEqual([]);
 });

@@ -7,6 +7,15 @@ const STREAMS = ["test/integration/service/streams.test.ts"];
 
 export default [
   {
+    id: "webhook-refused-hold-up-others",
+    promise: "Replies that a receiver refuses hold up none behind them, however many they are.",
+    file: "src/service/webhooks/push.ts",
+    find: 'place.after = failed.some(({ status }) => status === "refused") ? last : OLDEST;',
+    replace: "place.after = OLDEST;",
+    tests: ["test/integration/service/webhooks.test.ts"],
+    title: "whole round",
+  },
+  {
     id: "stdio-message-without-bound",
     promise: "A message over MCP's standard input that does not end ends the process, at 8 MB.",
     file: "src/service/mcp/stdio.ts",

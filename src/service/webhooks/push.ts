@@ -6,8 +6,9 @@
  *
  * 1. An entry is acked when the receiver answered 2xx, and never before: a receiver or a process that dies in between sees
  *    the same `webhook-id` again.
- * 2. A round has at most {@link AT_A_TIME} requests under way and ends at its third failure; the next one begins after a pause, also in another process. The pause doubles while
- *    nothing is taken. An entry that is refused holds up none behind it.
+ * 2. A round has at most {@link AT_A_TIME} requests under way and ends at its third failure; the next one begins after a pause,
+ *    also in another process. The pause doubles while nothing is taken. Entries that are refused hold up none behind them:
+ *    the next round of this process begins behind the last one tried.
  * 3. The doorbell begins a round at once; the subscriber's slow tick makes up for a lost ring.
  * 4. At most one process pushes for a parent at a time. A process that dies frees its slot after {@link PUSH_LEASE_MS}.
  */
@@ -19,6 +20,7 @@ import { messageOf } from "../../shared/errors.ts";
 import type { Logger } from "../../shared/logger.ts";
 import { newRequestKey } from "../../shared/protocol/ids.ts";
 import { type ParentAddress, parentMember } from "../../shared/protocol/keys.ts";
+import { isBehind } from "../../shared/protocol/reply.ts";
 import { createLocks } from "../../shared/redis/lock.ts";
 import { isReadable, type StreamEntry } from "../../shared/redis/replies.ts";
 import { createWebhooks, type RoundOutcome, type StoredWebhook } from "../../shared/redis/webhooks.ts";
@@ -56,6 +58,8 @@ const AT_A_TIME = 16;
 const MOST_FAILURES = 3;
 const LONGEST_BACKOFF_MS = 3_600_000;
 const BACKOFF_MS = 1_000;
+/** Behind it stands every entry. */
+const OLDEST = "0-0";
 
 /** A push over `client`, not started. */
 export function createWebhookPush(options: WebhookPushOptions): WebhookPush {
@@ -106,7 +110,7 @@ async function watchParents(parts: PushParts): Promise<void> {
 /** Begins a round at each ring, and at the end of a pause; at most one at a time in this process. */
 function watchParent(parts: PushParts, open: OpenClient, parent: ParentAddress): () => void {
   const { clock, logger, signal } = parts;
-  const token = newRequestKey();
+  const place: Place = { token: newRequestKey(), after: OLDEST };
   let [isEnded, isRunning, isAskedAgain] = [false, false, false];
   let timer: { cancel(): void } | undefined;
 
@@ -115,7 +119,7 @@ function watchParent(parts: PushParts, open: OpenClient, parent: ParentAddress):
     if (isRunning || isEnded || signal.aborted) return;
     isRunning = true;
     timer?.cancel();
-    round(parts, open, parent, token)
+    round(parts, open, parent, place)
       .catch((error: unknown) => {
         logger?.debug({ problem: messageOf(error) }, "A round of webhooks broke off; again soon");
         return undefined;
@@ -143,16 +147,17 @@ async function round(
   parts: PushParts,
   open: OpenClient,
   parent: ParentAddress,
-  token: string,
+  place: Place,
 ): Promise<number | undefined> {
   const webhooks = createWebhooks(open.redis, open.keys);
   const webhook = await open.call(({ read }) => read(() => webhooks.get(parent)));
   if (!webhook || webhook.disabled) return undefined;
   const waitMs = await open.call(({ read }) => read(() => webhooks.waitMs(webhook)));
   if (waitMs > 0) return waitMs;
+  const { token } = place;
   if (!(await takeSlot(open, parent, token))) return undefined;
   try {
-    const outcome = await pushAll(parts, open, { parent, token, webhook });
+    const outcome = await pushAll(parts, open, { parent, place, webhook });
     if (outcome.status !== "ok" || webhook.failures > 0)
       await open.call(({ read }) => read(() => webhooks.note(parent, outcome)));
     if (outcome.status === "failed")
@@ -173,27 +178,38 @@ function takeSlot({ call, redis, keys }: OpenClient, parent: ParentAddress, toke
   return call(({ read }) => read(() => createLocks(redis, keys).hold(pushing, token, PUSH_LEASE_MS)));
 }
 
+/** What a process keeps of a parent between its rounds: its name at the slot, and behind which entry the next round begins. */
+interface Place {
+  readonly token: string;
+  after: string;
+}
+
 interface Pushing {
   readonly parent: ParentAddress;
-  readonly token: string;
+  readonly place: Place;
   readonly webhook: StoredWebhook;
 }
 
-/** Goes through the channel once, oldest first, with {@link AT_A_TIME} requests under way: one that is slow holds up no other. */
+/**
+ * Goes through the channel once, from `place` on and around, with {@link AT_A_TIME} requests under way: one that is slow holds
+ * up no other.
+ */
 async function pushAll(
   parts: PushParts,
   open: OpenClient,
-  { parent, token, webhook }: Pushing,
+  { parent, place, webhook }: Pushing,
 ): Promise<RoundOutcome> {
   const failed: PushAnswer[] = [];
   let [isTaken, isOurs] = [false, true];
   const renewal = every(parts.clock, PUSH_RENEW_MS, async () => {
-    isOurs = await takeSlot(open, parent, token).catch(() => false);
+    isOurs = await takeSlot(open, parent, place.token).catch(() => false);
   });
-  const entries = entriesOf(open, parent);
+  const entries = entriesFrom(open, parent, place.after);
+  let last = place.after;
   const pushInTurn = async () => {
     for await (const entry of entries) {
       if (!isOurs || failed.length >= MOST_FAILURES || parts.signal.aborted) return;
+      last = entry.id;
       const answer = await pushOne(parts, open, parent, webhook, entry);
       if (answer.status === "taken") isTaken = true;
       else failed.push(answer);
@@ -204,12 +220,30 @@ async function pushAll(
   } finally {
     renewal.cancel();
   }
+  place.after = failed.some(({ status }) => status === "refused") ? last : OLDEST;
   return outcomeOf(failed, parts, isTaken ? 0 : webhook.failures);
 }
 
-/** The entries of a channel in their order; several may take from it side by side. */
-async function* entriesOf({ call, replies }: OpenClient, parent: ParentAddress): AsyncGenerator<StreamEntry> {
-  for (let after: string | undefined = "0-0"; after !== undefined; ) {
+/** The entries of a channel behind `begin` in their order, then those up to it; several may take from it side by side. */
+async function* entriesFrom(
+  open: OpenClient,
+  parent: ParentAddress,
+  begin: string,
+): AsyncGenerator<StreamEntry> {
+  yield* entriesBehind(open, parent, begin);
+  if (begin === OLDEST) return;
+  for await (const entry of entriesBehind(open, parent, OLDEST)) {
+    if (isBehind(begin, entry.id)) return;
+    yield entry;
+  }
+}
+
+async function* entriesBehind(
+  { call, replies }: OpenClient,
+  parent: ParentAddress,
+  begin: string,
+): AsyncGenerator<StreamEntry> {
+  for (let after: string | undefined = begin; after !== undefined; ) {
     const from: string = after;
     const items = await call(({ read }) => read(() => replies.read(parent, from, PAGE_ENTRIES)));
     yield* items.filter(isReadable);
@@ -240,7 +274,7 @@ function outcomeOf(failed: readonly PushAnswer[], parts: PushParts, failures: nu
   const { backoffMs = BACKOFF_MS, random = Math.random } = parts;
   const longest = Math.min(LONGEST_BACKOFF_MS, backoffMs * 2 ** Math.min(failures, 30));
   const waitMs = Math.ceil(longest * (0.5 + random() / 2));
-  return { status: worst.status, problem: worst.problem, failures: failures + 1, waitMs };
+  return { status: gone ? "gone" : "failed", problem: worst.problem, failures: failures + 1, waitMs };
 }
 
 /** One entry: acked when it was taken. An ack that fails leaves it in the channel; the receiver sees its id again. */

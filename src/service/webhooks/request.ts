@@ -7,8 +7,8 @@ import type { ChannelEntry } from "../../shared/protocol/reply.ts";
 import type { StoredWebhook } from "../../shared/redis/webhooks.ts";
 import { lookupFor, type Reach, requireReachable } from "./address.ts";
 
-/** What an answer means: `taken` (2xx), `gone` (410: stop pushing), or why it was not taken. */
-export type PushAnswer = { status: "taken" } | { status: "gone" | "failed"; problem: string };
+/** What an answer means: `taken` (2xx), `gone` (410: stop pushing), `refused` (any other), or `failed`: there was none. */
+export type PushAnswer = { status: "taken" } | { status: "gone" | "refused" | "failed"; problem: string };
 
 /** Sends webhook requests. */
 export interface WebhookSender {
@@ -61,7 +61,7 @@ export function createSender(reach: Reach, clock: Clock): WebhookSender {
 function meaningOf(status: number): PushAnswer {
   if (status >= 200 && status < 300) return { status: "taken" };
   if (status === 410) return { status: "gone", problem: "The receiver answered 410: it is gone for good." };
-  return { status: "failed", problem: `The receiver answered ${status}.` };
+  return { status: "refused", problem: `The receiver answered ${status}.` };
 }
 
 /** The headers of Standard Webhooks; `seconds`: epoch seconds of this attempt. */

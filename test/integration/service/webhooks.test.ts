@@ -198,6 +198,21 @@ describe("an entry that its receiver refuses", () => {
     expect(new Set(seen.map(({ headers }) => headers["webhook-id"]))).toEqual(new Set(ids));
   });
 
+  test("holds up none behind it, also when a whole round of them is refused", async () => {
+    const parent = stage.parent("choosy");
+    const ids = await makeReplies("choosy", 40);
+    const refused = new Set(ids.slice(0, 35));
+    const { url } = await startReceiver(({ headers }, response) =>
+      response.writeHead(refused.has(String(headers["webhook-id"])) ? 422 : 204).end(),
+    );
+    await parent.webhook.set({ url });
+    startPush();
+    const { replies } = stage.keys.parent({ tenant: "default", parentId: "choosy" });
+    await until(async () => (await stage.redis.xlen(replies)) === refused.size);
+    refused.clear();
+    await until(async () => (await stage.redis.xlen(replies)) === 0);
+  });
+
   test("with 410 ends the pushing until the webhook is set again", async () => {
     const parent = stage.parent("moved");
     const { seen, url } = await startReceiver((_request, response) => response.writeHead(410).end());

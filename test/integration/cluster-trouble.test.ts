@@ -99,7 +99,8 @@ test("while the whole cluster is away producers say so within a second; workers 
   const tasks = await Promise.all([1, 2, 3].map((i) => parent.spawn({ name: `early ${i}` })));
   for (const { agent_id } of tasks) await parent.send(agent_id, `look ${agent_id}`);
   const replies = parent.waitAll(tasks.map(({ agent_id }) => agent_id));
-  await until(() => installation.offline.ledger.length >= 3);
+  const { ledger } = installation.offline;
+  await until(() => new Set(ledger.map(({ conversation }) => conversation)).size === tasks.length);
   await Promise.all(scene.cluster.servers.map((server) => server.kill()));
   for (let i = 0; i < 5; i += 1) {
     const lived = livedTime();

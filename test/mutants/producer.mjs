@@ -382,7 +382,7 @@ export default [
     file: "src/producer/task.ts",
     find: "if (error.retryable) return false;",
     replace: "",
-    tests: ["test/integration/producer/task.test.ts"],
+    tests: ["test/integration/producer/refusing-redis.test.ts"],
     title: "answers again",
   },
   {
@@ -471,7 +471,7 @@ export default [
     file: "src/producer/task.ts",
     find: "await rung;",
     replace: "",
-    tests: ["test/integration/producer/task-all.test.ts"],
+    tests: ["test/integration/producer/refusing-redis.test.ts"],
   },
   {
     id: "all-bell-left",

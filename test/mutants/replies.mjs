@@ -426,7 +426,7 @@ export default [
     find: 'logger.warn({ reply_id, problem: messageOf(error) }, "a reply was not acked");\n          return false;',
     replace:
       'logger.warn({ reply_id, problem: messageOf(error) }, "a reply was not acked");\n          return true;',
-    tests: ["test/integration/producer/waiting.test.ts"],
+    tests: ["test/integration/producer/refusing-redis.test.ts"],
   },
   {
     id: "take-failure-thrown",
@@ -435,7 +435,7 @@ export default [
     find: 'logger.warn({ reply_id, problem: messageOf(error) }, "a reply was not acked");\n          return false;',
     replace:
       'logger.warn({ reply_id, problem: messageOf(error) }, "a reply was not acked");\n          throw error;',
-    tests: ["test/integration/producer/waiting.test.ts"],
+    tests: ["test/integration/producer/refusing-redis.test.ts"],
   },
   {
     id: "ack-handle-twice",

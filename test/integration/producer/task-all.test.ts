@@ -1,8 +1,8 @@
 /** Guarantee: any number of tasks goes through a parent that may have ten, in order and without a busy loop. */
 import { expect, test } from "vitest";
 import type { Reply } from "../../../src/shared/protocol/reply.ts";
-import { refusal, started, testClient, testParent } from "../../helpers/parents.ts";
-import { redisUrl, startPrivateRedis, uniquePrefix } from "../../helpers/redis.ts";
+import { refusal, testClient, testParent } from "../../helpers/parents.ts";
+import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
 import { type ScriptedWorker, scriptedWorker } from "../../helpers/scripted-worker.ts";
 import { until } from "../../helpers/until.ts";
 
@@ -101,23 +101,6 @@ test("a batch that is over leaves no ear at the doorbell", async () => {
   await all;
   const { doorbell } = worker.store.keys.parent(address);
   await until(async () => Number((await worker.redis.pubsub("NUMSUB", doorbell))[1]) === 0);
-});
-
-test("a parent without any room is not asked again before something ended", async () => {
-  const server = await startPrivateRedis();
-  const prefix = uniquePrefix();
-  const worker = scriptedWorker(server.url, prefix, address);
-  const parent = testParent(await started(testClient({ redisUrl: server.url, prefix })));
-  for (let i = 0; i < 10; i++) await parent.spawn({ name: `idle ${i}` });
-  const scripts = async () =>
-    Number(/cmdstat_evalsha:calls=(\d+)/.exec(await worker.redis.info("commandstats"))?.[1]);
-  const all = parent.taskAll(["late"]);
-  const before = await scripts();
-  for (let i = 0; i < 300; i++) await parent.list();
-  expect((await scripts()) - before).toBeLessThan(30);
-  await parent.destroy("idle_3");
-  await work(worker, all);
-  expect(summaries(await all)).toEqual(["late"]);
 });
 
 test("after a failure the replies in hand stand in the error, and those that come later in the channel", async () => {

@@ -4,11 +4,10 @@ import type { ParentAddress } from "../../../src/shared/protocol/keys.ts";
 import { TIMING } from "../../../src/shared/protocol/limits.ts";
 import { partsOf } from "../../../src/shared/protocol/reply.ts";
 import { createAgentStore } from "../../../src/shared/redis/agents.ts";
-import { refusal, started, testClient, testParent } from "../../helpers/parents.ts";
-import { redisUrl, startPrivateRedis, uniquePrefix } from "../../helpers/redis.ts";
+import { refusal, testClient, testParent } from "../../helpers/parents.ts";
+import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
 import { bodyOf, scriptedWorker } from "../../helpers/scripted-worker.ts";
 import { until } from "../../helpers/until.ts";
-import { questionsOf } from "../verbs/rig.ts";
 
 const address = { tenant: "default", parentId: "planner-7" };
 
@@ -176,26 +175,6 @@ describe("task", () => {
     await taken.value?.ack();
     expect(await unacked()).toBe(0);
     expect(await reply).toMatchObject({ summary: "done" });
-  });
-
-  test("answers again when Redis did not take the answer", async () => {
-    const server = await startPrivateRedis();
-    const prefix = uniquePrefix();
-    const { redis, store, ...worker } = scriptedWorker(server.url, prefix, address);
-    const parent = testParent(await started(testClient({ redisUrl: server.url, prefix })));
-    const onQuestion = async () => {
-      // With this the verb that answers begins to write.
-      await redis.acl("SETUSER", "default", "-hset");
-      return "blue";
-    };
-    const task = parent.task({ name: "asker", prompt: "go" }, { onQuestion });
-    const { uid, epoch } = await worker.claim("asker");
-    expect(await store.ask({ ...address, uid }, questionsOf(epoch))).toMatchObject({ status: "asked" });
-    await until(async () => ((await redis.acl("LOG")) as unknown[]).length > 0);
-    await redis.acl("SETUSER", "default", "+hset");
-    await until(async () => (await store.record({ ...address, uid }))?.status === "queued");
-    await parent.destroy("asker");
-    expect(await task).toMatchObject({ stop_reason: "destroyed" });
   });
 
   test("refuses a bad prompt and options that only managed agents have", async () => {

@@ -10,6 +10,15 @@ export default [
     tests: ["test/integration/worker/idle-collection.test.ts"],
   },
   {
+    id: "idle-collection-drops-shared-commands",
+    promise:
+      "A worker that collects its memory while it is idle keeps the code that its commands share with BullMQ's.",
+    file: "src/shared/redis/connection/server-connection.ts",
+    find: "    this.#lastOfClass.set(command.constructor, command);\n",
+    replace: "    void this.#lastOfClass;\n",
+    tests: ["test/integration/worker/idle-collection.test.ts"],
+  },
+  {
     id: "model-ended-call-keeps-its-request",
     promise: "What a call has sent is gone with the next small collection.",
     file: "src/worker/model/anthropic/transport.ts",

@@ -6,13 +6,17 @@ import { type Rig, verbRig } from "./rig.ts";
 
 const CHECKS = 100;
 
-/** Microseconds that Redis has spent on commands so far. */
+/** Microseconds that Redis has spent on commands so far, but for those that ask for it. */
 async function spentUs(rig: Rig): Promise<number> {
   const stats = await rig.redis.info("commandstats");
-  return [...stats.matchAll(/usec=(\d+)/g)].reduce((sum, [, usec]) => sum + Number(usec), 0);
+  const spent = stats.matchAll(/^cmdstat_(\S+?):.*?usec=(\d+)/gm);
+  return [...spent].reduce((sum, [, name, usec]) => (name === "info" ? sum : sum + Number(usec)), 0);
 }
 
-/** Microseconds of Redis for all that a sweeper asks about one queued agent that is overdue, with so many jobs on either side. */
+/**
+ * Microseconds of Redis for all that a sweeper asks about one queued agent that is overdue, with so many jobs on either
+ * side. Redis counts by the wall: the cheapest of many checks is one that no other process interrupted.
+ */
 async function checkUs(rig: Rig, jobs: number): Promise<number> {
   const wakes = createWakeQueue(rig.redis, rig.keys);
   closeAtEnd(() => wakes.stop());
@@ -21,14 +25,16 @@ async function checkUs(rig: Rig, jobs: number): Promise<number> {
   await wakes.add({ uid, tenant: agent.tenant, parent_id: agent.parentId, agent_id: "researcher", wake: 1 });
   await queueMore(rig, jobs);
   await rig.deadlines.touch(agent, 60_000);
-  const before = await spentUs(rig);
+  const checks: number[] = [];
   for (let i = 0; i < CHECKS; i += 1) {
+    const before = await spentUs(rig);
     await rig.redis.hset(rig.keys.agent(agent).record, "deadline", "1");
     await rig.store.overdue(agent);
     expect(await wakes.isAlive({ uid, wake: 1 })).toBe(true);
     await rig.store.requeue(agent, { expected_wake: 1, job_alive: true });
+    checks.push((await spentUs(rig)) - before);
   }
-  return ((await spentUs(rig)) - before) / CHECKS;
+  return Math.min(...checks);
 }
 
 /** So many jobs more at each end of the list of those that wait. */
@@ -43,8 +49,7 @@ async function queueMore(rig: Rig, jobs: number): Promise<void> {
 
 test("a check costs Redis the same at 100 queued agents and at 30,000", async () => {
   const rig = verbRig();
-  await checkUs(rig, 100);
-  const few = Math.min(await checkUs(rig, 100), await checkUs(rig, 100));
-  const many = Math.min(await checkUs(rig, 15_000), await checkUs(rig, 15_000));
+  const few = await checkUs(rig, 100);
+  const many = await checkUs(rig, 15_000);
   expect(many / few, `${few} µs, then ${many} µs a check`).toBeLessThan(2);
 });

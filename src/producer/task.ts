@@ -45,6 +45,8 @@ const MAX_TASKS = 10_000;
 const RETRY_MS = 1_000;
 /** The end of an aborted task is looked for so long: two calls at their longest. */
 const END_SEEN_WITHIN_MS = 1_600;
+/** Why the waiting beside a task ends with it: made once, since an abort without a reason makes an error with its stack. */
+const OVER = new SubagentError("closed", "The task is over.");
 const TOO_LATE: readonly ErrorCode[] = ["already_answered", "unknown_question", "agent_ended"];
 const AnswerWish = z.object({ text: MessageText });
 const Tasks = z.array(z.unknown()).min(1, "give at least one task").max(MAX_TASKS);
@@ -186,7 +188,7 @@ async function runTask(
     throw error;
   } finally {
     forget();
-    over.abort();
+    over.abort(OVER);
     if (isHeld) reservation.release(taken);
   }
 }

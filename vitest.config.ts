@@ -20,23 +20,14 @@ const shared = isAskedFor
   ? []
   : globSync([...SHARING_A_PROCESS], { ignore: [...never, ...Object.keys(SOLITARY)] });
 
-/** Unit tests wait for nothing. */
-const UNIT = "test/unit/";
-const cores = availableParallelism();
 const setup = { globalSetup: ["test/setup/redis-server.ts"] };
-const computing = Math.max(2, cores);
-/** As many as there are cores: unit tests compute, and the embedded server computes beside the files that ask it. */
-const sharing = { isolate: false, maxWorkers: computing };
-/** Most of these files wait for leases, timers and Redis: as many as there are cores leave one idle. */
-const waiting = { isolate: false, maxWorkers: computing + 1, sequence: { groupOrder: 1 } };
-/** Each in a process of its own; many start others. */
-const isolated = { maxWorkers: computing + 1, sequence: { groupOrder: 2 } };
-/** Fork bombs and floods: they would take the time that other files measure. */
-const disturbing = ["test/integration/tools/{hostile-*,start-kills}.test.ts"];
+/** Most files wait for leases, timers and processes for half of their time: with fewer a core is often idle. */
+const maxWorkers = 2 * Math.max(2, availableParallelism());
 
 export default defineConfig({
   test: {
     pool: "forks",
+    maxWorkers,
     setupFiles: ["test/setup/seed.ts", "test/setup/leak-check.ts", "test/setup/cpu-meter.ts"],
     reporters: ["default", "./test/setup/slowest-files.ts", "./test/setup/closing-line.ts"],
     sequence: { sequencer: Schedule },
@@ -44,58 +35,22 @@ export default defineConfig({
     testTimeout: 60_000,
     hookTimeout: 60_000,
     projects: [
+      { extends: true, test: { ...setup, name: "shared-process", isolate: false, include: shared } },
       {
         extends: true,
-        test: {
-          ...setup,
-          name: "shared-process",
-          ...sharing,
-          include: shared.filter((path) => path.startsWith(UNIT)),
-        },
+        test: { ...setup, name: "redis", include: ["test/**/*.test.ts"], exclude: [...never, ...shared] },
+      },
+      { extends: true, test: { ...setup, name: "embedded", isolate: false, include: [...EMBEDDED_SUBSET] } },
+      {
+        extends: true,
+        test: { ...setup, name: "embedded alone", isolate: false, include: [...EMBEDDED_ALONE] },
       },
       {
         extends: true,
         test: {
           ...setup,
-          ...waiting,
-          name: "waiting",
-          include: shared.filter((path) => !path.startsWith(UNIT)),
-        },
-      },
-      {
-        extends: true,
-        test: {
-          ...setup,
-          ...isolated,
-          name: "redis",
-          include: ["test/**/*.test.ts"],
-          exclude: [...never, ...shared, ...disturbing],
-        },
-      },
-      {
-        extends: true,
-        test: {
-          ...setup,
-          name: "disturbing",
-          include: disturbing,
-          maxWorkers: 1,
-          sequence: { groupOrder: 3 },
-        },
-      },
-      {
-        extends: true,
-        test: { ...setup, ...sharing, name: "embedded", include: [...EMBEDDED_SUBSET] },
-      },
-      {
-        extends: true,
-        test: { ...setup, ...sharing, name: "embedded alone", include: [...EMBEDDED_ALONE] },
-      },
-      {
-        extends: true,
-        test: {
-          ...setup,
-          ...waiting,
           name: "cluster",
+          isolate: false,
           include: [...clusterFiles],
           exclude: [...Object.keys(NOT_ON_A_CLUSTER), ...(hasServer ? [] : clusterFiles)],
         },

@@ -3,22 +3,21 @@ import { globSync } from "tinyglobby";
 import { defineConfig } from "vitest/config";
 import { CLUSTER_LONG, CLUSTER_SUBSET, CLUSTER_SUITE, NOT_ON_A_CLUSTER } from "./test/setup/cluster-suite.ts";
 import { EMBEDDED_ALONE, EMBEDDED_SUBSET } from "./test/setup/embedded-subset.ts";
-import Schedule, { SHARING_A_PROCESS, SOLITARY } from "./test/setup/schedule.ts";
+import Schedule, { SOLITARY } from "./test/setup/schedule.ts";
 import { findServerBinary, NEED_A_SERVER } from "./test/setup/server-binary.ts";
 
 const hasServer = findServerBinary() !== undefined;
 const leftOut = hasServer ? [] : NEED_A_SERVER;
 // They need programs that `npm run test:doors` installs first.
 const doors = process.env.SUBAGENT_TEST_DOORS === "whole" ? [] : ["test/doors/long/**"];
+const EVERY_FILE = "test/**/*.test.ts";
 const never = ["**/node_modules/**", "test/**/fixtures/**", ...CLUSTER_LONG, ...doors, ...leftOut];
 
 const clusterFiles = process.env.SUBAGENT_TEST_CLUSTER === "whole" ? CLUSTER_SUITE : CLUSTER_SUBSET;
 
 // `--project redis` asked for by name runs every file, each in a process of its own.
 const isAskedFor = process.argv.some((argument) => /^(--project=)?redis$/.test(argument));
-const shared = isAskedFor
-  ? []
-  : globSync([...SHARING_A_PROCESS], { ignore: [...never, ...Object.keys(SOLITARY)] });
+const shared = isAskedFor ? [] : globSync(EVERY_FILE, { ignore: [...never, ...Object.keys(SOLITARY)] });
 
 const setup = { globalSetup: ["test/setup/redis-server.ts"] };
 /** Most files wait for leases, timers and processes for half of their time: with fewer a core is often idle. */
@@ -38,7 +37,7 @@ export default defineConfig({
       { extends: true, test: { ...setup, name: "shared-process", isolate: false, include: shared } },
       {
         extends: true,
-        test: { ...setup, name: "redis", include: ["test/**/*.test.ts"], exclude: [...never, ...shared] },
+        test: { ...setup, name: "redis", include: [EVERY_FILE], exclude: [...never, ...shared] },
       },
       { extends: true, test: { ...setup, name: "embedded", isolate: false, include: [...EMBEDDED_SUBSET] } },
       {

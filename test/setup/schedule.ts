@@ -7,12 +7,9 @@ import type { TestSpecification } from "vitest/node";
 import { BaseSequencer } from "vitest/node";
 
 /**
- * Files that share a process, one after the other, so that the sources are loaded once: they open nothing that outlives
- * them, which the leak check holds.
+ * Files that need a process of their own, and why. The others share one, one after the other, so that the sources are loaded once:
+ * they open nothing that outlives them, which the leak check holds.
  */
-export const SHARING_A_PROCESS: readonly string[] = ["test/**/*.test.ts"];
-
-/** Files among those that need a process of their own, and why. */
 export const SOLITARY: Readonly<Record<string, string>> = {
   "test/unit/worker/tools/search/matcher.test.ts": "counts the threads of its process",
   "test/unit/cli/local/**/*.test.ts": "starts servers as children of its process",
@@ -36,7 +33,7 @@ const COMPUTING: readonly string[] = [
 ];
 
 /** Files that take longer than half a minute, the longest first: begun late, one of them would run alone at the end. */
-const LONG: readonly string[] = [
+export const LONG: readonly string[] = [
   "test/e2e/cli.test.ts",
   "test/chaos/short.test.ts",
   "test/integration/worker/provider-limiter.test.ts",

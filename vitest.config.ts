@@ -17,7 +17,11 @@ const clusterFiles = process.env.SUBAGENT_TEST_CLUSTER === "whole" ? CLUSTER_SUI
 
 // `--project redis` asked for by name runs every file, each in a process of its own.
 const isAskedFor = process.argv.some((argument) => /^(--project=)?redis$/.test(argument));
-const shared = isAskedFor ? [] : globSync(EVERY_FILE, { ignore: [...never, ...Object.keys(SOLITARY)] });
+/** Fork bombs: nothing runs beside them. */
+const disturbing = isAskedFor ? [] : ["test/integration/tools/hostile-commands.test.ts"];
+const shared = isAskedFor
+  ? []
+  : globSync(EVERY_FILE, { ignore: [...never, ...disturbing, ...Object.keys(SOLITARY)] });
 
 const setup = { globalSetup: ["test/setup/redis-server.ts"] };
 /** Most files wait for leases, timers and processes for half of their time: with fewer a core is often idle. */
@@ -37,7 +41,22 @@ export default defineConfig({
       { extends: true, test: { ...setup, name: "shared-process", isolate: false, include: shared } },
       {
         extends: true,
-        test: { ...setup, name: "redis", include: [EVERY_FILE], exclude: [...never, ...shared] },
+        test: {
+          ...setup,
+          name: "redis",
+          include: [EVERY_FILE],
+          exclude: [...never, ...shared, ...disturbing],
+        },
+      },
+      {
+        extends: true,
+        test: {
+          ...setup,
+          name: "disturbing",
+          include: disturbing,
+          maxWorkers: 1,
+          sequence: { groupOrder: 1 },
+        },
       },
       { extends: true, test: { ...setup, name: "embedded", isolate: false, include: [...EMBEDDED_SUBSET] } },
       {

@@ -45,7 +45,6 @@ export const LONG: readonly string[] = [
   "test/integration/worker/takeover.test.ts",
   "test/e2e/live-page.test.ts",
   "test/e2e/agent-verbs.test.ts",
-  "test/integration/tools/hostile-commands.test.ts",
   "test/soak/soak.test.ts",
   "test/readme.test.ts",
   "test/integration/worker/pausing.test.ts",

@@ -76,11 +76,12 @@ const COMMIT_KEYS = [
   "attachments",
   "run_text",
   "replies",
+  "webhook",
   "timeline",
   "history",
   "watching",
 ] as const;
-const COMMIT_CONTEXT = ["reply_ttl_ms", "doorbell", "events_channel"] as const;
+const COMMIT_CONTEXT = ["tenant", "reply_ttl_ms", "doorbell", "webhook_doorbell", "events_channel"] as const;
 const INBOX_BOUNDS = ["max_messages", "max_bytes", "max_attached"] as const;
 /** Log entries: key and JSON, each written once. */
 const ENTRIES = list("key", "value");

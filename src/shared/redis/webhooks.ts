@@ -1,15 +1,21 @@
 /**
- * The webhook of a parent: the URL to which its replies are pushed, and what became of the last attempts.
+ * The webhook of a parent: the URL to which its replies are pushed, what became of the last attempts, and which process pushes.
  *
- * The parent's hash decides. The installation's set of parents is a hint in another slot: written first, removed last.
+ * The parent's hash decides. The installation's set of parents is a hint in another slot: written first, removed last. A turn
+ * to push is a place in a sorted set by time: the end of a process' lease on it, or the time of a retry. A parent of which
+ * there is nothing to push has no place.
  */
 import { randomBytes } from "node:crypto";
 import { z } from "zod";
 import { type Keys, type ParentAddress, parentMember, parentOfMember } from "../protocol/keys.ts";
+import { TIMING } from "../protocol/limits.ts";
 import type { RedisClient } from "./connection/connection.ts";
 import { redisNowMs } from "./redis-time.ts";
+import { type Answer, loadScripts } from "./scripts.ts";
 
 const SECRET_BYTES = 24;
+/** Behind it stands every entry. */
+export const OLDEST = "0-0";
 
 const Stored = z.object({
   v: z.literal("1"),
@@ -18,8 +24,8 @@ const Stored = z.object({
   created_at: z.string(),
   /** Rounds in a row that failed, since one in which an entry was taken. */
   failures: z.coerce.number().int().min(0).default(0),
-  /** No round before this time, epoch ms of Redis' clock. */
-  not_before: z.coerce.number().int().min(0).default(0),
+  /** Behind which entry the next round begins. */
+  after: z.string().default(OLDEST),
   last_problem: z.string().optional(),
   /** There once the receiver said that it is gone for good. */
   disabled: z.literal("1").optional(),
@@ -46,10 +52,13 @@ export interface WebhookReceipt extends WebhookView {
   secret: string;
 }
 
-/** How a round of pushing ended: `gone` when the receiver said that it is gone for good. */
+/**
+ * How a round of pushing ended: `gone` when the receiver said that it is gone for good. The next round begins behind the entry
+ * `after`.
+ */
 export type RoundOutcome =
   | { status: "ok" }
-  | { status: "failed" | "gone"; problem: string; failures: number; waitMs: number };
+  | { status: "failed" | "gone"; problem: string; failures: number; waitMs: number; after: string };
 
 /** See the module's header. Commands reject as the connection does. */
 export interface Webhooks {
@@ -58,26 +67,50 @@ export interface Webhooks {
   get(parent: ParentAddress): Promise<StoredWebhook | undefined>;
   /** True when there was one. */
   remove(parent: ParentAddress): Promise<boolean>;
-  /** The parents that have one. */
-  parents(): Promise<ParentAddress[]>;
-  /** Notes how a round ended. */
-  note(parent: ParentAddress, outcome: RoundOutcome): Promise<void>;
-  /** How long no round may begin, ms; 0: it may begin now. */
-  waitMs(webhook: StoredWebhook): Promise<number>;
+  /** Parents that have entries to push, among about `count` of those with a webhook; and where the walk goes on, `"0"` at its end. */
+  page(cursor: string, count: number): Promise<{ cursor: string; parents: ParentAddress[] }>;
+  /** Notes how a round of `webhook` ended. */
+  note(parent: ParentAddress, webhook: StoredWebhook, outcome: RoundOutcome): Promise<void>;
+  /** Takes the turn to push; false: another process has it, or a retry waits for its time. */
+  begin(parent: ParentAddress, lease: PushLease): Promise<boolean>;
+  /** Keeps the turns `kept`, and takes up to `limit` whose time has come; members as of {@link parentMember}. */
+  due(lease: PushLease, kept: readonly string[], limit: number): Promise<Answer<"webhook-due">>;
+  /** Gives the turn up, until a retry in `inMs` where that is given; true: this process should begin the next one. */
+  end(parent: ParentAddress, token: string, inMs: number | undefined): Promise<boolean>;
+  /** Tells the processes that push that there is something to push. */
+  ring(parent: ParentAddress): Promise<void>;
+}
+
+/** Who takes a turn, and for how long. */
+export interface PushLease {
+  token: string;
+  ms: number;
 }
 
 /** The webhooks of an installation. */
 export function createWebhooks(redis: RedisClient, keys: Keys): Webhooks {
-  const now = () => redisNowMs(redis);
+  const scripts = loadScripts(redis, keys, TIMING);
+  const ring = async (parent: ParentAddress) => {
+    await redis.publish(keys.webhookDoorbell, parentMember(parent));
+  };
+  /** Whoever pushes loses its turn; no retry is waited for. */
+  const endTurns = (parent: ParentAddress, begin: "due" | "never") => {
+    const member = parentMember(parent);
+    const turn = redis.multi().hdel(keys.webhookHolders, member);
+    return (
+      begin === "due" ? turn.zadd(keys.webhooksDue, 0, member) : turn.zrem(keys.webhooksDue, member)
+    ).exec();
+  };
   return {
     async set(parent, url) {
       const secret = `whsec_${randomBytes(SECRET_BYTES).toString("base64")}`;
-      const created_at = new Date(await now()).toISOString();
+      const created_at = new Date(await redisNowMs(redis)).toISOString();
       const { webhook } = keys.parent(parent);
       await redis.sadd(keys.webhooks, parentMember(parent));
       await redis.multi().del(webhook).hset(webhook, { v: "1", url, secret, created_at }).exec();
-      // A ring without an entry: what is in the channel is pushed at once.
-      await redis.publish(keys.parent(parent).doorbell, "");
+      // What is in the channel is pushed at once.
+      await endTurns(parent, "due");
+      await ring(parent);
       return { url, status: "active", created_at, secret };
     },
     async get(parent) {
@@ -85,24 +118,46 @@ export function createWebhooks(redis: RedisClient, keys: Keys): Webhooks {
     },
     async remove(parent) {
       const removed = await redis.del(keys.parent(parent).webhook);
+      await endTurns(parent, "never");
       await redis.srem(keys.webhooks, parentMember(parent));
       return removed === 1;
     },
-    async parents() {
-      const members = await redis.smembers(keys.webhooks);
-      return members.flatMap((member) => parentOfMember(member) ?? []);
+    async page(cursor, count) {
+      const [next, members] = await redis.sscan(keys.webhooks, cursor, "COUNT", count);
+      const parents = members.flatMap((member) => parentOfMember(member) ?? []);
+      const waiting = await Promise.all(parents.map((parent) => redis.xlen(keys.parent(parent).replies)));
+      return { cursor: next, parents: parents.filter((_, i) => (waiting[i] ?? 0) > 0) };
     },
-    async note(parent, outcome) {
+    async note(parent, { secret }, outcome) {
       const { webhook } = keys.parent(parent);
-      // Removed meanwhile: nothing comes back to life.
-      if ((await redis.exists(webhook)) === 0) return;
+      // Removed or set anew meanwhile: nothing comes back to life.
+      if ((await redis.hget(webhook, "secret")) !== secret) return;
       if (outcome.status === "ok")
-        return void (await redis.hdel(webhook, "failures", "not_before", "last_problem"));
-      const { problem, waitMs, status, failures } = outcome;
-      const fields = { failures, not_before: (await now()) + waitMs, last_problem: problem };
+        return void (await redis.hdel(webhook, "failures", "after", "last_problem"));
+      const { problem, status, failures, after } = outcome;
+      const fields = { failures, after, last_problem: problem };
       await redis.hset(webhook, { ...fields, ...(status === "gone" && { disabled: "1" }) });
+      // Nothing is pushed before it is set again.
+      if (status === "gone") await redis.srem(keys.webhooks, parentMember(parent));
     },
-    waitMs: async ({ not_before }) => (not_before === 0 ? 0 : Math.max(0, not_before - (await now()))),
+    async begin(parent, lease) {
+      const { status } = await scripts.run("webhook-begin", undefined, {
+        member: parentMember(parent),
+        ...lease,
+      });
+      return status === "begun";
+    },
+    due: (lease, kept, limit) =>
+      scripts.run("webhook-due", undefined, {
+        ...lease,
+        limit,
+        kept: kept.map((member) => [member] as const),
+      }),
+    async end(parent, token, inMs) {
+      const turn = { member: parentMember(parent), token, in_ms: inMs };
+      return (await scripts.run("webhook-end", undefined, turn)).status !== "ended";
+    },
+    ring,
   };
 }
 

@@ -7,7 +7,8 @@ import type { Logger } from "../../shared/logger.ts";
 import type { ParentAddress } from "../../shared/protocol/keys.ts";
 import { isBehind } from "../../shared/protocol/reply.ts";
 import { isReadable, type StreamEntry } from "../../shared/redis/replies.ts";
-import { OLDEST, type RoundOutcome, type StoredWebhook, type Webhooks } from "../../shared/redis/webhooks.ts";
+import type { RoundOutcome, WebhookTurns } from "../../shared/redis/webhook-turns.ts";
+import { OLDEST, type StoredWebhook, type Webhooks } from "../../shared/redis/webhooks.ts";
 import type { PushAnswer, WebhookSender } from "./request.ts";
 
 /** What a round works with. */
@@ -15,6 +16,7 @@ export interface PushParts {
   readonly sender: WebhookSender;
   readonly open: OpenClient;
   readonly webhooks: Webhooks;
+  readonly turns: WebhookTurns;
   readonly signal: AbortSignal;
   /** Pause after the first failed round, ms. */
   readonly backoffMs: number;
@@ -42,7 +44,7 @@ export async function pushParent(
   parent: ParentAddress,
   isOurs: () => boolean,
 ): Promise<RoundEnd> {
-  const { open, webhooks, signal, logger } = parts;
+  const { open, webhooks, turns, signal, logger } = parts;
   const webhook = await open.call(({ read }) => read(() => webhooks.get(parent)));
   if (!webhook || webhook.disabled) return { status: "done" };
   const mayGoOn = () => isOurs() && !signal.aborted;
@@ -51,7 +53,7 @@ export async function pushParent(
   if (!mayGoOn()) return { status: "stopped" };
   const outcome = outcomeOf(parts, webhook, round);
   if (outcome.status !== "ok" || webhook.failures > 0)
-    await open.call(({ read }) => read(() => webhooks.note(parent, webhook, outcome)));
+    await open.call(({ read }) => read(() => turns.note(parent, webhook, outcome)));
   if (outcome.status === "ok") return { status: round.sent < MOST_ENTRIES ? "done" : "more" };
   const { problem, status, waitMs } = outcome;
   if (status === "gone") return { status: "done" };

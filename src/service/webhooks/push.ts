@@ -23,6 +23,7 @@ import { messageOf } from "../../shared/errors.ts";
 import type { Logger } from "../../shared/logger.ts";
 import { newRequestKey } from "../../shared/protocol/ids.ts";
 import { type ParentAddress, parentMember, parentOfMember } from "../../shared/protocol/keys.ts";
+import { createWebhookTurns } from "../../shared/redis/webhook-turns.ts";
 import { createWebhooks } from "../../shared/redis/webhooks.ts";
 import type { Reach } from "./address.ts";
 import { type PushParts, pushParent, type RoundEnd } from "./parent-push.ts";
@@ -72,7 +73,8 @@ export function createWebhookPush(options: WebhookPushOptions): WebhookPush {
     if (!open) return;
     const { backoffMs = BACKOFF_MS, random = Math.random } = options;
     const webhooks = createWebhooks(open.redis, open.keys);
-    const parts = { sender, open, webhooks, signal: over.signal, backoffMs, random, logger };
+    const turns = createWebhookTurns(open.redis, open.keys);
+    const parts = { sender, open, webhooks, turns, signal: over.signal, backoffMs, random, logger };
     await new Pusher(parts, clock).run();
   };
   return {
@@ -185,12 +187,12 @@ class Pusher {
 
   /** One turn, from its begin to its end; resolves to whether the next one is this process' to begin. */
   async #take(turn: Turn): Promise<"none" | "next"> {
-    const { open, webhooks } = this.#parts;
+    const { open, turns } = this.#parts;
     const { parent } = turn;
     if (turn.heldUntilMs === 0) {
       const sentMs = this.#clock.monotonicMs();
       const lease = { token: this.#token, ms: LEASE_MS };
-      if (!(await open.call(({ read }) => read(() => webhooks.begin(parent, lease))))) return "none";
+      if (!(await open.call(({ read }) => read(() => turns.begin(parent, lease))))) return "none";
       turn.heldUntilMs = sentMs + LEASE_MS;
     }
     this.#checkIn(KEEP_MS);
@@ -199,9 +201,9 @@ class Pusher {
   }
 
   async #end(parent: ParentAddress, round: RoundEnd): Promise<boolean> {
-    const { open, webhooks } = this.#parts;
+    const { open, webhooks, turns } = this.#parts;
     const inMs = round.status === "failed" ? round.waitMs : round.status === "done" ? undefined : 0;
-    const isNextOurs = await open.call(({ read }) => read(() => webhooks.end(parent, this.#token, inMs)));
+    const isNextOurs = await open.call(({ read }) => read(() => turns.end(parent, this.#token, inMs)));
     if (round.status === "stopped") await open.call(({ read }) => read(() => webhooks.ring(parent)));
     if (round.status === "failed") this.#checkIn(round.waitMs);
     return isNextOurs || round.status === "more";
@@ -220,14 +222,14 @@ class Pusher {
 
   /** Keeps the turns of this process and takes those whose time has come; resolves to when to check again, ms. */
   async #check(): Promise<number> {
-    const { open, webhooks, logger } = this.#parts;
+    const { open, turns, logger } = this.#parts;
     const held = [...this.#turns].filter(([, { heldUntilMs }]) => heldUntilMs > 0);
     const room = Math.max(0, MOST_TURNS - this.#turns.size);
     const heldUntilMs = this.#clock.monotonicMs() + LEASE_MS;
     const lease = { token: this.#token, ms: LEASE_MS };
     const kept = held.map(([member]) => member);
     try {
-      const due = await open.call(({ read }) => read(() => webhooks.due(lease, kept, room)));
+      const due = await open.call(({ read }) => read(() => turns.due(lease, kept, room)));
       const lost = new Set(due.lost);
       for (const [member, turn] of held) turn.heldUntilMs = lost.has(member) ? 1 : heldUntilMs;
       for (const member of due.taken) {
@@ -271,9 +273,9 @@ class Pusher {
   }
 
   async #page(cursor: string, count: number): Promise<string> {
-    const { open, webhooks, signal } = this.#parts;
+    const { open, turns, signal } = this.#parts;
     if (signal.aborted) return "0";
-    const page = await open.call(({ read }) => read(() => webhooks.page(cursor, count)));
+    const page = await open.call(({ read }) => read(() => turns.page(cursor, count)));
     for (const parent of page.parents) this.#ring(parentMember(parent));
     return page.cursor;
   }

@@ -2,8 +2,7 @@
 import { createServer } from "node:http";
 import { describe, expect, test } from "vitest";
 import { createWebhookPush } from "../../../src/service/webhooks/push.ts";
-import { keysUnder } from "../../../src/shared/protocol/keys.ts";
-import { createWebhooks } from "../../../src/shared/redis/webhooks.ts";
+import { createWebhookTurns } from "../../../src/shared/redis/webhook-turns.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { listenUntilEnd } from "../../helpers/listen.ts";
 import { until } from "../../helpers/until.ts";
@@ -95,9 +94,9 @@ describe("an entry that no process heard of", () => {
   test("is pushed when the turn of a process that died ends, by one that has looked before", async () => {
     const { stage, pushed, replyId } = await scene("orphaned");
     const { redis, keys } = stage;
-    const webhooks = createWebhooks(redis, keysUnder(stage.prefix));
     await redis.del(keys.webhooksDue);
-    await webhooks.begin({ tenant: "default", parentId: "orphaned" }, { token: "dead", ms: 1_500 });
+    const turns = createWebhookTurns(redis, keys);
+    await turns.begin({ tenant: "default", parentId: "orphaned" }, { token: "dead", ms: 1_500 });
     // So that no walk finds it first.
     await redis.del(keys.webhooks);
     startPush(stage);

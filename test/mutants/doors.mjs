@@ -129,7 +129,7 @@ export default [
   },
   {
     id: "door-webhook-slot-not-kept",
-    promise: "A process that pushes keeps its turn while a request is not answered.",
+    promise: "A process that pushes keeps its slot while a request is not answered.",
     file: "src/service/webhooks/push.ts",
     find: "const kept = held.map(([member]) => member);",
     replace: "const kept: string[] = [];",
@@ -137,12 +137,12 @@ export default [
   },
   {
     id: "door-webhook-dead-process",
-    promise: "The turns of a process that died are taken when they end.",
+    promise: "The slots of a process that died are taken when they end.",
     file: "src/service/webhooks/push.ts",
     find: "for (const member of due.taken) {",
     replace: "for (const member of due.taken.slice(due.taken.length)) {",
     tests: ["test/integration/service/webhooks-idle.test.ts"],
-    title: "turn of a process",
+    title: "slot of a process",
   },
   {
     id: "door-webhook-walks-at-rest",
@@ -155,18 +155,18 @@ export default [
   },
   {
     id: "door-webhook-heard-in-vain",
-    promise: "A process that heard of an entry while another had the turn has that one look once more.",
+    promise: "A process that heard of an entry while another had the slot has that one look once more.",
     file: "src/shared/redis/lua/webhook-end.lua",
     find: "if is_asked and not in_ms then",
     replace: "if is_asked and in_ms == 0 then",
-    tests: ["test/integration/verbs/webhook-turns.test.ts"],
+    tests: ["test/integration/verbs/webhook-slot.test.ts"],
   },
   {
     id: "door-webhook-one-at-a-time",
     promise: "A request that is slow holds up none behind it.",
     file: "src/service/webhooks/parent-push.ts",
-    find: "Array.from({ length: AT_A_TIME }, pushInTurn)",
-    replace: "Array.from({ length: 1 }, pushInTurn)",
+    find: "Array.from({ length: AT_A_TIME }, pushNext)",
+    replace: "Array.from({ length: 1 }, pushNext)",
     tests: WEBHOOKS,
   },
   {

@@ -7,7 +7,7 @@ import type { Logger } from "../../shared/logger.ts";
 import type { ParentAddress } from "../../shared/protocol/keys.ts";
 import { isBehind } from "../../shared/protocol/reply.ts";
 import { isReadable, type StreamEntry } from "../../shared/redis/replies.ts";
-import type { RoundOutcome, WebhookTurns } from "../../shared/redis/webhook-turns.ts";
+import type { RoundOutcome, WebhookSlots } from "../../shared/redis/webhook-slot.ts";
 import { OLDEST, type StoredWebhook, type Webhooks } from "../../shared/redis/webhooks.ts";
 import type { PushAnswer, WebhookSender } from "./request.ts";
 
@@ -16,7 +16,7 @@ export interface PushParts {
   readonly sender: WebhookSender;
   readonly open: OpenClient;
   readonly webhooks: Webhooks;
-  readonly turns: WebhookTurns;
+  readonly slots: WebhookSlots;
   readonly signal: AbortSignal;
   /** Pause after the first failed round, ms. */
   readonly backoffMs: number;
@@ -35,7 +35,7 @@ const PAGE_ENTRIES = 100;
 const AT_A_TIME = 16;
 const MOST_FAILURES = 3;
 const LONGEST_BACKOFF_MS = 3_600_000;
-/** Then it is another parent's turn. */
+/** Then it is another parent's slot. */
 const MOST_ENTRIES = 1_000;
 
 /** Pushes as long as `isOurs`. */
@@ -44,7 +44,7 @@ export async function pushParent(
   parent: ParentAddress,
   isOurs: () => boolean,
 ): Promise<RoundEnd> {
-  const { open, webhooks, turns, signal, logger } = parts;
+  const { open, webhooks, slots, signal, logger } = parts;
   const webhook = await open.call(({ read }) => read(() => webhooks.get(parent)));
   if (!webhook || webhook.disabled) return { status: "done" };
   const mayGoOn = () => isOurs() && !signal.aborted;
@@ -53,7 +53,7 @@ export async function pushParent(
   if (!mayGoOn()) return { status: "stopped" };
   const outcome = outcomeOf(parts, webhook, round);
   if (outcome.status !== "ok" || webhook.failures > 0)
-    await open.call(({ read }) => read(() => turns.note(parent, webhook, outcome)));
+    await open.call(({ read }) => read(() => slots.note(parent, webhook, outcome)));
   if (outcome.status === "ok") return { status: round.sent < MOST_ENTRIES ? "done" : "more" };
   const { problem, status, waitMs } = outcome;
   if (status === "gone") return { status: "done" };
@@ -80,7 +80,7 @@ async function pushAll(parts: PushParts, { parent, webhook, mayGoOn }: Pushing):
   const failed: PushAnswer[] = [];
   let [isTaken, sent, last] = [false, 0, webhook.after];
   const entries = entriesFrom(parts.open, parent, webhook.after);
-  const pushInTurn = async () => {
+  const pushNext = async () => {
     for await (const entry of entries) {
       if (!mayGoOn() || failed.length >= MOST_FAILURES || sent >= MOST_ENTRIES) return;
       sent += 1;
@@ -90,7 +90,7 @@ async function pushAll(parts: PushParts, { parent, webhook, mayGoOn }: Pushing):
       else failed.push(answer);
     }
   };
-  await Promise.all(Array.from({ length: AT_A_TIME }, pushInTurn));
+  await Promise.all(Array.from({ length: AT_A_TIME }, pushNext));
   return { failed, isTaken, sent, last };
 }
 

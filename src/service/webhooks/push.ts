@@ -1,7 +1,7 @@
 /**
  * Pushes replies, questions and messages to the URLs of their parents.
  *
- * Owns: the turns of this process, and the parents that rang and wait for one. Redis owns who has the turn to push for a parent
+ * Owns: the slots of this process, and the parents that rang and wait for one. Redis owns who has the slot to push for a parent
  * and when a retry is due, so any number of API processes may run.
  *
  * 1. An entry is acked when the receiver answered 2xx, and never before: a receiver or a process that dies in between sees
@@ -11,9 +11,9 @@
  * 3. The verb that writes an entry rings; that begins a round at once. What rang while this process did not listen is found by
  *    a walk through all parents when it listens again. A parent that waits without a sign is found by a slow walk: a page at
  *    every tick of the subscriber, however many there are.
- * 4. At most one process pushes for a parent at a time. The turns of a process that dies are taken {@link LEASE_MS} after it last
+ * 4. At most one process pushes for a parent at a time. The slots of a process that dies are taken {@link LEASE_MS} after it last
  *    kept them, at once: each process knows when the next one ends.
- * 5. At most {@link MOST_TURNS} parents are pushed for at a time; the others wait in the order in which they rang.
+ * 5. At most {@link MOST_SLOTS} parents are pushed for at a time; the others wait in the order in which they rang.
  */
 import type { Client } from "../../producer/client.ts";
 import { insideOf } from "../../producer/client.ts";
@@ -23,7 +23,7 @@ import { messageOf } from "../../shared/errors.ts";
 import type { Logger } from "../../shared/logger.ts";
 import { newRequestKey } from "../../shared/protocol/ids.ts";
 import { type ParentAddress, parentMember, parentOfMember } from "../../shared/protocol/keys.ts";
-import { createWebhookTurns } from "../../shared/redis/webhook-turns.ts";
+import { createWebhookSlots } from "../../shared/redis/webhook-slot.ts";
 import { createWebhooks } from "../../shared/redis/webhooks.ts";
 import type { Reach } from "./address.ts";
 import { type PushParts, pushParent, type RoundEnd } from "./parent-push.ts";
@@ -50,11 +50,11 @@ export interface WebhookPush {
   stop(): Promise<void>;
 }
 
-/** A process has its turns for so long after it last kept them. */
+/** A process has its slots for so long after it last kept them. */
 const LEASE_MS = 5_000;
 /** While it has any it keeps them so often. */
 const KEEP_MS = 1_000;
-const MOST_TURNS = 128;
+const MOST_SLOTS = 128;
 /** Parents with a webhook in a page of the walk at a tick, and of the walk through all. */
 const TICK_PAGE = 200;
 const WALK_PAGE = 1_000;
@@ -73,8 +73,8 @@ export function createWebhookPush(options: WebhookPushOptions): WebhookPush {
     if (!open) return;
     const { backoffMs = BACKOFF_MS, random = Math.random } = options;
     const webhooks = createWebhooks(open.redis, open.keys);
-    const turns = createWebhookTurns(open.redis, open.keys);
-    const parts = { sender, open, webhooks, turns, signal: over.signal, backoffMs, random, logger };
+    const slots = createWebhookSlots(open.redis, open.keys);
+    const parts = { sender, open, webhooks, slots, signal: over.signal, backoffMs, random, logger };
     await new Pusher(parts, clock).run();
   };
   return {
@@ -102,7 +102,7 @@ async function opened(client: Client, clock: Clock, signal: AbortSignal): Promis
 }
 
 /** One parent for which this process pushes. */
-interface Turn {
+interface Slot {
   readonly parent: ParentAddress;
   /** Of the monotonic clock; counts from the moment at which the command was sent. */
   heldUntilMs: number;
@@ -114,9 +114,9 @@ class Pusher {
   readonly #parts: PushParts;
   readonly #clock: Clock;
   readonly #token = newRequestKey();
-  readonly #turns = new Map<string, Turn>();
+  readonly #slots = new Map<string, Slot>();
   readonly #ends = new Set<Promise<void>>();
-  /** Parents that rang and have no turn yet: each once, so at most as many as have a webhook. */
+  /** Parents that rang and have no slot yet: each once, so at most as many as have a webhook. */
   readonly #rung = new Set<string>();
   #timer: { readonly atMs: number; cancel(): void } | undefined;
   #cursor = "0";
@@ -148,8 +148,8 @@ class Pusher {
   }
 
   #ring(member: string): void {
-    const turn = this.#turns.get(member);
-    if (turn) turn.isAskedAgain = true;
+    const slot = this.#slots.get(member);
+    if (slot) slot.isAskedAgain = true;
     else this.#rung.add(member);
     this.#fill();
   }
@@ -157,27 +157,27 @@ class Pusher {
   /** Begins as many rounds as there is room for. */
   #fill(): void {
     for (const member of this.#rung) {
-      if (this.#turns.size >= MOST_TURNS) return;
+      if (this.#slots.size >= MOST_SLOTS) return;
       this.#rung.delete(member);
       this.#begin(member);
     }
   }
 
-  /** Begins a turn; `heldUntilMs` where this process has it already. */
+  /** Begins a round; `heldUntilMs` where this process has it already. */
   #begin(member: string, heldUntilMs?: number): void {
     const parent = parentOfMember(member);
     if (!parent || this.#parts.signal.aborted) return;
-    const turn: Turn = { parent, heldUntilMs: heldUntilMs ?? 0, isAskedAgain: false };
-    this.#turns.set(member, turn);
-    const end = this.#take(turn)
+    const slot: Slot = { parent, heldUntilMs: heldUntilMs ?? 0, isAskedAgain: false };
+    this.#slots.set(member, slot);
+    const end = this.#take(slot)
       .catch((error: unknown) => {
         this.#parts.logger?.debug({ problem: messageOf(error) }, "A round of webhooks broke off; again soon");
         return "broken" as const;
       })
       .then((next) => {
-        this.#turns.delete(member);
+        this.#slots.delete(member);
         this.#ends.delete(end);
-        if (next !== "none" || turn.isAskedAgain) this.#rung.add(member);
+        if (next !== "none" || slot.isAskedAgain) this.#rung.add(member);
         // What broke off begins anew at the next check: Redis may be away.
         if (next === "broken") this.#checkIn(REST_MS);
         else this.#fill();
@@ -185,25 +185,25 @@ class Pusher {
     this.#ends.add(end);
   }
 
-  /** One turn, from its begin to its end; resolves to whether the next one is this process' to begin. */
-  async #take(turn: Turn): Promise<"none" | "next"> {
-    const { open, turns } = this.#parts;
-    const { parent } = turn;
-    if (turn.heldUntilMs === 0) {
+  /** One round, from taking the slot to giving it up; resolves to whether the next one is this process' to begin. */
+  async #take(slot: Slot): Promise<"none" | "next"> {
+    const { open, slots } = this.#parts;
+    const { parent } = slot;
+    if (slot.heldUntilMs === 0) {
       const sentMs = this.#clock.monotonicMs();
       const lease = { token: this.#token, ms: LEASE_MS };
-      if (!(await open.call(({ read }) => read(() => turns.begin(parent, lease))))) return "none";
-      turn.heldUntilMs = sentMs + LEASE_MS;
+      if (!(await open.call(({ read }) => read(() => slots.begin(parent, lease))))) return "none";
+      slot.heldUntilMs = sentMs + LEASE_MS;
     }
     this.#checkIn(KEEP_MS);
-    const round = await pushParent(this.#parts, parent, () => this.#clock.monotonicMs() < turn.heldUntilMs);
+    const round = await pushParent(this.#parts, parent, () => this.#clock.monotonicMs() < slot.heldUntilMs);
     return (await this.#end(parent, round)) ? "next" : "none";
   }
 
   async #end(parent: ParentAddress, round: RoundEnd): Promise<boolean> {
-    const { open, webhooks, turns } = this.#parts;
+    const { open, webhooks, slots } = this.#parts;
     const inMs = round.status === "failed" ? round.waitMs : round.status === "done" ? undefined : 0;
-    const isNextOurs = await open.call(({ read }) => read(() => turns.end(parent, this.#token, inMs)));
+    const isNextOurs = await open.call(({ read }) => read(() => slots.end(parent, this.#token, inMs)));
     if (round.status === "stopped") await open.call(({ read }) => read(() => webhooks.ring(parent)));
     if (round.status === "failed") this.#checkIn(round.waitMs);
     return isNextOurs || round.status === "more";
@@ -220,27 +220,27 @@ class Pusher {
     this.#timer = { atMs, cancel: () => timer.cancel() };
   }
 
-  /** Keeps the turns of this process and takes those whose time has come; resolves to when to check again, ms. */
+  /** Keeps the slots of this process and takes those whose time has come; resolves to when to check again, ms. */
   async #check(): Promise<number> {
-    const { open, turns, logger } = this.#parts;
-    const held = [...this.#turns].filter(([, { heldUntilMs }]) => heldUntilMs > 0);
-    const room = Math.max(0, MOST_TURNS - this.#turns.size);
+    const { open, slots, logger } = this.#parts;
+    const held = [...this.#slots].filter(([, { heldUntilMs }]) => heldUntilMs > 0);
+    const room = Math.max(0, MOST_SLOTS - this.#slots.size);
     const heldUntilMs = this.#clock.monotonicMs() + LEASE_MS;
     const lease = { token: this.#token, ms: LEASE_MS };
     const kept = held.map(([member]) => member);
     try {
-      const due = await open.call(({ read }) => read(() => turns.due(lease, kept, room)));
+      const due = await open.call(({ read }) => read(() => slots.due(lease, kept, room)));
       const lost = new Set(due.lost);
-      for (const [member, turn] of held) turn.heldUntilMs = lost.has(member) ? 1 : heldUntilMs;
+      for (const [member, slot] of held) slot.heldUntilMs = lost.has(member) ? 1 : heldUntilMs;
       for (const member of due.taken) {
         this.#rung.delete(member);
-        if (!this.#turns.has(member)) this.#begin(member, heldUntilMs);
+        if (!this.#slots.has(member)) this.#begin(member, heldUntilMs);
       }
       this.#fill();
-      const longestMs = this.#turns.size > 0 ? KEEP_MS : LEASE_MS;
+      const longestMs = this.#slots.size > 0 ? KEEP_MS : LEASE_MS;
       return room === 0 ? KEEP_MS : Math.min(longestMs, due.next_ms ?? longestMs);
     } catch (error) {
-      logger?.debug({ problem: messageOf(error) }, "Turns to push could not be kept; again soon");
+      logger?.debug({ problem: messageOf(error) }, "Slots to push could not be kept; again soon");
       return REST_MS;
     }
   }
@@ -273,9 +273,9 @@ class Pusher {
   }
 
   async #page(cursor: string, count: number): Promise<string> {
-    const { open, turns, signal } = this.#parts;
+    const { open, slots, signal } = this.#parts;
     if (signal.aborted) return "0";
-    const page = await open.call(({ read }) => read(() => turns.page(cursor, count)));
+    const page = await open.call(({ read }) => read(() => slots.page(cursor, count)));
     for (const parent of page.parents) this.#ring(parentMember(parent));
     return page.cursor;
   }

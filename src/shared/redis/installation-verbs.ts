@@ -48,7 +48,7 @@ export const INSTALLATION_VERBS = {
     args: { token: text },
     answers: { released: {} },
   },
-  /** Takes the turn to push for a parent, for `ms`; `later`: another process has it and will look once more, or a retry waits. */
+  /** Takes the slot to push for a parent, for `ms`; `later`: another process has it and will look once more, or a retry waits. */
   "webhook-begin": {
     keys: ["webhooks_due", "webhook_holders"],
     context: [],
@@ -56,8 +56,8 @@ export const INSTALLATION_VERBS = {
     answers: { begun: {}, later: {} },
   },
   /**
-   * Keeps the turns of a process for `ms`; `lost` are those that passed to another, or were taken back. Then takes up to `limit`
-   * turns whose time has come. `next_ms`: until the time of the next one.
+   * Keeps the slots of a process for `ms`; `lost` are those that passed to another, or were taken back. Then takes up to `limit`
+   * slots whose time has come. `next_ms`: until the time of the next one.
    */
   "webhook-due": {
     keys: ["webhooks_due", "webhook_holders"],
@@ -67,7 +67,7 @@ export const INSTALLATION_VERBS = {
     answers: { due: { lost: texts, taken: texts, next_ms: optional(int) } },
   },
   /**
-   * Gives a turn up, if `token` still has it: for good, or until a retry in `in_ms`. `again`: the next turn is due at once, for
+   * Gives a slot up, if `token` still has it: for good, or until a retry in `in_ms`. `again`: the next slot is due at once, for
    * another process heard of a reply.
    */
   "webhook-end": {

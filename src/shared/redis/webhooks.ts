@@ -61,12 +61,12 @@ export interface Webhooks {
 
 /** The webhooks of an installation. */
 export function createWebhooks(redis: RedisClient, keys: Keys): Webhooks {
-  /** Whoever pushes loses its turn; no retry is waited for. */
-  const endTurns = (parent: ParentAddress, begin: "due" | "never") => {
+  /** Whoever pushes loses its slot; no retry is waited for. */
+  const endSlot = (parent: ParentAddress, begin: "due" | "never") => {
     const member = parentMember(parent);
-    const turn = redis.multi().hdel(keys.webhookHolders, member);
+    const slot = redis.multi().hdel(keys.webhookHolders, member);
     return (
-      begin === "due" ? turn.zadd(keys.webhooksDue, 0, member) : turn.zrem(keys.webhooksDue, member)
+      begin === "due" ? slot.zadd(keys.webhooksDue, 0, member) : slot.zrem(keys.webhooksDue, member)
     ).exec();
   };
   return {
@@ -77,7 +77,7 @@ export function createWebhooks(redis: RedisClient, keys: Keys): Webhooks {
       await redis.sadd(keys.webhooks, parentMember(parent));
       await redis.multi().del(webhook).hset(webhook, { v: "1", url, secret, created_at }).exec();
       // What is in the channel is pushed at once.
-      await endTurns(parent, "due");
+      await endSlot(parent, "due");
       await redis.publish(keys.webhookDoorbell, parentMember(parent));
       return { url, status: "active", created_at, secret };
     },
@@ -86,7 +86,7 @@ export function createWebhooks(redis: RedisClient, keys: Keys): Webhooks {
     },
     async remove(parent) {
       const removed = await redis.del(keys.parent(parent).webhook);
-      await endTurns(parent, "never");
+      await endSlot(parent, "never");
       await redis.srem(keys.webhooks, parentMember(parent));
       return removed === 1;
     },

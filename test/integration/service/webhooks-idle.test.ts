@@ -2,7 +2,7 @@
 import { createServer } from "node:http";
 import { describe, expect, test } from "vitest";
 import { createWebhookPush } from "../../../src/service/webhooks/push.ts";
-import { createWebhookTurns } from "../../../src/shared/redis/webhook-turns.ts";
+import { createWebhookSlots } from "../../../src/shared/redis/webhook-slot.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { listenUntilEnd } from "../../helpers/listen.ts";
 import { until } from "../../helpers/until.ts";
@@ -84,19 +84,19 @@ describe("an entry that no process heard of", () => {
 
   test("is found when a process begins to listen", async () => {
     const { stage, pushed, replyId } = await scene("early");
-    // As after a turn that ended before the entry came.
+    // As after a slot that ended before the entry came.
     await stage.redis.del(stage.keys.webhooksDue);
     startPush(stage);
     await until(() => pushed.length > 0);
     expect(pushed).toEqual([replyId]);
   });
 
-  test("is pushed when the turn of a process that died ends, by one that has looked before", async () => {
+  test("is pushed when the slot of a process that died ends, by one that has looked before", async () => {
     const { stage, pushed, replyId } = await scene("orphaned");
     const { redis, keys } = stage;
     await redis.del(keys.webhooksDue);
-    const turns = createWebhookTurns(redis, keys);
-    await turns.begin({ tenant: "default", parentId: "orphaned" }, { token: "dead", ms: 1_500 });
+    const slots = createWebhookSlots(redis, keys);
+    await slots.begin({ tenant: "default", parentId: "orphaned" }, { token: "dead", ms: 1_500 });
     // So that no walk finds it first.
     await redis.del(keys.webhooks);
     startPush(stage);

@@ -230,7 +230,7 @@ describe("an entry that its receiver refuses", () => {
   });
 });
 
-test("a request that is not answered for long holds up none, and its process keeps the turn to push", async () => {
+test("a request that is not answered for long holds up none, and its process keeps the slot to push", async () => {
   const parent = stage.parent("slow");
   const { webhooksDue, webhookHolders } = stage.keys;
   const heldUntil = async () => Number(await stage.redis.zscore(webhooksDue, "default/slow"));
@@ -243,7 +243,7 @@ test("a request that is not answered for long holds up none, and its process kee
   await parent.webhook.set({ url });
   startPush();
   await until(async () => (await unacked("slow")).length === 1);
-  // No turn that is kept ends so late: whoever keeps it brings that forward, who takes it when it is due does not.
+  // No slot that is kept ends so late: whoever keeps it brings that forward, who takes it when it is due does not.
   const never = 1e15;
   await stage.redis.zadd(webhooksDue, never, "default/slow");
   await until(async () => (await heldUntil()) < never);

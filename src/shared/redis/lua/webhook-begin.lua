@@ -1,5 +1,5 @@
--- webhook-begin: takes the turn to push for a parent. Where another process has it, that one is asked to look once more.
--- Closes: two processes that hear of one reply pushing it both; a reply that comes while a turn ends, and is heard of by the
+-- webhook-begin: takes the slot to push for a parent. Where another process has it, that one is asked to look once more.
+-- Closes: two processes that hear of one reply pushing it both; a reply that comes while a slot ends, and is heard of by the
 -- other process alone; a retry that begins before its time.
 local now = now_ms()
 local at = tonumber(redis.call('ZSCORE', webhooks_due, member) or '0')

@@ -1,5 +1,5 @@
--- webhook-due: keeps the turns that a process has, and takes those whose time has come: of retries, and of dead processes.
--- Closes: a process that died taking its turns with it; one that goes on with a turn that passed to another.
+-- webhook-due: keeps the slots that a process has, and takes those whose time has come: of retries, and of dead processes.
+-- Closes: a process that died taking its slots with it; one that goes on with a slot that passed to another.
 local now = now_ms()
 local until_ms = fmt(now + ms)
 local lost, taken = {}, {}

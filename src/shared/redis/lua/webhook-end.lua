@@ -1,6 +1,6 @@
--- webhook-end: gives the turn to push for a parent up: for good, or until a retry. Where another process heard of a reply
--- meanwhile, the next turn is due at once.
--- Closes: a process that gives up the turn of the next one; a reply that came behind the last look of the turn.
+-- webhook-end: gives the slot to push for a parent up: for good, or until a retry. Where another process heard of a reply
+-- meanwhile, the next slot is due at once.
+-- Closes: a process that gives up the slot of the next one; a reply that came behind the last look of the slot.
 if redis.call('HGET', webhook_holders, member) ~= token then return answer('lost') end
 local is_asked = redis.call('HDEL', webhook_holders, member .. '/again') == 1
 redis.call('HDEL', webhook_holders, member)

@@ -1,7 +1,7 @@
 /**
  * Which process pushes to the webhook of a parent, and how that went.
  *
- * A turn to push is a place in a sorted set by time: the end of a process' lease on it, or the time of a retry. A parent of
+ * A slot to push is a place in a sorted set by time: the end of a process' lease on it, or the time of a retry. A parent of
  * which there is nothing to push has no place.
  */
 import { type Keys, type ParentAddress, parentMember, parentOfMember } from "../protocol/keys.ts";
@@ -19,27 +19,27 @@ export type RoundOutcome =
   | { status: "failed" | "gone"; problem: string; failures: number; waitMs: number; after: string };
 
 /** See the module's header. Commands reject as the connection does. */
-export interface WebhookTurns {
+export interface WebhookSlots {
   /** Parents that have entries to push, among about `count` of those with a webhook; and where the walk goes on, `"0"` at its end. */
   page(cursor: string, count: number): Promise<{ cursor: string; parents: ParentAddress[] }>;
   /** Notes how a round of `webhook` ended. */
   note(parent: ParentAddress, webhook: StoredWebhook, outcome: RoundOutcome): Promise<void>;
-  /** Takes the turn to push; false: another process has it, or a retry waits for its time. */
+  /** Takes the slot to push; false: another process has it, or a retry waits for its time. */
   begin(parent: ParentAddress, lease: PushLease): Promise<boolean>;
-  /** Keeps the turns `kept`, and takes up to `limit` whose time has come; members as of {@link parentMember}. */
+  /** Keeps the slots `kept`, and takes up to `limit` whose time has come; members as of {@link parentMember}. */
   due(lease: PushLease, kept: readonly string[], limit: number): Promise<Answer<"webhook-due">>;
-  /** Gives the turn up, until a retry in `inMs` where that is given; true: this process should begin the next one. */
+  /** Gives the slot up, until a retry in `inMs` where that is given; true: this process should begin the next one. */
   end(parent: ParentAddress, token: string, inMs: number | undefined): Promise<boolean>;
 }
 
-/** Who takes a turn, and for how long. */
+/** Who takes a slot, and for how long. */
 export interface PushLease {
   token: string;
   ms: number;
 }
 
-/** The turns to push of an installation. */
-export function createWebhookTurns(redis: RedisClient, keys: Keys): WebhookTurns {
+/** The slots to push of an installation. */
+export function createWebhookSlots(redis: RedisClient, keys: Keys): WebhookSlots {
   const scripts = loadScripts(redis, keys, TIMING);
   return {
     async page(cursor, count) {
@@ -74,8 +74,8 @@ export function createWebhookTurns(redis: RedisClient, keys: Keys): WebhookTurns
         kept: kept.map((member) => [member] as const),
       }),
     async end(parent, token, inMs) {
-      const turn = { member: parentMember(parent), token, in_ms: inMs };
-      return (await scripts.run("webhook-end", undefined, turn)).status !== "ended";
+      const slot = { member: parentMember(parent), token, in_ms: inMs };
+      return (await scripts.run("webhook-end", undefined, slot)).status !== "ended";
     },
   };
 }

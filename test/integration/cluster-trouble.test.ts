@@ -14,7 +14,9 @@ import { closeAtEnd } from "../helpers/cleanup.ts";
 import { caughtUp } from "../helpers/cluster.ts";
 import { elapsed, RESUMES_WITHIN_MS, useCluster } from "../helpers/cluster-scene.ts";
 import { reportTime } from "../helpers/figures.ts";
+import { heldModel } from "../helpers/held-model.ts";
 import { openInstallation } from "../helpers/installation.ts";
+import { latch } from "../helpers/latch.ts";
 import { refusal, testClient, testParent } from "../helpers/parents.ts";
 import { redisUrl, uniquePrefix } from "../helpers/redis.ts";
 import { freePort } from "../helpers/redis-server.ts";
@@ -168,9 +170,17 @@ test("a failover that loses the last writes hangs nobody, and the same request k
 test("a run whose claim and turns were lost is done again, and replies once", {
   timeout: 90_000,
 }, async () => {
-  const installation = await openInstallation({ ...onCluster(), latencyMs: 400 });
+  const installation = await openInstallation(onCluster());
   const { offline, keys } = installation;
   const client = await clientOf(installation);
+  const lost = latch();
+  // The run is at its third call when its two turns are lost.
+  let atThird = 0;
+  const model = heldModel(installation, ({ messages }) => {
+    if (JSON.parse(`[${messages}]`).length < 5) return undefined;
+    atThird += 1;
+    return lost.opened;
+  });
   const shared = await scene.cluster.holderOf(keys.deadlines);
   const held = async (parentId: string) =>
     scene.cluster.holderOf(keys.parent({ tenant: "default", parentId }).live);
@@ -184,10 +194,11 @@ test("a run whose claim and turns were lost is done again, and replies once", {
   await parent.send(agent_id, "look");
   await caughtUp(master, replica);
   await replica.kill("SIGTERM");
-  const worker = await installation.startWorker();
-  await until(() => offline.ledger.length === 2, { everyMs: 1 });
-  expect(worker.active()).toHaveLength(1);
+  const worker = await installation.startWorker({ model });
+  await until(() => atThird > 0, { what: "the third call" });
+  expect(offline.ledger).toHaveLength(2);
   await master.kill();
+  lost.open();
   await replica.start();
   await scene.cluster.takenOver(keys.parent({ tenant: "default", parentId }).live, master);
   const promotedMs = performance.now();

@@ -49,9 +49,16 @@ function expectNothingBoughtTwice({ offline }: Installation, runs: number): void
 test("after pause no call begins, on any worker; what was in flight is kept; after resume all go on at once", async () => {
   const installation = await opened();
   const paused = latch();
+  const resumed = latch();
+  let isResumed = false;
   const held = new Set<string>();
+  const heldAgain = new Set<string>();
   // The runs of one worker are in the middle of their second calls when the pause comes.
   const model = heldModel(installation, ({ messages, purchaseId }) => {
+    if (isResumed) {
+      heldAgain.add(purchaseId);
+      return resumed.opened;
+    }
     if (JSON.parse(`[${messages}]`).length === 1) return undefined;
     held.add(purchaseId);
     return paused.opened;
@@ -83,8 +90,13 @@ test("after pause no call begins, on any worker; what was in flight is kept; aft
   const further = await installation.task("said while paused");
   await until(async () => (await installation.record(further)).wake === 1);
   expect(installation.offline.ledger).toHaveLength(stood);
+  isResumed = true;
   expect(await installation.pause.resume()).toMatchObject({ reason: "the budget is used up" });
-  await until(() => installation.offline.inFlight >= 8, { what: "calls after the resume" });
+  // While each place of one worker is held in a call, the other one makes its own.
+  await until(() => heldAgain.size === 4 && installation.offline.ledger.length >= stood + 4, {
+    what: "calls on both workers after the resume",
+  });
+  resumed.open();
   for (const agent of [...agents, further]) {
     expect(await installation.reply(agent)).toMatchObject({ status: "succeeded", turns: 5 });
   }

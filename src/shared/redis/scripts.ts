@@ -10,9 +10,9 @@
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { Cluster, Command } from "ioredis";
+import { keepHiddenClass } from "../hidden-class.ts";
 import type { AgentAddress, Keys } from "../protocol/keys.ts";
 import type { Timing } from "../protocol/limits.ts";
-import { keepShape } from "../shape.ts";
 import type { RedisClient } from "./connection/connection.ts";
 import {
   bulksOf,
@@ -253,7 +253,7 @@ class ScriptCommand extends Command {
     this.#script = script;
     this.#bulks = bulks;
     this.#count = count;
-    keepShape("command", this);
+    keepHiddenClass("command", this);
   }
 
   override toWritable(socket: object): string {
@@ -282,5 +282,5 @@ function gatherWrites(redis: RedisClient): void {
     gathering.delete(stream);
     stream.uncork();
   });
-  keepShape("flush", flush);
+  keepHiddenClass("flush", flush);
 }

@@ -1,8 +1,8 @@
 /** Performs `run_tools`: marks what begins, runs all calls in parallel, commits their results together. */
 
 import { ToolFailure } from "../../shared/errors.ts";
+import { keepHiddenClass } from "../../shared/hidden-class.ts";
 import { withoutSecrets } from "../../shared/secrets.ts";
-import { keepShape } from "../../shared/shape.ts";
 import { ordinaryTimeMs } from "../loop/caps.ts";
 import { REPETITION_REFUSED } from "../loop/conversation.ts";
 import { type NewEntry, newResult, newStarted } from "../loop/log.ts";
@@ -169,7 +169,7 @@ class Results {
     this.committed = new Promise((resolve) => {
       this.#resolve = resolve;
     });
-    keepShape("results", this);
+    keepHiddenClass("results", this);
   }
 
   take(result: Result | undefined): void {

@@ -6,6 +6,8 @@
  * 2. Each alert is told once, with the commit that crossed its threshold, also after a change of workers.
  * 3. After `lost` nothing is written any more, and the lease is over: nothing else of the run goes on either.
  */
+
+import { keepHiddenClass } from "../../shared/hidden-class.ts";
 import type { AgentRecord } from "../../shared/protocol/agent.ts";
 import type { Usage } from "../../shared/protocol/content.ts";
 import type { AgentAddress } from "../../shared/protocol/keys.ts";
@@ -13,7 +15,6 @@ import type { OpenQuestion } from "../../shared/protocol/message.ts";
 import { type Alert, eventText, type ReplyBody, type RunEvent } from "../../shared/protocol/reply.ts";
 import type { AgentState, AgentStore } from "../../shared/redis/agents.ts";
 import type { Input } from "../../shared/redis/scripts.ts";
-import { keepShape } from "../../shared/shape.ts";
 import { StopSignal } from "../../shared/stop-signal.ts";
 import { type LogEntry, type NewEntry, newPurchase, newQuestionMark, readLog } from "../loop/log.ts";
 import { type Rules, replyBody, wholeTextOf, withQuestions } from "../loop/reply-body.ts";
@@ -127,7 +128,7 @@ export class Session {
     this.#acknowledged = this.#state.entries;
     lease.onNews = (news) => this.heed(news);
     lease.ending.onStop(() => this.toolStop.stop());
-    keepShape("session", this);
+    keepHiddenClass("session", this);
   }
 
   /** Where the run stands now. */

@@ -5,7 +5,7 @@
  * 2. Each step is followed by one more turn of the event loop: what arrived during a stall is read before time is up.
  */
 
-import { keepHiddenClass } from "./hidden-class.ts";
+import { lastOf } from "./hidden-class.ts";
 import { type Link, LinkedList } from "./linked-list.ts";
 
 /** Time as a parameter. */
@@ -77,7 +77,7 @@ export class CoarseTimers implements Pick<Clock, "timeout"> {
   timeout(ms: number, callback: () => void): { cancel(): void } {
     const limit = new Limit(this.#clock.monotonicMs() + ms, callback);
     limit.link = this.#limits.add(limit);
-    keepHiddenClass("limit", limit);
+    lastOf.limit = limit;
     if (limit.dueMs + GRAIN_MS < this.#firesAtMs) this.#arm(limit.dueMs);
     return limit;
   }

@@ -21,9 +21,5 @@ type Kind =
   | "flush"
   | "limit";
 
-const last: Partial<Record<Kind, object>> = {};
-
-/** Keeps `object` in place of the one before. */
-export function keepHiddenClass(kind: Kind, object: object): void {
-  last[kind] = object;
-}
+/** The last object of each kind: written when one is made, read by nobody. */
+export const lastOf: Partial<Record<Kind, object>> = {};

@@ -5,8 +5,8 @@ export default [
     promise:
       "A worker that collects its memory while it is idle keeps the code that was optimized for its calls.",
     file: "src/shared/hidden-class.ts",
-    find: "  last[kind] = object;\n",
-    replace: "  void last;\n  void [kind, object];\n",
+    find: "Partial<Record<Kind, object>> = {};",
+    replace: "Partial<Record<Kind, object>> = new Proxy({}, { set: () => true });",
     tests: ["test/integration/worker/idle-collection.test.ts"],
   },
   {

@@ -11,7 +11,7 @@
  * 5. What cannot be rebuilt faithfully otherwise raises {@link MalformedAnswerError} instead of coming out wrong.
  */
 
-import { keepHiddenClass } from "../../../shared/hidden-class.ts";
+import { lastOf } from "../../../shared/hidden-class.ts";
 import {
   type ContentBlock,
   type JsonObject,
@@ -88,7 +88,7 @@ export class AnswerDraft {
   constructor(requestedModel: string, maxTokens: number) {
     this.#model = requestedModel;
     this.limitBytes = answerLimitBytes(maxTokens);
-    keepHiddenClass("answer", this);
+    lastOf.answer = this;
   }
 
   /** Whether the message has begun: the call is bought. */
@@ -227,7 +227,7 @@ class CallChecks {
 
   constructor(isCutOff: boolean) {
     this.#isCutOff = isCutOff;
-    keepHiddenClass("checks", this);
+    lastOf.checks = this;
   }
 
   /** Checks the call in place. */

@@ -16,7 +16,7 @@ import { createHash } from "node:crypto";
 import { Anthropic } from "@anthropic-ai/sdk";
 import { type Clock, systemClock } from "../../../shared/clock.ts";
 import { SubagentError } from "../../../shared/errors.ts";
-import { keepHiddenClass } from "../../../shared/hidden-class.ts";
+import { lastOf } from "../../../shared/hidden-class.ts";
 import { keepSecret } from "../../../shared/secrets.ts";
 import type { CallControl, CallOutcome, Model, ModelRequest } from "../model.ts";
 import { requestBody } from "../request.ts";
@@ -213,7 +213,7 @@ class MessagesClient extends Anthropic {
   /** Resolves when the response is read. Rejects with the SDK's error for it, or with what ended the exchange. */
   async send(exchange: Exchange): Promise<void> {
     const sent = this.post(MESSAGES_PATH, { body: exchange });
-    keepHiddenClass("sent", sent);
+    lastOf.sent = sent;
     await sent.asResponse();
   }
 

@@ -10,7 +10,7 @@
  *    bought stands at its end, but never further than {@link MOST_BYTES}.
  */
 import { APIError } from "@anthropic-ai/sdk";
-import { keepHiddenClass } from "../../../shared/hidden-class.ts";
+import { lastOf } from "../../../shared/hidden-class.ts";
 import type { JsonObject } from "../../../shared/protocol/content.ts";
 import { type AnswerDraft, isObject, type PieceField, spell, unspell } from "./answer.ts";
 import { MalformedAnswerError, TruncatedStreamError } from "./failure.ts";
@@ -75,7 +75,7 @@ class EventReader implements BodyReader {
   constructor(draft: AnswerDraft, onText: ((text: string) => void) | undefined) {
     this.#draft = draft;
     this.#onText = onText;
-    keepHiddenClass("stream", this);
+    lastOf.stream = this;
   }
 
   feed(chunk: Buffer): void {
@@ -227,7 +227,7 @@ class MessageReader implements BodyReader {
 
   constructor(draft: AnswerDraft) {
     this.#draft = draft;
-    keepHiddenClass("message", this);
+    lastOf.message = this;
   }
 
   feed(chunk: Buffer): void {

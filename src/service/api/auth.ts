@@ -3,6 +3,7 @@
  *
  * 1. Without any key ever made, a server on loopback answers for one tenant. From the first key on, each request needs one.
  * 2. Failed keys and requests are counted in Redis, for all API processes together; when Redis is away, in this process.
+ * 3. A tenant whose requests wait or stream takes half of this process's connections at most: the others always find one.
  */
 import { createHash } from "node:crypto";
 import type { Request, RequestHandler, Response } from "express";
@@ -31,6 +32,8 @@ export interface AuthOptions {
   tenant: string;
   /** Most requests a minute of one key, or of one address without keys. */
   requestsPerMinute: number;
+  /** Most requests of one tenant that are being answered here at a time. */
+  requestsAtOnce: number;
   clock: Clock;
 }
 
@@ -63,8 +66,9 @@ const BELIEVED_MS = 1_000;
 
 /** A guard over the installation's keys. */
 export function createAuth(options: AuthOptions): Auth {
-  const { open, requestsPerMinute } = options;
+  const { open, requestsPerMinute, requestsAtOnce } = options;
   const limits = requestLimits(open, requestsPerMinute);
+  const takeSlot = slots(requestsAtOnce);
   const areKeysMade = keysMade(options);
 
   const identify = async (request: Request): Promise<{ principal: Principal; token: string | undefined }> => {
@@ -94,6 +98,7 @@ export function createAuth(options: AuthOptions): Auth {
       const sentence = `This key has the scope ${found.principal.scope}; this request needs ${scope}.`;
       throw new SubagentError("forbidden", sentence, { scope });
     }
+    takeSlot(found.principal.tenant, response);
     principals.set(request, found);
   };
   return {
@@ -183,6 +188,25 @@ function requestLimits(open: AuthOptions["open"], requestsPerMinute: number) {
       const { failures } = await opened();
       await failures.consume(nameOf(address)).catch((refused: unknown) => throwLimited(refused, response));
     },
+  };
+}
+
+/** Counts a tenant's requests that are being answered; throws for one more than `most`. */
+function slots(most: number): (tenant: string, response: Response) => void {
+  const taken = new Map<string, number>();
+  return (tenant, response) => {
+    if (response.closed) return;
+    const count = taken.get(tenant) ?? 0;
+    if (count >= most) {
+      const sentence = `${most} requests of this tenant are being answered already: end one that waits or streams, or try another API process.`;
+      throw new SubagentError("rate_limited", sentence);
+    }
+    taken.set(tenant, count + 1);
+    response.once("close", () => {
+      const left = (taken.get(tenant) ?? 1) - 1;
+      if (left > 0) taken.set(tenant, left);
+      else taken.delete(tenant);
+    });
   };
 }
 

@@ -66,10 +66,14 @@ const BELIEVED_MS = 1_000;
 
 /** A guard over the installation's keys. */
 export function createAuth(options: AuthOptions): Auth {
-  const { open, requestsPerMinute, requestsAtOnce } = options;
-  const limits = requestLimits(open, requestsPerMinute);
-  const takeSlot = slots(requestsAtOnce);
+  const { open } = options;
+  const limits = requestLimits(open, options.requestsPerMinute);
+  const takeSlot = slots(options.requestsAtOnce);
   const areKeysMade = keysMade(options);
+  const find = async (token: string) => {
+    const client = await open();
+    return client.call(({ read }) => read(() => apiKeysOf(client).find(token)));
+  };
 
   const identify = async (request: Request): Promise<{ principal: Principal; token: string | undefined }> => {
     const token = tokenOf(request);
@@ -81,8 +85,7 @@ export function createAuth(options: AuthOptions): Auth {
         "Send a key as `Authorization: Bearer saq_…`; `subagent-queue keys create` makes one.",
       );
     }
-    const client = await open();
-    const key = await client.call(({ read }) => read(() => apiKeysOf(client).find(token)));
+    const key = await find(token);
     if (!key) throw new SubagentError("unauthorized", "This key is unknown or revoked.");
     return { principal: { tenant: key.tenant, scope: key.scope, keyId: key.key_id }, token };
   };
@@ -110,9 +113,7 @@ export function createAuth(options: AuthOptions): Auth {
     },
     async isStillValid(request) {
       const token = principals.get(request)?.token;
-      if (token === undefined) return !(await areKeysMade());
-      const client = await open();
-      return (await client.call(({ read }) => read(() => apiKeysOf(client).find(token)))) !== undefined;
+      return token === undefined ? !(await areKeysMade()) : (await find(token)) !== undefined;
     },
   };
 }

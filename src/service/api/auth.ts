@@ -97,10 +97,7 @@ export function createAuth(options: AuthOptions): Auth {
       throw error;
     });
     await limits.count(found.principal.keyId ?? address, response);
-    if (!INCLUDED[found.principal.scope].includes(scope)) {
-      const sentence = `This key has the scope ${found.principal.scope}; this request needs ${scope}.`;
-      throw new SubagentError("forbidden", sentence, { scope });
-    }
+    requireScope(found.principal, scope);
     takeSlot(found.principal.tenant, response);
     principals.set(request, found);
   };
@@ -116,6 +113,12 @@ export function createAuth(options: AuthOptions): Auth {
       return token === undefined ? !(await areKeysMade()) : (await find(token)) !== undefined;
     },
   };
+}
+
+function requireScope({ scope: has }: Principal, scope: Scope): void {
+  if (INCLUDED[has].includes(scope)) return;
+  const sentence = `This key has the scope ${has}; this request needs ${scope}.`;
+  throw new SubagentError("forbidden", sentence, { scope });
 }
 
 /**

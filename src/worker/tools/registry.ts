@@ -204,10 +204,10 @@ function withinTime(
 /** The signal is made when the tool asks for it. */
 function contextOf(caller: ToolCaller, stop: StopSignal): ToolContext {
   return {
-    ...caller,
     get signal() {
       return stop.signal;
     },
+    ...caller,
   };
 }
 

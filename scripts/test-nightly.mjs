@@ -22,6 +22,7 @@ const FORMS = [
   ["callers", redis("test/chaos/caller-kills.test.ts"), { CALLER_KILLS: "1000" }],
   ["spellings", redis("test/integration/worker/respelled-messages.test.ts"), { PAYLOADS: "10000" }],
   ["answers", redis("test/integration/worker/answer-traffic.test.ts"), { ANSWERS: "all" }],
+  ["hostile patterns", redis("test/integration/tools/hostile-patterns.test.ts"), { HOSTILE_PATTERNS: "all" }],
   ["charges", redis("test/integration/worker/charging.test.ts"), { DESTROYS: "200", KILLS: "200" }],
   [
     "isolation",

@@ -3,8 +3,8 @@ import { existsSync, realpathSync } from "node:fs";
 import { delimiter, dirname, isAbsolute, join, relative } from "node:path";
 
 const NAME = "subagent-queue";
-/** The name with a verb behind it; not as a part of a path, and not in the line of usage. */
-const CALL = new RegExp(`(?<!Usage: |[\\w/-])${NAME} (?=[a-z])`, "g");
+/** The name with a verb behind it; not as a part of a path, not in the line of usage, and not where `npx` stands already. */
+const CALL = new RegExp(`(?<!Usage: |npx |[\\w/-])${NAME} (?=[a-z])`, "g");
 /** What a shell takes as it stands. */
 const PLAIN_WORD = /^[\w@%+=:,./-]+$/;
 

@@ -7,15 +7,24 @@
  *    closed in its favour. Only when each is being answered is the new one refused.
  * 2. Headers that take longer than 5 s, and requests that take longer than their time, end their connection.
  * 3. `stop` resolves when every connection is closed.
+ * 4. Requests of one connection are answered one after another: one whose turn never comes was never begun.
  */
 import { once } from "node:events";
-import { createServer, type IncomingMessage, type RequestListener, type Server } from "node:http";
+import {
+  createServer,
+  type IncomingMessage,
+  type RequestListener,
+  type Server,
+  type ServerResponse,
+} from "node:http";
 import type { Socket } from "node:net";
 import { messageOf, SubagentError } from "./errors.ts";
 
 const HEADERS_TIMEOUT_MS = 5_000;
 const KEEP_ALIVE_MS = 5_000;
 const CHECK_EVERY_MS = 1_000;
+/** Most requests that wait on one connection for the answers before theirs; the next one ends the connection. */
+const MOST_WAITING = 32;
 
 /** What a server is made of. */
 export interface HttpServerOptions {
@@ -52,7 +61,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
       keepAliveTimeout: KEEP_ALIVE_MS,
       connectionsCheckingInterval: CHECK_EVERY_MS,
     },
-    answer,
+    oneAfterAnother(answer),
   );
   makeRoom(server, connections);
   return {
@@ -76,6 +85,50 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
       server.closeAllConnections();
       await closed;
     },
+  };
+}
+
+/**
+ * Calls `sent` once: with true when the whole answer was handed to the network and carried its body, with false when the client
+ * has gone, or got a refusal or the head alone.
+ */
+export function whenSent(response: ServerResponse, sent: (isWhole: boolean) => void): void {
+  if (response.closed) {
+    sent(false);
+    return;
+  }
+  const { socket, method } = response.req;
+  let isHandedOver = false;
+  // Node "finishes" an answer whose connection has gone, too; what breaks in its last write is known a moment later.
+  response.once("finish", () => {
+    isHandedOver = !socket.destroyed;
+  });
+  response.once("close", () => {
+    const hasBody = method !== "HEAD" && response.statusCode >= 200 && response.statusCode < 300;
+    sent(isHandedOver && !socket.errored && hasBody);
+  });
+}
+
+/** Holds a request back until the answer before it has left: Node closes no response whose connection ends before its turn. */
+function oneAfterAnother(answer: RequestListener): RequestListener {
+  const queues = new WeakMap<Socket, Parameters<RequestListener>[]>();
+  return (...exchange) => {
+    const { socket } = exchange[0];
+    const queue = queues.get(socket);
+    if (queue && queue.length >= MOST_WAITING) return void socket.destroy();
+    if (queue) return void queue.push(exchange);
+    const waiting: Parameters<RequestListener>[] = [];
+    queues.set(socket, waiting);
+    const begin = (request: IncomingMessage, response: Parameters<RequestListener>[1]) => {
+      response.once("close", () => {
+        const next = waiting.shift();
+        if (!next) queues.delete(socket);
+        // It has the connection when its turn has come.
+        else if (next[1].socket) begin(...next);
+      });
+      answer(request, response);
+    };
+    begin(...exchange);
   };
 }
 

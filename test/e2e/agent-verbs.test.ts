@@ -1,11 +1,11 @@
-/** The verbs about agents on a real Redis: at work as real processes of the built command line, refusals and help as the same program in this process. */
+/** The verbs about agents on a real Redis: each once as a real process of the built command line, else as the same program in this process. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { closeAtEnd } from "../helpers/cleanup.ts";
-import { type NodeProcess, spawnBuilt } from "../helpers/processes.ts";
-import { runHere } from "../helpers/program.ts";
+import { spawnBuilt } from "../helpers/processes.ts";
+import { type CommandHere, runHere, startHere } from "../helpers/program.ts";
 import { redisUrl, uniquePrefix } from "../helpers/redis.ts";
 import { freePort } from "../helpers/redis-server.ts";
 import { until } from "../helpers/until.ts";
@@ -27,26 +27,31 @@ function place() {
   const env: Environment = { ...CLEAN, REDIS_URL: redisUrl(), SUBAGENT_PREFIX: uniquePrefix() };
   const start = (args: readonly string[], more: Environment = {}) =>
     spawnBuilt(args, { cwd: directory, env: { ...env, ...more } });
+  const stay = (args: readonly string[], more: Environment = {}) =>
+    startHere(args, { cwd: directory, env: { ...env, SUBAGENT_LOG_LEVEL: "warn", ...more } });
   return {
+    /** Starts a real process. */
     start,
+    /** Has the program carry out a command in this process that stays up. */
+    stay,
     /** Has the program carry out a command in this process. */
     say: (args: readonly string[], more: Environment = {}) =>
       runHere(args, { cwd: directory, env: { ...env, ...more } }),
-    /** Runs a command to its end. */
+    /** Runs a command to its end, as a real process. */
     async ask(args: readonly string[], more: Environment = {}) {
       const command = await start(args, more);
       const { code } = await command.closed;
       return { code, stdout: command.stdout, stderr: command.stderr };
     },
     /** Starts a worker to which the project is open. */
-    async worker(more: Environment = {}): Promise<NodeProcess> {
-      const worker = await start(["worker"], { SUBAGENT_ROOTS: `${directory}:ro`, ...more });
+    async worker(more: Environment = {}): Promise<CommandHere> {
+      const worker = stay(["worker"], { SUBAGENT_ROOTS: `${directory}:ro`, ...more });
       await worker.waitForLine(/^ready: /);
       return worker;
     },
     /** An offline model that keeps everybody waiting; workers that use it do not know what it is. */
     async slowModel(): Promise<string> {
-      const model = await start(["offline-model", "--port", "0", "--latency-ms", "600000"]);
+      const model = stay(["offline-model", "--port", "0", "--latency-ms", "600000"]);
       return (await model.waitForLine(/^ready: /)).slice("ready: ANTHROPIC_BASE_URL=".length);
     },
   };
@@ -220,10 +225,10 @@ test("a question stands in list and replies, and answer lets its agent go on", a
     code: 2,
     stderr: [expect.stringMatching(/no open question "9\/none": omit its id/)],
   });
-  const sent = await ask(["send", "writer", "Hurry"]);
+  const sent = await say(["send", "writer", "Hurry"]);
   expect(sent.stdout).toEqual(["Delivered to run 1."]);
   expect(sent.stderr.join("\n")).toMatch(
-    /^writer waits for an answer .*: node \S+main\.js answer writer "…"$/,
+    /^writer waits for an answer .*: npx subagent-queue answer writer "…"$/,
   );
   const first = json((await say(["answer", "writer", "Zürich", "--json"])).stdout);
   expect(first).toMatchObject({
@@ -243,9 +248,9 @@ test("a question stands in list and replies, and answer lets its agent go on", a
 }, 60_000);
 
 test("watch shows agents come, work and go, destroys nothing, and ends with 0", async () => {
-  const { say, start, worker } = place();
+  const { say, start, stay, worker } = place();
   await worker();
-  const [plain, machine] = await Promise.all([start(["watch"]), start(["watch", "--json"])]);
+  const [plain, machine] = [await start(["watch"]), stay(["watch", "--json"])];
   await plain.waitForLine(/^Watching cli, run and start on redis:/);
   await say(["spawn", "stays"]);
   await plain.waitForLine("stays: idle");
@@ -266,12 +271,12 @@ test("watch shows agents come, work and go, destroys nothing, and ends with 0", 
 }, 40_000);
 
 test("watch follows what run starts, though run acts as a parent of its own", async () => {
-  const { start, worker, slowModel } = place();
-  const [machine, url] = await Promise.all([start(["watch", "--json"]), slowModel()]);
-  await worker({ ANTHROPIC_API_KEY: "x", ANTHROPIC_BASE_URL: url });
-  const run = await start(["run", COUNT]);
+  const { stay, worker, slowModel } = place();
+  const machine = stay(["watch", "--json"]);
+  await worker({ ANTHROPIC_API_KEY: "x", ANTHROPIC_BASE_URL: await slowModel() });
+  const run = stay(["run", COUNT]);
   await machine.waitForLine(/"parent_id":"cli-[^"]+".*"agent_id":"how_many_todo.*"status":"running"/);
-  await Promise.all([run.kill("SIGKILL"), machine.kill("SIGTERM")]);
+  await Promise.all([run.kill("SIGTERM"), machine.kill("SIGTERM")]);
 }, 40_000);
 
 test("a worker says in JSON that it is ready", async () => {
@@ -296,38 +301,38 @@ test("run gives its prompts to live workers, starts none, and prints one JSON do
 }, 40_000);
 
 test("without a key, run asks for the workers' model and start refuses to stand beside them", async () => {
-  const { ask, start, worker, slowModel } = place();
+  const { say, stay, worker, slowModel } = place();
   const provider = { ANTHROPIC_BASE_URL: await slowModel(), SUBAGENT_MODEL: "claude-opus-5-5" };
   await worker(provider);
-  const beside = await ask(["start", "--once"]);
+  const beside = await say(["start", "--once"]);
   expect(beside.code).toBe(3);
   expect(beside.stderr.join("\n")).toMatch(
     /^subagent-queue: The offline model would answer by rule beside 1 worker/,
   );
-  const running = await start(["run", "one", "two"]);
+  const running = stay(["run", "one", "two"]);
   await running.waitForLine(/Model +claude-opus-5-5, answered by the workers' provider/);
   await running.waitForLine("one: started");
   await running.waitForLine("two: started");
-  process.kill(running.pid, "SIGINT");
+  void running.kill("SIGINT");
   await running.waitForLine(/^Finishing: 2 sub-agents/);
   expect((await running.kill("SIGINT")).code).toBe(130);
   expect(running.stderr.at(-1)).toBe("Interrupted: 2 sub-agents destroyed.");
 }, 40_000);
 
 test("run says so when the last of the workers that it uses has gone", async () => {
-  const { start, worker, slowModel } = place();
+  const { stay, worker, slowModel } = place();
   const joined = await worker({ ANTHROPIC_BASE_URL: await slowModel() });
-  const running = await start(["run", "one"]);
+  const running = stay(["run", "one"]);
   await running.waitForLine("one: started");
-  joined.kill("SIGTERM").catch(() => {});
+  void joined.kill("SIGTERM");
   await running.waitForLine(/^No worker is live on redis:\S+ since \S+Z: the work waits until one joins/);
-  process.kill(running.pid, "SIGINT");
+  void running.kill("SIGINT");
   await running.waitForLine(/^Finishing: 1 sub-agent/);
   expect((await running.kill("SIGINT")).code).toBe(130);
 }, 60_000);
 
 test("start --once --json prints the three replies as one document", async () => {
-  const { code, stdout } = await place().ask(["start", "--once", "--json"]);
+  const { code, stdout } = await place().say(["start", "--once", "--json"]);
   expect(code).toBe(0);
   const { replies } = json(stdout);
   expect(replies.map((reply: { status: string }) => reply.status)).toEqual(Array(3).fill("succeeded"));
@@ -346,12 +351,10 @@ test("the hint of start works as printed: the password of an embedded Redis stan
 }, 60_000);
 
 test("the hint of start on somebody's own Redis shows neither address nor password", async () => {
-  const { start } = place();
-  const service = await start(["start"]);
+  const { stay } = place();
+  const service = stay(["start"]);
   const hint = await service.waitForLine(/^ {2}REDIS_URL=/);
-  expect(hint).toMatch(
-    /^ {2}REDIS_URL="\$REDIS_URL" SUBAGENT_PREFIX=\w+ node \/\S+\/dist\/cli\/main\.js run /,
-  );
+  expect(hint).toMatch(/^ {2}REDIS_URL="\$REDIS_URL" SUBAGENT_PREFIX=\w+ npx subagent-queue run /);
   expect((await service.kill("SIGINT")).code).toBe(0);
 }, 40_000);
 

@@ -1,6 +1,6 @@
 /**
- * The built command line as real processes: `npm run build` comes first (npm test does it by itself). Of refusals and help one
- * each is a process; the others are the same program in this one.
+ * The built command line as real processes: `npm run build` comes first (npm test does it by itself). What is shown by words and
+ * exit codes alone is the same program in this process, where one case of its kind is a real one.
  */
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -14,7 +14,7 @@ import { expect, test } from "vitest";
 import { EXPECTED } from "../../src/shared/config.ts";
 import { closeAtEnd } from "../helpers/cleanup.ts";
 import { type NodeProcess, spawnBuilt } from "../helpers/processes.ts";
-import { runHere, type Said } from "../helpers/program.ts";
+import { runHere, type Said, startHere } from "../helpers/program.ts";
 import { redisUrl, startPrivateRedis, uniquePrefix } from "../helpers/redis.ts";
 import { freePort } from "../helpers/redis-server.ts";
 import { until } from "../helpers/until.ts";
@@ -55,6 +55,11 @@ function start(args: readonly string[], { directory, env }: Project, more = {}) 
 /** Has the program carry out a command in this process; what every command shares needs no process for each. */
 function here(args: readonly string[], { directory, env }: Project, more = {}): Promise<Said> {
   return runHere(args, { cwd: directory, env: { ...env, ...more } });
+}
+
+/** The same for one that stays up. */
+function stay(args: readonly string[], { directory, env }: Project, more = {}) {
+  return startHere(args, { cwd: directory, env: { ...env, SUBAGENT_LOG_LEVEL: "warn", ...more } });
 }
 
 /** The private Redis of a command, and the shell that watches it. */
@@ -102,9 +107,9 @@ test("start --once asks three sub-agents about the directory, prints their repli
 test("another testing framework in package.json is another answer", async () => {
   const place = project();
   writeFileSync(join(place.directory, "package.json"), '{"devDependencies":{"ava":"6.1.0"}}\n');
-  const started = await start(["run", "Which testing framework does this project use?"], place);
-  expect((await started.closed).code).toBe(0);
-  expect(started.stdout.join("\n")).toMatch(/\bava 6\.1\.0\b/);
+  const ended = await here(["run", "Which testing framework does this project use?"], place);
+  expect(ended.code).toBe(0);
+  expect(ended.stdout.join("\n")).toMatch(/\bava 6\.1\.0\b/);
 });
 
 test("start without --once stays up, serves run from another terminal, and ends with the first Ctrl-C", async () => {
@@ -112,8 +117,8 @@ test("start without --once stays up, serves run from another terminal, and ends 
   const service = await start(["start"], place);
   const hint = await service.waitForLine(/^ {2}REDIS_URL=/);
   const address = /REDIS_URL=(\S+)/.exec(hint)?.[1];
-  const other = await start(["run", "How many TODO comments are there?"], place, { REDIS_URL: address });
-  expect((await other.closed).code, other.stderr.join("\n")).toBe(0);
+  const other = await here(["run", "How many TODO comments are there?"], place, { REDIS_URL: address });
+  expect(other.code, other.stderr.join("\n")).toBe(0);
   expect(other.stdout.join("\n")).toMatch(/\b2 TODO comments/);
   expect((await service.kill("SIGINT")).code).toBe(0);
   await expectNothingLeft(place);
@@ -158,12 +163,12 @@ test("start takes a free port where the usual one is taken, and refuses at once 
   await once(server, "listening");
   const address = server.address();
   const taken = typeof address === "object" ? String(address?.port) : "";
-  const refused = await start(["start", "--port", taken], place);
-  expect((await refused.closed).code).toBe(3);
+  const refused = await here(["start", "--port", taken], place);
+  expect(refused.code).toBe(3);
   expect(refused.stderr.at(-1)).toMatch(/^subagent-queue: The API cannot listen on /);
   expect(refused.stdout).toEqual([]);
-  const service = await start(["start"], place);
-  const page = await service.waitForLine(/^ {2}Live page/, { timeoutMs: 60_000 });
+  const service = stay(["start"], place);
+  const page = await service.waitForLine(/^ {2}Live page/);
   expect(page).not.toContain(":8787/");
   expect((await service.kill("SIGINT")).code).toBe(0);
   await expectNothingLeft(place);
@@ -196,7 +201,7 @@ test("a kill -9 leaves neither a redis-server nor its directory", async () => {
 
 /** An offline model that keeps everybody waiting. */
 async function slowModel(place: Project): Promise<string> {
-  const model = await start(["offline-model", "--port", "0", "--latency-ms", "600000"], place);
+  const model = stay(["offline-model", "--port", "0", "--latency-ms", "600000"], place);
   const ready = await model.waitForLine(/^ready: /);
   return ready.slice("ready: ANTHROPIC_BASE_URL=".length);
 }
@@ -250,9 +255,9 @@ test("what Ctrl-C brings back is printed, with the sum, and the exit code is 130
     { latencyMs: 3_000, content: [{ type: "text", text: "half of it" }] },
   ];
   writeFileSync(scenario, JSON.stringify({ turns, repeat: true }));
-  const model = await start(["offline-model", "--port", "0", "--scenario", scenario], place);
+  const model = stay(["offline-model", "--port", "0", "--scenario", scenario], place);
   const url = (await model.waitForLine(/^ready: /)).slice("ready: ANTHROPIC_BASE_URL=".length);
-  const running = await start(["run", "one"], place, { ANTHROPIC_BASE_URL: url });
+  const running = stay(["run", "one"], place, { ANTHROPIC_BASE_URL: url });
   await running.waitForLine("one: turn 1, glob");
   expect((await running.kill("SIGINT")).code).toBe(130);
   expect(running.stdout.join("\n")).toContain("half of it");
@@ -268,13 +273,13 @@ test("run takes a definition, limits and tools, and exits with 1 when one of its
   const good = { ...fine, match: { system: "You explore files" } };
   const bad = { match: { user: "beta" }, turns: [{ error: { status: 400, message: "no" } }], repeat: true };
   writeFileSync(scenario, JSON.stringify([bad, good]));
-  const model = await start(["offline-model", "--port", "0", "--scenario", scenario], place);
+  const model = stay(["offline-model", "--port", "0", "--scenario", scenario], place);
   const url = (await model.waitForLine(/^ready: /)).slice("ready: ANTHROPIC_BASE_URL=".length);
   const env = { ANTHROPIC_BASE_URL: url };
   const flags = ["--max-turns", "3", "--tools", "grep,glob", "--parallel", "1", "--parent", "mine", "--json"];
   flags.push("--agent", "explorer");
-  const running = await start(["run", ...flags, "alpha", "beta"], place, env);
-  expect((await running.closed).code).toBe(1);
+  const running = await here(["run", ...flags, "alpha", "beta"], place, env);
+  expect(running.code).toBe(1);
   const { replies } = JSON.parse(running.stdout.join(""));
   const found = replies.map((reply: Record<string, unknown>) => [reply.parent_id, reply.status]);
   expect(found).toEqual([
@@ -311,10 +316,10 @@ test("a run whose model refuses exits with 1 and shows why", async () => {
   const place = project();
   const scenario = join(place.directory, "scenario.json");
   writeFileSync(scenario, '{"turns":[{"error":{"status":401,"message":"no such key"}}]}');
-  const model = await start(["offline-model", "--port", "0", "--scenario", scenario], place);
+  const model = stay(["offline-model", "--port", "0", "--scenario", scenario], place);
   const url = (await model.waitForLine(/^ready: /)).slice("ready: ANTHROPIC_BASE_URL=".length);
-  const running = await start(["run", "anything"], place, { ANTHROPIC_BASE_URL: url });
-  expect((await running.closed).code).toBe(1);
+  const running = await here(["run", "anything"], place, { ANTHROPIC_BASE_URL: url });
+  expect(running.code).toBe(1);
   expect(running.stdout[0]).toBe("✖ anything  failed (model_error)");
 });
 
@@ -414,10 +419,10 @@ test("in production the embedded Redis, which keeps nothing, is refused", async 
 });
 
 test("in production start brings its own private Redis, which keeps what it accepts", async () => {
-  const started = await start(["run", "How many TODO comments are there?"], project(), {
+  const ended = await here(["run", "How many TODO comments are there?"], project(), {
     NODE_ENV: "production",
   });
-  expect((await started.closed).code, started.stderr.join("\n")).toBe(0);
+  expect(ended.code, ended.stderr.join("\n")).toBe(0);
 });
 
 test("a worker whose Redis is not there yet waits, and ends when told to", async () => {
@@ -468,9 +473,9 @@ test("garbage in the environment is named all at once, each with its form", asyn
 });
 
 test("a misspelt variable is mentioned and nothing worse", async () => {
-  const started = await start(["run", "hello"], project(), { SUBAGENT_MODLE: "x" });
-  expect((await started.closed).code).toBe(0);
-  expect(started.stderr[0]).toBe("SUBAGENT_MODLE is set and means nothing to this version: is it misspelt?");
+  const ended = await here(["run", "hello"], project(), { SUBAGENT_MODLE: "x" });
+  expect(ended.code).toBe(0);
+  expect(ended.stderr[0]).toBe("SUBAGENT_MODLE is set and means nothing to this version: is it misspelt?");
 });
 
 test("a verb that does not exist is refused with exit code 2 and one sentence", async () => {
@@ -527,7 +532,7 @@ test("a prompt may come from standard input", async () => {
 
 test("a taken port is one sentence and exit code 3", async () => {
   const place = project();
-  const first = await start(["offline-model", "--port", "0"], place);
+  const first = stay(["offline-model", "--port", "0"], place);
   const port = /:(\d+)$/.exec(await first.waitForLine(/^ready: /))?.[1] ?? "";
   const second = await start(["offline-model", "--port", port], place);
   expect((await second.closed).code).toBe(3);

@@ -1,14 +1,17 @@
 /**
- * The command line's program inside the test's own process: the verbs, sentences and exit codes of a real command without the
- * start of one, which costs half a second of CPU. For commands that are over at once; signals, logs and what outlives a
- * command are a real process' (`spawnBuilt`).
+ * The command line's program inside the test's own process: the verbs, sentences, exit codes and the two steps of Ctrl-C of a
+ * real command without the start of one, which costs half a second of CPU. Logs, and what outlives a command, are a real
+ * process' (`spawnBuilt`).
  */
 import { Readable } from "node:stream";
 import { runProgram } from "../../src/cli/program.ts";
+import { pasteable } from "../../src/cli/shell-command.ts";
 import { createOutput, type OutputStream } from "../../src/cli/terminal/output.ts";
 import { systemClock } from "../../src/shared/clock.ts";
 import type { Environment } from "../../src/shared/config.ts";
 import { packageVersion } from "../../src/shared/version.ts";
+import { closeAtEnd } from "./cleanup.ts";
+import { until } from "./until.ts";
 
 /** What a command has said, line by line, and its exit code. */
 export interface Said {
@@ -26,26 +29,81 @@ interface Surroundings {
   command?: string;
 }
 
+/** A command that is under way in this process. */
+export interface CommandHere {
+  /** Lines so far, without their line ends. */
+  readonly stdout: readonly string[];
+  readonly stderr: readonly string[];
+  /** Resolves when the command is over. */
+  readonly closed: Promise<Said>;
+  /** The first line of either stream that matches, also one that is long past. Rejects when the command ends first. */
+  waitForLine(pattern: RegExp | string): Promise<string>;
+  /** Does what the signal does to a command, whose process lives on; resolves when the command is over. */
+  kill(signal: "SIGINT" | "SIGTERM"): Promise<Said>;
+}
+
 /** Runs a command to its end. */
-export async function runHere(
+export function runHere(args: readonly string[], surroundings: Surroundings): Promise<Said> {
+  return carryOut(args, surroundings).closed;
+}
+
+/** Starts a command that stays up; it is told to stop at the end of its test (or file). */
+export function startHere(args: readonly string[], surroundings: Surroundings): CommandHere {
+  const command = carryOut(args, surroundings);
+  closeAtEnd(async () => void (await command.kill("SIGTERM")));
+  return command;
+}
+
+function carryOut(
   args: readonly string[],
   { cwd, env, command = "npx subagent-queue" }: Surroundings,
-): Promise<Said> {
+): CommandHere {
   const here: Environment = { ...process.env, ...env };
   const [stdout, stderr] = [recorder(), recorder()];
-  const output = createOutput(stdout.stream, stderr.stream, here);
-  const code = await runProgram(args, {
+  const [stopping, second] = [new AbortController(), new AbortController()];
+  let hasTwoSteps = false;
+  let isOver = false;
+  const closed = runProgram(args, {
     env: here,
     cwd,
     clock: systemClock,
-    output,
+    output: createOutput(stdout.stream, stderr.stream, here, (line) => pasteable(line, command)),
     input: Readable.from([]),
-    signal: new AbortController().signal,
-    stopInTwoSteps: () => new AbortController().signal,
+    signal: stopping.signal,
+    stopInTwoSteps: () => {
+      hasTwoSteps = true;
+      return second.signal;
+    },
     version: packageVersion(),
     command,
+  }).then((code) => {
+    isOver = true;
+    return { code, stdout: stdout.lines(), stderr: stderr.lines() };
   });
-  return { code, stdout: stdout.lines(), stderr: stderr.lines() };
+  return {
+    get stdout() {
+      return stdout.lines();
+    },
+    get stderr() {
+      return stderr.lines();
+    },
+    closed,
+    async waitForLine(pattern) {
+      const matches = (line: string) =>
+        typeof pattern === "string" ? line.includes(pattern) : pattern.test(line);
+      const found = () => [...stdout.lines(), ...stderr.lines()].find(matches);
+      const line = await until(() => found() ?? isOver, { what: `a line that matches ${pattern}` });
+      if (typeof line === "string") return line;
+      const said = [...stdout.lines(), ...stderr.lines()].join("\n");
+      throw new Error(`the command ended without a line that matches ${pattern}\n${said}`);
+    },
+    kill(signal) {
+      const isFirst = !stopping.signal.aborted;
+      stopping.abort();
+      if (!isFirst || !hasTwoSteps || signal !== "SIGINT") second.abort();
+      return closed;
+    },
+  };
 }
 
 function recorder(): { stream: OutputStream; lines(): string[] } {

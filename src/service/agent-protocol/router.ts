@@ -6,6 +6,7 @@ import { type Request, type RequestHandler, type Response, Router } from "expres
 import { z } from "zod";
 import { readInput } from "../../producer/input.ts";
 import { SubagentError } from "../../shared/errors.ts";
+import { whenSent } from "../../shared/http-server.ts";
 import { AgentName } from "../../shared/protocol/ids.ts";
 import { MessageText } from "../../shared/protocol/message.ts";
 import type { Mount, MountParts } from "../api/app.ts";
@@ -162,9 +163,7 @@ async function showState(call: Call): Promise<unknown> {
 }
 
 function ackWhenSent({ response }: Call, ack: ThreadState["ack"]): void {
-  response.once("close", () => {
-    if (response.writableFinished) void ack();
-  });
+  whenSent(response, (isWhole) => void (isWhole && ack()));
 }
 
 async function begin({ request, callsBack }: Call, thread: Thread): Promise<ProtocolRun> {

@@ -10,6 +10,7 @@ import type { OpenClient } from "../../producer/open-client.ts";
 import { createParent, type Parent, type ParentOptions } from "../../producer/parent.ts";
 import type { Clock } from "../../shared/clock.ts";
 import { SubagentError } from "../../shared/errors.ts";
+import { whenSent } from "../../shared/http-server.ts";
 import { RequestKey } from "../../shared/protocol/ids.ts";
 import type { ParentAddress } from "../../shared/protocol/keys.ts";
 import type { Scope } from "../../shared/redis/api-keys.ts";
@@ -141,12 +142,6 @@ async function answer(row: Route, parts: RouteParts, request: Request, response:
     if (response.closed) return;
     sendProblem(response, error);
   }
-}
-
-/** Calls `sent` once: with true when the whole answer was handed to the network, with false when the client had gone. */
-function whenSent(response: Response, sent: (isWhole: boolean) => void): void {
-  if (response.closed) sent(false);
-  else response.once("close", () => sent(response.writableFinished));
 }
 
 function callOf(

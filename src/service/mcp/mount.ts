@@ -5,6 +5,7 @@ import { type NextFunction, type Request, type RequestHandler, type Response, Ro
 import { z } from "zod";
 import { createParent } from "../../producer/parent.ts";
 import { SubagentError } from "../../shared/errors.ts";
+import { whenSent } from "../../shared/http-server.ts";
 import { ParentId } from "../../shared/protocol/ids.ts";
 import type { Mount, MountParts } from "../api/app.ts";
 import { principalOf } from "../api/auth.ts";
@@ -68,9 +69,7 @@ async function serve(
   }
   const parent = createParent({ client, parentId: parentId.data, tenant: principalOf(request).tenant });
   const onceAnswered: McpServerOptions["onceAnswered"] = (_requestId, ack) =>
-    void response.once("close", () => {
-      if (response.writableFinished) void ack();
-    });
+    whenSent(response, (isWhole) => void (isWhole && ack()));
   const build = () =>
     createMcpServer({ parent, clock, onceAnswered, ...(answerWithinMs !== undefined && { answerWithinMs }) });
   await toNodeHandler(createMcpHandler(build))(request, response, request.body);

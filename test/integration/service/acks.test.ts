@@ -1,7 +1,9 @@
 /** At every door a reply is acked when the answer that carries it has left, and never before. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { type IncomingMessage, request } from "node:http";
 import { createInterface } from "node:readline";
+import { text } from "node:stream/consumers";
 import { Queue } from "bullmq";
 import { Redis } from "ioredis";
 import { beforeAll, beforeEach, expect, test } from "vitest";
@@ -115,6 +117,25 @@ test.for(Object.entries(DOORS))(
     const left = name === "a plain MCP call" ? 1 : 0;
     await askForReply();
     await until(async () => (await unacked()) === left);
+  },
+);
+
+test.for([
+  ["HEAD", {}, 200],
+  ["GET", { "if-none-match": "*" }, 304],
+] as const)(
+  "a thread's state: %s with %o is answered without a body, and acks nothing",
+  async ([method, headers, status]) => {
+    const thread = await endedThread();
+    // Not by fetch, which asks again for what was not changed.
+    const asked = request(`${api}/agent-protocol/threads/${thread}/state`, {
+      method,
+      headers: { ...headers, "x-parent-id": parentId },
+    }).end();
+    const [answer] = (await once(asked, "response")) as [IncomingMessage];
+    expect([answer.statusCode, await text(answer)]).toEqual([status, ""]);
+    await passBy();
+    expect(await unacked()).toBe(1);
   },
 );
 

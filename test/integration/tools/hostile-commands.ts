@@ -1,6 +1,7 @@
 /**
  * Commands of a hostile model. A command that gets out prints ESCAPED or a canary; @OUTSIDE@, @ROOT@, @PORT@ and @PID@ stand
- * for a host directory with a secret, an opened one, a listening TCP port of the host and the worker's process.
+ * for a host directory with a secret, an opened one, a listening TCP port of the host and the worker's process. What forks without
+ * end gives way to the other tests first.
  */
 export const HOSTILE: Readonly<Record<string, string>> = {
   // Files of the host.
@@ -156,8 +157,8 @@ export const HOSTILE: Readonly<Record<string, string>> = {
   "ignores signals": "trap '' TERM INT HUP; (trap '' TERM; sleep 54321) & echo left",
   "holds the output open": "sleep 54321 & echo left",
   "never ends": "while :; do sleep 54321; done",
-  "forks without end": "f() { f | f & }; f; sleep 54321",
-  "forks without end in perl": "perl -e 'while (1) { fork }'",
+  "forks without end": "renice -n 19 $$; f() { f | f & }; f; sleep 54321",
+  "forks without end in perl": "renice -n 19 $$; perl -e 'while (1) { fork }'",
   "fills the memory": 'perl -e \'$x = "a" x (6 * 1024**3); print "ESCAPED" if length $x\'',
   "fills shared memory":
     "head -c 200M /dev/zero > /dev/shm/x && echo ESCAPED; head -c 2G /dev/zero > /tmp/x && echo ESCAPED",

@@ -55,3 +55,12 @@ test("what is said names the command that works here; paths, usage and other wor
   for (const text of ["Usage: subagent-queue start [options]", "subagent-queue: no", "/opt/subagent-queue x"])
     expect(here(text)).toBe(text);
 });
+
+test("a line that already says how the program is called stays as it is, also where npx calls it", () => {
+  const line = "subagent-queue run x, subagent-queue list";
+  for (const command of ["npx subagent-queue", "subagent-queue", "node dist/cli/main.js"]) {
+    const once = pasteable(line, command);
+    expect(once).toBe(`${command} run x, ${command} list`);
+    expect(pasteable(once, command)).toBe(once);
+  }
+});

@@ -1,13 +1,16 @@
 import { once } from "node:events";
+import type { ServerResponse } from "node:http";
 import { connect, type Socket } from "node:net";
+import { Worker } from "node:worker_threads";
 import { expect, test } from "vitest";
-import { createHttpServer, type HttpServer } from "../../../src/shared/http-server.ts";
+import { createHttpServer, type HttpServer, whenSent } from "../../../src/shared/http-server.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
+import { latch } from "../../helpers/latch.ts";
 import { until } from "../../helpers/until.ts";
 
 const MOST = 8;
 
-async function serve(more: { requestTimeoutMs?: number } = {}): Promise<HttpServer> {
+async function serve(more: Partial<Parameters<typeof createHttpServer>[0]> = {}): Promise<HttpServer> {
   const server = createHttpServer({
     who: "The test",
     host: "127.0.0.1",
@@ -89,3 +92,112 @@ test("an address that is taken is named", async () => {
     message: expect.stringMatching(/^The second cannot listen on 127\.0\.0\.1:\d+ .*: choose another/),
   });
 });
+
+/** A request for `path`, as it goes over the network. */
+const get = (path: string, method = "GET") => `${method} ${path} HTTP/1.1\r\nHost: x\r\n\r\n`;
+
+test("requests of one connection are answered one after another, and none begins whose turn never comes", async () => {
+  const begun: string[] = [];
+  const first = latch<ServerResponse>();
+  const server = await serve({
+    answer: ({ url = "" }, response) => {
+      begun.push(url);
+      if (url === "/1") first.open(response);
+      else if (url === "/3") response.socket?.destroy();
+      else response.end("ok");
+    },
+  });
+  const socket = await slow(server, get("/1") + get("/2") + get("/3") + get("/4"));
+  const response = await first.opened;
+  expect(await answered(server)).toBe(true);
+  expect(begun).toEqual(["/1", "/"]);
+  response.end("ok");
+  await once(socket, "close");
+  expect(await answered(server)).toBe(true);
+  expect(begun).toEqual(["/1", "/", "/2", "/3", "/"]);
+});
+
+test("a connection with more requests than may wait is closed", async () => {
+  const server = await serve();
+  const socket = await slow(server, get("/held").repeat(40));
+  await once(socket, "close");
+});
+
+/** More than the buffers of a connection hold. */
+const LONG = "x".repeat(64 * 1_024 * 1_024);
+
+/** Serves `body`; `made` opens when it was given to node, `sent` with whether it has left whole. */
+async function serveWatched(status: number, body: string) {
+  const [made, sent] = [latch(), latch<boolean>()];
+  const server = await serve({
+    answer: (_request, response) => {
+      whenSent(response, sent.open);
+      response.writeHead(status).end(body);
+      made.open();
+    },
+  });
+  return { server, made, sent };
+}
+
+test.each([
+  ["an answer that was read", "GET", 200, true],
+  ["the head alone", "HEAD", 200, false],
+  ["what the client has already", "GET", 304, false],
+  ["a refusal", "GET", 404, false],
+])("%s (%s, %d): has left whole: %s", async (_what, method, status, isWhole) => {
+  const { server, sent } = await serveWatched(status, "");
+  await fetch(server.url, { method });
+  expect(await sent.opened).toBe(isWhole);
+});
+
+test("an answer whose client goes before its end has not left", async () => {
+  const { server, made, sent } = await serveWatched(200, LONG);
+  const socket = await slow(server, get("/"));
+  socket.pause();
+  await made.opened;
+  socket.destroy();
+  expect(await sent.opened).toBe(false);
+});
+
+test("an answer that the stop of its server cuts off has not left", async () => {
+  const { server, made, sent } = await serveWatched(200, LONG);
+  const socket = await slow(server, get("/"));
+  socket.pause();
+  await made.opened;
+  await server.stop();
+  expect(await sent.opened).toBe(false);
+});
+
+test("an answer whose last write meets a broken connection has not left", async () => {
+  const [begun, broken] = [
+    new Int32Array(new SharedArrayBuffer(4)),
+    new Int32Array(new SharedArrayBuffer(4)),
+  ];
+  const sent = latch<boolean>();
+  const server = await serve({
+    answer: (_request, response) => {
+      whenSent(response, sent.open);
+      Atomics.store(begun, 0, 1);
+      Atomics.notify(begun, 0);
+      // While this thread stands still it does not see the connection break.
+      Atomics.wait(broken, 0, 0);
+      response.end("ok");
+    },
+  });
+  const { port } = new URL(server.url);
+  const workerData = { port, request: get("/"), begun, broken };
+  const client = new Worker(BREAKING_CLIENT, { eval: true, workerData });
+  closeAtEnd(async () => void (await client.terminate()));
+  expect(await sent.opened).toBe(false);
+});
+
+const BREAKING_CLIENT = `
+  const { port, request, begun, broken } = require("node:worker_threads").workerData;
+  const socket = require("node:net").connect(port, "127.0.0.1", () =>
+    socket.write(request, () => {
+      Atomics.wait(begun, 0, 0);
+      socket.resetAndDestroy();
+      Atomics.store(broken, 0, 1);
+      Atomics.notify(broken, 0);
+    }));
+`;

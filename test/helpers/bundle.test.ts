@@ -1,0 +1,37 @@
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { bundled } from "./bundle.ts";
+import { closeAtEnd } from "./cleanup.ts";
+
+test("a program is made once of the same sources, and anew when one that it imports has changed", async () => {
+  const directory = mkdtempSync(join(tmpdir(), "bundle-"));
+  closeAtEnd(() => rmSync(directory, { recursive: true }));
+  const [entry, imported] = [join(directory, "entry.ts"), join(directory, "imported.ts")];
+  writeFileSync(entry, 'import { word } from "./imported.ts";\nconsole.log(word);\n');
+  const programOf = (source: string) => {
+    writeFileSync(imported, source);
+    return bundled(entry);
+  };
+  const first = await programOf('export const word: string = "one";');
+  const again = await programOf('export const word: string = "one";');
+  const changed = await programOf('export const word: string = "two";');
+  const said = [first, again, changed].map((file) =>
+    execFileSync(process.execPath, [file], { encoding: "utf8" }),
+  );
+  expect([again, said]).toEqual([first, ["one\n", "one\n", "two\n"]]);
+});
+
+test("the classes of a package keep their names in a program", async () => {
+  const directory = mkdtempSync(join(tmpdir(), "bundle-"));
+  closeAtEnd(() => rmSync(directory, { recursive: true }));
+  const entry = join(directory, "entry.ts");
+  writeFileSync(
+    entry,
+    'import { Redis } from "ioredis";\nimport { z } from "zod";\nconsole.log(Redis.name, z.string().safeParse(1).success);\n',
+  );
+  const said = execFileSync(process.execPath, [await bundled(entry)], { encoding: "utf8" });
+  expect(said).toBe("Redis false\n");
+});

@@ -203,11 +203,17 @@ function withinTime(
 
 /** The signal is made when the tool asks for it. */
 function contextOf(caller: ToolCaller, stop: StopSignal): ToolContext {
+  const { agentId, uid, run, toolUseId, workspace, tellParent } = caller;
   return {
+    agentId,
+    uid,
+    run,
+    toolUseId,
+    workspace,
+    tellParent,
     get signal() {
       return stop.signal;
     },
-    ...caller,
   };
 }
 

@@ -19,7 +19,8 @@ export const SLOW_POLL_MS = 5_000;
 /** What a watcher of a channel is told. No callback may throw. */
 export interface Watcher {
   onMessage(text: string): void;
-  onGap(): void;
+  /** `tick`: the slow tick, without a sign that anything was lost. */
+  onGap(cause: "subscribed" | "tick"): void;
   /** The subscriber was stopped: no message will come any more. */
   onStop(): void;
 }
@@ -63,7 +64,7 @@ class ChannelSubscriber implements Subscriber {
     // Also for a channel that is subscribed already: the confirmation is what makes the first look complete. Who watches it
     // already has missed nothing: told of each newcomer, one that looks by watching would look for ever.
     this.#subscribe(connection, [channel], () => {
-      if (watching.has(watcher)) watcher.onGap();
+      if (watching.has(watcher)) watcher.onGap("subscribed");
     });
     return () => this.#unwatch(channel, watcher);
   }
@@ -87,7 +88,7 @@ class ChannelSubscriber implements Subscriber {
     this.#connection = connection;
     connection.onReady(() => {
       const channels = [...this.#watchers.keys()];
-      this.#subscribe(connection, channels, () => this.#gap(channels));
+      this.#subscribe(connection, channels, () => this.#gap(channels, "subscribed"));
     });
     connection.redis.on("message", (channel: string, text: string) => {
       for (const watcher of this.#watchers.get(channel) ?? []) watcher.onMessage(text);
@@ -110,14 +111,15 @@ class ChannelSubscriber implements Subscriber {
     if (this.#watchers.size === 0) this.#rest();
   }
 
-  #gap(channels: Iterable<string>): void {
-    for (const channel of channels) for (const watcher of this.#watchers.get(channel) ?? []) watcher.onGap();
+  #gap(channels: Iterable<string>, cause: "subscribed" | "tick"): void {
+    for (const channel of channels)
+      for (const watcher of this.#watchers.get(channel) ?? []) watcher.onGap(cause);
   }
 
   #onTick(): void {
     this.#tick = this.#clock.timeout(SLOW_POLL_MS, () => this.#onTick());
     this.#ping();
-    this.#gap([...this.#watchers.keys()]);
+    this.#gap([...this.#watchers.keys()], "tick");
   }
 
   #ping(): void {

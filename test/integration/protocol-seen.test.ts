@@ -167,7 +167,7 @@ const WITH_TTL = /Ms|MS|\d+ [shd]\b|a minute|a day|like the record|idle time/;
 
 /** Rows that this life must come by: all but those of the API, of a budget, and of BullMQ. */
 const NOT_MET =
-  /^(parent\.(pushing|callback)|budget|apiKeys|callbacks|callbackLock|requestRate|rankedWakes|wakeJob|wakeQueue|intakeQueue|bullPrefix)$/;
+  /^(parent\.callback|budget|apiKeys|callbacks|callbackLock|requestRate|rankedWakes|wakeJob|wakeQueue|intakeQueue|bullPrefix)$/;
 
 test("each key that is written is of a row, by its type, its writers and its stay; each row is met", {
   timeout: 120_000,

@@ -173,7 +173,7 @@ export default [
   {
     id: "promise-webhook-acked",
     promise: "A reply is taken out of the channel once its receiver has taken it, not before.",
-    file: "src/service/webhooks/push.ts",
+    file: "src/service/webhooks/parent-push.ts",
     find: 'if (answer.status === "taken") await open.channels.take(parent, entry);',
     replace: 'await open.channels.take(parent, entry);\n  if (answer.status === "taken") return answer;',
     tests: ["test/integration/service/webhooks.test.ts"],

@@ -1,16 +1,19 @@
 /**
  * Pushes replies, questions and messages to the URLs of their parents.
  *
- * Owns: the watches on the doorbells of parents with a webhook, and the rounds under way in this process. Redis owns who
- * pushes for a parent and when the next round may begin, so any number of API processes may run.
+ * Owns: the slots of this process, and the parents that rang and wait for one. Redis owns who has the slot to push for a parent
+ * and when a retry is due, so any number of API processes may run.
  *
  * 1. An entry is acked when the receiver answered 2xx, and never before: a receiver or a process that dies in between sees
  *    the same `webhook-id` again.
- * 2. A round has at most {@link AT_A_TIME} requests under way and ends at its third failure; the next one begins after a pause,
- *    also in another process. The pause doubles while nothing is taken. Entries that are refused hold up none behind them:
- *    the next round of this process begins behind the last one tried.
- * 3. The doorbell begins a round at once; the subscriber's slow tick makes up for a lost ring.
- * 4. At most one process pushes for a parent at a time. A process that dies frees its slot after {@link PUSH_LEASE_MS}.
+ * 2. A round ends at its third failure; the next one begins after a pause, also in another process. The pause doubles while
+ *    nothing is taken. Entries that are refused hold up none behind them: the next round begins behind the last one tried.
+ * 3. The verb that writes an entry rings; that begins a round at once. What rang while this process did not listen is found by
+ *    a walk through all parents when it listens again. A parent that waits without a sign is found by a slow walk: a page at
+ *    every tick of the subscriber, however many there are.
+ * 4. At most one process pushes for a parent at a time. The slots of a process that dies are taken {@link LEASE_MS} after it last
+ *    kept them, at once: each process knows when the next one ends.
+ * 5. At most {@link MOST_SLOTS} parents are pushed for at a time; the others wait in the order in which they rang.
  */
 import type { Client } from "../../producer/client.ts";
 import { insideOf } from "../../producer/client.ts";
@@ -19,13 +22,12 @@ import { type Clock, systemClock } from "../../shared/clock.ts";
 import { messageOf } from "../../shared/errors.ts";
 import type { Logger } from "../../shared/logger.ts";
 import { newRequestKey } from "../../shared/protocol/ids.ts";
-import { type ParentAddress, parentMember } from "../../shared/protocol/keys.ts";
-import { isBehind } from "../../shared/protocol/reply.ts";
-import { createLocks } from "../../shared/redis/lock.ts";
-import { isReadable, type StreamEntry } from "../../shared/redis/replies.ts";
-import { createWebhooks, type RoundOutcome, type StoredWebhook } from "../../shared/redis/webhooks.ts";
+import { type ParentAddress, parentMember, parentOfMember } from "../../shared/protocol/keys.ts";
+import { createWebhookSlots } from "../../shared/redis/webhook-slot.ts";
+import { createWebhooks } from "../../shared/redis/webhooks.ts";
 import type { Reach } from "./address.ts";
-import { createSender, type PushAnswer, type WebhookSender } from "./request.ts";
+import { type PushParts, pushParent, type RoundEnd } from "./parent-push.ts";
+import { createSender } from "./request.ts";
 
 /** How replies are pushed. */
 export interface WebhookPushOptions {
@@ -48,28 +50,36 @@ export interface WebhookPush {
   stop(): Promise<void>;
 }
 
-/** A process keeps its slot for so long after it last took it. */
-const PUSH_LEASE_MS = 10_000;
-/** While it pushes it takes it so often. */
-const PUSH_RENEW_MS = 3_000;
-const LIST_AGAIN_MS = 1_000;
-const PAGE_ENTRIES = 100;
-const AT_A_TIME = 16;
-const MOST_FAILURES = 3;
-const LONGEST_BACKOFF_MS = 3_600_000;
+/** A process has its slots for so long after it last kept them. */
+const LEASE_MS = 5_000;
+/** While it has any it keeps them so often. */
+const KEEP_MS = 1_000;
+const MOST_SLOTS = 128;
+/** Parents with a webhook in a page of the walk at a tick, and of the walk through all. */
+const TICK_PAGE = 200;
+const WALK_PAGE = 1_000;
 const BACKOFF_MS = 1_000;
-/** Behind it stands every entry. */
-const OLDEST = "0-0";
+/** Pause before Redis is asked again after a failure. */
+const REST_MS = 1_000;
 
 /** A push over `client`, not started. */
 export function createWebhookPush(options: WebhookPushOptions): WebhookPush {
-  const { reach = "public", clock = systemClock } = options;
+  const { client, reach = "public", clock = systemClock, logger } = options;
   const sender = createSender(reach, clock);
   const over = new AbortController();
   let running: Promise<void> | undefined;
+  const run = async () => {
+    const open = await opened(client, clock, over.signal);
+    if (!open) return;
+    const { backoffMs = BACKOFF_MS, random = Math.random } = options;
+    const webhooks = createWebhooks(open.redis, open.keys);
+    const slots = createWebhookSlots(open.redis, open.keys);
+    const parts = { sender, open, webhooks, slots, signal: over.signal, backoffMs, random, logger };
+    await new Pusher(parts, clock).run();
+  };
   return {
     start() {
-      running ??= watchParents({ ...options, clock, sender, signal: over.signal });
+      running ??= run();
     },
     async stop() {
       over.abort();
@@ -79,214 +89,194 @@ export function createWebhookPush(options: WebhookPushOptions): WebhookPush {
   };
 }
 
-interface PushParts extends WebhookPushOptions {
-  readonly clock: Clock;
-  readonly sender: WebhookSender;
-  readonly signal: AbortSignal;
-}
-
-/** Watches every parent that has a webhook, and looks again every second which those are. */
-async function watchParents(parts: PushParts): Promise<void> {
-  const { client, clock, signal, logger } = parts;
-  const watched = new Map<string, () => void>();
+/** What `client` has open; undefined once `signal` has aborted. */
+async function opened(client: Client, clock: Clock, signal: AbortSignal): Promise<OpenClient | undefined> {
   while (!signal.aborted) {
-    try {
-      const open = await insideOf(client).open();
-      const webhooks = createWebhooks(open.redis, open.keys);
-      const parents = await open.call(({ read }) => read(() => webhooks.parents()));
-      const members = new Set(parents.map(parentMember));
-      for (const [member, end] of watched) if (!members.has(member) && watched.delete(member)) end();
-      for (const parent of parents)
-        if (!watched.has(parentMember(parent)))
-          watched.set(parentMember(parent), watchParent(parts, open, parent));
-    } catch (error) {
-      logger?.debug({ problem: messageOf(error) }, "Webhooks could not be listed; again soon");
-    }
-    await clock.sleep(LIST_AGAIN_MS, signal);
+    const open = await insideOf(client)
+      .open()
+      .catch(() => undefined);
+    if (open) return open;
+    await clock.sleep(REST_MS, signal);
   }
-  for (const end of watched.values()) end();
+  return undefined;
 }
 
-/** Begins a round at each ring, and at the end of a pause; at most one at a time in this process. */
-function watchParent(parts: PushParts, open: OpenClient, parent: ParentAddress): () => void {
-  const { clock, logger, signal } = parts;
-  const place: Place = { token: newRequestKey(), after: OLDEST };
-  let [isEnded, isRunning, isAskedAgain] = [false, false, false];
-  let timer: { cancel(): void } | undefined;
-
-  const begin = () => {
-    isAskedAgain = isRunning;
-    if (isRunning || isEnded || signal.aborted) return;
-    isRunning = true;
-    timer?.cancel();
-    round(parts, open, parent, place)
-      .catch((error: unknown) => {
-        logger?.debug({ problem: messageOf(error) }, "A round of webhooks broke off; again soon");
-        return undefined;
-      })
-      .then((waitMs) => {
-        isRunning = false;
-        if (waitMs !== undefined && !isEnded && !signal.aborted) timer = clock.timeout(waitMs, begin);
-        else if (isAskedAgain) begin();
-      });
-  };
-  const unwatch = open.subscriber.watch(open.keys.parent(parent).doorbell, {
-    onMessage: begin,
-    onGap: begin,
-    onStop: () => {},
-  });
-  return () => {
-    isEnded = true;
-    timer?.cancel();
-    unwatch();
-  };
-}
-
-/** Pushes what is there. Resolves to how long to wait for the next try; undefined when all is pushed, or not ours to push. */
-async function round(
-  parts: PushParts,
-  open: OpenClient,
-  parent: ParentAddress,
-  place: Place,
-): Promise<number | undefined> {
-  const webhooks = createWebhooks(open.redis, open.keys);
-  const webhook = await open.call(({ read }) => read(() => webhooks.get(parent)));
-  if (!webhook || webhook.disabled) return undefined;
-  const waitMs = await open.call(({ read }) => read(() => webhooks.waitMs(webhook)));
-  if (waitMs > 0) return waitMs;
-  const { token } = place;
-  if (!(await takeSlot(open, parent, token))) return undefined;
-  try {
-    const outcome = await pushAll(parts, open, { parent, place, webhook });
-    if (outcome.status !== "ok" || webhook.failures > 0)
-      await open.call(({ read }) => read(() => webhooks.note(parent, outcome)));
-    if (outcome.status === "failed")
-      parts.logger?.warn(
-        { parent: parent.parentId, problem: outcome.problem },
-        "A webhook failed; trying again later",
-      );
-    return outcome.status === "failed" ? outcome.waitMs : undefined;
-  } finally {
-    const { pushing } = open.keys.parent(parent);
-    await open.call(({ read }) => read(() => createLocks(open.redis, open.keys).release(pushing, token)));
-  }
-}
-
-/** Takes or keeps the slot to push for a parent; false while another process has it. */
-function takeSlot({ call, redis, keys }: OpenClient, parent: ParentAddress, token: string): Promise<boolean> {
-  const { pushing } = keys.parent(parent);
-  return call(({ read }) => read(() => createLocks(redis, keys).hold(pushing, token, PUSH_LEASE_MS)));
-}
-
-/** What a process keeps of a parent between its rounds: its name at the slot, and behind which entry the next round begins. */
-interface Place {
-  readonly token: string;
-  after: string;
-}
-
-interface Pushing {
+/** One parent for which this process pushes. */
+interface Slot {
   readonly parent: ParentAddress;
-  readonly place: Place;
-  readonly webhook: StoredWebhook;
+  /** Of the monotonic clock; counts from the moment at which the command was sent. */
+  heldUntilMs: number;
+  /** Something rang behind its last look. */
+  isAskedAgain: boolean;
 }
 
-/**
- * Goes through the channel once, from `place` on and around, with {@link AT_A_TIME} requests under way: one that is slow holds
- * up no other.
- */
-async function pushAll(
-  parts: PushParts,
-  open: OpenClient,
-  { parent, place, webhook }: Pushing,
-): Promise<RoundOutcome> {
-  const failed: PushAnswer[] = [];
-  let [isTaken, isOurs] = [false, true];
-  const renewal = every(parts.clock, PUSH_RENEW_MS, async () => {
-    isOurs = await takeSlot(open, parent, place.token).catch(() => false);
-  });
-  const entries = entriesFrom(open, parent, place.after);
-  let last = place.after;
-  const pushInTurn = async () => {
-    for await (const entry of entries) {
-      if (!isOurs || failed.length >= MOST_FAILURES || parts.signal.aborted) return;
-      last = entry.id;
-      const answer = await pushOne(parts, open, parent, webhook, entry);
-      if (answer.status === "taken") isTaken = true;
-      else failed.push(answer);
+class Pusher {
+  readonly #parts: PushParts;
+  readonly #clock: Clock;
+  readonly #token = newRequestKey();
+  readonly #slots = new Map<string, Slot>();
+  readonly #ends = new Set<Promise<void>>();
+  /** Parents that rang and have no slot yet: each once, so at most as many as have a webhook. */
+  readonly #rung = new Set<string>();
+  #timer: { readonly atMs: number; cancel(): void } | undefined;
+  #cursor = "0";
+  #walking: Promise<void> | undefined;
+  #isWalkAsked = false;
+
+  constructor(parts: PushParts, clock: Clock) {
+    this.#parts = parts;
+    this.#clock = clock;
+  }
+
+  /** Resolves when the signal has aborted and nothing is under way any more. */
+  async run(): Promise<void> {
+    const { open, signal } = this.#parts;
+    const unwatch = open.subscriber.watch(open.keys.webhookDoorbell, {
+      onMessage: (member) => this.#ring(member),
+      onGap: (cause) => this.#walk(cause),
+      onStop: () => {},
+    });
+    this.#checkIn(0);
+    await new Promise<void>((resolve) => {
+      if (signal.aborted) resolve();
+      else signal.addEventListener("abort", () => resolve(), { once: true });
+    });
+    unwatch();
+    this.#timer?.cancel();
+    await this.#walking;
+    await Promise.all(this.#ends);
+  }
+
+  #ring(member: string): void {
+    const slot = this.#slots.get(member);
+    if (slot) slot.isAskedAgain = true;
+    else this.#rung.add(member);
+    this.#fill();
+  }
+
+  /** Begins as many rounds as there is room for. */
+  #fill(): void {
+    for (const member of this.#rung) {
+      if (this.#slots.size >= MOST_SLOTS) return;
+      this.#rung.delete(member);
+      this.#begin(member);
     }
-  };
-  try {
-    await Promise.all(Array.from({ length: AT_A_TIME }, pushInTurn));
-  } finally {
-    renewal.cancel();
   }
-  place.after = failed.some(({ status }) => status === "refused") ? last : OLDEST;
-  return outcomeOf(failed, parts, isTaken ? 0 : webhook.failures);
-}
 
-/** The entries of a channel behind `begin` in their order, then those up to it; several may take from it side by side. */
-async function* entriesFrom(
-  open: OpenClient,
-  parent: ParentAddress,
-  begin: string,
-): AsyncGenerator<StreamEntry> {
-  yield* entriesBehind(open, parent, begin);
-  if (begin === OLDEST) return;
-  for await (const entry of entriesBehind(open, parent, OLDEST)) {
-    if (isBehind(begin, entry.id)) return;
-    yield entry;
+  /** Begins a round; `heldUntilMs` where this process has it already. */
+  #begin(member: string, heldUntilMs?: number): void {
+    const parent = parentOfMember(member);
+    if (!parent || this.#parts.signal.aborted) return;
+    const slot: Slot = { parent, heldUntilMs: heldUntilMs ?? 0, isAskedAgain: false };
+    this.#slots.set(member, slot);
+    const end = this.#take(slot)
+      .catch((error: unknown) => {
+        this.#parts.logger?.debug({ problem: messageOf(error) }, "A round of webhooks broke off; again soon");
+        return "broken" as const;
+      })
+      .then((next) => {
+        this.#slots.delete(member);
+        this.#ends.delete(end);
+        if (next !== "none" || slot.isAskedAgain) this.#rung.add(member);
+        // What broke off begins anew at the next check: Redis may be away.
+        if (next === "broken") this.#checkIn(REST_MS);
+        else this.#fill();
+      });
+    this.#ends.add(end);
   }
-}
 
-async function* entriesBehind(
-  { call, replies }: OpenClient,
-  parent: ParentAddress,
-  begin: string,
-): AsyncGenerator<StreamEntry> {
-  for (let after: string | undefined = begin; after !== undefined; ) {
-    const from: string = after;
-    const items = await call(({ read }) => read(() => replies.read(parent, from, PAGE_ENTRIES)));
-    yield* items.filter(isReadable);
-    after = items.at(-1)?.id;
+  /** One round, from taking the slot to giving it up; resolves to whether the next one is this process' to begin. */
+  async #take(slot: Slot): Promise<"none" | "next"> {
+    const { open, slots } = this.#parts;
+    const { parent } = slot;
+    if (slot.heldUntilMs === 0) {
+      const sentMs = this.#clock.monotonicMs();
+      const lease = { token: this.#token, ms: LEASE_MS };
+      if (!(await open.call(({ read }) => read(() => slots.begin(parent, lease))))) return "none";
+      slot.heldUntilMs = sentMs + LEASE_MS;
+    }
+    this.#checkIn(KEEP_MS);
+    const round = await pushParent(this.#parts, parent, () => this.#clock.monotonicMs() < slot.heldUntilMs);
+    return (await this.#end(parent, round)) ? "next" : "none";
   }
-}
 
-/** Does `work`, which never rejects, again and again, `ms` after its last end. */
-function every(clock: Clock, ms: number, work: () => Promise<void>): { cancel(): void } {
-  let isOver = false;
-  let timer: { cancel(): void };
-  const begin = () => {
-    timer = clock.timeout(ms, () => void work().then(() => isOver || begin()));
-  };
-  begin();
-  return {
-    cancel() {
-      isOver = true;
-      timer.cancel();
-    },
-  };
-}
+  async #end(parent: ParentAddress, round: RoundEnd): Promise<boolean> {
+    const { open, webhooks, slots } = this.#parts;
+    const inMs = round.status === "failed" ? round.waitMs : round.status === "done" ? undefined : 0;
+    const isNextOurs = await open.call(({ read }) => read(() => slots.end(parent, this.#token, inMs)));
+    if (round.status === "stopped") await open.call(({ read }) => read(() => webhooks.ring(parent)));
+    if (round.status === "failed") this.#checkIn(round.waitMs);
+    return isNextOurs || round.status === "more";
+  }
 
-function outcomeOf(failed: readonly PushAnswer[], parts: PushParts, failures: number): RoundOutcome {
-  const gone = failed.find(({ status }) => status === "gone");
-  const worst = gone ?? failed.at(-1);
-  if (!worst || worst.status === "taken") return { status: "ok" };
-  const { backoffMs = BACKOFF_MS, random = Math.random } = parts;
-  const longest = Math.min(LONGEST_BACKOFF_MS, backoffMs * 2 ** Math.min(failures, 30));
-  const waitMs = Math.ceil(longest * (0.5 + random() / 2));
-  return { status: gone ? "gone" : "failed", problem: worst.problem, failures: failures + 1, waitMs };
-}
+  #checkIn(ms: number): void {
+    const atMs = this.#clock.monotonicMs() + ms;
+    if (this.#parts.signal.aborted || (this.#timer && this.#timer.atMs <= atMs)) return;
+    this.#timer?.cancel();
+    const timer = this.#clock.timeout(ms, () => {
+      this.#timer = undefined;
+      void this.#check().then((nextMs) => this.#checkIn(nextMs));
+    });
+    this.#timer = { atMs, cancel: () => timer.cancel() };
+  }
 
-/** One entry: acked when it was taken. An ack that fails leaves it in the channel; the receiver sees its id again. */
-async function pushOne(
-  { sender, logger }: PushParts,
-  open: OpenClient,
-  parent: ParentAddress,
-  webhook: StoredWebhook,
-  entry: StreamEntry,
-): Promise<PushAnswer> {
-  const answer = await sender.send(webhook, entry.entry);
-  if (answer.status === "taken") await open.channels.take(parent, entry);
-  else logger?.debug({ reply_id: entry.entry.reply_id, problem: answer.problem }, "A reply was not taken");
-  return answer;
+  /** Keeps the slots of this process and takes those whose time has come; resolves to when to check again, ms. */
+  async #check(): Promise<number> {
+    const { open, slots, logger } = this.#parts;
+    const held = [...this.#slots].filter(([, { heldUntilMs }]) => heldUntilMs > 0);
+    const room = Math.max(0, MOST_SLOTS - this.#slots.size);
+    const heldUntilMs = this.#clock.monotonicMs() + LEASE_MS;
+    const lease = { token: this.#token, ms: LEASE_MS };
+    const kept = held.map(([member]) => member);
+    try {
+      const due = await open.call(({ read }) => read(() => slots.due(lease, kept, room)));
+      const lost = new Set(due.lost);
+      for (const [member, slot] of held) slot.heldUntilMs = lost.has(member) ? 1 : heldUntilMs;
+      for (const member of due.taken) {
+        this.#rung.delete(member);
+        if (!this.#slots.has(member)) this.#begin(member, heldUntilMs);
+      }
+      this.#fill();
+      const longestMs = this.#slots.size > 0 ? KEEP_MS : LEASE_MS;
+      return room === 0 ? KEEP_MS : Math.min(longestMs, due.next_ms ?? longestMs);
+    } catch (error) {
+      logger?.debug({ problem: messageOf(error) }, "Slots to push could not be kept; again soon");
+      return REST_MS;
+    }
+  }
+
+  /** A page at a tick; all pages where rings may have been lost. */
+  #walk(cause: "subscribed" | "tick"): void {
+    if (cause === "subscribed") this.#isWalkAsked = true;
+    this.#walking ??= this.#walkPages()
+      .catch((error: unknown) => {
+        this.#parts.logger?.debug({ problem: messageOf(error) }, "Webhooks could not be listed; again soon");
+      })
+      .finally(() => {
+        this.#walking = undefined;
+      });
+  }
+
+  async #walkPages(): Promise<void> {
+    if (!this.#isWalkAsked) {
+      this.#cursor = await this.#page(this.#cursor, TICK_PAGE);
+      return;
+    }
+    this.#isWalkAsked = false;
+    try {
+      for (let cursor = await this.#page("0", WALK_PAGE); cursor !== "0"; )
+        cursor = await this.#page(cursor, WALK_PAGE);
+    } catch (error) {
+      this.#isWalkAsked = true;
+      throw error;
+    }
+  }
+
+  async #page(cursor: string, count: number): Promise<string> {
+    const { open, slots, signal } = this.#parts;
+    if (signal.aborted) return "0";
+    const page = await open.call(({ read }) => read(() => slots.page(cursor, count)));
+    for (const parent of page.parents) this.#ring(parentMember(parent));
+    return page.cursor;
+  }
 }

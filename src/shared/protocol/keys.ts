@@ -47,8 +47,6 @@ export interface ParentKeys {
   schedules: string;
   /** hash: where the replies are pushed, and how that goes. */
   webhook: string;
-  /** string: the token of the process that pushes them now. */
-  pushing: string;
   /** string: the thread of another server that a thread of the Agent Protocol calls back. */
   callback(threadId: string): string;
   /** string: which agent a spawn with this request key made. */
@@ -117,6 +115,12 @@ export interface Keys {
   apiKeys: string;
   /** set: `<tenant>/<parent>` of parents whose replies are pushed. A hint. */
   webhooks: string;
+  /** sorted set: `<tenant>/<parent>` whose replies are being pushed, or wait for a retry → when another process may begin (epoch ms). */
+  webhooksDue: string;
+  /** hash: `<tenant>/<parent>` whose replies are being pushed → the token of the process that pushes them. */
+  webhookHolders: string;
+  /** channel: `<tenant>/<parent>` with a webhook whose channel has a new entry (a hint). */
+  webhookDoorbell: string;
   /** sorted set: `<tenant>/<parent>/<uid>` of an agent whose end is to be told → when to look (epoch ms). */
   callbacks: string;
   /** string: the token of the process that tells them now. */
@@ -157,6 +161,9 @@ export function keysUnder(prefix = "saq"): Keys {
     paused: `{${prefix}}:paused`,
     apiKeys: `{${prefix}}:api-keys`,
     webhooks: `{${prefix}}:webhooks`,
+    webhooksDue: `{${prefix}}:webhooks-due`,
+    webhookHolders: `{${prefix}}:webhook-holders`,
+    webhookDoorbell: `${prefix}:webhook-doorbell`,
     callbacks: `{${prefix}}:callbacks`,
     callbackLock: `{${prefix}}:callback-lock`,
     requestRate: `${prefix}:request-rate`,
@@ -206,7 +213,6 @@ function parentKeys(tag: string): ParentKeys {
     profile: `${tag}:profile`,
     schedules: `${tag}:schedules`,
     webhook: `${tag}:webhook`,
-    pushing: `${tag}:pushing`,
     callback: (threadId) => `${tag}:callback:${threadId}`,
     request: (requestKey) => `${tag}:request:${requestKey}`,
     ack: (replyId) => `${tag}:ack:${replyId}`,

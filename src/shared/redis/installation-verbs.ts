@@ -2,7 +2,7 @@
  * The verbs of an installation, called without an address: the deadline set and the provider limiter. The other half of the
  * table in `verbs.ts`, whose head says what holds for all.
  */
-import { flag, int, optional, real, text, tuples, type Verb, word } from "./verb.ts";
+import { flag, int, list, optional, real, text, texts, tuples, type Verb, word } from "./verb.ts";
 
 /** The verbs of an installation. */
 export const INSTALLATION_VERBS = {
@@ -47,6 +47,34 @@ export const INSTALLATION_VERBS = {
     context: [],
     args: { token: text },
     answers: { released: {} },
+  },
+  /** Takes the slot to push for a parent, for `ms`; `later`: another process has it and will look once more, or a retry waits. */
+  "webhook-begin": {
+    keys: ["webhooks_due", "webhook_holders"],
+    context: [],
+    args: { member: text, token: text, ms: int },
+    answers: { begun: {}, later: {} },
+  },
+  /**
+   * Keeps the slots of a process for `ms`; `lost` are those that passed to another, or were taken back. Then takes up to `limit`
+   * slots whose time has come. `next_ms`: until the time of the next one.
+   */
+  "webhook-due": {
+    keys: ["webhooks_due", "webhook_holders"],
+    context: [],
+    args: { token: text, ms: int, limit: int },
+    lists: { kept: list("member") },
+    answers: { due: { lost: texts, taken: texts, next_ms: optional(int) } },
+  },
+  /**
+   * Gives a slot up, if `token` still has it: for good, or until a retry in `in_ms`. `again`: the next slot is due at once, for
+   * another process heard of a reply.
+   */
+  "webhook-end": {
+    keys: ["webhooks_due", "webhook_holders"],
+    context: [],
+    args: { member: text, token: text, in_ms: optional(int) },
+    answers: { ended: {}, again: {}, lost: {} },
   },
   /** May this run call its provider now, and if not, when does it ask again? */
   "limiter-acquire": {

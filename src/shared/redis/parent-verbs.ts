@@ -53,8 +53,8 @@ export const PARENT_VERBS = {
    * caller's. `request_key` names the wish; `same`: it was told before.
    */
   refuse: {
-    keys: ["request", "replies"],
-    context: ["uid", "parent_id", "reply_ttl_ms", "request_ttl_ms", "doorbell"],
+    keys: ["request", "replies", "webhook"],
+    context: ["uid", "tenant", "parent_id", "reply_ttl_ms", "request_ttl_ms", "doorbell", "webhook_doorbell"],
     args: {
       reply_id: text,
       agent_id: text,

@@ -215,7 +215,6 @@ const PARENT_TYPES = {
   profile: "hash",
   schedules: "hash",
   webhook: "hash",
-  pushing: "string",
   callback: "string",
   request: "string",
   ack: "string",

@@ -93,6 +93,7 @@ const KEYS = {
   live: ({ parent }) => parent.live,
   usage: ({ parent }) => parent.usage,
   replies: ({ parent }) => parent.replies,
+  webhook: ({ parent }) => parent.webhook,
   profile: ({ parent }) => parent.profile,
   schedules: ({ parent }) => parent.schedules,
   timelines: ({ parent }) => parent.timelines,
@@ -117,6 +118,8 @@ const KEYS = {
   fair_period: ({ keys }) => keys.fairPeriod,
   fair_tenant: ({ keys }, { tenant = "" }) => keys.fairTenant(tenant),
   lock: (_, { lock = "" }) => lock,
+  webhooks_due: ({ keys }) => keys.webhooksDue,
+  webhook_holders: ({ keys }) => keys.webhookHolders,
 } as const satisfies Readonly<Record<string, Find>>;
 
 /** The name of a key. */
@@ -127,6 +130,7 @@ const CONTEXT = {
   tenant: ({ address }) => address.tenant,
   parent_id: ({ address }) => address.parentId,
   doorbell: ({ parent }) => parent.doorbell,
+  webhook_doorbell: ({ keys }) => keys.webhookDoorbell,
   events_channel: ({ parent }) => parent.events,
   hints: ({ keys }) => keys.hints,
   default_idle_ms: () => IDLE_MS,
@@ -158,6 +162,7 @@ const WORDS: ReadonlySet<string> = new Set([
   "tenant",
   "parent_id",
   "doorbell",
+  "webhook_doorbell",
   "events_channel",
   "hints",
 ]);

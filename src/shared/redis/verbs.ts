@@ -76,11 +76,12 @@ const COMMIT_KEYS = [
   "attachments",
   "run_text",
   "replies",
+  "webhook",
   "timeline",
   "history",
   "watching",
 ] as const;
-const COMMIT_CONTEXT = ["reply_ttl_ms", "doorbell", "events_channel"] as const;
+const COMMIT_CONTEXT = ["tenant", "reply_ttl_ms", "doorbell", "webhook_doorbell", "events_channel"] as const;
 const INBOX_BOUNDS = ["max_messages", "max_bytes", "max_attached"] as const;
 /** Log entries: key and JSON, each written once. */
 const ENTRIES = list("key", "value");
@@ -91,8 +92,7 @@ export const AGENT_VERBS = {
    * Registers an agent; with `message` its first run is queued in the same step (run 1, wake 1), else it is idle.
    * `same`: the request key has spawned `uid` before, nothing was done; with status `queued` add the job of the wake
    * again. `conflict`: the key was used with other arguments, or the uid is in use. `other_profile`: this one is registered
-   * for the parent; work it in and spawn once more. `no_transcript`: that of `resumes` is not kept any more. `quota`: `overdue` are live agents whose idle time is over; settle them
-   * and spawn once more.
+   * for the parent; work it in and spawn anew. `no_transcript`: that of `resumes` is not kept. `quota`: settle `overdue`, whose idle time is over.
    */
   spawn: {
     keys: [

@@ -1,15 +1,17 @@
 /**
- * The webhook of a parent: the URL to which its replies are pushed, and what became of the last attempts.
+ * The webhook of a parent: the URL to which its replies are pushed, and what became of the last attempts. Loads no client.
  *
  * The parent's hash decides. The installation's set of parents is a hint in another slot: written first, removed last.
  */
 import { randomBytes } from "node:crypto";
 import { z } from "zod";
-import { type Keys, type ParentAddress, parentMember, parentOfMember } from "../protocol/keys.ts";
+import { type Keys, type ParentAddress, parentMember } from "../protocol/keys.ts";
 import type { RedisClient } from "./connection/connection.ts";
 import { redisNowMs } from "./redis-time.ts";
 
 const SECRET_BYTES = 24;
+/** Behind it stands every entry. */
+export const OLDEST = "0-0";
 
 const Stored = z.object({
   v: z.literal("1"),
@@ -18,8 +20,8 @@ const Stored = z.object({
   created_at: z.string(),
   /** Rounds in a row that failed, since one in which an entry was taken. */
   failures: z.coerce.number().int().min(0).default(0),
-  /** No round before this time, epoch ms of Redis' clock. */
-  not_before: z.coerce.number().int().min(0).default(0),
+  /** Behind which entry the next round begins. */
+  after: z.string().default(OLDEST),
   last_problem: z.string().optional(),
   /** There once the receiver said that it is gone for good. */
   disabled: z.literal("1").optional(),
@@ -46,11 +48,6 @@ export interface WebhookReceipt extends WebhookView {
   secret: string;
 }
 
-/** How a round of pushing ended: `gone` when the receiver said that it is gone for good. */
-export type RoundOutcome =
-  | { status: "ok" }
-  | { status: "failed" | "gone"; problem: string; failures: number; waitMs: number };
-
 /** See the module's header. Commands reject as the connection does. */
 export interface Webhooks {
   /** Sets the URL, with a new secret. */
@@ -58,26 +55,30 @@ export interface Webhooks {
   get(parent: ParentAddress): Promise<StoredWebhook | undefined>;
   /** True when there was one. */
   remove(parent: ParentAddress): Promise<boolean>;
-  /** The parents that have one. */
-  parents(): Promise<ParentAddress[]>;
-  /** Notes how a round ended. */
-  note(parent: ParentAddress, outcome: RoundOutcome): Promise<void>;
-  /** How long no round may begin, ms; 0: it may begin now. */
-  waitMs(webhook: StoredWebhook): Promise<number>;
+  /** Tells the processes that push that there is something to push. */
+  ring(parent: ParentAddress): Promise<void>;
 }
 
 /** The webhooks of an installation. */
 export function createWebhooks(redis: RedisClient, keys: Keys): Webhooks {
-  const now = () => redisNowMs(redis);
+  /** Whoever pushes loses its slot; no retry is waited for. */
+  const endSlot = (parent: ParentAddress, begin: "due" | "never") => {
+    const member = parentMember(parent);
+    const slot = redis.multi().hdel(keys.webhookHolders, member);
+    return (
+      begin === "due" ? slot.zadd(keys.webhooksDue, 0, member) : slot.zrem(keys.webhooksDue, member)
+    ).exec();
+  };
   return {
     async set(parent, url) {
       const secret = `whsec_${randomBytes(SECRET_BYTES).toString("base64")}`;
-      const created_at = new Date(await now()).toISOString();
+      const created_at = new Date(await redisNowMs(redis)).toISOString();
       const { webhook } = keys.parent(parent);
       await redis.sadd(keys.webhooks, parentMember(parent));
       await redis.multi().del(webhook).hset(webhook, { v: "1", url, secret, created_at }).exec();
-      // A ring without an entry: what is in the channel is pushed at once.
-      await redis.publish(keys.parent(parent).doorbell, "");
+      // What is in the channel is pushed at once.
+      await endSlot(parent, "due");
+      await redis.publish(keys.webhookDoorbell, parentMember(parent));
       return { url, status: "active", created_at, secret };
     },
     async get(parent) {
@@ -85,24 +86,13 @@ export function createWebhooks(redis: RedisClient, keys: Keys): Webhooks {
     },
     async remove(parent) {
       const removed = await redis.del(keys.parent(parent).webhook);
+      await endSlot(parent, "never");
       await redis.srem(keys.webhooks, parentMember(parent));
       return removed === 1;
     },
-    async parents() {
-      const members = await redis.smembers(keys.webhooks);
-      return members.flatMap((member) => parentOfMember(member) ?? []);
+    async ring(parent) {
+      await redis.publish(keys.webhookDoorbell, parentMember(parent));
     },
-    async note(parent, outcome) {
-      const { webhook } = keys.parent(parent);
-      // Removed meanwhile: nothing comes back to life.
-      if ((await redis.exists(webhook)) === 0) return;
-      if (outcome.status === "ok")
-        return void (await redis.hdel(webhook, "failures", "not_before", "last_problem"));
-      const { problem, waitMs, status, failures } = outcome;
-      const fields = { failures, not_before: (await now()) + waitMs, last_problem: problem };
-      await redis.hset(webhook, { ...fields, ...(status === "gone" && { disabled: "1" }) });
-    },
-    waitMs: async ({ not_before }) => (not_before === 0 ? 0 : Math.max(0, not_before - (await now()))),
   };
 }
 

@@ -1,5 +1,6 @@
 -- Puts an entry about `agent` (uid, parent_id, agent_id, name, run) into its parent's channel; answers its stream id. The
--- doorbell carries the whole entry as JSON, so that a waiting reader needs no read.
+-- doorbell carries the whole entry as JSON, so that a waiting reader needs no read; the other doorbell names a parent with a webhook
+-- to the processes that push.
 local function tell_parent(agent, now, entry)
   local flat = { 'v', '1', 'uid', agent.uid, 'parent_id', agent.parent_id, 'agent_id', agent.agent_id, 'name', agent.name,
     'run', agent.run, 'at', fmt(now) }
@@ -10,5 +11,6 @@ local function tell_parent(agent, now, entry)
   local id = redis.call('XADD', replies, '*', unpack(flat))
   redis.call('PEXPIRE', replies, reply_ttl_ms)
   redis.call('PUBLISH', doorbell, cjson.encode({ id, flat }))
+  if redis.call('EXISTS', webhook) == 1 then redis.call('PUBLISH', webhook_doorbell, tenant .. '/' .. agent.parent_id) end
   return id
 end

@@ -1,0 +1,152 @@
+/**
+ * Pushes what stands in the channel of one parent, once through, with {@link AT_A_TIME} requests under way: one that is slow
+ * holds up no other.
+ */
+import type { OpenClient } from "../../producer/open-client.ts";
+import type { Logger } from "../../shared/logger.ts";
+import type { ParentAddress } from "../../shared/protocol/keys.ts";
+import { isBehind } from "../../shared/protocol/reply.ts";
+import { isReadable, type StreamEntry } from "../../shared/redis/replies.ts";
+import type { RoundOutcome, WebhookSlots } from "../../shared/redis/webhook-slot.ts";
+import { OLDEST, type StoredWebhook, type Webhooks } from "../../shared/redis/webhooks.ts";
+import type { PushAnswer, WebhookSender } from "./request.ts";
+
+/** What a round works with. */
+export interface PushParts {
+  readonly sender: WebhookSender;
+  readonly open: OpenClient;
+  readonly webhooks: Webhooks;
+  readonly slots: WebhookSlots;
+  readonly signal: AbortSignal;
+  /** Pause after the first failed round, ms. */
+  readonly backoffMs: number;
+  /** From 0 to 1. */
+  readonly random: () => number;
+  readonly logger: Logger | undefined;
+}
+
+/**
+ * How a round ended: `done`: nothing is left to push; `more`: it had its share of entries; `failed`: the receiver is asked again
+ * in `waitMs`; `stopped`: this process may not go on.
+ */
+export type RoundEnd = { status: "done" | "more" | "stopped" } | { status: "failed"; waitMs: number };
+
+const PAGE_ENTRIES = 100;
+const AT_A_TIME = 16;
+const MOST_FAILURES = 3;
+const LONGEST_BACKOFF_MS = 3_600_000;
+/** Then it is another parent's slot. */
+const MOST_ENTRIES = 1_000;
+
+/** Pushes as long as `isOurs`. */
+export async function pushParent(
+  parts: PushParts,
+  parent: ParentAddress,
+  isOurs: () => boolean,
+): Promise<RoundEnd> {
+  const { open, webhooks, slots, signal, logger } = parts;
+  const webhook = await open.call(({ read }) => read(() => webhooks.get(parent)));
+  if (!webhook || webhook.disabled) return { status: "done" };
+  const mayGoOn = () => isOurs() && !signal.aborted;
+  const round = await pushAll(parts, { parent, webhook, mayGoOn });
+  // What was cut off has failed for no reason of the receiver's.
+  if (!mayGoOn()) return { status: "stopped" };
+  const outcome = outcomeOf(parts, webhook, round);
+  if (outcome.status !== "ok" || webhook.failures > 0)
+    await open.call(({ read }) => read(() => slots.note(parent, webhook, outcome)));
+  if (outcome.status === "ok") return { status: round.sent < MOST_ENTRIES ? "done" : "more" };
+  const { problem, status, waitMs } = outcome;
+  if (status === "gone") return { status: "done" };
+  logger?.warn({ parent: parent.parentId, problem }, "A webhook failed; trying again later");
+  return { status, waitMs };
+}
+
+interface Pushing {
+  readonly parent: ParentAddress;
+  readonly webhook: StoredWebhook;
+  readonly mayGoOn: () => boolean;
+}
+
+/** What came of a round's requests: `last` is the entry that was tried last. */
+interface Round {
+  readonly failed: readonly PushAnswer[];
+  readonly isTaken: boolean;
+  readonly sent: number;
+  readonly last: string;
+}
+
+/** Goes through the channel from where the last round ended, and around. */
+async function pushAll(parts: PushParts, { parent, webhook, mayGoOn }: Pushing): Promise<Round> {
+  const failed: PushAnswer[] = [];
+  let [isTaken, sent, last] = [false, 0, webhook.after];
+  const entries = entriesFrom(parts.open, parent, webhook.after);
+  const pushNext = async () => {
+    for await (const entry of entries) {
+      if (!mayGoOn() || failed.length >= MOST_FAILURES || sent >= MOST_ENTRIES) return;
+      sent += 1;
+      last = entry.id;
+      const answer = await pushOne(parts, parent, webhook, entry);
+      if (answer.status === "taken") isTaken = true;
+      else failed.push(answer);
+    }
+  };
+  await Promise.all(Array.from({ length: AT_A_TIME }, pushNext));
+  return { failed, isTaken, sent, last };
+}
+
+/** The entries of a channel behind `begin` in their order, then those up to it; several may take from it side by side. */
+async function* entriesFrom(
+  open: OpenClient,
+  parent: ParentAddress,
+  begin: string,
+): AsyncGenerator<StreamEntry> {
+  yield* entriesBehind(open, parent, begin);
+  if (begin === OLDEST) return;
+  for await (const entry of entriesBehind(open, parent, OLDEST)) {
+    if (isBehind(begin, entry.id)) return;
+    yield entry;
+  }
+}
+
+async function* entriesBehind(
+  { call, replies }: OpenClient,
+  parent: ParentAddress,
+  begin: string,
+): AsyncGenerator<StreamEntry> {
+  for (let after: string | undefined = begin; after !== undefined; ) {
+    const from: string = after;
+    const items = await call(({ read }) => read(() => replies.read(parent, from, PAGE_ENTRIES)));
+    yield* items.filter(isReadable);
+    // What comes behind the last page rings.
+    after = items.length < PAGE_ENTRIES ? undefined : items.at(-1)?.id;
+  }
+}
+
+function outcomeOf(
+  { backoffMs, random }: PushParts,
+  webhook: StoredWebhook,
+  { failed, isTaken, last }: Round,
+): RoundOutcome {
+  const gone = failed.find(({ status }) => status === "gone");
+  const worst = gone ?? failed.at(-1);
+  if (!worst || worst.status === "taken") return { status: "ok" };
+  const failures = isTaken ? 0 : webhook.failures;
+  const longest = Math.min(LONGEST_BACKOFF_MS, backoffMs * 2 ** Math.min(failures, 30));
+  const waitMs = Math.ceil(longest * (0.5 + random() / 2));
+  const after = failed.some(({ status }) => status === "refused") ? last : OLDEST;
+  const { problem } = worst;
+  return { status: gone ? "gone" : "failed", problem, failures: failures + 1, waitMs, after };
+}
+
+/** One entry: acked when it was taken. An ack that fails leaves it in the channel; the receiver sees its id again. */
+async function pushOne(
+  { sender, logger, open }: PushParts,
+  parent: ParentAddress,
+  webhook: StoredWebhook,
+  entry: StreamEntry,
+): Promise<PushAnswer> {
+  const answer = await sender.send(webhook, entry.entry);
+  if (answer.status === "taken") await open.channels.take(parent, entry);
+  else logger?.debug({ reply_id: entry.entry.reply_id, problem: answer.problem }, "A reply was not taken");
+  return answer;
+}

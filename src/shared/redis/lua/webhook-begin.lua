@@ -1,0 +1,14 @@
+-- webhook-begin: takes the slot to push for a parent. Where another process has it, that one is asked to look once more.
+-- Closes: two processes that hear of one reply pushing it both; a reply that comes while a slot ends, and is heard of by the
+-- other process alone; a retry that begins before its time.
+local now = now_ms()
+local at = tonumber(redis.call('ZSCORE', webhooks_due, member) or '0')
+local holder = redis.call('HGET', webhook_holders, member)
+if at > now and holder ~= token then
+  if holder then redis.call('HSET', webhook_holders, member .. '/again', '1') end
+  return answer('later')
+end
+redis.call('ZADD', webhooks_due, fmt(now + ms), member)
+redis.call('HSET', webhook_holders, member, token)
+redis.call('HDEL', webhook_holders, member .. '/again')
+return answer('begun')

@@ -1,0 +1,95 @@
+/** Guarantee: at most one process has the slot to push for a parent, none is lost with a process, and no entry is heard of in vain. */
+import { expect, test } from "vitest";
+import { keysUnder, type ParentAddress, parentMember } from "../../../src/shared/protocol/keys.ts";
+import { closeRedis, openRedis } from "../../../src/shared/redis/connection/connection.ts";
+import { createWebhookSlots, type PushLease } from "../../../src/shared/redis/webhook-slot.ts";
+import { createWebhooks } from "../../../src/shared/redis/webhooks.ts";
+import { closeAtEnd } from "../../helpers/cleanup.ts";
+import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
+
+const A: PushLease = { token: "a", ms: 60_000 };
+const B: PushLease = { token: "b", ms: 60_000 };
+
+function scene() {
+  const redis = openRedis(redisUrl(), "worker");
+  closeAtEnd(() => closeRedis(redis));
+  const keys = keysUnder(uniquePrefix());
+  return { redis, keys, webhooks: createWebhooks(redis, keys), slots: createWebhookSlots(redis, keys) };
+}
+
+const parent: ParentAddress = { tenant: "default", parentId: "p" };
+const member = parentMember(parent);
+
+test("a slot is its first taker's until it ends; then nothing is left of it", async () => {
+  const { redis, keys, slots } = scene();
+  expect(await slots.begin(parent, A)).toBe(true);
+  expect(await slots.begin(parent, A)).toBe(true);
+  expect(await slots.end(parent, "b", undefined)).toBe(true);
+  expect(await slots.begin(parent, B)).toBe(false);
+  expect(await slots.end(parent, "a", undefined)).toBe(true);
+  expect(await slots.begin(parent, A)).toBe(true);
+  expect(await slots.end(parent, "a", undefined)).toBe(false);
+  expect(await redis.exists(keys.webhooksDue, keys.webhookHolders)).toBe(0);
+});
+
+test("a process that heard of an entry while another had the slot has that one look once more, also when it dies", async () => {
+  const { slots } = scene();
+  await slots.begin(parent, A);
+  await slots.begin(parent, B);
+  expect(await slots.end(parent, "a", undefined)).toBe(true);
+  // The first one dies here.
+  expect(await slots.due(B, [], 1)).toMatchObject({ lost: [], taken: [member] });
+});
+
+test("a retry begins at its time, not at a ring before it", async () => {
+  const { redis, keys, slots } = scene();
+  await slots.begin(parent, A);
+  expect(await slots.end(parent, "a", 60_000)).toBe(false);
+  expect(await slots.begin(parent, A)).toBe(false);
+  const { taken, next_ms } = await slots.due(B, [], 1);
+  expect({ taken, isLater: (next_ms ?? 0) > 0 }).toEqual({ taken: [], isLater: true });
+  await redis.zadd(keys.webhooksDue, 1, member);
+  expect((await slots.due(B, [], 1)).taken).toEqual([member]);
+  expect(await slots.begin(parent, A)).toBe(false);
+});
+
+test("a process keeps its slots, and hears of those that passed to another", async () => {
+  const { redis, keys, slots } = scene();
+  const other: ParentAddress = { tenant: "default", parentId: "q" };
+  await slots.begin(parent, A);
+  await slots.begin(other, A);
+  await redis.zadd(keys.webhooksDue, 1, member, 2, parentMember(other));
+  expect((await slots.due(B, [], 1)).taken).toEqual([member]);
+  const due = await slots.due(A, [member, parentMember(other)], 10);
+  expect(due).toMatchObject({ lost: [member], taken: [] });
+  expect(await slots.begin(other, B)).toBe(false);
+});
+
+test("no more slots are taken than there is room for", async () => {
+  const { redis, keys, slots } = scene();
+  await redis.zadd(keys.webhooksDue, 1, "default/a", 2, "default/b", 3, "default/c");
+  expect(await slots.due(A, [], 0)).toMatchObject({ taken: [], next_ms: 0 });
+  expect((await slots.due(A, [], 2)).taken).toEqual(["default/a", "default/b"]);
+  expect((await slots.due(B, [], 2)).taken).toEqual(["default/c"]);
+});
+
+test("a webhook that is set anew is pushed to at once, whoever has the slot or waits for a retry", async () => {
+  const { redis, keys, slots, webhooks } = scene();
+  await slots.begin(parent, A);
+  await webhooks.set(parent, "https://example.com/");
+  expect((await slots.due(A, [member], 0)).lost).toEqual([member]);
+  expect(await slots.begin(parent, B)).toBe(true);
+  await webhooks.remove(parent);
+  expect(await redis.exists(keys.webhooksDue, keys.webhookHolders, keys.webhooks)).toBe(0);
+});
+
+test("what an older round met is not noted on a webhook that was set since", async () => {
+  const { slots, webhooks } = scene();
+  await webhooks.set(parent, "https://example.com/old");
+  const old = await webhooks.get(parent);
+  if (!old) throw new Error("no webhook");
+  await webhooks.set(parent, "https://example.com/new");
+  await slots.note(parent, old, { status: "gone", problem: "410", failures: 1, waitMs: 1, after: "0-0" });
+  expect(await webhooks.get(parent)).toMatchObject({ url: "https://example.com/new", failures: 0 });
+  expect((await webhooks.get(parent))?.disabled).toBeUndefined();
+});

@@ -150,7 +150,7 @@ async function runTask(
   options: TaskOptions,
   told?: Told,
 ): Promise<TaskOutcome> {
-  const { signal, onQuestion, onWait, wait_for_worker_ms } = options;
+  const { signal, onQuestion } = options;
   signal?.throwIfAborted();
   const client = await context.open();
   const { parent } = context.profile;
@@ -175,13 +175,7 @@ async function runTask(
       reservation = client.channels.reserve(parent, spawned.address.uid, takeQuestion);
       if (cancelled) reservation.cancel(cancelled.reason);
     }
-    watchTask(client, spawned.address, {
-      tellHandle: told?.waits,
-      onWait,
-      wait_for_worker_ms,
-      cancel,
-      over: over.signal,
-    });
+    watchTask(client, spawned.address, options, { tellHandle: told?.waits, cancel, over: over.signal });
     const bornAt = Date.parse(spawned.receipt.created_at);
     const entry = await reservation.wait(FIRST_RUN, known ? "promised" : { bornAt });
     // The reply is in hand; the ack is not waited for, and the reservation stands until it is answered.

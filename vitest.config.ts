@@ -3,40 +3,34 @@ import { globSync } from "tinyglobby";
 import { defineConfig } from "vitest/config";
 import { CLUSTER_LONG, CLUSTER_SUBSET, CLUSTER_SUITE, NOT_ON_A_CLUSTER } from "./test/setup/cluster-suite.ts";
 import { EMBEDDED_ALONE, EMBEDDED_SUBSET } from "./test/setup/embedded-subset.ts";
-import Schedule, { SHARING_A_PROCESS, SOLITARY } from "./test/setup/schedule.ts";
+import Schedule, { SOLITARY } from "./test/setup/schedule.ts";
 import { findServerBinary, NEED_A_SERVER } from "./test/setup/server-binary.ts";
 
 const hasServer = findServerBinary() !== undefined;
 const leftOut = hasServer ? [] : NEED_A_SERVER;
 // They need programs that `npm run test:doors` installs first.
 const doors = process.env.SUBAGENT_TEST_DOORS === "whole" ? [] : ["test/doors/long/**"];
+const EVERY_FILE = "test/**/*.test.ts";
 const never = ["**/node_modules/**", "test/**/fixtures/**", ...CLUSTER_LONG, ...doors, ...leftOut];
 
 const clusterFiles = process.env.SUBAGENT_TEST_CLUSTER === "whole" ? CLUSTER_SUITE : CLUSTER_SUBSET;
 
 // `--project redis` asked for by name runs every file, each in a process of its own.
 const isAskedFor = process.argv.some((argument) => /^(--project=)?redis$/.test(argument));
+/** Fork bombs: nothing runs beside them. */
+const disturbing = isAskedFor ? [] : ["test/integration/tools/hostile-commands.test.ts"];
 const shared = isAskedFor
   ? []
-  : globSync([...SHARING_A_PROCESS], { ignore: [...never, ...Object.keys(SOLITARY)] });
+  : globSync(EVERY_FILE, { ignore: [...never, ...disturbing, ...Object.keys(SOLITARY)] });
 
-/** Unit tests wait for nothing. */
-const UNIT = "test/unit/";
-const cores = availableParallelism();
 const setup = { globalSetup: ["test/setup/redis-server.ts"] };
-const computing = Math.max(2, cores);
-/** As many as there are cores: unit tests compute, and the embedded server computes beside the files that ask it. */
-const sharing = { isolate: false, maxWorkers: computing };
-/** Most of these files wait for leases, timers and Redis: as many as there are cores leave one idle. */
-const waiting = { isolate: false, maxWorkers: computing + 1, sequence: { groupOrder: 1 } };
-/** Each in a process of its own; many start others. */
-const isolated = { maxWorkers: computing + 1, sequence: { groupOrder: 2 } };
-/** Fork bombs and floods: they would take the time that other files measure. */
-const disturbing = ["test/integration/tools/{hostile-*,start-kills}.test.ts"];
+/** Most files wait for leases, timers and processes for half of their time: with fewer a core is often idle. */
+const maxWorkers = 2 * Math.max(2, availableParallelism());
 
 export default defineConfig({
   test: {
     pool: "forks",
+    maxWorkers,
     setupFiles: ["test/setup/seed.ts", "test/setup/leak-check.ts", "test/setup/cpu-meter.ts"],
     reporters: ["default", "./test/setup/slowest-files.ts", "./test/setup/closing-line.ts"],
     sequence: { sequencer: Schedule },
@@ -44,31 +38,13 @@ export default defineConfig({
     testTimeout: 60_000,
     hookTimeout: 60_000,
     projects: [
+      { extends: true, test: { ...setup, name: "shared-process", isolate: false, include: shared } },
       {
         extends: true,
         test: {
           ...setup,
-          name: "shared-process",
-          ...sharing,
-          include: shared.filter((path) => path.startsWith(UNIT)),
-        },
-      },
-      {
-        extends: true,
-        test: {
-          ...setup,
-          ...waiting,
-          name: "waiting",
-          include: shared.filter((path) => !path.startsWith(UNIT)),
-        },
-      },
-      {
-        extends: true,
-        test: {
-          ...setup,
-          ...isolated,
           name: "redis",
-          include: ["test/**/*.test.ts"],
+          include: [EVERY_FILE],
           exclude: [...never, ...shared, ...disturbing],
         },
       },
@@ -79,23 +55,20 @@ export default defineConfig({
           name: "disturbing",
           include: disturbing,
           maxWorkers: 1,
-          sequence: { groupOrder: 3 },
+          sequence: { groupOrder: 1 },
         },
       },
+      { extends: true, test: { ...setup, name: "embedded", isolate: false, include: [...EMBEDDED_SUBSET] } },
       {
         extends: true,
-        test: { ...setup, ...sharing, name: "embedded", include: [...EMBEDDED_SUBSET] },
-      },
-      {
-        extends: true,
-        test: { ...setup, ...sharing, name: "embedded alone", include: [...EMBEDDED_ALONE] },
+        test: { ...setup, name: "embedded alone", isolate: false, include: [...EMBEDDED_ALONE] },
       },
       {
         extends: true,
         test: {
           ...setup,
-          ...waiting,
           name: "cluster",
+          isolate: false,
           include: [...clusterFiles],
           exclude: [...Object.keys(NOT_ON_A_CLUSTER), ...(hasServer ? [] : clusterFiles)],
         },

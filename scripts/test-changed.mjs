@@ -44,7 +44,7 @@ else if (tests.size === 0) console.log("nothing has changed that a test is about
 else process.exitCode = run([...tests]) || process.exitCode;
 
 function run(files) {
-  const projects = ["shared-process", "waiting", "redis*"].flatMap((name) => ["--project", name]);
+  const projects = ["shared-process", "redis*"].flatMap((name) => ["--project", name]);
   const { status } = spawnSync("npx", ["vitest", "run", ...projects, ...files], {
     cwd: ROOT,
     stdio: "inherit",

@@ -12,6 +12,7 @@ import { createIntake } from "../src/service/intake/intake.ts";
 import { mcpMount } from "../src/service/mcp/mount.ts";
 import { createLogger } from "../src/shared/logger.ts";
 import { createApiKeys } from "../src/shared/redis/api-keys.ts";
+import { bundled } from "./helpers/bundle.ts";
 import { closeAtEnd } from "./helpers/cleanup.ts";
 import { openStage, type Stage } from "./stage/stage.ts";
 
@@ -59,7 +60,7 @@ beforeAll(async () => {
   const cli = join(bin, "subagent-queue");
   writeFileSync(
     cli,
-    `#!/bin/sh\ncd '${ROOT}' && exec '${process.execPath}' --import tsx src/cli/main.ts "$@"\n`,
+    `#!/bin/sh\ncd '${ROOT}' && exec '${process.execPath}' '${await bundled("src/cli/main.ts")}' "$@"\n`,
   );
   chmodSync(cli, 0o755);
   env = {

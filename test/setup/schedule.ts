@@ -1,24 +1,15 @@
 /**
  * In which order test files run. Most wait for leases, for processes and for Redis; some compute. Two of one kind at a
- * time leave a core idle or fight for it, so the kinds take turns, the long files of each kind first.
+ * time leave a core idle or fight for it, so the kinds take turns, the long files of each kind first and the shortest at the end.
  */
 import picomatch from "picomatch";
 import type { TestSpecification } from "vitest/node";
 import { BaseSequencer } from "vitest/node";
 
 /**
- * Files that share a process, one after the other, so that the sources are loaded once: they open nothing that outlives
- * them, which the leak check holds.
+ * Files that need a process of their own, and why. The others share one, one after the other, so that the sources are loaded once:
+ * they open nothing that outlives them, which the leak check holds.
  */
-export const SHARING_A_PROCESS: readonly string[] = [
-  "test/unit/**/*.test.ts",
-  "test/integration/*.test.ts",
-  "test/integration/{offline,origins,producer,service,verbs,worker}/**/*.test.ts",
-  "test/deploy/**/*.test.ts",
-  "test/helpers/**/*.test.ts",
-];
-
-/** Files among those that need a process of their own, and why. */
 export const SOLITARY: Readonly<Record<string, string>> = {
   "test/unit/worker/tools/search/matcher.test.ts": "counts the threads of its process",
   "test/unit/cli/local/**/*.test.ts": "starts servers as children of its process",
@@ -41,28 +32,55 @@ const COMPUTING: readonly string[] = [
   "test/unit/**",
 ];
 
+/** Files that take longer than half a minute, the longest first: begun late, one of them would run alone at the end. */
+export const LONG: readonly string[] = [
+  "test/e2e/cli.test.ts",
+  "test/chaos/short.test.ts",
+  "test/integration/worker/provider-limiter.test.ts",
+  "test/integration/verbs/interleaving.test.ts",
+  "test/chaos/redis-refusing.test.ts",
+  "test/examples.test.ts",
+  "test/chaos/redis-silence.test.ts",
+  "test/architecture/rules.test.ts",
+  "test/integration/worker/takeover.test.ts",
+  "test/e2e/live-page.test.ts",
+  "test/e2e/agent-verbs.test.ts",
+  "test/soak/soak.test.ts",
+  "test/readme.test.ts",
+  "test/integration/worker/pausing.test.ts",
+  "test/integration/doctor-busy.test.ts",
+];
+
 /** Sorts what vitest would run next to what it leaves idle. */
 export default class Schedule extends BaseSequencer {
-  /** Vitest's own order (groups, then what took longest last time), with the two kinds of files taking turns. */
+  /** Files with a process of their own first, then project by project; see {@link inTurns}. */
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await super.sort(files);
-    const groupOf = ({ project }: TestSpecification) => project.config.sequence.groupOrder;
-    // A process is used again for the next file of the same project alone: the projects of a group follow one another.
-    const projects = [...new Set(sorted.map(({ project }) => project))];
+    // A process is used again for the next file of the same project alone: the projects follow one another.
+    const projects = [...new Set(sorted.map(({ project }) => project))].sort(
+      (a, b) => Number(b.config.isolate) - Number(a.config.isolate),
+    );
     const pathOf = ({ moduleId, project }: TestSpecification) =>
       moduleId.slice(project.config.root.length + 1);
-    return projects
-      .map((project) => sorted.filter((file) => file.project === project))
-      .sort(([a], [b]) => (a && b ? groupOf(a) - groupOf(b) : 0))
-      .flatMap((files) => inTurns(files, pathOf));
+    return projects.flatMap((project) =>
+      inTurns(
+        sorted.filter((file) => file.project === project),
+        pathOf,
+      ),
+    );
   }
 }
 
-/** The files with the two kinds taking turns; within a kind the order stays. `pathOf` is relative to the repository. */
+/** The two kinds taking turns, the long files of each first; otherwise the order stays. `pathOf` is relative to the repository. */
 export function inTurns<File>(files: readonly File[], pathOf: (file: File) => string): File[] {
   const matches = picomatch([...COMPUTING]);
-  const computing = files.filter((file) => matches(pathOf(file)));
-  const waiting = files.filter((file) => !matches(pathOf(file)));
+  const rankOf = (file: File) => {
+    const place = LONG.indexOf(pathOf(file));
+    return place < 0 ? LONG.length : place;
+  };
+  const ranked = files.toSorted((a, b) => rankOf(a) - rankOf(b));
+  const computing = ranked.filter((file) => matches(pathOf(file)));
+  const waiting = ranked.filter((file) => !matches(pathOf(file)));
   return Array.from({ length: Math.max(computing.length, waiting.length) }).flatMap((_, index) =>
     [waiting[index], computing[index]].filter((file) => file !== undefined),
   );

@@ -1,7 +1,7 @@
 /**
  * Commands of a hostile model. A command that gets out prints ESCAPED or a canary; @OUTSIDE@, @ROOT@, @PORT@ and @PID@ stand
  * for a host directory with a secret, an opened one, a listening TCP port of the host and the worker's process. What forks without
- * end gives way to the other tests first.
+ * end gives way to everything else first.
  */
 export const HOSTILE: Readonly<Record<string, string>> = {
   // Files of the host.

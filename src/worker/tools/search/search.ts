@@ -37,19 +37,19 @@ export async function searchWithin(
   const signal = AbortSignal.any([ctx.signal, expiry.signal]);
   let leave: (() => void) | undefined;
   let timer: { cancel(): void } | undefined;
-  let matcher: Matcher | undefined;
   let tooSlow = false;
+  // Open while it waits for its turn: the threads end with the last open search, and to start one costs 50 ms of CPU.
+  const matcher = threads.open(signal);
   try {
     leave = await queue.enter(`${ctx.uid}.${ctx.run}`, ctx.signal);
     timer = clock.timeout(SEARCH_LIMIT_MS, () => expiry.abort());
-    matcher = threads.open(signal);
     await work(matcher, signal);
   } catch (error) {
     tooSlow = error instanceof ToolFailure && error.reason === "too_slow";
     if (!tooSlow && !(expiry.signal.aborted && error instanceof ToolFailure)) throw error;
   } finally {
     timer?.cancel();
-    await matcher?.close();
+    await matcher.close();
     leave?.();
     await start.handle.close();
   }

@@ -34,8 +34,10 @@ export function commandFor({ script, cwd, searchPath }: Calling): string {
     .map((directory) => join(directory, NAME))
     .find((path) => existsSync(path));
   if (onPath !== undefined && isThis(onPath)) return NAME;
-  const below = relative(cwd, script);
-  return `node ${word(below.startsWith("..") || isAbsolute(below) ? script : below)}`;
+  // The script itself: what npx makes to call it by is gone some day.
+  const itself = realPathOf(script) ?? script;
+  const below = relative(realPathOf(cwd) ?? cwd, itself);
+  return `node ${word(below.startsWith("..") || isAbsolute(below) ? itself : below)}`;
 }
 
 /**

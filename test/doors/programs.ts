@@ -41,13 +41,13 @@ export function programsOf(stage: Stage, token: string): Readonly<Record<string,
       runRecipe(command, { ...env, API: api });
   return {
     curl: recipe("sh", "curl.sh"),
-    python: recipe("python3", "-I", "http.py"),
+    python: recipe("python3", "task.py"),
     perl: recipe("perl", "http.pl"),
     workflow: recipe("sh", "-c", workflowStep()),
     cron: () => runCron(stage, env),
     "ai-sdk": () => runAiSdk(env),
     langchain: recipe(process.execPath, "--import", "tsx", "langchain.ts"),
-    xadd: recipe("python3", "-I", "xadd.py"),
+    xadd: recipe("python3", "xadd.py"),
     mcp: (api) => {
       const headers = { Authorization: `Bearer ${token}` };
       const url = new URL(`${api}/mcp?parent=mcp-client`);

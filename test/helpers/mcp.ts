@@ -13,6 +13,8 @@ export interface McpAnswer {
 export interface McpRequestOptions {
   /** Default true. */
   followsTasks?: boolean;
+  /** Sent as `Authorization: Bearer`. */
+  token?: string;
   signal?: AbortSignal;
 }
 
@@ -21,7 +23,7 @@ export async function askMcp(
   url: URL | string,
   method: string,
   params: object,
-  { followsTasks = true, signal }: McpRequestOptions = {},
+  { followsTasks = true, token, signal }: McpRequestOptions = {},
 ): Promise<McpAnswer> {
   const name =
     "name" in params ? String(params.name) : "taskId" in params ? String(params.taskId) : undefined;
@@ -33,6 +35,7 @@ export async function askMcp(
       "MCP-Protocol-Version": REVISION,
       "Mcp-Method": method,
       ...(name && { "Mcp-Name": name }),
+      ...(token !== undefined && { Authorization: `Bearer ${token}` }),
     },
     body: JSON.stringify({
       jsonrpc: "2.0",

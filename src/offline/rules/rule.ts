@@ -24,6 +24,8 @@ export interface Rule {
 const FILE_NAME =
   /(?<![\w./@-])(?:\.{0,2}\/)?(?:[\w@+-][\w.@+-]*\/)*[\w@+-][\w.@+-]*\.[a-z][a-z0-9]{0,7}(?![\w/])/gi;
 
+const SEARCHES: ReadonlySet<string> = new Set(["glob", "grep"]);
+
 /** Makes the calls whose tools are offered, six a turn and none twice; then `done` decides on their results. */
 export function lookUp(task: Task, calls: readonly ToolCall[], done: (steps: Step[]) => Draft): Draft {
   const keyOf = ({ name, input }: ToolCall) => `${name} ${JSON.stringify(Object.entries(input).sort())}`;
@@ -53,13 +55,22 @@ export function foundLines(steps: readonly Step[]): string[] {
     .filter((line) => line !== "" && !/^no matches|^\[.*\s.*\]$/i.test(line));
 }
 
-/** What failed, in parentheses, with a space in front; "" when nothing did. */
+/** What failed, or was searched in part, in parentheses, with a space in front; "" when nothing did. */
 export function failures(steps: readonly Step[]): string {
-  const failed = steps
-    .filter((step) => step.failed)
-    .map(({ name, output }) => `${name}: ${output.split("\n")[0]}`);
-  return failed.length === 0 ? "" : ` (${failed.join("; ")})`;
+  const told = steps.flatMap(({ name, failed, output }) => {
+    const lines = output.split("\n");
+    const said = failed ? lines.slice(0, 1) : SEARCHES.has(name) ? lines.flatMap(noticeIn) : [];
+    return said.map((each) => `${name}: ${each}`);
+  });
+  return told.length === 0 ? "" : ` (${told.join("; ")})`;
 }
+
+/** What a search says of itself, without its brackets. */
+const noticeIn = (line: string): string[] => {
+  const [, notice] = /^\[(.*\s.*)\]$/.exec(line.trim()) ?? [];
+  return notice === undefined ? [] : [notice];
+};
+
 /** `1 file`, `2 files`. */
 export const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`;
 

@@ -212,9 +212,10 @@ async function stream(call: Call, thread: Thread): Promise<void> {
   write("metadata", { run_id, thread_id });
   await thread.wait(run_id, call.signal);
   const { status } = await thread.run(run_id);
-  const { values, ack } = await thread.state();
-  ackWhenSent(call, ack);
-  if (status === "success") write("values", values);
-  else write("error", { error: status, message: `The run ended as ${status}.` });
+  if (status === "success") {
+    const { values, ack } = await thread.state();
+    ackWhenSent(call, ack);
+    write("values", values);
+  } else write("error", { error: status, message: `The run ended as ${status}.` });
   response.end();
 }

@@ -37,6 +37,7 @@ const DEFAULT_TENANT = "default";
 const REQUESTS_PER_MINUTE = 6_000;
 const REQUEST_TIMEOUT_MS = 30_000;
 const MAX_CONNECTIONS = 2_000;
+const REQUESTS_AT_ONCE = MAX_CONNECTIONS / 2;
 
 /** What an API is made of. */
 export interface ApiOptions {
@@ -52,6 +53,8 @@ export interface ApiOptions {
   tenant?: string;
   /** Most requests a minute of one key over all API processes, default 6,000. */
   requestsPerMinute?: number;
+  /** Most requests of one tenant that this process answers at a time, waits and streams among them, default 1,000. */
+  requestsAtOnce?: number;
   /** Where webhooks may go, default `public`: public addresses alone, over https. */
   webhookReach?: Reach;
   /** Other doors on the same port. */
@@ -122,9 +125,10 @@ export function createApi(options: ApiOptions): Api {
 function openApp(options: ApiOptions, board: Mount): RequestListener {
   const { client, host = DEFAULT_HOST, hostNames, tenant = DEFAULT_TENANT } = options;
   const { mounts = [], webhookReach = "public", clock = systemClock, logger } = options;
-  const { requestsPerMinute = REQUESTS_PER_MINUTE } = options;
+  const { requestsPerMinute = REQUESTS_PER_MINUTE, requestsAtOnce = REQUESTS_AT_ONCE } = options;
   const { open } = insideOf(client);
-  const auth = createAuth({ open, openWithoutKeys: isLoopback(host), tenant, requestsPerMinute, clock });
+  const openWithoutKeys = isLoopback(host);
+  const auth = createAuth({ open, openWithoutKeys, tenant, requestsPerMinute, requestsAtOnce, clock });
   const metrics = createApiMetrics(client, clock);
   return createApiApp({
     auth,

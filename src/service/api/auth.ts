@@ -3,6 +3,7 @@
  *
  * 1. Without any key ever made, a server on loopback answers for one tenant. From the first key on, each request needs one.
  * 2. Failed keys and requests are counted in Redis, for all API processes together; when Redis is away, in this process.
+ * 3. A tenant whose requests wait or stream takes half of this process's connections at most: the others always find one.
  */
 import { createHash } from "node:crypto";
 import type { Request, RequestHandler, Response } from "express";
@@ -31,6 +32,8 @@ export interface AuthOptions {
   tenant: string;
   /** Most requests a minute of one key, or of one address without keys. */
   requestsPerMinute: number;
+  /** Most requests of one tenant that are being answered here at a time. */
+  requestsAtOnce: number;
   clock: Clock;
 }
 
@@ -63,9 +66,14 @@ const BELIEVED_MS = 1_000;
 
 /** A guard over the installation's keys. */
 export function createAuth(options: AuthOptions): Auth {
-  const { open, requestsPerMinute } = options;
-  const limits = requestLimits(open, requestsPerMinute);
+  const { open } = options;
+  const limits = requestLimits(open, options.requestsPerMinute);
+  const takeSlot = slots(options.requestsAtOnce);
   const areKeysMade = keysMade(options);
+  const find = async (token: string) => {
+    const client = await open();
+    return client.call(({ read }) => read(() => apiKeysOf(client).find(token)));
+  };
 
   const identify = async (request: Request): Promise<{ principal: Principal; token: string | undefined }> => {
     const token = tokenOf(request);
@@ -77,8 +85,7 @@ export function createAuth(options: AuthOptions): Auth {
         "Send a key as `Authorization: Bearer saq_…`; `subagent-queue keys create` makes one.",
       );
     }
-    const client = await open();
-    const key = await client.call(({ read }) => read(() => apiKeysOf(client).find(token)));
+    const key = await find(token);
     if (!key) throw new SubagentError("unauthorized", "This key is unknown or revoked.");
     return { principal: { tenant: key.tenant, scope: key.scope, keyId: key.key_id }, token };
   };
@@ -90,10 +97,8 @@ export function createAuth(options: AuthOptions): Auth {
       throw error;
     });
     await limits.count(found.principal.keyId ?? address, response);
-    if (!INCLUDED[found.principal.scope].includes(scope)) {
-      const sentence = `This key has the scope ${found.principal.scope}; this request needs ${scope}.`;
-      throw new SubagentError("forbidden", sentence, { scope });
-    }
+    requireScope(found.principal, scope);
+    takeSlot(found.principal.tenant, response);
     principals.set(request, found);
   };
   return {
@@ -105,11 +110,15 @@ export function createAuth(options: AuthOptions): Auth {
     },
     async isStillValid(request) {
       const token = principals.get(request)?.token;
-      if (token === undefined) return !(await areKeysMade());
-      const client = await open();
-      return (await client.call(({ read }) => read(() => apiKeysOf(client).find(token)))) !== undefined;
+      return token === undefined ? !(await areKeysMade()) : (await find(token)) !== undefined;
     },
   };
+}
+
+function requireScope({ scope: has }: Principal, scope: Scope): void {
+  if (INCLUDED[has].includes(scope)) return;
+  const sentence = `This key has the scope ${has}; this request needs ${scope}.`;
+  throw new SubagentError("forbidden", sentence, { scope });
 }
 
 /**
@@ -183,6 +192,25 @@ function requestLimits(open: AuthOptions["open"], requestsPerMinute: number) {
       const { failures } = await opened();
       await failures.consume(nameOf(address)).catch((refused: unknown) => throwLimited(refused, response));
     },
+  };
+}
+
+/** Counts a tenant's requests that are being answered; throws for one more than `most`. */
+function slots(most: number): (tenant: string, response: Response) => void {
+  const taken = new Map<string, number>();
+  return (tenant, response) => {
+    if (response.closed) return;
+    const count = taken.get(tenant) ?? 0;
+    if (count >= most) {
+      const sentence = `${most} requests of this tenant are being answered already: end one that waits or streams, or try another API process.`;
+      throw new SubagentError("rate_limited", sentence);
+    }
+    taken.set(tenant, count + 1);
+    response.once("close", () => {
+      const left = (taken.get(tenant) ?? 1) - 1;
+      if (left > 0) taken.set(tenant, left);
+      else taken.delete(tenant);
+    });
   };
 }
 

@@ -30,9 +30,6 @@ export interface EventStreamOptions {
 const HEARTBEAT_MS = 15_000;
 const PATIENCE_MS = 10_000;
 const EVENT_STREAM = "text/event-stream";
-/** Streams of one process: each holds a connection of the API's. */
-const MOST_STREAMS = 1_000;
-let streams = 0;
 
 /** Whether the client asks for a stream. */
 export function wantsEvents(request: Request): boolean {
@@ -55,12 +52,6 @@ export async function streamEvents(
   { request, response, auth, clock, signal }: EventStreamOptions,
   events: AsyncIterable<ServerSentEvent>,
 ): Promise<void> {
-  if (streams >= MOST_STREAMS)
-    throw new SubagentError(
-      "rate_limited",
-      "This process serves as many streams as it can: try again in a moment.",
-    );
-  streams += 1;
   response
     .status(200)
     .set({ "Content-Type": EVENT_STREAM, "Cache-Control": "no-store", "X-Accel-Buffering": "no" });
@@ -75,7 +66,6 @@ export async function streamEvents(
     // The source failed behind the first byte: the client comes back and is told then.
   } finally {
     stopHeartbeat();
-    streams -= 1;
     response.end();
   }
 }

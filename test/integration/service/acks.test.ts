@@ -22,6 +22,8 @@ import { until } from "../../helpers/until.ts";
 import { openStage, type Stage } from "../../stage/stage.ts";
 
 const PROMPT = "Say hello";
+/** A run that brings nothing but its end. */
+const REFUSED = { match: { user: "refused" }, turns: [{ content: [], stop_reason: "refusal" as const }] };
 
 let stage: Stage;
 let api: string;
@@ -30,7 +32,7 @@ let parents = 0;
 let parentId: string;
 
 beforeAll(async () => {
-  stage = await openStage();
+  stage = await openStage({ scenario: [REFUSED] });
   await stage.startWorker();
   client = stage.client();
   api = (await startApi({ client, mounts: [mcpMount(), agentProtocol()] })).url;
@@ -138,6 +140,18 @@ test.for([
     expect(await unacked()).toBe(1);
   },
 );
+
+test("a thread's stream: an error without the reply acks nothing", async () => {
+  const { thread_id } = (await protocol("POST", "/threads")).body;
+  const messages = [{ role: "user", content: "refused" }];
+  const { body } = await protocol("POST", `/threads/${thread_id}/runs/stream`, {
+    ...run,
+    input: { messages },
+  });
+  expect(body.match(/^event: .*/gm)).toEqual(["event: metadata", "event: error"]);
+  await passBy();
+  expect(await unacked()).toBe(1);
+});
 
 test("a job of the intake queue: its reply is acked when it stands in the job", async () => {
   // Its worker comes last, so that the job is in hand when the intake's way to Redis is closed.

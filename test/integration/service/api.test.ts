@@ -41,6 +41,16 @@ describe("a task", () => {
     expect(body.replies).toMatchObject([{ kind: "reply", agent_id: "task" }]);
   });
 
+  test("names the agent's address as the routes spell it, however its own was spelled", async () => {
+    const { parentId, path } = newParent();
+    const { headers } = await api.ask("POST", `/V1/Parents/${parentId}/Tasks/`, {
+      body: { prompt: "Say hello" },
+    });
+    expect(headers.get("location")).toBe(`${path}/agents/task`);
+    const spawned = await api.ask("POST", `${path}/agents/`, { body: { name: "slash" } });
+    expect(spawned.headers.get("location")).toBe(`${path}/agents/slash`);
+  });
+
   test("with the same Idempotency-Key is one task, and its reply comes again after the ack", async () => {
     const { path } = newParent();
     const headers = { "idempotency-key": '"once"' };

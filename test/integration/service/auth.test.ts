@@ -245,6 +245,23 @@ describe("a request", () => {
   });
 });
 
+describe("a tenant whose requests wait", () => {
+  test("shuts no other out: one more than its share is refused, until one has ended", async () => {
+    const door = await startApi({ client: stage.client(), requestsAtOnce: 3 });
+    const [greedy, other] = [await token("read", "greedy"), await token("read", "modest")];
+    const replies = "/v1/parents/planner-7/replies";
+    const leaving = new AbortController();
+    const headers = { accept: "text/event-stream", authorization: `Bearer ${greedy}` };
+    for (let stream = 1; stream <= 3; stream++)
+      expect((await fetch(door.url + replies, { headers, signal: leaving.signal })).status).toBe(200);
+    const asked = await door.ask("GET", replies, { token: greedy });
+    expect(asked).toMatchObject({ status: 429, body: { code: "rate_limited", retryable: true } });
+    expect((await door.ask("GET", replies, { token: other })).status).toBe(200);
+    leaving.abort();
+    await until(async () => (await door.ask("GET", replies, { token: greedy })).status === 200);
+  });
+});
+
 describe("clients that are slow", () => {
   test("shut nobody out: headers that never end and bodies that trickle hold up no other", async () => {
     const secret = await token("read");

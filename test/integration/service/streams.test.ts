@@ -69,7 +69,8 @@ async function makeReplies(parentId: string): Promise<string[]> {
 test("a client that reads nothing has no more taken for it than its socket holds, and is cut off", async () => {
   const clock = handClock();
   const { open } = insideOf(stage.client());
-  const auth = createAuth({ open, openWithoutKeys: true, tenant: "default", requestsPerMinute: 1, clock });
+  const limits = { requestsPerMinute: 1, requestsAtOnce: 1 };
+  const auth = createAuth({ open, openWithoutKeys: true, tenant: "default", ...limits, clock });
   const data = "x".repeat(1 << 16);
   let taken = 0;
   async function* events() {

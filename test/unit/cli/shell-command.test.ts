@@ -37,6 +37,17 @@ test("where the PATH has it, its name is enough; the folders that npm puts there
   expect(commandFor({ script, cwd: elsewhere, searchPath: inNpm })).toBe(`node ${script}`);
 });
 
+test("called in a clone by the link that npx makes for a while, it is the script itself", () => {
+  const { root } = machine();
+  const clone = join(root, "clone");
+  mkdirSync(join(clone, "dist"), { recursive: true });
+  writeFileSync(join(clone, "package.json"), "{}");
+  writeFileSync(join(clone, "dist", "main.js"), "");
+  const linked = join(root, "for-a-while");
+  symlinkSync(join(clone, "dist", "main.js"), linked);
+  expect(commandFor({ script: linked, cwd: clone, searchPath: undefined })).toBe("node dist/main.js");
+});
+
 test("a program of the same name is not taken for this one", () => {
   const { root, inner, global } = machine();
   const other = join(root, "project", "src", "deep", "it's.js");

@@ -57,7 +57,7 @@ export const agentRoutes: readonly Route[] = [
       const body = await call
         .parent()
         .spawn({ ...call.body, ...sameKey(call, "request_key", call.body.request_key) });
-      return { status: 201, body, location: `${call.request.path}/${body.agent_id}` };
+      return { status: 201, body, location: addressOf(call, body.agent_id) };
     },
   }),
   route({
@@ -172,8 +172,7 @@ export const agentRoutes: readonly Route[] = [
       const { text, request_key } = call.body;
       const key = sameKey(call, "request_key", request_key);
       const body = await call.parent().resume(call.param("agent"), text, key);
-      const agents = call.request.path.replace(/\/[^/]+\/resume\/?$/, "");
-      return { status: 201, body, location: `${agents}/${body.agent_id}` };
+      return { status: 201, body, location: addressOf(call, body.agent_id) };
     },
   }),
   route({
@@ -209,6 +208,11 @@ export const agentRoutes: readonly Route[] = [
     },
   }),
 ];
+
+/** Where an agent of the parent in the path is found. */
+export function addressOf({ param }: Pick<RouteCall, "param">, agentId: string): string {
+  return AGENT.replace("{parent}", param("parent")).replace("{agent}", agentId);
+}
 
 /** The request key of the header, under its name in the body. Two that differ are refused. */
 export function sameKey<N extends string>(

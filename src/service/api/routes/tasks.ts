@@ -19,7 +19,7 @@ import { FIRST_RUN } from "../../../shared/protocol/keys.ts";
 import { Reply } from "../../../shared/protocol/reply.ts";
 import { type Route, type RouteAnswer, type RouteCall, route } from "../route.ts";
 import { TaskBegun, WaitSeconds } from "../schema.ts";
-import { sameKey } from "./agents.ts";
+import { addressOf, sameKey } from "./agents.ts";
 
 const TaskQuery = z.strictObject({ wait: WaitSeconds });
 type TaskCall = RouteCall<z.output<typeof TaskQuery>, z.output<typeof TaskInput>>;
@@ -53,8 +53,7 @@ async function runTask(call: TaskCall): Promise<RouteAnswer> {
   const spawned = await inCall(context, (each) => spawnAgent(each, planned));
   const reply = call.query.wait > 0 ? await waitForReply(call, context, spawned) : undefined;
   if (reply) return { status: 200, body: reply.entry.entry, sent: reply.sent };
-  const agents = call.request.path.replace(/\/tasks\/?$/, "/agents");
-  const location = `${agents}/${spawned.receipt.agent_id}`;
+  const location = addressOf(call, spawned.receipt.agent_id);
   return { status: 202, body: { ...spawned.receipt, request_key }, location };
 }
 

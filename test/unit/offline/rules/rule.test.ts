@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { filesNamedIn, foundLines, lookUp, shorten } from "../../../../src/offline/rules/rule.ts";
+import { failures, filesNamedIn, foundLines, lookUp, shorten } from "../../../../src/offline/rules/rule.ts";
 
 const step = (output: string, failed = false) => ({ name: "glob", input: {}, output, failed });
 
@@ -17,6 +17,15 @@ it.each([
   ["Nothing here.", []],
 ])("finds the files in “%s”", (text, files) => {
   expect(filesNamedIn(text)).toEqual(files);
+});
+
+it("tells what failed, and what was searched in part", () => {
+  const grep = { ...step("a.ts:1:TODO\n[stopped after 10 s]"), name: "grep" };
+  const read = { ...step("[not a notice]"), name: "read_file" };
+  expect(failures([grep, read, step("no such path\nat all", true)])).toBe(
+    " (grep: stopped after 10 s; glob: no such path)",
+  );
+  expect(failures([step("a.ts"), read])).toBe("");
 });
 
 it("makes six calls a turn, none twice, and only those whose tools are offered", () => {

@@ -62,12 +62,12 @@ const VERBS: Readonly<Record<string, ListedVerb>> = {
     load: () => import("./verbs/mcp.ts"),
   },
   schedule: {
-    says: "make, list, pause, resume and remove tasks that come due by themselves",
+    says: "make, list, pause, resume and remove tasks that begin at set times",
     load: () => import("./verbs/schedule.ts"),
   },
   list: { says: "show the live agents", load: () => import("./verbs/list.ts") },
   replies: {
-    says: "print what has come from the agents and is not acked yet",
+    says: "print what the agents sent and is not acked yet",
     load: () => import("./verbs/replies.ts"),
   },
   watch: {
@@ -100,7 +100,7 @@ const VERBS: Readonly<Record<string, ListedVerb>> = {
     load: () => import("./verbs/profile.ts"),
   },
   webhook: {
-    says: "say where the replies of a parent are pushed",
+    says: "set where the replies of a parent are pushed",
     load: () => import("./verbs/webhook.ts"),
   },
   keys: {
@@ -112,7 +112,7 @@ const VERBS: Readonly<Record<string, ListedVerb>> = {
     load: () => import("./verbs/offline-model.ts"),
   },
   completion: {
-    says: "print what makes bash, zsh or fish complete verbs and flags",
+    says: "print the completion script for bash, zsh or fish",
     seesAll: true,
     load: () => import("./verbs/completion.ts"),
   },

@@ -4,8 +4,9 @@
  * 1. It counts only while something waits; one timer serves everything that does.
  * 2. Each step is followed by one more turn of the event loop: what arrived during a stall is read before time is up.
  */
+
+import { lastOf } from "./hidden-class.ts";
 import { type Link, LinkedList } from "./linked-list.ts";
-import { keepShape } from "./shape.ts";
 
 /** Time as a parameter. */
 export interface Clock {
@@ -76,7 +77,7 @@ export class CoarseTimers implements Pick<Clock, "timeout"> {
   timeout(ms: number, callback: () => void): { cancel(): void } {
     const limit = new Limit(this.#clock.monotonicMs() + ms, callback);
     limit.link = this.#limits.add(limit);
-    keepShape("limit", limit);
+    lastOf.limit = limit;
     if (limit.dueMs + GRAIN_MS < this.#firesAtMs) this.#arm(limit.dueMs);
     return limit;
   }

@@ -21,7 +21,6 @@ const STILL_USED: ReadonlySet<string> = new Set([
   "examination",
   "fate",
   "fault",
-  "gate",
   "judge",
   "look",
   "misfit",

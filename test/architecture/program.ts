@@ -5,9 +5,11 @@
  */
 import { relative, sep } from "node:path";
 import {
+  isBindingElement,
   isElementAccessExpression,
   isExportSpecifier,
   isIdentifier,
+  isObjectBindingPattern,
   isShorthandPropertyAssignment,
   isStringLiteral,
   type Node,
@@ -82,7 +84,10 @@ function readSources(root: string, names: readonly string[], program: Program, c
   });
 }
 
-/** The symbol of every name in a file. `{ name }` and `export { name }` mean the name's value, not the new key. */
+/**
+ * The symbol of every name in a file. `{ name }` and `export { name }` mean the name's value, not the new key; `const { name } = of`
+ * means what `of` has there.
+ */
 function symbolsIn(nodes: readonly Node[], checker: Checker): Map<Node, Named> {
   const asked = nodes.filter((node) => isIdentifier(node) || isIndexOrModule(node));
   const symbols = new Map<Node, Named>();
@@ -100,6 +105,10 @@ function valueSymbol(node: Node, checker: Checker): Named | undefined {
   if (isShorthandPropertyAssignment(parent)) return checker.getShorthandAssignmentValueSymbol(parent);
   if (isExportSpecifier(parent) && isOwnList(parent)) {
     return checker.getExportSpecifierLocalTargetSymbol(parent);
+  }
+  if (isBindingElement(parent) && isObjectBindingPattern(parent.parent) && isIdentifier(node)) {
+    const type = parent.propertyName ? undefined : checker.getTypeAtLocation(parent.parent);
+    return type && checker.getPropertyOfType(type, node.text);
   }
   return undefined;
 }

@@ -316,6 +316,8 @@ const PLAYS: Readonly<Record<RuleName, { breaks: readonly Files[]; keeps: readon
       { "src/a.ts": "const a = Math.random();" },
       { "src/a.ts": "const random = Math.random;" },
       { "src/a.ts": `const a = Math["random"]();` },
+      { "src/a.ts": "const { random } = Math;" },
+      { "src/a.ts": "const { random: chance } = Math;" },
       { "src/a.ts": "function f(random = Math.random()) {}" },
     ],
     keeps: [
@@ -328,6 +330,7 @@ const PLAYS: Readonly<Record<RuleName, { breaks: readonly Files[]; keeps: readon
       { "src/worker/loop/next.ts": `fetch("http://x");` },
       { "src/worker/loop/next.ts": "const a = Math.random();" },
       { "src/worker/loop/next.ts": "function f(random = Math.random) {}" },
+      { "src/worker/loop/next.ts": "const { random } = Math;" },
       { "src/worker/loop/next.ts": "const a = Date.now();" },
       { "src/worker/loop/next.ts": "const a = new Date(1);" },
       { "src/worker/loop/next.ts": "const a = process.pid;" },

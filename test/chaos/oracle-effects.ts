@@ -90,12 +90,15 @@ function ranAgain(began: readonly JournalLine[], { results }: Lookup): Violation
 }
 
 function ranStale(began: readonly JournalLine[], { processes }: Evidence, lookup: Lookup): Violation[] {
-  const workerOf = new Map(processes.map(({ id, pid }) => [pid, id]));
+  // A long run goes through all process ids of a machine: two workers may have had the same one.
+  const workersOf = new Map<number, string[]>();
+  for (const { id, pid } of processes) workersOf.set(pid, [...(workersOf.get(pid) ?? []), id]);
   return began.flatMap((line) => {
     const { uid, pid, name, call } = line;
     const holder = claimAt(line, lookup)?.worker ?? "nobody";
-    if (holder === workerOf.get(pid)) return [];
-    const detail = `${name} ${call} began in ${workerOf.get(pid)} while ${holder} held the run`;
+    const workers = workersOf.get(pid) ?? [];
+    if (workers.includes(holder)) return [];
+    const detail = `${name} ${call} began in ${workers.join(" or ")} while ${holder} held the run`;
     return [{ broken: "a worker that has lost a run starts no tool of it", detail, uid }];
   });
 }

@@ -326,6 +326,12 @@ test("an effect that is missing but was reported as interrupted is no flaw", () 
   expect(judge({ ...evidence, happenings, ...workspace([other], [look]) })).toEqual([]);
 });
 
+test("a tool of a worker whose process id a later worker has had too is no flaw", () => {
+  const evidence = flawless();
+  const later = { id: "w3", pid: worker.pid };
+  expect(judge({ ...evidence, processes: [...evidence.processes, later] })).toEqual([]);
+});
+
 test("an idempotent tool that the next holder runs again is no flaw", () => {
   const { happenings, journal, ...evidence } = flawless();
   const [before, after] = [happenings.slice(0, 6), happenings.slice(6)];

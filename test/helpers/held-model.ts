@@ -16,7 +16,7 @@ export function heldModel(
       await before(request);
       return model.call(request, options);
     },
-    gateName: (name) => model.gateName?.(name) ?? name,
+    limiterName: (name) => model.limiterName?.(name) ?? name,
     stop: () => model.stop(),
   };
 }

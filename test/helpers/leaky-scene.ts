@@ -153,7 +153,7 @@ function listeningModel(baseUrl: string, hear: (body: string) => void): Model {
   const real = createAnthropicModel({ apiKey: KEY, baseUrl });
   closeAtEnd(() => real.stop());
   return {
-    gateName: (id) => real.gateName?.(id) ?? id,
+    limiterName: (id) => real.limiterName?.(id) ?? id,
     stop: () => real.stop(),
     call(request, control) {
       hear(requestBody(request, false));

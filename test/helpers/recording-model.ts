@@ -29,7 +29,7 @@ export function recordingModel(baseUrl: string): { model: Model; heads: RequestH
   closeAtEnd(() => real.stop());
   const heads: RequestHead[] = [];
   const model: Model = {
-    gateName: (id) => real.gateName?.(id) ?? id,
+    limiterName: (id) => real.limiterName?.(id) ?? id,
     stop: () => real.stop(),
     call(request, control) {
       const {

@@ -4,9 +4,9 @@ export default [
     id: "idle-collection-drops-the-code",
     promise:
       "A worker that collects its memory while it is idle keeps the code that was optimized for its calls.",
-    file: "src/shared/shape.ts",
-    find: "  last[kind] = object;\n",
-    replace: "  void last;\n  void [kind, object];\n",
+    file: "src/shared/hidden-class.ts",
+    find: "Partial<Record<Kind, object>> = {};",
+    replace: "Partial<Record<Kind, object>> = new Proxy({}, { set: () => true });",
     tests: ["test/integration/worker/idle-collection.test.ts"],
   },
   {
@@ -73,7 +73,7 @@ export default [
     id: "gate-one-name",
     promise: "Each provider, credential and model has a limiter of its own.",
     file: "src/worker/run/provider-limit.ts",
-    find: "model.gateName?.(modelId) ?? `custom/${modelId}`",
+    find: "model.limiterName?.(modelId) ?? `custom/${modelId}`",
     replace: "`custom/${modelId}`",
     tests: ["test/unit/worker/run/provider-limit.test.ts"],
   },

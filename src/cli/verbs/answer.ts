@@ -9,7 +9,7 @@ Examples:
   subagent-queue answer data_collector "Take the second one"
   subagent-queue answer data_collector "EUR" --question 3/toolu_01A
 
-Open questions stand in replies and in list --json. The first answer counts.`;
+replies and list --json show the open questions. The first answer counts.`;
 
 /** Its arguments, flags and action. */
 export const verb: Verb = (command, open, done) => {

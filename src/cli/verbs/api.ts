@@ -16,7 +16,7 @@ Examples:
   curl -s 'http://127.0.0.1:8787/v1/parents/planner-7/tasks?wait=60' \\
     -H 'Content-Type: application/json' -d '{"prompt": "Which testing framework does this project use?"}'
 
-While no key was ever made it answers on loopback without one. Make the first with:
+Until the first key is made, it answers on loopback without one. Make the first with:
   subagent-queue keys create "my service"`;
 
 /** Its arguments, flags and action. */
@@ -24,11 +24,11 @@ export const verb: Verb = (command, open, done) => {
   strictOptions(command)
     .option(
       "--host <address>",
-      "address to listen on; any but loopback needs a key to have been made",
+      "address to listen on; any other than loopback requires that an API key exists",
       "127.0.0.1",
     )
     .option("--port <port>", "port, 0 takes a free one", wholeUpTo(65_535), API_PORT)
-    .option("--host-name <name...>", "names, besides loopback ones, under which it may be asked")
+    .option("--host-name <name...>", "host names, besides those of loopback, that requests may use")
     .option(
       "--rate <requests>",
       "most requests a minute of one key, all API processes together",
@@ -38,7 +38,7 @@ export const verb: Verb = (command, open, done) => {
     .option("--webhooks-anywhere", "let webhooks reach private addresses, and go over http", false)
     .option(
       "--callback-url <url>",
-      "LangGraph server whose threads are told when a run they began is over; its key: SUBAGENT_CALLBACK_KEY",
+      "LangGraph server to tell when a run that one of its threads began is over; its key is SUBAGENT_CALLBACK_KEY",
     )
     .option("--callback-assistant <name>", "assistant of that server that gets the message", "agent")
     .addHelpText("after", HELP)

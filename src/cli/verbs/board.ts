@@ -19,7 +19,7 @@ export const verb: Verb = (command, open, done) => {
       "127.0.0.1",
     )
     .option("--port <port>", "port, 0 takes a free one", wholeUpTo(65_535), 8788)
-    .option("--host-name <name...>", "names, besides loopback ones, under which it may be asked", [])
+    .option("--host-name <name...>", "host names, besides those of loopback, that requests may use", [])
     .addHelpText("after", HELP)
     .action(async (flags: BoardFlags) => done(await board(open("info"), flags)));
 };

@@ -10,7 +10,7 @@ Examples:
   id=$(subagent-queue continue data_collector - < question.txt)
 
 The new agent knows what the old one was told, said and found; its limits and cost
-count from nothing. The conversation is kept until the ack of the old agent's end,
+start at zero. The conversation is kept until the ack of the old agent's end,
 or as long as transcript_ms of its profile says.`;
 
 /** Its arguments, flags and action. */

@@ -11,7 +11,7 @@ Examples:
   subagent-queue spawn "Look around" --agent explorer
 
 Files are markdown with front matter (name, description, tools, model, …), in
-the form of the ecosystem. The exit code is 3 when one cannot be used.`;
+the form that other agent programs read. The exit code is 3 when one cannot be used.`;
 
 /** Its arguments, flags and action. */
 export const verb: Verb = (command, open, done) => {

@@ -41,7 +41,7 @@ Exit codes:
 export const verb: Verb = (command, open, done) => {
   command
     .option("--fix", "repair what is safe", false)
-    .option("--measure", "call the model backend: does working side by side pay?", false)
+    .option("--measure", "call the model backend, to learn how many calls it answers at once", false)
     .option("--json", "the report as JSON on standard output, and nothing else there", false)
     .addHelpText("after", HELP)
     .action(async (flags: DoctorFlags) => done(await doctor(open("warn"), flags)));

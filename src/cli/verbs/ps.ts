@@ -1,4 +1,5 @@
 /** `ps`: every parent that was active lately: what runs, what waits, what it spent today. */
+import { Option } from "commander";
 import { type AgentStatus, isoTime } from "../../shared/protocol/agent.ts";
 import { type CommandContext, durationMs, EXIT, type Verb } from "../command.ts";
 import { type ParentSight, readInstallation, readParentSights } from "../local/parents.ts";
@@ -20,7 +21,11 @@ const DAY_MS = 86_400_000;
 /** Its arguments, flags and action. */
 export const verb: Verb = (command, open, done) => {
   command
-    .option("--since <time>", "parents that were active in this time, like 1h", durationMs, DAY_MS)
+    .addOption(
+      new Option("--since <time>", "parents that were active in this time, like 1h")
+        .argParser(durationMs)
+        .default(DAY_MS, "24h"),
+    )
     .option("--json", "results as JSON on standard output, and nothing else there", false)
     .addHelpText("after", HELP)
     .action(async (flags: PsFlags) => done(await ps(open("warn"), flags)));

@@ -17,7 +17,7 @@ Examples:
 export const verb: Verb = (command, open, done) => {
   actingOptions(command)
     .option("--follow", "go on printing what comes, until Ctrl-C", false)
-    .option("--ack", "take out of the channel what was printed", false)
+    .option("--ack", "acknowledge what was printed: it is not printed again", false)
     .addHelpText("after", HELP)
     .action(async (flags: RepliesFlags) => done(await replies(open("warn"), flags)));
 };

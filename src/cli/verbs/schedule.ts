@@ -27,9 +27,9 @@ export const verb: Verb = (command, open, done) => {
     .option("--prompt <text>", "what the sub-agent is to do; - reads it from standard input")
     .option("--name <name>", "what people call the agent")
     .option("--tools <names>", "exactly these tools, separated by commas")
-    .option("--pause", "it comes due no more until --resume", false)
+    .option("--pause", "it does not come due until --resume", false)
     .option("--resume", "it comes due again", false)
-    .option("--remove", "remove it; what has begun goes on", false)
+    .option("--remove", "remove it; tasks that have begun go on", false)
     .addHelpText("after", HELP)
     .action(async (id: string | undefined, flags: ScheduleFlags) =>
       done(await scheduleVerb(open("warn"), id, flags)),

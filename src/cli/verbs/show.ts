@@ -30,7 +30,7 @@ export const verb: Verb = (command, open, done) => {
     .argument("<agent_id>", AGENT_ID)
     .option(
       "--transcript",
-      "the whole conversation besides: what it was told, said, called and got back",
+      "also the whole conversation: messages, answers, tool calls and their results",
       false,
     )
     .addHelpText("after", HELP)

@@ -33,7 +33,7 @@ export const verb: Verb = (command, open, done) => {
         if (problem !== undefined) output.note(problem);
       }),
   );
-  actingOptions(command.command("show").description("say where to, and how it goes")).action(
+  actingOptions(command.command("show").description("show the address, and how the last pushes went")).action(
     (flags: ActingFlags) =>
       act(flags, async ({ parent, context: { output } }) => {
         const view = await parent.webhook.get();

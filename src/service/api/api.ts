@@ -47,7 +47,7 @@ export interface ApiOptions {
   host?: string;
   /** Default 0: any free port. */
   port?: number;
-  /** Host names, besides loopback ones, under which it may be asked. Default none; then any, where it is open to a network. */
+  /** Host names, besides those of loopback, that requests may use. Default none; then any, where it is open to a network. */
   hostNames?: readonly string[];
   /** Whose agents requests are about while no key was ever made, default `default`. */
   tenant?: string;

@@ -104,13 +104,13 @@ export interface Timing {
   eventTtlMs: number;
   /** What a parent's runs used is kept this long, by days; whole days. */
   usageTtlMs: number;
-  /** A provider limiter closes this long at first when the provider does not say how long; doubling up to `longestGateBackoffMs`. */
-  gateBackoffMs: number;
-  longestGateBackoffMs: number;
+  /** A provider limiter closes this long at first when the provider does not say how long; doubling up to `longestLimiterBackoffMs`. */
+  limiterBackoffMs: number;
+  longestLimiterBackoffMs: number;
   /** A run that waits at a closed limiter asks again after this long at the latest, plus its place in the line. */
-  gateAskMs: number;
+  limiterAskMs: number;
   /** A limiter at which no call waits is healthy again this long after it opened. */
-  gateQuietMs: number;
+  limiterQuietMs: number;
   /** A refused credential closes its limiter this long at first; doubling up to `longestBreakerMs`. */
   breakerMs: number;
   longestBreakerMs: number;
@@ -131,10 +131,10 @@ export const TIMING: Timing = {
   registryTtlMs: 30 * DAY,
   eventTtlMs: DAY,
   usageTtlMs: 90 * DAY,
-  gateBackoffMs: SECOND / 2,
-  longestGateBackoffMs: 60 * SECOND,
-  gateAskMs: 60 * SECOND,
-  gateQuietMs: 60 * SECOND,
+  limiterBackoffMs: SECOND / 2,
+  longestLimiterBackoffMs: 60 * SECOND,
+  limiterAskMs: 60 * SECOND,
+  limiterQuietMs: 60 * SECOND,
   breakerMs: 30 * SECOND,
   longestBreakerMs: 600 * SECOND,
 };

@@ -7,7 +7,7 @@
  * 2. A place is a lease, never a count: the place of a dead worker frees itself.
  * 3. After it was closed, a limiter first lets one call through. Each success adds one, up to half of what was in flight when it
  *    was last closed; from there each round adds one.
- * 4. Waiting calls ask again one by one, at a bounded rate however many they are, and no later than `gateAskMs` plus their
+ * 4. Waiting calls ask again one by one, at a bounded rate however many they are, and no later than `limiterAskMs` plus their
  *    place in the line: the limiter may have opened by then, or another limiter may be theirs.
  */
 import { isoTime } from "../protocol/agent.ts";
@@ -96,10 +96,10 @@ export function createProviderLimiter(
       run_id: run,
       under_way: underWay,
       slot_ms: timing.leaseMs,
-      ask_ms: timing.gateAskMs,
+      ask_ms: timing.limiterAskMs,
       no_slot_ms: NO_PLACE_MS,
       spacing_ms: SPACING_MS,
-      quiet_ms: timing.gateQuietMs,
+      quiet_ms: timing.limiterQuietMs,
     });
   return {
     async enter(name, run) {
@@ -135,11 +135,11 @@ function leaveArgs({ outcome, reason, retryAfterMs }: Leave, timing: Timing) {
     ...(retryAfterMs !== undefined && {
       retry_after_ms: Math.ceil(Math.min(retryAfterMs, LONGEST_RETRY_AFTER_MS)),
     }),
-    backoff_ms: timing.gateBackoffMs,
-    longest_backoff_ms: timing.longestGateBackoffMs,
+    backoff_ms: timing.limiterBackoffMs,
+    longest_backoff_ms: timing.longestLimiterBackoffMs,
     breaker_ms: timing.breakerMs,
     longest_breaker_ms: timing.longestBreakerMs,
-    quiet_ms: timing.gateQuietMs,
+    quiet_ms: timing.limiterQuietMs,
     names_ttl_ms: NAMES_TTL_MS,
   };
 }

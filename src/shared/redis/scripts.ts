@@ -10,14 +10,14 @@
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { Cluster, Command } from "ioredis";
+import { lastOf } from "../hidden-class.ts";
 import type { AgentAddress, Keys } from "../protocol/keys.ts";
 import type { Timing } from "../protocol/limits.ts";
-import { keepShape } from "../shape.ts";
 import type { RedisClient } from "./connection/connection.ts";
 import {
   bulksOf,
   contextAt,
-  decodeFields,
+  decodeAnswer,
   encodeFields,
   type Fields,
   isNumber,
@@ -25,11 +25,9 @@ import {
   type KeyName,
   type KeyParameters,
   type Lists,
-  type LuaValue,
   type ValueOf,
   type Verb,
   type VerbContext,
-  violation,
   wordsOf,
 } from "./verb.ts";
 import { VERBS } from "./verbs.ts";
@@ -113,7 +111,7 @@ export function loadScripts(redis: RedisClient, keys: Keys, timing: Timing): Scr
       const { bulks, count, key } = place.opening(form, input);
       const said = encodeFields(form.args, form.lists, input);
       const answer = await scripts.get(name)?.call(redis, bulks + said.bulks, count + said.count, key);
-      return decode(name, form, answer) as Answer<typeof name>;
+      return decodeAnswer(name, form.answers, answer) as Answer<typeof name>;
     },
   };
 }
@@ -192,15 +190,6 @@ class Place {
   }
 }
 
-/** Answers are packed by name: a word, then each name before its value. */
-function decode(name: string, { answers }: Form, answer: unknown): Record<string, unknown> {
-  const packed = Array.isArray(answer) ? (answer as LuaValue[]) : [];
-  const [word] = packed;
-  const fields = typeof word === "string" ? answers.get(word) : undefined;
-  if (!fields) throw violation(`${JSON.stringify(answer)} to ${name}`);
-  return decodeFields({ status: word }, fields, packed);
-}
-
 /** A script by its source. */
 export class Script {
   readonly digest: string;
@@ -253,7 +242,7 @@ class ScriptCommand extends Command {
     this.#script = script;
     this.#bulks = bulks;
     this.#count = count;
-    keepShape("command", this);
+    lastOf.command = this;
   }
 
   override toWritable(socket: object): string {
@@ -282,5 +271,5 @@ function gatherWrites(redis: RedisClient): void {
     gathering.delete(stream);
     stream.uncork();
   });
-  keepShape("flush", flush);
+  lastOf.flush = flush;
 }

@@ -237,15 +237,19 @@ export function encodeFields(
   return { bulks: bulksOf(words), count: words.length };
 }
 
-/** Adds the values of `fields` to `decoded`, out of an answer that has each name before its value. */
-export function decodeFields<D extends Record<string, unknown>>(
-  decoded: D,
-  fields: Fields,
-  packed: readonly LuaValue[],
-): D & Record<string, unknown> {
-  const values: Record<string, unknown> = decoded;
-  for (const [name, codec] of fields) values[name] = codec.decode(valueAfter(packed, name));
-  return decoded;
+/** What verb `name` answered: packed by name, a word, then each name before its value. */
+export function decodeAnswer(
+  name: string,
+  answers: ReadonlyMap<string, Fields>,
+  answer: unknown,
+): Record<string, unknown> {
+  const packed = Array.isArray(answer) ? (answer as LuaValue[]) : [];
+  const [status] = packed;
+  const fields = typeof status === "string" ? answers.get(status) : undefined;
+  if (!fields) throw violation(`${JSON.stringify(answer)} to ${name}`);
+  const values: Record<string, unknown> = { status };
+  for (const [field, codec] of fields) values[field] = codec.decode(valueAfter(packed, field));
+  return values;
 }
 
 function valueAfter(packed: readonly LuaValue[], name: string): LuaValue | undefined {
@@ -254,7 +258,7 @@ function valueAfter(packed: readonly LuaValue[], name: string): LuaValue | undef
 }
 
 /** The error of an answer that no script of this version gives. */
-export function violation(what: string): SubagentError {
+function violation(what: string): SubagentError {
   return new SubagentError(
     "protocol_violation",
     `A script answered ${what}: run one version of this package.`,

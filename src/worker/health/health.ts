@@ -88,7 +88,7 @@ export function pauseProbe(pause: Pick<Pause, "state">): ReadinessProbe {
 /** Not ready while the provider refuses the credential of `model`; other credentials' limiters say nothing about this worker. */
 export function credentialProbe(
   limiter: Pick<ProviderLimiter, "list">,
-  model: Pick<Model, "gateName">,
+  model: Pick<Model, "limiterName">,
 ): ReadinessProbe {
   return async () => {
     const ours = limiterNameOf(model, "");

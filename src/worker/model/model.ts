@@ -130,7 +130,7 @@ export interface Model {
    * Names what calls with `model` have in common: the provider, the credential (never itself: a digest) and the model.
    * What one worker learns of the provider holds for every model of the same name. Default: one name for each model id.
    */
-  gateName?(model: string): string;
+  limiterName?(model: string): string;
   /** Aborts what is running and closes every connection. Idempotent; later calls end as `aborted`. */
   stop(): Promise<void>;
 }

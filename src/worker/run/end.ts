@@ -40,7 +40,7 @@ export async function settleRun(
     : undefined;
   if (session.equipment.workspace.opened)
     session.left = await leftFiles({ root: context.workspaceRoot, address, agentId: record.agent_id });
-  const commitment = session.take();
+  const commitment = session.take(true);
   const settling = store.settle(address, {
     ...commitment.input,
     authority: "worker",

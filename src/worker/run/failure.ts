@@ -71,7 +71,7 @@ export async function afterModelFailure(
   }
   const ownDelayMs = retryDelayMs(failure, session.attempts, random());
   // The limiter remembers the rest, and knows when it is over earlier.
-  const delayMs = verdict === "shared" ? Math.min(ownDelayMs, store.timing.gateAskMs) : ownDelayMs;
+  const delayMs = verdict === "shared" ? Math.min(ownDelayMs, store.timing.limiterAskMs) : ownDelayMs;
   session.tell({ type: "model_retry", turn: step.turn, kind: failure.kind, delay_ms: delayMs });
   return restOrRelease(context, session, failure.kind, delayMs);
 }

@@ -176,12 +176,12 @@ export class ProviderLimit {
 }
 
 /** The name of the limiter before a model: one for each provider, credential and model. */
-export function limiterNameOf(model: Pick<Model, "gateName">, modelId: string): string {
-  return model.gateName?.(modelId) ?? `custom/${modelId}`;
+export function limiterNameOf(model: Pick<Model, "limiterName">, modelId: string): string {
+  return model.limiterName?.(modelId) ?? `custom/${modelId}`;
 }
 
 /** The provider of a model, for people: what stands first in the name of its limiter. */
-export function providerName(model: Pick<Model, "gateName">, modelId: string): string {
+export function providerName(model: Pick<Model, "limiterName">, modelId: string): string {
   return limiterNameOf(model, modelId).split("/", 1)[0] ?? "";
 }
 

@@ -1,12 +1,12 @@
 /** Performs `run_tools`: marks what begins, runs all calls in parallel, commits their results together. */
 
 import { ToolFailure } from "../../shared/errors.ts";
+import { lastOf } from "../../shared/hidden-class.ts";
 import { withoutSecrets } from "../../shared/secrets.ts";
-import { keepShape } from "../../shared/shape.ts";
 import { ordinaryTimeMs } from "../loop/caps.ts";
 import { REPETITION_REFUSED } from "../loop/conversation.ts";
 import { type NewEntry, newResult, newStarted } from "../loop/log.ts";
-import { next, type PlannedCall, type Step } from "../loop/next.ts";
+import type { PlannedCall, Step } from "../loop/next.ts";
 import { INTERIM_TOOL, INTERIMS_PER_RUN } from "../tools/builtin/parent.ts";
 import { type RunToolOptions, runTool, type ToolCaller } from "../tools/registry.ts";
 import type { Tool } from "../tools/tool.ts";
@@ -169,7 +169,7 @@ class Results {
     this.committed = new Promise((resolve) => {
       this.#resolve = resolve;
     });
-    keepShape("results", this);
+    lastOf.results = this;
   }
 
   take(result: Result | undefined): void {
@@ -222,7 +222,7 @@ class Results {
 
 /** The turn that follows is told with the results that it follows; answers the id of its purchase. */
 function announceCall(session: Session): string | undefined {
-  const step = next(session.state, session.rules);
+  const step = session.next();
   if (step.do !== "call_model") return undefined;
   session.tellTurnStarted(step.turn);
   return session.purchaseId(step);

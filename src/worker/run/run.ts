@@ -5,7 +5,7 @@
 import { ANSWER_MS } from "../../shared/protocol/limits.ts";
 import type { Place } from "../isolation.ts";
 import { newCleared, newVerdict } from "../loop/log.ts";
-import { next, type Step } from "../loop/next.ts";
+import type { Step } from "../loop/next.ts";
 import { callModel } from "./call-model.ts";
 import { type ClaimedRun, claimRun, type TakenWake } from "./claim.ts";
 import type { RunContext, RunEnd } from "./context.ts";
@@ -58,7 +58,7 @@ async function pursue(context: RunContext, session: Session): Promise<RunEnd | u
   for (;;) {
     if (!lease.isLive()) return undefined;
     if (session.isInboxStale) await session.refreshInbox();
-    const step = next(session.state, session.rules);
+    const step = session.next();
     const isLeaving =
       context.draining.aborted || (session.equipment.place.notice.aborted && step.do !== "settle");
     const end = isLeaving ? await leave(context, session) : await perform(context, session, step);

@@ -6,6 +6,8 @@
  * 2. Each alert is told once, with the commit that crossed its threshold, also after a change of workers.
  * 3. After `lost` nothing is written any more, and the lease is over: nothing else of the run goes on either.
  */
+
+import { lastOf } from "../../shared/hidden-class.ts";
 import type { AgentRecord } from "../../shared/protocol/agent.ts";
 import type { Usage } from "../../shared/protocol/content.ts";
 import type { AgentAddress } from "../../shared/protocol/keys.ts";
@@ -13,9 +15,9 @@ import type { OpenQuestion } from "../../shared/protocol/message.ts";
 import { type Alert, eventText, type ReplyBody, type RunEvent } from "../../shared/protocol/reply.ts";
 import type { AgentState, AgentStore } from "../../shared/redis/agents.ts";
 import type { Input } from "../../shared/redis/scripts.ts";
-import { keepShape } from "../../shared/shape.ts";
 import { StopSignal } from "../../shared/stop-signal.ts";
 import { type LogEntry, type NewEntry, newPurchase, newQuestionMark, readLog } from "../loop/log.ts";
+import { next, type Step } from "../loop/next.ts";
 import { type Rules, replyBody, wholeTextOf, withQuestions } from "../loop/reply-body.ts";
 import { RunState } from "../loop/state.ts";
 import type { Equipment } from "./context.ts";
@@ -76,13 +78,14 @@ export class Session {
   left: LeftFiles = {};
   hasAdvanced = false;
   readonly #store: AgentStore;
-  #state: RunState;
+  /** Where the run stands; how long it has run is measured when it is asked what comes next, or for its body. */
+  state: RunState;
   /** Entries that Redis has acknowledged, and those still to be committed. */
   #acknowledged: number;
   #pending: NewEntry[] = [];
   /** Whether something of it must not be done again. */
   isCommitDue = false;
-  #events: string[] = [];
+  #events: RunEvent[] = [];
   #turnStarted = 0;
   #consumed: Consumed | undefined;
   /** Interim messages sent in this run; counted from the log when the first one of this claim is sent. */
@@ -120,36 +123,37 @@ export class Session {
     this.#alerts = record.progress?.alerts ?? [];
     this.#summary = record.progress?.summary;
     this.#wholeText = record.progress?.truncated ? undefined : "";
-    this.#state = new RunState(record.run, entries);
-    this.#state.unread = inbox;
-    this.#state.inboxRead = record.inbox_read;
-    this.#state.finish = record.finish;
-    this.#acknowledged = this.#state.entries;
+    this.state = new RunState(record.run, entries);
+    this.state.unread = inbox;
+    this.state.inboxRead = record.inbox_read;
+    this.state.finish = record.finish;
+    this.#acknowledged = this.state.entries;
     lease.onNews = (news) => this.heed(news);
     lease.ending.onStop(() => this.toolStop.stop());
-    keepShape("session", this);
+    lastOf.session = this;
   }
 
-  /** Where the run stands now. */
-  get state(): RunState {
-    this.#state.elapsedMs = this.lease.runningMs();
-    return this.#state;
+  /** What the run does next. */
+  next(): Step {
+    this.state.elapsedMs = this.lease.runningMs();
+    return next(this.state, this.rules);
   }
 
   /** Whether Redis holds other unread messages than are known here. */
   get isInboxStale(): boolean {
-    return this.#inboxInRedis !== this.#state.unread.length;
+    return this.#inboxInRedis !== this.state.unread.length;
   }
 
   /** What the run has come to so far. */
   body(): ReplyBody {
+    this.state.elapsedMs = this.lease.runningMs();
     return Object.assign(replyBody(this.state, this.rules), this.left);
   }
 
   /** Takes in what a renewal or a commit brought along. */
   heed({ inbox, finish, watched }: LeaseNews): void {
     this.#inboxInRedis = inbox - this.#consumedHere;
-    this.#state.finish = finish;
+    this.state.finish = finish;
     this.isWatched = watched;
   }
 
@@ -160,8 +164,8 @@ export class Session {
   /** Reads the unread messages again. */
   async refreshInbox(): Promise<void> {
     const all = await this.#store.inbox(this.address);
-    this.#state.unread = all.slice(this.#consumedHere);
-    this.#inboxInRedis = this.#state.unread.length;
+    this.state.unread = all.slice(this.#consumedHere);
+    this.#inboxInRedis = this.state.unread.length;
   }
 
   /** Adds entries that the next commit takes along; `isDue`: what they stand for must not be done again. */
@@ -169,18 +173,18 @@ export class Session {
     for (const entry of entries) {
       this.#pending.push(entry);
       if (BOUGHT.has(entry.entry.kind)) this.#unbooked.add(entry);
-      this.#state.fold(entry.entry);
+      this.state.fold(entry.entry);
     }
     if (entries.length > 0) this.isCommitDue ||= isDue;
   }
 
   /** The unread messages up to `to`, with these ids, and what came with them are consumed by the next commit. */
   consume(to: number, ids: readonly string[], taken: readonly string[] = []): void {
-    const { from = this.#state.inboxRead, ids: before = [], taken: earlier = [] } = this.#consumed ?? {};
+    const { from = this.state.inboxRead, ids: before = [], taken: earlier = [] } = this.#consumed ?? {};
     this.#consumed = { from, to, ids: [...before, ...ids], taken: [...earlier, ...taken] };
-    this.#state.unread = this.#state.unread.slice(to - this.#state.inboxRead);
-    this.#state.inboxRead = to;
-    this.#inboxInRedis = this.#state.unread.length;
+    this.state.unread = this.state.unread.slice(to - this.state.inboxRead);
+    this.state.inboxRead = to;
+    this.#inboxInRedis = this.state.unread.length;
   }
 
   /** A call that was paid for although no message came of it; `isCutOff`: this side ended it. */
@@ -192,7 +196,7 @@ export class Session {
 
   /** Tells an event: it is part of the next commit's line. */
   tell(event: RunEvent): void {
-    this.#events.push(eventText(event));
+    this.#events.push(event);
   }
 
   /** Tells that turn `turn` begins, once. */
@@ -204,7 +208,7 @@ export class Session {
 
   /** Takes one of the interim messages of the run; false when none of the `most` is left. */
   takeInterim(tool: string, most: number): boolean {
-    this.#interims ??= this.#state.tally.succeeded.get(tool) ?? 0;
+    this.#interims ??= this.state.tally.succeeded.get(tool) ?? 0;
     if (this.#interims >= most) return false;
     this.#interims += 1;
     return true;
@@ -236,7 +240,7 @@ export class Session {
   } = {}): Promise<Committed> {
     if (this.#pending.length === 0) return "committed";
     if (!this.lease.isLive()) return "lost";
-    const commitment = this.#take();
+    const commitment = this.take(false);
     const { input } = commitment;
     input.begun = begun;
     input.interim_id = interim?.id;
@@ -272,18 +276,13 @@ export class Session {
       ...this.#told(withQuestions(this.body(), questions)),
     });
     if (answer.status === "finishing") {
-      this.#state.finish = true;
+      this.state.finish = true;
       return "finishing";
     }
     if (answer.status === "stale") return this.lose();
     this.lease.finish("given_up");
     await this.equipment.trace?.(this.record.run, marks);
     return "asked";
-  }
-
-  /** Everything that is still to be committed, for `settle` to take along. */
-  take(): Commitment {
-    return this.#take(true);
   }
 
   /** `settle` has written what it took along; `news`: and the run goes on. */
@@ -299,7 +298,8 @@ export class Session {
     return "lost";
   }
 
-  #take(isLast = false): Commitment {
+  /** Takes what is still to be committed; `isLast`: for `settle` to take along, with what the run has come to. */
+  take(isLast: boolean): Commitment {
     const entries = this.#pending;
     // What a call counts for is counted when it begins: results change no counter.
     const body = isLast || entries.some(({ entry }) => entry.kind !== "result") ? this.body() : undefined;
@@ -321,19 +321,19 @@ export class Session {
       consume_last: consumed?.ids.at(-1),
       consume_ids: consumed?.ids,
       taken: consumed?.taken,
-      events: events.length > 0 ? events.join(",") : undefined,
+      events: events.length > 0 ? events.map(eventText).join(",") : undefined,
       progress: body,
       summary: told?.summary,
       whole_text: told?.whole_text,
       advances,
     };
-    return { input, entries, advances, entriesAfter: this.#state.entries, told };
+    return { input, entries, advances, entriesAfter: this.state.entries, told };
   }
 
   /** A body as the verbs take it: its text only where it is another than Redis holds. */
   #told(body: ReplyBody) {
     const { summary } = body;
-    const whole = wholeTextOf(body, this.#state, this.rules);
+    const whole = wholeTextOf(body, this.state, this.rules);
     if (summary === this.#summary && whole === this.#wholeText) return { progress: body, whole };
     return { progress: body, whole, summary, whole_text: whole === "" ? undefined : whole };
   }
@@ -341,7 +341,7 @@ export class Session {
   #tellAlerts({ alerts }: ReplyBody): void {
     if (alerts.length === this.#alerts.length) return;
     const known = new Set(this.#alerts.map((alert) => alert.kind));
-    const turn = this.#state.turns;
+    const turn = this.state.turns;
     for (const alert of alerts) if (!known.has(alert.kind)) this.tell({ type: "alert", turn, alert });
     this.#alerts = alerts;
   }
@@ -368,12 +368,12 @@ export class Session {
     const stored = await this.#store.load(this.address);
     if (stored?.record.epoch !== this.lease.epoch) return this.lose();
     this.#consumed = undefined;
-    this.#state = new RunState(this.record.run, readLog(stored.log));
-    this.#state.unread = stored.inbox;
-    this.#state.inboxRead = stored.record.inbox_read;
-    this.#state.finish = stored.record.finish;
+    this.state = new RunState(this.record.run, readLog(stored.log));
+    this.state.unread = stored.inbox;
+    this.state.inboxRead = stored.record.inbox_read;
+    this.state.finish = stored.record.finish;
     this.#inboxInRedis = stored.inbox.length;
-    this.#acknowledged = this.#state.entries;
+    this.#acknowledged = this.state.entries;
     for (const each of written) {
       const { entry } = each;
       this.#unbooked.delete(each);

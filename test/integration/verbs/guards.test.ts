@@ -13,11 +13,11 @@ const OK = { outcome: "ok", reason: "turn" } as const;
 const FAR_MS = 3_600_000;
 
 /** A limiter that was closed for a moment, and is slowed now. */
-async function slowed(rig: Rig, timing: { leaseMs?: number; gateQuietMs?: number } = {}) {
+async function slowed(rig: Rig, timing: { leaseMs?: number; limiterQuietMs?: number } = {}) {
   const limiter = createProviderLimiter(
     rig.redis,
     rig.keys,
-    { ...TIMING, gateBackoffMs: 2, ...timing },
+    { ...TIMING, limiterBackoffMs: 2, ...timing },
     () => 0,
   );
   const enter = (run: string) => limiter.enter("m", run);
@@ -80,12 +80,12 @@ test("a question at a slowed limiter that is sent again keeps the slot it took",
 
 test("a limiter at which somebody waits is remembered until after that appointment", async () => {
   const rig = verbRig();
-  const gateQuietMs = 60_000;
-  const { enter, admit } = await slowed(rig, { gateQuietMs });
+  const limiterQuietMs = 60_000;
+  const { enter, admit } = await slowed(rig, { limiterQuietMs });
   await admit("a");
-  await rig.redis.pexpire(rig.keys.limiter("m"), gateQuietMs / 2);
+  await rig.redis.pexpire(rig.keys.limiter("m"), limiterQuietMs / 2);
   expect((await enter("b")).status).toBe("wait");
-  expect(await rig.redis.pttl(rig.keys.limiter("m"))).toBeGreaterThan(gateQuietMs / 2);
+  expect(await rig.redis.pttl(rig.keys.limiter("m"))).toBeGreaterThan(limiterQuietMs / 2);
 });
 
 test("of several waits that were asked for together the longest holds, also when it came first", async () => {

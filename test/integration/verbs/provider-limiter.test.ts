@@ -44,7 +44,7 @@ test("a healthy limiter lets everybody through and leaves nothing behind", async
 });
 
 test("after a refusal nobody is let through until it is over, then one at a time, then two", async () => {
-  const { limiter, admit, waitOf, opens } = limiterRig({ gateBackoffMs: 1_000 });
+  const { limiter, admit, waitOf, opens } = limiterRig({ limiterBackoffMs: 1_000 });
   await limiter.leave(NAME, "a", await admit("a"), LIMITED);
   expect(await limiter.list()).toMatchObject([
     { name: NAME, state: "closed", reason: "overloaded", limit: 1, holders: 0 },
@@ -75,7 +75,7 @@ test("calls that were refused together count as one refusal, and the longest wai
 });
 
 test("refused probes close the limiter for longer and longer; a call that succeeds ends that", async () => {
-  const { limiter, admit, opens, field } = limiterRig({ gateBackoffMs: 20, longestGateBackoffMs: 60 });
+  const { limiter, admit, opens, field } = limiterRig({ limiterBackoffMs: 20, longestLimiterBackoffMs: 60 });
   const closedFor: number[] = [];
   for (let i = 0; i < 4; i += 1) {
     await limiter.leave(NAME, "a", await admit("a"), LIMITED);
@@ -89,7 +89,7 @@ test("refused probes close the limiter for longer and longer; a call that succee
 });
 
 test("a refusal among many halves what was in flight; from there it grows by one a round", async () => {
-  const { limiter, admit, opens, field } = limiterRig({ gateBackoffMs: 2 });
+  const { limiter, admit, opens, field } = limiterRig({ limiterBackoffMs: 2 });
   await limiter.leave(NAME, "a", await admit("a"), LIMITED);
   await opens();
   for (let i = 0; i < 8; i += 1) await limiter.leave(NAME, "a", await admit("a"), OK);
@@ -110,7 +110,7 @@ test("a refusal among many halves what was in flight; from there it grows by one
 
 test("a dead holder's place frees itself, one that is kept does not", async () => {
   const { limiter, admit, opens, redisNow, redisReaches, waitOf } = limiterRig({
-    gateBackoffMs: 2,
+    limiterBackoffMs: 2,
     leaseMs: 600,
   });
   await limiter.leave(NAME, "a", await admit("a"), LIMITED);
@@ -169,7 +169,7 @@ test("a credential that is refused while the limiter is slowed has somebody who 
 });
 
 test("an answer that is sent again says the same and counts once", async () => {
-  const { limiter, admit, opens, everything } = limiterRig({ breakerMs: 50, gateBackoffMs: 5 });
+  const { limiter, admit, opens, everything } = limiterRig({ breakerMs: 50, limiterBackoffMs: 5 });
   const twice = async (run: string, admission: Admission, how: Leave) => {
     const word = await limiter.leave(NAME, run, admission, how);
     const stands = await everything();
@@ -186,8 +186,8 @@ test("an answer that is sent again says the same and counts once", async () => {
 
 test("a limiter at which nobody waits is forgotten", async () => {
   const { limiter, admit, keys, redisReaches, redisNow, everything } = limiterRig({
-    gateBackoffMs: 2,
-    gateQuietMs: 30,
+    limiterBackoffMs: 2,
+    limiterQuietMs: 30,
     leaseMs: 20,
   });
   await limiter.leave(NAME, "a", await admit("a"), LIMITED);

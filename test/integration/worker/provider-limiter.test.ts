@@ -185,7 +185,7 @@ function failedOne(installation: Installation, agents: readonly Agent[]): Promis
 test("a run that has asked a closed limiter again and again has used no time, no attempt and no turn", async () => {
   const limited = { status: 429, headers: { "retry-after": "3600" } };
   const installation = await opened({
-    timing: { ...TIMING, gateAskMs: 2_100 },
+    timing: { ...TIMING, limiterAskMs: 2_100 },
     scenario: [{ match: { user: "limited" }, turns: [{ ...done, error: limited }] }, { turns: [done] }],
   });
   await installation.startWorker();
@@ -238,7 +238,7 @@ test.for([401, 403])(
 );
 
 test("workers with another key go on at once with the runs that wait for a refused one", async () => {
-  const timing = { ...TIMING, gateAskMs: 1_000, breakerMs: 600_000 };
+  const timing = { ...TIMING, limiterAskMs: 1_000, breakerMs: 600_000 };
   const installation = await opened({ scenario: DENIED, timing });
   const old = await installation.startWorker();
   const agents = await installation.tasks(numbered("run", 5));
@@ -265,12 +265,12 @@ test(
   `an outage (529) of ${OUTAGE_MS / 1_000} s loses no run, buys no turn again, and costs few calls`,
   async () => {
     const isShort = OUTAGE_MS < 60_000;
-    const longestBackoffMs = isShort ? 2_000 : TIMING.longestGateBackoffMs;
+    const longestBackoffMs = isShort ? 2_000 : TIMING.longestLimiterBackoffMs;
     const away = (latencyMs: number) => ({ turns: [list, { ...done, latencyMs, error: { status: 529 } }] });
     const installation = await opened({
       // Every run is in its second call when the first refusal comes.
       scenario: away(3_000),
-      timing: { ...TIMING, longestGateBackoffMs: longestBackoffMs },
+      timing: { ...TIMING, longestLimiterBackoffMs: longestBackoffMs },
     });
     await installation.startWorker();
     await installation.startWorker();

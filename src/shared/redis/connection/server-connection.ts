@@ -27,7 +27,7 @@ export const WRONG_DATABASE = /\bDB index\b|SELECT is not allowed/;
 export class ServerConnection extends Redis {
   readonly #clock: Clock;
   readonly #endHandshake: () => void;
-  /** The last command of each class, for the reason that `shape.ts` gives: BullMQ has a class for each of its scripts. */
+  /** The last command of each class, for the reason that `hidden-class.ts` gives: BullMQ has a class for each of its scripts. */
   readonly #lastOfClass = new Map<unknown, Command>();
 
   /** `beforeRetry` is called each time it connects anew. */

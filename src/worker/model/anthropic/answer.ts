@@ -10,6 +10,8 @@
  * 4. A tool input is parsed strictly; nothing repairs broken JSON. Such a call comes out refused, never executable.
  * 5. What cannot be rebuilt faithfully otherwise raises {@link MalformedAnswerError} instead of coming out wrong.
  */
+
+import { lastOf } from "../../../shared/hidden-class.ts";
 import {
   type ContentBlock,
   type JsonObject,
@@ -18,7 +20,6 @@ import {
 } from "../../../shared/protocol/content.ts";
 import { depthOf } from "../../../shared/protocol/message.ts";
 import { wellFormedJson } from "../../../shared/protocol/reply.ts";
-import { keepShape } from "../../../shared/shape.ts";
 import type { ModelAnswer } from "../model.ts";
 import { MalformedAnswerError } from "./failure.ts";
 import { parseBounded } from "./json.ts";
@@ -87,7 +88,7 @@ export class AnswerDraft {
   constructor(requestedModel: string, maxTokens: number) {
     this.#model = requestedModel;
     this.limitBytes = answerLimitBytes(maxTokens);
-    keepShape("answer", this);
+    lastOf.answer = this;
   }
 
   /** Whether the message has begun: the call is bought. */
@@ -226,7 +227,7 @@ class CallChecks {
 
   constructor(isCutOff: boolean) {
     this.#isCutOff = isCutOff;
-    keepShape("checks", this);
+    lastOf.checks = this;
   }
 
   /** Checks the call in place. */

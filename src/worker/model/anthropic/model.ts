@@ -16,8 +16,8 @@ import { createHash } from "node:crypto";
 import { Anthropic } from "@anthropic-ai/sdk";
 import { type Clock, systemClock } from "../../../shared/clock.ts";
 import { SubagentError } from "../../../shared/errors.ts";
+import { lastOf } from "../../../shared/hidden-class.ts";
 import { keepSecret } from "../../../shared/secrets.ts";
-import { keepShape } from "../../../shared/shape.ts";
 import type { CallControl, CallOutcome, Model, ModelRequest } from "../model.ts";
 import { requestBody } from "../request.ts";
 import { AnswerDraft } from "./answer.ts";
@@ -118,7 +118,7 @@ class AnthropicModel implements Model {
     return this.#outcomeOf(draft, error);
   }
 
-  gateName(model: string): string {
+  limiterName(model: string): string {
     return `${this.#provider}/${model}`;
   }
 
@@ -213,7 +213,7 @@ class MessagesClient extends Anthropic {
   /** Resolves when the response is read. Rejects with the SDK's error for it, or with what ended the exchange. */
   async send(exchange: Exchange): Promise<void> {
     const sent = this.post(MESSAGES_PATH, { body: exchange });
-    keepShape("sent", sent);
+    lastOf.sent = sent;
     await sent.asResponse();
   }
 

@@ -10,8 +10,8 @@
  *    bought stands at its end, but never further than {@link MOST_BYTES}.
  */
 import { APIError } from "@anthropic-ai/sdk";
+import { lastOf } from "../../../shared/hidden-class.ts";
 import type { JsonObject } from "../../../shared/protocol/content.ts";
-import { keepShape } from "../../../shared/shape.ts";
 import { type AnswerDraft, isObject, type PieceField, spell, unspell } from "./answer.ts";
 import { MalformedAnswerError, TruncatedStreamError } from "./failure.ts";
 import { closingQuote, parseOrNothing } from "./json.ts";
@@ -75,7 +75,7 @@ class EventReader implements BodyReader {
   constructor(draft: AnswerDraft, onText: ((text: string) => void) | undefined) {
     this.#draft = draft;
     this.#onText = onText;
-    keepShape("stream", this);
+    lastOf.stream = this;
   }
 
   feed(chunk: Buffer): void {
@@ -227,7 +227,7 @@ class MessageReader implements BodyReader {
 
   constructor(draft: AnswerDraft) {
     this.#draft = draft;
-    keepShape("message", this);
+    lastOf.message = this;
   }
 
   feed(chunk: Buffer): void {

@@ -14,8 +14,8 @@
  */
 import type { Client, Dispatcher } from "undici";
 import type { Clock } from "../../../shared/clock.ts";
+import { lastOf } from "../../../shared/hidden-class.ts";
 import { type Link, LinkedList } from "../../../shared/linked-list.ts";
-import { keepShape } from "../../../shared/shape.ts";
 import { type ConnectionOptions, Connections } from "./connections.ts";
 import { CallAbortedError, MalformedAnswerError, TimeLimitError } from "./failure.ts";
 import type { BodyReader } from "./stream.ts";
@@ -170,7 +170,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   onConnect(abort: (error?: Error) => void): void {
     this.#abortRequest = abort;
     // It holds the request of undici, and with it this exchange.
-    keepShape("request", abort);
+    lastOf.request = abort;
     if (this.#error) abort(this.#error);
     else if (!this.#plan.mayBegin()) this.abort("the call may not begin any more");
   }

@@ -18,7 +18,7 @@ const slowed: LimiterState = {
 };
 const closed: LimiterState = { ...slowed, state: "closed", until: "2026-11-21T10:00:00Z" };
 const limiterOf = (...states: LimiterState[]) => ({ list: async () => states });
-const modelOf = (provider: string) => ({ gateName: (model: string) => `${provider}/${model}` });
+const modelOf = (provider: string) => ({ limiterName: (model: string) => `${provider}/${model}` });
 
 test("a refused credential of one's own is a reason; another's is not, nor a limiter that makes calls wait", async () => {
   expect(await credentialProbe(limiterOf(slowed, denied), modelOf("b/1"))()).toBe(

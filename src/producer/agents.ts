@@ -3,7 +3,7 @@ import { z } from "zod";
 import { SubagentError } from "../shared/errors.ts";
 import { type AgentStatus, type AgentView, type EndedReason, viewOf } from "../shared/protocol/agent.ts";
 import { AgentId, newRequestKey } from "../shared/protocol/ids.ts";
-import { type AgentAddress, wakeOf } from "../shared/protocol/keys.ts";
+import { type AgentAddress, agentOf, wakeOf } from "../shared/protocol/keys.ts";
 import { answerEntry } from "../shared/protocol/log.ts";
 import { attachedText, attachedTo, type InboxMessage, MessageText } from "../shared/protocol/message.ts";
 import type { UsageTotals } from "../shared/protocol/usage.ts";
@@ -67,7 +67,7 @@ export async function findAgent(call: ParentCall, agentId: unknown): Promise<Fou
   if (!id.success) throw unknownAgent(agentId);
   const uid = await call.read(() => client.store.uidOf(parent, id.data));
   if (uid === undefined) throw unknownAgent(agentId);
-  return { address: { ...parent, uid }, agentId: id.data };
+  return { address: agentOf(parent, uid), agentId: id.data };
 }
 
 /** Sends a message to a parent's agent; see `Parent.send`. */

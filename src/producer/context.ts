@@ -26,7 +26,7 @@ export async function inCall<T>(
   work: (call: ParentCall) => Promise<T>,
 ): Promise<T> {
   const client = await open();
-  return client.call((call) => work({ ...call, client, parent }));
+  return client.call((call) => work({ client, parent, ...call }));
 }
 
 /** Has `cancel` called with the reason when `signal` aborts or the parent stops; the function it returns takes both back. */

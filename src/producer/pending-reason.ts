@@ -138,11 +138,15 @@ function warn({ logger }: TaskWaitParts): void {
   else process.emitWarning(NO_WORKER, { code: "SUBAGENT_NO_WORKER" });
 }
 
-/** What a task wants to know of its waiting, and how it ends. */
-interface TaskWatch {
-  tellHandle: OnWait | undefined;
+/** What a caller wants of its waiting. */
+interface WaitWish {
   onWait?: OnWait | undefined;
   wait_for_worker_ms?: number | undefined;
+}
+
+/** Who hears of a task's waiting, and how it ends. */
+interface TaskWatch {
+  tellHandle: OnWait | undefined;
   cancel(reason: unknown): void;
   over: AbortSignal;
 }
@@ -151,7 +155,8 @@ interface TaskWatch {
 export function watchTask(
   { taskWaits, clock }: { taskWaits: TaskWaits; clock: Clock },
   address: AgentAddress,
-  { tellHandle, onWait, wait_for_worker_ms, cancel, over }: TaskWatch,
+  { onWait, wait_for_worker_ms }: WaitWish,
+  { tellHandle, cancel, over }: TaskWatch,
 ): void {
   let patience: { cancel(): void } | undefined;
   const told: OnWait = (wait) => {

@@ -6,7 +6,7 @@
 import { messageOf, SubagentError } from "../shared/errors.ts";
 import { type AgentSpec, IDLE_DEATH, InForce, isoTime } from "../shared/protocol/agent.ts";
 import { newUid } from "../shared/protocol/ids.ts";
-import { type AgentAddress, wakeOf } from "../shared/protocol/keys.ts";
+import { type AgentAddress, agentOf, wakeOf } from "../shared/protocol/keys.ts";
 import { type Limits, MAX_LIVE_AGENTS } from "../shared/protocol/limits.ts";
 import type { InboxMessage } from "../shared/protocol/message.ts";
 import { needsOf } from "../shared/protocol/worker.ts";
@@ -148,7 +148,7 @@ async function spawnUnder(
   const needed = tools?.filter((tool) => !known.hasWorkers || known.names.has(tool));
   const { traceparent = await activeTraceparent() } = prepared.spec;
   const spec = { ...prepared.spec, ...(tools && { tools }), ...(traceparent && { traceparent }) };
-  const address = { ...parent, uid };
+  const address = agentOf(parent, uid);
   const answer = await writeSpawn(call, address, storedForm(prepared, spec, needed), tries);
   switch (answer.status) {
     case "spawned":
@@ -156,7 +156,7 @@ async function spawnUnder(
     case "same": {
       // Our own uid: the first try had worked and only its answer was lost.
       if (answer.uid === uid) return { address, receipt: receiptOf(prepared, answer, spec, unknown) };
-      const earlier = { ...parent, uid: answer.uid };
+      const earlier = agentOf(parent, answer.uid);
       const record = await call.read(() => client.store.record(earlier));
       // The earlier call may have ended before its wake: a second one is harmless.
       if (record?.status === "queued") await client.wakes.add(wakeOf(earlier, answer.agent_id, record.wake));
@@ -253,11 +253,11 @@ async function writeSpawn(
   };
   const write = () => {
     const first_wake = tries.wake++;
-    return call.write(repeat, () => sendSpawn(client, address, { ...stored, first_wake }));
+    return call.write(repeat, () => sendSpawn(client, address, { first_wake, ...stored }));
   };
   const answer = await write();
   if (answer.status !== "quota" || answer.overdue.length === 0) return answer;
-  const endIdle = (uid: string) => client.store.settle({ ...address, uid }, IDLE_DEATH);
+  const endIdle = (uid: string) => client.store.settle(agentOf(address, uid), IDLE_DEATH);
   await call.read(() => Promise.all(answer.overdue.map(endIdle)));
   return write();
 }

@@ -17,7 +17,7 @@
 import { z } from "zod";
 import { type ErrorCode, messageOf, SubagentError } from "../shared/errors.ts";
 import { newUid } from "../shared/protocol/ids.ts";
-import { FIRST_RUN } from "../shared/protocol/keys.ts";
+import { agentOf, FIRST_RUN } from "../shared/protocol/keys.ts";
 import { MAX_LIVE_AGENTS } from "../shared/protocol/limits.ts";
 import { MessageText } from "../shared/protocol/message.ts";
 import type { Reply } from "../shared/protocol/reply.ts";
@@ -175,7 +175,7 @@ async function runTask(
       reservation = client.channels.reserve(parent, spawned.address.uid, takeQuestion);
       if (cancelled) reservation.cancel(cancelled.reason);
     }
-    watchTask(client, spawned.address, { ...options, tellHandle: told?.waits, cancel, over: over.signal });
+    watchTask(client, spawned.address, options, { tellHandle: told?.waits, cancel, over: over.signal });
     const bornAt = Date.parse(spawned.receipt.created_at);
     const entry = await reservation.wait(FIRST_RUN, known ? "promised" : { bornAt });
     // The reply is in hand; the ack is not waited for, and the reservation stands until it is answered.
@@ -209,7 +209,7 @@ function takerOfQuestions(run: TaskRun): TakeQuestion | undefined {
 /** Answers; false when Redis was away, and the answer is to be sent again. */
 async function isAnswered(context: ParentContext, { uid, entry }: QuestionEntry, text: string) {
   const { agent_id, question_id } = entry;
-  const agent = { address: { ...context.profile.parent, uid }, agentId: agent_id };
+  const agent = { address: agentOf(context.profile.parent, uid), agentId: agent_id };
   try {
     await inCall(context, (call) => answerQuestion(call, agent, { text, question_id }));
     return true;

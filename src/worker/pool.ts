@@ -228,7 +228,7 @@ async function follow(
 ): Promise<WakeEnd> {
   const going = isNewerWake(data)
     ? returned(context, "newer", taken)
-    : runOrIsolate(context, { ...namedBy(Wake.parse(data)), taken }, processes);
+    : runOrIsolate(context, { taken, ...namedBy(Wake.parse(data)) }, processes);
   return going.catch((error: unknown): WakeEnd => {
     context.logger.error(
       { problem: messageOf(error), wake: data },

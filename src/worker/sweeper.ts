@@ -6,7 +6,7 @@ import type { Clock } from "../shared/clock.ts";
 import { messageOf } from "../shared/errors.ts";
 import type { Logger } from "../shared/logger.ts";
 import { IDLE_DEATH } from "../shared/protocol/agent.ts";
-import { type AgentAddress, type ParentAddress, wakeOf } from "../shared/protocol/keys.ts";
+import { type AgentAddress, agentOf, type ParentAddress, wakeOf } from "../shared/protocol/keys.ts";
 import { answerEntry } from "../shared/protocol/log.ts";
 import { defaultAnswerTo } from "../shared/protocol/message.ts";
 import type { AgentStore } from "../shared/redis/agents.ts";
@@ -141,10 +141,10 @@ async function look(context: SweeperContext, due: Due): Promise<void> {
 /** The agents of a parent whose lease has lapsed follow it, each as its spawn said. */
 async function lookForParent(context: SweeperContext, due: Due, parent: ParentAddress): Promise<void> {
   const { store, deadlines } = context;
-  const found = await store.orphans({ ...parent, uid: "" });
+  const found = await store.orphans(agentOf(parent, ""));
   if (found.status === "nobody") return deadlines.forget(due);
   if (found.status === "gone")
-    await Promise.all(found.uids.map((uid) => followParent(context, { ...parent, uid })));
+    await Promise.all(found.uids.map((uid) => followParent(context, agentOf(parent, uid))));
   return deadlines.move(due, found.at);
 }
 

@@ -21,6 +21,8 @@ const repositoryRoot = join(import.meta.dirname, "..", "..");
 
 /** What to start. */
 export interface NodeOptions {
+  /** Options of Node and V8, in front of the entry. */
+  nodeOptions?: readonly string[];
   /** Arguments after the entry. */
   args?: readonly string[];
   /** Variables on top of ours; `undefined` takes one away. */
@@ -57,7 +59,7 @@ export interface NodeProcess {
 /** Starts `node entry`; an entry that ends in `.ts` is bundled first. Relative entries count from the root. */
 export async function spawnNode(entry: string, options: NodeOptions = {}): Promise<NodeProcess> {
   const program = entry.endsWith(".ts") ? await bundled(entry) : resolve(repositoryRoot, entry);
-  const child = spawn(process.execPath, [program, ...(options.args ?? [])], {
+  const child = spawn(process.execPath, [...(options.nodeOptions ?? []), program, ...(options.args ?? [])], {
     cwd: options.cwd ?? repositoryRoot,
     env: { ...process.env, ...options.env },
     stdio: ["ignore", "pipe", "pipe"],

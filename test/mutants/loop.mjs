@@ -654,4 +654,12 @@ export default [
     replace: '"read-write"',
     tests: ["test/unit/worker/loop/system-prompt.test.ts"],
   },
+  {
+    id: "last-call-of-a-class-of-its-own",
+    promise: "On the path of a call no object is of a hidden class of its own.",
+    file: "src/worker/loop/next.ts",
+    find: "{ finalCall: verdict.cause, ...call, ",
+    replace: "{ ...call, finalCall: verdict.cause, ",
+    tests: ["test/integration/worker/hidden-classes.test.ts"],
+  },
 ];

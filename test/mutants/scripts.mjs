@@ -1237,6 +1237,14 @@ export default [
     tests: ["test/integration/verbs/usage.test.ts"],
   },
   {
+    id: "settle-looks-at-every-day",
+    promise: "What a settle costs does not grow with the days of which counters are kept.",
+    file: "src/shared/redis/lua/include/usage.lua",
+    find: "if has_today == 0 then",
+    replace: "if true then",
+    tests: ["test/integration/verbs/usage.test.ts"],
+  },
+  {
     id: "settle-garbled-body",
     promise: "What a run used is counted also when its words cannot be read.",
     file: "src/shared/redis/lua/include/usage.lua",

@@ -2,8 +2,13 @@
 
 import { SubagentError } from "../../shared/errors.ts";
 import type { AgentRecord } from "../../shared/protocol/agent.ts";
-import type { AgentAddress, Keys, ParentAddress } from "../../shared/protocol/keys.ts";
-import { keysUnder } from "../../shared/protocol/keys.ts";
+import {
+  type AgentAddress,
+  agentOf,
+  type Keys,
+  keysUnder,
+  type ParentAddress,
+} from "../../shared/protocol/keys.ts";
 import { TIMING } from "../../shared/protocol/limits.ts";
 import type { UsageTotals } from "../../shared/protocol/usage.ts";
 import { type AgentStore, createAgentStore } from "../../shared/redis/agents.ts";
@@ -97,7 +102,7 @@ export async function findAgent(
 ): Promise<{ address: AgentAddress; record: AgentRecord }> {
   for (const parent of parents) {
     const uid = await store.uidOf(parent, agentId);
-    const address = { ...parent, uid: uid ?? "" };
+    const address = agentOf(parent, uid ?? "");
     const record = uid === undefined ? undefined : await store.record(address);
     if (record) return { address, record };
   }

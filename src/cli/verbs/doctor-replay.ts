@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import { SubagentError } from "../../shared/errors.ts";
 import { Uid } from "../../shared/protocol/ids.ts";
-import { replyIdOf } from "../../shared/protocol/keys.ts";
+import { agentOf, replyIdOf } from "../../shared/protocol/keys.ts";
 import { type Decision, replay } from "../../worker/loop/replay.ts";
 import { parentIdOf } from "../as-parent.ts";
 import { type CommandContext, EXIT } from "../command.ts";
@@ -57,7 +57,7 @@ export async function replayReply(
   const decisions = await readInstallation(context, "doctor replay", async (reading) => {
     const parents = await familyOf(reading, { tenant, parentId }, named);
     for (const parent of parents) {
-      const found = await replayAt(reading, { ...parent, uid: uid ?? "" }, Number(number));
+      const found = await replayAt(reading, agentOf(parent, uid ?? ""), Number(number));
       if (found) return found;
     }
     throw new SubagentError(

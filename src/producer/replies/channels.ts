@@ -14,7 +14,7 @@ import { messageOf, SubagentError } from "../../shared/errors.ts";
 import type { Logger } from "../../shared/logger.ts";
 import type { AgentRecord } from "../../shared/protocol/agent.ts";
 import { newRequestKey } from "../../shared/protocol/ids.ts";
-import type { ParentAddress } from "../../shared/protocol/keys.ts";
+import { agentOf, type ParentAddress } from "../../shared/protocol/keys.ts";
 import type { Installation } from "../../shared/redis/installation.ts";
 import { isReadable, itemOfRing, keptReply, type StreamEntry } from "../../shared/redis/replies.ts";
 import type { PushStream } from "../push-stream.ts";
@@ -185,7 +185,7 @@ async function findReply(
   waiter: Waiter,
 ): Promise<void> {
   try {
-    const record = await call(({ read }) => read(() => store.record({ ...parent, uid: waiter.uid })));
+    const record = await call(({ read }) => read(() => store.record(agentOf(parent, waiter.uid))));
     if (record && !isOver(record, waiter.run)) {
       waiter.mayReadRecord = true;
       waiter.listen(cursorAt(record.created_at));

@@ -17,7 +17,7 @@ import { planSpawn } from "../../producer/spawn-input.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import { type AgentRecord, isoTime } from "../../shared/protocol/agent.ts";
 import { newUid, Uid } from "../../shared/protocol/ids.ts";
-import { FIRST_RUN, replyIdOf } from "../../shared/protocol/keys.ts";
+import { agentOf, FIRST_RUN, replyIdOf } from "../../shared/protocol/keys.ts";
 import { NO_SUMMARY, type Reply, type ReplyStatus } from "../../shared/protocol/reply.ts";
 import { createCallbacks } from "../../shared/redis/callbacks.ts";
 import { keptReply } from "../../shared/redis/replies.ts";
@@ -151,7 +151,9 @@ async function recordsOf(context: ParentContext, threadId: string): Promise<Agen
     const found: AgentRecord[] = [];
     while (found.length < MOST_AGENTS) {
       const uids = Array.from({ length: PAGE }, (_, i) => uidOf(threadId, found.length + i));
-      const page = await read(() => Promise.all(uids.map((uid) => client.store.record({ ...parent, uid }))));
+      const page = await read(() =>
+        Promise.all(uids.map((uid) => client.store.record(agentOf(parent, uid)))),
+      );
       for (const record of page) {
         if (!record) return found;
         found.push(record);
@@ -226,7 +228,7 @@ async function callbackNotes(
     if (callbackThreadId !== undefined) await read(() => callbacks.set(parent, threadId, callbackThreadId));
     if ((await read(() => callbacks.get(parent, threadId))) === undefined) return async () => {};
     return (uid, inMs) =>
-      inCall(context, (call) => call.read(() => callbacks.note({ ...parent, uid }, inMs)));
+      inCall(context, (call) => call.read(() => callbacks.note(agentOf(parent, uid), inMs)));
   });
 }
 

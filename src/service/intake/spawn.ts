@@ -10,7 +10,7 @@ import { createParent, type Parent } from "../../producer/parent.ts";
 import type { Spawned } from "../../producer/spawn.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
 import type { IntakeWish } from "../../shared/protocol/intake.ts";
-import { replyIdOf } from "../../shared/protocol/keys.ts";
+import { agentOf, replyIdOf } from "../../shared/protocol/keys.ts";
 import { NOTHING_DONE } from "../../shared/protocol/reply.ts";
 import type { Sender } from "./input.ts";
 
@@ -68,18 +68,15 @@ export async function tellRefusal(
   const request_key = `refused ${uid}`;
   await call(({ write }) =>
     write({ what: "the refusal", key: { request_key } }, () =>
-      store.refuse(
-        { ...parent, uid },
-        {
-          request_key,
-          reply_id: replyIdOf(uid, undefined),
-          agent_id: "refused",
-          name: "refused",
-          wish: requestKey,
-          summary,
-          progress: { ...nothing, error: sentence },
-        },
-      ),
+      store.refuse(agentOf(parent, uid), {
+        request_key,
+        reply_id: replyIdOf(uid, undefined),
+        agent_id: "refused",
+        name: "refused",
+        wish: requestKey,
+        summary,
+        progress: { ...nothing, error: sentence },
+      }),
     ),
   );
 }

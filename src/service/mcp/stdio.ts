@@ -19,8 +19,12 @@ export interface McpStdio {
 export function serveMcpStdio(parent: Parent, clock: Clock, logger: Logger): McpStdio {
   let problem: string | undefined;
   const onerror = ({ message }: Error) => {
+    logger.debug({ problem: message }, "MCP connection trouble");
+    // What ends the connection ends it before anything else happens; a line that could not be read does not.
     problem = message;
-    logger.debug({ problem }, "MCP connection trouble");
+    queueMicrotask(() => {
+      problem = undefined;
+    });
   };
   const acks = new Map<RequestId, () => Promise<unknown>>();
   let tellClosed = () => {};
@@ -33,10 +37,10 @@ export function serveMcpStdio(parent: Parent, clock: Clock, logger: Logger): Mcp
       acks.delete(id);
       void ack?.();
     },
-    closed() {
+    closing() {
       if (problem !== undefined) logger.warn({ problem }, "MCP connection closed after trouble");
-      tellClosed();
     },
+    closed: () => tellClosed(),
   });
   const onceAnswered = (id: RequestId, ack: () => Promise<unknown>) => void acks.set(id, ack);
   const { close } = serveStdio(() => createMcpServer({ parent, clock, onceAnswered }), {
@@ -49,11 +53,13 @@ export function serveMcpStdio(parent: Parent, clock: Clock, logger: Logger): Mcp
 interface TransportWatcher {
   /** The answer to request `id` was written. */
   answered(id: RequestId): void;
+  /** Called at once, by what ends the connection. */
+  closing(): void;
   closed(): void;
 }
 
 /** Standard input and output, watched. */
-function transportThatTells({ answered, closed }: TransportWatcher): StdioServerTransport {
+function transportThatTells({ answered, closing, closed }: TransportWatcher): StdioServerTransport {
   const limit = { maxBufferSize: MOST_WAITING_BYTES };
   const transport = new StdioServerTransport(undefined, undefined, limit);
   const write = transport.send.bind(transport);
@@ -63,6 +69,7 @@ function transportThatTells({ answered, closed }: TransportWatcher): StdioServer
   };
   const end = transport.close.bind(transport);
   transport.close = async () => {
+    closing();
     await end();
     closed();
   };

@@ -10,7 +10,7 @@ import { asToolResult } from "../../producer/model-text.ts";
 import type { Spawned } from "../../producer/spawn.ts";
 import { type AgentRecord, isoTime } from "../../shared/protocol/agent.ts";
 import { Uid } from "../../shared/protocol/ids.ts";
-import { FIRST_RUN, replyIdOf } from "../../shared/protocol/keys.ts";
+import { agentOf, FIRST_RUN, replyIdOf } from "../../shared/protocol/keys.ts";
 import { TIMING } from "../../shared/protocol/limits.ts";
 import { defaultAnswerTo, type OpenQuestion } from "../../shared/protocol/message.ts";
 import type { Reply } from "../../shared/protocol/reply.ts";
@@ -167,7 +167,7 @@ async function findRecord(
   const [uid, run] = taskId.split(".");
   if (!Uid.safeParse(uid).success || uid === undefined || run !== String(FIRST_RUN)) return undefined;
   const record = await inCall(context, ({ read, client, parent }) =>
-    read(() => client.store.record({ ...parent, uid })),
+    read(() => client.store.record(agentOf(parent, uid))),
   );
   return record?.run === FIRST_RUN ? { record } : undefined;
 }

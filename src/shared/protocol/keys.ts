@@ -14,6 +14,11 @@ export interface AgentAddress extends ParentAddress {
   uid: string;
 }
 
+/** The agent `uid` of a parent. */
+export function agentOf({ tenant, parentId }: ParentAddress, uid: string): AgentAddress {
+  return { tenant, parentId, uid };
+}
+
 /** The keys and channels of one parent. */
 export interface ParentKeys {
   /** hash: agent_id → uid, and `#<stem>` → last number given. */

@@ -4,7 +4,7 @@
  */
 import { AgentRecord, AgentSpecJson, readKept } from "../protocol/agent.ts";
 import { AgentId } from "../protocol/ids.ts";
-import type { AgentAddress, Keys, ParentAddress } from "../protocol/keys.ts";
+import { type AgentAddress, agentOf, type Keys, type ParentAddress } from "../protocol/keys.ts";
 import { TIMING, type Timing } from "../protocol/limits.ts";
 import { Attached, InboxMessage } from "../protocol/message.ts";
 import { sumUsage, type UsageTotals } from "../protocol/usage.ts";
@@ -169,7 +169,9 @@ function readsOf(redis: RedisClient, keys: Keys): AgentReads {
 
 async function readLive(redis: RedisClient, keys: Keys, parent: ParentAddress): Promise<AgentRecord[]> {
   const uids = await redis.hkeys(keys.parent(parent).live);
-  const records = await Promise.all(uids.map((uid) => redis.hgetall(keys.agent({ ...parent, uid }).record)));
+  const records = await Promise.all(
+    uids.map((uid) => redis.hgetall(keys.agent(agentOf(parent, uid)).record)),
+  );
   return records.flatMap((fields) => AgentRecord.safeParse(fields).data ?? []);
 }
 

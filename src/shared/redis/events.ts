@@ -5,7 +5,7 @@
  */
 import { z } from "zod";
 import { isoTime, readKept } from "../protocol/agent.ts";
-import type { AgentAddress, Keys, ParentAddress } from "../protocol/keys.ts";
+import { type AgentAddress, agentOf, type Keys, type ParentAddress } from "../protocol/keys.ts";
 import { eventMembers, ProgressEvent } from "../protocol/reply.ts";
 import type { RedisClient } from "./connection/connection.ts";
 
@@ -71,7 +71,7 @@ export async function readEvents(
 ): Promise<EventLine[]> {
   const numbers = await redis.xrange(keys.parent(parent).history, `(${after}`, "+", "COUNT", count);
   const uids = [...new Set(numbers.map(([, [, uid = ""]]) => uid))];
-  const timelines = await Promise.all(uids.map((uid) => readTimeline(redis, keys, { ...parent, uid })));
+  const timelines = await Promise.all(uids.map((uid) => readTimeline(redis, keys, agentOf(parent, uid))));
   const byNumber = new Map(timelines.flat().map((line) => [line.number, line]));
   return numbers.flatMap(([number]) => byNumber.get(number) ?? []);
 }

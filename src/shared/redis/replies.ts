@@ -5,7 +5,7 @@
 import { z } from "zod";
 import type { Logger } from "../logger.ts";
 import { type AgentRecord, isoTime, PAYLOAD_VERSION } from "../protocol/agent.ts";
-import { type Keys, type ParentAddress, replyIdOf } from "../protocol/keys.ts";
+import { agentOf, type Keys, type ParentAddress, replyIdOf } from "../protocol/keys.ts";
 import type { Timing } from "../protocol/limits.ts";
 import { ChannelEntry, NO_SUMMARY, NOTHING_DONE, Reply, RunProgress } from "../protocol/reply.ts";
 import type { RedisClient } from "./connection/connection.ts";
@@ -74,11 +74,12 @@ export function createReplyStream(
       return items;
     },
     async ack(parent, { id, uid, entry }, token) {
-      const { status } = await scripts.run(
-        "ack",
-        { ...parent, uid },
-        { reply_id: entry.reply_id, entry_id: id, token, request_key: requestKeyOf(entry) },
-      );
+      const { status } = await scripts.run("ack", agentOf(parent, uid), {
+        reply_id: entry.reply_id,
+        entry_id: id,
+        token,
+        request_key: requestKeyOf(entry),
+      });
       return status === "first";
     },
   };
@@ -122,16 +123,16 @@ function entryOf(field: Readonly<Record<string, string>>): ChannelEntry {
     answer_by,
     ...names
   } = field;
-  const head = { ...names, run: Number(run), created_at: isoOf(at) };
-  if (field.kind === "message") return ChannelEntry.parse({ ...head, text: body });
+  const head = { run: Number(run), created_at: isoOf(at), ...names };
+  if (field.kind === "message") return ChannelEntry.parse({ text: body, ...head });
   if (field.kind === "question") {
     const asked = { text: body, answer_by: isoOf(answer_by), ...(default_answer && { default_answer }) };
     return ChannelEntry.parse({ ...head, ...asked });
   }
   return ChannelEntry.parse({
+    message_ids: wordsOf(message_ids),
     ...(body ? { summary: summary ?? NO_SUMMARY, ...RunProgress.parse(JSON.parse(body)) } : NOTHING_DONE),
     ...head,
-    message_ids: wordsOf(message_ids),
     ...(undelivered && { undelivered: JSON.parse(undelivered) }),
   });
 }

@@ -9,6 +9,7 @@ import { PAYLOAD_VERSION } from "../protocol/agent.ts";
 import {
   type AgentAddress,
   type AgentKeys,
+  agentOf,
   type Keys,
   type ParentKeys,
   replyIdOf,
@@ -86,8 +87,7 @@ const KEYS = {
   life: ({ agent }) => agent.life,
   timeline: ({ agent }) => agent.timeline,
   transcript: ({ agent }) => agent.transcript,
-  resumed: ({ keys, address }, { resumes = address.uid }) =>
-    keys.agent({ ...address, uid: resumes }).transcript,
+  resumed: ({ keys, address }, { resumes = address.uid }) => keys.agent(agentOf(address, resumes)).transcript,
   message: ({ agent }, { message_id = "" }) => agent.message(message_id),
   registry: ({ parent }) => parent.registry,
   live: ({ parent }) => parent.live,

@@ -134,7 +134,7 @@ function boundary(state: RunState, rules: Rules): Step {
   }
   const call = { do: "call_model", message: state.userMessage + 1, turn: state.turns + 1 } as const;
   return verdict.call === "final"
-    ? { ...call, finalCall: verdict.cause, ...(rules.outputSchema && { asksOutput: true }) }
+    ? { finalCall: verdict.cause, ...call, ...(rules.outputSchema && { asksOutput: true }) }
     : call;
 }
 

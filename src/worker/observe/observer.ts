@@ -157,7 +157,7 @@ export class RunObserver {
   #traced(): RunSpans | undefined {
     if (this.#spans || !this.#isTraced) return this.#spans;
     const { api } = this.#means;
-    const spans = api && new RunSpans(api, { ...this.#run, span: this.#span });
+    const spans = api && new RunSpans(api, { span: this.#span, ...this.#run });
     this.#isTraced = spans?.isRecorded === true;
     if (this.#isTraced) this.#spans = spans;
     return this.#spans;

@@ -44,7 +44,7 @@ export class RunSpans {
   constructor(api: TelemetryApi, traced: TracedRun) {
     const { tenant, parentId, uid, agentId, name, run, model, span } = traced;
     this.#api = api;
-    const parent = api.trace.setSpanContext(api.ROOT_CONTEXT, { ...span, isRemote: true });
+    const parent = api.trace.setSpanContext(api.ROOT_CONTEXT, { isRemote: true, ...span });
     const attributes = {
       "gen_ai.operation.name": "invoke_agent",
       "gen_ai.provider.name": PROVIDER,

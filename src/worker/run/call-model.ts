@@ -139,7 +139,10 @@ function toolChoiceOf({ finalCall, asksOutput, sumsUp }: CallStep, { tools }: Se
   return (finalCall || asksOutput || sumsUp !== undefined) && tools.size > 0 ? NO_TOOL_CHOICE : "";
 }
 
-type Bought = ModelAnswer & { costUsd: number; durationMs: number };
+interface Bought extends ModelAnswer, Pick<CallStep, "turn" | "finalCall"> {
+  costUsd: number;
+  durationMs: number;
+}
 
 /** What the call brought, and what it cost. */
 function addBought(
@@ -149,18 +152,30 @@ function addBought(
   answer: ModelAnswer,
   durationMs: number,
 ): void {
-  const { turn, sumsUp } = step;
-  const costUsd = costOf(context, session, answer.usage);
-  const bought = { ...answer, costUsd, durationMs };
+  const { turn, finalCall, sumsUp } = step;
+  const { contentJson, content, refusedCalls, stopReason, model, usage } = answer;
+  const costUsd = costOf(context, session, usage);
+  const bought: Bought = {
+    turn,
+    finalCall,
+    contentJson,
+    content,
+    refusedCalls,
+    stopReason,
+    model,
+    usage,
+    costUsd,
+    durationMs,
+  };
   if (sumsUp === undefined) addAnswer(session, step, bought);
   else addSummary(session, step, sumsUp, bought);
-  session.tell({ type: "turn_finished", turn, tokens: totalTokens(answer.usage), cost_usd: costUsd });
-  session.equipment.observer.answered({ turn, ...bought });
+  session.tell({ type: "turn_finished", turn, tokens: totalTokens(usage), cost_usd: costUsd });
+  session.equipment.observer.answered(bought);
 }
 
 /** The answer, and with it the results of its calls that cannot be performed. */
-function addAnswer(session: Session, { message, finalCall }: CallStep, answer: Bought): void {
-  session.add([newAnswer(message, { ...answer, finalCall }, answer.durationMs)]);
+function addAnswer(session: Session, { message }: CallStep, answer: Bought): void {
+  session.add([newAnswer(message, answer, answer.durationMs)]);
   for (const [id, sentence] of answer.refusedCalls)
     session.add([newResult(message, id, sentence, { isError: true, isRefused: true })]);
 }

@@ -77,7 +77,7 @@ async function claimBesideOrAlone(
   const { isolated } = taken;
   const isolates = context.suspects === "elsewhere";
   const terms = { isolated, isolates, tools: context.toolNames() };
-  const beside = await claim(context, taken, { ...terms, alone: false });
+  const beside = await claim(context, taken, { alone: false, ...terms });
   if (beside.status !== "suspect") return beside;
   if (isolated) return { status: "returned", because: "isolation", delayMs: 0 };
   if (context.suspects !== "here") return { status: "isolate", isolatedCrashes: beside.isolated_crashes };
@@ -87,7 +87,7 @@ async function claimBesideOrAlone(
     "Several workers crashed with this run: it runs alone",
   );
   if (!(await place.isolate())) return returned(context, "quarantine", taken.taken);
-  const alone = await claim(context, taken, { ...terms, alone: true });
+  const alone = await claim(context, taken, { alone: true, ...terms });
   return alone.status === "suspect" ? returned(context, "quarantine", taken.taken) : alone;
 }
 

@@ -42,7 +42,6 @@ export async function settleRun(
     session.left = await leftFiles({ root: context.workspaceRoot, address, agentId: record.agent_id });
   const commitment = session.take(true);
   const settling = store.settle(address, {
-    ...commitment.input,
     authority: "worker",
     target: stays ? "idle" : "ended",
     ended_reason: endedReason,
@@ -50,6 +49,7 @@ export async function settleRun(
     stop_reason: step.reason,
     natural: step.natural,
     idle_ms: record.spec.idle_ms,
+    ...commitment.input,
   });
   const [answer] = await Promise.all([settling, hinted]);
   if (answer.status === "more") {

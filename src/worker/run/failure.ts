@@ -184,7 +184,7 @@ async function restOrRelease(
 async function release(context: RunContext, session: Session, how: ReleaseWish): Promise<RunEnd | "lost"> {
   const { runningMs = session.lease.runningMs() } = how;
   if (session.isCommitDue && (await session.commit()) === "lost") return "lost";
-  return releaseRun(context, session, { ...how, runningMs });
+  return releaseRun(context, session, { runningMs, ...how });
 }
 
 /** A run that this process holds. */

@@ -41,7 +41,7 @@ export async function openSession(
   const permissions = [...context.permissions, ...(record.spec.permissions ?? [])];
   const { agent_id: agentId, name, run, spec } = record;
   const hooks = hooksOf(context.hooks, {
-    agent: { ...address, agentId, name, run, definition: spec.definition },
+    agent: { agentId, name, run, definition: spec.definition, ...address },
     named: spec.hooks ?? [],
     permissions,
     clock: context.clock,
@@ -50,7 +50,6 @@ export async function openSession(
   const workspace = workspaceOf(context, address, record, expected);
   const claimed = { record, inbox, entries, watched: handedOut.watched };
   const session = new Session(context.store, lease, claimed, {
-    ...equipmentOf(context, record, tools, permissions),
     hooks,
     workspace,
     place,
@@ -59,6 +58,7 @@ export async function openSession(
       ? traceBeside((await workspace.open()).directory, context.clock, context.logger)
       : undefined,
     observer: context.observer.observe(observedRun(address, record)),
+    ...equipmentOf(context, record, tools, permissions),
   });
   const { worker, limits } = { worker: context.workerId, limits: record.spec.limits };
   const prompt = beginningOf(inbox.map(({ text }) => text).join("\n\n"));

@@ -203,8 +203,14 @@ function withinTime(
 
 /** The signal is made when the tool asks for it. */
 function contextOf(caller: ToolCaller, stop: StopSignal): ToolContext {
+  const { agentId, uid, run, toolUseId, workspace, tellParent } = caller;
   return {
-    ...caller,
+    agentId,
+    uid,
+    run,
+    toolUseId,
+    workspace,
+    tellParent,
     get signal() {
       return stop.signal;
     },

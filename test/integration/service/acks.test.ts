@@ -187,7 +187,7 @@ test("a job of the intake queue: its reply is acked when it stands in the job", 
 async function stdioServer(redisUrl: string) {
   const env = { PATH: process.env.PATH, REDIS_URL: redisUrl, SUBAGENT_PREFIX: stage.prefix };
   const args = [await bundled("src/cli/main.ts"), "mcp", "--parent", parentId];
-  const child = spawn(process.execPath, args, { env, stdio: ["pipe", "pipe", "ignore"] });
+  const child = spawn(process.execPath, args, { env, stdio: ["pipe", "pipe", "pipe"] });
   closeAtEnd(async () => {
     if (child.kill("SIGKILL")) await once(child, "close");
   });
@@ -202,7 +202,11 @@ async function stdioServer(redisUrl: string) {
   const client = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "t", version: "1" } };
   await ask(0, "initialize", client);
   tell({ method: "notifications/initialized" });
-  return { ask, tell, child };
+  let log = "";
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    log += text;
+  });
+  return { ask, tell, child, log: () => log };
 }
 
 test("MCP over stdio: a call that was cancelled acks nothing, also when its id comes again", async () => {
@@ -228,10 +232,21 @@ test("MCP over stdio: a call that was cancelled acks nothing, also when its id c
 });
 
 test("MCP over stdio: a message without an end ends the process, instead of filling it or letting its client wait", async () => {
-  const { child } = await stdioServer(stage.url);
-  const ended = once(child, "exit");
+  const { child, log } = await stdioServer(stage.url);
+  const ended = once(child, "close");
   child.stdin.on("error", () => {});
   const mebibyte = "a".repeat(1_048_576);
   for (let written = 0; written < 9; written++) child.stdin.write(mebibyte);
   expect(await ended).toEqual([0, null]);
+  expect(log()).toContain("MCP connection closed after trouble");
+});
+
+test("MCP over stdio: a line that is no message ends nothing, and is not named as the end's reason", async () => {
+  const { ask, child, log } = await stdioServer(stage.url);
+  const ended = once(child, "close");
+  child.stdin.write('no JSON\n{"neither": "is this"}\n');
+  await ask(1, "tools/list");
+  child.stdin.end();
+  expect(await ended).toEqual([0, null]);
+  expect(log()).not.toContain("MCP connection closed after trouble");
 });

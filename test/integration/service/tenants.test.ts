@@ -59,7 +59,7 @@ async function fill(): Promise<void> {
 /** All that stands in Redis under the rival's name, but for what the pushing to its webhook writes. */
 async function vault(): Promise<Map<string, string | undefined>> {
   const found = await keysLike(stage.redis, `${stage.prefix}*rival*`);
-  const names = found.filter((name) => !/:(?:pushing|webhook)$/.test(name)).sort();
+  const names = found.filter((name) => !name.endsWith(":webhook")).sort();
   const dumps = await Promise.all(names.map((name) => stage.redis.dumpBuffer(name)));
   return new Map(names.map((name, n) => [name, dumps[n]?.toString("hex")]));
 }

@@ -91,3 +91,13 @@ test("days older than 90 are dropped when a new one begins, and younger ones kep
   const left = await rig.redis.pttl(key);
   expect(left).toBeGreaterThan(TIMING.usageTtlMs - 60_000);
 });
+
+test("the counters of earlier days are looked at by the first run of a day alone", async () => {
+  const rig = verbRig();
+  const key = rig.keys.parent(rig.parent).usage;
+  const settleOne = async () => rig.store.settle((await rig.running()).agent, DESTROY);
+  await settleOne();
+  await rig.redis.hset(key, "1/turns", 1);
+  await settleOne();
+  expect(await rig.redis.hexists(key, "1/turns")).toBe(1);
+});

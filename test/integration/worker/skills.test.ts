@@ -7,6 +7,7 @@ import type { Scenario } from "../../../src/offline/server.ts";
 import { openSkills } from "../../../src/worker/skills/library.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { recordingModel } from "../../helpers/recording-model.ts";
+import { until } from "../../helpers/until.ts";
 import { openStage } from "../../stage/stage.ts";
 
 async function folderWith(files: Record<string, string>): Promise<string> {
@@ -112,4 +113,19 @@ test("a spawn may not name a skill that its parent's profile leaves out", async 
     details: { field: "skills", wished: ["pdf"], allowed: ["maps"] },
   });
   expect((await parent.spawn({ name: "b" })).in_force).toEqual({ skills: ["maps"] });
+});
+
+test("a run whose skills no worker has waits for them, and says so", async () => {
+  const stage = await openStage();
+  await stage.startWorker();
+  const definitions = await folderWith({
+    "drawer.md": "---\nname: drawer\ndescription: Draws.\nskills: maps\n---\nYou draw.\n",
+  });
+  const parent = stage.parent("planner-7", { client: stage.client({ agents: [definitions] }) });
+  const drawing = parent.task({ agent: "drawer", prompt: "Draw a map" });
+  const { agent_id } = await until(async () =>
+    (await parent.list()).find(({ status }) => status === "waiting_for_tools"),
+  );
+  await parent.destroy(agent_id);
+  expect(await drawing).toMatchObject({ status: "cancelled" });
 });

@@ -5,15 +5,11 @@ local DAY_MS = 86400000
 local function count_usage(now, counters)
   local day = math.floor(now / DAY_MS)
   local function fails(reply) return type(reply) == 'table' and reply.err end
-  local fields = redis.pcall('HKEYS', usage)
-  if fails(fields) then return end
   local today = fmt(day) .. '/'
-  local is_first = true
-  for _, field in ipairs(fields) do
-    if string.sub(field, 1, #today) == today then is_first = false end
-  end
-  if is_first then
-    for _, field in ipairs(fields) do
+  local has_today = redis.pcall('HEXISTS', usage, today .. 'turns')
+  if fails(has_today) then return end
+  if has_today == 0 then
+    for _, field in ipairs(redis.call('HKEYS', usage)) do
       if num(string.match(field, '^%d+')) <= day - usage_ttl_ms / DAY_MS then redis.call('HDEL', usage, field) end
     end
   end

@@ -28,9 +28,12 @@ interface Trip {
   inner: string[][];
 }
 
-/** The verb whose script has so many keys, of those that a run calls from its first commit on. */
+/** The verb whose script has so many keys and this second one, of those that a run calls from its first commit on. */
 const BY_KEYS = new Map(
-  (["renew", "append", "settle"] as const).map((verb) => [`${VERBS[verb].keys.length}`, verb]),
+  (["renew", "append", "settle"] as const).map((verb) => [
+    `${VERBS[verb].keys.length} ${VERBS[verb].keys[1]}`,
+    verb,
+  ]),
 );
 const READS = new Set(["time", "hget", "hmget", "hgetall", "hlen", "llen", "lindex", "exists", "publish"]);
 /** They change nothing here, and what changes nothing is not written to the append-only file. */
@@ -57,7 +60,7 @@ async function recordTrips(url: string): Promise<{ of(uid: string): Trip[] }> {
         if (isInner) current?.inner.push(words);
         else {
           const isAbout = words.some((word) => word.includes(`agent:${uid}`));
-          const verb = BY_KEYS.get(words[2] ?? "") ?? words[0] ?? "";
+          const verb = BY_KEYS.get(`${words[2]} ${words[4]?.split(":").at(-1)}`) ?? words[0] ?? "";
           current = isAbout ? { verb, inner: [] } : undefined;
           if (current) trips.push(current);
         }

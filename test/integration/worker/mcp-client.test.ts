@@ -7,6 +7,7 @@ import { type McpServers, readMcpServers } from "../../../src/shared/mcp-server.
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { spawnNode } from "../../helpers/processes.ts";
 import { recordingModel } from "../../helpers/recording-model.ts";
+import { freePort } from "../../helpers/redis-server.ts";
 import { until } from "../../helpers/until.ts";
 import { openStage } from "../../stage/stage.ts";
 
@@ -170,7 +171,7 @@ test("more than thirty tools are searched, not listed, and a call counts as one 
 });
 
 test("a server is reached by streamable HTTP as well", async () => {
-  const port = 20_000 + (process.pid % 20_000);
+  const port = await freePort();
   const http = await spawnNode(everything, { args: ["streamableHttp"], env: { PORT: String(port) } });
   await http.waitForLine(/listening on port/i);
   const stage = await openStage({

@@ -7,7 +7,6 @@
  * What stands in the parent's hash decides; the scheduler in the queue follows it. A crash in between is put right by the
  * same call, or by `resume`.
  */
-
 import { createHash } from "node:crypto";
 import { z } from "zod";
 import { messageOf, SubagentError } from "../shared/errors.ts";

@@ -4,7 +4,6 @@
  * 1. It counts only while something waits; one timer serves everything that does.
  * 2. Each step is followed by one more turn of the event loop: what arrived during a stall is read before time is up.
  */
-
 import { lastOf } from "./hidden-class.ts";
 import { type Link, LinkedList } from "./linked-list.ts";
 

@@ -13,7 +13,13 @@
  * 5. A failed reading moves no cursor; the next look starts where it stood.
  */
 import { newRequestKey } from "../../shared/protocol/ids.ts";
-import { type ChannelEntry, isBehind, type Question, type Reply } from "../../shared/protocol/reply.ts";
+import {
+  type ChannelEntry,
+  isBehind,
+  OLDEST,
+  type Question,
+  type Reply,
+} from "../../shared/protocol/reply.ts";
 import { isReadable, type StreamEntry, type StreamItem } from "../../shared/redis/replies.ts";
 import { createPushStream, type PushStream } from "../push-stream.ts";
 
@@ -300,8 +306,6 @@ export function received(entry: StreamEntry, ack: AckEntry): ReceivedEntry {
 
 /** Entries asked for at a time. */
 export const PAGE_ENTRIES = 100;
-/** The cursor in front of the oldest entry. */
-export const OLDEST = "0-0";
 const LAST_OF_A_MS = "18446744073709551615";
 
 /** A reader or waiter as the feed sees it. `offer` may not throw. */

@@ -10,11 +10,13 @@
  * 3. A waiter never waits for a reply that another reader has acked: at each gap it is asked whether its run is over. What
  *    was acked since it waits it gets from the agent's record.
  */
+
 import { messageOf, SubagentError } from "../../shared/errors.ts";
 import type { Logger } from "../../shared/logger.ts";
 import type { AgentRecord } from "../../shared/protocol/agent.ts";
 import { newRequestKey } from "../../shared/protocol/ids.ts";
 import { agentOf, type ParentAddress } from "../../shared/protocol/keys.ts";
+import { OLDEST } from "../../shared/protocol/reply.ts";
 import type { Installation } from "../../shared/redis/installation.ts";
 import { isReadable, itemOfRing, keptReply, type StreamEntry } from "../../shared/redis/replies.ts";
 import type { PushStream } from "../push-stream.ts";
@@ -24,7 +26,6 @@ import {
   type AckEntry,
   cursorAt,
   cursorBefore,
-  OLDEST,
   PAGE_ENTRIES,
   type ReaderOptions,
   type ReceivedEntry,

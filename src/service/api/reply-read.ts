@@ -4,9 +4,10 @@
  */
 
 import type { OpenClient } from "../../producer/open-client.ts";
-import { OLDEST, PAGE_ENTRIES } from "../../producer/replies/channel.ts";
+import { PAGE_ENTRIES } from "../../producer/replies/channel.ts";
 import { listenToDoorbell } from "../../producer/subscriber.ts";
 import type { ParentAddress } from "../../shared/protocol/keys.ts";
+import { OLDEST } from "../../shared/protocol/reply.ts";
 import { isReadable, type StreamEntry } from "../../shared/redis/replies.ts";
 
 /** What stands behind `after`; `cursor` is behind all that was read, also behind what this version cannot read. */

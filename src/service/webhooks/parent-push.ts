@@ -5,10 +5,10 @@
 import type { OpenClient } from "../../producer/open-client.ts";
 import type { Logger } from "../../shared/logger.ts";
 import type { ParentAddress } from "../../shared/protocol/keys.ts";
-import { isBehind } from "../../shared/protocol/reply.ts";
+import { isBehind, OLDEST } from "../../shared/protocol/reply.ts";
 import { isReadable, type StreamEntry } from "../../shared/redis/replies.ts";
 import type { RoundOutcome, WebhookSlots } from "../../shared/redis/webhook-slot.ts";
-import { OLDEST, type StoredWebhook, type Webhooks } from "../../shared/redis/webhooks.ts";
+import type { StoredWebhook, Webhooks } from "../../shared/redis/webhooks.ts";
 import type { PushAnswer, WebhookSender } from "./request.ts";
 
 /** What a round works with. */

@@ -311,6 +311,9 @@ export function eventMembers(stored: unknown): object | undefined {
   return { type, turn, ...Object.fromEntries(names.map((name, i) => [name, values[i]])) };
 }
 
+/** The stream id in front of the oldest entry. */
+export const OLDEST = "0-0";
+
 /** Whether stream id `a` is smaller than `b`. */
 export function isBehind(a: string, b: string): boolean {
   const [aMs = 0, aSeq = 0] = a.split("-").map(Number);

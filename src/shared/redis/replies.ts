@@ -123,8 +123,8 @@ function entryOf(field: Readonly<Record<string, string>>): ChannelEntry {
     answer_by,
     ...names
   } = field;
-  const head = { run: Number(run), created_at: isoOf(at), ...names };
-  if (field.kind === "message") return ChannelEntry.parse({ text: body, ...head });
+  const head = Object.assign(names, { run: Number(run), created_at: isoOf(at) });
+  if (field.kind === "message") return ChannelEntry.parse(Object.assign(head, { text: body }));
   if (field.kind === "question") {
     const asked = { text: body, answer_by: isoOf(answer_by), ...(default_answer && { default_answer }) };
     return ChannelEntry.parse({ ...head, ...asked });

@@ -3,15 +3,15 @@
  *
  * The parent's hash decides. The installation's set of parents is a hint in another slot: written first, removed last.
  */
+
 import { randomBytes } from "node:crypto";
 import { z } from "zod";
 import { type Keys, type ParentAddress, parentMember } from "../protocol/keys.ts";
+import { OLDEST } from "../protocol/reply.ts";
 import type { RedisClient } from "./connection/connection.ts";
 import { redisNowMs } from "./redis-time.ts";
 
 const SECRET_BYTES = 24;
-/** Behind it stands every entry. */
-export const OLDEST = "0-0";
 
 const Stored = z.object({
   v: z.literal("1"),

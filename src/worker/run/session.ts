@@ -6,7 +6,6 @@
  * 2. Each alert is told once, with the commit that crossed its threshold, also after a change of workers.
  * 3. After `lost` nothing is written any more, and the lease is over: nothing else of the run goes on either.
  */
-
 import { lastOf } from "../../shared/hidden-class.ts";
 import type { AgentRecord } from "../../shared/protocol/agent.ts";
 import type { Usage } from "../../shared/protocol/content.ts";

@@ -1,7 +1,7 @@
 /** A parent's channel over HTTP: read at once, by long poll or as a stream; acked by id. The same channel as every other door's. */
 
 import { z } from "zod";
-import { OLDEST } from "../../../producer/replies/channel.ts";
+import { OLDEST } from "../../../shared/protocol/reply.ts";
 import { lastEventIdOf, type ServerSentEvent, streamEvents, wantsEvents } from "../event-stream.ts";
 import { ackReplies, followReplies, waitForPage } from "../reply-read.ts";
 import { type Route, type RouteCall, route } from "../route.ts";

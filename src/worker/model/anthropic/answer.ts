@@ -10,7 +10,6 @@
  * 4. A tool input is parsed strictly; nothing repairs broken JSON. Such a call comes out refused, never executable.
  * 5. What cannot be rebuilt faithfully otherwise raises {@link MalformedAnswerError} instead of coming out wrong.
  */
-
 import { lastOf } from "../../../shared/hidden-class.ts";
 import {
   type ContentBlock,

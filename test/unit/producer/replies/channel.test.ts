@@ -1,14 +1,13 @@
 import { describe, expect, test } from "vitest";
 import {
   type Listener,
-  OLDEST,
   PAGE_ENTRIES,
   received,
   replyChannel,
   replyFeed,
   type Waiter,
 } from "../../../../src/producer/replies/channel.ts";
-import { isBehind } from "../../../../src/shared/protocol/reply.ts";
+import { isBehind, OLDEST } from "../../../../src/shared/protocol/reply.ts";
 import type { StreamEntry, StreamItem } from "../../../../src/shared/redis/replies.ts";
 import { latch } from "../../../helpers/latch.ts";
 

@@ -2,7 +2,7 @@ import { availableParallelism } from "node:os";
 import { globSync } from "tinyglobby";
 import { defineConfig } from "vitest/config";
 import { CLUSTER_LONG, CLUSTER_SUBSET, CLUSTER_SUITE, NOT_ON_A_CLUSTER } from "./test/setup/cluster-suite.ts";
-import { EMBEDDED_ALONE, EMBEDDED_SUBSET } from "./test/setup/embedded-subset.ts";
+import { EMBEDDED_ALONE, EMBEDDED_LONG, EMBEDDED_SUBSET } from "./test/setup/embedded-subset.ts";
 import Schedule, { SOLITARY } from "./test/setup/schedule.ts";
 import { findServerBinary, NEED_A_SERVER } from "./test/setup/server-binary.ts";
 
@@ -13,12 +13,14 @@ const doors = process.env.SUBAGENT_TEST_DOORS === "whole" ? [] : ["test/doors/lo
 const EVERY_FILE = "test/**/*.test.ts";
 const never = ["**/node_modules/**", "test/**/fixtures/**", ...CLUSTER_LONG, ...doors, ...leftOut];
 
+const embeddedFiles =
+  process.env.SUBAGENT_TEST_EMBEDDED === "whole" ? [...EMBEDDED_SUBSET, ...EMBEDDED_LONG] : EMBEDDED_SUBSET;
 const clusterFiles = process.env.SUBAGENT_TEST_CLUSTER === "whole" ? CLUSTER_SUITE : CLUSTER_SUBSET;
 
 // `--project redis` asked for by name runs every file, each in a process of its own.
 const isAskedFor = process.argv.some((argument) => /^(--project=)?redis$/.test(argument));
 /** Fork bombs: nothing runs beside them. */
-const disturbing = isAskedFor ? [] : ["test/integration/tools/hostile-commands.test.ts"];
+const disturbing = isAskedFor ? [] : ["test/integration/tools/hostile-forks.test.ts"];
 const shared = isAskedFor
   ? []
   : globSync(EVERY_FILE, { ignore: [...never, ...disturbing, ...Object.keys(SOLITARY)] });
@@ -28,6 +30,8 @@ const setup = { globalSetup: ["test/setup/redis-server.ts"] };
 const maxWorkers = 2 * Math.max(2, availableParallelism());
 
 export default defineConfig({
+  // The examples import the package by its name.
+  resolve: { tsconfigPaths: true },
   test: {
     pool: "forks",
     maxWorkers,
@@ -35,8 +39,8 @@ export default defineConfig({
     reporters: ["default", "./test/setup/slowest-files.ts", "./test/setup/closing-line.ts"],
     sequence: { sequencer: Schedule },
     // Tests assert states, not times: a bound only ends what hangs, also on a machine that has other things to do.
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
+    testTimeout: 300_000,
+    hookTimeout: 300_000,
     projects: [
       { extends: true, test: { ...setup, name: "shared-process", isolate: false, include: shared } },
       {
@@ -58,7 +62,7 @@ export default defineConfig({
           sequence: { groupOrder: 1 },
         },
       },
-      { extends: true, test: { ...setup, name: "embedded", isolate: false, include: [...EMBEDDED_SUBSET] } },
+      { extends: true, test: { ...setup, name: "embedded", isolate: false, include: [...embeddedFiles] } },
       {
         extends: true,
         test: { ...setup, name: "embedded alone", isolate: false, include: [...EMBEDDED_ALONE] },

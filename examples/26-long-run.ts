@@ -19,9 +19,9 @@ const { client, parentId, stop } = await setUp({
       match: { user: "Your own summary" },
       turns: [write(4), said("The end.")],
       repeat: true,
-      window_tokens: tokens,
+      windowTokens: tokens,
     },
-    { turns: [1, 2, 3, 4].map(write), hand_back: said("Chapters 1 and 2: a queue."), window_tokens: tokens },
+    { turns: [1, 2, 3, 4].map(write), hand_back: said("Chapters 1 and 2: a queue."), windowTokens: tokens },
   ],
 });
 

@@ -16,6 +16,7 @@
  * --list           say what there is and run nothing
  * --check          hold the lists and the verdicts against the tree and run nothing
  * --unjudged       mutants of which no verdict stands
+ * --baseline       what became of the mutants that the suite of 64bb55e killed; runs nothing
  * --only A,B       these ids or areas (an area is a list's file name)
  * --changed        mutants whose file or tests differ from the main branch, in at most 60 s; says what it left out
  * --base BRANCH    the main branch, for --changed; default main
@@ -40,6 +41,7 @@ const { values: flags } = parseArgs({
     list: { type: "boolean", default: false },
     check: { type: "boolean", default: false },
     unjudged: { type: "boolean", default: false },
+    baseline: { type: "boolean", default: false },
     only: { type: "string" },
     changed: { type: "boolean", default: false },
     base: { type: "string", default: "main" },
@@ -177,6 +179,24 @@ function tellStanding(mutants, verdicts) {
   return inexcusable;
 }
 
+/** Compares with the suite that the rebuilding of the house began with. A survivor of today has its reason in its list. */
+function tellBaseline(mutants, verdicts) {
+  const now = new Map(mutants.map((mutant) => [mutant.id, verdicts.standing(mutant) ?? "without a verdict"]));
+  const then = Object.entries(JSON.parse(contentOf(`${LISTS}/baseline-64bb55e.json`)));
+  const killed = then.filter(([, { verdict }]) => verdict === "killed").map(([name]) => name);
+  const having = (fate) => killed.filter((name) => (now.get(basename(name)) ?? "gone") === fate);
+  const [alive, gone] = [having("survived"), having("gone")];
+  console.log(
+    `Of ${killed.length} mutants that died at 64bb55e: ${having("killed").length} die, ${alive.length} survive, ` +
+      `${having("without a verdict").length} have no verdict that stands, ${gone.length} are gone with what they broke`,
+  );
+  for (const [fate, names] of [
+    ["Survive", alive],
+    ["Gone", gone],
+  ])
+    if (names.length > 0) console.log(`${fate}: ${names.join(", ")}`);
+}
+
 const nameOf = ({ area, id }) => `${area}/${id}`;
 
 function lineOf({ verdict, ms, by, why, reason, promise, ...mutant }) {
@@ -196,6 +216,10 @@ async function main() {
   if (flags.list) {
     for (const mutant of mutants) console.log(`${nameOf(mutant)}: ${mutant.promise}`);
     console.log(`${mutants.length} mutants`);
+    return 0;
+  }
+  if (flags.baseline) {
+    tellBaseline(sound, verdicts);
     return 0;
   }
   const results = [];

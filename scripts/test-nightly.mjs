@@ -23,6 +23,7 @@ const FORMS = [
   ["spellings", redis("test/integration/worker/respelled-messages.test.ts"), { PAYLOADS: "10000" }],
   ["answers", redis("test/integration/worker/answer-traffic.test.ts"), { ANSWERS: "all" }],
   ["hostile patterns", redis("test/integration/tools/hostile-patterns.test.ts"), { HOSTILE_PATTERNS: "all" }],
+  ["examples", redis("test/examples.test.ts"), { EXAMPLES: "processes" }],
   ["charges", redis("test/integration/worker/charging.test.ts"), { DESTROYS: "200", KILLS: "200" }],
   [
     "isolation",
@@ -53,6 +54,7 @@ const FORMS = [
   ],
   ["busy", script("test:busy"), {}],
   ["redis trouble", script("test:redis-trouble", "--long"), {}],
+  ["embedded", script("test:embedded"), {}],
   ["cluster", script("test:cluster"), {}],
   ["chaos", script("test:chaos", "--runs", "1000", "--kills", "200"), {}],
   ["soak", script("test:soak", "--minutes", "120"), {}],

@@ -51,7 +51,7 @@ export {
   type AlertThresholds,
   CEILING,
   type Limits,
-  type LimitsWish,
+  type LimitsInput,
   SPAWN_LIMITS,
   TASK_LIMITS,
   TIMING,

@@ -1,11 +1,32 @@
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, expect, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 import { EXEMPTIONS } from "./architecture/exemptions.ts";
+import {
+  findHiddenActors,
+  findPrivateWords,
+  findUnknownFileNames,
+  glossaryOf,
+  PRIVATE_WORDS,
+} from "./architecture/names.ts";
 import { findUpwardRows, ROOMS } from "./architecture/rooms.ts";
 import { RULE_NAMES, RULES, readTree } from "./architecture/rules.ts";
+import type { Violation } from "./architecture/source.ts";
 
-const tree = readTree(join(import.meta.dirname, ".."));
+const ROOT = join(import.meta.dirname, "..");
+/** The one reading of the repository: compiling it takes seconds of both cores. */
+const tree = readTree(ROOT);
 afterAll(() => tree.close());
+
+/** Private words that are not out of all names yet. A word that is gone from them goes from here. */
+const STILL_USED: ReadonlySet<string> = new Set(["judge", "look", "place"]);
+
+/** Sentences that hide who acts: the user `nobody` of Linux, and a word to the model. The number only goes down. */
+const HIDDEN_ACTORS = 3;
+
+function said({ path, line, message }: Violation): string {
+  return `${path}:${line} ${message}`;
+}
 
 function isExempt(rule: string, path: string): boolean {
   return EXEMPTIONS.some((exemption) => exemption.rule === rule && exemption.path === path);
@@ -13,7 +34,7 @@ function isExempt(rule: string, path: string): boolean {
 
 test.for(RULE_NAMES)("%s", (rule) => {
   const broken = RULES[rule](tree).filter(({ path }) => !isExempt(rule, path));
-  expect(broken.map(({ path, line, message }) => `${path}:${line} ${message}`)).toEqual([]);
+  expect(broken.map(said)).toEqual([]);
 });
 
 test("every exemption has a reason and is still needed", () => {
@@ -31,4 +52,34 @@ test("no room may import a room below it, so that no way leads round", () => {
 test("the rules look at this repository", () => {
   expect(tree.paths).toContain("test/architecture.test.ts");
   expect(tree.sources.map(({ path }) => path)).toContain("src/index.ts");
+});
+
+describe("names", () => {
+  const document = readFileSync(join(ROOT, "docs/architecture.md"), "utf8");
+
+  test("a glossary of at most 25 words opens docs/architecture.md", () => {
+    expect(glossaryOf(document).length).toBeGreaterThan(15);
+    expect(glossaryOf(document).length).toBeLessThanOrEqual(25);
+    expect(document.split("\n## ")[1]).toMatch(/^Words\n/);
+  });
+
+  test("file names are made of the glossary's words and the field's", () => {
+    expect(findUnknownFileNames(tree.paths, glossaryOf(document)).map(said)).toEqual([]);
+  });
+
+  test("no export, field or Lua local has a private word in its name", () => {
+    expect(findPrivateWords(tree.sources, tree.lua, STILL_USED).map(said)).toEqual([]);
+  });
+
+  test("what is listed as not renamed yet still stands in a name", () => {
+    const gone = [...STILL_USED].filter((word) => {
+      const others = new Set([...PRIVATE_WORDS.keys()].filter((each) => each !== word));
+      return findPrivateWords(tree.sources, tree.lua, others).length === 0;
+    });
+    expect(gone).toEqual([]);
+  });
+
+  test("fewer and fewer sentences hide who acts", () => {
+    expect(findHiddenActors(tree.sources, tree.lua).length).toBeLessThanOrEqual(HIDDEN_ACTORS);
+  });
 });

@@ -146,7 +146,7 @@ function follow() {
 /** Says what is wrong; the answer is when to look again, ms, or -1: not by itself. @param {unknown} error */
 function told(error) {
   if (!(error instanceof Refused)) {
-    say("away", "The server does not answer. Looking again until it does.");
+    say("away", "The server does not answer. Trying again until it does.");
     return LOOK_EVERY_MS;
   }
   if (error.status === 401 || error.status === 403) {

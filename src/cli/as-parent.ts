@@ -5,11 +5,12 @@ import { createParent, type Parent } from "../producer/parent.ts";
 import { PARENT_FORM } from "../shared/config.ts";
 import { messageOf, SubagentError } from "../shared/errors.ts";
 import { ParentId } from "../shared/protocol/ids.ts";
+import { quoted } from "../shared/protocol/text.ts";
 import type { WorkerAnnouncement } from "../shared/protocol/worker.ts";
 import { withoutPassword } from "../shared/redis-url.ts";
 import { type CommandContext, EXIT } from "./command.ts";
 import { modelToAsk, openClient, whoIsThere } from "./local/client.ts";
-import { createClosing } from "./local/disposables.ts";
+import { createDisposables } from "./local/disposables.ts";
 import { familyOf, readInstallation } from "./local/parents.ts";
 import { notePause } from "./local/pause.ts";
 
@@ -67,7 +68,7 @@ export async function actAsParent(
     const sentence = `REDIS_URL is not set: ${verb} acts on the agents of a Redis, e.g. redis://host:6379.`;
     throw new SubagentError("invalid_config", sentence);
   }
-  const closing = createClosing();
+  const disposables = createDisposables();
   try {
     const { workers, paused } = await whoIsThere(redisUrl, prefix, clock);
     notePause(context, paused);
@@ -78,7 +79,7 @@ export async function actAsParent(
       { ...context, config: { ...config, production } },
       redisUrl,
       model,
-      closing,
+      disposables,
     );
     const family = SEES_ALL.includes(verb)
       ? await readInstallation(context, verb, (reading) =>
@@ -87,26 +88,28 @@ export async function actAsParent(
       : [{ tenant, parentId }];
     const [parent, ...others] = family.map((address) => createParent({ ...address, client }));
     if (!parent) return EXIT.failed;
-    for (const each of [parent, ...others]) closing.add(() => each.stop());
+    for (const each of [parent, ...others]) disposables.add(() => each.stop());
     return await work({ context, client, parent, others, workers, redis: withoutPassword(redisUrl) });
   } catch (error) {
     throw namingParent(error, parentId);
   } finally {
-    await closing.close();
+    await disposables.close();
   }
 }
 
 /** Says that a message waits where no worker would take it. */
 export function noteMissingWorkers({ context, workers, redis }: Acting): void {
   if (workers.length > 0) return;
-  context.output.note(`No worker is live on ${redis}: it waits until one joins (subagent-queue worker).`);
+  context.output.note(
+    `No worker is live on ${redis}: the run waits until one joins (subagent-queue worker).`,
+  );
 }
 
 /** The parent that --parent names. Throws `invalid_input`. */
 export function parentIdOf(text: string): string {
   const checked = ParentId.safeParse(text);
   if (checked.success) return checked.data;
-  const shown = JSON.stringify(text.slice(0, 70));
+  const shown = quoted(text);
   throw new SubagentError("invalid_input", `--parent ${shown} cannot be used: write ${PARENT_FORM}.`);
 }
 

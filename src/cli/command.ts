@@ -1,17 +1,17 @@
-/** What every command is given: its surroundings as values, so that nothing below looks around by itself. */
+/** What every command is given, as values: no command reads the process by itself. */
 import { type Command, InvalidArgumentError } from "commander";
 import type { Clock } from "../shared/clock.ts";
 import { type Config, type ConfigProblem, type Environment, loadConfig } from "../shared/config.ts";
 import { type ErrorCode, messageOf, SubagentError } from "../shared/errors.ts";
 import { createLogger, type Logger, type LogLevel } from "../shared/logger.ts";
-import { Effort } from "../shared/protocol/limits.ts";
+import { CEILING, Effort } from "../shared/protocol/limits.ts";
 import { parseRoots } from "../worker/tools/roots.ts";
 import { terminalLine } from "./terminal/log.ts";
 import type { Output } from "./terminal/output.ts";
 import { plainLine } from "./terminal/text.ts";
 
-/** The surroundings of a command. */
-export interface Surroundings {
+/** What the program gets from its process. */
+export interface ProgramContext {
   env: Environment;
   cwd: string;
   clock: Clock;
@@ -31,8 +31,8 @@ export interface Surroundings {
   command: string;
 }
 
-/** The surroundings with everything read from them. */
-export interface CommandContext extends Surroundings {
+/** The program's context, and what is read from its environment. */
+export interface CommandContext extends ProgramContext {
   config: Config;
   logger: Logger;
 }
@@ -67,8 +67,21 @@ export function usd(text: string): number {
   throw new InvalidArgumentError("Write an amount of USD like 0.50.");
 }
 
+/** Adds the flags that say which model and tools a new agent has. */
+export function agentOptions(command: Command): Command {
+  return command
+    .option("--model <id>", "model, instead of the configured one")
+    .option("--effort <level>", `how thorough the model is to be: ${Effort.options.join(", ")}`, effortLevel)
+    .option(
+      "--task-budget <count>",
+      "tokens that the model is told it has for a run",
+      wholeUpTo(CEILING.max_total_tokens, 20_000),
+    )
+    .option("--tools <names>", "exactly these tools, separated by commas");
+}
+
 /** Parses one of the levels of effort. */
-export function effortLevel(text: string): Effort {
+function effortLevel(text: string): Effort {
   const { data } = Effort.safeParse(text);
   if (data) return data;
   throw new InvalidArgumentError(`Write one of ${Effort.options.join(", ")}.`);
@@ -87,18 +100,18 @@ export function wholeUpTo(max: number, min = 0): (text: string) => number {
  * whatever NODE_ENV says. Throws `invalid_config` naming all wrong variables; misspelt ones of ours are noted.
  */
 export function openCommand(
-  surroundings: Surroundings,
+  context: ProgramContext,
   level: LogLevel,
   { strict }: { strict?: boolean } = {},
 ): CommandContext {
-  const { env, cwd, output } = surroundings;
+  const { env, cwd, output } = context;
   const rootsProblem = (text: string) => {
     const parsed = parseRoots(text);
     return "problem" in parsed ? parsed.problem : undefined;
   };
   const config = loadConfig(env, { cwd, rootsProblem });
   for (const name of config.unknownVariables) {
-    output.note(`${plainLine(name)} is set and means nothing to this version: is it misspelt?`);
+    output.note(`${plainLine(name)} is set, but this version has no such variable: is it misspelt?`);
   }
   const chosen = config.logLevel ?? level;
   const isDebugging = chosen === "debug" || chosen === "trace";
@@ -113,7 +126,7 @@ export function openCommand(
     ...(output.isLive && { destination: onTerminal }),
   });
   const { production } = config;
-  return { ...surroundings, config: { ...config, production: strict ?? production }, logger };
+  return { ...context, config: { ...config, production: strict ?? production }, logger };
 }
 
 // Exit codes, and how an error reaches the person who typed the command. Pure.
@@ -125,7 +138,7 @@ export const EXIT = {
   failed: 1,
   /** The command line or its input cannot be used. */
   usage: 2,
-  /** The surroundings are not as they must be: environment variables, Redis, ports, files. */
+  /** Environment variables, Redis, ports or files are not as they must be. */
   environment: 3,
   /** Work was cut short by a signal. */
   interrupted: 130,

@@ -65,11 +65,3 @@ function whenFlushed(stream: NodeJS.WriteStream): Promise<void> {
     stream.write("", () => resolve());
   });
 }
-
-/** Resolves when `signal` aborts. */
-export function whenAborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) return resolve();
-    signal.addEventListener("abort", () => resolve(), { once: true });
-  });
-}

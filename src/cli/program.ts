@@ -1,7 +1,7 @@
 /** The command line: the list of verbs, what help says to all of them, and how refusals are said. */
 import { Command, CommanderError } from "commander";
 import { EXPECTED } from "../shared/config.ts";
-import { describeError, EXIT, exitCodeOf, openCommand, type Surroundings, type Verb } from "./command.ts";
+import { describeError, EXIT, exitCodeOf, openCommand, type ProgramContext, type Verb } from "./command.ts";
 import { pasteable } from "./shell-command.ts";
 import { plain, wrap } from "./terminal/text.ts";
 
@@ -27,16 +27,16 @@ const VERBS: Readonly<Record<string, ListedVerb>> = {
     load: () => import("./verbs/worker.ts"),
   },
   spawn: {
-    says: "make an agent that waits for messages, and print its id",
+    says: "create an agent that waits for messages, and print its id",
     load: () => import("./verbs/spawn.ts"),
   },
   send: { says: "give an agent a message", load: () => import("./verbs/send.ts") },
   continue: {
-    says: "go on with the conversation of an agent that has ended, as a new one",
+    says: "spawn a new agent that continues the conversation of an ended one",
     load: () => import("./verbs/continue.ts"),
   },
   definitions: {
-    says: "list the agent definitions that --agent of run and spawn may name, and the files that cannot be used",
+    says: "list the agent definitions for --agent of run and spawn, and files that cannot be used",
     load: () => import("./verbs/definitions.ts"),
   },
   answer: { says: "give an agent the answer that it waits for", load: () => import("./verbs/answer.ts") },
@@ -62,12 +62,12 @@ const VERBS: Readonly<Record<string, ListedVerb>> = {
     load: () => import("./verbs/mcp.ts"),
   },
   schedule: {
-    says: "make, list, pause, resume and remove tasks that begin at set times",
+    says: "create, list, pause, resume and remove tasks that begin at set times",
     load: () => import("./verbs/schedule.ts"),
   },
   list: { says: "show the live agents", load: () => import("./verbs/list.ts") },
   replies: {
-    says: "print what the agents sent and is not acked yet",
+    says: "print the unacked replies, questions and messages of the agents",
     load: () => import("./verbs/replies.ts"),
   },
   watch: {
@@ -75,7 +75,7 @@ const VERBS: Readonly<Record<string, ListedVerb>> = {
     load: () => import("./verbs/watch.ts"),
   },
   usage: {
-    says: "show what the agents' runs have used, in whole days (UTC)",
+    says: "show tokens and cost of the agents' runs, in whole days (UTC)",
     load: () => import("./verbs/usage.ts"),
   },
   pause: {
@@ -96,15 +96,15 @@ const VERBS: Readonly<Record<string, ListedVerb>> = {
     load: () => import("./verbs/api.ts"),
   },
   profile: {
-    says: "register what the agents of a parent inherit, and show it",
+    says: "register or show the profile that the agents of a parent inherit",
     load: () => import("./verbs/profile.ts"),
   },
   webhook: {
-    says: "set where the replies of a parent are pushed",
+    says: "set the URL to which the replies of a parent are pushed",
     load: () => import("./verbs/webhook.ts"),
   },
   keys: {
-    says: "make, list, rotate and revoke the keys with which programs ask the API",
+    says: "create, list, rotate and revoke the keys of the API",
     load: () => import("./verbs/keys.ts"),
   },
   "offline-model": {
@@ -122,13 +122,13 @@ const VERBS: Readonly<Record<string, ListedVerb>> = {
 const SPEAKER = "subagent-queue:";
 
 /** Parses `args` (without program and script), runs the command, and resolves with its exit code; never rejects. */
-export async function runProgram(args: readonly string[], surroundings: Surroundings): Promise<number> {
-  const { output, env } = surroundings;
+export async function runProgram(args: readonly string[], context: ProgramContext): Promise<number> {
+  const { output, env } = context;
   let code: number = EXIT.done;
-  const program = createProgram(surroundings);
+  const program = createProgram(context);
   try {
     const called = nameCalled(args);
-    if (called) await addVerb(program, called, surroundings, (result) => (code = result));
+    if (called) await addVerb(program, called, context, (result) => (code = result));
     await program.parseAsync([...args], { from: "user" });
     return code;
   } catch (error) {
@@ -142,11 +142,11 @@ export async function runProgram(args: readonly string[], surroundings: Surround
 }
 
 /** A sentence in lines that fit a terminal; files and pipes get it in one. */
-function linesOf(sentence: string, { isLive, size }: Surroundings["output"]): string[] {
+function linesOf(sentence: string, { isLive, size }: ProgramContext["output"]): string[] {
   return isLive ? wrap(sentence, size.columns - 1) : [sentence];
 }
 
-function createProgram({ output, version, command }: Surroundings): Command {
+function createProgram({ output, version, command }: ProgramContext): Command {
   const program = new Command("subagent-queue")
     .description("A job queue on Redis with a pool of workers that run LLM sub-agents.")
     .version(version)
@@ -177,7 +177,7 @@ function nameCalled(args: readonly string[]): string | undefined {
 async function addVerb(
   program: Command,
   name: string,
-  surroundings: Surroundings,
+  context: ProgramContext,
   done: (code: number) => void,
 ): Promise<void> {
   const command = program.commands.find((each) => each.name() === name);
@@ -185,10 +185,10 @@ async function addVerb(
   if (!command || !known) return;
   if (known.seesAll) {
     const others = Object.keys(VERBS).filter((other) => VERBS[other]?.seesAll !== true);
-    for (const other of others) await addVerb(program, other, surroundings, done);
+    for (const other of others) await addVerb(program, other, context, done);
   }
   const { verb } = await known.load();
-  verb(command, (level, options) => openCommand(surroundings, level, options), done);
+  verb(command, (level, options) => openCommand(context, level, options), done);
 }
 
 const NAME_CELLS = 27;

@@ -1,7 +1,7 @@
 /** Composes the assistant message of a plan: ids, stop reason, usage. Pure. */
 import { digest, estimateTokens, type Fingerprint, type InputUsage } from "./cache.ts";
 import type { ApiError } from "./exchange.ts";
-import type { StreamFault } from "./scenario.ts";
+import type { StreamFailure } from "./scenario.ts";
 import type { AnswerMessage, MessagesRequest, OtherBlock, TokenUsage } from "./wire.ts";
 
 interface Bounded {
@@ -139,7 +139,7 @@ export interface AnswerPlan {
   /** True for answers by rule: they keep to `max_tokens` and `stop_sequences`; a script says what it says. */
   bounded: boolean;
   latencyMs?: number | undefined;
-  fault?: StreamFault | undefined;
+  failure?: StreamFailure | undefined;
 }
 
 /** See the module sentence. */

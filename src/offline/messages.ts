@@ -22,8 +22,8 @@ import {
 } from "./exchange.ts";
 import type { Ledger, LedgerEntry } from "./ledger.ts";
 import { isKnown, nextByRule } from "./rules/rulebook.ts";
-import { shaped } from "./rules/shape.ts";
 import type { Call, ScriptPlayer } from "./script-player.ts";
+import { shaped } from "./shape.ts";
 import { type Played, playAnswer } from "./stream.ts";
 import { checkMessages } from "./validation.ts";
 import { type AnswerMessage, isText, isToolUse } from "./wire.ts";
@@ -78,7 +78,7 @@ async function perform(exchange: Exchange, call: Call, plan: Plan, parts: Messag
     return parts.ledger.record({ ...entry, status: "error", http_status: 0, error_type: "reset" });
   }
   const message = compose(plan, call.request, call.fingerprint, parts.cache.charge(call.fingerprint));
-  const played = await playAnswer(exchange, message, entry.stream, plan.fault);
+  const played = await playAnswer(exchange, message, entry.stream, plan.failure);
   parts.ledger.record({ ...entry, ...outcome(message, played, await exchange.ended) });
 }
 

@@ -26,7 +26,7 @@ const Scripted = z.discriminatedUnion("type", [
  * 0 breaks right after the response headers. Of several the smallest happens. On a call without `stream` an error becomes
  * a plain error answer, a stall never answers, and a reset closes the connection.
  */
-export const StreamFault = z.strictObject({
+export const StreamFailure = z.strictObject({
   /** Send an `error` event and end the response. */
   errorAfterChunks: z.int().min(0).optional(),
   /** The type of that error. Default `overloaded_error`. */
@@ -42,8 +42,8 @@ export const StreamFault = z.strictObject({
   /** Pause before every event. */
   chunkDelayMs: DelayMs.optional(),
 });
-/** A parsed stream fault. */
-export type StreamFault = z.infer<typeof StreamFault>;
+/** A parsed stream failure. */
+export type StreamFailure = z.infer<typeof StreamFailure>;
 
 /** An error answer; `type` and `message` default to those of the status. */
 export const ScriptedError = z.strictObject({
@@ -59,7 +59,7 @@ export type ScriptedError = z.infer<typeof ScriptedError>;
 export const Failure = z.union([
   ScriptedError,
   z.strictObject({ reset: z.literal(true) }),
-  z.strictObject({ stream: StreamFault }),
+  z.strictObject({ stream: StreamFailure }),
 ]);
 /** A parsed failure. */
 export type Failure = z.infer<typeof Failure>;
@@ -78,7 +78,7 @@ export const ScriptedTurn = z.strictObject({
   error: ScriptedError.optional(),
   /** Played one a call before the answer, counted by conversation and turn. */
   failures: z.array(Failure).optional(),
-  stream: StreamFault.optional(),
+  stream: StreamFailure.optional(),
 });
 /** A parsed turn. */
 export type ScriptedTurn = z.infer<typeof ScriptedTurn>;
@@ -95,7 +95,7 @@ export const Script = z.strictObject({
   turns: z.array(ScriptedTurn).min(1),
   repeat: z.boolean().optional(),
   /** Tokens of input, by the server's estimate, that the conversation may have: a longer request is refused as too long. */
-  window_tokens: z.int().min(1).optional(),
+  windowTokens: z.int().min(1).optional(),
   /** Answers the requests with `tool_choice: none`, whatever their turn. Without it the turn's own text does, else the rules. */
   hand_back: ScriptedTurn.optional(),
 });

@@ -67,7 +67,7 @@ export function createScriptPlayer(): ScriptPlayer {
         return { kind: "error", error: toError(failure), latencyMs };
       if (turn.error !== undefined) return { kind: "error", error: toError(turn.error), latencyMs };
       const plan = toAnswer(turn, call, byRule);
-      return failure === undefined ? plan : { ...plan, fault: failure.stream };
+      return failure === undefined ? plan : { ...plan, failure: failure.stream };
     },
   };
 }
@@ -84,7 +84,7 @@ function matches({ match }: Script, request: MessagesRequest): boolean {
   );
 }
 
-function overWindow({ window_tokens: most }: Script, { fingerprint }: Call): Plan | undefined {
+function overWindow({ windowTokens: most }: Script, { fingerprint }: Call): Plan | undefined {
   const { inputTokens } = fingerprint;
   if (most === undefined || inputTokens <= most) return undefined;
   const message = `prompt is too long: ${inputTokens} tokens > ${most} maximum`;
@@ -108,7 +108,7 @@ function toError(scripted: ScriptedError): Extract<Plan, { kind: "error" }>["err
 }
 
 function toAnswer(turn: ScriptedTurn, call: Call, byRule: () => AnswerPlan): AnswerPlan {
-  const options = { latencyMs: turn.latencyMs, fault: turn.stream, usage: turn.usage };
+  const options = { latencyMs: turn.latencyMs, failure: turn.stream, usage: turn.usage };
   const filled = turn.content.map((block): DraftBlock => fillRecord(block, call));
   const forbidden =
     call.request.tool_choice?.type === "none" && filled.some((block) => block.type === "tool_use");

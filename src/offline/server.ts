@@ -120,7 +120,7 @@ function openLedgerFile(path: string | undefined): void {
 // 2. `stop` resolves when every connection is closed and every exchange under way has ended.
 
 /** Where to listen and what to do. */
-export interface ListenerOptions {
+interface ListenerOptions {
   host: string;
   /** 0 takes a free one. */
   port: number;
@@ -131,7 +131,7 @@ export interface ListenerOptions {
 }
 
 /** See the module header. */
-export interface Listener {
+interface Listener {
   start(): Promise<void>;
   stop(): Promise<void>;
   /** The port, 0 before the first `start` when a free one is to be taken. */

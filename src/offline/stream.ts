@@ -1,11 +1,11 @@
 /** Sends a composed answer as JSON or as a stream of events, broken where the plan says so. */
 import { setImmediate as nextRoundOfEvents } from "node:timers/promises";
 import { type Exchange, errorBody, pause, sendError, sendJson, statusOf } from "./exchange.ts";
-import type { StreamFault } from "./scenario.ts";
+import type { StreamFailure } from "./scenario.ts";
 import type { AnswerMessage, OtherBlock } from "./wire.ts";
 
-/** How sending went, as far as the server is concerned: a whole answer, a scripted fault of this type, or left to the client. */
-export type Played = { kind: "whole" } | { kind: "fault"; errorType: string };
+/** How sending went, as far as the server is concerned: a whole answer, a scripted failure of this type, or left to the client. */
+export type Played = { kind: "whole" } | { kind: "failure"; errorType: string };
 
 type Break = { at: number; kind: "error" | "stall" | "reset" | "truncate"; errorType: string };
 
@@ -14,35 +14,35 @@ export async function playAnswer(
   exchange: Exchange,
   message: AnswerMessage,
   stream: boolean,
-  fault: StreamFault | undefined,
+  failure: StreamFailure | undefined,
 ): Promise<Played> {
-  if (stream) return playStream(exchange, message, fault);
-  const broken = breakOf(fault);
+  if (stream) return playStream(exchange, message, failure);
+  const broken = breakOf(failure);
   if (broken !== undefined) return playJsonFault(exchange, broken);
-  sendJson(exchange, 200, fault?.invalidJsonInput === true ? withBrokenInputs(message) : message);
+  sendJson(exchange, 200, failure?.invalidJsonInput === true ? withBrokenInputs(message) : message);
   return { kind: "whole" };
 }
 
 async function playStream(
   exchange: Exchange,
   message: AnswerMessage,
-  fault: StreamFault | undefined,
+  failure: StreamFailure | undefined,
 ): Promise<Played> {
   const { response } = exchange;
-  const events = eventsOf(message, { invalidJsonInput: fault?.invalidJsonInput });
-  const broken = breakOf(fault);
+  const events = eventsOf(message, { invalidJsonInput: failure?.invalidJsonInput });
+  const broken = breakOf(failure);
   response.writeHead(200, {
     "content-type": "text/event-stream; charset=utf-8",
     "cache-control": "no-cache",
   });
   const sent = broken === undefined ? events : events.slice(0, broken.at);
-  if (!(await writeEvents(exchange, sent, fault?.chunkDelayMs ?? 0))) return { kind: "whole" };
+  if (!(await writeEvents(exchange, sent, failure?.chunkDelayMs ?? 0))) return { kind: "whole" };
   if (broken === undefined || broken.at >= events.length) {
     response.end();
     return { kind: "whole" };
   }
   await breakOff(exchange, broken);
-  return { kind: "fault", errorType: broken.errorType };
+  return { kind: "failure", errorType: broken.errorType };
 }
 
 /** Writes events, in one go when there is no delay between them. Answers `false` when the client left. */
@@ -87,15 +87,15 @@ function playJsonFault(exchange: Exchange, broken: Break): Played {
   } else if (broken.kind !== "stall") {
     exchange.response.socket?.resetAndDestroy();
   }
-  return { kind: "fault", errorType: broken.errorType };
+  return { kind: "failure", errorType: broken.errorType };
 }
 
-function breakOf(fault: StreamFault | undefined): Break | undefined {
+function breakOf(failure: StreamFailure | undefined): Break | undefined {
   const breaks: { at: number | undefined; kind: Break["kind"]; errorType: string }[] = [
-    { at: fault?.errorAfterChunks, kind: "error", errorType: fault?.errorType ?? "overloaded_error" },
-    { at: fault?.stallAfterChunks, kind: "stall", errorType: "stall" },
-    { at: fault?.resetAfterChunks, kind: "reset", errorType: "reset" },
-    { at: fault?.truncateAfterChunks, kind: "truncate", errorType: "truncated" },
+    { at: failure?.errorAfterChunks, kind: "error", errorType: failure?.errorType ?? "overloaded_error" },
+    { at: failure?.stallAfterChunks, kind: "stall", errorType: "stall" },
+    { at: failure?.resetAfterChunks, kind: "reset", errorType: "reset" },
+    { at: failure?.truncateAfterChunks, kind: "truncate", errorType: "truncated" },
   ];
   return breaks
     .flatMap(({ at, ...rest }) => (at === undefined ? [] : [{ at, ...rest }]))

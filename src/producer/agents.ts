@@ -6,6 +6,7 @@ import { AgentId, newRequestKey } from "../shared/protocol/ids.ts";
 import { type AgentAddress, agentOf, wakeOf } from "../shared/protocol/keys.ts";
 import { answerEntry } from "../shared/protocol/log.ts";
 import { attachedText, attachedTo, type InboxMessage, MessageText } from "../shared/protocol/message.ts";
+import { quoted } from "../shared/protocol/text.ts";
 import type { UsageTotals } from "../shared/protocol/usage.ts";
 import type { Answer } from "../shared/redis/scripts.ts";
 import { inCall, type ParentCall, type ParentContext } from "./context.ts";
@@ -46,10 +47,9 @@ export type FinishReceipt =
   | { status: "idle"; agent_id: string }
   | { status: "already_ended"; agent_id: string; ended_reason: EndedReason };
 
-const SHOWN_CHARS = 70;
 const REPLY_ID = /^sa-[0-9a-f]{24}\.(\d{1,15}|end)$/;
-const AnswerWish = z.strictObject({ text: MessageText, question_id: z.string().min(1).max(512).optional() });
-const UsageWish = z.strictObject({ since: z.coerce.date().min(new Date(0)).default(new Date(0)) });
+const AnswerInput = z.strictObject({ text: MessageText, question_id: z.string().min(1).max(512).optional() });
+const UsageInput = z.strictObject({ since: z.coerce.date().min(new Date(0)).default(new Date(0)) });
 
 /** Runs `work` on the agent that `agentId` names, as one call. Rejects with `unknown_agent`. */
 export function withAgent<T>(
@@ -88,7 +88,7 @@ export async function answer(
   text: string,
   options: { question_id?: string } = {},
 ): Promise<AnswerReceipt> {
-  const wish = readInput(AnswerWish, { text, ...options }, "answer");
+  const wish = readInput(AnswerInput, { text, ...options }, "answer");
   return withAgent(context, agentId, (call, agent) => answerQuestion(call, agent, wish));
 }
 
@@ -133,7 +133,7 @@ export async function readUsage(
   context: ParentContext,
   options: { since?: Date | string } = {},
 ): Promise<UsageTotals> {
-  const { since } = readInput(UsageWish, options, "usage");
+  const { since } = readInput(UsageInput, options, "usage");
   return inCall(context, ({ read, client, parent }) =>
     read(() => client.store.usage(parent, since.getTime())),
   );
@@ -223,11 +223,11 @@ async function announce({ read, client }: ParentCall, { address }: FoundAgent): 
 
 /** Adds the job of a wake. What it is for stands in the record already: a sweeper repeats what fails here. */
 async function wakeUp(
-  { hint, client }: ParentCall,
+  { attempt, client }: ParentCall,
   { address, agentId }: FoundAgent,
   wake: number,
 ): Promise<void> {
-  await hint(() => client.wakes.add(wakeOf(address, agentId, wake)));
+  await attempt(() => client.wakes.add(wakeOf(address, agentId, wake)));
 }
 
 /** Ends an agent at once. Rejects with `unknown_agent`, `redis_unavailable` or `outcome_unknown`. */
@@ -345,7 +345,7 @@ export async function answerQuestion(
 
 /** The refusal of an agent that this parent does not have: the same for one that never was and for another parent's. */
 function unknownAgent(agentId: unknown): SubagentError {
-  const shown = JSON.stringify(String(agentId).slice(0, SHOWN_CHARS));
+  const shown = quoted(String(agentId));
   return new SubagentError(
     "unknown_agent",
     `This parent has no sub-agent ${shown}: use an agent_id as spawn returned it, or list them.`,

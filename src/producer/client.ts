@@ -9,10 +9,12 @@
  *    open.
  */
 import { z } from "zod";
-import { systemClock } from "../shared/clock.ts";
+import { CLOCK_FORM, isClock, systemClock } from "../shared/clock.ts";
 import { SubagentError } from "../shared/errors.ts";
+import { isLogger, LOGGER_FORM } from "../shared/logger.ts";
 import type { Definitions } from "../shared/protocol/definition.ts";
-import { Budgets, LimitsWish } from "../shared/protocol/limits.ts";
+import { Prefix } from "../shared/protocol/ids.ts";
+import { Budgets, isTiming, LimitsInput, TIMING_FORM } from "../shared/protocol/limits.ts";
 import { PriceOverrides } from "../shared/protocol/usage.ts";
 import type { PauseState } from "../shared/redis/pause.ts";
 import { parseRedisUrl } from "../shared/redis-url.ts";
@@ -70,26 +72,28 @@ export function insideOf(client: Client): ClientInside {
   );
 }
 
-const Prefix = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$/, "1 to 32 characters of A-Za-z0-9._-");
 const ParentsWish = z.strictObject({ since: z.coerce.date().min(new Date(0)).default(new Date(0)) });
 const Settings = z.object({
+  redisUrl: z.string(),
   prefix: Prefix.optional(),
   model: ModelId.optional(),
   prices: PriceOverrides.default({}),
-  limits: LimitsWish.default({}),
+  limits: LimitsInput.default({}),
   budgets: Budgets.default({}),
   models: z.record(z.string(), ModelId).default({}),
   agents: z.array(z.string().min(1)).max(32).default([]),
+  workspaceRoot: z.string().min(1).optional(),
+  strict: z.boolean().optional(),
+  logger: z.custom(isLogger, `must be ${LOGGER_FORM}`).optional(),
+  clock: z.custom(isClock, `must be ${CLOCK_FORM}`).optional(),
+  timing: z.custom(isTiming, `must be ${TIMING_FORM}`).optional(),
 });
 
 /** Makes a client; connects to nothing yet. Throws `invalid_config` or `invalid_input` on wrong options. */
 export function createClient(options: ClientOptions): Client {
-  parseRedisUrl(options.redisUrl);
-  const { prefix, model, prices, limits, budgets, models, agents } = readInput(
-    Settings,
-    options,
-    "createClient",
-  );
+  const settings = readInput(Settings, options, "createClient");
+  const { prefix, model, prices, limits, budgets, models, agents } = settings;
+  parseRedisUrl(settings.redisUrl);
   const definitions = openDefinitions(agents, options.clock ?? systemClock);
   let opened: Promise<OpenClient> | undefined;
   let stopped = false;

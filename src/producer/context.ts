@@ -1,5 +1,7 @@
 /** What every call of one parent works with: who the parent is, what is open, and how a wait ends with the parent. */
+
 import type { ParentAddress } from "../shared/protocol/keys.ts";
+import { onAbort } from "../shared/stop-signal.ts";
 import type { OperatorDefaults, Profile } from "./input.ts";
 import type { OpenClient } from "./open-client.ts";
 import type { RedisCall } from "./redis-call.ts";
@@ -35,11 +37,10 @@ export function onCancel(
   signal: AbortSignal | undefined,
   cancel: (reason: unknown) => void,
 ): () => void {
-  const abort = () => cancel(signal?.reason);
-  signal?.addEventListener("abort", abort, { once: true });
+  const forgetSignal = onAbort(signal, () => cancel(signal?.reason));
   const forgetStop = onStop(cancel);
   return () => {
-    signal?.removeEventListener("abort", abort);
+    forgetSignal();
     forgetStop();
   };
 }

@@ -18,7 +18,7 @@ import {
 import { withAgent } from "./agents.ts";
 import type { ParentContext } from "./context.ts";
 import type { OpenClient } from "./open-client.ts";
-import { createPushStream, type PushStream, whenOpened } from "./push-stream.ts";
+import { createPushIterator, type PushIterator, whenOpened } from "./push-iterator.ts";
 
 /** Most events that wait to be taken by a reader that follows, and by one that reads from a number on. */
 const EVENTS_KEPT = 1_000;
@@ -31,7 +31,7 @@ const PAGE_LINES = 100;
  */
 export type NumberedEvent = ProgressEvent & { number?: string; at?: string };
 
-/** How events are read: `after` a number, `"0"` for all that is kept (default: from now on); `signal` ends the reading. */
+/** How events are read: `after` a number, `"0"` for all kept events (default: new events only); `signal` ends the reading. */
 export interface EventOptions {
   signal?: AbortSignal;
   after?: string;
@@ -56,7 +56,7 @@ async function open(context: ParentContext, { signal, after }: EventOptions) {
   const client = await context.open();
   const { parent } = context.profile;
   let [unwatch, forgetStop] = [() => {}, () => {}];
-  const stream = createPushStream<NumberedEvent>({
+  const stream = createPushIterator<NumberedEvent>({
     signal,
     capacity: after === undefined ? EVENTS_KEPT : EVENTS_READ_KEPT,
     onEnd() {
@@ -97,7 +97,7 @@ function watchFrom(
 function historyReader(
   client: OpenClient,
   context: ParentContext,
-  stream: PushStream<NumberedEvent>,
+  stream: PushIterator<NumberedEvent>,
   after: Promise<string | undefined>,
 ) {
   const { redis, keys, call, logger } = client;

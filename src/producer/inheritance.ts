@@ -11,7 +11,7 @@ import type { AgentDefinition } from "../shared/protocol/definition.ts";
 import {
   type Effort,
   type Limits,
-  type LimitsWish,
+  type LimitsInput,
   leastEffort,
   paceFor,
 } from "../shared/protocol/limits.ts";
@@ -41,7 +41,7 @@ export interface InheritanceInput {
   skills?: string[] | undefined;
   hooks?: string[] | undefined;
   permissions?: PermissionRules | undefined;
-  limits?: LimitsWish | undefined;
+  limits?: LimitsInput | undefined;
   transcript_ms?: number | undefined;
   effort?: Effort | undefined;
   task_budget?: number | undefined;
@@ -125,7 +125,7 @@ function paceOf(
     if (input[field] === undefined || taken[field] === input[field]) continue;
     throw new SubagentError(
       "invalid_input",
-      `${what} refused, nothing was done: the model ${model} does not take ${field} ${input[field]}; leave it out, or name another model.`,
+      `${what} refused, nothing was done: the model ${model} does not take ${field} ${input[field]}; omit it, or name another model.`,
       { field: "model", model, [field]: input[field] },
     );
   }
@@ -136,7 +136,7 @@ function named(name: string, { definitions }: OperatorDefaults): AgentDefinition
   if (definitions) return definitions.find(name);
   throw new SubagentError(
     "unknown_definition",
-    `There are no agent definitions here: leave out agent ${JSON.stringify(name)}.`,
+    `There are no agent definitions here: omit agent ${JSON.stringify(name)}.`,
   );
 }
 
@@ -148,7 +148,7 @@ function limitsOf(
   what: string,
   defaults: Limits,
   definition: AgentDefinition | undefined,
-  asked: LimitsWish = {},
+  asked: LimitsInput = {},
   { profile, operator }: { profile: Profile; operator: OperatorDefaults },
 ): Limits {
   const base = baseLimits(defaults, operator, profile.limits);

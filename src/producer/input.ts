@@ -15,7 +15,7 @@ import {
   Effort,
   IDLE_MS,
   type Limits,
-  LimitsWish,
+  LimitsInput,
   leastEffort,
   narrowedBudgets,
   narrowLimits,
@@ -33,6 +33,7 @@ import {
   TOO_MUCH_ATTACHED,
 } from "../shared/protocol/message.ts";
 import { PermissionRules, ToolNames } from "../shared/protocol/permissions.ts";
+import { clip, quoted } from "../shared/protocol/text.ts";
 import type { PriceOverrides } from "../shared/protocol/usage.ts";
 
 /**
@@ -61,7 +62,7 @@ export function readInput<S extends z.ZodType>(schema: S, value: unknown, what: 
   const parsed = schema.safeParse(value, { error: wordingOf });
   if (parsed.success) return parsed.data;
   const issues = parsed.error.issues.slice(0, MOST_ISSUES).map((issue) => ({
-    field: shortened(issue.path.map(String).join(".")) || "input",
+    field: clip(issue.path.map(String).join("."), MOST_NAME_CHARS) || "input",
     problem: issue.message,
   }));
   const list = issues.map(({ field, problem }) => `${field}: ${problem}`).join("; ");
@@ -91,16 +92,12 @@ function wordingOf(issue: z.core.$ZodRawIssue): string | undefined {
     case "invalid_value":
       return `must be one of ${issue.values.map(String).join(", ")}`;
     case "unrecognized_keys": {
-      const named = issue.keys.slice(0, MOST_ISSUES).map((key) => JSON.stringify(shortened(key)));
+      const named = issue.keys.slice(0, MOST_ISSUES).map((key) => quoted(key, MOST_NAME_CHARS));
       return `does not know ${named.join(", ")}`;
     }
     default:
       return undefined;
   }
-}
-
-function shortened(name: string): string {
-  return name.length > MOST_NAME_CHARS ? `${name.slice(0, MOST_NAME_CHARS)}…` : name;
 }
 
 function unitOf(origin: string): string {
@@ -207,7 +204,7 @@ export const INHERITABLE = {
 /** What a parent hands down, as it is registered; every field is optional. See `ParentOptions`. */
 export const ProfileInput = z.strictObject({
   ...INHERITABLE,
-  limits: LimitsWish.optional(),
+  limits: LimitsInput.optional(),
   alerts: AlertThresholds.optional(),
   budgets: Budgets.omit({ tenant: true }).optional(),
   keep_alive: z.boolean().optional(),
@@ -235,7 +232,7 @@ export const UNREGISTERED: RegisteredProfile = { version: 0, profile: {} };
 /** What a client's operator sets for all parents: replaces the defaults and is never exceeded. */
 export interface OperatorDefaults {
   model?: string | undefined;
-  limits: LimitsWish;
+  limits: LimitsInput;
   budgets?: Budgets;
   /** Prices by model id, over the built-in table. */
   prices?: PriceOverrides;
@@ -248,7 +245,7 @@ export interface OperatorDefaults {
 /** A checked profile. */
 export interface Profile extends Omit<z.output<typeof ProfileInput>, "permissions"> {
   parent: ParentAddress;
-  limits: LimitsWish;
+  limits: LimitsInput;
   alerts: AlertThresholds;
   keep_alive: boolean;
   idle_ms: number;
@@ -372,9 +369,9 @@ export function nonEmpty<T>(list: T[] | undefined): T[] | undefined {
 }
 
 /** The most a spawn of this profile may use: the defaults of its kind, as set by the operator and capped by the profile. */
-export function baseLimits(defaults: Limits, operator: OperatorDefaults, profile: LimitsWish): Limits {
+export function baseLimits(defaults: Limits, operator: OperatorDefaults, profile: LimitsInput): Limits {
   const base: Limits = { ...defaults, ...operator.limits };
-  const capped: LimitsWish = {};
+  const capped: LimitsInput = {};
   for (const [field, cap] of Object.entries(profile) as [keyof Limits, number | undefined][]) {
     if (cap !== undefined) capped[field] = Math.min(cap, base[field] ?? cap);
   }
@@ -382,7 +379,7 @@ export function baseLimits(defaults: Limits, operator: OperatorDefaults, profile
 }
 
 /** `base` narrowed by a wish, or `invalid_input` naming field, wish and what is allowed. */
-export function narrowed(base: Limits, wish: LimitsWish, what: string): Limits {
+export function narrowed(base: Limits, wish: LimitsInput, what: string): Limits {
   const answer = narrowLimits(base, wish);
   if (answer.status === "narrowed") return answer.limits;
   throw wider(what, `limits.${answer.field}`, answer.wished, answer.allowed);

@@ -6,7 +6,7 @@
  * 2. What a tool returns is at most {@link MAX_TEXT_CHARS} code points, notes included.
  */
 import type { ChannelEntry, Question, Reply } from "../shared/protocol/reply.ts";
-import { fenced, quoted } from "./fence.ts";
+import { fenced, quoted } from "./text-boundary.ts";
 
 /** The longest text of a `task` or `agent` result, in code points. */
 export const MAX_TEXT_CHARS = 5_000;

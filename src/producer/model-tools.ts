@@ -9,14 +9,15 @@ import { z } from "zod";
 import { messageOf, SubagentError } from "../shared/errors.ts";
 import type { AgentView } from "../shared/protocol/agent.ts";
 import { JsonObject } from "../shared/protocol/content.ts";
+import { clip } from "../shared/protocol/text.ts";
 import { answerOrSend, destroyAgent, listAgents, viewAgent, withAgent } from "./agents.ts";
 import type { ParentContext } from "./context.ts";
-import { fenced } from "./fence.ts";
 import { nullsLeftOut, readInput } from "./input.ts";
-import { asQuestion, asToolResult, shorten } from "./model-text.ts";
+import { asQuestion, asToolResult } from "./model-text.ts";
 import { type NewReplies, newRepliesOf } from "./read-replies.ts";
 import { spawn } from "./spawn.ts";
 import { task } from "./task.ts";
+import { fenced } from "./text-boundary.ts";
 
 const definitionName = z.string().optional();
 const agentId = z.string().describe("As spawn_sub_agent returned it");
@@ -246,7 +247,7 @@ function withDefinitions(
   const listed = operator.definitions?.list().definitions.slice(0, MOST_LISTED) ?? [];
   if (listed.length === 0) return others;
   const lines = listed.map(
-    ({ name, description }) => `${name}: ${shorten(description.replace(/\s+/g, " "), DESCRIPTION_CHARS)}`,
+    ({ name, description }) => `${name}: ${clip(description.replace(/\s+/g, " "), DESCRIPTION_CHARS)}`,
   );
   const description = `Omit for a general sub-agent, or name a kind:\n${lines.join("\n")}`;
   return { ...others, agent: { type: "string", enum: listed.map(({ name }) => name), description } };

@@ -7,7 +7,7 @@ import { DEFAULT_PREFIX } from "../shared/config.ts";
 import { messageOf, SubagentError } from "../shared/errors.ts";
 import { createLogger, type Logger } from "../shared/logger.ts";
 import { isoTime } from "../shared/protocol/agent.ts";
-import type { Budgets, LimitsWish, Timing } from "../shared/protocol/limits.ts";
+import type { Budgets, LimitsInput, Timing } from "../shared/protocol/limits.ts";
 import type { PriceOverrides } from "../shared/protocol/usage.ts";
 import { BASE_TOOLS } from "../shared/protocol/worker.ts";
 import { inOneFlight, type RedisClient, refuseClusterNode } from "../shared/redis/connection/connection.ts";
@@ -62,7 +62,7 @@ export interface ClientOptions {
   /** Production mode: nothing is spawned or sent on a Redis that may lose it (`invalid_config`). Default false. */
   strict?: boolean;
   /** The operator's limits: replace the defaults of spawn and task, and no caller gets beyond them. */
-  limits?: LimitsWish;
+  limits?: LimitsInput;
   /** The operator's budgets: `agent` and `parent` bind each agent and parent, `tenant` all parents of a tenant together. */
   budgets?: Budgets;
 }
@@ -119,10 +119,7 @@ export function openClient(options: ClientOptions): OpenClient {
   const channels = createReplyChannels({ ...installation, subscriber, call, logger });
   const requireDurable = durabilityCheck(connection.redis, strict);
   const background = openBackground(clock);
-  connection.onReady(() => {
-    loadFirst(connection.redis);
-    channels.look();
-  });
+  connection.onReady(() => loadFirst(connection.redis));
   return {
     ...installation,
     channels,
@@ -216,7 +213,7 @@ function unreachable({ problem, closed }: Connection): SubagentError {
   return new SubagentError(
     "redis_unavailable",
     problem === ""
-      ? `Redis has not answered within ${CALL_BUDGET_MS} ms, and nothing refused the connection: it, the network or this machine is busy; start again.`
+      ? `Redis has not answered within ${CALL_BUDGET_MS} ms and did not refuse the connection: Redis, the network or this machine is busy; start again.`
       : `Redis cannot be reached (${problem}): start it, or correct its address.`,
   );
 }

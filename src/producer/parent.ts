@@ -11,7 +11,7 @@
 import type { z } from "zod";
 import { SubagentError } from "../shared/errors.ts";
 import type { AgentView } from "../shared/protocol/agent.ts";
-import type { AlertThresholds, Budgets, Effort, LimitsWish } from "../shared/protocol/limits.ts";
+import type { AlertThresholds, Budgets, Effort, LimitsInput } from "../shared/protocol/limits.ts";
 import type { PermissionRules } from "../shared/protocol/permissions.ts";
 import type { Reply } from "../shared/protocol/reply.ts";
 import type { UsageTotals } from "../shared/protocol/usage.ts";
@@ -86,7 +86,7 @@ export interface ParentOptions {
   /** What tools may do: `{ deny: ["bash(rm *)"], ask: ["write_file"] }`. */
   permissions?: PermissionRules | undefined;
   /** Narrow the operator's. */
-  limits?: LimitsWish | undefined;
+  limits?: LimitsInput | undefined;
   alerts?: AlertThresholds | undefined;
   /** What each of its agents, and all together, may spend; narrow the operator's. At 80 % a run is told, at 100 % it hands back. */
   budgets?: Omit<Budgets, "tenant"> | undefined;
@@ -104,10 +104,12 @@ export interface ParentOptions {
   answer_within_ms?: number | undefined;
   /** Whether its agents follow when this process is gone; default: they go on, as do those of the API's and MCP's parents. */
   lease?: LeaseOptions | undefined;
-  /** Shared; stays its owner's to stop. Without one the parent makes its own on `redisUrl`, and stops it. */
+  /** Shared; stays its owner's to stop. Without one the parent makes its own on `redisUrl` and `prefix`, and stops it. */
   client?: Client;
   /** Default `redis://127.0.0.1:6379`. */
   redisUrl?: string;
+  /** Prefix of all keys, default `saq`. */
+  prefix?: string;
 }
 
 /** See the module's header. Calls reject with a `SubagentError`; its `code` says why, its message what to do. */
@@ -173,9 +175,9 @@ export interface Parent {
    */
   replies(options?: RepliesOptions): AsyncIterableIterator<ReceivedEntry>;
   /**
-   * Progress of all agents: from now on, or with `after` from a number on (`"0"`: all that is kept: 24 hours, some 10,000
-   * steps, of agents whose end was acked those of the newest 50), then what comes. A reader that was away misses nothing but text deltas. What is not taken in time is dropped,
-   * oldest first, beyond 1,000 events (100,000 with `after`).
+   * Progress of all agents: from now on, or with `after` from that number on (`"0"`: all kept events: 24 h, about 10,000; of
+   * acked agents the newest 50), then new events as they come. A reader that was away misses nothing but text deltas. A slow
+   * reader loses the oldest events beyond 1,000 (100,000 with `after`).
    */
   events(options?: EventOptions): AsyncIterableIterator<NumberedEvent>;
   /**
@@ -267,8 +269,8 @@ const stopReason = () =>
 
 /** A parent. Throws `invalid_input`, `nested_spawn` (the identity of a sub-agent) or `invalid_config` (wrong URL). */
 export function createParent(options: ParentOptions): Parent {
-  const { client: shared, redisUrl = DEFAULT_REDIS_URL, ...rest } = options;
-  const client = shared ?? createClient({ redisUrl });
+  const { client: shared, redisUrl = DEFAULT_REDIS_URL, prefix, ...rest } = { ...options };
+  const client = shared ?? createClient({ redisUrl, ...(prefix !== undefined && { prefix }) });
   const { operator, open } = insideOf(client);
   const profile = profileOf(rest, operator);
   const lease = leaseOf(profile);

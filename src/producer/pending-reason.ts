@@ -11,12 +11,14 @@
  * A look costs the same whatever waits: the directory once, and the records of {@link MOST_RECORDS} tasks in turn. A look
  * that fails says nothing. Nothing is asked while no task waits.
  */
+
 import type { Clock } from "../shared/clock.ts";
 import { SubagentError } from "../shared/errors.ts";
 import type { Logger } from "../shared/logger.ts";
 import { type AgentRecord, isoTime, viewOf } from "../shared/protocol/agent.ts";
 import type { AgentAddress } from "../shared/protocol/keys.ts";
 import type { Installation } from "../shared/redis/installation.ts";
+import { onAbort } from "../shared/stop-signal.ts";
 import type { RedisCall } from "./redis-call.ts";
 
 /** Time between two looks. */
@@ -167,11 +169,10 @@ export function watchTask(
     onWait?.(wait);
   };
   const forget = taskWaits.watch(address, told, onWait !== undefined);
-  const end = () => {
+  onAbort(over, () => {
     patience?.cancel();
     forget();
-  };
-  over.addEventListener("abort", end, { once: true });
+  });
 }
 
 /** Whether a task ended since no worker was live for too long. */

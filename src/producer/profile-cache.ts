@@ -4,6 +4,7 @@
  */
 import { SubagentError } from "../shared/errors.ts";
 import { type ParentAddress, parentMember } from "../shared/protocol/keys.ts";
+import { jsonIn } from "../shared/protocol/text.ts";
 import type { AgentStore } from "../shared/redis/agents.ts";
 import { ProfileInput, type RegisteredProfile, UNREGISTERED } from "./input.ts";
 import type { RedisCall } from "./redis-call.ts";
@@ -50,18 +51,10 @@ export function knownProfiles(store: AgentStore): KnownProfiles {
 
 /** A profile that this version cannot read holds rules that it would not keep. */
 function profileIn(content: string): RegisteredProfile["profile"] {
-  const read = ProfileInput.safeParse(parsed(content));
+  const read = ProfileInput.safeParse(jsonIn(content));
   if (read.success) return read.data;
   throw new SubagentError(
     "protocol_violation",
     "The registered profile of this parent cannot be read: a newer version wrote it; upgrade this process, or register it again.",
   );
-}
-
-function parsed(content: string): unknown {
-  try {
-    return JSON.parse(content);
-  } catch {
-    return undefined;
-  }
 }

@@ -4,7 +4,7 @@ import type { StreamEntry } from "../shared/redis/replies.ts";
 import type { ParentContext } from "./context.ts";
 import { asData } from "./model-text.ts";
 import type { OpenClient } from "./open-client.ts";
-import { whenOpened } from "./push-stream.ts";
+import { whenOpened } from "./push-iterator.ts";
 import type { ReceivedEntry } from "./replies/channel.ts";
 import type { WaitOptions } from "./wait.ts";
 

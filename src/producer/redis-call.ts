@@ -17,6 +17,7 @@
 import { type Clock, LoopTime } from "../shared/clock.ts";
 import { messageOf, SubagentError } from "../shared/errors.ts";
 import type { Logger } from "../shared/logger.ts";
+import { clip } from "../shared/protocol/text.ts";
 import { problemOf } from "../shared/redis/connection/cluster.ts";
 import {
   canSend,
@@ -48,7 +49,7 @@ export interface RedisCall {
   /** A change that may be repeated; `repeated` says that an earlier try may have happened. Also `outcome_unknown`. */
   write<T>(repeat: SafeRepeat, send: (repeated: boolean) => Promise<T>): Promise<T>;
   /** Waits for work that a sweeper repeats, as long as there is time. The work does not reject. */
-  hint(work: () => Promise<void>): Promise<void>;
+  attempt(work: () => Promise<void>): Promise<void>;
 }
 
 /** Runs calls on one connection. */
@@ -153,7 +154,7 @@ function beginCall(connection: Connection, budgetMs: number): RedisCall {
   return {
     read: (send) => ask(send),
     write: (repeat, send) => ask(send, repeat),
-    hint(work) {
+    attempt(work) {
       return new Promise((resolve) => {
         const timer = time.after(leftMs(), resolve);
         void work().then(() => {
@@ -207,15 +208,15 @@ function classify(error: unknown): { status: "unsent" | "lost" | "refused"; prob
   const { name, message } = error instanceof Error ? error : { name: "", message: String(error) };
   if (name === "ReplyError") {
     if (message.startsWith("MOVED ")) throw clusterNodeRefused();
-    const readOnly = message.startsWith("READONLY");
-    return { status: readOnly ? "unsent" : "refused", problem: error };
+    // A replica's READONLY is none of these: the connection asks it again by itself.
+    return { status: "refused", problem: error };
   }
   if (message.startsWith("Stream isn't writeable")) return { status: "unsent", problem: error };
   if (name === "MaxRetriesPerRequestError" || name === "AbortError" || CONNECTION_LOST.test(message))
     return { status: "lost", problem: error };
   throw new SubagentError(
     "protocol_violation",
-    `What Redis holds cannot be read (${message.slice(0, SHOWN_CHARS)}): run one version of this package on it.`,
+    `Data in Redis cannot be read (${clip(message, SHOWN_CHARS)}): run one version of this package on it.`,
     {},
     error,
   );
@@ -233,7 +234,7 @@ function failureOf(
   }
   if (closed) return new SubagentError("closed", "This client was stopped: make a new one.", {}, problem);
   if (problem instanceof Error && problem.name === "ReplyError") {
-    const sentence = `Redis refuses this (${problem.message}): nothing was done; call again when it is well.`;
+    const sentence = `Redis refuses this (${problem.message}): nothing was done; call again when Redis accepts commands.`;
     return new SubagentError("redis_unavailable", sentence, {}, problem);
   }
   const why =

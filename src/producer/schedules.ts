@@ -13,6 +13,7 @@ import { messageOf, SubagentError } from "../shared/errors.ts";
 import { PAYLOAD_VERSION } from "../shared/protocol/agent.ts";
 import { agentOf } from "../shared/protocol/keys.ts";
 import { CRON_FORM, MAX_SCHEDULES, Rhythm, Schedule, ScheduleId } from "../shared/protocol/schedule.ts";
+import { clip, quoted } from "../shared/protocol/text.ts";
 import type { Recurrence } from "../shared/redis/intake-queue.ts";
 import { inCall, type ParentCall, type ParentContext } from "./context.ts";
 import { type RegisteredProfile, readInput } from "./input.ts";
@@ -180,7 +181,7 @@ function isTimeZone(name: string): boolean {
 async function refuseUnreadable({ client }: ParentCall, made: Schedule): Promise<void> {
   const nowMs = client.clock.now();
   await client.intakeQueue.check(rhythmOf(made, nowMs), nowMs).catch((error: unknown) => {
-    throw refused(`cron: write ${CRON_FORM} (${messageOf(error).slice(0, 200)})`);
+    throw refused(`cron: write ${CRON_FORM} (${clip(messageOf(error), 200)})`);
   });
 }
 
@@ -257,8 +258,9 @@ async function find(call: ParentCall, scheduleId: unknown): Promise<Schedule> {
   throw unknownSchedule(scheduleId);
 }
 
-function unknownSchedule(scheduleId: unknown): SubagentError {
-  const shown = JSON.stringify(String(scheduleId).slice(0, 70));
+/** The refusal of a schedule that does not stand there. */
+export function unknownSchedule(scheduleId: unknown): SubagentError {
+  const shown = quoted(String(scheduleId));
   return new SubagentError("unknown_schedule", `This parent has no schedule ${shown}: list them.`);
 }
 

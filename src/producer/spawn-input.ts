@@ -10,7 +10,7 @@ import type { JsonObject } from "../shared/protocol/content.ts";
 import { AgentName, newRequestKey, RequestKey, slugOf, Traceparent } from "../shared/protocol/ids.ts";
 import {
   AlertThresholds,
-  LimitsWish,
+  LimitsInput,
   narrowedBudgets,
   SPAWN_LIMITS,
   TASK_LIMITS,
@@ -49,7 +49,7 @@ const agent = {
   description: LongText.optional(),
   ...INHERITABLE,
   agent: DefinitionName.optional(),
-  limits: LimitsWish.optional(),
+  limits: LimitsInput.optional(),
   alerts: AlertThresholds.optional(),
   output_schema: OutputSchema.optional(),
   files: FilesInput.optional(),
@@ -218,7 +218,7 @@ export function isAboutModel(error: unknown): boolean {
   return error.code === "unknown_price" || error.details.field === "model";
 }
 
-function requirePrice(model: string, caps: readonly LimitsWish[], { prices }: OperatorDefaults): void {
+function requirePrice(model: string, caps: readonly LimitsInput[], { prices }: OperatorDefaults): void {
   if (caps.every(({ max_cost_usd }) => max_cost_usd === undefined) || priceOf(model, prices)) return;
   throw new SubagentError(
     "unknown_price",
@@ -236,24 +236,24 @@ export type TypedReply<T> =
     });
 
 /** An input with its output schema as JSON Schema, and what reads a reply's output. */
-interface ReadWish {
-  wish: unknown;
+interface ReadableInput {
+  input: unknown;
   typed(reply: Reply): Reply;
 }
 
 /** Takes a zod schema out of a caller's input. Throws `invalid_input` for one that has no JSON Schema form. */
-export function withJsonSchema(input: unknown, what: string): ReadWish {
+export function withJsonSchema(input: unknown, what: string): ReadableInput {
   if (typeof input !== "object" || input === null || !("output_schema" in input)) return asItIs(input);
   const { output_schema: schema } = input;
   if (!isZod(schema)) return asItIs(input);
   return {
-    wish: { ...input, output_schema: jsonSchemaOf(schema, what) },
+    input: { ...input, output_schema: jsonSchemaOf(schema, what) },
     typed: (reply) => read(schema, reply),
   };
 }
 
-function asItIs(wish: unknown): ReadWish {
-  return { wish, typed: (reply) => reply };
+function asItIs(input: unknown): ReadableInput {
+  return { input, typed: (reply) => reply };
 }
 
 function isZod(schema: unknown): schema is z.ZodType {
@@ -316,10 +316,10 @@ export interface TaskOptions {
 }
 
 /** What a task asks for, apart from the options that may stand beside its prompt. */
-export function splitTaskInput(input: unknown): TaskOptions & { wish: unknown } {
-  if (typeof input === "string") return { wish: { prompt: input } };
-  const { signal, onQuestion, wait_for_worker_ms, onWait, ...wish } = readInput(TaskCall, input, "task");
-  return { signal, onQuestion, wait_for_worker_ms, onWait, wish };
+export function splitTaskInput(input: unknown): TaskOptions & { input: unknown } {
+  if (typeof input === "string") return { input: { prompt: input } };
+  const { signal, onQuestion, wait_for_worker_ms, onWait, ...rest } = readInput(TaskCall, input, "task");
+  return { signal, onQuestion, wait_for_worker_ms, onWait, input: rest };
 }
 
 /** The options of a call, each before the one that stands beside the prompt. Throws `invalid_input`. */

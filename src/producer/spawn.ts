@@ -8,7 +8,7 @@ import { type AgentSpec, IDLE_DEATH, InForce, isoTime } from "../shared/protocol
 import { newUid } from "../shared/protocol/ids.ts";
 import { type AgentAddress, agentOf, wakeOf } from "../shared/protocol/keys.ts";
 import { type Limits, MAX_LIVE_AGENTS } from "../shared/protocol/limits.ts";
-import type { InboxMessage } from "../shared/protocol/message.ts";
+import { attachedTo, type InboxMessage } from "../shared/protocol/message.ts";
 import { needsOf } from "../shared/protocol/worker.ts";
 import type { Input } from "../shared/redis/scripts.ts";
 import { activeTraceparent } from "../shared/telemetry.ts";
@@ -91,7 +91,7 @@ export interface Spawned {
 
 /** Makes an agent that waits for its first message; see `Parent.spawn`. */
 export async function spawn(context: ParentContext, input: SpawnInput): Promise<SpawnReceipt> {
-  const planned = planSpawn("spawn", withJsonSchema(input, "spawn").wish, context);
+  const planned = planSpawn("spawn", withJsonSchema(input, "spawn").input, context);
   const { receipt } = await inCall(context, (call) => spawnAgent(call, planned));
   return receipt;
 }
@@ -108,9 +108,8 @@ export async function spawnAgent(
   uid: string = newUid(),
 ): Promise<Spawned> {
   await call.client.requireDurable(call);
-  const tries = { wake: FIRST_WAKE };
   for (let profiles = 0; profiles < MOST_PROFILES; profiles += 1) {
-    const spawned = await spawnUnder(call, await preparedFor(call, planned), uid, tries);
+    const spawned = await spawnUnder(call, await preparedFor(call, planned), uid);
     if (spawned !== "other_profile") return spawned;
   }
   throw new SubagentError(
@@ -137,7 +136,6 @@ async function spawnUnder(
   call: ParentCall,
   prepared: PreparedSpawn,
   uid: string,
-  tries: { wake: number },
 ): Promise<Spawned | "other_profile"> {
   const { client, parent } = call;
   const { profileTools } = prepared;
@@ -149,7 +147,7 @@ async function spawnUnder(
   const { traceparent = await activeTraceparent() } = prepared.spec;
   const spec = { ...prepared.spec, ...(tools && { tools }), ...(traceparent && { traceparent }) };
   const address = agentOf(parent, uid);
-  const answer = await writeSpawn(call, address, storedForm(prepared, spec, needed), tries);
+  const answer = await writeSpawn(call, address, storedForm(prepared, spec, needed));
   switch (answer.status) {
     case "spawned":
       return { address, receipt: receiptOf(prepared, answer, spec, unknown) };
@@ -183,7 +181,7 @@ async function spawnUnder(
 export function unknownTranscript(agent: string): SubagentError {
   return new SubagentError(
     "unknown_transcript",
-    `The transcript of "${agent}" is not kept any more: it goes with the ack of its end, unless transcript_ms of its profile keeps it.`,
+    `The transcript of "${agent}" is not kept any more: the ack of its end deleted it; transcript_ms in a profile keeps it longer.`,
   );
 }
 
@@ -224,7 +222,7 @@ function storedForm(
     idle_ms: spec.idle_ms,
     on_parent_gone: onParentGone,
     message,
-    attached,
+    ...(attached !== undefined && { attached, attached_to: attachedTo() }),
     promised: promised && message !== undefined,
     profile_version: spec.profile_version,
     transcript_ms: spec.transcript_ms,
@@ -237,24 +235,13 @@ function firstMessage(messageId: string, text: string): string {
   return JSON.stringify({ v: 1, message_id: messageId, text } satisfies InboxMessage);
 }
 
-/**
- * Writes the agent; overdue agents that hold a place are ended, and the verb is sent once more. Each try has a wake of its
- * own: a worker may have taken the job of a wake whose agent was refused, and the queue takes no job twice.
- */
-async function writeSpawn(
-  { client, ...call }: ParentCall,
-  address: AgentAddress,
-  stored: Input<"spawn">,
-  tries: { wake: number },
-) {
+/** Writes the agent; overdue agents that hold a place are ended, and the verb is sent once more. */
+async function writeSpawn({ client, ...call }: ParentCall, address: AgentAddress, stored: Input<"spawn">) {
   const repeat: SafeRepeat = {
     what: stored.message === undefined ? "the spawn" : "the task's begin",
     key: { request_key: stored.request_key },
   };
-  const write = () => {
-    const first_wake = tries.wake++;
-    return call.write(repeat, () => sendSpawn(client, address, { first_wake, ...stored }));
-  };
+  const write = () => call.write(repeat, () => sendSpawn(client, address, stored));
   const answer = await write();
   if (answer.status !== "quota" || answer.overdue.length === 0) return answer;
   const endIdle = (uid: string) => client.store.settle(agentOf(address, uid), IDLE_DEATH);
@@ -262,25 +249,30 @@ async function writeSpawn(
   return write();
 }
 
-/**
- * Sends the deadline hint, the verb and, where a first run is queued, its wake in one flight: one after another on the one
- * connection, so that a crash in between leaves none without those before it. The wake of an agent that was refused finds
- * no agent. A cluster has several connections, which keep no order: there each waits for the one before it.
- */
+/** Sends the deadline hint, the verb and, where that queued a first run, its wake, for which no caller waits. */
 async function sendSpawn(client: OpenClient, address: AgentAddress, stored: Input<"spawn">) {
-  const { deadlines, store, wakes, timing, redis, logger } = client;
-  const begins = stored.message !== undefined;
-  const wake = () => wakes.add(wakeOf(address, stored.stem, stored.first_wake ?? FIRST_WAKE));
-  const hint = () => deadlines.touch(address, begins ? timing.lookMs : stored.idle_ms);
+  const answer = await sendHinted(client, address, stored);
+  // `same` under our own uid: an earlier try had worked and its answer was lost, so it has no wake yet.
+  const isOurs = answer.status === "spawned" || (answer.status === "same" && answer.uid === address.uid);
+  if (isOurs && stored.message !== undefined)
+    client.inBackground(client.wakes.add(wakeOf(address, answer.agent_id, FIRST_WAKE)));
+  return answer;
+}
+
+/**
+ * Sends the hint and the verb in one flight: one after another on the one connection, so that a crash in between leaves no
+ * agent without a hint. A cluster has several connections, which keep no order: there the verb waits for the hint.
+ */
+async function sendHinted(client: OpenClient, address: AgentAddress, stored: Input<"spawn">) {
+  const { deadlines, store, timing, redis, logger } = client;
+  const hint = () => deadlines.touch(address, stored.message === undefined ? stored.idle_ms : timing.lookMs);
   if (redis.isCluster) {
     await hint();
-    const answer = await store.spawn(address, stored);
-    if (begins && answer.status === "spawned") await wake();
-    return answer;
+    return store.spawn(address, stored);
   }
-  const flight = client.inOneFlight(() => Promise.allSettled([hint(), store.spawn(address, stored)]));
-  if (begins) client.inBackground(wake());
-  const [hinted, spawned] = await flight;
+  const [hinted, spawned] = await client.inOneFlight(() =>
+    Promise.allSettled([hint(), store.spawn(address, stored)]),
+  );
   if (spawned.status === "rejected") throw spawned.reason;
   // Redis may have begun to take writes between the two: what the verb says counts.
   if (hinted.status === "rejected")

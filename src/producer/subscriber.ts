@@ -9,8 +9,10 @@
  * 3. A connection that leaves a ping unanswered from one tick to the next is given up and opened anew.
  * 4. Nothing is open before the first `watch`; nothing ticks without a watcher.
  */
+
 import type { Clock } from "../shared/clock.ts";
 import type { Keys, ParentAddress } from "../shared/protocol/keys.ts";
+import { onAbort } from "../shared/stop-signal.ts";
 import type { Connection } from "./redis-call.ts";
 
 /** Time between two slow looks. */
@@ -158,6 +160,7 @@ export function listenToDoorbell(
 ): Doorbell {
   let waiting: (() => void)[] = [];
   let isClosed = false;
+  let forget = () => {};
   const ring = () => {
     const rung = waiting;
     waiting = [];
@@ -166,7 +169,7 @@ export function listenToDoorbell(
   const close = () => {
     if (isClosed) return;
     isClosed = true;
-    signal?.removeEventListener("abort", close);
+    forget();
     unwatch();
     ring();
   };
@@ -175,8 +178,7 @@ export function listenToDoorbell(
     onGap: ring,
     onStop: () => close(),
   });
-  signal?.addEventListener("abort", close, { once: true });
-  if (signal?.aborted) close();
+  forget = onAbort(signal, close);
   return {
     next: () => (isClosed ? Promise.resolve() : new Promise<void>((resolve) => waiting.push(resolve))),
     close,

@@ -14,6 +14,7 @@
  *    that are in hand stand in the error's `details.replies`.
  * 7. A task that waits for a worker longer than its caller wants ends as an aborted one, with `no_worker`.
  */
+
 import { z } from "zod";
 import { type ErrorCode, messageOf, SubagentError } from "../shared/errors.ts";
 import { newUid } from "../shared/protocol/ids.ts";
@@ -21,6 +22,7 @@ import { agentOf, FIRST_RUN } from "../shared/protocol/keys.ts";
 import { MAX_LIVE_AGENTS } from "../shared/protocol/limits.ts";
 import { MessageText } from "../shared/protocol/message.ts";
 import type { Reply } from "../shared/protocol/reply.ts";
+import { onAbort } from "../shared/stop-signal.ts";
 import { answerQuestion, destroyAgent } from "./agents.ts";
 import { inCall, onCancel, type ParentContext } from "./context.ts";
 import { readInput } from "./input.ts";
@@ -48,7 +50,7 @@ const END_SEEN_WITHIN_MS = 1_600;
 /** Why the waiting beside a task ends with it: made once, since an abort without a reason makes an error with its stack. */
 const OVER = new SubagentError("closed", "The task is over.");
 const TOO_LATE: readonly ErrorCode[] = ["already_answered", "unknown_question", "agent_ended"];
-const AnswerWish = z.object({ text: MessageText });
+const AnswerInput = z.object({ text: MessageText });
 const Tasks = z.array(z.unknown()).min(1, "give at least one task").max(MAX_TASKS);
 
 /** What a handle hears of its task: that the agent is there, and what it waits for. May not throw. */
@@ -79,10 +81,10 @@ export async function task(
   options: TaskOptions = {},
   told?: Told,
 ): Promise<TaskOutcome> {
-  const { wish: plain, typed } = withJsonSchema(input, "task");
-  const { wish, ...beside } = splitTaskInput(plain);
+  const { input: plain, typed } = withJsonSchema(input, "task");
+  const { input: task, ...beside } = splitTaskInput(plain);
   const wanted = mergeTaskOptions(beside, options);
-  const planned = planSpawn(kind, wish, context, { answersTask: wanted.onQuestion !== undefined });
+  const planned = planSpawn(kind, task, context, { answersTask: wanted.onQuestion !== undefined });
   const outcome = await runTask(context, planned, wanted, told);
   return { ...outcome, reply: typed(outcome.reply) };
 }
@@ -120,7 +122,7 @@ export async function taskAll(
 ): Promise<Reply[]> {
   const answersTask = options.onQuestion !== undefined;
   const read = Array.isArray(inputs) ? inputs.map((input) => withJsonSchema(input, "taskAll")) : [];
-  const wishes = Array.isArray(inputs) ? read.map(({ wish }) => wish) : inputs;
+  const wishes = Array.isArray(inputs) ? read.map(({ input }) => input) : inputs;
   const planned = readInput(Tasks, wishes, "taskAll").map((input) => {
     const wish = typeof input === "string" ? { prompt: input } : input;
     return planSpawn("task", wish, context, { answersTask });
@@ -151,8 +153,8 @@ async function runTask(
   told?: Told,
 ): Promise<TaskOutcome> {
   const { signal, onQuestion } = options;
-  signal?.throwIfAborted();
   const client = await context.open();
+  signal?.throwIfAborted();
   const { parent } = context.profile;
   const uid = newUid();
   const over = new AbortController();
@@ -198,7 +200,7 @@ function takerOfQuestions(run: TaskRun): TakeQuestion | undefined {
   const { client, context, onQuestion, over, cancel } = run;
   if (!onQuestion) return undefined;
   const answer = async (entry: QuestionEntry) => {
-    const { text } = readInput(AnswerWish, { text: await onQuestion(entry.entry) }, "answer");
+    const { text } = readInput(AnswerInput, { text: await onQuestion(entry.entry) }, "answer");
     while (!(await isAnswered(context, entry, text)) && !over.aborted)
       await client.clock.sleep(RETRY_MS, over);
     await client.channels.take(context.profile.parent, entry);
@@ -310,17 +312,13 @@ function openBatch(context: ParentContext, client: OpenClient, options: TaskOpti
       return refused;
     },
     close() {
-      signal?.removeEventListener("abort", onAbort);
-      forgetStop();
+      forgetSignal();
+      forgetCancel();
       rings.close();
     },
   };
-  const onAbort = () => {
-    underWay.destroy(signal?.reason);
-    batch.refuse(signal?.reason);
-  };
-  signal?.addEventListener("abort", onAbort, { once: true });
-  const forgetStop = context.onStop(batch.refuse);
+  const forgetSignal = onAbort(signal, () => underWay.destroy(signal?.reason));
+  const forgetCancel = onCancel(context, signal, batch.refuse);
   return batch;
 }
 

@@ -26,13 +26,13 @@ export interface Transcript {
   agent_id: string;
   /** Oldest first. */
   entries: TranscriptEntry[];
-  /** There is more: what `after` is to be of the next read. */
+  /** Set when there is more: `after` of the next read. */
   next?: number | undefined;
 }
 
 /** Which part of a transcript is read. */
 export interface TranscriptOptions {
-  /** Only what came behind this message; default: from the beginning. */
+  /** Only entries after this message; default: from the beginning. */
   after?: number | undefined;
   /** Most entries, of whole messages; default and ceiling 500. A page ends before it has a megabyte, unless one message has more. */
   limit?: number | undefined;
@@ -50,7 +50,7 @@ export interface ResumeReceipt extends SpawnReceipt {
   run: number;
 }
 
-const ResumeWish = z.strictObject({ text: MessageText, request_key: RequestKey.optional() });
+const ResumeInput = z.strictObject({ text: MessageText, request_key: RequestKey.optional() });
 
 /** The conversation of an agent; see `Parent.transcript`. */
 export async function readTranscript(
@@ -87,7 +87,7 @@ export async function resume(
   text: string,
   options: { request_key?: string } = {},
 ): Promise<ResumeReceipt> {
-  const wish = readInput(ResumeWish, { text, ...options }, "resume");
+  const wish = readInput(ResumeInput, { text, ...options }, "resume");
   return withAgent(context, agentId, async (call, agent) => {
     const record = await call.read(() => call.client.store.record(agent.address));
     if (!record) throw unknownTranscript(agent.agentId);
@@ -107,7 +107,7 @@ export async function resume(
 /** What the old agent was given, as far as the profile gives it now. */
 function prepareResumed(
   record: AgentRecord,
-  { text, request_key }: z.output<typeof ResumeWish>,
+  { text, request_key }: z.output<typeof ResumeInput>,
   { profile, operator }: Pick<ParentContext, "profile" | "operator">,
 ): PreparedSpawn {
   const { spec, name, uid, run } = record;

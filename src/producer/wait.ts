@@ -92,7 +92,6 @@ async function waitFor<T>(
       ? undefined
       : client.clock.timeout(timeout_ms, () => cancel(timedOut(timeout_ms)));
   try {
-    if (signal?.aborted) cancel(signal.reason);
     const records = await inCall(context, ({ read }) =>
       read(() => Promise.all(found.map(({ address }) => client.store.record(address)))),
     );
@@ -114,7 +113,7 @@ async function waitFor<T>(
 function timedOut(timeoutMs: number): SubagentError {
   return new SubagentError(
     "timed_out",
-    `No reply came within ${timeoutMs} ms; nothing was taken and the sub-agents go on: wait again, or destroy them.`,
+    `No reply came within ${timeoutMs} ms; no reply was acked and the sub-agents go on: wait again, or destroy them.`,
     { timeout_ms: timeoutMs },
   );
 }

@@ -4,8 +4,10 @@
  * 1. It counts only while something waits; one timer serves everything that does.
  * 2. Each step is followed by one more turn of the event loop: what arrived during a stall is read before time is up.
  */
+
 import { lastOf } from "./hidden-class.ts";
 import { type Link, LinkedList } from "./linked-list.ts";
+import { onAbort } from "./stop-signal.ts";
 
 /** Time as a parameter. */
 export interface Clock {
@@ -17,6 +19,23 @@ export interface Clock {
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
   /** Calls `callback` once after `ms` unless cancelled. */
   timeout(ms: number, callback: () => void): { cancel(): void };
+}
+
+/** Whether `value` has these methods: for what a caller without types hands over. */
+export function hasMethods(value: unknown, names: readonly string[]): boolean {
+  return (
+    typeof value === "object" &&
+    value !== null &&
+    names.every((name) => typeof Reflect.get(value, name) === "function")
+  );
+}
+
+/** What a clock must be, as the end of "must be …". */
+export const CLOCK_FORM = "a clock: an object with now, monotonicMs, sleep and timeout";
+
+/** Whether `value` can be used as a clock. */
+export function isClock(value: unknown): value is Clock {
+  return hasMethods(value, ["now", "monotonicMs", "sleep", "timeout"]);
 }
 
 /** setTimeout fires at once beyond this many ms. */
@@ -31,11 +50,11 @@ export const systemClock: Clock = {
       if (signal?.aborted) return resolve();
       const done = () => {
         clearTimeout(timer);
-        signal?.removeEventListener("abort", done);
+        forget();
         resolve();
       };
       const timer = setTimeout(done, Math.min(ms, LONGEST_TIMER_MS));
-      signal?.addEventListener("abort", done, { once: true });
+      const forget = onAbort(signal, done);
     });
   },
   timeout(ms, callback) {

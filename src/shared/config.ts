@@ -6,8 +6,16 @@ import { parseRanges } from "./address-range.ts";
 import { messageOf, SubagentError } from "./errors.ts";
 import { LOG_LEVELS, type LogLevel } from "./logger.ts";
 import { type McpServers, readMcpServers } from "./mcp-server.ts";
-import { ParentId, TenantId } from "./protocol/ids.ts";
-import { type Budgets, CEILING, type LimitsWish, TIMING, type Timing } from "./protocol/limits.ts";
+import { ParentId, Prefix, TenantId } from "./protocol/ids.ts";
+import {
+  type Budgets,
+  CEILING,
+  type LimitsInput,
+  MAX_CONCURRENCY,
+  TIMING,
+  type Timing,
+} from "./protocol/limits.ts";
+import { quoted } from "./protocol/text.ts";
 import { PriceOverrides } from "./protocol/usage.ts";
 import { isRedisUrl, REDIS_URL_FORMS } from "./redis-url.ts";
 import { keepSecretsOfEnvironment } from "./secrets.ts";
@@ -42,7 +50,7 @@ export interface Config {
   /** Key of the LangGraph server whose threads the API calls back. */
   callbackKey?: string;
   /** The operator's ceiling: what callers may narrow and never widen. */
-  limits: LimitsWish;
+  limits: LimitsInput;
   /** The operator's budgets: what each agent, each parent, and in a window the tenant may spend. */
   budgets: Budgets;
   /** The operator's own prices by model id. */
@@ -109,7 +117,7 @@ export function loadConfig(env: Environment, sources: ConfigSources = {}): Confi
   for (const name of names) if (wrong.has(name)) report(name);
   const roots = texts.SUBAGENT_ROOTS;
   const rootsProblem = roots && sources.rootsProblem?.(roots);
-  if (rootsProblem) problems.push({ variable: "SUBAGENT_ROOTS", sentence: withoutFullStop(rootsProblem) });
+  if (rootsProblem) problems.push({ variable: "SUBAGENT_ROOTS", sentence: rootsProblem.replace(/\.$/, "") });
   const prices = readPrices(texts.SUBAGENT_PRICES, sources);
   if ("problem" in prices) report("SUBAGENT_PRICES", prices.problem);
 
@@ -135,7 +143,7 @@ function configOf(
 ): Config {
   const { ANTHROPIC_API_KEY: apiKey, ANTHROPIC_BASE_URL: baseUrl } = variables;
   const hasProvider = apiKey !== undefined || baseUrl !== undefined;
-  const limits: LimitsWish = {
+  const limits: LimitsInput = {
     max_turns: variables.SUBAGENT_MAX_TURNS,
     max_tokens: variables.SUBAGENT_MAX_TOKENS,
     max_duration_ms: variables.SUBAGENT_MAX_DURATION,
@@ -227,13 +235,8 @@ const SECRET: ReadonlySet<VariableName> = new Set([
 
 function sentenceAbout(name: VariableName, value: string, why?: string): string {
   const secret = SECRET.has(name) || value.includes("@");
-  const shown = value.length > SHOWN_CHARS ? `${value.slice(0, SHOWN_CHARS)}…` : value;
-  const subject = secret ? name : `${name}=${JSON.stringify(shown)}`;
+  const subject = secret ? name : `${name}=${quoted(value, SHOWN_CHARS)}`;
   return `${subject} cannot be used${why ? ` (${why})` : ""}: write ${EXPECTED[name]}`;
-}
-
-function withoutFullStop(sentence: string): string {
-  return sentence.replace(/\.$/, "");
 }
 
 function refusal(problems: ConfigProblem[]): SubagentError {
@@ -311,10 +314,7 @@ export const Variables = z.object({
     .string()
     .regex(/^[\x21-\x7e]{1,128}$/)
     .optional(),
-  SUBAGENT_PREFIX: z
-    .string()
-    .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$/)
-    .default(DEFAULT_PREFIX),
+  SUBAGENT_PREFIX: Prefix.default(DEFAULT_PREFIX),
   SUBAGENT_TENANT: TenantId.default("default"),
   SUBAGENT_PARENT: ParentId.default(DEFAULT_PARENT),
   SUBAGENT_ROOTS: z.string().optional(),
@@ -324,7 +324,7 @@ export const Variables = z.object({
     .string()
     .refine((path) => !path.includes("\0"))
     .default("./.subagent-queue/workspaces"),
-  SUBAGENT_CONCURRENCY: whole(1_000).default(50),
+  SUBAGENT_CONCURRENCY: whole(MAX_CONCURRENCY).default(50),
   SUBAGENT_HEALTH_PORT: whole(65_535).optional(),
   SUBAGENT_CALLBACK_KEY: key.optional(),
   SUBAGENT_MAX_TURNS: whole(CEILING.max_turns).optional(),
@@ -372,7 +372,7 @@ export const EXPECTED: Readonly<Record<VariableName, string>> = {
   SUBAGENT_AGENTS: "folders with agent definitions, e.g. ./agents,/srv/agents",
   SUBAGENT_SKILLS: "folders whose folders hold a SKILL.md, e.g. ./skills,/srv/skills",
   SUBAGENT_WORKSPACES: "the path of a directory",
-  SUBAGENT_CONCURRENCY: "a whole number from 1 to 1000",
+  SUBAGENT_CONCURRENCY: `a whole number from 1 to ${MAX_CONCURRENCY}`,
   SUBAGENT_HEALTH_PORT: "a port from 1 to 65535",
   SUBAGENT_CALLBACK_KEY: KEY_FORM,
   SUBAGENT_MAX_TURNS: `a whole number from 1 to ${CEILING.max_turns}`,

@@ -21,5 +21,5 @@ type Kind =
   | "flush"
   | "limit";
 
-/** The last object of each kind: written when one is made, read by nobody. */
+/** The last object of each kind: written when one is made, never read. */
 export const lastOf: Partial<Record<Kind, object>> = {};

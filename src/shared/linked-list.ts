@@ -21,7 +21,7 @@ export class LinkedList<T> implements Iterable<T> {
     return link;
   }
 
-  /** What is in it at this moment: whoever goes through the values may add and take out what it wants. */
+  /** What is in it at this moment: a caller may add and take out while it goes through them. */
   *[Symbol.iterator](): Iterator<T> {
     const values: T[] = [];
     for (let link = this.#ends.next; link !== this.#ends; link = link.next) values.push(link.value as T);

@@ -4,11 +4,19 @@
  */
 import { createRequire } from "node:module";
 import type { Logger as PinoLogger } from "pino";
-import { systemClock } from "./clock.ts";
-import { withoutSecrets } from "./secrets.ts";
+import { hasMethods, systemClock } from "./clock.ts";
+import { MASK, withoutLogins, withoutSecrets } from "./secrets.ts";
 
 /** What the rest of the code logs with. */
 export type Logger = Pick<PinoLogger, "debug" | "info" | "warn" | "error" | "child">;
+/** What a logger must be, as the end of "must be …". */
+export const LOGGER_FORM = "a logger: an object with debug, info, warn, error and child, such as pino makes";
+
+/** Whether `value` can be used as a logger. */
+export function isLogger(value: unknown): value is Logger {
+  return hasMethods(value, ["debug", "info", "warn", "error", "child"]);
+}
+
 /** How much is logged. */
 export const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
 /** See {@link LOG_LEVELS}. */
@@ -18,7 +26,7 @@ function loadPino(): typeof import("pino") {
   return createRequire(import.meta.url)("pino");
 }
 
-const SECRETS = /\b(?:sk-[\w-]{8,}|Bearer\s+\S+|(?<=:\/\/)[^@\s/]+(?=@))/g;
+const SECRETS = /\b(?:sk-[\w-]{8,}|Bearer\s+\S+)/g;
 
 /** Takes finished log lines, each with its line end. */
 export interface LogSink {
@@ -40,7 +48,7 @@ export function createLogger(options: { level?: LogLevel; destination?: number |
   const { destination = 2 } = options;
   const sink = typeof destination === "number" ? gathered(destination) : destination;
   const scrubbed = {
-    write: (line: string) => void sink.write(withoutSecrets(line).replace(SECRETS, "[redacted]")),
+    write: (line: string) => void sink.write(withoutLogins(withoutSecrets(line)).replace(SECRETS, MASK)),
   };
   const { pino } = loadPino();
   return pino({ level: options.level ?? "info", base: undefined }, scrubbed);

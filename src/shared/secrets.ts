@@ -13,7 +13,13 @@
  */
 
 const MIN_CHARS = 8;
-const MASK = "[redacted]";
+/** What stands where a secret stood. */
+export const MASK = "[redacted]";
+
+/** `text` without the name and password of any address in it. */
+export function withoutLogins(text: string): string {
+  return text.replace(/(?<=:\/\/)[^\s/@]+(?=@)/g, MASK);
+}
 /** Enough for the secrets of one process; the oldest ones are forgotten beyond that. */
 const MAX_SECRETS = 256;
 /** Names of headers and variables whose values are secrets. */
@@ -81,7 +87,7 @@ function mayBeSecret(name: string, value: string): boolean {
   return SURELY_SECRET.test(name) || value.length > WORD_MAX_CHARS || !WORD.test(value);
 }
 
-/** What a key looks like that nobody chose to be read: neither a path nor a word. */
+/** What a key looks like that no person chose: neither a path nor a word. */
 const LOOKS_DRAWN = /^(?![/.~])(?=\S*\d)(?=\S*[A-Za-z])\S{16,}$/;
 
 /**

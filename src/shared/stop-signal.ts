@@ -46,4 +46,21 @@ export class StopSignal {
   }
 }
 
+/**
+ * Calls `tell` when `signal` aborts, at once where it has; what is answered takes that back. The only listener of its kind:
+ * one that is forgotten keeps what it tells alive as long as the signal.
+ */
+export function onAbort(signal: AbortSignal | undefined, tell: () => void): () => void {
+  if (signal?.aborted) tell();
+  else signal?.addEventListener("abort", tell, { once: true });
+  return () => signal?.removeEventListener("abort", tell);
+}
+
+/** Resolves when `signal` has aborted. */
+export function whenAborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    onAbort(signal, resolve);
+  });
+}
+
 function ignore(): void {}

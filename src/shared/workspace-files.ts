@@ -14,6 +14,7 @@ import { join } from "node:path";
 import { messageOf, SubagentError } from "./errors.ts";
 import { agentSegments, DRAFT_PREFIX, FILES_NAME, STAMP_NAME, WorkspaceStamp } from "./protocol/ids.ts";
 import type { AgentAddress } from "./protocol/keys.ts";
+import { quoted } from "./protocol/text.ts";
 
 /** One file. `path` is relative to the workspace, with `/` between its components; `modified_at` is ISO 8601. */
 export interface WorkspaceFile {
@@ -29,9 +30,10 @@ export interface WorkspaceAddress {
   agentId: string;
 }
 
+/** An open directory, and where it was found. */
 interface Directory {
-  handle: FileHandle;
-  path: string;
+  readonly handle: FileHandle;
+  readonly path: string;
 }
 
 const MAX_FILES = 10_000;
@@ -40,7 +42,9 @@ const MAX_DEPTH = 40;
 const MAX_FILE_BYTES = 64 * 1024 * 1024;
 const MAX_STAMP_BYTES = 4_096;
 const SHOWN_CHARS = 200;
-const OPEN_DIRECTORY = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
+/** How a directory below another is opened: never through a link. */
+export const OPEN_DIRECTORY =
+  constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 const OPEN_FILE = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK | constants.O_NOCTTY;
 /** What says that nothing of the wanted kind stands there, or does not any more. */
 const ABSENT = new Set(["ENOENT", "ENOTDIR", "ELOOP", "EISDIR", "ENXIO", "ENAMETOOLONG"]);
@@ -71,7 +75,7 @@ export async function readWorkspaceFile(workspace: WorkspaceAddress, path: strin
   }
   throw new SubagentError(
     "invalid_input",
-    `${quote(path)} has ${file.size} bytes, more than the ${MAX_FILE_BYTES} that can be read at once.`,
+    `${quoted(path, SHOWN_CHARS)} has ${file.size} bytes, more than the ${MAX_FILE_BYTES} that can be read at once.`,
   );
 }
 
@@ -85,12 +89,8 @@ function segmentsOf(path: unknown): string[] {
 function unknownFile(path: unknown): SubagentError {
   return new SubagentError(
     "unknown_file",
-    `There is no file ${quote(path)} in this workspace: use a path as files() lists it.`,
+    `There is no file ${quoted(String(path), SHOWN_CHARS)} in this workspace: use a path as files() lists it.`,
   );
-}
-
-function quote(path: unknown): string {
-  return JSON.stringify(String(path).slice(0, SHOWN_CHARS));
 }
 
 /** The open workspace; undefined where there is none, or one of another agent. */
@@ -185,7 +185,8 @@ async function readAll(handle: FileHandle, size: number): Promise<Buffer> {
   return bytes.subarray(0, read);
 }
 
-function pathIn({ handle, path }: Directory, name: string): string {
+/** A path by which the system reaches `name` in the open directory itself, wherever that has been moved. */
+export function pathIn({ handle, path }: Directory, name: string): string {
   return process.platform === "linux" ? `/proc/self/fd/${handle.fd}/${name}` : join(path, name);
 }
 

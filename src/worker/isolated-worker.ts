@@ -9,10 +9,11 @@
 
 import { messageOf } from "../shared/errors.ts";
 import { closeRedis, type RedisClient } from "../shared/redis/connection/connection.ts";
+import { onAbort } from "../shared/stop-signal.ts";
 import type { Readiness } from "./health/readiness.ts";
-import type { HintLine } from "./health/stop-hints.ts";
+import type { StopHints } from "./health/stop-hints.ts";
 import type { Watchdog } from "./health/watchdog.ts";
-import type { Place, Quarantine } from "./isolation.ts";
+import type { RunSlot, RunSlots } from "./isolation.ts";
 import { type FromProcess, ToProcess } from "./isolation-messages.ts";
 import type { TakenWake } from "./run/claim.ts";
 import type { RunContext, RunEnd } from "./run/context.ts";
@@ -27,7 +28,7 @@ const READINESS: Readiness = { ready: false, redis: "away", reasons: ["it runs s
 export interface IsolatedParts {
   context: Pick<RunContext, "clock" | "provider" | "toolTimers" | "wakes" | "leases">;
   redis: RedisClient;
-  hints: HintLine;
+  hints: StopHints;
   /** Of the connection. */
   heartbeat: { stop(): void };
   watchdog: Watchdog | undefined;
@@ -55,7 +56,7 @@ export function createIsolatedWorker(id: string, open: () => IsolatedParts) {
       await stop();
       process.kill(process.pid, "SIGTERM");
     };
-    opened.draining.signal.addEventListener("abort", () => void leave(), { once: true });
+    onAbort(opened.draining.signal, () => void leave());
     opened.runs.listen();
     await opened.prepare();
     opened.context.provider.start();
@@ -107,12 +108,12 @@ export interface IsolatedRuns {
 
 /** The runs of a process of suspects. */
 export function createIsolatedRuns(
-  lent: Omit<RunContext, "quarantine" | "suspects" | "onHeld">,
+  lent: Omit<RunContext, "slots" | "suspects" | "onHeld">,
   draining: AbortController,
 ): IsolatedRuns {
   const context: RunContext = {
     ...lent,
-    quarantine: UNTIL_PROVED,
+    slots: UNTIL_PROVED,
     suspects: "here",
     onHeld: ({ address, epoch, earlierMs, attempts, breaks }) =>
       tell({ uid: address.uid, held: { epoch, running_ms: earlierMs, attempts, breaks } }),
@@ -130,7 +131,7 @@ export function createIsolatedRuns(
       while (runs.size > 0) await Promise.allSettled([...runs]);
       resolve();
     };
-    draining.signal.addEventListener("abort", () => void settled(), { once: true });
+    onAbort(draining.signal, () => void settled());
   });
   const take = (message: unknown) => {
     const told = ToProcess.safeParse(message).data;
@@ -153,12 +154,13 @@ export function createIsolatedRuns(
 
 /** A worker that is gone is told nothing. */
 function tell(message: FromProcess): void {
-  if (process.connected) process.send?.(message);
+  // Between the worker's end and the news of it a message fails; unheard, that failure would end this process and its runs.
+  if (process.connected) process.send?.(message, undefined, {}, () => {});
 }
 
-/** Every place is a suspect's; one that is proved is told to leave. */
-const UNTIL_PROVED: Quarantine = {
-  admit(): Place {
+/** Every slot is a suspect's; one that is proved is told to leave. */
+const UNTIL_PROVED: RunSlots = {
+  admit(): RunSlot {
     const notice = new AbortController();
     return {
       notice: notice.signal,

@@ -8,6 +8,8 @@
  * 3. The worker sees a process crash and tells Redis at once: no lease has to run out. A suspect that was alone in it is
  *    settled; of several, each is tried again among fewer.
  * 4. A process whose worker is gone hands its runs back: that is no crash.
+ * 5. A suspect that waits for its process to start takes one place, however often it is woken, and runs nowhere else meanwhile. A
+ *    process that does not start in time is ended.
  */
 import { type ChildProcess, fork } from "node:child_process";
 import { type AgentAddress, wakeOf } from "../shared/protocol/keys.ts";
@@ -19,6 +21,8 @@ import type { RunContext, RunEnd } from "./run/context.ts";
 const MOST_PROCESSES = 4;
 /** A process without a run is kept this long for the next one. */
 const IDLE_MS = 10_000;
+/** A process that takes no runs after this long is ended: it hangs. */
+const STARTS_WITHIN_MS = 60_000;
 /** After so many processes in a row that ended before they took runs, the program is of no use. */
 const MOST_VAIN_STARTS = 3;
 /** Delay before a run whose process ended before it took it is tried again. */
@@ -39,6 +43,8 @@ export interface IsolationProcesses {
   readonly isUsable: boolean;
   /** Whether a place is free. */
   readonly hasRoom: boolean;
+  /** Whether a suspect waits here for its process to take it. */
+  awaits(uid: string): boolean;
   /** Carries out the part of a run that a worker would; undefined while no place is free for it. */
   run(taken: TakenWake, isolatedCrashes: number): Promise<IsolatedEnd> | undefined;
   /** The uids of the suspects. */
@@ -64,8 +70,7 @@ export function createIsolationProcesses(
   const processes = new Set<SuspectsProcess>();
   let isDraining = false;
   let vainStarts = 0;
-  const placesTaken = () => [...processes].reduce((sum, { size }) => sum + size, 0);
-  const hasRoom = () => !isDraining && placesTaken() < places;
+  const hasRoom = () => !isDraining && [...processes].reduce((sum, { size }) => sum + size, 0) < places;
   const started = () => {
     if (processes.size >= most) return undefined;
     const one = new SuspectsProcess(context, program, (wasReady) => {
@@ -88,6 +93,7 @@ export function createIsolationProcesses(
     get hasRoom() {
       return hasRoom();
     },
+    awaits: (uid) => [...processes].some((one) => one.awaits(uid)),
     run(taken, isolatedCrashes) {
       if (!hasRoom()) return undefined;
       const isolated = isolatedCrashes > 0 ? "alone" : "group";
@@ -123,12 +129,17 @@ class SuspectsProcess {
   /** It takes no runs any more; `killed`: and what becomes of those that it has is no crash of theirs. */
   #leaving: "draining" | "killed" | undefined;
   #idle: { cancel(): void } | undefined;
+  readonly #starting: { cancel(): void };
 
   constructor(context: Keeping, { file, args = [] }: IsolationProgram, onGone: (wasReady: boolean) => void) {
     this.#context = context;
     this.#onGone = onGone;
     const execArgv = process.execArgv.filter((argument) => !argument.startsWith("--inspect"));
     this.#child = fork(file, args, { execArgv, stdio: ["ignore", "inherit", "inherit", "ipc"] });
+    this.#starting = context.clock.timeout(STARTS_WITHIN_MS, () => {
+      context.logger.warn({ pid: this.#child.pid }, "A process of suspects does not start: it is ended");
+      this.#child.kill("SIGKILL");
+    });
     this.#child.on("message", (message) => this.#take(message));
     // What it said last is read before its channel closes, and that may be after its end.
     this.#child.once("disconnect", () => this.#gone());
@@ -145,6 +156,10 @@ class SuspectsProcess {
 
   get uids(): string[] {
     return [...this.#runs.values()].map(({ address }) => address.uid);
+  }
+
+  awaits(uid: string): boolean {
+    return [...this.#runs.values()].some(({ address, held }) => address.uid === uid && !held);
   }
 
   takes(isolated: "group" | "alone", groupSize: number): boolean {
@@ -181,9 +196,14 @@ class SuspectsProcess {
   #take(message: unknown): void {
     const told = FromProcess.safeParse(message).data;
     if (!told) return;
-    if ("ready" in told) this.#isReady = true;
+    if ("ready" in told) this.#started();
     else if ("end" in told) this.#over(told.id, told.end);
     else for (const run of this.#runs.values()) if (run.address.uid === told.uid) run.held = told.held;
+  }
+
+  #started(): void {
+    this.#isReady = true;
+    this.#starting.cancel();
   }
 
   #over(id: string, end: IsolatedEnd): void {
@@ -198,6 +218,7 @@ class SuspectsProcess {
   #gone(): void {
     if (this.#isGone) return;
     this.#isGone = true;
+    this.#starting.cancel();
     this.#idle?.cancel();
     this.#onGone(this.#isReady);
     const wasKilled = this.#leaving === "killed";

@@ -7,6 +7,7 @@
  * 2. Only a run that settled `failed` stands as failed in the queue.
  * 3. After `stop` no run of this process holds an agent: each was settled, released, or lost to another worker.
  */
+
 import { DelayedError, type Job, WaitingError, Worker } from "bullmq";
 import type { Clock } from "../shared/clock.ts";
 import { messageOf, SubagentError } from "../shared/errors.ts";
@@ -14,7 +15,8 @@ import type { AgentAddress, Keys } from "../shared/protocol/keys.ts";
 import { isNewerWake, Wake } from "../shared/protocol/worker.ts";
 import { closeRedis, type RedisClient } from "../shared/redis/connection/connection.ts";
 import { WAKES_KEPT } from "../shared/redis/wake-queue.ts";
-import { createQuarantine, type Quarantine } from "./isolation.ts";
+import { onAbort } from "../shared/stop-signal.ts";
+import { createRunSlots } from "./isolation.ts";
 import {
   createIsolationProcesses,
   type IsolationProcesses,
@@ -40,7 +42,7 @@ const YIELD_MS = 25;
 const ISOLATION_REST_MS = 500;
 /** Why no wakes are taken for a while, for people. */
 const REFUSED = "Redis has refused something";
-const QUARANTINE = "a run that two workers did not survive has the process to itself";
+const ALONE = "a run that two workers did not survive has the process to itself";
 /** After that, a run whose Redis does not answer is left behind. */
 const ABANDON_MS = 5_000;
 /** While the process stops it waits this long in a row for a Redis that is away; other workers claim its runs later. */
@@ -81,25 +83,23 @@ export interface PoolOptions {
 }
 
 /** A pool, not started. */
-export function createPool(lent: Omit<RunContext, "quarantine" | "suspects">, options: PoolOptions): Pool {
-  const { clock, draining, logger } = lent;
+export function createPool(lent: Omit<RunContext, "slots" | "suspects">, options: PoolOptions): Pool {
+  const { clock, logger } = lent;
   const runs = new Set<Promise<unknown>>();
   let worker: WakeWorker | undefined;
   let waiting: { status: string } | undefined;
   let stopped: Promise<void> | undefined;
-  const valve = createValve(clock, {
-    close: () => void worker?.pause(true),
-    // A pool that stops takes no wakes any more.
-    open: () => void (stopped || worker?.resume()),
+  const reasons = createPauseReasons(clock, {
+    pause: () => void worker?.pause(true),
+    resume: () => worker?.resume(),
   });
-  const quarantine = createQuarantine({ clock, draining, ...valve.handle(QUARANTINE) });
   const processes = processesOf(lent, options);
-  const context = withIsolation(lent, quarantine, processes);
+  const context = withIsolation(lent, reasons, processes);
   const trouble = tellOnce(logger);
   const onError = (error: Error) => {
     trouble.tell(error.message);
     // A Redis that refuses to hand out a job would be asked again at once, for ever.
-    if (error.name === "ReplyError" && !stopped) valve.closeFor(REFUSED, REST_MS);
+    if (error.name === "ReplyError" && !stopped) reasons.pauseFor(REFUSED, REST_MS);
   };
   const take = async (job: WakeJob, token?: string): Promise<WakeResult> => {
     trouble.over();
@@ -113,7 +113,7 @@ export function createPool(lent: Omit<RunContext, "quarantine" | "suspects">, op
   };
   return {
     active: () => [...context.leases.held.keys(), ...(processes?.active() ?? [])],
-    troubles: () => troublesOf(valve, worker, waiting),
+    troubles: () => troublesOf(reasons, worker, waiting),
     async start() {
       if (worker || stopped) return;
       context.provider.start();
@@ -122,7 +122,7 @@ export function createPool(lent: Omit<RunContext, "quarantine" | "suspects">, op
       waiting = await consume(worker, logger);
     },
     stop() {
-      valve.stop();
+      reasons.stop();
       stopped ??= drain(clock, options, runs, worker).finally(() => {
         processes?.stop();
         stopTimers(context);
@@ -132,7 +132,7 @@ export function createPool(lent: Omit<RunContext, "quarantine" | "suspects">, op
   };
 }
 
-/** Begins to take wakes; resolves to the connection on which they are waited for. */
+/** Resolves to the connection on which wakes are waited for. */
 async function consume(
   worker: WakeWorker,
   logger: RunContext["logger"],
@@ -144,23 +144,26 @@ async function consume(
 
 /** Where suspects run, if the worker may start processes; they are drained with it. */
 function processesOf(
-  lent: Omit<RunContext, "quarantine" | "suspects">,
+  lent: Omit<RunContext, "slots" | "suspects">,
   { isolation, concurrency }: PoolOptions,
 ): IsolationProcesses | undefined {
   if (!isolation) return undefined;
   const processes = createIsolationProcesses(lent, isolation, concurrency);
-  lent.draining.addEventListener("abort", () => processes.drain(), { once: true });
+  onAbort(lent.draining, () => processes.drain());
   return processes;
 }
 
 function withIsolation(
-  lent: Omit<RunContext, "quarantine" | "suspects">,
-  quarantine: Quarantine,
+  lent: Omit<RunContext, "slots" | "suspects">,
+  reasons: PauseReasons,
   processes: IsolationProcesses | undefined,
 ): RunContext {
+  const { clock, draining } = lent;
+  const close = () => reasons.pause(ALONE);
+  const open = () => reasons.resume(ALONE);
   return {
     ...lent,
-    quarantine,
+    slots: createRunSlots({ clock, draining, close, open }),
     get suspects() {
       if (!processes?.isUsable) return "here";
       return processes.hasRoom ? "elsewhere" : "crowded";
@@ -178,11 +181,11 @@ type WakeJob = Job<Wake, WakeResult>;
 
 /** `waiting` is the connection on which wakes are waited for. */
 function troublesOf(
-  { closedBy }: Valve,
+  { held }: PauseReasons,
   worker: WakeWorker | undefined,
   waiting: { status: string } | undefined,
 ): string[] {
-  if (closedBy.length > 0) return closedBy.map((why) => `no wakes are taken: ${why}`);
+  if (held.length > 0) return held.map((why) => `no wakes are taken: ${why}`);
   if (!worker?.isRunning()) return ["no wakes are taken"];
   return waiting?.status === "ready" ? [] : ["Redis does not answer where wakes are waited for"];
 }
@@ -226,6 +229,8 @@ async function follow(
   { data, attemptsStarted: taken }: WakeJob,
   processes: IsolationProcesses | undefined,
 ): Promise<WakeEnd> {
+  // A look that was under way when the worker was paused brings one job all the same.
+  if (context.draining.aborted) return { status: "returned", because: "drain", delayMs: 0 };
   const going = isNewerWake(data)
     ? returned(context, "newer", taken)
     : runOrIsolate(context, { taken, ...namedBy(Wake.parse(data)) }, processes);
@@ -243,14 +248,16 @@ async function runOrIsolate(
   taken: TakenWake,
   processes: IsolationProcesses | undefined,
 ): Promise<WakeEnd> {
+  const { uid } = taken.address;
+  const delayMs = ISOLATION_REST_MS * (0.5 + context.random());
+  const later: WakeEnd = { status: "returned", because: "isolation", delayMs };
+  if (processes?.awaits(uid)) return later;
   const end = await run(context, taken);
   if (end.status !== "isolate") return end;
   const isolated = processes?.run(taken, end.isolatedCrashes);
-  const { uid } = taken.address;
   if (isolated)
     context.logger.warn({ uid }, "Workers crashed with this run, it may be why: it runs in isolation");
-  const delayMs = ISOLATION_REST_MS * (0.5 + context.random());
-  return isolated ?? { status: "returned", because: "isolation", delayMs };
+  return isolated ?? later;
 }
 
 function namedBy({ tenant, parent_id: parentId, uid, wake }: Wake): { address: AgentAddress; wake: number } {
@@ -298,10 +305,8 @@ async function drain(
   // No run gets an answer any more; what they wait for rejects, and they end.
   if (runs.size > 0 && redis.status !== "ready") closeRedis(redis);
   const closing = worker?.close(redis.status !== "ready").catch(() => {});
-  if (closing && !(await within(clock, CLOSE_MS, closing))) {
-    closeRedis(redis);
-    await within(clock, CLOSE_MS, closing);
-  }
+  // A Redis that does not answer even now: the worker closes its connection next.
+  if (closing) await within(clock, CLOSE_MS, closing);
 }
 
 /** Resolves when Redis has been away for {@link AWAY_MS} in a row, or with `signal`. */
@@ -342,53 +347,53 @@ async function within(clock: Clock, ms: number, work: Promise<unknown>): Promise
   return Promise.race([done, late]).finally(() => given.abort());
 }
 
-// Open unless it is closed for at least one reason; each reason is closed and opened on its own.
-
-/** See the module's sentence. */
-export interface Valve {
-  /** Closes it for this reason. Idempotent. */
-  close(why: string): void;
-  /** Closes it for this reason for `ms`; calling again extends it. */
-  closeFor(why: string, ms: number): void;
-  /** Takes the reason back; it opens with the last one. Idempotent. */
-  open(why: string): void;
-  /** Closing and opening for this reason. */
-  handle(why: string): { close(): void; open(): void };
-  /** The reasons for which it is closed, oldest first. */
-  readonly closedBy: readonly string[];
-  /** Forgets what would open it later; it stays as it is. Idempotent. */
+/** Why no wakes are taken: consuming is paused while at least one reason holds; each comes and goes on its own. */
+export interface PauseReasons {
+  /** Pauses for this reason. Idempotent. */
+  pause(why: string): void;
+  /** Pauses for this reason for `ms`; calling again extends it. */
+  pauseFor(why: string, ms: number): void;
+  /** Takes the reason back; with the last one consuming is resumed. Idempotent. */
+  resume(why: string): void;
+  /** The reasons that hold, oldest first. */
+  readonly held: readonly string[];
+  /** Nothing is resumed any more, whichever reason is taken back. Idempotent. */
   stop(): void;
 }
 
-/** An open valve; the two functions are called when it turns. */
-export function createValve(clock: Clock, { close, open }: { close(): void; open(): void }): Valve {
-  const reasons = new Set<string>();
+/** No reasons yet; `pause` is called with the first one, `resume` when none is left. */
+export function createPauseReasons(
+  clock: Clock,
+  { pause, resume }: { pause(): void; resume(): void },
+): PauseReasons {
+  const held = new Set<string>();
   const timers = new Map<string, { cancel(): void }>();
-  const valve: Valve = {
-    close(why) {
-      const wasOpen = reasons.size === 0;
-      reasons.add(why);
-      if (wasOpen) close();
+  let isStopped = false;
+  const reasons: PauseReasons = {
+    pause(why) {
+      const isFirst = held.size === 0;
+      held.add(why);
+      if (isFirst) pause();
     },
-    open(why) {
-      if (reasons.delete(why) && reasons.size === 0) open();
+    resume(why) {
+      if (held.delete(why) && held.size === 0 && !isStopped) resume();
     },
-    closeFor(why, ms) {
-      valve.close(why);
+    pauseFor(why, ms) {
+      reasons.pause(why);
       timers.get(why)?.cancel();
       timers.set(
         why,
-        clock.timeout(ms, () => valve.open(why)),
+        clock.timeout(ms, () => reasons.resume(why)),
       );
     },
-    handle: (why) => ({ close: () => valve.close(why), open: () => valve.open(why) }),
-    get closedBy() {
-      return [...reasons];
+    get held() {
+      return [...held];
     },
     stop() {
+      isStopped = true;
       for (const timer of timers.values()) timer.cancel();
       timers.clear();
     },
   };
-  return valve;
+  return reasons;
 }

@@ -142,7 +142,7 @@ async function look(context: SweeperContext, due: Due): Promise<void> {
 async function lookForParent(context: SweeperContext, due: Due, parent: ParentAddress): Promise<void> {
   const { store, deadlines } = context;
   const found = await store.orphans(agentOf(parent, ""));
-  if (found.status === "nobody") return deadlines.forget(due);
+  if (found.status === "no_agents") return deadlines.forget(due);
   if (found.status === "gone")
     await Promise.all(found.uids.map((uid) => followParent(context, agentOf(parent, uid))));
   return deadlines.move(due, found.at);

@@ -1,12 +1,13 @@
 /** The options of a worker, checked as a whole before anything is opened. */
 import { isAbsolute } from "node:path";
-import type { Clock } from "../shared/clock.ts";
+import { CLOCK_FORM, type Clock, hasMethods, isClock } from "../shared/clock.ts";
 import { SubagentError } from "../shared/errors.ts";
-import type { Logger } from "../shared/logger.ts";
+import { isLogger, LOGGER_FORM, type Logger } from "../shared/logger.ts";
 import { McpServers, type McpServersInput } from "../shared/mcp-server.ts";
-import type { Timing } from "../shared/protocol/limits.ts";
+import { Prefix } from "../shared/protocol/ids.ts";
+import { isTiming, MAX_CONCURRENCY, TIMING_FORM, type Timing } from "../shared/protocol/limits.ts";
 import { PermissionRules } from "../shared/protocol/permissions.ts";
-import type { PriceOverrides } from "../shared/protocol/usage.ts";
+import { PriceOverrides } from "../shared/protocol/usage.ts";
 import { parseRedisUrl } from "../shared/redis-url.ts";
 import { type Hook, hookProblems } from "./hooks/hook.ts";
 import type { IsolationProgram } from "./isolation-processes.ts";
@@ -28,7 +29,10 @@ export interface WorkerOptions {
   model: Model;
   /** Id of the model that parents without one of their own may ask for; announced, default none. */
   modelId?: string;
-  /** Custom tools besides the base ones (`read_file`, `write_file`, `edit_file`, `glob`, `grep`). */
+  /**
+   * Custom tools besides the base ones (`read_file`, `write_file`, `edit_file`, `glob`, `grep`, `send_agent_message`,
+   * `ask_parent`).
+   */
   tools?: readonly Tool[];
   /** Skills for its agents, as `openSkills` read them. */
   skills?: SkillLibrary;
@@ -80,61 +84,80 @@ export interface WorkerOptions {
   random?: () => number;
 }
 
-const LARGEST_CONCURRENCY = 5_000;
-const KNOWN: Record<keyof WorkerOptions, true> = {
-  redisUrl: true,
-  prefix: true,
-  model: true,
-  modelId: true,
-  tools: true,
-  mcpServers: true,
-  skills: true,
-  permissions: true,
-  hooks: true,
-  roots: true,
-  workspaceRoot: true,
-  concurrency: true,
-  drainGraceMs: true,
-  watchdog: true,
-  isolation: true,
-  isolated: true,
-  prices: true,
-  strict: true,
-  trace: true,
-  metrics: true,
-  sendTraceparent: true,
-  logger: true,
-  clock: true,
-  timing: true,
-  random: true,
+const isText = (value: unknown) => typeof value === "string" && value !== "";
+const isFlag = (value: unknown) => typeof value === "boolean";
+const isObject = (value: unknown) => typeof value === "object" && value !== null;
+const isList = (value: unknown) => Array.isArray(value) && value.every(isObject);
+
+/** What each option must be, as the end of "… must be …"; all but three may be left out. */
+const FORMS: Readonly<
+  Record<keyof WorkerOptions, readonly [fits: (value: unknown) => boolean, form: string]>
+> = {
+  redisUrl: [isText, "the address of a Redis, e.g. redis://127.0.0.1:6379"],
+  prefix: [(value) => Prefix.safeParse(value).success, "1 to 32 characters of A-Za-z0-9._-"],
+  model: [(value) => hasMethods(value, ["call"]), "a model: give createAnthropicModel({ apiKey })"],
+  modelId: [isText, "the id of a model"],
+  tools: [isList, "a list of tools, each made with defineTool"],
+  skills: [(value) => hasMethods(value, ["read"]), "what openSkills resolves to"],
+  permissions: [
+    (value) => PermissionRules.safeParse(value).success,
+    'rules such as { deny: ["bash(rm *)"] }',
+  ],
+  hooks: [isList, "a list of hooks"],
+  mcpServers: [isObject, "servers by name"],
+  roots: [isList, "a list of directories, each with path, realPath and mode"],
+  workspaceRoot: [
+    (value) => typeof value === "string" && isAbsolute(value),
+    "the absolute path of a directory",
+  ],
+  concurrency: [
+    (value) => Number.isInteger(value) && Number(value) >= 1 && Number(value) <= MAX_CONCURRENCY,
+    `a whole number from 1 to ${MAX_CONCURRENCY}`,
+  ],
+  drainGraceMs: [(value) => Number.isFinite(value) && Number(value) >= 0, "0 or more milliseconds"],
+  watchdog: [isFlag, "true or false"],
+  isolation: [
+    (value) => typeof value === "object" && value !== null && "file" in value && isText(value.file),
+    "a program: { file, args }",
+  ],
+  isolated: [isFlag, "true or false"],
+  prices: [
+    (value) => PriceOverrides.safeParse(value).success,
+    "prices by model id, USD per million tokens: { input, output }",
+  ],
+  strict: [isFlag, "true or false"],
+  trace: [(value) => value === "off" || value === "full", "off or full"],
+  metrics: [isFlag, "true or false"],
+  sendTraceparent: [isFlag, "true or false"],
+  logger: [isLogger, LOGGER_FORM],
+  clock: [isClock, CLOCK_FORM],
+  timing: [isTiming, TIMING_FORM],
+  random: [(value) => typeof value === "function", "a function that answers a number in [0, 1)"],
 };
+const REQUIRED: ReadonlySet<string> = new Set(["redisUrl", "model", "workspaceRoot"]);
 
 /** Throws `invalid_config` that names every option that cannot be used, and what it should be. */
 export function checkWorkerOptions(options: WorkerOptions): void {
-  const given: Partial<WorkerOptions> = options ?? {};
-  const { model, workspaceRoot, concurrency = 1, drainGraceMs = 0 } = given;
-  const problems = Object.keys(given)
-    .filter((name) => !(name in KNOWN))
-    .map((name) => `${name} is no option of a worker`);
-  if (typeof model?.call !== "function")
-    problems.push("model is missing: give createAnthropicModel({ apiKey })");
-  if (typeof workspaceRoot !== "string" || !isAbsolute(workspaceRoot)) {
-    problems.push("workspaceRoot must be the absolute path of a directory");
-  }
-  if (!Number.isInteger(concurrency) || concurrency < 1 || concurrency > LARGEST_CONCURRENCY) {
-    problems.push(`concurrency must be a whole number from 1 to ${LARGEST_CONCURRENCY}`);
-  }
-  if (!Number.isFinite(drainGraceMs) || drainGraceMs < 0) problems.push("drainGraceMs must be 0 or more");
-  const mcp = McpServers.safeParse(given.mcpServers ?? {});
-  if (!mcp.success) problems.push(`mcpServers: ${mcp.error.issues[0]?.message}`);
-  if (given.permissions && !PermissionRules.safeParse(given.permissions).success)
-    problems.push('permissions must be rules such as { deny: ["bash(rm *)"] }');
-  problems.push(...hookProblems(given.hooks ?? []));
-  if (typeof given.redisUrl !== "string") problems.push("redisUrl is missing, e.g. redis://127.0.0.1:6379");
+  const given: Partial<Record<string, unknown>> = { ...options };
+  const strangers = Object.keys(given).filter((name) => !(name in FORMS));
+  const problems = [
+    ...strangers.map((name) => `${name} is no option of a worker`),
+    ...Object.entries(FORMS).flatMap(([name, [fits, form]]) => {
+      const isLeftOut = given[name] === undefined && !REQUIRED.has(name);
+      return isLeftOut || fits(given[name]) ? [] : [`${name} must be ${form}`];
+    }),
+    ...(isList(options?.hooks) ? hookProblems(options.hooks ?? []) : []),
+    ...mcpProblems(given.mcpServers),
+  ];
   if (problems.length > 0) {
     throw new SubagentError("invalid_config", `The worker cannot be made: ${problems.join("; ")}.`, {
       problems,
     });
   }
   parseRedisUrl(options.redisUrl);
+}
+
+function mcpProblems(servers: unknown): string[] {
+  const { error } = McpServers.safeParse(isObject(servers) ? servers : {});
+  return error ? [`mcpServers: ${error.issues[0]?.message}`] : [];
 }

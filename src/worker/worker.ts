@@ -2,6 +2,7 @@
  * A worker process' part of the system, composed: pool, sweeper, announcer, hints, connections.
  * Owns its connections and closes them; the model and the tools stay their owner's.
  */
+
 import { setMaxListeners } from "node:events";
 import { hostname } from "node:os";
 import { type Clock, CoarseTimers, systemClock } from "../shared/clock.ts";
@@ -25,12 +26,13 @@ import { eventPublisher } from "../shared/redis/events.ts";
 import { openInstallation } from "../shared/redis/installation.ts";
 import { createProviderLimiter } from "../shared/redis/provider-limiter.ts";
 import type { WakeQueue } from "../shared/redis/wake-queue.ts";
+import { onAbort } from "../shared/stop-signal.ts";
 import { telemetryApi } from "../shared/telemetry.ts";
 import { packageVersion } from "../shared/version.ts";
 import { type Announcer, createAnnouncer } from "./health/announcer.ts";
 import { credentialProbe, type Health, openHealth, pauseProbe } from "./health/health.ts";
 import type { Readiness } from "./health/readiness.ts";
-import { createHintLine, type HintLine, limiterHint } from "./health/stop-hints.ts";
+import { createStopHints, limiterHint, type StopHints } from "./health/stop-hints.ts";
 import { createWatchdog, type Watchdog } from "./health/watchdog.ts";
 import { createIsolatedRuns, createIsolatedWorker, type IsolatedParts } from "./isolated-worker.ts";
 import type { Scrape } from "./observe/metrics.ts";
@@ -143,7 +145,7 @@ const NOT_STARTED: Readiness = { ready: false, redis: "away", reasons: ["the wor
 /** What a started worker holds. */
 interface Opened {
   redis: RedisClient;
-  hints: HintLine;
+  hints: StopHints;
   pool: Pool;
   sweeper: Sweeper;
   wakes: WakeQueue;
@@ -162,13 +164,12 @@ async function begin(
   const watch = async () => watchdog?.start();
   const trace = async () => observer.traceWith(await telemetryApi());
   const admit = [prepare, trace, health.admit, () => refuseClusterNode(redis)];
-  for (const step of [...admit, hints.start, watch, pool.start]) {
+  for (const step of [...admit, hints.start, watch, pool.start, announcer.start]) {
     await step();
     if (isStopping()) throw new SubagentError("closed", "The worker was stopped before it had started.");
   }
   observer.metrics?.start();
   sweeper.start();
-  announcer.start();
   health.enter("working");
 }
 
@@ -193,8 +194,8 @@ function open(options: OpenOptions): Opened {
 function openHints(
   { redisUrl, clock }: OpenOptions,
   { context: { leases, provider, logger }, keys, redis }: ReturnType<typeof openContext>,
-): HintLine {
-  return createHintLine({
+): StopHints {
+  return createStopHints({
     redis: openRedis(redisUrl, "subscriber", logger, clock),
     channel: keys.hints,
     leases,
@@ -230,11 +231,11 @@ function openContext(options: OpenOptions) {
   const { keys, timing, store, deadlines, wakes, workers, pause } = installation;
   const [draining, abandoned] = [stopper(), stopper()];
   const leases = new LeaseKeeper({ store, clock });
-  abandoned.signal.addEventListener("abort", () => leases.interruptAll(), { once: true });
+  onAbort(abandoned.signal, () => leases.interruptAll());
   const limiter = createProviderLimiter(redis, keys, timing, random);
   const provider = new ProviderLimit({ limiter, pause, clock, timing, logger, ...tellLimit(redis, keys) });
   const watchable = { redis, keys, wakes, replyTtlMs: timing.replyTtlMs, clock, logger };
-  const context: Omit<RunContext, "quarantine" | "suspects"> = {
+  const context: Omit<RunContext, "slots" | "suspects"> = {
     workerId: options.id,
     store,
     deadlines,
@@ -335,17 +336,15 @@ function namesOf(toolbox: Toolbox): string[] {
 
 /** What the worker says about itself. */
 function announced(options: OpenOptions, concurrency: number): Omit<WorkerAnnouncement, "v"> {
-  const { id, toolbox, modelId, clock } = options;
+  const { id, toolbox, modelId } = options;
   return {
     id,
     host: hostname(),
-    pid: process.pid,
     version: packageVersion(),
     get tools() {
       return [...new Set([...namesOf(toolbox), ...needsOf(offersOf(options))])];
     },
     ...(modelId !== undefined && { model: modelId }),
     concurrency,
-    started_at: new Date(clock.now()).toISOString(),
   };
 }

@@ -44,7 +44,7 @@ export function findAny(sources: readonly Source[]): Violation[] {
   return [...written, ...inferred.filter(({ path, line }) => !lines.has(`${path}:${line}`))];
 }
 
-/** A cast of what was forgotten before, in one statement or in several: from `unknown`, `any` or `never`. */
+/** A cast of what was forgotten before, in one statement or in several: from `unknown`, `any`, `never` or `object`. */
 export function findCastsFromUnknown(sources: readonly Source[]): Violation[] {
   return sources.flatMap((source) => {
     const casts = source.nodes.filter((node) => isAsExpression(node) || isTypeAssertion(node)).filter(claims);
@@ -90,7 +90,7 @@ export function findBareErrors(sources: readonly Source[]): Violation[] {
   });
 }
 
-const FORGETFUL = TypeFlags.Unknown | TypeFlags.Any | TypeFlags.Never;
+const FORGETFUL = TypeFlags.Unknown | TypeFlags.Any | TypeFlags.Never | TypeFlags.NonPrimitive;
 const LITERALS = new Set([
   SyntaxKind.StringLiteral,
   SyntaxKind.NoSubstitutionTemplateLiteral,

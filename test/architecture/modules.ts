@@ -1,5 +1,6 @@
 /** How code comes in: by import statements, and through its doors. */
 import {
+  isExportAssignment,
   isExportDeclaration,
   isExportSpecifier,
   isIdentifier,
@@ -75,6 +76,9 @@ function handedOn(node: Node, source: Source): string | undefined {
   if (isExportDeclaration(node) && node.moduleSpecifier !== undefined) return node.moduleSpecifier.getText();
   if (isExportSpecifier(node) && isOwnList(node)) {
     return foreign(node.propertyName ?? node.name, source);
+  }
+  if (isExportAssignment(node)) {
+    return isIdentifier(node.expression) ? foreign(node.expression, source) : undefined;
   }
   if (isVariableDeclaration(node) && node.parent.parent.parent.kind === SyntaxKind.SourceFile) {
     const given =

@@ -18,7 +18,7 @@ const FIELD_TERMS: ReadonlySet<string> = new Set(
   disposables doctor document draft echo edit embedded encoder end envelope errors event events exact examine exchange
   execution executor facts failure fair feed file files finish fix flags flush fold format fragment gitignore glob global grep
   group guard hold orphan orphans hash head header hidden class health heartbeat hints http https hub id ids idempotency inbox index input inspect inspection
-  installation interval isolate json keep key keys ledger library limit limiter limits line linear lines list listener
+  installation interval isolate iterator json keep key keys ledger library limit limiter limits line linear lines list listener
   linked live load local lock log logger loop lua mailbox main map mask match matcher mcp measure message messages meter
   metrics model mount name network next number numbers offline open openapi operation options output page parent
   parents parse path paths pattern pause pipeline player policy pool port price pricing printer private problem process
@@ -45,6 +45,7 @@ export const PRIVATE_WORDS: ReadonlyMap<string, string> = new Map([
   ["fault", "error"],
   ["figures", "numbers"],
   ["gate", "limit"],
+  ["hint line", "stop hints"],
   ["judge", "diagnose"],
   ["lane", "slot"],
   ["look", "check"],
@@ -53,7 +54,9 @@ export const PRIVATE_WORDS: ReadonlyMap<string, string> = new Map([
   ["misfit", "mismatch"],
   ["place", "slot"],
   ["quarantine", "isolation"],
+  ["send back", "answer echo"],
   ["sight", "snapshot"],
+  ["step signal", "abort signal"],
   ["strikes", "consecutive refusals"],
   ["surroundings", "environment"],
   ["touched", "hint grace"],
@@ -93,7 +96,8 @@ export function findPrivateWords(
 ): Violation[] {
   const named = [...sources.flatMap(namesIn), ...lua.flatMap(localsIn)];
   return named.flatMap(({ name, path, line }) => {
-    const word = wordsOf(name).find((each) => PRIVATE_WORDS.has(each) && !still.has(each));
+    const spaced = ` ${wordsOf(name).join(" ")} `;
+    const word = [...PRIVATE_WORDS.keys()].find((each) => spaced.includes(` ${each} `) && !still.has(each));
     return word === undefined ? [] : [{ path, line, message: `${name}: say "${PRIVATE_WORDS.get(word)}"` }];
   });
 }

@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { PAYLOAD_VERSION, RecordFields } from "../../src/shared/protocol/agent.ts";
-import { INTAKE_FIELDS, IntakeWish } from "../../src/shared/protocol/intake.ts";
+import { INTAKE_FIELDS, IntakeInput } from "../../src/shared/protocol/intake.ts";
 import { keysUnder } from "../../src/shared/protocol/keys.ts";
 import * as timing from "../../src/shared/protocol/limits.ts";
 import { WORKER_TTL_MS } from "../../src/shared/protocol/worker.ts";
@@ -39,7 +39,9 @@ test("every key and channel stands in the table with its spelling, and nothing e
         message: "<message_id>",
         worker: "<worker_id>",
         wakeJob: "<job>",
+        intakeJob: "<job>",
         fairTenant: "<tenant>",
+        tenantParents: "<tenant>",
       }[name];
       const argument = name.startsWith("limiter") ? "<limiter>" : own;
       spelled[`${prefix}${name}`] = typeof value === "function" ? value(argument ?? "<reply_id>") : value;
@@ -148,5 +150,5 @@ function inWords(ms: number): string {
 test("every field of the intake stands in the table as it is spelled, and the schema has no other but reply", () => {
   const rows = tableUnder("Intake").map(([field = "", spelled = ""]) => [field, spelled]);
   expect(Object.fromEntries(rows)).toEqual(INTAKE_FIELDS);
-  expect(Object.keys(IntakeWish.shape).sort()).toEqual([...Object.keys(INTAKE_FIELDS), "reply"].sort());
+  expect(Object.keys(IntakeInput.shape).sort()).toEqual([...Object.keys(INTAKE_FIELDS), "reply"].sort());
 });

@@ -31,8 +31,11 @@ export function findUnexportedTypes(sources: readonly Source[]): Violation[] {
   });
 }
 
+/** What an entry hands out: of other files by name, and what it declares itself. */
 function exportedBy(entry: Source): { home: string; name: string }[] {
-  return [...entry.nodes.filter(isExportSpecifier)].flatMap(({ name }) => entry.meaningOf(name) ?? []);
+  const handedOn = entry.nodes.filter(isExportSpecifier).flatMap(({ name }) => entry.meaningOf(name) ?? []);
+  const own = entry.file.statements.filter((statement) => /^export\b/.test(statement.getText()));
+  return [...handedOn, ...own.flatMap(namesOf).map((name) => ({ home: entry.path, name }))];
 }
 
 function unexportedIn(entry: Source, beside: readonly Source[], sources: readonly Source[]): Violation[] {
@@ -58,13 +61,17 @@ function unexportedIn(entry: Source, beside: readonly Source[], sources: readonl
 }
 
 function declares(statement: Node, name: string): boolean {
-  if (isVariableStatement(statement))
-    return statement.declarationList.declarations.some(
-      (each) => isIdentifier(each.name) && each.name.text === name,
-    );
-  if (!("name" in statement)) return false;
-  const { name: declared } = statement as { name?: Node };
-  return declared !== undefined && isIdentifier(declared) && declared.text === name;
+  return namesOf(statement).includes(name);
+}
+
+/** What a statement declares. */
+function namesOf(statement: Node): string[] {
+  const declared: (Node | undefined)[] = isVariableStatement(statement)
+    ? statement.declarationList.declarations.map(({ name }) => name)
+    : "name" in statement
+      ? [(statement as { name?: Node }).name]
+      : [];
+  return declared.flatMap((name) => (name !== undefined && isIdentifier(name) ? [name.text] : []));
 }
 
 /** The names of types that the declaration of a statement shows: no bodies, no initial values, nothing private. */

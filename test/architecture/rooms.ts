@@ -21,7 +21,7 @@ const REDIS = ["src/shared/redis/connection/", "src/shared/redis/"];
 const TOOL_KIT = ["src/worker/tools/roots.ts", "src/worker/tools/tool.ts", "src/worker/tools/workspace.ts"];
 const FILES = ["src/worker/tools/result-text.ts", "src/worker/tools/files/", "src/worker/tools/search/"];
 const PRODUCER = [
-  "src/producer/push-stream.ts",
+  "src/producer/push-iterator.ts",
   "src/producer/redis-call.ts",
   "src/producer/subscriber.ts",
   "src/producer/replies/",
@@ -45,7 +45,7 @@ export const ROOMS: readonly Room[] = [
   { room: "src/shared/redis/connection/", may: SHARED },
   { room: "src/shared/redis/", may: [...SHARED, "src/shared/redis/connection/"] },
 
-  { room: "src/producer/push-stream.ts", may: [] },
+  { room: "src/producer/push-iterator.ts", may: SHARED },
   { room: "src/producer/redis-call.ts", may: [...SHARED, ...REDIS] },
   { room: "src/producer/subscriber.ts", may: [...SHARED, "src/producer/redis-call.ts"] },
   { room: "src/producer/replies/", may: [...SHARED, ...REDIS, ...PRODUCER.slice(0, 3)] },
@@ -166,7 +166,16 @@ export const ROOMS: readonly Room[] = [
   { room: "src/cli/as-parent.ts", may: [...SHARED, ...PRODUCER, ...TERMINAL, "src/cli/local/"] },
   {
     room: "src/cli/doctor/",
-    may: [...SHARED, ...REDIS, "src/worker/", ...MODEL, "src/offline/", ...TERMINAL, "src/cli/local/"],
+    may: [
+      ...SHARED,
+      ...REDIS,
+      "src/worker/",
+      "src/worker/tools/workspace.ts",
+      ...MODEL,
+      "src/offline/",
+      ...TERMINAL,
+      "src/cli/local/",
+    ],
   },
   {
     room: "src/cli/verbs/",
@@ -198,7 +207,6 @@ const DOORS: Readonly<Record<string, readonly string[]>> = {
   ioredis: ["src/shared/redis/"],
   bullmq: [
     "src/shared/redis/wake-queue.ts",
-    "src/shared/redis/wake-queue-view.ts",
     "src/shared/redis/intake-queue.ts",
     "src/shared/redis/intake-jobs.ts",
     "src/worker/pool.ts",

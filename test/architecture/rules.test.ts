@@ -1,5 +1,12 @@
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
+import {
+  findHiddenActors,
+  findPrivateWords,
+  findUnknownFileNames,
+  glossaryOf,
+  PRIVATE_WORDS,
+} from "./names.ts";
 import { openProgram } from "./program.ts";
 import { RULE_NAMES, RULES, type RuleName, type Tree } from "./rules.ts";
 
@@ -123,6 +130,10 @@ const PLAYS: Readonly<Record<RuleName, { breaks: readonly Files[]; keeps: readon
   },
   "only the package's doors re-export": {
     breaks: [
+      {
+        "src/worker/run.ts": `import { a } from "./claim.ts"; export default a;`,
+        "src/worker/claim.ts": "export const a = 1;",
+      },
       { "src/shared/redis/connection.ts": `export { Redis } from "ioredis";` },
       { "src/shared/redis/connection.ts": `export * from "ioredis";` },
       { "src/shared/redis/connection.ts": `import { Redis } from "ioredis";\nexport { Redis };` },
@@ -145,6 +156,7 @@ const PLAYS: Readonly<Record<RuleName, { breaks: readonly Files[]; keeps: readon
   },
   "an entry exports every type that its exports name": {
     breaks: [
+      { "src/offline/server.ts": "interface Inside { a: 1 } export interface Outside { inside: Inside }" },
       {
         "src/index.ts": `export { type A } from "./producer/a.ts";`,
         "src/producer/a.ts": `interface B { b: 1 } export interface A { b: B[] }`,
@@ -189,6 +201,7 @@ const PLAYS: Readonly<Record<RuleName, { breaks: readonly Files[]; keeps: readon
   },
   "nothing is cast from unknown": {
     breaks: [
+      { "src/worker/run.ts": "export const f = (given: object) => given as { a: string };" },
       { "src/a.ts": "const a: unknown = 1; const b = 2;\nconst c = a as string;" },
       { "src/a.ts": "function f(a: unknown) { return <string>a; }" },
       { "src/a.ts": "interface A { b: 1 }\nconst a = JSON.parse('1') as A;" },
@@ -445,10 +458,17 @@ const PLAYS: Readonly<Record<RuleName, { breaks: readonly Files[]; keeps: readon
   },
 };
 
+/** Names that a reader has to be told, and names that explain themselves. */
+const NAMES: Files = {
+  "src/a.ts":
+    "export const openValve = 1; export interface Agent { barren_deaths: 1; deaths: 2 } // nobody may\nconst look = 1;",
+  "src/a.lua": "local live, looks_left = 1, 2\nlocal function mend_it() end\n-- a look",
+};
+
 const REPOSITORY = join(import.meta.dirname, "../..");
 
 /** All plays in one program, each in a folder of its own in memory; packages are the repository's. */
-const plays = RULE_NAMES.flatMap((rule) => [...PLAYS[rule].breaks, ...PLAYS[rule].keeps]);
+const plays = [NAMES, ...RULE_NAMES.flatMap((rule) => [...PLAYS[rule].breaks, ...PLAYS[rule].keeps])];
 const program = openProgram({ root: REPOSITORY, config: inMemory("tsconfig.json"), files: filesOf(plays) });
 afterAll(() => program.close());
 
@@ -509,8 +529,51 @@ describe.for(RULE_NAMES)("%s", (rule) => {
   });
 });
 
+describe("the rules on names", () => {
+  const { sources, lua } = treeOf(NAMES);
+
+  test("find private words in exports, fields and Lua locals, and in nothing else", () => {
+    const found = findPrivateWords(sources, lua, new Set()).map(({ message }) => message);
+    expect(found).toEqual([
+      'openValve: say "pause reasons"',
+      'barren_deaths: say "crashes without progress"',
+      'looks_left: say "checks"',
+      'mend_it: say "repair"',
+    ]);
+    expect(findPrivateWords(sources, lua, new Set(PRIVATE_WORDS.keys()))).toEqual([]);
+  });
+
+  test("find a comment that hides who acts", () => {
+    expect(findHiddenActors(sources, lua)).toHaveLength(1);
+  });
+
+  test("find a file name outside of the glossary and the field's terms", () => {
+    const paths = [
+      "src/worker/turnstile.ts",
+      "src/worker/pool.ts",
+      "src/worker/run/claim-run.ts",
+      "test/turnstile.ts",
+    ];
+    expect(findUnknownFileNames(paths, ["worker", "claim", "run"]).map(({ path }) => path)).toEqual([
+      "src/worker/turnstile.ts",
+    ]);
+    expect(findUnknownFileNames(["src/worker/pool.ts"], [])).toHaveLength(1);
+  });
+
+  test("read no word where there is no glossary", () => {
+    expect(glossaryOf("# A\n\n## States\n\n| word | meaning |\n")).toEqual([]);
+    expect(
+      glossaryOf("# A\n\n## Words\n\n| word | meaning |\n| --- | --- |\n| epoch | x |\n\n## B\n| no |"),
+    ).toEqual(["epoch"]);
+  });
+});
+
 test("a file that does not parse is an error and not a file without violations", () => {
-  const files = filesOf([{ "src/a.ts": "const = ;" }]);
+  const compilerOptions = { noLib: true, types: [] };
+  const files = {
+    [inMemory("a.ts")]: "const = ;",
+    [inMemory("tsconfig.json")]: JSON.stringify({ compilerOptions, files: [inMemory("a.ts")] }),
+  };
   expect(() => openProgram({ root: REPOSITORY, config: inMemory("tsconfig.json"), files })).toThrow(
     SyntaxError,
   );

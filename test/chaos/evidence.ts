@@ -34,8 +34,6 @@ export interface Evidence {
   /** What each parent is told that it used. */
   spent: readonly UsageTotals[];
   journal: readonly JournalLine[];
-  /** Every worker process that was ever started. */
-  processes: readonly { id: string; pid: number }[];
   collapses: readonly string[];
   /** By `<parent>/<agent_id>`: the lines in `notes.txt` and `looks.txt` of its workspace. */
   workspaces: ReadonlyMap<string, { notes: readonly string[]; looks: readonly string[] }>;

@@ -23,8 +23,6 @@ export interface Fleet {
   readonly seats: readonly Seat[];
   /** Processes that ended although nobody killed them. */
   readonly collapses: readonly string[];
-  /** Every process that has ever taken wakes here. */
-  readonly processes: readonly { id: string; pid: number }[];
   /** Kills the process of a seat; resolves when it is gone. Another one is on its way then. */
   replace(seat: Seat): Promise<void>;
   /** Resolves when every seat has a process that takes wakes. */
@@ -55,7 +53,6 @@ export interface FleetOptions {
 export async function startFleet({ installation, redisPort, ...options }: FleetOptions): Promise<Fleet> {
   const collapses: string[] = [];
   const coming = new Map<Seat, Promise<void>>();
-  const processes: { id: string; pid: number }[] = [];
 
   const board = async (proxy: TcpProxy, seat: number): Promise<WorkerProcess> => {
     const worker = await installation.spawnWorker({
@@ -65,7 +62,6 @@ export async function startFleet({ installation, redisPort, ...options }: FleetO
       isolation: options.isolation,
       lacks: options.kind === "mixed" && seat % 2 === 1 ? ["note"] : [],
     });
-    processes.push({ id: worker.id, pid: worker.pid });
     void worker.closed.then(({ code, signal }) => {
       if (signal === "SIGKILL") return;
       const lastWords = [...worker.stdout, ...worker.stderr].slice(-5).join("\n");
@@ -85,7 +81,6 @@ export async function startFleet({ installation, redisPort, ...options }: FleetO
   return {
     seats,
     collapses,
-    processes,
     async replace(seat) {
       seat.up = false;
       await seat.worker.kill();

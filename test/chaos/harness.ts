@@ -178,7 +178,6 @@ async function gather(
     ledger: [...installation.offline.ledger],
     spent: await Promise.all(PARENT_IDS.map((parentId) => installation.parent(parentId).usage())),
     journal: await readJournal(parts.journal),
-    processes: fleet.processes,
     collapses: [...fleet.collapses],
     workspaces: await readWorkspaces(installation.workspaceRoot, load),
   };

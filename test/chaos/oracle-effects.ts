@@ -12,7 +12,7 @@ export function judgeEffects(evidence: Evidence, lookup: Lookup): Violation[] {
     ...unearned(began, evidence, lookup),
     ...ranTwice(began, lookup),
     ...ranAgain(began, lookup),
-    ...ranStale(began, evidence, lookup),
+    ...ranStale(began, lookup),
     ...evidence.staleAsks
       .filter(({ wrote }) => wrote)
       .map(({ uid, verb, epoch }) => ({
@@ -89,16 +89,12 @@ function ranAgain(began: readonly JournalLine[], { results }: Lookup): Violation
   });
 }
 
-function ranStale(began: readonly JournalLine[], { processes }: Evidence, lookup: Lookup): Violation[] {
-  // A long run goes through all process ids of a machine: two workers may have had the same one.
-  const workersOf = new Map<number, string[]>();
-  for (const { id, pid } of processes) workersOf.set(pid, [...(workersOf.get(pid) ?? []), id]);
+function ranStale(began: readonly JournalLine[], lookup: Lookup): Violation[] {
   return began.flatMap((line) => {
-    const { uid, pid, name, call } = line;
+    const { uid, worker, name, call } = line;
     const holder = claimAt(line, lookup)?.worker ?? "nobody";
-    const workers = workersOf.get(pid) ?? [];
-    if (workers.includes(holder)) return [];
-    const detail = `${name} ${call} began in ${workers.join(" or ")} while ${holder} held the run`;
+    if (worker === holder) return [];
+    const detail = `${name} ${call} began in ${worker} while ${holder} held the run`;
     return [{ broken: "a worker that has lost a run starts no tool of it", detail, uid }];
   });
 }

@@ -28,7 +28,8 @@ test("a place, a wake and a look that stay, and a key that goes by nothing, are 
   await redis.hset(keys.parent(parent).live, "sa-0", 1);
   await redis.lpush(`${keys.bullPrefix}:${keys.wakeQueue}:wait`, "sa-0.1");
   await redis.set(keys.agent({ ...parent, uid: "sa-0" }).record, 1);
-  await redis.zadd(keys.deadlines, 1, "nobody");
+  await redis.zadd(keys.deadlines, 1, "nobody", Date.now() + 600_000, "looked at in its time");
+  await redis.hset(keys.hintGrace, "forgotten", 1, "looked at in its time", 1);
   expect(new Set(await brokenIn(installation))).toEqual(
     new Set([
       "no place in a quota is leaked",

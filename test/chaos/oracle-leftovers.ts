@@ -66,14 +66,19 @@ async function places({ redis, keys }: Installation): Promise<Violation[]> {
   return (await Promise.all(found)).flat();
 }
 
-/** The hint of a spawn that never came through names no agent: it stands until the idle time would have been over. */
+/**
+ * The hint of a spawn that never came through names no agent: it stands until the idle time would have been over. So does that of
+ * an agent that was destroyed between a sweeper's look at it and its putting off of the next one, which then comes in its time.
+ */
 async function looksDue({ redis, keys }: Installation): Promise<Violation[]> {
-  const [members, marks] = await Promise.all([
+  const [due, members, marks] = await Promise.all([
+    redis.zrangebyscore(keys.deadlines, "-inf", Date.now()),
     redis.zrange(keys.deadlines, 0, -1),
     redis.hkeys(keys.hintGrace),
   ]);
+  const known = new Set(members);
   const broken = "nobody looks at agents that have ended";
-  const found = [...new Set([...members, ...marks])].map(async (member) => {
+  const found = [...due, ...marks.filter((mark) => !known.has(mark))].map(async (member) => {
     const address = addressOfMember(member);
     if (address && (await redis.exists(keys.agent(address).record)) === 0) return [];
     return [{ broken, detail: member, uid: address?.uid ?? "" }];

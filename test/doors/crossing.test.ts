@@ -1,4 +1,4 @@
-/** One agent, many doors: spawned through any, it is seen, answered and acked through any other. */
+/** One agent, many doors: spawned through any, it is seen, answered, acked and destroyed through any other. */
 import { beforeAll, expect, test } from "vitest";
 import { agentProtocol } from "../../src/service/agent-protocol/router.ts";
 import { createIntake } from "../../src/service/intake/intake.ts";
@@ -34,6 +34,16 @@ beforeAll(async () => {
   doors = { stage, api: url };
 });
 
+/** Gives work to five sub-agents of a parent, through a door each. */
+function spawnAll(parentId: string) {
+  return Promise.all(
+    Object.entries(SPAWN_DOORS).map(async ([name, { spawn, asks }]) => ({
+      agentId: await spawn(doors, parentId, name),
+      asks,
+    })),
+  );
+}
+
 /** The command line's is a process a question: in the long form alone. */
 const READERS = Object.entries(READ_DOORS).filter(
   ([name]) => name !== "command_line" || process.env.SUBAGENT_TEST_DOORS === "whole",
@@ -43,12 +53,7 @@ test.for(READERS)(
   "what five doors have spawned is seen, answered and acked through %s",
   { timeout: 60_000 },
   async ([reader, { seesQuestion, answers, takes }]) => {
-    const spawned = await Promise.all(
-      Object.entries(SPAWN_DOORS).map(async ([name, { spawn, asks }]) => ({
-        agentId: await spawn(doors, reader, name),
-        asks,
-      })),
-    );
+    const spawned = await spawnAll(reader);
     await Promise.all(
       spawned.map(async ({ agentId, asks }) => {
         if (asks) {
@@ -60,5 +65,22 @@ test.for(READERS)(
     );
     const parent = doors.stage.parent(reader);
     await until(async () => (await parent.newReplies()).entries.every(({ kind }) => kind === "question"));
+  },
+);
+
+test.for(READERS)(
+  "what five doors have spawned is destroyed through %s",
+  { timeout: 60_000 },
+  async ([reader, { seesQuestion, destroys }]) => {
+    const parentId = `${reader}.destroying`;
+    const spawned = (await spawnAll(parentId)).filter(({ asks }) => asks);
+    await Promise.all(
+      spawned.map(async ({ agentId }) => {
+        await seesQuestion(doors, parentId, agentId);
+        await destroys(doors, parentId, agentId);
+        const { status, ended_reason } = await doors.stage.parent(parentId).get(agentId);
+        expect({ status, ended_reason }).toEqual({ status: "ended", ended_reason: "destroyed" });
+      }),
+    );
   },
 );

@@ -24,13 +24,14 @@ export interface Doors {
 /** Gives work to a sub-agent of a parent; resolves to its agent id, which the name makes where the door takes one. */
 export type SpawnDoor = (doors: Doors, parentId: string, name: string) => Promise<string>;
 
-/** How a sub-agent of a parent is seen, answered and acked. */
+/** How a sub-agent of a parent is seen, answered, acked and destroyed. */
 export interface ReadDoor {
   /** Resolves once it is seen with an open question. */
   seesQuestion(doors: Doors, parentId: string, agentId: string): Promise<unknown>;
   answers(doors: Doors, parentId: string, agentId: string, text: string): Promise<unknown>;
   /** Waits for the reply and takes it out of the channel; resolves to what it says. */
   takes(doors: Doors, parentId: string, agentId: string): Promise<string>;
+  destroys(doors: Doors, parentId: string, agentId: string): Promise<unknown>;
 }
 
 const agents = ({ api }: Doors, parentId: string) => `${api}/v1/parents/${parentId}/agents`;
@@ -96,6 +97,7 @@ export const READ_DOORS: Readonly<Record<string, ReadDoor>> = {
     answers: ({ stage }, parentId, agentId, text) => stage.parent(parentId).answer(agentId, text),
     takes: async ({ stage }, parentId, agentId) =>
       (await stage.parent(parentId).waitAny([agentId], { timeout_ms: 15_000 }))?.summary ?? "",
+    destroys: ({ stage }, parentId, agentId) => stage.parent(parentId).destroy(agentId),
   },
   http: {
     seesQuestion: (doors, parentId, agentId) =>
@@ -115,6 +117,7 @@ export const READ_DOORS: Readonly<Record<string, ReadDoor>> = {
       await ask(`${replies}/ack`, "POST", { body: { reply_ids: [entry.reply_id] } });
       return entry.summary;
     },
+    destroys: (doors, parentId, agentId) => ask(`${agents(doors, parentId)}/${agentId}`, "DELETE"),
   },
   mcp_tools: {
     seesQuestion: (doors, parentId, agentId) =>
@@ -126,6 +129,8 @@ export const READ_DOORS: Readonly<Record<string, ReadDoor>> = {
         const report = await check(doors, parentId, agentId);
         return report.includes("<sub_agent_reply") && report;
       }),
+    destroys: (doors, parentId, agentId) =>
+      useTool(doors, parentId, "destroy_sub_agent", { agent_id: agentId }),
   },
   mcp_tasks: {
     seesQuestion: (doors, parentId, agentId) =>
@@ -141,6 +146,10 @@ export const READ_DOORS: Readonly<Record<string, ReadDoor>> = {
         const { status, result } = await getTask(doors, parentId, agentId);
         return status === "completed" && JSON.stringify(result);
       }),
+    async destroys(doors, parentId, agentId) {
+      const { taskId } = await getTask(doors, parentId, agentId);
+      await askMcp(mcp(doors, parentId), "tasks/cancel", { taskId });
+    },
   },
   // A process each: it is asked once there is something to see.
   command_line: {
@@ -157,6 +166,7 @@ export const READ_DOORS: Readonly<Record<string, ReadDoor>> = {
       await command(doors, "replies", "--ack", "--parent", parentId, "--json");
       return shown;
     },
+    destroys: (doors, parentId, agentId) => command(doors, "destroy", agentId, "--parent", parentId),
   },
 };
 

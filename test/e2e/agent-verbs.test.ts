@@ -109,7 +109,13 @@ test.each([
   ["finishing nobody", ["finish", "nobody"], /Parent "cli" has no sub-agent "nobody"/],
   ["destroying nobody", ["destroy", "../x", "--json"], /Parent "cli" has no sub-agent "\.\.\/x"/],
   ["an empty name", ["spawn", ""], /name/],
-  ["a schedule without a time", ["schedule", "x", "--prompt", "y"], /Say when: --cron, --every or --at\.$/],
+  ["a schedule that is not there", ["schedule", "x"], /no schedule "x": list them\.$/],
+  ["a schedule of two minds", ["schedule", "x", "--pause", "--remove"], /Choose one: --pause/],
+  [
+    "a schedule without a time",
+    ["schedule", "x", "--prompt", "y"],
+    /Give a time: --cron, --every or --at\.$/,
+  ],
   ["no message", ["send", "x"], /missing required argument 'message'/],
   ["an empty message", ["send", "x", " "], /The message is refused: /],
   ["start --json that would stay", ["start", "--json"], /give --once as well\.$/],
@@ -139,16 +145,14 @@ test("a first message that is refused leaves no agent behind", async () => {
 test("an agent lives through spawn, list, send, replies, destroy and usage from separate commands", async () => {
   const { ask, say, worker } = place();
   const early = await say(["spawn", "Early", "--tools", "grep,nope"]);
-  expect(early.stderr[0]).toBe(
-    "No worker is live that could have nope: the agent's runs wait for one that has.",
-  );
+  expect(early.stderr[0]).toBe("No worker is live: the agent's runs wait for one that offers nope.");
   await ask(["destroy", "early"]);
   await ask(["replies", "--ack"]);
   const spawned = await say(["spawn", "Data Collector", "--keep-alive", "--tools", "grep"]);
   expect(spawned.stdout).toEqual(["data_collector"]);
   const sent = await ask(["send", "data_collector", COUNT, "--json"]);
   expect(json(sent.stdout)).toMatchObject({ status: "queued", agent_id: "data_collector", run: 1 });
-  expect(sent.stderr.join("\n")).toMatch(/^No worker is live on .* it waits until one joins/);
+  expect(sent.stderr.join("\n")).toMatch(/^No worker is live on .* the run waits until one joins/);
   const listed = await say(["list"]);
   expect(listed.stdout[0]).toMatch(/^agent id +status +run +turn +tokens +cost +age +name$/);
   expect(listed.stdout[1]).toMatch(/^data_collector +queued +1 +0\/20 .* Data Collector$/);
@@ -166,7 +170,7 @@ test("an agent lives through spawn, list, send, replies, destroy and usage from 
   expect(taken.stdout[0]).toBe("✔ Data Collector (data_collector)  succeeded");
   expect(taken.stdout.join("\n")).toContain("2 TODO comments");
   const late = await say(["spawn", "Late", "--tools", "grep,nope"]);
-  expect(late.stderr[0]).toBe("No live worker has nope: the agent works without it.");
+  expect(late.stderr[0]).toBe("No live worker offers nope: the agent works without it.");
   await say(["destroy", "late"]);
   await say(["replies", "--ack"]);
   expect((await say(["replies"])).stderr).toEqual(["Nothing unacked for cli."]);
@@ -181,7 +185,7 @@ test("an agent lives through spawn, list, send, replies, destroy and usage from 
   const used = json((await ask(["usage", "--since", "7d", "--json"])).stdout);
   expect(used).toMatchObject({ parent_id: "cli", turns: 2, cost_usd: 0 });
   expect((await say(["usage"])).stdout[0]).toBe("cli, the last 90 days");
-}, 60_000);
+});
 
 test("usage shows what is spent of the budgets of the environment", async () => {
   const budgets = { SUBAGENT_BUDGET_PARENT_USD: "5", SUBAGENT_BUDGET_TENANT_USD: "20" };
@@ -202,7 +206,7 @@ test("replies --follow --ack prints each entry as one JSON line, takes it out, a
   await until(async () => json((await say(["replies", "--json"])).stdout).replies.length === 0);
   expect((await following.kill("SIGINT")).code).toBe(0);
   expect(json(following.stdout)).toMatchObject({ agent_id: "a", run: 1 });
-}, 40_000);
+});
 
 test("a question stands in list and replies, and answer lets its agent go on", async () => {
   const { ask, say, worker } = place();
@@ -245,7 +249,7 @@ test("a question stands in list and replies, and answer lets its agent go on", a
   );
   expect(shown).toMatch(/^\? Writer \(writer\) {2}question\n {2}Which city\?\n/);
   expect(shown).toMatch(/✔ Writer \(writer\) {2}succeeded\n {2}Zürich\n/);
-}, 60_000);
+});
 
 test("watch shows agents come, work and go, destroys nothing, and ends with 0", async () => {
   const { say, start, stay, worker } = place();
@@ -268,7 +272,7 @@ test("watch shows agents come, work and go, destroys nothing, and ends with 0", 
   expect(of("stays")).toEqual(["idle"]);
   expect(of("counter").at(-1)).toBe("ended");
   expect(json((await say(["list", "--json"])).stdout).sub_agents).toMatchObject([{ agent_id: "stays" }]);
-}, 40_000);
+});
 
 test("watch follows what run starts, though run acts as a parent of its own", async () => {
   const { stay, worker, slowModel } = place();
@@ -277,7 +281,7 @@ test("watch follows what run starts, though run acts as a parent of its own", as
   const run = stay(["run", COUNT]);
   await machine.waitForLine(/"parent_id":"cli-[^"]+".*"agent_id":"how_many_todo.*"status":"running"/);
   await Promise.all([run.kill("SIGTERM"), machine.kill("SIGTERM")]);
-}, 40_000);
+});
 
 test("a worker says in JSON that it is ready", async () => {
   const { start } = place();
@@ -298,7 +302,7 @@ test("run gives its prompts to live workers, starts none, and prints one JSON do
   expect(errors).toEqual([]);
   expect(stderr.join("\n")).toMatch(/Workers +1 worker on redis:\/\/127\.0\.0\.1:\d+, none started here/);
   expect(stderr.join("\n").replace(/\s+/g, " ")).toContain("the workers have the offline model");
-}, 40_000);
+});
 
 test("without a key, run asks for the workers' model and start refuses to stand beside them", async () => {
   const { say, stay, worker, slowModel } = place();
@@ -317,7 +321,7 @@ test("without a key, run asks for the workers' model and start refuses to stand 
   await running.waitForLine(/^Finishing: 2 sub-agents/);
   expect((await running.kill("SIGINT")).code).toBe(130);
   expect(running.stderr.at(-1)).toBe("Interrupted: 2 sub-agents destroyed.");
-}, 40_000);
+});
 
 test("run says so when the last of the workers that it uses has gone", async () => {
   const { stay, worker, slowModel } = place();
@@ -325,18 +329,20 @@ test("run says so when the last of the workers that it uses has gone", async () 
   const running = stay(["run", "one"]);
   await running.waitForLine("one: started");
   void joined.kill("SIGTERM");
-  await running.waitForLine(/^No worker is live on redis:\S+ since \S+Z: the work waits until one joins/);
+  await running.waitForLine(
+    /^No worker has been live on redis:\S+ since \S+Z: the runs wait until one joins/,
+  );
   void running.kill("SIGINT");
   await running.waitForLine(/^Finishing: 1 sub-agent/);
   expect((await running.kill("SIGINT")).code).toBe(130);
-}, 60_000);
+});
 
 test("start --once --json prints the three replies as one document", async () => {
   const { code, stdout } = await place().say(["start", "--once", "--json"]);
   expect(code).toBe(0);
   const { replies } = json(stdout);
   expect(replies.map((reply: { status: string }) => reply.status)).toEqual(Array(3).fill("succeeded"));
-}, 40_000);
+});
 
 test("the hint of start works as printed: the password of an embedded Redis stands in it", async () => {
   const { say, start } = place();
@@ -348,7 +354,7 @@ test("the hint of start works as printed: the password of an embedded Redis stan
   expect(code, stderr.join("\n")).toBe(0);
   expect(stdout.join("\n")).toContain("2 TODO comments");
   expect((await service.kill("SIGINT")).code).toBe(0);
-}, 60_000);
+});
 
 test("the hint of start on somebody's own Redis shows neither address nor password", async () => {
   const { stay } = place();
@@ -356,7 +362,7 @@ test("the hint of start on somebody's own Redis shows neither address nor passwo
   const hint = await service.waitForLine(/^ {2}REDIS_URL=/);
   expect(hint).toMatch(/^ {2}REDIS_URL="\$REDIS_URL" SUBAGENT_PREFIX=\w+ npx subagent-queue run /);
   expect((await service.kill("SIGINT")).code).toBe(0);
-}, 40_000);
+});
 
 test.each(["spawn", "send", "list", "finish", "destroy", "replies", "watch", "usage"])(
   "%s --help shows examples and exits with 0",
@@ -391,7 +397,7 @@ test("ps, show and logs tell what run did; list and usage see it too", async () 
   const unknown = await say(["show", "nobody"]);
   expect(unknown.code).toBe(2);
   expect(unknown.stderr[0]).toMatch(/^subagent-queue: No sub-agent "nobody" is known to cli, cli-/);
-}, 60_000);
+});
 
 test("spawn and run take effort and task budget, and say what a level may be", async () => {
   const { say } = place();

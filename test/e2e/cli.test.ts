@@ -114,7 +114,7 @@ test("another testing framework in package.json is another answer", async () => 
 
 test("start without --once stays up, serves run from another terminal, and ends with the first Ctrl-C", async () => {
   const place = project();
-  const service = await start(["start"], place);
+  const service = stay(["start"], place);
   const hint = await service.waitForLine(/^ {2}REDIS_URL=/);
   const address = /REDIS_URL=(\S+)/.exec(hint)?.[1];
   const other = await here(["run", "How many TODO comments are there?"], place, { REDIS_URL: address });
@@ -151,7 +151,7 @@ test("start prints three addresses that answer, and two lines that work when the
   expect(await paste(beginningWith("REDIS_URL="), place)).toContain("2 TODO comments");
   expect((await service.kill("SIGINT")).code).toBe(0);
   await expectNothingLeft(place);
-}, 120_000);
+});
 
 test("start takes a free port where the usual one is taken, and refuses at once where the one it was given is", async () => {
   const place = project();
@@ -172,7 +172,7 @@ test("start takes a free port where the usual one is taken, and refuses at once 
   expect(page).not.toContain(":8787/");
   expect((await service.kill("SIGINT")).code).toBe(0);
   await expectNothingLeft(place);
-}, 120_000);
+});
 
 test("help names commands as they can be called from where one stands", async () => {
   const ended = await start(["api", "--help"], project());
@@ -193,7 +193,7 @@ test("no line of a flag's help ends amid a command, where its name would not be 
 test("a kill -9 leaves neither a redis-server nor its directory", async () => {
   const place = project();
   const service = await start(["start"], place);
-  await service.waitForLine("The worker stays up");
+  await service.waitForLine("The worker keeps running");
   expect(redisProcessesOf(place)).not.toEqual([]);
   await service.kill("SIGKILL");
   await expectNothingLeft(place);
@@ -216,7 +216,7 @@ test("a private Redis that dies in the middle of the work ends the command with 
   process.kill(Number(server), "SIGKILL");
   expect((await running.closed).code).toBe(3);
   expect(running.stderr).toContain(
-    "subagent-queue: The private Redis ended by itself: start the command again.",
+    "subagent-queue: The private Redis stopped unexpectedly: start the command again.",
   );
   await expectNothingLeft(place);
 });
@@ -233,7 +233,7 @@ test("Ctrl-C ends the command also when its Redis has gone away", async () => {
   expect(running.stderr.join("\n")).toMatch(
     /^Interrupted, but Redis did not confirm .* list --parent cli-\w+$/m,
   );
-}, 40_000);
+});
 
 test("Ctrl-C asks for what was found, a second one destroys the sub-agents, says so, and exits with 130", async () => {
   const place = project();
@@ -264,7 +264,7 @@ test("what Ctrl-C brings back is printed, with the sum, and the exit code is 130
   expect(running.stderr.join("\n")).toMatch(/[01] of 1 succeeded · 2 turns · [\d,]+ tokens/);
   expect(running.stderr.at(-1)).toMatch(/^Interrupted: (1 sub-agent finished early, )?none destroyed\.$/);
   await expectNothingLeft(place);
-}, 40_000);
+});
 
 test("run takes a definition, limits and tools, and exits with 1 when one of its sub-agents failed", async () => {
   const place = project();
@@ -297,7 +297,7 @@ test("run takes a definition, limits and tools, and exits with 1 when one of its
     const refused = await here(["run", ...wrong, "x"], place, env);
     expect(refused.code).toBe(2);
   }
-}, 60_000);
+});
 
 test("a second signal ends the process at once, and the private Redis with it", async () => {
   const place = project();
@@ -413,8 +413,8 @@ test("strictness is a flag as well, and whoever only looks may do so on any Redi
 });
 
 test("in production the embedded Redis, which keeps nothing, is refused", async () => {
-  const embedded = await start(["run", "x"], project(), { NODE_ENV: "production", PATH: "/nowhere" });
-  expect((await embedded.closed).code).toBe(3);
+  const embedded = await here(["run", "x"], project(), { NODE_ENV: "production", PATH: "/nowhere" });
+  expect(embedded.code).toBe(3);
   expect(embedded.stderr.join("\n")).toContain("the embedded Redis");
 });
 
@@ -475,7 +475,9 @@ test("garbage in the environment is named all at once, each with its form", asyn
 test("a misspelt variable is mentioned and nothing worse", async () => {
   const ended = await here(["run", "hello"], project(), { SUBAGENT_MODLE: "x" });
   expect(ended.code).toBe(0);
-  expect(ended.stderr[0]).toBe("SUBAGENT_MODLE is set and means nothing to this version: is it misspelt?");
+  expect(ended.stderr[0]).toBe(
+    "SUBAGENT_MODLE is set, but this version has no such variable: is it misspelt?",
+  );
 });
 
 test("a verb that does not exist is refused with exit code 2 and one sentence", async () => {
@@ -534,8 +536,8 @@ test("a taken port is one sentence and exit code 3", async () => {
   const place = project();
   const first = stay(["offline-model", "--port", "0"], place);
   const port = /:(\d+)$/.exec(await first.waitForLine(/^ready: /))?.[1] ?? "";
-  const second = await start(["offline-model", "--port", port], place);
-  expect((await second.closed).code).toBe(3);
+  const second = await here(["offline-model", "--port", port], place);
+  expect(second.code).toBe(3);
   expectOneSentence(second, new RegExp(`^subagent-queue: .*${port}`));
 });
 
@@ -585,7 +587,7 @@ test("the stack of an error is shown with SUBAGENT_LOG_LEVEL=debug only", async 
 test("a reader that goes away early does no harm", async () => {
   const { directory, env } = project();
   const main = join(import.meta.dirname, "../../dist/cli/main.js");
-  const child = spawn(process.execPath, [main, "start", "--once"], {
+  const child = spawn(process.execPath, [main, "--help"], {
     cwd: directory,
     env: { ...process.env, ...env },
   });

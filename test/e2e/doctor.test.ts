@@ -49,7 +49,7 @@ test("a healthy installation that has worked: all is well, exit code 0", async (
   const { code, stdout, stderr } = await ask(["doctor"]);
   expect({ code, stderr }).toEqual({ code: 0, stderr: [] });
   expect(stdout.at(-1)).toBe("✔ all is well");
-  expect(stdout.join("\n")).toMatch(/✔ Workers {5}1 live on 1 host · 0 of 50 places taken · 0 waiting/);
+  expect(stdout.join("\n")).toMatch(/✔ Workers {5}1 live on 1 host · 0 of 50 slots taken · 0 waiting/);
   expect(stdout.join("\n")).toMatch(/✔ Agents {6}0 live · 1 ended/);
   expect(stdout.join("\n")).not.toContain(SECRET);
 });
@@ -84,7 +84,7 @@ test("errors are exit code 1 until --fix has cured them; no prompt is ever print
   expect(sick.stdout.at(-1)).toBe("✖ 1 error, 2 warnings");
   const cured = await say(["doctor", "--fix"]);
   expect(cured.code).toBe(0);
-  expect(cured.stdout.join("\n")).toMatch(/Repaired\n {2}1 place freed: cli\/sa-/);
+  expect(cured.stdout.join("\n")).toMatch(/Repaired\n {2}1 slot freed: cli\/sa-/);
   expect(cured.stdout.at(-1)).toBe("⚠ 0 errors, 1 warning");
   const again = await say(["doctor", "--fix"]);
   expect(again.stdout).toContain("Nothing was repaired.");

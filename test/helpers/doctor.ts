@@ -1,11 +1,11 @@
 /** The doctor inside a test: looks at an installation, and repairs it, less patiently than the command does. */
 import { hostname } from "node:os";
 import { diagnose } from "../../src/cli/doctor/checks.ts";
-import { type ExaminationOptions, examine, openForExamination } from "../../src/cli/doctor/examine.ts";
+import { type ExamineOptions, examine, openToExamine } from "../../src/cli/doctor/examine.ts";
 import type { Facts } from "../../src/cli/doctor/facts.ts";
 import { repair } from "../../src/cli/doctor/fix.ts";
 import type { Finding } from "../../src/cli/doctor/report.ts";
-import { createClosing } from "../../src/cli/local/disposables.ts";
+import { createDisposables } from "../../src/cli/local/disposables.ts";
 import { systemClock } from "../../src/shared/clock.ts";
 import { createLogger } from "../../src/shared/logger.ts";
 import type { Timing } from "../../src/shared/protocol/limits.ts";
@@ -13,7 +13,7 @@ import { closeAtEnd } from "./cleanup.ts";
 import { type Installation, SHORT_TIMING } from "./installation.ts";
 import { redisUrl } from "./redis.ts";
 
-const IMPATIENT = { graceMs: 400, secondLookMs: 100 };
+const IMPATIENT = { graceMs: 400, secondCheckMs: 100 };
 /** Most installations of the tests have no worker. */
 const NO_WORKERS = ["no_workers", "work_without_workers"];
 
@@ -30,13 +30,13 @@ export interface TestDoctor {
 /** Opens a doctor for an installation; closed with the test. */
 export async function doctorFor(
   { prefix, workspaceRoot }: Installation,
-  { timing = SHORT_TIMING, ...options }: Partial<ExaminationOptions> & { timing?: Timing } = {},
+  { timing = SHORT_TIMING, ...options }: Partial<ExamineOptions> & { timing?: Timing } = {},
 ): Promise<TestDoctor> {
-  const closing = createClosing();
+  const closing = createDisposables();
   closeAtEnd(() => closing.close());
   const logger = createLogger({ level: "silent" });
   const place = { prefix, workspaceRoot, clock: systemClock, logger, timing };
-  const opened = await openForExamination(redisUrl(), place, closing);
+  const opened = await openToExamine(redisUrl(), place, closing);
   const examined = () => examine(opened, { host: hostname(), isProduction: false, ...IMPATIENT, ...options });
   const look = async () => {
     const facts = await examined();

@@ -6,6 +6,9 @@ import { type Latch, latch } from "./latch.ts";
 export interface Death {
   worker: string;
   held: string[];
+  /** How it ended, and its last lines. */
+  how: unknown;
+  said: string[];
 }
 
 /** See the module's sentence. */
@@ -34,14 +37,14 @@ export function keepWorkers(
       running.add(worker);
       started.open();
       if (stopped) void worker.kill("SIGTERM");
-      await worker.closed;
+      const how = await worker.closed;
       running.delete(worker);
       if (stopped) return;
       const records = await Promise.all(agents.map((agent) => installation.store.record(agent)));
       const held = records.flatMap((record) =>
         record?.status === "running" && record.worker === worker.id ? [record.uid] : [],
       );
-      deaths.push({ worker: worker.id, held });
+      deaths.push({ worker: worker.id, held, how, said: [...worker.stdout, ...worker.stderr].slice(-8) });
     }
   };
   const keepers = first.map(keep);

@@ -21,7 +21,7 @@ export interface Said {
 }
 
 /** Where a command runs, and as what. */
-interface Surroundings {
+interface ProgramContext {
   cwd: string;
   /** Variables on top of ours, `undefined` takes one away. */
   env: Readonly<Record<string, string | undefined>>;
@@ -43,20 +43,20 @@ export interface CommandHere {
 }
 
 /** Runs a command to its end. */
-export function runHere(args: readonly string[], surroundings: Surroundings): Promise<Said> {
-  return carryOut(args, surroundings).closed;
+export function runHere(args: readonly string[], context: ProgramContext): Promise<Said> {
+  return carryOut(args, context).closed;
 }
 
 /** Starts a command that stays up; it is told to stop at the end of its test (or file). */
-export function startHere(args: readonly string[], surroundings: Surroundings): CommandHere {
-  const command = carryOut(args, surroundings);
+export function startHere(args: readonly string[], context: ProgramContext): CommandHere {
+  const command = carryOut(args, context);
   closeAtEnd(async () => void (await command.kill("SIGTERM")));
   return command;
 }
 
 function carryOut(
   args: readonly string[],
-  { cwd, env, command = "npx subagent-queue" }: Surroundings,
+  { cwd, env, command = "npx subagent-queue" }: ProgramContext,
 ): CommandHere {
   const here: Environment = { ...process.env, ...env };
   const [stdout, stderr] = [recorder(), recorder()];

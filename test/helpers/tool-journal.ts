@@ -6,6 +6,8 @@ export interface JournalLine {
   /** Epoch ms, the process' own clock. */
   at: number;
   pid: number;
+  /** Id of the worker whose tool it is, as claims have it; process ids come round again. */
+  worker: string;
   uid: string;
   run: number;
   /** The `tool_use` id. */

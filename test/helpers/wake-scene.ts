@@ -2,7 +2,7 @@
  * A wake queue with jobs of every state, made by the real thing: agents spawned and sent to, a worker with the
  * offline model. The prompts carry {@link SECRET}, so that a test can look for it where no prompt may stand.
  */
-import { openWakeQueueForReading } from "../../src/shared/redis/wake-queue-view.ts";
+import { openWakeQueueForReading } from "../../src/shared/redis/wake-queue.ts";
 import { openStage } from "../stage/stage.ts";
 import { closeAtEnd } from "./cleanup.ts";
 import { until } from "./until.ts";
@@ -30,7 +30,7 @@ export interface WakeScene {
 /** Puts the jobs there, under this prefix, and keeps the active one going until the end of the test (or file). */
 export async function stageWakes(prefix: string): Promise<WakeScene> {
   const stage = await openStage({ prefix, scenario });
-  const reading = openWakeQueueForReading(stage.redis, stage.keys);
+  const reading = await openWakeQueueForReading(stage.redis, stage.keys);
   closeAtEnd(() => reading.close());
   const ask = async (name: string, prompt: string, delayMs = 0): Promise<string> => {
     const agent = await stage.spawn({ name, idle_ms: LONG_MS });

@@ -50,7 +50,7 @@ test("a busy installation is healthy at every look", {
   const doctor = await doctorFor(installation, {
     timing: TIMING,
     graceMs: OVERDUE_GRACE_MS,
-    secondLookMs: 500,
+    secondCheckMs: 500,
   });
   for (let n = 0; n < 2; n += 1) await installation.startWorker({ concurrency: 3 });
   const over = new AbortController();

@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { mkdir, readdir, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import type { Facts, WorkspaceSight } from "../../src/cli/doctor/facts.ts";
+import type { Facts, WorkspaceSnapshot } from "../../src/cli/doctor/facts.ts";
 import { agentSegments } from "../../src/shared/protocol/ids.ts";
 import { deadlineMember } from "../../src/shared/protocol/keys.ts";
 import { doctorFor, type TestDoctor } from "../helpers/doctor.ts";
@@ -12,7 +12,7 @@ import { type Agent, type Installation, openInstallation } from "../helpers/inst
 const LONG_AGO = new Date(Date.now() - 40 * 86_400_000);
 
 /** The agent's workspace with one file, untouched for 40 days, and what an examination said of it. */
-async function oldWorkspace({ workspaceRoot }: Installation, agent: Agent): Promise<WorkspaceSight> {
+async function oldWorkspace({ workspaceRoot }: Installation, agent: Agent): Promise<WorkspaceSnapshot> {
   const { tenant, parentId, agentId, uid } = agent;
   const path = join(...agentSegments({ tenant, parentId }, agentId));
   const directory = join(workspaceRoot, path);
@@ -21,11 +21,11 @@ async function oldWorkspace({ workspaceRoot }: Installation, agent: Agent): Prom
   await writeFile(stamp, JSON.stringify({ v: 1, uid, created_at: "" }));
   await utimes(stamp, LONG_AGO, LONG_AGO);
   await utimes(directory, LONG_AGO, LONG_AGO);
-  return { tenant, parentId, agentId, uid, path, fate: "ended", isOld: true };
+  return { tenant, parentId, agentId, uid, path, agentState: "ended", isDeletable: true };
 }
 
 /** What was found, but with these workspaces. */
-async function factsWith(doctor: TestDoctor, directories: WorkspaceSight[]): Promise<Facts> {
+async function factsWith(doctor: TestDoctor, directories: WorkspaceSnapshot[]): Promise<Facts> {
   const { facts } = await doctor.look();
   return { ...facts, workspaces: { ...facts.workspaces, isThere: true, directories } };
 }
@@ -67,7 +67,7 @@ test("a key of the wrong type that has become right since stays where it is", as
   const { inbox } = keys.agent(agent);
   await redis.set(inbox, "no list");
   const { facts } = await doctor.look();
-  expect(facts.misfits).toMatchObject([{ key: inbox, expected: "list" }]);
+  expect(facts.mistyped).toMatchObject([{ key: inbox, expected: "list" }]);
   await redis.del(inbox);
   await redis.rpush(inbox, "a list by now");
   await doctor.repair(facts);

@@ -1,5 +1,5 @@
 /** Guarantee: a model backend that serialises is told from one that does not, over HTTP and the real SDK. */
-import { beforeAll, expect, test, vi } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import { callAtAllLevels, measurementOf } from "../../src/cli/doctor/measure.ts";
 import { createOfflineModel, type OfflineModel } from "../../src/offline/server.ts";
 import { systemClock } from "../../src/shared/clock.ts";
@@ -13,8 +13,6 @@ const MUCH_LONGER = 8;
 /** Set before the first test. */
 let latencyMs = LEAST_LATENCY_MS;
 
-vi.setConfig({ testTimeout: 120_000 });
-
 async function measured(
   options: Parameters<typeof createOfflineModel>[0],
   signal = new AbortController().signal,
@@ -24,7 +22,7 @@ async function measured(
   await offline.start();
   const model = createAnthropicModel({ apiKey: "offline", baseUrl: offline.url });
   closeAtEnd(() => model.stop());
-  const levels = await callAtAllLevels(model, "offline-1", systemClock, signal);
+  const levels = await callAtAllLevels({ model, modelId: "offline-1", clock: systemClock, signal });
   return { ...measurementOf(levels, 50), levels, ledger: offline.ledger };
 }
 

@@ -262,11 +262,9 @@ test("workers of several versions, tools and clocks are named", async () => {
   const doctor = await doctorFor(installation);
   const directory = createWorkerDirectory(redis, keys);
   const about = {
-    pid: 1,
     version: "0.1.0",
     tools: ["grep"],
     concurrency: 1,
-    started_at: "2026-11-01T00:00:00Z",
   };
   await directory.announce({ id: "a-1", host: "a", ...about, now: Date.now() });
   expect(await doctor.findings()).toEqual({});
@@ -285,7 +283,7 @@ test("workers of several versions, tools and clocks are named", async () => {
   expect(found.clock_skew?.names).toEqual([expect.stringMatching(/^b (89|90|1) (s|min) behind$/)]);
 });
 
-test("wakes that wait while a live worker has free places are named", async () => {
+test("wakes that wait while a live worker has free slots are named", async () => {
   const installation = await openInstallation({ timing: SHORT_TIMING });
   const doctor = await doctorFor(installation);
   const worker = await installation.spawnWorker();

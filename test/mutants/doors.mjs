@@ -16,6 +16,15 @@ export default [
     title: "whole round",
   },
   {
+    id: "thread-counts-what-is-left",
+    promise: "A thread whose first records have expired counts on behind the last one.",
+    file: "src/service/agent-protocol/thread.ts",
+    find: "last ? numberOf(last.uid) + 1 : 0",
+    replace: "records.length",
+    tests: ["test/integration/service/agent-protocol.test.ts"],
+    title: "first records",
+  },
+  {
     id: "stdio-message-without-bound",
     promise: "A message over MCP's standard input that does not end ends the process, at 8 MB.",
     file: "src/service/mcp/stdio.ts",
@@ -120,6 +129,15 @@ export default [
     tests: AUTH,
   },
   {
+    id: "door-retry-after-too-early",
+    promise: "A client that is refused for its number of requests is told when it may come again.",
+    file: "src/service/api/auth.ts",
+    find: "inMemoryBlockOnConsumed: points + 1,",
+    replace: "inMemoryBlockOnConsumed: points + 1, inMemoryBlockDuration: 1,",
+    tests: AUTH,
+    title: "is bounded for a key",
+  },
+  {
     id: "door-webhook-dials-private",
     promise: "A webhook reaches no private address, whatever name leads to it.",
     file: "src/service/webhooks/address.ts",
@@ -152,6 +170,15 @@ export default [
     replace: "if (cause !== undefined) this.#isWalkAsked = true;",
     tests: ["test/integration/service/webhooks-idle.test.ts"],
     title: "at rest",
+  },
+  {
+    id: "door-webhook-every-parent-at-once",
+    promise: "A process pushes for 128 parents at a time at most.",
+    file: "src/service/webhooks/push.ts",
+    find: "if (this.#slots.size >= MOST_SLOTS) return;",
+    replace: "",
+    tests: ["test/integration/service/webhooks-idle.test.ts"],
+    title: "128 parents",
   },
   {
     id: "door-webhook-heard-in-vain",

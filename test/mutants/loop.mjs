@@ -132,7 +132,7 @@ export default [
     id: "next-one-more-over-caps",
     promise: "An unread message does not buy a call beyond the caps.",
     file: "src/worker/loop/next.ts",
-    find: 'judgeCaps(state, rules.limits).call === "none" ? end("end_turn") : boundary(state, rules)',
+    find: 'decideCaps(state, rules.limits).call === "none" ? end("end_turn") : boundary(state, rules)',
     replace: "boundary(state, rules)",
     tests: ["test/unit/worker/loop/next.test.ts"],
   },
@@ -260,7 +260,7 @@ export default [
     id: "next-ask-in-vain",
     promise: "Nothing is asked when no call may follow that would read the answer.",
     file: "src/worker/loop/next.ts",
-    find: ' || judgeCaps(state, rules.limits).call === "none") return undefined',
+    find: ' || decideCaps(state, rules.limits).call === "none") return undefined',
     replace: ") return undefined",
     tests: ["test/unit/worker/loop/next.ask.test.ts"],
   },
@@ -463,7 +463,7 @@ export default [
   {
     id: "sendback-blank-text",
     promise: "Blank text does not go back.",
-    file: "src/worker/loop/answer.ts",
+    file: "src/worker/loop/answer-echo.ts",
     find: "const kept = content.filter((block) => !isBlank(block));",
     replace: "const kept = [...content];",
     tests: [
@@ -474,7 +474,7 @@ export default [
   {
     id: "sendback-thinking-last",
     promise: "Thinking at the end of an answer does not go back.",
-    file: "src/worker/loop/answer.ts",
+    file: "src/worker/loop/answer-echo.ts",
     find: 'while (THINKING.has(kept.at(-1)?.type ?? "")) kept.pop();',
     replace: "",
     tests: [
@@ -485,7 +485,7 @@ export default [
   {
     id: "sendback-id-twice",
     promise: "An id stands once in a conversation.",
-    file: "src/worker/loop/answer.ts",
+    file: "src/worker/loop/answer-echo.ts",
     find: "usedIds.has(unused); k++",
     replace: "false; k++",
     tests: [
@@ -496,7 +496,7 @@ export default [
   {
     id: "sendback-odd-name",
     promise: "A name that the API would refuse is spelled so that it does not.",
-    file: "src/worker/loop/answer.ts",
+    file: "src/worker/loop/answer-echo.ts",
     find: 'name.replace(NOT_IN_A_NAME, "_")',
     replace: "name",
     tests: [
@@ -507,7 +507,7 @@ export default [
   {
     id: "sendback-long-name",
     promise: "A name goes back with at most 128 characters.",
-    file: "src/worker/loop/answer.ts",
+    file: "src/worker/loop/answer-echo.ts",
     find: "spelled(name).slice(0, NAME_MAX_CHARS)",
     replace: "spelled(name)",
     tests: [
@@ -518,7 +518,7 @@ export default [
   {
     id: "sendback-no-error-mark",
     promise: "A call that was never made goes back as an error.",
-    file: "src/worker/loop/answer.ts",
+    file: "src/worker/loop/answer-echo.ts",
     find: "return resultBlock(sentId, NOT_EXECUTED, true);",
     replace: "return resultBlock(sentId, NOT_EXECUTED, false);",
     tests: [

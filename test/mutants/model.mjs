@@ -32,10 +32,7 @@ export default [
     file: "src/worker/run/provider-limit.ts",
     find: "return UNASKED;",
     replace: "throw error;",
-    tests: [
-      "test/integration/worker/provider-limiter.test.ts",
-      "test/integration/worker/redis-outage.test.ts",
-    ],
+    tests: ["test/unit/worker/run/provider-limit.test.ts"],
   },
   {
     id: "gate-call-unheld",
@@ -43,7 +40,8 @@ export default [
     file: "src/worker/run/call-model.ts",
     find: 'if (!session.lease.isLive()) return "lost";\n  if (passage',
     replace: "if (passage",
-    tests: ["test/integration/worker/provider-limiter.test.ts", "test/integration/worker/takeover.test.ts"],
+    tests: ["test/integration/worker/handing-back.test.ts"],
+    title: "over when the limiter answers",
   },
   {
     id: "gate-asking-is-time",
@@ -83,7 +81,7 @@ export default [
     file: "src/worker/run/provider-limit.ts",
     find: "if (admission.holdsPlace) keep();",
     replace: "",
-    tests: ["test/integration/worker/provider-limiter.test.ts"],
+    tests: ["test/unit/worker/run/provider-limit.test.ts"],
   },
   {
     id: "gate-place-outlives-lease",

@@ -181,8 +181,8 @@ export default [
     "misfits-without-end",
     "An output is repaired at most twice.",
     "worker/loop/next.ts",
-    "misfits > MOST_MISFITS",
-    "misfits > 20",
+    "mismatches > MOST_MISMATCHES",
+    "mismatches > 20",
     SHAPE,
   ),
   guard(

@@ -93,7 +93,7 @@ export default [
     id: "promise-output-fits",
     promise: "An output is held against its schema before it is a success.",
     file: "src/worker/tools/output-check.ts",
-    find: "if (misfit === undefined) return",
+    find: "if (mismatch === undefined) return",
     replace: "if (true) return",
     tests: ["test/integration/worker/structured-output.test.ts"],
   },
@@ -108,7 +108,7 @@ export default [
   {
     id: "promise-cut-off-charged",
     promise: "A call that was cut off is paid for with its prompt.",
-    file: "src/worker/run/charge.ts",
+    file: "src/worker/run/cost.ts",
     find: 'const isCutOff = outcome.status === "aborted" || outcome.failure.kind === "timeout";',
     replace: "const isCutOff = false;",
     tests: ["test/integration/worker/charging.test.ts"],
@@ -116,7 +116,7 @@ export default [
   {
     id: "promise-budget",
     promise: "A call begins only where every budget has room for it.",
-    file: "src/worker/run/charge.ts",
+    file: "src/worker/run/cost.ts",
     find: 'if (answer.status === "refused") {',
     replace: "if (false) {",
     tests: ["test/integration/worker/budgets.test.ts"],
@@ -165,10 +165,10 @@ export default [
   {
     id: "promise-fence",
     promise: "What could pass for a word of the runtime is quoted.",
-    file: "src/producer/fence.ts",
+    file: "src/producer/text-boundary.ts",
     find: "begins[open])}(`",
     replace: "ends[open])}`",
-    tests: ["test/unit/producer/fence.test.ts"],
+    tests: ["test/unit/producer/text-boundary.test.ts"],
   },
   {
     id: "promise-webhook-acked",
@@ -255,7 +255,7 @@ export default [
   {
     id: "promise-confined",
     promise: "The kernel is never asked to follow a link on the way.",
-    file: "src/worker/tools/files/open.ts",
+    file: "src/shared/workspace-files.ts",
     find: "constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW | constants.O_NONBLOCK",
     replace: "constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NONBLOCK",
     tests: ["test/unit/worker/tools/files/open.test.ts"],

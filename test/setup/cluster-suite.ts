@@ -5,7 +5,7 @@ export const CLUSTER_SUBSET: readonly string[] = [
   "test/integration/origins/a.test.ts",
   "test/integration/producer/{managing,replies,spawn,task,waiting}.test.ts",
   "test/integration/verbs/{ack,claim,deadline-set,events,look,resent,run,send,settle,spawn,usage,wake-queue}.test.ts",
-  "test/integration/worker/{conversation,destroy,one-run}.test.ts",
+  "test/integration/worker/{conversation,destroy}.test.ts",
 ];
 
 /** Files with clusters of their own that take their time: not in `npm test`. */
@@ -14,17 +14,20 @@ export const CLUSTER_LONG: readonly string[] = ["test/integration/cluster-silenc
 /** Run by `npm run test:cluster`. */
 export const CLUSTER_SUITE: readonly string[] = [
   ...CLUSTER_LONG,
-  "test/integration/{origins,producer,verbs,worker}/**/*.test.ts",
+  "test/integration/{origins,producer,service,verbs,worker}/**/*.test.ts",
 ];
 
 const OWN_SERVERS =
   "starts single servers of its own; cluster-failover and cluster-trouble are its likes for clusters";
+
+const ONE_SERVER = "stops what stands between a door and its one server";
 
 /** Files of the suite that would show nothing on the shared cluster, and why. */
 export const NOT_ON_A_CLUSTER: Readonly<Record<string, string>> = {
   "test/integration/producer/connections.test.ts": OWN_SERVERS,
   "test/integration/producer/redis-away.test.ts": OWN_SERVERS,
   "test/integration/producer/wake-queue.test.ts": OWN_SERVERS,
+  "test/integration/service/acks.test.ts": ONE_SERVER,
   "test/integration/verbs/cluster.test.ts": OWN_SERVERS,
   "test/integration/verbs/full-memory.test.ts": OWN_SERVERS,
   "test/integration/worker/killing.test.ts": OWN_SERVERS,

@@ -1,11 +1,9 @@
 /**
  * The test files that run once more on the embedded server, the Redis of a machine that has none: every guard of the
- * verbs, the parent's calls on top of them, and the three origins with a real worker. A file belongs here when it uses `redisUrl()` and starts no server of its own.
+ * verbs, the parent's calls on top of them, and an origin with a real worker. A file belongs here when it uses `redisUrl()` and starts no server of its own.
  */
 export const EMBEDDED_SUBSET: readonly string[] = [
   "test/integration/origins/a.test.ts",
-  "test/integration/origins/b.test.ts",
-  "test/integration/origins/c.test.ts",
   "test/integration/producer/managing.test.ts",
   "test/integration/producer/questions.test.ts",
   "test/integration/producer/replies.test.ts",
@@ -26,6 +24,12 @@ export const EMBEDDED_SUBSET: readonly string[] = [
   "test/integration/verbs/spawn.test.ts",
   "test/integration/verbs/usage.test.ts",
   "test/integration/verbs/wake-queue.test.ts",
+];
+
+/** Run there by `npm run test:embedded` alone: the other origins, with workers that ask Redis for the same. */
+export const EMBEDDED_LONG: readonly string[] = [
+  "test/integration/origins/b.test.ts",
+  "test/integration/origins/c.test.ts",
 ];
 
 /** Files with an embedded server that no other file writes to: its SCAN misses keys while others are deleted. */

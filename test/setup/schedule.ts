@@ -32,23 +32,35 @@ const COMPUTING: readonly string[] = [
   "test/unit/**",
 ];
 
-/** Files that take longer than half a minute, the longest first: begun late, one of them would run alone at the end. */
+/** Files that take longer than twenty seconds, the longest first: begun late, one of them would run alone at the end. */
 export const LONG: readonly string[] = [
+  "test/integration/worker/provider-limiter.test.ts",
   "test/e2e/cli.test.ts",
   "test/chaos/short.test.ts",
-  "test/integration/worker/provider-limiter.test.ts",
-  "test/integration/verbs/interleaving.test.ts",
+  "test/e2e/agent-verbs.test.ts",
   "test/chaos/redis-refusing.test.ts",
-  "test/examples.test.ts",
-  "test/chaos/redis-silence.test.ts",
+  "test/integration/verbs/interleaving.test.ts",
+  "test/integration/tools/hostile-commands.test.ts",
   "test/architecture/rules.test.ts",
   "test/integration/worker/takeover.test.ts",
+  "test/examples.test.ts",
+  "test/integration/cluster-trouble.test.ts",
   "test/e2e/live-page.test.ts",
-  "test/e2e/agent-verbs.test.ts",
-  "test/soak/soak.test.ts",
-  "test/readme.test.ts",
   "test/integration/worker/pausing.test.ts",
+  "test/readme.test.ts",
+  "test/chaos/redis-silence.test.ts",
+  "test/architecture.test.ts",
+  "test/soak/soak.test.ts",
+  "test/e2e/doctor.test.ts",
+  "test/chaos/hard-stop.test.ts",
   "test/integration/doctor-busy.test.ts",
+  "test/integration/producer/redis-away.test.ts",
+  "test/deploy/compose.test.ts",
+  "test/chaos/redis-outage.test.ts",
+  "test/integration/cluster-failover.test.ts",
+  "test/chaos/draining.test.ts",
+  "test/chaos/options.test.ts",
+  "test/integration/doctor.test.ts",
 ];
 
 /** Sorts what vitest would run next to what it leaves idle. */

@@ -35,10 +35,12 @@ export function total(census: Census): number {
 
 /** Whose turn it is in the line: of the installation, and of its one tenant. Both go when the line stays empty. */
 const FAIR = 2;
+/** The index of all parents, and that of their one tenant. */
+const PARENTS = 2;
 
 /**
  * What may stay of the kinds that outlive the work by design. `replies` is then an empty stream; `history` holds the
- * parent's numbered events for 24 hours; `parents` is the one index of them all.
+ * parent's numbered events for 24 hours.
  */
 function allowed(kind: string, { parents, workers, jobs, looks, promises }: Quiet): number {
   if (["registry", "usage", "replies", "history", "timelines"].includes(kind)) return parents;
@@ -46,8 +48,9 @@ function allowed(kind: string, { parents, workers, jobs, looks, promises }: Quie
   if (kind === "wake job") return jobs;
   if (kind === "request") return promises;
   if (kind === "fair") return FAIR;
+  if (kind === "parents") return PARENTS;
   if (kind === "deadlines" || kind === "hint-grace") return looks ? 1 : 0;
-  return kind === "workers" || kind === "parents" || kind.startsWith("queue ") ? 1 : 0;
+  return kind === "workers" || kind.startsWith("queue ") ? 1 : 0;
 }
 
 /**

@@ -6,7 +6,7 @@ import { TIMING } from "../../shared/protocol/limits.ts";
 import { isLive } from "../../shared/redis/inspection.ts";
 import type { LimiterState } from "../../shared/redis/provider-limiter.ts";
 import { formatCount, formatPlural, formatSpan, sentence } from "../terminal/numbers.ts";
-import { type AgentTrouble, agentName, type Facts, ownerName, type WorkspaceSight } from "./facts.ts";
+import { agentName, type Facts, ownerName, type WorkspaceSnapshot } from "./facts.ts";
 import { Area, type DoctorReport, type Finding } from "./report.ts";
 
 /** How `--fix` repairs a trouble: a check of the sweeper, the `repair` script, a key moved aside, a directory deleted. */
@@ -21,7 +21,8 @@ interface Check {
   severity: Finding["severity"];
   what: string;
   todo: string;
-  at(facts: Facts): Found;
+  /** `check` is the name of the row. */
+  at(facts: Facts, check: string): Found;
   /** What was repaired, and how. Absent: `--fix` leaves it alone. */
   fix?: { by: Repair; did: string };
 }
@@ -51,11 +52,11 @@ const NEARLY_FULL_PERCENT = 90;
 /** The share of a budget at which a run is nudged. */
 const NEARLY_USED = 0.8;
 
-/** The names of agents at which a trouble was seen. */
-const agentsWith = (trouble: AgentTrouble) => (facts: Facts) =>
+/** The names of agents at which the trouble was seen that the row is called after. */
+const suspects = (facts: Facts, trouble: string) =>
   facts.suspects
-    .filter(({ troubles }) => troubles.includes(trouble))
-    .map(({ sight }) => agentName(sight.address, sight.record?.agentId));
+    .filter(({ troubles }) => troubles.some((each) => each === trouble))
+    .map(({ snapshot }) => agentName(snapshot.address, snapshot.record?.agentId));
 
 /** The checks by their stable names, in the order in which they are reported. */
 const CHECKS = {
@@ -66,7 +67,7 @@ const CHECKS = {
   ),
   redis_memory: warn("redis")`Redis is nearly full
     raise maxmemory, or ack replies that no parent reads`(fullServers),
-  wakes_not_taken: error("workers")`#wake (waits|wait) while workers have free places
+  wakes_not_taken: error("workers")`#wake (waits|wait) while workers have free slots
     restart the workers that take nothing; a worker that was killed is forgotten after 30 s`(
     ({ areWakesStuck, wakes }) => (areWakesStuck ? wakes.waiting : 0),
   ),
@@ -78,18 +79,16 @@ const CHECKS = {
     finish the upgrade: agents written by the newer version wait for its workers`(({ workers }) =>
     several(workers.map(({ worker }) => worker.version)),
   ),
-  differing_tools: warn("workers")`#tool (is|are) missing at some workers
-    give all workers the same tools, or prefixes of their own: every worker may take every agent`(
-    missingTools,
-  ),
+  differing_tools: warn("workers")`#tool (is|are) missing on some workers
+    give all workers the same tools, or prefixes of their own: any worker may take any agent`(missingTools),
   differing_models: warn("workers")`the workers announce #model
     give all workers the same provider and SUBAGENT_MODEL, or prefixes of their own`(({ workers }) =>
     several(workers.flatMap(({ worker }) => worker.model ?? [])),
   ),
   clock_skew: warn("workers")`#clock (is|are) off by more than 5 s against Redis'
-    synchronise the clocks (NTP); deadlines keep Redis' time, but logs and stamps will mislead`(wrongClocks),
-  refused_entries: warn("workers")`#(intake entry|intake entries) came to nothing, and no parent could be told
-    the reasons: redis-cli XRANGE '{saq}:intake-refused' - + (your prefix for saq); when they are dealt with, DEL it`(
+    synchronise the clocks (NTP); deadlines use Redis' time, but times in logs are wrong`(wrongClocks),
+  refused_entries: warn("workers")`#(intake entry|intake entries) failed, and no parent could be told
+    the reasons: redis-cli XRANGE '{saq}:intake-refused' - + (your prefix for saq); DEL that key once they are dealt with`(
     ({ refusedEntries: { count, newest } }) => (count === 0 ? [] : [{ count, names: newest }]),
   ),
   paused: warn("workers")`an operator paused the installation: no model call begins
@@ -100,70 +99,56 @@ const CHECKS = {
     resume it with the tool that paused it (a Bull Board that may write, BullMQ's Queue.resume)`(
     ({ wakes, pause }) => (wakes.isPaused && pause === undefined ? 1 : 0),
   ),
-  provider_denied: error(
-    "workers",
-  )`#(provider limiter|provider limiters) (is|are) closed: the provider refuses the API key
+  provider_denied: error("workers")`#limiter (is|are) closed: the provider refuses the API key
     give the workers a key that works (ANTHROPIC_API_KEY) and restart them; waiting runs go on by themselves`(
     limitersIn("denied"),
   ),
-  provider_closed: warn(
-    "workers",
-  )`#(provider limiter|provider limiters) (is|are) closed or slowed: the provider asked for less
-    nothing is lost, it opens by itself; less often with a lower SUBAGENT_CONCURRENCY or a higher limit`(
+  provider_closed: warn("workers")`#limiter (is|are) closed or slowed: the provider asked for less
+    no run is lost, and it opens by itself; to see this less, lower SUBAGENT_CONCURRENCY or raise the provider's limit`(
     limitersIn("closed", "slowed"),
   ),
   stale_queued: error("agents")`#agent (is|are) queued, overdue, and no wake will start (it|them)
-    ${LET_SWEEP}`(agentsWith("stale_queued"), "check", "#agent woken"),
-  stale_running: error("agents")`#agent (runs|run) under a lease that is long over
-    ${LET_SWEEP}`(agentsWith("stale_running"), "check", "#agent woken for another worker"),
+    ${LET_SWEEP}`(suspects, "check", "#agent woken"),
+  stale_running: error("agents")`#agent (runs|run) under a lease that expired long ago
+    ${LET_SWEEP}`(suspects, "check", "#agent woken for another worker"),
   stale_waiting: error("agents")`#agent (waits|wait) for an answer beyond its deadline
-    ${LET_SWEEP}`(agentsWith("stale_waiting"), "check", "#agent given the default answer"),
+    ${LET_SWEEP}`(suspects, "check", "#agent given the default answer"),
   overdue_age: error("agents")`#agent should have ended: a message went unanswered for too long
-    ${LET_SWEEP}`(agentsWith("overdue_age"), "check", "#agent ended"),
+    ${LET_SWEEP}`(suspects, "check", "#agent ended"),
   overdue_idle: warn("agents")`#agent should have ended: the idle time is over
-    ${LET_SWEEP}`(agentsWith("overdue_idle"), "check", "#agent ended"),
-  unwatched: error(
-    "agents",
-  )`the sweeper would never check #agent: the deadline set does not have (it|them) in time
-    ${FIX} puts them there`(agentsWith("unwatched"), "check", "#agent put into the deadline set"),
-  leaked_slots: error("agents")`#place of a parent's quota (is|are) taken by agents that ended or are gone
-    ${FIX} frees them`(agentsWith("leaked_slots"), "repair", "#place freed"),
+    ${LET_SWEEP}`(suspects, "check", "#agent ended"),
+  unwatched: error("agents")`the deadline set lacks #agent: no sweeper would check (it|them) in time
+    ${FIX} puts them there`(suspects, "check", "#agent put into the deadline set"),
+  leaked_slots: error("agents")`#slot of a parent's quota (is|are) taken by agents that ended or are gone
+    ${FIX} frees them`(suspects, "repair", "#slot freed"),
   uncounted: error("agents")`#agent (lives|live) outside the quota of the parent
-    ${FIX} counts them again`(agentsWith("uncounted"), "repair", "#agent counted again"),
-  unnamed: warn("agents")`#agent cannot be reached by name: the registry leads elsewhere
-    ${FIX} registers those whose name is free; the others end by themselves`(
-    agentsWith("unnamed"),
-    "repair",
-    "#agent registered",
-  ),
+    ${FIX} counts them again`(suspects, "repair", "#agent counted again"),
+  unnamed: warn("agents")`#agent cannot be reached by name: the registry names another agent or none
+    ${FIX} registers those whose name is free; others end`(suspects, "repair", "#agent registered"),
   orphaned_keys: warn("agents")`#agent ended or (is|are) gone and left keys behind
-    ${FIX} removes them`(agentsWith("orphaned_keys"), "repair", "the keys of #agent removed"),
-  breaking_off: error("agents")`#agent (breaks|break) off again and again and (comes|come) no further
-    the workers' log says why, at the uid; it ends as failed by itself, worker_lost, after 8 breaks in a row`(
-    agentsWith("breaking_off"),
-  ),
+    ${FIX} removes them`(suspects, "repair", "the keys of #agent removed"),
+  breaking_off: error("agents")`#agent (breaks|break) off repeatedly without progress
+    the workers' log says why, at the uid; after 8 breaks in a row it ends as failed, worker_lost`(suspects),
   budgets: warn("agents")`#budget (is|are) used by 80 % or more
-    from 100 % on the runs under it hand back what they have: raise it, or wait for a tenant's window`(
-    nearlyUsed,
-  ),
+    at 100 % the runs under it hand back what they have: raise it, or wait for a tenant's window`(nearlyUsed),
   newer_records: warn("agents")`#agent (was|were) written by a newer version and not examined
-    use the doctor of that version`(agentsWith("newer_records")),
+    use the doctor of that version`(suspects),
   // Without workers no sweeper can have checked; that is said once, about the workers.
   unswept: warn("agents")`#agent (is|are) overdue though workers are live: no sweeper checks (it|them)
     restart the workers: their sweepers do not work; ${FIX} checks once`(
-    (facts) => (facts.workers.length > 0 ? agentsWith("unswept")(facts) : []),
+    (facts, check) => (facts.workers.length > 0 ? suspects(facts, check) : []),
     "check",
     "#agent checked",
   ),
   stray_members: warn("agents")`#(entry|entries) of the deadline set (names|name) no live agent
     ${LET_SWEEP}`(
-    (facts) => [...agentsWith("stray_members")(facts), ...facts.strangers],
+    (facts, check) => [...suspects(facts, check), ...facts.strangers],
     "check",
     "#(entry|entries) taken out of the deadline set",
   ),
   wrong_types: error("agents")`#key (has|have) a type that this product never writes there
     another program writes under this prefix: give it its own; ${FIX} moves these keys to …:aside:…`(
-    ({ misfits }) => misfits.map(({ key, type, expected }) => `${key} (${type}, must be ${expected})`),
+    ({ mistyped }) => mistyped.map(({ key, type, expected }) => `${key} (${type}, must be ${expected})`),
     "move",
     "#key moved aside",
   ),
@@ -172,7 +157,7 @@ const CHECKS = {
     ({ unreadable }) => unreadable.map(({ address }) => agentName(address)),
   ),
   incomplete: warn("agents")`not everything was examined
-    the rest is as it was: an installation of this size wants a Redis of its own`(reachedBounds),
+    the rest was left alone: give an installation of this size a Redis of its own`(reachedBounds),
   expiring_replies: error("replies")`#parent will lose unacked replies within a day
     read them: subagent-queue replies --parent <id> --ack`((facts) => oldReplies(facts, true)),
   unacked_replies: warn("replies")`#parent left replies unacked for more than an hour
@@ -181,14 +166,18 @@ const CHECKS = {
   ),
   missing_workspaces: warn("workspaces")`the files of #(live agent|live agents) are not on this machine
     put SUBAGENT_WORKSPACES on a volume that all hosts share; a run that goes on elsewhere tells the model`(
-    ({ workspaces }) => (workspaces.isThere ? workspaces.missing : []),
+    ({ workspaces }) => workspaces.missing,
   ),
   orphaned_workspaces: warn("workspaces")`#workspace (belongs|belong) to no agent of this installation
     another prefix or Redis may use this directory; otherwise look at them and delete them`(
-    directoriesThat((directory) => directory.fate === "unknown" && !isDeletable(directory)),
+    directoriesThat(({ agentState, isDeletable }) => agentState === "unknown" && !isDeletable),
   ),
   old_workspaces: warn("workspaces")`#workspace of ended agents (is|are) older than 30 days
-    ${FIX} deletes them`(directoriesThat(isDeletable), "delete", "#workspace deleted"),
+    ${FIX} deletes them`(
+    directoriesThat(({ isDeletable }) => isDeletable),
+    "delete",
+    "#workspace deleted",
+  ),
 };
 
 /** How `--fix` repairs what a check found; undefined where it leaves it alone. */
@@ -201,7 +190,7 @@ const MOST_NAMES = 100;
 /** Everything that the facts show, in the order of the table. */
 export function findingsIn(facts: Facts): Finding[] {
   return Object.entries<Check>(CHECKS).flatMap(([check, { area, severity, what, todo, at, fix }]) => {
-    return asFindings(at(facts)).flatMap((found) => {
+    return asFindings(at(facts, check)).flatMap((found) => {
       const { names = [], count = names.length || 1 } = found;
       if (count === 0) return [];
       const known = { check, area, severity, what: sentence(what, count), todo, fixable: fix !== undefined };
@@ -250,8 +239,9 @@ function missingTools({ workers }: Facts): string[] {
 
 function waitingForWorkers({ workers, agents }: Facts): number {
   if (workers.length > 0) return 0;
-  return agents.filter((sight) => isLive(sight) && ["queued", "running"].includes(sight.record.status))
-    .length;
+  return agents.filter(
+    (snapshot) => isLive(snapshot) && ["queued", "running"].includes(snapshot.record.status),
+  ).length;
 }
 
 /** Clocks that differ from Redis': one name a host, this machine included. */
@@ -280,14 +270,8 @@ function oldReplies({ oldReplies }: Facts, areExpiring: boolean): string[] {
     );
 }
 
-function directoriesThat(condition: (directory: WorkspaceSight) => boolean): (facts: Facts) => string[] {
-  return ({ workspaces: { isThere, directories } }) =>
-    isThere ? directories.filter(condition).map(({ path }) => path) : [];
-}
-
-/** Whether `--fix` may delete it: nothing has changed in it for 30 days, and the agent of its stamp has ended. */
-export function isDeletable({ uid, fate, isOld }: WorkspaceSight): boolean {
-  return uid !== undefined && fate !== "live" && isOld;
+function directoriesThat(condition: (directory: WorkspaceSnapshot) => boolean): (facts: Facts) => string[] {
+  return ({ workspaces }) => workspaces.directories.filter(condition).map(({ path }) => path);
 }
 
 function distinct(texts: readonly string[]): string[] {
@@ -306,12 +290,9 @@ function nearlyUsed({ budgets }: Facts): string[] {
 }
 
 /** Areas with their state, and what was found, errors first. */
-export type Diagnosis = Pick<DoctorReport, "areas" | "findings">;
-
-/** From facts to what is said about them. Pure. */
-export function diagnose(facts: Facts): Diagnosis {
+export function diagnose(facts: Facts): Pick<DoctorReport, "areas" | "findings"> {
   const findings = findingsIn(facts);
-  const areas = Object.entries(SUMMARIES).map(([name, summary]): Diagnosis["areas"][number] => {
+  const areas = Object.entries(SUMMARIES).map(([name, summary]): DoctorReport["areas"][number] => {
     const found = findings.filter(({ area }) => area === name).map(({ severity }) => severity);
     const severity = found.includes("error") ? "error" : (found[0] ?? "ok");
     return { area: Area.parse(name), severity, summary: summary(facts) };
@@ -336,7 +317,7 @@ const SUMMARIES = {
     if (workers.length === 0) return `none live · ${formatPlural(waiting, "wake")} waiting`;
     const hosts = formatPlural(new Set(workers.map(({ worker }) => worker.host)).size, "host");
     const places = workers.reduce((sum, { worker }) => sum + worker.concurrency, 0);
-    const taken = `${formatCount(wakes.active)} of ${formatPlural(places, "place")} taken`;
+    const taken = `${formatCount(wakes.active)} of ${formatPlural(places, "slot")} taken`;
     const isOffered = bash === undefined || workers.some(({ worker }) => worker.tools.includes("bash"));
     const commands = isOffered ? "" : ` · ${bash.replace(/\.$/, "")}`;
     return `${formatCount(workers.length)} live on ${hosts} · ${taken} · ${formatCount(wakes.waiting)} waiting${commands}`;

@@ -18,7 +18,7 @@ import { closeRedis, openRedis, serversOf } from "../../shared/redis/connection/
 import { checkServer } from "../../shared/redis/connection/server-check.ts";
 import {
   type AgentInspection,
-  type AgentSight,
+  type AgentSnapshot,
   createAgentInspection,
   isLive,
 } from "../../shared/redis/inspection.ts";
@@ -32,15 +32,15 @@ import {
   readWorkers,
   type SurveyBounds,
   surveyKeys,
-  type WakesSight,
-  type WorkerSight,
+  type WakesSnapshot,
+  type WorkerSnapshot,
 } from "../../shared/redis/survey.ts";
-import { openWakeQueueForReading, type ReadableWakeQueue } from "../../shared/redis/wake-queue-view.ts";
-import type { Closing } from "../local/disposables.ts";
+import { openWakeQueueForReading, type ReadableWakeQueue } from "../../shared/redis/wake-queue.ts";
+import type { Disposables } from "../local/disposables.ts";
 import { OLD_REPLIES_MS } from "./checks.ts";
 import {
   agentName,
-  type BudgetSight,
+  type BudgetUse,
   type Facts,
   OVERDUE_GRACE_MS,
   ownerName,
@@ -61,39 +61,35 @@ export interface Installation extends shared.Installation {
 
 type Place = Pick<Installation, "prefix" | "workspaceRoot" | "clock" | "logger"> & { timing?: Timing };
 
-/** Opens the installation at `place`; ends with `closing`. Rejects with the connection's own error. */
-export async function openForExamination(
+/** Opens the installation at `place`; ends with `disposables`. Rejects with the connection's own error. */
+export async function openToExamine(
   redisUrl: string,
   place: Place,
-  closing: Closing,
+  disposables: Disposables,
 ): Promise<Installation> {
   const redis = openRedis(redisUrl, "producer");
-  closing.add(() => closeRedis(redis));
+  disposables.add(() => closeRedis(redis));
   // Rejects with the first error.
   if (redis.status !== "ready") await once(redis, "ready");
   const opened = shared.openInstallation(redis, place);
   const { keys, wakes, timing } = opened;
-  closing.add(() => wakes.stop());
-  const queue = openWakeQueueForReading(redis, keys);
-  closing.add(() => queue.close());
+  disposables.add(() => wakes.stop());
+  const queue = await openWakeQueueForReading(redis, keys);
+  disposables.add(() => queue.close());
   return { ...place, ...opened, queue, inspection: createAgentInspection(redis, keys, wakes, timing) };
 }
 
 /** How an examination goes about it; tests are less patient. */
-export interface ExaminationOptions {
-  host: string;
-  isProduction: boolean;
-  /** Why a worker of this machine offers no bash. */
-  bash?: string | undefined;
+export interface ExamineOptions extends Pick<Facts, "host" | "isProduction" | "bash"> {
   /** How late a check may be, ms. */
   graceMs?: number;
   /** Time between the two looks at an agent that seems to be in trouble, ms. */
-  secondLookMs?: number;
+  secondCheckMs?: number;
   bounds?: SurveyBounds;
 }
 
-const SECOND_LOOK_MS = 1_500;
-/** How often a wake beside free places is looked at, and how far apart: a healthy worker takes it at once. */
+const SECOND_CHECK_MS = 1_500;
+/** How often a wake beside free slots is checked, and how far apart: a healthy worker takes it at once. */
 const WAKE_LOOKS = 6;
 const WAKE_LOOK_MS = 500;
 /** After so many crashes in a row without progress a run is alone in its worker. */
@@ -105,31 +101,29 @@ const MOST_BUDGETED = 1_000;
 const BOUNDS: SurveyBounds = { keys: 2_000_000, agents: 50_000 };
 
 /** Measures everything. Rejects with the connection's own error. */
-export async function examine(installation: Installation, options: ExaminationOptions): Promise<Facts> {
+export async function examine(installation: Installation, options: ExamineOptions): Promise<Facts> {
   const { redis, keys, prefix, clock, inspection, pause } = installation;
-  const { host, isProduction, bash, graceMs = OVERDUE_GRACE_MS, bounds = BOUNDS } = options;
+  const { graceMs = OVERDUE_GRACE_MS, bounds = BOUNDS, secondCheckMs: _, ...machine } = options;
   const servers = await Promise.all(serversOf(redis).map(checkServer));
   const askedAtMs = clock.now();
   const nowMs = await redisNowMs(redis);
   const hostNowMs = (askedAtMs + clock.now()) / 2;
   const survey = await surveyKeys(redis, keys, prefix, bounds);
-  const { sights: agents, unreadable } = await inspection.inspect(survey.agents, graceMs);
+  const { snapshots: agents, unreadable } = await inspection.inspect(survey.agents, graceMs);
   const [suspects, wakes] = await Promise.all([
     lookAgain(installation, agents, options),
     lookAtWakes(installation, workersWithOneRun(agents)),
   ]);
-  const overdue = survey.strangers.filter(({ nextLookMs }) => nextLookMs + graceMs < nowMs);
+  const overdue = survey.strangers.filter(({ nextCheckMs }) => nextCheckMs + graceMs < nowMs);
   return {
     nowMs,
     hostNowMs,
-    host,
-    isProduction,
-    bash,
+    ...machine,
     servers,
     agents,
     suspects,
     unreadable,
-    misfits: survey.misfits,
+    mistyped: survey.mistyped,
     strangers: overdue.map(({ member }) => member),
     channels: survey.channels.length,
     oldReplies: await readOldReplies(redis, keys, survey.channels, OLD_REPLIES_MS),
@@ -147,27 +141,25 @@ export async function examine(installation: Installation, options: ExaminationOp
 /** The agents that are in the same trouble a moment later. */
 async function lookAgain(
   { clock, inspection }: Installation,
-  sights: readonly AgentSight[],
-  { graceMs = OVERDUE_GRACE_MS, secondLookMs = SECOND_LOOK_MS }: ExaminationOptions,
+  snapshots: readonly AgentSnapshot[],
+  { graceMs = OVERDUE_GRACE_MS, secondCheckMs = SECOND_CHECK_MS }: ExamineOptions,
 ): Promise<SuspectAgent[]> {
-  const before = new Map(sights.map((sight) => [sight.address, troublesOf(sight, graceMs)]));
-  const suspects = [...before].filter(([, troubles]) => troubles.length > 0);
-  if (suspects.length === 0) return [];
-  const seen = new Map(suspects.map(([{ uid }, troubles]) => [uid, troubles]));
-  await clock.sleep(secondLookMs);
-  const again = await inspection.inspect(
-    suspects.map(([address]) => address),
-    graceMs,
-  );
-  return again.sights.flatMap((sight) => {
-    const troubles = troublesOf(sight, graceMs).filter((each) => seen.get(sight.address.uid)?.includes(each));
-    return troubles.length > 0 ? [{ sight, troubles }] : [];
+  const seen = new Map(snapshots.map((snapshot) => [snapshot.address.uid, troublesOf(snapshot, graceMs)]));
+  const troubled = snapshots.map(({ address }) => address).filter(({ uid }) => seen.get(uid)?.length);
+  if (troubled.length === 0) return [];
+  await clock.sleep(secondCheckMs);
+  const again = await inspection.inspect(troubled, graceMs);
+  return again.snapshots.flatMap((snapshot) => {
+    const troubles = troublesOf(snapshot, graceMs).filter((each) =>
+      seen.get(snapshot.address.uid)?.includes(each),
+    );
+    return troubles.length > 0 ? [{ snapshot, troubles }] : [];
   });
 }
 
 /** Ids of the workers that isolate a run and take nothing else meanwhile. */
-function workersWithOneRun(sights: readonly AgentSight[]): ReadonlySet<string> {
-  const isolated = sights.flatMap(({ record }) =>
+function workersWithOneRun(snapshots: readonly AgentSnapshot[]): ReadonlySet<string> {
+  const isolated = snapshots.flatMap(({ record }) =>
     record?.status === "running" && record.crashes >= CRASHES_BEFORE_ISOLATION ? [record.worker] : [],
   );
   return new Set(isolated);
@@ -192,7 +184,7 @@ async function lookAtWakes(
 
 /** Whether `next` is still the next wake to be taken though there is a free place for it. */
 function seemStuck(
-  { workers, wakes }: { workers: readonly WorkerSight[]; wakes: WakesSight },
+  { workers, wakes }: { workers: readonly WorkerSnapshot[]; wakes: WakesSnapshot },
   closed: ReadonlySet<string>,
   next: string | undefined,
 ): boolean {
@@ -205,11 +197,11 @@ function seemStuck(
 /** The budgets of the first live agents, each once and at its tightest cap. */
 async function readBudgets(
   { redis, keys }: Installation,
-  sights: readonly AgentSight[],
-): Promise<BudgetSight[]> {
-  const live = sights.filter(isLive).slice(0, MOST_BUDGETED);
+  snapshots: readonly AgentSnapshot[],
+): Promise<BudgetUse[]> {
+  const live = snapshots.filter(isLive).slice(0, MOST_BUDGETED);
   const specs = await Promise.all(live.map(({ address }) => redis.hget(keys.agent(address).record, "spec")));
-  const found = new Map<string, BudgetSight>();
+  const found = new Map<string, BudgetUse>();
   for (const [i, { address, record }] of live.entries()) {
     const { budgets } = AgentSpecJson.safeParse(specs[i]).data ?? {};
     for (const bound of budgets ? budgetsOf(address, budgets) : []) {

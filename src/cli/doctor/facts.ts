@@ -3,12 +3,12 @@ import { PAYLOAD_VERSION } from "../../shared/protocol/agent.ts";
 import type { AgentAddress, ParentAddress } from "../../shared/protocol/keys.ts";
 import type { ServerReport } from "../../shared/redis/connection/server-check.ts";
 import {
-  type AgentSight,
+  type AgentSnapshot,
   deadlineOf,
   isLive,
   isTooOld,
   overdueMs,
-  type RecordSight,
+  type RecordSnapshot,
   type UnreadableAgent,
 } from "../../shared/redis/inspection.ts";
 import type { PauseState } from "../../shared/redis/pause.ts";
@@ -18,18 +18,18 @@ import type {
   OldReplies,
   RefusedEntries,
   SurveyBounds,
-  WakesSight,
-  WorkerSight,
+  WakesSnapshot,
+  WorkerSnapshot,
 } from "../../shared/redis/survey.ts";
 
 /** An agent with troubles that were there at both looks. */
 export interface SuspectAgent {
-  sight: AgentSight;
+  snapshot: AgentSnapshot;
   troubles: readonly AgentTrouble[];
 }
 
 /** What was measured. Times are epoch ms. */
-export interface Facts {
+export interface Facts extends Pick<KeySurvey, "mistyped" | "reached"> {
   /** Redis' time, and this machine's at the same moment. */
   nowMs: number;
   hostNowMs: number;
@@ -40,59 +40,56 @@ export interface Facts {
   bash?: string | undefined;
   /** One report a node. */
   servers: readonly ServerReport[];
-  agents: readonly AgentSight[];
+  agents: readonly AgentSnapshot[];
   suspects: readonly SuspectAgent[];
   unreadable: readonly UnreadableAgent[];
-  /** Keys of parents and agents that have another type than they must. */
-  misfits: KeySurvey["misfits"];
   /** Members of the deadline set that name no agent and are overdue. */
   strangers: readonly string[];
   /** Number of parents with a reply channel, and those whose replies are old. */
   channels: number;
   oldReplies: readonly OldReplies[];
-  /** Intake entries that nobody was told of. */
+  /** Intake entries of which no parent was told. */
   refusedEntries: RefusedEntries;
-  workers: readonly WorkerSight[];
-  wakes: WakesSight;
+  workers: readonly WorkerSnapshot[];
+  wakes: WakesSnapshot;
   /** Since when an operator has paused the installation. */
   pause: PauseState | undefined;
   /** Provider limiters that are not healthy. */
   limiters: readonly LimiterState[];
-  /** Whether the same wake kept waiting beside free places, at every look. */
+  /** Whether the same wake kept waiting beside free slots at every check. */
   areWakesStuck: boolean;
-  /** How far the survey was allowed to go, and which of the bounds it reached. */
+  /** How far the survey was allowed to go. */
   bounds: SurveyBounds;
-  reached: readonly (keyof SurveyBounds)[];
   workspaces: WorkspaceFacts;
   /** The budgets that bind live agents. */
-  budgets: readonly BudgetSight[];
+  budgets: readonly BudgetUse[];
 }
 
 /** A budget by whom it binds; `used`: the share that is spent, calls under way included, 1 and more at its end. */
-export interface BudgetSight {
+export interface BudgetUse {
   name: string;
   used: number;
 }
 
 /** The directory of an agent's files. */
-export interface WorkspaceSight extends ParentAddress {
+export interface WorkspaceSnapshot extends ParentAddress {
   /** `<tenant>/<parent>/agents/<agent_id>`. */
   path: string;
   agentId: string;
   /** Undefined: no stamp that can be read. */
   uid: string | undefined;
   /** `unknown`: this installation does not know the agent. */
-  fate: "live" | "ended" | "unknown";
-  /** Whether nothing in it has changed for 30 days; never of a live agent. */
-  isOld: boolean;
+  agentState: "live" | "ended" | "unknown";
+  /** Whether `--fix` may delete it: nothing in it has changed for 30 days, and the agent of its stamp has ended. */
+  isDeletable: boolean;
 }
 
 /** The workspaces of this machine. */
 export interface WorkspaceFacts {
   root: string;
-  /** False: there is no such directory, and nothing was looked at. */
+  /** False: there is no such directory; nothing was looked at and nothing is missing. */
   isThere: boolean;
-  directories: readonly WorkspaceSight[];
+  directories: readonly WorkspaceSnapshot[];
   /** Live agents with a log whose stamp is not here, as `parent/agent`. */
   missing: readonly string[];
   /** Whether only the first ones were looked at. */
@@ -137,39 +134,39 @@ const BREAKS = 2;
 const LATE_MS = 60_000;
 
 /** Everything that is wrong with one agent at one look; `graceMs` is how late its check may be. */
-export function troublesOf(sight: AgentSight, graceMs: number): AgentTrouble[] {
-  if (!isLive(sight)) return leftBehind(sight, graceMs);
-  if (sight.record.version > PAYLOAD_VERSION) return ["newer_records"];
-  const { nextLookMs, lifeMs, nowMs, record } = sight;
-  const found = overdueTroubles(sight, record, graceMs);
-  if (nextLookMs === undefined || nextLookMs > deadlineOf(record, lifeMs, nowMs) + LATE_MS)
+export function troublesOf(snapshot: AgentSnapshot, graceMs: number): AgentTrouble[] {
+  if (!isLive(snapshot)) return leftBehind(snapshot, graceMs);
+  if (snapshot.record.version > PAYLOAD_VERSION) return ["newer_records"];
+  const { nextCheckMs, lifeMs, nowMs, record } = snapshot;
+  const found = overdueTroubles(snapshot, record, graceMs);
+  if (nextCheckMs === undefined || nextCheckMs > deadlineOf(record, lifeMs, nowMs) + LATE_MS)
     found.push("unwatched");
   if (record.breaks >= BREAKS) found.push("breaking_off");
-  if (!sight.isCounted) found.push("uncounted");
+  if (!snapshot.isCounted) found.push("uncounted");
   if (!record.isNamed) found.push("unnamed");
   return found;
 }
 
-function leftBehind(sight: AgentSight, graceMs: number): AgentTrouble[] {
-  const { isCounted, log, inbox, attachments, timeline, lifeMs, nextLookMs, nowMs } = sight;
+function leftBehind(snapshot: AgentSnapshot, graceMs: number): AgentTrouble[] {
+  const { isCounted, log, inbox, attachments, timeline, lifeMs, nextCheckMs, nowMs } = snapshot;
   const found: AgentTrouble[] = [];
   if (isCounted) found.push("leaked_slots");
   if (log + inbox + attachments + timeline > 0 || lifeMs !== -2) found.push("orphaned_keys");
-  if (nextLookMs !== undefined && nextLookMs + graceMs < nowMs) found.push("stray_members");
+  if (nextCheckMs !== undefined && nextCheckMs + graceMs < nowMs) found.push("stray_members");
   return found;
 }
 
-function overdueTroubles(sight: AgentSight, record: RecordSight, graceMs: number): AgentTrouble[] {
-  if (isTooOld(sight, graceMs)) return ["overdue_age"];
-  if (overdueMs(sight) <= graceMs) return [];
+function overdueTroubles(snapshot: AgentSnapshot, record: RecordSnapshot, graceMs: number): AgentTrouble[] {
+  if (isTooOld(snapshot, graceMs)) return ["overdue_age"];
+  if (overdueMs(snapshot) <= graceMs) return [];
   switch (record.status) {
     case "idle":
       return ["overdue_idle"];
     case "waiting":
       return ["stale_waiting"];
     case "running":
-      return [record.leaseUntil > 0 || !sight.isWakeAlive ? "stale_running" : "unswept"];
+      return [record.leaseUntil > 0 || !snapshot.isWakeAlive ? "stale_running" : "unswept"];
     default:
-      return [sight.isWakeAlive ? "unswept" : "stale_queued"];
+      return [snapshot.isWakeAlive ? "unswept" : "stale_queued"];
   }
 }

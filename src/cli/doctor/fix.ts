@@ -1,21 +1,21 @@
 /**
  * What `--fix` does: only repairs that are safe at any time. Idempotent.
  *
- * 1. No record is written: deadlines are touched, the sweeper checks, and `repair` asks the record inside its script.
+ * 1. Agents change only as a sweeper changes them: a hint, then its check. `repair` writes no record, and reads it inside its script.
  * 2. No reply is acked, and no workspace deleted that changed within 30 days or whose agent lives.
  * 3. A key of the wrong type is moved beside its old name, never deleted; a key that has become right stays.
  */
 import { join } from "node:path";
 import type { AgentAddress } from "../../shared/protocol/keys.ts";
 import { inBatches } from "../../shared/redis/inspection.ts";
-import type { MisfitKey } from "../../shared/redis/survey.ts";
+import type { MistypedKey } from "../../shared/redis/survey.ts";
 import { createSweeper } from "../../worker/sweeper.ts";
 import { sentence } from "../terminal/numbers.ts";
-import { isDeletable, type Repair, repairOf } from "./checks.ts";
+import { type Repair, repairOf } from "./checks.ts";
 import type { Installation } from "./examine.ts";
 import type { Facts } from "./facts.ts";
 import type { Finding, Repaired } from "./report.ts";
-import { deleteWorkspace, fateOf, isUntouchedSince, OLD_WORKSPACE_MS } from "./workspaces.ts";
+import { agentStateOf, deleteWorkspace, isUntouchedSince, OLD_WORKSPACE_MS } from "./workspaces.ts";
 
 const BATCH = 100;
 
@@ -26,12 +26,12 @@ export async function repair(
   look: () => Promise<Facts>,
 ): Promise<void> {
   const { deadlines, inspection } = installation;
-  await inBatches(found.misfits, BATCH, (misfit) => moveAside(installation, misfit));
-  const facts = found.misfits.length > 0 ? await look() : found;
+  await inBatches(found.mistyped, BATCH, (mismatch) => moveAside(installation, mismatch));
+  const facts = found.mistyped.length > 0 ? await look() : found;
   const suspects = (by: Repair): AgentAddress[] =>
     facts.suspects
       .filter(({ troubles }) => troubles.some((trouble) => repairOf(trouble)?.by === by))
-      .map(({ sight }) => sight.address);
+      .map(({ snapshot }) => snapshot.address);
   await inBatches(suspects("repair"), BATCH, (address) => inspection.repair(address));
   const overdue = suspects("check");
   await inBatches(overdue, BATCH, (address) => deadlines.touch(address, 0));
@@ -43,7 +43,7 @@ export async function repair(
  * Moves a key to a name of its own in the same slot. The type is read once more after the move: a key that was replaced
  * by a right one in between goes back.
  */
-async function moveAside({ redis, clock }: Installation, { key, expected }: MisfitKey): Promise<void> {
+async function moveAside({ redis, clock }: Installation, { key, expected }: MistypedKey): Promise<void> {
   const type = await redis.type(key);
   if (type === expected || type === "none") return;
   const aside = `${key.replace(/^[^}]*\}:/, "$&aside:")}:${clock.now()}`;
@@ -54,9 +54,9 @@ async function moveAside({ redis, clock }: Installation, { key, expected }: Misf
 /** Each is checked once more, in Redis and on the disk, right before it is deleted. */
 async function deleteOld(installation: Installation, { hostNowMs, workspaces }: Facts): Promise<void> {
   const { root, directories } = workspaces;
-  for (const found of directories.filter(isDeletable)) {
+  for (const found of directories.filter(({ isDeletable }) => isDeletable)) {
     const isOld = await isUntouchedSince(join(root, found.path), hostNowMs - OLD_WORKSPACE_MS);
-    if (isOld && (await fateOf(installation, found)) !== "live") await deleteWorkspace(root, found);
+    if (isOld && (await agentStateOf(installation, found)) !== "live") await deleteWorkspace(root, found);
   }
 }
 

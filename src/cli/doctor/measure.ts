@@ -1,10 +1,11 @@
 /** `doctor --measure`: makes tiny calls to the model backend, more and more side by side, and says what it takes. */
 import type { Clock } from "../../shared/clock.ts";
 import { newRequestKey } from "../../shared/protocol/ids.ts";
+import { onAbort } from "../../shared/stop-signal.ts";
 import type { CallControl, Model, ModelRequest } from "../../worker/model/model.ts";
 import { messageJson, requestHead } from "../../worker/model/request.ts";
 import type { CommandContext } from "../command.ts";
-import { createClosing } from "../local/disposables.ts";
+import { createDisposables } from "../local/disposables.ts";
 import { openModel } from "../local/service.ts";
 import { modelText } from "../terminal/banner.ts";
 import { formatPlural } from "../terminal/numbers.ts";
@@ -28,70 +29,55 @@ const OFFLINE_LATENCY_MS = 100;
 export async function measure(context: CommandContext) {
   const { config, output, clock, signal } = context;
   const total = LEVELS.reduce((sum, { calls }) => sum + calls, 0);
-  const backend = config.provider
-    ? modelText(config)
-    : `the built-in offline model (${OFFLINE_LATENCY_MS} ms a call)`;
+  const backend = config.provider ? modelText(config) : `the offline model (${OFFLINE_LATENCY_MS} ms a call)`;
   output.note(
     `Measuring ${backend}: ${formatPlural(total, "call")} of at most ${MAX_TOKENS} output tokens each.`,
   );
-  const closing = createClosing();
+  const disposables = createDisposables();
   try {
-    const model = await openModel(context, closing, OFFLINE_LATENCY_MS);
-    const levels = await callAtAllLevels(model, config.model, clock, signal);
+    const model = await openModel(context, disposables, OFFLINE_LATENCY_MS);
+    const levels = await callAtAllLevels({ model, modelId: config.model, clock, signal });
     return measurementOf(levels, config.concurrency);
   } finally {
-    await closing.close();
+    await disposables.close();
   }
 }
 
+/** What is called, and what ends the calls. */
+interface Backend {
+  model: Model;
+  modelId: string;
+  clock: Clock;
+  signal: AbortSignal;
+}
+
 /** Calls at each level until one fails. */
-export async function callAtAllLevels(
-  model: Model,
-  modelId: string,
-  clock: Clock,
-  signal: AbortSignal,
-): Promise<Level[]> {
-  const callAt = async (concurrency: number, calls: number): Promise<Level> => {
-    const callsMs: number[] = [];
+export async function callAtAllLevels(backend: Backend): Promise<Level[]> {
+  const levels: Level[] = [];
+  for (const { concurrency, calls } of LEVELS) {
+    const level: Level = { concurrency, callsMs: [] };
     let left = calls;
-    let failure: Level["failure"];
     const callInTurn = async () => {
-      while (left > 0 && !failure) {
-        left -= 1;
-        const startedMs = clock.monotonicMs();
-        const problem = await callOnce(model, modelId, clock, signal);
-        if (problem) failure ??= problem;
-        else callsMs.push(clock.monotonicMs() - startedMs);
+      while (left-- > 0 && !level.failure) {
+        const startedMs = backend.clock.monotonicMs();
+        const problem = await callOnce(backend);
+        if (problem) level.failure ??= problem;
+        else level.callsMs.push(backend.clock.monotonicMs() - startedMs);
       }
     };
     await Promise.all(Array.from({ length: concurrency }, callInTurn));
-    return { concurrency, callsMs, ...(failure && { failure }) };
-  };
-  const levels: Level[] = [];
-  for (const { concurrency, calls } of LEVELS) {
-    levels.push(await callAt(concurrency, calls));
-    if (levels.at(-1)?.failure) break;
+    levels.push(level);
+    if (level.failure) break;
   }
   return levels.length > 1 ? levels.slice(1) : levels;
 }
 
 /** Undefined: it was answered. */
-async function callOnce(
-  model: Model,
-  modelId: string,
-  clock: Clock,
-  signal: AbortSignal,
-): Promise<Level["failure"]> {
-  const control: CallControl = {
-    mayBegin: () => !signal.aborted,
-    abortCall: null,
-    deadlineMs: clock.monotonicMs() + CALL_LIMIT_MS,
-  };
-  const abort = () => control.abortCall?.("measuring was interrupted");
-  signal.addEventListener("abort", abort, { once: true });
-  const outcome = await model
-    .call(requestFor(modelId), control)
-    .finally(() => signal.removeEventListener("abort", abort));
+async function callOnce({ model, modelId, clock, signal }: Backend): Promise<Level["failure"]> {
+  const deadlineMs = clock.monotonicMs() + CALL_LIMIT_MS;
+  const control: CallControl = { mayBegin: () => !signal.aborted, abortCall: null, deadlineMs };
+  const forget = onAbort(signal, () => control.abortCall?.("measuring was interrupted"));
+  const outcome = await model.call(requestFor(modelId), control).finally(forget);
   if (signal.aborted) return { isLimit: false, problem: "it was interrupted" };
   if (outcome.status === "answer") return undefined;
   if (outcome.status === "aborted")
@@ -116,7 +102,7 @@ function requestFor(model: string): ModelRequest {
 
 /** What is said about the levels, for workers that have `concurrency` runs at a time. */
 export function measurementOf(levels: readonly Level[], concurrency: number) {
-  const found = judgeParallelism(levels);
+  const { summary, finding } = diagnoseParallelism(levels, concurrency);
   const figures = levels
     .filter(({ failure }) => !failure)
     .map((level) => ({
@@ -124,60 +110,25 @@ export function measurementOf(levels: readonly Level[], concurrency: number) {
       calls: level.callsMs.length,
       calls_per_second: Math.round(callsPerSecond(level) * 100) / 100,
     }));
-  const findings = findingsAbout(found, concurrency);
   const speeds = figures.map((level) => `${level.concurrency}: ${level.calls_per_second.toFixed(1)}/s`);
-  const summary = [SUMMARIES[found.status](found), speeds.join("  ")].filter(Boolean).join(" · ");
-  const area = { area: "model", severity: findings[0]?.severity ?? "ok", summary } as const;
-  return { area, findings, levels: figures };
+  const said = [summary, speeds.join("  ")].filter(Boolean).join(" · ");
+  const area = { area: "model", severity: finding?.severity ?? "ok", summary: said } as const;
+  return { area, findings: finding ? [finding] : [], levels: figures };
 }
-
-const SUMMARIES: Record<Parallelism["status"], (found: Parallelism) => string> = {
-  parallel: ({ takes }) => `answers ${takes} calls side by side without waiting`,
-  serial: ({ takes }) => `answers ${formatPlural(takes, "call")} at a time`,
-  limited: ({ takes }) => `refuses more than ${formatPlural(takes, "call")} at a time`,
-  too_quick: ({ callMs = 0 }) => `a call takes ${callMs.toFixed(1)} ms: too quick to tell`,
-  failed: () => "not measured",
-};
-
-function findingsAbout({ status, takes, problem }: Parallelism, concurrency: number): Finding[] {
-  const finding = { area: "model" as const, count: 1, names: [], fixable: false };
-  if (status === "failed") {
-    const what = `the model backend could not be measured: ${problem}`;
-    return [{ ...finding, check: "model_failed", severity: "error", what, todo: "" }];
-  }
-  // While one run uses its tools another one may call: twice as many keep the backend busy.
-  const enough = 2 * takes;
-  if ((status !== "serial" && status !== "limited") || concurrency <= enough) return [];
-  const [does, then] =
-    status === "serial"
-      ? ["answers", "only queues"]
-      : ["takes no more than", "is refused and tried again later"];
-  const what = `the model backend ${does} ${formatPlural(takes, "call")} at a time: SUBAGENT_CONCURRENCY above ${enough} ${then}`;
-  const todo = `set SUBAGENT_CONCURRENCY=${enough} for all workers together (it is ${concurrency} here)`;
-  return [{ ...finding, check: "serial_model", severity: "warn", what, todo }];
-}
-
-// Whether calls side by side pay, from how long they took: what the backend takes at a time. Pure.
 
 /** The calls that were made at one number of calls side by side. */
 export interface Level {
   concurrency: number;
   /** How long each call took that brought an answer, ms. */
-  callsMs: readonly number[];
+  callsMs: number[];
   /** The first failure, if any; `isLimit`: the provider asked for fewer calls. */
   failure?: { isLimit: boolean; problem: string };
 }
 
-/**
- * What a backend takes. `parallel`: the most that was tried brings more than anything below; `serial`: beyond `takes`
- * calls at a time the others wait; `limited`: beyond that they are refused; `too_quick`: calls so short (`callMs`) say
- * nothing; `failed`: `takes` is 0.
- */
-export interface Parallelism {
-  status: "parallel" | "serial" | "limited" | "too_quick" | "failed";
-  takes: number;
-  callMs?: number;
-  problem?: string;
+/** How many calls a backend takes at a time, in words, and what is wrong with that. */
+interface Parallelism {
+  summary: string;
+  finding?: Finding;
 }
 
 /** Below this, a call measures this machine and not the backend. */
@@ -190,27 +141,47 @@ export function callsPerSecond({ concurrency, callsMs }: Level): number {
   return (concurrency * 1_000) / Math.max(median(callsMs), 0.001);
 }
 
-/** Judges levels in growing order, the first one with one call at a time. */
-export function judgeParallelism(levels: readonly Level[]): Parallelism {
-  const broken = levels.find(({ failure }) => failure);
-  const whole = levels.slice(0, broken ? levels.indexOf(broken) : undefined);
-  if (broken?.failure && (!broken.failure.isLimit || whole.length === 0)) {
-    return { status: "failed", takes: 0, problem: broken.failure.problem };
+/** Judges levels in growing order, the first one with one call at a time and none behind a failure. */
+export function diagnoseParallelism(levels: readonly Level[], concurrency: number): Parallelism {
+  const whole = levels.filter(({ failure }) => !failure);
+  const failure = levels.find((level) => level.failure)?.failure;
+  if (failure && (!failure.isLimit || whole.length === 0)) {
+    const what = `the model backend could not be measured: ${failure.problem}`;
+    return { summary: "not measured", finding: findingOf("model_failed", "error", what, "") };
   }
-  if (whole.length === 0) return { status: "failed", takes: 0, problem: "no call was made" };
   // The time of a call that does not wait, from any level: the first calls find everything cold.
   const callMs = Math.min(...whole.map((level) => median(level.callsMs)));
   const best = Math.max(...whole.map((level) => (level.concurrency * callMs) / median(level.callsMs)));
   const most = whole.at(-1)?.concurrency ?? 1;
-  if (callMs < TOO_QUICK_MS) return { status: "too_quick", takes: most, callMs };
-  if (broken?.failure) return { status: "limited", takes: most, problem: broken.failure.problem };
-  if (best >= most * NEARLY) return { status: "parallel", takes: most };
-  return { status: "serial", takes: Math.max(1, Math.round(best)) };
+  if (callMs < TOO_QUICK_MS) return { summary: `a call takes ${callMs.toFixed(1)} ms: too quick to tell` };
+  if (failure) {
+    const summary = `refuses more than ${formatPlural(most, "call")} at a time`;
+    return {
+      summary,
+      ...tooMany(most, concurrency, "takes no more than", "is refused and tried again later"),
+    };
+  }
+  if (best >= most * NEARLY) return { summary: `answers ${most} calls side by side without waiting` };
+  const takes = Math.max(1, Math.round(best));
+  const summary = `answers ${formatPlural(takes, "call")} at a time`;
+  return { summary, ...tooMany(takes, concurrency, "answers", "only queues") };
+}
+
+/** While one run uses its tools another one may call: twice as many as are taken keep the backend busy. */
+function tooMany(takes: number, concurrency: number, does: string, then: string): { finding?: Finding } {
+  const enough = 2 * takes;
+  if (concurrency <= enough) return {};
+  const what = `the model backend ${does} ${formatPlural(takes, "call")} at a time: SUBAGENT_CONCURRENCY above ${enough} ${then}`;
+  const todo = `set SUBAGENT_CONCURRENCY=${enough} for all workers together (it is ${concurrency} here)`;
+  return { finding: findingOf("serial_model", "warn", what, todo) };
+}
+
+function findingOf(check: string, severity: Finding["severity"], what: string, todo: string): Finding {
+  return { check, area: "model", severity, what, count: 1, names: [], todo, fixable: false };
 }
 
 function median(numbers: readonly number[]): number {
-  const sorted = [...numbers].sort((a, b) => a - b);
-  const middle = Math.floor(sorted.length / 2);
-  const upper = sorted[middle] ?? 0;
-  return sorted.length % 2 === 1 ? upper : (upper + (sorted[middle - 1] ?? upper)) / 2;
+  const sorted = numbers.toSorted((a, b) => a - b);
+  const at = (place: number) => sorted[Math.trunc(place)] ?? 0;
+  return (at((sorted.length - 1) / 2) + at(sorted.length / 2)) / 2;
 }

@@ -4,10 +4,10 @@
  */
 import { z } from "zod";
 import { formatCount, formatPlural } from "../terminal/numbers.ts";
-import type { Look, Style } from "../terminal/output.ts";
+import type { Style, TextStyle } from "../terminal/output.ts";
 import { cutTo, hanging, plainLine } from "../terminal/text.ts";
 
-/** `ok`: nothing to do; `warn`: look at it; `error`: work is stuck, lost, or about to be. */
+/** `ok`: nothing to do; `warn`: check it; `error`: work is stuck, lost, or about to be. */
 const Severity = z.enum(["ok", "warn", "error"]);
 type Severity = z.infer<typeof Severity>;
 
@@ -68,10 +68,10 @@ export const DoctorReport = z.object({
 /** See {@link DoctorReport}. */
 export type DoctorReport = z.infer<typeof DoctorReport>;
 
-const GLYPHS: Record<Severity, { glyph: string; look: Look }> = {
-  ok: { glyph: "✔", look: "green" },
-  warn: { glyph: "⚠", look: "yellow" },
-  error: { glyph: "✖", look: "red" },
+const GLYPHS: Record<Severity, { glyph: string; textStyle: TextStyle }> = {
+  ok: { glyph: "✔", textStyle: "green" },
+  warn: { glyph: "⚠", textStyle: "yellow" },
+  error: { glyph: "✖", textStyle: "red" },
 };
 const TITLE_CELLS = 12;
 const SHOWN_NAMES = 5;
@@ -83,19 +83,16 @@ const WIDEST = 120;
 export function renderReport(report: DoctorReport, columns: number | undefined, style: Style): string[] {
   const room = columns === undefined ? Number.POSITIVE_INFINITY : Math.min(columns - 1, WIDEST);
   const { redis, prefix, areas, findings, repaired, status, errors, warnings } = report;
-  const glyphOf = (severity: Severity) => style(GLYPHS[severity].look, GLYPHS[severity].glyph);
+  const glyphOf = (severity: Severity) => style(GLYPHS[severity].textStyle, GLYPHS[severity].glyph);
   const dim = (line: string) => style("dim", line);
   const areaLines = ({ area, severity, summary }: DoctorReport["areas"][number]) => {
     const title = (area.slice(0, 1).toUpperCase() + area.slice(1)).padEnd(TITLE_CELLS);
-    const [first = "", ...rest] = hanging(`  ${title}`, plainLine(summary), room);
-    return [`${glyphOf(severity)} ${style("bold", title)}${first.slice(2 + TITLE_CELLS)}`, ...rest];
+    return hanging(`${glyphOf(severity)} ${style("bold", title)}`, plainLine(summary), room);
   };
   const findingLines = ({ severity, what, names, count, todo }: Finding) => {
-    const [first = "", ...rest] = hanging("    ", plainLine(what), room);
     const listed = listOf(names, count);
     return [
-      `  ${glyphOf(severity)} ${first.slice(4)}`,
-      ...rest,
+      ...hanging(`  ${glyphOf(severity)} `, plainLine(what), room),
       ...(listed === "" ? [] : hanging("      ", listed, room).map(dim)),
       ...(todo === "" ? [] : hanging("    → ", todo, room)),
     ];
@@ -112,14 +109,14 @@ export function renderReport(report: DoctorReport, columns: number | undefined, 
       ...findings.filter(({ area }) => area === line.area).flatMap(findingLines),
     ]),
     "",
-    ...(repaired ? [...(repairs.length > 0 ? [style("bold", "Repaired"), ...repairs] : [NOTHING]), ""] : []),
+    ...(repaired
+      ? [...(repairs.length > 0 ? [style("bold", "Repaired"), ...repairs] : ["Nothing was repaired."]), ""]
+      : []),
     status === "healthy"
       ? `${glyphOf("ok")} all is well`
       : `${glyphOf(status === "errors" ? "error" : "warn")} ${last}`,
   ];
 }
-
-const NOTHING = "Nothing was repaired.";
 
 /** The first names of `count`, and how many more there are. */
 function listOf(names: readonly string[], count: number): string {

@@ -4,23 +4,22 @@
  */
 import { execFile } from "node:child_process";
 import type { Dirent } from "node:fs";
-import { lstat, readdir, readFile, rename, stat } from "node:fs/promises";
+import { lstat, readdir, rename, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import type { z } from "zod";
 import type { Clock } from "../../shared/clock.ts";
-import {
-  AgentId,
-  agentSegments,
-  ParentId,
-  STAMP_NAME,
-  TenantId,
-  WorkspaceStamp,
-} from "../../shared/protocol/ids.ts";
+import { AgentId, agentSegments, ParentId, STAMP_NAME, TenantId } from "../../shared/protocol/ids.ts";
 import { ToolStartedEntry } from "../../shared/protocol/log.ts";
 import type { AgentStore } from "../../shared/redis/agents.ts";
-import { type AgentInspection, type AgentSight, inBatches, isLive } from "../../shared/redis/inspection.ts";
-import { agentName, type WorkspaceFacts, type WorkspaceSight } from "./facts.ts";
+import {
+  type AgentInspection,
+  type AgentSnapshot,
+  inBatches,
+  isLive,
+} from "../../shared/redis/inspection.ts";
+import { readStamp } from "../../worker/tools/workspace.ts";
+import { agentName, type WorkspaceFacts, type WorkspaceSnapshot } from "./facts.ts";
 
 /** What is needed to find out whose a workspace is. */
 export interface WorkspaceContext {
@@ -31,8 +30,9 @@ export interface WorkspaceContext {
   store: Pick<AgentStore, "uidOf" | "load">;
 }
 
-/** A workspace as it lies on the disk. */
-export type FoundWorkspace = Omit<WorkspaceSight, "fate" | "isOld">;
+/** Where an agent's directory is, and as which agent's its stamp names it. */
+type Place = Omit<WorkspaceSnapshot, "uid" | "agentState" | "isDeletable">;
+type FoundWorkspace = Place & Pick<WorkspaceSnapshot, "uid">;
 
 /** A workspace may be deleted when nothing in it has changed for so long and its agent has ended. */
 export const OLD_WORKSPACE_MS = 30 * 86_400_000;
@@ -40,7 +40,8 @@ export const OLD_WORKSPACE_MS = 30 * 86_400_000;
 /** The tools that leave files in the workspace; an agent that used none of them need not have one. */
 const WRITERS: ReadonlySet<string> = new Set(["bash", "edit_file", "write_file"]);
 const BATCH = 64;
-const SECOND_LOOK_MS = 1_500;
+/** A worker makes the directory first and then, within this time, its stamp. */
+const STAMP_MS = 1_500;
 const MOST_DIRECTORIES = 20_000;
 /** A workspace with more entries than this counts as young: it is not walked to its end. */
 const MOST_ENTRIES = 10_000;
@@ -48,49 +49,50 @@ const MOST_ENTRIES = 10_000;
 /** Looks at every workspace of this machine; `agents` are those that were seen in Redis just before. */
 export async function readWorkspaces(
   context: WorkspaceContext,
-  agents: readonly AgentSight[],
+  agents: readonly AgentSnapshot[],
 ): Promise<WorkspaceFacts> {
   const { workspaceRoot: root, clock } = context;
-  const survey = await surveyWorkspaces(root);
-  if (!survey) return { root, isThere: false, directories: [], missing: [], isCut: false };
-  const known = new Map(agents.filter(({ record }) => record).map((sight) => [sight.address.uid, sight]));
-  const look = async (found: FoundWorkspace): Promise<WorkspaceSight> => {
-    const seen = known.get(found.uid ?? "");
-    const fate = seen ? (isLive(seen) ? "live" : "ended") : await fateOf(context, found);
-    const mayBeOld = fate !== "live" && found.uid !== undefined;
-    const sinceMs = clock.now() - OLD_WORKSPACE_MS;
-    return { ...found, fate, isOld: mayBeOld && (await isUntouchedSince(join(root, found.path), sinceMs)) };
-  };
-  const first = await inBatches(survey.found, BATCH, look);
-  // A worker makes the directory first and then its stamp.
-  const unstamped = first.filter(({ uid }) => uid === undefined);
-  if (unstamped.length > 0) await clock.sleep(SECOND_LOOK_MS);
-  const second = await inBatches(unstamped, BATCH, async (found) =>
-    look({ ...found, uid: await stampIn(join(root, found.path)) }),
+  const places = await placesIn(root);
+  if (!places) return { root, isThere: false, directories: [], missing: [], isCut: false };
+  const known = new Map(
+    agents.filter(({ record }) => record).map((snapshot) => [snapshot.address.uid, snapshot]),
   );
-  const directories = [...first.filter(({ uid }) => uid !== undefined), ...second];
+  const look = async (place: Place): Promise<WorkspaceSnapshot> => {
+    const found = { ...place, uid: await stampIn(join(root, place.path)) };
+    const seen = known.get(found.uid ?? "");
+    const agentState = seen ? (isLive(seen) ? "live" : "ended") : await agentStateOf(context, found);
+    const isOver = agentState !== "live" && found.uid !== undefined;
+    const sinceMs = clock.now() - OLD_WORKSPACE_MS;
+    const isDeletable = isOver && (await isUntouchedSince(join(root, found.path), sinceMs));
+    return { ...found, agentState, isDeletable };
+  };
+  const first = await inBatches(places.slice(0, MOST_DIRECTORIES), BATCH, look);
+  if (first.some(({ uid }) => uid === undefined)) await clock.sleep(STAMP_MS);
+  const directories = await inBatches(first, BATCH, async (snapshot) =>
+    snapshot.uid === undefined ? look(snapshot) : snapshot,
+  );
   const missing = await findMissing(context, agents);
-  return { root, isThere: true, directories, missing, isCut: survey.isCut };
+  return { root, isThere: true, directories, missing, isCut: places.length > MOST_DIRECTORIES };
 }
 
 /** What became of the agent that a stamp names; asked anew, so that it can be relied on before anything is deleted. */
-export async function fateOf(
-  { inspection, store }: Pick<WorkspaceContext, "inspection"> & { store: Pick<AgentStore, "uidOf"> },
+export async function agentStateOf(
+  { inspection, store }: Pick<WorkspaceContext, "inspection" | "store">,
   { tenant, parentId, agentId, uid }: FoundWorkspace,
-): Promise<WorkspaceSight["fate"]> {
+): Promise<WorkspaceSnapshot["agentState"]> {
   if (uid === undefined) return "unknown";
   const address = { tenant, parentId, uid };
-  const { sights, unreadable } = await inspection.inspect([address], Number.POSITIVE_INFINITY);
-  const [sight] = sights;
-  if (unreadable.length > 0 || (sight && isLive(sight))) return "live";
-  if (sight?.record) return "ended";
+  const { snapshots, unreadable } = await inspection.inspect([address], Number.POSITIVE_INFINITY);
+  const [snapshot] = snapshots;
+  if (unreadable.length > 0 || (snapshot && isLive(snapshot))) return "live";
+  if (snapshot?.record) return "ended";
   return (await store.uidOf(address, agentId)) === uid ? "ended" : "unknown";
 }
 
 /** Live agents that have written files and whose stamp is not on this machine. */
 async function findMissing(
   { workspaceRoot: root, store }: WorkspaceContext,
-  agents: readonly AgentSight[],
+  agents: readonly AgentSnapshot[],
 ): Promise<string[]> {
   const worked = agents.filter(isLive).filter(({ log }) => log > 0);
   const missing = await inBatches(worked, BATCH, async ({ address, record }) => {
@@ -110,36 +112,23 @@ function hasWritten(log: ReadonlyMap<string, string>): boolean {
   );
 }
 
-/** The workspaces below `root`; undefined when there is no such directory. */
-export async function surveyWorkspaces(
-  root: string,
-): Promise<{ found: FoundWorkspace[]; isCut: boolean } | undefined> {
+/** The places of workspaces below `root`; undefined when there is no such directory. */
+export async function placesIn(root: string): Promise<Place[] | undefined> {
   if (!(await stat(root).catch(() => undefined))?.isDirectory()) return undefined;
-  const places: FoundWorkspace[] = [];
+  const places: Place[] = [];
   for (const tenant of await directoriesIn(root, TenantId)) {
     for (const parentId of await directoriesIn(join(root, tenant), ParentId)) {
       const owner = { tenant, parentId };
-      for (const agentId of await directoriesIn(join(root, ...agentSegments(owner, ".")), AgentId)) {
-        places.push({ ...owner, agentId, path: join(...agentSegments(owner, agentId)), uid: undefined });
-      }
+      for (const agentId of await directoriesIn(join(root, ...agentSegments(owner, ".")), AgentId))
+        places.push({ ...owner, agentId, path: join(...agentSegments(owner, agentId)) });
     }
   }
-  const found = await inBatches(places.slice(0, MOST_DIRECTORIES), BATCH, async (place) => ({
-    ...place,
-    uid: await stampIn(join(root, place.path)),
-  }));
-  return { found, isCut: places.length > MOST_DIRECTORIES };
+  return places;
 }
 
 /** The uid that the stamp of an agent's directory names; undefined without one that can be read. */
 export async function stampIn(directory: string): Promise<string | undefined> {
-  try {
-    const path = join(directory, STAMP_NAME);
-    if (!(await lstat(path)).isFile()) return undefined;
-    return WorkspaceStamp.safeParse(JSON.parse(await readFile(path, "utf8"))).data?.uid;
-  } catch {
-    return undefined;
-  }
+  return (await readStamp(join(directory, STAMP_NAME)).catch(() => "")) || undefined;
 }
 
 /** Whether nothing below `directory` has changed since `sinceMs` (epoch ms of this machine). */

@@ -8,11 +8,13 @@
  * 2. An agent that came and went between two looks is told about if one of its events was heard.
  * 3. A Redis that is away is told about once; the looks go on.
  */
+
 import type { Parent } from "../../producer/parent.ts";
 import type { Clock } from "../../shared/clock.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
 import type { AgentView } from "../../shared/protocol/agent.ts";
 import type { ProgressEvent } from "../../shared/protocol/reply.ts";
+import { onAbort } from "../../shared/stop-signal.ts";
 
 const LOOK_EVERY_MS = 1_000;
 
@@ -46,8 +48,7 @@ export async function watchAgents(
     }
   };
   const hearing = hear();
-  const stop = () => nudge.abort();
-  signal.addEventListener("abort", stop);
+  const forget = onAbort(signal, () => nudge.abort());
   let isAway = false;
   try {
     while (!signal.aborted) {
@@ -64,7 +65,7 @@ export async function watchAgents(
     }
     await hearing;
   } finally {
-    signal.removeEventListener("abort", stop);
+    forget();
   }
 }
 

@@ -4,7 +4,7 @@ import { agentProtocol } from "../../service/agent-protocol/router.ts";
 import { type ApiOptions, createApi } from "../../service/api/api.ts";
 import { mcpMount } from "../../service/mcp/mount.ts";
 import type { CommandContext } from "../command.ts";
-import type { Closing } from "./disposables.ts";
+import type { Disposables } from "./disposables.ts";
 
 /** The port that people are told. */
 export const API_PORT = 8787;
@@ -22,16 +22,16 @@ interface ApiWish extends Omit<ApiOptions, "client" | "mounts" | "tenant" | "clo
   callsBack?: boolean;
 }
 
-/** Starts an API over `client`; it ends with `closing`. Throws as {@link createApi}'s `start` rejects. */
+/** Starts an API over `client`; it ends with `disposables`. Throws as {@link createApi}'s `start` rejects. */
 export async function openApi(
   { config, clock, logger }: CommandContext,
   client: Client,
   { callsBack = false, ...options }: ApiWish,
-  closing: Closing,
+  disposables: Disposables,
 ): Promise<OpenedApi> {
   const mounts = [mcpMount(), agentProtocol({ callsBack })];
   const server = createApi({ ...options, mounts, client, tenant: config.tenant, clock, logger });
-  closing.add(() => server.stop());
+  disposables.add(() => server.stop());
   const { needsKey } = await server.start();
   return { url: server.url, needsKey };
 }

@@ -7,22 +7,22 @@ import type { WorkerAnnouncement } from "../../shared/protocol/worker.ts";
 import { createPause, type PauseState } from "../../shared/redis/pause.ts";
 import { createWorkerDirectory } from "../../shared/redis/workers.ts";
 import type { CommandContext } from "../command.ts";
-import type { Closing } from "./disposables.ts";
+import type { Disposables } from "./disposables.ts";
 import { askRedis } from "./redis.ts";
 
-/** Opens a client that ends with `closing`; `model` is for agents that are given none. */
+/** Opens a client that ends with `disposables`; `model` is for agents that are given none. */
 export async function openClient(
   context: CommandContext,
   redisUrl: string,
   model: string,
-  closing: Closing,
+  disposables: Disposables,
 ): Promise<Client> {
   const { prefix, prices, timing, limits, budgets, agents, workspaceRoot } = context.config;
   const { logger, clock } = context;
   const strict = context.config.production;
   const installation = { redisUrl, prefix, prices, timing, limits, budgets, agents, workspaceRoot };
   const client = createClient({ ...installation, model, strict, logger, clock });
-  closing.addBeside(() => client.stop());
+  disposables.addBeside(() => client.stop());
   await client.start();
   return client;
 }

@@ -6,7 +6,7 @@
 type Close = () => Promise<void> | void;
 
 /** A stack of closers. */
-export interface Closing {
+export interface Disposables {
   /** Puts `close` on top. */
   add(close: Close): void;
   /** Puts `close` beside those that were added so just before it: they do not need one another. */
@@ -16,7 +16,7 @@ export interface Closing {
 }
 
 /** An empty stack. */
-export function createClosing(): Closing {
+export function createDisposables(): Disposables {
   const rows: { closers: Close[]; isOpen: boolean }[] = [];
   return {
     add: (close) => void rows.push({ closers: [close], isOpen: false }),

@@ -1,4 +1,5 @@
 /** Hands prompts to sub-agents side by side, shows their progress, and prints each reply as it comes. */
+
 import { createParent, type Parent, type ParentOptions } from "../../producer/parent.ts";
 import type { TaskWait } from "../../producer/pending-reason.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
@@ -6,6 +7,7 @@ import { newRequestKey } from "../../shared/protocol/ids.ts";
 import { MAX_LIVE_AGENTS } from "../../shared/protocol/limits.ts";
 import type { Reply } from "../../shared/protocol/reply.ts";
 import { withoutPassword } from "../../shared/redis-url.ts";
+import { onAbort } from "../../shared/stop-signal.ts";
 import { type CommandContext, EXIT, exitCodeOf } from "../command.ts";
 import { formatPlural } from "../terminal/numbers.ts";
 import { createProgress, type Progress } from "../terminal/progress.ts";
@@ -101,13 +103,13 @@ export async function askAll(
     ...{ replies: [], errors: [], told: new Set(), destroyed: 0 },
   };
   const finish = () => void finishAll(asking).catch(() => giveUp.abort());
-  context.signal.addEventListener("abort", finish, { once: true });
+  const forget = onAbort(context.signal, finish);
   const timer = timeout === undefined ? undefined : clock.timeout(timeout, finish);
   const hide = show(asking, questions);
   try {
     await Promise.all(Array.from({ length: Math.min(parallel, questions.length) }, () => lane(asking)));
   } finally {
-    context.signal.removeEventListener("abort", finish);
+    forget();
     timer?.cancel();
     await hide();
     if (context.signal.aborted && !service.lost) asking.areGone = await noneIsLive(asking);
@@ -227,8 +229,8 @@ function tellWait({ context, service, told }: Asking, wait: TaskWait | undefined
   const since = timeOf(wait.since);
   const line =
     wait.for === "worker"
-      ? `No worker is live on ${withoutPassword(service.redis.url)} since ${since}: the work waits until one joins (subagent-queue worker).`
-      : `${wait.provider} fails or limits calls since ${since} (${plainLine(wait.reason)}): the next try is at ${timeOf(wait.next_try_at)}.`;
+      ? `No worker has been live on ${withoutPassword(service.redis.url)} since ${since}: the runs wait until one joins (subagent-queue worker).`
+      : `${wait.provider} has failed or limited calls since ${since} (${plainLine(wait.reason)}): the next attempt is at ${timeOf(wait.next_try_at)}.`;
   const about = wait.for === "worker" ? "worker" : `${wait.provider} ${wait.reason}`;
   if (told.has(about)) return;
   told.add(about);

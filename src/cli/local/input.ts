@@ -12,7 +12,7 @@ export async function readTexts(
 ): Promise<readonly string[]> {
   if (!texts.includes(STDIN)) return texts;
   if (texts.filter((text) => text === STDIN).length > 1) {
-    throw new SubagentError("invalid_input", "Standard input can be one prompt only: give - once.");
+    throw new SubagentError("invalid_input", "Only one prompt can come from standard input: give - once.");
   }
   const read = await readUpTo(input, MESSAGE_MAX_BYTES + 1);
   return texts.map((text) => (text === STDIN ? read : text));

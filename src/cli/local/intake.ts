@@ -3,13 +3,18 @@ import { createClient } from "../../producer/client.ts";
 import { createIntake } from "../../service/intake/intake.ts";
 import { messageOf } from "../../shared/errors.ts";
 import type { CommandContext } from "../command.ts";
-import type { Closing } from "./disposables.ts";
+import type { Disposables } from "./disposables.ts";
 
 /**
- * Begins to take what is handed in, as soon as Redis answers; ends with `closing`. `model` is for agents that are given
+ * Begins to take what is handed in, as soon as Redis answers; ends with `disposables`. `model` is for agents that are given
  * none.
  */
-export function openIntake(context: CommandContext, redisUrl: string, model: string, closing: Closing): void {
+export function openIntake(
+  context: CommandContext,
+  redisUrl: string,
+  model: string,
+  disposables: Disposables,
+): void {
   const { prefix, prices, timing, limits, budgets, agents, production: strict } = context.config;
   const { logger, clock } = context;
   const client = createClient({
@@ -17,7 +22,7 @@ export function openIntake(context: CommandContext, redisUrl: string, model: str
     ...{ model, strict, logger, clock },
   });
   const intake = createIntake({ redisUrl, prefix, client, logger, clock });
-  closing.addBeside(async () => {
+  disposables.addBeside(async () => {
     await intake.stop();
     await client.stop();
   });

@@ -10,6 +10,7 @@ import {
   type ParentAddress,
 } from "../../shared/protocol/keys.ts";
 import { TIMING } from "../../shared/protocol/limits.ts";
+import { quoted } from "../../shared/protocol/text.ts";
 import type { UsageTotals } from "../../shared/protocol/usage.ts";
 import { type AgentStore, createAgentStore } from "../../shared/redis/agents.ts";
 import type { RedisClient } from "../../shared/redis/connection/connection.ts";
@@ -19,7 +20,7 @@ import type { CommandContext } from "../command.ts";
 import { askRedis } from "./redis.ts";
 
 /** A parent and what stands about it. */
-export interface ParentSight {
+export interface ParentSnapshot {
   parent: ParentAddress;
   /** Epoch ms, Redis' clock. */
   activeAtMs: number;
@@ -78,11 +79,11 @@ export async function familyOf(
 }
 
 /** What stands about each parent that was active since `sinceMs`. */
-export async function readParentSights(
+export async function readParentSnapshots(
   { redis, keys, store }: Reading,
   sinceMs: number,
   nowMs: number,
-): Promise<ParentSight[]> {
+): Promise<ParentSnapshot[]> {
   const found = await readParents(redis, keys, sinceMs);
   return inBatches(found, BATCH, async ({ parent, activeAtMs }) => {
     const [agents, today, unacked] = await Promise.all([
@@ -110,6 +111,6 @@ export async function findAgent(
     .map(({ parentId }) => parentId)
     .slice(0, 3)
     .join(", ");
-  const sentence = `No sub-agent ${JSON.stringify(agentId.slice(0, 70))} is known to ${names}: subagent-queue ps shows the parents, --parent names one.`;
+  const sentence = `No sub-agent ${quoted(agentId)} is known to ${names}: subagent-queue ps shows the parents, --parent names one.`;
   throw new SubagentError("unknown_agent", sentence);
 }

@@ -15,7 +15,7 @@ export function pauseOf(redisUrl: string, prefix: string, clock: Clock): Promise
 
 /** Says on standard error that nothing will happen for now, where that is so. */
 export function notePause({ output }: Pick<CommandContext, "output">, state: PauseState | undefined): void {
-  if (state) output.note(`Nothing is worked on until subagent-queue resume: ${pausedSince(state)}.`);
+  if (state) output.note(`No run goes on until subagent-queue resume: ${pausedSince(state)}.`);
 }
 
 /** The state in words, e.g. `paused since 2026-11-01T12:00:00.000Z (the budget is used up)`. */
@@ -28,12 +28,12 @@ export async function onInstallation<T>(
   { config, clock }: CommandContext,
   verb: string,
   work: (pausing: Pause) => Promise<T>,
-): Promise<{ state: T; place: string }> {
+): Promise<{ state: T; address: string }> {
   const { redisUrl, prefix } = config;
   if (redisUrl === undefined) {
     const sentence = `REDIS_URL is not set: ${verb} acts on the workers of a Redis, e.g. redis://host:6379.`;
     throw new SubagentError("invalid_config", sentence);
   }
   const state = await askRedis(redisUrl, clock, (redis) => work(createPause(redis, keysUnder(prefix))));
-  return { state, place: withoutPassword(redisUrl) };
+  return { state, address: withoutPassword(redisUrl) };
 }

@@ -119,7 +119,7 @@ export async function askRedis<T>(
 function silenceOf(redisUrl: string): SubagentError {
   return new SubagentError(
     "redis_unavailable",
-    `Redis at ${withoutPassword(redisUrl)} has not answered within ${ANSWER_WITHIN_MS / 1_000} s, and nothing refused the connection: it, the network or this machine is busy, or REDIS_URL names something else.`,
+    `Redis at ${withoutPassword(redisUrl)} has not answered within ${ANSWER_WITHIN_MS / 1_000} s and did not refuse the connection: Redis, the network or this machine is busy, or REDIS_URL names another server.`,
   );
 }
 

@@ -6,12 +6,14 @@
  * 1. Either all of it stands or none: a failure on the way closes what was open.
  * 2. `signal` aborts with the command's own, and when the private Redis is lost; then `lost` says so.
  */
+
 import { setMaxListeners } from "node:events";
 import { createOfflineModel } from "../../offline/server.ts";
 import type { Client } from "../../producer/client.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import type { WorkerAnnouncement } from "../../shared/protocol/worker.ts";
 import { withoutPassword } from "../../shared/redis-url.ts";
+import { onAbort } from "../../shared/stop-signal.ts";
 import { createAnthropicModel } from "../../worker/model/anthropic/model.ts";
 import type { Model } from "../../worker/model/model.ts";
 import { openSkills, type SkillLibrary } from "../../worker/skills/library.ts";
@@ -24,7 +26,7 @@ import type { CommandContext } from "../command.ts";
 import { areOffline, renderBanner } from "../terminal/banner.ts";
 import { formatPlural } from "../terminal/numbers.ts";
 import { modelToAsk, openClient, whoIsThere } from "./client.ts";
-import { type Closing, createClosing } from "./disposables.ts";
+import { createDisposables, type Disposables } from "./disposables.ts";
 import { openIntake } from "./intake.ts";
 import { notePause } from "./pause.ts";
 import { openRedisSource, type RedisSource } from "./redis.ts";
@@ -50,23 +52,23 @@ export interface LocalService {
   stop(): Promise<void>;
 }
 
-/** Opens a model for the configured provider, or starts the offline one; both end with `closing`. */
+/** Opens a model for the configured provider, or starts the offline one; both end with `disposables`. */
 export async function openModel(
   context: CommandContext,
-  closing: Closing,
+  disposables: Disposables,
   offlineLatencyMs = 0,
 ): Promise<Model> {
   const { clock, config } = context;
   let { apiKey = "none", baseUrl } = config.provider ?? {};
   if (!config.provider) {
     const offline = createOfflineModel({ latencyMs: offlineLatencyMs });
-    closing.add(() => offline.stop());
+    disposables.add(() => offline.stop());
     await offline.start();
     apiKey = "offline";
     baseUrl = offline.url;
   }
   const model = createAnthropicModel({ apiKey, clock, ...(baseUrl !== undefined && { baseUrl }) });
-  closing.add(() => model.stop());
+  disposables.add(() => model.stop());
   return model;
 }
 
@@ -80,11 +82,11 @@ export async function startLocalService(
   others: "use" | "join",
 ): Promise<LocalService> {
   const { config, clock, env } = context;
-  const closing = createClosing();
-  const health = watchHealth(context.signal, closing);
+  const disposables = createDisposables();
+  const health = watchHealth(context.signal, disposables);
   try {
     const redis = await openRedisSource(config, env.PATH, clock);
-    closing.add(() => redis.stop());
+    disposables.add(() => redis.stop());
     health.watch(redis.gone);
     const there = redis.isPrivate ? undefined : await whoIsThere(redis.url, config.prefix, clock);
     const live = there?.workers ?? [];
@@ -92,10 +94,10 @@ export async function startLocalService(
     const workers = others === "use" ? live : [];
     if (!config.provider && workers.length === 0 && !areOffline(live)) throw offlineBeside(live, redis.url);
     const roots = workers.length > 0 ? [] : rootsOf(context, true);
-    const bash = workers.length === 0 ? await openWorker(context, redis.url, roots, closing) : undefined;
+    const bash = workers.length === 0 ? await openWorker(context, redis.url, roots, disposables) : undefined;
     const model = modelToAsk(config, workers);
-    const client = await openClient(context, redis.url, model, closing);
-    if (workers.length === 0) openIntake(context, redis.url, model, closing);
+    const client = await openClient(context, redis.url, model, disposables);
+    if (workers.length === 0) openIntake(context, redis.url, model, disposables);
     return {
       redis,
       client,
@@ -109,10 +111,10 @@ export async function startLocalService(
       },
       // Without Redis there is nothing to release: what does not stop at once ends with the process.
       stop: () =>
-        health.lost ? Promise.race([closing.close(), clock.sleep(LOST_STOP_MS)]) : closing.close(),
+        health.lost ? Promise.race([disposables.close(), clock.sleep(LOST_STOP_MS)]) : disposables.close(),
     };
   } catch (error) {
-    await closing.close();
+    await disposables.close();
     throw error;
   }
 }
@@ -126,24 +128,21 @@ function offlineBeside(workers: readonly WorkerAnnouncement[], redisUrl: string)
 }
 
 /** Whether the service can go on: a signal that follows `parent` and aborts when what is watched ends too early. */
-function watchHealth(parent: AbortSignal, closing: Closing) {
+function watchHealth(parent: AbortSignal, disposables: Disposables) {
   const stopping = new AbortController();
   setMaxListeners(0, stopping.signal);
-  const follow = () => stopping.abort();
-  parent.addEventListener("abort", follow, { once: true });
-  if (parent.aborted) follow();
-  closing.add(() => parent.removeEventListener("abort", follow));
+  disposables.add(onAbort(parent, () => stopping.abort()));
   const health = {
     signal: stopping.signal,
     lost: undefined as SubagentError | undefined,
     watch(gone: Promise<void>) {
       let isClosing = false;
-      closing.add(() => {
+      disposables.add(() => {
         isClosing = true;
       });
       void gone.then(() => {
         if (isClosing) return;
-        const sentence = "The private Redis ended by itself: start the command again.";
+        const sentence = "The private Redis stopped unexpectedly: start the command again.";
         health.lost = new SubagentError("redis_unavailable", sentence);
         stopping.abort();
       });
@@ -166,12 +165,12 @@ export async function openBash({
   return { tools: runner === undefined ? [] : [bashTool(runner, clock, log)], sentence };
 }
 
-/** Starts a worker with a model of its own; both end with `closing`. Answers how its `bash` runs. */
+/** Starts a worker with a model of its own; both end with `disposables`. Answers how its `bash` runs. */
 async function openWorker(
   context: CommandContext,
   redisUrl: string,
   roots: readonly OpenRoot[],
-  closing: Closing,
+  disposables: Disposables,
 ): Promise<string> {
   const {
     prefix,
@@ -184,7 +183,7 @@ async function openWorker(
     mcpServers,
   } = context.config;
   const { logger, clock } = context;
-  const model = await openModel(context, closing);
+  const model = await openModel(context, disposables);
   const { tools, sentence } = await openBash(context);
   const work = {
     roots,
@@ -200,7 +199,7 @@ async function openWorker(
   };
   const modelId = context.config.model;
   const worker = createWorker({ redisUrl, prefix, model, modelId, ...work, logger, clock });
-  closing.addBeside(() => worker.stop());
+  disposables.addBeside(() => worker.stop());
   await worker.start();
   return sentence;
 }

@@ -56,7 +56,7 @@ export function renderBanner(
       ...head,
       ...field("Workers", `${formatPlural(workers.length, "worker")} on ${on}, none started here`),
       ...field("Model", theirModelText(others), areOffline(workers) || model === OFFLINE_MODEL),
-      ...field("Directories", "those that the workers opened, not this one"),
+      ...field("Directories", "those of the workers, not this one"),
       "",
     ];
   }
@@ -66,7 +66,7 @@ export function renderBanner(
     ...field("Workspaces", config.workspaceRoot),
     ...field(
       "Directories",
-      roots.length === 0 ? "none but each agent's workspace" : roots.map(rootText).join(", "),
+      roots.length === 0 ? "only each agent's workspace" : roots.map(rootText).join(", "),
     ),
     ...(bash === undefined ? [] : field("Commands", bash, config.bash.mode === "unsandboxed")),
     "",

@@ -1,9 +1,10 @@
 /** The log as a person reads it on a terminal: one calm line a run, turns only where debugging is wanted. Pure. */
 import { z } from "zod";
 import { ReplyStatus } from "../../shared/protocol/reply.ts";
+import { jsonIn } from "../../shared/protocol/text.ts";
 import { formatDuration, formatPlural, formatUsd } from "./numbers.ts";
 import { formatLogLine, type Style } from "./output.ts";
-import { STATUS_LOOK } from "./progress-rows.ts";
+import { STATUS_GLYPHS } from "./progress-rows.ts";
 import { cells, cutTo, plainLine } from "./text.ts";
 
 /** A worker's line about a run that it settled. */
@@ -30,14 +31,14 @@ export interface LogView {
 /** A finished log line for a terminal; undefined: not for people, unless they are debugging. */
 export function terminalLine(line: string, view: LogView): string | undefined {
   const { style, isDebugging } = view;
-  const entry = isDebugging ? undefined : parsed(line);
+  const entry = isDebugging ? undefined : jsonIn(line);
   if (TurnLine.safeParse(entry).success) return undefined;
   const run = RunLine.safeParse(entry).data;
   return run ? runLine(run, view) : formatLogLine(line, style);
 }
 
 function runLine(run: z.infer<typeof RunLine>, { columns, style }: LogView): string {
-  const { glyph, look } = STATUS_LOOK[run.status];
+  const { glyph, textStyle } = STATUS_GLYPHS[run.status];
   const ending = run.stop_reason === "end_turn" ? run.status : `${run.status} (${run.stop_reason})`;
   const took = [
     formatPlural(run.turns, "turn"),
@@ -48,13 +49,5 @@ function runLine(run: z.infer<typeof RunLine>, { columns, style }: LogView): str
   const facts = [plainLine(ending), ...took, `for ${plainLine(run.parent_id)}`].join(" · ");
   const name = cutTo(plainLine(run.agent_id), Math.max(12, Math.floor(columns / 2)));
   const left = columns - 1 - cells(name) - 4;
-  return `${style(look, glyph)} ${style("bold", name)}  ${style("dim", cutTo(facts, left))}`;
-}
-
-function parsed(line: string): unknown {
-  try {
-    return JSON.parse(line);
-  } catch {
-    return undefined;
-  }
+  return `${style(textStyle, glyph)} ${style("bold", name)}  ${style("dim", cutTo(facts, left))}`;
 }

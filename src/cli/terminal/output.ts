@@ -139,16 +139,16 @@ const CODES = {
   cyan: [36, 39],
 } as const;
 
-/** A look. */
-export type Look = keyof typeof CODES;
+/** How a text is shown. */
+export type TextStyle = keyof typeof CODES;
 /** Dresses a text; returns it as it is where there is no colour. */
-export type Style = (look: Look | undefined, text: string) => string;
+export type Style = (textStyle: TextStyle | undefined, text: string) => string;
 
 /** A style that uses escape sequences, or none at all. */
 export function createStyle(isColoured: boolean): Style {
-  return (look, text) => {
-    if (!isColoured || !look || text === "") return text;
-    const [on, off] = CODES[look];
+  return (textStyle, text) => {
+    if (!isColoured || !textStyle || text === "") return text;
+    const [on, off] = CODES[textStyle];
     return `\u001b[${on}m${text}\u001b[${off}m`;
   };
 }
@@ -162,7 +162,7 @@ function wantsColour(env: Environment, isTty: boolean): boolean {
 
 // A log line as a person reads it on a terminal; files and pipes get the JSON. Pure.
 
-const LEVELS: readonly [number, string, Look | undefined][] = [
+const LEVELS: readonly [number, string, TextStyle | undefined][] = [
   [50, "error", "red"],
   [40, "warn", "bold"],
   [30, "info", undefined],
@@ -174,7 +174,11 @@ const NOT_SHOWN = new Set(["level", "time", "msg", "v", "stack"]);
 export function formatLogLine(line: string, style: Style): string {
   const entry = parse(line);
   if (!entry) return plainLine(line);
-  const [, name, look] = LEVELS.find(([least]) => Number(entry.level) >= least) ?? [0, "info", undefined];
+  const [, name, textStyle] = LEVELS.find(([least]) => Number(entry.level) >= least) ?? [
+    0,
+    "info",
+    undefined,
+  ];
   const fields = Object.entries(entry)
     .filter(([key]) => !NOT_SHOWN.has(key))
     .map(
@@ -182,7 +186,7 @@ export function formatLogLine(line: string, style: Style): string {
         `${key}=${typeof value === "string" && !/\s/.test(value) ? value : JSON.stringify(value)}`,
     );
   const rest = fields.length > 0 ? `  ${style("dim", plainLine(fields.join(" ")))}` : "";
-  return `${style(look, name.padEnd(5))}  ${plainLine(String(entry.msg ?? ""))}${rest}`;
+  return `${style(textStyle, name.padEnd(5))}  ${plainLine(String(entry.msg ?? ""))}${rest}`;
 }
 
 function parse(line: string): Record<string, unknown> | undefined {

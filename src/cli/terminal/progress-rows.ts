@@ -2,7 +2,7 @@
 import type { AgentStatus, AgentView } from "../../shared/protocol/agent.ts";
 import type { ProgressEvent, Reply, ReplyStatus } from "../../shared/protocol/reply.ts";
 import { formatAge, formatCompact, formatPlural, formatUsd } from "./numbers.ts";
-import type { Look, Style } from "./output.ts";
+import type { Style, TextStyle } from "./output.ts";
 import { type Column, renderTable } from "./table.ts";
 import { cells, cutTo, plainLine } from "./text.ts";
 
@@ -142,15 +142,15 @@ export function activityOf(row: Row): string {
 }
 
 /** How each status looks. Only the glyph wears the colour: words stay readable on dark and on light. */
-export const STATUS_LOOK: Record<RowStatus, { glyph: string; look: Look }> = {
-  idle: { glyph: "·", look: "dim" },
-  queued: { glyph: "○", look: "dim" },
-  waiting: { glyph: "◔", look: "yellow" },
-  running: { glyph: "●", look: "cyan" },
-  succeeded: { glyph: "✔", look: "green" },
-  partial: { glyph: "◐", look: "yellow" },
-  failed: { glyph: "✖", look: "red" },
-  cancelled: { glyph: "✖", look: "yellow" },
+export const STATUS_GLYPHS: Record<RowStatus, { glyph: string; textStyle: TextStyle }> = {
+  idle: { glyph: "·", textStyle: "dim" },
+  queued: { glyph: "○", textStyle: "dim" },
+  waiting: { glyph: "◔", textStyle: "yellow" },
+  running: { glyph: "●", textStyle: "cyan" },
+  succeeded: { glyph: "✔", textStyle: "green" },
+  partial: { glyph: "◐", textStyle: "yellow" },
+  failed: { glyph: "✖", textStyle: "red" },
+  cancelled: { glyph: "✖", textStyle: "yellow" },
 };
 
 const NAME_MIN_CELLS = 12;
@@ -205,7 +205,7 @@ export function renderBoard(rows: readonly Row[], view: BoardView): string[] {
   const longest = Math.max("agent".length, ...rows.map((row) => cells(labelOf(row))));
   const footer = footerOf(rows, view);
   const { shown, hidden } = chosen(rows, Math.max(1, view.rows - 3 - footer.length));
-  const mark = ({ status }: Row) => style(STATUS_LOOK[status].look, STATUS_LOOK[status].glyph);
+  const mark = ({ status }: Row) => style(STATUS_GLYPHS[status].textStyle, STATUS_GLYPHS[status].glyph);
   const lines = renderTable(shown, columnsAt(nowMs, longest), { columns, style, mark });
   const rest = hidden.length > 0 ? [style("dim", cutTo(restLine(hidden), columns - 1))] : [];
   return [...lines, ...rest, ...footer];
@@ -234,8 +234,8 @@ function footerOf(
   const away =
     awaySinceMs === undefined
       ? []
-      : [`Redis does not answer since ${formatAge(nowMs - awaySinceMs)}: the rows show what was known then.`];
-  const dressed = (look: Look, text: string) => style(look, cutTo(`  ${text}`, columns - 1));
+      : [`Redis has not answered for ${formatAge(nowMs - awaySinceMs)}: the rows show the last known state.`];
+  const dressed = (textStyle: TextStyle, text: string) => style(textStyle, cutTo(`  ${text}`, columns - 1));
   return [
     ...(rows.length > 1 && height >= SUM_MIN_ROWS ? [dressed("dim", facts)] : []),
     ...away.map((text) => dressed("bold", text)),

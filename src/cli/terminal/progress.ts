@@ -168,6 +168,10 @@ const RELEASED_BECAUSE: Readonly<Record<string, string>> = {
     "the provider does not permit the API key of the workers to do this, the run waits for another one",
   billing: "the provider's account has no credit, the run waits until it has",
   drain: "its worker is stopping",
+  isolation: "a run that workers have crashed with needs its worker to itself",
+  crashed: "its process has crashed",
+  broken_off: "something broke in its worker, whose log says what",
+  model_stopped: "the model of its worker was stopped",
   lease_lost: "its worker had lost it: it was away for too long, or Redis forgot what it wrote",
 };
 

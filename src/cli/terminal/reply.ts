@@ -2,7 +2,7 @@
 import type { ChannelEntry, Interim, Question, Reply } from "../../shared/protocol/reply.ts";
 import { formatCount, formatDuration, formatPlural, formatUsd } from "./numbers.ts";
 import type { Style } from "./output.ts";
-import { STATUS_LOOK } from "./progress-rows.ts";
+import { STATUS_GLYPHS } from "./progress-rows.ts";
 import { cells, cutTo, plain, plainLine, wrap } from "./text.ts";
 
 const INDENT = "  ";
@@ -52,12 +52,12 @@ function renderInterim({ name, agent_id, text }: Interim, { columns, style }: Re
 
 /** The lines of one reply, ending with an empty one. */
 export function renderReply(reply: Reply, { columns, style, question, showsId }: ReplyView): string[] {
-  const { glyph, look } = STATUS_LOOK[reply.status];
+  const { glyph, textStyle } = STATUS_GLYPHS[reply.status];
   const ending = reply.stop_reason === "end_turn" ? reply.status : `${reply.status} (${reply.stop_reason})`;
   const body = (text: string) => bodyLines(text, columns);
   const label = showsId ? `${plainLine(reply.name)} (${reply.agent_id})` : plainLine(reply.name);
   return [
-    `${style(look, glyph)} ${style("bold", cutTo(label, nameCellsOf(columns, ending)))}  ${ending}`,
+    `${style(textStyle, glyph)} ${style("bold", cutTo(label, nameCellsOf(columns, ending)))}  ${ending}`,
     ...(question
       ? body(cutTo(plainLine(question), QUESTION_MAX_CELLS)).map((line) => style("dim", line))
       : []),

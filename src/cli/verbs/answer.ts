@@ -47,7 +47,7 @@ function answer(
       text,
       question_id === undefined ? {} : { question_id },
     );
-    const goesOn = receipt.agent_status === "waiting" ? "it has asked more than this" : "it goes on";
+    const goesOn = receipt.agent_status === "waiting" ? "it waits for another answer" : "it goes on";
     context.output.result(flags.json ? toJsonLine(receipt) : `Answered ${receipt.agent_id}: ${goesOn}.`);
     noteMissingWorkers(acting);
     return EXIT.done;

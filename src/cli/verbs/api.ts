@@ -3,11 +3,11 @@ import { createClient } from "../../producer/client.ts";
 import { createCallbackSender } from "../../service/agent-protocol/callback.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import { withoutPassword } from "../../shared/redis-url.ts";
+import { whenAborted } from "../../shared/stop-signal.ts";
 import { type CommandContext, EXIT, strictOptions, type Verb, wholeUpTo } from "../command.ts";
 import { API_PORT, openApi } from "../local/api.ts";
 import { modelToAsk, whoIsThere } from "../local/client.ts";
-import { createClosing } from "../local/disposables.ts";
-import { whenAborted } from "../process.ts";
+import { createDisposables } from "../local/disposables.ts";
 
 const HELP = `
 Examples:
@@ -24,21 +24,21 @@ export const verb: Verb = (command, open, done) => {
   strictOptions(command)
     .option(
       "--host <address>",
-      "address to listen on; any other than loopback requires that an API key exists",
+      "address to listen on; other than loopback only once an API key exists",
       "127.0.0.1",
     )
-    .option("--port <port>", "port, 0 takes a free one", wholeUpTo(65_535), API_PORT)
+    .option("--port <port>", "port; 0: any free port", wholeUpTo(65_535), API_PORT)
     .option("--host-name <name...>", "host names, besides those of loopback, that requests may use")
     .option(
       "--rate <requests>",
-      "most requests a minute of one key, all API processes together",
+      "maximum requests per minute and key, over all API processes",
       wholeUpTo(10_000_000, 1),
       6_000,
     )
-    .option("--webhooks-anywhere", "let webhooks reach private addresses, and go over http", false)
+    .option("--webhooks-anywhere", "push webhooks to private addresses and over http, too", false)
     .option(
       "--callback-url <url>",
-      "LangGraph server to tell when a run that one of its threads began is over; its key is SUBAGENT_CALLBACK_KEY",
+      "LangGraph server to notify at the end of a run that one of its threads began; its key is SUBAGENT_CALLBACK_KEY",
     )
     .option("--callback-assistant <name>", "assistant of that server that gets the message", "agent")
     .addHelpText("after", HELP)
@@ -75,18 +75,18 @@ async function api(context: CommandContext, flags: ApiFlags): Promise<number> {
     throw new SubagentError("invalid_config", sentence);
   }
   const { host, port, hostName: hostNames = [], rate: requestsPerMinute } = flags;
-  const closing = createClosing();
+  const disposables = createDisposables();
   try {
     const { workers } = await whoIsThere(redisUrl, prefix, clock);
     const model = modelToAsk(config, workers);
     const installation = { redisUrl, prefix, prices, timing, limits, budgets, agents, workspaceRoot };
     const client = createClient({ ...installation, model, strict: config.production, logger, clock });
-    closing.add(() => client.stop());
+    disposables.add(() => client.stop());
     const webhookReach = flags.webhooksAnywhere ? "any" : "public";
     const callback = flags.callbackUrl === undefined ? undefined : httpAddress(flags.callbackUrl);
     const callsBack = callback !== undefined;
     const reach = { host, port, hostNames, requestsPerMinute, webhookReach, callsBack } as const;
-    const { url, needsKey } = await openApi(context, client, reach, closing);
+    const { url, needsKey } = await openApi(context, client, reach, disposables);
     if (flags.callbackUrl !== undefined) {
       const { callbackUrl, callbackAssistant: assistantId } = flags;
       const sender = createCallbackSender({
@@ -97,15 +97,15 @@ async function api(context: CommandContext, flags: ApiFlags): Promise<number> {
         clock,
         logger,
       });
-      closing.add(() => sender.stop());
+      disposables.add(() => sender.stop());
       sender.start();
     }
-    const keys = needsKey ? "with keys" : "without keys, for this machine alone";
+    const keys = needsKey ? "with keys" : "without keys, for this machine only";
     output.result(`ready: api ${url} on ${withoutPassword(redisUrl)}, ${keys}`);
     await whenAborted(signal);
     return EXIT.done;
   } finally {
-    await closing.close();
+    await disposables.close();
   }
 }
 

@@ -2,8 +2,8 @@
 import { type BoardOptions, createBoard } from "../../service/board/board.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import { withoutPassword } from "../../shared/redis-url.ts";
+import { whenAborted } from "../../shared/stop-signal.ts";
 import { type CommandContext, EXIT, type Verb, wholeUpTo } from "../command.ts";
-import { whenAborted } from "../process.ts";
 
 const HELP = `
 Examples:
@@ -18,7 +18,7 @@ export const verb: Verb = (command, open, done) => {
       "address to listen on; everyone who reaches it can read the board",
       "127.0.0.1",
     )
-    .option("--port <port>", "port, 0 takes a free one", wholeUpTo(65_535), 8788)
+    .option("--port <port>", "port; 0: any free port", wholeUpTo(65_535), 8788)
     .option("--host-name <name...>", "host names, besides those of loopback, that requests may use", [])
     .addHelpText("after", HELP)
     .action(async (flags: BoardFlags) => done(await board(open("info"), flags)));

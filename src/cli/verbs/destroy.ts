@@ -21,7 +21,7 @@ function destroy(context: CommandContext, agentId: string, flags: ActingFlags): 
     const receipt = await parent.destroy(agentId);
     const { status, agent_id, ended_reason } = receipt;
     const sentence =
-      status === "destroyed" ? `Destroyed ${agent_id}.` : `${agent_id} had ended before (${ended_reason}).`;
+      status === "destroyed" ? `Destroyed ${agent_id}.` : `${agent_id} had already ended (${ended_reason}).`;
     context.output.result(flags.json ? toJsonLine(receipt) : sentence);
     return EXIT.done;
   });

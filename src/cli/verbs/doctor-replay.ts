@@ -31,7 +31,7 @@ export function addReplay(
 ): void {
   command
     .command("replay <reply_id>")
-    .description("decide a run again from its transcript, and say what differs")
+    .description("repeat the decisions of a run from its transcript and show differences")
     .option("--parent <id>", "whose agent it was, default SUBAGENT_PARENT or cli")
     .addHelpText("after", HELP)
     .action((replyId: string, _flags: unknown, self: Command) =>
@@ -50,7 +50,7 @@ export async function replayReply(
   if (!Uid.safeParse(uid).success || !/^\d{1,15}$/.test(number))
     throw new SubagentError(
       "invalid_input",
-      "Write a reply_id as replies shows it, such as sa-….1 of a run.",
+      "Write the reply_id of a run as replies prints it, such as sa-….1.",
     );
   const named = flags.parent === undefined ? undefined : parentIdOf(flags.parent);
   const { tenant, parentId } = config;
@@ -62,7 +62,7 @@ export async function replayReply(
     }
     throw new SubagentError(
       "unknown_transcript",
-      `Nothing is kept of the run ${replyId}: a transcript goes with the ack of its agent's end, unless transcript_ms of its profile keeps it.`,
+      `No transcript of the run ${replyId} is kept: the ack of its agent's end deletes it, unless the profile sets transcript_ms.`,
     );
   });
   const different = decisions.filter(({ agrees }) => !agrees).length;

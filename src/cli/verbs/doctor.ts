@@ -4,12 +4,12 @@ import { messageOf, SubagentError } from "../../shared/errors.ts";
 import { withoutPassword } from "../../shared/redis-url.ts";
 import { type CommandContext, EXIT, type Verb } from "../command.ts";
 import { diagnose } from "../doctor/checks.ts";
-import { examine, openForExamination } from "../doctor/examine.ts";
+import { examine, openToExamine } from "../doctor/examine.ts";
 import type { Facts } from "../doctor/facts.ts";
 import { repair, repairedOf } from "../doctor/fix.ts";
 import { measure } from "../doctor/measure.ts";
 import { DoctorReport, type Repaired, renderReport } from "../doctor/report.ts";
-import { createClosing } from "../local/disposables.ts";
+import { createDisposables } from "../local/disposables.ts";
 import { askRedis, noRedisAt } from "../local/redis.ts";
 import { openBash } from "../local/service.ts";
 import { pasteable } from "../shell-command.ts";
@@ -24,11 +24,11 @@ Examples:
   subagent-queue doctor replay sa-0123456789abcdef01234567.1
   subagent-queue doctor --json | jq -r '.findings[] | [.severity, .check, .count] | @tsv'
 
-It looks at everything under SUBAGENT_PREFIX on the Redis of REDIS_URL while work
-goes on there, and at the workspaces of this machine (SUBAGENT_WORKSPACES).
---fix wakes what is stuck, ends what is overdue, frees leaked places, removes
-leftover keys, and deletes workspaces of ended agents that nothing has touched
-for 30 days. It acks no reply and writes no record. It may run at any time.
+It examines everything under SUBAGENT_PREFIX on the Redis of REDIS_URL while work
+goes on there, and the workspaces of this machine (SUBAGENT_WORKSPACES).
+--fix wakes stuck agents, ends overdue ones, frees leaked slots, removes leftover
+keys, and deletes workspaces of ended agents that are unchanged for 30 days. It
+acks no reply, and changes agents only as a sweeper does. It may run at any time.
 --measure spends 47 calls of at most 16 output tokens.
 
 Exit codes:
@@ -41,7 +41,7 @@ Exit codes:
 export const verb: Verb = (command, open, done) => {
   command
     .option("--fix", "repair what is safe", false)
-    .option("--measure", "call the model backend, to learn how many calls it answers at once", false)
+    .option("--measure", "call the model backend to measure how many calls it answers at once", false)
     .option("--json", "the report as JSON on standard output, and nothing else there", false)
     .addHelpText("after", HELP)
     .action(async (flags: DoctorFlags) => done(await doctor(open("warn"), flags)));
@@ -95,13 +95,9 @@ async function examineAt(context: CommandContext, redisUrl: string, fix: boolean
   const { prefix, workspaceRoot, production: isProduction } = config;
   // A Redis that does not answer is told apart from one that answers slowly.
   await askRedis(redisUrl, clock, (redis) => redis.ping());
-  const closing = createClosing();
+  const disposables = createDisposables();
   try {
-    const installation = await openForExamination(
-      redisUrl,
-      { prefix, workspaceRoot, clock, logger },
-      closing,
-    );
+    const installation = await openToExamine(redisUrl, { prefix, workspaceRoot, clock, logger }, disposables);
     const bash = await whyNoBash(context);
     const look = () => examine(installation, { host: hostname(), isProduction, bash });
     const before = await look();
@@ -112,7 +108,7 @@ async function examineAt(context: CommandContext, redisUrl: string, fix: boolean
   } catch (error) {
     throw error instanceof SubagentError ? error : noRedisAt(redisUrl, error);
   } finally {
-    await closing.close();
+    await disposables.close();
   }
 }
 

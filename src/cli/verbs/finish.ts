@@ -30,10 +30,10 @@ function finish(context: CommandContext, agentId: string, flags: ActingFlags): P
 function sentenceAbout(receipt: FinishReceipt): string {
   switch (receipt.status) {
     case "finishing":
-      return `Finishing run ${receipt.run}: its reply comes with what it has found.`;
+      return `Finishing run ${receipt.run}: its reply will say what it has found.`;
     case "idle":
       return "Idle: no run is going on.";
     case "already_ended":
-      return `Had ended before (${receipt.ended_reason}).`;
+      return `It had already ended (${receipt.ended_reason}).`;
   }
 }

@@ -111,7 +111,8 @@ async function list(context: CommandContext, { json }: KeysFlags): Promise<numbe
   const { output } = context;
   const found = await onKeys(context, (keys) => keys.list());
   if (json) output.result(toJsonLine({ keys: found }));
-  else if (found.length === 0) output.note("No key was ever made: the API answers on loopback without one.");
+  else if (found.length === 0)
+    output.note("No API key has been created: the API answers on loopback without one.");
   else
     output.result(
       ...renderTable(
@@ -137,6 +138,6 @@ function onKeys<T>({ config, clock }: CommandContext, work: (keys: ApiKeys) => P
   const { redisUrl, prefix } = config;
   if (redisUrl !== undefined)
     return askRedis(redisUrl, clock, (redis) => work(createApiKeys(redis, keysUnder(prefix))));
-  const sentence = "REDIS_URL is not set: keys stand in the Redis of the API, e.g. redis://host:6379.";
+  const sentence = "REDIS_URL is not set: API keys are stored in the API's Redis, e.g. redis://host:6379.";
   throw new SubagentError("invalid_config", sentence);
 }

@@ -15,8 +15,8 @@ Examples:
   subagent-queue logs data_collector --parent planner-7
   subagent-queue logs --json | jq -c 'select(.type == "ended")'
 
-Without --parent: the configured parent and every parent that run and start made
-for themselves. Events are kept for a day.`;
+Without --parent: the configured parent and every parent that the verbs run and
+start created. Events are kept for a day.`;
 
 const LOOK_EVERY_MS = 1_000;
 const PAGE_LINES = 500;
@@ -25,9 +25,9 @@ const PAGE_LINES = 500;
 export const verb: Verb = (command, open, done) => {
   command
     .argument("[agent_id]", "one agent; default: all of them")
-    .option("-f, --follow", "go on printing what happens, until Ctrl-C", false)
+    .option("-f, --follow", "keep printing new events, until Ctrl-C", false)
     .option("--parent <id>", "one parent; default: see below")
-    .option("--json", "one JSON line an event", false)
+    .option("--json", "one JSON line per event", false)
     .addHelpText("after", HELP)
     .action(async (agentId: string | undefined, flags: LogsFlags) =>
       done(await logs(open("warn"), agentId, flags)),
@@ -66,7 +66,7 @@ async function logs(context: CommandContext, agentId: string | undefined, flags:
   } while (flags.follow && !signal.aborted && (await output.delivered()));
   if (printed === 0 && !flags.json) {
     const whose = agentId === undefined ? "" : ` of ${plainLine(agentId)}`;
-    output.note(`No event${whose} is kept; events go after a day.`);
+    output.note(`No event${whose} is kept; events expire after a day.`);
   }
   return EXIT.done;
 }

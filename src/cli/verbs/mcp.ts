@@ -1,8 +1,8 @@
 /** `mcp`: a parent's tools for an MCP client, over standard input and output. */
 import { serveMcpStdio } from "../../service/mcp/stdio.ts";
+import { whenAborted } from "../../shared/stop-signal.ts";
 import { actAsParent, actingOptions } from "../as-parent.ts";
 import { EXIT, type Verb } from "../command.ts";
-import { whenAborted } from "../process.ts";
 
 const HELP = `
 The client starts it; its log goes to stderr. Over HTTP the same server stands at /mcp of subagent-queue api.

@@ -2,8 +2,8 @@
 import { readFile } from "node:fs/promises";
 import { createOfflineModel, OfflineModelError, Scenario } from "../../offline/server.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
+import { whenAborted } from "../../shared/stop-signal.ts";
 import { type CommandContext, EXIT, type Verb, wholeUpTo } from "../command.ts";
-import { whenAborted } from "../process.ts";
 import { OFFLINE_WARNING } from "../terminal/banner.ts";
 
 const HELP = `
@@ -16,9 +16,9 @@ Examples:
 export const verb: Verb = (command, open, done) => {
   command
     .option("--host <address>", "address to listen on", "127.0.0.1")
-    .option("--port <port>", "port, 0 takes a free one", wholeUpTo(65_535), 8787)
+    .option("--port <port>", "port; 0: any free port", wholeUpTo(65_535), 8787)
     .option("--latency-ms <ms>", "time before the first byte of every answer", wholeUpTo(3_600_000), 0)
-    .option("--parallel <calls>", "calls answered at a time, the others wait", wholeUpTo(10_000, 1))
+    .option("--parallel <calls>", "maximum calls answered at a time; others wait", wholeUpTo(10_000, 1))
     .option("--scenario <file>", "JSON scenario to play instead of answering by rule")
     .option("--ledger <file>", "append one JSON line for every request served")
     .addHelpText("after", HELP)

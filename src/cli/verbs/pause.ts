@@ -10,9 +10,9 @@ Examples:
   subagent-queue pause
   subagent-queue pause --reason "the budget of this month is used up"
 
-A model call in flight may still end, and what it brings is kept: it is paid
-for. Runs are queued and wait, at no cost, but a message that waits for a day
-ends its agent also while paused. Workers may be stopped and started meanwhile.`;
+A model call in flight may still end; its result is kept, since it is billed
+anyway. Runs wait in the queue, at no cost, but a message that waits for a day
+ends its agent even while paused. Workers may be stopped and started meanwhile.`;
 
 /** Its arguments, flags and action. */
 export const verb: Verb = (command, open, done) => {
@@ -36,14 +36,14 @@ async function pause(context: CommandContext, { reason, json }: PauseFlags): Pro
   if (!checked.success) {
     throw new SubagentError("invalid_input", "--reason cannot be used: write 1 to 500 characters.");
   }
-  const { state, place } = await onInstallation(context, "pause", (pausing) => pausing.pause(checked.data));
+  const { state, address } = await onInstallation(context, "pause", (pausing) => pausing.pause(checked.data));
   context.output.result(
     json
       ? toJsonLine({ paused: true, ...state })
-      : `The installation on ${place} is ${pausedSince(state)}: no model call begins and no run is taken; calls in flight may still end.`,
+      : `The installation on ${address} is ${pausedSince(state)}: no model call begins and no run is taken; calls in flight may still end.`,
   );
   if (checked.data !== undefined && state.reason !== checked.data) {
-    context.output.note("It was paused already: the reason given first stands, this one is not kept.");
+    context.output.note("It was paused already: the first reason is kept.");
   }
   if (!json) context.output.note("Messages are still accepted. Go on with: subagent-queue resume");
   return EXIT.done;

@@ -2,6 +2,7 @@
 import { readFile } from "node:fs/promises";
 import type { ProfileView } from "../../producer/profile.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
+import { jsonIn } from "../../shared/protocol/text.ts";
 import { type Acting, type ActingFlags, actAsParent, actingOptions } from "../as-parent.ts";
 import { EXIT, type Verb } from "../command.ts";
 import { readTexts } from "../local/input.ts";
@@ -15,7 +16,7 @@ Examples:
 
 A profile may name model, fallback_models, effort, task_budget, system, tools, disallowed_tools, skills,
 hooks, permissions, limits, alerts, budgets, keep_alive, idle_ms and answer_within_ms.
-What a spawn asks for beyond it is refused. Agents that live keep theirs.`;
+A spawn that asks for more is refused. Live agents keep the profile they began with.`;
 
 /** Its arguments, flags and action. */
 export const verb: Verb = (command, open, done) => {
@@ -33,7 +34,7 @@ export const verb: Verb = (command, open, done) => {
       output.result(flags.json ? toJsonLine(set) : words);
     }),
   );
-  actingOptions(command.command("show").description("say what is registered, and its version")).action(
+  actingOptions(command.command("show").description("show the registered profile and its version")).action(
     (flags: ActingFlags) =>
       act(flags, async ({ parent, context: { output } }) => {
         const view = await parent.profile();
@@ -52,7 +53,7 @@ function inWords({ version, registered_at, profile }: ProfileView): string {
 async function readProfile(file: string, input: AsyncIterable<Buffer | string>): Promise<object> {
   const [text = ""] =
     file === "-" ? await readTexts(["-"], input) : [await readFile(file, "utf8").catch(refuse)];
-  const profile: unknown = parsed(text);
+  const profile: unknown = jsonIn(text);
   if (typeof profile === "object" && profile !== null && !Array.isArray(profile)) return profile;
   throw new SubagentError(
     "invalid_input",
@@ -62,12 +63,4 @@ async function readProfile(file: string, input: AsyncIterable<Buffer | string>):
 
 function refuse(error: unknown): never {
   throw new SubagentError("invalid_input", `The profile cannot be read: ${messageOf(error)}.`);
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

@@ -2,7 +2,7 @@
 import { Option } from "commander";
 import { type AgentStatus, isoTime } from "../../shared/protocol/agent.ts";
 import { type CommandContext, durationMs, EXIT, type Verb } from "../command.ts";
-import { type ParentSight, readInstallation, readParentSights } from "../local/parents.ts";
+import { type ParentSnapshot, readInstallation, readParentSnapshots } from "../local/parents.ts";
 import { formatAge, formatCompact, formatPlural, formatUsd } from "../terminal/numbers.ts";
 import type { Style } from "../terminal/output.ts";
 import { type Column, renderTable } from "../terminal/table.ts";
@@ -22,7 +22,7 @@ const DAY_MS = 86_400_000;
 export const verb: Verb = (command, open, done) => {
   command
     .addOption(
-      new Option("--since <time>", "parents that were active in this time, like 1h")
+      new Option("--since <time>", "parents that were active within this time, such as 1h")
         .argParser(durationMs)
         .default(DAY_MS, "24h"),
     )
@@ -40,16 +40,16 @@ interface PsFlags {
 async function ps(context: CommandContext, { since, json }: PsFlags): Promise<number> {
   const { output, clock } = context;
   const nowMs = clock.now();
-  const sights = await readInstallation(context, "ps", (reading) =>
-    readParentSights(reading, nowMs - since, nowMs),
+  const snapshots = await readInstallation(context, "ps", (reading) =>
+    readParentSnapshots(reading, nowMs - since, nowMs),
   );
-  if (json) output.result(toJsonLine({ parents: sights.map(asJson) }));
-  else if (sights.length === 0) output.note(`No parent was active in the last ${formatAge(since)}.`);
-  else output.result(...renderParents(sights, nowMs, output.resultColumns, output.resultStyle));
+  if (json) output.result(toJsonLine({ parents: snapshots.map(asJson) }));
+  else if (snapshots.length === 0) output.note(`No parent was active in the last ${formatAge(since)}.`);
+  else output.result(...renderParents(snapshots, nowMs, output.resultColumns, output.resultStyle));
   return EXIT.done;
 }
 
-function asJson({ parent, activeAtMs, agents, today, unacked }: ParentSight): Record<string, unknown> {
+function asJson({ parent, activeAtMs, agents, today, unacked }: ParentSnapshot): Record<string, unknown> {
   const { turns, tokens, cost_usd } = today;
   return {
     tenant: parent.tenant,
@@ -65,17 +65,17 @@ const STATUSES: readonly AgentStatus[] = ["running", "queued", "waiting", "idle"
 
 /** The table of parents, with a sum below several of them. */
 export function renderParents(
-  sights: readonly ParentSight[],
+  snapshots: readonly ParentSnapshot[],
   nowMs: number,
   columns: number | undefined,
   style: Style,
 ): string[] {
-  const counted = (status: AgentStatus) => (sight: ParentSight) =>
-    String(sight.agents.filter((agent) => agent.status === status).length || "·");
-  const statuses = STATUSES.map((title, n): Column<ParentSight> => {
+  const counted = (status: AgentStatus) => (snapshot: ParentSnapshot) =>
+    String(snapshot.agents.filter((agent) => agent.status === status).length || "·");
+  const statuses = STATUSES.map((title, n): Column<ParentSnapshot> => {
     return { title, align: "right", leaves: n === 3 ? 5 : 0, text: counted(title) };
   });
-  const table: Column<ParentSight>[] = [
+  const table: Column<ParentSnapshot>[] = [
     { title: "parent", leaves: 0, text: ({ parent }) => nameOf(parent) },
     ...statuses,
     { title: "unacked", align: "right", leaves: 3, text: ({ unacked }) => String(unacked || "·") },
@@ -88,20 +88,20 @@ export function renderParents(
       text: ({ activeAtMs }) => `${formatAge(nowMs - activeAtMs)} ago`,
     },
   ];
-  const sum = (pick: (sight: ParentSight) => number) =>
-    sights.reduce((total, sight) => total + pick(sight), 0);
+  const sum = (pick: (snapshot: ParentSnapshot) => number) =>
+    snapshots.reduce((total, snapshot) => total + pick(snapshot), 0);
   const live = formatPlural(
     sum(({ agents }) => agents.length),
     "live agent",
   );
   const cost = formatUsd(sum(({ today }) => today.cost_usd));
-  const footer = `${formatPlural(sights.length, "parent")} · ${live} · ${cost} today (UTC)`;
+  const footer = `${formatPlural(snapshots.length, "parent")} · ${live} · ${cost} today (UTC)`;
   return [
-    ...renderTable(sights, table, { columns, style }),
-    ...(sights.length > 1 ? [style("dim", footer)] : []),
+    ...renderTable(snapshots, table, { columns, style }),
+    ...(snapshots.length > 1 ? [style("dim", footer)] : []),
   ];
 }
 
-function nameOf({ tenant, parentId }: ParentSight["parent"]): string {
+function nameOf({ tenant, parentId }: ParentSnapshot["parent"]): string {
   return tenant === "default" ? parentId : `${tenant}/${parentId}`;
 }

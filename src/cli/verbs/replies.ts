@@ -16,8 +16,8 @@ Examples:
 /** Its arguments, flags and action. */
 export const verb: Verb = (command, open, done) => {
   actingOptions(command)
-    .option("--follow", "go on printing what comes, until Ctrl-C", false)
-    .option("--ack", "acknowledge what was printed: it is not printed again", false)
+    .option("--follow", "keep printing new entries, until Ctrl-C", false)
+    .option("--ack", "acknowledge the printed entries: they are not printed again", false)
     .addHelpText("after", HELP)
     .action(async (flags: RepliesFlags) => done(await replies(open("warn"), flags)));
 };
@@ -61,9 +61,7 @@ async function printAll(acting: Acting, flags: RepliesFlags): Promise<number> {
   }
   if (!flags.ack) {
     if (!flags.json) {
-      output.note(
-        `${formatPlural(entries.length, "unacked entry", "unacked entries")}; --ack takes them out.`,
-      );
+      output.note(`${formatPlural(entries.length, "unacked entry", "unacked entries")}; --ack removes them.`);
     }
     return EXIT.done;
   }

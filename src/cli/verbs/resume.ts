@@ -23,10 +23,10 @@ interface ResumeFlags {
 
 /** Runs `resume`; also an installation that was not paused is an answer. */
 async function resume(context: CommandContext, { json }: ResumeFlags): Promise<number> {
-  const { state, place } = await onInstallation(context, "resume", (pausing) => pausing.resume());
+  const { state, address } = await onInstallation(context, "resume", (pausing) => pausing.resume());
   const sentence = state
-    ? `The installation on ${place} goes on. It was ${pausedSince(state)}.`
-    : `The installation on ${place} was not paused.`;
+    ? `The installation on ${address} goes on. It was ${pausedSince(state)}.`
+    : `The installation on ${address} was not paused.`;
   context.output.result(json ? toJsonLine({ paused: false, was: state ?? null }) : sentence);
   return EXIT.done;
 }

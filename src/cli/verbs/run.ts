@@ -1,10 +1,10 @@
 /** `run`: one sub-agent for each prompt on the command line; their replies are the output. */
-import { CEILING, Effort, type LimitsWish, MAX_LIVE_AGENTS } from "../../shared/protocol/limits.ts";
+import { CEILING, type Effort, type LimitsInput, MAX_LIVE_AGENTS } from "../../shared/protocol/limits.ts";
 import { parentIdOf } from "../as-parent.ts";
 import {
+  agentOptions,
   type CommandContext,
   durationMs,
-  effortLevel,
   strictOptions,
   usd,
   type Verb,
@@ -26,8 +26,8 @@ Examples:
 Ctrl-C asks the sub-agents to hand back what they have found; a second Ctrl-C
 destroys them. The exit code is 0 only when every sub-agent succeeded.
 
-With REDIS_URL, live workers on that Redis get the work; where there are none,
-one is started here for as long as it takes.`;
+With REDIS_URL, live workers on that Redis get the work; otherwise this command
+starts a worker until the runs end.`;
 
 /** Its arguments, flags and action. */
 export const verb: Verb = (command, open, done) => {
@@ -35,31 +35,30 @@ export const verb: Verb = (command, open, done) => {
     .argument("<prompt...>", "what a sub-agent should do; - reads it from standard input")
     .option(
       "--parent <id>",
-      "the parent to act as; default: one of its own, whose name begins with SUBAGENT_PARENT or cli",
+      "the parent to act as; default: a new parent whose name begins with SUBAGENT_PARENT or cli",
     )
-    .option(
-      "--agent <definition>",
-      "the agent definition they are made from; the verb definitions lists them",
-    )
-    .option("--model <id>", "model, instead of the configured one")
-    .option("--effort <level>", `how thorough the model is to be: ${Effort.options.join(", ")}`, effortLevel)
-    .option(
-      "--task-budget <count>",
-      "tokens that the model is told it has for a run",
-      wholeUpTo(CEILING.max_total_tokens, 20_000),
-    )
-    .option("--tools <names>", "exactly these tools, separated by commas")
+    .option("--agent <definition>", "the agent definition to use; the verb definitions lists them");
+  agentOptions(command)
     .option("--system <text>", "instructions in place of the standard ones")
-    .option("--max-turns <count>", "model calls a sub-agent", wholeUpTo(CEILING.max_turns, 1))
-    .option("--max-tokens <count>", "output tokens a model call", wholeUpTo(CEILING.max_tokens, 1))
-    .option("--max-total-tokens <count>", "all tokens a sub-agent", wholeUpTo(CEILING.max_total_tokens, 1))
-    .option("--max-cost-usd <usd>", "USD a sub-agent", usd)
-    .option("--budget-usd <usd>", "USD all sub-agents of the parent together", usd)
-    .option("--max-duration <time>", "running time a sub-agent, like 90s or 5m", durationMs)
-    .option("--parallel <count>", "sub-agents side by side", wholeUpTo(MAX_LIVE_AGENTS, 1), MAX_LIVE_AGENTS)
+    .option("--max-turns <count>", "maximum model calls per sub-agent", wholeUpTo(CEILING.max_turns, 1))
+    .option("--max-tokens <count>", "maximum output tokens per model call", wholeUpTo(CEILING.max_tokens, 1))
+    .option(
+      "--max-total-tokens <count>",
+      "maximum tokens of all kinds per sub-agent",
+      wholeUpTo(CEILING.max_total_tokens, 1),
+    )
+    .option("--max-cost-usd <usd>", "maximum USD per sub-agent", usd)
+    .option("--budget-usd <usd>", "maximum USD for all sub-agents of the parent together", usd)
+    .option("--max-duration <time>", "maximum running time per sub-agent, such as 90s or 5m", durationMs)
+    .option(
+      "--parallel <count>",
+      "maximum sub-agents at a time",
+      wholeUpTo(MAX_LIVE_AGENTS, 1),
+      MAX_LIVE_AGENTS,
+    )
     .option(
       "--timeout <time>",
-      "ask all of them to hand back what they have after this time, like 5m",
+      "after this time ask all sub-agents to hand back what they have, such as 5m",
       durationMs,
     )
     .option("--json", "the replies as one JSON document on standard output, and nothing else there", false)
@@ -96,7 +95,7 @@ const BEGINNING_CHARS = 1_000;
 async function run(context: CommandContext, prompts: readonly string[], flags: RunFlags): Promise<number> {
   const questions = questionsOf(await readTexts(prompts, context.input));
   const { maxTurns, maxTokens, maxTotalTokens, maxCostUsd, maxDuration } = flags;
-  const limits: LimitsWish = {
+  const limits: LimitsInput = {
     ...(maxTurns !== undefined && { max_turns: maxTurns }),
     ...(maxTokens !== undefined && { max_tokens: maxTokens }),
     ...(maxTotalTokens !== undefined && { max_total_tokens: maxTotalTokens }),

@@ -1,6 +1,7 @@
 /** `schedule`: tasks that come due by themselves. */
-import type { ScheduleView } from "../../producer/schedules.ts";
+import { type ScheduleView, unknownSchedule } from "../../producer/schedules.ts";
 import { SubagentError } from "../../shared/errors.ts";
+import { clip } from "../../shared/protocol/text.ts";
 import { type ActingFlags, actAsParent, actingOptions } from "../as-parent.ts";
 import { type CommandContext, durationMs, EXIT, type Verb } from "../command.ts";
 import { readText } from "../local/input.ts";
@@ -22,13 +23,13 @@ export const verb: Verb = (command, open, done) => {
     .argument("[id]", "the schedule's name within its parent")
     .option("--cron <pattern>", "five fields, minute first")
     .option("--tz <zone>", "time zone of --cron, default UTC")
-    .option("--every <time>", "like 90s, 5m or 2h", durationMs)
-    .option("--at <time>", "once, ISO 8601")
+    .option("--every <time>", "interval, such as 90s, 5m or 2h", durationMs)
+    .option("--at <time>", "a single time, ISO 8601")
     .option("--prompt <text>", "what the sub-agent is to do; - reads it from standard input")
-    .option("--name <name>", "what people call the agent")
+    .option("--name <name>", "the agent's name for people")
     .option("--tools <names>", "exactly these tools, separated by commas")
-    .option("--pause", "it does not come due until --resume", false)
-    .option("--resume", "it comes due again", false)
+    .option("--pause", "stop its runs until --resume", false)
+    .option("--resume", "start its runs again", false)
     .option("--remove", "remove it; tasks that have begun go on", false)
     .addHelpText("after", HELP)
     .action(async (id: string | undefined, flags: ScheduleFlags) =>
@@ -67,7 +68,9 @@ function scheduleVerb(
       return EXIT.done;
     }
     const isTask = [prompt, name, tools, tz].some((each) => each !== undefined);
-    if (isTask && !isNew) throw new SubagentError("invalid_input", "Say when: --cron, --every or --at.");
+    if (isTask && !isNew) throw new SubagentError("invalid_input", "Give a time: --cron, --every or --at.");
+    if ([isNew, pause, resume, remove].filter(Boolean).length > 1)
+      throw new SubagentError("invalid_input", "Choose one: --pause, --resume, --remove, or a time.");
     if (remove) {
       await parent.unschedule(id);
       context.output.result(json ? toJsonLine({ schedule_id: id, status: "removed" }) : `${id} removed`);
@@ -75,8 +78,11 @@ function scheduleVerb(
     }
     if (pause) print([await parent.pauseSchedule(id)]);
     else if (resume) print([await parent.resumeSchedule(id)]);
-    else if (!isNew) print((await parent.schedules()).filter((each) => each.schedule_id === id));
-    else {
+    else if (!isNew) {
+      const found = (await parent.schedules()).filter((each) => each.schedule_id === id);
+      if (found.length === 0) throw unknownSchedule(id);
+      print(found);
+    } else {
       const text = await readText(prompt ?? "-", context.input, "The prompt");
       const task = { prompt: text, ...(name && { name }), ...(tools && { tools: tools.split(",") }) };
       print([await parent.schedule({ schedule_id: id, cron, tz, every_ms: every, at, ...task })]);
@@ -89,5 +95,5 @@ function lineOf(view: ScheduleView): string {
   const { schedule_id, cron, tz, every_ms, at, paused, next_at, prompt } = view;
   const rhythm = cron ? `${cron} ${tz ?? ""}`.trim() : every_ms ? `every ${every_ms / 1_000} s` : `at ${at}`;
   const next = paused ? "paused" : `next ${next_at ?? "–"}`;
-  return plainLine(`${schedule_id}  ${rhythm}  ${next}  ${prompt}`).slice(0, 200);
+  return clip(plainLine(`${schedule_id}  ${rhythm}  ${next}  ${prompt}`), 200);
 }

@@ -19,10 +19,10 @@ Examples:
   subagent-queue show data_collector
   subagent-queue show data_collector --parent planner-7 --json | jq -r .reply
 
-Without --parent the agent is looked for at the configured parent and at every
-parent that run and start made for themselves. The whole prompt is kept while the
-agent lives; its beginning and the rest as long as its record. The transcript of an
-agent that has ended is kept until the ack of its end, or as its profile says.`;
+Without --parent it searches the configured parent and every parent that the
+verbs run and start created. The whole prompt is kept while the agent lives; its
+beginning and all else, as long as the agent's record. The transcript of an ended
+agent is kept until the ack of its end, or as long as its profile says.`;
 
 /** Its arguments, flags and action. */
 export const verb: Verb = (command, open, done) => {
@@ -197,9 +197,9 @@ function inWords(entry: TranscriptEntry): string {
     case "returned":
       return `${message} returned${entry.is_error ? " an error" : ""} (${entry.tool_use_id}): ${entry.content}`;
     case "left_out":
-      return `${message} left out of requests from here on: results through message ${entry.through}`;
+      return `${message} from here on requests leave out the results up to message ${entry.through}`;
     case "compacted":
-      return `${message} compacted: a summary stands for what came before message ${entry.before}: ${entry.text}`;
+      return `${message} compacted: this summary replaces all before message ${entry.before}: ${entry.text}`;
     case "failed":
       return `${message} failed: ${entry.problem}`;
   }

@@ -1,7 +1,7 @@
 /** `spawn`: makes an agent that waits for messages, and may give it the first one at once. */
-import { CEILING, Effort } from "../../shared/protocol/limits.ts";
+import type { Effort } from "../../shared/protocol/limits.ts";
 import { type ActingFlags, actAsParent, actingOptions, noteMissingWorkers } from "../as-parent.ts";
-import { type CommandContext, EXIT, effortLevel, type Verb, wholeUpTo } from "../command.ts";
+import { agentOptions, type CommandContext, EXIT, type Verb } from "../command.ts";
 import { readText } from "../local/input.ts";
 import { plainLine, toJsonLine } from "../terminal/text.ts";
 
@@ -15,17 +15,10 @@ Examples:
 /** Its arguments, flags and action. */
 export const verb: Verb = (command, open, done) => {
   actingOptions(command)
-    .argument("<name>", "what people call it; its id is made from it")
+    .argument("<name>", "its name for people; its id is derived from it")
     .option("--description <text>", "what it is for")
-    .option("--agent <definition>", "the agent definition it is made from; the verb definitions lists them")
-    .option("--model <id>", "model, instead of the configured one")
-    .option("--effort <level>", `how thorough the model is to be: ${Effort.options.join(", ")}`, effortLevel)
-    .option(
-      "--task-budget <count>",
-      "tokens that the model is told it has for a run",
-      wholeUpTo(CEILING.max_total_tokens, 20_000),
-    )
-    .option("--tools <names>", "exactly these tools, separated by commas")
+    .option("--agent <definition>", "the agent definition it is made from; the verb definitions lists them");
+  agentOptions(command)
     .option("--keep-alive", "take further messages after a reply", false)
     .option("--prompt <text>", "send this as the first message; - reads it from standard input")
     .addHelpText("after", HELP)
@@ -72,8 +65,8 @@ function spawn(context: CommandContext, name: string, flags: SpawnFlags): Promis
       const names = unknown_tools.map(plainLine).join(", ");
       output.note(
         acting.workers.length > 0
-          ? `No live worker has ${names}: the agent works without it.`
-          : `No worker is live that could have ${names}: the agent's runs wait for one that has.`,
+          ? `No live worker offers ${names}: the agent works without it.`
+          : `No worker is live: the agent's runs wait for one that offers ${names}.`,
       );
     }
     const message = prompt === undefined ? undefined : await parent.send(agent_id, prompt);

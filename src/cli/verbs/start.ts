@@ -2,13 +2,13 @@
 import { BOARD_PATH } from "../../service/board/app.ts";
 import { type Config, DEFAULT_PREFIX } from "../../shared/config.ts";
 import { SubagentError } from "../../shared/errors.ts";
+import { whenAborted } from "../../shared/stop-signal.ts";
 import { type CommandContext, EXIT, strictOptions, type Verb, wholeUpTo } from "../command.ts";
 import { API_PORT, type OpenedApi, openApi } from "../local/api.ts";
-import { type Closing, createClosing } from "../local/disposables.ts";
+import { createDisposables, type Disposables } from "../local/disposables.ts";
 import { type AskFlags, askAll, type Question } from "../local/fan-out.ts";
 import type { RedisSource } from "../local/redis.ts";
 import { type LocalService, showBanner, startLocalService } from "../local/service.ts";
-import { whenAborted } from "../process.ts";
 
 const HELP = `
 Examples:
@@ -57,18 +57,18 @@ async function start(context: CommandContext, { once, json, port }: StartFlags):
     const sentence = "start --json prints one document and ends: give --once as well.";
     throw new SubagentError("invalid_input", sentence);
   }
-  const closing = createClosing();
+  const disposables = createDisposables();
   try {
     const stopping = { ...context, signal: context.stopInTwoSteps() };
     const service = await startLocalService(stopping, "join");
-    closing.add(() => service.stop());
-    const api = once ? undefined : await serveDoors(context, service, port, closing);
+    disposables.add(() => service.stop());
+    const api = once ? undefined : await serveDoors(context, service, port, disposables);
     showBanner(context, service);
     const code = await askAll(context, service, QUESTIONS, { json });
     if (!api || code === EXIT.interrupted) return code;
     return await stayUp(context, service, api);
   } finally {
-    await closing.close();
+    await disposables.close();
   }
 }
 
@@ -85,22 +85,22 @@ async function serveDoors(
   context: CommandContext,
   { client }: LocalService,
   port: number | undefined,
-  closing: Closing,
+  disposables: Disposables,
 ): Promise<OpenedApi> {
-  if (port !== undefined) return openApi(context, client, { port }, closing);
+  if (port !== undefined) return openApi(context, client, { port }, disposables);
   try {
-    return await openApi(context, client, { port: API_PORT }, closing);
+    return await openApi(context, client, { port: API_PORT }, disposables);
   } catch (error) {
     if (!(error instanceof SubagentError) || error.code !== "setup_failed") throw error;
-    return openApi(context, client, { port: 0 }, closing);
+    return openApi(context, client, { port: 0 }, disposables);
   }
 }
 
 function doorsOf({ url, needsKey }: OpenedApi): string[] {
   return [
     needsKey
-      ? "The worker stays up, and these with it:"
-      : "The worker stays up, and these with it, without keys, for this machine alone:",
+      ? "The worker keeps running, and with it:"
+      : "The worker keeps running, and with it, without keys, for this machine only:",
     `  Live page   ${url}/`,
     `  HTTP API    ${url}/docs`,
     `  Bull Board  ${url}${BOARD_PATH}`,
@@ -115,7 +115,7 @@ function handingOver({ config, command }: CommandContext, { redis }: LocalServic
     `  curl -s '${api.url}/v1/parents/shell/tasks?wait=60'${key} -H 'Content-Type: application/json' -d '{"prompt": "${PROMPT}"}'`,
     `  ${addressing(config, redis)} ${command} run "${PROMPT}"`,
     ...(api.needsKey
-      ? ['This installation has keys: KEY is one of them, "subagent-queue keys create" makes another.']
+      ? ["This installation needs a key: set KEY to one, or create one with subagent-queue keys create."]
       : []),
   ];
 }

@@ -1,6 +1,8 @@
 /** `usage`: what a parent's runs have used, in whole days (UTC). */
 import type { Parent } from "../../producer/parent.ts";
 import { SubagentError } from "../../shared/errors.ts";
+import { addUsage } from "../../shared/protocol/content.ts";
+import { quoted } from "../../shared/protocol/text.ts";
 import type { UsageTotals } from "../../shared/protocol/usage.ts";
 import { budgetsOf, readSpent } from "../../shared/redis/budget.ts";
 import { type ActingFlags, actAsParent, actingOptions } from "../as-parent.ts";
@@ -92,20 +94,18 @@ export function sinceOf(text: string, nowMs: number): Date {
   // `2026-02-30` becomes a day in March: what is written must be what is meant.
   const isReal = !Number.isNaN(date.getTime()) && (text.length !== 10 || date.toISOString().startsWith(text));
   if (isReal && date.getTime() >= 0) return date;
-  const shown = JSON.stringify(text.slice(0, 70));
+  const shown = quoted(text);
   const sentence = `--since ${shown} cannot be used: write a day (2026-11-01), a time (2026-11-01T12:00:00Z) or days back (7d).`;
   throw new SubagentError("invalid_input", sentence);
 }
 
 function added(sum: UsageTotals, more: UsageTotals): UsageTotals {
-  const kinds = { ...sum.usage };
-  for (const kind of Object.keys(kinds) as (keyof typeof kinds)[]) kinds[kind] += more.usage[kind];
   return {
     replies: sum.replies + more.replies,
     turns: sum.turns + more.turns,
     tokens: sum.tokens + more.tokens,
     cost_usd: sum.cost_usd + more.cost_usd,
-    usage: kinds,
+    usage: addUsage(sum.usage, more.usage),
   };
 }
 

@@ -9,7 +9,7 @@ import { type WatchListener, watchAgents } from "../local/agent-watch.ts";
 import { formatPlural, formatUsd } from "../terminal/numbers.ts";
 import type { Style } from "../terminal/output.ts";
 import { createProgress, type Progress } from "../terminal/progress.ts";
-import { rowWithView, STATUS_LOOK } from "../terminal/progress-rows.ts";
+import { rowWithView, STATUS_GLYPHS } from "../terminal/progress-rows.ts";
 import { toJsonLine, wrap } from "../terminal/text.ts";
 
 const HELP = `
@@ -18,10 +18,10 @@ Examples:
   subagent-queue watch --parent planner-7
   subagent-queue watch --json | jq -c 'select(.type == "agent")'
 
-Without --parent it follows the configured parent and those that run and start make
-for themselves. With --json: one line for each progress event, and
-{"type":"agent","agent":{…}} whenever an agent's status changes; each names its
-parent_id.`;
+Without --parent it follows the configured parent and the parents that the verbs
+run and start create. With --json: one line per progress event, and
+{"type":"agent","agent":{…}} when an agent's status changes; every line names
+its parent_id.`;
 
 /** Its arguments, flags and action. */
 export const verb: Verb = (command, open, done) => {
@@ -41,7 +41,7 @@ function watch(context: CommandContext, flags: ActingFlags): Promise<number> {
       return EXIT.done;
     }
     const whom = isAlone ? parent.parentId : `${parent.parentId}, run and start`;
-    const opening = `Watching ${whom} on ${redis}; Ctrl-C ends the watching only.`;
+    const opening = `Watching ${whom} on ${redis}; Ctrl-C ends the watching, not the agents.`;
     output.note(...wrap(opening, output.size.columns - 1));
     const progress = createProgress(output, clock, {
       rowOf: (event) => event.agent_id,
@@ -87,7 +87,9 @@ async function watchAll(
     }
   };
   while (!isAlone && !signal.aborted) {
-    await findOthers().catch((error: unknown) => logger.debug({ problem: messageOf(error) }, "No look"));
+    await findOthers().catch((error: unknown) =>
+      logger.debug({ problem: messageOf(error) }, "The other parents could not be listed"),
+    );
     const ended = clock.sleep(FIND_EVERY_MS, signal);
     await Promise.race([ended, Promise.all(watching)]);
   }
@@ -138,12 +140,12 @@ const ENDED_AS: Record<EndedReason, ReplyStatus> = {
 
 /** What is said while looks fail: the problem without the advice to call again, which watching does by itself. */
 export function awayLine(problem: string): string {
-  return `${problem.replace(/: nothing was done;.*|\.$/, "")}. Looking again until it is back.`;
+  return `${problem.replace(/: nothing was done;.*|\.$/, "")}. Trying again until it is back.`;
 }
 
 /** What is said about an agent that has ended: `✔ data_collector  completed · 3 turns · 1,234 tokens · $0`. */
 export function endedLine({ agent_id, ended_reason, progress }: AgentView, style: Style): string {
-  const { glyph, look } = STATUS_LOOK[ended_reason ? ENDED_AS[ended_reason] : "cancelled"];
+  const { glyph, textStyle } = STATUS_GLYPHS[ended_reason ? ENDED_AS[ended_reason] : "cancelled"];
   const facts = progress
     ? [
         formatPlural(progress.turns, "turn"),
@@ -151,7 +153,7 @@ export function endedLine({ agent_id, ended_reason, progress }: AgentView, style
         formatUsd(progress.cost_usd),
       ]
     : [];
-  return [`${style(look, glyph)} ${style("bold", agent_id)}  ${ended_reason ?? "ended"}`, ...facts].join(
+  return [`${style(textStyle, glyph)} ${style("bold", agent_id)}  ${ended_reason ?? "ended"}`, ...facts].join(
     " · ",
   );
 }

@@ -28,7 +28,7 @@ export const verb: Verb = (command, open, done) => {
         const set = await parent.webhook.set({ url });
         output.result(flags.json ? toJsonLine(set) : set.secret);
         if (flags.json) return;
-        output.note("This secret signs what is pushed: it is not shown again.");
+        output.note("Receivers check signatures with this secret: it is not shown again.");
         const problem = unreachable(url);
         if (problem !== undefined) output.note(problem);
       }),
@@ -40,7 +40,7 @@ export const verb: Verb = (command, open, done) => {
         output.result(flags.json ? toJsonLine(view) : inWords(view));
       }),
   );
-  actingOptions(command.command("remove").description("push no more")).action((flags: ActingFlags) =>
+  actingOptions(command.command("remove").description("stop pushing")).action((flags: ActingFlags) =>
     act(flags, async ({ parent, context: { output } }) => {
       await parent.webhook.remove();
       output.result(flags.json ? toJsonLine({ removed: true }) : "removed");

@@ -3,15 +3,15 @@
 import { Option } from "commander";
 import { SubagentError } from "../../shared/errors.ts";
 import { withoutPassword } from "../../shared/redis-url.ts";
+import { whenAborted } from "../../shared/stop-signal.ts";
 import { createHealthServer } from "../../worker/health/server.ts";
 import { createWorker, type SubagentWorker } from "../../worker/worker.ts";
 import { type CommandContext, EXIT, strictOptions, type Verb, wholeUpTo } from "../command.ts";
-import { type Closing, createClosing } from "../local/disposables.ts";
+import { createDisposables, type Disposables } from "../local/disposables.ts";
 import { openIntake } from "../local/intake.ts";
 import { pausedSince, pauseOf } from "../local/pause.ts";
 import { noRedisAt } from "../local/redis.ts";
 import { openBash, openModel, rootsOf, skillsOf } from "../local/service.ts";
-import { whenAborted } from "../process.ts";
 import { modelText } from "../terminal/banner.ts";
 import { toJsonLine } from "../terminal/text.ts";
 
@@ -21,7 +21,7 @@ Examples:
   REDIS_URL=redis://127.0.0.1:6379 SUBAGENT_ROOTS=/srv/repo:ro SUBAGENT_CONCURRENCY=200 subagent-queue worker
   NODE_ENV=production REDIS_URL=redis://redis:6379 subagent-queue worker --health-port 8790 --health-host 0.0.0.0
   curl -s http://127.0.0.1:8790/readyz    200 when it takes work, else 503 and why
-  curl -s http://127.0.0.1:8790/metrics   figures for Prometheus`;
+  curl -s http://127.0.0.1:8790/metrics   metrics for Prometheus`;
 
 /** Its arguments, flags and action. */
 export const verb: Verb = (command, open, done) => {
@@ -29,7 +29,7 @@ export const verb: Verb = (command, open, done) => {
     .option("--json", "the ready line as JSON", false)
     .option(
       "--health-port <port>",
-      "serve /healthz, /readyz and /metrics there, 0 takes a free one",
+      "port that serves /healthz, /readyz and /metrics; 0: any free port",
       wholeUpTo(65_535),
     )
     .option("--health-host <address>", "address of the health checks", "127.0.0.1")
@@ -65,26 +65,26 @@ async function worker(context: CommandContext, flags: WorkerFlags): Promise<numb
       "REDIS_URL is not set: a worker joins the Redis that its producers use, e.g. redis://host:6379.";
     throw new SubagentError("invalid_config", sentence);
   }
-  const closing = createClosing();
+  const disposables = createDisposables();
   try {
-    const pool = await createPool(context, flags, redisUrl, closing);
-    if (flags.isolated) return await isolated(pool, signal, closing);
-    const health = await serveHealth(context, flags, pool, closing);
-    closing.addBeside(() => pool.stop());
+    const pool = await createPool(context, flags, redisUrl, disposables);
+    if (flags.isolated) return await isolated(pool, signal, disposables);
+    const health = await serveHealth(context, flags, pool, disposables);
+    disposables.addBeside(() => pool.stop());
     const started = pool.start().catch((error: unknown) => {
       // It waits for a Redis that is away; one that refuses us (a wrong password) will not change its mind.
       if (!signal.aborted) throw reasonOf(redisUrl, error);
     });
     await Promise.race([started, whenAborted(signal)]);
     if (!signal.aborted) {
-      openIntake(context, redisUrl, config.model, closing);
+      openIntake(context, redisUrl, config.model, disposables);
       output.result(await readyLine(context, redisUrl, { worker: pool.id, health }, flags.json));
     }
     await whenAborted(signal);
     context.logger.info("stopping: what is under way is finished or handed on");
     return EXIT.done;
   } finally {
-    await closing.close();
+    await disposables.close();
   }
 }
 
@@ -93,13 +93,13 @@ async function createPool(
   context: CommandContext,
   flags: WorkerFlags,
   redisUrl: string,
-  closing: Closing,
+  disposables: Disposables,
 ): Promise<SubagentWorker> {
   const { config, logger, clock } = context;
   const { prefix, workspaceRoot, concurrency, prices } = config;
   const roots = rootsOf(context, false);
   if (!config.provider) logger.warn({ model: config.model }, modelText(config));
-  const model = await openModel(context, closing);
+  const model = await openModel(context, disposables);
   const { tools, sentence } = await openBash(context);
   logger.info({ bash: tools.length > 0 }, sentence);
   return createWorker({
@@ -132,8 +132,12 @@ function isolationOf({ isolated }: WorkerFlags) {
 }
 
 /** Runs suspects until the worker that started this process is gone, or it is told to stop. */
-async function isolated(pool: SubagentWorker, signal: AbortSignal, closing: Closing): Promise<number> {
-  closing.add(() => pool.stop());
+async function isolated(
+  pool: SubagentWorker,
+  signal: AbortSignal,
+  disposables: Disposables,
+): Promise<number> {
+  disposables.add(() => pool.stop());
   await pool.start();
   await whenAborted(signal);
   return EXIT.done;
@@ -159,12 +163,12 @@ async function serveHealth(
   { config, logger }: CommandContext,
   { healthPort: port = config.healthPort, healthHost: host }: WorkerFlags,
   pool: SubagentWorker,
-  closing: Closing,
+  disposables: Disposables,
 ): Promise<string | undefined> {
   if (port === undefined) return undefined;
   const server = createHealthServer({ worker: pool, host, port });
   await server.start();
-  closing.add(() => server.stop());
+  disposables.add(() => server.stop());
   logger.info({ url: server.url }, "Health checks are served");
   return server.url;
 }

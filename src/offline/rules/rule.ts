@@ -58,18 +58,12 @@ export function foundLines(steps: readonly Step[]): string[] {
 /** What failed, or was searched in part, in parentheses, with a space in front; "" when nothing did. */
 export function failures(steps: readonly Step[]): string {
   const told = steps.flatMap(({ name, failed, output }) => {
-    const lines = output.split("\n");
-    const said = failed ? lines.slice(0, 1) : SEARCHES.has(name) ? lines.flatMap(noticeIn) : [];
+    const notices = SEARCHES.has(name) ? output.matchAll(/^ *\[(.* .*)\] *$/gm) : [];
+    const said = failed ? [output.split("\n", 1)[0]] : Array.from(notices, ([, notice]) => notice);
     return said.map((each) => `${name}: ${each}`);
   });
   return told.length === 0 ? "" : ` (${told.join("; ")})`;
 }
-
-/** What a search says of itself, without its brackets. */
-const noticeIn = (line: string): string[] => {
-  const [, notice] = /^\[(.*\s.*)\]$/.exec(line.trim()) ?? [];
-  return notice === undefined ? [] : [notice];
-};
 
 /** `1 file`, `2 files`. */
 export const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`;

@@ -9,9 +9,9 @@ const ORDER = /(?:^|[.!?,;:\n]\s*|\b(?:and|then|please|also)\s+)(?:write|save|st
 const BEFORE_TARGET =
   /\b(?:to|into|in|as|named|called|file)\s+(?:an?\s+|the\s+)?(?:new\s+)?(?:file\s+)?(?:named\s+)?[`"'“]?$/i;
 
-const FINDINGS = [
-  [/\b(?:TODO|FIXME)\b/, "info", "todo", "Something is left to do."],
-  [/\bconsole\.\w+\(/, "warning", "console-log", "Writes to the console."],
+const REMARKS = [
+  [/\b(?:TODO|FIXME)\b/, { severity: "info", rule: "todo", message: "Something is left to do." }],
+  [/\bconsole\.\w+\(/, { severity: "warning", rule: "console-log", message: "Writes to the console." }],
 ] as const;
 
 /** Asks the parent what the request says it should be asked, and hands its answer on. */
@@ -46,14 +46,8 @@ const reviewFile: rule.Rule = {
 
 const findingsIn = (file: string, text: string) =>
   text.split("\n").flatMap((content, index) => {
-    const found = FINDINGS.filter(([pattern]) => pattern.test(content));
-    return found.map(([, severity, name, message]) => ({
-      file,
-      line: index + 1,
-      severity,
-      rule: name,
-      message,
-    }));
+    const found = REMARKS.filter(([pattern]) => pattern.test(content));
+    return found.map(([, remark]) => ({ file, line: index + 1, ...remark }));
   });
 
 /** Writes what the request gives literally, or what another rule finds out, to the file it names. */

@@ -13,6 +13,7 @@ import type {
   Definitions,
   FoundDefinition,
 } from "../../shared/protocol/definition.ts";
+import { clip, quoted } from "../../shared/protocol/text.ts";
 import { readDefinition } from "./definition.ts";
 import { SHIPPED } from "./shipped.ts";
 
@@ -138,8 +139,8 @@ function unknown(name: string, definitions: readonly FoundDefinition[]): Subagen
   const names = definitions.map((definition) => definition.name).join(", ");
   return new SubagentError(
     "unknown_definition",
-    `There is no agent definition ${JSON.stringify(name.slice(0, 70))}: use one of ${names}.`,
-    { agent: name.slice(0, 70) },
+    `There is no agent definition ${quoted(name)}: use one of ${names}.`,
+    { agent: clip(name, 70) },
   );
 }
 

@@ -21,7 +21,7 @@ import {
   type Reply,
 } from "../../shared/protocol/reply.ts";
 import { isReadable, type StreamEntry, type StreamItem } from "../../shared/redis/replies.ts";
-import { createPushStream, type PushStream } from "../push-stream.ts";
+import { createPushIterator, type PushIterator } from "../push-iterator.ts";
 
 /** A final reply and where it stands. */
 export type FinalEntry = StreamEntry & { entry: Reply };
@@ -55,8 +55,11 @@ export interface Reservation {
 export interface Waiter {
   readonly uid: string;
   readonly run: number;
-  /** Whether the reply may come from the agent's record: no reader had acked it when the wait began, or it is promised. */
-  mayReadRecord: boolean;
+  /**
+   * Whether a copy of the reply serves, the agent's record's or a ring's, which may be late: no reader had acked the reply when
+   * the wait began, or it is promised.
+   */
+  mayTakeCopy: boolean;
   /** Has it offered what stands in the channel from `cursor` on, and what comes; only the first call counts. */
   listen(cursor: string): void;
   /** Ends the waiting with the reply that is waited for; ignores every other entry. */
@@ -97,7 +100,7 @@ export interface ReaderOptions {
 
 /** See the module's header. */
 export interface ReplyChannel {
-  read(options: ReaderOptions): PushStream<ReceivedEntry>;
+  read(options: ReaderOptions): PushIterator<ReceivedEntry>;
   /** `takeQuestion`: the waiter gets the agent's questions, too. */
   reserve(uid: string, takeQuestion?: TakeQuestion): Reservation;
   /** Hands a final reply that came with a ring to its waiters; true when one took it and no reader wants it. */
@@ -110,7 +113,7 @@ export interface ReplyChannel {
 }
 
 interface Reader {
-  stream: PushStream<ReceivedEntry>;
+  stream: PushIterator<ReceivedEntry>;
   kept: StreamEntry[];
 }
 
@@ -140,7 +143,7 @@ export function replyChannel(parts: ChannelParts): ReplyChannel {
     offer(entry) {
       if (!isFinal(entry) || !state.reserved.has(entry.uid)) return false;
       const before = state.waiters.size;
-      for (const waiter of [...state.waiters]) waiter.offer(entry);
+      for (const waiter of [...state.waiters]) if (waiter.mayTakeCopy) waiter.offer(entry);
       return state.readers.size === 0 && state.waiters.size < before;
     },
     isReserved: (entry) => isKept(state, entry),
@@ -159,7 +162,7 @@ function leave({ parts, readers, reserved }: State): void {
   if (readers.size === 0 && reserved.size === 0) parts.deserted();
 }
 
-function openReader(state: State, { signal, onEnd }: ReaderOptions): PushStream<ReceivedEntry> {
+function openReader(state: State, { signal, onEnd }: ReaderOptions): PushIterator<ReceivedEntry> {
   const { parts, readers } = state;
   const listener: Listener = {
     cursor: OLDEST,
@@ -169,7 +172,7 @@ function openReader(state: State, { signal, onEnd }: ReaderOptions): PushStream<
       else stream.push(received(entry, parts.ack));
     },
   };
-  const stream = createPushStream<ReceivedEntry>({
+  const stream = createPushIterator<ReceivedEntry>({
     signal,
     onEmpty: parts.look,
     onEnd: () => {
@@ -200,7 +203,7 @@ function openReservation(state: State, uid: string, takeQuestion?: TakeQuestion)
     wait(run, how) {
       if (cancelled) return Promise.reject(cancelled.reason);
       const { promise, waiter } = openWaiter(state, { uid, run, takeQuestion });
-      waiter.mayReadRecord = how !== "shared";
+      waiter.mayTakeCopy = how !== "shared";
       waiting = waiter;
       if (typeof how === "string") parts.check(waiter);
       else {
@@ -263,7 +266,7 @@ function openWaiter({ parts, waiters }: State, { uid, run, takeQuestion }: Wante
   const waiter: Waiter = {
     uid,
     run,
-    mayReadRecord: false,
+    mayTakeCopy: false,
     listen(cursor) {
       if (!waiters.has(waiter) || listener) return;
       listener = { cursor, hungry: () => true, offer };

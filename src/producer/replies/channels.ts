@@ -5,7 +5,8 @@
  * waits, `subscriber.ts` hears the doorbells, the stream in Redis holds everything that is not acked.
  *
  * 1. The doorbell carries its entry, so a waiter for that entry need not read the stream. It may be lost: the stream is also
- *    read after each other ring, each gap of the subscription and each slow tick.
+ *    read after each other ring, each gap of the subscription and each slow tick. It may come late, after the ack: a waiter takes
+ *    the entry of a ring only if no reader had acked it when the wait began.
  * 2. The doorbell is subscribed before the look that counts, so no wake-up is lost between the two.
  * 3. A waiter never waits for a reply that another reader has acked: at each gap it is asked whether its run is over. What
  *    was acked since it waits it gets from the agent's record.
@@ -19,7 +20,7 @@ import { agentOf, type ParentAddress } from "../../shared/protocol/keys.ts";
 import { OLDEST } from "../../shared/protocol/reply.ts";
 import type { Installation } from "../../shared/redis/installation.ts";
 import { isReadable, itemOfRing, keptReply, type StreamEntry } from "../../shared/redis/replies.ts";
-import type { PushStream } from "../push-stream.ts";
+import type { PushIterator } from "../push-iterator.ts";
 import type { RedisCall } from "../redis-call.ts";
 import type { Subscriber } from "../subscriber.ts";
 import {
@@ -42,7 +43,7 @@ import {
 /** See the module's header. */
 export interface ReplyChannels {
   /** Every unacked entry of a parent, oldest first, then what comes; the client's end is its end too. */
-  read(parent: ParentAddress, options: ReaderOptions): PushStream<ReceivedEntry>;
+  read(parent: ParentAddress, options: ReaderOptions): PushIterator<ReceivedEntry>;
   /** Keeps the final reply of an agent for the caller, who releases it; with `takeQuestion` its questions, too. */
   reserve(parent: ParentAddress, uid: string, takeQuestion?: TakeQuestion): Reservation;
   /** The unacked entries of a parent as they stand now, oldest first; not those that are kept for a waiter here. */
@@ -54,8 +55,6 @@ export interface ReplyChannels {
    * channel's readers will see it again.
    */
   take(parent: ParentAddress, entry: StreamEntry): Promise<boolean>;
-  /** Looks at every channel that is read: Redis is back. */
-  look(): void;
   /** Ends all readers; waiters reject with `closed`. Idempotent. */
   stop(): void;
 }
@@ -70,15 +69,10 @@ export interface ChannelsParts extends Pick<Installation, "store" | "replies" | 
 
 const STOPPED = "This client was stopped while it waited; the reply stays in the channel.";
 
-interface OpenChannel {
-  channel: ReplyChannel;
-  look(): void;
-}
-
 /** The channels over one client's connections. */
 export function createReplyChannels(parts: ChannelsParts): ReplyChannels {
   const { keys, logger } = parts;
-  const channels = new Map<string, OpenChannel>();
+  const channels = new Map<string, ReplyChannel>();
 
   const channelOf = (parent: ParentAddress): ReplyChannel => {
     const { doorbell } = keys.parent(parent);
@@ -86,7 +80,7 @@ export function createReplyChannels(parts: ChannelsParts): ReplyChannels {
       channels.get(doorbell) ??
       openChannel(parts, parent, ackerOf(parts, parent), () => void channels.delete(doorbell));
     channels.set(doorbell, open);
-    return open.channel;
+    return open;
   };
   return {
     take: (parent, entry) =>
@@ -102,16 +96,13 @@ export function createReplyChannels(parts: ChannelsParts): ReplyChannels {
       readUnacked(
         parts,
         parent,
-        (entry) => channels.get(keys.parent(parent).doorbell)?.channel.isReserved(entry) ?? false,
+        (entry) => channels.get(keys.parent(parent).doorbell)?.isReserved(entry) ?? false,
       ),
     received: (parent, entry) => received(entry, ackerOf(parts, parent)),
     read: (parent, options) => channelOf(parent).read(options),
     reserve: (parent, uid, takeQuestion) => channelOf(parent).reserve(uid, takeQuestion),
-    look() {
-      for (const { look } of channels.values()) look();
-    },
     stop() {
-      for (const { channel } of [...channels.values()]) channel.stop(new SubagentError("closed", STOPPED));
+      for (const channel of [...channels.values()]) channel.stop(new SubagentError("closed", STOPPED));
       channels.clear();
     },
   };
@@ -145,7 +136,7 @@ function openChannel(
   parent: ParentAddress,
   ack: AckEntry,
   forget: () => void,
-): OpenChannel {
+): ReplyChannel {
   const feed = replyFeed((after, count) =>
     call(({ read }) => read(() => replies.read(parent, after, count))),
   );
@@ -172,7 +163,7 @@ function openChannel(
     },
     onStop: () => {},
   });
-  return { channel, look };
+  return channel;
 }
 
 /**
@@ -188,7 +179,7 @@ async function findReply(
   try {
     const record = await call(({ read }) => read(() => store.record(agentOf(parent, waiter.uid))));
     if (record && !isOver(record, waiter.run)) {
-      waiter.mayReadRecord = true;
+      waiter.mayTakeCopy = true;
       waiter.listen(cursorAt(record.created_at));
       return await feed.look();
     }
@@ -196,11 +187,11 @@ async function findReply(
     if (kept?.entry.kind === "reply" && kept.entry.run === waiter.run) {
       const stands = async () =>
         (await call(({ read }) => read(() => replies.read(parent, cursorBefore(kept.id), 1))))[0]?.id;
-      if (waiter.mayReadRecord || (await stands()) === kept.id) waiter.offer(kept);
+      if (waiter.mayTakeCopy || (await stands()) === kept.id) waiter.offer(kept);
     } else {
       waiter.listen(OLDEST);
       await feed.look();
-      if (kept && waiter.mayReadRecord) waiter.offer(kept);
+      if (kept && waiter.mayTakeCopy) waiter.offer(kept);
     }
     waiter.fail(record ? takenByAnother(record, waiter.run) : forgotten(waiter.run));
   } catch (error) {
@@ -209,13 +200,13 @@ async function findReply(
 }
 
 function takenByAnother({ agent_id }: AgentRecord, run: number): SubagentError {
-  const sentence = "The reply of this run was taken by another reader of the channel.";
+  const sentence = "Another reader of the channel acked the reply of this run.";
   return new SubagentError("agent_ended", sentence, { agent_id, run });
 }
 
 function forgotten(run: number): SubagentError {
   const sentence =
-    "Redis does not know this sub-agent any more: its record ran out, or a failover lost it; then the same call with its request_key makes it anew.";
+    "Redis no longer has this sub-agent: its record expired, or a failover lost it; after a failover the same call with its request_key spawns it again.";
   return new SubagentError("unknown_agent", sentence, { run });
 }
 

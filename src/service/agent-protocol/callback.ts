@@ -8,15 +8,16 @@
  * The operator names the server; a request names the thread alone.
  */
 import { type Client, insideOf } from "../../producer/client.ts";
-import { quoted } from "../../producer/fence.ts";
 import { shorten } from "../../producer/model-text.ts";
 import type { OpenClient } from "../../producer/open-client.ts";
+import { quoted } from "../../producer/text-boundary.ts";
 import { type Clock, systemClock } from "../../shared/clock.ts";
 import { messageOf } from "../../shared/errors.ts";
 import type { Logger } from "../../shared/logger.ts";
 import type { AgentRecord } from "../../shared/protocol/agent.ts";
 import { newRequestKey } from "../../shared/protocol/ids.ts";
 import type { AgentAddress } from "../../shared/protocol/keys.ts";
+import { clip } from "../../shared/protocol/text.ts";
 import { type Callbacks, createCallbacks } from "../../shared/redis/callbacks.ts";
 import { keptReply } from "../../shared/redis/replies.ts";
 import { threadIdOf } from "./thread.ts";
@@ -150,7 +151,7 @@ async function post(
     await response.body?.cancel();
     return response.ok ? undefined : `The server answered ${response.status}.`;
   } catch (error) {
-    return messageOf(error).slice(0, 200);
+    return clip(messageOf(error), 200);
   } finally {
     timer.cancel();
   }

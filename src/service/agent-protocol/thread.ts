@@ -7,6 +7,7 @@
  *    work reaches that run; one to a thread at rest begins the next agent, which is given the text of the last one.
  * 3. A reply is acked when its thread's state was handed out; the state can still be read for a day.
  */
+
 import { z } from "zod";
 import { destroyAgent, send } from "../../producer/agents.ts";
 import { type Client, insideOf } from "../../producer/client.ts";
@@ -19,8 +20,10 @@ import { type AgentRecord, isoTime } from "../../shared/protocol/agent.ts";
 import { newUid, Uid } from "../../shared/protocol/ids.ts";
 import { agentOf, FIRST_RUN, replyIdOf } from "../../shared/protocol/keys.ts";
 import { NO_SUMMARY, type Reply, type ReplyStatus } from "../../shared/protocol/reply.ts";
+import { quoted } from "../../shared/protocol/text.ts";
 import { createCallbacks } from "../../shared/redis/callbacks.ts";
 import { keptReply } from "../../shared/redis/replies.ts";
+import { onAbort } from "../../shared/stop-signal.ts";
 
 /** The statuses of a run in the Agent Protocol. */
 export const RunStatus = z.enum(["pending", "running", "success", "error", "interrupted"]);
@@ -104,7 +107,7 @@ export function openThread(client: Client, tenant: string, parentId: string, thr
     async run(runId) {
       const found = (await thread.runs()).find(({ run_id }) => run_id === runId);
       if (found) return found;
-      throw new SubagentError("not_found", `This thread has no run ${JSON.stringify(runId.slice(0, 70))}.`);
+      throw new SubagentError("not_found", `This thread has no run ${quoted(runId)}.`);
     },
     begin: async (message) => beginRun(context, threadId, await records(), message),
     async wait(runId, signal) {
@@ -146,18 +149,21 @@ function uidOf(threadId: string, number: number): string {
   return threadId.slice(0, -2) + number.toString(16).padStart(2, "0");
 }
 
+function numberOf(uid: string): number {
+  return Number.parseInt(uid.slice(-2), 16);
+}
+
+/** The records of a thread's agents, oldest first; any of them may have expired, the first ones before the others. */
 async function recordsOf(context: ParentContext, threadId: string): Promise<AgentRecord[]> {
   return inCall(context, async ({ read, client, parent }) => {
+    const agents = Array.from({ length: MOST_AGENTS }, (_, n) => agentOf(parent, uidOf(threadId, n)));
+    const keys = agents.map((agent) => client.keys.agent(agent).record);
+    const count = await read(() => client.redis.exists(...keys));
     const found: AgentRecord[] = [];
-    while (found.length < MOST_AGENTS) {
-      const uids = Array.from({ length: PAGE }, (_, i) => uidOf(threadId, found.length + i));
-      const page = await read(() =>
-        Promise.all(uids.map((uid) => client.store.record(agentOf(parent, uid)))),
-      );
-      for (const record of page) {
-        if (!record) return found;
-        found.push(record);
-      }
+    for (let at = 0; found.length < count && at < MOST_AGENTS; at += PAGE) {
+      const page = agents.slice(at, at + PAGE);
+      const records = await read(() => Promise.all(page.map((agent) => client.store.record(agent))));
+      found.push(...records.filter((record) => record !== undefined));
     }
     return found;
   });
@@ -200,12 +206,13 @@ async function beginRun(
       return runOf(last, threadId);
     }
   }
-  if (records.length === MOST_AGENTS)
+  const number = last ? numberOf(last.uid) + 1 : 0;
+  if (number === MOST_AGENTS)
     throw new SubagentError(
       "conflict",
-      `This thread has had ${MOST_AGENTS} runs, the most of one: begin a new one.`,
+      `This thread has had its maximum of ${MOST_AGENTS} runs: begin a new thread.`,
     );
-  const uid = uidOf(threadId, records.length);
+  const uid = uidOf(threadId, number);
   const prompt = last ? followUp(await textOf(context, last), text) : text;
   const input = { name: assistantId, prompt, request_key: `thread-${uid}` };
   const planned = planSpawn("agent", input, context);
@@ -253,18 +260,17 @@ async function textOf(context: ParentContext, { uid, run, progress }: AgentRecor
 async function waitForEnd(context: ParentContext, runId: string, signal: AbortSignal): Promise<void> {
   const { channels } = await context.open();
   const reservation = channels.reserve(context.profile.parent, runId.split(".")[0] ?? "");
-  const cancel = () => reservation.cancel(new SubagentError("closed", "The client has gone."));
-  signal.addEventListener("abort", cancel, { once: true });
-  if (signal.aborted) cancel();
+  const gone = new SubagentError("closed", "The client has gone.");
+  const forget = onAbort(signal, () => reservation.cancel(gone));
   try {
     await reservation.wait(FIRST_RUN, "promised");
   } finally {
-    signal.removeEventListener("abort", cancel);
+    forget();
     reservation.release(false);
   }
 }
 
 function unknownThread(threadId: string): SubagentError {
-  const shown = JSON.stringify(threadId.slice(0, 70));
+  const shown = quoted(threadId);
   return new SubagentError("not_found", `There is no thread ${shown}: make one with POST /threads.`);
 }

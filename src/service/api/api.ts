@@ -76,8 +76,9 @@ export interface Api {
   stop(): Promise<void>;
 }
 
-/** An API, not started. */
+/** An API, not started. Throws `invalid_config` for a client that is none. */
 export function createApi(options: ApiOptions): Api {
+  insideOf(options?.client);
   const { client, host = DEFAULT_HOST, webhookReach: reach, clock = systemClock, logger } = options;
   const board = openBoard(client);
   const server = createHttpServer({
@@ -94,13 +95,13 @@ export function createApi(options: ApiOptions): Api {
   const start = async () => {
     const needsKey = await areKeysMade(client);
     if (!needsKey && !isLoopback(host)) {
-      const sentence = `No API key was ever made, so the API listens on loopback alone, not on ${host}: make a key first (subagent-queue keys create).`;
+      const sentence = `No API key has been created, so the API listens on loopback only, not on ${host}: create a key first (subagent-queue keys create).`;
       throw new SubagentError("invalid_config", sentence);
     }
     await server.start();
     push.start();
     if (!needsKey)
-      logger?.info({ host }, "No API key was ever made: everyone on this machine may use the API");
+      logger?.info({ host }, "No API key has been created: every user of this machine may use the API");
     return { needsKey };
   };
   return {

@@ -51,7 +51,7 @@ const principals = new WeakMap<Request, { principal: Principal; token: string | 
 export function principalOf(request: Request): Principal {
   const found = principals.get(request);
   if (found) return found.principal;
-  throw new SubagentError("unauthorized", "This request was not let in by a key.");
+  throw new SubagentError("unauthorized", "This request needs an API key.");
 }
 
 const INCLUDED: Readonly<Record<Scope, readonly Scope[]>> = {
@@ -132,9 +132,11 @@ function tokenOf({ method, headers: { authorization, "x-api-key": apiKey } }: Re
       return Buffer.from(basic, "base64")
         .toString()
         .replace(/^[^:]*:/, "");
+    // `Bearer` alone, as of a script whose variable is empty, is no key.
+    if (/^Bearer *$/i.test(authorization)) return undefined;
     return /^Bearer +(\S+)$/i.exec(authorization)?.[1] ?? "";
   }
-  return typeof apiKey === "string" ? apiKey : undefined;
+  return typeof apiKey === "string" && apiKey !== "" ? apiKey : undefined;
 }
 
 function apiKeysOf({ redis, keys }: OpenClient): ApiKeys {
@@ -165,8 +167,8 @@ function requestLimits(open: AuthOptions["open"], requestsPerMinute: number) {
         keyPrefix: `${keys.requestRate}:${name}`,
         points,
         duration: WINDOW_S,
+        // From then on this process refuses until the window ends, and asks Redis nothing.
         inMemoryBlockOnConsumed: points + 1,
-        inMemoryBlockDuration: 1,
         rejectIfRedisNotReady: true,
         insuranceLimiter: new RateLimiterMemory({ points, duration: WINDOW_S }),
       });

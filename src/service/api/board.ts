@@ -2,7 +2,7 @@
 import type { Express, RequestHandler } from "express";
 import { type Client, insideOf } from "../../producer/client.ts";
 import { SubagentError } from "../../shared/errors.ts";
-import { openWakeQueueForReading, type ReadableWakeQueue } from "../../shared/redis/wake-queue-view.ts";
+import { openWakeQueueForReading, type ReadableWakeQueue } from "../../shared/redis/wake-queue.ts";
 import { BOARD_PATH } from "../board/app.ts";
 import { createBullBoardRouter } from "../board/bull-board.ts";
 import type { Mount } from "./app.ts";
@@ -15,7 +15,7 @@ export function openBoard(client: Client): { mount: Mount; close(): Promise<void
   let opened: Promise<{ router: Express; queue: ReadableWakeQueue }> | undefined;
   const open = async () => {
     const { redis, keys } = await insideOf(client).open();
-    const queue = openWakeQueueForReading(redis, keys);
+    const queue = await openWakeQueueForReading(redis, keys);
     return { queue, router: createBullBoardRouter(queue, BOARD_PATH) };
   };
   const handler: RequestHandler = (request, response, next) => {

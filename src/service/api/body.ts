@@ -35,7 +35,7 @@ export function readBody(size: keyof typeof MOST_BYTES): RequestHandler[] {
 const jsonAlone: RequestHandler = (request, _response, next) => {
   const isEmpty = request.get("Content-Length") === "0";
   if (isEmpty || request.is("application/json") !== false) return next();
-  const sentence = "The body is read as JSON alone: send it with Content-Type: application/json.";
+  const sentence = "The API accepts JSON bodies only: send it with Content-Type: application/json.";
   next(new SubagentError("unsupported_media_type", sentence));
 };
 

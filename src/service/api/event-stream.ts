@@ -5,9 +5,11 @@
  * {@link PATIENCE_MS} is cut off, and comes back with `Last-Event-ID`. A comment goes out every {@link HEARTBEAT_MS}, so
  * that a connection that died is noticed on both sides. At the same time the client's key is asked for again.
  */
+
 import type { Request, Response } from "express";
 import type { Clock } from "../../shared/clock.ts";
 import { SubagentError } from "../../shared/errors.ts";
+import { onAbort } from "../../shared/stop-signal.ts";
 import type { Auth } from "./auth.ts";
 
 /** One event; `id` is what the client says as `Last-Event-ID` to go on behind it. */
@@ -77,16 +79,16 @@ function textOf({ id, event, data }: ServerSentEvent): string {
 /** Resolves when the socket has room again, or the client has gone; one without patience left is cut off. */
 function drained(response: Response, clock: Clock, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
+    let forget = () => {};
     const over = () => {
       timer.cancel();
       response.off("drain", over);
-      signal.removeEventListener("abort", over);
+      forget();
       resolve();
     };
     const timer = clock.timeout(PATIENCE_MS, () => response.destroy());
     response.once("drain", over);
-    signal.addEventListener("abort", over, { once: true });
-    if (signal.aborted) over();
+    forget = onAbort(signal, over);
   });
 }
 

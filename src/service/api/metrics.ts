@@ -7,7 +7,7 @@ import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import { type Client, insideOf } from "../../producer/client.ts";
 import type { Clock } from "../../shared/clock.ts";
 import { readWakes } from "../../shared/redis/survey.ts";
-import { openWakeQueueForReading } from "../../shared/redis/wake-queue-view.ts";
+import { openWakeQueueForReading } from "../../shared/redis/wake-queue.ts";
 import type { Mount } from "./app.ts";
 import { sendProblem } from "./problem.ts";
 
@@ -75,7 +75,7 @@ export function createApiMetrics(client: Client, clock: Clock): ApiMetrics {
 
 async function setWakes(client: Client, gauge: Gauge<"state">): Promise<void> {
   const { redis, keys, call } = await insideOf(client).open();
-  const queue = openWakeQueueForReading(redis, keys);
+  const queue = await openWakeQueueForReading(redis, keys);
   try {
     const { waiting, active, delayed } = await call(({ read }) => read(() => readWakes(queue)));
     for (const [state, count] of Object.entries({ waiting, active, delayed })) gauge.set({ state }, count);

@@ -1,7 +1,7 @@
 /**
- * The parents of a tenant as the API shows them: a page of the installation's index of parents, and what stands about each.
+ * The parents of a tenant as the API shows them: a page of the tenant's index, and what stands about each.
  *
- * 1. A request reads at most {@link MOST_READ} entries of the index, however many parents other tenants have.
+ * 1. A page costs the same, and says the same, whatever parents other tenants have.
  * 2. The index moves while it is read: a parent that becomes active meanwhile may be seen twice, and none is missed that was
  *    not active.
  */
@@ -9,59 +9,40 @@ import type { OpenClient } from "../../producer/open-client.ts";
 import { type AgentStatus, isoTime } from "../../shared/protocol/agent.ts";
 import type { ParentAddress } from "../../shared/protocol/keys.ts";
 import { inBatches } from "../../shared/redis/inspection.ts";
-import { readParentRanks } from "../../shared/redis/survey.ts";
-import type { ParentSight } from "./schema.ts";
+import { readTenantParents } from "../../shared/redis/survey.ts";
+import type { ParentView } from "./schema.ts";
 
-const MOST_READ = 2_000;
-const READ_AT_ONCE = 200;
 const LOOKED_AT_ONCE = 10;
 
 /** A page: `next` is where the next one begins; undefined behind the last entry. */
 export interface ParentPage {
-  parents: ParentSight[];
+  parents: ParentView[];
   next: number | undefined;
 }
 
-/** Up to `limit` parents of `tenant`, the last active first, from entry `from` of the index on. */
+/** Up to `limit` parents of `tenant`, the last active first, from entry `from` of its index on. */
 export async function readParentPage(
   client: OpenClient,
   tenant: string,
   from: number,
   limit: number,
 ): Promise<ParentPage> {
-  const { found, next } = await findParents(client, tenant, from, limit);
-  const nowMs = client.clock.now();
-  const parents = await inBatches(found, LOOKED_AT_ONCE, (each) => sightOf(client, each, nowMs));
-  return { parents, next };
+  const { redis, keys, call, clock } = client;
+  // One more than asked for: it says whether there is another page.
+  const range = [from, from + limit] as const;
+  const found = await call(({ read }) => read(() => readTenantParents(redis, keys, tenant, range)));
+  const nowMs = clock.now();
+  const parents = await inBatches(found.slice(0, limit), LOOKED_AT_ONCE, (each) =>
+    snapshotOf(client, each, nowMs),
+  );
+  return { parents, next: found.length > limit ? from + limit : undefined };
 }
 
-interface Found {
-  parent: ParentAddress;
-  activeAtMs: number;
-}
-
-async function findParents(client: OpenClient, tenant: string, from: number, limit: number) {
-  const { redis, keys, call } = client;
-  const found: Found[] = [];
-  for (let at = from; at < from + MOST_READ; at += READ_AT_ONCE) {
-    const entries = await call(({ read }) =>
-      read(() => readParentRanks(redis, keys, at, at + READ_AT_ONCE - 1)),
-    );
-    for (const [n, { parent, activeAtMs }] of entries.entries()) {
-      if (parent?.tenant !== tenant) continue;
-      if (found.length === limit) return { found, next: at + n };
-      found.push({ parent, activeAtMs });
-    }
-    if (entries.length < READ_AT_ONCE) return { found, next: undefined };
-  }
-  return { found, next: from + MOST_READ };
-}
-
-async function sightOf(
+async function snapshotOf(
   client: OpenClient,
-  { parent, activeAtMs }: Found,
+  { parent, activeAtMs }: { parent: ParentAddress; activeAtMs: number },
   nowMs: number,
-): Promise<ParentSight> {
+): Promise<ParentView> {
   const { redis, keys, call, store } = client;
   const [agents, { turns, tokens, cost_usd }, unacked] = await call(({ read }) =>
     Promise.all([

@@ -6,6 +6,7 @@ import { STATUS_CODES } from "node:http";
 import type { Response } from "express";
 import { z } from "zod";
 import { ERRORS, type ErrorCode, messageOf, SubagentError } from "../../shared/errors.ts";
+import { clip } from "../../shared/protocol/text.ts";
 
 /** A problem document. `code` is the catalogue's; `detail` one sentence that says what to do; `details` the facts behind it. */
 export const Problem = z.object({
@@ -44,7 +45,7 @@ export function problemOf(error: unknown): Problem {
     type: `urn:subagent-queue:error:${code}`,
     title: STATUS_CODES[status] ?? "Error",
     status,
-    detail: known ? cut(messageOf(known), 2 * MOST_TEXT) : sentenceOf(code, error),
+    detail: known ? clip(messageOf(known), 2 * MOST_TEXT) : sentenceOf(code, error),
     code,
     retryable,
     ...(isRecord(details) && Object.keys(details).length > 0 && { details }),
@@ -83,16 +84,14 @@ function sentenceOf(code: ErrorCode, error: unknown): string {
 
 /** A copy of `value` that is at most as large as an answer may repeat. */
 function bounded(value: unknown, depth: number): unknown {
-  if (typeof value === "string") return cut(value, MOST_TEXT);
+  if (typeof value === "string") return clip(value, MOST_TEXT);
   if (value === null || typeof value !== "object") return value;
   if (depth === 0) return "…";
   if (Array.isArray(value)) return value.slice(0, MOST_ENTRIES).map((each) => bounded(each, depth - 1));
   const fields = Object.entries(value).slice(0, MOST_ENTRIES);
-  return Object.fromEntries(fields.map(([name, field]) => [cut(name, MOST_TEXT), bounded(field, depth - 1)]));
-}
-
-function cut(text: string, most: number): string {
-  return text.length <= most ? text : `${text.slice(0, most)}…`;
+  return Object.fromEntries(
+    fields.map(([name, field]) => [clip(name, MOST_TEXT), bounded(field, depth - 1)]),
+  );
 }
 
 function isRecord(value: unknown): value is Record<string, unknown> {

@@ -19,7 +19,7 @@ import {
 } from "../../shared/protocol/agent.ts";
 import { Usage } from "../../shared/protocol/content.ts";
 import { RequestKey } from "../../shared/protocol/ids.ts";
-import { AlertThresholds, Limits, LimitsWish } from "../../shared/protocol/limits.ts";
+import { AlertThresholds, Limits, LimitsInput } from "../../shared/protocol/limits.ts";
 import { MessageText, OpenQuestion } from "../../shared/protocol/message.ts";
 import {
   Alert,
@@ -70,18 +70,18 @@ export const Timeline = z.object({ events: z.array(NumberedEvent) });
  * A parent of the key's tenant. `live`: its live agents by status; `unacked`: what waits in its channel; `today`: what its
  * runs that have ended used since midnight (UTC).
  */
-export const ParentSight = z.object({
+export const ParentView = z.object({
   parent_id: z.string(),
   active_at: z.string(),
   live: z.object({ running: z.int(), queued: z.int(), waiting: z.int(), idle: z.int() }),
   unacked: z.int(),
   today: z.object({ turns: z.int(), tokens: z.int(), cost_usd: z.number() }),
 });
-/** See {@link ParentSight}. */
-export type ParentSight = z.infer<typeof ParentSight>;
+/** See {@link ParentView}. */
+export type ParentView = z.infer<typeof ParentView>;
 
 /** A page of parents; `cursor` is where the next one begins, absent behind the last. */
-export const ParentList = z.object({ parents: z.array(ParentSight), cursor: z.string().optional() });
+export const ParentList = z.object({ parents: z.array(ParentView), cursor: z.string().optional() });
 
 /** The live agents of a parent. */
 export const AgentList = z.object({ sub_agents: z.array(Agent) });
@@ -111,7 +111,7 @@ export const Resumed: z.ZodType<ResumeReceipt> = spawned.extend({ resumes: z.str
 export const Transcript: z.ZodType<AgentTranscript> = z.object({
   agent_id,
   entries: z.array(TranscriptEntry),
-  next: z.int().optional().describe("There is more: what `after` is to be of the next read."),
+  next: z.int().optional().describe("Set when there is more: `after` of the next read."),
 });
 
 /** A task whose reply is not there yet: the same request with this `request_key` gets it, and the channel has it too. */
@@ -126,7 +126,7 @@ export const WaitSeconds = z.coerce
   .min(0)
   .max(MOST_WAIT_S)
   .default(0)
-  .describe(`Seconds to wait for what is not there yet, at most ${MOST_WAIT_S}; default 0.`);
+  .describe(`Seconds to wait for a reply, at most ${MOST_WAIT_S}; default 0.`);
 
 /** What send answers. */
 export const Sent: z.ZodType<SendReceipt> = z.object({
@@ -181,14 +181,25 @@ export const FileList = z.object({ files: z.array(File) });
 export const ReplyPage = z.object({ replies: z.array(ChannelEntry), cursor: z.string() });
 
 /** Most entries that one request reads or acks. */
-export const MOST_ENTRIES = 100;
+const MOST_ENTRIES = 100;
+
+/** How many of `what` a page has. */
+export function pageLimit(what: string) {
+  return z.coerce
+    .number()
+    .int()
+    .min(1)
+    .max(MOST_ENTRIES)
+    .default(20)
+    .describe(`Most ${what}, at most ${MOST_ENTRIES}; default 20.`);
+}
 
 /** The replies that a parent has taken. */
 export const AckInput = z.strictObject({
   reply_ids: z.array(z.string().min(1).max(256)).min(1).max(MOST_ENTRIES),
 });
 
-/** What the acks came to: `acked` by this request, `already` by an earlier one or gone. */
+/** The outcome of each ack: `acked` by this request, `already` by an earlier one or gone. */
 export const Acked = z.object({ acked: z.array(z.string()), already: z.array(z.string()) });
 
 const profile = z.object({
@@ -211,7 +222,7 @@ const webhook = z.object({
   last_problem: z.string().optional(),
 });
 
-/** Where a parent's replies are pushed, and how that goes. */
+/** The webhook of a parent, and the state of its pushes. */
 export const Webhook: z.ZodType<WebhookView> = webhook;
 
 /** A webhook that was just set: `secret` signs its requests and is not shown again. */
@@ -228,11 +239,11 @@ export const SHAPES = {
     ResumeInput,
     AnswerInput,
     AckInput,
-    LimitsWish,
+    LimitsInput,
     AlertThresholds,
   },
   output: {
-    ParentSight,
+    ParentView,
     ParentList,
     Agent,
     AgentList,

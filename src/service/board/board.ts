@@ -15,7 +15,7 @@ import type { Logger } from "../../shared/logger.ts";
 import { keysUnder } from "../../shared/protocol/keys.ts";
 import { closeRedis, openRedis } from "../../shared/redis/connection/connection.ts";
 import { startHeartbeat } from "../../shared/redis/connection/heartbeat.ts";
-import { openWakeQueueForReading } from "../../shared/redis/wake-queue-view.ts";
+import { openWakeQueueForReading } from "../../shared/redis/wake-queue.ts";
 import { parseRedisUrl } from "../../shared/redis-url.ts";
 import { allowedHosts, BOARD_PATH, createBoardApp, isLoopback } from "./app.ts";
 import { createBullBoardRouter } from "./bull-board.ts";
@@ -63,7 +63,7 @@ export function createBoard(options: BoardOptions): Board {
 
   const open = async () => {
     await stopping;
-    const { server, close } = openServer(options, port);
+    const { server, close } = await openServer(options, port);
     try {
       await server.start();
     } catch (error) {
@@ -100,11 +100,14 @@ export function createBoard(options: BoardOptions): Board {
 }
 
 /** The connection, and the server that reads it; it does not listen yet. */
-function openServer(options: BoardOptions, port: number): { server: HttpServer; close(): Promise<void> } {
+async function openServer(
+  options: BoardOptions,
+  port: number,
+): Promise<{ server: HttpServer; close(): Promise<void> }> {
   const { redisUrl, prefix, host = DEFAULT_HOST, hostNames, clock = systemClock, logger } = options;
   const redis = openRedis(redisUrl, "worker", logger);
   const heartbeat = startHeartbeat(redis, clock);
-  const queue = openWakeQueueForReading(redis, keysUnder(prefix));
+  const queue = await openWakeQueueForReading(redis, keysUnder(prefix));
   const app = createBoardApp({
     board: createBullBoardRouter(queue, BOARD_PATH),
     hosts: allowedHosts(host, hostNames),

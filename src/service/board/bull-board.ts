@@ -13,7 +13,7 @@ import { z } from "zod";
 import { AgentId } from "../../shared/protocol/ids.ts";
 import { STOP_REASONS, StopReason } from "../../shared/protocol/reply.ts";
 import { Wake } from "../../shared/protocol/worker.ts";
-import type { ReadableWakeQueue } from "../../shared/redis/wake-queue-view.ts";
+import type { ReadableWakeQueue } from "../../shared/redis/wake-queue.ts";
 
 type Job = NonNullable<Awaited<ReturnType<BullMQAdapter["getJob"]>>>;
 type Routes = Parameters<ExpressAdapter["setApiRoutes"]>[0];

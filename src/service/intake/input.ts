@@ -8,11 +8,12 @@ import {
   INTAKE_MAX_BYTES,
   INTAKE_MAX_FIELDS,
   INTAKE_NAME_MAX_CHARS,
+  IntakeInput,
   IntakeSender,
-  IntakeWish,
 } from "../../shared/protocol/intake.ts";
 import type { ParentAddress } from "../../shared/protocol/keys.ts";
 import { depthOf, JSON_MAX_DEPTH } from "../../shared/protocol/message.ts";
+import { clip, quoted } from "../../shared/protocol/text.ts";
 import { pairs } from "../../shared/redis/replies.ts";
 
 /** Whose wish it is, and how its sender named it. */
@@ -25,7 +26,7 @@ const IntakeKey = z.object({ request_key: RequestKey });
 type FieldName = keyof typeof INTAKE_FIELDS;
 
 /** The wish in the fields of a stream entry. Throws `invalid_input`. */
-export function wishOfEntry(flat: readonly string[]): IntakeWish {
+export function inputOfEntry(flat: readonly string[]): IntakeInput {
   if (flat.length > 2 * INTAKE_MAX_FIELDS) throw refused(`it has more than ${INTAKE_MAX_FIELDS} fields`);
   requireSize(flat.reduce((bytes, word) => bytes + Buffer.byteLength(word), 0));
   const wish: Record<string, unknown> = {};
@@ -33,11 +34,11 @@ export function wishOfEntry(flat: readonly string[]): IntakeWish {
     if (!isField(name)) throw unknownField(name);
     wish[name] = readField(name, text);
   }
-  return readInput(IntakeWish, { ...wish, reply: "channel" }, "intake");
+  return readInput(IntakeInput, { ...wish, reply: "channel" }, "intake");
 }
 
 /** The wish in the data of a job. Throws `invalid_input`. */
-export function wishOfJob(data: unknown): IntakeWish {
+export function inputOfJob(data: unknown): IntakeInput {
   // First of all: what is nested deeply can be read, but not written.
   if (depthOf(data) > JSON_MAX_DEPTH) throw refused(`it nests deeper than ${JSON_MAX_DEPTH} levels`);
   const fields = data !== null && typeof data === "object" ? Object.keys(data) : [];
@@ -45,7 +46,7 @@ export function wishOfJob(data: unknown): IntakeWish {
   const unknown = fields.find((name) => name !== "reply" && !isField(name));
   if (unknown !== undefined) throw unknownField(unknown);
   requireSize(Buffer.byteLength(JSON.stringify(data) ?? ""));
-  return readInput(IntakeWish, data, "intake");
+  return readInput(IntakeInput, data, "intake");
 }
 
 /** Whose wish it is, as far as that can be read; undefined: there is no parent to tell. */
@@ -68,7 +69,7 @@ function unknownField(name: string): SubagentError {
   return refused(
     ["files", "images"].includes(name)
       ? "it brings no files or images: put them into a directory that is open to the workers, and name them in the prompt"
-      : `it has no field ${JSON.stringify(name.slice(0, INTAKE_NAME_MAX_CHARS))}`,
+      : `it has no field ${quoted(name, INTAKE_NAME_MAX_CHARS)}`,
   );
 }
 
@@ -97,7 +98,7 @@ function parsed(name: string, text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw refused(`its field ${name} is no JSON (${messageOf(error).slice(0, 100)})`);
+    throw refused(`its field ${name} is no JSON (${clip(messageOf(error), 100)})`);
   }
 }
 

@@ -58,7 +58,7 @@ interface Opened {
 
 /** An intake, not started. Throws `invalid_config` for a client that is none. */
 export function createIntake(options: IntakeOptions): Intake {
-  insideOf(options.client);
+  insideOf(options?.client);
   let opened: Opened | undefined;
   let starting: Promise<void> | undefined;
   let stopping: Promise<void> | undefined;

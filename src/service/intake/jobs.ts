@@ -14,7 +14,7 @@ import { messageOf, SubagentError } from "../../shared/errors.ts";
 import type { Logger } from "../../shared/logger.ts";
 import { TIMING } from "../../shared/protocol/limits.ts";
 import type { IntakeJob, JobEnd } from "../../shared/redis/intake-jobs.ts";
-import { senderOf, wishOfJob } from "./input.ts";
+import { inputOfJob, senderOf } from "./input.ts";
 import { handOver, tellRefusal } from "./spawn.ts";
 import { hasNoRoom } from "./stream.ts";
 
@@ -63,7 +63,7 @@ function explained(error: unknown): SubagentError {
 }
 
 async function become(client: Client, { id, data }: IntakeJob, leaving: AbortSignal): Promise<JobEnd> {
-  const wish = wishOfJob(data);
+  const wish = inputOfJob(data);
   const { receipt, task, parent } = await handOver(client, wish, id);
   if (!task || wish.reply === "channel") return { status: "done", value: receipt };
   const { reply, ack } = await waitForTask(parent, task, leaving);

@@ -9,9 +9,10 @@ import { insideOf } from "../../producer/client.ts";
 import { createParent, type Parent } from "../../producer/parent.ts";
 import type { Spawned } from "../../producer/spawn.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
-import type { IntakeWish } from "../../shared/protocol/intake.ts";
+import type { IntakeInput } from "../../shared/protocol/intake.ts";
 import { agentOf, replyIdOf } from "../../shared/protocol/keys.ts";
 import { NOTHING_DONE } from "../../shared/protocol/reply.ts";
+import { clip } from "../../shared/protocol/text.ts";
 import type { Sender } from "./input.ts";
 
 const SENTENCE_MAX_CHARS = 1_000;
@@ -27,7 +28,7 @@ export interface Handed {
  * Hands a wish over; `id` names the entry or job it came as. Rejects like `Parent.spawn` and `Parent.send`: what is
  * `retryable` may be handed over later.
  */
-export async function handOver(client: Client, wish: IntakeWish, id: string): Promise<Handed> {
+export async function handOver(client: Client, wish: IntakeInput, id: string): Promise<Handed> {
   const {
     tenant,
     parent_id: parentId,
@@ -62,7 +63,7 @@ export async function tellRefusal(
   const { store, call } = await insideOf(client).open();
   const uid = `sa-${digestOf(`${parent.tenant}/${parent.parentId} ${id}`).slice(0, 24)}`;
   const code = error instanceof SubagentError ? error.code : "protocol_violation";
-  const sentence = `${code}: ${messageOf(error)}`.slice(0, SENTENCE_MAX_CHARS);
+  const sentence = clip(`${code}: ${messageOf(error)}`, SENTENCE_MAX_CHARS);
   const { summary, ...nothing } = NOTHING_DONE;
   // No caller's request key has a blank in it.
   const request_key = `refused ${uid}`;

@@ -11,8 +11,9 @@ import type { Clock } from "../../shared/clock.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
 import type { Logger } from "../../shared/logger.ts";
 import { TIMING } from "../../shared/protocol/limits.ts";
+import { clip } from "../../shared/protocol/text.ts";
 import { INTAKE_DELIVERIES, type IntakeEntry, type IntakeStream } from "../../shared/redis/intake-stream.ts";
-import { senderOfEntry, wishOfEntry } from "./input.ts";
+import { inputOfEntry, senderOfEntry } from "./input.ts";
 import { handOver, jobIdOf, tellRefusal } from "./spawn.ts";
 
 /** What is left behind is looked for so often. */
@@ -105,7 +106,7 @@ async function becomeSomething(
 ): Promise<void> {
   const { id, flat } = entry;
   try {
-    const wish = wishOfEntry(flat);
+    const wish = inputOfEntry(flat);
     try {
       await handOver(client, wish, id);
     } catch (error) {
@@ -115,7 +116,7 @@ async function becomeSomething(
     }
   } catch (error) {
     if (mayTryAgain(error, entry, clock)) throw error;
-    const reason = messageOf(error).slice(0, REASON_MAX_CHARS);
+    const reason = clip(messageOf(error), REASON_MAX_CHARS);
     logger.warn({ entry: id, problem: reason }, "An intake entry was refused");
     const sender = senderOfEntry(flat);
     if (sender) await tellRefusal(client, sender, id, error);

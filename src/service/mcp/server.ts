@@ -7,6 +7,7 @@
  * 3. A plain call is answered within {@link ANSWER_WITHIN_MS}: with the reply, or with what finds it later.
  * 4. A reply stays in its parent's channel until the answer that carries it has left: a process that dies before loses none.
  */
+
 import { ProtocolError, type RequestId, Server, type ServerContext } from "@modelcontextprotocol/server";
 import { z } from "zod";
 import { beginTask, waitForTask } from "../../producer/begin-task.ts";
@@ -15,7 +16,9 @@ import { TOOL_INPUTS } from "../../producer/model-tools.ts";
 import { contextOf, type Parent } from "../../producer/parent.ts";
 import type { Clock } from "../../shared/clock.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
+import { quoted } from "../../shared/protocol/text.ts";
 import { withoutSecrets } from "../../shared/secrets.ts";
+import { onAbort } from "../../shared/stop-signal.ts";
 import { packageVersion } from "../../shared/version.ts";
 import { cancelTask, createdTask, InputResponses, readTask, resultOf, updateTask } from "./task.ts";
 
@@ -87,11 +90,7 @@ export function createMcpServer({
         return asResult(() => (followsTasks(context) ? startTask(call) : answerPlainly(call)));
       }
       const tool = tools.find((each) => each.name === name);
-      if (!tool)
-        throw new ProtocolError(
-          INVALID_PARAMS,
-          `There is no tool ${JSON.stringify(withoutSecrets(name).slice(0, 70))}.`,
-        );
+      if (!tool) throw new ProtocolError(INVALID_PARAMS, `There is no tool ${quoted(withoutSecrets(name))}.`);
       return asResult(async () => said(await tool.run(input, { toolUse: { id: String(id) }, ackLater })));
     },
   );
@@ -153,8 +152,7 @@ async function answerPlainly(call: TaskCall) {
   const enough = new AbortController();
   const stop = () => enough.abort();
   const timer = call.clock.timeout(call.answerWithinMs, stop);
-  call.signal.addEventListener("abort", stop, { once: true });
-  if (call.signal.aborted) stop();
+  const forget = onAbort(call.signal, stop);
   try {
     const { reply, ack } = await waitForTask(call.parent, begun, enough.signal);
     call.ackLater(ack);
@@ -165,7 +163,7 @@ async function answerPlainly(call: TaskCall) {
     return { ...said(sentence), structuredContent: { agent_id, status: "working" } };
   } finally {
     timer.cancel();
-    call.signal.removeEventListener("abort", stop);
+    forget();
   }
 }
 

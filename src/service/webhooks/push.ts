@@ -15,6 +15,7 @@
  *    kept them, at once: each process knows when the next one ends.
  * 5. At most {@link MOST_SLOTS} parents are pushed for at a time; the others wait in the order in which they rang.
  */
+
 import type { Client } from "../../producer/client.ts";
 import { insideOf } from "../../producer/client.ts";
 import type { OpenClient } from "../../producer/open-client.ts";
@@ -25,6 +26,7 @@ import { newRequestKey } from "../../shared/protocol/ids.ts";
 import { type ParentAddress, parentMember, parentOfMember } from "../../shared/protocol/keys.ts";
 import { createWebhookSlots } from "../../shared/redis/webhook-slot.ts";
 import { createWebhooks } from "../../shared/redis/webhooks.ts";
+import { whenAborted } from "../../shared/stop-signal.ts";
 import type { Reach } from "./address.ts";
 import { type PushParts, pushParent, type RoundEnd } from "./parent-push.ts";
 import { createSender } from "./request.ts";
@@ -137,10 +139,7 @@ class Pusher {
       onStop: () => {},
     });
     this.#checkIn(0);
-    await new Promise<void>((resolve) => {
-      if (signal.aborted) resolve();
-      else signal.addEventListener("abort", () => resolve(), { once: true });
-    });
+    await whenAborted(signal);
     unwatch();
     this.#timer?.cancel();
     await this.#walking;

@@ -4,6 +4,7 @@ import { Agent } from "undici";
 import type { Clock } from "../../shared/clock.ts";
 import { messageOf } from "../../shared/errors.ts";
 import type { ChannelEntry } from "../../shared/protocol/reply.ts";
+import { clip } from "../../shared/protocol/text.ts";
 import type { StoredWebhook } from "../../shared/redis/webhooks.ts";
 import { lookupFor, type Reach, requireReachable } from "./address.ts";
 
@@ -50,7 +51,7 @@ export function createSender(reach: Reach, clock: Clock): WebhookSender {
         await answer.body.dump().catch(() => {});
         return meaningOf(answer.statusCode);
       } catch (error) {
-        return { status: "failed", problem: messageOf(error).slice(0, 200) };
+        return { status: "failed", problem: clip(messageOf(error), 200) };
       }
     },
     close: () => agent.destroy(),

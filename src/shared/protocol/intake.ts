@@ -4,7 +4,7 @@
  */
 import { z } from "zod";
 import { AgentId, ParentId, RequestKey, TenantId } from "./ids.ts";
-import { AlertThresholds, Effort, LimitsWish, TaskBudget } from "./limits.ts";
+import { AlertThresholds, Effort, LimitsInput, TaskBudget } from "./limits.ts";
 import { MESSAGE_MAX_BYTES, MessageText } from "./message.ts";
 
 /** Most fields of one stream entry, and most characters of a field's name. */
@@ -20,7 +20,7 @@ export const INTAKE_MAX_BYTES = 3 * MESSAGE_MAX_BYTES;
  * `reply`, of a job only: `return` (the default) makes the reply the job's return value, `channel` leaves it to the
  * parent. `agent` names a definition; it, name, instructions, tools, limits and the rest are those of `Parent.spawn`, which checks them.
  */
-export const IntakeWish = z.strictObject({
+export const IntakeInput = z.strictObject({
   v: z.literal(1).default(1),
   tenant: TenantId.default("default"),
   parent_id: ParentId,
@@ -34,17 +34,17 @@ export const IntakeWish = z.strictObject({
   model: z.string().optional(),
   system: z.string().optional(),
   tools: z.array(z.string()).optional(),
-  limits: LimitsWish.optional(),
+  limits: LimitsInput.optional(),
   alerts: AlertThresholds.optional(),
   effort: Effort.optional(),
   task_budget: TaskBudget.optional(),
   reply: z.enum(["return", "channel"]).default("return"),
 });
-/** See {@link IntakeWish}. */
-export type IntakeWish = z.output<typeof IntakeWish>;
+/** See {@link IntakeInput}. */
+export type IntakeInput = z.output<typeof IntakeInput>;
 
 /** Whose wish it is, for an answer to one that is refused. */
-export const IntakeSender = z.object(IntakeWish.pick({ tenant: true, parent_id: true }).shape);
+export const IntakeSender = z.object(IntakeInput.pick({ tenant: true, parent_id: true }).shape);
 
 /**
  * How each field is spelled in the stream: as it is (`text`), as `1` or `0` (`flag`), as JSON or names separated by commas
@@ -68,4 +68,4 @@ export const INTAKE_FIELDS = {
   alerts: "json",
   effort: "text",
   task_budget: "number",
-} as const satisfies Partial<Record<keyof IntakeWish, "text" | "number" | "flag" | "names" | "json">>;
+} as const satisfies Partial<Record<keyof IntakeInput, "text" | "number" | "flag" | "names" | "json">>;

@@ -45,7 +45,7 @@ export interface ParentKeys {
   profile: string;
   /** hash: schedule_id → what is scheduled, JSON. */
   schedules: string;
-  /** hash: where the replies are pushed, and how that goes. */
+  /** hash: the parent's webhook, and the state of its pushes. */
   webhook: string;
   /** string: the thread of another server that a thread of the Agent Protocol calls back. */
   callback(threadId: string): string;
@@ -93,6 +93,10 @@ export interface Keys {
   rankedWakes: string;
   /** hash: the job of a wake; BullMQ's own. */
   wakeJob(jobId: string): string;
+  /** sorted set: job of a wake that is not to be taken yet → when; BullMQ's own. */
+  delayedWakes: string;
+  /** hash: a job of the intake queue; BullMQ's own. */
+  intakeJob(jobId: string): string;
   /** string: number of the period in which wakes have waited without a break. */
   fairPeriod: string;
   /** sorted set: parent of the tenant that has wakes in the line → place of its next one. */
@@ -103,6 +107,8 @@ export interface Keys {
   hintGrace: string;
   /** sorted set: `<tenant>/<parent>` → the parent's last activity (epoch ms). A hint. */
   parents: string;
+  /** sorted set: parent of the tenant → its last activity (epoch ms). A hint. */
+  tenantParents(tenant: string): string;
   /** channel: the uid of an agent whose run must stop at once (a hint). */
   hints: string;
   /** set: ids of workers that announced themselves. */
@@ -150,11 +156,13 @@ export function keysUnder(prefix = "saq"): Keys {
     ...intakeNames(prefix),
     rankedWakes: `{${prefix}}:wakes:prioritized`,
     wakeJob: (jobId) => `{${prefix}}:wakes:${jobId}`,
+    delayedWakes: `{${prefix}}:wakes:delayed`,
     fairPeriod: `{${prefix}}:fair`,
     fairTenant: (tenant) => `{${prefix}}:fair:${tenant}`,
     deadlines: `{${prefix}}:deadlines`,
     hintGrace: `{${prefix}}:hint-grace`,
     parents: `{${prefix}}:parents`,
+    tenantParents: (tenant) => `{${prefix}}:parents:${tenant}`,
     hints: `${prefix}:hints`,
     workers: `{${prefix}}:workers`,
     worker: (workerId) => `{${prefix}}:worker:${workerId}`,
@@ -192,6 +200,7 @@ export function keysUnder(prefix = "saq"): Keys {
 function intakeNames(prefix: string) {
   return {
     intakeQueue: "intake",
+    intakeJob: (jobId: string) => `{${prefix}}:intake:${jobId}`,
     intake: `{${prefix}}:intake-stream`,
     intakeRefused: `{${prefix}}:intake-refused`,
   };

@@ -35,9 +35,9 @@ export const Limits = z.object({
 export type Limits = z.infer<typeof Limits>;
 
 /** What a caller may ask for: any subset of the limits. Zero, negative and NaN are invalid, never "unlimited". */
-export const LimitsWish = Limits.partial().strict();
-/** See {@link LimitsWish}. */
-export type LimitsWish = z.infer<typeof LimitsWish>;
+export const LimitsInput = Limits.partial().strict();
+/** See {@link LimitsInput}. */
+export type LimitsInput = z.infer<typeof LimitsInput>;
 
 /** Thresholds that send one `alert` event each a run; absent = 80 % of the cap, or none without a cap. */
 export const AlertThresholds = z
@@ -59,7 +59,7 @@ export type Narrowed =
   | { status: "refused"; field: keyof Limits; wished: number; allowed: number };
 
 /** `base` narrowed by `wish`; a wish above the base is refused and named. */
-export function narrowLimits(base: Limits, wish: LimitsWish): Narrowed {
+export function narrowLimits(base: Limits, wish: LimitsInput): Narrowed {
   const limits: Limits = { ...base };
   for (const field of Object.keys(Limits.shape) as (keyof Limits)[]) {
     const wished = wish[field];
@@ -139,6 +139,15 @@ export const TIMING: Timing = {
   longestBreakerMs: 600 * SECOND,
 };
 
+/** What a timing must be, as the end of "must be …". */
+export const TIMING_FORM = "all durations of the protocol, ms, of which `Timing` names each";
+
+/** Whether `value` has every duration. */
+export function isTiming(value: unknown): value is Timing {
+  if (typeof value !== "object" || value === null) return false;
+  return Object.keys(TIMING).every((name) => Number.isFinite(Reflect.get(value, name)));
+}
+
 /** Idle time after which an idle agent is destroyed, unless its profile says otherwise. */
 export const IDLE_MS = 600 * SECOND;
 /** A sub-agent's question waits this long for its answer, unless its parent set another time. */
@@ -149,6 +158,9 @@ export const WAKE_DONE_KEPT_MS = HOUR;
 export const WAKE_FAILED_KEPT_MS = DAY;
 /** Most live agents a parent may have. */
 export const MAX_LIVE_AGENTS = 10;
+
+/** Runs at a time in one worker process, at most. */
+export const MAX_CONCURRENCY = 5_000;
 
 const HOUR_MS = 3_600_000;
 const MAX_WINDOW_MS = 30 * 24 * HOUR_MS;

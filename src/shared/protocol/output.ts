@@ -5,6 +5,7 @@
 import type { z } from "zod";
 import { JsonObject } from "./content.ts";
 import { depthOf, JSON_MAX_DEPTH } from "./message.ts";
+import { quoted } from "./text.ts";
 
 /** Most bytes (UTF-8) of a schema: it stands in the system prompt of each call. */
 const OUTPUT_SCHEMA_MAX_BYTES = 32 * 1024;
@@ -34,7 +35,7 @@ function problemWithin(part: unknown): string | undefined {
   const members: [keyword: string, value: unknown][] = Object.entries(part);
   for (const [keyword, value] of members) {
     if (keyword === "$ref" && typeof value === "string" && !value.startsWith("#"))
-      return `has a $ref to ${JSON.stringify(value.slice(0, 100))}: put what it names under $defs`;
+      return `has a $ref to ${quoted(value)}: put what it names under $defs`;
     if (keyword === "pattern" && typeof value === "string" && value.length > MAX_PATTERN_CHARS)
       return `has a pattern of more than ${MAX_PATTERN_CHARS} characters`;
     const problem = problemWithin(value);

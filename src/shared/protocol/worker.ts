@@ -40,18 +40,16 @@ export const WORKER_TTL_MS = 30_000;
 
 /**
  * What a worker says about itself. `tools`: every tool it can run; `model`: what a parent without a model of its own may
- * ask it for; `concurrency`: runs at a time; `started_at`: ISO 8601; `now`: its host's clock when it announced, epoch ms.
+ * ask it for; `concurrency`: runs at a time; `now`: its host's clock when it announced, epoch ms.
  */
 export const WorkerAnnouncement = z.object({
   v: z.literal(1),
   id: z.string().min(1).max(128),
   host: z.string(),
-  pid: z.int().min(0),
   version: z.string(),
   tools: z.array(z.string()),
   model: z.string().min(1).max(128).optional(),
   concurrency: z.int().min(1),
-  started_at: z.string(),
   now: z.int().optional(),
 });
 /** See {@link WorkerAnnouncement}. */

@@ -11,6 +11,7 @@ import { z } from "zod";
 import { SubagentError } from "../errors.ts";
 import { TenantId } from "../protocol/ids.ts";
 import type { Keys } from "../protocol/keys.ts";
+import { quoted } from "../protocol/text.ts";
 import type { RedisClient } from "./connection/connection.ts";
 import { redisNowMs } from "./redis-time.ts";
 
@@ -139,7 +140,7 @@ function keyStore(redis: RedisClient, hash: string) {
     async known(keyId: string): Promise<StoredKey> {
       const stored = await read(keyId);
       if (stored) return stored;
-      const shown = JSON.stringify(keyId.slice(0, 40));
+      const shown = quoted(keyId);
       throw new SubagentError("unknown_key", `There is no API key ${shown}: list them.`);
     },
   };

@@ -17,7 +17,7 @@ import type { RedisClient } from "./connection/connection.ts";
 import { createLocks } from "./lock.ts";
 import { redisNowMs } from "./redis-time.ts";
 
-/** A thread without a run for so long calls nobody back any more. */
+/** A thread without a run for so long calls back no more. */
 const CALLBACK_KEPT_MS = 7 * 24 * 3_600_000;
 /** A process that dies while it tells lets the next one do so after this time. */
 const LOCK_MS = 60_000;
@@ -29,7 +29,7 @@ export interface Callbacks {
   set(parent: ParentAddress, threadId: string, callbackThreadId: string): Promise<void>;
   /** The thread that `threadId` calls back; keeps it for another week. */
   get(parent: ParentAddress, threadId: string): Promise<string | undefined>;
-  /** Notes an agent whose end is to be told: nobody looks at it for `inMs`. */
+  /** Notes an agent whose end is to be told: no process looks at it for `inMs`. */
   note(agent: AgentAddress, inMs: number): Promise<void>;
   /** Notes that are due, 20 at most; the process with `token` has the turn to see to them. Empty while another has it. */
   due(token: string): Promise<AgentAddress[]>;

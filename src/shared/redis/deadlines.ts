@@ -60,21 +60,23 @@ export function createDeadlineSet(redis: RedisClient, keys: Keys, timing: Timing
       await scripts.run("deadline-hint", undefined, {
         member: deadlineMember(address),
         parent: parentMember(address),
+        tenant: address.tenant,
         in_ms: Math.ceil(inMs),
       });
     },
     async touchParent(parent, inMs) {
       await scripts.run("deadline-hint", undefined, {
         member: parentMember(parent),
+        tenant: parent.tenant,
         in_ms: Math.ceil(inMs),
       });
     },
     async due(limit, hiddenMs) {
       const { members } = await scripts.run("deadline-due", undefined, { limit, hidden_ms: hiddenMs });
-      return members.map(([member, score, seenGrace]) => ({
+      return members.map(({ member, score, grace }) => ({
         member,
-        seenScore: Number(score),
-        seenGrace,
+        seenScore: score,
+        seenGrace: grace,
         address: addressOfMember(member),
         parent: parentOfMember(member),
       }));

@@ -7,6 +7,7 @@ import { z } from "zod";
 import { isoTime, readKept } from "../protocol/agent.ts";
 import { type AgentAddress, agentOf, type Keys, type ParentAddress } from "../protocol/keys.ts";
 import { eventMembers, ProgressEvent } from "../protocol/reply.ts";
+import { jsonIn } from "../protocol/text.ts";
 import type { RedisClient } from "./connection/connection.ts";
 
 /** Publishes one event; never rejects: an event is a hint. */
@@ -44,7 +45,7 @@ export async function watchEvents(redis: RedisClient, keys: Keys, parent: Parent
 
 /** What a message of the channel carries: a line, or, without a number, an event that is live only. */
 export function parseMessage(message: string): Pick<EventLine, "events"> & { number: string | undefined } {
-  const json = parsed(message);
+  const json = jsonIn(message);
   const told = Told.safeParse(json);
   if (told.success) return { number: told.data.n, events: eventsOf(told.data, told.data) };
   const single = ProgressEvent.safeParse(json);
@@ -99,7 +100,7 @@ export async function readTimeline(
     ...(kept && readKept(address.uid, kept)),
   };
   return lines.flatMap((text) => {
-    const line = Line.safeParse(parsed(text)).data;
+    const line = Line.safeParse(jsonIn(text)).data;
     if (!line) return [];
     const at = isoTime(Number.parseInt(line.n, 10));
     return [{ number: line.n, uid: address.uid, at, events: eventsOf(line, agent) }];
@@ -114,12 +115,4 @@ function eventsOf(
   return events.flatMap(
     (event) => ProgressEvent.safeParse({ v: 1, agent_id, name, run, ...eventMembers(event) }).data ?? [],
   );
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

@@ -11,7 +11,7 @@ import type { WakeQueue } from "./wake-queue.ts";
 
 /** What came of looking at many agents. */
 export interface Inspected {
-  sights: AgentSight[];
+  snapshots: AgentSnapshot[];
   unreadable: UnreadableAgent[];
 }
 
@@ -34,19 +34,19 @@ export function createAgentInspection(
   timing: Timing,
 ): AgentInspection {
   const scripts = loadScripts(redis, keys, timing);
-  const look = async (address: AgentAddress, graceMs: number): Promise<AgentSight | UnreadableAgent> => {
-    let sight: AgentSight;
+  const look = async (address: AgentAddress, graceMs: number): Promise<AgentSnapshot | UnreadableAgent> => {
+    let snapshot: AgentSnapshot;
     try {
-      sight = sightOf(address, await scripts.run("inspect", address, {}));
+      snapshot = snapshotOf(address, await scripts.run("inspect", address, {}));
     } catch (error) {
       if (error instanceof Error && error.message.includes("WRONGTYPE")) {
         return { address, problem: "a key of it is of another type" };
       }
       throw error;
     }
-    if (isStrange(sight)) return { address, problem: "its record has a status that is none" };
-    const nextLook = await redis.zscore(keys.deadlines, deadlineMember(address));
-    const seen = { ...sight, nextLookMs: nextLook === null ? undefined : Number(nextLook) };
+    if (isStrange(snapshot)) return { address, problem: "its record has a status that is none" };
+    const nextCheck = await redis.zscore(keys.deadlines, deadlineMember(address));
+    const seen = { ...snapshot, nextCheckMs: nextCheck === null ? undefined : Number(nextCheck) };
     if (!seen.record || overdueMs(seen) <= graceMs) return seen;
     return { ...seen, isWakeAlive: await wakes.isAlive({ uid: address.uid, wake: seen.record.wake }) };
   };
@@ -54,7 +54,7 @@ export function createAgentInspection(
     async inspect(agents, graceMs) {
       const found = await inBatches(agents, BATCH, (address) => look(address, graceMs));
       return {
-        sights: found.filter((each) => "nowMs" in each),
+        snapshots: found.filter((each) => "nowMs" in each),
         unreadable: found.filter((each) => "problem" in each),
       };
     },
@@ -63,7 +63,7 @@ export function createAgentInspection(
 }
 
 /** Whether something else has written into the record: a newer version alone may have other states. */
-function isStrange({ record }: AgentSight): boolean {
+function isStrange({ record }: AgentSnapshot): boolean {
   return (
     record !== undefined &&
     record.version <= PAYLOAD_VERSION &&
@@ -71,7 +71,7 @@ function isStrange({ record }: AgentSight): boolean {
   );
 }
 
-function sightOf(address: AgentAddress, seen: Answer<"inspect">): AgentSight {
+function snapshotOf(address: AgentAddress, seen: Answer<"inspect">): AgentSnapshot {
   const around = {
     address,
     nowMs: seen.now,
@@ -79,7 +79,7 @@ function sightOf(address: AgentAddress, seen: Answer<"inspect">): AgentSight {
     log: seen.log,
     inbox: seen.inbox,
     isCounted: seen.counted,
-    nextLookMs: undefined,
+    nextCheckMs: undefined,
   };
   if (seen.status === "gone")
     return { ...around, record: undefined, timeline: seen.timeline, attachments: seen.attachments };
@@ -93,8 +93,7 @@ function sightOf(address: AgentAddress, seen: Answer<"inspect">): AgentSight {
       status: seen.agent_status,
       deadline: seen.deadline,
       leaseUntil: seen.lease_until,
-      unansweredSince: seen.since,
-      maxAgeMs: seen.max_age_ms,
+      tooOldAt: seen.too_old_at,
       wake: seen.wake,
       worker: seen.worker,
       crashes: seen.crashes,
@@ -107,11 +106,11 @@ function sightOf(address: AgentAddress, seen: Answer<"inspect">): AgentSight {
 // What can be seen of one agent of any parent, and what follows from that alone. Pure.
 
 /** The keys of one slot at one moment (Redis' time), and the agent's place in the deadline set a little later. */
-export interface AgentSight {
+export interface AgentSnapshot {
   address: AgentAddress;
   nowMs: number;
   /** Undefined where there is no record. */
-  record: RecordSight | undefined;
+  record: RecordSnapshot | undefined;
   /** TTL of the life key as Redis tells it: -2 no key, -1 no TTL. */
   lifeMs: number;
   /** Entries of the log, unread messages, lines of a timeline and attachments that have no record. */
@@ -122,21 +121,21 @@ export interface AgentSight {
   /** Whether it takes a place of its parent's quota. */
   isCounted: boolean;
   /** When a sweeper will check it, epoch ms; undefined when the deadline set does not have it. */
-  nextLookMs: number | undefined;
+  nextCheckMs: number | undefined;
   /** Whether a job for its newest wake waits or is at work; known of overdue agents only. */
   isWakeAlive?: boolean;
 }
 
 /** The fields of a record that say where its agent stands; times are epoch ms, 0 where there is none. */
-export interface RecordSight {
+export interface RecordSnapshot {
   version: number;
   agentId: string;
   /** As it stands there: a newer version may have further ones. */
   status: string;
   deadline: number;
   leaseUntil: number;
-  unansweredSince: number;
-  maxAgeMs: number;
+  /** When an unanswered message ends it. */
+  tooOldAt: number;
   wake: number;
   /** Id of the worker that ran it last; empty before the first run. */
   worker: string;
@@ -155,28 +154,26 @@ export interface UnreadableAgent {
 }
 
 /** Whether there is a record that has not ended. */
-export function isLive(sight: AgentSight): sight is AgentSight & { record: RecordSight } {
-  return sight.record !== undefined && sight.record.status !== "ended";
+export function isLive(snapshot: AgentSnapshot): snapshot is AgentSnapshot & { record: RecordSnapshot } {
+  return snapshot.record !== undefined && snapshot.record.status !== "ended";
 }
 
 /** How long ago a sweeper should have checked a live agent, ms; 0 or less: in time. */
-export function overdueMs({ record, nowMs, lifeMs }: AgentSight): number {
+export function overdueMs({ record, nowMs, lifeMs }: AgentSnapshot): number {
   if (!record || record.status === "ended") return 0;
   const since = [nowMs - deadlineOf(record, lifeMs, nowMs)];
-  const isAsked = record.status !== "idle" && record.unansweredSince > 0;
-  if (isAsked) since.push(nowMs - record.unansweredSince - record.maxAgeMs);
+  if (record.status !== "idle" && record.tooOldAt > 0) since.push(nowMs - record.tooOldAt);
   return Math.max(...since);
 }
 
 /** Whether its oldest message has gone unanswered for longer than it may, by `graceMs`. */
-export function isTooOld({ record, nowMs }: AgentSight, graceMs: number): boolean {
-  if (!record || record.status === "idle" || record.status === "ended" || record.unansweredSince === 0)
-    return false;
-  return record.unansweredSince + record.maxAgeMs + graceMs < nowMs;
+export function isTooOld({ record, nowMs }: AgentSnapshot, graceMs: number): boolean {
+  if (!record || record.status === "idle" || record.status === "ended" || record.tooOldAt === 0) return false;
+  return record.tooOldAt + graceMs < nowMs;
 }
 
 /** When a sweeper must check: an idle agent at the end of its life key, a running one at that of its lease. */
-export function deadlineOf(record: RecordSight, lifeMs: number, nowMs: number): number {
+export function deadlineOf(record: RecordSnapshot, lifeMs: number, nowMs: number): number {
   if (record.status === "idle" && lifeMs > 0) return Math.max(record.deadline, nowMs + lifeMs);
   return record.status === "running" ? Math.max(record.deadline, record.leaseUntil) : record.deadline;
 }

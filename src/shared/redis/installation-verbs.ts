@@ -2,13 +2,13 @@
  * The verbs of an installation, called without an address: the deadline set and the provider limiter. The other half of the
  * table in `verbs.ts`, whose head says what holds for all.
  */
-import { flag, int, list, optional, real, text, texts, tuples, type Verb, word } from "./verb.ts";
+import { flag, int, list, optional, real, rows, text, texts, type Verb, word } from "./verb.ts";
 
 /** The verbs of an installation. */
 export const INSTALLATION_VERBS = {
   /** A sweeper must check the agent in `in_ms`, or earlier if that stands already. Comes before the verb that needs it. */
   "deadline-hint": {
-    keys: ["deadlines", "hint_grace", "parents"],
+    keys: ["deadlines", "hint_grace", "parents", "tenant_parents"],
     context: ["grace_ms"],
     args: { member: text, /** That was active now. */ parent: optional(text), in_ms: int },
     answers: { touched: { at: int } },
@@ -18,7 +18,7 @@ export const INSTALLATION_VERBS = {
     keys: ["deadlines", "hint_grace"],
     context: [],
     args: { limit: int, hidden_ms: int },
-    answers: { due: { members: tuples("member", "score", "grace") } },
+    answers: { due: { members: rows({ member: text, score: int, grace: text }) } },
   },
   /** The time of the next check, or none (`at` absent), unless the member was touched since it was seen. */
   "deadline-move": {

@@ -6,8 +6,8 @@ import type { Queue } from "bullmq";
 import type { Keys } from "../protocol/keys.ts";
 import { WAKE_DONE_KEPT_MS, WAKE_FAILED_KEPT_MS } from "../protocol/limits.ts";
 import type { RedisClient } from "./connection/connection.ts";
+import { EVENTS_KEPT, openBullQueue } from "./wake-queue.ts";
 
-const EVENTS_KEPT = 200;
 /** Jobs that are over and stay visible, at most. */
 export const INTAKE_DONE_KEPT = 10_000;
 
@@ -52,8 +52,7 @@ export function createIntakeQueue(redis: RedisClient, keys: Keys): IntakeQueue {
       await (await opened()).remove(id);
     },
     async isWaiting(id) {
-      const job = `${keys.bullPrefix}:${keys.intakeQueue}:${id}`;
-      const [name, finishedOn] = await redis.hmget(job, "name", "finishedOn");
+      const [name, finishedOn] = await redis.hmget(keys.intakeJob(id), "name", "finishedOn");
       return name != null && finishedOn == null;
     },
     async check(rhythm, nowMs) {
@@ -77,12 +76,8 @@ export function createIntakeQueue(redis: RedisClient, keys: Keys): IntakeQueue {
 
 type TaskJobs = Queue<object, unknown, string>;
 
-async function openQueue(redis: RedisClient, keys: Keys): Promise<TaskJobs> {
-  const { Queue } = await import("bullmq");
-  const queue: TaskJobs = new Queue(keys.intakeQueue, {
-    connection: redis,
-    prefix: keys.bullPrefix,
-    skipVersionCheck: true,
+function openQueue(redis: RedisClient, keys: Keys): Promise<TaskJobs> {
+  return openBullQueue(redis, keys, keys.intakeQueue, {
     skipWaitingForReady: true,
     streams: { events: { maxLen: EVENTS_KEPT } },
     defaultJobOptions: {
@@ -91,6 +86,4 @@ async function openQueue(redis: RedisClient, keys: Keys): Promise<TaskJobs> {
       removeOnFail: { age: WAKE_FAILED_KEPT_MS / 1_000, count: INTAKE_DONE_KEPT },
     },
   });
-  queue.on("error", () => {});
-  return queue;
 }

@@ -40,13 +40,13 @@ export const PARENT_VERBS = {
   },
   /**
    * What a sweeper that checks the parent has to do. `held`: check again at `at`; `gone`: ask `overdue` about each of these
-   * live agents, and check again; `nobody`: no agent lives, forget the parent.
+   * live agents, and check again; `no_agents`: none lives, forget the parent.
    */
   orphans: {
     keys: ["parent_lease", "live"],
     context: ["look_ms", "request_ttl_ms"],
     args: {},
-    answers: { held: { at: int }, gone: { uids: texts, at: int }, nobody: {} },
+    answers: { held: { at: int }, gone: { uids: texts, at: int }, no_agents: {} },
   },
   /**
    * Tells a parent that a wish from the intake was refused: the reply of an agent that never was, whose `uid` is the

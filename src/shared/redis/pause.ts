@@ -9,8 +9,10 @@
  */
 import { z } from "zod";
 import { type Clock, systemClock } from "../clock.ts";
+import { isoTime } from "../protocol/agent.ts";
 import type { Keys } from "../protocol/keys.ts";
 import type { RedisClient } from "./connection/connection.ts";
+import { redisNowMs } from "./redis-time.ts";
 import { createWakeQueue } from "./wake-queue.ts";
 
 /** A worker believes for so long what it has read of pause and limits: no call begins on older knowledge. */
@@ -58,8 +60,7 @@ export function createPause(redis: RedisClient, keys: Keys, clock: Clock = syste
     await wakes[work]().finally(() => wakes.stop());
   };
   const begin = async (reason?: string): Promise<PauseState> => {
-    const [seconds] = await redis.time();
-    const at = new Date(Number(seconds) * 1_000).toISOString();
+    const at = isoTime(await redisNowMs(redis));
     const note: z.infer<typeof PauseNote> = { v: 1, at, ...(reason !== undefined && { reason }) };
     await redis.set(keys.paused, JSON.stringify(note), "NX");
     await queue("pause");

@@ -14,6 +14,7 @@ import { isoTime } from "../protocol/agent.ts";
 import type { Keys } from "../protocol/keys.ts";
 import { TIMING, type Timing } from "../protocol/limits.ts";
 import type { RedisClient } from "./connection/connection.ts";
+import { redisNowMs } from "./redis-time.ts";
 import { loadScripts } from "./scripts.ts";
 
 /** What a call met: `limited`, the provider asks for less; `denied`, it refuses the credential; `neutral`, neither. */
@@ -75,7 +76,7 @@ export interface ProviderLimiter {
 
 /** A limiter whose places are taken is asked again after this long. More than a worker's slot is held for. */
 const NO_PLACE_MS = 2_500;
-/** Between two appointments of those who wait, where one call is let through; the more are, the closer. */
+/** Interval at which waiting calls probe the provider, divided by their number. */
 const SPACING_MS = 200;
 /** Longest wait a provider can ask for. */
 const LONGEST_RETRY_AFTER_MS = 24 * 3_600_000;
@@ -145,14 +146,13 @@ function leaveArgs({ outcome, reason, retryAfterMs }: Leave, timing: Timing) {
 }
 
 async function stateOf(redis: RedisClient, keys: Keys, name: string): Promise<LimiterState | undefined> {
-  const [[seconds, micros], fields, leases, waits] = await Promise.all([
-    redis.time(),
+  const [now, fields, leases, waits] = await Promise.all([
+    redisNowMs(redis),
     redis.hgetall(keys.limiter(name)),
     redis.zrange(keys.limiterHolders(name), 0, -1, "WITHSCORES"),
     redis.zcard(keys.limiterWaiting(name)),
   ]);
   if (fields.state === undefined) return undefined;
-  const now = Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
   const until = Number(fields.until);
   const isClosed = until > now;
   return {

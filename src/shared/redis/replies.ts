@@ -8,6 +8,7 @@ import { type AgentRecord, isoTime, PAYLOAD_VERSION } from "../protocol/agent.ts
 import { agentOf, type Keys, type ParentAddress, replyIdOf } from "../protocol/keys.ts";
 import type { Timing } from "../protocol/limits.ts";
 import { ChannelEntry, NO_SUMMARY, NOTHING_DONE, Reply, RunProgress } from "../protocol/reply.ts";
+import { jsonIn } from "../protocol/text.ts";
 import type { RedisClient } from "./connection/connection.ts";
 import { loadScripts } from "./scripts.ts";
 
@@ -96,19 +97,11 @@ function decode(id: string, flat: string[]): StreamItem {
 
 /** The entry that a ring of the doorbell carries; undefined for a ring of another version. */
 export function itemOfRing(message: string): StreamItem | undefined {
-  const ring = Ring.safeParse(parsed(message));
+  const ring = Ring.safeParse(jsonIn(message));
   return ring.success ? decode(...ring.data) : undefined;
 }
 
 const Ring = z.tuple([z.string(), z.array(z.string())]);
-
-function parsed(message: string): unknown {
-  try {
-    return JSON.parse(message);
-  } catch {
-    return undefined;
-  }
-}
 
 /** Throws for fields that this version does not understand. */
 function entryOf(field: Readonly<Record<string, string>>): ChannelEntry {

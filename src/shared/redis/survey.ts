@@ -19,7 +19,7 @@ import { type RedisClient, serversOf } from "./connection/connection.ts";
 import { inBatches } from "./inspection.ts";
 import { redisNowMs } from "./redis-time.ts";
 import { pairs } from "./replies.ts";
-import type { ReadableWakeQueue } from "./wake-queue-view.ts";
+import type { ReadableWakeQueue } from "./wake-queue.ts";
 
 /** A reply channel with entries that are unacked for a while. */
 export interface OldReplies {
@@ -31,13 +31,13 @@ export interface OldReplies {
 }
 
 /** A live worker, and when Redis got its announcement (Redis' time, epoch ms). */
-export interface WorkerSight {
+export interface WorkerSnapshot {
   worker: WorkerAnnouncement;
   announcedAtMs: number;
 }
 
 /** The wake queue at one moment. */
-export interface WakesSight {
+export interface WakesSnapshot {
   waiting: number;
   active: number;
   delayed: number;
@@ -66,7 +66,7 @@ export async function readOldReplies(
   return found.flat();
 }
 
-/** Intake entries that nobody was told of: how many are noted, and the ids of the newest. */
+/** Intake entries of which no parent was told: how many are noted, and the ids of the newest. */
 export interface RefusedEntries {
   count: number;
   newest: string[];
@@ -123,23 +123,23 @@ export async function readParents(
   });
 }
 
-/** Entries `from` to `to` (both included, from 0) of the index, the last active parent first; foreign members are undefined. */
-export async function readParentRanks(
+/** Entries `from` to `to` (both included, from 0) of a tenant's index, the last active parent first. */
+export async function readTenantParents(
   redis: RedisClient,
   keys: Keys,
-  from: number,
-  to: number,
-): Promise<{ parent: ParentAddress | undefined; activeAtMs: number }[]> {
-  const found = await redis.zrange(keys.parents, from, to, "REV", "WITHSCORES");
-  return [...pairs(found)].map(([member, score]) => {
-    return { parent: parentOfMember(member), activeAtMs: Number(score) };
+  tenant: string,
+  [from, to]: readonly [from: number, to: number],
+): Promise<{ parent: ParentAddress; activeAtMs: number }[]> {
+  const found = await redis.zrange(keys.tenantParents(tenant), from, to, "REV", "WITHSCORES");
+  return [...pairs(found)].map(([parentId, score]) => {
+    return { parent: { tenant, parentId }, activeAtMs: Number(score) };
   });
 }
 
 /** The live workers, by id; announcements of a newer version that cannot be read are left out. */
-export async function readWorkers(redis: RedisClient, keys: Keys): Promise<WorkerSight[]> {
+export async function readWorkers(redis: RedisClient, keys: Keys): Promise<WorkerSnapshot[]> {
   const ids = (await redis.smembers(keys.workers)).sort();
-  const found = await inBatches(ids, BATCH, async (id): Promise<WorkerSight[]> => {
+  const found = await inBatches(ids, BATCH, async (id): Promise<WorkerSnapshot[]> => {
     const key = keys.worker(id);
     const answers = await redis.multi().get(key).pttl(key).exec();
     const nowMs = await redisNowMs(redis);
@@ -152,7 +152,7 @@ export async function readWorkers(redis: RedisClient, keys: Keys): Promise<Worke
 }
 
 /** The wake queue as it stands. */
-export async function readWakes(queue: ReadableWakeQueue): Promise<WakesSight> {
+export async function readWakes(queue: ReadableWakeQueue): Promise<WakesSnapshot> {
   const [counts, isPaused, [next]] = await Promise.all([
     queue.getJobCounts("wait", "prioritized", "active", "delayed"),
     queue.isPaused(),
@@ -181,7 +181,7 @@ export interface SurveyBounds {
 }
 
 /** A key whose type is not the one that every version of this package writes. */
-export interface MisfitKey {
+export interface MistypedKey {
   key: string;
   /** As Redis names types: `hash`, `list`, `set`, `stream`, `string`, `zset`. */
   type: string;
@@ -194,8 +194,8 @@ export interface KeySurvey {
   /** Parents that have a reply channel. */
   channels: ParentAddress[];
   /** Members of the deadline set that name no agent, and when the sweeper checks them, epoch ms. */
-  strangers: { member: string; nextLookMs: number }[];
-  misfits: MisfitKey[];
+  strangers: { member: string; nextCheckMs: number }[];
+  mistyped: MistypedKey[];
   /** Which bounds were reached; empty: everything was seen. */
   reached: (keyof SurveyBounds)[];
 }
@@ -250,21 +250,21 @@ export async function surveyKeys(
   const recorded = new Map<string, AgentAddress>();
   const parents = new Map<string, ParentAddress>();
   const channels = new Map<string, ParentAddress>();
-  const misfits: MisfitKey[] = [];
+  const mistyped: MistypedKey[] = [];
   const file = (map: Map<string, AgentAddress>, address: AgentAddress) =>
     map.set(deadlineMember(address), address);
   const strangers = await readDeadlines(redis, keys, (address) => file(first, address));
 
   const isWhole = await walkKeys(redis, parentKeysGlob(prefix), bounds.keys, (key, type) => {
     const expected = typeOfKey(prefix, key) ?? type;
-    const isMisfit = type !== expected && type !== "none";
-    if (isMisfit) misfits.push({ key, type, expected });
+    const isMistyped = type !== expected && type !== "none";
+    if (isMistyped) mistyped.push({ key, type, expected });
     const owned = ownerOfKey(prefix, key);
     if (!owned) return;
     const { tenant, parentId, uid, part } = owned;
     if (uid !== undefined) file(part === "record" ? recorded : first, { tenant, parentId, uid });
-    else if (part === "live" && !isMisfit) parents.set(`${tenant}/${parentId}`, owned);
-    else if (part === "replies" && !isMisfit) channels.set(`${tenant}/${parentId}`, owned);
+    else if (part === "live" && !isMistyped) parents.set(`${tenant}/${parentId}`, owned);
+    else if (part === "replies" && !isMistyped) channels.set(`${tenant}/${parentId}`, owned);
   });
 
   await inBatches([...parents.values()], BATCH, async ({ tenant, parentId }) => {
@@ -276,7 +276,7 @@ export async function surveyKeys(
   if (!isWhole) reached.push("keys");
   if (agents.length > bounds.agents) reached.push("agents");
   const owners = [...channels.values()].map(({ tenant, parentId }) => ({ tenant, parentId }));
-  return { agents: agents.slice(0, bounds.agents), channels: owners, strangers, misfits, reached };
+  return { agents: agents.slice(0, bounds.agents), channels: owners, strangers, mistyped, reached };
 }
 
 /** Walks through the keys that match, on every server; false when it stopped after so many keys of any kind. */
@@ -316,7 +316,7 @@ async function readDeadlines(
     for (const [member, score] of pairs(page)) {
       const address = addressOfMember(member);
       if (address) onAgent(address);
-      else if (!parentOfMember(member)) strangers.push({ member, nextLookMs: Number(score) });
+      else if (!parentOfMember(member)) strangers.push({ member, nextCheckMs: Number(score) });
     }
   } while (cursor !== "0");
   return strangers;

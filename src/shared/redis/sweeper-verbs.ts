@@ -47,8 +47,8 @@ export const SWEEPER_VERBS = {
         agent_status: text,
         deadline: int,
         lease_until: int,
-        since: int,
-        max_age_ms: int,
+        /** When an unanswered message ends it. */
+        too_old_at: int,
         wake: int,
         worker: text,
         crashes: int,

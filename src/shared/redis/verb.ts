@@ -59,6 +59,7 @@ export const KEY_PARAMETER = {
   waiting: "name",
   wake_job: "job_id",
   fair_tenant: "tenant",
+  tenant_parents: "tenant",
   lock: "lock",
 } as const;
 
@@ -107,6 +108,7 @@ const KEYS = {
   deadlines: ({ keys }) => keys.deadlines,
   hint_grace: ({ keys }) => keys.hintGrace,
   parents: ({ keys }) => keys.parents,
+  tenant_parents: ({ keys }, { tenant = "" }) => keys.tenantParents(tenant),
   paused: ({ keys }) => keys.paused,
   limiters: ({ keys }) => keys.limiters,
   limiter: ({ keys }, { name = "" }) => keys.limiter(name),
@@ -367,16 +369,22 @@ export const hash: Codec<ReadonlyMap<string, string>> = {
   },
 };
 
-/** A flat list of `size` values an item, only ever answered. */
-export function tuples<const N extends readonly string[]>(...fields: N): Codec<{ [I in keyof N]: string }[]> {
+/** A flat list in which each row has these values in this order, only ever answered. */
+export function rows<const C extends Readonly<Record<string, Codec<unknown>>>>(
+  columns: C,
+): Codec<readonly { readonly [N in keyof C]: ValueOf<C[N]> }[]> {
+  type Row = { readonly [N in keyof C]: ValueOf<C[N]> };
+  const each = Object.entries(columns);
   return {
     local: itself,
     encode: () => "",
     decode(answer) {
-      const flat = listIn(answer).map(textIn);
-      const found: { [I in keyof N]: string }[] = [];
-      for (let i = 0; i + fields.length <= flat.length; i += fields.length)
-        found.push(flat.slice(i, i + fields.length) as { [I in keyof N]: string });
+      const flat = listIn(answer);
+      const found: Row[] = [];
+      for (let at = 0; at + each.length <= flat.length; at += each.length)
+        found.push(
+          Object.fromEntries(each.map(([name, codec], i) => [name, codec.decode(flat[at + i])])) as Row,
+        );
       return found;
     },
   };

@@ -21,20 +21,7 @@ import { progressJson, ReplyStatus, type RunProgress, StopReason } from "../prot
 import { INSTALLATION_VERBS } from "./installation-verbs.ts";
 import { PARENT_VERBS } from "./parent-verbs.ts";
 import { SWEEPER_VERBS } from "./sweeper-verbs.ts";
-import {
-  flag,
-  hash,
-  int,
-  json,
-  list,
-  names,
-  optional,
-  text,
-  texts,
-  tuples,
-  type Verb,
-  word,
-} from "./verb.ts";
+import { flag, hash, int, json, list, names, optional, text, texts, type Verb, word } from "./verb.ts";
 
 /** What one call used and cost. */
 export interface Bought {
@@ -130,8 +117,9 @@ export const AGENT_VERBS = {
       needs_tools: optional(names),
       /** The first {@link InboxMessage}, as JSON. */
       message: optional(text),
-      /** {@link Attached} that comes with it, or else with the first message; as JSON. */
+      /** {@link Attached} that comes with it, or else with the first message, as JSON, and the name under which it waits. */
       attached: optional(text),
+      attached_to: optional(text),
       /** What becomes of it when the parent's lease has lapsed; absent: nothing. */
       on_parent_gone: optional(word("finish", "destroy")),
       /** The caller named the request key: it is remembered a day longer than the task can last. */
@@ -142,8 +130,6 @@ export const AGENT_VERBS = {
       transcript_ms: optional(int),
       /** Number of its first run where it goes on from the transcript of `resumes`, else absent: 1. */
       first_run: optional(int),
-      /** Number of the first run's wake, absent: 1. A second try takes another: the job of the first may have been taken. */
-      first_wake: optional(int),
     },
     answers: {
       spawned: { agent_id: text, created_at: int, run: int, wake: int },
@@ -214,8 +200,10 @@ export const AGENT_VERBS = {
     answers: {
       claimed: {
         epoch: int,
+        run: int,
         running_ms: int,
         attempts: int,
+        breaks: int,
         record: hash,
         log: hash,
         messages: texts,
@@ -223,7 +211,7 @@ export const AGENT_VERBS = {
         /** Purchase that an earlier holder began and neither committed nor gave up. */
         lost_call: optional(text),
       },
-      crashed: { epoch: int, running_ms: int, attempts: int, record: hash },
+      crashed: { epoch: int, run: int, running_ms: int, attempts: int, breaks: int, record: hash },
       suspect: { crashes: int, isolated_crashes: int, wake: int },
       missing_tools: { tools: names, wake: int },
       held: { wait_ms: int },
@@ -240,8 +228,8 @@ export const AGENT_VERBS = {
     answers: { ok: news, stale: {} },
   },
   /**
-   * Commits log entries, all or none, with what belongs to them. `same`: all of them stand already; `conflict`: others do,
-   * here they are (key and JSON): adopt them. `stale` also for an inbox that has another message before the cursor.
+   * Commits log entries, all or none, with what belongs to them. `same`: all of them stand already; `conflict`: others do:
+   * read the log and go on from them. `stale` also for an inbox that has another message before the cursor.
    */
   append: {
     keys: COMMIT_KEYS,
@@ -255,7 +243,7 @@ export const AGENT_VERBS = {
       interim: optional(text),
     },
     lists: { entries: ENTRIES },
-    answers: { appended: news, same: news, conflict: { entries: tuples("key", "value") }, stale: {} },
+    answers: { appended: news, same: news, conflict: {}, stale: {} },
   },
   /** The holder hands the agent back, to be claimed not before `delay_ms` from now; add the job with that delay. */
   release: {
@@ -360,7 +348,7 @@ export const AGENT_VERBS = {
       settled: { reply_id: text, agent_status: agentStatus, run: int, wake: int },
       same: { ended_reason: optional(endedReason), agent_status: agentStatus, run: int, wake: int },
       more: news,
-      conflict: { entries: tuples("key", "value") },
+      conflict: {},
       not_due: { deadline: int },
       stale: {},
       unknown: {},

@@ -3,7 +3,7 @@
  * replaced by a sweeper. The queue is made at the first use, when Redis is there, and BullMQ is loaded then: who only looks
  * at agents starts without it.
  */
-import type { Queue } from "bullmq";
+import type { Queue, QueueOptions } from "bullmq";
 import { messageOf } from "../errors.ts";
 import type { Logger } from "../logger.ts";
 import { PAYLOAD_VERSION } from "../protocol/agent.ts";
@@ -15,7 +15,8 @@ import { loadScripts } from "./scripts.ts";
 
 /** The last place in the line: BullMQ's greatest priority; `fair-rank.lua` gives each wake a better one. */
 const UNRANKED = 2_097_151;
-const EVENTS_KEPT = 200;
+/** Events of its own that BullMQ keeps of a queue. */
+export const EVENTS_KEPT = 200;
 /** Jobs of wakes that were taken, and of those whose run failed, that stay visible at most; each is about a kilobyte. */
 const DONE_KEPT = 100;
 const FAILED_KEPT = 1_000;
@@ -73,11 +74,10 @@ export function createWakeQueue(redis: RedisClient, keys: Keys, logger?: Logger)
     },
     async isAlive(wake) {
       // Three fields and one score, whatever waits: the state that the queue would tell is looked up in the whole wait list.
-      const queueKey = `${keys.bullPrefix}:${keys.wakeQueue}`;
       const id = wakeJobId(wake);
       const [[name, processedOn, finishedOn], delayedUntil] = await Promise.all([
-        redis.hmget(`${queueKey}:${id}`, "name", "processedOn", "finishedOn"),
-        redis.zscore(`${queueKey}:delayed`, id),
+        redis.hmget(keys.wakeJob(id), "name", "processedOn", "finishedOn"),
+        redis.zscore(keys.delayedWakes, id),
       ]);
       return name != null && processedOn == null && finishedOn == null && delayedUntil === null;
     },
@@ -105,16 +105,36 @@ async function countsOf(queue: WakeJobs): Promise<Record<string, number>> {
   return { ...others, waiting: waiting + prioritized };
 }
 
-async function openQueue(redis: RedisClient, keys: Keys): Promise<WakeJobs> {
-  const { Queue } = await import("bullmq");
-  const queue: WakeJobs = new Queue(keys.wakeQueue, {
-    connection: redis,
-    prefix: keys.bullPrefix,
-    skipVersionCheck: true,
+function openQueue(redis: RedisClient, keys: Keys): Promise<WakeJobs> {
+  return openBullQueue(redis, keys, keys.wakeQueue, {
     skipWaitingForReady: true,
     streams: { events: { maxLen: EVENTS_KEPT } },
     defaultJobOptions: { attempts: 1 },
   });
+}
+
+/** A queue of BullMQ, which is loaded with the first one. The caller closes it; the connection stays its owner's. */
+export async function openBullQueue<Data>(
+  redis: RedisClient,
+  { bullPrefix: prefix }: Keys,
+  name: string,
+  options: Partial<QueueOptions>,
+): Promise<Queue<Data, unknown, string>> {
+  const { Queue } = await import("bullmq");
+  const queue = new Queue<Data, unknown, string>(name, {
+    connection: redis,
+    prefix,
+    skipVersionCheck: true,
+    ...options,
+  });
   queue.on("error", () => {});
   return queue;
+}
+
+/** The wake queue as the board, `doctor` and the metrics of the API read it. */
+export type ReadableWakeQueue = Queue;
+
+/** The wake queue for reading: writes nothing by itself. The caller closes it; the connection stays its owner's. */
+export function openWakeQueueForReading(redis: RedisClient, keys: Keys): Promise<ReadableWakeQueue> {
+  return openBullQueue(redis, keys, keys.wakeQueue, { skipMetasUpdate: true });
 }

@@ -61,7 +61,7 @@ export interface Webhooks {
 
 /** The webhooks of an installation. */
 export function createWebhooks(redis: RedisClient, keys: Keys): Webhooks {
-  /** Whoever pushes loses its slot; no retry is waited for. */
+  /** The process that pushes loses its slot; no retry is waited for. */
   const endSlot = (parent: ParentAddress, begin: "due" | "never") => {
     const member = parentMember(parent);
     const slot = redis.multi().hdel(keys.webhookHolders, member);

@@ -1,5 +1,5 @@
 /**
- * Keeps this worker in the directory of live workers while it runs. A hint for people and spawn receipts, never awaited;
+ * Keeps this worker in the directory of live workers while it runs. A hint for people and spawn receipts;
  * and the proof, every few seconds, that Redis takes writes from this worker.
  */
 import type { Clock } from "../../shared/clock.ts";
@@ -14,8 +14,11 @@ const ANNOUNCE_EVERY_MS = WORKER_TTL_MS / 10;
 export interface Announcer {
   /** Why Redis refused the newest announcement; undefined when it did not. */
   readonly refusal: string | undefined;
-  /** Announces now and again well before it is forgotten. Idempotent. */
-  start(): void;
+  /**
+   * Announces now and again well before it is forgotten; resolves when Redis has answered the first time, whatever it said: who
+   * was told that this worker is ready finds it in the directory. Idempotent.
+   */
+  start(): Promise<void>;
   /** Takes the worker out, if Redis answers. Idempotent. */
   stop(): Promise<void>;
 }
@@ -30,24 +33,26 @@ export function createAnnouncer(
   const failed = (error: unknown) => logger.debug({ problem: messageOf(error) }, "Worker not announced");
   let refusal: string | undefined;
   let isUnderWay = false;
+  let first: Promise<void> | undefined;
   const answered = (error?: unknown) => {
     isUnderWay = false;
     refusal = error === undefined ? undefined : messageOf(error);
     if (error !== undefined) failed(error);
   };
-  const announce = () => {
+  const announce = async () => {
     timer = clock.timeout(ANNOUNCE_EVERY_MS, announce);
     // One that waits for Redis to come back is enough.
     if (isUnderWay) return;
     isUnderWay = true;
-    directory.announce({ ...worker, now: clock.now() }).then(() => answered(), answered);
+    await directory.announce({ ...worker, now: clock.now() }).then(() => answered(), answered);
   };
   return {
     get refusal() {
       return refusal;
     },
     start() {
-      if (!timer) announce();
+      first ??= announce();
+      return first;
     },
     async stop() {
       if (!timer) return;

@@ -23,7 +23,7 @@ export function limiterHint(name: string): string {
 }
 
 /** See the module's header. */
-export interface HintLine {
+export interface StopHints {
   /** Resolves when hints are heard; waits for Redis as long as it takes, and rejects when stopped meanwhile. */
   start(): Promise<void>;
   /** Whether Redis answered on it a moment ago. */
@@ -32,8 +32,8 @@ export interface HintLine {
   stop(): void;
 }
 
-/** What {@link createHintLine} needs. */
-export interface HintLineOptions {
+/** What {@link createStopHints} needs. */
+export interface StopHintsOptions {
   /** A subscriber connection of the line's own; closed by `stop`. */
   redis: RedisClient;
   channel: string;
@@ -47,7 +47,7 @@ export interface HintLineOptions {
 }
 
 /** A line on `redis`, not started. */
-export function createHintLine(options: HintLineOptions): HintLine {
+export function createStopHints(options: StopHintsOptions): StopHints {
   const { redis, channel, leases, canAsk, clock } = options;
   const heartbeat = startHeartbeat(redis, clock);
   let timer: { cancel(): void } | undefined;
@@ -86,14 +86,13 @@ export function createHintLine(options: HintLineOptions): HintLine {
     },
     stop() {
       stopped = true;
-      timer?.cancel();
       heartbeat.stop();
       closeRedis(redis);
     },
   };
 }
 
-function heed(hint: string, { leases, onLimiter }: HintLineOptions): void {
+function heed(hint: string, { leases, onLimiter }: StopHintsOptions): void {
   if (hint.startsWith(LIMITER_HINT)) onLimiter(hint.slice(LIMITER_HINT.length));
   else leases.hint(hint);
 }

@@ -10,9 +10,10 @@
 import type { Clock } from "../../shared/clock.ts";
 import { messageOf } from "../../shared/errors.ts";
 import { type PermissionRules, permissionFor } from "../../shared/protocol/permissions.ts";
+import { clip } from "../../shared/protocol/text.ts";
 import { withoutSecrets } from "../../shared/secrets.ts";
 import type { ToolOutcome } from "../tools/registry.ts";
-import { clip, fitResult } from "../tools/result-text.ts";
+import { fitResult } from "../tools/result-text.ts";
 import type { Hook, HookedAgent, HookVerdict } from "./hook.ts";
 
 const TIMEOUT_MS = 10_000;

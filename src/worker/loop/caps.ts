@@ -22,7 +22,7 @@ export type CapVerdict =
   | { call: "none"; cause: PartialReason };
 
 /** The verdict on the next model call of the run. */
-export function judgeCaps(state: RunState, limits: Limits): CapVerdict {
+export function decideCaps(state: RunState, limits: Limits): CapVerdict {
   const over = exceeded(state, limits);
   if (over) return { call: "none", cause: over };
   // A run that has found nothing yet has nothing to hand back: agents of a budget that is spent buy nothing at all.
@@ -114,7 +114,8 @@ export function leaveOut(state: RunState, needed: boolean): ClearStep | undefine
 /** Where the caps leave a call for the summary and one that goes on. */
 function sumUp(state: RunState, { limits }: Rules): SummaryStep | undefined {
   const { conversation, userMessage, turns, unsummedAt } = state;
-  if (state.compactions >= MOST_COMPACTIONS || judgeCaps(state, limits).call !== "ordinary") return undefined;
+  if (state.compactions >= MOST_COMPACTIONS || decideCaps(state, limits).call !== "ordinary")
+    return undefined;
   const sumsUp = conversation.compactable(unsummedAt);
   return sumsUp === undefined
     ? undefined

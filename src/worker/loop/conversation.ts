@@ -8,7 +8,7 @@
  * 4. A user message is spelled when its answer comes: until then results and words may still be added to it.
  */
 import { type PartialReason, type StopReason, wellFormedJson } from "../../shared/protocol/reply.ts";
-import { isWorth, notExecuted, resultBlock, type SentCall, sendBack } from "./answer.ts";
+import { answerEcho, isWorth, notExecuted, resultBlock, type SentCall } from "./answer-echo.ts";
 import type { Answer } from "./log.ts";
 import { REPETITION_LIMIT, REPETITION_NOTICE } from "./tally.ts";
 
@@ -249,7 +249,7 @@ export class Conversation {
   /** The model's answer, as message `message`, to the pending user message. */
   answer(message: number, answer: Answer, about: Pick<LastAnswer, "repeats" | "isMute">): void {
     this.#say(this.#pending(!this.#beginsRun, answer.finalCall));
-    const { content, calls } = sendBack(message, answer, this.#usedIds);
+    const { content, calls } = answerEcho(message, answer, this.#usedIds);
     if (content !== "" && this.#role === "user") {
       this.#cachedLength = this.#text.length + CLOSING_CHARS;
       this.#cuts.push({ message, at: this.#text.length });

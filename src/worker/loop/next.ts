@@ -14,7 +14,7 @@ import {
 } from "../../shared/protocol/message.ts";
 import { permissionFor } from "../../shared/protocol/permissions.ts";
 import type { PartialReason, StopReason } from "../../shared/protocol/reply.ts";
-import { type ClearStep, isFilling, judgeCaps, leaveOut, makeRoom } from "./caps.ts";
+import { type ClearStep, decideCaps, isFilling, leaveOut, makeRoom } from "./caps.ts";
 import type { Rules } from "./reply-body.ts";
 import type { RunState, ToolCall, Turn } from "./state.ts";
 import { REPETITION_LIMIT } from "./tally.ts";
@@ -51,7 +51,7 @@ interface CallStep {
 }
 
 /** A final answer that does not fit the output schema is asked for once more with the schema enforced, then repaired twice. */
-const MOST_MISFITS = 3;
+const MOST_MISMATCHES = 3;
 
 /** Decides the next step of the run under `rules`. */
 export function next(state: RunState, rules: Rules): Step {
@@ -104,16 +104,16 @@ function unchecked(
 
 /** A natural end, once its output fits. Whatever the last answer is, it has been paid for: it stays the summary. */
 function finished(state: RunState, rules: Rules): Step {
-  const { verdict, misfits } = state;
+  const { verdict, mismatches } = state;
   if (!verdict || verdict.fits) return { do: "settle", reason: "end_turn", natural: true };
-  if (verdict.final || misfits > MOST_MISFITS) return end("invalid_output");
-  if (judgeCaps(state, rules.limits).call === "none") return end("invalid_output");
+  if (verdict.final || mismatches > MOST_MISMATCHES) return end("invalid_output");
+  if (decideCaps(state, rules.limits).call === "none") return end("invalid_output");
   return { do: "call_model", message: state.userMessage + 1, turn: state.turns + 1, asksOutput: true };
 }
 
 /** A natural end, but the parent has said more: the run goes on if it still may; else the message waits for the next. */
 function oneMore(state: RunState, rules: Rules): Step {
-  return judgeCaps(state, rules.limits).call === "none" ? end("end_turn") : boundary(state, rules);
+  return decideCaps(state, rules.limits).call === "none" ? end("end_turn") : boundary(state, rules);
 }
 
 /**
@@ -123,7 +123,7 @@ function oneMore(state: RunState, rules: Rules): Step {
 function boundary(state: RunState, rules: Rules): Step {
   const unread = state.unread.length > 0 && !state.isDelivered;
   if (!state.isBegun) return unread ? deliver(state) : end("model_error");
-  const verdict = judgeCaps(state, rules.limits);
+  const verdict = decideCaps(state, rules.limits);
   if (verdict.call === "none") return end(verdict.cause);
   // A paused answer goes back unchanged: the parent's messages wait until the model has finished it.
   const isPaused = state.last?.stopReason === "pause_turn" && verdict.call === "ordinary";
@@ -158,7 +158,7 @@ function answerCalls(last: Turn, state: RunState, rules: Rules): Step | undefine
     else calls.push({ id: call.id, name: call.name, input: call.input, ...planned });
   }
   if (calls.length > 0) return { do: "run_tools", message, turn, calls };
-  if (questions.length === 0 || judgeCaps(state, rules.limits).call === "none") return undefined;
+  if (questions.length === 0 || decideCaps(state, rules.limits).call === "none") return undefined;
   return { do: "ask", turn, questions };
 }
 

@@ -41,7 +41,7 @@ const BARREN_RUN = "Five paid model calls in a row brought nothing that could be
 /** The reply's body, if the run ended here. */
 export function replyBody(state: RunState, rules: Rules): ReplyBody {
   const { tally, failure } = state;
-  const error = failure?.message ?? (state.isBarren ? BARREN_RUN : misfitOf(state));
+  const error = failure?.message ?? (state.isBarren ? BARREN_RUN : mismatchOf(state));
   // Output is one JSON value: nothing stands around it.
   const { summary, truncated } = rules.outputSchema ? summarise(tally.text) : tally.summary;
   const { output } = state;
@@ -79,7 +79,7 @@ export function withQuestions(body: ReplyBody, questions: readonly OpenQuestion[
 }
 
 /** Why there is no output although it was asked for. */
-function misfitOf({ verdict }: RunState): string | undefined {
+function mismatchOf({ verdict }: RunState): string | undefined {
   return verdict && !verdict.fits ? `The output does not fit its schema: ${verdict.problem}.` : undefined;
 }
 

@@ -11,7 +11,7 @@ import { type InboxMessage, permittedCallOf } from "../../shared/protocol/messag
 import { readOutput } from "../../shared/protocol/output.ts";
 import { calledTool } from "../../shared/protocol/permissions.ts";
 import type { StopReason } from "../../shared/protocol/reply.ts";
-import { isMuteEnd } from "./answer.ts";
+import { isMuteEnd } from "./answer-echo.ts";
 import { Conversation } from "./conversation.ts";
 import type { LogEntry } from "./log.ts";
 import { REPETITION_NOTICE, Repetition, Tally } from "./tally.ts";
@@ -69,7 +69,7 @@ export class RunState {
   /** What was found of the last answer as output; undefined before it was checked. */
   verdict: VerdictEntry | undefined;
   /** How many final answers in a row did not fit the output schema. */
-  misfits = 0;
+  mismatches = 0;
   /** Whether the last answer came to a nudge. */
   isNudged = false;
   /** Why the next message of the model will never come. */
@@ -183,7 +183,7 @@ export class RunState {
     const beginsRun = run !== this.#lastRun;
     if (beginsRun) this.#begin(run);
     this.conversation.deliver(message, partsJson, beginsRun);
-    this.misfits = 0;
+    this.mismatches = 0;
     this.isDelivered = this.isBegun;
     return true;
   }
@@ -276,7 +276,7 @@ export class RunState {
     if (!value.fits) this.conversation.correct(value.problem ?? "it does not fit");
     if (this.last?.message !== message) return true;
     this.verdict = value;
-    if (!value.fits) this.misfits += 1;
+    if (!value.fits) this.mismatches += 1;
     return true;
   }
 

@@ -8,8 +8,8 @@ import { newAnswer, newCompacted, newResult } from "../loop/log.ts";
 import type { Step } from "../loop/next.ts";
 import type { CallControl, ModelAnswer, ModelRequest } from "../model/model.ts";
 import { NO_TOOL_CHOICE, outputConfig } from "../model/request.ts";
-import { BILL_GRACE_MS, costOf, messagesOf, reserveCall, settleCall, withUsage } from "./charge.ts";
 import type { RunContext, RunEnd } from "./context.ts";
+import { BILL_GRACE_MS, costOf, messagesOf, reserveCall, settleCall, withUsage } from "./cost.ts";
 import { afterModelFailure, afterModelStopped, afterWait } from "./failure.ts";
 import { limiterNameOf, type Passage } from "./provider-limit.ts";
 import type { Session } from "./session.ts";
@@ -101,7 +101,7 @@ async function makeCall(context: RunContext, session: Session, step: CallStep) {
     deadlineMs: clock.monotonicMs() + untilMs(session, step) - lease.runningMs(),
   };
   const abort = () => control.abortCall?.("the run was stopped");
-  const forget = session.onInterrupt(() => {
+  const forget = session.lease.ending.onStop(() => {
     if (lease.end === "taken") grace = clock.timeout(BILL_GRACE_MS, abort);
     else abort();
   });

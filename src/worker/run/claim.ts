@@ -2,7 +2,7 @@
 import { newRequestKey } from "../../shared/protocol/ids.ts";
 import type { AgentAddress } from "../../shared/protocol/keys.ts";
 import type { Answer } from "../../shared/redis/scripts.ts";
-import type { Place } from "../isolation.ts";
+import type { RunSlot } from "../isolation.ts";
 import type { RunContext, RunEnd } from "./context.ts";
 import type { LeaseGrant } from "./lease.ts";
 
@@ -56,12 +56,12 @@ interface ClaimTerms {
 export async function claimRun(
   context: RunContext,
   taken: TakenWake,
-  place: Place,
+  slot: RunSlot,
 ): Promise<ClaimedRun | RunEnd> {
   const { leases } = context;
   const { uid } = taken.address;
   leases.expect(uid);
-  const claimed = await claimBesideOrAlone(context, taken, place).catch((error: unknown) => {
+  const claimed = await claimBesideOrAlone(context, taken, slot).catch((error: unknown) => {
     leases.expectNoMore(uid);
     throw error;
   });
@@ -72,7 +72,7 @@ export async function claimRun(
 async function claimBesideOrAlone(
   context: RunContext,
   taken: TakenWake,
-  place: Place,
+  slot: RunSlot,
 ): Promise<ClaimedRun | RunEnd> {
   const { isolated } = taken;
   const isolates = context.suspects === "elsewhere";
@@ -86,9 +86,9 @@ async function claimBesideOrAlone(
     { uid, crashes: beside.crashes },
     "Several workers crashed with this run: it runs alone",
   );
-  if (!(await place.isolate())) return returned(context, "quarantine", taken.taken);
+  if (!(await slot.isolate())) return returned(context, "isolation", taken.taken);
   const alone = await claim(context, taken, { alone: true, ...terms });
-  return alone.status === "suspect" ? returned(context, "quarantine", taken.taken) : alone;
+  return alone.status === "suspect" ? returned(context, "isolation", taken.taken) : alone;
 }
 
 /**
@@ -119,9 +119,7 @@ async function claim(
   switch (answer.status) {
     case "claimed":
     case "crashed": {
-      const { epoch, running_ms: earlierMs, attempts } = answer;
-      // The record may be what cannot be read: its count is read apart.
-      const breaks = Number(answer.record.get("breaks") ?? 0) || 0;
+      const { epoch, running_ms: earlierMs, attempts, breaks } = answer;
       const grant = { address, epoch, claimId, claimedAtMs, earlierMs };
       return { status: "claimed", ...grant, attempts, breaks, handedOut: answer };
     }

@@ -13,7 +13,7 @@ import type { WakeQueue } from "../../shared/redis/wake-queue.ts";
 import type { WorkerDirectory } from "../../shared/redis/workers.ts";
 import type { AgentHooks } from "../hooks/agent-hooks.ts";
 import type { Hook } from "../hooks/hook.ts";
-import type { Place, Quarantine } from "../isolation.ts";
+import type { RunSlot, RunSlots } from "../isolation.ts";
 import type { Rules } from "../loop/reply-body.ts";
 import type { Model } from "../model/model.ts";
 import type { Observer, RunObserver } from "../observe/observer.ts";
@@ -74,7 +74,7 @@ export interface RunContext {
   /** Text that streams in, on its way to those who watch. */
   texts: TextFeeds;
   /** Who may be active in this process. */
-  quarantine: Quarantine;
+  slots: RunSlots;
   /** Whether suspects run in this process, or in one of their own that it starts; `crowded`: which has no place free. */
   suspects: "here" | "elsewhere" | "crowded";
   /** Told of every run that this process holds, before anything of it is read. */
@@ -96,8 +96,8 @@ export interface Equipment {
   outputFormat: string;
   workspace: RunWorkspace;
   tellText: TellText;
-  /** Its place among the runs of this process. */
-  place: Place;
+  /** Its slot among the runs of this process. */
+  slot: RunSlot;
   trace: Trace | undefined;
   /** What the worker's hooks say of this agent; absent: it has none. */
   hooks?: AgentHooks | undefined;

@@ -90,31 +90,31 @@ async function isStopRefused(
  * what the run had come to with its last commit.
  */
 export function settleCrashed(context: RunContext, claimed: ClaimedRun, lease: Lease): Promise<RunEnd> {
-  return settleFailed(context, claimed, lease, CRASHED);
+  return settleFailed(context, claimed, lease, { error: CRASHED });
 }
 
-/** Settles a run that broke off again and again; `problem`: what kept it from going on. */
+/** Settles a run that broke off again and again; `problem`: what kept it from going on, `committed`: what it has come to all the same. */
 export function settleBroken(
   context: RunContext,
   claimed: ClaimedRun,
   lease: Lease,
-  problem: string,
+  { problem, committed }: { problem: string; committed: ReplyBody | undefined },
 ): Promise<RunEnd> {
-  return settleFailed(context, claimed, lease, `The run broke off again and again: ${problem}`);
+  const error = `The run broke off again and again: ${problem}`;
+  return settleFailed(context, claimed, lease, { error, committed });
 }
 
 async function settleFailed(
   { store, observer }: RunContext,
   { handedOut }: ClaimedRun,
   { address, epoch, earlierMs }: Lease,
-  error: string,
+  { error, committed }: { error: string; committed?: ReplyBody | undefined },
 ): Promise<RunEnd> {
   const reason: StopReason = "worker_lost";
   const status = statusOf(reason);
-  const fields = Object.fromEntries(handedOut.record);
-  const record = AgentRecord.safeParse(fields).data;
-  const run = record?.run ?? Number(fields.run ?? 0);
-  const body: ReplyBody = { ...cameTo(record, run), duration_ms: earlierMs, error };
+  const { run } = handedOut;
+  const record = AgentRecord.safeParse(Object.fromEntries(handedOut.record)).data;
+  const body: ReplyBody = { ...(committed ?? cameTo(record, run)), duration_ms: earlierMs, error };
   const answer = await store.settle(address, {
     authority: "worker",
     epoch,
@@ -136,7 +136,7 @@ async function settleFailed(
   return end;
 }
 
-/** What the run had come to with its last commit. */
+/** What the run had come to when it was claimed. */
 function cameTo(record: AgentRecord | undefined, run: number): ReplyBody {
   if (record?.progress) return record.progress;
   const limits = { max_turns: 1, max_tokens: 1, max_duration_ms: 1, ...record?.spec.limits };

@@ -20,9 +20,9 @@ import { newFailure } from "../loop/log.ts";
 import type { Step } from "../loop/next.ts";
 import type { ModelFailure } from "../model/model.ts";
 import { LONGEST_HELD_WAIT_MS, retryDelayMs } from "../model/retry.ts";
-import { chargeUnbooked } from "./charge.ts";
 import type { ClaimedRun } from "./claim.ts";
 import type { RunContext, RunEnd } from "./context.ts";
+import { chargeUnbooked } from "./cost.ts";
 import { settleBroken } from "./end.ts";
 import type { Lease } from "./lease.ts";
 import { type Passage, providerName, type Verdict } from "./provider-limit.ts";
@@ -119,13 +119,14 @@ export function afterModelStopped(context: RunContext, session: Session): Promis
  * extended an expired lease, so the run is released explicitly. A run that another worker took is left alone.
  */
 export async function afterLoss(context: RunContext, claimed: ClaimedRun, session: Session): Promise<RunEnd> {
-  const { lease, record, attempts } = session;
+  const { lease, record, attempts, committed } = session;
   lease.finish("expired");
   await chargeUnbooked(context, session);
   if (lease.end !== "expired") return { status: "lost" };
   const breaks = session.breaks + 1;
   const lost = (): RunEnd => ({ status: "lost" });
-  if (breaks >= MOST_BREAKS) return settleBroken(context, claimed, lease, LEASE_LOST).catch(lost);
+  if (breaks >= MOST_BREAKS)
+    return settleBroken(context, claimed, lease, { problem: LEASE_LOST, committed }).catch(lost);
   // The first loss is an outage's; a run that is lost again before it has advanced waits, as one that broke off.
   const delayMs = breaks === 1 ? 0 : brokenOffDelayMs(breaks - 1);
   if (breaks === 2)
@@ -150,8 +151,11 @@ export async function afterBreak(
   const problem = messageOf(error);
   context.logger.error({ uid: lease.address.uid, breaks, problem }, "Run broke off and is handed back");
   if (lease.end === "taken") return { status: "lost" };
-  if (breaks >= (isUnreadable(error) ? MOST_UNREADABLE : MOST_BREAKS))
-    return settleBroken(context, claimed, lease, problem);
+  if (breaks >= (isUnreadable(error) ? MOST_UNREADABLE : MOST_BREAKS)) {
+    // No claim follows this that would find a call begun.
+    if (session) await chargeUnbooked(context, session);
+    return settleBroken(context, claimed, lease, { problem, committed: session?.committed });
+  }
   const delayMs = brokenOffDelayMs(breaks);
   const attempts = (session ?? claimed).attempts + 1;
   const broken = { lease, record: session?.record, attempts, breaks };
@@ -181,7 +185,7 @@ async function restOrRelease(
 }
 
 /** Hands the run back with everything committed that was paid for. */
-async function release(context: RunContext, session: Session, how: ReleaseWish): Promise<RunEnd | "lost"> {
+async function release(context: RunContext, session: Session, how: ReleaseInput): Promise<RunEnd | "lost"> {
   const { runningMs = session.lease.runningMs() } = how;
   if (session.isCommitDue && (await session.commit()) === "lost") return "lost";
   return releaseRun(context, session, { runningMs, ...how });
@@ -199,7 +203,7 @@ export interface HeldRun {
 }
 
 /** Why and for how long; `providerWait`: it waits for its provider. */
-export interface ReleaseWish {
+export interface ReleaseInput {
   reason: string;
   delayMs: number;
   runningMs?: number | undefined;
@@ -210,7 +214,7 @@ export interface ReleaseWish {
 export async function releaseRun(
   context: RunContext,
   { lease, record, attempts, breaks }: HeldRun,
-  { reason, delayMs, runningMs = lease.runningMs(), providerWait }: ReleaseWish,
+  { reason, delayMs, runningMs = lease.runningMs(), providerWait }: ReleaseInput,
 ): Promise<RunEnd> {
   const { store, deadlines, wakes } = context;
   const { address, epoch } = lease;

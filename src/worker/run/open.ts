@@ -4,10 +4,11 @@ import { isToolUse } from "../../shared/protocol/content.ts";
 import type { AgentAddress } from "../../shared/protocol/keys.ts";
 import { ASK_TOOL } from "../../shared/protocol/message.ts";
 import { type PermissionRules, SKILL_TOOL } from "../../shared/protocol/permissions.ts";
+import { clip } from "../../shared/protocol/text.ts";
 import { stateOf } from "../../shared/redis/agents.ts";
 import type { Answer } from "../../shared/redis/scripts.ts";
 import { type AgentHooks, hooksOf } from "../hooks/agent-hooks.ts";
-import type { Place } from "../isolation.ts";
+import type { RunSlot } from "../isolation.ts";
 import { type LogEntry, newNotice, readLog } from "../loop/log.ts";
 import { systemPrompt } from "../loop/system-prompt.ts";
 import { outputFormat } from "../model/output-format.ts";
@@ -16,8 +17,8 @@ import type { ObservedRun } from "../observe/observer.ts";
 import { skillsFor, skillToolFor } from "../skills/skill-tool.ts";
 import type { Tool } from "../tools/tool.ts";
 import { listedOf, withFinding } from "../tools/tool-search.ts";
-import { chargeLostCall } from "./charge.ts";
 import type { Equipment, RunContext } from "./context.ts";
+import { chargeLostCall } from "./cost.ts";
 import type { Lease } from "./lease.ts";
 import { type RunWorkspace, runWorkspace } from "./run-workspace.ts";
 import { Session } from "./session.ts";
@@ -32,7 +33,7 @@ export async function openSession(
   context: RunContext,
   handedOut: Extract<Answer<"claim">, { status: "claimed" }>,
   lease: Lease,
-  place: Place,
+  slot: RunSlot,
 ): Promise<Session> {
   const { record, log, inbox } = stateOf(handedOut);
   const { address } = lease;
@@ -52,7 +53,7 @@ export async function openSession(
   const session = new Session(context.store, lease, claimed, {
     hooks,
     workspace,
-    place,
+    slot,
     tellText: textOf(context.publish, address, record),
     trace: context.traced
       ? traceBeside((await workspace.open()).directory, context.clock, context.logger)
@@ -82,10 +83,7 @@ async function startOf(hooks: AgentHooks, { state }: Session): Promise<string[]>
 const PROMPT_KEPT = 500;
 
 function beginningOf(prompt: string): { prompt?: string } {
-  if (prompt === "") return {};
-  if (prompt.length <= PROMPT_KEPT) return { prompt };
-  // A cut never leaves half a character.
-  return { prompt: `${prompt.slice(0, PROMPT_KEPT).replace(/[\ud800-\udbff]$/, "")}…` };
+  return prompt === "" ? {} : { prompt: clip(prompt, PROMPT_KEPT) };
 }
 
 /** The run as operators see it. */

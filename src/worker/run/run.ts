@@ -3,7 +3,7 @@
  * Running is "perform, commit, ask again"; resuming after a crash is asking again.
  */
 import { ANSWER_MS } from "../../shared/protocol/limits.ts";
-import type { Place } from "../isolation.ts";
+import type { RunSlot } from "../isolation.ts";
 import { newCleared, newVerdict } from "../loop/log.ts";
 import type { Step } from "../loop/next.ts";
 import { callModel } from "./call-model.ts";
@@ -18,18 +18,18 @@ import type { Session } from "./session.ts";
 
 /** Runs the agent, if it is this worker's to run. Rejects only when Redis refuses even the hand-back. */
 export async function run(context: RunContext, taken: TakenWake): Promise<RunEnd> {
-  const place = context.quarantine.admit();
-  if (!place) return { status: "returned", because: "quarantine", delayMs: 0 };
+  const slot = context.slots.admit();
+  if (!slot) return { status: "returned", because: "isolation", delayMs: 0 };
   try {
-    const claimed = await claimRun(context, taken, place);
-    return claimed.status === "claimed" ? await hold(context, claimed, place) : claimed;
+    const claimed = await claimRun(context, taken, slot);
+    return claimed.status === "claimed" ? await hold(context, claimed, slot) : claimed;
   } finally {
-    place.leave();
+    slot.leave();
   }
 }
 
 /** From the claim to the end of this process' part. */
-async function hold(context: RunContext, claimed: ClaimedRun, place: Place): Promise<RunEnd> {
+async function hold(context: RunContext, claimed: ClaimedRun, slot: RunSlot): Promise<RunEnd> {
   const { leases } = context;
   const lease = leases.hold(claimed);
   context.onHeld?.(claimed);
@@ -37,7 +37,7 @@ async function hold(context: RunContext, claimed: ClaimedRun, place: Place): Pro
   try {
     const { handedOut } = claimed;
     if (handedOut.status === "crashed") return await settleCrashed(context, claimed, lease);
-    session = await openSession(context, handedOut, lease, place);
+    session = await openSession(context, handedOut, lease, slot);
     const end = (await pursue(context, session)) ?? (await afterLoss(context, claimed, session));
     session.equipment.observer.end(end);
     return end;
@@ -60,7 +60,7 @@ async function pursue(context: RunContext, session: Session): Promise<RunEnd | u
     if (session.isInboxStale) await session.refreshInbox();
     const step = session.next();
     const isLeaving =
-      context.draining.aborted || (session.equipment.place.notice.aborted && step.do !== "settle");
+      context.draining.aborted || (session.equipment.slot.notice.aborted && step.do !== "settle");
     const end = isLeaving ? await leave(context, session) : await perform(context, session, step);
     if (end === "lost") return undefined;
     if (end) return end;
@@ -70,7 +70,7 @@ async function pursue(context: RunContext, session: Session): Promise<RunEnd | u
 /** Hands the run back between two steps: the process stops, or a suspect needs it to itself. */
 async function leave(context: RunContext, session: Session): Promise<RunEnd | "lost"> {
   if (session.isCommitDue && (await session.commit()) === "lost") return "lost";
-  const reason = context.draining.aborted ? "drain" : "quarantine";
+  const reason = context.draining.aborted ? "drain" : "isolation";
   return releaseRun(context, session, { reason, delayMs: 0 });
 }
 
@@ -119,8 +119,8 @@ async function askParent(
 }
 
 /**
- * Old results are left out of requests from now on. That stands in the log before the next call: whoever takes the run over would
- * else ask once more what was refused as too long.
+ * Old results are left out of requests from now on. That stands in the log before the next call: the worker that takes the
+ * run over would else ask once more what was refused as too long.
  */
 function clear(session: Session, { message, cleared }: Extract<Step, { do: "clear" }>): undefined {
   session.add([newCleared(message, cleared)]);

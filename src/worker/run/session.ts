@@ -6,6 +6,7 @@
  * 2. Each alert is told once, with the commit that crossed its threshold, also after a change of workers.
  * 3. After `lost` nothing is written any more, and the lease is over: nothing else of the run goes on either.
  */
+import { SubagentError } from "../../shared/errors.ts";
 import { lastOf } from "../../shared/hidden-class.ts";
 import type { AgentRecord } from "../../shared/protocol/agent.ts";
 import type { Usage } from "../../shared/protocol/content.ts";
@@ -96,8 +97,9 @@ export class Session {
   readonly #unbooked = new Set<NewEntry>();
   /** Under which id Redis knows that a call may be under way. */
   begun: string;
-  /** The run's last text as Redis holds it, cut and whole; the whole one is unknown after a change of workers. */
-  #summary: string | undefined;
+  /** What the run has come to as Redis holds it. */
+  committed: ReplyBody | undefined;
+  /** Its last text where it had to be cut; unknown after a change of workers. */
   #wholeText: string | undefined;
 
   constructor(
@@ -120,7 +122,7 @@ export class Session {
     this.isWatched = watched;
     this.#inboxInRedis = inbox.length;
     this.#alerts = record.progress?.alerts ?? [];
-    this.#summary = record.progress?.summary;
+    this.committed = record.progress;
     this.#wholeText = record.progress?.truncated ? undefined : "";
     this.state = new RunState(record.run, entries);
     this.state.unread = inbox;
@@ -213,11 +215,6 @@ export class Session {
     return true;
   }
 
-  /** Calls `tell` when the call under way must end: with the lease, or with the process. */
-  onInterrupt(tell: () => void): () => void {
-    return this.lease.ending.onStop(tell);
-  }
-
   /** Names the purchase of message `message`, or of a summary for its sake: the same for every try of this claim. */
   purchaseId({ message, sumsUp }: { message: number; sumsUp?: number }): string {
     const named = sumsUp === undefined ? message : `${message}-${sumsUp}`;
@@ -230,17 +227,12 @@ export class Session {
   }
 
   /** Commits what was added, all or none; other content in Redis is adopted. `begun`: the purchase that begins after it. */
-  async commit({
-    interim,
-    begun,
-  }: {
-    interim?: InterimMessage;
-    begun?: string | undefined;
-  } = {}): Promise<Committed> {
+  async commit(along: { interim?: InterimMessage; begun?: string | undefined } = {}): Promise<Committed> {
     if (this.#pending.length === 0) return "committed";
     if (!this.lease.isLive()) return "lost";
     const commitment = this.take(false);
     const { input } = commitment;
+    const { interim, begun } = along;
     input.begun = begun;
     input.interim_id = interim?.id;
     input.interim = interim?.body;
@@ -333,7 +325,7 @@ export class Session {
   #told(body: ReplyBody) {
     const { summary } = body;
     const whole = wholeTextOf(body, this.state, this.rules);
-    if (summary === this.#summary && whole === this.#wholeText) return { progress: body, whole };
+    if (summary === this.committed?.summary && whole === this.#wholeText) return { progress: body, whole };
     return { progress: body, whole, summary, whole_text: whole === "" ? undefined : whole };
   }
 
@@ -349,7 +341,7 @@ export class Session {
     for (const entry of entries) this.#unbooked.delete(entry);
     this.#acknowledged = entriesAfter;
     if (told) {
-      this.#summary = told.progress.summary;
+      this.committed = told.progress;
       this.#wholeText = told.whole;
     }
     this.#consumed = undefined;
@@ -357,13 +349,17 @@ export class Session {
       this.attempts = 0;
       this.breaks = 0;
       this.hasAdvanced = true;
-      this.equipment.place.prove();
+      this.equipment.slot.prove();
     }
     if (entries.length > 0) await this.equipment.trace?.(this.record.run, entries);
   }
 
-  /** Other content stands in the log: starts again from what Redis holds; an answer that was bought twice is paid for twice. */
+  /**
+   * Other content stands in the log: starts again from what Redis holds; an answer that was bought twice is paid for twice.
+   * Rejects when nothing stands there that was not known: the log would refuse the next answer as well.
+   */
   async adopt({ entries: written }: Commitment): Promise<Committed> {
+    const known = this.#acknowledged;
     const stored = await this.#store.load(this.address);
     if (stored?.record.epoch !== this.lease.epoch) return this.lose();
     this.#consumed = undefined;
@@ -373,6 +369,7 @@ export class Session {
     this.state.finish = stored.record.finish;
     this.#inboxInRedis = stored.inbox.length;
     this.#acknowledged = this.state.entries;
+    if (this.#acknowledged === known) throw partlyWritten();
     for (const each of written) {
       const { entry } = each;
       this.#unbooked.delete(each);
@@ -383,6 +380,11 @@ export class Session {
     const charged = await this.commit();
     return charged === "committed" ? "adopted" : charged;
   }
+}
+
+function partlyWritten(): SubagentError {
+  const sentence = 'The log holds a part of what it should take. Run "subagent-queue doctor" on this agent.';
+  return new SubagentError("protocol_violation", sentence);
 }
 
 /** Of a purchase's name: the message before which it sums everything up; undefined where it bought a message. */

@@ -2,6 +2,7 @@
 import { messageOf } from "../../shared/errors.ts";
 import type { VerdictEntry } from "../../shared/protocol/log.ts";
 import { type OutputSchema, readOutput } from "../../shared/protocol/output.ts";
+import { clip } from "../../shared/protocol/text.ts";
 import { createMatcherThreads } from "./search/matcher.ts";
 
 /** Says whether a text is the output that was asked for. Never rejects. */
@@ -18,9 +19,9 @@ export function createOutputCheck(): CheckOutput {
     if (read.status === "unreadable") return { v: 1, fits: false, problem: read.problem };
     const matcher = threads.open(new AbortController().signal);
     try {
-      const misfit = await matcher.misfit(JSON.stringify(schema), JSON.stringify(read.value));
-      if (misfit === undefined) return { v: 1, fits: true };
-      return { v: 1, fits: false, problem: misfit.slice(0, MAX_PROBLEM_CHARS) };
+      const mismatch = await matcher.mismatch(JSON.stringify(schema), JSON.stringify(read.value));
+      if (mismatch === undefined) return { v: 1, fits: true };
+      return { v: 1, fits: false, problem: clip(mismatch, MAX_PROBLEM_CHARS) };
     } catch (error) {
       return { v: 1, fits: false, problem: `the schema cannot be used: ${messageOf(error)}`, final: true };
     } finally {

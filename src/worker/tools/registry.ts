@@ -11,9 +11,10 @@
 import type { Clock } from "../../shared/clock.ts";
 import { SubagentError, ToolFailure } from "../../shared/errors.ts";
 import { SPAWNING_TOOLS } from "../../shared/protocol/permissions.ts";
+import { clip, quoted } from "../../shared/protocol/text.ts";
 import { withoutSecrets } from "../../shared/secrets.ts";
 import { StopSignal } from "../../shared/stop-signal.ts";
-import { clip, fitResult, safeText, textOfResult } from "./result-text.ts";
+import { fitResult, safeText, textOfResult } from "./result-text.ts";
 import type { Tool, ToolContext } from "./tool.ts";
 
 /** The tools of a run, and the names of its allowlist that no tool has. */
@@ -159,7 +160,7 @@ async function answerTo(
 }
 
 function notOffered(name: string, offered: readonly string[]): string {
-  const shown = JSON.stringify(clip(safeText(String(name)), NAME_ECHO_CHARS));
+  const shown = quoted(safeText(String(name)), NAME_ECHO_CHARS);
   const instead = offered.length === 0 ? "Answer without tools." : `Use one of: ${offered.join(", ")}.`;
   return SPAWNING_TOOLS.includes(name)
     ? `${shown} is not available: a sub-agent cannot start or manage other agents. Do the work yourself. ${instead}`

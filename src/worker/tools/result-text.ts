@@ -70,12 +70,6 @@ export function safeText(text: string): string {
   return text.replaceAll("\0", "\u2400").replace(/\p{Surrogate}/gu, "\uFFFD");
 }
 
-/** The first `limit` code points of `text`, with an ellipsis when there are more. */
-export function clip(text: string, limit: number): string {
-  const end = indexOfCodePoint(text, limit);
-  return end < text.length ? `${text.slice(0, end)}…` : text;
-}
-
 function indexOfCodePoint(text: string, count: number): number {
   if (text.length <= count) return text.length;
   let index = 0;

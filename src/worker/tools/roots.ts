@@ -30,7 +30,7 @@ const KERNEL_FILE_SYSTEMS = new Set([
   0x9f_a0, 0x62_65_65_72, 0x1c_d1, 0x64_62_67_20, 0x74_72_61_63, 0x73_63_66_73, 0x62_65_65_70, 0xca_fe_4a_11,
   0x27_e0_eb, 0x63_67_72_70, 0xde_5e_81_e4, 0x19_80_02_02, 0x42_49_4e_4d, 0x6e_73_66_73, 0x61_65_67_6c,
 ]);
-/** Directories that hold everybody's: what lies below may be a root, they may not. */
+/** Directories that all users share: what lies below may be a root, they may not. */
 const SHARED_DIRECTORIES = new Set(
   [
     "/",

@@ -5,6 +5,7 @@
 
 import { z } from "zod";
 import { FIND_TOOLS, USE_TOOL } from "../../shared/protocol/permissions.ts";
+import { clip } from "../../shared/protocol/text.ts";
 import type { Tool } from "./tool.ts";
 import { defineTool } from "./tool.ts";
 
@@ -66,10 +67,7 @@ function scoreOf({ name, description }: Tool, words: readonly string[]): number 
 }
 
 function namesOf(tools: readonly Tool[]): string {
-  return tools
-    .map(({ name }) => name)
-    .join(", ")
-    .slice(0, MAX_FOUND_CHARS);
+  return clip(tools.map(({ name }) => name).join(", "), MAX_FOUND_CHARS);
 }
 
 /** Never run itself: the loop reads its calls as calls of the tool that they name. */

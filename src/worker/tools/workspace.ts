@@ -176,11 +176,11 @@ async function claimStamp(
       await rm(draft, { force: true });
     }
   }
-  throw new SubagentError("setup_failed", "Another agent keeps taking this workspace.");
+  throw new SubagentError("setup_failed", "Another worker keeps claiming this workspace.");
 }
 
 /** The uid in the stamp; `undefined` without a stamp, and the empty text when it cannot be understood. */
-async function readStamp(path: string): Promise<string | undefined> {
+export async function readStamp(path: string): Promise<string | undefined> {
   let text: string;
   try {
     if (!(await lstat(path)).isFile()) return "";

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import type { ReceivedEntry } from "../../../src/producer/replies/channel.ts";
 import { SLOW_POLL_MS } from "../../../src/producer/subscriber.ts";
+import { keysUnder } from "../../../src/shared/protocol/keys.ts";
 import type { Reply } from "../../../src/shared/protocol/reply.ts";
 import { closeRedis, openRedis, type RedisClient } from "../../../src/shared/redis/connection/connection.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
@@ -84,9 +85,11 @@ test("a parent without a client makes its own and closes it", async () => {
   const server = await startPrivateRedis();
   const redis = observer(server.url);
   const { createParent } = await import("../../../src/index.ts");
-  const parent = createParent({ parentId: uniquePrefix(), redisUrl: server.url, model: "offline-1" });
+  const prefix = uniquePrefix();
+  const parent = createParent({ parentId: "p", redisUrl: server.url, prefix, model: "offline-1" });
   closeAtEnd(() => parent.stop());
   await parent.spawn({ name: "a" });
+  expect(await redis.exists(keysUnder(prefix).deadlines)).toBe(1);
   expect(await connections(redis)).toEqual({ producer: 1, subscriber: 0 });
   await parent.stop();
   await until(async () => (await connections(redis)).producer === 0);

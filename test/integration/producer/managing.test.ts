@@ -193,6 +193,12 @@ describe("an agent that waits for an answer", () => {
     expect(await isWoken()).toBe(true);
   });
 
+  test("is woken by its answer", async () => {
+    const { parent, isWoken } = await waitingScene();
+    expect(await parent.answer("a", "blue")).toMatchObject({ status: "answered", agent_status: "queued" });
+    expect(await isWoken()).toBe(true);
+  });
+
   test("is woken by an answer that is given again: the first try may have ended before its wake", async () => {
     const { parent, worker, agent, isWoken } = await waitingScene();
     const first = { authority: "parent", question_id: "1/a", entry: answerEntry("blue") } as const;

@@ -6,6 +6,7 @@ import { describe, expect, test } from "vitest";
 import { createClient } from "../../../src/producer/client.ts";
 import type { Parent } from "../../../src/producer/parent.ts";
 import type { SubagentError } from "../../../src/shared/errors.ts";
+import { keysUnder } from "../../../src/shared/protocol/keys.ts";
 import { refusal, started, testClient, testParent } from "../../helpers/parents.ts";
 import { type Proxy as FaultyProxy, startProxy } from "../../helpers/proxy.ts";
 import { HOLDS_NOTHING_BACK, startPrivateRedis, uniquePrefix } from "../../helpers/redis.ts";
@@ -142,6 +143,22 @@ describe("when an answer is lost on the way", () => {
       expect(await liveAgents()).toBe(1);
       await parent.destroy(value?.agent_id ?? "");
     }
+  });
+
+  test("a task is put once more and has its wake at once", async () => {
+    const { server, proxy, parent, prefix } = await scene();
+    const worker = scriptedWorker(server.url, prefix, address);
+    // A reader has the doorbell subscribed already, so that the first reply is that to the task's begin.
+    void parent.replies().next();
+    await until(async () => (await worker.redis.pubsub("CHANNELS", "*doorbell")).length === 1);
+    await parent.list();
+    const reply = parent.task("go");
+    const { value } = await losing(proxy, 1, () => reply.started);
+    expect(value).toHaveProperty("known", false);
+    const wake = keysUnder(prefix).wakeJob(`${await worker.uidOf("task")}.1`);
+    await until(async () => (await worker.redis.exists(wake)) === 1);
+    await worker.run("task", { summary: "done" });
+    expect(await reply).toMatchObject({ summary: "done" });
   });
 
   test("a destroy is put once more and says destroyed, not already_ended", async () => {
@@ -292,6 +309,15 @@ test("a process too busy to read its answer in time keeps its connection and get
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 700);
   expect(await list).toEqual([]);
   expect(await connection()).toBe(before);
+});
+
+test("calls that wait in line for longer than a call may take are not refused while Redis answers others", async () => {
+  const { parent, proxy } = await scene();
+  await parent.list();
+  proxy.setLatency(100);
+  // Six times as many as are let through at once: the last ones wait for five answers, each 200 ms away.
+  const lists = Array.from({ length: 6 * 256 }, () => parent.list());
+  expect((await Promise.all(lists)).every((list) => list.length === 0)).toBe(true);
 });
 
 describe("a waiting task", () => {

@@ -7,7 +7,7 @@ import { TIMING } from "../../../src/shared/protocol/limits.ts";
 import { createWorkerDirectory } from "../../../src/shared/redis/workers.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { refusal, testClient, testParent } from "../../helpers/parents.ts";
-import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
+import { keysLike, redisUrl, uniquePrefix } from "../../helpers/redis.ts";
 import { scriptedWorker } from "../../helpers/scripted-worker.ts";
 import { until } from "../../helpers/until.ts";
 
@@ -146,10 +146,8 @@ describe("a spawn", () => {
     const directory = createWorkerDirectory(worker.redis, keysUnder(prefix));
     const about = {
       host: "h",
-      pid: 1,
       version: "0.1.0",
       concurrency: 50,
-      started_at: "2026-11-01T00:00:00Z",
     };
     await directory.announce({ id: "w1", tools: ["crm_lookup"], ...about });
     closeAtEnd(() => directory.withdraw("w1"));
@@ -199,6 +197,18 @@ describe("the quota", () => {
     });
     await parent.destroy("a_3");
     expect((await parent.spawn({ name: "a" })).agent_id).toBe("a_11");
+  });
+
+  test("wakes no worker for a task that it refuses", async () => {
+    const prefix = uniquePrefix();
+    const client = testClient({ prefix });
+    const parent = testParent(client);
+    for (let i = 0; i < 10; i += 1) await parent.spawn({ name: "a" });
+    await expect(parent.task("go")).rejects.toMatchObject({ code: "quota_exceeded" });
+    // What goes on in the background is over then.
+    await client.stop();
+    const { redis } = scriptedWorker(redisUrl(), prefix, address);
+    expect(await keysLike(redis, `*${prefix}*${keysUnder(prefix).wakeQueue}*`)).toEqual([]);
   });
 
   test("gives places back whose agents are idle beyond their time, without any sweeper", async () => {

@@ -1,3 +1,4 @@
+import { getEventListeners } from "node:events";
 import { describe, expect, test } from "vitest";
 import { insideOf } from "../../../src/producer/client.ts";
 import type { ParentAddress } from "../../../src/shared/protocol/keys.ts";
@@ -85,9 +86,27 @@ describe("task", () => {
   });
 
   test("aborted before it began spawns nothing", async () => {
-    const { parent } = scene();
+    const { prefix, parent, worker } = scene();
     const signal = AbortSignal.abort(new Error("never mind"));
     await expect(parent.task({ prompt: "go", signal })).rejects.toThrow("never mind");
+    expect(await worker.redis.keys(`*${prefix}*`)).toEqual([]);
+  });
+
+  test("listens to its signal no more when it is over", async () => {
+    const { parent, worker } = scene();
+    const { signal } = new AbortController();
+    const reply = parent.task({ prompt: "go", signal });
+    await worker.run("task");
+    await reply;
+    expect(getEventListeners(signal, "abort")).toEqual([]);
+  });
+
+  test("aborted while its client connects spawns nothing", async () => {
+    const { parent } = scene();
+    const stop = new AbortController();
+    const reply = parent.task({ prompt: "go", signal: stop.signal });
+    stop.abort(new Error("changed my mind"));
+    await expect(reply).rejects.toThrow("changed my mind");
     expect(await parent.list()).toEqual([]);
   });
 

@@ -52,7 +52,7 @@ test("the whole conversation is readable until the ack of its end, and then is g
   const { entries } = await parent.transcript(agent_id);
   expect(entries).toMatchObject(CONVERSATION);
   expect(await nextReply(parent)).toMatchObject({ agent_id, turns: 2 });
-  const gone = refusal("unknown_transcript", /goes with the ack/);
+  const gone = refusal("unknown_transcript", /the ack of its end/);
   await expect(parent.transcript(agent_id)).rejects.toMatchObject(gone);
   await expect(parent.resume(agent_id, "go on")).rejects.toMatchObject(gone);
   await expect(parent.transcript("never-was")).rejects.toMatchObject(refusal("unknown_agent"));

@@ -36,7 +36,7 @@ describe("waitAny", () => {
     const { parent, worker } = await scene("a");
     await worker.run("a");
     expect(await parent.waitAny(["a"])).toMatchObject({ summary: "work of a" });
-    await expect(parent.waitAny(["a"])).rejects.toMatchObject(refusal("agent_ended", /taken/));
+    await expect(parent.waitAny(["a"])).rejects.toMatchObject(refusal("agent_ended", /acked/));
   });
 
   test("takes one of several replies that were there before", async () => {
@@ -52,7 +52,7 @@ describe("waitAny", () => {
     await parent.send("k", "one");
     await worker.run("k", { keepAlive: true });
     await parent.waitAny(["k"]);
-    await expect(parent.waitAny(["k"])).rejects.toMatchObject(refusal("agent_ended", /taken/));
+    await expect(parent.waitAny(["k"])).rejects.toMatchObject(refusal("agent_ended", /acked/));
   });
 
   test("resolves with the entry of an agent that is destroyed", async () => {

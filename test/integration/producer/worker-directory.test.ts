@@ -8,11 +8,9 @@ import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
 
 const about = {
   host: "h",
-  pid: 1,
   version: "0.1.0",
   tools: ["grep"],
   concurrency: 50,
-  started_at: "2026-11-01T00:00:00Z",
 };
 
 function scene() {

@@ -56,6 +56,9 @@ async function startLangGraph() {
   return { url: await listenUntilEnd(server), runs };
 }
 
+/** The uid of a thread's agent. */
+const uidIn = (threadId: string, n: number) => threadId.slice(0, -2) + n.toString(16).padStart(2, "0");
+
 const input = (content: string) => ({ messages: [{ role: "user", content }] });
 
 describe("the LangGraph SDK", () => {
@@ -155,18 +158,40 @@ test("a thread counts its runs with two digits: it has at most 256, and begins n
   const threadId = newThreadId();
   const thread = openThread(stage.client(), "default", "long", threadId);
   const message = { assistantId: "researcher", text: "go" };
-  const recordOf = (n: number) => {
-    const uid = `${threadId.slice(0, -2)}${n.toString(16).padStart(2, "0")}`;
-    return keys.agent({ tenant: "default", parentId: "long", uid }).record;
-  };
+  const recordOf = (uid: string) => keys.agent({ tenant: "default", parentId: "long", uid }).record;
   await thread.begin(message);
   await thread.cancel();
-  for (let n = 1; n < 255; n++) await redis.copy(recordOf(0), recordOf(n));
+  for (const uid of Array.from({ length: 254 }, (_, n) => uidIn(threadId, n + 1))) {
+    await redis.copy(recordOf(threadId), recordOf(uid));
+    await redis.hset(recordOf(uid), "uid", uid);
+  }
   const { run_id } = await thread.begin(message);
-  expect(run_id).toBe(`${threadId.slice(0, -2)}ff.1`);
+  expect(run_id).toBe(`${uidIn(threadId, 255)}.1`);
   await thread.cancel();
-  await expect(thread.begin(message)).rejects.toMatchObject(refusal("conflict", /begin a new one/));
+  await expect(thread.begin(message)).rejects.toMatchObject(refusal("conflict", /begin a new thread/));
   expect(await stage.parent("long").list()).toEqual([]);
+});
+
+test("a thread whose first records have expired shows the others, and counts on behind the last one", async () => {
+  const { redis, keys } = stage;
+  const client = new Client({ apiUrl, apiKey: null });
+  const { thread_id } = await client.threads.create();
+  const told = async (text: string) => {
+    await client.runs.wait(thread_id, "researcher", { input: input(`Say ${text}`) });
+    return (await client.runs.list(thread_id)).map(({ run_id }) => run_id.slice(-4));
+  };
+  const expire = (n: number) => {
+    const agent = { tenant: "default", parentId: "agent-protocol", uid: uidIn(thread_id, n) };
+    return redis.del(keys.agent(agent).record);
+  };
+  await told("one");
+  expect(await told("two")).toEqual(["00.1", "01.1"]);
+  expect(await expire(0)).toBe(1);
+  expect(await told("three")).toEqual(["01.1", "02.1"]);
+  expect(await expire(1)).toBe(1);
+  expect(await told("four")).toEqual(["02.1", "03.1"]);
+  const { values } = await client.threads.getState<{ messages: unknown[] }>(thread_id);
+  expect(values.messages).toHaveLength(2);
 });
 
 test("the thread that began a run of deepagents is told its end, and the end of the follow-up, once its server is back", async () => {

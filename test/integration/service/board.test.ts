@@ -8,7 +8,7 @@ import { createBullBoardRouter } from "../../../src/service/board/bull-board.ts"
 import { systemClock } from "../../../src/shared/clock.ts";
 import { keysUnder } from "../../../src/shared/protocol/keys.ts";
 import { closeRedis, openRedis, type RedisClient } from "../../../src/shared/redis/connection/connection.ts";
-import { openWakeQueueForReading } from "../../../src/shared/redis/wake-queue-view.ts";
+import { openWakeQueueForReading } from "../../../src/shared/redis/wake-queue.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { startProxy } from "../../helpers/proxy.ts";
 import { keysLike, redisUrl, startPrivateRedis, uniquePrefix } from "../../helpers/redis.ts";
@@ -103,7 +103,7 @@ describe("what it refuses", () => {
   });
 
   test("what would change a queue does not even exist behind that refusal", async () => {
-    const queue = openWakeQueueForReading(redis, keysUnder(prefix));
+    const queue = await openWakeQueueForReading(redis, keysUnder(prefix));
     const server = createServer(createBullBoardRouter(queue, ""));
     closeAtEnd(async () => {
       server.close();
@@ -258,7 +258,7 @@ function pathOf(route: string, jobId: string, queueStatus = "failed"): string {
 
 /** Everything BullMQ keeps under this prefix, the lock and marker of the running job apart. */
 async function snapshot(): Promise<unknown> {
-  const queue = openWakeQueueForReading(redis, keysUnder(prefix));
+  const queue = await openWakeQueueForReading(redis, keysUnder(prefix));
   try {
     const jobs = await queue.getJobs();
     return {
@@ -274,7 +274,7 @@ async function snapshot(): Promise<unknown> {
 
 /** A failed job whose every field talks, as no worker of ours would leave it. */
 async function putTalkativeJob(under: string): Promise<void> {
-  const queue = openWakeQueueForReading(redis, keysUnder(under));
+  const queue = await openWakeQueueForReading(redis, keysUnder(under));
   try {
     const job = await queue.add(SECRET, { prompt: SECRET }, { jobId: "talkative" });
     await job.log(SECRET);

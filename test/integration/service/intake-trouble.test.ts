@@ -1,11 +1,11 @@
 /** What keeps an intake entry or job from its outcome is met a bounded number of times, and then it is told. */
 import { context } from "@opentelemetry/api";
 import { Queue } from "bullmq";
-import { Redis } from "ioredis";
 import { afterEach, expect, test } from "vitest";
 import { createClient } from "../../../src/producer/client.ts";
 import { createIntake } from "../../../src/service/intake/intake.ts";
 import { createLogger } from "../../../src/shared/logger.ts";
+import { closeRedis, openRedis } from "../../../src/shared/redis/connection/connection.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { until } from "../../helpers/until.ts";
 import { openStage, type Stage } from "../../stage/stage.ts";
@@ -136,8 +136,8 @@ test("a job that meets an error without an explanation fails with it after a min
   const stage = await openStage();
   breakTelemetry();
   await startIntake(stage);
-  const redis = new Redis(stage.url, { maxRetriesPerRequest: null });
-  closeAtEnd(() => redis.disconnect());
+  const redis = openRedis(stage.url, "worker");
+  closeAtEnd(() => closeRedis(redis));
   const queue = new Queue(stage.keys.intakeQueue, { connection: redis, prefix: stage.keys.bullPrefix });
   closeAtEnd(() => queue.close());
   const wish = { parent_id: "unlucky", prompt: "say hello" };

@@ -1,10 +1,10 @@
 /** Programs without this library hand work in: by one XADD, or as a job of BullMQ's own clients. */
 import { type Job, Queue } from "bullmq";
-import { Redis } from "ioredis";
 import { expect, test } from "vitest";
 import { createIntake, type Intake } from "../../../src/service/intake/intake.ts";
 import { createLogger } from "../../../src/shared/logger.ts";
 import type { Reply } from "../../../src/shared/protocol/reply.ts";
+import { closeRedis, openRedis } from "../../../src/shared/redis/connection/connection.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { LONG_TIMING } from "../../helpers/installation.ts";
 import { until } from "../../helpers/until.ts";
@@ -37,8 +37,8 @@ async function nextReplies(stage: Stage, parentId: string, count: number): Promi
 
 function jobsOf(stage: Stage): Queue {
   const { keys } = stage;
-  const redis = new Redis(stage.url, { maxRetriesPerRequest: null });
-  closeAtEnd(() => redis.disconnect());
+  const redis = openRedis(stage.url, "worker");
+  closeAtEnd(() => closeRedis(redis));
   const queue = new Queue(keys.intakeQueue, { connection: redis, prefix: keys.bullPrefix });
   closeAtEnd(() => queue.close());
   return queue;

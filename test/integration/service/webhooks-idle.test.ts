@@ -1,6 +1,7 @@
 /** Webhooks at rest: what they cost does not grow with the parents that have one; what rang unheard is pushed all the same. */
-import { createServer } from "node:http";
+import { createServer, type ServerResponse } from "node:http";
 import { describe, expect, test } from "vitest";
+import { tellRefusal } from "../../../src/service/intake/spawn.ts";
 import { createWebhookPush } from "../../../src/service/webhooks/push.ts";
 import { createWebhookSlots } from "../../../src/shared/redis/webhook-slot.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
@@ -51,6 +52,32 @@ test.for([100, 3_000])("at rest %i parents cost a page a tick", { timeout: 60_00
   const others = [...calls.keys()].filter((name) => !["xlen", "sscan", "info"].includes(name));
   const elsewhere = others.reduce((sum, name) => sum + looked(calls, name), 0);
   expect(elsewhere).toBeLessThanOrEqual((pages + 1) * MOST_ELSE_A_PAGE);
+});
+
+test("128 parents at most are pushed for at a time; one that is done makes room for the next", {
+  timeout: 60_000,
+}, async () => {
+  const stage = await openStage();
+  const held: ServerResponse[] = [];
+  const server = createServer((request, response) => {
+    request.resume().on("end", () => void held.push(response));
+  });
+  const url = await listenUntilEnd(server);
+  const client = stage.client();
+  await Promise.all(
+    Array.from({ length: 130 }, async (_, i) => {
+      const parent = { tenant: "default", parentId: `p${i}` };
+      await stage.parent(parent.parentId).webhook.set({ url });
+      await tellRefusal(client, { parent, requestKey: undefined }, "1-1", new Error("no"));
+    }),
+  );
+  // One walk finds all of them: what takes more slots has taken them before the first request has come.
+  startPush(stage);
+  await until(() => held.length >= 128);
+  expect(await stage.redis.hlen(stage.keys.webhookHolders)).toBe(128);
+  held[0]?.writeHead(204).end();
+  await until(() => held.length >= 129);
+  expect(await stage.redis.hlen(stage.keys.webhookHolders)).toBe(128);
 });
 
 describe("an entry that no process heard of", () => {

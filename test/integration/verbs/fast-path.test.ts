@@ -1,8 +1,19 @@
 /** What lets a run live on two trips a turn: a spawn with its message, a claim with everything, a settle with the last answer. */
 import { expect, test } from "vitest";
+import { newRequestKey } from "../../../src/shared/protocol/ids.ts";
 import { partsOf } from "../../../src/shared/protocol/reply.ts";
 import { stateOf } from "../../../src/shared/redis/agents.ts";
-import { bodyOf, DESTROY, handedBack, messageOf, type Rig, SPEC, verbRig, wellDone } from "./rig.ts";
+import {
+  bodyOf,
+  DESTROY,
+  handedBack,
+  messageOf,
+  questionsOf,
+  type Rig,
+  SPEC,
+  verbRig,
+  wellDone,
+} from "./rig.ts";
 
 const spawnWith = (message: string | undefined, more: object = {}) => ({
   request_key: "k",
@@ -82,12 +93,36 @@ test("a settle brings the last answer along; with an unread message the answer s
   expect(await rig.store.settle(agent, { ...final, consume_last: "m-9" })).toMatchObject({ status: "stale" });
   expect(await rig.store.settle(agent, { ...final, entries: [["1", "other"]] })).toMatchObject({
     status: "conflict",
-    entries: [["1", '"end"']],
   });
   expect(await rig.store.settle(agent, final)).toMatchObject({ status: "settled", agent_status: "ended" });
   expect(await entriesOf(rig)).toMatchObject([{ summary: "done", status: "succeeded" }]);
   expect(await entriesOf(rig)).not.toHaveProperty("0.undelivered");
 });
+
+test.for(["more", "asked", "appended"] as const)(
+  "a run that comes further with `%s` has no break held against it: the next claim counts none",
+  async (how) => {
+    const rig = verbRig();
+    const { agent, epoch } = await rig.running();
+    await rig.readFirst(agent, epoch);
+    const broken = { epoch, delay_ms: 0, running_ms: 9, attempts: 3, breaks: 2 };
+    expect(await rig.store.release(agent, broken)).toMatchObject({ status: "released" });
+    const claim = () => rig.store.claim(agent, { claim_id: newRequestKey(), worker: "w" });
+    const held = await claim();
+    expect(held).toMatchObject({ status: "claimed", run: 1, attempts: 3, breaks: 2 });
+    if (held.status !== "claimed") return;
+    const end = { ...wellDone(held.epoch), known: 1, running_ms: 9, entries: [["1", '"end"']] as const };
+    if (how === "more") await rig.send(agent, "one more thing", "m-2");
+    const answer =
+      how === "more"
+        ? await rig.store.settle(agent, end)
+        : how === "asked"
+          ? await rig.store.ask(agent, { ...questionsOf(held.epoch), known: 1 })
+          : await rig.store.append(agent, { ...end, epoch: held.epoch, advances: true });
+    expect(answer).toMatchObject({ status: how });
+    expect(await rig.raw(agent)).toMatchObject({ committed: "1", attempts: "0", breaks: "0" });
+  },
+);
 
 const FOREIGN = ["replies", "timeline", "history", "live", "inbox"] as const;
 

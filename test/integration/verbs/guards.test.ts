@@ -105,7 +105,7 @@ test("an inspection says that a name leads to its agent only where it does", asy
   const wakes = createWakeQueue(rig.redis, rig.keys);
   const inspection = createAgentInspection(rig.redis, rig.keys, wakes, TIMING);
   const agent = await rig.spawn();
-  const isNamed = async () => (await inspection.inspect([agent], FAR_MS)).sights[0]?.record?.isNamed;
+  const isNamed = async () => (await inspection.inspect([agent], FAR_MS)).snapshots[0]?.record?.isNamed;
   expect(await isNamed()).toBe(true);
   const { agent_id = "" } = await rig.raw(agent);
   await rig.redis.hset(rig.keys.parent(agent).registry, agent_id, rig.address().uid);

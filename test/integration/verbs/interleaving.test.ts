@@ -249,7 +249,10 @@ const HEARD = [
   ...["first", "already"].map((word) => `ack: ${word}`),
 ];
 
-/** Leases so short that they run out all the time, and so long that a process on this machine gets a few calls done. */
+/**
+ * Leases so short that they run out all the time, and so long that a process on this machine gets a few calls done; a machine
+ * that stood still for the measurement is not taken for a slow one.
+ */
 async function timingOfThisMachine() {
   const rig = verbRig();
   const world = new World(rig, new Map());
@@ -261,12 +264,13 @@ async function timingOfThisMachine() {
       "producer",
     );
   const callMs = ((await rig.redisNow()) - before) / 20;
-  const leaseMs = Math.max(8, Math.ceil(callMs * 7));
+  const leaseMs = Math.min(100, Math.max(8, Math.ceil(callMs * 7)));
   return { leaseMs, lookMs: leaseMs * 2, longestLookMs: leaseMs * 4 };
 }
 
 test("whatever the order of their calls, the processes keep every promise to every agent", {
-  timeout: Math.max(RUNS * 5_000, 90_000),
+  // Leases are as long as this machine is slow: the bound only ends what hangs.
+  timeout: RUNS * 30_000,
 }, async () => {
   const redis = connected();
   const tally = new Map<string, number>();

@@ -51,7 +51,7 @@ test("a lease that is over is noted first, and lapses a look later; until then n
   expect(await rig.store.orphans(agent)).toMatchObject({ status: "gone", uids: [agent.uid] });
   expect((await rig.store.overdue(agent)).status).toBe("parent_gone");
   expect((await rig.store.settle(agent, PARENT_GONE)).status).toBe("settled");
-  expect((await rig.store.orphans(agent)).status).toBe("nobody");
+  expect((await rig.store.orphans(agent)).status).toBe("no_agents");
 });
 
 test("a parent that comes back between the check and the end keeps its agents", async () => {

@@ -80,11 +80,11 @@ test("looking changes nothing and sees what stands there", async () => {
   const { agent } = await rig.running();
   await rig.deadlines.touch(agent, 5_000);
   const before = await rig.everything();
-  const { sights, unreadable } = await inspectionOf(rig).inspect([agent, rig.address()], 1_000);
+  const { snapshots, unreadable } = await inspectionOf(rig).inspect([agent, rig.address()], 1_000);
   expect(await rig.everything()).toEqual(before);
   expect(unreadable).toEqual([]);
   const raw = await rig.raw(agent);
-  expect(sights[0]).toMatchObject({
+  expect(snapshots[0]).toMatchObject({
     record: {
       version: 1,
       agentId: "researcher",
@@ -98,6 +98,11 @@ test("looking changes nothing and sees what stands there", async () => {
     inbox: 1,
     isCounted: true,
   });
-  expect(sights[0]?.nextLookMs).toBeGreaterThan(0);
-  expect(sights[1]).toMatchObject({ record: undefined, lifeMs: -2, isCounted: false, nextLookMs: undefined });
+  expect(snapshots[0]?.nextCheckMs).toBeGreaterThan(0);
+  expect(snapshots[1]).toMatchObject({
+    record: undefined,
+    lifeMs: -2,
+    isCounted: false,
+    nextCheckMs: undefined,
+  });
 });

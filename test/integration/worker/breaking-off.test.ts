@@ -3,6 +3,7 @@ import { createHash } from "node:crypto";
 import { expect, test } from "vitest";
 import { z } from "zod";
 import { createLogger } from "../../../src/shared/logger.ts";
+import { totalTokens } from "../../../src/shared/protocol/content.ts";
 import { luaSource, type VerbName } from "../../../src/shared/redis/scripts.ts";
 import { defineTool } from "../../../src/worker/tools/tool.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
@@ -11,6 +12,7 @@ import { latch } from "../../helpers/latch.ts";
 import { openMonitor } from "../../helpers/monitor.ts";
 import { startPrivateRedis } from "../../helpers/redis.ts";
 import { until } from "../../helpers/until.ts";
+import { openStage } from "../../stage/stage.ts";
 
 const done = { turns: [{ content: [{ type: "text" as const, text: "done" }] }] };
 
@@ -31,6 +33,23 @@ test("a run whose log cannot be read ends as failed at its third break, and the 
   expect(reply).toMatchObject({ status: "failed", stop_reason: "worker_lost", turns: 0 });
   expect(reply.error).toMatch(/again and again.*"run"/s);
   expect(installation.offline.ledger).toEqual([]);
+});
+
+test("a log that takes no answer is not filled without end: each break costs one call, and the eighth is the last", async () => {
+  const call = { type: "tool_use" as const, id: "toolu_stray", name: "glob", input: { pattern: "*" } };
+  const stage = await openStage({ scenario: { turns: [{ content: [call] }], repeat: true } });
+  const { redis, keys, offline } = stage;
+  const agent = await stage.task("work");
+  await redis.hset(keys.agent(agent).log, "1/toolu_stray/started", '{"v":1,"name":"another"}');
+  await redis.hset(keys.agent(agent).record, { breaks: "7" });
+  await stage.startWorker();
+  const reply = await stage.reply(agent);
+  expect(reply).toMatchObject({ status: "failed", stop_reason: "worker_lost" });
+  expect(reply.error).toMatch(/again and again.*holds a part/s);
+  expect(offline.ledger).toHaveLength(1);
+  const [{ usage } = { usage: null }] = offline.ledger;
+  const { tokens } = await stage.parent(agent.parentId).usage();
+  expect(tokens).toBe(usage && totalTokens(usage));
 });
 
 test("failures of the provider are no breaks: a run that has met many is handed back like any other", async () => {

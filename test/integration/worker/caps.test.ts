@@ -1,7 +1,9 @@
 /** Guarantee: every run ends for a reason from the closed set, and a cap hands back what was found. */
 import { expect, test } from "vitest";
+import { z } from "zod";
 import type { Scenario } from "../../../src/offline/server.ts";
 import { SPAWN_LIMITS } from "../../../src/shared/protocol/limits.ts";
+import { defineTool } from "../../../src/worker/tools/tool.ts";
 import { openInstallation, type SpawnOptions } from "../../helpers/installation.ts";
 
 const say = (text: string) => ({ content: [{ type: "text" as const, text }] });
@@ -67,6 +69,32 @@ test("the time cap ends a slow call early enough for the final call", async () =
     ["aborted", "auto"],
     ["served", "none"],
   ]);
+});
+
+test("the time cap ends a slow tool early enough for the final call", async () => {
+  const installation = await openInstallation({
+    scenario: {
+      turns: [{ content: [{ type: "tool_use", name: "endless", input: {} }] }],
+      hand_back: say("In time."),
+    },
+  });
+  const endless = defineTool({
+    name: "endless",
+    description: "Waits until it is told to stop.",
+    input: z.object({}),
+    async run(_input, { signal }) {
+      await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
+      return "stopped";
+    },
+  });
+  await installation.startWorker({ tools: [endless] });
+  const agent = await installation.task("work", { limits: { ...SPAWN_LIMITS, max_duration_ms: 4_000 } });
+  expect(await installation.reply(agent)).toMatchObject({
+    status: "partial",
+    stop_reason: "max_duration",
+    summary: "In time.",
+  });
+  expect(installation.offline.ledger.map(({ tool_choice }) => tool_choice)).toEqual(["auto", "none"]);
 });
 
 test("an answer cut off at max_tokens is the partial reply, and its tool call is never run", async () => {

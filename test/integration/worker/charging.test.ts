@@ -6,11 +6,14 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { totalTokens, type Usage } from "../../../src/shared/protocol/content.ts";
+import { createAnthropicModel } from "../../../src/worker/model/anthropic/model.ts";
+import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { ARE_TIMES_JUDGED } from "../../helpers/figures.ts";
 import { SHORT_TIMING } from "../../helpers/installation.ts";
 import { seeded } from "../../helpers/seeded.ts";
 import { until } from "../../helpers/until.ts";
 import { openStage, type Stage } from "../../stage/stage.ts";
+import { startProvider } from "../../unit/worker/model/scripted-provider.ts";
 
 const DESTROYS = Number(process.env.DESTROYS ?? 40);
 const KILLS = Number(process.env.KILLS ?? 10);
@@ -145,3 +148,29 @@ test(`${KILLS} runs whose worker is killed at a random moment: what was billed i
   expect(tokens).toBeGreaterThanOrEqual(billed - KILLS * largest);
   expect(tokens).toBeLessThanOrEqual(billed + KILLS * largest);
 });
+
+test.each([
+  ["says nothing", undefined],
+  ["says what cannot be", { input_tokens: -7, output_tokens: 1e300 }],
+])(
+  "a provider that %s of what its answers cost: prompt and answer are estimated, and the limit of tokens holds",
+  async (_, usage) => {
+    const call = { type: "tool_use", id: "t1", name: "glob", input: { pattern: "*".repeat(400) } };
+    const answer = { id: "m", type: "message", role: "assistant", model: "m", content: [call], usage };
+    const provider = await startProvider((response) => {
+      const body = JSON.stringify({ ...answer, stop_reason: "tool_use" });
+      response.writeHead(200, { "content-type": "application/json" }).end(body);
+    });
+    const stage = await openStage();
+    const model = createAnthropicModel({ apiKey: "offline", baseUrl: provider.baseUrl });
+    closeAtEnd(() => model.stop());
+    await stage.startWorker({ model });
+    const parent = stage.parent("unbilled");
+    const reply = await parent.task({ prompt: "x".repeat(4_000), limits: { max_total_tokens: 3_000 } });
+    expect(reply).toMatchObject({ status: "partial", stop_reason: "max_total_tokens" });
+    // A thousand tokens of prompt and a hundred of each answer; the third call is the one that crosses the limit.
+    expect(reply.usage.output_tokens).toBeGreaterThan(100 * reply.turns);
+    expect(reply.tokens).toBeGreaterThan(1_000 * reply.turns);
+    expect((await parent.usage()).tokens).toBe(reply.tokens);
+  },
+);

@@ -1,29 +1,20 @@
 /** Guarantee: destroy is prompt and final, wherever the run is. */
+import { once } from "node:events";
 import { expect, test } from "vitest";
 import { z } from "zod";
-import { CoarseTimers, systemClock } from "../../../src/shared/clock.ts";
-import { createLogger } from "../../../src/shared/logger.ts";
+import { systemClock } from "../../../src/shared/clock.ts";
 import { entryKey } from "../../../src/shared/protocol/log.ts";
-import { createBudgetBook } from "../../../src/shared/redis/budget.ts";
 import { openRedis } from "../../../src/shared/redis/connection/connection.ts";
-import { createPause } from "../../../src/shared/redis/pause.ts";
-import { createProviderLimiter } from "../../../src/shared/redis/provider-limiter.ts";
-import { createWorkerDirectory } from "../../../src/shared/redis/workers.ts";
-import { createHintLine } from "../../../src/worker/health/stop-hints.ts";
-import { createQuarantine } from "../../../src/worker/isolation.ts";
-import { createAnthropicModel } from "../../../src/worker/model/anthropic/model.ts";
-import { Observer } from "../../../src/worker/observe/observer.ts";
+import { createStopHints } from "../../../src/worker/health/stop-hints.ts";
+import { claimRun } from "../../../src/worker/run/claim.ts";
 import { LeaseKeeper } from "../../../src/worker/run/lease.ts";
-import { ProviderLimit } from "../../../src/worker/run/provider-limit.ts";
 import { run } from "../../../src/worker/run/run.ts";
-import { TextFeeds } from "../../../src/worker/run/text-feed.ts";
-import { createOutputCheck } from "../../../src/worker/tools/output-check.ts";
-import { createToolbox } from "../../../src/worker/tools/registry.ts";
 import { defineTool } from "../../../src/worker/tools/tool.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { LONG_TIMING, openInstallation } from "../../helpers/installation.ts";
 import { latch } from "../../helpers/latch.ts";
 import { redisUrl, startPrivateRedis } from "../../helpers/redis.ts";
+import { runContextOf } from "../../helpers/run-context.ts";
 import { until } from "../../helpers/until.ts";
 
 const text = (words: string) => ({ type: "text" as const, text: words });
@@ -177,12 +168,12 @@ test("a destroy whose hint comes while the agent is still being loaded stops the
     scenario: { turns: [{ ...done, latencyMs: LONG_TIMING.leaseMs }] },
     timing: LONG_TIMING,
   });
-  const { keys, store, deadlines, wakes, offline, workspaceRoot } = installation;
+  const { keys, store, offline } = installation;
   const leases = new LeaseKeeper({ store, clock: systemClock });
   const hints = openRedis(redisUrl(), "subscriber");
   const heard = latch<string>();
   hints.on("message", (_channel, uid: string) => heard.open(uid));
-  const line = createHintLine({
+  const line = createStopHints({
     redis: hints,
     channel: keys.hints,
     leases,
@@ -192,85 +183,51 @@ test("a destroy whose hint comes while the agent is still being loaded stops the
   });
   closeAtEnd(() => line.stop());
   await line.start();
-  const model = createAnthropicModel({ apiKey: "offline", baseUrl: offline.url });
-  closeAtEnd(() => model.stop());
   const agent = await installation.task("work");
   // A run that was handed back goes straight on to its model call: no write of its own tells it that it is over.
   const first = await installation.startWorker({ drainGraceMs: 0 });
   await until(() => offline.inFlight === 1);
   await first.stop();
-  const { signal: draining } = new AbortController();
-  const logger = createLogger({ level: "silent" });
-  const provider = new ProviderLimit({
-    limiter: createProviderLimiter(installation.redis, keys),
-    tellOthers: () => {},
-    pause: createPause(installation.redis, keys),
-    clock: systemClock,
-    timing: store.timing,
-    logger,
-  });
-  const end = await run(
-    {
-      workerId: "early",
-      permissions: [],
-      hooks: [],
-      skills: undefined,
-      provider,
-      workers: createWorkerDirectory(installation.redis, keys),
-      suspects: "here",
-      quarantine: createQuarantine({ clock: systemClock, draining, close: () => {}, open: () => {} }),
-      store: {
-        ...store,
-        async claim(address, input) {
-          const claimed = await store.claim(address, input);
-          await installation.destroy(agent);
-          expect(await heard.opened).toBe(agent.uid);
-          return claimed;
-        },
-      },
-      deadlines,
-      wakes,
-      publish: () => {},
-      model,
-      budgets: createBudgetBook(installation.redis, keys, store.timing),
-      toolbox: createToolbox([]),
-      checkOutput: createOutputCheck(),
-      toolNames: () => [],
-      roots: [],
-      workspaceRoot,
-      prices: {},
-      traced: false,
-      sendsTraceparent: false,
-      observer: new Observer(logger),
-      clock: systemClock,
-      random: Math.random,
-      logger,
-      draining,
-      abandoned: new AbortController().signal,
-      leases,
-      toolTimers: new CoarseTimers(systemClock),
-      texts: new TextFeeds(systemClock),
-    },
-    { address: agent, wake: 2, taken: 1 },
-  );
+  const claim: typeof store.claim = async (address, input) => {
+    const claimed = await store.claim(address, input);
+    await installation.destroy(agent);
+    expect(await heard.opened).toBe(agent.uid);
+    return claimed;
+  };
+  const context = runContextOf(installation, { leases, store: { ...store, claim } });
+  const end = await run(context, { address: agent, wake: 2, taken: 1 });
   expect(end).toEqual({ status: "lost" });
 });
 
-test("a destroy whose hint falls into a gap of the worker's line is found when the line is back", async () => {
-  const server = await startPrivateRedis();
-  const installation = await openInstallation({
-    redisUrl: server.url,
-    scenario: { turns: [hang, done] },
-    timing: LONG_TIMING,
+test("when the line is back every run is asked about: a destroy may have fallen into the gap", async () => {
+  const installation = await openInstallation({ timing: LONG_TIMING });
+  const { keys, store } = installation;
+  const leases = new LeaseKeeper({ store, clock: systemClock });
+  const hints = openRedis(redisUrl(), "subscriber");
+  const line = createStopHints({
+    redis: hints,
+    channel: keys.hints,
+    leases,
+    onLimiter: () => {},
+    // While the line is down nothing can be asked: only its return can tell.
+    canAsk: () => hints.status === "ready",
+    clock: systemClock,
   });
-  const { tool, started, aborted } = hangingTool();
-  await installation.startWorker({ tools: [tool] });
+  closeAtEnd(() => line.stop());
+  await line.start();
   const agent = await installation.task("work");
-  await started.opened;
-  const { redis } = installation;
-  expect(await redis.client("KILL", "TYPE", "PUBSUB")).toBe(1);
+  const context = runContextOf(installation, { leases });
+  const slot = context.slots.admit();
+  if (!slot) throw new Error("nobody is admitted");
+  const claimed = await claimRun(context, { address: agent, wake: 1, taken: 1 }, slot);
+  if (claimed.status !== "claimed") throw new Error(claimed.status);
+  const lease = leases.hold(claimed);
+  closeAtEnd(() => leases.drop(lease));
+  const down = once(hints, "close");
+  hints.disconnect(true);
+  await down;
   await installation.destroy(agent);
-  await aborted.opened;
+  await until(() => lease.end === "taken", { what: "the end of the lease" });
 });
 
 test("a worker that is kept from hearing hints asks for them", async () => {

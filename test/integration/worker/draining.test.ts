@@ -57,7 +57,15 @@ test("20 runs that drain in the middle of their model calls are finished elsewhe
   await arrived.opened;
   await first.stop();
   const records = await Promise.all(agents.map(installation.record));
-  expect(new Set(records.map(({ status }) => status))).toEqual(new Set(["queued"]));
+  // Handed back once each: a process that stops claims none of them again.
+  const states = records.map(({ status, wake }) => `${status} ${wake}`);
+  expect(new Set(states)).toEqual(new Set(["queued 2"]));
+  // One look for a wake may have been under way; none begins after it.
+  const { redis, keys } = installation;
+  const takes = await Promise.all(
+    agents.map(({ uid }) => redis.hget(`${keys.bullPrefix}:${keys.wakeQueue}:${uid}.2`, "ats")),
+  );
+  expect(takes.reduce((sum, ats) => sum + Number(ats), 0)).toBeLessThanOrEqual(1);
   await installation.startWorker();
   const replies = await Promise.all(agents.map((agent) => installation.reply(agent)));
   expect(new Set(replies.map(({ status, turns }) => `${status} ${turns}`))).toEqual(new Set(["succeeded 3"]));

@@ -2,13 +2,11 @@
  * Guarantee: tenants share the workers alike, and the parents of a tenant. A parent that comes late waits less than twice the
  * time of a run, however many wait before it, also where a tenant spreads over many parents.
  */
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import { createWakeQueue } from "../../../src/shared/redis/wake-queue.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { openStage } from "../../stage/stage.ts";
 import { verbRig } from "../verbs/rig.ts";
-
-vi.setConfig({ testTimeout: 60_000 });
 
 /** A line of wakes without a worker; jobs are named `<tenant>/<parent>#<n>`. */
 function line() {

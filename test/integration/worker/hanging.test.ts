@@ -2,12 +2,10 @@
  * Guarantee: a tool that never returns cannot freeze a worker. Its process is ended from outside of its event loop, and no
  * other run is lost. That the hang counts as a crash of the run that hung is held by `quarantine.test.ts`.
  */
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import { systemClock } from "../../../src/shared/clock.ts";
 import { type Agent, openInstallation, SHORT_TIMING } from "../../helpers/installation.ts";
 import { openStage } from "../../stage/stage.ts";
-
-vi.setConfig({ testTimeout: 60_000 });
 
 const NEIGHBOURS = 100;
 const timing = { ...SHORT_TIMING, leaseMs: 2_000, renewMs: 400, leaseMarginMs: 400 };

@@ -2,9 +2,11 @@
 import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { z } from "zod";
 import { createReplyStream } from "../../../src/shared/redis/replies.ts";
 import { createWorkerDirectory } from "../../../src/shared/redis/workers.ts";
 import { packageVersion } from "../../../src/shared/version.ts";
+import { defineTool } from "../../../src/worker/tools/tool.ts";
 import { openInstallation } from "../../helpers/installation.ts";
 import { until } from "../../helpers/until.ts";
 
@@ -49,6 +51,28 @@ test("another target, an empty text and a twenty-first message are refused to th
     entry.kind === "message" ? entry.text : [],
   );
   expect(texts.toSorted()).toEqual(Array.from({ length: 20 }, (_, i) => `word ${i}`).toSorted());
+});
+
+test("a message of a call that failed is not sent: the next try would say it again", async () => {
+  const half = defineTool({
+    name: "half",
+    description: "Tells its parent, and fails.",
+    input: z.object({}),
+    async run(_input, { tellParent }) {
+      tellParent("Half done.");
+      throw new Error("disk full");
+    },
+  });
+  const call = { type: "tool_use" as const, name: "half", input: {} };
+  const installation = await openInstallation({
+    scenario: { turns: [{ content: [call] }, { content: [{ type: "text", text: "{{last_tool_result}}" }] }] },
+  });
+  await installation.startWorker({ tools: [half] });
+  const agent = await installation.task("work");
+  expect((await installation.reply(agent)).summary).toContain("disk full");
+  const stream = createReplyStream(installation.redis, installation.keys, installation.store.timing);
+  const kinds = (await stream.read(agent, "0", 10)).map(({ entry }) => entry.kind);
+  expect(kinds).toEqual(["reply"]);
 });
 
 test("the full trace holds every entry of the conversation, for the owner only", async () => {

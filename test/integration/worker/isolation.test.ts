@@ -106,7 +106,7 @@ test.each(IS_LONG ? POISONS : POISONS.slice(0, 1))(
     for (const agent of neighbours) expect(await installation.entries(agent)).toHaveLength(1);
     // The run dies in a tool: that makes it a suspect, and no other worker dies of it.
     expect(pool.deaths.length).toBeGreaterThanOrEqual(1);
-    expect(pool.deaths.length).toBeLessThanOrEqual(2);
+    expect(pool.deaths.length, JSON.stringify(pool.deaths)).toBeLessThanOrEqual(2);
     if (!IS_LONG) return;
     expect(percentile(waits, 0.95)).toBeLessThanOrEqual(NEWCOMERS_WAIT_MS);
     expect(neighboursMs).toBeLessThanOrEqual(2 * (SPREAD_MS + RUN_MS));

@@ -141,8 +141,8 @@ describe("a conversation without results to leave out", () => {
   const chapters = [1, 2, 3, 4, 5].map(write);
   /** The first script plays once the conversation begins with a summary; its last turn follows on what was kept. */
   const playing = (after: Turn[], summary: Turn): Scenario => [
-    { match: { user: "Your own summary" }, turns: after, window_tokens: WINDOW },
-    { turns: [...chapters, say("never said")], hand_back: summary, window_tokens: WINDOW },
+    { match: { user: "Your own summary" }, turns: after, windowTokens: WINDOW },
+    { turns: [...chapters, say("never said")], hand_back: summary, windowTokens: WINDOW },
   ];
 
   test("is summed up by the model, and goes on from the summary", async () => {
@@ -230,7 +230,7 @@ test("what was refused as too long is not asked once more by whoever takes the r
   // The first call is never answered, the second one is.
   const last = { ...say("All read."), failures: [{ stream: { stallAfterChunks: 0 } }] };
   const turns: Turn[] = [{ content: [write] }, ...reads, last];
-  const stage = await openStage({ scenario: { turns, window_tokens: 34_000 }, timing: SHORT_TIMING });
+  const stage = await openStage({ scenario: { turns, windowTokens: 34_000 }, timing: SHORT_TIMING });
   const { offline } = stage;
   const refused = () => offline.ledger.filter(({ http_status }) => http_status === 400).length;
   const first = await stage.spawnWorker();

@@ -3,7 +3,7 @@
  * A newer version is played by records, wakes and entries that carry one, a newer worker by taking the mark off again.
  */
 import { type Job, Queue } from "bullmq";
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import { systemClock } from "../../../src/shared/clock.ts";
 import { createLogger } from "../../../src/shared/logger.ts";
 import { deadlineMember } from "../../../src/shared/protocol/keys.ts";
@@ -12,8 +12,6 @@ import { createSweeper } from "../../../src/worker/sweeper.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { type Agent, type Installation, openInstallation, SHORT_TIMING } from "../../helpers/installation.ts";
 import { until } from "../../helpers/until.ts";
-
-vi.setConfig({ testTimeout: 40_000 });
 
 const scenario = { turns: [{ content: [{ type: "text" as const, text: "done" }] }], repeat: true };
 

@@ -205,6 +205,6 @@ test.for([
     expect(await pause.state()).toBeUndefined();
     await installation.startWorker();
     const agent = await installation.task("work");
-    expect(await installation.reply(agent, 1, 5_000)).toMatchObject({ status: "succeeded" });
+    expect(await installation.reply(agent)).toMatchObject({ status: "succeeded" });
   },
 );

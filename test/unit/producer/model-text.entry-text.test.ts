@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { quoted } from "../../../src/producer/fence.ts";
 import { asData, asToolResult, MAX_TEXT_CHARS } from "../../../src/producer/model-text.ts";
+import { quoted } from "../../../src/producer/text-boundary.ts";
 import type { Reply } from "../../../src/shared/protocol/reply.ts";
 import { bodyOf } from "../../helpers/scripted-worker.ts";
 

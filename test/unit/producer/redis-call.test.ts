@@ -10,12 +10,12 @@ import { createManualClock } from "../cli/manual-clock.ts";
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
-test("a hint that is not answered is waited for as long as its call has time, and no longer", async () => {
+test("an attempt that is not answered is waited for as long as its call has time, and no longer", async () => {
   const clock = createManualClock();
   const connection = openConnection(redisUrl(), "producer", clock, createLogger({ level: "silent" }));
   closeAtEnd(() => connection.close());
   let isOver = false;
-  const call = createRedisCalls(connection).run(({ hint }) => hint(() => new Promise(() => {})));
+  const call = createRedisCalls(connection).run(({ attempt }) => attempt(() => new Promise(() => {})));
   void call.then(() => {
     isOver = true;
   });

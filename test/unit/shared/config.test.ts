@@ -10,7 +10,7 @@ import {
   Variables,
 } from "../../../src/shared/config.ts";
 import { SubagentError } from "../../../src/shared/errors.ts";
-import { TIMING } from "../../../src/shared/protocol/limits.ts";
+import { MAX_CONCURRENCY, TIMING } from "../../../src/shared/protocol/limits.ts";
 
 function refusalOf(env: Environment, sources = {}): { message: string; problems: ConfigProblem[] } {
   try {
@@ -162,7 +162,7 @@ const GARBAGE = {
   SUBAGENT_AGENTS: "a\0b",
   SUBAGENT_SKILLS: "a\0b",
   SUBAGENT_WORKSPACES: "a\0b",
-  SUBAGENT_CONCURRENCY: "1001",
+  SUBAGENT_CONCURRENCY: "5001",
   SUBAGENT_HEALTH_PORT: "65536",
   SUBAGENT_CALLBACK_KEY: "two words",
   SUBAGENT_MAX_TURNS: "31",
@@ -264,6 +264,7 @@ test(".env.example names every variable once, and its sample values are accepted
   const config = loadConfig(env, { readText: () => sample });
   expect(config.unknownVariables).toEqual([]);
   expect(Object.keys(config.prices)).toEqual(["my-model"]);
+  expect(text).toContain(`in one worker process, 1 to ${MAX_CONCURRENCY}.`);
   for (const [, name] of lines) {
     const before = text.slice(0, text.search(new RegExp(`^#?${name}=`, "m"))).trimEnd();
     expect(before.split("\n").at(-1), `a comment above ${name}`).toMatch(/^# \S/);

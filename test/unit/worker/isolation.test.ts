@@ -1,23 +1,23 @@
 import { expect, test } from "vitest";
-import { CLEARING_MS, createQuarantine, type Place } from "../../../src/worker/isolation.ts";
+import { CLEARING_MS, createRunSlots, type RunSlot } from "../../../src/worker/isolation.ts";
 import { handClock } from "../../helpers/hand-clock.ts";
 
 function rig() {
   const clock = handClock();
   const draining = new AbortController();
   const doors: string[] = [];
-  const quarantine = createQuarantine({
+  const slots = createRunSlots({
     clock,
     draining: draining.signal,
     close: () => void doors.push("closed"),
     open: () => void doors.push("open"),
   });
-  const enter = (): Place => {
-    const place = quarantine.admit();
+  const enter = (): RunSlot => {
+    const place = slots.admit();
     if (!place) throw new Error("nobody is admitted");
     return place;
   };
-  return { clock, draining, doors, quarantine, enter };
+  return { clock, draining, doors, slots, enter };
 }
 
 test("runs stand beside each other, and nobody is given notice", () => {
@@ -27,40 +27,40 @@ test("runs stand beside each other, and nobody is given notice", () => {
 });
 
 test("a suspect is alone when the last of the others has left, and nobody is admitted from its wish on", async () => {
-  const { enter, doors, quarantine } = rig();
+  const { enter, doors, slots } = rig();
   const [suspect, first, second] = [enter(), enter(), enter()];
   let alone: boolean | undefined;
   const isolating = suspect.isolate().then((is) => {
     alone = is;
   });
   expect([suspect, first, second].map(({ notice }) => notice.aborted)).toEqual([false, true, true]);
-  expect(quarantine.admit()).toBeUndefined();
+  expect(slots.admit()).toBeUndefined();
   first.leave();
   await Promise.resolve();
   expect(alone).toBeUndefined();
   second.leave();
   await isolating;
   expect(alone).toBe(true);
-  expect(quarantine.admit()).toBeUndefined();
+  expect(slots.admit()).toBeUndefined();
   expect(doors).toEqual(["closed"]);
 });
 
 test.for(["prove", "leave"] as const)("a suspect that %ss lets others in again, once", async (how) => {
-  const { enter, doors, quarantine } = rig();
+  const { enter, doors, slots } = rig();
   const suspect = enter();
   expect(await suspect.isolate()).toBe(true);
   suspect[how]();
   suspect[how]();
   expect(doors).toEqual(["closed", "open"]);
-  expect(quarantine.admit()).toBeDefined();
+  expect(slots.admit()).toBeDefined();
 });
 
 test("the step of a run that is no suspect lets nobody in", async () => {
-  const { enter, quarantine } = rig();
+  const { enter, slots } = rig();
   const [suspect, other] = [enter(), enter()];
   const isolating = suspect.isolate();
   other.prove();
-  expect(quarantine.admit()).toBeUndefined();
+  expect(slots.admit()).toBeUndefined();
   other.leave();
   other.leave();
   expect(await isolating).toBe(true);
@@ -111,4 +111,21 @@ test("a process that stops isolates nobody, and a suspect that waits hears of it
   expect(clock.pending).toBe(0);
   suspect.leave();
   expect(await other.isolate()).toBe(false);
+});
+
+test("in a process that stops already nobody waits to be alone, and the others get no notice of it", () => {
+  const { clock, draining, enter, doors } = rig();
+  const [suspect, other] = [enter(), enter()];
+  draining.abort();
+  void suspect.isolate();
+  expect([other.notice.aborted, clock.pending, doors]).toEqual([false, 0, []]);
+});
+
+test("a suspect that is alone only because its process stops is not run alone", async () => {
+  const { draining, enter } = rig();
+  const [suspect, other] = [enter(), enter()];
+  const isolating = suspect.isolate();
+  draining.abort();
+  other.leave();
+  expect(await isolating).toBe(false);
 });

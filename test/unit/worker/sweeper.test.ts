@@ -63,7 +63,7 @@ function scene(script: Script) {
         return script.settle ?? { status: "settled", reply_id: "r", ...agent };
       },
       timing: TIMING,
-      orphans: async () => ({ status: "nobody" }),
+      orphans: async () => ({ status: "no_agents" }),
       finish: async () => ({ status: "not_due" }),
       record: async ({ uid }) => recordOf(uid, script.questions ?? []),
       async answer(_address, { question_id }) {

@@ -18,7 +18,7 @@ test("what is enough for a worker is accepted", () => {
 });
 
 test.for([
-  ["nothing at all", {}, ["model is missing", "workspaceRoot must be", "redisUrl is missing"]],
+  ["nothing at all", {}, ["model must be", "workspaceRoot must be", "redisUrl must be"]],
   [
     "a relative workspace root",
     { ...good, workspaceRoot: "work" },
@@ -28,6 +28,24 @@ test.for([
   ["half a run", { ...good, concurrency: 1.5 }, ["concurrency must be"]],
   ["a misspelt option", { ...good, concurency: 3 }, ["concurency is no option"]],
   ["a negative grace", { ...good, drainGraceMs: -1 }, ["drainGraceMs must be"]],
+  ["a logger that logs nothing", { ...good, logger: {} }, ["logger must be a logger", "child"]],
+  ["a console as a logger", { ...good, logger: console }, ["logger must be a logger"]],
+  [
+    "a clock without time",
+    { ...good, clock: {}, timing: { leaseMs: 1 } },
+    ["clock must be", "timing must be"],
+  ],
+  [
+    "lists that are none",
+    { ...good, tools: 5, hooks: 5, roots: [5] },
+    ["tools must", "hooks must", "roots must"],
+  ],
+  ["an MCP server without a command", { ...good, mcpServers: { a: {} } }, ["mcpServers: "]],
+  [
+    "words of no meaning",
+    { ...good, trace: "some", strict: "yes" },
+    ["trace must be off or full", "strict must"],
+  ],
 ] as const)("%s is refused, and everything that is wrong is named at once", ([, options, problems]) => {
   // biome-ignore lint/suspicious/noExplicitAny: what a caller without types would pass
   const make = () => createWorker(options as any);

@@ -30,7 +30,7 @@ const tag = "agents";
 
 /** Which part of a transcript is read; see `Parent.transcript`. */
 const PageQuery = z.strictObject({
-  after: z.coerce.number().int().min(-1).optional().describe("Only what came behind this message."),
+  after: z.coerce.number().int().min(-1).optional().describe("Only entries after this message."),
   limit: z.coerce
     .number()
     .int()
@@ -100,7 +100,7 @@ export const agentRoutes: readonly Route[] = [
     body: MessageInput,
     takesFiles: true,
     isRepeatable: true,
-    answers: { 202: { says: "Where the message went.", schema: Sent } },
+    answers: { 202: { says: "Whether the message begins a run or reached one.", schema: Sent } },
     async handle(call) {
       const { text, message_id, ...more } = call.body;
       const key = sameKey(call, "message_id", message_id);

@@ -12,7 +12,7 @@ const EventQuery = z.strictObject({
     .string()
     .regex(/^(0|\d{1,16}-\d{1,16})$/, "the number of an event, or 0")
     .optional()
-    .describe("Only what came behind this number; 0: all that is kept. Default: from now on."),
+    .describe("Only events after this number; 0: all kept events. Default: new events only."),
 });
 
 /** The rows. */

@@ -8,16 +8,10 @@ import { WebhookInput } from "../../../producer/webhook.ts";
 import { requireReachable } from "../../webhooks/address.ts";
 import { readParentPage } from "../parents.ts";
 import { type Route, route } from "../route.ts";
-import { MOST_ENTRIES, ParentList, Profile, ProfileRegistered, Webhook, WebhookSet } from "../schema.ts";
+import { ParentList, Profile, ProfileRegistered, pageLimit, Webhook, WebhookSet } from "../schema.ts";
 
 const ParentQuery = z.strictObject({
-  limit: z.coerce
-    .number()
-    .int()
-    .min(1)
-    .max(MOST_ENTRIES)
-    .default(20)
-    .describe("Most parents, at most 100; default 20."),
+  limit: pageLimit("parents"),
   after: z
     .string()
     .regex(/^\d{1,9}$/, "a cursor of an earlier answer, or 0")
@@ -49,7 +43,7 @@ export const parentRoutes: readonly Route[] = [
     path: PARENT,
     id: "registerProfile",
     tag: "parents",
-    says: "Registers what the parent's agents inherit, through whichever door they are asked for; a spawn may only narrow it.",
+    says: "Registers what the parent's agents inherit, whichever door spawns them; a spawn may only narrow it.",
     scope: "admin",
     body: ProfileInput,
     answers: {
@@ -86,7 +80,7 @@ export const parentRoutes: readonly Route[] = [
     path: WEBHOOK,
     id: "getWebhook",
     tag: "webhooks",
-    says: "Where replies are pushed, and how that goes.",
+    says: "The webhook of the parent, and the state of its pushes.",
     scope: "read",
     answers: { 200: { says: "The webhook.", schema: Webhook } },
     handle: async (call) => ({ status: 200, body: await call.parent().webhook.get() }),
@@ -96,7 +90,7 @@ export const parentRoutes: readonly Route[] = [
     path: WEBHOOK,
     id: "removeWebhook",
     tag: "webhooks",
-    says: "Ends the pushing; what was not pushed yet stays in the channel.",
+    says: "Removes the webhook; entries that were not pushed stay in the channel.",
     scope: "spawn",
     answers: { 204: { says: "It is gone." } },
     async handle(call) {

@@ -5,7 +5,7 @@ import { OLDEST } from "../../../shared/protocol/reply.ts";
 import { lastEventIdOf, type ServerSentEvent, streamEvents, wantsEvents } from "../event-stream.ts";
 import { ackReplies, followReplies, waitForPage } from "../reply-read.ts";
 import { type Route, type RouteCall, route } from "../route.ts";
-import { Acked, AckInput, MOST_ENTRIES, ReplyPage, WaitSeconds } from "../schema.ts";
+import { Acked, AckInput, pageLimit, ReplyPage, WaitSeconds } from "../schema.ts";
 
 const REPLIES = "/v1/parents/{parent}/replies";
 const tag = "replies";
@@ -13,14 +13,8 @@ const tag = "replies";
 const Cursor = z.string().regex(/^\d{1,16}-\d{1,16}$/, "a cursor of an earlier answer, e.g. 1767000000000-0");
 const ReplyQuery = z.strictObject({
   wait: WaitSeconds,
-  limit: z.coerce
-    .number()
-    .int()
-    .min(1)
-    .max(MOST_ENTRIES)
-    .default(20)
-    .describe("Most entries, at most 100; default 20."),
-  after: Cursor.default(OLDEST).describe("Only entries behind this cursor; default: all that is unacked."),
+  limit: pageLimit("entries"),
+  after: Cursor.default(OLDEST).describe("Only entries after this cursor; default: all unacked entries."),
 });
 
 /** The rows. */
@@ -30,7 +24,7 @@ export const replyRoutes: readonly Route[] = [
     path: REPLIES,
     id: "readReplies",
     tag,
-    says: "What has come and is not acked, oldest first. `Accept: text/event-stream` follows it; `Last-Event-ID` goes on.",
+    says: "The unacked entries, oldest first. With `Accept: text/event-stream` new ones follow; `Last-Event-ID` resumes.",
     scope: "read",
     query: ReplyQuery,
     answers: { 200: { says: "The entries.", schema: ReplyPage, media: "text/event-stream" } },
@@ -44,7 +38,7 @@ export const replyRoutes: readonly Route[] = [
     says: "Takes replies out of the channel: no reader sees them again.",
     scope: "spawn",
     body: AckInput,
-    answers: { 200: { says: "What the acks came to.", schema: Acked } },
+    answers: { 200: { says: "The outcome of each ack.", schema: Acked } },
     async handle(call) {
       const body = await ackReplies(await call.open(), call.address(), call.body.reply_ids);
       return { status: 200, body };

@@ -17,6 +17,7 @@ import { SubagentError } from "../../../shared/errors.ts";
 import { newRequestKey } from "../../../shared/protocol/ids.ts";
 import { FIRST_RUN } from "../../../shared/protocol/keys.ts";
 import { Reply } from "../../../shared/protocol/reply.ts";
+import { onAbort } from "../../../shared/stop-signal.ts";
 import { type Route, type RouteAnswer, type RouteCall, route } from "../route.ts";
 import { TaskBegun, WaitSeconds } from "../schema.ts";
 import { addressOf, sameKey } from "./agents.ts";
@@ -64,9 +65,7 @@ async function waitForReply(call: TaskCall, context: ParentContext, { address }:
   const late = new SubagentError("timed_out", "The reply did not come in time.");
   const gone = new SubagentError("closed", "The client has gone; the reply stays in the channel.");
   const timer = call.clock.timeout(call.query.wait * 1_000, () => reservation.cancel(late));
-  const onGone = () => reservation.cancel(gone);
-  call.signal.addEventListener("abort", onGone, { once: true });
-  if (call.signal.aborted) onGone();
+  const forget = onAbort(call.signal, () => reservation.cancel(gone));
   try {
     const entry = await reservation.wait(FIRST_RUN, "promised");
     return { entry, sent: (isWhole: boolean) => ackOrKeep(context, reservation, entry, isWhole) };
@@ -76,7 +75,7 @@ async function waitForReply(call: TaskCall, context: ParentContext, { address }:
     throw error;
   } finally {
     timer.cancel();
-    call.signal.removeEventListener("abort", onGone);
+    forget();
   }
 }
 

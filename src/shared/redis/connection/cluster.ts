@@ -30,11 +30,11 @@ const closing = new WeakSet<Cluster>();
 type EndListener = () => void;
 
 /**
- * ioredis' client with three things set right, also in the duplicates that BullMQ makes. It announces once that its nodes
- * are gone: ioredis does it for each node that it lets go of, also after it has ended or begun to connect anew, and is
- * left in a state that nothing leads out of. It looks at the table by a timer of ours: ioredis' goes on for ever when the
- * client is closed during a look. And it publishes all messages of a channel through one node: ioredis picks one for each,
- * and what different nodes carry arrives in any order.
+ * ioredis' client with three faults corrected, also in the duplicates that BullMQ makes. It announces once that its nodes
+ * are gone: ioredis announces it for each node that it drops, even after it has ended or begun to reconnect, and never
+ * recovers. We refresh the slot table on our own timer: that of ioredis never stops when the client is closed during a
+ * refresh. It publishes all messages of a channel through one node: ioredis picks a node for each message, and messages
+ * from different nodes arrive in any order.
  */
 class SteadyCluster extends Cluster {
   readonly #nodes: ClusterNode[];

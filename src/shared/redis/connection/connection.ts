@@ -79,8 +79,8 @@ const REFUSAL = new RegExp(
 
 /**
  * Resolves when commands can be sent; waits for a Redis that is away as long as it takes. Rejects with `invalid_config`
- * when Redis is there and takes this password or database not, or is no cluster, which waiting will not change, and with
- * `closed` once the connection is closed.
+ * when Redis answers but refuses this password or database, or is no cluster (waiting does not help), and with `closed`
+ * once the connection is closed.
  */
 export function whenAccepted(redis: RedisClient): Promise<void> {
   return new Promise((resolve, reject) => {

@@ -29,8 +29,6 @@ export interface ServerReport {
   appendfsync: "always" | "everysec" | "no" | "unknown";
   /** E.g. `noeviction`. */
   evictionPolicy: string;
-  /** Whether it is a node of a Redis Cluster. */
-  clusterMode: boolean;
   role: "master" | "replica" | "unknown";
   usedMemoryBytes: number;
   /** 0: without limit. */
@@ -127,7 +125,6 @@ function describeServer(info: ReadonlyMap<string, string>, settings: Settings): 
         ? appendfsync
         : "unknown",
     evictionPolicy: info.get("maxmemory_policy") ?? settings.policy ?? "unknown",
-    clusterMode: info.get("cluster_enabled") === "1",
     role:
       role === "master"
         ? ("master" as const)
@@ -148,26 +145,29 @@ function problemsOf({ product, version, aof, appendfsync, evictionPolicy }: Fact
   if (product === "redis" && isOlder(version, OLDEST)) {
     add(
       "unusable",
-      `Redis ${version} lacks commands that are needed: upgrade it to ${OLDEST_TESTED} or newer.`,
+      `Redis ${version} lacks commands that this package needs: upgrade it to ${OLDEST_TESTED} or newer.`,
     );
   }
   if (aof === "off")
     add(
       "unsafe",
-      `It keeps no append-only file, so what it accepted is lost when it dies: ${fix("appendonly", "yes")}.`,
+      `It keeps no append-only file, so a crash loses accepted work: ${fix("appendonly", "yes")}.`,
     );
   if (evictionPolicy !== "noeviction" && evictionPolicy !== "unknown") {
-    const policy = `It evicts keys when its memory is full (maxmemory-policy ${evictionPolicy})`;
+    const policy = `It evicts keys when memory is full (maxmemory-policy ${evictionPolicy})`;
     add("unsafe", `${policy}, so agents and replies would vanish: ${fix("maxmemory-policy", "noeviction")}.`);
   }
   if (aof === "unknown") {
-    add("warning", "It does not say whether it keeps an append-only file: have its provider switch that on.");
+    add(
+      "warning",
+      "It does not report whether it keeps an append-only file: ask its provider to enable that.",
+    );
   }
   if (evictionPolicy === "unknown") {
-    add("warning", "It does not say what it does when its memory is full: have its provider set noeviction.");
+    add("warning", "It does not report its maxmemory-policy: ask its provider for noeviction.");
   }
   if (aof === "on" && appendfsync === "no") {
-    const sentence = "It leaves it to the system when the append-only file reaches the disk";
+    const sentence = "The operating system decides when its append-only file reaches the disk";
     add("warning", `${sentence}, so a power cut can cost half a minute: ${fix("appendfsync", "everysec")}.`);
   }
   if (product === "redis" && isOlder(version, OLDEST_TESTED) && !isOlder(version, OLDEST)) {

@@ -1,5 +1,5 @@
 -- append: commits entries of the log, each written once, with all that belongs to them in the same step.
--- Include holder, events, channel, message, commit.
+-- Include holder, crashes, events, channel, message, commit.
 -- Closes: the text of a run that another process ends, lost with its log; a message consumed but not logged, also where
 -- Redis forgot one that the holder has read and took another in its place; a turn committed twice with two contents; a
 -- zombie's write.
@@ -10,17 +10,15 @@ local function told(word)
   return answer(word, { inbox = redis.call('LLEN', inbox), finish = agent.finish == '1', watched = is_watched() })
 end
 
-local word, others = judge_commit(agent, entries)
-if word == 'conflict' then return answer('conflict', { entries = others }) end
+local word = judge_commit(agent, entries)
+if word == 'conflict' then return answer('conflict') end
 if word == 'stale' then return answer('stale') end
 if word == 'same' then return told('same') end
 
 write_even_when_full(record)
 local now = now_ms()
 local fields = {}
-if advances and (agent.committed ~= '1' or agent.attempts ~= '0') then
-  fields.committed, fields.attempts, fields.breaks = '1', '0', '0'
-end
+if advances and (agent.committed ~= '1' or agent.attempts ~= '0') then advance(fields) end
 commit(agent, entries, now, fields)
 tell_events(agent, events)
 if interim_id then

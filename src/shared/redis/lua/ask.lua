@@ -1,11 +1,11 @@
 -- ask: the holder's agent has questions to its parent and waits for the answers, held by no worker. A message's max_age also
 -- ends the wait, but brings no check forward: the deadline set only has the answer deadline.
--- Include holder, age, events, channel, message, commit.
+-- Include holder, crashes, age, events, channel, message, commit.
 -- Closes: a question whose agent still runs, or an agent that waits while its parent was not asked; a re-sent ask asking
 -- twice; a finish that came just before and would find no run to heed it.
 local agent = read(record, 'status', 'epoch', 'asked_epoch', 'deadline', 'finish', 'unanswered_since', 'max_age_ms', 'uid',
   'parent_id', 'agent_id', 'name', 'run')
-if num(agent.epoch) == epoch and is_done(agent.asked_epoch, epoch) then return answer('asked', { deadline = agent.deadline }) end
+if is_done(agent, 'asked_epoch', epoch) then return answer('asked', { deadline = agent.deadline }) end
 if not holds(agent, epoch, log, known) then return answer('stale') end
 if agent.finish == '1' then return answer('finishing') end
 
@@ -20,8 +20,9 @@ for _, question in ipairs(questions) do
   tell_parent(agent, now, { reply_id = agent.uid .. '.' .. question.question_id, kind = 'question', agent_status = 'waiting',
     question_id = question.question_id, body = question.text, default_answer = default_answer, answer_by = deadline })
 end
-local fields = { status = 'waiting', asked_epoch = epoch, questions = cjson.encode(waiting_for), deadline = deadline,
-  checks = '0', running_ms = running_ms, progress = progress, committed = '1', attempts = '0', crashes_without_progress = '0' }
+-- No lease is left whose end would tell that the run has come further: its crashes go here.
+local fields = advance({ status = 'waiting', asked_epoch = epoch, questions = cjson.encode(waiting_for), deadline = deadline,
+  checks = '0', running_ms = running_ms, progress = progress, crashes_without_progress = '0' })
 commit_text(fields)
 tell_events(agent, events)
 write(record, fields)

@@ -18,9 +18,9 @@ if num(agent.v) > version then return answer('newer', { version = agent.v, wake 
 local now, crashes, isolated_crashes = now_ms(), num(agent.crashes_without_progress), num(agent.isolated_crashes)
 local in_doubt = agent.in_doubt == '1'
 local function handed_out(epoch, lost_call)
-  local run = read(record, 'running_ms', 'attempts')
-  local all = { epoch = epoch, running_ms = num(run.running_ms), attempts = num(run.attempts),
-    record = redis.call('HGETALL', record), lost_call = lost_call }
+  local run = read(record, 'running_ms', 'attempts', 'breaks')
+  local all = { epoch = epoch, run = num(agent.run), running_ms = num(run.running_ms), attempts = num(run.attempts),
+    breaks = num(run.breaks), record = redis.call('HGETALL', record), lost_call = lost_call }
   if crashes >= CRASHED then return answer('crashed', all) end
   all.log, all.messages, all.watched = redis.call('HGETALL', log), redis.call('LRANGE', inbox, 0, -1), is_watched()
   return answer('claimed', all)

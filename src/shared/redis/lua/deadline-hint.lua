@@ -8,5 +8,8 @@ local standing = redis.call('ZSCORE', deadlines, member)
 if standing then at = math.min(at, num(standing)) end
 redis.call('HSET', hint_grace, member, fmt(grace))
 redis.call('ZADD', deadlines, fmt(at), member)
-if parent then redis.call('ZADD', parents, fmt(now), parent) end
+if parent then
+  redis.call('ZADD', parents, fmt(now), parent)
+  redis.call('ZADD', tenant_parents, fmt(now), string.match(parent, '/(.+)$'))
+end
 return answer('touched', { at = at })

@@ -1,5 +1,5 @@
 -- inspect: what stands in one slot about one agent, at one moment; changes nothing.
--- Include rest.
+-- Include rest, age.
 -- Closes: an agent put together from answers of several moments, found sick though it never was.
 local agent = read(record, 'v', 'agent_id', 'status', 'deadline', 'lease_until', 'unanswered_since', 'max_age_ms', 'wake',
   'worker', 'crashes_without_progress', 'breaks')
@@ -11,8 +11,9 @@ if not agent.status then
 end
 local agent_id = agent.agent_id or words_of_kept(record) or ''
 around.version, around.agent_id, around.agent_status = num(agent.v), agent_id, agent.status
-around.deadline, around.lease_until, around.since = num(agent.deadline), num(agent.lease_until), num(agent.unanswered_since)
-around.max_age_ms, around.wake, around.worker = num(agent.max_age_ms), num(agent.wake), agent.worker or ''
+around.deadline, around.lease_until, around.wake = num(agent.deadline), num(agent.lease_until), num(agent.wake)
+local too_old = too_old_at(agent)
+around.too_old_at, around.worker = too_old < math.huge and too_old or 0, agent.worker or ''
 around.crashes, around.breaks = num(agent.crashes_without_progress), num(agent.breaks)
 around.named = redis.call('HGET', registry, agent_id) == uid
 return answer('found', around)

@@ -6,7 +6,7 @@ local now, lease = now_ms(), read(parent_lease, 'held_until', 'lapsed_at')
 local held_until = num(lease.held_until)
 if held_until > now then return answer('held', { at = held_until }) end
 local uids = redis.call('HKEYS', live)
-if #uids == 0 then return answer('nobody') end
+if #uids == 0 then return answer('no_agents') end
 if is_parent_gone(now) then return answer('gone', { uids = uids, at = now + look_ms }) end
 write_even_when_full(parent_lease)
 redis.call('HSETNX', parent_lease, 'lapsed_at', fmt(now))

@@ -6,7 +6,7 @@
 local agent = read(record, 'status', 'epoch', 'wake', 'released_epoch', 'unanswered_since', 'max_age_ms', 'committed',
   'crashes_without_progress', 'isolated_crashes', 'alone', 'deadline', 'uid', 'agent_id', 'name', 'run',
   'provider_wait_since')
-if agent.status == 'queued' and num(agent.epoch) == epoch and is_done(agent.released_epoch, epoch) then
+if agent.status == 'queued' and is_done(agent, 'released_epoch', epoch) then
   return answer('released', { wake = agent.wake })
 end
 if not holds(agent, epoch) then return answer('stale') end

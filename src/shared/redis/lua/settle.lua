@@ -1,5 +1,5 @@
 -- settle: the only way out. Ends a run (its worker, with the epoch) or an agent (parent or sweeper, by authority).
--- Include rest, holder, age, orphan, queue, events, channel, message, commit, usage.
+-- Include rest, holder, crashes, age, orphan, queue, events, channel, message, commit, usage.
 -- Every command that may fail stands before the write that ends the run: what fails leaves a run that can be settled again.
 -- Closes: two ends of one agent; a message accepted between the last look at the inbox and the end; idle death after a
 -- revival; a run counted twice: what it used is added behind the guards that let only its first settle through.
@@ -13,19 +13,19 @@ local same = { ended_reason = agent.ended_reason, agent_status = agent.status, r
 if agent.status == 'ended' then return answer('same', same) end
 local is_workers = authority == 'worker'
 
-local word, others = 'same', nil
+local word = 'same'
 if is_workers then
-  if num(agent.epoch) == epoch and is_done(agent.settled_epoch, epoch) then return answer('same', same) end
+  if is_done(agent, 'settled_epoch', epoch) then return answer('same', same) end
   if not holds(agent, epoch, log, known) then return answer('stale') end
-  word, others = judge_commit(agent, entries)
-  if word == 'conflict' then return answer('conflict', { entries = others }) end
+  word = judge_commit(agent, entries)
+  if word == 'conflict' then return answer('conflict') end
   if word == 'stale' then return answer('stale') end
   local consumed = word == 'new' and math.max(0, (consume_to or 0) - num(agent.inbox_read)) or 0
   local unread = redis.call('LLEN', inbox) - consumed
   if natural and unread > 0 then
     if word == 'new' then
       write_even_when_full(record)
-      commit(agent, entries, now, { committed = '1', attempts = '0' })
+      commit(agent, entries, now, advance({}))
       tell_events(agent, events)
     end
     return answer('more', { inbox = unread, finish = agent.finish == '1', watched = is_watched() })

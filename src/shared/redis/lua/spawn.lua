@@ -53,6 +53,7 @@ local function forget_names(most)
     if counted then
       is_gone = counted ~= stem and redis.call('HEXISTS', registry, value == '1' and counted or counted .. '_' .. value) == 0
     else
+      -- The records of a parent differ in the uid that ends their keys.
       is_gone = redis.call('EXISTS', string.sub(record, 1, -#uid - 1) .. value) == 0
     end
     if is_gone then redis.call('HDEL', registry, name) end
@@ -75,7 +76,7 @@ write(record, { v = version, uid = uid, tenant = tenant, parent_id = parent_id, 
   status = 'idle', created_at = now, epoch = '0', run = '0', wake = '0', inbox_read = '0',
   deadline = now + idle_ms })
 local remembered_ms = promised and request_ttl_ms + max_age_ms or request_ttl_ms
-if attached then redis.call('HSET', attachments, 'spawn', attached) end
+if attached then redis.call('HSET', attachments, attached_to, attached) end
 redis.call('SET', request, uid .. ' ' .. digest .. ' ' .. agent_id .. ' ' .. fmt(now), 'PX', remembered_ms)
 if not message then
   redis.call('SET', life, '1', 'PX', idle_ms)
@@ -86,5 +87,5 @@ redis.call('RPUSH', inbox, message)
 -- Lua hands a command so many values at most.
 for i = 1, #earlier, 1000 do redis.call('HSET', log, unpack(earlier, i, math.min(i + 999, #earlier))) end
 local run = first_run or 1
-queue_run(record, run, first_wake or 1, now + look_ms, { inbox_since = now, unanswered_since = now, max_age_ms = max_age_ms })
-return answer('spawned', { agent_id = agent_id, created_at = now, run = run, wake = first_wake or 1 })
+queue_run(record, run, 1, now + look_ms, { inbox_since = now, unanswered_since = now, max_age_ms = max_age_ms })
+return answer('spawned', { agent_id = agent_id, created_at = now, run = run, wake = 1 })

@@ -2,7 +2,7 @@
 -- Closes: two processes that hear of one reply pushing it both; a reply that comes while a slot ends, and is heard of by the
 -- other process alone; a retry that begins before its time.
 local now = now_ms()
-local at = tonumber(redis.call('ZSCORE', webhooks_due, member) or '0')
+local at = num(redis.call('ZSCORE', webhooks_due, member))
 local holder = redis.call('HGET', webhook_holders, member)
 if at > now and holder ~= token then
   if holder then redis.call('HSET', webhook_holders, member .. '/again', '1') end

@@ -3,7 +3,8 @@
  * errors stand here too; none of them leaves it. Pure.
  */
 import { AnthropicError, APIConnectionError, APIConnectionTimeoutError, APIError } from "@anthropic-ai/sdk";
-import { withoutSecrets } from "../../../shared/secrets.ts";
+import { clip } from "../../../shared/protocol/text.ts";
+import { MASK, withoutLogins, withoutSecrets } from "../../../shared/secrets.ts";
 import type { FailureKind, ModelFailure } from "../model.ts";
 
 /** The first `code` string found on `error` or along its `cause` chain. */
@@ -189,8 +190,6 @@ export const MAX_MESSAGE_CHARS = 500;
 /** Far more than is kept, little enough that no hostile body costs time. */
 const MAX_INSPECTED_CHARS = 8_000;
 
-const MASK = "[redacted]";
-
 const CREDENTIALS: readonly [RegExp, string][] = [
   [/\b(bearer|basic)\s+[^\s"',;]+/gi, `$1 ${MASK}`],
   [
@@ -199,7 +198,6 @@ const CREDENTIALS: readonly [RegExp, string][] = [
   ],
   [/\bsk-[\w-]{6,}/g, MASK],
   [/\beyJ[\w-]{8,}\.[\w.-]+/g, MASK],
-  [/(:\/\/)[^\s/@]+@/g, `$1${MASK}@`],
   [/\b[\w-]{40,}\b/g, MASK],
 ];
 
@@ -208,11 +206,9 @@ const CREDENTIALS: readonly [RegExp, string][] = [
  * turned into one space, cut to {@link MAX_MESSAGE_CHARS}.
  */
 export function redact(text: string): string {
-  let clean = withoutSecrets(text).slice(0, MAX_INSPECTED_CHARS);
+  let clean = withoutLogins(clip(withoutSecrets(text), MAX_INSPECTED_CHARS));
   for (const [pattern, replacement] of CREDENTIALS) clean = clean.replace(pattern, replacement);
-  clean = clean.replace(/[\s\p{Cc}]+/gu, " ").trim();
-  if (clean.length <= MAX_MESSAGE_CHARS) return clean;
-  return `${clean.slice(0, MAX_MESSAGE_CHARS - 1).replace(/[\uD800-\uDBFF]$/, "")}…`;
+  return clip(clean.replace(/[\s\p{Cc}]+/gu, " ").trim(), MAX_MESSAGE_CHARS);
 }
 
 /** A provider that took longer than it may: for the whole call, or without a byte. */

@@ -5,7 +5,8 @@
 import { lstat } from "node:fs/promises";
 import { z } from "zod";
 import { ToolFailure } from "../../../shared/errors.ts";
-import { type Directory, openDirectory, pathIn } from "../files/open.ts";
+import { pathIn } from "../../../shared/workspace-files.ts";
+import { type Directory, openDirectory } from "../files/open.ts";
 import { shownPath } from "../files/path.ts";
 import { splitGlob } from "../search/glob-pattern.ts";
 import type { Matcher } from "../search/matcher.ts";

@@ -111,7 +111,7 @@ async function readLines(
 
 /**
  * Where at most `most` more lines of `bytes` end, and how many of them ended there. Counts byte by byte: a search for
- * each end of a quarter of a million empty lines holds everybody up.
+ * each end of a quarter of a million empty lines holds up all other runs.
  */
 function passLines(bytes: Buffer, from: number, most: number): { end: number; lines: number } {
   let end = from;

@@ -13,10 +13,11 @@
  * 4. What stands on another file system than the area (a procfs or a disk mounted below it) is never entered.
  * 5. No failure names a host path; the model reads its own spelling back.
  */
-import { constants, type Stats } from "node:fs";
+import type { Stats } from "node:fs";
 import { type FileHandle, lstat, mkdir, open, readlink } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { ToolFailure } from "../../../shared/errors.ts";
+import { OPEN_DIRECTORY, pathIn } from "../../../shared/workspace-files.ts";
 import type { Area, Workspace } from "../workspace.ts";
 import { locate, plainFailure, quotePath, relocate, type Target } from "./path.ts";
 import { refuseExecuted, refuseSecret } from "./policy.ts";
@@ -24,6 +25,8 @@ import { refuseExecuted, refuseSecret } from "./policy.ts";
 /** An open directory inside an area; its holder closes its handle. */
 export interface Directory {
   readonly handle: FileHandle;
+  /** The host path, as it was walked; for comparing, never for showing. */
+  readonly path: string;
   readonly area: Area;
   /** The area's file system; nothing on another one is opened. */
   readonly device: number;
@@ -40,14 +43,6 @@ export interface Place {
 
 const MAX_LINK_HOPS = 40;
 const NEW_DIRECTORY_MODE = 0o700;
-const OPEN_DIRECTORY =
-  constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
-
-/** A path by which the system reaches `name` in the open directory itself, wherever that has been moved. */
-export function pathIn(directory: Directory, name: string): string {
-  if (process.platform === "linux") return `/proc/self/fd/${directory.handle.fd}/${name}`;
-  return join(directory.area.path, ...directory.segments, name);
-}
 
 /** What a place is opened for: `change` needs a writable area, `create` also makes missing directories. */
 export type Intent = "read" | "change" | "create";
@@ -78,7 +73,7 @@ export async function openPlace(workspace: Workspace, path: string, intent: Inte
       if (!stat?.isSymbolicLink()) return { found: { directory, name, stat } };
       const linked = await readlink(pathIn(directory, name));
       await directory.handle.close();
-      return { target: relocate(workspace, resolve(hostPath(directory), linked), path) };
+      return { target: relocate(workspace, resolve(directory.path, linked), path) };
     } catch (error) {
       await directory.handle.close();
       throw error;
@@ -109,7 +104,7 @@ export async function openChild(directory: Directory, name: string): Promise<Dir
   const handle = await open(pathIn(directory, name), OPEN_DIRECTORY);
   try {
     if ((await handle.stat()).dev !== device) throw otherDevice(name);
-    return { handle, area, device, segments };
+    return { handle, path: join(directory.path, name), area, device, segments };
   } catch (error) {
     await handle.close();
     throw error;
@@ -123,7 +118,7 @@ export function otherDevice(path: string): ToolFailure {
 
 async function openArea(area: Area): Promise<Directory> {
   const handle = await open(area.path, OPEN_DIRECTORY);
-  return { handle, area, device: (await handle.stat()).dev, segments: [] };
+  return { handle, path: area.path, area, device: (await handle.stat()).dev, segments: [] };
 }
 
 type Attempt<Found> = { readonly found: Found } | { readonly target: Target };
@@ -153,7 +148,7 @@ async function descend({ area, segments }: Target, makeMissing: boolean): Promis
     for (const [index, name] of segments.entries()) {
       const next = await openComponent(directory, name, makeMissing);
       await directory.handle.close();
-      if (typeof next === "string") return resolve(hostPath(directory), next, ...segments.slice(index + 1));
+      if (typeof next === "string") return resolve(directory.path, next, ...segments.slice(index + 1));
       directory = next;
     }
     return directory;
@@ -182,11 +177,6 @@ async function openComponent(
     if (!(error instanceof Error && "code" in error && error.code === "EEXIST")) throw error;
   });
   return openChild(directory, name);
-}
-
-/** The host path of an open directory, as it was walked; for comparing, never for opening or showing. */
-export function hostPath(directory: Directory): string {
-  return join(directory.area.path, ...directory.segments);
 }
 
 async function lstatOrNothing(path: string): Promise<Stats | undefined> {

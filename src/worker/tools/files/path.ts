@@ -1,7 +1,8 @@
 /** Pure: which area a path belongs to, by its spelling alone, and how a path in an area is shown to a model. */
 import { isAbsolute, join, resolve } from "node:path";
 import { ToolFailure } from "../../../shared/errors.ts";
-import { clip, safeText } from "../result-text.ts";
+import { quoted } from "../../../shared/protocol/text.ts";
+import { safeText } from "../result-text.ts";
 import type { Area, Workspace } from "../workspace.ts";
 
 /** An area and the components below it; free of `.` and `..`, but a component may yet turn out to be a link. */
@@ -107,7 +108,7 @@ const REASONS: Readonly<Record<string, string>> = {
 
 /** A path as error sentences quote it: JSON spelling, at most 200 characters. */
 export function quotePath(path: string): string {
-  return JSON.stringify(clip(safeText(path), PATH_ECHO_CHARS));
+  return quoted(safeText(path), PATH_ECHO_CHARS);
 }
 
 /** Turns a system error into a {@link ToolFailure} about `path`; other errors come back as they are. */

@@ -11,6 +11,7 @@ import type { Clock } from "../../../shared/clock.ts";
 import { messageOf, ToolFailure } from "../../../shared/errors.ts";
 import type { Logger } from "../../../shared/logger.ts";
 import type { McpServer } from "../../../shared/mcp-server.ts";
+import { clip } from "../../../shared/protocol/text.ts";
 import { keepLoginOf, keepSecretsOf, keepSecretsOfArguments } from "../../../shared/secrets.ts";
 import { packageVersion } from "../../../shared/version.ts";
 
@@ -89,7 +90,7 @@ export class ServerConnection {
       return await client.callTool({ name, arguments: input }, { signal, timeout, maxTotalTimeout: timeout });
     } catch (error) {
       const { ProtocolError, SdkError, SdkErrorCode } = await import("@modelcontextprotocol/client");
-      const problem = messageOf(error).slice(0, MAX_PROBLEM_CHARS);
+      const problem = clip(messageOf(error), MAX_PROBLEM_CHARS);
       if (error instanceof ProtocolError) throw new ToolFailure(`${this.name} refused the call: ${problem}`);
       if (error instanceof SdkError && error.code === SdkErrorCode.RequestTimeout)
         throw new ToolFailure(
@@ -168,7 +169,7 @@ export class ServerConnection {
   #failed(error: unknown, said = ""): ToolFailure {
     const longMs = FIRST_BACKOFF_MS * 2 ** this.#failures++;
     this.#retryAtMs = this.#means.clock.monotonicMs() + Math.min(longMs, LONGEST_BACKOFF_MS);
-    const problem = messageOf(error).slice(0, MAX_PROBLEM_CHARS);
+    const problem = clip(messageOf(error), MAX_PROBLEM_CHARS);
     this.#means.logger.warn({ server: this.name, problem, said }, "MCP server not available");
     return new ToolFailure(`${this.name} is not available. Go on without it.`);
   }

@@ -12,6 +12,7 @@ import { messageOf, ToolFailure } from "../../../shared/errors.ts";
 import type { McpServers } from "../../../shared/mcp-server.ts";
 import { JsonObject } from "../../../shared/protocol/content.ts";
 import { mcpServerOf } from "../../../shared/protocol/permissions.ts";
+import { clip } from "../../../shared/protocol/text.ts";
 import { withoutSecrets, withoutSecretsIn } from "../../../shared/secrets.ts";
 import { StopSignal } from "../../../shared/stop-signal.ts";
 import type { Tool } from "../tool.ts";
@@ -51,10 +52,7 @@ export function createMcpTools(servers: McpServers, means: ServerMeans): McpTool
         const tool = toolOf(connection, listed, timeoutMs);
         if (tool && !known.has(tool.name)) known.set(tool.name, tool);
         else
-          means.logger.warn(
-            { server: connection.name, tool: listed.name.slice(0, 100) },
-            "MCP tool left out",
-          );
+          means.logger.warn({ server: connection.name, tool: clip(listed.name, 100) }, "MCP tool left out");
       }
       tools = [...known.values()];
       return true;
@@ -91,7 +89,7 @@ function toolOf(server: ServerConnection, listed: ListedTool, timeoutMs: number)
   const inputSchema = withoutSecretsIn(listedSchema);
   if (JSON.stringify(inputSchema).length > MAX_SCHEMA_CHARS) return undefined;
   const said = withoutSecrets(listed.description ?? listed.title ?? listed.name);
-  const description = said.slice(0, MAX_DESCRIPTION_CHARS);
+  const description = clip(said, MAX_DESCRIPTION_CHARS);
   return {
     name,
     server: mcpServerOf(name),
@@ -122,7 +120,7 @@ function textOf({ content = [], structuredContent }: CallResult): string {
     text += text === "" ? said : `\n${said}`;
   }
   if (text === "" && structuredContent !== undefined) text = JSON.stringify(structuredContent);
-  return text.slice(0, MAX_RESULT_CHARS);
+  return clip(text, MAX_RESULT_CHARS);
 }
 
 function blockText(block: NonNullable<CallResult["content"]>[number]): string {

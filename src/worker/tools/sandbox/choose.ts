@@ -8,6 +8,7 @@
 import { rm } from "node:fs/promises";
 import { type Clock, systemClock } from "../../../shared/clock.ts";
 import { messageOf, SubagentError } from "../../../shared/errors.ts";
+import { clip } from "../../../shared/protocol/text.ts";
 import type { Workspace } from "../workspace.ts";
 import { createBubblewrap } from "./bubblewrap.ts";
 import { makeDirectory, removeLeftBehind } from "./directory.ts";
@@ -138,7 +139,7 @@ function unconfined({
     throw new SubagentError(
       "invalid_config",
       "SUBAGENT_BASH=unsandboxed gives every sub-agent the worker's own rights: in production set " +
-        "SUBAGENT_BASH_ACCEPT_RISK=yes as well, or take it away.",
+        "SUBAGENT_BASH_ACCEPT_RISK=yes as well, or unset SUBAGENT_BASH.",
     );
   }
   return {
@@ -162,8 +163,8 @@ async function problemOf(runner: Runner): Promise<string | undefined> {
     const open = words.filter((word) => !WALLS.has(word));
     if (missing.length === 0 && open.length === 0) return undefined;
     if (missing.length === runner.walls.length)
-      return open.join(" ").slice(0, 200) || `it ended with ${exitCode}`;
-    return `not walled off: ${[...missing, ...open].join(", ").slice(0, 200)}`;
+      return clip(open.join(" "), 200) || `it ended with ${exitCode}`;
+    return `not walled off: ${clip([...missing, ...open].join(", "), 200)}`;
   } catch (error) {
     return messageOf(error);
   } finally {

@@ -13,7 +13,7 @@ const PREFIX = /^subagent-(?:bash|net|runsc)-[A-Za-z0-9]{6}$/;
 /** Several times what a command may take. */
 const LEFT_BEHIND_MS = 3_600_000;
 
-/** Makes one, for its owner alone; whoever makes it removes it with its command. */
+/** Makes one, for its owner alone; the caller removes it with its command. */
 export function makeDirectory(purpose: "bash" | "net" | "runsc"): Promise<string> {
   return mkdtemp(join(tmpdir(), `subagent-${purpose}-`));
 }

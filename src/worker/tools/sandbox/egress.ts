@@ -15,6 +15,7 @@ import { join } from "node:path";
 import { type Duplex, pipeline } from "node:stream";
 import { isAddress, isPublic, lookupOf, type MayReach, parseRanges } from "../../../shared/address-range.ts";
 import { SubagentError } from "../../../shared/errors.ts";
+import { clip } from "../../../shared/protocol/text.ts";
 import { makeDirectory } from "./directory.ts";
 import type { NetworkUse } from "./runner.ts";
 
@@ -265,9 +266,9 @@ class Traffic {
   }
 
   #refuse({ host, port }: Target, why: string): SubagentError {
-    const name = `${host.slice(0, 100)}:${port}`;
+    const name = `${clip(host, 100)}:${port}`;
     if (this.#refused.size < MAX_REFUSED_NAMED) this.#refused.add(name);
-    const list = this.#policy.hosts.join(", ").slice(0, 500);
+    const list = clip(this.#policy.hosts.join(", "), 500);
     return refusal(403, `${name} ${why} of what commands may reach: ${list}.`);
   }
 

@@ -11,10 +11,12 @@
  *    moment: bubblewrap binds its life to ours only once it has begun, and its child to its own only once all is mounted.
  * 5. The command is handed over when the process says that it is ready. One whose launcher died meanwhile reads its end.
  */
+
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, openSync, readdirSync } from "node:fs";
 import type { Readable, Writable } from "node:stream";
 import type { Clock } from "../../../shared/clock.ts";
+import { onAbort } from "../../../shared/stop-signal.ts";
 import type { Killed } from "./runner.ts";
 
 /** A process to run. */
@@ -43,7 +45,7 @@ export interface ProcessOutcome {
 
 const HEAD_BYTES = 60 * 1024;
 const TAIL_BYTES = 40 * 1024;
-/** A command that writes more than this is killed: reading it holds up everybody else's runs. */
+/** A command that writes more than this is killed: reading it holds up all other runs. */
 const MAX_OUTPUT_BYTES = 64 * 1024 * 1024;
 const MAX_REPORT_BYTES = 8 * 1024;
 /** The descriptor on which a process says that it is ready, and in the end where it stands. */
@@ -121,13 +123,11 @@ function watch(
   handOver(child, reported, command);
   for (const [index, input] of inputs.entries()) feed(child.stdio[FIRST_INPUT + index], input);
 
-  const onAbort = (): void => kill("stopped");
-  signal.addEventListener("abort", onAbort, { once: true });
+  const forget = onAbort(signal, () => kill("stopped"));
   const timers = [clock.timeout(timeoutMs, () => kill("timeout"))];
-  if (signal.aborted) onAbort();
   const over = (): void => {
     for (const timer of timers) timer.cancel();
-    signal.removeEventListener("abort", onAbort);
+    forget();
   };
   child.once("error", (error) => {
     over();

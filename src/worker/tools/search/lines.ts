@@ -1,4 +1,5 @@
 /** Searches one open file line by line, in bounded memory whatever the file holds. */
+import { clip } from "../../../shared/protocol/text.ts";
 import type { OpenFile } from "../files/file.ts";
 import type { Matcher } from "./matcher.ts";
 import type { Expression } from "./request.ts";
@@ -87,5 +88,5 @@ function createLineSplitter(): LineSplitter {
 
 function shortened(line: string): string {
   const text = line.endsWith("\r") ? line.slice(0, -1) : line;
-  return text.length > MAX_LINE_CHARS ? `${text.slice(0, MAX_LINE_CHARS)}…` : text;
+  return clip(text, MAX_LINE_CHARS);
 }

@@ -11,8 +11,10 @@
  *
  * A thread sees no environment variable and no loader of this process.
  */
+
 import { Worker } from "node:worker_threads";
 import { ToolFailure } from "../../../shared/errors.ts";
+import { onAbort } from "../../../shared/stop-signal.ts";
 import type { Expression, IgnoreFile, MatchAnswer, MatchRequest } from "./request.ts";
 
 /** The matcher of one search; its requests follow one another. Every method throws {@link ToolFailure} once stopped. */
@@ -43,7 +45,7 @@ export interface Matcher {
    * @throws {ToolFailure} `too_slow` when the time is over.
    * @throws {ToolFailure} when the schema cannot be used.
    */
-  misfit(schema: string, json: string): Promise<string | undefined>;
+  mismatch(schema: string, json: string): Promise<string | undefined>;
   /** Resolves when no thread works for this matcher, and none at all when it was the last one. Idempotent. */
   close(): Promise<void>;
 }
@@ -88,10 +90,10 @@ export function createMatcherThreads(maxThreads: number = MAX_THREADS): MatcherT
         lines: (expression, texts) => ask({ kind: "lines", ...expression, texts }),
         paths: (pattern, texts) => inBatches(texts, (batch) => ask({ kind: "glob", pattern, texts: batch })),
         ignored: (files, texts) => inBatches(texts, (batch) => ask({ kind: "ignore", files, texts: batch })),
-        async misfit(schema, json) {
+        async mismatch(schema, json) {
           const answer = await crew.submit({ kind: "schema", schema, texts: [json] }, signal);
           if ("hits" in answer) return undefined;
-          if (answer.problem === "misfit") return answer.message;
+          if (answer.problem === "mismatch") return answer.message;
           throw failureOf("schema", answer);
         },
         close() {
@@ -129,15 +131,14 @@ class Crew {
   /** Answers when a thread has; aborting `signal` takes the job out of the line, or kills the thread that does it. */
   submit(request: MatchRequest, signal: AbortSignal): Promise<MatchAnswer> {
     if (signal.aborted) return Promise.reject(stopped());
-    let onAbort = (): void => {};
+    let forget = (): void => {};
     const answered = new Promise<MatchAnswer>((resolve, reject) => {
       const job: Job = { request, resolve, reject };
-      onAbort = () => this.#withdraw(job);
-      signal.addEventListener("abort", onAbort, { once: true });
+      forget = onAbort(signal, () => this.#withdraw(job));
       this.#waiting.push(job);
       this.#assign();
     });
-    return answered.finally(() => signal.removeEventListener("abort", onAbort));
+    return answered.finally(forget);
   }
 
   /** Ends every idle thread, and resolves when all that were ended are gone. */

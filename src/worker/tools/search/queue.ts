@@ -4,7 +4,9 @@
  * 1. A run has at most one search under way, however many its model asks for in one turn.
  * 2. A run whose search ends goes behind every other run that waits.
  */
+
 import { ToolFailure } from "../../../shared/errors.ts";
+import { onAbort } from "../../../shared/stop-signal.ts";
 
 /** Hands out places. */
 export interface SearchQueue {
@@ -48,7 +50,7 @@ export function createSearchQueue(maxSearches: number = MAX_SEARCHES): SearchQue
   const enter = (run: string, signal: AbortSignal): Promise<() => void> =>
     new Promise((resolve, reject) => {
       if (signal.aborted) return reject(stopped());
-      const onAbort = (): void => {
+      const leave = (): void => {
         setWaiting(
           run,
           (waiting.get(run) ?? []).filter((one) => one !== start),
@@ -56,10 +58,10 @@ export function createSearchQueue(maxSearches: number = MAX_SEARCHES): SearchQue
         reject(stopped());
       };
       const start = (): void => {
-        signal.removeEventListener("abort", onAbort);
+        forget();
         resolve(() => end(run));
       };
-      signal.addEventListener("abort", onAbort, { once: true });
+      const forget = onAbort(signal, leave);
       waiting.set(run, [...(waiting.get(run) ?? []), start]);
       admit();
     });

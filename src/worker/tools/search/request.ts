@@ -20,8 +20,8 @@ export type MatchRequest = { readonly texts: readonly string[] } & (
   | { readonly kind: "schema"; readonly schema: string }
 );
 
-/** What a thread answers: `misfit` is a JSON value that does not fit the schema, and why; `malformed` is a glob that can match nothing, `invalid` comes with the engine's own words. */
+/** What a thread answers: `mismatch` is a JSON value that does not fit the schema, and why; `malformed` is a glob that can match nothing, `invalid` comes with the engine's own words. */
 export type MatchAnswer =
   | { readonly hits: readonly number[] }
   | { readonly problem: "too_slow" | "malformed" }
-  | { readonly problem: "invalid" | "misfit"; readonly message: string };
+  | { readonly problem: "invalid" | "mismatch"; readonly message: string };

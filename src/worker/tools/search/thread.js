@@ -209,7 +209,7 @@ async function matchSchema({ schema, texts }) {
     const parsed = JSON.parse(schema);
     const validator = new Validator(parsed, draftOf(parsed.$schema), false);
     const { valid, errors } = validator.validate(JSON.parse(texts[0] ?? ""));
-    answer = valid ? { hits: [0] } : { problem: "misfit", message: misfitOf(errors) };
+    answer = valid ? { hits: [0] } : { problem: "mismatch", message: mismatchOf(errors) };
   });
   return ended ? answer : { problem: "too_slow" };
 }
@@ -230,21 +230,22 @@ function draftOf(dialect) {
 }
 
 /** Errors of the innermost places, for the others only say that there are some. */
-const MAX_MISFITS_TOLD = 5;
-const MAX_MISFIT_CHARS = 1_000;
+const MAX_MISMATCHES_TOLD = 5;
+/** Bounds what is sent to the other thread, which clips it for its reader. */
+const MAX_MISMATCH_CHARS = 2_000;
 
 /**
  * @param {readonly { keyword: string, instanceLocation: string, error: string }[]} errors
  * @returns {string}
  */
-function misfitOf(errors) {
+function mismatchOf(errors) {
   const outer = new Set(["properties", "items", "prefixItems", "$ref", "allOf", "additionalProperties"]);
   const inner = errors.filter(({ keyword }) => !outer.has(keyword));
-  const told = (inner.length > 0 ? inner : errors).slice(0, MAX_MISFITS_TOLD);
+  const told = (inner.length > 0 ? inner : errors).slice(0, MAX_MISMATCHES_TOLD);
   return told
     .map(({ instanceLocation, error }) => `at ${instanceLocation}: ${error.replace(/\.$/, "")}`)
     .join("; ")
-    .slice(0, MAX_MISFIT_CHARS);
+    .slice(0, MAX_MISMATCH_CHARS);
 }
 
 /**

@@ -9,7 +9,8 @@
 import { opendir } from "node:fs/promises";
 import { join } from "node:path";
 import { DRAFT_PREFIX } from "../../../shared/protocol/ids.ts";
-import { type Directory, hostPath, openChild, pathIn } from "../files/open.ts";
+import { pathIn } from "../../../shared/workspace-files.ts";
+import { type Directory, openChild } from "../files/open.ts";
 import { type IgnoreRules, withoutIgnored, withRulesOf } from "./gitignore.ts";
 import type { Matcher } from "./matcher.ts";
 
@@ -70,7 +71,7 @@ async function* walkFrom(
     for (const spelled of kept.filter((name) => name.endsWith("/"))) {
       const name = spelled.slice(0, -1);
       if (options.signal.aborted || options.budget.exhausted) return;
-      if (join(hostPath(directory), name) === options.hidden) continue;
+      if (join(directory.path, name) === options.hidden) continue;
       const child = await openChild(directory, name).catch(() => undefined);
       if (child !== undefined) yield* walkFrom(child, options, depth - 1, rules);
     }

@@ -286,8 +286,8 @@ function* step(
     advances: true,
     ...(pick(4) === 0 && { interim_id: newRequestKey(), interim: "a word" }),
   });
-  if (answer.status === "appended" || answer.status === "same") log.set(...entry);
-  if (answer.status === "conflict") for (const [stored, json] of answer.entries) log.set(stored, json);
+  // On a conflict other content stands there: the holder goes on from the log as it is.
+  if (answer.status !== "stale") log.set(...entry);
   return answer;
 }
 

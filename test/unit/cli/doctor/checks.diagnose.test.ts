@@ -1,14 +1,18 @@
 import { expect, test } from "vitest";
 import { diagnose } from "../../../../src/cli/doctor/checks.ts";
-import { facts, NO_WORKSPACES, sight } from "./samples.ts";
+import { facts, NO_WORKSPACES, snapshot } from "./samples.ts";
 
 test("a healthy installation has five areas in order, each with a line of figures", () => {
-  const agents = [sight(), sight({ record: { status: "idle" } }), sight({ record: { status: "ended" } })];
+  const agents = [
+    snapshot(),
+    snapshot({ record: { status: "idle" } }),
+    snapshot({ record: { status: "ended" } }),
+  ];
   const { areas, findings } = diagnose(facts({ agents, channels: 2 }));
   expect(findings).toEqual([]);
   expect(areas.map(({ area, severity, summary }) => `${area} ${severity} ${summary}`)).toEqual([
     "redis ok redis 7.0.15 · AOF everysec · noeviction · 5 MB in use",
-    "workers ok 1 live on 1 host · 0 of 50 places taken · 0 waiting",
+    "workers ok 1 live on 1 host · 0 of 50 slots taken · 0 waiting",
     "agents ok 2 live · 1 idle · 1 queued · 1 ended",
     "replies ok 2 parents with a reply channel · none unacked for over 1 h",
     "workspaces ok 0 in /w",
@@ -17,8 +21,8 @@ test("a healthy installation has five areas in order, each with a line of figure
 
 test("errors come first, and an area is as bad as the worst that was found in it", () => {
   const suspects = [
-    { sight: sight(), troubles: ["orphaned_keys" as const] },
-    { sight: sight(), troubles: ["leaked_slots" as const] },
+    { snapshot: snapshot(), troubles: ["orphaned_keys" as const] },
+    { snapshot: snapshot(), troubles: ["leaked_slots" as const] },
   ];
   const { areas, findings } = diagnose(facts({ suspects, reached: ["agents"] }));
   expect(findings.map(({ severity }) => severity)).toEqual(["error", "warn", "warn"]);

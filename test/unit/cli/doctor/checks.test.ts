@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { findingsIn } from "../../../../src/cli/doctor/checks.ts";
 import type { Facts } from "../../../../src/cli/doctor/facts.ts";
-import { facts, NOW_MS, sight, workerSight } from "./samples.ts";
+import { facts, NOW_MS, snapshot, workerSight } from "./samples.ts";
 
 const HOUR_MS = 3_600_000;
 const checks = (found: { check: string; severity: string }[]) =>
@@ -46,7 +46,11 @@ test("a server is nearly full at nine tenths of its limit, and full is said by i
 
 test("no worker is a warning where nothing waits, and an error where agents do", () => {
   expect(checks(findingsIn(facts({ workers: [] })))).toEqual(["no_workers warn"]);
-  const agents = [sight(), sight({ record: { status: "idle" } }), sight({ record: { status: "running" } })];
+  const agents = [
+    snapshot(),
+    snapshot({ record: { status: "idle" } }),
+    snapshot({ record: { status: "running" } }),
+  ];
   const [found] = findingsIn(facts({ workers: [], agents }));
   expect(found).toMatchObject({ check: "work_without_workers", severity: "error", count: 2, names: [] });
 });
@@ -60,7 +64,7 @@ test("a budget is told from four fifths on, the one that is used most first", ()
   expect(found?.names).toEqual(["parent p1 (125 %)", "parent p0 (80 %)"]);
 });
 
-test("wakes that wait beside free places are an error", () => {
+test("wakes that wait beside free slots are an error", () => {
   const wakes = { waiting: 7, active: 0, delayed: 0, isPaused: false, next: "x" };
   const [stuck] = findingsIn(facts({ wakes, areWakesStuck: true }));
   expect(stuck).toMatchObject({ check: "wakes_not_taken", severity: "error", count: 7 });
@@ -122,7 +126,7 @@ test("intake entries of which no parent was told are a warning with their ids an
     count: 1_000,
     names: ["2-0", "1-0"],
   });
-  expect(found?.what).toBe("1,000 intake entries came to nothing, and no parent could be told");
+  expect(found?.what).toBe("1,000 intake entries failed, and no parent could be told");
 });
 
 test("old replies are a warning, and an error when they will be gone within a day", () => {
@@ -141,11 +145,11 @@ test("old replies are a warning, and an error when they will be gone within a da
 describe("findings", () => {
   test("name agents by parent and id, those that are gone by uid, and count them all", () => {
     const many = Array.from({ length: 120 }, (_, n) => ({
-      sight: sight({ record: { agentId: `worker_${n}` } }),
+      snapshot: snapshot({ record: { agentId: `worker_${n}` } }),
       troubles: ["stale_queued" as const],
     }));
     const gone = {
-      sight: sight({ record: null, address: { tenant: "acme", parentId: "p", uid: "sa-1" } }),
+      snapshot: snapshot({ record: null, address: { tenant: "acme", parentId: "p", uid: "sa-1" } }),
       troubles: ["leaked_slots" as const],
     };
     const [stale, leaked] = findingsIn(facts({ suspects: [...many, gone] }));
@@ -156,7 +160,7 @@ describe("findings", () => {
   });
 
   test("that nobody looks is said about workers that live, not where there are none", () => {
-    const suspects = [{ sight: sight(), troubles: ["unswept" as const] }];
+    const suspects = [{ snapshot: snapshot(), troubles: ["unswept" as const] }];
     expect(findingsIn(facts({ suspects, workers: [] }))).toMatchObject([{ check: "no_workers" }]);
     expect(findingsIn(facts({ suspects, workers: [workerSight()] }))).toMatchObject([{ check: "unswept" }]);
   });

@@ -1,15 +1,15 @@
 /** A healthy installation as the doctor sees it, for tests that make one thing wrong. */
 import type { Facts, WorkspaceFacts } from "../../../../src/cli/doctor/facts.ts";
-import type { AgentSight, RecordSight } from "../../../../src/shared/redis/inspection.ts";
+import type { AgentSnapshot, RecordSnapshot } from "../../../../src/shared/redis/inspection.ts";
 
 /** The moment of every look. */
 export const NOW_MS = 1_800_000_000_000;
 
 /** An agent in order: queued since now, watched, counted, named; `record: null` for one that is gone. */
-export function sight({
+export function snapshot({
   record,
   ...more
-}: Partial<Omit<AgentSight, "record">> & { record?: Partial<RecordSight> | null } = {}): AgentSight {
+}: Partial<Omit<AgentSnapshot, "record">> & { record?: Partial<RecordSnapshot> | null } = {}): AgentSnapshot {
   return {
     address: { tenant: "default", parentId: "planner", uid: "sa-000000000000000000000001" },
     nowMs: NOW_MS,
@@ -22,8 +22,7 @@ export function sight({
             status: "queued",
             deadline: NOW_MS + 10_000,
             leaseUntil: 0,
-            unansweredSince: NOW_MS,
-            maxAgeMs: 86_400_000,
+            tooOldAt: NOW_MS + 86_400_000,
             wake: 1,
             worker: "",
             crashes: 0,
@@ -37,7 +36,7 @@ export function sight({
     attachments: 0,
     timeline: 0,
     isCounted: true,
-    nextLookMs: NOW_MS + 10_000,
+    nextCheckMs: NOW_MS + 10_000,
     ...more,
   };
 }
@@ -56,7 +55,6 @@ export function facts(more: Partial<Facts> = {}): Facts {
         aof: "on",
         appendfsync: "everysec",
         evictionPolicy: "noeviction",
-        clusterMode: false,
         role: "master",
         usedMemoryBytes: 5_000_000,
         maxMemoryBytes: 0,
@@ -67,7 +65,7 @@ export function facts(more: Partial<Facts> = {}): Facts {
     agents: [],
     suspects: [],
     unreadable: [],
-    misfits: [],
+    mistyped: [],
     strangers: [],
     channels: 0,
     oldReplies: [],
@@ -94,12 +92,11 @@ export function workerSight(
     v: 1 as const,
     id: "here-1",
     host: "here",
-    pid: 1,
     version: "0.1.0",
     tools: ["grep"],
     model: "m",
     concurrency: 50,
-    started_at: "2026-11-01T00:00:00Z",
+
     now: announcedAtMs,
     ...more,
   };

@@ -15,8 +15,8 @@ import { expect, test } from "vitest";
 import {
   deleteWorkspace,
   isUntouchedSince,
+  placesIn,
   stampIn,
-  surveyWorkspaces,
 } from "../../../../src/cli/doctor/workspaces.ts";
 import { closeAtEnd } from "../../../helpers/cleanup.ts";
 
@@ -34,7 +34,7 @@ function place() {
   return { root, make };
 }
 
-test("every workspace is found with the uid of its stamp, and nothing that could not be one", async () => {
+test("every workspace is found, and nothing that could not be one", async () => {
   const { root, make } = place();
   make("acme/p/agents/a");
   make("acme/p/agents/b", "");
@@ -43,16 +43,18 @@ test("every workspace is found with the uid of its stamp, and nothing that could
   make("acme/p/elsewhere/c");
   mkdirSync(join(root, "lost+found"));
   symlinkSync(join(root, "acme"), join(root, "linked"));
-  const survey = await surveyWorkspaces(root);
-  expect(survey?.found.sort((one, other) => one.path.localeCompare(other.path))).toEqual([
-    { tenant: "acme", parentId: "p", agentId: "a", path: "acme/p/agents/a", uid: UID },
-    { tenant: "acme", parentId: "p", agentId: "b", path: "acme/p/agents/b", uid: undefined },
+  const places = await placesIn(root);
+  expect(places?.sort((one, other) => one.path.localeCompare(other.path))).toEqual([
+    { tenant: "acme", parentId: "p", agentId: "a", path: "acme/p/agents/a" },
+    { tenant: "acme", parentId: "p", agentId: "b", path: "acme/p/agents/b" },
   ]);
-  expect(await surveyWorkspaces(join(root, "nowhere"))).toBeUndefined();
+  expect(await placesIn(join(root, "nowhere"))).toBeUndefined();
 });
 
-test("a stamp that is a link or no JSON names nobody", async () => {
+test("a stamp names its agent; one that is a link or no JSON names none", async () => {
   const { make } = place();
+  expect(await stampIn(make("t/p/agents/c"))).toBe(UID);
+  expect(await stampIn(make("t/p/agents/d", ""))).toBeUndefined();
   const linked = make("t/p/agents/a", "");
   symlinkSync("/etc/hostname", join(linked, ".stamp.json"));
   expect(await stampIn(linked)).toBeUndefined();

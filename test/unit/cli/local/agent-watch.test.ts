@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { watchAgents } from "../../../../src/cli/local/agent-watch.ts";
-import { createPushStream } from "../../../../src/producer/push-stream.ts";
+import { createPushIterator } from "../../../../src/producer/push-iterator.ts";
 import { systemClock } from "../../../../src/shared/clock.ts";
 import { SubagentError } from "../../../../src/shared/errors.ts";
 import type { AgentView } from "../../../../src/shared/protocol/agent.ts";
@@ -21,7 +21,7 @@ const eventOf = (agent_id: string, type: "turn_started" = "turn_started"): Progr
 function scene() {
   const live = new Map<string, AgentView>();
   const records = new Map<string, AgentView>();
-  const events = createPushStream<ProgressEvent>();
+  const events = createPushIterator<ProgressEvent>();
   const told: string[] = [];
   const stopping = new AbortController();
   let failure: SubagentError | undefined;

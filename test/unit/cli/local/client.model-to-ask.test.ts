@@ -7,12 +7,10 @@ const worker = (model?: string) => ({
   v: 1 as const,
   id: "w",
   host: "h",
-  pid: 1,
   version: "0.1.0",
   tools: [],
   ...(model !== undefined && { model }),
   concurrency: 1,
-  started_at: "2026-11-01T00:00:00Z",
 });
 const unset = loadConfig({});
 

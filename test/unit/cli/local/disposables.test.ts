@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
-import { createClosing } from "../../../../src/cli/local/disposables.ts";
+import { createDisposables } from "../../../../src/cli/local/disposables.ts";
 import { latch } from "../../../helpers/latch.ts";
 
 test("closers run newest first, one after the other, and only once", async () => {
   const seen: string[] = [];
-  const closing = createClosing();
+  const closing = createDisposables();
   closing.add(() => void seen.push("first"));
   closing.add(async () => {
     await Promise.resolve();
@@ -17,7 +17,7 @@ test("closers run newest first, one after the other, and only once", async () =>
 
 test("all of them run although some fail, and the first failure is told", async () => {
   const seen: string[] = [];
-  const closing = createClosing();
+  const closing = createDisposables();
   closing.add(() => void seen.push("first"));
   closing.add(() => Promise.reject(new Error("inner")));
   closing.add(() => Promise.reject(new Error("outer")));
@@ -28,7 +28,7 @@ test("all of them run although some fail, and the first failure is told", async 
 test("closers beside each other run together, after those above them and before those below", async () => {
   const seen: string[] = [];
   const both = [latch(), latch()];
-  const closing = createClosing();
+  const closing = createDisposables();
   closing.add(() => void seen.push("below"));
   for (const [n, own] of both.entries()) {
     closing.addBeside(async () => {

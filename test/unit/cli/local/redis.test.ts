@@ -84,7 +84,7 @@ test("a server that accepts and says nothing is given up", async () => {
   await once(server, "connection");
   clock.advance(5_100);
   await expect(opening).rejects.toThrow(
-    /has not answered within 5 s, and nothing refused the connection: it, the network or this machine is busy/,
+    /has not answered within 5 s and did not refuse the connection: Redis, the network or this machine is busy/,
   );
 });
 

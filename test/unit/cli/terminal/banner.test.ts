@@ -45,15 +45,15 @@ test.each([
 ])(
   "workers of others that announce %s are named instead of what this command has",
   (announced, model, text) => {
-    const worker = { v: 1 as const, id: "w", host: "h", pid: 1, version: "1", tools: [], concurrency: 1 };
-    const one = { ...worker, ...(announced && { model: announced }), started_at: "2026-11-01T00:00:00Z" };
+    const worker = { v: 1 as const, id: "w", host: "h", version: "1", tools: [], concurrency: 1 };
+    const one = { ...worker, ...(announced && { model: announced }) };
     const others = { workers: [one, one], on: "redis://***@host", model };
     expect(renderBanner({ ...facts(), others }, 200, style)).toEqual([
       "subagent-queue 1.2.3",
       "  Redis        redis://127.0.0.1:6379 (7.0.15)",
       "  Workers      2 workers on redis://***@host, none started here",
       `  Model        ${text}`,
-      "  Directories  those that the workers opened, not this one",
+      "  Directories  those of the workers, not this one",
       "",
     ]);
   },

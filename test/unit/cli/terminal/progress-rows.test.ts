@@ -94,7 +94,7 @@ test("at 80 columns the board shows every column, aligned", () => {
 
 test("while Redis is away the board says since when its rows are old", () => {
   const lines = renderBoard([working()], { ...view(80), awaySinceMs: 1_000 });
-  expect(lines.at(-1)).toBe("  Redis does not answer since 2s: the rows show what was known then.");
+  expect(lines.at(-1)).toBe("  Redis has not answered for 2s: the rows show the last known state.");
 });
 
 test("an age stands still once the agent is over", () => {

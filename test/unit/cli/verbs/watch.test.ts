@@ -17,7 +17,7 @@ test("one that never did anything, and one whose record is gone, have a line too
 });
 
 test("a Redis that is away is told without the advice to call again", () => {
-  const told = "Redis cannot be reached (gone). Looking again until it is back.";
+  const told = "Redis cannot be reached (gone). Trying again until it is back.";
   expect(awayLine("Redis cannot be reached (gone): nothing was done; call again when it is back.")).toBe(
     told,
   );

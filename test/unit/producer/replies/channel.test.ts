@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import {
+  type FinalEntry,
   type Listener,
   PAGE_ENTRIES,
   received,
@@ -255,6 +256,20 @@ describe("a channel", () => {
     const { channel } = channelOver([reply("5-0")]);
     const waited = channel.reserve("u").wait(1, { bornAt: 1 });
     expect(await waited).toMatchObject({ id: "5-0" });
+  });
+
+  test("takes the reply out of a ring only when nobody can have acked it before the wait", async () => {
+    const { channel, checked } = channelOver([]);
+    const late = reply("5-0") as FinalEntry;
+    const waited = channel.reserve("u").wait(1, "shared");
+    expect(channel.offer(late)).toBe(false);
+    expect(channel.waiters.size).toBe(1);
+    for (const waiter of checked) waiter.mayTakeCopy = true;
+    channel.offer(late);
+    expect(await waited).toBe(late);
+    const promised = channel.reserve("u").wait(1, "promised");
+    channel.offer(late);
+    expect(await promised).toBe(late);
   });
 
   test("ends a wait for a later run with the end of its agent, and not with an earlier run's reply", async () => {

@@ -85,3 +85,10 @@ test("ids of wakes and replies carry the uid and a number, and no colon, which B
   expect(replyIdOf(agent.uid, 12)).toBe(`${agent.uid}.12`);
   expect(wakeJobId({ uid: agent.uid, wake: 3 })).not.toContain(":");
 });
+
+test("the key of a record ends in the agent's uid, and nothing else of it is the agent's: spawn.lua finds others by theirs", () => {
+  const keys = keysUnder("saq");
+  const other = { ...agent, uid: "sa-ffffffffffffffffffffffff" };
+  const { record } = keys.agent(agent);
+  expect(record.slice(0, -agent.uid.length) + other.uid).toBe(keys.agent(other).record);
+});

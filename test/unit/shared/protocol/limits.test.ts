@@ -3,7 +3,7 @@ import {
   AlertThresholds,
   CEILING,
   Limits,
-  LimitsWish,
+  LimitsInput,
   narrowLimits,
   SPAWN_LIMITS,
   TASK_LIMITS,
@@ -14,22 +14,22 @@ const FIELDS = Object.keys(CEILING) as (keyof typeof CEILING)[];
 test.for(FIELDS)(
   "a wish for %s may be its ceiling, and neither more, nor 0, negative, NaN, endless or text",
   (field) => {
-    expect(LimitsWish.safeParse({ [field]: CEILING[field] }).success).toBe(true);
+    expect(LimitsInput.safeParse({ [field]: CEILING[field] }).success).toBe(true);
     for (const wrong of [CEILING[field] + 1, 0, -1, Number.NaN, Number.POSITIVE_INFINITY, "5", null])
-      expect(LimitsWish.safeParse({ [field]: wrong }).success, String(wrong)).toBe(false);
+      expect(LimitsInput.safeParse({ [field]: wrong }).success, String(wrong)).toBe(false);
   },
 );
 
 test.for(FIELDS.filter((field) => field !== "max_cost_usd"))("%s is a whole number", (field) => {
-  expect(LimitsWish.safeParse({ [field]: 1.5 }).success).toBe(false);
+  expect(LimitsInput.safeParse({ [field]: 1.5 }).success).toBe(false);
 });
 
 test("a cost may be a fraction of a dollar", () => {
-  expect(LimitsWish.safeParse({ max_cost_usd: 0.01 }).success).toBe(true);
+  expect(LimitsInput.safeParse({ max_cost_usd: 0.01 }).success).toBe(true);
 });
 
 test("an unknown limit is refused, not ignored", () => {
-  expect(LimitsWish.safeParse({ max_turn: 5 }).success).toBe(false);
+  expect(LimitsInput.safeParse({ max_turn: 5 }).success).toBe(false);
   expect(AlertThresholds.safeParse({ turn: 5 }).success).toBe(false);
 });
 

@@ -1,4 +1,4 @@
-import { readdirSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { luaSource, type VerbName } from "../../../../src/shared/redis/scripts.ts";
 import type { Verb } from "../../../../src/shared/redis/verb.ts";
@@ -57,4 +57,40 @@ test("no script spells a key or a channel: whatever it touches was handed to it"
     expect([...luaSource(name).matchAll(/redis\.p?call\('[A-Z]+', ['"]/g)], `${name} spells a key`).toEqual(
       [],
     );
+});
+
+const WRITING = "H[A-Z]*SET|HSETNX|HDEL|HINCRBY|DEL|UNLINK|EXPIRE|PEXPIRE";
+
+/** Whether the code writes the hash `record`, itself or by one of the functions named. */
+function writesRecord(code: string, functions: readonly string[]): boolean {
+  const byFunction = functions.length > 0 && new RegExp(`\\b(?:${functions.join("|")})\\(`).test(code);
+  return (
+    new RegExp(`\\bwrite\\(record\\b|redis\\.call\\('(?:${WRITING})', record\\b`).test(code) || byFunction
+  );
+}
+
+/** The functions of the shared rules that write a record. */
+function recordWriters(): string[] {
+  const rules = readdirSync(new URL("include/", LUA_DIR)).map((file) =>
+    readFileSync(new URL(`include/${file}`, LUA_DIR), "utf8"),
+  );
+  const functions = rules.flatMap((rule) => [
+    ...rule.matchAll(/^local function (\w+)\((.* end$|[\s\S]*?^end)/gm),
+  ]);
+  const writers: string[] = [];
+  for (let known = -1; known < writers.length; ) {
+    known = writers.length;
+    for (const [, name = "", body = ""] of functions)
+      if (!writers.includes(name) && writesRecord(body, writers)) writers.push(name);
+  }
+  return writers;
+}
+
+test("docs/protocol.md names exactly the verbs that write a record", () => {
+  const document = readFileSync(new URL("../../../../docs/protocol.md", import.meta.url), "utf8");
+  const row = document.split("\n").find((line) => line.startsWith("| `agent.record` |")) ?? "";
+  const named = [...(row.split("|")[5] ?? "").matchAll(/`([\w-]+)`/g)].map(([, verb]) => verb);
+  const writers = recordWriters();
+  expect(writers).toEqual(expect.arrayContaining(["commit", "queue", "queue_run"]));
+  expect(named.sort()).toEqual(NAMES.filter((name) => writesRecord(own(name), writers)).sort());
 });

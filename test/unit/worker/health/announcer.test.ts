@@ -7,11 +7,9 @@ import { handClock } from "../../../helpers/hand-clock.ts";
 const worker = {
   id: "w1",
   host: "h",
-  pid: 1,
   version: "0.1.0",
   tools: [],
   concurrency: 1,
-  started_at: "2026-11-01T00:00:00Z",
 };
 
 /** A directory whose answers are the test's to give. */
@@ -47,6 +45,24 @@ test("while Redis does not answer, announcements do not pile up; afterwards they
   await announcer.stop();
   expect(clock.pending).toBe(0);
 });
+
+test.for(["taken", "refused"] as const)(
+  "it has started when Redis has answered, here with %s",
+  async (how) => {
+    const { asked, announcer } = announcing();
+    let hasStarted = false;
+    const started = announcer.start().then(() => {
+      hasStarted = true;
+    });
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(hasStarted).toBe(false);
+    if (how === "taken") asked[0]?.resolve();
+    else asked[0]?.reject(new Error("READONLY"));
+    await started;
+    expect(asked).toHaveLength(1);
+    await announcer.stop();
+  },
+);
 
 test("a refusal stands until an announcement is taken", async () => {
   const { clock, asked, announcer } = announcing();

@@ -7,7 +7,7 @@ import { asked, call, conversation, message, rules, type Story, text } from "./s
 const shaped = rules({}, { outputSchema: { type: "object" } });
 const judged = (story: Story, fits: boolean, more: object = {}) =>
   story.add(entryKey.verdict(story.n - 1), { fits, ...(!fits && { problem: "at #: no object" }), ...more });
-const misfits = (count: number) => {
+const mismatches = (count: number) => {
   const story = asked();
   for (let k = 0; k < count; k++) judged(story.model("end_turn", [text(`try ${k}`)]), false);
   return story;
@@ -29,22 +29,22 @@ describe("a run whose parent asked for output", () => {
 
   test("asks three times more when it does not, saying why, and keeps the last text", () => {
     for (const count of [1, 2, 3]) {
-      const step = next(misfits(count).log(), shaped);
+      const step = next(mismatches(count).log(), shaped);
       expect(step).toEqual({ do: "call_model", message: 2 * count + 1, turn: count + 1, asksOutput: true });
     }
-    const state = misfits(4).log();
+    const state = mismatches(4).log();
     expect(next(state, shaped)).toEqual({ do: "settle", reason: "invalid_output", natural: false });
     expect(replyBody(state, shaped)).toMatchObject({
       summary: "try 3",
       error: expect.stringContaining("no object"),
     });
     expect(replyBody(state, shaped).output).toBeUndefined();
-    expect(JSON.stringify(conversation(misfits(1).log()).at(-1))).toContain("at #: no object");
+    expect(JSON.stringify(conversation(mismatches(1).log()).at(-1))).toContain("at #: no object");
   });
 
   test("is not asked again when no turn is left, or when the schema cannot be checked", () => {
     const capped = rules({ max_turns: 1 }, { outputSchema: {} });
-    expect(next(misfits(1).log(), capped)).toMatchObject({ do: "settle", reason: "invalid_output" });
+    expect(next(mismatches(1).log(), capped)).toMatchObject({ do: "settle", reason: "invalid_output" });
     const final = judged(asked().model("end_turn", [text("{}")]), false, { final: true });
     expect(next(final.log(), shaped)).toMatchObject({ do: "settle", reason: "invalid_output" });
   });
@@ -58,7 +58,7 @@ describe("a run whose parent asked for output", () => {
   });
 
   test("starts to count anew with a message of the parent, which is said in place of the correction", () => {
-    const story = misfits(3).user("More.");
+    const story = mismatches(3).user("More.");
     const state = story.log();
     expect(next(state, shaped)).toEqual({ do: "call_model", message: 7, turn: 4 });
     expect(JSON.stringify(conversation(state).at(-1))).not.toContain("no object");

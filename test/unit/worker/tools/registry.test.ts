@@ -7,6 +7,7 @@ import { keepSecret } from "../../../../src/shared/secrets.ts";
 import { StopSignal } from "../../../../src/shared/stop-signal.ts";
 import { createToolbox, runTool } from "../../../../src/worker/tools/registry.ts";
 import { defineTool, type Tool } from "../../../../src/worker/tools/tool.ts";
+import { handClock } from "../../../helpers/hand-clock.ts";
 import { openScene, type Scene, stoppedBy } from "./scene.ts";
 
 const tool = (name: string, run: Tool["run"] = async () => name, more: { idempotent?: boolean } = {}): Tool =>
@@ -75,6 +76,22 @@ describe("runTool", () => {
     const { content } = await call(failing);
     expect(content).not.toContain("sk-cut");
     expect(content).toContain("x[redacted");
+  });
+
+  it("masks a secret in what a tool returns", async () => {
+    keepSecret("sk-said-1a2b3c4d5e6f7a8b");
+    const { content } = await call(tool("a", async () => "it is sk-said-1a2b3c4d5e6f7a8b."));
+    expect(content).toBe("it is [redacted].");
+  });
+
+  it("leaves no timer when the tool is over", async () => {
+    const clock = handClock();
+    await call(tool("a"), { clock });
+    await call(
+      tool("a", () => Promise.reject(new Error("no"))),
+      { clock },
+    );
+    expect(clock.pending).toBe(0);
   });
 
   it("returns what the tool said, joined from its blocks", async () => {

@@ -2,7 +2,6 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
   CUT_MARKER,
-  clip,
   fitResult,
   MAX_RESULT_CHARS,
   safeText,
@@ -49,13 +48,6 @@ describe("safeText", () => {
         expect(safe).toHaveLength(text.length);
       }),
     );
-  });
-});
-
-describe("clip", () => {
-  it("keeps short texts and marks long ones", () => {
-    expect(clip("abc", 3)).toBe("abc");
-    expect(clip("😀😀😀", 2)).toBe("😀😀…");
   });
 });
 

@@ -1,9 +1,9 @@
 -- What append and settle do with the entries of a holder: first `judge_commit`, which writes nothing, then `commit`. Both use
 -- the script's own keys and arguments, and `message_id_of`. `agent` has inbox_read and begun.
 
--- Answers 'stale', 'conflict' with what stands instead, 'same', or 'new'.
+-- Answers 'stale', 'conflict' where other content stands, 'same', or 'new'.
 local function judge_commit(agent, entries)
-  local unseen, others, keys = 0, {}, {}
+  local unseen, keys = 0, {}
   for i, entry in ipairs(entries) do keys[i] = entry.key end
   local found = #keys > 0 and redis.call('HMGET', log, unpack(keys)) or {}
   for i, entry in ipairs(entries) do
@@ -11,11 +11,9 @@ local function judge_commit(agent, entries)
     if not stored then
       unseen = unseen + 1
     elseif stored ~= entry.value then
-      others[#others + 1] = entry.key
-      others[#others + 1] = stored
+      return 'conflict'
     end
   end
-  if #others > 0 then return 'conflict', others end
   if unseen == 0 then return 'same' end
   local consumed = (consume_to or 0) - num(agent.inbox_read)
   if consumed > 0 then

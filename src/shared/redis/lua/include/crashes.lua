@@ -5,7 +5,15 @@
 -- in doubt is no suspect yet, and in a process of suspects all the same: where that crashes, it is one.
 local SUSPECT, CRASHED, MOST_UNSEEN = 2, 3, 4
 
--- Crashes without progress, and how many of them in isolation, after one more.
+-- The run has come further: what went wrong before is not held against it any more. Its crashes go with the next hand-back, or
+-- with the claim that finds its lease over.
+local function advance(fields)
+  fields.committed, fields.attempts, fields.breaks = '1', '0', '0'
+  return fields
+end
+
+-- Crashes without progress, and how many of them in isolation, after one more. A suspect is claimed beside others only to be
+-- settled, when it has crashed for good.
 local function crashes_after(agent, is_seen)
   local crashes, isolated = num(agent.crashes_without_progress), num(agent.isolated_crashes)
   if agent.committed == '1' then return 0, 0 end
@@ -15,7 +23,6 @@ local function crashes_after(agent, is_seen)
   end
   if agent.alone == '1' then return crashes + 1, isolated end
   if agent.alone == 'group' then return crashes, math.max(isolated, 1) end
-  if agent.alone ~= 'alone' then return crashes, isolated end
   isolated = math.max(isolated, 1) + 1
   if is_seen or isolated >= MOST_UNSEEN then crashes = CRASHED end
   return crashes, isolated

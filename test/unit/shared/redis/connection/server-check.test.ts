@@ -42,7 +42,6 @@ test("a server that is set as production needs it has no problems", async () => 
     aof: "on",
     appendfsync: "everysec",
     evictionPolicy: "noeviction",
-    clusterMode: false,
     role: "master",
     usedMemoryBytes: 1_000,
     maxMemoryBytes: 0,
@@ -133,7 +132,6 @@ test("the servers of the tests, and one without a file, are read as they are", a
   expect(await ask(redisUrl())).toMatchObject({
     evictionPolicy: "noeviction",
     role: "master",
-    clusterMode: false,
   });
   const careless = await startPrivateRedis({
     arguments: ["--appendonly", "no", "--maxmemory-policy", "volatile-lru"],

@@ -1,8 +1,8 @@
 import { expect, test, vi } from "vitest";
-import { createPushStream } from "../../../src/producer/push-stream.ts";
+import { createPushIterator } from "../../../src/producer/push-iterator.ts";
 
 test("values come out in the order they went in, whether somebody waits already or not", async () => {
-  const stream = createPushStream<number>();
+  const stream = createPushIterator<number>();
   const early = [stream.next(), stream.next()];
   for (const value of [1, 2, 3]) stream.push(value);
   expect((await Promise.all([...early, stream.next()])).map(({ value }) => value)).toEqual([1, 2, 3]);
@@ -10,7 +10,7 @@ test("values come out in the order they went in, whether somebody waits already 
 
 test("its end reaches everybody who waits and everybody who asks later, and happens once", async () => {
   const onEnd = vi.fn();
-  const stream = createPushStream<number>({ onEnd });
+  const stream = createPushIterator<number>({ onEnd });
   const waiting = stream.next();
   stream.end();
   stream.end();
@@ -22,7 +22,7 @@ test("its end reaches everybody who waits and everybody who asks later, and happ
 
 test("a break ends it", async () => {
   const onEnd = vi.fn();
-  const stream = createPushStream<number>({ onEnd });
+  const stream = createPushIterator<number>({ onEnd });
   stream.push(1);
   stream.push(2);
   for await (const value of stream) {
@@ -35,15 +35,15 @@ test("a break ends it", async () => {
 
 test("a signal ends it, also one that was aborted before", async () => {
   const stop = new AbortController();
-  const stream = createPushStream<number>({ signal: stop.signal });
+  const stream = createPushIterator<number>({ signal: stop.signal });
   const waiting = stream.next();
   stop.abort();
   expect((await waiting).done).toBe(true);
-  expect((await createPushStream<number>({ signal: AbortSignal.abort() }).next()).done).toBe(true);
+  expect((await createPushIterator<number>({ signal: AbortSignal.abort() }).next()).done).toBe(true);
 });
 
 test("beyond its capacity the oldest values are dropped", async () => {
-  const stream = createPushStream<number>({ capacity: 2 });
+  const stream = createPushIterator<number>({ capacity: 2 });
   for (const value of [1, 2, 3]) stream.push(value);
   expect(stream.waiting).toBe(2);
   expect((await stream.next()).value).toBe(2);
@@ -51,7 +51,7 @@ test("beyond its capacity the oldest values are dropped", async () => {
 
 test("asks for more each time somebody waits in vain, and only then", async () => {
   const onEmpty = vi.fn();
-  const stream = createPushStream<number>({ onEmpty });
+  const stream = createPushIterator<number>({ onEmpty });
   stream.push(1);
   await stream.next();
   expect(onEmpty).not.toHaveBeenCalled();

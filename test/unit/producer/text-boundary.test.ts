@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { fenced, newBoundary, quoted } from "../../../src/producer/fence.ts";
 import { asData, asQuestion, asToolResult } from "../../../src/producer/model-text.ts";
+import { fenced, newBoundary, quoted } from "../../../src/producer/text-boundary.ts";
 import { resultOf } from "../../../src/service/mcp/task.ts";
 import type { Reply } from "../../../src/shared/protocol/reply.ts";
 import { bodyOf } from "../../helpers/scripted-worker.ts";

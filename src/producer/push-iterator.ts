@@ -4,9 +4,10 @@
  * 1. Values come out in the order in which they went in, each once.
  * 2. After the end (by either side) no value comes out, and `onEnd` has run exactly once.
  */
+import { onAbort } from "../shared/stop-signal.ts";
 
 /** See the module's header. */
-export interface PushStream<T> extends AsyncIterableIterator<T> {
+export interface PushIterator<T> extends AsyncIterableIterator<T> {
   push(value: T): void;
   /** Ends the stream: a reader that waits gets "done". Idempotent. */
   end(): void;
@@ -15,7 +16,7 @@ export interface PushStream<T> extends AsyncIterableIterator<T> {
 }
 
 /** How a stream behaves at its edges. */
-export interface PushStreamOptions {
+export interface PushIteratorOptions {
   /** Runs once when the stream ends, by either side. */
   onEnd?: () => void;
   /** Runs when a reader asks for a value and there is none. */
@@ -27,21 +28,22 @@ export interface PushStreamOptions {
 }
 
 /** A new, empty stream. */
-export function createPushStream<T>(options: PushStreamOptions = {}): PushStream<T> {
+export function createPushIterator<T>(options: PushIteratorOptions = {}): PushIterator<T> {
   const { onEnd, onEmpty, capacity = Number.POSITIVE_INFINITY, signal } = options;
   const values: T[] = [];
   const takers: ((result: IteratorResult<T>) => void)[] = [];
   let ended = false;
+  let forget = () => {};
 
   const end = () => {
     if (ended) return;
     ended = true;
-    signal?.removeEventListener("abort", end);
+    forget();
     values.length = 0;
     for (const take of takers.splice(0)) take({ done: true, value: undefined });
     onEnd?.();
   };
-  const stream: PushStream<T> = {
+  const stream: PushIterator<T> = {
     get waiting() {
       return values.length;
     },
@@ -68,8 +70,7 @@ export function createPushStream<T>(options: PushStreamOptions = {}): PushStream
     },
     [Symbol.asyncIterator]: () => stream,
   };
-  if (signal?.aborted) end();
-  else signal?.addEventListener("abort", end, { once: true });
+  forget = onAbort(signal, end);
   return stream;
 }
 

@@ -1,13 +1,20 @@
 /**
- * What the calls of a run cost. The provider's own word counts where there is one; where this side cut a call off before that,
- * the prompt that it was sent, by estimate. What no commit can take along any more is booked with `charge`, once, under the id
+ * What the calls of a run cost. The provider's own word counts where there is one. Where this side cut a call off before that,
+ * or the answer says nothing of what its prompt came to, prompt and answer are estimated: a limit that counts tokens holds
+ * with every provider. What no commit can take along any more is booked with `charge`, once, under the id
  * by which Redis knows the call.
  *
  * Budgets that bind the run are reserved before each call and settled behind it. A run without budgets makes no trip for them.
  * Redis owns what is spent (`shared/redis/budget.ts`); `loop/caps.ts` says what a run does without room.
  */
 import { messageOf } from "../../shared/errors.ts";
-import { addUsage, totalTokens, type Usage, ZERO_USAGE } from "../../shared/protocol/content.ts";
+import {
+  addUsage,
+  promptTokens,
+  totalTokens,
+  type Usage,
+  ZERO_USAGE,
+} from "../../shared/protocol/content.ts";
 import { costUsd, priceOf } from "../../shared/protocol/usage.ts";
 import { budgetsOf } from "../../shared/redis/budget.ts";
 import type { RequestMessages } from "../loop/conversation.ts";
@@ -37,11 +44,24 @@ function dearestCostOf({ prices }: RunContext, { equipment }: Session, usage: Us
   return Math.max(0, ...costs);
 }
 
-/** `outcome` with the usage of a call that this side cut off before the provider said what it cost. */
+/** `outcome` with the usage of a call whose provider did not say what it cost: it was cut off, or its answer is without a bill. */
 export function withUsage(outcome: CallOutcome, session: Session, request: ModelRequest): CallOutcome {
-  if (outcome.status === "answer" || outcome.usage) return outcome;
+  if (outcome.status === "answer") return withBill(outcome, session, request);
+  if (outcome.usage) return outcome;
   const isCutOff = outcome.status === "aborted" || outcome.failure.kind === "timeout";
   return isCutOff ? { ...outcome, usage: promptOf(session, request) } : outcome;
+}
+
+/** No prompt is without tokens: some that speak the protocol of the provider count none, and limits hold with them as well. */
+function withBill(
+  outcome: Extract<CallOutcome, { status: "answer" }>,
+  session: Session,
+  request: ModelRequest,
+): CallOutcome {
+  const { answer } = outcome;
+  if (promptTokens(answer.usage) > 0) return outcome;
+  const output_tokens = answer.usage.output_tokens || Math.ceil(answer.contentJson.length / BYTES_PER_TOKEN);
+  return { status: "answer", answer: { ...answer, usage: { ...promptOf(session, request), output_tokens } } };
 }
 
 /** The messages of the call of `step`. */

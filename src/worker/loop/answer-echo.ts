@@ -7,6 +7,7 @@ import {
   textOf,
 } from "../../shared/protocol/content.ts";
 import { wellFormedJson } from "../../shared/protocol/reply.ts";
+import { clip } from "../../shared/protocol/text.ts";
 import type { Answer } from "./log.ts";
 
 /** A call of an answer: its id in the conversation, and its result once it has one. */
@@ -33,9 +34,7 @@ const STUB_INPUT_CHARS = 120;
 
 /** What stands for the result of a call that is left out: what was called, in one line. */
 function stubOf({ name, input }: ToolUseBlock, sentId: string): string {
-  // Of a long input only what may be shown is taken apart: a code point has at most two units.
-  const points = [...(JSON.stringify(input) ?? "").slice(0, 2 * STUB_INPUT_CHARS + 2)];
-  const shown = points.slice(0, STUB_INPUT_CHARS).join("") + (points.length > STUB_INPUT_CHARS ? "…" : "");
+  const shown = clip(JSON.stringify(input) ?? "", STUB_INPUT_CHARS);
   const words = `[Left out to make room: the result of ${spelledName({ name })} ${shown}. Call it again if you need it.]`;
   return resultBlock(sentId, JSON.stringify(words), false);
 }
@@ -63,7 +62,7 @@ const ESCAPED_SURROGATE = /\\u[dD]/;
  * once in a conversation, but not every provider keeps to that: one in `usedIds` gets a suffix; its own ids are added. A
  * name or an id that the API would refuse is spelled so that it does not: the whole conversation would be refused with it.
  */
-export function sendBack(message: number, answer: Answer, usedIds: Set<string>) {
+export function answerEcho(message: number, answer: Answer, usedIds: Set<string>) {
   const calls: SentCall[] = [];
   let isChanged = ESCAPED_SURROGATE.test(answer.contentJson);
   for (const block of answer.content) {

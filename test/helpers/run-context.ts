@@ -1,0 +1,98 @@
+/** What a worker process lends to its runs, made for one run that a test performs itself: no pool, no sweeper, no renewals by others. */
+import { type Clock, CoarseTimers, systemClock } from "../../src/shared/clock.ts";
+import { createLogger } from "../../src/shared/logger.ts";
+import { createBudgetBook } from "../../src/shared/redis/budget.ts";
+import { createPause } from "../../src/shared/redis/pause.ts";
+import { createProviderLimiter, type ProviderLimiter } from "../../src/shared/redis/provider-limiter.ts";
+import { createWorkerDirectory } from "../../src/shared/redis/workers.ts";
+import { createRunSlots } from "../../src/worker/isolation.ts";
+import { createAnthropicModel } from "../../src/worker/model/anthropic/model.ts";
+import { Observer } from "../../src/worker/observe/observer.ts";
+import type { RunContext } from "../../src/worker/run/context.ts";
+import { LeaseKeeper } from "../../src/worker/run/lease.ts";
+import { ProviderLimit } from "../../src/worker/run/provider-limit.ts";
+import { TextFeeds } from "../../src/worker/run/text-feed.ts";
+import { createOutputCheck } from "../../src/worker/tools/output-check.ts";
+import { createToolbox } from "../../src/worker/tools/registry.ts";
+import { closeAtEnd } from "./cleanup.ts";
+import type { Installation } from "./installation.ts";
+
+/** A clock that the test may set forward without any timer firing. */
+export interface SkippingClock extends Clock {
+  skip(ms: number): void;
+}
+
+/** The time of this machine, and what was skipped. */
+export function skippingClock(): SkippingClock {
+  let skippedMs = 0;
+  return {
+    ...systemClock,
+    monotonicMs: () => systemClock.monotonicMs() + skippedMs,
+    skip(ms) {
+      skippedMs += ms;
+    },
+  };
+}
+
+/** A process' knowledge of its provider that has read nothing yet: it asks before each call. `more`: of the limiter. */
+export function providerLimitOf(
+  { redis, keys, store }: Installation,
+  clock: Clock,
+  more: Partial<ProviderLimiter> = {},
+): ProviderLimit {
+  return new ProviderLimit({
+    limiter: { ...createProviderLimiter(redis, keys), ...more },
+    tellOthers: () => {},
+    pause: createPause(redis, keys),
+    clock,
+    timing: store.timing,
+    logger: createLogger({ level: "silent" }),
+  });
+}
+
+/** The context of one run of the installation's agents; `more` takes the place of what stands here. */
+export function runContextOf(installation: Installation, more: Partial<RunContext> = {}): RunContext {
+  const { redis, keys, store, deadlines, wakes, offline, workspaceRoot } = installation;
+  const { clock = systemClock, draining = new AbortController().signal } = more;
+  const logger = createLogger({ level: "silent" });
+  const model = more.model ?? createAnthropicModel({ apiKey: "offline", baseUrl: offline.url });
+  const toolTimers = new CoarseTimers(clock);
+  closeAtEnd(async () => {
+    toolTimers.stop();
+    await model.stop();
+  });
+  return {
+    workerId: "one",
+    store,
+    deadlines,
+    wakes,
+    workers: createWorkerDirectory(redis, keys),
+    publish: () => {},
+    model,
+    provider: providerLimitOf(installation, clock),
+    budgets: createBudgetBook(redis, keys, store.timing),
+    toolbox: createToolbox([]),
+    checkOutput: createOutputCheck(),
+    toolNames: () => [],
+    roots: [],
+    permissions: [],
+    hooks: [],
+    skills: undefined,
+    workspaceRoot,
+    prices: {},
+    traced: false,
+    sendsTraceparent: false,
+    observer: new Observer(logger),
+    clock,
+    random: Math.random,
+    logger,
+    draining,
+    abandoned: new AbortController().signal,
+    leases: new LeaseKeeper({ store, clock }),
+    toolTimers,
+    texts: new TextFeeds(clock),
+    slots: createRunSlots({ clock, draining, close: () => {}, open: () => {} }),
+    suspects: "here",
+    ...more,
+  };
+}

@@ -1,0 +1,220 @@
+/**
+ * Guarantee: however a process' part in a run ends before the run does, the process hands it back with its wake and its hint,
+ * or leaves it to whoever has it. One run without a pool and without a sweeper: nothing heals what is left undone.
+ */
+import { expect, test } from "vitest";
+import { z } from "zod";
+import type { Scenario } from "../../../src/offline/server.ts";
+import { deadlineMember } from "../../../src/shared/protocol/keys.ts";
+import type { AgentStore } from "../../../src/shared/redis/agents.ts";
+import { createPause } from "../../../src/shared/redis/pause.ts";
+import { createProviderLimiter } from "../../../src/shared/redis/provider-limiter.ts";
+import { createRunSlots } from "../../../src/worker/isolation.ts";
+import type { RunContext } from "../../../src/worker/run/context.ts";
+import { run } from "../../../src/worker/run/run.ts";
+import { askParentTool } from "../../../src/worker/tools/builtin/parent.ts";
+import { createToolbox } from "../../../src/worker/tools/registry.ts";
+import { defineTool } from "../../../src/worker/tools/tool.ts";
+import { heldModel } from "../../helpers/held-model.ts";
+import {
+  type Agent,
+  type Installation,
+  LONG_TIMING,
+  openInstallation,
+  type SpawnOptions,
+} from "../../helpers/installation.ts";
+import { providerLimitOf, runContextOf, skippingClock } from "../../helpers/run-context.ts";
+
+const { leaseMs } = LONG_TIMING;
+const done = { content: [{ type: "text" as const, text: "done" }] };
+const uses = (name: string, input: Record<string, unknown> = {}) => ({
+  content: [{ type: "tool_use" as const, name, input }],
+});
+
+/** A queued agent of an installation in which nothing heals by itself. */
+async function scene(scenario: Scenario = { turns: [done] }, spec?: SpawnOptions) {
+  const installation = await openInstallation({ scenario, timing: LONG_TIMING });
+  const agent = await installation.task("work", spec);
+  const perform = (more?: Partial<RunContext>, wake = 1) =>
+    run(runContextOf(installation, more), { address: agent, wake, taken: 1 });
+  return { installation, agent, perform };
+}
+
+/** The installation's store with `verb` preceded by `before`. */
+function preceded<V extends "claim" | "release" | "ask" | "append">(
+  { store }: Installation,
+  verb: V,
+  before: (input: Parameters<AgentStore[V]>[1]) => Promise<unknown>,
+): AgentStore {
+  const told = async (address: Agent, input: Parameters<AgentStore[V]>[1]) => {
+    await before(input);
+    return (store[verb] as (a: Agent, i: typeof input) => unknown)(address, input);
+  };
+  return { ...store, [verb]: told };
+}
+
+const isWoken = ({ wakes }: Installation, { uid }: Agent, wake = 2) => wakes.isAlive({ uid, wake });
+
+test("a lease that is over before the first byte of a call buys nothing, and its holder gives it back with a wake", async () => {
+  const { installation, agent, perform } = await scene();
+  const clock = skippingClock();
+  const model = heldModel(installation, async () => clock.skip(leaseMs));
+  expect(await perform({ clock, model })).toEqual({ status: "released", reason: "lease_lost" });
+  expect(installation.offline.ledger).toEqual([]);
+  const { status, breaks, crashes_without_progress: crashes } = await installation.record(agent);
+  expect([status, breaks, crashes]).toEqual(["queued", 1, 0]);
+  expect(await isWoken(installation, agent)).toBe(true);
+});
+
+test("a lease that is over when the limiter answers is one that was lost, whatever the limiter says", async () => {
+  const { installation, perform } = await scene();
+  const { redis, keys } = installation;
+  await createPause(redis, keys).pause("night");
+  const clock = skippingClock();
+  const { enter } = createProviderLimiter(redis, keys);
+  const provider = providerLimitOf(installation, clock, {
+    enter(name, uid) {
+      clock.skip(leaseMs);
+      return enter(name, uid);
+    },
+  });
+  expect(await perform({ clock, provider })).toEqual({ status: "released", reason: "lease_lost" });
+});
+
+test("a lease that is over before a step is one that was lost, also where the process stops", async () => {
+  const { installation, perform } = await scene();
+  const clock = skippingClock();
+  const drains = new AbortController();
+  const store = preceded(installation, "claim", async () => {
+    drains.abort();
+  });
+  const { claim } = store;
+  store.claim = async (...given) => {
+    const claimed = await claim(...given);
+    clock.skip(leaseMs);
+    return claimed;
+  };
+  const end = await perform({ clock, store, draining: drains.signal });
+  expect(end).toEqual({ status: "released", reason: "lease_lost" });
+});
+
+test("a run makes room for a suspect after the step at hand", async () => {
+  const { installation, perform } = await scene({ turns: [uses("absent"), done] });
+  const { signal: draining } = new AbortController();
+  const nothing = () => {};
+  const { clock, ...context } = runContextOf(installation);
+  const slots = createRunSlots({ clock, draining, close: nothing, open: nothing });
+  const suspect = slots.admit();
+  let isAlone: Promise<boolean> | undefined;
+  const model = heldModel(installation, async () => {
+    isAlone ??= suspect?.isolate();
+  });
+  expect(await perform({ ...context, model, slots })).toEqual({
+    status: "released",
+    reason: "isolation",
+  });
+  expect(await isAlone).toBe(true);
+});
+
+test("a run that breaks off is handed back, and rests twice as long each time before its wake", async () => {
+  const { installation, agent, perform } = await scene();
+  const { redis, keys, wakes } = installation;
+  await redis.hset(keys.agent(agent).log, "0", '{"v":1,"role":"user","run":"first","messages":[]}');
+  const delays: unknown[] = [];
+  const store = preceded(installation, "release", async ({ delay_ms }) => delays.push(delay_ms));
+  for (const breaks of ["0", "1"]) {
+    await redis.hset(keys.agent(agent).record, { breaks, not_before: "0" });
+    expect(await perform({ store })).toEqual({ status: "released", reason: "broken_off" });
+  }
+  expect(delays).toEqual([5_000, 10_000]);
+  expect(await isWoken(installation, agent)).toBe(false);
+  expect(await wakes.counts()).toMatchObject({ delayed: 2 });
+});
+
+test("a claim and a hand-back make the hint themselves: nobody else's may be left", async () => {
+  const { installation, agent, perform } = await scene();
+  const { redis, keys } = installation;
+  const member = deadlineMember(agent);
+  const forget = () => redis.zrem(keys.deadlines, member);
+  const hint = () => redis.zscore(keys.deadlines, member);
+  await forget();
+  const drains = new AbortController();
+  let claimed: string | null = null;
+  const model = heldModel(installation, async () => {
+    claimed = await hint();
+    await forget();
+    drains.abort();
+  });
+  // The model's answer is kept, and the run handed back before it settles.
+  expect(await perform({ model, draining: drains.signal })).toMatchObject({ reason: "drain" });
+  expect(claimed).not.toBeNull();
+  expect(await hint()).not.toBeNull();
+});
+
+test("a hand-back that comes too late wakes nobody, and a question that does is none", async () => {
+  const asks = { turns: [uses("ask_parent", { question: "Which?" }), done] };
+  for (const verb of ["release", "ask"] as const) {
+    const { installation, agent, perform } = await scene(verb === "ask" ? asks : undefined, {
+      answer_ms: 60_000,
+    });
+    const drains = new AbortController();
+    if (verb === "release") drains.abort();
+    const store = preceded(installation, verb, () => installation.destroy(agent));
+    const toolbox = createToolbox([askParentTool()]);
+    expect(await perform({ store, toolbox, draining: drains.signal })).toEqual({ status: "lost" });
+    expect(await isWoken(installation, agent)).toBe(false);
+  }
+});
+
+test("a settle whose answer was lost on the way stands as the run wanted it", async () => {
+  const { installation, agent, perform } = await scene();
+  const { store } = installation;
+  const settle: typeof store.settle = async (address, input) => {
+    await store.settle(address, input);
+    return store.settle(address, input);
+  };
+  expect(await perform({ store: { ...store, settle } })).toMatchObject({ status: "settled" });
+  expect(await installation.entries(agent)).toHaveLength(1);
+});
+
+test("the reply of a run that no worker can read any more tells what it had come to", async () => {
+  const { installation, agent, perform } = await scene({ turns: [uses("absent"), done] });
+  const { redis, keys } = installation;
+  const drains = new AbortController();
+  const model = heldModel(installation, async () => drains.abort());
+  expect(await perform({ model, draining: drains.signal })).toMatchObject({ reason: "drain" });
+  await redis.hset(keys.agent(agent).log, "0", "no JSON");
+  await redis.hset(keys.agent(agent).record, { breaks: "2" });
+  await perform({}, 2);
+  expect(await installation.reply(agent)).toMatchObject({ stop_reason: "worker_lost", turns: 1 });
+});
+
+test("a beginning that stands otherwise in the log is not performed: somebody else's tool may be at work", async () => {
+  const { installation, agent, perform } = await scene({ turns: [uses("absent"), uses("count"), done] });
+  let performed = 0;
+  const count = defineTool({
+    name: "count",
+    description: "Counts.",
+    input: z.object({}),
+    run: async () => `${++performed}`,
+  });
+  const { redis, keys } = installation;
+  const { log } = keys.agent(agent);
+  // What the run is about to commit stands there already, but the mark of the beginning was made by another hand.
+  const store = preceded(installation, "append", async ({ entries = [] }) => {
+    if (!entries.some(([, json]) => json.includes('"count"'))) return;
+    for (const [key, json] of entries)
+      await redis.hsetnx(log, key, key.endsWith("/started") ? `${json} ` : json);
+  });
+  expect(await perform({ store, toolbox: createToolbox([count]) })).toMatchObject({ status: "settled" });
+  expect(performed).toBe(0);
+});
+
+test("a pause between two tries of a call is not running time", async () => {
+  const { installation, agent, perform } = await scene({ turns: [{ ...done, failures: [{ status: 500 }] }] });
+  const clock = skippingClock();
+  const restMs = 300_000;
+  const sleep = async () => clock.skip(restMs);
+  expect(await perform({ clock: { ...clock, sleep }, random: () => 0 })).toMatchObject({ status: "settled" });
+  expect((await installation.reply(agent)).duration_ms).toBeLessThan(restMs);
+});

@@ -1,0 +1,28 @@
+import { expect, test } from "vitest";
+import { clip, jsonIn, quoted } from "../../../../src/shared/protocol/text.ts";
+
+test.for([
+  ["abc", 3, "abc"],
+  ["abcd", 3, "ab…"],
+  ["😀😀", 4, "😀😀"],
+  ["😀😀", 3, "😀…"],
+  ["😀😀a", 4, "😀…"],
+  ["😀", 1, "…"],
+] as const)("%j in %d code units is %j: no half of a character is left", ([text, most, cut]) => {
+  expect(clip(text, most)).toBe(cut);
+});
+
+test("a text is quoted in JSON spelling, cut before it is spelled", () => {
+  expect(quoted('a"b')).toBe(String.raw`"a\"b"`);
+  expect(quoted(`${"\n".repeat(69)}😀`)).toBe(`"${String.raw`\n`.repeat(69)}…"`);
+  expect(quoted("abc", 2)).toBe('"a…"');
+});
+
+test("what spells no JSON has no value, and null is one", () => {
+  expect([jsonIn('{"a":1}'), jsonIn("null"), jsonIn("{"), jsonIn("")]).toEqual([
+    { a: 1 },
+    null,
+    undefined,
+    undefined,
+  ]);
+});

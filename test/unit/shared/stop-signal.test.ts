@@ -1,0 +1,38 @@
+import { expect, test } from "vitest";
+import { onAbort, StopSignal, whenAborted } from "../../../src/shared/stop-signal.ts";
+
+test("who listens to a signal is told once when it aborts, at once where it has, and not after taking that back", () => {
+  const told: string[] = [];
+  const stop = new AbortController();
+  onAbort(stop.signal, () => told.push("stays"));
+  const forget = onAbort(stop.signal, () => told.push("goes"));
+  forget();
+  expect(told).toEqual([]);
+  stop.abort();
+  expect(told).toEqual(["stays"]);
+  onAbort(stop.signal, () => told.push("late"))();
+  expect(told).toEqual(["stays", "late"]);
+  onAbort(undefined, () => told.push("never"))();
+  expect(told).toEqual(["stays", "late"]);
+});
+
+test("waiting for a signal that has aborted ends at once", async () => {
+  await whenAborted(AbortSignal.abort());
+});
+
+test("a stop signal tells in order, once, and its abort signal follows it", () => {
+  const told: string[] = [];
+  const stop = new StopSignal();
+  stop.onStop(() => told.push("first"));
+  const forget = stop.onStop(() => told.push("goes"));
+  stop.onStop(() => told.push("last"));
+  forget();
+  const { signal } = stop;
+  stop.stop();
+  stop.stop();
+  expect(told).toEqual(["first", "last"]);
+  expect(signal.aborted).toBe(true);
+  expect(new StopSignal().signal.aborted).toBe(false);
+  stop.onStop(() => told.push("late"));
+  expect(told).toEqual(["first", "last", "late"]);
+});

@@ -21,8 +21,11 @@ import type { WakeQueue } from "../shared/redis/wake-queue.ts";
 const TICK_MS = 1_000;
 /** Agents looked at in one round of a tick. */
 const BATCH = 100;
-/** An agent that a sweeper has taken is hidden from the others this long. */
-const HIDDEN_MS = 2_000;
+/**
+ * An agent that a sweeper has taken is hidden from the others this long. Briefly: the answer that names it may be lost, and a
+ * second look does no harm.
+ */
+const HIDDEN_MS = 1_000;
 
 /** What a sweeper works on. */
 export interface SweeperContext {

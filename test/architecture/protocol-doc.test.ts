@@ -6,8 +6,9 @@ import { INTAKE_FIELDS, IntakeInput } from "../../src/shared/protocol/intake.ts"
 import { keysUnder } from "../../src/shared/protocol/keys.ts";
 import * as timing from "../../src/shared/protocol/limits.ts";
 import { WORKER_TTL_MS } from "../../src/shared/protocol/worker.ts";
+import type { Codec } from "../../src/shared/redis/codec.ts";
 import { luaSource, type VerbName } from "../../src/shared/redis/scripts.ts";
-import type { Codec, Verb } from "../../src/shared/redis/verb.ts";
+import type { Verb } from "../../src/shared/redis/verb.ts";
 import { VERBS } from "../../src/shared/redis/verbs.ts";
 
 const DOC_FILE = new URL("../../docs/protocol.md", import.meta.url);

@@ -421,20 +421,21 @@ const PLAYS: Readonly<Record<RuleName, { breaks: readonly Files[]; keeps: readon
       { "src/worker/run.ts": "child.stdout.pipe(process.pid);" },
     ],
   },
-  "every Lua script names its keys and arguments": {
+  "Lua reads its input by name": {
     breaks: [
-      { "src/a.lua": "return redis.call('GET', KEYS[1])" },
-      { "src/a.lua": "-- Reads.\n-- KEYS record\nreturn redis.call('HGET', KEYS[1], ARGV[1])" },
-      { "src/a.lua": "-- Reads.\n-- KEYS record\nreturn redis.call('GET', KEYS[2])" },
-      { "src/a.lua": "-- Reads.\n-- ARGV a b c\nlocal a = ARGV[4]" },
-      { "src/a.lua": "-- Reads.\n-- ARGV a b c\nlocal a = ARGV[i + 1]" },
-      { "src/a.lua": "-- Reads.\nlocal a = 1\n-- KEYS late\nlocal b = KEYS[1]" },
+      { "src/a.lua": "return redis.call('GET', record)" },
+      { "src/a.lua": "-- Reads.\nreturn redis.call('GET', KEYS[1])" },
+      { "src/a.lua": "-- Reads.\nlocal given = ARGV\nreturn given[1]" },
+      { "src/a.lua": "-- Reads.\nfor i = 2, #ARGV do f(i) end" },
+      { "src/a.lua": "-- Reads.\nreturn unpack(KEYS)" },
+      { "src/shared/redis/lua/include/age.lua": "-- Age.\nlocal age = ARGV[1]" },
     ],
     keeps: [
-      { "src/a.lua": "-- Reads.\n-- KEYS record\n-- ARGV a b c\nlocal a = { KEYS[1], ARGV[2], ARGV[3] }" },
-      { "src/a.lua": "-- Reads.\n-- ARGV a b\n--   c d\nlocal a = ARGV[4]" },
-      { "src/a.lua": "-- Reads.\n-- ARGV a (key value)…\nfor i = 2, #ARGV do f(ARGV[i]) end" },
-      { "src/a.lua": "-- Reads.\nlocal a = 'KEYS[9]' -- ARGV[9]\n--[[ KEYS[8]\n]]\nlocal b = [[ARGV[7]]]" },
+      {
+        "src/a.lua":
+          "-- Reads KEYS[1].\nlocal a = 'KEYS[9]' -- ARGV[9]\n--[[ KEYS[8]\n]]\nlocal b = [[ARGV[7]]]",
+      },
+      { "src/shared/redis/lua/include/base.lua": "-- Reads lists.\nlocal a = ARGV[at]" },
     ],
   },
   "every unit test mirrors a source": {

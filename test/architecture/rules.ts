@@ -15,7 +15,7 @@ import { findCycles } from "./cycles.ts";
 import { findUndocumented } from "./documented.ts";
 import { findAny, findBareErrors, findCastsFromUnknown, findSuppressions } from "./escapes.ts";
 import { findDrawers, findUnmirroredTests, findUnreadFiles } from "./layout.ts";
-import { findUnnamedSlots, type LuaFile } from "./lua.ts";
+import { findUnnamedInput, type LuaFile } from "./lua.ts";
 import { findHiddenLoads, findReExports } from "./modules.ts";
 import { openProgram } from "./program.ts";
 import { findUnexportedTypes } from "./public.ts";
@@ -56,7 +56,7 @@ export const RULES = {
   "only the service handles signals": (tree) => findSignalHandlers(tree.sources),
   "only the command line talks to the console": (tree) => findConsole(tree.sources),
   "only the command line owns the process": (tree) => findProcessUse(tree.sources),
-  "every Lua script names its keys and arguments": (tree) => findUnnamedSlots(tree.lua),
+  "Lua reads its input by name": (tree) => findUnnamedInput(tree.lua),
   "every unit test mirrors a source": (tree) => findUnmirroredTests(tree.paths),
   "src has no drawers": (tree) => findDrawers(tree.paths),
   "every file of src is read by the compiler or is Lua": (tree) => findUnreadFiles(tree.paths, tree.sources),

@@ -8,6 +8,7 @@ import { type AgentAddress, agentOf, type Keys, type ParentAddress } from "../pr
 import { TIMING, type Timing } from "../protocol/limits.ts";
 import { Attached, InboxMessage } from "../protocol/message.ts";
 import { sumUsage, type UsageTotals } from "../protocol/usage.ts";
+import { int } from "./codec.ts";
 import type { RedisClient } from "./connection/connection.ts";
 import { type Answer, type Input, loadScripts, type Scripts } from "./scripts.ts";
 import { AGENT_VERBS } from "./verbs.ts";
@@ -158,12 +159,18 @@ function readsOf(redis: RedisClient, keys: Keys): AgentReads {
     liveUids: (parent) => redis.hkeys(keys.parent(parent).live),
     liveRecords: (parent) => readLive(redis, keys, parent),
     usage: async (parent, sinceMs) => sumUsage(await redis.hgetall(keys.parent(parent).usage), sinceMs),
-    async profile(parent) {
-      const { profile_version, content, registered_at } = await redis.hgetall(keys.parent(parent).profile);
-      if (content === undefined) return undefined;
-      return { profile_version: Number(profile_version), content, registered_at: Number(registered_at) };
-    },
+    profile: (parent) => readProfile(redis, keys.parent(parent).profile),
     fullText: async (parent, replyId) => (await redis.get(keys.parent(parent).text(replyId))) ?? undefined,
+  };
+}
+
+async function readProfile(redis: RedisClient, key: string): Promise<StoredProfile | undefined> {
+  const { profile_version, content, registered_at } = await redis.hgetall(key);
+  if (content === undefined) return undefined;
+  return {
+    profile_version: int.decode(profile_version),
+    content,
+    registered_at: int.decode(registered_at),
   };
 }
 

@@ -2,7 +2,8 @@
  * The verbs of an installation, called without an address: the deadline set and the provider limiter. The other half of the
  * table in `verbs.ts`, whose head says what holds for all.
  */
-import { flag, int, list, optional, real, rows, text, texts, type Verb, word } from "./verb.ts";
+import { flag, int, list, optional, real, rows, text, texts, word } from "./codec.ts";
+import type { Verb } from "./verb.ts";
 
 /** The verbs of an installation. */
 export const INSTALLATION_VERBS = {

@@ -4,7 +4,8 @@
  */
 
 import { progressJson, type RunProgress } from "../protocol/reply.ts";
-import { flag, int, json, optional, text, texts, type Verb } from "./verb.ts";
+import { flag, int, json, optional, text, texts } from "./codec.ts";
+import type { Verb } from "./verb.ts";
 
 /** The verbs of a parent and its channel. */
 export const PARENT_VERBS = {

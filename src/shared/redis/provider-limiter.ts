@@ -13,6 +13,7 @@
 import { isoTime } from "../protocol/agent.ts";
 import type { Keys } from "../protocol/keys.ts";
 import { TIMING, type Timing } from "../protocol/limits.ts";
+import { int, real } from "./codec.ts";
 import type { RedisClient } from "./connection/connection.ts";
 import { redisNowMs } from "./redis-time.ts";
 import { loadScripts } from "./scripts.ts";
@@ -153,14 +154,14 @@ async function stateOf(redis: RedisClient, keys: Keys, name: string): Promise<Li
     redis.zcard(keys.limiterWaiting(name)),
   ]);
   if (fields.state === undefined) return undefined;
-  const until = Number(fields.until);
+  const until = int.decode(fields.until);
   const isClosed = until > now;
   return {
     name,
     state: fields.state === "denied" ? "denied" : isClosed ? "closed" : "slowed",
     ...(isClosed && { until: isoTime(until) }),
     reason: fields.reason ?? "",
-    limit: Math.floor(Number(fields.limit)),
+    limit: Math.floor(real.decode(fields.limit)),
     holders: leases.filter((value, i) => i % 2 === 1 && Number(value) > now).length,
     waiting: waits,
   };

@@ -13,19 +13,14 @@ import { Cluster, Command } from "ioredis";
 import { lastOf } from "../hidden-class.ts";
 import type { AgentAddress, Keys } from "../protocol/keys.ts";
 import type { Timing } from "../protocol/limits.ts";
+import { bulksOf, decodeAnswer, encodeFields, type Fields, type Lists, type ValueOf } from "./codec.ts";
 import type { RedisClient } from "./connection/connection.ts";
 import {
-  bulksOf,
   contextAt,
-  decodeAnswer,
-  encodeFields,
-  type Fields,
   isNumber,
   KEY_PARAMETER,
   type KeyName,
   type KeyParameters,
-  type Lists,
-  type ValueOf,
   type Verb,
   type VerbContext,
   wordsOf,

@@ -2,7 +2,8 @@
  * The verbs with which a sweeper looks after an agent, and with which `doctor` examines one and repairs what stands around it: a
  * part of the table in `verbs.ts`, whose head says what holds for all.
  */
-import { flag, int, text, type Verb } from "./verb.ts";
+import { flag, int, text } from "./codec.ts";
+import type { Verb } from "./verb.ts";
 
 /** The verbs of a sweeper and of `doctor`. */
 export const SWEEPER_VERBS = {

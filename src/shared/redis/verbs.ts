@@ -18,10 +18,11 @@
 import { AgentStatus, EndedReason } from "../protocol/agent.ts";
 import type { Usage } from "../protocol/content.ts";
 import { progressJson, ReplyStatus, type RunProgress, StopReason } from "../protocol/reply.ts";
+import { flag, hash, int, json, list, names, optional, text, texts, word } from "./codec.ts";
 import { INSTALLATION_VERBS } from "./installation-verbs.ts";
 import { PARENT_VERBS } from "./parent-verbs.ts";
 import { SWEEPER_VERBS } from "./sweeper-verbs.ts";
-import { flag, hash, int, json, list, names, optional, text, texts, type Verb, word } from "./verb.ts";
+import type { Verb } from "./verb.ts";
 
 /** What one call used and cost. */
 export interface Bought {

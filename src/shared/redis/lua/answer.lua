@@ -3,8 +3,7 @@
 -- Closes: two answers to one question (parent twice, or parent and default); an agent without a wake after its last answer;
 -- a default before the deadline; an agent that waits for an answer it has.
 local agent = with_kept(read(record, 'status', 'run', 'wake', 'ended_reason', 'deadline', 'questions'), record)
-if not agent.status then return answer('unknown') end
-if agent.status == 'ended' then return answer('ended', { reason = agent.ended_reason }) end
+if not is_alive(agent) then return refused(agent) end
 
 local open, others = false, {}
 for _, question in ipairs(cjson.decode(agent.status == 'waiting' and agent.questions or '[]')) do

@@ -1,19 +1,16 @@
 -- append: commits entries of the log, each written once, with all that belongs to them in the same step.
--- Include holder, crashes, events, channel, message, commit.
+-- Include holder, crashes, events, status, channel, message, commit.
 -- Closes: the text of a run that another process ends, lost with its log; a message consumed but not logged, also where
 -- Redis forgot one that the holder has read and took another in its place; a turn committed twice with two contents; a
 -- zombie's write.
 local agent = read(record, 'status', 'epoch', 'finish', 'inbox_read', 'uid', 'parent_id', 'agent_id', 'name', 'run',
   'begun', 'committed', 'attempts')
 if not holds(agent, epoch, log, known) then return answer('stale') end
-local function told(word)
-  return answer(word, { inbox = redis.call('LLEN', inbox), finish = agent.finish == '1', watched = is_watched() })
-end
 
 local word = judge_commit(agent, entries)
 if word == 'conflict' then return answer('conflict') end
 if word == 'stale' then return answer('stale') end
-if word == 'same' then return told('same') end
+if word == 'same' then return answer('same', holder_status(agent)) end
 
 write_even_when_full(record)
 local now = now_ms()
@@ -24,4 +21,4 @@ tell_events(agent, events)
 if interim_id then
   tell_parent(agent, now, { reply_id = interim_id, kind = 'message', agent_status = 'running', body = interim })
 end
-return told('appended')
+return answer('appended', holder_status(agent))

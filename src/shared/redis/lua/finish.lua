@@ -4,10 +4,9 @@
 -- Closes: a finish reported as heeded though no run is left to heed it; one that waits for an answer first; a sweeper's finish
 -- of an agent whose parent came back.
 local agent = with_kept(read(record, 'status', 'run', 'ended_reason', 'wake', 'on_parent_gone'), record)
-if not agent.status then return answer('unknown') end
-if agent.status == 'ended' then return answer('ended', { reason = agent.ended_reason }) end
+if not is_alive(agent) then return refused(agent) end
 if agent.status == 'idle' then return answer('idle') end
-if orphaned and not (agent.on_parent_gone and is_parent_gone(now_ms())) then return answer('not_due') end
+if orphaned and not follows_parent(agent, now_ms()) then return answer('not_due') end
 write_even_when_full(record)
 redis.call('HSET', record, 'finish', '1')
 if agent.status == 'running' then return answer('finishing', { run = agent.run }) end

@@ -1,6 +1,6 @@
 -- overdue: what a sweeper that checks this agent has to do; changes nothing. A record of a newer version is left to newer
 -- sweepers: this one checks again later.
--- Include age, orphan.
+-- Include age, idle, orphan.
 -- Closes: acting on a hint of the deadline set that the record does not bear out.
 local agent = read(record, 'status', 'deadline', 'lease_until', 'unanswered_since', 'max_age_ms', 'wake', 'checks', 'agent_id', 'v',
   'tools_since', 'on_parent_gone', 'finish')
@@ -9,13 +9,12 @@ if agent.status == 'ended' then return answer('ended') end
 
 local now, deadline = now_ms(), num(agent.deadline)
 if num(agent.v) > version then return answer('not_due', { deadline = now + look_ms }) end
-if agent.on_parent_gone and is_parent_gone(now) then
-  if agent.status == 'idle' or agent.on_parent_gone == 'destroy' then return answer('parent_gone') end
-  if agent.finish ~= '1' then return answer('unwatched', { agent_id = agent.agent_id }) end
-end
+local follows = follows_parent(agent, now)
+if follows == 'ends' then return answer('parent_gone') end
+if follows == 'finishes' and agent.finish ~= '1' then return answer('unwatched', { agent_id = agent.agent_id }) end
 if agent.status == 'idle' then
-  local left = redis.call('PTTL', life)
-  if left > 0 then return answer('not_due', { deadline = now + left }) end
+  local idle_end = lives_until(now)
+  if idle_end then return answer('not_due', { deadline = idle_end }) end
   return answer('idle_over')
 end
 if too_old_at(agent) <= now then return answer('max_age_over') end

@@ -2,8 +2,9 @@
 -- Include channel.
 -- Closes: one refusal told several times, by two workers or by one whose answer was lost.
 if redis.call('EXISTS', request) == 1 then return answer('same') end
-redis.call('XTRIM', replies, 'MINID', fmt(now_ms() - reply_ttl_ms) .. '-0')
-tell_parent({ uid = uid, parent_id = parent_id, agent_id = agent_id, name = name, run = '0' }, now_ms(), { reply_id = reply_id,
+local now = now_ms()
+trim_replies(now)
+tell_parent({ uid = uid, parent_id = parent_id, agent_id = agent_id, name = name, run = '0' }, now, { reply_id = reply_id,
   kind = 'ended', status = 'failed', stop_reason = 'refused', agent_status = 'ended', message_ids = wish,
   body = progress, summary = summary })
 redis.call('SET', request, uid, 'PX', request_ttl_ms)

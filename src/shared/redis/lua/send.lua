@@ -3,14 +3,14 @@
 -- Closes: a message accepted and lost between expiry and settle; one message delivered twice; the name of an agent that
 -- still gets messages running out.
 local agent = with_kept(read(record, 'status', 'run', 'wake', 'ended_reason', 'unanswered_since'), record)
-if not agent.status then return answer('unknown') end
+if not agent.status then return refused(agent) end
 
 local seen = redis.call('GET', message)
 if seen then
   if seen ~= digest then return answer('conflict') end
   return answer('same', { run = agent.run, wake = agent.wake, agent_status = agent.status })
 end
-if agent.status == 'ended' then return answer('ended', { reason = agent.ended_reason }) end
+if not is_alive(agent) then return refused(agent) end
 
 local unread = redis.call('LRANGE', inbox, 0, -1)
 local bytes = #payload

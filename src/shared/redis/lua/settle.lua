@@ -1,5 +1,5 @@
 -- settle: the only way out. Ends a run (its worker, with the epoch) or an agent (parent or sweeper, by authority).
--- Include rest, holder, crashes, age, orphan, queue, events, channel, message, commit, usage.
+-- Include rest, holder, crashes, age, idle, orphan, queue, events, status, channel, message, commit, usage.
 -- Every command that may fail stands before the write that ends the run: what fails leaves a run that can be settled again.
 -- Closes: two ends of one agent; a message accepted between the last look at the inbox and the end; idle death after a
 -- revival; a run counted twice: what it used is added behind the guards that let only its first settle through.
@@ -20,27 +20,25 @@ if is_workers then
   word = judge_commit(agent, entries)
   if word == 'conflict' then return answer('conflict') end
   if word == 'stale' then return answer('stale') end
-  local consumed = word == 'new' and math.max(0, (consume_to or 0) - num(agent.inbox_read)) or 0
-  local unread = redis.call('LLEN', inbox) - consumed
+  local unread = redis.call('LLEN', inbox) - (word == 'new' and consumed_by_commit(agent) or 0)
   if natural and unread > 0 then
     if word == 'new' then
       write_even_when_full(record)
       commit(agent, entries, now, advance({}))
       tell_events(agent, events)
     end
-    return answer('more', { inbox = unread, finish = agent.finish == '1', watched = is_watched() })
+    return answer('more', holder_status(agent, unread))
   end
 elseif authority == 'sweeper' and stop_reason == 'idle' then
-  local left = redis.call('PTTL', life)
   if agent.status ~= 'idle' then return answer('not_due', { deadline = agent.deadline }) end
-  if left > 0 then return answer('not_due', { deadline = now + left }) end
+  local deadline = lives_until(now)
+  if deadline then return answer('not_due', { deadline = deadline }) end
 elseif authority == 'sweeper' and stop_reason == 'tools_missing' then
   -- A worker that has the tools came first.
   if not agent.tools_since then return answer('not_due', { deadline = agent.deadline }) end
 elseif authority == 'sweeper' and stop_reason == 'parent_gone' then
   -- The parent came back, or a message came to an agent that only has to finish.
-  local follows = agent.on_parent_gone == 'destroy' or agent.on_parent_gone == 'finish' and agent.status == 'idle'
-  if not follows or not is_parent_gone(now) then return answer('not_due', { deadline = agent.deadline }) end
+  if follows_parent(agent, now) ~= 'ends' then return answer('not_due', { deadline = agent.deadline }) end
 elseif authority == 'sweeper' and too_old_at(agent) > now then
   return answer('not_due', { deadline = agent.deadline })
 end
@@ -90,7 +88,7 @@ local ended = '{"type":"ended","turn":0,"status":"' .. status .. '","stop_reason
 tell_events(agent, events and events .. ',' .. ended or ended)
 trim_events(now, event_ttl_ms)
 redis.call('PEXPIRE', run_text, reply_ttl_ms)
-redis.call('XTRIM', replies, 'MINID', fmt(now - reply_ttl_ms) .. '-0')
+trim_replies(now)
 local entry = { reply_id = reply_id, kind = kind, status = status, stop_reason = stop_reason, agent_status = agent_status,
   message_ids = agent.message_ids, undelivered = #unread > 0 and cjson.encode(unread) or nil }
 -- The record keeps what its progress and summary do not say, until its next run: a reply can be had again after its ack.

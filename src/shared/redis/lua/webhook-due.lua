@@ -1,19 +1,17 @@
 -- webhook-due: keeps the slots that a process has, and takes those whose time has come: of retries, and of dead processes.
+-- Include webhook.
 -- Closes: a process that died taking its slots with it; one that goes on with a slot that passed to another.
 local now = now_ms()
-local until_ms = fmt(now + ms)
 local lost, taken = {}, {}
 for _, each in ipairs(kept) do
   if redis.call('HGET', webhook_holders, each.member) == token then
-    redis.call('ZADD', webhooks_due, until_ms, each.member)
+    redis.call('ZADD', webhooks_due, fmt(now + ms), each.member)
   else
     lost[#lost + 1] = each.member
   end
 end
 for _, member in ipairs(redis.call('ZRANGEBYSCORE', webhooks_due, '-inf', fmt(now), 'LIMIT', '0', limit)) do
-  redis.call('ZADD', webhooks_due, until_ms, member)
-  redis.call('HSET', webhook_holders, member, token)
-  redis.call('HDEL', webhook_holders, member .. '/again')
+  give_slot(member, token, now + ms)
   taken[#taken + 1] = member
 end
 local first = redis.call('ZRANGE', webhooks_due, '0', '0', 'WITHSCORES')[2]

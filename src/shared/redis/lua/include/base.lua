@@ -1,5 +1,4 @@
 -- Stands in front of every script, and alone reads lists by position.
--- ARGV (item)…
 -- Time comes from Redis alone; numbers are written without exponent.
 local function fmt(n) return string.format('%.0f', n) end
 -- A number, 0 for what is none.

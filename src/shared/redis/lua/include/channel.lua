@@ -14,3 +14,6 @@ local function tell_parent(agent, now, entry)
   if redis.call('EXISTS', webhook) == 1 then redis.call('PUBLISH', webhook_doorbell, tenant .. '/' .. agent.parent_id) end
   return id
 end
+
+-- Forgets the entries of the channel that are too old; once at the end of a run.
+local function trim_replies(now) redis.call('XTRIM', replies, 'MINID', fmt(now - reply_ttl_ms) .. '-0') end

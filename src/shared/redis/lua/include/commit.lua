@@ -1,6 +1,9 @@
 -- What append and settle do with the entries of a holder: first `judge_commit`, which writes nothing, then `commit`. Both use
 -- the script's own keys and arguments, and `message_id_of`. `agent` has inbox_read and begun.
 
+-- How many of the unread messages the commit consumes.
+local function consumed_by_commit(agent) return math.max(0, (consume_to or 0) - num(agent.inbox_read)) end
+
 -- Answers 'stale', 'conflict' where other content stands, 'same', or 'new'.
 local function judge_commit(agent, entries)
   local unseen, keys = 0, {}
@@ -15,7 +18,7 @@ local function judge_commit(agent, entries)
     end
   end
   if unseen == 0 then return 'same' end
-  local consumed = (consume_to or 0) - num(agent.inbox_read)
+  local consumed = consumed_by_commit(agent)
   if consumed > 0 then
     local last = redis.call('LINDEX', inbox, consumed - 1)
     if not last or message_id_of(last) ~= consume_last then return 'stale' end
@@ -38,7 +41,7 @@ local function commit(agent, entries, now, fields)
     flat[#flat + 1] = entry.value
   end
   if #flat > 0 then redis.call('HSET', log, unpack(flat)) end
-  local consumed = (consume_to or 0) - num(agent.inbox_read)
+  local consumed = consumed_by_commit(agent)
   if consumed > 0 then
     redis.call('LTRIM', inbox, consumed, -1)
     for name in string.gmatch(taken or '', '%S+') do redis.call('HDEL', attachments, name) end

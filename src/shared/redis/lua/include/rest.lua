@@ -14,6 +14,12 @@ local function with_kept(agent, record)
   return agent
 end
 
+-- Whether the agent can still be told anything, and the answer where it can not. `agent` has status and ended_reason.
+local function is_alive(agent) return agent.status and agent.status ~= 'ended' end
+local function refused(agent)
+  return agent.status and answer('ended', { reason = agent.ended_reason }) or answer('unknown')
+end
+
 -- The JSON; nil for a record that Lua cannot read, which then stays as it is.
 local function kept_json(agent)
   local readable, spec = pcall(cjson.decode, agent.spec)

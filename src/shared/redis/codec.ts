@@ -1,0 +1,218 @@
+/** Codecs of the values of verbs: as text in ARGV, as a local of the script, and back in an answer. Pure. */
+import { SubagentError } from "../errors.ts";
+
+/** What a script answers with: text, or a list of such. */
+export type LuaValue = string | readonly LuaValue[];
+
+/** One value. `undefined` is the empty text where the codec is {@link optional}. */
+export interface Codec<T> {
+  /** The Lua expression that makes the local out of the text in `slot`. */
+  local(slot: string): string;
+  encode(value: T): string;
+  /** Throws `protocol_violation` where the answer lacks the value or holds something else. */
+  decode(answer: LuaValue | undefined): T;
+}
+
+/** Further arguments behind the others: any number of items of the same form, one table each in Lua. */
+export interface ListCodec<T> {
+  /** The fields of an item, in order. */
+  readonly fields: readonly string[];
+  encode(items: readonly T[]): string[];
+}
+
+/** The value that a codec carries. */
+export type ValueOf<C> = C extends Codec<infer T> ? T : C extends ListCodec<infer T> ? readonly T[] : never;
+
+/** Values by name, in the order in which they are sent. */
+export type Fields = readonly (readonly [name: string, codec: Codec<unknown>])[];
+
+/** Lists by name, in the order in which they are sent. */
+export type Lists = readonly (readonly [name: string, codec: ListCodec<unknown>])[];
+
+const EMPTY_BULK = "$0\r\n\r\n";
+
+/** Words of a command as they are sent, each a bulk string: its length in bytes, then itself. */
+export function bulksOf(words: readonly string[]): string {
+  let bulks = "";
+  for (const word of words) bulks += word === "" ? EMPTY_BULK : `$${Buffer.byteLength(word)}\r\n${word}\r\n`;
+  return bulks;
+}
+
+/** `fields`, then `lists`, each of these behind the number of its items; out of the values that are given by name. */
+export function encodeFields(
+  fields: Fields,
+  lists: Lists,
+  given: Readonly<Record<string, unknown>>,
+): { bulks: string; count: number } {
+  const words = fields.map(([name, codec]) => codec.encode(given[name]));
+  for (const [name, codec] of lists) {
+    const items = (given[name] ?? []) as readonly unknown[];
+    words.push(`${items.length}`, ...codec.encode(items));
+  }
+  return { bulks: bulksOf(words), count: words.length };
+}
+
+/** What verb `name` answered: packed by name, a word, then each name before its value. */
+export function decodeAnswer(
+  name: string,
+  answers: ReadonlyMap<string, Fields>,
+  answer: unknown,
+): Record<string, unknown> {
+  const packed = Array.isArray(answer) ? (answer as LuaValue[]) : [];
+  const [status] = packed;
+  const fields = typeof status === "string" ? answers.get(status) : undefined;
+  if (!fields) throw violation(`${JSON.stringify(answer)} to ${name}`);
+  const values: Record<string, unknown> = { status };
+  for (const [field, codec] of fields) values[field] = codec.decode(valueAfter(packed, field));
+  return values;
+}
+
+function valueAfter(packed: readonly LuaValue[], name: string): LuaValue | undefined {
+  for (let i = 1; i < packed.length; i += 2) if (packed[i] === name) return packed[i + 1];
+  return undefined;
+}
+
+/** The error of an answer that no script of this version gives. */
+function violation(what: string): SubagentError {
+  return new SubagentError(
+    "protocol_violation",
+    `A script answered ${what}: run one version of this package.`,
+  );
+}
+
+function textIn(answer: LuaValue | undefined): string {
+  if (typeof answer === "string") return answer;
+  throw violation(answer === undefined ? "without a value" : "with a list");
+}
+
+function listIn(answer: LuaValue | undefined): readonly LuaValue[] {
+  if (answer !== undefined && typeof answer !== "string") return answer;
+  throw violation("without a list");
+}
+
+const itself = (slot: string) => slot;
+
+/** Any text; a string in Lua. */
+export const text: Codec<string> = { local: itself, encode: (value) => value, decode: textIn };
+
+/** A whole number, rounded when it is sent; a number in Lua. */
+export const int: Codec<number> = {
+  local: (slot) => `tonumber(${slot})`,
+  encode: (value) => Math.round(value).toFixed(0),
+  decode(answer) {
+    const value = Number(textIn(answer));
+    if (!Number.isSafeInteger(value)) throw violation(`${JSON.stringify(answer)} for a whole number`);
+    return value;
+  },
+};
+
+/** Any number; a number in Lua. */
+export const real: Codec<number> = {
+  local: (slot) => `tonumber(${slot})`,
+  encode: (value) => `${value}`,
+  decode(answer) {
+    const value = Number(textIn(answer));
+    if (!Number.isFinite(value)) throw violation(`${JSON.stringify(answer)} for a number`);
+    return value;
+  },
+};
+
+/** True or false; a boolean in Lua. */
+export const flag: Codec<boolean> = {
+  local: (slot) => `${slot} == '1'`,
+  encode: (value) => (value ? "1" : ""),
+  decode(answer) {
+    if (answer !== undefined && answer !== "1") throw violation(`${JSON.stringify(answer)} for a flag`);
+    return answer === "1";
+  },
+};
+
+/** One word of a closed set; a string in Lua. */
+export function word<const W extends readonly string[]>(...words: W): Codec<W[number]> {
+  return {
+    local: itself,
+    encode: (value) => value,
+    decode(answer) {
+      const found = words.find((each) => each === answer);
+      if (found === undefined) throw violation(`${JSON.stringify(answer)}, none of ${words.join(", ")}`);
+      return found;
+    },
+  };
+}
+
+/** A value that may be missing: nil in Lua. Nothing that `codec` writes may be the empty text. */
+export function optional<T>(codec: Codec<T>): Codec<T | undefined> {
+  return {
+    local: (slot) => `given(${slot}) and ${codec.local(slot)}`,
+    encode: (value) => (value === undefined ? "" : codec.encode(value)),
+    decode: (answer) => (answer === undefined || answer === "" ? undefined : codec.decode(answer)),
+  };
+}
+
+/** Words without blanks, such as names of tools; one string in Lua, with a blank before and behind each. */
+export const names: Codec<readonly string[]> = {
+  local: itself,
+  encode: (value) => (value.length === 0 ? "" : ` ${value.join(" ")} `),
+  decode: (answer) =>
+    textIn(answer ?? "")
+      .split(" ")
+      .filter((name) => name !== ""),
+};
+
+/** A value as JSON without lone surrogates, which no Lua decoder reads; a string in Lua, only ever sent. */
+export function json<T>(toText: (value: T) => string): Codec<T> {
+  return {
+    local: itself,
+    encode: toText,
+    decode: () => {
+      throw violation("with JSON");
+    },
+  };
+}
+
+/** A list of texts, only ever answered. */
+export const texts: Codec<readonly string[]> = {
+  local: itself,
+  encode: () => "",
+  decode: (answer) => listIn(answer).map(textIn),
+};
+
+/** A flat list of names and values, only ever answered: the content of a hash. */
+export const hash: Codec<ReadonlyMap<string, string>> = {
+  local: itself,
+  encode: () => "",
+  decode(answer) {
+    const flat = listIn(answer);
+    const found = new Map<string, string>();
+    for (let i = 0; i + 1 < flat.length; i += 2) found.set(textIn(flat[i]), textIn(flat[i + 1]));
+    return found;
+  },
+};
+
+/** A flat list in which each row has these values in this order, only ever answered. */
+export function rows<const C extends Readonly<Record<string, Codec<unknown>>>>(
+  columns: C,
+): Codec<readonly { readonly [N in keyof C]: ValueOf<C[N]> }[]> {
+  type Row = { readonly [N in keyof C]: ValueOf<C[N]> };
+  const each = Object.entries(columns);
+  return {
+    local: itself,
+    encode: () => "",
+    decode(answer) {
+      const flat = listIn(answer);
+      const found: Row[] = [];
+      for (let at = 0; at + each.length <= flat.length; at += each.length)
+        found.push(
+          Object.fromEntries(each.map(([name, codec], i) => [name, codec.decode(flat[at + i])])) as Row,
+        );
+      return found;
+    },
+  };
+}
+
+/** Items of the named fields: tuples of texts here, tables with these names in Lua. */
+export function list<const N extends readonly string[]>(
+  ...fields: N
+): ListCodec<{ readonly [I in keyof N]: string }> {
+  return { fields, encode: (items) => items.flatMap((item) => [...item]) };
+}

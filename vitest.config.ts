@@ -26,8 +26,8 @@ const shared = isAskedFor
   : globSync(EVERY_FILE, { ignore: [...never, ...disturbing, ...Object.keys(SOLITARY)] });
 
 const setup = { globalSetup: ["test/setup/redis-server.ts"] };
-/** Most files wait for leases, timers and processes for half of their time: with fewer a core is often idle. */
-const maxWorkers = 2 * Math.max(2, availableParallelism());
+/** Most files wait for leases, timers and processes for two thirds of their time: with fewer a core is often idle. */
+const maxWorkers = 3 * Math.max(2, availableParallelism());
 
 export default defineConfig({
   // The examples import the package by its name.

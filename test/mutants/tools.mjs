@@ -1,6 +1,30 @@
 /** Guards of the tools: path confinement, bounds, the order of writing, what a call may cost. */
 export default [
   {
+    id: "workspace-walked-for-each-command",
+    promise: "A command costs nothing for what earlier commands left in the workspace.",
+    file: "src/worker/tools/sandbox/mount.ts",
+    find: "if ((await lstat(directory)).uid === UNPRIVILEGED) return;",
+    replace: "",
+    tests: ["test/unit/worker/tools/sandbox/mount.test.ts"],
+  },
+  {
+    id: "workspace-file-of-root",
+    promise: "What a file tool writes can be changed by commands that run as another user.",
+    file: "src/worker/tools/files/file.ts",
+    find: "await giveToOwner(handle, directory);",
+    replace: "",
+    tests: ["test/unit/worker/tools/sandbox/mount.test.ts"],
+  },
+  {
+    id: "workspace-given-first",
+    promise: "A walk that was cut off begins anew.",
+    file: "src/worker/tools/sandbox/mount.ts",
+    find: "const open: Buffer[] = [Buffer.from(directory)];",
+    replace: "const open: Buffer[] = [];",
+    tests: ["test/unit/worker/tools/sandbox/mount.test.ts"],
+  },
+  {
     id: "location-climbs-out",
     promise: "A relative path that climbs out of the workspace is refused.",
     file: "src/worker/tools/files/path.ts",

@@ -79,7 +79,7 @@ function textOf(
   return [output.trimEnd(), ...notes].filter((part) => part !== "").join("\n");
 }
 
-/** Pause between two counts of a workspace in which a command works. */
+/** Shortest pause between two counts of a workspace in which a command works; a count that takes longer is paused after as long. */
 const COUNT_EVERY_MS = 1_000;
 
 /**
@@ -91,9 +91,11 @@ async function watchHoldings(workspace: Workspace, signal: AbortSignal, clock: C
   const over = new AbortController();
   const before = await countHoldings(workspace);
   const count = async (): Promise<void> => {
-    while (!over.signal.aborted) {
-      await clock.sleep(COUNT_EVERY_MS, over.signal);
+    for (let tookMs = 0; !over.signal.aborted; ) {
+      await clock.sleep(Math.max(COUNT_EVERY_MS, tookMs), over.signal);
+      const beganMs = clock.monotonicMs();
       const now = await countHoldings(workspace);
+      tookMs = clock.monotonicMs() - beganMs;
       if (exceeds(now) && (now.bytes > before.bytes || now.files > before.files)) full.abort();
     }
   };

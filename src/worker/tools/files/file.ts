@@ -15,7 +15,7 @@ import { ToolFailure } from "../../../shared/errors.ts";
 import { DRAFT_PREFIX } from "../../../shared/protocol/ids.ts";
 import { pathIn } from "../../../shared/workspace-files.ts";
 import type { Workspace } from "../workspace.ts";
-import { type Directory, openPlace, otherDevice, type Place } from "./open.ts";
+import { type Directory, giveToOwner, openPlace, otherDevice, type Place } from "./open.ts";
 import { plainFailure, quotePath } from "./path.ts";
 import { refuseSecret } from "./policy.ts";
 import { bookPlace } from "./quota.ts";
@@ -117,6 +117,7 @@ export async function replaceFile(place: Place, bytes: Buffer, options: ReplaceO
   let handle: FileHandle | undefined;
   try {
     handle = await open(draft, OPEN_DRAFT, NEW_FILE_MODE);
+    await giveToOwner(handle, directory);
     if (stat !== undefined) await handle.chmod(stat.mode & 0o777);
     await handle.writeFile(bytes);
     await handle.datasync();

@@ -116,6 +116,16 @@ export function otherDevice(path: string): ToolFailure {
   return new ToolFailure(`${quotePath(path)} is on another file system and is not opened.`);
 }
 
+/**
+ * Gives what was made in a directory of the workspace to that directory's owner: as root, commands run as another user, who owns
+ * the workspace from the first of them on.
+ */
+export async function giveToOwner(made: FileHandle, { handle, area }: Directory): Promise<void> {
+  if (area.kind !== "workspace" || process.getuid?.() !== 0) return;
+  const { uid, gid } = await handle.stat();
+  if (uid !== 0) await made.chown(uid, gid);
+}
+
 async function openArea(area: Area): Promise<Directory> {
   const handle = await open(area.path, OPEN_DIRECTORY);
   return { handle, path: area.path, area, device: (await handle.stat()).dev, segments: [] };
@@ -176,7 +186,14 @@ async function openComponent(
   await mkdir(pathIn(directory, name), { mode: NEW_DIRECTORY_MODE }).catch((error: unknown) => {
     if (!(error instanceof Error && "code" in error && error.code === "EEXIST")) throw error;
   });
-  return openChild(directory, name);
+  const child = await openChild(directory, name);
+  try {
+    await giveToOwner(child.handle, directory);
+    return child;
+  } catch (error) {
+    await child.handle.close();
+    throw error;
+  }
 }
 
 async function lstatOrNothing(path: string): Promise<Stats | undefined> {

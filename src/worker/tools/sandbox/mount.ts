@@ -101,23 +101,28 @@ export function isInside(path: string, areas: readonly Area[]): boolean {
 }
 
 /**
- * Gives a workspace to the user that root becomes. No command runs in it meanwhile. A file with a second name keeps its
- * owner: the other name may stand anywhere.
+ * Gives a workspace to the user that root becomes, once: what the file tools make later belongs to the owner of its directory.
+ * So it is walked while it holds no more than they were allowed to write, and never with what commands left in it. The workspace
+ * itself is given last, so that a walk that was cut off begins anew. No command runs in it meanwhile. A file with a second name
+ * keeps its owner: the other name may stand anywhere.
  */
 export async function handOver(directory: string): Promise<void> {
+  if ((await lstat(directory)).uid === UNPRIVILEGED) return;
   const open: Buffer[] = [Buffer.from(directory)];
   for (let here = open.pop(); here !== undefined; here = open.pop()) {
     try {
-      await lchown(here, UNPRIVILEGED, UNPRIVILEGED);
       for await (const { path, isDirectory } of listDirectory(here)) {
-        if (isDirectory) open.push(path);
-        else await handOverFile(path);
+        if (isDirectory) {
+          await lchown(path, UNPRIVILEGED, UNPRIVILEGED);
+          open.push(path);
+        } else await handOverFile(path);
       }
     } catch (error) {
-      // What a command left deeper than a path can name is its own already.
+      // What stands deeper than a path can name is out of a command's reach, too.
       if (!GONE_OR_TOO_DEEP.has(codeOf(error))) throw error;
     }
   }
+  await lchown(directory, UNPRIVILEGED, UNPRIVILEGED);
 }
 
 const GONE_OR_TOO_DEEP: ReadonlySet<string | undefined> = new Set(["ENOENT", "ENAMETOOLONG"]);

@@ -87,25 +87,6 @@ export function findHandedOn(sources: readonly Source[]): Violation[] {
   });
 }
 
-/** What a pure file may use of the language and of Node: nothing that answers differently the second time. */
-export function findImpure(sources: readonly Source[]): Violation[] {
-  const pure = sources.filter(({ path }) => path.startsWith("src/worker/loop/"));
-  return findNodes(pure, (node, source) => {
-    if (isModuleVariable(node)) return "src/worker/loop is pure: nothing that outlives a call may change";
-    if (node.kind === SyntaxKind.MetaProperty || node.kind === SyntaxKind.AwaitExpression) {
-      return "src/worker/loop is pure: it waits for nothing and knows no file";
-    }
-    if (isInType(node)) return undefined;
-    const meaning = source.meaningOf(node);
-    if (meaning === undefined || (meaning.home !== "es" && meaning.home !== "node")) return undefined;
-    const key = `${meaning.home}:${meaning.name}`;
-    const allowed = key === "es:Math.random" ? false : meaning.name.includes(".") || PURE.has(key);
-    return allowed
-      ? undefined
-      : `src/worker/loop is pure: ${meaning.name} comes in as a parameter, if at all`;
-  });
-}
-
 const ENVIRONMENT = ["node:Process.env", "node:Process.loadEnvFile"];
 const LISTENING = ["on", "once", "addListener", "prependListener", "prependOnceListener"].map(
   (name) => `node:Process.${name}`,
@@ -123,14 +104,6 @@ const TIME = [
   "node:__type.timeout", // AbortSignal.timeout, whose type has no name
   "es:DateConstructor.now",
 ];
-const PURE = new Set([
-  ...["Array", "Boolean", "JSON", "Map", "Math", "Number", "Object", "Set", "String", "BigInt"].map(
-    (n) => `es:${n}`,
-  ),
-  ...["parseInt", "isNaN", "RegExp", "Infinity", "NaN", "undefined"].map((name) => `es:${name}`),
-  ...["Buffer", "structuredClone", "TextEncoder"].map((name) => `node:${name}`),
-]);
-
 function outside(
   doors: readonly string[],
   sources: readonly Source[],
@@ -159,7 +132,8 @@ function whole(node: Node): Node {
   return member ? parent : node;
 }
 
-function declares({ parent }: Node): boolean {
+/** Whether the name is where an import brings it in. */
+export function declares({ parent }: Node): boolean {
   return isImportClause(parent) || isImportSpecifier(parent) || isNamespaceImport(parent);
 }
 
@@ -170,10 +144,4 @@ function isGivenInstant(node: Node): boolean {
     return parent.expression === whole(node) && (parent.arguments?.length ?? 0) > 0;
   if (isBinaryExpression(parent)) return parent.operatorToken.kind === SyntaxKind.InstanceOfKeyword;
   return isPropertyAccessExpression(parent);
-}
-
-/** `let` and `var` at the top of a module. */
-function isModuleVariable(node: Node): boolean {
-  if (node.kind !== SyntaxKind.VariableStatement || node.parent.kind !== SyntaxKind.SourceFile) return false;
-  return /^(export\s+)?(let|var)\b/.test(node.getText());
 }

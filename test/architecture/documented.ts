@@ -46,7 +46,7 @@ function exportedNames(statement: Node): { name: string; node: Node }[] {
 }
 
 /** Names that a top-level statement declares, exported or not. */
-function declaredNames(statement: Node): string[] {
+export function declaredNames(statement: Node): string[] {
   if (isVariableStatement(statement)) {
     return statement.declarationList.declarations.flatMap(({ name }) => boundNames(name));
   }

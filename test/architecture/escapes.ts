@@ -1,14 +1,18 @@
 /** Ways around the type system and around the error catalogue. */
 import {
   isAsExpression,
+  isAwaitExpression,
   isBinaryExpression,
   isBindingElement,
   isBindingPattern,
+  isCallExpression,
+  isExpressionStatement,
   isExpressionWithTypeArguments,
   isIdentifier,
   isImportSpecifier,
   isThrowStatement,
   isTypeAssertion,
+  isTypeOfExpression,
   isVariableDeclaration,
   type Node,
   SyntaxKind,
@@ -54,6 +58,23 @@ export function findCastsFromUnknown(sources: readonly Source[]): Violation[] {
       if (type === undefined || type.isErrorType() || (type.flags & FORGETFUL) === 0) return [];
       const message = "a cast from unknown claims what was never checked; parse or narrow instead";
       return [{ path: source.path, line: lineOf(source.file, node), message }];
+    });
+  });
+}
+
+/** What a call answers as `any` (`JSON.parse`, `Reflect.get`) and a declared type, a member or a loop takes for more. */
+export function findClaimedAny(sources: readonly Source[]): Violation[] {
+  return sources.flatMap(({ path, file, nodes, checker }) => {
+    const calls = nodes.filter((node) => isCallExpression(node) || isAwaitExpression(node));
+    const types = checker.getTypeAtLocation(calls);
+    return calls.flatMap((node, index) => {
+      const type = types[index];
+      if (type === undefined || type.isErrorType() || (type.flags & TypeFlags.Any) === 0) return [];
+      if (isExpressionStatement(node.parent) || isTypeOfExpression(node.parent)) return [];
+      const taken = checker.getContextualType(node);
+      if (taken !== undefined && (taken.flags & TypeFlags.AnyOrUnknown) !== 0) return [];
+      const message = `${node.getText()} is any and taken for what was never checked; parse or narrow it from unknown`;
+      return [{ path, line: lineOf(file, node), message }];
     });
   });
 }

@@ -60,4 +60,24 @@ export const EXEMPTIONS: readonly Exemption[] = [
     path: "src/offline/exchange.ts",
     reason: "The offline server imports nothing of the others, their catalogue included.",
   },
+  {
+    rule: "what has the type any is taken as unknown",
+    path: "src/producer/definitions/front-matter.ts",
+    reason: "What the late require of the YAML parser answers is that package, whose types it is given.",
+  },
+  {
+    rule: "what has the type any is taken as unknown",
+    path: "src/shared/logger.ts",
+    reason: "What the late require of pino answers is that package, whose types it is given.",
+  },
+  {
+    rule: "what has the type any is taken as unknown",
+    path: "src/worker/model/anthropic/answer.ts",
+    reason: "The text was just made of checked blocks; only lone surrogates in it were replaced.",
+  },
+  {
+    rule: "what has the type any is taken as unknown",
+    path: "src/worker/tools/search/thread.js",
+    reason: "The text of an output schema is ours, made of one that was checked where it came in.",
+  },
 ];

@@ -4,7 +4,11 @@ import {
   isExportDeclaration,
   isExportSpecifier,
   isIdentifier,
+  isImportSpecifier,
   isMetaProperty,
+  isNewExpression,
+  isPropertyAccessExpression,
+  isStringLiteral,
   isTypeAliasDeclaration,
   isTypeReferenceNode,
   isVariableDeclaration,
@@ -12,7 +16,7 @@ import {
   SyntaxKind,
 } from "typescript/unstable/ast";
 import { means } from "./ambient.ts";
-import { findNodes, lineOf, type Source, type Violation } from "./source.ts";
+import { fileBeside, findNodes, lineOf, type Source, type Violation } from "./source.ts";
 
 /** Files that find another file beside them: scripts, pages, the package's own description, a child's entry. */
 const BESIDE = [
@@ -37,6 +41,9 @@ export function findHiddenLoads(sources: readonly Source[]): Violation[] {
   return findNodes(sources, (node, source) => {
     if (means(node, source, LOADERS))
       return "code comes in by an import statement; this loads it past every rule";
+    if (isNamedConstructor(node)) return "the constructor of a function makes code of a text";
+    if (means(node, source, ["node:Worker"]) && !isImportSpecifier(node.parent) && !isFileThread(node))
+      return "a thread is given `new URL(…, import.meta.url)`, and neither a text nor a name";
     if (!isMetaProperty(node) || node.keywordToken !== SyntaxKind.ImportKeyword) return undefined;
     return BESIDE.includes(source.path)
       ? undefined
@@ -71,6 +78,20 @@ const LOADERS = [
   "node:Process.dlopen",
   "node:ImportMeta.resolve",
 ];
+
+/** `constructor` as a name by which something is reached; a class's own is none. */
+function isNamedConstructor(node: Node): boolean {
+  return (isIdentifier(node) || isStringLiteral(node)) && node.text === "constructor";
+}
+
+/** `new Worker(new URL(…))`, of which `importsOf` reads the file. */
+function isFileThread(node: Node): boolean {
+  const whole = isPropertyAccessExpression(node.parent) ? node.parent : node;
+  const made = whole.parent;
+  if (!isNewExpression(made) || made.expression !== whole) return false;
+  const entry = made.arguments?.[0];
+  return entry !== undefined && fileBeside(entry) !== undefined;
+}
 
 function handedOn(node: Node, source: Source): string | undefined {
   if (isExportDeclaration(node) && node.moduleSpecifier !== undefined) return node.moduleSpecifier.getText();

@@ -12,6 +12,7 @@ import {
   type Node,
   SyntaxKind,
 } from "typescript/unstable/ast";
+import { type Inferred, inferredIn } from "./inferred.ts";
 import { lineOf, type Source, type Violation } from "./source.ts";
 
 /** The entries that `package.json` exports, each with those of whose types its users have the names as well. */
@@ -46,18 +47,25 @@ function unexportedIn(entry: Source, beside: readonly Source[], sources: readonl
     const source = sources.find(({ path }) => path === home);
     for (const statement of source?.file.statements ?? []) {
       if (source === undefined || !declares(statement, name)) continue;
-      for (const type of typesNamedIn(statement)) {
-        const meaning = source.meaningOf(type);
-        if (meaning === undefined || !meaning.home.startsWith("src/") || isParameter(type, meaning.name))
-          continue;
+      for (const { at, ...meaning } of shownBy(statement, source, sources)) {
+        if (!meaning.home.startsWith("src/") || isParameter(at, meaning.name)) continue;
         const id = `${meaning.home}#${meaning.name}`;
         if (offered.has(id) || missing.has(id)) continue;
         const message = `${entry.path} exports ${name}, which names ${meaning.name}, but not ${meaning.name}`;
-        missing.set(id, { path: source.path, line: lineOf(source.file, type), message });
+        missing.set(id, { path: source.path, line: lineOf(source.file, at), message });
       }
     }
   }
   return [...missing.values()];
+}
+
+/** The types that the declaration of a statement shows, written or inferred. */
+function shownBy(statement: Node, source: Source, sources: readonly Source[]): Inferred[] {
+  const written = typesNamedIn(statement).flatMap((at) => {
+    const meaning = source.meaningOf(at);
+    return meaning === undefined ? [] : [{ at, ...meaning }];
+  });
+  return [...written, ...inferredIn(statement, source, sources, isHidden)];
 }
 
 function declares(statement: Node, name: string): boolean {

@@ -1,6 +1,7 @@
 /** Who may import whom: the rooms of the house, and the one door that each package and built-in module has. */
 import { isBuiltin } from "node:module";
-import { COMPUTED, type Import, type Source, type Violation } from "./source.ts";
+import { means } from "./ambient.ts";
+import { COMPUTED, findNodes, type Import, type Source, type Violation } from "./source.ts";
 
 /** A folder (ends in `/`) or file of src. The longest matching row is the file's. */
 export interface Room {
@@ -277,6 +278,13 @@ const DOORS: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
+/** What the language itself has for the network, and the files that may use it. */
+const NETWORK: Readonly<Record<string, readonly string[]>> = {
+  fetch: ["src/service/agent-protocol/callback.ts"],
+  WebSocket: [],
+  EventSource: [],
+};
+
 /** Imports between files of src that the table of rooms does not allow. */
 export function findForbiddenImports(sources: readonly Source[]): Violation[] {
   return eachImport(sources, (path, { specifier, target, typeOnly }) => {
@@ -293,8 +301,24 @@ export function findForbiddenImports(sources: readonly Source[]): Violation[] {
   });
 }
 
-/** Packages and built-in modules that come in by another way than their door. */
+/** Packages, built-in modules and the network's globals that come in by another way than their door. */
 export function findSideDoors(sources: readonly Source[]): Violation[] {
+  return [...findSideImports(sources), ...findSideNetwork(sources)];
+}
+
+function findSideNetwork(sources: readonly Source[]): Violation[] {
+  const globals = Object.keys(NETWORK).map((name) => `node:${name}`);
+  return findNodes(sources, (node, source) => {
+    if (!means(node, source, globals)) return undefined;
+    const name = source.meaningOf(node)?.name ?? "";
+    const doors = NETWORK[name] ?? [];
+    return doors.some(contains(source.path))
+      ? undefined
+      : `${name} may only be used in ${doors.join(", ") || "no file"}`;
+  });
+}
+
+function findSideImports(sources: readonly Source[]): Violation[] {
   return eachImport(sources, (path, { specifier, target }) => {
     if (target !== undefined || specifier === COMPUTED) return undefined;
     const room = roomOf(path);

@@ -81,6 +81,13 @@ const PLAYS: Readonly<Record<RuleName, { breaks: readonly Files[]; keeps: readon
       { "src/worker/run.ts": `import { request } from "node:http";` },
       { "src/worker/run.ts": `import assert from "node:assert";` },
       { "src/worker/run.mts": `export type { Redis } from "ioredis";` },
+      { "src/worker/run.ts": `import { Script } from "vm";` },
+      { "src/worker/run.ts": `const code = await import("data:text/javascript,export default 1");` },
+      { "src/worker/run.ts": `const got = await fetch("http://x");` },
+      { "src/worker/run.ts": "const get = fetch;" },
+      { "src/worker/run.ts": "const options = { fetch };" },
+      { "src/worker/run.ts": `const socket = new WebSocket("ws://x");` },
+      { "src/worker/run.ts": `const source = new EventSource("http://x");` },
     ],
     keeps: [
       {
@@ -89,6 +96,8 @@ const PLAYS: Readonly<Record<RuleName, { breaks: readonly Files[]; keeps: readon
       { "src/worker/pool.ts": `import { Worker } from "bullmq";` },
       { "src/worker/model/anthropic/model.ts": `import Anthropic from "@anthropic-ai/sdk";` },
       { "src/shared/protocol/ids.ts": `import { z } from "zod"; import { createHash } from "node:crypto";` },
+      { "src/service/agent-protocol/callback.ts": `await fetch("http://x");` },
+      { "src/worker/run.ts": "type Get = typeof fetch; const f = (fetch: () => void) => fetch();" },
     ],
   },
   "no file can import itself by any way round": {
@@ -121,11 +130,25 @@ const PLAYS: Readonly<Record<RuleName, { breaks: readonly Files[]; keeps: readon
       { "src/a.ts": "const here = import.meta.dirname;" },
       { "src/a.ts": `eval("1");` },
       { "src/a.ts": `const f = new Function("return process.env");` },
+      { "src/a.ts": `(() => {}).constructor("return process")();` },
+      { "src/a.ts": `(() => {})["constructor"]("return process")();` },
+      { "src/a.ts": "const { constructor: Made } = () => {};" },
+      { "src/a.ts": "const Made = Object.getPrototypeOf(async () => {}).constructor;" },
+      { "src/a.ts": `Reflect.get(() => {}, "constructor");` },
+      {
+        "src/a.ts": `import { Worker } from "node:worker_threads";\nnew Worker("process.exit()", { eval: true });`,
+      },
+      { "src/a.ts": `import { Worker as Thread } from "node:worker_threads";\nnew Thread(text);` },
+      { "src/a.ts": `import * as threads from "node:worker_threads";\nconst make = [threads.Worker];` },
     ],
     keeps: [
       { "src/shared/version.ts": `const url = new URL("../../package.json", import.meta.url);` },
       { "src/a.ts": "const require = (name: string) => name; require('x'); type F = Function;" },
       { "src/a.ts": `const b = await import("./b.ts");` },
+      { "src/a.ts": "class A { constructor() {} }" },
+      {
+        "src/shared/version.ts": `import { Worker } from "node:worker_threads"; new Worker(new URL("./a.js", import.meta.url)); let w: Worker;`,
+      },
     ],
   },
   "only the package's doors re-export": {
@@ -174,6 +197,30 @@ const PLAYS: Readonly<Record<RuleName, { breaks: readonly Files[]; keeps: readon
         "src/worker/a.ts": `import type { B } from "./b.ts"; export const a: B = { b: 1 };`,
         "src/worker/b.ts": `export interface B { b: 1 }`,
       },
+      {
+        "src/index.ts": `export { a } from "./producer/a.ts";`,
+        "src/producer/a.ts": `interface B { b: 1 } function b(): B { return { b: 1 }; } export const a = b();`,
+      },
+      {
+        "src/index.ts": `export { a } from "./producer/a.ts";`,
+        "src/producer/a.ts": `interface B { b: 1 } export const a = (b: B[]): void => {};`,
+      },
+      {
+        "src/index.ts": `export { a } from "./producer/a.ts";`,
+        "src/producer/a.ts": `interface B { b: 1 } const b: B = { b: 1 }; export function a() { return Promise.resolve([b]); }`,
+      },
+      {
+        "src/index.ts": `export { A } from "./producer/a.ts";`,
+        "src/producer/a.ts": `type B = { b: 1 }; const b: B = { b: 1 }; export class A { at() { return { b }; } }`,
+      },
+      {
+        "src/index.ts": `export { A } from "./producer/a.ts";`,
+        "src/producer/a.ts": `class B { #b = 1; } export class A { b = new B(); }`,
+      },
+      {
+        "src/offline/server.ts":
+          "interface B { b: 1 } const b: B = { b: 1 }; export const a = new Map([[1, b]]);",
+      },
     ],
     keeps: [
       {
@@ -183,6 +230,10 @@ const PLAYS: Readonly<Record<RuleName, { breaks: readonly Files[]; keeps: readon
       {
         "src/index.ts": `export { A } from "./producer/a.ts";`,
         "src/producer/a.ts": `interface B { b: 1 } export class A { #b: B = { b: 1 }; private c: B = this.#b; }`,
+      },
+      {
+        "src/index.ts": `export { type B, a, C, d } from "./producer/a.ts";`,
+        "src/producer/a.ts": `export interface B { b: 1 } interface D { d: 1 } const b: B = { b: 1 }; const d0: D = { d: 1 }; export const a = [b]; export class C { b = b; #d = d0; private e = d0; } export function d<T>(t: T) { return { t, n: d0.d }; }`,
       },
     ],
   },
@@ -215,6 +266,30 @@ const PLAYS: Readonly<Record<RuleName, { breaks: readonly Files[]; keeps: readon
         "src/a.ts":
           "const b: string = ''; const a = b as unknown; const c = b as 'x'; const e = 'f' as const;",
       },
+    ],
+  },
+  "what has the type any is taken as unknown": {
+    breaks: [
+      { "src/a.ts": "interface A { b: 1 }\nconst a: A = JSON.parse('1');" },
+      { "src/a.ts": "interface A { b: 1 }\nfunction f(text: string): A { return JSON.parse(text); }" },
+      { "src/a.ts": "const f = (text: string) => JSON.parse(text);" },
+      { "src/a.ts": "const f = (): { a: 1 } => ({ a: JSON.parse('1') });" },
+      { "src/a.ts": "const f = (a: string) => a;\nf(JSON.parse('1'));" },
+      { "src/a.ts": "const a = String(JSON.parse('1').a);" },
+      { "src/a.ts": "for (const a of JSON.parse('[]')) {}" },
+      { "src/a.ts": "const { parse } = JSON;\nconst a: string = parse('1');" },
+      { "src/a.ts": "const a: string = Reflect.get({}, 'a');" },
+      { "src/a.ts": "const f = async (): Promise<any> => 1;\nconst a: string = await f();" },
+      { "src/a.ts": "class A { b: string = JSON.parse('1'); }" },
+      { "src/a.ts": "let a: string;\na = JSON.parse('1');" },
+    ],
+    keeps: [
+      {
+        "src/a.ts":
+          "const a: unknown = JSON.parse('1'); const b = String(JSON.parse('1')); const c = typeof Reflect.get({}, 'a'); let d: unknown; d = JSON.parse('1'); JSON.parse('1');",
+      },
+      { "src/a.ts": `import { z } from "zod"; const a = z.string().parse(JSON.parse("1"));` },
+      { "src/a.ts": "function f(text: string): unknown { return text ? JSON.parse(text) : 1; }" },
     ],
   },
   "no comment silences the compiler": {
@@ -355,6 +430,41 @@ const PLAYS: Readonly<Record<RuleName, { breaks: readonly Files[]; keeps: readon
       { "src/worker/loop/next.ts": "const a = { fetch };" },
       { "src/worker/loop/next.ts": "const a = new AbortController();" },
       { "src/worker/loop/next.mts": "const a = performance.now();" },
+      { "src/worker/loop/next.ts": "const a = Intl.DateTimeFormat().format();" },
+      { "src/worker/loop/next.ts": `import { randomInt } from "node:crypto";` },
+      {
+        "src/worker/loop/next.ts": `import { newUid } from "../../shared/protocol/ids.ts";\nexport const f = () => newUid();`,
+        "src/shared/protocol/ids.ts": `import { randomBytes } from "node:crypto"; export function newUid() { return randomBytes(9); }`,
+      },
+      {
+        "src/worker/loop/next.ts": `import { a } from "../../shared/protocol/a.ts";\nexport const f = () => a();`,
+        "src/shared/protocol/a.ts": `import { b } from "./b.ts"; export const a = () => b.c();`,
+        "src/shared/protocol/b.ts": "class B { c() { return Date.now(); } } export const b = new B();",
+      },
+      {
+        "src/worker/loop/next.ts": `import * as all from "../../shared/protocol/a.ts";\nconst b = () => all.a();`,
+        "src/shared/protocol/a.ts": "export function a(random = Math.random) { return random(); }",
+      },
+      {
+        "src/worker/loop/next.ts": `import { A } from "../../shared/protocol/a.ts";\nexport const f = () => A.at();`,
+        "src/shared/protocol/a.ts": `export const A = { at: () => new Date() };`,
+      },
+      {
+        "src/worker/loop/next.ts": `import { a } from "../../shared/protocol/a.ts";\nexport const f = () => a();`,
+        "src/shared/protocol/a.ts": "let calls = 0; export const a = () => calls++;",
+      },
+      { "src/worker/loop/next.ts": "const seen = new Map<string, number>();" },
+      { "src/worker/loop/next.ts": "const seen: Set<string> = new Set();" },
+      { "src/worker/loop/next.ts": "const seen = new WeakSet();" },
+      { "src/worker/loop/next.ts": "export const seen: string[] = [];" },
+      { "src/worker/loop/next.ts": "const seen = { calls: 0 };" },
+      { "src/worker/loop/next.ts": "const seen = { calls: { a: [1] } } as const satisfies object, b = [1];" },
+      { "src/worker/loop/next.ts": "const seen: Record<string, number> = {};" },
+      { "src/worker/loop/next.ts": "const seen: ReadonlyMap<string, string[]> = new Map();" },
+      { "src/worker/loop/next.ts": "const count = (() => { let n = 0; return () => n++; })();" },
+      { "src/worker/loop/next.ts": "class Tally { static calls = 0; }" },
+      { "src/worker/loop/next.ts": "const place = /a/g;" },
+      { "src/worker/loop/next.ts": "export function f() {}\nf.calls = 0;" },
     ],
     keeps: [
       {
@@ -363,7 +473,16 @@ const PLAYS: Readonly<Record<RuleName, { breaks: readonly Files[]; keeps: readon
       },
       {
         "src/worker/loop/next.ts":
-          "const a = new Map([[1, JSON.stringify({})]]); const b = Buffer.byteLength('x');",
+          "const a: ReadonlyMap<number, string> = new Map([[1, JSON.stringify({})]]); const b = Buffer.byteLength('x');",
+      },
+      {
+        "src/worker/loop/next.ts":
+          "const a = { b: { c: [1] } } as const; const d: Readonly<Partial<Record<'a', readonly string[]>>> = {}; const e = /a/; const f = () => { const g = new Map(); const h = /a/g; return [g, h]; };",
+      },
+      {
+        "src/worker/loop/next.ts": `import type { newUid } from "../../shared/protocol/a.ts"; import { A, b, type C } from "../../shared/protocol/a.ts"; const c = (clock: C) => b(clock.now()); type U = typeof newUid;`,
+        "src/shared/protocol/a.ts":
+          "export interface C { now(): number } export function newUid() { return Math.random(); } export class A {} export const b = (a: number) => Math.max(a, 1);",
       },
       { "src/worker/run/run.ts": `fetch("http://x");` },
     ],

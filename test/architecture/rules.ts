@@ -7,18 +7,24 @@ import {
   findConsole,
   findEnvironmentReads,
   findHandedOn,
-  findImpure,
   findProcessUse,
   findSignalHandlers,
 } from "./ambient.ts";
 import { findCycles } from "./cycles.ts";
 import { findUndocumented } from "./documented.ts";
-import { findAny, findBareErrors, findCastsFromUnknown, findSuppressions } from "./escapes.ts";
+import {
+  findAny,
+  findBareErrors,
+  findCastsFromUnknown,
+  findClaimedAny,
+  findSuppressions,
+} from "./escapes.ts";
 import { findDrawers, findUnmirroredTests, findUnreadFiles } from "./layout.ts";
 import { findUnnamedInput, type LuaFile } from "./lua.ts";
 import { findHiddenLoads, findReExports } from "./modules.ts";
 import { openProgram } from "./program.ts";
 import { findUnexportedTypes } from "./public.ts";
+import { findImpure } from "./pure.ts";
 import { findForbiddenImports, findSideDoors } from "./rooms.ts";
 import { findLongFiles, findLongFunctions } from "./size.ts";
 import type { Source, Violation } from "./source.ts";
@@ -43,6 +49,7 @@ export const RULES = {
   "an entry exports every type that its exports name": (tree) => findUnexportedTypes(tree.sources),
   "nothing has the type any": (tree) => findAny(tree.sources),
   "nothing is cast from unknown": (tree) => findCastsFromUnknown(tree.sources),
+  "what has the type any is taken as unknown": (tree) => findClaimedAny(tree.sources),
   "no comment silences the compiler": (tree) => findSuppressions(tree.sources),
   "no bare error is made": (tree) => findBareErrors(tree.sources),
   "no file has more than 400 lines": (tree) => findLongFiles(tree.sources),

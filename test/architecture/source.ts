@@ -82,14 +82,14 @@ export function lineOf(file: SourceFile, node: Node): number {
   return file.text.slice(0, node.getStart(file)).split("\n").length;
 }
 
-/** Every node of a file, outermost first; comments are no nodes. */
-export function nodesOf(file: SourceFile): Node[] {
+/** Every node of a file or of a part of it, outermost first; comments are no nodes. */
+export function nodesOf(whole: Node): Node[] {
   const nodes: Node[] = [];
   const visit = (node: Node): void => {
     nodes.push(node);
     node.forEachChild(visit);
   };
-  visit(file);
+  visit(whole);
   return nodes;
 }
 
@@ -157,7 +157,7 @@ function importAt(node: Node): Found | undefined {
 }
 
 /** `new URL("./thread.ts", import.meta.url)`: the way in which threads and processes are given their file. */
-function fileBeside(node: Node): Found | undefined {
+export function fileBeside(node: Node): Found | undefined {
   if (!isNewExpression(node) || node.arguments?.length !== 2) return undefined;
   const [specifier, base] = node.arguments;
   if (base === undefined || !isPropertyAccessExpression(base) || !isMetaProperty(base.expression))

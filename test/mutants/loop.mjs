@@ -497,7 +497,7 @@ export default [
     id: "sendback-odd-name",
     promise: "A name that the API would refuse is spelled so that it does not.",
     file: "src/worker/loop/answer-echo.ts",
-    find: 'name.replace(NOT_IN_A_NAME, "_")',
+    find: 'name.replace(/[^a-zA-Z0-9_-]/g, "_")',
     replace: "name",
     tests: [
       "test/unit/worker/loop/conversation.send-back.test.ts",

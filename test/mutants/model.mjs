@@ -14,7 +14,7 @@ export default [
     promise:
       "A worker that collects its memory while it is idle keeps the code that its commands share with BullMQ's.",
     file: "src/shared/redis/connection/server-connection.ts",
-    find: "    this.#lastOfClass.set(command.constructor, command);\n",
+    find: "    this.#lastOfClass.set(Reflect.getPrototypeOf(command), command);\n",
     replace: "    void this.#lastOfClass;\n",
     tests: ["test/integration/worker/idle-collection.test.ts"],
   },

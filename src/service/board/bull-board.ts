@@ -35,7 +35,7 @@ const THEME = {
 export function createBullBoardRouter(queue: ReadableWakeQueue, basePath: string): Express {
   const server = new ReadingServer();
   server.setBasePath(basePath);
-  const router: Express = server.getRouter();
+  const router = server.getRouter();
   router.disable("x-powered-by");
   router.use(withoutRemoteLinks);
   createBullBoard({
@@ -55,6 +55,9 @@ export function createBullBoardRouter(queue: ReadableWakeQueue, basePath: string
 
 /** Mounts the routes that read, and keeps the text of errors to itself. */
 class ReadingServer extends ExpressAdapter {
+  override getRouter(): Express {
+    return this.app;
+  }
   override setErrorHandler(): this {
     return super.setErrorHandler(() => ({
       status: 500,

@@ -122,11 +122,12 @@ function entryOf(field: Readonly<Record<string, string>>): ChannelEntry {
     const asked = { text: body, answer_by: isoOf(answer_by), ...(default_answer && { default_answer }) };
     return ChannelEntry.parse({ ...head, ...asked });
   }
+  const unread: unknown = undelivered && JSON.parse(undelivered);
   return ChannelEntry.parse({
     message_ids: wordsOf(message_ids),
     ...(body ? { summary: summary ?? NO_SUMMARY, ...RunProgress.parse(JSON.parse(body)) } : NOTHING_DONE),
     ...head,
-    ...(undelivered && { undelivered: JSON.parse(undelivered) }),
+    ...(undelivered && { undelivered: unread }),
   });
 }
 

@@ -52,7 +52,6 @@ export function notExecuted(sentId: string): string {
 const THINKING: ReadonlySet<string> = new Set(["thinking", "redacted_thinking"]);
 /** What the API takes as the name of a tool and as the id of a call: a model can invent a name, a provider an id. */
 const FIT_FOR_A_NAME = /^[a-zA-Z0-9_-]+$/;
-const NOT_IN_A_NAME = /[^a-zA-Z0-9_-]/g;
 const NAME_MAX_CHARS = 128;
 /** A surrogate that the provider spelled as an escape, of which it is not known yet whether it is half of a pair. */
 const ESCAPED_SURROGATE = /\\u[dD]/;
@@ -100,7 +99,7 @@ function spelledName({ name }: Pick<ToolUseBlock, "name">): string {
 
 function spelled(name: string): string {
   if (FIT_FOR_A_NAME.test(name)) return name;
-  return name === "" ? "_" : name.replace(NOT_IN_A_NAME, "_");
+  return name === "" ? "_" : name.replace(/[^a-zA-Z0-9_-]/g, "_");
 }
 
 function unusedId(id: string, message: number, usedIds: Set<string>): string {

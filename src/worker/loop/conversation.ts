@@ -17,7 +17,7 @@ const REPEATED = `You have made the same tool call ${REPETITION_NOTICE} times in
 /** The result of the call that completes a forbidden repetition. */
 export const REPETITION_REFUSED = `Not executed: this is the same call for the ${REPETITION_LIMIT}th time in a row.`;
 
-const FINAL_CALL: Record<PartialReason, string> & Partial<Record<StopReason, string>> = {
+const FINAL_CALL: Readonly<Record<PartialReason, string> & Partial<Record<StopReason, string>>> = {
   max_turns: "This is your last turn.",
   max_tokens: "This is your last turn.",
   max_total_tokens: "The token budget of this task is used up.",

@@ -70,7 +70,7 @@ export function readLog(stored: Iterable<readonly [key: string, json: string]>):
   return entries.sort((a, b) => a.message - b.message || ORDER[a.kind] - ORDER[b.kind]);
 }
 
-const ORDER: Record<LogEntry["kind"], number> = {
+const ORDER: Readonly<Record<LogEntry["kind"], number>> = {
   notice: 0,
   delivery: 1,
   purchase: 2,

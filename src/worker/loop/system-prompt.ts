@@ -19,7 +19,7 @@ const QUESTIONS = {
     "Nobody can answer questions while you work. If something is unclear, take the most likely meaning and say so.",
   canAsk:
     "If something is unclear, take the most likely meaning and say so. Ask your parent only what it alone can decide.",
-};
+} as const;
 
 const STANDARD = `You are a sub-agent. A parent agent or program has given you one task; you work on it alone, with your tools, and report back.
 

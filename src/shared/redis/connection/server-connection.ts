@@ -60,7 +60,7 @@ export class ServerConnection extends Redis {
   }
 
   override sendCommand(command: Command, stream?: Parameters<Redis["sendCommand"]>[1]): unknown {
-    this.#lastOfClass.set(command.constructor, command);
+    this.#lastOfClass.set(Reflect.getPrototypeOf(command), command);
     return super.sendCommand(command, stream);
   }
 

@@ -302,7 +302,7 @@ const NOT_ASCII = /[\x80-\xff]/;
 /** The text that `spelled` is the JSON spelling of, without its quotes and one character a byte of UTF-8. */
 export function unspell(spelled: string): string {
   const utf8 = NOT_ASCII.test(spelled) ? Buffer.from(spelled, "latin1").toString() : spelled;
-  return utf8.includes("\\") ? JSON.parse(`"${utf8}"`) : utf8;
+  return utf8.includes("\\") ? textOf(JSON.parse(`"${utf8}"`)) : utf8;
 }
 
 /** The reverse of {@link unspell}. */

@@ -1,0 +1,144 @@
+/**
+ * The pure loop: what it answers follows from what it is given, whichever file stands between. It reaches no clock, chance,
+ * network or file, in itself or through what it calls elsewhere, and nothing that it declares can change.
+ */
+import {
+  isArrowFunction,
+  isExpressionStatement,
+  isFunctionExpression,
+  isPropertyDeclaration,
+  isRegularExpressionLiteral,
+  isSourceFile,
+  isVariableDeclaration,
+  type Node,
+  SyntaxKind,
+} from "typescript/unstable/ast";
+import { type Checker, SignatureKind, type Type, TypeFlags } from "typescript/unstable/sync";
+import { declares } from "./ambient.ts";
+import { declaredNames } from "./documented.ts";
+import { findNodes, isInType, nodesOf, type Source, type Violation } from "./source.ts";
+
+const LOOP = "src/worker/loop/";
+
+/** What is not pure in the loop, and what the loop uses of other files that reaches something impure. */
+export function findImpure(sources: readonly Source[]): Violation[] {
+  const through = reachOf(sources);
+  const loop = sources.filter(({ path }) => path.startsWith(LOOP));
+  return findNodes(loop, (node, source) => {
+    const message = impurityOf(node, source) ?? changeableOf(node, source) ?? through(node, source);
+    return message === undefined ? undefined : `${LOOP} is pure: ${message}`;
+  });
+}
+
+/** What of the language and of Node answers the same the second time. */
+const PURE = new Set([
+  ...["Array", "Boolean", "JSON", "Map", "Math", "Number", "Object", "Set", "String", "BigInt"].map(
+    (n) => `es:${n}`,
+  ),
+  ...["parseInt", "isNaN", "RegExp", "Infinity", "NaN", "undefined"].map((name) => `es:${name}`),
+  ...["Buffer", "structuredClone", "TextEncoder", "createHash"].map((name) => `node:${name}`),
+]);
+
+function impurityOf(node: Node, source: Source): string | undefined {
+  if (isModuleVariable(node)) return "nothing that outlives a call may change";
+  if (node.kind === SyntaxKind.MetaProperty || node.kind === SyntaxKind.AwaitExpression)
+    return "it waits for nothing and knows no file";
+  const meaning = source.meaningOf(node);
+  if (meaning === undefined || (meaning.home !== "es" && meaning.home !== "node") || isInType(node))
+    return undefined;
+  const key = `${meaning.home}:${meaning.name}`;
+  const isPure = key !== "es:Math.random" && (meaning.name.includes(".") || PURE.has(key));
+  return isPure ? undefined : `${meaning.name} comes in as a parameter, if at all`;
+}
+
+/** `let` and `var` at the top of a module. */
+function isModuleVariable(node: Node): boolean {
+  if (node.kind !== SyntaxKind.VariableStatement || !isSourceFile(node.parent)) return false;
+  return /^(export\s+)?(let|var)\b/.test(node.getText());
+}
+
+/** Says what a name of another file of ours reaches that is impure, over however many files. */
+function reachOf(sources: readonly Source[]): (node: Node, source: Source) => string | undefined {
+  const byPath = new Map(sources.map((source) => [source.path, source]));
+  const known = new Map<string, Declared>();
+  const declaredAt = (node: Node, source: Source): string | undefined => {
+    const meaning = source.meaningOf(node);
+    const home = meaning && byPath.get(meaning.home);
+    if (meaning === undefined || home === undefined || home.path.startsWith(LOOP)) return undefined;
+    if (declares(node) || isInType(node)) return undefined;
+    const key = `${home.path}#${meaning.name}`;
+    if (!known.has(key)) known.set(key, readDeclared(meaning.name, home, declaredAt, known));
+    return key;
+  };
+  return (node, source) => {
+    const first = declaredAt(node, source);
+    const reached = new Set(first === undefined ? [] : [first]);
+    for (const key of reached) {
+      const { impurity, uses = [] } = known.get(key) ?? {};
+      if (impurity !== undefined) return `${node.getText()} reaches ${key}, where ${impurity}`;
+      for (const use of uses) reached.add(use);
+    }
+    return undefined;
+  };
+}
+
+/** A declaration at the top of a file: what is impure in it, and the declarations that it uses. */
+interface Declared {
+  impurity?: string | undefined;
+  uses?: readonly string[];
+}
+
+function readDeclared(
+  name: string,
+  home: Source,
+  declaredAt: (node: Node, source: Source) => string | undefined,
+  known: Map<string, Declared>,
+): Declared {
+  known.set(`${home.path}#${name}`, {});
+  const nodes = home.file.statements
+    .filter((statement) => declaredNames(statement).includes(name))
+    .flatMap(nodesOf);
+  const impurity = nodes.map((node) => impurityOf(node, home)).find((said) => said !== undefined);
+  return { impurity, uses: nodes.flatMap((node) => declaredAt(node, home) ?? []) };
+}
+
+/** What a module of the loop declares that could change from one call to the next. */
+function changeableOf(node: Node, { checker }: Source): string | undefined {
+  if (isExpressionStatement(node) && isSourceFile(node.parent)) return "a module declares, and does nothing";
+  if (isPropertyDeclaration(node) && node.modifiers?.some(({ kind }) => kind === SyntaxKind.StaticKeyword))
+    return "what is static outlives a call";
+  if (!isVariableDeclaration(node) || !isSourceFile(node.parent.parent.parent)) return undefined;
+  const { initializer } = node;
+  if (initializer !== undefined) {
+    if (isArrowFunction(initializer) || isFunctionExpression(initializer)) return undefined;
+    // A pattern that is global or sticky keeps a position.
+    if (isRegularExpressionLiteral(initializer) && !/[gy][a-z]*$/.test(initializer.getText()))
+      return undefined;
+  }
+  const type = checker.getTypeAtLocation(node.name);
+  return type === undefined || isReadonly(type, checker)
+    ? undefined
+    : `${node.name.getText()} outlives a call; give it a type that is read-only throughout`;
+}
+
+const READONLY_COLLECTIONS = new Set(["ReadonlyArray", "ReadonlyMap", "ReadonlySet"]);
+/** The checker's mark of a member that `as const`, `Readonly` or another mapped type made read-only. */
+const READONLY_MEMBER = 8;
+
+/** Whether nothing can be written to a value of the type or to what it holds. A function could hold anything. */
+function isReadonly(type: Type, checker: Checker): boolean {
+  if ((type.flags & TypeFlags.Primitive) !== 0) return true;
+  if (type.isUnionType()) return type.getTypes().every((each) => isReadonly(each, checker));
+  if (!type.isObjectType() && !type.isIntersectionType()) return false;
+  const indexes = checker.getIndexInfosOfType(type);
+  if (indexes.some((index) => !index.isReadonly || !isReadonly(index.valueType, checker))) return false;
+  if (READONLY_COLLECTIONS.has(type.getSymbol()?.name ?? "") || checker.isTupleType(type)) {
+    const held = type.isTypeReference() ? checker.getTypeArguments(type) : [];
+    return held.every((each) => isReadonly(each, checker));
+  }
+  if (checker.getSignaturesOfType(type, SignatureKind.Call).length > 0) return false;
+  return checker.getPropertiesOfType(type).every((property) => {
+    const held = checker.getTypeOfSymbol(property);
+    return (property.checkFlags & READONLY_MEMBER) !== 0 && held !== undefined && isReadonly(held, checker);
+  });
+}

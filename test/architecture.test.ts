@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { EXEMPTIONS } from "./architecture/exemptions.ts";
+import { findUnusedRows, findUpwardRows } from "./architecture/imports.ts";
 import {
   findHiddenActors,
   findPrivateWords,
@@ -9,7 +10,7 @@ import {
   glossaryOf,
   PRIVATE_WORDS,
 } from "./architecture/names.ts";
-import { findUpwardRows, ROOMS } from "./architecture/rooms.ts";
+import { ROOMS } from "./architecture/rooms.ts";
 import { RULE_NAMES, RULES, readTree } from "./architecture/rules.ts";
 import type { Violation } from "./architecture/source.ts";
 
@@ -47,6 +48,12 @@ test("every exemption has a reason and is still needed", () => {
 test("no room may import a room below it, so that no way leads round", () => {
   expect(findUpwardRows(ROOMS)).toEqual([]);
   expect(findUpwardRows([...ROOMS].reverse())).not.toEqual([]);
+});
+
+test("every room has a file, and every import that a room or a door allows is made", () => {
+  expect(findUnusedRows(tree.sources)).toEqual([]);
+  const without = tree.sources.filter(({ path }) => path !== "src/service/agent-protocol/callback.ts");
+  expect(findUnusedRows(without)).toEqual(["src/service/agent-protocol/callback.ts -> global fetch"]);
 });
 
 test("the rules look at this repository", () => {

@@ -1,15 +1,10 @@
 /** Who may import whom: the rooms of the house, and the one door that each package and built-in module has. */
-import { isBuiltin } from "node:module";
-import { means } from "./ambient.ts";
-import { COMPUTED, findNodes, type Import, type Source, type Violation } from "./source.ts";
 
 /** A folder (ends in `/`) or file of src. The longest matching row is the file's. */
 export interface Room {
   room: string;
   /** The rooms it may import, besides itself. Each stands above it in the table: there is no way back up. */
   may: readonly string[];
-  /** Files of which it may import types, and nothing that exists at run time. */
-  types?: readonly string[];
   /** The only packages; default: whatever has its door here. */
   packages?: readonly string[];
   /** The only built-in modules; default: whatever has its door here. */
@@ -17,75 +12,113 @@ export interface Room {
 }
 
 const PROTOCOL = "src/shared/protocol/";
-const SHARED = [PROTOCOL, "src/shared/secrets.ts", "src/shared/errors.ts", "src/shared/"];
+const GROUND = [PROTOCOL, "src/shared/errors.ts", "src/shared/"];
 const REDIS = ["src/shared/redis/connection/", "src/shared/redis/"];
-const TOOL_KIT = ["src/worker/tools/roots.ts", "src/worker/tools/tool.ts", "src/worker/tools/workspace.ts"];
-const FILES = ["src/worker/tools/result-text.ts", "src/worker/tools/files/", "src/worker/tools/search/"];
-const PRODUCER = [
-  "src/producer/push-iterator.ts",
-  "src/producer/redis-call.ts",
-  "src/producer/subscriber.ts",
-  "src/producer/replies/",
-  "src/producer/",
-];
-const MODEL = ["src/worker/model/", "src/worker/model/anthropic/"];
-const TERMINAL = [
-  "src/worker/tools/roots.ts",
-  "src/cli/terminal/",
-  "src/cli/command.ts",
-  "src/cli/process.ts",
-  "src/cli/shell-command.ts",
-];
 
 /** Every room, from the ground up. */
 export const ROOMS: readonly Room[] = [
   { room: PROTOCOL, may: [], packages: ["zod"], builtins: ["node:crypto"] },
   { room: "src/shared/secrets.ts", may: [], packages: [], builtins: [] },
-  { room: "src/shared/errors.ts", may: [PROTOCOL, "src/shared/secrets.ts"], packages: ["zod"], builtins: [] },
-  { room: "src/shared/", may: SHARED.slice(0, 3) },
-  { room: "src/shared/redis/connection/", may: SHARED },
-  { room: "src/shared/redis/", may: [...SHARED, "src/shared/redis/connection/"] },
-
-  { room: "src/producer/push-iterator.ts", may: SHARED },
-  { room: "src/producer/redis-call.ts", may: [...SHARED, ...REDIS] },
-  { room: "src/producer/subscriber.ts", may: [...SHARED, "src/producer/redis-call.ts"] },
-  { room: "src/producer/replies/", may: [...SHARED, ...REDIS, ...PRODUCER.slice(0, 3)] },
-  { room: "src/producer/", may: [...SHARED, ...REDIS, ...PRODUCER.slice(0, 4)] },
-  { room: "src/index.ts", may: [...SHARED, ...REDIS, ...PRODUCER] },
-
-  { room: "src/worker/model/", may: SHARED },
-  { room: "src/worker/model/anthropic/", may: [...SHARED, "src/worker/model/"] },
-  { room: "src/worker/tools/roots.ts", may: SHARED },
-  { room: "src/worker/tools/workspace.ts", may: [...SHARED, "src/worker/tools/roots.ts"] },
-  { room: "src/worker/tools/tool.ts", may: [...SHARED, "src/worker/tools/workspace.ts"] },
-  { room: "src/worker/tools/result-text.ts", may: SHARED },
-  { room: "src/worker/tools/files/", may: [...SHARED, ...TOOL_KIT, "src/worker/tools/result-text.ts"] },
-  { room: "src/worker/tools/search/", may: [...SHARED, ...TOOL_KIT, "src/worker/tools/files/"] },
-  { room: "src/worker/tools/sandbox/", may: [...SHARED, ...TOOL_KIT, ...FILES] },
-  { room: "src/worker/tools/mcp/", may: [...SHARED, ...TOOL_KIT] },
-  { room: "src/worker/tools/builtin/", may: [...SHARED, ...TOOL_KIT, ...FILES, "src/worker/tools/sandbox/"] },
-  { room: "src/worker/tools/", may: [...SHARED, ...TOOL_KIT, ...FILES] },
+  { room: "src/shared/errors.ts", may: ["src/shared/secrets.ts"], packages: [], builtins: [] },
+  { room: "src/shared/", may: [PROTOCOL, "src/shared/secrets.ts", "src/shared/errors.ts"] },
   {
-    room: "src/worker/loop/",
-    may: [PROTOCOL],
-    types: ["src/worker/model/model.ts", "src/worker/tools/tool.ts"],
-    packages: ["zod"],
-    builtins: [],
+    room: "src/shared/redis/connection/",
+    may: ["src/shared/secrets.ts", "src/shared/errors.ts", "src/shared/"],
   },
-  { room: "src/worker/observe/", may: [...SHARED, ...REDIS] },
-  { room: "src/worker/skills/", may: [...SHARED, ...TOOL_KIT, "src/worker/tools/files/"] },
+  { room: "src/shared/redis/", may: [...GROUND, "src/shared/redis/connection/"] },
+
+  { room: "src/producer/push-iterator.ts", may: ["src/shared/"] },
+  { room: "src/producer/redis-call.ts", may: [...GROUND, "src/shared/redis/connection/"] },
+  { room: "src/producer/subscriber.ts", may: [PROTOCOL, "src/shared/", "src/producer/redis-call.ts"] },
+  {
+    room: "src/producer/replies/",
+    may: [
+      ...GROUND,
+      "src/shared/redis/",
+      "src/producer/push-iterator.ts",
+      "src/producer/redis-call.ts",
+      "src/producer/subscriber.ts",
+    ],
+  },
+  {
+    room: "src/producer/",
+    may: [
+      ...GROUND,
+      ...REDIS,
+      "src/producer/push-iterator.ts",
+      "src/producer/redis-call.ts",
+      "src/producer/subscriber.ts",
+      "src/producer/replies/",
+    ],
+  },
+  { room: "src/index.ts", may: [...GROUND, "src/shared/redis/", "src/producer/replies/", "src/producer/"] },
+
+  { room: "src/worker/model/", may: [PROTOCOL] },
+  { room: "src/worker/model/anthropic/", may: [...GROUND, "src/shared/secrets.ts", "src/worker/model/"] },
+  { room: "src/worker/tools/roots.ts", may: [] },
+  { room: "src/worker/tools/workspace.ts", may: [...GROUND, "src/worker/tools/roots.ts"] },
+  {
+    room: "src/worker/tools/tool.ts",
+    may: [PROTOCOL, "src/shared/errors.ts", "src/worker/tools/workspace.ts"],
+  },
+  { room: "src/worker/tools/result-text.ts", may: [] },
+  {
+    room: "src/worker/tools/files/",
+    may: [...GROUND, "src/worker/tools/workspace.ts", "src/worker/tools/result-text.ts"],
+  },
+  {
+    room: "src/worker/tools/search/",
+    may: [...GROUND, "src/worker/tools/tool.ts", "src/worker/tools/files/"],
+  },
+  {
+    room: "src/worker/tools/sandbox/",
+    may: [...GROUND, "src/worker/tools/workspace.ts", "src/worker/tools/files/"],
+  },
+  { room: "src/worker/tools/mcp/", may: [...GROUND, "src/shared/secrets.ts", "src/worker/tools/tool.ts"] },
+  {
+    room: "src/worker/tools/builtin/",
+    may: [
+      ...GROUND,
+      "src/worker/tools/tool.ts",
+      "src/worker/tools/workspace.ts",
+      "src/worker/tools/files/",
+      "src/worker/tools/search/",
+      "src/worker/tools/sandbox/",
+    ],
+  },
+  {
+    room: "src/worker/tools/",
+    may: [
+      ...GROUND,
+      "src/shared/secrets.ts",
+      "src/worker/tools/tool.ts",
+      "src/worker/tools/workspace.ts",
+      "src/worker/tools/result-text.ts",
+      "src/worker/tools/files/",
+      "src/worker/tools/search/",
+    ],
+  },
+  { room: "src/worker/loop/", may: [PROTOCOL], packages: [], builtins: [] },
+  { room: "src/worker/observe/", may: [...REDIS, PROTOCOL, "src/shared/"] },
+  {
+    room: "src/worker/skills/",
+    may: [PROTOCOL, "src/shared/errors.ts", "src/worker/tools/tool.ts", "src/worker/tools/files/"],
+  },
   {
     room: "src/worker/hooks/",
-    may: [...SHARED, "src/worker/tools/result-text.ts", "src/worker/tools/"],
+    may: [...GROUND, "src/shared/secrets.ts", "src/worker/tools/result-text.ts", "src/worker/tools/"],
   },
-  { room: "src/worker/isolation.ts", may: SHARED },
+  { room: "src/worker/isolation.ts", may: ["src/shared/"] },
   {
     room: "src/worker/run/",
     may: [
-      ...SHARED,
-      ...REDIS,
+      ...GROUND,
+      "src/shared/secrets.ts",
+      "src/shared/redis/",
       "src/worker/model/",
-      ...TOOL_KIT,
+      "src/worker/tools/roots.ts",
+      "src/worker/tools/tool.ts",
+      "src/worker/tools/workspace.ts",
       "src/worker/tools/",
       "src/worker/tools/builtin/",
       "src/worker/loop/",
@@ -97,15 +130,18 @@ export const ROOMS: readonly Room[] = [
   },
   {
     room: "src/worker/health/",
-    may: [...SHARED, ...REDIS, "src/worker/model/", "src/worker/observe/", "src/worker/run/"],
+    may: [...GROUND, ...REDIS, "src/worker/model/", "src/worker/observe/", "src/worker/run/"],
   },
   {
     room: "src/worker/",
     may: [
-      ...SHARED,
+      ...GROUND,
       ...REDIS,
-      ...MODEL,
-      ...TOOL_KIT,
+      "src/worker/model/",
+      "src/worker/model/anthropic/",
+      "src/worker/tools/roots.ts",
+      "src/worker/tools/tool.ts",
+      "src/worker/tools/workspace.ts",
       "src/worker/tools/",
       "src/worker/tools/builtin/",
       "src/worker/tools/mcp/",
@@ -120,90 +156,123 @@ export const ROOMS: readonly Room[] = [
   },
 
   { room: "src/offline/", may: [], packages: ["zod"] },
-  { room: "src/service/board/", may: [...SHARED, ...REDIS] },
-  { room: "src/service/webhooks/", may: [...SHARED, ...REDIS, ...PRODUCER] },
+  { room: "src/service/board/", may: [...GROUND, ...REDIS] },
+  { room: "src/service/webhooks/", may: [...GROUND, "src/shared/redis/", "src/producer/"] },
   {
     room: "src/service/api/",
-    may: [...SHARED, ...REDIS, ...PRODUCER, "src/service/board/", "src/service/webhooks/"],
+    may: [
+      ...GROUND,
+      "src/shared/redis/",
+      "src/producer/subscriber.ts",
+      "src/producer/replies/",
+      "src/producer/",
+      "src/service/board/",
+      "src/service/webhooks/",
+    ],
   },
-  { room: "src/service/agent-protocol/", may: [...SHARED, ...REDIS, ...PRODUCER, "src/service/api/"] },
-  { room: "src/service/intake/", may: [...SHARED, ...REDIS, ...PRODUCER] },
-  { room: "src/service/mcp/", may: [...SHARED, ...REDIS, ...PRODUCER, "src/service/api/"] },
+  {
+    room: "src/service/agent-protocol/",
+    may: [...GROUND, "src/shared/redis/", "src/producer/", "src/service/api/"],
+  },
+  { room: "src/service/intake/", may: [...GROUND, ...REDIS, "src/producer/"] },
+  {
+    room: "src/service/mcp/",
+    may: [...GROUND, "src/shared/secrets.ts", "src/shared/redis/", "src/producer/", "src/service/api/"],
+  },
   {
     room: "src/service/index.ts",
     may: [
-      ...[...SHARED, ...REDIS, ...PRODUCER, "src/service/board/", "src/service/intake/", "src/service/api/"],
+      "src/shared/",
+      "src/shared/redis/",
+      "src/service/intake/",
+      "src/service/api/",
       "src/service/webhooks/",
       "src/service/mcp/",
       "src/service/agent-protocol/",
     ],
   },
-  {
-    room: "src/service/",
-    may: [...SHARED, ...REDIS, ...PRODUCER, "src/service/agent-protocol/", "src/service/board/"],
-  },
 
-  { room: "src/cli/terminal/", may: [...SHARED, "src/worker/tools/roots.ts"] },
-  { room: "src/cli/command.ts", may: [...SHARED, ...TERMINAL.slice(0, 2)] },
-  { room: "src/cli/process.ts", may: [...SHARED, ...TERMINAL.slice(0, 3)] },
+  { room: "src/cli/terminal/", may: [PROTOCOL, "src/shared/", "src/worker/tools/roots.ts"] },
+  { room: "src/cli/command.ts", may: [...GROUND, "src/worker/tools/roots.ts", "src/cli/terminal/"] },
+  { room: "src/cli/process.ts", may: ["src/cli/command.ts"] },
   { room: "src/cli/shell-command.ts", may: [], packages: [] },
   {
     room: "src/cli/local/",
     may: [
-      ...SHARED,
+      ...GROUND,
       ...REDIS,
-      ...PRODUCER,
+      "src/producer/",
       "src/worker/skills/",
       "src/worker/",
-      ...MODEL,
-      ...TOOL_KIT,
+      "src/worker/model/",
+      "src/worker/model/anthropic/",
+      "src/worker/tools/roots.ts",
+      "src/worker/tools/tool.ts",
       "src/worker/tools/builtin/",
       "src/worker/tools/sandbox/",
       "src/offline/",
-      ...["src/service/intake/", "src/service/api/", "src/service/mcp/", "src/service/agent-protocol/"],
-      ...TERMINAL,
+      "src/service/intake/",
+      "src/service/api/",
+      "src/service/mcp/",
+      "src/service/agent-protocol/",
+      "src/cli/terminal/",
+      "src/cli/command.ts",
     ],
   },
-  { room: "src/cli/as-parent.ts", may: [...SHARED, ...PRODUCER, ...TERMINAL, "src/cli/local/"] },
+  { room: "src/cli/as-parent.ts", may: [...GROUND, "src/producer/", "src/cli/command.ts", "src/cli/local/"] },
   {
     room: "src/cli/doctor/",
     may: [
-      ...SHARED,
       ...REDIS,
+      PROTOCOL,
+      "src/shared/",
       "src/worker/",
       "src/worker/tools/workspace.ts",
-      ...MODEL,
-      "src/offline/",
-      ...TERMINAL,
+      "src/worker/model/",
+      "src/cli/terminal/",
+      "src/cli/command.ts",
       "src/cli/local/",
     ],
   },
   {
     room: "src/cli/verbs/",
     may: [
-      ...[...SHARED, ...REDIS, ...PRODUCER, "src/worker/", ...MODEL, "src/worker/health/", "src/offline/"],
-      // To replay it.
+      ...GROUND,
+      "src/shared/redis/",
+      "src/producer/replies/",
+      "src/producer/",
+      "src/worker/",
+      "src/worker/health/",
+      "src/offline/", // To replay it.
       "src/worker/loop/",
-      ...[
-        "src/service/board/",
-        "src/service/mcp/",
-        "src/service/api/",
-        "src/service/agent-protocol/",
-        "src/service/webhooks/",
-        "src/service/",
-        ...TERMINAL,
-      ],
-      ...["src/cli/local/", "src/cli/as-parent.ts", "src/cli/doctor/"],
+      "src/service/board/",
+      "src/service/mcp/",
+      "src/service/agent-protocol/",
+      "src/service/webhooks/",
+      "src/cli/terminal/",
+      "src/cli/command.ts",
+      "src/cli/shell-command.ts",
+      "src/cli/local/",
+      "src/cli/as-parent.ts",
+      "src/cli/doctor/",
     ],
   },
   {
     room: "src/cli/",
-    may: [...SHARED, ...TERMINAL, "src/cli/local/", "src/cli/as-parent.ts", "src/cli/verbs/"],
+    may: [
+      "src/shared/errors.ts",
+      "src/shared/",
+      "src/cli/terminal/",
+      "src/cli/command.ts",
+      "src/cli/process.ts",
+      "src/cli/shell-command.ts",
+      "src/cli/verbs/",
+    ],
   },
 ];
 
-/** Where a package or a built-in module may be imported. A package without a row is refused everywhere. */
-const DOORS: Readonly<Record<string, readonly string[]>> = {
+/** Where a package or a built-in module may be imported, a global be used. A package without a row is refused everywhere. */
+export const DOORS: Readonly<Record<string, readonly string[]>> = {
   zod: ["src/"],
   ioredis: ["src/shared/redis/"],
   bullmq: [
@@ -242,21 +311,15 @@ const DOORS: Readonly<Record<string, readonly string[]>> = {
   "node:assert/strict": [],
   "node:repl": [],
   "node:inspector": ["src/worker/health/watchdog.ts"],
-  "node:timers": ["src/shared/clock.ts", "src/offline/"],
-  "node:timers/promises": ["src/shared/clock.ts", "src/offline/"],
+  "node:timers": [],
+  "node:timers/promises": ["src/offline/"],
   "node:child_process": [
     "src/cli/local/",
     "src/cli/doctor/workspaces.ts",
     "src/worker/isolation-processes.ts",
     "src/worker/tools/sandbox/",
-    "src/worker/tools/mcp/",
   ],
-  "node:worker_threads": [
-    "src/worker/tools/search/",
-    "src/worker/health/",
-    "src/worker/pool.ts",
-    "src/worker/worker.ts",
-  ],
+  "node:worker_threads": ["src/worker/tools/search/", "src/worker/health/"],
   "node:http": [
     "src/offline/",
     "src/service/",
@@ -264,111 +327,18 @@ const DOORS: Readonly<Record<string, readonly string[]>> = {
     "src/worker/tools/sandbox/egress.ts",
     "src/shared/http-server.ts",
   ],
+  "global fetch": ["src/service/agent-protocol/callback.ts"],
+  "global WebSocket": [],
+  "global EventSource": [],
   "node:https": [],
   "node:http2": [],
   "node:dgram": [],
-  "node:tls": ["src/shared/redis/connection/"],
+  "node:tls": [],
   "node:net": [
     "src/cli/local/",
-    "src/shared/redis/connection/",
     "src/shared/http-server.ts",
     "src/service/webhooks/address.ts",
     "src/shared/address-range.ts",
     "src/worker/tools/sandbox/egress.ts",
   ],
 };
-
-/** What the language itself has for the network, and the files that may use it. */
-const NETWORK: Readonly<Record<string, readonly string[]>> = {
-  fetch: ["src/service/agent-protocol/callback.ts"],
-  WebSocket: [],
-  EventSource: [],
-};
-
-/** Imports between files of src that the table of rooms does not allow. */
-export function findForbiddenImports(sources: readonly Source[]): Violation[] {
-  return eachImport(sources, (path, { specifier, target, typeOnly }) => {
-    if (specifier === COMPUTED) return "a computed import can reach anything; name the module";
-    if (target === undefined) return undefined;
-    const room = roomOf(path);
-    if (room === undefined) return `${path} is in no room: give it a row in test/architecture/rooms.ts`;
-    const theirs = roomOf(target)?.room ?? target;
-    if (theirs === room.room || room.may.includes(theirs)) return undefined;
-    if (room.types?.includes(target)) {
-      return typeOnly ? undefined : `${room.room} may import ${target} with \`import type\` only`;
-    }
-    return `${room.room} may not import ${target}`;
-  });
-}
-
-/** Packages, built-in modules and the network's globals that come in by another way than their door. */
-export function findSideDoors(sources: readonly Source[]): Violation[] {
-  return [...findSideImports(sources), ...findSideNetwork(sources)];
-}
-
-function findSideNetwork(sources: readonly Source[]): Violation[] {
-  const globals = Object.keys(NETWORK).map((name) => `node:${name}`);
-  return findNodes(sources, (node, source) => {
-    if (!means(node, source, globals)) return undefined;
-    const name = source.meaningOf(node)?.name ?? "";
-    const doors = NETWORK[name] ?? [];
-    return doors.some(contains(source.path))
-      ? undefined
-      : `${name} may only be used in ${doors.join(", ") || "no file"}`;
-  });
-}
-
-function findSideImports(sources: readonly Source[]): Violation[] {
-  return eachImport(sources, (path, { specifier, target }) => {
-    if (target !== undefined || specifier === COMPUTED) return undefined;
-    const room = roomOf(path);
-    const builtin = isBuiltin(specifier);
-    const name = builtin ? `node:${specifier.replace(/^node:/, "")}` : packageOf(specifier);
-    const only = builtin ? room?.builtins : room?.packages;
-    if (only?.includes(name) === false) return `${room?.room} may not import ${name}`;
-    const doors = DOORS[name];
-    if (doors === undefined) {
-      return builtin ? undefined : `${name} has no door yet: give it one in test/architecture/rooms.ts`;
-    }
-    return doors.some(contains(path))
-      ? undefined
-      : `${name} may only be imported in ${doors.join(", ") || "no file"}`;
-  });
-}
-
-/** Rows that allow an import of a room that stands below them, or of none: the arrows of such a table lead round. */
-export function findUpwardRows(rooms: readonly Room[]): string[] {
-  return rooms.flatMap(({ room, may }, index) => {
-    const above = new Set(rooms.slice(0, index).map((row) => row.room));
-    return may.filter((other) => !above.has(other)).map((other) => `${room} -> ${other}`);
-  });
-}
-
-function eachImport(
-  sources: readonly Source[],
-  judge: (path: string, imported: Import) => string | undefined,
-): Violation[] {
-  return sources.flatMap(({ path, imports }) =>
-    imports.flatMap((imported) => {
-      const message = judge(path, imported);
-      return message === undefined ? [] : [{ path, line: imported.line, message }];
-    }),
-  );
-}
-
-function roomOf(path: string): Room | undefined {
-  const rooms = ROOMS.filter(({ room }) => contains(path)(room));
-  return rooms.sort((a, b) => b.room.length - a.room.length)[0];
-}
-
-/** Whether a row (a folder or a file) contains the path. */
-function contains(path: string): (row: string) => boolean {
-  return (row) => (row.endsWith("/") ? path.startsWith(row) : path === row);
-}
-
-function packageOf(specifier: string): string {
-  return specifier
-    .split("/")
-    .slice(0, specifier.startsWith("@") ? 2 : 1)
-    .join("/");
-}

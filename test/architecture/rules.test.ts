@@ -27,6 +27,7 @@ const PLAYS: Readonly<Record<RuleName, { breaks: readonly Files[]; keeps: readon
       { "src/worker/run.ts": `const cli = await import("../cli/main.ts");` },
       { "src/worker/run.ts": `const any = await import(name);` },
       { "src/worker/loop/next.ts": `import { tool } from "../tools/tool.ts";` },
+      { "src/worker/loop/next.ts": `import type { Tool } from "../tools/tool.ts";` },
       { "src/worker/loop/next.ts": `import type { R } from "../tools/registry.ts";` },
       { "src/offline/server.ts": `import { clock } from "../shared/clock.ts";` },
       { "src/index.ts": `export { createPool } from "./worker/pool.ts";` },
@@ -57,7 +58,6 @@ const PLAYS: Readonly<Record<RuleName, { breaks: readonly Files[]; keeps: readon
       {
         "src/shared/redis/scripts.ts": `import { a } from "../errors.ts"; import { b } from "../protocol/keys.ts";`,
       },
-      { "src/worker/loop/next.ts": `import type { Tool } from "../tools/tool.ts";` },
       { "src/worker/loop/next.ts": `import { ids } from "../../shared/protocol/ids.ts";` },
       {
         "src/cli/verbs/worker.ts": `import { a } from "../../worker/index.ts"; import { b } from "../../offline/server.ts";`,

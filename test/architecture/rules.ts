@@ -19,13 +19,13 @@ import {
   findClaimedAny,
   findSuppressions,
 } from "./escapes.ts";
+import { findForbiddenImports, findSideDoors } from "./imports.ts";
 import { findDrawers, findUnmirroredTests, findUnreadFiles } from "./layout.ts";
 import { findUnnamedInput, type LuaFile } from "./lua.ts";
 import { findHiddenLoads, findReExports } from "./modules.ts";
 import { openProgram } from "./program.ts";
 import { findUnexportedTypes } from "./public.ts";
 import { findImpure } from "./pure.ts";
-import { findForbiddenImports, findSideDoors } from "./rooms.ts";
 import { findLongFiles, findLongFunctions } from "./size.ts";
 import type { Source, Violation } from "./source.ts";
 

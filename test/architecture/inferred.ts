@@ -87,12 +87,10 @@ function partsOf(type: Type, checker: Checker): Type[] {
   const signatures = [SignatureKind.Call, SignatureKind.Construct].flatMap((kind) =>
     checker.getSignaturesOfType(type, kind),
   );
+  const values = signatures.flatMap((signature) => signature.getParameters());
   return [
-    ...checker.getPropertiesOfType(type).map((property) => checker.getTypeOfSymbol(property)),
+    ...checker.getTypeOfSymbol([...checker.getPropertiesOfType(type), ...values]),
     ...checker.getIndexInfosOfType(type).map(({ valueType }) => valueType),
-    ...signatures.flatMap((signature) => [
-      checker.getReturnTypeOfSignature(signature),
-      ...signature.getParameters().map((parameter) => checker.getTypeOfSymbol(parameter)),
-    ]),
+    ...signatures.map((signature) => checker.getReturnTypeOfSignature(signature)),
   ].filter((part) => part !== undefined);
 }

@@ -13,6 +13,7 @@ import { modelToAsk, openClient, whoIsThere } from "./local/client.ts";
 import { createDisposables } from "./local/disposables.ts";
 import { familyOf, readInstallation } from "./local/parents.ts";
 import { notePause } from "./local/pause.ts";
+import { neededRedisUrl } from "./local/redis.ts";
 
 /** The verbs that hand new work over. */
 const HANDING_OVER = ["spawn", "send"];
@@ -63,11 +64,8 @@ export async function actAsParent(
 ): Promise<number> {
   const { config, clock } = context;
   const parentId = flags.parent === undefined ? config.parentId : parentIdOf(flags.parent);
-  const { redisUrl, prefix, tenant } = config;
-  if (redisUrl === undefined) {
-    const sentence = `REDIS_URL is not set: ${verb} acts on the agents of a Redis, e.g. redis://host:6379.`;
-    throw new SubagentError("invalid_config", sentence);
-  }
+  const { prefix, tenant } = config;
+  const redisUrl = neededRedisUrl(config, `${verb} acts on the agents of a Redis`);
   const disposables = createDisposables();
   try {
     const { workers, paused } = await whoIsThere(redisUrl, prefix, clock);

@@ -34,6 +34,16 @@ export function findClocks(sources: readonly Source[]): Violation[] {
   });
 }
 
+/** `keysUnder` outside of `installation.ts`: who names the keys of an installation by hand composes it by hand. */
+export function findHandMadeInstallations(sources: readonly Source[]): Violation[] {
+  const doors = ["src/shared/protocol/keys.ts", "src/shared/redis/installation.ts"];
+  return outside(doors, sources, (node, source) =>
+    means(node, source, ["src/shared/protocol/keys.ts:keysUnder"]) && !isImportSpecifier(node.parent)
+      ? "an installation is composed in src/shared/redis/installation.ts only: take its keys from openInstallation"
+      : undefined,
+  );
+}
+
 /** `Math.random` anywhere but as the default of a parameter: chance is handed in. */
 export function findChance(sources: readonly Source[]): Violation[] {
   return outside(["src/offline/"], sources, (node, source) => {

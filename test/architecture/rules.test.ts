@@ -13,6 +13,8 @@ import { RULE_NAMES, RULES, type RuleName, type Tree } from "./rules.ts";
 /** Files by path, as a rule would find them in the repository. */
 type Files = Readonly<Record<string, string>>;
 
+const KEYS = "export function keysUnder(prefix: string) { return { prefix }; }";
+
 /** For every rule, trees that break it (each must give exactly one violation) and trees that keep it. */
 const PLAYS: Readonly<Record<RuleName, { breaks: readonly Files[]; keeps: readonly Files[] }>> = {
   "rooms import only what the house allows": {
@@ -397,6 +399,25 @@ const PLAYS: Readonly<Record<RuleName, { breaks: readonly Files[]; keeps: readon
       { "src/a.ts": "interface Clock { setTimeout(f: () => void): void; performance: number }" },
       { "src/a.ts": "function f(setTimeout: () => void) { setTimeout(); }" },
       { "src/a.ts": "type Timer = ReturnType<typeof setTimeout>; const a = Date.parse('x');" },
+    ],
+  },
+  "one file composes an installation": {
+    breaks: [
+      {
+        "src/shared/protocol/keys.ts": KEYS,
+        "src/cli/a.ts": `import { keysUnder } from "../shared/protocol/keys.ts"; keysUnder("saq");`,
+      },
+      {
+        "src/shared/protocol/keys.ts": KEYS,
+        "src/cli/a.ts": `import { keysUnder as named } from "../shared/protocol/keys.ts"; const keys = named();`,
+      },
+    ],
+    keeps: [
+      {
+        "src/shared/protocol/keys.ts": KEYS,
+        "src/shared/redis/installation.ts": `import { keysUnder } from "../protocol/keys.ts"; export const a = keysUnder("saq");`,
+        "src/cli/a.ts": `import { a } from "../shared/redis/installation.ts"; a;`,
+      },
     ],
   },
   "chance is a parameter": {

@@ -7,6 +7,7 @@ import {
   findConsole,
   findEnvironmentReads,
   findHandedOn,
+  findHandMadeInstallations,
   findProcessUse,
   findSignalHandlers,
 } from "./ambient.ts";
@@ -57,6 +58,7 @@ export const RULES = {
   "every export is documented": (tree) => findUndocumented(tree.sources),
   "only config reads the environment": (tree) => findEnvironmentReads(tree.sources),
   "only the clock knows the time": (tree) => findClocks(tree.sources),
+  "one file composes an installation": (tree) => findHandMadeInstallations(tree.sources),
   "chance is a parameter": (tree) => findChance(tree.sources),
   "the loop is pure": (tree) => findImpure(tree.sources),
   "nothing ambient is handed on whole": (tree) => findHandedOn(tree.sources),

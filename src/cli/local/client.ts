@@ -2,13 +2,11 @@
 import { type Client, createClient } from "../../producer/client.ts";
 import type { Clock } from "../../shared/clock.ts";
 import { type Config, OFFLINE_MODEL } from "../../shared/config.ts";
-import { keysUnder } from "../../shared/protocol/keys.ts";
 import type { WorkerAnnouncement } from "../../shared/protocol/worker.ts";
-import { createPause, type PauseState } from "../../shared/redis/pause.ts";
-import { createWorkerDirectory } from "../../shared/redis/workers.ts";
+import type { PauseState } from "../../shared/redis/pause.ts";
 import type { CommandContext } from "../command.ts";
 import type { Disposables } from "./disposables.ts";
-import { askRedis } from "./redis.ts";
+import { askInstallation } from "./redis.ts";
 
 /** Opens a client that ends with `disposables`; `model` is for agents that are given none. */
 export async function openClient(
@@ -33,10 +31,9 @@ export function whoIsThere(
   prefix: string,
   clock: Clock,
 ): Promise<{ workers: WorkerAnnouncement[]; paused: PauseState | undefined }> {
-  const keys = keysUnder(prefix);
-  return askRedis(redisUrl, clock, async (redis) => ({
-    workers: await createWorkerDirectory(redis, keys).list(),
-    paused: await createPause(redis, keys).state(),
+  return askInstallation(redisUrl, prefix, clock, async ({ workers, pause }) => ({
+    workers: await workers.list(),
+    paused: await pause.state(),
   }));
 }
 

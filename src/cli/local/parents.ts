@@ -2,22 +2,13 @@
 
 import { SubagentError } from "../../shared/errors.ts";
 import type { AgentRecord } from "../../shared/protocol/agent.ts";
-import {
-  type AgentAddress,
-  agentOf,
-  type Keys,
-  keysUnder,
-  type ParentAddress,
-} from "../../shared/protocol/keys.ts";
-import { TIMING } from "../../shared/protocol/limits.ts";
+import { type AgentAddress, agentOf, type ParentAddress } from "../../shared/protocol/keys.ts";
 import { quoted } from "../../shared/protocol/text.ts";
 import type { UsageTotals } from "../../shared/protocol/usage.ts";
-import { type AgentStore, createAgentStore } from "../../shared/redis/agents.ts";
-import type { RedisClient } from "../../shared/redis/connection/connection.ts";
 import { inBatches } from "../../shared/redis/inspection.ts";
 import { readParents } from "../../shared/redis/survey.ts";
 import type { CommandContext } from "../command.ts";
-import { askRedis } from "./redis.ts";
+import { type AskedInstallation, askInstallation, neededRedisUrl } from "./redis.ts";
 
 /** A parent and what stands about it. */
 export interface ParentSnapshot {
@@ -33,11 +24,7 @@ export interface ParentSnapshot {
 }
 
 /** What a verb reads with. */
-export interface Reading {
-  redis: RedisClient;
-  keys: Keys;
-  store: AgentStore;
-}
+export type Reading = Pick<AskedInstallation, "redis" | "keys" | "store">;
 
 const BATCH = 20;
 
@@ -50,15 +37,8 @@ export function readInstallation<T>(
   verb: string,
   read: (reading: Reading) => Promise<T>,
 ): Promise<T> {
-  const { redisUrl, prefix } = config;
-  if (redisUrl === undefined) {
-    const sentence = `REDIS_URL is not set: ${verb} reads the installation on a Redis, e.g. redis://host:6379.`;
-    throw new SubagentError("invalid_config", sentence);
-  }
-  const keys = keysUnder(prefix);
-  return askRedis(redisUrl, clock, (redis) =>
-    read({ redis, keys, store: createAgentStore(redis, keys, TIMING) }),
-  );
+  const redisUrl = neededRedisUrl(config, `${verb} reads the installation on a Redis`);
+  return askInstallation(redisUrl, config.prefix, clock, read);
 }
 
 /**

@@ -1,16 +1,14 @@
 /** The pause of an installation as the command line reads, changes and tells it. */
 import type { Clock } from "../../shared/clock.ts";
-import { SubagentError } from "../../shared/errors.ts";
-import { keysUnder } from "../../shared/protocol/keys.ts";
-import { createPause, type Pause, type PauseState } from "../../shared/redis/pause.ts";
+import type { Pause, PauseState } from "../../shared/redis/pause.ts";
 import { withoutPassword } from "../../shared/redis-url.ts";
 import type { CommandContext } from "../command.ts";
 import { plainLine } from "../terminal/text.ts";
-import { askRedis } from "./redis.ts";
+import { askInstallation, neededRedisUrl } from "./redis.ts";
 
 /** What stands about the installation under `prefix`. Throws `redis_unavailable` with the reason. */
 export function pauseOf(redisUrl: string, prefix: string, clock: Clock): Promise<PauseState | undefined> {
-  return askRedis(redisUrl, clock, (redis) => createPause(redis, keysUnder(prefix)).state());
+  return askInstallation(redisUrl, prefix, clock, ({ pause }) => pause.state());
 }
 
 /** Says on standard error that nothing will happen for now, where that is so. */
@@ -29,11 +27,7 @@ export async function onInstallation<T>(
   verb: string,
   work: (pausing: Pause) => Promise<T>,
 ): Promise<{ state: T; address: string }> {
-  const { redisUrl, prefix } = config;
-  if (redisUrl === undefined) {
-    const sentence = `REDIS_URL is not set: ${verb} acts on the workers of a Redis, e.g. redis://host:6379.`;
-    throw new SubagentError("invalid_config", sentence);
-  }
-  const state = await askRedis(redisUrl, clock, (redis) => work(createPause(redis, keysUnder(prefix))));
+  const redisUrl = neededRedisUrl(config, `${verb} acts on the workers of a Redis`);
+  const state = await askInstallation(redisUrl, config.prefix, clock, ({ pause }) => work(pause));
   return { state, address: withoutPassword(redisUrl) };
 }

@@ -14,6 +14,7 @@ import {
   type RedisClient,
   refuseClusterNode,
 } from "../../shared/redis/connection/connection.ts";
+import { type Installation, openInstallation } from "../../shared/redis/installation.ts";
 import { withoutPassword } from "../../shared/redis-url.ts";
 import { EMBEDDED_WARNING, startEmbeddedRedis } from "./embedded-redis.ts";
 import { findServer, startPrivateRedis } from "./private-redis.ts";
@@ -81,6 +82,12 @@ export function noRedisAt(redisUrl: string, reason: unknown): SubagentError {
   return new SubagentError("redis_unavailable", sentence, {}, reason);
 }
 
+/** REDIS_URL for a command that starts no Redis itself; `purpose` says in the refusal what it is for. Throws `invalid_config`. */
+export function neededRedisUrl({ redisUrl }: Pick<Config, "redisUrl">, purpose: string): string {
+  if (redisUrl !== undefined) return redisUrl;
+  throw new SubagentError("invalid_config", `REDIS_URL is not set: ${purpose}, e.g. redis://host:6379.`);
+}
+
 /** The server's version. */
 function versionOf(redisUrl: string, clock: Clock): Promise<string> {
   return askRedis(redisUrl, clock, async (redis) => {
@@ -113,6 +120,19 @@ export async function askRedis<T>(
     patience?.cancel();
     closeRedis(redis);
   }
+}
+
+/** What a command asks and changes over a connection of its own: the parts that have nothing to stop. */
+export type AskedInstallation = Pick<Installation, "redis" | "keys" | "store" | "workers" | "pause">;
+
+/** Asks the installation under `prefix`. Throws as {@link askRedis} does. */
+export function askInstallation<T>(
+  redisUrl: string,
+  prefix: string,
+  clock: Clock,
+  ask: (installation: AskedInstallation) => Promise<T>,
+): Promise<T> {
+  return askRedis(redisUrl, clock, (redis) => ask(openInstallation(redis, { prefix })));
 }
 
 /** Nothing was refused, so the server may be there: what was measured is said, and no more. */

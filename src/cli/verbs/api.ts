@@ -8,6 +8,7 @@ import { type CommandContext, EXIT, strictOptions, type Verb, wholeUpTo } from "
 import { API_PORT, openApi } from "../local/api.ts";
 import { modelToAsk, whoIsThere } from "../local/client.ts";
 import { createDisposables } from "../local/disposables.ts";
+import { neededRedisUrl } from "../local/redis.ts";
 
 const HELP = `
 Examples:
@@ -69,11 +70,8 @@ interface ApiFlags {
  */
 async function api(context: CommandContext, flags: ApiFlags): Promise<number> {
   const { config, logger, clock, output, signal } = context;
-  const { redisUrl, prefix, prices, timing, limits, budgets, agents, workspaceRoot } = config;
-  if (redisUrl === undefined) {
-    const sentence = "REDIS_URL is not set: the API acts on the agents of a Redis, e.g. redis://host:6379.";
-    throw new SubagentError("invalid_config", sentence);
-  }
+  const { prefix, prices, timing, limits, budgets, agents, workspaceRoot } = config;
+  const redisUrl = neededRedisUrl(config, "the API acts on the agents of a Redis");
   const { host, port, hostName: hostNames = [], rate: requestsPerMinute } = flags;
   const disposables = createDisposables();
   try {

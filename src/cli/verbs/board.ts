@@ -1,9 +1,9 @@
 /** `board`: the queue of REDIS_URL in the browser, read-only, until it is told to stop. */
 import { type BoardOptions, createBoard } from "../../service/board/board.ts";
-import { SubagentError } from "../../shared/errors.ts";
 import { withoutPassword } from "../../shared/redis-url.ts";
 import { whenAborted } from "../../shared/stop-signal.ts";
 import { type CommandContext, EXIT, type Verb, wholeUpTo } from "../command.ts";
+import { neededRedisUrl } from "../local/redis.ts";
 
 const HELP = `
 Examples:
@@ -33,11 +33,8 @@ interface BoardFlags extends Required<Pick<BoardOptions, "host" | "port">> {
 /** Runs the command until it is told to stop. Throws `invalid_config` without REDIS_URL, `setup_failed` for the port. */
 async function board(context: CommandContext, flags: BoardFlags): Promise<number> {
   const { config, logger, clock, output, signal } = context;
-  const { redisUrl, prefix } = config;
-  if (redisUrl === undefined) {
-    const sentence = "REDIS_URL is not set: the board shows the queue of a Redis, e.g. redis://host:6379.";
-    throw new SubagentError("invalid_config", sentence);
-  }
+  const { prefix } = config;
+  const redisUrl = neededRedisUrl(config, "the board shows the queue of a Redis");
   const { host, port, hostName: hostNames } = flags;
   const server = createBoard({ redisUrl, prefix, host, port, hostNames, clock, logger });
   try {

@@ -10,7 +10,7 @@ import { repair, repairedOf } from "../doctor/fix.ts";
 import { measure } from "../doctor/measure.ts";
 import { DoctorReport, type Repaired, renderReport } from "../doctor/report.ts";
 import { createDisposables } from "../local/disposables.ts";
-import { askRedis, noRedisAt } from "../local/redis.ts";
+import { askRedis, neededRedisUrl, noRedisAt } from "../local/redis.ts";
 import { openBash } from "../local/service.ts";
 import { pasteable } from "../shell-command.ts";
 import { toJsonLine } from "../terminal/text.ts";
@@ -64,12 +64,7 @@ interface DoctorFlags {
  */
 async function doctor(context: CommandContext, flags: DoctorFlags): Promise<number> {
   const { config, output } = context;
-  const { redisUrl } = config;
-  if (redisUrl === undefined) {
-    const sentence =
-      "REDIS_URL is not set: doctor examines the installation on a Redis, e.g. redis://host:6379.";
-    throw new SubagentError("invalid_config", sentence);
-  }
+  const redisUrl = neededRedisUrl(config, "doctor examines the installation on a Redis");
   output.block([output.style("dim", `Examining ${withoutPassword(redisUrl)} …`)]);
   const examined = await examineAt(context, redisUrl, flags.fix).finally(() => output.block([]));
   const measured = flags.measure ? await measure(context) : undefined;

@@ -2,7 +2,6 @@
 import type { z } from "zod";
 import { SubagentError } from "../../shared/errors.ts";
 import { TenantId } from "../../shared/protocol/ids.ts";
-import { keysUnder } from "../../shared/protocol/keys.ts";
 import {
   type ApiKey,
   ApiKeyName,
@@ -12,7 +11,7 @@ import {
   Scope,
 } from "../../shared/redis/api-keys.ts";
 import { type CommandContext, EXIT, type Verb } from "../command.ts";
-import { askRedis } from "../local/redis.ts";
+import { askInstallation, neededRedisUrl } from "../local/redis.ts";
 import { renderTable } from "../terminal/table.ts";
 import { plainLine, toJsonLine } from "../terminal/text.ts";
 
@@ -135,9 +134,8 @@ async function list(context: CommandContext, { json }: KeysFlags): Promise<numbe
 }
 
 function onKeys<T>({ config, clock }: CommandContext, work: (keys: ApiKeys) => Promise<T>): Promise<T> {
-  const { redisUrl, prefix } = config;
-  if (redisUrl !== undefined)
-    return askRedis(redisUrl, clock, (redis) => work(createApiKeys(redis, keysUnder(prefix))));
-  const sentence = "REDIS_URL is not set: API keys are stored in the API's Redis, e.g. redis://host:6379.";
-  throw new SubagentError("invalid_config", sentence);
+  const redisUrl = neededRedisUrl(config, "API keys are stored in the API's Redis");
+  return askInstallation(redisUrl, config.prefix, clock, ({ redis, keys }) =>
+    work(createApiKeys(redis, keys)),
+  );
 }

@@ -10,7 +10,7 @@ import { type CommandContext, EXIT, strictOptions, type Verb, wholeUpTo } from "
 import { createDisposables, type Disposables } from "../local/disposables.ts";
 import { openIntake } from "../local/intake.ts";
 import { pausedSince, pauseOf } from "../local/pause.ts";
-import { noRedisAt } from "../local/redis.ts";
+import { neededRedisUrl, noRedisAt } from "../local/redis.ts";
 import { openBash, openModel, rootsOf, skillsOf } from "../local/service.ts";
 import { modelText } from "../terminal/banner.ts";
 import { toJsonLine } from "../terminal/text.ts";
@@ -59,12 +59,7 @@ interface WorkerFlags {
  */
 async function worker(context: CommandContext, flags: WorkerFlags): Promise<number> {
   const { config, output, signal } = context;
-  const { redisUrl } = config;
-  if (redisUrl === undefined) {
-    const sentence =
-      "REDIS_URL is not set: a worker joins the Redis that its producers use, e.g. redis://host:6379.";
-    throw new SubagentError("invalid_config", sentence);
-  }
+  const redisUrl = neededRedisUrl(config, "a worker joins the Redis that its producers use");
   const disposables = createDisposables();
   try {
     const pool = await createPool(context, flags, redisUrl, disposables);

@@ -12,9 +12,9 @@
 import { type Clock, systemClock } from "../../shared/clock.ts";
 import { createHttpServer, type HttpServer } from "../../shared/http-server.ts";
 import type { Logger } from "../../shared/logger.ts";
-import { keysUnder } from "../../shared/protocol/keys.ts";
 import { closeRedis, openRedis } from "../../shared/redis/connection/connection.ts";
 import { startHeartbeat } from "../../shared/redis/connection/heartbeat.ts";
+import { openInstallation } from "../../shared/redis/installation.ts";
 import { openWakeQueueForReading } from "../../shared/redis/wake-queue.ts";
 import { parseRedisUrl } from "../../shared/redis-url.ts";
 import { allowedHosts, BOARD_PATH, createBoardApp, isLoopback } from "./app.ts";
@@ -107,7 +107,7 @@ async function openServer(
   const { redisUrl, prefix, host = DEFAULT_HOST, hostNames, clock = systemClock, logger } = options;
   const redis = openRedis(redisUrl, "worker", logger);
   const heartbeat = startHeartbeat(redis, clock);
-  const queue = await openWakeQueueForReading(redis, keysUnder(prefix));
+  const queue = await openWakeQueueForReading(redis, openInstallation(redis, { prefix }).keys);
   const app = createBoardApp({
     board: createBullBoardRouter(queue, BOARD_PATH),
     hosts: allowedHosts(host, hostNames),

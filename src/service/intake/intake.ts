@@ -16,8 +16,8 @@ import { insideOf } from "../../producer/client.ts";
 import { type Clock, systemClock } from "../../shared/clock.ts";
 import { createLogger, type Logger } from "../../shared/logger.ts";
 import { newRequestKey } from "../../shared/protocol/ids.ts";
-import { keysUnder } from "../../shared/protocol/keys.ts";
 import { closeRedis, openRedis, type RedisClient } from "../../shared/redis/connection/connection.ts";
+import { openInstallation } from "../../shared/redis/installation.ts";
 import { type IntakeJobs, openIntakeJobs } from "../../shared/redis/intake-jobs.ts";
 import { createIntakeStream } from "../../shared/redis/intake-stream.ts";
 import { createJobTaker, type JobTaker } from "./jobs.ts";
@@ -82,8 +82,8 @@ function open({
   logger = createLogger(),
   clock = systemClock,
 }: IntakeOptions): Opened {
-  const keys = keysUnder(prefix);
   const redis = openRedis(redisUrl, "worker", logger, clock);
+  const { keys } = openInstallation(redis, { prefix });
   const blocking = openRedis(redisUrl, "worker", logger, clock);
   const consumer = `${hostname()}-${newRequestKey().slice(0, 8)}`;
   const stream = createIntakeStream(redis, blocking, keys, { consumer, logger });

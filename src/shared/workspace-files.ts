@@ -3,16 +3,25 @@
  *
  * Owns nothing on the disk: it only reads. The workers' file tools write.
  *
- * 1. No symbolic link is ever followed below the root: each component is opened with O_NOFOLLOW in a directory that is
- *    already open, so a link that is swapped in meanwhile changes nothing. (Without /proc/self/fd it goes by path.)
+ * 1. No symbolic link is ever followed below the root: each component is reached by descriptor (`open-directory.ts`).
  * 2. Only regular files with a single name are shown or read: what else an agent may have made there is left out.
  * 3. A workspace whose stamp names another agent is as if it were not there.
  */
 import { constants } from "node:fs";
-import { type FileHandle, open, opendir } from "node:fs/promises";
-import { join } from "node:path";
+import { type FileHandle, open } from "node:fs/promises";
+import { join, relative } from "node:path";
 import { messageOf, SubagentError } from "./errors.ts";
-import { agentSegments, DRAFT_PREFIX, FILES_NAME, STAMP_NAME, WorkspaceStamp } from "./protocol/ids.ts";
+import {
+  createWalkBudget,
+  type Listing,
+  nameOf,
+  type OpenDirectory,
+  openDirectoryAt,
+  openFileIn,
+  pathIn,
+  walkTree,
+} from "./open-directory.ts";
+import { agentSegments, FILES_NAME, STAMP_NAME, WorkspaceStamp } from "./protocol/ids.ts";
 import type { AgentAddress } from "./protocol/keys.ts";
 import { quoted } from "./protocol/text.ts";
 
@@ -30,22 +39,10 @@ export interface WorkspaceAddress {
   agentId: string;
 }
 
-/** An open directory, and where it was found. */
-interface Directory {
-  readonly handle: FileHandle;
-  readonly path: string;
-}
-
 const MAX_FILES = 10_000;
-const MAX_ENTRIES = 50_000;
-const MAX_DEPTH = 40;
 const MAX_FILE_BYTES = 64 * 1024 * 1024;
 const MAX_STAMP_BYTES = 4_096;
 const SHOWN_CHARS = 200;
-/** How a directory below another is opened: never through a link. */
-export const OPEN_DIRECTORY =
-  constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
-const OPEN_FILE = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK | constants.O_NOCTTY;
 /** What says that nothing of the wanted kind stands there, or does not any more. */
 const ABSENT = new Set(["ENOENT", "ENOTDIR", "ELOOP", "EISDIR", "ENXIO", "ENAMETOOLONG"]);
 
@@ -54,9 +51,21 @@ export async function listFiles(workspace: WorkspaceAddress, most = MAX_FILES): 
   const home = await openHome(workspace);
   if (!home) return [];
   const files: WorkspaceFile[] = [];
-  await gather(home, "", { files, most, entriesLeft: MAX_ENTRIES });
-  return files.sort((a, b) => (a.path < b.path ? -1 : 1));
+  const everything = async (_: OpenDirectory, listing: Listing) => ({ ...listing, rules: undefined });
+  const walk = { budget: createWalkBudget(), openBelow, choose: everything };
+  for await (const { directory, names } of walkTree(home, walk, undefined)) {
+    for (const name of names) {
+      if (files.length >= most) return sorted(files);
+      const file = await openRegular(directory, name);
+      await file?.handle.close();
+      const path = relative(home.path, join(directory.path, name));
+      if (file) files.push({ path, size_bytes: file.size, modified_at: file.modifiedAt });
+    }
+  }
+  return sorted(files);
 }
+
+const sorted = (files: WorkspaceFile[]) => files.sort((a, b) => (a.path < b.path ? -1 : 1));
 
 /** The content of a file. Rejects with `unknown_file`, or `invalid_input` for one of more than 64 MiB. */
 export async function readWorkspaceFile(workspace: WorkspaceAddress, path: string): Promise<Buffer> {
@@ -94,7 +103,7 @@ function unknownFile(path: unknown): SubagentError {
 }
 
 /** The open workspace; undefined where there is none, or one of another agent. */
-async function openHome({ root, address, agentId }: WorkspaceAddress): Promise<Directory | undefined> {
+async function openHome({ root, address, agentId }: WorkspaceAddress): Promise<OpenDirectory | undefined> {
   const top = await orAbsent(open(root, constants.O_RDONLY | constants.O_DIRECTORY));
   const agent = top && (await descend({ handle: top, path: root }, agentSegments(address, agentId)));
   if (!agent) return undefined;
@@ -103,7 +112,7 @@ async function openHome({ root, address, agentId }: WorkspaceAddress): Promise<D
   return undefined;
 }
 
-async function stampedUid(agent: Directory): Promise<string | undefined> {
+async function stampedUid(agent: OpenDirectory): Promise<string | undefined> {
   const file = await openRegular(agent, STAMP_NAME);
   if (!file) return undefined;
   try {
@@ -117,11 +126,11 @@ async function stampedUid(agent: Directory): Promise<string | undefined> {
 }
 
 /** Walks down from a directory, which it closes, also when a component is not there (undefined). */
-async function descend(from: Directory, segments: readonly string[]): Promise<Directory | undefined> {
-  let directory: Directory | undefined = from;
+async function descend(from: OpenDirectory, segments: readonly string[]): Promise<OpenDirectory | undefined> {
+  let directory: OpenDirectory | undefined = from;
   for (const name of segments) {
     if (!directory) return undefined;
-    const above: Directory = directory;
+    const above: OpenDirectory = directory;
     try {
       directory = await openBelow(above, name);
     } finally {
@@ -131,43 +140,23 @@ async function descend(from: Directory, segments: readonly string[]): Promise<Di
   return directory;
 }
 
-/** Gathers the files below a directory, which it closes. */
-async function gather(
-  directory: Directory,
-  prefix: string,
-  found: { files: WorkspaceFile[]; most: number; entriesLeft: number },
-  depth = MAX_DEPTH,
-): Promise<void> {
-  try {
-    for await (const entry of await opendir(pathIn(directory, "."))) {
-      if (found.files.length >= found.most || found.entriesLeft-- <= 0) return;
-      const path = `${prefix}${entry.name}`;
-      if (entry.isDirectory() && depth > 1) {
-        const below = await openBelow(directory, entry.name);
-        if (below) await gather(below, `${path}/`, found, depth - 1);
-      } else if (entry.isFile() && !entry.name.startsWith(DRAFT_PREFIX)) {
-        const file = await openRegular(directory, entry.name);
-        await file?.handle.close();
-        if (file) found.files.push({ path, size_bytes: file.size, modified_at: file.modifiedAt });
-      }
-    }
-  } finally {
-    await directory.handle.close();
-  }
-}
-
-async function openBelow(directory: Directory, name: string): Promise<Directory | undefined> {
-  const handle = await orAbsent(open(pathIn(directory, name), OPEN_DIRECTORY));
+async function openBelow(directory: OpenDirectory, name: string): Promise<OpenDirectory | undefined> {
+  const handle = await orAbsent(openDirectoryAt(pathIn(directory, name)));
   return handle && { handle, path: join(directory.path, name) };
 }
 
 /** An open regular file with one name; undefined for anything else. */
-async function openRegular(directory: Directory, name: string) {
-  const handle = await orAbsent(open(pathIn(directory, name), OPEN_FILE));
+async function openRegular(directory: OpenDirectory, name: string) {
+  const handle = await orAbsent(openFileIn(directory, name));
   if (!handle) return undefined;
-  const stat = await handle.stat();
-  if (stat.isFile() && stat.nlink === 1) {
-    return { handle, size: stat.size, modifiedAt: stat.mtime.toISOString() };
+  try {
+    const stat = await handle.stat();
+    if (stat.isFile() && (await orAbsent(nameOf(directory, name, stat))) === "single") {
+      return { handle, size: stat.size, modifiedAt: stat.mtime.toISOString() };
+    }
+  } catch (error) {
+    await handle.close();
+    throw error;
   }
   await handle.close();
   return undefined;
@@ -183,11 +172,6 @@ async function readAll(handle: FileHandle, size: number): Promise<Buffer> {
     read += bytesRead;
   }
   return bytes.subarray(0, read);
-}
-
-/** A path by which the system reaches `name` in the open directory itself, wherever that has been moved. */
-export function pathIn({ handle, path }: Directory, name: string): string {
-  return process.platform === "linux" ? `/proc/self/fd/${handle.fd}/${name}` : join(path, name);
 }
 
 async function orAbsent<T>(opening: Promise<T>): Promise<T | undefined> {

@@ -112,6 +112,8 @@ export interface Installation {
   send(agent: Agent, text: string, delayMs?: number): Promise<string>;
   /** `spawn` and `send`. */
   task(prompt: string, options?: SpawnOptions): Promise<Agent>;
+  /** Has the events of the parent published, as while a subscriber says every few seconds that it listens. */
+  watch(agent: Agent): Promise<void>;
   /** A task whose parent listens to its events: its calls are streamed. */
   watchedTask(prompt: string, options?: SpawnOptions): Promise<Agent>;
   destroy(agent: Agent): Promise<string>;
@@ -244,9 +246,15 @@ function createTestParent({ redis, keys, store, deadlines, wakes, timing }: Pare
     (await replies.read(agent, "0", 1_000))
       .filter(({ uid }) => uid === agent.uid)
       .flatMap(({ entry }) => (entry.kind === "reply" || entry.kind === "ended" ? [entry] : []));
+  /** Has the events of the parent published, as while a subscriber says every few seconds that it listens. */
+  const watch = async (agent: Agent) => {
+    await watchEvents(redis, keys, agent);
+    await redis.persist(keys.parent(agent).watching);
+  };
   return {
     spawn,
     send,
+    watch,
     record,
     entries,
     async task(prompt: string, options?: SpawnOptions) {
@@ -257,7 +265,7 @@ function createTestParent({ redis, keys, store, deadlines, wakes, timing }: Pare
     /** A task whose parent listens to its events: its calls are streamed. */
     async watchedTask(prompt: string, options?: SpawnOptions) {
       const agent = await spawn(options);
-      await watchEvents(redis, keys, agent);
+      await watch(agent);
       await send(agent, prompt);
       return agent;
     },

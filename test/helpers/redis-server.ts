@@ -11,7 +11,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, open, readFile, rm } from "node:fs/promises";
 import { connect, createServer } from "node:net";
-import { tmpdir } from "node:os";
+import { constants, setPriority, tmpdir } from "node:os";
 import { join } from "node:path";
 import { killWhenWeAreGone } from "./reaper.ts";
 import { until } from "./until.ts";
@@ -122,6 +122,7 @@ async function launch(
     throw new Error(`cannot start "${binary}" (${String(failure)}).\n${HINT}`, { cause: failure });
   });
   await spawned.finally(() => log.close());
+  preferOverTests(child);
   const closed = once(child, "close");
   const release = killWhenWeAreGone(child.pid ?? 0, directory);
   const running = { child, closed, release };
@@ -141,6 +142,18 @@ async function end({ child, closed, release }: RunningServer, signal: NodeJS.Sig
   child.kill(signal);
   await closed;
   await release();
+}
+
+/**
+ * In production nothing else fights for the cores of Redis: where this user may, its server goes before tests that do. One that
+ * got no time at all would be taken for one that is away.
+ */
+function preferOverTests({ pid = 0 }: ChildProcess): void {
+  try {
+    setPriority(pid, constants.priority.PRIORITY_HIGH);
+  } catch {
+    // Only root may.
+  }
 }
 
 function hasEnded(child: ChildProcess): boolean {

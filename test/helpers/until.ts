@@ -6,7 +6,7 @@ const { performance: realPerformance } = globalThis;
 
 /** How long and how often `until` looks. */
 export interface UntilOptions {
-  /** Default 30,000: it ends what hangs, also on a busy machine. */
+  /** Default 120,000: it ends what hangs, also on a busy machine. */
   timeoutMs?: number;
   /** Pause between two looks; default 10. */
   everyMs?: number;
@@ -22,7 +22,7 @@ export async function until<T>(
   probe: () => Promise<T> | T,
   options: UntilOptions = {},
 ): Promise<Exclude<T, false | null | undefined | 0 | "">> {
-  const { timeoutMs = 30_000, everyMs = 10, what = probe.toString() } = options;
+  const { timeoutMs = 120_000, everyMs = 10, what = probe.toString() } = options;
   const deadlineMs = realPerformance.now() + timeoutMs;
   for (;;) {
     let last: string;

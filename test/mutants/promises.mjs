@@ -255,7 +255,7 @@ export default [
   {
     id: "promise-confined",
     promise: "The kernel is never asked to follow a link on the way.",
-    file: "src/shared/workspace-files.ts",
+    file: "src/shared/open-directory.ts",
     find: "constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW | constants.O_NONBLOCK",
     replace: "constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NONBLOCK",
     tests: ["test/unit/worker/tools/files/open.test.ts"],

@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import type { ProgressEvent } from "../../../src/shared/protocol/reply.ts";
 import { closeRedis, openRedis } from "../../../src/shared/redis/connection/connection.ts";
-import { parseEvents, watchEvents } from "../../../src/shared/redis/events.ts";
+import { parseEvents } from "../../../src/shared/redis/events.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { openInstallation } from "../../helpers/installation.ts";
 import { redisUrl } from "../../helpers/redis.ts";
@@ -28,7 +28,7 @@ test("thresholds on turns and tool calls send one alert each, in the turn that c
     events.push(...parseEvents(message));
   });
   await subscriber.subscribe(installation.keys.parent(agent).events);
-  await watchEvents(installation.redis, installation.keys, agent);
+  await installation.watch(agent);
   await installation.startWorker();
   await installation.send(agent, "work");
   const reply = await installation.reply(agent);

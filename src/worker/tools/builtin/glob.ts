@@ -5,13 +5,13 @@
 import { lstat } from "node:fs/promises";
 import { z } from "zod";
 import { ToolFailure } from "../../../shared/errors.ts";
-import { pathIn } from "../../../shared/workspace-files.ts";
+import { createWalkBudget, pathIn } from "../../../shared/open-directory.ts";
 import { type Directory, openDirectory } from "../files/open.ts";
 import { shownPath } from "../files/path.ts";
 import { splitGlob } from "../search/glob-pattern.ts";
 import type { Matcher } from "../search/matcher.ts";
 import { type SearchMeans, searchWithin } from "../search/search.ts";
-import { createWalkBudget, type WalkStep, walkTree } from "../search/walk.ts";
+import { type WalkStep, walkFiles } from "../search/walk.ts";
 import { defineTool, type Tool, type ToolContext } from "../tool.ts";
 
 const MAX_RESULTS = 200;
@@ -44,7 +44,7 @@ export function globTool(means: SearchMeans): Tool {
         // A malformed glob is refused also where there is nothing to search.
         await matcher.paths(rest, []);
         const options = { budget, hidden: ctx.workspace.hidden, signal, matcher, maxDepth };
-        for await (const step of walkTree(start, options)) {
+        for await (const step of walkFiles(start, options)) {
           found.push(...(await matchStep(matcher, rest, step, depth)));
         }
       });

@@ -4,6 +4,7 @@
  */
 import { z } from "zod";
 import { ToolFailure } from "../../../shared/errors.ts";
+import { createWalkBudget } from "../../../shared/open-directory.ts";
 import { openFile, openNamed } from "../files/file.ts";
 import { type Directory, openDirectory, openPlace, type Place } from "../files/open.ts";
 import { shownPath } from "../files/path.ts";
@@ -11,7 +12,7 @@ import { type FileSearch, searchFile } from "../search/lines.ts";
 import type { Matcher } from "../search/matcher.ts";
 import type { Expression } from "../search/request.ts";
 import { type SearchMeans, searchWithin } from "../search/search.ts";
-import { createWalkBudget, type WalkStep, walkTree } from "../search/walk.ts";
+import { type WalkStep, walkFiles } from "../search/walk.ts";
 import { defineTool, type Tool, type ToolContext } from "../tool.ts";
 
 const MAX_OUTPUT_BYTES = 100 * 1024;
@@ -61,7 +62,7 @@ async function searchTree(start: Directory, { ctx, filter, search, output }: Tre
   const depth = start.segments.length;
   const { matcher, signal } = search;
   const options = { budget, hidden: ctx.workspace.hidden, signal, matcher };
-  for await (const step of walkTree(start, options)) {
+  for await (const step of walkFiles(start, options)) {
     const names = filter === undefined ? step.names : await filtered(matcher, filter, step, depth);
     for (const name of names) {
       if (signal.aborted || output.full()) return;

@@ -12,8 +12,8 @@ import { randomUUID } from "node:crypto";
 import { constants, type Stats } from "node:fs";
 import { type FileHandle, lstat, open, rename, unlink } from "node:fs/promises";
 import { ToolFailure } from "../../../shared/errors.ts";
+import { nameOf, openFileIn, pathIn } from "../../../shared/open-directory.ts";
 import { DRAFT_PREFIX } from "../../../shared/protocol/ids.ts";
-import { pathIn } from "../../../shared/workspace-files.ts";
 import type { Workspace } from "../workspace.ts";
 import { type Directory, giveToOwner, openPlace, otherDevice, type Place } from "./open.ts";
 import { plainFailure, quotePath } from "./path.ts";
@@ -26,7 +26,6 @@ export interface OpenFile {
   readonly stat: Stats;
 }
 
-const OPEN_FILE = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK | constants.O_NOCTTY;
 const OPEN_DRAFT = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
 const NEW_FILE_MODE = 0o600;
 
@@ -46,7 +45,7 @@ export async function openNamed(directory: Directory, name: string, path: string
   let handle: FileHandle | undefined;
   try {
     refuseSecret([...directory.segments, name], path);
-    handle = await open(pathIn(directory, name), OPEN_FILE);
+    handle = await openFileIn(directory, name);
     const stat = await handle.stat();
     requireRegular(stat, path);
     if (stat.dev !== directory.device) throw otherDevice(path);
@@ -58,21 +57,16 @@ export async function openNamed(directory: Directory, name: string, path: string
   }
 }
 
-/**
- * Refuses a file with another name, which may stand anywhere. The count is read together with the name, after the open:
- * the count of the descriptor alone falls to one when the name is removed meanwhile.
- */
+/** Refuses a file with another name, which may stand anywhere, and one whose name was given to another. */
 export async function requireSingleName(
   directory: Directory,
   name: string,
   opened: Stats,
   path: string,
 ): Promise<void> {
-  const named = await lstat(pathIn(directory, name));
-  if (named.ino !== opened.ino || named.dev !== opened.dev) {
-    throw new ToolFailure(`${quotePath(path)} changed while it was opened; try again.`);
-  }
-  if (named.nlink > 1) {
+  const named = await nameOf(directory, name, opened);
+  if (named === "other") throw new ToolFailure(`${quotePath(path)} changed while it was opened; try again.`);
+  if (named === "several") {
     throw new ToolFailure(`${quotePath(path)} has a second hard link and is not opened; use a copy of it.`);
   }
 }

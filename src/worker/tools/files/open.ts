@@ -14,19 +14,16 @@
  * 5. No failure names a host path; the model reads its own spelling back.
  */
 import type { Stats } from "node:fs";
-import { type FileHandle, lstat, mkdir, open, readlink } from "node:fs/promises";
+import { type FileHandle, lstat, mkdir, readlink } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { ToolFailure } from "../../../shared/errors.ts";
-import { OPEN_DIRECTORY, pathIn } from "../../../shared/workspace-files.ts";
+import { type OpenDirectory, openDirectoryAt, pathIn } from "../../../shared/open-directory.ts";
 import type { Area, Workspace } from "../workspace.ts";
 import { locate, plainFailure, quotePath, relocate, type Target } from "./path.ts";
 import { refuseExecuted, refuseSecret } from "./policy.ts";
 
 /** An open directory inside an area; its holder closes its handle. */
-export interface Directory {
-  readonly handle: FileHandle;
-  /** The host path, as it was walked; for comparing, never for showing. */
-  readonly path: string;
+export interface Directory extends OpenDirectory {
   readonly area: Area;
   /** The area's file system; nothing on another one is opened. */
   readonly device: number;
@@ -101,7 +98,7 @@ export async function openChild(directory: Directory, name: string): Promise<Dir
   const { area, device } = directory;
   const segments = [...directory.segments, name];
   refuseSecret(segments, name);
-  const handle = await open(pathIn(directory, name), OPEN_DIRECTORY);
+  const handle = await openDirectoryAt(pathIn(directory, name));
   try {
     if ((await handle.stat()).dev !== device) throw otherDevice(name);
     return { handle, path: join(directory.path, name), area, device, segments };
@@ -127,7 +124,7 @@ export async function giveToOwner(made: FileHandle, { handle, area }: Directory)
 }
 
 async function openArea(area: Area): Promise<Directory> {
-  const handle = await open(area.path, OPEN_DIRECTORY);
+  const handle = await openDirectoryAt(area.path);
   return { handle, path: area.path, area, device: (await handle.stat()).dev, segments: [] };
 }
 

@@ -1,8 +1,9 @@
 import { beforeAll, expect, it } from "vitest";
+import { createWalkBudget } from "../../../../../src/shared/open-directory.ts";
 import { DRAFT_PREFIX } from "../../../../../src/shared/protocol/ids.ts";
 import { openDirectory } from "../../../../../src/worker/tools/files/open.ts";
 import { createMatcherThreads } from "../../../../../src/worker/tools/search/matcher.ts";
-import { createWalkBudget, walkTree } from "../../../../../src/worker/tools/search/walk.ts";
+import { walkFiles } from "../../../../../src/worker/tools/search/walk.ts";
 import { openScene, type Scene } from "../scene.ts";
 
 let scene: Scene;
@@ -18,7 +19,7 @@ async function walk(entries: number) {
   const budget = { ...createWalkBudget(), entriesLeft: entries };
   const start = await openDirectory(scene.workspace, ".");
   const names: string[] = [];
-  for await (const step of walkTree(start, { budget, hidden: "", signal, matcher }))
+  for await (const step of walkFiles(start, { budget, hidden: "", signal, matcher }))
     names.push(...step.names);
   await matcher.close();
   return { names, exhausted: budget.exhausted };

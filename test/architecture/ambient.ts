@@ -134,7 +134,7 @@ export function means(node: Node, source: Source, meanings: readonly string[]): 
 }
 
 /** `a.name` for its `name`; the node itself where it is no member. */
-function whole(node: Node): Node {
+export function whole(node: Node): Node {
   const { parent } = node;
   const member =
     (isPropertyAccessExpression(parent) && parent.name === node) ||

@@ -10,6 +10,7 @@ import {
   isExpressionWithTypeArguments,
   isIdentifier,
   isImportSpecifier,
+  isNewExpression,
   isThrowStatement,
   isTypeAssertion,
   isTypeOfExpression,
@@ -18,7 +19,7 @@ import {
   SyntaxKind,
 } from "typescript/unstable/ast";
 import { TypeFlags } from "typescript/unstable/sync";
-import { means } from "./ambient.ts";
+import { means, whole } from "./ambient.ts";
 import { findNodes, lineOf, type Source, type Violation } from "./source.ts";
 
 /** Error classes are declared in a catalogue. */
@@ -71,11 +72,24 @@ export function findClaimedAny(sources: readonly Source[]): Violation[] {
       const type = types[index];
       if (type === undefined || type.isErrorType() || (type.flags & TypeFlags.Any) === 0) return [];
       if (isExpressionStatement(node.parent) || isTypeOfExpression(node.parent)) return [];
+      // An argument may be taken as any, as `String` does; anywhere else that is inferred from what was never checked.
+      const harmless = isArgument(node) ? TypeFlags.AnyOrUnknown : TypeFlags.Unknown;
       const taken = checker.getContextualType(node);
-      if (taken !== undefined && (taken.flags & TypeFlags.AnyOrUnknown) !== 0) return [];
+      if (taken !== undefined && (taken.flags & harmless) !== 0) return [];
       const message = `${node.getText()} is any and taken for what was never checked; parse or narrow it from unknown`;
       return [{ path, line: lineOf(file, node), message }];
     });
+  });
+}
+
+/** `JSON.parse` as a value: what it is handed to calls it, and claims what comes back. */
+export function findHandedParsers(sources: readonly Source[]): Violation[] {
+  return findNodes(sources, (node, source) => {
+    if (!means(node, source, ["es:JSON.parse"])) return undefined;
+    const { parent } = whole(node);
+    return isCallExpression(parent) && parent.expression === whole(node)
+      ? undefined
+      : "JSON.parse is called where its answer is read, and not handed on";
   });
 }
 
@@ -132,6 +146,10 @@ function claims({ type }: { type: Node }): boolean {
     type.kind !== SyntaxKind.AnyKeyword &&
     type.getText() !== "const"
   );
+}
+
+function isArgument({ parent }: Node): boolean {
+  return isCallExpression(parent) || isNewExpression(parent);
 }
 
 function isDeclaredName(node: Node): boolean {

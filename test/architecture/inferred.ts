@@ -6,6 +6,7 @@ import {
   isMethodDeclaration,
   isParameterDeclaration,
   isPropertyDeclaration,
+  isTypeQueryNode,
   isVariableDeclaration,
   type Node,
 } from "typescript/unstable/ast";
@@ -41,8 +42,9 @@ export function inferredIn(
   return found;
 }
 
-/** The type of a value, or of what a function answers, that has no annotation. */
+/** The type of a value, or of what a function answers, that has no annotation, or one by `typeof`. */
 function inferredType(node: Node, checker: Checker): Type | undefined {
+  if (isTypeQueryNode(node)) return checker.getTypeFromTypeNode(node);
   if (isVariableDeclaration(node) || isPropertyDeclaration(node) || isParameterDeclaration(node))
     return node.type === undefined ? checker.getTypeAtLocation(node.name) : undefined;
   if (isFunctionDeclaration(node) || isMethodDeclaration(node) || isGetAccessorDeclaration(node)) {

@@ -40,6 +40,7 @@ const PURE = new Set([
 ]);
 
 function impurityOf(node: Node, source: Source): string | undefined {
+  if (isModuleCollection(node, source)) return "a collection outlives a call; give it a read-only type";
   if (isModuleVariable(node)) return "nothing that outlives a call may change";
   if (node.kind === SyntaxKind.MetaProperty || node.kind === SyntaxKind.AwaitExpression)
     return "it waits for nothing and knows no file";
@@ -55,6 +56,13 @@ function impurityOf(node: Node, source: Source): string | undefined {
 function isModuleVariable(node: Node): boolean {
   if (node.kind !== SyntaxKind.VariableStatement || !isSourceFile(node.parent)) return false;
   return /^(export\s+)?(let|var)\b/.test(node.getText());
+}
+
+/** A collection at the top of a module to which its own type lets any code write. */
+function isModuleCollection(node: Node, { checker }: Source): boolean {
+  if (!isVariableDeclaration(node) || !isSourceFile(node.parent.parent.parent)) return false;
+  const name = checker.getTypeAtLocation(node.name)?.getSymbol()?.name ?? "";
+  return ["Array", "Map", "Set", "WeakMap", "WeakSet"].includes(name);
 }
 
 /** Says what a name of another file of ours reaches that is impure, over however many files. */

@@ -223,6 +223,10 @@ const PLAYS: Readonly<Record<RuleName, { breaks: readonly Files[]; keeps: readon
         "src/offline/server.ts":
           "interface B { b: 1 } const b: B = { b: 1 }; export const a = new Map([[1, b]]);",
       },
+      {
+        "src/index.ts": `export { a } from "./producer/a.ts";`,
+        "src/producer/a.ts": `interface B { b: 1 } const b: B = { b: 1 }; export const a: typeof b = { b: 1 };`,
+      },
     ],
     keeps: [
       {
@@ -279,7 +283,11 @@ const PLAYS: Readonly<Record<RuleName, { breaks: readonly Files[]; keeps: readon
       { "src/a.ts": "const f = (a: string) => a;\nf(JSON.parse('1'));" },
       { "src/a.ts": "const a = String(JSON.parse('1').a);" },
       { "src/a.ts": "for (const a of JSON.parse('[]')) {}" },
-      { "src/a.ts": "const { parse } = JSON;\nconst a: string = parse('1');" },
+      { "src/a.ts": "const { parse } = JSON;" },
+      { "src/a.ts": "const f: (text: string) => { a: 1 } = JSON.parse;" },
+      { "src/a.ts": "const a: string[] = ['1'].map(JSON.parse);" },
+      { "src/a.ts": "const a: string[] = ['1'].map((text) => JSON.parse(text));" },
+      { "src/a.ts": "const a: Promise<string> = Promise.resolve('1').then((text) => JSON.parse(text));" },
       { "src/a.ts": "const a: string = Reflect.get({}, 'a');" },
       { "src/a.ts": "const f = async (): Promise<any> => 1;\nconst a: string = await f();" },
       { "src/a.ts": "class A { b: string = JSON.parse('1'); }" },
@@ -473,6 +481,11 @@ const PLAYS: Readonly<Record<RuleName, { breaks: readonly Files[]; keeps: readon
       {
         "src/worker/loop/next.ts": `import { a } from "../../shared/protocol/a.ts";\nexport const f = () => a();`,
         "src/shared/protocol/a.ts": "let calls = 0; export const a = () => calls++;",
+      },
+      {
+        "src/worker/loop/next.ts": `import { a } from "../../shared/protocol/a.ts";\nexport const f = () => a(1);`,
+        "src/shared/protocol/a.ts":
+          "const seen = new Set<number>(); export const a = (b: number) => seen.add(b).size;",
       },
       { "src/worker/loop/next.ts": "const seen = new Map<string, number>();" },
       { "src/worker/loop/next.ts": "const seen: Set<string> = new Set();" },

@@ -18,6 +18,7 @@ import {
   findBareErrors,
   findCastsFromUnknown,
   findClaimedAny,
+  findHandedParsers,
   findSuppressions,
 } from "./escapes.ts";
 import { findForbiddenImports, findSideDoors } from "./imports.ts";
@@ -50,7 +51,10 @@ export const RULES = {
   "an entry exports every type that its exports name": (tree) => findUnexportedTypes(tree.sources),
   "nothing has the type any": (tree) => findAny(tree.sources),
   "nothing is cast from unknown": (tree) => findCastsFromUnknown(tree.sources),
-  "what has the type any is taken as unknown": (tree) => findClaimedAny(tree.sources),
+  "what has the type any is taken as unknown": (tree) => [
+    ...findClaimedAny(tree.sources),
+    ...findHandedParsers(tree.sources),
+  ],
   "no comment silences the compiler": (tree) => findSuppressions(tree.sources),
   "no bare error is made": (tree) => findBareErrors(tree.sources),
   "no file has more than 400 lines": (tree) => findLongFiles(tree.sources),

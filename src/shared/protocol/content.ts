@@ -31,7 +31,7 @@ export const ToolResultBlock = z.looseObject({
 /** What a tool answered. */
 export type ToolResultBlock = z.infer<typeof ToolResultBlock>;
 
-const INTERPRETED = ["text", "tool_use", "tool_result"];
+const INTERPRETED: readonly string[] = ["text", "tool_use", "tool_result"];
 
 /** Any block this product does not interpret (thinking and its signature, server tools, …): carried verbatim. */
 const OpaqueBlock = z.looseObject({

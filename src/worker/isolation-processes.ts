@@ -12,10 +12,11 @@
  *    process that does not start in time is ended.
  */
 import { type ChildProcess, fork } from "node:child_process";
-import { type AgentAddress, wakeOf } from "../shared/protocol/keys.ts";
+import type { AgentAddress } from "../shared/protocol/keys.ts";
 import { FromProcess, type Held, type ToProcess } from "./isolation-messages.ts";
 import type { TakenWake } from "./run/claim.ts";
 import type { RunContext, RunEnd } from "./run/context.ts";
+import { handBack } from "./run/failure.ts";
 
 /** A process starts this many at a time and a worker; each is a worker without a queue, of some 80 MB. */
 const MOST_PROCESSES = 4;
@@ -227,22 +228,14 @@ class SuspectsProcess {
       this.#runs.delete(id);
       // Where nothing is said, its lease runs out, and a sweeper wakes it.
       if (wasKilled) run.end({ status: "lost" });
-      else handBack(this.#context, run).then(run.end, () => run.end({ status: "lost" }));
+      else afterCrash(this.#context, run).then(run.end, () => run.end({ status: "lost" }));
     }
   }
 }
 
 /** A crash that was seen: counted, and the agent queued again. A run that was not held yet has not crashed. */
-async function handBack(
-  { store, deadlines, wakes, logger }: Keeping,
-  { address, held }: Suspect,
-): Promise<IsolatedEnd> {
+async function afterCrash(context: Keeping, { address, held }: Suspect): Promise<IsolatedEnd> {
   if (!held) return { status: "returned", because: "isolation", delayMs: NOT_TAKEN_DELAY_MS };
-  logger.warn({ uid: address.uid }, "A process of suspects has crashed with this run");
-  const hinted = deadlines.touch(address, store.timing.lookMs);
-  const released = store.release(address, { ...held, delay_ms: 0, crashed: true });
-  const [, answer] = await Promise.all([hinted, released]);
-  if (answer.status === "stale") return { status: "lost" };
-  await wakes.add(wakeOf(address, address.uid, answer.wake), 0);
-  return { status: "released", reason: "crashed" };
+  context.logger.warn({ uid: address.uid }, "A process of suspects has crashed with this run");
+  return handBack(context, address, "crashed", { ...held, delay_ms: 0, crashed: true });
 }

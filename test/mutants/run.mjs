@@ -456,7 +456,7 @@ export default [
     id: "release-run-without-hint",
     promise: "A hand-back makes the hint before it hands back.",
     file: "src/worker/run/failure.ts",
-    find: "const hinted = deadlines.touch(address, delayMs + store.timing.lookMs);",
+    find: "const hinted = deadlines.touch(address, release.delay_ms + store.timing.lookMs);",
     replace: "const hinted = Promise.resolve();",
     tests: ["test/integration/worker/handing-back.test.ts"],
     title: "make the hint themselves",

@@ -14,7 +14,8 @@
  */
 import { messageOf } from "../../shared/errors.ts";
 import type { AgentRecord, ProviderWait } from "../../shared/protocol/agent.ts";
-import { wakeOf } from "../../shared/protocol/keys.ts";
+import { type AgentAddress, wakeOf } from "../../shared/protocol/keys.ts";
+import type { Input } from "../../shared/redis/scripts.ts";
 import { makeRoom } from "../loop/caps.ts";
 import { newFailure } from "../loop/log.ts";
 import type { Step } from "../loop/next.ts";
@@ -210,27 +211,37 @@ export interface ReleaseInput {
   providerWait?: ProviderWait | undefined;
 }
 
-/** Releases the run in one flight: the deadline hint, then the verb; then the wake. */
+/** Releases the run, and says so in its timeline. */
 export async function releaseRun(
   context: RunContext,
   { lease, record, attempts, breaks }: HeldRun,
   { reason, delayMs, runningMs = lease.runningMs(), providerWait }: ReleaseInput,
 ): Promise<RunEnd> {
-  const { store, deadlines, wakes } = context;
   const { address, epoch } = lease;
   const event = { type: "released", turn: 0, reason } as const;
-  const hinted = deadlines.touch(address, delayMs + store.timing.lookMs);
-  const releasing = store.release(address, {
-    epoch,
+  return handBack(context, address, reason, {
+    ...{ epoch, attempts, breaks },
+    name: record?.agent_id,
     delay_ms: Math.ceil(delayMs),
     running_ms: runningMs,
-    attempts,
-    breaks,
     provider_wait: providerWait && JSON.stringify(providerWait),
     events: JSON.stringify(event),
   });
-  const [, answer] = await Promise.all([hinted, releasing]);
+}
+
+/**
+ * Hands an agent back, also one that a process of suspects held, in one flight: the deadline hint, then the verb; then the wake,
+ * which bears the agent's `name` where it is known.
+ */
+export async function handBack(
+  { store, deadlines, wakes }: Pick<RunContext, "store" | "deadlines" | "wakes">,
+  address: AgentAddress,
+  reason: string,
+  { name = address.uid, ...release }: Input<"release"> & { name?: string | undefined },
+): Promise<RunEnd & { status: "lost" | "released" }> {
+  const hinted = deadlines.touch(address, release.delay_ms + store.timing.lookMs);
+  const [, answer] = await Promise.all([hinted, store.release(address, release)]);
   if (answer.status === "stale") return { status: "lost" };
-  await wakes.add(wakeOf(address, record?.agent_id ?? address.uid, answer.wake), delayMs);
+  await wakes.add(wakeOf(address, name, answer.wake), release.delay_ms);
   return { status: "released", reason };
 }

@@ -14,6 +14,9 @@ const nameOf = (module) => relative(root, module.moduleId);
 const firstWords = (errors) => (errors[0]?.message ?? "").split("\n").slice(0, 3).join(" ").slice(0, 300);
 const literal = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
 
+/** What waits longer than this for a state has a mutant in its way, ms: the tests were green without it, on this machine. */
+process.env.SUBAGENT_TEST_PATIENCE_MS = "15000";
+
 let found;
 /** The first word counts. */
 const tell = (verdict) => {
@@ -45,6 +48,8 @@ const vitest = await createVitest("test", {
   watch: false,
   project: ["redis"],
   maxWorkers: 1,
+  testTimeout: 30_000,
+  hookTimeout: 60_000,
   reporters: [reporter],
 });
 await vitest.standalone();

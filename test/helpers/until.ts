@@ -4,9 +4,11 @@ import { inspect } from "node:util";
 const { setTimeout: realSetTimeout } = globalThis;
 const { performance: realPerformance } = globalThis;
 
+const PATIENCE_MS = Number(process.env.SUBAGENT_TEST_PATIENCE_MS ?? 120_000);
+
 /** How long and how often `until` looks. */
 export interface UntilOptions {
-  /** Default 120,000: it ends what hangs, also on a busy machine. */
+  /** Default 120,000, or SUBAGENT_TEST_PATIENCE_MS: it ends what hangs, also on a busy machine. */
   timeoutMs?: number;
   /** Pause between two looks; default 10. */
   everyMs?: number;
@@ -22,7 +24,7 @@ export async function until<T>(
   probe: () => Promise<T> | T,
   options: UntilOptions = {},
 ): Promise<Exclude<T, false | null | undefined | 0 | "">> {
-  const { timeoutMs = 120_000, everyMs = 10, what = probe.toString() } = options;
+  const { timeoutMs = PATIENCE_MS, everyMs = 10, what = probe.toString() } = options;
   const deadlineMs = realPerformance.now() + timeoutMs;
   for (;;) {
     let last: string;

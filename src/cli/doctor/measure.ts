@@ -87,11 +87,10 @@ async function callOnce({ model, modelId, clock, signal }: Backend): Promise<Lev
 }
 
 function requestFor(model: string): ModelRequest {
-  const content = [{ type: "text" as const, text: "Answer with the word ok." }];
   return {
     model,
     head: requestHead({ maxTokens: MAX_TOKENS, system: "", tools: [] }),
-    messages: messageJson({ role: "user", content }),
+    messages: messageJson({ role: "user", content: [{ type: "text", text: "Answer with the word ok." }] }),
     cachedLength: 0,
     extra: "",
     purchaseId: `measure-${newRequestKey()}`,
@@ -110,8 +109,10 @@ export function measurementOf(levels: readonly Level[], concurrency: number) {
       calls: level.callsMs.length,
       calls_per_second: Math.round(callsPerSecond(level) * 100) / 100,
     }));
-  const speeds = figures.map((level) => `${level.concurrency}: ${level.calls_per_second.toFixed(1)}/s`);
-  const said = [summary, speeds.join("  ")].filter(Boolean).join(" · ");
+  const speeds = figures
+    .map((level) => `${level.concurrency}: ${level.calls_per_second.toFixed(1)}/s`)
+    .join("  ");
+  const said = [summary, speeds].filter(Boolean).join(" · ");
   const area = { area: "model", severity: finding?.severity ?? "ok", summary: said } as const;
   return { area, findings: finding ? [finding] : [], levels: figures };
 }
@@ -125,12 +126,6 @@ export interface Level {
   failure?: { isLimit: boolean; problem: string };
 }
 
-/** How many calls a backend takes at a time, in words, and what is wrong with that. */
-interface Parallelism {
-  summary: string;
-  finding?: Finding;
-}
-
 /** Below this, a call measures this machine and not the backend. */
 const TOO_QUICK_MS = 15;
 /** This part of the ideal counts as parallel: backends slow down a little under load. */
@@ -141,8 +136,11 @@ export function callsPerSecond({ concurrency, callsMs }: Level): number {
   return (concurrency * 1_000) / Math.max(median(callsMs), 0.001);
 }
 
-/** Judges levels in growing order, the first one with one call at a time and none behind a failure. */
-export function diagnoseParallelism(levels: readonly Level[], concurrency: number): Parallelism {
+/** How many calls a backend takes at a time, and what is wrong with that; levels in growing order, none behind a failure. */
+export function diagnoseParallelism(
+  levels: readonly Level[],
+  concurrency: number,
+): { summary: string; finding?: Finding } {
   const whole = levels.filter(({ failure }) => !failure);
   const failure = levels.find((level) => level.failure)?.failure;
   if (failure && (!failure.isLimit || whole.length === 0)) {

@@ -54,9 +54,7 @@ export async function readWorkspaces(
   const { workspaceRoot: root, clock } = context;
   const places = await placesIn(root);
   if (!places) return { root, isThere: false, directories: [], missing: [], isCut: false };
-  const known = new Map(
-    agents.filter(({ record }) => record).map((snapshot) => [snapshot.address.uid, snapshot]),
-  );
+  const known = new Map(agents.flatMap((each) => (each.record ? [[each.address.uid, each] as const] : [])));
   const look = async (place: Place): Promise<WorkspaceSnapshot> => {
     const found = { ...place, uid: await stampIn(join(root, place.path)) };
     const seen = known.get(found.uid ?? "");
@@ -83,9 +81,8 @@ export async function agentStateOf(
   if (uid === undefined) return "unknown";
   const address = { tenant, parentId, uid };
   const { snapshots, unreadable } = await inspection.inspect([address], Number.POSITIVE_INFINITY);
-  const [snapshot] = snapshots;
-  if (unreadable.length > 0 || (snapshot && isLive(snapshot))) return "live";
-  if (snapshot?.record) return "ended";
+  if (unreadable.length > 0 || snapshots.some(isLive)) return "live";
+  if (snapshots[0]?.record) return "ended";
   return (await store.uidOf(address, agentId)) === uid ? "ended" : "unknown";
 }
 
@@ -106,10 +103,8 @@ async function findMissing(
 
 /** Whether a tool that leaves files behind has begun. */
 function hasWritten(log: ReadonlyMap<string, string>): boolean {
-  const started = [...log].filter(([key]) => key.endsWith("/started"));
-  return started.some(([, json]) =>
-    WRITERS.has(ToolStartedEntry.safeParse(JSON.parse(json)).data?.name ?? ""),
-  );
+  const toolOf = (json: string) => ToolStartedEntry.safeParse(JSON.parse(json)).data?.name ?? "";
+  return [...log].some(([key, json]) => key.endsWith("/started") && WRITERS.has(toolOf(json)));
 }
 
 /** The places of workspaces below `root`; undefined when there is no such directory. */
@@ -138,9 +133,8 @@ export async function isUntouchedSince(directory: string, sinceMs: number): Prom
     left -= 1;
     if (left < 0 || (await lstat(path)).mtimeMs > sinceMs) return false;
     if (!isFolder) return true;
-    for (const entry of await readdir(path, { withFileTypes: true })) {
+    for (const entry of await readdir(path, { withFileTypes: true }))
       if (!(await isUntouched(join(path, entry.name), entry.isDirectory()))) return false;
-    }
     return true;
   };
   return isUntouched(directory, true).catch(() => false);

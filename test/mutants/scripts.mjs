@@ -1295,9 +1295,9 @@ export default [
   {
     id: "settle-undelivered-hidden",
     promise: "The entry of an end lists the messages that were never read.",
-    file: "src/shared/redis/lua/send.lua",
-    find: "unread = redis.call('LRANGE', inbox, 0, -1)",
-    replace: "",
+    file: "src/shared/redis/lua/settle.lua",
+    find: "undelivered = #unread > 0 and cjson.encode(unread) or nil",
+    replace: "undelivered = nil",
     tests: ["test/integration/verbs/settle.test.ts"],
   },
   {

@@ -2,6 +2,7 @@
  * Guarantees of a cluster beside the failover under load: what is away is said within a second, what is silent is given
  * up, everything comes back by itself, and a failover that loses the last writes hangs nobody.
  */
+import type { Redis } from "ioredis";
 import { expect, test } from "vitest";
 import {
   canSend,
@@ -22,6 +23,12 @@ import { redisUrl, uniquePrefix } from "../helpers/redis.ts";
 import { freePort } from "../helpers/redis-server.ts";
 import { livedTime } from "../helpers/second.ts";
 import { until } from "../helpers/until.ts";
+
+/** The nodes that ioredis' cluster client knows. */
+interface Pool {
+  reset(nodes: { host: string; port: number }[]): void;
+  getNodes(): Redis[];
+}
 
 const scene = useCluster();
 const { onCluster, clientOf } = scene;
@@ -89,6 +96,27 @@ test("a client that has just given up all nodes is not asked before it has found
   expect(canSend(redis)).toBe(false);
   await back;
   expect(canSend(redis)).toBe(true);
+});
+
+test("a node that left the slot table and came back before its connection had ended is closed with the client", async () => {
+  const redis = openRedis(scene.cluster.url, "worker");
+  closeAtEnd(() => closeRedis(redis));
+  await whenAccepted(redis);
+  const [server, ...others] = scene.cluster.servers;
+  const addressOf = ({ port = 0 } = {}) => ({ host: "127.0.0.1", port });
+  const opened = async () =>
+    ((await server?.ask("CLIENT", "LIST")) ?? "").split("subagent-queue-worker").length - 1;
+  await until(async () => (await opened()) === 1);
+  // What ioredis does with two slot tables in a row, the first one without that node.
+  const pool = Reflect.get(redis, "connectionPool") as Pool;
+  const dropped = pool.getNodes().find(({ options }) => options.port === server?.port);
+  pool.reset(others.map(addressOf));
+  pool.reset([server, ...others].map(addressOf));
+  await until(() => dropped?.status === "end");
+  expect(pool.getNodes()).toHaveLength(6);
+  await until(async () => (await opened()) === 1);
+  closeRedis(redis);
+  await until(async () => (await opened()) === 0);
 });
 
 test("while the whole cluster is away producers say so within a second; workers wait, and go on by themselves", {

@@ -648,4 +648,13 @@ export default [
     tests: ["test/integration/producer/redis-away.test.ts"],
     title: "wait in line",
   },
+  {
+    id: "cluster-node-forgotten",
+    promise: "A node that comes back before its last connection has ended is closed with its client.",
+    file: "src/shared/redis/connection/cluster.ts",
+    find: "if (older.options.host === host && older.options.port === port) silence(older);",
+    replace: "if (older.options.host === host && older.options.port === -1) silence(older);",
+    tests: ["test/integration/cluster-trouble.test.ts"],
+    title: "left the slot table",
+  },
 ];

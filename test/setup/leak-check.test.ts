@@ -27,7 +27,7 @@ test("a file whose tests all pass fails for what it leaves running, and the repo
   expect(output).toMatch(/Timeout made\s+at .*leaks\.fixture\.ts:\d+/);
   expect(output).toMatch(/ChildProcess pid \d+: .*node/);
   expect(output).toMatch(/Server on .*127\.0\.0\.1/);
-  expect(output).toMatch(/Socket \d+ -> 127\.0\.0\.1:\d+/);
+  expect(output).toMatch(/Socket \d+ -> 127\.0\.0\.1:\d+ made\s+at .*leaks\.fixture\.ts:\d+/);
 });
 
 test("a file that closes what it opened passes", async () => {

@@ -7,7 +7,7 @@
  */
 import { afterAll } from "vitest";
 import { closeAll } from "../helpers/cleanup.ts";
-import { aliveResources, describeAlive, leakedSince, watchThreads } from "./leaks.ts";
+import { aliveResources, describeAlive, leakedSince, watchThreadsAndSockets } from "./leaks.ts";
 import { traceTimers } from "./timers.ts";
 
 const SETTLE_MS = 2_000;
@@ -17,7 +17,7 @@ const { setTimeout: realSetTimeout, performance: realPerformance } = globalThis;
 // Standard streams open lazily; opened by the first line a test prints they would look like a leak.
 void process.stdout;
 void process.stderr;
-watchThreads();
+watchThreadsAndSockets();
 traceTimers();
 const baseline = aliveResources();
 

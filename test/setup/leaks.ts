@@ -1,7 +1,7 @@
 /**
  * Sees what keeps a process alive: sockets, servers, timers, child processes, worker threads, watchers.
  *
- * Owns: the list of worker threads started since `watchThreads()`. Its neighbour `leak-check.ts` decides when to look.
+ * Owns: the list of worker threads started since `watchThreadsAndSockets()`. Its neighbour `leak-check.ts` decides when to look.
  *
  * 1. Only what is referenced counts; an unreferenced handle does not hold the process and is not listed.
  * 2. Timers that a library leaves behind by design do not count; `timers.ts` lists them.
@@ -18,10 +18,18 @@ export type Resources = ReadonlyMap<string, number>;
 const threads = new Set<Worker>();
 let isWatching = false;
 
-/** Begins to count worker threads, which Node's own list leaves out. Called again it does nothing. */
-export function watchThreads(): void {
+/** Where sockets to servers were made. */
+const socketsMadeAt = new WeakMap<object, Error>();
+
+/** Begins to count worker threads, which Node's own list leaves out, and to remember where sockets are made. Called again it does nothing. */
+export function watchThreadsAndSockets(): void {
   if (isWatching) return;
   isWatching = true;
+  subscribe("net.client.socket", (message) => {
+    if (typeof message !== "object" || message === null || !("socket" in message)) return;
+    if (typeof message.socket === "object" && message.socket !== null)
+      socketsMadeAt.set(message.socket, new Error());
+  });
   subscribe("worker_threads", (message) => {
     const worker = typeof message === "object" && message !== null && "worker" in message && message.worker;
     if (!(worker instanceof Worker)) return;
@@ -69,9 +77,10 @@ function describe(handle: unknown): string {
     return `${kind} pid ${handle.pid}: ${String(handle.spawnargs)}`;
   if ("remotePort" in handle) {
     const { localPort, remoteAddress, remotePort } = handle as Socket;
+    const madeAt = socketsMadeAt.get(handle)?.stack;
     return remotePort === undefined
       ? `${kind} (pipe or standard stream)`
-      : `${kind} ${localPort} -> ${remoteAddress}:${remotePort}`;
+      : `${kind} ${localPort} -> ${remoteAddress}:${remotePort}${madeAt ? ` made${socketFrames(madeAt)}` : ""}`;
   }
   if ("address" in handle && typeof handle.address === "function")
     return `${kind} on ${addressOf(handle.address())}`;
@@ -81,6 +90,13 @@ function describe(handle: unknown): string {
 /** The frames that lead to the call; the first two lines are the tracing itself. */
 function firstFrames(stack: string): string {
   return stack.split("\n").slice(2, 6).join("\n  ");
+}
+
+/** The frames behind those of `node:diagnostics_channel` and `node:net`. */
+function socketFrames(stack: string): string {
+  const frames = stack.split("\n").slice(1);
+  const first = frames.findLastIndex((frame) => frame.includes("node:net")) + 1;
+  return ["", ...frames.slice(first, first + 5)].join("\n  ");
 }
 
 function addressOf(address: unknown): string {

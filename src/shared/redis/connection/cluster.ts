@@ -30,10 +30,11 @@ const closing = new WeakSet<Cluster>();
 type EndListener = () => void;
 
 /**
- * ioredis' client with three faults corrected, also in the duplicates that BullMQ makes. It announces once that its nodes
+ * ioredis' client with four faults corrected, also in the duplicates that BullMQ makes. It announces once that its nodes
  * are gone: ioredis announces it for each node that it drops, even after it has ended or begun to reconnect, and never
- * recovers. We refresh the slot table on our own timer: that of ioredis never stops when the client is closed during a
- * refresh. It publishes all messages of a channel through one node: ioredis picks a node for each message, and messages
+ * recovers. A node that the slot table names again while its last connection still closes stays known: ioredis forgets the
+ * new connection when the old one ends, and never closes it. We refresh the slot table on our own timer: that
+ * of ioredis never stops when the client is closed during a refresh. It publishes all messages of a channel through one node: ioredis picks a node for each message, and messages
  * from different nodes arrive in any order.
  */
 class SteadyCluster extends Cluster {
@@ -46,7 +47,14 @@ class SteadyCluster extends Cluster {
     this.#nodes = nodes;
     this.#clock = clock;
     const announcers = new Map<Redis, EndListener[]>();
+    const silence = (node: Redis) => {
+      for (const listener of announcers.get(node) ?? []) node.off("end", listener);
+      announcers.delete(node);
+    };
     this.on("+node", (node: Redis) => {
+      const { host, port } = node.options;
+      for (const older of [...announcers.keys()])
+        if (older.options.host === host && older.options.port === port) silence(older);
       // Only ioredis listens to a node that it has just made.
       announcers.set(node, node.rawListeners("end") as EndListener[]);
       limitHandshake(node, clock);
@@ -54,8 +62,7 @@ class SteadyCluster extends Cluster {
     this.on("-node", (node: Redis) => announcers.delete(node));
     this.on("close", () => {
       this.#look?.cancel();
-      for (const [node, listeners] of announcers) for (const listener of listeners) node.off("end", listener);
-      announcers.clear();
+      for (const node of [...announcers.keys()]) silence(node);
     });
     this.on("ready", () => this.#lookLater());
   }

@@ -14,10 +14,10 @@ import { luaSource } from "../../src/shared/redis/scripts.ts";
 import { closeAtEnd } from "../helpers/cleanup.ts";
 import { openCrashLine } from "../helpers/crash-line.ts";
 import { noteAndLook } from "../helpers/fixtures/journaling-tools.ts";
-import { type Agent, type Installation, openInstallation } from "../helpers/installation.ts";
 import { type NodeProcess, spawnNode } from "../helpers/processes.ts";
 import { startProxy, type Proxy as TcpProxy } from "../helpers/proxy.ts";
 import { until } from "../helpers/until.ts";
+import { type Agent, openStage, type Stage } from "../stage/stage.ts";
 import { type Aftermath, COMMITS, type Commit, type CrashPoint } from "./crash-points.ts";
 import { countOf } from "./evidence.ts";
 import { namedCalls } from "./oracle-turns.ts";
@@ -57,8 +57,8 @@ export async function crashAt(
   redis: { url: string; port: number },
   points: readonly CrashPoint[],
 ): Promise<CrashResult[]> {
-  const installation = await openInstallation({
-    redisUrl: redis.url,
+  const installation = await openStage({
+    redis: { url: redis.url },
     timing: PATIENT_LEASES,
     scenario: scenarioFor(points),
   });
@@ -155,11 +155,7 @@ function openLine(port: number, crashing: ReadonlyMap<string, Crashing>) {
   });
 }
 
-async function startDoomed(
-  { prefix, workspaceRoot }: Installation,
-  redisUrls: readonly string[],
-  modelUrl: string,
-) {
+async function startDoomed({ prefix, workspaceRoot }: Stage, redisUrls: readonly string[], modelUrl: string) {
   const settings = { redisUrls, prefix, modelUrl, workspaceRoot, timing: PATIENT_LEASES };
   const doomed = await spawnNode("test/helpers/fixtures/doomed-workers.ts", {
     args: [JSON.stringify(settings)],
@@ -181,10 +177,7 @@ async function drain(modelLine: TcpProxy, doomed: NodeProcess, runs: number): Pr
 }
 
 /** The time that leases and looks still had is over: what waiting would do, without waiting. */
-async function letLeasesRunOut(
-  { redis, keys }: Installation,
-  agents: readonly { agent: Agent }[],
-): Promise<void> {
+async function letLeasesRunOut({ redis, keys }: Stage, agents: readonly { agent: Agent }[]): Promise<void> {
   for (const { agent } of agents) {
     const { record } = keys.agent(agent);
     const status = await redis.hget(record, "status");
@@ -195,7 +188,7 @@ async function letLeasesRunOut(
 }
 
 async function lookAt(
-  installation: Installation,
+  installation: Stage,
   agent: Agent,
   { tools, idempotent }: CrashPoint,
   roots: readonly string[],

@@ -9,10 +9,9 @@ import type { Parent } from "../../src/producer/parent.ts";
 import { TIMING } from "../../src/shared/protocol/limits.ts";
 import { createAgentStore } from "../../src/shared/redis/agents.ts";
 import { durations, percentile, reportTime } from "../helpers/figures.ts";
-import type { Agent, Installation, WorkerProcess } from "../helpers/installation.ts";
 import { seeded } from "../helpers/seeded.ts";
 import { until } from "../helpers/until.ts";
-import { openStage, type Stage } from "../stage/stage.ts";
+import { type Agent, openStage, type Stage, type WorkerProcess } from "../stage/stage.ts";
 
 const DESTROYS = Number(process.env.DESTROYS ?? 60);
 const SEED = Number(process.env.DESTROY_SEED ?? Date.now() % 1_000_000);
@@ -78,8 +77,7 @@ async function begin({ installation }: Scene, label: string, parent: Parent): Pr
   return { parent, kind, label, agent: { ...address, uid, agentId: agent_id } };
 }
 
-const callsOf = ({ offline }: Installation, label: string) =>
-  offline.ledger.filter(({ model }) => model === label);
+const callsOf = ({ offline }: Stage, label: string) => offline.ledger.filter(({ model }) => model === label);
 
 /** When the tool of an agent said a word, epoch ms; undefined as long as it has not. */
 function saidAt(
@@ -165,7 +163,7 @@ async function expectFinal(scene: Scene, { agent, kind, label, after }: Target):
   expect(await redis.exists(log, inbox, life), label).toBe(0);
 }
 
-const idle = ({ redis, keys }: Installation) =>
+const idle = ({ redis, keys }: Stage) =>
   until(async () => (await redis.llen(`${keys.bullPrefix}:${keys.wakeQueue}:active`)) === 0, {
     what: "every worker to have let go",
   });

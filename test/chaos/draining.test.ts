@@ -8,10 +8,8 @@ import { expect, test } from "vitest";
 import type { Reply } from "../../src/shared/protocol/reply.ts";
 import { durations, reportTime } from "../helpers/figures.ts";
 import { watchHandOvers } from "../helpers/handovers.ts";
-import type { Installation, WorkerProcess } from "../helpers/installation.ts";
-import { LONG_TIMING } from "../helpers/installation.ts";
 import { until } from "../helpers/until.ts";
-import { openStage } from "../stage/stage.ts";
+import { LONG_TIMING, openStage, type Stage, type WorkerProcess } from "../stage/stage.ts";
 
 const ROUNDS = Number(process.env.DRAIN_ROUNDS ?? 1);
 const WORKERS = 4;
@@ -36,12 +34,12 @@ async function terminate(worker: WorkerProcess): Promise<number> {
 }
 
 /** Turns that were bought and whole, each as often as it was. */
-function servedTurns({ offline }: Installation): string[] {
+function servedTurns({ offline }: Stage): string[] {
   const served = offline.ledger.filter(({ status }) => status === "served");
   return served.map(({ conversation, turn }) => `${conversation} ${turn}`);
 }
 
-function notesOf({ workspaceRoot }: Installation, { parent_id, agent_id }: Reply): Promise<string> {
+function notesOf({ workspaceRoot }: Stage, { parent_id, agent_id }: Reply): Promise<string> {
   return readFile(
     join(workspaceRoot, "default", parent_id, "agents", agent_id, "workspace", "notes.txt"),
     "utf8",

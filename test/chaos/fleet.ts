@@ -6,8 +6,8 @@
  * 1. A seat is `up` when its process takes wakes and nothing is being done to it.
  * 2. A process ends only when the fleet ends it; one that ends by itself is remembered with its last words.
  */
-import type { Installation, WorkerProcess } from "../helpers/installation.ts";
 import { startProxy, type Proxy as TcpProxy } from "../helpers/proxy.ts";
+import type { Stage, WorkerProcess } from "../stage/stage.ts";
 
 /** A place for a worker. */
 export interface Seat {
@@ -36,7 +36,7 @@ export type FleetKind = "alike" | "mixed";
 
 /** What a fleet needs. */
 export interface FleetOptions {
-  installation: Installation;
+  installation: Stage;
   /** Port of Redis. */
   redisPort: number;
   workers: number;

@@ -1,9 +1,8 @@
 /** Guarantee: a worker that is not let finish its stopping, or has no Redis to tell about it, costs time and nothing else. */
 import { expect, test } from "vitest";
 import { reportTime } from "../helpers/figures.ts";
-import { SHORT_TIMING } from "../helpers/installation.ts";
 import { until } from "../helpers/until.ts";
-import { openStage, type Stage } from "../stage/stage.ts";
+import { openStage, SHORT_TIMING, type Stage } from "../stage/stage.ts";
 
 const RUNS = 4;
 const done = { content: [{ type: "text" as const, text: "done" }] };

@@ -1,13 +1,12 @@
 /** What is left in Redis is judged by looking at it: a look that finds nothing at all is no proof. */
 import { expect, test } from "vitest";
-import { type Installation, SHORT_TIMING } from "../helpers/installation.ts";
-import { openStage } from "../stage/stage.ts";
+import { openStage, SHORT_TIMING, type Stage } from "../stage/stage.ts";
 import { PARENT_IDS } from "./load.ts";
 import { judgeLeftovers } from "./oracle-leftovers.ts";
 
 const scenario = { turns: [{ content: [{ type: "text" as const, text: "done" }] }] };
 
-async function brokenIn(installation: Installation, withinMs = 100) {
+async function brokenIn(installation: Stage, withinMs = 100) {
   const { violations } = await judgeLeftovers(installation, 1, withinMs);
   return violations.map(({ broken }) => broken);
 }

@@ -1,7 +1,7 @@
 /** The oracle's last part: what a Redis holds when all is over. */
 import { addressOfMember } from "../../src/shared/protocol/keys.ts";
-import type { Installation } from "../helpers/installation.ts";
 import { until } from "../helpers/until.ts";
+import type { Stage } from "../stage/stage.ts";
 import type { Violation } from "./evidence.ts";
 import { PARENT_IDS } from "./load.ts";
 
@@ -30,7 +30,7 @@ const OUTLIVE = [
  * time that took, ms, as well.
  */
 export async function judgeLeftovers(
-  installation: Installation,
+  installation: Stage,
   agents: number,
   withinMs = WITHIN_MS,
 ): Promise<{ violations: Violation[]; settledMs: number }> {
@@ -54,7 +54,7 @@ export async function judgeLeftovers(
   return { violations, settledMs };
 }
 
-async function places({ redis, keys }: Installation): Promise<Violation[]> {
+async function places({ redis, keys }: Stage): Promise<Violation[]> {
   const found = PARENT_IDS.map(async (parentId) => {
     const { live, replies } = keys.parent({ tenant: "default", parentId });
     const [uids, unread] = await Promise.all([redis.hkeys(live), redis.xlen(replies)]);
@@ -70,7 +70,7 @@ async function places({ redis, keys }: Installation): Promise<Violation[]> {
  * The hint of a spawn that never came through names no agent: it stands until the idle time would have been over. So does that of
  * an agent that was destroyed between a sweeper's look at it and its putting off of the next one, which then comes in its time.
  */
-async function looksDue({ redis, keys }: Installation): Promise<Violation[]> {
+async function looksDue({ redis, keys }: Stage): Promise<Violation[]> {
   const [due, members, marks] = await Promise.all([
     redis.zrangebyscore(keys.deadlines, "-inf", Date.now()),
     redis.zrange(keys.deadlines, 0, -1),
@@ -86,7 +86,7 @@ async function looksDue({ redis, keys }: Installation): Promise<Violation[]> {
   return (await Promise.all(found)).flat();
 }
 
-async function jobs({ redis, keys }: Installation): Promise<Violation[]> {
+async function jobs({ redis, keys }: Stage): Promise<Violation[]> {
   const queue = `${keys.bullPrefix}:${keys.wakeQueue}`;
   const [first, ranked, active, delayed] = await Promise.all([
     redis.llen(`${queue}:wait`),
@@ -100,7 +100,7 @@ async function jobs({ redis, keys }: Installation): Promise<Violation[]> {
   return [{ broken: "no wake is left", detail }];
 }
 
-async function keysLeft({ redis, prefix }: Installation, agents: number): Promise<Violation[]> {
+async function keysLeft({ redis, prefix }: Stage, agents: number): Promise<Violation[]> {
   const violations: Violation[] = [];
   // A scan may name a key more than once.
   const records = new Set<string>();

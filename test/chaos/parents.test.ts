@@ -7,10 +7,9 @@ import { expect, test } from "vitest";
 import type { ReceivedEntry } from "../../src/producer/replies/channel.ts";
 import { deadlineMember } from "../../src/shared/protocol/keys.ts";
 import { TIMING } from "../../src/shared/protocol/limits.ts";
-import type { Installation } from "../helpers/installation.ts";
 import { type NodeProcess, spawnNode } from "../helpers/processes.ts";
 import { until } from "../helpers/until.ts";
-import { openStage } from "../stage/stage.ts";
+import { openStage, type Stage } from "../stage/stage.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
@@ -43,8 +42,8 @@ async function openScene() {
   return { installation, parent, work, startReader };
 }
 
-const channelOf = ({ keys }: Installation) => keys.parent({ tenant: "default", parentId: PARENT }).replies;
-const entriesInChannel = (installation: Installation) => installation.redis.xlen(channelOf(installation));
+const channelOf = ({ keys }: Stage) => keys.parent({ tenant: "default", parentId: PARENT }).replies;
+const entriesInChannel = (installation: Stage) => installation.redis.xlen(channelOf(installation));
 
 /** What a parent process said after a word, in order. */
 function said({ stdout }: NodeProcess, word: "read" | "acked"): string[] {
@@ -58,7 +57,7 @@ async function take(entries: AsyncIterator<ReceivedEntry>, count: number): Promi
 }
 
 /** Remaining time of every key that will go by itself, ms, without the queue's own ones. */
-async function timesLeft({ redis, keys, prefix }: Installation): Promise<Map<string, number>> {
+async function timesLeft({ redis, keys, prefix }: Stage): Promise<Map<string, number>> {
   const names = (await redis.keys(`*${prefix}*`)).filter(
     (key) => !key.startsWith(`${keys.bullPrefix}:wakes:`),
   );

@@ -8,10 +8,10 @@ import { join } from "node:path";
 import type { Scenario } from "../../src/offline/server.ts";
 import type { Timing } from "../../src/shared/protocol/limits.ts";
 import { noteAndLook } from "../helpers/fixtures/journaling-tools.ts";
-import { type Agent, type Installation, SHORT_TIMING, type WorkerProcess } from "../helpers/installation.ts";
 import type { Proxy as TcpProxy } from "../helpers/proxy.ts";
 import { readJournal } from "../helpers/tool-journal.ts";
 import { until } from "../helpers/until.ts";
+import { type Agent, SHORT_TIMING, type Stage, type WorkerProcess } from "../stage/stage.ts";
 import type { Chronicle } from "./chronicle.ts";
 import { namedCalls } from "./oracle-turns.ts";
 
@@ -48,7 +48,7 @@ export const STALE_SCENARIO: Scenario = [
 
 /** What a round needs. */
 export interface StaleScene {
-  installation: Installation;
+  installation: Stage;
   chronicle: Chronicle;
   victim: WorkerProcess;
   /** Between the victim and Redis. */
@@ -160,7 +160,7 @@ async function journalOf({ journal }: StaleScene, agents: readonly Agent[]) {
   return (await readJournal(journal)).filter(({ uid }) => agents.some((agent) => agent.uid === uid));
 }
 
-async function snapshot({ redis, keys, entries }: Installation, agent: Agent): Promise<string> {
+async function snapshot({ redis, keys, entries }: Stage, agent: Agent): Promise<string> {
   const { record, log } = keys.agent(agent);
   const kept = [await redis.hgetall(record), await redis.hgetall(log), await entries(agent)];
   return JSON.stringify(kept);

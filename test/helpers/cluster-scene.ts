@@ -1,7 +1,7 @@
 /** A six-node cluster for all tests of a file, sound again after each, and what is opened on it. */
 import { afterEach, beforeAll } from "vitest";
+import { SHORT_TIMING, type Stage } from "../stage/stage.ts";
 import type { RedisCluster } from "./cluster.ts";
-import { type Installation, SHORT_TIMING } from "./installation.ts";
 import { started, testClient } from "./parents.ts";
 import { startPrivateCluster } from "./redis.ts";
 
@@ -25,8 +25,8 @@ export function useCluster() {
     get cluster() {
       return cluster;
     },
-    onCluster: () => ({ redisUrl: cluster.url, scenario, timing: SHORT_TIMING }),
-    clientOf: ({ prefix }: Installation) =>
+    onCluster: () => ({ redis: cluster, scenario, timing: SHORT_TIMING }),
+    clientOf: ({ prefix }: Stage) =>
       started(testClient({ redisUrl: cluster.url, prefix, timing: SHORT_TIMING })),
   };
 }

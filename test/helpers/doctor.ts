@@ -9,8 +9,8 @@ import { createDisposables } from "../../src/cli/local/disposables.ts";
 import { systemClock } from "../../src/shared/clock.ts";
 import { createLogger } from "../../src/shared/logger.ts";
 import type { Timing } from "../../src/shared/protocol/limits.ts";
+import { SHORT_TIMING, type Stage } from "../stage/stage.ts";
 import { closeAtEnd } from "./cleanup.ts";
-import { type Installation, SHORT_TIMING } from "./installation.ts";
 import { redisUrl } from "./redis.ts";
 
 const IMPATIENT = { graceMs: 400, secondCheckMs: 100 };
@@ -29,7 +29,7 @@ export interface TestDoctor {
 
 /** Opens a doctor for an installation; closed with the test. */
 export async function doctorFor(
-  { prefix, workspaceRoot }: Installation,
+  { prefix, workspaceRoot }: Stage,
   { timing = SHORT_TIMING, ...options }: Partial<ExamineOptions> & { timing?: Timing } = {},
 ): Promise<TestDoctor> {
   const closing = createDisposables();

@@ -1,5 +1,6 @@
 /** Worker processes that are kept alive, whatever they die of, as a supervisor does. */
-import type { Agent, Installation, WorkerProcess, WorkerProcessOptions } from "./installation.ts";
+
+import type { Agent, Stage, WorkerProcess, WorkerProcessOptions } from "../stage/stage.ts";
 import { type Latch, latch } from "./latch.ts";
 
 /** Which runs a process held when it died. */
@@ -22,7 +23,7 @@ export interface KeptWorkers {
 
 /** Keeps `count` worker processes alive, and notes down which of `agents` they died with. */
 export function keepWorkers(
-  installation: Installation,
+  installation: Stage,
   count: number,
   agents: readonly Agent[],
   options: WorkerProcessOptions,

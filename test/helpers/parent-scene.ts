@@ -4,17 +4,17 @@ import type { Client } from "../../src/producer/client.ts";
 import { answerToolUse, type ParentTool, type ToolResult } from "../../src/producer/model-tools.ts";
 import type { Parent, ParentOptions } from "../../src/producer/parent.ts";
 import type { WorkerOptions } from "../../src/worker/worker-options.ts";
-import { type Installation, type InstallationOptions, openInstallation } from "./installation.ts";
+import { openStage, type Stage, type StageOptions } from "../stage/stage.ts";
 import { testClient, testParent } from "./parents.ts";
 
 /** What a scene is made of. */
-export interface SceneOptions extends InstallationOptions {
+export interface SceneOptions extends StageOptions {
   parent?: Partial<ParentOptions>;
   worker?: Partial<WorkerOptions>;
 }
 
 export interface ParentScene {
-  readonly installation: Installation;
+  readonly installation: Stage;
   readonly client: Client;
   readonly parent: Parent;
   /** The SDK's client on the same offline model: the parent's own. */
@@ -23,7 +23,7 @@ export interface ParentScene {
 
 /** Opens an installation with a started worker and a parent; everything ends with the test. */
 export async function openParentScene(options: SceneOptions = {}): Promise<ParentScene> {
-  const installation = await openInstallation(options);
+  const installation = await openStage(options);
   await installation.startWorker(options.worker);
   const { prefix, offline } = installation;
   const client = testClient({ prefix, ...(options.timing && { timing: options.timing }) });

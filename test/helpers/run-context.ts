@@ -14,8 +14,8 @@ import { ProviderLimit } from "../../src/worker/run/provider-limit.ts";
 import { TextFeeds } from "../../src/worker/run/text-feed.ts";
 import { createOutputCheck } from "../../src/worker/tools/output-check.ts";
 import { createToolbox } from "../../src/worker/tools/registry.ts";
+import type { Stage } from "../stage/stage.ts";
 import { closeAtEnd } from "./cleanup.ts";
-import type { Installation } from "./installation.ts";
 
 /** A clock that the test may set forward without any timer firing. */
 export interface SkippingClock extends Clock {
@@ -36,7 +36,7 @@ export function skippingClock(): SkippingClock {
 
 /** A process' knowledge of its provider that has read nothing yet: it asks before each call. `more`: of the limiter. */
 export function providerLimitOf(
-  { redis, keys, store }: Installation,
+  { redis, keys, store }: Stage,
   clock: Clock,
   more: Partial<ProviderLimiter> = {},
 ): ProviderLimit {
@@ -51,7 +51,7 @@ export function providerLimitOf(
 }
 
 /** The context of one run of the installation's agents; `more` takes the place of what stands here. */
-export function runContextOf(installation: Installation, more: Partial<RunContext> = {}): RunContext {
+export function runContextOf(installation: Stage, more: Partial<RunContext> = {}): RunContext {
   const { redis, keys, store, deadlines, wakes, offline, workspaceRoot } = installation;
   const { clock = systemClock, draining = new AbortController().signal } = more;
   const logger = createLogger({ level: "silent" });

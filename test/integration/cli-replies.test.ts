@@ -5,9 +5,9 @@ import { EXIT, openCommand } from "../../src/cli/command.ts";
 import { createOutput, type OutputStream } from "../../src/cli/terminal/output.ts";
 import { verb } from "../../src/cli/verbs/replies.ts";
 import { systemClock } from "../../src/shared/clock.ts";
-import { type Agent, type Installation, openInstallation } from "../helpers/installation.ts";
 import { redisUrl } from "../helpers/redis.ts";
 import { until } from "../helpers/until.ts";
+import { type Agent, openStage, type Stage } from "../stage/stage.ts";
 
 /** A stream whose reader has left after `reads` texts. */
 function streamOf(reads = Number.POSITIVE_INFINITY): OutputStream & { read: string[] } {
@@ -26,7 +26,7 @@ function streamOf(reads = Number.POSITIVE_INFINITY): OutputStream & { read: stri
 
 /** The command on an installation with two entries of destroyed agents. */
 async function scene(reads?: number) {
-  const installation = await openInstallation();
+  const installation = await openStage();
   const agents = [await installation.spawn(), await installation.spawn()];
   for (const agent of agents) await installation.destroy(agent);
   const stdout = streamOf(reads);
@@ -37,7 +37,7 @@ async function scene(reads?: number) {
 }
 
 async function run(
-  { prefix }: Installation,
+  { prefix }: Stage,
   agent: Agent | undefined,
   stdout: OutputStream,
   signal: AbortSignal,

@@ -11,11 +11,11 @@ import { systemClock } from "../../src/shared/clock.ts";
 import { SubagentError } from "../../src/shared/errors.ts";
 import type { Reply } from "../../src/shared/protocol/reply.ts";
 import type { ClusterServer, RedisCluster } from "../helpers/cluster.ts";
-import { type Installation, openInstallation } from "../helpers/installation.ts";
 import { started, testClient, testParent } from "../helpers/parents.ts";
 import { startPrivateCluster } from "../helpers/redis.ts";
 import { until } from "../helpers/until.ts";
 import { watchLogs } from "../helpers/watch-logs.ts";
+import { openStage, type Stage } from "../stage/stage.ts";
 
 const PARENTS = 4;
 const AGENTS_EACH = 10;
@@ -40,7 +40,7 @@ const scenario = {
 };
 
 /** Ids of parents whose keys lie on one master, and not on `shared`. */
-async function parentsApart({ keys }: Installation, shared: ClusterServer): Promise<string[]> {
+async function parentsApart({ keys }: Stage, shared: ClusterServer): Promise<string[]> {
   const ids: string[] = [];
   let home: ClusterServer | undefined;
   for (let i = 0; ids.length < PARENTS; i += 1) {
@@ -96,12 +96,12 @@ async function employ(parent: Parent, failures: SubagentError[]): Promise<Job[]>
   return jobs;
 }
 
-async function notesOf({ workspaceRoot }: Installation, { parent, agentId }: Job): Promise<string[]> {
+async function notesOf({ workspaceRoot }: Stage, { parent, agentId }: Job): Promise<string[]> {
   const directory = join(workspaceRoot, "default", parent.parentId, "agents", agentId, "workspace");
   return (await readFile(join(directory, "notes.txt"), "utf8")).trimEnd().split("\n");
 }
 
-async function runningNow({ redis, keys, store }: Installation, parents: readonly Parent[]): Promise<number> {
+async function runningNow({ redis, keys, store }: Stage, parents: readonly Parent[]): Promise<number> {
   const records = await Promise.all(
     parents.map(async ({ parentId }) => {
       const parent = { tenant: "default", parentId };
@@ -116,8 +116,8 @@ test.for(["the parents", "what all workers share"])(
   "the master that holds %s is killed: every run succeeds once, and work goes on by itself",
   { timeout: 120_000 },
   async (victim) => {
-    const installation = await openInstallation({
-      redisUrl: cluster.url,
+    const installation = await openStage({
+      redis: cluster,
       scenario,
       latencyMs: LATENCY_MS,
     });

@@ -5,9 +5,9 @@
 import { expect, test } from "vitest";
 import { elapsed, RESUMES_WITHIN_MS, useCluster } from "../helpers/cluster-scene.ts";
 import { reportTime } from "../helpers/figures.ts";
-import { openInstallation } from "../helpers/installation.ts";
 import { testParent } from "../helpers/parents.ts";
 import { until } from "../helpers/until.ts";
+import { openStage } from "../stage/stage.ts";
 
 const scene = useCluster();
 const { onCluster, clientOf } = scene;
@@ -15,7 +15,7 @@ const { onCluster, clientOf } = scene;
 test("a cluster that was silent as a whole finds its worker ready again, and working", {
   timeout: 90_000,
 }, async () => {
-  const installation = await openInstallation({ ...onCluster(), latencyMs: 100 });
+  const installation = await openStage({ ...onCluster(), latencyMs: 100 });
   const worker = await installation.startWorker();
   const parent = testParent(await clientOf(installation));
   await until(async () => (await worker.readiness()).ready);
@@ -37,7 +37,7 @@ test.for(["the parents", "what all workers share"])(
   "the master of %s falls silent: its successor gets the work without anybody's help",
   { timeout: 90_000 },
   async (victim) => {
-    const installation = await openInstallation({ ...onCluster(), latencyMs: 300 });
+    const installation = await openStage({ ...onCluster(), latencyMs: 300 });
     await installation.startWorker();
     const client = await clientOf(installation);
     const parent = testParent(client);

@@ -16,13 +16,13 @@ import { caughtUp } from "../helpers/cluster.ts";
 import { elapsed, RESUMES_WITHIN_MS, useCluster } from "../helpers/cluster-scene.ts";
 import { reportTime } from "../helpers/figures.ts";
 import { heldModel } from "../helpers/held-model.ts";
-import { openInstallation } from "../helpers/installation.ts";
 import { latch } from "../helpers/latch.ts";
 import { refusal, testClient, testParent } from "../helpers/parents.ts";
 import { redisUrl, uniquePrefix } from "../helpers/redis.ts";
 import { freePort } from "../helpers/redis-server.ts";
 import { livedTime } from "../helpers/second.ts";
 import { until } from "../helpers/until.ts";
+import { openStage } from "../stage/stage.ts";
 
 /** The nodes that ioredis' cluster client knows. */
 interface Pool {
@@ -47,7 +47,7 @@ test("one node of a cluster is no server, and a server is no cluster: both are r
   );
   expect(refused.length).toBeGreaterThan(0);
   for (const reason of refused) expect(reason).toMatchObject(refusal("invalid_config", fix));
-  const installation = await openInstallation({ redisUrl: scene.cluster.url });
+  const installation = await openStage({ redis: scene.cluster });
   await expect(installation.startWorker({ redisUrl: node?.url ?? "" })).rejects.toMatchObject(
     refusal("invalid_config", fix),
   );
@@ -66,7 +66,7 @@ test("in production mode one master without an append-only file is enough to be 
     await expect(client.start()).rejects.toMatchObject(fix);
     await client.stop();
   }
-  const installation = await openInstallation({ redisUrl: scene.cluster.url });
+  const installation = await openStage({ redis: scene.cluster });
   await expect(installation.startWorker({ strict: true })).rejects.toMatchObject(fix);
   await unsafe.ask("CONFIG", "SET", "appendonly", "yes");
   await installation.startWorker({ strict: true });
@@ -122,7 +122,7 @@ test("a node that left the slot table and came back before its connection had en
 test("while the whole cluster is away producers say so within a second; workers wait, and go on by themselves", {
   timeout: 90_000,
 }, async () => {
-  const installation = await openInstallation({ ...onCluster(), latencyMs: 400 });
+  const installation = await openStage({ ...onCluster(), latencyMs: 400 });
   const worker = await installation.startWorker();
   const client = await clientOf(installation);
   const parent = testParent(client);
@@ -153,7 +153,7 @@ test("while the whole cluster is away producers say so within a second; workers 
 test("a failover that loses the last writes hangs nobody, and the same request keys work again", {
   timeout: 90_000,
 }, async () => {
-  const installation = await openInstallation({ ...onCluster(), latencyMs: 100 });
+  const installation = await openStage({ ...onCluster(), latencyMs: 100 });
   const client = await clientOf(installation);
   const parent = testParent(client, { parentId: `planner-${uniquePrefix()}` });
   const { live } = installation.keys.parent({ tenant: parent.tenant, parentId: parent.parentId });
@@ -198,7 +198,7 @@ test("a failover that loses the last writes hangs nobody, and the same request k
 test("a run whose claim and turns were lost is done again, and replies once", {
   timeout: 90_000,
 }, async () => {
-  const installation = await openInstallation(onCluster());
+  const installation = await openStage(onCluster());
   const { offline, keys } = installation;
   const client = await clientOf(installation);
   const lost = latch();

@@ -6,7 +6,7 @@ import { expect, test } from "vitest";
 import { OVERDUE_GRACE_MS } from "../../src/cli/doctor/facts.ts";
 import { TIMING } from "../../src/shared/protocol/limits.ts";
 import { doctorFor } from "../helpers/doctor.ts";
-import { type Installation, openInstallation } from "../helpers/installation.ts";
+import { openStage, type Stage } from "../stage/stage.ts";
 
 const LOOKS = Number(process.env.DOCTOR_LOOKS ?? 6);
 const LANES = 12;
@@ -28,7 +28,7 @@ const scenario = [
 ];
 
 /** Runs agents of every kind side by side until `over`: kept alive, idle to death, destroyed. */
-async function work(installation: Installation, over: AbortSignal): Promise<number> {
+async function work(installation: Stage, over: AbortSignal): Promise<number> {
   let ends = 0;
   const lane = async (n: number) => {
     for (let k = 0; !over.aborted; k += 1) {
@@ -46,7 +46,7 @@ async function work(installation: Installation, over: AbortSignal): Promise<numb
 test("a busy installation is healthy at every look", {
   timeout: 60_000 + LOOKS * LOOK_LIMIT_MS,
 }, async () => {
-  const installation = await openInstallation({ scenario });
+  const installation = await openStage({ scenario });
   const doctor = await doctorFor(installation, {
     timing: TIMING,
     graceMs: OVERDUE_GRACE_MS,

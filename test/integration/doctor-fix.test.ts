@@ -7,12 +7,12 @@ import type { Facts, WorkspaceSnapshot } from "../../src/cli/doctor/facts.ts";
 import { agentSegments } from "../../src/shared/protocol/ids.ts";
 import { deadlineMember } from "../../src/shared/protocol/keys.ts";
 import { doctorFor, type TestDoctor } from "../helpers/doctor.ts";
-import { type Agent, type Installation, openInstallation } from "../helpers/installation.ts";
+import { type Agent, openStage, type Stage } from "../stage/stage.ts";
 
 const LONG_AGO = new Date(Date.now() - 40 * 86_400_000);
 
 /** The agent's workspace with one file, untouched for 40 days, and what an examination said of it. */
-async function oldWorkspace({ workspaceRoot }: Installation, agent: Agent): Promise<WorkspaceSnapshot> {
+async function oldWorkspace({ workspaceRoot }: Stage, agent: Agent): Promise<WorkspaceSnapshot> {
   const { tenant, parentId, agentId, uid } = agent;
   const path = join(...agentSegments({ tenant, parentId }, agentId));
   const directory = join(workspaceRoot, path);
@@ -31,7 +31,7 @@ async function factsWith(doctor: TestDoctor, directories: WorkspaceSnapshot[]): 
 }
 
 test("a workspace is deleted only if at a second look its agent has ended and nothing in it has changed since", async () => {
-  const installation = await openInstallation();
+  const installation = await openStage();
   const doctor = await doctorFor(installation);
   const [over, lives, touched] = [
     await installation.spawn(),
@@ -49,7 +49,7 @@ test("a workspace is deleted only if at a second look its agent has ended and no
 });
 
 test("a workspace that another agent has taken since stays", async () => {
-  const installation = await openInstallation();
+  const installation = await openStage();
   const doctor = await doctorFor(installation);
   const agent = await installation.spawn();
   await installation.destroy(agent);
@@ -60,7 +60,7 @@ test("a workspace that another agent has taken since stays", async () => {
 });
 
 test("a key of the wrong type that has become right since stays where it is", async () => {
-  const installation = await openInstallation();
+  const installation = await openStage();
   const { redis, keys } = installation;
   const doctor = await doctorFor(installation);
   const agent = await installation.spawn();
@@ -75,7 +75,7 @@ test("a key of the wrong type that has become right since stays where it is", as
 });
 
 test("a key that is made right between the look and the move goes back to its name", async () => {
-  const installation = await openInstallation();
+  const installation = await openStage();
   const { redis, keys } = installation;
   const doctor = await doctorFor(installation);
   const agent = await installation.spawn();
@@ -91,7 +91,7 @@ test("a key that is made right between the look and the move goes back to its na
 });
 
 test("an agent that lacked nothing but a key of the right type is mended in the same repair", async () => {
-  const installation = await openInstallation();
+  const installation = await openStage();
   const { redis, keys } = installation;
   const doctor = await doctorFor(installation);
   const agent = await installation.spawn();
@@ -103,7 +103,7 @@ test("an agent that lacked nothing but a key of the right type is mended in the 
 });
 
 test("a repair leaves an installation without troubles as it is", async () => {
-  const installation = await openInstallation();
+  const installation = await openStage();
   const doctor = await doctorFor(installation);
   const agent = await installation.task("nobody works here");
   const { redis, keys } = installation;

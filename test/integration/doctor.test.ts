@@ -12,12 +12,12 @@ import { readWorkers } from "../../src/shared/redis/survey.ts";
 import { createWorkerDirectory } from "../../src/shared/redis/workers.ts";
 import { closeAtEnd } from "../helpers/cleanup.ts";
 import { doctorFor } from "../helpers/doctor.ts";
-import { type Agent, type Installation, openInstallation, SHORT_TIMING } from "../helpers/installation.ts";
 import { until } from "../helpers/until.ts";
+import { type Agent, openStage, SHORT_TIMING, type Stage } from "../stage/stage.ts";
 
 const DAY_MS = 86_400_000;
 
-function queueOf({ redis, keys }: Installation): Queue {
+function queueOf({ redis, keys }: Stage): Queue {
   const queue = new Queue(keys.wakeQueue, { connection: redis, prefix: keys.bullPrefix });
   closeAtEnd(() => queue.close());
   return queue;
@@ -27,7 +27,7 @@ const nameOf = ({ parentId, agentId }: Agent) => `${parentId}/${agentId}`;
 const words = { turns: [{ content: [{ type: "text" as const, text: "done" }] }], repeat: true };
 
 test("a queued agent whose wake was lost is named, woken by --fix, and runs", async () => {
-  const installation = await openInstallation({ timing: SHORT_TIMING, scenario: words });
+  const installation = await openStage({ timing: SHORT_TIMING, scenario: words });
   const doctor = await doctorFor(installation);
   const agent = await installation.task("work");
   await queueOf(installation).obliterate({ force: true });
@@ -44,7 +44,7 @@ test("a queued agent whose wake was lost is named, woken by --fix, and runs", as
 });
 
 test("a budget of a live agent that is nearly used is named with its share, others are not", async () => {
-  const installation = await openInstallation({ timing: SHORT_TIMING });
+  const installation = await openStage({ timing: SHORT_TIMING });
   const doctor = await doctorFor(installation);
   const budgets = { agent: { max_total_tokens: 1_000 }, parent: { max_total_tokens: 1_000_000 } };
   const agent = await installation.spawn({ budgets });
@@ -56,7 +56,7 @@ test("a budget of a live agent that is nearly used is named with its share, othe
 });
 
 test("an intake entry that came to nothing is named until the operator has deleted the list", async () => {
-  const { redis, keys, ...installation } = await openInstallation({ timing: SHORT_TIMING });
+  const { redis, keys, ...installation } = await openStage({ timing: SHORT_TIMING });
   const doctor = await doctorFor({ redis, keys, ...installation });
   await redis.xadd(keys.intakeRefused, "*", "entry", "1767000000000-0", "reason", "parent_id: is missing");
   const { refused_entries } = await doctor.findings();
@@ -66,7 +66,7 @@ test("an intake entry that came to nothing is named until the operator has delet
 });
 
 test("a run whose worker was killed, with nobody left to notice, is named and woken for another worker", async () => {
-  const installation = await openInstallation({
+  const installation = await openStage({
     timing: SHORT_TIMING,
     scenario: [{ match: { user: "stall" }, turns: [{ latencyMs: 600_000 }] }],
   });
@@ -93,7 +93,7 @@ test("a run whose worker was killed, with nobody left to notice, is named and wo
 });
 
 test("an agent whose idle time is over, and one whose message is too old, are named and ended", async () => {
-  const installation = await openInstallation({ timing: { ...SHORT_TIMING, maxAgeMs: 300 } });
+  const installation = await openStage({ timing: { ...SHORT_TIMING, maxAgeMs: 300 } });
   const doctor = await doctorFor(installation);
   const idle = await installation.spawn({ idle_ms: 100 });
   const unanswered = await installation.task("nobody answers");
@@ -111,7 +111,7 @@ test("an agent whose idle time is over, and one whose message is too old, are na
 });
 
 test("agents that the deadline set has lost, or has far too late, are named and put back", async () => {
-  const installation = await openInstallation();
+  const installation = await openStage();
   const { redis, keys } = installation;
   const doctor = await doctorFor(installation);
   const [lost, late, kept] = [
@@ -137,7 +137,7 @@ test("agents that the deadline set has lost, or has far too late, are named and 
 });
 
 test("places and keys left behind by agents that ended or are gone are named and taken away, members too", async () => {
-  const installation = await openInstallation();
+  const installation = await openStage();
   const { redis, keys } = installation;
   const doctor = await doctorFor(installation);
   const [gone, ended] = [await installation.task("x"), await installation.spawn()];
@@ -161,7 +161,7 @@ test("places and keys left behind by agents that ended or are gone are named and
 });
 
 test("a live agent that its parent does not count or name is named and brought back", async () => {
-  const installation = await openInstallation();
+  const installation = await openStage();
   const { redis, keys, store } = installation;
   const doctor = await doctorFor(installation);
   const agent = await installation.spawn();
@@ -177,7 +177,7 @@ test("a live agent that its parent does not count or name is named and brought b
 });
 
 test("records of a newer version and a status that is none are left alone and named", async () => {
-  const installation = await openInstallation();
+  const installation = await openStage();
   const { redis, keys } = installation;
   const doctor = await doctorFor(installation);
   const newer = await installation.spawn();
@@ -197,7 +197,7 @@ test("records of a newer version and a status that is none are left alone and na
 });
 
 /** Every key of a parent and of an agent, by its part. */
-function partsOf({ keys }: Installation, agent: Agent): Record<string, string> {
+function partsOf({ keys }: Stage, agent: Agent): Record<string, string> {
   const { registry, live, usage, replies } = keys.parent(agent);
   const { record, log, inbox, life } = keys.agent(agent);
   return { registry, live, usage, replies, record, log, inbox, life };
@@ -206,7 +206,7 @@ function partsOf({ keys }: Installation, agent: Agent): Record<string, string> {
 test.each(["registry", "live", "usage", "replies", "record", "log", "inbox", "life"])(
   "a %s of another type is named with its key, moved aside by --fix, and stops nothing else",
   async (part) => {
-    const installation = await openInstallation();
+    const installation = await openStage();
     const { redis, keys } = installation;
     const doctor = await doctorFor(installation);
     const [victim, other] = [await installation.spawn(), await installation.spawn()];
@@ -231,7 +231,7 @@ test.each(["registry", "live", "usage", "replies", "record", "log", "inbox", "li
 );
 
 test("replies that nobody acks are named a parent, with their age; --fix acks none", async () => {
-  const installation = await openInstallation();
+  const installation = await openStage();
   const { redis, keys } = installation;
   const doctor = await doctorFor(installation);
   const agents = [await installation.spawn(), await installation.spawn()];
@@ -257,7 +257,7 @@ test("replies that nobody acks are named a parent, with their age; --fix acks no
 });
 
 test("workers of several versions, tools and clocks are named", async () => {
-  const installation = await openInstallation();
+  const installation = await openStage();
   const { redis, keys } = installation;
   const doctor = await doctorFor(installation);
   const directory = createWorkerDirectory(redis, keys);
@@ -284,7 +284,7 @@ test("workers of several versions, tools and clocks are named", async () => {
 });
 
 test("wakes that wait while a live worker has free slots are named", async () => {
-  const installation = await openInstallation({ timing: SHORT_TIMING });
+  const installation = await openStage({ timing: SHORT_TIMING });
   const doctor = await doctorFor(installation);
   const worker = await installation.spawnWorker();
   // It is ready a moment before it has announced itself.
@@ -301,7 +301,7 @@ test("wakes that wait while a live worker has free slots are named", async () =>
 });
 
 test("a pause, a queue that somebody paused, and a limiter that refuses are named", async () => {
-  const installation = await openInstallation();
+  const installation = await openStage();
   const { redis, keys } = installation;
   const doctor = await doctorFor(installation);
   const pause = createPause(redis, keys);
@@ -331,7 +331,7 @@ test("workspaces: missing, orphaned and old ones are named; --fix deletes only w
     input: { file_path: "note.txt", content: "x" },
   };
   const scenario = { turns: [{ content: [note] }, ...words.turns] };
-  const installation = await openInstallation({ scenario });
+  const installation = await openStage({ scenario });
   const { workspaceRoot } = installation;
   const doctor = await doctorFor(installation);
   await installation.startWorker();

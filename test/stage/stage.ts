@@ -14,24 +14,37 @@ import type { ChannelEntry } from "../../src/shared/protocol/reply.ts";
 import { createReplyStream, isReadable } from "../../src/shared/redis/replies.ts";
 import type { Readiness } from "../../src/worker/health/readiness.ts";
 import { closeAtEnd } from "../helpers/cleanup.ts";
-import type { RedisCluster } from "../helpers/cluster.ts";
-import { type Installation, type InstallationOptions, openInstallation } from "../helpers/installation.ts";
 import { testClient, testParent } from "../helpers/parents.ts";
 import { type NodeProcess, spawnNode } from "../helpers/processes.ts";
 import { type Proxy as FaultyProxy, startProxy } from "../helpers/proxy.ts";
 import { redisUrl, startPrivateRedis } from "../helpers/redis.ts";
 import { HOLDS_NOTHING_BACK, type RedisServer } from "../helpers/redis-server.ts";
 import { type ScriptedWorker, scriptedWorker } from "../helpers/scripted-worker.ts";
+import { type Installation, type InstallationOptions, openInstallation } from "./installation.ts";
 
 /** A machine may be busy while a process compiles what it imports. */
 const STARTS_WITHIN_MS = 60_000;
 const LOOKS_AGAIN_MS = 20;
 const TENANT = "default";
 
+export {
+  type Agent,
+  LONG_TIMING,
+  SHORT_TIMING,
+  type SpawnOptions,
+  type WorkerProcess,
+  type WorkerProcessOptions,
+} from "./installation.ts";
+
+/** A server, or a cluster, of which the stage knows the address alone. */
+export interface ServerAddress {
+  readonly url: string;
+}
+
 /** What a stage is made of; without any: the shared Redis, the offline model, production's timing. */
 export interface StageOptions extends Omit<InstallationOptions, "redisUrl"> {
-  /** The Redis that all tests share (default), a server of the test's own, one that is there, or a cluster. */
-  redis?: "shared" | "own" | RedisServer | RedisCluster;
+  /** The Redis that all tests share (default), a server of the test's own, one that is there, or the address of any. */
+  redis?: "shared" | "own" | RedisServer | ServerAddress;
   /** Arguments of a server of the test's own; default: it holds no write back. */
   redisArguments?: readonly string[];
   /** Whether workers and parents reach a server of the test's own through a proxy. */
@@ -92,7 +105,7 @@ export async function openStage(options: StageOptions = {}): Promise<Stage> {
   if (redis === "shared") return stageOn(await openInstallation(more), redisUrl(), more);
   const server = redis === "own" ? await startPrivateRedis({ arguments: redisArguments }) : redis;
   const installation = await openInstallation({ ...more, redisUrl: server.url });
-  if (!("port" in server)) return stageOn(installation, server.url, more);
+  if (!isServer(server)) return stageOn(installation, server.url, more);
   const proxy = proxied ? await startProxy(server.port) : null;
   const url = proxy === null ? server.url : `redis://127.0.0.1:${proxy.port}`;
   return Object.assign(
@@ -100,6 +113,10 @@ export async function openStage(options: StageOptions = {}): Promise<Stage> {
     { server, proxy },
     observe(installation, server, more),
   );
+}
+
+function isServer(redis: RedisServer | ServerAddress): redis is RedisServer {
+  return "socketPath" in redis;
 }
 
 function stageOn(installation: Installation, url: string, { timing }: InstallationOptions): Stage {

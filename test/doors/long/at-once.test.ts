@@ -6,9 +6,8 @@ import { createIntake } from "../../../src/service/intake/intake.ts";
 import { createLogger } from "../../../src/shared/logger.ts";
 import { createApiKeys } from "../../../src/shared/redis/api-keys.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
-import { SHORT_TIMING, type WorkerProcess } from "../../helpers/installation.ts";
 import { until } from "../../helpers/until.ts";
-import { type OwnStage, openStage } from "../../stage/stage.ts";
+import { type OwnStage, openStage, SHORT_TIMING, type WorkerProcess } from "../../stage/stage.ts";
 import { type CommandLineApi, startCommandLineApi } from "../command-line-api.ts";
 import { type Program, programsOf, SAID } from "../programs.ts";
 

@@ -2,12 +2,11 @@
 import { expect, test } from "vitest";
 import type { Reply } from "../../../src/shared/protocol/reply.ts";
 import { heldModel } from "../../helpers/held-model.ts";
-import { SHORT_TIMING } from "../../helpers/installation.ts";
 import { latch } from "../../helpers/latch.ts";
 import { refusal } from "../../helpers/parents.ts";
 import { spawnNode } from "../../helpers/processes.ts";
 import { until } from "../../helpers/until.ts";
-import { openStage, type Stage } from "../../stage/stage.ts";
+import { openStage, SHORT_TIMING, type Stage } from "../../stage/stage.ts";
 
 const say = (text: string) => ({ content: [{ type: "text" as const, text }] });
 const use = (name: string, input: Record<string, string>) => ({

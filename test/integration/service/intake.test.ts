@@ -6,9 +6,8 @@ import { createLogger } from "../../../src/shared/logger.ts";
 import type { Reply } from "../../../src/shared/protocol/reply.ts";
 import { closeRedis, openRedis } from "../../../src/shared/redis/connection/connection.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
-import { LONG_TIMING } from "../../helpers/installation.ts";
 import { until } from "../../helpers/until.ts";
-import { openStage, type Stage } from "../../stage/stage.ts";
+import { LONG_TIMING, openStage, type Stage } from "../../stage/stage.ts";
 
 async function startIntake(stage: Stage): Promise<Intake> {
   const { url: redisUrl, prefix } = stage;

@@ -4,13 +4,13 @@ import type { ProgressEvent } from "../../../src/shared/protocol/reply.ts";
 import { closeRedis, openRedis } from "../../../src/shared/redis/connection/connection.ts";
 import { parseEvents } from "../../../src/shared/redis/events.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
-import { openInstallation } from "../../helpers/installation.ts";
 import { redisUrl } from "../../helpers/redis.ts";
 import { until } from "../../helpers/until.ts";
+import { openStage } from "../../stage/stage.ts";
 
 test("thresholds on turns and tool calls send one alert each, in the turn that crosses them", async () => {
   const call = (pattern: string) => ({ type: "tool_use" as const, name: "glob", input: { pattern } });
-  const installation = await openInstallation({
+  const installation = await openStage({
     scenario: {
       turns: [
         { content: [call("a"), call("b")] },

@@ -7,18 +7,17 @@ import { totalTokens } from "../../../src/shared/protocol/content.ts";
 import { luaSource, type VerbName } from "../../../src/shared/redis/scripts.ts";
 import { defineTool } from "../../../src/worker/tools/tool.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
-import { openInstallation, SHORT_TIMING } from "../../helpers/installation.ts";
 import { latch } from "../../helpers/latch.ts";
 import { openMonitor } from "../../helpers/monitor.ts";
 import { startPrivateRedis } from "../../helpers/redis.ts";
 import { until } from "../../helpers/until.ts";
-import { openStage } from "../../stage/stage.ts";
+import { openStage, SHORT_TIMING } from "../../stage/stage.ts";
 
 const done = { turns: [{ content: [{ type: "text" as const, text: "done" }] }] };
 
 /** A queued agent whose log holds an entry that no version wrote. */
 async function unreadable(fields: Record<string, string>) {
-  const installation = await openInstallation({ scenario: done });
+  const installation = await openStage({ scenario: done });
   const { redis, keys } = installation;
   const agent = await installation.task("work");
   await redis.hset(keys.agent(agent).log, "0", '{"v":1,"role":"user","run":"first","messages":[]}');
@@ -62,8 +61,8 @@ test("failures of the provider are no breaks: a run that has met many is handed 
 /** A run that has lost its lease `before` times without progress, and loses it once more while Redis is frozen. */
 async function losingAgain(before: number) {
   const server = await startPrivateRedis();
-  const installation = await openInstallation({
-    redisUrl: server.url,
+  const installation = await openStage({
+    redis: server,
     scenario: { turns: [{ content: done.turns[0]?.content ?? [], latencyMs: 600_000 }] },
     timing: SHORT_TIMING,
   });
@@ -107,8 +106,8 @@ test("a run that loses its lease for the eighth time before it has advanced ends
 test("a destroyed run writes nothing more: its worker asks once, and neither commits nor releases", async () => {
   const server = await startPrivateRedis();
   const call = { content: [{ type: "tool_use" as const, name: "wait", input: {} }] };
-  const installation = await openInstallation({
-    redisUrl: server.url,
+  const installation = await openStage({
+    redis: server,
     scenario: { turns: [call, ...done.turns] },
   });
   const started = latch();

@@ -6,10 +6,9 @@ import { describe, expect, test } from "vitest";
 import { totalTokens } from "../../../src/shared/protocol/content.ts";
 import type { Reply } from "../../../src/shared/protocol/reply.ts";
 import { budgetsOf, createBudgetBook, readSpent } from "../../../src/shared/redis/budget.ts";
-import { SHORT_TIMING } from "../../helpers/installation.ts";
 import { testParent } from "../../helpers/parents.ts";
 import { until } from "../../helpers/until.ts";
-import { openStage } from "../../stage/stage.ts";
+import { openStage, SHORT_TIMING } from "../../stage/stage.ts";
 
 const text = (words: string) => ({ content: [{ type: "text" as const, text: words }] });
 const usage = {

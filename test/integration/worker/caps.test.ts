@@ -4,7 +4,7 @@ import { z } from "zod";
 import type { Scenario } from "../../../src/offline/server.ts";
 import { SPAWN_LIMITS } from "../../../src/shared/protocol/limits.ts";
 import { defineTool } from "../../../src/worker/tools/tool.ts";
-import { openInstallation, type SpawnOptions } from "../../helpers/installation.ts";
+import { openStage, type SpawnOptions } from "../../stage/stage.ts";
 
 const say = (text: string) => ({ content: [{ type: "text" as const, text }] });
 const list = (pattern: string) => ({
@@ -15,7 +15,7 @@ const list = (pattern: string) => ({
 });
 
 async function runOf(scenario: Scenario, options?: SpawnOptions) {
-  const installation = await openInstallation({ scenario });
+  const installation = await openStage({ scenario });
   await installation.startWorker();
   const agent = await installation.task("work", options);
   return { reply: await installation.reply(agent), ledger: installation.offline.ledger };
@@ -72,7 +72,7 @@ test("the time cap ends a slow call early enough for the final call", async () =
 });
 
 test("the time cap ends a slow tool early enough for the final call", async () => {
-  const installation = await openInstallation({
+  const installation = await openStage({
     scenario: {
       turns: [{ content: [{ type: "tool_use", name: "endless", input: {} }] }],
       hand_back: say("In time."),

@@ -9,10 +9,9 @@ import { totalTokens, type Usage } from "../../../src/shared/protocol/content.ts
 import { createAnthropicModel } from "../../../src/worker/model/anthropic/model.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { ARE_TIMES_JUDGED } from "../../helpers/figures.ts";
-import { SHORT_TIMING } from "../../helpers/installation.ts";
 import { seeded } from "../../helpers/seeded.ts";
 import { until } from "../../helpers/until.ts";
-import { openStage, type Stage } from "../../stage/stage.ts";
+import { openStage, SHORT_TIMING, type Stage } from "../../stage/stage.ts";
 import { startProvider } from "../../unit/worker/model/scripted-provider.ts";
 
 const DESTROYS = Number(process.env.DESTROYS ?? 40);

@@ -6,9 +6,9 @@ import { createAnthropicModel } from "../../../src/worker/model/anthropic/model.
 import type { Model } from "../../../src/worker/model/model.ts";
 import { defineTool } from "../../../src/worker/tools/tool.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
-import { openInstallation } from "../../helpers/installation.ts";
 import { latch } from "../../helpers/latch.ts";
 import { until } from "../../helpers/until.ts";
+import { openStage } from "../../stage/stage.ts";
 
 const say = (text: string) => ({ content: [{ type: "text" as const, text }] });
 const wait = {
@@ -36,7 +36,7 @@ function waitingTool() {
 
 test("an answer is in the log before the next call begins, also where no tool stands between them", async () => {
   const paused = { content: [{ type: "text" as const, text: "let me think" }], stop_reason: "pause_turn" };
-  const installation = await openInstallation({
+  const installation = await openStage({
     scenario: { turns: [paused, { ...say("done"), latencyMs: 60_000 }] },
   });
   const { offline, redis, keys } = installation;
@@ -47,7 +47,7 @@ test("an answer is in the log before the next call begins, also where no tool st
 });
 
 test("finish makes the next model call the final call", async () => {
-  const installation = await openInstallation({
+  const installation = await openStage({
     scenario: { turns: [wait, wait], hand_back: say("So far: half.") },
   });
   const { tool, started, go } = waitingTool();
@@ -66,7 +66,7 @@ test("finish makes the next model call the final call", async () => {
 });
 
 test("a follow-up to a kept-alive agent is a new run that sees the earlier conversation", async () => {
-  const installation = await openInstallation({ scenario: { turns: [say("one"), say("two for {{user}}")] } });
+  const installation = await openStage({ scenario: { turns: [say("one"), say("two for {{user}}")] } });
   await installation.startWorker();
   const agent = await installation.task("first", { keep_alive: true });
   expect(await installation.reply(agent)).toMatchObject({
@@ -88,7 +88,7 @@ test("a follow-up to a kept-alive agent is a new run that sees the earlier conve
 });
 
 test("a message in mid-run is read with the results of the tools, in the order in which it was sent", async () => {
-  const installation = await openInstallation({ scenario: { turns: [wait, say("Heard.")] } });
+  const installation = await openStage({ scenario: { turns: [wait, say("Heard.")] } });
   const { tool, started, go } = waitingTool();
   await installation.startWorker({ tools: [tool] });
   const agent = await installation.task("work", { keep_alive: true });
@@ -108,7 +108,7 @@ test("a message in mid-run is read with the results of the tools, in the order i
 });
 
 test("a message that arrives at the natural end keeps the run going", async () => {
-  const installation = await openInstallation({
+  const installation = await openStage({
     scenario: { turns: [say("finished"), say("Also done: {{user}}")] },
   });
   const answered = latch();
@@ -141,7 +141,7 @@ test("a message that arrives at the natural end keeps the run going", async () =
 
 test("after a run that its provider failed, a kept-alive agent still reads the next message", async () => {
   const message = "prompt is too long: 210000 tokens > 200000 maximum";
-  const installation = await openInstallation({ scenario: { turns: [{ error: { status: 400, message } }] } });
+  const installation = await openStage({ scenario: { turns: [{ error: { status: 400, message } }] } });
   await installation.startWorker();
   const agent = await installation.task("first", { keep_alive: true });
   expect(await installation.reply(agent)).toMatchObject({
@@ -159,7 +159,7 @@ test("after a run that its provider failed, a kept-alive agent still reads the n
 });
 
 test("after a run that ended before its first answer, a kept-alive agent still reads the next message", async () => {
-  const installation = await openInstallation({
+  const installation = await openStage({
     scenario: { turns: [{ ...say("late"), latencyMs: 20_000 }] },
   });
   await installation.startWorker();

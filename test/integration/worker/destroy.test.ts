@@ -11,11 +11,11 @@ import { LeaseKeeper } from "../../../src/worker/run/lease.ts";
 import { run } from "../../../src/worker/run/run.ts";
 import { defineTool } from "../../../src/worker/tools/tool.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
-import { LONG_TIMING, openInstallation } from "../../helpers/installation.ts";
 import { latch } from "../../helpers/latch.ts";
 import { redisUrl, startPrivateRedis } from "../../helpers/redis.ts";
 import { runContextOf } from "../../helpers/run-context.ts";
 import { until } from "../../helpers/until.ts";
+import { LONG_TIMING, openStage } from "../../stage/stage.ts";
 
 const text = (words: string) => ({ type: "text" as const, text: words });
 const hang = { content: [text("Hanging."), { type: "tool_use" as const, name: "hang", input: {} }] };
@@ -48,7 +48,7 @@ test("a long text is kept whole, by whomever its run is ended; after a short one
     [[says("Short.", "a"), says(long, "b"), late], long],
     [[says(long, "a"), says("Short.", "b"), late], undefined],
   ] as const) {
-    const installation = await openInstallation({ scenario: { turns: [...turns] } });
+    const installation = await openStage({ scenario: { turns: [...turns] } });
     await installation.startWorker();
     const agent = await installation.task("work");
     await until(() => installation.offline.ledger.length === 2 && installation.offline.inFlight === 1);
@@ -63,7 +63,7 @@ test("destroying a run during its model call aborts the call at once and leaves 
   const list = {
     content: [text("Looking."), { type: "tool_use" as const, name: "glob", input: { pattern: "*" } }],
   };
-  const installation = await openInstallation({
+  const installation = await openStage({
     timing: LONG_TIMING,
     scenario: { turns: [list, { ...done, latencyMs: LONG_TIMING.leaseMs }] },
   });
@@ -88,7 +88,7 @@ test("destroying a run during its model call aborts the call at once and leaves 
 });
 
 test("destroying a run during a tool call stops the tool at once; nothing more is called", async () => {
-  const installation = await openInstallation({ scenario: { turns: [hang, done] }, timing: LONG_TIMING });
+  const installation = await openStage({ scenario: { turns: [hang, done] }, timing: LONG_TIMING });
   const { tool, started, aborted } = hangingTool();
   const worker = await installation.startWorker({ tools: [tool] });
   const agent = await installation.task("work");
@@ -103,7 +103,7 @@ test("destroying a run during a tool call stops the tool at once; nothing more i
 });
 
 test("what a destroyed run still wanted to write is stale and changes nothing", async () => {
-  const installation = await openInstallation({ scenario: { turns: [hang, done] } });
+  const installation = await openStage({ scenario: { turns: [hang, done] } });
   const { tool, started } = hangingTool();
   const worker = await installation.startWorker({ tools: [tool] });
   const agent = await installation.task("work");
@@ -125,7 +125,7 @@ test("what a destroyed run still wanted to write is stale and changes nothing", 
 });
 
 test("a queued agent that is destroyed never starts, and its message is listed as undelivered", async () => {
-  const installation = await openInstallation({ scenario: { turns: [done] } });
+  const installation = await openStage({ scenario: { turns: [done] } });
   const agent = await installation.task("work");
   await installation.destroy(agent);
   await installation.startWorker();
@@ -150,7 +150,7 @@ test("one of several parallel tools that meets the destruction takes the others 
   });
   const { tool, started, aborted } = hangingTool();
   const both = { content: [...hang.content, { type: "tool_use" as const, name: "short", input: {} }] };
-  const installation = await openInstallation({ scenario: { turns: [both, done] }, timing: LONG_TIMING });
+  const installation = await openStage({ scenario: { turns: [both, done] }, timing: LONG_TIMING });
   const worker = await installation.startWorker({ tools: [tool, short] });
   const agent = await installation.task("work");
   await started.opened;
@@ -164,7 +164,7 @@ test("one of several parallel tools that meets the destruction takes the others 
 });
 
 test("a destroy whose hint comes while the agent is still being loaded stops the run all the same", async () => {
-  const installation = await openInstallation({
+  const installation = await openStage({
     scenario: { turns: [{ ...done, latencyMs: LONG_TIMING.leaseMs }] },
     timing: LONG_TIMING,
   });
@@ -200,7 +200,7 @@ test("a destroy whose hint comes while the agent is still being loaded stops the
 });
 
 test("when the line is back every run is asked about: a destroy may have fallen into the gap", async () => {
-  const installation = await openInstallation({ timing: LONG_TIMING });
+  const installation = await openStage({ timing: LONG_TIMING });
   const { keys, store } = installation;
   const leases = new LeaseKeeper({ store, clock: systemClock });
   const hints = openRedis(redisUrl(), "subscriber");
@@ -232,8 +232,8 @@ test("when the line is back every run is asked about: a destroy may have fallen 
 
 test("a worker that is kept from hearing hints asks for them", async () => {
   const server = await startPrivateRedis();
-  const installation = await openInstallation({
-    redisUrl: server.url,
+  const installation = await openStage({
+    redis: server,
     scenario: { turns: [hang, done] },
     timing: LONG_TIMING,
   });

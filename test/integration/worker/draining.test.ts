@@ -11,11 +11,11 @@ import { createWorker } from "../../../src/worker/worker.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { reportTime } from "../../helpers/figures.ts";
 import { heldModel } from "../../helpers/held-model.ts";
-import { openInstallation, SHORT_TIMING } from "../../helpers/installation.ts";
 import { beginning, latch } from "../../helpers/latch.ts";
 import { redisUrl, serversOf, startPrivateRedis } from "../../helpers/redis.ts";
 import { livedTime } from "../../helpers/second.ts";
 import { until } from "../../helpers/until.ts";
+import { openStage, SHORT_TIMING } from "../../stage/stage.ts";
 
 const AGENTS = 20;
 /** It would outlast a test. */
@@ -33,7 +33,7 @@ function servedTurns(ledger: readonly LedgerEntry[]): string[] {
 }
 
 test("20 runs that drain in the middle of their model calls are finished elsewhere, nothing bought twice", async () => {
-  const installation = await openInstallation({
+  const installation = await openStage({
     scenario: { turns: [list("a"), list("b"), done] },
     latencyMs: 100,
   });
@@ -76,7 +76,7 @@ test("20 runs that drain in the middle of their model calls are finished elsewhe
 });
 
 test("a worker that drains gives its grace to its last run as to every other: its call is finished and kept", async () => {
-  const installation = await openInstallation({
+  const installation = await openStage({
     scenario: { turns: [list("a"), done] },
   });
   const [asked, drains] = [latch(), latch()];
@@ -99,7 +99,7 @@ test("a worker that drains gives its grace to its last run as to every other: it
 test("calls that take longer than the grace are cut off, handed back at once and charged", {
   timeout: 40_000,
 }, async () => {
-  const installation = await openInstallation({
+  const installation = await openStage({
     scenario: {
       turns: [list("a"), { ...done, latencyMs: 0, failures: [{ stream: { stallAfterChunks: 2 } }] }],
     },
@@ -140,7 +140,7 @@ test("a tool that a stopping worker cuts off has no result: the next worker says
   });
   const call = { content: [{ type: "tool_use" as const, name: "endless", input: {} }] };
   const last = { content: [{ type: "text" as const, text: "{{last_tool_result}}" }] };
-  const installation = await openInstallation({ scenario: { turns: [call, last] } });
+  const installation = await openStage({ scenario: { turns: [call, last] } });
   const first = await installation.startWorker({ tools: [endless], drainGraceMs: 100 });
   const agent = await installation.task("work");
   await started.opened;
@@ -156,8 +156,8 @@ test.for(["killed", "frozen"] as const)(
   { timeout: 40_000 },
   async (fate) => {
     const server = await startPrivateRedis();
-    const installation = await openInstallation({
-      redisUrl: server.url,
+    const installation = await openStage({
+      redis: server,
       scenario: { turns: [{ ...done, latencyMs: 3_600_000 }] },
       timing: SHORT_TIMING,
     });
@@ -175,8 +175,8 @@ test.for(["killed", "frozen"] as const)(
 
 test("with Redis away a stopping worker waits for neither its grace nor its calls", async () => {
   const server = await startPrivateRedis();
-  const installation = await openInstallation({
-    redisUrl: server.url,
+  const installation = await openStage({
+    redis: server,
     scenario: { turns: [{ ...done, latencyMs: 3_600_000 }] },
   });
   const worker = await installation.startWorker({ drainGraceMs: 3_600_000 });
@@ -205,7 +205,7 @@ test("a worker that never found its Redis can be stopped", async () => {
 });
 
 test("a worker that is stopped while it starts says so, and begins nothing more", async () => {
-  const { prefix, workspaceRoot } = await openInstallation();
+  const { prefix, workspaceRoot } = await openStage();
   const model = createAnthropicModel({ apiKey: "none", baseUrl: "http://127.0.0.1:9" });
   closeAtEnd(() => model.stop());
   const logger = createLogger({ level: "silent" });
@@ -217,7 +217,7 @@ test("a worker that is stopped while it starts says so, and begins nothing more"
 });
 
 test("starting and stopping twice is starting and stopping once, and a stopped worker may start again", async () => {
-  const installation = await openInstallation({ scenario: { turns: [done] } });
+  const installation = await openStage({ scenario: { turns: [done] } });
   const worker = await installation.startWorker();
   await Promise.all([worker.start(), worker.start()]);
   const { redis } = installation;

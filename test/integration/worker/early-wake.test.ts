@@ -1,12 +1,12 @@
 /** Guarantee: a wake that a worker takes a moment too early, for its clock is ahead of another's, is not spent for nothing. */
 import { expect, test } from "vitest";
 import { wakeOf } from "../../../src/shared/protocol/keys.ts";
-import { type Agent, type Installation, openInstallation } from "../../helpers/installation.ts";
+import { type Agent, openStage, type Stage } from "../../stage/stage.ts";
 
 const done = { turns: [{ content: [{ type: "text" as const, text: "done" }] }] };
 
 /** Hands a queued agent back for `delayMs`, and puts its wake into the queue as if that time were over. */
-async function wakeTooEarly({ store, wakes }: Installation, agent: Agent, delayMs: number): Promise<void> {
+async function wakeTooEarly({ store, wakes }: Stage, agent: Agent, delayMs: number): Promise<void> {
   const payload = JSON.stringify({ v: 1, message_id: "m-1", text: "go on" });
   expect(await store.send(agent, { message_id: "m-1", payload, digest: "" })).toMatchObject({
     status: "queued",
@@ -20,7 +20,7 @@ async function wakeTooEarly({ store, wakes }: Installation, agent: Agent, delayM
 }
 
 test("a wake that comes a moment before its agent may be claimed waits for that moment", async () => {
-  const installation = await openInstallation({ scenario: done });
+  const installation = await openStage({ scenario: done });
   await installation.startWorker();
   const agent = await installation.spawn();
   const { wake } = await installation.record(agent);
@@ -31,7 +31,7 @@ test("a wake that comes a moment before its agent may be claimed waits for that 
 });
 
 test("a wake that comes long before its time is dropped; its slot is free at once", async () => {
-  const installation = await openInstallation({ scenario: done });
+  const installation = await openStage({ scenario: done });
   await installation.startWorker({ concurrency: 1 });
   const agent = await installation.spawn();
   await wakeTooEarly(installation, agent, 60_000);

@@ -1,13 +1,13 @@
 /** Guarantee: while the first model of an agent's chain cannot answer, the next one does, and the reply names it. */
 import { expect, test } from "vitest";
 import type { Scenario } from "../../../src/offline/server.ts";
-import { openInstallation, type SpawnOptions } from "../../helpers/installation.ts";
+import { openStage, type SpawnOptions } from "../../stage/stage.ts";
 
 const done = { content: [{ type: "text" as const, text: "done" }] };
 const CHAIN = { model: "claude-sonnet-4-5", fallback_models: ["claude-haiku-4-5"] };
 
 async function runOf(scenario: Scenario, spec: SpawnOptions = CHAIN) {
-  const installation = await openInstallation({ scenario });
+  const installation = await openStage({ scenario });
   await installation.startWorker({ random: () => 0.1 });
   const reply = await installation.reply(await installation.task("work", spec));
   const calls = installation.offline.ledger.map(({ model, http_status }) => [model, http_status]);

@@ -16,14 +16,8 @@ import { askParentTool } from "../../../src/worker/tools/builtin/parent.ts";
 import { createToolbox } from "../../../src/worker/tools/registry.ts";
 import { defineTool } from "../../../src/worker/tools/tool.ts";
 import { heldModel } from "../../helpers/held-model.ts";
-import {
-  type Agent,
-  type Installation,
-  LONG_TIMING,
-  openInstallation,
-  type SpawnOptions,
-} from "../../helpers/installation.ts";
 import { providerLimitOf, runContextOf, skippingClock } from "../../helpers/run-context.ts";
+import { type Agent, LONG_TIMING, openStage, type SpawnOptions, type Stage } from "../../stage/stage.ts";
 
 const { leaseMs } = LONG_TIMING;
 const done = { content: [{ type: "text" as const, text: "done" }] };
@@ -33,7 +27,7 @@ const uses = (name: string, input: Record<string, unknown> = {}) => ({
 
 /** A queued agent of an installation in which nothing heals by itself. */
 async function scene(scenario: Scenario = { turns: [done] }, spec?: SpawnOptions) {
-  const installation = await openInstallation({ scenario, timing: LONG_TIMING });
+  const installation = await openStage({ scenario, timing: LONG_TIMING });
   const agent = await installation.task("work", spec);
   const perform = (more?: Partial<RunContext>, wake = 1) =>
     run(runContextOf(installation, more), { address: agent, wake, taken: 1 });
@@ -42,7 +36,7 @@ async function scene(scenario: Scenario = { turns: [done] }, spec?: SpawnOptions
 
 /** The installation's store with `verb` preceded by `before`. */
 function preceded<V extends "claim" | "release" | "ask" | "append">(
-  { store }: Installation,
+  { store }: Stage,
   verb: V,
   before: (input: Parameters<AgentStore[V]>[1]) => Promise<unknown>,
 ): AgentStore {
@@ -53,7 +47,7 @@ function preceded<V extends "claim" | "release" | "ask" | "append">(
   return { ...store, [verb]: told };
 }
 
-const isWoken = ({ wakes }: Installation, { uid }: Agent, wake = 2) => wakes.isAlive({ uid, wake });
+const isWoken = ({ wakes }: Stage, { uid }: Agent, wake = 2) => wakes.isAlive({ uid, wake });
 
 test("a lease that is over before the first byte of a call buys nothing, and its holder gives it back with a wake", async () => {
   const { installation, agent, perform } = await scene();

@@ -4,15 +4,14 @@
  */
 import { expect, test } from "vitest";
 import { systemClock } from "../../../src/shared/clock.ts";
-import { type Agent, openInstallation, SHORT_TIMING } from "../../helpers/installation.ts";
-import { openStage } from "../../stage/stage.ts";
+import { type Agent, openStage, SHORT_TIMING } from "../../stage/stage.ts";
 
 const NEIGHBOURS = 100;
 const timing = { ...SHORT_TIMING, leaseMs: 2_000, renewMs: 400, leaseMarginMs: 400 };
 const done = { content: [{ type: "text" as const, text: "done" }] };
 
 test(`a worker whose event loop stands still for a lease is ended, with a line on stderr; ${NEIGHBOURS} neighbours succeed, each once`, async () => {
-  const installation = await openInstallation({
+  const installation = await openStage({
     timing,
     latencyMs: 1_000,
     scenario: [
@@ -50,7 +49,7 @@ test("a worker of the command line is ended when its event loop stands still", a
 });
 
 test("a process that was stopped for longer than a lease goes on", async () => {
-  const installation = await openInstallation({ timing, scenario: { turns: [done] } });
+  const installation = await openStage({ timing, scenario: { turns: [done] } });
   const worker = await installation.spawnWorker({ watchdog: true });
   worker.freeze();
   await systemClock.sleep(timing.leaseMs * 1.5);

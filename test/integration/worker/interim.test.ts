@@ -7,8 +7,8 @@ import { createReplyStream } from "../../../src/shared/redis/replies.ts";
 import { createWorkerDirectory } from "../../../src/shared/redis/workers.ts";
 import { packageVersion } from "../../../src/shared/version.ts";
 import { defineTool } from "../../../src/worker/tools/tool.ts";
-import { openInstallation } from "../../helpers/installation.ts";
 import { until } from "../../helpers/until.ts";
+import { openStage } from "../../stage/stage.ts";
 
 const tell = (message: string, target = "parent") => ({
   type: "tool_use" as const,
@@ -17,7 +17,7 @@ const tell = (message: string, target = "parent") => ({
 });
 
 test("an interim message reaches the parent before the reply, in the same channel", async () => {
-  const installation = await openInstallation({
+  const installation = await openStage({
     scenario: { turns: [{ content: [tell("Half done.")] }, { content: [{ type: "text", text: "Done." }] }] },
   });
   await installation.startWorker();
@@ -33,7 +33,7 @@ test("an interim message reaches the parent before the reply, in the same channe
 
 test("another target, an empty text and a twenty-first message are refused to the model's face", async () => {
   const many = Array.from({ length: 21 }, (_, i) => tell(`word ${i}`));
-  const installation = await openInstallation({
+  const installation = await openStage({
     scenario: {
       turns: [
         { content: [tell("hello", "sibling"), tell("   "), tell("x".repeat(5_001))] },
@@ -64,7 +64,7 @@ test("a message of a call that failed is not sent: the next try would say it aga
     },
   });
   const call = { type: "tool_use" as const, name: "half", input: {} };
-  const installation = await openInstallation({
+  const installation = await openStage({
     scenario: { turns: [{ content: [call] }, { content: [{ type: "text", text: "{{last_tool_result}}" }] }] },
   });
   await installation.startWorker({ tools: [half] });
@@ -76,7 +76,7 @@ test("a message of a call that failed is not sent: the next try would say it aga
 });
 
 test("the full trace holds every entry of the conversation, for the owner only", async () => {
-  const installation = await openInstallation({
+  const installation = await openStage({
     scenario: {
       turns: [
         { content: [{ type: "tool_use", name: "glob", input: { pattern: "*" } }] },
@@ -106,7 +106,7 @@ test("the full trace holds every entry of the conversation, for the owner only",
 });
 
 test("a worker stands in the directory with its tools while it runs, and not after", async () => {
-  const installation = await openInstallation();
+  const installation = await openStage();
   const directory = createWorkerDirectory(installation.redis, installation.keys);
   const worker = await installation.startWorker({ concurrency: 3 });
   const [announced] = await until(async () => {

@@ -9,8 +9,8 @@ import { expect, test, vi } from "vitest";
 import { systemClock } from "../../../src/shared/clock.ts";
 import { TIMING } from "../../../src/shared/protocol/limits.ts";
 import { percentile } from "../../helpers/figures.ts";
-import { type Agent, type Installation, openInstallation, SHORT_TIMING } from "../../helpers/installation.ts";
 import { keepWorkers } from "../../helpers/kept-workers.ts";
+import { type Agent, openStage, SHORT_TIMING, type Stage } from "../../stage/stage.ts";
 
 const RUNS = Number(process.env.ISOLATION_RUNS ?? 6);
 const RUN_MS = Number(process.env.ISOLATION_RUN_MS ?? 1_000);
@@ -33,7 +33,7 @@ const kill = (tool: string) => ({
 });
 
 /** Sends a short task every second until told to stop, and answers how long each waited for its place, ms. */
-function sendNewcomers(installation: Installation) {
+function sendNewcomers(installation: Stage) {
   const stopping = new AbortController();
   const waits: Promise<number>[] = [];
   const wait = async (i: number): Promise<number> => {
@@ -65,7 +65,7 @@ const POISONS = [
 test.each(IS_LONG ? POISONS : POISONS.slice(0, 1))(
   `a run that %s is lost; ${RUNS} neighbours succeed once each, and newcomers find a place`,
   async (_, tool) => {
-    const installation = await openInstallation({
+    const installation = await openStage({
       timing,
       latencyMs: RUN_MS,
       scenario: [

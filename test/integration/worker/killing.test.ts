@@ -8,17 +8,11 @@ import { expect, test } from "vitest";
 import type { LedgerEntry } from "../../../src/offline/server.ts";
 import { TIMING } from "../../../src/shared/protocol/limits.ts";
 import { percentile, reportTime } from "../../helpers/figures.ts";
-import {
-  type Agent,
-  type Installation,
-  openInstallation,
-  SHORT_TIMING,
-  type WorkerProcess,
-} from "../../helpers/installation.ts";
 import { startPrivateRedis } from "../../helpers/redis.ts";
 import { seeded } from "../../helpers/seeded.ts";
 import { until } from "../../helpers/until.ts";
 import { watchLogs } from "../../helpers/watch-logs.ts";
+import { type Agent, openStage, SHORT_TIMING, type Stage, type WorkerProcess } from "../../stage/stage.ts";
 
 const ROUNDS = Number(process.env.KILL_ROUNDS ?? 6);
 const SEED = Number(process.env.KILL_SEED ?? Date.now() % 1_000_000);
@@ -45,7 +39,7 @@ const scenario = {
 
 /** Calls of this round that were begun after their turn had been committed. */
 function boughtTwice(
-  { keys }: Installation,
+  { keys }: Stage,
   agent: Agent,
   ledger: readonly LedgerEntry[],
   written: ReadonlyMap<string, number>,
@@ -54,7 +48,7 @@ function boughtTwice(
   return ledger.filter((call) => call.began_at > committedAt(call.turn));
 }
 
-async function notesOf({ workspaceRoot }: Installation, agent: Agent): Promise<string[]> {
+async function notesOf({ workspaceRoot }: Stage, agent: Agent): Promise<string[]> {
   const directory = join(workspaceRoot, agent.tenant, agent.parentId, "agents", agent.agentId, "workspace");
   return (await readFile(join(directory, "notes.txt"), "utf8")).trimEnd().split("\n");
 }
@@ -65,8 +59,8 @@ test(`kill -9 of the busy worker, ${ROUNDS} rounds: every run succeeds once and 
   const chance = seeded(SEED);
   const server = await startPrivateRedis();
   const logs = await watchLogs([server.port]);
-  const installation = await openInstallation({
-    redisUrl: server.url,
+  const installation = await openStage({
+    redis: server,
     scenario,
     timing,
     latencyMs: LATENCY_MS,

@@ -10,9 +10,9 @@ import { createParent } from "../../../src/producer/parent.ts";
 import { TIMING } from "../../../src/shared/protocol/limits.ts";
 import { defineTool } from "../../../src/worker/tools/tool.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
-import { openInstallation } from "../../helpers/installation.ts";
 import { startPrivateRedis } from "../../helpers/redis.ts";
 import { until } from "../../helpers/until.ts";
+import { openStage } from "../../stage/stage.ts";
 
 const TURNS = 3;
 const SUMMARY = "The quick brown fox jumps over the lazy dog. ".repeat(5);
@@ -40,7 +40,7 @@ async function openScene() {
   // Sweepers forget an ended agent at their next look.
   const timing = { ...TIMING, lookMs: 1_000, leaseMs: 1_000, renewMs: 300, leaseMarginMs: 200 };
   const scenario = { turns: [...asks, { content: [{ type: "text" as const, text: SUMMARY }] }] };
-  const installation = await openInstallation({ redisUrl, timing, scenario });
+  const installation = await openStage({ redis: { url: redisUrl }, timing, scenario });
   await installation.startWorker({ tools: [lookup] });
   const client = createClient({ redisUrl, prefix: installation.prefix, model: "offline-1", timing });
   closeAtEnd(() => client.stop());

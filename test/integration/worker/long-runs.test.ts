@@ -8,10 +8,9 @@ import type { Scenario } from "../../../src/offline/server.ts";
 import { totalTokens } from "../../../src/shared/protocol/content.ts";
 import { replay } from "../../../src/worker/loop/replay.ts";
 import { defineTool } from "../../../src/worker/tools/tool.ts";
-import { SHORT_TIMING } from "../../helpers/installation.ts";
 import { recordingModel } from "../../helpers/recording-model.ts";
 import { until } from "../../helpers/until.ts";
-import { openStage } from "../../stage/stage.ts";
+import { openStage, SHORT_TIMING } from "../../stage/stage.ts";
 
 const PAGE = "word ".repeat(30_000 / 5);
 const TOO_LONG = { status: 400, message: "prompt is too long: 210000 tokens > 200000 maximum" };

@@ -2,9 +2,9 @@
 import { expect, test } from "vitest";
 import { z } from "zod";
 import { defineTool } from "../../../src/worker/tools/tool.ts";
-import { openInstallation, SHORT_TIMING } from "../../helpers/installation.ts";
 import { latch } from "../../helpers/latch.ts";
 import { until } from "../../helpers/until.ts";
+import { openStage, SHORT_TIMING } from "../../stage/stage.ts";
 
 const list = (pattern: string) => ({
   content: [{ type: "tool_use" as const, name: "glob", input: { pattern } }],
@@ -25,7 +25,7 @@ test("a run whose newest turns were lost under its holder is handed back and goe
     },
   });
   const holds = { content: [{ type: "tool_use" as const, name: "hold", input: {} }] };
-  const installation = await openInstallation({ scenario: { turns: [list("a"), holds, done, done] } });
+  const installation = await openStage({ scenario: { turns: [list("a"), holds, done, done] } });
   const { redis, keys, offline } = installation;
   const worker = await installation.startWorker({ tools: [hold] });
   const agent = await installation.task("look", { keep_alive: true });
@@ -57,7 +57,7 @@ test.for([
   ["the parent's message", "0", { status: "failed", stop_reason: "model_error" }],
   ["a turn", "1", { status: "succeeded", stop_reason: "end_turn" }],
 ] as const)("a run that changes hands after its log has lost %s", async ([, entry, ending]) => {
-  const installation = await openInstallation({
+  const installation = await openStage({
     scenario: { turns: [list("a"), list("b"), { ...done, latencyMs: 600_000 }] },
     timing: SHORT_TIMING,
   });

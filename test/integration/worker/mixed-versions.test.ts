@@ -10,25 +10,25 @@ import { deadlineMember } from "../../../src/shared/protocol/keys.ts";
 import { createWorkerDirectory } from "../../../src/shared/redis/workers.ts";
 import { createSweeper } from "../../../src/worker/sweeper.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
-import { type Agent, type Installation, openInstallation, SHORT_TIMING } from "../../helpers/installation.ts";
 import { until } from "../../helpers/until.ts";
+import { type Agent, openStage, SHORT_TIMING, type Stage } from "../../stage/stage.ts";
 
 const scenario = { turns: [{ content: [{ type: "text" as const, text: "done" }] }], repeat: true };
 
-function queueOf({ redis, keys }: Installation): Queue {
+function queueOf({ redis, keys }: Stage): Queue {
   const queue = new Queue(keys.wakeQueue, { connection: redis, prefix: keys.bullPrefix });
   closeAtEnd(() => queue.close());
   return queue;
 }
 
 /** What Redis holds of the agent. */
-async function everythingOf({ redis, keys }: Installation, agent: Agent) {
+async function everythingOf({ redis, keys }: Stage, agent: Agent) {
   const { record, log, inbox } = keys.agent(agent);
   return [await redis.hgetall(record), await redis.hgetall(log), await redis.lrange(inbox, 0, -1)];
 }
 
 /** An agent with a message and no wake yet; `fields` go into its record. */
-async function waiting(installation: Installation, fields: Record<string, string>): Promise<Agent> {
+async function waiting(installation: Stage, fields: Record<string, string>): Promise<Agent> {
   const { store, redis, keys } = installation;
   const agent = await installation.spawn();
   await store.send(agent, {
@@ -58,7 +58,7 @@ const takenAtLeast = (queue: Queue, id: string, times: number): Promise<Job> =>
   );
 
 test("a newer version's agent is left as it is, its wake stays in the queue, and whoever can run it does so soon", async () => {
-  const installation = await openInstallation({ scenario });
+  const installation = await openStage({ scenario });
   const { redis, keys, wakes } = installation;
   await installation.startWorker();
   await installation.startWorker();
@@ -82,7 +82,7 @@ test("a newer version's agent is left as it is, its wake stays in the queue, and
 });
 
 test("a newer version's wake that was replaced is not kept in the queue", async () => {
-  const installation = await openInstallation({ scenario });
+  const installation = await openStage({ scenario });
   const agent = await waiting(installation, { v: "2", wake: "3" });
   await installation.startWorker();
   await installation.wakes.add(wakeFor(agent));
@@ -95,7 +95,7 @@ test("a newer version's wake that was replaced is not kept in the queue", async 
 });
 
 test("a newer version's wake is never failed; an agent that this version can run is woken by its sweeper", async () => {
-  const installation = await openInstallation({ scenario, timing: SHORT_TIMING });
+  const installation = await openStage({ scenario, timing: SHORT_TIMING });
   const queue = queueOf(installation);
   const agent = await waiting(installation, {});
   await installation.deadlines.touch(agent, SHORT_TIMING.lookMs);
@@ -107,7 +107,7 @@ test("a newer version's wake is never failed; an agent that this version can run
 });
 
 test("a wake that no version could have sent stands as failed, for people to see", async () => {
-  const installation = await openInstallation({ scenario });
+  const installation = await openStage({ scenario });
   const queue = queueOf(installation);
   await installation.startWorker();
   for (const [i, data] of [{ v: 1 }, { v: "2" }, null].entries())
@@ -116,7 +116,7 @@ test("a wake that no version could have sent stands as failed, for people to see
 });
 
 test("a sweeper neither ends nor wakes a newer version's agents, and keeps their hints", async () => {
-  const installation = await openInstallation({ timing: { ...SHORT_TIMING, maxAgeMs: 1 } });
+  const installation = await openStage({ timing: { ...SHORT_TIMING, maxAgeMs: 1 } });
   const { redis, keys, store, deadlines, wakes } = installation;
   const logger = createLogger({ level: "silent" });
   const sweeper = createSweeper({ store, deadlines, wakes, clock: systemClock, logger });
@@ -156,7 +156,7 @@ test.for([
 ] as const)(
   "a run with $what is handed back, not counted as a death, and goes on when it can be read",
   async ({ unreadable }) => {
-    const installation = await openInstallation({ scenario });
+    const installation = await openStage({ scenario });
     const { redis, keys, wakes } = installation;
     const agent = await waiting(installation, {});
     const { log, inbox } = keys.agent(agent);
@@ -178,7 +178,7 @@ test.for([
 );
 
 test("announcements of newer workers are left out of the list, and left where they are", async () => {
-  const { redis, keys, ...installation } = await openInstallation();
+  const { redis, keys, ...installation } = await openStage();
   const worker = await installation.startWorker();
   await redis.sadd(keys.workers, "newer");
   await redis.set(keys.worker("newer"), JSON.stringify({ v: 2, id: "newer" }));

@@ -5,10 +5,10 @@ import { viewOf } from "../../../src/shared/protocol/agent.ts";
 import { createWorkerDirectory } from "../../../src/shared/redis/workers.ts";
 import { defineTool } from "../../../src/worker/tools/tool.ts";
 import type { SubagentWorker } from "../../../src/worker/worker.ts";
-import { type Agent, type Installation, openInstallation, SHORT_TIMING } from "../../helpers/installation.ts";
 import { latch } from "../../helpers/latch.ts";
 import { testClient, testParent } from "../../helpers/parents.ts";
 import { until } from "../../helpers/until.ts";
+import { type Agent, openStage, SHORT_TIMING, type Stage } from "../../stage/stage.ts";
 
 const tool = (name: string) =>
   defineTool({ name, description: "Looks up.", input: z.object({}), run: async () => `${name} found it` });
@@ -25,18 +25,18 @@ const scenario = [
 ];
 
 /** Until everybody can see the worker. */
-async function announced({ redis, keys }: Installation, worker: SubagentWorker): Promise<void> {
+async function announced({ redis, keys }: Stage, worker: SubagentWorker): Promise<void> {
   const directory = createWorkerDirectory(redis, keys);
   await until(async () => (await directory.list()).some(({ id }) => id === worker.id));
 }
 
 /** How often a worker has taken the agent's first wake. */
-async function timesTaken({ redis, keys }: Installation, { uid }: Agent): Promise<number> {
+async function timesTaken({ redis, keys }: Stage, { uid }: Agent): Promise<number> {
   return Number(await redis.hget(`${keys.bullPrefix}:${keys.wakeQueue}:${uid}.1`, "ats"));
 }
 
 test("while a worker with the named tool lives, no other one runs the agent", async () => {
-  const installation = await openInstallation({ scenario });
+  const installation = await openStage({ scenario });
   const able = await installation.startWorker({ tools: [tool("look_up")], concurrency: 2 });
   await announced(installation, able);
   await installation.startWorker();
@@ -54,7 +54,7 @@ test("while a worker with the named tool lives, no other one runs the agent", as
 });
 
 test("of idle workers the one with the tool is found in about one round through them all", async () => {
-  const installation = await openInstallation({ scenario });
+  const installation = await openStage({ scenario });
   const workers = [await installation.startWorker({ tools: [tool("look_up")] })];
   while (workers.length < 5) workers.push(await installation.startWorker());
   for (const worker of workers) await announced(installation, worker);
@@ -71,7 +71,7 @@ test("of idle workers the one with the tool is found in about one round through 
 const TOOL_TIMING = { ...SHORT_TIMING, toolsMs: 1_500 };
 
 test("without one, and with tools that are spread over two workers, the run waits, is seen waiting, and ends tools_missing", async () => {
-  const installation = await openInstallation({ scenario, timing: TOOL_TIMING });
+  const installation = await openStage({ scenario, timing: TOOL_TIMING });
   const workers = [
     await installation.startWorker({ tools: [tool("one")] }),
     await installation.startWorker({ tools: [tool("two")] }),
@@ -88,7 +88,7 @@ test("without one, and with tools that are spread over two workers, the run wait
 });
 
 test("a run whose worker stops in the middle waits for the next one that has its tool, and does nothing without it", async () => {
-  const installation = await openInstallation({ scenario, timing: SHORT_TIMING });
+  const installation = await openStage({ scenario, timing: SHORT_TIMING });
   await installation.startWorker();
   const agent = await installation.task("look it up", { tools: ["look_up"] });
   await installation.recordWhere(agent, ({ tools_since }) => tools_since !== undefined);
@@ -112,7 +112,7 @@ test("a worker that stops stays announced, with its tools, until its runs are of
       return "found";
     },
   });
-  const installation = await openInstallation({ scenario });
+  const installation = await openStage({ scenario });
   const worker = await installation.startWorker({ tools: [slow] });
   await announced(installation, worker);
   await installation.task("look it up", { tools: ["look_up"] });
@@ -127,7 +127,7 @@ test("a worker that stops stays announced, with its tools, until its runs are of
 });
 
 test("the reply names the tools of the allowlist that its worker did not have", async () => {
-  const installation = await openInstallation({ scenario });
+  const installation = await openStage({ scenario });
   const worker = await installation.startWorker();
   await announced(installation, worker);
   const parent = testParent(testClient({ prefix: installation.prefix }));

@@ -1,7 +1,7 @@
 /** Guarantee: nothing that a model, its provider or a parent spells oddly makes a conversation impossible to go on with. */
 import { expect, test } from "vitest";
 import { wakeOf } from "../../../src/shared/protocol/keys.ts";
-import { openInstallation } from "../../helpers/installation.ts";
+import { openStage } from "../../stage/stage.ts";
 
 const done = { content: [{ type: "text" as const, text: "done" }] };
 const glob = { type: "tool_use" as const, name: "glob", input: { pattern: "*" } };
@@ -13,7 +13,7 @@ test.each([
   ["half a character in a tool's input", { ...glob, input: { pattern: "\ud83d*", "\ud83d": 1 } }],
   ["half a character in its words", { type: "text" as const, text: "cut \ud83d" }],
 ])("a model that answers with %s goes on", async (_, block) => {
-  const installation = await openInstallation({ scenario: { turns: [{ content: [block, glob] }, done] } });
+  const installation = await openStage({ scenario: { turns: [{ content: [block, glob] }, done] } });
   await installation.startWorker();
   const agent = await installation.task("work");
   expect(await installation.reply(agent)).toMatchObject({ status: "succeeded", turns: 2, summary: "done" });
@@ -21,7 +21,7 @@ test.each([
 });
 
 test("a prompt that was cut in the middle of a character is answered", async () => {
-  const installation = await openInstallation({ scenario: { turns: [done] } });
+  const installation = await openStage({ scenario: { turns: [done] } });
   await installation.startWorker();
   const agent = await installation.task("work \ud83d");
   expect(await installation.reply(agent)).toMatchObject({ status: "succeeded", summary: "done" });
@@ -29,7 +29,7 @@ test("a prompt that was cut in the middle of a character is answered", async () 
 
 test("a count of tokens that cannot be does not keep the run from its end", async () => {
   const output_tokens = Number.MAX_SAFE_INTEGER;
-  const installation = await openInstallation({
+  const installation = await openStage({
     scenario: { turns: [{ content: [glob], usage: { output_tokens } }, done] },
   });
   await installation.startWorker();
@@ -43,7 +43,7 @@ test.each([
 ])(
   "a message of %s from a foreign producer fails its run, and the reply names the field; no call is bought",
   async (_, text) => {
-    const installation = await openInstallation({ scenario: { turns: [done] } });
+    const installation = await openStage({ scenario: { turns: [done] } });
     const { store, deadlines, wakes } = installation;
     await installation.startWorker();
     const agent = await installation.spawn({ keep_alive: true });

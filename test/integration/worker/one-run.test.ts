@@ -6,10 +6,10 @@ import { expect, test } from "vitest";
 import { z } from "zod";
 import { defineTool } from "../../../src/worker/tools/tool.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
-import { type Installation, openInstallation } from "../../helpers/installation.ts";
 import { latch } from "../../helpers/latch.ts";
 import { keysLike } from "../../helpers/redis.ts";
 import { until } from "../../helpers/until.ts";
+import { openStage, type Stage } from "../../stage/stage.ts";
 
 const PROMPT = "gather the secret-prompt-marker";
 
@@ -17,7 +17,7 @@ function write(name: string, content: string) {
   return { type: "tool_use" as const, name: "write_file", input: { file_path: name, content } };
 }
 
-function jobsOf({ redis, keys }: Installation): Queue {
+function jobsOf({ redis, keys }: Stage): Queue {
   const queue = new Queue(keys.wakeQueue, { connection: redis, prefix: keys.bullPrefix });
   closeAtEnd(() => queue.close());
   return queue;
@@ -38,7 +38,7 @@ test("a run calls its tools in parallel, hands their results back and replies wi
     },
   });
   const call = { type: "tool_use" as const, name: "meet", input: {} };
-  const installation = await openInstallation({
+  const installation = await openStage({
     scenario: {
       turns: [
         { content: [{ type: "text", text: "Meeting." }, call, { ...call, input: { again: true } }] },
@@ -89,7 +89,7 @@ test("forty parallel calls of one turn cause no warning", async () => {
     input: { pattern: `${i}` },
   }));
   const done = { content: [{ type: "text" as const, text: "done" }] };
-  const installation = await openInstallation({ scenario: { turns: [{ content: calls }, done] } });
+  const installation = await openStage({ scenario: { turns: [{ content: calls }, done] } });
   await installation.startWorker();
   const reply = await installation.reply(await installation.task("work"));
   process.off("warning", onWarning);
@@ -98,7 +98,7 @@ test("forty parallel calls of one turn cause no warning", async () => {
 });
 
 test("a finished wake job returns status, stop reason and turns", async () => {
-  const installation = await openInstallation({
+  const installation = await openStage({
     scenario: { turns: [{ content: [{ type: "text", text: "done" }] }] },
   });
   await installation.startWorker();
@@ -112,7 +112,7 @@ test("a finished wake job returns status, stop reason and turns", async () => {
 });
 
 test("a run that settled as failed stands as failed in the queue", async () => {
-  const installation = await openInstallation({
+  const installation = await openStage({
     scenario: { turns: [{ content: [{ type: "text", text: "no" }], stop_reason: "refusal" }] },
   });
   await installation.startWorker();
@@ -126,7 +126,7 @@ test("a run that settled as failed stands as failed in the queue", async () => {
 });
 
 test("no key of the queue holds a word of prompt, answer or result", async () => {
-  const installation = await openInstallation({
+  const installation = await openStage({
     scenario: [
       {
         match: { user: "succeed" },
@@ -152,7 +152,7 @@ test("no key of the queue holds a word of prompt, answer or result", async () =>
   for (const name of names) expect(`${name} ${await dumpOf(installation, name)}`).not.toContain("secret");
 });
 
-async function dumpOf({ redis }: Installation, key: string): Promise<string> {
+async function dumpOf({ redis }: Stage, key: string): Promise<string> {
   const type = await redis.type(key);
   if (type === "hash") return JSON.stringify(await redis.hgetall(key));
   if (type === "string") return String(await redis.get(key));
@@ -166,7 +166,7 @@ async function dumpOf({ redis }: Installation, key: string): Promise<string> {
 }
 
 test("the queue keeps the hundred newest jobs of wakes that were taken, and none says so again", async () => {
-  const installation = await openInstallation({
+  const installation = await openStage({
     scenario: { turns: [{ content: [{ type: "text", text: "done" }] }] },
   });
   const { redis, keys } = installation;

@@ -6,16 +6,10 @@ import { closeRedis, openRedis, type RedisClient } from "../../../src/shared/red
 import { createPause } from "../../../src/shared/redis/pause.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { heldModel } from "../../helpers/held-model.ts";
-import {
-  type Agent,
-  type Installation,
-  type InstallationOptions,
-  openInstallation,
-  SHORT_TIMING,
-} from "../../helpers/installation.ts";
 import { latch } from "../../helpers/latch.ts";
 import { HOLDS_NOTHING_BACK, redisUrl, startPrivateRedis } from "../../helpers/redis.ts";
 import { until } from "../../helpers/until.ts";
+import { type Agent, openStage, SHORT_TIMING, type Stage, type StageOptions } from "../../stage/stage.ts";
 
 const LATENCY_MS = 400;
 const list = { content: [{ type: "tool_use" as const, name: "glob", input: { pattern: "*" } }] };
@@ -23,8 +17,8 @@ const done = { content: [{ type: "text" as const, text: "done" }] };
 /** Five calls a run. */
 const SCENARIO = { turns: [list, list, list, list, done] };
 
-async function opened(options: InstallationOptions = {}) {
-  const installation = await openInstallation({ scenario: SCENARIO, latencyMs: LATENCY_MS, ...options });
+async function opened(options: StageOptions = {}) {
+  const installation = await openStage({ scenario: SCENARIO, latencyMs: LATENCY_MS, ...options });
   const pause = createPause(installation.redis, installation.keys);
   const tasks = (count: number) =>
     Promise.all(Array.from({ length: count }, (_, i) => installation.task(`work ${i}`)));
@@ -32,7 +26,7 @@ async function opened(options: InstallationOptions = {}) {
 }
 
 /** Resolves when no run is held and no call is under way any more. */
-async function standsStill(installation: Installation, agents: readonly Agent[]): Promise<void> {
+async function standsStill(installation: Stage, agents: readonly Agent[]): Promise<void> {
   const isStill = async () => {
     const records = await Promise.all(agents.map((agent) => installation.record(agent)));
     return installation.offline.inFlight === 0 && records.every(({ status }) => status === "queued");
@@ -40,7 +34,7 @@ async function standsStill(installation: Installation, agents: readonly Agent[])
   await until(isStill, { what: "every run to be queued" });
 }
 
-function expectNothingBoughtTwice({ offline }: Installation, runs: number): void {
+function expectNothingBoughtTwice({ offline }: Stage, runs: number): void {
   const bought = offline.ledger.filter(({ status }) => status === "served");
   expect(bought).toHaveLength(runs * SCENARIO.turns.length);
   expect(new Set(bought.map((call) => `${call.conversation} ${call.turn}`)).size).toBe(bought.length);
@@ -131,7 +125,7 @@ test("a pause outlives the workers; those that start meanwhile take nothing unti
 
 test("a pause outlives Redis, where Redis keeps what it is told", async () => {
   const server = await startPrivateRedis({ arguments: HOLDS_NOTHING_BACK });
-  const installation = await opened({ redisUrl: server.url, latencyMs: 50 });
+  const installation = await opened({ redis: server, latencyMs: 50 });
   await installation.startWorker();
   await installation.pause.pause("night");
   const agents = await installation.tasks(2);

@@ -1,11 +1,11 @@
 /** Guarantee: all agents of one kind share one cached prefix, whatever they are called and asked. */
 import { expect, test } from "vitest";
-import { openInstallation } from "../../helpers/installation.ts";
+import { openStage } from "../../stage/stage.ts";
 
 const done = { turns: [{ content: [{ type: "text" as const, text: "done" }] }], repeat: true };
 
 test("the first call of the second agent of a kind reads what the first one wrote", async () => {
-  const installation = await openInstallation({ scenario: done });
+  const installation = await openStage({ scenario: done });
   await installation.startWorker();
   const first = await installation.reply(await installation.task("count the files", { name: "counter" }));
   const second = await installation.reply(await installation.task("read the licence", { name: "reader" }));
@@ -19,7 +19,7 @@ test("the first call of the second agent of a kind reads what the first one wrot
 });
 
 test("an agent of another kind, with tools of its own, does not read it", async () => {
-  const installation = await openInstallation({ scenario: done });
+  const installation = await openStage({ scenario: done });
   await installation.startWorker();
   await installation.reply(await installation.task("count the files"));
   const other = await installation.reply(await installation.task("count the files", { tools: ["glob"] }));
@@ -31,7 +31,7 @@ test("each turn reads the whole conversation of the turn before, also after many
     content: patterns.map((pattern) => ({ type: "tool_use" as const, name: "glob", input: { pattern } })),
   });
   const many = list(...Array.from({ length: 15 }, (_, i) => `${i}`));
-  const installation = await openInstallation({
+  const installation = await openStage({
     scenario: { turns: [list("a"), many, list("b"), ...done.turns] },
   });
   await installation.startWorker();

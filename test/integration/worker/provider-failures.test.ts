@@ -1,18 +1,14 @@
 /** Guarantee: what may succeed later is tried again without repeating a committed turn; the rest ends the run at once. */
 import { expect, test } from "vitest";
 import type { Scenario } from "../../../src/offline/server.ts";
-import { type InstallationOptions, openInstallation, type SpawnOptions } from "../../helpers/installation.ts";
 import { until } from "../../helpers/until.ts";
+import { openStage, type SpawnOptions, type StageOptions } from "../../stage/stage.ts";
 
 const done = { content: [{ type: "text" as const, text: "done" }] };
 const list = { content: [{ type: "tool_use" as const, name: "glob", input: { pattern: "*" } }] };
 
-async function runOf(
-  scenario: Scenario,
-  spec?: SpawnOptions,
-  options?: Omit<InstallationOptions, "scenario">,
-) {
-  const installation = await openInstallation({ scenario, ...options });
+async function runOf(scenario: Scenario, spec?: SpawnOptions, options?: Omit<StageOptions, "scenario">) {
+  const installation = await openStage({ scenario, ...options });
   await installation.startWorker({ random: () => 0.1 });
   // A call that is streamed, as one that is watched is, may break in its middle and has a price by then.
   const agent = await installation.watchedTask("work", spec);
@@ -36,7 +32,7 @@ test("a short retry-after is waited out without giving the run away", async () =
 
 test("a long retry-after frees the slot: a run with another model goes first, and waiting is not running time", async () => {
   const limited = { status: 429, headers: { "retry-after": "5" } };
-  const installation = await openInstallation({
+  const installation = await openStage({
     scenario: [
       { match: { user: "patient" }, turns: [list, { ...done, failures: [limited] }] },
       { match: { user: "quick" }, turns: [done] },
@@ -118,7 +114,7 @@ test("a conversation that has outgrown the context window is a partial reply wit
 });
 
 test("a worker whose model was stopped hands its runs back instead of spinning", async () => {
-  const installation = await openInstallation({ scenario: { turns: [done] } });
+  const installation = await openStage({ scenario: { turns: [done] } });
   const stopped = {
     call: () => Promise.resolve({ status: "aborted" as const }),
     stop: () => Promise.resolve(),

@@ -4,15 +4,15 @@ import { newUid } from "../../../src/shared/protocol/ids.ts";
 import { createPause, PAUSE_KNOWN_MS } from "../../../src/shared/redis/pause.ts";
 import { createProviderLimiter } from "../../../src/shared/redis/provider-limiter.ts";
 import { Lease } from "../../../src/worker/run/lease.ts";
-import { openInstallation } from "../../helpers/installation.ts";
 import { providerLimitOf, skippingClock } from "../../helpers/run-context.ts";
 import { until } from "../../helpers/until.ts";
+import { openStage } from "../../stage/stage.ts";
 
 const NAME = "127.0.0.1:1/ab12cd34/offline-1";
 
 /** A process' knowledge whose clock the test may set forward without any timer firing. */
 async function frozenProcess() {
-  const installation = await openInstallation();
+  const installation = await openStage();
   const { redis, keys, store } = installation;
   const clock = skippingClock();
   const limiter = createProviderLimiter(redis, keys);

@@ -7,22 +7,16 @@ import { createProviderLimiter } from "../../../src/shared/redis/provider-limite
 import { createAnthropicModel } from "../../../src/worker/model/anthropic/model.ts";
 import type { ModelFailure } from "../../../src/worker/model/model.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
-import {
-  type Agent,
-  type Installation,
-  type InstallationOptions,
-  openInstallation,
-  SHORT_TIMING,
-} from "../../helpers/installation.ts";
 import { until } from "../../helpers/until.ts";
+import { type Agent, openStage, SHORT_TIMING, type Stage, type StageOptions } from "../../stage/stage.ts";
 
 const done = { content: [{ type: "text" as const, text: "done" }] };
 const list = { content: [{ type: "tool_use" as const, name: "glob", input: { pattern: "*" } }] };
 const OUTAGE_MS = Number(process.env.LIMITER_OUTAGE_MS ?? 8_000);
 const RUNS = 20;
 
-async function opened(options: InstallationOptions) {
-  const installation = await openInstallation(options);
+async function opened(options: StageOptions) {
+  const installation = await openStage(options);
   const limiter = createProviderLimiter(installation.redis, installation.keys);
   const tasks = (prompts: readonly string[]) =>
     Promise.all(prompts.map((prompt) => installation.task(prompt)));
@@ -33,16 +27,16 @@ function numbered(word: string, count: number): string[] {
   return Array.from({ length: count }, (_, i) => `${word} ${i + 1}`);
 }
 
-function repliesOf(installation: Installation, agents: readonly Agent[], timeoutMs = 30_000) {
+function repliesOf(installation: Stage, agents: readonly Agent[], timeoutMs = 30_000) {
   return Promise.all(agents.map((agent) => installation.reply(agent, 1, timeoutMs)));
 }
 
-function recordsOf(installation: Installation, agents: readonly Agent[]) {
+function recordsOf(installation: Stage, agents: readonly Agent[]) {
   return Promise.all(agents.map((agent) => installation.record(agent)));
 }
 
 /** The refusal with this status in the ledger. */
-function refusal(installation: Installation, status: number): Promise<LedgerEntry> {
+function refusal(installation: Stage, status: number): Promise<LedgerEntry> {
   return until(() => installation.offline.ledger.find((call) => call.http_status === status), {
     what: `a ${status}`,
   });
@@ -172,7 +166,7 @@ test.for<Advice>([{ words: "600 s", seconds: 600 }, IN_THREE_HOURS, { words: "si
   },
 );
 
-function failedOne(installation: Installation, agents: readonly Agent[]): Promise<Agent> {
+function failedOne(installation: Stage, agents: readonly Agent[]): Promise<Agent> {
   return until(
     async () => {
       const records = await recordsOf(installation, agents);

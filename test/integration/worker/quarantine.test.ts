@@ -14,11 +14,11 @@ import type { Model } from "../../../src/worker/model/model.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { handClock } from "../../helpers/hand-clock.ts";
 import { heldModel } from "../../helpers/held-model.ts";
-import { type Agent, type Installation, openInstallation, SHORT_TIMING } from "../../helpers/installation.ts";
 import { keepWorkers } from "../../helpers/kept-workers.ts";
 import { beginning, latch } from "../../helpers/latch.ts";
 import { spawnNode } from "../../helpers/processes.ts";
 import { until } from "../../helpers/until.ts";
+import { type Agent, openStage, SHORT_TIMING, type Stage } from "../../stage/stage.ts";
 
 const NEIGHBOURS = Number(process.env.POISON_NEIGHBOURS ?? 16);
 const CONCURRENCY = Math.max(4, Math.ceil(NEIGHBOURS / 50));
@@ -35,7 +35,7 @@ const list = (pattern: string) => ({
 });
 const done = { content: [{ type: "text" as const, text: "done" }] };
 
-async function notesOf({ workspaceRoot }: Installation, agent: Agent): Promise<string[]> {
+async function notesOf({ workspaceRoot }: Stage, agent: Agent): Promise<string[]> {
   const directory = join(workspaceRoot, agent.tenant, agent.parentId, "agents", agent.agentId, "workspace");
   return (await readFile(join(directory, "notes.txt"), "utf8")).trimEnd().split("\n");
 }
@@ -43,7 +43,7 @@ async function notesOf({ workspaceRoot }: Installation, agent: Agent): Promise<s
 test(`a run that kills its workers is lost after it died alone; ${NEIGHBOURS} neighbours succeed, each once`, {
   timeout: LONG_MS,
 }, async () => {
-  const installation = await openInstallation({
+  const installation = await openStage({
     timing,
     latencyMs: 250,
     scenario: [
@@ -95,7 +95,7 @@ test(`a run that kills its workers is lost after it died alone; ${NEIGHBOURS} ne
 });
 
 /** An agent whose last worker died without a step and was not found dead yet; `fields` say what happened before. */
-async function heldByTheDead(installation: Installation, fields: Record<string, string>): Promise<Agent> {
+async function heldByTheDead(installation: Stage, fields: Record<string, string>): Promise<Agent> {
   const { redis, keys, store } = installation;
   const agent = await installation.spawn();
   await store.send(agent, {
@@ -108,13 +108,13 @@ async function heldByTheDead(installation: Installation, fields: Record<string, 
   return agent;
 }
 
-function wake({ wakes }: Installation, agent: Agent, wake = 1): Promise<void> {
+function wake({ wakes }: Stage, agent: Agent, wake = 1): Promise<void> {
   const { tenant, parentId: parent_id, uid, agentId: agent_id } = agent;
   return wakes.add({ tenant, parent_id, uid, agent_id, wake });
 }
 
 /** An agent of whose run two workers seem to have died. */
-async function suspect(installation: Installation): Promise<Agent> {
+async function suspect(installation: Stage): Promise<Agent> {
   const agent = await heldByTheDead(installation, { crashes_without_progress: "1" });
   await wake(installation, agent);
   return agent;
@@ -125,7 +125,7 @@ function pairsOf(flat: readonly string[]): [string, string][] {
 }
 
 /** The real model, and what is active in the worker whenever a call begins and ends. */
-function watchedModel(installation: Installation, look: () => readonly string[]) {
+function watchedModel(installation: Stage, look: () => readonly string[]) {
   const model = createAnthropicModel({ apiKey: "offline", baseUrl: installation.offline.url });
   closeAtEnd(() => model.stop());
   const seen: { uid: string; active: readonly string[] }[] = [];
@@ -141,7 +141,7 @@ function watchedModel(installation: Installation, look: () => readonly string[])
 }
 
 test("suspects that did nothing run alone until their first step, one after the other, and nobody loses anything", async () => {
-  const installation = await openInstallation({
+  const installation = await openStage({
     timing,
     latencyMs: 150,
     scenario: { turns: [list("a"), list("b"), done] },
@@ -168,7 +168,7 @@ test("suspects that did nothing run alone until their first step, one after the 
 });
 
 test("a run that died alone is settled from its record: what kills whoever reads it is not read again", async () => {
-  const installation = await openInstallation({ timing, scenario: { turns: [done] } });
+  const installation = await openStage({ timing, scenario: { turns: [done] } });
   const { redis, keys } = installation;
   const alone = { crashes_without_progress: "2", alone: "1", running_ms: "4321" };
   const agent = await heldByTheDead(installation, alone);
@@ -193,7 +193,7 @@ test.for([
   { moment: "a suspect waits for the others to go", suspectsFirst: false },
   { moment: "a suspect is alone", suspectsFirst: true },
 ])("a worker stops while $moment, and another one finishes everything", async ({ suspectsFirst }) => {
-  const installation = await openInstallation({ timing, scenario: { turns: [list("a"), done] } });
+  const installation = await openStage({ timing, scenario: { turns: [list("a"), done] } });
   const [asked, drains] = [latch(), latch()];
   // It would outlast the test.
   const drainGraceMs = 600_000;
@@ -224,7 +224,7 @@ test.for([
 });
 
 test("a suspect whose worker is killed is handed back by its process: that is no crash", async () => {
-  const installation = await openInstallation({ timing: TIMING, latencyMs: 60_000 });
+  const installation = await openStage({ timing: TIMING, latencyMs: 60_000 });
   const worker = await installation.spawnWorker({ isolation: true, drainGraceMs: 100 });
   const agent = await suspect(installation);
   const { record } = installation.keys.agent(agent);
@@ -245,14 +245,14 @@ test("a process of suspects that speaks to a worker that has just been killed li
 });
 
 test("a suspect whose process cannot be started runs alone in its worker", async () => {
-  const installation = await openInstallation({ timing, scenario: { turns: [done] } });
+  const installation = await openStage({ timing, scenario: { turns: [done] } });
   await installation.startWorker({ isolation: { file: "/there/is/no/such/program.js" } });
   const agent = await suspect(installation);
   expect(await installation.reply(agent, 1, 30_000)).toMatchObject({ status: "succeeded" });
 });
 
 test("a suspect that waits for its process to start takes one place, and runs nowhere else meanwhile", async () => {
-  const installation = await openInstallation({ timing, scenario: { turns: [done] } });
+  const installation = await openStage({ timing, scenario: { turns: [done] } });
   const { workspaceRoot, redis, keys, offline } = installation;
   const file = join(import.meta.dirname, "../../helpers/fixtures/held-program.mjs");
   const gate = join(workspaceRoot, "process-may-end");
@@ -270,7 +270,7 @@ test("a suspect that waits for its process to start takes one place, and runs no
 });
 
 test("a process of suspects that does not start in time is ended, and its suspect is put back", async () => {
-  const installation = await openInstallation({ timing });
+  const installation = await openStage({ timing });
   const { store, deadlines, wakes, workspaceRoot } = installation;
   const clock = handClock();
   const keeping = { store, deadlines, wakes, clock, logger: createLogger({ level: "silent" }) };

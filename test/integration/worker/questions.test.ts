@@ -3,17 +3,11 @@ import { expect, test } from "vitest";
 import type { Question } from "../../../src/shared/protocol/reply.ts";
 import { createReplyStream } from "../../../src/shared/redis/replies.ts";
 import { heldModel } from "../../helpers/held-model.ts";
-import {
-  type Agent,
-  type Installation,
-  LONG_TIMING,
-  openInstallation,
-  SHORT_TIMING,
-} from "../../helpers/installation.ts";
 import { latch } from "../../helpers/latch.ts";
 import { refusal, testClient, testParent } from "../../helpers/parents.ts";
 import { HOLDS_NOTHING_BACK, startPrivateRedis } from "../../helpers/redis.ts";
 import { until } from "../../helpers/until.ts";
+import { type Agent, LONG_TIMING, openStage, SHORT_TIMING, type Stage } from "../../stage/stage.ts";
 
 const HOUR_MS = 3_600_000;
 /** Running time is measured on another clock than Redis' own. */
@@ -30,13 +24,13 @@ const asking = (...questions: { type: "tool_use"; name: string; input: Record<st
   hand_back: say("So far: {{last_tool_result}}"),
 });
 
-function parentOf({ prefix }: Installation, { parentId }: Agent, redisUrl?: string) {
+function parentOf({ prefix }: Stage, { parentId }: Agent, redisUrl?: string) {
   const client = testClient({ prefix, ...(redisUrl && { redisUrl }) });
   return testParent(client, { parentId, model: "offline-1" });
 }
 
 /** The questions in the channel, oldest first, as soon as there are `n`. */
-async function questionsOf({ redis, keys, store }: Installation, agent: Agent, n = 1): Promise<Question[]> {
+async function questionsOf({ redis, keys, store }: Stage, agent: Agent, n = 1): Promise<Question[]> {
   const stream = createReplyStream(redis, keys, store.timing);
   return until(async () => {
     const items = await stream.read(agent, "0", 100);
@@ -47,18 +41,18 @@ async function questionsOf({ redis, keys, store }: Installation, agent: Agent, n
   });
 }
 
-const waiting = (installation: Installation, agent: Agent) =>
+const waiting = (installation: Stage, agent: Agent) =>
   installation.recordWhere(agent, ({ status }) => status === "waiting");
 
 /** What the log holds as results, by question. */
-async function resultsOf({ store }: Installation, agent: Agent): Promise<Record<string, string>> {
+async function resultsOf({ store }: Stage, agent: Agent): Promise<Record<string, string>> {
   const { log } = (await store.load(agent)) ?? { log: new Map<string, string>() };
   const results = [...log].filter(([key]) => key.endsWith("/result"));
   return Object.fromEntries(results.map(([key, json]) => [key, JSON.parse(json).content]));
 }
 
 test("an agent that asks holds no slot, buys nothing and goes on with the answer", async () => {
-  const installation = await openInstallation({
+  const installation = await openStage({
     scenario: [
       { match: { user: "paint" }, ...asking(ask("Which colour?", "white")) },
       { turns: [say("done")] },
@@ -110,7 +104,7 @@ test("an agent that asks holds no slot, buys nothing and goes on with the answer
 });
 
 test("the default holds at the deadline, not before: the sub-agent's own, or a word of the runtime", async () => {
-  const installation = await openInstallation({
+  const installation = await openStage({
     timing: LONG_TIMING,
     scenario: [
       { match: { user: "own" }, ...asking(ask("Which colour?", "white")) },
@@ -138,7 +132,7 @@ test("the default holds at the deadline, not before: the sub-agent's own, or a w
 test("questions of one turn are asked together, behind its other tools, and the last answer wakes", async () => {
   const glob = { type: "tool_use" as const, name: "glob", input: { pattern: "*" } };
   const invalid = { type: "tool_use" as const, name: "ask_parent", input: { question: " " } };
-  const installation = await openInstallation({
+  const installation = await openStage({
     scenario: asking(ask("First?"), glob, invalid, ask("Second?")),
   });
   await installation.startWorker();
@@ -160,7 +154,7 @@ test("questions of one turn are asked together, behind its other tools, and the 
 });
 
 test("an answer is given once: again is no mistake, another one comes too late", async () => {
-  const installation = await openInstallation({
+  const installation = await openStage({
     scenario: { turns: [{ content: [ask("Which?"), ask("And then?")] }, say("ok")] },
   });
   const answered = latch();
@@ -194,7 +188,7 @@ test("an answer is given once: again is no mistake, another one comes too late",
 });
 
 test("finish lets a waiting agent report without its answer", async () => {
-  const installation = await openInstallation({ scenario: asking(ask("Which?")) });
+  const installation = await openStage({ scenario: asking(ask("Which?")) });
   await installation.startWorker();
   const agent = await installation.task("work", { answer_ms: HOUR_MS });
   const [question] = await questionsOf(installation, agent);
@@ -211,7 +205,7 @@ test("finish lets a waiting agent report without its answer", async () => {
 });
 
 test("a finish that comes before the question is asked leaves nobody waiting", async () => {
-  const installation = await openInstallation({
+  const installation = await openStage({
     scenario: {
       turns: [{ content: [ask("Which?")] }],
       hand_back: say("So far: {{last_tool_result}}"),
@@ -235,7 +229,7 @@ test("a finish that comes before the question is asked leaves nobody waiting", a
 });
 
 test("destroy ends a waiting agent at once", async () => {
-  const installation = await openInstallation({ scenario: asking(ask("Which?")) });
+  const installation = await openStage({ scenario: asking(ask("Which?")) });
   await installation.startWorker();
   const agent = await installation.task("work", { answer_ms: HOUR_MS });
   await waiting(installation, agent);
@@ -250,7 +244,7 @@ test("destroy ends a waiting agent at once", async () => {
 
 test("max_age ends a waiting agent whatever its question may wait", async () => {
   const maxAgeMs = 2_500;
-  const installation = await openInstallation({
+  const installation = await openStage({
     scenario: asking(ask("Which?")),
     timing: { ...SHORT_TIMING, maxAgeMs },
   });
@@ -266,7 +260,7 @@ test("max_age ends a waiting agent whatever its question may wait", async () => 
 });
 
 test("a message to a waiting agent does not wake it and is read with the answer", async () => {
-  const installation = await openInstallation({
+  const installation = await openStage({
     scenario: asking(ask("Which?")),
   });
   await installation.startWorker();
@@ -281,7 +275,7 @@ test("a message to a waiting agent does not wake it and is read with the answer"
 });
 
 test("an agent without answer_ms, or whose allowlist does not name it, cannot ask", async () => {
-  const installation = await openInstallation({ scenario: asking(ask("Which?")) });
+  const installation = await openStage({ scenario: asking(ask("Which?")) });
   await installation.startWorker();
   const old = await installation.task("work");
   const strict = await installation.task("work", { answer_ms: HOUR_MS, tools: ["glob"] });
@@ -294,7 +288,7 @@ test("an agent without answer_ms, or whose allowlist does not name it, cannot as
 });
 
 test("a question outlives the worker that asked it", { timeout: 90_000 }, async () => {
-  const installation = await openInstallation({ scenario: asking(ask("Which?")), timing: SHORT_TIMING });
+  const installation = await openStage({ scenario: asking(ask("Which?")), timing: SHORT_TIMING });
   const first = await installation.spawnWorker();
   const agent = await installation.task("work", { answer_ms: HOUR_MS });
   await waiting(installation, agent);
@@ -313,8 +307,8 @@ test.for([
   { timeout: 40_000 },
   async ([what, answerMs]) => {
     const server = await startPrivateRedis({ arguments: HOLDS_NOTHING_BACK });
-    const installation = await openInstallation({
-      redisUrl: server.url,
+    const installation = await openStage({
+      redis: server,
       scenario: asking(ask("Which?", "none")),
       timing: SHORT_TIMING,
     });

@@ -2,14 +2,14 @@
 import { expect, test } from "vitest";
 import { createLogger } from "../../../src/shared/logger.ts";
 import { createPause } from "../../../src/shared/redis/pause.ts";
-import { openInstallation } from "../../helpers/installation.ts";
 import { startPrivateRedis } from "../../helpers/redis.ts";
 import { until } from "../../helpers/until.ts";
+import { openStage } from "../../stage/stage.ts";
 
 const scenario = { turns: [{ content: [{ type: "text" as const, text: "done" }] }] };
 
 test("before its start, while it works, paused by an operator, and after its stop", async () => {
-  const installation = await openInstallation({ scenario });
+  const installation = await openStage({ scenario });
   const worker = await installation.startWorker();
   await until(async () => (await worker.readiness()).ready);
   const pause = createPause(installation.redis, installation.keys);
@@ -33,7 +33,7 @@ test("before its start, while it works, paused by an operator, and after its sto
 
 test("a credential that the provider refuses is a reason", async () => {
   const refused = { error: { status: 401, type: "authentication_error", message: "invalid x-api-key" } };
-  const installation = await openInstallation({ scenario: { turns: [refused] } });
+  const installation = await openStage({ scenario: { turns: [refused] } });
   const worker = await installation.startWorker();
   const agent = await installation.task("work");
   expect(await installation.reply(agent)).toMatchObject({ status: "failed", stop_reason: "model_error" });
@@ -44,7 +44,7 @@ test("a credential that the provider refuses is a reason", async () => {
 
 test("in production mode a Redis that is careless after a reconnection makes it unready, loud and keeps it working", async () => {
   const server = await startPrivateRedis();
-  const installation = await openInstallation({ redisUrl: server.url, scenario });
+  const installation = await openStage({ redis: server, scenario });
   const lines: { level: number; msg: string }[] = [];
   const logger = createLogger({ destination: { write: (line) => void lines.push(JSON.parse(line)) } });
   const worker = await installation.startWorker({ strict: true, logger });
@@ -64,7 +64,7 @@ test("in production mode a Redis that is careless after a reconnection makes it 
 
 test("in production mode nothing is written on a Redis that evicts", async () => {
   const server = await startPrivateRedis({ arguments: ["--maxmemory-policy", "allkeys-lru"] });
-  const installation = await openInstallation({ redisUrl: server.url });
+  const installation = await openStage({ redis: server });
   await expect(installation.startWorker({ strict: true })).rejects.toMatchObject({
     code: "invalid_config",
     message: expect.stringMatching(/config set maxmemory-policy noeviction/),
@@ -74,7 +74,7 @@ test("in production mode nothing is written on a Redis that evicts", async () =>
 
 test("a worker that starts on a read-only replica waits until that takes writes", async () => {
   const server = await startPrivateRedis();
-  const installation = await openInstallation({ redisUrl: server.url, scenario });
+  const installation = await openStage({ redis: server, scenario });
   await installation.redis.replicaof("127.0.0.1", 1);
   let hasStarted = false;
   const starting = installation.startWorker().then((worker) => {

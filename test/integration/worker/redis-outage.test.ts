@@ -1,10 +1,10 @@
 /** Guarantee: a worker outlives its Redis; no run is lost, held for ever or answered twice. */
 import { expect, test } from "vitest";
 import { createLogger } from "../../../src/shared/logger.ts";
-import { openInstallation, SHORT_TIMING } from "../../helpers/installation.ts";
 import { startProxy } from "../../helpers/proxy.ts";
 import { HOLDS_NOTHING_BACK, startPrivateRedis } from "../../helpers/redis.ts";
 import { until } from "../../helpers/until.ts";
+import { openStage, SHORT_TIMING } from "../../stage/stage.ts";
 
 const list = (pattern: string) => ({
   content: [{ type: "tool_use" as const, name: "glob", input: { pattern } }],
@@ -21,8 +21,8 @@ test.for([
   { timeout: 60_000 },
   async ([, downMs]) => {
     const server = await startPrivateRedis({ arguments: HOLDS_NOTHING_BACK });
-    const installation = await openInstallation({
-      redisUrl: server.url,
+    const installation = await openStage({
+      redis: server,
       scenario,
       latencyMs: 300,
       timing: SHORT_TIMING,
@@ -50,7 +50,7 @@ test.for([
 
 test("a worker whose connections break in the handshake starts all the same", async () => {
   const server = await startPrivateRedis();
-  const installation = await openInstallation({ redisUrl: server.url, scenario });
+  const installation = await openStage({ redis: server, scenario });
   const proxy = await startProxy(server.port);
   proxy.pause();
   const starting = installation.startWorker({ redisUrl: `redis://127.0.0.1:${proxy.port}` });
@@ -67,7 +67,7 @@ test("a worker whose connections break in the handshake starts all the same", as
 
 test("after a flush of its scripts Redis gets them again", async () => {
   const server = await startPrivateRedis();
-  const installation = await openInstallation({ redisUrl: server.url, scenario, latencyMs: 100 });
+  const installation = await openStage({ redis: server, scenario, latencyMs: 100 });
   await installation.startWorker();
   const agent = await installation.task("work");
   await until(() => installation.offline.ledger.length === 1);
@@ -77,7 +77,7 @@ test("after a flush of its scripts Redis gets them again", async () => {
 
 test("a worker whose connections are cut by the server goes on with its runs", async () => {
   const server = await startPrivateRedis();
-  const installation = await openInstallation({ redisUrl: server.url, scenario, latencyMs: 200 });
+  const installation = await openStage({ redis: server, scenario, latencyMs: 200 });
   await installation.startWorker();
   const agents = await Promise.all([1, 2, 3].map((i) => installation.task(`work ${i}`)));
   await until(() => installation.offline.ledger.length >= 3);
@@ -96,8 +96,8 @@ test("a lease that ran out while Redis did not answer is given back by its holde
     { ...list("a"), failures: [{ stream: { stallAfterChunks: 0 } }] },
     { content: [{ type: "text" as const, text: "done" }] },
   ];
-  const installation = await openInstallation({
-    redisUrl: server.url,
+  const installation = await openStage({
+    redis: server,
     scenario: { turns },
     timing: SHORT_TIMING,
   });

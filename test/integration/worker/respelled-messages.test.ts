@@ -4,8 +4,8 @@
  */
 import { expect, test } from "vitest";
 import { wakeOf } from "../../../src/shared/protocol/keys.ts";
-import { type Agent, openInstallation } from "../../helpers/installation.ts";
 import { seeded } from "../../helpers/seeded.ts";
+import { type Agent, openStage } from "../../stage/stage.ts";
 
 const PAYLOADS = Number(process.env.PAYLOADS ?? 200);
 const SEED = Number(process.env.PAYLOAD_SEED ?? 1);
@@ -69,7 +69,7 @@ function respelled(messageId: string, text: string): string {
 test(`${PAYLOADS} spellings of valid messages: each is read once, and no run spins`, {
   timeout: 60_000 + PAYLOADS * 100,
 }, async () => {
-  const installation = await openInstallation({
+  const installation = await openStage({
     scenario: { turns: [{ content: [{ type: "text", text: "read" }] }], repeat: true },
   });
   const { store, deadlines, wakes, redis, keys } = installation;

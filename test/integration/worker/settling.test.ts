@@ -2,13 +2,13 @@
 import { expect, test } from "vitest";
 import { SPAWN_LIMITS } from "../../../src/shared/protocol/limits.ts";
 import { run } from "../../../src/worker/run/run.ts";
-import { type Agent, type Installation, openInstallation } from "../../helpers/installation.ts";
 import { runContextOf } from "../../helpers/run-context.ts";
+import { type Agent, openStage, type Stage } from "../../stage/stage.ts";
 
 const done = { content: [{ type: "text" as const, text: "done" }] };
 
 /** Carries the agent's first run out in this process; `before` happens just before it is settled. */
-function carryOut(installation: Installation, agent: Agent, before: () => Promise<unknown>) {
+function carryOut(installation: Stage, agent: Agent, before: () => Promise<unknown>) {
   const { store } = installation;
   const settle: typeof store.settle = async (address, input) => {
     await before();
@@ -19,7 +19,7 @@ function carryOut(installation: Installation, agent: Agent, before: () => Promis
 }
 
 test("a message that came just before the natural end of a run keeps it going", async () => {
-  const installation = await openInstallation({ scenario: { turns: [done, done] } });
+  const installation = await openStage({ scenario: { turns: [done, done] } });
   const agent = await installation.task("work");
   let sent: Promise<string> | undefined;
   const end = await carryOut(installation, agent, async () => {
@@ -31,14 +31,14 @@ test("a message that came just before the natural end of a run keeps it going", 
 });
 
 test("a run whose agent was destroyed just before its end is not reported as settled", async () => {
-  const installation = await openInstallation({ scenario: { turns: [done] } });
+  const installation = await openStage({ scenario: { turns: [done] } });
   const agent = await installation.task("work");
   const end = await carryOut(installation, agent, () => installation.destroy(agent));
   expect(end).toEqual({ status: "lost" });
 });
 
 test("a message that came just before the end of a run that is over its limit wakes the agent for another one", async () => {
-  const installation = await openInstallation({ scenario: { turns: [done], hand_back: done } });
+  const installation = await openStage({ scenario: { turns: [done], hand_back: done } });
   const { redis, keys } = installation;
   const limits = { ...SPAWN_LIMITS, max_turns: 1 };
   const agent = await installation.task("work", { keep_alive: true, limits });
@@ -48,7 +48,7 @@ test("a message that came just before the end of a run that is over its limit wa
 });
 
 test("a run that failed ends its agent, also one that is kept alive", async () => {
-  const installation = await openInstallation({ scenario: { turns: [{ error: { status: 400 } }] } });
+  const installation = await openStage({ scenario: { turns: [{ error: { status: 400 } }] } });
   const agent = await installation.task("work", { keep_alive: true });
   const end = await carryOut(installation, agent, async () => {});
   expect(end).toMatchObject({ status: "settled", reply: { status: "failed" } });

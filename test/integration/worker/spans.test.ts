@@ -14,9 +14,8 @@ import { createLogger } from "../../../src/shared/logger.ts";
 import { createAnthropicModel } from "../../../src/worker/model/anthropic/model.ts";
 import { defineTool } from "../../../src/worker/tools/tool.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
-import { SHORT_TIMING } from "../../helpers/installation.ts";
 import { until } from "../../helpers/until.ts";
-import { openStage } from "../../stage/stage.ts";
+import { openStage, SHORT_TIMING } from "../../stage/stage.ts";
 
 const exporter = new InMemorySpanExporter();
 const provider = new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(exporter)] });

@@ -5,9 +5,8 @@
 import { expect, test } from "vitest";
 import type { LedgerEntry, Scenario } from "../../../src/offline/server.ts";
 import { totalTokens, type Usage } from "../../../src/shared/protocol/content.ts";
-import { SHORT_TIMING } from "../../helpers/installation.ts";
 import { until } from "../../helpers/until.ts";
-import { openStage } from "../../stage/stage.ts";
+import { openStage, SHORT_TIMING } from "../../stage/stage.ts";
 
 const PAGE = "word ".repeat(6_000);
 /** Its first call is never answered, its second one is. */

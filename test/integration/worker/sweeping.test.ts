@@ -5,18 +5,12 @@ import { systemClock } from "../../../src/shared/clock.ts";
 import { createLogger } from "../../../src/shared/logger.ts";
 import { createSweeper, type Sweeper } from "../../../src/worker/sweeper.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
-import {
-  type Agent,
-  type Installation,
-  LONG_TIMING,
-  openInstallation,
-  SHORT_TIMING,
-} from "../../helpers/installation.ts";
 import { until } from "../../helpers/until.ts";
+import { type Agent, LONG_TIMING, openStage, SHORT_TIMING, type Stage } from "../../stage/stage.ts";
 
 const done = { turns: [{ content: [{ type: "text" as const, text: "done" }] }], repeat: true };
 
-function sweeperOf({ store, deadlines, wakes }: Installation): Sweeper {
+function sweeperOf({ store, deadlines, wakes }: Stage): Sweeper {
   return createSweeper({
     store,
     deadlines,
@@ -26,12 +20,12 @@ function sweeperOf({ store, deadlines, wakes }: Installation): Sweeper {
   });
 }
 
-async function nowMs({ redis }: Installation): Promise<number> {
+async function nowMs({ redis }: Stage): Promise<number> {
   const [seconds, micros] = await redis.time();
   return Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
 }
 
-function queueOf({ redis, keys }: Installation): Queue {
+function queueOf({ redis, keys }: Stage): Queue {
   const queue = new Queue(keys.wakeQueue, { connection: redis, prefix: keys.bullPrefix });
   closeAtEnd(() => queue.close());
   return queue;
@@ -48,11 +42,11 @@ async function tickUntil(sweeper: Sweeper, seen: () => Promise<boolean>): Promis
   );
 }
 
-const isEnded = (installation: Installation, agent: Agent) => async () =>
+const isEnded = (installation: Stage, agent: Agent) => async () =>
   (await installation.record(agent)).status === "ended";
 
 test("an idle agent ends after its idle time, not before, and says so once", async () => {
-  const installation = await openInstallation();
+  const installation = await openStage();
   const sweeper = sweeperOf(installation);
   const idleMs = 600;
   const bornMs = await nowMs(installation);
@@ -68,7 +62,7 @@ test("an idle agent ends after its idle time, not before, and says so once", asy
 
 test("a running sweeper ends a kept-alive agent soon after its idle time, shorter than a lease though it is", async () => {
   // The sweepers look during the run and learn of no deadline before the end of its lease.
-  const installation = await openInstallation({ scenario: done, latencyMs: 2_500, timing: LONG_TIMING });
+  const installation = await openStage({ scenario: done, latencyMs: 2_500, timing: LONG_TIMING });
   await installation.startWorker();
   const agent = await installation.task("work", { keep_alive: true, idle_ms: 1_000 });
   const reply = await installation.reply(agent);
@@ -78,7 +72,7 @@ test("a running sweeper ends a kept-alive agent soon after its idle time, shorte
 });
 
 test("a message that comes before the sweeper revives an agent whose idle time is over", async () => {
-  const installation = await openInstallation({ scenario: done });
+  const installation = await openStage({ scenario: done });
   const sweeper = sweeperOf(installation);
   const agent = await installation.spawn({ idle_ms: 50 });
   const { redis, keys } = installation;
@@ -91,7 +85,7 @@ test("a message that comes before the sweeper revives an agent whose idle time i
 });
 
 test("an unanswered message ends its agent after max_age, as failed", async () => {
-  const installation = await openInstallation({ timing: { ...SHORT_TIMING, maxAgeMs: 500 } });
+  const installation = await openStage({ timing: { ...SHORT_TIMING, maxAgeMs: 500 } });
   const sweeper = sweeperOf(installation);
   const agent = await installation.task("nobody works here");
   await tickUntil(sweeper, isEnded(installation, agent));
@@ -102,7 +96,7 @@ test("an unanswered message ends its agent after max_age, as failed", async () =
 
 test("the greatest age of a message ends its agent in the middle of a run: the call is cut off, the parent told once", async () => {
   const look = { content: [{ type: "tool_use" as const, name: "glob", input: { pattern: "*" } }] };
-  const installation = await openInstallation({
+  const installation = await openStage({
     scenario: { turns: [look, { ...done.turns[0], latencyMs: 30_000 }] },
     timing: { ...SHORT_TIMING, maxAgeMs: 2_500 },
   });
@@ -119,7 +113,7 @@ test("the greatest age of a message ends its agent in the middle of a run: the c
 
 test("an agent that a worker gave back for longer than its message may wait ends at that age, not at the end of the wait", async () => {
   const overloaded = { status: 529, headers: { "retry-after": "600" } };
-  const installation = await openInstallation({
+  const installation = await openStage({
     scenario: { turns: [{ error: overloaded }] },
     timing: { ...SHORT_TIMING, maxAgeMs: 2_500 },
   });
@@ -142,7 +136,7 @@ test("an agent that a worker gave back for longer than its message may wait ends
 });
 
 test("a queued agent whose wake was lost from the queue is woken again and runs", async () => {
-  const installation = await openInstallation({ scenario: done, timing: SHORT_TIMING });
+  const installation = await openStage({ scenario: done, timing: SHORT_TIMING });
   const agent = await installation.task("work");
   await queueOf(installation).obliterate({ force: true });
   await tickUntil(sweeperOf(installation), async () => (await installation.record(agent)).wake === 2);
@@ -151,7 +145,7 @@ test("a queued agent whose wake was lost from the queue is woken again and runs"
 });
 
 test("an agent whose wake was taken by a worker that never claimed it is woken again and runs", async () => {
-  const installation = await openInstallation({ scenario: done, timing: SHORT_TIMING });
+  const installation = await openStage({ scenario: done, timing: SHORT_TIMING });
   const agent = await installation.task("work");
   const { redis, keys } = installation;
   // Marked as taken, and nobody knows: what a worker leaves behind that died, or whose answer was lost on the way.
@@ -173,7 +167,7 @@ test("an agent whose wake was taken by a worker that never claimed it is woken a
 });
 
 test("a wake that still waits its turn is not doubled", async () => {
-  const installation = await openInstallation({ timing: SHORT_TIMING });
+  const installation = await openStage({ timing: SHORT_TIMING });
   const agent = await installation.task("work");
   const sweeper = sweeperOf(installation);
   const looks = async () =>
@@ -184,7 +178,7 @@ test("a wake that still waits its turn is not doubled", async () => {
 });
 
 test("two sweepers that look at the same agents end each of them once", async () => {
-  const installation = await openInstallation();
+  const installation = await openStage();
   const sweepers = [sweeperOf(installation), sweeperOf(installation)];
   const agents = await Promise.all(Array.from({ length: 20 }, () => installation.spawn({ idle_ms: 100 })));
   await until(
@@ -203,7 +197,7 @@ test("two sweepers that look at the same agents end each of them once", async ()
 });
 
 test("one record that cannot be looked at keeps no other agent from its end", async () => {
-  const installation = await openInstallation();
+  const installation = await openStage();
   const { redis, keys, deadlines } = installation;
   const sick = { tenant: "default", parentId: "sick", uid: "sa-000000000000000000000000" };
   await redis.set(keys.agent(sick).record, "not a hash");

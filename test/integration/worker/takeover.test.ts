@@ -4,14 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
-import {
-  type Agent,
-  type Installation,
-  openInstallation,
-  SHORT_TIMING,
-  type WorkerProcess,
-} from "../../helpers/installation.ts";
 import { until } from "../../helpers/until.ts";
+import { type Agent, openStage, SHORT_TIMING, type Stage, type WorkerProcess } from "../../stage/stage.ts";
 
 // Each test starts two processes, on machines that may be busy.
 
@@ -25,14 +19,14 @@ const note = (line: string, gate?: string) => ({
 const look = (line: string, gate: string) => ({ ...note(line, gate), name: "look" });
 const done = { content: [{ type: "text" as const, text: "done" }] };
 
-function pathOf({ workspaceRoot }: Installation, agent: Agent, file: string): string {
+function pathOf({ workspaceRoot }: Stage, agent: Agent, file: string): string {
   return join(workspaceRoot, agent.tenant, agent.parentId, "agents", agent.agentId, "workspace", file);
 }
 
-const open = (installation: Installation, agent: Agent, gate: string) =>
+const open = (installation: Stage, agent: Agent, gate: string) =>
   writeFile(pathOf(installation, agent, gate), "");
 
-function linesOf(installation: Installation, agent: Agent, file: string): Promise<string[]> {
+function linesOf(installation: Stage, agent: Agent, file: string): Promise<string[]> {
   return readFile(pathOf(installation, agent, file), "utf8").then(
     // A file that was just made is still empty.
     (text) => text.split("\n").filter((line) => line !== ""),
@@ -41,18 +35,18 @@ function linesOf(installation: Installation, agent: Agent, file: string): Promis
 }
 
 /** The worker that runs the agent, and the other one. */
-async function holderOf(installation: Installation, agent: Agent, workers: readonly WorkerProcess[]) {
+async function holderOf(installation: Stage, agent: Agent, workers: readonly WorkerProcess[]) {
   const { worker } = await installation.recordWhere(agent, ({ status }) => status === "running");
   const [holder, other] = workers[0]?.id === worker ? workers : [...workers].reverse();
   if (!holder || !other) throw new Error("two workers are needed");
   return { holder, other };
 }
 
-const servedTurns = ({ offline }: Installation) =>
+const servedTurns = ({ offline }: Stage) =>
   offline.ledger.filter(({ status }) => status === "served").map(({ turn }) => turn);
 
 test("a worker frozen in a tool past its lease starts no tool, buys no turn and writes nothing when it wakes", async () => {
-  const installation = await openInstallation({
+  const installation = await openStage({
     timing,
     scenario: [
       {
@@ -99,7 +93,7 @@ test("a worker frozen in a tool past its lease starts no tool, buys no turn and 
 });
 
 test("a worker that comes back while another one runs its agent leaves that run alone", async () => {
-  const installation = await openInstallation({
+  const installation = await openStage({
     timing,
     scenario: [
       {
@@ -137,7 +131,7 @@ test("a worker that comes back while another one runs its agent leaves that run 
 
 test("a worker whose event loop was blocked past its lease begins no other tool of the turn, and commits none", async () => {
   const block = { type: "tool_use" as const, name: "block", input: { ms: timing.leaseMs + 8_000 } };
-  const installation = await openInstallation({
+  const installation = await openStage({
     timing,
     scenario: { turns: [{ content: [block, note("never")] }, done] },
   });
@@ -160,7 +154,7 @@ test("a worker whose event loop was blocked past its lease begins no other tool 
 });
 
 test("a worker frozen in a model call past its lease cannot commit the answer when it wakes", async () => {
-  const installation = await openInstallation({
+  const installation = await openStage({
     timing,
     scenario: { turns: [{ content: [note("a")] }, { ...done, latencyMs: 1_500 }] },
   });
@@ -182,7 +176,7 @@ test("a worker frozen in a model call past its lease cannot commit the answer wh
 
 test("after a crash a started tool is reported as unknown, an idempotent one runs again, no turn is bought again", async () => {
   const calls = [note("once", "never"), look("twice", "crashed"), note("finished")];
-  const installation = await openInstallation({ timing, scenario: { turns: [{ content: calls }, done] } });
+  const installation = await openStage({ timing, scenario: { turns: [{ content: calls }, done] } });
   const workers = await Promise.all([installation.spawnWorker(), installation.spawnWorker()]);
   const agent = await installation.task("work", { keep_alive: true });
   const { holder } = await holderOf(installation, agent, workers);
@@ -218,7 +212,7 @@ test("after a crash a started tool is reported as unknown, an idempotent one run
 test("a run that continues on a machine without its workspace tells the model that the files are gone", async () => {
   const elsewhere = await mkdtemp(join(tmpdir(), "elsewhere-"));
   closeAtEnd(() => rm(elsewhere, { recursive: true, force: true }));
-  const installation = await openInstallation({
+  const installation = await openStage({
     timing,
     scenario: { turns: [{ content: [note("a", "never")] }, done] },
   });
@@ -234,7 +228,7 @@ test("a run that continues on a machine without its workspace tells the model th
 
 test("a run whose workspace cannot be made is handed back, not lost, and goes on where it can be made", async () => {
   const looks = { content: [{ type: "tool_use" as const, name: "glob", input: { pattern: "*" } }] };
-  const installation = await openInstallation({ timing, scenario: { turns: [looks, done] } });
+  const installation = await openStage({ timing, scenario: { turns: [looks, done] } });
   const workspaceRoot = join(installation.workspaceRoot, "taken");
   const broken = await installation.startWorker({ workspaceRoot });
   await rm(workspaceRoot, { recursive: true });

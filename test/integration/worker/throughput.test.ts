@@ -1,7 +1,7 @@
 /** Guarantee: many runs share one process without getting into each other's way. Prints what it measured. */
 import { expect, test } from "vitest";
-import { openInstallation } from "../../helpers/installation.ts";
 import { until } from "../../helpers/until.ts";
+import { openStage } from "../../stage/stage.ts";
 
 const AGENTS = Number(process.env.THROUGHPUT_AGENTS ?? 200);
 const TURNS = 5;
@@ -21,7 +21,7 @@ test(`${AGENTS} agents of ${TURNS} turns share one worker with 50 slots: all suc
   const warnings: string[] = [];
   const onWarning = (warning: Error) => void warnings.push(String(warning));
   process.on("warning", onWarning);
-  const installation = await openInstallation({ scenario });
+  const installation = await openStage({ scenario });
   const agents = await Promise.all(Array.from({ length: AGENTS }, (_, i) => installation.task(`work ${i}`)));
   const cpu = process.cpuUsage();
   const startedMs = performance.now();

@@ -8,9 +8,9 @@ import { z } from "zod";
 import { VERBS } from "../../../src/shared/redis/verbs.ts";
 import { defineTool } from "../../../src/worker/tools/tool.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
-import { openInstallation } from "../../helpers/installation.ts";
 import { startPrivateRedis } from "../../helpers/redis.ts";
 import { until } from "../../helpers/until.ts";
+import { openStage } from "../../stage/stage.ts";
 
 const TURNS = 4;
 const TEXT = "The model says what it is about to do. ".repeat(5);
@@ -96,8 +96,8 @@ async function tripsOfTurns(tools: number, isWatched: boolean): Promise<Trip[]> 
   }));
   const { url } = await startPrivateRedis();
   const trips = await recordTrips(url);
-  const installation = await openInstallation({
-    redisUrl: url,
+  const installation = await openStage({
+    redis: { url },
     scenario: { turns: [...turns, { content: [{ type: "text", text: "done" }] }] },
   });
   await installation.startWorker({ tools: [lookup] });

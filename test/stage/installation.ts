@@ -24,10 +24,10 @@ import { createWakeQueue, type WakeQueue } from "../../src/shared/redis/wake-que
 import { createAnthropicModel } from "../../src/worker/model/anthropic/model.ts";
 import { createWorker, type SubagentWorker } from "../../src/worker/worker.ts";
 import type { WorkerOptions } from "../../src/worker/worker-options.ts";
-import { closeAtEnd } from "./cleanup.ts";
-import { type NodeProcess, spawnNode } from "./processes.ts";
-import { redisUrl, uniquePrefix } from "./redis.ts";
-import { until } from "./until.ts";
+import { closeAtEnd } from "../helpers/cleanup.ts";
+import { type NodeProcess, spawnNode } from "../helpers/processes.ts";
+import { redisUrl, uniquePrefix } from "../helpers/redis.ts";
+import { until } from "../helpers/until.ts";
 
 /** Leases that expire while a test waits. */
 export const SHORT_TIMING: Timing = {

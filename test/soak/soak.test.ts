@@ -30,7 +30,8 @@ test("a short soak under every fault tells each run once, leaves nothing in Redi
     seed: SEED,
     mortals: 1,
     paceMs: 300,
-    retentionMs: 2_000,
+    // Longer than Redis is away: a spawn whose key was forgotten meanwhile would be one more agent.
+    retentionMs: 10_000,
     timing,
     leakBytesPerS: 16 * MB,
     onRow: (row) => news.push(...tableLines(row)),

@@ -1,6 +1,6 @@
 /**
  * Names and identifiers: what a tenant, a parent and a sub-agent may be called, where an agent's files lie, and which trace its
- * runs belong to (W3C trace context, as a record carries it). Pure.
+ * runs belong to (W3C trace context, as a record carries it). Pure, but for the ids that are drawn.
  */
 import { createHash, randomFillSync } from "node:crypto";
 import { z } from "zod";

@@ -4,11 +4,13 @@
  * this file whether the package is built or not.
  *
  * 1. Whatever a request holds, an answer leaves within seconds: every expression is compiled and run under `vm`'s time
- *    limit, which also interrupts V8's regular expressions.
+ *    limit, which also interrupts V8's regular expressions. What is limited is the time that this thread computed, where the
+ *    system tells it: on a busy machine a pattern is not slow because its turn came late.
  * 2. An expression that V8 does not finish in time is run by re2js from then on, whose time grows with the length of the
  *    text alone. It cannot run look-around and back references: those get the answer `too_slow`.
  * 3. The thread gives way to the main thread where they share a processor.
  */
+import { readFileSync } from "node:fs";
 import { setPriority } from "node:os";
 import { createContext, Script } from "node:vm";
 import { parentPort } from "node:worker_threads";
@@ -20,12 +22,16 @@ import picomatch from "picomatch";
 /** @typedef {(text: string) => boolean} Test */
 /** @typedef {{ v8: RegExp, linear?: Test }} Expression `linear` is there once V8 has run out of time. */
 
-/** Time of V8 for one batch of lines, ms; an ordinary expression takes less than 5. */
+/** Time of computing of V8 for one batch of lines, ms; an ordinary expression takes less than 5. */
 const V8_LIMIT_MS = 250;
-/** Time of re2js for one batch of lines, ms; it is up to 900 times slower than V8. */
+/** The same of re2js for one batch of lines, ms; it is up to 900 times slower than V8. */
 const LINEAR_LIMIT_MS = 2_000;
-/** Time for anything else in one request, ms. */
+/** The same for anything else in one request, ms. */
 const LIMIT_MS = 500;
+/** So much of its limit a run that was broken off gets at once. */
+const MOST_AT_ONCE = 4;
+/** So long a machine may be busy with others, ms. */
+const LONGEST_MS = 3_000;
 /** Expressions of each kind kept compiled. */
 const MAX_COMPILED = 100;
 /** What picomatch makes of a pattern that can match nothing, such as one with unbalanced braces. */
@@ -37,11 +43,25 @@ const jobContext = createContext({ run: () => job.run() });
 const runJob = new Script("run()");
 
 /**
- * Runs `run` for at most `timeout` ms, and answers whether it ended.
+ * Runs `run` for at most `limitMs`, and answers whether it ended. If this thread had a processor for less than half of that time,
+ * it is begun again with more, until it had, or {@link LONGEST_MS} have passed.
+ * @param {number} limitMs
+ * @param {() => void} run
+ */
+function endsWithin(limitMs, run) {
+  const [computedMs, startedMs] = [computingMs(), performance.now()];
+  for (let timeoutMs = limitMs; ; timeoutMs = Math.min(2 * timeoutMs, MOST_AT_ONCE * limitMs)) {
+    if (endsInOneGo(timeoutMs, run)) return true;
+    const hadItsTime = computingMs() - computedMs >= limitMs / 2;
+    if (hadItsTime || performance.now() - startedMs >= LONGEST_MS) return false;
+  }
+}
+
+/**
  * @param {number} timeout
  * @param {() => void} run
  */
-function endsWithin(timeout, run) {
+function endsInOneGo(timeout, run) {
   job.run = run;
   try {
     runJob.runInContext(jobContext, { timeout });
@@ -58,12 +78,13 @@ function endsWithin(timeout, run) {
   }
 }
 
-/**
- * With a second try: time also passes while the whole machine or process is stopped.
- * @param {() => void} run
- */
-function ends(run) {
-  return endsWithin(LIMIT_MS, run) || endsWithin(LIMIT_MS, run);
+/** How long this thread has had a processor, ms; where Linux does not tell, how long it has been there. */
+function computingMs() {
+  try {
+    return Number(readFileSync("/proc/thread-self/schedstat", "utf8").split(" ")[0]) / 1e6;
+  } catch {
+    return performance.now();
+  }
 }
 
 /**
@@ -142,7 +163,7 @@ function matchGlob({ pattern, texts }) {
   /** @type {number[]} */
   let hits = [];
   let malformed = false;
-  const ended = ends(() => {
+  const ended = endsWithin(LIMIT_MS, () => {
     const glob = once(globs, pattern, () => globOf(pattern));
     malformed = glob === null;
     hits = indices(texts, (text) => glob?.test(text) === true);
@@ -187,7 +208,7 @@ function matchIgnored({ files, texts }) {
   };
   /** @type {number[]} */
   let hits = [];
-  const ended = ends(() => {
+  const ended = endsWithin(LIMIT_MS, () => {
     hits = indices(texts, isIgnored);
   });
   if (ended) return { hits };
@@ -204,7 +225,7 @@ async function matchSchema({ schema, texts }) {
   const { Validator } = await import("@cfworker/json-schema");
   /** @type {MatchAnswer} */
   let answer = { problem: "too_slow" };
-  const ended = ends(() => {
+  const ended = endsWithin(LIMIT_MS, () => {
     /** @type {import("@cfworker/json-schema").Schema} */
     const parsed = JSON.parse(schema);
     const validator = new Validator(parsed, draftOf(parsed.$schema), false);

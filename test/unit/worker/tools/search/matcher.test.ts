@@ -1,5 +1,7 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { createMatcherThreads } from "../../../../../src/worker/tools/search/matcher.ts";
+import { spawnNode } from "../../../../helpers/processes.ts";
 
 /** What Node was asked for. */
 const threads = vi.hoisted(() => ({
@@ -55,6 +57,19 @@ describe("a matcher", () => {
     await expect(matcher.lines(endlessBomb, endless)).rejects.toMatchObject({ reason: "too_slow" });
     expect(await matcher.lines({ source: "x", flags: "" }, ["x"])).toEqual([0]);
     await matcher.close();
+  });
+
+  it("does not call an expression slow when it was the process that stood still", async () => {
+    const child = await spawnNode("test/helpers/fixtures/searching-process.ts");
+    await child.waitForLine("searching");
+    while (child.isRunning && !child.stdout.some((said) => said.startsWith("answer"))) {
+      child.freeze();
+      await sleep(300);
+      child.thaw();
+      await sleep(40);
+    }
+    const { answer, lines } = JSON.parse((await child.waitForLine("answer ")).slice("answer ".length));
+    expect(answer).toEqual([lines]);
   });
 
   it("gives up a glob that never compiles and one that never matches, and serves the next one", async () => {

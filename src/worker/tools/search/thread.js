@@ -31,7 +31,7 @@ const LIMIT_MS = 500;
 /** So much of its limit a run that was broken off gets at once. */
 const MOST_AT_ONCE = 4;
 /** So long a machine may be busy with others, ms. */
-const LONGEST_MS = 3_000;
+const LONGEST_MS = 5_000;
 /** Expressions of each kind kept compiled. */
 const MAX_COMPILED = 100;
 /** What picomatch makes of a pattern that can match nothing, such as one with unbalanced braces. */

@@ -64,9 +64,9 @@ describe("a matcher", () => {
     await child.waitForLine("searching");
     while (child.isRunning && !child.stdout.some((said) => said.startsWith("answer"))) {
       child.freeze();
-      await sleep(300);
+      await sleep(250);
       child.thaw();
-      await sleep(40);
+      await sleep(60);
     }
     const { answer, lines } = JSON.parse((await child.waitForLine("answer ")).slice("answer ".length));
     expect(answer).toEqual([lines]);

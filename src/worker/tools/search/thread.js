@@ -30,6 +30,8 @@ const LINEAR_LIMIT_MS = 2_000;
 const LIMIT_MS = 500;
 /** So much of its limit a run that was broken off gets at once. */
 const MOST_AT_ONCE = 4;
+/** So much time V8 gets while the machine is busy with others, where another engine may go on, ms. */
+const V8_PATIENCE_MS = 1_000;
 /** So much time a run gets while the machine is busy with others, ms. */
 const LONGEST_MS = 5_000;
 /** Expressions of each kind kept compiled. */
@@ -43,19 +45,20 @@ const jobContext = createContext({ run: () => job.run() });
 const runJob = new Script("run()");
 
 /**
- * Runs `run` for at most `limitMs`, and answers whether it ended. If this thread had a processor for less than half of that time,
- * it is begun again with more, until it had, or {@link LONGEST_MS} were given in vain.
+ * Runs `run` for at most `limitMs`. If this thread had a processor for less than half of that time, it is begun again with more,
+ * until it had (`slow`), or `patienceMs` were given in vain (`starved`).
  * @param {number} limitMs
  * @param {() => void} run
+ * @returns {"ended" | "slow" | "starved"}
  */
-function endsWithin(limitMs, run) {
+function runFor(limitMs, run, patienceMs = LONGEST_MS) {
   const before = computedMs();
   let givenMs = 0;
   for (let timeoutMs = limitMs; ; timeoutMs = Math.min(2 * timeoutMs, MOST_AT_ONCE * limitMs)) {
-    if (endsInOneGo(timeoutMs, run)) return true;
+    if (endsInOneGo(timeoutMs, run)) return "ended";
     givenMs += timeoutMs;
-    const hadItsTime = before === undefined || (computedMs() ?? 0) - before >= limitMs / 2;
-    if (hadItsTime || givenMs >= LONGEST_MS) return false;
+    if (before === undefined || (computedMs() ?? 0) - before >= limitMs / 2) return "slow";
+    if (givenMs >= patienceMs) return "starved";
   }
 }
 
@@ -123,13 +126,14 @@ async function matchLines({ source, flags, texts }) {
   const scan = (test) => {
     for (; next < texts.length; next++) if (test(texts[next] ?? "")) hits.push(next);
   };
-  if (expression.linear === undefined) {
-    if (endsWithin(V8_LIMIT_MS, () => scan((text) => expression.v8.test(text)))) return { hits };
-    expression.linear = await linearTest(source, flags);
-  }
+  const scanByV8 = () => scan((text) => expression.v8.test(text));
+  let end = expression.linear ? "slow" : runFor(V8_LIMIT_MS, scanByV8, V8_PATIENCE_MS);
+  if (end === "ended") return { hits };
+  expression.linear ??= await linearTest(source, flags);
   const { linear } = expression;
-  const ended = linear !== undefined && endsWithin(LINEAR_LIMIT_MS, () => scan(linear));
-  return ended ? { hits } : { problem: "too_slow" };
+  if (linear) end = runFor(LINEAR_LIMIT_MS, () => scan(linear));
+  else if (end === "starved") end = runFor(V8_LIMIT_MS, scanByV8);
+  return end === "ended" ? { hits } : { problem: "too_slow" };
 }
 
 /**
@@ -143,7 +147,7 @@ async function linearTest(source, flags) {
   /** @type {Test | undefined} */
   let test;
   try {
-    endsWithin(LIMIT_MS, () => {
+    runFor(LIMIT_MS, () => {
       const ignoreCase = flags.includes("i") ? RE2JS.CASE_INSENSITIVE : 0;
       const expression = RE2JS.compile(RE2JS.translateRegExp(source), ignoreCase);
       test = (text) => expression.matcher(text).find();
@@ -165,12 +169,12 @@ function matchGlob({ pattern, texts }) {
   /** @type {number[]} */
   let hits = [];
   let malformed = false;
-  const ended = endsWithin(LIMIT_MS, () => {
+  const end = runFor(LIMIT_MS, () => {
     const glob = once(globs, pattern, () => globOf(pattern));
     malformed = glob === null;
     hits = indices(texts, (text) => glob?.test(text) === true);
   });
-  if (!ended) return { problem: "too_slow" };
+  if (end !== "ended") return { problem: "too_slow" };
   return malformed ? { problem: "malformed" } : { hits };
 }
 
@@ -210,10 +214,10 @@ function matchIgnored({ files, texts }) {
   };
   /** @type {number[]} */
   let hits = [];
-  const ended = endsWithin(LIMIT_MS, () => {
+  const end = runFor(LIMIT_MS, () => {
     hits = indices(texts, isIgnored);
   });
-  if (ended) return { hits };
+  if (end === "ended") return { hits };
   once(slowRules, key, () => true);
   return { problem: "too_slow" };
 }
@@ -227,14 +231,14 @@ async function matchSchema({ schema, texts }) {
   const { Validator } = await import("@cfworker/json-schema");
   /** @type {MatchAnswer} */
   let answer = { problem: "too_slow" };
-  const ended = endsWithin(LIMIT_MS, () => {
+  const end = runFor(LIMIT_MS, () => {
     /** @type {import("@cfworker/json-schema").Schema} */
     const parsed = JSON.parse(schema);
     const validator = new Validator(parsed, draftOf(parsed.$schema), false);
     const { valid, errors } = validator.validate(JSON.parse(texts[0] ?? ""));
     answer = valid ? { hits: [0] } : { problem: "mismatch", message: mismatchOf(errors) };
   });
-  return ended ? answer : { problem: "too_slow" };
+  return end === "ended" ? answer : { problem: "too_slow" };
 }
 
 /**

@@ -73,7 +73,7 @@ test("a rolling restart of all workers under load loses nothing, does nothing tw
       replies.push(await parent.task({ prompt: `task ${asked}` }));
     }
   });
-  await until(() => replies.length >= PARENTS, { timeoutMs: 30_000 });
+  await until(() => replies.length >= PARENTS);
 
   const exits: number[] = [];
   for (let i = 0; i < WORKERS * ROUNDS; i++) {
@@ -124,7 +124,7 @@ test("a worker that is stopped with 20 runs in hung model calls and long tools h
     Array.from({ length: 20 }, (_, i) => installation.task(`${kinds[i % 4]} ${i}`)),
   );
   const began = () => stopping.stdout.filter((line) => line.startsWith("began")).length;
-  await until(() => began() === 10 && installation.offline.inFlight === 10, { timeoutMs: 20_000 });
+  await until(() => began() === 10 && installation.offline.inFlight === 10);
   const other = await installation.spawnWorker({ concurrency: 20 });
 
   const exitMs = await terminate(stopping);

@@ -31,7 +31,7 @@ test("a second signal ends a stopping worker at once, and its runs go on elsewhe
   await until(() => stage.offline.inFlight === 0);
   await stage.startWorker();
   for (const agent of agents) {
-    expect(await stage.reply(agent, 1, 30_000)).toMatchObject({
+    expect(await stage.reply(agent)).toMatchObject({
       status: "succeeded",
       summary: "done",
     });
@@ -61,7 +61,7 @@ test.for(["killed", "frozen"] as const)(
     else server.thaw();
     await stage.startWorker();
     for (const agent of agents) {
-      expect(await stage.reply(agent, 1, 30_000)).toMatchObject({
+      expect(await stage.reply(agent)).toMatchObject({
         status: "succeeded",
         summary: "done",
       });

@@ -84,7 +84,7 @@ export async function staleRound(scene: StaleScene, round: number): Promise<Stal
   const give = (work: string) => installation.task(`${work}, round ${round}`, { keep_alive: true });
   const hasBegun = async (agents: readonly Agent[]) => (await journalOf(scene, agents)).length === 1;
   const underWay = (what: string, condition: () => Promise<boolean> | boolean) =>
-    until(condition, { what: `${what} to be under way`, timeoutMs: 30_000 });
+    until(condition, { what: `${what} to be under way` });
   const long = await Promise.all(LONG_WORK.map(give));
   await underWay("the long work", async () => offline.inFlight === 1 && (await hasBegun(long)));
   const short = await give(SHORT_TOOL);
@@ -105,7 +105,7 @@ export async function staleRound(scene: StaleScene, round: number): Promise<Stal
   const taker = await installation.startWorker({ tools: noteAndLook(scene.journal) });
   const before = await Promise.all(
     agents.map(async (agent) => {
-      await installation.reply(agent, 1, 60_000);
+      await installation.reply(agent);
       return snapshot(installation, agent);
     }),
   );
@@ -126,7 +126,7 @@ export async function staleRound(scene: StaleScene, round: number): Promise<Stal
       const call = callsOfVictim().find(({ call }) => call.status === "aborted")?.call.at;
       return tool && call && Math.max(tool, call);
     },
-    { what: "the victim to give up what it was doing", timeoutMs: 30_000 },
+    { what: "the victim to give up what it was doing" },
   );
   const killedMs = killedAt - wokenAt;
   await taker.stop();
@@ -169,7 +169,7 @@ async function snapshot({ redis, keys, entries }: Stage, agent: Agent): Promise<
 /** The victim takes and finishes other work. */
 async function provesWhole({ installation, victim }: StaleScene, round: number): Promise<void> {
   const agent = await installation.task(`${SHORT_CALL}, after round ${round}`, { keep_alive: true });
-  await installation.reply(agent, 1, 60_000);
+  await installation.reply(agent);
   const { worker } = await installation.record(agent);
   if (worker !== victim.id) throw new Error(`${worker} did what ${victim.id} was there for`);
 }

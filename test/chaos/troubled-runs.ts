@@ -71,7 +71,6 @@ export async function startBatch(stage: ProxiedStage, parentId: string, atATime 
       .slice(before)
       .filter((call) => call.status === "served" && uids.has(call.idempotency_key?.split(".")[0] ?? ""));
   await until(() => new Set(bought().map((call) => call.conversation)).size >= atATime, {
-    timeoutMs: 30_000,
     what: "runs to have bought a turn",
   });
   expect(await stage.channel(parentId), "the fault must hit runs in progress").toEqual([]);

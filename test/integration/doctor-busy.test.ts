@@ -35,7 +35,7 @@ async function work(installation: Stage, over: AbortSignal): Promise<number> {
       const keep_alive = (n + k) % 3 === 0;
       const agent = await installation.task(k % 2 === 0 ? "quick" : "slow", { keep_alive, idle_ms: 200 });
       if (k % 5 === 4) await installation.destroy(agent);
-      else await installation.reply(agent, 1, 60_000);
+      else await installation.reply(agent);
       ends += 1;
     }
   };

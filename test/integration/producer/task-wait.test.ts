@@ -75,7 +75,7 @@ test("a provider that cannot be reached is named, since when and until the next 
   await stage.startWorker({ model, random: () => 0.99 });
   const parent = stage.parent();
   const task = parent.task({ prompt: "go", name: "t" });
-  await until(() => task.waits?.for === "provider", { timeoutMs: 30_000 });
+  await until(() => task.waits?.for === "provider");
   const first = task.waits as Extract<TaskWait, { for: "provider" }>;
   expect(first).toMatchObject({ provider: `127.0.0.1:${port}`, reason: "network" });
   expect(Date.parse(first.next_try_at)).toBeGreaterThan(Date.parse(first.since));

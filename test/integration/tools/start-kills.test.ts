@@ -95,7 +95,7 @@ function processesOf({ words, process: worker }: Worker): { pid: number; parent:
 }
 
 async function expectNoneLeft(worker: Worker): Promise<void> {
-  await until(() => processesOf(worker).length === 0, { timeoutMs: 5_000 }).catch(() => undefined);
+  await until(() => processesOf(worker).length === 0).catch(() => undefined);
   expect(processesOf(worker)).toEqual([]);
 }
 

@@ -41,7 +41,7 @@ test("ten agents on four workers, one of which is killed: at most one call each 
   const budget = 60 * CALL_TOKENS;
   const parent = stage.parent("bounded", { budgets: { parent: { max_total_tokens: budget } } });
   const replies = parent.taskAll(isPrompted("bounded"));
-  await until(() => stage.offline.ledger.length > 20, { timeoutMs: 30_000 });
+  await until(() => stage.offline.ledger.length > 20);
   await victim.kill();
   const all = await replies;
   const served = stage.offline.ledger.filter(({ status }) => status === "served");

@@ -35,7 +35,7 @@ test(`a worker whose event loop stands still for a lease is ended, with a line o
   );
   await installation.startWorker({ concurrency: NEIGHBOURS + 1 });
   for (const agent of neighbours)
-    expect(await installation.reply(agent, 1, 30_000)).toMatchObject({ status: "succeeded" });
+    expect(await installation.reply(agent)).toMatchObject({ status: "succeeded" });
   for (const agent of neighbours) expect(await installation.entries(agent)).toHaveLength(1);
 });
 

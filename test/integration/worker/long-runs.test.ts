@@ -237,6 +237,6 @@ test("what was refused as too long is not asked once more by whoever takes the r
   await until(() => refused() === 1 && offline.inFlight === 1);
   await first.kill();
   await stage.spawnWorker();
-  expect(await stage.reply(agent, 1, 30_000)).toMatchObject({ status: "succeeded", summary: "All read." });
+  expect(await stage.reply(agent)).toMatchObject({ status: "succeeded", summary: "All read." });
   expect(refused()).toBe(1);
 });

@@ -248,7 +248,7 @@ test("a suspect whose process cannot be started runs alone in its worker", async
   const installation = await openStage({ timing, scenario: { turns: [done] } });
   await installation.startWorker({ isolation: { file: "/there/is/no/such/program.js" } });
   const agent = await suspect(installation);
-  expect(await installation.reply(agent, 1, 30_000)).toMatchObject({ status: "succeeded" });
+  expect(await installation.reply(agent)).toMatchObject({ status: "succeeded" });
 });
 
 test("a suspect that waits for its process to start takes one place, and runs nowhere else meanwhile", async () => {

@@ -39,7 +39,7 @@ test.for([
     await until(() => performance.now() - downSinceMs >= downMs);
     expect(told()).toHaveLength(1);
     await server.start();
-    const replies = await Promise.all(agents.map((agent) => installation.reply(agent, 1, 40_000)));
+    const replies = await Promise.all(agents.map((agent) => installation.reply(agent)));
     expect(replies.map(({ status, turns }) => [status, turns])).toEqual(agents.map(() => ["succeeded", 3]));
     for (const agent of agents) expect(await installation.entries(agent)).toHaveLength(1);
     await until(() => worker.active().length === 0);

@@ -58,7 +58,7 @@ test("a summary is bought once more when its buyer is killed, and never again on
   await second.kill();
 
   const third = await stage.spawnWorker();
-  const taken = await stage.recordWhere(agent, ({ worker }) => worker === third.id, 30_000);
+  const taken = await stage.recordWhere(agent, ({ worker }) => worker === third.id);
   expect(taken.crashes_without_progress).toBe(0);
   const reply = await stage.reply(agent);
   expect(reply).toMatchObject({ status: "succeeded", turns: 7, compactions: 1 });

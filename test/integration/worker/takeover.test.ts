@@ -83,7 +83,7 @@ test("a worker frozen in a tool past its lease starts no tool, buys no turn and 
       await installation.reply(other);
       return (await installation.record(other)).worker === holder.id;
     },
-    { what: "the thawed worker to finish other work", timeoutMs: 30_000 },
+    { what: "the thawed worker to finish other work" },
   );
   const after = await snapshot();
   expect({ ...after, calls: 0 }).toEqual({ ...before, calls: 0 });
@@ -119,7 +119,7 @@ test("a worker that comes back while another one runs its agent leaves that run 
       await installation.reply(next);
       return (await installation.record(next)).worker === holder.id;
     },
-    { what: "the thawed worker to finish other work", timeoutMs: 30_000 },
+    { what: "the thawed worker to finish other work" },
   );
   const { epoch, worker, status, wake } = held;
   expect(await installation.record(agent)).toMatchObject({ epoch, worker, status, wake });

@@ -80,23 +80,19 @@ function describe(handle: unknown): string {
     const madeAt = socketsMadeAt.get(handle)?.stack;
     return remotePort === undefined
       ? `${kind} (pipe or standard stream)`
-      : `${kind} ${localPort} -> ${remoteAddress}:${remotePort}${madeAt ? ` made${socketFrames(madeAt)}` : ""}`;
+      : `${kind} ${localPort} -> ${remoteAddress}:${remotePort}${madeAt ? ` made${firstFrames(madeAt, "node:net")}` : ""}`;
   }
   if ("address" in handle && typeof handle.address === "function")
     return `${kind} on ${addressOf(handle.address())}`;
   return kind;
 }
 
-/** The frames that lead to the call; the first two lines are the tracing itself. */
-function firstFrames(stack: string): string {
-  return stack.split("\n").slice(2, 6).join("\n  ");
-}
-
-/** The frames behind those of `node:diagnostics_channel` and `node:net`. */
-function socketFrames(stack: string): string {
-  const frames = stack.split("\n").slice(1);
-  const first = frames.findLastIndex((frame) => frame.includes("node:net")) + 1;
-  return ["", ...frames.slice(first, first + 5)].join("\n  ");
+/** The frames that lead to the call: behind the tracing itself, which is two lines, and behind those of `module`. */
+function firstFrames(stack: string, module?: string): string {
+  const lines = stack.split("\n");
+  const last = module === undefined ? -1 : lines.findLastIndex((line) => line.includes(module));
+  const first = Math.max(2, last + 1);
+  return lines.slice(first, first + 4).join("\n  ");
 }
 
 function addressOf(address: unknown): string {

@@ -220,8 +220,10 @@ export async function releaseRun(
   const { address, epoch } = lease;
   const event = { type: "released", turn: 0, reason } as const;
   return handBack(context, address, reason, {
-    ...{ epoch, attempts, breaks },
     name: record?.agent_id,
+    epoch,
+    attempts,
+    breaks,
     delay_ms: Math.ceil(delayMs),
     running_ms: runningMs,
     provider_wait: providerWait && JSON.stringify(providerWait),

@@ -32,10 +32,10 @@ type EndListener = () => void;
 /**
  * ioredis' client with four faults corrected, also in the duplicates that BullMQ makes. It announces once that its nodes
  * are gone: ioredis announces it for each node that it drops, even after it has ended or begun to reconnect, and never
- * recovers. A node that the slot table names again while its last connection still closes stays known: ioredis forgets the
- * new connection when the old one ends, and never closes it. We refresh the slot table on our own timer: that
- * of ioredis never stops when the client is closed during a refresh. It publishes all messages of a channel through one node: ioredis picks a node for each message, and messages
- * from different nodes arrive in any order.
+ * recovers. It keeps a node that the slot table names again while its last connection still closes: ioredis forgets the
+ * new connection when the old one ends, and never closes it. We refresh the slot table on our own timer: that of ioredis
+ * never stops when the client is closed during a refresh. It publishes all messages of a channel through one node: ioredis
+ * picks a node for each message, and messages from different nodes arrive in any order.
  */
 class SteadyCluster extends Cluster {
   readonly #nodes: ClusterNode[];
@@ -53,7 +53,7 @@ class SteadyCluster extends Cluster {
     };
     this.on("+node", (node: Redis) => {
       const { host, port } = node.options;
-      for (const older of [...announcers.keys()])
+      for (const older of announcers.keys())
         if (older.options.host === host && older.options.port === port) silence(older);
       // Only ioredis listens to a node that it has just made.
       announcers.set(node, node.rawListeners("end") as EndListener[]);
@@ -62,7 +62,7 @@ class SteadyCluster extends Cluster {
     this.on("-node", (node: Redis) => announcers.delete(node));
     this.on("close", () => {
       this.#look?.cancel();
-      for (const node of [...announcers.keys()]) silence(node);
+      for (const node of announcers.keys()) silence(node);
     });
     this.on("ready", () => this.#lookLater());
   }

@@ -4,8 +4,8 @@
  * this file whether the package is built or not.
  *
  * 1. Whatever a request holds, an answer leaves within seconds: every expression is compiled and run under `vm`'s time
- *    limit, which also interrupts V8's regular expressions. What is limited is the time that this thread computed, where the
- *    system tells it: on a busy machine a pattern is not slow because its turn came late.
+ *    limit, which also interrupts V8's regular expressions. Where the system tells how long this thread computed, that is
+ *    what counts: a pattern is not slow because a busy machine let it wait.
  * 2. An expression that V8 does not finish in time is run by re2js from then on, whose time grows with the length of the
  *    text alone. It cannot run look-around and back references: those get the answer `too_slow`.
  * 3. The thread gives way to the main thread where they share a processor.
@@ -22,17 +22,17 @@ import picomatch from "picomatch";
 /** @typedef {(text: string) => boolean} Test */
 /** @typedef {{ v8: RegExp, linear?: Test }} Expression `linear` is there once V8 has run out of time. */
 
-/** Time of computing of V8 for one batch of lines, ms; an ordinary expression takes less than 5. */
+/** How long V8 may compute for one batch of lines, ms; an ordinary expression takes less than 5. */
 const V8_LIMIT_MS = 250;
-/** The same of re2js for one batch of lines, ms; it is up to 900 times slower than V8. */
+/** How long re2js may compute for one batch of lines, ms; it is up to 900 times slower than V8. */
 const LINEAR_LIMIT_MS = 2_000;
-/** The same for anything else in one request, ms. */
+/** How long anything else in one request may compute, ms. */
 const LIMIT_MS = 500;
-/** So much of its limit a run that was broken off gets at once. */
+/** A try gets at most this many times its limit. */
 const MOST_AT_ONCE = 4;
-/** So much time V8 gets while the machine is busy with others, where another engine may go on, ms. */
+/** How long V8 tries on a busy machine before the other engine goes on, ms. */
 const V8_PATIENCE_MS = 1_000;
-/** So much time a run gets while the machine is busy with others, ms. */
+/** How long the last engine tries on a busy machine, ms. */
 const LONGEST_MS = 5_000;
 /** Expressions of each kind kept compiled. */
 const MAX_COMPILED = 100;
@@ -45,10 +45,11 @@ const jobContext = createContext({ run: () => job.run() });
 const runJob = new Script("run()");
 
 /**
- * Runs `run` for at most `limitMs`. If this thread had a processor for less than half of that time, it is begun again with more,
- * until it had (`slow`), or `patienceMs` were given in vain (`starved`).
+ * Runs `run` for at most `limitMs`. A try that took longer is repeated with more time, until this thread has computed for half
+ * of the limit (`slow`), or the tries had `patienceMs` together (`starved`).
  * @param {number} limitMs
  * @param {() => void} run
+ * @param {number} patienceMs
  * @returns {"ended" | "slow" | "starved"}
  */
 function runFor(limitMs, run, patienceMs = LONGEST_MS) {
@@ -127,12 +128,14 @@ async function matchLines({ source, flags, texts }) {
     for (; next < texts.length; next++) if (test(texts[next] ?? "")) hits.push(next);
   };
   const scanByV8 = () => scan((text) => expression.v8.test(text));
-  let end = expression.linear ? "slow" : runFor(V8_LIMIT_MS, scanByV8, V8_PATIENCE_MS);
-  if (end === "ended") return { hits };
-  expression.linear ??= await linearTest(source, flags);
+  if (expression.linear === undefined) {
+    const end = runFor(V8_LIMIT_MS, scanByV8, V8_PATIENCE_MS);
+    if (end === "ended") return { hits };
+    expression.linear = await linearTest(source, flags);
+    if (expression.linear === undefined && end === "slow") return { problem: "too_slow" };
+  }
   const { linear } = expression;
-  if (linear) end = runFor(LINEAR_LIMIT_MS, () => scan(linear));
-  else if (end === "starved") end = runFor(V8_LIMIT_MS, scanByV8);
+  const end = linear ? runFor(LINEAR_LIMIT_MS, () => scan(linear)) : runFor(V8_LIMIT_MS, scanByV8);
   return end === "ended" ? { hits } : { problem: "too_slow" };
 }
 

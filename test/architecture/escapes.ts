@@ -18,7 +18,7 @@ import {
   type Node,
   SyntaxKind,
 } from "typescript/unstable/ast";
-import { TypeFlags } from "typescript/unstable/sync";
+import { type Checker, type Type, TypeFlags } from "typescript/unstable/sync";
 import { means, whole } from "./ambient.ts";
 import { findNodes, lineOf, type Source, type Violation } from "./source.ts";
 
@@ -70,8 +70,10 @@ export function findClaimedAny(sources: readonly Source[]): Violation[] {
     const types = checker.getTypeAtLocation(calls);
     return calls.flatMap((node, index) => {
       const type = types[index];
-      if (type === undefined || type.isErrorType() || (type.flags & TypeFlags.Any) === 0) return [];
+      if (type === undefined || type.isErrorType() || !isAny(type, checker)) return [];
       if (isExpressionStatement(node.parent) || isTypeOfExpression(node.parent)) return [];
+      // What a promise brings is looked at where it is awaited.
+      if ((type.flags & TypeFlags.Any) === 0 && isAwaitExpression(node.parent)) return [];
       // An argument may be taken as any, as `String` does; anywhere else that is inferred from what was never checked.
       const harmless = isArgument(node) ? TypeFlags.AnyOrUnknown : TypeFlags.Unknown;
       const taken = checker.getContextualType(node);
@@ -146,6 +148,13 @@ function claims({ type }: { type: Node }): boolean {
     type.kind !== SyntaxKind.AnyKeyword &&
     type.getText() !== "const"
   );
+}
+
+/** `any`, or a promise of it. */
+function isAny(type: Type, checker: Checker): boolean {
+  if ((type.flags & TypeFlags.Any) !== 0) return true;
+  if (type.getSymbol()?.name !== "Promise" || !type.isTypeReference()) return false;
+  return checker.getTypeArguments(type).some(({ flags }) => (flags & TypeFlags.Any) !== 0);
 }
 
 function isArgument({ parent }: Node): boolean {

@@ -90,8 +90,10 @@ function partsOf(type: Type, checker: Checker): Type[] {
     checker.getSignaturesOfType(type, kind),
   );
   const values = signatures.flatMap((signature) => signature.getParameters());
+  const bounds = signatures.flatMap((signature) => signature.getTypeParameters());
   return [
     ...checker.getTypeOfSymbol([...checker.getPropertiesOfType(type), ...values]),
+    ...bounds.map((bound) => checker.getConstraintOfTypeParameter(bound)),
     ...checker.getIndexInfosOfType(type).map(({ valueType }) => valueType),
     ...signatures.map((signature) => checker.getReturnTypeOfSignature(signature)),
   ].filter((part) => part !== undefined);

@@ -64,6 +64,18 @@ export function findReExports(sources: readonly Source[]): Violation[] {
   });
 }
 
+/** `export *` and what is exported as `default`: no name by which another rule could hold it. */
+export function findNamelessExports(sources: readonly Source[]): Violation[] {
+  return findNodes(sources, (node) => {
+    const isAll = isExportDeclaration(node) && node.exportClause === undefined;
+    const isDefault =
+      isExportAssignment(node) ||
+      node.kind === SyntaxKind.DefaultKeyword ||
+      (isExportSpecifier(node) && node.name.getText() === "default");
+    return isAll || isDefault ? "what is exported has a name" : undefined;
+  });
+}
+
 const LOADERS = [
   "es:eval",
   "es:Function",

@@ -4,8 +4,15 @@
  */
 import {
   isArrowFunction,
+  isBinaryExpression,
+  isCallExpression,
+  isDeleteExpression,
+  isElementAccessExpression,
   isExpressionStatement,
   isFunctionExpression,
+  isPostfixUnaryExpression,
+  isPrefixUnaryExpression,
+  isPropertyAccessExpression,
   isPropertyDeclaration,
   isRegularExpressionLiteral,
   isSourceFile,
@@ -14,7 +21,7 @@ import {
   SyntaxKind,
 } from "typescript/unstable/ast";
 import { type Checker, SignatureKind, type Type, TypeFlags } from "typescript/unstable/sync";
-import { declares } from "./ambient.ts";
+import { declares, means, whole } from "./ambient.ts";
 import { declaredNames } from "./documented.ts";
 import { findNodes, isInType, nodesOf, type Source, type Violation } from "./source.ts";
 
@@ -44,12 +51,57 @@ function impurityOf(node: Node, source: Source): string | undefined {
   if (isModuleVariable(node)) return "nothing that outlives a call may change";
   if (node.kind === SyntaxKind.MetaProperty || node.kind === SyntaxKind.AwaitExpression)
     return "it waits for nothing and knows no file";
+  const written = writtenBy(node, source);
+  if (written !== undefined && isOfModule(written, source))
+    return `${written.getText()} outlives a call, and nothing that does is written to`;
   const meaning = source.meaningOf(node);
   if (meaning === undefined || (meaning.home !== "es" && meaning.home !== "node") || isInType(node))
     return undefined;
   const key = `${meaning.home}:${meaning.name}`;
   const isPure = key !== "es:Math.random" && (meaning.name.includes(".") || PURE.has(key));
   return isPure ? undefined : `${meaning.name} comes in as a parameter, if at all`;
+}
+
+const OBJECT_WRITERS = ["assign", "defineProperty", "defineProperties", "setPrototypeOf"].map(
+  (name) => `es:ObjectConstructor.${name}`,
+);
+
+/** The name to whose member the node writes: `a` in `a.b.c += 1`, in `delete a.b` and in `Object.assign(a, …)`. */
+function writtenBy(node: Node, source: Source): Node | undefined {
+  if (means(node, source, OBJECT_WRITERS)) {
+    const { parent } = whole(node);
+    return isCallExpression(parent) ? rootOf(parent.arguments[0]) : undefined;
+  }
+  const target = targetOf(node);
+  return target && (isPropertyAccessExpression(target) || isElementAccessExpression(target))
+    ? rootOf(target)
+    : undefined;
+}
+
+/** What an assignment, `++`, `--` or `delete` changes. */
+function targetOf(node: Node): Node | undefined {
+  if (isBinaryExpression(node)) {
+    const { kind } = node.operatorToken;
+    return kind >= SyntaxKind.FirstAssignment && kind <= SyntaxKind.LastAssignment ? node.left : undefined;
+  }
+  if (isPostfixUnaryExpression(node)) return node.operand;
+  if (isPrefixUnaryExpression(node)) return STEPS.includes(node.operator) ? node.operand : undefined;
+  return isDeleteExpression(node) ? node.expression : undefined;
+}
+
+const STEPS: readonly SyntaxKind[] = [SyntaxKind.PlusPlusToken, SyntaxKind.MinusMinusToken];
+
+function rootOf(value: Node | undefined): Node | undefined {
+  let at = value;
+  while (at && (isPropertyAccessExpression(at) || isElementAccessExpression(at))) at = at.expression;
+  return at;
+}
+
+/** Whether the name was imported, or stands at the top of its own file. */
+function isOfModule(name: Node, source: Source): boolean {
+  const home = source.meaningOf(name)?.home;
+  if (home !== source.path) return home?.includes("/") === true;
+  return source.file.statements.some((statement) => declaredNames(statement).includes(name.getText()));
 }
 
 /** `let` and `var` at the top of a module. */

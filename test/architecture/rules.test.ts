@@ -179,8 +179,22 @@ const PLAYS: Readonly<Record<RuleName, { breaks: readonly Files[]; keeps: readon
       },
     ],
   },
+  "what is exported has a name": {
+    breaks: [
+      { "src/a.ts": "export default function f() {}" },
+      { "src/a.ts": "export default class {}" },
+      { "src/a.ts": "const a = 1;\nexport default a;" },
+      { "src/a.ts": "const a = 1;\nexport { a as default };" },
+      { "src/index.ts": `export * from "./b.ts";`, "src/b.ts": "export const b = 1;" },
+    ],
+    keeps: [
+      { "src/a.ts": "export function f(a: number) { switch (a) { default: return { default: 1 }; } }" },
+      { "src/index.ts": `export * as b from "./b.ts";`, "src/b.ts": "export const b = 1;" },
+    ],
+  },
   "an entry exports every type that its exports name": {
     breaks: [
+      { "src/index.ts": "interface Hidden { a: 1 }\nexport const f = <T extends Hidden>(t: T) => t;" },
       { "src/offline/server.ts": "interface Inside { a: 1 } export interface Outside { inside: Inside }" },
       {
         "src/index.ts": `export { type A } from "./producer/a.ts";`,
@@ -276,6 +290,7 @@ const PLAYS: Readonly<Record<RuleName, { breaks: readonly Files[]; keeps: readon
   },
   "what has the type any is taken as unknown": {
     breaks: [
+      { "src/a.ts": "export const f = (text: string): Promise<number> => Promise.resolve(JSON.parse(text));" },
       { "src/a.ts": "interface A { b: 1 }\nconst a: A = JSON.parse('1');" },
       { "src/a.ts": "interface A { b: 1 }\nfunction f(text: string): A { return JSON.parse(text); }" },
       { "src/a.ts": "const f = (text: string) => JSON.parse(text);" },
@@ -499,6 +514,26 @@ const PLAYS: Readonly<Record<RuleName, { breaks: readonly Files[]; keeps: readon
       { "src/worker/loop/next.ts": "class Tally { static calls = 0; }" },
       { "src/worker/loop/next.ts": "const place = /a/g;" },
       { "src/worker/loop/next.ts": "export function f() {}\nf.calls = 0;" },
+      { "src/worker/loop/next.ts": "export function f() { Object.assign(f, { calls: 1 }); }" },
+      {
+        "src/worker/loop/next.ts": "export function f() { Object.defineProperty(f, 'calls', { value: 1 }); }",
+      },
+      {
+        "src/worker/loop/next.ts": `import { S } from "../../shared/protocol/a.ts";\nexport const f = () => { S.n += 1; };`,
+        "src/shared/protocol/a.ts": "export const S = { n: 0 };",
+      },
+      {
+        "src/worker/loop/next.ts": `import { S } from "../../shared/protocol/a.ts";\nexport const f = () => ++S.of.n;`,
+        "src/shared/protocol/a.ts": "export const S = { of: { n: 0 } };",
+      },
+      {
+        "src/worker/loop/next.ts": `import { S } from "../../shared/protocol/a.ts";\nexport const f = () => delete S["n"];`,
+        "src/shared/protocol/a.ts": "export const S: { n?: number } = { n: 0 };",
+      },
+      {
+        "src/worker/loop/next.ts": `import { a } from "../../shared/protocol/a.ts";\nexport const f = () => a();`,
+        "src/shared/protocol/a.ts": "const S = { n: 0 }; export const a = () => S.n++;",
+      },
     ],
     keeps: [
       {

@@ -24,7 +24,7 @@ import {
 import { findForbiddenImports, findSideDoors } from "./imports.ts";
 import { findDrawers, findUnmirroredTests, findUnreadFiles } from "./layout.ts";
 import { findUnnamedInput, type LuaFile } from "./lua.ts";
-import { findHiddenLoads, findReExports } from "./modules.ts";
+import { findHiddenLoads, findNamelessExports, findReExports } from "./modules.ts";
 import { openProgram } from "./program.ts";
 import { findUnexportedTypes } from "./public.ts";
 import { findImpure } from "./pure.ts";
@@ -48,6 +48,7 @@ export const RULES = {
   "no file can import itself by any way round": (tree) => findCycles(tree.sources),
   "code comes in by import statements alone": (tree) => findHiddenLoads(tree.sources),
   "only the package's doors re-export": (tree) => findReExports(tree.sources),
+  "what is exported has a name": (tree) => findNamelessExports(tree.sources),
   "an entry exports every type that its exports name": (tree) => findUnexportedTypes(tree.sources),
   "nothing has the type any": (tree) => findAny(tree.sources),
   "nothing is cast from unknown": (tree) => findCastsFromUnknown(tree.sources),

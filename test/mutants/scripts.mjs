@@ -1511,4 +1511,22 @@ export default [
     tests: ["test/integration/service/schedules.test.ts"],
     title: "is not brought back",
   },
+  {
+    id: "budget-window-forgets-nothing",
+    promise: "What left the window of a budget is not spent any more.",
+    file: "src/shared/redis/lua/include/budget.lua",
+    find: "return slice, slice - SLICES",
+    replace: "return slice, -1",
+    tests: ["test/integration/worker/budgets.test.ts"],
+    title: "a rolling window forgets what is older",
+  },
+  {
+    id: "budget-reserved-twice",
+    promise: "A reservation that is repeated counts once.",
+    file: "src/shared/redis/lua/budget-reserve.lua",
+    find: "if redis.call('HEXISTS', budget, 'r/' .. purchase_id) == 0 then",
+    replace: "if true then",
+    tests: ["test/integration/worker/budgets.test.ts"],
+    title: "a reservation that is repeated counts once",
+  },
 ];

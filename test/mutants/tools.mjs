@@ -558,6 +558,23 @@ export default [
     tests: ["test/unit/worker/tools/builtin/bash.test.ts"],
   },
   {
+    id: "sandbox-dead-launcher",
+    promise: "A command whose launcher has died is not handed over.",
+    file: "src/worker/tools/sandbox/process.ts",
+    find: "if (!hasDied(child)) feed",
+    replace: "feed",
+    tests: ["test/integration/tools/start-kills.test.ts"],
+    title: "behind root run no command once their launcher is dead",
+  },
+  {
+    id: "sandbox-untold-death",
+    promise: "A launcher whose death the event loop has not told yet counts as dead.",
+    file: "src/worker/tools/sandbox/process.ts",
+    find: "return /^[ZX]/.test(",
+    replace: "return /^[z]/.test(",
+    tests: ["test/unit/worker/tools/sandbox/process.test.ts"],
+  },
+  {
     id: "registry-result-unbounded",
     promise: "A result fits a conversation.",
     file: "src/worker/tools/registry.ts",

@@ -173,21 +173,37 @@ export const RecordFields = z.object({
   kept: z.string().optional(),
 });
 
+/**
+ * The values of the JSON list in {@link RecordFields} `kept`, in their order: names in each record would be a quarter of what an
+ * agent may leave behind. Limits and what follows them up to `definition` are of its specification; `entry_id` and what
+ * follows are of its reply, `ending` what its `reply_id` has behind the uid.
+ */
+export const KEPT_FIELDS = [
+  ...["v", "created_at", "ended_at", "name", "model"],
+  ...["max_turns", "max_tokens", "max_duration_ms", "max_total_tokens", "max_cost_usd"],
+  ...["keep_alive", "idle_ms", "description", "definition", "progress", "summary"],
+  ...["entry_id", "ending", "kind", "reply_status", "stop_reason", "message_ids", "undelivered"],
+] as const;
+
 const KEPT = /^(\S+) (\S+) (\d+) \S+ (.+)$/s;
 
 /**
- * The other fields of a record whose agent's end was acked, unchecked: `kept_json` in `rest.lua` wrote them in this order. What
- * only a worker or a resumed agent would need is gone.
+ * The other fields of a record whose agent's end was acked, unchecked: `ack.lua` kept them. What only a worker or a resumed
+ * agent would need is gone.
  */
 export function readKept(uid: string, kept: string): Record<string, unknown> {
   const [, agent_id, ended_reason, run, json = "[]"] = KEPT.exec(kept) ?? [];
-  const [v, created_at, ended_at, name, model, ...others] = z.array(z.unknown()).parse(JSON.parse(json));
-  const [max_turns, max_tokens, max_duration_ms, max_total_tokens, max_cost_usd, ...more] = others;
-  const [keep_alive, idle_ms, description, definition, progress, summary, ...end] = more;
-  const [entry_id, ending, kind, status, stop_reason, message_ids, undelivered] = end;
-  const limits = present({ max_turns, max_tokens, max_duration_ms, max_total_tokens, max_cost_usd });
+  const values = z.array(z.unknown()).parse(JSON.parse(json));
+  const stayed: Partial<Record<(typeof KEPT_FIELDS)[number], unknown>> = Object.fromEntries(
+    KEPT_FIELDS.map((name, i) => [name, values[i] ?? undefined]),
+  );
+  const { v, created_at, ended_at, name, progress, summary } = stayed;
+  const { max_turns, max_tokens, max_duration_ms, max_total_tokens, max_cost_usd } = stayed;
+  const limits = { max_turns, max_tokens, max_duration_ms, max_total_tokens, max_cost_usd };
+  const { model, keep_alive, idle_ms, description, definition } = stayed;
   const spec = { v, model, limits, keep_alive: keep_alive === 1, idle_ms, description, definition };
-  const reply = {
+  const { entry_id, ending, kind, reply_status: status, stop_reason, message_ids, undelivered } = stayed;
+  const said = {
     entry_id,
     at: `${ended_at}`,
     reply_id: `${uid}.${ending}`,
@@ -196,21 +212,13 @@ export function readKept(uid: string, kept: string): Record<string, unknown> {
     stop_reason,
     message_ids,
   };
-  const asked = {
-    ...reply,
-    agent_status: "ended",
-    undelivered: undelivered === null ? null : JSON.stringify(undelivered),
-  };
+  const reply = { ...said, agent_status: "ended", undelivered: undelivered && JSON.stringify(undelivered) };
   return {
-    ...{ v, agent_id, ended_reason, run, created_at, ended_at, name, summary: summary ?? undefined },
-    ...{ epoch: 0, wake: 0, deadline: 0, inbox_read: 0, spec: JSON.stringify(present(spec)) },
-    ...(progress !== null && { progress: JSON.stringify(progress) }),
-    ...(kind !== null && { reply: JSON.stringify(present(asked)) }),
+    ...{ v, agent_id, ended_reason, run, created_at, ended_at, name, summary },
+    ...{ epoch: 0, wake: 0, deadline: 0, inbox_read: 0, spec: JSON.stringify(spec) },
+    ...(progress !== undefined && { progress: JSON.stringify(progress) }),
+    ...(kind !== undefined && { reply: JSON.stringify(reply) }),
   };
-}
-
-function present(members: object): object {
-  return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== null));
 }
 
 /** The record of an agent; `progress` is what its run has come to, once it has committed a turn. */

@@ -7,9 +7,8 @@
  * 3. Each budget is exact by itself, across all workers; of several that bind an agent all must grant.
  */
 import type { AgentAddress, Keys } from "../protocol/keys.ts";
-import type { Budgets, Timing } from "../protocol/limits.ts";
+import { type Budgets, TIMING, type Timing } from "../protocol/limits.ts";
 import type { RedisClient } from "./connection/connection.ts";
-import { redisNowMs } from "./redis-time.ts";
 import { loadScripts } from "./scripts.ts";
 
 /** One budget that binds an agent: its name, and what it allows. No window: it never refills. */
@@ -21,8 +20,6 @@ export interface BoundBudget {
 }
 
 const MICRO = 1_000_000;
-/** In so many slices a window is kept, as `budget-reserve.lua` has it. */
-const SLICES = 60;
 
 /** The budgets that bind the agent at `address`. */
 export function budgetsOf(
@@ -109,16 +106,10 @@ export function createBudgetBook(redis: RedisClient, keys: Keys, timing: Timing)
 export async function readSpent(
   redis: RedisClient,
   keys: Keys,
-  { name, windowMs }: BoundBudget,
+  { name, windowMs: window_ms }: BoundBudget,
 ): Promise<Amount> {
-  const [all, nowMs] = await Promise.all([redis.hgetall(keys.budget(name)), redisNowMs(redis)]);
-  const oldest = windowMs === undefined ? -1 : Math.floor((nowMs * SLICES) / windowMs) - SLICES;
-  const spent = { t: 0, c: 0 };
-  for (const [field, value] of Object.entries(all)) {
-    const [kind, slice] = field.split("/");
-    if ((kind === "t" || kind === "c") && Number(slice) > oldest) spent[kind] += Number(value);
-  }
-  return { tokens: spent.t, costUsd: spent.c / MICRO };
+  const used = await loadScripts(redis, keys, TIMING).run("budget-usage", undefined, { name, window_ms });
+  return { tokens: used.tokens, costUsd: used.micro_usd / MICRO };
 }
 
 /** Which share of a budget is spent, of tokens or of money, whichever is greater; 0 where neither is capped. */

@@ -140,4 +140,11 @@ export const INSTALLATION_VERBS = {
     args: { purchase_id: text, tokens: int, micro_usd: int },
     answers: { settled: {}, same: {} },
   },
+  /** What has been spent of the budget in its window. */
+  "budget-usage": {
+    keys: ["budget"],
+    context: [],
+    args: { window_ms: optional(int) },
+    answers: { used: { tokens: int, micro_usd: int } },
+  },
 } as const satisfies Readonly<Record<string, Verb>>;

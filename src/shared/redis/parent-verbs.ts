@@ -70,7 +70,7 @@ export const PARENT_VERBS = {
   /** Takes a reply out of the channel. `first` for the reader that did; `token` names this ack, so that it may be repeated. */
   ack: {
     keys: ["replies", "ack", "record", "text", "timeline", "timelines", "history", "transcript", "request"],
-    context: ["uid", "request_ttl_ms", "kept_ms"],
+    context: ["uid", "request_ttl_ms", "kept_ms", "kept_fields"],
     args: { entry_id: text, token: text },
     answers: { first: {}, already: {} },
   },

@@ -3,7 +3,7 @@
  * settings, channels and parts of the address, each by the name that Lua has for it. Pure.
  */
 
-import { PAYLOAD_VERSION } from "../protocol/agent.ts";
+import { KEPT_FIELDS, PAYLOAD_VERSION } from "../protocol/agent.ts";
 import {
   type AgentAddress,
   type AgentKeys,
@@ -134,6 +134,7 @@ const CONTEXT = {
   webhook_doorbell: ({ keys }) => keys.webhookDoorbell,
   events_channel: ({ parent }) => parent.events,
   hints: ({ keys }) => keys.hints,
+  kept_fields: () => KEPT_FIELDS.join(" "),
   default_idle_ms: () => IDLE_MS,
   version: () => PAYLOAD_VERSION,
   max_live: () => MAX_LIVE_AGENTS,
@@ -166,6 +167,7 @@ const WORDS: ReadonlySet<string> = new Set([
   "webhook_doorbell",
   "events_channel",
   "hints",
+  "kept_fields",
 ]);
 
 /** Whether Lua has `name` as a number. */

@@ -105,22 +105,31 @@ describe("a budget", () => {
   });
 });
 
-test("a rolling window forgets what is older; a reservation that is repeated counts once, one that is settled for what it took", async () => {
+test("a reservation that is repeated counts once, one that is settled for what it took", async () => {
   const stage = await openStage();
   const book = createBudgetBook(stage.redis, stage.keys, SHORT_TIMING);
-  const bound = [{ name: "tenant/rolling", maxTokens: 100, windowMs: 1_200 }];
+  const budget = { name: "tenant/rolling", maxTokens: 100, windowMs: 3_600_000 };
   const reserve = (id: string, tokens: number, forced = false) =>
-    book.reserve(bound, id, { tokens, costUsd: 0 }, forced);
+    book.reserve([budget], id, { tokens, costUsd: 0.5 }, forced);
   expect(await reserve("a", 60)).toEqual({ status: "granted", used: 0.6 });
   expect(await reserve("a", 60)).toEqual({ status: "granted", used: 0.6 });
   expect(await reserve("b", 41)).toEqual({ status: "refused", over: "max_total_tokens" });
-  await book.settle(bound, "a", { tokens: 50, costUsd: 0 });
-  await book.settle(bound, "a", { tokens: 0, costUsd: 0 });
+  await book.settle([budget], "a", { tokens: 50, costUsd: 0.25 });
+  await book.settle([budget], "a", { tokens: 0, costUsd: 0 });
   expect(await reserve("b", 41)).toEqual({ status: "granted", used: 0.91 });
   expect(await reserve("c", 41, true)).toMatchObject({ status: "granted", used: 1.32 });
-  const granted = await until(async () => (await reserve("d", 90)).status === "granted" && "granted");
-  expect(granted).toBe("granted");
-  expect(await stage.redis.hlen(stage.keys.budget("tenant/rolling"))).toBeLessThan(8);
+  expect(await readSpent(stage.redis, stage.keys, budget)).toEqual({ tokens: 132, costUsd: 1.25 });
+});
+
+test("a rolling window forgets what is older, reservations too", async () => {
+  const stage = await openStage();
+  const book = createBudgetBook(stage.redis, stage.keys, SHORT_TIMING);
+  const budget = { name: "tenant/rolling", maxTokens: 100, windowMs: 600 };
+  const reserve = (id: string) => book.reserve([budget], id, { tokens: 90, costUsd: 0 }, false);
+  expect(await reserve("a")).toMatchObject({ status: "granted" });
+  await until(async () => (await readSpent(stage.redis, stage.keys, budget)).tokens === 0);
+  expect(await reserve("b")).toMatchObject({ status: "granted", used: 0.9 });
+  expect(await stage.redis.hlen(stage.keys.budget("tenant/rolling"))).toBe(3);
 });
 
 const DEAR = { input: 1_000, output: 5_000, cache_read: 100, cache_write: 1_250 };

@@ -5,6 +5,27 @@
 -- Include rest.
 -- Closes: two readers both believing they were first; a re-sent ack contradicting itself.
 local TIMELINES_MAX = 50
+
+-- The values of `kept_fields` as a JSON list, null for those that are not there; nil for a record that Lua cannot read, which
+-- then stays as it is.
+local function kept_json(agent)
+  local readable, spec = pcall(cjson.decode, agent.spec)
+  if not readable then return nil end
+  local reply = agent.reply and cjson.decode(agent.reply) or {}
+  local values = { name = agent.name, summary = agent.summary, model = spec.model, keep_alive = spec.keep_alive and 1 or 0,
+    idle_ms = spec.idle_ms, description = spec.description, definition = spec.definition, entry_id = reply.entry_id,
+    ending = reply.reply_id and string.match(reply.reply_id, '[^.]*$'), kind = reply.kind, reply_status = reply.status,
+    stop_reason = reply.stop_reason, message_ids = reply.message_ids }
+  for name, limit in pairs(spec.limits) do values[name] = limit end
+  local as_json = { v = agent.v, created_at = agent.created_at, ended_at = agent.ended_at, progress = agent.progress,
+    undelivered = reply.undelivered }
+  local list = {}
+  for name in string.gmatch(kept_fields, '%S+') do
+    list[#list + 1] = as_json[name] or (values[name] and cjson.encode(values[name])) or 'null'
+  end
+  return '[' .. table.concat(list, ',') .. ']'
+end
+
 if redis.call('XDEL', replies, entry_id) == 0 then
   local _, _, _, acked_by = words_of_kept(record)
   if acked_by == token or redis.call('GET', ack) == token then return answer('first') end

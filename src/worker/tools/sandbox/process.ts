@@ -13,7 +13,7 @@
  */
 
 import { type ChildProcess, spawn } from "node:child_process";
-import { closeSync, openSync, readdirSync } from "node:fs";
+import { closeSync, openSync, readdirSync, readFileSync } from "node:fs";
 import type { Readable, Writable } from "node:stream";
 import type { Clock } from "../../../shared/clock.ts";
 import { onAbort } from "../../../shared/stop-signal.ts";
@@ -176,11 +176,26 @@ function handOver(
   command: string,
 ): void {
   reported?.once("data", () => {
-    // Of deaths the event loop tells after what was read in the same round: one that came before this word is known by then.
+    // Of a death the event loop tells after what it read in the same round, on a busy machine in a later one.
     setImmediate(() => {
-      if (child.exitCode === null && child.signalCode === null) feed(child.stdio[COMMAND], command);
+      if (!hasDied(child)) feed(child.stdio[COMMAND], command);
     });
   });
+}
+
+/** Whether a child has died. The kernel knows it first and keeps its entry until the event loop tells; on Linux that is seen. */
+export function hasDied({
+  pid,
+  exitCode,
+  signalCode,
+}: Pick<ChildProcess, "pid" | "exitCode" | "signalCode">): boolean {
+  if (exitCode !== null || signalCode !== null) return true;
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+    return /^[ZX]/.test(stat.slice(stat.lastIndexOf(")") + 2));
+  } catch {
+    return false;
+  }
 }
 
 interface Keeper {

@@ -1,0 +1,6 @@
+-- budget-usage: what is used of a budget in its window, calls under way included at what they reserved. Writes nothing.
+-- Include budget.
+-- Closes: a sum over slices of two moments; a window counted by another clock than its calls.
+local _, oldest = slices(window_ms)
+local tokens, micro_usd = spent_of(budget, oldest)
+return answer('used', { tokens = tokens, micro_usd = micro_usd })

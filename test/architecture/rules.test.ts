@@ -290,7 +290,9 @@ const PLAYS: Readonly<Record<RuleName, { breaks: readonly Files[]; keeps: readon
   },
   "what has the type any is taken as unknown": {
     breaks: [
-      { "src/a.ts": "export const f = (text: string): Promise<number> => Promise.resolve(JSON.parse(text));" },
+      {
+        "src/a.ts": "export const f = (text: string): Promise<number> => Promise.resolve(JSON.parse(text));",
+      },
       { "src/a.ts": "interface A { b: 1 }\nconst a: A = JSON.parse('1');" },
       { "src/a.ts": "interface A { b: 1 }\nfunction f(text: string): A { return JSON.parse(text); }" },
       { "src/a.ts": "const f = (text: string) => JSON.parse(text);" },

@@ -47,7 +47,8 @@ interface Worker {
 let workers = 0;
 /** Starts a worker that begins {@link STARTS} commands; resolves when it does. */
 async function startWorker(asNobody: boolean, program?: string): Promise<Worker> {
-  const marker = `7${workers++}86420`;
+  // Seconds that are found again: no other run of this file has them.
+  const marker = `${process.pid}${workers++}86420`;
   const root = join(base, `worker-${workers}`);
   const directories = Array.from({ length: STARTS }, (_, n) => join(root, `w${n}`));
   for (const path of [root, ...directories]) {
@@ -76,7 +77,11 @@ async function startWorker(asNobody: boolean, program?: string): Promise<Worker>
     worker.once("exit", () => reject(new Error("the worker ended by itself")));
   });
   const begun = () => directories.filter((path) => existsSync(join(path, "begun"))).length;
-  return { process: worker, words: [base, marker], begun };
+  const started = { process: worker, words: [base, marker], begun };
+  closeAtEnd(() => {
+    for (const { pid } of processesOf(started)) spawn("kill", ["-9", `${pid}`], { stdio: "ignore" });
+  });
+  return started;
 }
 
 /** Processes of a worker, without itself. */

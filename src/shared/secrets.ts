@@ -18,7 +18,7 @@ export const MASK = "[redacted]";
 
 /** `text` without the name and password of any address in it. */
 export function withoutLogins(text: string): string {
-  return text.replace(/(?<=:\/\/)[^\s/@]+(?=@)/g, MASK);
+  return text.includes("://") ? text.replace(/(?<=:\/\/)[^\s/@]+(?=@)/g, MASK) : text;
 }
 /** Enough for the secrets of one process; the oldest ones are forgotten beyond that. */
 const MAX_SECRETS = 256;
@@ -221,7 +221,19 @@ export function withoutSecretsIn(
   fields: Readonly<Record<string, unknown>>,
   depth = MOST_DEPTH,
 ): Readonly<Record<string, unknown>> {
-  return known.length === 0 ? fields : cleanFields(fields, depth);
+  return mayHoldSecret(fields, depth) ? cleanFields(fields, depth) : fields;
+}
+
+/** Whether a text in `value` may be changed by {@link withoutSecrets}; what lies too deep is. Nothing is copied for that. */
+function mayHoldSecret(value: unknown, depth: number): boolean {
+  if (typeof value === "string") return beginnings?.mayBeIn(value) === true;
+  if (typeof value !== "object" || value === null || beginnings === undefined) return false;
+  if (depth === 0) return true;
+  if (Array.isArray(value)) return value.some((item) => mayHoldSecret(item, depth - 1));
+  if (!isPlain(value)) return false;
+  for (const name of Object.keys(value))
+    if (mayHoldSecret(name, depth) || mayHoldSecret(value[name], depth - 1)) return true;
+  return false;
 }
 
 function cleanFields(

@@ -93,8 +93,35 @@ const json = <T extends z.ZodType>(schema: T) =>
     })
     .pipe(schema);
 
-/** A specification as a record holds it. */
-export const AgentSpecJson = json(AgentSpec);
+const specJson = json(AgentSpec);
+const MOST_SPECS = 32;
+const LONGEST_SPEC = 64 * 1024;
+/** Specifications that were read last, by their text; at most 2 Mi characters. */
+const specs = new Map<string, AgentSpec>();
+
+/**
+ * A specification as a record holds it. Most agents of a parent have the same one: equal texts are read once, and what was
+ * read is frozen, since they share it.
+ */
+export const AgentSpecJson = z.string().transform((text, context): AgentSpec => {
+  const known = specs.get(text);
+  if (known) return known;
+  const { data, error } = specJson.safeParse(text);
+  for (const { message, path } of error?.issues ?? [])
+    context.addIssue({ code: "custom", message, path: [...path] });
+  if (!data) return z.NEVER;
+  if (text.length > LONGEST_SPEC) return data;
+  specs.set(text, frozen(data));
+  const [oldest] = specs.keys();
+  if (specs.size > MOST_SPECS && oldest !== undefined) specs.delete(oldest);
+  return data;
+});
+
+/** `value`, which cannot be changed any more, nor anything in it. */
+function frozen<T>(value: T): T {
+  if (typeof value === "object" && value !== null) Object.values(Object.freeze(value)).forEach(frozen);
+  return value;
+}
 
 /**
  * What the record keeps of the reply of its run beside `progress` and `summary`, from the end of the run until the next

@@ -31,10 +31,15 @@ export type Lists = readonly (readonly [name: string, codec: ListCodec<unknown>]
 
 const EMPTY_BULK = "$0\r\n\r\n";
 
-/** Words of a command as they are sent, each a bulk string: its length in bytes, then itself. */
+/** A word of a command as it is sent: its length in bytes, then itself. */
+function bulk(word: string): string {
+  return word === "" ? EMPTY_BULK : `$${Buffer.byteLength(word)}\r\n${word}\r\n`;
+}
+
+/** Words of a command as they are sent. */
 export function bulksOf(words: readonly string[]): string {
   let bulks = "";
-  for (const word of words) bulks += word === "" ? EMPTY_BULK : `$${Buffer.byteLength(word)}\r\n${word}\r\n`;
+  for (const word of words) bulks += bulk(word);
   return bulks;
 }
 
@@ -44,12 +49,16 @@ export function encodeFields(
   lists: Lists,
   given: Readonly<Record<string, unknown>>,
 ): { bulks: string; count: number } {
-  const words = fields.map(([name, codec]) => codec.encode(given[name]));
+  let bulks = "";
+  let count = fields.length;
+  for (const [name, codec] of fields) bulks += bulk(codec.encode(given[name]));
   for (const [name, codec] of lists) {
     const items = (given[name] ?? []) as readonly unknown[];
-    words.push(`${items.length}`, ...codec.encode(items));
+    const words = codec.encode(items);
+    bulks += bulk(`${items.length}`) + bulksOf(words);
+    count += 1 + words.length;
   }
-  return { bulks: bulksOf(words), count: words.length };
+  return { bulks, count };
 }
 
 /** What verb `name` answered: packed by name, a word, then each name before its value. */

@@ -208,11 +208,13 @@ const BLOCK_DEPTH = 128;
  * holds a secret, all of it is left out.
  */
 export function shownAnswer(answer: ModelAnswer): ModelAnswer {
-  const { stopReason, model } = answer;
-  const named = { stopReason: withoutSecrets(stopReason), model: withoutSecrets(model) };
+  const named = { stopReason: withoutSecrets(answer.stopReason), model: withoutSecrets(answer.model) };
   // Text by text: JSON would spell once more what already is JSON within JSON.
   const shown = answer.content.map((block) => withoutSecretsIn(block, BLOCK_DEPTH));
-  if (answer.content.every((block, i) => block === shown[i])) return { ...answer, ...named };
+  if (answer.content.every((block, i) => block === shown[i])) {
+    const isNamedSo = named.stopReason === answer.stopReason && named.model === answer.model;
+    return isNamedSo ? answer : { ...answer, ...named };
+  }
   const hidesThinking = answer.content.some((block, i) => isSigned(block) && block !== shown[i]);
   const ids = new Map<string, string>();
   const content = answer.content.flatMap((block, i): ContentBlock[] => {

@@ -143,20 +143,15 @@ function refused(text: string): Answer {
   return { text, isError: true };
 }
 
-async function answerTo(
+function answerTo(
   tool: Tool | undefined,
   call: ToolCall,
   caller: ToolCaller,
   options: RunToolOptions,
-): Promise<Answer> {
+): Answer | Promise<Answer> {
   const { offered, stop } = options;
   if (tool === undefined || !offered.includes(call.name)) return refused(notOffered(call.name, offered));
-  if (stop.isStopped) return refused(CANCELLED);
-  try {
-    return await withinTime(tool, call.input, caller, options);
-  } catch (error) {
-    return refused(messageOf(tool, error));
-  }
+  return stop.isStopped ? refused(CANCELLED) : withinTime(tool, call.input, caller, options);
 }
 
 function notOffered(name: string, offered: readonly string[]): string {
@@ -174,31 +169,21 @@ function withinTime(
   caller: ToolCaller,
   { stop, clock, timers = clock, mayRun }: RunToolOptions,
 ): Promise<Answer> {
-  return new Promise((resolve, reject) => {
+  return new Promise((resolve) => {
     // Of this call alone: it ends with its own time, and listeners never pile up on the run's.
     const mine = new StopSignal();
-    const ctx = contextOf(caller, mine);
     const end = (answer: Answer) => {
-      release();
-      mine.stop();
-      resolve(answer);
-    };
-    const timer = timers.timeout(tool.timeoutMs, () => end(refused(tookTooLong(tool))));
-    const forget = stop.onStop(() => end(refused(CANCELLED)));
-    const release = () => {
       timer.cancel();
       forget();
+      resolve(answer);
     };
-    checkedRun(tool, input, ctx, { stop: mine, mayRun }).then(
-      (answer) => {
-        release();
-        resolve(answer);
-      },
-      (error: unknown) => {
-        release();
-        reject(error);
-      },
-    );
+    const cutOff = (answer: Answer) => {
+      end(answer);
+      mine.stop();
+    };
+    const timer = timers.timeout(tool.timeoutMs, () => cutOff(refused(tookTooLong(tool))));
+    const forget = stop.onStop(() => cutOff(refused(CANCELLED)));
+    void checkedRun(tool, input, contextOf(caller, mine), { stop: mine, mayRun }).then(end);
   });
 }
 
@@ -218,20 +203,29 @@ function contextOf(caller: ToolCaller, stop: StopSignal): ToolContext {
   };
 }
 
-/** A check may ask elsewhere and take its time, too; what it lets pass too late is not run. */
+/**
+ * A check may ask elsewhere and take its time, too; what it lets pass too late is not run. Never rejects: what goes wrong is
+ * told to the model.
+ */
 async function checkedRun(
   tool: Tool,
   input: unknown,
   ctx: ToolContext,
   { stop, mayRun }: Pick<RunToolOptions, "stop" | "mayRun">,
 ): Promise<Answer> {
-  const checked = await tool.check(input);
-  if (!checked.ok) {
-    return refused(`Invalid input for ${tool.name}: ${checked.problem}. Correct it and call the tool again.`);
+  try {
+    const checked = await tool.check(input);
+    if (!checked.ok) {
+      return refused(
+        `Invalid input for ${tool.name}: ${checked.problem}. Correct it and call the tool again.`,
+      );
+    }
+    if (stop.isStopped) return refused(CANCELLED);
+    if (mayRun?.() === false) return refused(ANOTHERS);
+    return { text: textOfResult(await tool.run(checked.input, ctx)), isError: false };
+  } catch (error) {
+    return refused(messageOf(tool, error));
   }
-  if (stop.isStopped) return refused(CANCELLED);
-  if (mayRun?.() === false) return refused(ANOTHERS);
-  return { text: textOfResult(await tool.run(checked.input, ctx)), isError: false };
 }
 
 function tookTooLong(tool: Tool): string {

@@ -67,7 +67,7 @@ function printed(value: unknown): string {
 
 /** Replaces NUL by its picture and lone surrogates by U+FFFD, one for one. */
 export function safeText(text: string): string {
-  return text.replaceAll("\0", "\u2400").replace(/\p{Surrogate}/gu, "\uFFFD");
+  return (text.includes("\0") ? text.replaceAll("\0", "\u2400") : text).toWellFormed();
 }
 
 function indexOfCodePoint(text: string, count: number): number {

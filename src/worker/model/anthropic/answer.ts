@@ -233,9 +233,9 @@ class CallChecks {
   take(block: JsonObject, inputJson: string | undefined): void {
     const id = this.#unique(typeof block.id === "string" ? block.id : "");
     if (block.id !== id) block.id = id;
-    const name = typeof block.name === "string" ? wellFormed(block.name) : "";
+    const name = typeof block.name === "string" ? block.name.toWellFormed() : "";
     if (name !== block.name || name.length > NAME_MAX_CHARS)
-      block.name = wellFormed(name.slice(0, NAME_MAX_CHARS));
+      block.name = name.slice(0, NAME_MAX_CHARS).toWellFormed();
     const problem = this.#readInput(block, inputJson);
     if (problem !== undefined) block.input = {};
     if (this.#ids.size > MAX_TOOL_CALLS) this.refused.set(id, REFUSED.tooMany);
@@ -257,9 +257,9 @@ class CallChecks {
 
   /** A provider may give two calls the same id, or none: results could not be told apart. */
   #unique(given: string): string {
-    let id = wellFormed(given.slice(0, ID_MAX_CHARS)) || "call";
+    let id = given.slice(0, ID_MAX_CHARS).toWellFormed() || "call";
     if (this.#ids.has(id)) {
-      const stem = wellFormed(id.slice(0, ID_MAX_CHARS - ID_SUFFIX_CHARS));
+      const stem = id.slice(0, ID_MAX_CHARS - ID_SUFFIX_CHARS).toWellFormed();
       let k = this.#suffixes.get(stem) ?? 2;
       while (this.#ids.has(`${stem}_${k}`)) k += 1;
       this.#suffixes.set(stem, k + 1);
@@ -317,9 +317,4 @@ export function isObject(value: unknown): value is JsonObject {
 
 function textOf(value: unknown): string {
   return typeof value === "string" ? value : "";
-}
-
-/** `text` with U+FFFD for each lone surrogate. */
-function wellFormed(text: string): string {
-  return /[\ud800-\udfff]/.test(text) ? Buffer.from(text).toString() : text;
 }

@@ -41,7 +41,6 @@ export function readerOf(
 const LINE_FEED = "\n";
 const CARRIAGE_RETURN = 13;
 const SPACE = 32;
-const QUOTE = 34;
 const CLOSING_BRACE = 125;
 
 /** How the API spells a delta; everything else is parsed as a whole. */
@@ -58,6 +57,9 @@ const TEXT_DELTAS: ReadonlyMap<unknown, { member: string; field: PieceField }> =
   ["thinking_delta", { member: "thinking", field: "thinking" }],
 ]);
 const BLOCK_EVENT = '"content_block_';
+/** The end of a block, as the API spells it: that the block is whole is known without it. */
+const BLOCK_STOP = 'data: {"type":"content_block_stop","index":';
+const NOT_ASCII = /[\x80-\xff]/;
 
 class EventReader implements BodyReader {
   readonly #draft: AnswerDraft;
@@ -111,20 +113,24 @@ class EventReader implements BodyReader {
       if (this.#unparsed !== "") throw new MalformedAnswerError("an event of the answer is not JSON");
       this.#isError = false;
     } else if (text.startsWith("data:", from)) {
-      if (!this.#takePiece(text, from, end)) this.#takeData(text.slice(from + "data:".length, end));
+      if (!this.#takeUsual(text, from, end)) this.#takeData(text.slice(from + "data:".length, end));
     } else if (text.startsWith("event: error", from)) this.#isError = true;
   }
 
-  /** Takes a delta that is spelled as usual; false leaves it to be parsed. */
+  /** Takes what nearly every line is, where it is spelled as usual; false leaves it to be parsed. */
+  #takeUsual(text: string, from: number, end: number): boolean {
+    if (text.startsWith(DELTA, from)) return this.#takePiece(text, from, end);
+    if (!text.startsWith(BLOCK_STOP, from) || this.#unparsed !== "" || this.#isError) return false;
+    return endsObjects(text, behindDigits(text, from + BLOCK_STOP.length), end, 1);
+  }
+
   #takePiece(text: string, from: number, end: number): boolean {
-    if (!text.startsWith(DELTA, from)) return false;
-    let at = from + DELTA.length;
-    while (isDigit(text.charCodeAt(at))) at += 1;
+    const at = behindDigits(text, from + DELTA.length);
     const index = Number(text.slice(from + DELTA.length, at));
     for (const [start, field] of PIECES) {
       if (!text.startsWith(start, at)) continue;
       const close = closingQuote(text, at + start.length);
-      if (!endsObjects(text, close, end)) return false;
+      if (close < 0 || close >= end || !endsObjects(text, close + 1, end, 2)) return false;
       this.#takeText(index, field, text.slice(at + start.length, close));
       return true;
     }
@@ -140,7 +146,7 @@ class EventReader implements BodyReader {
   #takeData(line: string): void {
     if (this.#draft.isTooLarge && line.includes(BLOCK_EVENT)) return;
     const json = this.#unparsed + line;
-    const event = parseOrNothing(Buffer.from(json, "latin1").toString());
+    const event = parseOrNothing(NOT_ASCII.test(json) ? Buffer.from(json, "latin1").toString() : json);
     if (event === undefined) {
       this.#unparsed = `${json}\n`;
       if (json.length > this.#draft.limitBytes) throw new MalformedAnswerError("an event is too large");
@@ -290,20 +296,25 @@ function boundedSum(bytes: number, chunk: Buffer): number {
   return sum;
 }
 
+function behindDigits(text: string, from: number): number {
+  let at = from;
+  while (isDigit(text.charCodeAt(at))) at += 1;
+  return at;
+}
+
 function isDigit(code: number): boolean {
   return code >= 48 && code <= 57;
 }
 
-/** Whether from the quote at `close` to `end` two objects end and nothing else stands. */
-function endsObjects(text: string, close: number, end: number): boolean {
-  if (close < 0 || close >= end || text.charCodeAt(close) !== QUOTE) return false;
+/** Whether from `from` to `end` so many objects end and nothing else stands. */
+function endsObjects(text: string, from: number, end: number, objects: number): boolean {
   let braces = 0;
-  for (let at = close + 1; at < end; at++) {
+  for (let at = from; at < end; at++) {
     const code = text.charCodeAt(at);
     if (code === CLOSING_BRACE) braces += 1;
     else if (code !== SPACE) return false;
   }
-  return braces === 2;
+  return braces === objects;
 }
 
 function indexOf(event: JsonObject): number {

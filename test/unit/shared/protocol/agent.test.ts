@@ -99,3 +99,20 @@ test("a specification of another version, without model or without idle time is 
   ])
     expect(AgentSpec.safeParse({ ...spec, ...wrong }).success, JSON.stringify(wrong)).toBe(false);
 });
+
+test("agents with the same specification share what was read of it, and none can change it for the others", () => {
+  const [first, second] = [AgentRecord.parse(stored), AgentRecord.parse({ ...stored, agent_id: "other" })];
+  expect(second.spec).toBe(first.spec);
+  expect(() => Object.assign(first.spec.limits, { max_turns: 1_000 })).toThrow(TypeError);
+  const another = JSON.stringify({ ...spec, model: "offline-2" });
+  expect(AgentRecord.parse({ ...stored, spec: another }).spec.model).toBe("offline-2");
+});
+
+test("a specification that cannot be used is refused with the name of its field, each time it is read", () => {
+  const spoiled = JSON.stringify({ ...spec, limits: { ...SPAWN_LIMITS, max_turns: 0 } });
+  for (const text of [spoiled, spoiled, "{"]) {
+    const { error } = AgentRecord.safeParse({ ...stored, spec: text });
+    const path = text === "{" ? ["spec"] : ["spec", "limits", "max_turns"];
+    expect(error?.issues.map((issue) => issue.path)).toEqual([path]);
+  }
+});

@@ -27,7 +27,7 @@ interface Row {
 const { values } = parseArgs({
   options: {
     rounds: { type: "string", default: "5" },
-    tasks: { type: "string", default: "200" },
+    tasks: { type: "string", default: "400" },
     turns: { type: "string", default: "10" },
     concurrency: { type: "string", default: "10" },
     only: { type: "string", default: "" },

@@ -16,7 +16,7 @@ export const LOOKUP = {
 };
 
 /** So many tasks go before a measurement: until then every subject spends its time on compiling itself. */
-export const WARM_UP_TASKS = 150;
+export const WARM_UP_TASKS = 800;
 
 /** The size of one measurement. `concurrency` tasks side by side, each of `turns` tool turns and a last one. */
 export interface Size {

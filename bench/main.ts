@@ -1,5 +1,5 @@
 /**
- * The benchmark: `npm run bench [-- --rounds=5 --tasks=200 --turns=10 --concurrency=10 --parts=ratio,latency --write]`.
+ * The benchmark: `npm run bench [-- --rounds=5 --tasks=200 --turns=10 --concurrency=10 --parts=ratio,latency --depths=100,100000 --write]`.
  *
  * Measured: CPU of the worker's process per model call as a ratio to the naive loop of the same round (variants alternate, so
  * that a noisy machine disturbs all of them alike), what Redis does for it, how long a task takes. Not measured: a real
@@ -32,6 +32,7 @@ const { values } = parseArgs({
     concurrency: { type: "string", default: "10" },
     only: { type: "string", default: "" },
     parts: { type: "string", default: "" },
+    depths: { type: "string", default: "100,30000" },
     write: { type: "boolean", default: false },
   },
 });
@@ -148,7 +149,7 @@ const asked = values.parts.split(",");
 const sections: string[][] = [];
 for (const [name, measure] of Object.entries(PARTS)) {
   if (values.parts !== "" && !asked.includes(name)) continue;
-  sections.push(await measure({ redis, model }));
+  sections.push(await measure({ redis, model, depths: values.depths.split(",").map(Number) }));
   process.stderr.write(`${name} done\n`);
 }
 process.stdout.write(`${sections.map((lines) => lines.join("\n")).join("\n\n")}\n`);

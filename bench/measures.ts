@@ -1,5 +1,5 @@
 /** What the ratio does not show: latencies, bursts, a backlog, memory, and what is left behind. */
-import { createClient, createParent } from "subagent-queue";
+import { type Client, createClient, createParent } from "subagent-queue";
 import { type BenchRedis, type startModel, startParents, startWorker, succeeded } from "./rig.ts";
 import { MODEL, promptFor, sideBySide } from "./work.ts";
 
@@ -49,48 +49,96 @@ export async function burst({ redis }: Bench): Promise<string[]> {
   return ["## Bursts", "", "| spawns at once | failed | ms each |", "| --- | --- | --- |", ...lines];
 }
 
-/** What looking after queued agents costs Redis, at two depths. */
-export async function depth({ redis, model }: Bench): Promise<string[]> {
+/**
+ * What queued agents cost: how fast they are added at the beginning and at the end, what Redis does for looking after them and
+ * how long others wait for it meanwhile, and how fast they are worked off.
+ */
+export async function depth({
+  redis,
+  model,
+  depths,
+}: Bench & { depths: readonly number[] }): Promise<string[]> {
   const lines: string[] = [];
-  for (const agents of [100, 30_000]) {
+  for (const agents of depths) {
     await redis.admin.flushall();
     const client = createClient({ redisUrl: redis.url });
     await client.start();
     await client.pause("benchmark");
-    await sideBySide({ tasks: agents, concurrency: 200 }, async () => {
-      const parent = createParent({
-        client,
-        model: MODEL,
-        parentId: `d${Math.floor(Math.random() * agents)}`,
-      });
-      const agent = await parent.spawn({ name: "deep" }).catch(() => undefined);
-      if (agent) await parent.send(agent.agent_id, promptFor(0));
-    });
+    const rates = await addQueued(client, agents);
     const order = { kind: "product", redisUrl: redis.url, baseUrl: model.url() } as const;
-    const worker = await startWorker({ ...order, concurrency: 10, outputBytes: OUTPUT_BYTES });
+    const worker = await startWorker({ ...order, concurrency: 50, outputBytes: OUTPUT_BYTES });
     const before = await redis.used();
-    const pings = await pinged(redis, 15_000);
+    const pings = await repeatedly(LOOKED_AT_MS, () => redis.admin.ping());
     const after = await redis.used();
-    lines.push(`| ${agents} | ${((after.cpuMs - before.cpuMs) / 150).toFixed(1)} | ${quantiles(pings)} |`);
-    await client.resume();
+    const share = ((after.cpuMs - before.cpuMs) / LOOKED_AT_MS) * 100;
+    const spawner = createParent({ client, model: MODEL, parentId: "beside" });
+    const spawns = await repeatedly(LOOKED_AT_MS / 3, async () => {
+      const { agent_id } = await spawner.spawn({ name: "beside" });
+      await spawner.destroy(agent_id);
+    });
+    const drained = await drainedPerSecond(redis, client, agents);
     await client.stop();
     worker.kill();
+    const cells = [
+      agents,
+      ...rates,
+      share.toFixed(1),
+      quantiles(pings),
+      quantiles(spawns),
+      drained.join(", "),
+    ];
+    lines.push(`| ${cells.join(" | ")} |`);
   }
   return [
     "## A backlog",
     "",
-    "| queued agents | Redis, % of a core | PING |",
-    "| --- | --- | --- |",
+    "| queued agents | added a second, first tenth | last tenth | Redis, % of a core for looking after them | PING | spawn and destroy beside them | worked off a second, by thirds of 15 s |",
+    "| --- | --- | --- | --- | --- | --- | --- |",
     ...lines,
   ];
 }
 
-async function pinged(redis: BenchRedis, forMs: number): Promise<number[]> {
+const LOOKED_AT_MS = 15_000;
+
+/** Queues so many agents, ten a parent; answers how many a second, in the first tenth and in the last. */
+async function addQueued(client: Client, agents: number): Promise<[first: string, last: string]> {
+  const tenth = Math.max(1, Math.floor(agents / 10));
+  const rates: string[] = [];
+  for (let from = 0; from < agents; from += tenth) {
+    const startedMs = performance.now();
+    let n = from;
+    await sideBySide({ tasks: tenth, concurrency: 100 }, async () => {
+      const parent = createParent({ client, model: MODEL, parentId: `d${Math.floor(n++ / 10)}` });
+      const agent = await parent.spawn({ name: "deep" });
+      await parent.send(agent.agent_id, promptFor(0));
+    });
+    rates.push(((tenth / (performance.now() - startedMs)) * 1_000).toFixed(0));
+  }
+  return [rates[0] ?? "", rates.at(-1) ?? ""];
+}
+
+/** Lets the workers begin; how many agents a second have left the queue, in each third of the time. */
+async function drainedPerSecond(redis: BenchRedis, client: Client, agents: number): Promise<string[]> {
+  await client.resume();
+  const rates: string[] = [];
+  let before = agents;
+  for (let third = 0; third < 3; third++) {
+    const startedMs = performance.now();
+    await new Promise((resolve) => setTimeout(resolve, LOOKED_AT_MS / 3));
+    const left = await redis.admin.zcard("{saq}:wakes:prioritized");
+    rates.push((((before - left) / (performance.now() - startedMs)) * 1_000).toFixed(0));
+    before = left;
+  }
+  return rates;
+}
+
+/** Does `work` time and again; answers how long each took, ms. */
+async function repeatedly(forMs: number, work: () => Promise<unknown>): Promise<number[]> {
   const untilMs = performance.now() + forMs;
   const tookMs: number[] = [];
   while (performance.now() < untilMs) {
     const startedMs = performance.now();
-    await redis.admin.ping();
+    await work();
     tookMs.push(performance.now() - startedMs);
     await new Promise((resolve) => setTimeout(resolve, 20));
   }

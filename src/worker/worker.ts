@@ -40,6 +40,7 @@ import type { Observer } from "./observe/observer.ts";
 import { openObserver } from "./observe/open.ts";
 import { createPool, DRAIN_GRACE_MS, type Pool } from "./pool.ts";
 import type { RunContext } from "./run/context.ts";
+import { Kinds } from "./run/kind.ts";
 import { LeaseKeeper } from "./run/lease.ts";
 import { ProviderLimit } from "./run/provider-limit.ts";
 import { TextFeeds } from "./run/text-feed.ts";
@@ -234,6 +235,7 @@ function openContext(options: OpenOptions) {
   onAbort(abandoned.signal, () => leases.interruptAll());
   const limiter = createProviderLimiter(redis, keys, timing, random);
   const provider = new ProviderLimit({ limiter, pause, clock, timing, logger, ...tellLimit(redis, keys) });
+  const { permissions, skills, ...settings } = settingsOf(options);
   const watchable = { redis, keys, wakes, replyTtlMs: timing.replyTtlMs, clock, logger };
   const context: Omit<RunContext, "slots" | "suspects"> = {
     workerId: options.id,
@@ -245,10 +247,10 @@ function openContext(options: OpenOptions) {
     model: options.model,
     provider,
     budgets: createBudgetBook(redis, keys, timing),
-    toolbox: options.toolbox,
+    kinds: new Kinds({ toolbox: options.toolbox, roots: settings.roots, permissions, skills }),
     checkOutput: createOutputCheck(),
     toolNames: namesForClaims(options),
-    ...settingsOf(options),
+    ...settings,
     observer: openObserver({ ...watchable, activeRuns: () => leases.held.size }, options.metrics === true),
     clock,
     random,

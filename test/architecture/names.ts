@@ -18,7 +18,7 @@ const FIELD_TERMS: ReadonlySet<string> = new Set(
   disposables doctor document draft echo edit embedded encoder end envelope errors event events exact examine exchange
   execution executor facts failure fair feed file files finish fix flags flush fold format fragment gitignore glob global grep
   group guard hold orphan orphans hash head header hidden class health heartbeat hints http https hub id ids idempotency inbox index input inspect inspection
-  installation interval isolate iterator json keep key keys ledger library limit limiter limits line linear lines list listener
+  installation interval isolate iterator json keep key keys kind ledger library limit limiter limits line linear lines list listener
   linked live load local lock log logger loop lua mailbox main map mask match matcher mcp measure message messages meter
   metrics model mount name network next number numbers offline open openapi operation options output page parent
   parents parse path paths pattern pause pipeline player policy pool port price pricing printer private problem process

@@ -9,11 +9,13 @@ import { createRunSlots } from "../../src/worker/isolation.ts";
 import { createAnthropicModel } from "../../src/worker/model/anthropic/model.ts";
 import { Observer } from "../../src/worker/observe/observer.ts";
 import type { RunContext } from "../../src/worker/run/context.ts";
+import { Kinds } from "../../src/worker/run/kind.ts";
 import { LeaseKeeper } from "../../src/worker/run/lease.ts";
 import { ProviderLimit } from "../../src/worker/run/provider-limit.ts";
 import { TextFeeds } from "../../src/worker/run/text-feed.ts";
 import { createOutputCheck } from "../../src/worker/tools/output-check.ts";
 import { createToolbox } from "../../src/worker/tools/registry.ts";
+import type { Tool } from "../../src/worker/tools/tool.ts";
 import type { Stage } from "../stage/stage.ts";
 import { closeAtEnd } from "./cleanup.ts";
 
@@ -50,6 +52,11 @@ export function providerLimitOf(
   });
 }
 
+/** The kinds of a worker that has these tools. */
+export function kindsWith(tools: readonly Tool[]): Kinds {
+  return new Kinds({ toolbox: createToolbox(tools), roots: [], permissions: [], skills: undefined });
+}
+
 /** The context of one run of the installation's agents; `more` takes the place of what stands here. */
 export function runContextOf(installation: Stage, more: Partial<RunContext> = {}): RunContext {
   const { redis, keys, store, deadlines, wakes, offline, workspaceRoot } = installation;
@@ -71,13 +78,11 @@ export function runContextOf(installation: Stage, more: Partial<RunContext> = {}
     model,
     provider: providerLimitOf(installation, clock),
     budgets: createBudgetBook(redis, keys, store.timing),
-    toolbox: createToolbox([]),
+    kinds: kindsWith([]),
     checkOutput: createOutputCheck(),
     toolNames: () => [],
     roots: [],
-    permissions: [],
     hooks: [],
-    skills: undefined,
     workspaceRoot,
     prices: {},
     traced: false,

@@ -2,7 +2,6 @@
 import type { Clock, CoarseTimers } from "../../shared/clock.ts";
 import type { Logger } from "../../shared/logger.ts";
 import type { Pace } from "../../shared/protocol/limits.ts";
-import type { PermissionRules } from "../../shared/protocol/permissions.ts";
 import type { ReplyStatus, StopReason } from "../../shared/protocol/reply.ts";
 import type { PriceOverrides } from "../../shared/protocol/usage.ts";
 import type { AgentStore } from "../../shared/redis/agents.ts";
@@ -17,11 +16,10 @@ import type { RunSlot, RunSlots } from "../isolation.ts";
 import type { Rules } from "../loop/reply-body.ts";
 import type { Model } from "../model/model.ts";
 import type { Observer, RunObserver } from "../observe/observer.ts";
-import type { SkillLibrary } from "../skills/library.ts";
 import type { CheckOutput } from "../tools/output-check.ts";
-import type { Toolbox } from "../tools/registry.ts";
 import type { OpenRoot } from "../tools/roots.ts";
 import type { Tool } from "../tools/tool.ts";
+import type { Kinds } from "./kind.ts";
 import type { LeaseGrant, LeaseKeeper } from "./lease.ts";
 import type { ProviderLimit } from "./provider-limit.ts";
 import type { RunWorkspace } from "./run-workspace.ts";
@@ -41,15 +39,13 @@ export interface RunContext {
   /** What all workers know of the model's provider. */
   provider: ProviderLimit;
   budgets: BudgetBook;
-  toolbox: Toolbox;
+  /** What agents of the same specification share. */
+  kinds: Kinds;
   checkOutput: CheckOutput;
   /** Names of its custom tools, and of the MCP servers whose tools are known. */
   toolNames: () => readonly string[];
   roots: readonly OpenRoot[];
-  /** What tools of every agent may do, before what its specification says. */
-  permissions: readonly PermissionRules[];
   hooks: readonly Hook[];
-  skills: SkillLibrary | undefined;
   /** Host directory of all workspaces. */
   workspaceRoot: string;
   prices: PriceOverrides;
@@ -86,6 +82,8 @@ export interface Equipment {
   rules: Rules;
   /** The tools offered to the model, by name, sorted. */
   tools: ReadonlyMap<string, Tool>;
+  /** Their names. */
+  toolNames: readonly string[];
   /** The chain of models, the one that was asked for first; one that the provider does not know is taken out. */
   models: readonly string[];
   /** What stays the same in every request of the run. */

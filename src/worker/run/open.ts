@@ -2,22 +2,15 @@
 import type { AgentRecord, AgentSpec } from "../../shared/protocol/agent.ts";
 import { isToolUse } from "../../shared/protocol/content.ts";
 import type { AgentAddress } from "../../shared/protocol/keys.ts";
-import { ASK_TOOL } from "../../shared/protocol/message.ts";
-import { type PermissionRules, SKILL_TOOL } from "../../shared/protocol/permissions.ts";
 import { clip } from "../../shared/protocol/text.ts";
 import { stateOf } from "../../shared/redis/agents.ts";
 import type { Answer } from "../../shared/redis/scripts.ts";
 import { type AgentHooks, hooksOf } from "../hooks/agent-hooks.ts";
 import type { RunSlot } from "../isolation.ts";
 import { type LogEntry, newNotice, readLog } from "../loop/log.ts";
-import { systemPrompt } from "../loop/system-prompt.ts";
-import { outputFormat } from "../model/output-format.ts";
-import { requestHead } from "../model/request.ts";
 import type { ObservedRun } from "../observe/observer.ts";
-import { skillsFor, skillToolFor } from "../skills/skill-tool.ts";
 import type { Tool } from "../tools/tool.ts";
-import { listedOf, withFinding } from "../tools/tool-search.ts";
-import type { Equipment, RunContext } from "./context.ts";
+import type { RunContext } from "./context.ts";
 import { chargeLostCall } from "./cost.ts";
 import type { Lease } from "./lease.ts";
 import { type RunWorkspace, runWorkspace } from "./run-workspace.ts";
@@ -38,13 +31,18 @@ export async function openSession(
   const { record, log, inbox } = stateOf(handedOut);
   const { address } = lease;
   const entries = readLog(log);
-  const tools = toolsOf(context, record);
-  const permissions = [...context.permissions, ...(record.spec.permissions ?? [])];
   const { agent_id: agentId, name, run, spec } = record;
+  const kind = context.kinds.of(spec);
+  const { tools, rules } = kind;
+  if (rules.unknownTools?.length)
+    context.logger.warn(
+      { uid: address.uid, tools: rules.unknownTools },
+      "This worker does not have some tools",
+    );
   const hooks = hooksOf(context.hooks, {
     agent: { agentId, name, run, definition: spec.definition, ...address },
     named: spec.hooks ?? [],
-    permissions,
+    permissions: rules.permissions ?? [],
     clock: context.clock,
   });
   const expected = hasUsedFiles(entries, tools);
@@ -59,7 +57,7 @@ export async function openSession(
       ? traceBeside((await workspace.open()).directory, context.clock, context.logger)
       : undefined,
     observer: context.observer.observe(observedRun(address, record)),
-    ...equipmentOf(context, record, tools, permissions),
+    ...kind,
   });
   const { worker, limits } = { worker: context.workerId, limits: record.spec.limits };
   const prompt = beginningOf(inbox.map(({ text }) => text).join("\n\n"));
@@ -100,25 +98,6 @@ export function observedRun(
   return { tenant, parentId, uid, agentId, name, run, model, traceparent };
 }
 
-function toolsOf(
-  { toolbox, logger, skills }: RunContext,
-  { uid, spec }: AgentRecord,
-): ReadonlyMap<string, Tool> {
-  // Skills that are named come with the tool that loads them.
-  const allowlist = spec.tools && spec.skills?.length ? [...spec.tools, SKILL_TOOL] : spec.tools;
-  const { tools, unknown } = toolbox.resolve(allowlist);
-  if (unknown.length > 0) logger.warn({ uid, tools: unknown }, "This worker does not have some tools");
-  const withheld = new Set(spec.disallowed_tools);
-  const offered = tools.filter(
-    ({ name, server = name }) =>
-      (name !== ASK_TOOL || spec.answer_ms !== undefined) && !withheld.has(name) && !withheld.has(server),
-  );
-  const narrowed = offered.flatMap((tool) =>
-    tool.name === SKILL_TOOL ? skillToolFor(skills, spec.skills) : tool,
-  );
-  return new Map(withFinding(narrowed).map((tool) => [tool.name, tool]));
-}
-
 /** Whether files came in before, or a tool that uses the workspace has begun; one that was only asked for has written nothing. */
 function hasUsedFiles(entries: readonly LogEntry[], tools: ReadonlyMap<string, Tool>): boolean {
   const begun = new Set(entries.flatMap((entry) => (entry.kind === "started" ? [entry.callId] : [])));
@@ -139,46 +118,4 @@ function workspaceOf(
   expected: boolean,
 ): RunWorkspace {
   return runWorkspace({ root, tenant, parentId, agentId, uid, roots, expected, clock });
-}
-
-function equipmentOf(
-  { roots, skills, toolbox }: RunContext,
-  { spec }: AgentRecord,
-  tools: ReadonlyMap<string, Tool>,
-  permissions: readonly PermissionRules[],
-): Pick<Equipment, "rules" | "tools" | "models" | "requestHead" | "outputFormat" | "pace"> {
-  const canAsk = tools.has(ASK_TOOL);
-  const offered = [...tools.values()];
-  return {
-    rules: {
-      limits: spec.limits,
-      ...(spec.alerts && { alerts: spec.alerts }),
-      model: spec.model,
-      unknownTools: toolbox.resolve(spec.tools).unknown,
-      idempotentTools: new Set(offered.filter((tool) => tool.idempotent).map((tool) => tool.name)),
-      canAsk,
-      permissions,
-      canBePermitted: spec.answer_ms !== undefined,
-      outputSchema: spec.output_schema,
-    },
-    tools,
-    pace: { effort: spec.effort, task_budget: spec.task_budget },
-    outputFormat: spec.output_schema ? outputFormat(spec.output_schema) : "",
-    models: [spec.model, ...(spec.fallback_models ?? [])],
-    requestHead: requestHead({
-      maxTokens: spec.limits.max_tokens,
-      system: systemPrompt(
-        spec.system,
-        roots.map(({ path, mode }) => ({ path, readOnly: mode === "ro" })),
-        canAsk,
-        spec.output_schema,
-        tools.has(SKILL_TOOL) ? skillsFor(skills, spec.skills) : [],
-      ),
-      tools: listedOf(offered).map(({ name, description, inputSchema }) => ({
-        name,
-        description,
-        input_schema: inputSchema,
-      })),
-    }),
-  };
 }

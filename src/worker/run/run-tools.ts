@@ -146,8 +146,13 @@ function callerOf(
  * before any timer could fire: the lease is asked just before each runs.
  */
 function meansOf({ clock, toolTimers }: RunContext, { equipment, lease, toolStop }: Session): RunToolOptions {
-  const offered = [...equipment.tools.keys()];
-  return { offered, clock, timers: toolTimers, stop: toolStop, mayRun: () => lease.isLive() };
+  return {
+    offered: equipment.toolNames,
+    clock,
+    timers: toolTimers,
+    stop: toolStop,
+    mayRun: () => lease.isLive(),
+  };
 }
 
 /** Results on their way into the log: together, but none waits for another that takes long. */

@@ -13,10 +13,9 @@ import { createRunSlots } from "../../../src/worker/isolation.ts";
 import type { RunContext } from "../../../src/worker/run/context.ts";
 import { run } from "../../../src/worker/run/run.ts";
 import { askParentTool } from "../../../src/worker/tools/builtin/parent.ts";
-import { createToolbox } from "../../../src/worker/tools/registry.ts";
 import { defineTool } from "../../../src/worker/tools/tool.ts";
 import { heldModel } from "../../helpers/held-model.ts";
-import { providerLimitOf, runContextOf, skippingClock } from "../../helpers/run-context.ts";
+import { kindsWith, providerLimitOf, runContextOf, skippingClock } from "../../helpers/run-context.ts";
 import { type Agent, LONG_TIMING, openStage, type SpawnOptions, type Stage } from "../../stage/stage.ts";
 
 const { leaseMs } = LONG_TIMING;
@@ -154,8 +153,8 @@ test("a hand-back that comes too late wakes nobody, and a question that does is 
     const drains = new AbortController();
     if (verb === "release") drains.abort();
     const store = preceded(installation, verb, () => installation.destroy(agent));
-    const toolbox = createToolbox([askParentTool()]);
-    expect(await perform({ store, toolbox, draining: drains.signal })).toEqual({ status: "lost" });
+    const kinds = kindsWith([askParentTool()]);
+    expect(await perform({ store, kinds, draining: drains.signal })).toEqual({ status: "lost" });
     expect(await isWoken(installation, agent)).toBe(false);
   }
 });
@@ -200,7 +199,7 @@ test("a beginning that stands otherwise in the log is not performed: somebody el
     for (const [key, json] of entries)
       await redis.hsetnx(log, key, key.endsWith("/started") ? `${json} ` : json);
   });
-  expect(await perform({ store, toolbox: createToolbox([count]) })).toMatchObject({ status: "settled" });
+  expect(await perform({ store, kinds: kindsWith([count]) })).toMatchObject({ status: "settled" });
   expect(performed).toBe(0);
 });
 

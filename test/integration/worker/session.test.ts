@@ -86,6 +86,7 @@ function equipmentOf(
   return {
     rules: { ...RULES, ...rules },
     tools: new Map(),
+    toolNames: [],
     models: [SPEC.model],
     requestHead: "",
     outputFormat: "",

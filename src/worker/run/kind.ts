@@ -1,0 +1,108 @@
+/**
+ * What all agents with one specification share in this worker: their tools, what they are judged by, what stays the same in
+ * their requests. Made when the first of them is claimed, and never changed. Owns no run: `open.ts` gives each its own parts.
+ */
+import type { AgentSpec } from "../../shared/protocol/agent.ts";
+import { ASK_TOOL } from "../../shared/protocol/message.ts";
+import { type PermissionRules, SKILL_TOOL } from "../../shared/protocol/permissions.ts";
+import { systemPrompt } from "../loop/system-prompt.ts";
+import { outputFormat } from "../model/output-format.ts";
+import { requestHead } from "../model/request.ts";
+import type { SkillLibrary } from "../skills/library.ts";
+import { skillsFor, skillToolFor } from "../skills/skill-tool.ts";
+import type { Toolbox } from "../tools/registry.ts";
+import type { OpenRoot } from "../tools/roots.ts";
+import type { Tool } from "../tools/tool.ts";
+import { listedOf, withFinding } from "../tools/tool-search.ts";
+import type { Equipment } from "./context.ts";
+
+/** What is the worker's own, for all its agents. */
+export interface KindSources {
+  toolbox: Toolbox;
+  roots: readonly OpenRoot[];
+  /** What tools of every agent may do, before what its specification says. */
+  permissions: readonly PermissionRules[];
+  skills: SkillLibrary | undefined;
+}
+
+/** See the module's header. */
+export type Kind = Pick<
+  Equipment,
+  "rules" | "tools" | "toolNames" | "models" | "requestHead" | "outputFormat" | "pace"
+>;
+
+/** The kinds of the agents that this worker has claimed; forgotten with their specifications. */
+export class Kinds {
+  readonly #sources: KindSources;
+  readonly #known = new WeakMap<AgentSpec, { kind: Kind; of: readonly Tool[] }>();
+
+  constructor(sources: KindSources) {
+    this.#sources = sources;
+  }
+
+  /** The kind of the agents of `spec`; made anew once tools have become known to the worker. */
+  of(spec: AgentSpec): Kind {
+    const { tools: of } = this.#sources.toolbox.resolve(undefined);
+    const known = this.#known.get(spec);
+    if (known?.of === of) return known.kind;
+    const kind = kindOf(spec, this.#sources);
+    this.#known.set(spec, { kind, of });
+    return kind;
+  }
+}
+
+function kindOf(spec: AgentSpec, sources: KindSources): Kind {
+  const { toolbox, roots, skills } = sources;
+  const tools = toolsOf(spec, sources);
+  const offered = [...tools.values()];
+  const canAsk = tools.has(ASK_TOOL);
+  return {
+    rules: {
+      limits: spec.limits,
+      ...(spec.alerts && { alerts: spec.alerts }),
+      model: spec.model,
+      unknownTools: toolbox.resolve(spec.tools).unknown,
+      idempotentTools: new Set(offered.filter((tool) => tool.idempotent).map((tool) => tool.name)),
+      canAsk,
+      permissions: [...sources.permissions, ...(spec.permissions ?? [])],
+      canBePermitted: spec.answer_ms !== undefined,
+      outputSchema: spec.output_schema,
+    },
+    tools,
+    toolNames: [...tools.keys()],
+    pace: { effort: spec.effort, task_budget: spec.task_budget },
+    outputFormat: spec.output_schema ? outputFormat(spec.output_schema) : "",
+    models: [spec.model, ...(spec.fallback_models ?? [])],
+    requestHead: requestHead({
+      maxTokens: spec.limits.max_tokens,
+      system: systemPrompt(
+        spec.system,
+        roots.map(({ path, mode }) => ({ path, readOnly: mode === "ro" })),
+        canAsk,
+        spec.output_schema,
+        tools.has(SKILL_TOOL) ? skillsFor(skills, spec.skills) : [],
+      ),
+      tools: listedOf(offered).map(({ name, description, inputSchema }) => ({
+        name,
+        description,
+        input_schema: inputSchema,
+      })),
+    }),
+  };
+}
+
+function toolsOf(spec: AgentSpec, { toolbox, skills }: KindSources): ReadonlyMap<string, Tool> {
+  // Skills that are named come with the tool that loads them.
+  const allowlist = spec.tools && spec.skills?.length ? [...spec.tools, SKILL_TOOL] : spec.tools;
+  const withheld = new Set(spec.disallowed_tools);
+  const offered = toolbox
+    .resolve(allowlist)
+    .tools.filter(
+      ({ name, server = name }) =>
+        (name !== ASK_TOOL || spec.answer_ms !== undefined) && !withheld.has(name) && !withheld.has(server),
+    );
+  const narrowed = offered.flatMap((tool) =>
+    tool.name === SKILL_TOOL ? skillToolFor(skills, spec.skills) : tool,
+  );
+  return new Map(withFinding(narrowed).map((tool) => [tool.name, tool]));
+}

@@ -188,7 +188,7 @@ export default [
   guard(
     "format-unsent",
     "The provider is told of the output's schema where an output is asked for.",
-    "worker/run/open.ts",
+    "worker/run/kind.ts",
     'outputFormat: spec.output_schema ? outputFormat(spec.output_schema) : ""',
     'outputFormat: ""',
     SHAPE,

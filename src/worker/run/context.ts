@@ -1,7 +1,6 @@
 /** What every part of a run is handed by its process, what it works with, and how a process' part in a run can end. Types only. */
 import type { Clock, CoarseTimers } from "../../shared/clock.ts";
 import type { Logger } from "../../shared/logger.ts";
-import type { Pace } from "../../shared/protocol/limits.ts";
 import type { ReplyStatus, StopReason } from "../../shared/protocol/reply.ts";
 import type { PriceOverrides } from "../../shared/protocol/usage.ts";
 import type { AgentStore } from "../../shared/redis/agents.ts";
@@ -13,13 +12,11 @@ import type { WorkerDirectory } from "../../shared/redis/workers.ts";
 import type { AgentHooks } from "../hooks/agent-hooks.ts";
 import type { Hook } from "../hooks/hook.ts";
 import type { RunSlot, RunSlots } from "../isolation.ts";
-import type { Rules } from "../loop/reply-body.ts";
 import type { Model } from "../model/model.ts";
 import type { Observer, RunObserver } from "../observe/observer.ts";
 import type { CheckOutput } from "../tools/output-check.ts";
 import type { OpenRoot } from "../tools/roots.ts";
-import type { Tool } from "../tools/tool.ts";
-import type { Kinds } from "./kind.ts";
+import type { Kind, Kinds } from "./kind.ts";
 import type { LeaseGrant, LeaseKeeper } from "./lease.ts";
 import type { ProviderLimit } from "./provider-limit.ts";
 import type { RunWorkspace } from "./run-workspace.ts";
@@ -77,21 +74,8 @@ export interface RunContext {
   onHeld?: (held: LeaseGrant & { attempts: number; breaks: number }) => void;
 }
 
-/** What a run works with. */
-export interface Equipment {
-  rules: Rules;
-  /** The tools offered to the model, by name, sorted. */
-  tools: ReadonlyMap<string, Tool>;
-  /** Their names. */
-  toolNames: readonly string[];
-  /** The chain of models, the one that was asked for first; one that the provider does not know is taken out. */
-  models: readonly string[];
-  /** What stays the same in every request of the run. */
-  requestHead: string;
-  /** What its models are told about how much to do, each as far as it takes it. */
-  pace: Pace;
-  /** What makes the provider keep to the output schema: a member of `output_config`, or "". Emptied when it refuses that. */
-  outputFormat: string;
+/** What a run works with: its agent's kind, of which it may lose models or the output format, and what is its own. */
+export interface Equipment extends Kind {
   workspace: RunWorkspace;
   tellText: TellText;
   /** Its slot among the runs of this process. */

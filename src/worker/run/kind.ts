@@ -3,8 +3,10 @@
  * their requests. Made when the first of them is claimed, and never changed. Owns no run: `open.ts` gives each its own parts.
  */
 import type { AgentSpec } from "../../shared/protocol/agent.ts";
+import type { Pace } from "../../shared/protocol/limits.ts";
 import { ASK_TOOL } from "../../shared/protocol/message.ts";
 import { type PermissionRules, SKILL_TOOL } from "../../shared/protocol/permissions.ts";
+import type { Rules } from "../loop/reply-body.ts";
 import { systemPrompt } from "../loop/system-prompt.ts";
 import { outputFormat } from "../model/output-format.ts";
 import { requestHead } from "../model/request.ts";
@@ -14,7 +16,6 @@ import type { Toolbox } from "../tools/registry.ts";
 import type { OpenRoot } from "../tools/roots.ts";
 import type { Tool } from "../tools/tool.ts";
 import { listedOf, withFinding } from "../tools/tool-search.ts";
-import type { Equipment } from "./context.ts";
 
 /** What is the worker's own, for all its agents. */
 export interface KindSources {
@@ -26,10 +27,21 @@ export interface KindSources {
 }
 
 /** See the module's header. */
-export type Kind = Pick<
-  Equipment,
-  "rules" | "tools" | "toolNames" | "models" | "requestHead" | "outputFormat" | "pace"
->;
+export interface Kind {
+  rules: Rules;
+  /** The tools offered to the model, by name, sorted. */
+  tools: ReadonlyMap<string, Tool>;
+  /** Their names. */
+  toolNames: readonly string[];
+  /** The chain of models, the one that was asked for first; one that the provider does not know is taken out. */
+  models: readonly string[];
+  /** What stays the same in every request of the run. */
+  requestHead: string;
+  /** What its models are told about how much to do, each as far as it takes it. */
+  pace: Pace;
+  /** What makes the provider keep to the output schema: a member of `output_config`, or "". Emptied when it refuses that. */
+  outputFormat: string;
+}
 
 /** The kinds of the agents that this worker has claimed; forgotten with their specifications. */
 export class Kinds {

@@ -1,6 +1,6 @@
 /**
- * Caps: whether the next model call may be an ordinary one, must be the last one (the final call, which asks for
- * what has been found), or cannot be made at all. Time, tokens and money trigger early, so that a final call still fits.
+ * Caps: whether the next model call may be an ordinary one, must be the final call (which asks for what has been
+ * found), or cannot be made at all. Time, tokens and money trigger early, so that a final call still fits.
  * And room in the context window: old tool results are left out of requests, and where that is not enough, what was said
  * before is summed up. How large the window is the provider knows: a summary is bought only after its refusal or a cut-off
  * answer.
@@ -27,7 +27,7 @@ export function decideCaps(state: RunState, limits: Limits): CapVerdict {
   if (over) return { call: "none", cause: over };
   // A run that has found nothing yet has nothing to hand back: agents of a budget that is spent buy nothing at all.
   if (state.overBudget && state.turns === 0) return { call: "none", cause: state.overBudget };
-  const cause = lastCallCause(state, limits);
+  const cause = finalCallCause(state, limits);
   return cause ? { call: "final", cause } : { call: "ordinary" };
 }
 
@@ -45,8 +45,8 @@ function exceeded({ turns, elapsedMs, tally }: RunState, limits: Limits): Partia
   return undefined;
 }
 
-/** The next ordinary call is expected to cost what the last one did, and the final call the same again. */
-function lastCallCause(state: RunState, limits: Limits): PartialReason | undefined {
+/** The next ordinary call is expected to cost what the previous one did, and the final call the same again. */
+function finalCallCause(state: RunState, limits: Limits): PartialReason | undefined {
   const { turns, last, tally } = state;
   const tokensOfTwo = last ? 2 * totalTokens(last.usage) : 0;
   const costOfTwo = last ? 2 * last.costUsd : 0;
@@ -85,7 +85,7 @@ const CHARS_PER_TOKEN = 3;
 /** Most summaries of a run: each costs a turn, and what it stands for is lost to the model. */
 const MOST_COMPACTIONS = 5;
 
-/** Whether the last call has come near to the end of the context window. */
+/** Whether the previous call has come near to the end of the context window. */
 export function isFilling(
   { last, clearedAt, userMessage }: RunState,
   { clearAtTokens = CLEAR_AT_TOKENS }: Rules,

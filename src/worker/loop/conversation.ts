@@ -43,7 +43,7 @@ export function finalCallPrompt(cause: StopReason): string {
 export interface RequestMessages {
   /** Finished JSON, comma separated, without the brackets. */
   messages: string;
-  /** Length of the messages of the last answered call, which ended with a user message; 0 before the first. */
+  /** Length of the messages of the previous answered call, which ended with a user message; 0 before the first. */
   cachedLength: number;
 }
 
@@ -115,7 +115,7 @@ export class Conversation {
   /** The words with which the run began, and the message in which they were said. */
   #opening = { message: 0, blocks: "" };
 
-  /** The messages of the next call; `finalCall` makes it the last one. */
+  /** The messages of the next call; `finalCall` makes it the final call. */
   request(finalCall?: PartialReason): RequestMessages {
     const { text } = joined(this.#text, this.#role, "user", this.#pending(!this.#beginsRun, finalCall));
     return { messages: text === "" ? "" : `${text}]}`, cachedLength: this.#cachedLength };

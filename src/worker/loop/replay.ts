@@ -52,7 +52,7 @@ export function replay({ run, spec, log, ended }: ReplayedRun): Decision[] {
 interface Wanted {
   logged: string;
   does: readonly Step["do"][];
-  /** Of a last call or an end. */
+  /** Of a final call or an end. */
   cause?: StopReason | undefined;
   /** It makes room in the context window: by a summary of what stands before message `sumsUp`, or without one. */
   makesRoom?: { sumsUp?: number };

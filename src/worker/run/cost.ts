@@ -72,7 +72,7 @@ export function messagesOf(
   return sumsUp === undefined ? conversation.request(finalCall) : conversation.summaryRequest(sumsUp);
 }
 
-/** The tokens of a prompt: where it goes on from the last call's, these are known, and were cached; the rest is counted by its bytes. */
+/** The tokens of a prompt: where it goes on from the previous call's, these are known, and were cached; the rest is counted by its bytes. */
 function promptOf(
   { state }: Session,
   { head, messages, cachedLength }: Pick<ModelRequest, "head" | "messages" | "cachedLength">,
@@ -134,7 +134,7 @@ const NUDGE =
 /** Output tokens of an answer of which none of its run is known. */
 const FIRST_OUTPUT_TOKENS = 500;
 
-/** Whether every budget has room for the call of `step`; the last call of a run always has. Nudges the model at 80 %. */
+/** Whether every budget has room for the call of `step`; the final call of a run always has. Nudges the model at 80 %. */
 export async function reserveCall(context: RunContext, session: Session, step: CallStep): Promise<boolean> {
   const { budgets } = session.record.spec;
   if (!budgets) return true;
@@ -143,15 +143,15 @@ export async function reserveCall(context: RunContext, session: Session, step: C
   const output_tokens = state.last?.usage.output_tokens ?? FIRST_OUTPUT_TOKENS;
   const expected = { ...promptOf(session, request), output_tokens };
   const amount = { tokens: totalTokens(expected), costUsd: dearestCostOf(context, session, expected) };
-  const isLast = step.finalCall !== undefined;
+  const isFinalCall = step.finalCall !== undefined;
   const bound = budgetsOf(address, budgets);
-  const answer = await context.budgets.reserve(bound, session.purchaseId(step), amount, isLast);
+  const answer = await context.budgets.reserve(bound, session.purchaseId(step), amount, isFinalCall);
   if (answer.status === "refused") {
     state.overBudget = answer.over;
     return false;
   }
   const isTold = session.isNudged || state.noticedAt === state.userMessage;
-  if (answer.used >= NUDGE_SHARE && !isLast && !isTold) {
+  if (answer.used >= NUDGE_SHARE && !isFinalCall && !isTold) {
     session.isNudged = true;
     session.add([newNotice(state.userMessage, NUDGE)], false);
   }

@@ -20,7 +20,7 @@ const RETRY_MS = 1_000;
 export interface LeaseOptions {
   /**
    * What becomes of the agents that this parent object spawns when the lease has lapsed: `keep`: nothing, as without a lease;
-   * `finish`: a run hands back what it has, and an agent without a run ends; `destroy`: each ends at once.
+   * `finish`: a run reports what it has, and an agent without a run ends; `destroy`: each ends at once.
    */
   onParentGone: "keep" | "finish" | "destroy";
   /**

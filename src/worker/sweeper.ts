@@ -158,7 +158,7 @@ async function followParent(context: SweeperContext, address: AgentAddress): Pro
   else if (found.status === "unwatched") await finish(context, address, found.agent_id);
 }
 
-/** Asks the run of an agent whose parent is gone to hand back what it has. */
+/** Asks the run of an agent whose parent is gone to report what it has. */
 async function finish(
   { store, deadlines, wakes, logger }: SweeperContext,
   address: AgentAddress,

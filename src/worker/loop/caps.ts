@@ -25,7 +25,7 @@ export type CapVerdict =
 export function decideCaps(state: RunState, limits: Limits): CapVerdict {
   const over = exceeded(state, limits);
   if (over) return { call: "none", cause: over };
-  // A run that has found nothing yet has nothing to hand back: agents of a budget that is spent buy nothing at all.
+  // A run that has found nothing yet has nothing to report: agents of a budget that is spent buy nothing at all.
   if (state.overBudget && state.turns === 0) return { call: "none", cause: state.overBudget };
   const cause = finalCallCause(state, limits);
   return cause ? { call: "final", cause } : { call: "ordinary" };

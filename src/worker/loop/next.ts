@@ -14,7 +14,8 @@ import {
 } from "../../shared/protocol/message.ts";
 import { permissionFor } from "../../shared/protocol/permissions.ts";
 import type { PartialReason, StopReason } from "../../shared/protocol/reply.ts";
-import { type ClearStep, decideCaps, isFilling, leaveOut, makeRoom } from "./caps.ts";
+import { decideCaps } from "./caps.ts";
+import { type ClearStep, isFilling, leaveOut, makeRoom } from "./context-window.ts";
 import type { Rules } from "./reply-body.ts";
 import type { RunState, ToolCall, Turn } from "./state.ts";
 import { REPETITION_LIMIT } from "./tally.ts";

@@ -10,9 +10,6 @@ import { summarise, type Tally } from "./tally.ts";
 /** Share of a cap at which the default alert lies. */
 const DEFAULT_ALERT_SHARE = 0.8;
 
-/** Three quarters of the smallest context window of the models in the price table. */
-export const CLEAR_AT_TOKENS = 150_000;
-
 /** What a run is judged by. */
 export interface Rules {
   limits: Limits;
@@ -29,7 +26,7 @@ export interface Rules {
   permissions?: readonly PermissionRules[];
   /** Whether the parent can be asked to permit a call. */
   canBePermitted?: boolean;
-  /** Prompt and answer tokens of a call at which old tool results are left out; default {@link CLEAR_AT_TOKENS}. */
+  /** Prompt and answer tokens of a call at which old tool results are left out; default 150,000. */
   clearAtTokens?: number;
   /** What the final answer must fit. */
   outputSchema?: OutputSchema | undefined;

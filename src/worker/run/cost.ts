@@ -5,7 +5,7 @@
  * by which Redis knows the call.
  *
  * Budgets that bind the run are reserved before each call and settled behind it. A run without budgets makes no trip for them.
- * Redis owns what is spent (`shared/redis/budget.ts`); `loop/caps.ts` says what a run does without room.
+ * Redis owns what is spent (`shared/redis/budget.ts`); `loop/caps.ts` says what a run does whose budget has none left.
  */
 import { messageOf } from "../../shared/errors.ts";
 import {

@@ -16,7 +16,7 @@ import { messageOf } from "../../shared/errors.ts";
 import type { AgentRecord, ProviderWait } from "../../shared/protocol/agent.ts";
 import { type AgentAddress, wakeOf } from "../../shared/protocol/keys.ts";
 import type { Input } from "../../shared/redis/scripts.ts";
-import { makeRoom } from "../loop/caps.ts";
+import { makeRoom } from "../loop/context-window.ts";
 import { newFailure } from "../loop/log.ts";
 import type { Step } from "../loop/next.ts";
 import type { ModelFailure } from "../model/model.ts";

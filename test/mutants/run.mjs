@@ -1088,8 +1088,8 @@ export default [
     id: "lost-summary-charged-whole",
     promise: "The lost call of a summary is charged by what it was to sum up.",
     file: "src/worker/run/cost.ts",
-    find: "sumsUp === undefined ? conversation.request() : conversation.summaryRequest(sumsUp)",
-    replace: "conversation.request()",
+    find: "conversation.messagesOf({ sumsUp: summedUpBy(id) })",
+    replace: "conversation.messagesOf({})",
     tests: ["test/integration/worker/summary-kills.test.ts"],
   },
   {

@@ -121,6 +121,11 @@ export class Conversation {
     return { messages: text === "" ? "" : `${text}]}`, cachedLength: this.#cachedLength };
   }
 
+  /** The messages of a call: of one that buys a summary of what was said before message `sumsUp`, or of any other. */
+  messagesOf(call: { finalCall?: PartialReason; sumsUp?: number | undefined }): RequestMessages {
+    return call.sumsUp === undefined ? this.request(call.finalCall) : this.summaryRequest(call.sumsUp);
+  }
+
   /** A word of the runtime, at the head of what the next user message says. */
   notice(textJson: string): void {
     this.#notice = textJson;

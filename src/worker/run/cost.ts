@@ -17,7 +17,6 @@ import {
 } from "../../shared/protocol/content.ts";
 import { costUsd, priceOf } from "../../shared/protocol/usage.ts";
 import { budgetsOf } from "../../shared/redis/budget.ts";
-import type { RequestMessages } from "../loop/conversation.ts";
 import { newNotice } from "../loop/log.ts";
 import type { Step } from "../loop/next.ts";
 import type { CallOutcome, ModelRequest } from "../model/model.ts";
@@ -64,14 +63,6 @@ function withBill(
   return { status: "answer", answer: { ...answer, usage: { ...promptOf(session, request), output_tokens } } };
 }
 
-/** The messages of the call of `step`. */
-export function messagesOf(
-  { state: { conversation } }: Session,
-  { finalCall, sumsUp }: Extract<Step, { do: "call_model" }>,
-): RequestMessages {
-  return sumsUp === undefined ? conversation.request(finalCall) : conversation.summaryRequest(sumsUp);
-}
-
 /** The tokens of a prompt: where it goes on from the previous call's, these are known, and were cached; the rest is counted by its bytes. */
 function promptOf(
   { state }: Session,
@@ -99,9 +90,7 @@ export async function chargeUnbooked(context: RunContext, session: Session): Pro
 /** Books the prompt of a call that an earlier holder began and did not live to commit. Never rejects. */
 export async function chargeLostCall(context: RunContext, session: Session, id: string): Promise<void> {
   const { state, equipment } = session;
-  const sumsUp = summedUpBy(id);
-  const { conversation } = state;
-  const messages = sumsUp === undefined ? conversation.request() : conversation.summaryRequest(sumsUp);
+  const messages = state.conversation.messagesOf({ sumsUp: summedUpBy(id) });
   const usage = promptOf(session, { head: equipment.requestHead, ...messages });
   await charge(context, session, id, usage, costOf(context, session, usage));
 }
@@ -139,7 +128,7 @@ export async function reserveCall(context: RunContext, session: Session, step: C
   const { budgets } = session.record.spec;
   if (!budgets) return true;
   const { state, equipment, address } = session;
-  const request = { head: equipment.requestHead, ...messagesOf(session, step) };
+  const request = { head: equipment.requestHead, ...state.conversation.messagesOf(step) };
   const output_tokens = state.last?.usage.output_tokens ?? FIRST_OUTPUT_TOKENS;
   const expected = { ...promptOf(session, request), output_tokens };
   const amount = { tokens: totalTokens(expected), costUsd: dearestCostOf(context, session, expected) };

@@ -27,27 +27,31 @@ export interface PlannedCall extends Pick<ToolCall, "id" | "name" | "input"> {
   reason?: string;
 }
 
-/**
- * The next step. `deliver`: log the parent's messages as message `message`, consuming the inbox up to `consumeTo`;
- * `call_model`: buy message `message`, with `finalCall` as the last call, or for the sake of it a summary of what stands before message `sumsUp`; `run_tools`: answer the open calls of message
- * `message`, all in parallel; `clear`: leave old results out of requests from user message `message` on; `check_output`: find out whether message `message` fits the output schema; `ask`: wait for the parent's answers to the calls that are left; `settle`: the run is over,
- * `natural` when an unread message should keep it going.
- */
+/** The next step. */
 export type Step =
+  /** Logs the parent's messages as message `message`, consuming the inbox up to `consumeTo`. */
   | { do: "deliver"; message: number; messages: readonly InboxMessage[]; consumeTo: number }
   | CallStep
+  /** Answers the open calls of message `message`, all in parallel. */
   | { do: "run_tools"; message: number; turn: number; calls: PlannedCall[] }
   | ClearStep
+  /** Finds out whether message `message` fits the output schema. */
   | { do: "check_output"; message: number; text: string }
+  /** Waits for the parent's answers to the calls that are left. */
   | { do: "ask"; turn: number; questions: OpenQuestion[] }
+  /** The run is over; `natural` when an unread message should keep it going. */
   | { do: "settle"; reason: StopReason; natural: boolean };
 
+/** Buys message `message`, or for the sake of it a summary. */
 interface CallStep {
   do: "call_model";
   message: number;
   turn: number;
+  /** The cap that makes it the final call. */
   finalCall?: PartialReason;
+  /** It must bring the output. */
   asksOutput?: boolean;
+  /** Buys a summary of what stands before this message. The log has it as `before`, and as `sums_up` where bought in vain. */
   sumsUp?: number;
 }
 

@@ -43,7 +43,7 @@ export type Step =
   | { do: "settle"; reason: StopReason; natural: boolean };
 
 /** Buys message `message`, or for the sake of it a summary. */
-interface CallStep {
+export interface CallStep {
   do: "call_model";
   message: number;
   turn: number;

@@ -6,7 +6,7 @@
 import type { AgentSpec } from "../../shared/protocol/agent.ts";
 import type { StopReason } from "../../shared/protocol/reply.ts";
 import { type LogEntry, readLog } from "./log.ts";
-import { next, type Step } from "./next.ts";
+import { type CallStep, next, type Step } from "./next.ts";
 import type { Rules } from "./reply-body.ts";
 import { RunState } from "./state.ts";
 
@@ -117,10 +117,7 @@ function fits(step: Step, message: number, { does, cause, makesRoom }: Wanted): 
   return step.do === "ask" || step.message === message;
 }
 
-function isOfMore(
-  step: Step,
-  { makesRoom }: Wanted,
-): step is Extract<Step, { do: "call_model" }> & { sumsUp: number } {
+function isOfMore(step: Step, { makesRoom }: Wanted): step is CallStep & { sumsUp: number } {
   if (step.do !== "call_model" || step.sumsUp === undefined) return false;
   return makesRoom?.sumsUp !== undefined && step.sumsUp > makesRoom.sumsUp;
 }

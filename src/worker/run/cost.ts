@@ -18,7 +18,7 @@ import {
 import { costUsd, priceOf } from "../../shared/protocol/usage.ts";
 import { budgetsOf } from "../../shared/redis/budget.ts";
 import { newNotice } from "../loop/log.ts";
-import type { Step } from "../loop/next.ts";
+import type { CallStep } from "../loop/next.ts";
 import type { CallOutcome, ModelRequest } from "../model/model.ts";
 import type { RunContext } from "./context.ts";
 import { type Session, summedUpBy } from "./session.ts";
@@ -113,8 +113,6 @@ async function charge(
     );
   }
 }
-
-type CallStep = Extract<Step, { do: "call_model" }>;
 
 /** From this share of a budget on the model is told. */
 const NUDGE_SHARE = 0.8;

@@ -18,7 +18,7 @@ import { type AgentAddress, wakeOf } from "../../shared/protocol/keys.ts";
 import type { Input } from "../../shared/redis/scripts.ts";
 import { makeRoom } from "../loop/context-window.ts";
 import { newFailure } from "../loop/log.ts";
-import type { Step } from "../loop/next.ts";
+import type { CallStep } from "../loop/next.ts";
 import type { ModelFailure } from "../model/model.ts";
 import { LONGEST_HELD_WAIT_MS, retryDelayMs } from "../model/retry.ts";
 import type { ClaimedRun } from "./claim.ts";
@@ -46,7 +46,7 @@ const MOST_UNREADABLE = 3;
 export async function afterModelFailure(
   context: RunContext,
   session: Session,
-  step: Extract<Step, { do: "call_model" }>,
+  step: CallStep,
   failure: ModelFailure,
   verdict: Verdict,
 ): Promise<RunEnd | "lost" | undefined> {
@@ -78,7 +78,7 @@ export async function afterModelFailure(
 }
 
 /** Whether the run can go on with a shorter conversation; a summary that did not fit is asked of less. */
-function isShortened({ state, rules }: Session, { sumsUp }: Extract<Step, { do: "call_model" }>): boolean {
+function isShortened({ state, rules }: Session, { sumsUp }: CallStep): boolean {
   if (sumsUp === undefined) state.tooLongAt = state.userMessage;
   else state.unsummedAt = Math.min(state.unsummedAt, sumsUp);
   return sumsUp !== undefined || makeRoom(state, rules) !== undefined;
@@ -92,7 +92,7 @@ function withoutModel({ equipment, model }: Session): boolean {
   return true;
 }
 
-function failureEntry(failure: ModelFailure, { finalCall }: Extract<Step, { do: "call_model" }>) {
+function failureEntry(failure: ModelFailure, { finalCall }: CallStep) {
   const kind: "context_window" | "model_error" =
     failure.kind === "context_window" ? "context_window" : "model_error";
   return { v: 1 as const, kind, message: failure.message, ...(finalCall && { hand_back: finalCall }) };

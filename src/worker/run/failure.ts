@@ -20,7 +20,7 @@ import { makeRoom } from "../loop/context-window.ts";
 import { newFailure } from "../loop/log.ts";
 import type { CallStep } from "../loop/next.ts";
 import type { ModelFailure } from "../model/model.ts";
-import { LONGEST_HELD_WAIT_MS, retryDelayMs } from "../model/retry.ts";
+import { retryDelayMs } from "../model/retry.ts";
 import type { ClaimedRun } from "./claim.ts";
 import type { RunContext, RunEnd } from "./context.ts";
 import { chargeUnbooked } from "./cost.ts";
@@ -29,6 +29,8 @@ import type { Lease } from "./lease.ts";
 import { type Passage, providerName, type Verdict } from "./provider-limit.ts";
 import type { Session } from "./session.ts";
 
+/** Waits up to this long are slept through; longer ones free the worker's slot. */
+const LONGEST_HELD_WAIT_MS = 2_000;
 /** A run of a paused installation is taken again no sooner; the paused queue keeps it for as long as it takes. */
 const PAUSED_ASK_MS = 1_000;
 /** A run whose worker has no model any more is for another worker, or for this one when it is whole again. */

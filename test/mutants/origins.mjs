@@ -253,8 +253,8 @@ export default [
     "chain-waits-each",
     "Where one model of several is limited the next is asked at once.",
     "worker/run/failure.ts",
-    'if (verdict === "shared" && !isRoundOver)',
-    'if (verdict === "own" && !isRoundOver)',
+    'if (concern === "shared" && !isRoundOver)',
+    'if (concern === "own" && !isRoundOver)',
     FALLBACK,
   ),
   guard(

@@ -10,14 +10,14 @@ import type { RunState } from "./state.ts";
 /** Time kept for the final call, at most half of the run's duration. */
 export const FINAL_CALL_RESERVE_MS = 60_000;
 
-/** What the caps say about the next model call. */
-export type CapVerdict =
+/** The next model call that the caps allow. */
+export type AllowedCall =
   | { call: "ordinary" }
   | { call: "final"; cause: PartialReason }
   | { call: "none"; cause: PartialReason };
 
-/** The verdict on the next model call of the run. */
-export function decideCaps(state: RunState, limits: Limits): CapVerdict {
+/** What the caps allow as the next model call of the run. */
+export function decideCaps(state: RunState, limits: Limits): AllowedCall {
   const over = exceeded(state, limits);
   if (over) return { call: "none", cause: over };
   // A run that has found nothing yet has nothing to report: agents of a budget that is spent buy nothing at all.

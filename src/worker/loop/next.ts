@@ -128,18 +128,18 @@ function oneMore(state: RunState, rules: Rules): Step {
 function boundary(state: RunState, rules: Rules): Step {
   const unread = state.unread.length > 0 && !state.isDelivered;
   if (!state.isBegun) return unread ? deliver(state) : end("model_error");
-  const verdict = decideCaps(state, rules.limits);
-  if (verdict.call === "none") return end(verdict.cause);
+  const allowed = decideCaps(state, rules.limits);
+  if (allowed.call === "none") return end(allowed.cause);
   // A paused answer goes back unchanged: the parent's messages wait until the model has finished it.
-  const isPaused = state.last?.stopReason === "pause_turn" && verdict.call === "ordinary";
+  const isPaused = state.last?.stopReason === "pause_turn" && allowed.call === "ordinary";
   if (unread && !isPaused) return deliver(state);
   if (isFilling(state, rules)) {
     const left = leaveOut(state, false);
     if (left) return left;
   }
   const call = { do: "call_model", message: state.userMessage + 1, turn: state.turns + 1 } as const;
-  return verdict.call === "final"
-    ? { finalCall: verdict.cause, ...call, ...(rules.outputSchema && { asksOutput: true }) }
+  return allowed.call === "final"
+    ? { finalCall: allowed.cause, ...call, ...(rules.outputSchema && { asksOutput: true }) }
     : call;
 }
 

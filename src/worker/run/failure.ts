@@ -26,7 +26,7 @@ import type { RunContext, RunEnd } from "./context.ts";
 import { chargeUnbooked } from "./cost.ts";
 import { settleBroken } from "./end.ts";
 import type { Lease } from "./lease.ts";
-import { type Passage, providerName, type Verdict } from "./provider-limit.ts";
+import { type Concern, type Passage, providerName } from "./provider-limit.ts";
 import type { Session } from "./session.ts";
 
 /** Waits up to this long are slept through; longer ones free the worker's slot. */
@@ -50,7 +50,7 @@ export async function afterModelFailure(
   session: Session,
   step: CallStep,
   failure: ModelFailure,
-  verdict: Verdict,
+  concern: Concern,
 ): Promise<RunEnd | "lost" | undefined> {
   const { random, logger, store } = context;
   logger.warn({ uid: session.address.uid, turn: step.turn, ...failure }, "Model call failed");
@@ -62,19 +62,19 @@ export async function afterModelFailure(
   if (failure.kind === "not_found" && withoutModel(session)) return undefined;
   if (failure.kind === "context_window" && isShortened(session, step)) return undefined;
   if (!failure.retryable) {
-    if (verdict === "own") session.add([newFailure(step.message, failureEntry(failure, step))]);
+    if (concern === "own") session.add([newFailure(step.message, failureEntry(failure, step))]);
     return undefined;
   }
   session.attempts += 1;
   // Another model of the chain is not concerned; a whole round that failed waits like one model that did.
   const isRoundOver = session.attempts % session.equipment.models.length === 0;
-  if (verdict === "shared" && !isRoundOver) {
+  if (concern === "shared" && !isRoundOver) {
     session.tell({ type: "model_retry", turn: step.turn, kind: failure.kind, delay_ms: 0 });
     return undefined;
   }
   const ownDelayMs = retryDelayMs(failure, session.attempts, random());
   // The limiter remembers the rest, and knows when it is over earlier.
-  const delayMs = verdict === "shared" ? Math.min(ownDelayMs, store.timing.limiterAskMs) : ownDelayMs;
+  const delayMs = concern === "shared" ? Math.min(ownDelayMs, store.timing.limiterAskMs) : ownDelayMs;
   session.tell({ type: "model_retry", turn: step.turn, kind: failure.kind, delay_ms: delayMs });
   return restOrRelease(context, session, failure.kind, delayMs);
 }

@@ -18,7 +18,7 @@ import type {
   Admission,
   Leave,
   LimiterAnswer,
-  CallOutcome as LimiterOutcome,
+  LimiterOutcome,
   ProviderLimiter,
 } from "../../shared/redis/provider-limiter.ts";
 import type { CallOutcome, FailureKind, Model, ModelFailure } from "../model/model.ts";

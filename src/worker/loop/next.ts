@@ -22,8 +22,8 @@ import { REPETITION_LIMIT } from "./tally.ts";
 
 /** How a call is answered: `run` performs it, the others only commit a result that says why not. */
 export interface PlannedCall extends Pick<ToolCall, "id" | "name" | "input"> {
-  how: "run" | "interrupted" | "repeated" | "unanswered" | "refused";
-  /** Why a call is `refused`. */
+  how: "run" | "interrupted" | "repeated" | "unanswered" | "denied";
+  /** Why a call is `denied`. */
   reason?: string;
 }
 
@@ -187,17 +187,17 @@ function permitted(
 ): Planned {
   const { verdict, rule } = permissionFor(permissions, call.name, call.input);
   if (verdict === "allow") return { how: "run" };
-  if (verdict === "deny") return { how: "refused", reason: `Not permitted (${rule}). Go on without it.` };
+  if (verdict === "deny") return { how: "denied", reason: `Not permitted (${rule}). Go on without it.` };
   if (call.permission !== undefined) {
     if (permits(call.permission)) return { how: "run" };
-    return { how: "refused", reason: `Your parent did not permit this call: ${call.permission}` };
+    return { how: "denied", reason: `Your parent did not permit this call: ${call.permission}` };
   }
   if (call.isPermissionAsked || finish) return { how: "unanswered" };
   // Entries of a call with this id would pass for the question and its answer.
   const isForged = last?.calls.some(({ id }) => permittedCallOf(id) === call.id) === true;
   if (!canBePermitted || isForged)
     return {
-      how: "refused",
+      how: "denied",
       reason: `Not permitted (${rule}): this needs your parent's word, and it cannot be asked.`,
     };
   return permissionQuestion(entryKey.call(last?.message ?? 0, call.id), call.name, call.input, rule);

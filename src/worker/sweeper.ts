@@ -19,11 +19,11 @@ import type { WakeQueue } from "../shared/redis/wake-queue.ts";
  * always first during an upgrade.
  */
 const TICK_MS = 1_000;
-/** Agents looked at in one round of a tick. */
+/** Agents checked in one round of a tick. */
 const BATCH = 100;
 /**
  * An agent that a sweeper has taken is hidden from the others this long. Briefly: the answer that names it may be lost, and a
- * second look does no harm.
+ * second check does no harm.
  */
 const HIDDEN_MS = 1_000;
 
@@ -43,7 +43,7 @@ export interface SweeperContext {
 
 /** See the module's sentence. */
 export interface Sweeper {
-  /** Looks at everything that is due now; resolves to the number of agents looked at. */
+  /** Checks everything that is due now; resolves to the number of agents checked. */
   tick(): Promise<number>;
   /** Ticks every second. Idempotent. */
   start(): void;
@@ -57,18 +57,18 @@ export function createSweeper(context: SweeperContext): Sweeper {
   let stopping: AbortController | undefined;
   let running = Promise.resolve();
 
-  /** One agent that cannot be looked at must not keep the others from it; it comes due again. */
-  const lookSafely = (due: Due) =>
-    look(context, due).catch((error: unknown) =>
+  /** One agent that cannot be checked must not keep the others from it; it comes due again. */
+  const checkSafely = (due: Due) =>
+    check(context, due).catch((error: unknown) =>
       logger.warn({ member: due.member, problem: messageOf(error) }, "Sweeper could not look; trying again"),
     );
   const tick = async () => {
-    let looked = 0;
+    let checked = 0;
     for (;;) {
       const due = await deadlines.due(BATCH, HIDDEN_MS);
-      await Promise.all(due.map(lookSafely));
-      looked += due.length;
-      if (due.length < BATCH || stopping?.signal.aborted) return looked;
+      await Promise.all(due.map(checkSafely));
+      checked += due.length;
+      if (due.length < BATCH || stopping?.signal.aborted) return checked;
     }
   };
   const sweep = async (signal: AbortSignal) => {
@@ -112,10 +112,10 @@ const DEATH_OF_AN_ORPHAN: Input<"settle"> = {
   stop_reason: "parent_gone",
 };
 
-async function look(context: SweeperContext, due: Due): Promise<void> {
+async function check(context: SweeperContext, due: Due): Promise<void> {
   const { store, deadlines } = context;
   const { address, parent } = due;
-  if (parent) return lookForParent(context, due, parent);
+  if (parent) return checkParent(context, due, parent);
   if (!address) return deadlines.forget(due);
   const found = await store.overdue(address);
   switch (found.status) {
@@ -142,7 +142,7 @@ async function look(context: SweeperContext, due: Due): Promise<void> {
 }
 
 /** The agents of a parent whose lease has lapsed follow it, each as its spawn said. */
-async function lookForParent(context: SweeperContext, due: Due, parent: ParentAddress): Promise<void> {
+async function checkParent(context: SweeperContext, due: Due, parent: ParentAddress): Promise<void> {
   const { store, deadlines } = context;
   const found = await store.orphans(agentOf(parent, ""));
   if (found.status === "no_agents") return deadlines.forget(due);

@@ -988,7 +988,7 @@ export default [
     id: "hint-unheard",
     promise: "A hint has its run asked about at once.",
     file: "src/worker/health/stop-hints.ts",
-    find: "else leases.hint(hint);",
+    find: "else leases.askAbout(hint);",
     replace: "",
     tests: ["test/integration/worker/destroy.test.ts"],
   },

@@ -6,7 +6,13 @@ import type { Clock } from "../shared/clock.ts";
 import { messageOf } from "../shared/errors.ts";
 import type { Logger } from "../shared/logger.ts";
 import { IDLE_DEATH } from "../shared/protocol/agent.ts";
-import { type AgentAddress, agentOf, type ParentAddress, wakeOf } from "../shared/protocol/keys.ts";
+import {
+  type AgentAddress,
+  addressOfParent,
+  agentOf,
+  type ParentAddress,
+  wakeOf,
+} from "../shared/protocol/keys.ts";
 import { answerEntry } from "../shared/protocol/log.ts";
 import { defaultAnswerTo } from "../shared/protocol/message.ts";
 import type { AgentStore } from "../shared/redis/agents.ts";
@@ -144,7 +150,7 @@ async function check(context: SweeperContext, due: Due): Promise<void> {
 /** The agents of a parent whose lease has lapsed follow it, each as its spawn said. */
 async function checkParent(context: SweeperContext, due: Due, parent: ParentAddress): Promise<void> {
   const { store, deadlines } = context;
-  const found = await store.orphans(agentOf(parent, ""));
+  const found = await store.orphans(addressOfParent(parent));
   if (found.status === "no_agents") return deadlines.forget(due);
   if (found.status === "gone")
     await Promise.all(found.uids.map((uid) => followParent(context, agentOf(parent, uid))));

@@ -19,6 +19,11 @@ export function agentOf({ tenant, parentId }: ParentAddress, uid: string): Agent
   return { tenant, parentId, uid };
 }
 
+/** Where a verb is sent that is about a parent: to no agent, but to the slot of its agents. */
+export function addressOfParent(parent: ParentAddress): AgentAddress {
+  return agentOf(parent, "");
+}
+
 /** The keys and channels of one parent. */
 export interface ParentKeys {
   /** hash: agent_id → uid, and `#<stem>` → last number given. */

@@ -273,12 +273,15 @@ export function wakeJobId({ uid, wake }: Pick<Wake, "uid" | "wake">): string {
 /** The number of an agent's first run; a task has no other. */
 export const FIRST_RUN = 1;
 
+/** The number of the wake of an agent's first run. */
+export const FIRST_WAKE = 1;
+
 /** The id of the reply of a run; of the end of an agent without one (`run` undefined). */
 export function replyIdOf(uid: string, run: number | undefined): string {
   return `${uid}.${run ?? "end"}`;
 }
 
-// Whose a key is: the way back from the names in `keys.ts`. Pure.
+// From a key back to its owner.
 
 /** What a key of a parent holds, as far as a walk through all keys needs to know. */
 export type OwnedPart =

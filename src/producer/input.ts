@@ -5,6 +5,7 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
 import { SubagentError } from "../shared/errors.ts";
+import { withoutNulls } from "../shared/protocol/content.ts";
 import type { DefinitionSource } from "../shared/protocol/definition.ts";
 import { ParentId, RequestKey, TenantId, Uid } from "../shared/protocol/ids.ts";
 import type { ParentAddress } from "../shared/protocol/keys.ts";
@@ -42,11 +43,6 @@ import type { PriceOverrides } from "../shared/protocol/usage.ts";
  */
 export function nullsLeftOut<S extends z.ZodType>(schema: S) {
   return z.preprocess(withoutNulls, schema);
-}
-
-function withoutNulls(value: unknown): unknown {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
-  return Object.fromEntries(Object.entries(value).filter(([, field]) => field !== null));
 }
 
 /** Most wrong fields that a refusal names, most unknown names in one of them, and most characters of each. */

@@ -4,7 +4,7 @@ import { ASK_TOOL, isPermissionQuestion, type OpenQuestion } from "../../shared/
 import type { OutputSchema } from "../../shared/protocol/output.ts";
 import type { PermissionRules } from "../../shared/protocol/permissions.ts";
 import type { Alert, ReplyBody } from "../../shared/protocol/reply.ts";
-import type { RunState } from "./state.ts";
+import { BARREN_RUN, type RunState } from "./state.ts";
 import { summarise, type Tally } from "./tally.ts";
 
 /** Share of a cap at which the default alert lies. */
@@ -31,9 +31,6 @@ export interface Rules {
   /** What the final answer must fit. */
   outputSchema?: OutputSchema | undefined;
 }
-
-/** The run ended since five paid calls in a row could not be used. */
-const BARREN_RUN = "Five paid model calls in a row brought nothing that could be used.";
 
 /** The reply's body, if the run ended here. */
 export function replyBody(state: RunState, rules: Rules): ReplyBody {

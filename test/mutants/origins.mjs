@@ -164,7 +164,7 @@ export default [
   guard(
     "null-is-a-value",
     "Null for an omitted optional is omitted.",
-    "producer/input.ts",
+    "shared/protocol/content.ts",
     "filter(([, field]) => field !== null)",
     "filter(() => true)",
     ORIGIN_C,

@@ -328,7 +328,6 @@ export interface ReplyFeed {
   look(): Promise<void>;
   /** Id of the newest entry seen; every later entry has a greater one. */
   readonly newest: string;
-  readonly size: number;
 }
 
 /** A feed over `read`, which answers up to `count` entries behind an id. */
@@ -376,9 +375,6 @@ export function replyFeed(read: (after: string, count: number) => Promise<Stream
     },
     get newest() {
       return newest;
-    },
-    get size() {
-      return listeners.size;
     },
   };
 }

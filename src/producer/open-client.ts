@@ -26,7 +26,7 @@ import {
   openConnection,
   type RedisCall,
 } from "./redis-call.ts";
-import { createReplyChannels, type ReplyChannels } from "./replies/channels.ts";
+import { createReplyChannels, type ReplyChannels } from "./replies/client-channels.ts";
 import { createSubscriber, type Subscriber } from "./subscriber.ts";
 
 /** How a client is set up. */

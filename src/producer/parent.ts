@@ -39,7 +39,7 @@ import { type ParentTool, type ParentToolName, parentTools } from "./model-tools
 import { createParentLease, type LeaseOptions, type ParentLease } from "./parent-lease.ts";
 import { type ProfileReceipt, type ProfileView, readProfile, registerProfile } from "./profile.ts";
 import { type NewReplies, newReplies, type RepliesOptions, readReplies } from "./read-replies.ts";
-import type { ReceivedEntry } from "./replies/channel.ts";
+import type { ReceivedEntry } from "./replies/parent-channel.ts";
 import {
   listSchedules,
   pauseSchedule,

@@ -29,7 +29,7 @@ import { readInput } from "./input.ts";
 import type { OpenClient } from "./open-client.ts";
 import { isDeserted, type OnWait, type TaskWait, watchTask } from "./pending-reason.ts";
 import { registeredProfile } from "./profile.ts";
-import type { QuestionEntry, TakeQuestion } from "./replies/channel.ts";
+import type { QuestionEntry, TakeQuestion } from "./replies/parent-channel.ts";
 import { type Spawned, type SpawnReceipt, spawnAgent } from "./spawn.ts";
 import {
   type AnswerQuestions,

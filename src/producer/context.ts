@@ -2,7 +2,8 @@
 
 import type { ParentAddress } from "../shared/protocol/keys.ts";
 import { onAbort } from "../shared/stop-signal.ts";
-import type { OperatorDefaults, Profile } from "./input.ts";
+import type { Profile } from "./inheritance.ts";
+import type { OperatorDefaults } from "./input.ts";
 import type { OpenClient } from "./open-client.ts";
 import type { RedisCall } from "./redis-call.ts";
 

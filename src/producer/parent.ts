@@ -34,7 +34,8 @@ import {
 import { type Client, createClient, insideOf } from "./client.ts";
 import type { ParentContext } from "./context.ts";
 import { type EventOptions, type NumberedEvent, timelineOf, watchParent } from "./events.ts";
-import { type MessageOptions, type Profile, type ProfileInput, profileOf } from "./input.ts";
+import { type Profile, profileOf } from "./inheritance.ts";
+import type { MessageOptions, ProfileInput } from "./input.ts";
 import { type ParentTool, type ParentToolName, parentTools } from "./model-tools.ts";
 import { createParentLease, type LeaseOptions, type ParentLease } from "./parent-lease.ts";
 import { type ProfileReceipt, type ProfileView, readProfile, registerProfile } from "./profile.ts";

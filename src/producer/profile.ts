@@ -8,10 +8,9 @@ import { isoTime } from "../shared/protocol/agent.ts";
 import { addressOfParent, type ParentAddress } from "../shared/protocol/keys.ts";
 import { TASK_LIMITS } from "../shared/protocol/limits.ts";
 import { inCall, type ParentContext } from "./context.ts";
+import { baseLimits, narrowed } from "./inheritance.ts";
 import {
-  baseLimits,
   canonical,
-  narrowed,
   nullsLeftOut,
   ProfileInput,
   type RegisteredProfile,

@@ -13,7 +13,8 @@ import { needsOf } from "../shared/protocol/worker.ts";
 import type { Input } from "../shared/redis/scripts.ts";
 import { activeTraceparent } from "../shared/telemetry.ts";
 import { inCall, type ParentCall, type ParentContext } from "./context.ts";
-import { UNREGISTERED, wider } from "./input.ts";
+import { wider } from "./inheritance.ts";
+import { UNREGISTERED } from "./input.ts";
 import type { OpenClient } from "./open-client.ts";
 import type { SafeRepeat } from "./redis-call.ts";
 import {

@@ -44,7 +44,7 @@ export default [
   guard(
     "inherit-wider-names",
     "A spawn that asks for more names than it inherits is refused.",
-    "producer/input.ts",
+    "producer/inheritance.ts",
     "const refused = asked?.filter((name) => !has(allowed)(name)) ?? [];",
     "const refused = [];",
     PROFILE,

@@ -1167,7 +1167,7 @@ export default [
   {
     id: "effort-widened",
     promise: "A spawn that asks for more effort than is allowed is refused.",
-    file: "src/producer/input.ts",
+    file: "src/producer/inheritance.ts",
     find: "if (asked && leastEffort(allowed, asked) !== asked) throw",
     replace: "if (asked && leastEffort(allowed, asked) === undefined) throw",
     tests: ["test/integration/worker/effort.test.ts"],

@@ -9,7 +9,7 @@
 import { z } from "zod";
 import { insideOf } from "../../../producer/client.ts";
 import { inCall, type ParentContext } from "../../../producer/context.ts";
-import { profileOf } from "../../../producer/input.ts";
+import { profileOf } from "../../../producer/inheritance.ts";
 import type { FinalEntry, Reservation } from "../../../producer/replies/parent-channel.ts";
 import { type Spawned, spawnAgent } from "../../../producer/spawn.ts";
 import { planSpawn, TaskInput } from "../../../producer/spawn-input.ts";

@@ -42,7 +42,7 @@ export type OnWait = (wait: TaskWait | undefined) => void;
 /** See the module's header. */
 export interface TaskWaits {
   /**
-   * Has `told` hear what the task of this agent waits for; the function it returns ends that. `isHeard`: its caller listens,
+   * Tells `told` what the task of this agent waits for; the function it returns ends that. `isHeard`: its caller listens,
    * and needs no line in the log.
    */
   watch(address: AgentAddress, told: OnWait, isHeard: boolean): () => void;

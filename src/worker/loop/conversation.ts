@@ -191,8 +191,8 @@ export class Conversation {
   }
 
   /**
-   * The answer before which the conversation is to be summed up, the last one that leaves room for the summary; `below`: before
-   * that one, before which none was to be had. Undefined where that would make no room.
+   * Before which answer to cut: the last that leaves room for the summary; after a failed try, before `below`. Undefined where
+   * that would make no room.
    */
   compactable(below: number): number | undefined {
     const total = this.request().messages.length;

@@ -91,7 +91,7 @@ export class RunState {
   clearedAt = -1;
   /** The pending user message, where the provider found the request too long with it. */
   tooLongAt = -1;
-  /** The first message before which no summary was to be had: that of less may be. */
+  /** A summary of what stands before this message was asked for in vain: only smaller ones are tried. */
   unsummedAt = Number.POSITIVE_INFINITY;
   /** Summaries that were bought in the run. */
   compactions = 0;

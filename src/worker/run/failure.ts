@@ -100,7 +100,7 @@ function failureEntry(failure: ModelFailure, { finalCall }: CallStep) {
   return { v: 1 as const, kind, message: failure.message, ...(finalCall && { hand_back: finalCall }) };
 }
 
-/** The limiter does not let the call through now. A claim that came only to ask has not been running. */
+/** The limiter does not let the call through now. A claim that was only asking the limiter adds no running time. */
 export async function afterWait(
   context: RunContext,
   session: Session,

@@ -246,7 +246,7 @@ function toolsOf(
 }
 
 /** A number that is at most what is allowed, where anything is said of that. */
-export function atMostOf(
+function atMostOf(
   what: string,
   field: "transcript_ms" | "task_budget",
   allowed: number | undefined,
@@ -257,7 +257,7 @@ export function atMostOf(
 }
 
 /** An effort that is at most the allowed one, where there is one. */
-export function effortUnder(
+function effortUnder(
   what: string,
   allowed: Effort | undefined,
   asked: Effort | undefined,
@@ -267,7 +267,7 @@ export function effortUnder(
 }
 
 /** Names under two lists that may each be absent (all): those asked for, none of which may be missing in either. */
-export function narrowedNames(
+function narrowedNames(
   what: string,
   field: string,
   profileNames: readonly string[] | undefined,
@@ -282,7 +282,7 @@ export function narrowedNames(
 }
 
 /** All names of all lists, each once; undefined where there are none. */
-export function union(...lists: (readonly string[] | undefined)[]): string[] | undefined {
+function union(...lists: (readonly string[] | undefined)[]): string[] | undefined {
   return nonEmpty([...new Set(lists.flatMap((names) => names ?? []))]);
 }
 

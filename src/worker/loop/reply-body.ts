@@ -4,7 +4,7 @@ import { ASK_TOOL, isPermissionQuestion, type OpenQuestion } from "../../shared/
 import type { OutputSchema } from "../../shared/protocol/output.ts";
 import type { PermissionRules } from "../../shared/protocol/permissions.ts";
 import type { Alert, ReplyBody } from "../../shared/protocol/reply.ts";
-import { BARREN_RUN, type RunState } from "./state.ts";
+import { PAID_IN_VAIN, type RunState } from "./state.ts";
 import { summarise, type Tally } from "./tally.ts";
 
 /** Share of a cap at which the default alert lies. */
@@ -35,7 +35,7 @@ export interface Rules {
 /** The reply's body, if the run ended here. */
 export function replyBody(state: RunState, rules: Rules): ReplyBody {
   const { tally, failure } = state;
-  const error = failure?.message ?? (state.isBarren ? BARREN_RUN : mismatchOf(state));
+  const error = failure?.message ?? (state.isBarren ? PAID_IN_VAIN : mismatchOf(state));
   // Output is one JSON value: nothing stands around it.
   const { summary, truncated } = rules.outputSchema ? summarise(tally.text) : tally.summary;
   const { output } = state;

@@ -20,7 +20,7 @@ import { REPETITION_NOTICE, Repetition, Tally } from "./tally.ts";
 /** So many paid calls in a row that bring nothing end the run. */
 const MOST_BARREN_CALLS = 5;
 /** What the reply says of that. */
-export const BARREN_RUN = "Five paid model calls in a row brought nothing that could be used.";
+export const PAID_IN_VAIN = "Five paid model calls in a row brought nothing that could be used.";
 
 /** A tool call and what became of it. */
 export interface ToolCall {

@@ -74,7 +74,7 @@ export interface ActiveParent {
   active_at: string;
 }
 
-/** Every tool that some live worker has; `hasWorkers`: some worker lives, so that what is not there is unknown. */
+/** Every tool that some live worker has; `hasWorkers`: some worker lives, so that what is not there none has. */
 export interface KnownTools {
   names: ReadonlySet<string>;
   hasWorkers: boolean;

@@ -36,7 +36,7 @@ export type TaskWait =
   | { for: "tools"; tools: readonly string[] }
   | { for: "provider"; provider: string; reason: string; since: string; next_try_at: string };
 
-/** Told of what a task waits for; undefined: of nothing any more. May not throw. */
+/** Told what a task waits for; undefined: for nothing any more. May not throw. */
 export type OnWait = (wait: TaskWait | undefined) => void;
 
 /** See the module's header. */

@@ -57,7 +57,7 @@ function finalCallCause(state: RunState, limits: Limits): PartialReason | undefi
   return undefined;
 }
 
-/** Of an entry that makes room after an answer was cut off: the model is told to go on. */
+/** A mark of an entry that makes room: after an answer that was cut off the model is told to go on. */
 export function goOn({ last }: RunState): { go_on?: true } {
   return last?.stopReason === "model_context_window_exceeded" ? { go_on: true } : {};
 }

@@ -29,7 +29,7 @@ interface SummaryStep {
 
 /** So many of the last answers with tool calls keep their results, where that makes room enough. */
 const KEPT_TURNS = 3;
-/** Leaving results out loses the prompt cache: it is done for at least this share of the text that it was found to fill. */
+/** Leaving results out loses the prompt cache: it must spare at least this share of what the previous call took. */
 const WORTH_SHARE = 0.2;
 const CHARS_PER_TOKEN = 3;
 /** Most summaries of a run: each costs a turn, and what it stands for is lost to the model. */
@@ -51,7 +51,7 @@ export function makeRoom(state: RunState, rules: Rules): ClearStep | SummaryStep
   return leaveOut(state, true) ?? sumUp(state, rules);
 }
 
-/** Leaves old results out, of all but the last turns, or where that is `needed` of all. Undefined where it would make no room. */
+/** Leaves out the results of all turns but the last ones, or of all where room is `needed`. Undefined where that makes none. */
 export function leaveOut(state: RunState, needed: boolean): ClearStep | undefined {
   const { conversation, userMessage: message, last } = state;
   const old = conversation.clearable(KEPT_TURNS);
@@ -61,7 +61,7 @@ export function leaveOut(state: RunState, needed: boolean): ClearStep | undefine
   return { do: "clear", message, cleared: { v: 1, through: found.through, ...goOn(state) } };
 }
 
-/** Where the caps leave a call for the summary and one that goes on. */
+/** Buys a summary, where the caps leave a call for it and another one to go on with. */
 function sumUp(state: RunState, { limits }: Rules): SummaryStep | undefined {
   const { conversation, userMessage, turns, unsummedAt } = state;
   if (state.compactions >= MOST_COMPACTIONS || decideCaps(state, limits).call !== "ordinary")

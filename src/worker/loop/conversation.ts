@@ -70,9 +70,9 @@ function summaryText(summary: string): string {
   return `[This conversation had become too long: what came before is left out. Your own summary of it:]\n\n${summary}\n\n[What came after it follows.]`;
 }
 
-/** So much of the text is summed up at first, and of what was too long for a summary in the next try. */
+/** Share of the text that the first try sums up, and share of that which the next try sums up where it was too long. */
 const SUMMED_SHARE = 0.75;
-/** A summary is bought where it stands for at least this share of the text: the next turns would fill less at once. */
+/** A summary must stand for at least this share of the text: the room that a smaller one makes, the next turns fill at once. */
 const WORTH_SUMMING_SHARE = 0.1;
 
 /** An answer in front of which the text may be cut: where its message begins. */
@@ -245,7 +245,7 @@ export class Conversation {
     if (call) call.result = resultBlock(call.sentId, contentJson, isError);
   }
 
-  /** The pending user message got no answer: what follows is said in the same breath. */
+  /** The pending user message got no answer: what follows joins it. */
   skip(): void {
     this.#say(this.#pending(false));
     this.#expect(undefined);
@@ -313,7 +313,7 @@ const CHARS_PER_TOKEN = 4;
 /** A JSON string of white space alone, or none at all. */
 const BLANK_JSON = /^(?:"(?:\s|\\[fnrt]|\\u000b)*")?$/;
 
-/** A text as a block, none for a blank one; an image is one. */
+/** A text as a block, nothing for a blank one; an image is a block already. */
 function spoken(partJson: string): string[] {
   if (partJson.startsWith("{")) return [partJson];
   return BLANK_JSON.test(partJson) ? [] : [textBlock(partJson)];

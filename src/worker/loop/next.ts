@@ -179,7 +179,7 @@ function performed(call: ToolCall, state: RunState, rules: Rules): Planned {
   return how === "run" ? permitted(call, state, rules) : { how };
 }
 
-/** A call that nothing else keeps from beginning: what the rules say of it, the question to the parent included. */
+/** What the permission rules say of a call that may begin otherwise: it runs, is denied, or is a question to the parent. */
 function permitted(
   call: ToolCall,
   { last, finish }: RunState,
@@ -214,7 +214,7 @@ function howToAsk(call: ToolCall, { finish }: RunState): PlannedCall["how"] | "a
   return call.repeats >= REPETITION_LIMIT ? "repeated" : "ask";
 }
 
-/** The question that a call puts; undefined where there is none to put, and the call says so by being performed. */
+/** The question that a call puts. Undefined for another call, and for one that puts none: it is performed, and its result says why. */
 function questionOf({ id, name, input }: ToolCall, message: number, rules: Rules): OpenQuestion | undefined {
   if (name !== ASK_TOOL || !rules.canAsk) return undefined;
   const { data } = QuestionInput.safeParse(input);

@@ -97,7 +97,7 @@ function decide(state: RunState, rules: Rules, message: number, wanted: Wanted):
     assumed = wanted.makesRoom ? assumeTooLong(state) : assume(state, rules, wanted.cause);
     if (assumed !== undefined) step = next(state, rules);
   }
-  // A summary that did not fit, or came to nothing, was asked of less.
+  // After a summary that did not fit, or came to nothing, one of less was asked for.
   while (isOfMore(step, wanted)) {
     state.unsummedAt = step.sumsUp;
     step = next(state, rules);

@@ -73,7 +73,7 @@ export class RunState {
   verdict: VerdictEntry | undefined;
   /** How many final answers in a row did not fit the output schema. */
   mismatches = 0;
-  /** Whether the last answer came to a nudge. */
+  /** Whether the last answer followed a nudge: the request for words after an empty answer. */
   isNudged = false;
   repetition = new Repetition();
   tally = new Tally();

@@ -21,7 +21,7 @@ export type { LeaseOptions } from "./producer/parent-lease.ts";
 export type { OnWait, TaskWait } from "./producer/pending-reason.ts";
 export type { ProfileReceipt, ProfileView } from "./producer/profile.ts";
 export type { NewReplies, RepliesOptions } from "./producer/read-replies.ts";
-export type { ReceivedEntry } from "./producer/replies/channel.ts";
+export type { ReceivedEntry } from "./producer/replies/parent-channel.ts";
 export type { ScheduleInput, ScheduleView } from "./producer/schedules.ts";
 export type { SpawnReceipt } from "./producer/spawn.ts";
 export type {

@@ -157,7 +157,7 @@ async function sendMessage(
 ): Promise<SendReceipt> {
   const { store, requireDurable } = call.client;
   await requireDurable(call);
-  await announce(call, agent);
+  await hintDeadline(call, agent);
   const attached = attachedText(more);
   const payload: InboxMessage = { v: 1, message_id, text, ...(attached && { attached: true }) };
   const stored = {
@@ -216,8 +216,8 @@ function sendRefusal(
   }
 }
 
-/** Announces an earlier deadline to the sweepers: before the verb that makes it earlier. */
-async function announce({ read, client }: ParentCall, { address }: FoundAgent): Promise<void> {
+/** Hints to the sweepers at an earlier deadline: before the verb that makes it earlier. */
+async function hintDeadline({ read, client }: ParentCall, { address }: FoundAgent): Promise<void> {
   await read(() => client.deadlines.touch(address, client.timing.lookMs));
 }
 
@@ -261,7 +261,7 @@ export async function destroyAgent(
  */
 export async function finishAgent(call: ParentCall, agent: FoundAgent): Promise<FinishReceipt> {
   const { agentId } = agent;
-  await announce(call, agent);
+  await hintDeadline(call, agent);
   const answer = await call.write({ what: "the finishing", key: { agent_id: agentId } }, () =>
     call.client.store.finish(agent.address),
   );
@@ -304,7 +304,7 @@ export async function answerQuestion(
   const { agentId } = agent;
   const question_id = named ?? (await oldestQuestion(call, agent));
   if (question_id === undefined) throw unknownQuestion(agentId, undefined);
-  await announce(call, agent);
+  await hintDeadline(call, agent);
   const answered = await call.write({ what: "the answering", key: { question_id } }, () =>
     call.client.store.answer(agent.address, {
       authority: "parent",

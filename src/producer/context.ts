@@ -2,7 +2,8 @@
 
 import type { ParentAddress } from "../shared/protocol/keys.ts";
 import { onAbort } from "../shared/stop-signal.ts";
-import type { OperatorDefaults, Profile } from "./input.ts";
+import type { Profile } from "./inheritance.ts";
+import type { OperatorDefaults } from "./input.ts";
 import type { OpenClient } from "./open-client.ts";
 import type { RedisCall } from "./redis-call.ts";
 
@@ -12,7 +13,7 @@ export interface ParentContext {
   readonly operator: OperatorDefaults;
   /** The opened client. Rejects with `closed` after the parent's or the client's stop. */
   open(): Promise<OpenClient>;
-  /** Has `end` called with the reason when the parent stops; the function it returns takes that back. */
+  /** Calls `end` with the reason when the parent stops; the function it returns takes that back. */
   onStop(end: (reason: unknown) => void): () => void;
 }
 
@@ -31,7 +32,7 @@ export async function inCall<T>(
   return client.call((call) => work({ client, parent, ...call }));
 }
 
-/** Has `cancel` called with the reason when `signal` aborts or the parent stops; the function it returns takes both back. */
+/** Calls `cancel` with the reason when `signal` aborts or the parent stops; the function it returns takes both back. */
 export function onCancel(
   { onStop }: Pick<ParentContext, "onStop">,
   signal: AbortSignal | undefined,

@@ -1,27 +1,14 @@
 /**
- * Reads what callers hand in: nothing gets past here that is malformed, over-long, too deeply nested or wider than the
- * operator and the parent's profile allow. Pure.
+ * Reads what callers hand in: nothing gets past here that is malformed, over-long or too deeply nested. What is wider than the
+ * operator and the parent's profile allow `inheritance.ts` refuses. Pure.
  */
 import { createHash } from "node:crypto";
 import { z } from "zod";
 import { SubagentError } from "../shared/errors.ts";
+import { withoutNulls } from "../shared/protocol/content.ts";
 import type { DefinitionSource } from "../shared/protocol/definition.ts";
-import { ParentId, RequestKey, TenantId, Uid } from "../shared/protocol/ids.ts";
-import type { ParentAddress } from "../shared/protocol/keys.ts";
-import {
-  AlertThresholds,
-  ANSWER_MS,
-  Budgets,
-  Effort,
-  IDLE_MS,
-  type Limits,
-  LimitsInput,
-  leastEffort,
-  narrowedBudgets,
-  narrowLimits,
-  TASK_LIMITS,
-  TaskBudget,
-} from "../shared/protocol/limits.ts";
+import { ParentId, RequestKey, TenantId } from "../shared/protocol/ids.ts";
+import { AlertThresholds, Budgets, Effort, LimitsInput, TaskBudget } from "../shared/protocol/limits.ts";
 import {
   depthOf,
   FilesInput,
@@ -42,11 +29,6 @@ import type { PriceOverrides } from "../shared/protocol/usage.ts";
  */
 export function nullsLeftOut<S extends z.ZodType>(schema: S) {
   return z.preprocess(withoutNulls, schema);
-}
-
-function withoutNulls(value: unknown): unknown {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
-  return Object.fromEntries(Object.entries(value).filter(([, field]) => field !== null));
 }
 
 /** Most wrong fields that a refusal names, most unknown names in one of them, and most characters of each. */
@@ -200,6 +182,8 @@ export const INHERITABLE = {
   effort: Effort.optional(),
   task_budget: TaskBudget.optional(),
 } as const;
+/** See {@link INHERITABLE}. */
+export type Inheritable = z.output<z.ZodObject<typeof INHERITABLE>>;
 
 /** What a parent hands down, as it is registered; every field is optional. See `ParentOptions`. */
 export const ProfileInput = z.strictObject({
@@ -214,7 +198,8 @@ export const ProfileInput = z.strictObject({
 /** See {@link ProfileInput}. */
 export type ProfileInput = z.input<typeof ProfileInput>;
 
-const OptionsInput = ProfileInput.extend({
+/** What makes a parent: who it is, and its profile. See `ParentOptions`. */
+export const OptionsInput = ProfileInput.extend({
   parentId: ParentId,
   tenant: TenantId.default("default"),
   lease: LeaseInput.optional(),
@@ -240,157 +225,4 @@ export interface OperatorDefaults {
   models?: Readonly<Record<string, string>>;
   /** The agent definitions that a spawn may name. */
   definitions?: DefinitionSource;
-}
-
-/** A checked profile. */
-export interface Profile extends Omit<z.output<typeof ProfileInput>, "permissions"> {
-  parent: ParentAddress;
-  limits: LimitsInput;
-  alerts: AlertThresholds;
-  keep_alive: boolean;
-  idle_ms: number;
-  answer_within_ms: number;
-  /** Layers of rules; every one must permit a call. */
-  permissions: PermissionRules[];
-  /** Of this parent object alone. */
-  lease?: z.output<typeof LeaseInput>;
-  /** Of the registered profile that this one narrows. */
-  version?: number;
-  /** The same options under another registered profile. Throws `invalid_input` where they are wider than it. */
-  under(registered: RegisteredProfile): Profile;
-}
-
-/**
- * A parent's checked profile: its options, which narrow what is `registered` for it. Throws `nested_spawn` for the identity
- * of a sub-agent, `invalid_input` for anything malformed, for a limit above what the operator allows a task, the largest
- * kind of run, and for what is wider than the registered profile.
- */
-export function profileOf(input: z.input<typeof OptionsInput>, operator: OperatorDefaults): Profile {
-  if (typeof input.parentId === "string" && Uid.safeParse(input.parentId.trim().toLowerCase()).success) {
-    throw new SubagentError(
-      "nested_spawn",
-      "A sub-agent cannot be a parent: let it finish, and have its parent spawn what else is needed.",
-    );
-  }
-  const { parentId, tenant, lease, ...own } = readInput(OptionsInput, input, "createParent");
-  const under = (registered: RegisteredProfile): Profile => ({
-    ...profileUnder(own, registered, operator),
-    ...(lease && { lease }),
-    parent: { tenant, parentId },
-    under,
-  });
-  return under(UNREGISTERED);
-}
-
-/** Options over a registered profile: names, limits and times may only be narrowed, what forbids is added. */
-function profileUnder(
-  own: z.output<typeof ProfileInput>,
-  { version, profile: base }: RegisteredProfile,
-  operator: OperatorDefaults,
-): Omit<Profile, "parent" | "under" | "lease"> {
-  const what =
-    version === 0 ? "createParent" : `The options of this parent, under version ${version} of its profile:`;
-  const atMost = (field: "idle_ms" | "answer_within_ms", most: number) => {
-    if ((own[field] ?? 0) > most) throw wider(what, field, own[field], most);
-    return own[field] ?? most;
-  };
-  const allowed = baseLimits(TASK_LIMITS, operator, base.limits ?? {});
-  narrowed(allowed, own.limits ?? {}, what);
-  const budgets = narrowedBudgets(base.budgets, own.budgets);
-  const optional = {
-    model: own.model ?? base.model ?? operator.model,
-    fallback_models: own.fallback_models ?? base.fallback_models,
-    system: own.system ?? base.system,
-    tools: narrowedNames(what, "tools", base.tools, undefined, own.tools),
-    disallowed_tools: union(base.disallowed_tools, own.disallowed_tools),
-    skills: narrowedNames(what, "skills", base.skills, undefined, own.skills),
-    hooks: union(base.hooks, own.hooks),
-    budgets: Object.keys(budgets).length > 0 ? budgets : undefined,
-    version: version > 0 ? version : undefined,
-    transcript_ms: atMostOf(what, "transcript_ms", base.transcript_ms, own.transcript_ms),
-    effort: effortUnder(what, base.effort, own.effort),
-    task_budget: atMostOf(what, "task_budget", base.task_budget, own.task_budget),
-  };
-  return {
-    ...Object.fromEntries(Object.entries(optional).filter(([, value]) => value !== undefined)),
-    limits: { ...base.limits, ...own.limits },
-    alerts: { ...base.alerts, ...own.alerts },
-    keep_alive: own.keep_alive ?? base.keep_alive ?? false,
-    idle_ms: atMost("idle_ms", base.idle_ms ?? own.idle_ms ?? IDLE_MS),
-    answer_within_ms: atMost("answer_within_ms", base.answer_within_ms ?? own.answer_within_ms ?? ANSWER_MS),
-    permissions: [base.permissions, own.permissions].filter((layer) => layer !== undefined),
-  };
-}
-
-/** A number that is at most what is allowed, where anything is said of that. */
-export function atMostOf(
-  what: string,
-  field: "transcript_ms" | "task_budget",
-  allowed: number | undefined,
-  asked: number | undefined,
-): number | undefined {
-  if (allowed !== undefined && (asked ?? 0) > allowed) throw wider(what, field, asked, allowed);
-  return asked ?? allowed;
-}
-
-/** An effort that is at most the allowed one, where there is one. */
-export function effortUnder(
-  what: string,
-  allowed: Effort | undefined,
-  asked: Effort | undefined,
-): Effort | undefined {
-  if (asked && leastEffort(allowed, asked) !== asked) throw wider(what, "effort", asked, allowed);
-  return asked ?? allowed;
-}
-
-/** Names under two lists that may each be absent (all): those asked for, none of which may be missing in either. */
-export function narrowedNames(
-  what: string,
-  field: string,
-  profileNames: readonly string[] | undefined,
-  definitionNames: readonly string[] | undefined,
-  asked: string[] | undefined,
-): string[] | undefined {
-  const has = (names: readonly string[] | undefined) => (name: string) => !names || names.includes(name);
-  const allowed = definitionNames?.filter(has(profileNames)) ?? profileNames;
-  const refused = asked?.filter((name) => !has(allowed)(name)) ?? [];
-  if (refused.length > 0) throw wider(what, field, refused, allowed);
-  return asked ?? (allowed && [...allowed]);
-}
-
-/** All names of all lists, each once; undefined where there are none. */
-export function union(...lists: (readonly string[] | undefined)[]): string[] | undefined {
-  return nonEmpty([...new Set(lists.flatMap((names) => names ?? []))]);
-}
-
-/** The list; undefined where it is absent or empty. */
-export function nonEmpty<T>(list: T[] | undefined): T[] | undefined {
-  return list && list.length > 0 ? list : undefined;
-}
-
-/** The most a spawn of this profile may use: the defaults of its kind, as set by the operator and capped by the profile. */
-export function baseLimits(defaults: Limits, operator: OperatorDefaults, profile: LimitsInput): Limits {
-  const base: Limits = { ...defaults, ...operator.limits };
-  const capped: LimitsInput = {};
-  for (const [field, cap] of Object.entries(profile) as [keyof Limits, number | undefined][]) {
-    if (cap !== undefined) capped[field] = Math.min(cap, base[field] ?? cap);
-  }
-  return { ...base, ...capped };
-}
-
-/** `base` narrowed by a wish, or `invalid_input` naming field, wish and what is allowed. */
-export function narrowed(base: Limits, wish: LimitsInput, what: string): Limits {
-  const answer = narrowLimits(base, wish);
-  if (answer.status === "narrowed") return answer.limits;
-  throw wider(what, `limits.${answer.field}`, answer.wished, answer.allowed);
-}
-
-/** The refusal of a wish that asks for more than is allowed. */
-export function wider(what: string, field: string, wished: unknown, allowed: unknown): SubagentError {
-  const show = (value: unknown) => (Array.isArray(value) ? value.join(", ") : String(value));
-  return new SubagentError(
-    "invalid_input",
-    `${what} refused, nothing was done: ${field} ${show(wished)} is more than is allowed here (${show(allowed)}).`,
-    { field, wished, allowed },
-  );
 }

@@ -26,7 +26,7 @@ import {
   openConnection,
   type RedisCall,
 } from "./redis-call.ts";
-import { createReplyChannels, type ReplyChannels } from "./replies/channels.ts";
+import { createReplyChannels, type ReplyChannels } from "./replies/client-channels.ts";
 import { createSubscriber, type Subscriber } from "./subscriber.ts";
 
 /** How a client is set up. */
@@ -74,7 +74,7 @@ export interface ActiveParent {
   active_at: string;
 }
 
-/** Every tool that some live worker has; `hasWorkers`: some worker lives, so that what is not there is unknown. */
+/** Every tool that some live worker has; `hasWorkers`: some worker lives, so that what is not there none has. */
 export interface KnownTools {
   names: ReadonlySet<string>;
   hasWorkers: boolean;

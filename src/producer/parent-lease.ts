@@ -10,7 +10,7 @@
  * Nothing is renewed before the parent's first call, nor after its stop: a parent that is made again in time loses nothing.
  */
 import { messageOf, SubagentError } from "../shared/errors.ts";
-import { agentOf, type ParentAddress } from "../shared/protocol/keys.ts";
+import { addressOfParent, type ParentAddress } from "../shared/protocol/keys.ts";
 import type { OpenClient } from "./open-client.ts";
 
 /** A renewal that failed is tried again after this long. */
@@ -20,7 +20,7 @@ const RETRY_MS = 1_000;
 export interface LeaseOptions {
   /**
    * What becomes of the agents that this parent object spawns when the lease has lapsed: `keep`: nothing, as without a lease;
-   * `finish`: a run hands back what it has, and an agent without a run ends; `destroy`: each ends at once.
+   * `finish`: a run reports what it has, and an agent without a run ends; `destroy`: each ends at once.
    */
   onParentGone: "keep" | "finish" | "destroy";
   /**
@@ -50,7 +50,7 @@ export function createParentLease(parent: ParentAddress, ms: number): ParentLeas
     await client.call(({ write }) =>
       write({ what: "the renewal of the parent's lease", key: { parent_id: parent.parentId } }, async () => {
         await client.deadlines.touchParent(parent, ms);
-        await client.store.hold(agentOf(parent, ""), { parent_lease_ms: ms });
+        await client.store.hold(addressOfParent(parent), { parent_lease_ms: ms });
       }),
     );
     heldAtMs = sentAtMs;

@@ -34,12 +34,13 @@ import {
 import { type Client, createClient, insideOf } from "./client.ts";
 import type { ParentContext } from "./context.ts";
 import { type EventOptions, type NumberedEvent, timelineOf, watchParent } from "./events.ts";
-import { type MessageOptions, type Profile, type ProfileInput, profileOf } from "./input.ts";
+import { type Profile, profileOf } from "./inheritance.ts";
+import type { MessageOptions, ProfileInput } from "./input.ts";
 import { type ParentTool, type ParentToolName, parentTools } from "./model-tools.ts";
 import { createParentLease, type LeaseOptions, type ParentLease } from "./parent-lease.ts";
 import { type ProfileReceipt, type ProfileView, readProfile, registerProfile } from "./profile.ts";
 import { type NewReplies, newReplies, type RepliesOptions, readReplies } from "./read-replies.ts";
-import type { ReceivedEntry } from "./replies/channel.ts";
+import type { ReceivedEntry } from "./replies/parent-channel.ts";
 import {
   listSchedules,
   pauseSchedule,
@@ -88,7 +89,7 @@ export interface ParentOptions {
   /** Narrow the operator's. */
   limits?: LimitsInput | undefined;
   alerts?: AlertThresholds | undefined;
-  /** What each of its agents, and all together, may spend; narrow the operator's. At 80 % a run is told, at 100 % it hands back. */
+  /** What each of its agents, and all together, may spend; narrow the operator's. At 80 % a run is told, at 100 % it reports what it has. */
   budgets?: Omit<Budgets, "tenant"> | undefined;
   /** Whether agents take further messages after a reply, default false. */
   keep_alive?: boolean | undefined;
@@ -134,7 +135,7 @@ export interface Parent {
    * The same answer again is no mistake. `unknown_question`, `already_answered`, `agent_ended`, `unknown_agent`.
    */
   answer(agentId: string, text: string, options?: { question_id?: string }): Promise<AnswerReceipt>;
-  /** Asks a run to hand back what it has, also one that waits for an answer. `unknown_agent`. */
+  /** Asks a run to report what it has, also one that waits for an answer. `unknown_agent`. */
   finish(agentId: string): Promise<FinishReceipt>;
   /**
    * Gives a prompt to a fresh agent and resolves with its reply, however the agent ended; the ack is sent by then. Aborting `signal`

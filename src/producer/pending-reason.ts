@@ -36,13 +36,13 @@ export type TaskWait =
   | { for: "tools"; tools: readonly string[] }
   | { for: "provider"; provider: string; reason: string; since: string; next_try_at: string };
 
-/** Told of what a task waits for; undefined: of nothing any more. May not throw. */
+/** Told what a task waits for; undefined: for nothing any more. May not throw. */
 export type OnWait = (wait: TaskWait | undefined) => void;
 
 /** See the module's header. */
 export interface TaskWaits {
   /**
-   * Has `told` hear what the task of this agent waits for; the function it returns ends that. `isHeard`: its caller listens,
+   * Tells `told` what the task of this agent waits for; the function it returns ends that. `isHeard`: its caller listens,
    * and needs no line in the log.
    */
   watch(address: AgentAddress, told: OnWait, isHeard: boolean): () => void;

@@ -5,13 +5,12 @@
  * 2. It narrows: what a parent's options or a spawn ask for beyond it is refused.
  */
 import { isoTime } from "../shared/protocol/agent.ts";
-import { agentOf, type ParentAddress } from "../shared/protocol/keys.ts";
+import { addressOfParent, type ParentAddress } from "../shared/protocol/keys.ts";
 import { TASK_LIMITS } from "../shared/protocol/limits.ts";
 import { inCall, type ParentContext } from "./context.ts";
+import { baseLimits, narrowed } from "./inheritance.ts";
 import {
-  baseLimits,
   canonical,
-  narrowed,
   nullsLeftOut,
   ProfileInput,
   type RegisteredProfile,
@@ -51,7 +50,7 @@ export async function registerProfile(context: ParentContext, input: unknown): P
     const repeat = { what: "the registering", key: { parent_id: parent.parentId } };
     const answer = await write(repeat, (repeated) => {
       isRepeated = repeated;
-      return client.store.register(agentOf(parent, ""), { content });
+      return client.store.register(addressOfParent(parent), { content });
     });
     const { profile_version: version, registered_at } = answer;
     client.profiles.learn(parent, { profile_version: version, content });

@@ -5,7 +5,7 @@ import type { ParentContext } from "./context.ts";
 import { asData } from "./model-text.ts";
 import type { OpenClient } from "./open-client.ts";
 import { whenOpened } from "./push-iterator.ts";
-import type { ReceivedEntry } from "./replies/channel.ts";
+import type { ReceivedEntry } from "./replies/parent-channel.ts";
 import type { WaitOptions } from "./wait.ts";
 
 /** How entries are read: `follow` (default true) goes on with what comes; `signal` ends the reading. */

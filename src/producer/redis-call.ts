@@ -31,7 +31,7 @@ import {
   type RedisRole,
 } from "../shared/redis/connection/connection.ts";
 
-/** Longest time of a call, counted: a second, less what a busy process needs to notice. */
+/** Longest time of a call as it is counted: a second, less the time in which a busy process notices that it is over. */
 export const CALL_BUDGET_MS = 800;
 /** Most calls under way on one connection; the others wait for a place, in their order. */
 const MAX_CALLS = 256;

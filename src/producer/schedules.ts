@@ -11,7 +11,7 @@ import { createHash } from "node:crypto";
 import { z } from "zod";
 import { messageOf, SubagentError } from "../shared/errors.ts";
 import { PAYLOAD_VERSION } from "../shared/protocol/agent.ts";
-import { agentOf } from "../shared/protocol/keys.ts";
+import { addressOfParent } from "../shared/protocol/keys.ts";
 import { CRON_FORM, MAX_SCHEDULES, Rhythm, Schedule, ScheduleId } from "../shared/protocol/schedule.ts";
 import { clip, quoted } from "../shared/protocol/text.ts";
 import type { Recurrence } from "../shared/redis/intake-queue.ts";
@@ -207,7 +207,7 @@ async function stopDue({ write, client: { intakeQueue } }: ParentCall, made: Sch
 async function store({ write, parent, client }: ParentCall, made: Schedule, known: boolean) {
   const { schedule_id } = made;
   const answer = await write({ what: "the schedule", key: { schedule_id } }, () =>
-    client.store.schedule(agentOf(parent, ""), { schedule_id, known, json: JSON.stringify(made) }),
+    client.store.schedule(addressOfParent(parent), { schedule_id, known, json: JSON.stringify(made) }),
   );
   return answer.status;
 }

@@ -27,7 +27,7 @@ import { OutputSchema } from "../shared/protocol/output.ts";
 import type { Question, Reply } from "../shared/protocol/reply.ts";
 import { priceOf } from "../shared/protocol/usage.ts";
 import type { ParentContext } from "./context.ts";
-import { inherit } from "./inheritance.ts";
+import { inherit, wider } from "./inheritance.ts";
 import {
   AnswerMs,
   DefinitionName,
@@ -39,7 +39,6 @@ import {
   type OperatorDefaults,
   type RegisteredProfile,
   readInput,
-  wider,
 } from "./input.ts";
 import type { OnWait } from "./pending-reason.ts";
 import { MAX_WAIT_MS } from "./wait.ts";

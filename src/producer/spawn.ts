@@ -6,14 +6,15 @@
 import { messageOf, SubagentError } from "../shared/errors.ts";
 import { type AgentSpec, IDLE_DEATH, InForce, isoTime } from "../shared/protocol/agent.ts";
 import { newUid } from "../shared/protocol/ids.ts";
-import { type AgentAddress, agentOf, wakeOf } from "../shared/protocol/keys.ts";
+import { type AgentAddress, agentOf, FIRST_WAKE, wakeOf } from "../shared/protocol/keys.ts";
 import { type Limits, MAX_LIVE_AGENTS } from "../shared/protocol/limits.ts";
 import { attachedTo, type InboxMessage } from "../shared/protocol/message.ts";
 import { needsOf } from "../shared/protocol/worker.ts";
 import type { Input } from "../shared/redis/scripts.ts";
 import { activeTraceparent } from "../shared/telemetry.ts";
 import { inCall, type ParentCall, type ParentContext } from "./context.ts";
-import { UNREGISTERED, wider } from "./input.ts";
+import { wider } from "./inheritance.ts";
+import { UNREGISTERED } from "./input.ts";
 import type { OpenClient } from "./open-client.ts";
 import type { SafeRepeat } from "./redis-call.ts";
 import {
@@ -25,10 +26,7 @@ import {
   withJsonSchema,
 } from "./spawn-input.ts";
 
-/** The number of the wake of an agent's first run. */
-const FIRST_WAKE = 1;
-
-/** No registration goes on for so long. */
+/** Tries of one spawn while the profile keeps changing. */
 const MOST_PROFILES = 8;
 
 /** The tools of a new agent, and those asked for that no worker has. */

@@ -29,7 +29,7 @@ import { readInput } from "./input.ts";
 import type { OpenClient } from "./open-client.ts";
 import { isDeserted, type OnWait, type TaskWait, watchTask } from "./pending-reason.ts";
 import { registeredProfile } from "./profile.ts";
-import type { QuestionEntry, TakeQuestion } from "./replies/channel.ts";
+import type { QuestionEntry, TakeQuestion } from "./replies/parent-channel.ts";
 import { type Spawned, type SpawnReceipt, spawnAgent } from "./spawn.ts";
 import {
   type AnswerQuestions,
@@ -47,7 +47,7 @@ const MAX_TASKS = 10_000;
 const RETRY_MS = 1_000;
 /** The end of an aborted task is looked for so long: two calls at their longest. */
 const END_SEEN_WITHIN_MS = 1_600;
-/** Why the waiting beside a task ends with it: made once, since an abort without a reason makes an error with its stack. */
+/** The reason with which the waiting beside a task ends when the task does. Made once: an abort without one makes an error with its stack. */
 const OVER = new SubagentError("closed", "The task is over.");
 const TOO_LATE: readonly ErrorCode[] = ["already_answered", "unknown_question", "agent_ended"];
 const AnswerInput = z.object({ text: MessageText });

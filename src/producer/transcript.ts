@@ -17,7 +17,8 @@ import {
 } from "../shared/protocol/transcript.ts";
 import { withAgent } from "./agents.ts";
 import type { ParentContext } from "./context.ts";
-import { baseLimits, digestOf, nonEmpty, type Profile, readInput } from "./input.ts";
+import { baseLimits, nonEmpty, type Profile } from "./inheritance.ts";
+import { digestOf, readInput } from "./input.ts";
 import { type SpawnReceipt, spawnAgent, unknownTranscript } from "./spawn.ts";
 import { type PreparedSpawn, prepareSpawn } from "./spawn-input.ts";
 

@@ -12,7 +12,7 @@ import { findAgent } from "./agents.ts";
 import { inCall, onCancel, type ParentContext } from "./context.ts";
 import { readInput } from "./input.ts";
 import type { OpenClient } from "./open-client.ts";
-import type { FinalEntry, Reservation } from "./replies/channel.ts";
+import type { FinalEntry, Reservation } from "./replies/parent-channel.ts";
 
 /** How a wait ends early: `signal` with its reason, `timeout_ms` with `timed_out`. Default: neither. */
 export interface WaitOptions {

@@ -6,7 +6,13 @@ import type { Clock } from "../shared/clock.ts";
 import { messageOf } from "../shared/errors.ts";
 import type { Logger } from "../shared/logger.ts";
 import { IDLE_DEATH } from "../shared/protocol/agent.ts";
-import { type AgentAddress, agentOf, type ParentAddress, wakeOf } from "../shared/protocol/keys.ts";
+import {
+  type AgentAddress,
+  addressOfParent,
+  agentOf,
+  type ParentAddress,
+  wakeOf,
+} from "../shared/protocol/keys.ts";
 import { answerEntry } from "../shared/protocol/log.ts";
 import { defaultAnswerTo } from "../shared/protocol/message.ts";
 import type { AgentStore } from "../shared/redis/agents.ts";
@@ -19,11 +25,11 @@ import type { WakeQueue } from "../shared/redis/wake-queue.ts";
  * always first during an upgrade.
  */
 const TICK_MS = 1_000;
-/** Agents looked at in one round of a tick. */
+/** Agents checked in one round of a tick. */
 const BATCH = 100;
 /**
  * An agent that a sweeper has taken is hidden from the others this long. Briefly: the answer that names it may be lost, and a
- * second look does no harm.
+ * second check does no harm.
  */
 const HIDDEN_MS = 1_000;
 
@@ -43,7 +49,7 @@ export interface SweeperContext {
 
 /** See the module's sentence. */
 export interface Sweeper {
-  /** Looks at everything that is due now; resolves to the number of agents looked at. */
+  /** Checks everything that is due now; resolves to the number of agents checked. */
   tick(): Promise<number>;
   /** Ticks every second. Idempotent. */
   start(): void;
@@ -57,18 +63,18 @@ export function createSweeper(context: SweeperContext): Sweeper {
   let stopping: AbortController | undefined;
   let running = Promise.resolve();
 
-  /** One agent that cannot be looked at must not keep the others from it; it comes due again. */
-  const lookSafely = (due: Due) =>
-    look(context, due).catch((error: unknown) =>
+  /** One agent that cannot be checked must not keep the others from it; it comes due again. */
+  const checkSafely = (due: Due) =>
+    check(context, due).catch((error: unknown) =>
       logger.warn({ member: due.member, problem: messageOf(error) }, "Sweeper could not look; trying again"),
     );
   const tick = async () => {
-    let looked = 0;
+    let checked = 0;
     for (;;) {
       const due = await deadlines.due(BATCH, HIDDEN_MS);
-      await Promise.all(due.map(lookSafely));
-      looked += due.length;
-      if (due.length < BATCH || stopping?.signal.aborted) return looked;
+      await Promise.all(due.map(checkSafely));
+      checked += due.length;
+      if (due.length < BATCH || stopping?.signal.aborted) return checked;
     }
   };
   const sweep = async (signal: AbortSignal) => {
@@ -112,10 +118,10 @@ const DEATH_OF_AN_ORPHAN: Input<"settle"> = {
   stop_reason: "parent_gone",
 };
 
-async function look(context: SweeperContext, due: Due): Promise<void> {
+async function check(context: SweeperContext, due: Due): Promise<void> {
   const { store, deadlines } = context;
   const { address, parent } = due;
-  if (parent) return lookForParent(context, due, parent);
+  if (parent) return checkParent(context, due, parent);
   if (!address) return deadlines.forget(due);
   const found = await store.overdue(address);
   switch (found.status) {
@@ -142,9 +148,9 @@ async function look(context: SweeperContext, due: Due): Promise<void> {
 }
 
 /** The agents of a parent whose lease has lapsed follow it, each as its spawn said. */
-async function lookForParent(context: SweeperContext, due: Due, parent: ParentAddress): Promise<void> {
+async function checkParent(context: SweeperContext, due: Due, parent: ParentAddress): Promise<void> {
   const { store, deadlines } = context;
-  const found = await store.orphans(agentOf(parent, ""));
+  const found = await store.orphans(addressOfParent(parent));
   if (found.status === "no_agents") return deadlines.forget(due);
   if (found.status === "gone")
     await Promise.all(found.uids.map((uid) => followParent(context, agentOf(parent, uid))));
@@ -158,7 +164,7 @@ async function followParent(context: SweeperContext, address: AgentAddress): Pro
   else if (found.status === "unwatched") await finish(context, address, found.agent_id);
 }
 
-/** Asks the run of an agent whose parent is gone to hand back what it has. */
+/** Asks the run of an agent whose parent is gone to report what it has. */
 async function finish(
   { store, deadlines, wakes, logger }: SweeperContext,
   address: AgentAddress,

@@ -29,7 +29,7 @@ const FIELD_TERMS: ReadonlySet<string> = new Set(
   slot snapshot socket source spawn spec sse start startup state status step steps stop store stream string subscriber
   supervisor survey system table tally task tasks terminal text thread threads tier time timeline timer timers token
   transcript replay completion telemetry observe observer spans tool tools topic trace transport turn type types update url usage validation value verbs version view wait walk watch
-  watchdog web webhook webhooks wheel wire workers workspaces write`
+  watchdog window web webhook webhooks wheel wire workers workspaces write`
     .split(/\s+/)
     .filter(Boolean),
 );

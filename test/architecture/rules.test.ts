@@ -49,7 +49,7 @@ const PLAYS: Readonly<Record<RuleName, { breaks: readonly Files[]; keeps: readon
       { "src/worker/tools/registry.ts": `import type { Run } from "../run/context.ts";` },
       { "src/worker/tools/files/open.ts": `import { grep } from "../builtin/grep.ts";` },
       { "src/worker/health/health.ts": `import type { Pool } from "../pool.ts";` },
-      { "src/producer/replies/channels.ts": `import type { Parent } from "../parent.ts";` },
+      { "src/producer/replies/client-channels.ts": `import type { Parent } from "../parent.ts";` },
       { "src/shared/redis/connection/connection.ts": `import { scripts } from "../scripts.ts";` },
       { "src/service/board/app.ts": `import { pool } from "../../worker/pool.ts";` },
       { "src/cli/terminal/text.ts": `import { ask } from "../verbs/ask.ts";` },

@@ -9,7 +9,7 @@
  */
 import { type Client, createClient } from "../../src/producer/client.ts";
 import { createParent, type Parent } from "../../src/producer/parent.ts";
-import type { ReceivedEntry } from "../../src/producer/replies/channel.ts";
+import type { ReceivedEntry } from "../../src/producer/replies/parent-channel.ts";
 import type { Timing } from "../../src/shared/protocol/limits.ts";
 import type { ChannelEntry } from "../../src/shared/protocol/reply.ts";
 import { closeAtEnd } from "../helpers/cleanup.ts";

@@ -4,7 +4,7 @@
  * comes too late), `integration/worker/sweeping.test.ts` (messages that are never answered).
  */
 import { expect, test } from "vitest";
-import type { ReceivedEntry } from "../../src/producer/replies/channel.ts";
+import type { ReceivedEntry } from "../../src/producer/replies/parent-channel.ts";
 import { deadlineMember } from "../../src/shared/protocol/keys.ts";
 import { TIMING } from "../../src/shared/protocol/limits.ts";
 import { type NodeProcess, spawnNode } from "../helpers/processes.ts";

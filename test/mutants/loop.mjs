@@ -658,8 +658,8 @@ export default [
     id: "last-call-of-a-class-of-its-own",
     promise: "On the path of a call no object is of a hidden class of its own.",
     file: "src/worker/loop/next.ts",
-    find: "{ finalCall: verdict.cause, ...call, ",
-    replace: "{ ...call, finalCall: verdict.cause, ",
+    find: "{ finalCall: allowed.cause, ...call, ",
+    replace: "{ ...call, finalCall: allowed.cause, ",
     tests: ["test/integration/worker/hidden-classes.test.ts"],
   },
 ];

@@ -44,7 +44,7 @@ export default [
   guard(
     "inherit-wider-names",
     "A spawn that asks for more names than it inherits is refused.",
-    "producer/input.ts",
+    "producer/inheritance.ts",
     "const refused = asked?.filter((name) => !has(allowed)(name)) ?? [];",
     "const refused = [];",
     PROFILE,
@@ -164,7 +164,7 @@ export default [
   guard(
     "null-is-a-value",
     "Null for an omitted optional is omitted.",
-    "producer/input.ts",
+    "shared/protocol/content.ts",
     "filter(([, field]) => field !== null)",
     "filter(() => true)",
     ORIGIN_C,
@@ -253,8 +253,8 @@ export default [
     "chain-waits-each",
     "Where one model of several is limited the next is asked at once.",
     "worker/run/failure.ts",
-    'if (verdict === "shared" && !isRoundOver)',
-    'if (verdict === "own" && !isRoundOver)',
+    'if (concern === "shared" && !isRoundOver)',
+    'if (concern === "own" && !isRoundOver)',
     FALLBACK,
   ),
   guard(

@@ -4,8 +4,8 @@ export default [
     id: "sweep-stopped-by-one",
     promise: "One agent that cannot be looked at keeps no other from its end.",
     file: "src/worker/sweeper.ts",
-    find: "due.map(lookSafely)",
-    replace: "due.map((one) => look(context, one))",
+    find: "due.map(checkSafely)",
+    replace: "due.map((one) => check(context, one))",
     tests: ["test/unit/worker/sweeper.test.ts"],
   },
   {
@@ -76,8 +76,8 @@ export default [
     id: "sweep-first-batch-only",
     promise: "A tick looks at everything that is due.",
     file: "src/worker/sweeper.ts",
-    find: "if (due.length < BATCH || stopping?.signal.aborted) return looked;",
-    replace: "return looked;",
+    find: "if (due.length < BATCH || stopping?.signal.aborted) return checked;",
+    replace: "return checked;",
     tests: ["test/unit/worker/sweeper.test.ts"],
   },
   {

@@ -1,5 +1,5 @@
 /** `replies`: what has come from a parent's agents and is not acked yet, and with --follow what comes. */
-import type { ReceivedEntry } from "../../producer/replies/channel.ts";
+import type { ReceivedEntry } from "../../producer/replies/parent-channel.ts";
 import type { ChannelEntry } from "../../shared/protocol/reply.ts";
 import { type Acting, type ActingFlags, actAsParent, actingOptions } from "../as-parent.ts";
 import { type CommandContext, EXIT, type Verb } from "../command.ts";

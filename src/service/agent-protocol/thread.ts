@@ -12,7 +12,7 @@ import { z } from "zod";
 import { destroyAgent, send } from "../../producer/agents.ts";
 import { type Client, insideOf } from "../../producer/client.ts";
 import { inCall, type ParentContext } from "../../producer/context.ts";
-import { profileOf } from "../../producer/input.ts";
+import { profileOf } from "../../producer/inheritance.ts";
 import { spawnAgent } from "../../producer/spawn.ts";
 import { planSpawn } from "../../producer/spawn-input.ts";
 import { SubagentError } from "../../shared/errors.ts";

@@ -4,7 +4,7 @@
  */
 
 import type { OpenClient } from "../../producer/open-client.ts";
-import { PAGE_ENTRIES } from "../../producer/replies/channel.ts";
+import { PAGE_ENTRIES } from "../../producer/replies/client-channels.ts";
 import { listenToDoorbell } from "../../producer/subscriber.ts";
 import type { ParentAddress } from "../../shared/protocol/keys.ts";
 import { OLDEST } from "../../shared/protocol/reply.ts";

@@ -6,6 +6,12 @@ export const JsonObject = z.record(z.string(), z.unknown());
 /** A JSON object: tool inputs and tool input schemas. */
 export type JsonObject = z.infer<typeof JsonObject>;
 
+/** An object without its fields that are null: models and foreign callers write so what they leave out. Anything else as it is. */
+export function withoutNulls(value: unknown): unknown {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
+  return Object.fromEntries(Object.entries(value).filter(([, field]) => field !== null));
+}
+
 /** Text from the user or the model. Extra fields (citations, …) are kept. */
 export const TextBlock = z.looseObject({ type: z.literal("text"), text: z.string() });
 /** Text from the user or the model. */

@@ -19,6 +19,11 @@ export function agentOf({ tenant, parentId }: ParentAddress, uid: string): Agent
   return { tenant, parentId, uid };
 }
 
+/** Where a verb is sent that is about a parent: to no agent, but to the slot of its agents. */
+export function addressOfParent(parent: ParentAddress): AgentAddress {
+  return agentOf(parent, "");
+}
+
 /** The keys and channels of one parent. */
 export interface ParentKeys {
   /** hash: agent_id → uid, and `#<stem>` → last number given. */
@@ -268,12 +273,15 @@ export function wakeJobId({ uid, wake }: Pick<Wake, "uid" | "wake">): string {
 /** The number of an agent's first run; a task has no other. */
 export const FIRST_RUN = 1;
 
+/** The number of the wake of an agent's first run. */
+export const FIRST_WAKE = 1;
+
 /** The id of the reply of a run; of the end of an agent without one (`run` undefined). */
 export function replyIdOf(uid: string, run: number | undefined): string {
   return `${uid}.${run ?? "end"}`;
 }
 
-// Whose a key is: the way back from the names in `keys.ts`. Pure.
+// From a key back to its owner.
 
 /** What a key of a parent holds, as far as a walk through all keys needs to know. */
 export type OwnedPart =

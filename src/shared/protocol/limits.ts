@@ -3,6 +3,7 @@
  * may narrow and never widen. Pure.
  */
 import { z } from "zod";
+import { undatedId } from "./usage.ts";
 
 /** Nothing may be set above these, by parent or operator. */
 export const CEILING = {
@@ -71,7 +72,7 @@ export function narrowLimits(base: Limits, wish: LimitsInput): Narrowed {
   return { status: "narrowed", limits };
 }
 
-/** How long things last. One table; `docs/protocol.md` explains each line. */
+// How long things last. One table; `docs/protocol.md` explains each line.
 
 const SECOND = 1_000;
 const HOUR = 3_600 * SECOND;
@@ -162,22 +163,24 @@ export const MAX_LIVE_AGENTS = 10;
 /** Runs at a time in one worker process, at most. */
 export const MAX_CONCURRENCY = 5_000;
 
-const HOUR_MS = 3_600_000;
-const MAX_WINDOW_MS = 30 * 24 * HOUR_MS;
+const MAX_WINDOW_MS = 30 * DAY;
 
 const caps = {
   max_total_tokens: z.int().min(1).max(CEILING.max_total_tokens).optional(),
   max_cost_usd: z.number().positive().max(CEILING.max_cost_usd).optional(),
 };
-const budget = z
-  .strictObject(caps)
-  .refine((wish) => Object.values(wish).some(Boolean), "name max_total_tokens, max_cost_usd or both");
+const NO_CAP = "name max_total_tokens, max_cost_usd or both";
+const budget = z.strictObject(caps).refine(hasCap, NO_CAP);
 const rolling = z
   .strictObject({ ...caps, window_ms: z.int().min(1_000).max(MAX_WINDOW_MS) })
-  .refine(
-    (wish) => wish.max_total_tokens !== undefined || wish.max_cost_usd !== undefined,
-    "name max_total_tokens, max_cost_usd or both",
-  );
+  .refine(hasCap, NO_CAP);
+
+function hasCap(budget: {
+  max_total_tokens?: number | undefined;
+  max_cost_usd?: number | undefined;
+}): boolean {
+  return budget.max_total_tokens !== undefined || budget.max_cost_usd !== undefined;
+}
 
 /**
  * Budgets by whom they bind: `agent`: one agent, over all its runs; `parent`: all agents of a parent, as long as a call of
@@ -240,11 +243,10 @@ const LIMITED: Readonly<Record<string, { efforts: readonly Effort[]; task_budget
   "claude-sonnet-4-5": { efforts: [], task_budget: false },
   "claude-haiku-4-5": { efforts: [], task_budget: false },
 };
-const SNAPSHOT_DATE = /-\d{8}$/;
 
 /** What `model` takes of a pace: the next lower effort that it knows, where it does not know this one. */
 export function paceFor(model: string, { effort, task_budget }: Pace): Pace {
-  const id = model.replace(SNAPSHOT_DATE, "");
+  const id = undatedId(model);
   const limited = Object.hasOwn(LIMITED, id) ? LIMITED[id] : undefined;
   const known = limited?.efforts ?? ALL;
   const taken = effort && known.findLast((each) => ALL.indexOf(each) <= ALL.indexOf(effort));

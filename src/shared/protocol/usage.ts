@@ -105,7 +105,10 @@ export const PRICES: Readonly<Record<string, Price>> = Object.freeze({
   "offline-1": price(0, 0, 0, 0),
 });
 
-const SNAPSHOT_DATE = /-\d{8}$/;
+/** The alias of a dated snapshot (`claude-opus-4-5` of `claude-opus-4-5-20251101`); any other id as it is. */
+export function undatedId(model: string): string {
+  return model.replace(/-\d{8}$/, "");
+}
 
 /**
  * The price of `model`, or undefined when it is not known (then a cost cap cannot be kept and is refused).
@@ -113,7 +116,7 @@ const SNAPSHOT_DATE = /-\d{8}$/;
  * Only exact ids and snapshots match: a newer minor version is another model.
  */
 export function priceOf(model: string, overrides: PriceOverrides = {}): Price | undefined {
-  const alias = model.replace(SNAPSHOT_DATE, "");
+  const alias = undatedId(model);
   for (const id of model === alias ? [model] : [model, alias]) {
     const own = Object.hasOwn(overrides, id) ? overrides[id] : undefined;
     if (own) return own;

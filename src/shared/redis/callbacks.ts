@@ -25,7 +25,7 @@ const AT_A_TIME = 20;
 
 /** See the module's header. Commands reject as the connection does. */
 export interface Callbacks {
-  /** Has `threadId` call back the other server's `callbackThreadId` from now on. */
+  /** From now on `threadId` calls back the other server's `callbackThreadId`. */
   set(parent: ParentAddress, threadId: string, callbackThreadId: string): Promise<void>;
   /** The thread that `threadId` calls back; keeps it for another week. */
   get(parent: ParentAddress, threadId: string): Promise<string | undefined>;

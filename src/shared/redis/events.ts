@@ -43,23 +43,13 @@ export async function watchEvents(redis: RedisClient, keys: Keys, parent: Parent
   await redis.set(keys.parent(parent).watching, "1", "PX", WATCHING_MS);
 }
 
-/** What a message of the channel carries: a line, or, without a number, an event that is live only. */
+/** What a message of the channel carries: a line, or, without a number, an event that is live only; no events for what this version does not know. */
 export function parseMessage(message: string): Pick<EventLine, "events"> & { number: string | undefined } {
   const json = jsonIn(message);
   const told = Told.safeParse(json);
   if (told.success) return { number: told.data.n, events: eventsOf(told.data, told.data) };
   const single = ProgressEvent.safeParse(json);
   return { number: undefined, events: single.success ? [single.data] : [] };
-}
-
-/** The events that a message of the channel carries; empty for what this version does not know. */
-export function parseEvents(message: string): ProgressEvent[] {
-  return parseMessage(message).events;
-}
-
-/** The event a message of the channel carries; undefined for what this version does not know. */
-export function parseEvent(message: string): ProgressEvent | undefined {
-  return parseEvents(message)[0];
 }
 
 /** Up to `count` lines of a parent's agents behind the number `after` (`"0"`: from the oldest), oldest first. */

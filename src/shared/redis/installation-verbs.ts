@@ -128,7 +128,7 @@ export const INSTALLATION_VERBS = {
       max_micro_usd: optional(int),
       /** Absent: the budget never refills. */
       window_ms: optional(int),
-      /** Granted in any case: the last call of a run that hands back. */
+      /** Granted in any case: the final call of a run, which reports what it has. */
       forced: flag,
     },
     answers: { granted: { used_permille: int }, refused: { over: word("max_total_tokens", "max_cost") } },

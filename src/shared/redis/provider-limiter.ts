@@ -19,7 +19,7 @@ import { redisNowMs } from "./redis-time.ts";
 import { loadScripts } from "./scripts.ts";
 
 /** What a call met: `limited`, the provider asks for less; `denied`, it refuses the credential; `neutral`, neither. */
-export type CallOutcome = "ok" | "limited" | "denied" | "neutral";
+export type LimiterOutcome = "ok" | "limited" | "denied" | "neutral";
 
 /** A call that may begin; `holdsPlace`: the limiter is slowed, the place must be kept and given back. */
 export interface Admission {
@@ -37,7 +37,7 @@ export type LimiterAnswer =
 
 /** How a call ended. */
 export interface Leave {
-  outcome: CallOutcome;
+  outcome: LimiterOutcome;
   /** What it met, for people: `rate_limited`, `authentication`, … */
   reason: string;
   /** How long the provider asked to wait, ms; honoured up to a day. */

@@ -9,7 +9,7 @@ import type { Verb } from "./verb.ts";
 export const SWEEPER_VERBS = {
   /**
    * What a sweeper has to do about this agent; changes nothing. `parent_gone`: settle it; `unwatched`: its parent is gone and
-   * its run is to hand back.
+   * its run is to report what it has.
    */
   overdue: {
     keys: ["record", "life", "parent_lease"],

@@ -94,5 +94,5 @@ export function createStopHints(options: StopHintsOptions): StopHints {
 
 function heed(hint: string, { leases, onLimiter }: StopHintsOptions): void {
   if (hint.startsWith(LIMITER_HINT)) onLimiter(hint.slice(LIMITER_HINT.length));
-  else leases.hint(hint);
+  else leases.askAbout(hint);
 }

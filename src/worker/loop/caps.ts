@@ -1,33 +1,28 @@
 /**
- * Caps: whether the next model call may be an ordinary one, must be the last one (the final call, which asks for
- * what has been found), or cannot be made at all. Time, tokens and money trigger early, so that a final call still fits.
- * And room in the context window: old tool results are left out of requests, and where that is not enough, what was said
- * before is summed up. How large the window is the provider knows: a summary is bought only after its refusal or a cut-off
- * answer.
+ * Caps: whether the next model call may be an ordinary one, must be the final call (which asks for what has been
+ * found), or cannot be made at all. Time, tokens and money trigger early, so that a final call still fits.
  */
 import { totalTokens } from "../../shared/protocol/content.ts";
 import type { Limits } from "../../shared/protocol/limits.ts";
-import type { ClearedEntry } from "../../shared/protocol/log.ts";
 import type { PartialReason } from "../../shared/protocol/reply.ts";
-import { CLEAR_AT_TOKENS, type Rules } from "./reply-body.ts";
 import type { RunState } from "./state.ts";
 
 /** Time kept for the final call, at most half of the run's duration. */
 export const FINAL_CALL_RESERVE_MS = 60_000;
 
-/** What the caps say about the next model call. */
-export type CapVerdict =
+/** The next model call that the caps allow. */
+export type AllowedCall =
   | { call: "ordinary" }
   | { call: "final"; cause: PartialReason }
   | { call: "none"; cause: PartialReason };
 
-/** The verdict on the next model call of the run. */
-export function decideCaps(state: RunState, limits: Limits): CapVerdict {
+/** What the caps allow as the next model call of the run. */
+export function decideCaps(state: RunState, limits: Limits): AllowedCall {
   const over = exceeded(state, limits);
   if (over) return { call: "none", cause: over };
-  // A run that has found nothing yet has nothing to hand back: agents of a budget that is spent buy nothing at all.
+  // A run that has found nothing yet has nothing to report: agents of a budget that is spent buy nothing at all.
   if (state.overBudget && state.turns === 0) return { call: "none", cause: state.overBudget };
-  const cause = lastCallCause(state, limits);
+  const cause = finalCallCause(state, limits);
   return cause ? { call: "final", cause } : { call: "ordinary" };
 }
 
@@ -45,8 +40,8 @@ function exceeded({ turns, elapsedMs, tally }: RunState, limits: Limits): Partia
   return undefined;
 }
 
-/** The next ordinary call is expected to cost what the last one did, and the final call the same again. */
-function lastCallCause(state: RunState, limits: Limits): PartialReason | undefined {
+/** The next ordinary call is expected to cost what the previous one did, and the final call the same again. */
+function finalCallCause(state: RunState, limits: Limits): PartialReason | undefined {
   const { turns, last, tally } = state;
   const tokensOfTwo = last ? 2 * totalTokens(last.usage) : 0;
   const costOfTwo = last ? 2 * last.costUsd : 0;
@@ -62,67 +57,7 @@ function lastCallCause(state: RunState, limits: Limits): PartialReason | undefin
   return undefined;
 }
 
-/** Old results leave the requests from user message `message` on. */
-export interface ClearStep {
-  do: "clear";
-  message: number;
-  cleared: ClearedEntry;
-}
-
-/** Buys a summary of what was said before message `sumsUp`, for the sake of message `message`. */
-interface SummaryStep {
-  do: "call_model";
-  message: number;
-  turn: number;
-  sumsUp: number;
-}
-
-/** So many of the last answers with tool calls keep their results, where that makes room enough. */
-const KEPT_TURNS = 3;
-/** Leaving results out loses the prompt cache: it is done for at least this share of the text that it was found to fill. */
-const WORTH_SHARE = 0.2;
-const CHARS_PER_TOKEN = 3;
-/** Most summaries of a run: each costs a turn, and what it stands for is lost to the model. */
-const MOST_COMPACTIONS = 5;
-
-/** Whether the last call has come near to the end of the context window. */
-export function isFilling(
-  { last, clearedAt, userMessage }: RunState,
-  { clearAtTokens = CLEAR_AT_TOKENS }: Rules,
-): boolean {
-  return last !== undefined && clearedAt !== userMessage && totalTokens(last.usage) >= clearAtTokens;
-}
-
-/**
- * What makes a conversation shorter that does not fit: old results are left out, then all of them, then what was said before is
- * summed up. Undefined where nothing does.
- */
-export function makeRoom(state: RunState, rules: Rules): ClearStep | SummaryStep | undefined {
-  return leaveOut(state, true) ?? sumUp(state, rules);
-}
-
-/** Leaves old results out, of all but the last turns, or where that is `needed` of all. Undefined where it would make no room. */
-export function leaveOut(state: RunState, needed: boolean): ClearStep | undefined {
-  const { conversation, userMessage: message, last } = state;
-  const old = conversation.clearable(KEPT_TURNS);
-  const least = needed || !last ? 1 : WORTH_SHARE * CHARS_PER_TOKEN * totalTokens(last.usage);
-  const found = old && old.chars >= least ? old : needed ? conversation.clearable(0) : undefined;
-  if (!found) return undefined;
-  return { do: "clear", message, cleared: { v: 1, through: found.through, ...goOn(state) } };
-}
-
-/** Where the caps leave a call for the summary and one that goes on. */
-function sumUp(state: RunState, { limits }: Rules): SummaryStep | undefined {
-  const { conversation, userMessage, turns, unsummedAt } = state;
-  if (state.compactions >= MOST_COMPACTIONS || decideCaps(state, limits).call !== "ordinary")
-    return undefined;
-  const sumsUp = conversation.compactable(unsummedAt);
-  return sumsUp === undefined
-    ? undefined
-    : { do: "call_model", message: userMessage + 1, turn: turns + 1, sumsUp };
-}
-
-/** Of an entry that makes room after an answer was cut off: the model is told to go on. */
+/** A mark of an entry that makes room: after an answer that was cut off the model is told to go on. */
 export function goOn({ last }: RunState): { go_on?: true } {
   return last?.stopReason === "model_context_window_exceeded" ? { go_on: true } : {};
 }

@@ -43,7 +43,7 @@ export function finalCallPrompt(cause: StopReason): string {
 export interface RequestMessages {
   /** Finished JSON, comma separated, without the brackets. */
   messages: string;
-  /** Length of the messages of the last answered call, which ended with a user message; 0 before the first. */
+  /** Length of the messages of the previous answered call, which ended with a user message; 0 before the first. */
   cachedLength: number;
 }
 
@@ -70,9 +70,9 @@ function summaryText(summary: string): string {
   return `[This conversation had become too long: what came before is left out. Your own summary of it:]\n\n${summary}\n\n[What came after it follows.]`;
 }
 
-/** So much of the text is summed up at first, and of what was too long for a summary in the next try. */
+/** Share of the text that the first try sums up, and share of that which the next try sums up where it was too long. */
 const SUMMED_SHARE = 0.75;
-/** A summary is bought where it stands for at least this share of the text: the next turns would fill less at once. */
+/** A summary must stand for at least this share of the text: the room that a smaller one makes, the next turns fill at once. */
 const WORTH_SUMMING_SHARE = 0.1;
 
 /** An answer in front of which the text may be cut: where its message begins. */
@@ -115,10 +115,15 @@ export class Conversation {
   /** The words with which the run began, and the message in which they were said. */
   #opening = { message: 0, blocks: "" };
 
-  /** The messages of the next call; `finalCall` makes it the last one. */
+  /** The messages of the next call; `finalCall` makes it the final call. */
   request(finalCall?: PartialReason): RequestMessages {
     const { text } = joined(this.#text, this.#role, "user", this.#pending(!this.#beginsRun, finalCall));
     return { messages: text === "" ? "" : `${text}]}`, cachedLength: this.#cachedLength };
+  }
+
+  /** The messages of a call: of one that buys a summary of what was said before message `sumsUp`, or of any other. */
+  messagesOf(call: { finalCall?: PartialReason; sumsUp?: number | undefined }): RequestMessages {
+    return call.sumsUp === undefined ? this.request(call.finalCall) : this.summaryRequest(call.sumsUp);
   }
 
   /** A word of the runtime, at the head of what the next user message says. */
@@ -186,8 +191,8 @@ export class Conversation {
   }
 
   /**
-   * The answer before which the conversation is to be summed up, the last one that leaves room for the summary; `below`: before
-   * that one, before which none was to be had. Undefined where that would make no room.
+   * Before which answer to cut: the last that leaves room for the summary; after a failed try, before `below`. Undefined where
+   * that would make no room.
    */
   compactable(below: number): number | undefined {
     const total = this.request().messages.length;
@@ -240,7 +245,7 @@ export class Conversation {
     if (call) call.result = resultBlock(call.sentId, contentJson, isError);
   }
 
-  /** The pending user message got no answer: what follows is said in the same breath. */
+  /** The pending user message got no answer: what follows joins it. */
   skip(): void {
     this.#say(this.#pending(false));
     this.#expect(undefined);
@@ -308,7 +313,7 @@ const CHARS_PER_TOKEN = 4;
 /** A JSON string of white space alone, or none at all. */
 const BLANK_JSON = /^(?:"(?:\s|\\[fnrt]|\\u000b)*")?$/;
 
-/** A text as a block, none for a blank one; an image is one. */
+/** A text as a block, nothing for a blank one; an image is a block already. */
 function spoken(partJson: string): string[] {
   if (partJson.startsWith("{")) return [partJson];
   return BLANK_JSON.test(partJson) ? [] : [textBlock(partJson)];

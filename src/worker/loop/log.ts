@@ -44,7 +44,7 @@ export interface Answer {
   model: string;
   usage: Usage;
   costUsd: number;
-  /** The cap that made it the last call. */
+  /** The cap that made it the final call. */
   finalCall?: StopReason | undefined;
 }
 

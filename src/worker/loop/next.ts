@@ -14,39 +14,44 @@ import {
 } from "../../shared/protocol/message.ts";
 import { permissionFor } from "../../shared/protocol/permissions.ts";
 import type { PartialReason, StopReason } from "../../shared/protocol/reply.ts";
-import { type ClearStep, decideCaps, isFilling, leaveOut, makeRoom } from "./caps.ts";
+import { decideCaps } from "./caps.ts";
+import { type ClearStep, isFilling, leaveOut, makeRoom } from "./context-window.ts";
 import type { Rules } from "./reply-body.ts";
 import type { RunState, ToolCall, Turn } from "./state.ts";
 import { REPETITION_LIMIT } from "./tally.ts";
 
 /** How a call is answered: `run` performs it, the others only commit a result that says why not. */
 export interface PlannedCall extends Pick<ToolCall, "id" | "name" | "input"> {
-  how: "run" | "interrupted" | "repeated" | "unanswered" | "refused";
-  /** Why a call is `refused`. */
+  how: "run" | "interrupted" | "repeated" | "unanswered" | "denied";
+  /** Why a call is `denied`. */
   reason?: string;
 }
 
-/**
- * The next step. `deliver`: log the parent's messages as message `message`, consuming the inbox up to `consumeTo`;
- * `call_model`: buy message `message`, with `finalCall` as the last call, or for the sake of it a summary of what stands before message `sumsUp`; `run_tools`: answer the open calls of message
- * `message`, all in parallel; `clear`: leave old results out of requests from user message `message` on; `check_output`: find out whether message `message` fits the output schema; `ask`: wait for the parent's answers to the calls that are left; `settle`: the run is over,
- * `natural` when an unread message should keep it going.
- */
+/** The next step. */
 export type Step =
+  /** Logs the parent's messages as message `message`, consuming the inbox up to `consumeTo`. */
   | { do: "deliver"; message: number; messages: readonly InboxMessage[]; consumeTo: number }
   | CallStep
+  /** Answers the open calls of message `message`, all in parallel. */
   | { do: "run_tools"; message: number; turn: number; calls: PlannedCall[] }
   | ClearStep
+  /** Finds out whether message `message` fits the output schema. */
   | { do: "check_output"; message: number; text: string }
+  /** Waits for the parent's answers to the calls that are left. */
   | { do: "ask"; turn: number; questions: OpenQuestion[] }
+  /** The run is over; `natural` when an unread message should keep it going. */
   | { do: "settle"; reason: StopReason; natural: boolean };
 
-interface CallStep {
+/** Buys message `message`, or for the sake of it a summary. */
+export interface CallStep {
   do: "call_model";
   message: number;
   turn: number;
+  /** The cap that makes it the final call. */
   finalCall?: PartialReason;
+  /** It must bring the output. */
   asksOutput?: boolean;
+  /** Buys a summary of what stands before this message. The log has it as `before`, and as `sums_up` where bought in vain. */
   sumsUp?: number;
 }
 
@@ -123,18 +128,18 @@ function oneMore(state: RunState, rules: Rules): Step {
 function boundary(state: RunState, rules: Rules): Step {
   const unread = state.unread.length > 0 && !state.isDelivered;
   if (!state.isBegun) return unread ? deliver(state) : end("model_error");
-  const verdict = decideCaps(state, rules.limits);
-  if (verdict.call === "none") return end(verdict.cause);
+  const allowed = decideCaps(state, rules.limits);
+  if (allowed.call === "none") return end(allowed.cause);
   // A paused answer goes back unchanged: the parent's messages wait until the model has finished it.
-  const isPaused = state.last?.stopReason === "pause_turn" && verdict.call === "ordinary";
+  const isPaused = state.last?.stopReason === "pause_turn" && allowed.call === "ordinary";
   if (unread && !isPaused) return deliver(state);
   if (isFilling(state, rules)) {
     const left = leaveOut(state, false);
     if (left) return left;
   }
   const call = { do: "call_model", message: state.userMessage + 1, turn: state.turns + 1 } as const;
-  return verdict.call === "final"
-    ? { finalCall: verdict.cause, ...call, ...(rules.outputSchema && { asksOutput: true }) }
+  return allowed.call === "final"
+    ? { finalCall: allowed.cause, ...call, ...(rules.outputSchema && { asksOutput: true }) }
     : call;
 }
 
@@ -174,7 +179,7 @@ function performed(call: ToolCall, state: RunState, rules: Rules): Planned {
   return how === "run" ? permitted(call, state, rules) : { how };
 }
 
-/** A call that nothing else keeps from beginning: what the rules say of it, the question to the parent included. */
+/** What the permission rules say of a call that may begin otherwise: it runs, is denied, or is a question to the parent. */
 function permitted(
   call: ToolCall,
   { last, finish }: RunState,
@@ -182,17 +187,17 @@ function permitted(
 ): Planned {
   const { verdict, rule } = permissionFor(permissions, call.name, call.input);
   if (verdict === "allow") return { how: "run" };
-  if (verdict === "deny") return { how: "refused", reason: `Not permitted (${rule}). Go on without it.` };
+  if (verdict === "deny") return { how: "denied", reason: `Not permitted (${rule}). Go on without it.` };
   if (call.permission !== undefined) {
     if (permits(call.permission)) return { how: "run" };
-    return { how: "refused", reason: `Your parent did not permit this call: ${call.permission}` };
+    return { how: "denied", reason: `Your parent did not permit this call: ${call.permission}` };
   }
   if (call.isPermissionAsked || finish) return { how: "unanswered" };
   // Entries of a call with this id would pass for the question and its answer.
   const isForged = last?.calls.some(({ id }) => permittedCallOf(id) === call.id) === true;
   if (!canBePermitted || isForged)
     return {
-      how: "refused",
+      how: "denied",
       reason: `Not permitted (${rule}): this needs your parent's word, and it cannot be asked.`,
     };
   return permissionQuestion(entryKey.call(last?.message ?? 0, call.id), call.name, call.input, rule);
@@ -209,7 +214,7 @@ function howToAsk(call: ToolCall, { finish }: RunState): PlannedCall["how"] | "a
   return call.repeats >= REPETITION_LIMIT ? "repeated" : "ask";
 }
 
-/** The question that a call puts; undefined where there is none to put, and the call says so by being performed. */
+/** The question that a call puts. Undefined for another call, and for one that puts none: it is performed, and its result says why. */
 function questionOf({ id, name, input }: ToolCall, message: number, rules: Rules): OpenQuestion | undefined {
   if (name !== ASK_TOOL || !rules.canAsk) return undefined;
   const { data } = QuestionInput.safeParse(input);

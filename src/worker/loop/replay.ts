@@ -6,7 +6,7 @@
 import type { AgentSpec } from "../../shared/protocol/agent.ts";
 import type { StopReason } from "../../shared/protocol/reply.ts";
 import { type LogEntry, readLog } from "./log.ts";
-import { next, type Step } from "./next.ts";
+import { type CallStep, next, type Step } from "./next.ts";
 import type { Rules } from "./reply-body.ts";
 import { RunState } from "./state.ts";
 
@@ -52,7 +52,7 @@ export function replay({ run, spec, log, ended }: ReplayedRun): Decision[] {
 interface Wanted {
   logged: string;
   does: readonly Step["do"][];
-  /** Of a last call or an end. */
+  /** Of a final call or an end. */
   cause?: StopReason | undefined;
   /** It makes room in the context window: by a summary of what stands before message `sumsUp`, or without one. */
   makesRoom?: { sumsUp?: number };
@@ -97,7 +97,7 @@ function decide(state: RunState, rules: Rules, message: number, wanted: Wanted):
     assumed = wanted.makesRoom ? assumeTooLong(state) : assume(state, rules, wanted.cause);
     if (assumed !== undefined) step = next(state, rules);
   }
-  // A summary that did not fit, or came to nothing, was asked of less.
+  // After a summary that did not fit, or came to nothing, one of less was asked for.
   while (isOfMore(step, wanted)) {
     state.unsummedAt = step.sumsUp;
     step = next(state, rules);
@@ -117,10 +117,7 @@ function fits(step: Step, message: number, { does, cause, makesRoom }: Wanted): 
   return step.do === "ask" || step.message === message;
 }
 
-function isOfMore(
-  step: Step,
-  { makesRoom }: Wanted,
-): step is Extract<Step, { do: "call_model" }> & { sumsUp: number } {
+function isOfMore(step: Step, { makesRoom }: Wanted): step is CallStep & { sumsUp: number } {
   if (step.do !== "call_model" || step.sumsUp === undefined) return false;
   return makesRoom?.sumsUp !== undefined && step.sumsUp > makesRoom.sumsUp;
 }

@@ -4,14 +4,11 @@ import { ASK_TOOL, isPermissionQuestion, type OpenQuestion } from "../../shared/
 import type { OutputSchema } from "../../shared/protocol/output.ts";
 import type { PermissionRules } from "../../shared/protocol/permissions.ts";
 import type { Alert, ReplyBody } from "../../shared/protocol/reply.ts";
-import type { RunState } from "./state.ts";
+import { PAID_IN_VAIN, type RunState } from "./state.ts";
 import { summarise, type Tally } from "./tally.ts";
 
 /** Share of a cap at which the default alert lies. */
 const DEFAULT_ALERT_SHARE = 0.8;
-
-/** Three quarters of the smallest context window of the models in the price table. */
-export const CLEAR_AT_TOKENS = 150_000;
 
 /** What a run is judged by. */
 export interface Rules {
@@ -29,19 +26,16 @@ export interface Rules {
   permissions?: readonly PermissionRules[];
   /** Whether the parent can be asked to permit a call. */
   canBePermitted?: boolean;
-  /** Prompt and answer tokens of a call at which old tool results are left out; default {@link CLEAR_AT_TOKENS}. */
+  /** Prompt and answer tokens of a call at which old tool results are left out; default 150,000. */
   clearAtTokens?: number;
   /** What the final answer must fit. */
   outputSchema?: OutputSchema | undefined;
 }
 
-/** The run ended since five paid calls in a row could not be used. */
-const BARREN_RUN = "Five paid model calls in a row brought nothing that could be used.";
-
 /** The reply's body, if the run ended here. */
 export function replyBody(state: RunState, rules: Rules): ReplyBody {
   const { tally, failure } = state;
-  const error = failure?.message ?? (state.isBarren ? BARREN_RUN : mismatchOf(state));
+  const error = failure?.message ?? (state.isBarren ? PAID_IN_VAIN : mismatchOf(state));
   // Output is one JSON value: nothing stands around it.
   const { summary, truncated } = rules.outputSchema ? summarise(tally.text) : tally.summary;
   const { output } = state;

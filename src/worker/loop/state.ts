@@ -1,5 +1,6 @@
 /**
- * Where a run stands: everything `next` decides on, small, and moved on by one entry at a time.
+ * Where a run stands: everything `next` decides on, small. Entries of the log move it on, one at a time; what the log cannot know
+ * (the inbox, the time, what a provider or a budget has just refused) the run sets.
  *
  * 1. Folding the entries as they are committed gives the same state as folding the stored log after a claim.
  * 2. The state may be ahead of Redis by entries that are on their way; nothing is performed on them before they are
@@ -18,6 +19,8 @@ import { REPETITION_NOTICE, Repetition, Tally } from "./tally.ts";
 
 /** So many paid calls in a row that bring nothing end the run. */
 const MOST_BARREN_CALLS = 5;
+/** What the reply says of that. */
+export const PAID_IN_VAIN = "Five paid model calls in a row brought nothing that could be used.";
 
 /** A tool call and what became of it. */
 export interface ToolCall {
@@ -70,31 +73,37 @@ export class RunState {
   verdict: VerdictEntry | undefined;
   /** How many final answers in a row did not fit the output schema. */
   mismatches = 0;
-  /** Whether the last answer came to a nudge. */
+  /** Whether the last answer followed a nudge: the request for words after an empty answer. */
   isNudged = false;
-  /** Why the next message of the model will never come. */
-  failure: FailureEntry | undefined;
   repetition = new Repetition();
   tally = new Tally();
-  /** Messages of the parent that no entry has consumed yet, and how many were consumed before them. */
-  unread: readonly InboxMessage[] = [];
-  inboxRead = 0;
-  /** Running time of this run, ms. */
-  elapsedMs = 0;
-  /** The parent asked for a graceful end. */
-  finish = false;
-  /** A budget has no room for another ordinary call. */
-  overBudget: "max_total_tokens" | "max_cost" | undefined;
   /** The user message with which results were left out last, or old messages summed up. */
   clearedAt = -1;
-  /** The pending user message, where the provider found the request too long with it. */
-  tooLongAt = -1;
-  /** The first message before which no summary was to be had: that of less may be. */
-  unsummedAt = Number.POSITIVE_INFINITY;
   /** Summaries that were bought in the run. */
   compactions = 0;
   /** The user message at whose head the runtime said something last. */
   noticedAt = -1;
+
+  // Not from the log.
+
+  /** Messages of the parent that no entry has consumed yet, and how many were consumed before them; set by the session. */
+  unread: readonly InboxMessage[] = [];
+  inboxRead = 0;
+  /** Running time of this run, ms; set by the session before each use. */
+  elapsedMs = 0;
+  /** The parent asked for a graceful end; set by the session. */
+  finish = false;
+  /** A budget has no room for another ordinary call; set by `reserveCall`. */
+  overBudget: "max_total_tokens" | "max_cost" | undefined;
+  /** The pending user message, where the provider found the request too long with it; set after the failure of a call. */
+  tooLongAt = -1;
+
+  // From the log, and from outside before the log has it.
+
+  /** Why the next message of the model will never come; also set where a hook keeps the run from beginning. */
+  failure: FailureEntry | undefined;
+  /** A summary of what stands before this message was asked for in vain: only smaller ones are tried; also set after the failure of its call. */
+  unsummedAt = Number.POSITIVE_INFINITY;
 
   /** Number of the pending user message of the conversation. */
   #at = 0;

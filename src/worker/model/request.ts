@@ -18,7 +18,7 @@ export interface HeadParts {
   tools: readonly ToolSchema[];
 }
 
-/** Keeps the tools in the (cached) prefix but forbids their use: `extra` of a last call. */
+/** Keeps the tools in the (cached) prefix but forbids their use: `extra` of a final call. */
 export const NO_TOOL_CHOICE = '"tool_choice":{"type":"none"}';
 
 const TASK_BUDGETS = "task-budgets-2026-03-13";

@@ -5,8 +5,6 @@ import type { ModelFailure } from "./model.ts";
 export const BASE_DELAY_MS = 500;
 /** Upper bound of every back-off the provider did not ask for. */
 export const MAX_DELAY_MS = 60_000;
-/** Waits up to this long are slept through; longer ones free the worker's slot. */
-export const LONGEST_HELD_WAIT_MS = 2_000;
 /** Longest wait a provider can ask for; an agent gives up after a day anyway. */
 export const MAX_RETRY_AFTER_MS = 24 * 60 * 60 * 1000;
 

@@ -9,7 +9,7 @@ import type { Step } from "../loop/next.ts";
 import type { CallControl, ModelAnswer, ModelRequest } from "../model/model.ts";
 import { NO_TOOL_CHOICE, outputConfig } from "../model/request.ts";
 import type { RunContext, RunEnd } from "./context.ts";
-import { BILL_GRACE_MS, costOf, messagesOf, reserveCall, settleCall, withUsage } from "./cost.ts";
+import { BILL_GRACE_MS, costOf, reserveCall, settleCall, withUsage } from "./cost.ts";
 import { afterModelFailure, afterModelStopped, afterWait } from "./failure.ts";
 import { limiterNameOf, type Passage } from "./provider-limit.ts";
 import type { Session } from "./session.ts";
@@ -117,7 +117,7 @@ async function makeCall(context: RunContext, session: Session, step: CallStep) {
 
 function requestOf(session: Session, step: CallStep, stream: boolean): ModelRequest {
   const { equipment, rules, state } = session;
-  const { messages, cachedLength } = messagesOf(session, step);
+  const { messages, cachedLength } = state.conversation.messagesOf(step);
   const pace = paceFor(session.model, equipment.pace);
   const format = step.asksOutput ? equipment.outputFormat : "";
   const { member, beta } = outputConfig(pace, state.conversation.summedUpTokens, format);

@@ -39,7 +39,7 @@ type ClaimAnswer = Answer<"claim">;
 type Suspect = Extract<ClaimAnswer, { status: "suspect" }>;
 
 /** A wake that began no run here. */
-type Handed = Extract<RunEnd, { status: "passed" | "returned" }>;
+type NoRun = Extract<RunEnd, { status: "passed" | "returned" }>;
 
 /** How a claim is made. */
 interface ClaimTerms {
@@ -74,7 +74,7 @@ async function claimBesideOrAlone(
   taken: TakenWake,
   slot: RunSlot,
 ): Promise<ClaimedRun | RunEnd> {
-  const { isolated } = taken;
+  const { isolated, taken: timesTaken } = taken;
   const isolates = context.suspects === "elsewhere";
   const terms = { isolated, isolates, tools: context.toolNames() };
   const beside = await claim(context, taken, { alone: false, ...terms });
@@ -86,9 +86,9 @@ async function claimBesideOrAlone(
     { uid, crashes: beside.crashes },
     "Several workers crashed with this run: it runs alone",
   );
-  if (!(await slot.isolate())) return returned(context, "isolation", taken.taken);
+  if (!(await slot.isolate())) return returned(context, "isolation", timesTaken);
   const alone = await claim(context, taken, { alone: true, ...terms });
-  return alone.status === "suspect" ? returned(context, "isolation", taken.taken) : alone;
+  return alone.status === "suspect" ? returned(context, "isolation", timesTaken) : alone;
 }
 
 /**
@@ -99,12 +99,12 @@ async function claimBesideOrAlone(
 export async function returned(
   { random, workers }: Pick<RunContext, "random" | "workers">,
   because: string,
-  taken: number,
-): Promise<Handed> {
+  timesTaken: number,
+): Promise<NoRun> {
   const alive = Math.max(1, (await workers.list()).length);
-  const rounds = Math.floor(taken / alive);
+  const rounds = Math.floor(timesTaken / alive);
   if (rounds > MOST_ROUNDS) return passed(because);
-  if (taken % alive !== 0) return { status: "returned", because, delayMs: 0 };
+  if (timesTaken % alive !== 0) return { status: "returned", because, delayMs: 0 };
   const longestMs = Math.min(FIRST_REST_MS * 2 ** (rounds - 1), LONGEST_REST_MS);
   return { status: "returned", because, delayMs: longestMs * (0.5 + random() / 2) };
 }
@@ -114,7 +114,7 @@ async function claim(
   taken: TakenWake,
   terms: ClaimTerms,
 ): Promise<ClaimedRun | RunEnd | Suspect> {
-  const { address, wake } = taken;
+  const { address, wake, taken: timesTaken } = taken;
   const { answer, claimId, claimedAtMs } = await claimInTime(context, address, terms);
   switch (answer.status) {
     case "claimed":
@@ -126,11 +126,11 @@ async function claim(
     case "suspect":
       return isReplaced(answer, wake) ? passed("replaced") : answer;
     case "newer":
-      return isReplaced(answer, wake) ? passed("replaced") : returned(context, "newer", taken.taken);
+      return isReplaced(answer, wake) ? passed("replaced") : returned(context, "newer", timesTaken);
     case "missing_tools": {
       if (isReplaced(answer, wake)) return passed("replaced");
       context.logger.debug({ uid: address.uid, tools: answer.tools }, "Left to a worker that has its tools");
-      return returned(context, "tools", taken.taken);
+      return returned(context, "tools", timesTaken);
     }
     default:
       return passed(answer.status);
@@ -171,6 +171,6 @@ function isReplaced(answer: { wake: number }, wake: number): boolean {
   return answer.wake > wake;
 }
 
-function passed(because: string): Handed {
+function passed(because: string): NoRun {
   return { status: "passed", because };
 }

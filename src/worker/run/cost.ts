@@ -5,7 +5,7 @@
  * by which Redis knows the call.
  *
  * Budgets that bind the run are reserved before each call and settled behind it. A run without budgets makes no trip for them.
- * Redis owns what is spent (`shared/redis/budget.ts`); `loop/caps.ts` says what a run does without room.
+ * Redis owns what is spent (`shared/redis/budget.ts`); `loop/caps.ts` says what a run does whose budget has none left.
  */
 import { messageOf } from "../../shared/errors.ts";
 import {
@@ -17,9 +17,8 @@ import {
 } from "../../shared/protocol/content.ts";
 import { costUsd, priceOf } from "../../shared/protocol/usage.ts";
 import { budgetsOf } from "../../shared/redis/budget.ts";
-import type { RequestMessages } from "../loop/conversation.ts";
 import { newNotice } from "../loop/log.ts";
-import type { Step } from "../loop/next.ts";
+import type { CallStep } from "../loop/next.ts";
 import type { CallOutcome, ModelRequest } from "../model/model.ts";
 import type { RunContext } from "./context.ts";
 import { type Session, summedUpBy } from "./session.ts";
@@ -64,15 +63,7 @@ function withBill(
   return { status: "answer", answer: { ...answer, usage: { ...promptOf(session, request), output_tokens } } };
 }
 
-/** The messages of the call of `step`. */
-export function messagesOf(
-  { state: { conversation } }: Session,
-  { finalCall, sumsUp }: Extract<Step, { do: "call_model" }>,
-): RequestMessages {
-  return sumsUp === undefined ? conversation.request(finalCall) : conversation.summaryRequest(sumsUp);
-}
-
-/** The tokens of a prompt: where it goes on from the last call's, these are known, and were cached; the rest is counted by its bytes. */
+/** The tokens of a prompt: where it goes on from the previous call's, these are known, and were cached; the rest is counted by its bytes. */
 function promptOf(
   { state }: Session,
   { head, messages, cachedLength }: Pick<ModelRequest, "head" | "messages" | "cachedLength">,
@@ -99,9 +90,7 @@ export async function chargeUnbooked(context: RunContext, session: Session): Pro
 /** Books the prompt of a call that an earlier holder began and did not live to commit. Never rejects. */
 export async function chargeLostCall(context: RunContext, session: Session, id: string): Promise<void> {
   const { state, equipment } = session;
-  const sumsUp = summedUpBy(id);
-  const { conversation } = state;
-  const messages = sumsUp === undefined ? conversation.request() : conversation.summaryRequest(sumsUp);
+  const messages = state.conversation.messagesOf({ sumsUp: summedUpBy(id) });
   const usage = promptOf(session, { head: equipment.requestHead, ...messages });
   await charge(context, session, id, usage, costOf(context, session, usage));
 }
@@ -125,8 +114,6 @@ async function charge(
   }
 }
 
-type CallStep = Extract<Step, { do: "call_model" }>;
-
 /** From this share of a budget on the model is told. */
 const NUDGE_SHARE = 0.8;
 const NUDGE =
@@ -134,24 +121,24 @@ const NUDGE =
 /** Output tokens of an answer of which none of its run is known. */
 const FIRST_OUTPUT_TOKENS = 500;
 
-/** Whether every budget has room for the call of `step`; the last call of a run always has. Nudges the model at 80 %. */
+/** Whether every budget has room for the call of `step`; the final call of a run always has. Nudges the model at 80 %. */
 export async function reserveCall(context: RunContext, session: Session, step: CallStep): Promise<boolean> {
   const { budgets } = session.record.spec;
   if (!budgets) return true;
   const { state, equipment, address } = session;
-  const request = { head: equipment.requestHead, ...messagesOf(session, step) };
+  const request = { head: equipment.requestHead, ...state.conversation.messagesOf(step) };
   const output_tokens = state.last?.usage.output_tokens ?? FIRST_OUTPUT_TOKENS;
   const expected = { ...promptOf(session, request), output_tokens };
   const amount = { tokens: totalTokens(expected), costUsd: dearestCostOf(context, session, expected) };
-  const isLast = step.finalCall !== undefined;
+  const isFinalCall = step.finalCall !== undefined;
   const bound = budgetsOf(address, budgets);
-  const answer = await context.budgets.reserve(bound, session.purchaseId(step), amount, isLast);
+  const answer = await context.budgets.reserve(bound, session.purchaseId(step), amount, isFinalCall);
   if (answer.status === "refused") {
     state.overBudget = answer.over;
     return false;
   }
   const isTold = session.isNudged || state.noticedAt === state.userMessage;
-  if (answer.used >= NUDGE_SHARE && !isLast && !isTold) {
+  if (answer.used >= NUDGE_SHARE && !isFinalCall && !isTold) {
     session.isNudged = true;
     session.add([newNotice(state.userMessage, NUDGE)], false);
   }

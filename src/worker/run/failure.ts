@@ -16,19 +16,21 @@ import { messageOf } from "../../shared/errors.ts";
 import type { AgentRecord, ProviderWait } from "../../shared/protocol/agent.ts";
 import { type AgentAddress, wakeOf } from "../../shared/protocol/keys.ts";
 import type { Input } from "../../shared/redis/scripts.ts";
-import { makeRoom } from "../loop/caps.ts";
+import { makeRoom } from "../loop/context-window.ts";
 import { newFailure } from "../loop/log.ts";
-import type { Step } from "../loop/next.ts";
+import type { CallStep } from "../loop/next.ts";
 import type { ModelFailure } from "../model/model.ts";
-import { LONGEST_HELD_WAIT_MS, retryDelayMs } from "../model/retry.ts";
+import { retryDelayMs } from "../model/retry.ts";
 import type { ClaimedRun } from "./claim.ts";
 import type { RunContext, RunEnd } from "./context.ts";
 import { chargeUnbooked } from "./cost.ts";
 import { settleBroken } from "./end.ts";
 import type { Lease } from "./lease.ts";
-import { type Passage, providerName, type Verdict } from "./provider-limit.ts";
+import { type Concern, type Passage, providerName } from "./provider-limit.ts";
 import type { Session } from "./session.ts";
 
+/** Waits up to this long are slept through; longer ones free the worker's slot. */
+const LONGEST_HELD_WAIT_MS = 2_000;
 /** A run of a paused installation is taken again no sooner; the paused queue keeps it for as long as it takes. */
 const PAUSED_ASK_MS = 1_000;
 /** A run whose worker has no model any more is for another worker, or for this one when it is whole again. */
@@ -46,9 +48,9 @@ const MOST_UNREADABLE = 3;
 export async function afterModelFailure(
   context: RunContext,
   session: Session,
-  step: Extract<Step, { do: "call_model" }>,
+  step: CallStep,
   failure: ModelFailure,
-  verdict: Verdict,
+  concern: Concern,
 ): Promise<RunEnd | "lost" | undefined> {
   const { random, logger, store } = context;
   logger.warn({ uid: session.address.uid, turn: step.turn, ...failure }, "Model call failed");
@@ -60,25 +62,25 @@ export async function afterModelFailure(
   if (failure.kind === "not_found" && withoutModel(session)) return undefined;
   if (failure.kind === "context_window" && isShortened(session, step)) return undefined;
   if (!failure.retryable) {
-    if (verdict === "own") session.add([newFailure(step.message, failureEntry(failure, step))]);
+    if (concern === "own") session.add([newFailure(step.message, failureEntry(failure, step))]);
     return undefined;
   }
   session.attempts += 1;
   // Another model of the chain is not concerned; a whole round that failed waits like one model that did.
   const isRoundOver = session.attempts % session.equipment.models.length === 0;
-  if (verdict === "shared" && !isRoundOver) {
+  if (concern === "shared" && !isRoundOver) {
     session.tell({ type: "model_retry", turn: step.turn, kind: failure.kind, delay_ms: 0 });
     return undefined;
   }
   const ownDelayMs = retryDelayMs(failure, session.attempts, random());
   // The limiter remembers the rest, and knows when it is over earlier.
-  const delayMs = verdict === "shared" ? Math.min(ownDelayMs, store.timing.limiterAskMs) : ownDelayMs;
+  const delayMs = concern === "shared" ? Math.min(ownDelayMs, store.timing.limiterAskMs) : ownDelayMs;
   session.tell({ type: "model_retry", turn: step.turn, kind: failure.kind, delay_ms: delayMs });
   return restOrRelease(context, session, failure.kind, delayMs);
 }
 
 /** Whether the run can go on with a shorter conversation; a summary that did not fit is asked of less. */
-function isShortened({ state, rules }: Session, { sumsUp }: Extract<Step, { do: "call_model" }>): boolean {
+function isShortened({ state, rules }: Session, { sumsUp }: CallStep): boolean {
   if (sumsUp === undefined) state.tooLongAt = state.userMessage;
   else state.unsummedAt = Math.min(state.unsummedAt, sumsUp);
   return sumsUp !== undefined || makeRoom(state, rules) !== undefined;
@@ -92,13 +94,13 @@ function withoutModel({ equipment, model }: Session): boolean {
   return true;
 }
 
-function failureEntry(failure: ModelFailure, { finalCall }: Extract<Step, { do: "call_model" }>) {
+function failureEntry(failure: ModelFailure, { finalCall }: CallStep) {
   const kind: "context_window" | "model_error" =
     failure.kind === "context_window" ? "context_window" : "model_error";
   return { v: 1 as const, kind, message: failure.message, ...(finalCall && { hand_back: finalCall }) };
 }
 
-/** The limiter does not let the call through now. A claim that came only to ask has not been running. */
+/** The limiter does not let the call through now. A claim that was only asking the limiter adds no running time. */
 export async function afterWait(
   context: RunContext,
   session: Session,

@@ -137,7 +137,7 @@ const TICKS_A_RENEWAL = 8;
 export class LeaseKeeper {
   readonly #context: LeaseContext;
   readonly #leases = new Map<string, Lease>();
-  /** Agents that are being claimed, and whether a hint has come for them. */
+  /** Agents that are being claimed, and whether Redis is to be asked about them as soon as they are held. */
   readonly #expected = new Map<string, boolean>();
   #timer: { cancel(): void } | undefined;
 
@@ -150,7 +150,7 @@ export class LeaseKeeper {
     return this.#leases;
   }
 
-  /** The agent is about to be claimed: a hint that comes before its lease is remembered. */
+  /** The agent is about to be claimed: that Redis is to be asked about it is remembered until its lease is held. */
   expect(uid: string): void {
     this.#expected.set(uid, false);
   }
@@ -161,7 +161,7 @@ export class LeaseKeeper {
   }
 
   /** Something may have happened to the agent: Redis is asked at once. */
-  hint(uid: string): void {
+  askAbout(uid: string): void {
     if (this.#expected.has(uid)) this.#expected.set(uid, true);
     void this.#leases.get(uid)?.renew();
   }

@@ -18,7 +18,7 @@ import type {
   Admission,
   Leave,
   LimiterAnswer,
-  CallOutcome as LimiterOutcome,
+  LimiterOutcome,
   ProviderLimiter,
 } from "../../shared/redis/provider-limiter.ts";
 import type { CallOutcome, FailureKind, Model, ModelFailure } from "../model/model.ts";
@@ -27,12 +27,12 @@ import type { Lease } from "./lease.ts";
 /** How often the limiter's state is read. */
 const READ_EVERY_MS = 1_000;
 
-/** `shared`: the failure concerns every run of this provider; `own`: only this run. */
-export type Verdict = "shared" | "own";
+/** Whom a failure concerns: every run of this provider (`shared`), or only this run (`own`). */
+export type Concern = "shared" | "own";
 
 /** Whether a run may call now: `wait` and ask again, or `paused` by an operator. */
 export type Passage =
-  | { status: "open"; leave(outcome: CallOutcome): Promise<Verdict> | Verdict }
+  | { status: "open"; leave(outcome: CallOutcome): Promise<Concern> | Concern }
   | { status: "wait"; waitMs: number; reason: string }
   | { status: "paused" };
 
@@ -125,7 +125,7 @@ export class ProviderLimit {
   }
 
   /** A call that nothing held up has something to say only of what went wrong. */
-  #leaveHealthy(name: string, lease: Lease, outcome: CallOutcome): Promise<Verdict> | Verdict {
+  #leaveHealthy(name: string, lease: Lease, outcome: CallOutcome): Promise<Concern> | Concern {
     const how = leaveOf(outcome);
     if (how.outcome !== "limited" && how.outcome !== "denied") return "own";
     return this.#tell(name, lease, UNASKED, how);
@@ -158,7 +158,7 @@ export class ProviderLimit {
     };
   }
 
-  async #tell(name: string, lease: Lease, admission: Admission, how: Leave): Promise<Verdict> {
+  async #tell(name: string, lease: Lease, admission: Admission, how: Leave): Promise<Concern> {
     this.suspect(name);
     try {
       const word = await this.#options.limiter.leave(name, lease.address.uid, admission, how);

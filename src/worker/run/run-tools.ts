@@ -72,11 +72,11 @@ function needsWorkspace(tool: Tool | undefined): boolean {
 /** What is committed before anything runs: the mark of a beginning, or the result of a call that is not performed. */
 function openingEntry(message: number, call: PlannedCall): NewEntry {
   if (call.how === "run") return newStarted(message, call.id, call.name);
-  const refused = call.reason ?? "Not permitted.";
-  const content = { interrupted: INTERRUPTED, repeated: REPETITION_REFUSED, unanswered: UNANSWERED, refused }[
+  const denied = call.reason ?? "Not permitted.";
+  const content = { interrupted: INTERRUPTED, repeated: REPETITION_REFUSED, unanswered: UNANSWERED, denied }[
     call.how
   ];
-  const isDenied = call.how === "refused" || call.how === "repeated";
+  const isDenied = call.how === "denied" || call.how === "repeated";
   return newResult(message, call.id, content, {
     isError: true,
     isInterrupted: call.how === "interrupted",

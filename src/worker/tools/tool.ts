@@ -4,6 +4,7 @@
  */
 import { z } from "zod";
 import { SubagentError } from "../../shared/errors.ts";
+import { withoutNulls } from "../../shared/protocol/content.ts";
 import { mcpServerOf } from "../../shared/protocol/permissions.ts";
 import type { Workspace } from "./workspace.ts";
 
@@ -138,11 +139,6 @@ function parserOf<Input extends z.ZodObject>(schema: Input) {
     }
     return schema.safeParseAsync(input);
   };
-}
-
-function withoutNulls(input: unknown): unknown {
-  if (typeof input !== "object" || input === null || Array.isArray(input)) return input;
-  return Object.fromEntries(Object.entries(input).filter(([, field]) => field !== null));
 }
 
 /** Whether `run` can see its second argument. */

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { ReceivedEntry } from "../../../src/producer/replies/channel.ts";
+import type { ReceivedEntry } from "../../../src/producer/replies/parent-channel.ts";
 import { SLOW_POLL_MS } from "../../../src/producer/subscriber.ts";
 import { keysUnder } from "../../../src/shared/protocol/keys.ts";
 import type { Reply } from "../../../src/shared/protocol/reply.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { ReceivedEntry } from "../../../src/producer/replies/channel.ts";
+import type { ReceivedEntry } from "../../../src/producer/replies/parent-channel.ts";
 import { SLOW_POLL_MS } from "../../../src/producer/subscriber.ts";
 import { type Clock, systemClock } from "../../../src/shared/clock.ts";
 import type { ProgressEvent } from "../../../src/shared/protocol/reply.ts";

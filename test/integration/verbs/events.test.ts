@@ -3,8 +3,7 @@ import type { ProgressEvent } from "../../../src/shared/protocol/reply.ts";
 import { closeRedis, openRedis } from "../../../src/shared/redis/connection/connection.ts";
 import {
   eventPublisher,
-  parseEvent,
-  parseEvents,
+  parseMessage,
   readEvents,
   readTimeline,
   watchEvents,
@@ -19,7 +18,9 @@ test("what one worker publishes of a run arrives in its order", async () => {
   const subscriber = openRedis(redisUrl(), "subscriber");
   closeAtEnd(() => closeRedis(subscriber));
   const turns: number[] = [];
-  subscriber.on("message", (_channel, message: string) => turns.push(parseEvent(message)?.turn ?? 0));
+  subscriber.on("message", (_channel, message: string) =>
+    turns.push(parseMessage(message).events[0]?.turn ?? 0),
+  );
   await subscriber.subscribe(rig.keys.parent(rig.parent).events);
   const publish = eventPublisher(rig.redis, rig.keys);
   const published = Array.from({ length: 2_000 }, (_, i) => i + 1);
@@ -112,7 +113,7 @@ test("lines are published only while a subscriber says that it listens, and ever
   const subscriber = openRedis(redisUrl(), "subscriber");
   closeAtEnd(() => closeRedis(subscriber));
   const heard: ProgressEvent[] = [];
-  subscriber.on("message", (_channel, message: string) => heard.push(...parseEvents(message)));
+  subscriber.on("message", (_channel, message: string) => heard.push(...parseMessage(message).events));
   await subscriber.subscribe(rig.keys.parent(rig.parent).events);
   const { agent, epoch } = await rig.running();
   const append = (n: number) =>

@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import type { ProgressEvent } from "../../../src/shared/protocol/reply.ts";
 import { closeRedis, openRedis } from "../../../src/shared/redis/connection/connection.ts";
-import { parseEvents } from "../../../src/shared/redis/events.ts";
+import { parseMessage } from "../../../src/shared/redis/events.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { redisUrl } from "../../helpers/redis.ts";
 import { until } from "../../helpers/until.ts";
@@ -25,7 +25,7 @@ test("thresholds on turns and tool calls send one alert each, in the turn that c
   closeAtEnd(() => closeRedis(subscriber));
   const events: ProgressEvent[] = [];
   subscriber.on("message", (_channel, message: string) => {
-    events.push(...parseEvents(message));
+    events.push(...parseMessage(message).events);
   });
   await subscriber.subscribe(installation.keys.parent(agent).events);
   await installation.watch(agent);

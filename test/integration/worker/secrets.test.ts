@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { z } from "zod";
-import { parseEvents } from "../../../src/shared/redis/events.ts";
+import { parseMessage } from "../../../src/shared/redis/events.ts";
 import { keepSecret } from "../../../src/shared/secrets.ts";
 import { defineTool } from "../../../src/worker/tools/tool.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
@@ -92,7 +92,7 @@ test("text that streams to those who watch, and the trace beside the workspace, 
   closeAtEnd(() => listener.disconnect());
   const seen: string[] = [];
   listener.on("message", (_, message: string) => {
-    for (const event of parseEvents(message)) if (event.type === "text_delta") seen.push(event.text);
+    for (const event of parseMessage(message).events) if (event.type === "text_delta") seen.push(event.text);
   });
   await listener.subscribe(events);
   await stage.redis.set(watching, "1");

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { profileOf } from "../../../src/producer/input.ts";
+import { profileOf } from "../../../src/producer/inheritance.ts";
 import { resolveTools } from "../../../src/producer/spawn.ts";
 import { prepareSpawn } from "../../../src/producer/spawn-input.ts";
 

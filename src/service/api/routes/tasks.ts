@@ -9,8 +9,8 @@
 import { z } from "zod";
 import { insideOf } from "../../../producer/client.ts";
 import { inCall, type ParentContext } from "../../../producer/context.ts";
-import { profileOf } from "../../../producer/input.ts";
-import type { FinalEntry, Reservation } from "../../../producer/replies/channel.ts";
+import { profileOf } from "../../../producer/inheritance.ts";
+import type { FinalEntry, Reservation } from "../../../producer/replies/parent-channel.ts";
 import { type Spawned, spawnAgent } from "../../../producer/spawn.ts";
 import { planSpawn, TaskInput } from "../../../producer/spawn-input.ts";
 import { SubagentError } from "../../../shared/errors.ts";

@@ -50,7 +50,7 @@ export function exceeds({ bytes, files }: Holdings, quota: Holdings = QUOTA): bo
   return bytes > quota.bytes || files > quota.files;
 }
 
-/** Has the workspace counted before the next write: something other than the file tools changed it. */
+/** The workspace is counted before the next write: something other than the file tools changed it. */
 export function forgetHoldings(workspace: Workspace): void {
   known.delete(workspace);
 }

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { ProgressEvent } from "../../../../src/shared/protocol/reply.ts";
-import { parseEvent } from "../../../../src/shared/redis/events.ts";
+import { parseMessage } from "../../../../src/shared/redis/events.ts";
 
 const event: ProgressEvent = {
   v: 1,
@@ -13,7 +13,7 @@ const event: ProgressEvent = {
 };
 
 test("an event comes back as it was published", () => {
-  expect(parseEvent(JSON.stringify(event))).toEqual(event);
+  expect(parseMessage(JSON.stringify(event)).events).toEqual([event]);
 });
 
 test.for([
@@ -24,5 +24,5 @@ test.for([
   JSON.stringify({ ...event, v: 2 }),
   JSON.stringify({ ...event, type: "new" }),
 ])("what this version does not know (%j) is no event and no error", (message) => {
-  expect(parseEvent(message)).toBeUndefined();
+  expect(parseMessage(message).events).toEqual([]);
 });

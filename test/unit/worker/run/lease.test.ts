@@ -304,11 +304,11 @@ test("a lease that is held beside older ones is renewed by its own time", async 
 test("a hint has Redis asked at once; one that comes during the claim is asked about as soon as the lease is there", () => {
   const { keeper, hold, sent } = scene();
   hold({ uid: "a" });
-  keeper.hint("a");
-  keeper.hint("nobody");
+  keeper.askAbout("a");
+  keeper.askAbout("nobody");
   expect(sent.map(({ uid }) => uid)).toEqual(["a"]);
   keeper.expect("b");
-  keeper.hint("b");
+  keeper.askAbout("b");
   expect(sent).toHaveLength(1);
   hold({ uid: "b" });
   expect(sent.map(({ uid }) => uid)).toEqual(["a", "b"]);
@@ -317,7 +317,7 @@ test("a hint has Redis asked at once; one that comes during the claim is asked a
 test("a hint for a claim that brought nothing is forgotten", () => {
   const { keeper, hold, sent } = scene();
   keeper.expect("a");
-  keeper.hint("a");
+  keeper.askAbout("a");
   keeper.expectNoMore("a");
   hold({ uid: "a" });
   expect(sent).toEqual([]);
@@ -326,7 +326,7 @@ test("a hint for a claim that brought nothing is forgotten", () => {
 test("a hint is asked about once: the next hold of the agent begins without it", () => {
   const { keeper, hold, sent } = scene();
   keeper.expect("a");
-  keeper.hint("a");
+  keeper.askAbout("a");
   keeper.drop(hold());
   hold();
   expect(sent).toHaveLength(1);

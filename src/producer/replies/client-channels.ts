@@ -1,8 +1,9 @@
 /**
- * The reply channels of a client's parents: one subscriber, any number of readers and waiters.
+ * The reply channels of a client's parents: one subscriber, any number of readers and waiters, and for each channel the feed by
+ * which all of them read the parent's stream.
  *
- * Owns: which channels are open and when each is looked at. Its neighbours: `channel.ts` knows who reads and
- * waits, `subscriber.ts` hears the doorbells, the stream in Redis holds everything that is not acked.
+ * Owns: which channels are open, when each is looked at, and one reading of a stream at a time. Its neighbours:
+ * `parent-channel.ts` knows who reads and waits, `subscriber.ts` hears the doorbells, the stream in Redis holds everything that is not acked.
  *
  * 1. The doorbell carries its entry, so a waiter for that entry need not read the stream. It may be lost: the stream is also
  *    read after each other ring, each gap of the subscription and each slow tick. It may come late, after the ack: a waiter takes
@@ -10,6 +11,9 @@
  * 2. The doorbell is subscribed before the look that counts, so no wake-up is lost between the two.
  * 3. A waiter never waits for a reply that another reader has acked: at each gap it is asked whether its run is over. What
  *    was acked since it waits it gets from the agent's record.
+ * 4. A listener is offered every unacked entry behind its cursor that this version can read, oldest first, each once.
+ * 5. A look that is asked for during a reading is made after it: nothing that was there when it was asked for is missed.
+ * 6. A failed reading moves no cursor; the next look starts where it stood.
  */
 
 import { messageOf, SubagentError } from "../../shared/errors.ts";
@@ -17,17 +21,22 @@ import type { Logger } from "../../shared/logger.ts";
 import type { AgentRecord } from "../../shared/protocol/agent.ts";
 import { newRequestKey } from "../../shared/protocol/ids.ts";
 import { agentOf, type ParentAddress } from "../../shared/protocol/keys.ts";
-import { OLDEST } from "../../shared/protocol/reply.ts";
+import { isBehind, OLDEST } from "../../shared/protocol/reply.ts";
 import type { Installation } from "../../shared/redis/installation.ts";
-import { isReadable, itemOfRing, keptReply, type StreamEntry } from "../../shared/redis/replies.ts";
+import {
+  isReadable,
+  itemOfRing,
+  keptReply,
+  type StreamEntry,
+  type StreamItem,
+} from "../../shared/redis/replies.ts";
 import type { PushIterator } from "../push-iterator.ts";
 import type { RedisCall } from "../redis-call.ts";
 import type { Subscriber } from "../subscriber.ts";
 import {
   type AckEntry,
   cursorAt,
-  cursorBefore,
-  PAGE_ENTRIES,
+  type Listener,
   type ReaderOptions,
   type ReceivedEntry,
   type ReplyChannel,
@@ -35,10 +44,9 @@ import {
   type Reservation,
   received,
   replyChannel,
-  replyFeed,
   type TakeQuestion,
   type Waiter,
-} from "./channel.ts";
+} from "./parent-channel.ts";
 
 /** See the module's header. */
 export interface ReplyChannels {
@@ -66,6 +74,10 @@ export interface ChannelsParts extends Pick<Installation, "store" | "replies" | 
   /** Runs one call. */
   call<T>(work: (call: RedisCall) => Promise<T>): Promise<T>;
 }
+
+/** Entries asked for at a time. */
+export const PAGE_ENTRIES = 100;
+const LAST_OF_A_MS = "18446744073709551615";
 
 const STOPPED = "This client was stopped while it waited; the reply stays in the channel.";
 
@@ -166,6 +178,55 @@ function openChannel(
   return channel;
 }
 
+/** The feed of a channel over `read`, which answers up to `count` entries behind an id. */
+export function replyFeed(read: (after: string, count: number) => Promise<StreamItem[]>): ReplyFeed {
+  const listeners = new Set<Listener>();
+  let newest = OLDEST;
+  let reading: Promise<void> | undefined;
+  let next: Promise<void> | undefined;
+
+  const readAll = async () => {
+    for (;;) {
+      const hungry = [...listeners].filter((listener) => listener.hungry());
+      if (hungry.length === 0) return;
+      const after = hungry.map((listener) => listener.cursor).reduce((a, b) => (isBehind(a, b) ? a : b));
+      const page = await read(after, PAGE_ENTRIES);
+      for (const entry of page) {
+        if (isBehind(newest, entry.id)) newest = entry.id;
+        for (const listener of hungry) {
+          if (!listeners.has(listener) || !isBehind(listener.cursor, entry.id)) continue;
+          listener.cursor = entry.id;
+          if (isReadable(entry)) listener.offer(entry);
+        }
+      }
+      if (page.length < PAGE_ENTRIES) return;
+    }
+  };
+  const begin = () => {
+    reading = readAll().finally(() => {
+      reading = undefined;
+    });
+    return reading;
+  };
+  return {
+    add: (listener) => void listeners.add(listener),
+    remove: (listener) => void listeners.delete(listener),
+    look() {
+      if (!reading) return begin();
+      next ??= reading
+        .catch(() => {})
+        .then(() => {
+          next = undefined;
+          return reading ?? begin();
+        });
+      return next;
+    },
+    get newest() {
+      return newest;
+    },
+  };
+}
+
 /**
  * The record first, then the stream: a run that was over before the look and left no entry has been acked. The record says
  * where its last reply stands, so that what others have not acked is not read.
@@ -213,4 +274,10 @@ function forgotten(run: number): SubagentError {
 function isOver(record: AgentRecord, run: number): boolean {
   if (record.status === "ended" || record.run > run) return true;
   return record.run === run && record.status === "idle";
+}
+
+/** The cursor in front of one entry. */
+function cursorBefore(id: string): string {
+  const [ms = 0, seq = 0] = id.split("-").map(Number);
+  return seq > 0 ? `${ms}-${seq - 1}` : `${ms - 1}-${LAST_OF_A_MS}`;
 }

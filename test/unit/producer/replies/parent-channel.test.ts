@@ -1,13 +1,12 @@
 import { describe, expect, test } from "vitest";
+import { PAGE_ENTRIES, replyFeed } from "../../../../src/producer/replies/client-channels.ts";
 import {
   type FinalEntry,
   type Listener,
-  PAGE_ENTRIES,
   received,
   replyChannel,
-  replyFeed,
   type Waiter,
-} from "../../../../src/producer/replies/channel.ts";
+} from "../../../../src/producer/replies/parent-channel.ts";
 import { isBehind, OLDEST } from "../../../../src/shared/protocol/reply.ts";
 import type { StreamEntry, StreamItem } from "../../../../src/shared/redis/replies.ts";
 import { latch } from "../../../helpers/latch.ts";

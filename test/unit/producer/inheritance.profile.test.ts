@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { baseLimits, narrowed, profileOf } from "../../../src/producer/input.ts";
+import { baseLimits, narrowed, profileOf } from "../../../src/producer/inheritance.ts";
 import { SPAWN_LIMITS, TASK_LIMITS } from "../../../src/shared/protocol/limits.ts";
 
 const nobody = { limits: {} };

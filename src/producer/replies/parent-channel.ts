@@ -1,16 +1,12 @@
 /**
- * One parent's reply channel, as long as this process has a reader or a waiter on it, and the feed by which all of them read
- * the parent's stream.
+ * One parent's reply channel, as long as this process has a reader or a waiter on it.
  *
- * Owns: the readers and waiters, each with a cursor of its own; which agents' final replies and questions are reserved; and
- * one reading of the stream at a time. Its neighbour `channels.ts` says when to look and when a wait has become pointless.
+ * Owns: the readers and waiters, each with a cursor of its own, and which agents' final replies and questions are reserved.
+ * Its neighbour `client-channels.ts` reads the stream, and says when to read it and when a wait has become pointless.
  *
  * 1. A reader sees every unacked entry, except the final reply of an agent that a waiter has reserved, and its questions
  *    where the waiter answers them.
  * 2. When a reservation ends without its reply having been taken, the readers get what was kept from them.
- * 3. A listener is offered every unacked entry behind its cursor that this version can read, oldest first, each once.
- * 4. A look that is asked for during a reading is made after it: nothing that was there when it was asked for is missed.
- * 5. A failed reading moves no cursor; the next look starts where it stood.
  */
 import { newRequestKey } from "../../shared/protocol/ids.ts";
 import {
@@ -20,7 +16,7 @@ import {
   type Question,
   type Reply,
 } from "../../shared/protocol/reply.ts";
-import { isReadable, type StreamEntry, type StreamItem } from "../../shared/redis/replies.ts";
+import type { StreamEntry } from "../../shared/redis/replies.ts";
 import { createPushIterator, type PushIterator } from "../push-iterator.ts";
 
 /** A final reply and where it stands. */
@@ -60,7 +56,7 @@ export interface Waiter {
    * the wait began, or it is promised.
    */
   mayTakeCopy: boolean;
-  /** Has it offered what stands in the channel from `cursor` on, and what comes; only the first call counts. */
+  /** Offers it what stands in the channel from `cursor` on, and what comes; only the first call counts. */
   listen(cursor: string): void;
   /** Ends the waiting with the reply that is waited for; ignores every other entry. */
   offer(entry: StreamEntry): void;
@@ -80,13 +76,32 @@ export type ReceivedEntry = ChannelEntry & {
 /** Takes an entry out of its channel; `token` names this ack, so that a repeated one answers alike. */
 export type AckEntry = (entry: StreamEntry, token: string) => Promise<boolean>;
 
+/** A reader or waiter as the feed sees it. `offer` may not throw. */
+export interface Listener {
+  /** Id of the last entry that was offered; the feed moves it. */
+  cursor: string;
+  /** Whether it takes entries now; it asks for a look when it does again. */
+  hungry(): boolean;
+  offer(entry: StreamEntry): void;
+}
+
+/** What the listeners of a channel read the stream by. */
+export interface ReplyFeed {
+  add(listener: Listener): void;
+  remove(listener: Listener): void;
+  /** Reads what is new; resolves when a reading that began after this call is over, rejects if it failed. */
+  look(): Promise<void>;
+  /** Id of the newest entry seen; every later entry has a greater one. */
+  readonly newest: string;
+}
+
 /** What a channel needs from those who opened it. */
 export interface ChannelParts {
   feed: ReplyFeed;
   ack: AckEntry;
-  /** Has the stream looked at. */
+  /** Reads what is new in the stream. */
   look(): void;
-  /** Has it asked the agent's record where the reply of a wait is to be found, and whether the wait has become pointless. */
+  /** Asks the agent's record where the reply of a wait is to be found, and whether the wait has become pointless. */
   check(waiter: Waiter): void;
   /** Called when the last reader or waiter has left. */
   deserted(): void;
@@ -307,89 +322,7 @@ export function received(entry: StreamEntry, ack: AckEntry): ReceivedEntry {
   };
 }
 
-/** Entries asked for at a time. */
-export const PAGE_ENTRIES = 100;
-const LAST_OF_A_MS = "18446744073709551615";
-
-/** A reader or waiter as the feed sees it. `offer` may not throw. */
-export interface Listener {
-  /** Id of the last entry that was offered; the feed moves it. */
-  cursor: string;
-  /** Whether it takes entries now; it asks for a look when it does again. */
-  hungry(): boolean;
-  offer(entry: StreamEntry): void;
-}
-
-/** See the module's header. */
-export interface ReplyFeed {
-  add(listener: Listener): void;
-  remove(listener: Listener): void;
-  /** Reads what is new; resolves when a reading that began after this call is over, rejects if it failed. */
-  look(): Promise<void>;
-  /** Id of the newest entry seen; every later entry has a greater one. */
-  readonly newest: string;
-  readonly size: number;
-}
-
-/** A feed over `read`, which answers up to `count` entries behind an id. */
-export function replyFeed(read: (after: string, count: number) => Promise<StreamItem[]>): ReplyFeed {
-  const listeners = new Set<Listener>();
-  let newest = OLDEST;
-  let reading: Promise<void> | undefined;
-  let next: Promise<void> | undefined;
-
-  const readAll = async () => {
-    for (;;) {
-      const hungry = [...listeners].filter((listener) => listener.hungry());
-      if (hungry.length === 0) return;
-      const after = hungry.map((listener) => listener.cursor).reduce((a, b) => (isBehind(a, b) ? a : b));
-      const page = await read(after, PAGE_ENTRIES);
-      for (const entry of page) {
-        if (isBehind(newest, entry.id)) newest = entry.id;
-        for (const listener of hungry) {
-          if (!listeners.has(listener) || !isBehind(listener.cursor, entry.id)) continue;
-          listener.cursor = entry.id;
-          if (isReadable(entry)) listener.offer(entry);
-        }
-      }
-      if (page.length < PAGE_ENTRIES) return;
-    }
-  };
-  const begin = () => {
-    reading = readAll().finally(() => {
-      reading = undefined;
-    });
-    return reading;
-  };
-  return {
-    add: (listener) => void listeners.add(listener),
-    remove: (listener) => void listeners.delete(listener),
-    look() {
-      if (!reading) return begin();
-      next ??= reading
-        .catch(() => {})
-        .then(() => {
-          next = undefined;
-          return reading ?? begin();
-        });
-      return next;
-    },
-    get newest() {
-      return newest;
-    },
-    get size() {
-      return listeners.size;
-    },
-  };
-}
-
 /** The cursor in front of what was written at or after a time of Redis, epoch ms. */
 export function cursorAt(epochMs: number): string {
   return `${Math.max(0, epochMs - 1)}-0`;
-}
-
-/** The cursor in front of one entry. */
-export function cursorBefore(id: string): string {
-  const [ms = 0, seq = 0] = id.split("-").map(Number);
-  return seq > 0 ? `${ms}-${seq - 1}` : `${ms - 1}-${LAST_OF_A_MS}`;
 }

@@ -754,6 +754,18 @@ describe("what is sent", () => {
     expect(request?.url).toBe("/v1/messages");
     expect(request?.headers["idempotency-key"]).toBe("run-1/3");
     expect(request?.headers["anthropic-beta"]).toBeUndefined();
+    // Nothing about this machine, and no header without a use.
+    expect(Object.keys(request?.headers ?? {}).sort()).toEqual([
+      "accept",
+      "anthropic-version",
+      "authorization",
+      "connection",
+      "content-length",
+      "content-type",
+      "host",
+      "idempotency-key",
+      "user-agent",
+    ]);
     expect(request?.json).toEqual({
       model: "claude-test",
       max_tokens: 100,

@@ -179,8 +179,11 @@ function headersOf({ purchaseId, traceparent, beta }: ModelRequest): readonly st
   return headers;
 }
 
-/** Headers the SDK sets. `ANTHROPIC_CUSTOM_HEADERS` can add others; they stay here. */
-const SENT_HEADER = /^(?:accept|authorization|content-type|user-agent|anthropic-version|x-stainless-.+)$/i;
+/**
+ * Headers of the SDK that are sent. Those that `ANTHROPIC_CUSTOM_HEADERS` can add stay here, and so do the eight in which it
+ * describes this machine (`x-stainless-…`): each costs every call, and no answer depends on them.
+ */
+const SENT_HEADER = /^(?:accept|authorization|content-type|user-agent|anthropic-version)$/i;
 
 const silent = { error: ignore, warn: ignore, info: ignore, debug: ignore };
 

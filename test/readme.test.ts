@@ -108,6 +108,12 @@ beforeAll(async () => {
     ANTHROPIC_BASE_URL: stage.offline.url,
   };
   await serve(/^ready: worker/, "sh", "-c", here("worker"));
+  // npx finds the package here, as the worker has shown; to look for it each time costs as much as the command.
+  const bin = join(project, "node_modules", ".bin");
+  const [found, stand] = [join(project, "found"), join(project, "found", "npx")];
+  mkdirSync(found);
+  writeFileSync(stand, `#!/bin/sh\nname=$1; shift; exec '${bin}'/"$name" "$@"\n`, { mode: 0o755 });
+  env.PATH = `${found}:${env.PATH}`;
 }, LONG_MS);
 
 test("each block is known here, by its place", () => {

@@ -12,8 +12,9 @@ import { text } from "node:stream/consumers";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { EXPECTED } from "../../src/shared/config.ts";
+import { bundled } from "../helpers/bundle.ts";
 import { closeAtEnd } from "../helpers/cleanup.ts";
-import { type NodeProcess, spawnBuilt } from "../helpers/processes.ts";
+import { type NodeProcess, spawnBuilt, spawnInstalled } from "../helpers/processes.ts";
 import { runHere, type Said, startHere } from "../helpers/program.ts";
 import { redisUrl, startPrivateRedis, uniquePrefix } from "../helpers/redis.ts";
 import { freePort } from "../helpers/redis-server.ts";
@@ -52,6 +53,11 @@ function start(args: readonly string[], { directory, env }: Project, more = {}) 
   return spawnBuilt(args, { cwd: directory, env: { ...env, ...more } });
 }
 
+/** The same as users have it installed. */
+function startInstalled(args: readonly string[], { directory, env }: Project) {
+  return spawnInstalled(args, { cwd: directory, env });
+}
+
 /** Has the program carry out a command in this process; what every command shares needs no process for each. */
 function here(args: readonly string[], { directory, env }: Project, more = {}): Promise<Said> {
   return runHere(args, { cwd: directory, env: { ...env, ...more } });
@@ -88,7 +94,7 @@ function expectOneSentence(ended: Pick<NodeProcess, "stdout" | "stderr">, senten
 
 test("start --once asks three sub-agents about the directory, prints their replies and leaves nothing", async () => {
   const place = project();
-  const started = await start(["start", "--once"], place);
+  const started = await startInstalled(["start", "--once"], place);
   const { code } = await started.closed;
   const said = started.stdout.join("\n");
   expect(code, started.stderr.join("\n")).toBe(0);
@@ -175,7 +181,7 @@ test("start takes a free port where the usual one is taken, and refuses at once 
 });
 
 test("help names commands as they can be called from where one stands", async () => {
-  const ended = await start(["api", "--help"], project());
+  const ended = await startInstalled(["api", "--help"], project());
   await ended.closed;
   expect(ended.stdout.join("\n")).toMatch(/Usage: subagent-queue api/);
   expect(ended.stdout.join("\n")).toMatch(/REDIS_URL=\S+ node \/\S+\/dist\/cli\/main\.js api$/m);
@@ -192,7 +198,7 @@ test("no line of a flag's help ends amid a command, where its name would not be 
 
 test("a kill -9 leaves neither a redis-server nor its directory", async () => {
   const place = project();
-  const service = await start(["start"], place);
+  const service = await startInstalled(["start"], place);
   await service.waitForLine("The worker keeps running");
   expect(redisProcessesOf(place)).not.toEqual([]);
   await service.kill("SIGKILL");
@@ -504,7 +510,7 @@ test.each([
 
 async function runWithInput(input: string): Promise<{ code: number | null; stdout: string; stderr: string }> {
   const { directory, env } = project();
-  const main = join(import.meta.dirname, "../../dist/cli/main.js");
+  const main = await bundled("dist/cli/main.js");
   const child = spawn(process.execPath, [main, "run", "-"], {
     cwd: directory,
     env: { ...process.env, ...env },

@@ -5,7 +5,8 @@
  * 1. A program is made from the sources as they are now: a changed one makes it anew, an unchanged one is found again by all
  *    processes and all later runs.
  * 2. A module goes on to find what lies beside its source: `import.meta` names the source.
- * 3. The packages that cost most to load are put together once for all programs; the others are loaded as they are installed.
+ * 3. The packages that cost most to load are put together once for all programs, in one script that V8 compiles once
+ *    (`fixtures/load-packages.cjs`); the others are loaded as they are installed.
  */
 import { createHash } from "node:crypto";
 import {
@@ -16,18 +17,41 @@ import {
   readFileSync,
   renameSync,
   rmSync,
+  statSync,
   writeFileSync,
 } from "node:fs";
-import { basename, dirname, join, resolve } from "node:path";
+import { basename, dirname, extname, join, parse, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { type BuildOptions, build, type OutputFile, type Plugin } from "esbuild";
 
 const repositoryRoot = join(import.meta.dirname, "..", "..");
 /** Below `node_modules`, so that packages are found from here. */
 const folder = join(repositoryRoot, "node_modules", ".cache", "test-programs");
+const loader = join(import.meta.dirname, "fixtures", "load-packages.cjs");
 
-/** The packages that a program reads as one file: a third of what it costs to start a worker. */
-const HEAVY = ["@anthropic-ai/sdk", "bullmq", "ioredis", "undici", "zod"];
+/** The packages that a program reads as one script, compiled before: a half of what it costs to start a worker. */
+const HEAVY = [
+  "@anthropic-ai/sdk",
+  "@cfworker/json-schema",
+  "@modelcontextprotocol/client",
+  "@modelcontextprotocol/client/stdio",
+  "@modelcontextprotocol/server",
+  "@modelcontextprotocol/server/ext/skills",
+  "@modelcontextprotocol/server/ext/skills/node",
+  "bullmq",
+  "commander",
+  "ignore",
+  "ioredis",
+  "ipaddr.js",
+  "picomatch",
+  "prom-client",
+  "rate-limiter-flexible",
+  "re2js",
+  "string-width",
+  "undici",
+  "wrap-ansi",
+  "zod",
+];
 
 /** What was written down about a program when it was made. */
 interface Made {
@@ -37,13 +61,13 @@ interface Made {
 }
 
 /**
- * The path of the bundle of `entry`, a `.ts` file; relative ones count from the root. It is made now unless it was made of these
+ * The path of the bundle of `entry`, a `.ts` file or one of `dist`; relative ones count from the root. It is made now unless it was made of these
  * very sources before.
  */
 export async function bundled(entry: string): Promise<string> {
   const path = resolve(repositoryRoot, entry);
   const packages = await heavyPackages();
-  const record = join(folder, `${basename(path, ".ts")}-${digest(`${path}\0${packages}`)}.json`);
+  const record = join(folder, `${parse(path).name}-${digest(`${path}\0${packages}`)}.json`);
   const made: Made | undefined = existsSync(record) ? JSON.parse(readFileSync(record, "utf8")) : undefined;
   if (made && existsSync(made.program) && Object.entries(made.sources).every(isUnchanged))
     return made.program;
@@ -54,12 +78,14 @@ async function bundle(entry: string, packages: string, record: string): Promise<
   const { outputFiles, metafile } = await build({
     ...OPTIONS,
     entryPoints: [entry],
+    // What is built goes by the name that it has where it is installed.
+    ...(extname(entry) === ".js" && { banner: { js: `process.argv[1] = ${JSON.stringify(entry)};` } }),
     packages: "external",
     absWorkingDir: repositoryRoot,
     metafile: true,
     plugins: [heavyFrom(packages), ownPlaces],
   });
-  const name = basename(entry, ".ts");
+  const name = parse(entry).name;
   const texts = outputFiles.map(({ path, text }) => `${path}\0${text}`);
   const place = join(folder, `${name}-${digest(texts.join("\0"))}`);
   if (!existsSync(place)) write(outputFiles, place);
@@ -87,50 +113,49 @@ const OPTIONS = {
 } satisfies BuildOptions;
 
 /** The folder in which each of the heavy packages is a module, made once for what is installed now. */
-async function heavyPackages(): Promise<string> {
-  const made = [import.meta.filename, join(repositoryRoot, "package-lock.json")].map((file) =>
+export async function heavyPackages(): Promise<string> {
+  const made = [import.meta.filename, loader, join(repositoryRoot, "package-lock.json")].map((file) =>
     readFileSync(file),
   );
   const place = join(folder, `packages-${digest(Buffer.concat(made))}`);
   if (existsSync(place)) return place;
-  const modules = await Promise.all(
-    HEAVY.map(async (name) => {
-      const exported = Object.keys(await import(name)).filter((key) => key !== "module.exports");
-      return [moduleOf(name), `export { ${exported.join(", ")} } from "${name}";`] as const;
-    }),
-  );
-  const texts = new Map(modules);
+  const each = HEAVY.map((name) => `"${name}": () => require("${name}")`);
   const { outputFiles } = await build({
     ...OPTIONS,
-    entryPoints: [...texts.keys()],
+    splitting: false,
+    format: "cjs",
+    stdin: { contents: `export const packages = {${each.join(", ")}};`, resolveDir: repositoryRoot },
+    conditions: ["import"],
     minifyWhitespace: true,
     minifySyntax: true,
     keepNames: true,
-    banner: {
-      js: 'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);',
-    },
-    plugins: [modulesOf(texts)],
   });
-  write(outputFiles, place);
+  const script = `(function (exports, require, module, __filename, __dirname) {${outputFiles[0]?.text}\n})`;
+  const shims = await Promise.all(HEAVY.map(async (name) => [moduleOf(name), await shimOf(name)]));
+  const files = [["packages.cjs", script], ["load.cjs", readFileSync(loader, "utf8")], ...shims];
+  write(
+    files.map(([path = "", text = ""]) => ({ path, contents: Buffer.from(text) })),
+    place,
+  );
   return place;
 }
 
 const moduleOf = (name: string) => `${name.replaceAll(/\W/g, "-")}.mjs`;
 
-/** Entries that are texts. */
-function modulesOf(texts: ReadonlyMap<string, string>): Plugin {
-  return {
-    name: "modules",
-    setup({ onResolve, onLoad }) {
-      onResolve({ filter: /\.mjs$/ }, ({ path, kind }) =>
-        kind === "entry-point" ? { path, namespace: "modules" } : undefined,
-      );
-      onLoad({ filter: /./, namespace: "modules" }, ({ path }) => ({
-        contents: texts.get(path) ?? "",
-        resolveDir: repositoryRoot,
-      }));
-    },
-  };
+/** The module by which a program has one of the heavy packages, with the names and the default that it has where it is installed. */
+async function shimOf(name: string): Promise<string> {
+  const { default: whole, ...rest }: Record<string, unknown> = await import(name);
+  const names = Object.keys(rest).filter((key) => key !== "module.exports");
+  return [
+    'import loaded from "./load.cjs";',
+    `const all = loaded.packages["${name}"]();`,
+    // Names may be words like `enum`.
+    ...names.map((key, index) => `const e${index} = all["${key}"]; export { e${index} as ${key} };`),
+    // The default of a CommonJS module is all of it.
+    ...(whole === undefined
+      ? []
+      : [`export default ${"__esModule" in rest} || !all.__esModule ? all : all.default;`]),
+  ].join("\n");
 }
 
 function heavyFrom(packages: string): Plugin {
@@ -145,12 +170,25 @@ function heavyFrom(packages: string): Plugin {
 }
 
 const isUnchanged = ([path, before]: readonly [string, string]) =>
-  existsSync(path) && digest(readFileSync(path)) === before;
+  existsSync(path) && digestOf(path) === before;
+
+/** Digests of files as they were last seen: most programs are started more than once. */
+const seen = new Map<string, { stamp: string; digest: string }>();
+
+function digestOf(path: string): string {
+  const { ino, size, mtimeMs, ctimeMs } = statSync(path);
+  const stamp = [ino, size, mtimeMs, ctimeMs].join();
+  const before = seen.get(path);
+  if (before?.stamp === stamp) return before.digest;
+  const now = digest(readFileSync(path));
+  seen.set(path, { stamp, digest: now });
+  return now;
+}
 
 const digest = (what: string | Buffer) => createHash("sha256").update(what).digest("hex").slice(0, 16);
 
 /** All at once: another process may make the same program. */
-function write(files: readonly OutputFile[], place: string): void {
+function write(files: readonly Pick<OutputFile, "path" | "contents">[], place: string): void {
   mkdirSync(folder, { recursive: true });
   const unfinished = mkdtempSync(`${place}.`);
   chmodSync(unfinished, 0o755);
@@ -166,7 +204,7 @@ function write(files: readonly OutputFile[], place: string): void {
 const ownPlaces: Plugin = {
   name: "own-places",
   setup({ onLoad }) {
-    onLoad({ filter: /\.ts$/ }, ({ path }) => ({
+    onLoad({ filter: /\.[jt]s$/ }, ({ path }) => ({
       loader: "ts",
       contents: readFileSync(path, "utf8").replaceAll(
         /\bimport\.meta\.(url|dirname|filename)\b/g,

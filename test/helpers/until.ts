@@ -10,7 +10,7 @@ const PATIENCE_MS = Number(process.env.SUBAGENT_TEST_PATIENCE_MS ?? 120_000);
 export interface UntilOptions {
   /** Default 120,000, or SUBAGENT_TEST_PATIENCE_MS: it ends what hangs, also on a busy machine. */
   timeoutMs?: number;
-  /** Pause between two looks; default 10. */
+  /** Pause between two looks; default 10, and with time a tenth of what has passed, at most 50: looks cost CPU. */
   everyMs?: number;
   /** What is awaited, for the error's sentence. */
   what?: string;
@@ -24,8 +24,9 @@ export async function until<T>(
   probe: () => Promise<T> | T,
   options: UntilOptions = {},
 ): Promise<Exclude<T, false | null | undefined | 0 | "">> {
-  const { timeoutMs = PATIENCE_MS, everyMs = 10, what = probe.toString() } = options;
-  const deadlineMs = realPerformance.now() + timeoutMs;
+  const { timeoutMs = PATIENCE_MS, everyMs, what = probe.toString() } = options;
+  const startMs = realPerformance.now();
+  const pauseMs = () => everyMs ?? Math.min(50, Math.max(10, (realPerformance.now() - startMs) / 10));
   for (;;) {
     let last: string;
     try {
@@ -35,9 +36,9 @@ export async function until<T>(
     } catch (failure) {
       last = `last error: ${inspect(failure, { depth: 2 })}`;
     }
-    if (realPerformance.now() >= deadlineMs) {
+    if (realPerformance.now() - startMs >= timeoutMs) {
       throw new Error(`still waiting after ${timeoutMs} ms for: ${what}\n${last}`);
     }
-    await new Promise((resolve) => realSetTimeout(resolve, everyMs));
+    await new Promise((resolve) => realSetTimeout(resolve, pauseMs()));
   }
 }

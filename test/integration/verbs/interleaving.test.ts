@@ -22,7 +22,7 @@ import { settle } from "./interleaving/verbs.ts";
 import { hiddenMs, World } from "./interleaving/world.ts";
 import { connected, DESTROY, type Rig, verbRig } from "./rig.ts";
 
-const RUNS = Number(process.env.FC_RUNS ?? 25);
+const RUNS = Number(process.env.FC_RUNS ?? 15);
 const SEED = fc.readConfigureGlobal().seed;
 const PROCESSES = [
   "producer 1",

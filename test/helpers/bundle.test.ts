@@ -1,9 +1,9 @@
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { bundled } from "./bundle.ts";
+import { bundled, heavyPackages } from "./bundle.ts";
 import { closeAtEnd } from "./cleanup.ts";
 
 test("a program is made once of the same sources, and anew when one that it imports has changed", async () => {
@@ -32,6 +32,22 @@ test("the classes of a package keep their names in a program", async () => {
     entry,
     'import { Redis } from "ioredis";\nimport { z } from "zod";\nconsole.log(Redis.name, z.string().safeParse(1).success);\n',
   );
+  const program = await bundled(entry);
+  const say = () => execFileSync(process.execPath, [program], { encoding: "utf8" });
+  expect(say()).toBe("Redis false\n");
+  // What the first process kept of the packages' code is taken by the second.
+  expect(readdirSync(await heavyPackages()).join()).toMatch(/packages\.cjs\.[0-9a-f]{16}(,|$)/);
+  expect(say()).toBe("Redis false\n");
+});
+
+test("an entry has the default of a package as it has it where it is installed", async () => {
+  const directory = mkdtempSync(join(tmpdir(), "bundle-"));
+  closeAtEnd(() => rmSync(directory, { recursive: true }));
+  const entry = join(directory, "entry.ts");
+  writeFileSync(
+    entry,
+    'import picomatch from "picomatch";\nimport stringWidth from "string-width";\nconsole.log(picomatch("*.a")("b.a"), stringWidth("ab"));\n',
+  );
   const said = execFileSync(process.execPath, [await bundled(entry)], { encoding: "utf8" });
-  expect(said).toBe("Redis false\n");
+  expect(said).toBe("true 2\n");
 });

@@ -44,3 +44,14 @@ test("until goes on looking while a test has fake timers installed", async () =>
     vi.useRealTimers();
   }
 });
+
+test("what lasts is looked at less often", async () => {
+  let looks = 0;
+  const never = () => {
+    looks += 1;
+    return false;
+  };
+  await expect(until(never, { timeoutMs: 1_000 })).rejects.toThrow("still waiting");
+  // Every 10 ms it would be a hundred.
+  expect(looks).toBeLessThan(70);
+});

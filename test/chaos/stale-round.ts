@@ -97,7 +97,7 @@ export async function staleRound(scene: StaleScene, round: number): Promise<Stal
   modelLine.resume();
   await openGate(scene, short);
   // The result of the short tool and the answer of the short call: commits that only the line knows of.
-  const onTheWay = () => line.held.includes("/result") && line.held.includes('"role":"assistant"');
+  const onTheWay = () => line.held.includes("/result") && line.held.includes('{"v":1,"model":');
   await until(onTheWay, { what: "two commits on their way to Redis" });
   victim.freeze();
   const claimOf = async (agent: Agent) => `${agent.uid} ${(await installation.record(agent)).epoch}`;

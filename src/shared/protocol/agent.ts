@@ -187,9 +187,12 @@ export const RecordFields = z.object({
     .optional()
     .transform((word) => word === "1"),
   progress: json(RunProgress).optional(),
-  /** Last text of the run, cut to its bound. */
+  /** Last text of the run, cut to its bound; absent where the progress names the message that says it. */
   summary: z.string().optional(),
-  /** Id of the purchase that has begun and is not committed; empty: none. */
+  /**
+   * The purchase that may be under way, without the uid in front of its id; empty: none. With `@<entries>` behind it: it begins
+   * once the log has so many, and is over when its message stands there.
+   */
   begun: z.string().optional(),
   reply: json(KeptReply).optional(),
   /** What a waiting agent waits for, oldest first; until its deadline. */
@@ -248,13 +251,21 @@ export function readKept(uid: string, kept: string): Record<string, unknown> {
   };
 }
 
-/** The record of an agent; `progress` is what its run has come to, once it has committed a turn. */
-export const AgentRecord = RecordFields.transform(({ progress, summary = NO_SUMMARY, ...fields }) => {
-  const body: ReplyBody | undefined = progress && { summary, ...progress };
-  return { ...fields, ...(body && { progress: body }) };
+/**
+ * The record of an agent; `progress` is what its run has come to, once it has committed a turn. `said`: the message of the log
+ * that its summary is the text of, which the record alone does not tell.
+ */
+export const AgentRecord = RecordFields.transform(({ progress: stored, summary, ...fields }) => {
+  if (!stored) return fields;
+  const { said, ...counters } = stored;
+  const progress: ReplyBody = { summary: summary ?? NO_SUMMARY, ...counters };
+  return { progress, ...(summary === undefined && said > 0 && { said }), ...fields };
 });
 /** See {@link AgentRecord}. */
-export type AgentRecord = z.infer<typeof AgentRecord>;
+export interface AgentRecord extends Omit<z.infer<typeof RecordFields>, "progress" | "summary"> {
+  progress?: ReplyBody;
+  said?: number;
+}
 
 /** An agent as its parent sees it. Times are ISO 8601. */
 export interface AgentView {

@@ -84,22 +84,32 @@ export const Usage = z.object({
 /** Tokens of one model call, or a sum of several. */
 export type Usage = z.infer<typeof Usage>;
 
-/** A {@link Usage} as it is stored, with every turn: what a prompt cache saved or cost stands there only where it did. */
-export const StoredUsage = Usage.extend({
-  cache_read_input_tokens: tokens.default(0),
-  cache_creation_input_tokens: tokens.default(0),
-});
+/** The counts of a stored usage, in their order. */
+export const STORED_COUNTS = [
+  "input_tokens",
+  "output_tokens",
+  "cache_read_input_tokens",
+  "cache_creation_input_tokens",
+] as const satisfies (keyof Usage)[];
+
+/** A {@link Usage} as it is stored, with every turn: a list of {@link STORED_COUNTS}; what it ends before is 0. */
+export const StoredUsage = z
+  .array(tokens)
+  .max(STORED_COUNTS.length)
+  .transform(([input_tokens = 0, output_tokens = 0, read = 0, written = 0]): Usage => {
+    return {
+      input_tokens,
+      output_tokens,
+      cache_read_input_tokens: read,
+      cache_creation_input_tokens: written,
+    };
+  });
 
 /** `usage` in the spelling of {@link StoredUsage}. */
 export function usageText(usage: Usage): string {
-  const {
-    input_tokens,
-    output_tokens,
-    cache_read_input_tokens: read,
-    cache_creation_input_tokens: written,
-  } = usage;
-  const cached = `${read > 0 ? `,"cache_read_input_tokens":${read}` : ""}${written > 0 ? `,"cache_creation_input_tokens":${written}` : ""}`;
-  return `{"input_tokens":${input_tokens},"output_tokens":${output_tokens}${cached}}`;
+  const { input_tokens, output_tokens, cache_read_input_tokens: read, cache_creation_input_tokens } = usage;
+  const written = cache_creation_input_tokens > 0 ? `,${cache_creation_input_tokens}` : "";
+  return `[${input_tokens},${output_tokens}${read > 0 || written ? `,${read}` : ""}${written}]`;
 }
 
 /** Nothing used: the neutral element of {@link addUsage}. */

@@ -4,9 +4,10 @@
  * message with the results is derived from them and never stored.
  */
 import { z } from "zod";
-import { ContentBlock, StoredUsage } from "./content.ts";
+import { ContentBlock, StoredUsage, textOf } from "./content.ts";
 import { Attached, InboxMessage } from "./message.ts";
 import { StopReason } from "./reply.ts";
+import { jsonIn } from "./text.ts";
 
 /** A message of the parent as it was delivered: with what the model is told of its files, and with its images. */
 export const DeliveredMessage = InboxMessage.omit({ attached: true }).extend({
@@ -18,19 +19,22 @@ export type DeliveredMessage = z.infer<typeof DeliveredMessage>;
 /** Messages of the parent that message n delivers, and the run they belong to. */
 export const UserEntry = z.object({
   v: z.literal(1),
-  role: z.literal("user"),
   run: z.int().min(1),
   messages: z.array(DeliveredMessage).min(1),
 });
-/** One committed model call. `stop_reason` is the provider's; `hand_back` names the cap that made it the last call. */
+/** Why nearly every answer ends; an entry says another reason. */
+export const USUAL_STOP = "tool_use";
+/**
+ * One committed model call. `stop_reason` is the provider's; `hand_back` names the cap that made it the last call. Entries that
+ * every turn writes leave out what is mostly so.
+ */
 export const AssistantEntry = z.object({
   v: z.literal(1),
-  role: z.literal("assistant"),
   content: z.array(ContentBlock),
-  stop_reason: z.string(),
+  stop_reason: z.string().default(USUAL_STOP),
   model: z.string(),
   usage: StoredUsage,
-  cost_usd: z.number().min(0),
+  cost_usd: z.number().min(0).default(0),
   duration_ms: z.int().min(0),
   hand_back: StopReason.optional(),
 });
@@ -40,8 +44,8 @@ export const ToolStartedEntry = z.object({ v: z.literal(1), name: z.string() });
 export const ToolResultEntry = z.object({
   v: z.literal(1),
   content: z.string(),
-  is_error: z.boolean(),
-  duration_ms: z.int().min(0),
+  is_error: z.boolean().default(false),
+  duration_ms: z.int().min(0).default(0),
   interrupted: z.boolean().optional(),
   /** The call could not be performed as it was made. */
   refused: z.boolean().optional(),
@@ -126,8 +130,13 @@ export type PurchaseEntry = z.infer<typeof PurchaseEntry>;
 
 /** The log entry that `text` as the answer to a question becomes. The same text gives the same bytes: a repetition is known by them. */
 export function answerEntry(text: string): string {
-  const entry: ToolResultEntry = { v: 1, content: text, is_error: false, duration_ms: 0 };
-  return JSON.stringify(entry);
+  return JSON.stringify({ v: 1, content: text } satisfies z.input<typeof ToolResultEntry>);
+}
+
+/** The text of the answer that is stored as `json`, without the blanks around it; "" where it is none. */
+export function answerText(json: string): string {
+  const { data } = AssistantEntry.safeParse(jsonIn(json));
+  return data ? textOf(data.content).trim() : "";
 }
 
 /** The names of log entries. */

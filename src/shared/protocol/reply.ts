@@ -118,52 +118,46 @@ export const NOTHING_DONE: ReplyBody = {
   model: "",
 };
 
-/** What a run has come to, without its text: small, absolute counters. Stored by {@link progressJson}. */
-export const RunProgress = ReplyBody.omit({ summary: true })
-  .extend({
-    usage: StoredUsage,
-    truncated: z.boolean().default(false),
-    alerts: z.array(Alert).default([]),
-    tokens: z.int().optional(),
-  })
-  .transform((stored) => ({ ...stored, tokens: totalTokens(stored.usage) }));
-/** See {@link RunProgress}. */
-export type RunProgress = z.infer<typeof RunProgress>;
+const { turns, cost_usd, tools_called, model, duration_ms } = ReplyBody.shape;
+/** Members of a body that few runs have: with their names, behind the others. */
+const RareMembers = ReplyBody.omit({
+  ...{ summary: true, tokens: true, usage: true },
+  ...{ turns: true, cost_usd: true, tools_called: true, model: true, duration_ms: true },
+}).extend({ truncated: z.boolean().default(false), alerts: z.array(Alert).default([]) });
 
-/** A progress as it is stored, well-formed and without what follows from the rest: it is written with every turn. */
+/**
+ * What a run has come to, without its text, as it is stored with every turn: the values of {@link progressJson}, by position.
+ * `said`: the message of the log whose text is the summary, where none stands beside the progress; 0: no message.
+ */
+export const RunProgress = z
+  .tuple([turns, cost_usd, duration_ms, StoredUsage, tools_called, model, z.int().min(0)], RareMembers)
+  .transform(([turns, cost_usd, duration_ms, usage, tools_called, model, said, rare]) => ({
+    ...{ turns, cost_usd, duration_ms, usage, tools_called, model, said, truncated: false, alerts: [] },
+    ...rare,
+    tokens: totalTokens(usage),
+  }));
+/** What a run has come to, without its text: small, absolute counters; `said`: see {@link RunProgress}. */
+export type RunProgress = Omit<ReplyBody, "summary"> & { said?: number | undefined };
+
+/** A progress as {@link RunProgress} reads it, well-formed and without what follows from the rest. */
 export function progressJson(progress: RunProgress): string {
-  const { usage, turns, cost_usd, duration_ms, tools_called, model } = progress;
-  let json = `{"usage":${usageText(usage)},"turns":${turns},"cost_usd":${cost_usd},"duration_ms":${duration_ms}`;
-  json += `,"tools_called":${JSON.stringify(tools_called)},"model":${JSON.stringify(model)}`;
-  if (progress.truncated) json += ',"truncated":true';
-  if (progress.alerts.length > 0) json += `,"alerts":${JSON.stringify(progress.alerts)}`;
+  const { usage, turns, cost_usd, duration_ms, tools_called, model, said = 0 } = progress;
+  let json = `[${turns},${cost_usd},${duration_ms},${usageText(usage)},${JSON.stringify(tools_called)},${JSON.stringify(model)},${said}`;
+  let rare = "";
+  if (progress.truncated) rare += ',"truncated":true';
+  if (progress.alerts.length > 0) rare += `,"alerts":${JSON.stringify(progress.alerts)}`;
   for (const name of RARE) {
     const value = progress[name];
-    if (value !== undefined) json += `,"${name}":${JSON.stringify(value)}`;
+    if (value !== undefined) rare += `,"${name}":${JSON.stringify(value)}`;
   }
-  return wellFormedJson(`${json}}`);
+  if (rare !== "") json += `,{${rare.slice(1)}}`;
+  return wellFormedJson(`${json}]`);
 }
 
-type Usual =
-  | "usage"
-  | "turns"
-  | "cost_usd"
-  | "duration_ms"
-  | "tools_called"
-  | "model"
-  | "truncated"
-  | "alerts"
-  | "tokens";
-/** Members that few runs have; one that is added to {@link ReplyBody} is missing here until it is written. */
-const RARE_MEMBERS: Readonly<Record<Exclude<keyof RunProgress, Usual>, true>> = {
-  output: true,
-  compactions: true,
-  files: true,
-  more_files: true,
-  unknown_tools: true,
-  error: true,
-};
-const RARE = Object.keys(RARE_MEMBERS) as (keyof typeof RARE_MEMBERS)[];
+const RARE = Object.keys(RareMembers.shape).filter(
+  (name): name is Exclude<keyof typeof RareMembers.shape, "truncated" | "alerts"> =>
+    name !== "truncated" && name !== "alerts",
+);
 
 /** A body as the verbs take it: the counters, and the text apart. */
 export function partsOf({ summary, ...progress }: ReplyBody): { progress: RunProgress; summary: string } {
@@ -282,8 +276,10 @@ const LISTED: ReadonlyMap<unknown, readonly [type: RunEvent["type"], ...names: s
   ["t", ["turn_started"]],
   ["f", ["turn_finished", "tokens", "cost_usd"]],
   ["s", ["tool_started", "tool_use_id", "tool"]],
-  ["e", ["tool_finished", "tool_use_id", "tool", "is_error", "duration_ms"]],
+  ["e", ["tool_finished", "tool_use_id", "tool", "duration_ms", "is_error"]],
 ]);
+/** What a list ends before. */
+const UNSAID: ReadonlyMap<string, unknown> = new Map([["is_error", false]]);
 
 /** `event` as a line holds it. */
 export function eventText(event: RunEvent): string {
@@ -296,7 +292,7 @@ export function eventText(event: RunEvent): string {
     case "tool_started":
       return `["s",${turn},${JSON.stringify(event.tool_use_id)},${JSON.stringify(event.tool)}]`;
     case "tool_finished":
-      return `["e",${turn},${JSON.stringify(event.tool_use_id)},${JSON.stringify(event.tool)},${event.is_error},${event.duration_ms}]`;
+      return `["e",${turn},${JSON.stringify(event.tool_use_id)},${JSON.stringify(event.tool)},${event.duration_ms}${event.is_error ? ",true" : ""}]`;
     default:
       return JSON.stringify(event);
   }
@@ -308,7 +304,7 @@ export function eventMembers(stored: unknown): object | undefined {
   const [mark, turn, ...values]: readonly unknown[] = stored;
   const [type, ...names] = LISTED.get(mark) ?? [];
   if (type === undefined) return undefined;
-  return { type, turn, ...Object.fromEntries(names.map((name, i) => [name, values[i]])) };
+  return { type, turn, ...Object.fromEntries(names.map((name, i) => [name, values[i] ?? UNSAID.get(name)])) };
 }
 
 /** The stream id in front of the oldest entry. */

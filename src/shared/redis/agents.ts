@@ -4,9 +4,17 @@
  */
 import { AgentRecord, AgentSpecJson, readKept } from "../protocol/agent.ts";
 import { AgentId } from "../protocol/ids.ts";
-import { type AgentAddress, agentOf, type Keys, type ParentAddress } from "../protocol/keys.ts";
+import {
+  type AgentAddress,
+  type AgentKeys,
+  agentOf,
+  type Keys,
+  type ParentAddress,
+} from "../protocol/keys.ts";
 import { TIMING, type Timing } from "../protocol/limits.ts";
+import { answerText, entryKey } from "../protocol/log.ts";
 import { Attached, InboxMessage } from "../protocol/message.ts";
+import { NO_SUMMARY } from "../protocol/reply.ts";
 import { sumUsage, type UsageTotals } from "../protocol/usage.ts";
 import { int } from "./codec.ts";
 import type { RedisClient } from "./connection/connection.ts";
@@ -95,7 +103,16 @@ function verbsOf(scripts: Scripts): AgentVerbs {
 /** What a claim handed out, read. Throws where the record or a message is malformed. */
 export function stateOf(claimed: Extract<Answer<"claim">, { status: "claimed" }>): AgentState {
   const inbox = claimed.messages.map((message) => InboxMessage.parse(JSON.parse(message)));
-  return { record: AgentRecord.parse(Object.fromEntries(claimed.record)), log: claimed.log, inbox };
+  const record = AgentRecord.parse(Object.fromEntries(claimed.record));
+  return { record: withText(record, (key) => claimed.log.get(key)), log: claimed.log, inbox };
+}
+
+/** `record` with the text of its run where the log says it. */
+function withText(record: AgentRecord, entryOf: (key: string) => string | undefined): AgentRecord {
+  const { progress, said } = record;
+  const entry = said === undefined ? undefined : entryOf(entryKey.message(said));
+  if (!progress || entry === undefined) return record;
+  return { ...record, progress: { ...progress, summary: answerText(entry) || NO_SUMMARY } };
 }
 
 async function partOf(
@@ -119,14 +136,14 @@ async function partOf(
 }
 
 function readsOf(redis: RedisClient, keys: Keys): AgentReads {
-  const readRecord = async (address: AgentAddress) =>
-    parseRecord(address, await redis.hgetall(keys.agent(address).record));
+  const recordOf = (address: AgentAddress) =>
+    readRecord(redis, keys.agent(address), (fields) => parseRecord(address, fields));
   const readInbox = async (address: AgentAddress) =>
     (await redis.lrange(keys.agent(address).inbox, 0, -1)).map((text) =>
       InboxMessage.parse(JSON.parse(text)),
     );
   return {
-    record: readRecord,
+    record: recordOf,
     allowlist: async (address) =>
       AgentSpecJson.safeParse(await redis.hget(keys.agent(address).record, "spec")).data?.tools,
     inbox: readInbox,
@@ -142,7 +159,7 @@ function readsOf(redis: RedisClient, keys: Keys): AgentReads {
     conversationPart: (address, pick, within) => partOf(redis, keys.agent(address), pick, within),
     async load(address) {
       const [record, log, inbox] = await Promise.all([
-        readRecord(address),
+        recordOf(address),
         redis.hgetall(keys.agent(address).log),
         readInbox(address),
       ]);
@@ -176,10 +193,24 @@ async function readProfile(redis: RedisClient, key: string): Promise<StoredProfi
 
 async function readLive(redis: RedisClient, keys: Keys, parent: ParentAddress): Promise<AgentRecord[]> {
   const uids = await redis.hkeys(keys.parent(parent).live);
+  const parse = (fields: Record<string, string>) => AgentRecord.safeParse(fields).data;
   const records = await Promise.all(
-    uids.map((uid) => redis.hgetall(keys.agent(agentOf(parent, uid)).record)),
+    uids.map((uid) => readRecord(redis, keys.agent(agentOf(parent, uid)), parse)),
   );
-  return records.flatMap((fields) => AgentRecord.safeParse(fields).data ?? []);
+  return records.flatMap((record) => record ?? []);
+}
+
+/** A record and the text of its run, wherever that stands. */
+async function readRecord(
+  redis: RedisClient,
+  { record: key, log }: AgentKeys,
+  parse: (fields: Record<string, string>) => AgentRecord | undefined,
+): Promise<AgentRecord | undefined> {
+  const record = parse(await redis.hgetall(key));
+  if (record?.said === undefined) return record;
+  const entry = await redis.hget(log, entryKey.message(record.said));
+  // Where the agent ended between the two reads, its record has the text by now.
+  return entry === null ? parse(await redis.hgetall(key)) : withText(record, () => entry);
 }
 
 function parseRecord(address: AgentAddress, fields: Record<string, string>): AgentRecord | undefined {

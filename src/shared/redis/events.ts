@@ -26,9 +26,12 @@ export interface EventLine {
 /** A subscriber's wish for events is forgotten this long after it was last said. */
 const WATCHING_MS = 10_000;
 
-/** A line as it is stored: its number, the run, and the events in the spelling of {@link eventMembers}. */
+/** A line: its number, the run, and the events in the spelling of {@link eventMembers}. */
 const Line = z.object({ n: z.string(), r: z.int(), e: z.array(z.unknown()) });
+/** A line as it is told on the channel. */
 const Told = Line.extend({ agent_id: z.string(), name: z.string() });
+/** A line as it is stored: number, run and events, separated by commas. */
+const STORED_LINE = /^(\S+) (\d+) (.*)$/s;
 
 /** A publisher on `redis`; nothing is sent while the connection is down. */
 export function eventPublisher(redis: RedisClient, keys: Keys): PublishEvent {
@@ -90,7 +93,8 @@ export async function readTimeline(
     ...(kept && readKept(address.uid, kept)),
   };
   return lines.flatMap((text) => {
-    const line = Line.safeParse(jsonIn(text)).data;
+    const [, n, run, events] = STORED_LINE.exec(text) ?? [];
+    const line = Line.safeParse({ n, r: Number(run), e: jsonIn(`[${events}]`) }).data;
     if (!line) return [];
     const at = isoTime(Number.parseInt(line.n, 10));
     return [{ number: line.n, uid: address.uid, at, events: eventsOf(line, agent) }];

@@ -4,6 +4,7 @@
  */
 
 import { KEPT_FIELDS, PAYLOAD_VERSION } from "../protocol/agent.ts";
+import { STORED_COUNTS } from "../protocol/content.ts";
 import {
   type AgentAddress,
   type AgentKeys,
@@ -135,6 +136,7 @@ const CONTEXT = {
   events_channel: ({ parent }) => parent.events,
   hints: ({ keys }) => keys.hints,
   kept_fields: () => KEPT_FIELDS.join(" "),
+  stored_counts: () => STORED_COUNTS.join(" "),
   default_idle_ms: () => IDLE_MS,
   version: () => PAYLOAD_VERSION,
   max_live: () => MAX_LIVE_AGENTS,
@@ -168,6 +170,7 @@ const WORDS: ReadonlySet<string> = new Set([
   "events_channel",
   "hints",
   "kept_fields",
+  "stored_counts",
 ]);
 
 /** Whether Lua has `name` as a number. */

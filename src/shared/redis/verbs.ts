@@ -17,7 +17,7 @@
  */
 import { AgentStatus, EndedReason } from "../protocol/agent.ts";
 import type { Usage } from "../protocol/content.ts";
-import { progressJson, ReplyStatus, type RunProgress, StopReason } from "../protocol/reply.ts";
+import { NOTHING_DONE, progressJson, ReplyStatus, type RunProgress, StopReason } from "../protocol/reply.ts";
 import { flag, hash, int, json, list, names, optional, text, texts, word } from "./codec.ts";
 import { INSTALLATION_VERBS } from "./installation-verbs.ts";
 import { PARENT_VERBS } from "./parent-verbs.ts";
@@ -33,7 +33,18 @@ export interface Bought {
 const agentStatus = word(...AgentStatus.options);
 const endedReason = word(...EndedReason.options);
 const progress = json<RunProgress>(progressJson);
+const bought = json<Bought>((spent) => progressJson({ ...NOTHING_DONE, ...spent }));
 const news = { inbox: int, finish: flag, watched: flag };
+
+/** The last text of the run. */
+const TEXT = {
+  /** Cut to its bound; absent: as it was. Not needed for the text of the message that the progress names as `said`. */
+  summary: optional(text),
+  /** The text that `summary` had to cut. Read only with a summary. */
+  whole_text: optional(text),
+  /** The record has a summary that is the last text no more. */
+  forgets_summary: optional(flag),
+} as const;
 
 /** What every write to the log carries: entries, the messages they consume, and what the run has come to. */
 const COMMIT = {
@@ -48,11 +59,8 @@ const COMMIT = {
   taken: optional(names),
   /** Counters of the run, absolute; absent: as they were. */
   progress: optional(progress),
-  /** Last text of the run, cut to its bound; absent: as it was. */
-  summary: optional(text),
-  /** The text that `summary` had to cut. Read only with a summary. */
-  whole_text: optional(text),
-  /** Id of the purchase that begins after this commit; known with an answer already, it costs the results no write. */
+  ...TEXT,
+  /** {@link RecordFields} `begun`, where another purchase is to begin. */
   begun: optional(text),
   events: optional(text),
 } as const;
@@ -194,7 +202,7 @@ export const AGENT_VERBS = {
       isolates: optional(flag), // It has a place for a suspect: a run whose last holder died in a tool is one.
       /** Names of the caller's custom tools. */
       offered_tools: optional(names),
-      /** Id of the purchase that begins after this claim. */
+      /** {@link RecordFields} `begun`, after this claim. */
       begun: optional(text),
       events: optional(text),
     },
@@ -209,7 +217,7 @@ export const AGENT_VERBS = {
         log: hash,
         messages: texts,
         watched: flag,
-        /** Purchase that an earlier holder began and neither committed nor gave up. */
+        /** Purchase that an earlier holder began and neither committed nor gave up: its name without the uid. */
         lost_call: optional(text),
       },
       crashed: { epoch: int, run: int, running_ms: int, attempts: int, breaks: int, record: hash },
@@ -242,6 +250,8 @@ export const AGENT_VERBS = {
       /** An interim message for the parent: its id and text. */
       interim_id: optional(text),
       interim: optional(text),
+      /** The purchase that the record names as begun will not begin. */
+      no_purchase: optional(flag),
     },
     lists: { entries: ENTRIES },
     answers: { appended: news, same: news, conflict: {}, stale: {} },
@@ -279,8 +289,7 @@ export const AGENT_VERBS = {
       /** How long the questions wait. */
       answer_ms: int,
       progress: optional(progress),
-      summary: optional(text),
-      whole_text: optional(text),
+      ...TEXT,
       events: optional(text),
     },
     /** `started`: the mark of the call, JSON; `default_answer`: or `""`. */
@@ -325,6 +334,7 @@ export const AGENT_VERBS = {
       "default_idle_ms",
       "registry_ttl_ms",
       "usage_ttl_ms",
+      "stored_counts",
       "hints",
       "event_ttl_ms",
     ],
@@ -377,8 +387,8 @@ export const AGENT_VERBS = {
    */
   charge: {
     keys: ["record", "usage"],
-    context: ["usage_ttl_ms"],
-    args: { purchase_id: text, /** What it used and cost. */ bought: json<Bought>(JSON.stringify) },
+    context: ["usage_ttl_ms", "stored_counts"],
+    args: { purchase_id: text, /** What it used and cost, as a progress. */ bought },
     answers: { charged: {}, same: {}, unknown: {} },
   },
   ...SWEEPER_VERBS,

@@ -16,6 +16,7 @@ import {
   PurchaseEntry,
   ToolResultEntry,
   ToolStartedEntry,
+  USUAL_STOP,
   UserEntry,
   VerdictEntry,
 } from "../../shared/protocol/log.ts";
@@ -134,7 +135,7 @@ function partsOf({ text, note, images = [] }: DeliveredMessage): string[] {
 
 /** What stands before the content of an answer. No JSON string holds it: its first quote would be escaped there. */
 const BEFORE_CONTENT = ',"content":';
-const OPENING = '{"v":1,"role":"assistant","stop_reason":';
+const OPENING = '{"v":1,"model":';
 
 function readAnswer(message: number, value: unknown, json: string): LogEntry {
   const entry = AssistantEntry.parse(value);
@@ -162,7 +163,7 @@ export function newDelivery(message: number, run: number, messages: readonly Del
   );
   return {
     key: entryKey.message(message),
-    json: `{"v":1,"role":"user","run":${run},"messages":[${list.join(",")}]}`,
+    json: `{"v":1,"run":${run},"messages":[${list.join(",")}]}`,
     entry: deliveryOf(message, run, messages),
   };
 }
@@ -180,8 +181,10 @@ export function newNotice(message: number, text: string): NewEntry {
 /** The model's answer as message `message`. Its content stands last, so that it can be cut out again as it came. */
 export function newAnswer(message: number, answer: Answer, durationMs: number): NewEntry {
   const { stopReason, model, usage, costUsd, finalCall, contentJson } = answer;
-  const finalMark = finalCall === undefined ? "" : `,"hand_back":"${finalCall}"`;
-  const json = `${OPENING}${JSON.stringify(stopReason)},"model":${JSON.stringify(model)},"usage":${usageText(usage)},"cost_usd":${costUsd},"duration_ms":${Math.round(durationMs)}${finalMark}${BEFORE_CONTENT}${contentJson}}`;
+  let more = stopReason === USUAL_STOP ? "" : `,"stop_reason":${JSON.stringify(stopReason)}`;
+  if (costUsd > 0) more += `,"cost_usd":${costUsd}`;
+  if (finalCall !== undefined) more += `,"hand_back":"${finalCall}"`;
+  const json = `${OPENING}${JSON.stringify(model)},"usage":${usageText(usage)},"duration_ms":${Math.round(durationMs)}${more}${BEFORE_CONTENT}${contentJson}}`;
   const { content } = answer;
   const entry = {
     kind: "answer",
@@ -227,10 +230,15 @@ export function newResult(
     durationMs = 0,
   } = marks;
   const contentJson = JSON.stringify(content);
-  const more = `${isInterrupted ? ',"interrupted":true' : ""}${isRefused ? ',"refused":true' : ""}${isDenied ? ',"denied":true' : ""}`;
+  const tookMs = Math.round(durationMs);
+  let more = isError ? ',"is_error":true' : "";
+  if (tookMs > 0) more += `,"duration_ms":${tookMs}`;
+  if (isInterrupted) more += ',"interrupted":true';
+  if (isRefused) more += ',"refused":true';
+  if (isDenied) more += ',"denied":true';
   return {
     key: entryKey.result(message, callId),
-    json: `{"v":1,"content":${contentJson},"is_error":${isError},"duration_ms":${Math.round(durationMs)}${more}}`,
+    json: `{"v":1,"content":${contentJson}${more}}`,
     entry: { kind: "result", message, callId, contentJson, isError, isRefused, isDenied },
   };
 }
@@ -266,7 +274,7 @@ export function newCleared(message: number, value: ClearedEntry): NewEntry {
 export function newCompacted(message: number, value: CompactedEntry): NewEntry {
   return {
     key: entryKey.compacted(message, value.before),
-    json: JSON.stringify(value),
+    json: priced(value),
     entry: { kind: "compacted", message, value },
   };
 }
@@ -275,7 +283,12 @@ export function newCompacted(message: number, value: CompactedEntry): NewEntry {
 export function newPurchase(message: number, epoch: number, k: number, value: PurchaseEntry): NewEntry {
   return {
     key: entryKey.purchase(message, epoch, k),
-    json: JSON.stringify(value),
+    json: priced(value),
     entry: { kind: "purchase", message, value },
   };
+}
+
+/** An entry as JSON, its usage in the spelling of {@link StoredUsage}. */
+function priced({ v, usage, ...value }: CompactedEntry | PurchaseEntry): string {
+  return `{"v":${v},"usage":${usageText(usage)},${JSON.stringify(value).slice(1)}`;
 }

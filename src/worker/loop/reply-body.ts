@@ -64,6 +64,16 @@ export function wholeTextOf(body: ReplyBody, { tally }: RunState, { outputSchema
   return outputSchema ? tally.text : tally.report;
 }
 
+/**
+ * The message of the log whose text, without the blanks around it, is the summary of `body`; 0 where no message says just that.
+ * A script knows fewer blanks than `trim` does.
+ */
+export function saidIn({ summary }: ReplyBody, { tally: { text, said } }: RunState): number {
+  const at = text.indexOf(summary);
+  const around = at < 0 ? text : text.slice(0, at) + text.slice(at + summary.length);
+  return /^[\t-\r ]*$/.test(around) ? said : 0;
+}
+
 /** `body` with these questions counted as calls; one about a permission is none: the call it is about counts when it begins. */
 export function withQuestions(body: ReplyBody, questions: readonly OpenQuestion[]): ReplyBody {
   const put = questions.filter((question) => !isPermissionQuestion(question)).length;

@@ -28,6 +28,8 @@ export class Tally {
   model: string | undefined;
   /** The last text of the run that is not blank, whole; "" when there is none. */
   text = "";
+  /** The message that says it, where a script can read it there; else 0. */
+  said = 0;
   /** The longest text before the last one, and whether the last one came without a tool call. */
   #earlier = "";
   #isLastWord = false;
@@ -41,13 +43,14 @@ export class Tally {
   }
 
   /** An answer of the model. */
-  answer({ usage, costUsd, model, content }: Answer): void {
+  answer({ message, usage, costUsd, model, content, contentJson }: Answer & { message: number }): void {
     this.spend(usage, costUsd);
     this.model = model;
     const text = textOf(content);
     if (text.trim() === "") return;
     if (this.text.length > this.#earlier.length) this.#earlier = this.text;
     this.text = text;
+    this.said = isReadableByScripts(contentJson) ? message : 0;
     this.#isLastWord = !content.some(isToolUse);
     this.#summary = undefined;
   }
@@ -84,6 +87,14 @@ export class Tally {
     this.#summary ??= summarise(this.report);
     return this.#summary;
   }
+}
+
+/** Redis' decoder reads JSON of at most so many levels; those of an entry around its content are counted in. */
+const SCRIPT_LEVELS = 990;
+
+/** Whether `json` is sure not to be too deep for a script: a level takes a bracket, and a bracket that closes it. */
+function isReadableByScripts(json: string): boolean {
+  return json.length < 2 * SCRIPT_LEVELS || json.split(/[\]}]/, SCRIPT_LEVELS + 1).length <= SCRIPT_LEVELS;
 }
 
 /** A last text of at most so many UTF-16 code units may point to an earlier one of at least so many, and so many times as long. */

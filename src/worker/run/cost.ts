@@ -21,7 +21,8 @@ import { newNotice } from "../loop/log.ts";
 import type { CallStep } from "../loop/next.ts";
 import type { CallOutcome, ModelRequest } from "../model/model.ts";
 import type { RunContext } from "./context.ts";
-import { type Session, summedUpBy } from "./session.ts";
+import { summedUpBy } from "./purchase.ts";
+import type { Session } from "./session.ts";
 
 /** A destroyed run's answer that comes this soon is waited for, ms: then its price is known and not estimated. */
 export const BILL_GRACE_MS = 250;
@@ -87,12 +88,12 @@ export async function chargeUnbooked(context: RunContext, session: Session): Pro
   if (usage !== ZERO_USAGE) await charge(context, session, session.begun, usage, cost);
 }
 
-/** Books the prompt of a call that an earlier holder began and did not live to commit. Never rejects. */
-export async function chargeLostCall(context: RunContext, session: Session, id: string): Promise<void> {
-  const { state, equipment } = session;
-  const messages = state.conversation.messagesOf({ sumsUp: summedUpBy(id) });
+/** Books the prompt of the call of purchase `name`, which an earlier holder began and did not live to commit. Never rejects. */
+export async function chargeLostCall(context: RunContext, session: Session, name: string): Promise<void> {
+  const { state, equipment, address } = session;
+  const messages = state.conversation.messagesOf({ sumsUp: summedUpBy(name) });
   const usage = promptOf(session, { head: equipment.requestHead, ...messages });
-  await charge(context, session, id, usage, costOf(context, session, usage));
+  await charge(context, session, `${address.uid}.${name}`, usage, costOf(context, session, usage));
 }
 
 async function charge(

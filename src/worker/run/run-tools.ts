@@ -35,7 +35,7 @@ export async function runTools(
   session.add(step.calls.map((call) => openingEntry(step.message, call)));
   for (const call of performed)
     session.tell({ type: "tool_started", turn: step.turn, tool_use_id: call.id, tool: call.name });
-  const begun = await session.commit();
+  const begun = await session.commit({ results: performed.length });
   if (begun !== "committed") return begun === "lost" ? "lost" : undefined;
   if (performed.length === 0) return undefined;
   const leftMs = ordinaryTimeMs(session.rules.limits) - session.lease.runningMs();

@@ -18,10 +18,12 @@ import type { Input } from "../../shared/redis/scripts.ts";
 import { StopSignal } from "../../shared/stop-signal.ts";
 import { type LogEntry, type NewEntry, newPurchase, newQuestionMark, readLog } from "../loop/log.ts";
 import { next, type Step } from "../loop/next.ts";
-import { type Rules, replyBody, wholeTextOf, withQuestions } from "../loop/reply-body.ts";
+import { type Rules, replyBody, withQuestions } from "../loop/reply-body.ts";
 import { RunState } from "../loop/state.ts";
 import type { Equipment } from "./context.ts";
 import type { Lease, LeaseNews } from "./lease.ts";
+import { type Along, NextPurchase, type Purchased } from "./purchase.ts";
+import { changeTo, type TextInRecord, textFor, textIn } from "./run-text.ts";
 import type { LeftFiles } from "./run-workspace.ts";
 
 /** What became of a commit: `adopted` means that another content had been committed before, and stands. */
@@ -41,8 +43,8 @@ export interface Commitment {
   advances: boolean;
   /** How many entries the log has after it. */
   entriesAfter: number;
-  /** What the run has come to, where the commitment carries it, and its last text where that had to be cut. */
-  told: { progress: ReplyBody; whole: string } | undefined;
+  /** What the run has come to, where the commitment carries it, and what the record has of its last text then. */
+  told: { progress: ReplyBody; text: TextInRecord } | undefined;
 }
 
 /** Messages that are consumed but still lie in Redis' inbox: from which cursor to which, their ids, and names of what came with them. */
@@ -95,12 +97,10 @@ export class Session {
   #purchases = 0;
   /** Answers and purchases that no commit has taken to Redis yet. */
   readonly #unbooked = new Set<NewEntry>();
-  /** Under which id Redis knows that a call may be under way. */
-  begun: string;
+  readonly #purchase: NextPurchase;
   /** What the run has come to as Redis holds it. */
   committed: ReplyBody | undefined;
-  /** Its last text where it had to be cut; unknown after a change of workers. */
-  #wholeText: string | undefined;
+  #text: TextInRecord | undefined;
 
   constructor(
     store: AgentStore,
@@ -108,7 +108,7 @@ export class Session {
     claimed: Omit<AgentState, "log"> & { entries: readonly LogEntry[]; watched: boolean },
     equipment: Equipment,
   ) {
-    this.begun = lease.claimId;
+    this.#purchase = new NextPurchase(lease.address.uid, lease.claimId, lease.epoch);
     const { record, inbox, entries, watched } = claimed;
     this.#store = store;
     this.address = lease.address;
@@ -123,7 +123,7 @@ export class Session {
     this.#inboxInRedis = inbox.length;
     this.#alerts = record.progress?.alerts ?? [];
     this.committed = record.progress;
-    this.#wholeText = record.progress?.truncated ? undefined : "";
+    this.#text = textIn(record);
     this.state = new RunState(record.run, entries);
     this.state.unread = inbox;
     this.state.inboxRead = record.inbox_read;
@@ -215,10 +215,14 @@ export class Session {
     return true;
   }
 
-  /** Names the purchase of message `message`, or of a summary for its sake: the same for every try of this claim. */
-  purchaseId({ message, sumsUp }: { message: number; sumsUp?: number }): string {
-    const named = sumsUp === undefined ? message : `${message}-${sumsUp}`;
-    return `${this.address.uid}.${named}.${this.lease.epoch}`;
+  /** The id of the purchase of message `message`, or of a summary for its sake: the same for every try of this claim. */
+  purchaseId(bought: Purchased): string {
+    return this.#purchase.idOf(bought);
+  }
+
+  /** Under which id Redis knows that a call may be under way. */
+  get begun(): string {
+    return this.#purchase.id;
   }
 
   /** What was paid for and stands neither in the log nor in a counter. */
@@ -226,20 +230,21 @@ export class Session {
     return Array.from(this.#unbooked, ({ entry }) => entry);
   }
 
-  /** Commits what was added, all or none; other content in Redis is adopted. `begun`: the purchase that begins after it. */
-  async commit(along: { interim?: InterimMessage; begun?: string | undefined } = {}): Promise<Committed> {
+  /** Commits what was added, all or none; other content in Redis is adopted. */
+  async commit({ interim, ...along }: Along & { interim?: InterimMessage } = {}): Promise<Committed> {
     if (this.#pending.length === 0) return "committed";
     if (!this.lease.isLive()) return "lost";
     const commitment = this.take(false);
     const { input } = commitment;
-    const { interim, begun } = along;
-    input.begun = begun;
+    const announcement = this.#purchase.announce(this.state.last, commitment.entriesAfter, along);
+    input.begun = announcement?.begun;
+    input.no_purchase = announcement?.no_purchase;
     input.interim_id = interim?.id;
     input.interim = interim?.body;
     const answer = await this.#store.append(this.address, input);
     if (answer.status === "stale") return this.lose();
     if (answer.status === "conflict") return this.adopt(commitment);
-    if (begun !== undefined) this.begun = begun;
+    if (announcement) this.#purchase.said(announcement);
     await this.#acknowledge(commitment);
     this.heed(answer);
     return "committed";
@@ -264,7 +269,7 @@ export class Session {
           [question_id, marks[i]?.json ?? "", text, default_answer] as const,
       ),
       events: events.map(eventText).join(","),
-      ...this.#told(withQuestions(this.body(), questions)),
+      ...this.#told(withQuestions(this.body(), questions), false).args,
     });
     if (answer.status === "finishing") {
       this.state.finish = true;
@@ -301,7 +306,7 @@ export class Session {
     this.#events = [];
     this.isCommitDue = false;
     const advances = entries.some(({ entry }) => ADVANCING.has(entry.kind));
-    const told = body && this.#told(body);
+    const told = body && this.#told(body, isLast);
     const input: CommitInput = {
       epoch: this.lease.epoch,
       known: this.#acknowledged,
@@ -313,20 +318,19 @@ export class Session {
       consume_ids: consumed?.ids,
       taken: consumed?.taken,
       events: events.length > 0 ? events.map(eventText).join(",") : undefined,
-      progress: body,
-      summary: told?.summary,
-      whole_text: told?.whole_text,
+      progress: told?.args.progress,
+      summary: told?.args.summary,
+      whole_text: told?.args.whole_text,
+      forgets_summary: told?.args.forgets_summary,
       advances,
     };
     return { input, entries, advances, entriesAfter: this.state.entries, told };
   }
 
-  /** A body as the verbs take it: its text only where it is another than Redis holds. */
-  #told(body: ReplyBody) {
-    const { summary } = body;
-    const whole = wholeTextOf(body, this.state, this.rules);
-    if (summary === this.committed?.summary && whole === this.#wholeText) return { progress: body, whole };
-    return { progress: body, whole, summary, whole_text: whole === "" ? undefined : whole };
+  /** A body as the verbs take it: its text only where the log does not have it and the record another. */
+  #told(body: ReplyBody, isLast: boolean) {
+    const { said, text } = textFor(body, this.state, this.rules, isLast);
+    return { progress: body, text, args: { progress: { said, ...body }, ...changeTo(text, this.#text) } };
   }
 
   #tellAlerts({ alerts }: ReplyBody): void {
@@ -342,7 +346,7 @@ export class Session {
     this.#acknowledged = entriesAfter;
     if (told) {
       this.committed = told.progress;
-      this.#wholeText = told.whole;
+      this.#text = told.text;
     }
     this.#consumed = undefined;
     if (advances) {
@@ -385,12 +389,6 @@ export class Session {
 function partlyWritten(): SubagentError {
   const sentence = 'The log holds a part of what it should take. Run "subagent-queue doctor" on this agent.';
   return new SubagentError("protocol_violation", sentence);
-}
-
-/** Of a purchase's name: the message before which it sums everything up; undefined where it bought a message. */
-export function summedUpBy(purchaseId: string): number | undefined {
-  const message = /\.\d+-(\d+)\.\d+$/.exec(purchaseId)?.[1];
-  return message === undefined ? undefined : Number(message);
 }
 
 /** Entries that were paid for, and those that bring the run on. */

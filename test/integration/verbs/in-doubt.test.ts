@@ -55,6 +55,35 @@ test("a run whose worker died in a model call is in no doubt", async () => {
   await claimed(rig, agent, { isolates: true });
 });
 
+test.for([
+  { stands: "not all the results", entries: [], lost: undefined },
+  { stands: "all the results", entries: ["1/a/result"], lost: "3.5" },
+  { stands: "all the results and the answer", entries: ["1/a/result", "3"], lost: undefined },
+])("a call that a turn announced is under way where $stands behind it stand in the log", async (row) => {
+  const rig = rigOfShortLeases();
+  const agent = await diedAfterATurn(rig, "3.5@2");
+  for (const key of row.entries) await rig.redis.hset(rig.keys.agent(agent).log, key, "{}");
+  const answer = await asked(rig, agent, { isolates: true });
+  expect(answer.status).toBe(row.lost === undefined ? "suspect" : "claimed");
+  const taken = row.lost === undefined ? await asked(rig, agent, { isolated: "group" }) : answer;
+  expect(taken.status === "claimed" && taken.lost_call).toBe(row.lost);
+});
+
+test("the call that was announced is over with its answer, and with a commit that tells what became of it otherwise", async () => {
+  for (const [entry, begun] of [
+    ["3", "3.5@1"],
+    ["3/purchase/5.0", ""],
+  ] as const) {
+    const rig = verbRig();
+    const agent = await rig.queued();
+    const epoch = await claimed(rig, agent);
+    const turn = { epoch, running_ms: 1, ...partsOf(bodyOf("so far")) };
+    await rig.store.append(agent, { ...turn, known: 0, entries: [["1", "{}"]], begun: "3.5@1" });
+    await rig.store.append(agent, { ...turn, known: 1, entries: [[entry, "{}"]] });
+    expect((await rig.raw(agent)).begun).toBe(begun);
+  }
+});
+
 test("a run in doubt whose shared process is seen to crash is a suspect, and settled when it crashes alone", async () => {
   const rig = rigOfShortLeases();
   const agent = await diedAfterATurn(rig);

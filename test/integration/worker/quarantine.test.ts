@@ -8,6 +8,7 @@ import { expect, test } from "vitest";
 import { createLogger } from "../../../src/shared/logger.ts";
 import { wakeJobId } from "../../../src/shared/protocol/keys.ts";
 import { TIMING } from "../../../src/shared/protocol/limits.ts";
+import { RunProgress } from "../../../src/shared/protocol/reply.ts";
 import { createIsolationProcesses } from "../../../src/worker/isolation-processes.ts";
 import { createAnthropicModel } from "../../../src/worker/model/anthropic/model.ts";
 import type { Model } from "../../../src/worker/model/model.ts";
@@ -182,7 +183,7 @@ test("a run that died alone is settled from its record: what kills whoever reads
   const [[, fields] = ["", []]] = await redis.xrange(keys.parent(agent).replies, "-", "+");
   const entry = Object.fromEntries(pairsOf(fields));
   expect(entry).toMatchObject({ kind: "reply", status: "failed", stop_reason: "worker_lost" });
-  expect(JSON.parse(entry.body ?? "")).toMatchObject({
+  expect(RunProgress.parse(JSON.parse(entry.body ?? ""))).toMatchObject({
     turns: 0,
     duration_ms: 4_321,
     error: expect.stringContaining("died"),

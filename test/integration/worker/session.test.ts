@@ -7,7 +7,14 @@ import { createLogger } from "../../../src/shared/logger.ts";
 import { newRequestKey } from "../../../src/shared/protocol/ids.ts";
 import { type AgentAddress, replyIdOf } from "../../../src/shared/protocol/keys.ts";
 import { type AgentStore, stateOf } from "../../../src/shared/redis/agents.ts";
-import { newAnswer, newDelivery, newNotice, newResult, readLog } from "../../../src/worker/loop/log.ts";
+import {
+  type NewEntry,
+  newAnswer,
+  newDelivery,
+  newNotice,
+  newResult,
+  readLog,
+} from "../../../src/worker/loop/log.ts";
 import type { Rules } from "../../../src/worker/loop/reply-body.ts";
 import { Observer } from "../../../src/worker/observe/observer.ts";
 import { LeaseKeeper } from "../../../src/worker/run/lease.ts";
@@ -40,6 +47,16 @@ function answerOf(message: number, text: string, calls: readonly string[] = []) 
   const bought = { content, contentJson: JSON.stringify(content), stopReason: "end_turn" };
   return newAnswer(message, { ...bought, model: SPEC.model, usage: USAGE, costUsd: 0.5 }, 1);
 }
+
+/** The same with a call whose input is spelled as `json`. */
+function deepAnswer(message: number, text: string, json: string): NewEntry {
+  const contentJson = `[{"type":"text","text":"${text}"},{"type":"tool_use","id":"c0","name":"look","input":${json}}]`;
+  const bought = { content: JSON.parse(contentJson), contentJson, stopReason: "tool_use" };
+  return newAnswer(message, { ...bought, model: SPEC.model, usage: USAGE, costUsd: 0.5 }, 1);
+}
+
+/** A text whose edge is blank for JavaScript and not for Lua. */
+const NOT_FOR_SCRIPTS = "the text\u00a0";
 
 /** A queued agent, and the workers that claim it one after the other. */
 async function scene(rules: Partial<Rules> = {}) {
@@ -232,11 +249,88 @@ test("a text goes to Redis only when it has changed", async () => {
       return rig.store.append(address, input);
     },
   });
-  take(session, "the text");
+  take(session, NOT_FOR_SCRIPTS);
   await session.commit();
   session.add([newNotice(2, "go on")]);
   await session.commit();
-  expect(sent).toEqual(["the text", undefined]);
+  expect(sent).toEqual([NOT_FOR_SCRIPTS.trim(), undefined]);
+});
+
+test.for([
+  ["a text", "the text", ["glob"]],
+  ["a text among blanks", " \n the text\t", ["glob"]],
+] as const)("%s that the log says is not told twice before the end", async ([, said, calls]) => {
+  const { rig, agent, claim } = await scene();
+  const session = await claim();
+  take(session, said, calls);
+  await session.commit();
+  expect(await rig.raw(agent)).not.toHaveProperty("summary");
+  expect((await rig.store.record(agent))?.progress).toMatchObject({ summary: "the text", turns: 1 });
+  session.add([newResult(1, "c0", "found"), answerOf(3, "")]);
+  await session.commit();
+  expect((await rig.store.record(agent))?.progress).toMatchObject({ summary: "the text", turns: 2 });
+  expect(session.take(true).input).toMatchObject({ summary: "the text" });
+});
+
+test("a record has the text itself where a script would read another one, or none", async () => {
+  const report = "x".repeat(500);
+  const deep = `${'{"a":'.repeat(1_000)}1${"}".repeat(1_000)}`;
+  const runs: readonly (readonly [NewEntry[], string])[] = [
+    [[answerOf(1, NOT_FOR_SCRIPTS)], NOT_FOR_SCRIPTS.trim()],
+    [[answerOf(1, "y".repeat(6_000))], expect.stringContaining("[… shortened from 6000 characters")],
+    [
+      [answerOf(1, report, ["glob"]), newResult(1, "c0", "found"), answerOf(3, "above")],
+      expect.stringContaining(report),
+    ],
+    [[deepAnswer(1, "the text", deep)], "the text"],
+  ];
+  for (const [entries, summary] of runs) {
+    const { rig, agent, claim } = await scene();
+    const session = await claim();
+    session.add([THEIR_MESSAGE, ...entries]);
+    expect(await session.commit()).toBe("committed");
+    expect((await rig.raw(agent)).summary).toEqual(summary);
+  }
+});
+
+test("the answer of a turn announces the call behind its results, which say nothing of it", async () => {
+  const { rig, agent, claim } = await scene();
+  const session = await claim();
+  take(session, "first", ["glob", "glob"]);
+  await session.commit({ results: 2 });
+  const id = session.purchaseId({ message: 3 });
+  const name = id.slice(agent.uid.length + 1);
+  expect([(await rig.raw(agent)).begun, session.begun]).toEqual([`${name}@4`, id]);
+  session.add([newResult(1, "c0", "found")]);
+  await session.commit();
+  session.add([newResult(1, "c1", "found")]);
+  await session.commit({ begun: id });
+  expect((await rig.raw(agent)).begun).toBe(`${name}@4`);
+});
+
+test("where another step follows on the results, no purchase is announced any more; another one by its name", async () => {
+  for (const [begun, stored] of [
+    [undefined, ""],
+    ["7-1.5", "7-1.5@3"],
+  ] as const) {
+    const { rig, agent, claim } = await scene();
+    const session = await claim();
+    take(session, "first", ["glob"]);
+    await session.commit({ results: 1 });
+    session.add([newResult(1, "c0", "found")]);
+    await session.commit({ begun: begun && `${agent.uid}.${begun}` });
+    expect((await rig.raw(agent)).begun).toBe(stored);
+  }
+});
+
+test("where a call of the turn stays open behind the results, no purchase is announced", async () => {
+  const { rig, agent, claim } = await scene();
+  const session = await claim();
+  take(session, "first", ["glob", "ask_parent"]);
+  await session.commit({ results: 1 });
+  session.add([newResult(1, "c0", "found")]);
+  await session.commit();
+  expect((await rig.raw(agent)).begun).toBeUndefined();
 });
 
 test("interim messages of earlier claims count", async () => {

@@ -198,7 +198,7 @@ test("after a crash a started tool is reported as unknown, an idempotent one run
   expect((await linesOf(installation, agent, "notes.txt")).sort()).toEqual(["finished", "once"]);
   expect(await linesOf(installation, agent, "looks.txt")).toEqual(["twice", "twice"]);
   expect(servedTurns(installation)).toEqual([0, 1]);
-  const contents = (await results()).map(({ content, is_error, interrupted = false }) => [
+  const contents = (await results()).map(({ content, is_error = false, interrupted = false }) => [
     content,
     is_error,
     interrupted,

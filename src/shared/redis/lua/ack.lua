@@ -57,7 +57,7 @@ if redis.call('PEXPIRE', timeline, kept_ms) == 1 then
   if redis.call('RPUSH', timelines, timeline) > TIMELINES_MAX then
     local oldest, numbers = redis.call('LPOP', timelines), {}
     for _, line in ipairs(redis.call('LRANGE', oldest, 0, -1)) do
-      numbers[#numbers + 1] = string.match(line, '^{"n":"(%d+%-%d+)"')
+      numbers[#numbers + 1] = string.match(line, '^(%d+%-%d+) ')
     end
     redis.call('DEL', oldest)
     if #numbers > 0 then redis.call('XDEL', history, unpack(numbers)) end

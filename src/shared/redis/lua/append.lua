@@ -14,7 +14,7 @@ if word == 'same' then return answer('same', holder_status(agent)) end
 
 write_even_when_full(record)
 local now = now_ms()
-local fields = {}
+local fields = { begun = no_purchase and '' or nil }
 if advances and (agent.committed ~= '1' or agent.attempts ~= '0') then advance(fields) end
 commit(agent, entries, now, fields)
 tell_events(agent, events)

@@ -4,8 +4,8 @@
 -- A claim that finds the last holder's lease over counts a crash, unless that run had advanced. After two such crashes in a
 -- row the run is claimed in isolation only: alone in a worker, or in a process that has suspects only, and after that one has
 -- crashed alone in such a process. When it crashes alone, it is handed out to be settled. A run whose holder died with no model
--- call begun died in a tool, or right beside one: it is in doubt, and a caller that isolates has it in such a process at once.
--- Include queue, events, crashes.
+-- call under way died in a tool, or right beside one: it is in doubt, and a caller that isolates has it in such a process at once.
+-- Include queue, events, crashes, purchase.
 -- Closes: two workers running one agent, also when Redis forgot one's claim; a re-sent claim taking a second epoch; crashes
 -- without progress going uncounted; one crash counted several times: the first claim that finds the expired lease counts it
 -- and sets the agent to queued; the old epoch no longer holds it.
@@ -16,7 +16,7 @@ if not agent.status then return answer('unknown') end
 if num(agent.v) > version then return answer('newer', { version = agent.v, wake = num(agent.wake) }) end
 
 local now, crashes, isolated_crashes = now_ms(), num(agent.crashes_without_progress), num(agent.isolated_crashes)
-local in_doubt = agent.in_doubt == '1'
+local in_doubt, under_way = agent.in_doubt == '1', purchase_under_way(agent)
 local function handed_out(epoch, lost_call)
   local run = read(record, 'running_ms', 'attempts', 'breaks')
   local all = { epoch = epoch, run = num(agent.run), running_ms = num(run.running_ms), attempts = num(run.attempts),
@@ -31,7 +31,7 @@ if agent.status == 'running' then
   local left = num(agent.lease_until) - now
   if left > 0 then return answer('held', { wait_ms = left }) end
   crashes, isolated_crashes = crashes_after(agent, false)
-  in_doubt = agent.begun == ''
+  in_doubt = agent.begun ~= nil and not under_way
 elseif agent.status == 'queued' then
   local left = num(agent.not_before) - now
   if left > 0 then return answer('held', { wait_ms = left }) end
@@ -72,4 +72,4 @@ write(record, { status = 'running', epoch = epoch, claim_id = claim_id, worker =
 redis.call('HDEL', record, 'not_before', 'tools_since', 'in_doubt')
 tell_events(agent, events)
 trim_events(now, event_ttl_ms)
-return handed_out(epoch, agent.begun)
+return handed_out(epoch, under_way)

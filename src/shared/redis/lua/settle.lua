@@ -1,5 +1,5 @@
 -- settle: the only way out. Ends a run (its worker, with the epoch) or an agent (parent or sweeper, by authority).
--- Include rest, holder, crashes, age, idle, orphan, queue, events, status, channel, message, commit, usage.
+-- Include rest, holder, crashes, age, idle, orphan, queue, events, status, channel, message, commit, text, usage.
 -- Every command that may fail stands before the write that ends the run: what fails leaves a run that can be settled again.
 -- Closes: two ends of one agent; a message accepted between the last look at the inbox and the end; idle death after a
 -- revival; a run counted twice: what it used is added behind the guards that let only its first settle through.
@@ -69,6 +69,7 @@ else
   kind, progress, summary, epoch = 'ended', agent.progress, agent.summary, num(agent.epoch) + 1
   if not has_run then reply_id, progress, summary, agent.message_ids = uid .. '.end', nil, nil, nil end
 end
+local said = has_run and not summary and text_said(agent.progress) or nil
 if has_run then
   local counters = counters_of(progress or '')
   counters.runs = 1
@@ -94,10 +95,10 @@ local entry = { reply_id = reply_id, kind = kind, status = status, stop_reason =
 -- The record keeps what its progress and summary do not say, until its next run: a reply can be had again after its ack.
 local kept = { entry_id = '', at = fmt(now) }
 for name, value in pairs(entry) do kept[name] = value end
-entry.body, entry.summary = progress or '', summary
+entry.body, entry.summary = progress or '', summary or said
 local entry_id = tell_parent(agent, now, entry)
 kept.entry_id = entry_id
-if agent_status ~= 'queued' then write(record, { reply = cjson.encode(kept) }) end
+if agent_status ~= 'queued' then write(record, { reply = cjson.encode(kept), summary = said }) end
 
 if agent_status == 'ended' then
   if agent.status == 'running' and not is_workers then redis.call('PUBLISH', hints, uid) end

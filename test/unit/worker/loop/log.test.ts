@@ -21,6 +21,16 @@ const json = JSON.stringify;
 const started = json({ v: 1, name: "look" });
 const result = json({ v: 1, content: "c", is_error: false, duration_ms: 1 });
 
+const answer = (content: Answer["content"], contentJson = json(content)): Answer => ({
+  content,
+  contentJson,
+  stopReason: 'odd ","content":["',
+  model: 'm"1',
+  usage: { ...ZERO_USAGE, cache_read_input_tokens: 3, output_tokens: 4 },
+  costUsd: 0.000_001,
+  finalCall: "max_cost",
+});
+
 describe("readLog", () => {
   test("knows each kind, and orders the entries by the message they belong to", () => {
     const story = asked("go")
@@ -89,23 +99,13 @@ describe("readLog", () => {
   });
 
   test("a shape it does not know is refused", () => {
-    const v2 = json({ v: 2, role: "assistant", content: [text("a")] });
+    const v2 = json({ ...JSON.parse(newAnswer(1, answer([text("a")]), 1).json), v: 2 });
     expect(() => readLog([["1", v2]])).toThrow(ZodError);
     expect(() => readLog([["0", started]])).toThrow(ZodError);
   });
 });
 
 describe("an entry that this process makes", () => {
-  const answer = (content: Answer["content"], contentJson = json(content)): Answer => ({
-    content,
-    contentJson,
-    stopReason: 'odd ","content":["',
-    model: 'm"1',
-    usage: { ...ZERO_USAGE, cache_read_input_tokens: 3, output_tokens: 4 },
-    costUsd: 0.000_001,
-    finalCall: "max_cost",
-  });
-
   test.each<[string, NewEntry]>([
     ["delivery", newDelivery(0, 2, [{ v: 1, message_id: 'a"b', text: ' \u2028"\ud800 ' }])],
     ["notice", newNotice(2, 'files "gone"')],
@@ -119,6 +119,20 @@ describe("an entry that this process makes", () => {
     ["purchase", newPurchase(3, 7, 1, { v: 1, usage: used(4), cost_usd: 0.5 })],
   ])("a %s is read again as it was made", (_, { key, json: stored, entry }) => {
     expect(readEntry(key, stored)).toEqual(entry);
+  });
+
+  test("says nothing of what is mostly so", () => {
+    const usual = {
+      ...answer([], "[]"),
+      stopReason: "tool_use",
+      model: "m",
+      costUsd: 0,
+      finalCall: undefined,
+    };
+    expect(newAnswer(1, usual, 2).json).toBe(
+      '{"v":1,"model":"m","usage":[0,4,3],"duration_ms":2,"content":[]}',
+    );
+    expect(newResult(1, "a", "found").json).toBe('{"v":1,"content":"found"}');
   });
 
   test("purchases in vain before one message are entries of their own", () => {

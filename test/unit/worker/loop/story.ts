@@ -1,6 +1,6 @@
 /** Logs for the tests of the loop, written entry by entry as a worker would. */
 import type { ContentBlock, JsonObject, Usage } from "../../../../src/shared/protocol/content.ts";
-import { ZERO_USAGE } from "../../../../src/shared/protocol/content.ts";
+import { usageText, ZERO_USAGE } from "../../../../src/shared/protocol/content.ts";
 import { type AssistantEntry, entryKey, type FailureEntry } from "../../../../src/shared/protocol/log.ts";
 import type { InboxMessage } from "../../../../src/shared/protocol/message.ts";
 import type { PartialReason } from "../../../../src/shared/protocol/reply.ts";
@@ -37,6 +37,12 @@ export const message = (words: string): InboxMessage => ({
 });
 export const used = (tokens: number): Usage => ({ ...ZERO_USAGE, output_tokens: tokens });
 
+/** An entry as it is stored. */
+export function storedJson(entry: object): string {
+  const [[, usage] = []] = Object.entries(entry).filter(([name]) => name === "usage");
+  return JSON.stringify({ v: 1, ...entry, ...(usage && { usage: JSON.parse(usageText(usage)) }) });
+}
+
 /** The messages of the run's next call. */
 export function conversation({ conversation: spoken }: RunState, finalCall?: PartialReason): ModelMessage[] {
   return JSON.parse(`[${spoken.request(finalCall).messages}]`);
@@ -50,20 +56,19 @@ export class Story {
   consumed = 0;
 
   add(key: string, entry: object): this {
-    this.entries.push([key, JSON.stringify({ v: 1, ...entry })]);
+    this.entries.push([key, storedJson(entry)]);
     return this;
   }
 
   /** The parent's messages, delivered as user message `n`. */
   user(...texts: string[]): this {
     this.consumed += texts.length;
-    return this.add(entryKey.message(this.n), { role: "user", run: this.run, messages: texts.map(message) });
+    return this.add(entryKey.message(this.n), { run: this.run, messages: texts.map(message) });
   }
 
   /** The model answers message `n`. */
   model(stop: string, content: ContentBlock[] = [], more: Partial<AssistantEntry> = {}): this {
     this.add(entryKey.message(this.n + 1), {
-      role: "assistant",
       content,
       stop_reason: stop,
       model: "answering",

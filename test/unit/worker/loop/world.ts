@@ -15,7 +15,7 @@ import { readEntry, readLog } from "../../../../src/worker/loop/log.ts";
 import { next, type PlannedCall, type Step } from "../../../../src/worker/loop/next.ts";
 import { type Rules, replyBody } from "../../../../src/worker/loop/reply-body.ts";
 import { RunState } from "../../../../src/worker/loop/state.ts";
-import { call, message, rules, used } from "./story.ts";
+import { call, message, rules, storedJson, used } from "./story.ts";
 
 interface ScriptedAnswer {
   /** Calls that bring nothing before the one that brings this. */
@@ -162,9 +162,7 @@ function perform(script: Script, life: Life, state: RunState, step: Exclude<Step
   switch (step.do) {
     case "deliver":
       expect(step.consumeTo).toBe(state.inboxRead + step.messages.length);
-      commit(life, [
-        [entryKey.message(step.message), { role: "user", run: state.run, messages: step.messages }],
-      ]);
+      commit(life, [[entryKey.message(step.message), { run: state.run, messages: step.messages }]]);
       break;
     case "call_model":
       if (isTooLong(script, state, step)) commitRefusal(script, life, state, step);
@@ -246,7 +244,7 @@ function callModel(
   if (failure) return [entryKey.failure(step.message), { kind: failure, message: "no", ...finalCall }];
   return [
     entryKey.message(step.message),
-    { role: "assistant", content, stop_reason: stop, model: "m", duration_ms: 1, ...price, ...finalCall },
+    { content, stop_reason: stop, model: "m", duration_ms: 1, ...price, ...finalCall },
   ];
 }
 
@@ -295,7 +293,7 @@ function answer(life: Life, { question_id }: OpenQuestion): void {
 /** Entries are written once: only the mark of a tool that is run again may stand there already. */
 function commit(life: Life, written: readonly (readonly [string, object])[]): void {
   const stored = new Map(life.entries);
-  const entries = written.map(([key, entry]) => [key, JSON.stringify({ v: 1, ...entry })] as const);
+  const entries = written.map(([key, entry]) => [key, storedJson(entry)] as const);
   for (const [key, json] of entries) {
     if (!stored.has(key)) life.entries.push([key, json]);
     else if (!key.endsWith("/started") || stored.get(key) !== json) expect.fail(`${key} is written twice`);

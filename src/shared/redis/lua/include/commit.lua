@@ -26,11 +26,21 @@ local function judge_commit(agent, entries)
   return 'new'
 end
 
--- The last text of the run: a field of its own, and the whole of it where it had to be cut.
+-- The last text of the run, where it is not that of a message in the log: a field of its own, and the whole of it where it had
+-- to be cut.
 local function commit_text(fields)
-  if not summary then return end
-  fields.summary = summary
+  if not summary and not forgets_summary then return end
+  if summary then fields.summary = summary else redis.call('HDEL', record, 'summary') end
   if whole_text then redis.call('SET', run_text, whole_text, 'PX', reply_ttl_ms) else redis.call('DEL', run_text) end
+end
+
+-- Whether the log says with `entries` that the purchase which the record names as begun is answered.
+local function is_answered_by(entries, begun_before)
+  local message = string.match(begun_before, '^(%d+)%.')
+  for _, entry in ipairs(entries) do
+    if entry.key == message then return true end
+  end
+  return false
 end
 
 -- Writes entries, cursor, counters and text; `fields` go into the record with them.
@@ -48,10 +58,11 @@ local function commit(agent, entries, now, fields)
     fields.inbox_read, fields.inbox_since = consume_to, now
     fields.message_ids = (redis.call('HGET', record, 'message_ids') or '') .. (consume_ids or '')
   end
-  fields.progress, fields.begun = progress, begun
+  fields.progress, fields.begun = progress, begun or fields.begun
   if progress then
     fields.running_ms = running_ms
-    if agent.begun and agent.begun ~= '' then fields.begun = begun or '' end
+    local before = agent.begun or ''
+    if not begun and before ~= '' and not is_answered_by(entries, before) then fields.begun = '' end
   end
   commit_text(fields)
   write(record, fields)

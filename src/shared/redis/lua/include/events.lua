@@ -1,6 +1,6 @@
--- Writes one line of events into the agent's timeline and its number into the parent's history, and publishes it while a
--- subscriber listens. `agent` has uid, agent_id, name and run; the keys timeline, history and watching and the channel
--- events_channel are the script's.
+-- Writes one line of events into the agent's timeline, `<number> <run> <events>`, and its number into the parent's history, and
+-- publishes it while a subscriber listens. `agent` has uid, agent_id, name and run; the keys timeline, history and watching and
+-- the channel events_channel are the script's.
 local watched
 local function is_watched()
   if watched == nil then watched = redis.call('EXISTS', watching) == 1 end
@@ -9,11 +9,10 @@ end
 local function tell_events(agent, events)
   if not events then return end
   local number = redis.call('XADD', history, '*', 'u', agent.uid)
-  local line = '{"n":"' .. number .. '","r":' .. agent.run .. ',"e":[' .. events .. ']}'
-  redis.call('RPUSH', timeline, line)
+  redis.call('RPUSH', timeline, number .. ' ' .. agent.run .. ' ' .. events)
   if is_watched() then
-    redis.call('PUBLISH', events_channel, '{"v":1,"agent_id":' .. cjson.encode(agent.agent_id)
-      .. ',"name":' .. cjson.encode(agent.name) .. ',' .. string.sub(line, 2))
+    redis.call('PUBLISH', events_channel, '{"v":1,"agent_id":' .. cjson.encode(agent.agent_id) .. ',"name":'
+      .. cjson.encode(agent.name) .. ',"n":"' .. number .. '","r":' .. agent.run .. ',"e":[' .. events .. ']}')
   end
 end
 

@@ -1,6 +1,6 @@
 -- Adds to the parent's counters of today (Redis' clock) what a run came to; days that are too old go with the first run of a
 -- new one. A counter that holds no number begins anew, and a key of another type is left alone: neither keeps a run from
--- its end. Uses the script's usage and usage_ttl_ms.
+-- its end. Uses the script's usage, usage_ttl_ms and stored_counts.
 local DAY_MS = 86400000
 local function count_usage(now, counters)
   local day = math.floor(now / DAY_MS)
@@ -22,8 +22,12 @@ end
 -- The counters in a progress, JSON; none where it cannot be read.
 local function counters_of(progress)
   local readable, came_to = pcall(cjson.decode, progress)
-  if not readable or type(came_to) ~= 'table' then came_to = {} end
-  local counters = { turns = num(came_to.turns), cost_micro_usd = math.floor(num(came_to.cost_usd) * 1000000 + 0.5) }
-  for counter, n in pairs(type(came_to.usage) == 'table' and came_to.usage or {}) do counters[counter] = num(n) end
+  local turns, cost_usd, _, used = unpack(readable and type(came_to) == 'table' and came_to or {})
+  local counters = { turns = num(turns), cost_micro_usd = math.floor(num(cost_usd) * 1000000 + 0.5) }
+  local i = 0
+  for counter in string.gmatch(stored_counts, '%S+') do
+    i = i + 1
+    if type(used) == 'table' and used[i] then counters[counter] = num(used[i]) end
+  end
   return counters
 end

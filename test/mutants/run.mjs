@@ -1152,7 +1152,7 @@ export default [
     id: "lost-summary-charged-whole",
     promise: "The lost call of a summary is charged by what it was to sum up.",
     file: "src/worker/run/cost.ts",
-    find: "conversation.messagesOf({ sumsUp: summedUpBy(id) })",
+    find: "conversation.messagesOf({ sumsUp: summedUpBy(name) })",
     replace: "conversation.messagesOf({})",
     tests: ["test/integration/worker/summary-kills.test.ts"],
   },

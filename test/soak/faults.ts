@@ -3,6 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { RedisClient } from "../../src/shared/redis/connection/connection.ts";
 import type { RedisServer } from "../helpers/redis-server.ts";
 import type { Seeded } from "../helpers/seeded.ts";
+import { until } from "../helpers/until.ts";
 import type { Fleet, Watched } from "./fleet.ts";
 
 /** What can happen. */
@@ -30,7 +31,7 @@ export interface FaultsOptions {
 
 const LONGEST_OUTAGE_MS = 3_000;
 
-/** Brings the faults, in an order of their own round by round; each resolves when its harm is repaired. */
+/** Brings the faults, in an order of their own round by round, each where a run goes on; resolves when its harm is repaired. */
 export function createFaults({ fleet, server, redis, chance, leaseMs }: FaultsOptions): {
   strike(): Promise<Strike>;
 } {
@@ -66,8 +67,10 @@ export function createFaults({ fleet, server, redis, chance, leaseMs }: FaultsOp
       if (coming.length === 0) coming = chance.shuffled(FAULTS);
       const fault = coming.pop() ?? "kill";
       const victim = chance.pick(fleet.mortals);
-      const everybody = fault === "clients" || fault === "redis";
-      const strike = { fault, at: Date.now(), hit: activeOf(everybody ? fleet.workers : [victim]) };
+      const places = fault === "clients" || fault === "redis" ? fleet.workers : [victim];
+      // Where nothing goes on a fault shows nothing; the work goes on until it has struck.
+      const hit = await until(() => activeOf(places), { what: `a run where ${fault} strikes` });
+      const strike = { fault, at: Date.now(), hit };
       await perform[fault](victim);
       return strike;
     },

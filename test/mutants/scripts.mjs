@@ -321,8 +321,8 @@ export default [
     id: "append-refused-when-full",
     promise: "A run in progress commits also when the memory of Redis is full.",
     file: "src/shared/redis/lua/append.lua",
-    find: "write_even_when_full(record)",
-    replace: "",
+    find: "write_even_when_full(record)\nlocal now",
+    replace: "local now",
     tests: ["test/integration/verbs/full-memory.test.ts"],
   },
   {

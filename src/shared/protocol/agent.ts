@@ -304,7 +304,8 @@ export function viewOf(record: AgentRecord): AgentView {
     ...(spec.description !== undefined && { description: spec.description }),
     ...(spec.definition !== undefined && { definition: spec.definition }),
     run,
-    limits: spec.limits,
+    // Of its own: the specification is shared and frozen.
+    limits: { ...spec.limits },
     model: spec.model,
     keep_alive: spec.keep_alive,
     ...(progress && { progress }),

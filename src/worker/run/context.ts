@@ -74,7 +74,10 @@ export interface RunContext {
   onHeld?: (held: LeaseGrant & { attempts: number; breaks: number }) => void;
 }
 
-/** What a run works with: its agent's kind, of which it may lose models or the output format, and what is its own. */
+/**
+ * What a run works with: its agent's kind and what is its own. `models` loses those that the provider does not know,
+ * `outputFormat` is emptied when it refuses that: for this run, not for the kind.
+ */
 export interface Equipment extends Kind {
   workspace: RunWorkspace;
   tellText: TellText;

@@ -54,6 +54,8 @@ export async function settleRun(
   const [answer] = await Promise.all([settling, hinted]);
   if (answer.status === "more") {
     await session.settled(commitment, answer);
+    // Nothing has announced the call that the message brings: its delivery goes ahead of it.
+    session.isCommitDue = true;
     return undefined;
   }
   if (answer.status === "conflict") return (await session.adopt(commitment)) === "lost" ? "lost" : undefined;

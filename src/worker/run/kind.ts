@@ -33,13 +33,13 @@ export interface Kind {
   tools: ReadonlyMap<string, Tool>;
   /** Their names. */
   toolNames: readonly string[];
-  /** The chain of models, the one that was asked for first; one that the provider does not know is taken out. */
+  /** The chain of models, the one that was asked for first. */
   models: readonly string[];
   /** What stays the same in every request of the run. */
   requestHead: string;
   /** What its models are told about how much to do, each as far as it takes it. */
   pace: Pace;
-  /** What makes the provider keep to the output schema: a member of `output_config`, or "". Emptied when it refuses that. */
+  /** What makes the provider keep to the output schema: a member of `output_config`, or "". */
   outputFormat: string;
 }
 

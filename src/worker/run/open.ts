@@ -63,10 +63,13 @@ export async function openSession(
   const prompt = beginningOf(inbox.map(({ text }) => text).join("\n\n"));
   session.tell({ type: "run_started", turn: 0, max_turns: limits.max_turns, worker, ...prompt });
   if (expected) await workspace.open();
+  if (handedOut.lost_call !== undefined) await chargeLostCall(context, session, handedOut.lost_call);
   const notices = workspace.areFilesGone ? [FILES_GONE] : [];
   if (hooks && !session.state.isBegun) notices.push(...(await startOf(hooks, session)));
-  if (notices.length > 0) session.add([newNotice(session.state.userMessage, notices.join("\n\n"))], false);
-  if (handedOut.lost_call !== undefined) await chargeLostCall(context, session, handedOut.lost_call);
+  // A message has one notice: what an earlier holder has said at its head stands.
+  const isNoticed = session.state.noticedAt === session.state.userMessage;
+  if (notices.length > 0 && !isNoticed)
+    session.add([newNotice(session.state.userMessage, notices.join("\n\n"))], false);
   return session;
 }
 

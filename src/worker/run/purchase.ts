@@ -66,6 +66,11 @@ export class NextPurchase {
     return { id, isAhead, begun: `${id.slice(this.#uid.length + 1)}@${entries}`, no_purchase: false };
   }
 
+  /** The log stands otherwise than was thought: nothing begins by itself. */
+  forget(): void {
+    this.#isAhead = false;
+  }
+
   /** The commit has said it. */
   said({ id, isAhead }: Announcement): void {
     this.id = id;

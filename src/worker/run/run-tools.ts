@@ -35,9 +35,11 @@ export async function runTools(
   session.add(step.calls.map((call) => openingEntry(step.message, call)));
   for (const call of performed)
     session.tell({ type: "tool_started", turn: step.turn, tool_use_id: call.id, tool: call.name });
-  const begun = await session.commit({ results: performed.length });
-  if (begun !== "committed") return begun === "lost" ? "lost" : undefined;
-  if (performed.length === 0) return undefined;
+  const areToCome = performed.length > 0;
+  const begun = areToCome ? undefined : announceCall(session);
+  const marked = await session.commit({ results: performed.length, begun });
+  if (marked !== "committed") return marked === "lost" ? "lost" : undefined;
+  if (!areToCome) return undefined;
   const leftMs = ordinaryTimeMs(session.rules.limits) - session.lease.runningMs();
   const limit = context.toolTimers.timeout(Math.max(0, leftMs), () => session.toolStop.stop());
   const results = new Results(context, session, performed.length);
@@ -213,21 +215,30 @@ class Results {
   /** One commit for all; an interim message goes with the commit of its own call. */
   async #write(ready: readonly Result[]): Promise<Committed> {
     const silent = ready.filter(({ interim }) => !interim).map(({ entry }) => entry);
+    const spoken = ready.filter(({ interim }) => interim);
     this.#session.add(silent);
-    for (const { entry, interim } of ready) {
-      if (!interim) continue;
+    for (const { entry, interim } of spoken) {
       this.#session.add([entry]);
-      const committed = await this.#session.commit({ interim });
+      const begun = entry === spoken.at(-1)?.entry ? this.#announced() : undefined;
+      const committed = await this.#session.commit({ interim, begun });
       if (committed !== "committed") return committed;
     }
-    const begun = this.#left === 0 ? announceCall(this.#session) : undefined;
-    return this.#session.commit({ begun });
+    return this.#session.commit({ begun: this.#announced() });
+  }
+
+  /** With the last result of the turn, the call behind it. */
+  #announced(): string | undefined {
+    return this.#left === 0 ? announceCall(this.#session) : undefined;
   }
 }
 
-/** The turn that follows is told with the results that it follows; answers the id of its purchase. */
+/**
+ * The turn that follows is told with the results that it follows; answers the id of its purchase. A message that came
+ * meanwhile is delivered with that call, and without a commit in front of it.
+ */
 function announceCall(session: Session): string | undefined {
   const step = session.next();
+  if (step.do === "deliver") return session.purchaseId({ message: step.message + 1 });
   if (step.do !== "call_model") return undefined;
   session.tellTurnStarted(step.turn);
   return session.purchaseId(step);

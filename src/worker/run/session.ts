@@ -374,6 +374,7 @@ export class Session {
     this.#inboxInRedis = stored.inbox.length;
     this.#acknowledged = this.state.entries;
     if (this.#acknowledged === known) throw partlyWritten();
+    this.#purchase.forget();
     for (const each of written) {
       const { entry } = each;
       this.#unbooked.delete(each);

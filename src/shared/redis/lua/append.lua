@@ -10,7 +10,14 @@ if not holds(agent, epoch, log, known) then return answer('stale') end
 local word = judge_commit(agent, entries)
 if word == 'conflict' then return answer('conflict') end
 if word == 'stale' then return answer('stale') end
-if word == 'same' then return answer('same', holder_status(agent)) end
+if word == 'same' then
+  -- A call that is made again has its start mark already; the model call behind it is still to be announced.
+  if begun then
+    write_even_when_full(record)
+    write(record, { begun = begun })
+  end
+  return answer('same', holder_status(agent))
+end
 
 write_even_when_full(record)
 local now = now_ms()

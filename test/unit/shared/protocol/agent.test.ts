@@ -108,6 +108,13 @@ test("agents with the same specification share what was read of it, and none can
   expect(AgentRecord.parse({ ...stored, spec: another }).spec.model).toBe("offline-2");
 });
 
+test("what a parent is shown of a specification is its own to change", () => {
+  const record = AgentRecord.parse(stored);
+  const view = viewOf(record);
+  view.limits.max_turns = 1_000;
+  expect(viewOf(record).limits).toEqual(SPAWN_LIMITS);
+});
+
 test("a specification that cannot be used is refused with the name of its field, each time it is read", () => {
   const spoiled = JSON.stringify({ ...spec, limits: { ...SPAWN_LIMITS, max_turns: 0 } });
   for (const text of [spoiled, spoiled, "{"]) {

@@ -1,0 +1,172 @@
+/**
+ * Guarantee: whatever stands between two model calls, Redis knows of the second before it begins. A holder that dies in it is
+ * in no doubt to have died in a tool, and the next one is told which call to charge.
+ */
+
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { z } from "zod";
+import { newRequestKey } from "../../../src/shared/protocol/ids.ts";
+import type { LeaseKeeper } from "../../../src/worker/run/lease.ts";
+import { run } from "../../../src/worker/run/run.ts";
+import { sendAgentMessageTool } from "../../../src/worker/tools/builtin/parent.ts";
+import { defineTool } from "../../../src/worker/tools/tool.ts";
+import { closeAtEnd } from "../../helpers/cleanup.ts";
+import { heldModel } from "../../helpers/held-model.ts";
+import { latch } from "../../helpers/latch.ts";
+import { kindsWith, runContextOf } from "../../helpers/run-context.ts";
+import { until } from "../../helpers/until.ts";
+import { type Agent, LONG_TIMING, openStage, type SpawnOptions, type Stage } from "../../stage/stage.ts";
+
+const look = defineTool({
+  name: "look",
+  description: "Looks.",
+  input: z.object({}),
+  idempotent: true,
+  usesWorkspace: false,
+  run: async () => "seen",
+});
+const say = (text: string) => ({ content: [{ type: "text" as const, text }] });
+const use = (...calls: [name: string, input?: Record<string, unknown>][]) => ({
+  content: calls.map(([name, input = {}]) => ({ type: "tool_use" as const, name, input })),
+});
+const tell = ["send_agent_message", { target_agent_id: "parent", message: "so far" }] as const;
+
+interface Scene {
+  what: string;
+  first: ReturnType<typeof say> | ReturnType<typeof use>;
+  spec?: SpawnOptions;
+  /** Done while the first call is under way. */
+  meanwhile?: (stage: Stage, agent: Agent, leases: LeaseKeeper) => Promise<unknown>;
+}
+
+/** Performs a run until its second call; what a claim after the death of its holder is answered there, and which call it was. */
+async function deathInSecondCall({ first, spec, meanwhile }: Scene) {
+  const stage = await openStage({ scenario: { turns: [first, say("done")] }, timing: LONG_TIMING });
+  const agent = await stage.task("work", spec);
+  const { record } = stage.keys.agent(agent);
+  let calls = 0;
+  let next: Awaited<ReturnType<Stage["store"]["claim"]>> | undefined;
+  let called: string | undefined;
+  const model = heldModel(stage, async ({ purchaseId }) => {
+    calls += 1;
+    if (calls === 1) await meanwhile?.(stage, agent, context.leases);
+    if (calls !== 2) return;
+    called = purchaseId;
+    await stage.redis.hset(record, "lease_until", "0");
+    next = await stage.store.claim(agent, { claim_id: newRequestKey(), worker: "next", isolates: true });
+  });
+  const kinds = kindsWith([look, sendAgentMessageTool()]);
+  const context = runContextOf(stage, { model, kinds });
+  await run(context, { address: agent, wake: 1, taken: 1 });
+  return { next, called: called?.slice(`${agent.uid}.`.length) };
+}
+
+test.for<Scene>([
+  { what: "a tool", first: use(["look"]) },
+  { what: "two tools", first: use(["look"], ["look"]) },
+  { what: "a message for the parent", first: use([...tell]) },
+  { what: "a tool and a message for the parent", first: use(["look"], [...tell]) },
+  { what: "a tool that is denied", first: use(["look"]), spec: { permissions: [{ deny: ["look"] }] } },
+  { what: "a tool that there is none of", first: use(["nope"]) },
+  {
+    what: "a tool while a message came that a renewal has told of",
+    first: use(["look"]),
+    async meanwhile(stage, agent, leases) {
+      await stage.send(agent, "and another thing");
+      await leases.held.get(agent.uid)?.renew();
+    },
+  },
+  {
+    what: "an answer while a message came",
+    first: say("done"),
+    meanwhile: (stage, agent) => stage.send(agent, "and another thing"),
+  },
+  { what: "an empty answer", first: say("") },
+])("the call behind $what is known before it begins", async (scene) => {
+  const { next, called } = await deathInSecondCall(scene);
+  expect(next).toMatchObject({ status: "claimed", lost_call: called });
+});
+
+test("a tool call that is made again announces the model call behind it, and the next holder has it to charge", async () => {
+  const stage = await openStage({ scenario: { turns: [use(["look"]), say("done")] }, timing: LONG_TIMING });
+  const agent = await stage.task("work");
+  const { record } = stage.keys.agent(agent);
+  const [begun, released] = [latch(), latch()];
+  const stuck = defineTool({
+    ...{ name: "look", description: "Stands still.", input: z.object({}), usesWorkspace: false },
+    async run() {
+      begun.open();
+      await released.opened;
+    },
+  });
+  const first = run(runContextOf(stage, { kinds: kindsWith([stuck]) }), {
+    address: agent,
+    wake: 1,
+    taken: 1,
+  });
+  await begun.opened;
+  await stage.redis.hset(record, "lease_until", "0");
+  let next: Awaited<ReturnType<Stage["store"]["claim"]>> | undefined;
+  let called = "";
+  const model = heldModel(stage, async ({ purchaseId }) => {
+    called = purchaseId.slice(`${agent.uid}.`.length);
+    await stage.redis.hset(record, "lease_until", "0");
+    next = await stage.store.claim(agent, { claim_id: newRequestKey(), worker: "next", isolates: true });
+  });
+  const second = runContextOf(stage, { model, kinds: kindsWith([look]) });
+  await run(second, { address: agent, wake: 2, taken: 1 });
+  released.open();
+  expect(await first).toEqual({ status: "lost" });
+  expect(called).toMatch(/^3\./);
+  expect(next).toMatchObject({ status: "claimed", lost_call: called });
+});
+
+test("that files are gone is told once, however many machines take the run over, and the answer to it is kept", async () => {
+  const turns = [use(["touch"]), use(["touch"]), say("done")];
+  const stage = await openStage({ scenario: { turns }, timing: LONG_TIMING });
+  const agent = await stage.task("work");
+  const { record, log } = stage.keys.agent(agent);
+  // Watched, a run writes what it has told before its first call.
+  await stage.redis.set(stage.keys.parent(agent).watching, "1");
+  const kinds = kindsWith([
+    defineTool({
+      ...{ name: "touch", description: "Touches." },
+      input: z.object({}),
+      run: async (_, { agentId }) => agentId,
+    }),
+  ]);
+  /** Runs it on a machine of its own, which dies in the call of this number; answers what became of it, had it lived on. */
+  const onMachine = async (n: number, dyingCall: number) => {
+    const workspaceRoot = join(stage.workspaceRoot, `${n}`);
+    const [calling, released] = [latch(), latch()];
+    let calls = 0;
+    const model = heldModel(stage, async () => {
+      calls += 1;
+      if (calls !== dyingCall) return;
+      calling.open();
+      await released.opened;
+    });
+    const going = run(runContextOf(stage, { model, kinds, workspaceRoot }), {
+      address: agent,
+      wake: n,
+      taken: 1,
+    });
+    closeAtEnd(async () => {
+      released.open();
+      await going;
+    });
+    await Promise.race([calling.opened, going]);
+    await stage.redis.hset(record, "lease_until", "0");
+    return going;
+  };
+  void onMachine(1, 2);
+  await until(async () => (await stage.redis.hget(record, "lease_until")) === "0");
+  void onMachine(2, 1);
+  await until(async () => (await stage.redis.hkeys(log)).includes("2/notice"));
+  await until(async () => (await stage.redis.hget(record, "lease_until")) === "0");
+  expect(await onMachine(3, 0)).toMatchObject({
+    status: "settled",
+    reply: { status: "succeeded", turns: 3 },
+  });
+});

@@ -25,7 +25,7 @@ export const UserEntry = z.object({
 /** Why nearly every answer ends; an entry says another reason. */
 export const USUAL_STOP = "tool_use";
 /**
- * One committed model call. `stop_reason` is the provider's; `hand_back` names the cap that made it the last call. Entries that
+ * One committed model call. `stop_reason` is the provider's; `hand_back` names the cap that made it the final call. Entries that
  * every turn writes leave out what is mostly so.
  */
 export const AssistantEntry = z.object({

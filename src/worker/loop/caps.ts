@@ -56,8 +56,3 @@ function finalCallCause(state: RunState, limits: Limits): PartialReason | undefi
   if (limits.max_cost_usd !== undefined && tally.costUsd + costOfTwo > limits.max_cost_usd) return "max_cost";
   return undefined;
 }
-
-/** A mark of an entry that makes room: after an answer that was cut off the model is told to go on. */
-export function goOn({ last }: RunState): { go_on?: true } {
-  return last?.stopReason === "model_context_window_exceeded" ? { go_on: true } : {};
-}

@@ -5,7 +5,7 @@
  */
 import { totalTokens } from "../../shared/protocol/content.ts";
 import type { ClearedEntry } from "../../shared/protocol/log.ts";
-import { decideCaps, goOn } from "./caps.ts";
+import { decideCaps } from "./caps.ts";
 import type { Rules } from "./reply-body.ts";
 import type { RunState } from "./state.ts";
 
@@ -70,4 +70,9 @@ function sumUp(state: RunState, { limits }: Rules): SummaryStep | undefined {
   return sumsUp === undefined
     ? undefined
     : { do: "call_model", message: userMessage + 1, turn: turns + 1, sumsUp };
+}
+
+/** A mark of an entry that makes room: after an answer that was cut off the model is told to go on. */
+export function goOn({ last }: RunState): { go_on?: true } {
+  return last?.stopReason === "model_context_window_exceeded" ? { go_on: true } : {};
 }

@@ -3,9 +3,10 @@ import { ContentBlock, isToolUse, textOf, totalTokens } from "../../shared/proto
 import { paceFor } from "../../shared/protocol/limits.ts";
 import { wellFormedJson } from "../../shared/protocol/reply.ts";
 import { withoutSecrets, withoutSecretsIn } from "../../shared/secrets.ts";
-import { goOn, ordinaryTimeMs } from "../loop/caps.ts";
+import { ordinaryTimeMs } from "../loop/caps.ts";
+import { goOn } from "../loop/context-window.ts";
 import { newAnswer, newCompacted, newResult } from "../loop/log.ts";
-import type { Step } from "../loop/next.ts";
+import type { CallStep } from "../loop/next.ts";
 import type { CallControl, ModelAnswer, ModelRequest } from "../model/model.ts";
 import { NO_TOOL_CHOICE, outputConfig } from "../model/request.ts";
 import type { RunContext, RunEnd } from "./context.ts";
@@ -13,8 +14,6 @@ import { BILL_GRACE_MS, costOf, reserveCall, settleCall, withUsage } from "./cos
 import { afterModelFailure, afterModelStopped, afterWait } from "./failure.ts";
 import { limiterNameOf, type Passage } from "./provider-limit.ts";
 import type { Session } from "./session.ts";
-
-type CallStep = Extract<Step, { do: "call_model" }>;
 
 /** Makes the call of `step`, when the provider's limit lets it through. */
 export async function callModel(
@@ -43,7 +42,7 @@ export async function callModel(
   const startedMs = clock.monotonicMs();
   const { outcome, isCutOff } = await makeCall(context, session, step);
   settleCall(context, session, step, outcome.status === "answer" ? outcome.answer.usage : outcome.usage);
-  const verdict = await passage.leave(outcome);
+  const concern = await passage.leave(outcome);
   if (outcome.status === "answer") {
     addBought(context, session, step, shownAnswer(outcome.answer), clock.monotonicMs() - startedMs);
     return undefined;
@@ -54,7 +53,7 @@ export async function callModel(
     session.addPurchase(step.message, outcome.usage, cost, isCutOff, step.sumsUp);
   }
   if (!session.lease.isLive()) return "lost";
-  if (outcome.status === "failed") return afterModelFailure(context, session, step, outcome.failure, verdict);
+  if (outcome.status === "failed") return afterModelFailure(context, session, step, outcome.failure, concern);
   const isOurs = context.abandoned.aborted || session.lease.runningMs() >= untilMs(session, step);
   return isOurs ? undefined : afterModelStopped(context, session);
 }
@@ -134,7 +133,7 @@ function requestOf(session: Session, step: CallStep, stream: boolean): ModelRequ
   };
 }
 
-/** A last call, one that must bring the output, and a summary may use no tool. */
+/** A final call, one that must bring the output, and a summary may use no tool. */
 function toolChoiceOf({ finalCall, asksOutput, sumsUp }: CallStep, { tools }: Session["equipment"]): string {
   return (finalCall || asksOutput || sumsUp !== undefined) && tools.size > 0 ? NO_TOOL_CHOICE : "";
 }

@@ -458,6 +458,14 @@ export default [
     tests: ["test/integration/worker/announced-calls.test.ts"],
   },
   {
+    id: "lost-call-charged-late",
+    promise: "A call under way at a death is charged also where the next holder cannot begin.",
+    file: "src/worker/run/open.ts",
+    find: "if (handedOut.lost_call !== undefined) await chargeLostCall(context, session, handedOut.lost_call);",
+    replace: "if (expected) await workspace.open();",
+    tests: ["test/integration/worker/announced-calls.test.ts"],
+  },
+  {
     id: "notice-said-twice",
     promise: "What is told at the head of a message is told once.",
     file: "src/worker/run/open.ts",

@@ -59,11 +59,12 @@ export async function openSession(
     observer: context.observer.observe(observedRun(address, record)),
     ...kind,
   });
+  // First of all: what fails from here on gives the run back, and Redis then knows of no call.
+  if (handedOut.lost_call !== undefined) await chargeLostCall(context, session, handedOut.lost_call);
   const { worker, limits } = { worker: context.workerId, limits: record.spec.limits };
   const prompt = beginningOf(inbox.map(({ text }) => text).join("\n\n"));
   session.tell({ type: "run_started", turn: 0, max_turns: limits.max_turns, worker, ...prompt });
   if (expected) await workspace.open();
-  if (handedOut.lost_call !== undefined) await chargeLostCall(context, session, handedOut.lost_call);
   const notices = workspace.areFilesGone ? [FILES_GONE] : [];
   if (hooks && !session.state.isBegun) notices.push(...(await startOf(hooks, session)));
   // A message has one notice: what an earlier holder has said at its head stands.

@@ -3,6 +3,7 @@
  * in no doubt to have died in a tool, and the next one is told which call to charge.
  */
 
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { z } from "zod";
@@ -15,7 +16,6 @@ import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { heldModel } from "../../helpers/held-model.ts";
 import { latch } from "../../helpers/latch.ts";
 import { kindsWith, runContextOf } from "../../helpers/run-context.ts";
-import { until } from "../../helpers/until.ts";
 import { type Agent, LONG_TIMING, openStage, type SpawnOptions, type Stage } from "../../stage/stage.ts";
 
 const look = defineTool({
@@ -122,51 +122,65 @@ test("a tool call that is made again announces the model call behind it, and the
   expect(next).toMatchObject({ status: "claimed", lost_call: called });
 });
 
-test("that files are gone is told once, however many machines take the run over, and the answer to it is kept", async () => {
+const touch = defineTool({
+  ...{ name: "touch", description: "Touches." },
+  input: z.object({}),
+  run: async (_, { agentId }) => agentId,
+});
+
+/** Machines, each with workspaces of its own, that one after another perform a run of two tool calls. */
+async function machines() {
   const turns = [use(["touch"]), use(["touch"]), say("done")];
   const stage = await openStage({ scenario: { turns }, timing: LONG_TIMING });
   const agent = await stage.task("work");
-  const { record, log } = stage.keys.agent(agent);
+  const begin = (n: number, beforeCall: (call: number) => Promise<void> | undefined) => {
+    let calls = 0;
+    const model = heldModel(stage, () => {
+      calls += 1;
+      return beforeCall(calls);
+    });
+    const workspaceRoot = join(stage.workspaceRoot, `${n}`);
+    const context = runContextOf(stage, { model, kinds: kindsWith([touch]), workspaceRoot });
+    return run(context, { address: agent, wake: n, taken: 1 });
+  };
+  return {
+    stage,
+    agent,
+    /** Machine `n` performs the run; resolves to what became of that. */
+    perform: (n: number) => begin(n, () => undefined),
+    /** Machine `n` performs the run and dies in its call of this number. */
+    async dieInCall(n: number, dyingCall: number) {
+      const [calling, released] = [latch(), latch()];
+      const going = begin(n, (call) => {
+        if (call !== dyingCall) return undefined;
+        calling.open();
+        return released.opened;
+      });
+      closeAtEnd(async () => {
+        released.open();
+        await going;
+      });
+      await calling.opened;
+      await stage.redis.hset(stage.keys.agent(agent).record, "lease_until", "0");
+    },
+  };
+}
+
+test("that files are gone is told once, however many machines take the run over, and the answer to it is kept", async () => {
+  const { stage, agent, dieInCall, perform } = await machines();
   // Watched, a run writes what it has told before its first call.
   await stage.redis.set(stage.keys.parent(agent).watching, "1");
-  const kinds = kindsWith([
-    defineTool({
-      ...{ name: "touch", description: "Touches." },
-      input: z.object({}),
-      run: async (_, { agentId }) => agentId,
-    }),
-  ]);
-  /** Runs it on a machine of its own, which dies in the call of this number; answers what became of it, had it lived on. */
-  const onMachine = async (n: number, dyingCall: number) => {
-    const workspaceRoot = join(stage.workspaceRoot, `${n}`);
-    const [calling, released] = [latch(), latch()];
-    let calls = 0;
-    const model = heldModel(stage, async () => {
-      calls += 1;
-      if (calls !== dyingCall) return;
-      calling.open();
-      await released.opened;
-    });
-    const going = run(runContextOf(stage, { model, kinds, workspaceRoot }), {
-      address: agent,
-      wake: n,
-      taken: 1,
-    });
-    closeAtEnd(async () => {
-      released.open();
-      await going;
-    });
-    await Promise.race([calling.opened, going]);
-    await stage.redis.hset(record, "lease_until", "0");
-    return going;
-  };
-  void onMachine(1, 2);
-  await until(async () => (await stage.redis.hget(record, "lease_until")) === "0");
-  void onMachine(2, 1);
-  await until(async () => (await stage.redis.hkeys(log)).includes("2/notice"));
-  await until(async () => (await stage.redis.hget(record, "lease_until")) === "0");
-  expect(await onMachine(3, 0)).toMatchObject({
-    status: "settled",
-    reply: { status: "succeeded", turns: 3 },
-  });
+  await dieInCall(1, 2);
+  await dieInCall(2, 1);
+  expect(await stage.redis.hkeys(stage.keys.agent(agent).log)).toContain("2/notice");
+  expect(await perform(3)).toMatchObject({ status: "settled", reply: { status: "succeeded", turns: 3 } });
+});
+
+test("a call under way at a death is charged also where the next holder cannot begin", async () => {
+  const { stage, agent, dieInCall, perform } = await machines();
+  await dieInCall(1, 2);
+  await writeFile(join(stage.workspaceRoot, "2"), "a file where its workspaces should be");
+  expect(await perform(2)).toMatchObject({ status: "released" });
+  const { usage } = await stage.store.usage(agent, 0);
+  expect(usage.input_tokens).toBeGreaterThan(0);
 });

@@ -65,13 +65,21 @@ export async function openSession(
   const prompt = beginningOf(inbox.map(({ text }) => text).join("\n\n"));
   session.tell({ type: "run_started", turn: 0, max_turns: limits.max_turns, worker, ...prompt });
   if (expected) await workspace.open();
-  const notices = workspace.areFilesGone ? [FILES_GONE] : [];
-  if (hooks && !session.state.isBegun) notices.push(...(await startOf(hooks, session)));
-  // A message has one notice: what an earlier holder has said at its head stands.
-  const isNoticed = session.state.noticedAt === session.state.userMessage;
-  if (notices.length > 0 && !isNoticed)
-    session.add([newNotice(session.state.userMessage, notices.join("\n\n"))], false);
+  await addNotices(session, workspace, hooks);
   return session;
+}
+
+/** What the model is told at the head of its message: once, so what an earlier holder has said there stands. */
+async function addNotices(
+  session: Session,
+  workspace: RunWorkspace,
+  hooks: AgentHooks | undefined,
+): Promise<void> {
+  const { isBegun, noticedAt, userMessage } = session.state;
+  const notices = workspace.areFilesGone ? [FILES_GONE] : [];
+  if (hooks && !isBegun) notices.push(...(await startOf(hooks, session)));
+  const isNoticed = noticedAt === userMessage;
+  if (notices.length > 0 && !isNoticed) session.add([newNotice(userMessage, notices.join("\n\n"))], false);
 }
 
 /** What hooks tell the model as its run begins; one that blocks ends the run before anything is bought. */

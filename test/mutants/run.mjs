@@ -466,6 +466,14 @@ export default [
     tests: ["test/integration/worker/announced-calls.test.ts"],
   },
   {
+    id: "adopted-still-announced",
+    promise: "Behind results that another has committed a call that is tried again is announced anew.",
+    file: "src/worker/run/session.ts",
+    find: "this.#purchase.forget();",
+    replace: "",
+    tests: ["test/integration/worker/session.test.ts"],
+  },
+  {
     id: "notice-said-twice",
     promise: "What is told at the head of a message is told once.",
     file: "src/worker/run/open.ts",

@@ -4,6 +4,7 @@
  */
 import { expect, test } from "vitest";
 import { createLogger } from "../../../src/shared/logger.ts";
+import { ZERO_USAGE } from "../../../src/shared/protocol/content.ts";
 import { newRequestKey } from "../../../src/shared/protocol/ids.ts";
 import { type AgentAddress, replyIdOf } from "../../../src/shared/protocol/keys.ts";
 import { type AgentStore, stateOf } from "../../../src/shared/redis/agents.ts";
@@ -321,6 +322,21 @@ test("where another step follows on the results, no purchase is announced any mo
     await session.commit({ begun: begun && `${agent.uid}.${begun}` });
     expect((await rig.raw(agent)).begun).toBe(stored);
   }
+});
+
+test("behind results that another has committed a call that is tried again is announced anew", async () => {
+  const { rig, agent, claim } = await scene();
+  const session = await claim();
+  take(session, "first", ["glob"]);
+  await session.commit({ results: 1 });
+  await rig.redis.hset(rig.keys.agent(agent).log, "1/c0/result", newResult(1, "c0", "theirs").json);
+  session.add([newResult(1, "c0", "mine")]);
+  expect(await session.commit()).toBe("adopted");
+  const id = session.purchaseId({ message: 3 });
+  session.addPurchase(3, ZERO_USAGE, 0, false);
+  await session.commit({ begun: id });
+  const entries = await rig.redis.hlen(rig.keys.agent(agent).log);
+  expect((await rig.raw(agent)).begun).toBe(`${id.slice(agent.uid.length + 1)}@${entries}`);
 });
 
 test("where a call of the turn stays open behind the results, no purchase is announced", async () => {

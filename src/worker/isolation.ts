@@ -22,8 +22,8 @@ export interface RunSlots {
 
 /** The slot of one run. */
 export interface RunSlot {
-  /** Aborts when a suspect needs the process: the run is handed back after the step at hand. */
-  readonly notice: AbortSignal;
+  /** A suspect needs the process: the run is handed back after the step at hand. */
+  readonly isNoticed: boolean;
   /**
    * Gives the others notice and waits until they have gone. False when they do not go in {@link CLEARING_MS}, when another
    * suspect was first, or when the process stops: then the suspect is for another time or another process.
@@ -45,48 +45,76 @@ export interface RunSlotsOptions {
 }
 
 /** The slots of a process in which nothing is active yet. */
-export function createRunSlots({ clock, draining, close, open }: RunSlotsOptions): RunSlots {
-  const noticeOf = new Map<RunSlot, AbortController>();
-  let suspect: { slot: RunSlot; waiting: AbortController } | undefined;
-  let openUntilMs = Number.NEGATIVE_INFINITY;
-  onAbort(draining, () => suspect?.waiting.abort());
+export function createRunSlots(options: RunSlotsOptions): RunSlots {
+  return new Slots(options);
+}
 
-  const reopen = () => {
-    suspect = undefined;
-    open();
-  };
-  const clearFor = async (slot: RunSlot): Promise<boolean> => {
+class Slots implements RunSlots {
+  readonly #options: RunSlotsOptions;
+  readonly #taken = new Set<Slot>();
+  #suspect: { slot: Slot; waiting: AbortController } | undefined;
+  /** Until then, monotonic ms, no suspect clears the process. */
+  #openUntilMs = Number.NEGATIVE_INFINITY;
+
+  constructor(options: RunSlotsOptions) {
+    this.#options = options;
+    onAbort(options.draining, () => this.#suspect?.waiting.abort());
+  }
+
+  admit(): RunSlot | undefined {
+    if (this.#suspect) return undefined;
+    const slot = new Slot(this);
+    this.#taken.add(slot);
+    return slot;
+  }
+
+  async isolate(slot: Slot): Promise<boolean> {
+    const { clock, draining, close } = this.#options;
+    if (this.#suspect || draining.aborted || clock.monotonicMs() < this.#openUntilMs) return false;
     const waiting = new AbortController();
-    suspect = { slot, waiting };
+    this.#suspect = { slot, waiting };
     close();
-    for (const [other, notice] of noticeOf) if (other !== slot) notice.abort();
-    if (noticeOf.size > 1) await clock.sleep(CLEARING_MS, waiting.signal);
-    if (noticeOf.size === 1 && !draining.aborted) return true;
-    openUntilMs = clock.monotonicMs() + CLEARING_MS;
-    reopen();
+    for (const other of this.#taken) if (other !== slot) other.isNoticed = true;
+    if (this.#taken.size > 1) await clock.sleep(CLEARING_MS, waiting.signal);
+    if (this.#taken.size === 1 && !draining.aborted) return true;
+    this.#openUntilMs = clock.monotonicMs() + CLEARING_MS;
+    this.#reopen();
     return false;
-  };
-  return {
-    admit() {
-      if (suspect) return undefined;
-      const notice = new AbortController();
-      const slot: RunSlot = {
-        notice: notice.signal,
-        async isolate() {
-          if (suspect || draining.aborted || clock.monotonicMs() < openUntilMs) return false;
-          return clearFor(slot);
-        },
-        prove() {
-          if (suspect?.slot === slot) reopen();
-        },
-        leave() {
-          noticeOf.delete(slot);
-          slot.prove();
-          if (noticeOf.size === 1) suspect?.waiting.abort();
-        },
-      };
-      noticeOf.set(slot, notice);
-      return slot;
-    },
-  };
+  }
+
+  prove(slot: Slot): void {
+    if (this.#suspect?.slot === slot) this.#reopen();
+  }
+
+  leave(slot: Slot): void {
+    this.#taken.delete(slot);
+    this.prove(slot);
+    if (this.#taken.size === 1) this.#suspect?.waiting.abort();
+  }
+
+  #reopen(): void {
+    this.#suspect = undefined;
+    this.#options.open();
+  }
+}
+
+class Slot implements RunSlot {
+  isNoticed = false;
+  readonly #slots: Slots;
+
+  constructor(slots: Slots) {
+    this.#slots = slots;
+  }
+
+  isolate(): Promise<boolean> {
+    return this.#slots.isolate(this);
+  }
+
+  prove(): void {
+    this.#slots.prove(this);
+  }
+
+  leave(): void {
+    this.#slots.leave(this);
+  }
 }

@@ -24,62 +24,144 @@ export function addressOfParent(parent: ParentAddress): AgentAddress {
   return agentOf(parent, "");
 }
 
-/** The keys and channels of one parent. */
-export interface ParentKeys {
+/** The keys and channels of one parent, spelled when they are asked for: a script needs a few of them. */
+export class ParentKeys {
+  readonly #tag: string;
+
+  /** `tag`: with which each of them begins. */
+  constructor(tag: string) {
+    this.#tag = tag;
+  }
+
   /** hash: agent_id → uid, and `#<stem>` → last number given. */
-  registry: string;
+  get registry(): string {
+    return `${this.#tag}:registry`;
+  }
+
   /** hash: uid of a live agent → its life key. */
-  live: string;
+  get live(): string {
+    return `${this.#tag}:live`;
+  }
+
   /** hash: `<day>/<counter>` → what the runs that ended on that day used. */
-  usage: string;
+  get usage(): string {
+    return `${this.#tag}:usage`;
+  }
+
   /** stream: replies that are not acked. */
-  replies: string;
+  get replies(): string {
+    return `${this.#tag}:replies`;
+  }
+
   /** channel: "there is a reply" (a hint). */
-  doorbell: string;
+  get doorbell(): string {
+    return `${this.#tag}:doorbell`;
+  }
+
   /** channel: progress events, told while {@link ParentKeys.watching} is there (hints). */
-  events: string;
+  get events(): string {
+    return `${this.#tag}:events`;
+  }
+
   /** stream: the newest event lines of all agents of the parent, each a pointer into a timeline. */
-  history: string;
+  get history(): string {
+    return `${this.#tag}:history`;
+  }
+
   /** list: the timelines that stay of the newest ended agents whose end was acked. */
-  timelines: string;
+  get timelines(): string {
+    return `${this.#tag}:timelines`;
+  }
+
   /** string: there while a subscriber of the events renews it. */
-  watching: string;
+  get watching(): string {
+    return `${this.#tag}:watching`;
+  }
+
   /** hash: until when the parent's agents do not follow it, where it holds a lease. */
-  lease: string;
+  get lease(): string {
+    return `${this.#tag}:lease`;
+  }
+
   /** hash: the profile that was registered for the parent, and its version. */
-  profile: string;
+  get profile(): string {
+    return `${this.#tag}:profile`;
+  }
+
   /** hash: schedule_id → what is scheduled, JSON. */
-  schedules: string;
+  get schedules(): string {
+    return `${this.#tag}:schedules`;
+  }
+
   /** hash: the parent's webhook, and the state of its pushes. */
-  webhook: string;
+  get webhook(): string {
+    return `${this.#tag}:webhook`;
+  }
+
   /** string: the thread of another server that a thread of the Agent Protocol calls back. */
-  callback(threadId: string): string;
+  callback(threadId: string): string {
+    return `${this.#tag}:callback:${threadId}`;
+  }
+
   /** string: which agent a spawn with this request key made. */
-  request(requestKey: string): string;
+  request(requestKey: string): string {
+    return `${this.#tag}:request:${requestKey}`;
+  }
+
   /** string: the token of this reply's first ack. */
-  ack(replyId: string): string;
+  ack(replyId: string): string {
+    return `${this.#tag}:ack:${replyId}`;
+  }
+
   /** string: the full text of a reply. */
-  text(replyId: string): string;
+  text(replyId: string): string {
+    return `${this.#tag}:text:${replyId}`;
+  }
 }
 
-/** The keys of one agent. */
-export interface AgentKeys {
+/** The keys of one agent, spelled when they are asked for. */
+export class AgentKeys {
   /** hash: the agent's record. */
-  record: string;
+  readonly record: string;
+
+  constructor(record: string) {
+    this.record = record;
+  }
+
   /** hash: the log, entries written once. */
-  log: string;
+  get log(): string {
+    return `${this.record}:log`;
+  }
+
   /** list: unread messages, oldest first. */
-  inbox: string;
+  get inbox(): string {
+    return `${this.record}:inbox`;
+  }
+
   /** hash: what came with messages that no log entry has consumed yet: files and images, JSON. */
-  attachments: string;
+  get attachments(): string {
+    return `${this.record}:attachments`;
+  }
+
   /** string with the idle time as TTL; without TTL while the agent is not idle. */
-  life: string;
+  get life(): string {
+    return `${this.record}:life`;
+  }
+
   /** list: the event lines of the agent's runs, oldest first. */
-  timeline: string;
+  get timeline(): string {
+    return `${this.record}:timeline`;
+  }
+
   /** hash: the log of an agent that has ended. */
-  transcript: string;
+  get transcript(): string {
+    return `${this.record}:transcript`;
+  }
+
   /** string: digest of a message that was accepted. */
-  message(messageId: string): string;
+  message(messageId: string): string {
+    return `${this.record}:message:${messageId}`;
+  }
 }
 
 /** All names under one prefix. */
@@ -185,20 +267,8 @@ export function keysUnder(prefix = "saq"): Keys {
     limiterHolders: (name) => `{${prefix}}:limiter-holders:${name}`,
     limiterWaiting: (name) => `{${prefix}}:limiter-waiting:${name}`,
     budget: (name) => `{${prefix}}:budget:${name}`,
-    parent: (address) => parentKeys(tagged(address)),
-    agent(address) {
-      const agent = `${tagged(address)}:agent:${address.uid}`;
-      return {
-        record: agent,
-        log: `${agent}:log`,
-        inbox: `${agent}:inbox`,
-        attachments: `${agent}:attachments`,
-        life: `${agent}:life`,
-        timeline: `${agent}:timeline`,
-        transcript: `${agent}:transcript`,
-        message: (messageId) => `${agent}:message:${messageId}`,
-      };
-    },
+    parent: (address) => new ParentKeys(tagged(address)),
+    agent: (address) => new AgentKeys(`${tagged(address)}:agent:${address.uid}`),
   };
 }
 
@@ -208,29 +278,6 @@ function intakeNames(prefix: string) {
     intakeJob: (jobId: string) => `{${prefix}}:intake:${jobId}`,
     intake: `{${prefix}}:intake-stream`,
     intakeRefused: `{${prefix}}:intake-refused`,
-  };
-}
-
-/** The names of one parent's keys, which begin with `tag`. */
-function parentKeys(tag: string): ParentKeys {
-  return {
-    registry: `${tag}:registry`,
-    live: `${tag}:live`,
-    usage: `${tag}:usage`,
-    replies: `${tag}:replies`,
-    doorbell: `${tag}:doorbell`,
-    events: `${tag}:events`,
-    history: `${tag}:history`,
-    timelines: `${tag}:timelines`,
-    watching: `${tag}:watching`,
-    lease: `${tag}:lease`,
-    profile: `${tag}:profile`,
-    schedules: `${tag}:schedules`,
-    webhook: `${tag}:webhook`,
-    callback: (threadId) => `${tag}:callback:${threadId}`,
-    request: (requestKey) => `${tag}:request:${requestKey}`,
-    ack: (replyId) => `${tag}:ack:${replyId}`,
-    text: (replyId) => `${tag}:text:${replyId}`,
   };
 }
 

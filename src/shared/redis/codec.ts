@@ -38,9 +38,7 @@ function bulk(word: string): string {
 
 /** Words of a command as they are sent. */
 export function bulksOf(words: readonly string[]): string {
-  let bulks = "";
-  for (const word of words) bulks += bulk(word);
-  return bulks;
+  return words.map(bulk).join("");
 }
 
 /** `fields`, then `lists`, each of these behind the number of its items; out of the values that are given by name. */
@@ -55,7 +53,8 @@ export function encodeFields(
   for (const [name, codec] of lists) {
     const items = (given[name] ?? []) as readonly unknown[];
     const words = codec.encode(items);
-    bulks += bulk(`${items.length}`) + bulksOf(words);
+    bulks += bulk(`${items.length}`);
+    for (const word of words) bulks += bulk(word);
     count += 1 + words.length;
   }
   return { bulks, count };

@@ -150,6 +150,8 @@ const FORMS = Object.fromEntries(Object.entries(VERBS).map(([name, verb]) => [na
 
 /** What a call begins with: number of keys, keys and context, as they are sent. */
 interface Opening {
+  /** Of this verb. */
+  readonly form: Form;
   readonly bulks: string;
   readonly count: number;
   /** The first of the keys. */
@@ -158,10 +160,10 @@ interface Opening {
   readonly for: string | undefined;
 }
 
-/** One agent's keys and context: a run calls the same few verbs time and again, and the opening of its last call is kept. */
+/** One agent's keys and context. A run calls one verb time and again: the opening of the last call is kept. */
 class Place {
   readonly #context: VerbContext;
-  readonly #last = new Map<Form, Opening>();
+  #last: Opening | undefined;
 
   constructor(context: VerbContext) {
     this.#context = context;
@@ -170,18 +172,13 @@ class Place {
   opening(form: Form, given: Partial<KeyParameters>): Opening {
     const [name, another] = form.parameters;
     const value = name && `${given[name]}`;
-    const last = this.#last.get(form);
-    if (last && last.for === value && !another) return last;
+    const last = this.#last;
+    if (last && last.form === form && last.for === value && !another) return last;
     const words = wordsOf(form, this.#context, given);
     const [key = ""] = words;
-    const opening = {
-      bulks: bulksOf([`${form.keys.length}`, ...words]),
-      count: words.length + 1,
-      key,
-      for: value,
-    };
-    this.#last.set(form, opening);
-    return opening;
+    const bulks = bulksOf([`${form.keys.length}`, ...words]);
+    this.#last = { form, bulks, count: words.length + 1, key, for: value };
+    return this.#last;
   }
 }
 

@@ -114,7 +114,7 @@ export class RunState {
   #barrenBefore = 0;
   #refusedCalls = 0;
   /** Entries behind a gap in the log, by message. */
-  readonly #later = new Map<number, LogEntry[]>();
+  #later: Map<number, LogEntry[]> | undefined;
 
   /** The state of run `run` of an agent whose log is `entries`, in the order of its messages. */
   constructor(run: number, entries: readonly LogEntry[] = []) {
@@ -146,11 +146,12 @@ export class RunState {
   fold(entry: LogEntry): void {
     this.entries += 1;
     this.#place(entry);
-    while (this.#later.size > 0 && this.#catchUp());
+    while (this.#later && this.#later.size > 0 && this.#catchUp());
   }
 
   #place(entry: LogEntry): void {
     if (this.#take(entry)) return;
+    this.#later ??= new Map();
     const kept = this.#later.get(entry.message);
     if (kept) kept.push(entry);
     else this.#later.set(entry.message, [entry]);
@@ -362,8 +363,9 @@ export class RunState {
   }
 
   #placeKept(message: number): void {
-    const kept = this.#later.get(message);
-    this.#later.delete(message);
-    for (const entry of kept ?? []) this.#place(entry);
+    const kept = this.#later?.get(message);
+    if (!kept) return;
+    this.#later?.delete(message);
+    for (const entry of kept) this.#place(entry);
   }
 }

@@ -14,6 +14,7 @@ import { BILL_GRACE_MS, costOf, reserveCall, settleCall, withUsage } from "./cos
 import { afterModelFailure, afterModelStopped, afterWait } from "./failure.ts";
 import { limiterNameOf, type Passage } from "./provider-limit.ts";
 import type { Session } from "./session.ts";
+import { tellTextOf } from "./text-feed.ts";
 
 /** Makes the call of `step`, when the provider's limit lets it through. */
 export async function callModel(
@@ -86,7 +87,7 @@ async function makeCall(context: RunContext, session: Session, step: CallStep) {
   const { lease, equipment } = session;
   const text =
     session.isWatched && step.sumsUp === undefined
-      ? context.texts.open(step.turn, equipment.tellText)
+      ? context.texts.open(step.turn, tellTextOf(context, session))
       : undefined;
   let hasBegun = false;
   let grace: { cancel(): void } | undefined;

@@ -31,8 +31,13 @@ export interface ClaimedRun extends LeaseGrant {
   attempts: number;
   /** How often in a row the run has broken off before it advanced. */
   breaks: number;
-  /** All that a run needs; of one that crashed alone only the record: it may only be settled. */
-  handedOut: Extract<ClaimAnswer, { status: "claimed" | "crashed" }>;
+  /** Number of the run. */
+  run: number;
+  /**
+   * All that a run needs; of one that crashed alone only the record: it may only be settled. Let go of once the run is opened:
+   * the session has what it says.
+   */
+  handedOut: Extract<ClaimAnswer, { status: "claimed" | "crashed" }> | undefined;
 }
 
 type ClaimAnswer = Answer<"claim">;
@@ -119,9 +124,9 @@ async function claim(
   switch (answer.status) {
     case "claimed":
     case "crashed": {
-      const { epoch, running_ms: earlierMs, attempts, breaks } = answer;
+      const { epoch, running_ms: earlierMs, attempts, breaks, run } = answer;
       const grant = { address, epoch, claimId, claimedAtMs, earlierMs };
-      return { status: "claimed", ...grant, attempts, breaks, handedOut: answer };
+      return { status: "claimed", ...grant, attempts, breaks, run, handedOut: answer };
     }
     case "suspect":
       return isReplaced(answer, wake) ? passed("replaced") : answer;

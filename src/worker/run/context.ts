@@ -20,7 +20,7 @@ import type { Kind, Kinds } from "./kind.ts";
 import type { LeaseGrant, LeaseKeeper } from "./lease.ts";
 import type { ProviderLimit } from "./provider-limit.ts";
 import type { RunWorkspace } from "./run-workspace.ts";
-import type { TellText, TextFeeds } from "./text-feed.ts";
+import type { TextFeeds } from "./text-feed.ts";
 import type { Trace } from "./trace.ts";
 
 /** What a worker process lends to each of its runs. */
@@ -80,7 +80,6 @@ export interface RunContext {
  */
 export interface Equipment extends Kind {
   workspace: RunWorkspace;
-  tellText: TellText;
   /** Its slot among the runs of this process. */
   slot: RunSlot;
   trace: Trace | undefined;

@@ -95,28 +95,27 @@ export function settleCrashed(context: RunContext, claimed: ClaimedRun, lease: L
   return settleFailed(context, claimed, lease, { error: CRASHED });
 }
 
-/** Settles a run that broke off again and again; `problem`: what kept it from going on, `committed`: what it has come to all the same. */
+/** Settles a run that broke off again and again; `problem`: what kept it from going on, `session`: where it was opened here. */
 export function settleBroken(
   context: RunContext,
   claimed: ClaimedRun,
   lease: Lease,
-  { problem, committed }: { problem: string; committed: ReplyBody | undefined },
+  { problem, session }: { problem: string; session: Session | undefined },
 ): Promise<RunEnd> {
   const error = `The run broke off again and again: ${problem}`;
-  return settleFailed(context, claimed, lease, { error, committed });
+  return settleFailed(context, claimed, lease, { error, session });
 }
 
 async function settleFailed(
   { store, observer }: RunContext,
-  { handedOut }: ClaimedRun,
+  { run, handedOut }: ClaimedRun,
   { address, epoch, earlierMs }: Lease,
-  { error, committed }: { error: string; committed?: ReplyBody | undefined },
+  { error, session }: { error: string; session?: Session | undefined },
 ): Promise<RunEnd> {
   const reason: StopReason = "worker_lost";
   const status = statusOf(reason);
-  const { run } = handedOut;
-  const record = AgentRecord.safeParse(Object.fromEntries(handedOut.record)).data;
-  const body: ReplyBody = { ...(committed ?? cameTo(record, run)), duration_ms: earlierMs, error };
+  const record = session?.record ?? AgentRecord.safeParse(Object.fromEntries(handedOut?.record ?? [])).data;
+  const body: ReplyBody = { ...(session?.committed ?? cameTo(record, run)), duration_ms: earlierMs, error };
   const answer = await store.settle(address, {
     authority: "worker",
     epoch,

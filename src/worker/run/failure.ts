@@ -122,14 +122,14 @@ export function afterModelStopped(context: RunContext, session: Session): Promis
  * extended an expired lease, so the run is released explicitly. A run that another worker took is left alone.
  */
 export async function afterLoss(context: RunContext, claimed: ClaimedRun, session: Session): Promise<RunEnd> {
-  const { lease, record, attempts, committed } = session;
+  const { lease, record, attempts } = session;
   lease.finish("expired");
   await chargeUnbooked(context, session);
   if (lease.end !== "expired") return { status: "lost" };
   const breaks = session.breaks + 1;
   const lost = (): RunEnd => ({ status: "lost" });
   if (breaks >= MOST_BREAKS)
-    return settleBroken(context, claimed, lease, { problem: LEASE_LOST, committed }).catch(lost);
+    return settleBroken(context, claimed, lease, { problem: LEASE_LOST, session }).catch(lost);
   // The first loss is an outage's; a run that is lost again before it has advanced waits, as one that broke off.
   const delayMs = breaks === 1 ? 0 : brokenOffDelayMs(breaks - 1);
   if (breaks === 2)
@@ -157,7 +157,7 @@ export async function afterBreak(
   if (breaks >= (isUnreadable(error) ? MOST_UNREADABLE : MOST_BREAKS)) {
     // No claim follows this that would find a call begun.
     if (session) await chargeUnbooked(context, session);
-    return settleBroken(context, claimed, lease, { problem, committed: session?.committed });
+    return settleBroken(context, claimed, lease, { problem, session });
   }
   const delayMs = brokenOffDelayMs(breaks);
   const attempts = (session ?? claimed).attempts + 1;

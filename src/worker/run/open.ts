@@ -13,9 +13,8 @@ import type { Tool } from "../tools/tool.ts";
 import type { RunContext } from "./context.ts";
 import { chargeLostCall } from "./cost.ts";
 import type { Lease } from "./lease.ts";
-import { type RunWorkspace, runWorkspace } from "./run-workspace.ts";
+import { RunWorkspace } from "./run-workspace.ts";
 import { Session } from "./session.ts";
-import { textOf } from "./text-feed.ts";
 import { traceBeside } from "./trace.ts";
 
 const FILES_GONE =
@@ -52,7 +51,6 @@ export async function openSession(
     hooks,
     workspace,
     slot,
-    tellText: textOf(context.publish, address, record),
     trace: context.traced
       ? traceBeside((await workspace.open()).directory, context.clock, context.logger)
       : undefined,
@@ -129,5 +127,5 @@ function workspaceOf(
   { agent_id: agentId }: AgentRecord,
   expected: boolean,
 ): RunWorkspace {
-  return runWorkspace({ root, tenant, parentId, agentId, uid, roots, expected, clock });
+  return new RunWorkspace({ root, tenant, parentId, agentId, uid, roots, expected, clock });
 }

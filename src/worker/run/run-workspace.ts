@@ -10,36 +10,39 @@ import { listFiles, readWorkspaceFile, type WorkspaceAddress } from "../../share
 import { type OpenWorkspaceOptions, openWorkspace, type Workspace } from "../tools/workspace.ts";
 
 /** See the module's header. */
-export interface RunWorkspace {
-  /** Makes it, once. Rejects when the disk refuses. */
-  open(): Promise<Workspace>;
-  /** The workspace, once it has been made. */
-  readonly opened: Workspace | undefined;
-  /** Whether earlier files turned out not to be on this machine. */
-  readonly areFilesGone: boolean;
-}
+export class RunWorkspace {
+  readonly #options: OpenWorkspaceOptions;
+  #opening: Promise<Workspace> | undefined;
+  #opened: Workspace | undefined;
+  #areFilesGone = false;
 
-/** The workspace that `options` name. */
-export function runWorkspace(options: OpenWorkspaceOptions): RunWorkspace {
-  let opening: Promise<Workspace> | undefined;
-  let opened: Workspace | undefined;
-  let areFilesGone = false;
-  return {
-    get opened() {
-      return opened;
-    },
-    get areFilesGone() {
-      return areFilesGone;
-    },
-    open() {
-      opening ??= openWorkspace(options).then(({ workspace, state }) => {
-        opened = workspace;
-        areFilesGone = state === "missing_stamp";
-        return workspace;
-      });
-      return opening;
-    },
-  };
+  /** The workspace that `options` name. */
+  constructor(options: OpenWorkspaceOptions) {
+    this.#options = options;
+  }
+
+  /** The workspace, once it has been made. */
+  get opened(): Workspace | undefined {
+    return this.#opened;
+  }
+
+  /** Whether earlier files turned out not to be on this machine. */
+  get areFilesGone(): boolean {
+    return this.#areFilesGone;
+  }
+
+  /** Makes it, once. Rejects when the disk refuses. */
+  open(): Promise<Workspace> {
+    this.#opening ??= this.#open();
+    return this.#opening;
+  }
+
+  async #open(): Promise<Workspace> {
+    const { workspace, state } = await openWorkspace(this.#options);
+    this.#opened = workspace;
+    this.#areFilesGone = state === "missing_stamp";
+    return workspace;
+  }
 }
 
 /** What a tool that uses no workspace is handed in its place; nothing that it writes contains the directory's name. */

@@ -35,9 +35,9 @@ async function hold(context: RunContext, claimed: ClaimedRun, slot: RunSlot): Pr
   context.onHeld?.(claimed);
   let session: Session | undefined;
   try {
-    const { handedOut } = claimed;
-    if (handedOut.status === "crashed") return await settleCrashed(context, claimed, lease);
-    session = await openSession(context, handedOut, lease, slot);
+    if (claimed.handedOut?.status !== "claimed") return await settleCrashed(context, claimed, lease);
+    session = await openSession(context, claimed.handedOut, lease, slot);
+    claimed.handedOut = undefined;
     const end = (await pursue(context, session)) ?? (await afterLoss(context, claimed, session));
     session.equipment.observer.end(end);
     return end;
@@ -59,8 +59,7 @@ async function pursue(context: RunContext, session: Session): Promise<RunEnd | u
     if (!lease.isLive()) return undefined;
     if (session.isInboxStale) await session.refreshInbox();
     const step = session.next();
-    const isLeaving =
-      context.draining.aborted || (session.equipment.slot.notice.aborted && step.do !== "settle");
+    const isLeaving = context.draining.aborted || (session.equipment.slot.isNoticed && step.do !== "settle");
     const end = isLeaving ? await leave(context, session) : await perform(context, session, step);
     if (end === "lost") return undefined;
     if (end) return end;

@@ -96,7 +96,7 @@ export class Session {
   #alerts: readonly Alert[];
   #purchases = 0;
   /** Answers and purchases that no commit has taken to Redis yet. */
-  readonly #unbooked = new Set<NewEntry>();
+  #unbooked: NewEntry[] = [];
   readonly #purchase: NextPurchase;
   /** What the run has come to as Redis holds it. */
   committed: ReplyBody | undefined;
@@ -173,7 +173,7 @@ export class Session {
   add(entries: readonly NewEntry[], isDue = true): void {
     for (const entry of entries) {
       this.#pending.push(entry);
-      if (BOUGHT.has(entry.entry.kind)) this.#unbooked.add(entry);
+      if (BOUGHT.has(entry.entry.kind)) this.#unbooked.push(entry);
       this.state.fold(entry.entry);
     }
     if (entries.length > 0) this.isCommitDue ||= isDue;
@@ -227,7 +227,7 @@ export class Session {
 
   /** What was paid for and stands neither in the log nor in a counter. */
   get unbooked(): readonly LogEntry[] {
-    return Array.from(this.#unbooked, ({ entry }) => entry);
+    return this.#unbooked.map(({ entry }) => entry);
   }
 
   /** Commits what was added, all or none; other content in Redis is adopted. */
@@ -341,8 +341,13 @@ export class Session {
     this.#alerts = alerts;
   }
 
+  /** What was paid for with `entries` stands in Redis. */
+  #book(entries: readonly NewEntry[]): void {
+    if (this.#unbooked.length > 0) this.#unbooked = this.#unbooked.filter((each) => !entries.includes(each));
+  }
+
   async #acknowledge({ entries, advances, entriesAfter, told }: Commitment): Promise<void> {
-    for (const entry of entries) this.#unbooked.delete(entry);
+    this.#book(entries);
     this.#acknowledged = entriesAfter;
     if (told) {
       this.committed = told.progress;
@@ -375,9 +380,8 @@ export class Session {
     this.#acknowledged = this.state.entries;
     if (this.#acknowledged === known) throw partlyWritten();
     this.#purchase.forget();
-    for (const each of written) {
-      const { entry } = each;
-      this.#unbooked.delete(each);
+    this.#book(written);
+    for (const { entry } of written) {
       if (entry.kind === "answer") this.addPurchase(entry.message, entry.usage, entry.costUsd, true);
       if (entry.kind === "compacted")
         this.addPurchase(entry.message + 1, entry.value.usage, entry.value.cost_usd, true);

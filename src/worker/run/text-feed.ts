@@ -13,10 +13,13 @@ import { secretFilter } from "../../shared/secrets.ts";
 const DELTA_INTERVAL_MS = 100;
 
 /** Publishes text of turn `turn`. */
-export type TellText = (turn: number, text: string) => void;
+type TellText = (turn: number, text: string) => void;
 
-/** Tells the text of the run that `record` is at. */
-export function textOf(publish: PublishEvent, address: AgentAddress, record: AgentRecord): TellText {
+/** Tells the text of this run. */
+export function tellTextOf(
+  { publish }: { publish: PublishEvent },
+  { address, record }: { address: AgentAddress; record: AgentRecord },
+): TellText {
   const { agent_id, name, run } = record;
   return (turn, text) => publish(address, { v: 1, agent_id, name, run, turn, type: "text_delta", text });
 }

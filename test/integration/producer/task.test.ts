@@ -181,7 +181,9 @@ describe("task", () => {
     const { keys } = worker.store;
     // The ring is lost: only the slow tick is left, and the stream is empty by then.
     const doorbell = uniquePrefix();
-    const unheard = { ...keys, parent: (of: ParentAddress) => ({ ...keys.parent(of), doorbell }) };
+    const parentKeys = (of: ParentAddress) =>
+      Object.defineProperty(keys.parent(of), "doorbell", { value: doorbell });
+    const unheard = { ...keys, parent: parentKeys };
     await createAgentStore(worker.redis, unheard).settle(
       { ...address, uid },
       {

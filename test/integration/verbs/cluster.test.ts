@@ -3,6 +3,7 @@
 import { beforeAll, expect, test } from "vitest";
 import { keysUnder } from "../../../src/shared/protocol/keys.ts";
 import { partsOf } from "../../../src/shared/protocol/reply.ts";
+import { keyNames } from "../../helpers/key-names.ts";
 import { startPrivateRedis } from "../../helpers/redis.ts";
 import { until } from "../../helpers/until.ts";
 import { bodyOf, DESTROY, handedBack, IDLE_END, verbRig } from "./rig.ts";
@@ -63,17 +64,7 @@ test("all keys of a parent lie in one slot, whatever stands in request keys and 
   const rig = verbRig({ url });
   const agent = rig.address();
   const odd = "{other}{/}:{default/planner-7x}";
-  const { request, ack, text, callback, ...ofParent } = rig.keys.parent(rig.parent);
-  const { message, ...ofAgent } = rig.keys.agent(agent);
-  const names = [
-    ...Object.values(ofParent),
-    ...Object.values(ofAgent),
-    request(odd),
-    ack(odd),
-    text(odd),
-    callback(odd),
-    message(odd),
-  ];
+  const names = [rig.keys.parent(rig.parent), rig.keys.agent(agent)].flatMap((keys) => keyNames(keys, odd));
   const slots = await Promise.all(names.map((name) => rig.redis.call("CLUSTER", "KEYSLOT", name)));
   expect(names).toHaveLength(25);
   expect(new Set(slots).size).toBe(1);

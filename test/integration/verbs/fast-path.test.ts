@@ -132,7 +132,8 @@ test.for(FOREIGN)(
     const rig = verbRig();
     const { agent, epoch } = await rig.running();
     await rig.readFirst(agent, epoch);
-    const key = { ...rig.keys.parent(rig.parent), ...rig.keys.agent(agent) }[name];
+    const [ofParent, ofAgent] = [rig.keys.parent(rig.parent), rig.keys.agent(agent)];
+    const key = name in ofAgent ? ofAgent[name as "inbox"] : ofParent[name as "live"];
     const aside = `${key}-aside`;
     if ((await rig.redis.exists(key)) === 1) await rig.redis.rename(key, aside);
     await rig.redis.set(key, "foreign");

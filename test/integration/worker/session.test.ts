@@ -3,6 +3,7 @@
  * when the test says so.
  */
 import { expect, test } from "vitest";
+import { systemClock } from "../../../src/shared/clock.ts";
 import { createLogger } from "../../../src/shared/logger.ts";
 import { ZERO_USAGE } from "../../../src/shared/protocol/content.ts";
 import { newRequestKey } from "../../../src/shared/protocol/ids.ts";
@@ -19,6 +20,7 @@ import {
 import type { Rules } from "../../../src/worker/loop/reply-body.ts";
 import { Observer } from "../../../src/worker/observe/observer.ts";
 import { LeaseKeeper } from "../../../src/worker/run/lease.ts";
+import { RunWorkspace } from "../../../src/worker/run/run-workspace.ts";
 import { Session } from "../../../src/worker/run/session.ts";
 import { INTERIM_TOOL } from "../../../src/worker/tools/builtin/parent.ts";
 import { handClock } from "../../helpers/hand-clock.ts";
@@ -93,7 +95,7 @@ function equipmentOf(
   proofs: { count: number },
 ) {
   const slot = {
-    notice: new AbortController().signal,
+    isNoticed: false,
     isolate: async () => false,
     prove() {
       proofs.count += 1;
@@ -109,12 +111,10 @@ function equipmentOf(
     requestHead: "",
     outputFormat: "",
     pace: {},
-    workspace: {
-      open: () => Promise.reject(new Error("no run of these tests has files")),
-      opened: undefined,
-      areFilesGone: false,
-    },
-    tellText: () => {},
+    workspace: new RunWorkspace({
+      ...{ root: "/dev/null/no run of these tests has files", tenant, parentId, agentId: "a", uid },
+      ...{ roots: [], expected: false, clock: systemClock },
+    }),
     slot,
     trace: undefined,
     observer: new Observer(createLogger({ level: "silent" })).observe(names),

@@ -22,7 +22,7 @@ function rig() {
 
 test("runs stand beside each other, and nobody is given notice", () => {
   const { enter, doors } = rig();
-  expect([enter(), enter()].map(({ notice }) => notice.aborted)).toEqual([false, false]);
+  expect([enter(), enter()].map(({ isNoticed }) => isNoticed)).toEqual([false, false]);
   expect(doors).toEqual([]);
 });
 
@@ -33,7 +33,7 @@ test("a suspect is alone when the last of the others has left, and nobody is adm
   const isolating = suspect.isolate().then((is) => {
     alone = is;
   });
-  expect([suspect, first, second].map(({ notice }) => notice.aborted)).toEqual([false, true, true]);
+  expect([suspect, first, second].map(({ isNoticed }) => isNoticed)).toEqual([false, true, true]);
   expect(slots.admit()).toBeUndefined();
   first.leave();
   await Promise.resolve();
@@ -73,7 +73,7 @@ test("a suspect that has proved itself makes room for the next one like everybod
   first.prove();
   const second = enter();
   const isolating = second.isolate();
-  expect(first.notice.aborted).toBe(true);
+  expect(first.isNoticed).toBe(true);
   first.leave();
   expect(await isolating).toBe(true);
 });
@@ -118,7 +118,7 @@ test("in a process that stops already nobody waits to be alone, and the others g
   const [suspect, other] = [enter(), enter()];
   draining.abort();
   void suspect.isolate();
-  expect([other.notice.aborted, clock.pending, doors]).toEqual([false, 0, []]);
+  expect([other.isNoticed, clock.pending, doors]).toEqual([false, 0, []]);
 });
 
 test("a suspect that is alone only because its process stops is not run alone", async () => {

@@ -22,7 +22,7 @@ import type { CallControl, CallOutcome, Model, ModelRequest } from "../model.ts"
 import { requestBody } from "../request.ts";
 import { AnswerDraft } from "./answer.ts";
 import { CallAbortedError, classify, MalformedAnswerError } from "./failure.ts";
-import { readerOf } from "./stream.ts";
+import { type BodyReader, readerOf } from "./stream.ts";
 import { Exchange, type ExchangePlan, Transport } from "./transport.ts";
 
 /** Where the provider is and how patient to be. Durations in milliseconds. */
@@ -80,8 +80,7 @@ class AnthropicModel implements Model {
   readonly #client: MessagesClient;
   readonly #transport: Transport;
   readonly #clock: Clock;
-  readonly #timeoutMs: number;
-  readonly #firstByteTimeoutMs: number;
+  readonly #patience: Patience;
   readonly #provider: string;
   #callsUnderWay = 0;
   #onLastCall: () => void = ignore;
@@ -90,19 +89,19 @@ class AnthropicModel implements Model {
   constructor(options: AnthropicModelOptions & { baseUrl: string }) {
     const { apiKey, baseUrl, connections, idleTimeoutMs = 90_000, clock = systemClock } = options;
     this.#clock = clock;
-    this.#timeoutMs = options.timeoutMs ?? 600_000;
-    this.#firstByteTimeoutMs = options.firstByteTimeoutMs ?? 180_000;
+    const { timeoutMs = 600_000, firstByteTimeoutMs = 180_000 } = options;
+    this.#patience = { timeoutMs, firstByteTimeoutMs };
     keepSecret(apiKey);
     this.#provider = providerOf(apiKey, baseUrl);
     const url = new URL(baseUrl.replace(/\/$/, "") + MESSAGES_PATH);
     this.#transport = new Transport(url, { clock, idleTimeoutMs, connections });
-    this.#client = new MessagesClient(apiKey, baseUrl, this.#timeoutMs, this.#transport);
+    this.#client = new MessagesClient(apiKey, baseUrl, timeoutMs, this.#transport);
   }
 
   async call(request: ModelRequest, control: CallControl): Promise<CallOutcome> {
     if (this.#stopped) return { status: "aborted" };
     const draft = new AnswerDraft(request.model, request.maxTokens);
-    const exchange = this.#transport.prepare(this.#plan(request, control, draft));
+    const exchange = this.#transport.prepare(new CallPlan(request, control, draft, this.#patience));
     control.abortCall = (reason) => exchange.abort(reason);
     this.#callsUnderWay += 1;
     let error: unknown;
@@ -135,24 +134,6 @@ class AnthropicModel implements Model {
     await Promise.all([this.#transport.close(), lastCall]);
   }
 
-  #plan(request: ModelRequest, control: CallControl, draft: AnswerDraft): ExchangePlan {
-    const isStreamed = request.stream || request.maxTokens > LONGEST_UNSTREAMED_TOKENS;
-    const wholeAnswerMs = isStreamed ? 0 : request.maxTokens * MS_PER_TOKEN;
-    return {
-      body: requestBody(request, isStreamed),
-      headers: headersOf(request),
-      mayBegin: () => control.mayBegin(),
-      read: (contentType) => {
-        draft.mayBeBilled = BILLED_TYPE.test(contentType);
-        return readerOf(contentType, isStreamed, draft, control.onText);
-      },
-      isComplete: () => draft.isComplete,
-      deadlineMs: control.deadlineMs,
-      timeoutMs: this.#timeoutMs,
-      firstByteTimeoutMs: this.#firstByteTimeoutMs + wholeAnswerMs,
-    };
-  }
-
   /** A message that is complete is the answer, however its connection ended. */
   #outcomeOf(draft: AnswerDraft, error: unknown): CallOutcome {
     let problem = error;
@@ -168,6 +149,52 @@ class AnthropicModel implements Model {
     if (problem instanceof CallAbortedError) return { status: "aborted", ...usage };
     const failure = classify(problem, { nowMs: this.#clock.now() });
     return { status: "failed", failure, ...usage };
+  }
+}
+
+/** How patient the model is, ms. */
+interface Patience {
+  timeoutMs: number;
+  firstByteTimeoutMs: number;
+}
+
+/** What one call asks of its exchange. */
+class CallPlan implements ExchangePlan {
+  readonly body: string;
+  readonly headers: readonly string[];
+  readonly timeoutMs: number;
+  readonly firstByteTimeoutMs: number;
+  readonly #control: CallControl;
+  readonly #draft: AnswerDraft;
+  readonly #isStreamed: boolean;
+
+  constructor(request: ModelRequest, control: CallControl, draft: AnswerDraft, patience: Patience) {
+    const isStreamed = request.stream || request.maxTokens > LONGEST_UNSTREAMED_TOKENS;
+    const wholeAnswerMs = isStreamed ? 0 : request.maxTokens * MS_PER_TOKEN;
+    this.body = requestBody(request, isStreamed);
+    this.headers = headersOf(request);
+    this.timeoutMs = patience.timeoutMs;
+    this.firstByteTimeoutMs = patience.firstByteTimeoutMs + wholeAnswerMs;
+    this.#control = control;
+    this.#draft = draft;
+    this.#isStreamed = isStreamed;
+  }
+
+  get deadlineMs(): number {
+    return this.#control.deadlineMs;
+  }
+
+  mayBegin(): boolean {
+    return this.#control.mayBegin();
+  }
+
+  read(contentType: string): BodyReader {
+    this.#draft.mayBeBilled = BILLED_TYPE.test(contentType);
+    return readerOf(contentType, this.#isStreamed, this.#draft, this.#control.onText);
+  }
+
+  isComplete(): boolean {
+    return this.#draft.isComplete;
   }
 }
 
@@ -214,10 +241,10 @@ class MessagesClient extends Anthropic {
   }
 
   /** Resolves when the response is read. Rejects with the SDK's error for it, or with what ended the exchange. */
-  async send(exchange: Exchange): Promise<void> {
+  send(exchange: Exchange): Promise<unknown> {
     const sent = this.post(MESSAGES_PATH, { body: exchange });
     lastOf.sent = sent;
-    await sent.asResponse();
+    return sent.asResponse();
   }
 
   override buildRequest(): ReturnType<BuildRequest> {

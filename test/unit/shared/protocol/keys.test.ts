@@ -6,6 +6,7 @@ import {
   replyIdOf,
   wakeJobId,
 } from "../../../../src/shared/protocol/keys.ts";
+import { keyNames } from "../../../helpers/key-names.ts";
 
 const agent = { tenant: "default", parentId: "planner-7", uid: "sa-0123456789abcdef01234567" };
 
@@ -16,12 +17,9 @@ function hashTag(key: string): string {
 
 function namesOf(prefix: string): string[] {
   const keys = keysUnder(prefix);
-  const { request, ack, text, callback, ...ofParent } = keys.parent(agent);
-  const { message, ...ofAgent } = keys.agent(agent);
   return [
-    ...Object.values(ofParent),
-    ...Object.values(ofAgent),
-    ...[request, ack, text, callback, message].map((name) => name("{a}:{b}")),
+    ...keyNames(keys.parent(agent), "{a}:{b}"),
+    ...keyNames(keys.agent(agent), "{a}:{b}"),
     keys.deadlines,
     keys.hintGrace,
     keys.hints,
@@ -44,10 +42,7 @@ test("no two names are the same, within an installation and between two", () => 
 test("the keys of a parent and of its agents share the tag of tenant and parent, whatever the ids contain", () => {
   const { parent, agent: agentKeys } = keysUnder();
   const odd = "{x}{default/other}";
-  const names = [
-    ...Object.values(parent(agent)).map((name) => (typeof name === "function" ? name(odd) : name)),
-    ...Object.values(agentKeys(agent)).map((name) => (typeof name === "function" ? name(odd) : name)),
-  ];
+  const names = [...keyNames(parent(agent), odd), ...keyNames(agentKeys(agent), odd)];
   expect(new Set(names.map(hashTag))).toEqual(new Set(["default/planner-7"]));
 });
 

@@ -1,7 +1,7 @@
 /** What the ratio does not show: latencies, bursts, a backlog, memory, and what is left behind. */
 import { type Client, createClient, createParent } from "subagent-queue";
 import { type BenchRedis, type startModel, startParents, startWorker, succeeded } from "./rig.ts";
-import { MODEL, promptFor, sideBySide } from "./work.ts";
+import { MODEL, promptFor, sideBySide, WARM_UP_TASKS } from "./work.ts";
 
 /** What the measures run on. */
 export interface Bench {
@@ -11,24 +11,43 @@ export interface Bench {
 
 const OUTPUT_BYTES = 500;
 
-/** A task of one call, alone: from `task()` to its reply. */
+/** A task of one call, alone: to the call, from the answer to the reply, and both. */
 export async function latency({ redis, model }: Bench): Promise<string[]> {
   const { worker, parents } = await fresh({ redis, model }, 10);
-  const size = { turns: 0, concurrency: 1, outputBytes: OUTPUT_BYTES };
-  await parents.run({ ...size, tasks: 50 });
-  const tookMs = await parents.run({ ...size, tasks: 200 });
+  const [parent] = parents.parents;
+  if (!parent) return [];
+  await parents.run({ tasks: WARM_UP_TASKS, turns: 0, concurrency: 1, outputBytes: OUTPUT_BYTES });
+  const [toCallMs, toReplyMs, wholeMs]: [number[], number[], number[]] = [[], [], []];
+  for (let n = 0; n < 400; n++) {
+    const startedAtMs = nowMs();
+    succeeded(await parent.task({ prompt: promptFor(0) }));
+    const endedAtMs = nowMs();
+    const { cameAtMs, answeredAtMs } = await model.stats();
+    toCallMs.push(cameAtMs - startedAtMs);
+    toReplyMs.push(endedAtMs - answeredAtMs);
+    wholeMs.push(endedAtMs - startedAtMs);
+  }
   const spawnMs = await sideBySide({ tasks: 200, concurrency: 1 }, async () => {
-    const [parent] = parents.parents;
-    const agent = await parent?.spawn({ name: "latency" });
-    if (agent) await parent?.destroy(agent.agent_id);
+    const agent = await parent.spawn({ name: "latency" });
+    await parent.destroy(agent.agent_id);
   });
   await parents.stop();
   await worker.stop();
   return [
     "## Latency, idle",
     "",
-    `A task of one model call, from \`task()\` to its reply: ${quantiles(tookMs)}. Spawn and destroy: ${quantiles(spawnMs)}.`,
+    "| a task of one model call | |",
+    "| --- | --- |",
+    `| \`task()\` → the call at the model | ${quantiles(toCallMs)} |`,
+    `| the answer is written → \`task()\` resolves | ${quantiles(toReplyMs)} |`,
+    `| the whole task | ${quantiles(wholeMs)} |`,
+    `| spawn and destroy | ${quantiles(spawnMs)} |`,
   ];
+}
+
+/** The time of this machine, finer than a millisecond. */
+function nowMs(): number {
+  return performance.timeOrigin + performance.now();
 }
 
 /** Many spawns at one moment from one process. */
@@ -124,7 +143,7 @@ async function drainedPerSecond(redis: BenchRedis, client: Client, agents: numbe
   let before = agents;
   for (let third = 0; third < 3; third++) {
     const startedMs = performance.now();
-    await new Promise((resolve) => setTimeout(resolve, LOOKED_AT_MS / 3));
+    await sleep(LOOKED_AT_MS / 3);
     const left = await redis.admin.zcard("{saq}:wakes:prioritized");
     rates.push((((before - left) / (performance.now() - startedMs)) * 1_000).toFixed(0));
     before = left;
@@ -140,32 +159,51 @@ async function repeatedly(forMs: number, work: () => Promise<unknown>): Promise<
     const startedMs = performance.now();
     await work();
     tookMs.push(performance.now() - startedMs);
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    await sleep(20);
   }
   return tookMs;
 }
 
-/** Memory of the worker for each run in flight, and how many calls are in flight. */
+/** How many runs wait for their model at once, at which latency of it (ms), and how many calls each makes. */
+const IN_FLIGHT = [
+  { runs: 500, latencyMs: 1_000, calls: 12 },
+  { runs: 1_000, latencyMs: 1_000, calls: 15 },
+  { runs: 5_000, latencyMs: 10_000, calls: 3 },
+];
+
+/** Runs in flight: what one takes in the worker, and how near its calls come to one a latency. */
 export async function memory({ redis, model }: Bench): Promise<string[]> {
   const lines: string[] = [];
-  for (const runs of [500, 2_000]) {
-    const { worker, parents } = await fresh({ redis, model }, runs, 1_000);
+  for (const { runs, latencyMs, calls } of IN_FLIGHT) {
+    const { worker, parents } = await fresh({ redis, model }, runs, latencyMs);
     const idle = await worker.memory();
     await model.reset();
+    const working = parents.run({
+      tasks: runs,
+      turns: calls - 1,
+      concurrency: runs,
+      outputBytes: OUTPUT_BYTES,
+    });
+    // All have begun then: what follows is steady.
+    while ((await model.stats()).calls < runs * 1.5) await sleep(100);
+    const { calls: before } = await model.stats();
     const startedMs = performance.now();
-    const working = parents.run({ tasks: runs * 3, turns: 2, concurrency: runs, outputBytes: OUTPUT_BYTES });
-    await new Promise((resolve) => setTimeout(resolve, 4_000));
+    await sleep(Math.max(5_000, latencyMs));
+    const { calls: after, mostInFlight } = await model.stats();
+    const callsPerSecond = ((after - before) / (performance.now() - startedMs)) * 1_000;
     const busy = await worker.memory();
     await working;
-    const callsPerSecond = (runs * 9) / ((performance.now() - startedMs) / 1_000);
-    const { mostInFlight } = await model.stats();
-    const kib = ((busy.rssMb - idle.rssMb) * 1_024) / runs;
-    lines.push(`| ${runs} | ${mostInFlight} | ${callsPerSecond.toFixed(0)} | ${kib.toFixed(0)} |`);
+    const kib = (of: "rssMb" | "heapMb") => (((busy[of] - idle[of]) * 1_024) / runs).toFixed(1);
+    const share = (100 * callsPerSecond * latencyMs) / (runs * 1_000);
+    lines.push(
+      `| ${runs} | ${latencyMs} | ${mostInFlight} | ${callsPerSecond.toFixed(0)} | ${share.toFixed(1)} % | ${kib("heapMb")} | ${kib("rssMb")} |`,
+    );
     await parents.stop();
     await worker.stop();
   }
-  const head = "| runs | most calls in flight | calls/s at 1,000 ms a call | KiB a run in flight |";
-  return ["## Runs in flight", "", head, "| --- | --- | --- | --- |", ...lines];
+  const head =
+    "| runs | model latency, ms | most calls in flight | calls/s | of one a latency | KiB of heap a run | KiB of RSS a run |";
+  return ["## Runs in flight", "", head, "| --- | --- | --- | --- | --- | --- | --- |", ...lines];
 }
 
 /** What Redis keeps of a task after its reply was acked. */
@@ -174,8 +212,7 @@ export async function leftBehind({ redis, model }: Bench): Promise<string[]> {
   const size = { turns: 2, concurrency: 10, outputBytes: OUTPUT_BYTES };
   // Sweepers forget an ended agent at their next look at it.
   const looked = async () => {
-    while ((await redis.admin.zcard("{saq}:deadlines")) > 0)
-      await new Promise((resolve) => setTimeout(resolve, 500));
+    while ((await redis.admin.zcard("{saq}:deadlines")) > 0) await sleep(500);
   };
   await parents.run({ ...size, tasks: 200 });
   await looked();
@@ -197,6 +234,10 @@ async function fresh({ redis, model }: Bench, concurrency: number, latencyMs = 0
   const [parent] = parents.parents;
   if (parent) succeeded(await parent.task({ prompt: promptFor(0) }));
   return { worker, parents };
+}
+
+function sleep(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
 function quantiles(tookMs: readonly number[]): string {

@@ -3,7 +3,8 @@
  * of `lookup` each, then a summary. It parses nothing but what it needs, so that it never is the bottleneck.
  *
  * Path before `/v1/messages`: `/d10` text deltas of a streamed turn, `/w1` milliseconds between them (0: one packet), `/l50`
- * milliseconds before the first byte. `GET /stats` answers `{calls, mostInFlight}` since `GET /reset`.
+ * milliseconds before the first byte. `GET /stats` answers `{calls, mostInFlight}` since `GET /reset`, and when the last call came
+ * and its answer was written (epoch ms).
  */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 
@@ -15,10 +16,12 @@ interface Manner {
 
 const PAD = "The quick brown fox jumps over the lazy dog. ".repeat(5).slice(0, 200);
 let stats = { calls: 0, inFlight: 0, mostInFlight: 0 };
+const last = { cameAtMs: 0, answeredAtMs: 0 };
 let ids = 0;
 
 const server = createServer((request, response) => {
   if (request.method === "GET") return report(request, response);
+  last.cameAtMs = nowMs();
   stats.calls += 1;
   stats.inFlight += 1;
   stats.mostInFlight = Math.max(stats.mostInFlight, stats.inFlight);
@@ -33,8 +36,13 @@ const server = createServer((request, response) => {
 });
 
 function report(request: IncomingMessage, response: ServerResponse): void {
-  if (request.url === "/reset") stats = { calls: 0, inFlight: 0, mostInFlight: 0 };
-  response.end(JSON.stringify(stats));
+  if (request.url === "/reset") stats = { ...stats, calls: 0, mostInFlight: 0 };
+  response.end(JSON.stringify({ ...stats, ...last }));
+}
+
+/** The time of this machine, finer than a millisecond. */
+function nowMs(): number {
+  return performance.timeOrigin + performance.now();
 }
 
 function mannerOf(url: string): Manner {
@@ -56,6 +64,7 @@ function reply(body: string, manner: Manner, response: ServerResponse): void {
   stats.inFlight -= 1;
   if (body.includes('"stream":true')) void stream(response, manner, { id, text, call, inputTokens });
   else whole(response, { id, text, call, inputTokens });
+  last.answeredAtMs = nowMs();
 }
 
 interface Turn {

@@ -56,13 +56,20 @@ export async function startRedis(): Promise<BenchRedis> {
   };
 }
 
+/** What the scripted model has seen since its last reset; times of its last call in epoch ms. */
+interface ModelStats {
+  calls: number;
+  mostInFlight: number;
+  cameAtMs: number;
+  answeredAtMs: number;
+}
+
 /** The scripted model; `url` says in which manner it answers. */
 export async function startModel() {
   const child = module("model-server.ts");
   const { port } = await heard<{ port: number }>(child);
   const base = `http://127.0.0.1:${port}`;
-  const get = async (path: string) =>
-    (await fetch(base + path)).json() as Promise<{ calls: number; mostInFlight: number }>;
+  const get = async (path: string) => (await fetch(base + path)).json() as Promise<ModelStats>;
   return {
     url: ({ deltas = 10, gapMs = 0, latencyMs = 0 } = {}) => `${base}/d${deltas}/w${gapMs}/l${latencyMs}`,
     stats: () => get("/stats"),
@@ -85,7 +92,7 @@ export async function startWorker(order: Omit<WorkerOrder, "workspaceRoot">) {
   return {
     meter: () => asked(child, "meter"),
     used: () => asked<Used>(child, "used"),
-    memory: () => asked<{ rssMb: number }>(child, "memory"),
+    memory: () => asked<{ rssMb: number; heapMb: number }>(child, "memory"),
     kill: () => child.kill("SIGKILL"),
     async stop() {
       const ended = once(child, "exit");

@@ -33,7 +33,8 @@ process.on("message", async (message: { start: WorkerOrder } | "meter" | "used" 
   } else if (message === "used") process.send?.(used());
   else if (message === "memory") {
     globalThis.gc?.();
-    process.send?.({ rssMb: process.memoryUsage.rss() / 2 ** 20 });
+    const { rss, heapUsed } = process.memoryUsage();
+    process.send?.({ rssMb: rss / 2 ** 20, heapMb: heapUsed / 2 ** 20 });
   } else {
     await stop();
     process.exit();

@@ -1,12 +1,13 @@
 /**
- * The loops that the product is compared with, each in a process of its own and none of them durable: the SDK as it comes
- * (`naive`, `naive-stream`), the SDK over `undici.request` (`floor`), and the AI SDK (`ai-sdk`).
+ * The loops that the product is compared with, each in a process of its own: the SDK as it comes (`naive`, `naive-stream`), the
+ * SDK over `undici.request` (`floor`), and the AI SDK (`ai-sdk`), none of them durable; and durable ones of others (`peers.ts`).
  */
 import { createAnthropic } from "@ai-sdk/anthropic";
 import Anthropic from "@anthropic-ai/sdk";
 import { generateText, stepCountIs, tool } from "ai";
 import { request } from "undici";
 import { z } from "zod";
+import type { PeerName } from "./peers.ts";
 import {
   checkSummary,
   LOOKUP,
@@ -21,21 +22,38 @@ import {
 } from "./work.ts";
 
 /** One of the loops. */
-export type LoopName = "naive" | "naive-stream" | "floor" | "ai-sdk";
+export type LoopName = "naive" | "naive-stream" | "floor" | "ai-sdk" | PeerName;
 
 interface Order {
   loop: LoopName;
   baseUrl: string;
   size: Size;
+  /** For those that need one. */
+  postgresUrl?: string;
 }
 
-process.on("message", async ({ loop, baseUrl, size }: Order) => {
-  const run = loop === "ai-sdk" ? aiSdk(baseUrl, size) : messagesLoop(loop, baseUrl, size);
+process.on("message", async ({ loop, baseUrl, size, postgresUrl = "" }: Order) => {
+  const run = await runnerOf(loop, baseUrl, size, postgresUrl);
   await sideBySide({ ...size, tasks: WARM_UP_TASKS }, run);
   const used = meter();
   await sideBySide(size, run);
   process.send?.(used());
 });
+
+async function runnerOf(
+  loop: LoopName,
+  baseUrl: string,
+  size: Size,
+  postgresUrl: string,
+): Promise<() => Promise<void>> {
+  if (loop === "ai-sdk") return aiSdk(baseUrl, size);
+  if (loop !== "dbos" && loop !== "langgraph") return messagesLoop(loop, baseUrl, size);
+  const { PEERS } = await import("./peers.ts");
+  const client = new Anthropic({ baseURL: baseUrl, apiKey: "bench", maxRetries: 0 });
+  const output = lookupOutput(size.outputBytes);
+  const task = await PEERS[loop]({ client, turns: size.turns, output, postgresUrl });
+  return async () => checkSummary(await task());
+}
 
 /** The loop that everybody writes first. */
 function messagesLoop(loop: LoopName, baseURL: string, { turns, outputBytes }: Size): () => Promise<void> {

@@ -3,12 +3,13 @@
  *
  * Measured: CPU of the worker's process per model call as a ratio to the naive loop of the same round (variants alternate, so
  * that a noisy machine disturbs all of them alike), what Redis does for it, how long a task takes. Not measured: a real
- * provider, TLS, a network, machines beside each other. `--write` writes `docs/benchmarks.md`; `--parts` (default: all) and
+ * provider, TLS, a network, machines beside each other, and, where Postgres is not installed, DBOS and LangGraph. `--write` writes `docs/benchmarks.md`; `--parts` (default: all) and
  * `--only` (variants of the ratio whose name has this) measure less.
  */
 import { parseArgs } from "node:util";
 import type { LoopName } from "./loops.ts";
 import { burst, depth, latency, leftBehind, memory } from "./measures.ts";
+import { startPostgres } from "./postgres.ts";
 import { writeSections } from "./report.ts";
 import { runLoop, startBullmqProducer, startModel, startParents, startRedis, startWorker } from "./rig.ts";
 import { meter, type Size, WARM_UP_TASKS } from "./work.ts";
@@ -44,11 +45,12 @@ const size: Size = {
 };
 const redis = await startRedis();
 const model = await startModel();
+const postgresUrl = await startPostgres();
 
 const loop =
   (name: LoopName, manner = {}) =>
   async (): Promise<Row> => {
-    const { cpuMs, wallMs, rssMb } = await runLoop(name, model.url(manner), size);
+    const { cpuMs, wallMs, rssMb } = await runLoop(name, model.url(manner), size, postgresUrl);
     const calls = size.tasks * (size.turns + 1);
     return { cpuMs: cpuMs / calls, callsPerSecond: (calls / wallMs) * 1_000, rssMb };
   };
@@ -123,6 +125,7 @@ const VARIANTS: Readonly<Record<string, () => Promise<Row>>> = {
   "floor: SDK over `undici.request`": loop("floor"),
   "AI SDK `generateText`": loop("ai-sdk"),
   "BullMQ, no checkpoints": bullmq,
+  ...(postgresUrl && { "DBOS, Postgres": loop("dbos"), "LangGraph, Postgres": loop("langgraph") }),
   "**subagent-queue**, unwatched": product({}),
   "**subagent-queue**, watched, deltas in one packet": product({ watched: true }),
   "**subagent-queue**, watched, ten packets a turn": product({ watched: true, manner: { gapMs: 1 } }),

@@ -11,8 +11,9 @@ const HEAD = [
   "the naive loop of the same round hold between machines; absolute times, rates and latencies do not.",
   "",
   "Not measured: a real provider, TLS, a network between the processes, several machines, a Redis Cluster, tools that take time,",
-  "more than 30,000 queued agents, DBOS and LangGraph; nor what has no section here. A load far above the number of cores disturbs",
-  "every figure, and short-lived processes have spent much of their time on compiling themselves: measure on an idle machine.",
+  "the CPU of Postgres; nor what has no section here. DBOS and LangGraph are measured where Postgres is installed. A load far above the",
+  "number of cores disturbs every figure, and short-lived processes have spent much of their time on compiling themselves: measure on",
+  "an idle machine.",
 ].join("\n");
 
 /** Where and when a part was measured. A load above the number of cores says that other work disturbed it. */

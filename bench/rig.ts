@@ -78,10 +78,15 @@ export async function startModel() {
 }
 
 /** Runs one of the loops in a fresh process. */
-export async function runLoop(loop: LoopName, baseUrl: string, size: Size): Promise<Used> {
+export async function runLoop(
+  loop: LoopName,
+  baseUrl: string,
+  size: Size,
+  postgresUrl: string | undefined,
+): Promise<Used> {
   const child = module("loops.ts");
   await heard(child);
-  const used = asked<Used>(child, { loop, baseUrl, size });
+  const used = asked<Used>(child, { loop, baseUrl, size, postgresUrl });
   return used.finally(() => child.kill());
 }
 
@@ -159,7 +164,8 @@ function module(name: string): ChildProcess {
   );
 }
 
-function kept(child: ChildProcess): ChildProcess {
+/** Ends with this process. */
+export function kept(child: ChildProcess): ChildProcess {
   children.add(child);
   child.on("exit", () => children.delete(child));
   return child;
@@ -183,7 +189,8 @@ function asked<T>(child: ChildProcess, message: object | string): Promise<T> {
   return answer;
 }
 
-async function freePort(): Promise<number> {
+/** A port on 127.0.0.1 that nothing listens on. */
+export async function freePort(): Promise<number> {
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");
   const address = server.address();

@@ -341,13 +341,8 @@ export class Session {
     this.#alerts = alerts;
   }
 
-  /** What was paid for with `entries` stands in Redis. */
-  #book(entries: readonly NewEntry[]): void {
-    if (this.#unbooked.length > 0) this.#unbooked = this.#unbooked.filter((each) => !entries.includes(each));
-  }
-
   async #acknowledge({ entries, advances, entriesAfter, told }: Commitment): Promise<void> {
-    this.#book(entries);
+    this.#unbooked = without(this.#unbooked, entries);
     this.#acknowledged = entriesAfter;
     if (told) {
       this.committed = told.progress;
@@ -380,7 +375,7 @@ export class Session {
     this.#acknowledged = this.state.entries;
     if (this.#acknowledged === known) throw partlyWritten();
     this.#purchase.forget();
-    this.#book(written);
+    this.#unbooked = without(this.#unbooked, written);
     for (const { entry } of written) {
       if (entry.kind === "answer") this.addPurchase(entry.message, entry.usage, entry.costUsd, true);
       if (entry.kind === "compacted")
@@ -389,6 +384,10 @@ export class Session {
     const charged = await this.commit();
     return charged === "committed" ? "adopted" : charged;
   }
+}
+
+function without(all: NewEntry[], some: readonly NewEntry[]): NewEntry[] {
+  return all.length === 0 ? all : all.filter((each) => !some.includes(each));
 }
 
 function partlyWritten(): SubagentError {

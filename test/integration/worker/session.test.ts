@@ -142,6 +142,21 @@ test("a commit that brings the run on clears its failures and proves its slot", 
   expect([session.attempts, session.breaks, session.hasAdvanced, proofs.count]).toEqual([0, 0, true, 1]);
 });
 
+test("what was paid for is unbooked until a commit has it, or another has taken its place", async () => {
+  const { rig, agent, claim } = await scene();
+  const session = await claim();
+  const unbooked = () => session.unbooked.map(({ kind, message }) => `${kind} ${message}`);
+  take(session, "first", ["glob"]);
+  expect(unbooked()).toEqual(["answer 1"]);
+  await session.commit();
+  expect(unbooked()).toEqual([]);
+  session.add([newResult(1, "c0", "found"), answerOf(3, "mine")]);
+  await rig.redis.hset(rig.keys.agent(agent).log, "3", answerOf(3, "theirs").json);
+  expect(unbooked()).toEqual(["answer 3"]);
+  expect(await session.commit()).toBe("adopted");
+  expect(unbooked()).toEqual([]);
+});
+
 test("once the lease is over nothing is written, and the tools are stopped", async () => {
   const { rig, agent, clock, claim } = await scene();
   const session = await claim();

@@ -166,10 +166,10 @@ describe("task", () => {
     const named = parent.task({ prompt: "go", request_key: "t1" });
     await worker.run("task");
     await named;
-    const { request } = worker.store.keys.parent(address);
+    const ofParent = worker.store.keys.parent(address);
     const { record } = worker.store.keys.agent({ ...address, uid: await worker.uidOf("task") });
     const kept = await until(() => worker.redis.hget(record, "kept"));
-    expect(Math.ceil((await worker.redis.pttl(request("t1"))) / TIMING.requestTtlMs)).toBe(2);
+    expect(Math.ceil((await worker.redis.pttl(ofParent.request("t1"))) / TIMING.requestTtlMs)).toBe(2);
     expect(kept.length).toBeLessThan(450);
   });
 

@@ -115,11 +115,11 @@ async function acked(rig: Rig, request_key: string, promised: boolean, name = "a
 
 test("with the ack a request key goes that its caller did not name; one that it named, and another agent's, stay", async () => {
   const rig = verbRig();
-  const { request } = rig.keys.parent(rig.parent);
+  const ofParent = rig.keys.parent(rig.parent);
   await acked(rig, "drawn", false);
   await acked(rig, "named", true);
-  expect(await rig.redis.exists(request("drawn"), request("named"))).toBe(1);
-  expect(await rig.redis.exists(request("named"))).toBe(1);
+  expect(await rig.redis.exists(ofParent.request("drawn"), ofParent.request("named"))).toBe(1);
+  expect(await rig.redis.exists(ofParent.request("named"))).toBe(1);
   const other = rig.address();
   const message = JSON.stringify(messageOf("go", "named"));
   await rig.store.spawn(other, {
@@ -138,7 +138,7 @@ test("with the ack a request key goes that its caller did not name; one that it 
   await rig.store.append(other, { epoch, known: 0, running_ms: 1, entries: [["0", "{}"]], ...taken });
   await rig.store.settle(other, { ...wellDone(epoch), known: 1 });
   await rig.replies.ack(rig.parent, await only(rig), "r");
-  expect(await rig.redis.exists(request("named"))).toBe(1);
+  expect(await rig.redis.exists(ofParent.request("named"))).toBe(1);
 });
 
 test("of acked agents the newest fifty keep their timelines; the numbers of the others leave the history", async () => {

@@ -294,8 +294,8 @@ test("what an ended agent leaves: record, timeline and text for seven days; log,
   const { summary: _, ...ended } = handedBack(epoch);
   await rig.store.settle(agent, ended);
   const { record, timeline, log, inbox, life } = rig.keys.agent(agent);
-  const { replies, text } = rig.keys.parent(rig.parent);
-  for (const key of [record, timeline, replies, text(`${agent.uid}.1`)]) {
+  const ofParent = rig.keys.parent(rig.parent);
+  for (const key of [record, timeline, ofParent.replies, ofParent.text(`${agent.uid}.1`)]) {
     const left = await rig.redis.pttl(key);
     expect(left, key).toBeGreaterThan(7 * DAY_MS - 60_000);
     expect(left, key).toBeLessThanOrEqual(7 * DAY_MS);

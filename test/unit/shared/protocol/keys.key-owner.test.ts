@@ -18,8 +18,11 @@ test("the keys of a parent and of an agent lead back to them", () => {
 });
 
 test("keys that hold no part of an agent, and foreign ones, lead nowhere", () => {
-  const { request, ack, text, usage } = keys.parent(parent);
-  const others = [request("r"), ack("x"), text("x"), usage, keys.agent(agent).message("m:log")];
+  const ofParent = keys.parent(parent);
+  const others = [
+    ...[ofParent.request("r"), ofParent.ack("x"), ofParent.text("x"), ofParent.usage],
+    keys.agent(agent).message("m:log"),
+  ];
   for (const key of [
     ...others,
     keys.deadlines,

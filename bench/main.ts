@@ -3,8 +3,9 @@
  *
  * Measured: CPU of the worker's process per model call as a ratio to the naive loop of the same round (variants alternate, so
  * that a noisy machine disturbs all of them alike), what Redis does for it, how long a task takes. Not measured: a real
- * provider, TLS, a network, machines beside each other, and, where Postgres is not installed, DBOS and LangGraph. `--write` writes `docs/benchmarks.md`; `--parts` (default: all) and
- * `--only` (variants of the ratio whose name has this) measure less.
+ * provider, TLS, a network, machines beside each other, and, where Postgres is not installed, DBOS and LangGraph. `--parts`
+ * (default: all) and `--only` (variants of the ratio whose name has this) measure less, `--write` writes `docs/benchmarks.md`,
+ * and `--gate` fails where a ratio is far above its goal.
  */
 import { parseArgs } from "node:util";
 import type { LoopName } from "./loops.ts";
@@ -34,6 +35,7 @@ const { values } = parseArgs({
     only: { type: "string", default: "" },
     parts: { type: "string", default: "" },
     depths: { type: "string", default: "100,30000" },
+    gate: { type: "boolean", default: false },
     write: { type: "boolean", default: false },
   },
 });
@@ -147,6 +149,22 @@ async function ratio(): Promise<string[]> {
   return ratioTable();
 }
 
+/** Medians above which `--gate` fails: goals (0.65, 0.75, 1.0) and what a shared machine adds to them. */
+const MOST: Readonly<Record<string, number>> = {
+  "**subagent-queue**, unwatched": 0.8,
+  "**subagent-queue**, watched, deltas in one packet": 0.95,
+  "**subagent-queue**, watched, ten packets a turn": 1.6,
+};
+
+/** What is above its bound, in words. */
+function tooDear(): string[] {
+  return Object.entries(MOST).flatMap(([name, most]) => {
+    const ratios = ratiosOf(rows.get(name) ?? []).sort((a, b) => a - b);
+    const median = ratios[ratios.length >> 1];
+    return median !== undefined && median <= most ? [] : [`${name}: ${median?.toFixed(2)} (at most ${most})`];
+  });
+}
+
 const PARTS = { ratio, latency, burst, depth, memory, leftBehind };
 const asked = values.parts.split(",");
 const sections: string[][] = [];
@@ -157,10 +175,17 @@ for (const [name, measure] of Object.entries(PARTS)) {
 }
 process.stdout.write(`${sections.map((lines) => lines.join("\n")).join("\n\n")}\n`);
 if (values.write) writeSections(sections);
-process.exit(0);
+const broken = values.gate ? tooDear() : [];
+for (const each of broken) process.stderr.write(`too dear: ${each}\n`);
+process.exit(broken.length > 0 ? 1 : 0);
+
+/** CPU of each round as a ratio to that of the naive loop in the same round. */
+function ratiosOf(measuredRows: readonly Row[]): number[] {
+  const base = rows.get(BASE) ?? [];
+  return measuredRows.map(({ cpuMs }, round) => cpuMs / (base[round]?.cpuMs ?? Number.NaN));
+}
 
 function ratioTable(): string[] {
-  const base = rows.get(BASE) ?? [];
   const head = `${size.tasks} tasks of ${size.turns} tool turns, ${size.concurrency} side by side, tool results of ${size.outputBytes} bytes; medians (min–max) of ${values.rounds} alternating rounds.`;
   const names = [
     "",
@@ -175,7 +200,7 @@ function ratioTable(): string[] {
   ];
   const lines = [...rows].map(([name, measuredRows]) => {
     const column = (of: (row: Row) => number | undefined) => span(measuredRows.map(of));
-    const ratios = span(measuredRows.map(({ cpuMs }, round) => cpuMs / (base[round]?.cpuMs ?? Number.NaN)));
+    const ratios = span(ratiosOf(measuredRows));
     const redisColumns = [column((r) => r.redisUs), column((r) => r.commands), column((r) => r.aofBytes)];
     return [
       name,

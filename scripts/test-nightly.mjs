@@ -57,6 +57,7 @@ const FORMS = [
   ["embedded", script("test:embedded"), {}],
   ["cluster", script("test:cluster"), {}],
   ["chaos", script("test:chaos", "--runs", "1000", "--kills", "200"), {}],
+  ["bench", script("bench", "--parts=ratio", "--only=queue", "--rounds=3", "--gate"), {}],
   ["soak", script("test:soak", "--minutes", "120"), {}],
 ];
 

@@ -105,13 +105,13 @@ test("Perl's prints the summary, with nothing but its own modules", async () => 
   expect(await run("perl", join(RECIPES, "http.pl"))).toBe("hello from a sub-agent\n");
 });
 
-test("an agent of the AI SDK gets its sub-agents with one line", { timeout: 60_000 }, async () => {
+test("an agent of the AI SDK gets its sub-agents with one line", async () => {
   expect(await run(process.execPath, "--import", "tsx", join(RECIPES, "ai-sdk.ts"))).toContain(
     "It said: hello from a sub-agent",
   );
 });
 
-test("an agent of LangChain gets its sub-agents with one line", { timeout: 60_000 }, async () => {
+test("an agent of LangChain gets its sub-agents with one line", async () => {
   expect(await run(process.execPath, "--import", "tsx", join(RECIPES, "langchain.ts"))).toBe(
     "hello from a sub-agent\n",
   );

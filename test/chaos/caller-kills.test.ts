@@ -64,7 +64,7 @@ function gather({ stdout }: NodeProcess, calls: readonly Call[], { replies }: Re
 }
 
 test(`${KILLS} kills of the caller: one result a task, the same to each caller, bought once`, {
-  timeout: 60_000 + KILLS * 1_000,
+  timeout: 300_000 + KILLS * 1_000,
 }, async () => {
   const stage = await openStage({ scenario });
   for (let i = 0; i < 2; i++) await stage.startWorker({ concurrency: 20 });

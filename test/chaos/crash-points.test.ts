@@ -21,7 +21,7 @@ beforeAll(async () => {
   }
   const tookMs = performance.now() - startedMs;
   process.stdout.write(`${results.size} crash points in ${Math.round(tookMs / 1_000)} s\n`);
-}, 300_000);
+});
 
 test.for(BATCHES)(
   "a crash $side any commit of a run that $plot costs time only when it goes on on the $host host",

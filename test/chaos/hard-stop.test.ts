@@ -15,9 +15,7 @@ const beginRuns = async (stage: Stage) => {
   return agents;
 };
 
-test("a second signal ends a stopping worker at once, and its runs go on elsewhere when their leases are over", {
-  timeout: 60_000,
-}, async () => {
+test("a second signal ends a stopping worker at once, and its runs go on elsewhere when their leases are over", async () => {
   const stage = await openStage({ redis: "own", scenario });
   const command = await stage.commandLineWorker();
   const agents = await beginRuns(stage);
@@ -43,7 +41,6 @@ test("a second signal ends a stopping worker at once, and its runs go on elsewhe
 
 test.for(["killed", "frozen"] as const)(
   "a worker process that is stopped while its Redis is %s ends with 0 in 25 s, and its runs go on when Redis is back",
-  { timeout: 60_000 },
   async (fate) => {
     const stage = await openStage({ redis: "own", scenario, timing: SHORT_TIMING });
     const { server } = stage;

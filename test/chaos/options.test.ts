@@ -48,4 +48,4 @@ test("the command line plays a run outside of the suite, judges it, and says so 
   const chaos = await spawnNode("test/chaos/main.ts", { args });
   expect(await chaos.closed, chaos.stderr.join("\n")).toMatchObject({ code: 0 });
   expect(chaos.stdout.join("\n")).toContain("nothing lost, nothing done twice");
-}, 300_000);
+});

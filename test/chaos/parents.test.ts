@@ -65,9 +65,7 @@ async function timesLeft({ redis, keys, prefix }: Stage): Promise<Map<string, nu
   return new Map(left.filter(([, ms]) => ms >= 0));
 }
 
-test("nothing that a parent could miss is gone after an hour away, nor after six days; what is, is none of it", {
-  timeout: 60_000,
-}, async () => {
+test("nothing that a parent could miss is gone after an hour away, nor after six days; what is, is none of it", async () => {
   const { installation, parent, work } = await openScene();
   await installation.spawn({ name: "idle" });
   await work(REPLIES);
@@ -105,9 +103,7 @@ test("nothing that a parent could miss is gone after an hour away, nor after six
   expect(await daysLeft(second)).toEqual([7, 7, 7]);
 });
 
-test("a parent process that is frozen while its replies come reads each of them once when it goes on", {
-  timeout: 60_000,
-}, async () => {
+test("a parent process that is frozen while its replies come reads each of them once when it goes on", async () => {
   const { installation, work, startReader } = await openScene();
   const reader = await startReader();
   await work(10);
@@ -127,9 +123,7 @@ test("a parent process that is frozen while its replies come reads each of them 
   expect(await entriesInChannel(installation)).toBe(0);
 });
 
-test("what a killed parent process had read and not acked is delivered again to its successor, and nothing else", {
-  timeout: 60_000,
-}, async () => {
+test("what a killed parent process had read and not acked is delivered again to its successor, and nothing else", async () => {
   const { installation, work, startReader } = await openScene();
   await work(REPLIES);
   const first = await startReader(20);
@@ -144,9 +138,7 @@ test("what a killed parent process had read and not acked is delivered again to 
   expect(await entriesInChannel(installation)).toBe(0);
 });
 
-test("two processes of one parent both see every entry until it is acked, and of their acks exactly one is the first", {
-  timeout: 60_000,
-}, async () => {
+test("two processes of one parent both see every entry until it is acked, and of their acks exactly one is the first", async () => {
   const { installation, work, startReader } = await openScene();
   const readers = await Promise.all([startReader(), startReader()]);
   await work(REPLIES);
@@ -160,9 +152,7 @@ test("two processes of one parent both see every entry until it is acked, and of
   expect(await entriesInChannel(installation)).toBe(0);
 });
 
-test("an agent whose parent process dies between recording the message and the wake runs all the same, seconds later", {
-  timeout: 60_000,
-}, async () => {
+test("an agent whose parent process dies between recording the message and the wake runs all the same, seconds later", async () => {
   const { installation } = await openScene();
   const agent = await installation.spawn();
   const { prefix, redis, keys } = installation;

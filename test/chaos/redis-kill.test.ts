@@ -89,7 +89,7 @@ async function kills({ server }: ProxiedStage, moments: ReturnType<typeof seeded
 }
 
 test(`${KILLS} kills of Redis lose nothing that was answered`, {
-  timeout: 120_000 + KILLS * 20_000,
+  timeout: 300_000 + KILLS * 20_000,
 }, async () => {
   const stage = await openTroubledStage({
     latencyMs: 20,

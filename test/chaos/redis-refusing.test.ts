@@ -23,7 +23,7 @@ let worker: CommandLineWorker;
 beforeAll(async () => {
   stage = await openTroubledStage();
   worker = await stage.commandLineWorker({ env: { SUBAGENT_CONCURRENCY: `${AT_A_TIME}` } });
-}, 90_000);
+});
 
 async function scriptsRun(): Promise<number> {
   const stats = await stage.observer.info("commandstats");
@@ -81,19 +81,15 @@ async function endures({ parentId, begin, reason, end }: Refusal): Promise<void>
   expect(worker.isRunning).toBe(true);
 }
 
-test(
-  "a Redis without memory takes no spawns, lets runs end, and is told from a missing one",
-  { timeout: 120_000 },
-  () =>
-    endures({
-      parentId: "full",
-      begin: () => stage.observer.config("SET", "maxmemory", "1"),
-      reason: /^Redis has no memory left|^Redis refuses writes \(OOM/,
-      end: () => stage.observer.config("SET", "maxmemory", "0"),
-    }),
-);
+test("a Redis without memory takes no spawns, lets runs end, and is told from a missing one", () =>
+  endures({
+    parentId: "full",
+    begin: () => stage.observer.config("SET", "maxmemory", "1"),
+    reason: /^Redis has no memory left|^Redis refuses writes \(OOM/,
+    end: () => stage.observer.config("SET", "maxmemory", "0"),
+  }));
 
-test("a Redis that has become a read-only replica is waited for", { timeout: 120_000 }, async () => {
+test("a Redis that has become a read-only replica is waited for", async () => {
   const nobody = await freePort();
   await endures({
     parentId: "replica",
@@ -104,18 +100,15 @@ test("a Redis that has become a read-only replica is waited for", { timeout: 120
   });
 });
 
-test("a Redis that refuses every write is not asked in a storm", { timeout: 120_000 }, () =>
+test("a Redis that refuses every write is not asked in a storm", () =>
   endures({
     parentId: "no-replicas",
     begin: () => stage.observer.config("SET", "min-replicas-to-write", "1"),
     reason: /^Redis refuses writes \(NOREPLICAS/,
     end: () => stage.observer.config("SET", "min-replicas-to-write", "0"),
-  }),
-);
+  }));
 
-test("scripts that are flushed again and again, and connections that are cut, hold nothing up", {
-  timeout: 120_000,
-}, async () => {
+test("scripts that are flushed again and again, and connections that are cut, hold nothing up", async () => {
   const { redis } = stage;
   const batch = await startBatch(stage, "flushed", AT_A_TIME);
   const cutBefore = stage.proxy.counts.accepted;

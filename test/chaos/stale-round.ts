@@ -162,8 +162,9 @@ async function journalOf({ journal }: StaleScene, agents: readonly Agent[]) {
 
 async function snapshot({ redis, keys, entries }: Stage, agent: Agent): Promise<string> {
   const { record, log } = keys.agent(agent);
-  const kept = [await redis.hgetall(record), await redis.hgetall(log), await entries(agent)];
-  return JSON.stringify(kept);
+  // Redis lists the same fields in another order once it has packed a hash anew.
+  const fields = async (key: string) => Object.entries(await redis.hgetall(key)).sort();
+  return JSON.stringify([await fields(record), await fields(log), await entries(agent)]);
 }
 
 /** The victim takes and finishes other work. */

@@ -42,7 +42,7 @@ async function performGroup(server: RedisServer, rounds: number): Promise<StaleR
 }
 
 test(`${ROUNDS} times stopped past its leases and woken up, a worker begins nothing and Redis refuses what it writes`, {
-  timeout: 120_000 + ROUNDS * 15_000,
+  timeout: 300_000 + ROUNDS * 15_000,
 }, async () => {
   const server = await startPrivateRedis();
   const shares = Array.from({ length: GROUPS }, (_, group) => Math.floor((ROUNDS + group) / GROUPS));

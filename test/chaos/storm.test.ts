@@ -50,9 +50,7 @@ const refusalsOf = (outcomes: readonly PromiseSettledResult<SpawnReceipt>[]) =>
     return [outcome.reason instanceof SubagentError ? outcome.reason.code : String(outcome.reason)];
   });
 
-test("of 1,000 spawns at once over fifty connections that lose answers exactly ten are admitted", {
-  timeout: 180_000,
-}, async () => {
+test("of 1,000 spawns at once over fifty connections that lose answers exactly ten are admitted", async () => {
   const { onlooker, storm } = await openScene();
   const outcomes = await storm((call) => `key-${call}`);
   const receipts = receiptsOf(outcomes);
@@ -67,9 +65,7 @@ test("of 1,000 spawns at once over fifty connections that lose answers exactly t
   expect((await onlooker.spawn({ name: "next" })).agent_id).toBe("next");
 });
 
-test("1,000 spawns with one request key make one agent and get one answer", {
-  timeout: 180_000,
-}, async () => {
+test("1,000 spawns with one request key make one agent and get one answer", async () => {
   const { onlooker, storm } = await openScene();
   const outcomes = await storm(() => "the-only-key");
   expect(refusalsOf(outcomes)).toEqual([]);

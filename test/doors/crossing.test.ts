@@ -51,7 +51,6 @@ const READERS = Object.entries(READ_DOORS).filter(
 
 test.for(READERS)(
   "what five doors have spawned is seen, answered and acked through %s",
-  { timeout: 60_000 },
   async ([reader, { seesQuestion, answers, takes }]) => {
     const spawned = await spawnAll(reader);
     await Promise.all(
@@ -70,7 +69,6 @@ test.for(READERS)(
 
 test.for(READERS)(
   "what five doors have spawned is destroyed through %s",
-  { timeout: 60_000 },
   async ([reader, { seesQuestion, destroys }]) => {
     const parentId = `${reader}.destroying`;
     const spawned = (await spawnAll(parentId)).filter(({ asks }) => asks);

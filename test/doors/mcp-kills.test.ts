@@ -20,7 +20,7 @@ beforeAll(async () => {
   await stage.startWorker();
   apis = Array.from({ length: PROCESSES }, () => startCommandLineApi(stage));
   await Promise.all(apis);
-}, 60_000);
+});
 
 const address = async (api: Promise<CommandLineApi> | undefined, parentId: string) =>
   `${(await api)?.url}/mcp?parent=${parentId}`;

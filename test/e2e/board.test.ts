@@ -97,5 +97,5 @@ async function startForeignPage(html: string): Promise<string> {
 }
 
 async function shows(page: Page, text: string): Promise<void> {
-  await page.getByText(text).first().waitFor({ state: "visible", timeout: 10_000 });
+  await page.getByText(text).first().waitFor({ state: "visible", timeout: 120_000 });
 }

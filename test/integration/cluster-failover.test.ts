@@ -114,7 +114,6 @@ async function runningNow({ redis, keys, store }: Stage, parents: readonly Paren
 
 test.for(["the parents", "what all workers share"])(
   "the master that holds %s is killed: every run succeeds once, and work goes on by itself",
-  { timeout: 120_000 },
   async (victim) => {
     const installation = await openStage({
       redis: cluster,

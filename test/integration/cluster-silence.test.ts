@@ -12,9 +12,7 @@ import { openStage } from "../stage/stage.ts";
 const scene = useCluster();
 const { onCluster, clientOf } = scene;
 
-test("a cluster that was silent as a whole finds its worker ready again, and working", {
-  timeout: 90_000,
-}, async () => {
+test("a cluster that was silent as a whole finds its worker ready again, and working", async () => {
   const installation = await openStage({ ...onCluster(), latencyMs: 100 });
   const worker = await installation.startWorker();
   const parent = testParent(await clientOf(installation));
@@ -35,7 +33,6 @@ test("a cluster that was silent as a whole finds its worker ready again, and wor
 
 test.for(["the parents", "what all workers share"])(
   "the master of %s falls silent: its successor gets the work without anybody's help",
-  { timeout: 90_000 },
   async (victim) => {
     const installation = await openStage({ ...onCluster(), latencyMs: 300 });
     await installation.startWorker();

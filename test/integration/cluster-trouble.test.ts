@@ -119,9 +119,7 @@ test("a node that left the slot table and came back before its connection had en
   await until(async () => (await opened()) === 0);
 });
 
-test("while the whole cluster is away producers say so within a second; workers wait, and go on by themselves", {
-  timeout: 90_000,
-}, async () => {
+test("while the whole cluster is away producers say so within a second; workers wait, and go on by themselves", async () => {
   const installation = await openStage({ ...onCluster(), latencyMs: 400 });
   const worker = await installation.startWorker();
   const client = await clientOf(installation);
@@ -150,9 +148,7 @@ test("while the whole cluster is away producers say so within a second; workers 
   await until(async () => (await worker.readiness()).ready, { what: "a worker that is ready again" });
 });
 
-test("a failover that loses the last writes hangs nobody, and the same request keys work again", {
-  timeout: 90_000,
-}, async () => {
+test("a failover that loses the last writes hangs nobody, and the same request keys work again", async () => {
   const installation = await openStage({ ...onCluster(), latencyMs: 100 });
   const client = await clientOf(installation);
   const parent = testParent(client, { parentId: `planner-${uniquePrefix()}` });
@@ -195,9 +191,7 @@ test("a failover that loses the last writes hangs nobody, and the same request k
     expect(await parent.waitAny([agent_id])).toMatchObject({ status: "succeeded", turns: 3 });
 });
 
-test("a run whose claim and turns were lost is done again, and replies once", {
-  timeout: 90_000,
-}, async () => {
+test("a run whose claim and turns were lost is done again, and replies once", async () => {
   const installation = await openStage(onCluster());
   const { offline, keys } = installation;
   const client = await clientOf(installation);

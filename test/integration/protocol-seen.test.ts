@@ -169,9 +169,7 @@ const WITH_TTL = /Ms|MS|\d+ [shd]\b|a minute|a day|like the record|idle time/;
 const NOT_MET =
   /^(parent\.callback|budget|apiKeys|callbacks|callbackLock|requestRate|rankedWakes|delayedWakes|wakeJob|wakeQueue|intakeQueue|intakeJob|bullPrefix)$/;
 
-test("each key that is written is of a row, by its type, its writers and its stay; each row is met", {
-  timeout: 120_000,
-}, async () => {
+test("each key that is written is of a row, by its type, its writers and its stay; each row is met", async () => {
   const stage = await openStage({ redis: "own", scenario });
   const { seen, monitor } = await watch(stage);
   await livesThrough(stage);

@@ -35,7 +35,7 @@ beforeAll(async () => {
   scene = await openLeakyScene();
   // The reply is pushed a moment after it is there.
   await until(() => scene.out.get("webhooks")?.some((body) => body.includes("sub_agent.reply")));
-}, 120_000);
+});
 afterAll(async () => {
   trace.disable();
   context.disable();

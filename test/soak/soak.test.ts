@@ -18,9 +18,7 @@ const timing = {
   longestLookMs: 10_000,
 };
 
-test("a short soak under every fault tells each run once, leaves nothing in Redis, and names the worker that leaks", {
-  timeout: 300_000,
-}, async () => {
+test("a short soak under every fault tells each run once, leaves nothing in Redis, and names the worker that leaks", async () => {
   const news: string[] = [];
   const { rows, strikes, marks, account, verdicts } = await runSoak({
     durationMs: 12_000,

@@ -41,7 +41,7 @@ beforeAll(async () => {
   const intake = createIntake({ redisUrl: stage.url, prefix: "saq", client: stage.client(), logger });
   closeAtEnd(() => intake.stop());
   await intake.start();
-}, 60_000);
+});
 
 /** As programs do when their API has gone: once more, at another one. */
 async function insist(program: Program, first: number): Promise<string> {
@@ -60,4 +60,4 @@ test("programs at every door have their replies while an API process and a worke
   const again = startCommandLineApi(stage);
   for (const said of await Promise.all(asking)) expect(said).toContain(SAID);
   apis[0] = await again;
-}, 60_000);
+});

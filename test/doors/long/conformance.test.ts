@@ -30,9 +30,9 @@ beforeAll(async () => {
   stage = await openStage({ scenario: FIXTURE_SCENARIO });
   await stage.startWorker();
   apiUrl = (await startCommandLineApi(stage)).url;
-}, 60_000);
+});
 
-test.for(SCENARIOS)("%s", { timeout: 120_000 }, async (scenario) => {
+test.for(SCENARIOS)("%s", async (scenario) => {
   const parentId = scenario;
   const url = await startFixtureTools({
     target: new URL(`${apiUrl}/mcp?parent=${parentId}`),

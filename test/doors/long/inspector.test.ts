@@ -23,7 +23,7 @@ beforeAll(async () => {
   });
   await stage.startWorker();
   apiUrl = (await startCommandLineApi(stage)).url;
-}, 60_000);
+});
 
 /** A call of parent `era`; resolves to what the inspector prints. */
 async function call(era: "legacy" | "modern", tool: string, input: object) {
@@ -38,9 +38,7 @@ async function call(era: "legacy" | "modern", tool: string, input: object) {
   return Result.parse(JSON.parse(inspector.stdout.join("\n")));
 }
 
-test("a client of the older revision is answered in time, and finds the reply later", {
-  timeout: 180_000,
-}, async () => {
+test("a client of the older revision is answered in time, and finds the reply later", async () => {
   const { answer, tookMs } = await timed(() => call("legacy", "task", { prompt: "Look for it" }));
   expect(tookMs).toBeLessThan(CLIENTS_WAIT_MS);
   expect(answer.structuredContent).toMatchObject({ agent_id: "task", status: "working" });
@@ -51,9 +49,7 @@ test("a client of the older revision is answered in time, and finds the reply la
   expect(later.content[0]?.text).toContain("found it");
 });
 
-test("a client of the newest revision follows the task, and gets the reply from its one call", {
-  timeout: 180_000,
-}, async () => {
+test("a client of the newest revision follows the task, and gets the reply from its one call", async () => {
   const { answer, tookMs } = await timed(() => call("modern", "task", { prompt: "Look for it" }));
   expect(tookMs).toBeGreaterThan(RUN_MS);
   expect(answer.structuredContent).toMatchObject({ status: "succeeded", summary: "found it" });

@@ -38,7 +38,7 @@ beforeAll(async () => {
   await intake.start();
   api = (await startCommandLineApi(stage)).url;
   programs = programsOf(stage, token);
-}, 60_000);
+});
 
 /** The recipes ask with one request key, or read the channel from its beginning: each round is the first one for them. */
 async function forgetRecipes(): Promise<void> {

@@ -28,9 +28,7 @@ async function connections(redis: RedisClient): Promise<{ producer: number; subs
   return { producer: count("producer"), subscriber: count("subscriber") };
 }
 
-test("300 parents that spawn, send, read, listen and wait share exactly two connections", {
-  timeout: 60_000,
-}, async () => {
+test("300 parents that spawn, send, read, listen and wait share exactly two connections", async () => {
   const server = await startPrivateRedis();
   const redis = observer(server.url);
   const prefix = uniquePrefix();

@@ -130,7 +130,7 @@ describe("when Redis is frozen", () => {
 });
 
 describe("when an answer is lost on the way", () => {
-  test("a spawn is put once more and its receipt is that of a first spawn", { timeout: 60_000 }, async () => {
+  test("a spawn is put once more and its receipt is that of a first spawn", async () => {
     const { proxy, parent, liveAgents } = await scene();
     for (let round = 0; round < 30; round += 1) {
       const input = { name: "a", request_key: `k${round}` };
@@ -252,7 +252,7 @@ describe("when an answer is lost on the way", () => {
     expect(await liveAgents()).toBe(0);
   });
 
-  test("1,000 spawns over lost answers never exceed the quota", { timeout: 60_000 }, async () => {
+  test("1,000 spawns over lost answers never exceed the quota", async () => {
     const server = await startPrivateRedis();
     const proxy = await startProxy(server.port);
     const prefix = uniquePrefix();
@@ -278,7 +278,7 @@ describe("when an answer is lost on the way", () => {
     expect(await worker.store.liveUids(address)).toHaveLength(10);
   });
 
-  test("an ack that was put twice still says whether it was the first", { timeout: 60_000 }, async () => {
+  test("an ack that was put twice still says whether it was the first", async () => {
     const { proxy, parent } = await scene();
     const replies = parent.replies();
     for (let round = 0; round < 20; round += 1) {

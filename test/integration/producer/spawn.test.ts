@@ -223,9 +223,7 @@ describe("the quota", () => {
     expect(await parent.get("short_2")).toMatchObject({ status: "ended", ended_reason: "idle" });
   });
 
-  test("admits exactly 10 of 11 parallel spawns, in 200 rounds over four clients", {
-    timeout: 60_000,
-  }, async () => {
+  test("admits exactly 10 of 11 parallel spawns, in 200 rounds over four clients", async () => {
     const prefix = uniquePrefix();
     const clients = [1, 2, 3, 4].map(() => testClient({ prefix, timing: TIMING }));
     for (let round = 0; round < 200; round += 1) {

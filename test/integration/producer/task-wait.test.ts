@@ -84,4 +84,4 @@ test("a provider that cannot be reached is named, since when and until the next 
   await parent.destroy("t");
   expect((await task).stop_reason).toBe("destroyed");
   expect((await parent.get("t")).provider_wait).toBeUndefined();
-}, 60_000);
+});

@@ -28,7 +28,7 @@ async function callsOf(stage: Stage): Promise<Map<string, number>> {
   );
 }
 
-test.for([100, 3_000])("at rest %i parents cost a page a tick", { timeout: 60_000 }, async (count) => {
+test.for([100, 3_000])("at rest %i parents cost a page a tick", async (count) => {
   const stage = await openStage({ redis: "own" });
   const { redis, keys } = stage;
   const parents = Array.from({ length: count }, (_, i) => ({ tenant: "default", parentId: `p${i}` }));
@@ -54,9 +54,7 @@ test.for([100, 3_000])("at rest %i parents cost a page a tick", { timeout: 60_00
   expect(elsewhere).toBeLessThanOrEqual((pages + 1) * MOST_ELSE_A_PAGE);
 });
 
-test("128 parents at most are pushed for at a time; one that is done makes room for the next", {
-  timeout: 60_000,
-}, async () => {
+test("128 parents at most are pushed for at a time; one that is done makes room for the next", async () => {
   const stage = await openStage();
   const held: ServerResponse[] = [];
   const server = createServer((request, response) => {

@@ -44,5 +44,5 @@ describe("the sandbox of bash", () => {
       /^bash is not offered: no sandbox runs here \(bubblewrap: .+; runsc: it is not installed\)\. Install bubblewrap/,
     );
     expect(said).toEqual({});
-  }, 60_000);
+  });
 });

@@ -9,4 +9,4 @@ test("what forks without end ends with its command, behind root, an ordinary use
   const { root, user, network } = await driveAll("forking");
   for (const report of [...(isRoot ? [root] : []), user, network]) expectNoEscape(await report, FORKING);
   expect(untouched()).toBe(before);
-}, 180_000);
+});

@@ -32,9 +32,7 @@ const endless = {
 const tokensOf = (replies: readonly Reply[]) => replies.reduce((sum, reply) => sum + reply.tokens, 0);
 const isPrompted = (name: string) => Array.from({ length: 10 }, (_, i) => ({ name, prompt: `work ${i}` }));
 
-test("ten agents on four workers, one of which is killed: at most one call each beyond the parent's budget, and the sums are exact", {
-  timeout: 60_000,
-}, async () => {
+test("ten agents on four workers, one of which is killed: at most one call each beyond the parent's budget, and the sums are exact", async () => {
   const stage = await openStage({ scenario: endless, timing: SHORT_TIMING });
   for (let i = 0; i < 3; i++) await stage.startWorker({ concurrency: 3 });
   const victim = await stage.spawnWorker({ concurrency: 3 });

@@ -41,7 +41,7 @@ async function reckoned(worker: { metrics(): Promise<{ text: string } | undefine
 }
 
 test(`${DESTROYS} runs destroyed at a random moment: the parent used exactly what the model server billed`, {
-  timeout: 60_000 + DESTROYS * 500,
+  timeout: 300_000 + DESTROYS * 500,
 }, async () => {
   const stage = await openStage({ scenario: { turns: [look(30), look(30), look(30), text("done")] } });
   const worker = await stage.startWorker({ concurrency: SIDE_BY_SIDE, metrics: true });
@@ -114,7 +114,7 @@ test("the call that a killed worker had begun is charged by the next one, within
 });
 
 test(`${KILLS} runs whose worker is killed at a random moment: what was billed is charged, and at most one call more a kill`, {
-  timeout: 60_000 + KILLS * 2_000,
+  timeout: 300_000 + KILLS * 2_000,
 }, async () => {
   const stage = await openStage({
     scenario: { turns: [look(100), { ...text("done"), latencyMs: 300 }], repeat: true },

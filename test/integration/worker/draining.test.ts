@@ -96,9 +96,7 @@ test("a worker that drains gives its grace to its last run as to every other: it
   expect(await installation.record(agent)).toMatchObject({ status: "queued", progress: { turns: 1 } });
 });
 
-test("calls that take longer than the grace are cut off, handed back at once and charged", {
-  timeout: 40_000,
-}, async () => {
+test("calls that take longer than the grace are cut off, handed back at once and charged", async () => {
   const installation = await openStage({
     scenario: {
       turns: [list("a"), { ...done, latencyMs: 0, failures: [{ stream: { stallAfterChunks: 2 } }] }],
@@ -151,27 +149,23 @@ test("a tool that a stopping worker cuts off has no result: the next worker says
   expect(reply.summary).toContain("effect is unknown");
 });
 
-test.for(["killed", "frozen"] as const)(
-  "a worker stops although its Redis is %s",
-  { timeout: 40_000 },
-  async (fate) => {
-    const server = await startPrivateRedis();
-    const installation = await openStage({
-      redis: server,
-      scenario: { turns: [{ ...done, latencyMs: 3_600_000 }] },
-      timing: SHORT_TIMING,
-    });
-    const worker = await installation.startWorker({ drainGraceMs: 300 });
-    await Promise.all([1, 2, 3].map((i) => installation.task(`work ${i}`)));
-    await until(() => installation.offline.inFlight === 3);
-    if (fate === "killed") await server.kill();
-    else server.freeze();
-    const startedMs = performance.now();
-    await worker.stop();
-    reportTime(`stop with Redis ${fate}`, performance.now() - startedMs, 12_000);
-    if (fate === "frozen") server.thaw();
-  },
-);
+test.for(["killed", "frozen"] as const)("a worker stops although its Redis is %s", async (fate) => {
+  const server = await startPrivateRedis();
+  const installation = await openStage({
+    redis: server,
+    scenario: { turns: [{ ...done, latencyMs: 3_600_000 }] },
+    timing: SHORT_TIMING,
+  });
+  const worker = await installation.startWorker({ drainGraceMs: 300 });
+  await Promise.all([1, 2, 3].map((i) => installation.task(`work ${i}`)));
+  await until(() => installation.offline.inFlight === 3);
+  if (fate === "killed") await server.kill();
+  else server.freeze();
+  const startedMs = performance.now();
+  await worker.stop();
+  reportTime(`stop with Redis ${fate}`, performance.now() - startedMs, 12_000);
+  if (fate === "frozen") server.thaw();
+});
 
 test("with Redis away a stopping worker waits for neither its grace nor its calls", async () => {
   const server = await startPrivateRedis();

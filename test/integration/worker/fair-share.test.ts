@@ -5,6 +5,7 @@
 import { expect, test } from "vitest";
 import { createWakeQueue } from "../../../src/shared/redis/wake-queue.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
+import { until } from "../../helpers/until.ts";
 import { openStage } from "../../stage/stage.ts";
 import { verbRig } from "../verbs/rig.ts";
 
@@ -142,7 +143,7 @@ test.each([
     await Promise.all(many.map(({ parent, spawned }) => parent.send(spawned[i]?.agent_id ?? "", "go")));
   await stage.startWorker({ concurrency: PLACES });
   // All parents have had a turn by then.
-  await expect.poll(() => stage.offline.ledger.length, { timeout: 30_000, interval: 20 }).toBeGreaterThan(60);
+  await until(() => stage.offline.ledger.length > 60);
   const startedMs = performance.now();
   const before = stage.offline.ledger.length;
   await stage.parent("latecomer", { tenant }).task("go");

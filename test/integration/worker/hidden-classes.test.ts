@@ -14,7 +14,7 @@ const OFTEN = TASKS / 2;
 const use = { content: [{ type: "tool_use" as const, name: "look_up", input: {} }] };
 const done = { content: [{ type: "text" as const, text: "done" }] };
 
-test("no field is added again and again to a class that V8 does not keep", { timeout: 120_000 }, async () => {
+test("no field is added again and again to a class that V8 does not keep", async () => {
   const stage = await openStage({ redis: "own", scenario: [{ turns: [...Array(TURNS).fill(use), done] }] });
   const directory = await mkdtemp(join(tmpdir(), "saq-classes-"));
   closeAtEnd(() => rm(directory, { recursive: true, force: true }));

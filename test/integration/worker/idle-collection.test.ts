@@ -32,9 +32,7 @@ const OF_A_CALL = [
 ];
 const AT_LEAST = 6;
 
-test("a worker that collects its memory while it is idle keeps the code that was optimized for its calls", {
-  timeout: 120_000,
-}, async () => {
+test("a worker that collects its memory while it is idle keeps the code that was optimized for its calls", async () => {
   const turns = [...Array.from({ length: TURNS }, () => use), done];
   const stage = await openStage({ redis: "own", scenario: [{ turns }] });
   const workspaces = await mkdtemp(join(tmpdir(), "saq-collects-"));

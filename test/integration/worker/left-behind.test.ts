@@ -76,9 +76,7 @@ async function openScene() {
   };
 }
 
-test("a task leaves at most a kilobyte after its ack, and its request key where the caller named it", {
-  timeout: 120_000,
-}, async () => {
+test("a task leaves at most a kilobyte after its ack, and its request key where the caller named it", async () => {
   const { run, bytes, redis, parent } = await openScene();
   await run(WARM_UP, () => undefined);
   const before = await bytes();

@@ -216,9 +216,7 @@ describe("a conversation without results to leave out", () => {
   });
 });
 
-test("what was refused as too long is not asked once more by whoever takes the run over", {
-  timeout: 60_000,
-}, async () => {
+test("what was refused as too long is not asked once more by whoever takes the run over", async () => {
   const read = { type: "tool_use" as const, name: "read_file", input: { file_path: "page.txt" } };
   const write = {
     type: "tool_use" as const,

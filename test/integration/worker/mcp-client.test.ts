@@ -4,12 +4,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { type McpServers, readMcpServers } from "../../../src/shared/mcp-server.ts";
+import { createWorkerDirectory } from "../../../src/shared/redis/workers.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { spawnNode } from "../../helpers/processes.ts";
 import { recordingModel } from "../../helpers/recording-model.ts";
 import { freePort } from "../../helpers/redis-server.ts";
 import { until } from "../../helpers/until.ts";
-import { openStage } from "../../stage/stage.ts";
+import { openStage, type Stage } from "../../stage/stage.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
 const REFERENCE = join(ROOT, "node_modules/@modelcontextprotocol");
@@ -25,6 +26,16 @@ function servers(json: unknown): McpServers {
   const read = readMcpServers(JSON.stringify({ mcpServers: json }), {});
   if ("problem" in read) throw new TypeError(read.problem);
   return read.servers;
+}
+
+/** A worker with these servers, once everybody can see that it has all of their tools: a slow one is listed after its start. */
+async function startWith(stage: Stage, json: Record<string, unknown>): Promise<void> {
+  const worker = await stage.startWorker({ mcpServers: servers(json) });
+  const directory = createWorkerDirectory(stage.redis, stage.keys);
+  await until(async () => {
+    const { tools = [] } = (await directory.list()).find(({ id }) => id === worker.id) ?? {};
+    return Object.keys(json).every((name) => tools.some((tool) => tool.startsWith(`mcp__${name}__`)));
+  });
 }
 
 async function scratch(): Promise<string> {
@@ -48,8 +59,7 @@ test("a sub-agent reads and writes through the reference file server, within its
       ],
     },
   });
-  const mcpServers = servers({ files: { command: process.execPath, args: [filesystem, directory] } });
-  await stage.startWorker({ mcpServers });
+  await startWith(stage, { files: { command: process.execPath, args: [filesystem, directory] } });
   const tools = ["mcp__files__read_text_file"];
   const reply = await stage.parent().task({ prompt: "work", tools });
   expect(reply).toMatchObject({ status: "succeeded", summary: "forty-two" });
@@ -59,9 +69,7 @@ test("a sub-agent reads and writes through the reference file server, within its
 
 test("an allowlist names all tools of a server at once", async () => {
   const stage = await openStage({ scenario: { turns: [lastResult] } });
-  await stage.startWorker({
-    mcpServers: servers({ all: { command: process.execPath, args: [everything] } }),
-  });
+  await startWith(stage, { all: { command: process.execPath, args: [everything] } });
   for (const name of ["mcp__all", "mcp__all__*"])
     await stage.parent().task({ prompt: "work", tools: [name] });
   for (const { tools } of stage.offline.ledger) {
@@ -82,8 +90,7 @@ test("a server that is killed during a call is a tool error; the next call has a
       ],
     },
   });
-  const worker = { mcpServers: servers({ fragile: { command: process.execPath, args: [script] } }) };
-  await stage.startWorker(worker);
+  await startWith(stage, { fragile: { command: process.execPath, args: [script] } });
   const reply = await stage.parent().task({ prompt: "work" });
   expect(reply).toMatchObject({
     status: "succeeded",
@@ -143,7 +150,7 @@ test("a call that takes too long ends as a tool error", async () => {
     scenario: { turns: [calls(use(slow, { duration: 30, steps: 2 })), lastResult] },
   });
   const all = { command: process.execPath, args: [everything], timeout_ms: 500 };
-  await stage.startWorker({ mcpServers: servers({ all }) });
+  await startWith(stage, { all });
   const reply = await stage.parent().task({ prompt: "work", tools: [slow] });
   expect(reply.summary).toContain("did not answer within 0.5 s");
 });
@@ -161,7 +168,7 @@ test("more than thirty tools are searched, not listed, and a call counts as one 
   });
   const one = { command: process.execPath, args: [everything] };
   const two = { command: process.execPath, args: [filesystem, directory] };
-  await stage.startWorker({ mcpServers: servers({ all: one, again: one, files: two }) });
+  await startWith(stage, { all: one, again: one, files: two });
   const reply = await stage.parent().task({ prompt: "work" });
   expect(reply.summary).toContain("hello");
   expect(reply.tools_called).toEqual({ find_tools: 1, mcp__all__echo: 1 });
@@ -177,7 +184,7 @@ test("a server is reached by streamable HTTP as well", async () => {
   const stage = await openStage({
     scenario: { turns: [calls(use("mcp__far__echo", { message: "over the wire" })), lastResult] },
   });
-  await stage.startWorker({ mcpServers: servers({ far: { url: `http://127.0.0.1:${port}/mcp` } }) });
+  await startWith(stage, { far: { url: `http://127.0.0.1:${port}/mcp` } });
   const reply = await stage.parent().task({ prompt: "work", tools: ["mcp__far__echo"] });
   expect(reply.summary).toContain("over the wire");
 });

@@ -64,7 +64,7 @@ test("a 429 that one worker process met keeps the other from calling until its t
   for (const call of calls) expect(call.at - refusedAt).toBeGreaterThanOrEqual(3_990);
   const callers = new Set((await recordsOf(installation, [unlucky, ...others])).map(({ worker }) => worker));
   expect([...callers]).toEqual(workers.filter((worker) => worker !== witness).map(({ id }) => id));
-}, 60_000);
+});
 
 test("after a refusal calls begin one by one: never more at once than have succeeded since, and one", async () => {
   const latencyMs = 150;
@@ -116,7 +116,7 @@ test("the place of a worker that was killed during the only call let through fre
   await installation.startWorker();
   const other = await installation.task("other");
   expect(await installation.reply(other)).toMatchObject({ status: "succeeded" });
-}, 60_000);
+});
 
 interface Advice {
   words: string;
@@ -201,7 +201,6 @@ const ACCEPTED = { turns: [list, done] };
 
 test.for([401, 403])(
   "%i fails the run that finds it; nine others wait and succeed once the key is good",
-  { timeout: 60_000 },
   async (status) => {
     const timing = { ...TIMING, breakerMs: 1_000, longestBreakerMs: 2_000 };
     const denied = { turns: [list, { ...done, latencyMs: 100, error: { status } }] };

@@ -230,7 +230,7 @@ test("a suspect whose worker is killed is handed back by its process: that is no
   const agent = await suspect(installation);
   const { record } = installation.keys.agent(agent);
   const claimed = () => installation.redis.hget(record, "alone");
-  await expect.poll(claimed, { timeout: 30_000 }).toBe("group");
+  await until(async () => (await claimed()) === "group");
   await worker.kill();
   // No other worker is there: only the process of the suspect can have handed it back.
   const left = await installation.recordWhere(agent, ({ status }) => status === "queued");

@@ -287,7 +287,7 @@ test("an agent without answer_ms, or whose allowlist does not name it, cannot as
   await waiting(installation, named);
 });
 
-test("a question outlives the worker that asked it", { timeout: 90_000 }, async () => {
+test("a question outlives the worker that asked it", async () => {
   const installation = await openStage({ scenario: asking(ask("Which?")), timing: SHORT_TIMING });
   const first = await installation.spawnWorker();
   const agent = await installation.task("work", { answer_ms: HOUR_MS });
@@ -304,7 +304,6 @@ test.for([
   ["its default", 1_500],
 ] as const)(
   "a question outlives everybody, a killed Redis included, and gets %s",
-  { timeout: 40_000 },
   async ([what, answerMs]) => {
     const server = await startPrivateRedis({ arguments: HOLDS_NOTHING_BACK });
     const installation = await openStage({

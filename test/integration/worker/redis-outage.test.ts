@@ -16,37 +16,33 @@ const scenario = {
 test.for([
   ["shorter", SHORT_TIMING.leaseMs / 5],
   ["longer", SHORT_TIMING.leaseMs * 2],
-] as const)(
-  "runs go on after an outage %s than their lease, by the same process",
-  { timeout: 60_000 },
-  async ([, downMs]) => {
-    const server = await startPrivateRedis({ arguments: HOLDS_NOTHING_BACK });
-    const installation = await openStage({
-      redis: server,
-      scenario,
-      latencyMs: 300,
-      timing: SHORT_TIMING,
-    });
-    const lines: string[] = [];
-    const logger = createLogger({ destination: { write: (line) => void lines.push(line) } });
-    const worker = await installation.startWorker({ logger });
-    const agents = await Promise.all([1, 2, 3, 4, 5].map((i) => installation.task(`work ${i}`)));
-    await until(() => installation.offline.ledger.length >= 5);
-    await server.kill();
-    const downSinceMs = performance.now();
-    const told = () => lines.filter((line) => line.includes("ECONNREFUSED") && line.includes("Wake queue"));
-    await until(() => told().length > 0, { what: "the wake queue to tell of its trouble" });
-    await until(() => performance.now() - downSinceMs >= downMs);
-    expect(told()).toHaveLength(1);
-    await server.start();
-    const replies = await Promise.all(agents.map((agent) => installation.reply(agent)));
-    expect(replies.map(({ status, turns }) => [status, turns])).toEqual(agents.map(() => ["succeeded", 3]));
-    for (const agent of agents) expect(await installation.entries(agent)).toHaveLength(1);
-    await until(() => worker.active().length === 0);
-    const another = await installation.task("after the outage");
-    expect(await installation.reply(another)).toMatchObject({ status: "succeeded" });
-  },
-);
+] as const)("runs go on after an outage %s than their lease, by the same process", async ([, downMs]) => {
+  const server = await startPrivateRedis({ arguments: HOLDS_NOTHING_BACK });
+  const installation = await openStage({
+    redis: server,
+    scenario,
+    latencyMs: 300,
+    timing: SHORT_TIMING,
+  });
+  const lines: string[] = [];
+  const logger = createLogger({ destination: { write: (line) => void lines.push(line) } });
+  const worker = await installation.startWorker({ logger });
+  const agents = await Promise.all([1, 2, 3, 4, 5].map((i) => installation.task(`work ${i}`)));
+  await until(() => installation.offline.ledger.length >= 5);
+  await server.kill();
+  const downSinceMs = performance.now();
+  const told = () => lines.filter((line) => line.includes("ECONNREFUSED") && line.includes("Wake queue"));
+  await until(() => told().length > 0, { what: "the wake queue to tell of its trouble" });
+  await until(() => performance.now() - downSinceMs >= downMs);
+  expect(told()).toHaveLength(1);
+  await server.start();
+  const replies = await Promise.all(agents.map((agent) => installation.reply(agent)));
+  expect(replies.map(({ status, turns }) => [status, turns])).toEqual(agents.map(() => ["succeeded", 3]));
+  for (const agent of agents) expect(await installation.entries(agent)).toHaveLength(1);
+  await until(() => worker.active().length === 0);
+  const another = await installation.task("after the outage");
+  expect(await installation.reply(another)).toMatchObject({ status: "succeeded" });
+});
 
 test("a worker whose connections break in the handshake starts all the same", async () => {
   const server = await startPrivateRedis();

@@ -67,7 +67,7 @@ function respelled(messageId: string, text: string): string {
 }
 
 test(`${PAYLOADS} spellings of valid messages: each is read once, and no run spins`, {
-  timeout: 60_000 + PAYLOADS * 100,
+  timeout: 300_000 + PAYLOADS * 100,
 }, async () => {
   const installation = await openStage({
     scenario: { turns: [{ content: [{ type: "text", text: "read" }] }], repeat: true },

@@ -170,7 +170,7 @@ test("a worker that is killed takes its spans with it; the run goes on in the tr
   await expect(working).resolves.toMatchObject({ status: "succeeded" });
   await until(() => named("invoke_agent").length === 1 && named("plan").length === 1);
   expect(tree()).toContain("plan > invoke_agent survivor");
-}, 30_000);
+});
 
 test("without a caller's span every worker finds the same trace; one that is given as an argument is kept", async () => {
   const stage = await openStage({ scenario: { turns: [done] } });

@@ -35,9 +35,7 @@ const promptOf = (usage: Usage | null | undefined) =>
   usage ? totalTokens({ ...usage, output_tokens: 0 }) : 0;
 const isSummary = ({ idempotency_key }: LedgerEntry) => /\.\d+-\d+\.\d+$/.test(idempotency_key ?? "");
 
-test("a summary is bought once more when its buyer is killed, and never again once it stands in the log", {
-  timeout: 90_000,
-}, async () => {
+test("a summary is bought once more when its buyer is killed, and never again once it stands in the log", async () => {
   const stage = await openStage({ scenario, timing: SHORT_TIMING });
   const { offline, keys, redis } = stage;
   const first = await stage.spawnWorker();

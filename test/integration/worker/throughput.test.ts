@@ -15,9 +15,7 @@ const scenario = {
   ],
 };
 
-test(`${AGENTS} agents of ${TURNS} turns share one worker with 50 slots: all succeed, each once`, {
-  timeout: 120_000,
-}, async () => {
+test(`${AGENTS} agents of ${TURNS} turns share one worker with 50 slots: all succeed, each once`, async () => {
   const warnings: string[] = [];
   const onWarning = (warning: Error) => void warnings.push(String(warning));
   process.on("warning", onWarning);

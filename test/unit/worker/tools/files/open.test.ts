@@ -148,9 +148,7 @@ beforeAll(async () => {
 });
 
 describe("attacks by path", () => {
-  it("lets none of more than 300 attacks read, change or create anything outside", {
-    timeout: 60_000,
-  }, async () => {
+  it("lets none of more than 300 attacks read, change or create anything outside", async () => {
     const before = await surroundings();
     const leaks: string[] = [];
     let made = 0;
@@ -256,7 +254,7 @@ describe("attacks by path", () => {
 });
 
 describe("a directory that is swapped for a link while tools run", () => {
-  it("gives neither a read nor a write outside in three seconds and more", { timeout: 30_000 }, async () => {
+  it("gives neither a read nor a write outside in three seconds and more", async () => {
     const raced = await openScene();
     await raced.put("real/secret.txt", "inside");
     const untouched = listing(raced.outside);
@@ -293,7 +291,7 @@ describe("a directory that is swapped for a link while tools run", () => {
     expect(await readFile(join(raced.outside, "secret.txt"), "utf8")).toBe(`${SECRET}\n`);
   });
 
-  it("keeps searches inside as well", { timeout: 20_000 }, async () => {
+  it("keeps searches inside as well", async () => {
     const raced = await openScene();
     await raced.put("real/inside.txt", "SECRET inside");
     await symlink(raced.outside, join(raced.home, "other"));

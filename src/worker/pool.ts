@@ -105,8 +105,7 @@ export function createPool(lent: Omit<RunContext, "slots" | "suspects">, options
     trouble.over();
     const going = follow(context, job, processes);
     runs.add(going);
-    const end = await going;
-    runs.delete(going);
+    const end = await going.finally(() => runs.delete(going));
     context.observer.metrics?.wake(end.status);
     return end.status === "returned"
       ? giveBack(context, job, token, end.delayMs)

@@ -11,6 +11,7 @@
 type Kind =
   | "session"
   | "results"
+  | "plan"
   | "request"
   | "sent"
   | "stream"

@@ -178,6 +178,7 @@ class CallPlan implements ExchangePlan {
     this.#control = control;
     this.#draft = draft;
     this.#isStreamed = isStreamed;
+    lastOf.plan = this;
   }
 
   get deadlineMs(): number {

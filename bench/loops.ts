@@ -34,7 +34,7 @@ interface Order {
 
 process.on("message", async ({ loop, baseUrl, size, postgresUrl = "" }: Order) => {
   const run = await runnerOf(loop, baseUrl, size, postgresUrl);
-  await sideBySide({ ...size, tasks: WARM_UP_TASKS }, run);
+  await sideBySide({ ...size, tasks: Math.min(WARM_UP_TASKS, 2 * size.tasks) }, run);
   const used = meter();
   await sideBySide(size, run);
   process.send?.(used());

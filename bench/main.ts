@@ -11,7 +11,7 @@ import { parseArgs } from "node:util";
 import type { LoopName } from "./loops.ts";
 import { burst, depth, latency, leftBehind, memory } from "./measures.ts";
 import { startPostgres } from "./postgres.ts";
-import { writeSections } from "./report.ts";
+import { writeSection } from "./report.ts";
 import { runLoop, startBullmqProducer, startModel, startParents, startRedis, startWorker } from "./rig.ts";
 import { meter, type Size, WARM_UP_TASKS } from "./work.ts";
 
@@ -39,18 +39,20 @@ const { values } = parseArgs({
     write: { type: "boolean", default: false },
   },
 });
-const size: Size = {
+const whole: Size = {
   tasks: Number(values.tasks),
   turns: Number(values.turns),
   concurrency: Number(values.concurrency),
   outputBytes: 500,
 };
+/** For what is many times slower: a quarter of the tasks, and of those before them. */
+const quarter: Size = { ...whole, tasks: Math.ceil(whole.tasks / 4) };
 const redis = await startRedis();
 const model = await startModel();
 const postgresUrl = await startPostgres();
 
 const loop =
-  (name: LoopName, manner = {}) =>
+  (name: LoopName, manner = {}, size = whole) =>
   async (): Promise<Row> => {
     const { cpuMs, wallMs, rssMb } = await runLoop(name, model.url(manner), size, postgresUrl);
     const calls = size.tasks * (size.turns + 1);
@@ -61,7 +63,7 @@ const product =
   ({ watched = false, manner = {} }) =>
   async (): Promise<Row> => {
     await redis.admin.flushall();
-    const { concurrency, outputBytes } = size;
+    const { concurrency, outputBytes } = whole;
     const order = { kind: "product", redisUrl: redis.url, concurrency, outputBytes } as const;
     const worker = await startWorker({ ...order, baseUrl: model.url(manner) });
     const parents = await startParents(redis.url, concurrency);
@@ -80,7 +82,7 @@ const product =
 
 async function bullmq(): Promise<Row> {
   await redis.admin.flushall();
-  const { concurrency, outputBytes } = size;
+  const { concurrency, outputBytes } = whole;
   const order = {
     kind: "bullmq",
     redisUrl: redis.url,
@@ -101,22 +103,22 @@ async function measured(
   run: (size: Size) => Promise<number[]>,
   worker: Awaited<ReturnType<typeof startWorker>>,
 ): Promise<Row> {
-  await run({ ...size, tasks: WARM_UP_TASKS });
+  await run({ ...whole, tasks: WARM_UP_TASKS });
   await worker.meter();
   const before = await redis.used();
   const own = meter();
-  await run(size);
+  await run(whole);
   const producer = own();
   const { cpuMs, rssMb } = await worker.used();
   const after = await redis.used();
-  const calls = size.tasks * (size.turns + 1);
+  const calls = whole.tasks * (whole.turns + 1);
   return {
     cpuMs: cpuMs / calls,
     callsPerSecond: (calls / producer.wallMs) * 1_000,
     redisUs: ((after.cpuMs - before.cpuMs) * 1_000) / calls,
     commands: (after.commands - before.commands) / calls,
     aofBytes: (after.aofBytes - before.aofBytes) / calls,
-    producerMsPerTask: producer.cpuMs / size.tasks,
+    producerMsPerTask: producer.cpuMs / whole.tasks,
     rssMb,
   };
 }
@@ -127,7 +129,10 @@ const VARIANTS: Readonly<Record<string, () => Promise<Row>>> = {
   "floor: SDK over `undici.request`": loop("floor"),
   "AI SDK `generateText`": loop("ai-sdk"),
   "BullMQ, no checkpoints": bullmq,
-  ...(postgresUrl && { "DBOS, Postgres": loop("dbos"), "LangGraph, Postgres": loop("langgraph") }),
+  ...(postgresUrl && {
+    "DBOS, Postgres": loop("dbos", {}, quarter),
+    "LangGraph, Postgres": loop("langgraph", {}, quarter),
+  }),
   "**subagent-queue**, unwatched": product({}),
   "**subagent-queue**, watched, deltas in one packet": product({ watched: true }),
   "**subagent-queue**, watched, ten packets a turn": product({ watched: true, manner: { gapMs: 1 } }),
@@ -167,14 +172,13 @@ function tooDear(): string[] {
 
 const PARTS = { ratio, latency, burst, depth, memory, leftBehind };
 const asked = values.parts.split(",");
-const sections: string[][] = [];
 for (const [name, measure] of Object.entries(PARTS)) {
   if (values.parts !== "" && !asked.includes(name)) continue;
-  sections.push(await measure({ redis, model, depths: values.depths.split(",").map(Number) }));
-  process.stderr.write(`${name} done\n`);
+  const section = await measure({ redis, model, depths: values.depths.split(",").map(Number) });
+  process.stdout.write(`${section.join("\n")}\n\n`);
+  // What is measured is kept, whatever becomes of the next part.
+  if (values.write) writeSection(section);
 }
-process.stdout.write(`${sections.map((lines) => lines.join("\n")).join("\n\n")}\n`);
-if (values.write) writeSections(sections);
 const broken = values.gate ? tooDear() : [];
 for (const each of broken) process.stderr.write(`too dear: ${each}\n`);
 process.exit(broken.length > 0 ? 1 : 0);
@@ -186,7 +190,7 @@ function ratiosOf(measuredRows: readonly Row[]): number[] {
 }
 
 function ratioTable(): string[] {
-  const head = `${size.tasks} tasks of ${size.turns} tool turns, ${size.concurrency} side by side, tool results of ${size.outputBytes} bytes; medians (min–max) of ${values.rounds} alternating rounds.`;
+  const head = `${whole.tasks} tasks of ${whole.turns} tool turns, ${whole.concurrency} side by side, tool results of ${whole.outputBytes} bytes; medians (min–max) of ${values.rounds} alternating rounds.`;
   const names = [
     "",
     "ratio",

@@ -164,34 +164,32 @@ async function repeatedly(forMs: number, work: () => Promise<unknown>): Promise<
   return tookMs;
 }
 
-/** How many runs wait for their model at once, at which latency of it (ms), and how many calls each makes. */
+/** How many runs wait for their model at once, at which latency of it (ms), and how many calls of each warm up and are measured. */
 const IN_FLIGHT = [
-  { runs: 500, latencyMs: 1_000, calls: 12 },
-  { runs: 1_000, latencyMs: 1_000, calls: 15 },
-  { runs: 5_000, latencyMs: 10_000, calls: 3 },
+  { runs: 500, latencyMs: 1_000, warmUp: 8, measured: 12 },
+  { runs: 1_000, latencyMs: 1_000, warmUp: 8, measured: 12 },
+  { runs: 5_000, latencyMs: 10_000, warmUp: 2, measured: 2 },
 ];
 
 /** Runs in flight: what one takes in the worker, and how near its calls come to one a latency. */
 export async function memory({ redis, model }: Bench): Promise<string[]> {
   const lines: string[] = [];
-  for (const { runs, latencyMs, calls } of IN_FLIGHT) {
+  for (const { runs, latencyMs, warmUp, measured } of IN_FLIGHT) {
     const { worker, parents } = await fresh({ redis, model }, runs, latencyMs);
     const idle = await worker.memory();
     await model.reset();
-    const working = parents.run({
-      tasks: runs,
-      turns: calls - 1,
-      concurrency: runs,
-      outputBytes: OUTPUT_BYTES,
-    });
-    // All have begun then: what follows is steady.
-    while ((await model.stats()).calls < runs * 1.5) await sleep(100);
-    const { calls: before } = await model.stats();
-    const startedMs = performance.now();
-    await sleep(Math.max(5_000, latencyMs));
-    const { calls: after, mostInFlight } = await model.stats();
-    const callsPerSecond = ((after - before) / (performance.now() - startedMs)) * 1_000;
+    const turns = warmUp + measured - 1;
+    const working = parents.run({ tasks: runs, turns, concurrency: runs, outputBytes: OUTPUT_BYTES });
+    const everyRunHasMade = async (calls: number) => {
+      while ((await model.stats()).calls < runs * calls) await sleep(50);
+    };
+    await everyRunHasMade(1);
     const busy = await worker.memory();
+    await everyRunHasMade(warmUp);
+    const startedMs = performance.now();
+    await everyRunHasMade(warmUp + measured);
+    const callsPerSecond = (runs * measured * 1_000) / (performance.now() - startedMs);
+    const { mostInFlight } = await model.stats();
     await working;
     const kib = (of: "rssMb" | "heapMb") => (((busy[of] - idle[of]) * 1_024) / runs).toFixed(1);
     const share = (100 * callsPerSecond * latencyMs) / (runs * 1_000);

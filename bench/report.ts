@@ -23,8 +23,8 @@ export function circumstances(): string {
   return `${day}, Node ${process.version}, ${availableParallelism()} cores, load ${load.toFixed(1)} at the end.`;
 }
 
-/** Each section is its lines; the first is its heading. */
-export function writeSections(measured: readonly (readonly string[])[]): void {
+/** A section is its lines; the first is its heading. */
+export function writeSection(lines: readonly string[]): void {
   const sections = new Map<string, string>();
   for (const section of existsSync(FILE)
     ? readFileSync(FILE, "utf8")
@@ -32,6 +32,6 @@ export function writeSections(measured: readonly (readonly string[])[]): void {
         .slice(1)
     : [])
     sections.set(section.slice(0, section.indexOf("\n")), section.trim());
-  for (const lines of measured) sections.set(lines[0] ?? "", [...lines, "", circumstances()].join("\n"));
+  sections.set(lines[0] ?? "", [...lines, "", circumstances()].join("\n"));
   writeFileSync(FILE, `${[HEAD, ...sections.values()].join("\n\n")}\n`);
 }

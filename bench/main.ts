@@ -49,7 +49,13 @@ const whole: Size = {
 const quarter: Size = { ...whole, tasks: Math.ceil(whole.tasks / 4) };
 const redis = await startRedis();
 const model = await startModel();
-const postgresUrl = await startPostgres();
+const asked = values.parts.split(",");
+const isAsked = (part: string) => values.parts === "" || asked.includes(part);
+const PEERS_ON_POSTGRES = { "DBOS, Postgres": "dbos", "LangGraph, Postgres": "langgraph" } as const;
+const needsPostgres =
+  isAsked("ratio") && Object.keys(PEERS_ON_POSTGRES).some((name) => name.includes(values.only));
+/** Started only for what needs it: nothing else shall run beside what is measured. */
+const postgresUrl = needsPostgres ? await startPostgres() : undefined;
 
 const loop =
   (name: LoopName, manner = {}, size = whole) =>
@@ -129,10 +135,10 @@ const VARIANTS: Readonly<Record<string, () => Promise<Row>>> = {
   "floor: SDK over `undici.request`": loop("floor"),
   "AI SDK `generateText`": loop("ai-sdk"),
   "BullMQ, no checkpoints": bullmq,
-  ...(postgresUrl && {
-    "DBOS, Postgres": loop("dbos", {}, quarter),
-    "LangGraph, Postgres": loop("langgraph", {}, quarter),
-  }),
+  ...(postgresUrl &&
+    Object.fromEntries(
+      Object.entries(PEERS_ON_POSTGRES).map(([name, peer]) => [name, loop(peer, {}, quarter)]),
+    )),
   "**subagent-queue**, unwatched": product({}),
   "**subagent-queue**, watched, deltas in one packet": product({ watched: true }),
   "**subagent-queue**, watched, ten packets a turn": product({ watched: true, manner: { gapMs: 1 } }),
@@ -171,9 +177,8 @@ function tooDear(): string[] {
 }
 
 const PARTS = { ratio, latency, burst, depth, memory, leftBehind };
-const asked = values.parts.split(",");
 for (const [name, measure] of Object.entries(PARTS)) {
-  if (values.parts !== "" && !asked.includes(name)) continue;
+  if (!isAsked(name)) continue;
   const section = await measure({ redis, model, depths: values.depths.split(",").map(Number) });
   process.stdout.write(`${section.join("\n")}\n\n`);
   // What is measured is kept, whatever becomes of the next part.

@@ -171,6 +171,9 @@ const IN_FLIGHT = [
   { runs: 5_000, latencyMs: 10_000, warmUp: 2, measured: 2 },
 ];
 
+const RSS_SAYS_LITTLE =
+  "RSS also grows and shrinks with what the process had set aside before: of few runs it says nothing.";
+
 /** Runs in flight: what one takes in the worker, and how near its calls come to one a latency. */
 export async function memory({ redis, model }: Bench): Promise<string[]> {
   const lines: string[] = [];
@@ -201,7 +204,8 @@ export async function memory({ redis, model }: Bench): Promise<string[]> {
   }
   const head =
     "| runs | model latency, ms | most calls in flight | calls/s | of one a latency | KiB of heap a run | KiB of RSS a run |";
-  return ["## Runs in flight", "", head, "| --- | --- | --- | --- | --- | --- | --- |", ...lines];
+  const table = [head, "| --- | --- | --- | --- | --- | --- | --- |", ...lines];
+  return ["## Runs in flight", "", ...table, "", RSS_SAYS_LITTLE];
 }
 
 /** What Redis keeps of a task after its reply was acked. */

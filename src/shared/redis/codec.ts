@@ -36,7 +36,7 @@ function bulk(word: string): string {
   return word === "" ? EMPTY_BULK : `$${Buffer.byteLength(word)}\r\n${word}\r\n`;
 }
 
-/** Words of a command as they are sent. */
+/** Words of a command as they are sent, as one flat text: it is kept, and a text put together by `+=` keeps all of its parts. */
 export function bulksOf(words: readonly string[]): string {
   return words.map(bulk).join("");
 }

@@ -1,4 +1,4 @@
-/** What a parent does with agents that exist: find, send, answer, list, get, finish, destroy. */
+/** What a parent does with agents that exist: find, send, answer, list, get, finish, destroy, usage, whole texts. */
 import { z } from "zod";
 import { SubagentError } from "../shared/errors.ts";
 import { type AgentStatus, type AgentView, type EndedReason, viewOf } from "../shared/protocol/agent.ts";
@@ -210,7 +210,7 @@ function sendRefusal(
     case "inbox_full":
       return new SubagentError(
         "inbox_full",
-        `Sub-agent "${agentId}" has ${answer.messages} unread messages, or too long ones: wait until it has read some.`,
+        `The inbox of sub-agent "${agentId}" is full (${answer.messages} unread messages): wait until it has read some.`,
         { agent_id: agentId, unread: answer.messages },
       );
   }

@@ -83,7 +83,7 @@ function profileUnder(
   operator: OperatorDefaults,
 ): Omit<Profile, "parent" | "under" | "lease"> {
   const what =
-    version === 0 ? "createParent" : `The options of this parent, under version ${version} of its profile:`;
+    version === 0 ? "createParent" : `createParent (under version ${version} of the registered profile)`;
   const atMost = (field: "idle_ms" | "answer_within_ms", most: number) => {
     if ((own[field] ?? 0) > most) throw wider(what, field, own[field], most);
     return own[field] ?? most;
@@ -313,7 +313,7 @@ export function wider(what: string, field: string, wished: unknown, allowed: unk
   const show = (value: unknown) => (Array.isArray(value) ? value.join(", ") : String(value));
   return new SubagentError(
     "invalid_input",
-    `${what} refused, nothing was done: ${field} ${show(wished)} is more than is allowed here (${show(allowed)}).`,
+    `${what} refused, nothing was done: ${field} ${show(wished)} is more than is allowed here (${show(allowed)}): ask for less, or raise it where it is set, in the profile, the client or the environment.`,
     { field, wished, allowed },
   );
 }

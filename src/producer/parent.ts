@@ -93,7 +93,7 @@ export interface ParentOptions {
   budgets?: Omit<Budgets, "tenant"> | undefined;
   /** Whether agents take further messages after a reply, default false. */
   keep_alive?: boolean | undefined;
-  /** Idle time after which an agent is destroyed, default 600,000 ms, at most 24 h. */
+  /** Idle time after which an agent ends (`idle`), default 600,000 ms, at most 24 h. */
   idle_ms?: number | undefined;
   /** How long the conversation of an ended agent stays readable after the ack of its end, at most 7 days; default: until the ack. */
   transcript_ms?: number | undefined;
@@ -138,7 +138,7 @@ export interface Parent {
   /** Asks a run to report what it has, also one that waits for an answer. `unknown_agent`. */
   finish(agentId: string): Promise<FinishReceipt>;
   /**
-   * Gives a prompt to a fresh agent and resolves with its reply, however the agent ended; the ack is sent by then. Aborting `signal`
+   * Gives a prompt to a fresh agent and resolves with its reply, however the agent ended; the ack goes out with it. Aborting `signal`
    * destroys the agent and rejects with the signal's reason. A text is the prompt; `signal` and `onQuestion` may also
    * stand beside a prompt in the input. With a `request_key` the task is a durable promise: the same call by any process
    * finds the same agent, and its reply for at least 24 hours after the end, also after the ack. `started` of what it

@@ -113,7 +113,7 @@ export interface PreparedSpawn {
   /** Its files and images, as they are stored. */
   attached: string | undefined;
   /** The ended agent with whose conversation it begins, and the number of its own first run. */
-  resumes?: { uid: string; run: number };
+  resumes?: { uid: string; agentId: string; run: number };
   /** What becomes of it when the parent's lease has lapsed; absent: nothing. */
   onParentGone: "finish" | "destroy" | undefined;
 }
@@ -322,8 +322,8 @@ export function splitTaskInput(input: unknown): TaskOptions & { input: unknown }
 }
 
 /** The options of a call, each before the one that stands beside the prompt. Throws `invalid_input`. */
-export function mergeTaskOptions(beside: TaskOptions, options: TaskOptions): TaskOptions {
-  const { signal, onQuestion, wait_for_worker_ms, onWait } = readInput(TaskCall, options, "task");
+export function mergeTaskOptions(beside: TaskOptions, options: TaskOptions, call = "task"): TaskOptions {
+  const { signal, onQuestion, wait_for_worker_ms, onWait } = readInput(TaskCall, options, call);
   return {
     signal: signal ?? beside.signal,
     onQuestion: onQuestion ?? beside.onQuestion,

@@ -112,7 +112,7 @@ export async function spawnAgent(
   }
   throw new SubagentError(
     "outcome_unknown",
-    "The profile of this parent changes faster than an agent can be spawned: nothing was done, call again.",
+    "Other processes keep changing the profile of this parent: nothing was done, call again.",
     { parent_id: call.parent.parentId },
   );
 }
@@ -155,7 +155,8 @@ async function spawnUnder(
       const earlier = agentOf(parent, answer.uid);
       const record = await call.read(() => client.store.record(earlier));
       // The earlier call may have ended before its wake: a second one is harmless.
-      if (record?.status === "queued") await client.wakes.add(wakeOf(earlier, answer.agent_id, record.wake));
+      if (record?.status === "queued")
+        await call.attempt(() => client.wakes.add(wakeOf(earlier, answer.agent_id, record.wake)));
       const receipt = receiptOf(prepared, answer, record?.spec ?? spec, unknown);
       return { address: earlier, receipt: { ...receipt, known: true } };
     }
@@ -169,7 +170,7 @@ async function spawnUnder(
       client.profiles.learn(parent, answer);
       return "other_profile";
     case "no_transcript":
-      throw unknownTranscript(prepared.name);
+      throw unknownTranscript(prepared.resumes?.agentId ?? prepared.name);
     case "quota":
       throw await quotaExceeded(call);
   }

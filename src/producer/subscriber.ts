@@ -63,8 +63,8 @@ class ChannelSubscriber implements Subscriber {
     watching.add(watcher);
     this.#watchers.set(channel, watching);
     this.#tick ??= this.#clock.timeout(SLOW_POLL_MS, () => this.#onTick());
-    // Also for a channel that is subscribed already: the confirmation is what makes the first look complete. Who watches it
-    // already has missed nothing: told of each newcomer, one that looks by watching would look for ever.
+    // Also for a channel that is subscribed already: the confirmation is what makes the first look complete. Existing
+    // watchers missed nothing and are not told: one that reacts by starting another watch would loop for ever.
     this.#subscribe(connection, [channel], () => {
       if (watching.has(watcher)) watcher.onGap("subscribed");
     });

@@ -120,7 +120,8 @@ export async function taskAll(
   inputs: readonly unknown[],
   options: TaskOptions = {},
 ): Promise<Reply[]> {
-  const answersTask = options.onQuestion !== undefined;
+  const wanted = mergeTaskOptions({}, options, "taskAll");
+  const answersTask = wanted.onQuestion !== undefined;
   const read = Array.isArray(inputs) ? inputs.map((input) => withJsonSchema(input, "taskAll")) : [];
   const wishes = Array.isArray(inputs) ? read.map(({ input }) => input) : inputs;
   const planned = readInput(Tasks, wishes, "taskAll").map((input) => {
@@ -130,7 +131,7 @@ export async function taskAll(
   // Read first, so that what the profile refuses is refused before any has begun.
   const registered = await registeredProfile(context);
   for (const each of planned) each.under(registered);
-  const replies = await runBatch(context, planned, options);
+  const replies = await runBatch(context, planned, wanted);
   return replies.map((reply, at) => read[at]?.typed(reply) ?? reply);
 }
 

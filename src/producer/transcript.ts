@@ -111,7 +111,7 @@ function prepareResumed(
   { text, request_key }: z.output<typeof ResumeInput>,
   { profile, operator }: Pick<ParentContext, "profile" | "operator">,
 ): PreparedSpawn {
-  const { spec, name, uid, run } = record;
+  const { spec, name, uid, agent_id: agentId, run } = record;
   const input = {
     name,
     prompt: text,
@@ -125,7 +125,7 @@ function prepareResumed(
   return {
     ...prepared,
     digest: digestOf({ kind: "resume", uid, text }),
-    resumes: { uid, run: run + 1 },
+    resumes: { uid, agentId, run: run + 1 },
     spec: {
       ...prepared.spec,
       keep_alive: spec.keep_alive,

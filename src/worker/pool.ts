@@ -1,5 +1,5 @@
 /**
- * The pool: the only BullMQ worker. Takes wakes, runs the agents they name, side by side.
+ * The pool: the BullMQ worker that takes wakes and runs the agents they name, side by side.
  * Owns how many runs go on in this process and how they stop; each run owns its agent (`run.ts`).
  *
  * 1. A wake completes, or goes back into the queue because another process may do more for its agent. What could not be

@@ -40,7 +40,9 @@ const Container = z.strictObject({
     readOnlyRootFilesystem: z.literal(true),
     capabilities: z.strictObject({ drop: z.tuple([z.literal("ALL")]) }),
   }),
-  volumeMounts: z.array(z.strictObject({ name: z.string(), mountPath: z.string() })),
+  volumeMounts: z.array(
+    z.strictObject({ name: z.string(), mountPath: z.string(), readOnly: z.literal(true).optional() }),
+  ),
 });
 const Labels = z.record(z.string(), z.string());
 const Deployment = z.strictObject({
@@ -54,7 +56,12 @@ const Deployment = z.strictObject({
       metadata: z.strictObject({ labels: Labels }),
       spec: z.strictObject({
         terminationGracePeriodSeconds: z.int(),
-        securityContext: z.looseObject({ runAsNonRoot: z.literal(true) }),
+        // Of a user that has a name only, Kubernetes cannot tell that it is not root, and starts no pod.
+        securityContext: z.looseObject({
+          runAsNonRoot: z.literal(true),
+          runAsUser: z.int().positive(),
+          fsGroup: z.int().positive(),
+        }),
         containers: z.tuple([Container]),
         volumes: z.array(z.looseObject({ name: z.string() })),
       }),

@@ -49,7 +49,7 @@ test("pause stops the work that is asked for, says so everywhere, and resume let
   const worker = await start("worker");
   expect(await worker.waitForLine(/^ready: /)).toMatch(/; paused since \S+Z \(the budget is used up\)$/);
   const { stdout, stderr } = await ask("spawn", "counter", "--prompt", "How many TODO comments are there?");
-  expect(stderr.join()).toMatch(/^No run goes on until node \S+main\.js resume: paused since /);
+  expect(stderr.join()).toMatch(/^All runs wait for node \S+main\.js resume: paused since /);
   expect((await say("list")).stdout.join()).toMatch(new RegExp(`${stdout[0]} +queued`));
   const again = await say("pause", "--reason", "another", "--json");
   const note = JSON.parse(again.stdout.join());

@@ -128,7 +128,9 @@ const CHECKS = {
   orphaned_keys: warn("agents")`#agent ended or (is|are) gone and left keys behind
     ${FIX} removes them`(suspects, "repair", "the keys of #agent removed"),
   breaking_off: error("agents")`#agent (breaks|break) off repeatedly without progress
-    the workers' log says why, at the uid; after 8 breaks in a row it ends as failed, worker_lost`(suspects),
+    search the workers' logs for the uid; after 8 failures in a row the run ends failed, worker_lost`(
+    suspects,
+  ),
   budgets: warn("agents")`#budget (is|are) used by 80 % or more
     at 100 % the runs under it hand back what they have: raise it, or wait for a tenant's window`(nearlyUsed),
   newer_records: warn("agents")`#agent (was|were) written by a newer version and not examined
@@ -152,7 +154,7 @@ const CHECKS = {
     "move",
     "#key moved aside",
   ),
-  unreadable: error("agents")`#agent cannot be read: a key has another type, or its record no such status
+  unreadable: error("agents")`#agent cannot be read: a key has the wrong type, or the record an unknown status
     another program writes under this prefix: give it one of its own, then delete these agents' keys`(
     ({ unreadable }) => unreadable.map(({ address }) => agentName(address)),
   ),

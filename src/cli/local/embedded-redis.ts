@@ -23,7 +23,7 @@ export const EMBEDDED_WARNING =
 /** The server comes with a clone alone: it is large, and names a newer Node than the package does. */
 const IS_MISSING = /Cannot find package 'js-redis-server'/;
 const NOT_INSTALLED =
-  "There is no Redis here: install redis-server, set REDIS_URL, or add one that keeps nothing with npm install js-redis-server@0.3.0";
+  "No Redis was found: install redis-server, set REDIS_URL, or add one that keeps nothing with npm install js-redis-server@0.3.0";
 const READY_WITHIN_MS = 10_000;
 const LAST_WORDS_CHARS = 2_000;
 

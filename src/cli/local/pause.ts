@@ -13,7 +13,7 @@ export function pauseOf(redisUrl: string, prefix: string, clock: Clock): Promise
 
 /** Says on standard error that nothing will happen for now, where that is so. */
 export function notePause({ output }: Pick<CommandContext, "output">, state: PauseState | undefined): void {
-  if (state) output.note(`No run goes on until subagent-queue resume: ${pausedSince(state)}.`);
+  if (state) output.note(`All runs wait for subagent-queue resume: ${pausedSince(state)}.`);
 }
 
 /** The state in words, e.g. `paused since 2026-11-01T12:00:00.000Z (the budget is used up)`. */

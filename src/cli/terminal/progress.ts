@@ -163,16 +163,16 @@ const STANDING_STILL: ReadonlySet<ProgressEvent["type"]> = new Set([
 /** Why a worker hands a run back, in words; other reasons are failures of a model call and speak for themselves. */
 const RELEASED_BECAUSE: Readonly<Record<string, string>> = {
   paused: "the installation is paused until subagent-queue resume",
-  authentication: "the provider refuses the API key of the workers, the run waits for another one",
+  authentication: "the provider refuses the workers' API key; the run waits until a worker has a valid one",
   permission:
     "the provider does not permit the API key of the workers to do this, the run waits for another one",
   billing: "the provider's account has no credit, the run waits until it has",
   drain: "its worker is stopping",
-  isolation: "a run that workers have crashed with needs its worker to itself",
+  isolation: "its worker must run another one alone, because that one crashed workers",
   crashed: "its process has crashed",
-  broken_off: "something broke in its worker, whose log says what",
+  broken_off: "an error stopped it in its worker, whose log says more",
   model_stopped: "the model of its worker was stopped",
-  lease_lost: "its worker had lost it: it was away for too long, or Redis forgot what it wrote",
+  lease_lost: "its worker lost its lease: it was silent for too long, or Redis lost what it wrote",
 };
 
 function releasedBecause(reason: string): string {
@@ -189,7 +189,7 @@ export function lineAbout(event: ProgressEvent): string | undefined {
     case "tool_started":
       return `turn ${event.turn}, ${plainLine(event.tool)}`;
     case "compacted":
-      return `turn ${event.turn}, the conversation did not fit any more: what came before message ${event.before} is summed up`;
+      return `turn ${event.turn}, the conversation was too long: a summary replaces everything before message ${event.before}`;
     case "model_retry":
       return `turn ${event.turn}, the model is asked again in ${formatAge(event.delay_ms)} (${plainLine(event.kind)})`;
     case "released":

@@ -9,14 +9,14 @@ import { OFFLINE_WARNING } from "../terminal/banner.ts";
 const HELP = `
 Examples:
   subagent-queue offline-model
-  ANTHROPIC_BASE_URL=http://127.0.0.1:8787 subagent-queue start --once
+  ANTHROPIC_BASE_URL=http://127.0.0.1:8789 subagent-queue start --once
   subagent-queue offline-model --scenario slow.json --latency-ms 200 --ledger served.jsonl`;
 
 /** Its arguments, flags and action. */
 export const verb: Verb = (command, open, done) => {
   command
     .option("--host <address>", "address to listen on", "127.0.0.1")
-    .option("--port <port>", "port; 0: any free port", wholeUpTo(65_535), 8787)
+    .option("--port <port>", "port; 0: any free port", wholeUpTo(65_535), 8789)
     .option("--latency-ms <ms>", "time before the first byte of every answer", wholeUpTo(3_600_000), 0)
     .option("--parallel <calls>", "maximum calls answered at a time; others wait", wholeUpTo(10_000, 1))
     .option("--scenario <file>", "JSON scenario to play instead of answering by rule")

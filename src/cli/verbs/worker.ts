@@ -76,7 +76,7 @@ async function worker(context: CommandContext, flags: WorkerFlags): Promise<numb
       output.result(await readyLine(context, redisUrl, { worker: pool.id, health }, flags.json));
     }
     await whenAborted(signal);
-    context.logger.info("stopping: what is under way is finished or handed on");
+    context.logger.info("stopping: runs finish the step at hand and go to other workers");
     return EXIT.done;
   } finally {
     await disposables.close();

@@ -6,11 +6,11 @@
  * `parent-channel.ts` knows who reads and waits, `subscriber.ts` hears the doorbells, the stream in Redis holds everything that is not acked.
  *
  * 1. The doorbell carries its entry, so a waiter for that entry need not read the stream. It may be lost: the stream is also
- *    read after each other ring, each gap of the subscription and each slow tick. It may come late, after the ack: a waiter takes
- *    the entry of a ring only if no reader had acked it when the wait began.
+ *    read after each other ring, each gap of the subscription and each slow tick. It may come after the ack: a waiter takes the
+ *    entry of a ring only if it was unacked when the wait began, or is promised.
  * 2. The doorbell is subscribed before the look that counts, so no wake-up is lost between the two.
- * 3. A waiter never waits for a reply that another reader has acked: at each gap it is asked whether its run is over. What
- *    was acked since it waits it gets from the agent's record.
+ * 3. A waiter never waits for a reply that another reader has acked: at each gap it is asked whether its run is over. If
+ *    another reader acks the reply during the wait, the waiter gets it from the agent's record.
  * 4. A listener is offered every unacked entry behind its cursor that this version can read, oldest first, each once.
  * 5. A look that is asked for during a reading is made after it: nothing that was there when it was asked for is missed.
  * 6. A failed reading moves no cursor; the next look starts where it stood.

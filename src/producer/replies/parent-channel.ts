@@ -29,7 +29,8 @@ export type TakeQuestion = (entry: QuestionEntry) => void;
 
 /**
  * What a waiter knows. `bornAt`: the agent was spawned after the reservation, at this time of Redis (epoch ms), so earlier
- * entries need no look. `promised`: the reply is the waiter's also where it was acked before. `shared`: neither.
+ * entries need no look. `promised`: the waiter gets the reply even if it was acked earlier. `shared`: only if nobody had acked it
+ * when the wait began.
  */
 export type WaitKind = { bornAt: number } | "promised" | "shared";
 

@@ -86,7 +86,11 @@ export function createAuth(options: AuthOptions): Auth {
       );
     }
     const key = await find(token);
-    if (!key) throw new SubagentError("unauthorized", "This key is unknown or revoked.");
+    if (!key)
+      throw new SubagentError(
+        "unauthorized",
+        "This key is unknown or revoked: make one with `subagent-queue keys create`.",
+      );
     return { principal: { tenant: key.tenant, scope: key.scope, keyId: key.key_id }, token };
   };
   const letIn = async (request: Request, response: Response, scope: Scope) => {

@@ -147,7 +147,7 @@ export function refusalOf(headers: IncomingHttpHeaders, hosts: AllowedHosts): st
   const name = HOST_HEADER.exec(host)?.[1];
   if (name === undefined) return "The Host header is missing or malformed.";
   if (hosts !== "any" && !isLoopback(name) && !hosts.includes(name.toLowerCase())) {
-    return "This server answers to loopback names only: open it as http://127.0.0.1 or http://localhost.";
+    return "This server does not answer to that name: open it as http://127.0.0.1 or http://localhost, or start it with --host-name <name>.";
   }
   const foreign = origin !== undefined && hostOf(origin) !== host.toLowerCase();
   if (foreign || !isOwnFetch(headers)) return "Requests made by other sites are not answered.";

@@ -298,6 +298,11 @@ export function eventText(event: RunEvent): string {
   }
 }
 
+/** `events` as a verb takes them: one line of the timeline. */
+export function eventLine(events: readonly RunEvent[]): string {
+  return events.map(eventText).join(",");
+}
+
 /** The members of an event that a line holds, unchecked; undefined where this version does not know the spelling. */
 export function eventMembers(stored: unknown): object | undefined {
   if (!Array.isArray(stored)) return typeof stored === "object" && stored !== null ? stored : undefined;

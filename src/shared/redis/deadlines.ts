@@ -3,7 +3,7 @@
  * records decide.
  *
  * 1. A caller that makes a deadline earlier touches the set before the verb that needs it, within the grace: the shorter of lease
- *    and look time. A verb that arrives later is found by the look at the deadline of the state before it.
+ *    and look time. If the verb arrives later, the sweeper finds it at the check that the old state's deadline has set.
  * 2. Only a sweeper makes a hint later, and only if no caller touched it since it was seen.
  * 3. After every touch the set has a check at the end of its grace or later, so that a sweeper sees what the verb did.
  */

@@ -1,6 +1,6 @@
 /**
  * Runs the verbs of the table: assembles each script (rules that several share, locals by name, its own file), sends it with
- * its keys and arguments, and decodes the answer. Scripts are idempotent: ioredis sends one again when its answer was lost.
+ * its keys and arguments, and decodes the answer. Scripts are idempotent: a worker's ioredis sends one again when its answer was lost.
  * The bytes of a command are put together here, once: ioredis flattens, checks and measures every argument of a command of
  * its own, which costs more than all the rest of a commit.
  *

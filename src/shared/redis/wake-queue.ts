@@ -1,5 +1,5 @@
 /**
- * The only BullMQ queue: carries wakes, ids only. Adding a wake that is still known is harmless; a lost one is
+ * The queue of wakes: ids only. Adding a wake that is still known is harmless; a lost one is
  * replaced by a sweeper. The queue is made at the first use, when Redis is there, and BullMQ is loaded then: who only looks
  * at agents starts without it.
  */

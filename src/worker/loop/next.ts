@@ -122,8 +122,8 @@ function oneMore(state: RunState, rules: Rules): Step {
 }
 
 /**
- * Between two model calls: what the caps allow, and before the call what the parent has said meanwhile. A run takes
- * its first message whatever the caps say: left in the inbox, it would start one run after the other.
+ * Between two model calls: what the caps allow, and before the call what the parent has said meanwhile. Caps never stop a run
+ * from taking its first message: left in the inbox, each end of a run would start another run.
  */
 function boundary(state: RunState, rules: Rules): Step {
   const unread = state.unread.length > 0 && !state.isDelivered;

@@ -81,7 +81,7 @@ export class RunState {
   clearedAt = -1;
   /** Summaries that were bought in the run. */
   compactions = 0;
-  /** The user message at whose head the runtime said something last. */
+  /** The last user message that begins with a notice from the runtime. */
   noticedAt = -1;
 
   // Not from the log.
@@ -102,7 +102,7 @@ export class RunState {
 
   /** Why the next message of the model will never come; also set where a hook keeps the run from beginning. */
   failure: FailureEntry | undefined;
-  /** A summary of what stands before this message was asked for in vain: only smaller ones are tried; also set after the failure of its call. */
+  /** The summary of what stands before this message failed: only summaries of less are tried from now on. The run sets it, too, when that call fails. */
   unsummedAt = Number.POSITIVE_INFINITY;
 
   /** Number of the pending user message of the conversation. */

@@ -152,7 +152,7 @@ async function claimInTime(
   const untilMs = clock.monotonicMs() + EARLY_MS;
   for (;;) {
     const claimedAtMs = clock.monotonicMs();
-    // One flight: the hint is there before the claim makes the deadline the end of its lease.
+    // One flight: on one connection the hint is there before the claim makes the deadline the end of its lease.
     const hinted = deadlines.touch(address, store.timing.leaseMs);
     const claimId = newRequestKey();
     const claiming = store.claim(address, {

@@ -1,4 +1,4 @@
-/** What every part of a run is handed by its process, what it works with, and how a process' part in a run can end. Types only. */
+/** Types of `run/`: {@link RunContext}, what its process gives a run; {@link Equipment} of one run; {@link RunEnd}, how this process is done with it. */
 import type { Clock, CoarseTimers } from "../../shared/clock.ts";
 import type { Logger } from "../../shared/logger.ts";
 import type { ReplyStatus, StopReason } from "../../shared/protocol/reply.ts";

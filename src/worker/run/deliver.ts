@@ -1,6 +1,6 @@
 /**
- * Performs `deliver`: the parent's messages enter the log. What came with a message is the agent's before: files are written into
- * the workspace, then the message enters the log, images with it. A crash in between writes the same files once more.
+ * Performs `deliver`: the parent's messages enter the log. First the files of a message are written into the workspace, then the
+ * message, with its images, enters the log. A crash in between writes the same files once more.
  */
 import type { DeliveredMessage } from "../../shared/protocol/log.ts";
 import { type Attached, attachedTo, type InboxMessage } from "../../shared/protocol/message.ts";

@@ -20,7 +20,7 @@ import { leftFiles } from "./run-workspace.ts";
 import type { Session } from "./session.ts";
 
 const CRASHED =
-  "Three workers in a row died in this run before it had come any further, the last one with nothing else to do.";
+  "Three workers in a row crashed in this run before it got any further, the last one while it ran nothing else.";
 
 /** Settles the run, its last entries in the same step; undefined when an unread message keeps it going. */
 export async function settleRun(
@@ -102,7 +102,7 @@ export function settleBroken(
   lease: Lease,
   { problem, session }: { problem: string; session: Session | undefined },
 ): Promise<RunEnd> {
-  const error = `The run broke off again and again: ${problem}`;
+  const error = `The run failed again and again without progress: ${problem}`;
   return settleFailed(context, claimed, lease, { error, session });
 }
 

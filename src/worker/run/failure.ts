@@ -15,6 +15,7 @@
 import { messageOf } from "../../shared/errors.ts";
 import type { AgentRecord, ProviderWait } from "../../shared/protocol/agent.ts";
 import { type AgentAddress, wakeOf } from "../../shared/protocol/keys.ts";
+import { eventLine, type RunEvent } from "../../shared/protocol/reply.ts";
 import type { Input } from "../../shared/redis/scripts.ts";
 import { makeRoom } from "../loop/context-window.ts";
 import { newFailure } from "../loop/log.ts";
@@ -203,6 +204,8 @@ export interface HeldRun {
   attempts: number;
   /** How often in a row the run has broken off before it advanced. */
   breaks: number;
+  /** What it was told to tell and Redis does not have yet: the release takes it along. */
+  events?: readonly RunEvent[];
 }
 
 /** Why and for how long; `providerWait`: it waits for its provider. */
@@ -216,11 +219,10 @@ export interface ReleaseInput {
 /** Releases the run, and says so in its timeline. */
 export async function releaseRun(
   context: RunContext,
-  { lease, record, attempts, breaks }: HeldRun,
+  { lease, record, attempts, breaks, events = [] }: HeldRun,
   { reason, delayMs, runningMs = lease.runningMs(), providerWait }: ReleaseInput,
 ): Promise<RunEnd> {
   const { address, epoch } = lease;
-  const event = { type: "released", turn: 0, reason } as const;
   return handBack(context, address, reason, {
     name: record?.agent_id,
     epoch,
@@ -229,7 +231,7 @@ export async function releaseRun(
     delay_ms: Math.ceil(delayMs),
     running_ms: runningMs,
     provider_wait: providerWait && JSON.stringify(providerWait),
-    events: JSON.stringify(event),
+    events: eventLine([...events, { type: "released", turn: 0, reason }]),
   });
 }
 

@@ -1,6 +1,6 @@
 /**
- * What the record says of the run's next purchase (`begun`), so that the next worker knows of a call that was under way. A turn's
- * answer announces the call behind its results: they need say nothing of it.
+ * What the record says of the run's next purchase (`begun`), so that the next worker knows of a call that was under way. The
+ * commit of an answer with tool calls already names the call that follows their results; the commit of the results need not.
  */
 import type { Turn } from "../loop/state.ts";
 
@@ -36,7 +36,7 @@ export interface Announcement {
 export class NextPurchase {
   /** Under which id Redis knows that a call may be under way, or is about to begin. */
   id: string;
-  /** Whether it begins by itself, with the last result of its turn. */
+  /** Whether Redis counts it as begun as soon as the last result of its turn is in the log. */
   #isAhead = false;
   readonly #uid: string;
   readonly #epoch: number;

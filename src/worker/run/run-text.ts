@@ -1,4 +1,4 @@
-/** Where the last text of a run stands: in its record, or only in the log, where the progress names the message that says it. */
+/** Where the last text of a run is: in its record, or only in a log entry; then the progress names the number of its message. */
 import type { AgentRecord } from "../../shared/protocol/agent.ts";
 import type { ReplyBody } from "../../shared/protocol/reply.ts";
 import { type Rules, saidIn, wholeTextOf } from "../loop/reply-body.ts";

@@ -161,11 +161,12 @@ function meansOf({ clock, toolTimers }: RunContext, { equipment, lease, toolStop
 class Results {
   /** Resolves when nothing is left to be committed. */
   readonly committed: Promise<Committed>;
+  /** What has been written; a failure of it has a handler at once, and `committed` rejects with it at the end. */
+  #last: Promise<Committed> = Promise.resolve("committed");
   readonly #context: RunContext;
   readonly #session: Session;
   #left: number;
   #ready: Result[] = [];
-  #last: Promise<Committed> = Promise.resolve("committed");
   #timer: { cancel(): void } | undefined;
   #resolve: (committed: Promise<Committed>) => void = () => {};
 
@@ -194,6 +195,7 @@ class Results {
     this.#last = this.#last.then(() => {
       throw error;
     });
+    this.#last.catch(() => {});
     this.take(undefined);
   }
 
@@ -208,7 +210,6 @@ class Results {
     this.#ready = [];
     if (ready.length === 0) return;
     this.#last = this.#last.then((before) => (before === "committed" ? this.#write(ready) : before));
-    // `committed` rejects with it.
     this.#last.catch(() => {});
   }
 

@@ -118,8 +118,8 @@ async function askParent(
 }
 
 /**
- * Old results are left out of requests from now on. That stands in the log before the next call: the worker that takes the
- * run over would else ask once more what was refused as too long.
+ * Old results are left out of requests from now on. That is stored before the next call: the next worker would repeat the
+ * request that was too long.
  */
 function clear(session: Session, { message, cleared }: Extract<Step, { do: "clear" }>): undefined {
   session.add([newCleared(message, cleared)]);

@@ -2,7 +2,8 @@
  * One claimed run in this process: where it stands, and the commits that bring it on.
  * Owns the state in memory and what is still to be committed; Redis owns the truth, and holds every write against its fence.
  *
- * 1. Nothing is performed on an entry before Redis has acknowledged it.
+ * 1. A tool runs only after Redis has the answer that asks for it, and a model call only after it has every answer, result and
+ *    summary before; messages, notices and verdicts may still be on their way, and the next commit takes them along.
  * 2. Each alert is told once, with the commit that crossed its threshold, also after a change of workers.
  * 3. After `lost` nothing is written any more, and the lease is over: nothing else of the run goes on either.
  */
@@ -12,7 +13,7 @@ import type { AgentRecord } from "../../shared/protocol/agent.ts";
 import type { Usage } from "../../shared/protocol/content.ts";
 import type { AgentAddress } from "../../shared/protocol/keys.ts";
 import type { OpenQuestion } from "../../shared/protocol/message.ts";
-import { type Alert, eventText, type ReplyBody, type RunEvent } from "../../shared/protocol/reply.ts";
+import { type Alert, eventLine, type ReplyBody, type RunEvent } from "../../shared/protocol/reply.ts";
 import type { AgentState, AgentStore } from "../../shared/redis/agents.ts";
 import type { Input } from "../../shared/redis/scripts.ts";
 import { StopSignal } from "../../shared/stop-signal.ts";
@@ -87,7 +88,8 @@ export class Session {
   #pending: NewEntry[] = [];
   /** Whether something of it must not be done again. */
   isCommitDue = false;
-  #events: RunEvent[] = [];
+  /** Told, and not in Redis yet. */
+  events: RunEvent[] = [];
   #turnStarted = 0;
   #consumed: Consumed | undefined;
   /** Interim messages sent in this run; counted from the log when the first one of this claim is sent. */
@@ -197,7 +199,7 @@ export class Session {
 
   /** Tells an event: it is part of the next commit's line. */
   tell(event: RunEvent): void {
-    this.#events.push(event);
+    this.events.push(event);
   }
 
   /** Tells that turn `turn` begins, once. */
@@ -268,7 +270,7 @@ export class Session {
         ({ question_id, text, default_answer = "" }, i) =>
           [question_id, marks[i]?.json ?? "", text, default_answer] as const,
       ),
-      events: events.map(eventText).join(","),
+      events: eventLine([...this.events, ...events]),
       ...this.#told(withQuestions(this.body(), questions), false).args,
     });
     if (answer.status === "finishing") {
@@ -287,7 +289,7 @@ export class Session {
     if (news) this.heed(news);
   }
 
-  /** A write was refused. A renewal tells whether another worker holds the run; if Redis forgot a part of the log, none does. */
+  /** Redis refused a write. The renewal shows why: another worker holds the run, or none does, for Redis lost part of the log. */
   async lose(): Promise<"lost"> {
     await this.lease.renew();
     this.lease.finish("expired");
@@ -300,10 +302,10 @@ export class Session {
     // What a call counts for is counted when it begins: results change no counter.
     const body = isLast || entries.some(({ entry }) => entry.kind !== "result") ? this.body() : undefined;
     if (body) this.#tellAlerts(body);
-    const events = this.#events;
+    const events = this.events;
     const consumed = this.#consumed;
     this.#pending = [];
-    this.#events = [];
+    this.events = [];
     this.isCommitDue = false;
     const advances = entries.some(({ entry }) => ADVANCING.has(entry.kind));
     const told = body && this.#told(body, isLast);
@@ -317,7 +319,7 @@ export class Session {
       consume_last: consumed?.ids.at(-1),
       consume_ids: consumed?.ids,
       taken: consumed?.taken,
-      events: events.length > 0 ? events.map(eventText).join(",") : undefined,
+      events: events.length > 0 ? eventLine(events) : undefined,
       progress: told?.args.progress,
       summary: told?.args.summary,
       whole_text: told?.args.whole_text,
@@ -327,7 +329,7 @@ export class Session {
     return { input, entries, advances, entriesAfter: this.state.entries, told };
   }
 
-  /** A body as the verbs take it: its text only where the log does not have it and the record another. */
+  /** A body as the verbs take it; with its text only if no log entry has it and the record holds another one. */
   #told(body: ReplyBody, isLast: boolean) {
     const { said, text } = textFor(body, this.state, this.rules, isLast);
     return { progress: body, text, args: { progress: { said, ...body }, ...changeTo(text, this.#text) } };
@@ -373,7 +375,7 @@ export class Session {
     this.state.finish = stored.record.finish;
     this.#inboxInRedis = stored.inbox.length;
     this.#acknowledged = this.state.entries;
-    if (this.#acknowledged === known) throw partlyWritten();
+    if (this.#acknowledged === known) throw new SubagentError("protocol_violation", PARTLY_WRITTEN);
     this.#purchase.forget();
     this.#unbooked = without(this.#unbooked, written);
     for (const { entry } of written) {
@@ -390,10 +392,8 @@ function without(all: NewEntry[], some: readonly NewEntry[]): NewEntry[] {
   return all.length === 0 ? all : all.filter((each) => !some.includes(each));
 }
 
-function partlyWritten(): SubagentError {
-  const sentence = 'The log holds a part of what it should take. Run "subagent-queue doctor" on this agent.';
-  return new SubagentError("protocol_violation", sentence);
-}
+const PARTLY_WRITTEN =
+  'The log holds a part of what it should take. Run "subagent-queue doctor" on this agent.';
 
 /** Entries that were paid for, and those that bring the run on. */
 const BOUGHT: ReadonlySet<LogEntry["kind"]> = new Set(["answer", "compacted", "purchase"]);

@@ -1,6 +1,6 @@
 /**
- * What a run tells its watchers. Events ride in the commits that they tell of, and the verbs publish them; only text deltas
- * are published here, gathered, while a subscriber listens. Hints only, never state.
+ * The text deltas of a run, gathered and published while a subscriber listens. All other events ride in the commits that they
+ * tell of, and the verbs publish them. Hints only, never state.
  */
 import type { Clock } from "../../shared/clock.ts";
 import { type Link, LinkedList } from "../../shared/linked-list.ts";

@@ -87,7 +87,7 @@ export function parseRoot(item: string): OpenRoot | { problem: string } {
   }
   if (KERNEL_FILE_SYSTEMS.has(fileSystem))
     return {
-      problem: `${FORM}; ${shown} may not be opened: it shows the kernel and its processes, no files.`,
+      problem: `${FORM}; ${shown} may not be opened: it shows the kernel and its processes, like /proc and /sys.`,
     };
   const isHome = realPath === homedir() || HOME.test(realPath);
   if (SYSTEM_TREES.test(realPath) || SHARED_DIRECTORIES.has(realPath) || isHome) {

@@ -1,6 +1,5 @@
--- ack: takes a reply out of the channel. Its full text now lives `kept_ms`. Of an agent whose end it says only that stays, as
--- long, which its request key is answered with and its parent is shown; with a transcript that its profile keeps all of the
--- record. Its request key goes, unless its caller named it. The timelines of a parent's newest
+-- ack: takes a reply out of the channel. Its full text now lives `kept_ms`. If it ends the agent, the record shrinks to what its
+-- parent and a repeated request key still need, for `kept_ms`; if its profile keeps a transcript, all of the record stays. Its request key goes, unless its caller named it. The timelines of a parent's newest
 -- ended agents stay; the oldest of them goes with its numbers in the history.
 -- Include rest.
 -- Closes: two readers both believing they were first; a re-sent ack contradicting itself.

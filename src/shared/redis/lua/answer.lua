@@ -11,7 +11,7 @@ for _, question in ipairs(cjson.decode(agent.status == 'waiting' and agent.quest
 end
 local key = question_id .. '/result'
 local stored = redis.call('HGET', log, key)
--- Open with an answer: a command after it had failed. What it was to bring about is brought about now, the answer stands.
+-- Stored, and still listed as open: an earlier call failed halfway. This one finishes it, and keeps the stored answer.
 if stored and not open then
   if stored ~= entry then return answer('answered') end
   return answer('same', { run = agent.run, wake = agent.wake, agent_status = agent.status })

@@ -2,8 +2,8 @@
 -- A new epoch is greater than the last one by a step that the claim_id decides: a claim that a failover forgot shares its
 -- epoch with no later one, and keeps it when it is sent again.
 -- A claim that finds the last holder's lease over counts a crash, unless that run had advanced. After two such crashes in a
--- row the run is claimed in isolation only: alone in a worker, or in a process that has suspects only, and after that one has
--- crashed alone in such a process. When it crashes alone, it is handed out to be settled. A run whose holder died with no model
+-- row the run is claimed in isolation only: alone in a worker, or in a process that has suspects only; if that crashes, in a
+-- process of its own. When it crashes alone, it is handed out to be settled. A run whose holder died with no model
 -- call under way died in a tool, or right beside one: it is in doubt, and a caller that isolates has it in such a process at once.
 -- Include queue, events, crashes, purchase.
 -- Closes: two workers running one agent, also when Redis forgot one's claim; a re-sent claim taking a second epoch; crashes

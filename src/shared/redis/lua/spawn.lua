@@ -36,9 +36,9 @@ if #registered / 2 >= max_live then
   return answer('quota', { live = #registered / 2, overdue = overdue })
 end
 
--- Forgets, of a few names from anywhere in the registry, those whose records are gone; a counter goes with the last name that
--- it gave. A look at a few costs as much as one at many, since Redis reads a small hash whole: one spawn in eight looks, at more
--- names than eight of them add.
+-- Of a few names from anywhere in the registry, deletes those without a record, and a counter with the last name that it gave.
+-- One spawn in eight does so, with more names than eight of them add: Redis reads a small hash whole, so that many cost no
+-- more than a few.
 local function forget_names(most)
   local from = redis.sha1hex(uid)
   local function scan(cursor) return redis.call('HSCAN', registry, cursor, 'COUNT', fmt(most))[2] end

@@ -108,7 +108,7 @@ test("a run that is handed back again and again says so once, and again after it
     progress.apply(event);
   expect(written.join("").split("\n")).toEqual([
     "A: started, at most 30 turns",
-    "A: handed back to the queue: the provider refuses the API key of the workers, the run waits for another one",
+    "A: handed back to the queue: the provider refuses the workers' API key; the run waits until a worker has a valid one",
     "A: turn 1, 10 tokens, $0",
     "A: started, at most 30 turns",
     "",

@@ -1,8 +1,8 @@
 -- Books of crashes: `agent` has committed, crashes_without_progress, isolated_crashes and alone, which says how the run was
 -- claimed: '' beside others, 'group' in a process of suspects, 'alone' in a process of its own, '1' alone in a worker.
--- From SUSPECT on the run is claimed in isolation only, at CRASHED it is settled. A process of its own may have been taken
--- down with its worker: that counts only after MOST_UNSEEN of them, or at once where the worker saw it crash. A run that is
--- in doubt is no suspect yet, and in a process of suspects all the same: where that crashes, it is one.
+-- From SUSPECT on the run is claimed in isolation only, at CRASHED it is settled. A lost worker may have taken the run's own
+-- process with it: crashes that no worker saw settle it only after MOST_UNSEEN of them, one that a worker saw at once. A run
+-- in doubt is not a suspect yet, but runs in a process of suspects; if that crashes, it becomes one.
 local SUSPECT, CRASHED, MOST_UNSEEN = 2, 3, 4
 
 -- The run has come further: what went wrong before is not held against it any more. Its crashes go with the next hand-back, or
@@ -12,8 +12,8 @@ local function advance(fields)
   return fields
 end
 
--- Crashes without progress, and how many of them in isolation, after one more. A suspect is claimed beside others only to be
--- settled, when it has crashed for good.
+-- Crashes without progress, and how many of them in isolation, after one more. A suspect shares a worker with other runs in one
+-- case only: it has crashed for good, and is claimed to be settled.
 local function crashes_after(agent, is_seen)
   local crashes, isolated = num(agent.crashes_without_progress), num(agent.isolated_crashes)
   if agent.committed == '1' then return 0, 0 end

@@ -335,6 +335,51 @@ test("a status that HTTP does not know ends as invalid_response and gives its so
   await until(() => provider.sockets.size === 0);
 });
 
+test("a refusal is read whatever bytes its headers are made of", async () => {
+  const provider = await startProvider((_, { socket }) => {
+    const latin = Buffer.from("HTTP/1.1 429 Busy\r\nx-latin: caf\xe9\r\nx-utf: ", "latin1");
+    socket.write(latin);
+    socket.write("余额不足\r\nretry-after: 7\r\ncontent-length: 2\r\n\r\n{}");
+  });
+  const outcome = await connect(provider).call(ask(), hold());
+  expect(failureOf(outcome)).toMatchObject({
+    kind: "rate_limited",
+    retryAfterMs: 7_000,
+    httpStatus: 429,
+  });
+  await until(() => provider.sockets.size === 1);
+});
+
+test("a refusal whose body does not end is read no further than its sentence may be long", async () => {
+  let sent = 0;
+  const provider = await startProvider((response) => {
+    response.writeHead(500, { "content-type": "application/json" });
+    const part = Buffer.alloc(64 * 1024, "x");
+    const more = () => {
+      while (!response.destroyed && response.write(part)) sent += part.length;
+      response.once("drain", more);
+    };
+    more();
+  });
+  const outcome = await connect(provider, { timeoutMs: 2_000 }).call(ask(), hold());
+  expect(failureOf(outcome)).toMatchObject({ kind: "server_error", httpStatus: 500 });
+  await until(() => provider.sockets.size === 0);
+  // What the kernel and both ends hold of a connection.
+  expect(sent).toBeLessThan(32 * 1024 * 1024);
+});
+
+test("an error that nests too deep to be written anew is still what its status says", async () => {
+  const deep = `${"[".repeat(30_000)}${"]".repeat(30_000)}`;
+  const json = `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"},"more":${deep}}`;
+  const refused = await startProvider((response) => {
+    response.writeHead(529, { "content-type": "application/json" }).end(json);
+  });
+  const outcome = await connect(refused).call(ask(), hold());
+  expect(failureOf(outcome)).toMatchObject({ kind: "overloaded", retryable: true, message: "Overloaded" });
+  const inStream = await outcomeOf(`event: error\ndata: ${json}\n\n`);
+  expect(failureOf(inStream)).toMatchObject({ retryable: true });
+});
+
 describe("a refused call", () => {
   const inAnHour = new Date(Date.UTC(2031, 0, 1, 11)).toUTCString();
   const serverDate = new Date(Date.UTC(2031, 0, 1, 10)).toUTCString();

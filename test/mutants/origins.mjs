@@ -205,7 +205,7 @@ export default [
     "output-in-a-fence",
     "JSON in a fence of Markdown is read.",
     "shared/protocol/output.ts",
-    "FENCED.exec(trimmed)?.[1] ?? trimmed",
+    "unfenced(trimmed)",
     "trimmed",
     [...SHAPE, "test/unit/worker/loop/next.output.test.ts"],
   ),

@@ -232,8 +232,8 @@ export default [
     id: "promise-refused-key",
     promise: "A credential that another run found refused does not fail this one.",
     file: "src/worker/run/failure.ts",
-    find: 'if (concern === "own") session.add',
-    replace: "session.add",
+    find: 'if (concern === "own" || !isDenial(failure.kind))',
+    replace: "",
     tests: ["test/integration/worker/provider-limiter.test.ts"],
   },
   {

@@ -47,8 +47,16 @@ function problemWithin(part: unknown): string | undefined {
 /** A text read as output: its JSON value, or one clause that says why it has none. */
 export type ReadOutput = { status: "json"; value: unknown } | { status: "unreadable"; problem: string };
 
-/** A whole text in a fence of Markdown, which models like to put around JSON. */
-const FENCED = /^```[a-z]*\s*\n([\s\S]*?)\n?```$/i;
+const FENCE = "```";
+/** What may stand behind the fence that opens. */
+const LANGUAGE = /^[a-z]*\s*$/i;
+
+/** What is in a fence of Markdown, which models like to put around JSON; a text without one as it is. */
+function unfenced(text: string): string {
+  const lineEnd = text.startsWith(FENCE) && text.endsWith(FENCE) ? text.indexOf("\n") : -1;
+  if (lineEnd < 0 || !LANGUAGE.test(text.slice(FENCE.length, lineEnd))) return text;
+  return text.slice(lineEnd + 1, -FENCE.length);
+}
 
 /** The JSON value that `text` is, white space or a fence of Markdown around it allowed. */
 export function readOutput(text: string): ReadOutput {
@@ -56,7 +64,7 @@ export function readOutput(text: string): ReadOutput {
   if (trimmed === "") return { status: "unreadable", problem: "it is empty" };
   if (trimmed.length > OUTPUT_MAX_CHARS) return { status: "unreadable", problem: "it is too long" };
   try {
-    const value: unknown = JSON.parse(FENCED.exec(trimmed)?.[1] ?? trimmed);
+    const value: unknown = JSON.parse(unfenced(trimmed));
     if (depthOf(value) > JSON_MAX_DEPTH)
       return { status: "unreadable", problem: `it nests deeper than ${JSON_MAX_DEPTH} levels` };
     return { status: "json", value };

@@ -20,6 +20,7 @@ export interface BoundBudget {
 }
 
 const MICRO = 1_000_000;
+const NOTHING: Amount = { tokens: 0, costUsd: 0 };
 
 /** The budgets that bind the agent at `address`. */
 export function budgetsOf(
@@ -34,7 +35,8 @@ export function budgetsOf(
   };
   bind(`agent/${tenant}/${parentId}/${uid}`, agent);
   bind(`parent/${tenant}/${parentId}`, parent);
-  bind(`tenant/${tenant}`, ofTenant);
+  // Slices of one window mean nothing in another: a changed window is a new book.
+  bind(`tenant/${tenant}/${ofTenant?.window_ms}`, ofTenant);
   return bound;
 }
 
@@ -78,7 +80,7 @@ export function createBudgetBook(redis: RedisClient, keys: Keys, timing: Timing)
   return {
     settle,
     async reserve(budgets, purchase_id, amount, forced) {
-      const answers = await Promise.all(
+      const asked = Promise.all(
         budgets.map(({ name, maxTokens, maxMicroUsd, windowMs }) =>
           scripts.run("budget-reserve", undefined, {
             name,
@@ -91,9 +93,12 @@ export function createBudgetBook(redis: RedisClient, keys: Keys, timing: Timing)
           }),
         ),
       );
+      // Where one cannot be asked, the others give back what they have granted.
+      asked.catch(() => settle(budgets, purchase_id, NOTHING).catch(() => {}));
+      const answers = await asked;
       const refused = answers.find((answer) => answer.status === "refused");
       if (refused) {
-        await settle(budgets, purchase_id, { tokens: 0, costUsd: 0 });
+        await settle(budgets, purchase_id, NOTHING);
         return refused;
       }
       const used = answers.map((answer) => (answer.status === "granted" ? answer.used_permille : 0));

@@ -22,6 +22,9 @@ export interface SentCall {
 const NOT_EXECUTED = JSON.stringify(
   "Not executed: the answer that asked for this call was cut off or the run ended first.",
 );
+/** The ids of calls in a conversation, each with the number of the last suffix that it was given. */
+export type UsedIds = Map<string, number>;
+
 /** A result is left out where that spares at least this many characters. */
 const WORTH_CHARS = 200;
 
@@ -61,7 +64,7 @@ const ESCAPED_SURROGATE = /\\u[dD]/;
  * once in a conversation, but not every provider keeps to that: one in `usedIds` gets a suffix; its own ids are added. A
  * name or an id that the API would refuse is spelled so that it does not: the whole conversation would be refused with it.
  */
-export function answerEcho(message: number, answer: Answer, usedIds: Set<string>) {
+export function answerEcho(message: number, answer: Answer, usedIds: UsedIds) {
   const calls: SentCall[] = [];
   let isChanged = ESCAPED_SURROGATE.test(answer.contentJson);
   for (const block of answer.content) {
@@ -102,12 +105,24 @@ function spelled(name: string): string {
   return name === "" ? "_" : name.replace(/[^a-zA-Z0-9_-]/g, "_");
 }
 
-function unusedId(id: string, message: number, usedIds: Set<string>): string {
+/** The API takes ids of at most 256 characters; this much of one leaves room for the suffix. */
+const ID_STEM_CHARS = 240;
+/** The number of an id that was given no suffix yet. */
+const NO_SUFFIX = -1;
+
+/** The id, or with the first suffix that is free. Numbers go on where they ended: any number of equal ids costs a step each. */
+function unusedId(id: string, message: number, usedIds: UsedIds): string {
   const wanted = spelled(id);
-  let unused = wanted;
-  for (let k = message; usedIds.has(unused); k++) unused = `${wanted}_${k}`;
-  usedIds.add(unused);
-  return unused;
+  if (!usedIds.has(wanted)) {
+    usedIds.set(wanted, NO_SUFFIX);
+    return wanted;
+  }
+  const stem = wanted.slice(0, ID_STEM_CHARS);
+  let k = Math.max(message, (usedIds.get(stem) ?? NO_SUFFIX) + 1);
+  while (usedIds.has(`${stem}_${k}`)) k++;
+  usedIds.set(stem, k);
+  usedIds.set(`${stem}_${k}`, NO_SUFFIX);
+  return `${stem}_${k}`;
 }
 
 /** Whether an answer of the model ends by itself without a word: it is asked for one, unless the parent says something. */

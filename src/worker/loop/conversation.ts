@@ -8,7 +8,7 @@
  * 4. A user message is spelled when its answer comes: until then results and words may still be added to it.
  */
 import { type PartialReason, type StopReason, wellFormedJson } from "../../shared/protocol/reply.ts";
-import { answerEcho, isWorth, notExecuted, resultBlock, type SentCall } from "./answer-echo.ts";
+import { answerEcho, isWorth, notExecuted, resultBlock, type SentCall, type UsedIds } from "./answer-echo.ts";
 import type { Answer } from "./log.ts";
 import { REPETITION_LIMIT, REPETITION_NOTICE } from "./tally.ts";
 
@@ -99,7 +99,7 @@ export class Conversation {
   #text = "";
   #role: Role | undefined;
   #cachedLength = 0;
-  readonly #usedIds = new Set<string>();
+  readonly #usedIds: UsedIds = new Map();
   #last: LastAnswer | undefined;
   #notice = "";
   #correction = "";

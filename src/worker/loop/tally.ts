@@ -13,6 +13,10 @@ import {
 import { NO_SUMMARY } from "../../shared/protocol/reply.ts";
 import type { Answer } from "./log.ts";
 
+/** Names under which calls are counted: a model can invent any number, and they are written with every commit. */
+const MOST_NAMES = 100;
+const OTHER_NAMES = "(others)";
+
 /** The counters of one run. */
 export class Tally {
   /** Tokens and money, calls that were paid for in vain included. */
@@ -57,16 +61,22 @@ export class Tally {
 
   /** A tool call that began or was answered for the first time. */
   call(name: string): void {
-    this.calls.set(name, (this.calls.get(name) ?? 0) + 1);
+    const counted = this.#countedAs(name);
+    this.calls.set(counted, (this.calls.get(counted) ?? 0) + 1);
     this.toolCalls += 1;
   }
 
   /** A tool call that had its mark and was not made after all. */
   uncall(name: string): void {
-    const left = (this.calls.get(name) ?? 1) - 1;
-    if (left > 0) this.calls.set(name, left);
-    else this.calls.delete(name);
+    const counted = this.#countedAs(name);
+    const left = (this.calls.get(counted) ?? 1) - 1;
+    if (left > 0) this.calls.set(counted, left);
+    else this.calls.delete(counted);
     this.toolCalls -= 1;
+  }
+
+  #countedAs(name: string): string {
+    return this.calls.has(name) || this.calls.size < MOST_NAMES ? name : OTHER_NAMES;
   }
 
   /** A tool call that was answered without an error. */

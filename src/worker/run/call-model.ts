@@ -29,15 +29,13 @@ export async function callModel(
   if (isDue && (await session.commit({ begun })) !== "committed")
     return session.lease.isLive() ? undefined : "lost";
   const hasRoom = await reserveCall(context, session, step);
-  if (!session.lease.isLive()) return "lost";
-  if (!hasRoom) return undefined;
+  if (!hasRoom) return session.lease.isLive() ? undefined : "lost";
   const { clock } = context;
   const passage = await enterChain(context, session);
-  if (!session.lease.isLive()) return "lost";
-  if (passage.status !== "open") {
-    settleCall(context, session, step, undefined);
-    return afterWait(context, session, passage);
-  }
+  const isLive = session.lease.isLive();
+  if (!isLive || passage.status !== "open") settleCall(context, session, step, undefined);
+  if (!isLive) return "lost";
+  if (passage.status !== "open") return afterWait(context, session, passage);
   const { observer } = session.equipment;
   observer.callBegins(step.turn, session.model);
   const startedMs = clock.monotonicMs();

@@ -27,7 +27,7 @@ import type { RunContext, RunEnd } from "./context.ts";
 import { chargeUnbooked } from "./cost.ts";
 import { settleBroken } from "./end.ts";
 import type { Lease } from "./lease.ts";
-import { type Concern, type Passage, providerName } from "./provider-limit.ts";
+import { type Concern, isDenial, type Passage, providerName } from "./provider-limit.ts";
 import type { Session } from "./session.ts";
 
 /** Waits up to this long are slept through; longer ones free the worker's slot. */
@@ -63,7 +63,9 @@ export async function afterModelFailure(
   if (failure.kind === "not_found" && withoutModel(session)) return undefined;
   if (failure.kind === "context_window" && isShortened(session, step)) return undefined;
   if (!failure.retryable) {
-    if (concern === "own") session.add([newFailure(step.message, failureEntry(failure, step))]);
+    // A run that others' refused credential concerns asks again.
+    if (concern === "own" || !isDenial(failure.kind))
+      session.add([newFailure(step.message, failureEntry(failure, step))]);
     return undefined;
   }
   session.attempts += 1;
@@ -155,11 +157,10 @@ export async function afterBreak(
   const problem = messageOf(error);
   context.logger.error({ uid: lease.address.uid, breaks, problem }, "Run broke off and is handed back");
   if (lease.end === "taken") return { status: "lost" };
-  if (breaks >= (isUnreadable(error) ? MOST_UNREADABLE : MOST_BREAKS)) {
-    // No claim follows this that would find a call begun.
-    if (session) await chargeUnbooked(context, session);
+  // The release says that no call is begun: no claim will find what was paid for.
+  if (session) await chargeUnbooked(context, session);
+  if (breaks >= (isUnreadable(error) ? MOST_UNREADABLE : MOST_BREAKS))
     return settleBroken(context, claimed, lease, { problem, session });
-  }
   const delayMs = brokenOffDelayMs(breaks);
   const attempts = (session ?? claimed).attempts + 1;
   const broken = { lease, record: session?.record, attempts, breaks };

@@ -61,6 +61,7 @@ export class ProviderLimit {
   /** Limiters of which something was heard, and when; until a later read. */
   readonly #suspected = new Map<string, number>();
   #isPaused = false;
+  #isReading = false;
   #readAtMs = Number.NEGATIVE_INFINITY;
   #timer: { cancel(): void } | undefined;
   #isRunning = false;
@@ -103,15 +104,22 @@ export class ProviderLimit {
     const { limiter, pause, clock, logger } = this.#options;
     const sentAtMs = clock.monotonicMs();
     this.#timer = clock.timeout(READ_EVERY_MS, () => this.#read());
+    // In an outage they would pile up in the connection.
+    if (this.#isReading) return;
+    this.#isReading = true;
     Promise.all([limiter.list(), pause.state()]).then(
       ([limiters, paused]) => {
+        this.#isReading = false;
         if (sentAtMs < this.#readAtMs) return;
         this.#unhealthy = new Set(limiters.map(({ name }) => name));
         for (const [name, atMs] of this.#suspected) if (atMs < sentAtMs) this.#suspected.delete(name);
         this.#isPaused = paused !== undefined;
         this.#readAtMs = sentAtMs;
       },
-      (error: unknown) => logger.debug({ problem: messageOf(error) }, "Provider limiter not read"),
+      (error: unknown) => {
+        this.#isReading = false;
+        logger.debug({ problem: messageOf(error) }, "Provider limiter not read");
+      },
     );
   }
 
@@ -185,10 +193,15 @@ export function providerName(model: Pick<Model, "limiterName">, modelId: string)
   return limiterNameOf(model, modelId).split("/", 1)[0] ?? "";
 }
 
-/** What a failure means for every run that calls with the same credential. */
-export function meaningOf({ kind, retryAfterMs }: ModelFailure): LimiterOutcome {
-  if (DENIALS.has(kind)) return "denied";
-  return LIMITS.has(kind) || retryAfterMs !== undefined ? "limited" : "neutral";
+/** Whether the credential is refused. */
+export function isDenial(kind: FailureKind): boolean {
+  return DENIALS.has(kind);
+}
+
+/** What a failure means for every run that calls with the same credential. A refusal for good means nothing to them. */
+export function meaningOf({ kind, retryable, retryAfterMs }: ModelFailure): LimiterOutcome {
+  if (isDenial(kind)) return "denied";
+  return LIMITS.has(kind) || (retryable && retryAfterMs !== undefined) ? "limited" : "neutral";
 }
 
 function leaveOf(outcome: CallOutcome): Leave {

@@ -63,6 +63,8 @@ test("one wrong task refuses all of them before any begins", async () => {
   const wrong = parent.taskAll(["good", { prompt: "bad", limits: { max_turns: 31 } }]);
   await expect(wrong).rejects.toMatchObject(refusal("invalid_input"));
   await expect(parent.taskAll([])).rejects.toMatchObject(refusal("invalid_input"));
+  const options = { onQuestion: "yes" } as object;
+  await expect(parent.taskAll(["a"], options)).rejects.toMatchObject(refusal("invalid_input", /onQuestion/));
   expect(await parent.list()).toEqual([]);
 });
 

@@ -149,6 +149,51 @@ test.for(FOREIGN)(
   },
 );
 
+/** The verbs of a holder, and of one that wants to be: each with a line of events. */
+const WITH_EVENTS = {
+  claim: async (rig: Rig) => {
+    const agent = await rig.queued();
+    return [agent, () => rig.store.claim(agent, { claim_id: "c", worker: "w", events: "{}" })] as const;
+  },
+  append: async (rig: Rig) => {
+    const { agent, epoch } = await rig.running();
+    await rig.readFirst(agent, epoch);
+    const input = { epoch, known: 1, running_ms: 9, entries: [["1", '"end"']] as const, events: "{}" };
+    return [agent, () => rig.store.append(agent, input)] as const;
+  },
+  ask: async (rig: Rig) => {
+    const { agent, epoch } = await rig.running();
+    await rig.readFirst(agent, epoch);
+    return [agent, () => rig.store.ask(agent, { ...questionsOf(epoch), known: 1, events: "{}" })] as const;
+  },
+  release: async (rig: Rig) => {
+    const { agent, epoch } = await rig.running();
+    const input = { epoch, delay_ms: 0, running_ms: 9, attempts: 0, breaks: 0, events: "{}" };
+    return [agent, () => rig.store.release(agent, input)] as const;
+  },
+};
+
+test.for(["claim", "append", "ask", "release"] as const)(
+  "a foreign value at the timeline or the history keeps `%s` from half of what it does",
+  async (verb) => {
+    for (const name of ["timeline", "history"] as const) {
+      const rig = verbRig();
+      const [agent, perform] = await WITH_EVENTS[verb](rig);
+      const key = name === "timeline" ? rig.keys.agent(agent).timeline : rig.keys.parent(rig.parent).history;
+      await rig.redis.del(key);
+      await rig.redis.set(key, "foreign");
+      const [log, before] = [rig.keys.agent(agent).log, await rig.raw(agent)];
+      const entries = await rig.redis.hgetall(log);
+      await expect(perform()).rejects.toThrow("WRONGTYPE");
+      expect(await rig.raw(agent)).toEqual(before);
+      expect(await rig.redis.hgetall(log)).toEqual(entries);
+      expect(await entriesOf(rig)).toEqual([]);
+      await rig.redis.del(key);
+      expect(["claimed", "appended", "asked", "released"]).toContain((await perform()).status);
+    }
+  },
+);
+
 test("a garbled counter or a foreign value in place of all counters keeps no run from its end", async () => {
   const rig = verbRig();
   const { usage } = rig.keys.parent(rig.parent);

@@ -323,3 +323,17 @@ test("entries older than seven days leave the channel with the next settle", asy
   await rig.store.settle(agent, handedBack(epoch));
   expect(await rig.redis.xlen(replies)).toBe(2);
 });
+
+test("a message whose id is no text is left out of the reply, which can be read", async () => {
+  const rig = verbRig();
+  const { agent, epoch } = await rig.running();
+  await readAll(rig, agent, epoch);
+  for (const payload of ['{"v":1,"message_id":5,"text":"x"}', '{"v":1,"message_id":null,"text":"x"}'])
+    await rig.redis.rpush(rig.keys.agent(agent).inbox, payload);
+  await rig.send(agent, "two", "m-2");
+  expect(await rig.store.settle(agent, { ...handedBack(epoch), natural: false })).toMatchObject({
+    status: "settled",
+  });
+  expect(await entriesOf(rig)).toMatchObject([{ kind: "reply", undelivered: ["m-2"] }]);
+  expect(await rig.store.record(agent)).toMatchObject({ status: "ended" });
+});

@@ -51,6 +51,19 @@ test("a log that takes no answer is not filled without end: each break costs one
   expect(tokens).toBe(usage && totalTokens(usage));
 });
 
+test("what a break cost is charged with the break: the claim after it knows of no call", async () => {
+  const call = { type: "tool_use" as const, id: "toolu_stray", name: "glob", input: { pattern: "*" } };
+  const stage = await openStage({ scenario: { turns: [{ content: [call] }], repeat: true } });
+  const { redis, keys, offline } = stage;
+  const agent = await stage.task("work");
+  await redis.hset(keys.agent(agent).log, "1/toolu_stray/started", '{"v":1,"name":"another"}');
+  await stage.startWorker();
+  await stage.recordWhere(agent, ({ breaks, status }) => breaks === 1 && status === "queued");
+  const [{ usage } = { usage: null }] = offline.ledger;
+  const { tokens } = await stage.parent(agent.parentId).usage();
+  expect(tokens).toBe(usage && totalTokens(usage));
+});
+
 test("failures of the provider are no breaks: a run that has met many is handed back like any other", async () => {
   const { installation, agent } = await unreadable({ attempts: "40" });
   const released = await installation.recordWhere(agent, ({ breaks }) => breaks === 1);

@@ -159,3 +159,27 @@ test("what is spent of a budget can be read, and is what its runs cost", async (
   await until(async () => (await readSpent(stage.redis, stage.keys, budget)).tokens === tokens);
   expect((await readSpent(stage.redis, stage.keys, budget)).costUsd).toBeCloseTo(costUsd, 6);
 });
+
+test("another window is another book: what was spent within the old one neither blocks nor frees the new", async () => {
+  const stage = await openStage();
+  const book = createBudgetBook(stage.redis, stage.keys, SHORT_TIMING);
+  const within = (window_ms: number) =>
+    budgetsOf({ tenant: "t", parentId: "p", uid: "u" }, { tenant: { max_total_tokens: 100, window_ms } });
+  const [hour, month] = [within(3_600_000), within(30 * 24 * 3_600_000)];
+  const amount = { tokens: 90, costUsd: 0 };
+  expect(await book.reserve(hour, "a", amount, false)).toMatchObject({ status: "granted", used: 0.9 });
+  expect(await book.reserve(month, "b", amount, false)).toMatchObject({ status: "granted", used: 0.9 });
+  expect(await book.reserve(hour, "c", amount, false)).toMatchObject({ status: "refused" });
+});
+
+test("where one of several budgets cannot be asked, the others give back what they have granted", async () => {
+  const stage = await openStage();
+  const book = createBudgetBook(stage.redis, stage.keys, SHORT_TIMING);
+  const budgets = { agent: { max_total_tokens: 100 }, parent: { max_total_tokens: 100 } };
+  const bound = budgetsOf({ tenant: "t", parentId: "p", uid: "u" }, budgets);
+  const [ofAgent, ofParent] = bound;
+  if (!ofAgent || !ofParent) throw new Error("two budgets bind it");
+  await stage.redis.set(stage.keys.budget(ofParent.name), "foreign");
+  await expect(book.reserve(bound, "a", { tokens: 90, costUsd: 0 }, false)).rejects.toThrow("WRONGTYPE");
+  await until(async () => (await readSpent(stage.redis, stage.keys, ofAgent)).tokens === 0);
+});

@@ -7,6 +7,7 @@ import { z } from "zod";
 import type { Scenario } from "../../../src/offline/server.ts";
 import { deadlineMember } from "../../../src/shared/protocol/keys.ts";
 import type { AgentStore } from "../../../src/shared/redis/agents.ts";
+import { budgetsOf, readSpent } from "../../../src/shared/redis/budget.ts";
 import { createPause } from "../../../src/shared/redis/pause.ts";
 import { createProviderLimiter } from "../../../src/shared/redis/provider-limiter.ts";
 import { createRunSlots } from "../../../src/worker/isolation.ts";
@@ -16,6 +17,7 @@ import { askParentTool } from "../../../src/worker/tools/builtin/parent.ts";
 import { defineTool } from "../../../src/worker/tools/tool.ts";
 import { heldModel } from "../../helpers/held-model.ts";
 import { kindsWith, providerLimitOf, runContextOf, skippingClock } from "../../helpers/run-context.ts";
+import { until } from "../../helpers/until.ts";
 import { type Agent, LONG_TIMING, openStage, type SpawnOptions, type Stage } from "../../stage/stage.ts";
 
 const { leaseMs } = LONG_TIMING;
@@ -72,6 +74,28 @@ test("a lease that is over when the limiter answers is one that was lost, whatev
     },
   });
   expect(await perform({ clock, provider })).toEqual({ status: "released", reason: "lease_lost" });
+});
+
+test("what was reserved for a call is given back where the lease is over before it", async () => {
+  const budgets = { agent: { max_total_tokens: 1_000_000 } };
+  const { installation, agent, perform } = await scene(undefined, { budgets });
+  const { redis, keys } = installation;
+  await createPause(redis, keys).pause("night");
+  const clock = skippingClock();
+  const { enter } = createProviderLimiter(redis, keys);
+  const [budget] = budgetsOf(agent, budgets);
+  if (!budget) throw new Error("no budget binds the agent");
+  let reserved = 0;
+  const provider = providerLimitOf(installation, clock, {
+    async enter(name, uid) {
+      reserved = (await readSpent(redis, keys, budget)).tokens;
+      clock.skip(leaseMs);
+      return enter(name, uid);
+    },
+  });
+  expect(await perform({ clock, provider })).toEqual({ status: "released", reason: "lease_lost" });
+  expect(reserved).toBeGreaterThan(0);
+  await until(async () => (await readSpent(redis, keys, budget)).tokens === 0);
 });
 
 test("a lease that is over before a step is one that was lost, also where the process stops", async () => {

@@ -54,6 +54,13 @@ test("a long retry-after frees the slot: a run with another model goes first, an
   expect(reply.duration_ms).toBeLessThanOrEqual(aliveMs - 5_000);
   const served = installation.offline.ledger.filter((call) => call.status === "served");
   expect(served.map(({ turn }) => turn)).toEqual([0, 0, 1]);
+  // Who watches is told of the retry when it is decided, not when it is over.
+  const timeline = await installation.parent(patient.parentId).timeline(reply.agent_id);
+  const told = timeline.map(({ type }) => type);
+  expect(told.slice(told.indexOf("model_retry"), told.indexOf("model_retry") + 2)).toEqual([
+    "model_retry",
+    "released",
+  ]);
 });
 
 test.for([
@@ -131,4 +138,15 @@ test("a worker whose model was stopped hands its runs back instead of spinning",
     ),
   ).toBe(true);
   expect(await installation.record(agent)).toEqual(released);
+});
+
+test.for([
+  [400, { "retry-after": "60" }],
+  [413, { "retry-after": "60" }],
+  [429, { "x-should-retry": "false" }],
+] as const)("a refusal for good, %i with %j, ends the run at once", async ([status, headers]) => {
+  const refusal = { status, headers };
+  const { reply, ledger } = await runOf({ turns: [{ ...done, failures: [refusal] }] });
+  expect(reply).toMatchObject({ status: "failed" });
+  expect(ledger).toHaveLength(1);
 });

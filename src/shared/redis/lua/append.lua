@@ -23,8 +23,10 @@ write_even_when_full(record)
 local now = now_ms()
 local fields = { begun = no_purchase and '' or nil }
 if advances and (agent.committed ~= '1' or agent.attempts ~= '0') then advance(fields) end
-commit(agent, entries, now, fields)
+-- A key of another type fails here, before anything is committed.
+if interim_id then redis.call('XLEN', replies) end
 tell_events(agent, events)
+commit(agent, entries, now, fields)
 if interim_id then
   tell_parent(agent, now, { reply_id = interim_id, kind = 'message', agent_status = 'running', body = interim })
 end

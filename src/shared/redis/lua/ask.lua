@@ -13,18 +13,20 @@ write_even_when_full(record)
 local now = now_ms()
 local deadline = math.min(now + answer_ms, math.max(too_old_at(agent), num(agent.deadline)))
 local waiting_for = {}
+-- Events and questions first: a key of another type fails here, and no call is marked as begun.
+redis.call('HLEN', log)
+tell_events(agent, events)
 for _, question in ipairs(questions) do
   local default_answer = given(question.default_answer)
   waiting_for[#waiting_for + 1] = { question_id = question.question_id, text = question.text, default_answer = default_answer }
-  redis.call('HSETNX', log, question.question_id .. '/started', question.started)
   tell_parent(agent, now, { reply_id = agent.uid .. '.' .. question.question_id, kind = 'question', agent_status = 'waiting',
     question_id = question.question_id, body = question.text, default_answer = default_answer, answer_by = deadline })
+  redis.call('HSETNX', log, question.question_id .. '/started', question.started)
 end
 -- No lease is left whose end would tell that the run has come further: its crashes go here.
 local fields = advance({ status = 'waiting', asked_epoch = epoch, questions = cjson.encode(waiting_for), deadline = deadline,
   checks = '0', running_ms = running_ms, progress = progress, crashes_without_progress = '0' })
 commit_text(fields)
-tell_events(agent, events)
 write(record, fields)
 redis.call('HDEL', record, 'lease_until', 'claim_id')
 return answer('asked', { deadline = deadline })

@@ -50,11 +50,11 @@ for name in string.gmatch(agent.needs_tools or '', '%S+') do
   if not string.find(offered_tools or '', ' ' .. name .. ' ', 1, true) then missing[#missing + 1] = name end
 end
 if #missing > 0 and crashes < CRASHED then
-  leave_queued()
   if not agent.tools_since then
-    redis.call('HSET', record, 'tools_since', fmt(now))
     tell_events(agent, '{"type":"waiting_for_tools","turn":0,"tools":' .. cjson.encode(missing) .. '}')
   end
+  leave_queued()
+  if not agent.tools_since then redis.call('HSET', record, 'tools_since', fmt(now)) end
   return answer('missing_tools', { tools = table.concat(missing, ' '), wake = num(agent.wake) })
 end
 
@@ -65,11 +65,12 @@ if is_suspect and not is_isolated then
   leave_queued()
   return answer('suspect', { crashes = crashes, isolated_crashes = isolated_crashes, wake = num(agent.wake) })
 end
+-- Events first: a key of another type fails here, and the agent stays to be claimed.
+tell_events(agent, events)
+trim_events(now, event_ttl_ms)
 local epoch = num(agent.epoch) + 1 + tonumber(string.sub(redis.sha1hex(claim_id), 1, 6), 16)
 write(record, { status = 'running', epoch = epoch, claim_id = claim_id, worker = worker, lease_until = deadline,
   deadline = deadline, committed = '0', crashes_without_progress = crashes,
   isolated_crashes = changed, alone = alone and '1' or isolated or '', checks = '0', begun = begun })
 redis.call('HDEL', record, 'not_before', 'tools_since', 'in_doubt')
-tell_events(agent, events)
-trim_events(now, event_ttl_ms)
 return handed_out(epoch, under_way)

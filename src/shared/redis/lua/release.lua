@@ -20,9 +20,10 @@ local crashes, isolated_crashes = num(agent.crashes_without_progress), num(agent
 if crashed or agent.committed == '1' then crashes, isolated_crashes = crashes_after(agent, true) end
 -- A provider has failed the run since it last advanced, over several claims.
 local waits_since = provider_wait and (agent.committed ~= '1' and agent.provider_wait_since or now) or nil
+-- Events first: a key of another type fails here, and the agent is still its holder's.
+tell_events(agent, events)
 if not provider_wait then redis.call('HDEL', record, 'provider_wait', 'provider_wait_since') end
 queue(record, deadline, { provider_wait = provider_wait, provider_wait_since = waits_since, wake = wake, released_epoch = epoch, not_before = not_before, running_ms = running_ms,
   begun = not crashed and '' or nil, attempts = attempts, breaks = breaks, crashes_without_progress = crashes,
   isolated_crashes = isolated_crashes > 0 and isolated_crashes or nil, in_doubt = crashed and '1' or nil })
-tell_events(agent, events)
 return answer('released', { wake = wake })

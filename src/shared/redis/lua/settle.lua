@@ -24,8 +24,8 @@ if is_workers then
   if natural and unread > 0 then
     if word == 'new' then
       write_even_when_full(record)
-      commit(agent, entries, now, advance({}))
       tell_events(agent, events)
+      commit(agent, entries, now, advance({}))
     end
     return answer('more', holder_status(agent, unread))
   end

@@ -13,7 +13,7 @@ const CLOSES = new Set([0x5d, 0x7d]);
 
 /** The value that `json` spells, levels beyond {@link KEPT_LEVELS} left out of a long one; raises SyntaxError. */
 export function parseBounded(json: string): unknown {
-  return JSON.parse(json.length < CUT_FROM_CHARS ? json : cutBelow(json, KEPT_LEVELS));
+  return JSON.parse(json.length < CUT_FROM_CHARS ? json : cutBelowKept(json));
 }
 
 /** As {@link parseBounded}; undefined when `json` spells no value. */
@@ -25,8 +25,9 @@ export function parseOrNothing(json: string): unknown {
   }
 }
 
-/** `json` with each value below `levels` written as 0. */
-function cutBelow(json: string, levels: number): string {
+/** `json` with each value below {@link KEPT_LEVELS} written as 0: who writes it anew or reads it as text needs no deep stack. */
+export function cutBelowKept(json: string): string {
+  const levels = KEPT_LEVELS;
   let kept = "";
   let from = 0;
   let depth = 0;

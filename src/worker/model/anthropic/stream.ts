@@ -12,6 +12,7 @@
 import { APIError } from "@anthropic-ai/sdk";
 import { lastOf } from "../../../shared/hidden-class.ts";
 import type { JsonObject } from "../../../shared/protocol/content.ts";
+import { depthOf, JSON_MAX_DEPTH } from "../../../shared/protocol/message.ts";
 import { type AnswerDraft, isObject, type PieceField, spell, unspell } from "./answer.ts";
 import { MalformedAnswerError, TruncatedStreamError } from "./failure.ts";
 import { closingQuote, parseOrNothing } from "./json.ts";
@@ -68,7 +69,7 @@ class EventReader implements BodyReader {
   #rest = "";
   #isSkipping = false;
   #bytes = 0;
-  /** Lines of data that are no JSON by themselves: an event may spread over several. */
+  /** Lines of data of an event that spreads over several: the first is no JSON by itself. Parsed at the event's end. */
   #unparsed = "";
   #isError = false;
   /** Text since the listener was called last, in JSON spelling. */
@@ -109,10 +110,8 @@ class EventReader implements BodyReader {
   }
 
   #line(text: string, from: number, end: number): void {
-    if (end <= from) {
-      if (this.#unparsed !== "") throw new MalformedAnswerError("an event of the answer is not JSON");
-      this.#isError = false;
-    } else if (text.startsWith("data:", from)) {
+    if (end <= from) this.#endEvent();
+    else if (text.startsWith("data:", from)) {
       if (!this.#takeUsual(text, from, end)) this.#takeData(text.slice(from + "data:".length, end));
     } else if (text.startsWith("event: error", from)) this.#isError = true;
   }
@@ -145,16 +144,27 @@ class EventReader implements BodyReader {
 
   #takeData(line: string): void {
     if (this.#draft.isTooLarge && line.includes(BLOCK_EVENT)) return;
-    const json = this.#unparsed + line;
-    const event = parseOrNothing(NOT_ASCII.test(json) ? Buffer.from(json, "latin1").toString() : json);
-    if (event === undefined) {
-      this.#unparsed = `${json}\n`;
-      if (json.length > this.#draft.limitBytes) throw new MalformedAnswerError("an event is too large");
-      return;
-    }
+    if (this.#unparsed === "" && this.#isTaken(line)) return;
+    this.#unparsed += `${line}\n`;
+    if (this.#unparsed.length > this.#draft.limitBytes)
+      throw new MalformedAnswerError("an event is too large");
+  }
+
+  #endEvent(): void {
+    const json = this.#unparsed;
     this.#unparsed = "";
+    if (json !== "" && !this.#isTaken(json))
+      throw new MalformedAnswerError("an event of the answer is not JSON");
+    this.#isError = false;
+  }
+
+  /** Takes the event that `json` spells, one character a byte; false when it spells none. */
+  #isTaken(json: string): boolean {
+    const event = parseOrNothing(NOT_ASCII.test(json) ? Buffer.from(json, "latin1").toString() : json);
+    if (event === undefined) return false;
     if (this.#isError || (isObject(event) && event.type === "error")) throw errorEvent(event);
-    if (isObject(event)) this.#take(event, line.length);
+    if (isObject(event)) this.#take(event, json.length);
+    return true;
   }
 
   /** Takes an event; unknown types are ignored. */
@@ -329,8 +339,9 @@ function piece(delta: JsonObject, field: string): string {
   throw new MalformedAnswerError(`a ${String(delta.type)} without a ${field}`);
 }
 
-/** An error that the provider reports after the HTTP status said 200. */
+/** An error that the provider reports after the HTTP status said 200. The SDK writes it as JSON, which a deep one has no stack for. */
 function errorEvent(event: unknown): APIError {
-  const body = isObject(event) ? event : { error: { message: String(event) } };
+  const isShown = isObject(event) && depthOf(event, JSON_MAX_DEPTH) <= JSON_MAX_DEPTH;
+  const body = isShown ? event : { error: { message: "the provider reported an error without a sentence" } };
   return new APIError(undefined, body, undefined, undefined);
 }

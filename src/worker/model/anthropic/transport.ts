@@ -18,6 +18,7 @@ import { lastOf } from "../../../shared/hidden-class.ts";
 import { type Link, LinkedList } from "../../../shared/linked-list.ts";
 import { type ConnectionOptions, Connections } from "./connections.ts";
 import { CallAbortedError, MalformedAnswerError, TimeLimitError } from "./failure.ts";
+import { cutBelowKept } from "./json.ts";
 import type { BodyReader } from "./stream.ts";
 
 /** Durations in milliseconds. */
@@ -236,18 +237,17 @@ export class Exchange implements Dispatcher.DispatchHandler {
     }
   }
 
+  /** A longer body is not waited for: it may never end. */
   #takeErrorBody(chunk: Buffer): void {
-    if (this.#errorBytes >= ERROR_BODY_BYTES) return;
     this.#errorBytes += chunk.length;
     this.#errorBody.push(chunk);
+    if (this.#errorBytes >= ERROR_BODY_BYTES) this.#fail(new MalformedAnswerError("the refusal is too long"));
   }
 
-  /** The refusal, for the SDK to read. */
+  /** The refusal, for the SDK to read, whatever its headers and its body are made of. */
   #errorResponse(): Response {
-    const headers = new Headers();
-    for (let i = 0; i + 1 < this.#rawHeaders.length; i += 2)
-      headers.append(String(this.#rawHeaders[i]), String(this.#rawHeaders[i + 1]));
-    const text = Buffer.concat(this.#errorBody).toString("utf8", 0, ERROR_BODY_BYTES);
+    const text = cutBelowKept(Buffer.concat(this.#errorBody).toString("utf8", 0, ERROR_BODY_BYTES));
+    const headers = headersOf(this.#rawHeaders);
     return new Response(isBodyless(this.#status) ? null : text, { status: this.#status, headers });
   }
 
@@ -360,6 +360,14 @@ function headerOf(raw: readonly Buffer[], name: string): string {
       return String(raw[i + 1]).toLowerCase();
   }
   return "";
+}
+
+/** Header fields for the SDK: a character a byte, as the platform takes them. */
+function headersOf(raw: readonly Buffer[]): Headers {
+  const headers = new Headers();
+  for (let i = 0; i + 1 < raw.length; i += 2)
+    headers.append(raw[i]?.toString("latin1") ?? "", raw[i + 1]?.toString("latin1") ?? "");
+  return headers;
 }
 
 function isBodyless(status: number): boolean {

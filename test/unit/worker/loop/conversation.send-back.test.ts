@@ -1,6 +1,8 @@
 import { expect, test } from "vitest";
 import type { ContentBlock } from "../../../../src/shared/protocol/content.ts";
-import { asked, call, conversation, text } from "./story.ts";
+import { answerEcho, type UsedIds } from "../../../../src/worker/loop/answer-echo.ts";
+import type { Answer } from "../../../../src/worker/loop/log.ts";
+import { asked, call, conversation, text, used } from "./story.ts";
 
 const thinking: ContentBlock = { type: "thinking", thinking: "hm", signature: "c2ln" };
 const redacted: ContentBlock = { type: "redacted_thinking", data: "x" };
@@ -51,4 +53,27 @@ test("a name or an id that the API would refuse goes back spelled so that it doe
     { ...long, id: "call_1_2", name: "x".repeat(128) },
   ]);
   expect(results.map((result) => result.tool_use_id)).toEqual(["call_1", "call_1_1", "call_1_2"]);
+});
+
+test("of any number of equal ids each costs a step, and none is longer than the API takes", () => {
+  let steps = 0;
+  class Counting extends Map<string, number> {
+    override has(id: string): boolean {
+      steps += 1;
+      return super.has(id);
+    }
+  }
+  const usedIds: UsedIds = new Counting();
+  const sent: string[] = [];
+  const [turns, calls] = [30, 200];
+  for (let turn = 0; turn < turns; turn++) {
+    const ids = Array.from({ length: calls }, (_, i) => (i % 2 === 0 ? "啊" : "y".repeat(256)));
+    const content = ids.map((id) => call(id));
+    const paid = { stopReason: "tool_use", model: "m", usage: used(1), costUsd: 0 };
+    const answer: Answer = { ...paid, content, contentJson: JSON.stringify(content) };
+    sent.push(...answerEcho(2 * turn + 1, answer, usedIds).calls.map(({ sentId }) => sentId));
+  }
+  expect(new Set(sent).size).toBe(turns * calls);
+  expect(Math.max(...sent.map((id) => id.length))).toBe(256);
+  expect(steps).toBeLessThan(3 * turns * calls);
 });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { JsonObject } from "../../../../src/shared/protocol/content.ts";
-import { Repetition } from "../../../../src/worker/loop/tally.ts";
+import { Repetition, Tally } from "../../../../src/worker/loop/tally.ts";
 import { asked, call } from "./story.ts";
 
 const toolCall = (input: JsonObject) => ({ name: "a", input });
@@ -68,4 +68,15 @@ describe("repetitions", () => {
     });
     expect(counted).toEqual([1, 2, 1]);
   });
+});
+
+test("calls are counted under at most a hundred names and one for the others: a model invents any number", () => {
+  const tally = new Tally();
+  const names = Array.from({ length: 150 }, (_, i) => `invented_${i}`);
+  for (const name of names) tally.call(name);
+  tally.call("invented_0");
+  expect([tally.calls.size, tally.toolCalls]).toEqual([101, 151]);
+  expect(tally.calls.get("(others)")).toBe(50);
+  tally.uncall("invented_149");
+  expect([tally.calls.get("(others)"), tally.calls.get("invented_0")]).toEqual([49, 2]);
 });

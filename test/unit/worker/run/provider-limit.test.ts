@@ -30,6 +30,10 @@ test("whatever asks to wait asks everybody", () => {
   expect(meaningOf(failure("server_error", 0))).toBe("limited");
 });
 
+test("what is refused for good asks nobody to wait, whatever it says of waiting", () => {
+  expect(meaningOf({ ...failure("invalid_request", 60_000), retryable: false })).toBe("neutral");
+});
+
 test.for(["authentication", "permission", "billing"] as const)(
   "%s is met by every call with the credential, also when it says how long to wait",
   (kind) => {
@@ -131,4 +135,30 @@ test("the place of a call is kept again and again while its lease is alive, and 
   await admitted.leave({ status: "aborted" });
   clock.advance(TIMING.renewMs);
   expect([kept, clock.pending]).toEqual([3, 0]);
+});
+
+test("while Redis does not answer, one reading waits for it, however long it takes", async () => {
+  const redis = openRedis(redisUrl(), "producer");
+  closeAtEnd(() => closeRedis(redis));
+  const keys = keysUnder(uniquePrefix());
+  const clock = handClock();
+  const answers: ((limiters: []) => void)[] = [];
+  const list = () => new Promise<[]>((resolve) => answers.push(resolve));
+  const limit = new ProviderLimit({
+    limiter: { ...createProviderLimiter(redis, keys), list },
+    tellOthers: () => {},
+    pause: createPause(redis, keys),
+    clock,
+    timing: TIMING,
+    logger: createLogger({ level: "silent" }),
+  });
+  limit.start();
+  clock.advance(60_000);
+  expect(answers).toHaveLength(1);
+  answers[0]?.([]);
+  await until(() => {
+    clock.advance(1_000);
+    return answers.length > 1;
+  });
+  limit.stop();
 });

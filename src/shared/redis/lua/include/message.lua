@@ -2,7 +2,10 @@
 -- is no JSON for Lua (half a character in it), the id is found by its bytes: within a string a quote is always escaped.
 local function message_id_of(stored)
   local readable, message = pcall(cjson.decode, stored)
-  if readable then return type(message) == 'table' and message.message_id or nil end
+  if readable then
+    local id = type(message) == 'table' and message.message_id
+    return type(id) == 'string' and id or nil
+  end
   local _, before = string.find(stored, '"message_id"%s*:%s*"')
   local at = before and before + 1 or #stored + 1
   while at <= #stored and string.sub(stored, at, at) ~= '"' do

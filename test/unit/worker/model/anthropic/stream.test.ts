@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { AnswerDraft } from "../../../../../src/worker/model/anthropic/answer.ts";
 import { readerOf } from "../../../../../src/worker/model/anthropic/stream.ts";
 import { block, event, messageEnd, messageStart, textBlock, toolBlock } from "../scripted-provider.ts";
@@ -111,6 +111,18 @@ describe("a streamed answer", () => {
     const body = textBlock(0, "x").replace(/data: \{(.*)\}\n/, "data: {\ndata: $1\ndata: }\n");
     const lines = `: comment\n\n${messageStart()}${body}${messageEnd()}`.replaceAll("\n", "\r\n");
     expect(read(lines, 7).answer.content).toEqual([{ type: "text", text: "x" }]);
+  });
+
+  test("parses an event of any number of lines once, at its end", () => {
+    const lines = "data: 1,\n".repeat(2_000);
+    const body = `${messageStart()}data: [\n${lines}data: 1]\n\n${textBlock(0, "x")}${messageEnd()}`;
+    const parse = vi.spyOn(JSON, "parse");
+    try {
+      expect(read(body).answer.content).toEqual([{ type: "text", text: "x" }]);
+      expect(parse.mock.calls.length).toBeLessThan(20);
+    } finally {
+      parse.mockRestore();
+    }
   });
 
   test("tells its listener once a chunk, and nothing of what is no text", () => {

@@ -29,8 +29,8 @@ export type TakeQuestion = (entry: QuestionEntry) => void;
 
 /**
  * What a waiter knows. `bornAt`: the agent was spawned after the reservation, at this time of Redis (epoch ms), so earlier
- * entries need no look. `promised`: the waiter gets the reply even if it was acked earlier. `shared`: only if nobody had acked it
- * when the wait began.
+ * entries need no look. `promised`: the waiter gets the reply even if it was acked earlier. `shared`: only if it was unacked when the
+ * wait began.
  */
 export type WaitKind = { bornAt: number } | "promised" | "shared";
 

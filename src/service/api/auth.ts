@@ -63,6 +63,7 @@ const FAILURES_PER_MINUTE = 60;
 const WINDOW_S = 60;
 /** For so long an answer to "was a key ever made?" is believed when it was no. */
 const BELIEVED_MS = 1_000;
+const UNKNOWN_KEY = "This key is unknown or revoked: make one with `subagent-queue keys create`.";
 
 /** A guard over the installation's keys. */
 export function createAuth(options: AuthOptions): Auth {
@@ -86,11 +87,7 @@ export function createAuth(options: AuthOptions): Auth {
       );
     }
     const key = await find(token);
-    if (!key)
-      throw new SubagentError(
-        "unauthorized",
-        "This key is unknown or revoked: make one with `subagent-queue keys create`.",
-      );
+    if (!key) throw new SubagentError("unauthorized", UNKNOWN_KEY);
     return { principal: { tenant: key.tenant, scope: key.scope, keyId: key.key_id }, token };
   };
   const letIn = async (request: Request, response: Response, scope: Scope) => {

@@ -4,7 +4,7 @@ import { SubagentError } from "../errors.ts";
 /** What a script answers with: text, or a list of such. */
 export type LuaValue = string | readonly LuaValue[];
 
-/** One value. `undefined` is the empty text where the codec is {@link optional}. */
+/** One value. `undefined` is sent as the empty text. */
 export interface Codec<T> {
   /** The Lua expression that makes the local out of the text in `slot`. */
   local(slot: string): string;
@@ -49,7 +49,10 @@ export function encodeFields(
 ): { bulks: string; count: number } {
   let bulks = "";
   let count = fields.length;
-  for (const [name, codec] of fields) bulks += bulk(codec.encode(given[name]));
+  for (const [name, codec] of fields) {
+    const value = given[name];
+    bulks += value === undefined ? EMPTY_BULK : bulk(codec.encode(value));
+  }
   for (const [name, codec] of lists) {
     const items = (given[name] ?? []) as readonly unknown[];
     const words = codec.encode(items);

@@ -9,7 +9,7 @@
  */
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { Cluster, Command } from "ioredis";
+import { Command } from "ioredis";
 import { lastOf } from "../hidden-class.ts";
 import type { AgentAddress, Keys } from "../protocol/keys.ts";
 import type { Timing } from "../protocol/limits.ts";
@@ -202,7 +202,6 @@ export class Script {
    */
   async call(redis: RedisClient, bulks: string, count: number, key: string): Promise<unknown> {
     const call = new ScriptCommand(this, bulks, count, key);
-    gatherWrites(redis);
     try {
       return await redis.sendCommand(call);
     } catch (error) {
@@ -246,22 +245,3 @@ class ScriptCommand extends Command {
 const UTF8 = { replyEncoding: "utf8" } as const;
 /** The command's name and the script. */
 const WORDS_BEFORE = 2;
-
-const gathering = new WeakSet<object>();
-
-/**
- * What is sent from now on until the event loop has been once around leaves together: a write of its own costs as much as all
- * else of a commit. A cluster's connections write by themselves.
- */
-function gatherWrites(redis: RedisClient): void {
-  if (redis instanceof Cluster || redis.status !== "ready") return;
-  const { stream } = redis;
-  if (!stream.writable || gathering.has(stream)) return;
-  gathering.add(stream);
-  stream.cork();
-  const flush = setImmediate(() => {
-    gathering.delete(stream);
-    stream.uncork();
-  });
-  lastOf.flush = flush;
-}

@@ -47,12 +47,12 @@ export function replyBody(state: RunState, rules: Rules): ReplyBody {
     usage: tally.usage,
     cost_usd: tally.costUsd,
     tools_called: Object.fromEntries([...tally.calls].sort(byName)),
-    ...(rules.unknownTools?.length && { unknown_tools: [...rules.unknownTools] }),
     alerts: alertsOf(state, rules),
-    ...(state.compactions > 0 && { compactions: state.compactions }),
     duration_ms: Math.round(state.elapsedMs),
     model: tally.model ?? rules.model,
   };
+  if (rules.unknownTools?.length) body.unknown_tools = [...rules.unknownTools];
+  if (state.compactions > 0) body.compactions = state.compactions;
   if (output !== undefined) body.output = output;
   if (error !== undefined) body.error = error;
   return body;
@@ -106,13 +106,32 @@ function alertsOf({ turns, tally }: RunState, { limits, alerts = {} }: Rules): A
 }
 
 function defaultThreshold(kind: Alert["kind"], limits: Limits): number | undefined {
-  if (kind === "tool_calls") return undefined;
-  const cap = { turns: limits.max_turns, tokens: limits.max_total_tokens, cost_usd: limits.max_cost_usd }[
-    kind
-  ];
+  const cap = capOf(kind, limits);
   return cap === undefined ? undefined : cap * DEFAULT_ALERT_SHARE;
 }
 
+function capOf(kind: Alert["kind"], limits: Limits): number | undefined {
+  switch (kind) {
+    case "turns":
+      return limits.max_turns;
+    case "tokens":
+      return limits.max_total_tokens;
+    case "cost_usd":
+      return limits.max_cost_usd;
+    case "tool_calls":
+      return undefined;
+  }
+}
+
 function countOf(kind: Alert["kind"], turns: number, { tokens, toolCalls, costUsd }: Tally): number {
-  return { turns, tokens, tool_calls: toolCalls, cost_usd: costUsd }[kind];
+  switch (kind) {
+    case "turns":
+      return turns;
+    case "tokens":
+      return tokens;
+    case "tool_calls":
+      return toolCalls;
+    case "cost_usd":
+      return costUsd;
+  }
 }

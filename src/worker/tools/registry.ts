@@ -16,6 +16,7 @@ import { withoutSecrets } from "../../shared/secrets.ts";
 import { StopSignal } from "../../shared/stop-signal.ts";
 import { fitResult, safeText, textOfResult } from "./result-text.ts";
 import type { Tool, ToolContext } from "./tool.ts";
+import type { Workspace } from "./workspace.ts";
 
 /** The tools of a run, and the names of its allowlist that no tool has. */
 export interface ResolvedTools {
@@ -183,24 +184,33 @@ function withinTime(
     };
     const timer = timers.timeout(tool.timeoutMs, () => cutOff(refused(tookTooLong(tool))));
     const forget = stop.onStop(() => cutOff(refused(CANCELLED)));
-    void checkedRun(tool, input, contextOf(caller, mine), { stop: mine, mayRun }).then(end);
+    void checkedRun(tool, input, new CallContext(caller, mine), { stop: mine, mayRun }).then(end);
   });
 }
 
-/** The signal is made when the tool asks for it. */
-function contextOf(caller: ToolCaller, stop: StopSignal): ToolContext {
-  const { agentId, uid, run, toolUseId, workspace, tellParent } = caller;
-  return {
-    agentId,
-    uid,
-    run,
-    toolUseId,
-    workspace,
-    tellParent,
-    get signal() {
-      return stop.signal;
-    },
-  };
+/** The signal is made when the tool asks for it; a getter of its own in every object would cost each its hidden class. */
+class CallContext implements ToolContext {
+  readonly agentId: string;
+  readonly uid: string;
+  readonly run: number;
+  readonly toolUseId: string;
+  readonly workspace: Workspace;
+  readonly tellParent: (text: string) => void;
+  readonly #stop: StopSignal;
+
+  constructor({ agentId, uid, run, toolUseId, workspace, tellParent }: ToolCaller, stop: StopSignal) {
+    this.agentId = agentId;
+    this.uid = uid;
+    this.run = run;
+    this.toolUseId = toolUseId;
+    this.workspace = workspace;
+    this.tellParent = tellParent;
+    this.#stop = stop;
+  }
+
+  get signal(): AbortSignal {
+    return this.#stop.signal;
+  }
 }
 
 /**

@@ -142,7 +142,7 @@ test("a worker whose model was stopped hands its runs back instead of spinning",
 
 test.for([
   [400, { "retry-after": "60" }],
-  [413, { "retry-after": "60" }],
+  [404, { "retry-after": "60" }],
   [429, { "x-should-retry": "false" }],
 ] as const)("a refusal for good, %i with %j, ends the run at once", async ([status, headers]) => {
   const refusal = { status, headers };

@@ -6,11 +6,13 @@
  * 3. One whose server has become a read-only replica looks for another server, once a second; what was refused is put
  *    again there.
  * 4. What waits for an answer when a connection is closed for good is rejected, all of it.
- * 5. All this holds for duplicates, which BullMQ makes for itself.
+ * 5. Commands of one turn of the event loop leave in one write.
+ * 6. All this holds for duplicates, which BullMQ makes for itself.
  */
 import { type Command, Redis, type RedisOptions } from "ioredis";
 import { z } from "zod";
 import type { Clock } from "../../clock.ts";
+import { lastOf } from "../../hidden-class.ts";
 
 const HANDSHAKE_MS = 5_000;
 const LONGEST_RETRY_MS = 1_000;
@@ -61,12 +63,30 @@ export class ServerConnection extends Redis {
 
   override sendCommand(command: Command, stream?: Parameters<Redis["sendCommand"]>[1]): unknown {
     this.#lastOfClass.set(Reflect.getPrototypeOf(command), command);
+    if (!stream) gatherWrites(this);
     return super.sendCommand(command, stream);
   }
 
   override duplicate(override?: Partial<RedisOptions>): Redis {
     return new ServerConnection(this.#clock, { ...this.options, ...override });
   }
+}
+
+const gathering = new WeakSet<object>();
+
+/**
+ * What is sent from now on until the event loop has been once around leaves together: a write of its own costs as much as all
+ * else of a commit. A cluster's connections write by themselves.
+ */
+function gatherWrites({ status, stream }: Redis): void {
+  if (status !== "ready" || !stream.writable || gathering.has(stream)) return;
+  gathering.add(stream);
+  stream.cork();
+  const flush = setImmediate(() => {
+    gathering.delete(stream);
+    stream.uncork();
+  });
+  lastOf.flush = flush;
 }
 
 /** Drops the socket of a handshake that is not over in time; the answer calls that off for the handshake at hand. */

@@ -158,7 +158,8 @@ export class Exchange implements Dispatcher.DispatchHandler {
         if (this.#isDone) return this.#connections.release(client);
         this.#client = client;
         const { body } = this.#plan;
-        client.dispatch({ path, method: "POST", headers: [...headers, ...this.#plan.headers], body }, this);
+        const all = [...headers, ...this.#plan.headers];
+        client.dispatch({ path, method: "POST", headers: all, body, blocking: false }, this);
       });
     });
   }

@@ -351,21 +351,19 @@ test("a refusal is read whatever bytes its headers are made of", async () => {
 });
 
 test("a refusal whose body does not end is read no further than its sentence may be long", async () => {
-  let sent = 0;
   const provider = await startProvider((response) => {
     response.writeHead(500, { "content-type": "application/json" });
     const part = Buffer.alloc(64 * 1024, "x");
     const more = () => {
-      while (!response.destroyed && response.write(part)) sent += part.length;
+      while (!response.destroyed && response.write(part));
       response.once("drain", more);
     };
     more();
   });
-  const outcome = await connect(provider, { timeoutMs: 2_000 }).call(ask(), hold());
+  // On this clock no time passes, so no time limit ends the call.
+  const outcome = await connect(provider, { clock: handClock() }).call(ask(), hold());
   expect(failureOf(outcome)).toMatchObject({ kind: "server_error", httpStatus: 500 });
   await until(() => provider.sockets.size === 0);
-  // What the kernel and both ends hold of a connection.
-  expect(sent).toBeLessThan(32 * 1024 * 1024);
 });
 
 test("an error that nests too deep to be written anew is still what its status says", async () => {

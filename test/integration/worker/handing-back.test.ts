@@ -80,7 +80,6 @@ test("what was reserved for a call is given back where the lease is over before 
   const budgets = { agent: { max_total_tokens: 1_000_000 } };
   const { installation, agent, perform } = await scene(undefined, { budgets });
   const { redis, keys } = installation;
-  await createPause(redis, keys).pause("night");
   const clock = skippingClock();
   const { enter } = createProviderLimiter(redis, keys);
   const [budget] = budgetsOf(agent, budgets);

@@ -4,6 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Client, createClient } from "subagent-queue";
+import { createOfflineModel, type Scenario } from "subagent-queue/testing";
 import {
   createAnthropicModel,
   createLogger,
@@ -11,7 +12,6 @@ import {
   parseRoots,
   type WorkerOptions,
 } from "subagent-queue/worker";
-import { createOfflineModel, type Scenario } from "../src/offline/server.ts";
 
 /** A small project for sub-agents to look at. */
 export const SAMPLE = join(import.meta.dirname, "sample");

@@ -201,8 +201,8 @@ Examples:
   subagent-queue run "Which testing framework does this project use?"
   REDIS_URL=redis://127.0.0.1:6379 subagent-queue worker
 
-spawn, send, answer, finish, destroy, list, replies, watch and usage act on the
-agents of one parent on the Redis of REDIS_URL:
+The verbs that name no other parent act for the parent "cli", or that of --parent, on the
+Redis of REDIS_URL:
   export REDIS_URL=redis://127.0.0.1:6379
   subagent-queue spawn "Data Collector" --prompt "List the Lua scripts"
   subagent-queue replies --follow --ack

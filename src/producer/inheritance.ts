@@ -313,7 +313,7 @@ export function wider(what: string, field: string, wished: unknown, allowed: unk
   const show = (value: unknown) => (Array.isArray(value) ? value.join(", ") : String(value));
   return new SubagentError(
     "invalid_input",
-    `${what} refused, nothing was done: ${field} ${show(wished)} is more than is allowed here (${show(allowed)}): ask for less, or raise it where it is set, in the profile, the client or the environment.`,
+    `${what} refused, nothing was done: ${field} ${show(wished)} is more than is allowed here (${show(allowed)}): ask for less, or allow more in the profile, the client or the environment.`,
     { field, wished, allowed },
   );
 }

@@ -72,7 +72,10 @@ export interface McpMessage {
  * What a server does with the messages of each method: answers a result, throws an error, or takes the response over and answers
  * nothing.
  */
-export type McpAnswers = Record<string, (message: McpMessage, response: ServerResponse) => object | undefined>;
+export type McpAnswers = Record<
+  string,
+  (message: McpMessage, response: ServerResponse) => object | undefined
+>;
 
 const initialize = ({ params }: McpMessage) => ({
   protocolVersion: params?.protocolVersion,

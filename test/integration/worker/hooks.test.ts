@@ -91,7 +91,9 @@ test("an input that a hook changes in place changes nothing, for the tool, the h
     preToolUse: ({ input }) => void seen.push(input),
     postToolUse: ({ input }) => void seen.push(input),
   };
-  const { file, messages } = await runWith([meddler, witness], { permissions: { deny: ["write_file(b.txt)"] } });
+  const { file, messages } = await runWith([meddler, witness], {
+    permissions: { deny: ["write_file(b.txt)"] },
+  });
   expect([await file("a.txt"), await file("b.txt")]).toEqual(["A", undefined]);
   const asked = { file_path: "a.txt", content: "A" };
   expect(seen).toEqual([asked, asked]);

@@ -5,6 +5,7 @@
  *    counted by itself, since a stream may last as long as its connection.
  */
 import type { FetchLike } from "@modelcontextprotocol/client";
+import { ToolFailure } from "../../../shared/errors.ts";
 
 /** Reads bodies, or single events, of at most `maxBytes`. `tooLong` is told of one that has more. */
 export function boundedFetch(maxBytes: number, tooLong: () => void): FetchLike {
@@ -16,7 +17,7 @@ export function boundedFetch(maxBytes: number, tooLong: () => void): FetchLike {
     const bound = new TransformStream<Uint8Array, Uint8Array>({
       transform(chunk, controller) {
         if (longest(chunk) <= maxBytes) return controller.enqueue(chunk);
-        controller.error(new RangeError(`it is longer than ${maxBytes} bytes`));
+        controller.error(new ToolFailure(`it is longer than ${maxBytes} bytes`));
         tooLong();
       },
     });

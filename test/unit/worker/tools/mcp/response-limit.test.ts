@@ -42,11 +42,14 @@ it("ends a body that is longer, and its connection with it, though the server go
   expect(told()).toBe(1);
 });
 
-it.for(["\n", "\r\n", "\r"])("counts each event of a stream by itself, whose lines end with %j", async (end) => {
-  const body = `${line(400)}${end}${line(500)}${end}${end}`.repeat(20);
-  const stream = await read(events(body));
-  expect(await stream.text).toHaveLength(body.length);
-  const long = await read(events(`${line(600)}${end}${line(600)}${end}${end}`));
-  await expect(long.text).rejects.toThrow("it is longer than 1000 bytes");
-  expect([stream.told(), long.told()]).toEqual([0, 1]);
-});
+it.for(["\n", "\r\n", "\r"])(
+  "counts each event of a stream by itself, whose lines end with %j",
+  async (end) => {
+    const body = `${line(400)}${end}${line(500)}${end}${end}`.repeat(20);
+    const stream = await read(events(body));
+    expect(await stream.text).toHaveLength(body.length);
+    const long = await read(events(`${line(600)}${end}${line(600)}${end}${end}`));
+    await expect(long.text).rejects.toThrow("it is longer than 1000 bytes");
+    expect([stream.told(), long.told()]).toEqual([0, 1]);
+  },
+);

@@ -14,11 +14,7 @@ const tool = (name: string, description = "") => ({ name, description, inputSche
 
 async function connectTo(answers: McpAnswers, clock: Clock = systemClock) {
   const { url, asked } = await startMcpServer(answers);
-  const connection = new ServerConnection(
-    "far",
-    { url, headers: {}, timeout_ms: 60_000 },
-    { clock, logger },
-  );
+  const connection = new ServerConnection("far", { url, headers: {}, timeout_ms: 60_000 }, { clock, logger });
   closeAtEnd(() => connection.stop());
   const count = (method: string) => asked.filter((each) => each === method).length;
   return { connection, count };

@@ -327,7 +327,7 @@ export const DOORS: Readonly<Record<string, readonly string[]>> = {
     "src/worker/tools/sandbox/egress.ts",
     "src/shared/http-server.ts",
   ],
-  "global fetch": ["src/service/agent-protocol/callback.ts"],
+  "global fetch": ["src/service/agent-protocol/callback.ts", "src/worker/tools/mcp/response-limit.ts"],
   "global WebSocket": [],
   "global EventSource": [],
   "node:https": [],

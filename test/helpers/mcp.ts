@@ -1,4 +1,8 @@
-/** Requests of MCP's newest revision, as a client that follows tasks sends them. */
+/** Requests of MCP's newest revision, as a client that follows tasks sends them; and servers that answer as a test wants. */
+import { createServer, type ServerResponse } from "node:http";
+import { text } from "node:stream/consumers";
+import { listenUntilEnd } from "./listen.ts";
+
 const TASKS = "io.modelcontextprotocol/tasks";
 const META = "io.modelcontextprotocol/";
 const REVISION = "2026-07-28";
@@ -55,4 +59,50 @@ export async function askMcp(
   const text = await response.text();
   const data = text.startsWith("{") ? text : (/^data: (\{.*)$/m.exec(text)?.[1] ?? "{}");
   return JSON.parse(data) as McpAnswer;
+}
+
+/** A message that a server has got. */
+export interface McpMessage {
+  id?: number;
+  method: string;
+  params?: Record<string, unknown>;
+}
+
+/**
+ * What a server does with the messages of each method: answers a result, throws an error, or takes the response over and answers
+ * nothing.
+ */
+export type McpAnswers = Record<
+  string,
+  (message: McpMessage, response: ServerResponse) => object | undefined
+>;
+
+const initialize = ({ params }: McpMessage) => ({
+  protocolVersion: params?.protocolVersion,
+  capabilities: { tools: {} },
+  serverInfo: { name: "test", version: "1" },
+});
+
+/** Starts an MCP server over streamable HTTP, until the test ends. `asked`: the methods of its messages so far. */
+export async function startMcpServer(answers: McpAnswers): Promise<{ url: string; asked: string[] }> {
+  const asked: string[] = [];
+  const all: McpAnswers = { initialize, ...answers };
+  const server = createServer(async (request, response) => {
+    if (request.method !== "POST") return void response.writeHead(405).end();
+    const message = JSON.parse(await text(request)) as McpMessage;
+    asked.push(message.method);
+    const answer = all[message.method];
+    if (answer === undefined && message.id === undefined) return void response.writeHead(202).end();
+    let said: object | undefined;
+    try {
+      const result = answer?.(message, response);
+      said = result && { result };
+    } catch (error) {
+      said = { error: { code: -32603, message: String(error) } };
+    }
+    if (said === undefined) return;
+    const body = JSON.stringify({ jsonrpc: "2.0", id: message.id, ...said });
+    response.writeHead(200, { "Content-Type": "application/json" }).end(body);
+  });
+  return { url: `${await listenUntilEnd(server)}/mcp`, asked };
 }

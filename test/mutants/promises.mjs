@@ -240,8 +240,8 @@ export default [
     id: "promise-mcp-again",
     promise: "The next call to a server that broke off makes a new connection.",
     file: "src/worker/tools/mcp/server.ts",
-    find: "const connecting = this.#connecting;\n    this.#connecting = undefined;\n    const client",
-    replace: "const connecting = this.#connecting;\n    this.#isStopped = true;\n    const client",
+    find: "if (this.#connecting === connecting) this.#connecting = undefined;\n    connecting.end",
+    replace: "this.#isStopped = true;\n    connecting.end",
     tests: ["test/integration/worker/mcp-client.test.ts"],
   },
   {

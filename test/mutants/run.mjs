@@ -1318,7 +1318,7 @@ export default [
     id: "mcp-describes-secret",
     promise: "What an MCP server says of its tools is without secrets.",
     file: "src/worker/tools/mcp/tools.ts",
-    find: "withoutSecretsIn(listedSchema)",
+    find: "withoutSecretsIn(listedSchema, MAX_SCHEMA_DEPTH)",
     replace: "listedSchema",
     tests: ["test/integration/ways-out.test.ts"],
   },

@@ -4,9 +4,11 @@
  * 1. Everything fails closed: a hook that throws, answers nonsense or takes too long blocks, and so does one that the agent
  *    names and the worker lacks.
  * 2. Hooks run in the order in which the worker was given them; the first that blocks is the last that is asked.
- * 3. An input that a hook changed passes the permission rules again; what needs the parent's word then is refused.
+ * 3. An input that a hook changed passes the permission rules again; what needs the parent's word then is refused. Each hook is
+ *    given a copy: only what it answers changes anything.
  * 4. What a hook says to the model is without secrets; an input that it gives to a tool may hold them.
  */
+import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "../../shared/clock.ts";
 import { messageOf } from "../../shared/errors.ts";
 import { type PermissionRules, permissionFor } from "../../shared/protocol/permissions.ts";
@@ -84,14 +86,17 @@ export class AgentHooks {
     if (this.#missing.length > 0) return { block: lacking(this.#missing), input, context };
     for (const hook of this.#hooks) {
       if (!hook.preToolUse) continue;
-      const call = { agent: this.#options.agent, toolUseId: id, tool: name, input: now };
-      const said = await this.#ask(hook, (signal) => hook.preToolUse?.(call, signal));
+      const call = { agent: this.#options.agent, toolUseId: id, tool: name };
+      const said = await this.#ask(hook, (signal) =>
+        hook.preToolUse?.({ ...call, input: structuredClone(now) }, signal),
+      );
       if (said.block !== undefined) return { block: blockedBy(hook, said.block), input: now, context };
       if (said.context !== undefined) context.push(wordsOf(hook, said.context));
       if ("input" in said && said.input !== undefined) now = said.input;
     }
-    const { verdict, rule } =
-      now === input ? { verdict: "allow", rule: "" } : permissionFor(this.#options.permissions, name, now);
+    const { verdict, rule } = isDeepStrictEqual(now, input)
+      ? { verdict: "allow", rule: "" }
+      : permissionFor(this.#options.permissions, name, now);
     if (verdict !== "allow")
       return { block: `Not permitted as a hook changed it (${rule}).`, input: now, context };
     return { input: now, context };
@@ -103,8 +108,10 @@ export class AgentHooks {
     for (const hook of this.#hooks) {
       if (!hook.postToolUse) continue;
       const { id: toolUseId, name: tool, input } = call;
-      const after = { agent: this.#options.agent, toolUseId, tool, input, content, isError };
-      const said = await this.#ask(hook, (signal) => hook.postToolUse?.(after, signal));
+      const after = { agent: this.#options.agent, toolUseId, tool, content, isError };
+      const said = await this.#ask(hook, (signal) =>
+        hook.postToolUse?.({ ...after, input: structuredClone(input) }, signal),
+      );
       if (said.block !== undefined) {
         const why = `${blockedBy(hook, said.block)} The call has been made; its result is withheld.`;
         return { ...outcome, content: why, isError: true };

@@ -12,7 +12,10 @@ export interface HookedAgent {
   definition?: string | undefined;
 }
 
-/** A tool call, built-in, custom, skill or MCP alike. `input`: as the model gave it, or as hooks before this one changed it. */
+/**
+ * A tool call, built-in, custom, skill or MCP alike. `input`: as the model gave it, or as hooks before this one changed it; a
+ * copy, of which nothing is read back.
+ */
 export interface HookedCall {
   agent: HookedAgent;
   toolUseId: string;

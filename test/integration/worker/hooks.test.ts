@@ -73,6 +73,45 @@ test("what a hook changed passes the permission rules again, and the tool's own 
   expect(invalid.messages).toContain("Invalid input for write_file");
 });
 
+test("an input that a hook changes in place changes nothing, for the tool, the hooks after it and the conversation", async () => {
+  const seen: unknown[] = [];
+  const meddler: Hook = {
+    name: "meddler",
+    preToolUse({ input }) {
+      Object.assign(Object(input), { file_path: "b.txt" });
+      return undefined;
+    },
+    postToolUse({ input }) {
+      Object.assign(Object(input), { file_path: "c.txt" });
+      return undefined;
+    },
+  };
+  const witness: Hook = {
+    name: "witness",
+    preToolUse: ({ input }) => void seen.push(input),
+    postToolUse: ({ input }) => void seen.push(input),
+  };
+  const { file, messages } = await runWith([meddler, witness], {
+    permissions: { deny: ["write_file(b.txt)"] },
+  });
+  expect([await file("a.txt"), await file("b.txt")]).toEqual(["A", undefined]);
+  const asked = { file_path: "a.txt", content: "A" };
+  expect(seen).toEqual([asked, asked]);
+  expect(messages).not.toMatch(/[bc]\.txt/);
+});
+
+test("an input that a hook answers as it was is not judged again: the parent has been asked about it", async () => {
+  const agent = { tenant: "default", parentId: "p", agentId: "a", uid: "sa-0", name: "A", run: 1 };
+  const same: Hook = { name: "same", preToolUse: ({ input }) => ({ input: { ...Object(input) } }) };
+  const permissions = [{ allow: [], ask: ["write_file"], deny: [] }];
+  const hooks = hooksOf([same], { agent, named: [], permissions, clock: systemClock });
+  const input = { file_path: "a.txt", content: "A" };
+  const outcome = await hooks?.around({ id: "1", name: "write_file", input }, async (given) => {
+    return { content: JSON.stringify(given), isError: false, truncated: false, durationMs: 0 };
+  });
+  expect(outcome).toMatchObject({ isError: false, content: JSON.stringify(input) });
+});
+
 test.for<[string, Hook, RegExp]>([
   [
     "that blocks",

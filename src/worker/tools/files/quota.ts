@@ -17,6 +17,9 @@ export interface Holdings {
   readonly files: number;
 }
 
+/** What the system counts blocks in, whatever the disk does. */
+const BLOCK_BYTES = 512;
+
 /** The most that a workspace may hold: 1 GB in 50,000 files. */
 const QUOTA: Holdings = { bytes: 1024 ** 3, files: 50_000 };
 
@@ -77,20 +80,24 @@ export async function bookWrite(
   known.set(workspace, then);
 }
 
-/** Books that the file at a place will have so many bytes; what stands in a root is the operator's to bound. */
+/**
+ * Books that the file at a place will have so many bytes; what stands in a root is the operator's to bound. The file that it
+ * replaces makes no more room than it was counted for (its blocks) or booked for (its size), whichever is less.
+ */
 export async function bookPlace(
   workspace: Workspace,
   { directory, stat }: Place,
   bytes: number,
 ): Promise<void> {
   if (directory.area.kind !== "workspace") return;
-  await bookWrite(workspace, { bytes: bytes - (stat?.size ?? 0), files: stat === undefined ? 1 : 0 });
+  const freed = stat === undefined ? 0 : Math.min(stat.size, stat.blocks * BLOCK_BYTES);
+  await bookWrite(workspace, { bytes: bytes - freed, files: stat === undefined ? 1 : 0 });
 }
 
 async function sizeOf(path: Buffer): Promise<number> {
   try {
     // Blocks rather than size: a sparse file takes what it takes.
-    return (await lstat(path)).blocks * 512;
+    return (await lstat(path)).blocks * BLOCK_BYTES;
   } catch (error) {
     if (codeOf(error) === "ENOENT") return 0;
     throw error;

@@ -5,7 +5,7 @@
  * 1. A server that cannot be listed at the start keeps no worker from starting; it is asked again, ever more rarely, and its
  *    tools are there from then on.
  *
- * What a server says about its tools is bounded in number, names and size.
+ * What a server says about its tools is bounded in number, names, size and depth.
  */
 import type { Tool as ListedTool } from "@modelcontextprotocol/client";
 import { messageOf, ToolFailure } from "../../../shared/errors.ts";
@@ -23,6 +23,8 @@ const LIST_MS = 10_000;
 const MAX_NAME_CHARS = 128;
 const MAX_DESCRIPTION_CHARS = 4_000;
 const MAX_SCHEMA_CHARS = 64 * 1024;
+/** Of objects and lists in one another. Deeper than anything that people write; what lies deeper could not be searched for secrets. */
+const MAX_SCHEMA_DEPTH = 128;
 /** Text of one result before it is cut to what a tool may return. */
 const MAX_RESULT_CHARS = 1024 * 1024;
 /** Beyond the server's own limit, which ends the call with a better sentence: it may have to be started first. */
@@ -86,7 +88,8 @@ function toolOf(server: ServerConnection, listed: ListedTool, timeoutMs: number)
   const name = `mcp__${server.name}__${withoutSecrets(listed.name).replace(/[^A-Za-z0-9_-]/g, "_")}`;
   if (listed.name === "" || name.length > MAX_NAME_CHARS) return undefined;
   const { $schema: _, ...listedSchema } = listed.inputSchema;
-  const inputSchema = withoutSecretsIn(listedSchema);
+  if (isDeeperThan(listedSchema, MAX_SCHEMA_DEPTH)) return undefined;
+  const inputSchema = withoutSecretsIn(listedSchema, MAX_SCHEMA_DEPTH);
   if (JSON.stringify(inputSchema).length > MAX_SCHEMA_CHARS) return undefined;
   const said = withoutSecrets(listed.description ?? listed.title ?? listed.name);
   const description = clip(said, MAX_DESCRIPTION_CHARS);
@@ -109,6 +112,12 @@ function toolOf(server: ServerConnection, listed: ListedTool, timeoutMs: number)
       return text;
     },
   };
+}
+
+/** Whether more than `depth` objects and lists stand in one another. */
+function isDeeperThan(value: unknown, depth: number): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  return depth === 0 || Object.values(value).some((part) => isDeeperThan(part, depth - 1));
 }
 
 /** Text as it is; of anything else what it is. */

@@ -7,7 +7,7 @@ import { lchown, lstat } from "node:fs/promises";
 import type { Clock } from "../../../shared/clock.ts";
 import { codeOf, listDirectory } from "../files/list.ts";
 import type { Area, Workspace } from "../workspace.ts";
-import { coverOf } from "./withheld.ts";
+import { coverOf, type LinkTarget } from "./withheld.ts";
 
 /** Where a command sees its workspace. */
 export const WORKSPACE_INSIDE = "/workspace";
@@ -72,6 +72,7 @@ export async function mountsOf(
     directories: [] as string[],
     withheld: [] as string[],
   };
+  const targets: LinkTarget[] = [];
   // A root inside another one is mounted after it, or it would not be seen.
   for (const area of roots.toSorted((a, b) => a.shownAs.length - b.shownAs.length)) {
     const cover = showsWorkspaces(area, hidden)
@@ -84,8 +85,23 @@ export async function mountsOf(
     mounts.areas.push(area);
     mounts.files.push(...cover.files.map((path) => `${area.shownAs}/${path}`));
     mounts.directories.push(...cover.directories.map((path) => `${area.shownAs}/${path}`));
+    targets.push(...cover.targets);
   }
-  return mounts;
+  for (const { path, isDirectory } of targets)
+    (isDirectory ? mounts.directories : mounts.files).push(...shownPaths(path, mounts.areas));
+  const { files, directories } = mounts;
+  return { ...mounts, files: outside(directories, files), directories: outside(directories, directories) };
+}
+
+/** Where a command sees what lies at a host path: nowhere, or in one of these areas or several. */
+function shownPaths(path: string, areas: readonly Area[]): string[] {
+  const around = areas.filter((area) => path.startsWith(`${area.path}/`));
+  return around.map((area) => `${area.shownAs}${path.slice(area.path.length)}`);
+}
+
+/** Each path once, without those inside covered directories: nothing is left there to be covered. */
+function outside(directories: readonly string[], paths: readonly string[]): string[] {
+  return [...new Set(paths)].filter((path) => !directories.some((each) => path.startsWith(`${each}/`)));
 }
 
 /** Whether an area shows the workspaces of other agents; by default they lie in a directory that is covered anyway. */

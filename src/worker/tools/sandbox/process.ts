@@ -61,9 +61,12 @@ const MAX_DESCRIPTOR = 1_024;
 
 /**
  * Reads our end of its standard input, which ends when we do, and kills its own group then. Nothing is ever written there.
+ * The score makes the kernel end the command rather than this process when the machine has no memory left. A command can lower
+ * it again to our own, unless we are root. Where the file is missing the score stays as it is.
  */
 const GUARD = `exec 9<&0 </dev/null
 { exec >/dev/null 2>&1 3>&- 4<&- 5<&- 6<&- 7<&-; read -r _ <&9; kill -9 0; } &
+{ echo 1000 >/proc/self/oom_score_adj; } 2>/dev/null
 exec "$@" 9<&-`;
 
 /** Runs to the end. Rejects with the system's error when the process cannot be started. */

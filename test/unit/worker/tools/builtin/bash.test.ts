@@ -1,8 +1,8 @@
 import { spawn } from "node:child_process";
 import { getEventListeners } from "node:events";
 import { readFileSync } from "node:fs";
-import { readdir, readFile, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { mkdir, readdir, readFile, symlink, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import { systemClock } from "../../../../../src/shared/clock.ts";
 import { bashTool } from "../../../../../src/worker/tools/builtin/bash.ts";
@@ -84,6 +84,42 @@ describe("bash", () => {
     expect((await bash(`cat ${own.writable}/data.txt`, { of: own })).content).toBe("data");
     expect((await bash(`cat ${own.writable}/.env`, { of: own })).content).not.toContain(SECRET);
     expect((await bash(`echo x > ${own.writable}/data.txt`, { of: own })).isError).toBe(true);
+  });
+
+  it("works beside links with secret names, and sees nothing of what they lead to", async () => {
+    const own = await openScene();
+    const [here, there] = [own.writable, own.readOnly];
+    const put = async (path: string, content: string) => {
+      await mkdir(dirname(path), { recursive: true });
+      await writeFile(path, `${content}\n`);
+    };
+    for (const name of ["conf/plain", "conf/other", "conf/keys/list", ".aws/config", ".env.real"])
+      await put(join(here, name), SECRET);
+    for (const name of ["elsewhere", "absolute"]) await put(join(there, "conf", name), SECRET);
+    await put(join(here, "data.txt"), "data");
+    const links = {
+      ".env": "../outside/secret.txt",
+      ".env.gone": "nowhere",
+      ".env.round": ".env.round",
+      ".env.plain": "conf/plain",
+      ".npmrc": join(here, "conf/other"),
+      ".pgpass": "../repo/conf/elsewhere",
+      ".netrc": join(there, "conf/absolute"),
+      ".pypirc": ".aws/config",
+      ".ssh": "conf/keys",
+      ".gnupg": own.outside,
+      innocent: ".env.real",
+    };
+    for (const [name, target] of Object.entries(links)) await symlink(target, join(here, name));
+    const look = `cat data.txt; cat ${Object.keys(links).join(" ")} .ssh/list .gnupg/secret.txt; grep -Rs TOP ${here} ${there}`;
+    const { content } = await bash(`cd ${here}; { ${look}; } 2>/dev/null; true`, { of: own });
+    expect(content).toBe("data");
+  });
+
+  it("is what the kernel ends when memory runs out, not its worker", async () => {
+    const ours = readFileSync("/proc/self/oom_score_adj", "utf8");
+    expect(await bash("cat /proc/self/oom_score_adj")).toMatchObject({ content: "1000", isError: false });
+    expect(readFileSync("/proc/self/oom_score_adj", "utf8")).toBe(ours);
   });
 
   it("shows no directory in which other agents' workspaces lie, and says so", async () => {

@@ -39,6 +39,18 @@ it("refuses a write beyond the bytes or the files, and takes what makes room", a
   await bookWrite(workspace, { bytes: 1, files: 1 }, quota);
 });
 
+it("takes a file that is replaced for no more than it was counted for, whatever size it says it has", async () => {
+  const { workspace, home, call, put } = await openScene();
+  await put("small", "x");
+  await writeFile(join(home, "sparse"), "");
+  await truncate(join(home, "sparse"), 10 * 1024 ** 3);
+  const { bytes } = await countHoldings(workspace, quota);
+  await bookWrite(workspace, { bytes: quota.bytes - bytes, files: 0 }, quota);
+  for (const file_path of ["sparse", "sparse", "small", "small"])
+    expect(await call("write_file", { file_path, content: "yyy" })).toMatchObject({ isError: false });
+  await expect(bookWrite(workspace, { bytes: 1, files: 0 }, quota)).rejects.toThrow(/workspace is full/);
+});
+
 it("counts what hides behind a name that is no text or a mode, and takes what no path reaches for too much", async () => {
   const { workspace, home } = await openScene();
   const shell = (script: string) => execFileSync("/bin/bash", ["-c", script], { cwd: home });

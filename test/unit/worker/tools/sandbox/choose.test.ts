@@ -41,6 +41,7 @@ describe("chooseRunner", () => {
     process.env.SUBAGENT_TEST_CANARY = "canary";
     expect((await run("env"))?.output).not.toContain("canary");
     delete process.env.SUBAGENT_TEST_CANARY;
+    expect((await run("cat /proc/self/oom_score_adj"))?.output).toBe("1000\n");
     expect(await run("mkdir d && cd d; exit 2")).toMatchObject({
       exitCode: 2,
       cwd: `${workspace.directory}/d`,

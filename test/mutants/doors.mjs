@@ -38,7 +38,7 @@ export default [
     id: "cli-silence-since-its-begin",
     promise: "A Redis that answers all the time is not said to be silent.",
     file: "src/cli/local/redis.ts",
-    find: "      connection.stream.on(\"data\", () => {\n        heardAtMs = time.nowMs;\n      });\n",
+    find: '      connection.stream.on("data", () => {\n        heardAtMs = time.nowMs;\n      });\n',
     replace: "",
     tests: ASKING,
     title: "however long its answers take together",

@@ -64,7 +64,12 @@ async function logs(context: CommandContext, agentId: string | undefined, flags:
 }
 
 /** Prints what the lines tell; returns how many lines that came to. */
-function print(output: Output, lines: readonly EventLine[], agentId: string | undefined, json: boolean): number {
+function print(
+  output: Output,
+  lines: readonly EventLine[],
+  agentId: string | undefined,
+  json: boolean,
+): number {
   const { resultStyle: style, resultColumns: columns } = output;
   const shown = lines.flatMap((line) => (json ? jsonOf(line, agentId) : linesOf(line, agentId, style)));
   if (shown.length > 0)

@@ -101,7 +101,10 @@ test("a spawn and a parent's options may narrow it, and are refused where they a
   await parent({}).register({ tools: ["read_file"], limits: { max_turns: 5 }, idle_ms: 5_000 });
   for (const options of wider)
     await expect(parent(options).spawn({ name: "a" })).rejects.toMatchObject(
-      refusal("invalid_input", /options of this parent, under version 1.*more than is allowed/),
+      refusal(
+        "invalid_input",
+        /createParent \(under version 1 of the registered profile\) refused.*more than is allowed/,
+      ),
     );
   const narrow = await parent({ limits: { max_turns: 4 }, idle_ms: 4_000 }).spawn({ name: "a" });
   expect(narrow).toMatchObject({ limits: { max_turns: 4 }, in_force: { profile_version: 1 } });

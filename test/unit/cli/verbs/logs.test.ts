@@ -1,7 +1,12 @@
 import { tmpdir } from "node:os";
 import { expect, test } from "vitest";
 import { newUid } from "../../../../src/shared/protocol/ids.ts";
-import { agentOf, keysUnder, type ParentAddress, parentMember } from "../../../../src/shared/protocol/keys.ts";
+import {
+  agentOf,
+  keysUnder,
+  type ParentAddress,
+  parentMember,
+} from "../../../../src/shared/protocol/keys.ts";
 import { closeRedis, openRedis } from "../../../../src/shared/redis/connection/connection.ts";
 import { closeAtEnd } from "../../../helpers/cleanup.ts";
 import { writeLines } from "../../../helpers/event-lines.ts";

@@ -74,9 +74,11 @@ test("of an answer 64 KB are read: a longer one is cut off, and its 200 counts",
   await until(() => seen.cut === 1);
 });
 
-test("an answer that ends leaves its connection to the next request, and no timer", async () => {
+test("an answer that ends leaves its connection to later requests, and no timer", async () => {
   const { seen, clock, send } = await scene((response) => void response.writeHead(200).end("thanks"));
-  for (const _ of [1, 2, 3]) expect(await send()).toEqual({ status: "taken" });
-  expect(seen).toEqual({ requests: 3, connections: 1, cut: 0 });
+  for (let request = 1; request <= 10; request++) expect(await send()).toEqual({ status: "taken" });
+  expect(seen).toMatchObject({ requests: 10, cut: 0 });
+  // The next one may come a moment before the connection is given back.
+  expect(seen.connections).toBeLessThanOrEqual(2);
   expect(clock.pending).toBe(0);
 });

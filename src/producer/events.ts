@@ -4,6 +4,8 @@
  * 1. A reader sees the lines of its parent's history in their order, each once, from its number on; what the channel lost is
  *    read from the history at the next gap. Text deltas are live only.
  * 2. The verbs publish while a reader says that it watches; a reader says it at each gap, at least every five seconds.
+ * 3. While {@link MOST_WAITING} events wait for a reader nothing is added for it: it reads on from the history when it has taken
+ *    them. So what waits is bounded by them and one page, however long the history is and however slow the reader.
  */
 import { isoTime } from "../shared/protocol/agent.ts";
 import { isBehind, type ProgressEvent } from "../shared/protocol/reply.ts";
@@ -13,16 +15,17 @@ import {
   parseMessage,
   readEvents,
   readTimeline,
+  type TimelineOffsets,
   watchEvents,
 } from "../shared/redis/events.ts";
 import { withAgent } from "./agents.ts";
 import type { ParentContext } from "./context.ts";
 import type { OpenClient } from "./open-client.ts";
 import { createPushIterator, type PushIterator, whenOpened } from "./push-iterator.ts";
+import type { Watcher } from "./subscriber.ts";
 
-/** Most events that wait to be taken by a reader that follows, and by one that reads from a number on. */
-const EVENTS_KEPT = 1_000;
-const EVENTS_READ_KEPT = 100_000;
+/** Events that wait to be taken before nothing is added for their reader. */
+const MOST_WAITING = 1_000;
 const PAGE_LINES = 100;
 
 /**
@@ -54,12 +57,13 @@ export function timelineOf(context: ParentContext, agentId: string): Promise<Num
 
 async function open(context: ParentContext, { signal, after }: EventOptions) {
   const client = await context.open();
-  const { parent } = context.profile;
   let [unwatch, forgetStop] = [() => {}, () => {}];
+  let reader: HistoryReader | undefined;
   const stream = createPushIterator<NumberedEvent>({
     signal,
-    capacity: after === undefined ? EVENTS_KEPT : EVENTS_READ_KEPT,
+    onEmpty: () => reader?.goOn(),
     onEnd() {
+      reader?.end();
       forgetStop();
       unwatch();
     },
@@ -69,12 +73,8 @@ async function open(context: ParentContext, { signal, after }: EventOptions) {
   // A call that the parent makes afterwards is behind this on the connection: "from now on" is what follows it, and a run that
   // it begins tells of its beginning, though the channel is not subscribed yet.
   const from = watchFrom(client, context, after).catch(() => after);
-  const reader = historyReader(client, context, stream, from);
-  unwatch = client.subscriber.watch(client.keys.parent(parent).events, {
-    onMessage: reader.hear,
-    onGap: reader.catchUp,
-    onStop: stream.end,
-  });
+  reader = new HistoryReader(client, context, stream, from);
+  unwatch = client.subscriber.watch(client.keys.parent(context.profile.parent).events, reader.watcher);
   return stream;
 }
 
@@ -93,54 +93,109 @@ function watchFrom(
   );
 }
 
-/** Pushes lines into `stream`: those that are told, and at a gap those that were missed. */
-function historyReader(
-  client: OpenClient,
-  context: ParentContext,
-  stream: PushIterator<NumberedEvent>,
-  after: Promise<string | undefined>,
-) {
-  const { redis, keys, call, logger } = client;
-  const { parent } = context.profile;
-  let cursor: string | undefined;
-  let isReading = false;
-  let isAskedAgain = false;
+/** Pushes lines into a stream: those that are told, and from the history those that were not. */
+class HistoryReader {
+  readonly #client: OpenClient;
+  readonly #context: ParentContext;
+  readonly #stream: PushIterator<NumberedEvent>;
+  readonly #after: Promise<string | undefined>;
+  /** The last number that was pushed, or passed because its line is gone. */
+  #cursor: string | undefined;
+  /** Lines behind the cursor may stand in the history: what is told is read from there, in its turn. */
+  #isLagging = true;
+  #isReading = false;
+  /** Something may have been written since the page under way was asked for. */
+  #isAskedAgain = false;
+  #hasEnded = false;
 
-  const push = (line: Omit<EventLine, "uid">) => {
-    if (cursor !== undefined && !isBehind(cursor, line.number)) return;
-    cursor = line.number;
-    for (const event of numbered(line)) stream.push(event);
-  };
-  const readOn = async () => {
-    cursor = await watchFrom(client, context, cursor ?? (await after));
-    for (let isFull = true; isFull; ) {
-      const from = cursor;
-      const lines = await call(({ read }) => read(() => readEvents(redis, keys, parent, from, PAGE_LINES)));
-      for (const line of lines) push(line);
-      isFull = lines.length === PAGE_LINES;
+  constructor(
+    client: OpenClient,
+    context: ParentContext,
+    stream: PushIterator<NumberedEvent>,
+    after: Promise<string | undefined>,
+  ) {
+    this.#client = client;
+    this.#context = context;
+    this.#stream = stream;
+    this.#after = after;
+  }
+
+  /** Of the channel on which lines are told. */
+  get watcher(): Watcher {
+    return {
+      onMessage: (message) => this.#hear(message),
+      onGap: () => this.#catchUp(),
+      onStop: () => this.#stream.end(),
+    };
+  }
+
+  /** The reader has taken what waited. The first gap begins the reading: before it, nothing is subscribed. */
+  goOn(): void {
+    if (this.#isLagging && this.#cursor !== undefined) this.#catchUp();
+  }
+
+  /** Reads no further. */
+  end(): void {
+    this.#hasEnded = true;
+  }
+
+  get #hasRoom(): boolean {
+    return !this.#hasEnded && this.#stream.waiting < MOST_WAITING;
+  }
+
+  #hear(message: string): void {
+    const { number, events } = parseMessage(message);
+    if (number === undefined) {
+      // The end of a run is told by the verb that ends it.
+      for (const event of events) if (event.type !== "ended" && this.#hasRoom) this.#stream.push(event);
+    } else if (this.#isLagging || !this.#hasRoom) this.#catchUp();
+    else this.#push({ number, at: timeOf(number), events });
+  }
+
+  #push(line: Omit<EventLine, "uid">): void {
+    if (this.#cursor !== undefined && !isBehind(this.#cursor, line.number)) return;
+    this.#cursor = line.number;
+    for (const event of numbered(line)) this.#stream.push(event);
+  }
+
+  #catchUp(): void {
+    this.#isLagging = true;
+    if (this.#isReading) this.#isAskedAgain = true;
+    else if (this.#hasRoom) void this.#read();
+  }
+
+  /** Reads on until nothing is left or there is no room. Does not reject: what fails is read at the next gap. */
+  async #read(): Promise<void> {
+    this.#isReading = true;
+    try {
+      do {
+        this.#isAskedAgain = false;
+        this.#isLagging = !(await this.#readOn()) || this.#isAskedAgain;
+      } while (this.#isAskedAgain && this.#hasRoom);
+    } catch (problem) {
+      this.#client.logger.debug({ problem }, "events could not be read; again soon");
+    } finally {
+      this.#isReading = false;
     }
-  };
-  const catchUp = async (): Promise<void> => {
-    isAskedAgain = isReading;
-    if (isReading) return;
-    isReading = true;
-    await readOn().catch((problem: unknown) =>
-      logger.debug({ problem }, "events could not be read; again soon"),
-    );
-    isReading = false;
-    if (isAskedAgain) await catchUp();
-  };
-  return {
-    catchUp: () => void catchUp(),
-    hear(message: string) {
-      const { number, events } = parseMessage(message);
-      if (number === undefined) {
-        // The end of a run is told by the verb that ends it.
-        for (const event of events) if (event.type !== "ended") stream.push(event);
-      } else if (isReading || cursor === undefined) isAskedAgain = true;
-      else push({ number, at: timeOf(number), events });
-    },
-  };
+  }
+
+  /** Pushes page by page; resolves to whether it came to the end of the history. */
+  async #readOn(): Promise<boolean> {
+    const { redis, keys, call } = this.#client;
+    const { parent } = this.#context.profile;
+    let after = await watchFrom(this.#client, this.#context, this.#cursor ?? (await this.#after));
+    this.#cursor = after;
+    const offsets: TimelineOffsets = new Map();
+    while (this.#hasRoom) {
+      const request = { after, count: PAGE_LINES, offsets };
+      const page = await call(({ read }) => read(() => readEvents(redis, keys, parent, request)));
+      for (const line of page.lines) this.#push(line);
+      after = page.last ?? after;
+      this.#cursor = after;
+      if (!page.isFull) return true;
+    }
+    return false;
+  }
 }
 
 function numbered({ number, at, events }: Omit<EventLine, "uid">): NumberedEvent[] {

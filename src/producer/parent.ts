@@ -177,8 +177,8 @@ export interface Parent {
   replies(options?: RepliesOptions): AsyncIterableIterator<ReceivedEntry>;
   /**
    * Progress of all agents: from now on, or with `after` from that number on (`"0"`: all kept events: 24 h, about 10,000; of
-   * acked agents the newest 50), then new events as they come. A reader that was away misses nothing but text deltas. A slow
-   * reader loses the oldest events beyond 1,000 (100,000 with `after`).
+   * acked agents the newest 50), then new events as they come. A reader that was away or is slow misses nothing that is kept
+   * but text deltas; at most some 1,000 events wait for it in this process.
    */
   events(options?: EventOptions): AsyncIterableIterator<NumberedEvent>;
   /**

@@ -32,12 +32,9 @@ export interface ProfileReceipt extends ProfileView {
   changed: boolean;
 }
 
-/** What is registered for the parent, as this client knows it, else as Redis says. */
+/** What is registered for the parent now. For what no script compares with the registered version: what this client knows may be old. */
 export function registeredProfile(context: ParentContext): Promise<RegisteredProfile> {
-  return inCall(
-    context,
-    async (call) => call.client.profiles.known(call.parent) ?? call.client.profiles.read(call, call.parent),
-  );
+  return inCall(context, (call) => call.client.profiles.read(call, call.parent));
 }
 
 /** Registers a profile; see `Parent.register`. */

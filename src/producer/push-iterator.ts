@@ -21,15 +21,13 @@ export interface PushIteratorOptions {
   onEnd?: () => void;
   /** Runs when a reader asks for a value and there is none. */
   onEmpty?: () => void;
-  /** Most values that wait; the oldest are dropped beyond it. Default: no bound. */
-  capacity?: number;
   /** Ends the stream when aborted. */
   signal?: AbortSignal | undefined;
 }
 
 /** A new, empty stream. */
 export function createPushIterator<T>(options: PushIteratorOptions = {}): PushIterator<T> {
-  const { onEnd, onEmpty, capacity = Number.POSITIVE_INFINITY, signal } = options;
+  const { onEnd, onEmpty, signal } = options;
   const values: T[] = [];
   const takers: ((result: IteratorResult<T>) => void)[] = [];
   let ended = false;
@@ -52,7 +50,6 @@ export function createPushIterator<T>(options: PushIteratorOptions = {}): PushIt
       const take = takers.shift();
       if (take) return take({ done: false, value });
       values.push(value);
-      if (values.length > capacity) values.shift();
     },
     end,
     async next() {

@@ -212,7 +212,7 @@ function noModel(kind: string): SubagentError {
 }
 
 /** Whether another model would have been accepted. */
-export function isAboutModel(error: unknown): boolean {
+function isAboutModel(error: unknown): boolean {
   if (!(error instanceof SubagentError)) return false;
   return error.code === "unknown_price" || error.details.field === "model";
 }

@@ -14,11 +14,10 @@ import type { Input } from "../shared/redis/scripts.ts";
 import { activeTraceparent } from "../shared/telemetry.ts";
 import { inCall, type ParentCall, type ParentContext } from "./context.ts";
 import { wider } from "./inheritance.ts";
-import { UNREGISTERED } from "./input.ts";
+import { type RegisteredProfile, UNREGISTERED } from "./input.ts";
 import type { OpenClient } from "./open-client.ts";
 import type { SafeRepeat } from "./redis-call.ts";
 import {
-  isAboutModel,
   type PlannedSpawn,
   type PreparedSpawn,
   planSpawn,
@@ -107,7 +106,7 @@ export async function spawnAgent(
 ): Promise<Spawned> {
   await call.client.requireDurable(call);
   for (let profiles = 0; profiles < MOST_PROFILES; profiles += 1) {
-    const spawned = await spawnUnder(call, await preparedFor(call, planned), uid);
+    const spawned = await underKnown(call, (registered) => spawnUnder(call, planned.under(registered), uid));
     if (spawned !== "other_profile") return spawned;
   }
   throw new SubagentError(
@@ -117,17 +116,29 @@ export async function spawnAgent(
   );
 }
 
-/** The spawn under the profile that this client knows of; one that asks for a model has the profile read first. */
-async function preparedFor(call: ParentCall, { under }: PlannedSpawn): Promise<PreparedSpawn> {
+/**
+ * Spawns under the profile that this client knows of. What that one refuses, Redis was not asked about: it is read once, and where
+ * another is registered meanwhile, that one decides.
+ */
+async function underKnown<T>(
+  call: ParentCall,
+  spawnWith: (registered: RegisteredProfile) => Promise<T>,
+): Promise<T> {
   const { client, parent } = call;
-  const known = client.profiles.known(parent);
-  if (known) return under(known);
+  const known = client.profiles.known(parent) ?? UNREGISTERED;
   try {
-    return under(UNREGISTERED);
+    return await spawnWith(known);
   } catch (error) {
-    if (!isAboutModel(error)) throw error;
-    return under(await client.profiles.read(call, parent));
+    if (!dependsOnProfile(error)) throw error;
+    const registered = await client.profiles.read(call, parent);
+    if (registered.version === known.version) throw error;
+    return spawnWith(registered);
   }
+}
+
+/** Whether another profile might have allowed what was refused. */
+function dependsOnProfile(error: unknown): boolean {
+  return error instanceof SubagentError && (error.code === "invalid_input" || error.code === "unknown_price");
 }
 
 async function spawnUnder(

@@ -7,7 +7,7 @@ import { Readable } from "node:stream";
 import { runProgram } from "../../src/cli/program.ts";
 import { pasteable } from "../../src/cli/shell-command.ts";
 import { createOutput, type OutputStream } from "../../src/cli/terminal/output.ts";
-import { systemClock } from "../../src/shared/clock.ts";
+import { type Clock, systemClock } from "../../src/shared/clock.ts";
 import type { Environment } from "../../src/shared/config.ts";
 import { packageVersion } from "../../src/shared/version.ts";
 import { closeAtEnd } from "./cleanup.ts";
@@ -27,6 +27,8 @@ interface ProgramContext {
   env: Readonly<Record<string, string | undefined>>;
   /** What a shell would call to have this program. */
   command?: string;
+  /** Default: the machine's. */
+  clock?: Clock;
 }
 
 /** A command that is under way in this process. */
@@ -56,7 +58,7 @@ export function startHere(args: readonly string[], context: ProgramContext): Com
 
 function carryOut(
   args: readonly string[],
-  { cwd, env, command = "npx subagent-queue" }: ProgramContext,
+  { cwd, env, command = "npx subagent-queue", clock = systemClock }: ProgramContext,
 ): CommandHere {
   const here: Environment = { ...process.env, ...env };
   const [stdout, stderr] = [recorder(), recorder()];
@@ -66,7 +68,7 @@ function carryOut(
   const closed = runProgram(args, {
     env: here,
     cwd,
-    clock: systemClock,
+    clock,
     output: createOutput(stdout.stream, stderr.stream, here, (line) => pasteable(line, command)),
     input: Readable.from([]),
     signal: stopping.signal,

@@ -5,7 +5,78 @@ const WEBHOOKS = ["test/integration/service/webhooks.test.ts"];
 const BODY = ["test/integration/service/body.test.ts"];
 const STREAMS = ["test/integration/service/streams.test.ts"];
 
+const REQUEST = ["test/unit/service/webhooks/request.test.ts"];
+const LOGS = ["test/unit/cli/verbs/logs.test.ts"];
+const ASKING = ["test/unit/cli/local/redis.test.ts"];
+
 export default [
+  {
+    id: "webhook-answer-without-end",
+    promise: "A receiver that sends a byte now and then has no more time than another.",
+    file: "src/service/webhooks/request.ts",
+    find: "          signal: over.signal,\n",
+    replace: "",
+    tests: REQUEST,
+  },
+  {
+    id: "webhook-answer-of-any-length",
+    promise: "Of a webhook's answer 64 KB are read.",
+    file: "src/service/webhooks/request.ts",
+    find: "dump({ limit: MOST_ANSWER_BYTES })",
+    replace: "dump()",
+    tests: REQUEST,
+  },
+  {
+    id: "webhook-timers-stay",
+    promise: "An answered request leaves no timer.",
+    file: "src/service/webhooks/request.ts",
+    find: "        timer.cancel();\n",
+    replace: "",
+    tests: REQUEST,
+  },
+  {
+    id: "cli-silence-since-its-begin",
+    promise: "A Redis that answers all the time is not said to be silent.",
+    file: "src/cli/local/redis.ts",
+    find: '      connection.stream.on("data", () => {\n        heardAtMs = time.nowMs;\n      });\n',
+    replace: "",
+    tests: ASKING,
+    title: "however long its answers take together",
+  },
+  {
+    id: "cli-silence-endless",
+    promise: "A Redis that falls silent is given up, also behind its first answers.",
+    file: "src/cli/local/redis.ts",
+    find: "else isSilent();",
+    replace: "",
+    tests: ASKING,
+    title: "falls silent behind its first answers",
+  },
+  {
+    id: "logs-parents-at-each-check",
+    promise: "logs --follow asks which parents there are every five seconds.",
+    file: "src/cli/verbs/logs.ts",
+    find: "nowMs - this.#family.atMs >= FAMILY_EVERY_MS",
+    replace: "nowMs >= this.#family.atMs",
+    tests: LOGS,
+  },
+  {
+    id: "logs-parents-of-its-begin",
+    promise: "logs --follow finds a parent that is new.",
+    file: "src/cli/verbs/logs.ts",
+    find: "!this.#family || nowMs - this.#family.atMs >= FAMILY_EVERY_MS",
+    replace: "!this.#family",
+    tests: LOGS,
+  },
+  {
+    id: "logs-stop-at-dead-numbers",
+    promise: "logs goes on behind numbers whose lines are gone.",
+    file: "src/cli/verbs/logs.ts",
+    find: "if (page.last !== undefined) this.#after.set(parent.parentId, page.last);\n      if (!page.isFull) return found;",
+    replace:
+      "const last = page.lines.at(-1)?.number;\n      if (last !== undefined) this.#after.set(parent.parentId, last);\n      if (page.lines.length < PAGE_LINES) return found;",
+    tests: LOGS,
+  },
   {
     id: "webhook-refused-hold-up-others",
     promise: "Replies that a receiver refuses hold up none behind them, however many they are.",

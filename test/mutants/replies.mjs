@@ -624,14 +624,6 @@ export default [
     tests: ["test/integration/producer/replies.test.ts", "test/integration/producer/connections.test.ts"],
   },
   {
-    id: "pushed-beyond-capacity",
-    promise: "Beyond its capacity a stream drops the oldest values.",
-    file: "src/producer/push-iterator.ts",
-    find: "if (values.length > capacity) values.shift();",
-    replace: "",
-    tests: ["test/unit/producer/push-iterator.test.ts"],
-  },
-  {
     id: "pushed-after-end",
     promise: "After its end nothing comes out of a stream.",
     file: "src/producer/push-iterator.ts",

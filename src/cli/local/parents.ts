@@ -8,7 +8,7 @@ import type { UsageTotals } from "../../shared/protocol/usage.ts";
 import { inBatches } from "../../shared/redis/inspection.ts";
 import { readParents } from "../../shared/redis/survey.ts";
 import type { CommandContext } from "../command.ts";
-import { type AskedInstallation, askInstallation, neededRedisUrl } from "./redis.ts";
+import { type AskedInstallation, neededRedisUrl, withInstallation } from "./redis.ts";
 
 /** A parent and what stands about it. */
 export interface ParentSnapshot {
@@ -28,17 +28,29 @@ export type Reading = Pick<AskedInstallation, "redis" | "keys" | "store">;
 
 const BATCH = 20;
 
+/** Reads once; throws as {@link readInstallation} does. */
+export type ReadInstallation = <T>(read: (reading: Reading) => Promise<T>) => Promise<T>;
+
 /**
  * Reads over a connection of its own. `verb` stands in the refusal. Throws `invalid_config` without REDIS_URL,
  * `redis_unavailable` with the reason.
  */
 export function readInstallation<T>(
-  { config, clock }: Pick<CommandContext, "config" | "clock">,
+  context: Pick<CommandContext, "config" | "clock">,
   verb: string,
   read: (reading: Reading) => Promise<T>,
 ): Promise<T> {
+  return withReading(context, verb, (readOnce) => readOnce(read));
+}
+
+/** Has `work` read time and again over one connection, which ends with it. Throws as {@link readInstallation} does. */
+export function withReading<T>(
+  { config, clock }: Pick<CommandContext, "config" | "clock">,
+  verb: string,
+  work: (read: ReadInstallation) => Promise<T>,
+): Promise<T> {
   const redisUrl = neededRedisUrl(config, `${verb} reads the installation on a Redis`);
-  return askInstallation(redisUrl, config.prefix, clock, read);
+  return withInstallation(redisUrl, config.prefix, clock, work);
 }
 
 /**

@@ -3,13 +3,13 @@
  * `private-redis.ts` and `embedded-redis.ts` own those servers.
  */
 
-import { once } from "node:events";
 import { type Clock, LoopTime } from "../../shared/clock.ts";
 import type { Config } from "../../shared/config.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import { NO_CLUSTER, problemOf } from "../../shared/redis/connection/cluster.ts";
 import {
   closeRedis,
+  onConnection,
   openRedis,
   type RedisClient,
   refuseClusterNode,
@@ -19,7 +19,8 @@ import { withoutPassword } from "../../shared/redis-url.ts";
 import { EMBEDDED_WARNING, startEmbeddedRedis } from "./embedded-redis.ts";
 import { findServer, startPrivateRedis } from "./private-redis.ts";
 
-const ANSWER_WITHIN_MS = 5_000;
+/** Time without a byte from Redis after which a question is given up. */
+const SILENT_MS = 5_000;
 const NOT_EMBEDDED =
   "In production mode the embedded Redis, which keeps everything in memory, is refused: set REDIS_URL, or install redis-server.";
 
@@ -97,49 +98,118 @@ function versionOf(redisUrl: string, clock: Clock): Promise<string> {
 }
 
 /**
- * Asks over a connection of its own. Throws `redis_unavailable` with the reason when it is refused or fails, and when
- * no answer has come after 5 s in which this process could have read one, and `invalid_config` at one node of a cluster.
+ * Puts a question over a connection. Throws `redis_unavailable` with the reason when the connection is refused or fails, and when
+ * Redis has been silent for 5 s in which this process could have read something, however long its answers take together; and
+ * `invalid_config` at one node of a cluster.
  */
-export async function askRedis<T>(
+export type AskRedis = <T>(question: (redis: RedisClient) => Promise<T>) => Promise<T>;
+
+/** Asks over a connection of its own. Throws as {@link AskRedis} does. */
+export function askRedis<T>(
   redisUrl: string,
   clock: Clock,
-  ask: (redis: RedisClient) => Promise<T>,
+  question: (redis: RedisClient) => Promise<T>,
+): Promise<T> {
+  return withRedis(redisUrl, clock, (ask) => ask(question));
+}
+
+/** Opens a connection for `work`, over which it may ask time and again, one question after the other. */
+export async function withRedis<T>(
+  redisUrl: string,
+  clock: Clock,
+  work: (ask: AskRedis) => Promise<T>,
 ): Promise<T> {
   const redis = openRedis(redisUrl, "worker");
-  let patience: { cancel(): void } | undefined;
+  const onSilence = silenceWatch(redis, clock);
+  let accepted: Promise<void> | undefined;
   try {
-    const failed = once(redis, "error").then(([error]) => Promise.reject(error));
-    const silent = new Promise<never>((_, reject) => {
-      patience = new LoopTime(clock).after(ANSWER_WITHIN_MS, () => reject(silenceOf(redisUrl)));
+    return await work(async (question) => {
+      let forget = () => {};
+      const failed = new Promise<never>((_, reject) => {
+        const silence = onSilence(() => reject(silenceOf(redisUrl)));
+        redis.on("error", reject);
+        forget = () => {
+          silence.cancel();
+          redis.off("error", reject);
+        };
+      });
+      accepted ??= refuseClusterNode(redis);
+      try {
+        return await Promise.race([accepted.then(() => question(redis)), failed]);
+      } catch (error) {
+        if (error instanceof SubagentError) throw error;
+        throw noRedisAt(redisUrl, error);
+      } finally {
+        forget();
+      }
     });
-    return await Promise.race([refuseClusterNode(redis).then(() => ask(redis)), failed, silent]);
-  } catch (error) {
-    if (error instanceof SubagentError) throw error;
-    throw noRedisAt(redisUrl, error);
   } finally {
-    patience?.cancel();
     closeRedis(redis);
   }
+}
+
+/** Calls back once nothing has come over the connection for {@link SILENT_MS} since it was asked to, unless cancelled. */
+function silenceWatch(redis: RedisClient, clock: Clock): (isSilent: () => void) => { cancel(): void } {
+  const time = new LoopTime(clock);
+  let heardAtMs = 0;
+  onConnection(redis, (connection) => {
+    connection.on("connect", () => {
+      connection.stream.on("data", () => {
+        heardAtMs = time.nowMs;
+      });
+    });
+  });
+  return (isSilent) => {
+    heardAtMs = time.nowMs;
+    const check = () => {
+      const leftMs = heardAtMs + SILENT_MS - time.nowMs;
+      if (leftMs > 0) timer = time.after(leftMs, check);
+      else isSilent();
+    };
+    let timer = time.after(SILENT_MS, check);
+    return { cancel: () => timer.cancel() };
+  };
 }
 
 /** What a command asks and changes over a connection of its own: the parts that have nothing to stop. */
 export type AskedInstallation = Pick<Installation, "redis" | "keys" | "store" | "workers" | "pause">;
 
-/** Asks the installation under `prefix`. Throws as {@link askRedis} does. */
+/** Puts a question to an installation. Throws as {@link AskRedis} does. */
+export type AskInstallation = <T>(question: (installation: AskedInstallation) => Promise<T>) => Promise<T>;
+
+/** Asks the installation under `prefix` over a connection of its own. Throws as {@link AskRedis} does. */
 export function askInstallation<T>(
   redisUrl: string,
   prefix: string,
   clock: Clock,
-  ask: (installation: AskedInstallation) => Promise<T>,
+  question: (installation: AskedInstallation) => Promise<T>,
 ): Promise<T> {
-  return askRedis(redisUrl, clock, (redis) => ask(openInstallation(redis, { prefix })));
+  return withInstallation(redisUrl, prefix, clock, (ask) => ask(question));
+}
+
+/** Opens a connection to the installation under `prefix` for `work`, as {@link withRedis} does. */
+export function withInstallation<T>(
+  redisUrl: string,
+  prefix: string,
+  clock: Clock,
+  work: (ask: AskInstallation) => Promise<T>,
+): Promise<T> {
+  return withRedis(redisUrl, clock, (ask) => {
+    let installation: AskedInstallation | undefined;
+    return work((question) =>
+      ask((redis) => {
+        installation ??= openInstallation(redis, { prefix });
+        return question(installation);
+      }),
+    );
+  });
 }
 
 /** Nothing was refused, so the server may be there: what was measured is said, and no more. */
 function silenceOf(redisUrl: string): SubagentError {
   return new SubagentError(
     "redis_unavailable",
-    `Redis at ${withoutPassword(redisUrl)} has not answered within ${ANSWER_WITHIN_MS / 1_000} s and did not refuse the connection: Redis, the network or this machine is busy, or REDIS_URL names another server.`,
+    `Redis at ${withoutPassword(redisUrl)} has not answered within ${SILENT_MS / 1_000} s and did not refuse the connection: Redis, the network or this machine is busy, or REDIS_URL names another server.`,
   );
 }
 

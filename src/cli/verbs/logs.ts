@@ -1,10 +1,10 @@
 /** `logs`: what the agents did, event by event, as Redis has kept it; with --follow what they do. */
 import type { ParentAddress } from "../../shared/protocol/keys.ts";
-import { type EventLine, readEvents } from "../../shared/redis/events.ts";
+import { type EventLine, readEvents, type TimelineOffsets } from "../../shared/redis/events.ts";
 import { parentIdOf } from "../as-parent.ts";
 import { type CommandContext, EXIT, type Verb } from "../command.ts";
-import { familyOf, type Reading, readInstallation } from "../local/parents.ts";
-import type { Style } from "../terminal/output.ts";
+import { familyOf, type Reading, withReading } from "../local/parents.ts";
+import type { Output, Style } from "../terminal/output.ts";
 import { lineAbout } from "../terminal/progress.ts";
 import { cutTo, plainLine, toJsonLine } from "../terminal/text.ts";
 
@@ -18,7 +18,9 @@ Examples:
 Without --parent: the configured parent and every parent that the verbs run and
 start created. Events are kept for a day.`;
 
-const LOOK_EVERY_MS = 1_000;
+const CHECK_EVERY_MS = 1_000;
+/** The parents of an installation are many: one that is new is found at the next such time, with all its events. */
+const FAMILY_EVERY_MS = 5_000;
 const PAGE_LINES = 500;
 
 /** Its arguments, flags and action. */
@@ -42,28 +44,18 @@ interface LogsFlags {
 
 /** Runs the command. Throws `invalid_input` for --parent, `invalid_config` without REDIS_URL, `redis_unavailable`. */
 async function logs(context: CommandContext, agentId: string | undefined, flags: LogsFlags): Promise<number> {
-  const { config, output, clock, signal } = context;
+  const { clock, signal, output } = context;
   const named = flags.parent === undefined ? undefined : parentIdOf(flags.parent);
-  const { tenant, parentId } = config;
-  const after = new Map<string, string>();
-  const read = () =>
-    readInstallation(context, "logs", async (reading) => {
-      const family = await familyOf(reading, { tenant, parentId }, named);
-      return (await Promise.all(family.map((parent) => newLines(reading, parent, after)))).flat();
-    });
-  let printed = 0;
-  do {
-    const lines = (await read()).sort((a, b) => a.at.localeCompare(b.at));
-    const style = output.resultStyle;
-    const shown = lines.flatMap((line) =>
-      flags.json ? jsonOf(line, agentId) : linesOf(line, agentId, style),
-    );
-    const columns = output.resultColumns;
-    if (shown.length > 0)
-      output.result(...(columns === undefined ? shown : shown.map((line) => cutTo(line, columns - 1))));
-    printed += shown.length;
-    if (flags.follow) await clock.sleep(LOOK_EVERY_MS, signal);
-  } while (flags.follow && !signal.aborted && (await output.delivered()));
+  const printed = await withReading(context, "logs", async (read) => {
+    const follower = new Follower(context, named);
+    let shown = 0;
+    do {
+      const lines = await read((reading) => follower.newLines(reading));
+      shown += print(output, lines, agentId, flags.json);
+      if (flags.follow) await clock.sleep(CHECK_EVERY_MS, signal);
+    } while (flags.follow && !signal.aborted && (await output.delivered()));
+    return shown;
+  });
   if (printed === 0 && !flags.json) {
     const whose = agentId === undefined ? "" : ` of ${plainLine(agentId)}`;
     output.note(`No event${whose} is kept; events expire after a day.`);
@@ -71,19 +63,62 @@ async function logs(context: CommandContext, agentId: string | undefined, flags:
   return EXIT.done;
 }
 
-/** The lines of a parent that were not read before; `after` remembers up to where. */
-async function newLines(
-  { redis, keys }: Reading,
-  parent: ParentAddress,
-  after: Map<string, string>,
-): Promise<EventLine[]> {
-  const found: EventLine[] = [];
-  for (;;) {
-    const page = await readEvents(redis, keys, parent, after.get(parent.parentId) ?? "0", PAGE_LINES);
-    found.push(...page);
-    const last = page.at(-1);
-    if (last) after.set(parent.parentId, last.number);
-    if (page.length < PAGE_LINES) return found;
+/** Prints what the lines tell; returns how many lines that came to. */
+function print(
+  output: Output,
+  lines: readonly EventLine[],
+  agentId: string | undefined,
+  json: boolean,
+): number {
+  const { resultStyle: style, resultColumns: columns } = output;
+  const shown = lines.flatMap((line) => (json ? jsonOf(line, agentId) : linesOf(line, agentId, style)));
+  if (shown.length > 0)
+    output.result(...(columns === undefined ? shown : shown.map((line) => cutTo(line, columns - 1))));
+  return shown.length;
+}
+
+/** What was not read before, of all parents that the command is about. */
+class Follower {
+  readonly #context: CommandContext;
+  readonly #named: string | undefined;
+  /** Up to which number each parent was read. */
+  readonly #after = new Map<string, string>();
+  readonly #offsets: TimelineOffsets = new Map();
+  /** Found among all parents of the installation, so not at each check. */
+  #family: { readonly parents: ParentAddress[]; readonly atMs: number } | undefined;
+
+  /** `named`: the one parent; undefined: the configured one and those of the verbs. */
+  constructor(context: CommandContext, named: string | undefined) {
+    this.#context = context;
+    this.#named = named;
+  }
+
+  /** The lines that came since the last call, oldest first. */
+  async newLines(reading: Reading): Promise<EventLine[]> {
+    const parents = await this.#parents(reading);
+    const lines = await Promise.all(parents.map((parent) => this.#newLinesOf(reading, parent)));
+    return lines.flat().sort((a, b) => a.at.localeCompare(b.at));
+  }
+
+  async #parents(reading: Reading): Promise<ParentAddress[]> {
+    const { clock, config } = this.#context;
+    const { tenant, parentId } = config;
+    const nowMs = clock.monotonicMs();
+    if (!this.#family || nowMs - this.#family.atMs >= FAMILY_EVERY_MS)
+      this.#family = { parents: await familyOf(reading, { tenant, parentId }, this.#named), atMs: nowMs };
+    return this.#family.parents;
+  }
+
+  async #newLinesOf({ redis, keys }: Reading, parent: ParentAddress): Promise<EventLine[]> {
+    const offsets = this.#offsets;
+    const found: EventLine[] = [];
+    for (;;) {
+      const after = this.#after.get(parent.parentId) ?? "0";
+      const page = await readEvents(redis, keys, parent, { after, count: PAGE_LINES, offsets });
+      found.push(...page.lines);
+      if (page.last !== undefined) this.#after.set(parent.parentId, page.last);
+      if (!page.isFull) return found;
+    }
   }
 }
 

@@ -2,7 +2,7 @@
 import { createHmac } from "node:crypto";
 import { Agent } from "undici";
 import type { Clock } from "../../shared/clock.ts";
-import { messageOf } from "../../shared/errors.ts";
+import { messageOf, SubagentError } from "../../shared/errors.ts";
 import type { ChannelEntry } from "../../shared/protocol/reply.ts";
 import { clip } from "../../shared/protocol/text.ts";
 import type { StoredWebhook } from "../../shared/redis/webhooks.ts";
@@ -19,19 +19,18 @@ export interface WebhookSender {
 }
 
 const CONNECT_MS = 5_000;
+/** From the begin of a request to the last byte of its answer: a receiver that sends a byte now and then gains no time by it. */
 const ANSWER_MS = 15_000;
+/** The status alone is of use: the rest is read so that the connection can serve the next request. */
 const MOST_ANSWER_BYTES = 64 * 1_024;
 
 /** A sender that reaches what `reach` allows. */
 export function createSender(reach: Reach, clock: Clock): WebhookSender {
-  const agent = new Agent({
-    connect: { timeout: CONNECT_MS, lookup: lookupFor(reach) },
-    headersTimeout: ANSWER_MS,
-    bodyTimeout: ANSWER_MS,
-    maxResponseSize: MOST_ANSWER_BYTES,
-  });
+  const agent = new Agent({ connect: { timeout: CONNECT_MS, lookup: lookupFor(reach) } });
   return {
     async send({ url, secret }, entry) {
+      const over = new AbortController();
+      const timer = clock.timeout(ANSWER_MS, () => over.abort(tooSlow()));
       try {
         requireReachable(url, reach);
         const body = JSON.stringify({
@@ -47,15 +46,23 @@ export function createSender(reach: Reach, clock: Clock): WebhookSender {
           method: "POST",
           headers,
           body,
+          signal: over.signal,
         });
-        await answer.body.dump().catch(() => {});
+        // What ends the body early, the receiver or one of the bounds, takes nothing from the status.
+        await answer.body.dump({ limit: MOST_ANSWER_BYTES }).catch(() => {});
         return meaningOf(answer.statusCode);
       } catch (error) {
         return { status: "failed", problem: clip(messageOf(error), 200) };
+      } finally {
+        timer.cancel();
       }
     },
     close: () => agent.destroy(),
   };
+}
+
+function tooSlow(): SubagentError {
+  return new SubagentError("timed_out", `The receiver has not answered within ${ANSWER_MS / 1_000} s.`);
 }
 
 /** A redirect is no ack: it would lead where nothing was checked. */

@@ -6,7 +6,7 @@
 import { z } from "zod";
 import { isoTime, readKept } from "../protocol/agent.ts";
 import { type AgentAddress, agentOf, type Keys, type ParentAddress } from "../protocol/keys.ts";
-import { eventMembers, ProgressEvent } from "../protocol/reply.ts";
+import { eventMembers, isBehind, ProgressEvent } from "../protocol/reply.ts";
 import { jsonIn } from "../protocol/text.ts";
 import type { RedisClient } from "./connection/connection.ts";
 
@@ -55,19 +55,96 @@ export function parseMessage(message: string): Pick<EventLine, "events"> & { num
   return { number: undefined, events: single.success ? [single.data] : [] };
 }
 
-/** Up to `count` lines of a parent's agents behind the number `after` (`"0"`: from the oldest), oldest first. */
+/** Timelines of which is remembered how far they were read. */
+const MOST_OFFSETS = 1_000;
+
+/** Where a page of the history begins and how far it goes. */
+export interface PageRequest {
+  /** The number behind which it begins; `"0"`: with the oldest. */
+  after: string;
+  /** Most numbers that are read. */
+  count: number;
+  /** The same for all pages of a reader; at most {@link MOST_OFFSETS} are kept in it. */
+  offsets?: TimelineOffsets;
+}
+
+/**
+ * Of each timeline, how many of its lines have been read, those that were read last behind the others: the next page reads on
+ * from there instead of all of it. A hint: timelines are cut at their begin, so what is found there is held against the numbers.
+ */
+export type TimelineOffsets = Map<string, number>;
+
+/** A page of a parent's history. */
+export interface EventPage {
+  /** The lines that are kept, oldest first. */
+  lines: EventLine[];
+  /**
+   * The last number that was read; undefined where none was. The next page begins behind it: a number may outlive its line, when
+   * the timeline has expired, was cut or has gone to make room.
+   */
+  last: string | undefined;
+  /** Whether there may be more behind it. */
+  isFull: boolean;
+}
+
+/** A page of the lines of a parent's agents. */
 export async function readEvents(
   redis: RedisClient,
   keys: Keys,
   parent: ParentAddress,
-  after: string,
-  count: number,
-): Promise<EventLine[]> {
-  const numbers = await redis.xrange(keys.parent(parent).history, `(${after}`, "+", "COUNT", count);
-  const uids = [...new Set(numbers.map(([, [, uid = ""]]) => uid))];
-  const timelines = await Promise.all(uids.map((uid) => readTimeline(redis, keys, agentOf(parent, uid))));
-  const byNumber = new Map(timelines.flat().map((line) => [line.number, line]));
-  return numbers.flatMap(([number]) => byNumber.get(number) ?? []);
+  { after, count, offsets = new Map<string, number>() }: PageRequest,
+): Promise<EventPage> {
+  const pointers = await redis.xrange(keys.parent(parent).history, `(${after}`, "+", "COUNT", count);
+  const numbersOf = new Map<string, string[]>();
+  for (const [number, [, uid = ""]] of pointers) {
+    const numbers = numbersOf.get(uid);
+    if (numbers) numbers.push(number);
+    else numbersOf.set(uid, [number]);
+  }
+  const parts = await Promise.all(
+    [...numbersOf].map(([uid, numbers]) => {
+      const address = agentOf(parent, uid);
+      const stored = storedLines(redis, keys.agent(address).timeline, numbers, offsets);
+      return linesOf(redis, keys, address, stored);
+    }),
+  );
+  const byNumber = new Map(parts.flat().map((line) => [line.number, line]));
+  return {
+    lines: pointers.flatMap(([number]) => byNumber.get(number) ?? []),
+    last: pointers.at(-1)?.[0],
+    isFull: pointers.length === count,
+  };
+}
+
+/**
+ * The stored lines of `timeline` from the first to the last of `numbers`, which are its own and without a gap. Reads so many lines
+ * from its offset on, and the one in front of them, which shows that they begin there; the whole timeline where they do not.
+ */
+async function storedLines(
+  redis: RedisClient,
+  timeline: string,
+  numbers: readonly string[],
+  offsets: TimelineOffsets,
+): Promise<string[]> {
+  const [first = "", last = ""] = [numbers[0], numbers.at(-1)];
+  const isBefore = (text: string) => isBehind(numberIn(text), first);
+  const offset = offsets.get(timeline) ?? 0;
+  let begin = Math.max(0, offset - 1);
+  let stored = await redis.lrange(timeline, begin, offset + numbers.length - 1);
+  if (stored.filter(isBefore).length !== offset - begin) {
+    begin = 0;
+    stored = await redis.lrange(timeline, 0, -1);
+  }
+  const upToLast = stored.filter((text) => !isBehind(last, numberIn(text)));
+  offsets.delete(timeline);
+  offsets.set(timeline, begin + upToLast.length);
+  const [oldest] = offsets.keys();
+  if (oldest !== undefined && offsets.size > MOST_OFFSETS) offsets.delete(oldest);
+  return upToLast.filter((text) => !isBefore(text));
+}
+
+function numberIn(storedLine: string): string {
+  return storedLine.slice(0, storedLine.indexOf(" "));
 }
 
 /** The number of the newest line of a parent's agents; `"0"` where there is none. */
@@ -77,15 +154,20 @@ export async function newestEvent(redis: RedisClient, keys: Keys, parent: Parent
 }
 
 /** Every line about one agent that is kept, oldest first; as long as its record. */
-export async function readTimeline(
+export function readTimeline(redis: RedisClient, keys: Keys, address: AgentAddress): Promise<EventLine[]> {
+  return linesOf(redis, keys, address, redis.lrange(keys.agent(address).timeline, 0, -1));
+}
+
+/** The lines about one agent, of those that are `stored`; those that this version cannot read are left out. */
+async function linesOf(
   redis: RedisClient,
   keys: Keys,
   address: AgentAddress,
+  stored: Promise<string[]>,
 ): Promise<EventLine[]> {
-  const { record, timeline } = keys.agent(address);
   const [lines, [agentId, name, kept]] = await Promise.all([
-    redis.lrange(timeline, 0, -1),
-    redis.hmget(record, "agent_id", "name", "kept"),
+    stored,
+    redis.hmget(keys.agent(address).record, "agent_id", "name", "kept"),
   ]);
   const agent = {
     agent_id: agentId ?? address.uid,

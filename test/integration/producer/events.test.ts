@@ -1,8 +1,12 @@
-import { expect, test } from "vitest";
-import { watchParent } from "../../../src/producer/events.ts";
-import { contextOf } from "../../../src/producer/parent.ts";
-import { keysUnder } from "../../../src/shared/protocol/keys.ts";
+import { describe, expect, test } from "vitest";
+import { type EventOptions, type NumberedEvent, watchParent } from "../../../src/producer/events.ts";
+import type { OpenClient } from "../../../src/producer/open-client.ts";
+import { contextOf, type Parent } from "../../../src/producer/parent.ts";
+import { SubagentError } from "../../../src/shared/errors.ts";
+import { newUid } from "../../../src/shared/protocol/ids.ts";
+import { agentOf, keysUnder } from "../../../src/shared/protocol/keys.ts";
 import { redisNowMs } from "../../../src/shared/redis/redis-time.ts";
+import { writeLines } from "../../helpers/event-lines.ts";
 import { testClient, testParent } from "../../helpers/parents.ts";
 import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
 import { scriptedWorker } from "../../helpers/scripted-worker.ts";
@@ -71,6 +75,139 @@ test("what is told before a reader has begun to read takes nothing from it", asy
   const events = watchParent({ ...context, open }, { after: "0" });
   expect((await events.next()).value).toMatchObject({ type: "ended", agent_id: "a" });
   await events.return?.();
+});
+
+/** A reader, and what its client has done for it. It is spared the slow tick, at which it would read what it is to hear. */
+async function openReader(parent: Parent, options: EventOptions, isRefused = (_call: number) => false) {
+  const context = contextOf(parent);
+  const client = await context.open();
+  const seen = { calls: 0, underWay: 0, heard: 0 };
+  const call: OpenClient["call"] = async (work) => {
+    seen.calls += 1;
+    seen.underWay += 1;
+    try {
+      if (isRefused(seen.calls)) throw new SubagentError("redis_unavailable", "away");
+      return await client.call(work);
+    } finally {
+      seen.underWay -= 1;
+    }
+  };
+  const watch: OpenClient["subscriber"]["watch"] = (channel, watcher) =>
+    client.subscriber.watch(channel, {
+      ...watcher,
+      onMessage(text) {
+        seen.heard += 1;
+        watcher.onMessage(text);
+      },
+      onGap(cause) {
+        if (cause === "subscribed") watcher.onGap(cause);
+      },
+    });
+  const open = async () => ({ ...client, call, subscriber: { ...client.subscriber, watch } });
+  return { events: watchParent({ ...context, open }, options), seen };
+}
+
+/** Takes `count` events. */
+async function take(events: AsyncIterator<NumberedEvent>, count: number): Promise<NumberedEvent[]> {
+  const taken: NumberedEvent[] = [];
+  while (taken.length < count) taken.push((await events.next()).value);
+  return taken;
+}
+
+const numbersIn = (events: readonly NumberedEvent[]) => events.map(({ number }) => number);
+
+test("numbers whose lines are gone hold up no reader, and hide nothing that is kept from it", async () => {
+  const { prefix, parent, worker } = scene();
+  const keys = keysUnder(prefix);
+  const [gone, here] = [newUid(), newUid()];
+  await writeLines(worker.redis, keys, address, { uids: [gone], each: 250 });
+  await worker.redis.del(keys.agent(agentOf(address, gone)).timeline);
+  const kept = await writeLines(worker.redis, keys, address, { uids: [here], each: 120, behind: 250 });
+  const events = parent.events({ after: "0" });
+  await parent.spawn({ name: "a" });
+  await parent.destroy("a");
+  const taken = await take(events, kept.length + 1);
+  expect(numbersIn(taken.slice(0, -1))).toEqual(kept);
+  expect(taken.at(-1)).toMatchObject({ type: "ended", agent_id: "a" });
+});
+
+test("a page that could not be read is read later: what is told meanwhile waits for its turn", async () => {
+  const { prefix, parent, worker } = scene();
+  const keys = keysUnder(prefix);
+  const kept = await writeLines(worker.redis, keys, address, { uids: [newUid()], each: 150 });
+  // The fourth call reads the second page: twice it says that it watches, then it reads the first one.
+  const { events, seen } = await openReader(parent, { after: "0" }, (call) => call === 4);
+  const first = await take(events, 100);
+  await until(() => seen.calls === 4 && seen.underWay === 0);
+  await parent.spawn({ name: "a" });
+  await worker.redis.set(keys.parent(address).watching, "1");
+  await parent.destroy("a");
+  await until(() => seen.heard > 0);
+  const next = await take(events, 1);
+  expect(numbersIn([...first, ...next])).toEqual(kept.slice(0, 101));
+  const rest = await take(events, 50);
+  expect(numbersIn(rest.slice(0, -1))).toEqual(kept.slice(101));
+  expect(rest.at(-1)).toMatchObject({ type: "ended", agent_id: "a" });
+  await events.return?.();
+});
+
+describe("for a reader that is slow", () => {
+  test("some 1,000 events of a long history are read, and the others when it has taken them", async () => {
+    const { prefix, parent, worker } = scene();
+    const uids = [newUid(), newUid(), newUid()];
+    const numbers = await writeLines(worker.redis, keysUnder(prefix), address, { uids, each: 2_000 });
+    const { events, seen } = await openReader(parent, { after: "0" });
+    const first = await take(events, 1);
+    await until(() => seen.underWay === 0);
+    // All of it are sixty pages.
+    expect(seen.calls).toBeLessThan(30);
+    expect(numbersIn([...first, ...(await take(events, numbers.length - 1))])).toEqual(numbers);
+    await events.return?.();
+  });
+
+  /** A reader that has taken nothing of eight lines that were told, of 200 events each; the nth event tells of turn n. */
+  async function behindByEightLines() {
+    const { prefix, parent, worker } = scene();
+    const { history, watching } = keysUnder(prefix).parent(address);
+    const { events, seen } = await openReader(parent, {});
+    await parent.spawn({ name: "a" });
+    await parent.send("a", "go");
+    const { uid, epoch } = await worker.claim("a");
+    const agent = agentOf(address, uid);
+    const tell = (turn: number, count: number) => {
+      const told = Array.from({ length: count }, (_, i) => `{"type":"turn_started","turn":${turn + i}}`);
+      const entries = [[`${turn}`, "{}"]] as const;
+      return worker.store.append(agent, { epoch, known: 0, running_ms: 0, entries, events: told.join() });
+    };
+    // It has read that there is nothing, and hears from now on.
+    await until(() => seen.calls >= 3 && seen.underWay === 0);
+    await worker.redis.set(watching, "1");
+    await Promise.all(Array.from({ length: 8 }, (_, i) => tell(i * 200 + 1, 200)));
+    await until(() => seen.heard === 8);
+    const forget = async () => {
+      await worker.redis.xtrim(history, "MAXLEN", 0);
+      await worker.redis.del(keysUnder(prefix).agent(agent).timeline);
+    };
+    return { events, tell, forget };
+  }
+
+  test("what is told beyond some 1,000 events is read from the history: nothing is lost", async () => {
+    const { events } = await behindByEightLines();
+    const turns = (await take(events, 1_600)).map(({ turn }) => turn);
+    expect(turns).toEqual(Array.from({ length: 1_600 }, (_, i) => i + 1));
+    await events.return?.();
+  });
+
+  test("no more than some 1,000 events wait in its process", async () => {
+    const { events, tell, forget } = await behindByEightLines();
+    // What does not wait there is gone.
+    await forget();
+    await tell(9_999, 1);
+    const turns: number[] = [];
+    while (turns.at(-1) !== 9_999) turns.push(...(await take(events, 1)).map(({ turn }) => turn));
+    expect(turns.length).toBeLessThanOrEqual(1_201);
+    await events.return?.();
+  });
 });
 
 test("the timeline of an agent is what is kept of its runs", async () => {

@@ -1,5 +1,5 @@
 /** The profile that is registered for a parent: versions, what it narrows, what an agent keeps of it, through every door. */
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { insideOf } from "../../../src/producer/client.ts";
 import { createParent, type Parent } from "../../../src/producer/parent.ts";
 import { openThread } from "../../../src/service/agent-protocol/thread.ts";
@@ -7,14 +7,15 @@ import { handOver } from "../../../src/service/intake/spawn.ts";
 import { openMonitor } from "../../helpers/monitor.ts";
 import { refusal, testClient, testParent } from "../../helpers/parents.ts";
 import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
+import { scriptedWorker } from "../../helpers/scripted-worker.ts";
 
 const address = { tenant: "default", parentId: "planner-7" };
 
 /** Two clients of one installation: what one registers, the other learns from its spawns alone. */
-function twoParents(): { registers: Parent; spawns: Parent } {
+function twoParents(): { registers: Parent; spawns: Parent; prefix: string } {
   const prefix = uniquePrefix();
   const other = { prefix, model: undefined };
-  return { registers: testParent(testClient({ prefix })), spawns: testParent(testClient(other)) };
+  return { registers: testParent(testClient({ prefix })), spawns: testParent(testClient(other)), prefix };
 }
 
 test("a version is counted up when the profile differs, and only then, whatever the order of its fields", async () => {
@@ -100,7 +101,10 @@ test("a spawn and a parent's options may narrow it, and are refused where they a
   await parent({}).register({ tools: ["read_file"], limits: { max_turns: 5 }, idle_ms: 5_000 });
   for (const options of wider)
     await expect(parent(options).spawn({ name: "a" })).rejects.toMatchObject(
-      refusal("invalid_input", /options of this parent, under version 1.*more than is allowed/),
+      refusal(
+        "invalid_input",
+        /createParent \(under version 1 of the registered profile\) refused.*more than is allowed/,
+      ),
     );
   const narrow = await parent({ limits: { max_turns: 4 }, idle_ms: 4_000 }).spawn({ name: "a" });
   expect(narrow).toMatchObject({ limits: { max_turns: 4 }, in_force: { profile_version: 1 } });
@@ -112,6 +116,54 @@ test("a batch is refused by the profile before any of it has begun", async () =>
   const prompts = [{ prompt: "one" }, { prompt: "two", limits: { max_turns: 6 } }];
   await expect(spawns.taskAll(prompts)).rejects.toMatchObject(refusal("invalid_input", /max_turns 6/));
   expect(await spawns.list()).toEqual([]);
+});
+
+describe("a profile that was widened", () => {
+  const narrow = { limits: { max_turns: 5 }, tools: ["read_file"] };
+  const wide = { model: "offline-1", limits: { max_turns: 20 }, tools: ["read_file", "grep"] };
+  /** Each is refused under the narrow one. */
+  const wider = [{ limits: { max_turns: 10 } }, { tools: ["grep"] }, { model: undefined }];
+
+  /** A process that knows the narrow profile, of which another process has made the wide one. */
+  async function scene() {
+    const { registers, spawns, prefix } = twoParents();
+    await registers.register(narrow);
+    await spawns.spawn({ name: "before", model: "offline-1" });
+    await registers.register(wide);
+    return { registers, spawns, worker: scriptedWorker(redisUrl(), prefix, address) };
+  }
+
+  test.for(wider)("allows %j to a process that knew the narrow one", async (wish) => {
+    const { spawns } = await scene();
+    const { in_force } = await spawns.spawn({ name: "a", model: "offline-1", ...wish });
+    expect(in_force.profile_version).toBe(2);
+  });
+
+  test("allows a batch and a schedule there, too", async () => {
+    const { spawns, worker } = await scene();
+    const replies = spawns.taskAll([{ prompt: "go", limits: { max_turns: 10 } }]);
+    await worker.run("task");
+    expect(await replies).toHaveLength(1);
+    const hourly = { schedule_id: "hourly", every_ms: 3_600_000, prompt: "go" };
+    expect(await spawns.schedule({ ...hourly, limits: { max_turns: 10 } })).toMatchObject({ paused: false });
+  });
+
+  test("still refuses what is wider than it", async () => {
+    const { spawns } = await scene();
+    await expect(spawns.spawn({ name: "a", limits: { max_turns: 21 } })).rejects.toMatchObject(
+      refusal("invalid_input", /max_turns 21 is more than is allowed here \(20\)/),
+    );
+  });
+});
+
+test("a batch is held against the profile as it is, not as this process knows it", async () => {
+  const { registers, spawns } = twoParents();
+  await registers.register({ model: "offline-1" });
+  await spawns.spawn({ name: "before" });
+  await registers.register({ model: "offline-1", limits: { max_turns: 5 } });
+  const prompts = [{ prompt: "one" }, { prompt: "two", limits: { max_turns: 6 } }];
+  await expect(spawns.taskAll(prompts)).rejects.toMatchObject(refusal("invalid_input", /max_turns 6/));
+  expect((await spawns.list()).map(({ agent_id }) => agent_id)).toEqual(["before"]);
 });
 
 test("a repeated request key finds its agent, also after the profile has changed", async () => {

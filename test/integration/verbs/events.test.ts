@@ -1,4 +1,6 @@
-import { expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
+import { newUid } from "../../../src/shared/protocol/ids.ts";
+import { agentOf } from "../../../src/shared/protocol/keys.ts";
 import type { ProgressEvent } from "../../../src/shared/protocol/reply.ts";
 import { closeRedis, openRedis } from "../../../src/shared/redis/connection/connection.ts";
 import {
@@ -6,9 +8,11 @@ import {
   parseMessage,
   readEvents,
   readTimeline,
+  type TimelineOffsets,
   watchEvents,
 } from "../../../src/shared/redis/events.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
+import { writeLines } from "../../helpers/event-lines.ts";
 import { redisUrl } from "../../helpers/redis.ts";
 import { until } from "../../helpers/until.ts";
 import { DESTROY, handedBack, questionsOf, type Rig, verbRig } from "./rig.ts";
@@ -34,6 +38,9 @@ test("what one worker publishes of a run arrives in its order", async () => {
 const turn = (n: number) => `{"type":"turn_started","turn":${n}}`;
 const typesIn = (lines: Awaited<ReturnType<typeof readTimeline>>) =>
   lines.flatMap(({ events }) => events.map(({ type, run }) => `${run} ${type}`));
+
+const pageOf = (rig: Rig, after: string, count: number, offsets?: TimelineOffsets) =>
+  readEvents(rig.redis, rig.keys, rig.parent, { after, count, ...(offsets && { offsets }) });
 
 /** A run that is claimed, takes two turns, is handed back, claimed again, asks, and ends. */
 async function runWithEvents(rig: Rig) {
@@ -88,9 +95,13 @@ test("each verb of a run leaves its line in the timeline and its number in the p
       stop_reason: "destroyed",
     },
   ]);
-  expect(await readEvents(rig.redis, rig.keys, rig.parent, "0", 100)).toEqual(lines);
+  expect(await pageOf(rig, "0", 100)).toEqual({ lines, last: lines.at(-1)?.number, isFull: false });
   const [, second, third] = lines;
-  expect(await readEvents(rig.redis, rig.keys, rig.parent, second?.number ?? "", 1)).toEqual([third]);
+  expect(await pageOf(rig, second?.number ?? "", 1)).toEqual({
+    lines: [third],
+    last: third?.number,
+    isFull: true,
+  });
   expect(new Set(lines.map(({ number }) => number)).size).toBe(lines.length);
 });
 
@@ -104,7 +115,7 @@ test("the lines of several agents of a parent are numbered together, and a call 
   expect((await write()).status).toBe("same");
   await rig.store.settle(agent, handedBack(epoch));
   await rig.store.settle(agent, handedBack(epoch));
-  const lines = await readEvents(rig.redis, rig.keys, rig.parent, "0", 100);
+  const { lines } = await pageOf(rig, "0", 100);
   expect(lines.map(({ uid }) => uid)).toEqual([agent.uid, other.agent.uid, agent.uid]);
 });
 
@@ -131,4 +142,70 @@ test("lines are published only while a subscriber says that it listens, and ever
   expect(await rig.redis.pttl(rig.keys.parent(rig.parent).watching)).toBeLessThanOrEqual(10_000);
   await until(() => heard.length >= 2, { what: "the events" });
   expect(heard.map(({ turn }) => turn)).toEqual([3, 4]);
+});
+
+describe("pages of a history", () => {
+  const numbersIn = ({ lines }: Awaited<ReturnType<typeof pageOf>>) => lines.map(({ number }) => number);
+  const timelineOf = (rig: Rig, uid: string) => rig.keys.agent(agentOf(rig.parent, uid)).timeline;
+  const write = (rig: Rig, uids: readonly string[], each: number, behind = 0) =>
+    writeLines(rig.redis, rig.keys, rig.parent, { uids, each, behind });
+
+  test("go on behind numbers whose lines are gone", async () => {
+    const rig = verbRig();
+    const [gone, here] = [newUid(), newUid()];
+    const dead = await write(rig, [gone], 150);
+    await rig.redis.del(timelineOf(rig, gone));
+    const kept = await write(rig, [here], 3, dead.length);
+    const first = await pageOf(rig, "0", 100);
+    expect(first).toEqual({ lines: [], last: dead[99], isFull: true });
+    const second = await pageOf(rig, first.last ?? "", 100);
+    expect(numbersIn(second)).toEqual(kept);
+    expect(second).toMatchObject({ last: kept.at(-1), isFull: false });
+    expect(await pageOf(rig, second.last ?? "", 100)).toEqual({ lines: [], last: undefined, isFull: false });
+  });
+
+  test("of agents that work side by side read each line once, and one more a page and agent", async () => {
+    const rig = verbRig();
+    const uids = Array.from({ length: 10 }, () => newUid());
+    const numbers = await write(rig, uids, 100);
+    const asked = vi.spyOn(rig.redis, "lrange");
+    const offsets: TimelineOffsets = new Map();
+    const found: string[] = [];
+    for (let after = "0"; after !== ""; ) {
+      const page = await pageOf(rig, after, 100, offsets);
+      found.push(...numbersIn(page));
+      after = page.last ?? "";
+    }
+    expect(found).toEqual(numbers);
+    const read = asked.mock.settledResults.reduce(
+      (sum, { value }) => sum + (Array.isArray(value) ? value.length : 0),
+      0,
+    );
+    expect(read).toBeLessThanOrEqual(numbers.length + 10 * uids.length);
+  });
+
+  test("miss nothing of a timeline that is cut between two of them, nor where the history is", async () => {
+    const rig = verbRig();
+    const uid = newUid();
+    const numbers = await write(rig, [uid], 60);
+    const offsets: TimelineOffsets = new Map();
+    const page = (after: string | undefined) => pageOf(rig, after ?? "", 10, offsets);
+    expect(numbersIn(await page("0"))).toEqual(numbers.slice(0, 10));
+    // Of what was read.
+    await rig.redis.ltrim(timelineOf(rig, uid), 5, -1);
+    expect(numbersIn(await page(numbers[9]))).toEqual(numbers.slice(10, 20));
+    // And of what was not.
+    await rig.redis.ltrim(timelineOf(rig, uid), 20, -1);
+    expect(numbersIn(await page(numbers[19]))).toEqual(numbers.slice(25, 30));
+    // Lines stay of which the history knows nothing any more.
+    await rig.redis.xtrim(rig.keys.parent(rig.parent).history, "MINID", numbers[40] ?? "");
+    expect(numbersIn(await page(numbers[29]))).toEqual(numbers.slice(40, 50));
+    expect(numbersIn(await page(numbers[49]))).toEqual(numbers.slice(50, 60));
+  });
+
+  test("that begin in the middle find their lines there", async () => {
+    const rig = verbRig();
+    const numbers = await write(rig, [newUid(), newUid()], 20);
+    expect(numbersIn(await pageOf(rig, numbers[24] ?? "", 10))).toEqual(numbers.slice(25, 35));
+  });
 });

@@ -42,13 +42,6 @@ test("a signal ends it, also one that was aborted before", async () => {
   expect((await createPushIterator<number>({ signal: AbortSignal.abort() }).next()).done).toBe(true);
 });
 
-test("beyond its capacity the oldest values are dropped", async () => {
-  const stream = createPushIterator<number>({ capacity: 2 });
-  for (const value of [1, 2, 3]) stream.push(value);
-  expect(stream.waiting).toBe(2);
-  expect((await stream.next()).value).toBe(2);
-});
-
 test("asks for more each time somebody waits in vain, and only then", async () => {
   const onEmpty = vi.fn();
   const stream = createPushIterator<number>({ onEmpty });

@@ -1,10 +1,12 @@
 import { once } from "node:events";
 import { createServer } from "node:net";
 import { expect, test } from "vitest";
-import { openRedisSource } from "../../../../src/cli/local/redis.ts";
+import { askRedis, openRedisSource, withRedis } from "../../../../src/cli/local/redis.ts";
 import { systemClock } from "../../../../src/shared/clock.ts";
 import { withoutPassword } from "../../../../src/shared/redis-url.ts";
 import { closeAtEnd } from "../../../helpers/cleanup.ts";
+import { latch } from "../../../helpers/latch.ts";
+import { startProxy } from "../../../helpers/proxy.ts";
 import { redisUrl, startPrivateRedis } from "../../../helpers/redis.ts";
 import { freePort } from "../../../helpers/redis-server.ts";
 import { createManualClock } from "../manual-clock.ts";
@@ -92,6 +94,50 @@ test("a process that stood still for longer than a server may take reads the ans
   const opening = openRedisSource(at(redisUrl()), undefined, systemClock);
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5_200);
   expect((await opening).description).toMatch(/^redis:/);
+});
+
+test("a Redis that answers all the time is waited for, however long its answers take together", async () => {
+  const clock = createManualClock();
+  const answers = await askRedis(redisUrl(), clock, async (redis) => {
+    const pongs: string[] = [];
+    while (pongs.length < 20) {
+      pongs.push(await redis.ping());
+      clock.advance(1_000);
+    }
+    return pongs;
+  });
+  expect(answers).toHaveLength(20);
+});
+
+test("a Redis that falls silent behind its first answers is given up", async () => {
+  const proxy = await startProxy(Number(new URL(redisUrl()).port));
+  const clock = createManualClock();
+  const silent = latch();
+  const asking = askRedis(`redis://127.0.0.1:${proxy.port}`, clock, async (redis) => {
+    await redis.ping();
+    clock.advance(4_000);
+    await redis.ping();
+    proxy.pause();
+    silent.open();
+    return redis.ping();
+  });
+  await silent.opened;
+  clock.advance(4_000);
+  clock.advance(1_100);
+  await expect(asking).rejects.toThrow(/has not answered within 5 s/);
+});
+
+test("one connection serves question after question; the time between them is no silence", async () => {
+  const proxy = await startProxy(Number(new URL(redisUrl()).port));
+  const clock = createManualClock();
+  const answers = await withRedis(`redis://127.0.0.1:${proxy.port}`, clock, async (ask) => {
+    const first = await ask((redis) => redis.ping());
+    clock.advance(60_000);
+    return [first, await ask((redis) => redis.ping())];
+  });
+  expect(answers).toEqual(["PONG", "PONG"]);
+  expect(proxy.counts.accepted).toBe(1);
+  expect(clock.pending).toBe(0);
 });
 
 test("a password is never shown, also with slashes or at-signs in it", () => {

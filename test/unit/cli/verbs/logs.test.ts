@@ -1,0 +1,85 @@
+import { tmpdir } from "node:os";
+import { expect, test } from "vitest";
+import { newUid } from "../../../../src/shared/protocol/ids.ts";
+import {
+  agentOf,
+  keysUnder,
+  type ParentAddress,
+  parentMember,
+} from "../../../../src/shared/protocol/keys.ts";
+import { closeRedis, openRedis } from "../../../../src/shared/redis/connection/connection.ts";
+import { closeAtEnd } from "../../../helpers/cleanup.ts";
+import { writeLines } from "../../../helpers/event-lines.ts";
+import { handClock } from "../../../helpers/hand-clock.ts";
+import { openMonitor } from "../../../helpers/monitor.ts";
+import { runHere, startHere } from "../../../helpers/program.ts";
+import { startProxy } from "../../../helpers/proxy.ts";
+import { redisUrl, uniquePrefix } from "../../../helpers/redis.ts";
+import { until } from "../../../helpers/until.ts";
+
+/** Time between two checks of `logs --follow`. */
+const CHECK_EVERY_MS = 1_000;
+
+const parentNamed = (parentId: string): ParentAddress => ({ tenant: "default", parentId });
+
+function scene() {
+  const prefix = uniquePrefix();
+  const keys = keysUnder(prefix);
+  const redis = openRedis(redisUrl(), "worker");
+  closeAtEnd(() => closeRedis(redis));
+  const env = { REDIS_URL: redisUrl(), SUBAGENT_PREFIX: prefix, SUBAGENT_PARENT: undefined };
+  return { keys, redis, env, place: { cwd: tmpdir(), env } };
+}
+
+test("what is kept behind numbers whose lines are gone is shown", async () => {
+  const { keys, redis, place } = scene();
+  const parent = parentNamed("planner-7");
+  const [gone, here] = [newUid(), newUid()];
+  await writeLines(redis, keys, parent, { uids: [gone], each: 1_200 });
+  await redis.del(keys.agent(agentOf(parent, gone)).timeline);
+  await writeLines(redis, keys, parent, { uids: [here], each: 700, behind: 1_200 });
+  const { code, stdout } = await runHere(["logs", "--parent", "planner-7", "--json"], place);
+  expect(code).toBe(0);
+  expect(stdout.map((line) => JSON.parse(line).turn)).toEqual(Array.from({ length: 700 }, (_, i) => i + 1));
+});
+
+test("--follow reads over one connection, and asks which parents there are every five seconds", async () => {
+  const { keys, redis, place } = scene();
+  const proxy = await startProxy(Number(new URL(redisUrl()).port));
+  const clock = handClock();
+  let checks = 0;
+  const counted = {
+    ...clock,
+    sleep(ms: number, signal?: AbortSignal) {
+      checks += 1;
+      return clock.sleep(ms, signal);
+    },
+  };
+  let surveys = 0;
+  const monitor = await openMonitor(redisUrl(), (_at, [command = "", key]) => {
+    if (command.toLowerCase() === "zrange" && key === keys.parents) surveys += 1;
+  });
+  closeAtEnd(() => monitor.stop());
+  const env = { ...place.env, REDIS_URL: `redis://127.0.0.1:${proxy.port}` };
+  const logs = startHere(["logs", "--follow", "--json"], { ...place, env, clock: counted });
+  await until(() => checks === 1);
+  const [own, later] = [newUid(), newUid()];
+  for (let check = 1; check <= 7; check++) {
+    await writeLines(redis, keys, parentNamed("cli"), { uids: [own], each: 1, behind: check });
+    if (check === 2) {
+      await writeLines(redis, keys, parentNamed("cli-new"), { uids: [later], each: 1 });
+      await redis.zadd(keys.parents, Date.now(), parentMember(parentNamed("cli-new")));
+    }
+    clock.advance(CHECK_EVERY_MS);
+    await until(() => checks === check + 1);
+    expect(linesOf(logs.stdout, own)).toBe(check);
+    expect(linesOf(logs.stdout, later)).toBe(check < 5 ? 0 : 1);
+  }
+  await monitor.caughtUp();
+  expect({ surveys, connections: proxy.counts.accepted }).toEqual({ surveys: 2, connections: 1 });
+  await logs.kill("SIGTERM");
+});
+
+function linesOf(stdout: readonly string[], uid: string): number {
+  return stdout.filter((line) => JSON.parse(line).agent_id === uid).length;
+}

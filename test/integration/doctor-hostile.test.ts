@@ -2,12 +2,14 @@
  * Guarantee: whatever another program has written under the prefix, of whatever type and value, the doctor examines all the rest,
  * and names what it could not read.
  */
+import { mkdir, utimes, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { diagnose } from "../../src/cli/doctor/checks.ts";
 import type { Facts } from "../../src/cli/doctor/facts.ts";
 import { type Finding, renderReport } from "../../src/cli/doctor/report.ts";
 import { createStyle } from "../../src/cli/terminal/output.ts";
-import { newUid } from "../../src/shared/protocol/ids.ts";
+import { agentSegments, newUid } from "../../src/shared/protocol/ids.ts";
 import { deadlineMember, type Keys } from "../../src/shared/protocol/keys.ts";
 import { closeRedis, openRedis, whenAccepted } from "../../src/shared/redis/connection/connection.ts";
 import { createAgentInspection } from "../../src/shared/redis/inspection.ts";
@@ -215,6 +217,24 @@ test("values that no version writes into the keys that all share are told, or pa
   await doctor.fix();
   const { unwatched, stray_members } = await doctor.findings();
   expect({ unwatched, stray_members }).toEqual({ unwatched: undefined, stray_members: undefined });
+});
+
+test("a workspace whose agent a registry of another type may still name is not called over", async () => {
+  const installation = await openStage();
+  const { redis, keys, workspaceRoot } = installation;
+  const doctor = await doctorFor(installation);
+  const agent = await installation.spawn();
+  await redis.del(keys.agent(agent).record);
+  const place = join(workspaceRoot, ...agentSegments(agent, agent.agentId));
+  await mkdir(place, { recursive: true });
+  const stamp = join(place, ".stamp.json");
+  await writeFile(stamp, JSON.stringify({ v: 1, uid: agent.uid, created_at: "" }));
+  const old = new Date(Date.now() - 40 * 86_400_000);
+  for (const path of [stamp, place]) await utimes(path, old, old);
+  expect((await doctor.findings()).old_workspaces?.count).toBe(1);
+  await mistype(installation, [keys.parent(agent).registry]);
+  const found = await doctor.findings();
+  expect([found.old_workspaces, found.orphaned_workspaces]).toEqual([undefined, undefined]);
 });
 
 test("a pause that cannot be read is a pause, whatever its key holds", async () => {

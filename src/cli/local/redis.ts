@@ -7,6 +7,7 @@ import { once } from "node:events";
 import { type Clock, LoopTime } from "../../shared/clock.ts";
 import type { Config } from "../../shared/config.ts";
 import { SubagentError } from "../../shared/errors.ts";
+import { clip } from "../../shared/protocol/text.ts";
 import { NO_CLUSTER, problemOf } from "../../shared/redis/connection/cluster.ts";
 import {
   closeRedis,
@@ -20,6 +21,8 @@ import { EMBEDDED_WARNING, startEmbeddedRedis } from "./embedded-redis.ts";
 import { findServer, startPrivateRedis } from "./private-redis.ts";
 
 const ANSWER_WITHIN_MS = 5_000;
+/** So much of what could not be read is told. */
+const SHOWN_CHARS = 200;
 const NOT_EMBEDDED =
   "In production mode the embedded Redis, which keeps everything in memory, is refused: set REDIS_URL, or install redis-server.";
 
@@ -73,9 +76,16 @@ export async function openRedisSource(
   }
 }
 
-/** The error that says why a Redis cannot be used, and what to do. */
+/** What is thrown where a value is read that no version of this package writes: Redis has answered then. */
+const UNREADABLE: ReadonlySet<string> = new Set(["SyntaxError", "TypeError", "RangeError", "ZodError"]);
+
+/** The error that says why a Redis, or what it holds, cannot be used, and what to do. */
 export function noRedisAt(redisUrl: string, reason: unknown): SubagentError {
   const [place, why] = [withoutPassword(redisUrl), reasonOf(reason)];
+  if (reason instanceof Error && UNREADABLE.has(reason.name)) {
+    const sentence = `Data in Redis at ${place} cannot be read (${clip(why, SHOWN_CHARS)}): run one version of this package on it, and nothing else under its prefix.`;
+    return new SubagentError("protocol_violation", sentence, {}, reason);
+  }
   const sentence = ANSWERED.test(why)
     ? `Redis at ${place} cannot be used (${why}): correct REDIS_URL, or fix that server.`
     : `No Redis at ${place} (${why}): start it, or correct REDIS_URL.`;
@@ -98,7 +108,8 @@ function versionOf(redisUrl: string, clock: Clock): Promise<string> {
 
 /**
  * Asks over a connection of its own. Throws `redis_unavailable` with the reason when it is refused or fails, and when
- * no answer has come after 5 s in which this process could have read one, and `invalid_config` at one node of a cluster.
+ * no answer has come after 5 s in which this process could have read one, `protocol_violation` when what it reads is none of
+ * ours, and `invalid_config` at one node of a cluster.
  */
 export async function askRedis<T>(
   redisUrl: string,

@@ -893,4 +893,12 @@ export default [
     replace: "    write(line",
     tests: ["test/integration/log-reader.test.ts"],
   },
+  {
+    id: "row-tool-obeyed",
+    promise: "The live view shows what a model calls its tools without control characters.",
+    file: "src/cli/terminal/progress-rows.ts",
+    find: "plainLine(event.tool)",
+    replace: "event.tool",
+    tests: ["test/unit/cli/terminal/progress-rows.test.ts"],
+  },
 ];

@@ -1,22 +1,27 @@
 /** Guarantee: the verbs that look say what stands there, or that it cannot be read: never that Redis is away when it answers. */
 import { expect, test } from "vitest";
-import { runHere } from "../helpers/program.ts";
-import { redisUrl } from "../helpers/redis.ts";
+import { runHere, startHere } from "../helpers/program.ts";
+import { until } from "../helpers/until.ts";
 import { openStage, type Stage } from "../stage/stage.ts";
 
 const ESCAPES = "\u001b[2J\u001b]0;owned\u0007\u009b31m\u202e\u061c";
 
-/** The program on an installation, as the parent of its first agents. */
-function programOn({ prefix, workspaceRoot }: Stage) {
+/** Where the program runs on an installation, as the parent of its first agents. */
+function placeOn({ url, prefix, workspaceRoot }: Stage) {
   const env = {
-    REDIS_URL: redisUrl(),
+    REDIS_URL: url,
     SUBAGENT_PREFIX: prefix,
     SUBAGENT_WORKSPACES: workspaceRoot,
     SUBAGENT_PARENT: "parent-0",
     SUBAGENT_LOG_LEVEL: "silent",
     NODE_ENV: undefined,
   };
-  return (...args: string[]) => runHere(args, { cwd: process.cwd(), env });
+  return { cwd: process.cwd(), env };
+}
+
+/** The program there. */
+function programOn(stage: Stage) {
+  return (...args: string[]) => runHere(args, placeOn(stage));
 }
 
 test("show passes over an entry of a log that is no JSON", async () => {
@@ -62,4 +67,24 @@ test("an option that is given without words is refused, and not passed over", as
     expect([code, stderr.length], `${option}: ${stderr.join("\n")}`).toEqual([2, 1]);
   }
   expect((await program("schedule", "--json")).stdout).toEqual(["[]"]);
+});
+
+test("a Redis that dies in the middle ends the verbs that look, and no agent is called unreadable for it", async () => {
+  const stage = await openStage({ redis: "own", proxied: true });
+  const { proxy, redis, keys } = stage;
+  // Seen once, it is looked at again a second and a half later: the examination is not over before.
+  const agent = await stage.spawn();
+  await redis.hdel(keys.parent(agent).live, agent.uid);
+  await stage.task("nobody works here");
+  for (const args of [["doctor"], ["logs", "--follow"]]) {
+    const before = proxy.passed;
+    const command = startHere(args, placeOn(stage));
+    await until(() => proxy.passed > before + 20);
+    proxy.refuse();
+    const { code, stdout, stderr } = await command.closed;
+    proxy.heal();
+    expect(code, args[0]).toBe(3);
+    expect(stderr.at(-1), args[0]).toMatch(/^subagent-queue: (No Redis at|Redis at) /);
+    expect(stdout.join("\n"), args[0]).not.toContain("cannot be read");
+  }
 });

@@ -1,5 +1,9 @@
 /** Guarantee: the verbs that look say what stands there, or that it cannot be read: never that Redis is away when it answers. */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { text as textOf } from "node:stream/consumers";
 import { expect, test } from "vitest";
+import { bundled } from "../helpers/bundle.ts";
 import { runHere, startHere } from "../helpers/program.ts";
 import { until } from "../helpers/until.ts";
 import { openStage, type Stage } from "../stage/stage.ts";
@@ -57,6 +61,21 @@ test("what an agent and its parent have written reaches a terminal without its c
     // biome-ignore lint/suspicious/noControlCharactersInRegex: finding control characters is the purpose
     expect(said, look.join(" ")).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u061c\u202a-\u202e]/);
   }
+});
+
+test.each([["logs"], ["replies"]])("a reader that leaves %s early ends it without a word", async (verb) => {
+  const stage = await openStage();
+  await stage.destroy(await stage.task("x"));
+  const { cwd, env } = placeOn(stage);
+  const child = spawn(process.execPath, [await bundled("src/cli/main.ts"), verb, "--parent", "parent-0"], {
+    cwd,
+    env: { ...process.env, ...env, NODE_ENV: "" },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  child.stdout.destroy();
+  const [stderr, [code]] = await Promise.all([textOf(child.stderr), once(child, "close")]);
+  expect(stderr).not.toMatch(/EPIPE|defect/);
+  expect(code).toBe(0);
 });
 
 test("an option that is given without words is refused, and not passed over", async () => {

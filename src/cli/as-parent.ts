@@ -89,7 +89,7 @@ export async function actAsParent(
     for (const each of [parent, ...others]) disposables.add(() => each.stop());
     return await work({ context, client, parent, others, workers, redis: withoutPassword(redisUrl) });
   } catch (error) {
-    throw namingParent(error, parentId);
+    throw inTermsOf(verb, error, parentId);
   } finally {
     await disposables.close();
   }
@@ -111,10 +111,30 @@ export function parentIdOf(text: string): string {
   throw new SubagentError("invalid_input", `--parent ${shown} cannot be used: write ${PARENT_FORM}.`);
 }
 
-/** "This parent" names no parent on a command line: the sentence says who it is, and how to be another. */
-function namingParent(error: unknown, parentId: string): unknown {
-  if (!(error instanceof SubagentError) || error.code !== "unknown_agent") return error;
+/** The options that make a call repeatable, by what the library calls them. */
+const REPEATABLE_BY: Readonly<Record<string, string>> = {
+  request_key: "--request-key",
+  message_id: "--message-id",
+  question_id: "--question",
+};
+
+/**
+ * An error of the library as it is said on a command line: "this parent" names no parent there, so the sentence says who it is
+ * and how to be another; and of what makes the same call safe it names the option of `verb`.
+ */
+export function inTermsOf(verb: string, error: unknown, parentId: string): unknown {
+  if (!(error instanceof SubagentError)) return error;
+  const { code, details } = error;
+  if (code === "outcome_unknown") {
+    const sentence = messageOf(error).replace(/ with (\w+) "/, (words, field: string) => {
+      // The first message of a spawn has the key of the spawn for its id.
+      const option = verb === "spawn" ? REPEATABLE_BY.request_key : REPEATABLE_BY[field];
+      return option === undefined ? words : ` with ${option} "`;
+    });
+    return new SubagentError(code, sentence, details, error);
+  }
+  if (code !== "unknown_agent") return error;
   const sentence = messageOf(error).replace("This parent", `Parent "${parentId}"`);
   const hint = `${sentence.replace(/\.$/, "")}; --parent names another parent.`;
-  return new SubagentError("unknown_agent", hint, error.details, error);
+  return new SubagentError(code, hint, details, error);
 }

@@ -2,6 +2,7 @@
  * The one door to pino: one JSON line an event, secrets and prompts never in it. Loaded with the first logger: importing the
  * package costs nothing.
  */
+import { write, writeSync } from "node:fs";
 import { createRequire } from "node:module";
 import type { Logger as PinoLogger } from "pino";
 import { hasMethods, systemClock } from "./clock.ts";
@@ -59,22 +60,60 @@ export function createLogger(options: { level?: LogLevel; destination?: number |
   return pino({ level: options.level ?? "info", base: undefined }, scrubbed);
 }
 
-/** A write to a terminal or pipe costs as much as a turn's work of this process: ordinary lines share one. */
+/**
+ * A write to a terminal or pipe costs as much as a turn's work of this process: ordinary lines share one. A log holds nothing
+ * up: what its reader is gone for, or the disk has no room for, is dropped. Pino's own destination tries that again without end.
+ */
 function gathered(fd: number): LogSink {
-  const file = loadPino().destination({ dest: fd, sync: false, minLength: WRITE_AT_CHARS });
+  let waiting = "";
+  let isWriting = false;
   let isDue = false;
+  const flushSoon = () => {
+    if (isDue || waiting === "") return;
+    isDue = true;
+    systemClock.timeout(WRITE_EVERY_MS, flush);
+  };
+  /** Puts back what was not taken; it goes before what came meanwhile. */
+  const putBack = (rest: Buffer) => {
+    if (rest.length > 0) waiting = rest.toString() + waiting;
+    flushSoon();
+  };
   const flush = () => {
     isDue = false;
-    file.flush();
+    if (isWriting || waiting === "") return;
+    const bytes = Buffer.from(waiting);
+    waiting = "";
+    isWriting = true;
+    write(fd, bytes, (error, written) => {
+      isWriting = false;
+      putBack(error ? takenLater(error, bytes) : bytes.subarray(written));
+    });
   };
-  return {
-    write(line) {
-      file.write(line);
-      if (!ORDINARY.test(line)) file.flushSync();
-      else if (!isDue) {
-        isDue = true;
-        systemClock.timeout(WRITE_EVERY_MS, flush);
-      }
+  const flushSync = () => {
+    let bytes = Buffer.from(waiting);
+    waiting = "";
+    try {
+      while (bytes.length > 0) bytes = bytes.subarray(writeSync(fd, bytes));
+    } catch (error) {
+      putBack(takenLater(error, bytes));
+    }
+  };
+  // Pino calls this `flushSync` at the exit of the process, also where a signal or an error ends it.
+  return Object.assign(loadPino().destination({ dest: fd, sync: false }), {
+    flushSync,
+    write(line: string) {
+      waiting += line;
+      if (!ORDINARY.test(line)) flushSync();
+      else if (waiting.length >= WRITE_AT_CHARS) flush();
+      else flushSoon();
+      return true;
     },
-  };
+  });
+}
+
+const NOTHING = Buffer.alloc(0);
+
+/** What may be written once the reader has made room; of any other failure nothing. */
+function takenLater(error: unknown, bytes: Buffer): Buffer {
+  return error instanceof Error && "code" in error && error.code === "EAGAIN" ? bytes : NOTHING;
 }

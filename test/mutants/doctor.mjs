@@ -1,4 +1,7 @@
-/** Guards of the doctor: what `--fix` repairs it looks at once more, and takes nothing from the living. */
+/**
+ * Guards of the doctor: what `--fix` repairs it looks at once more, and takes nothing from the living; what one key or one
+ * record holds keeps nothing else from being examined.
+ */
 export default [
   {
     id: "doctor-deletes-at-first-look",
@@ -82,5 +85,101 @@ export default [
     find: "if (!(await isUntouched(join(path, entry.name), entry.isDirectory()))) return false;",
     replace: "",
     tests: ["test/unit/cli/doctor/workspaces.workspace-survey.test.ts"],
+  },
+  {
+    id: "doctor-one-record-ends-all",
+    promise: "A record that cannot be read keeps no other agent from being examined.",
+    file: "src/shared/redis/inspection.ts",
+    find: "if (problem === undefined) throw error;",
+    replace: "throw error;",
+    tests: ["test/integration/doctor-hostile.test.ts"],
+  },
+  {
+    id: "doctor-outage-is-the-agents",
+    promise: "A connection that fails makes no agent unreadable.",
+    file: "src/shared/redis/inspection.ts",
+    find: "if (problem === undefined) throw error;",
+    replace: "",
+    tests: ["test/integration/doctor-hostile.test.ts"],
+  },
+  {
+    id: "doctor-endless-deadline",
+    promise: "An agent whose next check is never is not watched.",
+    file: "src/shared/redis/inspection.ts",
+    find: "nextCheck === null ? undefined : numberIn(nextCheck)",
+    replace: "nextCheck === null ? undefined : Number(nextCheck)",
+    tests: ["test/integration/doctor-hostile.test.ts"],
+  },
+  {
+    id: "doctor-shared-keys-untyped",
+    promise: "A key that all agents share is checked for its type.",
+    file: "src/shared/redis/key-types.ts",
+    find: "exact.get(key) ?? families.find(([beginning]) => key.startsWith(beginning))?.[1]",
+    replace: "undefined",
+    tests: ["test/integration/doctor-hostile.test.ts"],
+  },
+  {
+    id: "doctor-queue-keys-untyped",
+    promise: "A key of the wake queue is checked for its type.",
+    file: "src/shared/redis/key-types.ts",
+    find: "QUEUE_TYPES.get(part) ?? ",
+    replace: "",
+    tests: ["test/integration/doctor-hostile.test.ts"],
+  },
+  {
+    id: "doctor-mistyped-ends-all",
+    promise: "A key of another type keeps nothing else from being examined.",
+    file: "src/shared/redis/key-types.ts",
+    find: "if (isWrongType(error)) return instead;",
+    replace: "",
+    tests: ["test/integration/doctor-hostile.test.ts"],
+  },
+  {
+    id: "doctor-reads-whole-log",
+    promise: "Of a log no value is read that is longer than a start mark.",
+    file: "src/shared/redis/agents.ts",
+    find: "<= LONGEST_MARK_BYTES",
+    replace: ">= 0",
+    tests: ["test/integration/doctor-hostile.test.ts"],
+  },
+  {
+    id: "doctor-broken-log-ends-all",
+    promise: "An entry of a log that is no JSON keeps nothing else from being examined.",
+    file: "src/shared/redis/agents.ts",
+    find: "ToolStartedEntry.safeParse(jsonIn(json))",
+    replace: "ToolStartedEntry.safeParse(JSON.parse(json))",
+    tests: ["test/integration/doctor-hostile.test.ts"],
+  },
+  {
+    id: "doctor-broken-job-ends-all",
+    promise: "Of the next wake only the id is read.",
+    file: "src/shared/redis/survey.ts",
+    find: 'unlessMistyped(queue.getRanges(["wait", "prioritized"], 0, 0, true), [])',
+    replace: 'queue.getJobs(["wait", "prioritized"], 0, 0, true).then((jobs) => jobs.map(({ id }) => id))',
+    tests: ["test/integration/doctor-hostile.test.ts"],
+  },
+  {
+    id: "doctor-broken-budget-ends-all",
+    promise: "A budget whose values cannot be read is named.",
+    file: "src/shared/redis/budget.ts",
+    find: 'if (error instanceof SubagentError && error.code === "protocol_violation") return Number.POSITIVE_INFINITY;',
+    replace: "",
+    tests: ["test/integration/doctor-hostile.test.ts"],
+  },
+  {
+    id: "doctor-endless-limit-ends-all",
+    promise: "A provider limit without an end is told by the last moment that a date can say.",
+    file: "src/shared/redis/provider-limiter.ts",
+    find: "isoTime(Math.min(until, LATEST_MS))",
+    replace: "isoTime(until)",
+    tests: ["test/integration/doctor-hostile.test.ts"],
+  },
+  {
+    id: "doctor-unread-registry-deletes",
+    promise: "A workspace is not called over where the registry cannot be read.",
+    file: "src/cli/doctor/workspaces.ts",
+    find: 'if (named === null) return "live";',
+    replace: "",
+    tests: ["test/integration/doctor-hostile.test.ts"],
   },
 ];

@@ -929,4 +929,28 @@ export default [
     replace: "clock.now() > LEFT_BEHIND_MS",
     tests: ["test/unit/worker/tools/sandbox/directory.test.ts"],
   },
+  {
+    id: "log-holds-up",
+    promise: "A log whose reader is gone, or whose disk is full, ends no process.",
+    file: "src/shared/logger.ts",
+    find: "      putBack(takenLater(error, bytes));",
+    replace: "      throw error;",
+    tests: ["test/integration/log-reader.test.ts"],
+  },
+  {
+    id: "log-last-line-lost",
+    promise: "What was logged right before the exit is written.",
+    file: "src/shared/logger.ts",
+    find: "    flushSync,\n    write(line",
+    replace: "    write(line",
+    tests: ["test/integration/log-reader.test.ts"],
+  },
+  {
+    id: "row-tool-obeyed",
+    promise: "The live view shows what a model calls its tools without control characters.",
+    file: "src/cli/terminal/progress-rows.ts",
+    find: "plainLine(event.tool)",
+    replace: "event.tool",
+    tests: ["test/unit/cli/terminal/progress-rows.test.ts"],
+  },
 ];

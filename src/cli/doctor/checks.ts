@@ -154,7 +154,7 @@ const CHECKS = {
     "move",
     "#key moved aside",
   ),
-  unreadable: error("agents")`#agent cannot be read: a key has the wrong type, or the record an unknown status
+  unreadable: error("agents")`#agent cannot be read: a key has the wrong type, or the record an unknown status or number
     another program writes under this prefix: give it one of its own, then delete these agents' keys`(
     ({ unreadable }) => unreadable.map(({ address }) => agentName(address)),
   ),
@@ -288,7 +288,8 @@ function several(texts: readonly string[]): string[] {
 /** The budgets that are nearly used, the one that is used most first. */
 function nearlyUsed({ budgets }: Facts): string[] {
   const most = budgets.filter(({ used }) => used >= NEARLY_USED).sort((a, b) => b.used - a.used);
-  return most.map(({ name, used }) => `${name} (${Math.floor(used * 100)} %)`);
+  const shown = (used: number) => (Number.isFinite(used) ? `${Math.floor(used * 100)} %` : "unreadable");
+  return most.map(({ name, used }) => `${name} (${shown(used)})`);
 }
 
 /** Areas with their state, and what was found, errors first. */

@@ -4,6 +4,7 @@
  * 1. A trouble of an agent was there at two looks: a moment between two writes is no trouble.
  * 2. The keys of one slot are read at one moment; keys of several slots are read in the reverse of the order in which a
  *    healthy system writes them.
+ * 3. What one agent's or one installation key holds, of whatever type or value, keeps nothing else from being looked at.
  *
  * The work is bounded: pages of a scan, batches of agents, and a stop after so many of them.
  */
@@ -13,7 +14,7 @@ import type { Logger } from "../../shared/logger.ts";
 import { AgentSpecJson } from "../../shared/protocol/agent.ts";
 import type { AgentAddress } from "../../shared/protocol/keys.ts";
 import type { Timing } from "../../shared/protocol/limits.ts";
-import { type BoundBudget, budgetsOf, readSpent, usedShare } from "../../shared/redis/budget.ts";
+import { type BoundBudget, budgetsOf, readUsedShare } from "../../shared/redis/budget.ts";
 import { closeRedis, openRedis, serversOf } from "../../shared/redis/connection/connection.ts";
 import { checkServer } from "../../shared/redis/connection/server-check.ts";
 import {
@@ -150,9 +151,8 @@ async function lookAgain(
   await clock.sleep(secondCheckMs);
   const again = await inspection.inspect(troubled, graceMs);
   return again.snapshots.flatMap((snapshot) => {
-    const troubles = troublesOf(snapshot, graceMs).filter((each) =>
-      seen.get(snapshot.address.uid)?.includes(each),
-    );
+    const before = seen.get(snapshot.address.uid);
+    const troubles = troublesOf(snapshot, graceMs).filter((each) => before?.includes(each));
     return troubles.length > 0 ? [{ snapshot, troubles }] : [];
   });
 }
@@ -205,7 +205,7 @@ async function readBudgets(
   for (const [i, { address, record }] of live.entries()) {
     const { budgets } = AgentSpecJson.safeParse(specs[i]).data ?? {};
     for (const bound of budgets ? budgetsOf(address, budgets) : []) {
-      const used = usedShare(bound, await readSpent(redis, keys, bound));
+      const used = await readUsedShare(redis, keys, bound);
       const name = shownName(bound, address, record.agentId);
       if (used > (found.get(name)?.used ?? -1)) found.set(name, { name, used });
     }

@@ -65,7 +65,7 @@ export interface Facts extends Pick<KeySurvey, "mistyped" | "reached"> {
   budgets: readonly BudgetUse[];
 }
 
-/** A budget by whom it binds; `used`: the share that is spent, calls under way included, 1 and more at its end. */
+/** A budget by whom it binds; `used`: the share that is spent, calls under way included; infinite: it cannot be read. */
 export interface BudgetUse {
   name: string;
   used: number;

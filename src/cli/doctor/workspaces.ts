@@ -10,7 +10,6 @@ import { promisify } from "node:util";
 import type { z } from "zod";
 import type { Clock } from "../../shared/clock.ts";
 import { AgentId, agentSegments, ParentId, STAMP_NAME, TenantId } from "../../shared/protocol/ids.ts";
-import { ToolStartedEntry } from "../../shared/protocol/log.ts";
 import type { AgentStore } from "../../shared/redis/agents.ts";
 import {
   type AgentInspection,
@@ -18,6 +17,7 @@ import {
   inBatches,
   isLive,
 } from "../../shared/redis/inspection.ts";
+import { unlessMistyped } from "../../shared/redis/key-types.ts";
 import { readStamp } from "../../worker/tools/workspace.ts";
 import { agentName, type WorkspaceFacts, type WorkspaceSnapshot } from "./facts.ts";
 
@@ -27,7 +27,7 @@ export interface WorkspaceContext {
   /** This machine's: files have no other time. */
   clock: Clock;
   inspection: AgentInspection;
-  store: Pick<AgentStore, "uidOf" | "load">;
+  store: Pick<AgentStore, "uidOf" | "hasBegun">;
 }
 
 /** Where an agent's directory is, and as which agent's its stamp names it. */
@@ -83,7 +83,10 @@ export async function agentStateOf(
   const { snapshots, unreadable } = await inspection.inspect([address], Number.POSITIVE_INFINITY);
   if (unreadable.length > 0 || snapshots.some(isLive)) return "live";
   if (snapshots[0]?.record) return "ended";
-  return (await store.uidOf(address, agentId)) === uid ? "ended" : "unknown";
+  // Of a registry that cannot be read, nothing follows: such a workspace stays.
+  const named = await unlessMistyped(store.uidOf(address, agentId), null);
+  if (named === null) return "live";
+  return named === uid ? "ended" : "unknown";
 }
 
 /** Live agents that have written files and whose stamp is not on this machine. */
@@ -95,16 +98,10 @@ async function findMissing(
   const missing = await inBatches(worked, BATCH, async ({ address, record }) => {
     const stamp = await stampIn(join(root, ...agentSegments(address, record.agentId)));
     if (stamp === address.uid) return [];
-    const state = await store.load(address).catch(() => undefined);
-    return state && hasWritten(state.log) ? [agentName(address, record.agentId)] : [];
+    const hasWritten = await unlessMistyped(store.hasBegun(address, WRITERS), false);
+    return hasWritten ? [agentName(address, record.agentId)] : [];
   });
   return missing.flat();
-}
-
-/** Whether a tool that leaves files behind has begun. */
-function hasWritten(log: ReadonlyMap<string, string>): boolean {
-  const toolOf = (json: string) => ToolStartedEntry.safeParse(JSON.parse(json)).data?.name ?? "";
-  return [...log].some(([key, json]) => key.endsWith("/started") && WRITERS.has(toolOf(json)));
 }
 
 /** The places of workspaces below `root`; undefined when there is no such directory. */

@@ -230,7 +230,7 @@ function tellWait({ context, service, told }: Asking, wait: TaskWait | undefined
   const line =
     wait.for === "worker"
       ? `No worker has been live on ${withoutPassword(service.redis.url)} since ${since}: the runs wait until one joins (subagent-queue worker).`
-      : `${wait.provider} has failed or limited calls since ${since} (${plainLine(wait.reason)}): the next attempt is at ${timeOf(wait.next_try_at)}.`;
+      : `${plainLine(wait.provider)} has failed or limited calls since ${since} (${plainLine(wait.reason)}): the next attempt is at ${timeOf(wait.next_try_at)}.`;
   const about = wait.for === "worker" ? "worker" : `${wait.provider} ${wait.reason}`;
   if (told.has(about)) return;
   told.add(about);

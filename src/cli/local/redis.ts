@@ -6,6 +6,7 @@
 import { type Clock, LoopTime } from "../../shared/clock.ts";
 import type { Config } from "../../shared/config.ts";
 import { SubagentError } from "../../shared/errors.ts";
+import { clip } from "../../shared/protocol/text.ts";
 import { NO_CLUSTER, problemOf } from "../../shared/redis/connection/cluster.ts";
 import {
   closeRedis,
@@ -21,6 +22,8 @@ import { findServer, startPrivateRedis } from "./private-redis.ts";
 
 /** Time without a byte from Redis after which a question is given up. */
 const SILENT_MS = 5_000;
+/** So much of what could not be read is told. */
+const SHOWN_CHARS = 200;
 const NOT_EMBEDDED =
   "In production mode the embedded Redis, which keeps everything in memory, is refused: set REDIS_URL, or install redis-server.";
 
@@ -74,9 +77,16 @@ export async function openRedisSource(
   }
 }
 
-/** The error that says why a Redis cannot be used, and what to do. */
+/** What is thrown where a value is read that no version of this package writes: Redis has answered then. */
+const UNREADABLE: ReadonlySet<string> = new Set(["SyntaxError", "TypeError", "RangeError", "ZodError"]);
+
+/** The error that says why a Redis, or what it holds, cannot be used, and what to do. */
 export function noRedisAt(redisUrl: string, reason: unknown): SubagentError {
   const [place, why] = [withoutPassword(redisUrl), reasonOf(reason)];
+  if (reason instanceof Error && UNREADABLE.has(reason.name)) {
+    const sentence = `Data in Redis at ${place} cannot be read (${clip(why, SHOWN_CHARS)}): run one version of this package on it, and nothing else under its prefix.`;
+    return new SubagentError("protocol_violation", sentence, {}, reason);
+  }
   const sentence = ANSWERED.test(why)
     ? `Redis at ${place} cannot be used (${why}): correct REDIS_URL, or fix that server.`
     : `No Redis at ${place} (${why}): start it, or correct REDIS_URL.`;
@@ -99,8 +109,8 @@ function versionOf(redisUrl: string, clock: Clock): Promise<string> {
 
 /**
  * Puts a question over a connection. Throws `redis_unavailable` with the reason when the connection is refused or fails, and when
- * Redis has been silent for 5 s in which this process could have read something, however long its answers take together; and
- * `invalid_config` at one node of a cluster.
+ * Redis has been silent for 5 s in which this process could have read something, however long its answers take together;
+ * `protocol_violation` when what it reads is none of ours, and `invalid_config` at one node of a cluster.
  */
 export type AskRedis = <T>(question: (redis: RedisClient) => Promise<T>) => Promise<T>;
 

@@ -51,7 +51,7 @@ export function rowAfter(row: Row, event: ProgressEvent): Row {
     case "turn_finished":
       return { ...at, tokens: at.tokens + event.tokens, costUsd: at.costUsd + event.cost_usd, doing: "" };
     case "tool_started":
-      return { ...at, tools: new Map(row.tools).set(event.tool_use_id, event.tool) };
+      return { ...at, tools: new Map(row.tools).set(event.tool_use_id, plainLine(event.tool)) };
     case "tool_finished":
       return { ...at, tools: without(row.tools, event.tool_use_id) };
     case "compacted":
@@ -59,7 +59,7 @@ export function rowAfter(row: Row, event: ProgressEvent): Row {
     case "model_retry":
       return { ...at, doing: `retry in ${formatAge(event.delay_ms)}` };
     case "released":
-      return { ...at, status: "queued", tools: new Map(), doing: event.reason };
+      return { ...at, status: "queued", tools: new Map(), doing: plainLine(event.reason) };
     case "waiting":
       return { ...at, status: "waiting", tools: new Map(), doing: `asks: ${plainLine(event.question)}` };
     case "waiting_for_tools":

@@ -6,7 +6,7 @@ const graphemes = new Intl.Segmenter("en", { granularity: "grapheme" });
 // biome-ignore lint/suspicious/noControlCharactersInRegex: finding control characters is the purpose
 const ESCAPES = /\u001b\[[0-?]*[ -/]*[@-~]|\u001b\][^\u0007\u001b]*(?:\u0007|\u001b\\)|\u001b[@-_]/g;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: finding control characters is the purpose
-const CONTROLS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+const CONTROLS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
 /** Text from a model or a file, fit for a terminal: no escape sequences, no control or direction characters. */
 export function plain(text: string): string {
@@ -66,7 +66,7 @@ export function hanging(head: string, text: string, width: number): string[] {
 
 /** Results as JSON for programs: one line each, safe to be shown on a terminal. Pure. */
 
-const UNSAFE = /[\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+const UNSAFE = /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 
 /** One line of JSON; control and direction characters are escaped, which means the same to every reader of JSON. */
 export function toJsonLine(value: unknown): string {

@@ -84,7 +84,11 @@ function scheduleVerb(
       print(found);
     } else {
       const text = await readText(prompt ?? "-", context.input, "The prompt");
-      const task = { prompt: text, ...(name && { name }), ...(tools && { tools: tools.split(",") }) };
+      const task = {
+        prompt: text,
+        ...(name !== undefined && { name }),
+        ...(tools !== undefined && { tools: tools.split(",") }),
+      };
       print([await parent.schedule({ schedule_id: id, cron, tz, every_ms: every, at, ...task })]);
     }
     return EXIT.done;

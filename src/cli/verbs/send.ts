@@ -14,29 +14,44 @@ import { toJsonLine } from "../terminal/text.ts";
 const HELP = `
 Examples:
   subagent-queue send data_collector "And what is each of them for?"
-  subagent-queue send data_collector - < question.txt`;
+  subagent-queue send data_collector - < question.txt
+  subagent-queue send data_collector "Go on" --message-id step-7
+
+A Redis that stops answering may have taken the message: the error names its id,
+and the same call with that --message-id sends it if it is not there yet.`;
 
 /** Its arguments, flags and action. */
 export const verb: Verb = (command, open, done) => {
   actingOptions(command)
     .argument("<agent_id>", AGENT_ID)
     .argument("<message>", "the message; - reads it from standard input")
+    .option("--message-id <id>", "repeatable: the same call with the same id sends the message once")
     .addHelpText("after", HELP)
-    .action(async (agentId: string, message: string, flags: ActingFlags) =>
+    .action(async (agentId: string, message: string, flags: SendFlags) =>
       done(await send(open("warn"), agentId, message, flags)),
     );
 };
 
-/** Runs the command; `-` reads the message from standard input. Throws `unknown_agent`, `agent_ended`, `inbox_full`. */
+/** What the command line says. */
+interface SendFlags extends ActingFlags {
+  /** The message's id; default a random one. */
+  messageId?: string;
+}
+
+/**
+ * Runs the command; `-` reads the message from standard input. Throws `unknown_agent`, `agent_ended`, `inbox_full`, `conflict`
+ * for a message id that was used with another text.
+ */
 function send(
   context: CommandContext,
   agentId: string,
   message: string,
-  flags: ActingFlags,
+  flags: SendFlags,
 ): Promise<number> {
   return actAsParent(context, "send", flags, async (acting) => {
     const text = await readText(message, context.input, "The message");
-    const receipt = await acting.parent.send(agentId, text);
+    const { messageId: message_id } = flags;
+    const receipt = await acting.parent.send(agentId, text, message_id === undefined ? {} : { message_id });
     const { status, run } = receipt;
     const sentence = status === "queued" ? `Queued as run ${run}.` : `Delivered to run ${run}.`;
     context.output.result(flags.json ? toJsonLine(receipt) : sentence);

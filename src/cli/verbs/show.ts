@@ -4,6 +4,7 @@ import { type AgentRecord, isoTime } from "../../shared/protocol/agent.ts";
 import { type ContentBlock, isToolUse, textOf } from "../../shared/protocol/content.ts";
 import { type AgentAddress, replyIdOf } from "../../shared/protocol/keys.ts";
 import { UserEntry } from "../../shared/protocol/log.ts";
+import { jsonIn } from "../../shared/protocol/text.ts";
 import type { TranscriptEntry } from "../../shared/protocol/transcript.ts";
 import { type EventLine, readTimeline } from "../../shared/redis/events.ts";
 import { type ActingFlags, AGENT_ID, actAsParent, actingOptions, parentIdOf } from "../as-parent.ts";
@@ -91,7 +92,7 @@ function messagesIn(log: ReadonlyMap<string, string>): string[] {
   return [...log]
     .filter(([key]) => /^\d+$/.test(key))
     .sort(([a], [b]) => Number(a) - Number(b))
-    .flatMap(([, json]) => UserEntry.safeParse(JSON.parse(json)).data?.messages ?? [])
+    .flatMap(([, json]) => UserEntry.safeParse(jsonIn(json)).data?.messages ?? [])
     .map(({ text }) => text);
 }
 

@@ -1,4 +1,5 @@
 /** `spawn`: makes an agent that waits for messages, and may give it the first one at once. */
+import { newRequestKey } from "../../shared/protocol/ids.ts";
 import type { Effort } from "../../shared/protocol/limits.ts";
 import { type ActingFlags, actAsParent, actingOptions, noteMissingWorkers } from "../as-parent.ts";
 import { agentOptions, type CommandContext, EXIT, type Verb } from "../command.ts";
@@ -10,7 +11,11 @@ Examples:
   subagent-queue spawn "Data Collector" --prompt "Which Lua scripts are there?"
   subagent-queue spawn "Look around" --agent explorer --prompt "Where is the lease renewed?"
   id=$(subagent-queue spawn reviewer --tools read_file,grep --keep-alive)
-  subagent-queue spawn summariser --prompt - < notes.txt`;
+  subagent-queue spawn summariser --prompt - < notes.txt
+  subagent-queue spawn reporter --prompt "Report on May" --request-key report-may
+
+A Redis that stops answering may have made the agent: the error names a key, and
+the same call with that --request-key makes no second one.`;
 
 /** Its arguments, flags and action. */
 export const verb: Verb = (command, open, done) => {
@@ -21,6 +26,10 @@ export const verb: Verb = (command, open, done) => {
   agentOptions(command)
     .option("--keep-alive", "take further messages after a reply", false)
     .option("--prompt <text>", "send this as the first message; - reads it from standard input")
+    .option(
+      "--request-key <key>",
+      "repeatable: the same call with the same key finds the same agent, and sends --prompt once",
+    )
     .addHelpText("after", HELP)
     .action(async (name: string, flags: SpawnFlags) => done(await spawn(open("warn"), name, flags)));
 };
@@ -38,13 +47,17 @@ interface SpawnFlags extends ActingFlags {
   keepAlive: boolean;
   /** First message; `-` reads it from standard input. */
   prompt?: string;
+  /** Names the agent and its first message; default a random one. */
+  requestKey?: string;
 }
 
 /** Runs the command. The agent's id is the result, so that a script can keep it. Throws like spawn and send. */
 function spawn(context: CommandContext, name: string, flags: SpawnFlags): Promise<number> {
   const { description, agent, model, effort, taskBudget, tools, keepAlive } = flags;
+  const { requestKey = newRequestKey() } = flags;
   const wish = {
     name,
+    request_key: requestKey,
     ...(description !== undefined && { description }),
     ...(agent !== undefined && { agent }),
     ...(model !== undefined && { model }),
@@ -69,7 +82,8 @@ function spawn(context: CommandContext, name: string, flags: SpawnFlags): Promis
           : `No worker is live: the agent's runs wait for one that offers ${names}.`,
       );
     }
-    const message = prompt === undefined ? undefined : await parent.send(agent_id, prompt);
+    const message =
+      prompt === undefined ? undefined : await parent.send(agent_id, prompt, { message_id: requestKey });
     output.result(flags.json ? toJsonLine({ ...receipt, ...(message && { message }) }) : agent_id);
     if (message) noteMissingWorkers(acting);
     else if (!flags.json) {

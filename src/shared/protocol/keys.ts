@@ -352,9 +352,12 @@ const OF_PARENT: ReadonlySet<string> = new Set(["live", "registry", "replies"]);
 const OF_AGENT: ReadonlySet<string> = new Set(["log", "inbox", "attachments", "life", "timeline"]);
 const FORM = /^\{([^/{}]+)\/([^/{}]+)\}:(?:agent:([^:]+)(?::([a-z]+))?|([a-z]+))$/;
 
-/** A glob for SCAN that matches every key of every parent under `prefix`. */
-export function parentKeysGlob(prefix: string): string {
-  return `${prefix}:{*`;
+/**
+ * A glob for SCAN that matches every key under `prefix`: `<prefix>:{…` of the parents and `{<prefix>}:…` of all. Keys of other
+ * prefixes that end alike match as well.
+ */
+export function installationKeysGlob(prefix: string): string {
+  return `*${prefix}[:}]*`;
 }
 
 /** The owner of `key` under `prefix`; undefined for request keys, acks, texts, message ids and whatever is not ours. */

@@ -12,9 +12,10 @@ import {
   type ParentAddress,
 } from "../protocol/keys.ts";
 import { TIMING, type Timing } from "../protocol/limits.ts";
-import { answerText, entryKey } from "../protocol/log.ts";
+import { answerText, entryKey, ToolStartedEntry } from "../protocol/log.ts";
 import { Attached, InboxMessage } from "../protocol/message.ts";
 import { NO_SUMMARY } from "../protocol/reply.ts";
+import { jsonIn } from "../protocol/text.ts";
 import { sumUsage, type UsageTotals } from "../protocol/usage.ts";
 import { int } from "./codec.ts";
 import type { RedisClient } from "./connection/connection.ts";
@@ -45,6 +46,8 @@ interface AgentReads {
     pick: (keys: readonly string[]) => readonly string[],
     within: (keys: readonly string[], bytes: readonly number[]) => readonly string[],
   ): Promise<ReadonlyMap<string, string> | undefined>;
+  /** Whether one of these tools has begun in the log. Reads its keys and its start marks, and of those none that is too long. */
+  hasBegun(address: AgentAddress, tools: ReadonlySet<string>): Promise<boolean>;
   /** Unread messages, oldest first. */
   inbox(address: AgentAddress): Promise<InboxMessage[]>;
   /** What came with messages, by the names under which it waits; undefined where it does not. */
@@ -135,6 +138,19 @@ async function partOf(
   return undefined;
 }
 
+/** More than any start mark that a worker writes. */
+const LONGEST_MARK_BYTES = 1_024;
+const startMarks = (names: readonly string[]) => names.filter((name) => name.endsWith(entryKey.startedOf("")));
+const unlessTooLong = (names: readonly string[], bytes: readonly number[]) =>
+  names.filter((_, i) => (bytes[i] ?? 0) <= LONGEST_MARK_BYTES);
+
+async function hasBegun(redis: RedisClient, ofAgent: AgentKeys, tools: ReadonlySet<string>) {
+  const marks = await partOf(redis, ofAgent, startMarks, unlessTooLong);
+  return [...(marks?.values() ?? [])].some((json) =>
+    tools.has(ToolStartedEntry.safeParse(jsonIn(json)).data?.name ?? ""),
+  );
+}
+
 function readsOf(redis: RedisClient, keys: Keys): AgentReads {
   const recordOf = (address: AgentAddress) =>
     readRecord(redis, keys.agent(address), (fields) => parseRecord(address, fields));
@@ -157,6 +173,7 @@ function readsOf(redis: RedisClient, keys: Keys): AgentReads {
       return new Map();
     },
     conversationPart: (address, pick, within) => partOf(redis, keys.agent(address), pick, within),
+    hasBegun: (address, tools) => hasBegun(redis, keys.agent(address), tools),
     async load(address) {
       const [record, log, inbox] = await Promise.all([
         recordOf(address),

@@ -6,9 +6,11 @@
  * 2. A reservation that is never settled stays spent: its worker crashed, and the call was paid for.
  * 3. Each budget is exact by itself, across all workers; of several that bind an agent all must grant.
  */
+import { SubagentError } from "../errors.ts";
 import type { AgentAddress, Keys } from "../protocol/keys.ts";
 import { type Budgets, TIMING, type Timing } from "../protocol/limits.ts";
 import type { RedisClient } from "./connection/connection.ts";
+import { unlessMistyped } from "./key-types.ts";
 import { loadScripts } from "./scripts.ts";
 
 /** One budget that binds an agent: its name, and what it allows. No window: it never refills. */
@@ -117,8 +119,21 @@ export async function readSpent(
   return { tokens: used.tokens, costUsd: used.micro_usd / MICRO };
 }
 
+/**
+ * Which share of a budget is spent; infinite where it holds a number that no version writes: no call passes it then. 0 where its
+ * key is of another type.
+ */
+export async function readUsedShare(redis: RedisClient, keys: Keys, bound: BoundBudget): Promise<number> {
+  try {
+    return usedShare(bound, await unlessMistyped(readSpent(redis, keys, bound), { tokens: 0, costUsd: 0 }));
+  } catch (error) {
+    if (error instanceof SubagentError && error.code === "protocol_violation") return Number.POSITIVE_INFINITY;
+    throw error;
+  }
+}
+
 /** Which share of a budget is spent, of tokens or of money, whichever is greater; 0 where neither is capped. */
-export function usedShare({ maxTokens, maxMicroUsd }: BoundBudget, { tokens, costUsd }: Amount): number {
+function usedShare({ maxTokens, maxMicroUsd }: BoundBudget, { tokens, costUsd }: Amount): number {
   const shares = [maxTokens && tokens / maxTokens, maxMicroUsd && (costUsd * MICRO) / maxMicroUsd];
   return Math.max(0, ...shares.map((share) => share ?? 0));
 }

@@ -128,6 +128,15 @@ export const real: Codec<number> = {
   },
 };
 
+const INFINITE = /^([+-])?inf(?:inity)?$/i;
+
+/** The number that a value in Redis spells, `inf` included; 0 for what spells none, as scripts read it. */
+export function numberIn(text: string | null | undefined): number {
+  const [infinite, sign] = INFINITE.exec(text ?? "") ?? [];
+  if (infinite !== undefined) return sign === "-" ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY;
+  return Number(text) || 0;
+}
+
 /** True or false; a boolean in Lua. */
 export const flag: Codec<boolean> = {
   local: (slot) => `${slot} == '1'`,

@@ -2,10 +2,13 @@
  * Looks at agents from outside, as an operator does: changes nothing but by `repair`, whose guard is the record itself.
  * Owns no state. Its neighbours: `survey.ts` finds the agents, the sweeper does what is due.
  */
+import { SubagentError } from "../errors.ts";
 import { AgentStatus, PAYLOAD_VERSION } from "../protocol/agent.ts";
 import { type AgentAddress, deadlineMember, type Keys } from "../protocol/keys.ts";
 import type { Timing } from "../protocol/limits.ts";
+import { numberIn } from "./codec.ts";
 import type { RedisClient } from "./connection/connection.ts";
+import { isWrongType, unlessMistyped } from "./key-types.ts";
 import { type Answer, loadScripts } from "./scripts.ts";
 import type { WakeQueue } from "./wake-queue.ts";
 
@@ -17,7 +20,10 @@ export interface Inspected {
 
 /** See the module's header. */
 export interface AgentInspection {
-  /** Looks at each of `agents`; those overdue by more than `graceMs` are asked for the job of their wake. */
+  /**
+   * Looks at each of `agents`; those overdue by more than `graceMs` are asked for the job of their wake. What one agent's keys
+   * hold keeps no other from being looked at.
+   */
   inspect(agents: readonly AgentAddress[], graceMs: number): Promise<Inspected>;
   /** Brings the keys around an agent in line with its record. Idempotent. */
   repair(agent: AgentAddress): Promise<Answer<"repair">>;
@@ -35,20 +41,19 @@ export function createAgentInspection(
 ): AgentInspection {
   const scripts = loadScripts(redis, keys, timing);
   const look = async (address: AgentAddress, graceMs: number): Promise<AgentSnapshot | UnreadableAgent> => {
-    let snapshot: AgentSnapshot;
     try {
-      snapshot = snapshotOf(address, await scripts.run("inspect", address, {}));
+      const snapshot = snapshotOf(address, await scripts.run("inspect", address, {}));
+      if (isStrange(snapshot)) return { address, problem: "its record has a status that is none" };
+      const nextCheck = await unlessMistyped(redis.zscore(keys.deadlines, deadlineMember(address)), null);
+      const seen = { ...snapshot, nextCheckMs: nextCheck === null ? undefined : numberIn(nextCheck) };
+      if (!seen.record || overdueMs(seen) <= graceMs) return seen;
+      const isAlive = wakes.isAlive({ uid: address.uid, wake: seen.record.wake });
+      return { ...seen, isWakeAlive: await unlessMistyped(isAlive, false) };
     } catch (error) {
-      if (error instanceof Error && error.message.includes("WRONGTYPE")) {
-        return { address, problem: "a key of it is of another type" };
-      }
-      throw error;
+      const problem = problemIn(error);
+      if (problem === undefined) throw error;
+      return { address, problem };
     }
-    if (isStrange(snapshot)) return { address, problem: "its record has a status that is none" };
-    const nextCheck = await redis.zscore(keys.deadlines, deadlineMember(address));
-    const seen = { ...snapshot, nextCheckMs: nextCheck === null ? undefined : Number(nextCheck) };
-    if (!seen.record || overdueMs(seen) <= graceMs) return seen;
-    return { ...seen, isWakeAlive: await wakes.isAlive({ uid: address.uid, wake: seen.record.wake }) };
   };
   return {
     async inspect(agents, graceMs) {
@@ -60,6 +65,13 @@ export function createAgentInspection(
     },
     repair: (address) => scripts.run("repair", address, {}),
   };
+}
+
+/** What is wrong with the one agent that was asked for; undefined where Redis, or the way to it, is in trouble. */
+function problemIn(error: unknown): string | undefined {
+  if (isWrongType(error)) return "a key of it is of another type";
+  const isValue = error instanceof SubagentError && error.code === "protocol_violation";
+  return isValue ? "its record has a number that no version writes" : undefined;
 }
 
 /** Whether something else has written into the record: a newer version alone may have other states. */

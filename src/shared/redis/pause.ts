@@ -12,6 +12,7 @@ import { type Clock, systemClock } from "../clock.ts";
 import { isoTime } from "../protocol/agent.ts";
 import type { Keys } from "../protocol/keys.ts";
 import type { RedisClient } from "./connection/connection.ts";
+import { unlessMistyped } from "./key-types.ts";
 import { redisNowMs } from "./redis-time.ts";
 import { createWakeQueue } from "./wake-queue.ts";
 
@@ -54,7 +55,8 @@ export interface SteppedPause extends Pause {
 
 /** The pause of the installation that `keys` name. */
 export function createPause(redis: RedisClient, keys: Keys, clock: Clock = systemClock): SteppedPause {
-  const state = async () => decode(await redis.get(keys.paused));
+  // A key of another type holds calls back as well: scripts ask only whether it is there.
+  const state = async () => decode(await unlessMistyped(redis.get(keys.paused), ""));
   const queue = async (work: "pause" | "resume") => {
     const wakes = createWakeQueue(redis, keys);
     await wakes[work]().finally(() => wakes.stop());

@@ -13,8 +13,9 @@
 import { isoTime } from "../protocol/agent.ts";
 import type { Keys } from "../protocol/keys.ts";
 import { TIMING, type Timing } from "../protocol/limits.ts";
-import { int, real } from "./codec.ts";
+import { numberIn } from "./codec.ts";
 import type { RedisClient } from "./connection/connection.ts";
+import { unlessMistyped } from "./key-types.ts";
 import { redisNowMs } from "./redis-time.ts";
 import { loadScripts } from "./scripts.ts";
 
@@ -81,6 +82,8 @@ const NO_PLACE_MS = 2_500;
 const SPACING_MS = 200;
 /** Longest wait a provider can ask for. */
 const LONGEST_RETRY_AFTER_MS = 24 * 3_600_000;
+/** The last moment that a date can say, epoch ms. */
+const LATEST_MS = 8_640_000_000_000_000;
 /** Names outlive every limiter. */
 const NAMES_TTL_MS = 2 * LONGEST_RETRY_AFTER_MS;
 
@@ -123,8 +126,10 @@ export function createProviderLimiter(
       return (await scripts.run("limiter-release", undefined, args)).status;
     },
     async list() {
-      const names = (await redis.smembers(keys.limiters)).sort();
-      const found = await Promise.all(names.map((name) => stateOf(redis, keys, name)));
+      const names = (await unlessMistyped(redis.smembers(keys.limiters), [])).sort();
+      const found = await Promise.all(
+        names.map((name) => unlessMistyped(stateOf(redis, keys, name), undefined)),
+      );
       return found.flatMap((state) => state ?? []);
     },
   };
@@ -146,6 +151,7 @@ function leaveArgs({ outcome, reason, retryAfterMs }: Leave, timing: Timing) {
   };
 }
 
+/** A limiter whose values no script wrote is told as `limiter-acquire` reads them: it may be closed for ever. */
 async function stateOf(redis: RedisClient, keys: Keys, name: string): Promise<LimiterState | undefined> {
   const [now, fields, leases, waits] = await Promise.all([
     redisNowMs(redis),
@@ -153,16 +159,16 @@ async function stateOf(redis: RedisClient, keys: Keys, name: string): Promise<Li
     redis.zrange(keys.limiterHolders(name), 0, -1, "WITHSCORES"),
     redis.zcard(keys.limiterWaiting(name)),
   ]);
-  if (fields.state === undefined) return undefined;
-  const until = int.decode(fields.until);
+  if (fields.until === undefined) return undefined;
+  const until = numberIn(fields.until);
   const isClosed = until > now;
   return {
     name,
     state: fields.state === "denied" ? "denied" : isClosed ? "closed" : "slowed",
-    ...(isClosed && { until: isoTime(until) }),
+    ...(isClosed && { until: isoTime(Math.min(until, LATEST_MS)) }),
     reason: fields.reason ?? "",
-    limit: Math.floor(real.decode(fields.limit)),
-    holders: leases.filter((value, i) => i % 2 === 1 && Number(value) > now).length,
+    limit: Math.floor(numberIn(fields.limit)),
+    holders: leases.filter((value, i) => i % 2 === 1 && numberIn(value) > now).length,
     waiting: waits,
   };
 }

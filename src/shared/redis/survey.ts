@@ -4,19 +4,19 @@
  */
 import {
   type AgentAddress,
-  type AgentKeys,
   addressOfMember,
   deadlineMember,
+  installationKeysGlob,
   type Keys,
   ownerOfKey,
   type ParentAddress,
-  type ParentKeys,
-  parentKeysGlob,
   parentOfMember,
 } from "../protocol/keys.ts";
 import { WORKER_TTL_MS, WorkerAnnouncement } from "../protocol/worker.ts";
+import { numberIn } from "./codec.ts";
 import { type RedisClient, serversOf } from "./connection/connection.ts";
 import { inBatches } from "./inspection.ts";
+import { createKeyTypes, unlessMistyped } from "./key-types.ts";
 import { redisNowMs } from "./redis-time.ts";
 import { pairs } from "./replies.ts";
 import type { ReadableWakeQueue } from "./wake-queue.ts";
@@ -78,8 +78,8 @@ export async function readRefusedEntries(
   { intakeRefused }: Keys,
   most: number,
 ): Promise<RefusedEntries> {
-  const count = await redis.xlen(intakeRefused);
-  const newest = await redis.xrevrange(intakeRefused, "+", "-", "COUNT", most);
+  const count = await unlessMistyped(redis.xlen(intakeRefused), 0);
+  const newest = await unlessMistyped(redis.xrevrange(intakeRefused, "+", "-", "COUNT", most), []);
   return { count, newest: newest.map(([, fields]) => new Map(pairs(fields)).get("entry") ?? "") };
 }
 
@@ -107,7 +107,7 @@ export async function readSweeperLagMs(redis: RedisClient, keys: Keys): Promise<
     redis.zrange(keys.deadlines, 0, 0, "WITHSCORES"),
   ]);
   const [, dueMs] = earliest;
-  return dueMs === undefined ? 0 : Math.max(0, nowMs - Number(dueMs));
+  return dueMs === undefined ? 0 : Math.max(0, nowMs - numberIn(dueMs));
 }
 
 /** Every parent that was active since `sinceMs` (epoch ms), the last active first, with that time. A hint, as the deadlines are. */
@@ -138,7 +138,7 @@ export async function readTenantParents(
 
 /** The live workers, by id; announcements of a newer version that cannot be read are left out. */
 export async function readWorkers(redis: RedisClient, keys: Keys): Promise<WorkerSnapshot[]> {
-  const ids = (await redis.smembers(keys.workers)).sort();
+  const ids = (await unlessMistyped(redis.smembers(keys.workers), [])).sort();
   const found = await inBatches(ids, BATCH, async (id): Promise<WorkerSnapshot[]> => {
     const key = keys.worker(id);
     const answers = await redis.multi().get(key).pttl(key).exec();
@@ -151,15 +151,16 @@ export async function readWorkers(redis: RedisClient, keys: Keys): Promise<Worke
   return found.flat();
 }
 
-/** The wake queue as it stands. */
+/** The wake queue as it stands. Of the next job only its id is read: what it holds may be no JSON. */
 export async function readWakes(queue: ReadableWakeQueue): Promise<WakesSnapshot> {
+  const none: Record<string, number> = {};
   const [counts, isPaused, [next]] = await Promise.all([
-    queue.getJobCounts("wait", "prioritized", "active", "delayed"),
-    queue.isPaused(),
-    queue.getJobs(["wait", "prioritized"], 0, 0, true),
+    unlessMistyped(queue.getJobCounts("wait", "prioritized", "active", "delayed"), none),
+    unlessMistyped(queue.isPaused(), false),
+    unlessMistyped(queue.getRanges(["wait", "prioritized"], 0, 0, true), []),
   ]);
   const { wait = 0, prioritized = 0, active = 0, delayed = 0 } = counts;
-  return { waiting: wait + prioritized, active, delayed, isPaused, next: next?.id };
+  return { waiting: wait + prioritized, active, delayed, isPaused, next };
 }
 
 function announcementIn(text: unknown): WorkerAnnouncement | undefined {
@@ -202,42 +203,6 @@ export interface KeySurvey {
 
 const PAGE_KEYS = 1_000;
 
-/** The type of every key of a parent and of an agent, by the part of its name. Channels have none. */
-const PARENT_TYPES = {
-  registry: "hash",
-  live: "hash",
-  usage: "hash",
-  replies: "stream",
-  history: "stream",
-  timelines: "list",
-  watching: "string",
-  lease: "hash",
-  profile: "hash",
-  schedules: "hash",
-  webhook: "hash",
-  callback: "string",
-  request: "string",
-  ack: "string",
-  text: "string",
-} satisfies Record<Exclude<keyof ParentKeys, "doorbell" | "events">, string>;
-const AGENT_TYPES = {
-  record: "hash",
-  log: "hash",
-  inbox: "list",
-  attachments: "hash",
-  life: "string",
-  timeline: "list",
-  transcript: "hash",
-  message: "string",
-} satisfies Record<keyof AgentKeys, string>;
-const PART = /^\{[^{}]+\}:(?:(agent):[^:]+(?::([a-z]+).*)?|([a-z]+).*)$/s;
-
-/** The type that `key` must have; undefined for keys that are not ours. */
-function typeOfKey(prefix: string, key: string): string | undefined {
-  const [, agent, ofAgent = "record", ofParent = ""] = PART.exec(key.slice(prefix.length + 1)) ?? [];
-  return new Map(Object.entries(agent ? AGENT_TYPES : PARENT_TYPES)).get(agent ? ofAgent : ofParent);
-}
-
 /** Surveys the installation under `prefix`. */
 export async function surveyKeys(
   redis: RedisClient,
@@ -255,8 +220,9 @@ export async function surveyKeys(
     map.set(deadlineMember(address), address);
   const strangers = await readDeadlines(redis, keys, (address) => file(first, address));
 
-  const isWhole = await walkKeys(redis, parentKeysGlob(prefix), bounds.keys, (key, type) => {
-    const expected = typeOfKey(prefix, key) ?? type;
+  const typeOfKey = createKeyTypes(prefix, keys);
+  const isWhole = await walkKeys(redis, installationKeysGlob(prefix), bounds.keys, (key, type) => {
+    const expected = typeOfKey(key) ?? type;
     const isMistyped = type !== expected && type !== "none";
     if (isMistyped) mistyped.push({ key, type, expected });
     const owned = ownerOfKey(prefix, key);
@@ -311,12 +277,13 @@ async function readDeadlines(
   const strangers: KeySurvey["strangers"] = [];
   let cursor = "0";
   do {
-    const [next, page] = await redis.zscan(keys.deadlines, cursor, "COUNT", PAGE_KEYS);
+    const walked = redis.zscan(keys.deadlines, cursor, "COUNT", PAGE_KEYS);
+    const [next, page] = await unlessMistyped(walked, ["0", []]);
     cursor = next;
     for (const [member, score] of pairs(page)) {
       const address = addressOfMember(member);
       if (address) onAgent(address);
-      else if (!parentOfMember(member)) strangers.push({ member, nextCheckMs: Number(score) });
+      else if (!parentOfMember(member)) strangers.push({ member, nextCheckMs: numberIn(score) });
     }
   } while (cursor !== "0");
   return strangers;

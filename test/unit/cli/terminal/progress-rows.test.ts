@@ -60,6 +60,17 @@ test("several tools at a time are counted, and leave one by one", () => {
   expect(activityOf(none)).toBe("");
 });
 
+test("what a model calls its tools, and why a run was handed back, is shown without control characters", () => {
+  const hostile = "\u001b[2Jgr\u001b]0;owned\u0007ep\u202e\n";
+  const atWork = after(working(), tool("1", hostile, "tool_started"));
+  const released = after(working(), { type: "released", turn: 0, reason: hostile });
+  for (const row of [atWork, released]) {
+    expect(activityOf(row)).toBe("grep");
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: these must be gone
+    expect(renderBoard([row], view(100)).join("")).not.toMatch(/[\u0000-\u001f\u202e]/);
+  }
+});
+
 test("waiting for the model, writing, retrying and being handed back are told apart", () => {
   const doing = (part: Part<ProgressEvent>) => activityOf(after(newRow("A", 0), part));
   expect(doing({ type: "turn_started", turn: 1 })).toBe("thinking");

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { keysUnder, ownerOfKey, parentKeysGlob } from "../../../../src/shared/protocol/keys.ts";
+import { installationKeysGlob, keysUnder, ownerOfKey } from "../../../../src/shared/protocol/keys.ts";
 
 const parent = { tenant: "acme", parentId: "planner-7" };
 const agent = { ...parent, uid: "sa-000000000000000000000001" };
@@ -13,7 +13,6 @@ test("the keys of a parent and of an agent lead back to them", () => {
   const { record, log, inbox, life, timeline } = keys.agent(agent);
   for (const [part, key] of Object.entries({ record, log, inbox, life, timeline })) {
     expect(ownerOfKey("saq", key)).toEqual({ ...agent, part });
-    expect(key.startsWith(parentKeysGlob("saq").slice(0, -1))).toBe(true);
   }
 });
 
@@ -34,4 +33,12 @@ test("keys that hold no part of an agent, and foreign ones, lead nowhere", () =>
     expect(ownerOfKey("saq", key), key).toBeUndefined();
   }
   expect(ownerOfKey("saq2", keys.parent(parent).live)).toBeUndefined();
+});
+
+test("the glob of an installation matches the keys of its parents and those that it shares, and no longer prefix", () => {
+  const glob = new RegExp(`^${installationKeysGlob("saq").replaceAll("*", ".*")}$`, "s");
+  const { live } = keys.parent(parent);
+  for (const key of [live, keys.agent(agent).log, keys.deadlines, keys.worker("w"), keys.wakeJob("x.1")])
+    expect(key, key).toMatch(glob);
+  for (const key of ["saq2:{a/b}:live", "{saq2}:deadlines", "saq"]) expect(key, key).not.toMatch(glob);
 });

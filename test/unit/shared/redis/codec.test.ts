@@ -5,6 +5,7 @@ import {
   int,
   type LuaValue,
   names,
+  numberIn,
   optional,
   real,
   rows,
@@ -56,4 +57,16 @@ describe("codecs of what scripts answer", () => {
   test.for(REFUSED)("refuse %s", ([, codec, answer]) => {
     expect(() => codec.decode(answer)).toThrow(expect.objectContaining({ code: "protocol_violation" }));
   });
+});
+
+test("a number in Redis is read as scripts read it: infinities are some, and what spells none is 0", () => {
+  expect(["12", "-1.5", "1e20", "inf", "-inf", "+Infinity"].map(numberIn)).toEqual([
+    12,
+    -1.5,
+    1e20,
+    Number.POSITIVE_INFINITY,
+    Number.NEGATIVE_INFINITY,
+    Number.POSITIVE_INFINITY,
+  ]);
+  expect(["", "nan", "many", null, undefined].map(numberIn)).toEqual([0, 0, 0, 0, 0]);
 });

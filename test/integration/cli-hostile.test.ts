@@ -1,0 +1,109 @@
+/** Guarantee: the verbs that look say what stands there, or that it cannot be read: never that Redis is away when it answers. */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { text as textOf } from "node:stream/consumers";
+import { expect, test } from "vitest";
+import { bundled } from "../helpers/bundle.ts";
+import { runHere, startHere } from "../helpers/program.ts";
+import { until } from "../helpers/until.ts";
+import { openStage, type Stage } from "../stage/stage.ts";
+
+const ESCAPES = "\u001b[2J\u001b]0;owned\u0007\u009b31m\u202e\u061c";
+
+/** Where the program runs on an installation, as the parent of its first agents. */
+function placeOn({ url, prefix, workspaceRoot }: Stage) {
+  const env = {
+    REDIS_URL: url,
+    SUBAGENT_PREFIX: prefix,
+    SUBAGENT_WORKSPACES: workspaceRoot,
+    SUBAGENT_PARENT: "parent-0",
+    SUBAGENT_LOG_LEVEL: "silent",
+    NODE_ENV: undefined,
+  };
+  return { cwd: process.cwd(), env };
+}
+
+/** The program there. */
+function programOn(stage: Stage) {
+  return (...args: string[]) => runHere(args, placeOn(stage));
+}
+
+test("show passes over an entry of a log that is no JSON", async () => {
+  const stage = await openStage();
+  const agent = await stage.task("Count the files");
+  await stage.redis.hset(stage.keys.agent(agent).log, "0", "{");
+  const { code, stdout, stderr } = await programOn(stage)("show", agent.agentId);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: [] });
+  expect(stdout.join("\n")).toContain(agent.agentId);
+});
+
+test("a message that is no JSON is data that cannot be read, and not a Redis that is away", async () => {
+  const stage = await openStage();
+  const agent = await stage.spawn();
+  await stage.redis.rpush(stage.keys.agent(agent).inbox, "{");
+  const { code, stderr } = await programOn(stage)("show", agent.agentId);
+  expect(code).toBe(1);
+  expect(stderr.join("\n")).toMatch(/^subagent-queue: Data in Redis at .* cannot be read \(.*JSON.*\): run one version/);
+  expect(stderr).toHaveLength(1);
+});
+
+test("what an agent and its parent have written reaches a terminal without its control characters", async () => {
+  const text = `hello ${ESCAPES}world`;
+  const stage = await openStage({ scenario: { turns: [{ content: [{ type: "text", text }] }], repeat: true } });
+  const program = programOn(stage);
+  await stage.startWorker();
+  const agent = await stage.task(text, { keep_alive: true });
+  await stage.reply(agent);
+  const looks = [["list"], ["replies"], ["show", agent.agentId, "--transcript"], ["logs"], ["ps"], ["doctor"]];
+  for (const look of [...looks, ...looks.map((each) => [...each, "--json"])]) {
+    const { stdout, stderr } = await program(...look);
+    const said = [...stdout, ...stderr].join("\n");
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: finding control characters is the purpose
+    expect(said, look.join(" ")).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u061c\u202a-\u202e]/);
+  }
+});
+
+test.each([["logs"], ["replies"]])("a reader that leaves %s early ends it without a word", async (verb) => {
+  const stage = await openStage();
+  await stage.destroy(await stage.task("x"));
+  const { cwd, env } = placeOn(stage);
+  const child = spawn(process.execPath, [await bundled("src/cli/main.ts"), verb, "--parent", "parent-0"], {
+    cwd,
+    env: { ...process.env, ...env, NODE_ENV: "" },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  child.stdout.destroy();
+  const [stderr, [code]] = await Promise.all([textOf(child.stderr), once(child, "close")]);
+  expect(stderr).not.toMatch(/EPIPE|defect/);
+  expect(code).toBe(0);
+});
+
+test("an option that is given without words is refused, and not passed over", async () => {
+  const program = programOn(await openStage());
+  const schedule = ["schedule", "x", "--every", "1h", "--prompt", "y"];
+  for (const option of ["--tools", "--name"]) {
+    const { code, stderr } = await program(...schedule, option, "");
+    expect([code, stderr.length], `${option}: ${stderr.join("\n")}`).toEqual([2, 1]);
+  }
+  expect((await program("schedule", "--json")).stdout).toEqual(["[]"]);
+});
+
+test("a Redis that dies in the middle ends the verbs that look, and no agent is called unreadable for it", async () => {
+  const stage = await openStage({ redis: "own", proxied: true });
+  const { proxy, redis, keys } = stage;
+  // Seen once, it is looked at again a second and a half later: the examination is not over before.
+  const agent = await stage.spawn();
+  await redis.hdel(keys.parent(agent).live, agent.uid);
+  await stage.task("nobody works here");
+  for (const args of [["doctor"], ["logs", "--follow"]]) {
+    const before = proxy.passed;
+    const command = startHere(args, placeOn(stage));
+    await until(() => proxy.passed > before + 20);
+    proxy.refuse();
+    const { code, stdout, stderr } = await command.closed;
+    proxy.heal();
+    expect(code, args[0]).toBe(3);
+    expect(stderr.at(-1), args[0]).toMatch(/^subagent-queue: (No Redis at|Redis at) /);
+    expect(stdout.join("\n"), args[0]).not.toContain("cannot be read");
+  }
+});

@@ -43,7 +43,8 @@ export function readBody(size: keyof typeof MOST_BYTES): RequestHandler[] {
   });
   const hold: RequestHandler = (request, response, next) => {
     if (response.closed) return;
-    next(holdBytes(request, response, Math.min(announcedBytes(request), most)));
+    const bytes = Math.min(announcedBytes(request), most);
+    next(bytes === 0 ? undefined : holdBytes(request, response, bytes));
   };
   return [jsonAlone, hold, parse];
 }

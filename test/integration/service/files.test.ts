@@ -39,9 +39,9 @@ async function agentWithFile(size: number): Promise<{ file: string; path: string
   });
   const file = join(workspace.directory, "big.bin");
   const handle = await open(file, "w");
-  await handle.truncate(size);
   // What is sent from the wrong place is not the same.
   for (let at = 0; at < size; at += MIB) await handle.write(`piece ${at}`, at);
+  await handle.truncate(size);
   await handle.close();
   return { file, path: `/v1/parents/${parentId}/agents/${agentId}/files/big.bin` };
 }

@@ -711,11 +711,8 @@ export default [
     file: "src/producer/redis-call.ts",
     find: "answerAll(false);",
     replace: "",
-    tests: [
-      "test/integration/producer/redis-away.test.ts",
-      "test/integration/producer/connections.test.ts",
-      "test/integration/producer/wake-queue.test.ts",
-    ],
+    tests: ["test/unit/producer/redis-call.test.ts"],
+    title: "that is closed hears so",
   },
   {
     id: "link-heard-nothing",

@@ -139,3 +139,12 @@ test("an answer that came while the process stood still is read before its time 
   await Promise.all([over, answered]);
   expect(order).toEqual(["answered", "over"]);
 });
+
+test("who waits for a connection that is closed hears so at once, though no time passes", async () => {
+  const nowhere = "redis://127.0.0.1:1";
+  const logger = createLogger({ level: "silent" });
+  const connection = openConnection(nowhere, "producer", createManualClock(), logger);
+  const waiting = connection.whenReady(CALL_BUDGET_MS);
+  connection.close();
+  expect(await waiting).toBe(false);
+});

@@ -75,7 +75,11 @@ test("of an answer 64 KB are read: a longer one is cut off, and its 200 counts",
 });
 
 test("an answer that ends leaves its connection to later requests, and no timer", async () => {
-  const { seen, clock, send } = await scene((response) => void response.writeHead(200).end("thanks"));
+  const { seen, clock, send } = await scene((response) => {
+    response.writeHead(200).flushHeaders();
+    // Behind its status, as from a receiver that is far away.
+    setTimeout(() => response.end("thanks"), 5);
+  });
   for (let request = 1; request <= 10; request++) expect(await send()).toEqual({ status: "taken" });
   expect(seen).toMatchObject({ requests: 10, cut: 0 });
   // The next one may come a moment before the connection is given back.

@@ -3,11 +3,14 @@
  *
  * Owns: one listening socket and its connections. What is answered is the caller's.
  *
- * 1. A new connection always finds room: when there are too many, the oldest one whose request has not come in whole is
- *    closed in its favour. Only when each is being answered is the new one refused.
- * 2. Headers that take longer than 5 s, and requests that take longer than their time, end their connection.
+ * 1. A new connection always finds room: when there are too many, one that waits for its client is closed in its favour, the
+ *    one that has waited longest: for the rest of a request, or where none does, for the client to read its answer. Only when
+ *    each owes its client an answer is the new one refused.
+ * 2. Headers that take longer than 5 s, and requests that take longer than their time, end their connection; so does a client
+ *    that takes nothing of its answer for that time (at most twice as long).
  * 3. `stop` resolves when every connection is closed.
  * 4. Requests of one connection are answered one after another: one whose turn never comes was never begun.
+ * 5. An answer that fails, by a write behind its end say, ends its connection and nothing else.
  */
 import { once } from "node:events";
 import {
@@ -35,7 +38,7 @@ export interface HttpServerOptions {
   port: number;
   /** Most connections at a time. */
   connections: number;
-  /** Longest time from a request's first byte to its last. */
+  /** Longest time from a request's first byte to its last, and in which a client takes nothing of its answer. */
   requestTimeoutMs: number;
   answer: RequestListener;
 }
@@ -63,7 +66,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     },
     oneAfterAnother(answer),
   );
-  makeRoom(server, connections);
+  boundConnections(server, connections, requestTimeoutMs);
   return {
     get url() {
       return `http://${host.includes(":") ? `[${host}]` : host}:${port}`;
@@ -120,6 +123,8 @@ function oneAfterAnother(answer: RequestListener): RequestListener {
     const waiting: Parameters<RequestListener>[] = [];
     queues.set(socket, waiting);
     const begin = (request: IncomingMessage, response: Parameters<RequestListener>[1]) => {
+      // Without a listener the error would end the process.
+      response.on("error", () => socket.destroy());
       response.once("close", () => {
         const next = waiting.shift();
         if (!next) queues.delete(socket);
@@ -132,25 +137,43 @@ function oneAfterAnother(answer: RequestListener): RequestListener {
   };
 }
 
-/** Closes the oldest connection that only waits for its client when a new one finds no room. */
-function makeRoom(server: Server, most: number): void {
+/** Bounds a server's connections, and how long one waits for its client to read. */
+function boundConnections(server: Server, most: number, patienceMs: number): void {
+  // Each with the request that is being answered; the one whose client was heard of last at the end.
   const requests = new Map<Socket, IncomingMessage | undefined>();
+  const heardOf = (socket: Socket, request: IncomingMessage | undefined) => {
+    if (requests.delete(socket)) requests.set(socket, request);
+  };
   server.on("connection", (socket) => {
     if (requests.size >= most) {
-      const [waiting = socket] = [...requests].find(([, request]) => request?.complete !== true) ?? [];
+      const waiting = waitingLongest(requests) ?? socket;
       waiting.destroy();
       requests.delete(waiting);
       if (waiting === socket) return;
     }
     requests.set(socket, undefined);
+    socket.on("drain", () => heardOf(socket, requests.get(socket)));
     socket.once("close", () => requests.delete(socket));
   });
   server.on("request", (request, response) => {
     const { socket } = request;
-    if (!requests.has(socket)) return;
-    requests.set(socket, request);
+    heardOf(socket, request);
     response.once("close", () => {
       if (requests.get(socket) === request) requests.set(socket, undefined);
     });
   });
+  // A connection is as silent while its answer is being made: that has no bound here.
+  server.setTimeout(patienceMs, (socket) => {
+    if (socket.writableLength > 0 || requests.get(socket) === undefined) socket.destroy();
+  });
+}
+
+/** The connection that has waited longest for its client; undefined where each owes its client an answer. */
+function waitingLongest(requests: ReadonlyMap<Socket, IncomingMessage | undefined>): Socket | undefined {
+  const all = [...requests];
+  const [waiting] =
+    all.find(([, request]) => request?.complete !== true) ??
+    all.find(([socket]) => socket.writableLength > 0) ??
+    [];
+  return waiting;
 }

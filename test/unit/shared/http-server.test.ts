@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import type { ServerResponse } from "node:http";
 import { connect, type Socket } from "node:net";
+import { text } from "node:stream/consumers";
 import { Worker } from "node:worker_threads";
 import { expect, test } from "vitest";
 import { createHttpServer, type HttpServer, whenSent } from "../../../src/shared/http-server.ts";
@@ -55,7 +56,7 @@ test.each([
   await until(() => crowd.filter((socket) => !socket.closed).length <= MOST);
 });
 
-test("what is being answered is closed for no new client", async () => {
+test("what is being answered and read is closed for no new client", async () => {
   const server = await serve();
   const held = await Promise.all(
     Array.from({ length: MOST }, () => slow(server, "GET /held HTTP/1.1\r\nHost: x\r\n\r\n")),
@@ -63,6 +64,107 @@ test("what is being answered is closed for no new client", async () => {
   await Promise.all(held.map((socket) => once(socket, "data")));
   await expect(answered(server)).rejects.toThrow();
   expect(held.every((socket) => !socket.closed)).toBe(true);
+});
+
+/** More than the buffers of a connection hold; one for all who send it. */
+const LONG_BYTES = Buffer.alloc(32 * 1_024 * 1_024, "x");
+
+/** A client that sends `text` and reads nothing of what is answered. */
+async function deaf(server: HttpServer, text: string): Promise<Socket> {
+  return (await slow(server, text)).pause();
+}
+
+test("clients that do not read their answers shut out no other", async () => {
+  const open = new Set<ServerResponse>();
+  const server = await serve({
+    answer: ({ url }, response) => {
+      if (url !== "/long") return void response.end("ok");
+      open.add(response);
+      response.once("close", () => open.delete(response));
+      response.end(LONG_BYTES);
+    },
+  });
+  await Promise.all(Array.from({ length: 3 * MOST }, () => deaf(server, get("/long").repeat(2))));
+  await until(() => open.size === MOST);
+  for (let n = 0; n < 5; n += 1) expect(await answered(server)).toBe(true);
+  expect(open.size).toBeLessThan(MOST);
+});
+
+/** Writes pieces as long as the client takes them. */
+function sendOnAndOn(response: ServerResponse): void {
+  const send = () => {
+    while (response.write(LONG_BYTES.subarray(0, 65_536)));
+    response.once("drain", send);
+  };
+  send();
+}
+
+test("of the clients that do not read on, the one that has read least lately gives way", async () => {
+  const responses: ServerResponse[] = [];
+  const server = await serve({
+    connections: 2,
+    answer: ({ url }, response) => {
+      if (url !== "/long") return void response.end("ok");
+      responses.push(response);
+      sendOnAndOn(response);
+    },
+  });
+  const older = await deaf(server, get("/long"));
+  const first = await until(() => responses[0]);
+  await deaf(server, get("/long"));
+  await until(() => responses[1]);
+  // The older of the two reads for a while; the other one never does.
+  const readOn = once(first, "drain");
+  older.resume();
+  await readOn;
+  older.pause();
+  await until(() => first.writableNeedDrain);
+  expect(await answered(server)).toBe(true);
+  await until(() => responses[1]?.destroyed);
+  expect(first.destroyed).toBe(false);
+});
+
+test("a client that takes nothing of its answer has as long as for a request; one that is owed its answer has no limit", async () => {
+  const [owed, cutOff] = [latch<ServerResponse>(), latch()];
+  const server = await serve({
+    requestTimeoutMs: 100,
+    answer: ({ url }, response) => {
+      if (url === "/owed") return owed.open(response);
+      response.once("close", cutOff.open);
+      response.end(LONG_BYTES);
+    },
+  });
+  const patient = text(await slow(server, get("/owed")));
+  const response = await owed.opened;
+  await deaf(server, get("/long"));
+  // By then the time of the connection that had been silent before is over, too.
+  await cutOff.opened;
+  response.writeHead(200, { Connection: "close" }).end("late");
+  const answer = await patient;
+  expect(answer).toContain("200 OK");
+  expect(answer).toContain("late");
+});
+
+test("a connection at rest is closed", async () => {
+  const socket = await slow(await serve(), get("/"));
+  await once(socket, "close");
+});
+
+test("an answer that is written to behind its end ends its connection, and nothing else", async () => {
+  const server = await serve({
+    answer: ({ url }, response) => {
+      response.end("ok");
+      if (url === "/late") response.write("late");
+    },
+  });
+  const failures: unknown[] = [];
+  const note = (error: unknown) => failures.push(error);
+  process.prependListener("uncaughtException", note);
+  closeAtEnd(() => void process.off("uncaughtException", note));
+  const socket = await slow(server, get("/late"));
+  await once(socket, "close");
+  expect(await answered(server)).toBe(true);
+  expect(failures).toEqual([]);
 });
 
 test("a request that takes longer than its time ends its connection", async () => {

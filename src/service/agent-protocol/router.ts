@@ -12,7 +12,8 @@ import { MessageText } from "../../shared/protocol/message.ts";
 import type { Mount, MountParts } from "../api/app.ts";
 import { principalOf } from "../api/auth.ts";
 import { readBody } from "../api/body.ts";
-import { sendProblem } from "../api/problem.ts";
+import { type ServerSentEvent, streamEvents } from "../api/event-stream.ts";
+import { problemOf, sendProblem } from "../api/problem.ts";
 import { newThreadId, openThread, type ProtocolRun, type Thread, type ThreadState } from "./thread.ts";
 
 /** Where it lies. */
@@ -204,18 +205,29 @@ async function cancel(call: Call): Promise<void> {
 
 /** The run's beginning and its end as server-sent events; what happens in between is read from the parent's events. */
 async function stream(call: Call, thread: Thread): Promise<void> {
-  const { run_id, thread_id } = await begin(call, thread);
-  const { response } = call;
-  response.status(200).set({ "Content-Type": "text/event-stream", "Cache-Control": "no-store" });
-  const write = (event: string, data: unknown) =>
-    response.write(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`);
-  write("metadata", { run_id, thread_id });
-  await thread.wait(run_id, call.signal);
-  const { status } = await thread.run(run_id);
-  if (status === "success") {
-    const { values, ack } = await thread.state();
-    ackWhenSent(call, ack);
-    write("values", values);
-  } else write("error", { error: status, message: `The run ended as ${status}.` });
-  response.end();
+  const { parts, request, response, signal } = call;
+  const { auth, clock } = parts;
+  const run = await begin(call, thread);
+  await streamEvents({ request, response, auth, clock, signal }, eventsOf(call, thread, run));
+}
+
+async function* eventsOf(
+  call: Call,
+  thread: Thread,
+  { run_id, thread_id }: ProtocolRun,
+): AsyncGenerator<ServerSentEvent> {
+  yield { event: "metadata", data: { run_id, thread_id } };
+  try {
+    await thread.wait(run_id, call.signal);
+    const { status } = await thread.run(run_id);
+    if (status === "success") {
+      const { values, ack } = await thread.state();
+      yield { event: "values", data: values };
+      // Asked for more, the stream has written the values: its end carries them.
+      ackWhenSent(call, ack);
+    } else yield { event: "error", data: { error: status, message: `The run ended as ${status}.` } };
+  } catch (error) {
+    const { code, detail } = problemOf(error);
+    yield { event: "error", data: { error: code, message: detail } };
+  }
 }

@@ -3,7 +3,8 @@
  *
  * At most one event waits in this process: the next is taken when the socket has room. A client that takes nothing for
  * {@link PATIENCE_MS} is cut off, and comes back with `Last-Event-ID`. A comment goes out every {@link HEARTBEAT_MS}, so
- * that a connection that died is noticed on both sides. At the same time the client's key is asked for again.
+ * that a connection that died is noticed on both sides. At the same time the client's key is asked for again: a revoked one
+ * ends the stream, and nothing is written behind its end.
  */
 
 import type { Request, Response } from "express";
@@ -61,15 +62,23 @@ export async function streamEvents(
   const stopHeartbeat = startHeartbeat({ request, response, auth, clock });
   try {
     for await (const event of events) {
-      if (signal.aborted) break;
+      if (signal.aborted || response.writableEnded) break;
       if (!response.write(textOf(event))) await drained(response, clock, signal);
     }
   } catch {
     // The source failed behind the first byte: the client comes back and is told then.
   } finally {
     stopHeartbeat();
-    response.end();
+    endStream(response, clock);
   }
+}
+
+/** Ends the stream; a client that does not take the rest of it within {@link PATIENCE_MS} is cut off. Idempotent. */
+function endStream(response: Response, clock: Clock): void {
+  if (response.writableEnded || response.closed) return;
+  const timer = clock.timeout(PATIENCE_MS, () => void response.destroy());
+  response.once("close", () => timer.cancel());
+  response.end();
 }
 
 function textOf({ id, event, data }: ServerSentEvent): string {
@@ -99,7 +108,11 @@ function startHeartbeat({ request, response, auth, clock }: Omit<EventStreamOpti
     if (!response.writableNeedDrain) response.write(": heartbeat\n\n");
     // A Redis that is away says nothing against a key.
     auth.isStillValid(request).then(
-      (isValid) => void (isValid || response.end()),
+      (isValid) => {
+        if (isValid) return;
+        timer.cancel();
+        endStream(response, clock);
+      },
       () => {},
     );
   };

@@ -1,13 +1,17 @@
 /** The files of a parent's agents, on the volume that the parent's process shares with the workers. */
 import { SubagentError } from "../shared/errors.ts";
+import type { ParentAddress } from "../shared/protocol/keys.ts";
 import {
   listFiles,
+  type OpenWorkspaceFile,
+  openWorkspaceFile,
   readWorkspaceFile,
   type WorkspaceAddress,
   type WorkspaceFile,
 } from "../shared/workspace-files.ts";
-import { withAgent } from "./agents.ts";
+import { type FoundAgent, findAgent, withAgent } from "./agents.ts";
 import type { ParentContext } from "./context.ts";
+import type { OpenClient } from "./open-client.ts";
 
 /** The files of a parent's agent; see `Parent.files`. */
 export async function filesOf(context: ParentContext, agentId: string): Promise<WorkspaceFile[]> {
@@ -19,13 +23,26 @@ export async function readFileOf(context: ParentContext, agentId: string, path: 
   return readWorkspaceFile(await workspaceOf(context, agentId), path);
 }
 
-/** Where the files of an agent are. Rejects with `unknown_agent`, `invalid_config` for a client that was not told. */
+/** Opens a file of an agent of `parent`; its holder closes the handle. Rejects as `Parent.readFile` does. */
+export async function openFileOf(
+  client: OpenClient,
+  parent: ParentAddress,
+  agentId: string,
+  path: string,
+): Promise<OpenWorkspaceFile> {
+  const agent = await client.call((call) => findAgent({ client, parent, ...call }, agentId));
+  return openWorkspaceFile(workspaceIn(client, agent), path);
+}
+
 function workspaceOf(context: ParentContext, agentId: string): Promise<WorkspaceAddress> {
-  return withAgent(context, agentId, async ({ client: { workspaceRoot: root } }, agent) => {
-    if (root !== undefined) return { root, ...agent };
-    throw new SubagentError(
-      "invalid_config",
-      "This client does not know where workspaces lie: give createClient the workers' workspaceRoot.",
-    );
-  });
+  return withAgent(context, agentId, async ({ client }, agent) => workspaceIn(client, agent));
+}
+
+/** Where the files of an agent are. Throws `invalid_config` for a client that was not told. */
+function workspaceIn({ workspaceRoot: root }: OpenClient, agent: FoundAgent): WorkspaceAddress {
+  if (root !== undefined) return { root, ...agent };
+  throw new SubagentError(
+    "invalid_config",
+    "This client does not know where workspaces lie: give createClient the workers' workspaceRoot.",
+  );
 }

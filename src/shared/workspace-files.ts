@@ -42,6 +42,7 @@ export interface WorkspaceAddress {
 const MAX_FILES = 10_000;
 const MAX_FILE_BYTES = 64 * 1024 * 1024;
 const MAX_STAMP_BYTES = 4_096;
+const PIECE_BYTES = 65_536;
 const SHOWN_CHARS = 200;
 /** What says that nothing of the wanted kind stands there, or does not any more. */
 const ABSENT = new Set(["ENOENT", "ENOTDIR", "ELOOP", "EISDIR", "ENXIO", "ENAMETOOLONG"]);
@@ -67,8 +68,27 @@ export async function listFiles(workspace: WorkspaceAddress, most = MAX_FILES): 
 
 const sorted = (files: WorkspaceFile[]) => files.sort((a, b) => (a.path < b.path ? -1 : 1));
 
-/** The content of a file. Rejects with `unknown_file`, or `invalid_input` for one of more than 64 MiB. */
+/** An open file of a workspace, and the bytes that it had when it was opened; its holder closes the handle. */
+export interface OpenWorkspaceFile {
+  readonly handle: FileHandle;
+  readonly size: number;
+}
+
+/** The content of a file. Rejects as {@link openWorkspaceFile} does. */
 export async function readWorkspaceFile(workspace: WorkspaceAddress, path: string): Promise<Buffer> {
+  const { handle, size } = await openWorkspaceFile(workspace, path);
+  try {
+    return await readAll(handle, size);
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Opens a file. Rejects with `unknown_file`, or `invalid_input` for one of more than 64 MiB. */
+export async function openWorkspaceFile(
+  workspace: WorkspaceAddress,
+  path: string,
+): Promise<OpenWorkspaceFile> {
   const segments = segmentsOf(path);
   const name = segments.pop();
   if (name === undefined) throw unknownFile(path);
@@ -77,15 +97,24 @@ export async function readWorkspaceFile(workspace: WorkspaceAddress, path: strin
   if (!directory) throw unknownFile(path);
   const file = await openRegular(directory, name).finally(() => directory.handle.close());
   if (!file) throw unknownFile(path);
-  try {
-    if (file.size <= MAX_FILE_BYTES) return await readAll(file.handle, file.size);
-  } finally {
-    await file.handle.close();
-  }
+  if (file.size <= MAX_FILE_BYTES) return file;
+  await file.handle.close();
   throw new SubagentError(
     "invalid_input",
     `${quoted(path, SHOWN_CHARS)} has ${file.size} bytes, more than the ${MAX_FILE_BYTES} that can be read at once.`,
   );
+}
+
+/** The bytes of an open file, as many as it had when it was opened, one piece after another. Throws `conflict` when it becomes shorter. */
+export async function* piecesOf({ handle, size }: OpenWorkspaceFile): AsyncGenerator<Buffer> {
+  for (let at = 0; at < size; ) {
+    const piece = Buffer.allocUnsafe(Math.min(PIECE_BYTES, size - at));
+    const { bytesRead } = await handle.read(piece, 0, piece.length, at);
+    if (bytesRead === 0)
+      throw new SubagentError("conflict", "The file became shorter while it was read: read it again.");
+    at += bytesRead;
+    yield piece.subarray(0, bytesRead);
+  }
 }
 
 function segmentsOf(path: unknown): string[] {

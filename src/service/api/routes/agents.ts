@@ -1,12 +1,15 @@
 /** Agents: spawn, list, look at, send to, answer, finish, destroy; the whole text of their last run, and their files. */
 
+import { pipeline } from "node:stream/promises";
 import { z } from "zod";
 import { findAgent } from "../../../producer/agents.ts";
 import { MessageInput } from "../../../producer/input.ts";
 import { SpawnInput } from "../../../producer/spawn-input.ts";
+import { openFileOf } from "../../../producer/workspace-files.ts";
 import { SubagentError } from "../../../shared/errors.ts";
 import { replyIdOf } from "../../../shared/protocol/keys.ts";
 import { NO_SUMMARY } from "../../../shared/protocol/reply.ts";
+import { type OpenWorkspaceFile, piecesOf } from "../../../shared/workspace-files.ts";
 import { type Route, type RouteCall, route } from "../route.ts";
 import {
   Agent,
@@ -197,13 +200,13 @@ export const agentRoutes: readonly Route[] = [
     scope: "read",
     answers: { 200: { says: "The bytes.", media: "application/octet-stream" } },
     async handle(call) {
-      const bytes = await call.parent().readFile(call.param("agent"), call.param("path"));
-      call.response
-        // An agent's file is never a page of this server.
-        .set("Content-Disposition", "attachment")
-        .set("Cache-Control", "no-store")
-        .type("application/octet-stream")
-        .send(bytes);
+      const [agent, path] = [call.param("agent"), call.param("path")];
+      const file = await openFileOf(await call.open(), call.address(), agent, path);
+      try {
+        await sendFile(call, file);
+      } finally {
+        await file.handle.close();
+      }
       return "streamed";
     },
   }),
@@ -229,6 +232,18 @@ function keyed<N extends string>(name: N, key: string): { [K in N]?: string } {
   const found: { [K in N]?: string } = {};
   found[name] = key;
   return found;
+}
+
+/** Sends a file as its client takes it: a piece of it is held at a time. A file that becomes shorter ends the connection. */
+async function sendFile({ request, response }: RouteCall, file: OpenWorkspaceFile): Promise<void> {
+  response
+    // An agent's file is never a page of this server.
+    .set("Content-Disposition", "attachment")
+    .set("Cache-Control", "no-store")
+    .set("Content-Length", String(file.size))
+    .type("application/octet-stream");
+  if (request.method === "HEAD") response.end();
+  else await pipeline(piecesOf(file), response);
 }
 
 async function fullTextOf(call: RouteCall): Promise<{ agent_id: string; run: number; text: string }> {

@@ -1,8 +1,15 @@
-/** Bodies are refused by their measures before a parser sees them, at every door; no answer repeats what was refused. */
+/**
+ * Bodies are refused by their measures before a parser sees them, at every door; no answer repeats what was refused. How many bytes
+ * of them a process holds is bounded for each tenant.
+ */
+import { connect, type Socket } from "node:net";
 import { beforeAll, expect, test } from "vitest";
 import { agentProtocol } from "../../../src/service/agent-protocol/router.ts";
 import { mcpMount } from "../../../src/service/mcp/mount.ts";
+import { createApiKeys } from "../../../src/shared/redis/api-keys.ts";
 import { type AskOptions, startApi, type TestApi } from "../../helpers/api.ts";
+import { closeAtEnd } from "../../helpers/cleanup.ts";
+import { until } from "../../helpers/until.ts";
 import { openStage } from "../../stage/stage.ts";
 
 const DOORS = ["/v1/parents/p/agents", "/v1/parents/p/tasks", "/agent-protocol/threads", "/mcp"];
@@ -68,4 +75,67 @@ test("MCP answers one message a request, and what it cannot read by the protocol
   expect((await send("/mcp", [list, list])).body).toMatchObject({ id: null, error: { code: -32_600 } });
   expect(await send("/mcp", "{broken")).toMatchObject({ status: 400, body: { error: { code: -32_700 } } });
   expect((await send("/mcp", list)).text).toContain("spawn_sub_agent");
+});
+
+const LARGE_BYTES = 8 * 1_024 * 1_024;
+/** As many large bodies as fit into what a process holds for one tenant. */
+const MOST_LARGE = 32;
+
+/** An API with a key for each of two tenants. */
+async function twoTenants() {
+  const keyed = await openStage();
+  const door = await startApi({ client: keyed.client() });
+  const keys = createApiKeys(keyed.redis, keyed.keys);
+  const keyOf = async (tenant: string) => (await keys.create({ tenant, name: "all", scope: "spawn" })).token;
+  return { door, greedy: await keyOf("greedy"), modest: await keyOf("modest") };
+}
+
+/** Begins a request with a large body that never comes. */
+function announce({ url }: TestApi, token: string): Socket {
+  const socket = connect(Number(new URL(url).port), "127.0.0.1");
+  socket.on("error", () => {});
+  closeAtEnd(() => void socket.destroy());
+  const head = ["POST /v1/parents/p/agents HTTP/1.1", "Host: 127.0.0.1", `Authorization: Bearer ${token}`];
+  const body = ["Content-Type: application/json", `Content-Length: ${LARGE_BYTES}`, "", "{"];
+  socket.write([...head, ...body].join("\r\n"));
+  return socket;
+}
+
+/** What a request with a small body is told, one that is refused for what it says. */
+const small = (door: TestApi, token: string) =>
+  door.ask("POST", "/v1/parents/p/agents", { token, body: { name: 7 } });
+
+test("the bodies that one tenant announces are bounded, and shut out no other tenant's", async () => {
+  const { door, greedy, modest } = await twoTenants();
+  const sockets: Socket[] = [];
+  // On a slow machine the time of some may be over before all are there.
+  const refused = await until(async () => {
+    sockets.push(announce(door, greedy));
+    const answer = await small(door, greedy);
+    return answer.status === 429 && answer;
+  });
+  expect(sockets.length).toBeGreaterThanOrEqual(MOST_LARGE);
+  expect(refused.body).toMatchObject({ code: "rate_limited", retryable: true });
+  expect((await small(door, modest)).status).toBe(400);
+  for (const socket of sockets) socket.destroy();
+  await until(async () => (await small(door, greedy)).status === 400);
+});
+
+test("a body in chunks is counted by what has come of it", async () => {
+  const { door, greedy: token } = await twoTenants();
+  const leaving = new AbortController();
+  const parents = Array.from({ length: MOST_LARGE + 1 }, (_, i) => `/v1/parents/p-${i}`);
+  const text = JSON.stringify({ prompt: "Say hello" });
+  for (const parent of parents)
+    fetch(`${door.url}${parent}/tasks?wait=300`, {
+      method: "POST",
+      headers: { "content-type": "application/json", authorization: `Bearer ${token}` },
+      body: new Blob([text]).stream(),
+      duplex: "half",
+      signal: leaving.signal,
+    }).catch(() => {});
+  for (const parent of parents)
+    await until(async () => (await door.ask("GET", `${parent}/agents`, { token })).body.sub_agents.length);
+  expect((await small(door, token)).status).toBe(400);
+  leaving.abort();
 });

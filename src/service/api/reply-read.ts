@@ -1,19 +1,32 @@
 /**
  * A parent's channel as the API's clients read it: pages behind a cursor, waits for what comes, acks by id. It reserves
  * nothing and keeps nothing: every reader of every door sees each entry until it is acked.
+ *
+ * 1. What this version cannot read holds up nothing behind it.
+ * 2. An ack reads at most {@link MOST_PAGES} pages of the channel, whatever ids it names.
  */
 
 import type { OpenClient } from "../../producer/open-client.ts";
 import { PAGE_ENTRIES } from "../../producer/replies/client-channels.ts";
+import { cursorAt } from "../../producer/replies/parent-channel.ts";
 import { listenToDoorbell } from "../../producer/subscriber.ts";
-import type { ParentAddress } from "../../shared/protocol/keys.ts";
-import { OLDEST } from "../../shared/protocol/reply.ts";
-import { isReadable, type StreamEntry } from "../../shared/redis/replies.ts";
+import { SubagentError } from "../../shared/errors.ts";
+import { Uid } from "../../shared/protocol/ids.ts";
+import { agentOf, type ParentAddress } from "../../shared/protocol/keys.ts";
+import { isBehind, OLDEST } from "../../shared/protocol/reply.ts";
+import { isReadable, keptReply, type StreamEntry } from "../../shared/redis/replies.ts";
 
-/** What stands behind `after`; `cursor` is behind all that was read, also behind what this version cannot read. */
+/** Most pages that are read for entries of which no record says where they stand. */
+const MOST_PAGES = 10;
+
+/**
+ * What stands behind `after`; `cursor` is behind all that was read, also behind what this version cannot read. `isLast`:
+ * nothing stood behind it.
+ */
 export interface EntryPage {
   entries: StreamEntry[];
   cursor: string;
+  isLast: boolean;
 }
 
 /** Up to `count` entries behind `after`. */
@@ -24,10 +37,14 @@ async function readPage(
   count: number = PAGE_ENTRIES,
 ): Promise<EntryPage> {
   const items = await call(({ read }) => read(() => replies.read(parent, after, count)));
-  return { entries: items.filter(isReadable), cursor: items.at(-1)?.id ?? after };
+  return {
+    entries: items.filter(isReadable),
+    cursor: items.at(-1)?.id ?? after,
+    isLast: items.length < count,
+  };
 }
 
-/** Like {@link readPage}; waits up to `waitMs` for the first entry. */
+/** The first page behind `after` with an entry that can be read; waits for it up to `waitMs`. */
 export async function waitForPage(
   client: OpenClient,
   parent: ParentAddress,
@@ -37,11 +54,13 @@ export async function waitForPage(
   const bell = listenToDoorbell(client, parent, signal);
   const timer = client.clock.timeout(waitMs, bell.close);
   try {
-    for (;;) {
+    for (let cursor = after; ; ) {
       const rung = bell.next();
-      const page = await readPage(client, parent, after, count);
-      if (page.entries.length > 0 || bell.isClosed) return page;
-      await rung;
+      const page = await readPage(client, parent, cursor, count);
+      if (page.entries.length > 0 || signal.aborted) return page;
+      if (page.isLast && bell.isClosed) return page;
+      if (page.isLast) await rung;
+      cursor = page.cursor;
     }
   } finally {
     timer.cancel();
@@ -65,11 +84,18 @@ export async function* followReplies(
       if (page) cursor = page.cursor;
       yield* page?.entries ?? [];
       // A page that failed is read again at the next ring; the slow tick is one.
-      if (!page || page.entries.length === 0) await rung;
+      if (!page || page.isLast) await rung;
     }
   } finally {
     bell.close();
   }
+}
+
+/** What became of each id: acked now, by an earlier ack or gone; `not_reached`: not among the entries that were searched. */
+interface AckOutcome {
+  acked: string[];
+  already: string[];
+  not_reached?: string[];
 }
 
 /** Takes entries out of the channel by their ids. */
@@ -77,17 +103,105 @@ export async function ackReplies(
   client: OpenClient,
   parent: ParentAddress,
   replyIds: readonly string[],
-): Promise<{ acked: string[]; already: string[] }> {
-  const wanted = new Set(replyIds);
-  const acked: string[] = [];
-  for (let after = OLDEST; wanted.size > 0; ) {
-    const { entries, cursor } = await readPage(client, parent, after);
-    const found = entries.filter(({ entry }) => wanted.delete(entry.reply_id));
-    const firsts = await Promise.all(found.map((entry) => client.channels.received(parent, entry).ack()));
-    acked.push(...found.filter((_, i) => firsts[i]).map(({ entry }) => entry.reply_id));
-    if (cursor === after) break;
+): Promise<AckOutcome> {
+  const ids = new Set(replyIds);
+  const { entries, notReached } = await findEntries(client, parent, ids);
+  const firsts = await Promise.all(entries.map((entry) => client.channels.received(parent, entry).ack()));
+  const acked = entries.filter((_, i) => firsts[i]).map(({ entry }) => entry.reply_id);
+  for (const id of [...acked, ...notReached]) ids.delete(id);
+  return { acked, already: [...ids], ...(notReached.length > 0 && { not_reached: notReached }) };
+}
+
+/** What the record of an agent says: where the reply of its last run stands, and behind which cursor everything else does. */
+interface Whereabouts {
+  kept: StreamEntry | undefined;
+  from: string;
+}
+
+/** An id, and the cursor behind which its entry stands if it does. */
+interface Sought {
+  id: string;
+  from: string;
+}
+
+/**
+ * The entries that ids name, as far as they may still stand. An id begins with the uid of its agent, and most are found by its
+ * record. Searched for are replies of earlier runs, messages, questions, and what agents left whose records are gone.
+ */
+async function findEntries(
+  client: OpenClient,
+  parent: ParentAddress,
+  ids: ReadonlySet<string>,
+): Promise<{ entries: StreamEntry[]; notReached: string[] }> {
+  const agents = await whereabouts(client, parent, ids);
+  const entries: StreamEntry[] = [];
+  const sought: Sought[] = [];
+  for (const id of ids) {
+    const uid = uidIn(id);
+    if (uid === undefined) continue;
+    const { kept, from } = agents.get(uid) ?? { kept: undefined, from: OLDEST };
+    if (kept?.entry.reply_id === id) entries.push(kept);
+    else sought.push({ id, from });
+  }
+  const { found, notReached } = await search(client, parent, await withoutAcked(client, parent, sought));
+  return { entries: [...entries, ...found], notReached };
+}
+
+function uidIn(replyId: string): string | undefined {
+  return Uid.safeParse(replyId.split(".")[0]).data;
+}
+
+/** By uid; without agents whose records are gone, or cannot be read by this version. */
+async function whereabouts(
+  { call, store }: OpenClient,
+  parent: ParentAddress,
+  ids: ReadonlySet<string>,
+): Promise<ReadonlyMap<string, Whereabouts>> {
+  const found = new Map<string, Whereabouts>();
+  const find = async (uid: string) => {
+    const record = await store.record(agentOf(parent, uid));
+    if (record) found.set(uid, { kept: keptReply(record), from: cursorAt(record.created_at) });
+  };
+  const uids = new Set([...ids].map(uidIn).filter((uid) => uid !== undefined));
+  await call(({ read }) =>
+    Promise.all([...uids].map((uid) => read(() => find(uid)).catch(unlessUnreadable))),
+  );
+  return found;
+}
+
+function unlessUnreadable(error: unknown): void {
+  if (!(error instanceof SubagentError && error.code === "protocol_violation")) throw error;
+}
+
+/** Without those that an earlier ack has taken, as long as Redis remembers it. */
+async function withoutAcked(
+  { call, redis, keys }: OpenClient,
+  parent: ParentAddress,
+  sought: readonly Sought[],
+): Promise<Sought[]> {
+  const channel = keys.parent(parent);
+  const acked = await call(({ read }) =>
+    read(() => Promise.all(sought.map(({ id }) => redis.exists(channel.ack(id))))),
+  );
+  return sought.filter((_, i) => acked[i] === 0);
+}
+
+/** Reads the channel from the first place on at which one can stand. */
+async function search(
+  client: OpenClient,
+  parent: ParentAddress,
+  sought: readonly Sought[],
+): Promise<{ found: StreamEntry[]; notReached: string[] }> {
+  const wanted = new Set(sought.map(({ id }) => id));
+  const found: StreamEntry[] = [];
+  const froms = sought.map(({ from }) => from);
+  let after = froms.reduce((a, b) => (isBehind(a, b) ? a : b), froms[0] ?? OLDEST);
+  for (let pages = 0; wanted.size > 0; pages++) {
+    if (pages === MOST_PAGES) return { found, notReached: [...wanted] };
+    const { entries, cursor, isLast } = await readPage(client, parent, after);
+    found.push(...entries.filter(({ entry }) => wanted.delete(entry.reply_id)));
+    if (isLast) break;
     after = cursor;
   }
-  const taken = new Set(acked);
-  return { acked, already: [...new Set(replyIds)].filter((id) => !taken.has(id)) };
+  return { found, notReached: [] };
 }

@@ -199,8 +199,15 @@ export const AckInput = z.strictObject({
   reply_ids: z.array(z.string().min(1).max(256)).min(1).max(MOST_ENTRIES),
 });
 
-/** The outcome of each ack: `acked` by this request, `already` by an earlier one or gone. */
-export const Acked = z.object({ acked: z.array(z.string()), already: z.array(z.string()) });
+/**
+ * The outcome of each ack: `acked` by this request, `already` by an earlier one or gone; `not_reached`: not among the entries that
+ * were searched, so that older entries have to be acked first.
+ */
+export const Acked = z.object({
+  acked: z.array(z.string()),
+  already: z.array(z.string()),
+  not_reached: z.array(z.string()).optional(),
+});
 
 const profile = z.object({
   parent_id: z.string(),

@@ -163,7 +163,9 @@ async function whereabouts(
     if (record) found.set(uid, { kept: keptReply(record), from: cursorAt(record.created_at) });
   };
   const uids = new Set([...ids].map(uidIn).filter((uid) => uid !== undefined));
-  await call(({ read }) => Promise.all([...uids].map((uid) => read(() => find(uid)).catch(unlessUnreadable))));
+  await call(({ read }) =>
+    Promise.all([...uids].map((uid) => read(() => find(uid)).catch(unlessUnreadable))),
+  );
   return found;
 }
 

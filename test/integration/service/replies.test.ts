@@ -69,7 +69,8 @@ test("what cannot be read holds up nothing behind it, for a reader that waits an
   const api = await startApi({ client: stage.client({ clock: handClock() }) });
   const [parent, worker] = [stage.parent(), stage.scriptedWorker()];
   const { replies } = stage.keys.parent(PARENT);
-  for (let n = 0; n < 120; n++) await stage.redis.xadd(replies, "*", "garbage", String(n));
+  // Several pages: each ring of the doorbell would have one read.
+  for (let n = 0; n < 350; n++) await stage.redis.xadd(replies, "*", "garbage", String(n));
   const { agent_id } = await parent.spawn({ name: "last" });
   await parent.send(agent_id, "go");
   await worker.run(agent_id);

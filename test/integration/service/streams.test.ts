@@ -116,7 +116,9 @@ interface Keyed {
 }
 
 /** What `open` answers with, behind a key, by a clock that stands still. */
-async function behindKey(open: (auth: Auth, clock: HandClock, stage: Stage) => RequestHandler): Promise<Keyed> {
+async function behindKey(
+  open: (auth: Auth, clock: HandClock, stage: Stage) => RequestHandler,
+): Promise<Keyed> {
   const keyed = await openStage();
   const clock = handClock();
   const limits = { requestsPerMinute: 100, requestsAtOnce: 10 };

@@ -43,18 +43,29 @@ test("a message that is no JSON is data that cannot be read, and not a Redis tha
   await stage.redis.rpush(stage.keys.agent(agent).inbox, "{");
   const { code, stderr } = await programOn(stage)("show", agent.agentId);
   expect(code).toBe(1);
-  expect(stderr.join("\n")).toMatch(/^subagent-queue: Data in Redis at .* cannot be read \(.*JSON.*\): run one version/);
+  expect(stderr.join("\n")).toMatch(
+    /^subagent-queue: Data in Redis at .* cannot be read \(.*JSON.*\): run one version/,
+  );
   expect(stderr).toHaveLength(1);
 });
 
 test("what an agent and its parent have written reaches a terminal without its control characters", async () => {
   const text = `hello ${ESCAPES}world`;
-  const stage = await openStage({ scenario: { turns: [{ content: [{ type: "text", text }] }], repeat: true } });
+  const stage = await openStage({
+    scenario: { turns: [{ content: [{ type: "text", text }] }], repeat: true },
+  });
   const program = programOn(stage);
   await stage.startWorker();
   const agent = await stage.task(text, { keep_alive: true });
   await stage.reply(agent);
-  const looks = [["list"], ["replies"], ["show", agent.agentId, "--transcript"], ["logs"], ["ps"], ["doctor"]];
+  const looks = [
+    ["list"],
+    ["replies"],
+    ["show", agent.agentId, "--transcript"],
+    ["logs"],
+    ["ps"],
+    ["doctor"],
+  ];
   for (const look of [...looks, ...looks.map((each) => [...each, "--json"])]) {
     const { stdout, stderr } = await program(...look);
     const said = [...stdout, ...stderr].join("\n");

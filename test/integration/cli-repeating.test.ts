@@ -29,7 +29,8 @@ function scene({ url, prefix, redis, keys, store }: Stage) {
 
 test("a spawn with the same key finds its agent and sends its prompt once; with other words it is refused", async () => {
   const { say, live, unread } = scene(await openStage());
-  const spawn = (prompt: string) => say("spawn", "Reporter", "--prompt", prompt, "--request-key", "may", "--json");
+  const spawn = (prompt: string) =>
+    say("spawn", "Reporter", "--prompt", prompt, "--request-key", "may", "--json");
   const [first, again] = [await spawn("Report on May"), await spawn("Report on May")];
   expect([first.code, again.code]).toEqual([0, 0]);
   const [made, found] = [first, again].map(({ stdout }) => JSON.parse(stdout.join("\n")));
@@ -66,7 +67,10 @@ test("a message with the same id is read once; with another text it is refused, 
   expect(await unread()).toBe(1);
 });
 
-test.each([["a key of the caller's", ["--request-key", "may"]], ["no key", []]])(
+test.each([
+  ["a key of the caller's", ["--request-key", "may"]],
+  ["no key", []],
+])(
   "a spawn with %s that Redis does not answer names the option that makes it safe, and the same call with it makes one agent",
   async (_what, given) => {
     const stage = await openStage({ redis: "own" });
@@ -77,7 +81,8 @@ test.each([["a key of the caller's", ["--request-key", "may"]], ["no key", []]])
     const lost = await say(...args, ...given);
     await stage.redis.call("CLIENT", "UNPAUSE");
     expect(lost.code).toBe(3);
-    const [, key = ""] = /the same call with --request-key "(\S+)" is safe\./.exec(lost.stderr.join("\n")) ?? [];
+    const [, key = ""] =
+      /the same call with --request-key "(\S+)" is safe\./.exec(lost.stderr.join("\n")) ?? [];
     expect(key).toMatch(given.length > 0 ? /^may$/ : /./);
     const again = await say(...args, "--request-key", key);
     expect([again.code, again.stdout]).toEqual([0, ["reporter"]]);

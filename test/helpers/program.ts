@@ -58,7 +58,9 @@ function carryOut(
   args: readonly string[],
   { cwd, env, command = "npx subagent-queue" }: ProgramContext,
 ): CommandHere {
-  const here: Environment = { ...process.env, ...env };
+  const here: Environment = Object.fromEntries(
+    Object.entries({ ...process.env, ...env }).filter(([, value]) => value !== undefined),
+  );
   const [stdout, stderr] = [recorder(), recorder()];
   const [stopping, second] = [new AbortController(), new AbortController()];
   let hasTwoSteps = false;

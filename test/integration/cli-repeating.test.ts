@@ -3,18 +3,23 @@ import { expect, test } from "vitest";
 import { runHere } from "../helpers/program.ts";
 import { openStage, type Stage } from "../stage/stage.ts";
 
+const VARIABLE = /^(REDIS_URL|ANTHROPIC_|SUBAGENT_|NODE_ENV|NO_COLOR|FORCE_COLOR)/;
+const CLEAN = Object.fromEntries(
+  Object.keys(process.env)
+    .filter((name) => VARIABLE.test(name))
+    .map((name) => [name, undefined]),
+);
+
 const PARENT = { tenant: "default", parentId: "planner-7" };
 
 /** The program on an installation, as one parent, and what it left in Redis. */
 function scene({ url, prefix, redis, keys, store }: Stage) {
   const env = {
+    ...CLEAN,
     REDIS_URL: url,
     SUBAGENT_PREFIX: prefix,
     SUBAGENT_PARENT: PARENT.parentId,
     SUBAGENT_LOG_LEVEL: "silent",
-    ANTHROPIC_API_KEY: undefined,
-    ANTHROPIC_BASE_URL: undefined,
-    NODE_ENV: undefined,
   };
   return {
     say: (...args: string[]) => runHere(args, { cwd: process.cwd(), env }),

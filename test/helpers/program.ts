@@ -60,7 +60,9 @@ function carryOut(
   args: readonly string[],
   { cwd, env, command = "npx subagent-queue", clock = systemClock }: ProgramContext,
 ): CommandHere {
-  const here: Environment = { ...process.env, ...env };
+  const here: Environment = Object.fromEntries(
+    Object.entries({ ...process.env, ...env }).filter(([, value]) => value !== undefined),
+  );
   const [stdout, stderr] = [recorder(), recorder()];
   const [stopping, second] = [new AbortController(), new AbortController()];
   let hasTwoSteps = false;

@@ -3,18 +3,23 @@ import { expect, test } from "vitest";
 import { runHere } from "../helpers/program.ts";
 import { openStage, type Stage } from "../stage/stage.ts";
 
+const VARIABLE = /^(REDIS_URL|ANTHROPIC_|SUBAGENT_|NODE_ENV|NO_COLOR|FORCE_COLOR)/;
+const CLEAN = Object.fromEntries(
+  Object.keys(process.env)
+    .filter((name) => VARIABLE.test(name))
+    .map((name) => [name, undefined]),
+);
+
 const PARENT = { tenant: "default", parentId: "planner-7" };
 
 /** The program on an installation, as one parent, and what it left in Redis. */
 function scene({ url, prefix, redis, keys, store }: Stage) {
   const env = {
+    ...CLEAN,
     REDIS_URL: url,
     SUBAGENT_PREFIX: prefix,
     SUBAGENT_PARENT: PARENT.parentId,
     SUBAGENT_LOG_LEVEL: "silent",
-    ANTHROPIC_API_KEY: undefined,
-    ANTHROPIC_BASE_URL: undefined,
-    NODE_ENV: undefined,
   };
   return {
     say: (...args: string[]) => runHere(args, { cwd: process.cwd(), env }),
@@ -29,7 +34,8 @@ function scene({ url, prefix, redis, keys, store }: Stage) {
 
 test("a spawn with the same key finds its agent and sends its prompt once; with other words it is refused", async () => {
   const { say, live, unread } = scene(await openStage());
-  const spawn = (prompt: string) => say("spawn", "Reporter", "--prompt", prompt, "--request-key", "may", "--json");
+  const spawn = (prompt: string) =>
+    say("spawn", "Reporter", "--prompt", prompt, "--request-key", "may", "--json");
   const [first, again] = [await spawn("Report on May"), await spawn("Report on May")];
   expect([first.code, again.code]).toEqual([0, 0]);
   const [made, found] = [first, again].map(({ stdout }) => JSON.parse(stdout.join("\n")));
@@ -66,7 +72,10 @@ test("a message with the same id is read once; with another text it is refused, 
   expect(await unread()).toBe(1);
 });
 
-test.each([["a key of the caller's", ["--request-key", "may"]], ["no key", []]])(
+test.each([
+  ["a key of the caller's", ["--request-key", "may"]],
+  ["no key", []],
+])(
   "a spawn with %s that Redis does not answer names the option that makes it safe, and the same call with it makes one agent",
   async (_what, given) => {
     const stage = await openStage({ redis: "own" });
@@ -77,7 +86,8 @@ test.each([["a key of the caller's", ["--request-key", "may"]], ["no key", []]])
     const lost = await say(...args, ...given);
     await stage.redis.call("CLIENT", "UNPAUSE");
     expect(lost.code).toBe(3);
-    const [, key = ""] = /the same call with --request-key "(\S+)" is safe\./.exec(lost.stderr.join("\n")) ?? [];
+    const [, key = ""] =
+      /the same call with --request-key "(\S+)" is safe\./.exec(lost.stderr.join("\n")) ?? [];
     expect(key).toMatch(given.length > 0 ? /^may$/ : /./);
     const again = await say(...args, "--request-key", key);
     expect([again.code, again.stdout]).toEqual([0, ["reporter"]]);

@@ -36,29 +36,39 @@ test.each([
   "wake",
   "crashes_without_progress",
   "breaks",
-])("a %s that is no number makes this one agent unreadable at most, and the next one is examined", async (field) => {
-  const installation = await openStage();
-  const { redis, keys } = installation;
-  const doctor = await doctorFor(installation);
-  const victims = new Map<string, Agent>();
-  for (const value of NO_NUMBERS) {
-    const victim = await installation.spawn();
-    await redis.hset(keys.agent(victim).record, { unanswered_since: Date.now(), [field]: value });
-    victims.set(value, victim);
-  }
-  const sound = await installation.spawn();
-  await redis.hdel(keys.parent(sound).live, sound.uid);
-  const { facts, findings } = await doctor.look();
-  const { examined, unreadable } = uidsOf(facts);
-  const all = [...victims.values(), sound].map(({ uid }) => uid);
-  expect([...examined, ...unreadable].sort()).toEqual(all.sort());
-  expect(unreadable).toContain(victims.get("1e20")?.uid);
-  expect(findings.find(({ check }) => check === "uncounted")?.names).toEqual([nameOf(sound)]);
-  expect(findings.find(({ check }) => check === "unreadable")?.count).toBe(unreadable.length);
-});
+])(
+  "a %s that is no number makes this one agent unreadable at most, and the next one is examined",
+  async (field) => {
+    const installation = await openStage();
+    const { redis, keys } = installation;
+    const doctor = await doctorFor(installation);
+    const victims = new Map<string, Agent>();
+    for (const value of NO_NUMBERS) {
+      const victim = await installation.spawn();
+      await redis.hset(keys.agent(victim).record, { unanswered_since: Date.now(), [field]: value });
+      victims.set(value, victim);
+    }
+    const sound = await installation.spawn();
+    await redis.hdel(keys.parent(sound).live, sound.uid);
+    const { facts, findings } = await doctor.look();
+    const { examined, unreadable } = uidsOf(facts);
+    const all = [...victims.values(), sound].map(({ uid }) => uid);
+    expect([...examined, ...unreadable].sort()).toEqual(all.sort());
+    expect(unreadable).toContain(victims.get("1e20")?.uid);
+    expect(findings.find(({ check }) => check === "uncounted")?.names).toEqual([nameOf(sound)]);
+    expect(findings.find(({ check }) => check === "unreadable")?.count).toBe(unreadable.length);
+  },
+);
 
 /** Texts as no version writes them, each once in a field. */
-const NO_TEXTS = ["\u001b]0;owned\u0007\u001b[2J", "../../../etc", "\u202etxt", "__proto__", "{", "x".repeat(99_999)];
+const NO_TEXTS = [
+  "\u001b]0;owned\u0007\u001b[2J",
+  "../../../etc",
+  "\u202etxt",
+  "__proto__",
+  "{",
+  "x".repeat(99_999),
+];
 
 test.each(["agent_id", "status", "worker", "spec"])(
   "a %s of another program keeps no agent from being examined, and nothing of it reaches the terminal as it is",
@@ -78,7 +88,15 @@ test.each(["agent_id", "status", "worker", "spec"])(
     const all = [...victims, sound].map(({ uid }) => uid);
     expect([...examined, ...unreadable].sort()).toEqual(all.sort());
     const { areas, findings } = diagnose(facts);
-    const report = { v: 1, status: "errors", checked_at: "", redis: "", prefix, errors: 1, warnings: 0 } as const;
+    const report = {
+      v: 1,
+      status: "errors",
+      checked_at: "",
+      redis: "",
+      prefix,
+      errors: 1,
+      warnings: 0,
+    } as const;
     const shown = renderReport({ ...report, areas, findings }, 80, createStyle(false)).join("\n");
     // biome-ignore lint/suspicious/noControlCharactersInRegex: finding control characters is the purpose
     expect(shown).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u202e]/);
@@ -106,9 +124,19 @@ const ROOTS: readonly ((keys: Keys) => string)[] = [
   (keys) => keys.fairTenant("default"),
   (keys) => keys.rankedWakes,
   (keys) => keys.delayedWakes,
-  ...["wait", "active", "paused", "meta", "events", "marker", "id", "pc", "stalled", "completed", "failed"].map(
-    (part) => (keys: Keys) => `${keys.bullPrefix}:${keys.wakeQueue}:${part}`,
-  ),
+  ...[
+    "wait",
+    "active",
+    "paused",
+    "meta",
+    "events",
+    "marker",
+    "id",
+    "pc",
+    "stalled",
+    "completed",
+    "failed",
+  ].map((part) => (keys: Keys) => `${keys.bullPrefix}:${keys.wakeQueue}:${part}`),
 ];
 const LEAVES: readonly ((keys: Keys) => string)[] = [
   (keys) => keys.worker("host-1"),
@@ -191,7 +219,10 @@ test("values that no version writes into the keys that all share are told, or pa
   await redis.xadd(keys.intakeRefused, "*", "what", "is this");
   await redis.sadd(keys.workers, "none", "broken", "endless");
   await redis.set(keys.worker("broken"), "{");
-  await redis.set(keys.worker("endless"), '{"v":1,"id":"endless","host":"h","version":"1","tools":[],"concurrency":1e99}');
+  await redis.set(
+    keys.worker("endless"),
+    '{"v":1,"id":"endless","host":"h","version":"1","tools":[],"concurrency":1e99}',
+  );
   await redis.sadd(keys.limiters, "a", "b", "c", "d");
   await redis.hset(keys.limiter("a"), { state: "limited", until: "inf", limit: "nan", reason: "x" });
   await redis.hset(keys.limiter("b"), { state: "limited", until: "9e15", limit: "inf", reason: "x" });
@@ -212,7 +243,11 @@ test("values that no version writes into the keys that all share are told, or pa
   expect(found.stray_members?.names).toEqual(["no agent at all"]);
   expect(found.budgets?.names).toEqual([`agent ${nameOf(poor)} (unreadable)`]);
   const last = "until +275760-09-13T00:00:00.000Z";
-  expect(found.provider_closed?.names).toEqual([`a closed (x) ${last}`, `b closed (x) ${last}`, "c slowed (x)"]);
+  expect(found.provider_closed?.names).toEqual([
+    `a closed (x) ${last}`,
+    `b closed (x) ${last}`,
+    "c slowed (x)",
+  ]);
 
   await doctor.fix();
   const { unwatched, stray_members } = await doctor.findings();

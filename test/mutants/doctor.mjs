@@ -162,8 +162,8 @@ export default [
     id: "doctor-broken-budget-ends-all",
     promise: "A budget whose values cannot be read is named.",
     file: "src/shared/redis/budget.ts",
-    find: 'if (error instanceof SubagentError && error.code === "protocol_violation") return Number.POSITIVE_INFINITY;',
-    replace: "",
+    find: 'error instanceof SubagentError && error.code === "protocol_violation"',
+    replace: "false",
     tests: ["test/integration/doctor-hostile.test.ts"],
   },
   {

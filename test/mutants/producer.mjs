@@ -798,4 +798,20 @@ export default [
     replace: "false",
     tests: ["test/integration/cli-hostile.test.ts"],
   },
+  {
+    id: "cli-show-broken-log",
+    promise: "The verb show passes over an entry of a log that is no JSON.",
+    file: "src/cli/verbs/show.ts",
+    find: "UserEntry.safeParse(jsonIn(json))",
+    replace: "UserEntry.safeParse(JSON.parse(json))",
+    tests: ["test/integration/cli-hostile.test.ts"],
+  },
+  {
+    id: "cli-letter-mark",
+    promise: "The Arabic letter mark, which turns text round, reaches no terminal.",
+    file: "src/cli/terminal/text.ts",
+    find: "\\u009f\\u061c\\u200e\\u200f\\u202a",
+    replace: "\\u009f\\u200e\\u200f\\u202a",
+    tests: ["test/unit/cli/terminal/text.test.ts"],
+  },
 ];

@@ -154,7 +154,7 @@ const CHECKS = {
     "move",
     "#key moved aside",
   ),
-  unreadable: error("agents")`#agent cannot be read: a key has the wrong type, or the record an unknown status or number
+  unreadable: error("agents")`#agent cannot be read: a key has the wrong type, or the record an unknown value
     another program writes under this prefix: give it one of its own, then delete these agents' keys`(
     ({ unreadable }) => unreadable.map(({ address }) => agentName(address)),
   ),

@@ -42,12 +42,7 @@ interface SendFlags extends ActingFlags {
  * Runs the command; `-` reads the message from standard input. Throws `unknown_agent`, `agent_ended`, `inbox_full`, `conflict`
  * for a message id that was used with another text.
  */
-function send(
-  context: CommandContext,
-  agentId: string,
-  message: string,
-  flags: SendFlags,
-): Promise<number> {
+function send(context: CommandContext, agentId: string, message: string, flags: SendFlags): Promise<number> {
   return actAsParent(context, "send", flags, async (acting) => {
     const text = await readText(message, context.input, "The message");
     const { messageId: message_id } = flags;

@@ -140,7 +140,8 @@ async function partOf(
 
 /** More than any start mark that a worker writes. */
 const LONGEST_MARK_BYTES = 1_024;
-const startMarks = (names: readonly string[]) => names.filter((name) => name.endsWith(entryKey.startedOf("")));
+const startMarks = (names: readonly string[]) =>
+  names.filter((name) => name.endsWith(entryKey.startedOf("")));
 const unlessTooLong = (names: readonly string[], bytes: readonly number[]) =>
   names.filter((_, i) => (bytes[i] ?? 0) <= LONGEST_MARK_BYTES);
 

@@ -127,7 +127,8 @@ export async function readUsedShare(redis: RedisClient, keys: Keys, bound: Bound
   try {
     return usedShare(bound, await unlessMistyped(readSpent(redis, keys, bound), { tokens: 0, costUsd: 0 }));
   } catch (error) {
-    if (error instanceof SubagentError && error.code === "protocol_violation") return Number.POSITIVE_INFINITY;
+    if (error instanceof SubagentError && error.code === "protocol_violation")
+      return Number.POSITIVE_INFINITY;
     throw error;
   }
 }

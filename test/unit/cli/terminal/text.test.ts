@@ -32,8 +32,7 @@ test("padding fills to an exact width on either side, whatever the text", () => 
 });
 
 test("escape sequences, control and direction characters never reach the terminal", () => {
-  const hostile =
-    "a\u001b[2Jb\u001b]0;title\u0007c\u009b31md\u0000e\u202ef\u061c\r\ng\th\u001bPq\u0008i";
+  const hostile = "a\u001b[2Jb\u001b]0;title\u0007c\u009b31md\u0000e\u202ef\u061c\r\ng\th\u001bPq\u0008i";
   expect(plain(hostile)).toBe("abc31mdef\ng    hqi");
   fc.assert(
     fc.property(fc.string({ unit: "binary" }), (text) => {

@@ -13,7 +13,9 @@ const NO_KEYS = ["bullPrefix", "wakeQueue", "intakeQueue", "hints", "webhookDoor
 const UNTYPED = ["requestRate", "intakeJob"];
 
 test("every key of an installation has a type, so that a new one cannot be forgotten", () => {
-  const names = Object.keys(keys).filter((name) => ![...NO_KEYS, ...UNTYPED, "parent", "agent"].includes(name));
+  const names = Object.keys(keys).filter(
+    (name) => ![...NO_KEYS, ...UNTYPED, "parent", "agent"].includes(name),
+  );
   const spelled = {
     ...keys,
     fairTenant: keys.fairTenant("acme"),
@@ -65,5 +67,7 @@ test("a read of a key of another type brings what it was told to; any other erro
   expect(isWrongType(wrong)).toBe(true);
   expect(await unlessMistyped(Promise.reject(wrong), 0)).toBe(0);
   expect(await unlessMistyped(Promise.resolve(7), 0)).toBe(7);
-  await expect(unlessMistyped(Promise.reject(new Error("Connection is closed.")), 0)).rejects.toThrow("closed");
+  await expect(unlessMistyped(Promise.reject(new Error("Connection is closed.")), 0)).rejects.toThrow(
+    "closed",
+  );
 });

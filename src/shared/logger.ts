@@ -42,6 +42,8 @@ export interface LogSink {
 /** Lines of ordinary events are written together, this often or when there are so many characters of them. */
 const WRITE_EVERY_MS = 100;
 const WRITE_AT_CHARS = 8 * 1024;
+/** So much waits for a reader that is slow; lines beyond it are dropped. */
+const MOST_WAITING_CHARS = 1024 * 1024;
 /** How a line of level info or below begins. */
 const ORDINARY = /^\{"level":[123]0,/;
 
@@ -65,50 +67,75 @@ export function createLogger(options: { level?: LogLevel; destination?: number |
  * up: what its reader is gone for, or the disk has no room for, is dropped. Pino's own destination tries that again without end.
  */
 function gathered(fd: number): LogSink {
-  let waiting = "";
-  let isWriting = false;
-  let isDue = false;
-  const flushSoon = () => {
-    if (isDue || waiting === "") return;
-    isDue = true;
-    systemClock.timeout(WRITE_EVERY_MS, flush);
-  };
-  /** Puts back what was not taken; it goes before what came meanwhile. */
-  const putBack = (rest: Buffer) => {
-    if (rest.length > 0) waiting = rest.toString() + waiting;
-    flushSoon();
-  };
-  const flush = () => {
-    isDue = false;
-    if (isWriting || waiting === "") return;
-    const bytes = Buffer.from(waiting);
-    waiting = "";
-    isWriting = true;
-    write(fd, bytes, (error, written) => {
-      isWriting = false;
-      putBack(error ? takenLater(error, bytes) : bytes.subarray(written));
-    });
-  };
-  const flushSync = () => {
-    let bytes = Buffer.from(waiting);
-    waiting = "";
-    try {
-      while (bytes.length > 0) bytes = bytes.subarray(writeSync(fd, bytes));
-    } catch (error) {
-      putBack(takenLater(error, bytes));
-    }
-  };
+  const sink = new GatheredLines(fd);
   // Pino calls this `flushSync` at the exit of the process, also where a signal or an error ends it.
   return Object.assign(loadPino().destination({ dest: fd, sync: false }), {
-    flushSync,
+    flushSync: () => sink.flushSync(),
     write(line: string) {
-      waiting += line;
-      if (!ORDINARY.test(line)) flushSync();
-      else if (waiting.length >= WRITE_AT_CHARS) flush();
-      else flushSoon();
+      sink.add(line);
       return true;
     },
   });
+}
+
+/** Lines on their way to a descriptor. One write at a time: a line that is written in part is not cut by another. */
+class GatheredLines {
+  readonly #fd: number;
+  #waiting = "";
+  #isWriting = false;
+  #isDue = false;
+  /** Whether a line that should be out waits for the write under way. */
+  #isUrgent = false;
+
+  constructor(fd: number) {
+    this.#fd = fd;
+  }
+
+  add(line: string): void {
+    if (this.#waiting.length > MOST_WAITING_CHARS) return;
+    this.#waiting += line;
+    if (ORDINARY.test(line)) {
+      if (this.#waiting.length >= WRITE_AT_CHARS) this.#flush();
+      else this.#flushSoon();
+    } else if (this.#isWriting) this.#isUrgent = true;
+    else this.flushSync();
+  }
+
+  flushSync(): void {
+    let bytes = Buffer.from(this.#waiting);
+    this.#waiting = "";
+    try {
+      while (bytes.length > 0) bytes = bytes.subarray(writeSync(this.#fd, bytes));
+    } catch (error) {
+      this.#putBack(takenLater(error, bytes));
+    }
+  }
+
+  #flush(): void {
+    this.#isDue = false;
+    if (this.#isWriting || this.#waiting === "") return;
+    const bytes = Buffer.from(this.#waiting);
+    this.#waiting = "";
+    this.#isUrgent = false;
+    this.#isWriting = true;
+    write(this.#fd, bytes, (error, written) => {
+      this.#isWriting = false;
+      this.#putBack(error ? takenLater(error, bytes) : bytes.subarray(written));
+      if (this.#isUrgent && !error) this.#flush();
+    });
+  }
+
+  #flushSoon(): void {
+    if (this.#isDue || this.#waiting === "") return;
+    this.#isDue = true;
+    systemClock.timeout(WRITE_EVERY_MS, () => this.#flush());
+  }
+
+  /** What was not taken goes before what came meanwhile. */
+  #putBack(rest: Buffer): void {
+    if (rest.length > 0) this.#waiting = rest.toString() + this.#waiting;
+    this.#flushSoon();
+  }
 }
 
 const NOTHING = Buffer.alloc(0);

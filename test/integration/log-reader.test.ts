@@ -1,11 +1,16 @@
 /** Guarantee: a log holds nothing up. Its reader may be gone, its disk full: the process goes on, and what can be written is. */
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { closeSync, existsSync, openSync } from "node:fs";
+import { closeSync, constants, existsSync, openSync, readSync } from "node:fs";
+import { mkdtemp } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { expect, test } from "vitest";
+import { createLogger } from "../../src/shared/logger.ts";
 import { bundled } from "../helpers/bundle.ts";
 import { closeAtEnd } from "../helpers/cleanup.ts";
 import { spawnNode } from "../helpers/processes.ts";
+import { until } from "../helpers/until.ts";
 
 const ROUNDS = 5;
 const FIXTURE = "test/helpers/fixtures/log-writer.ts";
@@ -45,4 +50,32 @@ test.skipIf(!existsSync(FULL))("a full disk costs lines, and holds nothing up", 
   closeSync(full);
   child.stdout?.resume();
   expect(await closed).toEqual([0, null]);
+});
+
+test("for a reader that reads nothing a megabyte waits, and every line that comes is whole", async () => {
+  const path = join(await mkdtemp(join(tmpdir(), "log-")), "pipe");
+  execFileSync("mkfifo", [path]);
+  const pipe = openSync(path, constants.O_RDWR | constants.O_NONBLOCK);
+  closeAtEnd(() => closeSync(pipe));
+  const logger = createLogger({ destination: pipe });
+  const [written, line] = [8 * 1024 * 1024, "x".repeat(1_000)];
+  for (let sent = 0; sent < written; sent += line.length) logger.info(line);
+  let read = "";
+  const part = Buffer.alloc(64 * 1024);
+  const readPart = () => {
+    try {
+      read += part.toString("utf8", 0, readSync(pipe, part));
+    } catch (error) {
+      if (!(error instanceof Error && "code" in error && error.code === "EAGAIN")) throw error;
+    }
+  };
+  logger.warn("the last one");
+  await until(() => {
+    readPart();
+    logger.warn("and one more");
+    return read.endsWith('"and one more"}\n');
+  });
+  expect(read.length).toBeGreaterThan(1024 * 1024);
+  expect(read.length).toBeLessThan(written / 2);
+  for (const each of read.trimEnd().split("\n")) expect(JSON.parse(each)).toHaveProperty("msg");
 });

@@ -124,7 +124,7 @@ describe("what it refuses", () => {
   test("a request that came under a name of somebody else", async () => {
     const { status, body } = await ask(`${board}/api/queues`, { headers: { host: "evil.example" } });
     expect(status).toBe(403);
-    expect(body).toContain("loopback");
+    expect(body).toContain("--host-name");
   });
 
   test("a request that another site makes, also for the pages and their files", async () => {

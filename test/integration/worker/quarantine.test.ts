@@ -186,7 +186,7 @@ test("a run that died alone is settled from its record: what kills whoever reads
   expect(RunProgress.parse(JSON.parse(entry.body ?? ""))).toMatchObject({
     turns: 0,
     duration_ms: 4_321,
-    error: expect.stringContaining("died"),
+    error: expect.stringContaining("crashed"),
   });
 });
 

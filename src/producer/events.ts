@@ -143,11 +143,16 @@ class HistoryReader {
     return !this.#hasEnded && this.#stream.waiting < MOST_WAITING;
   }
 
+  /** While kept lines wait for room, text deltas leave it to them. */
+  get #takesDeltas(): boolean {
+    return this.#hasRoom && (this.#isReading || !this.#isLagging);
+  }
+
   #hear(message: string): void {
     const { number, events } = parseMessage(message);
     if (number === undefined) {
       // The end of a run is told by the verb that ends it.
-      for (const event of events) if (event.type !== "ended" && this.#hasRoom) this.#stream.push(event);
+      for (const event of events) if (event.type !== "ended" && this.#takesDeltas) this.#stream.push(event);
     } else if (this.#isLagging || !this.#hasRoom) this.#catchUp();
     else this.#push({ number, at: timeOf(number), events });
   }

@@ -159,7 +159,7 @@ function boundConnections(server: Server, most: number, patienceMs: number): voi
     const { socket } = request;
     heardOf(socket, request);
     response.once("close", () => {
-      if (requests.get(socket) === request) requests.set(socket, undefined);
+      if (requests.get(socket) === request) heardOf(socket, undefined);
     });
   });
   // A connection is as silent while its answer is being made: that has no bound here.

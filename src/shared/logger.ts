@@ -44,6 +44,11 @@ const WRITE_EVERY_MS = 100;
 const WRITE_AT_CHARS = 8 * 1024;
 /** So much waits for a reader that is slow; lines beyond it are dropped. */
 const MOST_WAITING_CHARS = 1024 * 1024;
+/** At the exit of the process a reader without room is waited for so long, asked this often. */
+const EXIT_WAIT_MS = 250;
+const EXIT_RETRY_MS = 5;
+const SLEEPER = new Int32Array(new SharedArrayBuffer(4));
+const NOTHING = Buffer.alloc(0);
 /** How a line of level info or below begins. */
 const ORDINARY = /^\{"level":[123]0,/;
 
@@ -78,10 +83,15 @@ function gathered(fd: number): LogSink {
   });
 }
 
-/** Lines on their way to a descriptor. One write at a time: a line that is written in part is not cut by another. */
+/**
+ * Lines on their way to a descriptor. One write at a time, and what it did not take goes first: no line is cut by another. While
+ * there is no room, one attempt in {@link WRITE_EVERY_MS} is made, whatever is logged.
+ */
 class GatheredLines {
   readonly #fd: number;
   #waiting = "";
+  /** Bytes that the last write did not take. */
+  #rest: Buffer = NOTHING;
   #isWriting = false;
   #isDue = false;
   /** Whether a line that should be out waits for the write under way. */
@@ -92,18 +102,35 @@ class GatheredLines {
   }
 
   add(line: string): void {
-    if (this.#waiting.length > MOST_WAITING_CHARS) return;
+    if (this.#rest.length + this.#waiting.length > MOST_WAITING_CHARS) return;
     this.#waiting += line;
-    if (ORDINARY.test(line)) {
-      if (this.#waiting.length >= WRITE_AT_CHARS) this.#flush();
-      else this.#flushSoon();
-    } else if (this.#isWriting) this.#isUrgent = true;
-    else this.flushSync();
+    if (this.#isWriting) this.#isUrgent ||= !ORDINARY.test(line);
+    else if (this.#rest.length > 0) this.#flushSoon();
+    else if (!ORDINARY.test(line)) this.#writeNow();
+    else if (this.#waiting.length >= WRITE_AT_CHARS) this.#flush();
+    else this.#flushSoon();
   }
 
+  /** Writes all that waits, at the exit of the process: for a reader without room it waits {@link EXIT_WAIT_MS}. */
   flushSync(): void {
-    let bytes = Buffer.from(this.#waiting);
+    const untilMs = systemClock.monotonicMs() + EXIT_WAIT_MS;
+    this.#writeNow();
+    while (this.#rest.length > 0 && systemClock.monotonicMs() < untilMs) {
+      Atomics.wait(SLEEPER, 0, 0, EXIT_RETRY_MS);
+      this.#writeNow();
+    }
+  }
+
+  #take(): Buffer {
+    const bytes = Buffer.concat([this.#rest, Buffer.from(this.#waiting)]);
+    this.#rest = NOTHING;
     this.#waiting = "";
+    this.#isUrgent = false;
+    return bytes;
+  }
+
+  #writeNow(): void {
+    let bytes = this.#take();
     try {
       while (bytes.length > 0) bytes = bytes.subarray(writeSync(this.#fd, bytes));
     } catch (error) {
@@ -113,32 +140,28 @@ class GatheredLines {
 
   #flush(): void {
     this.#isDue = false;
-    if (this.#isWriting || this.#waiting === "") return;
-    const bytes = Buffer.from(this.#waiting);
-    this.#waiting = "";
-    this.#isUrgent = false;
+    if (this.#isWriting) return;
+    const bytes = this.#take();
+    if (bytes.length === 0) return;
     this.#isWriting = true;
     write(this.#fd, bytes, (error, written) => {
       this.#isWriting = false;
       this.#putBack(error ? takenLater(error, bytes) : bytes.subarray(written));
-      if (this.#isUrgent && !error) this.#flush();
+      if (this.#isUrgent && this.#rest.length === 0) this.#flush();
     });
   }
 
   #flushSoon(): void {
-    if (this.#isDue || this.#waiting === "") return;
+    if (this.#isDue) return;
     this.#isDue = true;
     systemClock.timeout(WRITE_EVERY_MS, () => this.#flush());
   }
 
-  /** What was not taken goes before what came meanwhile. */
   #putBack(rest: Buffer): void {
-    if (rest.length > 0) this.#waiting = rest.toString() + this.#waiting;
-    this.#flushSoon();
+    this.#rest = rest;
+    if (rest.length > 0 || this.#waiting !== "") this.#flushSoon();
   }
 }
-
-const NOTHING = Buffer.alloc(0);
 
 /** What may be written once the reader has made room; of any other failure nothing. */
 function takenLater(error: unknown, bytes: Buffer): Buffer {

@@ -309,8 +309,8 @@ export default [
     id: "door-ack-walks",
     promise: "An ack reads a bounded part of the channel.",
     file: "src/service/api/reply-read.ts",
-    find: "if (pages === MOST_PAGES)",
-    replace: "if (pages < 0)",
+    find: "wanted.size > 0 && pages < most; pages++",
+    replace: "wanted.size > 0; pages++",
     tests: REPLIES,
   },
   {

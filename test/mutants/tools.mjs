@@ -941,7 +941,7 @@ export default [
     id: "log-waits-without-bound",
     promise: "What waits for the reader of a log has a bound.",
     file: "src/shared/logger.ts",
-    find: "if (this.#waiting.length > MOST_WAITING_CHARS) return;",
+    find: "if (this.#rest.length + this.#waiting.length > MOST_WAITING_CHARS) return;",
     replace: "",
     tests: ["test/integration/log-reader.test.ts"],
     title: "that reads nothing",

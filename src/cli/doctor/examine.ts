@@ -24,9 +24,9 @@ import {
   isLive,
 } from "../../shared/redis/inspection.ts";
 import * as shared from "../../shared/redis/installation.ts";
-import { createProviderLimiter } from "../../shared/redis/provider-limiter.ts";
 import { redisNowMs } from "../../shared/redis/redis-time.ts";
 import {
+  readLimiters,
   readOldReplies,
   readRefusedEntries,
   readWakes,
@@ -131,7 +131,7 @@ export async function examine(installation: Installation, options: ExamineOption
     refusedEntries: await readRefusedEntries(redis, keys, MOST_REFUSED),
     ...wakes,
     pause: await pause.state(),
-    limiters: await createProviderLimiter(redis, keys).list(),
+    limiters: await readLimiters(redis, keys),
     bounds,
     reached: survey.reached,
     workspaces: await readWorkspaces(installation, agents),

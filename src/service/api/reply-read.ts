@@ -186,22 +186,41 @@ async function withoutAcked(
   return sought.filter((_, i) => acked[i] === 0);
 }
 
-/** Reads the channel from the first place on at which one can stand. */
-async function search(
+/** What is found of ids in a channel, and which were not reached. */
+interface Found {
+  found: StreamEntry[];
+  notReached: string[];
+}
+
+/** Searches for those whose place is about known first: one that may stand anywhere takes no page from them. */
+async function search(client: OpenClient, parent: ParentAddress, sought: readonly Sought[]): Promise<Found> {
+  const placed = sought.filter(({ from }) => from !== OLDEST);
+  const others = sought.filter(({ from }) => from === OLDEST);
+  const first = await searchFrom(client, parent, placed, MOST_PAGES);
+  const second = await searchFrom(client, parent, others, MOST_PAGES - first.pages);
+  return {
+    found: [...first.found, ...second.found],
+    notReached: [...first.notReached, ...second.notReached],
+  };
+}
+
+/** Reads at most `most` pages of the channel, from the first place on at which one can stand. */
+async function searchFrom(
   client: OpenClient,
   parent: ParentAddress,
   sought: readonly Sought[],
-): Promise<{ found: StreamEntry[]; notReached: string[] }> {
+  most: number,
+): Promise<Found & { pages: number }> {
   const wanted = new Set(sought.map(({ id }) => id));
   const found: StreamEntry[] = [];
   const froms = sought.map(({ from }) => from);
   let after = froms.reduce((a, b) => (isBehind(a, b) ? a : b), froms[0] ?? OLDEST);
-  for (let pages = 0; wanted.size > 0; pages++) {
-    if (pages === MOST_PAGES) return { found, notReached: [...wanted] };
+  let pages = 0;
+  for (; wanted.size > 0 && pages < most; pages++) {
     const { entries, cursor, isLast } = await readPage(client, parent, after);
     found.push(...entries.filter(({ entry }) => wanted.delete(entry.reply_id)));
-    if (isLast) break;
+    if (isLast) return { found, notReached: [], pages: pages + 1 };
     after = cursor;
   }
-  return { found, notReached: [] };
+  return { found, notReached: [...wanted], pages };
 }

@@ -9,6 +9,7 @@ import { type AgentAddress, agentOf, type Keys, type ParentAddress } from "../pr
 import { eventMembers, isBehind, ProgressEvent } from "../protocol/reply.ts";
 import { jsonIn } from "../protocol/text.ts";
 import type { RedisClient } from "./connection/connection.ts";
+import { unlessMistyped } from "./key-types.ts";
 
 /** Publishes one event; never rejects: an event is a hint. */
 export type PublishEvent = (parent: ParentAddress, event: ProgressEvent) => void;
@@ -105,7 +106,7 @@ export async function readEvents(
     [...numbersOf].map(([uid, numbers]) => {
       const address = agentOf(parent, uid);
       const stored = storedLines(redis, keys.agent(address).timeline, numbers, offsets);
-      return linesOf(redis, keys, address, stored);
+      return linesOf(redis, keys, address, unlessMistyped(stored, []));
     }),
   );
   const byNumber = new Map(parts.flat().map((line) => [line.number, line]));

@@ -15,7 +15,6 @@ import type { Keys } from "../protocol/keys.ts";
 import { TIMING, type Timing } from "../protocol/limits.ts";
 import { numberIn } from "./codec.ts";
 import type { RedisClient } from "./connection/connection.ts";
-import { unlessMistyped } from "./key-types.ts";
 import { redisNowMs } from "./redis-time.ts";
 import { loadScripts } from "./scripts.ts";
 
@@ -126,10 +125,8 @@ export function createProviderLimiter(
       return (await scripts.run("limiter-release", undefined, args)).status;
     },
     async list() {
-      const names = (await unlessMistyped(redis.smembers(keys.limiters), [])).sort();
-      const found = await Promise.all(
-        names.map((name) => unlessMistyped(stateOf(redis, keys, name), undefined)),
-      );
+      const names = (await redis.smembers(keys.limiters)).sort();
+      const found = await Promise.all(names.map((name) => stateOf(redis, keys, name)));
       return found.flatMap((state) => state ?? []);
     },
   };

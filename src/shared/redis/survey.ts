@@ -17,6 +17,7 @@ import { numberIn } from "./codec.ts";
 import { type RedisClient, serversOf } from "./connection/connection.ts";
 import { inBatches } from "./inspection.ts";
 import { createKeyTypes, unlessMistyped } from "./key-types.ts";
+import { createProviderLimiter, type LimiterState } from "./provider-limiter.ts";
 import { redisNowMs } from "./redis-time.ts";
 import { pairs } from "./replies.ts";
 import type { ReadableWakeQueue } from "./wake-queue.ts";
@@ -134,6 +135,11 @@ export async function readTenantParents(
   return [...pairs(found)].map(([parentId, score]) => {
     return { parent: { tenant, parentId }, activeAtMs: Number(score) };
   });
+}
+
+/** The provider limits; none where a key of theirs has another type. */
+export function readLimiters(redis: RedisClient, keys: Keys): Promise<LimiterState[]> {
+  return unlessMistyped(createProviderLimiter(redis, keys).list(), []);
 }
 
 /** The live workers, by id; announcements of a newer version that cannot be read are left out. */

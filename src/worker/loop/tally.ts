@@ -61,22 +61,18 @@ export class Tally {
 
   /** A tool call that began or was answered for the first time. */
   call(name: string): void {
-    const counted = this.#countedAs(name);
+    const counted = this.calls.has(name) || this.calls.size < MOST_NAMES ? name : OTHER_NAMES;
     this.calls.set(counted, (this.calls.get(counted) ?? 0) + 1);
     this.toolCalls += 1;
   }
 
   /** A tool call that had its mark and was not made after all. */
   uncall(name: string): void {
-    const counted = this.#countedAs(name);
+    const counted = this.calls.has(name) ? name : OTHER_NAMES;
     const left = (this.calls.get(counted) ?? 1) - 1;
     if (left > 0) this.calls.set(counted, left);
     else this.calls.delete(counted);
     this.toolCalls -= 1;
-  }
-
-  #countedAs(name: string): string {
-    return this.calls.has(name) || this.calls.size < MOST_NAMES ? name : OTHER_NAMES;
   }
 
   /** A tool call that was answered without an error. */

@@ -205,7 +205,7 @@ export interface HeldRun {
   attempts: number;
   /** How often in a row the run has broken off before it advanced. */
   breaks: number;
-  /** What it was told to tell and Redis does not have yet: the release takes it along. */
+  /** What was told and Redis does not have yet. The next holder tells its beginnings again; the release takes along the rest. */
   events?: readonly RunEvent[];
 }
 
@@ -232,7 +232,10 @@ export async function releaseRun(
     delay_ms: Math.ceil(delayMs),
     running_ms: runningMs,
     provider_wait: providerWait && JSON.stringify(providerWait),
-    events: eventLine([...events, { type: "released", turn: 0, reason }]),
+    events: eventLine([
+      ...events.filter(({ type }) => type === "model_retry"),
+      { type: "released", turn: 0, reason },
+    ]),
   });
 }
 

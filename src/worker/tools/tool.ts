@@ -30,7 +30,7 @@ export interface ToolContext {
   readonly workspace: Workspace;
   /** Sends the parent an interim message, committed with this call's result. Throws {@link ToolFailure} beyond 20 a run. */
   readonly tellParent: (text: string) => void;
-  /** Aborted when the call's time is over or the run was stopped; a tool then stops without another effect. */
+  /** Aborted when the call's time is over or the run was stopped; a tool then stops without another effect. A copy of the context lacks it. */
   readonly signal: AbortSignal;
 }
 

@@ -116,6 +116,7 @@ test("the bodies that one tenant announces are bounded, and shut out no other te
   });
   expect(sockets.length).toBeGreaterThanOrEqual(MOST_LARGE);
   expect(refused.body).toMatchObject({ code: "rate_limited", retryable: true });
+  expect(refused.body.detail).toContain("bodies of this tenant");
   expect((await small(door, modest)).status).toBe(400);
   for (const socket of sockets) socket.destroy();
   await until(async () => (await small(door, greedy)).status === 400);

@@ -184,10 +184,12 @@ test.for(["claim", "append", "ask", "release"] as const)(
       await rig.redis.set(key, "foreign");
       const [log, before] = [rig.keys.agent(agent).log, await rig.raw(agent)];
       const entries = await rig.redis.hgetall(log);
+      const told = name === "timeline" ? await rig.redis.xlen(rig.keys.parent(rig.parent).history) : 0;
       await expect(perform()).rejects.toThrow("WRONGTYPE");
       expect(await rig.raw(agent)).toEqual(before);
       expect(await rig.redis.hgetall(log)).toEqual(entries);
       expect(await entriesOf(rig)).toEqual([]);
+      if (name === "timeline") expect(await rig.redis.xlen(rig.keys.parent(rig.parent).history)).toBe(told);
       await rig.redis.del(key);
       expect(["claimed", "appended", "asked", "released"]).toContain((await perform()).status);
     }

@@ -6,7 +6,7 @@
  * 3. One whose server has become a read-only replica looks for another server, once a second; what was refused is put
  *    again there.
  * 4. What waits for an answer when a connection is closed for good is rejected, all of it.
- * 5. Commands of one turn of the event loop leave in one write.
+ * 5. Commands of one turn of the event loop leave in one write; pipelines and transactions write by themselves.
  * 6. All this holds for duplicates, which BullMQ makes for itself.
  */
 import { type Command, Redis, type RedisOptions } from "ioredis";

@@ -15,6 +15,7 @@ local deadline = math.min(now + answer_ms, math.max(too_old_at(agent), num(agent
 local waiting_for = {}
 -- Events and questions first: a key of another type fails here, and no call is marked as begun.
 redis.call('HLEN', log)
+redis.call('XLEN', replies)
 tell_events(agent, events)
 for _, question in ipairs(questions) do
   local default_answer = given(question.default_answer)

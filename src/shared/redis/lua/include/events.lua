@@ -9,7 +9,11 @@ end
 local function tell_events(agent, events)
   if not events then return end
   local number = redis.call('XADD', history, '*', 'u', agent.uid)
-  redis.call('RPUSH', timeline, number .. ' ' .. agent.run .. ' ' .. events)
+  local told = redis.pcall('RPUSH', timeline, number .. ' ' .. agent.run .. ' ' .. events)
+  if type(told) == 'table' then
+    redis.call('XDEL', history, number)
+    error(told.err)
+  end
   if is_watched() then
     redis.call('PUBLISH', events_channel, '{"v":1,"agent_id":' .. cjson.encode(agent.agent_id) .. ',"name":'
       .. cjson.encode(agent.name) .. ',"n":"' .. number .. '","r":' .. agent.run .. ',"e":[' .. events .. ']}')

@@ -114,10 +114,14 @@ export async function depth({
     "| queued agents | added a second, first tenth | last tenth | Redis, % of a core for looking after them | PING | spawn and destroy beside them | worked off a second, by thirds of 15 s |",
     "| --- | --- | --- | --- | --- | --- | --- |",
     ...lines,
+    "",
+    CATCHING_UP,
   ];
 }
 
 const LOOKED_AT_MS = 15_000;
+const CATCHING_UP =
+  "Measured from the start of the first worker on: nobody has checked what was queued before it, so its sweeper catches up meanwhile.";
 
 /** Queues so many agents, ten a parent; answers how many a second, in the first tenth and in the last. */
 async function addQueued(client: Client, agents: number): Promise<[first: string, last: string]> {

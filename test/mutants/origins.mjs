@@ -431,7 +431,7 @@ export default [
     "mcp-schema-too-deep",
     "A tool whose schema cannot be searched whole is left out.",
     "worker/tools/mcp/tools.ts",
-    "if (isDeeperThan(listedSchema, MAX_SCHEMA_DEPTH)) return undefined;",
+    "if (depthOf(listedSchema, MAX_SCHEMA_DEPTH) > MAX_SCHEMA_DEPTH) return undefined;",
     "",
     MCP_TOOLS,
   ),

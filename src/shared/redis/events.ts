@@ -128,7 +128,7 @@ async function storedLines(
   offsets: TimelineOffsets,
 ): Promise<string[]> {
   const [first = "", last = ""] = [numbers[0], numbers.at(-1)];
-  const isBefore = (text: string) => isBehind(numberIn(text), first);
+  const isBefore = (text: string) => isBehind(lineNumber(text), first);
   const offset = offsets.get(timeline) ?? 0;
   let begin = Math.max(0, offset - 1);
   let stored = await redis.lrange(timeline, begin, offset + numbers.length - 1);
@@ -136,7 +136,7 @@ async function storedLines(
     begin = 0;
     stored = await redis.lrange(timeline, 0, -1);
   }
-  const upToLast = stored.filter((text) => !isBehind(last, numberIn(text)));
+  const upToLast = stored.filter((text) => !isBehind(last, lineNumber(text)));
   offsets.delete(timeline);
   offsets.set(timeline, begin + upToLast.length);
   const [oldest] = offsets.keys();
@@ -144,7 +144,7 @@ async function storedLines(
   return upToLast.filter((text) => !isBefore(text));
 }
 
-function numberIn(storedLine: string): string {
+function lineNumber(storedLine: string): string {
   return storedLine.slice(0, storedLine.indexOf(" "));
 }
 

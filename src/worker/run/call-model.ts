@@ -28,7 +28,7 @@ export async function callModel(
   const begun = session.purchaseId(step);
   if (isDue && (await session.commit({ begun })) !== "committed")
     return session.lease.isLive() ? undefined : "lost";
-  const hasRoom = !session.record.spec.budgets || (await reserveCall(context, session, step));
+  const hasRoom = await reserveCall(context, session, step);
   if (!hasRoom) return session.lease.isLive() ? undefined : "lost";
   const { clock } = context;
   const passage = await enterChain(context, session);
@@ -41,8 +41,7 @@ export async function callModel(
   const startedMs = clock.monotonicMs();
   const { outcome, isCutOff } = await makeCall(context, session, step);
   settleCall(context, session, step, outcome.status === "answer" ? outcome.answer.usage : outcome.usage);
-  const left = passage.leave(outcome);
-  const concern = typeof left === "string" ? left : await left;
+  const concern = await passage.leave(outcome);
   if (outcome.status === "answer") {
     addBought(context, session, step, shownAnswer(outcome.answer), clock.monotonicMs() - startedMs);
     return undefined;

@@ -107,20 +107,19 @@ export class ProviderLimit {
     // In an outage they would pile up in the connection.
     if (this.#isReading) return;
     this.#isReading = true;
-    Promise.all([limiter.list(), pause.state()]).then(
+    const read = Promise.all([limiter.list(), pause.state()]).then(
       ([limiters, paused]) => {
-        this.#isReading = false;
         if (sentAtMs < this.#readAtMs) return;
         this.#unhealthy = new Set(limiters.map(({ name }) => name));
         for (const [name, atMs] of this.#suspected) if (atMs < sentAtMs) this.#suspected.delete(name);
         this.#isPaused = paused !== undefined;
         this.#readAtMs = sentAtMs;
       },
-      (error: unknown) => {
-        this.#isReading = false;
-        logger.debug({ problem: messageOf(error) }, "Provider limiter not read");
-      },
+      (error: unknown) => logger.debug({ problem: messageOf(error) }, "Provider limiter not read"),
     );
+    void read.finally(() => {
+      this.#isReading = false;
+    });
   }
 
   async #ask(name: string, lease: Lease): Promise<Passage> {

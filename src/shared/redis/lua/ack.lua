@@ -1,6 +1,7 @@
 -- ack: takes a reply out of the channel. Its full text now lives `kept_ms`. If it ends the agent, the record shrinks to what its
--- parent and a repeated request key still need, for `kept_ms`; if its profile keeps a transcript, all of the record stays. Its request key goes, unless its caller named it. The timelines of a parent's newest
--- ended agents stay; the oldest of them goes with its numbers in the history.
+-- parent and a repeated request key still need, for `kept_ms`; if its profile keeps a transcript, all of the record stays. Its
+-- request key goes, unless its caller named it. The timelines of a parent's newest ended agents stay; the oldest of them goes
+-- with its numbers in the history.
 -- Include rest.
 -- Closes: two readers both believing they were first; a re-sent ack contradicting itself.
 local TIMELINES_MAX = 50

@@ -25,9 +25,8 @@ export function parseOrNothing(json: string): unknown {
   }
 }
 
-/** `json` with each value below {@link KEPT_LEVELS} written as 0: who writes it anew or reads it as text needs no deep stack. */
+/** `json` with each value below {@link KEPT_LEVELS} written as 0, so that no reader or writer of it needs a deep stack. */
 export function cutBelowKept(json: string): string {
-  const levels = KEPT_LEVELS;
   let kept = "";
   let from = 0;
   let depth = 0;
@@ -38,10 +37,10 @@ export function cutBelowKept(json: string): string {
       if (at < 0) break;
     } else if (OPENS.has(code)) {
       depth += 1;
-      if (depth === levels + 1) kept += json.slice(from, at);
-      if (depth > levels) from = json.length;
+      if (depth === KEPT_LEVELS + 1) kept += json.slice(from, at);
+      if (depth > KEPT_LEVELS) from = json.length;
     } else if (CLOSES.has(code)) {
-      if (depth === levels + 1) {
+      if (depth === KEPT_LEVELS + 1) {
         kept += "0";
         from = at + 1;
       }

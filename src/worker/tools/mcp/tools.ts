@@ -11,6 +11,7 @@ import type { Tool as ListedTool } from "@modelcontextprotocol/client";
 import { messageOf, ToolFailure } from "../../../shared/errors.ts";
 import type { McpServers } from "../../../shared/mcp-server.ts";
 import { JsonObject } from "../../../shared/protocol/content.ts";
+import { depthOf } from "../../../shared/protocol/message.ts";
 import { mcpServerOf } from "../../../shared/protocol/permissions.ts";
 import { clip } from "../../../shared/protocol/text.ts";
 import { withoutSecrets, withoutSecretsIn } from "../../../shared/secrets.ts";
@@ -88,7 +89,7 @@ function toolOf(server: ServerConnection, listed: ListedTool, timeoutMs: number)
   const name = `mcp__${server.name}__${withoutSecrets(listed.name).replace(/[^A-Za-z0-9_-]/g, "_")}`;
   if (listed.name === "" || name.length > MAX_NAME_CHARS) return undefined;
   const { $schema: _, ...listedSchema } = listed.inputSchema;
-  if (isDeeperThan(listedSchema, MAX_SCHEMA_DEPTH)) return undefined;
+  if (depthOf(listedSchema, MAX_SCHEMA_DEPTH) > MAX_SCHEMA_DEPTH) return undefined;
   const inputSchema = withoutSecretsIn(listedSchema, MAX_SCHEMA_DEPTH);
   if (JSON.stringify(inputSchema).length > MAX_SCHEMA_CHARS) return undefined;
   const said = withoutSecrets(listed.description ?? listed.title ?? listed.name);
@@ -112,12 +113,6 @@ function toolOf(server: ServerConnection, listed: ListedTool, timeoutMs: number)
       return text;
     },
   };
-}
-
-/** Whether more than `depth` objects and lists stand in one another. */
-function isDeeperThan(value: unknown, depth: number): boolean {
-  if (typeof value !== "object" || value === null) return false;
-  return depth === 0 || Object.values(value).some((part) => isDeeperThan(part, depth - 1));
 }
 
 /** Text as it is; of anything else what it is. */

@@ -2,7 +2,8 @@
  * Progress of a parent's agents: as it happens, from a number on, or of one agent as long as its record is kept.
  *
  * 1. A reader sees the lines of its parent's history in their order, each once, from its number on; what the channel lost is
- *    read from the history at the next gap. Text deltas are live only.
+ *    read from the history at the next gap, or before the next line that is told: that says which number came before it. Text
+ *    deltas are live only.
  * 2. The verbs publish while a reader says that it watches; a reader says it at each gap, at least every five seconds.
  * 3. While {@link MOST_WAITING} events wait for a reader nothing is added for it: it reads on from the history when it has taken
  *    them. So what waits is bounded by them and one page, however long the history is and however slow the reader.
@@ -149,12 +150,17 @@ class HistoryReader {
   }
 
   #hear(message: string): void {
-    const { number, events } = parseMessage(message);
-    if (number === undefined) {
+    const told = parseMessage(message);
+    if (told.number === undefined) {
       // The end of a run is told by the verb that ends it.
-      for (const event of events) if (event.type !== "ended" && this.#takesDeltas) this.#stream.push(event);
-    } else if (this.#isLagging || !this.#hasRoom) this.#catchUp();
-    else this.#push({ number, at: timeOf(number), events });
+      for (const event of told.events)
+        if (event.type !== "ended" && this.#takesDeltas) this.#stream.push(event);
+    } else if (this.#isLagging || !this.#hasRoom || this.#hasMissed(told.previous)) this.#catchUp();
+    else this.#push({ number: told.number, at: timeOf(told.number), events: told.events });
+  }
+
+  #hasMissed(number: string): boolean {
+    return this.#cursor !== undefined && isBehind(this.#cursor, number);
   }
 
   #push(line: Omit<EventLine, "uid">): void {

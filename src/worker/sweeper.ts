@@ -16,7 +16,7 @@ import {
 import { answerEntry } from "../shared/protocol/log.ts";
 import { defaultAnswerTo } from "../shared/protocol/message.ts";
 import type { AgentStore } from "../shared/redis/agents.ts";
-import type { DeadlineSet, Due } from "../shared/redis/deadlines.ts";
+import type { DeadlineSet, Due, NextCheck } from "../shared/redis/deadlines.ts";
 import type { Input } from "../shared/redis/scripts.ts";
 import type { WakeQueue } from "../shared/redis/wake-queue.ts";
 
@@ -27,6 +27,9 @@ import type { WakeQueue } from "../shared/redis/wake-queue.ts";
 const TICK_MS = 1_000;
 /** Agents checked in one round of a tick. */
 const BATCH = 100;
+/** After a full round a tick rests so many times as long as that took, at most {@link LONGEST_REST_MS}: Redis has others to serve. */
+const RESTS = 3;
+const LONGEST_REST_MS = 100;
 /**
  * An agent that a sweeper has taken is hidden from the others this long. Briefly: the answer that names it may be lost, and a
  * second check does no harm.
@@ -39,7 +42,7 @@ export interface SweeperContext {
     AgentStore,
     "overdue" | "settle" | "record" | "answer" | "requeue" | "orphans" | "finish" | "timing"
   >;
-  deadlines: Pick<DeadlineSet, "due" | "move" | "forget" | "touch">;
+  deadlines: Pick<DeadlineSet, "due" | "move" | "touch">;
   wakes: Pick<WakeQueue, "add" | "isAlive">;
   clock: Clock;
   /** A number in [0, 1); default `Math.random`. */
@@ -65,16 +68,24 @@ export function createSweeper(context: SweeperContext): Sweeper {
 
   /** One agent that cannot be checked must not keep the others from it; it comes due again. */
   const checkSafely = (due: Due) =>
-    check(context, due).catch((error: unknown) =>
-      logger.warn({ member: due.member, problem: messageOf(error) }, "Sweeper could not look; trying again"),
+    check(context, due).catch(
+      (error: unknown) =>
+        void logger.warn(
+          { member: due.member, problem: messageOf(error) },
+          "Sweeper could not look; trying again",
+        ),
     );
   const tick = async () => {
     let checked = 0;
     for (;;) {
+      const startedAt = clock.monotonicMs();
       const due = await deadlines.due(BATCH, HIDDEN_MS);
-      await Promise.all(due.map(checkSafely));
+      const checks = await Promise.all(due.map(checkSafely));
+      await deadlines.move(checks.filter((check) => check !== undefined));
       checked += due.length;
       if (due.length < BATCH || stopping?.signal.aborted) return checked;
+      const rest = Math.min(RESTS * (clock.monotonicMs() - startedAt), LONGEST_REST_MS);
+      if (rest > 0) await clock.sleep(rest, stopping?.signal);
     }
   };
   const sweep = async (signal: AbortSignal) => {
@@ -118,18 +129,18 @@ const DEATH_OF_AN_ORPHAN: Input<"settle"> = {
   stop_reason: "parent_gone",
 };
 
-async function check(context: SweeperContext, due: Due): Promise<void> {
-  const { store, deadlines } = context;
+/** Does what is due. Resolves to the next check; undefined: when the deadline set says. */
+async function check(context: SweeperContext, due: Due): Promise<NextCheck | undefined> {
   const { address, parent } = due;
   if (parent) return checkParent(context, due, parent);
-  if (!address) return deadlines.forget(due);
-  const found = await store.overdue(address);
+  if (!address) return never(due);
+  const found = await context.store.overdue(address);
   switch (found.status) {
     case "unknown":
     case "ended":
-      return deadlines.forget(due);
+      return never(due);
     case "not_due":
-      return deadlines.move(due, found.deadline);
+      return { due, at: found.deadline };
     case "idle_over":
       return settle(context, due, address, IDLE_DEATH);
     case "max_age_over":
@@ -139,22 +150,28 @@ async function check(context: SweeperContext, due: Due): Promise<void> {
     case "parent_gone":
       return settle(context, due, address, DEATH_OF_AN_ORPHAN);
     case "unwatched":
-      return finish(context, address, found.agent_id);
+      await finish(context, address, found.agent_id);
+      return undefined;
     case "answer_due":
       return answerInstead(context, due, address);
-    case "wake_due":
-      return wake(context, due, address, found.wake, found.agent_id);
+    case "lease_over":
+      return requeue(context, due, address, found);
+    case "queued":
+      if (await context.wakes.isAlive({ uid: address.uid, wake: found.wake }))
+        return { due, at: found.check_at };
+      return requeue(context, due, address, found);
   }
 }
 
+const never = (due: Due): NextCheck => ({ due, at: undefined });
+
 /** The agents of a parent whose lease has lapsed follow it, each as its spawn said. */
-async function checkParent(context: SweeperContext, due: Due, parent: ParentAddress): Promise<void> {
-  const { store, deadlines } = context;
-  const found = await store.orphans(addressOfParent(parent));
-  if (found.status === "no_agents") return deadlines.forget(due);
+async function checkParent(context: SweeperContext, due: Due, parent: ParentAddress): Promise<NextCheck> {
+  const found = await context.store.orphans(addressOfParent(parent));
+  if (found.status === "no_agents") return never(due);
   if (found.status === "gone")
     await Promise.all(found.uids.map((uid) => followParent(context, agentOf(parent, uid))));
-  return deadlines.move(due, found.at);
+  return { due, at: found.at };
 }
 
 /** What an agent does whose parent is gone; its own place in the deadline set is left to its next check. */
@@ -181,48 +198,45 @@ async function finish(
 }
 
 async function settle(
-  { store, deadlines }: SweeperContext,
+  { store }: SweeperContext,
   due: Due,
   address: AgentAddress,
   how: Input<"settle">,
-) {
+): Promise<NextCheck> {
   const answer = await store.settle(address, how);
-  if (answer.status === "not_due") return deadlines.move(due, answer.deadline);
-  return deadlines.forget(due);
+  return answer.status === "not_due" ? { due, at: answer.deadline } : never(due);
 }
 
 /** The defaults of all open questions; whatever comes between is seen when the agent comes due again. */
 async function answerInstead(
-  { store, deadlines, wakes }: SweeperContext,
+  { store, wakes }: SweeperContext,
   due: Due,
   address: AgentAddress,
-): Promise<void> {
+): Promise<NextCheck | undefined> {
   const record = await store.record(address);
+  let next: NextCheck | undefined;
   for (const question of record?.questions ?? []) {
     const answer = await store.answer(address, {
       authority: "sweeper",
       question_id: question.question_id,
       entry: answerEntry(defaultAnswerTo(question)),
     });
-    if (answer.status === "not_due") return deadlines.move(due, answer.deadline);
+    if (answer.status === "not_due") return { due, at: answer.deadline };
     if (answer.status !== "queued" || !record) continue;
-    await deadlines.move(due, answer.deadline);
+    next = { due, at: answer.deadline };
     await wakes.add(wakeOf(address, record.agent_id, answer.wake));
   }
+  return next;
 }
 
-async function wake(
-  { store, deadlines, wakes }: SweeperContext,
+async function requeue(
+  { store, wakes }: SweeperContext,
   due: Due,
   address: AgentAddress,
-  newest: number,
-  agentId: string,
-): Promise<void> {
-  const alive = await wakes.isAlive({ uid: address.uid, wake: newest });
-  const answer = await store.requeue(address, { expected_wake: newest, job_alive: alive });
-  if (answer.status === "not_due") return;
-  await deadlines.move(due, answer.deadline);
-  if (answer.status === "wake") {
-    await wakes.add(wakeOf(address, agentId, answer.wake));
-  }
+  { wake, agent_id }: { wake: number; agent_id: string },
+): Promise<NextCheck | undefined> {
+  const answer = await store.requeue(address, { expected_wake: wake });
+  if (answer.status === "not_due") return undefined;
+  await wakes.add(wakeOf(address, agent_id, answer.wake));
+  return { due, at: answer.deadline };
 }

@@ -123,7 +123,7 @@ test("every field that a script gives a record stands in its table, and every fi
   const written = [...inTables, ...inFields, ...direct];
   const fields = tableUnder("Record").flatMap(([names = ""]) => names.split(", "));
   expect(written).toEqual(
-    expect.arrayContaining(["uid", "end_entry", "not_before", "released_epoch", "begun", "checks"]),
+    expect.arrayContaining(["uid", "end_entry", "not_before", "released_epoch", "begun", "wake"]),
   );
   expect(written.filter((field) => field && !fields.includes(field))).toEqual([]);
   expect(fields.filter((field) => !new RegExp(`\\b${field}\\b`).test(sources))).toEqual([]);

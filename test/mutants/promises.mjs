@@ -70,7 +70,7 @@ export default [
     promise: "An agent whose idle time is over is ended by a sweeper.",
     file: "src/worker/sweeper.ts",
     find: "return settle(context, due, address, IDLE_DEATH);",
-    replace: "return deadlines.forget(due);",
+    replace: "return never(due);",
     tests: ["test/integration/worker/sweeping.test.ts"],
   },
   {

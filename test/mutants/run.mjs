@@ -458,6 +458,14 @@ export default [
     tests: ["test/integration/worker/announced-calls.test.ts"],
   },
   {
+    id: "unbooked-without-entry",
+    promise: "What a commit has taken to Redis is not charged beside it, though its answer never came.",
+    file: "src/worker/run/cost.ts",
+    find: ", by: session.unbooked[0] });",
+    replace: " });",
+    tests: ["test/integration/worker/session.test.ts"],
+  },
+  {
     id: "lost-call-charged-late",
     promise: "A call under way at a death is charged also where the next holder cannot begin.",
     file: "src/worker/run/open.ts",

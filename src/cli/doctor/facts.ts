@@ -130,7 +130,7 @@ export type AgentTrouble =
 export const OVERDUE_GRACE_MS = 15_000;
 /** A run may break off once: another worker takes it. */
 const BREAKS = 2;
-/** A check that is set this long after the deadline comes too late. */
+/** A check that is set this long after the deadline, or from now where that is over, comes too late. */
 const LATE_MS = 60_000;
 
 /** Everything that is wrong with one agent at one look; `graceMs` is how late its check may be. */
@@ -139,7 +139,7 @@ export function troublesOf(snapshot: AgentSnapshot, graceMs: number): AgentTroub
   if (snapshot.record.version > PAYLOAD_VERSION) return ["newer_records"];
   const { nextCheckMs, lifeMs, nowMs, record } = snapshot;
   const found = overdueTroubles(snapshot, record, graceMs);
-  if (nextCheckMs === undefined || nextCheckMs > deadlineOf(record, lifeMs, nowMs) + LATE_MS)
+  if (nextCheckMs === undefined || nextCheckMs > Math.max(nowMs, deadlineOf(record, lifeMs, nowMs)) + LATE_MS)
     found.push("unwatched");
   if (record.breaks >= BREAKS) found.push("breaking_off");
   if (!snapshot.isCounted) found.push("uncounted");

@@ -30,6 +30,12 @@ export interface Due {
   parent?: ParentAddress | undefined;
 }
 
+/** When a sweeper checks what it has seen again: at `at` (epoch ms of Redis); undefined: never. */
+export interface NextCheck {
+  due: Due;
+  at: number | undefined;
+}
+
 /** See the module's header. */
 export interface DeadlineSet {
   /** A sweeper must check the agent in `inMs` or earlier. */
@@ -38,23 +44,13 @@ export interface DeadlineSet {
   touchParent(parent: ParentAddress, inMs: number): Promise<void>;
   /** Up to `limit` due agents; they are hidden from other sweepers for `hiddenMs`. */
   due(limit: number, hiddenMs: number): Promise<Due[]>;
-  /** Next look at `at` (epoch ms of Redis), or at the end of a touch's grace; unless touched since it was seen. */
-  move(due: Due, at: number): Promise<void>;
-  /** No further look, with the same reservations. */
-  forget(due: Due): Promise<void>;
+  /** Sets the next checks; that of a member which was touched comes at the end of the grace, or stays if that came later. */
+  move(checks: readonly NextCheck[]): Promise<void>;
 }
 
 /** The deadline set on `redis`. */
 export function createDeadlineSet(redis: RedisClient, keys: Keys, timing: Timing): DeadlineSet {
   const scripts = loadScripts(redis, keys, timing);
-  const move = async ({ member, seenScore, seenGrace }: Due, at: number | undefined) => {
-    await scripts.run("deadline-move", undefined, {
-      member,
-      seen_score: seenScore,
-      seen_grace: seenGrace,
-      at,
-    });
-  };
   return {
     async touch(address, inMs) {
       await scripts.run("deadline-hint", undefined, {
@@ -81,7 +77,14 @@ export function createDeadlineSet(redis: RedisClient, keys: Keys, timing: Timing
         parent: parentOfMember(member),
       }));
     },
-    move,
-    forget: (due) => move(due, undefined),
+    async move(checks) {
+      if (checks.length === 0) return;
+      await scripts.run("deadline-move", undefined, {
+        moves: checks.map(
+          ({ due: { member, seenScore, seenGrace }, at }) =>
+            [member, `${seenScore}`, seenGrace, at === undefined ? "" : `${at}`] as const,
+        ),
+      });
+    },
   };
 }

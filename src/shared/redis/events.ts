@@ -29,8 +29,8 @@ const WATCHING_MS = 10_000;
 
 /** A line: its number, the run, and the events in the spelling of {@link eventMembers}. */
 const Line = z.object({ n: z.string(), r: z.int(), e: z.array(z.unknown()) });
-/** A line as it is told on the channel. */
-const Told = Line.extend({ agent_id: z.string(), name: z.string() });
+/** A line as it is told on the channel; `p`: the number before it in the parent's history, `"0"`: there was none. */
+const Told = Line.extend({ p: z.string(), agent_id: z.string(), name: z.string() });
 /** A line as it is stored: number, run and events, separated by commas. */
 const STORED_LINE = /^(\S+) (\d+) (.*)$/s;
 
@@ -47,11 +47,17 @@ export async function watchEvents(redis: RedisClient, keys: Keys, parent: Parent
   await redis.set(keys.parent(parent).watching, "1", "PX", WATCHING_MS);
 }
 
-/** What a message of the channel carries: a line, or, without a number, an event that is live only; no events for what this version does not know. */
-export function parseMessage(message: string): Pick<EventLine, "events"> & { number: string | undefined } {
+/** What a message of the channel carries: a line, which says what number stood before its own, or an event that is live only. */
+export type ChannelMessage =
+  | { number: string; previous: string; events: ProgressEvent[] }
+  | { number: undefined; events: ProgressEvent[] };
+
+/** The content of a message of the channel; no events for what this version does not know. */
+export function parseMessage(message: string): ChannelMessage {
   const json = jsonIn(message);
   const told = Told.safeParse(json);
-  if (told.success) return { number: told.data.n, events: eventsOf(told.data, told.data) };
+  if (told.success)
+    return { number: told.data.n, previous: told.data.p, events: eventsOf(told.data, told.data) };
   const single = ProgressEvent.safeParse(json);
   return { number: undefined, events: single.success ? [single.data] : [] };
 }

@@ -171,9 +171,10 @@ export function isLive(snapshot: AgentSnapshot): snapshot is AgentSnapshot & { r
 }
 
 /** How long ago a sweeper should have checked a live agent, ms; 0 or less: in time. */
-export function overdueMs({ record, nowMs, lifeMs }: AgentSnapshot): number {
+export function overdueMs({ record, nowMs, lifeMs, nextCheckMs = 0 }: AgentSnapshot): number {
   if (!record || record.status === "ended") return 0;
-  const since = [nowMs - deadlineOf(record, lifeMs, nowMs)];
+  const deadline = deadlineOf(record, lifeMs, nowMs);
+  const since = [nowMs - (isQueued(record) ? Math.max(deadline, nextCheckMs) : deadline)];
   if (record.status !== "idle" && record.tooOldAt > 0) since.push(nowMs - record.tooOldAt);
   return Math.max(...since);
 }
@@ -182,6 +183,11 @@ export function overdueMs({ record, nowMs, lifeMs }: AgentSnapshot): number {
 export function isTooOld({ record, nowMs }: AgentSnapshot, graceMs: number): boolean {
   if (!record || record.status === "idle" || record.status === "ended" || record.tooOldAt === 0) return false;
   return record.tooOldAt + graceMs < nowMs;
+}
+
+/** Whether it waits for a worker to claim it. Until then its record keeps its first deadline: the deadline set has the next check. */
+function isQueued({ status, leaseUntil }: RecordSnapshot): boolean {
+  return status === "queued" || (status === "running" && leaseUntil === 0);
 }
 
 /** When a sweeper must check: an idle agent at the end of its life key, a running one at that of its lease. */

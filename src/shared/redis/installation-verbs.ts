@@ -21,12 +21,13 @@ export const INSTALLATION_VERBS = {
     args: { limit: int, hidden_ms: int },
     answers: { due: { members: rows({ member: text, score: int, grace: text }) } },
   },
-  /** The time of the next check, or none (`at` absent), unless the member was touched since it was seen. */
+  /** The time of the next check of each member, or none (`at` empty), unless it was touched since it was seen. */
   "deadline-move": {
     keys: ["deadlines", "hint_grace"],
     context: [],
-    args: { member: text, seen_score: int, seen_grace: text, at: optional(int) },
-    answers: { moved: {}, touched: {} },
+    args: {},
+    lists: { moves: list("member", "seen_score", "seen_grace", "at") },
+    answers: { moved: {} },
   },
   /** Gives a wake that was just added its place in the line, by tenant, then parent. `gone`: a worker has it, or it has one. */
   "fair-rank": {

@@ -9,11 +9,12 @@ import type { Verb } from "./verb.ts";
 export const SWEEPER_VERBS = {
   /**
    * What a sweeper has to do about this agent; changes nothing. `parent_gone`: settle it; `unwatched`: its parent is gone and
-   * its run is to report what it has.
+   * its run is to report what it has; `lease_over`: requeue it; `queued`: if its job waits to be taken, check again at
+   * `check_at`, else requeue it.
    */
   overdue: {
     keys: ["record", "life", "parent_lease"],
-    context: ["version", "look_ms", "tools_ms"],
+    context: ["version", "look_ms", "longest_look_ms", "tools_ms"],
     args: {},
     answers: {
       not_due: { deadline: int },
@@ -23,17 +24,18 @@ export const SWEEPER_VERBS = {
       tools_missing: {},
       parent_gone: {},
       unwatched: { agent_id: text },
-      wake_due: { wake: int, checks: int, agent_id: text },
+      lease_over: { wake: int, agent_id: text },
+      queued: { wake: int, agent_id: text, check_at: int },
       ended: {},
       unknown: {},
     },
   },
-  /** After `overdue` answered `wake_due`. `wait`: the job waits to be taken; `wake`: add the job of the new one. */
+  /** Replaces a wake that no worker will take; add the job of the new one. */
   requeue: {
     keys: ["record"],
-    context: ["look_ms", "longest_look_ms"],
-    args: { expected_wake: int, job_alive: flag },
-    answers: { wake: { wake: int, deadline: int }, wait: { deadline: int }, not_due: {} },
+    context: ["look_ms"],
+    args: { expected_wake: int },
+    answers: { wake: { wake: int, deadline: int }, not_due: {} },
   },
   /** What stands in one slot about one agent, at one moment; changes nothing. Times are epoch ms, 0: none. */
   inspect: {

@@ -383,12 +383,13 @@ export const AGENT_VERBS = {
   },
   /**
    * Books a call that was bought but could not be committed, because the lease was lost: into the parent's counters, once
-   * whatever purchase id, also for an agent that has ended. Only for a purchase whose answer is in no log.
+   * whatever purchase id, also for an agent that has ended. `same`: it was booked, or the log has the entry that says so.
    */
   charge: {
-    keys: ["record", "usage"],
+    keys: ["record", "usage", "log", "transcript"],
     context: ["usage_ttl_ms", "stored_counts"],
-    args: { purchase_id: text, /** What it used and cost, as a progress. */ bought },
+    // `bought`: what it used and cost, as a progress. The entry is one of those that were to be committed.
+    args: { purchase_id: text, bought, entry_key: optional(text), entry: optional(text) },
     answers: { charged: {}, same: {}, unknown: {} },
   },
   ...SWEEPER_VERBS,

@@ -17,12 +17,14 @@ import {
 } from "../../shared/protocol/content.ts";
 import { costUsd, priceOf } from "../../shared/protocol/usage.ts";
 import { budgetsOf } from "../../shared/redis/budget.ts";
-import { newNotice } from "../loop/log.ts";
+import { type NewEntry, newNotice } from "../loop/log.ts";
 import type { CallStep } from "../loop/next.ts";
 import type { CallOutcome, ModelRequest } from "../model/model.ts";
 import type { RunContext } from "./context.ts";
 import { summedUpBy } from "./purchase.ts";
 import type { Session } from "./session.ts";
+
+type Booking = Pick<RunContext, "store" | "logger">;
 
 /** A destroyed run's answer that comes this soon is waited for, ms: then its price is known and not estimated. */
 export const BILL_GRACE_MS = 250;
@@ -77,15 +79,16 @@ function promptOf(
   return { ...ZERO_USAGE, input_tokens: Math.ceil(bytes / BYTES_PER_TOKEN), cache_read_input_tokens: before };
 }
 
-/** Books what the run paid for and could not commit. Never rejects: what cannot be booked is logged. */
-export async function chargeUnbooked(context: RunContext, session: Session): Promise<void> {
+/** Books what the run paid for and did not commit. Never rejects: what cannot be booked is logged. */
+export async function chargeUnbooked(context: Booking, session: Session): Promise<void> {
   let [usage, cost] = [ZERO_USAGE, 0];
-  for (const entry of session.unbooked) {
+  for (const { entry } of session.unbooked) {
     if (entry.kind === "answer") [usage, cost] = [addUsage(usage, entry.usage), cost + entry.costUsd];
     if (entry.kind === "purchase" || entry.kind === "compacted")
       [usage, cost] = [addUsage(usage, entry.value.usage), cost + entry.value.cost_usd];
   }
-  if (usage !== ZERO_USAGE) await charge(context, session, session.begun, usage, cost);
+  if (usage !== ZERO_USAGE)
+    await charge(context, session, session.begun, { usage, cost, by: session.unbooked[0] });
 }
 
 /** Books the prompt of the call of purchase `name`, which an earlier holder began and did not live to commit. Never rejects. */
@@ -93,19 +96,21 @@ export async function chargeLostCall(context: RunContext, session: Session, name
   const { state, equipment, address } = session;
   const messages = state.conversation.messagesOf({ sumsUp: summedUpBy(name) });
   const usage = promptOf(session, { head: equipment.requestHead, ...messages });
-  await charge(context, session, `${address.uid}.${name}`, usage, costOf(context, session, usage));
+  const cost = costOf(context, session, usage);
+  await charge(context, session, `${address.uid}.${name}`, { usage, cost });
 }
 
+/** `by`: an entry of the commit that was to book it. */
 async function charge(
-  context: RunContext,
+  context: Booking,
   session: Session,
   id: string,
-  usage: Usage,
-  cost: number,
+  { usage, cost, by }: { usage: Usage; cost: number; by?: NewEntry | undefined },
 ): Promise<void> {
   const { store, logger } = context;
+  const bought = { usage, cost_usd: cost };
   try {
-    await store.charge(session.address, { purchase_id: id, bought: { usage, cost_usd: cost } });
+    await store.charge(session.address, { purchase_id: id, bought, entry_key: by?.key, entry: by?.json });
   } catch (error) {
     const { uid } = session.address;
     logger.warn(

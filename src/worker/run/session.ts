@@ -227,9 +227,9 @@ export class Session {
     return this.#purchase.id;
   }
 
-  /** What was paid for and stands neither in the log nor in a counter. */
-  get unbooked(): readonly LogEntry[] {
-    return this.#unbooked.map(({ entry }) => entry);
+  /** What was paid for and, as far as this side knows, stands neither in the log nor in a counter; one commit takes all of it. */
+  get unbooked(): readonly NewEntry[] {
+    return this.#unbooked;
   }
 
   /** Commits what was added, all or none; other content in Redis is adopted. */

@@ -65,7 +65,7 @@ test("what is told before a reader has begun to read takes nothing from it", asy
   const newest = (await parent.timeline("b")).at(-1)?.number ?? "";
   const context = contextOf(parent);
   const client = await context.open();
-  const told = JSON.stringify({ v: 1, agent_id: "b", name: "b", n: newest, r: 1, e: [] });
+  const told = JSON.stringify({ v: 1, agent_id: "b", name: "b", n: newest, p: "0", r: 1, e: [] });
   // As for a channel that another reader has subscribed already.
   const watch: typeof client.subscriber.watch = (channel, watcher) => {
     watcher.onMessage(told);
@@ -148,6 +148,21 @@ test("a page that could not be read is read later: what is told meanwhile waits 
   const rest = await take(events, 50);
   expect(numbersIn(rest.slice(0, -1))).toEqual(kept.slice(101));
   expect(rest.at(-1)).toMatchObject({ type: "ended", agent_id: "a" });
+  await events.return?.();
+});
+
+test("what was written while nothing was told is read before the next line that is", async () => {
+  const { prefix, parent, worker } = scene();
+  const keys = keysUnder(prefix);
+  const { events, seen } = await openReader(parent, {});
+  await parent.spawn({ name: "a" });
+  await until(() => seen.calls >= 3 && seen.underWay === 0);
+  const untold = await writeLines(worker.redis, keys, address, { uids: [newUid()], each: 3 });
+  await worker.redis.set(keys.parent(address).watching, "1");
+  await parent.destroy("a");
+  const [first, second, third, last] = await take(events, 4);
+  expect(numbersIn([first, second, third].flatMap((event) => event ?? []))).toEqual(untold);
+  expect(last).toMatchObject({ type: "ended", agent_id: "a" });
   await events.return?.();
 });
 

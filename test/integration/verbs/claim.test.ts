@@ -260,10 +260,7 @@ test("a suspect is somebody's to look at: not due before the asking worker had t
   const { agent } = await twiceBarren(rig);
   await rig.store.claim(agent, { claim_id: "c-3", worker: "w" });
   await rig.redisReaches(Number((await rig.raw(agent)).deadline));
-  expect(await rig.store.overdue(agent)).toMatchObject({ status: "wake_due", wake: 1 });
-  expect(await rig.store.requeue(agent, { expected_wake: 1, job_alive: true })).toMatchObject({
-    status: "wait",
-  });
+  expect(await rig.store.overdue(agent)).toMatchObject({ status: "queued", wake: 1 });
 });
 
 test("dying alone makes the run lost, whoever claims it then, alone or not; the answer says what to settle with", async () => {

@@ -25,7 +25,7 @@ test("a whole life crosses no slot: every script finds all its keys under one ha
   const [due] = await rig.deadlines.due(1, 1);
   await rig.redisReaches(Number((await rig.raw(agent)).deadline));
   await rig.store.overdue(agent);
-  await rig.store.requeue(agent, { expected_wake: 1, job_alive: false });
+  await rig.store.requeue(agent, { expected_wake: 1 });
   await rig.store.renew(agent, { epoch, running_ms: 1 });
   await rig.readFirst(agent, epoch, {
     ...partsOf(bodyOf("p")),
@@ -42,7 +42,7 @@ test("a whole life crosses no slot: every script finds all its keys under one ha
   expect(settled).toMatchObject({ status: "settled", agent_status: "ended" });
   for (const entry of await rig.replies.read(rig.parent, "0", 9))
     expect(await rig.replies.ack(rig.parent, entry, "t")).toBe(true);
-  if (due) await rig.deadlines.forget(due);
+  if (due) await rig.deadlines.move([{ due, at: undefined }]);
   for (let i = 0; i < 10; i += 1) await rig.spawn({ idleMs: 1 });
   await rig.redisReaches((await rig.redisNow()) + 3);
   const refused = await rig.store.spawn(rig.address(), {

@@ -66,8 +66,8 @@ test("a sweeper moves or forgets what nobody touched since it looked", async () 
   await rig.redisReaches((await rig.redisNow()) + 2);
   const at = (await rig.redisNow()) + 60_000;
   for (const due of await rig.deadlines.due(10, 1_000)) {
-    if (due.address?.uid === moved.uid) await rig.deadlines.move(due, at);
-    else await rig.deadlines.forget(due);
+    if (due.address?.uid === moved.uid) await rig.deadlines.move([{ due, at }]);
+    else await rig.deadlines.move([{ due, at: undefined }]);
   }
   expect(await scoreOf(rig, moved)).toBe(at);
   expect(await scoreOf(rig, forgotten)).toBeUndefined();
@@ -82,8 +82,8 @@ test("a touch is never buried by a move or a forget that was decided on an older
     if (!due) throw new Error("nothing was due");
     await rig.deadlines.touch(agent, 20_000);
     const touched = await scoreOf(rig, agent);
-    if (decide === "move") await rig.deadlines.move(due, (await rig.redisNow()) + 600_000);
-    else await rig.deadlines.forget(due);
+    if (decide === "move") await rig.deadlines.move([{ due, at: (await rig.redisNow()) + 600_000 }]);
+    else await rig.deadlines.move([{ due, at: undefined }]);
     expect(await scoreOf(rig, agent)).toBe(touched);
     expect(touched).toBeLessThanOrEqual(due.seenScore);
   }
@@ -97,7 +97,7 @@ test("a decision on a look that is over does not undo the one of a later look", 
   await rig.redisReaches((first?.seenScore ?? 0) + 1);
   const [second] = await rig.deadlines.due(1, 60_000);
   if (!first || !second) throw new Error("two looks were expected");
-  await rig.deadlines.move(first, (await rig.redisNow()) + 600_000);
+  await rig.deadlines.move([{ due: first, at: (await rig.redisNow()) + 600_000 }]);
   expect(await scoreOf(rig, agent)).toBe(second.seenScore);
 });
 
@@ -107,9 +107,9 @@ test("forgetting what is gone already, and moving it, brings nothing back", asyn
   await rig.deadlines.touch(agent, 0);
   const [due] = await rig.deadlines.due(1, 1_000);
   if (!due) throw new Error("nothing was due");
-  await rig.deadlines.forget(due);
-  await rig.deadlines.forget(due);
-  await rig.deadlines.move(due, (await rig.redisNow()) + 5_000);
+  await rig.deadlines.move([{ due, at: undefined }]);
+  await rig.deadlines.move([{ due, at: undefined }]);
+  await rig.deadlines.move([{ due, at: (await rig.redisNow()) + 5_000 }]);
   expect(await scoreOf(rig, agent)).toBeUndefined();
 });
 
@@ -118,7 +118,7 @@ test("a member that names no agent is handed out without an address, so that it 
   await rig.redis.zadd(rig.keys.deadlines, 1, "garbage");
   const [due] = await rig.deadlines.due(10, 1_000);
   expect(due).toMatchObject({ member: "garbage", address: undefined });
-  if (due) await rig.deadlines.forget(due);
+  if (due) await rig.deadlines.move([{ due, at: undefined }]);
   expect(await rig.redis.zcard(rig.keys.deadlines)).toBe(0);
 });
 
@@ -132,8 +132,8 @@ test("a look between a touch and its verb puts the next one off no further than 
     const after = await rig.redisNow();
     const [due] = await rig.deadlines.due(1, 1_000);
     if (!due) throw new Error("nothing was due");
-    if (decide === "move") await rig.deadlines.move(due, after + 600_000);
-    else await rig.deadlines.forget(due);
+    if (decide === "move") await rig.deadlines.move([{ due, at: after + 600_000 }]);
+    else await rig.deadlines.move([{ due, at: undefined }]);
     expect(await scoreOf(rig, agent)).toBeGreaterThanOrEqual(before + 10_000);
     expect(await scoreOf(rig, agent)).toBeLessThanOrEqual(after + 10_000);
   }
@@ -146,7 +146,7 @@ test("when the grace of every touch is over the set remembers nothing of it", as
   await rig.deadlines.touch(agent, 9_000);
   await rig.redisReaches((await rig.redisNow()) + 3);
   const [due] = await rig.deadlines.due(1, 1_000);
-  if (due) await rig.deadlines.forget(due);
+  if (due) await rig.deadlines.move([{ due, at: undefined }]);
   expect(await rig.redis.exists(rig.keys.deadlines, rig.keys.hintGrace)).toBe(0);
 });
 
@@ -160,8 +160,8 @@ test("a decision acted on late is void once the agent was touched, although its 
     await rig.deadlines.touch(agent, 90_000);
     await rig.redisReaches((await rig.redisNow()) + 4);
     expect(await scoreOf(rig, agent)).toBe(due.seenScore);
-    if (decide === "move") await rig.deadlines.move(due, due.seenScore + 600_000);
-    else await rig.deadlines.forget(due);
+    if (decide === "move") await rig.deadlines.move([{ due, at: due.seenScore + 600_000 }]);
+    else await rig.deadlines.move([{ due, at: undefined }]);
     expect(await scoreOf(rig, agent)).toBe(due.seenScore);
   }
 });

@@ -260,6 +260,23 @@ test("a purchase that could not be committed is charged once, also for an agent 
   expect(await nobody).toEqual({ status: "unknown" });
 });
 
+test("an answer that was committed by a commit whose answer was lost is not charged beside it, also once the agent has ended", async () => {
+  const rig = verbRig();
+  const { agent, epoch } = await rig.running();
+  await rig.readFirst(agent, epoch);
+  const json = '{"v":1,"said":"hello"}';
+  await rig.store.append(agent, { epoch, known: 1, running_ms: 1, entries: [["1", json]] });
+  const { usage } = partsOf(bodyOf("")).progress;
+  const bought = { usage, cost_usd: 0.5 };
+  const charge = (purchase_id: string, entry: string) =>
+    rig.store.charge(agent, { purchase_id, bought, entry_key: "1", entry });
+  expect(await charge("p-1", json)).toEqual({ status: "same" });
+  await rig.store.settle(agent, DESTROY);
+  expect(await charge("p-1", json)).toEqual({ status: "same" });
+  expect(await charge("p-2", '{"v":1,"said":"what another worker was told"}')).toEqual({ status: "charged" });
+  expect(await charge("p-3", "")).toEqual({ status: "charged" });
+});
+
 test("the purchase that has begun is known before its answer, and forgotten with it", async () => {
   const rig = verbRig();
   const agent = await rig.queued();

@@ -1,5 +1,6 @@
 /** Guarantee: a check of a queued agent costs Redis the same whatever waits; what a turn writes is bounded. */
 import { expect, test } from "vitest";
+import { deadlineMember } from "../../../src/shared/protocol/keys.ts";
 import { createWakeQueue } from "../../../src/shared/redis/wake-queue.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { type Rig, verbRig } from "./rig.ts";
@@ -24,14 +25,15 @@ async function checkUs(rig: Rig, jobs: number): Promise<number> {
   const { uid } = agent;
   await wakes.add({ uid, tenant: agent.tenant, parent_id: agent.parentId, agent_id: "researcher", wake: 1 });
   await queueMore(rig, jobs);
-  await rig.deadlines.touch(agent, 60_000);
+  await rig.redis.hset(rig.keys.agent(agent).record, "deadline", "1");
+  await rig.redis.zadd(rig.keys.deadlines, 1, deadlineMember(agent));
   const checks: number[] = [];
   for (let i = 0; i < CHECKS; i += 1) {
     const before = await spentUs(rig);
-    await rig.redis.hset(rig.keys.agent(agent).record, "deadline", "1");
-    await rig.store.overdue(agent);
+    const [due] = await rig.deadlines.due(1, 60_000);
+    const seen = await rig.store.overdue(agent);
     expect(await wakes.isAlive({ uid, wake: 1 })).toBe(true);
-    await rig.store.requeue(agent, { expected_wake: 1, job_alive: true });
+    if (due && seen.status === "queued") await rig.deadlines.move([{ due, at: 1 }]);
     checks.push((await spentUs(rig)) - before);
   }
   return Math.min(...checks);

@@ -245,7 +245,7 @@ const HEARD = [
   ...["queued", "waiting", "same", "answered", "ended"].map((word) => `answer by parent: ${word}`),
   ...["queued", "waiting"].map((word) => `answer by sweeper: ${word}`),
   ...["finishing", "idle", "ended"].map((word) => `finish: ${word}`),
-  ...["wake", "wait", "not_due"].map((word) => `requeue: ${word}`),
+  ...["wake", "not_due"].map((word) => `requeue: ${word}`),
   ...["first", "already"].map((word) => `ack: ${word}`),
 ];
 

@@ -18,7 +18,7 @@ test("looking changes nothing, whatever the agent's state", async () => {
   const before = await rig.everything();
   const seen = [];
   for (const agent of [...agents, ended, rig.address()]) seen.push(await overdue(rig, agent));
-  expect(seen).toEqual(["idle_over", "wake_due", "wake_due", "ended", "unknown"]);
+  expect(seen).toEqual(["idle_over", "queued", "lease_over", "ended", "unknown"]);
   expect(await rig.everything()).toEqual(before);
 });
 
@@ -61,8 +61,8 @@ test("a queued agent is due after its look time, a running one after its lease, 
   const queued = await rig.queued();
   const { agent: running } = await rig.running();
   await reachesDeadline(rig, running);
-  for (const agent of [queued, running])
-    expect(await rig.store.overdue(agent)).toMatchObject({ status: "wake_due", wake: 1, checks: 0 });
+  expect(await rig.store.overdue(queued)).toMatchObject({ status: "queued", wake: 1 });
+  expect(await rig.store.overdue(running)).toMatchObject({ status: "lease_over", wake: 1 });
 });
 
 test("the greatest age of a message is due before anything else, queued or running", async () => {
@@ -85,7 +85,7 @@ test("a lost wake is replaced by one with a new number", async () => {
   const rig = verbRig({ timing: { lookMs: 3 } });
   const agent = await rig.queued();
   await reachesDeadline(rig, agent);
-  expect(await rig.store.requeue(agent, { expected_wake: 1, job_alive: false })).toMatchObject({
+  expect(await rig.store.requeue(agent, { expected_wake: 1 })).toMatchObject({
     status: "wake",
     wake: 2,
   });
@@ -97,13 +97,16 @@ test("while its job waits a queued agent is looked at after 10 s, 20 s, 40 s and
   const agent = await rig.queued();
   const { record } = rig.keys.agent(agent);
   const pauses = [];
-  for (let look = 0; look < PAUSES_MS.length; look += 1) {
-    await rig.redis.hset(record, "deadline", await rig.redisNow());
+  let lateMs = 0;
+  for (const pauseMs of PAUSES_MS) {
     const before = await rig.redisNow();
-    const answer = await rig.store.requeue(agent, { expected_wake: 1, job_alive: true });
+    await rig.redis.hset(record, "deadline", before - lateMs);
+    const seen = await rig.store.overdue(agent);
     const after = await rig.redisNow();
-    const lookAt = answer.status === "wait" ? Number(answer.deadline) : Number.NaN;
-    pauses.push({ atLeast: lookAt - after, atMost: lookAt - before });
+    const checkAt = seen.status === "queued" ? seen.check_at : Number.NaN;
+    // The time between the two numbers above has been waited, too.
+    pauses.push({ atLeast: checkAt - after - (after - before), atMost: checkAt - before });
+    lateMs += pauseMs;
   }
   expect(pauses).toHaveLength(PAUSES_MS.length);
   for (const [i, { atLeast, atMost }] of pauses.entries()) {
@@ -118,8 +121,8 @@ test("of two sweepers that look at one agent one wakes it", async () => {
   const agent = await rig.queued();
   await reachesDeadline(rig, agent);
   const answers = await Promise.all([
-    rig.store.requeue(agent, { expected_wake: 1, job_alive: false }),
-    rig.store.requeue(agent, { expected_wake: 1, job_alive: false }),
+    rig.store.requeue(agent, { expected_wake: 1 }),
+    rig.store.requeue(agent, { expected_wake: 1 }),
   ]);
   expect(answers.map(({ status }) => status).sort()).toEqual(["not_due", "wake"]);
 });
@@ -135,33 +138,29 @@ test("nobody is woken early, nor for a wake that is replaced, nor when idle or e
   await reachesDeadline(rig, queued);
   await rig.redisReaches((await rig.redisNow()) + 3);
   const before = await rig.everything();
-  expect(await rig.store.requeue(early, { expected_wake: 1, job_alive: false })).toMatchObject({
+  expect(await rig.store.requeue(early, { expected_wake: 1 })).toMatchObject({
     status: "not_due",
   });
-  expect(await rig.store.requeue(queued, { expected_wake: 0, job_alive: false })).toMatchObject({
+  expect(await rig.store.requeue(queued, { expected_wake: 0 })).toMatchObject({
     status: "not_due",
   });
-  expect(await rig.store.requeue(idle, { expected_wake: 0, job_alive: false })).toMatchObject({
+  expect(await rig.store.requeue(idle, { expected_wake: 0 })).toMatchObject({
     status: "not_due",
   });
-  expect(await rig.store.requeue(ended, { expected_wake: 1, job_alive: false })).toMatchObject({
+  expect(await rig.store.requeue(ended, { expected_wake: 1 })).toMatchObject({
     status: "not_due",
   });
   expect(await rig.everything()).toEqual(before);
 });
 
-test("a run whose lease is over is woken at once, although its job is still in the dead holder's hands", async () => {
+test("a run whose lease is over is woken at once; then a check waits for the job of its new wake, too", async () => {
   const rig = verbRig({ timing: { leaseMs: 3, lookMs: 200 } });
   const { agent } = await rig.running();
   await reachesDeadline(rig, agent);
-  expect(await rig.store.requeue(agent, { expected_wake: 1, job_alive: true })).toMatchObject({
-    status: "wake",
-    wake: 2,
-  });
+  expect(await overdue(rig, agent)).toBe("lease_over");
+  expect(await rig.store.requeue(agent, { expected_wake: 1 })).toMatchObject({ status: "wake", wake: 2 });
   await reachesDeadline(rig, agent);
-  expect(await rig.store.requeue(agent, { expected_wake: 2, job_alive: true })).toMatchObject({
-    status: "wait",
-  });
+  expect(await rig.store.overdue(agent)).toMatchObject({ status: "queued", wake: 2 });
 });
 
 test("a holder that renews in time is left in peace", async () => {
@@ -171,7 +170,7 @@ test("a holder that renews in time is left in peace", async () => {
   await rig.patient.renew(agent, { epoch, running_ms: 1 });
   await rig.redisReaches(firstEnd + 1);
   expect(await overdue(rig, agent)).toBe("not_due");
-  expect(await rig.store.requeue(agent, { expected_wake: 1, job_alive: false })).toMatchObject({
+  expect(await rig.store.requeue(agent, { expected_wake: 1 })).toMatchObject({
     status: "not_due",
   });
 });

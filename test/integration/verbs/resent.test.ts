@@ -221,7 +221,7 @@ const CALLS: Record<string, Resent> = {
       const agent = await rig.queued();
       await rig.redisReaches(Number((await rig.raw(agent)).deadline));
       await rig.redis.hset(rig.keys.agent(agent).record, "deadline", 1);
-      return () => rig.store.requeue(agent, { expected_wake: 1, job_alive: false });
+      return () => rig.store.requeue(agent, { expected_wake: 1 });
     },
   },
   ack: {
@@ -268,8 +268,8 @@ test("the deadline set minds no repetition: a repeated touch stays early, a repe
   const [due] = await rig.deadlines.due(5, 60_000);
   expect(await rig.deadlines.due(5, 60_000)).toEqual([]);
   const at = (await rig.redisNow()) + 90_000;
-  if (due) await rig.deadlines.move(due, at);
-  if (due) await rig.deadlines.move(due, at);
+  if (due) await rig.deadlines.move([{ due, at }]);
+  if (due) await rig.deadlines.move([{ due, at }]);
   expect(await rig.redis.zrange(rig.keys.deadlines, 0, -1, "WITHSCORES")).toEqual([due?.member, `${at}`]);
 });
 

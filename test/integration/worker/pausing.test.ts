@@ -2,6 +2,7 @@
 import { expect, test } from "vitest";
 import { createClient } from "../../../src/producer/client.ts";
 import type { AgentRecord } from "../../../src/shared/protocol/agent.ts";
+import { deadlineMember } from "../../../src/shared/protocol/keys.ts";
 import { closeRedis, openRedis, type RedisClient } from "../../../src/shared/redis/connection/connection.ts";
 import { createPause } from "../../../src/shared/redis/pause.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
@@ -110,9 +111,13 @@ test("a pause outlives the workers; those that start meanwhile take nothing unti
   const stood = installation.offline.ledger.length;
   const before = await Promise.all(agents.map((agent) => installation.record(agent)));
   // Sweepers look several times: the wakes are there, and no further ones are made.
-  const looksAt = (agent: Agent) => installation.redis.hget(installation.keys.agent(agent).record, "checks");
-  await until(async () => (await Promise.all(agents.map(looksAt))).every((looks) => Number(looks) >= 2), {
-    what: "two looks at every run",
+  const isChecked = async (agent: Agent) => {
+    const nextCheck = await installation.redis.zscore(installation.keys.deadlines, deadlineMember(agent));
+    // The first check comes within a tick of the deadline, and sets the next one within the longest look from then on.
+    return Number(nextCheck) >= (await installation.record(agent)).deadline + 2 * SHORT_TIMING.longestLookMs;
+  };
+  await until(async () => (await Promise.all(agents.map(isChecked))).every((isTwice) => isTwice), {
+    what: "two checks of every run",
   });
   const after = await Promise.all(agents.map((agent) => installation.record(agent)));
   expect(after.map(({ epoch }) => epoch)).toEqual(before.map(({ epoch }) => epoch));

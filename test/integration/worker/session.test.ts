@@ -19,6 +19,7 @@ import {
 } from "../../../src/worker/loop/log.ts";
 import type { Rules } from "../../../src/worker/loop/reply-body.ts";
 import { Observer } from "../../../src/worker/observe/observer.ts";
+import { chargeUnbooked } from "../../../src/worker/run/cost.ts";
 import { LeaseKeeper } from "../../../src/worker/run/lease.ts";
 import { RunWorkspace } from "../../../src/worker/run/run-workspace.ts";
 import { Session } from "../../../src/worker/run/session.ts";
@@ -145,7 +146,7 @@ test("a commit that brings the run on clears its failures and proves its slot", 
 test("what was paid for is unbooked until a commit has it, or another has taken its place", async () => {
   const { rig, agent, claim } = await scene();
   const session = await claim();
-  const unbooked = () => session.unbooked.map(({ kind, message }) => `${kind} ${message}`);
+  const unbooked = () => session.unbooked.map(({ entry }) => `${entry.kind} ${entry.message}`);
   take(session, "first", ["glob"]);
   expect(unbooked()).toEqual(["answer 1"]);
   await session.commit();
@@ -155,6 +156,26 @@ test("what was paid for is unbooked until a commit has it, or another has taken 
   expect(unbooked()).toEqual(["answer 3"]);
   expect(await session.commit()).toBe("adopted");
   expect(unbooked()).toEqual([]);
+});
+
+test("what a commit has taken to Redis is not charged beside it, though its answer never came", async () => {
+  const { rig, agent, claim } = await scene();
+  const session = await claim({
+    async append(at, input) {
+      await rig.store.append(at, input);
+      throw new Error("Connection is closed.");
+    },
+  });
+  const charged = async () => {
+    await chargeUnbooked({ store: rig.store, logger: createLogger({ level: "silent" }) }, session);
+    return rig.redis.hkeys(rig.store.keys.parent(rig.parent).usage);
+  };
+  take(session, "first", ["glob"]);
+  await expect(session.commit()).rejects.toThrow("Connection is closed.");
+  expect(session.unbooked).toHaveLength(1);
+  expect(await charged()).toEqual([]);
+  await rig.redis.del(rig.keys.agent(agent).log);
+  expect(await charged()).not.toEqual([]);
 });
 
 test("once the lease is over nothing is written, and the tools are stopped", async () => {

@@ -45,6 +45,15 @@ async function holderOf(installation: Stage, agent: Agent, workers: readonly Wor
 const servedTurns = ({ offline }: Stage) =>
   offline.ledger.filter(({ status }) => status === "served").map(({ turn }) => turn);
 
+/**
+ * What is bought from now on. Before, a worker that a busy machine kept from renewing may have lost its first call: only a
+ * committed turn is never bought again.
+ */
+function boughtFromNow(installation: Stage) {
+  const before = servedTurns(installation).length;
+  return () => servedTurns(installation).slice(before);
+}
+
 test("a worker frozen in a tool past its lease starts no tool, buys no turn and writes nothing when it wakes", async () => {
   const installation = await openStage({
     timing,
@@ -58,22 +67,25 @@ test("a worker frozen in a tool past its lease starts no tool, buys no turn and 
   });
   const workers = await Promise.all([installation.spawnWorker(), installation.spawnWorker()]);
   const agent = await installation.task("work", { keep_alive: true });
-  const { holder } = await holderOf(installation, agent, workers);
   await until(async () => (await linesOf(installation, agent, "notes.txt")).length === 1);
+  const { holder } = await holderOf(installation, agent, workers);
+  const bought = boughtFromNow(installation);
   holder.freeze();
   const reply = await installation.reply(agent);
   expect(reply).toMatchObject({ status: "succeeded", turns: 3, tools_called: { note: 2 } });
   const { redis, keys, offline } = installation;
+  const callsOf = (conversation?: string) =>
+    offline.ledger.filter((call) => call.conversation === conversation);
   const snapshot = async () => ({
     record: await redis.hgetall(keys.agent(agent).record),
     log: await redis.hgetall(keys.agent(agent).log),
     entries: await installation.entries(agent),
-    calls: offline.ledger.length,
+    calls: callsOf(offline.ledger[0]?.conversation).length,
     notes: await linesOf(installation, agent, "notes.txt"),
   });
   const before = await snapshot();
   expect(before.notes).toEqual(["a", "b"]);
-  expect(servedTurns(installation)).toEqual([0, 1, 2]);
+  expect(bought()).toEqual([1, 2]);
   await open(installation, agent, "thawed");
   holder.thaw();
   // The zombie is whole again when it takes and finishes other work.
@@ -85,11 +97,7 @@ test("a worker frozen in a tool past its lease starts no tool, buys no turn and 
     },
     { what: "the thawed worker to finish other work" },
   );
-  const after = await snapshot();
-  expect({ ...after, calls: 0 }).toEqual({ ...before, calls: 0 });
-  expect(
-    offline.ledger.filter(({ conversation }) => conversation === offline.ledger[0]?.conversation),
-  ).toHaveLength(3);
+  expect(await snapshot()).toEqual(before);
 });
 
 test("a worker that comes back while another one runs its agent leaves that run alone", async () => {
@@ -105,8 +113,8 @@ test("a worker that comes back while another one runs its agent leaves that run 
   });
   const workers = await Promise.all([installation.spawnWorker(), installation.spawnWorker()]);
   const agent = await installation.task("work", { keep_alive: true });
-  const { holder, other } = await holderOf(installation, agent, workers);
   await until(async () => (await linesOf(installation, agent, "notes.txt")).length === 1);
+  const { holder, other } = await holderOf(installation, agent, workers);
   holder.freeze();
   await until(async () => (await linesOf(installation, agent, "notes.txt")).length === 2);
   const held = await installation.record(agent);
@@ -160,8 +168,8 @@ test("a worker frozen in a model call past its lease cannot commit the answer wh
   });
   const workers = await Promise.all([installation.spawnWorker(), installation.spawnWorker()]);
   const agent = await installation.task("work", { keep_alive: true });
+  await until(() => servedTurns(installation).at(-1) === 0 && installation.offline.inFlight === 1);
   const { holder } = await holderOf(installation, agent, workers);
-  await until(() => servedTurns(installation).length === 1 && installation.offline.inFlight === 1);
   holder.freeze();
   const reply = await installation.reply(agent);
   expect(reply).toMatchObject({ status: "succeeded", turns: 2 });
@@ -179,7 +187,6 @@ test("after a crash a started tool is reported as unknown, an idempotent one run
   const installation = await openStage({ timing, scenario: { turns: [{ content: calls }, done] } });
   const workers = await Promise.all([installation.spawnWorker(), installation.spawnWorker()]);
   const agent = await installation.task("work", { keep_alive: true });
-  const { holder } = await holderOf(installation, agent, workers);
   const { redis, keys } = installation;
   const results = async () => {
     const log = Object.entries(await redis.hgetall(keys.agent(agent).log));
@@ -192,12 +199,14 @@ test("after a crash a started tool is reported as unknown, an idempotent one run
       (await linesIn("looks.txt")) === 1 &&
       (await linesIn("notes.txt")) === 2,
   );
+  const { holder } = await holderOf(installation, agent, workers);
+  const bought = boughtFromNow(installation);
   await holder.kill();
   await open(installation, agent, "crashed");
   expect(await installation.reply(agent)).toMatchObject({ status: "succeeded", turns: 2 });
   expect((await linesOf(installation, agent, "notes.txt")).sort()).toEqual(["finished", "once"]);
   expect(await linesOf(installation, agent, "looks.txt")).toEqual(["twice", "twice"]);
-  expect(servedTurns(installation)).toEqual([0, 1]);
+  expect(bought()).toEqual([1]);
   const contents = (await results()).map(({ content, is_error = false, interrupted = false }) => [
     content,
     is_error,

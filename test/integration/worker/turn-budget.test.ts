@@ -35,7 +35,18 @@ const BY_KEYS = new Map(
     verb,
   ]),
 );
-const READS = new Set(["time", "hget", "hmget", "hgetall", "hlen", "llen", "lindex", "exists", "publish"]);
+const READS = new Set([
+  "time",
+  "hget",
+  "hmget",
+  "hgetall",
+  "hlen",
+  "llen",
+  "lindex",
+  "exists",
+  "publish",
+  "xrevrange",
+]);
 /** They change nothing here, and what changes nothing is not written to the append-only file. */
 const NOTHING_DONE = new Set(["persist", "del"]);
 
@@ -151,7 +162,7 @@ test.for([
     // A watcher sees the run begin before its first call ends.
     const turns = isWatched ? trips.slice(1) : trips;
     expect(turns.map(({ verb }) => verb)).toEqual(Array.from({ length: 2 * TURNS }, () => "append"));
-    const told = isWatched ? " publish" : "";
+    const told = isWatched ? " publish xrevrange" : "";
     // The first turn consumes the message and is the first to advance.
     for (let turn = 1; turn < TURNS; turn += 1) {
       const [answer, results] = turns.slice(2 * turn, 2 * turn + 2);

@@ -50,8 +50,12 @@ function scene(script: Script) {
   const context: SweeperContext = {
     deadlines: {
       due: async () => (script.due ? script.due() : (once.pop() ?? [])),
-      move: async ({ address }, at) => void done.push(`move ${address?.uid ?? "nobody"} to ${at}`),
-      forget: async ({ address }) => void done.push(`forget ${address?.uid ?? "nobody"}`),
+      async move(checks) {
+        for (const { due, at } of checks) {
+          const name = due.address?.uid ?? "nobody";
+          done.push(at === undefined ? `forget ${name}` : `move ${name} to ${at}`);
+        }
+      },
       touch: async ({ uid }) => void done.push(`touch ${uid}`),
     },
     store: {
@@ -70,8 +74,8 @@ function scene(script: Script) {
         done.push(`answer ${question_id}`);
         return script.answer?.(question_id) ?? { status: "waiting", open: 1 };
       },
-      requeue: async (_address, { expected_wake, job_alive }) => {
-        done.push(`requeue ${expected_wake} ${job_alive ? "alive" : "lost"}`);
+      requeue: async (_address, { expected_wake }) => {
+        done.push(`requeue ${expected_wake}`);
         return script.requeue ?? { status: "not_due" };
       },
     },
@@ -250,7 +254,7 @@ test("every open question gets its default in one tick, and the last one wakes t
       id === "1/b" ? { status: "queued", run: 1, wake: 5, deadline: 40 } : { status: "waiting", open: 1 },
   });
   await sweeper.tick();
-  expect(done).toEqual(["answer 1/a", "answer 1/b", `move ${FIRST} to 40`, `wake ${FIRST} 5`]);
+  expect(done).toEqual(["answer 1/a", "answer 1/b", `wake ${FIRST} 5`, `move ${FIRST} to 40`]);
 });
 
 test("a default that is not due after all is looked at again at its deadline, and answers nothing", async () => {
@@ -263,23 +267,45 @@ test("a default that is not due after all is looked at again at its deadline, an
   expect(done).toEqual(["answer 1/a", `move ${FIRST} to 55`]);
 });
 
-const wakeDue: Answer<"overdue"> = { status: "wake_due", wake: 4, checks: 0, agent_id: "a" };
+const queued: Answer<"overdue"> = { status: "queued", wake: 4, agent_id: "a", check_at: 31 };
+const leaseOver: Answer<"overdue"> = { status: "lease_over", wake: 4, agent_id: "a" };
 
-test("an agent whose wake was lost gets a new one, and a look after it should that be lost, too", async () => {
-  const { sweeper, done } = scene({
-    overdue: wakeDue,
-    requeue: { status: "wake", wake: 5, deadline: 30 },
-  });
+test.for([
+  ["whose wake was lost", queued, false],
+  ["whose lease is over, whatever its job does,", leaseOver, true],
+] as const)(
+  "an agent %s gets a new wake, and a check should that be lost, too",
+  async ([, overdue, isAlive]) => {
+    const { sweeper, done } = scene({ overdue, isAlive, requeue: { status: "wake", wake: 5, deadline: 30 } });
+    await sweeper.tick();
+    expect(done).toEqual(["requeue 4", `wake ${FIRST} 5`, `move ${FIRST} to 30`]);
+  },
+);
+
+test("a wake that still waits its turn is not doubled, and only the time of its next check is written", async () => {
+  const { sweeper, done } = scene({ overdue: queued, isAlive: true });
   await sweeper.tick();
-  expect(done).toEqual(["requeue 4 lost", `move ${FIRST} to 30`, `wake ${FIRST} 5`]);
+  expect(done).toEqual([`move ${FIRST} to 31`]);
 });
 
-test("a wake that still waits its turn is not doubled, and looked at again", async () => {
-  const { sweeper, done } = scene({
-    overdue: wakeDue,
-    isAlive: true,
-    requeue: { status: "wait", deadline: 31 },
+test("after a full page a tick rests, longer where that took longer, and a tenth of a second at most", async () => {
+  const pages = [duesOf(BATCH), duesOf(BATCH), duesOf(1)];
+  const costsMs = [10, 60];
+  const { sweeper, clock } = scene({
+    due() {
+      clock.advance(costsMs.shift() ?? 0);
+      return pages.shift() ?? [];
+    },
   });
-  await sweeper.tick();
-  expect(done).toEqual(["requeue 4 alive", `move ${FIRST} to 31`]);
+  const ticking = sweeper.tick();
+  for (const restMs of [30, 100]) {
+    await settled();
+    expect(clock.pending).toBe(1);
+    const left = pages.length;
+    clock.advance(restMs - 1);
+    await settled();
+    expect(pages).toHaveLength(left);
+    clock.advance(1);
+  }
+  expect(await ticking).toBe(2 * BATCH + 1);
 });

@@ -71,6 +71,6 @@ trim_events(now, event_ttl_ms)
 local epoch = num(agent.epoch) + 1 + tonumber(string.sub(redis.sha1hex(claim_id), 1, 6), 16)
 write(record, { status = 'running', epoch = epoch, claim_id = claim_id, worker = worker, lease_until = deadline,
   deadline = deadline, committed = '0', crashes_without_progress = crashes,
-  isolated_crashes = changed, alone = alone and '1' or isolated or '', checks = '0', begun = begun })
+  isolated_crashes = changed, alone = alone and '1' or isolated or '', begun = begun })
 redis.call('HDEL', record, 'not_before', 'tools_since', 'in_doubt')
 return handed_out(epoch, under_way)

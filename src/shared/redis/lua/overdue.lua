@@ -2,7 +2,7 @@
 -- sweepers: this one checks again later.
 -- Include age, idle, orphan.
 -- Closes: acting on a hint of the deadline set that the record does not bear out.
-local agent = read(record, 'status', 'deadline', 'lease_until', 'unanswered_since', 'max_age_ms', 'wake', 'checks', 'agent_id', 'v',
+local agent = read(record, 'status', 'deadline', 'lease_until', 'unanswered_since', 'max_age_ms', 'wake', 'agent_id', 'v',
   'tools_since', 'on_parent_gone', 'finish')
 if not agent.status then return answer('unknown') end
 if agent.status == 'ended' then return answer('ended') end
@@ -23,4 +23,8 @@ if tools_due and tools_due <= now then return answer('tools_missing') end
 if agent.status == 'running' then deadline = math.max(deadline, num(agent.lease_until)) end
 if deadline > now then return answer('not_due', { deadline = deadline }) end
 if agent.status == 'waiting' then return answer('answer_due') end
-return answer('wake_due', { wake = agent.wake, checks = num(agent.checks), agent_id = agent.agent_id })
+if agent.lease_until then return answer('lease_over', { wake = agent.wake, agent_id = agent.agent_id }) end
+-- The record keeps its first deadline, so that a check of an agent whose job waits writes nothing to it.
+local waited_ms = now - deadline + look_ms
+return answer('queued', { wake = agent.wake, agent_id = agent.agent_id,
+  check_at = now + math.min(waited_ms + look_ms, longest_look_ms) })

@@ -104,7 +104,7 @@ if agent_status == 'ended' then
   if agent.status == 'running' and not is_workers then redis.call('PUBLISH', hints, uid) end
   write(record, { status = 'ended', epoch = epoch, ended_reason = ended_reason, ended_at = now, settled_epoch = epoch,
     end_entry = entry_id })
-  redis.call('HDEL', record, 'claim_id', 'lease_until', 'not_before', 'checks', 'committed', 'crashes_without_progress',
+  redis.call('HDEL', record, 'claim_id', 'lease_until', 'not_before', 'committed', 'crashes_without_progress',
     'isolated_crashes', 'in_doubt', 'alone', 'attempts', 'released_epoch', 'asked_epoch', 'inbox_since', 'unanswered_since',
     'max_age_ms', 'questions', 'needs_tools', 'tools_since', 'provider_wait', 'provider_wait_since')
   redis.call('HDEL', live, uid)

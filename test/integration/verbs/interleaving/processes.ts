@@ -332,26 +332,25 @@ export function* tick(world: World): Program {
 
 function* lookAt(world: World, due: Due): Program {
   const agent = due.address;
-  const move = (at: number) =>
-    make({ name: "move", ...(agent && { agent }), make: () => world.rig.deadlines.move(due, at) });
-  const forget = () =>
-    make({ name: "forget", ...(agent && { agent }), make: () => world.rig.deadlines.forget(due) });
-  if (!agent) return yield* forget();
+  const move = (at: number | undefined) =>
+    make({ name: "move", ...(agent && { agent }), make: () => world.rig.deadlines.move([{ due, at }]) });
+  if (!agent) return yield* move(undefined);
   const seen = yield* verbs.overdue(world, agent);
   if (seen.status === "not_due") return yield* move(seen.deadline);
-  if (seen.status === "ended" || seen.status === "unknown") return yield* forget();
+  if (seen.status === "ended" || seen.status === "unknown") return yield* move(undefined);
   if (seen.status === "answer_due") return yield* answerInstead(world, agent, move);
-  if (seen.status === "wake_due") {
-    const wake = seen.wake;
-    const alive = world.jobs.some((job) => job.uid === agent.uid && job.wake === wake);
-    const answer = yield* verbs.requeue(world, agent, wake, alive);
-    if (answer.status === "wake") yield* addJob(world, agent.uid, answer.wake);
-    if (answer.status !== "not_due") yield* move(answer.deadline);
-    return;
+  if (seen.status === "queued" || seen.status === "lease_over") {
+    const { wake } = seen;
+    const isAlive = world.jobs.some((job) => job.uid === agent.uid && job.wake === wake);
+    if (seen.status === "queued" && isAlive) return yield* move(seen.check_at);
+    const answer = yield* verbs.requeue(world, agent, wake);
+    if (answer.status === "not_due") return;
+    yield* addJob(world, agent.uid, answer.wake);
+    return yield* move(answer.deadline);
   }
   const answer = yield* verbs.settle(world, agent, seen.status === "idle_over" ? IDLE_END : MAX_AGE_END);
   if (answer.status === "not_due") return yield* move(answer.deadline);
-  if (answer.status === "settled" || answer.status === "same") yield* forget();
+  if (answer.status === "settled" || answer.status === "same") yield* move(undefined);
 }
 
 /** The defaults of an agent whose parent did not answer in time. */

@@ -300,19 +300,18 @@ function judgeDue(input: Input<"settle">, agent: AgentAddress, before: Shot, aft
 }
 
 /** `requeue`: once a wake, and only when it is due. */
-export function* requeue(world: World, agent: AgentAddress, expectedWake: number, jobAlive: boolean) {
+export function* requeue(world: World, agent: AgentAddress, expectedWake: number) {
   return yield* make({
     name: "requeue",
     agent,
-    make: () => world.rig.store.requeue(agent, { expected_wake: expectedWake, job_alive: jobAlive }),
+    make: () => world.rig.store.requeue(agent, { expected_wake: expectedWake }),
     judge(answer, before, after) {
       if (answer.status === "not_due") return unchanged(before, after);
       const was = agentIn(before, agent);
       must(numberIn(was, "wake") === expectedWake, "woken for a wake that is replaced", was);
       must(numberIn(was, "deadline") <= after.nowMs, "woken early", was, after.nowMs);
       must(was.record.status === "queued" || was.record.status === "running", "woken for nothing", was);
-      if (answer.status === "wake")
-        must(Number(answer.wake) === expectedWake + 1, "a wake that is not new", answer);
+      must(answer.wake === expectedWake + 1, "a wake that is not new", answer);
     },
   });
 }

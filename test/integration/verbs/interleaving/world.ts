@@ -13,7 +13,7 @@
  */
 import { z } from "zod";
 import type { AgentAddress } from "../../../../src/shared/protocol/keys.ts";
-import { MAX_LIVE_AGENTS } from "../../../../src/shared/protocol/limits.ts";
+import { MAX_LIVE_AGENTS, type Timing } from "../../../../src/shared/protocol/limits.ts";
 import { UserEntry } from "../../../../src/shared/protocol/log.ts";
 import { InboxMessage } from "../../../../src/shared/protocol/message.ts";
 import type { AgentStore } from "../../../../src/shared/redis/agents.ts";
@@ -154,7 +154,11 @@ export class World {
     }
     const score = is.score ?? Number.POSITIVE_INFINITY;
     must(
-      score <= Math.max(neededBy(is, this.shot.nowMs) + CLOCK_MS, this.shot.nowMs + hiddenMs(this.rig.store)),
+      score <=
+        Math.max(
+          neededBy(is, this.shot.nowMs, this.rig.store.timing) + CLOCK_MS,
+          this.shot.nowMs + hiddenMs(this.rig.store),
+        ),
       "nobody looks in time",
       is,
       this.shot.nowMs,
@@ -214,12 +218,14 @@ export class World {
   }
 }
 
-function neededBy(is: AgentShot, nowMs: number): number {
+function neededBy(is: AgentShot, nowMs: number, { lookMs, longestLookMs }: Timing): number {
   if (is.record.status === "idle") return nowMs + Math.max(0, is.lifeMs);
-  return Math.max(
-    numberIn(is, "deadline"),
-    numberIn(is, is.record.status === "running" ? "lease_until" : "deadline"),
-  );
+  const deadline = numberIn(is, "deadline");
+  const lateMs = nowMs - deadline;
+  if (is.record.status === "waiting" || lateMs < 0 || "lease_until" in is.record)
+    return Math.max(deadline, numberIn(is, "lease_until"));
+  // Its job waits: the next check comes after as long again as it had waited at the last one.
+  return nowMs + Math.min(lateMs + 2 * lookMs, longestLookMs);
 }
 
 function statusOf(answer: unknown): string {

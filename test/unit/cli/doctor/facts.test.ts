@@ -9,6 +9,10 @@ const JUST_NOW = NOW_MS - GRACE_MS + 1_000;
 
 const HEALTHY: Record<string, AgentSnapshot> = {
   "queued and in time": snapshot(),
+  "queued for long, its next check in time": snapshot({
+    record: { deadline: LONG_AGO - 600_000 },
+    nextCheckMs: NOW_MS + 60_000,
+  }),
   "queued and a little late": snapshot({ record: { deadline: JUST_NOW }, isWakeAlive: false }),
   running: snapshot({ record: { status: "running", leaseUntil: NOW_MS + 8_000, deadline: NOW_MS + 8_000 } }),
   "running under a lease that was renewed after its deadline": snapshot({
@@ -55,11 +59,11 @@ test.each(Object.entries(HEALTHY))("nothing is wrong with an agent that is %s", 
 
 const SICK: Record<string, [AgentSnapshot, string[]]> = {
   "queued, overdue, its wake lost": [
-    snapshot({ record: { deadline: LONG_AGO }, isWakeAlive: false }),
+    snapshot({ record: { deadline: LONG_AGO }, nextCheckMs: LONG_AGO, isWakeAlive: false }),
     ["stale_queued"],
   ],
   "queued, overdue, its wake waiting": [
-    snapshot({ record: { deadline: LONG_AGO }, isWakeAlive: true }),
+    snapshot({ record: { deadline: LONG_AGO }, nextCheckMs: LONG_AGO, isWakeAlive: true }),
     ["unswept"],
   ],
   "running, its lease long over": [
@@ -67,11 +71,19 @@ const SICK: Record<string, [AgentSnapshot, string[]]> = {
     ["stale_running"],
   ],
   "running, given up, its new wake lost": [
-    snapshot({ record: { status: "running", deadline: LONG_AGO, leaseUntil: 0 }, isWakeAlive: false }),
+    snapshot({
+      record: { status: "running", deadline: LONG_AGO, leaseUntil: 0 },
+      nextCheckMs: LONG_AGO,
+      isWakeAlive: false,
+    }),
     ["stale_running"],
   ],
   "running, given up, overdue, its new wake waiting": [
-    snapshot({ record: { status: "running", deadline: LONG_AGO, leaseUntil: 0 }, isWakeAlive: true }),
+    snapshot({
+      record: { status: "running", deadline: LONG_AGO, leaseUntil: 0 },
+      nextCheckMs: LONG_AGO,
+      isWakeAlive: true,
+    }),
     ["unswept"],
   ],
   "waiting beyond its deadline": [

@@ -1,6 +1,6 @@
 -- Writes one line of events into the agent's timeline, `<number> <run> <events>`, and its number into the parent's history, and
--- publishes it while a subscriber listens. `agent` has uid, agent_id, name and run; the keys timeline, history and watching and
--- the channel events_channel are the script's.
+-- publishes it while a subscriber listens, with the number before it: a reader that has not had that one has missed something.
+-- `agent` has uid, agent_id, name and run; the keys timeline, history and watching and the channel events_channel are the script's.
 local watched
 local function is_watched()
   if watched == nil then watched = redis.call('EXISTS', watching) == 1 end
@@ -8,6 +8,7 @@ local function is_watched()
 end
 local function tell_events(agent, events)
   if not events then return end
+  local newest = is_watched() and redis.call('XREVRANGE', history, '+', '-', 'COUNT', '1')[1]
   local number = redis.call('XADD', history, '*', 'u', agent.uid)
   local told = redis.pcall('RPUSH', timeline, number .. ' ' .. agent.run .. ' ' .. events)
   if type(told) == 'table' then
@@ -16,7 +17,8 @@ local function tell_events(agent, events)
   end
   if is_watched() then
     redis.call('PUBLISH', events_channel, '{"v":1,"agent_id":' .. cjson.encode(agent.agent_id) .. ',"name":'
-      .. cjson.encode(agent.name) .. ',"n":"' .. number .. '","r":' .. agent.run .. ',"e":[' .. events .. ']}')
+      .. cjson.encode(agent.name) .. ',"n":"' .. number .. '","p":"' .. (newest and newest[1] or '0')
+      .. '","r":' .. agent.run .. ',"e":[' .. events .. ']}')
   end
 end
 

@@ -1,6 +1,6 @@
--- The agent waits for a worker, and a sweeper checks it at `deadline`; `fields` go with it.
+-- The agent waits for a worker; a sweeper checks it at `deadline` for the first time. `fields` go with it.
 local function queue(record, deadline, fields)
-  fields.status, fields.deadline, fields.checks = 'queued', deadline, '0'
+  fields.status, fields.deadline = 'queued', deadline
   write(record, fields)
   redis.call('HDEL', record, 'lease_until', 'claim_id')
 end

@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import {
   ChannelEntry,
@@ -31,6 +32,18 @@ const reply = {
   duration_ms: 5,
   model: "offline-1",
 };
+
+test("the guide says of every stop reason to which status it belongs", () => {
+  const guide = readFileSync(new URL("../../../../docs/guide.md", import.meta.url), "utf8");
+  const rows = guide.matchAll(/^\| ((?:`\w+`(?:, )?)+) \| `(\w+)` \|/gm);
+  const told = [...rows].flatMap(([, reasons = "", status]) =>
+    [...reasons.matchAll(/\w+/g)].map(([reason]) => `${status} ${reason}`),
+  );
+  const known = Object.entries(STOP_REASONS).flatMap(([status, reasons]) =>
+    reasons.map((reason) => `${status} ${reason}`),
+  );
+  expect(told.sort()).toEqual(known.sort());
+});
 
 test("every stop reason belongs to exactly one status", () => {
   const all = Object.values(STOP_REASONS).flat();

@@ -1,8 +1,8 @@
 /**
  * Progress of a parent's agents: as it happens, from a number on, or of one agent as long as its record is kept.
  *
- * 1. A reader sees the lines of its parent's history in their order, each once, from its number on; what the channel lost is
- *    read from the history at the next gap, or before the next line that is told: that says which number came before it. Text
+ * 1. A reader sees the lines of its parent's history in their order, each once, from its number on. What the channel lost is
+ *    read from the history: at the next gap, or when the next line names a number before it that the reader has not had. Text
  *    deltas are live only.
  * 2. The verbs publish while a reader says that it watches; a reader says it at each gap, at least every five seconds.
  * 3. While {@link MOST_WAITING} events wait for a reader nothing is added for it: it reads on from the history when it has taken

@@ -16,7 +16,7 @@ import {
 import { answerEntry } from "../shared/protocol/log.ts";
 import { defaultAnswerTo } from "../shared/protocol/message.ts";
 import type { AgentStore } from "../shared/redis/agents.ts";
-import type { DeadlineSet, Due, NextCheck } from "../shared/redis/deadlines.ts";
+import { type DeadlineSet, type Due, HIDDEN_MS, type NextCheck } from "../shared/redis/deadlines.ts";
 import type { Input } from "../shared/redis/scripts.ts";
 import type { WakeQueue } from "../shared/redis/wake-queue.ts";
 
@@ -25,16 +25,13 @@ import type { WakeQueue } from "../shared/redis/wake-queue.ts";
  * always first during an upgrade.
  */
 const TICK_MS = 1_000;
-/** Agents checked in one round of a tick. */
+/** Agents on one page of a tick. */
 const BATCH = 100;
-/** After a full round a tick rests so many times as long as that took, at most {@link LONGEST_REST_MS}: Redis has others to serve. */
-const RESTS = 3;
-const LONGEST_REST_MS = 100;
 /**
- * An agent that a sweeper has taken is hidden from the others this long. Briefly: the answer that names it may be lost, and a
- * second check does no harm.
+ * After a full page a tick rests as long as that took, for Redis has others to serve; no longer than this, so that a busy worker still
+ * gets through some 800 checks a second.
  */
-const HIDDEN_MS = 1_000;
+const LONGEST_REST_MS = 20;
 
 /** What a sweeper works on. */
 export interface SweeperContext {
@@ -78,14 +75,15 @@ export function createSweeper(context: SweeperContext): Sweeper {
   const tick = async () => {
     let checked = 0;
     for (;;) {
-      const startedAt = clock.monotonicMs();
+      const startedMs = clock.monotonicMs();
       const due = await deadlines.due(BATCH, HIDDEN_MS);
-      const checks = await Promise.all(due.map(checkSafely));
-      await deadlines.move(checks.filter((check) => check !== undefined));
+      const next = await Promise.all(due.map(checkSafely));
+      await deadlines.move(next.filter((each) => each !== undefined));
       checked += due.length;
-      if (due.length < BATCH || stopping?.signal.aborted) return checked;
-      const rest = Math.min(RESTS * (clock.monotonicMs() - startedAt), LONGEST_REST_MS);
-      if (rest > 0) await clock.sleep(rest, stopping?.signal);
+      if (due.length < BATCH) return checked;
+      const restMs = Math.min(clock.monotonicMs() - startedMs, LONGEST_REST_MS);
+      if (restMs > 0) await clock.sleep(restMs, stopping?.signal);
+      if (stopping?.signal.aborted) return checked;
     }
   };
   const sweep = async (signal: AbortSignal) => {
@@ -155,11 +153,11 @@ async function check(context: SweeperContext, due: Due): Promise<NextCheck | und
     case "answer_due":
       return answerInstead(context, due, address);
     case "lease_over":
-      return requeue(context, due, address, found);
+      return requeue(context, address, found);
     case "queued":
       if (await context.wakes.isAlive({ uid: address.uid, wake: found.wake }))
         return { due, at: found.check_at };
-      return requeue(context, due, address, found);
+      return requeue(context, address, found);
   }
 }
 
@@ -229,14 +227,13 @@ async function answerInstead(
   return next;
 }
 
+/** Touches the deadline set first: another sweeper, which found the job waiting, may have set a later check. */
 async function requeue(
-  { store, wakes }: SweeperContext,
-  due: Due,
+  { store, deadlines, wakes }: SweeperContext,
   address: AgentAddress,
   { wake, agent_id }: { wake: number; agent_id: string },
-): Promise<NextCheck | undefined> {
+): Promise<undefined> {
+  await deadlines.touch(address, store.timing.lookMs);
   const answer = await store.requeue(address, { expected_wake: wake });
-  if (answer.status === "not_due") return undefined;
-  await wakes.add(wakeOf(address, agent_id, answer.wake));
-  return { due, at: answer.deadline };
+  if (answer.status === "wake") await wakes.add(wakeOf(address, agent_id, answer.wake));
 }

@@ -4,6 +4,22 @@
  */
 export default [
   {
+    id: "doctor-queued-by-first-deadline",
+    promise: "An agent that waits its turn for long, and is checked in time, is not reported.",
+    file: "src/shared/redis/inspection.ts",
+    find: "isQueued(record) && isSet ? Math.max(deadline, nextCheckMs) : deadline",
+    replace: "deadline",
+    tests: ["test/unit/cli/doctor/facts.test.ts"],
+  },
+  {
+    id: "doctor-hidden-is-checked",
+    promise: "An agent that sweepers take and cannot check is reported.",
+    file: "src/shared/redis/inspection.ts",
+    find: "nextCheckMs > nowMs + HIDDEN_MS",
+    replace: "nextCheckMs > 0",
+    tests: ["test/unit/cli/doctor/facts.test.ts"],
+  },
+  {
     id: "doctor-deletes-at-first-look",
     promise: "A workspace is deleted only if its agent has ended at a second look.",
     file: "src/cli/doctor/fix.ts",

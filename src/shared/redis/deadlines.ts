@@ -3,7 +3,7 @@
  * records decide.
  *
  * 1. A caller that makes a deadline earlier touches the set before the verb that needs it, within the grace: the shorter of lease
- *    and look time. If the verb arrives later, the sweeper finds it at the check that the old state's deadline has set.
+ *    and look time. If the verb arrives later, the sweeper finds it at the check that the old state has set.
  * 2. Only a sweeper makes a hint later, and only if no caller touched it since it was seen.
  * 3. After every touch the set has a check at the end of its grace or later, so that a sweeper sees what the verb did.
  */
@@ -20,6 +20,12 @@ import type { Timing } from "../protocol/limits.ts";
 import type { RedisClient } from "./connection/connection.ts";
 import { loadScripts } from "./scripts.ts";
 
+/**
+ * An agent that a sweeper has taken is hidden from the others this long. Briefly: the answer that names it may be lost, and a
+ * second check does no harm.
+ */
+export const HIDDEN_MS = 1_000;
+
 /** A due agent, or a parent that held a lease; neither for a member that names none. */
 export interface Due {
   member: string;
@@ -30,7 +36,7 @@ export interface Due {
   parent?: ParentAddress | undefined;
 }
 
-/** When a sweeper checks what it has seen again: at `at` (epoch ms of Redis); undefined: never. */
+/** When a sweeper is to check again what it has seen: at `at` (epoch ms of Redis); undefined: never. */
 export interface NextCheck {
   due: Due;
   at: number | undefined;
@@ -44,7 +50,7 @@ export interface DeadlineSet {
   touchParent(parent: ParentAddress, inMs: number): Promise<void>;
   /** Up to `limit` due agents; they are hidden from other sweepers for `hiddenMs`. */
   due(limit: number, hiddenMs: number): Promise<Due[]>;
-  /** Sets the next checks; that of a member which was touched comes at the end of the grace, or stays if that came later. */
+  /** Sets the next checks, none later than the end of a touch's grace that still runs; a member touched since it was seen stays as it is. */
   move(checks: readonly NextCheck[]): Promise<void>;
 }
 

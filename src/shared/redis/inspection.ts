@@ -8,6 +8,7 @@ import { type AgentAddress, deadlineMember, type Keys } from "../protocol/keys.t
 import type { Timing } from "../protocol/limits.ts";
 import { numberIn } from "./codec.ts";
 import type { RedisClient } from "./connection/connection.ts";
+import { HIDDEN_MS } from "./deadlines.ts";
 import { isWrongType, unlessMistyped } from "./key-types.ts";
 import { type Answer, loadScripts } from "./scripts.ts";
 import type { WakeQueue } from "./wake-queue.ts";
@@ -174,7 +175,9 @@ export function isLive(snapshot: AgentSnapshot): snapshot is AgentSnapshot & { r
 export function overdueMs({ record, nowMs, lifeMs, nextCheckMs = 0 }: AgentSnapshot): number {
   if (!record || record.status === "ended") return 0;
   const deadline = deadlineOf(record, lifeMs, nowMs);
-  const since = [nowMs - (isQueued(record) ? Math.max(deadline, nextCheckMs) : deadline)];
+  // A place that is only hidden was taken by a sweeper, which has set no next check yet.
+  const isSet = nextCheckMs > nowMs + HIDDEN_MS;
+  const since = [nowMs - (isQueued(record) && isSet ? Math.max(deadline, nextCheckMs) : deadline)];
   if (record.status !== "idle" && record.tooOldAt > 0) since.push(nowMs - record.tooOldAt);
   return Math.max(...since);
 }

@@ -30,12 +30,12 @@ export const SWEEPER_VERBS = {
       unknown: {},
     },
   },
-  /** Replaces a wake that no worker will take; add the job of the new one. */
+  /** Replaces a wake that no worker will take; after a touch of the deadline set. Add the job of the new one. */
   requeue: {
     keys: ["record"],
     context: ["look_ms"],
     args: { expected_wake: int },
-    answers: { wake: { wake: int, deadline: int }, not_due: {} },
+    answers: { wake: { wake: int }, not_due: {} },
   },
   /** What stands in one slot about one agent, at one moment; changes nothing. Times are epoch ms, 0: none. */
   inspect: {

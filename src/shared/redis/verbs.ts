@@ -383,7 +383,7 @@ export const AGENT_VERBS = {
   },
   /**
    * Books a call that was bought but could not be committed, because the lease was lost: into the parent's counters, once
-   * whatever purchase id, also for an agent that has ended. `same`: it was booked, or the log has the entry that says so.
+   * a purchase id, also for an agent that has ended. `same`: it was booked, or the log has the entry that says so.
    */
   charge: {
     keys: ["record", "usage", "log", "transcript"],

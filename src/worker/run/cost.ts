@@ -79,16 +79,19 @@ function promptOf(
   return { ...ZERO_USAGE, input_tokens: Math.ceil(bytes / BYTES_PER_TOKEN), cache_read_input_tokens: before };
 }
 
-/** Books what the run paid for and did not commit. Never rejects: what cannot be booked is logged. */
-export async function chargeUnbooked(context: Booking, session: Session): Promise<void> {
+/**
+ * Books what the run paid for and did not commit, as far as this side knows; `isLast`: the run is settled with what it had come
+ * to before, also where a commit arrived of which only the answer was lost. Never rejects: what cannot be booked is logged.
+ */
+export async function chargeUnbooked(context: Booking, session: Session, isLast = false): Promise<void> {
   let [usage, cost] = [ZERO_USAGE, 0];
   for (const { entry } of session.unbooked) {
     if (entry.kind === "answer") [usage, cost] = [addUsage(usage, entry.usage), cost + entry.costUsd];
     if (entry.kind === "purchase" || entry.kind === "compacted")
       [usage, cost] = [addUsage(usage, entry.value.usage), cost + entry.value.cost_usd];
   }
-  if (usage !== ZERO_USAGE)
-    await charge(context, session, session.begun, { usage, cost, by: session.unbooked[0] });
+  const by = isLast ? undefined : session.unbooked[0];
+  if (usage !== ZERO_USAGE) await charge(context, session, session.begun, { usage, cost, by });
 }
 
 /** Books the prompt of the call of purchase `name`, which an earlier holder began and did not live to commit. Never rejects. */

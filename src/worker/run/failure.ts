@@ -127,12 +127,12 @@ export function afterModelStopped(context: RunContext, session: Session): Promis
 export async function afterLoss(context: RunContext, claimed: ClaimedRun, session: Session): Promise<RunEnd> {
   const { lease, record, attempts } = session;
   lease.finish("expired");
-  await chargeUnbooked(context, session);
-  if (lease.end !== "expired") return { status: "lost" };
   const breaks = session.breaks + 1;
+  const isLast = lease.end === "expired" && breaks >= MOST_BREAKS;
+  await chargeUnbooked(context, session, isLast);
+  if (lease.end !== "expired") return { status: "lost" };
   const lost = (): RunEnd => ({ status: "lost" });
-  if (breaks >= MOST_BREAKS)
-    return settleBroken(context, claimed, lease, { problem: LEASE_LOST, session }).catch(lost);
+  if (isLast) return settleBroken(context, claimed, lease, { problem: LEASE_LOST, session }).catch(lost);
   // The first loss is an outage's; a run that is lost again before it has advanced waits, as one that broke off.
   const delayMs = breaks === 1 ? 0 : brokenOffDelayMs(breaks - 1);
   if (breaks === 2)
@@ -158,9 +158,9 @@ export async function afterBreak(
   context.logger.error({ uid: lease.address.uid, breaks, problem }, "Run broke off and is handed back");
   if (lease.end === "taken") return { status: "lost" };
   // The release says that no call is begun: no claim will find what was paid for.
-  if (session) await chargeUnbooked(context, session);
-  if (breaks >= (isUnreadable(error) ? MOST_UNREADABLE : MOST_BREAKS))
-    return settleBroken(context, claimed, lease, { problem, session });
+  const isLast = breaks >= (isUnreadable(error) ? MOST_UNREADABLE : MOST_BREAKS);
+  if (session) await chargeUnbooked(context, session, isLast);
+  if (isLast) return settleBroken(context, claimed, lease, { problem, session });
   const delayMs = brokenOffDelayMs(breaks);
   const attempts = (session ?? claimed).attempts + 1;
   const broken = { lease, record: session?.record, attempts, breaks };

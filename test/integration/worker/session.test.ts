@@ -159,23 +159,23 @@ test("what was paid for is unbooked until a commit has it, or another has taken 
 });
 
 test("what a commit has taken to Redis is not charged beside it, though its answer never came", async () => {
-  const { rig, agent, claim } = await scene();
+  const { rig, claim } = await scene();
   const session = await claim({
     async append(at, input) {
       await rig.store.append(at, input);
       throw new Error("Connection is closed.");
     },
   });
-  const charged = async () => {
-    await chargeUnbooked({ store: rig.store, logger: createLogger({ level: "silent" }) }, session);
+  const charged = async (isLast: boolean) => {
+    await chargeUnbooked({ store: rig.store, logger: createLogger({ level: "silent" }) }, session, isLast);
     return rig.redis.hkeys(rig.store.keys.parent(rig.parent).usage);
   };
   take(session, "first", ["glob"]);
   await expect(session.commit()).rejects.toThrow("Connection is closed.");
   expect(session.unbooked).toHaveLength(1);
-  expect(await charged()).toEqual([]);
-  await rig.redis.del(rig.keys.agent(agent).log);
-  expect(await charged()).not.toEqual([]);
+  expect(await charged(false)).toEqual([]);
+  // A run that is settled without that commit has it in no counter.
+  expect(await charged(true)).not.toEqual([]);
 });
 
 test("once the lease is over nothing is written, and the tools are stopped", async () => {

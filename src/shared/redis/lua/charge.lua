@@ -5,7 +5,8 @@
 -- Closes: a call cut off by a destroy, a takeover or a lost lease that is in no counter; one purchase booked twice.
 if redis.call('EXISTS', record) == 0 then return answer('unknown') end
 if redis.call('HEXISTS', usage, 'charged/' .. purchase_id) == 1 then return answer('same') end
-if entry_key and (redis.call('HGET', log, entry_key) == entry or redis.call('HGET', transcript, entry_key) == entry) then
+-- A key of another type has no entry.
+if entry_key and (redis.pcall('HGET', log, entry_key) == entry or redis.pcall('HGET', transcript, entry_key) == entry) then
   return answer('same')
 end
 count_usage(now_ms(), counters_of(bought))

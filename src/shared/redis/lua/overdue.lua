@@ -25,6 +25,5 @@ if deadline > now then return answer('not_due', { deadline = deadline }) end
 if agent.status == 'waiting' then return answer('answer_due') end
 if agent.lease_until then return answer('lease_over', { wake = agent.wake, agent_id = agent.agent_id }) end
 -- The record keeps its first deadline, so that a check of an agent whose job waits writes nothing to it.
-local waited_ms = now - deadline + look_ms
 return answer('queued', { wake = agent.wake, agent_id = agent.agent_id,
-  check_at = now + math.min(waited_ms + look_ms, longest_look_ms) })
+  check_at = now + math.min(now - deadline + 2 * look_ms, longest_look_ms) })

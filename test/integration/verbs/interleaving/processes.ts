@@ -343,10 +343,10 @@ function* lookAt(world: World, due: Due): Program {
     const { wake } = seen;
     const isAlive = world.jobs.some((job) => job.uid === agent.uid && job.wake === wake);
     if (seen.status === "queued" && isAlive) return yield* move(seen.check_at);
-    const answer = yield* verbs.requeue(world, agent, wake);
-    if (answer.status === "not_due") return;
-    yield* addJob(world, agent.uid, answer.wake);
-    return yield* move(answer.deadline);
+    const { lookMs } = world.rig.store.timing;
+    const answer = yield* hinted(world, agent, lookMs, () => verbs.requeue(world, agent, wake));
+    if (answer.status === "wake") yield* addJob(world, agent.uid, answer.wake);
+    return;
   }
   const answer = yield* verbs.settle(world, agent, seen.status === "idle_over" ? IDLE_END : MAX_AGE_END);
   if (answer.status === "not_due") return yield* move(answer.deadline);

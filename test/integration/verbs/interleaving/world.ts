@@ -61,6 +61,8 @@ export class World {
   readonly #undelivered = new Map<string, string>();
   readonly #said = new Set<string>();
   readonly #terminal = new Map<string, EntryShot>();
+  /** Agents whose run was given up, and whose holder has renewed it all the same: their next check is that of a waiting job. */
+  readonly #revived = new Set<string>();
   #calls = 0;
 
   constructor(rig: Rig, tally: Map<string, number>) {
@@ -152,18 +154,21 @@ export class World {
       must(is.lifeMs === -2, "an ended agent with a life key", is);
       return;
     }
-    const score = is.score ?? Number.POSITIVE_INFINITY;
-    must(
-      score <=
-        Math.max(
-          neededBy(is, this.shot.nowMs, this.rig.store.timing) + CLOCK_MS,
-          this.shot.nowMs + hiddenMs(this.rig.store),
-        ),
-      "nobody looks in time",
-      is,
-      this.shot.nowMs,
-    );
+    this.#lookInTime(uid, was, is);
     this.#readNew(uid, was, is);
+  }
+
+  #lookInTime(uid: string, was: AgentShot | undefined, is: AgentShot): void {
+    const { nowMs } = this.shot;
+    const { timing } = this.rig.store;
+    const isHeld = is.record.status === "running" && "lease_until" in is.record;
+    const isSame = was?.record.status === "running" && was.record.epoch === is.record.epoch;
+    if (!isHeld || !isSame) this.#revived.delete(uid);
+    else if (!("lease_until" in was.record)) this.#revived.add(uid);
+    const neededMs = this.#revived.has(uid) ? nowMs + timing.longestLookMs : neededBy(is, nowMs, timing);
+    const score = is.score ?? Number.POSITIVE_INFINITY;
+    const latestMs = Math.max(neededMs + CLOCK_MS, nowMs + hiddenMs(this.rig.store));
+    must(score <= latestMs, "nobody looks in time", is, nowMs);
   }
 
   #readNew(uid: string, was: AgentShot | undefined, is: AgentShot): void {

@@ -62,6 +62,10 @@ const SICK: Record<string, [AgentSnapshot, string[]]> = {
     snapshot({ record: { deadline: LONG_AGO }, nextCheckMs: LONG_AGO, isWakeAlive: false }),
     ["stale_queued"],
   ],
+  "queued, overdue, and only hidden by a sweeper that cannot check it": [
+    snapshot({ record: { deadline: LONG_AGO }, nextCheckMs: NOW_MS + 900, isWakeAlive: false }),
+    ["stale_queued"],
+  ],
   "queued, overdue, its wake waiting": [
     snapshot({ record: { deadline: LONG_AGO }, nextCheckMs: LONG_AGO, isWakeAlive: true }),
     ["unswept"],

@@ -36,12 +36,12 @@ export default [
   },
   {
     id: "events-told-before-their-turn",
-    promise: "What is told while lines in front of it are unread waits for its turn.",
+    promise: "What is told while a page is read waits for it, and is passed on once.",
     file: "src/producer/events.ts",
     find: "else if (this.#isLagging || ",
     replace: "else if (",
     tests: ["test/integration/producer/events.test.ts"],
-    title: "waits for its turn",
+    title: "under way is passed on once",
   },
   {
     id: "events-gap-unnoticed",

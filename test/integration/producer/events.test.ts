@@ -7,6 +7,7 @@ import { newUid } from "../../../src/shared/protocol/ids.ts";
 import { agentOf, keysUnder } from "../../../src/shared/protocol/keys.ts";
 import { redisNowMs } from "../../../src/shared/redis/redis-time.ts";
 import { writeLines } from "../../helpers/event-lines.ts";
+import { latch } from "../../helpers/latch.ts";
 import { testClient, testParent } from "../../helpers/parents.ts";
 import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
 import { scriptedWorker } from "../../helpers/scripted-worker.ts";
@@ -78,7 +79,12 @@ test("what is told before a reader has begun to read takes nothing from it", asy
 });
 
 /** A reader, and what its client has done for it. It is spared the slow tick, at which it would read what it is to hear. */
-async function openReader(parent: Parent, options: EventOptions, isRefused = (_call: number) => false) {
+async function openReader(
+  parent: Parent,
+  options: EventOptions,
+  isRefused = (_call: number) => false,
+  behind = async (_call: number) => {},
+) {
   const context = contextOf(parent);
   const client = await context.open();
   const seen = { calls: 0, underWay: 0, heard: 0 };
@@ -87,7 +93,9 @@ async function openReader(parent: Parent, options: EventOptions, isRefused = (_c
     seen.underWay += 1;
     try {
       if (isRefused(seen.calls)) throw new SubagentError("redis_unavailable", "away");
-      return await client.call(work);
+      const answer = await client.call(work);
+      await behind(seen.calls);
+      return answer;
     } finally {
       seen.underWay -= 1;
     }
@@ -148,6 +156,26 @@ test("a page that could not be read is read later: what is told meanwhile waits 
   const rest = await take(events, 50);
   expect(numbersIn(rest.slice(0, -1))).toEqual(kept.slice(101));
   expect(rest.at(-1)).toMatchObject({ type: "ended", agent_id: "a" });
+  await events.return?.();
+});
+
+test("what is told while a page is under way is passed on once", async () => {
+  const { prefix, parent, worker } = scene();
+  const page = latch();
+  // Twice it says that it watches, then it reads the first page.
+  const { events, seen } = await openReader(parent, {}, undefined, async (call) => {
+    if (call === 3) await page.opened;
+  });
+  for (const name of ["a", "b"]) await parent.spawn({ name });
+  await until(() => seen.calls === 3);
+  await worker.redis.set(keysUnder(prefix).parent(address).watching, "1");
+  await parent.destroy("a");
+  await until(() => seen.heard === 1);
+  page.open();
+  await until(() => seen.underWay === 0);
+  await worker.redis.set(keysUnder(prefix).parent(address).watching, "1");
+  await parent.destroy("b");
+  expect((await take(events, 2)).map(({ agent_id }) => agent_id)).toEqual(["a", "b"]);
   await events.return?.();
 });
 

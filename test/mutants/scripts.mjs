@@ -628,7 +628,7 @@ export default [
     id: "move-over-later-look",
     promise: "A decision that is acted on late does not undo that of a later look.",
     file: "src/shared/redis/lua/deadline-move.lua",
-    find: "tonumber(standing) == tonumber(move.seen_score) and ",
+    find: "tonumber(scores[i]) == tonumber(move.seen_score) and ",
     replace: "",
     tests: ["test/integration/verbs/deadline-set.test.ts"],
   },

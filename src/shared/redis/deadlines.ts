@@ -74,10 +74,10 @@ export function createDeadlineSet(redis: RedisClient, keys: Keys, timing: Timing
       });
     },
     async due(limit, hiddenMs) {
-      const { members } = await scripts.run("deadline-due", undefined, { limit, hidden_ms: hiddenMs });
-      return members.map(({ member, score, grace }) => ({
+      const answer = await scripts.run("deadline-due", undefined, { limit, hidden_ms: hiddenMs });
+      return answer.members.map(({ member, grace }) => ({
         member,
-        seenScore: score,
+        seenScore: answer.score,
         seenGrace: grace,
         address: addressOfMember(member),
         parent: parentOfMember(member),

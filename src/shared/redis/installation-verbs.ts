@@ -19,7 +19,7 @@ export const INSTALLATION_VERBS = {
     keys: ["deadlines", "hint_grace"],
     context: [],
     args: { limit: int, hidden_ms: int },
-    answers: { due: { members: rows({ member: text, score: int, grace: text }) } },
+    answers: { due: { /** All have it now. */ score: int, members: rows({ member: text, grace: text }) } },
   },
   /** The time of the next check of each member, or none (`at` empty), unless it was touched since it was seen. */
   "deadline-move": {

@@ -2,16 +2,13 @@
 -- Closes: every sweeper checking the same agents; a dead sweeper taking its catch with it.
 local now = now_ms()
 local due = redis.call('ZRANGEBYSCORE', deadlines, '-inf', fmt(now), 'LIMIT', '0', limit)
-if #due == 0 then return answer('due', { members = due }) end
 local hidden_until = fmt(now + hidden_ms)
+if #due == 0 then return answer('due', { score = hidden_until, members = due }) end
 local graces = redis.call('HMGET', hint_grace, unpack(due))
 local hidden, members = {}, {}
 for i, member in ipairs(due) do
-  hidden[#hidden + 1] = hidden_until
-  hidden[#hidden + 1] = member
-  members[#members + 1] = member
-  members[#members + 1] = hidden_until
-  members[#members + 1] = graces[i] or ''
+  hidden[2 * i - 1], hidden[2 * i] = hidden_until, member
+  members[2 * i - 1], members[2 * i] = member, graces[i] or ''
 end
 redis.call('ZADD', deadlines, unpack(hidden))
-return answer('due', { members = members })
+return answer('due', { score = hidden_until, members = members })

@@ -2,17 +2,29 @@
 -- verb that a touch announced may still be on its way, the next check is no later than the end of its grace.
 -- Closes: the check of a sweeper overwriting a newer touch of a producer or worker, or one whose verb it did not see yet;
 -- a decision that is acted on late undoing that of a later check.
-local now = now_ms()
-for _, move in ipairs(moves) do
-  local standing, grace = redis.call('ZSCORE', deadlines, move.member), redis.call('HGET', hint_grace, move.member)
-  if standing and tonumber(standing) == tonumber(move.seen_score) and (grace or '') == move.seen_grace then
-    local at = tonumber(move.at)
+local now, members = now_ms(), {}
+for i, move in ipairs(moves) do members[i] = move.member end
+local scores = redis.call('ZMSCORE', deadlines, unpack(members))
+local graces = redis.call('HMGET', hint_grace, unpack(members))
+local moved, forgotten, over = {}, {}, {}
+for i, move in ipairs(moves) do
+  local grace = graces[i]
+  if scores[i] and tonumber(scores[i]) == tonumber(move.seen_score) and (grace or '') == move.seen_grace then
+    local at = given(move.at)
     if num(grace) > now then
-      at = math.min(at or num(grace), num(grace))
+      at = fmt(math.min(num(at or grace), num(grace)))
     elseif grace then
-      redis.call('HDEL', hint_grace, move.member)
+      over[#over + 1] = move.member
     end
-    if at then redis.call('ZADD', deadlines, fmt(at), move.member) else redis.call('ZREM', deadlines, move.member) end
+    if at then
+      moved[#moved + 1] = at
+      moved[#moved + 1] = move.member
+    else
+      forgotten[#forgotten + 1] = move.member
+    end
   end
 end
+if #moved > 0 then redis.call('ZADD', deadlines, unpack(moved)) end
+if #forgotten > 0 then redis.call('ZREM', deadlines, unpack(forgotten)) end
+if #over > 0 then redis.call('HDEL', hint_grace, unpack(over)) end
 return answer('moved')

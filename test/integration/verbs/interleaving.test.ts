@@ -234,7 +234,7 @@ async function endAll(rig: Rig, world: World, scheduler: Scheduler): Promise<voi
 const HEARD = [
   ...["spawned", "same", "conflict", "quota"].map((word) => `spawn: ${word}`),
   ...["queued", "delivered", "same", "conflict", "ended"].map((word) => `send: ${word}`),
-  ...["claimed", "held", "nothing", "alone"].map((word) => `claim: ${word}`),
+  ...["claimed", "held", "nothing", "suspect"].map((word) => `claim: ${word}`),
   ...["ok", "stale"].map((word) => `renew: ${word}`),
   ...["appended", "same", "conflict", "stale"].map((word) => `append: ${word}`),
   ...["released"].map((word) => `release: ${word}`),

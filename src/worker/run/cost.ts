@@ -24,6 +24,7 @@ import type { RunContext } from "./context.ts";
 import { summedUpBy } from "./purchase.ts";
 import type { Session } from "./session.ts";
 
+/** What booking a cost needs of a run's context. */
 type Booking = Pick<RunContext, "store" | "logger">;
 
 /** A destroyed run's answer that comes this soon is waited for, ms: then its price is known and not estimated. */
@@ -83,7 +84,7 @@ function promptOf(
  * Books what the run paid for and did not commit, as far as this side knows; `isLast`: the run is settled with what it had come
  * to before, also where a commit arrived of which only the answer was lost. Never rejects: what cannot be booked is logged.
  */
-export async function chargeUnbooked(context: Booking, session: Session, isLast = false): Promise<void> {
+export async function chargeUnbooked(context: Booking, session: Session, isLast: boolean): Promise<void> {
   let [usage, cost] = [ZERO_USAGE, 0];
   for (const { entry } of session.unbooked) {
     if (entry.kind === "answer") [usage, cost] = [addUsage(usage, entry.usage), cost + entry.costUsd];

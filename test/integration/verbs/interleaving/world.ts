@@ -61,7 +61,10 @@ export class World {
   readonly #undelivered = new Map<string, string>();
   readonly #said = new Set<string>();
   readonly #terminal = new Map<string, EntryShot>();
-  /** Agents whose run was given up, and whose holder has renewed it all the same: their next check is that of a waiting job. */
+  /**
+   * Agents whose run was given up, and whose holder has renewed it all the same: until another claims them their next check may
+   * be that of a waiting job, also where the holder has handed back or asked since.
+   */
   readonly #revived = new Set<string>();
   #calls = 0;
 
@@ -161,13 +164,17 @@ export class World {
   #lookInTime(uid: string, was: AgentShot | undefined, is: AgentShot): void {
     const { nowMs } = this.shot;
     const { timing } = this.rig.store;
-    const isHeld = is.record.status === "running" && "lease_until" in is.record;
-    const isSame = was?.record.status === "running" && was.record.epoch === is.record.epoch;
-    if (!isHeld || !isSame) this.#revived.delete(uid);
-    else if (!("lease_until" in was.record)) this.#revived.add(uid);
-    const neededMs = this.#revived.has(uid) ? nowMs + timing.longestLookMs : neededBy(is, nowMs, timing);
+    const isOneHolder = was !== undefined && was.record.epoch === is.record.epoch;
+    if (!isOneHolder) this.#revived.delete(uid);
+    else if (was.record.lease_until === undefined && is.record.lease_until !== undefined)
+      this.#revived.add(uid);
+    const revivedMs = this.#revived.has(uid) ? nowMs + timing.longestLookMs : 0;
     const score = is.score ?? Number.POSITIVE_INFINITY;
-    const latestMs = Math.max(neededMs + CLOCK_MS, nowMs + hiddenMs(this.rig.store));
+    const latestMs = Math.max(
+      neededBy(is, nowMs, timing) + CLOCK_MS,
+      revivedMs + CLOCK_MS,
+      nowMs + hiddenMs(this.rig.store),
+    );
     must(score <= latestMs, "nobody looks in time", is, nowMs);
   }
 

@@ -3,13 +3,14 @@
  * nothing behind.
  */
 
-import { messageOf, SubagentError } from "../shared/errors.ts";
+import { SubagentError } from "../shared/errors.ts";
 import { type AgentSpec, IDLE_DEATH, InForce, isoTime } from "../shared/protocol/agent.ts";
 import { newUid } from "../shared/protocol/ids.ts";
 import { type AgentAddress, agentOf, FIRST_WAKE, wakeOf } from "../shared/protocol/keys.ts";
 import { type Limits, MAX_LIVE_AGENTS } from "../shared/protocol/limits.ts";
 import { attachedTo, type InboxMessage } from "../shared/protocol/message.ts";
 import { needsOf } from "../shared/protocol/worker.ts";
+import { withHint } from "../shared/redis/deadlines.ts";
 import type { Input } from "../shared/redis/scripts.ts";
 import { activeTraceparent } from "../shared/telemetry.ts";
 import { inCall, type ParentCall, type ParentContext } from "./context.ts";
@@ -274,22 +275,15 @@ async function sendSpawn(client: OpenClient, address: AgentAddress, stored: Inpu
  * agent without a hint. A cluster has several connections, which keep no order: there the verb waits for the hint.
  */
 async function sendHinted(client: OpenClient, address: AgentAddress, stored: Input<"spawn">) {
-  const { deadlines, store, timing, redis, logger } = client;
+  const { deadlines, store, timing, redis, logger, inBackground } = client;
   const hint = () => deadlines.touch(address, stored.message === undefined ? stored.idle_ms : timing.lookMs);
   if (redis.isCluster) {
     await hint();
     return store.spawn(address, stored);
   }
-  const [hinted, spawned] = await client.inOneFlight(() =>
-    Promise.allSettled([hint(), store.spawn(address, stored)]),
+  return client.inOneFlight(() =>
+    withHint(hint, () => store.spawn(address, stored), { logger, uid: address.uid, inBackground }),
   );
-  if (spawned.status === "rejected") throw spawned.reason;
-  // Redis may have begun to take writes between the two: what the verb says counts.
-  if (hinted.status === "rejected")
-    client.inBackground(
-      hint().catch((error) => logger.warn({ ...address, problem: messageOf(error) }, "no deadline was set")),
-    );
-  return spawned.value;
 }
 
 async function quotaExceeded({ read, client, parent }: ParentCall): Promise<SubagentError> {

@@ -19,6 +19,7 @@ import type { AgentStore } from "../shared/redis/agents.ts";
 import { type DeadlineSet, type Due, HIDDEN_MS, type NextCheck } from "../shared/redis/deadlines.ts";
 import type { Input } from "../shared/redis/scripts.ts";
 import type { WakeQueue } from "../shared/redis/wake-queue.ts";
+import type { WorkerDirectory } from "../shared/redis/workers.ts";
 
 /**
  * How often a running sweeper ticks, on average. Each pause is up to a quarter longer or shorter, so that neither version is
@@ -41,6 +42,7 @@ export interface SweeperContext {
   >;
   deadlines: Pick<DeadlineSet, "due" | "move" | "touch">;
   wakes: Pick<WakeQueue, "add" | "isAlive">;
+  workers: Pick<WorkerDirectory, "list">;
   clock: Clock;
   /** A number in [0, 1); default `Math.random`. */
   random?: () => number;
@@ -144,6 +146,7 @@ async function check(context: SweeperContext, due: Due): Promise<NextCheck | und
     case "max_age_over":
       return settle(context, due, address, DEATH_OF_AGE);
     case "tools_missing":
+      if (await isOffered(context, found.needs_tools)) return checkJob(context, due, address, found);
       return settle(context, due, address, DEATH_WITHOUT_TOOLS);
     case "parent_gone":
       return settle(context, due, address, DEATH_OF_AN_ORPHAN);
@@ -155,10 +158,26 @@ async function check(context: SweeperContext, due: Due): Promise<NextCheck | und
     case "lease_over":
       return requeue(context, address, found);
     case "queued":
-      if (await context.wakes.isAlive({ uid: address.uid, wake: found.wake }))
-        return { due, at: found.check_at };
-      return requeue(context, address, found);
+      return checkJob(context, due, address, found);
   }
+}
+
+/** The agent waits for a worker; a lost job is replaced. */
+async function checkJob(
+  context: SweeperContext,
+  due: Due,
+  address: AgentAddress,
+  found: { wake: number; agent_id: string; check_at: number },
+): Promise<NextCheck | undefined> {
+  if (await context.wakes.isAlive({ uid: address.uid, wake: found.wake })) return { due, at: found.check_at };
+  return requeue(context, address, found);
+}
+
+/** Whether a live worker has all that a run needs, names separated by blanks: it has only not come to its wake. */
+async function isOffered({ workers }: SweeperContext, needs = ""): Promise<boolean> {
+  const names = needs.split(" ").filter((name) => name !== "");
+  const live = await workers.list();
+  return live.some(({ tools }) => names.every((name) => tools.includes(name)));
 }
 
 const never = (due: Due): NextCheck => ({ due, at: undefined });

@@ -149,10 +149,9 @@ export default [
   {
     id: "spawn-hint-decides",
     promise: "A spawn that was done is told as done, though its deadline was refused.",
-    file: "src/producer/spawn.ts",
-    find: "Promise.allSettled([hint(), store.spawn(address, stored)])",
-    replace:
-      "Promise.all([hint(), store.spawn(address, stored)]).then((values) => values.map((value) => ({ status: 'fulfilled', value })))",
+    file: "src/shared/redis/deadlines.ts",
+    find: 'if (hinted.status === "rejected") {',
+    replace: 'if (hinted.status === "rejected") {\n    throw hinted.reason;',
     tests: ["test/integration/producer/before-the-verb.test.ts"],
   },
   {
@@ -255,8 +254,8 @@ export default [
     id: "spawn-without-hint",
     promise: "An agent that is spawned is looked at when its idle time is over.",
     file: "src/producer/spawn.ts",
-    find: "Promise.allSettled([hint(), store.spawn(address, stored)])",
-    replace: "Promise.allSettled([undefined, store.spawn(address, stored)])",
+    find: "withHint(hint, () =>",
+    replace: "withHint(async () => {}, () =>",
     tests: ["test/integration/producer/before-the-verb.test.ts"],
   },
   {

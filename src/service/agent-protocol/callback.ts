@@ -74,7 +74,13 @@ async function tellEnds(options: CallbackOptions, signal: AbortSignal): Promise<
     const open = await insideOf(client).open();
     const callbacks = createCallbacks(open.redis, open.keys);
     const due = await open.call(({ read }) => read(() => callbacks.due(token)));
-    await Promise.all(due.map((agent) => tellEnd({ ...options, clock }, { open, callbacks }, agent, signal)));
+    // One that cannot be read, or not by this version, must not keep the others from it.
+    const later = (agent: AgentAddress) => callbacks.later(agent, options.retryMs ?? RETRY_MS);
+    await Promise.all(
+      due.map((agent) =>
+        tellEnd({ ...options, clock }, { open, callbacks }, agent, signal).catch(() => later(agent)),
+      ),
+    );
   };
   while (!signal.aborted) {
     await tick().catch((error: unknown) =>

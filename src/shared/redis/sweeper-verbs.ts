@@ -2,7 +2,7 @@
  * The verbs with which a sweeper looks after an agent, and with which `doctor` examines one and repairs what stands around it: a
  * part of the table in `verbs.ts`, whose head says what holds for all.
  */
-import { flag, int, text } from "./codec.ts";
+import { flag, int, optional, text } from "./codec.ts";
 import type { Verb } from "./verb.ts";
 
 /** The verbs of a sweeper and of `doctor`. */
@@ -21,7 +21,8 @@ export const SWEEPER_VERBS = {
       idle_over: {},
       max_age_over: {},
       answer_due: {},
-      tools_missing: {},
+      /** No worker that took its wake had them. */
+      tools_missing: { needs_tools: optional(text), wake: int, agent_id: text, check_at: int },
       parent_gone: {},
       unwatched: { agent_id: text },
       lease_over: { wake: int, agent_id: text },

@@ -9,10 +9,15 @@ import type { Logger } from "../logger.ts";
 import { PAYLOAD_VERSION } from "../protocol/agent.ts";
 import { type Keys, wakeJobId } from "../protocol/keys.ts";
 import { TIMING, WAKE_DONE_KEPT_MS, WAKE_FAILED_KEPT_MS } from "../protocol/limits.ts";
-import type { Wake } from "../protocol/worker.ts";
+import { Wake } from "../protocol/worker.ts";
 import type { RedisClient } from "./connection/connection.ts";
+import { redisNowMs } from "./redis-time.ts";
 import { loadScripts } from "./scripts.ts";
 
+/** The longest rest of a wake that a worker hands back because it cannot do anything for its agent. */
+export const LONGEST_REST_MS = 10_000;
+/** BullMQ's score of a delayed job is its time in epoch ms, times this. */
+const DELAYED_SCORE = 0x1000;
 /** The last place in the line: BullMQ's greatest priority; `fair-rank.lua` gives each wake a better one. */
 const UNRANKED = 2_097_151;
 /** Events of its own that BullMQ keeps of a queue. */
@@ -36,7 +41,8 @@ export interface WakeQueue {
   add(wake: Omit<Wake, "v">, delayMs?: number): Promise<void>;
   /**
    * Whether the job of a wake waits to be taken now. One that is still delayed does not count, nor one that was taken:
-   * a worker that takes a wake claims its agent at once, or is dead, stopped, or never learned that it has taken it.
+   * a worker that takes a wake claims its agent at once, or is dead, stopped, or never learned that it has taken it. One that
+   * a worker handed back waits again, also while it rests.
    */
   isAlive(wake: Pick<Wake, "uid" | "wake">): Promise<boolean>;
   /** Its jobs by state: `waiting`, `active`, `delayed`. */
@@ -61,6 +67,16 @@ export function createWakeQueue(redis: RedisClient, keys: Keys, logger?: Logger)
   const rank = ({ tenant, parent_id: fair_parent }: Omit<Wake, "v">, job_id: string) => {
     scripts.run("fair-rank", undefined, { tenant, fair_parent, job_id }).catch(() => {});
   };
+  /** Whether a wake that a worker took stands in the line again, or rests for a moment, and is one that this version can follow. */
+  const isHandedBack = async (id: string, delayedUntil: string | null) => {
+    const [data, rank, nowMs] = await Promise.all([
+      redis.hget(keys.wakeJob(id), "data"),
+      redis.zscore(keys.rankedWakes, id),
+      redisNowMs(redis),
+    ]);
+    const isInLine = rank !== null || isSoon(delayedUntil, nowMs);
+    return isInLine && Wake.safeParse(JSON.parse(data ?? "null")).success;
+  };
   return {
     async add(wake, delayMs) {
       const data: Wake = { v: PAYLOAD_VERSION, ...wake };
@@ -79,7 +95,9 @@ export function createWakeQueue(redis: RedisClient, keys: Keys, logger?: Logger)
         redis.hmget(keys.wakeJob(id), "name", "processedOn", "finishedOn"),
         redis.zscore(keys.delayedWakes, id),
       ]);
-      return name != null && processedOn == null && finishedOn == null && delayedUntil === null;
+      if (name == null || finishedOn != null) return false;
+      if (processedOn == null) return delayedUntil === null;
+      return isHandedBack(id, delayedUntil);
     },
     counts: () => using(countsOf),
     pause: () => using((opened) => opened.pause()),
@@ -89,6 +107,10 @@ export function createWakeQueue(redis: RedisClient, keys: Keys, logger?: Logger)
       queue = undefined;
     },
   };
+}
+
+function isSoon(delayedUntil: string | null, nowMs: number): boolean {
+  return delayedUntil !== null && Number(delayedUntil) / DELAYED_SCORE <= nowMs + LONGEST_REST_MS;
 }
 
 type WakeJobs = Queue<Wake, unknown, string>;

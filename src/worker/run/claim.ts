@@ -1,14 +1,15 @@
 /** Takes the agent that a wake names: beside others, or alone where two workers crashed with its run. */
 import { newRequestKey } from "../../shared/protocol/ids.ts";
 import type { AgentAddress } from "../../shared/protocol/keys.ts";
+import { withHint } from "../../shared/redis/deadlines.ts";
 import type { Answer } from "../../shared/redis/scripts.ts";
+import { LONGEST_REST_MS } from "../../shared/redis/wake-queue.ts";
 import type { RunSlot } from "../isolation.ts";
 import type { RunContext, RunEnd } from "./context.ts";
 import type { LeaseGrant } from "./lease.ts";
 
 /** Delay before a declined wake is queued again; doubles, because all workers may lack what it needs. */
 const FIRST_REST_MS = 200;
-const LONGEST_REST_MS = 10_000;
 /** Then it is dropped; a sweeper that can do more for the agent wakes it again. */
 const MOST_ROUNDS = 100;
 /** A wake may be so much too early: a delay ends by the clock of one worker, and began by another's. */
@@ -65,12 +66,12 @@ export async function claimRun(
 ): Promise<ClaimedRun | RunEnd> {
   const { leases } = context;
   const { uid } = taken.address;
-  leases.expect(uid);
+  leases.beginClaim(uid);
   const claimed = await claimBesideOrAlone(context, taken, slot).catch((error: unknown) => {
-    leases.expectNoMore(uid);
+    leases.endClaim(uid);
     throw error;
   });
-  if (claimed.status !== "claimed") leases.expectNoMore(uid);
+  if (claimed.status !== "claimed") leases.endClaim(uid);
   return claimed;
 }
 
@@ -148,23 +149,18 @@ async function claimInTime(
   address: AgentAddress,
   { alone, isolated, isolates, tools }: ClaimTerms,
 ) {
-  const { store, clock, deadlines, workerId, draining } = context;
+  const { store, clock, deadlines, logger, workerId, draining } = context;
   const untilMs = clock.monotonicMs() + EARLY_MS;
   for (;;) {
     const claimedAtMs = clock.monotonicMs();
-    // One flight: on one connection the hint is there before the claim makes the deadline the end of its lease.
-    const hinted = deadlines.touch(address, store.timing.leaseMs);
     const claimId = newRequestKey();
-    const claiming = store.claim(address, {
-      claim_id: claimId,
-      begun: claimId,
-      worker: workerId,
-      alone,
-      isolated,
-      isolates,
-      offered_tools: tools,
-    });
-    const [, answer] = await Promise.all([hinted, claiming]);
+    const terms = { worker: workerId, alone, isolated, isolates, offered_tools: tools };
+    // The hint is there before the claim makes the deadline the end of its lease.
+    const answer = await withHint(
+      () => deadlines.touch(address, store.timing.leaseMs),
+      () => store.claim(address, { claim_id: claimId, begun: claimId, ...terms }),
+      { logger, uid: address.uid },
+    );
     const waitMs = answer.status === "held" ? answer.wait_ms : Number.POSITIVE_INFINITY;
     if (draining.aborted || clock.monotonicMs() + waitMs > untilMs) return { answer, claimId, claimedAtMs };
     await clock.sleep(waitMs, draining);

@@ -77,7 +77,7 @@ async function withParts(
   const notes = parts.includes(undefined) ? [LOST] : [];
   if (files.length > 0) {
     const workspace = await session.equipment.workspace.open();
-    notes.push(...(await writeParentFiles(workspace, files, session.toolStop.signal)));
+    notes.push(...(await writeParentFiles(workspace, files, session.lease.ending.signal)));
   }
   return {
     ...plain(message),

@@ -8,6 +8,7 @@ import {
   type StopReason,
   statusOf,
 } from "../../shared/protocol/reply.ts";
+import { withHint } from "../../shared/redis/deadlines.ts";
 import { newFailure } from "../loop/log.ts";
 import type { Step } from "../loop/next.ts";
 import { replyBody } from "../loop/reply-body.ts";
@@ -28,30 +29,29 @@ export async function settleRun(
   session: Session,
   step: Extract<Step, { do: "settle" }>,
 ): Promise<RunEnd | "lost" | undefined> {
-  const { store, deadlines, wakes } = context;
+  const { store, deadlines, wakes, logger } = context;
   const { address, record, lease } = session;
   if (!lease.isLive()) return "lost";
   const status = statusOf(step.reason);
   if (session.equipment.hooks && (await isStopRefused(session, step, status))) return undefined;
   const stays = record.spec.keep_alive && (status === "succeeded" || status === "partial");
   const endedReason = stays ? undefined : status === "failed" ? "failed" : "completed";
-  const hinted = stays
-    ? deadlines.touch(address, Math.min(store.timing.lookMs, record.spec.idle_ms))
-    : undefined;
   if (session.equipment.workspace.opened)
     session.left = await leftFiles({ root: context.workspaceRoot, address, agentId: record.agent_id });
   const commitment = session.take(true);
-  const settling = store.settle(address, {
-    authority: "worker",
-    target: stays ? "idle" : "ended",
-    ended_reason: endedReason,
-    status,
-    stop_reason: step.reason,
-    natural: step.natural,
-    idle_ms: record.spec.idle_ms,
-    ...commitment.input,
-  });
-  const [answer] = await Promise.all([settling, hinted]);
+  const settle = () =>
+    store.settle(address, {
+      authority: "worker",
+      target: stays ? "idle" : "ended",
+      ended_reason: endedReason,
+      status,
+      stop_reason: step.reason,
+      natural: step.natural,
+      idle_ms: record.spec.idle_ms,
+      ...commitment.input,
+    });
+  const hint = () => deadlines.touch(address, Math.min(store.timing.lookMs, record.spec.idle_ms));
+  const answer = await (stays ? withHint(hint, settle, { logger, uid: address.uid }) : settle());
   if (answer.status === "more") {
     await session.settled(commitment, answer);
     // Nothing has announced the call that the message brings: its delivery goes ahead of it.

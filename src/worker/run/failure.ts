@@ -12,10 +12,12 @@
  * | the lease ran out, or Redis lost a part of the log | handed on, unless the run was taken: at once, and without progress with a growing delay |
  * | something broke here (a full disk, a bug) | handed on with a growing delay; at last the run ends `worker_lost` |
  */
+
 import { messageOf } from "../../shared/errors.ts";
 import type { AgentRecord, ProviderWait } from "../../shared/protocol/agent.ts";
 import { type AgentAddress, wakeOf } from "../../shared/protocol/keys.ts";
 import { eventLine, type RunEvent } from "../../shared/protocol/reply.ts";
+import { withHint } from "../../shared/redis/deadlines.ts";
 import type { Input } from "../../shared/redis/scripts.ts";
 import { makeRoom } from "../loop/context-window.ts";
 import { newFailure } from "../loop/log.ts";
@@ -156,10 +158,11 @@ export async function afterBreak(
   const breaks = (session ?? claimed).breaks + 1;
   const problem = messageOf(error);
   context.logger.error({ uid: lease.address.uid, breaks, problem }, "Run broke off and is handed back");
-  if (lease.end === "taken") return { status: "lost" };
-  // The release says that no call is begun: no claim will find what was paid for.
-  const isLast = breaks >= (isUnreadable(error) ? MOST_UNREADABLE : MOST_BREAKS);
+  const isTaken = lease.end === "taken";
+  const isLast = !isTaken && breaks >= (isUnreadable(error) ? MOST_UNREADABLE : MOST_BREAKS);
+  // `release` clears the mark of a call under way, so the next claim reports none: what was paid for is booked here.
   if (session) await chargeUnbooked(context, session, isLast);
+  if (isTaken) return { status: "lost" };
   if (isLast) return settleBroken(context, claimed, lease, { problem, session });
   const delayMs = brokenOffDelayMs(breaks);
   const attempts = (session ?? claimed).attempts + 1;
@@ -244,13 +247,16 @@ export async function releaseRun(
  * which bears the agent's `name` where it is known.
  */
 export async function handBack(
-  { store, deadlines, wakes }: Pick<RunContext, "store" | "deadlines" | "wakes">,
+  { store, deadlines, wakes, logger }: Pick<RunContext, "store" | "deadlines" | "wakes" | "logger">,
   address: AgentAddress,
   reason: string,
   { name = address.uid, ...release }: Input<"release"> & { name?: string | undefined },
 ): Promise<RunEnd & { status: "lost" | "released" }> {
-  const hinted = deadlines.touch(address, release.delay_ms + store.timing.lookMs);
-  const [, answer] = await Promise.all([hinted, store.release(address, release)]);
+  const answer = await withHint(
+    () => deadlines.touch(address, release.delay_ms + store.timing.lookMs),
+    () => store.release(address, release),
+    { logger, uid: address.uid },
+  );
   if (answer.status === "stale") return { status: "lost" };
   await wakes.add(wakeOf(address, name, answer.wake), release.delay_ms);
   return { status: "released", reason };

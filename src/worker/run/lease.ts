@@ -137,8 +137,8 @@ const TICKS_A_RENEWAL = 8;
 export class LeaseKeeper {
   readonly #context: LeaseContext;
   readonly #leases = new Map<string, Lease>();
-  /** Agents that are being claimed, and whether Redis is to be asked about them as soon as they are held. */
-  readonly #expected = new Map<string, boolean>();
+  /** Agents that are being claimed: by how many wakes, and whether Redis is to be asked about them as soon as they are held. */
+  readonly #claiming = new Map<string, { wakes: number; isAsked: boolean }>();
   #timer: { cancel(): void } | undefined;
 
   constructor(context: LeaseContext) {
@@ -151,18 +151,24 @@ export class LeaseKeeper {
   }
 
   /** The agent is about to be claimed: that Redis is to be asked about it is remembered until its lease is held. */
-  expect(uid: string): void {
-    this.#expected.set(uid, false);
+  beginClaim(uid: string): void {
+    const claiming = this.#claiming.get(uid);
+    if (claiming) claiming.wakes += 1;
+    else this.#claiming.set(uid, { wakes: 1, isAsked: false });
   }
 
-  /** The agent was not claimed after all. */
-  expectNoMore(uid: string): void {
-    this.#expected.delete(uid);
+  /** A claim that was begun is over, with a lease or without. */
+  endClaim(uid: string): void {
+    const claiming = this.#claiming.get(uid);
+    if (!claiming) return;
+    claiming.wakes -= 1;
+    if (claiming.wakes === 0) this.#claiming.delete(uid);
   }
 
   /** Something may have happened to the agent: Redis is asked at once. */
   askAbout(uid: string): void {
-    if (this.#expected.has(uid)) this.#expected.set(uid, true);
+    const claiming = this.#claiming.get(uid);
+    if (claiming) claiming.isAsked = true;
     void this.#leases.get(uid)?.renew();
   }
 
@@ -172,8 +178,8 @@ export class LeaseKeeper {
     const lease = new Lease(this.#context, grant);
     this.#leases.set(uid, lease);
     this.#timer ??= this.#schedule();
-    if (this.#expected.get(uid)) void lease.renew();
-    this.#expected.delete(uid);
+    if (this.#claiming.get(uid)?.isAsked) void lease.renew();
+    this.endClaim(uid);
     return lease;
   }
 

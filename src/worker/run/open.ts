@@ -9,7 +9,7 @@ import { type AgentHooks, hooksOf } from "../hooks/agent-hooks.ts";
 import type { RunSlot } from "../isolation.ts";
 import { type LogEntry, newNotice, readLog } from "../loop/log.ts";
 import type { ObservedRun } from "../observe/observer.ts";
-import type { Tool } from "../tools/tool.ts";
+import { mayUseWorkspace, type Tool } from "../tools/tool.ts";
 import type { RunContext } from "./context.ts";
 import { chargeLostCall } from "./cost.ts";
 import type { Lease } from "./lease.ts";
@@ -116,7 +116,7 @@ function hasUsedFiles(entries: readonly LogEntry[], tools: ReadonlyMap<string, T
       (entry.kind === "delivery" && entry.hasFiles) ||
       (entry.kind === "answer" &&
         entry.content.some(
-          (block) => isToolUse(block) && begun.has(block.id) && tools.get(block.name)?.usesWorkspace,
+          (block) => isToolUse(block) && begun.has(block.id) && mayUseWorkspace(tools.get(block.name)),
         )),
   );
 }

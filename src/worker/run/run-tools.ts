@@ -9,7 +9,7 @@ import { type NewEntry, newResult, newStarted } from "../loop/log.ts";
 import type { PlannedCall, Step } from "../loop/next.ts";
 import { INTERIM_TOOL, INTERIMS_PER_RUN } from "../tools/builtin/parent.ts";
 import { type RunToolOptions, runTool, type ToolCaller } from "../tools/registry.ts";
-import type { Tool } from "../tools/tool.ts";
+import { mayUseWorkspace } from "../tools/tool.ts";
 
 import type { RunContext, RunEnd } from "./context.ts";
 import { NO_WORKSPACE } from "./run-workspace.ts";
@@ -57,7 +57,7 @@ export async function runTools(
 /** A workspace that cannot be made keeps the tools from beginning, but nothing that was bought from being committed. */
 async function openWorkspaceFor(session: Session, calls: readonly PlannedCall[]): Promise<void> {
   const { workspace, tools } = session.equipment;
-  const isNeeded = calls.some(({ name }) => needsWorkspace(tools.get(name)));
+  const isNeeded = calls.some(({ name }) => mayUseWorkspace(tools.get(name)));
   if (!isNeeded || workspace.opened) return;
   try {
     await workspace.open();
@@ -65,10 +65,6 @@ async function openWorkspaceFor(session: Session, calls: readonly PlannedCall[])
     await session.commit();
     throw error;
   }
-}
-
-function needsWorkspace(tool: Tool | undefined): boolean {
-  return tool !== undefined && tool.usesWorkspace !== false;
 }
 
 /** What is committed before anything runs: the mark of a beginning, or the result of a call that is not performed. */

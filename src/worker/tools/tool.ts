@@ -61,6 +61,11 @@ export interface Tool {
   run(input: unknown, ctx: ToolContext): Promise<unknown>;
 }
 
+/** Whether a call of the tool may touch the workspace: what no tool says counts as yes. */
+export function mayUseWorkspace(tool: Tool | undefined): boolean {
+  return tool !== undefined && tool.usesWorkspace !== false;
+}
+
 /** What `defineTool` takes: `input` is a zod object; defaults are `idempotent: false` and `timeoutMs: 120_000`. */
 export interface ToolDefinition<Input extends z.ZodObject> {
   /** `^[a-z][a-z0-9_]{0,63}$` */

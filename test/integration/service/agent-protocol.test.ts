@@ -7,6 +7,8 @@ import type { Scenario } from "../../../src/offline/server.ts";
 import { createCallbackSender } from "../../../src/service/agent-protocol/callback.ts";
 import { AGENT_PROTOCOL_PATH, agentProtocol } from "../../../src/service/agent-protocol/router.ts";
 import { newThreadId, openThread } from "../../../src/service/agent-protocol/thread.ts";
+import { newUid } from "../../../src/shared/protocol/ids.ts";
+import { deadlineMember } from "../../../src/shared/protocol/keys.ts";
 import { createApiKeys } from "../../../src/shared/redis/api-keys.ts";
 import { startApi } from "../../helpers/api.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
@@ -236,6 +238,29 @@ test("the thread that began a run of deepagents is told its end, and the end of 
   expect(second?.body.input.messages[0]?.content).toMatch(/Result: .*bonjour/);
   expect(second?.body.input.messages[0]?.content).not.toContain("[sub-agent");
   await until(async () => (await told.redis.zcard(told.keys.callbacks)) === 0);
+});
+
+test("records that cannot be read, and notes about nobody, keep no thread from being told", async () => {
+  const { url, runs } = await startLangGraph();
+  const told = await openStage({ scenario: [{ turns: [{ content: [{ type: "text", text: "hello" }] }] }] });
+  const { redis, keys } = told;
+  const client = told.client();
+  const door = await startApi({ client, mounts: [agentProtocol({ callsBack: true })] });
+  const { use } = asyncTools(door.url + AGENT_PROTOCOL_PATH);
+  await use("start_async_task", { agentName: "researcher", description: "Say hello" });
+  // As many as are looked at together, all due before the thread.
+  for (let i = 0; i < 20; i++) {
+    const agent = { tenant: "default", parentId: "planner-7", uid: newUid() };
+    await redis.hset(keys.agent(agent).record, { v: "1", uid: agent.uid, status: "unheard of" });
+    await redis.zadd(keys.callbacks, 1, deadlineMember(agent));
+  }
+  await redis.zadd(keys.callbacks, 0, "nobody");
+  const sender = createCallbackSender({ client, url: `${url}/`, retryMs: 1_000 });
+  closeAtEnd(() => sender.stop());
+  sender.start();
+  await told.startWorker();
+  await until(() => runs.length === 1);
+  await until(async () => (await redis.zcard(keys.callbacks)) === 20);
 });
 
 test("asynchronous sub-agents of deepagents are started, checked, updated and cancelled by its own tools", async () => {

@@ -21,6 +21,27 @@ test("the first ack takes the entry out; a second reader's ack learns that it ca
   expect(await rig.replies.ack(rig.parent, entry, "reader-2")).toBe(false);
 });
 
+test.for(["record", "request", "timelines"] as const)(
+  "an ack that meets a %s of another type leaves the entry in the channel",
+  async (kind) => {
+    const rig = verbRig();
+    const { agent, epoch } = await rig.running();
+    await rig.store.settle(agent, handedBack(epoch));
+    const entry = await only(rig);
+    const parent = rig.keys.parent(rig.parent);
+    const foreign = {
+      record: rig.keys.agent(agent).record,
+      request: parent.request(agent.uid),
+      timelines: parent.timelines,
+    }[kind];
+    await rig.redis.del(foreign);
+    await rig.redis.sadd(foreign, "foreign");
+    const before = await rig.everything();
+    await expect(rig.replies.ack(rig.parent, entry, "reader-1")).rejects.toThrow("WRONGTYPE");
+    expect(await rig.everything()).toEqual(before);
+  },
+);
+
 test("a repeated ack answers as the first time, to both readers, and changes nothing", async () => {
   const rig = verbRig();
   const { agent, epoch } = await rig.running();

@@ -179,3 +179,13 @@ test("the index of parents has each parent once, the last active first", async (
   const since = parents[0]?.activeAtMs ?? 0;
   expect(await readParents(rig.redis, rig.keys, since)).toHaveLength(1);
 });
+
+test("lists of parents that have another type keep no hint back", async () => {
+  const rig = verbRig();
+  const agent = rig.address();
+  const { parents, tenantParents } = rig.keys;
+  await rig.redis.set(parents, "foreign");
+  await rig.redis.set(tenantParents(agent.tenant), "foreign");
+  await rig.deadlines.touch(agent, 60_000);
+  expect(await scoreOf(rig, agent)).toBeGreaterThan(await rig.redisNow());
+});

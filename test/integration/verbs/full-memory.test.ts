@@ -1,8 +1,12 @@
 import { expect, test } from "vitest";
+import { ZERO_USAGE } from "../../../src/shared/protocol/content.ts";
+import { newRequestKey, newUid } from "../../../src/shared/protocol/ids.ts";
+import { deadlineMember } from "../../../src/shared/protocol/keys.ts";
 import { answerEntry } from "../../../src/shared/protocol/log.ts";
 import { partsOf } from "../../../src/shared/protocol/reply.ts";
+import { budgetsOf, createBudgetBook } from "../../../src/shared/redis/budget.ts";
 import { startPrivateRedis } from "../../helpers/redis.ts";
-import { bodyOf, DESTROY, handedBack, questionsOf, type Rig, verbRig, wellDone } from "./rig.ts";
+import { bodyOf, DESTROY, handedBack, questionsOf, type Rig, SPEC, verbRig, wellDone } from "./rig.ts";
 
 /** A rig on a server that has no memory left after `prepare`. */
 async function fullAfter<T>(prepare: (rig: Rig) => Promise<T>): Promise<{ rig: Rig; prepared: T }> {
@@ -57,4 +61,60 @@ test("when Redis is full runs in progress still renew, commit, ask, hand back an
   for (const entry of entries) expect(await rig.replies.ack(rig.parent, entry, "t")).toBe(true);
   await rig.redis.config("SET", "maxmemory", "0");
   expect(await rig.claim(leaving.agent)).toBeGreaterThan(leaving.epoch);
+});
+
+test("when Redis is full a hint comes through for an agent that sweepers know, and for no other", async () => {
+  const { rig, prepared: agent } = await fullAfter(async (rig) => {
+    const agent = await rig.spawn();
+    await rig.deadlines.touch(agent, 60_000);
+    return agent;
+  });
+  const member = deadlineMember(agent);
+  await rig.deadlines.touch(agent, 1_000);
+  expect(Number(await rig.redis.zscore(rig.keys.deadlines, member))).toBeLessThan(
+    (await rig.redisNow()) + 2_000,
+  );
+  await expect(rig.deadlines.touch({ ...agent, uid: newUid() }, 1_000)).rejects.toThrow("OOM");
+  expect(await rig.redis.zrange(rig.keys.deadlines, 0, -1)).toEqual([member]);
+});
+
+test("when Redis is full no agent is claimed, and nothing of one that is not changes", async () => {
+  const { rig, prepared: agent } = await fullAfter((rig) => rig.queued());
+  const before = await rig.everything();
+  const claim_id = newRequestKey();
+  const claiming = rig.store.claim(agent, { claim_id, begun: claim_id, worker: "w", alone: false });
+  await expect(claiming).rejects.toThrow("OOM");
+  expect(await rig.everything()).toEqual(before);
+});
+
+test("when Redis is full no spawn comes through behind a name that is forgotten", async () => {
+  const { rig } = await fullAfter(async (rig) => {
+    await rig.spawn();
+    await rig.redis.hset(rig.keys.parent(rig.parent).registry, "gone", newUid());
+  });
+  const before = await rig.everything();
+  const input = {
+    request_key: newRequestKey(),
+    digest: "d",
+    stem: "b",
+    name: "B",
+    spec: JSON.stringify(SPEC),
+  };
+  // One spawn in eight looks for names without a record.
+  const agent = { ...rig.address(), uid: `sa-0${newUid().slice(4)}` };
+  await expect(rig.store.spawn(agent, { ...input, idle_ms: 60_000 })).rejects.toThrow("OOM");
+  expect(await rig.everything()).toEqual(before);
+});
+
+test("when Redis is full what was bought is booked: a charge, a reservation and what it came to", async () => {
+  const { rig, prepared: agent } = await fullAfter((rig) => rig.queued());
+  const budgets = createBudgetBook(rig.redis, rig.keys, rig.store.timing);
+  const bound = budgetsOf(agent, { parent: { max_total_tokens: 1_000 } });
+  const of = (tokens: number) => ({ tokens, costUsd: 0 });
+  expect(await budgets.reserve(bound, "p.1", of(900), false)).toMatchObject({ status: "granted" });
+  await budgets.settle(bound, "p.1", of(100));
+  expect(await budgets.reserve(bound, "p.2", of(800), false)).toMatchObject({ status: "granted" });
+  const bought = { usage: { ...ZERO_USAGE, input_tokens: 7 }, cost_usd: 0 };
+  expect(await rig.store.charge(agent, { purchase_id: "p", bought })).toMatchObject({ status: "charged" });
+  expect(await rig.store.charge(agent, { purchase_id: "p", bought })).toMatchObject({ status: "same" });
 });

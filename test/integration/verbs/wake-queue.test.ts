@@ -1,4 +1,4 @@
-import { Worker } from "bullmq";
+import { DelayedError, type Job, WaitingError, Worker } from "bullmq";
 import { expect, test } from "vitest";
 import { Wake } from "../../../src/shared/protocol/worker.ts";
 import { closeRedis, openRedis } from "../../../src/shared/redis/connection/connection.ts";
@@ -17,17 +17,19 @@ const wakeOf = (rig: Rig, wake = 1) => {
   const { uid, tenant, parentId } = rig.address();
   return { uid, tenant, parent_id: parentId, agent_id: "researcher", wake };
 };
-function workerOf(rig: Rig, process: (wake: Wake) => Promise<void>): void {
+function workerOf(rig: Rig, process: (wake: Wake, job: Job, token?: string) => Promise<void>): Worker<Wake> {
   const connection = openRedis(redisUrl(), "worker");
-  const worker = new Worker<Wake>(rig.keys.wakeQueue, (job) => process(Wake.parse(job.data)), {
-    connection,
-    prefix: rig.keys.bullPrefix,
-  });
+  const worker = new Worker<Wake>(
+    rig.keys.wakeQueue,
+    (job, token) => process(Wake.parse(job.data), job, token),
+    { connection, prefix: rig.keys.bullPrefix },
+  );
   worker.on("error", () => {});
   closeAtEnd(async () => {
     await worker.close(true);
     closeRedis(connection);
   });
+  return worker;
 }
 
 test("a wake is a job of its uid and number that carries ids only", async () => {
@@ -73,6 +75,33 @@ test("a wake is alive while it waits; one that is delayed, taken, done or gone i
   expect(await queue.isAlive(now)).toBe(false);
   mayEnd.open();
   expect(await queue.isAlive({ uid: now.uid, wake: 2 })).toBe(false);
+});
+
+test("a wake that a worker handed back is alive while it stands in the line again, and while it rests for a moment", async () => {
+  const rig = verbRig();
+  const queue = queueOf(rig);
+  const [inLine, resting, far] = [wakeOf(rig), wakeOf(rig), wakeOf(rig)];
+  const restMs = new Map([
+    [resting.uid, 9_000],
+    [far.uid, 600_000],
+  ]);
+  const handedBack = latch();
+  let left = 3;
+  const worker = workerOf(rig, async ({ uid }, job, token) => {
+    const delayMs = restMs.get(uid);
+    if (delayMs === undefined) {
+      await worker.pause(true);
+      await job.moveToWait(token);
+    } else await job.moveToDelayed(Date.now() + delayMs, token);
+    left -= 1;
+    if (left === 0) handedBack.open();
+    throw delayMs === undefined ? new WaitingError() : new DelayedError();
+  });
+  for (const wake of [resting, far, inLine]) await queue.add(wake);
+  await handedBack.opened;
+  expect(await queue.isAlive(inLine)).toBe(true);
+  expect(await queue.isAlive(resting)).toBe(true);
+  expect(await queue.isAlive(far)).toBe(false);
 });
 
 test("stopping the queue twice is as good as once, and leaves the connection to its owner", async () => {

@@ -11,7 +11,7 @@ import { newRequestKey } from "../../../src/shared/protocol/ids.ts";
 import type { LeaseKeeper } from "../../../src/worker/run/lease.ts";
 import { run } from "../../../src/worker/run/run.ts";
 import { sendAgentMessageTool } from "../../../src/worker/tools/builtin/parent.ts";
-import { defineTool } from "../../../src/worker/tools/tool.ts";
+import { defineTool, type Tool } from "../../../src/worker/tools/tool.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { heldModel } from "../../helpers/held-model.ts";
 import { latch } from "../../helpers/latch.ts";
@@ -129,7 +129,7 @@ const touch = defineTool({
 });
 
 /** Machines, each with workspaces of its own, that one after another perform a run of two tool calls. */
-async function machines() {
+async function machines(tool: Tool = touch) {
   const turns = [use(["touch"]), use(["touch"]), say("done")];
   const stage = await openStage({ scenario: { turns }, timing: LONG_TIMING });
   const agent = await stage.task("work");
@@ -140,7 +140,7 @@ async function machines() {
       return beforeCall(calls);
     });
     const workspaceRoot = join(stage.workspaceRoot, `${n}`);
-    const context = runContextOf(stage, { model, kinds: kindsWith([touch]), workspaceRoot });
+    const context = runContextOf(stage, { model, kinds: kindsWith([tool]), workspaceRoot });
     return run(context, { address: agent, wake: n, taken: 1 });
   };
   return {
@@ -166,15 +166,22 @@ async function machines() {
   };
 }
 
-test("that files are gone is told once, however many machines take the run over, and the answer to it is kept", async () => {
-  const { stage, agent, dieInCall, perform } = await machines();
-  // Watched, a run writes what it has told before its first call.
-  await stage.redis.set(stage.keys.parent(agent).watching, "1");
-  await dieInCall(1, 2);
-  await dieInCall(2, 1);
-  expect(await stage.redis.hkeys(stage.keys.agent(agent).log)).toContain("2/notice");
-  expect(await perform(3)).toMatchObject({ status: "settled", reply: { status: "succeeded", turns: 3 } });
-});
+test.for([
+  ["that uses files", touch],
+  // One that no `defineTool` made.
+  ["that does not say whether it uses files", { ...touch, usesWorkspace: undefined }],
+] as const)(
+  "after a tool %s, that they are gone is told once, however many machines take the run over",
+  async ([, tool]) => {
+    const { stage, agent, dieInCall, perform } = await machines(tool);
+    // Watched, a run writes what it has told before its first call.
+    await stage.redis.set(stage.keys.parent(agent).watching, "1");
+    await dieInCall(1, 2);
+    await dieInCall(2, 1);
+    expect(await stage.redis.hkeys(stage.keys.agent(agent).log)).toContain("2/notice");
+    expect(await perform(3)).toMatchObject({ status: "settled", reply: { status: "succeeded", turns: 3 } });
+  },
+);
 
 test("a call under way at a death is charged also where the next holder cannot begin", async () => {
   const { stage, agent, dieInCall, perform } = await machines();

@@ -5,11 +5,13 @@ import { z } from "zod";
 import { createLogger } from "../../../src/shared/logger.ts";
 import { totalTokens } from "../../../src/shared/protocol/content.ts";
 import { luaSource, type VerbName } from "../../../src/shared/redis/scripts.ts";
+import { run } from "../../../src/worker/run/run.ts";
 import { defineTool } from "../../../src/worker/tools/tool.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { latch } from "../../helpers/latch.ts";
 import { openMonitor } from "../../helpers/monitor.ts";
 import { startPrivateRedis } from "../../helpers/redis.ts";
+import { runContextOf } from "../../helpers/run-context.ts";
 import { until } from "../../helpers/until.ts";
 import { openStage, SHORT_TIMING } from "../../stage/stage.ts";
 
@@ -61,6 +63,26 @@ test("what a break cost is charged with the break: the claim after it knows of n
   await stage.recordWhere(agent, ({ breaks, status }) => breaks === 1 && status === "queued");
   const [{ usage } = { usage: null }] = offline.ledger;
   const { tokens } = await stage.parent(agent.parentId).usage();
+  expect(tokens).toBe(usage && totalTokens(usage));
+});
+
+test("a run that breaks off after its agent was destroyed charges the answer that no commit took", async () => {
+  const call = { type: "tool_use" as const, name: "write_file", input: { file_path: "a.txt", content: "x" } };
+  const installation = await openStage({ scenario: { turns: [{ content: [call] }] } });
+  const { store, offline } = installation;
+  const agent = await installation.task("work");
+  const append: typeof store.append = async (address, input) => {
+    await installation.destroy(agent);
+    return store.append(address, input);
+  };
+  // No workspace can be made below a file.
+  const context = runContextOf(installation, {
+    store: { ...store, append },
+    workspaceRoot: import.meta.filename,
+  });
+  expect(await run(context, { address: agent, wake: 1, taken: 1 })).toEqual({ status: "lost" });
+  const [{ usage } = { usage: null }] = offline.ledger;
+  const { tokens } = await installation.parent(agent.parentId).usage();
   expect(tokens).toBe(usage && totalTokens(usage));
 });
 

@@ -15,10 +15,13 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
+import { z } from "zod";
 import type { Scenario } from "../../../src/offline/server.ts";
 import type { ParentOptions } from "../../../src/producer/parent.ts";
 import { newUid } from "../../../src/shared/protocol/ids.ts";
 import { ATTACHED_MAX_BYTES } from "../../../src/shared/protocol/message.ts";
+import { whenAborted } from "../../../src/shared/stop-signal.ts";
+import { defineTool } from "../../../src/worker/tools/tool.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { recordingModel } from "../../helpers/recording-model.ts";
 import { openStage, type Stage } from "../../stage/stage.ts";
@@ -305,4 +308,25 @@ test.each([
     code: "invalid_input",
     message: expect.stringContaining(sentence),
   });
+});
+
+test("files that come when only the time of the final call is left are written all the same", async () => {
+  const stage = await openStage({
+    scenario: { turns: [call("wait", {})], hand_back: say("Done.") },
+  });
+  const parent = stage.parent("planner-7", { model: "offline-1" });
+  const wait = defineTool({
+    name: "wait",
+    description: "Waits until it is stopped.",
+    input: z.object({}),
+    usesWorkspace: false,
+    async run(_input, { agentId, signal }) {
+      await parent.send(agentId, "with a file", { files: [{ path: "late.txt", content: "late" }] });
+      await whenAborted(signal);
+    },
+  });
+  await stage.startWorker({ tools: [wait] });
+  const reply = await parent.task({ prompt: "work", limits: { max_duration_ms: 2_000 } });
+  expect(reply).toMatchObject({ status: "partial", stop_reason: "max_duration" });
+  expect(reply.files).toEqual([{ path: "late.txt", size_bytes: 4, sha256: sha256("late") }]);
 });

@@ -119,7 +119,8 @@ test("a sweeper neither ends nor wakes a newer version's agents, and keeps their
   const installation = await openStage({ timing: { ...SHORT_TIMING, maxAgeMs: 1 } });
   const { redis, keys, store, deadlines, wakes } = installation;
   const logger = createLogger({ level: "silent" });
-  const sweeper = createSweeper({ store, deadlines, wakes, clock: systemClock, logger });
+  const workers = createWorkerDirectory(redis, keys);
+  const sweeper = createSweeper({ store, deadlines, wakes, workers, clock: systemClock, logger });
   const idle = await installation.spawn({ idle_ms: 1 });
   const old = await waiting(installation, { deadline: "1" });
   const dead = await waiting(installation, { status: "running", lease_until: "1", deadline: "1" });

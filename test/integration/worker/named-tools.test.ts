@@ -87,6 +87,40 @@ test("without one, and with tools that are spread over two workers, the run wait
   expect(installation.offline.ledger).toEqual([]);
 });
 
+test("while the only worker with the tools is busy, a run that it will come to waits on, and keeps the job it has", async () => {
+  const installation = await openStage({ scenario, timing: TOOL_TIMING });
+  const [started, mayEnd] = [latch(), latch()];
+  const slow = defineTool({
+    name: "look_up",
+    description: "Looks up.",
+    input: z.object({}),
+    async run() {
+      started.open();
+      await mayEnd.opened;
+      return "look_up found it";
+    },
+  });
+  const able = await installation.startWorker({ tools: [slow], concurrency: 1 });
+  await announced(installation, able);
+  const first = await installation.task("look it up", { tools: ["look_up"] });
+  await started.opened;
+  await installation.startWorker();
+  const second = await installation.task("look it up", { tools: ["look_up"] });
+  const { tools_since = 0 } = await installation.recordWhere(
+    second,
+    (record) => record.tools_since !== undefined,
+  );
+  // A sweeper has come to it after its time was over.
+  await until(async () => {
+    const [seconds] = await installation.redis.time();
+    return Number(seconds) * 1_000 > tools_since + TOOL_TIMING.toolsMs + 2 * TOOL_TIMING.longestLookMs;
+  });
+  expect(await installation.record(second)).toMatchObject({ status: "queued", wake: 1 });
+  mayEnd.open();
+  for (const agent of [first, second])
+    expect(await installation.reply(agent)).toMatchObject({ status: "succeeded" });
+});
+
 test("a run whose worker stops in the middle waits for the next one that has its tool, and does nothing without it", async () => {
   const installation = await openStage({ scenario, timing: SHORT_TIMING });
   await installation.startWorker();

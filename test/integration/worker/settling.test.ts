@@ -1,8 +1,14 @@
 /** Guarantee: a run is settled once, as its agent then stands: whatever came between its last step and its end. */
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { expect, test } from "vitest";
+import { z } from "zod";
+import { createLogger } from "../../../src/shared/logger.ts";
 import { SPAWN_LIMITS } from "../../../src/shared/protocol/limits.ts";
 import { run } from "../../../src/worker/run/run.ts";
-import { runContextOf } from "../../helpers/run-context.ts";
+import { defineTool } from "../../../src/worker/tools/tool.ts";
+import { kindsWith, runContextOf } from "../../helpers/run-context.ts";
+import { until } from "../../helpers/until.ts";
 import { type Agent, openStage, type Stage } from "../../stage/stage.ts";
 
 const done = { content: [{ type: "text" as const, text: "done" }] };
@@ -53,4 +59,29 @@ test("a run that failed ends its agent, also one that is kept alive", async () =
   const end = await carryOut(installation, agent, async () => {});
   expect(end).toMatchObject({ status: "settled", reply: { status: "failed" } });
   expect(await installation.store.record(agent)).toMatchObject({ status: "ended", ended_reason: "failed" });
+});
+
+test("a hint that Redis refuses does not keep a run from being claimed, listed and settled", async () => {
+  const write = defineTool({
+    name: "write_notes",
+    description: "Writes notes.",
+    input: z.object({}),
+    run: async (_input, { workspace }) => {
+      for (let i = 0; i < 50; i++) await writeFile(join(workspace.directory, `note-${i}.md`), "noted");
+    },
+  });
+  const call = { content: [{ type: "tool_use" as const, name: "write_notes", input: {} }] };
+  const installation = await openStage({ scenario: { turns: [call, done] } });
+  const { redis, keys } = installation;
+  const agent = await installation.task("work", { keep_alive: true });
+  await redis.del(keys.hintGrace);
+  await redis.set(keys.hintGrace, "foreign");
+  const lines: string[] = [];
+  const logger = createLogger({ level: "warn", destination: { write: (line) => void lines.push(line) } });
+  const context = runContextOf(installation, { kinds: kindsWith([write]), logger });
+  const end = await run(context, { address: agent, wake: 1, taken: 1 });
+  expect(end).toMatchObject({ status: "settled", reply: { status: "succeeded" } });
+  expect((await installation.reply(agent)).files).toHaveLength(50);
+  // At the claim and at the end, each time also the second one.
+  await until(() => lines.filter((line) => line.includes("No deadline was set")).length === 2);
 });

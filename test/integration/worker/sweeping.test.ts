@@ -3,6 +3,7 @@ import { Queue } from "bullmq";
 import { expect, test } from "vitest";
 import { systemClock } from "../../../src/shared/clock.ts";
 import { createLogger } from "../../../src/shared/logger.ts";
+import { createWorkerDirectory } from "../../../src/shared/redis/workers.ts";
 import { createSweeper, type Sweeper } from "../../../src/worker/sweeper.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { until } from "../../helpers/until.ts";
@@ -10,11 +11,12 @@ import { type Agent, LONG_TIMING, openStage, SHORT_TIMING, type Stage } from "..
 
 const done = { turns: [{ content: [{ type: "text" as const, text: "done" }] }], repeat: true };
 
-function sweeperOf({ store, deadlines, wakes }: Stage): Sweeper {
+function sweeperOf({ store, deadlines, wakes, redis, keys }: Stage): Sweeper {
   return createSweeper({
     store,
     deadlines,
     wakes,
+    workers: createWorkerDirectory(redis, keys),
     clock: systemClock,
     logger: createLogger({ level: "silent" }),
   });

@@ -40,6 +40,13 @@ async function slow(server: HttpServer, text: string): Promise<Socket> {
   return socket;
 }
 
+/** The connection is over, be it by a reset: a server that gives up reads no more. */
+function closed(socket: Socket): Promise<void> {
+  return new Promise((resolve) => {
+    socket.once("close", () => resolve());
+  });
+}
+
 async function answered(server: HttpServer): Promise<boolean> {
   const response = await fetch(server.url, { signal: AbortSignal.timeout(2_000) });
   return (await response.text()) === "ok";
@@ -147,7 +154,7 @@ test("a client that takes nothing of its answer has as long as for a request; on
 
 test("a connection at rest is closed", async () => {
   const socket = await slow(await serve(), get("/"));
-  await once(socket, "close");
+  await closed(socket);
 });
 
 test("an answer that is written to behind its end ends its connection, and nothing else", async () => {
@@ -162,7 +169,7 @@ test("an answer that is written to behind its end ends its connection, and nothi
   process.prependListener("uncaughtException", note);
   closeAtEnd(() => void process.off("uncaughtException", note));
   const socket = await slow(server, get("/late"));
-  await once(socket, "close");
+  await closed(socket);
   expect(await answered(server)).toBe(true);
   expect(failures).toEqual([]);
 });
@@ -170,13 +177,13 @@ test("an answer that is written to behind its end ends its connection, and nothi
 test("a request that takes longer than its time ends its connection", async () => {
   const server = await serve({ requestTimeoutMs: 100 });
   const socket = await slow(server, "POST /held HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{");
-  await once(socket, "close");
+  await closed(socket);
 });
 
 test("headers have less time than their request", async () => {
   const server = await serve({ requestTimeoutMs: 3_600_000 });
   const socket = await slow(server, "GET / HTTP/1.1\r\nHost: x\r\nX-Slow: ");
-  await once(socket, "close");
+  await closed(socket);
 });
 
 test("an address that is taken is named", async () => {
@@ -214,7 +221,7 @@ test("requests of one connection are answered one after another, and none begins
   expect(await answered(server)).toBe(true);
   expect(begun).toEqual(["/1", "/"]);
   response.end("ok");
-  await once(socket, "close");
+  await closed(socket);
   expect(await answered(server)).toBe(true);
   expect(begun).toEqual(["/1", "/", "/2", "/3", "/"]);
 });
@@ -222,7 +229,7 @@ test("requests of one connection are answered one after another, and none begins
 test("a connection with more requests than may wait is closed", async () => {
   const server = await serve();
   const socket = await slow(server, get("/held").repeat(40));
-  await once(socket, "close");
+  await closed(socket);
 });
 
 /** More than the buffers of a connection hold. */

@@ -6,6 +6,7 @@ import { expect, test } from "vitest";
 import { createLogger } from "../../../src/shared/logger.ts";
 import { AgentRecord } from "../../../src/shared/protocol/agent.ts";
 import { TIMING } from "../../../src/shared/protocol/limits.ts";
+import type { WorkerAnnouncement } from "../../../src/shared/protocol/worker.ts";
 import type { Due } from "../../../src/shared/redis/deadlines.ts";
 import type { Answer, Input } from "../../../src/shared/redis/scripts.ts";
 import { createSweeper, type SweeperContext } from "../../../src/worker/sweeper.ts";
@@ -34,7 +35,18 @@ interface Script {
   answer?: (questionId: string) => Answer<"answer">;
   isAlive?: boolean;
   requeue?: Answer<"requeue">;
+  /** The tools of each live worker. */
+  offered?: readonly (readonly string[])[];
 }
+
+const workerWith = (tools: readonly string[], n: number): WorkerAnnouncement => ({
+  v: 1,
+  id: `w${n}`,
+  host: "h",
+  version: "1",
+  tools: [...tools],
+  concurrency: 1,
+});
 
 /** A sweeper whose Redis answers by script; `done`: what it wrote, in order. */
 function scene(script: Script) {
@@ -83,6 +95,7 @@ function scene(script: Script) {
       add: async ({ uid, wake }) => void done.push(`wake ${uid} ${wake}`),
       isAlive: async () => script.isAlive ?? false,
     },
+    workers: { list: async () => (script.offered ?? []).map(workerWith) },
     clock,
     random: () => 0.5,
     logger: createLogger({
@@ -226,15 +239,29 @@ test("an agent that is not due is looked at again at its deadline", async () => 
   expect(done).toEqual([`move ${FIRST} to 77`]);
 });
 
+const WITHOUT_TOOLS = { needs_tools: " a b ", wake: 3, agent_id: "a", check_at: 88 };
+
 test.for([
   ["idle_over", "idle"],
   ["max_age_over", "max_age"],
   ["tools_missing", "tools_missing"],
 ] as const)("%s ends an agent with %s, and it is looked at no more", async ([status, stop_reason]) => {
-  const { sweeper, done, settled: ends } = scene({ overdue: { status } });
+  const overdue = status === "tools_missing" ? { status, ...WITHOUT_TOOLS } : { status };
+  // Each tool is offered, and no worker has both.
+  const { sweeper, done, settled: ends } = scene({ overdue, offered: [["a"], ["b"]] });
   await sweeper.tick();
   expect(ends).toMatchObject([{ authority: "sweeper", target: "ended", stop_reason }]);
   expect(done).toEqual([`settle ${FIRST}`, `forget ${FIRST}`]);
+});
+
+test("a run that a live worker has the tools for waits on for it, and a lost job of it is replaced", async () => {
+  const overdue = { status: "tools_missing", ...WITHOUT_TOOLS } as const;
+  const waiting = scene({ overdue, offered: [["a"], ["b", "c", "a"]], isAlive: true });
+  await waiting.sweeper.tick();
+  expect(waiting.done).toEqual([`move ${FIRST} to 88`]);
+  const lost = scene({ overdue, offered: [["a", "b"]] });
+  await lost.sweeper.tick();
+  expect(lost.done).toEqual([`touch ${FIRST}`, "requeue 3"]);
 });
 
 test("an agent that a message revived between look and end is looked at again at its new deadline", async () => {

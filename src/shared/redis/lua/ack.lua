@@ -26,15 +26,19 @@ local function kept_json(agent)
   return '[' .. table.concat(list, ',') .. ']'
 end
 
+-- Read first: a key of another type fails here, and the entry stays.
+local agent = read(record, 'v', 'end_entry', 'agent_id', 'ended_reason', 'run', 'created_at', 'ended_at', 'name', 'spec',
+  'progress', 'summary', 'reply', 'transcript_ms', 'promised')
+local is_end = agent.end_entry == entry_id
+local asked_by = is_end and redis.call('GET', request)
+if is_end then redis.call('LLEN', timelines) end
 if redis.call('XDEL', replies, entry_id) == 0 then
   local _, _, _, acked_by = words_of_kept(record)
   if acked_by == token or redis.call('GET', ack) == token then return answer('first') end
   return answer('already')
 end
 redis.call('PEXPIRE', text, kept_ms)
-local agent = read(record, 'v', 'end_entry', 'agent_id', 'ended_reason', 'run', 'created_at', 'ended_at', 'name', 'spec',
-  'progress', 'summary', 'reply', 'transcript_ms', 'promised')
-if agent.end_entry ~= entry_id then
+if not is_end then
   redis.call('SET', ack, token, 'PX', request_ttl_ms)
   return answer('first')
 end
@@ -52,7 +56,7 @@ else
   redis.call('HDEL', record, 'begun', 'breaks', 'end_entry', 'message_ids', 'running_ms', 'settled_epoch', 'worker')
   redis.call('PEXPIRE', record, math.max(kept_ms, transcript_ms))
 end
-if not agent.promised and string.match(redis.call('GET', request) or '', '^%S+') == uid then redis.call('DEL', request) end
+if not agent.promised and string.match(asked_by or '', '^%S+') == uid then redis.call('DEL', request) end
 if redis.call('PEXPIRE', timeline, kept_ms) == 1 then
   if redis.call('RPUSH', timelines, timeline) > TIMELINES_MAX then
     local oldest, numbers = redis.call('LPOP', timelines), {}

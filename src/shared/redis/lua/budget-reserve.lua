@@ -9,6 +9,7 @@ if redis.call('HEXISTS', budget, 'r/' .. purchase_id) == 0 then
   tokens_used, usd_used = tokens_used + tokens, usd_used + micro_usd
   if not forced and max_tokens and tokens_used > max_tokens then return answer('refused', { over = 'max_total_tokens' }) end
   if not forced and max_micro_usd and usd_used > max_micro_usd then return answer('refused', { over = 'max_cost' }) end
+  write_hash_even_when_full(budget)
   redis.call('HINCRBY', budget, 't/' .. fmt(slice), fmt(tokens))
   redis.call('HINCRBY', budget, 'c/' .. fmt(slice), fmt(micro_usd))
   redis.call('HSET', budget, 'r/' .. purchase_id, fmt(tokens) .. ' ' .. fmt(micro_usd) .. ' ' .. fmt(slice))

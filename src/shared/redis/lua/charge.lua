@@ -9,6 +9,7 @@ if redis.call('HEXISTS', usage, 'charged/' .. purchase_id) == 1 then return answ
 if entry_key and (redis.pcall('HGET', log, entry_key) == entry or redis.pcall('HGET', transcript, entry_key) == entry) then
   return answer('same')
 end
+write_hash_even_when_full(usage)
 count_usage(now_ms(), counters_of(bought))
 redis.call('HSET', usage, 'charged/' .. purchase_id, '1')
 return answer('charged')

@@ -65,11 +65,13 @@ if is_suspect and not is_isolated then
   leave_queued()
   return answer('suspect', { crashes = crashes, isolated_crashes = isolated_crashes, wake = num(agent.wake) })
 end
+-- Refused when Redis is full: the commands that follow would pass, for the first of them takes no memory.
+redis.call('HSET', record, 'worker', worker)
 -- Events first: a key of another type fails here, and the agent stays to be claimed.
 tell_events(agent, events)
 trim_events(now, event_ttl_ms)
 local epoch = num(agent.epoch) + 1 + tonumber(string.sub(redis.sha1hex(claim_id), 1, 6), 16)
-write(record, { status = 'running', epoch = epoch, claim_id = claim_id, worker = worker, lease_until = deadline,
+write(record, { status = 'running', epoch = epoch, claim_id = claim_id, lease_until = deadline,
   deadline = deadline, committed = '0', crashes_without_progress = crashes,
   isolated_crashes = changed, alone = alone and '1' or isolated or '', begun = begun })
 redis.call('HDEL', record, 'not_before', 'tools_since', 'in_doubt')

@@ -5,11 +5,15 @@ local now = now_ms()
 local grace = math.max(now + math.min(in_ms, grace_ms), num(redis.call('HGET', hint_grace, member)) + 1)
 local at = now + in_ms
 local standing = redis.call('ZSCORE', deadlines, member)
-if standing then at = math.min(at, num(standing)) end
+if standing then
+  write_even_when_full(deadlines)
+  at = math.min(at, num(standing))
+end
 redis.call('HSET', hint_grace, member, fmt(grace))
 redis.call('ZADD', deadlines, fmt(at), member)
 if parent then
-  redis.call('ZADD', parents, fmt(now), parent)
-  redis.call('ZADD', tenant_parents, fmt(now), string.match(parent, '/(.+)$'))
+  -- Lists for people: no run stands still because one of them has another type.
+  redis.pcall('ZADD', parents, fmt(now), parent)
+  redis.pcall('ZADD', tenant_parents, fmt(now), string.match(parent, '/(.+)$'))
 end
 return answer('touched', { at = at })

@@ -3,7 +3,7 @@
 -- Include age, idle, orphan.
 -- Closes: acting on a hint of the deadline set that the record does not bear out.
 local agent = read(record, 'status', 'deadline', 'lease_until', 'unanswered_since', 'max_age_ms', 'wake', 'agent_id', 'v',
-  'tools_since', 'on_parent_gone', 'finish')
+  'tools_since', 'needs_tools', 'on_parent_gone', 'finish')
 if not agent.status then return answer('unknown') end
 if agent.status == 'ended' then return answer('ended') end
 
@@ -18,12 +18,15 @@ if agent.status == 'idle' then
   return answer('idle_over')
 end
 if too_old_at(agent) <= now then return answer('max_age_over') end
-local tools_due = agent.tools_since and num(agent.tools_since) + tools_ms
-if tools_due and tools_due <= now then return answer('tools_missing') end
+local waiting_job = { wake = agent.wake, agent_id = agent.agent_id,
+  check_at = now + math.min(math.max(0, now - deadline) + 2 * look_ms, longest_look_ms) }
+if agent.tools_since and num(agent.tools_since) + tools_ms <= now then
+  waiting_job.needs_tools = agent.needs_tools
+  return answer('tools_missing', waiting_job)
+end
 if agent.status == 'running' then deadline = math.max(deadline, num(agent.lease_until)) end
 if deadline > now then return answer('not_due', { deadline = deadline }) end
 if agent.status == 'waiting' then return answer('answer_due') end
 if agent.lease_until then return answer('lease_over', { wake = agent.wake, agent_id = agent.agent_id }) end
 -- The record keeps its first deadline, so that a check of an agent whose job waits writes nothing to it.
-return answer('queued', { wake = agent.wake, agent_id = agent.agent_id,
-  check_at = now + math.min(now - deadline + 2 * look_ms, longest_look_ms) })
+return answer('queued', waiting_job)

@@ -307,7 +307,7 @@ test("a hint has Redis asked at once; one that comes during the claim is asked a
   keeper.askAbout("a");
   keeper.askAbout("nobody");
   expect(sent.map(({ uid }) => uid)).toEqual(["a"]);
-  keeper.expect("b");
+  keeper.beginClaim("b");
   keeper.askAbout("b");
   expect(sent).toHaveLength(1);
   hold({ uid: "b" });
@@ -316,16 +316,26 @@ test("a hint has Redis asked at once; one that comes during the claim is asked a
 
 test("a hint for a claim that brought nothing is forgotten", () => {
   const { keeper, hold, sent } = scene();
-  keeper.expect("a");
+  keeper.beginClaim("a");
   keeper.askAbout("a");
-  keeper.expectNoMore("a");
+  keeper.endClaim("a");
   hold({ uid: "a" });
   expect(sent).toEqual([]);
 });
 
+test("a second wake of the agent in the process does not make a hint for the first one's claim forgotten", () => {
+  const { keeper, hold, sent } = scene();
+  keeper.beginClaim("a");
+  keeper.askAbout("a");
+  keeper.beginClaim("a");
+  keeper.endClaim("a");
+  hold({ uid: "a" });
+  expect(sent.map(({ uid }) => uid)).toEqual(["a"]);
+});
+
 test("a hint is asked about once: the next hold of the agent begins without it", () => {
   const { keeper, hold, sent } = scene();
-  keeper.expect("a");
+  keeper.beginClaim("a");
   keeper.askAbout("a");
   keeper.drop(hold());
   hold();

@@ -299,7 +299,7 @@ export default [
     id: "wake-handed-back-is-dead",
     promise: "A wake that a worker handed back is not replaced.",
     file: "src/shared/redis/wake-queue.ts",
-    find: "return isHandedBack(id, delayedUntil);",
+    find: "return isHandedBack(redis, keys, id, delayedUntil);",
     replace: "return false;",
     tests: ["test/integration/verbs/wake-queue.test.ts"],
   },

@@ -61,8 +61,8 @@ export function createCallbacks(redis: RedisClient, keys: Keys): Callbacks {
     async due(token) {
       if (!(await locks.hold(callbackLock, token, LOCK_MS))) return [];
       const members = await redis.zrangebyscore(callbacks, "-inf", await inFuture(0), "LIMIT", 0, AT_A_TIME);
-      const nobody = members.filter((member) => !addressOfMember(member));
-      if (nobody.length > 0) await redis.zrem(callbacks, ...nobody);
+      const strays = members.filter((member) => !addressOfMember(member));
+      if (strays.length > 0) await redis.zrem(callbacks, ...strays);
       return members.flatMap((member) => addressOfMember(member) ?? []);
     },
     async later(agent, inMs) {

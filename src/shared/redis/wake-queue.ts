@@ -67,16 +67,6 @@ export function createWakeQueue(redis: RedisClient, keys: Keys, logger?: Logger)
   const rank = ({ tenant, parent_id: fair_parent }: Omit<Wake, "v">, job_id: string) => {
     scripts.run("fair-rank", undefined, { tenant, fair_parent, job_id }).catch(() => {});
   };
-  /** Whether a wake that a worker took stands in the line again, or rests for a moment, and is one that this version can follow. */
-  const isHandedBack = async (id: string, delayedUntil: string | null) => {
-    const [data, rank, nowMs] = await Promise.all([
-      redis.hget(keys.wakeJob(id), "data"),
-      redis.zscore(keys.rankedWakes, id),
-      redisNowMs(redis),
-    ]);
-    const isInLine = rank !== null || isSoon(delayedUntil, nowMs);
-    return isInLine && Wake.safeParse(JSON.parse(data ?? "null")).success;
-  };
   return {
     async add(wake, delayMs) {
       const data: Wake = { v: PAYLOAD_VERSION, ...wake };
@@ -97,7 +87,7 @@ export function createWakeQueue(redis: RedisClient, keys: Keys, logger?: Logger)
       ]);
       if (name == null || finishedOn != null) return false;
       if (processedOn == null) return delayedUntil === null;
-      return isHandedBack(id, delayedUntil);
+      return isHandedBack(redis, keys, id, delayedUntil);
     },
     counts: () => using(countsOf),
     pause: () => using((opened) => opened.pause()),
@@ -107,6 +97,22 @@ export function createWakeQueue(redis: RedisClient, keys: Keys, logger?: Logger)
       queue = undefined;
     },
   };
+}
+
+/** Whether a wake that a worker took stands in the line again, or rests for a moment, and is one that this version can follow. */
+async function isHandedBack(
+  redis: RedisClient,
+  keys: Keys,
+  id: string,
+  delayedUntil: string | null,
+): Promise<boolean> {
+  const [data, rank, nowMs] = await Promise.all([
+    redis.hget(keys.wakeJob(id), "data"),
+    redis.zscore(keys.rankedWakes, id),
+    redisNowMs(redis),
+  ]);
+  const isInLine = rank !== null || isSoon(delayedUntil, nowMs);
+  return isInLine && Wake.safeParse(JSON.parse(data ?? "null")).success;
 }
 
 function isSoon(delayedUntil: string | null, nowMs: number): boolean {

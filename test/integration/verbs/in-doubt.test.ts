@@ -49,6 +49,20 @@ test("a worker without a place for it runs it beside others: nobody waits for a 
   expect((await rig.raw(agent)).in_doubt).toBeUndefined();
 });
 
+test("a claim that is sent again names the same lost call, and the next claim only its own", async () => {
+  const rig = rigOfShortLeases();
+  const agent = await diedAfterATurn(rig, "a-call");
+  const claim = { claim_id: newRequestKey(), worker: "w", begun: "next-call" };
+  const first = await rig.store.claim(agent, claim);
+  const again = await rig.store.claim(agent, claim);
+  expect(first).toMatchObject({ status: "claimed", lost_call: "a-call" });
+  expect(again).toMatchObject({ status: "claimed", lost_call: "a-call" });
+  await rig.redisReaches(Number((await rig.raw(agent)).lease_until));
+  expect(await asked(rig, agent, {})).toMatchObject({ status: "claimed", lost_call: "next-call" });
+  await rig.redisReaches(Number((await rig.raw(agent)).lease_until));
+  expect(await asked(rig, agent, {})).not.toHaveProperty("lost_call");
+});
+
 test("a run whose worker died in a model call is in no doubt", async () => {
   const rig = rigOfShortLeases();
   const agent = await diedAfterATurn(rig, "a-call");

@@ -53,7 +53,7 @@ if json then
 else
   redis.call('SET', ack, token, 'PX', request_ttl_ms)
   if transcript_ms > 0 then redis.call('PEXPIRE', transcript, transcript_ms) else redis.call('DEL', transcript) end
-  redis.call('HDEL', record, 'begun', 'breaks', 'end_entry', 'message_ids', 'running_ms', 'settled_epoch', 'worker')
+  redis.call('HDEL', record, 'begun', 'breaks', 'end_entry', 'lost_call', 'message_ids', 'running_ms', 'settled_epoch', 'worker')
   redis.call('PEXPIRE', record, math.max(kept_ms, transcript_ms))
 end
 if not agent.promised and string.match(asked_by or '', '^%S+') == uid then redis.call('DEL', request) end

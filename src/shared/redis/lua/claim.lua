@@ -6,12 +6,13 @@
 -- process of its own. When it crashes alone, it is handed out to be settled. A run whose holder died with no model
 -- call under way died in a tool, or right beside one: it is in doubt, and a caller that isolates has it in such a process at once.
 -- Include queue, events, crashes, purchase.
--- Closes: two workers running one agent, also when Redis forgot one's claim; a re-sent claim taking a second epoch; crashes
+-- Closes: two workers running one agent, also when Redis forgot one's claim; a re-sent claim taking a second epoch, or forgetting
+-- the call that the last holder began; crashes
 -- without progress going uncounted; one crash counted several times: the first claim that finds the expired lease counts it
 -- and sets the agent to queued; the old epoch no longer holds it.
 local agent = read(record, 'status', 'epoch', 'claim_id', 'lease_until', 'not_before', 'v', 'committed',
   'crashes_without_progress', 'isolated_crashes', 'alone', 'wake', 'needs_tools', 'uid', 'agent_id', 'name', 'run', 'begun',
-  'tools_since', 'in_doubt')
+  'tools_since', 'in_doubt', 'lost_call')
 if not agent.status then return answer('unknown') end
 if num(agent.v) > version then return answer('newer', { version = agent.v, wake = num(agent.wake) }) end
 
@@ -27,7 +28,7 @@ local function handed_out(epoch, lost_call)
 end
 
 if agent.status == 'running' then
-  if agent.claim_id == claim_id then return handed_out(num(agent.epoch)) end
+  if agent.claim_id == claim_id then return handed_out(num(agent.epoch), agent.lost_call) end
   local left = num(agent.lease_until) - now
   if left > 0 then return answer('held', { wait_ms = left }) end
   crashes, isolated_crashes = crashes_after(agent, false)
@@ -65,14 +66,15 @@ if is_suspect and not is_isolated then
   leave_queued()
   return answer('suspect', { crashes = crashes, isolated_crashes = isolated_crashes, wake = num(agent.wake) })
 end
--- Refused when Redis is full: the commands that follow would pass, for the first of them takes no memory.
-redis.call('HSET', record, 'worker', worker)
+-- Changes nothing, and is refused when Redis is full: what follows would pass, for its first command never takes memory.
+redis.call('HSET', record, 'status', agent.status)
 -- Events first: a key of another type fails here, and the agent stays to be claimed.
 tell_events(agent, events)
 trim_events(now, event_ttl_ms)
 local epoch = num(agent.epoch) + 1 + tonumber(string.sub(redis.sha1hex(claim_id), 1, 6), 16)
-write(record, { status = 'running', epoch = epoch, claim_id = claim_id, lease_until = deadline,
+redis.call('HDEL', record, 'not_before', 'tools_since', 'in_doubt', 'lost_call')
+write(record, { status = 'running', epoch = epoch, claim_id = claim_id, worker = worker, lease_until = deadline,
   deadline = deadline, committed = '0', crashes_without_progress = crashes,
-  isolated_crashes = changed, alone = alone and '1' or isolated or '', begun = begun })
-redis.call('HDEL', record, 'not_before', 'tools_since', 'in_doubt')
+  isolated_crashes = changed, alone = alone and '1' or isolated or '', begun = begun,
+  lost_call = under_way })
 return handed_out(epoch, under_way)

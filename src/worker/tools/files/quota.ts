@@ -8,7 +8,7 @@
 import { lstat } from "node:fs/promises";
 import { ToolFailure } from "../../../shared/errors.ts";
 import type { Workspace } from "../workspace.ts";
-import { codeOf, listDirectory } from "./list.ts";
+import { codeOf, listDirectory, startOf } from "./list.ts";
 import type { Place } from "./open.ts";
 
 /** What a workspace holds, directories counted as files. */
@@ -31,13 +31,13 @@ const UNCOUNTED = Number.POSITIVE_INFINITY;
 /** Counts what stands on the disk, to a little beyond `quota` at most. */
 export async function countHoldings({ directory }: Workspace, quota: Holdings = QUOTA): Promise<Holdings> {
   let [bytes, files] = [0, 0];
-  const open: Buffer[] = [Buffer.from(directory)];
+  const open = await startOf(directory);
   for (let here = open.pop(); here !== undefined; here = open.pop()) {
     try {
-      for await (const { path, isDirectory } of listDirectory(here)) {
+      for await (const { path, at, isDirectory } of listDirectory(here)) {
         files++;
         if (isDirectory) open.push(path);
-        else bytes += await sizeOf(path);
+        else bytes += await sizeOf(at);
         if (exceeds({ bytes, files }, quota)) return { bytes, files };
       }
     } catch (error) {

@@ -907,6 +907,14 @@ export default [
     title: "opens nothing outside",
   },
   {
+    id: "directory-unbooked",
+    promise: "No directory is made that the quota does not count.",
+    file: "src/worker/tools/files/open.ts",
+    find: "  await beforeMaking(directory);\n",
+    replace: "",
+    tests: ["test/unit/worker/tools/files/quota.test.ts"],
+  },
+  {
     id: "uncounted-is-nothing",
     promise: "What cannot be counted is more than the quota allows.",
     file: "src/worker/tools/files/quota.ts",

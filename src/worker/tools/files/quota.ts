@@ -9,7 +9,7 @@ import { lstat } from "node:fs/promises";
 import { ToolFailure } from "../../../shared/errors.ts";
 import type { Workspace } from "../workspace.ts";
 import { codeOf, listDirectory, startOf } from "./list.ts";
-import type { Place } from "./open.ts";
+import type { Directory, Place } from "./open.ts";
 
 /** What a workspace holds, directories counted as files. */
 export interface Holdings {
@@ -92,6 +92,11 @@ export async function bookPlace(
   if (directory.area.kind !== "workspace") return;
   const freed = stat === undefined ? 0 : Math.min(stat.size, stat.blocks * BLOCK_BYTES);
   await bookWrite(workspace, { bytes: bytes - freed, files: stat === undefined ? 1 : 0 });
+}
+
+/** Books a directory that will be made in another one. */
+export async function bookDirectory(workspace: Workspace, { area }: Directory): Promise<void> {
+  if (area.kind === "workspace") await bookWrite(workspace, { bytes: 0, files: 1 });
 }
 
 async function sizeOf(path: Buffer): Promise<number> {

@@ -154,8 +154,8 @@ export default [
     id: "confined-handle-leaks",
     promise: "Directories on the way are closed.",
     file: "src/worker/tools/files/open.ts",
-    find: "const next = await openComponent(directory, name, makeMissing);\n      await directory.handle.close();",
-    replace: "const next = await openComponent(directory, name, makeMissing);",
+    find: "const next = await openComponent(directory, name, beforeMaking);\n      await directory.handle.close();",
+    replace: "const next = await openComponent(directory, name, beforeMaking);",
     tests: ["test/unit/worker/tools/files/open.test.ts"],
   },
   {

@@ -187,7 +187,8 @@ function slotOf(packed: number): number {
 /** Digits that go on behind a line's end or a colon. */
 const MAY_BE_BROKEN = /[A-Za-z0-9+/_=-]{2}(?:[\s:]|\\[nr])+[A-Za-z0-9+/_=-]{2}/;
 const BREAKS = /(?:[\s:]|\\[nr])+/g;
-const BREAK = String.raw`(?:[\s:]|\\[nr]){0,4}`;
+/** However long: no digit is a part of a break, so that there is one way to read a text as digits and breaks. */
+const BREAK = String.raw`(?:[\s:]|\\[nr])*`;
 /** Spellings from this length on are looked for in broken lines: the pieces of a shorter one are ordinary words. */
 const MIN_BROKEN_CHARS = 16;
 

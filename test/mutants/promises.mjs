@@ -109,8 +109,8 @@ export default [
     id: "promise-cut-off-charged",
     promise: "A call that was cut off is paid for with its prompt.",
     file: "src/worker/run/cost.ts",
-    find: 'const isCutOff = outcome.status === "aborted" || outcome.failure.kind === "timeout";',
-    replace: "const isCutOff = false;",
+    find: 'outcome.usage !== undefined || outcome.status === "aborted" || outcome.failure.kind === "timeout";',
+    replace: "outcome.usage !== undefined;",
     tests: ["test/integration/worker/charging.test.ts"],
   },
   {

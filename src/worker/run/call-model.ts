@@ -110,7 +110,9 @@ async function makeCall(context: RunContext, session: Session, step: CallStep) {
   forget();
   text?.close();
   const outcome = hasBegun ? withUsage(ended, session, request) : ended;
-  return { outcome, isCutOff: outcome !== ended || outcome.status === "aborted" };
+  // What the provider had begun to answer it has ended itself, whatever it says that it cost.
+  const isCutOff = ended.status === "aborted" || (ended.status === "failed" && ended.usage === undefined);
+  return { outcome, isCutOff };
 }
 
 function requestOf(session: Session, step: CallStep, stream: boolean): ModelRequest {

@@ -50,9 +50,11 @@ function dearestCostOf({ prices }: RunContext, { equipment }: Session, usage: Us
 /** `outcome` with the usage of a call whose provider did not say what it cost: it was cut off, or its answer is without a bill. */
 export function withUsage(outcome: CallOutcome, session: Session, request: ModelRequest): CallOutcome {
   if (outcome.status === "answer") return withBill(outcome, session, request);
-  if (outcome.usage) return outcome;
-  const isCutOff = outcome.status === "aborted" || outcome.failure.kind === "timeout";
-  return isCutOff ? { ...outcome, usage: promptOf(session, request) } : outcome;
+  if (outcome.usage && promptTokens(outcome.usage) > 0) return outcome;
+  const isBought =
+    outcome.usage !== undefined || outcome.status === "aborted" || outcome.failure.kind === "timeout";
+  const output_tokens = outcome.usage?.output_tokens ?? 0;
+  return isBought ? { ...outcome, usage: { ...promptOf(session, request), output_tokens } } : outcome;
 }
 
 /** No prompt is without tokens: some that speak the protocol of the provider count none, and limits hold with them as well. */

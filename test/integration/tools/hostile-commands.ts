@@ -163,6 +163,8 @@ export const HOSTILE: Readonly<Record<string, string>> = {
     "truncate -s 2G giant && echo ESCAPED; dd if=/dev/zero of=giant bs=1M seek=1100 count=1 && echo ESCAPED",
   "floods the output": "yes",
   "floods the output with nothing": "cat /dev/zero",
+  "floods the descriptor of its shell": "cat /dev/zero >&3",
+  "reserves the disk": "fallocate -n -l 1G reserved && echo ESCAPED",
   "dumps core": "sh -c 'kill -SEGV $$'; ls core* && echo ESCAPED",
   // What one process may do to the machine by other names.
   "writes over the program that started it":

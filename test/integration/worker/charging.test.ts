@@ -12,7 +12,7 @@ import { ARE_TIMES_JUDGED } from "../../helpers/figures.ts";
 import { seeded } from "../../helpers/seeded.ts";
 import { until } from "../../helpers/until.ts";
 import { openStage, SHORT_TIMING, type Stage } from "../../stage/stage.ts";
-import { startProvider } from "../../unit/worker/model/scripted-provider.ts";
+import { messageStart, type Script, send, startProvider } from "../../unit/worker/model/scripted-provider.ts";
 
 const DESTROYS = Number(process.env.DESTROYS ?? 40);
 const KILLS = Number(process.env.KILLS ?? 10);
@@ -170,6 +170,40 @@ test.each([
     // A thousand tokens of prompt and a hundred of each answer; the third call is the one that crosses the limit.
     expect(reply.usage.output_tokens).toBeGreaterThan(100 * reply.turns);
     expect(reply.tokens).toBeGreaterThan(1_000 * reply.turns);
+    expect((await parent.usage()).tokens).toBe(reply.tokens);
+  },
+);
+
+const unbilled: [title: string, script: Script][] = [
+  [
+    "a stream that breaks off",
+    (response) => {
+      response.writeHead(200, { "content-type": "text/event-stream" });
+      response.write(messageStart({ usage: undefined }), () => response.destroy());
+    },
+  ],
+  [
+    "a message without a stop reason",
+    (response) => send(response, [], { stop_reason: null, usage: undefined }),
+  ],
+];
+
+test.each(unbilled)(
+  "a provider that says nothing of what its answers cost: %s is charged by its prompt, and bought in vain five times at most",
+  async (_, script) => {
+    const provider = await startProvider((response, request) => {
+      if (provider.received.length <= 5) script(response, request);
+      else send(response, [{ type: "text", text: "the sixth" }]);
+    });
+    const stage = await openStage();
+    const model = createAnthropicModel({ apiKey: "offline", baseUrl: provider.baseUrl });
+    closeAtEnd(() => model.stop());
+    await stage.startWorker({ model });
+    const parent = stage.parent("unbilled");
+    const reply = await parent.task("x".repeat(4_000));
+    expect(reply).toMatchObject({ status: "failed", stop_reason: "model_error" });
+    expect(provider.received).toHaveLength(5);
+    expect(reply.tokens).toBeGreaterThan(5 * 1_000);
     expect((await parent.usage()).tokens).toBe(reply.tokens);
   },
 );

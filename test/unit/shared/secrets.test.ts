@@ -49,6 +49,18 @@ test.each([
       .replace(/(.{10})/g, "$1\n"),
   ],
   [
+    "as base64 in lines that are set in",
+    Buffer.from(KEY)
+      .toString("base64")
+      .replace(/(.{20})/g, "$1\n    "),
+  ],
+  [
+    "as hexadecimal digits far apart",
+    Buffer.from(KEY)
+      .toString("hex")
+      .replace(/(.{10})/g, `$1${" \t\r\n".repeat(2_500)}`),
+  ],
+  [
     "as base64 in lines in JSON",
     JSON.stringify(
       Buffer.from(KEY)

@@ -19,6 +19,7 @@ import {
 } from "../../../shared/protocol/content.ts";
 import { depthOf } from "../../../shared/protocol/message.ts";
 import { wellFormedJson } from "../../../shared/protocol/reply.ts";
+import { clip } from "../../../shared/protocol/text.ts";
 import type { ModelAnswer } from "../model.ts";
 import { MalformedAnswerError } from "./failure.ts";
 import { parseBounded } from "./json.ts";
@@ -30,6 +31,8 @@ const MAX_BLOCKS = 1_024;
 /** Longest name of a tool and longest id of a call, in UTF-16 code units: what the API takes back. */
 const NAME_MAX_CHARS = 128;
 const ID_MAX_CHARS = 256;
+/** Longest name of a model and longest stop reason that are kept: both stand in the log, in events and in replies. */
+const WORD_MAX_CHARS = 256;
 /** Room for the suffix that makes an id unique. */
 const ID_SUFFIX_CHARS = 16;
 
@@ -115,7 +118,8 @@ export class AnswerDraft {
     if (this.#isBegun) throw new MalformedAnswerError("the answer starts twice");
     if (!isObject(message)) throw new MalformedAnswerError("the answer starts without a message");
     this.#isBegun = true;
-    if (typeof message.model === "string" && message.model !== "") this.#model = message.model;
+    if (typeof message.model === "string" && message.model !== "")
+      this.#model = clip(message.model, WORD_MAX_CHARS);
     this.stop(message.stop_reason);
     this.count(message.usage);
     const content: unknown[] = Array.isArray(message.content) ? message.content : [];
@@ -162,7 +166,7 @@ export class AnswerDraft {
 
   /** Takes the reason why the message stopped, if it is one. */
   stop(reason: unknown): void {
-    if (typeof reason === "string") this.#stopReason = reason;
+    if (typeof reason === "string") this.#stopReason = clip(reason, WORD_MAX_CHARS);
   }
 
   /** Takes token counts. They are totals of the whole message: what is present replaces, what is absent stays. */

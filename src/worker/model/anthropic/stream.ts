@@ -62,11 +62,17 @@ const BLOCK_EVENT = '"content_block_';
 const BLOCK_STOP = 'data: {"type":"content_block_stop","index":';
 const NOT_ASCII = /[\x80-\xff]/;
 
+/** Pieces of a line are put together when they are so many: each by itself takes more memory than its text. */
+const MOST_PIECES = 1_024;
+
 class EventReader implements BodyReader {
   readonly #draft: AnswerDraft;
   readonly #onText: ((text: string) => void) | undefined;
   /** The beginning of a line, one character a byte. */
   #rest = "";
+  /** What came of that line since, in chunks without its end: to put a line together with each would cost its square. */
+  #pieces: string[] = [];
+  #piecesChars = 0;
   #isSkipping = false;
   #bytes = 0;
   /** Lines of data of an event that spreads over several: the first is no JSON by itself. Parsed at the event's end. */
@@ -83,9 +89,16 @@ class EventReader implements BodyReader {
 
   feed(chunk: Buffer): void {
     this.#bytes = boundedSum(this.#bytes, chunk);
-    const text = this.#rest + chunk.toString("latin1");
+    const piece = chunk.toString("latin1");
+    const first = piece.indexOf(LINE_FEED);
+    if (first < 0) {
+      this.#keep(piece);
+      return;
+    }
+    const begun = this.#pieces.length === 0 ? this.#rest : this.#joined();
+    const text = begun + piece;
     let from = 0;
-    let end = text.indexOf(LINE_FEED, this.#rest.length);
+    let end = begun.length + first;
     for (; end >= 0 && !this.#draft.isComplete; end = text.indexOf(LINE_FEED, from)) {
       if (this.#isSkipping) this.#isSkipping = false;
       else this.#line(text, from, text.charCodeAt(end - 1) === CARRIAGE_RETURN ? end - 1 : end);
@@ -102,11 +115,30 @@ class EventReader implements BodyReader {
     throw new MalformedAnswerError("the server did not answer with a message stream");
   }
 
+  /** Keeps what does not end the line. */
+  #keep(piece: string): void {
+    if (this.#isSkipping || this.#draft.isComplete) return;
+    this.#pieces.push(piece);
+    this.#piecesChars += piece.length;
+    if (this.#rest.length + this.#piecesChars > this.#draft.limitBytes) this.#skip();
+    else if (this.#pieces.length === MOST_PIECES) this.#rest = this.#joined();
+  }
+
+  /** The line so far. */
+  #joined(): string {
+    const text = this.#rest + this.#pieces.join("");
+    this.#pieces = [];
+    this.#piecesChars = 0;
+    return text;
+  }
+
   /** A line longer than the whole answer may be. */
   #skip(): void {
     this.#draft.overflow();
     this.#isSkipping = true;
     this.#rest = "";
+    this.#pieces = [];
+    this.#piecesChars = 0;
   }
 
   #line(text: string, from: number, end: number): void {
@@ -228,13 +260,14 @@ function changeBlock(block: JsonObject, delta: JsonObject): void {
 /** Where a token count is looked for in a message that cannot be parsed. */
 const USAGE = /(?<!\\)"usage"\s*:\s*(\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})/g;
 const TAIL_BYTES = 16 * 1024;
-/** Bodies come in few chunks; one that trickles in is put together now and then. */
+/** Bodies come in few chunks; of one that trickles in so many become one part, which is not copied again before the end. */
 const MOST_CHUNKS = 40;
 const MESSAGE_MARK = /"type"\s*:\s*"message"|"role"\s*:\s*"assistant"/;
 const HEAD_BYTES = 1024;
 
 class MessageReader implements BodyReader {
   readonly #draft: AnswerDraft;
+  #parts: Buffer[] = [];
   #chunks: Buffer[] = [];
   #bytes = 0;
   /** Of a message too large its beginning says what it is, and its end what it cost. One character a byte. */
@@ -254,7 +287,10 @@ class MessageReader implements BodyReader {
     }
     this.#chunks.push(chunk);
     if (this.#bytes > this.#draft.limitBytes) this.#giveUp();
-    else if (this.#chunks.length === MOST_CHUNKS) this.#chunks = [this.#body()];
+    else if (this.#chunks.length === MOST_CHUNKS) {
+      this.#parts.push(Buffer.concat(this.#chunks));
+      this.#chunks = [];
+    }
   }
 
   end(isWhole: boolean): void {
@@ -280,7 +316,8 @@ class MessageReader implements BodyReader {
 
   #body(): Buffer {
     const [only] = this.#chunks;
-    return only && this.#chunks.length === 1 ? only : Buffer.concat(this.#chunks);
+    const isWhole = this.#parts.length === 0 && this.#chunks.length === 1;
+    return only && isWhole ? only : Buffer.concat([...this.#parts, ...this.#chunks]);
   }
 
   /** Keeps of the body what can tell its cost. */
@@ -288,6 +325,7 @@ class MessageReader implements BodyReader {
     const body = this.#body();
     this.#head = body.toString("latin1", 0, HEAD_BYTES);
     this.#tail = body.toString("latin1", Math.max(0, body.length - TAIL_BYTES));
+    this.#parts = [];
     this.#chunks = [];
     if (body.length > this.#draft.limitBytes) this.#draft.overflow();
   }

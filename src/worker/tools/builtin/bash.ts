@@ -73,7 +73,8 @@ function textOf(
   if (network?.refused.length) notes.push(`[not reached: ${network.refused.join(", ")}]`);
   if (killed === "timeout") notes.push(`[killed with all its processes after ${timeoutS} s]`);
   else if (isFull) notes.push("[killed: your workspace is full; delete something first]");
-  else if (killed === "output") notes.push("[killed: it wrote more than 64 MB]");
+  else if (killed === "output")
+    notes.push("[killed: it wrote more than 64 MB, or more than 8 KB to descriptor 3]");
   else if (killed === "stopped") notes.push("[killed: the run was stopped, or the command ran into a limit]");
   else if (exitCode !== 0) notes.push(`[exit code ${exitCode}]`);
   return [output.trimEnd(), ...notes].filter((part) => part !== "").join("\n");

@@ -18,7 +18,7 @@ import type { Workspace } from "../workspace.ts";
 import { type Directory, giveToOwner, openPlace, otherDevice, type Place } from "./open.ts";
 import { plainFailure, quotePath } from "./path.ts";
 import { refuseSecret } from "./policy.ts";
-import { bookPlace } from "./quota.ts";
+import { bookDirectory, bookPlace } from "./quota.ts";
 
 /** A regular file, open for reading; its holder closes its handle. */
 export interface OpenFile {
@@ -152,7 +152,9 @@ export function writeWhole(
 ): Promise<void> {
   return workspace.exclusive(async () => {
     if (signal.aborted) throw new ToolFailure("Cancelled before the file was written.");
-    const place = await openPlace(workspace, path, "create");
+    const place = await openPlace(workspace, path, {
+      create: (above) => bookDirectory(workspace, above),
+    });
     try {
       await bookPlace(workspace, place, bytes.length);
       await replaceFile(place, bytes, { path, signal });

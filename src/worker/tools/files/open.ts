@@ -41,8 +41,11 @@ export interface Place {
 const MAX_LINK_HOPS = 40;
 const NEW_DIRECTORY_MODE = 0o700;
 
+/** Is asked before a directory is made in another one; what it throws is the refusal. */
+export type BeforeMaking = (above: Directory) => Promise<void>;
+
 /** What a place is opened for: `change` needs a writable area, `create` also makes missing directories. */
-export type Intent = "read" | "change" | "create";
+export type Intent = "read" | "change" | { readonly create: BeforeMaking };
 
 /**
  * Opens the directory that holds `path` and looks at the entry there; the caller closes the directory.
@@ -62,7 +65,7 @@ export async function openPlace(workspace: Workspace, path: string, intent: Inte
     }
     const directory = await descend(
       { ...target, segments: target.segments.slice(0, -1) },
-      intent === "create",
+      typeof intent === "object" ? intent.create : undefined,
     );
     if (typeof directory === "string") return { target: relocate(workspace, join(directory, name), path) };
     try {
@@ -82,7 +85,7 @@ export async function openPlace(workspace: Workspace, path: string, intent: Inte
 export async function openDirectory(workspace: Workspace, path: string): Promise<Directory> {
   return followLinks<Directory>(workspace, path, async (target) => {
     refuseSecret(target.segments, path);
-    const directory = await descend(target, false);
+    const directory = await descend(target);
     return typeof directory === "string"
       ? { target: relocate(workspace, directory, path) }
       : { found: directory };
@@ -149,11 +152,11 @@ async function followLinks<Found>(
 }
 
 /** Walks down by descriptor. Answers the open directory, or the host path that a link on the way stands for. */
-async function descend({ area, segments }: Target, makeMissing: boolean): Promise<Directory | string> {
+async function descend({ area, segments }: Target, beforeMaking?: BeforeMaking): Promise<Directory | string> {
   let directory = await openArea(area);
   try {
     for (const [index, name] of segments.entries()) {
-      const next = await openComponent(directory, name, makeMissing);
+      const next = await openComponent(directory, name, beforeMaking);
       await directory.handle.close();
       if (typeof next === "string") return resolve(directory.path, next, ...segments.slice(index + 1));
       directory = next;
@@ -169,7 +172,7 @@ async function descend({ area, segments }: Target, makeMissing: boolean): Promis
 async function openComponent(
   directory: Directory,
   name: string,
-  makeMissing: boolean,
+  beforeMaking: BeforeMaking | undefined,
 ): Promise<Directory | string> {
   try {
     return await openChild(directory, name);
@@ -178,8 +181,9 @@ async function openComponent(
     if (code === "ELOOP" || code === "ENOTDIR") {
       return readlink(pathIn(directory, name)).catch(() => Promise.reject(error));
     }
-    if (code !== "ENOENT" || !makeMissing) throw error;
+    if (code !== "ENOENT" || beforeMaking === undefined) throw error;
   }
+  await beforeMaking(directory);
   await mkdir(pathIn(directory, name), { mode: NEW_DIRECTORY_MODE }).catch((error: unknown) => {
     if (!(error instanceof Error && "code" in error && error.code === "EEXIST")) throw error;
   });

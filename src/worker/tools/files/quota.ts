@@ -8,8 +8,8 @@
 import { lstat } from "node:fs/promises";
 import { ToolFailure } from "../../../shared/errors.ts";
 import type { Workspace } from "../workspace.ts";
-import { codeOf, listDirectory } from "./list.ts";
-import type { Place } from "./open.ts";
+import { codeOf, listDirectory, startOf } from "./list.ts";
+import type { Directory, Place } from "./open.ts";
 
 /** What a workspace holds, directories counted as files. */
 export interface Holdings {
@@ -31,13 +31,13 @@ const UNCOUNTED = Number.POSITIVE_INFINITY;
 /** Counts what stands on the disk, to a little beyond `quota` at most. */
 export async function countHoldings({ directory }: Workspace, quota: Holdings = QUOTA): Promise<Holdings> {
   let [bytes, files] = [0, 0];
-  const open: Buffer[] = [Buffer.from(directory)];
+  const open = await startOf(directory);
   for (let here = open.pop(); here !== undefined; here = open.pop()) {
     try {
-      for await (const { path, isDirectory } of listDirectory(here)) {
+      for await (const { path, at, isDirectory } of listDirectory(here)) {
         files++;
         if (isDirectory) open.push(path);
-        else bytes += await sizeOf(path);
+        else bytes += await sizeOf(at);
         if (exceeds({ bytes, files }, quota)) return { bytes, files };
       }
     } catch (error) {
@@ -92,6 +92,11 @@ export async function bookPlace(
   if (directory.area.kind !== "workspace") return;
   const freed = stat === undefined ? 0 : Math.min(stat.size, stat.blocks * BLOCK_BYTES);
   await bookWrite(workspace, { bytes: bytes - freed, files: stat === undefined ? 1 : 0 });
+}
+
+/** Books a directory that will be made in another one. */
+export async function bookDirectory(workspace: Workspace, { area }: Directory): Promise<void> {
+  if (area.kind === "workspace") await bookWrite(workspace, { bytes: 0, files: 1 });
 }
 
 async function sizeOf(path: Buffer): Promise<number> {

@@ -202,12 +202,12 @@ async function listTools(client: Client): Promise<ListedTool[]> {
   for (let page = 0; page < MAX_PAGES && tools.length < MAX_TOOLS; page++) {
     const params = cursor === undefined ? {} : { cursor };
     const listed = await client.request({ method: "tools/list", params }, { timeout: CONNECT_MS });
-    tools.push(...listed.tools);
+    for (const tool of listed.tools) if (tools.length < MAX_TOOLS) tools.push(tool);
     chars += JSON.stringify(listed).length;
     cursor = listed.nextCursor;
     if (cursor === undefined || chars > MAX_LIST_CHARS) break;
   }
-  return tools.slice(0, MAX_TOOLS);
+  return tools;
 }
 
 /** Rejects when `signal` aborts. */

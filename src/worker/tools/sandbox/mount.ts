@@ -5,7 +5,7 @@
 import { lstatSync, readlinkSync } from "node:fs";
 import { lchown, lstat } from "node:fs/promises";
 import type { Clock } from "../../../shared/clock.ts";
-import { codeOf, listDirectory } from "../files/list.ts";
+import { codeOf, listDirectory, startOf } from "../files/list.ts";
 import type { Area, Workspace } from "../workspace.ts";
 import { coverOf, type LinkTarget } from "./withheld.ts";
 
@@ -124,14 +124,14 @@ export function isInside(path: string, areas: readonly Area[]): boolean {
  */
 export async function handOver(directory: string): Promise<void> {
   if ((await lstat(directory)).uid === UNPRIVILEGED) return;
-  const open: Buffer[] = [Buffer.from(directory)];
+  const open = await startOf(directory);
   for (let here = open.pop(); here !== undefined; here = open.pop()) {
     try {
-      for await (const { path, isDirectory } of listDirectory(here)) {
+      for await (const { path, at, isDirectory } of listDirectory(here)) {
         if (isDirectory) {
-          await lchown(path, UNPRIVILEGED, UNPRIVILEGED);
+          await lchown(at, UNPRIVILEGED, UNPRIVILEGED);
           open.push(path);
-        } else await handOverFile(path);
+        } else await handOverFile(at);
       }
     } catch (error) {
       // What stands deeper than a path can name is out of a command's reach, too.

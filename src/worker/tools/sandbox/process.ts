@@ -3,7 +3,8 @@
  *
  * Neighbour: `shell.ts` is the program that says "ready" and reads the command.
  *
- * 1. Of the output, the beginning and the end are kept, whatever its length; beyond a limit the process is killed.
+ * 1. Of the output, the beginning and the end are kept, whatever its length; beyond a limit the process is killed, and beyond
+ *    another one for what it writes to {@link REPORT}: to read without end holds up all other runs.
  * 2. The process inherits the descriptors it is given and none else: those that this process was itself started with are
  *    replaced by /dev/null.
  * 3. Its environment is what it is given and nothing else.
@@ -45,8 +46,8 @@ export interface ProcessOutcome {
 
 const HEAD_BYTES = 60 * 1024;
 const TAIL_BYTES = 40 * 1024;
-/** A command that writes more than this is killed: reading it holds up all other runs. */
 const MAX_OUTPUT_BYTES = 64 * 1024 * 1024;
+/** Twice as long as any path. */
 const MAX_REPORT_BYTES = 8 * 1024;
 /** The descriptor on which a process says that it is ready, and in the end where it stands. */
 export const REPORT = 3;
@@ -117,12 +118,13 @@ function watch(
   const output = createKeeper(HEAD_BYTES, TAIL_BYTES);
   const report = createKeeper(MAX_REPORT_BYTES, 0);
   const [, out, errors, reported] = child.stdio;
-  const keep = (bytes: Buffer): void => {
-    if (output.add(bytes) > MAX_OUTPUT_BYTES) kill("output");
+  const keepIn = (keeper: Keeper, mostBytes: number) => (bytes: Buffer) => {
+    if (keeper.add(bytes) > mostBytes) kill("output");
   };
+  const keep = keepIn(output, MAX_OUTPUT_BYTES);
   listen(out, keep);
   listen(errors, keep);
-  listen(reported, (bytes) => void report.add(bytes));
+  listen(reported, keepIn(report, MAX_REPORT_BYTES));
   handOver(child, reported, command);
   for (const [index, input] of inputs.entries()) feed(child.stdio[FIRST_INPUT + index], input);
 

@@ -3,6 +3,8 @@
  *
  * 1. Calls that reach into other processes, the kernel or its mounts, and calls that make namespaces, fail with EPERM.
  * 2. Sockets other than unix and IP ones fail; `clone3`, whose flags a filter cannot read, does as if it were unknown.
+ * 3. A disk is taken by writing alone: what reserves room without it, which no limit of a file's size holds for and which fills a
+ *    disk in one call, does as if the file system could not. Programs write then, and the quota sees it.
  *
  * A system call of another architecture kills the process: its numbers mean other calls.
  */
@@ -16,6 +18,7 @@ interface Machine {
   readonly clone3: number;
   readonly socket: number;
   readonly ioctl: number;
+  readonly fallocate: number;
   readonly refused: readonly number[];
 }
 
@@ -34,6 +37,7 @@ const MACHINES: Readonly<Record<string, Machine>> = {
     clone3: 435,
     socket: 41,
     ioctl: 16,
+    fallocate: 285,
     refused: [
       ...REFUSED_EVERYWHERE,
       ...[101, 310, 311, 312], // ptrace, process_vm_readv, process_vm_writev, kcmp
@@ -54,6 +58,7 @@ const MACHINES: Readonly<Record<string, Machine>> = {
     clone3: 435,
     socket: 198,
     ioctl: 29,
+    fallocate: 47,
     refused: [
       ...REFUSED_EVERYWHERE,
       ...[117, 270, 271, 272], // ptrace, process_vm_readv, process_vm_writev, kcmp
@@ -75,6 +80,8 @@ const NEW_NAMESPACE = 0x7e020000;
 const SOCKET_FAMILIES = [1, 2, 10];
 /** Requests that type into a terminal as if a person did: TIOCSTI and TIOCLINUX. */
 const TYPING_REQUESTS = [0x5412, 0x541c];
+/** Requests that do what fallocate does: FS_IOC_RESVSP, FS_IOC_RESVSP64 and FS_IOC_ZERO_RANGE. */
+const RESERVING_REQUESTS = [0x40305828, 0x4030582a, 0x40305839];
 
 const LOAD = 0x20;
 const JUMP_IF_EQUAL = 0x15;
@@ -87,6 +94,7 @@ const KILL = 0x80000000;
 const errno = (code: number): number => 0x00050000 | code;
 const EPERM = 1;
 const ENOSYS = 38;
+const EOPNOTSUPP = 95;
 const EAFNOSUPPORT = 97;
 
 /** Offsets in `struct seccomp_data`; of an argument the lower half is read. */
@@ -114,37 +122,33 @@ function program(machine: Machine): Instruction[] {
           [JUMP_IF_AT_LEAST, 0, 1, machine.foreignFrom],
           [RETURN, 0, 0, KILL],
         ] as const)),
-    ...machine.refused.flatMap((number) => onCall(number, [[RETURN, 0, 0, errno(EPERM)]])),
-    ...onCall(machine.clone3, [[RETURN, 0, 0, errno(ENOSYS)]]),
-    ...onCall(machine.clone, [
+    ...machine.refused.flatMap((number) => onValue(number, [[RETURN, 0, 0, errno(EPERM)]])),
+    ...onValue(machine.clone3, [[RETURN, 0, 0, errno(ENOSYS)]]),
+    ...onValue(machine.fallocate, [[RETURN, 0, 0, errno(EOPNOTSUPP)]]),
+    ...onValue(machine.clone, [
       [LOAD, 0, 0, argumentAt(0)],
       [JUMP_IF_ANY_BIT, 0, 1, NEW_NAMESPACE],
       [RETURN, 0, 0, errno(EPERM)],
       [RETURN, 0, 0, ALLOW],
     ]),
-    ...onCall(machine.socket, [
+    ...onValue(machine.socket, [
       [LOAD, 0, 0, argumentAt(0)],
-      ...SOCKET_FAMILIES.flatMap((family): Instruction[] => [
-        [JUMP_IF_EQUAL, 0, 1, family],
-        [RETURN, 0, 0, ALLOW],
-      ]),
+      ...SOCKET_FAMILIES.flatMap((family) => onValue(family, [[RETURN, 0, 0, ALLOW]])),
       [RETURN, 0, 0, errno(EAFNOSUPPORT)],
     ]),
-    ...onCall(machine.ioctl, [
+    ...onValue(machine.ioctl, [
       [LOAD, 0, 0, argumentAt(1)],
-      ...TYPING_REQUESTS.flatMap((request): Instruction[] => [
-        [JUMP_IF_EQUAL, 0, 1, request],
-        [RETURN, 0, 0, errno(EPERM)],
-      ]),
+      ...TYPING_REQUESTS.flatMap((request) => onValue(request, [[RETURN, 0, 0, errno(EPERM)]])),
+      ...RESERVING_REQUESTS.flatMap((request) => onValue(request, [[RETURN, 0, 0, errno(EOPNOTSUPP)]])),
       [RETURN, 0, 0, ALLOW],
     ]),
     [RETURN, 0, 0, ALLOW],
   ];
 }
 
-/** Runs `then`, which returns, when the loaded number is this one. */
-function onCall(number: number, then: readonly Instruction[]): Instruction[] {
-  return [[JUMP_IF_EQUAL, 0, then.length, number], ...then];
+/** Runs `then`, which returns, when what is loaded is this. */
+function onValue(value: number, then: readonly Instruction[]): Instruction[] {
+  return [[JUMP_IF_EQUAL, 0, then.length, value], ...then];
 }
 
 const INSTRUCTION_BYTES = 8;

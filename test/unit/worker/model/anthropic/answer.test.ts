@@ -26,6 +26,13 @@ describe("a draft", () => {
     expect(finished([]).model).toBe("asked-for");
   });
 
+  test("keeps no more of its model's name and of its stop reason than a word", () => {
+    const long = "x".repeat(100_000);
+    const { model, stopReason } = begun({ model: long, stop_reason: long }).finish();
+    expect([model, stopReason]).toEqual([`${"x".repeat(255)}…`, `${"x".repeat(255)}…`]);
+    expect(begun({ model: "m-1", stop_reason: "end_turn" }).finish()).toMatchObject({ model: "m-1" });
+  });
+
   test("takes the last word on each counter and ignores what is no count", () => {
     const draft = begun({
       usage: { input_tokens: 10, output_tokens: 1, cache_read_input_tokens: null, service_tier: "standard" },

@@ -177,6 +177,49 @@ test("a line is not kept beyond the limit of the answer, though its end has not 
 });
 
 describe("what the server sends", () => {
+  test("as one line of events byte by byte is put together once", () => {
+    const draft = new AnswerDraft("m", 4_000);
+    const reader = readerOf(STREAM, true, draft);
+    const comment = `: ${" ".repeat(draft.limitBytes - 2)}\n\n`;
+    const bytes = Buffer.from(messageStart() + comment + textBlock(0, "x") + messageEnd());
+    const before = process.cpuUsage();
+    for (let at = 0; at < bytes.length; at++) reader.feed(bytes.subarray(at, at + 1));
+    const { user, system } = process.cpuUsage(before);
+    expect(user + system).toBeLessThan(5_000_000);
+    expect(draft.finish().content).toEqual([{ type: "text", text: "x" }]);
+  });
+
+  test("as one message byte by byte is put together twice", () => {
+    const draft = new AnswerDraft("m", 1_000);
+    const reader = readerOf("application/json", true, draft);
+    const bytes = Buffer.from(
+      `{"type":"message","stop_reason":"end_turn",${" ".repeat(90_000)}"content":[]}`,
+    );
+    const concat = vi.spyOn(Buffer, "concat");
+    try {
+      for (let at = 0; at < bytes.length; at++) reader.feed(bytes.subarray(at, at + 1));
+      reader.end(true);
+      const copied = concat.mock.results.reduce((sum, { value }) => sum + value.length, 0);
+      expect(copied).toBeLessThanOrEqual(2 * bytes.length);
+    } finally {
+      concat.mockRestore();
+    }
+    expect(draft.finish().content).toEqual([]);
+  });
+
+  test("byte by byte is kept no further than the limit of the answer", () => {
+    const draft = new AnswerDraft("m", 1);
+    const reader = readerOf(STREAM, true, draft);
+    reader.feed(Buffer.from(messageStart()));
+    const byte = Buffer.from("x");
+    for (let i = 0; i < draft.limitBytes; i++) reader.feed(byte);
+    expect(draft.isTooLarge).toBe(false);
+    reader.feed(byte);
+    expect(draft.isTooLarge).toBe(true);
+    reader.feed(Buffer.from(`\n\n${messageEnd()}`));
+    expect(draft.usage.output_tokens).toBe(7);
+  });
+
   test.each([STREAM, "application/json"])("as %s is read no further than 16 MiB", (type) => {
     const reader = readerOf(type, true, new AnswerDraft("m", 1));
     const chunk = Buffer.alloc(1024 * 1024, "x");

@@ -225,4 +225,25 @@ describe("bash", () => {
     expect(await bash("yes", { timeout_seconds: 20 })).toMatchObject({ isError: true });
     expect(process.memoryUsage().rss - before).toBeLessThan(64 * 1024 * 1024);
   });
+
+  it("ends with a command that floods the descriptor on which its shell says where it stands", async () => {
+    const { content } = await bash("cat /dev/zero >&3", { timeout_seconds: 5 });
+    expect(content).toBe("[killed: it wrote more than 64 MB, or more than 8 KB to descriptor 3]");
+  });
+
+  it("lets a command take the disk by writing alone, which its limits and the quota see", async () => {
+    const own = await openScene();
+    const call = process.arch === "arm64" ? 47 : 285;
+    const script = `
+      open(F, ">", "reserved") or die;
+      printf("%d %d\n", syscall(${call}, fileno(F), 1, 0, 1 << 20), $!);
+      for (0x40305828, 0x4030582a, 0x40305839) {
+        printf("%s %d\n", ioctl(F, $_, pack("s2x4q2lLl4", 0, 0, 0, 1 << 20, (0) x 6)) ? "done" : "refused", $!);
+      }`;
+    const { content } = await bash(`perl -e '${script}'; stat -c %b reserved`, { of: own });
+    expect(content).toBe("-1 95\nrefused 95\nrefused 95\nrefused 95\n0");
+    expect(await bash("fallocate --posix -l 1M written && stat -c %s written", { of: own })).toMatchObject({
+      content: "1048576",
+    });
+  });
 });

@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { mkdir, truncate, writeFile } from "node:fs/promises";
+import { mkdir, readdir, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import {
@@ -49,6 +49,20 @@ it("takes a file that is replaced for no more than it was counted for, whatever 
   for (const file_path of ["sparse", "sparse", "small", "small"])
     expect(await call("write_file", { file_path, content: "yyy" })).toMatchObject({ isError: false });
   await expect(bookWrite(workspace, { bytes: 1, files: 0 }, quota)).rejects.toThrow(/workspace is full/);
+});
+
+it("takes each directory that a path needs for a file, before it is made", async () => {
+  const { workspace, home, call } = await openScene();
+  await bookWrite(workspace, { bytes: 0, files: 49_998 });
+  const outcome = await call("write_file", { file_path: "a/b/c/d", content: "x" });
+  expect(outcome).toMatchObject({ isError: true, content: expect.stringMatching(/workspace is full/) });
+  expect(await readdir(home, { recursive: true })).toEqual(["a", "a/b"]);
+  await expect(bookWrite(workspace, { bytes: 0, files: 1 })).rejects.toThrow(/workspace is full/);
+  for (let n = 0; n < 3; n++)
+    expect(await call("write_file", { file_path: `full-${n}/x`, content: "x" })).toMatchObject({
+      isError: true,
+    });
+  expect(await readdir(home)).toEqual(["a"]);
 });
 
 it("counts what hides behind a name that is no text or a mode, and takes what no path reaches for too much", async () => {

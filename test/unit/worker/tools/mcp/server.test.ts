@@ -67,6 +67,12 @@ describe("the list of a server", () => {
     expect(count("tools/list")).toBe(pages);
   });
 
+  it("is read as far as it counts where one page holds more than a call has arguments", async () => {
+    const tools = Array.from({ length: 150_000 }, (_, n) => tool(`t${n}`));
+    const { connection } = await connectTo({ "tools/list": () => ({ tools }) });
+    expect(await connection.list()).toHaveLength(500);
+  });
+
   it("of a server that says it has no tools is empty, and not asked for", async () => {
     const { connection, count } = await connectTo({
       initialize: ({ params }) => ({

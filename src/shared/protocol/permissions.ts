@@ -5,44 +5,23 @@
  * 1. `deny` wins over `ask`, `ask` over `allow`. A call that no rule names falls to `default`.
  * 2. Every layer (operator, profile, definition, spawn) must permit a call: the strictest verdict counts, so that a layer
  *    can only narrow those before it.
- * 3. What cannot be read as one plain command, or is too long to be matched, is matched by no `allow` and by every `deny`
- *    with a pattern for its tool.
+ * 3. What cannot be read, as commands of which the words are all that happens or as the field that the tool uses, or is too long to
+ *    be matched, is matched by no `allow` and by every `deny` with a pattern for its tool.
+ * 4. An `allow` with a pattern matches only where all that the tool can use has been held against it; a `deny` where anything
+ *    in the input matches that the tool might use.
  */
 import { z } from "zod";
+import { readCommandLine } from "./command-line.ts";
 import type { JsonObject } from "./content.ts";
-
-/** Longest pattern. */
-const PATTERN_MAX_CHARS = 256;
-
-/**
- * Whether `pattern` matches all of `text`. `*` stands for any characters but `separator`, `**` for any at all; without a
- * separator both are the same. A pattern over {@link PATTERN_MAX_CHARS} matches nothing.
- */
-function matchesPattern(pattern: string, text: string, separator = ""): boolean {
-  if (pattern.length > PATTERN_MAX_CHARS) return false;
-  if (!pattern.includes("*")) return pattern === text;
-  const tokens = pattern.match(/\*+|[^*]/gs) ?? [];
-  // reached[i]: the first i tokens match what has been read.
-  let reached = withEmptyStars(tokens, [true]);
-  for (const char of text.split("")) {
-    const after: boolean[] = [];
-    for (const [i, token] of tokens.entries()) {
-      if (token.startsWith("*")) {
-        const stays = token.length > 1 || char !== separator;
-        if (stays && reached[i + 1]) after[i + 1] = true;
-      } else if (reached[i] && token === char) after[i + 1] = true;
-    }
-    reached = withEmptyStars(tokens, after);
-    if (!reached.includes(true)) return false;
-  }
-  return reached[tokens.length] === true;
-}
-
-/** Where a star has been reached, what follows it has been, too. */
-function withEmptyStars(tokens: readonly string[], reached: boolean[]): boolean[] {
-  for (const [i, token] of tokens.entries()) if (reached[i] && token.startsWith("*")) reached[i + 1] = true;
-  return reached;
-}
+import {
+  type Matches,
+  normalised,
+  PATTERN_MAX_CHARS,
+  pathPattern,
+  refusedPathPattern,
+  type Work,
+  wordsPattern,
+} from "./pattern.ts";
 
 const RULE = /^([A-Za-z*][\w*-]{0,127})(?:\((.*)\))?$/s;
 const MAX_RULES = 64;
@@ -80,147 +59,177 @@ const STRICTNESS = { allow: 0, ask: 1, deny: 2 } as const;
 /** What the layers together say of a call. */
 export function permissionFor(layers: readonly PermissionRules[], tool: string, input: unknown): Permission {
   let strictest = ALLOWED;
-  if (layers.length === 0) return strictest;
-  const subject = subjectOf(tool, input);
+  const call = new Call(tool, input);
   for (const layer of layers) {
-    const found = permissionIn(layer, tool, subject);
+    const found = permissionIn(layer, call);
     if (STRICTNESS[found.verdict] > STRICTNESS[strictest.verdict]) strictest = found;
   }
   return strictest;
 }
 
-function permissionIn(layer: PermissionRules, tool: string, subject: Subject): Permission {
+function permissionIn(layer: PermissionRules, call: Call): Permission {
   for (const verdict of ["deny", "ask", "allow"] as const) {
-    const rule = layer[verdict]?.find((each) => isMatch(each, tool, subject, verdict === "allow"));
+    const rule = layer[verdict]?.find((each) => isMatch(each, call, verdict === "allow"));
     if (rule !== undefined) return { verdict, rule: `${verdict} ${rule}` };
   }
   return { verdict: layer.default ?? (layer.allow ? "deny" : "allow"), rule: "default" };
 }
 
-function isMatch(rule: string, tool: string, subject: Subject, permits: boolean): boolean {
+/** What is not known for want of work, or because it cannot be read, a `deny` or an `ask` matches and an `allow` does not. */
+function isMatch(rule: string, call: Call, permits: boolean): boolean {
   const [, name = "", pattern] = RULE.exec(rule) ?? [];
-  if (!matchesPattern(toolNameOf(name), tool)) return false;
+  const isNamed = namesTool(toolNameOf(name), call, permits);
+  if (call.work.left < 0) return !permits;
+  if (!isNamed) return false;
   if (pattern === undefined || pattern === "*") return true;
-  if (subject.whole.length > SUBJECT_MAX_CHARS || !subject.isPlain) return !permits;
-  if (subject.kind === "path")
-    return permits ? permitsPath(pattern, subject.whole) : refusesPath(pattern, subject);
-  const matches = (text: string) => matchesWords(pattern, text);
-  return permits
-    ? subject.parts.every(matches)
-    : [subject.whole, ...subject.parts, ...subject.names].some(matches);
+  const { subject } = call;
+  if (subject === undefined || pattern.length > PATTERN_MAX_CHARS) return !permits;
+  call.work.left -= pattern.length;
+  const matches = matcherOf(pattern, call.work, permits);
+  const isFound = permits
+    ? subject.whole.length > 0 && subject.whole.every(matches)
+    : subject.parts.some(matches);
+  return call.work.left < 0 ? !permits : isFound;
+}
+
+/** A rule for an MCP server is one for each of its tools; an `allow` names the server itself, and by no pattern. */
+function namesTool(name: string, { tool, work }: Call, permits: boolean): boolean {
+  const server = mcpServerOf(tool);
+  if (name === tool || name === server) return true;
+  if (!name.includes("*")) return false;
+  const matches = wordsPattern(name);
+  return matches(tool, work) || (!permits && server !== undefined && matches(server, work));
+}
+
+function matcherOf(pattern: string, work: Work, permits: boolean): (part: Part) => boolean {
+  const known = new Map<Part["kind"], Matches>();
+  return ({ kind, text }) => {
+    const matches = known.get(kind) ?? patternOf(pattern, kind, permits);
+    known.set(kind, matches);
+    return matches(text, work);
+  };
+}
+
+function patternOf(pattern: string, kind: Part["kind"], permits: boolean): Matches {
+  if (kind === "words") return wordsPattern(pattern);
+  return permits ? pathPattern(pattern) : refusedPathPattern(pattern, kind === "search");
+}
+
+/** A text of an input, and as what it is meant: `search` is a path, and everything below it. */
+interface Part {
+  kind: "words" | "path" | "search";
+  text: string;
 }
 
 /** What the patterns of a tool's rules are held against. */
 interface Subject {
-  kind: "words" | "path";
-  whole: string;
-  /** The commands of a line, as they stand; of any other text itself alone. */
-  parts: readonly string[];
-  /** The parts by the name of their program alone: no path before it, no variables set for it. */
-  names: readonly string[];
-  /** Whether the parts are all that happens. */
-  isPlain: boolean;
-  /** Whether everything below the path is meant. */
-  isSearched: boolean;
+  /** All that the tool can use: an `allow` must match each. Empty where that is not known. */
+  whole: readonly Part[];
+  /** Of which a `deny` or an `ask` must match one. */
+  parts: readonly Part[];
 }
 
-/** Longer ones are not matched at all. */
+/** Longer inputs are not matched at all. */
 const SUBJECT_MAX_CHARS = 4_096;
-const SEARCHES: ReadonlySet<string> = new Set(["glob", "grep"]);
-const WHOLE = { names: [], isPlain: true, isSearched: false };
+/** For one call and all its rules, some 20 ms of CPU at most: 64 rules against the longest command and its spellings take less. */
+const WORK_MAX = 2 ** 20;
 
-function subjectOf(tool: string, input: unknown): Subject {
-  const fields: JsonObject = typeof input === "object" && input !== null ? { ...input } : {};
-  if (tool === "bash" && typeof fields.command === "string") return commandSubject(fields.command);
-  const isSearched = SEARCHES.has(tool);
-  const path = fields.file_path ?? fields.path ?? (isSearched ? "." : undefined);
-  if (typeof path === "string") {
-    const whole = normalised(path);
-    return { ...WHOLE, kind: "path", whole, parts: [whole], isSearched };
+/** A call that is judged: its input is read once, and only if a rule asks for it. */
+class Call {
+  readonly tool: string;
+  readonly work: Work = { left: WORK_MAX };
+  readonly #input: unknown;
+  #read: { subject: Subject | undefined } | undefined;
+
+  constructor(tool: string, input: unknown) {
+    this.tool = tool;
+    this.#input = input;
   }
-  const only = Object.values(fields);
-  const whole = only.length === 1 && typeof only[0] === "string" ? only[0] : JSON.stringify(input ?? {});
-  return { ...WHOLE, kind: "words", whole, parts: [whole] };
+
+  /** Undefined where it cannot be read. */
+  get subject(): Subject | undefined {
+    this.#read ??= { subject: subjectOf(this.tool, this.#input) };
+    return this.#read.subject;
+  }
 }
 
-/** What a shell reads as more than words, wherever it stands outside of single quotes. */
-const EXPANDS = /[$`]/;
-/** What it reads so outside of quotes. */
-const OPERATES = /[<>(){}]/;
-const SEPARATES = /[;&|\n]/;
+/** The field of a built-in tool that says what it does. Tools drop the members that they do not know, so another says nothing. */
+const FIELDS: ReadonlyMap<string, { name: string; kind: Part["kind"] | "command" }> = new Map([
+  ["bash", { name: "command", kind: "command" }],
+  ["read_file", { name: "file_path", kind: "path" }],
+  ["write_file", { name: "file_path", kind: "path" }],
+  ["edit_file", { name: "file_path", kind: "path" }],
+  ["glob", { name: "path", kind: "search" }],
+  ["grep", { name: "path", kind: "search" }],
+  ["skill", { name: "name", kind: "words" }],
+  ["send_agent_message", { name: "message", kind: "words" }],
+]);
+/** What other tools call a path. */
+const PATHS: ReadonlySet<string> = new Set(["file_path", "path"]);
+
+function subjectOf(tool: string, input: unknown): Subject | undefined {
+  const fields: JsonObject = typeof input === "object" && input !== null ? { ...input } : {};
+  const field = FIELDS.get(tool);
+  if (!field) return foreignSubject(fields, input);
+  const { name, kind } = field;
+  const value = fields[name] ?? (kind === "search" ? "." : undefined);
+  if (typeof value !== "string" || value.length > SUBJECT_MAX_CHARS) return undefined;
+  if (kind === "command") return commandSubject(value);
+  if (kind === "words") return { whole: [{ kind, text: value }], parts: [{ kind, text: value }] };
+  // An absolute pattern of a search goes where it says.
+  const isElsewhere = tool === "glob" && typeof fields.pattern === "string" && fields.pattern.startsWith("/");
+  return pathSubject(isElsewhere ? "/" : value, kind);
+}
+
+function commandSubject(line: string): Subject | undefined {
+  const { commands, programs, isPlain } = readCommandLine(line);
+  if (!isPlain) return undefined;
+  const words = (text: string): Part => ({ kind: "words", text });
+  return {
+    whole: commands.map(words),
+    parts: [...new Set([line.trim(), ...commands, ...programs])].map(words),
+  };
+}
+
+function pathSubject(path: string, kind: Part["kind"]): Subject {
+  const part = { kind, text: normalised(path) };
+  // To a tool a backslash may be a part of a name.
+  return { whole: path.includes("\\") ? [] : [part], parts: [part] };
+}
 
 /**
- * The commands of a line, split where the shell splits them, quotes taken off. A line with substitutions, variables,
- * redirections or groups is not plain: what it does stands in no word of it.
+ * Of a tool that is not known: it may use any of its members and leave out others, so an `allow` must match each, and they all
+ * must be texts. A `deny` need only match one text, however deep, or the JSON.
  */
-function commandSubject(line: string): Subject {
-  const parts: string[] = [];
-  let [part, quote, isPlain] = ["", "", true];
-  const end = () => {
-    if (part.trim() !== "") parts.push(part.trim().replace(/\s+/g, " "));
-    part = "";
-  };
-  for (let at = 0; at < Math.min(line.length, SUBJECT_MAX_CHARS + 1); at += 1) {
-    const char = line.charAt(at);
-    if (quote !== "'" && EXPANDS.test(char)) isPlain = false;
-    if (quote !== "") {
-      if (char === quote) quote = "";
-      else if (char === "\\" && quote === '"') part += line.charAt(++at);
-      else part += char;
-    } else if (char === "'" || char === '"') quote = char;
-    else if (char === "\\") part += line.charAt(++at);
-    else if (SEPARATES.test(char)) end();
-    else {
-      if (OPERATES.test(char)) isPlain = false;
-      part += char;
-    }
-  }
-  end();
-  const names = parts.map((each) => each.replace(/^(?:\w+=\S* )*(?:\S*\/)?/, ""));
+function foreignSubject(fields: JsonObject, input: unknown): Subject | undefined {
+  const json = jsonOf(input);
+  if (json === undefined || json.length > SUBJECT_MAX_CHARS) return undefined;
+  const members = Object.entries(fields).map(([name, value]): Subject | undefined => {
+    if (typeof value !== "string") return undefined;
+    const part: Part = { kind: "words", text: value };
+    return PATHS.has(name) ? pathSubject(value, "path") : { whole: [part], parts: [part] };
+  });
+  const isAllText = members.every((member) => member && member.whole.length > 0);
   return {
-    kind: "words",
-    whole: line.trim(),
-    parts,
-    names,
-    isPlain: isPlain && quote === "",
-    isSearched: false,
+    whole: isAllText ? members.flatMap((member) => member?.whole ?? []) : [],
+    parts: [
+      ...members.flatMap((member) => member?.parts ?? []),
+      ...[json, ...textsIn(fields)].map((text): Part => ({ kind: "words", text })),
+    ],
   };
 }
 
-/** `git:*`, as the ecosystem writes it, is `git` alone and `git *`. `git *` matches `git`, too. */
-function matchesWords(pattern: string, text: string): boolean {
-  const glob = pattern.replace(/:\*$/, " *");
-  if (glob.endsWith(" *") && matchesPattern(glob.slice(0, -2), text)) return true;
-  return matchesPattern(glob, text);
-}
-
-/** A pattern without a slash is held against the last name, as in a .gitignore. */
-function permitsPath(pattern: string, path: string): boolean {
-  const glob = normalised(pattern);
-  if (!glob.includes("/")) return matchesPattern(glob, path.slice(path.lastIndexOf("/") + 1), "/");
-  if (glob.startsWith("**/") && matchesPattern(glob.slice(3), path, "/")) return true;
-  return matchesPattern(glob, path, "/");
-}
-
-/** Also by an absolute spelling of the path, and by a search that begins above what the pattern names. */
-function refusesPath(pattern: string, { whole: path, isSearched }: Subject): boolean {
-  const names = path.split("/");
-  if (names.some((_, at) => permitsPath(pattern, names.slice(at).join("/")))) return true;
-  if (permitsPath(pattern, path)) return true;
-  if (!isSearched) return false;
-  const literal = normalised(pattern.split("*", 1)[0] ?? "");
-  return path === "" || path === "/" || !pattern.includes("/") || `${literal}/`.startsWith(`${path}/`);
-}
-
-/** Without `.` and with `..` taken back: two spellings of one path are one. */
-function normalised(path: string): string {
-  const names: string[] = [];
-  for (const name of path.replaceAll("\\", "/").split("/")) {
-    if (name === "" || name === ".") continue;
-    if (name === ".." && names.length > 0 && names.at(-1) !== "..") names.pop();
-    else names.push(name);
+function jsonOf(input: unknown): string | undefined {
+  try {
+    return JSON.stringify(input ?? {});
+  } catch {
+    return undefined;
   }
-  return (path.startsWith("/") ? "/" : "") + names.join("/");
+}
+
+function textsIn(value: unknown): string[] {
+  if (typeof value === "string") return [value];
+  return typeof value === "object" && value !== null ? Object.values(value).flatMap(textsIn) : [];
 }
 
 /** The common names and ours. No tool can have a common name: those of tools begin with a small letter. */

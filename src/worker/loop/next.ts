@@ -158,7 +158,7 @@ function answerCalls(last: Turn, state: RunState, rules: Rules): Step | undefine
   for (const call of last.calls) {
     if (call.isAnswered) continue;
     const question = questionOf(call, message, rules);
-    const planned = question ? asked(question, call, state) : performed(call, state, rules);
+    const planned = question ? asked(question, call, state, rules) : performed(call, state, rules);
     if ("question_id" in planned) questions.push(planned);
     else calls.push({ id: call.id, name: call.name, input: call.input, ...planned });
   }
@@ -169,9 +169,12 @@ function answerCalls(last: Turn, state: RunState, rules: Rules): Step | undefine
 
 type Planned = Pick<PlannedCall, "how" | "reason"> | OpenQuestion;
 
-function asked(question: OpenQuestion, call: ToolCall, state: RunState): Planned {
+/** A rule that asks is kept by the question itself: it is the parent's to answer. */
+function asked(question: OpenQuestion, call: ToolCall, state: RunState, rules: Rules): Planned {
   const how = howToAsk(call, state);
-  return how === "ask" ? question : { how };
+  if (how !== "ask") return { how };
+  const { verdict, rule } = permissionFor(rules.permissions ?? [], call.name, call.input);
+  return verdict === "deny" ? denied(rule) : question;
 }
 
 function performed(call: ToolCall, state: RunState, rules: Rules): Planned {
@@ -187,7 +190,7 @@ function permitted(
 ): Planned {
   const { verdict, rule } = permissionFor(permissions, call.name, call.input);
   if (verdict === "allow") return { how: "run" };
-  if (verdict === "deny") return { how: "denied", reason: `Not permitted (${rule}). Go on without it.` };
+  if (verdict === "deny") return denied(rule);
   if (call.permission !== undefined) {
     if (permits(call.permission)) return { how: "run" };
     return { how: "denied", reason: `Your parent did not permit this call: ${call.permission}` };
@@ -201,6 +204,10 @@ function permitted(
       reason: `Not permitted (${rule}): this needs your parent's word, and it cannot be asked.`,
     };
   return permissionQuestion(entryKey.call(last?.message ?? 0, call.id), call.name, call.input, rule);
+}
+
+function denied(rule: string): Planned {
+  return { how: "denied", reason: `Not permitted (${rule}). Go on without it.` };
 }
 
 function howToPerform(call: ToolCall, rules: Rules): PlannedCall["how"] {

@@ -72,4 +72,36 @@ describe("a question", () => {
     const last = rules({ max_turns: 2 }, { canAsk: true });
     expect(next(asked().asks(question("a")).log(), last)).toMatchObject({ do: "ask" });
   });
+
+  test.for([
+    { permissions: [{ deny: ["ask_parent"] }], said: "deny ask_parent" },
+    { permissions: [{ deny: ["AskUserQuestion"] }], said: "deny AskUserQuestion" },
+    { permissions: [{ allow: ["read_file"] }], said: "default" },
+    { permissions: [{ deny: ["ask_parent(*secret*)"] }], said: "deny ask_parent(*secret*)" },
+  ])("that a rule refuses is not asked: $said", ({ permissions, said }) => {
+    const log = asked()
+      .asks(question("a", { question: "What is it?", default_answer: "a secret" }), call("l", "read_file"))
+      .log();
+    const step = next(log, { ...CAN_ASK, permissions });
+    expect(step).toMatchObject({
+      do: "run_tools",
+      calls: [
+        { id: "a", how: "denied", reason: `Not permitted (${said}). Go on without it.` },
+        { id: "l", how: "run" },
+      ],
+    });
+  });
+
+  test.for([
+    { permissions: [{ allow: ["read_file", "ask_parent"] }] },
+    { permissions: [{ ask: ["ask_parent"] }] },
+    { permissions: [{ ask: ["*"] }] },
+    { permissions: [{ default: "ask" as const }] },
+  ])("is asked where rules permit it, or would have the parent asked: $permissions", ({ permissions }) => {
+    const rules = { ...CAN_ASK, permissions, canBePermitted: true };
+    expect(next(asked().asks(question("a")).log(), rules)).toMatchObject({
+      do: "ask",
+      questions: [{ question_id: "1/a", text: "a?" }],
+    });
+  });
 });

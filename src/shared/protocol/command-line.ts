@@ -11,14 +11,24 @@ export interface CommandLine {
   commands: readonly string[];
   /** The same without the variables that are set for the program; and by the program's name alone, no path before it. */
   programs: readonly string[];
+  /** Programs that are given names of files which the shell looks up. */
+  globbed: readonly string[];
   isPlain: boolean;
+}
+
+/** A word of a command. `isGlob`: the shell puts the files in its place that it fits, if there are any. */
+interface Word {
+  text: string;
+  isGlob: boolean;
 }
 
 /** Replaced wherever it stands outside of single quotes. */
 const EXPANDS = /[$`]/;
 /** More than a part of a word, outside of quotes; also what separates words elsewhere than in bash. */
-const OPERATES = /[<>(){}*?[]|[^\S \t\n]/;
-/** The same at the beginning of a word: a comment, a home directory. */
+const OPERATES = /[<>(){}]|[^\S \t\n]/;
+/** Stands for names of files, outside of quotes. */
+const GLOBS = /[*?[]/;
+/** At the beginning of a word: a comment, a home directory. */
 const BEGINS_OTHERWISE = /[#~]/;
 const SEPARATES = /[;&|\n]/;
 /** What a backslash takes its meaning from within double quotes. Before another character it stands for itself. */
@@ -32,27 +42,47 @@ const RESERVED: ReadonlySet<string> = new Set(
 /** Reads `line`, which is bounded by who calls. */
 export function readCommandLine(line: string): CommandLine {
   const { commands, isPlain } = wordsOf(line);
-  const programs = commands
-    .map((words) => words.slice(words.findIndex((word) => !ASSIGNS.test(word))))
-    .filter(([program = ""]) => !ASSIGNS.test(program));
+  const called = commands.map(withoutAssignments).filter((words) => words.length > 0);
+  const programs = called.map(namesOfProgram);
   return {
-    commands: commands.map((words) => words.join(" ")),
-    programs: programs.flatMap(([program = "", ...words]) => [
-      [program, ...words].join(" "),
-      [program.slice(program.lastIndexOf("/") + 1), ...words].join(" "),
-    ]),
-    isPlain: isPlain && programs.every(([program = ""]) => !RESERVED.has(program) && !/\s/.test(program)),
+    commands: commands.map(textOf),
+    programs: called.flatMap((words, i) =>
+      (programs[i] ?? []).map((name) => textOf([name, ...words.slice(1)])),
+    ),
+    globbed: called.flatMap((words, i) =>
+      words.some(({ isGlob }) => isGlob) ? (programs[i] ?? []).map(({ text }) => text) : [],
+    ),
+    isPlain: isPlain && called.every(([program]) => program !== undefined && isProgram(program)),
   };
 }
 
-function wordsOf(line: string): { commands: string[][]; isPlain: boolean } {
-  const commands: string[][] = [[]];
+function withoutAssignments(words: readonly Word[]): readonly Word[] {
+  const first = words.findIndex(({ text }) => !ASSIGNS.test(text));
+  return first < 0 ? [] : words.slice(first);
+}
+
+/** As it is called, and by its name alone. */
+function namesOfProgram([program = { text: "", isGlob: false }]: readonly Word[]): Word[] {
+  return [program, { ...program, text: program.text.slice(program.text.lastIndexOf("/") + 1) }];
+}
+
+function isProgram({ text, isGlob }: Word): boolean {
+  return !isGlob && !RESERVED.has(text) && !/\s/.test(text);
+}
+
+function textOf(words: readonly Word[]): string {
+  return words.map(({ text }) => text).join(" ");
+}
+
+function wordsOf(line: string): { commands: Word[][]; isPlain: boolean } {
+  const commands: Word[][] = [[]];
   // Undefined between two words.
   let word: string | undefined;
-  let [quote, isPlain] = ["", true];
+  let [quote, isPlain, isGlob] = ["", true, false];
   const endWord = () => {
-    if (word !== undefined) commands.at(-1)?.push(word);
+    if (word !== undefined) commands.at(-1)?.push({ text: word, isGlob });
     word = undefined;
+    isGlob = false;
   };
   for (let at = 0; at < line.length; at += 1) {
     const char = line.charAt(at);
@@ -75,6 +105,7 @@ function wordsOf(line: string): { commands: string[][]; isPlain: boolean } {
       commands.push([]);
     } else if (char === " " || char === "\t") endWord();
     else {
+      if (GLOBS.test(char)) isGlob = true;
       if (OPERATES.test(char) || (word === undefined && BEGINS_OTHERWISE.test(char))) isPlain = false;
       word = (word ?? "") + char;
     }

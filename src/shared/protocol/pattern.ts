@@ -40,6 +40,17 @@ export function wordsPattern(pattern: string): Matches {
 }
 
 /**
+ * Whether a program that is given names of files which only the shell knows may be what a pattern refuses: if more than the
+ * program stands in the pattern. Matches the program's name.
+ */
+export function globbedPattern(pattern: string): Matches {
+  const [program = "", ...others] = pattern.replace(/:\*$/, " *").split(" ");
+  if (program.includes("*")) return () => true;
+  if (others.every((word) => /^\**$/.test(word))) return () => false;
+  return (text) => text === program;
+}
+
+/**
  * A path that is permitted: `*` stays within a directory, `**` goes on. A pattern without a slash is held against the last
  * name, as in a .gitignore.
  */

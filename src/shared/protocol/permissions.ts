@@ -14,6 +14,7 @@ import { z } from "zod";
 import { readCommandLine } from "./command-line.ts";
 import type { JsonObject } from "./content.ts";
 import {
+  globbedPattern,
   type Matches,
   normalised,
   PATTERN_MAX_CHARS,
@@ -112,12 +113,16 @@ function matcherOf(pattern: string, work: Work, permits: boolean): (part: Part) 
 
 function patternOf(pattern: string, kind: Part["kind"], permits: boolean): Matches {
   if (kind === "words") return wordsPattern(pattern);
+  if (kind === "globbed") return globbedPattern(pattern);
   return permits ? pathPattern(pattern) : refusedPathPattern(pattern, kind === "search");
 }
 
-/** A text of an input, and as what it is meant: `search` is a path, and everything below it. */
+/**
+ * A text of an input, and as what it is meant: `search` is a path, and everything below it; `globbed` a program that is given
+ * names of files which only the shell knows.
+ */
 interface Part {
-  kind: "words" | "path" | "search";
+  kind: "words" | "path" | "search" | "globbed";
   text: string;
 }
 
@@ -182,12 +187,15 @@ function subjectOf(tool: string, input: unknown): Subject | undefined {
 }
 
 function commandSubject(line: string): Subject | undefined {
-  const { commands, programs, isPlain } = readCommandLine(line);
+  const { commands, programs, globbed, isPlain } = readCommandLine(line);
   if (!isPlain) return undefined;
   const words = (text: string): Part => ({ kind: "words", text });
   return {
     whole: commands.map(words),
-    parts: [...new Set([line.trim(), ...commands, ...programs])].map(words),
+    parts: [
+      ...[...new Set([line.trim(), ...commands, ...programs])].map(words),
+      ...globbed.map((text): Part => ({ kind: "globbed", text })),
+    ],
   };
 }
 
@@ -198,13 +206,16 @@ function pathSubject(path: string, kind: Part["kind"]): Subject {
 }
 
 /**
- * Of a tool that is not known: it may use any of its members and leave out others, so an `allow` must match each, and they all
- * must be texts. A `deny` need only match one text, however deep, or the JSON.
+ * Of a tool that is not known: what it calls a path decides what it may, each of them. Where it has none it may use any of its
+ * members, so an `allow` must match each, and they all must be texts. A `deny` need only match one text, however deep, or the JSON.
  */
 function foreignSubject(fields: JsonObject, input: unknown): Subject | undefined {
   const json = jsonOf(input);
   if (json === undefined || json.length > SUBJECT_MAX_CHARS) return undefined;
-  const members = Object.entries(fields).map(([name, value]): Subject | undefined => {
+  const paths = Object.keys(fields).filter((name) => PATHS.has(name));
+  const deciding = paths.length > 0 ? paths : Object.keys(fields);
+  const members = deciding.map((name): Subject | undefined => {
+    const value = fields[name];
     if (typeof value !== "string") return undefined;
     const part: Part = { kind: "words", text: value };
     return PATHS.has(name) ? pathSubject(value, "path") : { whole: [part], parts: [part] };

@@ -70,6 +70,8 @@ describe("commands", () => {
     'git commit -m "a; b"',
     "git add . && git commit",
     "git diff 'a b'",
+    "git add *.ts",
+    "git add [ab] a?",
   ])("%s is git alone", (command) => expect(verdict(git, ...bash(command))).toBe("allow"));
 
   test.for([
@@ -94,9 +96,6 @@ describe("commands", () => {
     "git status #'\nrm x #'",
     "#git",
     "git status \\\n--short",
-    "git add *.ts",
-    "git add [ab]",
-    "git add a?",
     "git add ~/x",
     "! git status",
     "time git status",
@@ -179,9 +178,21 @@ describe("commands", () => {
     "git log \\#1",
     "git log 'a\nb'",
     "echo if time",
+    "ls *.ts src/[ab]?",
     "X=1",
   ])("%j is read as it stands", (command) => {
     expect(verdict({ deny: ["bash(rm *)"] }, ...bash(command))).toBe("allow");
+  });
+
+  test("names of files that the shell looks up may be what is refused behind the program", () => {
+    const push = { deny: ["bash(git push *)"] };
+    for (const command of ["git pu[s]h origin", "git *", "/usr/bin/git p*", "X=1 git pus?"])
+      expect(verdict(push, ...bash(command)), command).toBe("deny");
+    for (const command of ["ls pu*", "git log 'pu*'", "git log src"])
+      expect(verdict(push, ...bash(command)), command).toBe("allow");
+    expect(verdict({ deny: ["bash(*push*)"] }, ...bash("git pu?h"))).toBe("deny");
+    expect(verdict({ deny: ["bash(git:*)"] }, ...bash("ls *"))).toBe("allow");
+    expect(verdict({ allow: ["bash(git log *)"] }, ...bash("git l?g"))).toBe("deny");
   });
 
   test("what is refused by name leaves the rest alone", () => {
@@ -298,7 +309,7 @@ describe("other tools", () => {
     expect(verdict(secrets, "mcp__fs__read", { path: "docs/a" })).toBe("allow");
   });
 
-  test("are permitted only where each member is a text that matches", () => {
+  test("are permitted by their paths, and without one only where each member is a text that matches", () => {
     const docs = { allow: ["fetch(https://docs*)"] };
     expect(verdict(docs, "fetch", { url: "https://docs/a" })).toBe("allow");
     expect(verdict(docs, "fetch", { url: "https://docs/a", mirror: "https://docs/b" })).toBe("allow");
@@ -315,7 +326,12 @@ describe("other tools", () => {
     const files = { allow: ["mcp__fs__read(docs/**)"] };
     expect(verdict(files, "mcp__fs__read", { path: "docs/a" })).toBe("allow");
     expect(verdict(files, "mcp__fs__read", { path: "docs/../secrets" })).toBe("deny");
-    expect(verdict(files, "mcp__fs__read", { path: "docs/a", from: "secrets/a" })).toBe("deny");
+    // What a tool calls a path is what a rule about paths means; each of them.
+    expect(verdict(files, "mcp__fs__write", { path: "docs/a", content: "x", mode: 1 })).toBe("deny");
+    const writing = { allow: ["mcp__fs__write(docs/**)"] };
+    expect(verdict(writing, "mcp__fs__write", { path: "docs/a", content: "x", mode: 1 })).toBe("allow");
+    expect(verdict(writing, "mcp__fs__write", { path: "docs/a", file_path: "secrets/a" })).toBe("deny");
+    expect(verdict(writing, "mcp__fs__write", { path: ["docs/a"], content: "docs/a" })).toBe("deny");
   });
 
   test("a skill is judged by its name, whichever of its files is meant; a message by its text", () => {

@@ -1,6 +1,15 @@
 /** Guards of the producer: one second a call, what is repeated and what is not, request keys, spawning, tasks, profiles. */
 export default [
   {
+    id: "undefined-lifts-a-setting",
+    promise: "An option that is undefined takes nothing from the setting that it would be spread over.",
+    file: "src/producer/input.ts",
+    find: "return withoutUndefined(readAsWritten(schema, value, what));",
+    replace: "return readAsWritten(schema, value, what);",
+    tests: ["test/integration/producer/profile.test.ts"],
+    title: "what is undefined",
+  },
+  {
     id: "events-page-is-of-lines",
     promise: "A page of numbers whose lines are gone is not the end of a history.",
     file: "src/shared/redis/events.ts",

@@ -14,6 +14,15 @@ const ASKING = ["test/unit/cli/local/redis.test.ts"];
 
 export default [
   {
+    id: "intake-without-profile",
+    promise: "The options of a parent that stand in a job hold for its task.",
+    file: "src/service/intake/spawn.ts",
+    find: "createParent({ client, parentId, tenant, ...profile })",
+    replace: "createParent({ client, parentId, tenant })",
+    tests: ["test/integration/service/schedules.test.ts"],
+    title: "in force for a task",
+  },
+  {
     id: "webhook-answer-without-end",
     promise: "A receiver that sends a byte now and then has no more time than another.",
     file: "src/service/webhooks/request.ts",

@@ -20,6 +20,7 @@ import type { AgentAddress } from "../../shared/protocol/keys.ts";
 import { clip } from "../../shared/protocol/text.ts";
 import { type Callbacks, createCallbacks } from "../../shared/redis/callbacks.ts";
 import { keptReply } from "../../shared/redis/replies.ts";
+import { createStartable, type Startable } from "../../shared/startable.ts";
 import { threadIdOf } from "./thread.ts";
 
 /** Where runs are reported. */
@@ -37,13 +38,8 @@ export interface CallbackOptions {
   retryMs?: number;
 }
 
-/** See the module's header. */
-export interface CallbackSender {
-  /** Idempotent. */
-  start(): void;
-  /** Cuts off a request that is under way; it is made again by another process, or after the next start. Idempotent. */
-  stop(): Promise<void>;
-}
+/** See the module's header. A stop cuts off a request that is under way; it is made again by another process, or after the next start. */
+export type CallbackSender = Startable;
 
 const LOOK_MS = 1_000;
 const RETRY_MS = 30_000;
@@ -54,17 +50,14 @@ const MOST_SAID_CHARS = 500;
 
 /** A sender, not started. */
 export function createCallbackSender(options: CallbackOptions): CallbackSender {
-  const over = new AbortController();
-  let running: Promise<void> | undefined;
-  return {
-    start() {
-      running ??= tellEnds(options, over.signal);
-    },
-    async stop() {
+  return createStartable(() => {
+    const over = new AbortController();
+    const running = tellEnds(options, over.signal);
+    return () => {
       over.abort();
-      await running;
-    },
-  };
+      return running;
+    };
+  });
 }
 
 async function tellEnds(options: CallbackOptions, signal: AbortSignal): Promise<void> {

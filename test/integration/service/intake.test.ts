@@ -97,6 +97,16 @@ test("an entry narrows its agent in every way in which a spawn does", async () =
   });
 });
 
+test("an intake that was stopped takes wishes again after its next start", async () => {
+  const stage = await openStage();
+  await stage.startWorker();
+  const intake = await startIntake(stage);
+  await intake.stop();
+  await add(stage, { parent_id: "again", prompt: "say hello" });
+  await intake.start();
+  expect(await nextReplies(stage, "again", 1)).toMatchObject([{ status: "succeeded" }]);
+});
+
 test("an entry that was there before any worker is handed over by the first", async () => {
   const stage = await openStage();
   await stage.startWorker();

@@ -64,7 +64,8 @@ function withoutUndefined<T>(value: T): T;
 function withoutUndefined(value: unknown): unknown {
   if (Array.isArray(value)) return value.map((each: unknown) => withoutUndefined(each));
   if (!isPlainObject(value)) return value;
-  const given = Object.entries(value).filter(([, field]) => field !== undefined);
+  const fields: [name: string, field: unknown][] = Object.entries(value);
+  const given = fields.filter(([, field]) => field !== undefined);
   return Object.fromEntries(given.map(([name, field]) => [name, withoutUndefined(field)]));
 }
 

@@ -14,9 +14,9 @@ const ASKING = ["test/unit/cli/local/redis.test.ts"];
 
 export default [
   {
-    id: "webhook-note-on-another",
+    id: "webhook-report-on-another",
     promise: "What a round of pushing met is not noted on a webhook that was removed or set anew.",
-    file: "src/shared/redis/lua/webhook-note.lua",
+    file: "src/shared/redis/lua/webhook-report.lua",
     find: "if redis.call('HGET', webhook, 'secret') ~= secret then return answer('other') end\n",
     replace: "",
     tests: ["test/integration/verbs/webhook-slot.test.ts"],
@@ -24,7 +24,7 @@ export default [
   {
     id: "stopped-for-good",
     promise: "What was stopped begins anew at its next start.",
-    file: "src/shared/startable.ts",
+    file: "src/shared/start-stop.ts",
     find: "      end = undefined;\n",
     replace: "",
     tests: WEBHOOKS,

@@ -20,7 +20,7 @@ import type { AgentAddress } from "../../shared/protocol/keys.ts";
 import { clip } from "../../shared/protocol/text.ts";
 import { type Callbacks, createCallbacks } from "../../shared/redis/callbacks.ts";
 import { keptReply } from "../../shared/redis/replies.ts";
-import { createStartable, type Startable } from "../../shared/startable.ts";
+import { createStartable } from "../../shared/start-stop.ts";
 import { threadIdOf } from "./thread.ts";
 
 /** Where runs are reported. */
@@ -38,8 +38,13 @@ export interface CallbackOptions {
   retryMs?: number;
 }
 
-/** See the module's header. A stop cuts off a request that is under way; it is made again by another process, or after the next start. */
-export type CallbackSender = Startable;
+/** See the module's header. */
+export interface CallbackSender {
+  /** Idempotent. */
+  start(): void;
+  /** Cuts off a request that is under way; it is made again by another process, or after the next start. Idempotent. */
+  stop(): Promise<void>;
+}
 
 const LOOK_MS = 1_000;
 const RETRY_MS = 30_000;

@@ -28,7 +28,7 @@ export interface Sender {
  */
 const IntakeJobInput = IntakeInput.extend({ profile: ProfileInput.optional() });
 /** One wish, of an entry or a job. */
-export type Wish = z.output<typeof IntakeJobInput>;
+export type JobInput = z.output<typeof IntakeJobInput>;
 
 const IntakeKey = z.object({ request_key: RequestKey });
 type FieldName = keyof typeof INTAKE_FIELDS;
@@ -46,7 +46,7 @@ export function inputOfEntry(flat: readonly string[]): IntakeInput {
 }
 
 /** The wish in the data of a job. Throws `invalid_input`. */
-export function inputOfJob(data: unknown): Wish {
+export function inputOfJob(data: unknown): JobInput {
   // First of all: what is nested deeply can be read, but not written.
   if (depthOf(data) > JSON_MAX_DEPTH) throw refused(`it nests deeper than ${JSON_MAX_DEPTH} levels`);
   const fields = data !== null && typeof data === "object" ? Object.keys(data) : [];

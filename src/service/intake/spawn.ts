@@ -12,7 +12,7 @@ import { messageOf, SubagentError } from "../../shared/errors.ts";
 import { agentOf, replyIdOf } from "../../shared/protocol/keys.ts";
 import { NOTHING_DONE } from "../../shared/protocol/reply.ts";
 import { clip } from "../../shared/protocol/text.ts";
-import type { Sender, Wish } from "./input.ts";
+import type { JobInput, Sender } from "./input.ts";
 
 const SENTENCE_MAX_CHARS = 1_000;
 
@@ -27,7 +27,7 @@ export interface Handed {
  * Hands a wish over; `id` names the entry or job it came as. Rejects like `Parent.spawn` and `Parent.send`: what is
  * `retryable` may be handed over later.
  */
-export async function handOver(client: Client, wish: Wish, id: string): Promise<Handed> {
+export async function handOver(client: Client, wish: JobInput, id: string): Promise<Handed> {
   const {
     tenant,
     parent_id: parentId,

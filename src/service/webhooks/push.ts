@@ -26,7 +26,7 @@ import { newRequestKey } from "../../shared/protocol/ids.ts";
 import { type ParentAddress, parentMember, parentOfMember } from "../../shared/protocol/keys.ts";
 import { createWebhookSlots } from "../../shared/redis/webhook-slot.ts";
 import { createWebhooks } from "../../shared/redis/webhooks.ts";
-import { createStartable, type Startable } from "../../shared/startable.ts";
+import { createStartable } from "../../shared/start-stop.ts";
 import { whenAborted } from "../../shared/stop-signal.ts";
 import type { Reach } from "./address.ts";
 import { type PushParts, pushParent, type RoundEnd } from "./parent-push.ts";
@@ -45,8 +45,13 @@ export interface WebhookPushOptions {
   random?: () => number;
 }
 
-/** See the module's header. A stop cuts off requests that are under way; what they carried stays in its channel. */
-export type WebhookPush = Startable;
+/** See the module's header. */
+export interface WebhookPush {
+  /** Begins to push. Idempotent. */
+  start(): void;
+  /** Ends until the next start; requests under way are cut off, what they carried stays in its channel. Idempotent. */
+  stop(): Promise<void>;
+}
 
 /** A process has its slots for so long after it last kept them. */
 const LEASE_MS = 5_000;

@@ -36,7 +36,7 @@ export const PARENT_VERBS = {
    * Notes how a round of pushing ended: with a `problem`, or as it should. `other`: the webhook that has this `secret` was removed
    * or set anew, and nothing was noted.
    */
-  "webhook-note": {
+  "webhook-report": {
     keys: ["webhook"],
     context: [],
     args: {

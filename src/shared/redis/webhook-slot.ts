@@ -58,7 +58,7 @@ export function createWebhookSlots(redis: RedisClient, keys: Keys): WebhookSlots
       const met = outcome.status === "ok" ? undefined : outcome;
       const isGone = met?.status === "gone";
       const note = { problem: met?.problem, failures: met?.failures, after: met?.after, disabled: isGone };
-      const { status } = await scripts.run("webhook-note", addressOfParent(parent), { secret, ...note });
+      const { status } = await scripts.run("webhook-report", addressOfParent(parent), { secret, ...note });
       // Nothing is pushed before it is set again.
       if (isGone && status === "noted") await redis.srem(keys.webhooks, parentMember(parent));
     },

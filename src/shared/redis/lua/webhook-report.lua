@@ -1,4 +1,4 @@
--- webhook-note: notes how a round of pushing ended on the webhook that has this secret; without a problem, that the last one is over.
+-- webhook-report: notes how a round of pushing ended on the webhook that has this secret; without a problem, that the last one is over.
 -- Closes: a webhook that was removed meanwhile coming back as a hash without URL that never expires; one that was set anew
 -- carrying what an older round met.
 if redis.call('HGET', webhook, 'secret') ~= secret then return answer('other') end

@@ -1,5 +1,5 @@
 /** What `start` begins and `stop` ends, as often as its owner likes. */
-export interface Startable {
+interface Startable {
   /** Idempotent; begins anew after a stop. */
   start(): void;
   /** Resolves when it has ended. Idempotent. */

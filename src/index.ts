@@ -39,7 +39,14 @@ export type { ParentWebhook, WebhookInput } from "./producer/webhook.ts";
 export type { Clock } from "./shared/clock.ts";
 export { ERRORS, type ErrorCode, SubagentError } from "./shared/errors.ts";
 export { createLogger, type Logger, type LogLevel, type LogSink } from "./shared/logger.ts";
-export type { AgentStatus, AgentView, EndedReason, InForce, ProviderWait } from "./shared/protocol/agent.ts";
+export type {
+  AgentStatus,
+  AgentView,
+  EndedReason,
+  InForce,
+  ProviderWait,
+  SeenStatus,
+} from "./shared/protocol/agent.ts";
 export type {
   AgentDefinition,
   DefinitionProblem,

@@ -16,7 +16,7 @@ import { notePause } from "./local/pause.ts";
 import { neededRedisUrl } from "./local/redis.ts";
 
 /** The verbs that hand new work over. */
-const HANDING_OVER = ["spawn", "send"];
+const HANDING_OVER = ["spawn", "send", "continue", "mcp"];
 
 /** The verbs that, without --parent, also see what run and start do. */
 const SEES_ALL = ["list", "usage"];

@@ -50,6 +50,8 @@ export interface Profile extends Omit<z.output<typeof ProfileInput>, "permission
   lease?: NonNullable<z.output<typeof OptionsInput>["lease"]>;
   /** Of the registered profile that this one narrows. */
   version?: number;
+  /** The options alone, as they were given: without defaults, the operator and what is registered. */
+  own: z.output<typeof ProfileInput>;
   /** The same options under another registered profile. Throws `invalid_input` where they are wider than it. */
   under(registered: RegisteredProfile): Profile;
 }
@@ -71,6 +73,7 @@ export function profileOf(input: z.input<typeof OptionsInput>, operator: Operato
     ...profileUnder(own, registered, operator),
     ...(lease && { lease }),
     parent: { tenant, parentId },
+    own,
     under,
   });
   return under(UNREGISTERED);
@@ -81,7 +84,7 @@ function profileUnder(
   own: z.output<typeof ProfileInput>,
   { version, profile: base }: RegisteredProfile,
   operator: OperatorDefaults,
-): Omit<Profile, "parent" | "under" | "lease"> {
+): Omit<Profile, "parent" | "own" | "under" | "lease"> {
   const what =
     version === 0 ? "createParent" : `createParent (under version ${version} of the registered profile)`;
   const atMost = (field: "idle_ms" | "answer_within_ms", most: number) => {

@@ -1,6 +1,6 @@
 /**
- * Reads what callers hand in: nothing gets past here that is malformed, over-long or too deeply nested. What is wider than the
- * operator and the parent's profile allow `inheritance.ts` refuses. Pure.
+ * Reads what callers hand in: nothing gets past here that is malformed, over-long or too deeply nested. `inheritance.ts` refuses
+ * what is wider than the operator and the parent's profile allow. Pure.
  */
 import { createHash } from "node:crypto";
 import { z } from "zod";
@@ -35,8 +35,16 @@ export function nullsLeftOut<S extends z.ZodType>(schema: S) {
 const MOST_ISSUES = 20;
 const MOST_NAME_CHARS = 100;
 
-/** `value` as `schema` reads it, or `invalid_input` naming the wrong fields; `what` says what was refused. */
+/**
+ * `value` as `schema` reads it, or `invalid_input` naming the wrong fields; `what` says what was refused. A field that is
+ * undefined is absent, at any depth: spread over a setting it would lift it.
+ */
 export function readInput<S extends z.ZodType>(schema: S, value: unknown, what: string): z.output<S> {
+  return withoutUndefined(readAsWritten(schema, value, what));
+}
+
+/** As {@link readInput}, for a schema of the caller's own: what that one answers stays as it is. */
+export function readAsWritten<S extends z.ZodType>(schema: S, value: unknown, what: string): z.output<S> {
   if (depthOf(value) > JSON_MAX_DEPTH) {
     const sentence = `${what} refused: the input nests deeper than ${JSON_MAX_DEPTH} levels; make it flatter.`;
     throw new SubagentError("invalid_input", sentence, { max_depth: JSON_MAX_DEPTH });
@@ -49,6 +57,22 @@ export function readInput<S extends z.ZodType>(schema: S, value: unknown, what: 
   }));
   const list = issues.map(({ field, problem }) => `${field}: ${problem}`).join("; ");
   throw new SubagentError("invalid_input", `${what} refused, nothing was done: ${list}.`, { issues });
+}
+
+/** A value without the fields that are undefined. What is of a class (a signal, a logger) stays as it is. */
+function withoutUndefined<T>(value: T): T;
+function withoutUndefined(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map((each: unknown) => withoutUndefined(each));
+  if (!isPlainObject(value)) return value;
+  const fields: [name: string, field: unknown][] = Object.entries(value);
+  const given = fields.filter(([, field]) => field !== undefined);
+  return Object.fromEntries(given.map(([name, field]) => [name, withoutUndefined(field)]));
+}
+
+function isPlainObject(value: unknown): value is object {
+  if (typeof value !== "object" || value === null) return false;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null;
 }
 
 const EXPECTED: Readonly<Record<string, string>> = {

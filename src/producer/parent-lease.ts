@@ -1,6 +1,6 @@
 /**
- * A parent's lease: as long as this process renews it, the parent's agents go on; when it has lapsed, the sweepers of the
- * workers have those follow that were spawned under it.
+ * A parent's lease: as long as this process renews it, the parent's agents go on; when it has lapsed, the sweepers end or finish
+ * the agents that were spawned under it.
  *
  * Owns: when the lease was renewed last, and the timer of the next renewal. Its neighbours: `hold` in Redis counts the time,
  * the sweepers enforce it; several processes of one parent hold it together, and it lasts as long as any of them says.

@@ -32,7 +32,7 @@ export interface ProfileReceipt extends ProfileView {
   changed: boolean;
 }
 
-/** What is registered for the parent now. For what no script compares with the registered version: what this client knows may be old. */
+/** What is registered for the parent now. Always asks Redis. Use it where no script checks the version. */
 export function registeredProfile(context: ParentContext): Promise<RegisteredProfile> {
   return inCall(context, (call) => call.client.profiles.read(call, call.parent));
 }

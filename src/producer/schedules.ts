@@ -11,14 +11,15 @@ import { createHash } from "node:crypto";
 import { z } from "zod";
 import { messageOf, SubagentError } from "../shared/errors.ts";
 import { PAYLOAD_VERSION } from "../shared/protocol/agent.ts";
+import { INTAKE_MAX_BYTES } from "../shared/protocol/intake.ts";
 import { addressOfParent } from "../shared/protocol/keys.ts";
 import { CRON_FORM, MAX_SCHEDULES, Rhythm, Schedule, ScheduleId } from "../shared/protocol/schedule.ts";
 import { clip, quoted } from "../shared/protocol/text.ts";
 import type { Recurrence } from "../shared/redis/intake-queue.ts";
 import { inCall, type ParentCall, type ParentContext } from "./context.ts";
-import { type RegisteredProfile, readInput } from "./input.ts";
+import { nullsLeftOut, type ProfileInput, type RegisteredProfile, readInput } from "./input.ts";
 import { registeredProfile } from "./profile.ts";
-import { planSpawn, type TaskInput } from "./spawn-input.ts";
+import { planSpawn, type TaskInput, withJsonSchema } from "./spawn-input.ts";
 
 /** What `Parent.schedule` takes: when, and the task. */
 export type ScheduleInput = TaskInput & {
@@ -52,18 +53,7 @@ const When = z.looseObject({ schedule_id: ScheduleId, ...Rhythm });
 
 /** Writes a schedule down; see `Parent.schedule`. */
 export async function schedule(context: ParentContext, input: unknown): Promise<ScheduleView> {
-  const { schedule_id, cron, tz, every_ms, at, ...task } = readInput(When, input, "schedule");
-  const given = [cron, every_ms, at].filter((each) => each !== undefined);
-  if (given.length !== 1) throw refused("give exactly one of cron, every_ms and at");
-  if (tz !== undefined && cron === undefined) throw refused("tz goes with cron");
-  if (tz !== undefined && !isTimeZone(tz))
-    throw refused("tz: is no time zone; write one such as Europe/Berlin");
-  if ("request_key" in task)
-    throw refused("a schedule has no request_key: each time it comes due is one of its own");
-  if ("files" in task || "images" in task)
-    throw refused(
-      "a schedule brings no files or images: put them into a directory that is open to the workers",
-    );
+  const { schedule_id, cron, tz, every_ms, at, ...task } = readWish(input);
   const registered = await registeredProfile(context);
   const { prompt = "" } = planSpawn("task", task, context).under(registered);
   const { parent } = context.profile;
@@ -79,7 +69,7 @@ export async function schedule(context: ParentContext, input: unknown): Promise<
       ...(at !== undefined && { at }),
       paused: false,
       created_at: before?.created_at ?? new Date(call.client.clock.now()).toISOString(),
-      task: { ...inherited(context, registered), ...task, prompt },
+      task: { ...optionsFor(context, registered), ...task, prompt },
     };
     await refuseUnreadable(call, made);
     // It may have come due in another way before.
@@ -132,21 +122,40 @@ export function unschedule(context: ParentContext, scheduleId: unknown): Promise
   });
 }
 
+/** What the caller says, but for what no schedule can have: all of it is there again each time the schedule comes due. */
+function readWish(input: unknown): z.output<typeof When> {
+  const wish = readInput(nullsLeftOut(When), withJsonSchema(input, "schedule").input, "schedule");
+  const { cron, tz, every_ms, at } = wish;
+  const given = [cron, every_ms, at].filter((each) => each !== undefined);
+  if (given.length !== 1) throw refused("give exactly one of cron, every_ms and at");
+  if (tz !== undefined && cron === undefined) throw refused("tz goes with cron");
+  if (tz !== undefined && !isTimeZone(tz))
+    throw refused("tz: is no time zone; write one such as Europe/Berlin");
+  if ("request_key" in wish)
+    throw refused("a schedule has no request_key: each time it comes due is one of its own");
+  if ("traceparent" in wish)
+    throw refused(
+      "a schedule has no traceparent: each time it comes due is a trace of its own; leave it out",
+    );
+  if ("files" in wish || "images" in wish)
+    throw refused(
+      "a schedule brings no files or images: put them into a directory that is open to the workers",
+    );
+  return wish;
+}
+
 /**
- * What the task takes from the parent's options, which the worker that begins it does not know. What is registered for the
- * parent is worked in when it comes due, so only where no model is registered the operator's goes along.
+ * The parent's options, which the worker that begins the task does not know: it makes the same parent with them. What is
+ * registered is worked in when the schedule comes due, so only where no model is registered the operator's goes along. A
+ * lease is none of them: a schedule outlives its parent.
  */
-function inherited(
-  { profile: { model, system, tools, limits }, operator }: ParentContext,
-  { profile }: RegisteredProfile,
-) {
-  const isRegistered = profile.model !== undefined && model === operator.model;
-  return {
-    ...(model !== undefined && !isRegistered && { model }),
-    ...(system !== undefined && { system }),
-    ...(tools !== undefined && { tools }),
-    ...(Object.keys(limits).length > 0 && { limits }),
-  };
+function optionsFor(
+  { profile: { own }, operator }: ParentContext,
+  { profile: registered }: RegisteredProfile,
+): { profile?: ProfileInput } {
+  const model = own.model ?? (registered.model === undefined ? operator.model : undefined);
+  if (model === undefined && Object.keys(own).length === 0) return {};
+  return { profile: { ...(model !== undefined && { model }), ...own } };
 }
 
 /** The name of the scheduler, and of the job of a single one. */
@@ -177,8 +186,17 @@ function isTimeZone(name: string): boolean {
   }
 }
 
+/** The job's data each time the schedule comes due. */
+function wishOf({ tenant, parent_id, task }: Schedule) {
+  return { ...task, tenant, parent_id, reply: "channel" };
+}
+
 /** Before anything is written. */
 async function refuseUnreadable({ client }: ParentCall, made: Schedule): Promise<void> {
+  if (Buffer.byteLength(JSON.stringify(wishOf(made))) > INTAKE_MAX_BYTES)
+    throw refused(
+      `the task and this parent's options have more than ${INTAKE_MAX_BYTES} bytes together: shorten them, or register the options`,
+    );
   const nowMs = client.clock.now();
   await client.intakeQueue.check(rhythmOf(made, nowMs), nowMs).catch((error: unknown) => {
     throw refused(`cron: write ${CRON_FORM} (${clip(messageOf(error), 200)})`);
@@ -187,8 +205,8 @@ async function refuseUnreadable({ client }: ParentCall, made: Schedule): Promise
 
 async function startDue({ write, client }: ParentCall, made: Schedule): Promise<void> {
   const { intakeQueue, clock } = client;
-  const { tenant, parent_id, task, at } = made;
-  const wish = { ...task, tenant, parent_id, reply: "channel" };
+  const { at } = made;
+  const wish = wishOf(made);
   const nowMs = clock.now();
   await write({ what: "the schedule", key: { schedule_id: made.schedule_id } }, () =>
     at === undefined

@@ -38,6 +38,7 @@ import {
   nullsLeftOut,
   type OperatorDefaults,
   type RegisteredProfile,
+  readAsWritten,
   readInput,
 } from "./input.ts";
 import type { OnWait } from "./pending-reason.ts";
@@ -276,7 +277,7 @@ function jsonSchemaOf(schema: z.ZodType, what: string): JsonObject {
 function read(schema: z.ZodType, reply: Reply): Reply {
   if (reply.status !== "succeeded" || reply.kind !== "reply") return reply;
   try {
-    return { ...reply, output: readInput(schema, reply.output, "output") };
+    return { ...reply, output: readAsWritten(schema, reply.output, "output") };
   } catch (error) {
     if (!(error instanceof SubagentError)) throw error;
     const { output: _, ...rest } = reply;

@@ -118,8 +118,8 @@ export async function spawnAgent(
 }
 
 /**
- * Spawns under the profile that this client knows of. What that one refuses, Redis was not asked about: it is read once, and where
- * another is registered meanwhile, that one decides.
+ * Spawns under the profile that this client knows of. If the cached profile refuses the spawn, the profile is read from Redis
+ * once; a newer one decides.
  */
 async function underKnown<T>(
   call: ParentCall,

@@ -394,7 +394,8 @@ test("in production a Redis that may lose work is refused with the fix, by worke
   const place = project();
   const env = { REDIS_URL: careless.url, NODE_ENV: "production" };
   const refusal = /This Redis cannot be used in production mode\. .*redis-cli config set appendonly yes/;
-  for (const args of [["worker"], ["run", "x"], ["start", "--once"], ["spawn", "a"]]) {
+  const handsOver = [["spawn", "a"], ["send", "a", "x"], ["continue", "a", "x"], ["mcp"]];
+  for (const args of [["worker"], ["run", "x"], ["start", "--once"], ...handsOver]) {
     const ended = await here(args, place, env);
     expect(ended.code, args[0]).toBe(3);
     expect(ended.stderr.join("\n"), args[0]).toMatch(refusal);

@@ -14,6 +14,41 @@ const ASKING = ["test/unit/cli/local/redis.test.ts"];
 
 export default [
   {
+    id: "webhook-report-on-another",
+    promise: "What a round of pushing met is not noted on a webhook that was removed or set anew.",
+    file: "src/shared/redis/lua/webhook-report.lua",
+    find: "if redis.call('HGET', webhook, 'secret') ~= secret then return answer('other') end\n",
+    replace: "",
+    tests: ["test/integration/verbs/webhook-slot.test.ts"],
+  },
+  {
+    id: "stopped-for-good",
+    promise: "What was stopped begins anew at its next start.",
+    file: "src/shared/start-stop.ts",
+    find: "      end = undefined;\n",
+    replace: "",
+    tests: WEBHOOKS,
+    title: "started again",
+  },
+  {
+    id: "agent-document-without-definition",
+    promise: "The document of the API tells all that an agent may have.",
+    file: "src/service/api/schema.ts",
+    find: "  definition: z.string().optional(),\n",
+    replace: "",
+    tests: ["test/integration/service/openapi.test.ts"],
+    title: "made from a definition",
+  },
+  {
+    id: "intake-without-profile",
+    promise: "The options of a parent that stand in a job hold for its task.",
+    file: "src/service/intake/spawn.ts",
+    find: "createParent({ client, parentId, tenant, ...profile })",
+    replace: "createParent({ client, parentId, tenant })",
+    tests: ["test/integration/service/schedules.test.ts"],
+    title: "in force for a task",
+  },
+  {
     id: "webhook-answer-without-end",
     promise: "A receiver that sends a byte now and then has no more time than another.",
     file: "src/service/webhooks/request.ts",

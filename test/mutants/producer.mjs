@@ -1,6 +1,33 @@
 /** Guards of the producer: one second a call, what is repeated and what is not, request keys, spawning, tasks, profiles. */
 export default [
   {
+    id: "schedule-loses-options",
+    promise: "The options of a parent hold for what its schedule begins.",
+    file: "src/producer/schedules.ts",
+    find: "...(model !== undefined && { model }), ...own }",
+    replace: "...(model !== undefined && { model }) }",
+    tests: ["test/integration/service/schedules.test.ts"],
+    title: "in force for a task",
+  },
+  {
+    id: "schedule-too-long-for-a-job",
+    promise: "A schedule whose job the intake would refuse is refused when it is made.",
+    file: "src/producer/schedules.ts",
+    find: "> INTAKE_MAX_BYTES)",
+    replace: "> 1e9)",
+    tests: ["test/integration/service/schedules.test.ts"],
+    title: "more text than",
+  },
+  {
+    id: "undefined-lifts-a-setting",
+    promise: "An option that is undefined takes nothing from the setting that it would be spread over.",
+    file: "src/producer/input.ts",
+    find: "return withoutUndefined(readAsWritten(schema, value, what));",
+    replace: "return readAsWritten(schema, value, what);",
+    tests: ["test/integration/producer/profile.test.ts"],
+    title: "what is undefined",
+  },
+  {
     id: "events-page-is-of-lines",
     promise: "A page of numbers whose lines are gone is not the end of a history.",
     file: "src/shared/redis/events.ts",

@@ -20,6 +20,7 @@ import type { AgentAddress } from "../../shared/protocol/keys.ts";
 import { clip } from "../../shared/protocol/text.ts";
 import { type Callbacks, createCallbacks } from "../../shared/redis/callbacks.ts";
 import { keptReply } from "../../shared/redis/replies.ts";
+import { createStartable } from "../../shared/start-stop.ts";
 import { threadIdOf } from "./thread.ts";
 
 /** Where runs are reported. */
@@ -54,17 +55,14 @@ const MOST_SAID_CHARS = 500;
 
 /** A sender, not started. */
 export function createCallbackSender(options: CallbackOptions): CallbackSender {
-  const over = new AbortController();
-  let running: Promise<void> | undefined;
-  return {
-    start() {
-      running ??= tellEnds(options, over.signal);
-    },
-    async stop() {
+  return createStartable(() => {
+    const over = new AbortController();
+    const running = tellEnds(options, over.signal);
+    return () => {
       over.abort();
-      await running;
-    },
-  };
+      return running;
+    };
+  });
 }
 
 async function tellEnds(options: CallbackOptions, signal: AbortSignal): Promise<void> {

@@ -72,7 +72,7 @@ export interface Api {
    * `invalid_config` (open to a network while no key was ever made), `redis_unavailable`.
    */
   start(): Promise<{ needsKey: boolean }>;
-  /** Closes every connection. Idempotent. */
+  /** Closes every connection. Idempotent; it may be started again then, on the same port. */
   stop(): Promise<void>;
 }
 

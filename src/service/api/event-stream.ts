@@ -3,8 +3,8 @@
  *
  * At most one event waits in this process: the next is taken when the socket has room. A client that takes nothing for
  * {@link PATIENCE_MS} is cut off, and comes back with `Last-Event-ID`. A comment goes out every {@link HEARTBEAT_MS}, so
- * that a connection that died is noticed on both sides. At the same time the client's key is asked for again: a revoked one
- * ends the stream, and nothing is written behind its end.
+ * that a connection that died is noticed on both sides. Each heartbeat also checks the client's key; a revoked key ends the
+ * stream, and nothing is written behind its end.
  */
 
 import type { Request, Response } from "express";

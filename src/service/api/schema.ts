@@ -16,6 +16,7 @@ import {
   EndedReason,
   InForce,
   ProviderWait,
+  SeenStatus,
 } from "../../shared/protocol/agent.ts";
 import { Usage } from "../../shared/protocol/content.ts";
 import { RequestKey } from "../../shared/protocol/ids.ts";
@@ -39,14 +40,18 @@ import { Problem } from "./problem.ts";
 
 const agent_id = z.string();
 
+/** A schema for each field of a type and for no other: a field that the document would lack does not compile. */
+type FieldsOf<View> = { [Name in keyof View]-?: z.ZodType<View[Name] | undefined> };
+
 /** An agent as its parent sees it. */
 export const Agent: z.ZodType<AgentView> = z.object({
   agent_id,
   name: z.string(),
-  status: AgentStatus,
+  status: SeenStatus,
   created_at: z.string(),
   ended_reason: EndedReason.optional(),
   description: z.string().optional(),
+  definition: z.string().optional(),
   run: z.int().min(0),
   limits: Limits,
   model: z.string(),
@@ -54,7 +59,7 @@ export const Agent: z.ZodType<AgentView> = z.object({
   progress: ReplyBody.optional(),
   provider_wait: ProviderWait.extend({ since: z.string(), next_try_at: z.string() }).optional(),
   questions: z.array(OpenQuestion.extend({ answer_by: z.string() })).optional(),
-});
+} satisfies FieldsOf<AgentView>);
 
 /** An event; the last one of each step has its number. */
 const NumberedEvent = z.union(
@@ -96,7 +101,7 @@ const spawned = z.object({
   limits: Limits,
   unknown_tools: z.array(z.string()),
   in_force: InForce,
-});
+} satisfies FieldsOf<SpawnReceipt>);
 
 /** What spawn answers. */
 export const Spawned: z.ZodType<SpawnReceipt> = spawned;
@@ -112,7 +117,7 @@ export const Transcript: z.ZodType<AgentTranscript> = z.object({
   agent_id,
   entries: z.array(TranscriptEntry),
   next: z.int().optional().describe("Set when there is more: `after` of the next read."),
-});
+} satisfies FieldsOf<AgentTranscript>);
 
 /** A task whose reply is not there yet: the same request with this `request_key` gets it, and the channel has it too. */
 export const TaskBegun = spawned.extend({ request_key: z.string() });
@@ -172,7 +177,7 @@ const File: z.ZodType<WorkspaceFile> = z.object({
   path: z.string(),
   size_bytes: z.int(),
   modified_at: z.string(),
-});
+} satisfies FieldsOf<WorkspaceFile>);
 
 /** The files of a workspace. */
 export const FileList = z.object({ files: z.array(File) });
@@ -214,7 +219,7 @@ const profile = z.object({
   version: z.int().min(0),
   profile: ProfileInput,
   registered_at: z.string().optional(),
-});
+} satisfies FieldsOf<ProfileView>);
 
 /** What is registered for a parent. */
 export const Profile: z.ZodType<ProfileView> = profile;
@@ -227,7 +232,7 @@ const webhook = z.object({
   status: z.enum(["active", "failing", "disabled"]),
   created_at: z.string(),
   last_problem: z.string().optional(),
-});
+} satisfies FieldsOf<WebhookView>);
 
 /** The webhook of a parent, and the state of its pushes. */
 export const Webhook: z.ZodType<WebhookView> = webhook;

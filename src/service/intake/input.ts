@@ -1,6 +1,6 @@
 /** Reads what other programs hand in. Nothing of it is trusted: its size, its names and its forms are checked first. Pure. */
 import { z } from "zod";
-import { readInput } from "../../producer/input.ts";
+import { ProfileInput, readInput } from "../../producer/input.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
 import { RequestKey } from "../../shared/protocol/ids.ts";
 import {
@@ -22,6 +22,14 @@ export interface Sender {
   requestKey: string | undefined;
 }
 
+/**
+ * What a job may say. `profile`: the options of the parent that asks, which narrow what is registered for it as those of a parent
+ * in any process do. They give nothing that the fields beside them could not ask for.
+ */
+const IntakeJobInput = IntakeInput.extend({ profile: ProfileInput.optional() });
+/** One wish, of an entry or a job. */
+export type JobInput = z.output<typeof IntakeJobInput>;
+
 const IntakeKey = z.object({ request_key: RequestKey });
 type FieldName = keyof typeof INTAKE_FIELDS;
 
@@ -38,15 +46,15 @@ export function inputOfEntry(flat: readonly string[]): IntakeInput {
 }
 
 /** The wish in the data of a job. Throws `invalid_input`. */
-export function inputOfJob(data: unknown): IntakeInput {
+export function inputOfJob(data: unknown): JobInput {
   // First of all: what is nested deeply can be read, but not written.
   if (depthOf(data) > JSON_MAX_DEPTH) throw refused(`it nests deeper than ${JSON_MAX_DEPTH} levels`);
   const fields = data !== null && typeof data === "object" ? Object.keys(data) : [];
   if (fields.length > INTAKE_MAX_FIELDS) throw refused(`it has more than ${INTAKE_MAX_FIELDS} fields`);
-  const unknown = fields.find((name) => name !== "reply" && !isField(name));
+  const unknown = fields.find((name) => !Object.hasOwn(IntakeJobInput.shape, name));
   if (unknown !== undefined) throw unknownField(unknown);
   requireSize(Buffer.byteLength(JSON.stringify(data) ?? ""));
-  return readInput(IntakeInput, data, "intake");
+  return readInput(IntakeJobInput, data, "intake");
 }
 
 /** Whose wish it is, as far as that can be read; undefined: there is no parent to tell. */

@@ -43,7 +43,7 @@ export interface IntakeOptions {
 export interface Intake {
   /** Connects and begins to take wishes; waits for Redis as long as it takes. Idempotent. */
   start(): Promise<void>;
-  /** Takes no more and leaves what waits to others; closes everything it opened. Idempotent. */
+  /** Takes no more and leaves what waits to others; closes everything it opened. Idempotent; it may be started again then. */
   stop(): Promise<void>;
 }
 
@@ -62,6 +62,12 @@ export function createIntake(options: IntakeOptions): Intake {
   let opened: Opened | undefined;
   let starting: Promise<void> | undefined;
   let stopping: Promise<void> | undefined;
+  const endAll = async (held: Opened) => {
+    await end(held);
+    opened = undefined;
+    starting = undefined;
+    stopping = undefined;
+  };
   return {
     start() {
       opened ??= open(options);
@@ -69,7 +75,7 @@ export function createIntake(options: IntakeOptions): Intake {
       return starting;
     },
     stop() {
-      if (opened) stopping ??= end(opened);
+      if (opened) stopping ??= endAll(opened);
       return stopping ?? Promise.resolve();
     },
   };

@@ -9,11 +9,10 @@ import { insideOf } from "../../producer/client.ts";
 import { createParent, type Parent } from "../../producer/parent.ts";
 import type { Spawned } from "../../producer/spawn.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
-import type { IntakeInput } from "../../shared/protocol/intake.ts";
 import { agentOf, replyIdOf } from "../../shared/protocol/keys.ts";
 import { NOTHING_DONE } from "../../shared/protocol/reply.ts";
 import { clip } from "../../shared/protocol/text.ts";
-import type { Sender } from "./input.ts";
+import type { JobInput, Sender } from "./input.ts";
 
 const SENTENCE_MAX_CHARS = 1_000;
 
@@ -28,7 +27,7 @@ export interface Handed {
  * Hands a wish over; `id` names the entry or job it came as. Rejects like `Parent.spawn` and `Parent.send`: what is
  * `retryable` may be handed over later.
  */
-export async function handOver(client: Client, wish: IntakeInput, id: string): Promise<Handed> {
+export async function handOver(client: Client, wish: JobInput, id: string): Promise<Handed> {
   const {
     tenant,
     parent_id: parentId,
@@ -36,10 +35,11 @@ export async function handOver(client: Client, wish: IntakeInput, id: string): P
     request_key = jobIdOf(id),
     agent_id,
     keep_alive,
+    profile,
     ...more
   } = wish;
   const { v: _, reply: __, ...agent } = more;
-  const parent = createParent({ client, parentId, tenant });
+  const parent = createParent({ client, parentId, tenant, ...profile });
   const sendTo = async (target: string): Promise<Handed> => {
     const { run } = await parent.send(target, prompt, { message_id: request_key });
     return { receipt: { agent_id: target, run, request_key }, parent };

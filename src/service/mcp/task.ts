@@ -91,7 +91,10 @@ function openTask(taskId: string, createdAt: string, record: AgentRecord): objec
   return { resultType: "complete", ...headOf(taskId, "working", createdAt, turn) };
 }
 
-/** Answers questions of a task; one that is declined, or needs no answer any more, is passed over. False: unknown task. */
+/**
+ * Answers questions of a task: one that is declined, with its default; one without a response stays open. False: unknown task.
+ * Rejects with `already_answered` where another answer came first.
+ */
 export async function updateTask(
   context: ParentContext,
   taskId: string,

@@ -26,10 +26,11 @@ import { newRequestKey } from "../../shared/protocol/ids.ts";
 import { type ParentAddress, parentMember, parentOfMember } from "../../shared/protocol/keys.ts";
 import { createWebhookSlots } from "../../shared/redis/webhook-slot.ts";
 import { createWebhooks } from "../../shared/redis/webhooks.ts";
+import { createStartable } from "../../shared/start-stop.ts";
 import { whenAborted } from "../../shared/stop-signal.ts";
 import type { Reach } from "./address.ts";
 import { type PushParts, pushParent, type RoundEnd } from "./parent-push.ts";
-import { createSender } from "./request.ts";
+import { createSender, type WebhookSender } from "./request.ts";
 
 /** How replies are pushed. */
 export interface WebhookPushOptions {
@@ -48,7 +49,7 @@ export interface WebhookPushOptions {
 export interface WebhookPush {
   /** Begins to push. Idempotent. */
   start(): void;
-  /** Ends; requests under way are cut off, what they carried stays in its channel. Idempotent. */
+  /** Ends until the next start; requests under way are cut off, what they carried stays in its channel. Idempotent. */
   stop(): Promise<void>;
 }
 
@@ -67,28 +68,25 @@ const REST_MS = 1_000;
 /** A push over `client`, not started. */
 export function createWebhookPush(options: WebhookPushOptions): WebhookPush {
   const { client, reach = "public", clock = systemClock, logger } = options;
-  const sender = createSender(reach, clock);
-  const over = new AbortController();
-  let running: Promise<void> | undefined;
-  const run = async () => {
-    const open = await opened(client, clock, over.signal);
+  const { backoffMs = BACKOFF_MS, random = Math.random } = options;
+  const run = async (sender: WebhookSender, signal: AbortSignal) => {
+    const open = await opened(client, clock, signal);
     if (!open) return;
-    const { backoffMs = BACKOFF_MS, random = Math.random } = options;
     const webhooks = createWebhooks(open.redis, open.keys);
     const slots = createWebhookSlots(open.redis, open.keys);
-    const parts = { sender, open, webhooks, slots, signal: over.signal, backoffMs, random, logger };
+    const parts = { sender, open, webhooks, slots, signal, backoffMs, random, logger };
     await new Pusher(parts, clock).run();
   };
-  return {
-    start() {
-      running ??= run();
-    },
-    async stop() {
+  return createStartable(() => {
+    const sender = createSender(reach, clock);
+    const over = new AbortController();
+    const running = run(sender, over.signal);
+    return async () => {
       over.abort();
       await sender.close();
       await running;
-    },
-  };
+    };
+  });
 }
 
 /** What `client` has open; undefined once `signal` has aborted. */

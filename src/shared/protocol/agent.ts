@@ -15,6 +15,11 @@ export const AgentStatus = z.enum(["idle", "queued", "running", "waiting", "ende
 /** See {@link AgentStatus}. */
 export type AgentStatus = z.infer<typeof AgentStatus>;
 
+/** Where an agent stands for its parent. `waiting_for_tools`: queued, and no worker that took it up has all tools that it names. */
+export const SeenStatus = z.enum([...AgentStatus.options, "waiting_for_tools"]);
+/** See {@link SeenStatus}. */
+export type SeenStatus = z.infer<typeof SeenStatus>;
+
 /** Why an agent ended. */
 export const EndedReason = z.enum(["completed", "idle", "destroyed", "failed"]);
 /** See {@link EndedReason}. */
@@ -271,8 +276,7 @@ export interface AgentRecord extends Omit<z.infer<typeof RecordFields>, "progres
 export interface AgentView {
   agent_id: string;
   name: string;
-  /** `waiting_for_tools`: queued, and no worker that took it up has all tools that it names. */
-  status: AgentStatus | "waiting_for_tools";
+  status: SeenStatus;
   created_at: string;
   ended_reason?: EndedReason;
   description?: string;

@@ -6,6 +6,8 @@ import { z } from "zod";
 import { AgentId, ParentId, RequestKey, TenantId } from "./ids.ts";
 import { AlertThresholds, Effort, LimitsInput, TaskBudget } from "./limits.ts";
 import { MESSAGE_MAX_BYTES, MessageText } from "./message.ts";
+import { OutputSchema } from "./output.ts";
+import { PermissionRules } from "./permissions.ts";
 
 /** Most fields of one stream entry, and most characters of a field's name. */
 export const INTAKE_MAX_FIELDS = 32;
@@ -33,11 +35,18 @@ export const IntakeInput = z.strictObject({
   description: z.string().optional(),
   model: z.string().optional(),
   system: z.string().optional(),
+  fallback_models: z.array(z.string()).optional(),
   tools: z.array(z.string()).optional(),
+  disallowed_tools: z.array(z.string()).optional(),
+  skills: z.array(z.string()).optional(),
+  hooks: z.array(z.string()).optional(),
+  permissions: PermissionRules.optional(),
   limits: LimitsInput.optional(),
   alerts: AlertThresholds.optional(),
   effort: Effort.optional(),
   task_budget: TaskBudget.optional(),
+  transcript_ms: z.int().optional(),
+  output_schema: OutputSchema.optional(),
   reply: z.enum(["return", "channel"]).default("return"),
 });
 /** See {@link IntakeInput}. */
@@ -63,9 +72,16 @@ export const INTAKE_FIELDS = {
   description: "text",
   model: "text",
   system: "text",
+  fallback_models: "names",
   tools: "names",
+  disallowed_tools: "names",
+  skills: "names",
+  hooks: "names",
+  permissions: "json",
   limits: "json",
   alerts: "json",
   effort: "text",
   task_budget: "number",
+  transcript_ms: "number",
+  output_schema: "json",
 } as const satisfies Partial<Record<keyof IntakeInput, "text" | "number" | "flag" | "names" | "json">>;

@@ -32,6 +32,23 @@ export const PARENT_VERBS = {
     args: { schedule_id: text, known: flag, json: text },
     answers: { stored: {}, full: {}, gone: {} },
   },
+  /**
+   * Notes how a round of pushing ended: with a `problem`, or as it should. `other`: the webhook that has this `secret` was removed
+   * or set anew, and nothing was noted.
+   */
+  "webhook-report": {
+    keys: ["webhook"],
+    context: [],
+    args: {
+      secret: text,
+      problem: optional(text),
+      failures: optional(int),
+      after: optional(text),
+      /** The receiver is gone for good. */
+      disabled: flag,
+    },
+    answers: { noted: {}, other: {} },
+  },
   /** A process of the parent lives: its agents follow it no earlier than `parent_lease_ms` from now. */
   hold: {
     keys: ["parent_lease"],

@@ -45,7 +45,7 @@ export function contextAt(keys: Keys, timing: Timing, address: AgentAddress): Ve
   return { keys, timing, address, agent: keys.agent(address), parent: keys.parent(address) };
 }
 
-/** Keys that one more value of the caller's input names → which. */
+/** Keys whose name contains a value of the caller's input → the name of that value. */
 export const KEY_PARAMETER = {
   request: "request_key",
   message: "message_id",

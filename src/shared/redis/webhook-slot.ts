@@ -4,7 +4,13 @@
  * A slot to push is a place in a sorted set by time: the end of a process' lease on it, or the time of a retry. A parent of
  * which there is nothing to push has no place.
  */
-import { type Keys, type ParentAddress, parentMember, parentOfMember } from "../protocol/keys.ts";
+import {
+  addressOfParent,
+  type Keys,
+  type ParentAddress,
+  parentMember,
+  parentOfMember,
+} from "../protocol/keys.ts";
 import { TIMING } from "../protocol/limits.ts";
 import type { RedisClient } from "./connection/connection.ts";
 import { type Answer, loadScripts } from "./scripts.ts";
@@ -49,16 +55,12 @@ export function createWebhookSlots(redis: RedisClient, keys: Keys): WebhookSlots
       return { cursor: next, parents: parents.filter((_, i) => (waiting[i] ?? 0) > 0) };
     },
     async note(parent, { secret }, outcome) {
-      const { webhook } = keys.parent(parent);
-      // Removed or set anew meanwhile: nothing comes back to life.
-      if ((await redis.hget(webhook, "secret")) !== secret) return;
-      if (outcome.status === "ok")
-        return void (await redis.hdel(webhook, "failures", "after", "last_problem"));
-      const { problem, status, failures, after } = outcome;
-      const fields = { failures, after, last_problem: problem };
-      await redis.hset(webhook, { ...fields, ...(status === "gone" && { disabled: "1" }) });
+      const met = outcome.status === "ok" ? undefined : outcome;
+      const isGone = met?.status === "gone";
+      const note = { problem: met?.problem, failures: met?.failures, after: met?.after, disabled: isGone };
+      const { status } = await scripts.run("webhook-report", addressOfParent(parent), { secret, ...note });
       // Nothing is pushed before it is set again.
-      if (status === "gone") await redis.srem(keys.webhooks, parentMember(parent));
+      if (isGone && status === "noted") await redis.srem(keys.webhooks, parentMember(parent));
     },
     async begin(parent, lease) {
       const { status } = await scripts.run("webhook-begin", undefined, {

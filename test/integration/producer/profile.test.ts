@@ -110,6 +110,22 @@ test("a spawn and a parent's options may narrow it, and are refused where they a
   expect(narrow).toMatchObject({ limits: { max_turns: 4 }, in_force: { profile_version: 1 } });
 });
 
+test("what is undefined lifts no limit: not the operator's, and not the registered profile's", async () => {
+  const limits = { max_turns: undefined, max_tokens: undefined };
+  const client = testClient({ limits: { ...limits, max_duration_ms: 60_000 } });
+  const unset = { max_turns: 20, max_tokens: 8_000, max_duration_ms: 60_000 };
+  expect((await testParent(client, { limits }).spawn({ name: "a", limits })).limits).toEqual(unset);
+  await testParent(client).register({ limits: { max_turns: 5 }, alerts: { turns: 3 } });
+  const parent = testParent(client, { limits, alerts: { turns: undefined } });
+  const { agent_id, limits: inForce } = await parent.spawn({
+    name: "b",
+    limits,
+    alerts: { turns: undefined },
+  });
+  expect(inForce).toEqual({ ...unset, max_turns: 5 });
+  expect((await parent.get(agent_id)).limits).toEqual({ ...unset, max_turns: 5 });
+});
+
 test("a batch is refused by the profile before any of it has begun", async () => {
   const { registers, spawns } = twoParents();
   await registers.register({ model: "offline-1", limits: { max_turns: 5 } });

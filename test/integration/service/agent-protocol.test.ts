@@ -217,6 +217,9 @@ test("the thread that began a run of deepagents is told its end, and the end of 
     retryMs: 10,
   });
   closeAtEnd(() => sender.stop());
+  // One that was stopped goes on after its next start.
+  sender.start();
+  await sender.stop();
   sender.start();
   const { state, use } = asyncTools(door.url + AGENT_PROTOCOL_PATH);
   await use("start_async_task", { agentName: "researcher", description: "Say hello" });

@@ -1,6 +1,7 @@
 /** Programs without this library hand work in: by one XADD, or as a job of BullMQ's own clients. */
 import { type Job, Queue } from "bullmq";
 import { expect, test } from "vitest";
+import { insideOf } from "../../../src/producer/client.ts";
 import { createIntake, type Intake } from "../../../src/service/intake/intake.ts";
 import { createLogger } from "../../../src/shared/logger.ts";
 import type { Reply } from "../../../src/shared/protocol/reply.ts";
@@ -70,6 +71,42 @@ test("one XADD becomes a task at once, and its reply comes into the parent's cha
   await until(async () => (await stage.redis.xlen(stage.keys.intake)) === 0, { what: `no entry ${id}` });
 });
 
+test("an entry narrows its agent in every way in which a spawn does", async () => {
+  const stage = await openStage();
+  await startIntake(stage);
+  const permissions = { deny: ["bash(rm *)"] };
+  await add(stage, {
+    ...{ parent_id: "careful", prompt: "say hello", disallowed_tools: "grep,glob", skills: '["letters"]' },
+    ...{ hooks: "audit", permissions: JSON.stringify(permissions), output_schema: '{"type":"object"}' },
+    ...{ fallback_models: "claude-opus-5", transcript_ms: "60000" },
+  });
+  const parent = { tenant: "default", parentId: "careful" };
+  const { call, store } = await insideOf(stage.client()).open();
+  const [record] = await until(async () => {
+    const live = await call(({ read }) => read(() => store.liveRecords(parent)));
+    return live.length === 1 && live;
+  });
+  expect(record?.spec).toMatchObject({
+    ...{
+      disallowed_tools: ["grep", "glob"],
+      skills: ["letters"],
+      hooks: ["audit"],
+      permissions: [permissions],
+    },
+    ...{ output_schema: { type: "object" }, fallback_models: ["claude-opus-5"], transcript_ms: 60_000 },
+  });
+});
+
+test("an intake that was stopped takes wishes again after its next start", async () => {
+  const stage = await openStage();
+  await stage.startWorker();
+  const intake = await startIntake(stage);
+  await intake.stop();
+  await add(stage, { parent_id: "again", prompt: "say hello" });
+  await intake.start();
+  expect(await nextReplies(stage, "again", 1)).toMatchObject([{ status: "succeeded" }]);
+});
+
 test("an entry that was there before any worker is handed over by the first", async () => {
   const stage = await openStage();
   await stage.startWorker();
@@ -127,6 +164,7 @@ test.for([
   ],
   ["limits that are no JSON", { limits: "{" }, /limits is no JSON/],
   ["limits wider than allowed", { limits: '{"max_turns":31}' }, /max_turns/],
+  ["the options of a parent, which a job alone may bring", { profile: "{}" }, /has no field "profile"/],
   ["a blank prompt", { prompt: " " }, /prompt/],
   ["an agent that there is not", { agent_id: "nobody" }, /unknown_agent/],
   ["a field's name of a megabyte", { ["x".repeat(1 << 20)]: "1" }, /has more than 786432 bytes/],

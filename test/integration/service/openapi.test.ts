@@ -7,6 +7,7 @@ import { pathToFileURL } from "node:url";
 import { promisify } from "node:util";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { beforeAll, expect, test } from "vitest";
+import { insideOf } from "../../../src/producer/client.ts";
 import { type Answer, type AskOptions, ask, readEvents, startApi, type TestApi } from "../../helpers/api.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { until } from "../../helpers/until.ts";
@@ -89,6 +90,21 @@ test("tells the truth about what every operation answers", async () => {
   await checked("destroyAgent", "DELETE", `${path}/agents/helper`);
   await checked("task", "POST", `${path}/tasks`, { body: { prompt: "Say hello" } });
   await checked("task", "POST", `${path}/tasks?wait=30`, { body: { prompt: "Say hello" } });
+});
+
+test("knows an agent that was made from a definition and waits for its tools", async () => {
+  const path = "/v1/parents/told/agents";
+  await checked("spawn", "POST", path, { body: { name: "scout", agent: "explorer" } });
+  const parent = { tenant: "default", parentId: "told" };
+  const { call, store } = await insideOf(stage.client()).open();
+  const [uid = ""] = (await call(({ read }) => read(() => store.liveRecords(parent)))).map(
+    (each) => each.uid,
+  );
+  // As the worker that found out what it lacks writes it down.
+  const waits = { status: "queued", tools_since: Date.now() };
+  await stage.redis.hset(stage.keys.agent({ ...parent, uid }).record, waits);
+  const { body } = await checked("getAgent", "GET", `${path}/scout`);
+  expect(body).toMatchObject({ status: "waiting_for_tools", definition: "explorer" });
 });
 
 test("is enough for a client that a generator made from it", async () => {

@@ -1,13 +1,22 @@
 /** Tasks that come due by themselves: by a pattern, in an interval, once; listed, paused, removed; missed ones run once. */
 import { expect, test } from "vitest";
+import { z } from "zod";
+import { beginTask } from "../../../src/producer/begin-task.ts";
+import { insideOf } from "../../../src/producer/client.ts";
+import type { Parent, ParentOptions } from "../../../src/producer/parent.ts";
+import { TaskInput, withJsonSchema } from "../../../src/producer/spawn-input.ts";
 import { createIntake } from "../../../src/service/intake/intake.ts";
 import { createLogger } from "../../../src/shared/logger.ts";
+import { IntakeInput } from "../../../src/shared/protocol/intake.ts";
 import { TIMING } from "../../../src/shared/protocol/limits.ts";
 import { loadScripts } from "../../../src/shared/redis/scripts.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { refusal } from "../../helpers/parents.ts";
 import { until } from "../../helpers/until.ts";
 import { openStage, type Stage } from "../../stage/stage.ts";
+
+const LONG = "x".repeat(262_144);
+const TRACEPARENT = "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01";
 
 async function startIntake(stage: Stage) {
   const logger = createLogger({ level: "silent" });
@@ -26,6 +35,104 @@ async function take(stage: Stage, count: number) {
   }
   return entries;
 }
+
+const OPTIONS = {
+  model: "claude-sonnet-5-5",
+  fallback_models: ["claude-opus-5", "offline-1"],
+  system: "Be brief.",
+  tools: ["read_file", "grep", "write_file"],
+  disallowed_tools: ["write_file"],
+  skills: ["reports", "letters"],
+  hooks: ["audit"],
+  permissions: { deny: ["grep(secret*)"] },
+  limits: { max_turns: 7, max_cost_usd: 1 },
+  alerts: { turns: 3 },
+  budgets: { agent: { max_cost_usd: 2 }, parent: { max_cost_usd: 3 } },
+  transcript_ms: 60_000,
+  effort: "medium",
+  task_budget: 50_000,
+  idle_ms: 5_000,
+  answer_within_ms: 6_000,
+} as const satisfies Partial<ParentOptions>;
+
+const NARROWER = {
+  description: "a task",
+  model: "claude-opus-5",
+  fallback_models: ["offline-1"],
+  system: "Be long.",
+  tools: ["read_file"],
+  disallowed_tools: ["grep"],
+  skills: ["letters"],
+  hooks: ["more"],
+  permissions: { allow: ["read_file"] },
+  limits: { max_turns: 5 },
+  alerts: { turns: 2 },
+  transcript_ms: 30_000,
+  effort: "low",
+  task_budget: 30_000,
+  output_schema: z.object({ answer: z.string() }),
+} as const;
+
+/** What is in force for a task that the parent begins itself, and for the same that comes due. */
+async function inForce(stage: Stage, parent: Parent, task: object) {
+  const wish = { prompt: "say hello", ...task };
+  const { call, store } = await insideOf(stage.client()).open();
+  const live = () => call(({ read }) => read(() => store.liveRecords(parent)));
+  await beginTask(parent, withJsonSchema({ ...wish, name: "by-hand" }, "task").input);
+  await Reflect.apply(parent.schedule, parent, [
+    { ...wish, name: "by-time", schedule_id: "once", at: "2020-01-01T00:00:00Z" },
+  ]);
+  await startIntake(stage);
+  await until(async () => (await live()).length === 2);
+  const specs = (await live()).map(({ name, spec }) => [name, spec]);
+  return Object.fromEntries(specs);
+}
+
+test.for([
+  ["the options of its parent", OPTIONS, {}],
+  ["what the task itself may say", {}, NARROWER],
+  ["both", OPTIONS, NARROWER],
+  [
+    "a definition under its parent's options",
+    { system: "Be brief.", model: "offline-1" },
+    { agent: "explorer" },
+  ],
+  ["nothing, where a field is null or undefined", OPTIONS, { model: undefined, system: null, limits: null }],
+] as const)(
+  "%s: in force for a task that comes due as for one that its parent begins",
+  async ([, options, task]) => {
+    const stage = await openStage();
+    const specs = await inForce(stage, stage.parent("planner-7", options), task);
+    expect(specs["by-time"]).toEqual(specs["by-hand"]);
+  },
+);
+
+test("the options of its parent narrow what is registered when a schedule comes due, and are refused where they are wider", async () => {
+  const stage = await openStage();
+  const parent = stage.parent("planner-7", { limits: { max_turns: 9 }, permissions: { deny: ["grep"] } });
+  const at = "2020-01-01T00:00:00Z";
+  await parent.schedule({ schedule_id: "narrow", at, prompt: "say hello" });
+  await parent.register({ permissions: { deny: ["bash"] }, limits: { max_turns: 12 }, idle_ms: 1_000 });
+  await startIntake(stage);
+  const { call, store } = await insideOf(stage.client()).open();
+  const live = () => call(({ read }) => read(() => store.liveRecords(parent)));
+  await until(async () => (await live()).length === 1);
+  expect((await live())[0]?.spec).toMatchObject({
+    profile_version: 1,
+    limits: { max_turns: 9 },
+    idle_ms: 1_000,
+    permissions: [{ deny: ["bash"] }, { deny: ["grep"] }],
+  });
+  await parent.register({ limits: { max_turns: 8 } });
+  await expect(parent.schedule({ schedule_id: "wider", at, prompt: "say hello" })).rejects.toMatchObject(
+    refusal("invalid_input", /under version 2 of the registered profile\) refused.*max_turns 9/),
+  );
+});
+
+test("each field of a task comes with the schedule, or is refused when it is made", () => {
+  const lost = Object.keys(TaskInput.shape).filter((name) => !Object.hasOwn(IntakeInput.shape, name));
+  expect(lost.sort()).toEqual(["files", "images", "traceparent"]);
+});
 
 test("every_ms runs the task again and again, as separate agents, until it is paused", async () => {
   const stage = await openStage();
@@ -157,7 +264,14 @@ test.for([
   ["a model with a space in its id", { every_ms: 5_000, model: "a b" }, /model: a model's id has no spaces/],
   ["an interval of nothing", { every_ms: 0 }, /every_ms/],
   ["a request key", { every_ms: 5_000, request_key: "k" }, /request_key/],
+  ["a trace that it would belong to", { every_ms: 5_000, traceparent: TRACEPARENT }, /no traceparent/],
+  ["a file", { every_ms: 5_000, files: [{ path: "a", content: "b" }] }, /no files or images/],
   ["a tool wish that is none", { every_ms: 5_000, tools: "x" }, /tools/],
+  [
+    "more text than a job may have",
+    { every_ms: 5_000, prompt: LONG, system: LONG, description: LONG },
+    /bytes/,
+  ],
 ] as const)("%s is refused, and nothing is scheduled", async ([, wish, sentence]) => {
   const parent = (await openStage()).parent();
   const input = { schedule_id: "wrong", prompt: "say hello", ...wish };

@@ -9,10 +9,12 @@ import { join } from "node:path";
 import { Webhook } from "standardwebhooks";
 import { beforeAll, describe, expect, test } from "vitest";
 import { beginTask, waitForTask } from "../../../src/producer/begin-task.ts";
+import { createApi } from "../../../src/service/api/api.ts";
+import { BOARD_PATH } from "../../../src/service/board/app.ts";
 import { createWebhookPush, type WebhookPushOptions } from "../../../src/service/webhooks/push.ts";
 import { FIRST_RUN, replyIdOf } from "../../../src/shared/protocol/keys.ts";
 import { type CommandLineApi, startCommandLineApi } from "../../doors/command-line-api.ts";
-import { startApi } from "../../helpers/api.ts";
+import { ask, startApi } from "../../helpers/api.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { listenUntilEnd } from "../../helpers/listen.ts";
 import { keysLike } from "../../helpers/redis.ts";
@@ -86,6 +88,25 @@ test("a reply is pushed, signed after Standard Webhooks, and acked by the 2xx an
   });
   await until(async () => (await unacked("pushed")).length === 0);
   expect(await parent.webhook.get()).toEqual({ url, status: "active", created_at: expect.any(String) });
+});
+
+test("an API that was stopped and started again has its port, its board and its pushes", async () => {
+  const { seen, url } = await startReceiver((_request, response) => response.writeHead(200).end());
+  const parent = stage.parent("again");
+  await parent.webhook.set({ url });
+  const api = createApi({ client: stage.client(), webhookReach: "any" });
+  closeAtEnd(() => api.stop());
+  const queues = () => ask(`${api.url}${BOARD_PATH}/api/queues`, "GET");
+  await api.start();
+  const first = api.url;
+  expect((await queues()).status).toBe(200);
+  await api.stop();
+  await api.start();
+  expect(api.url).toBe(first);
+  expect((await queues()).status).toBe(200);
+  const agent = await parent.spawn({ name: "helper" });
+  await parent.send(agent.agent_id, "Say hello");
+  await until(() => seen.length > 0);
 });
 
 /** What pushes: `lose` ends it as abruptly as it can be ended here, and begins another. */

@@ -83,6 +83,33 @@ test("a webhook that is set anew is pushed to at once, whoever has the slot or w
   expect(await redis.exists(keys.webhooksDue, keys.webhookHolders, keys.webhooks)).toBe(0);
 });
 
+test.for([
+  { status: "ok" },
+  { status: "failed", problem: "500", failures: 1, waitMs: 1, after: "0-0" },
+  { status: "gone", problem: "410", failures: 1, waitMs: 1, after: "0-0" },
+] as const)("a webhook that is removed while $status is noted is gone", async (outcome) => {
+  const { redis, keys, slots, webhooks } = scene();
+  await webhooks.set(parent, "https://example.com/");
+  const webhook = await webhooks.get(parent);
+  if (!webhook) throw new Error("no webhook");
+  await Promise.all([slots.note(parent, webhook, outcome), webhooks.remove(parent)]);
+  expect(await redis.exists(keys.parent(parent).webhook, keys.webhooks)).toBe(0);
+});
+
+test("what a round met stands on its webhook until one ends as it should; a receiver that is gone is not walked to", async () => {
+  const { redis, keys, slots, webhooks } = scene();
+  await webhooks.set(parent, "https://example.com/");
+  const set = await webhooks.get(parent);
+  if (!set) throw new Error("no webhook");
+  await slots.note(parent, set, { status: "failed", problem: "500", failures: 2, waitMs: 1, after: "1-1" });
+  expect(await webhooks.get(parent)).toEqual({ ...set, failures: 2, after: "1-1", last_problem: "500" });
+  await slots.note(parent, set, { status: "ok" });
+  expect(await webhooks.get(parent)).toEqual(set);
+  await slots.note(parent, set, { status: "gone", problem: "410", failures: 1, waitMs: 1, after: "0-0" });
+  expect(await webhooks.get(parent)).toMatchObject({ disabled: "1", last_problem: "410" });
+  expect(await redis.exists(keys.webhooks)).toBe(0);
+});
+
 test("what an older round met is not noted on a webhook that was set since", async () => {
   const { slots, webhooks } = scene();
   await webhooks.set(parent, "https://example.com/old");

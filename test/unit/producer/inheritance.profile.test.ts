@@ -14,6 +14,7 @@ describe("a profile", () => {
       keep_alive: false,
       idle_ms: 600_000,
       answer_within_ms: 3_600_000,
+      own: {},
       under: expect.any(Function),
     });
   });

@@ -9,6 +9,19 @@ describe("reading input", () => {
     expect(readInput(Shape, { a: 1 }, "it")).toEqual({ a: 1 });
   });
 
+  test("takes a field that is undefined for one that is absent, at any depth, and leaves what is of a class as it is", () => {
+    const { signal } = new AbortController();
+    const Loose = z.looseObject({ limits: z.object({ most: z.int() }).partial(), list: z.unknown() });
+    const input = { limits: { most: undefined }, list: [{ a: undefined, b: null }], more: undefined, signal };
+    const read = readInput(Loose, input, "it");
+    expect(read).toStrictEqual({ limits: {}, list: [{ b: null }], signal });
+    expect(read.signal).toBe(signal);
+    class Limits {
+      most = undefined;
+    }
+    expect(readInput(Loose, { limits: new Limits(), list: 1 }, "it")).toStrictEqual({ limits: {}, list: 1 });
+  });
+
   test("names every wrong field at once, with its path", () => {
     const error = catching(() => readInput(z.object({ x: Shape }), { x: { a: 0, b: 7, c: 1 } }, "it"));
     expect(error).toMatchObject({

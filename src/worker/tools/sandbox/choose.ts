@@ -74,14 +74,14 @@ const WALLS = new Set(PROOF.match(/(?<=echo )[a-z]+$/gm));
  * @throws {SubagentError} `invalid_config` when production is to run commands without a sandbox and the operator has not
  *   accepted that, or the list of hosts cannot be read.
  */
-export async function chooseRunner(given: RunnerOptions = {}): Promise<RunnerChoice> {
-  const options = {
-    clock: systemClock,
-    mode: "sandboxed",
-    production: true,
-    acceptUnsandboxed: false,
-    ...given,
-  } as const;
+export async function chooseRunner({
+  clock = systemClock,
+  mode = "sandboxed",
+  production = true,
+  acceptUnsandboxed = false,
+  ...more
+}: RunnerOptions = {}): Promise<RunnerChoice> {
+  const options = { clock, mode, production, acceptUnsandboxed, ...more };
   if (options.mode === "off") return { sentence: "bash is off (SUBAGENT_BASH=off)." };
   if (options.mode === "unsandboxed") return unconfined(options);
   if (process.platform !== "linux") return { sentence: "bash is not offered: its sandbox needs Linux." };

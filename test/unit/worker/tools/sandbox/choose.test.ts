@@ -33,6 +33,14 @@ describe("chooseRunner", () => {
     expect(accepted.sentence).toMatch(/WITHOUT a sandbox/);
   });
 
+  it("takes options that are undefined for their defaults: production, and a sandbox", async () => {
+    const undefinedOnes = { clock: undefined, production: undefined, acceptUnsandboxed: undefined };
+    const asked: Promise<unknown> = Reflect.apply(chooseRunner, undefined, [
+      { ...undefinedOnes, mode: "unsandboxed" },
+    ]);
+    await expect(asked).rejects.toMatchObject({ code: "invalid_config" });
+  });
+
   it("shows a command without a sandbox nothing of the worker's environment, and kills its group", async () => {
     const { runner } = await choose({ mode: "unsandboxed" });
     const { workspace } = await openScene();

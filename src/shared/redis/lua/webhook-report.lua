@@ -1,0 +1,11 @@
+-- webhook-report: notes how a round of pushing ended on the webhook that has this secret; without a problem, that the last one is over.
+-- Closes: a webhook that was removed meanwhile coming back as a hash without URL that never expires; one that was set anew
+-- carrying what an older round met.
+if redis.call('HGET', webhook, 'secret') ~= secret then return answer('other') end
+if not problem then
+  redis.call('HDEL', webhook, 'failures', 'after', 'last_problem')
+  return answer('noted')
+end
+redis.call('HSET', webhook, 'failures', failures, 'after', after, 'last_problem', problem)
+if disabled then redis.call('HSET', webhook, 'disabled', '1') end
+return answer('noted')

@@ -202,9 +202,8 @@ async function refuseUnreadable({ client }: ParentCall, made: Schedule): Promise
 }
 
 /**
- * Brings the queue to what the hash says, and reads the hash once more: the call that changes the queue last has seen the hash
- * after that, and another one that changed the hash meanwhile finds its change undone or done. `known`: what the queue may
- * hold of the schedule.
+ * Brings the queue to what the hash says, again until the hash has not changed meanwhile: so the call that changes the queue
+ * last has seen the hash as it stays, however calls interleave. `known`: what the queue may hold of the schedule.
  */
 export async function follow(call: ParentCall, known: Named): Promise<void> {
   const stands = await standing(call, known.schedule_id);

@@ -56,7 +56,7 @@ export function createJobTaker(client: Client, clock: Clock, logger: Logger): Jo
           return {
             status: "later",
             delayMs,
-            ...(hasNoRoom(error) && { untilMs: job.untilMs ?? due?.nextMs }),
+            ...(hasNoRoom(error) && { untilMs: due?.nextMs }),
           };
         return refuse(client, job, explained(error)).catch(() => ({ status: "later", delayMs }));
       }

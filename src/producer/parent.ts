@@ -231,11 +231,11 @@ export interface Parent {
   schedule(input: ScheduleInput): Promise<ScheduleView>;
   /** The schedules by name. */
   schedules(): Promise<ScheduleView[]>;
-  /** Until `resumeSchedule` it comes due no more. Idempotent. `unknown_schedule`. */
+  /** Until `resumeSchedule` it begins nothing, also of what has come due. Idempotent. `unknown_schedule`. */
   pauseSchedule(scheduleId: string): Promise<ScheduleView>;
   /** It comes due again, from now on. Idempotent. `unknown_schedule`. */
   resumeSchedule(scheduleId: string): Promise<ScheduleView>;
-  /** Removes it; what has begun goes on. `unknown_schedule`. */
+  /** Removes it, with what has come due and not begun; agents at work go on. `unknown_schedule`. */
   unschedule(scheduleId: string): Promise<{ status: "removed" }>;
   /** Ends its iterations; waiting tasks reject with `closed` and their agents go on. Stops a client of its own. Idempotent. */
   stop(): Promise<void>;

@@ -3,9 +3,12 @@
  * worker process begins them; their replies come into the parent's channel.
  *
  * 1. What came due while no worker lived becomes one task when one does, however often it would have come.
+ * 2. However calls interleave, and whichever of them dies between two of its steps, in the end the queue holds what the
+ *    hash says.
  *
- * What stands in the parent's hash decides; the scheduler in the queue follows it. A crash in between is put right by the
- * same call, or by `resume`.
+ * What stands in the parent's hash decides, and is written first; the queue follows it. What a call that died has left is put
+ * right by the first look at it: what ticks and is not listed, or is paused, by the worker that takes the tick, which
+ * begins nothing; what is listed and does not tick by the listing.
  */
 import { createHash } from "node:crypto";
 import { z } from "zod";
@@ -13,6 +16,7 @@ import { messageOf, SubagentError } from "../shared/errors.ts";
 import { PAYLOAD_VERSION } from "../shared/protocol/agent.ts";
 import { INTAKE_MAX_BYTES } from "../shared/protocol/intake.ts";
 import { addressOfParent } from "../shared/protocol/keys.ts";
+import { WAKE_DONE_KEPT_MS } from "../shared/protocol/limits.ts";
 import { CRON_FORM, MAX_SCHEDULES, Rhythm, Schedule, ScheduleId } from "../shared/protocol/schedule.ts";
 import { clip, quoted } from "../shared/protocol/text.ts";
 import type { Recurrence } from "../shared/redis/intake-queue.ts";
@@ -79,25 +83,30 @@ export async function schedule(context: ParentContext, input: unknown): Promise<
     if (stored === "full" && (await dropRun(call))) stored = await store(call, made, false);
     if (stored === "full")
       throw refused(`this parent has ${MAX_SCHEDULES} schedules, the most allowed: remove one`);
-    await startDue(call, made);
+    await follow(call, made);
     return view(call, made);
   });
 }
 
-/** The parent's schedules by name; a single one that has run is gone. */
+/** The parent's schedules by name; a single one that has run is gone, and what a call that died did not begin is begun. */
 export function listSchedules(context: ParentContext): Promise<ScheduleView[]> {
   return inCall(context, async (call) => {
     await dropRun(call);
-    return Promise.all((await readAll(call)).map((each) => view(call, each)));
+    return Promise.all(
+      (await readAll(call)).map(async (each) => {
+        if (!each.paused && !(await isQueued(call, each))) await follow(call, each);
+        return view(call, each);
+      }),
+    );
   });
 }
 
-/** Stops a schedule until {@link resumeSchedule}; what has begun goes on. Idempotent. `unknown_schedule`. */
+/** Stops a schedule until {@link resumeSchedule}; agents that were begun go on. Idempotent. `unknown_schedule`. */
 export function pauseSchedule(context: ParentContext, scheduleId: unknown): Promise<ScheduleView> {
   return inCall(context, async (call) => {
     const paused = { ...(await find(call, scheduleId)), paused: true };
     await change(call, paused);
-    await stopDue(call, paused);
+    await follow(call, paused);
     return view(call, paused);
   });
 }
@@ -105,19 +114,22 @@ export function pauseSchedule(context: ParentContext, scheduleId: unknown): Prom
 /** A paused schedule comes due again, by its pattern from now on. Idempotent. `unknown_schedule`. */
 export function resumeSchedule(context: ParentContext, scheduleId: unknown): Promise<ScheduleView> {
   return inCall(context, async (call) => {
-    const resumed = { ...(await find(call, scheduleId)), paused: false };
+    const found = await find(call, scheduleId);
+    const resumed = { ...found, paused: false };
+    // The job of a single one may have come due meanwhile and begun nothing: its id is to be free again.
+    if (found.paused) await stopDue(call, found);
     await change(call, resumed);
-    await startDue(call, resumed);
+    await follow(call, resumed);
     return view(call, resumed);
   });
 }
 
-/** Removes a schedule; what has begun goes on. `unknown_schedule`. */
+/** Removes a schedule; agents that were begun go on. `unknown_schedule`. */
 export function unschedule(context: ParentContext, scheduleId: unknown): Promise<{ status: "removed" }> {
   return inCall(context, async (call) => {
     const found = await find(call, scheduleId);
-    await stopDue(call, found);
     await forget(call, found);
+    await follow(call, found);
     return { status: "removed" };
   });
 }
@@ -158,12 +170,16 @@ function optionsFor(
   return { profile: { ...(model !== undefined && { model }), ...own } };
 }
 
-/** The name of the scheduler, and of the job of a single one. */
-function nameOf({ tenant, parent_id, schedule_id }: Schedule): string {
+/** By what the queue knows what it holds of a schedule. */
+type Named = Pick<Schedule, "tenant" | "parent_id" | "schedule_id" | "at"> & { created_at?: string };
+
+/** The name of the scheduler, and a part of the name of a single one's job. */
+export function nameOf({ tenant, parent_id, schedule_id }: Named): string {
   return `${tenant}/${parent_id}/${schedule_id}`;
 }
 
-function jobOf(made: Schedule): string {
+/** The id of a single one's job. */
+export function jobOf(made: Named): string {
   const digest = createHash("sha256")
     .update(`${nameOf(made)} ${made.at} ${made.created_at}`)
     .digest("hex");
@@ -203,6 +219,33 @@ async function refuseUnreadable({ client }: ParentCall, made: Schedule): Promise
   });
 }
 
+/**
+ * Brings the queue to what the hash says, again until the hash has not changed meanwhile: so the call that changes the queue
+ * last has seen the hash as it stays, however calls interleave. `known`: what the queue may hold of the schedule.
+ */
+export async function follow(call: ParentCall, known: Named): Promise<void> {
+  const stands = await standing(call, known.schedule_id);
+  const isDue = stands !== undefined && !stands.paused;
+  if (!isDue || slotOf(stands) !== slotOf(known)) await stopDue(call, known);
+  if (isDue) await startDue(call, stands);
+  const after = await standing(call, known.schedule_id);
+  if (JSON.stringify(after) !== JSON.stringify(stands)) await follow(call, stands ?? known);
+}
+
+/** What it has in the queue: two schedules of one name may have the same scheduler, or a job each. */
+function slotOf(made: Named): string {
+  return made.at === undefined ? nameOf(made) : jobOf(made);
+}
+
+/** Whether the queue knows it: has its scheduler, or the job of a single one. */
+function isQueued({ read, client: { intakeQueue } }: ParentCall, made: Schedule): Promise<boolean> {
+  return read(async () =>
+    made.at === undefined
+      ? (await intakeQueue.nextAt(nameOf(made))) !== undefined
+      : (await intakeQueue.stateOf(jobOf(made))) !== "unknown",
+  );
+}
+
 async function startDue({ write, client }: ParentCall, made: Schedule): Promise<void> {
   const { intakeQueue, clock } = client;
   const { at } = made;
@@ -215,7 +258,7 @@ async function startDue({ write, client }: ParentCall, made: Schedule): Promise<
   );
 }
 
-async function stopDue({ write, client: { intakeQueue } }: ParentCall, made: Schedule): Promise<void> {
+async function stopDue({ write, client: { intakeQueue } }: ParentCall, made: Named): Promise<void> {
   await write({ what: "the schedule's stop", key: { schedule_id: made.schedule_id } }, () =>
     made.at === undefined ? intakeQueue.endRepeat(nameOf(made)) : intakeQueue.remove(jobOf(made)),
   );
@@ -244,15 +287,23 @@ async function forget({ write, parent, client }: ParentCall, { schedule_id }: Sc
 
 /** Forgets single ones that have run; true when there were any. */
 async function dropRun(call: ParentCall): Promise<boolean> {
-  const { clock, intakeQueue } = call.client;
   let dropped = false;
   for (const each of await readAll(call)) {
-    if (each.at === undefined || each.paused || Date.parse(each.at) > clock.now()) continue;
-    if (await call.read(() => intakeQueue.isWaiting(jobOf(each)))) continue;
+    if (!(await hasRun(call, each))) continue;
     await forget(call, each);
     dropped = true;
   }
   return dropped;
+}
+
+/** Whether it is a single one whose job is over. One that the queue does not know may be on its way into it. */
+async function hasRun({ read, client }: ParentCall, made: Schedule): Promise<boolean> {
+  const { clock, intakeQueue } = client;
+  const sinceMs = clock.now() - Date.parse(made.at ?? "");
+  if (made.at === undefined || made.paused || sinceMs < 0) return false;
+  const state = await read(() => intakeQueue.stateOf(jobOf(made)));
+  if (state !== "unknown") return state === "over";
+  return Math.min(sinceMs, clock.now() - Date.parse(made.created_at)) > WAKE_DONE_KEPT_MS;
 }
 
 async function readAll({ read, parent, client: { redis, keys } }: ParentCall): Promise<Schedule[]> {
@@ -299,7 +350,7 @@ async function view({ read, client }: ParentCall, made: Schedule): Promise<Sched
 }
 
 /** A stored schedule; undefined where there is none that this version can read. */
-function readSchedule(text: string | null): Schedule | undefined {
+export function readSchedule(text: string | null): Schedule | undefined {
   try {
     return Schedule.safeParse(JSON.parse(text ?? "")).data;
   } catch {

@@ -4,11 +4,14 @@
  * 1. The reply is acked when it stands in the job, not before: a process that dies in between loses nothing.
  * 2. A job that waits for room, or for Redis, is tried again later, as long as a message may wait for its answer. An error that
  *    nothing explains is met for {@link UNEXPLAINED_MS}; then the job fails.
+ * 3. A job of a schedule that was removed or paused begins nothing, however long it has waited.
+ * 4. A job of a schedule waits for room until the next one comes due, which then stands for it: nothing piles up.
  */
 import { setMaxListeners } from "node:events";
 import { z } from "zod";
 import { waitForTask } from "../../producer/begin-task.ts";
 import type { Client } from "../../producer/client.ts";
+import { askSchedule, type DueTask } from "../../producer/due-schedules.ts";
 import type { Clock } from "../../shared/clock.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
 import type { Logger } from "../../shared/logger.ts";
@@ -22,6 +25,8 @@ const SentToChannel = z.looseObject({ reply: z.literal("channel") });
 const LATER_MS = 500;
 const LONGEST_LATER_MS = 10_000;
 const UNEXPLAINED_MS = 60_000;
+/** The return value of a job whose schedule did not want it any more. */
+const NOTHING_BEGUN = { begun: false };
 
 /** See the module's header. */
 export interface JobTaker {
@@ -39,17 +44,36 @@ export function createJobTaker(client: Client, clock: Clock, logger: Logger): Jo
     async take(job) {
       const waitedMs = clock.now() - job.dueAtMs;
       const delayMs = Math.min(LONGEST_LATER_MS, Math.max(LATER_MS, waitedMs / 10));
+      let due: DueTask | undefined;
       try {
+        due = await dueOf(client, job);
+        if (due && !(due.isWanted && isFirst(job, clock))) return { status: "done", value: NOTHING_BEGUN };
         return await become(client, job, leaving.signal);
       } catch (error) {
         if (leaving.signal.aborted) return { status: "left" };
         logger.warn({ job: job.id, problem: messageOf(error) }, "An intake job was not handed over");
-        if (mayTryAgain(error, waitedMs)) return { status: "later", delayMs };
+        if (mayTryAgain(error, waitedMs))
+          return {
+            status: "later",
+            delayMs,
+            ...(hasNoRoom(error) && { untilMs: due?.nextMs }),
+          };
         return refuse(client, job, explained(error)).catch(() => ({ status: "later", delayMs }));
       }
     },
     leaveAll: () => leaving.abort(),
   };
+}
+
+/** What the parent's schedules say of a job; undefined: it is of none. */
+async function dueOf(client: Client, { id, data }: IntakeJob): Promise<DueTask | undefined> {
+  const sender = senderOf(data);
+  return sender && askSchedule(client, sender.parent, id);
+}
+
+/** Whether no later job of its schedule has come due since it found no room. */
+function isFirst({ untilMs = Number.POSITIVE_INFINITY }: IntakeJob, clock: Clock): boolean {
+  return clock.now() < untilMs;
 }
 
 function mayTryAgain(error: unknown, waitedMs: number): boolean {

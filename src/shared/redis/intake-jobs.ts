@@ -29,7 +29,8 @@ export type JobEnd =
   /** `taken` is called when the value stands in Redis. */
   | { status: "done"; value: unknown; taken?: () => void }
   | { status: "refused"; error: SubagentError }
-  | { status: "later"; delayMs: number }
+  /** `untilMs` comes back with the job. */
+  | { status: "later"; delayMs: number; untilMs?: number | undefined }
   /** Another process takes it. */
   | { status: "left" };
 
@@ -39,6 +40,8 @@ export interface IntakeJob {
   data: unknown;
   /** When it was to be taken at the earliest. */
   dueAtMs: number;
+  /** Until when it is worth a try, epoch ms; absent until an end said so. */
+  untilMs?: number;
 }
 
 /** See the module's header. */
@@ -58,7 +61,10 @@ export function openIntakeJobs(
   const taken = new Map<string, () => void>();
   const perform = async (job: Job, token?: string): Promise<unknown> => {
     const id = String(job.id);
-    const end = await take({ id, data: job.data, dueAtMs: job.timestamp + (job.opts.delay ?? 0) });
+    const end = await take({
+      ...{ id, data: job.data, dueAtMs: job.timestamp + (job.opts.delay ?? 0) },
+      ...(isTime(job.progress) && { untilMs: job.progress }),
+    });
     if (end.status === "done" && end.taken) taken.set(id, end.taken);
     return endJob(job, end, clock, token);
   };
@@ -84,6 +90,11 @@ export function openIntakeJobs(
   };
 }
 
+/** BullMQ's progress of a job is zero until one is noted. */
+function isTime(progress: unknown): progress is number {
+  return typeof progress === "number" && progress > 0;
+}
+
 /** The job's return value, or what BullMQ wants to have thrown where it has none. */
 async function endJob(job: Job, end: JobEnd, clock: Clock, token?: string): Promise<unknown> {
   switch (end.status) {
@@ -92,6 +103,9 @@ async function endJob(job: Job, end: JobEnd, clock: Clock, token?: string): Prom
     case "refused":
       throw new UnrecoverableError(`${end.error.code}: ${messageOf(end.error)}`);
     case "later":
+      // Not noted, it is tried longer; thrown, it would fail the job.
+      if (end.untilMs !== undefined && end.untilMs !== job.progress)
+        await job.updateProgress(end.untilMs).catch(() => {});
       await job.moveToDelayed(clock.now() + end.delayMs, token);
       throw new DelayedError();
     case "left":

@@ -20,8 +20,8 @@ export interface IntakeQueue {
   add(id: string, wish: object, delayMs?: number): Promise<void>;
   /** Takes a job away that no process has taken. */
   remove(id: string): Promise<void>;
-  /** Whether a job of this id waits or is delayed. */
-  isWaiting(id: string): Promise<boolean>;
+  /** `waiting` until the job has ended; `unknown`: it was never added, or ended long ago. */
+  stateOf(id: string): Promise<"waiting" | "over" | "unknown">;
   /** Rejects with what the reader of cron patterns throws where it cannot read this one; `nowMs`: epoch ms. */
   check(rhythm: Recurrence, nowMs: number): Promise<void>;
   /** A job each time the schedule comes due, from now on; what came due while no process took jobs becomes one. */
@@ -51,9 +51,10 @@ export function createIntakeQueue(redis: RedisClient, keys: Keys): IntakeQueue {
     async remove(id) {
       await (await opened()).remove(id);
     },
-    async isWaiting(id) {
+    async stateOf(id) {
       const [name, finishedOn] = await redis.hmget(keys.intakeJob(id), "name", "finishedOn");
-      return name != null && finishedOn == null;
+      if (name == null) return "unknown";
+      return finishedOn == null ? "waiting" : "over";
     },
     async check(rhythm, nowMs) {
       if (!("pattern" in rhythm)) return;

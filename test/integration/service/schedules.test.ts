@@ -1,5 +1,6 @@
 /** Tasks that come due by themselves: by a pattern, in an interval, once; listed, paused, removed; missed ones run once. */
-import { expect, test } from "vitest";
+import { Queue } from "bullmq";
+import { expect, test, vi } from "vitest";
 import { z } from "zod";
 import { beginTask } from "../../../src/producer/begin-task.ts";
 import { insideOf } from "../../../src/producer/client.ts";
@@ -9,9 +10,10 @@ import { createIntake } from "../../../src/service/intake/intake.ts";
 import { createLogger } from "../../../src/shared/logger.ts";
 import { IntakeInput } from "../../../src/shared/protocol/intake.ts";
 import { TIMING } from "../../../src/shared/protocol/limits.ts";
+import { closeRedis, openRedis } from "../../../src/shared/redis/connection/connection.ts";
 import { loadScripts } from "../../../src/shared/redis/scripts.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
-import { refusal } from "../../helpers/parents.ts";
+import { refusal, testParent } from "../../helpers/parents.ts";
 import { until } from "../../helpers/until.ts";
 import { openStage, type Stage } from "../../stage/stage.ts";
 
@@ -134,6 +136,60 @@ test("each field of a task comes with the schedule, or is refused when it is mad
   expect(lost.sort()).toEqual(["files", "images", "traceparent"]);
 });
 
+const ADDRESS = { tenant: "default", parentId: "planner-7" };
+const OFTEN = { schedule_id: "often", every_ms: 1_000, prompt: "say hello" };
+
+/** Spawns as many agents as the parent may have; the answer destroys them. */
+async function fillQuota(stage: Stage): Promise<() => Promise<void>> {
+  const parent = stage.parent();
+  const made: string[] = [];
+  for (let i = 0; i < 10; i++) made.push((await parent.spawn({ name: "Idle" })).agent_id);
+  return async () => {
+    for (const agentId of made) await parent.destroy(agentId);
+  };
+}
+
+/** How many agents schedules have begun. */
+async function begun(stage: Stage): Promise<number> {
+  return Number(await stage.redis.hget(stage.keys.parent(ADDRESS).registry, "#task"));
+}
+
+/** How many iterations of `often` have been taken; each puts the next one into the queue. */
+async function takenOnes(stage: Stage): Promise<number> {
+  const { bullPrefix, intakeQueue } = stage.keys;
+  const key = `${bullPrefix}:${intakeQueue}:repeat:default/planner-7/often`;
+  return Number(await stage.redis.hget(key, "ic")) - 1;
+}
+
+/** How many jobs wait, are delayed or in hand, and how many schedulers there are; all at one moment. */
+async function queued(stage: Stage): Promise<{ jobs: number; schedulers: number }> {
+  const { bullPrefix, intakeQueue } = stage.keys;
+  const queue = `${bullPrefix}:${intakeQueue}`;
+  const asked = stage.redis.multi().llen(`${queue}:wait`).llen(`${queue}:active`);
+  const answers = await asked.zcard(`${queue}:delayed`).zcard(`${queue}:repeat`).exec();
+  const [waiting = 0, active = 0, delayed = 0, schedulers = 0] = (answers ?? []).map(([, count]) =>
+    Number(count),
+  );
+  return { jobs: waiting + active + delayed, schedulers };
+}
+
+function untilNothingIsQueued(stage: Stage): Promise<unknown> {
+  return until(
+    async () => {
+      const { jobs, schedulers } = await queued(stage);
+      return jobs + schedulers === 0;
+    },
+    { what: "the jobs of schedules to end" },
+  );
+}
+
+/** A parent of a client of its own, and the queue that its schedules go into. */
+async function parentWithQueue(stage: Stage) {
+  const client = stage.client();
+  const { intakeQueue } = await insideOf(client).open();
+  return { parent: testParent(client), intakeQueue };
+}
+
 test("every_ms runs the task again and again, as separate agents, until it is paused", async () => {
   const stage = await openStage();
   const parent = stage.parent();
@@ -205,6 +261,157 @@ test("what came due several times while no worker lived runs once", async () => 
   const { registry } = stage.keys.parent({ tenant: "default", parentId: "planner-7" });
   expect(Number(await stage.redis.hget(registry, "#task"))).toBeLessThanOrEqual(2);
 });
+
+test("a schedule that is removed while its parent has no room begins nothing of what had come due", async () => {
+  const stage = await openStage();
+  const destroyAll = await fillQuota(stage);
+  await startIntake(stage);
+  await stage.parent().schedule(OFTEN);
+  await until(async () => (await takenOnes(stage)) >= 3);
+  await stage.parent().unschedule("often");
+  await destroyAll();
+  await untilNothingIsQueued(stage);
+  expect(await begun(stage)).toBe(0);
+});
+
+test("what came due several times while the parent had no room runs once", async () => {
+  const stage = await openStage();
+  const destroyAll = await fillQuota(stage);
+  await startIntake(stage);
+  await stage.parent().schedule(OFTEN);
+  const without = await until(async () => {
+    const taken = await takenOnes(stage);
+    return taken >= 5 && taken;
+  });
+  await destroyAll();
+  await until(async () => (await takenOnes(stage)) >= without + 2);
+  await stage.parent().pauseSchedule("often");
+  await untilNothingIsQueued(stage);
+  const { bullPrefix, intakeQueue } = stage.keys;
+  const since = (await stage.redis.zcard(`${bullPrefix}:${intakeQueue}:completed`)) - without;
+  expect(await begun(stage)).toBeGreaterThan(0);
+  // One for what was missed, and each that has come due since.
+  expect(await begun(stage)).toBeLessThanOrEqual(1 + since);
+});
+
+test("what came due while the parent had no room is tried until there is some, before it comes due again", async () => {
+  const stage = await openStage();
+  const destroyAll = await fillQuota(stage);
+  await startIntake(stage);
+  await stage.parent().schedule({ ...OFTEN, every_ms: 3_600_000 });
+  const connection = openRedis(stage.url, "worker");
+  closeAtEnd(() => closeRedis(connection));
+  const queue = new Queue(stage.keys.intakeQueue, { connection, prefix: stage.keys.bullPrefix });
+  closeAtEnd(() => queue.close());
+  const [first] = await queue.getDelayed();
+  await first?.promote();
+  // Tried twice: what it was told at first is known.
+  await until(async () => Number((await queue.getJob(first?.id ?? ""))?.attemptsStarted) >= 2);
+  await destroyAll();
+  await until(async () => (await begun(stage)) === 1);
+  expect(await takenOnes(stage)).toBe(1);
+});
+
+test("a schedule that a newer version wrote goes on to tick", async () => {
+  const stage = await openStage();
+  await stage.parent().schedule(OFTEN);
+  await stage.redis.hset(stage.keys.parent(ADDRESS).schedules, "often", '{"v":99}');
+  await startIntake(stage);
+  await until(async () => (await begun(stage)) >= 1);
+  expect(await queued(stage)).toMatchObject({ schedulers: 1 });
+});
+
+test("a schedule that is paused while its parent has no room begins nothing of what had come due", async () => {
+  const stage = await openStage();
+  const destroyAll = await fillQuota(stage);
+  await startIntake(stage);
+  await stage.parent().schedule(OFTEN);
+  await until(async () => (await takenOnes(stage)) >= 1);
+  await stage.parent().pauseSchedule("often");
+  await destroyAll();
+  await untilNothingIsQueued(stage);
+  expect(await begun(stage)).toBe(0);
+});
+
+test("a scheduler that was left without its schedule begins nothing and is removed when it ticks", async () => {
+  const stage = await openStage();
+  await stage.parent().schedule(OFTEN);
+  await stage.redis.hdel(stage.keys.parent(ADDRESS).schedules, "often");
+  await startIntake(stage);
+  await untilNothingIsQueued(stage);
+  expect(await begun(stage)).toBe(0);
+});
+
+test("a single one that came due while it was paused begins nothing until it is resumed", async () => {
+  const stage = await openStage();
+  const parent = stage.parent();
+  await parent.schedule({ schedule_id: "once", at: "2020-01-01T00:00:00Z", prompt: "say hello" });
+  // As a pause leaves it whose process died before it took the job away.
+  const { schedules } = stage.keys.parent(ADDRESS);
+  const made = JSON.parse((await stage.redis.hget(schedules, "once")) ?? "");
+  await stage.redis.hset(schedules, "once", JSON.stringify({ ...made, paused: true }));
+  await startIntake(stage);
+  await untilNothingIsQueued(stage);
+  expect(await begun(stage)).toBe(0);
+  await parent.resumeSchedule("once");
+  await until(async () => (await begun(stage)) === 1);
+});
+
+test("a schedule that another call removes in the middle of schedule leaves nothing that ticks", async () => {
+  const stage = await openStage();
+  const { parent, intakeQueue } = await parentWithQueue(stage);
+  const repeat = intakeQueue.repeat.bind(intakeQueue);
+  vi.spyOn(intakeQueue, "repeat").mockImplementationOnce(async (...args) => {
+    await stage.parent().unschedule("often");
+    return repeat(...args);
+  });
+  await parent.schedule(OFTEN);
+  expect(await queued(stage)).toEqual({ jobs: 0, schedulers: 0 });
+  expect(await parent.schedules()).toEqual([]);
+});
+
+test("of a pause and a resume at once the one that is written last counts in the queue, too", async () => {
+  const stage = await openStage();
+  const { parent, intakeQueue } = await parentWithQueue(stage);
+  await parent.schedule(OFTEN);
+  const endRepeat = intakeQueue.endRepeat.bind(intakeQueue);
+  vi.spyOn(intakeQueue, "endRepeat").mockImplementationOnce(async (id) => {
+    await stage.parent().resumeSchedule("often");
+    return endRepeat(id);
+  });
+  await parent.pauseSchedule("often");
+  expect(await queued(stage)).toEqual({ jobs: 1, schedulers: 1 });
+  expect(await parent.schedules()).toMatchObject([{ paused: false }]);
+
+  const repeat = intakeQueue.repeat.bind(intakeQueue);
+  vi.spyOn(intakeQueue, "repeat").mockImplementationOnce(async (...args) => {
+    await stage.parent().pauseSchedule("often");
+    return repeat(...args);
+  });
+  await parent.resumeSchedule("often");
+  expect(await queued(stage)).toEqual({ jobs: 0, schedulers: 0 });
+  expect(await parent.schedules()).toMatchObject([{ paused: true }]);
+});
+
+test.for([
+  ["one that repeats", { every_ms: 3_600_000 }],
+  ["a single one", { at: "2100-01-01T00:00:00Z" }],
+  ["a single one of a time that is past", { at: "2020-01-01T00:00:00Z" }],
+] as const)(
+  "%s whose call died before it was in the queue comes due when the list is asked for",
+  async ([, rhythm]) => {
+    const stage = await openStage();
+    const { parent } = await parentWithQueue(stage);
+    await parent.schedule({ schedule_id: "often", prompt: "say hello", ...rhythm });
+    const { schedules } = stage.keys.parent(ADDRESS);
+    const made = (await stage.redis.hget(schedules, "often")) ?? "";
+    await parent.unschedule("often");
+    await stage.redis.hset(schedules, "often", made);
+    expect((await queued(stage)).jobs).toBe(0);
+    expect(await parent.schedules()).toMatchObject([{ next_at: expect.any(String) }]);
+    expect((await queued(stage)).jobs).toBe(1);
+  },
+);
 
 test("cron keeps its zone, replaces itself under the same name, and is removed", async () => {
   const parent = (await openStage()).parent();

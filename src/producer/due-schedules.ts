@@ -1,0 +1,67 @@
+/**
+ * Whether a job that came due is still wanted by the schedule that it is of.
+ *
+ * The parent's hash decides, not the queue: a removal takes away only what has not come due, and a scheduler may be left from a
+ * call whose process died. A scheduler that has no schedule is removed here, one that is missing is begun.
+ */
+import type { ParentAddress } from "../shared/protocol/keys.ts";
+import { ScheduleId } from "../shared/protocol/schedule.ts";
+import { type Client, insideOf } from "./client.ts";
+import type { ParentCall } from "./context.ts";
+import { follow, jobOf, nameOf, readSchedule } from "./schedules.ts";
+
+/** What the parent's schedules say of a job. */
+export interface DueTask {
+  /** False: its schedule was removed, is paused, or comes due in another way by now. */
+  isWanted: boolean;
+  /** When the schedule comes due next, epoch ms; absent of a single one. */
+  nextMs?: number;
+}
+
+const SINGLE = /^at-[0-9a-f]{32}$/;
+
+/** Asks for the job `jobId` of `parent`; undefined: no schedule has put it there. Rejects with `redis_unavailable`. */
+export async function askSchedule(
+  client: Client,
+  parent: ParentAddress,
+  jobId: string,
+): Promise<DueTask | undefined> {
+  const scheduleId = repeatedOf(parent, jobId);
+  if (scheduleId === undefined && !SINGLE.test(jobId)) return undefined;
+  const opened = await insideOf(client).open();
+  return opened.call((redisCall) => {
+    const call = { client: opened, parent, ...redisCall };
+    return scheduleId === undefined ? askSingle(call, jobId) : askRepeated(call, scheduleId);
+  });
+}
+
+/** The `schedule_id` in the id that BullMQ gives an iteration: `repeat:`, the scheduler's name, `:`, epoch ms. */
+function repeatedOf({ tenant, parentId }: ParentAddress, jobId: string): string | undefined {
+  const head = `repeat:${nameOf({ tenant, parent_id: parentId, schedule_id: "" })}`;
+  if (!jobId.startsWith(head)) return undefined;
+  return ScheduleId.safeParse(jobId.slice(head.length).replace(/:\d+$/, "")).data;
+}
+
+async function askRepeated(call: ParentCall, schedule_id: string): Promise<DueTask> {
+  const { read, parent, client } = call;
+  const text = await read(() => client.redis.hget(client.keys.parent(parent).schedules, schedule_id));
+  const stands = readSchedule(text);
+  // Another version wrote it.
+  if (text !== null && !stands) return { isWanted: true };
+  const known = { tenant: parent.tenant, parent_id: parent.parentId, schedule_id };
+  const isWanted = stands !== undefined && !stands.paused && stands.at === undefined;
+  const nextMs = isWanted ? await read(() => client.intakeQueue.nextAt(nameOf(known))) : undefined;
+  if (nextMs === undefined) await follow(call, known);
+  return { isWanted, ...(nextMs !== undefined && { nextMs }) };
+}
+
+/** The id of a single one is a digest: it is compared with those of all schedules, at most a hundred. */
+async function askSingle({ read, parent, client }: ParentCall, jobId: string): Promise<DueTask> {
+  const texts = await read(() => client.redis.hvals(client.keys.parent(parent).schedules));
+  const isWanted = texts.some((text) => {
+    const stands = readSchedule(text);
+    // Of what another version wrote it cannot be said that the job is not its.
+    return !stands || (!stands.paused && jobOf(stands) === jobId);
+  });
+  return { isWanted };
+}

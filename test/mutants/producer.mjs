@@ -828,8 +828,8 @@ export default [
     id: "input-digest-undefined",
     promise: "A field that is undefined counts as absent.",
     file: "src/producer/input.ts",
-    find: ".filter(([, field]) => field !== undefined)",
-    replace: "",
+    find: "    .filter(([, field]) => field !== undefined)\n    .sort",
+    replace: "    .sort",
     tests: ["test/unit/producer/input.test.ts"],
   },
   {

@@ -720,4 +720,14 @@ export default [
     replace: "return",
     tests: ["test/unit/producer/subscriber.test.ts"],
   },
+  {
+    id: "new-replies-ack-swallowed",
+    promise: "An ack of new replies that took nothing says so.",
+    file: "src/producer/read-replies.ts",
+    find: "return handOver(entries, () => Promise.all(held.map((entry) => entry.ack())));",
+    replace:
+      "return handOver(entries, () => Promise.all(held.map((entry) => entry.ack().catch(() => false))));",
+    tests: ["test/integration/producer/waiting.test.ts"],
+    title: "took nothing",
+  },
 ];

@@ -480,4 +480,31 @@ export default [
     replace: "found.length < 1e9 ? undefined",
     tests: INTAKE,
   },
+  {
+    id: "door-basic-everywhere",
+    promise:
+      "Basic authentication, which a browser sends by itself, opens nothing that may change something.",
+    file: "src/service/api/auth.ts",
+    find: '(isForBrowsers && method === "GET" && ',
+    replace: '(method === "GET" && ',
+    tests: ["test/integration/service/auth.test.ts"],
+    title: "opens nothing else",
+  },
+  {
+    id: "door-problem-not-logged",
+    promise: "What an answer does not say of a failure stands in the log.",
+    file: "src/service/api/problem.ts",
+    find: "if (INTERNAL.has(code)) logInternal(error, code, logger);",
+    replace: "",
+    tests: ["test/integration/service/problems.test.ts"],
+  },
+  {
+    id: "door-mcp-says-internals",
+    promise: "A client of MCP hears nothing of this process.",
+    file: "src/service/mcp/server.ts",
+    find: "throw new ProtocolError(INTERNAL, detail);",
+    replace: "throw new ProtocolError(INTERNAL, String(error) + detail);",
+    tests: ["test/integration/service/problems.test.ts"],
+    title: "MCP",
+  },
 ];

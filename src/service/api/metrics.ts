@@ -60,6 +60,7 @@ export function createApiMetrics(client: Client, clock: Clock): ApiMetrics {
     mount: {
       path: "/metrics",
       scope: "admin",
+      isForBrowsers: true,
       handler: () => (request, response, next) => {
         if (request.method !== "GET") return next();
         setWakes(client, wakes)

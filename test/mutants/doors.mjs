@@ -507,4 +507,22 @@ export default [
     tests: ["test/integration/service/problems.test.ts"],
     title: "MCP",
   },
+  {
+    id: "door-webhook-slots-of-one-tenant",
+    promise: "A tenant whose receivers are slow holds half of the slots to push at most.",
+    file: "src/service/webhooks/push.ts",
+    find: "return taken < MOST_SLOTS_OF_TENANT;",
+    replace: "return taken < MOST_SLOTS;",
+    tests: ["test/integration/service/webhooks-idle.test.ts"],
+    title: "one tenant has half",
+  },
+  {
+    id: "door-webhook-round-of-any-length",
+    promise: "A parent whose receiver is slow gives its slot to the next one after a minute.",
+    file: "src/service/webhooks/parent-push.ts",
+    find: " || clock.monotonicMs() >= endsAtMs",
+    replace: "",
+    tests: ["test/integration/service/webhooks-idle.test.ts"],
+    title: "slow receiver",
+  },
 ];

@@ -691,8 +691,8 @@ export default [
     id: "cli-follow-acks-unasked",
     promise: "Following takes nothing out of the channel, unless it was asked to.",
     file: "src/cli/verbs/replies.ts",
-    find: "if (flags.ack) await ack();",
-    replace: "await ack();",
+    find: "if (flags.ack) await ackInTheEnd(context, ack);",
+    replace: "await ackInTheEnd(context, ack);",
     tests: ["test/integration/cli-replies.test.ts"],
   },
   {
@@ -729,5 +729,22 @@ export default [
       "return handOver(entries, () => Promise.all(held.map((entry) => entry.ack().catch(() => false))));",
     tests: ["test/integration/producer/waiting.test.ts"],
     title: "took nothing",
+  },
+  {
+    id: "cli-follow-ack-once",
+    promise: "What was printed is acked once Redis is back.",
+    file: "src/cli/verbs/replies.ts",
+    find: "!(error instanceof SubagentError && error.retryable) || signal.aborted",
+    replace: "!(error instanceof SubagentError && error.retryable) || clock !== undefined",
+    tests: ["test/integration/cli-replies.test.ts"],
+    title: "Redis is back",
+  },
+  {
+    id: "cli-input-stop-unheard",
+    promise: "A command that reads standard input stops when it is told to.",
+    file: "src/cli/local/input.ts",
+    find: "await Promise.race([iterator.next(), stopped]);",
+    replace: "await iterator.next();",
+    tests: ["test/unit/cli/local/input.test.ts"],
   },
 ];

@@ -48,12 +48,12 @@ async function readUpTo({ input, signal }: TextSource, bytes: number): Promise<s
   const iterator = input[Symbol.asyncIterator]();
   try {
     while (size < bytes) {
-      const { done, value } = await Promise.race([iterator.next(), stopped]);
-      if (done === true) break;
-      chunks.push(Buffer.from(value));
-      size += Buffer.byteLength(value);
+      const next = await Promise.race([iterator.next(), stopped]);
+      if (next.done === true) break;
+      chunks.push(Buffer.from(next.value));
+      size += Buffer.byteLength(next.value);
     }
-    // Not after a stop: a terminal on which nobody types would hold it up.
+    // Not after a stop: a terminal that says no more would hold it up.
     await iterator.return?.();
   } finally {
     forget();

@@ -86,10 +86,7 @@ export function createAuth(options: AuthOptions): Auth {
   const limits = requestLimits(open, options.requestsPerMinute);
   const takeSlot = slots(options.requestsAtOnce);
   const areKeysMade = keysMade(options);
-  const find = async (token: string) => {
-    const client = await open();
-    return client.call(({ read }) => read(() => apiKeysOf(client).find(token)));
-  };
+  const find = (token: string) => findKey(open, token);
 
   const identify = async (request: Request, { isForBrowsers }: Admission): Promise<Identified> => {
     const token = tokenOf(request, isForBrowsers);
@@ -108,10 +105,7 @@ export function createAuth(options: AuthOptions): Auth {
   const letIn = async (request: Request, response: Response, admission: Admission) => {
     const address = request.socket.remoteAddress ?? "";
     const found = await identify(request, admission).catch(async (error: unknown) => {
-      if (error instanceof SubagentError && error.code === "unauthorized") {
-        if (admission.isForBrowsers) response.set("WWW-Authenticate", OFFERED_TO_BROWSERS);
-        await limits.countFailure(address, response);
-      }
+      if (isUnauthorized(error)) await limits.countFailure(address, response);
       throw error;
     });
     await limits.count(found.principal.keyId ?? address, response);
@@ -125,7 +119,10 @@ export function createAuth(options: AuthOptions): Auth {
       (request, response, next) => {
         letIn(request, response, { scope, isForBrowsers }).then(
           () => next(),
-          (error: unknown) => sendProblem(response, error),
+          (error: unknown) => {
+            if (isForBrowsers && isUnauthorized(error)) response.set("WWW-Authenticate", OFFERED_TO_BROWSERS);
+            sendProblem(response, error);
+          },
         );
       },
     async isStillValid(request) {
@@ -133,6 +130,15 @@ export function createAuth(options: AuthOptions): Auth {
       return token === undefined ? !(await areKeysMade()) : (await find(token)) !== undefined;
     },
   };
+}
+
+function isUnauthorized(error: unknown): boolean {
+  return error instanceof SubagentError && error.code === "unauthorized";
+}
+
+async function findKey(open: AuthOptions["open"], token: string) {
+  const client = await open();
+  return client.call(({ read }) => read(() => apiKeysOf(client).find(token)));
 }
 
 function requireScope({ scope: has }: Principal, scope: Scope): void {

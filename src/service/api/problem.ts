@@ -8,7 +8,6 @@ import { z } from "zod";
 import { ERRORS, type ErrorCode, messageOf, SubagentError } from "../../shared/errors.ts";
 import type { Logger } from "../../shared/logger.ts";
 import { clip } from "../../shared/protocol/text.ts";
-import { withoutSecrets } from "../../shared/secrets.ts";
 
 /** A problem document. `code` is the catalogue's; `detail` one sentence that says what to do; `details` the facts behind it. */
 export const Problem = z.object({
@@ -64,7 +63,7 @@ function logInternal(error: unknown, code: ErrorCode, logger: Logger | undefined
 }
 
 function stackOf(error: unknown): string | undefined {
-  return error instanceof Error && error.stack !== undefined ? withoutSecrets(error.stack) : undefined;
+  return error instanceof Error ? messageOf(error.stack) : undefined;
 }
 
 const loggers = new WeakMap<Response, Logger>();

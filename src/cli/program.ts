@@ -133,6 +133,7 @@ export async function runProgram(args: readonly string[], context: ProgramContex
     return code;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage;
+    if (context.signal.aborted && error === context.signal.reason) return EXIT.interrupted;
     const level = env.SUBAGENT_LOG_LEVEL?.trim();
     const [sentence = "", ...rest] = describeError(error, level === "debug" || level === "trace");
     const [first = "", ...more] = linesOf(`${SPEAKER} ${plain(sentence)}`, output);

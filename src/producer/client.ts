@@ -73,7 +73,7 @@ export function insideOf(client: Client): ClientInside {
 }
 
 const ParentsWish = z.strictObject({ since: z.coerce.date().min(new Date(0)).default(new Date(0)) });
-const Settings = z.object({
+const Settings = z.strictObject({
   redisUrl: z.string(),
   prefix: Prefix.optional(),
   model: ModelId.optional(),

@@ -8,6 +8,7 @@
  * 3. While {@link MOST_WAITING} events wait for a reader nothing is added for it: it reads on from the history when it has taken
  *    them. So what waits is bounded by them and one page, however long the history is and however slow the reader.
  */
+import { z } from "zod";
 import { isoTime } from "../shared/protocol/agent.ts";
 import { isBehind, type ProgressEvent } from "../shared/protocol/reply.ts";
 import {
@@ -21,6 +22,7 @@ import {
 } from "../shared/redis/events.ts";
 import { withAgent } from "./agents.ts";
 import type { ParentContext } from "./context.ts";
+import { readInput } from "./input.ts";
 import type { OpenClient } from "./open-client.ts";
 import { createPushIterator, type PushIterator, whenOpened } from "./push-iterator.ts";
 import type { Watcher } from "./subscriber.ts";
@@ -34,6 +36,10 @@ const PAGE_LINES = 100;
  * there with `events({ after: number })`. A text delta has neither.
  */
 export type NumberedEvent = ProgressEvent & { number?: string; at?: string };
+
+/** The number of an event, or `0` in front of them all. */
+export const EventNumber = z.string().regex(/^(0|\d{1,16}-\d{1,16})$/, "the number of an event, or 0");
+const EventsWish = z.object({ after: EventNumber.optional() });
 
 /** How events are read: `after` a number, `"0"` for all kept events (default: new events only); `signal` ends the reading. */
 export interface EventOptions {
@@ -56,7 +62,8 @@ export function timelineOf(context: ParentContext, agentId: string): Promise<Num
   );
 }
 
-async function open(context: ParentContext, { signal, after }: EventOptions) {
+async function open(context: ParentContext, { signal, after: wished }: EventOptions) {
+  const { after } = readInput(EventsWish, { after: wished }, "events");
   const client = await context.open();
   let [unwatch, forgetStop] = [() => {}, () => {}];
   let reader: HistoryReader | undefined;

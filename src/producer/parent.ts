@@ -165,7 +165,7 @@ export interface Parent {
   waitAll(agentIds: readonly string[], options?: WaitOptions): Promise<Reply[]>;
   /**
    * What has come for a model that is the parent: replies and messages as data for its next user message, to be acked
-   * when that message is safe. `timeout_ms`: how long to wait for the first one, default 0.
+   * when that message is safe. `timeout_ms`: how long to wait for the first one, default 0. `invalid_input`.
    */
   newReplies(options?: WaitOptions): Promise<NewReplies>;
   /** Tools for a model that is the parent: all, or those named. They work until `stop`. `invalid_input` for other names. */
@@ -178,7 +178,8 @@ export interface Parent {
   /**
    * Progress of all agents: from now on, or with `after` from that number on (`"0"`: all kept events: 24 h, about 10,000; of
    * acked agents the newest 50), then new events as they come. A reader that was away or is slow misses nothing that is kept
-   * but text deltas; at most some 1,000 events wait for it in this process.
+   * but text deltas; at most some 1,000 events wait for it in this process. Reading rejects with `invalid_input`: `after` is
+   * no number of an event.
    */
   events(options?: EventOptions): AsyncIterableIterator<NumberedEvent>;
   /**

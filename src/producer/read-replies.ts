@@ -1,12 +1,14 @@
 /** What has come for a parent and is not acked: one entry after another for a reader, or put into words for a model. */
+import { z } from "zod";
 import type { ChannelEntry } from "../shared/protocol/reply.ts";
 import type { StreamEntry } from "../shared/redis/replies.ts";
 import type { ParentContext } from "./context.ts";
+import { readInput } from "./input.ts";
 import { asData } from "./model-text.ts";
 import type { OpenClient } from "./open-client.ts";
 import { whenOpened } from "./push-iterator.ts";
 import type { ReceivedEntry } from "./replies/parent-channel.ts";
-import type { WaitOptions } from "./wait.ts";
+import { TimeoutMs, type WaitOptions } from "./wait.ts";
 
 /** How entries are read: `follow` (default true) goes on with what comes; `signal` ends the reading. */
 export interface RepliesOptions {
@@ -51,15 +53,21 @@ const MAX_ENTRIES = 20;
 export interface NewReplies {
   text: string;
   entries: ChannelEntry[];
-  /** Takes the entries out of the channel: call it once the message that carries `text` is safe. Until then they come again. */
+  /**
+   * Takes the entries out of the channel: call it once the message that carries `text` is safe. Until then they come again.
+   * Rejects as `ack` of a single entry does; what it has not taken then a second call takes.
+   */
   ack(): Promise<void>;
 }
 
-/** What has come; with `timeout_ms` waits so long for the first entry. Rejects with the signal's reason. */
+const NewRepliesWish = z.object({ timeout_ms: TimeoutMs });
+
+/** What has come; with `timeout_ms` waits so long for the first entry. Rejects with `invalid_input`, with the signal's reason. */
 export async function newReplies(
   context: ParentContext,
-  { signal, timeout_ms = 0 }: WaitOptions = {},
+  { signal, timeout_ms: wished }: WaitOptions = {},
 ): Promise<NewReplies> {
+  const { timeout_ms = 0 } = readInput(NewRepliesWish, { timeout_ms: wished }, "newReplies");
   signal?.throwIfAborted();
   const client = await context.open();
   let entries = await unackedEntries(context, client);
@@ -68,13 +76,16 @@ export async function newReplies(
     signal?.throwIfAborted();
     entries = await unackedEntries(context, client);
   }
-  return handOver(context, client, entries);
+  const held = entries.map((entry) => client.channels.received(context.profile.parent, entry));
+  return handOver(entries, () => Promise.all(held.map((entry) => entry.ack())));
 }
 
-/** What has come from one agent. */
+/** What has come from one agent; its `ack` never rejects: who gets the text has it, whatever becomes of the ack. */
 export async function newRepliesOf(context: ParentContext, uid: string): Promise<NewReplies> {
   const client = await context.open();
-  return handOver(context, client, await unackedEntries(context, client, uid));
+  const entries = await unackedEntries(context, client, uid);
+  const take = (entry: StreamEntry) => client.channels.take(context.profile.parent, entry);
+  return handOver(entries, () => Promise.all(entries.map(take)));
 }
 
 /** Unacked entries of the parent, oldest first, of one agent or of all. */
@@ -91,16 +102,12 @@ async function unackedEntries(
   return found;
 }
 
-function handOver(
-  { profile }: ParentContext,
-  { channels }: OpenClient,
-  entries: readonly StreamEntry[],
-): NewReplies {
+function handOver(entries: readonly StreamEntry[], ack: () => Promise<unknown>): NewReplies {
   return {
     text: entries.map(({ entry }) => asData(entry)).join("\n\n"),
     entries: entries.map(({ entry }) => entry),
     async ack() {
-      await Promise.all(entries.map((entry) => channels.take(profile.parent, entry)));
+      await ack();
     },
   };
 }

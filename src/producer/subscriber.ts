@@ -29,7 +29,7 @@ export interface Watcher {
 
 /** See the module's header. */
 export interface Subscriber {
-  /** Begins to watch; the function it returns ends that. */
+  /** Begins to watch; the function it returns ends that. After `stop` the watcher is told `onStop` before this returns. */
   watch(channel: string, watcher: Watcher): () => void;
   /** Resolves when Redis answers over this connection, false when it did not within `withinMs`. */
   start(withinMs: number): Promise<boolean>;
@@ -57,7 +57,10 @@ class ChannelSubscriber implements Subscriber {
   }
 
   watch(channel: string, watcher: Watcher): () => void {
-    if (this.#stopped) return () => {};
+    if (this.#stopped) {
+      watcher.onStop();
+      return () => {};
+    }
     const connection = this.#opened();
     const watching = this.#watchers.get(channel) ?? new Set();
     watching.add(watcher);
@@ -160,7 +163,7 @@ export function listenToDoorbell(
 ): Doorbell {
   let waiting: (() => void)[] = [];
   let isClosed = false;
-  let forget = () => {};
+  let [forget, unwatch] = [() => {}, () => {}];
   const ring = () => {
     const rung = waiting;
     waiting = [];
@@ -173,7 +176,7 @@ export function listenToDoorbell(
     unwatch();
     ring();
   };
-  const unwatch = subscriber.watch(keys.parent(parent).doorbell, {
+  unwatch = subscriber.watch(keys.parent(parent).doorbell, {
     onMessage: ring,
     onGap: ring,
     onStop: () => close(),

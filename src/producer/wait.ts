@@ -27,9 +27,11 @@ interface Wait {
 
 /** Longest time that a caller can name for a wait. */
 export const MAX_WAIT_MS = 2 ** 31 - 1;
+/** Time after which a wait gives up, ms. */
+export const TimeoutMs = z.number().min(0).max(MAX_WAIT_MS).optional();
 const Wish = z.object({
   agent_ids: z.array(z.unknown()).min(1, "name at least one sub-agent"),
-  timeout_ms: z.number().min(0).max(MAX_WAIT_MS).optional(),
+  timeout_ms: TimeoutMs,
 });
 
 /** Resolves with the reply of the agent that ends its run first, acked. */

@@ -3,9 +3,9 @@ import { Command } from "commander";
 import { expect, test } from "vitest";
 import { EXIT, openCommand } from "../../src/cli/command.ts";
 import { createOutput, type OutputStream } from "../../src/cli/terminal/output.ts";
-import { verb } from "../../src/cli/verbs/replies.ts";
-import { systemClock } from "../../src/shared/clock.ts";
-import { redisUrl } from "../helpers/redis.ts";
+import { ACK_RETRY_MS, verb } from "../../src/cli/verbs/replies.ts";
+import { type Clock, systemClock } from "../../src/shared/clock.ts";
+import { beginning, latch } from "../helpers/latch.ts";
 import { until } from "../helpers/until.ts";
 import { type Agent, openStage, type Stage } from "../stage/stage.ts";
 
@@ -26,28 +26,31 @@ function streamOf(reads = Number.POSITIVE_INFINITY): OutputStream & { read: stri
 
 /** The command on an installation with two entries of destroyed agents. */
 async function scene(reads?: number) {
-  const installation = await openStage();
+  return sceneOn(await openStage(), streamOf(reads));
+}
+
+async function sceneOn(installation: Stage, stdout: ReturnType<typeof streamOf>, clock: Clock = systemClock) {
   const agents = [await installation.spawn(), await installation.spawn()];
   for (const agent of agents) await installation.destroy(agent);
-  const stdout = streamOf(reads);
   const stop = new AbortController();
-  const ask = (...flags: string[]) => run(installation, agents[0], stdout, stop.signal, flags);
+  const ask = (...flags: string[]) =>
+    run(installation, agents[0], stdout, { signal: stop.signal, clock }, flags);
   const left = async () => (await Promise.all(agents.map(installation.entries))).flat().length;
   return { ask, left, stdout, stop };
 }
 
 async function run(
-  { prefix }: Stage,
+  { prefix, url }: Stage,
   agent: Agent | undefined,
   stdout: OutputStream,
-  signal: AbortSignal,
+  { signal, clock }: { signal: AbortSignal; clock: Clock },
   flags: string[],
 ): Promise<number | undefined> {
-  const env = { REDIS_URL: redisUrl(), SUBAGENT_PREFIX: prefix, SUBAGENT_PARENT: agent?.parentId };
+  const env = { REDIS_URL: url, SUBAGENT_PREFIX: prefix, SUBAGENT_PARENT: agent?.parentId };
   const surroundings = {
     env,
     cwd: process.cwd(),
-    clock: systemClock,
+    clock,
     output: createOutput(stdout, streamOf(), {}),
     input: process.stdin,
     signal,
@@ -96,4 +99,26 @@ test("--follow without --ack leaves everything where it is", async () => {
   stop.abort();
   expect(await following).toBe(EXIT.done);
   expect(await left()).toBe(2);
+});
+
+test("--follow takes out what it printed while Redis was away once Redis is back, and prints it once", async () => {
+  const stage = await openStage({ redis: "own", proxied: true });
+  const failed = latch();
+  const stdout = streamOf();
+  const { write } = stdout;
+  stdout.write = (text, done) => {
+    if (stdout.read.length === 0) stage.proxy.refuse();
+    write(text, done);
+  };
+  const { ask, left, stop } = await sceneOn(stage, stdout, beginning(ACK_RETRY_MS, failed));
+  const following = ask("--follow", "--ack", "--json");
+  await Promise.race([failed.opened, following]);
+  expect(await left()).toBe(2);
+  stage.proxy.heal();
+  await until(async () => (await left()) === 0);
+  stop.abort();
+  expect(await following).toBe(EXIT.done);
+  const printed = stdout.read.map((line) => JSON.parse(line).reply_id);
+  expect(new Set(printed).size).toBe(2);
+  expect(printed).toHaveLength(2);
 });

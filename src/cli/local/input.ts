@@ -1,30 +1,30 @@
 /** Texts for sub-agents as people give them: on the command line, or on standard input where `-` stands for it. */
 import { SubagentError } from "../../shared/errors.ts";
 import { MESSAGE_MAX_BYTES, MessageText } from "../../shared/protocol/message.ts";
+import { onAbort } from "../../shared/stop-signal.ts";
 
 /** Stands for standard input in the place of a text. */
 const STDIN = "-";
 
+/** Standard input, and what ends the reading of it before its end: with the signal's reason. */
+export interface TextSource {
+  readonly input: AsyncIterable<Buffer | string>;
+  readonly signal: AbortSignal;
+}
+
 /** The texts with standard input in the place of `-`. Throws `invalid_input` when more than one is `-`. */
-export async function readTexts(
-  texts: readonly string[],
-  input: AsyncIterable<Buffer | string>,
-): Promise<readonly string[]> {
+export async function readTexts(texts: readonly string[], source: TextSource): Promise<readonly string[]> {
   if (!texts.includes(STDIN)) return texts;
   if (texts.filter((text) => text === STDIN).length > 1) {
     throw new SubagentError("invalid_input", "Only one prompt can come from standard input: give - once.");
   }
-  const read = await readUpTo(input, MESSAGE_MAX_BYTES + 1);
+  const read = await readUpTo(source, MESSAGE_MAX_BYTES + 1);
   return texts.map((text) => (text === STDIN ? read : text));
 }
 
 /** One text, checked; `what` names it in the refusal, e.g. `The message`. Throws `invalid_input`. */
-export async function readText(
-  text: string,
-  input: AsyncIterable<Buffer | string>,
-  what: string,
-): Promise<string> {
-  const [read = ""] = await readTexts([text], input);
+export async function readText(text: string, source: TextSource, what: string): Promise<string> {
+  const [read = ""] = await readTexts([text], source);
   requireText(read, what);
   return read;
 }
@@ -38,13 +38,25 @@ export function requireText(text: string, what: string): void {
 }
 
 /** Reads text until it ends or holds at least `bytes`: more is refused anyway. */
-async function readUpTo(input: AsyncIterable<Buffer | string>, bytes: number): Promise<string> {
+async function readUpTo({ input, signal }: TextSource, bytes: number): Promise<string> {
   const chunks: Buffer[] = [];
   let size = 0;
-  for await (const chunk of input) {
-    chunks.push(Buffer.from(chunk));
-    size += Buffer.byteLength(chunk);
-    if (size >= bytes) break;
+  let forget = () => {};
+  const stopped = new Promise<never>((_resolve, reject) => {
+    forget = onAbort(signal, () => reject(signal.reason));
+  });
+  const iterator = input[Symbol.asyncIterator]();
+  try {
+    while (size < bytes) {
+      const next = await Promise.race([iterator.next(), stopped]);
+      if (next.done === true) break;
+      chunks.push(Buffer.from(next.value));
+      size += Buffer.byteLength(next.value);
+    }
+    // Not after a stop: a terminal that says no more would hold it up.
+    await iterator.return?.();
+  } finally {
+    forget();
   }
   return Buffer.concat(chunks).toString("utf8");
 }

@@ -40,7 +40,7 @@ function answer(
   flags: AnswerFlags,
 ): Promise<number> {
   return actAsParent(context, "answer", flags, async (acting) => {
-    const text = await readText(answer, context.input, "The answer");
+    const text = await readText(answer, context, "The answer");
     const { question: question_id } = flags;
     const receipt = await acting.parent.answer(
       agentId,

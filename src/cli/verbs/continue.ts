@@ -37,7 +37,7 @@ function goOn(
   flags: ContinueFlags,
 ): Promise<number> {
   return actAsParent(context, "continue", flags, async (acting) => {
-    const text = await readText(message, context.input, "The message");
+    const text = await readText(message, context, "The message");
     const { requestKey: request_key } = flags;
     const receipt = await acting.parent.resume(agentId, text, {
       ...(request_key !== undefined && { request_key }),

@@ -5,7 +5,7 @@ import { messageOf, SubagentError } from "../../shared/errors.ts";
 import { jsonIn } from "../../shared/protocol/text.ts";
 import { type Acting, type ActingFlags, actAsParent, actingOptions } from "../as-parent.ts";
 import { EXIT, type Verb } from "../command.ts";
-import { readTexts } from "../local/input.ts";
+import { readTexts, type TextSource } from "../local/input.ts";
 import { plain, toJsonLine } from "../terminal/text.ts";
 
 const HELP = `
@@ -28,10 +28,10 @@ export const verb: Verb = (command, open, done) => {
   actingOptions(
     command.command("set <file>").description("register the JSON of a file; - is standard input"),
   ).action((file: string, flags: ActingFlags) =>
-    act(flags, async ({ parent, context: { output, input } }) => {
-      const set = await parent.register(await readProfile(file, input));
+    act(flags, async ({ parent, context }) => {
+      const set = await parent.register(await readProfile(file, context));
       const words = `version ${set.version}${set.changed ? "" : ", as before"}`;
-      output.result(flags.json ? toJsonLine(set) : words);
+      context.output.result(flags.json ? toJsonLine(set) : words);
     }),
   );
   actingOptions(command.command("show").description("show the registered profile and its version")).action(
@@ -50,9 +50,9 @@ function inWords({ version, registered_at, profile }: ProfileView): string {
 }
 
 /** Throws `invalid_input` for a file that cannot be read or holds no object. What the object says, the parent checks. */
-async function readProfile(file: string, input: AsyncIterable<Buffer | string>): Promise<object> {
+async function readProfile(file: string, source: TextSource): Promise<object> {
   const [text = ""] =
-    file === "-" ? await readTexts(["-"], input) : [await readFile(file, "utf8").catch(refuse)];
+    file === "-" ? await readTexts(["-"], source) : [await readFile(file, "utf8").catch(refuse)];
   const profile: unknown = jsonIn(text);
   if (typeof profile === "object" && profile !== null && !Array.isArray(profile)) return profile;
   throw new SubagentError(

@@ -61,6 +61,8 @@ function asJson({ parent, activeAtMs, agents, today, unacked }: ParentSnapshot):
   };
 }
 
+/** A longer name is cut down to this before a column leaves: at 80 columns cost and age stay beside it. */
+const PARENT_LEAST_CELLS = 30;
 const STATUSES: readonly AgentStatus[] = ["running", "queued", "waiting", "idle"];
 
 /** The table of parents, with a sum below several of them. */
@@ -76,7 +78,7 @@ export function renderParents(
     return { title, align: "right", leaves: n === 3 ? 5 : 0, text: counted(title) };
   });
   const table: Column<ParentSnapshot>[] = [
-    { title: "parent", leaves: 0, text: ({ parent }) => nameOf(parent) },
+    { title: "parent", leaves: 0, least: PARENT_LEAST_CELLS, text: ({ parent }) => nameOf(parent) },
     ...statuses,
     { title: "unacked", align: "right", leaves: 3, text: ({ unacked }) => String(unacked || "·") },
     { title: "tokens today", align: "right", leaves: 4, text: ({ today }) => formatCompact(today.tokens) },

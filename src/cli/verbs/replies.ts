@@ -1,11 +1,15 @@
 /** `replies`: what has come from a parent's agents and is not acked yet, and with --follow what comes. */
 import type { ReceivedEntry } from "../../producer/replies/parent-channel.ts";
+import { SubagentError } from "../../shared/errors.ts";
 import type { ChannelEntry } from "../../shared/protocol/reply.ts";
 import { type Acting, type ActingFlags, actAsParent, actingOptions } from "../as-parent.ts";
 import { type CommandContext, EXIT, type Verb } from "../command.ts";
 import { formatPlural } from "../terminal/numbers.ts";
 import { renderEntry } from "../terminal/reply.ts";
 import { toJsonLine } from "../terminal/text.ts";
+
+/** Time between two tries of an ack while Redis is away. */
+export const ACK_RETRY_MS = 1_000;
 
 const HELP = `
 Examples:
@@ -42,9 +46,22 @@ async function follow({ context, parent }: Acting, flags: RepliesFlags): Promise
   for await (const { ack, ...entry } of parent.replies({ signal })) {
     output.result(...(flags.json ? [toJsonLine(entry)] : linesOf(context, entry)));
     if (!(await output.delivered())) return EXIT.done;
-    if (flags.ack) await ack();
+    if (flags.ack) await ackInTheEnd(context, ack);
   }
   return EXIT.done;
+}
+
+/** Acks; tries again while Redis is away, so that what was printed is not printed again. Rejects then only once it was stopped. */
+async function ackInTheEnd({ clock, signal }: CommandContext, ack: ReceivedEntry["ack"]): Promise<void> {
+  for (;;) {
+    try {
+      await ack();
+      return;
+    } catch (error) {
+      if (!(error instanceof SubagentError && error.retryable) || signal.aborted) throw error;
+    }
+    await clock.sleep(ACK_RETRY_MS, signal);
+  }
 }
 
 async function printAll(acting: Acting, flags: RepliesFlags): Promise<number> {

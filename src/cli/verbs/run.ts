@@ -93,7 +93,7 @@ const BEGINNING_CHARS = 1_000;
 
 /** Runs the command. Throws `invalid_input` for a prompt that cannot be used, before anything is started. */
 async function run(context: CommandContext, prompts: readonly string[], flags: RunFlags): Promise<number> {
-  const questions = questionsOf(await readTexts(prompts, context.input));
+  const questions = questionsOf(await readTexts(prompts, context));
   const { maxTurns, maxTokens, maxTotalTokens, maxCostUsd, maxDuration } = flags;
   const limits: LimitsInput = {
     ...(maxTurns !== undefined && { max_turns: maxTurns }),

@@ -83,7 +83,7 @@ function scheduleVerb(
       if (found.length === 0) throw unknownSchedule(id);
       print(found);
     } else {
-      const text = await readText(prompt ?? "-", context.input, "The prompt");
+      const text = await readText(prompt ?? "-", context, "The prompt");
       const task = {
         prompt: text,
         ...(name !== undefined && { name }),

@@ -44,7 +44,7 @@ interface SendFlags extends ActingFlags {
  */
 function send(context: CommandContext, agentId: string, message: string, flags: SendFlags): Promise<number> {
   return actAsParent(context, "send", flags, async (acting) => {
-    const text = await readText(message, context.input, "The message");
+    const text = await readText(message, context, "The message");
     const { messageId: message_id } = flags;
     const receipt = await acting.parent.send(agentId, text, message_id === undefined ? {} : { message_id });
     const { status, run } = receipt;

@@ -71,7 +71,7 @@ function spawn(context: CommandContext, name: string, flags: SpawnFlags): Promis
     const { output } = context;
     // Read before anything is made: a prompt that is refused leaves no agent behind.
     const prompt =
-      flags.prompt === undefined ? undefined : await readText(flags.prompt, context.input, "The prompt");
+      flags.prompt === undefined ? undefined : await readText(flags.prompt, context, "The prompt");
     const receipt = await parent.spawn(wish);
     const { agent_id, limits, unknown_tools } = receipt;
     if (unknown_tools.length > 0) {

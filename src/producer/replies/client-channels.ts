@@ -63,7 +63,7 @@ export interface ReplyChannels {
    * channel's readers will see it again.
    */
   take(parent: ParentAddress, entry: StreamEntry): Promise<boolean>;
-  /** Ends all readers; waiters reject with `closed`. Idempotent. */
+  /** Ends all readers; waiters reject with `closed`: those that there are, and those that come later. Idempotent. */
   stop(): void;
 }
 
@@ -85,13 +85,16 @@ const STOPPED = "This client was stopped while it waited; the reply stays in the
 export function createReplyChannels(parts: ChannelsParts): ReplyChannels {
   const { keys, logger } = parts;
   const channels = new Map<string, ReplyChannel>();
+  let stopped: SubagentError | undefined;
 
   const channelOf = (parent: ParentAddress): ReplyChannel => {
     const { doorbell } = keys.parent(parent);
     const open =
       channels.get(doorbell) ??
       openChannel(parts, parent, ackerOf(parts, parent), () => void channels.delete(doorbell));
-    channels.set(doorbell, open);
+    // A call that was under way at the stop may ask for its channel only now.
+    if (stopped) open.stop(stopped);
+    else channels.set(doorbell, open);
     return open;
   };
   return {
@@ -114,7 +117,8 @@ export function createReplyChannels(parts: ChannelsParts): ReplyChannels {
     read: (parent, options) => channelOf(parent).read(options),
     reserve: (parent, uid, takeQuestion) => channelOf(parent).reserve(uid, takeQuestion),
     stop() {
-      for (const channel of [...channels.values()]) channel.stop(new SubagentError("closed", STOPPED));
+      stopped ??= new SubagentError("closed", STOPPED);
+      for (const channel of [...channels.values()]) channel.stop(stopped);
       channels.clear();
     },
   };

@@ -124,7 +124,7 @@ export interface ReplyChannel {
   /** Whether an entry is kept for a waiter. */
   isReserved(entry: StreamEntry): boolean;
   readonly waiters: ReadonlySet<Waiter>;
-  /** Ends the readers; waiters reject with `reason`. */
+  /** Ends the readers; waiters reject with `reason`: those that there are, and those that come later. The first call counts. */
   stop(reason: unknown): void;
 }
 
@@ -141,6 +141,7 @@ interface State {
   reserved: Map<string, number>;
   /** Uids of reserved agents whose questions are kept, too. */
   answered: Set<string>;
+  stopped: { reason: unknown } | undefined;
 }
 
 /** A channel over one feed. */
@@ -151,6 +152,7 @@ export function replyChannel(parts: ChannelParts): ReplyChannel {
     waiters: new Set(),
     reserved: new Map(),
     answered: new Set(),
+    stopped: undefined,
   };
   return {
     waiters: state.waiters,
@@ -164,6 +166,7 @@ export function replyChannel(parts: ChannelParts): ReplyChannel {
     },
     isReserved: (entry) => isKept(state, entry),
     stop(reason) {
+      state.stopped ??= { reason };
       for (const reader of [...state.readers]) reader.stream.end();
       for (const waiter of [...state.waiters]) waiter.fail(reason);
     },
@@ -203,7 +206,8 @@ function openReader(state: State, { signal, onEnd }: ReaderOptions): PushIterato
   });
   const reader: Reader = { stream, kept: [] };
   readers.add(reader);
-  if (!signal?.aborted) parts.feed.add(listener);
+  if (state.stopped) stream.end();
+  else if (!signal?.aborted) parts.feed.add(listener);
   return stream;
 }
 
@@ -217,7 +221,8 @@ function openReservation(state: State, uid: string, takeQuestion?: TakeQuestion)
   let cancelled: { reason: unknown } | undefined;
   return {
     wait(run, how) {
-      if (cancelled) return Promise.reject(cancelled.reason);
+      const over = cancelled ?? state.stopped;
+      if (over) return Promise.reject(over.reason);
       const { promise, waiter } = openWaiter(state, { uid, run, takeQuestion });
       waiter.mayTakeCopy = how !== "shared";
       waiting = waiter;

@@ -227,7 +227,8 @@ async function* eventsOf(
       ackWhenSent(call, ack);
     } else yield { event: "error", data: { error: status, message: `The run ended as ${status}.` } };
   } catch (error) {
-    const { code, detail } = problemOf(error);
+    if (call.signal.aborted) return;
+    const { code, detail } = problemOf(error, call.parts.logger);
     yield { event: "error", data: { error: code, message: detail } };
   }
 }

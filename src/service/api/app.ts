@@ -11,12 +11,12 @@ import express, {
   type RequestHandler,
   type Response,
 } from "express";
-import { messageOf, SubagentError } from "../../shared/errors.ts";
+import { SubagentError } from "../../shared/errors.ts";
 import type { Logger } from "../../shared/logger.ts";
 import type { Scope } from "../../shared/redis/api-keys.ts";
 import { type AllowedHosts, refusalOf, securityHeaders } from "../board/app.ts";
 import type { Auth } from "./auth.ts";
-import { sendProblem } from "./problem.ts";
+import { logProblems, sendProblem } from "./problem.ts";
 import { type Route, type RouteParts, routerOf } from "./route.ts";
 
 /** What another door on the same port is given. */
@@ -28,6 +28,8 @@ export interface MountParts extends RouteParts {
 export interface Mount {
   readonly path: string;
   readonly scope: Scope;
+  /** Whether a page in a browser reads it, which sends its key by basic authentication; it must change nothing then. */
+  readonly isForBrowsers?: boolean;
   handler(parts: MountParts): RequestHandler;
 }
 
@@ -51,6 +53,10 @@ export function createApiApp({ auth, hosts, count, open, routes, mounts, parts }
   app.disable("etag");
   // Query strings are flat: no nested objects are made of what a client writes.
   app.set("query parser", "simple");
+  app.use((_request, response, next) => {
+    logProblems(response, parts.logger);
+    next();
+  });
   app.use(count);
   app.use(securityHeaders());
   app.use((request, response, next) => {
@@ -59,13 +65,13 @@ export function createApiApp({ auth, hosts, count, open, routes, mounts, parts }
     sendProblem(response, new SubagentError("forbidden", refusal));
   });
   app.use(open);
-  for (const { path, scope, handler } of mounts) app.use(path, auth.require(scope), handler(parts));
+  for (const { path, scope, isForBrowsers, handler } of mounts)
+    app.use(path, auth.require(scope, isForBrowsers), handler(parts));
   app.use(routerOf(routes, parts));
   app.use((request, response) => sendProblem(response, unknownRoute(request, routes)));
-  app.use((error: unknown, _request: Request, response: Response, _next: NextFunction) => {
-    parts.logger?.debug({ problem: messageOf(error) }, "API request failed");
-    sendProblem(response, error);
-  });
+  app.use((error: unknown, _request: Request, response: Response, _next: NextFunction) =>
+    sendProblem(response, error),
+  );
   return app;
 }
 

@@ -39,13 +39,27 @@ export interface AuthOptions {
 
 /** The guard of the API. */
 export interface Auth {
-  /** Lets a request pass whose key has `scope`; {@link principalOf} then tells who asks. */
-  require(scope: Scope): RequestHandler;
+  /**
+   * Lets a request pass whose key has `scope`; {@link principalOf} then tells who asks. `isForBrowsers`: the key may come by basic
+   * authentication, which a browser sends by itself, also where another page made it ask; so nothing may change there.
+   */
+  require(scope: Scope, isForBrowsers?: boolean): RequestHandler;
   /** Whether the principal of an answer that streams may still see it. */
   isStillValid(request: Request): Promise<boolean>;
 }
 
-const principals = new WeakMap<Request, { principal: Principal; token: string | undefined }>();
+/** How a door lets in. */
+interface Admission {
+  readonly scope: Scope;
+  readonly isForBrowsers: boolean;
+}
+
+interface Identified {
+  readonly principal: Principal;
+  readonly token: string | undefined;
+}
+
+const principals = new WeakMap<Request, Identified>();
 
 /** Who asks. Throws for a request that did not pass {@link Auth.require}. */
 export function principalOf(request: Request): Principal {
@@ -63,6 +77,7 @@ const FAILURES_PER_MINUTE = 60;
 const WINDOW_S = 60;
 /** For so long an answer to "was a key ever made?" is believed when it was no. */
 const BELIEVED_MS = 1_000;
+const OFFERED_TO_BROWSERS = 'Bearer, Basic realm="subagent-queue"';
 const UNKNOWN_KEY = "This key is unknown or revoked: make one with `subagent-queue keys create`.";
 
 /** A guard over the installation's keys. */
@@ -71,13 +86,10 @@ export function createAuth(options: AuthOptions): Auth {
   const limits = requestLimits(open, options.requestsPerMinute);
   const takeSlot = slots(options.requestsAtOnce);
   const areKeysMade = keysMade(options);
-  const find = async (token: string) => {
-    const client = await open();
-    return client.call(({ read }) => read(() => apiKeysOf(client).find(token)));
-  };
+  const find = (token: string) => findKey(open, token);
 
-  const identify = async (request: Request): Promise<{ principal: Principal; token: string | undefined }> => {
-    const token = tokenOf(request);
+  const identify = async (request: Request, { isForBrowsers }: Admission): Promise<Identified> => {
+    const token = tokenOf(request, isForBrowsers);
     if (token === undefined) {
       if (options.openWithoutKeys && !(await areKeysMade()))
         return { principal: { tenant: options.tenant, scope: "admin", keyId: undefined }, token };
@@ -90,30 +102,43 @@ export function createAuth(options: AuthOptions): Auth {
     if (!key) throw new SubagentError("unauthorized", UNKNOWN_KEY);
     return { principal: { tenant: key.tenant, scope: key.scope, keyId: key.key_id }, token };
   };
-  const letIn = async (request: Request, response: Response, scope: Scope) => {
+  const letIn = async (request: Request, response: Response, admission: Admission) => {
     const address = request.socket.remoteAddress ?? "";
-    const found = await identify(request).catch(async (error: unknown) => {
-      if (error instanceof SubagentError && error.code === "unauthorized")
-        await limits.countFailure(address, response);
+    const found = await identify(request, admission).catch(async (error: unknown) => {
+      if (isUnauthorized(error)) await limits.countFailure(address, response);
       throw error;
     });
     await limits.count(found.principal.keyId ?? address, response);
-    requireScope(found.principal, scope);
+    requireScope(found.principal, admission.scope);
     takeSlot(found.principal.tenant, response);
     principals.set(request, found);
   };
   return {
-    require: (scope) => (request, response, next) => {
-      letIn(request, response, scope).then(
-        () => next(),
-        (error: unknown) => sendProblem(response, error),
-      );
-    },
+    require:
+      (scope, isForBrowsers = false) =>
+      (request, response, next) => {
+        letIn(request, response, { scope, isForBrowsers }).then(
+          () => next(),
+          (error: unknown) => {
+            if (isForBrowsers && isUnauthorized(error)) response.set("WWW-Authenticate", OFFERED_TO_BROWSERS);
+            sendProblem(response, error);
+          },
+        );
+      },
     async isStillValid(request) {
       const token = principals.get(request)?.token;
       return token === undefined ? !(await areKeysMade()) : (await find(token)) !== undefined;
     },
   };
+}
+
+function isUnauthorized(error: unknown): boolean {
+  return error instanceof SubagentError && error.code === "unauthorized";
+}
+
+async function findKey(open: AuthOptions["open"], token: string) {
+  const client = await open();
+  return client.call(({ read }) => read(() => apiKeysOf(client).find(token)));
 }
 
 function requireScope({ scope: has }: Principal, scope: Scope): void {
@@ -123,12 +148,16 @@ function requireScope({ scope: has }: Principal, scope: Scope): void {
 }
 
 /**
- * The token of `Authorization: Bearer …` or `X-Api-Key`; for a page in a browser, which cannot send these, the password of
- * basic authentication, with which nothing can be changed. Undefined without any.
+ * The token of `Authorization: Bearer …` or `X-Api-Key`; where a page in a browser reads, which cannot send these, the password
+ * of basic authentication. Undefined without any.
  */
-function tokenOf({ method, headers: { authorization, "x-api-key": apiKey } }: Request): string | undefined {
+function tokenOf(
+  { method, headers: { authorization, "x-api-key": apiKey } }: Request,
+  isForBrowsers: boolean,
+): string | undefined {
   if (authorization !== undefined) {
-    const [, basic] = (method === "GET" && /^Basic +([A-Za-z0-9+/=]+)$/i.exec(authorization)) || [];
+    const [, basic] =
+      (isForBrowsers && method === "GET" && /^Basic +([A-Za-z0-9+/=]+)$/i.exec(authorization)) || [];
     if (basic !== undefined)
       return Buffer.from(basic, "base64")
         .toString()

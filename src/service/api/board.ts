@@ -34,7 +34,7 @@ export function openBoard(client: Client): { mount: Mount; close(): Promise<void
     );
   };
   return {
-    mount: { path: BOARD_PATH, scope: "admin", handler: () => handler },
+    mount: { path: BOARD_PATH, scope: "admin", isForBrowsers: true, handler: () => handler },
     async close() {
       const ending = await opened?.catch(() => undefined);
       await ending?.queue.close().catch(() => {});

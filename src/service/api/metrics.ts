@@ -11,6 +11,7 @@ import { openWakeQueueForReading } from "../../shared/redis/wake-queue.ts";
 import type { Mount } from "./app.ts";
 import { sendProblem } from "./problem.ts";
 
+const DOOR = { path: "/metrics", scope: "admin", isForBrowsers: true } as const;
 const METHODS: ReadonlySet<string> = new Set(["GET", "HEAD", "POST", "PUT", "DELETE"]);
 const SECONDS = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60, 300];
 
@@ -58,8 +59,7 @@ export function createApiMetrics(client: Client, clock: Clock): ApiMetrics {
       next();
     },
     mount: {
-      path: "/metrics",
-      scope: "admin",
+      ...DOOR,
       handler: () => (request, response, next) => {
         if (request.method !== "GET") return next();
         setWakes(client, wakes)

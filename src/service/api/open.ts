@@ -1,7 +1,6 @@
 /** What needs no key: whether this process lives, whether it may be given work, what the API answers, and the live page. */
 import { type Response, Router } from "express";
 import { type Client, insideOf } from "../../producer/client.ts";
-import { messageOf } from "../../shared/errors.ts";
 import { documentPage } from "./document-page.ts";
 import { livePageRouter } from "./live-page.ts";
 import { openApiOf } from "./openapi.ts";
@@ -31,18 +30,19 @@ export function openRouter(client: Client, routes: readonly Route[]): Router {
   return router;
 }
 
-/** Redis is asked, so that the answer is true now. */
+const REDIS_AWAY = "Redis does not answer";
+
+/** Redis is asked, so that the answer is true now. It needs no key, so it names no address: the log does. */
 async function ready(client: Client, response: Response): Promise<void> {
-  const problem = await askRedis(client).catch(messageOf);
-  const isReady = problem === undefined;
+  const isReady = await doesRedisAnswer(client).catch(() => false);
   response
     .status(isReady ? 200 : 503)
     .set("Cache-Control", "no-store")
-    .json({ ready: isReady, redis: isReady ? "ready" : "away", reasons: isReady ? [] : [problem] });
+    .json({ ready: isReady, redis: isReady ? "ready" : "away", reasons: isReady ? [] : [REDIS_AWAY] });
 }
 
-async function askRedis(client: Client): Promise<undefined> {
+async function doesRedisAnswer(client: Client): Promise<true> {
   const { call, redis } = await insideOf(client).open();
   await call(({ read }) => read(() => redis.time()));
-  return undefined;
+  return true;
 }

@@ -6,6 +6,7 @@ import { STATUS_CODES } from "node:http";
 import type { Response } from "express";
 import { z } from "zod";
 import { ERRORS, type ErrorCode, messageOf, SubagentError } from "../../shared/errors.ts";
+import type { Logger } from "../../shared/logger.ts";
 import { clip } from "../../shared/protocol/text.ts";
 
 /** A problem document. `code` is the catalogue's; `detail` one sentence that says what to do; `details` the facts behind it. */
@@ -34,10 +35,14 @@ const INTERNAL: ReadonlySet<ErrorCode> = new Set([
 ]);
 const UNEXPECTED = "This request cannot be answered; the server's log says why.";
 
-/** The document for anything thrown. What is not of the catalogue says nothing about this process. */
-export function problemOf(error: unknown): Problem {
+/**
+ * The document for anything thrown. What is not of the catalogue says nothing about this process; it stands in `logger`, as
+ * everything does that is of the process and not of the request.
+ */
+export function problemOf(error: unknown, logger: Logger | undefined): Problem {
   const known = error instanceof SubagentError ? error : undefined;
   const code = known?.code ?? codeOfStatus(error);
+  if (INTERNAL.has(code)) logInternal(error, code, logger);
   const { httpStatus: status, retryable } = ERRORS[code];
   const isInternal = known === undefined || INTERNAL.has(code);
   const details = isInternal ? {} : bounded(known.details, MOST_DEPTH);
@@ -52,11 +57,28 @@ export function problemOf(error: unknown): Problem {
   };
 }
 
+function logInternal(error: unknown, code: ErrorCode, logger: Logger | undefined): void {
+  const more = error instanceof SubagentError ? { details: error.details } : { stack: stackOf(error) };
+  logger?.error({ code, problem: messageOf(error), ...more }, "A request could not be answered");
+}
+
+function stackOf(error: unknown): string | undefined {
+  return error instanceof Error ? messageOf(error.stack) : undefined;
+}
+
+const loggers = new WeakMap<Response, Logger>();
+
+/** From here on {@link sendProblem} logs to `logger` what it answers a request with. */
+export function logProblems(response: Response, logger: Logger | undefined): void {
+  if (logger) loggers.set(response, logger);
+}
+
 /** Answers with the problem document of `error`; where the answer has begun, the connection ends instead. */
 export function sendProblem(response: Response, error: unknown): void {
+  const problem = problemOf(error, loggers.get(response));
   if (response.headersSent) return void response.destroy();
-  const problem = problemOf(error);
-  if (problem.status === 401) response.set("WWW-Authenticate", 'Bearer, Basic realm="subagent-queue"');
+  if (problem.status === 401 && !response.hasHeader("WWW-Authenticate"))
+    response.set("WWW-Authenticate", "Bearer");
   if (problem.retryable && !response.hasHeader("Retry-After")) response.set("Retry-After", "1");
   response
     .status(problem.status)

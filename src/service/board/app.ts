@@ -67,8 +67,9 @@ export function createBoardApp({ board, hosts, isReady, clock, logger }: BoardAp
     sendProblem(response, 404, `Nothing is here; the board is at ${BOARD_PATH}.`),
   );
   app.use((error: unknown, _request: Request, response: Response, _next: NextFunction) => {
-    logger?.debug({ problem: messageOf(error) }, "Board request failed");
-    if (!response.headersSent) sendProblem(response, statusOf(error), "This request cannot be answered.");
+    const status = statusOf(error);
+    if (status === 500) logger?.error({ problem: messageOf(error) }, "A request could not be answered");
+    if (!response.headersSent) sendProblem(response, status, "This request cannot be answered.");
   });
   return app;
 }

@@ -6,6 +6,7 @@ import { z } from "zod";
 import { createParent } from "../../producer/parent.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import { whenSent } from "../../shared/http-server.ts";
+import type { Logger } from "../../shared/logger.ts";
 import { ParentId } from "../../shared/protocol/ids.ts";
 import type { Mount, MountParts } from "../api/app.ts";
 import { principalOf } from "../api/auth.ts";
@@ -28,7 +29,7 @@ export function mcpMount({ answerWithinMs }: { answerWithinMs?: number } = {}): 
       router.use(readBody("large"), requireEnvelope);
       router.use((request, response) => void serve(parts, answerWithinMs, request, response));
       router.use((error: unknown, _request: Request, response: Response, _next: NextFunction) =>
-        sendRpcError(response, error),
+        sendRpcError(response, error, parts.logger),
       );
       return router;
     },
@@ -49,15 +50,15 @@ const requireEnvelope: RequestHandler = ({ body }, _response, next) => {
 };
 
 /** A refusal of what cannot be read, as JSON-RPC spells it: without the id. */
-function sendRpcError(response: Response, error: unknown): void {
+function sendRpcError(response: Response, error: unknown, logger: Logger | undefined): void {
   if (response.headersSent) return void response.destroy();
-  const { status, detail } = problemOf(error);
+  const { status, detail } = problemOf(error, logger);
   const code = error instanceof SyntaxError ? PARSE_ERROR : INVALID_REQUEST;
   response.status(status).json({ jsonrpc: "2.0", id: null, error: { code, message: detail } });
 }
 
 async function serve(
-  { client, clock }: MountParts,
+  { client, clock, logger }: MountParts,
   answerWithinMs: number | undefined,
   request: Request,
   response: Response,
@@ -71,6 +72,10 @@ async function serve(
   const onceAnswered: McpServerOptions["onceAnswered"] = (_requestId, ack) =>
     whenSent(response, (isWhole) => void (isWhole && ack()));
   const build = () =>
-    createMcpServer({ parent, clock, onceAnswered, ...(answerWithinMs !== undefined && { answerWithinMs }) });
+    createMcpServer({
+      ...{ parent, clock, onceAnswered },
+      ...(logger && { logger }),
+      ...(answerWithinMs !== undefined && { answerWithinMs }),
+    });
   await toNodeHandler(createMcpHandler(build))(request, response, request.body);
 }

@@ -15,11 +15,13 @@ import { nullsLeftOut, readInput } from "../../producer/input.ts";
 import { TOOL_INPUTS } from "../../producer/model-tools.ts";
 import { contextOf, type Parent } from "../../producer/parent.ts";
 import type { Clock } from "../../shared/clock.ts";
-import { messageOf, SubagentError } from "../../shared/errors.ts";
+import { SubagentError } from "../../shared/errors.ts";
+import type { Logger } from "../../shared/logger.ts";
 import { quoted } from "../../shared/protocol/text.ts";
 import { withoutSecrets } from "../../shared/secrets.ts";
 import { onAbort } from "../../shared/stop-signal.ts";
 import { packageVersion } from "../../shared/version.ts";
+import { problemOf } from "../api/problem.ts";
 import { cancelTask, createdTask, InputResponses, readTask, resultOf, updateTask } from "./task.ts";
 
 /** Clients give up after 60 s. */
@@ -46,6 +48,8 @@ export interface McpServerOptions {
   answerWithinMs?: number;
   /** Calls `ack` once the answer to a request has left whole, and never otherwise. Default: at once. */
   onceAnswered?: (requestId: RequestId, ack: () => Promise<unknown>) => void;
+  /** Is told what went wrong here; a client hears no more of it than that. */
+  logger?: Logger;
 }
 
 type Ack = () => Promise<unknown>;
@@ -56,6 +60,7 @@ export function createMcpServer({
   clock,
   answerWithinMs = ANSWER_WITHIN_MS,
   onceAnswered = (_requestId, ack) => void ack(),
+  logger,
 }: McpServerOptions): Server {
   const server = new Server(
     { name: "subagent-queue", version: packageVersion() },
@@ -87,25 +92,33 @@ export function createMcpServer({
       const ackLater = (ack: Ack) => ackWhenAnswered(context, ack);
       if (name === "task" || name === "agent") {
         const call = { parent, clock, name, input, signal, answerWithinMs, ackLater } as const;
-        return asResult(() => (followsTasks(context) ? startTask(call) : answerPlainly(call)));
+        return asResult(logger, () => (followsTasks(context) ? startTask(call) : answerPlainly(call)));
       }
       const tool = tools.find((each) => each.name === name);
       if (!tool) throw new ProtocolError(INVALID_PARAMS, `There is no tool ${quoted(withoutSecrets(name))}.`);
-      return asResult(async () => said(await tool.run(input, { toolUse: { id: String(id) }, ackLater })));
+      return asResult(logger, async () =>
+        said(await tool.run(input, { toolUse: { id: String(id) }, ackLater })),
+      );
     },
   );
-  addTaskMethods(server, parent, ackWhenAnswered);
+  addTaskMethods(server, { parent, ackWhenAnswered, logger });
   return server;
 }
 
 type AckWhenAnswered = (context: ServerContext, ack: Ack) => void;
 
-function addTaskMethods(server: Server, parent: Parent, ackWhenAnswered: AckWhenAnswered): void {
+interface TaskMethods {
+  parent: Parent;
+  ackWhenAnswered: AckWhenAnswered;
+  logger: Logger | undefined;
+}
+
+function addTaskMethods(server: Server, { parent, ackWhenAnswered, logger }: TaskMethods): void {
   const context = contextOf(parent);
   const result = z.looseObject({});
   server.setRequestHandler("tasks/get", { params: TaskParams, result }, async ({ taskId }, request) => {
     requireTasks(request);
-    const { task, ack } = known(await asProtocol(() => readTask(context, taskId)));
+    const { task, ack } = known(await asProtocol(logger, () => readTask(context, taskId)));
     if (ack) ackWhenAnswered(request, ack);
     return { ...task };
   });
@@ -115,12 +128,12 @@ function addTaskMethods(server: Server, parent: Parent, ackWhenAnswered: AckWhen
     const responses = InputResponses.safeParse(request.mcpReq.inputResponses ?? {});
     if (!responses.success)
       throw new ProtocolError(INVALID_PARAMS, "inputResponses must be answers by the keys of inputRequests.");
-    known(await asProtocol(() => updateTask(context, taskId, responses.data)));
+    known(await asProtocol(logger, () => updateTask(context, taskId, responses.data)));
     return { resultType: "complete" };
   });
   server.setRequestHandler("tasks/cancel", { params: TaskParams, result }, async ({ taskId }, request) => {
     requireTasks(request);
-    known(await asProtocol(() => cancelTask(context, taskId)));
+    known(await asProtocol(logger, () => cancelTask(context, taskId)));
     return { resultType: "complete" };
   });
 }
@@ -171,21 +184,25 @@ function said(text: string) {
   return { content: [{ type: "text" as const, text }] };
 }
 
-/** A refusal of ours is a result that the model reads; anything else is the protocol's. */
-async function asResult(work: () => Promise<object>): Promise<Record<string, unknown>> {
+/** A refusal of ours is a result that the model reads; anything else is the protocol's, and says nothing about this process. */
+async function asResult(
+  logger: Logger | undefined,
+  work: () => Promise<object>,
+): Promise<Record<string, unknown>> {
   try {
     return { ...(await work()) };
   } catch (error) {
+    const { detail } = problemOf(error, logger);
     if (error instanceof SubagentError) return { ...said(error.message), isError: true };
-    throw new ProtocolError(INTERNAL, messageOf(error));
+    throw new ProtocolError(INTERNAL, detail);
   }
 }
 
-async function asProtocol<T>(work: () => Promise<T>): Promise<T> {
+async function asProtocol<T>(logger: Logger | undefined, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    throw new ProtocolError(INTERNAL, messageOf(error));
+    throw new ProtocolError(INTERNAL, problemOf(error, logger).detail);
   }
 }
 

@@ -43,7 +43,7 @@ export function serveMcpStdio(parent: Parent, clock: Clock, logger: Logger): Mcp
     closed: () => tellClosed(),
   });
   const onceAnswered = (id: RequestId, ack: () => Promise<unknown>) => void acks.set(id, ack);
-  const { close } = serveStdio(() => createMcpServer({ parent, clock, onceAnswered }), {
+  const { close } = serveStdio(() => createMcpServer({ parent, clock, logger, onceAnswered }), {
     onerror,
     transport,
   });

@@ -35,8 +35,9 @@ const PAGE_ENTRIES = 100;
 const AT_A_TIME = 16;
 const MOST_FAILURES = 3;
 const LONGEST_BACKOFF_MS = 3_600_000;
-/** Then it is another parent's slot. */
+/** Then it is another parent's slot: after so many entries, or when the round has taken so long. */
 const MOST_ENTRIES = 1_000;
+const ROUND_MS = 60_000;
 
 /** Pushes as long as `isOurs`. */
 export async function pushParent(
@@ -54,7 +55,7 @@ export async function pushParent(
   const outcome = outcomeOf(parts, webhook, round);
   if (outcome.status !== "ok" || webhook.failures > 0)
     await open.call(({ read }) => read(() => slots.note(parent, webhook, outcome)));
-  if (outcome.status === "ok") return { status: round.sent < MOST_ENTRIES ? "done" : "more" };
+  if (outcome.status === "ok") return { status: round.isCut ? "more" : "done" };
   const { problem, status, waitMs } = outcome;
   if (status === "gone") return { status: "done" };
   logger?.warn({ parent: parent.parentId, problem }, "A webhook failed; trying again later");
@@ -67,11 +68,11 @@ interface Pushing {
   readonly mayGoOn: () => boolean;
 }
 
-/** What came of a round's requests: `last` is the entry that was tried last. */
+/** What came of a round's requests: `last` is the entry that was tried last; `isCut`: it had its share, and some may be left. */
 interface Round {
   readonly failed: readonly PushAnswer[];
   readonly isTaken: boolean;
-  readonly sent: number;
+  readonly isCut: boolean;
   readonly last: string;
 }
 
@@ -79,10 +80,13 @@ interface Round {
 async function pushAll(parts: PushParts, { parent, webhook, mayGoOn }: Pushing): Promise<Round> {
   const failed: PushAnswer[] = [];
   let [isTaken, sent, last] = [false, 0, webhook.after];
+  const { clock } = parts.open;
+  const endsAtMs = clock.monotonicMs() + ROUND_MS;
+  const hasHadShare = () => sent >= MOST_ENTRIES || clock.monotonicMs() >= endsAtMs;
   const entries = entriesFrom(parts.open, parent, webhook.after);
   const pushNext = async () => {
     for await (const entry of entries) {
-      if (!mayGoOn() || failed.length >= MOST_FAILURES || sent >= MOST_ENTRIES) return;
+      if (!mayGoOn() || failed.length >= MOST_FAILURES || hasHadShare()) return;
       sent += 1;
       last = entry.id;
       const answer = await pushOne(parts, parent, webhook, entry);
@@ -91,7 +95,7 @@ async function pushAll(parts: PushParts, { parent, webhook, mayGoOn }: Pushing):
     }
   };
   await Promise.all(Array.from({ length: AT_A_TIME }, pushNext));
-  return { failed, isTaken, sent, last };
+  return { failed, isTaken, isCut: hasHadShare(), last };
 }
 
 /** The entries of a channel behind `begin` in their order, then those up to it; several may take from it side by side. */

@@ -13,7 +13,8 @@
  *    every tick of the subscriber, however many there are.
  * 4. At most one process pushes for a parent at a time. The slots of a process that dies are taken {@link LEASE_MS} after it last
  *    kept them, at once: each process knows when the next one ends.
- * 5. At most {@link MOST_SLOTS} parents are pushed for at a time; the others wait in the order in which they rang.
+ * 5. At most {@link MOST_SLOTS} parents are pushed for at a time, at most half of them of one tenant. Tenants whose parents wait
+ *    take turns; the parents of one begin in the order in which they rang.
  */
 
 import type { Client } from "../../producer/client.ts";
@@ -58,6 +59,8 @@ const LEASE_MS = 5_000;
 /** While it has any it keeps them so often. */
 const KEEP_MS = 1_000;
 const MOST_SLOTS = 128;
+/** So that receivers of one tenant, however slow, never hold up those of the others. */
+const MOST_SLOTS_OF_TENANT = MOST_SLOTS / 2;
 /** Parents with a webhook in a page of the walk at a tick, and of the walk through all. */
 const TICK_PAGE = 200;
 const WALK_PAGE = 1_000;
@@ -116,8 +119,8 @@ class Pusher {
   readonly #token = newRequestKey();
   readonly #slots = new Map<string, Slot>();
   readonly #ends = new Set<Promise<void>>();
-  /** Parents that rang and have no slot yet: each once, so at most as many as have a webhook. */
-  readonly #rung = new Set<string>();
+  /** Parents that rang and have no slot yet, by tenant: each once, so at most as many as have a webhook. */
+  readonly #rung = new Map<string, Set<string>>();
   #timer: { readonly atMs: number; cancel(): void } | undefined;
   #cursor = "0";
   #walking: Promise<void> | undefined;
@@ -147,17 +150,36 @@ class Pusher {
   #ring(member: string): void {
     const slot = this.#slots.get(member);
     if (slot) slot.isAskedAgain = true;
-    else this.#rung.add(member);
+    else this.#wait(member);
     this.#fill();
+  }
+
+  #wait(member: string): void {
+    const parent = parentOfMember(member);
+    if (!parent) return;
+    const waiting = this.#rung.get(parent.tenant) ?? new Set();
+    this.#rung.set(parent.tenant, waiting.add(member));
   }
 
   /** Begins as many rounds as there is room for. */
   #fill(): void {
-    for (const member of this.#rung) {
+    for (const [tenant, waiting] of this.#rung) {
       if (this.#slots.size >= MOST_SLOTS) return;
-      this.#rung.delete(member);
+      if (!this.#hasRoomFor(tenant)) continue;
+      const [member] = waiting;
+      // Behind the others, where this loop comes to it again.
+      this.#rung.delete(tenant);
+      if (member === undefined) continue;
+      waiting.delete(member);
+      if (waiting.size > 0) this.#rung.set(tenant, waiting);
       this.#begin(member);
     }
+  }
+
+  #hasRoomFor(tenant: string): boolean {
+    let taken = 0;
+    for (const { parent } of this.#slots.values()) if (parent.tenant === tenant) taken += 1;
+    return taken < MOST_SLOTS_OF_TENANT;
   }
 
   /** Begins a round; `heldUntilMs` where this process has it already. */
@@ -174,7 +196,7 @@ class Pusher {
       .then((next) => {
         this.#slots.delete(member);
         this.#ends.delete(end);
-        if (next !== "none" || slot.isAskedAgain) this.#rung.add(member);
+        if (next !== "none" || slot.isAskedAgain) this.#wait(member);
         // What broke off begins anew at the next check: Redis may be away.
         if (next === "broken") this.#checkIn(REST_MS);
         else this.#fill();
@@ -229,10 +251,7 @@ class Pusher {
       const due = await open.call(({ read }) => read(() => slots.due(lease, kept, room)));
       const lost = new Set(due.lost);
       for (const [member, slot] of held) slot.heldUntilMs = lost.has(member) ? 1 : heldUntilMs;
-      for (const member of due.taken) {
-        this.#rung.delete(member);
-        if (!this.#slots.has(member)) this.#begin(member, heldUntilMs);
-      }
+      for (const member of due.taken) this.#takeOver(member, heldUntilMs);
       this.#fill();
       const longestMs = this.#slots.size > 0 ? KEEP_MS : LEASE_MS;
       return room === 0 ? KEEP_MS : Math.min(longestMs, due.next_ms ?? longestMs);
@@ -240,6 +259,16 @@ class Pusher {
       logger?.debug({ problem: messageOf(error) }, "Slots to push could not be kept; again soon");
       return REST_MS;
     }
+  }
+
+  /** Begins a round in a slot that this process has got; without room it waits, and its slot passes on when the lease ends. */
+  #takeOver(member: string, heldUntilMs: number): void {
+    const tenant = parentOfMember(member)?.tenant;
+    if (tenant === undefined || this.#slots.has(member)) return;
+    if (this.#hasRoomFor(tenant)) {
+      this.#rung.get(tenant)?.delete(member);
+      this.#begin(member, heldUntilMs);
+    } else this.#wait(member);
   }
 
   /** A page at a tick; all pages where rings may have been lost. */

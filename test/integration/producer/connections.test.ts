@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { insideOf } from "../../../src/producer/client.ts";
 import type { ReceivedEntry } from "../../../src/producer/replies/parent-channel.ts";
 import { SLOW_POLL_MS } from "../../../src/producer/subscriber.ts";
 import { keysUnder } from "../../../src/shared/protocol/keys.ts";
@@ -77,6 +78,29 @@ test("nothing is connected before the first use, and after stop everything refus
   await client.stop();
   await expect(parent.spawn({ name: "a" })).rejects.toMatchObject(refusal("closed"));
   await expect(client.start()).rejects.toMatchObject(refusal("closed"));
+});
+
+test("what begins to read or to wait in the moment of the stop ends, too", async () => {
+  const client = testClient();
+  const parent = testParent(client);
+  const reads = [parent.replies().next(), parent.events().next()];
+  const open = await insideOf(client).open();
+  // As of a task whose spawn is answered behind the stop.
+  const reservation = open.channels.reserve(address, "u");
+  await client.stop();
+  for (const read of reads) expect(await read).toEqual({ done: true, value: undefined });
+  await expect(reservation.wait(1, "promised")).rejects.toMatchObject(refusal("closed"));
+  const late = open.channels.reserve(address, "v");
+  await expect(late.wait(1, { bornAt: 1 })).rejects.toMatchObject(refusal("closed"));
+});
+
+test("a fresh client that is stopped ends what has just begun to read", async () => {
+  for (const begin of ["replies", "events"] as const) {
+    const client = testClient();
+    const next = testParent(client)[begin]().next();
+    await client.stop();
+    expect(await next).toEqual({ done: true, value: undefined });
+  }
 });
 
 test("a parent without a client makes its own and closes it", async () => {

@@ -8,7 +8,7 @@ import { agentOf, keysUnder } from "../../../src/shared/protocol/keys.ts";
 import { redisNowMs } from "../../../src/shared/redis/redis-time.ts";
 import { writeLines } from "../../helpers/event-lines.ts";
 import { latch } from "../../helpers/latch.ts";
-import { testClient, testParent } from "../../helpers/parents.ts";
+import { refusal, testClient, testParent } from "../../helpers/parents.ts";
 import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
 import { scriptedWorker } from "../../helpers/scripted-worker.ts";
 import { until } from "../../helpers/until.ts";
@@ -41,6 +41,13 @@ test("a reader of events that was away reads on from its number and gets each st
   const third = (await all.next()).value;
   expect(third).toMatchObject({ type: "ended", agent_id: "c", status: "cancelled" });
   expect((await later.next()).value).toEqual(third);
+});
+
+test.for(["x", "", "1-2-3", " 0", `${"9".repeat(17)}-0`])("events behind %j are refused", async (after) => {
+  const { parent } = scene();
+  await expect(parent.events({ after }).next()).rejects.toMatchObject(
+    refusal("invalid_input", /after: the number of an event, or 0/),
+  );
 });
 
 test("a run that a parent begins after it asked for events finds them watched, subscribed or not", async () => {

@@ -2,7 +2,8 @@
 import { describe, expect, test } from "vitest";
 import { handClock } from "../../helpers/hand-clock.ts";
 import { refusal, started, testClient, testParent } from "../../helpers/parents.ts";
-import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
+import { startProxy } from "../../helpers/proxy.ts";
+import { redisUrl, startPrivateRedis, uniquePrefix } from "../../helpers/redis.ts";
 import { scriptedWorker } from "../../helpers/scripted-worker.ts";
 import { until } from "../../helpers/until.ts";
 
@@ -206,5 +207,37 @@ describe("newReplies", () => {
     await (await news).ack();
     expect((await reserved).agent_id).toBe("a");
     expect((await parent.newReplies({ timeout_ms: 20 })).entries).toEqual([]);
+  });
+
+  test.for([-1, Number.NaN, Number.POSITIVE_INFINITY, 2 ** 31])(
+    "refuses to wait for %d ms",
+    async (timeout_ms) => {
+      const { parent } = await scene();
+      await expect(parent.newReplies({ timeout_ms })).rejects.toMatchObject(
+        refusal("invalid_input", /newReplies refused.*timeout_ms/),
+      );
+    },
+  );
+
+  test("an ack that took nothing rejects, and the next one takes what is left", async () => {
+    const server = await startPrivateRedis();
+    const proxy = await startProxy(server.port);
+    const client = testClient({ redisUrl: `redis://127.0.0.1:${proxy.port}` });
+    await started(client);
+    const parent = testParent(client);
+    for (const name of ["a", "b"]) {
+      await parent.spawn({ name });
+      await parent.destroy(name);
+    }
+    const news = await parent.newReplies();
+    expect(news.entries).toHaveLength(2);
+    proxy.refuse();
+    await expect(news.ack()).rejects.toMatchObject({ retryable: true });
+    proxy.heal();
+    await started(client);
+    expect((await parent.newReplies()).entries).toHaveLength(2);
+    await news.ack();
+    await news.ack();
+    expect((await parent.newReplies()).entries).toEqual([]);
   });
 });

@@ -1,6 +1,7 @@
 /** Who may ask: keys per tenant, their scopes, their rotation, what they see, and how often they may. */
 import { connect } from "node:net";
 import { beforeAll, describe, expect, test } from "vitest";
+import { agentProtocol } from "../../../src/service/agent-protocol/router.ts";
 import { type Api, createApi } from "../../../src/service/api/api.ts";
 import { createApiKeys, type Scope } from "../../../src/shared/redis/api-keys.ts";
 import { readEvents, startApi, type TestApi } from "../../helpers/api.ts";
@@ -18,7 +19,7 @@ let made = 0;
 
 beforeAll(async () => {
   stage = await openStage();
-  api = await startApi({ client: stage.client() });
+  api = await startApi({ client: stage.client(), mounts: [agentProtocol()] });
 });
 
 function keys(of: Stage = stage) {
@@ -138,7 +139,11 @@ describe("what shows the whole installation", () => {
     "%s needs an operator's key",
     async (path) => {
       const [operator, tenant] = [await token("admin"), await token("spawn")];
-      expect((await api.ask("GET", path)).status).toBe(401);
+      const refused = await api.ask("GET", path);
+      expect([refused.status, refused.headers.get("www-authenticate")]).toEqual([
+        401,
+        'Bearer, Basic realm="subagent-queue"',
+      ]);
       expect((await api.ask("GET", path, { token: tenant })).status).toBe(403);
       expect((await api.ask("GET", path, { token: operator })).status).toBe(200);
       const basic = `Basic ${Buffer.from(`operator:${operator}`).toString("base64")}`;
@@ -158,6 +163,17 @@ describe("what shows the whole installation", () => {
     const spawn = { body: { name: "x" }, headers: { authorization: basic } };
     expect((await api.ask("POST", AGENTS, spawn)).status).toBe(401);
   });
+
+  test.for([AGENTS, "/agent-protocol/threads/t/state", "/agent-protocol/threads/t/runs/r/join"])(
+    "basic authentication opens nothing else: not GET %s, which may ack what it shows",
+    async (path) => {
+      const key = await token("admin");
+      const basic = `Basic ${Buffer.from(`operator:${key}`).toString("base64")}`;
+      const refused = await api.ask("GET", path, { headers: { authorization: basic } });
+      expect([refused.status, refused.headers.get("www-authenticate")]).toEqual([401, "Bearer"]);
+      expect((await api.ask("GET", path, { token: key })).status).not.toBe(401);
+    },
+  );
 });
 
 describe("the number of requests", () => {

@@ -3,9 +3,11 @@ import { createServer, type ServerResponse } from "node:http";
 import { describe, expect, test } from "vitest";
 import { tellRefusal } from "../../../src/service/intake/spawn.ts";
 import { createWebhookPush } from "../../../src/service/webhooks/push.ts";
+import { type Clock, systemClock } from "../../../src/shared/clock.ts";
 import { createWebhookSlots } from "../../../src/shared/redis/webhook-slot.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { listenUntilEnd } from "../../helpers/listen.ts";
+import { testParent } from "../../helpers/parents.ts";
 import { until } from "../../helpers/until.ts";
 import { openStage, type Stage } from "../../stage/stage.ts";
 
@@ -14,10 +16,30 @@ const MOST_A_PAGE = 250;
 /** Of a push that has nothing to do, a tick: its check, a ping, and what the test asks. */
 const MOST_ELSE_A_PAGE = 10;
 
-function startPush(stage: Stage) {
-  const push = createWebhookPush({ client: stage.client(), reach: "any", backoffMs: 20 });
+function startPush(stage: Stage, clock: Clock = systemClock) {
+  const push = createWebhookPush({ client: stage.client({ clock }), reach: "any", backoffMs: 20 });
   closeAtEnd(() => push.stop());
   push.start();
+}
+
+/** A receiver that answers nothing by itself. */
+async function startReceiver() {
+  const held: { path: string; response: ServerResponse }[] = [];
+  const server = createServer((request, response) => {
+    request.resume().on("end", () => void held.push({ path: request.url ?? "", response }));
+  });
+  return { url: await listenUntilEnd(server), held };
+}
+
+/** Gives a parent a webhook below `url`, and an entry (number `n` of it) that waits. */
+function waitingParents(stage: Stage, url: string) {
+  const client = stage.client();
+  return async (tenant: string, parentId: string, n = 1) => {
+    if (n === 1)
+      await testParent(client, { tenant, parentId }).webhook.set({ url: `${url}/${tenant}/${parentId}` });
+    const wish = { parent: { tenant, parentId }, requestKey: undefined };
+    await tellRefusal(client, wish, `1-${n}`, new Error("no"));
+  };
 }
 
 /** Calls of each command so far. */
@@ -56,26 +78,55 @@ test.for([100, 3_000])("at rest %i parents cost a page a tick", async (count) =>
 
 test("128 parents at most are pushed for at a time; one that is done makes room for the next", async () => {
   const stage = await openStage();
-  const held: ServerResponse[] = [];
-  const server = createServer((request, response) => {
-    request.resume().on("end", () => void held.push(response));
-  });
-  const url = await listenUntilEnd(server);
-  const client = stage.client();
-  await Promise.all(
-    Array.from({ length: 130 }, async (_, i) => {
-      const parent = { tenant: "default", parentId: `p${i}` };
-      await stage.parent(parent.parentId).webhook.set({ url });
-      await tellRefusal(client, { parent, requestKey: undefined }, "1-1", new Error("no"));
-    }),
-  );
+  const { url, held } = await startReceiver();
+  const tell = waitingParents(stage, url);
+  await Promise.all(Array.from({ length: 130 }, (_, i) => tell(`tenant-${i % 3}`, `p${i}`)));
   // One walk finds all of them: what takes more slots has taken them before the first request has come.
   startPush(stage);
   await until(() => held.length >= 128);
   expect(await stage.redis.hlen(stage.keys.webhookHolders)).toBe(128);
-  held[0]?.writeHead(204).end();
+  held[0]?.response.writeHead(204).end();
   await until(() => held.length >= 129);
   expect(await stage.redis.hlen(stage.keys.webhookHolders)).toBe(128);
+});
+
+test("one tenant has half of them at most: the others' replies are pushed, however slow its receivers are", async () => {
+  const stage = await openStage();
+  const { url, held } = await startReceiver();
+  const tell = waitingParents(stage, url);
+  const of = (tenant: string) => held.filter(({ path }) => path.startsWith(`/${tenant}/`));
+  await Promise.all(Array.from({ length: 70 }, (_, i) => tell("greedy", `p${i}`)));
+  startPush(stage);
+  await until(() => of("greedy").length >= 64);
+  for (const parentId of ["first", "second"]) {
+    await tell("modest", parentId);
+    await until(() => of("modest").some(({ path }) => path.endsWith(parentId)));
+  }
+  expect(of("greedy")).toHaveLength(64);
+  of("greedy")[0]?.response.writeHead(204).end();
+  await until(() => of("greedy").length > 64);
+  expect(of("greedy")).toHaveLength(65);
+});
+
+test("a parent with a slow receiver gives its slot to the next one after a minute, whatever it has left", async () => {
+  const stage = await openStage();
+  const { url, held } = await startReceiver();
+  let aheadMs = 0;
+  const clock = { ...systemClock, monotonicMs: () => systemClock.monotonicMs() + aheadMs };
+  const tell = waitingParents(stage, url);
+  // One more than are sent at a time.
+  for (let n = 1; n <= 17; n++) await tell("default", "slow", n);
+  await Promise.all(Array.from({ length: 63 }, (_, i) => tell("default", `p${i}`)));
+  startPush(stage, clock);
+  await until(() => held.length >= 16 + 63);
+  await tell("default", "next");
+  // Rings come in their order: with this one the other is heard.
+  await tell("other", "last");
+  await until(() => held.some(({ path }) => path === "/other/last"));
+  aheadMs = 60_000;
+  for (const { path, response } of held) if (path.endsWith("/slow")) response.writeHead(204).end();
+  await until(() => held.length > 16 + 63 + 1);
+  expect(held.at(-1)?.path).toBe("/default/next");
 });
 
 describe("an entry that no process heard of", () => {

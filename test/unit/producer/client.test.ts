@@ -10,6 +10,8 @@ test.for([
   ["a console as a logger", { ...good, logger: console }, "logger: must be a logger"],
   ["a clock without time", { ...good, clock: {} }, "clock: must be a clock"],
   ["half a timing", { ...good, timing: { leaseMs: 1 } }, "timing: must be all durations"],
+  ["a misspelled option", { ...good, stict: true }, 'input: does not know "stict"'],
+  ["an option of a parent", { ...good, budget: { usd: 1 } }, 'input: does not know "budget"'],
   ["another word for strict", { ...good, strict: "yes" }, "strict: must be true or false"],
 ] as const)("a client with %s is refused before anything is opened", ([, options, problem]) => {
   // biome-ignore lint/suspicious/noExplicitAny: what a caller without types would pass

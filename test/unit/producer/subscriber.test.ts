@@ -1,8 +1,9 @@
 import { expect, test } from "vitest";
 import { type Connection, openConnection } from "../../../src/producer/redis-call.ts";
-import { createSubscriber, SLOW_POLL_MS } from "../../../src/producer/subscriber.ts";
+import { createSubscriber, listenToDoorbell, SLOW_POLL_MS } from "../../../src/producer/subscriber.ts";
 import { systemClock } from "../../../src/shared/clock.ts";
 import { createLogger } from "../../../src/shared/logger.ts";
+import { keysUnder } from "../../../src/shared/protocol/keys.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { startProxy } from "../../helpers/proxy.ts";
 import { redisUrl, startPrivateRedis, uniquePrefix } from "../../helpers/redis.ts";
@@ -25,8 +26,23 @@ function scene(url = redisUrl()) {
     const watcher = { gaps: 0, onMessage: () => {}, onGap: () => void watcher.gaps++, onStop: () => {} };
     return { watcher, unwatch: subscriber.watch(channel, watcher) };
   };
-  return { clock, opened, watch };
+  return { clock, opened, subscriber, watch };
 }
+
+test("who begins to watch after the stop is told so at once, and nothing is opened or ticks for it", async () => {
+  const { clock, opened, subscriber } = scene();
+  subscriber.stop();
+  let stops = 0;
+  subscriber.watch("any", { onMessage: () => {}, onGap: () => {}, onStop: () => void stops++ });
+  expect(stops).toBe(1);
+  const bell = listenToDoorbell(
+    { subscriber, keys: keysUnder(uniquePrefix()) },
+    { tenant: "default", parentId: "p" },
+  );
+  expect(bell.isClosed).toBe(true);
+  await bell.next();
+  expect([opened.length, clock.pending]).toEqual([0, 0]);
+});
 
 test("each who begins to watch is told of the gap before, and nobody else is", async () => {
   const { watch } = scene();

@@ -1,18 +1,16 @@
 /** Progress over HTTP: what a parent's agents do, as it happens or from a number on; the names are AG-UI's. */
 
 import { z } from "zod";
-import type { NumberedEvent } from "../../../producer/events.ts";
+import { EventNumber, type NumberedEvent } from "../../../producer/events.ts";
 import { lastEventIdOf, type ServerSentEvent, streamEvents } from "../event-stream.ts";
 import { type Route, route } from "../route.ts";
 import { Timeline } from "../schema.ts";
 
 const tag = "events";
 const EventQuery = z.strictObject({
-  after: z
-    .string()
-    .regex(/^(0|\d{1,16}-\d{1,16})$/, "the number of an event, or 0")
-    .optional()
-    .describe("Only events after this number; 0: all kept events. Default: new events only."),
+  after: EventNumber.optional().describe(
+    "Only events after this number; 0: all kept events. Default: new events only.",
+  ),
 });
 
 /** The rows. */

@@ -297,4 +297,14 @@ describe("a channel", () => {
     await expect(waited).rejects.toThrow("over");
     await reading;
   });
+
+  test("that was stopped ends whoever reads or waits only then", async () => {
+    const { channel } = channelOver([reply("5-0")]);
+    const reservation = channel.reserve("u");
+    channel.stop(new Error("over"));
+    await expect(reservation.wait(1, "promised")).rejects.toThrow("over");
+    await expect(channel.reserve("u").wait(1, { bornAt: 1 })).rejects.toThrow("over");
+    expect(await channel.read({}).next()).toEqual({ done: true, value: undefined });
+    expect(channel.waiters.size).toBe(0);
+  });
 });

@@ -10,7 +10,7 @@ import { type AgentAddress, agentOf, FIRST_WAKE, wakeOf } from "../shared/protoc
 import { type Limits, MAX_LIVE_AGENTS } from "../shared/protocol/limits.ts";
 import { attachedTo, type InboxMessage } from "../shared/protocol/message.ts";
 import { needsOf } from "../shared/protocol/worker.ts";
-import { withHint } from "../shared/redis/deadlines.ts";
+import { withHint } from "../shared/redis/hint.ts";
 import type { Input } from "../shared/redis/scripts.ts";
 import { activeTraceparent } from "../shared/telemetry.ts";
 import { inCall, type ParentCall, type ParentContext } from "./context.ts";

@@ -176,7 +176,7 @@ export default [
   {
     id: "spawn-hint-decides",
     promise: "A spawn that was done is told as done, though its deadline was refused.",
-    file: "src/shared/redis/deadlines.ts",
+    file: "src/shared/redis/hint.ts",
     find: 'if (hinted.status === "rejected") {',
     replace: 'if (hinted.status === "rejected") {\n    throw hinted.reason;',
     tests: ["test/integration/producer/before-the-verb.test.ts"],

@@ -1408,7 +1408,7 @@ export default [
   {
     id: "hint-refused-breaks-run",
     promise: "A run is claimed and settled although Redis refuses its hints.",
-    file: "src/shared/redis/deadlines.ts",
+    file: "src/shared/redis/hint.ts",
     find: 'if (done.status === "rejected") throw done.reason;',
     replace:
       'if (done.status === "rejected") throw done.reason;\n  if (hinted.status === "rejected") throw hinted.reason;',
@@ -1417,7 +1417,7 @@ export default [
   {
     id: "hint-refused-not-repeated",
     promise: "A hint that was refused is sent once more, and its loss is logged.",
-    file: "src/shared/redis/deadlines.ts",
+    file: "src/shared/redis/hint.ts",
     find: "const again = hint().catch(",
     replace: "const again = Promise.resolve().catch(",
     tests: ["test/integration/worker/settling.test.ts"],

@@ -7,8 +7,6 @@
  * 2. Only a sweeper makes a hint later, and only if no caller touched it since it was seen.
  * 3. After every touch the set has a check at the end of its grace or later, so that a sweeper sees what the verb did.
  */
-import { messageOf } from "../errors.ts";
-import type { Logger } from "../logger.ts";
 import {
   type AgentAddress,
   addressOfMember,
@@ -54,34 +52,6 @@ export interface DeadlineSet {
   due(limit: number, hiddenMs: number): Promise<Due[]>;
   /** Sets the next checks, none later than the end of a touch's grace that still runs; a member touched since it was seen stays as it is. */
   move(checks: readonly NextCheck[]): Promise<void>;
-}
-
-/** Who sends a hint. `inBackground`: told of work that no caller waits for and that never rejects. */
-export interface HintSender {
-  logger: Logger;
-  uid: string;
-  inBackground?: (work: Promise<void>) => void;
-}
-
-/**
- * Sends a hint and then its verb in one flight: over one connection the hint is there first. What the verb says counts: a hint
- * that Redis refused is sent once more behind it, and logged if that fails, too. Meanwhile the check stands that the agent's
- * old state has set.
- */
-export async function withHint<T>(
-  hint: () => Promise<void>,
-  verb: () => Promise<T>,
-  { logger, uid, inBackground }: HintSender,
-): Promise<T> {
-  const [hinted, done] = await Promise.allSettled([hint(), verb()]);
-  if (done.status === "rejected") throw done.reason;
-  if (hinted.status === "rejected") {
-    const again = hint().catch((error) =>
-      logger.warn({ uid, problem: messageOf(error) }, "No deadline was set"),
-    );
-    inBackground?.(again);
-  }
-  return done.value;
 }
 
 /** The deadline set on `redis`. */

@@ -1,7 +1,7 @@
 /** Takes the agent that a wake names: beside others, or alone where two workers crashed with its run. */
 import { newRequestKey } from "../../shared/protocol/ids.ts";
 import type { AgentAddress } from "../../shared/protocol/keys.ts";
-import { withHint } from "../../shared/redis/deadlines.ts";
+import { withHint } from "../../shared/redis/hint.ts";
 import type { Answer } from "../../shared/redis/scripts.ts";
 import { LONGEST_REST_MS } from "../../shared/redis/wake-queue.ts";
 import type { RunSlot } from "../isolation.ts";

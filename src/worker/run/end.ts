@@ -8,7 +8,7 @@ import {
   type StopReason,
   statusOf,
 } from "../../shared/protocol/reply.ts";
-import { withHint } from "../../shared/redis/deadlines.ts";
+import { withHint } from "../../shared/redis/hint.ts";
 import { newFailure } from "../loop/log.ts";
 import type { Step } from "../loop/next.ts";
 import { replyBody } from "../loop/reply-body.ts";

@@ -17,7 +17,7 @@ import { messageOf } from "../../shared/errors.ts";
 import type { AgentRecord, ProviderWait } from "../../shared/protocol/agent.ts";
 import { type AgentAddress, wakeOf } from "../../shared/protocol/keys.ts";
 import { eventLine, type RunEvent } from "../../shared/protocol/reply.ts";
-import { withHint } from "../../shared/redis/deadlines.ts";
+import { withHint } from "../../shared/redis/hint.ts";
 import type { Input } from "../../shared/redis/scripts.ts";
 import { makeRoom } from "../loop/context-window.ts";
 import { newFailure } from "../loop/log.ts";

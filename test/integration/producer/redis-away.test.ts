@@ -331,3 +331,25 @@ describe("a waiting task", () => {
     expect(await reply).toMatchObject({ stop_reason: "destroyed" });
   });
 });
+
+test("an ack of new replies that took nothing rejects, and the next one takes what is left", async () => {
+  const server = await startPrivateRedis();
+  const proxy = await startProxy(server.port);
+  const client = testClient({ redisUrl: `redis://127.0.0.1:${proxy.port}` });
+  await started(client);
+  const parent = testParent(client);
+  for (const name of ["a", "b"]) {
+    await parent.spawn({ name });
+    await parent.destroy(name);
+  }
+  const news = await parent.newReplies();
+  expect(news.entries).toHaveLength(2);
+  proxy.refuse();
+  await expect(news.ack()).rejects.toMatchObject({ retryable: true });
+  proxy.heal();
+  await started(client);
+  expect((await parent.newReplies()).entries).toHaveLength(2);
+  await news.ack();
+  await news.ack();
+  expect((await parent.newReplies()).entries).toEqual([]);
+});

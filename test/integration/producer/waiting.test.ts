@@ -2,8 +2,7 @@
 import { describe, expect, test } from "vitest";
 import { handClock } from "../../helpers/hand-clock.ts";
 import { refusal, started, testClient, testParent } from "../../helpers/parents.ts";
-import { startProxy } from "../../helpers/proxy.ts";
-import { redisUrl, startPrivateRedis, uniquePrefix } from "../../helpers/redis.ts";
+import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
 import { scriptedWorker } from "../../helpers/scripted-worker.ts";
 import { until } from "../../helpers/until.ts";
 
@@ -218,26 +217,4 @@ describe("newReplies", () => {
       );
     },
   );
-
-  test("an ack that took nothing rejects, and the next one takes what is left", async () => {
-    const server = await startPrivateRedis();
-    const proxy = await startProxy(server.port);
-    const client = testClient({ redisUrl: `redis://127.0.0.1:${proxy.port}` });
-    await started(client);
-    const parent = testParent(client);
-    for (const name of ["a", "b"]) {
-      await parent.spawn({ name });
-      await parent.destroy(name);
-    }
-    const news = await parent.newReplies();
-    expect(news.entries).toHaveLength(2);
-    proxy.refuse();
-    await expect(news.ack()).rejects.toMatchObject({ retryable: true });
-    proxy.heal();
-    await started(client);
-    expect((await parent.newReplies()).entries).toHaveLength(2);
-    await news.ack();
-    await news.ack();
-    expect((await parent.newReplies()).entries).toEqual([]);
-  });
 });

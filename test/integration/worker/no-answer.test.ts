@@ -37,7 +37,9 @@ test.each([
   closeAtEnd(() => model.stop());
   await stage.startWorker({ model, random: () => 0 });
   const reply = await stage.parent().task("go");
-  expect(reply).toMatchObject({ status: "failed", stop_reason: "model_error", tokens: 0 });
+  expect(reply).toMatchObject({ status: "failed", stop_reason: "model_error" });
+  // What their prompts may have cost is estimated: the provider does not say.
+  expect(reply.tokens).toBeGreaterThan(MOST_CALLS);
   expect(reply.error).toMatch(/^Five paid model calls in a row/);
   expect(provider.received.length).toBeLessThanOrEqual(MOST_CALLS);
 });

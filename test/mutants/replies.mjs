@@ -727,7 +727,7 @@ export default [
     find: "return handOver(entries, () => Promise.all(held.map((entry) => entry.ack())));",
     replace:
       "return handOver(entries, () => Promise.all(held.map((entry) => entry.ack().catch(() => false))));",
-    tests: ["test/integration/producer/waiting.test.ts"],
+    tests: ["test/integration/producer/redis-away.test.ts"],
     title: "took nothing",
   },
   {

@@ -87,7 +87,7 @@ test("without one, and with tools that are spread over two workers, the run wait
   expect(installation.offline.ledger).toEqual([]);
 });
 
-test("while the only worker with the tools is busy, a run that it will come to waits on, and keeps the job it has", async () => {
+test("while the only worker with the tools is busy, a run that it will come to waits on", async () => {
   const installation = await openStage({ scenario, timing: TOOL_TIMING });
   const [started, mayEnd] = [latch(), latch()];
   const slow = defineTool({
@@ -115,7 +115,7 @@ test("while the only worker with the tools is busy, a run that it will come to w
     const [seconds] = await installation.redis.time();
     return Number(seconds) * 1_000 > tools_since + TOOL_TIMING.toolsMs + 2 * TOOL_TIMING.longestLookMs;
   });
-  expect(await installation.record(second)).toMatchObject({ status: "queued", wake: 1 });
+  expect(await installation.record(second)).toMatchObject({ status: "queued", tools_since });
   mayEnd.open();
   expect(await installation.reply(first)).toMatchObject({ status: "succeeded" });
 });

@@ -173,11 +173,10 @@ async function checkJob(
   return requeue(context, address, found);
 }
 
-/** Whether a live worker has all that a run needs, names separated by blanks: it has only not come to its wake. */
-async function isOffered({ workers }: SweeperContext, needs = ""): Promise<boolean> {
-  const names = needs.split(" ").filter((name) => name !== "");
+/** Whether a live worker has all that a run needs: it has only not come to its wake. */
+async function isOffered({ workers }: SweeperContext, needs: readonly string[] = []): Promise<boolean> {
   const live = await workers.list();
-  return live.some(({ tools }) => names.every((name) => tools.includes(name)));
+  return live.some(({ tools }) => needs.every((name) => tools.includes(name)));
 }
 
 const never = (due: Due): NextCheck => ({ due, at: undefined });

@@ -340,8 +340,8 @@ export default [
     id: "sweep-tools-spread",
     promise: "Tools that are spread over several workers are missing.",
     file: "src/worker/sweeper.ts",
-    find: "names.every((name) => tools",
-    replace: "names.some((name) => tools",
+    find: "needs.every((name) => tools",
+    replace: "needs.some((name) => tools",
     tests: ["test/unit/worker/sweeper.test.ts"],
   },
   {

@@ -42,17 +42,18 @@ const RESERVED: ReadonlySet<string> = new Set(
 /** Reads `line`, which is bounded by who calls. */
 export function readCommandLine(line: string): CommandLine {
   const { commands, isPlain } = wordsOf(line);
-  const called = commands.map(withoutAssignments).filter((words) => words.length > 0);
-  const programs = called.map(namesOfProgram);
+  const calls = commands
+    .map(withoutAssignments)
+    .flatMap(([program, ...others]) =>
+      program ? [{ program, names: namesOfProgram(program), others }] : [],
+    );
   return {
     commands: commands.map(textOf),
-    programs: called.flatMap((words, i) =>
-      (programs[i] ?? []).map((name) => textOf([name, ...words.slice(1)])),
-    ),
-    globbed: called.flatMap((words, i) =>
-      words.some(({ isGlob }) => isGlob) ? (programs[i] ?? []).map(({ text }) => text) : [],
-    ),
-    isPlain: isPlain && called.every(([program]) => program !== undefined && isProgram(program)),
+    programs: calls.flatMap(({ names, others }) => names.map((name) => textOf([name, ...others]))),
+    globbed: calls
+      .filter(({ others }) => others.some(({ isGlob }) => isGlob))
+      .flatMap(({ names }) => names.map(({ text }) => text)),
+    isPlain: isPlain && calls.every(({ program }) => isProgram(program)),
   };
 }
 
@@ -62,7 +63,7 @@ function withoutAssignments(words: readonly Word[]): readonly Word[] {
 }
 
 /** As it is called, and by its name alone. */
-function namesOfProgram([program = { text: "", isGlob: false }]: readonly Word[]): Word[] {
+function namesOfProgram(program: Word): Word[] {
   return [program, { ...program, text: program.text.slice(program.text.lastIndexOf("/") + 1) }];
 }
 

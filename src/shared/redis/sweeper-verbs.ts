@@ -2,7 +2,7 @@
  * The verbs with which a sweeper looks after an agent, and with which `doctor` examines one and repairs what stands around it: a
  * part of the table in `verbs.ts`, whose head says what holds for all.
  */
-import { flag, int, optional, text } from "./codec.ts";
+import { flag, int, names, optional, text } from "./codec.ts";
 import type { Verb } from "./verb.ts";
 
 /** The verbs of a sweeper and of `doctor`. */
@@ -22,7 +22,7 @@ export const SWEEPER_VERBS = {
       max_age_over: {},
       answer_due: {},
       /** No worker that took its wake had them. */
-      tools_missing: { needs_tools: optional(text), wake: int, agent_id: text, check_at: int },
+      tools_missing: { needs_tools: optional(names), wake: int, agent_id: text, check_at: int },
       parent_gone: {},
       unwatched: { agent_id: text },
       lease_over: { wake: int, agent_id: text },

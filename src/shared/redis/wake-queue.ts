@@ -9,6 +9,7 @@ import type { Logger } from "../logger.ts";
 import { PAYLOAD_VERSION } from "../protocol/agent.ts";
 import { type Keys, wakeJobId } from "../protocol/keys.ts";
 import { TIMING, WAKE_DONE_KEPT_MS, WAKE_FAILED_KEPT_MS } from "../protocol/limits.ts";
+import { jsonIn } from "../protocol/text.ts";
 import { Wake } from "../protocol/worker.ts";
 import type { RedisClient } from "./connection/connection.ts";
 import { redisNowMs } from "./redis-time.ts";
@@ -112,7 +113,7 @@ async function isHandedBack(
     redisNowMs(redis),
   ]);
   const isInLine = rank !== null || isSoon(delayedUntil, nowMs);
-  return isInLine && Wake.safeParse(JSON.parse(data ?? "null")).success;
+  return isInLine && Wake.safeParse(jsonIn(data ?? "")).success;
 }
 
 function isSoon(delayedUntil: string | null, nowMs: number): boolean {

@@ -12,7 +12,6 @@
  * | the lease ran out, or Redis lost a part of the log | handed on, unless the run was taken: at once, and without progress with a growing delay |
  * | something broke here (a full disk, a bug) | handed on with a growing delay; at last the run ends `worker_lost` |
  */
-
 import { messageOf } from "../../shared/errors.ts";
 import type { AgentRecord, ProviderWait } from "../../shared/protocol/agent.ts";
 import { type AgentAddress, wakeOf } from "../../shared/protocol/keys.ts";

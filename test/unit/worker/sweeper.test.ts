@@ -239,7 +239,7 @@ test("an agent that is not due is looked at again at its deadline", async () => 
   expect(done).toEqual([`move ${FIRST} to 77`]);
 });
 
-const WITHOUT_TOOLS = { needs_tools: " a b ", wake: 3, agent_id: "a", check_at: 88 };
+const WITHOUT_TOOLS = { needs_tools: ["a", "b"], wake: 3, agent_id: "a", check_at: 88 };
 
 test.for([
   ["idle_over", "idle"],

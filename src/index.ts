@@ -1,6 +1,7 @@
 /** The parent's side of subagent-queue: hand work to sub-agents, get their replies. Workers: `subagent-queue/worker`. */
 export type { AnswerReceipt, DestroyReceipt, FinishReceipt, SendReceipt } from "./producer/agents.ts";
 export { type Client, createClient } from "./producer/client.ts";
+export type { ActiveParent, ClientOptions } from "./producer/client-resources.ts";
 export type { EventOptions, NumberedEvent } from "./producer/events.ts";
 export type { MessageOptions, ProfileInput } from "./producer/input.ts";
 export type { ParentToolName } from "./producer/model-tools.ts";
@@ -11,14 +12,12 @@ export {
   type ToolRunContext,
   type ToolUse,
 } from "./producer/model-tools.ts";
-export type { ActiveParent, ClientOptions } from "./producer/open-client.ts";
 export {
   createParent,
   type Parent,
   type ParentOptions,
 } from "./producer/parent.ts";
 export type { LeaseOptions } from "./producer/parent-lease.ts";
-export type { OnWait, TaskWait } from "./producer/pending-reason.ts";
 export type { ProfileReceipt, ProfileView } from "./producer/profile.ts";
 export type { NewReplies, RepliesOptions } from "./producer/read-replies.ts";
 export type { ReceivedEntry } from "./producer/replies/parent-channel.ts";
@@ -33,6 +32,7 @@ export type {
   WithZod,
 } from "./producer/spawn-input.ts";
 export type { TaskHandle } from "./producer/task.ts";
+export type { OnWait, TaskWait } from "./producer/task-wait.ts";
 export type { ResumeReceipt, Transcript, TranscriptOptions } from "./producer/transcript.ts";
 export type { WaitOptions } from "./producer/wait.ts";
 export type { ParentWebhook, WebhookInput } from "./producer/webhook.ts";

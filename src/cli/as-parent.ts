@@ -11,7 +11,7 @@ import { withoutPassword } from "../shared/redis-url.ts";
 import { type CommandContext, EXIT } from "./command.ts";
 import { modelToAsk, openClient, whoIsThere } from "./local/client.ts";
 import { createDisposables } from "./local/disposables.ts";
-import { familyOf, readInstallation } from "./local/parents.ts";
+import { readInstallation, resolveParents } from "./local/parents.ts";
 import { notePause } from "./local/pause.ts";
 import { neededRedisUrl } from "./local/redis.ts";
 
@@ -40,7 +40,7 @@ export function actingOptions(command: Command): Command {
 }
 
 /** A parent at work on a Redis that answers. */
-export interface Acting {
+export interface ParentSession {
   readonly context: CommandContext;
   readonly client: Client;
   readonly parent: Parent;
@@ -60,7 +60,7 @@ export async function actAsParent(
   context: CommandContext,
   verb: string,
   flags: ActingFlags,
-  work: (acting: Acting) => Promise<number>,
+  work: (acting: ParentSession) => Promise<number>,
 ): Promise<number> {
   const { config, clock } = context;
   const parentId = flags.parent === undefined ? config.parentId : parentIdOf(flags.parent);
@@ -81,7 +81,7 @@ export async function actAsParent(
     );
     const family = SEES_ALL.includes(verb)
       ? await readInstallation(context, verb, (reading) =>
-          familyOf(reading, { tenant, parentId }, flags.parent),
+          resolveParents(reading, { tenant, parentId }, flags.parent),
         )
       : [{ tenant, parentId }];
     const [parent, ...others] = family.map((address) => createParent({ ...address, client }));
@@ -96,7 +96,7 @@ export async function actAsParent(
 }
 
 /** Says that a message waits where no worker would take it. */
-export function noteMissingWorkers({ context, workers, redis }: Acting): void {
+export function noteMissingWorkers({ context, workers, redis }: ParentSession): void {
   if (workers.length > 0) return;
   context.output.note(
     `No worker is live on ${redis}: the run waits until one joins (subagent-queue worker).`,

@@ -38,7 +38,7 @@ export interface CommandContext extends ProgramContext {
 }
 
 /** A verb of the command line: adds its arguments, flags, examples and action to `command`. */
-export type Verb = (command: Command, open: OpenCommand, done: (exitCode: number) => void) => void;
+export type DefineCommand = (command: Command, open: OpenCommand, done: (exitCode: number) => void) => void;
 
 /** Reads the environment for the verb that was called; see {@link openCommand}. */
 export type OpenCommand = (level: LogLevel, options?: { strict?: boolean }) => CommandContext;

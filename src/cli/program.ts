@@ -1,19 +1,26 @@
 /** The command line: the list of verbs, what help says to all of them, and how refusals are said. */
 import { Command, CommanderError } from "commander";
 import { EXPECTED } from "../shared/config.ts";
-import { describeError, EXIT, exitCodeOf, openCommand, type ProgramContext, type Verb } from "./command.ts";
+import {
+  type DefineCommand,
+  describeError,
+  EXIT,
+  exitCodeOf,
+  openCommand,
+  type ProgramContext,
+} from "./command.ts";
 import { pasteable } from "./shell-command.ts";
 import { plain, wrap } from "./terminal/text.ts";
 
 /** A verb in the list; `seesAll`: the flags of all others are there when it is called. */
-interface ListedVerb {
+interface ListedCommand {
   says: string;
   seesAll?: boolean;
-  load(): Promise<{ verb: Verb }>;
+  load(): Promise<{ verb: DefineCommand }>;
 }
 
 /** Each verb by its name: what the list says about it, and its file, which is loaded when the verb is called. */
-const VERBS: Readonly<Record<string, ListedVerb>> = {
+const COMMANDS: Readonly<Record<string, ListedCommand>> = {
   start: {
     says: "start everything here, ask three sub-agents about this directory, and stay up: worker, HTTP API, page and board",
     load: () => import("./verbs/start.ts"),
@@ -165,7 +172,7 @@ function createProgram({ output, version, command }: ProgramContext): Command {
         ),
     })
     .addHelpText("after", helpForAll(output.size.columns));
-  for (const [name, { says }] of Object.entries(VERBS)) program.command(name).description(says);
+  for (const [name, { says }] of Object.entries(COMMANDS)) program.command(name).description(says);
   return program;
 }
 
@@ -182,10 +189,10 @@ async function addVerb(
   done: (code: number) => void,
 ): Promise<void> {
   const command = program.commands.find((each) => each.name() === name);
-  const known = Object.hasOwn(VERBS, name) ? VERBS[name] : undefined;
+  const known = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
   if (!command || !known) return;
   if (known.seesAll) {
-    const others = Object.keys(VERBS).filter((other) => VERBS[other]?.seesAll !== true);
+    const others = Object.keys(COMMANDS).filter((other) => COMMANDS[other]?.seesAll !== true);
     for (const other of others) await addVerb(program, other, context, done);
   }
   const { verb } = await known.load();

@@ -8,9 +8,9 @@ import { answerEntry } from "../shared/protocol/log.ts";
 import { attachedText, attachedTo, type InboxMessage, MessageText } from "../shared/protocol/message.ts";
 import { quoted } from "../shared/protocol/text.ts";
 import type { UsageTotals } from "../shared/protocol/usage.ts";
-import type { Answer } from "../shared/redis/scripts.ts";
-import { inCall, type ParentCall, type ParentContext } from "./context.ts";
+import type { VerbAnswer } from "../shared/redis/scripts.ts";
 import { digestOf, MessageInput, type MessageOptions, readInput } from "./input.ts";
+import { type ParentCall, type ParentContext, withCall } from "./parent-context.ts";
 
 /** An agent of a parent: where it is and what it is called. */
 export interface FoundAgent {
@@ -57,7 +57,7 @@ export function withAgent<T>(
   agentId: unknown,
   work: (call: ParentCall, agent: FoundAgent) => Promise<T>,
 ): Promise<T> {
-  return inCall(context, async (call) => work(call, await findAgent(call, agentId)));
+  return withCall(context, async (call) => work(call, await findAgent(call, agentId)));
 }
 
 /** The agent that `agentId` names; surrounding blanks are forgiven. Rejects with `unknown_agent`. */
@@ -112,7 +112,7 @@ export async function answerOrSend(
  * form that this one cannot read.
  */
 export function listAgents(context: ParentContext): Promise<AgentView[]> {
-  return inCall(context, async ({ read, client, parent }) => {
+  return withCall(context, async ({ read, client, parent }) => {
     const records = await read(() => client.store.liveRecords(parent));
     return records
       .filter((record) => record.status !== "ended")
@@ -134,7 +134,7 @@ export async function readUsage(
   options: { since?: Date | string } = {},
 ): Promise<UsageTotals> {
   const { since } = readInput(UsageInput, options, "usage");
-  return inCall(context, ({ read, client, parent }) =>
+  return withCall(context, ({ read, client, parent }) =>
     read(() => client.store.usage(parent, since.getTime())),
   );
 }
@@ -142,7 +142,7 @@ export async function readUsage(
 /** The whole text of a reply whose summary was cut; undefined where it was not, or is no longer kept. */
 export async function readFullText(context: ParentContext, replyId: string): Promise<string | undefined> {
   if (!REPLY_ID.test(replyId)) return undefined;
-  return inCall(context, ({ read, client, parent }) => read(() => client.store.fullText(parent, replyId)));
+  return withCall(context, ({ read, client, parent }) => read(() => client.store.fullText(parent, replyId)));
 }
 
 /**
@@ -192,7 +192,7 @@ async function sendMessage(
 }
 
 function sendRefusal(
-  answer: Extract<Answer<"send">, { status: "unknown" | "ended" | "conflict" | "inbox_full" }>,
+  answer: Extract<VerbAnswer<"send">, { status: "unknown" | "ended" | "conflict" | "inbox_full" }>,
   agentId: string,
   messageId: string,
 ): SubagentError {
@@ -218,7 +218,7 @@ function sendRefusal(
 
 /** Hints to the sweepers at an earlier deadline: before the verb that makes it earlier. */
 async function hintDeadline({ read, client }: ParentCall, { address }: FoundAgent): Promise<void> {
-  await read(() => client.deadlines.touch(address, client.timing.lookMs));
+  await read(() => client.deadlines.hint(address, client.timing.lookMs));
 }
 
 /** Adds the job of a wake. What it is for stands in the record already: a sweeper repeats what fails here. */

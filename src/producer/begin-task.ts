@@ -1,10 +1,10 @@
 /** A task in two steps: begun and answered at once, its reply waited for later, by this process or another. */
 import { FIRST_RUN } from "../shared/protocol/keys.ts";
 import type { Reply } from "../shared/protocol/reply.ts";
-import { inCall, onCancel } from "./context.ts";
 import { contextOf, type Parent } from "./parent.ts";
+import { onCancel, withCall } from "./parent-context.ts";
 import { type Spawned, spawnAgent } from "./spawn.ts";
-import { planSpawn } from "./spawn-input.ts";
+import { checkSpawn } from "./spawn-input.ts";
 
 /** A reply that is still in its channel. */
 export interface HeldReply {
@@ -24,8 +24,8 @@ export async function beginTask(
   kind: "task" | "agent" = "task",
 ): Promise<Spawned> {
   const context = contextOf(parent);
-  const planned = planSpawn(kind, input, context, { answersTask: true });
-  return inCall(context, (call) => spawnAgent(call, planned));
+  const planned = checkSpawn(kind, input, context, { answersTask: true });
+  return withCall(context, (call) => spawnAgent(call, planned));
 }
 
 /**

@@ -19,9 +19,9 @@ import { PriceOverrides } from "../shared/protocol/usage.ts";
 import type { PauseState } from "../shared/redis/pause.ts";
 import { parseRedisUrl } from "../shared/redis-url.ts";
 import { telemetryApi } from "../shared/telemetry.ts";
+import type { ActiveParent, ClientOptions, ClientResources } from "./client-resources.ts";
 import { openDefinitions } from "./definitions/folders.ts";
 import { ModelId, type OperatorDefaults, readInput } from "./input.ts";
-import type { ActiveParent, ClientOptions, OpenClient } from "./open-client.ts";
 
 /** See the module's header. */
 export interface Client {
@@ -53,18 +53,18 @@ export interface Client {
 }
 
 /** A client from the inside. */
-export interface ClientInside {
+export interface ClientInternals {
   /** What the operator set for all parents. */
   readonly operator: OperatorDefaults;
   /** What is open; opened on first use. Rejects with `closed` after {@link Client.stop}. */
-  open(): Promise<OpenClient>;
+  open(): Promise<ClientResources>;
 }
 
-const insides = new WeakMap<Client, ClientInside>();
+const internals = new WeakMap<Client, ClientInternals>();
 
 /** The inside of a client made by {@link createClient}; for any other object `invalid_config` is thrown. */
-export function insideOf(client: Client): ClientInside {
-  const inside = insides.get(client);
+export function internalsOf(client: Client): ClientInternals {
+  const inside = internals.get(client);
   if (inside) return inside;
   throw new SubagentError(
     "invalid_config",
@@ -95,14 +95,14 @@ export function createClient(options: ClientOptions): Client {
   const { prefix, model, prices, limits, budgets, models, agents } = settings;
   parseRedisUrl(settings.redisUrl);
   const definitions = openDefinitions(agents, options.clock ?? systemClock);
-  let opened: Promise<OpenClient> | undefined;
+  let opened: Promise<ClientResources> | undefined;
   let stopped = false;
 
   const open = async () => {
-    const [{ openClient }] = await Promise.all([import("./open-client.ts"), telemetryApi()]);
+    const [{ openClient }] = await Promise.all([import("./client-resources.ts"), telemetryApi()]);
     return openClient({ ...options, ...(prefix !== undefined && { prefix }) });
   };
-  const inside: ClientInside = {
+  const inside: ClientInternals = {
     operator: { limits, budgets, prices, models, definitions, ...(model !== undefined && { model }) },
     async open() {
       if (stopped) throw new SubagentError("closed", "This client was stopped: make a new one.");
@@ -129,6 +129,6 @@ export function createClient(options: ClientOptions): Client {
       await (await ending)?.close();
     },
   };
-  insides.set(client, inside);
+  internals.set(client, inside);
   return client;
 }

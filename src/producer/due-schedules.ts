@@ -6,8 +6,8 @@
  */
 import type { ParentAddress } from "../shared/protocol/keys.ts";
 import { ScheduleId } from "../shared/protocol/schedule.ts";
-import { type Client, insideOf } from "./client.ts";
-import type { ParentCall } from "./context.ts";
+import { type Client, internalsOf } from "./client.ts";
+import type { ParentCall } from "./parent-context.ts";
 import { follow, jobOf, nameOf, readSchedule } from "./schedules.ts";
 
 /** What the parent's schedules say of a job. */
@@ -28,7 +28,7 @@ export async function askSchedule(
 ): Promise<DueTask | undefined> {
   const scheduleId = repeatedOf(parent, jobId);
   if (scheduleId === undefined && !SINGLE.test(jobId)) return undefined;
-  const opened = await insideOf(client).open();
+  const opened = await internalsOf(client).open();
   return opened.call((redisCall) => {
     const call = { client: opened, parent, ...redisCall };
     return scheduleId === undefined ? askSingle(call, jobId) : askRepeated(call, scheduleId);

@@ -13,17 +13,17 @@ import { isoTime } from "../shared/protocol/agent.ts";
 import { isBehind, type ProgressEvent } from "../shared/protocol/reply.ts";
 import {
   type EventLine,
-  newestEvent,
+  newestEventNumber,
   parseMessage,
   readEvents,
   readTimeline,
+  renewWatching,
   type TimelineOffsets,
-  watchEvents,
 } from "../shared/redis/events.ts";
 import { withAgent } from "./agents.ts";
-import type { ParentContext } from "./context.ts";
+import type { ClientResources } from "./client-resources.ts";
 import { readInput } from "./input.ts";
-import type { OpenClient } from "./open-client.ts";
+import type { ParentContext } from "./parent-context.ts";
 import { createPushIterator, type PushIterator, whenOpened } from "./push-iterator.ts";
 import type { Watcher } from "./subscriber.ts";
 
@@ -88,14 +88,14 @@ async function open(context: ParentContext, { signal, after: wished }: EventOpti
 
 /** Says that the parent's events are watched, and answers the number to read on from: `after`, or the newest. */
 function watchFrom(
-  { call, redis, keys }: OpenClient,
+  { call, redis, keys }: ClientResources,
   { profile: { parent } }: ParentContext,
   after?: string,
 ): Promise<string> {
   return call(({ read }) =>
     read(async () => {
-      const watching = watchEvents(redis, keys, parent);
-      const [from] = await Promise.all([after ?? newestEvent(redis, keys, parent), watching]);
+      const watching = renewWatching(redis, keys, parent);
+      const [from] = await Promise.all([after ?? newestEventNumber(redis, keys, parent), watching]);
       return from;
     }),
   );
@@ -103,7 +103,7 @@ function watchFrom(
 
 /** Pushes lines into a stream: those that are told, and from the history those that were not. */
 class HistoryReader {
-  readonly #client: OpenClient;
+  readonly #client: ClientResources;
   readonly #context: ParentContext;
   readonly #stream: PushIterator<NumberedEvent>;
   readonly #after: Promise<string | undefined>;
@@ -117,7 +117,7 @@ class HistoryReader {
   #hasEnded = false;
 
   constructor(
-    client: OpenClient,
+    client: ClientResources,
     context: ParentContext,
     stream: PushIterator<NumberedEvent>,
     after: Promise<string | undefined>,

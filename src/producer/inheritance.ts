@@ -88,7 +88,7 @@ function profileUnder(
   const what =
     version === 0 ? "createParent" : `createParent (under version ${version} of the registered profile)`;
   const atMost = (field: "idle_ms" | "answer_within_ms", most: number) => {
-    if ((own[field] ?? 0) > most) throw wider(what, field, own[field], most);
+    if ((own[field] ?? 0) > most) throw widerError(what, field, own[field], most);
     return own[field] ?? most;
   };
   const allowed = baseLimits(TASK_LIMITS, operator, base.limits ?? {});
@@ -244,7 +244,7 @@ function toolsOf(
   if (!definition?.tools) return asked;
   const offered = definition.tools.filter((tool) => !profileTools || profileTools.includes(tool));
   const refused = asked?.filter((tool) => !offered.includes(tool)) ?? [];
-  if (refused.length > 0) throw wider(what, "tools", refused, offered);
+  if (refused.length > 0) throw widerError(what, "tools", refused, offered);
   return asked ?? offered;
 }
 
@@ -255,7 +255,7 @@ function atMostOf(
   allowed: number | undefined,
   asked: number | undefined,
 ): number | undefined {
-  if (allowed !== undefined && (asked ?? 0) > allowed) throw wider(what, field, asked, allowed);
+  if (allowed !== undefined && (asked ?? 0) > allowed) throw widerError(what, field, asked, allowed);
   return asked ?? allowed;
 }
 
@@ -265,7 +265,7 @@ function effortUnder(
   allowed: Effort | undefined,
   asked: Effort | undefined,
 ): Effort | undefined {
-  if (asked && leastEffort(allowed, asked) !== asked) throw wider(what, "effort", asked, allowed);
+  if (asked && leastEffort(allowed, asked) !== asked) throw widerError(what, "effort", asked, allowed);
   return asked ?? allowed;
 }
 
@@ -280,7 +280,7 @@ function narrowedNames(
   const has = (names: readonly string[] | undefined) => (name: string) => !names || names.includes(name);
   const allowed = definitionNames?.filter(has(profileNames)) ?? profileNames;
   const refused = asked?.filter((name) => !has(allowed)(name)) ?? [];
-  if (refused.length > 0) throw wider(what, field, refused, allowed);
+  if (refused.length > 0) throw widerError(what, field, refused, allowed);
   return asked ?? (allowed && [...allowed]);
 }
 
@@ -308,11 +308,11 @@ export function baseLimits(defaults: Limits, operator: OperatorDefaults, profile
 export function narrowed(base: Limits, wish: LimitsInput, what: string): Limits {
   const answer = narrowLimits(base, wish);
   if (answer.status === "narrowed") return answer.limits;
-  throw wider(what, `limits.${answer.field}`, answer.wished, answer.allowed);
+  throw widerError(what, `limits.${answer.field}`, answer.wished, answer.allowed);
 }
 
 /** The refusal of a wish that asks for more than is allowed. */
-export function wider(what: string, field: string, wished: unknown, allowed: unknown): SubagentError {
+export function widerError(what: string, field: string, wished: unknown, allowed: unknown): SubagentError {
   const show = (value: unknown) => (Array.isArray(value) ? value.join(", ") : String(value));
   return new SubagentError(
     "invalid_input",

@@ -11,7 +11,7 @@
  */
 import { messageOf, SubagentError } from "../shared/errors.ts";
 import { addressOfParent, type ParentAddress } from "../shared/protocol/keys.ts";
-import type { OpenClient } from "./open-client.ts";
+import type { ClientResources } from "./client-resources.ts";
 
 /** A renewal that failed is tried again after this long. */
 const RETRY_MS = 1_000;
@@ -33,7 +33,7 @@ export interface LeaseOptions {
 /** See the module's header. */
 export interface ParentLease {
   /** Resolves when the lease holds. Rejects with `redis_unavailable`, `outcome_unknown` or `closed`. */
-  hold(client: OpenClient): Promise<void>;
+  hold(client: ClientResources): Promise<void>;
   /** Ends the renewals; the lease runs out by itself. Idempotent. */
   stop(): void;
 }
@@ -45,17 +45,17 @@ export function createParentLease(parent: ParentAddress, ms: number): ParentLeas
   let next: { cancel(): void } | undefined;
   let stopped = false;
 
-  const renew = async (client: OpenClient) => {
+  const renew = async (client: ClientResources) => {
     const sentAtMs = client.clock.monotonicMs();
     await client.call(({ write }) =>
       write({ what: "the renewal of the parent's lease", key: { parent_id: parent.parentId } }, async () => {
-        await client.deadlines.touchParent(parent, ms);
+        await client.deadlines.hintParent(parent, ms);
         await client.store.hold(addressOfParent(parent), { parent_lease_ms: ms });
       }),
     );
     heldAtMs = sentAtMs;
   };
-  const renewAfter = (client: OpenClient, waitMs: number) => {
+  const renewAfter = (client: ClientResources, waitMs: number) => {
     next?.cancel();
     if (stopped) return;
     next = client.clock.timeout(waitMs, () => {

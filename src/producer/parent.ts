@@ -31,12 +31,12 @@ import {
   viewAgent,
   withAgent,
 } from "./agents.ts";
-import { type Client, createClient, insideOf } from "./client.ts";
-import type { ParentContext } from "./context.ts";
+import { type Client, createClient, internalsOf } from "./client.ts";
 import { type EventOptions, type NumberedEvent, timelineOf, watchParent } from "./events.ts";
 import { type Profile, profileOf } from "./inheritance.ts";
 import type { MessageOptions, ProfileInput } from "./input.ts";
 import { type ParentTool, type ParentToolName, parentTools } from "./model-tools.ts";
+import type { ParentContext } from "./parent-context.ts";
 import { createParentLease, type LeaseOptions, type ParentLease } from "./parent-lease.ts";
 import { type ProfileReceipt, type ProfileView, readProfile, registerProfile } from "./profile.ts";
 import { type NewReplies, newReplies, type RepliesOptions, readReplies } from "./read-replies.ts";
@@ -275,7 +275,7 @@ const stopReason = () =>
 export function createParent(options: ParentOptions): Parent {
   const { client: shared, redisUrl = DEFAULT_REDIS_URL, prefix, ...rest } = { ...options };
   const client = shared ?? createClient({ redisUrl, ...(prefix !== undefined && { prefix }) });
-  const { operator, open } = insideOf(client);
+  const { operator, open } = internalsOf(client);
   const profile = profileOf(rest, operator);
   const lease = leaseOf(profile);
   const ends = new Set<(reason: unknown) => void>();

@@ -5,12 +5,12 @@
 import { SubagentError } from "../shared/errors.ts";
 import { type ParentAddress, parentMember } from "../shared/protocol/keys.ts";
 import { jsonIn } from "../shared/protocol/text.ts";
-import type { AgentStore } from "../shared/redis/agents.ts";
+import type { AgentStore } from "../shared/redis/agent-store.ts";
 import { ProfileInput, type RegisteredProfile, UNREGISTERED } from "./input.ts";
 import type { RedisCall } from "./redis-call.ts";
 
 /** What a client knows of registered profiles. */
-export interface KnownProfiles {
+export interface ProfileCache {
   /** As it was seen last; undefined: never. */
   known(parent: ParentAddress): RegisteredProfile | undefined;
   /** Remembers what the spawn script said. Throws `protocol_violation` for what a newer version registered. */
@@ -18,7 +18,7 @@ export interface KnownProfiles {
     parent: ParentAddress,
     stored: { profile_version: number; content?: string | undefined },
   ): RegisteredProfile;
-  /** Asks Redis. Rejects as the call does, and as {@link KnownProfiles.learn} throws. */
+  /** Asks Redis. Rejects as the call does, and as {@link ProfileCache.learn} throws. */
   read(call: RedisCall, parent: ParentAddress): Promise<RegisteredProfile>;
 }
 
@@ -26,7 +26,7 @@ export interface KnownProfiles {
 const MOST_KNOWN = 10_000;
 
 /** Remembers the profiles of one client's parents. */
-export function knownProfiles(store: AgentStore): KnownProfiles {
+export function knownProfiles(store: AgentStore): ProfileCache {
   const seen = new Map<string, RegisteredProfile>();
   const remember = (parent: ParentAddress, registered: RegisteredProfile) => {
     const [oldest] = seen.keys();
@@ -34,7 +34,7 @@ export function knownProfiles(store: AgentStore): KnownProfiles {
     seen.set(parentMember(parent), registered);
     return registered;
   };
-  const profiles: KnownProfiles = {
+  const profiles: ProfileCache = {
     known: (parent) => seen.get(parentMember(parent)),
     learn: (parent, { profile_version, content }) =>
       remember(

@@ -7,7 +7,6 @@
 import { isoTime } from "../shared/protocol/agent.ts";
 import { addressOfParent, type ParentAddress } from "../shared/protocol/keys.ts";
 import { TASK_LIMITS } from "../shared/protocol/limits.ts";
-import { inCall, type ParentContext } from "./context.ts";
 import { baseLimits, narrowed } from "./inheritance.ts";
 import {
   canonical,
@@ -17,6 +16,7 @@ import {
   readInput,
   UNREGISTERED,
 } from "./input.ts";
+import { type ParentContext, withCall } from "./parent-context.ts";
 
 /** What is registered for a parent. `version` 0: nothing ever was. */
 export interface ProfileView {
@@ -34,7 +34,7 @@ export interface ProfileReceipt extends ProfileView {
 
 /** What is registered for the parent now. Always asks Redis. Use it where no script checks the version. */
 export function registeredProfile(context: ParentContext): Promise<RegisteredProfile> {
-  return inCall(context, (call) => call.client.profiles.read(call, call.parent));
+  return withCall(context, (call) => call.client.profiles.read(call, call.parent));
 }
 
 /** Registers a profile; see `Parent.register`. */
@@ -42,7 +42,7 @@ export async function registerProfile(context: ParentContext, input: unknown): P
   const profile = readInput(nullsLeftOut(ProfileInput), input, "register");
   narrowed(baseLimits(TASK_LIMITS, context.operator, {}), profile.limits ?? {}, "register");
   const content = canonical(profile);
-  return inCall(context, async ({ write, client, parent }) => {
+  return withCall(context, async ({ write, client, parent }) => {
     let isRepeated = false;
     const repeat = { what: "the registering", key: { parent_id: parent.parentId } };
     const answer = await write(repeat, (repeated) => {
@@ -60,7 +60,7 @@ export async function registerProfile(context: ParentContext, input: unknown): P
 
 /** What is registered; see `Parent.profile`. */
 export function readProfile(context: ParentContext): Promise<ProfileView> {
-  return inCall(context, async ({ read, client, parent }) => {
+  return withCall(context, async ({ read, client, parent }) => {
     const stored = await read(() => client.store.profile(parent));
     if (!stored) return viewOf(parent, UNREGISTERED);
     return viewOf(parent, client.profiles.learn(parent, stored), stored.registered_at);

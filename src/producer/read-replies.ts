@@ -2,10 +2,10 @@
 import { z } from "zod";
 import type { ChannelEntry } from "../shared/protocol/reply.ts";
 import type { StreamEntry } from "../shared/redis/replies.ts";
-import type { ParentContext } from "./context.ts";
+import type { ClientResources } from "./client-resources.ts";
 import { readInput } from "./input.ts";
 import { asData } from "./model-text.ts";
-import type { OpenClient } from "./open-client.ts";
+import type { ParentContext } from "./parent-context.ts";
 import { whenOpened } from "./push-iterator.ts";
 import type { ReceivedEntry } from "./replies/parent-channel.ts";
 import { TimeoutMs, type WaitOptions } from "./wait.ts";
@@ -91,7 +91,7 @@ export async function newRepliesOf(context: ParentContext, uid: string): Promise
 /** Unacked entries of the parent, oldest first, of one agent or of all. */
 async function unackedEntries(
   { profile }: ParentContext,
-  { channels }: OpenClient,
+  { channels }: ClientResources,
   uid?: string,
 ): Promise<StreamEntry[]> {
   const found: StreamEntry[] = [];
@@ -115,7 +115,7 @@ function handOver(entries: readonly StreamEntry[], ack: () => Promise<unknown>):
 /** Resolves when there is an entry to read, when the time is up, or when the wait was ended from outside. */
 async function firstEntry(
   context: ParentContext,
-  { channels, clock }: OpenClient,
+  { channels, clock }: ClientResources,
   timeoutMs: number,
   signal: AbortSignal | undefined,
 ): Promise<void> {

@@ -20,10 +20,10 @@ import { WAKE_DONE_KEPT_MS } from "../shared/protocol/limits.ts";
 import { CRON_FORM, MAX_SCHEDULES, Rhythm, Schedule, ScheduleId } from "../shared/protocol/schedule.ts";
 import { clip, quoted } from "../shared/protocol/text.ts";
 import type { Recurrence } from "../shared/redis/intake-queue.ts";
-import { inCall, type ParentCall, type ParentContext } from "./context.ts";
 import { nullsLeftOut, type ProfileInput, type RegisteredProfile, readInput } from "./input.ts";
+import { type ParentCall, type ParentContext, withCall } from "./parent-context.ts";
 import { registeredProfile } from "./profile.ts";
-import { planSpawn, type TaskInput, withJsonSchema } from "./spawn-input.ts";
+import { checkSpawn, type TaskInput, withJsonSchema } from "./spawn-input.ts";
 
 /** What `Parent.schedule` takes: when, and the task. */
 export type ScheduleInput = TaskInput & {
@@ -59,9 +59,9 @@ const When = z.looseObject({ schedule_id: ScheduleId, ...Rhythm });
 export async function schedule(context: ParentContext, input: unknown): Promise<ScheduleView> {
   const { schedule_id, cron, tz, every_ms, at, ...task } = readWish(input);
   const registered = await registeredProfile(context);
-  const { prompt = "" } = planSpawn("task", task, context).under(registered);
+  const { prompt = "" } = checkSpawn("task", task, context).under(registered);
   const { parent } = context.profile;
-  return inCall(context, async (call) => {
+  return withCall(context, async (call) => {
     const before = await standing(call, schedule_id);
     const made: Schedule = {
       v: PAYLOAD_VERSION,
@@ -77,10 +77,10 @@ export async function schedule(context: ParentContext, input: unknown): Promise<
     };
     await refuseUnreadable(call, made);
     // It may have come due in another way before.
-    if (before) await stopDue(call, before);
+    if (before) await dequeue(call, before);
     let stored = await store(call, made, false);
     // Single ones that have run make room.
-    if (stored === "full" && (await dropRun(call))) stored = await store(call, made, false);
+    if (stored === "full" && (await removeFinished(call))) stored = await store(call, made, false);
     if (stored === "full")
       throw refused(`this parent has ${MAX_SCHEDULES} schedules, the most allowed: remove one`);
     await follow(call, made);
@@ -90,8 +90,8 @@ export async function schedule(context: ParentContext, input: unknown): Promise<
 
 /** The parent's schedules by name; a single one that has run is gone, and what a call that died did not begin is begun. */
 export function listSchedules(context: ParentContext): Promise<ScheduleView[]> {
-  return inCall(context, async (call) => {
-    await dropRun(call);
+  return withCall(context, async (call) => {
+    await removeFinished(call);
     return Promise.all(
       (await readAll(call)).map(async (each) => {
         if (!each.paused && !(await isQueued(call, each))) await follow(call, each);
@@ -103,7 +103,7 @@ export function listSchedules(context: ParentContext): Promise<ScheduleView[]> {
 
 /** Stops a schedule until {@link resumeSchedule}; agents that were begun go on. Idempotent. `unknown_schedule`. */
 export function pauseSchedule(context: ParentContext, scheduleId: unknown): Promise<ScheduleView> {
-  return inCall(context, async (call) => {
+  return withCall(context, async (call) => {
     const paused = { ...(await find(call, scheduleId)), paused: true };
     await change(call, paused);
     await follow(call, paused);
@@ -113,11 +113,11 @@ export function pauseSchedule(context: ParentContext, scheduleId: unknown): Prom
 
 /** A paused schedule comes due again, by its pattern from now on. Idempotent. `unknown_schedule`. */
 export function resumeSchedule(context: ParentContext, scheduleId: unknown): Promise<ScheduleView> {
-  return inCall(context, async (call) => {
+  return withCall(context, async (call) => {
     const found = await find(call, scheduleId);
     const resumed = { ...found, paused: false };
     // The job of a single one may have come due meanwhile and begun nothing: its id is to be free again.
-    if (found.paused) await stopDue(call, found);
+    if (found.paused) await dequeue(call, found);
     await change(call, resumed);
     await follow(call, resumed);
     return view(call, resumed);
@@ -126,7 +126,7 @@ export function resumeSchedule(context: ParentContext, scheduleId: unknown): Pro
 
 /** Removes a schedule; agents that were begun go on. `unknown_schedule`. */
 export function unschedule(context: ParentContext, scheduleId: unknown): Promise<{ status: "removed" }> {
-  return inCall(context, async (call) => {
+  return withCall(context, async (call) => {
     const found = await find(call, scheduleId);
     await forget(call, found);
     await follow(call, found);
@@ -187,7 +187,7 @@ export function jobOf(made: Named): string {
 }
 
 /** How a schedule that comes due more than once does. */
-function rhythmOf({ cron, tz, every_ms = 0 }: Schedule, nowMs: number): Recurrence {
+function recurrenceOf({ cron, tz, every_ms = 0 }: Schedule, nowMs: number): Recurrence {
   return cron === undefined
     ? { every: every_ms, startDate: nowMs + every_ms }
     : { pattern: cron, ...(tz !== undefined && { tz }) };
@@ -214,7 +214,7 @@ async function refuseUnreadable({ client }: ParentCall, made: Schedule): Promise
       `the task and this parent's options have more than ${INTAKE_MAX_BYTES} bytes together: shorten them, or register the options`,
     );
   const nowMs = client.clock.now();
-  await client.intakeQueue.check(rhythmOf(made, nowMs), nowMs).catch((error: unknown) => {
+  await client.intakeQueue.check(recurrenceOf(made, nowMs), nowMs).catch((error: unknown) => {
     throw refused(`cron: write ${CRON_FORM} (${clip(messageOf(error), 200)})`);
   });
 }
@@ -226,8 +226,8 @@ async function refuseUnreadable({ client }: ParentCall, made: Schedule): Promise
 export async function follow(call: ParentCall, known: Named): Promise<void> {
   const stands = await standing(call, known.schedule_id);
   const isDue = stands !== undefined && !stands.paused;
-  if (!isDue || slotOf(stands) !== slotOf(known)) await stopDue(call, known);
-  if (isDue) await startDue(call, stands);
+  if (!isDue || slotOf(stands) !== slotOf(known)) await dequeue(call, known);
+  if (isDue) await enqueue(call, stands);
   const after = await standing(call, known.schedule_id);
   if (JSON.stringify(after) !== JSON.stringify(stands)) await follow(call, stands ?? known);
 }
@@ -246,19 +246,19 @@ function isQueued({ read, client: { intakeQueue } }: ParentCall, made: Schedule)
   );
 }
 
-async function startDue({ write, client }: ParentCall, made: Schedule): Promise<void> {
+async function enqueue({ write, client }: ParentCall, made: Schedule): Promise<void> {
   const { intakeQueue, clock } = client;
   const { at } = made;
   const wish = wishOf(made);
   const nowMs = clock.now();
   await write({ what: "the schedule", key: { schedule_id: made.schedule_id } }, () =>
     at === undefined
-      ? intakeQueue.repeat(nameOf(made), rhythmOf(made, nowMs), wish)
+      ? intakeQueue.repeat(nameOf(made), recurrenceOf(made, nowMs), wish)
       : intakeQueue.add(jobOf(made), wish, Math.max(0, Date.parse(at) - nowMs)),
   );
 }
 
-async function stopDue({ write, client: { intakeQueue } }: ParentCall, made: Named): Promise<void> {
+async function dequeue({ write, client: { intakeQueue } }: ParentCall, made: Named): Promise<void> {
   await write({ what: "the schedule's stop", key: { schedule_id: made.schedule_id } }, () =>
     made.at === undefined ? intakeQueue.endRepeat(nameOf(made)) : intakeQueue.remove(jobOf(made)),
   );
@@ -286,7 +286,7 @@ async function forget({ write, parent, client }: ParentCall, { schedule_id }: Sc
 }
 
 /** Forgets single ones that have run; true when there were any. */
-async function dropRun(call: ParentCall): Promise<boolean> {
+async function removeFinished(call: ParentCall): Promise<boolean> {
   let dropped = false;
   for (const each of await readAll(call)) {
     if (!(await hasRun(call, each))) continue;

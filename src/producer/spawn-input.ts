@@ -26,8 +26,7 @@ import {
 import { OutputSchema } from "../shared/protocol/output.ts";
 import type { Question, Reply } from "../shared/protocol/reply.ts";
 import { priceOf } from "../shared/protocol/usage.ts";
-import type { ParentContext } from "./context.ts";
-import { inherit, wider } from "./inheritance.ts";
+import { inherit, widerError } from "./inheritance.ts";
 import {
   AnswerMs,
   DefinitionName,
@@ -41,7 +40,8 @@ import {
   readAsWritten,
   readInput,
 } from "./input.ts";
-import type { OnWait } from "./pending-reason.ts";
+import type { ParentContext } from "./parent-context.ts";
+import type { OnWait } from "./task-wait.ts";
 import { MAX_WAIT_MS } from "./wait.ts";
 
 const agent = {
@@ -105,7 +105,7 @@ export interface PreparedSpawn {
   promised: boolean;
   digest: string;
   /** The tools asked for; absent = the parent's. */
-  wishedTools: string[] | undefined;
+  requestedTools: string[] | undefined;
   /** The tools of the parent; absent = all. */
   profileTools: string[] | undefined;
   spec: AgentSpec;
@@ -135,9 +135,9 @@ export function prepareSpawn(
     idle_ms = profile.idle_ms,
     answer_within_ms = profile.answer_within_ms,
   }: Partial<z.output<typeof SpawnInput>> = "prompt" in args ? {} : args;
-  if (idle_ms > profile.idle_ms) throw wider(kind, "idle_ms", idle_ms, profile.idle_ms);
+  if (idle_ms > profile.idle_ms) throw widerError(kind, "idle_ms", idle_ms, profile.idle_ms);
   if (answer_within_ms > profile.answer_within_ms)
-    throw wider(kind, "answer_within_ms", answer_within_ms, profile.answer_within_ms);
+    throw widerError(kind, "answer_within_ms", answer_within_ms, profile.answer_within_ms);
   const { model, limits, tools, rest } = inherit(kind, KINDS[kind].limits, args, { profile, operator });
   if (model === undefined) throw noModel(kind);
   const budgets = narrowedBudgets(operator.budgets, profile.budgets);
@@ -151,7 +151,7 @@ export function prepareSpawn(
     requestKey: request_key ?? newRequestKey(),
     promised: request_key !== undefined,
     digest: digestOf({ kind, ...args }),
-    wishedTools: tools,
+    requestedTools: tools,
     profileTools: profile.tools,
     prompt: "prompt" in args ? args.prompt : undefined,
     attached,
@@ -175,7 +175,7 @@ export function prepareSpawn(
 }
 
 /** A spawn that is checked, but for what the profile says that is registered for its parent. */
-export interface PlannedSpawn {
+export interface CheckedSpawn {
   /** The spawn under a registered profile. Throws as {@link prepareSpawn} does. */
   under(registered: RegisteredProfile): PreparedSpawn;
 }
@@ -184,12 +184,12 @@ export interface PlannedSpawn {
  * Checks a spawn as far as possible without asking Redis. A registered profile can only narrow it, or give it the model that
  * it lacks. Throws as {@link prepareSpawn} does, except for a missing model.
  */
-export function planSpawn(
+export function checkSpawn(
   kind: keyof typeof KINDS,
   input: unknown,
   { profile, operator }: Pick<ParentContext, "profile" | "operator">,
   options: { answersTask?: boolean } = {},
-): PlannedSpawn {
+): CheckedSpawn {
   const under = (registered: RegisteredProfile) =>
     prepareSpawn(kind, input, { profile: profile.under(registered), operator }, options);
   try {

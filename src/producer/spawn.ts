@@ -4,24 +4,24 @@
  */
 
 import { SubagentError } from "../shared/errors.ts";
-import { type AgentSpec, IDLE_DEATH, InForce, isoTime } from "../shared/protocol/agent.ts";
+import { type AgentSpec, IDLE_EXPIRY, InForce, isoTime } from "../shared/protocol/agent.ts";
 import { newUid } from "../shared/protocol/ids.ts";
 import { type AgentAddress, agentOf, FIRST_WAKE, wakeOf } from "../shared/protocol/keys.ts";
 import { type Limits, MAX_LIVE_AGENTS } from "../shared/protocol/limits.ts";
 import { attachedTo, type InboxMessage } from "../shared/protocol/message.ts";
 import { needsOf } from "../shared/protocol/worker.ts";
 import { withHint } from "../shared/redis/hint.ts";
-import type { Input } from "../shared/redis/scripts.ts";
+import type { VerbInput } from "../shared/redis/scripts.ts";
 import { activeTraceparent } from "../shared/telemetry.ts";
-import { inCall, type ParentCall, type ParentContext } from "./context.ts";
-import { wider } from "./inheritance.ts";
+import type { ClientResources } from "./client-resources.ts";
+import { widerError } from "./inheritance.ts";
 import { type RegisteredProfile, UNREGISTERED } from "./input.ts";
-import type { OpenClient } from "./open-client.ts";
+import { type ParentCall, type ParentContext, withCall } from "./parent-context.ts";
 import type { SafeRepeat } from "./redis-call.ts";
 import {
-  type PlannedSpawn,
+  type CheckedSpawn,
+  checkSpawn,
   type PreparedSpawn,
-  planSpawn,
   type SpawnInput,
   withJsonSchema,
 } from "./spawn-input.ts";
@@ -48,7 +48,7 @@ export function resolveTools(
   if (!asked) return { tools: undefined, unknown: [] };
   const allowed = (tool: string) => !profileTools || profileTools.includes(tool);
   const refused = asked.filter((tool) => known.has(tool) && !allowed(tool));
-  if (refused.length > 0) throw wider("spawn", "tools", refused, profileTools);
+  if (refused.length > 0) throw widerError("spawn", "tools", refused, profileTools);
   return { tools: asked.filter(allowed), unknown: asked.filter((tool) => !known.has(tool)) };
 }
 
@@ -89,8 +89,8 @@ export interface Spawned {
 
 /** Makes an agent that waits for its first message; see `Parent.spawn`. */
 export async function spawn(context: ParentContext, input: SpawnInput): Promise<SpawnReceipt> {
-  const planned = planSpawn("spawn", withJsonSchema(input, "spawn").input, context);
-  const { receipt } = await inCall(context, (call) => spawnAgent(call, planned));
+  const planned = checkSpawn("spawn", withJsonSchema(input, "spawn").input, context);
+  const { receipt } = await withCall(context, (call) => spawnAgent(call, planned));
   return receipt;
 }
 
@@ -102,7 +102,7 @@ export async function spawn(context: ParentContext, input: SpawnInput): Promise<
  */
 export async function spawnAgent(
   call: ParentCall,
-  planned: PlannedSpawn,
+  planned: CheckedSpawn,
   uid: string = newUid(),
 ): Promise<Spawned> {
   await call.client.requireDurable(call);
@@ -149,8 +149,8 @@ async function spawnUnder(
 ): Promise<Spawned | "other_profile"> {
   const { client, parent } = call;
   const { profileTools } = prepared;
-  const known = await client.knownTools(call, prepared.wishedTools ?? profileTools ?? []);
-  const { tools, unknown } = resolveTools(profileTools, prepared.wishedTools, known.names);
+  const known = await client.knownTools(call, prepared.requestedTools ?? profileTools ?? []);
+  const { tools, unknown } = resolveTools(profileTools, prepared.requestedTools, known.names);
   if (known.hasWorkers) refuseAllUnknown(tools, unknown);
   // What some worker has is waited for; what none has does nothing. Before the first worker has come, none can be told.
   const needed = tools?.filter((tool) => !known.hasWorkers || known.names.has(tool));
@@ -221,7 +221,7 @@ function storedForm(
   { name, stem, requestKey, promised, digest, prompt, attached, onParentGone, resumes }: PreparedSpawn,
   spec: AgentSpec,
   neededTools: readonly string[] | undefined,
-): Input<"spawn"> {
+): VerbInput<"spawn"> {
   const message = prompt === undefined ? undefined : firstMessage(requestKey, prompt);
   return {
     request_key: requestKey,
@@ -247,7 +247,11 @@ function firstMessage(messageId: string, text: string): string {
 }
 
 /** Writes the agent; overdue agents that hold a place are ended, and the verb is sent once more. */
-async function writeSpawn({ client, ...call }: ParentCall, address: AgentAddress, stored: Input<"spawn">) {
+async function writeSpawn(
+  { client, ...call }: ParentCall,
+  address: AgentAddress,
+  stored: VerbInput<"spawn">,
+) {
   const repeat: SafeRepeat = {
     what: stored.message === undefined ? "the spawn" : "the task's begin",
     key: { request_key: stored.request_key },
@@ -255,13 +259,13 @@ async function writeSpawn({ client, ...call }: ParentCall, address: AgentAddress
   const write = () => call.write(repeat, () => sendSpawn(client, address, stored));
   const answer = await write();
   if (answer.status !== "quota" || answer.overdue.length === 0) return answer;
-  const endIdle = (uid: string) => client.store.settle(agentOf(address, uid), IDLE_DEATH);
+  const endIdle = (uid: string) => client.store.settle(agentOf(address, uid), IDLE_EXPIRY);
   await call.read(() => Promise.all(answer.overdue.map(endIdle)));
   return write();
 }
 
 /** Sends the deadline hint, the verb and, where that queued a first run, its wake, for which no caller waits. */
-async function sendSpawn(client: OpenClient, address: AgentAddress, stored: Input<"spawn">) {
+async function sendSpawn(client: ClientResources, address: AgentAddress, stored: VerbInput<"spawn">) {
   const answer = await sendHinted(client, address, stored);
   // `same` under our own uid: an earlier try had worked and its answer was lost, so it has no wake yet.
   const isOurs = answer.status === "spawned" || (answer.status === "same" && answer.uid === address.uid);
@@ -274,9 +278,9 @@ async function sendSpawn(client: OpenClient, address: AgentAddress, stored: Inpu
  * Sends the hint and the verb in one flight: one after another on the one connection, so that a crash in between leaves no
  * agent without a hint. A cluster has several connections, which keep no order: there the verb waits for the hint.
  */
-async function sendHinted(client: OpenClient, address: AgentAddress, stored: Input<"spawn">) {
+async function sendHinted(client: ClientResources, address: AgentAddress, stored: VerbInput<"spawn">) {
   const { deadlines, store, timing, redis, logger, inBackground } = client;
-  const hint = () => deadlines.touch(address, stored.message === undefined ? stored.idle_ms : timing.lookMs);
+  const hint = () => deadlines.hint(address, stored.message === undefined ? stored.idle_ms : timing.lookMs);
   if (redis.isCluster) {
     await hint();
     return store.spawn(address, stored);

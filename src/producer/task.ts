@@ -24,23 +24,23 @@ import { MessageText } from "../shared/protocol/message.ts";
 import type { Reply } from "../shared/protocol/reply.ts";
 import { onAbort } from "../shared/stop-signal.ts";
 import { answerQuestion, destroyAgent } from "./agents.ts";
-import { inCall, onCancel, type ParentContext } from "./context.ts";
+import type { ClientResources } from "./client-resources.ts";
 import { readInput } from "./input.ts";
-import type { OpenClient } from "./open-client.ts";
-import { isDeserted, type OnWait, type TaskWait, watchTask } from "./pending-reason.ts";
+import { onCancel, type ParentContext, withCall } from "./parent-context.ts";
 import { registeredProfile } from "./profile.ts";
 import type { QuestionEntry, TakeQuestion } from "./replies/parent-channel.ts";
 import { type Spawned, type SpawnReceipt, spawnAgent } from "./spawn.ts";
 import {
   type AnswerQuestions,
+  type CheckedSpawn,
+  checkSpawn,
   mergeTaskOptions,
-  type PlannedSpawn,
-  planSpawn,
   splitTaskInput,
   type TaskOptions,
   withJsonSchema,
 } from "./spawn-input.ts";
 import { listenToDoorbell } from "./subscriber.ts";
+import { isNoWorker, type OnWait, type TaskWait, watchTask } from "./task-wait.ts";
 
 const MAX_TASKS = 10_000;
 /** Time between two tries of an answer while Redis is away. */
@@ -84,7 +84,7 @@ export async function task(
   const { input: plain, typed } = withJsonSchema(input, "task");
   const { input: task, ...beside } = splitTaskInput(plain);
   const wanted = mergeTaskOptions(beside, options);
-  const planned = planSpawn(kind, task, context, { answersTask: wanted.onQuestion !== undefined });
+  const planned = checkSpawn(kind, task, context, { answersTask: wanted.onQuestion !== undefined });
   const outcome = await runTask(context, planned, wanted, told);
   return { ...outcome, reply: typed(outcome.reply) };
 }
@@ -126,7 +126,7 @@ export async function taskAll(
   const wishes = Array.isArray(inputs) ? read.map(({ input }) => input) : inputs;
   const planned = readInput(Tasks, wishes, "taskAll").map((input) => {
     const wish = typeof input === "string" ? { prompt: input } : input;
-    return planSpawn("task", wish, context, { answersTask });
+    return checkSpawn("task", wish, context, { answersTask });
   });
   // Read first, so that what the profile refuses is refused before any has begun.
   const registered = await registeredProfile(context);
@@ -138,7 +138,7 @@ export async function taskAll(
 /** One task under way. */
 interface TaskRun {
   readonly context: ParentContext;
-  readonly client: OpenClient;
+  readonly client: ClientResources;
   readonly onQuestion: AnswerQuestions | undefined;
   /** Aborts when the task is over, however it ended. */
   readonly over: AbortSignal;
@@ -149,7 +149,7 @@ interface TaskRun {
 /** Rejects like spawn and send, and with the signal's reason. */
 async function runTask(
   context: ParentContext,
-  planned: PlannedSpawn,
+  planned: CheckedSpawn,
   options: TaskOptions,
   told?: Told,
 ): Promise<TaskOutcome> {
@@ -170,7 +170,7 @@ async function runTask(
   let spawned: Spawned | undefined;
   let [isHeld, taken] = [true, false];
   try {
-    spawned = await inCall(context, (call) => spawnAgent(call, planned, uid));
+    spawned = await withCall(context, (call) => spawnAgent(call, planned, uid));
     told?.started(spawned.receipt);
     const { known } = spawned.receipt;
     if (known) {
@@ -187,7 +187,7 @@ async function runTask(
     isHeld = false;
     return { reply: entry.entry, unknownTools: spawned.receipt.unknown_tools };
   } catch (error) {
-    if (spawned && (signal?.aborted || isDeserted(error))) taken = await destroyQuietly(client, spawned);
+    if (spawned && (signal?.aborted || isNoWorker(error))) taken = await destroyQuietly(client, spawned);
     throw error;
   } finally {
     forget();
@@ -202,7 +202,7 @@ function takerOfQuestions(run: TaskRun): TakeQuestion | undefined {
   if (!onQuestion) return undefined;
   const answer = async (entry: QuestionEntry) => {
     const { text } = readInput(AnswerInput, { text: await onQuestion(entry.entry) }, "answer");
-    while (!(await isAnswered(context, entry, text)) && !over.aborted)
+    while (!(await tryAnswer(context, entry, text)) && !over.aborted)
       await client.clock.sleep(RETRY_MS, over);
     await client.channels.take(context.profile.parent, entry);
   };
@@ -210,11 +210,11 @@ function takerOfQuestions(run: TaskRun): TakeQuestion | undefined {
 }
 
 /** Answers; false when Redis was away, and the answer is to be sent again. */
-async function isAnswered(context: ParentContext, { uid, entry }: QuestionEntry, text: string) {
+async function tryAnswer(context: ParentContext, { uid, entry }: QuestionEntry, text: string) {
   const { agent_id, question_id } = entry;
   const agent = { address: agentOf(context.profile.parent, uid), agentId: agent_id };
   try {
-    await inCall(context, (call) => answerQuestion(call, agent, { text, question_id }));
+    await withCall(context, (call) => answerQuestion(call, agent, { text, question_id }));
     return true;
   } catch (error) {
     if (!(error instanceof SubagentError)) throw error;
@@ -230,7 +230,7 @@ async function isAnswered(context: ParentContext, { uid, entry }: QuestionEntry,
  * when both worked.
  */
 async function destroyQuietly(
-  client: OpenClient,
+  client: ClientResources,
   { address, receipt: { agent_id } }: Spawned,
 ): Promise<boolean> {
   const reservation = client.channels.reserve(address, address.uid);
@@ -257,7 +257,7 @@ async function destroyQuietly(
 /** The tasks of one call that are under way. */
 interface Batch {
   /** Runs a task as soon as there is room; undefined once the batch was refused. */
-  run(task: PlannedSpawn): Promise<Reply | undefined>;
+  run(task: CheckedSpawn): Promise<Reply | undefined>;
   /** Ends all waiting with a reason; the first one counts. */
   refuse(reason: unknown): void;
   readonly refused: { reason: unknown } | undefined;
@@ -267,7 +267,7 @@ interface Batch {
 /** Rejects with the signal's reason or the first refusal but for quota. */
 async function runBatch(
   context: ParentContext,
-  planned: readonly PlannedSpawn[],
+  planned: readonly CheckedSpawn[],
   options: TaskOptions,
 ): Promise<Reply[]> {
   options.signal?.throwIfAborted();
@@ -289,7 +289,7 @@ async function runBatch(
   return replies;
 }
 
-function openBatch(context: ParentContext, client: OpenClient, options: TaskOptions): Batch {
+function openBatch(context: ParentContext, client: ClientResources, options: TaskOptions): Batch {
   const { signal } = options;
   const rings = listenToDoorbell(client, context.profile.parent);
   const underWay = openUnderWay(context, options);
@@ -333,7 +333,7 @@ function openUnderWay(context: ParentContext, options: TaskOptions) {
     return () => void cancels.delete(cancel);
   };
   return {
-    async run(planned: PlannedSpawn): Promise<Reply | "no room"> {
+    async run(planned: CheckedSpawn): Promise<Reply | "no room"> {
       const abort = new AbortController();
       aborts.add(abort);
       try {

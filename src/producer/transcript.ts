@@ -16,9 +16,9 @@ import {
   withinBytes,
 } from "../shared/protocol/transcript.ts";
 import { withAgent } from "./agents.ts";
-import type { ParentContext } from "./context.ts";
 import { baseLimits, nonEmpty, type Profile } from "./inheritance.ts";
 import { digestOf, readInput } from "./input.ts";
+import type { ParentContext } from "./parent-context.ts";
 import { type SpawnReceipt, spawnAgent, unknownTranscript } from "./spawn.ts";
 import { type PreparedSpawn, prepareSpawn } from "./spawn-input.ts";
 

@@ -9,9 +9,9 @@ import { z } from "zod";
 import { SubagentError } from "../shared/errors.ts";
 import type { Reply } from "../shared/protocol/reply.ts";
 import { findAgent } from "./agents.ts";
-import { inCall, onCancel, type ParentContext } from "./context.ts";
+import type { ClientResources } from "./client-resources.ts";
 import { readInput } from "./input.ts";
-import type { OpenClient } from "./open-client.ts";
+import { onCancel, type ParentContext, withCall } from "./parent-context.ts";
 import type { FinalEntry, Reservation } from "./replies/parent-channel.ts";
 
 /** How a wait ends early: `signal` with its reason, `timeout_ms` with `timed_out`. Default: neither. */
@@ -63,7 +63,7 @@ export function waitAll(
 }
 
 async function take(
-  { channels }: OpenClient,
+  { channels }: ClientResources,
   { profile }: ParentContext,
   reservation: Reservation,
   entry: FinalEntry,
@@ -76,12 +76,12 @@ async function waitFor<T>(
   context: ParentContext,
   agentIds: unknown,
   { signal, timeout_ms: wished }: WaitOptions,
-  work: (client: OpenClient, waits: readonly Wait[]) => Promise<T>,
+  work: (client: ClientResources, waits: readonly Wait[]) => Promise<T>,
 ): Promise<T> {
   const { agent_ids, timeout_ms } = readInput(Wish, { agent_ids: agentIds, timeout_ms: wished }, "wait");
   signal?.throwIfAborted();
   const client = await context.open();
-  const found = await inCall(context, (call) =>
+  const found = await withCall(context, (call) =>
     Promise.all([...new Set(agent_ids)].map((id) => findAgent(call, id))),
   );
   const reservations = found.map(({ address }) => client.channels.reserve(address, address.uid));
@@ -94,7 +94,7 @@ async function waitFor<T>(
       ? undefined
       : client.clock.timeout(timeout_ms, () => cancel(timedOut(timeout_ms)));
   try {
-    const records = await inCall(context, ({ read }) =>
+    const records = await withCall(context, ({ read }) =>
       read(() => Promise.all(found.map(({ address }) => client.store.record(address)))),
     );
     const waits = reservations.map((reservation, i) => {

@@ -7,8 +7,8 @@ import {
   type WebhookView,
   webhookViewOf,
 } from "../shared/redis/webhooks.ts";
-import { inCall, type ParentCall, type ParentContext } from "./context.ts";
 import { readInput } from "./input.ts";
+import { type ParentCall, type ParentContext, withCall } from "./parent-context.ts";
 
 const MOST_URL_CHARS = 2_048;
 
@@ -38,16 +38,16 @@ export function parentWebhook(context: ParentContext): ParentWebhook {
     async set(input) {
       const { url } = readInput(WebhookInput, input, "webhook");
       const repeat = { what: "the setting", key: { url } };
-      return inCall(context, (call) => call.write(repeat, () => webhooksOf(call).set(call.parent, url)));
+      return withCall(context, (call) => call.write(repeat, () => webhooksOf(call).set(call.parent, url)));
     },
     get: () =>
-      inCall(context, async (call) => {
+      withCall(context, async (call) => {
         const found = await call.read(() => webhooksOf(call).get(call.parent));
         if (found) return webhookViewOf(found);
         throw unknownWebhook(call);
       }),
     remove: () =>
-      inCall(context, async (call) => {
+      withCall(context, async (call) => {
         let wasRepeated = false;
         const repeat = { what: "the removing", key: { parent_id: call.parent.parentId } };
         const removed = await call.write(repeat, (repeated) => {

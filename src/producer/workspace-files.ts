@@ -10,8 +10,8 @@ import {
   type WorkspaceFile,
 } from "../shared/workspace-files.ts";
 import { type FoundAgent, findAgent, withAgent } from "./agents.ts";
-import type { ParentContext } from "./context.ts";
-import type { OpenClient } from "./open-client.ts";
+import type { ClientResources } from "./client-resources.ts";
+import type { ParentContext } from "./parent-context.ts";
 
 /** The files of a parent's agent; see `Parent.files`. */
 export async function filesOf(context: ParentContext, agentId: string): Promise<WorkspaceFile[]> {
@@ -25,7 +25,7 @@ export async function readFileOf(context: ParentContext, agentId: string, path: 
 
 /** Opens a file of an agent of `parent`; its holder closes the handle. Rejects as `Parent.readFile` does. */
 export async function openFileOf(
-  client: OpenClient,
+  client: ClientResources,
   parent: ParentAddress,
   agentId: string,
   path: string,
@@ -39,7 +39,7 @@ function workspaceOf(context: ParentContext, agentId: string): Promise<Workspace
 }
 
 /** Where the files of an agent are. Throws `invalid_config` for a client that was not told. */
-function workspaceIn({ workspaceRoot: root }: OpenClient, agent: FoundAgent): WorkspaceAddress {
+function workspaceIn({ workspaceRoot: root }: ClientResources, agent: FoundAgent): WorkspaceAddress {
   if (root !== undefined) return { root, ...agent };
   throw new SubagentError(
     "invalid_config",

@@ -49,7 +49,7 @@ export function parseRanges(text: string): MayReach | undefined {
  * Resolves names for a connection, which dials what this answers. Fails with `refused` for a name with any address that may
  * not be reached. An address in the place of a name is not asked for here: Node dials it as it is.
  */
-export function lookupOf(
+export function guardedLookup(
   mayReach: MayReach,
   refused: (address: string) => Error,
   resolve: typeof lookup = lookup,

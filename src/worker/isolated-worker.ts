@@ -13,11 +13,11 @@ import { onAbort } from "../shared/stop-signal.ts";
 import type { Readiness } from "./health/readiness.ts";
 import type { StopHints } from "./health/stop-hints.ts";
 import type { Watchdog } from "./health/watchdog.ts";
-import type { RunSlot, RunSlots } from "./isolation.ts";
 import { type FromProcess, ToProcess } from "./isolation-messages.ts";
 import type { TakenWake } from "./run/claim.ts";
 import type { RunContext, RunEnd } from "./run/context.ts";
 import { run } from "./run/run.ts";
+import type { RunSlot, RunSlots } from "./run-slots.ts";
 import type { McpTools } from "./tools/mcp/tools.ts";
 
 /** What is cut off has so long to say so, ms. */
@@ -162,10 +162,10 @@ function tell(message: FromProcess): void {
 const UNTIL_PROVED: RunSlots = {
   admit(): RunSlot {
     const slot = {
-      isNoticed: false,
+      mustYield: false,
       isolate: async () => true,
-      prove() {
-        slot.isNoticed = true;
+      endIsolation() {
+        slot.mustYield = true;
       },
       leave() {},
     };

@@ -16,7 +16,7 @@ import type { AgentAddress } from "../shared/protocol/keys.ts";
 import { FromProcess, type Held, type ToProcess } from "./isolation-messages.ts";
 import type { TakenWake } from "./run/claim.ts";
 import type { RunContext, RunEnd } from "./run/context.ts";
-import { handBack } from "./run/failure.ts";
+import { releaseAgent } from "./run/failure.ts";
 
 /** A process starts this many at a time and a worker; each is a worker without a queue, of some 80 MB. */
 const MOST_PROCESSES = 4;
@@ -237,5 +237,5 @@ class SuspectsProcess {
 async function afterCrash(context: Keeping, { address, held }: Suspect): Promise<IsolatedEnd> {
   if (!held) return { status: "returned", because: "isolation", delayMs: NOT_TAKEN_DELAY_MS };
   context.logger.warn({ uid: address.uid }, "A process of suspects has crashed with this run");
-  return handBack(context, address, "crashed", { ...held, delay_ms: 0, crashed: true });
+  return releaseAgent(context, address, "crashed", { ...held, delay_ms: 0, crashed: true });
 }

@@ -16,22 +16,22 @@ import { isNewerWake, Wake } from "../shared/protocol/worker.ts";
 import { closeRedis, type RedisClient } from "../shared/redis/connection/connection.ts";
 import { WAKES_KEPT } from "../shared/redis/wake-queue.ts";
 import { onAbort } from "../shared/stop-signal.ts";
-import { createRunSlots } from "./isolation.ts";
 import {
   createIsolationProcesses,
   type IsolationProcesses,
   type IsolationProgram,
 } from "./isolation-processes.ts";
-import { returned, type TakenWake } from "./run/claim.ts";
+import { returnWake, type TakenWake } from "./run/claim.ts";
 import type { RunContext, RunEnd } from "./run/context.ts";
 import { run } from "./run/run.ts";
+import { createRunSlots } from "./run-slots.ts";
 
 const LOCK_MS = 10_000;
 const STALLED_CHECK_MS = 5_000;
 /** An idle worker looks so often without being told: what told it may have gone to one that is frozen or cut off. */
 const IDLE_LOOK_S = 1;
 /** BullMQ must never fail a wake by itself: records decide. */
-const NEVER = 1_000_000;
+const UNLIMITED_STALLS = 1_000_000;
 /** A stopping process lets steps finish this long, unless told otherwise, then cuts them off. */
 export const DRAIN_GRACE_MS = 10_000;
 /** So long no wake is taken from a Redis that refused something. */
@@ -103,12 +103,12 @@ export function createPool(lent: Omit<RunContext, "slots" | "suspects">, options
   };
   const take = async (job: WakeJob, token?: string): Promise<WakeResult> => {
     trouble.over();
-    const going = follow(context, job, processes);
+    const going = handleWake(context, job, processes);
     runs.add(going);
     const end = await going.finally(() => runs.delete(going));
     context.observer.metrics?.wake(end.status);
     return end.status === "returned"
-      ? giveBack(context, job, token, end.delayMs)
+      ? returnJob(context, job, token, end.delayMs)
       : resultOf(job.data.uid, end);
   };
   return {
@@ -214,7 +214,7 @@ function openWorker(
     concurrency,
     lockDuration: LOCK_MS,
     stalledInterval: STALLED_CHECK_MS,
-    maxStalledCount: NEVER,
+    maxStalledCount: UNLIMITED_STALLS,
     drainDelay: IDLE_LOOK_S,
     ...WAKES_KEPT,
     autorun: false,
@@ -224,7 +224,7 @@ function openWorker(
 /** How a wake ended; one whose run needs isolation is followed to the end of that. */
 type WakeEnd = Exclude<RunEnd, { status: "isolate" }>;
 
-async function follow(
+async function handleWake(
   context: RunContext,
   { data, attemptsStarted: taken }: WakeJob,
   processes: IsolationProcesses | undefined,
@@ -232,7 +232,7 @@ async function follow(
   // A look that was under way when the worker was paused brings one job all the same.
   if (context.draining.aborted) return { status: "returned", because: "drain", delayMs: 0 };
   const going = isNewerWake(data)
-    ? returned(context, "newer", taken)
+    ? returnWake(context, "newer", taken)
     : runOrIsolate(context, { taken, ...namedBy(Wake.parse(data)) }, processes);
   return going.catch((error: unknown): WakeEnd => {
     context.logger.error(
@@ -265,7 +265,7 @@ function namedBy({ tenant, parent_id: parentId, uid, wake }: Wake): { address: A
 }
 
 /** Puts a wake back into the queue, for another process or for later. Always throws, as BullMQ wants it. */
-async function giveBack(
+async function returnJob(
   { clock, logger }: RunContext,
   job: WakeJob,
   token: string | undefined,
@@ -292,21 +292,21 @@ async function drain(
   };
   // Before anything is released, or this process would take it back. Not `close()` yet: it cannot be forced any more
   // once it has begun to wait.
-  if (worker) await within(clock, CLOSE_MS, worker.pause(true));
+  if (worker) await withTimeout(clock, CLOSE_MS, worker.pause(true));
   draining.abort();
   const over = new AbortController();
   const everyRunOrAway = Promise.race([everyRun(), whenAway(clock, { redis }, over.signal)]);
-  await within(clock, drainGraceMs, everyRunOrAway);
+  await withTimeout(clock, drainGraceMs, everyRunOrAway);
   if (runs.size > 0) {
     abandoned.abort();
-    await within(clock, ABANDON_MS, everyRunOrAway);
+    await withTimeout(clock, ABANDON_MS, everyRunOrAway);
   }
   over.abort();
   // No run gets an answer any more; what they wait for rejects, and they end.
   if (runs.size > 0 && redis.status !== "ready") closeRedis(redis);
   const closing = worker?.close(redis.status !== "ready").catch(() => {});
   // A Redis that does not answer even now: the worker closes its connection next.
-  if (closing) await within(clock, CLOSE_MS, closing);
+  if (closing) await withTimeout(clock, CLOSE_MS, closing);
 }
 
 /** Resolves when Redis has been away for {@link AWAY_MS} in a row, or with `signal`. */
@@ -340,7 +340,7 @@ function resultOf(uid: string, end: Exclude<WakeEnd, { status: "returned" }>): W
   return { status: end.status };
 }
 
-async function within(clock: Clock, ms: number, work: Promise<unknown>): Promise<boolean> {
+async function withTimeout(clock: Clock, ms: number, work: Promise<unknown>): Promise<boolean> {
   const given = new AbortController();
   const done = work.then(() => true);
   const late = clock.sleep(ms, given.signal).then(() => false);

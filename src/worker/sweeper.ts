@@ -5,7 +5,7 @@
 import type { Clock } from "../shared/clock.ts";
 import { messageOf } from "../shared/errors.ts";
 import type { Logger } from "../shared/logger.ts";
-import { IDLE_DEATH } from "../shared/protocol/agent.ts";
+import { IDLE_EXPIRY } from "../shared/protocol/agent.ts";
 import {
   type AgentAddress,
   addressOfParent,
@@ -15,9 +15,9 @@ import {
 } from "../shared/protocol/keys.ts";
 import { answerEntry } from "../shared/protocol/log.ts";
 import { defaultAnswerTo } from "../shared/protocol/message.ts";
-import type { AgentStore } from "../shared/redis/agents.ts";
+import type { AgentStore } from "../shared/redis/agent-store.ts";
 import { type DeadlineSet, type Due, HIDDEN_MS, type NextCheck } from "../shared/redis/deadlines.ts";
-import type { Input } from "../shared/redis/scripts.ts";
+import type { VerbInput } from "../shared/redis/scripts.ts";
 import type { WakeQueue } from "../shared/redis/wake-queue.ts";
 import type { WorkerDirectory } from "../shared/redis/workers.ts";
 
@@ -40,7 +40,7 @@ export interface SweeperContext {
     AgentStore,
     "overdue" | "settle" | "record" | "answer" | "requeue" | "orphans" | "finish" | "timing"
   >;
-  deadlines: Pick<DeadlineSet, "due" | "move" | "touch">;
+  deadlines: Pick<DeadlineSet, "due" | "move" | "hint">;
   wakes: Pick<WakeQueue, "add" | "isAlive">;
   workers: Pick<WorkerDirectory, "list">;
   clock: Clock;
@@ -111,7 +111,7 @@ export function createSweeper(context: SweeperContext): Sweeper {
   };
 }
 
-const DEATH_OF_AGE: Input<"settle"> = {
+const DEATH_OF_AGE: VerbInput<"settle"> = {
   authority: "sweeper",
   target: "ended",
   ended_reason: "failed",
@@ -119,9 +119,9 @@ const DEATH_OF_AGE: Input<"settle"> = {
   stop_reason: "max_age",
 };
 
-const DEATH_WITHOUT_TOOLS: Input<"settle"> = { ...DEATH_OF_AGE, stop_reason: "tools_missing" };
+const DEATH_WITHOUT_TOOLS: VerbInput<"settle"> = { ...DEATH_OF_AGE, stop_reason: "tools_missing" };
 
-const DEATH_OF_AN_ORPHAN: Input<"settle"> = {
+const DEATH_OF_AN_ORPHAN: VerbInput<"settle"> = {
   authority: "sweeper",
   target: "ended",
   ended_reason: "destroyed",
@@ -142,7 +142,7 @@ async function check(context: SweeperContext, due: Due): Promise<NextCheck | und
     case "not_due":
       return { due, at: found.deadline };
     case "idle_over":
-      return settle(context, due, address, IDLE_DEATH);
+      return settle(context, due, address, IDLE_EXPIRY);
     case "max_age_over":
       return settle(context, due, address, DEATH_OF_AGE);
     case "tools_missing":
@@ -203,7 +203,7 @@ async function finish(
   address: AgentAddress,
   agentId: string,
 ): Promise<void> {
-  await deadlines.touch(address, store.timing.lookMs);
+  await deadlines.hint(address, store.timing.lookMs);
   const answer = await store.finish(address, { orphaned: true });
   if (answer.status !== "finishing") return;
   logger.info(
@@ -217,7 +217,7 @@ async function settle(
   { store }: SweeperContext,
   due: Due,
   address: AgentAddress,
-  how: Input<"settle">,
+  how: VerbInput<"settle">,
 ): Promise<NextCheck> {
   const answer = await store.settle(address, how);
   return answer.status === "not_due" ? { due, at: answer.deadline } : never(due);
@@ -251,7 +251,7 @@ async function requeue(
   address: AgentAddress,
   { wake, agent_id }: { wake: number; agent_id: string },
 ): Promise<undefined> {
-  await deadlines.touch(address, store.timing.lookMs);
+  await deadlines.hint(address, store.timing.lookMs);
   const answer = await store.requeue(address, { expected_wake: wake });
   if (answer.status === "wake") await wakes.add(wakeOf(address, agent_id, answer.wake));
 }

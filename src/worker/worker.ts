@@ -40,9 +40,9 @@ import type { Observer } from "./observe/observer.ts";
 import { openObserver } from "./observe/open.ts";
 import { createPool, DRAIN_GRACE_MS, type Pool } from "./pool.ts";
 import type { RunContext } from "./run/context.ts";
-import { Kinds } from "./run/kind.ts";
 import { LeaseKeeper } from "./run/lease.ts";
 import { ProviderLimit } from "./run/provider-limit.ts";
+import { SpecCache } from "./run/spec-cache.ts";
 import { TextFeeds } from "./run/text-feed.ts";
 import { skillToolFor } from "./skills/skill-tool.ts";
 import { createSweeper, type Sweeper } from "./sweeper.ts";
@@ -247,7 +247,7 @@ function openContext(options: OpenOptions) {
     model: options.model,
     provider,
     budgets: createBudgetBook(redis, keys, timing),
-    kinds: new Kinds({ toolbox: options.toolbox, roots: settings.roots, permissions, skills }),
+    specs: new SpecCache({ toolbox: options.toolbox, roots: settings.roots, permissions, skills }),
     checkOutput: createOutputCheck(),
     toolNames: namesForClaims(options),
     ...settings,

@@ -108,7 +108,7 @@ export const ROOMS: readonly Room[] = [
     room: "src/worker/hooks/",
     may: [...GROUND, "src/shared/secrets.ts", "src/worker/tools/result-text.ts", "src/worker/tools/"],
   },
-  { room: "src/worker/isolation.ts", may: ["src/shared/"] },
+  { room: "src/worker/run-slots.ts", may: ["src/shared/"] },
   {
     room: "src/worker/run/",
     may: [
@@ -125,7 +125,7 @@ export const ROOMS: readonly Room[] = [
       "src/worker/observe/",
       "src/worker/skills/",
       "src/worker/hooks/",
-      "src/worker/isolation.ts",
+      "src/worker/run-slots.ts",
     ],
   },
   {
@@ -148,7 +148,7 @@ export const ROOMS: readonly Room[] = [
       "src/worker/tools/sandbox/",
       "src/worker/skills/",
       "src/worker/hooks/",
-      "src/worker/isolation.ts",
+      "src/worker/run-slots.ts",
       "src/worker/observe/",
       "src/worker/run/",
       "src/worker/health/",

@@ -7,7 +7,7 @@ import { expect, test } from "vitest";
 import type { LedgerEntry } from "../../src/offline/server.ts";
 import type { Parent } from "../../src/producer/parent.ts";
 import { TIMING } from "../../src/shared/protocol/limits.ts";
-import { createAgentStore } from "../../src/shared/redis/agents.ts";
+import { createAgentStore } from "../../src/shared/redis/agent-store.ts";
 import { durations, percentile, reportTime } from "../helpers/figures.ts";
 import { seeded } from "../helpers/seeded.ts";
 import { until } from "../helpers/until.ts";

@@ -2,9 +2,9 @@
 
 import { expect } from "vitest";
 import { type Client, createClient } from "../../src/producer/client.ts";
-import type { ClientOptions } from "../../src/producer/open-client.ts";
+import type { ClientOptions } from "../../src/producer/client-resources.ts";
 // A client loads its connections at the first use; here that takes longer than a call may.
-import "../../src/producer/open-client.ts";
+import "../../src/producer/client-resources.ts";
 import { createParent, type Parent, type ParentOptions } from "../../src/producer/parent.ts";
 import type { ErrorCode } from "../../src/shared/errors.ts";
 import { closeAtEnd } from "./cleanup.ts";

@@ -5,14 +5,14 @@ import { createBudgetBook } from "../../src/shared/redis/budget.ts";
 import { createPause } from "../../src/shared/redis/pause.ts";
 import { createProviderLimiter, type ProviderLimiter } from "../../src/shared/redis/provider-limiter.ts";
 import { createWorkerDirectory } from "../../src/shared/redis/workers.ts";
-import { createRunSlots } from "../../src/worker/isolation.ts";
 import { createAnthropicModel } from "../../src/worker/model/anthropic/model.ts";
 import { Observer } from "../../src/worker/observe/observer.ts";
 import type { RunContext } from "../../src/worker/run/context.ts";
-import { Kinds } from "../../src/worker/run/kind.ts";
 import { LeaseKeeper } from "../../src/worker/run/lease.ts";
 import { ProviderLimit } from "../../src/worker/run/provider-limit.ts";
+import { SpecCache } from "../../src/worker/run/spec-cache.ts";
 import { TextFeeds } from "../../src/worker/run/text-feed.ts";
+import { createRunSlots } from "../../src/worker/run-slots.ts";
 import { createOutputCheck } from "../../src/worker/tools/output-check.ts";
 import { createToolbox } from "../../src/worker/tools/registry.ts";
 import type { Tool } from "../../src/worker/tools/tool.ts";
@@ -53,8 +53,8 @@ export function providerLimitOf(
 }
 
 /** The kinds of a worker that has these tools. */
-export function kindsWith(tools: readonly Tool[]): Kinds {
-  return new Kinds({ toolbox: createToolbox(tools), roots: [], permissions: [], skills: undefined });
+export function kindsWith(tools: readonly Tool[]): SpecCache {
+  return new SpecCache({ toolbox: createToolbox(tools), roots: [], permissions: [], skills: undefined });
 }
 
 /** The context of one run of the installation's agents; `more` takes the place of what stands here. */
@@ -78,7 +78,7 @@ export function runContextOf(installation: Stage, more: Partial<RunContext> = {}
     model,
     provider: providerLimitOf(installation, clock),
     budgets: createBudgetBook(redis, keys, store.timing),
-    kinds: kindsWith([]),
+    specs: kindsWith([]),
     checkOutput: createOutputCheck(),
     toolNames: () => [],
     roots: [],

@@ -2,7 +2,7 @@
 import { keysUnder, type ParentAddress } from "../../src/shared/protocol/keys.ts";
 import { TIMING, type Timing } from "../../src/shared/protocol/limits.ts";
 import { partsOf, type ReplyBody } from "../../src/shared/protocol/reply.ts";
-import { type AgentStore, createAgentStore } from "../../src/shared/redis/agents.ts";
+import { type AgentStore, createAgentStore } from "../../src/shared/redis/agent-store.ts";
 import { closeRedis, openRedis, type RedisClient } from "../../src/shared/redis/connection/connection.ts";
 import { closeAtEnd } from "./cleanup.ts";
 import { until } from "./until.ts";

@@ -314,9 +314,9 @@ test("a pause, a queue that somebody paused, and a limiter that refuses are name
   await queueOf(installation).resume();
 
   const limiter = createProviderLimiter(redis, keys);
-  const admission = await limiter.enter("anthropic/m", agent.uid);
+  const admission = await limiter.acquire("anthropic/m", agent.uid);
   if (admission.status !== "open") throw new Error("the limiter is closed");
-  await limiter.leave("anthropic/m", agent.uid, admission, { outcome: "denied", reason: "authentication" });
+  await limiter.release("anthropic/m", agent.uid, admission, { outcome: "denied", reason: "authentication" });
   const found = await doctor.findings();
   expect(Object.keys(found)).toEqual(["provider_denied"]);
   expect(found.provider_denied?.names).toEqual([

@@ -82,7 +82,7 @@ export default [
     id: "doctor-checks-nobody",
     promise: "An agent that is overdue is checked at once.",
     file: "src/cli/doctor/fix.ts",
-    find: "await inBatches(overdue, BATCH, (address) => deadlines.touch(address, 0));",
+    find: "await inBatches(overdue, BATCH, (address) => deadlines.hint(address, 0));",
     replace: "",
     tests: ["test/integration/doctor.test.ts"],
   },
@@ -153,7 +153,7 @@ export default [
   {
     id: "doctor-reads-whole-log",
     promise: "Of a log no value is read that is longer than a start mark.",
-    file: "src/shared/redis/agents.ts",
+    file: "src/shared/redis/agent-store.ts",
     find: "<= LONGEST_MARK_BYTES",
     replace: ">= 0",
     tests: ["test/integration/doctor-hostile.test.ts"],
@@ -161,7 +161,7 @@ export default [
   {
     id: "doctor-broken-log-ends-all",
     promise: "An entry of a log that is no JSON keeps nothing else from being examined.",
-    file: "src/shared/redis/agents.ts",
+    file: "src/shared/redis/agent-store.ts",
     find: "ToolStartedEntry.safeParse(jsonIn(json))",
     replace: "ToolStartedEntry.safeParse(JSON.parse(json))",
     tests: ["test/integration/doctor-hostile.test.ts"],

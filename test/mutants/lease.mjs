@@ -195,7 +195,7 @@ export default [
     id: "lease-news-unheard",
     promise: "A renewal tells of unread messages and of a finish.",
     file,
-    find: "this.onNews(answer);",
+    find: "this.onStatus(answer);",
     replace: "",
     tests,
   },

@@ -536,7 +536,7 @@ export default [
   guard(
     "format-unsent",
     "The provider is told of the output's schema where an output is asked for.",
-    "worker/run/kind.ts",
+    "worker/run/spec-cache.ts",
     'outputFormat: spec.output_schema ? outputFormat(spec.output_schema) : ""',
     'outputFormat: ""',
     SHAPE,

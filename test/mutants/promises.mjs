@@ -69,7 +69,7 @@ export default [
     id: "promise-idle-end",
     promise: "An agent whose idle time is over is ended by a sweeper.",
     file: "src/worker/sweeper.ts",
-    find: "return settle(context, due, address, IDLE_DEATH);",
+    find: "return settle(context, due, address, IDLE_EXPIRY);",
     replace: "return never(due);",
     tests: ["test/integration/worker/sweeping.test.ts"],
   },

@@ -213,7 +213,7 @@ export default [
     id: "channel-never-deserted",
     promise: "A channel that nobody reads is given up.",
     file: "src/producer/replies/parent-channel.ts",
-    find: "if (readers.size === 0 && reserved.size === 0) parts.deserted();",
+    find: "if (readers.size === 0 && reserved.size === 0) parts.onUnused();",
     replace: "",
     tests: ["test/integration/producer/replies.test.ts"],
   },
@@ -221,8 +221,8 @@ export default [
     id: "channel-deserted-early",
     promise: "A channel is kept as long as somebody reads it or waits.",
     file: "src/producer/replies/parent-channel.ts",
-    find: "if (readers.size === 0 && reserved.size === 0) parts.deserted();",
-    replace: "parts.deserted();",
+    find: "if (readers.size === 0 && reserved.size === 0) parts.onUnused();",
+    replace: "parts.onUnused();",
     tests: [
       "test/integration/producer/replies.test.ts",
       "test/integration/producer/task.test.ts",
@@ -382,7 +382,7 @@ export default [
   {
     id: "wait-outlives-parent",
     promise: "A wait ends with its parent.",
-    file: "src/producer/context.ts",
+    file: "src/producer/parent-context.ts",
     find: "const forgetStop = onStop(cancel);",
     replace: "const forgetStop = onStop(() => {});",
     tests: ["test/integration/producer/waiting.test.ts"],
@@ -398,7 +398,7 @@ export default [
   {
     id: "wait-no-signal",
     promise: "A wait ends with its signal.",
-    file: "src/producer/context.ts",
+    file: "src/producer/parent-context.ts",
     find: "onAbort(signal, () => cancel(signal?.reason))",
     replace: "() => {}",
     tests: ["test/integration/producer/waiting.test.ts"],
@@ -414,7 +414,7 @@ export default [
   {
     id: "wait-aborted-meanwhile",
     promise: "A signal that aborted before the wait listened ends it all the same.",
-    file: "src/producer/context.ts",
+    file: "src/producer/parent-context.ts",
     find: "onAbort(signal, () => cancel(signal?.reason))",
     replace: "signal?.aborted ? () => {} : onAbort(signal, () => cancel(signal?.reason))",
     tests: ["test/integration/producer/waiting.test.ts"],

@@ -68,7 +68,7 @@ export default [
     id: "sweep-wake-without-look",
     promise: "An agent that was woken is looked at again, should that wake be lost, too.",
     file: "src/worker/sweeper.ts",
-    find: "await deadlines.touch(address, store.timing.lookMs);\n  const answer = await store.requeue",
+    find: "await deadlines.hint(address, store.timing.lookMs);\n  const answer = await store.requeue",
     replace: "const answer = await store.requeue",
     tests: ["test/unit/worker/sweeper.test.ts"],
   },

@@ -15,10 +15,10 @@ import { type AgentAddress, type Keys, keysUnder } from "../../src/shared/protoc
 import { IDLE_MS, SPAWN_LIMITS, TIMING, type Timing } from "../../src/shared/protocol/limits.ts";
 import type { Reply } from "../../src/shared/protocol/reply.ts";
 import { needsOf } from "../../src/shared/protocol/worker.ts";
-import { type AgentStore, createAgentStore } from "../../src/shared/redis/agents.ts";
+import { type AgentStore, createAgentStore } from "../../src/shared/redis/agent-store.ts";
 import { closeRedis, openRedis, type RedisClient } from "../../src/shared/redis/connection/connection.ts";
 import { createDeadlineSet, type DeadlineSet } from "../../src/shared/redis/deadlines.ts";
-import { watchEvents } from "../../src/shared/redis/events.ts";
+import { renewWatching } from "../../src/shared/redis/events.ts";
 import { createReplyStream } from "../../src/shared/redis/replies.ts";
 import { createWakeQueue, type WakeQueue } from "../../src/shared/redis/wake-queue.ts";
 import { createAnthropicModel } from "../../src/worker/model/anthropic/model.ts";
@@ -213,7 +213,7 @@ function createTestParent({ redis, keys, store, deadlines, wakes, timing }: Pare
       idle_ms: IDLE_MS,
       ...spec,
     };
-    await deadlines.touch(address, Math.min(full.idle_ms, timing.lookMs));
+    await deadlines.hint(address, Math.min(full.idle_ms, timing.lookMs));
     const answer = await store.spawn(address, {
       request_key: address.uid,
       digest: "",
@@ -227,7 +227,7 @@ function createTestParent({ redis, keys, store, deadlines, wakes, timing }: Pare
     return { ...address, agentId: answer.agent_id };
   };
   const send = async (agent: Agent, text: string, delayMs = 0): Promise<string> => {
-    await deadlines.touch(agent, timing.lookMs);
+    await deadlines.hint(agent, timing.lookMs);
     const message_id = randomBytes(8).toString("hex");
     const payload = JSON.stringify({ v: 1, message_id, text });
     const answer = await store.send(agent, { message_id, payload, digest: "" });
@@ -248,7 +248,7 @@ function createTestParent({ redis, keys, store, deadlines, wakes, timing }: Pare
       .flatMap(({ entry }) => (entry.kind === "reply" || entry.kind === "ended" ? [entry] : []));
   /** Has the events of the parent published, as while a subscriber says every few seconds that it listens. */
   const watch = async (agent: Agent) => {
-    await watchEvents(redis, keys, agent);
+    await renewWatching(redis, keys, agent);
     await redis.persist(keys.parent(agent).watching);
   };
   return {

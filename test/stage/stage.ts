@@ -7,7 +7,7 @@
  */
 import { Redis } from "ioredis";
 import type { Client } from "../../src/producer/client.ts";
-import type { ClientOptions } from "../../src/producer/open-client.ts";
+import type { ClientOptions } from "../../src/producer/client-resources.ts";
 import type { Parent, ParentOptions } from "../../src/producer/parent.ts";
 import { TIMING } from "../../src/shared/protocol/limits.ts";
 import type { ChannelEntry } from "../../src/shared/protocol/reply.ts";

@@ -26,7 +26,7 @@ test("importing the parent's side loads zod and few files; what talks to Redis i
   const files = new Set<string>();
   expect([...packagesLoadedBy("src/index.ts", files)]).toEqual(["zod"]);
   expect(files.size).toBeLessThanOrEqual(MOST_FILES);
-  const connected = packagesLoadedBy("src/producer/open-client.ts");
+  const connected = packagesLoadedBy("src/producer/client-resources.ts");
   expect(connected).toContain("ioredis");
   expect(connected).not.toContain("bullmq");
 });

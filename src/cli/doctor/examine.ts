@@ -45,7 +45,7 @@ import {
   type Facts,
   OVERDUE_GRACE_MS,
   ownerName,
-  type SuspectAgent,
+  type TroubledAgent,
   troublesOf,
 } from "./facts.ts";
 import { readWorkspaces } from "./workspaces.ts";
@@ -144,7 +144,7 @@ async function lookAgain(
   { clock, inspection }: Installation,
   snapshots: readonly AgentSnapshot[],
   { graceMs = OVERDUE_GRACE_MS, secondCheckMs = SECOND_CHECK_MS }: ExamineOptions,
-): Promise<SuspectAgent[]> {
+): Promise<TroubledAgent[]> {
   const seen = new Map(snapshots.map((snapshot) => [snapshot.address.uid, troublesOf(snapshot, graceMs)]));
   const troubled = snapshots.map(({ address }) => address).filter(({ uid }) => seen.get(uid)?.length);
   if (troubled.length === 0) return [];

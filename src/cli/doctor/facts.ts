@@ -23,7 +23,7 @@ import type {
 } from "../../shared/redis/survey.ts";
 
 /** An agent with troubles that were there at both looks. */
-export interface SuspectAgent {
+export interface TroubledAgent {
   snapshot: AgentSnapshot;
   troubles: readonly AgentTrouble[];
 }
@@ -41,7 +41,7 @@ export interface Facts extends Pick<KeySurvey, "mistyped" | "reached"> {
   /** One report a node. */
   servers: readonly ServerReport[];
   agents: readonly AgentSnapshot[];
-  suspects: readonly SuspectAgent[];
+  suspects: readonly TroubledAgent[];
   unreadable: readonly UnreadableAgent[];
   /** Members of the deadline set that name no agent and are overdue. */
   strangers: readonly string[];

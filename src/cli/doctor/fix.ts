@@ -34,7 +34,7 @@ export async function repair(
       .map(({ snapshot }) => snapshot.address);
   await inBatches(suspects("repair"), BATCH, (address) => inspection.repair(address));
   const overdue = suspects("check");
-  await inBatches(overdue, BATCH, (address) => deadlines.touch(address, 0));
+  await inBatches(overdue, BATCH, (address) => deadlines.hint(address, 0));
   if (overdue.length > 0 || facts.strangers.length > 0) await createSweeper(installation).tick();
   await deleteOld(installation, facts);
 }

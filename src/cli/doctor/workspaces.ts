@@ -10,7 +10,7 @@ import { promisify } from "node:util";
 import type { z } from "zod";
 import type { Clock } from "../../shared/clock.ts";
 import { AgentId, agentSegments, ParentId, STAMP_NAME, TenantId } from "../../shared/protocol/ids.ts";
-import type { AgentStore } from "../../shared/redis/agents.ts";
+import type { AgentStore } from "../../shared/redis/agent-store.ts";
 import {
   type AgentInspection,
   type AgentSnapshot,

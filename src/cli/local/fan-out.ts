@@ -1,7 +1,7 @@
 /** Hands prompts to sub-agents side by side, shows their progress, and prints each reply as it comes. */
 
 import { createParent, type Parent, type ParentOptions } from "../../producer/parent.ts";
-import type { TaskWait } from "../../producer/pending-reason.ts";
+import type { TaskWait } from "../../producer/task-wait.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
 import { newRequestKey } from "../../shared/protocol/ids.ts";
 import { MAX_LIVE_AGENTS } from "../../shared/protocol/limits.ts";
@@ -16,7 +16,7 @@ import { plainLine, toJsonLine } from "../terminal/text.ts";
 import type { LocalService } from "./service.ts";
 
 /** One prompt and the name of the sub-agent that gets it; names are unique within one call. */
-export interface Question {
+export interface NamedPrompt {
   name: string;
   prompt: string;
   /** What tells its row from the others; default: the name. */
@@ -24,7 +24,7 @@ export interface Question {
 }
 
 /** How the prompts are handed over. */
-export interface AskFlags {
+export interface PromptFlags {
   /** All replies as one JSON document, at the end. */
   json: boolean;
   /** Sub-agents side by side; default and at most 10. */
@@ -34,7 +34,7 @@ export interface AskFlags {
 }
 
 /** What only `run` says. */
-export interface AskOptions extends AskFlags {
+export interface PromptOptions extends PromptFlags {
   /** Name of the agent definition that all its sub-agents are made from. */
   agent?: string;
   /** Default: a parent of this command's own. */
@@ -47,10 +47,10 @@ export interface AskOptions extends AskFlags {
 }
 
 /**
- * One call of {@link askAll}. It ends in two steps: `finish` asks the sub-agents for what they have found, `destroying`
+ * One call of {@link runPrompts}. It ends in two steps: `finish` asks the sub-agents for what they have found, `destroying`
  * ends them.
  */
-interface Asking {
+interface FanOut {
   json: boolean;
   agent: string | undefined;
   context: CommandContext;
@@ -60,7 +60,7 @@ interface Asking {
   isOwnParent: boolean;
   progress: Progress;
   /** Questions that no sub-agent has yet. */
-  waiting: Question[];
+  waiting: NamedPrompt[];
   destroying: AbortSignal;
   replies: Reply[];
   errors: { name: string; error: unknown }[];
@@ -80,11 +80,11 @@ const LOOK_EVERY_MS = 2_000;
  * Asks every question and resolves with the exit code: 0 when all succeeded, 130 when told to stop, else that of the
  * first error, or 1. Throws the service's loss.
  */
-export async function askAll(
+export async function runPrompts(
   context: CommandContext,
   service: LocalService,
-  questions: readonly Question[],
-  { json, agent, parallel = MAX_LIVE_AGENTS, timeout, parentId, profile }: AskOptions,
+  questions: readonly NamedPrompt[],
+  { json, agent, parallel = MAX_LIVE_AGENTS, timeout, parentId, profile }: PromptOptions,
 ): Promise<number> {
   const { clock, config, output } = context;
   const startedAtMs = clock.monotonicMs();
@@ -95,7 +95,7 @@ export async function askAll(
     ...profile,
   });
   const giveUp = new AbortController();
-  const asking: Asking = {
+  const asking: FanOut = {
     ...{ json, agent, context, service, parent, isOwnParent: parentId === undefined },
     progress: createProgress(output, clock),
     waiting: [...questions],
@@ -122,7 +122,7 @@ export async function askAll(
 }
 
 /** Shows the questions at work until the answer is called. */
-function show(asking: Asking, questions: readonly Question[]): () => Promise<void> {
+function show(asking: FanOut, questions: readonly NamedPrompt[]): () => Promise<void> {
   const { progress } = asking;
   const watching = new AbortController();
   const watched = Promise.all([watch(asking, watching.signal), lookForRedis(asking, watching.signal)]);
@@ -137,7 +137,7 @@ function show(asking: Asking, questions: readonly Question[]): () => Promise<voi
 }
 
 /** Asks one question after the other until none waits. */
-async function lane(asking: Asking): Promise<void> {
+async function lane(asking: FanOut): Promise<void> {
   const { waiting, destroying } = asking;
   for (let next = waiting.shift(); next && !destroying.aborted; next = waiting.shift()) {
     await ask(asking, next);
@@ -167,7 +167,7 @@ function sharedLength(a: string, b: string): number {
 
 /** Says what all of it came to. After an interruption the parent's usage has what destroyed runs used, too. */
 async function sayTotals(
-  { context, parent, replies, isOwnParent, service }: Asking,
+  { context, parent, replies, isOwnParent, service }: FanOut,
   asked: number,
   startedAtMs: number,
 ): Promise<void> {
@@ -180,7 +180,7 @@ async function sayTotals(
 }
 
 /** Begins nothing more, and asks every sub-agent of this command to hand back what it has. Rejects when none could be. */
-async function finishAll({ context, parent, waiting, replies, progress, destroying }: Asking): Promise<void> {
+async function finishAll({ context, parent, waiting, replies, progress, destroying }: FanOut): Promise<void> {
   waiting.length = 0;
   if (destroying.aborted) return;
   const live = (await parent.list()).filter(({ name }) => progress.has(name));
@@ -196,7 +196,7 @@ async function finishAll({ context, parent, waiting, replies, progress, destroyi
     throw new SubagentError("agent_ended", "nothing is left to finish");
 }
 
-async function ask(asking: Asking, { name, prompt }: Question): Promise<void> {
+async function ask(asking: FanOut, { name, prompt }: NamedPrompt): Promise<void> {
   const { context, parent, progress, replies, errors, json, agent, destroying } = asking;
   const { output } = context;
   try {
@@ -223,7 +223,7 @@ async function ask(asking: Asking, { name, prompt }: Question): Promise<void> {
 }
 
 /** Says once what sub-agents wait for; tools that no worker has are told by the progress. */
-function tellWait({ context, service, told }: Asking, wait: TaskWait | undefined): void {
+function tellWait({ context, service, told }: FanOut, wait: TaskWait | undefined): void {
   if (wait === undefined) told.clear();
   if (wait === undefined || wait.for === "tools") return;
   const since = timeOf(wait.since);
@@ -243,7 +243,7 @@ function timeOf(instant: string): string {
 }
 
 /** Tells the progress whether Redis answers: rows of a Redis that is away are old. */
-async function lookForRedis({ parent, progress, context }: Asking, signal: AbortSignal): Promise<void> {
+async function lookForRedis({ parent, progress, context }: FanOut, signal: AbortSignal): Promise<void> {
   for (;;) {
     await context.clock.sleep(LOOK_EVERY_MS, signal);
     if (signal.aborted) return;
@@ -256,7 +256,7 @@ async function lookForRedis({ parent, progress, context }: Asking, signal: Abort
 }
 
 /** Shows events until `signal` aborts; events are hints, so losing them is no failure. */
-async function watch({ parent, progress, context }: Asking, signal: AbortSignal): Promise<void> {
+async function watch({ parent, progress, context }: FanOut, signal: AbortSignal): Promise<void> {
   try {
     for await (const event of parent.events({ signal })) progress.apply(event);
   } catch (error) {
@@ -266,8 +266,8 @@ async function watch({ parent, progress, context }: Asking, signal: AbortSignal)
 
 /** What --json prints: replies and errors in the order of the questions; `destroyed` is null where it is not known. */
 function documentOf(
-  { context, replies, errors, destroyed, areGone }: Asking,
-  questions: readonly Question[],
+  { context, replies, errors, destroyed, areGone }: FanOut,
+  questions: readonly NamedPrompt[],
   elapsedMs: number,
 ): Record<string, unknown> {
   return {
@@ -286,7 +286,7 @@ function documentOf(
   };
 }
 
-async function noneIsLive({ parent, progress }: Asking): Promise<boolean> {
+async function noneIsLive({ parent, progress }: FanOut): Promise<boolean> {
   try {
     return !(await parent.list()).some(({ name }) => progress.has(name));
   } catch {
@@ -295,7 +295,7 @@ async function noneIsLive({ parent, progress }: Asking): Promise<boolean> {
 }
 
 function outcomeOf(
-  { context, service, parent, replies, errors, destroyed, areGone }: Asking,
+  { context, service, parent, replies, errors, destroyed, areGone }: FanOut,
   asked: number,
 ): number {
   if (service.lost) throw service.lost;

@@ -57,7 +57,7 @@ export function withReading<T>(
  * The parents that one name on the command line stands for: `named` alone, or without it `configured` and every parent
  * that `run` or `start` made for itself, the last active first.
  */
-export async function familyOf(
+export async function resolveParents(
   { redis, keys }: Reading,
   { tenant, parentId: configured }: ParentAddress,
   named: string | undefined,

@@ -1,6 +1,6 @@
 /** `answer`: gives an agent the answer that it waits for. */
 import { type ActingFlags, AGENT_ID, actAsParent, actingOptions, noteMissingWorkers } from "../as-parent.ts";
-import { type CommandContext, EXIT, type Verb } from "../command.ts";
+import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
 import { readText } from "../local/input.ts";
 import { toJsonLine } from "../terminal/text.ts";
 
@@ -12,7 +12,7 @@ Examples:
 replies and list --json show the open questions. The first answer counts.`;
 
 /** Its arguments, flags and action. */
-export const verb: Verb = (command, open, done) => {
+export const verb: DefineCommand = (command, open, done) => {
   actingOptions(command)
     .argument("<agent_id>", AGENT_ID)
     .argument("<answer>", "the answer; - reads it from standard input")

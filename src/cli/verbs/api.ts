@@ -4,7 +4,7 @@ import { createCallbackSender } from "../../service/agent-protocol/callback.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import { withoutPassword } from "../../shared/redis-url.ts";
 import { whenAborted } from "../../shared/stop-signal.ts";
-import { type CommandContext, EXIT, strictOptions, type Verb, wholeUpTo } from "../command.ts";
+import { type CommandContext, type DefineCommand, EXIT, strictOptions, wholeUpTo } from "../command.ts";
 import { API_PORT, openApi } from "../local/api.ts";
 import { modelToAsk, whoIsThere } from "../local/client.ts";
 import { createDisposables } from "../local/disposables.ts";
@@ -21,7 +21,7 @@ Until the first key is made, it answers on loopback without one. Make the first 
   subagent-queue keys create "my service"`;
 
 /** Its arguments, flags and action. */
-export const verb: Verb = (command, open, done) => {
+export const verb: DefineCommand = (command, open, done) => {
   strictOptions(command)
     .option(
       "--host <address>",

@@ -2,7 +2,7 @@
 import { type BoardOptions, createBoard } from "../../service/board/board.ts";
 import { withoutPassword } from "../../shared/redis-url.ts";
 import { whenAborted } from "../../shared/stop-signal.ts";
-import { type CommandContext, EXIT, type Verb, wholeUpTo } from "../command.ts";
+import { type CommandContext, type DefineCommand, EXIT, wholeUpTo } from "../command.ts";
 import { neededRedisUrl } from "../local/redis.ts";
 
 const HELP = `
@@ -11,7 +11,7 @@ Examples:
   REDIS_URL=redis://redis:6379 subagent-queue board --host 0.0.0.0 --host-name board.internal`;
 
 /** Its arguments, flags and action. */
-export const verb: Verb = (command, open, done) => {
+export const verb: DefineCommand = (command, open, done) => {
   command
     .option(
       "--host <address>",

@@ -1,7 +1,7 @@
 /** `completion`: prints a script with which a shell completes the verbs and their flags. It asks nothing and starts nothing. */
 import { Argument, type Command } from "commander";
 import { SubagentError } from "../../shared/errors.ts";
-import { EXIT, type Verb } from "../command.ts";
+import { type DefineCommand, EXIT } from "../command.ts";
 
 const HELP = `
 Examples:
@@ -20,7 +20,7 @@ interface Word {
 }
 
 /** Its arguments, flags and action. */
-export const verb: Verb = (command, open, done) => {
+export const verb: DefineCommand = (command, open, done) => {
   command
     .addArgument(new Argument("<shell>", "the shell").choices(["bash", "zsh", "fish"]))
     .addHelpText("after", HELP)

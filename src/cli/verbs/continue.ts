@@ -1,6 +1,6 @@
 /** `continue`: goes on with the conversation of an agent that has ended, as a new agent. */
 import { type ActingFlags, actAsParent, actingOptions, noteMissingWorkers } from "../as-parent.ts";
-import { type CommandContext, EXIT, type Verb } from "../command.ts";
+import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
 import { readText } from "../local/input.ts";
 import { toJsonLine } from "../terminal/text.ts";
 
@@ -14,7 +14,7 @@ start at zero. The conversation is kept until the ack of the old agent's end,
 or as long as transcript_ms of its profile says.`;
 
 /** Its arguments, flags and action. */
-export const verb: Verb = (command, open, done) => {
+export const verb: DefineCommand = (command, open, done) => {
   actingOptions(command)
     .argument("<agent_id>", "the id of an agent that has ended")
     .argument("<message>", "what the new one is to do; - reads it from standard input")

@@ -1,7 +1,7 @@
 /** `definitions`: the agent definitions that a spawn may name, and the files that cannot be used. Needs no Redis. */
 import { openDefinitions } from "../../producer/definitions/folders.ts";
 import type { FoundDefinition } from "../../shared/protocol/definition.ts";
-import { type CommandContext, EXIT, type Verb } from "../command.ts";
+import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
 import { plainLine, toJsonLine } from "../terminal/text.ts";
 
 const HELP = `
@@ -14,7 +14,7 @@ Files are markdown with front matter (name, description, tools, model, …), in
 the form that other agent programs read. The exit code is 3 when one cannot be used.`;
 
 /** Its arguments, flags and action. */
-export const verb: Verb = (command, open, done) => {
+export const verb: DefineCommand = (command, open, done) => {
   command
     .option("--json", "the result as JSON", false)
     .addHelpText("after", HELP)

@@ -1,6 +1,6 @@
 /** `destroy`: ends an agent at once, whatever it is doing. */
 import { type ActingFlags, AGENT_ID, actAsParent, actingOptions } from "../as-parent.ts";
-import { type CommandContext, EXIT, type Verb } from "../command.ts";
+import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
 import { toJsonLine } from "../terminal/text.ts";
 
 const HELP = `
@@ -8,7 +8,7 @@ Examples:
   subagent-queue destroy data_collector`;
 
 /** Its arguments, flags and action. */
-export const verb: Verb = (command, open, done) => {
+export const verb: DefineCommand = (command, open, done) => {
   actingOptions(command)
     .argument("<agent_id>", AGENT_ID)
     .addHelpText("after", HELP)

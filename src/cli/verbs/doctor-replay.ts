@@ -6,7 +6,7 @@ import { agentOf, replyIdOf } from "../../shared/protocol/keys.ts";
 import { type Decision, replay } from "../../worker/loop/replay.ts";
 import { parentIdOf } from "../as-parent.ts";
 import { type CommandContext, EXIT } from "../command.ts";
-import { familyOf, type Reading, readInstallation } from "../local/parents.ts";
+import { type Reading, readInstallation, resolveParents } from "../local/parents.ts";
 import { plainLine, toJsonLine } from "../terminal/text.ts";
 
 const HELP = `
@@ -55,7 +55,7 @@ export async function replayReply(
   const named = flags.parent === undefined ? undefined : parentIdOf(flags.parent);
   const { tenant, parentId } = config;
   const decisions = await readInstallation(context, "doctor replay", async (reading) => {
-    const parents = await familyOf(reading, { tenant, parentId }, named);
+    const parents = await resolveParents(reading, { tenant, parentId }, named);
     for (const parent of parents) {
       const found = await replayAt(reading, agentOf(parent, uid ?? ""), Number(number));
       if (found) return found;

@@ -2,7 +2,7 @@
 import { hostname } from "node:os";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
 import { withoutPassword } from "../../shared/redis-url.ts";
-import { type CommandContext, EXIT, type Verb } from "../command.ts";
+import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
 import { diagnose } from "../doctor/checks.ts";
 import { examine, openToExamine } from "../doctor/examine.ts";
 import type { Facts } from "../doctor/facts.ts";
@@ -38,7 +38,7 @@ Exit codes:
   3    environment or Redis`;
 
 /** Its arguments, flags and action. */
-export const verb: Verb = (command, open, done) => {
+export const verb: DefineCommand = (command, open, done) => {
   command
     .option("--fix", "repair what is safe", false)
     .option("--measure", "call the model backend to measure how many calls it answers at once", false)

@@ -1,7 +1,7 @@
 /** `finish`: asks an agent's run to hand back what it has. */
 import type { FinishReceipt } from "../../producer/agents.ts";
 import { type ActingFlags, AGENT_ID, actAsParent, actingOptions } from "../as-parent.ts";
-import { type CommandContext, EXIT, type Verb } from "../command.ts";
+import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
 import { toJsonLine } from "../terminal/text.ts";
 
 const HELP = `
@@ -11,7 +11,7 @@ Examples:
 Its reply has the status partial and the stop reason finished_by_parent.`;
 
 /** Its arguments, flags and action. */
-export const verb: Verb = (command, open, done) => {
+export const verb: DefineCommand = (command, open, done) => {
   actingOptions(command)
     .argument("<agent_id>", AGENT_ID)
     .addHelpText("after", HELP)

@@ -10,7 +10,7 @@ import {
   type MadeApiKey,
   Scope,
 } from "../../shared/redis/api-keys.ts";
-import { type CommandContext, EXIT, type Verb } from "../command.ts";
+import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
 import { askInstallation, neededRedisUrl } from "../local/redis.ts";
 import { renderTable } from "../terminal/table.ts";
 import { plainLine, toJsonLine } from "../terminal/text.ts";
@@ -28,7 +28,7 @@ sees the whole installation (board, metrics), all tenants of it: keep it for
 those who run the installation. The tenant of a request is its key's.`;
 
 /** Its arguments, flags and action. */
-export const verb: Verb = (command, open, done) => {
+export const verb: DefineCommand = (command, open, done) => {
   const add = (
     words: string,
     says: string,

@@ -1,7 +1,7 @@
 /** `list`: the live agents of a parent. */
 import type { AgentView } from "../../shared/protocol/agent.ts";
 import { type ActingFlags, actAsParent, actingOptions } from "../as-parent.ts";
-import { type CommandContext, EXIT, type Verb } from "../command.ts";
+import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
 import { formatAge, formatCount, formatUsd } from "../terminal/numbers.ts";
 import type { Style } from "../terminal/output.ts";
 import { type Column, renderTable } from "../terminal/table.ts";
@@ -13,7 +13,7 @@ Examples:
   subagent-queue list --parent planner-7 --json | jq -r '.sub_agents[].agent_id'`;
 
 /** Its arguments, flags and action. */
-export const verb: Verb = (command, open, done) => {
+export const verb: DefineCommand = (command, open, done) => {
   actingOptions(command)
     .addHelpText("after", HELP)
     .action(async (flags: ActingFlags) => done(await list(open("warn"), flags)));

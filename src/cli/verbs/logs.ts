@@ -2,8 +2,8 @@
 import type { ParentAddress } from "../../shared/protocol/keys.ts";
 import { type EventLine, readEvents, type TimelineOffsets } from "../../shared/redis/events.ts";
 import { parentIdOf } from "../as-parent.ts";
-import { type CommandContext, EXIT, type Verb } from "../command.ts";
-import { familyOf, type Reading, withReading } from "../local/parents.ts";
+import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
+import { type Reading, resolveParents, withReading } from "../local/parents.ts";
 import type { Output, Style } from "../terminal/output.ts";
 import { lineAbout } from "../terminal/progress.ts";
 import { cutTo, plainLine, toJsonLine } from "../terminal/text.ts";
@@ -24,7 +24,7 @@ const FAMILY_EVERY_MS = 5_000;
 const PAGE_LINES = 500;
 
 /** Its arguments, flags and action. */
-export const verb: Verb = (command, open, done) => {
+export const verb: DefineCommand = (command, open, done) => {
   command
     .argument("[agent_id]", "one agent; default: all of them")
     .option("-f, --follow", "keep printing new events, until Ctrl-C", false)
@@ -105,7 +105,10 @@ class Follower {
     const { tenant, parentId } = config;
     const nowMs = clock.monotonicMs();
     if (!this.#family || nowMs - this.#family.atMs >= FAMILY_EVERY_MS)
-      this.#family = { parents: await familyOf(reading, { tenant, parentId }, this.#named), atMs: nowMs };
+      this.#family = {
+        parents: await resolveParents(reading, { tenant, parentId }, this.#named),
+        atMs: nowMs,
+      };
     return this.#family.parents;
   }
 

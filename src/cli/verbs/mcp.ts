@@ -2,7 +2,7 @@
 import { serveMcpStdio } from "../../service/mcp/stdio.ts";
 import { whenAborted } from "../../shared/stop-signal.ts";
 import { actAsParent, actingOptions } from "../as-parent.ts";
-import { EXIT, type Verb } from "../command.ts";
+import { type DefineCommand, EXIT } from "../command.ts";
 
 const HELP = `
 The client starts it; its log goes to stderr. Over HTTP the same server stands at /mcp of subagent-queue api.
@@ -12,7 +12,7 @@ Example, the configuration of a client:
     "env": {"REDIS_URL": "redis://127.0.0.1:6379"}}}}`;
 
 /** Its arguments, flags and action. */
-export const verb: Verb = (command, open, done) => {
+export const verb: DefineCommand = (command, open, done) => {
   actingOptions(command)
     .addHelpText("after", HELP)
     .action(async (flags: { parent?: string; json: boolean }) => {

@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { createOfflineModel, OfflineModelError, Scenario } from "../../offline/server.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
 import { whenAborted } from "../../shared/stop-signal.ts";
-import { type CommandContext, EXIT, type Verb, wholeUpTo } from "../command.ts";
+import { type CommandContext, type DefineCommand, EXIT, wholeUpTo } from "../command.ts";
 import { OFFLINE_WARNING } from "../terminal/banner.ts";
 
 const HELP = `
@@ -13,7 +13,7 @@ Examples:
   subagent-queue offline-model --scenario slow.json --latency-ms 200 --ledger served.jsonl`;
 
 /** Its arguments, flags and action. */
-export const verb: Verb = (command, open, done) => {
+export const verb: DefineCommand = (command, open, done) => {
   command
     .option("--host <address>", "address to listen on", "127.0.0.1")
     .option("--port <port>", "port; 0: any free port", wholeUpTo(65_535), 8789)

@@ -1,7 +1,7 @@
 /** `pause`: an operator stops all spending of an installation. */
 import { SubagentError } from "../../shared/errors.ts";
 import { PauseReason } from "../../shared/redis/pause.ts";
-import { type CommandContext, EXIT, type Verb } from "../command.ts";
+import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
 import { onInstallation, pausedSince } from "../local/pause.ts";
 import { toJsonLine } from "../terminal/text.ts";
 
@@ -15,7 +15,7 @@ anyway. Runs wait in the queue, at no cost, but a message that waits for a day
 ends its agent even while paused. Workers may be stopped and started meanwhile.`;
 
 /** Its arguments, flags and action. */
-export const verb: Verb = (command, open, done) => {
+export const verb: DefineCommand = (command, open, done) => {
   command
     .option("--reason <text>", "why; shown to everyone who asks for the state")
     .option("--json", "the result as JSON", false)

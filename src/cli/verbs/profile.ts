@@ -3,8 +3,8 @@ import { readFile } from "node:fs/promises";
 import type { ProfileView } from "../../producer/profile.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
 import { jsonIn } from "../../shared/protocol/text.ts";
-import { type Acting, type ActingFlags, actAsParent, actingOptions } from "../as-parent.ts";
-import { EXIT, type Verb } from "../command.ts";
+import { type ActingFlags, actAsParent, actingOptions, type ParentSession } from "../as-parent.ts";
+import { type DefineCommand, EXIT } from "../command.ts";
 import { readTexts, type TextSource } from "../local/input.ts";
 import { plain, toJsonLine } from "../terminal/text.ts";
 
@@ -19,8 +19,8 @@ hooks, permissions, limits, alerts, budgets, keep_alive, idle_ms and answer_with
 A spawn that asks for more is refused. Live agents keep the profile they began with.`;
 
 /** Its arguments, flags and action. */
-export const verb: Verb = (command, open, done) => {
-  const act = (flags: ActingFlags, work: (acting: Acting) => Promise<void>) =>
+export const verb: DefineCommand = (command, open, done) => {
+  const act = (flags: ActingFlags, work: (acting: ParentSession) => Promise<void>) =>
     actAsParent(open("warn"), "profile", flags, async (acting) => {
       await work(acting);
       return EXIT.done;

@@ -1,7 +1,7 @@
 /** `ps`: every parent that was active lately: what runs, what waits, what it spent today. */
 import { Option } from "commander";
 import { type AgentStatus, isoTime } from "../../shared/protocol/agent.ts";
-import { type CommandContext, durationMs, EXIT, type Verb } from "../command.ts";
+import { type CommandContext, type DefineCommand, durationMs, EXIT } from "../command.ts";
 import { type ParentSnapshot, readInstallation, readParentSnapshots } from "../local/parents.ts";
 import { formatAge, formatCompact, formatPlural, formatUsd } from "../terminal/numbers.ts";
 import type { Style } from "../terminal/output.ts";
@@ -19,7 +19,7 @@ It shows the parents of every tenant on the Redis of REDIS_URL.`;
 const DAY_MS = 86_400_000;
 
 /** Its arguments, flags and action. */
-export const verb: Verb = (command, open, done) => {
+export const verb: DefineCommand = (command, open, done) => {
   command
     .addOption(
       new Option("--since <time>", "parents that were active within this time, such as 1h")

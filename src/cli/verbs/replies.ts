@@ -2,8 +2,8 @@
 import type { ReceivedEntry } from "../../producer/replies/parent-channel.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import type { ChannelEntry } from "../../shared/protocol/reply.ts";
-import { type Acting, type ActingFlags, actAsParent, actingOptions } from "../as-parent.ts";
-import { type CommandContext, EXIT, type Verb } from "../command.ts";
+import { type ActingFlags, actAsParent, actingOptions, type ParentSession } from "../as-parent.ts";
+import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
 import { formatPlural } from "../terminal/numbers.ts";
 import { renderEntry } from "../terminal/reply.ts";
 import { toJsonLine } from "../terminal/text.ts";
@@ -18,7 +18,7 @@ Examples:
   subagent-queue replies --follow --ack --json  one JSON line for each entry, until Ctrl-C`;
 
 /** Its arguments, flags and action. */
-export const verb: Verb = (command, open, done) => {
+export const verb: DefineCommand = (command, open, done) => {
   actingOptions(command)
     .option("--follow", "keep printing new entries, until Ctrl-C", false)
     .option("--ack", "acknowledge the printed entries: they are not printed again", false)
@@ -41,7 +41,7 @@ function replies(context: CommandContext, flags: RepliesFlags): Promise<number> 
   );
 }
 
-async function follow({ context, parent }: Acting, flags: RepliesFlags): Promise<number> {
+async function follow({ context, parent }: ParentSession, flags: RepliesFlags): Promise<number> {
   const { output, signal } = context;
   for await (const { ack, ...entry } of parent.replies({ signal })) {
     output.result(...(flags.json ? [toJsonLine(entry)] : linesOf(context, entry)));
@@ -64,7 +64,7 @@ async function ackInTheEnd({ clock, signal }: CommandContext, ack: ReceivedEntry
   }
 }
 
-async function printAll(acting: Acting, flags: RepliesFlags): Promise<number> {
+async function printAll(acting: ParentSession, flags: RepliesFlags): Promise<number> {
   const { parent, context } = acting;
   const { output } = context;
   const unacked: ReceivedEntry[] = [];

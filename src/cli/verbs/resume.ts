@@ -1,5 +1,5 @@
 /** `resume`: lets a paused installation go on. */
-import { type CommandContext, EXIT, type Verb } from "../command.ts";
+import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
 import { onInstallation, pausedSince } from "../local/pause.ts";
 import { toJsonLine } from "../terminal/text.ts";
 
@@ -9,7 +9,7 @@ Examples:
   subagent-queue resume --json | jq -r '.was.at'`;
 
 /** Its arguments, flags and action. */
-export const verb: Verb = (command, open, done) => {
+export const verb: DefineCommand = (command, open, done) => {
   command
     .option("--json", "the result as JSON", false)
     .addHelpText("after", HELP)

@@ -4,13 +4,13 @@ import { parentIdOf } from "../as-parent.ts";
 import {
   agentOptions,
   type CommandContext,
+  type DefineCommand,
   durationMs,
   strictOptions,
   usd,
-  type Verb,
   wholeUpTo,
 } from "../command.ts";
-import { type AskFlags, askAll, type Question } from "../local/fan-out.ts";
+import { type NamedPrompt, type PromptFlags, runPrompts } from "../local/fan-out.ts";
 import { readTexts, requireText } from "../local/input.ts";
 import { showBanner, startLocalService } from "../local/service.ts";
 import { cutTo, plain, plainLine } from "../terminal/text.ts";
@@ -30,7 +30,7 @@ With REDIS_URL, live workers on that Redis get the work; otherwise this command
 starts a worker until the runs end.`;
 
 /** Its arguments, flags and action. */
-export const verb: Verb = (command, open, done) => {
+export const verb: DefineCommand = (command, open, done) => {
   strictOptions(command)
     .argument("<prompt...>", "what a sub-agent should do; - reads it from standard input")
     .option(
@@ -69,7 +69,7 @@ export const verb: Verb = (command, open, done) => {
 };
 
 /** What the command line says. */
-interface RunFlags extends AskFlags {
+interface RunFlags extends PromptFlags {
   parent?: string;
   model?: string;
   tools?: string;
@@ -117,14 +117,14 @@ async function run(context: CommandContext, prompts: readonly string[], flags: R
   const service = await startLocalService({ ...context, signal: context.stopInTwoSteps() }, "use");
   try {
     showBanner(context, service);
-    return await askAll(context, service, questions, { ...flags, parentId, profile });
+    return await runPrompts(context, service, questions, { ...flags, parentId, profile });
   } finally {
     await service.stop();
   }
 }
 
 /** Prompts as questions, each with a name made from its first words. Throws `invalid_input` naming the prompt. */
-export function questionsOf(prompts: readonly string[]): Question[] {
+export function questionsOf(prompts: readonly string[]): NamedPrompt[] {
   const taken = new Set<string>();
   return prompts.map((prompt, index) => {
     requireText(prompt, `Prompt ${index + 1}`);

@@ -3,7 +3,7 @@ import { type ScheduleView, unknownSchedule } from "../../producer/schedules.ts"
 import { SubagentError } from "../../shared/errors.ts";
 import { clip } from "../../shared/protocol/text.ts";
 import { type ActingFlags, actAsParent, actingOptions } from "../as-parent.ts";
-import { type CommandContext, durationMs, EXIT, type Verb } from "../command.ts";
+import { type CommandContext, type DefineCommand, durationMs, EXIT } from "../command.ts";
 import { readText } from "../local/input.ts";
 import { plainLine, toJsonLine } from "../terminal/text.ts";
 
@@ -18,7 +18,7 @@ Examples:
   subagent-queue schedule morning --pause      --resume, --remove`;
 
 /** Its arguments, flags and action. */
-export const verb: Verb = (command, open, done) => {
+export const verb: DefineCommand = (command, open, done) => {
   actingOptions(command)
     .argument("[id]", "the schedule's name within its parent")
     .option("--cron <pattern>", "five fields, minute first")

@@ -1,13 +1,13 @@
 /** `send`: gives an agent a message; its reply comes through `replies`. */
 import {
-  type Acting,
   type ActingFlags,
   AGENT_ID,
   actAsParent,
   actingOptions,
   noteMissingWorkers,
+  type ParentSession,
 } from "../as-parent.ts";
-import { type CommandContext, EXIT, type Verb } from "../command.ts";
+import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
 import { readText } from "../local/input.ts";
 import { toJsonLine } from "../terminal/text.ts";
 
@@ -21,7 +21,7 @@ A Redis that stops answering may have taken the message: the error names its id,
 and the same call with that --message-id sends it if it is not there yet.`;
 
 /** Its arguments, flags and action. */
-export const verb: Verb = (command, open, done) => {
+export const verb: DefineCommand = (command, open, done) => {
   actingOptions(command)
     .argument("<agent_id>", AGENT_ID)
     .argument("<message>", "the message; - reads it from standard input")
@@ -57,7 +57,7 @@ function send(context: CommandContext, agentId: string, message: string, flags: 
 }
 
 /** Says that a message is no answer, where an agent waits for one. */
-async function noteQuestion({ context, parent }: Acting, agentId: string): Promise<void> {
+async function noteQuestion({ context, parent }: ParentSession, agentId: string): Promise<void> {
   const view = await parent.get(agentId).catch(() => undefined);
   if (view?.status !== "waiting") return;
   context.output.note(

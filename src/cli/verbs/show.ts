@@ -8,8 +8,8 @@ import { jsonIn } from "../../shared/protocol/text.ts";
 import type { TranscriptEntry } from "../../shared/protocol/transcript.ts";
 import { type EventLine, readTimeline } from "../../shared/redis/events.ts";
 import { type ActingFlags, AGENT_ID, actAsParent, actingOptions, parentIdOf } from "../as-parent.ts";
-import { type CommandContext, EXIT, type Verb } from "../command.ts";
-import { familyOf, findAgent, readInstallation } from "../local/parents.ts";
+import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
+import { findAgent, readInstallation, resolveParents } from "../local/parents.ts";
 import { formatCount, formatPlural, formatUsd } from "../terminal/numbers.ts";
 import type { Style } from "../terminal/output.ts";
 import { plain, plainLine, toJsonLine, wrap } from "../terminal/text.ts";
@@ -26,7 +26,7 @@ beginning and all else, as long as the agent's record. The transcript of an ende
 agent is kept until the ack of its end, or as long as its profile says.`;
 
 /** Its arguments, flags and action. */
-export const verb: Verb = (command, open, done) => {
+export const verb: DefineCommand = (command, open, done) => {
   actingOptions(command)
     .argument("<agent_id>", AGENT_ID)
     .option(
@@ -63,7 +63,11 @@ async function show(context: CommandContext, agentId: string, flags: ShowFlags):
   const named = flags.parent === undefined ? undefined : parentIdOf(flags.parent);
   const read = await readInstallation(context, "show", async (reading) => {
     const { tenant, parentId } = config;
-    const found = await findAgent(reading, await familyOf(reading, { tenant, parentId }, named), agentId);
+    const found = await findAgent(
+      reading,
+      await resolveParents(reading, { tenant, parentId }, named),
+      agentId,
+    );
     const { address, record } = found;
     const [state, timeline, whole] = await Promise.all([
       reading.store.load(address),

@@ -2,7 +2,7 @@
 import { newRequestKey } from "../../shared/protocol/ids.ts";
 import type { Effort } from "../../shared/protocol/limits.ts";
 import { type ActingFlags, actAsParent, actingOptions, noteMissingWorkers } from "../as-parent.ts";
-import { agentOptions, type CommandContext, EXIT, type Verb } from "../command.ts";
+import { agentOptions, type CommandContext, type DefineCommand, EXIT } from "../command.ts";
 import { readText } from "../local/input.ts";
 import { plainLine, toJsonLine } from "../terminal/text.ts";
 
@@ -18,7 +18,7 @@ A Redis that stops answering may have made the agent: the error names a key, and
 the same call with that --request-key makes no second one.`;
 
 /** Its arguments, flags and action. */
-export const verb: Verb = (command, open, done) => {
+export const verb: DefineCommand = (command, open, done) => {
   actingOptions(command)
     .argument("<name>", "its name for people; its id is derived from it")
     .option("--description <text>", "what it is for")

@@ -3,10 +3,10 @@ import { BOARD_PATH } from "../../service/board/app.ts";
 import { type Config, DEFAULT_PREFIX } from "../../shared/config.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import { whenAborted } from "../../shared/stop-signal.ts";
-import { type CommandContext, EXIT, strictOptions, type Verb, wholeUpTo } from "../command.ts";
+import { type CommandContext, type DefineCommand, EXIT, strictOptions, wholeUpTo } from "../command.ts";
 import { API_PORT, type OpenedApi, openApi } from "../local/api.ts";
 import { createDisposables, type Disposables } from "../local/disposables.ts";
-import { type AskFlags, askAll, type Question } from "../local/fan-out.ts";
+import { type NamedPrompt, type PromptFlags, runPrompts } from "../local/fan-out.ts";
 import type { RedisSource } from "../local/redis.ts";
 import { type LocalService, showBanner, startLocalService } from "../local/service.ts";
 
@@ -18,7 +18,7 @@ Examples:
   SUBAGENT_ROOTS=/srv/repo:ro subagent-queue start --once`;
 
 /** Its arguments, flags and action. */
-export const verb: Verb = (command, open, done) => {
+export const verb: DefineCommand = (command, open, done) => {
   strictOptions(command)
     .option("--once", "end when the replies are there", false)
     .option(
@@ -34,7 +34,7 @@ export const verb: Verb = (command, open, done) => {
 };
 
 /** What the sub-agents are asked: enough to make each of them look for itself. */
-const QUESTIONS: readonly Question[] = [
+const QUESTIONS: readonly NamedPrompt[] = [
   { name: "Testing framework", prompt: "Which testing framework does this project use?" },
   { name: "Lua scripts", prompt: "What is each Lua script for?" },
   { name: "TODO comments", prompt: "How many TODO comments are there?" },
@@ -44,7 +44,7 @@ const QUESTIONS: readonly Question[] = [
 const PROMPT = "How many TODO comments are there?";
 
 /** What the command line says. */
-interface StartFlags extends AskFlags {
+interface StartFlags extends PromptFlags {
   /** End after the replies. */
   once: boolean;
   /** Port of the API; default: {@link API_PORT}, or a free one where that is taken. */
@@ -64,7 +64,7 @@ async function start(context: CommandContext, { once, json, port }: StartFlags):
     disposables.add(() => service.stop());
     const api = once ? undefined : await serveDoors(context, service, port, disposables);
     showBanner(context, service);
-    const code = await askAll(context, service, QUESTIONS, { json });
+    const code = await runPrompts(context, service, QUESTIONS, { json });
     if (!api || code === EXIT.interrupted) return code;
     return await stayUp(context, service, api);
   } finally {

@@ -6,7 +6,7 @@ import { quoted } from "../../shared/protocol/text.ts";
 import type { UsageTotals } from "../../shared/protocol/usage.ts";
 import { budgetsOf, readSpent } from "../../shared/redis/budget.ts";
 import { type ActingFlags, actAsParent, actingOptions } from "../as-parent.ts";
-import { type CommandContext, EXIT, type Verb } from "../command.ts";
+import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
 import { readInstallation } from "../local/parents.ts";
 import { formatAge, formatCount, formatPlural, formatUsd } from "../terminal/numbers.ts";
 import { toJsonLine } from "../terminal/text.ts";
@@ -18,7 +18,7 @@ Examples:
   subagent-queue usage --since 2026-11-01 --json`;
 
 /** Its arguments, flags and action. */
-export const verb: Verb = (command, open, done) => {
+export const verb: DefineCommand = (command, open, done) => {
   actingOptions(command)
     .option("--since <when>", "2026-11-01, 2026-11-01T12:00:00Z or 7d; default: the last 90 days")
     .addHelpText("after", HELP)

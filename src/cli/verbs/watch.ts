@@ -3,8 +3,8 @@ import { createParent, type Parent } from "../../producer/parent.ts";
 import { messageOf } from "../../shared/errors.ts";
 import type { AgentView, EndedReason } from "../../shared/protocol/agent.ts";
 import type { ReplyStatus } from "../../shared/protocol/reply.ts";
-import { type Acting, type ActingFlags, actAsParent, actingOptions } from "../as-parent.ts";
-import { type CommandContext, EXIT, type Verb } from "../command.ts";
+import { type ActingFlags, actAsParent, actingOptions, type ParentSession } from "../as-parent.ts";
+import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
 import { type WatchListener, watchAgents } from "../local/agent-watch.ts";
 import { formatPlural, formatUsd } from "../terminal/numbers.ts";
 import type { Style } from "../terminal/output.ts";
@@ -24,7 +24,7 @@ run and start create. With --json: one line per progress event, and
 its parent_id.`;
 
 /** Its arguments, flags and action. */
-export const verb: Verb = (command, open, done) => {
+export const verb: DefineCommand = (command, open, done) => {
   actingOptions(command)
     .addHelpText("after", HELP)
     .action(async (flags: ActingFlags) => done(await watch(open("warn"), flags)));
@@ -67,7 +67,7 @@ const ACTIVE_MS = 600_000;
  * that they make later. Rejects with what is no passing failure of Redis.
  */
 async function watchAll(
-  { context, client, parent }: Acting,
+  { context, client, parent }: ParentSession,
   isAlone: boolean,
   listenerFor: (parent: Parent) => WatchListener,
 ): Promise<void> {
@@ -96,7 +96,11 @@ async function watchAll(
   await Promise.all(watching);
 }
 
-function shownBy(progress: Progress, { context, parent }: Acting, { parentId }: Parent): WatchListener {
+function shownBy(
+  progress: Progress,
+  { context, parent }: ParentSession,
+  { parentId }: Parent,
+): WatchListener {
   const { output, clock } = context;
   // Two parents may have agents of one name: their rows are told apart by the parent.
   const keyOf = (agentId: string) => (parentId === parent.parentId ? agentId : `${parentId}/${agentId}`);

@@ -2,8 +2,8 @@
 import { requireReachable } from "../../service/webhooks/address.ts";
 import { messageOf } from "../../shared/errors.ts";
 import type { WebhookView } from "../../shared/redis/webhooks.ts";
-import { type Acting, type ActingFlags, actAsParent, actingOptions } from "../as-parent.ts";
-import { EXIT, type Verb } from "../command.ts";
+import { type ActingFlags, actAsParent, actingOptions, type ParentSession } from "../as-parent.ts";
+import { type DefineCommand, EXIT } from "../command.ts";
 import { plainLine, toJsonLine } from "../terminal/text.ts";
 
 const HELP = `
@@ -16,8 +16,8 @@ Replies, questions and messages are pushed by the processes of "api", signed
 after Standard Webhooks; a 2xx answer acks them.`;
 
 /** Its arguments, flags and action. */
-export const verb: Verb = (command, open, done) => {
-  const act = (flags: ActingFlags, work: (acting: Acting) => Promise<void>) =>
+export const verb: DefineCommand = (command, open, done) => {
+  const act = (flags: ActingFlags, work: (acting: ParentSession) => Promise<void>) =>
     actAsParent(open("warn"), "webhook", flags, async (acting) => {
       await work(acting);
       return EXIT.done;

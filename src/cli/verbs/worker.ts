@@ -6,7 +6,7 @@ import { withoutPassword } from "../../shared/redis-url.ts";
 import { whenAborted } from "../../shared/stop-signal.ts";
 import { createHealthServer } from "../../worker/health/server.ts";
 import { createWorker, type SubagentWorker } from "../../worker/worker.ts";
-import { type CommandContext, EXIT, strictOptions, type Verb, wholeUpTo } from "../command.ts";
+import { type CommandContext, type DefineCommand, EXIT, strictOptions, wholeUpTo } from "../command.ts";
 import { createDisposables, type Disposables } from "../local/disposables.ts";
 import { openIntake } from "../local/intake.ts";
 import { pausedSince, pauseOf } from "../local/pause.ts";
@@ -24,7 +24,7 @@ Examples:
   curl -s http://127.0.0.1:8790/metrics   metrics for Prometheus`;
 
 /** Its arguments, flags and action. */
-export const verb: Verb = (command, open, done) => {
+export const verb: DefineCommand = (command, open, done) => {
   strictOptions(command)
     .option("--json", "the ready line as JSON", false)
     .option(

@@ -162,11 +162,11 @@ function openChannel(
     });
   };
   const check = (waiter: Waiter) => void findReply({ store, replies, call, logger }, parent, feed, waiter);
-  const deserted = () => {
+  const onUnused = () => {
     forget();
     unwatch();
   };
-  const channel = replyChannel({ feed, ack, look, check, deserted });
+  const channel = replyChannel({ feed, ack, look, check, onUnused });
   const unwatch = subscriber.watch(keys.parent(parent).doorbell, {
     onMessage(ring) {
       const item = itemOfRing(ring);

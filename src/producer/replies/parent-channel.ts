@@ -105,7 +105,7 @@ export interface ChannelParts {
   /** Asks the agent's record where the reply of a wait is to be found, and whether the wait has become pointless. */
   check(waiter: Waiter): void;
   /** Called when the last reader or waiter has left. */
-  deserted(): void;
+  onUnused(): void;
 }
 
 /** How a reader ends: by `signal` or by itself; `onEnd` runs once in both cases. */
@@ -178,7 +178,7 @@ function isKept({ reserved, answered }: State, entry: StreamEntry): boolean {
 }
 
 function leave({ parts, readers, reserved }: State): void {
-  if (readers.size === 0 && reserved.size === 0) parts.deserted();
+  if (readers.size === 0 && reserved.size === 0) parts.onUnused();
 }
 
 function openReader(state: State, { signal, onEnd }: ReaderOptions): PushIterator<ReceivedEntry> {

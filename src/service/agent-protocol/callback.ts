@@ -7,9 +7,9 @@
  *
  * The operator names the server; a request names the thread alone.
  */
-import { type Client, insideOf } from "../../producer/client.ts";
+import { type Client, internalsOf } from "../../producer/client.ts";
+import type { ClientResources } from "../../producer/client-resources.ts";
 import { shorten } from "../../producer/model-text.ts";
-import type { OpenClient } from "../../producer/open-client.ts";
 import { quoted } from "../../producer/text-boundary.ts";
 import { type Clock, systemClock } from "../../shared/clock.ts";
 import { messageOf } from "../../shared/errors.ts";
@@ -69,7 +69,7 @@ async function tellEnds(options: CallbackOptions, signal: AbortSignal): Promise<
   const { client, clock = systemClock, logger } = options;
   const token = newRequestKey();
   const tick = async () => {
-    const open = await insideOf(client).open();
+    const open = await internalsOf(client).open();
     const callbacks = createCallbacks(open.redis, open.keys);
     const due = await open.call(({ read }) => read(() => callbacks.due(token)));
     // One that cannot be read, or not by this version, must not keep the others from it.
@@ -87,7 +87,7 @@ async function tellEnds(options: CallbackOptions, signal: AbortSignal): Promise<
     await clock.sleep(LOOK_MS, signal);
   }
   // A turn that is not given up ends by itself.
-  await insideOf(client)
+  await internalsOf(client)
     .open()
     .then(({ redis, keys }) => createCallbacks(redis, keys).giveUp(token))
     .catch(() => {});
@@ -96,7 +96,7 @@ async function tellEnds(options: CallbackOptions, signal: AbortSignal): Promise<
 /** Tells the end of one agent, or looks at it again later. */
 async function tellEnd(
   options: CallbackOptions & { clock: Clock },
-  { open, callbacks }: { open: OpenClient; callbacks: Callbacks },
+  { open, callbacks }: { open: ClientResources; callbacks: Callbacks },
   agent: AgentAddress,
   signal: AbortSignal,
 ): Promise<void> {

@@ -10,11 +10,11 @@
 
 import { z } from "zod";
 import { destroyAgent, send } from "../../producer/agents.ts";
-import { type Client, insideOf } from "../../producer/client.ts";
-import { inCall, type ParentContext } from "../../producer/context.ts";
+import { type Client, internalsOf } from "../../producer/client.ts";
 import { profileOf } from "../../producer/inheritance.ts";
+import { type ParentContext, withCall } from "../../producer/parent-context.ts";
 import { spawnAgent } from "../../producer/spawn.ts";
-import { planSpawn } from "../../producer/spawn-input.ts";
+import { checkSpawn } from "../../producer/spawn-input.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import { type AgentRecord, isoTime } from "../../shared/protocol/agent.ts";
 import { newUid, Uid } from "../../shared/protocol/ids.ts";
@@ -98,7 +98,7 @@ export interface Thread {
 /** The thread `threadId` of a parent. Throws `not_found` for an id that is none, `invalid_input` for a parent's that is none. */
 export function openThread(client: Client, tenant: string, parentId: string, threadId: string): Thread {
   if (!Uid.safeParse(threadId).success || !threadId.endsWith("00")) throw unknownThread(threadId);
-  const { operator, open } = insideOf(client);
+  const { operator, open } = internalsOf(client);
   const profile = profileOf({ tenant, parentId }, operator);
   const context: ParentContext = { profile, operator, open, onStop: () => () => {} };
   const records = () => recordsOf(context, threadId);
@@ -119,7 +119,7 @@ export function openThread(client: Client, tenant: string, parentId: string, thr
       const live = (await records()).filter(({ status }) => status !== "ended");
       await Promise.all(
         live.map(({ uid, agent_id: agentId }) =>
-          inCall(context, (call) => destroyAgent(call, { address: { ...profile.parent, uid }, agentId })),
+          withCall(context, (call) => destroyAgent(call, { address: { ...profile.parent, uid }, agentId })),
         ),
       );
     },
@@ -155,7 +155,7 @@ function numberOf(uid: string): number {
 
 /** The records of a thread's agents, oldest first; any of them may have expired, the first ones before the others. */
 async function recordsOf(context: ParentContext, threadId: string): Promise<AgentRecord[]> {
-  return inCall(context, async ({ read, client, parent }) => {
+  return withCall(context, async ({ read, client, parent }) => {
     const agents = Array.from({ length: MOST_AGENTS }, (_, n) => agentOf(parent, uidOf(threadId, n)));
     const keys = agents.map((agent) => client.keys.agent(agent).record);
     const count = await read(() => client.redis.exists(...keys));
@@ -215,9 +215,9 @@ async function beginRun(
   const uid = uidOf(threadId, number);
   const prompt = last ? followUp(await textOf(context, last), text) : text;
   const input = { name: assistantId, prompt, request_key: `thread-${uid}` };
-  const planned = planSpawn("agent", input, context);
+  const planned = checkSpawn("agent", input, context);
   await noteEnd(uid, SPAWN_MS);
-  await inCall(context, (call) => spawnAgent(call, planned, uid));
+  await withCall(context, (call) => spawnAgent(call, planned, uid));
   await noteEnd(uid, 0);
   const record = (await recordsOf(context, threadId)).at(-1);
   if (record) return runOf(record, threadId);
@@ -230,12 +230,12 @@ async function callbackNotes(
   threadId: string,
   callbackThreadId: string | undefined,
 ): Promise<(uid: string, inMs: number) => Promise<void>> {
-  return inCall(context, async ({ read, client, parent }) => {
+  return withCall(context, async ({ read, client, parent }) => {
     const callbacks = createCallbacks(client.redis, client.keys);
     if (callbackThreadId !== undefined) await read(() => callbacks.set(parent, threadId, callbackThreadId));
     if ((await read(() => callbacks.get(parent, threadId))) === undefined) return async () => {};
     return (uid, inMs) =>
-      inCall(context, (call) => call.read(() => callbacks.note(agentOf(parent, uid), inMs)));
+      withCall(context, (call) => call.read(() => callbacks.note(agentOf(parent, uid), inMs)));
   });
 }
 
@@ -251,7 +251,7 @@ function followUp(report: string, text: string): string {
 
 async function textOf(context: ParentContext, { uid, run, progress }: AgentRecord): Promise<string> {
   const { parent } = context.profile;
-  const whole = await inCall(context, ({ read, client }) =>
+  const whole = await withCall(context, ({ read, client }) =>
     read(() => client.store.fullText(parent, replyIdOf(uid, run))),
   );
   return whole ?? progress?.summary ?? NO_SUMMARY;

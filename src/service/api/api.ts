@@ -8,7 +8,7 @@
  * 3. `stop` ends waiting answers and open streams; what a client had not acked stays in its channel.
  */
 import type { RequestListener } from "node:http";
-import { type Client, insideOf } from "../../producer/client.ts";
+import { type Client, internalsOf } from "../../producer/client.ts";
 import { type Clock, systemClock } from "../../shared/clock.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import { createHttpServer } from "../../shared/http-server.ts";
@@ -78,7 +78,7 @@ export interface Api {
 
 /** An API, not started. Throws `invalid_config` for a client that is none. */
 export function createApi(options: ApiOptions): Api {
-  insideOf(options?.client);
+  internalsOf(options?.client);
   const { client, host = DEFAULT_HOST, webhookReach: reach, clock = systemClock, logger } = options;
   const board = openBoard(client);
   const server = createHttpServer({
@@ -127,7 +127,7 @@ function openApp(options: ApiOptions, board: Mount): RequestListener {
   const { client, host = DEFAULT_HOST, hostNames, tenant = DEFAULT_TENANT } = options;
   const { mounts = [], webhookReach = "public", clock = systemClock, logger } = options;
   const { requestsPerMinute = REQUESTS_PER_MINUTE, requestsAtOnce = REQUESTS_AT_ONCE } = options;
-  const { open } = insideOf(client);
+  const { open } = internalsOf(client);
   const openWithoutKeys = isLoopback(host);
   const auth = createAuth({ open, openWithoutKeys, tenant, requestsPerMinute, requestsAtOnce, clock });
   const metrics = createApiMetrics(client, clock);
@@ -144,6 +144,6 @@ function openApp(options: ApiOptions, board: Mount): RequestListener {
 
 async function areKeysMade(client: Client): Promise<boolean> {
   await client.start();
-  const { call, redis, keys } = await insideOf(client).open();
+  const { call, redis, keys } = await internalsOf(client).open();
   return call(({ read }) => read(() => createApiKeys(redis, keys).exist()));
 }

@@ -8,7 +8,7 @@
 import { createHash } from "node:crypto";
 import type { Request, RequestHandler, Response } from "express";
 import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from "rate-limiter-flexible";
-import type { OpenClient } from "../../producer/open-client.ts";
+import type { ClientResources } from "../../producer/client-resources.ts";
 import type { Clock } from "../../shared/clock.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import { type ApiKeys, createApiKeys, type Scope } from "../../shared/redis/api-keys.ts";
@@ -25,7 +25,7 @@ export interface Principal {
 /** How requests are let in. */
 export interface AuthOptions {
   /** Opens the connections; rejects while Redis is away. */
-  open(): Promise<OpenClient>;
+  open(): Promise<ClientResources>;
   /** Whether requests without a key are answered while no key was ever made; for a server on loopback alone. */
   openWithoutKeys: boolean;
   /** Whose agents a request without a key is about. */
@@ -169,7 +169,7 @@ function tokenOf(
   return typeof apiKey === "string" && apiKey !== "" ? apiKey : undefined;
 }
 
-function apiKeysOf({ redis, keys }: OpenClient): ApiKeys {
+function apiKeysOf({ redis, keys }: ClientResources): ApiKeys {
   return createApiKeys(redis, keys);
 }
 

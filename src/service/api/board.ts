@@ -1,6 +1,6 @@
 /** Bull Board on the API's port: the wake queue for the installation's operator. It reads, over the client's own connection. */
 import type { Express, RequestHandler } from "express";
-import { type Client, insideOf } from "../../producer/client.ts";
+import { type Client, internalsOf } from "../../producer/client.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import { openWakeQueueForReading, type ReadableWakeQueue } from "../../shared/redis/wake-queue.ts";
 import { BOARD_PATH } from "../board/app.ts";
@@ -14,7 +14,7 @@ const READING: ReadonlySet<string> = new Set(["GET", "HEAD"]);
 export function openBoard(client: Client): { mount: Mount; close(): Promise<void> } {
   let opened: Promise<{ router: Express; queue: ReadableWakeQueue }> | undefined;
   const open = async () => {
-    const { redis, keys } = await insideOf(client).open();
+    const { redis, keys } = await internalsOf(client).open();
     const queue = await openWakeQueueForReading(redis, keys);
     return { queue, router: createBullBoardRouter(queue, BOARD_PATH) };
   };

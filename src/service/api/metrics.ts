@@ -4,7 +4,7 @@
  */
 import type { RequestHandler } from "express";
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
-import { type Client, insideOf } from "../../producer/client.ts";
+import { type Client, internalsOf } from "../../producer/client.ts";
 import type { Clock } from "../../shared/clock.ts";
 import { readWakes } from "../../shared/redis/survey.ts";
 import { openWakeQueueForReading } from "../../shared/redis/wake-queue.ts";
@@ -74,7 +74,7 @@ export function createApiMetrics(client: Client, clock: Clock): ApiMetrics {
 }
 
 async function setWakes(client: Client, gauge: Gauge<"state">): Promise<void> {
-  const { redis, keys, call } = await insideOf(client).open();
+  const { redis, keys, call } = await internalsOf(client).open();
   const queue = await openWakeQueueForReading(redis, keys);
   try {
     const { waiting, active, delayed } = await call(({ read }) => read(() => readWakes(queue)));

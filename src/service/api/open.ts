@@ -1,6 +1,6 @@
 /** What needs no key: whether this process lives, whether it may be given work, what the API answers, and the live page. */
 import { type Response, Router } from "express";
-import { type Client, insideOf } from "../../producer/client.ts";
+import { type Client, internalsOf } from "../../producer/client.ts";
 import { documentPage } from "./document-page.ts";
 import { livePageRouter } from "./live-page.ts";
 import { openApiOf } from "./openapi.ts";
@@ -42,7 +42,7 @@ async function ready(client: Client, response: Response): Promise<void> {
 }
 
 async function doesRedisAnswer(client: Client): Promise<true> {
-  const { call, redis } = await insideOf(client).open();
+  const { call, redis } = await internalsOf(client).open();
   await call(({ read }) => read(() => redis.time()));
   return true;
 }

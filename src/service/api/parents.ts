@@ -5,7 +5,7 @@
  * 2. The index moves while it is read: a parent that becomes active meanwhile may be seen twice, and none is missed that was
  *    not active.
  */
-import type { OpenClient } from "../../producer/open-client.ts";
+import type { ClientResources } from "../../producer/client-resources.ts";
 import { type AgentStatus, isoTime } from "../../shared/protocol/agent.ts";
 import type { ParentAddress } from "../../shared/protocol/keys.ts";
 import { inBatches } from "../../shared/redis/inspection.ts";
@@ -22,7 +22,7 @@ export interface ParentPage {
 
 /** Up to `limit` parents of `tenant`, the last active first, from entry `from` of its index on. */
 export async function readParentPage(
-  client: OpenClient,
+  client: ClientResources,
   tenant: string,
   from: number,
   limit: number,
@@ -39,7 +39,7 @@ export async function readParentPage(
 }
 
 async function snapshotOf(
-  client: OpenClient,
+  client: ClientResources,
   { parent, activeAtMs }: { parent: ParentAddress; activeAtMs: number },
   nowMs: number,
 ): Promise<ParentView> {

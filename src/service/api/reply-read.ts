@@ -6,7 +6,7 @@
  * 2. An ack reads at most {@link MOST_PAGES} pages of the channel, whatever ids it names.
  */
 
-import type { OpenClient } from "../../producer/open-client.ts";
+import type { ClientResources } from "../../producer/client-resources.ts";
 import { PAGE_ENTRIES } from "../../producer/replies/client-channels.ts";
 import { cursorAt } from "../../producer/replies/parent-channel.ts";
 import { listenToDoorbell } from "../../producer/subscriber.ts";
@@ -31,7 +31,7 @@ export interface EntryPage {
 
 /** Up to `count` entries behind `after`. */
 async function readPage(
-  { call, replies }: OpenClient,
+  { call, replies }: ClientResources,
   parent: ParentAddress,
   after: string,
   count: number = PAGE_ENTRIES,
@@ -46,7 +46,7 @@ async function readPage(
 
 /** The first page behind `after` with an entry that can be read; waits for it up to `waitMs`. */
 export async function waitForPage(
-  client: OpenClient,
+  client: ClientResources,
   parent: ParentAddress,
   after: string,
   { count, waitMs, signal }: { count: number; waitMs: number; signal: AbortSignal },
@@ -70,7 +70,7 @@ export async function waitForPage(
 
 /** Every unacked entry behind `after`, oldest first, then what comes, until `signal` aborts or the client stops. */
 export async function* followReplies(
-  client: OpenClient,
+  client: ClientResources,
   parent: ParentAddress,
   after: string,
   signal: AbortSignal,
@@ -100,7 +100,7 @@ interface AckOutcome {
 
 /** Takes entries out of the channel by their ids. */
 export async function ackReplies(
-  client: OpenClient,
+  client: ClientResources,
   parent: ParentAddress,
   replyIds: readonly string[],
 ): Promise<AckOutcome> {
@@ -129,7 +129,7 @@ interface Sought {
  * record. Searched for are replies of earlier runs, messages, questions, and what agents left whose records are gone.
  */
 async function findEntries(
-  client: OpenClient,
+  client: ClientResources,
   parent: ParentAddress,
   ids: ReadonlySet<string>,
 ): Promise<{ entries: StreamEntry[]; notReached: string[] }> {
@@ -153,7 +153,7 @@ function uidIn(replyId: string): string | undefined {
 
 /** By uid; without agents whose records are gone, or cannot be read by this version. */
 async function whereabouts(
-  { call, store }: OpenClient,
+  { call, store }: ClientResources,
   parent: ParentAddress,
   ids: ReadonlySet<string>,
 ): Promise<ReadonlyMap<string, Whereabouts>> {
@@ -175,7 +175,7 @@ function unlessUnreadable(error: unknown): void {
 
 /** Without those that an earlier ack has taken, as long as Redis remembers it. */
 async function withoutAcked(
-  { call, redis, keys }: OpenClient,
+  { call, redis, keys }: ClientResources,
   parent: ParentAddress,
   sought: readonly Sought[],
 ): Promise<Sought[]> {
@@ -193,7 +193,11 @@ interface Found {
 }
 
 /** Searches for those whose place is about known first: one that may stand anywhere takes no page from them. */
-async function search(client: OpenClient, parent: ParentAddress, sought: readonly Sought[]): Promise<Found> {
+async function search(
+  client: ClientResources,
+  parent: ParentAddress,
+  sought: readonly Sought[],
+): Promise<Found> {
   const placed = sought.filter(({ from }) => from !== OLDEST);
   const others = sought.filter(({ from }) => from === OLDEST);
   const first = await searchFrom(client, parent, placed, MOST_PAGES);
@@ -206,7 +210,7 @@ async function search(client: OpenClient, parent: ParentAddress, sought: readonl
 
 /** Reads at most `most` pages of the channel, from the first place on at which one can stand. */
 async function searchFrom(
-  client: OpenClient,
+  client: ClientResources,
   parent: ParentAddress,
   sought: readonly Sought[],
   most: number,

@@ -4,9 +4,9 @@
  */
 import { type Request, type RequestHandler, type Response, Router } from "express";
 import { z } from "zod";
-import { type Client, insideOf } from "../../producer/client.ts";
+import { type Client, internalsOf } from "../../producer/client.ts";
+import type { ClientResources } from "../../producer/client-resources.ts";
 import { nullsLeftOut, readInput } from "../../producer/input.ts";
-import type { OpenClient } from "../../producer/open-client.ts";
 import { createParent, type Parent, type ParentOptions } from "../../producer/parent.ts";
 import type { Clock } from "../../shared/clock.ts";
 import { SubagentError } from "../../shared/errors.ts";
@@ -40,7 +40,7 @@ export interface RouteCall<Q = unknown, B = unknown> extends RouteParts {
   /** The parent that the path names, of the key's tenant; `profile`: what its agents inherit. */
   parent(profile?: Partial<Omit<ParentOptions, "parentId" | "tenant" | "client">>): Parent;
   /** The connected client, for what a parent has no call for. */
-  open(): Promise<OpenClient>;
+  open(): Promise<ClientResources>;
   /** The parent that the path names, for such a thing; its id is checked. */
   address(): ParentAddress;
   /** The `Idempotency-Key` header; undefined without one. */
@@ -168,7 +168,7 @@ function callOf(
     param,
     signal,
     parent,
-    open: () => insideOf(client).open(),
+    open: () => internalsOf(client).open(),
     address() {
       const { tenant, parentId } = parent();
       return { tenant, parentId };

@@ -12,7 +12,7 @@
  */
 import { hostname } from "node:os";
 import type { Client } from "../../producer/client.ts";
-import { insideOf } from "../../producer/client.ts";
+import { internalsOf } from "../../producer/client.ts";
 import { type Clock, systemClock } from "../../shared/clock.ts";
 import { createLogger, type Logger } from "../../shared/logger.ts";
 import { newRequestKey } from "../../shared/protocol/ids.ts";
@@ -58,7 +58,7 @@ interface Opened {
 
 /** An intake, not started. Throws `invalid_config` for a client that is none. */
 export function createIntake(options: IntakeOptions): Intake {
-  insideOf(options?.client);
+  internalsOf(options?.client);
   let opened: Opened | undefined;
   let starting: Promise<void> | undefined;
   let stopping: Promise<void> | undefined;

@@ -5,7 +5,7 @@
 import { createHash } from "node:crypto";
 import { beginTask } from "../../producer/begin-task.ts";
 import type { Client } from "../../producer/client.ts";
-import { insideOf } from "../../producer/client.ts";
+import { internalsOf } from "../../producer/client.ts";
 import { createParent, type Parent } from "../../producer/parent.ts";
 import type { Spawned } from "../../producer/spawn.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
@@ -60,7 +60,7 @@ export async function tellRefusal(
   id: string,
   error: unknown,
 ): Promise<void> {
-  const { store, call } = await insideOf(client).open();
+  const { store, call } = await internalsOf(client).open();
   const uid = `sa-${digestOf(`${parent.tenant}/${parent.parentId} ${id}`).slice(0, 24)}`;
   const code = error instanceof SubagentError ? error.code : "protocol_violation";
   const sentence = clip(`${code}: ${messageOf(error)}`, SENTENCE_MAX_CHARS);

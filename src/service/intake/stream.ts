@@ -6,7 +6,7 @@
  *
  * Entries of one reading are handed over side by side; the next ones are read when all are off our hands.
  */
-import { type Client, insideOf } from "../../producer/client.ts";
+import { type Client, internalsOf } from "../../producer/client.ts";
 import type { Clock } from "../../shared/clock.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
 import type { Logger } from "../../shared/logger.ts";
@@ -111,7 +111,7 @@ async function becomeSomething(
       await handOver(client, wish, id);
     } catch (error) {
       if (!hasNoRoom(error)) throw error;
-      const { intakeQueue } = await insideOf(client).open();
+      const { intakeQueue } = await internalsOf(client).open();
       await intakeQueue.add(jobIdOf(id), { ...wish, request_key: wish.request_key ?? jobIdOf(id) });
     }
   } catch (error) {

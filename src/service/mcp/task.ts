@@ -5,8 +5,8 @@
 
 import { z } from "zod";
 import { answer, destroyAgent } from "../../producer/agents.ts";
-import { inCall, type ParentContext } from "../../producer/context.ts";
 import { asToolResult } from "../../producer/model-text.ts";
+import { type ParentContext, withCall } from "../../producer/parent-context.ts";
 import type { Spawned } from "../../producer/spawn.ts";
 import { type AgentRecord, isoTime } from "../../shared/protocol/agent.ts";
 import { Uid } from "../../shared/protocol/ids.ts";
@@ -120,7 +120,7 @@ export async function cancelTask(context: ParentContext, taskId: string): Promis
   const { record } = found;
   const address = { ...context.profile.parent, uid: record.uid };
   if (record.status !== "ended")
-    await inCall(context, (call) => destroyAgent(call, { address, agentId: record.agent_id }));
+    await withCall(context, (call) => destroyAgent(call, { address, agentId: record.agent_id }));
   return true;
 }
 
@@ -169,7 +169,7 @@ async function findRecord(
 ): Promise<{ record: AgentRecord } | undefined> {
   const [uid, run] = taskId.split(".");
   if (!Uid.safeParse(uid).success || uid === undefined || run !== String(FIRST_RUN)) return undefined;
-  const record = await inCall(context, ({ read, client, parent }) =>
+  const record = await withCall(context, ({ read, client, parent }) =>
     read(() => client.store.record(agentOf(parent, uid))),
   );
   return record?.run === FIRST_RUN ? { record } : undefined;

@@ -1,6 +1,6 @@
 /** Which addresses a webhook may reach: those of the public internet, unless the operator allows all. */
 import type { LookupFunction } from "node:net";
-import { isAddress, isPublic, lookupOf } from "../../shared/address-range.ts";
+import { guardedLookup, isAddress, isPublic } from "../../shared/address-range.ts";
 import { SubagentError } from "../../shared/errors.ts";
 
 /** `public`: addresses of the public internet over https; `any`: all, also over http. */
@@ -22,8 +22,8 @@ export function requireReachable(url: string, reach: Reach): void {
 }
 
 /** Resolves names for a connection; fails for a name with any address that may not be reached. */
-export function lookupFor(reach: Reach, resolve?: Parameters<typeof lookupOf>[2]): LookupFunction {
-  return lookupOf(reach === "any" ? () => true : isPublic, refused, resolve);
+export function lookupFor(reach: Reach, resolve?: Parameters<typeof guardedLookup>[2]): LookupFunction {
+  return guardedLookup(reach === "any" ? () => true : isPublic, refused, resolve);
 }
 
 function refused(address: string): SubagentError {

@@ -2,7 +2,7 @@
  * Pushes what stands in the channel of one parent, once through, with {@link AT_A_TIME} requests under way: one that is slow
  * holds up no other.
  */
-import type { OpenClient } from "../../producer/open-client.ts";
+import type { ClientResources } from "../../producer/client-resources.ts";
 import type { Logger } from "../../shared/logger.ts";
 import type { ParentAddress } from "../../shared/protocol/keys.ts";
 import { isBehind, OLDEST } from "../../shared/protocol/reply.ts";
@@ -14,7 +14,7 @@ import type { PushAnswer, WebhookSender } from "./request.ts";
 /** What a round works with. */
 export interface PushParts {
   readonly sender: WebhookSender;
-  readonly open: OpenClient;
+  readonly open: ClientResources;
   readonly webhooks: Webhooks;
   readonly slots: WebhookSlots;
   readonly signal: AbortSignal;
@@ -100,7 +100,7 @@ async function pushAll(parts: PushParts, { parent, webhook, mayGoOn }: Pushing):
 
 /** The entries of a channel behind `begin` in their order, then those up to it; several may take from it side by side. */
 async function* entriesFrom(
-  open: OpenClient,
+  open: ClientResources,
   parent: ParentAddress,
   begin: string,
 ): AsyncGenerator<StreamEntry> {
@@ -113,7 +113,7 @@ async function* entriesFrom(
 }
 
 async function* entriesBehind(
-  { call, replies }: OpenClient,
+  { call, replies }: ClientResources,
   parent: ParentAddress,
   begin: string,
 ): AsyncGenerator<StreamEntry> {

@@ -18,8 +18,8 @@
  */
 
 import type { Client } from "../../producer/client.ts";
-import { insideOf } from "../../producer/client.ts";
-import type { OpenClient } from "../../producer/open-client.ts";
+import { internalsOf } from "../../producer/client.ts";
+import type { ClientResources } from "../../producer/client-resources.ts";
 import { type Clock, systemClock } from "../../shared/clock.ts";
 import { messageOf } from "../../shared/errors.ts";
 import type { Logger } from "../../shared/logger.ts";
@@ -93,9 +93,13 @@ export function createWebhookPush(options: WebhookPushOptions): WebhookPush {
 }
 
 /** What `client` has open; undefined once `signal` has aborted. */
-async function opened(client: Client, clock: Clock, signal: AbortSignal): Promise<OpenClient | undefined> {
+async function opened(
+  client: Client,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<ClientResources | undefined> {
   while (!signal.aborted) {
-    const open = await insideOf(client)
+    const open = await internalsOf(client)
       .open()
       .catch(() => undefined);
     if (open) return open;

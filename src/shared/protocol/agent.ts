@@ -334,7 +334,7 @@ export function isoTime(epochMs: number): string {
 }
 
 /** The end of an agent whose idle time is over, by whichever process finds it. */
-export const IDLE_DEATH = {
+export const IDLE_EXPIRY = {
   authority: "sweeper",
   target: "ended",
   ended_reason: "idle",

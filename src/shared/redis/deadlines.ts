@@ -45,9 +45,9 @@ export interface NextCheck {
 /** See the module's header. */
 export interface DeadlineSet {
   /** A sweeper must check the agent in `inMs` or earlier. */
-  touch(address: AgentAddress, inMs: number): Promise<void>;
+  hint(address: AgentAddress, inMs: number): Promise<void>;
   /** A sweeper must check in `inMs` whether the parent still holds its lease. */
-  touchParent(parent: ParentAddress, inMs: number): Promise<void>;
+  hintParent(parent: ParentAddress, inMs: number): Promise<void>;
   /** Up to `limit` due agents; they are hidden from other sweepers for `hiddenMs`. */
   due(limit: number, hiddenMs: number): Promise<Due[]>;
   /** Sets the next checks, none later than the end of a touch's grace that still runs; a member touched since it was seen stays as it is. */
@@ -58,7 +58,7 @@ export interface DeadlineSet {
 export function createDeadlineSet(redis: RedisClient, keys: Keys, timing: Timing): DeadlineSet {
   const scripts = loadScripts(redis, keys, timing);
   return {
-    async touch(address, inMs) {
+    async hint(address, inMs) {
       await scripts.run("deadline-hint", undefined, {
         member: deadlineMember(address),
         parent: parentMember(address),
@@ -66,7 +66,7 @@ export function createDeadlineSet(redis: RedisClient, keys: Keys, timing: Timing
         in_ms: Math.ceil(inMs),
       });
     },
-    async touchParent(parent, inMs) {
+    async hintParent(parent, inMs) {
       await scripts.run("deadline-hint", undefined, {
         member: parentMember(parent),
         tenant: parent.tenant,

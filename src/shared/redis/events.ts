@@ -43,7 +43,7 @@ export function eventPublisher(redis: RedisClient, keys: Keys): PublishEvent {
 }
 
 /** Asks the verbs to publish the parent's events for the next ten seconds; a subscriber says it again well before. */
-export async function watchEvents(redis: RedisClient, keys: Keys, parent: ParentAddress): Promise<void> {
+export async function renewWatching(redis: RedisClient, keys: Keys, parent: ParentAddress): Promise<void> {
   await redis.set(keys.parent(parent).watching, "1", "PX", WATCHING_MS);
 }
 
@@ -155,7 +155,11 @@ function lineNumber(storedLine: string): string {
 }
 
 /** The number of the newest line of a parent's agents; `"0"` where there is none. */
-export async function newestEvent(redis: RedisClient, keys: Keys, parent: ParentAddress): Promise<string> {
+export async function newestEventNumber(
+  redis: RedisClient,
+  keys: Keys,
+  parent: ParentAddress,
+): Promise<string> {
   const [newest] = await redis.xrevrange(keys.parent(parent).history, "+", "-", "COUNT", 1);
   return newest?.[0] ?? "0";
 }

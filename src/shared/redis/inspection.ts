@@ -10,7 +10,7 @@ import { numberIn } from "./codec.ts";
 import type { RedisClient } from "./connection/connection.ts";
 import { HIDDEN_MS } from "./deadlines.ts";
 import { isWrongType, unlessMistyped } from "./key-types.ts";
-import { type Answer, loadScripts } from "./scripts.ts";
+import { loadScripts, type VerbAnswer } from "./scripts.ts";
 import type { WakeQueue } from "./wake-queue.ts";
 
 /** What came of looking at many agents. */
@@ -27,7 +27,7 @@ export interface AgentInspection {
    */
   inspect(agents: readonly AgentAddress[], graceMs: number): Promise<Inspected>;
   /** Brings the keys around an agent in line with its record. Idempotent. */
-  repair(agent: AgentAddress): Promise<Answer<"repair">>;
+  repair(agent: AgentAddress): Promise<VerbAnswer<"repair">>;
 }
 
 /** So many agents are looked at side by side: Redis serves others in between. */
@@ -44,7 +44,7 @@ export function createAgentInspection(
   const look = async (address: AgentAddress, graceMs: number): Promise<AgentSnapshot | UnreadableAgent> => {
     try {
       const snapshot = snapshotOf(address, await scripts.run("inspect", address, {}));
-      if (isStrange(snapshot)) return { address, problem: "its record has a status that is none" };
+      if (hasUnknownStatus(snapshot)) return { address, problem: "its record has a status that is none" };
       const nextCheck = await unlessMistyped(redis.zscore(keys.deadlines, deadlineMember(address)), null);
       const seen = { ...snapshot, nextCheckMs: nextCheck === null ? undefined : numberIn(nextCheck) };
       if (!seen.record || overdueMs(seen) <= graceMs) return seen;
@@ -76,7 +76,7 @@ function problemIn(error: unknown): string | undefined {
 }
 
 /** Whether something else has written into the record: a newer version alone may have other states. */
-function isStrange({ record }: AgentSnapshot): boolean {
+function hasUnknownStatus({ record }: AgentSnapshot): boolean {
   return (
     record !== undefined &&
     record.version <= PAYLOAD_VERSION &&
@@ -84,7 +84,7 @@ function isStrange({ record }: AgentSnapshot): boolean {
   );
 }
 
-function snapshotOf(address: AgentAddress, seen: Answer<"inspect">): AgentSnapshot {
+function snapshotOf(address: AgentAddress, seen: VerbAnswer<"inspect">): AgentSnapshot {
   const around = {
     address,
     nowMs: seen.now,

@@ -5,7 +5,7 @@
 import type { Logger } from "../logger.ts";
 import { type Keys, keysUnder } from "../protocol/keys.ts";
 import { TIMING, type Timing } from "../protocol/limits.ts";
-import { type AgentStore, createAgentStore } from "./agents.ts";
+import { type AgentStore, createAgentStore } from "./agent-store.ts";
 import type { RedisClient } from "./connection/connection.ts";
 import { createDeadlineSet, type DeadlineSet } from "./deadlines.ts";
 import { createIntakeQueue, type IntakeQueue } from "./intake-queue.ts";

@@ -21,12 +21,12 @@ import { loadScripts } from "./scripts.ts";
 /** What a call met: `limited`, the provider asks for less; `denied`, it refuses the credential; `neutral`, neither. */
 export type LimiterOutcome = "ok" | "limited" | "denied" | "neutral";
 
-/** A call that may begin; `holdsPlace`: the limiter is slowed, the place must be kept and given back. */
+/** A call that may begin; `holdsSlot`: the limiter is slowed, the place must be kept and given back. */
 export interface Admission {
   status: "open";
   /** When it was let in, epoch ms of Redis. */
   enteredAt: number;
-  holdsPlace: boolean;
+  holdsSlot: boolean;
 }
 
 /** The answer to a run that asks. `wait`: ask again after `waitMs`; `reason` is what closed or slowed the limiter. */
@@ -36,7 +36,7 @@ export type LimiterAnswer =
   | { status: "paused" };
 
 /** How a call ended. */
-export interface Leave {
+export interface LimiterRelease {
   outcome: LimiterOutcome;
   /** What it met, for people: `rate_limited`, `authentication`, … */
   reason: string;
@@ -63,14 +63,19 @@ export interface LimiterState {
 /** See the module's header. `run` is the uid of the agent: a run makes one call at a time. */
 export interface ProviderLimiter {
   /** Asks whether `run` may call now; writes nothing while the limiter `name` is healthy. */
-  enter(name: string, run: string): Promise<LimiterAnswer>;
+  acquire(name: string, run: string): Promise<LimiterAnswer>;
   /** Keeps the place of a call under way for another `leaseMs`. */
   keep(name: string, run: string): Promise<void>;
   /**
    * Says how a call ended. Needed when it held a place, and whenever it was `limited` or `denied`. `first`: no worker knew
    * that the credential is refused; `known`: the limiter was closed for it already, this call says nothing about the run.
    */
-  leave(name: string, run: string, admission: Admission, how: Leave): Promise<"left" | "first" | "known">;
+  release(
+    name: string,
+    run: string,
+    admission: Admission,
+    how: LimiterRelease,
+  ): Promise<"left" | "first" | "known">;
   /** Every limiter that is not healthy, by name. */
   list(): Promise<LimiterState[]>;
 }
@@ -106,11 +111,11 @@ export function createProviderLimiter(
       quiet_ms: timing.limiterQuietMs,
     });
   return {
-    async enter(name, run) {
+    async acquire(name, run) {
       const answer = await ask(name, run, false);
       switch (answer.status) {
         case "open":
-          return { status: "open", enteredAt: answer.at, holdsPlace: answer.slot };
+          return { status: "open", enteredAt: answer.at, holdsSlot: answer.slot };
         case "wait":
           return { status: "wait", waitMs: answer.wait_ms, reason: answer.reason };
         case "paused":
@@ -120,7 +125,7 @@ export function createProviderLimiter(
     async keep(name, run) {
       await ask(name, run, true);
     },
-    async leave(name, run, { enteredAt }, how) {
+    async release(name, run, { enteredAt }, how) {
       const args = { name, run_id: run, entered_at: enteredAt, jitter: random(), ...leaveArgs(how, timing) };
       return (await scripts.run("limiter-release", undefined, args)).status;
     },
@@ -132,7 +137,7 @@ export function createProviderLimiter(
   };
 }
 
-function leaveArgs({ outcome, reason, retryAfterMs }: Leave, timing: Timing) {
+function leaveArgs({ outcome, reason, retryAfterMs }: LimiterRelease, timing: Timing) {
   return {
     outcome,
     reason,

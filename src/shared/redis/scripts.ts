@@ -42,9 +42,11 @@ type Parameters<V extends Verb> = Pick<
 >;
 
 /** What the caller of a verb gives: its arguments, its lists, and the words that name a key of it. */
-export type Input<N extends VerbName> = Values<Table[N]["args"]> & ListsOf<Table[N]> & Parameters<Table[N]>;
+export type VerbInput<N extends VerbName> = Values<Table[N]["args"]> &
+  ListsOf<Table[N]> &
+  Parameters<Table[N]>;
 /** What a verb answers: its word as `status`, and the values that come with it. */
-export type Answer<N extends VerbName> = {
+export type VerbAnswer<N extends VerbName> = {
   [W in keyof Table[N]["answers"] & string]: { status: W } & Values<Table[N]["answers"][W]>;
 }[keyof Table[N]["answers"] & string];
 
@@ -54,7 +56,11 @@ export interface Scripts {
    * Runs verb `name` on the agent at `address`; undefined for a verb of the installation. Rejects with the connection's own
    * error when Redis cannot be asked, with `protocol_violation` when the answer is none of the verb's.
    */
-  run<N extends VerbName>(name: N, address: AgentAddress | undefined, input: Input<N>): Promise<Answer<N>>;
+  run<N extends VerbName>(
+    name: N,
+    address: AgentAddress | undefined,
+    input: VerbInput<N>,
+  ): Promise<VerbAnswer<N>>;
 }
 
 /** Stands where a verb of the installation needs no address. */
@@ -106,7 +112,7 @@ export function loadScripts(redis: RedisClient, keys: Keys, timing: Timing): Scr
       const { bulks, count, key } = place.opening(form, input);
       const said = encodeFields(form.args, form.lists, input);
       const answer = await scripts.get(name)?.call(redis, bulks + said.bulks, count + said.count, key);
-      return decodeAnswer(name, form.answers, answer) as Answer<typeof name>;
+      return decodeAnswer(name, form.answers, answer) as VerbAnswer<typeof name>;
     },
   };
 }

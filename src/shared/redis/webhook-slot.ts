@@ -13,7 +13,7 @@ import {
 } from "../protocol/keys.ts";
 import { TIMING } from "../protocol/limits.ts";
 import type { RedisClient } from "./connection/connection.ts";
-import { type Answer, loadScripts } from "./scripts.ts";
+import { loadScripts, type VerbAnswer } from "./scripts.ts";
 import type { StoredWebhook } from "./webhooks.ts";
 
 /**
@@ -33,7 +33,7 @@ export interface WebhookSlots {
   /** Takes the slot to push; false: another process has it, or a retry waits for its time. */
   begin(parent: ParentAddress, lease: PushLease): Promise<boolean>;
   /** Keeps the slots `kept`, and takes up to `limit` whose time has come; members as of {@link parentMember}. */
-  due(lease: PushLease, kept: readonly string[], limit: number): Promise<Answer<"webhook-due">>;
+  due(lease: PushLease, kept: readonly string[], limit: number): Promise<VerbAnswer<"webhook-due">>;
   /** Gives the slot up, until a retry in `inMs` where that is given; true: this process should begin the next one. */
   end(parent: ParentAddress, token: string, inMs: number | undefined): Promise<boolean>;
 }

@@ -69,7 +69,7 @@ export function createStopHints(options: StopHintsOptions): StopHints {
     timer = clock.timeout(DEAF_CHECK_MS, askWhileDeaf);
     askAboutAll();
   };
-  redis.on("message", (_channel: string, hint: string) => heed(hint, options));
+  redis.on("message", (_channel: string, hint: string) => applyHint(hint, options));
   redis.on("ready", () => void listen().catch(() => {}));
   redis.on("close", () => {
     hears = false;
@@ -92,7 +92,7 @@ export function createStopHints(options: StopHintsOptions): StopHints {
   };
 }
 
-function heed(hint: string, { leases, onLimiter }: StopHintsOptions): void {
+function applyHint(hint: string, { leases, onLimiter }: StopHintsOptions): void {
   if (hint.startsWith(LIMITER_HINT)) onLimiter(hint.slice(LIMITER_HINT.length));
   else leases.askAbout(hint);
 }

@@ -8,7 +8,7 @@ import {
 } from "../../shared/protocol/content.ts";
 import { wellFormedJson } from "../../shared/protocol/reply.ts";
 import { clip } from "../../shared/protocol/text.ts";
-import type { Answer } from "./log.ts";
+import type { LoggedAnswer } from "./log.ts";
 
 /** A call of an answer: its id in the conversation, and its result once it has one. */
 export interface SentCall {
@@ -64,7 +64,7 @@ const ESCAPED_SURROGATE = /\\u[dD]/;
  * once in a conversation, but not every provider keeps to that: one in `usedIds` gets a suffix; its own ids are added. A
  * name or an id that the API would refuse is spelled so that it does not: the whole conversation would be refused with it.
  */
-export function answerEcho(message: number, answer: Answer, usedIds: UsedIds) {
+export function answerEcho(message: number, answer: LoggedAnswer, usedIds: UsedIds) {
   const calls: SentCall[] = [];
   let isChanged = ESCAPED_SURROGATE.test(answer.contentJson);
   for (const block of answer.content) {
@@ -126,7 +126,7 @@ function unusedId(id: string, message: number, usedIds: UsedIds): string {
 }
 
 /** Whether an answer of the model ends by itself without a word: it is asked for one, unless the parent says something. */
-export function isMuteEnd({ stopReason, content }: Pick<Answer, "stopReason" | "content">): boolean {
+export function isMuteEnd({ stopReason, content }: Pick<LoggedAnswer, "stopReason" | "content">): boolean {
   const endsNaturally = stopReason === "end_turn" || stopReason === "stop_sequence";
   return endsNaturally && textOf(content).trim() === "";
 }

@@ -6,7 +6,7 @@
 import { totalTokens } from "../../shared/protocol/content.ts";
 import type { ClearedEntry } from "../../shared/protocol/log.ts";
 import { decideCaps } from "./caps.ts";
-import type { Rules } from "./reply-body.ts";
+import type { RunRules } from "./reply-body.ts";
 import type { RunState } from "./state.ts";
 
 /** Three quarters of the smallest context window of the models in the price table. */
@@ -37,17 +37,17 @@ const MOST_COMPACTIONS = 5;
 
 /** Whether the previous call has come near to the end of the context window. */
 export function isFilling(
-  { last, clearedAt, userMessage }: RunState,
-  { clearAtTokens = CLEAR_AT_TOKENS }: Rules,
+  { last, clearedAtMessage, userMessage }: RunState,
+  { clearAtTokens = CLEAR_AT_TOKENS }: RunRules,
 ): boolean {
-  return last !== undefined && clearedAt !== userMessage && totalTokens(last.usage) >= clearAtTokens;
+  return last !== undefined && clearedAtMessage !== userMessage && totalTokens(last.usage) >= clearAtTokens;
 }
 
 /**
  * What makes a conversation shorter that does not fit: old results are left out, then all of them, then what was said before is
  * summed up. Undefined where nothing does.
  */
-export function makeRoom(state: RunState, rules: Rules): ClearStep | SummaryStep | undefined {
+export function makeRoom(state: RunState, rules: RunRules): ClearStep | SummaryStep | undefined {
   return leaveOut(state, true) ?? sumUp(state, rules);
 }
 
@@ -62,11 +62,11 @@ export function leaveOut(state: RunState, needed: boolean): ClearStep | undefine
 }
 
 /** Buys a summary, where the caps leave a call for it and another one to go on with. */
-function sumUp(state: RunState, { limits }: Rules): SummaryStep | undefined {
-  const { conversation, userMessage, turns, unsummedAt } = state;
+function sumUp(state: RunState, { limits }: RunRules): SummaryStep | undefined {
+  const { conversation, userMessage, turns, unsummedAtMessage } = state;
   if (state.compactions >= MOST_COMPACTIONS || decideCaps(state, limits).call !== "ordinary")
     return undefined;
-  const sumsUp = conversation.compactable(unsummedAt);
+  const sumsUp = conversation.compactable(unsummedAtMessage);
   return sumsUp === undefined
     ? undefined
     : { do: "call_model", message: userMessage + 1, turn: turns + 1, sumsUp };

@@ -9,7 +9,7 @@
  */
 import { type PartialReason, type StopReason, wellFormedJson } from "../../shared/protocol/reply.ts";
 import { answerEcho, isWorth, notExecuted, resultBlock, type SentCall, type UsedIds } from "./answer-echo.ts";
-import type { Answer } from "./log.ts";
+import type { LoggedAnswer } from "./log.ts";
 import { REPETITION_LIMIT, REPETITION_NOTICE } from "./tally.ts";
 
 const NUDGE = "Your last message was empty. Write your final answer now, as text.";
@@ -252,7 +252,7 @@ export class Conversation {
   }
 
   /** The model's answer, as message `message`, to the pending user message. */
-  answer(message: number, answer: Answer, about: Pick<LastAnswer, "repeats" | "isMute">): void {
+  answer(message: number, answer: LoggedAnswer, about: Pick<LastAnswer, "repeats" | "isMute">): void {
     this.#say(this.#pending(!this.#beginsRun, answer.finalCall));
     const { content, calls } = answerEcho(message, answer, this.#usedIds);
     if (content !== "" && this.#role === "user") {

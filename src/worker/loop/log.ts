@@ -27,7 +27,7 @@ import type { StopReason } from "../../shared/protocol/reply.ts";
 export type LogEntry =
   | { kind: "delivery"; message: number; run: number; partsJson: readonly string[]; hasFiles: boolean }
   | { kind: "notice"; message: number; textJson: string }
-  | ({ kind: "answer"; message: number } & Answer)
+  | ({ kind: "answer"; message: number } & LoggedAnswer)
   | { kind: "started"; message: number; callId: string }
   | ({ kind: "result"; message: number; callId: string; contentJson: string } & ResultMarks)
   | { kind: "failure"; message: number; value: FailureEntry }
@@ -37,7 +37,7 @@ export type LogEntry =
   | { kind: "compacted"; message: number; value: CompactedEntry };
 
 /** A model's answer as the log holds it. */
-export interface Answer {
+export interface LoggedAnswer {
   content: readonly ContentBlock[];
   /** `content` as the provider's adapter spelled it. */
   contentJson: string;
@@ -179,7 +179,7 @@ export function newNotice(message: number, text: string): NewEntry {
 }
 
 /** The model's answer as message `message`. Its content stands last, so that it can be cut out again as it came. */
-export function newAnswer(message: number, answer: Answer, durationMs: number): NewEntry {
+export function newAnswer(message: number, answer: LoggedAnswer, durationMs: number): NewEntry {
   const { stopReason, model, usage, costUsd, finalCall, contentJson } = answer;
   let more = stopReason === USUAL_STOP ? "" : `,"stop_reason":${JSON.stringify(stopReason)}`;
   if (costUsd > 0) more += `,"cost_usd":${costUsd}`;

@@ -16,12 +16,12 @@ import { permissionFor } from "../../shared/protocol/permissions.ts";
 import type { PartialReason, StopReason } from "../../shared/protocol/reply.ts";
 import { decideCaps } from "./caps.ts";
 import { type ClearStep, isFilling, leaveOut, makeRoom } from "./context-window.ts";
-import type { Rules } from "./reply-body.ts";
-import type { RunState, ToolCall, Turn } from "./state.ts";
+import type { RunRules } from "./reply-body.ts";
+import type { CallState, RunState, Turn } from "./state.ts";
 import { REPETITION_LIMIT } from "./tally.ts";
 
 /** How a call is answered: `run` performs it, the others only commit a result that says why not. */
-export interface PlannedCall extends Pick<ToolCall, "id" | "name" | "input"> {
+export interface PlannedCall extends Pick<CallState, "id" | "name" | "input"> {
   how: "run" | "interrupted" | "repeated" | "unanswered" | "denied";
   /** Why a call is `denied`. */
   reason?: string;
@@ -59,38 +59,38 @@ export interface CallStep {
 const MOST_MISMATCHES = 3;
 
 /** Decides the next step of the run under `rules`. */
-export function next(state: RunState, rules: Rules): Step {
+export function next(state: RunState, rules: RunRules): Step {
   const { failure, last } = state;
   if (failure) return end(failure.hand_back ?? failure.kind);
-  if (last?.finalCall) return unchecked(last, state, rules) ?? end(last.finalCall);
-  if (state.isBarren) return end("model_error");
-  const room = state.tooLongAt === state.userMessage ? makeRoom(state, rules) : undefined;
+  if (last?.finalCall) return outputCheckStep(last, state, rules) ?? end(last.finalCall);
+  if (state.hasWastedTooManyCalls) return end("model_error");
+  const room = state.tooLongAtMessage === state.userMessage ? makeRoom(state, rules) : undefined;
   if (room) return room;
-  if (last && !state.isDelivered) return after(last, state, rules);
-  return boundary(state, rules);
+  if (last && !state.isDelivered) return afterAnswer(last, state, rules);
+  return betweenCalls(state, rules);
 }
 
 /** The model has answered and nothing was said to it since. Unknown stop reasons fail closed. */
-function after(last: Turn, state: RunState, rules: Rules): Step {
+function afterAnswer(last: Turn, state: RunState, rules: RunRules): Step {
   switch (last.stopReason) {
     case "tool_use": {
       if (last.calls.length === 0) return end("model_error");
-      return answerCalls(last, state, rules) ?? boundary(state, rules);
+      return answerCalls(last, state, rules) ?? betweenCalls(state, rules);
     }
     case "pause_turn":
-      return boundary(state, rules);
+      return betweenCalls(state, rules);
     case "end_turn":
     case "stop_sequence":
       if (state.unread.length > 0) return oneMore(state, rules);
       // A second empty answer is final.
-      if (last.isMute && !state.isNudged) return boundary(state, rules);
-      return unchecked(last, state, rules) ?? finished(state, rules);
+      if (last.isMute && !state.isAfterNudge) return betweenCalls(state, rules);
+      return outputCheckStep(last, state, rules) ?? endNaturally(state, rules);
     case "max_tokens":
       return end("max_tokens");
     case "refusal":
       return end("refusal");
     case "model_context_window_exceeded":
-      if (state.clearedAt === state.userMessage) return boundary(state, rules);
+      if (state.clearedAtMessage === state.userMessage) return betweenCalls(state, rules);
       return makeRoom(state, rules) ?? end("context_window");
     default:
       return end("model_error");
@@ -98,17 +98,17 @@ function after(last: Turn, state: RunState, rules: Rules): Step {
 }
 
 /** The check that a final answer must pass, where the parent asked for output and it has not been made. */
-function unchecked(
+function outputCheckStep(
   { message }: Turn,
   { verdict, tally }: RunState,
-  { outputSchema }: Rules,
+  { outputSchema }: RunRules,
 ): Step | undefined {
   if (!outputSchema || verdict) return undefined;
   return { do: "check_output", message, text: tally.text };
 }
 
 /** A natural end, once its output fits. Whatever the last answer is, it has been paid for: it stays the summary. */
-function finished(state: RunState, rules: Rules): Step {
+function endNaturally(state: RunState, rules: RunRules): Step {
   const { verdict, mismatches } = state;
   if (!verdict || verdict.fits) return { do: "settle", reason: "end_turn", natural: true };
   if (verdict.final || mismatches > MOST_MISMATCHES) return end("invalid_output");
@@ -117,15 +117,15 @@ function finished(state: RunState, rules: Rules): Step {
 }
 
 /** A natural end, but the parent has said more: the run goes on if it still may; else the message waits for the next. */
-function oneMore(state: RunState, rules: Rules): Step {
-  return decideCaps(state, rules.limits).call === "none" ? end("end_turn") : boundary(state, rules);
+function oneMore(state: RunState, rules: RunRules): Step {
+  return decideCaps(state, rules.limits).call === "none" ? end("end_turn") : betweenCalls(state, rules);
 }
 
 /**
  * Between two model calls: what the caps allow, and before the call what the parent has said meanwhile. Caps never stop a run
  * from taking its first message: left in the inbox, each end of a run would start another run.
  */
-function boundary(state: RunState, rules: Rules): Step {
+function betweenCalls(state: RunState, rules: RunRules): Step {
   const unread = state.unread.length > 0 && !state.isDelivered;
   if (!state.isBegun) return unread ? deliver(state) : end("model_error");
   const allowed = decideCaps(state, rules.limits);
@@ -151,14 +151,14 @@ function deliver({ unread, inboxRead, userMessage }: RunState): Step {
  * Questions come last: an agent that waits does nothing else. None is asked when no call may follow that would read the
  * answer.
  */
-function answerCalls(last: Turn, state: RunState, rules: Rules): Step | undefined {
+function answerCalls(last: Turn, state: RunState, rules: RunRules): Step | undefined {
   const { message, turn } = last;
   const calls: PlannedCall[] = [];
   const questions: OpenQuestion[] = [];
   for (const call of last.calls) {
     if (call.isAnswered) continue;
     const question = questionOf(call, message, rules);
-    const planned = question ? asked(question, call, state, rules) : performed(call, state, rules);
+    const planned = question ? planQuestion(question, call, state, rules) : planCall(call, state, rules);
     if ("question_id" in planned) questions.push(planned);
     else calls.push({ id: call.id, name: call.name, input: call.input, ...planned });
   }
@@ -170,23 +170,23 @@ function answerCalls(last: Turn, state: RunState, rules: Rules): Step | undefine
 type Planned = Pick<PlannedCall, "how" | "reason"> | OpenQuestion;
 
 /** A rule that asks is kept by the question itself: it is the parent's to answer. */
-function asked(question: OpenQuestion, call: ToolCall, state: RunState, rules: Rules): Planned {
+function planQuestion(question: OpenQuestion, call: CallState, state: RunState, rules: RunRules): Planned {
   const how = howToAsk(call, state);
   if (how !== "ask") return { how };
   const { verdict, rule } = permissionFor(rules.permissions ?? [], call.name, call.input);
   return verdict === "deny" ? denied(rule) : question;
 }
 
-function performed(call: ToolCall, state: RunState, rules: Rules): Planned {
+function planCall(call: CallState, state: RunState, rules: RunRules): Planned {
   const how = howToPerform(call, rules);
-  return how === "run" ? permitted(call, state, rules) : { how };
+  return how === "run" ? applyPermissions(call, state, rules) : { how };
 }
 
 /** What the permission rules say of a call that may begin otherwise: it runs, is denied, or is a question to the parent. */
-function permitted(
-  call: ToolCall,
+function applyPermissions(
+  call: CallState,
   { last, finish }: RunState,
-  { permissions = [], canBePermitted = false }: Rules,
+  { permissions = [], canBePermitted = false }: RunRules,
 ): Planned {
   const { verdict, rule } = permissionFor(permissions, call.name, call.input);
   if (verdict === "allow") return { how: "run" };
@@ -210,19 +210,23 @@ function denied(rule: string): Planned {
   return { how: "denied", reason: `Not permitted (${rule}). Go on without it.` };
 }
 
-function howToPerform(call: ToolCall, rules: Rules): PlannedCall["how"] {
+function howToPerform(call: CallState, rules: RunRules): PlannedCall["how"] {
   if (call.isStarted && !rules.idempotentTools.has(call.name)) return "interrupted";
   return call.repeats >= REPETITION_LIMIT ? "repeated" : "run";
 }
 
 /** A question that was asked and is still without an answer when its agent goes on gets none. */
-function howToAsk(call: ToolCall, { finish }: RunState): PlannedCall["how"] | "ask" {
+function howToAsk(call: CallState, { finish }: RunState): PlannedCall["how"] | "ask" {
   if (call.isStarted || finish) return "unanswered";
   return call.repeats >= REPETITION_LIMIT ? "repeated" : "ask";
 }
 
 /** The question that a call puts. Undefined for another call, and for one that puts none: it is performed, and its result says why. */
-function questionOf({ id, name, input }: ToolCall, message: number, rules: Rules): OpenQuestion | undefined {
+function questionOf(
+  { id, name, input }: CallState,
+  message: number,
+  rules: RunRules,
+): OpenQuestion | undefined {
   if (name !== ASK_TOOL || !rules.canAsk) return undefined;
   const { data } = QuestionInput.safeParse(input);
   const { default_answer } = data ?? {};

@@ -7,7 +7,7 @@ import type { AgentSpec } from "../../shared/protocol/agent.ts";
 import type { StopReason } from "../../shared/protocol/reply.ts";
 import { type LogEntry, readLog } from "./log.ts";
 import { type CallStep, next, type Step } from "./next.ts";
-import type { Rules } from "./reply-body.ts";
+import type { RunRules } from "./reply-body.ts";
 import { RunState } from "./state.ts";
 
 /** One decision: at which message, what the log says was done, what `next` says, and what was assumed for it. */
@@ -90,7 +90,7 @@ function wantedBy(entry: LogEntry, before: LogEntry | undefined, state: RunState
   }
 }
 
-function decide(state: RunState, rules: Rules, message: number, wanted: Wanted): Decision {
+function decide(state: RunState, rules: RunRules, message: number, wanted: Wanted): Decision {
   let step = next(state, rules);
   let assumed: string | undefined;
   if (!fits(step, message, wanted)) {
@@ -99,7 +99,7 @@ function decide(state: RunState, rules: Rules, message: number, wanted: Wanted):
   }
   // After a summary that did not fit, or came to nothing, one of less was asked for.
   while (isOfMore(step, wanted)) {
-    state.unsummedAt = step.sumsUp;
+    state.unsummedAtMessage = step.sumsUp;
     step = next(state, rules);
   }
   const agrees = fits(step, message, wanted);
@@ -123,12 +123,12 @@ function isOfMore(step: Step, { makesRoom }: Wanted): step is CallStep & { sumsU
 }
 
 function assumeTooLong(state: RunState): string {
-  state.tooLongAt = state.userMessage;
+  state.tooLongAtMessage = state.userMessage;
   return "the provider found the conversation too long";
 }
 
 /** Brings into the state what would explain `cause` and stands in no log; undefined where nothing would. */
-function assume(state: RunState, { limits }: Rules, cause: StopReason | undefined): string | undefined {
+function assume(state: RunState, { limits }: RunRules, cause: StopReason | undefined): string | undefined {
   switch (cause) {
     case "finished_by_parent":
       state.finish = true;
@@ -157,7 +157,7 @@ function summaryCall(before: number): string {
 }
 
 /** The rules as the record holds them; those of the worker are not known here. */
-function rulesOf({ limits, alerts, model, permissions, answer_ms, output_schema }: AgentSpec): Rules {
+function rulesOf({ limits, alerts, model, permissions, answer_ms, output_schema }: AgentSpec): RunRules {
   return {
     limits,
     ...(alerts && { alerts }),

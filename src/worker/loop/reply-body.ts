@@ -11,7 +11,7 @@ import { summarise, type Tally } from "./tally.ts";
 const DEFAULT_ALERT_SHARE = 0.8;
 
 /** What a run is judged by. */
-export interface Rules {
+export interface RunRules {
   limits: Limits;
   alerts?: AlertThresholds;
   /** Model asked for; named in replies of runs that never got an answer. */
@@ -33,9 +33,9 @@ export interface Rules {
 }
 
 /** The reply's body, if the run ended here. */
-export function replyBody(state: RunState, rules: Rules): ReplyBody {
+export function replyBody(state: RunState, rules: RunRules): ReplyBody {
   const { tally, failure } = state;
-  const error = failure?.message ?? (state.isBarren ? PAID_IN_VAIN : mismatchOf(state));
+  const error = failure?.message ?? (state.hasWastedTooManyCalls ? PAID_IN_VAIN : mismatchOf(state));
   // Output is one JSON value: nothing stands around it.
   const { summary, truncated } = rules.outputSchema ? summarise(tally.text) : tally.summary;
   const { output } = state;
@@ -59,7 +59,7 @@ export function replyBody(state: RunState, rules: Rules): ReplyBody {
 }
 
 /** The text of the summary where `body` had to cut it; "" else. */
-export function wholeTextOf(body: ReplyBody, { tally }: RunState, { outputSchema }: Rules): string {
+export function wholeTextOf(body: ReplyBody, { tally }: RunState, { outputSchema }: RunRules): string {
   if (!body.truncated) return "";
   return outputSchema ? tally.text : tally.report;
 }
@@ -94,7 +94,7 @@ function byName([a]: [string, number], [b]: [string, number]): number {
 const ALERTS: readonly Alert["kind"][] = ["turns", "tokens", "tool_calls", "cost_usd"];
 
 /** The alerts whose thresholds the run has reached. */
-function alertsOf({ turns, tally }: RunState, { limits, alerts = {} }: Rules): Alert[] {
+function alertsOf({ turns, tally }: RunState, { limits, alerts = {} }: RunRules): Alert[] {
   const reached: Alert[] = [];
   for (const kind of ALERTS) {
     const threshold = alerts[kind] ?? defaultThreshold(kind, limits);

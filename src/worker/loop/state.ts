@@ -23,7 +23,7 @@ const MOST_BARREN_CALLS = 5;
 export const PAID_IN_VAIN = "Five paid model calls in a row brought nothing that could be used.";
 
 /** A tool call and what became of it. */
-export interface ToolCall {
+export interface CallState {
   id: string;
   name: string;
   input: unknown;
@@ -46,7 +46,7 @@ export interface Turn {
   finalCall: StopReason | undefined;
   usage: Usage;
   costUsd: number;
-  calls: ToolCall[];
+  calls: CallState[];
   /** It ended by itself without a word. */
   isMute: boolean;
 }
@@ -74,15 +74,15 @@ export class RunState {
   /** How many final answers in a row did not fit the output schema. */
   mismatches = 0;
   /** Whether the last answer followed a nudge: the request for words after an empty answer. */
-  isNudged = false;
+  isAfterNudge = false;
   repetition = new Repetition();
   tally = new Tally();
   /** The user message with which results were left out last, or old messages summed up. */
-  clearedAt = -1;
+  clearedAtMessage = -1;
   /** Summaries that were bought in the run. */
   compactions = 0;
   /** The last user message that begins with a notice from the runtime. */
-  noticedAt = -1;
+  noticedAtMessage = -1;
 
   // Not from the log.
 
@@ -96,14 +96,14 @@ export class RunState {
   /** A budget has no room for another ordinary call; set by `reserveCall`. */
   overBudget: "max_total_tokens" | "max_cost" | undefined;
   /** The pending user message, where the provider found the request too long with it; set after the failure of a call. */
-  tooLongAt = -1;
+  tooLongAtMessage = -1;
 
   // From the log, and from outside before the log has it.
 
   /** Why the next message of the model will never come; also set where a hook keeps the run from beginning. */
   failure: FailureEntry | undefined;
   /** The summary of what stands before this message failed: only summaries of less are tried from now on. The run sets it, too, when that call fails. */
-  unsummedAt = Number.POSITIVE_INFINITY;
+  unsummedAtMessage = Number.POSITIVE_INFINITY;
 
   /** Number of the pending user message of the conversation. */
   #at = 0;
@@ -131,7 +131,7 @@ export class RunState {
   }
 
   /** Whether too many paid calls in a row brought nothing. */
-  get isBarren(): boolean {
+  get hasWastedTooManyCalls(): boolean {
     return this.#barrenCalls >= MOST_BARREN_CALLS;
   }
 
@@ -164,7 +164,7 @@ export class RunState {
         return this.#deliver(entry);
       case "notice":
         if (entry.message !== this.#at) return false;
-        this.noticedAt = entry.message;
+        this.noticedAtMessage = entry.message;
         this.conversation.notice(entry.textJson);
         return true;
       case "answer":
@@ -210,7 +210,7 @@ export class RunState {
     this.#lastUsed = Math.max(this.#lastUsed, message);
     if (this.isBegun && message !== this.#at + 1) return false;
     this.#reach(message - 1);
-    const calls = content.filter(isToolUse).map((block): ToolCall => {
+    const calls = content.filter(isToolUse).map((block): CallState => {
       const { id } = block;
       const { name, input } = calledTool(block.name, block.input);
       const repeats = this.repetition.count({ name, input });
@@ -224,17 +224,17 @@ export class RunState {
     return true;
   }
 
-  #turn(entry: Entry<"answer">, calls: ToolCall[], isMute: boolean): void {
+  #turn(entry: Entry<"answer">, calls: CallState[], isMute: boolean): void {
     const { message, stopReason, finalCall, usage, costUsd } = entry;
     this.turns += 1;
     this.answers += 1;
     this.tally.answer(entry);
-    this.isNudged = this.last?.isMute === true && !this.isDelivered;
+    this.isAfterNudge = this.last?.isMute === true && !this.isDelivered;
     this.last = { message, turn: this.turns, stopReason, finalCall, usage, costUsd, calls, isMute };
     this.isDelivered = false;
     this.verdict = undefined;
     this.failure = undefined;
-    this.unsummedAt = Number.POSITIVE_INFINITY;
+    this.unsummedAtMessage = Number.POSITIVE_INFINITY;
     this.#barrenBefore = this.#barrenCalls;
     this.#barrenCalls = 0;
     this.#refusedCalls = 0;
@@ -311,16 +311,16 @@ export class RunState {
   }
 
   #makesRoom(message: number): void {
-    this.clearedAt = message;
-    this.tooLongAt = -1;
+    this.clearedAtMessage = message;
+    this.tooLongAtMessage = -1;
   }
 
-  #callOf({ message, callId }: { message: number; callId: string }): ToolCall | undefined {
+  #callOf({ message, callId }: { message: number; callId: string }): CallState | undefined {
     return this.last?.message === message ? this.last.calls.find(({ id }) => id === callId) : undefined;
   }
 
   /** The call that an entry about a permission is about: no call has the entry's own id. */
-  #permissionOf({ message, callId }: { message: number; callId: string }): ToolCall | undefined {
+  #permissionOf({ message, callId }: { message: number; callId: string }): CallState | undefined {
     const id = permittedCallOf(callId);
     return id === undefined ? undefined : this.#callOf({ message, callId: id });
   }
@@ -340,7 +340,7 @@ export class RunState {
     if (value.cut_off) return true;
     this.turns += 1;
     this.#barrenCalls += 1;
-    this.unsummedAt = Math.min(this.unsummedAt, value.sums_up ?? this.unsummedAt);
+    this.unsummedAtMessage = Math.min(this.unsummedAtMessage, value.sums_up ?? this.unsummedAtMessage);
     return true;
   }
 

@@ -11,7 +11,7 @@ import {
   ZERO_USAGE,
 } from "../../shared/protocol/content.ts";
 import { NO_SUMMARY } from "../../shared/protocol/reply.ts";
-import type { Answer } from "./log.ts";
+import type { LoggedAnswer } from "./log.ts";
 
 /** Names under which calls are counted: a model can invent any number, and they are written with every commit. */
 const MOST_NAMES = 100;
@@ -47,7 +47,7 @@ export class Tally {
   }
 
   /** An answer of the model. */
-  answer({ message, usage, costUsd, model, content, contentJson }: Answer & { message: number }): void {
+  answer({ message, usage, costUsd, model, content, contentJson }: LoggedAnswer & { message: number }): void {
     this.spend(usage, costUsd);
     this.model = model;
     const text = textOf(content);

@@ -10,9 +10,9 @@ import type { CallStep } from "../loop/next.ts";
 import type { CallControl, ModelAnswer, ModelRequest } from "../model/model.ts";
 import { NO_TOOL_CHOICE, outputConfig } from "../model/request.ts";
 import type { RunContext, RunEnd } from "./context.ts";
-import { BILL_GRACE_MS, costOf, reserveCall, settleCall, withUsage } from "./cost.ts";
+import { BILL_GRACE_MS, costOf, reserveCall, settleReservation, withUsage } from "./cost.ts";
 import { afterModelFailure, afterModelStopped, afterWait } from "./failure.ts";
-import { limiterNameOf, type Passage } from "./provider-limit.ts";
+import { type CallPermit, limiterNameOf } from "./provider-limit.ts";
 import type { Session } from "./session.ts";
 import { tellTextOf } from "./text-feed.ts";
 
@@ -33,14 +33,19 @@ export async function callModel(
   const { clock } = context;
   const passage = await enterChain(context, session);
   const isLive = session.lease.isLive();
-  if (!isLive || passage.status !== "open") settleCall(context, session, step, undefined);
+  if (!isLive || passage.status !== "open") settleReservation(context, session, step, undefined);
   if (!isLive) return "lost";
   if (passage.status !== "open") return afterWait(context, session, passage);
   const { observer } = session.equipment;
   observer.callBegins(step.turn, session.model);
   const startedMs = clock.monotonicMs();
   const { outcome, isCutOff } = await makeCall(context, session, step);
-  settleCall(context, session, step, outcome.status === "answer" ? outcome.answer.usage : outcome.usage);
+  settleReservation(
+    context,
+    session,
+    step,
+    outcome.status === "answer" ? outcome.answer.usage : outcome.usage,
+  );
   const concern = await passage.leave(outcome);
   if (outcome.status === "answer") {
     addBought(context, session, step, shownAnswer(outcome.answer), clock.monotonicMs() - startedMs);
@@ -61,10 +66,10 @@ export async function callModel(
  * Lets the run through to the first model of its chain that may be called now; each failure in a row begins one model
  * further. Where none may, what the first of them says.
  */
-async function enterChain({ provider, model }: RunContext, session: Session): Promise<Passage> {
+async function enterChain({ provider, model }: RunContext, session: Session): Promise<CallPermit> {
   const { lease, equipment, attempts } = session;
   const { models } = equipment;
-  let first: Passage | undefined;
+  let first: CallPermit | undefined;
   for (let i = 0; i < models.length; i++) {
     session.model = models[(attempts + i) % models.length] ?? session.model;
     const passage = await provider.enter(limiterNameOf(model, session.model), lease);

@@ -2,9 +2,9 @@
 import { newRequestKey } from "../../shared/protocol/ids.ts";
 import type { AgentAddress } from "../../shared/protocol/keys.ts";
 import { withHint } from "../../shared/redis/hint.ts";
-import type { Answer } from "../../shared/redis/scripts.ts";
+import type { VerbAnswer } from "../../shared/redis/scripts.ts";
 import { LONGEST_REST_MS } from "../../shared/redis/wake-queue.ts";
-import type { RunSlot } from "../isolation.ts";
+import type { RunSlot } from "../run-slots.ts";
 import type { RunContext, RunEnd } from "./context.ts";
 import type { LeaseGrant } from "./lease.ts";
 
@@ -38,17 +38,17 @@ export interface ClaimedRun extends LeaseGrant {
    * All that a run needs; of one that crashed alone only the record: it may only be settled. Let go of once the run is opened:
    * the session has what it says.
    */
-  handedOut: Extract<ClaimAnswer, { status: "claimed" | "crashed" }> | undefined;
+  claimAnswer: Extract<ClaimAnswer, { status: "claimed" | "crashed" }> | undefined;
 }
 
-type ClaimAnswer = Answer<"claim">;
+type ClaimAnswer = VerbAnswer<"claim">;
 type Suspect = Extract<ClaimAnswer, { status: "suspect" }>;
 
 /** A wake that began no run here. */
 type NoRun = Extract<RunEnd, { status: "passed" | "returned" }>;
 
 /** How a claim is made. */
-interface ClaimTerms {
+interface ClaimOptions {
   /** Nothing else is active in this process. */
   alone: boolean;
   isolated: TakenWake["isolated"];
@@ -92,9 +92,9 @@ async function claimBesideOrAlone(
     { uid, crashes: beside.crashes },
     "Several workers crashed with this run: it runs alone",
   );
-  if (!(await slot.isolate())) return returned(context, "isolation", timesTaken);
+  if (!(await slot.isolate())) return returnWake(context, "isolation", timesTaken);
   const alone = await claim(context, taken, { alone: true, ...terms });
-  return alone.status === "suspect" ? returned(context, "isolation", timesTaken) : alone;
+  return alone.status === "suspect" ? returnWake(context, "isolation", timesTaken) : alone;
 }
 
 /**
@@ -102,14 +102,14 @@ async function claimBesideOrAlone(
  * rest. Of idle workers the one that has waited longest takes it, so that it visits them all within a round; a delayed one
  * would be taken by the worker that happens to look when it is due, the same one time and again.
  */
-export async function returned(
+export async function returnWake(
   { random, workers }: Pick<RunContext, "random" | "workers">,
   because: string,
   timesTaken: number,
 ): Promise<NoRun> {
   const alive = Math.max(1, (await workers.list()).length);
   const rounds = Math.floor(timesTaken / alive);
-  if (rounds > MOST_ROUNDS) return passed(because);
+  if (rounds > MOST_ROUNDS) return dropWake(because);
   if (timesTaken % alive !== 0) return { status: "returned", because, delayMs: 0 };
   const longestMs = Math.min(FIRST_REST_MS * 2 ** (rounds - 1), LONGEST_REST_MS);
   return { status: "returned", because, delayMs: longestMs * (0.5 + random() / 2) };
@@ -118,7 +118,7 @@ export async function returned(
 async function claim(
   context: RunContext,
   taken: TakenWake,
-  terms: ClaimTerms,
+  terms: ClaimOptions,
 ): Promise<ClaimedRun | RunEnd | Suspect> {
   const { address, wake, taken: timesTaken } = taken;
   const { answer, claimId, claimedAtMs } = await claimInTime(context, address, terms);
@@ -127,19 +127,19 @@ async function claim(
     case "crashed": {
       const { epoch, running_ms: earlierMs, attempts, breaks, run } = answer;
       const grant = { address, epoch, claimId, claimedAtMs, earlierMs };
-      return { status: "claimed", ...grant, attempts, breaks, run, handedOut: answer };
+      return { status: "claimed", ...grant, attempts, breaks, run, claimAnswer: answer };
     }
     case "suspect":
-      return isReplaced(answer, wake) ? passed("replaced") : answer;
+      return isReplaced(answer, wake) ? dropWake("replaced") : answer;
     case "newer":
-      return isReplaced(answer, wake) ? passed("replaced") : returned(context, "newer", timesTaken);
+      return isReplaced(answer, wake) ? dropWake("replaced") : returnWake(context, "newer", timesTaken);
     case "missing_tools": {
-      if (isReplaced(answer, wake)) return passed("replaced");
+      if (isReplaced(answer, wake)) return dropWake("replaced");
       context.logger.debug({ uid: address.uid, tools: answer.tools }, "Left to a worker that has its tools");
-      return returned(context, "tools", timesTaken);
+      return returnWake(context, "tools", timesTaken);
     }
     default:
-      return passed(answer.status);
+      return dropWake(answer.status);
   }
 }
 
@@ -147,7 +147,7 @@ async function claim(
 async function claimInTime(
   context: RunContext,
   address: AgentAddress,
-  { alone, isolated, isolates, tools }: ClaimTerms,
+  { alone, isolated, isolates, tools }: ClaimOptions,
 ) {
   const { store, clock, deadlines, logger, workerId, draining } = context;
   const untilMs = clock.monotonicMs() + EARLY_MS;
@@ -157,7 +157,7 @@ async function claimInTime(
     const terms = { worker: workerId, alone, isolated, isolates, offered_tools: tools };
     // The hint is there before the claim makes the deadline the end of its lease.
     const answer = await withHint(
-      () => deadlines.touch(address, store.timing.leaseMs),
+      () => deadlines.hint(address, store.timing.leaseMs),
       () => store.claim(address, { claim_id: claimId, begun: claimId, ...terms }),
       { logger, uid: address.uid },
     );
@@ -172,6 +172,6 @@ function isReplaced(answer: { wake: number }, wake: number): boolean {
   return answer.wake > wake;
 }
 
-function passed(because: string): NoRun {
+function dropWake(because: string): NoRun {
   return { status: "passed", because };
 }

@@ -3,7 +3,7 @@ import type { Clock, CoarseTimers } from "../../shared/clock.ts";
 import type { Logger } from "../../shared/logger.ts";
 import type { ReplyStatus, StopReason } from "../../shared/protocol/reply.ts";
 import type { PriceOverrides } from "../../shared/protocol/usage.ts";
-import type { AgentStore } from "../../shared/redis/agents.ts";
+import type { AgentStore } from "../../shared/redis/agent-store.ts";
 import type { BudgetBook } from "../../shared/redis/budget.ts";
 import type { DeadlineSet } from "../../shared/redis/deadlines.ts";
 import type { PublishEvent } from "../../shared/redis/events.ts";
@@ -11,15 +11,15 @@ import type { WakeQueue } from "../../shared/redis/wake-queue.ts";
 import type { WorkerDirectory } from "../../shared/redis/workers.ts";
 import type { AgentHooks } from "../hooks/agent-hooks.ts";
 import type { Hook } from "../hooks/hook.ts";
-import type { RunSlot, RunSlots } from "../isolation.ts";
 import type { Model } from "../model/model.ts";
 import type { Observer, RunObserver } from "../observe/observer.ts";
+import type { RunSlot, RunSlots } from "../run-slots.ts";
 import type { CheckOutput } from "../tools/output-check.ts";
 import type { OpenRoot } from "../tools/roots.ts";
-import type { Kind, Kinds } from "./kind.ts";
 import type { LeaseGrant, LeaseKeeper } from "./lease.ts";
 import type { ProviderLimit } from "./provider-limit.ts";
 import type { RunWorkspace } from "./run-workspace.ts";
+import type { PreparedSpec, SpecCache } from "./spec-cache.ts";
 import type { TextFeeds } from "./text-feed.ts";
 import type { Trace } from "./trace.ts";
 
@@ -37,7 +37,7 @@ export interface RunContext {
   provider: ProviderLimit;
   budgets: BudgetBook;
   /** What agents of the same specification share. */
-  kinds: Kinds;
+  specs: SpecCache;
   checkOutput: CheckOutput;
   /** Names of its custom tools, and of the MCP servers whose tools are known. */
   toolNames: () => readonly string[];
@@ -78,7 +78,7 @@ export interface RunContext {
  * What a run works with: its agent's kind and what is its own. `models` loses those that the provider does not know,
  * `outputFormat` is emptied when it refuses that: for this run, not for the kind.
  */
-export interface Equipment extends Kind {
+export interface Equipment extends PreparedSpec {
   workspace: RunWorkspace;
   /** Its slot among the runs of this process. */
   slot: RunSlot;

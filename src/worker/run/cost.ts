@@ -149,16 +149,16 @@ export async function reserveCall(context: RunContext, session: Session, step: C
     state.overBudget = answer.over;
     return false;
   }
-  const isTold = session.isNudged || state.noticedAt === state.userMessage;
+  const isTold = session.isToldOfBudget || state.noticedAtMessage === state.userMessage;
   if (answer.used >= NUDGE_SHARE && !isFinalCall && !isTold) {
-    session.isNudged = true;
+    session.isToldOfBudget = true;
     session.add([newNotice(state.userMessage, NUDGE)], false);
   }
   return true;
 }
 
 /** What the call of `step` used; undefined: it was not made, or cost nothing. A failure leaves the estimate spent. */
-export function settleCall(
+export function settleReservation(
   context: RunContext,
   session: Session,
   step: CallStep,

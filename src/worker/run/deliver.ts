@@ -13,7 +13,11 @@ import type { Session } from "./session.ts";
 type DeliverStep = Extract<Step, { do: "deliver" }>;
 
 /** The parent's messages enter the log, as one user message, with the next commit; what came with them is the agent's before. */
-export async function deliver(context: RunContext, session: Session, step: DeliverStep): Promise<undefined> {
+export async function deliverMessages(
+  context: RunContext,
+  session: Session,
+  step: DeliverStep,
+): Promise<undefined> {
   const { messages, taken } = await takeAttachments(context, session, step.messages);
   const delivery = newDelivery(step.message, session.record.run, messages);
   session.add([delivery, ...blankFailure(session, step, taken)], false);

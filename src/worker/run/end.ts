@@ -38,7 +38,7 @@ export async function settleRun(
   const endedReason = stays ? undefined : status === "failed" ? "failed" : "completed";
   if (session.equipment.workspace.opened)
     session.left = await leftFiles({ root: context.workspaceRoot, address, agentId: record.agent_id });
-  const commitment = session.take(true);
+  const commitment = session.prepareCommit(true);
   const settle = () =>
     store.settle(address, {
       authority: "worker",
@@ -50,7 +50,7 @@ export async function settleRun(
       idle_ms: record.spec.idle_ms,
       ...commitment.input,
     });
-  const hint = () => deadlines.touch(address, Math.min(store.timing.lookMs, record.spec.idle_ms));
+  const hint = () => deadlines.hint(address, Math.min(store.timing.lookMs, record.spec.idle_ms));
   const answer = await (stays ? withHint(hint, settle, { logger, uid: address.uid }) : settle());
   if (answer.status === "more") {
     await session.settled(commitment, answer);
@@ -108,13 +108,13 @@ export function settleBroken(
 
 async function settleFailed(
   { store, observer }: RunContext,
-  { run, handedOut }: ClaimedRun,
+  { run, claimAnswer }: ClaimedRun,
   { address, epoch, earlierMs }: Lease,
   { error, session }: { error: string; session?: Session | undefined },
 ): Promise<RunEnd> {
   const reason: StopReason = "worker_lost";
   const status = statusOf(reason);
-  const record = session?.record ?? AgentRecord.safeParse(Object.fromEntries(handedOut?.record ?? [])).data;
+  const record = session?.record ?? AgentRecord.safeParse(Object.fromEntries(claimAnswer?.record ?? [])).data;
   const body: ReplyBody = { ...(session?.committed ?? cameTo(record, run)), duration_ms: earlierMs, error };
   const answer = await store.settle(address, {
     authority: "worker",

@@ -17,7 +17,7 @@ import type { AgentRecord, ProviderWait } from "../../shared/protocol/agent.ts";
 import { type AgentAddress, wakeOf } from "../../shared/protocol/keys.ts";
 import { eventLine, type RunEvent } from "../../shared/protocol/reply.ts";
 import { withHint } from "../../shared/redis/hint.ts";
-import type { Input } from "../../shared/redis/scripts.ts";
+import type { VerbInput } from "../../shared/redis/scripts.ts";
 import { makeRoom } from "../loop/context-window.ts";
 import { newFailure } from "../loop/log.ts";
 import type { CallStep } from "../loop/next.ts";
@@ -28,7 +28,7 @@ import type { RunContext, RunEnd } from "./context.ts";
 import { chargeUnbooked } from "./cost.ts";
 import { settleBroken } from "./end.ts";
 import type { Lease } from "./lease.ts";
-import { type Concern, isDenial, type Passage, providerName } from "./provider-limit.ts";
+import { type CallPermit, type FailureScope, isDenial, providerName } from "./provider-limit.ts";
 import type { Session } from "./session.ts";
 
 /** Waits up to this long are slept through; longer ones free the worker's slot. */
@@ -52,7 +52,7 @@ export async function afterModelFailure(
   session: Session,
   step: CallStep,
   failure: ModelFailure,
-  concern: Concern,
+  concern: FailureScope,
 ): Promise<RunEnd | "lost" | undefined> {
   const { random, logger, store } = context;
   logger.warn({ uid: session.address.uid, turn: step.turn, ...failure }, "Model call failed");
@@ -62,7 +62,7 @@ export async function afterModelFailure(
     return undefined;
   }
   if (failure.kind === "not_found" && withoutModel(session)) return undefined;
-  if (failure.kind === "context_window" && isShortened(session, step)) return undefined;
+  if (failure.kind === "context_window" && canShorten(session, step)) return undefined;
   if (!failure.retryable) {
     // A run that others' refused credential concerns asks again.
     if (concern === "own" || !isDenial(failure.kind))
@@ -80,13 +80,13 @@ export async function afterModelFailure(
   // The limiter remembers the rest, and knows when it is over earlier.
   const delayMs = concern === "shared" ? Math.min(ownDelayMs, store.timing.limiterAskMs) : ownDelayMs;
   session.tell({ type: "model_retry", turn: step.turn, kind: failure.kind, delay_ms: delayMs });
-  return restOrRelease(context, session, failure.kind, delayMs);
+  return waitOrRelease(context, session, failure.kind, delayMs);
 }
 
 /** Whether the run can go on with a shorter conversation; a summary that did not fit is asked of less. */
-function isShortened({ state, rules }: Session, { sumsUp }: CallStep): boolean {
-  if (sumsUp === undefined) state.tooLongAt = state.userMessage;
-  else state.unsummedAt = Math.min(state.unsummedAt, sumsUp);
+function canShorten({ state, rules }: Session, { sumsUp }: CallStep): boolean {
+  if (sumsUp === undefined) state.tooLongAtMessage = state.userMessage;
+  else state.unsummedAtMessage = Math.min(state.unsummedAtMessage, sumsUp);
   return sumsUp !== undefined || makeRoom(state, rules) !== undefined;
 }
 
@@ -108,24 +108,28 @@ function failureEntry(failure: ModelFailure, { finalCall }: CallStep) {
 export async function afterWait(
   context: RunContext,
   session: Session,
-  passage: Exclude<Passage, { status: "open" }>,
+  passage: Exclude<CallPermit, { status: "open" }>,
 ): Promise<RunEnd | "lost" | undefined> {
   const runningMs = session.hasAdvanced ? session.lease.runningMs() : session.lease.earlierMs;
   if (passage.status === "paused")
-    return release(context, session, { reason: "paused", delayMs: PAUSED_ASK_MS, runningMs });
-  return restOrRelease(context, session, passage.reason, passage.waitMs, runningMs);
+    return commitAndRelease(context, session, { reason: "paused", delayMs: PAUSED_ASK_MS, runningMs });
+  return waitOrRelease(context, session, passage.reason, passage.waitMs, runningMs);
 }
 
 /** The call was ended by the model itself, which was stopped: asking it again would spin. */
 export function afterModelStopped(context: RunContext, session: Session): Promise<RunEnd | "lost"> {
-  return release(context, session, { reason: "model_stopped", delayMs: MODEL_STOPPED_DELAY_MS });
+  return commitAndRelease(context, session, { reason: "model_stopped", delayMs: MODEL_STOPPED_DELAY_MS });
 }
 
 /**
  * Called after the lease expired, the run was taken, or the log turned out shorter than expected. Late renewals may have
  * extended an expired lease, so the run is released explicitly. A run that another worker took is left alone.
  */
-export async function afterLoss(context: RunContext, claimed: ClaimedRun, session: Session): Promise<RunEnd> {
+export async function afterLeaseLoss(
+  context: RunContext,
+  claimed: ClaimedRun,
+  session: Session,
+): Promise<RunEnd> {
   const { lease, record, attempts } = session;
   lease.finish("expired");
   const breaks = session.breaks + 1;
@@ -148,7 +152,7 @@ function brokenOffDelayMs(breaks: number): number {
 }
 
 /** Something broke in this process: it may be the process, or the run. */
-export async function afterBreak(
+export async function afterError(
   context: RunContext,
   held: { claimed: ClaimedRun; lease: Lease; session: Session | undefined },
   error: unknown,
@@ -175,7 +179,7 @@ function isUnreadable(error: unknown): boolean {
 }
 
 /** A short wait is slept through; a long one frees the worker's slot. */
-async function restOrRelease(
+async function waitOrRelease(
   context: RunContext,
   session: Session,
   reason: string,
@@ -185,14 +189,18 @@ async function restOrRelease(
   if (delayMs > LONGEST_HELD_WAIT_MS) {
     const provider = providerName(context.model, session.model);
     const providerWait = { provider, reason };
-    return release(context, session, { reason, delayMs, runningMs, providerWait });
+    return commitAndRelease(context, session, { reason, delayMs, runningMs, providerWait });
   }
   await session.lease.rest(delayMs);
   return undefined;
 }
 
 /** Hands the run back with everything committed that was paid for. */
-async function release(context: RunContext, session: Session, how: ReleaseInput): Promise<RunEnd | "lost"> {
+async function commitAndRelease(
+  context: RunContext,
+  session: Session,
+  how: ReleaseInput,
+): Promise<RunEnd | "lost"> {
   const { runningMs = session.lease.runningMs() } = how;
   if (session.isCommitDue && (await session.commit()) === "lost") return "lost";
   return releaseRun(context, session, { runningMs, ...how });
@@ -226,7 +234,7 @@ export async function releaseRun(
   { reason, delayMs, runningMs = lease.runningMs(), providerWait }: ReleaseInput,
 ): Promise<RunEnd> {
   const { address, epoch } = lease;
-  return handBack(context, address, reason, {
+  return releaseAgent(context, address, reason, {
     name: record?.agent_id,
     epoch,
     attempts,
@@ -245,14 +253,14 @@ export async function releaseRun(
  * Hands an agent back, also one that a process of suspects held, in one flight: the deadline hint, then the verb; then the wake,
  * which bears the agent's `name` where it is known.
  */
-export async function handBack(
+export async function releaseAgent(
   { store, deadlines, wakes, logger }: Pick<RunContext, "store" | "deadlines" | "wakes" | "logger">,
   address: AgentAddress,
   reason: string,
-  { name = address.uid, ...release }: Input<"release"> & { name?: string | undefined },
+  { name = address.uid, ...release }: VerbInput<"release"> & { name?: string | undefined },
 ): Promise<RunEnd & { status: "lost" | "released" }> {
   const answer = await withHint(
-    () => deadlines.touch(address, release.delay_ms + store.timing.lookMs),
+    () => deadlines.hint(address, release.delay_ms + store.timing.lookMs),
     () => store.release(address, release),
     { logger, uid: address.uid },
   );

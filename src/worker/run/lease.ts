@@ -9,7 +9,7 @@
  */
 import type { Clock } from "../../shared/clock.ts";
 import type { AgentAddress } from "../../shared/protocol/keys.ts";
-import type { AgentStore } from "../../shared/redis/agents.ts";
+import type { AgentStore } from "../../shared/redis/agent-store.ts";
 import { StopSignal } from "../../shared/stop-signal.ts";
 
 /**
@@ -19,7 +19,7 @@ import { StopSignal } from "../../shared/stop-signal.ts";
 export type LeaseEnd = "expired" | "taken" | "given_up";
 
 /** What a renewal or a commit brought along. */
-export interface LeaseNews {
+export interface HolderStatus {
   /** Number of unread messages in Redis. */
   inbox: number;
   finish: boolean;
@@ -51,7 +51,7 @@ export class Lease {
   /** Stops what is under way when the lease ends. */
   readonly ending = new StopSignal();
   /** Takes what a renewal brings along. */
-  onNews: (news: LeaseNews) => void = ignore;
+  onStatus: (news: HolderStatus) => void = ignore;
   readonly #context: LeaseContext;
   readonly #claimedAtMs: number;
   #liveUntilMs: number;
@@ -111,7 +111,7 @@ export class Lease {
     const { leaseMs, leaseMarginMs } = store.timing;
     this.#liveUntilMs = Math.max(this.#liveUntilMs, sentAtMs + leaseMs - leaseMarginMs);
     if (!this.isLive()) return this.finish("expired");
-    this.onNews(answer);
+    this.onStatus(answer);
   }
 
   /** Ends it, and everything that goes on under it. Only the first reason counts. */
@@ -119,7 +119,7 @@ export class Lease {
     this.#end ??= why;
     this.ending.stop();
     // See `linked-list.ts`: an old table of the keeper's may point to this lease for long, and must not keep the run.
-    this.onNews = ignore;
+    this.onStatus = ignore;
   }
 
   /** What is due now: its end, or its renewal. */

@@ -3,12 +3,12 @@ import type { AgentRecord, AgentSpec } from "../../shared/protocol/agent.ts";
 import { isToolUse } from "../../shared/protocol/content.ts";
 import type { AgentAddress } from "../../shared/protocol/keys.ts";
 import { clip } from "../../shared/protocol/text.ts";
-import { stateOf } from "../../shared/redis/agents.ts";
-import type { Answer } from "../../shared/redis/scripts.ts";
+import { stateOf } from "../../shared/redis/agent-store.ts";
+import type { VerbAnswer } from "../../shared/redis/scripts.ts";
 import { type AgentHooks, hooksOf } from "../hooks/agent-hooks.ts";
-import type { RunSlot } from "../isolation.ts";
 import { type LogEntry, newNotice, readLog } from "../loop/log.ts";
 import type { ObservedRun } from "../observe/observer.ts";
+import type { RunSlot } from "../run-slots.ts";
 import { mayUseWorkspace, type Tool } from "../tools/tool.ts";
 import type { RunContext } from "./context.ts";
 import { chargeLostCall } from "./cost.ts";
@@ -23,15 +23,15 @@ const FILES_GONE =
 /** The session of a claimed run. Rejects when its record or log cannot be read, or a workspace that it has used not be made. */
 export async function openSession(
   context: RunContext,
-  handedOut: Extract<Answer<"claim">, { status: "claimed" }>,
+  claimAnswer: Extract<VerbAnswer<"claim">, { status: "claimed" }>,
   lease: Lease,
   slot: RunSlot,
 ): Promise<Session> {
-  const { record, log, inbox } = stateOf(handedOut);
+  const { record, log, inbox } = stateOf(claimAnswer);
   const { address } = lease;
   const entries = readLog(log);
   const { agent_id: agentId, name, run, spec } = record;
-  const kind = context.kinds.of(spec);
+  const kind = context.specs.of(spec);
   const { tools, rules } = kind;
   if (rules.unknownTools?.length)
     context.logger.warn(
@@ -46,7 +46,7 @@ export async function openSession(
   });
   const expected = hasUsedFiles(entries, tools);
   const workspace = workspaceOf(context, address, record, expected);
-  const claimed = { record, inbox, entries, watched: handedOut.watched };
+  const claimed = { record, inbox, entries, watched: claimAnswer.watched };
   const session = new Session(context.store, lease, claimed, {
     hooks,
     workspace,
@@ -58,7 +58,7 @@ export async function openSession(
     ...kind,
   });
   // First of all: what fails from here on gives the run back, and Redis then knows of no call.
-  if (handedOut.lost_call !== undefined) await chargeLostCall(context, session, handedOut.lost_call);
+  if (claimAnswer.lost_call !== undefined) await chargeLostCall(context, session, claimAnswer.lost_call);
   const { worker, limits } = { worker: context.workerId, limits: record.spec.limits };
   const prompt = beginningOf(inbox.map(({ text }) => text).join("\n\n"));
   session.tell({ type: "run_started", turn: 0, max_turns: limits.max_turns, worker, ...prompt });
@@ -73,10 +73,10 @@ async function addNotices(
   workspace: RunWorkspace,
   hooks: AgentHooks | undefined,
 ): Promise<void> {
-  const { isBegun, noticedAt, userMessage } = session.state;
+  const { isBegun, noticedAtMessage, userMessage } = session.state;
   const notices = workspace.areFilesGone ? [FILES_GONE] : [];
   if (hooks && !isBegun) notices.push(...(await startOf(hooks, session)));
-  const isNoticed = noticedAt === userMessage;
+  const isNoticed = noticedAtMessage === userMessage;
   if (notices.length > 0 && !isNoticed) session.add([newNotice(userMessage, notices.join("\n\n"))], false);
 }
 

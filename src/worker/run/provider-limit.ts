@@ -16,9 +16,9 @@ import type { Timing } from "../../shared/protocol/limits.ts";
 import { PAUSE_KNOWN_MS, type Pause } from "../../shared/redis/pause.ts";
 import type {
   Admission,
-  Leave,
   LimiterAnswer,
   LimiterOutcome,
+  LimiterRelease,
   ProviderLimiter,
 } from "../../shared/redis/provider-limiter.ts";
 import type { CallOutcome, FailureKind, Model, ModelFailure } from "../model/model.ts";
@@ -28,11 +28,11 @@ import type { Lease } from "./lease.ts";
 const READ_EVERY_MS = 1_000;
 
 /** Whom a failure concerns: every run of this provider (`shared`), or only this run (`own`). */
-export type Concern = "shared" | "own";
+export type FailureScope = "shared" | "own";
 
 /** Whether a run may call now: `wait` and ask again, or `paused` by an operator. */
-export type Passage =
-  | { status: "open"; leave(outcome: CallOutcome): Promise<Concern> | Concern }
+export type CallPermit =
+  | { status: "open"; leave(outcome: CallOutcome): Promise<FailureScope> | FailureScope }
   | { status: "wait"; waitMs: number; reason: string }
   | { status: "paused" };
 
@@ -41,7 +41,7 @@ const DENIALS: ReadonlySet<FailureKind> = new Set(["authentication", "permission
 const LIMITS: ReadonlySet<FailureKind> = new Set(["rate_limited", "overloaded"]);
 
 /** The admission of a call for which Redis was not asked. */
-const UNASKED: Admission = { status: "open", enteredAt: 0, holdsPlace: false };
+const UNASKED: Admission = { status: "open", enteredAt: 0, holdsSlot: false };
 
 /** What a limit is made of. */
 export interface ProviderLimitOptions {
@@ -84,7 +84,7 @@ export class ProviderLimit {
   }
 
   /** Whether the run of `lease` may call with the limiter `name`; at once where nothing is wrong. */
-  enter(name: string, lease: Lease): Passage | Promise<Passage> {
+  enter(name: string, lease: Lease): CallPermit | Promise<CallPermit> {
     if (!this.#isHealthy(name)) return this.#ask(name, lease);
     return { status: "open", leave: (outcome) => this.#leaveHealthy(name, lease, outcome) };
   }
@@ -122,9 +122,9 @@ export class ProviderLimit {
     });
   }
 
-  async #ask(name: string, lease: Lease): Promise<Passage> {
+  async #ask(name: string, lease: Lease): Promise<CallPermit> {
     const { limiter, logger } = this.#options;
-    const answer = await limiter.enter(name, lease.address.uid).catch((error: unknown): LimiterAnswer => {
+    const answer = await limiter.acquire(name, lease.address.uid).catch((error: unknown): LimiterAnswer => {
       logger.warn({ problem: messageOf(error) }, "Provider limiter could not be asked; calling all the same");
       return UNASKED;
     });
@@ -132,13 +132,13 @@ export class ProviderLimit {
   }
 
   /** A call that nothing held up has something to say only of what went wrong. */
-  #leaveHealthy(name: string, lease: Lease, outcome: CallOutcome): Promise<Concern> | Concern {
+  #leaveHealthy(name: string, lease: Lease, outcome: CallOutcome): Promise<FailureScope> | FailureScope {
     const how = leaveOf(outcome);
     if (how.outcome !== "limited" && how.outcome !== "denied") return "own";
     return this.#tell(name, lease, UNASKED, how);
   }
 
-  #throughLimiter(name: string, lease: Lease, admission: Admission): Passage {
+  #throughLimiter(name: string, lease: Lease, admission: Admission): CallPermit {
     const { limiter, clock, timing } = this.#options;
     const { uid } = lease.address;
     let renewal: { cancel(): void } | undefined;
@@ -149,7 +149,7 @@ export class ProviderLimit {
         limiter.keep(name, uid).catch((error: unknown) => this.#missed(error));
       });
     };
-    if (admission.holdsPlace) keep();
+    if (admission.holdsSlot) keep();
     return {
       status: "open",
       leave: (outcome) => {
@@ -158,17 +158,17 @@ export class ProviderLimit {
         if (how.outcome === "limited" || how.outcome === "denied")
           return this.#tell(name, lease, admission, how);
         // Nothing depends on it: what was bought is committed first.
-        if (admission.holdsPlace)
-          void limiter.leave(name, uid, admission, how).catch((error: unknown) => this.#missed(error));
+        if (admission.holdsSlot)
+          void limiter.release(name, uid, admission, how).catch((error: unknown) => this.#missed(error));
         return "own";
       },
     };
   }
 
-  async #tell(name: string, lease: Lease, admission: Admission, how: Leave): Promise<Concern> {
+  async #tell(name: string, lease: Lease, admission: Admission, how: LimiterRelease): Promise<FailureScope> {
     this.suspect(name);
     try {
-      const word = await this.#options.limiter.leave(name, lease.address.uid, admission, how);
+      const word = await this.#options.limiter.release(name, lease.address.uid, admission, how);
       this.#options.tellOthers(name);
       return word === "known" ? "shared" : "own";
     } catch (error) {
@@ -203,7 +203,7 @@ export function meaningOf({ kind, retryable, retryAfterMs }: ModelFailure): Limi
   return LIMITS.has(kind) || (retryable && retryAfterMs !== undefined) ? "limited" : "neutral";
 }
 
-function leaveOf(outcome: CallOutcome): Leave {
+function leaveOf(outcome: CallOutcome): LimiterRelease {
   if (outcome.status !== "failed")
     return { outcome: outcome.status === "answer" ? "ok" : "neutral", reason: outcome.status };
   const { failure } = outcome;

@@ -5,7 +5,7 @@
 import type { Turn } from "../loop/state.ts";
 
 /** What is bought: message `message`, or a summary for its sake. */
-export interface Purchased {
+export interface PurchaseTarget {
   message: number;
   sumsUp?: number;
 }
@@ -17,7 +17,7 @@ export function summedUpBy(name: string): number | undefined {
 }
 
 /** What a commit is told of the purchase behind it. */
-export interface Along {
+export interface UpcomingPurchase {
   /** The id of the one that begins after it. */
   begun?: string | undefined;
   /** So many results of calls are to come. */
@@ -25,7 +25,7 @@ export interface Along {
 }
 
 /** What a commit says of it; `id`: the purchase that Redis knows of then. */
-export interface Announcement {
+export interface BegunUpdate {
   id: string;
   isAhead: boolean;
   begun: string | undefined;
@@ -48,12 +48,16 @@ export class NextPurchase {
   }
 
   /** The same for every try of a claim. */
-  idOf({ message, sumsUp }: Purchased): string {
+  idOf({ message, sumsUp }: PurchaseTarget): string {
     return `${this.#uid}.${sumsUp === undefined ? message : `${message}-${sumsUp}`}.${this.#epoch}`;
   }
 
   /** What the commit says after which the log has `entries` and the last turn is `turn`; undefined: nothing. */
-  announce(turn: Turn | undefined, entries: number, { begun, results = 0 }: Along): Announcement | undefined {
+  updateFor(
+    turn: Turn | undefined,
+    entries: number,
+    { begun, results = 0 }: UpcomingPurchase,
+  ): BegunUpdate | undefined {
     const open = turn?.calls.filter(({ isAnswered }) => !isAnswered).length ?? 0;
     if (turn && results > 0 && results === open)
       return this.#say(this.idOf({ message: turn.message + 2 }), entries + results, true);
@@ -62,7 +66,7 @@ export class NextPurchase {
     return { id: this.id, isAhead: false, begun: undefined, no_purchase: begun === undefined };
   }
 
-  #say(id: string, entries: number, isAhead: boolean): Announcement {
+  #say(id: string, entries: number, isAhead: boolean): BegunUpdate {
     return { id, isAhead, begun: `${id.slice(this.#uid.length + 1)}@${entries}`, no_purchase: false };
   }
 
@@ -72,7 +76,7 @@ export class NextPurchase {
   }
 
   /** The commit has said it. */
-  said({ id, isAhead }: Announcement): void {
+  applied({ id, isAhead }: BegunUpdate): void {
     this.id = id;
     this.#isAhead = isAhead;
   }

@@ -1,7 +1,7 @@
 /** Where the last text of a run is: in its record, or only in a log entry; then the progress names the number of its message. */
 import type { AgentRecord } from "../../shared/protocol/agent.ts";
 import type { ReplyBody } from "../../shared/protocol/reply.ts";
-import { type Rules, saidIn, wholeTextOf } from "../loop/reply-body.ts";
+import { type RunRules, saidIn, wholeTextOf } from "../loop/reply-body.ts";
 import type { RunState } from "../loop/state.ts";
 
 /** What the record has of it: the summary, and the whole text where that had to be cut. */
@@ -22,7 +22,7 @@ export function textIn({ progress, said }: AgentRecord): TextInRecord | undefine
  * What the record shall have of the text of `body`; `said`: the message that the progress names, 0 for none. The last commit of
  * a run has its text in the record, which outlives the log.
  */
-export function textFor(body: ReplyBody, state: RunState, rules: Rules, isLast: boolean) {
+export function textFor(body: ReplyBody, state: RunState, rules: RunRules, isLast: boolean) {
   const said = isLast ? 0 : saidIn(body, state);
   const text = said > 0 ? ONLY_IN_LOG : { summary: body.summary, whole: wholeTextOf(body, state, rules) };
   return { said, text };

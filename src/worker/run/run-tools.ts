@@ -13,7 +13,7 @@ import { mayUseWorkspace } from "../tools/tool.ts";
 
 import type { RunContext, RunEnd } from "./context.ts";
 import { NO_WORKSPACE } from "./run-workspace.ts";
-import type { Committed, InterimMessage, Session } from "./session.ts";
+import type { CommitOutcome, InterimMessage, Session } from "./session.ts";
 
 const NO_INTERIM_LEFT = `You have sent your parent ${INTERIMS_PER_RUN} messages in this run: put the rest into your final answer.`;
 const UNANSWERED = "Your parent asked you to report before it answered.";
@@ -42,7 +42,7 @@ export async function runTools(
   if (!areToCome) return undefined;
   const leftMs = ordinaryTimeMs(session.rules.limits) - session.lease.runningMs();
   const limit = context.toolTimers.timeout(Math.max(0, leftMs), () => session.toolStop.stop());
-  const results = new Results(context, session, performed.length);
+  const results = new ResultCommitter(context, session, performed.length);
   const means = meansOf(context, session);
   for (const call of performed) {
     performCall(context, session, step, { call, means }).then(
@@ -154,17 +154,17 @@ function meansOf({ clock, toolTimers }: RunContext, { equipment, lease, toolStop
 }
 
 /** Results on their way into the log: together, but none waits for another that takes long. */
-class Results {
+class ResultCommitter {
   /** Resolves when nothing is left to be committed. */
-  readonly committed: Promise<Committed>;
+  readonly committed: Promise<CommitOutcome>;
   /** What has been written; a failure of it has a handler at once, and `committed` rejects with it at the end. */
-  #last: Promise<Committed> = Promise.resolve("committed");
+  #last: Promise<CommitOutcome> = Promise.resolve("committed");
   readonly #context: RunContext;
   readonly #session: Session;
   #left: number;
   #ready: Result[] = [];
   #timer: { cancel(): void } | undefined;
-  #resolve: (committed: Promise<Committed>) => void = () => {};
+  #resolve: (committed: Promise<CommitOutcome>) => void = () => {};
 
   constructor(context: RunContext, session: Session, calls: number) {
     this.#context = context;
@@ -210,7 +210,7 @@ class Results {
   }
 
   /** One commit for all; an interim message goes with the commit of its own call. */
-  async #write(ready: readonly Result[]): Promise<Committed> {
+  async #write(ready: readonly Result[]): Promise<CommitOutcome> {
     const silent = ready.filter(({ interim }) => !interim).map(({ entry }) => entry);
     const spoken = ready.filter(({ interim }) => interim);
     this.#session.add(silent);

@@ -3,15 +3,15 @@
  * Running is "perform, commit, ask again"; resuming after a crash is asking again.
  */
 import { ANSWER_MS } from "../../shared/protocol/limits.ts";
-import type { RunSlot } from "../isolation.ts";
 import { newCleared, newVerdict } from "../loop/log.ts";
 import type { Step } from "../loop/next.ts";
+import type { RunSlot } from "../run-slots.ts";
 import { callModel } from "./call-model.ts";
 import { type ClaimedRun, claimRun, type TakenWake } from "./claim.ts";
 import type { RunContext, RunEnd } from "./context.ts";
-import { deliver } from "./deliver.ts";
+import { deliverMessages } from "./deliver.ts";
 import { settleCrashed, settleRun } from "./end.ts";
-import { afterBreak, afterLoss, releaseRun } from "./failure.ts";
+import { afterError, afterLeaseLoss, releaseRun } from "./failure.ts";
 import { openSession } from "./open.ts";
 import { runTools } from "./run-tools.ts";
 import type { Session } from "./session.ts";
@@ -22,29 +22,29 @@ export async function run(context: RunContext, taken: TakenWake): Promise<RunEnd
   if (!slot) return { status: "returned", because: "isolation", delayMs: 0 };
   try {
     const claimed = await claimRun(context, taken, slot);
-    return claimed.status === "claimed" ? await hold(context, claimed, slot) : claimed;
+    return claimed.status === "claimed" ? await runClaimed(context, claimed, slot) : claimed;
   } finally {
     slot.leave();
   }
 }
 
 /** From the claim to the end of this process' part. */
-async function hold(context: RunContext, claimed: ClaimedRun, slot: RunSlot): Promise<RunEnd> {
+async function runClaimed(context: RunContext, claimed: ClaimedRun, slot: RunSlot): Promise<RunEnd> {
   const { leases } = context;
   const lease = leases.hold(claimed);
   context.onHeld?.(claimed);
   let session: Session | undefined;
   try {
-    if (claimed.handedOut?.status !== "claimed") return await settleCrashed(context, claimed, lease);
-    session = await openSession(context, claimed.handedOut, lease, slot);
-    claimed.handedOut = undefined;
-    const end = (await pursue(context, session)) ?? (await afterLoss(context, claimed, session));
+    if (claimed.claimAnswer?.status !== "claimed") return await settleCrashed(context, claimed, lease);
+    session = await openSession(context, claimed.claimAnswer, lease, slot);
+    claimed.claimAnswer = undefined;
+    const end = (await runSteps(context, session)) ?? (await afterLeaseLoss(context, claimed, session));
     session.equipment.observer.end(end);
     return end;
   } catch (error) {
     // Other tools of the turn may still be at work: they end before another worker may begin.
     lease.ending.stop();
-    const end = await afterBreak(context, { claimed, lease, session }, error);
+    const end = await afterError(context, { claimed, lease, session }, error);
     session?.equipment.observer.end(end);
     return end;
   } finally {
@@ -53,21 +53,23 @@ async function hold(context: RunContext, claimed: ClaimedRun, slot: RunSlot): Pr
 }
 
 /** Steps until the run is over; undefined when it is no longer this worker's. */
-async function pursue(context: RunContext, session: Session): Promise<RunEnd | undefined> {
+async function runSteps(context: RunContext, session: Session): Promise<RunEnd | undefined> {
   const { lease } = session;
   for (;;) {
     if (!lease.isLive()) return undefined;
     if (session.isInboxStale) await session.refreshInbox();
     const step = session.next();
-    const isLeaving = context.draining.aborted || (session.equipment.slot.isNoticed && step.do !== "settle");
-    const end = isLeaving ? await leave(context, session) : await perform(context, session, step);
+    const isLeaving = context.draining.aborted || (session.equipment.slot.mustYield && step.do !== "settle");
+    const end = isLeaving
+      ? await releaseBetweenSteps(context, session)
+      : await perform(context, session, step);
     if (end === "lost") return undefined;
     if (end) return end;
   }
 }
 
 /** Hands the run back between two steps: the process stops, or a suspect needs it to itself. */
-async function leave(context: RunContext, session: Session): Promise<RunEnd | "lost"> {
+async function releaseBetweenSteps(context: RunContext, session: Session): Promise<RunEnd | "lost"> {
   if (session.isCommitDue && (await session.commit()) === "lost") return "lost";
   const reason = context.draining.aborted ? "drain" : "isolation";
   return releaseRun(context, session, { reason, delayMs: 0 });
@@ -81,13 +83,13 @@ async function perform(
 ): Promise<RunEnd | "lost" | undefined> {
   switch (step.do) {
     case "deliver":
-      return deliver(context, session, step);
+      return deliverMessages(context, session, step);
     case "call_model":
       return callModel(context, session, step);
     case "run_tools":
       return runTools(context, session, step);
     case "clear":
-      return clear(session, step);
+      return clearOldResults(session, step);
     case "check_output":
       return checkOutput(context, session, step);
     case "ask":
@@ -109,7 +111,7 @@ async function askParent(
   }
   const { address, record } = session;
   const { answer_ms: answerMs = ANSWER_MS } = record.spec;
-  await deadlines.touch(address, answerMs);
+  await deadlines.hint(address, answerMs);
   const events = questions.map(({ text }) => ({ type: "waiting", turn, question: text }) as const);
   const asked = await session.ask(questions, answerMs, events);
   if (asked === "lost") return "lost";
@@ -121,7 +123,7 @@ async function askParent(
  * Old results are left out of requests from now on. That is stored before the next call: the next worker would repeat the
  * request that was too long.
  */
-function clear(session: Session, { message, cleared }: Extract<Step, { do: "clear" }>): undefined {
+function clearOldResults(session: Session, { message, cleared }: Extract<Step, { do: "clear" }>): undefined {
   session.add([newCleared(message, cleared)]);
   return undefined;
 }

@@ -14,21 +14,21 @@ import type { Usage } from "../../shared/protocol/content.ts";
 import type { AgentAddress } from "../../shared/protocol/keys.ts";
 import type { OpenQuestion } from "../../shared/protocol/message.ts";
 import { type Alert, eventLine, type ReplyBody, type RunEvent } from "../../shared/protocol/reply.ts";
-import type { AgentState, AgentStore } from "../../shared/redis/agents.ts";
-import type { Input } from "../../shared/redis/scripts.ts";
+import type { AgentState, AgentStore } from "../../shared/redis/agent-store.ts";
+import type { VerbInput } from "../../shared/redis/scripts.ts";
 import { StopSignal } from "../../shared/stop-signal.ts";
 import { type LogEntry, type NewEntry, newPurchase, newQuestionMark, readLog } from "../loop/log.ts";
 import { next, type Step } from "../loop/next.ts";
-import { type Rules, replyBody, withQuestions } from "../loop/reply-body.ts";
+import { type RunRules, replyBody, withQuestions } from "../loop/reply-body.ts";
 import { RunState } from "../loop/state.ts";
 import type { Equipment } from "./context.ts";
-import type { Lease, LeaseNews } from "./lease.ts";
-import { type Along, NextPurchase, type Purchased } from "./purchase.ts";
+import type { HolderStatus, Lease } from "./lease.ts";
+import { NextPurchase, type PurchaseTarget, type UpcomingPurchase } from "./purchase.ts";
 import { changeTo, type TextInRecord, textFor, textIn } from "./run-text.ts";
 import type { LeftFiles } from "./run-workspace.ts";
 
 /** What became of a commit: `adopted` means that another content had been committed before, and stands. */
-export type Committed = "committed" | "adopted" | "lost";
+export type CommitOutcome = "committed" | "adopted" | "lost";
 
 /** An interim message for the parent. */
 export interface InterimMessage {
@@ -37,7 +37,7 @@ export interface InterimMessage {
 }
 
 /** What one commit takes along, and what it leaves known. */
-export interface Commitment {
+export interface PreparedCommit {
   input: CommitInput;
   entries: readonly NewEntry[];
   /** Whether the run comes further with it. */
@@ -57,7 +57,7 @@ interface Consumed {
 }
 
 /** What the verb that commits is told; an interim message and the purchase that follows are filled in last. */
-type CommitInput = Input<"append">;
+type CommitInput = VerbInput<"append">;
 
 /** See the module's header. */
 export class Session {
@@ -65,7 +65,7 @@ export class Session {
   readonly record: AgentRecord;
   readonly lease: Lease;
   readonly equipment: Equipment;
-  readonly rules: Rules;
+  readonly rules: RunRules;
   /** The model of the call that is made now, or was made last. */
   model: string;
   /** Stops tools: with the lease, with the process, or when their time is over. */
@@ -76,7 +76,7 @@ export class Session {
   breaks: number;
   isWatched: boolean;
   /** Whether the model was told of a budget that is nearly used. */
-  isNudged = false;
+  isToldOfBudget = false;
   /** What stands in the workspace at the end of the run. */
   left: LeftFiles = {};
   hasAdvanced = false;
@@ -131,7 +131,7 @@ export class Session {
     this.state.inboxRead = record.inbox_read;
     this.state.finish = record.finish;
     this.#acknowledged = this.state.entries;
-    lease.onNews = (news) => this.heed(news);
+    lease.onStatus = (news) => this.applyStatus(news);
     lease.ending.onStop(() => this.toolStop.stop());
     lastOf.session = this;
   }
@@ -154,7 +154,7 @@ export class Session {
   }
 
   /** Takes in what a renewal or a commit brought along. */
-  heed({ inbox, finish, watched }: LeaseNews): void {
+  applyStatus({ inbox, finish, watched }: HolderStatus): void {
     this.#inboxInRedis = inbox - this.#consumedHere;
     this.state.finish = finish;
     this.isWatched = watched;
@@ -218,7 +218,7 @@ export class Session {
   }
 
   /** The id of the purchase of message `message`, or of a summary for its sake: the same for every try of this claim. */
-  purchaseId(bought: Purchased): string {
+  purchaseId(bought: PurchaseTarget): string {
     return this.#purchase.idOf(bought);
   }
 
@@ -233,12 +233,15 @@ export class Session {
   }
 
   /** Commits what was added, all or none; other content in Redis is adopted. */
-  async commit({ interim, ...along }: Along & { interim?: InterimMessage } = {}): Promise<Committed> {
+  async commit({
+    interim,
+    ...along
+  }: UpcomingPurchase & { interim?: InterimMessage } = {}): Promise<CommitOutcome> {
     if (this.#pending.length === 0) return "committed";
     if (!this.lease.isLive()) return "lost";
-    const commitment = this.take(false);
+    const commitment = this.prepareCommit(false);
     const { input } = commitment;
-    const announcement = this.#purchase.announce(this.state.last, commitment.entriesAfter, along);
+    const announcement = this.#purchase.updateFor(this.state.last, commitment.entriesAfter, along);
     input.begun = announcement?.begun;
     input.no_purchase = announcement?.no_purchase;
     input.interim_id = interim?.id;
@@ -246,9 +249,9 @@ export class Session {
     const answer = await this.#store.append(this.address, input);
     if (answer.status === "stale") return this.lose();
     if (answer.status === "conflict") return this.adopt(commitment);
-    if (announcement) this.#purchase.said(announcement);
+    if (announcement) this.#purchase.applied(announcement);
     await this.#acknowledge(commitment);
-    this.heed(answer);
+    this.applyStatus(answer);
     return "committed";
   }
 
@@ -284,9 +287,9 @@ export class Session {
   }
 
   /** `settle` has written what it took along; `news`: and the run goes on. */
-  async settled(commitment: Commitment, news?: LeaseNews): Promise<void> {
+  async settled(commitment: PreparedCommit, news?: HolderStatus): Promise<void> {
     await this.#acknowledge(commitment);
-    if (news) this.heed(news);
+    if (news) this.applyStatus(news);
   }
 
   /** Redis refused a write. The renewal shows why: another worker holds the run, or none does, for Redis lost part of the log. */
@@ -297,7 +300,7 @@ export class Session {
   }
 
   /** Takes what is still to be committed; `isLast`: for `settle` to take along, with what the run has come to. */
-  take(isLast: boolean): Commitment {
+  prepareCommit(isLast: boolean): PreparedCommit {
     const entries = this.#pending;
     // What a call counts for is counted when it begins: results change no counter.
     const body = isLast || entries.some(({ entry }) => entry.kind !== "result") ? this.body() : undefined;
@@ -343,7 +346,7 @@ export class Session {
     this.#alerts = alerts;
   }
 
-  async #acknowledge({ entries, advances, entriesAfter, told }: Commitment): Promise<void> {
+  async #acknowledge({ entries, advances, entriesAfter, told }: PreparedCommit): Promise<void> {
     this.#unbooked = without(this.#unbooked, entries);
     this.#acknowledged = entriesAfter;
     if (told) {
@@ -355,7 +358,7 @@ export class Session {
       this.attempts = 0;
       this.breaks = 0;
       this.hasAdvanced = true;
-      this.equipment.slot.prove();
+      this.equipment.slot.endIsolation();
     }
     if (entries.length > 0) await this.equipment.trace?.(this.record.run, entries);
   }
@@ -364,7 +367,7 @@ export class Session {
    * Other content stands in the log: starts again from what Redis holds; an answer that was bought twice is paid for twice.
    * Rejects when nothing stands there that was not known: the log would refuse the next answer as well.
    */
-  async adopt({ entries: written }: Commitment): Promise<Committed> {
+  async adopt({ entries: written }: PreparedCommit): Promise<CommitOutcome> {
     const known = this.#acknowledged;
     const stored = await this.#store.load(this.address);
     if (stored?.record.epoch !== this.lease.epoch) return this.lose();

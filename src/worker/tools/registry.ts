@@ -130,7 +130,7 @@ export async function runTool(
   };
 }
 
-interface Answer {
+interface ToolAnswer {
   readonly text: string;
   readonly isError: boolean;
 }
@@ -140,7 +140,7 @@ const MESSAGE_ECHO_CHARS = 2_000;
 const CANCELLED = "Cancelled: the run was stopped before this call finished.";
 const ANOTHERS = "Not started: the run is another worker's by now.";
 
-function refused(text: string): Answer {
+function refused(text: string): ToolAnswer {
   return { text, isError: true };
 }
 
@@ -149,7 +149,7 @@ function answerTo(
   call: ToolCall,
   caller: ToolCaller,
   options: RunToolOptions,
-): Answer | Promise<Answer> {
+): ToolAnswer | Promise<ToolAnswer> {
   const { offered, stop } = options;
   if (tool === undefined || !offered.includes(call.name)) return refused(notOffered(call.name, offered));
   return stop.isStopped ? refused(CANCELLED) : withinTime(tool, call.input, caller, options);
@@ -169,16 +169,16 @@ function withinTime(
   input: unknown,
   caller: ToolCaller,
   { stop, clock, timers = clock, mayRun }: RunToolOptions,
-): Promise<Answer> {
+): Promise<ToolAnswer> {
   return new Promise((resolve) => {
     // Of this call alone: it ends with its own time, and listeners never pile up on the run's.
     const mine = new StopSignal();
-    const end = (answer: Answer) => {
+    const end = (answer: ToolAnswer) => {
       timer.cancel();
       forget();
       resolve(answer);
     };
-    const cutOff = (answer: Answer) => {
+    const cutOff = (answer: ToolAnswer) => {
       end(answer);
       mine.stop();
     };
@@ -222,7 +222,7 @@ async function checkedRun(
   input: unknown,
   ctx: ToolContext,
   { stop, mayRun }: Pick<RunToolOptions, "stop" | "mayRun">,
-): Promise<Answer> {
+): Promise<ToolAnswer> {
   try {
     const checked = await tool.check(input);
     if (!checked.ok) {

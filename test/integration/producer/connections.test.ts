@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { insideOf } from "../../../src/producer/client.ts";
+import { internalsOf } from "../../../src/producer/client.ts";
 import type { ReceivedEntry } from "../../../src/producer/replies/parent-channel.ts";
 import { SLOW_POLL_MS } from "../../../src/producer/subscriber.ts";
 import { keysUnder } from "../../../src/shared/protocol/keys.ts";
@@ -84,7 +84,7 @@ test("what begins to read or to wait in the moment of the stop ends, too", async
   const client = testClient();
   const parent = testParent(client);
   const reads = [parent.replies().next(), parent.events().next()];
-  const open = await insideOf(client).open();
+  const open = await internalsOf(client).open();
   // As of a task whose spawn is answered behind the stop.
   const reservation = open.channels.reserve(address, "u");
   await client.stop();

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
+import type { ClientResources } from "../../../src/producer/client-resources.ts";
 import { type EventOptions, type NumberedEvent, watchParent } from "../../../src/producer/events.ts";
-import type { OpenClient } from "../../../src/producer/open-client.ts";
 import { contextOf, type Parent } from "../../../src/producer/parent.ts";
 import { SubagentError } from "../../../src/shared/errors.ts";
 import { newUid } from "../../../src/shared/protocol/ids.ts";
@@ -95,7 +95,7 @@ async function openReader(
   const context = contextOf(parent);
   const client = await context.open();
   const seen = { calls: 0, underWay: 0, heard: 0 };
-  const call: OpenClient["call"] = async (work) => {
+  const call: ClientResources["call"] = async (work) => {
     seen.calls += 1;
     seen.underWay += 1;
     try {
@@ -107,7 +107,7 @@ async function openReader(
       seen.underWay -= 1;
     }
   };
-  const watch: OpenClient["subscriber"]["watch"] = (channel, watcher) =>
+  const watch: ClientResources["subscriber"]["watch"] = (channel, watcher) =>
     client.subscriber.watch(channel, {
       ...watcher,
       onMessage(text) {

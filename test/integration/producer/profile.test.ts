@@ -1,6 +1,6 @@
 /** The profile that is registered for a parent: versions, what it narrows, what an agent keeps of it, through every door. */
 import { describe, expect, test } from "vitest";
-import { insideOf } from "../../../src/producer/client.ts";
+import { internalsOf } from "../../../src/producer/client.ts";
 import { createParent, type Parent } from "../../../src/producer/parent.ts";
 import { openThread } from "../../../src/service/agent-protocol/thread.ts";
 import { handOver } from "../../../src/service/intake/spawn.ts";
@@ -195,7 +195,7 @@ test("one verb spawns where nothing is registered, and where this process knows 
   const client = testClient();
   const parent = testParent(client);
   await client.start();
-  const { keys } = await insideOf(client).open();
+  const { keys } = await internalsOf(client).open();
   const { profile } = keys.parent(address);
   const touched: string[] = [];
   const monitor = await openMonitor(redisUrl(), (_at, [command = "", key], source) => {
@@ -214,7 +214,7 @@ test("what a newer version registered is not guessed at: nothing is spawned", as
   const client = testClient();
   const parent = testParent(client);
   await client.start();
-  const { store } = await insideOf(client).open();
+  const { store } = await internalsOf(client).open();
   await store.register({ ...address, uid: "" }, { content: '{"rules_of_the_future":[]}' });
   await expect(parent.spawn({ name: "a" })).rejects.toMatchObject(
     refusal("protocol_violation", /newer version/),

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { insideOf } from "../../../src/producer/client.ts";
+import { internalsOf } from "../../../src/producer/client.ts";
 import { createParent } from "../../../src/producer/parent.ts";
 import type { SpawnInput } from "../../../src/producer/spawn-input.ts";
 import { keysUnder } from "../../../src/shared/protocol/keys.ts";
@@ -98,7 +98,7 @@ describe("a refused spawn", () => {
     });
     const receipt = await parent.spawn({ name: "a", tools: ["grep", "teleport"] });
     expect(receipt.unknown_tools).toEqual(["teleport"]);
-    const { store } = await insideOf(client).open();
+    const { store } = await internalsOf(client).open();
     const [uid = ""] = await store.liveUids(address);
     expect((await store.record({ ...address, uid }))?.spec.tools).toEqual(["grep"]);
   });

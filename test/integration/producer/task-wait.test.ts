@@ -1,6 +1,6 @@
 /** Guarantee: a task never waits in silence for a worker, a tool or a provider. */
 import { expect, test } from "vitest";
-import { LOOK_MS, type TaskWait } from "../../../src/producer/pending-reason.ts";
+import { LOOK_MS, type TaskWait } from "../../../src/producer/task-wait.ts";
 import { createLogger } from "../../../src/shared/logger.ts";
 import { createWorkerDirectory } from "../../../src/shared/redis/workers.ts";
 import { createAnthropicModel } from "../../../src/worker/model/anthropic/model.ts";

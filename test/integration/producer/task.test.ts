@@ -1,10 +1,10 @@
 import { getEventListeners } from "node:events";
 import { describe, expect, test } from "vitest";
-import { insideOf } from "../../../src/producer/client.ts";
+import { internalsOf } from "../../../src/producer/client.ts";
 import type { ParentAddress } from "../../../src/shared/protocol/keys.ts";
 import { TIMING } from "../../../src/shared/protocol/limits.ts";
 import { partsOf } from "../../../src/shared/protocol/reply.ts";
-import { createAgentStore } from "../../../src/shared/redis/agents.ts";
+import { createAgentStore } from "../../../src/shared/redis/agent-store.ts";
 import { refusal, testClient, testParent } from "../../helpers/parents.ts";
 import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
 import { bodyOf, scriptedWorker } from "../../helpers/scripted-worker.ts";
@@ -224,5 +224,5 @@ describe("task", () => {
 
 test("the installation's durations reach the store", async () => {
   const client = testClient({ timing: { ...TIMING, lookMs: 7 } });
-  expect((await insideOf(client).open()).store.timing.lookMs).toBe(7);
+  expect((await internalsOf(client).open()).store.timing.lookMs).toBe(7);
 });

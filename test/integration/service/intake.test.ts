@@ -1,7 +1,7 @@
 /** Programs without this library hand work in: by one XADD, or as a job of BullMQ's own clients. */
 import { type Job, Queue } from "bullmq";
 import { expect, test } from "vitest";
-import { insideOf } from "../../../src/producer/client.ts";
+import { internalsOf } from "../../../src/producer/client.ts";
 import { createIntake, type Intake } from "../../../src/service/intake/intake.ts";
 import { createLogger } from "../../../src/shared/logger.ts";
 import type { Reply } from "../../../src/shared/protocol/reply.ts";
@@ -81,7 +81,7 @@ test("an entry narrows its agent in every way in which a spawn does", async () =
     ...{ fallback_models: "claude-opus-5", transcript_ms: "60000" },
   });
   const parent = { tenant: "default", parentId: "careful" };
-  const { call, store } = await insideOf(stage.client()).open();
+  const { call, store } = await internalsOf(stage.client()).open();
   const [record] = await until(async () => {
     const live = await call(({ read }) => read(() => store.liveRecords(parent)));
     return live.length === 1 && live;

@@ -7,7 +7,7 @@ import { pathToFileURL } from "node:url";
 import { promisify } from "node:util";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { beforeAll, expect, test } from "vitest";
-import { insideOf } from "../../../src/producer/client.ts";
+import { internalsOf } from "../../../src/producer/client.ts";
 import { type Answer, type AskOptions, ask, readEvents, startApi, type TestApi } from "../../helpers/api.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { until } from "../../helpers/until.ts";
@@ -96,7 +96,7 @@ test("knows an agent that was made from a definition and waits for its tools", a
   const path = "/v1/parents/told/agents";
   await checked("spawn", "POST", path, { body: { name: "scout", agent: "explorer" } });
   const parent = { tenant: "default", parentId: "told" };
-  const { call, store } = await insideOf(stage.client()).open();
+  const { call, store } = await internalsOf(stage.client()).open();
   const [uid = ""] = (await call(({ read }) => read(() => store.liveRecords(parent)))).map(
     (each) => each.uid,
   );

@@ -49,7 +49,7 @@ test("pages show each parent of the tenant once, and tell nothing of another ten
   });
   const activity = createDeadlineSet(crowd.redis, crowd.keys, TIMING);
   for (const tenant of ["acme", "other"])
-    for (let n = 0; n < 15; n++) await activity.touch({ tenant, parentId: `p${n}`, uid: newUid() }, 60_000);
+    for (let n = 0; n < 15; n++) await activity.hint({ tenant, parentId: `p${n}`, uid: newUid() }, 60_000);
   const seen: string[] = [];
   const cursors: (string | undefined)[] = ["0"];
   while (cursors.at(-1) !== undefined) {

@@ -2,7 +2,7 @@
 import { createServer } from "node:http";
 import express from "express";
 import { describe, expect, test } from "vitest";
-import { insideOf } from "../../../src/producer/client.ts";
+import { internalsOf } from "../../../src/producer/client.ts";
 import { agentProtocol } from "../../../src/service/agent-protocol/router.ts";
 import type { Mount } from "../../../src/service/api/app.ts";
 import { createBoardApp } from "../../../src/service/board/app.ts";
@@ -91,7 +91,7 @@ describe("the log says", () => {
 
 test("a client of MCP hears nothing of what went wrong inside", async () => {
   const { client, api, errors } = await scene();
-  const open = await insideOf(client).open();
+  const open = await internalsOf(client).open();
   // As a mistake of ours would: in a call, and no command's failure.
   Object.assign(open, { requireDurable: () => Promise.reject(new TypeError(INTERNALS)) });
   const url = `${api.url}/mcp?parent=planner-7`;

@@ -3,7 +3,7 @@ import { Queue } from "bullmq";
 import { expect, test, vi } from "vitest";
 import { z } from "zod";
 import { beginTask } from "../../../src/producer/begin-task.ts";
-import { insideOf } from "../../../src/producer/client.ts";
+import { internalsOf } from "../../../src/producer/client.ts";
 import type { Parent, ParentOptions } from "../../../src/producer/parent.ts";
 import { TaskInput, withJsonSchema } from "../../../src/producer/spawn-input.ts";
 import { createIntake } from "../../../src/service/intake/intake.ts";
@@ -78,7 +78,7 @@ const NARROWER = {
 /** What is in force for a task that the parent begins itself, and for the same that comes due. */
 async function inForce(stage: Stage, parent: Parent, task: object) {
   const wish = { prompt: "say hello", ...task };
-  const { call, store } = await insideOf(stage.client()).open();
+  const { call, store } = await internalsOf(stage.client()).open();
   const live = () => call(({ read }) => read(() => store.liveRecords(parent)));
   await beginTask(parent, withJsonSchema({ ...wish, name: "by-hand" }, "task").input);
   await Reflect.apply(parent.schedule, parent, [
@@ -116,7 +116,7 @@ test("the options of its parent narrow what is registered when a schedule comes 
   await parent.schedule({ schedule_id: "narrow", at, prompt: "say hello" });
   await parent.register({ permissions: { deny: ["bash"] }, limits: { max_turns: 12 }, idle_ms: 1_000 });
   await startIntake(stage);
-  const { call, store } = await insideOf(stage.client()).open();
+  const { call, store } = await internalsOf(stage.client()).open();
   const live = () => call(({ read }) => read(() => store.liveRecords(parent)));
   await until(async () => (await live()).length === 1);
   expect((await live())[0]?.spec).toMatchObject({
@@ -186,7 +186,7 @@ function untilNothingIsQueued(stage: Stage): Promise<unknown> {
 /** A parent of a client of its own, and the queue that its schedules go into. */
 async function parentWithQueue(stage: Stage) {
   const client = stage.client();
-  const { intakeQueue } = await insideOf(client).open();
+  const { intakeQueue } = await internalsOf(client).open();
   return { parent: testParent(client), intakeQueue };
 }
 

@@ -3,7 +3,7 @@ import { createServer } from "node:http";
 import { connect } from "node:net";
 import express, { type RequestHandler, type Response } from "express";
 import { beforeAll, expect, test } from "vitest";
-import { insideOf } from "../../../src/producer/client.ts";
+import { internalsOf } from "../../../src/producer/client.ts";
 import { agentProtocol } from "../../../src/service/agent-protocol/router.ts";
 import { type Auth, createAuth } from "../../../src/service/api/auth.ts";
 import { type ServerSentEvent, streamEvents } from "../../../src/service/api/event-stream.ts";
@@ -72,7 +72,7 @@ async function makeReplies(parentId: string): Promise<string[]> {
 
 test("a client that reads nothing has no more taken for it than its socket holds, and is cut off", async () => {
   const clock = handClock();
-  const { open } = insideOf(stage.client());
+  const { open } = internalsOf(stage.client());
   const limits = { requestsPerMinute: 1, requestsAtOnce: 1 };
   const auth = createAuth({ open, openWithoutKeys: true, tenant: "default", ...limits, clock });
   const data = "x".repeat(1 << 16);
@@ -122,7 +122,7 @@ async function behindKey(
   const keyed = await openStage();
   const clock = handClock();
   const limits = { requestsPerMinute: 100, requestsAtOnce: 10 };
-  const inside = insideOf(keyed.client());
+  const inside = internalsOf(keyed.client());
   const auth = createAuth({
     open: inside.open,
     openWithoutKeys: false,

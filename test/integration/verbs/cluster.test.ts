@@ -21,7 +21,7 @@ test("a whole life crosses no slot: every script finds all its keys under one ha
   const rig = verbRig({ url, timing: { leaseMs: 5, lookMs: 2 } });
   await expect(rig.redis.mget("a", "b"), "the server does refuse two slots").rejects.toThrow("CROSSSLOT");
   const { agent, epoch } = await rig.running();
-  await rig.deadlines.touch(agent, 0);
+  await rig.deadlines.hint(agent, 0);
   const [due] = await rig.deadlines.due(1, 1);
   await rig.redisReaches(Number((await rig.raw(agent)).deadline));
   await rig.store.overdue(agent);

@@ -12,9 +12,9 @@ const scoreOf = async (rig: Rig, agent: ReturnType<Rig["address"]>) => {
 test("a touched agent is due when its time has come, and not before", async () => {
   const rig = verbRig();
   const agent = rig.address();
-  await rig.deadlines.touch(rig.address(), 60_000);
+  await rig.deadlines.hint(rig.address(), 60_000);
   expect(await rig.deadlines.due(10, 1_000)).toEqual([]);
-  await rig.deadlines.touch(agent, 2);
+  await rig.deadlines.hint(agent, 2);
   await rig.redisReaches((await scoreOf(rig, agent)) ?? 0);
   expect(await rig.deadlines.due(10, 1_000)).toMatchObject([
     { member: deadlineMember(agent), address: agent },
@@ -24,13 +24,13 @@ test("a touched agent is due when its time has come, and not before", async () =
 test("a touch makes the next look earlier, never later", async () => {
   const rig = verbRig();
   const agent = rig.address();
-  await rig.deadlines.touch(agent, 60_000);
+  await rig.deadlines.hint(agent, 60_000);
   const first = (await scoreOf(rig, agent)) ?? 0;
-  await rig.deadlines.touch(agent, 90_000);
+  await rig.deadlines.hint(agent, 90_000);
   const second = (await scoreOf(rig, agent)) ?? 0;
   expect(second).toBe(first);
   const before = await rig.redisNow();
-  await rig.deadlines.touch(agent, 5_000);
+  await rig.deadlines.hint(agent, 5_000);
   const after = await rig.redisNow();
   const third = (await scoreOf(rig, agent)) ?? 0;
   expect(third).toBeGreaterThanOrEqual(before + 5_000);
@@ -40,7 +40,7 @@ test("a touch makes the next look earlier, never later", async () => {
 test("a due agent is hidden from other sweepers, and comes back when the one that took it never returns", async () => {
   const rig = verbRig();
   const agent = rig.address();
-  await rig.deadlines.touch(agent, 0);
+  await rig.deadlines.hint(agent, 0);
   expect(await rig.deadlines.due(10, 2)).toHaveLength(1);
   await rig.redisReaches((await scoreOf(rig, agent)) ?? 0);
   expect(await rig.deadlines.due(10, 60_000)).toHaveLength(1);
@@ -61,8 +61,8 @@ test("of many due agents the longest overdue come first, as many as asked for, e
 test("a sweeper moves or forgets what nobody touched since it looked", async () => {
   const rig = verbRig();
   const [moved, forgotten] = [rig.address(), rig.address()];
-  await rig.deadlines.touch(moved, 1);
-  await rig.deadlines.touch(forgotten, 1);
+  await rig.deadlines.hint(moved, 1);
+  await rig.deadlines.hint(forgotten, 1);
   await rig.redisReaches((await rig.redisNow()) + 2);
   const at = (await rig.redisNow()) + 60_000;
   for (const due of await rig.deadlines.due(10, 1_000)) {
@@ -77,10 +77,10 @@ test("a touch is never buried by a move or a forget that was decided on an older
   const rig = verbRig();
   const agent = rig.address();
   for (const decide of ["move", "forget"] as const) {
-    await rig.deadlines.touch(agent, 0);
+    await rig.deadlines.hint(agent, 0);
     const [due] = await rig.deadlines.due(1, 1_000);
     if (!due) throw new Error("nothing was due");
-    await rig.deadlines.touch(agent, 20_000);
+    await rig.deadlines.hint(agent, 20_000);
     const touched = await scoreOf(rig, agent);
     if (decide === "move") await rig.deadlines.move([{ due, at: (await rig.redisNow()) + 600_000 }]);
     else await rig.deadlines.move([{ due, at: undefined }]);
@@ -92,7 +92,7 @@ test("a touch is never buried by a move or a forget that was decided on an older
 test("a decision on a look that is over does not undo the one of a later look", async () => {
   const rig = verbRig();
   const agent = rig.address();
-  await rig.deadlines.touch(agent, 0);
+  await rig.deadlines.hint(agent, 0);
   const [first] = await rig.deadlines.due(1, 2);
   await rig.redisReaches((first?.seenScore ?? 0) + 1);
   const [second] = await rig.deadlines.due(1, 60_000);
@@ -104,7 +104,7 @@ test("a decision on a look that is over does not undo the one of a later look", 
 test("forgetting what is gone already, and moving it, brings nothing back", async () => {
   const rig = verbRig();
   const agent = rig.address();
-  await rig.deadlines.touch(agent, 0);
+  await rig.deadlines.hint(agent, 0);
   const [due] = await rig.deadlines.due(1, 1_000);
   if (!due) throw new Error("nothing was due");
   await rig.deadlines.move([{ due, at: undefined }]);
@@ -128,7 +128,7 @@ test("a look between a touch and its verb puts the next one off no further than 
     const agent = rig.address();
     await rig.redis.zadd(rig.keys.deadlines, 1, deadlineMember(agent));
     const before = await rig.redisNow();
-    await rig.deadlines.touch(agent, 30_000);
+    await rig.deadlines.hint(agent, 30_000);
     const after = await rig.redisNow();
     const [due] = await rig.deadlines.due(1, 1_000);
     if (!due) throw new Error("nothing was due");
@@ -142,8 +142,8 @@ test("a look between a touch and its verb puts the next one off no further than 
 test("when the grace of every touch is over the set remembers nothing of it", async () => {
   const rig = verbRig({ timing: { lookMs: 2 } });
   const agent = rig.address();
-  await rig.deadlines.touch(agent, 0);
-  await rig.deadlines.touch(agent, 9_000);
+  await rig.deadlines.hint(agent, 0);
+  await rig.deadlines.hint(agent, 9_000);
   await rig.redisReaches((await rig.redisNow()) + 3);
   const [due] = await rig.deadlines.due(1, 1_000);
   if (due) await rig.deadlines.move([{ due, at: undefined }]);
@@ -157,7 +157,7 @@ test("a decision acted on late is void once the agent was touched, although its 
     await rig.redis.zadd(rig.keys.deadlines, 1, deadlineMember(agent));
     const [due] = await rig.deadlines.due(1, 60_000);
     if (!due) throw new Error("nothing was due");
-    await rig.deadlines.touch(agent, 90_000);
+    await rig.deadlines.hint(agent, 90_000);
     await rig.redisReaches((await rig.redisNow()) + 4);
     expect(await scoreOf(rig, agent)).toBe(due.seenScore);
     if (decide === "move") await rig.deadlines.move([{ due, at: due.seenScore + 600_000 }]);
@@ -171,7 +171,7 @@ test("the index of parents has each parent once, the last active first", async (
   const [first, second] = ["one", "two"].map((parentId) => ({ ...rig.address(), parentId }));
   if (!first || !second) return;
   for (const agent of [first, second, { ...first, uid: newUid() }]) {
-    await rig.deadlines.touch(agent, 60_000);
+    await rig.deadlines.hint(agent, 60_000);
     await rig.redisReaches((await rig.redisNow()) + 2);
   }
   const parents = await readParents(rig.redis, rig.keys);
@@ -186,6 +186,6 @@ test("lists of parents that have another type keep no hint back", async () => {
   const { parents, tenantParents } = rig.keys;
   await rig.redis.set(parents, "foreign");
   await rig.redis.set(tenantParents(agent.tenant), "foreign");
-  await rig.deadlines.touch(agent, 60_000);
+  await rig.deadlines.hint(agent, 60_000);
   expect(await scoreOf(rig, agent)).toBeGreaterThan(await rig.redisNow());
 });

@@ -8,8 +8,8 @@ import {
   parseMessage,
   readEvents,
   readTimeline,
+  renewWatching,
   type TimelineOffsets,
-  watchEvents,
 } from "../../../src/shared/redis/events.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { writeLines } from "../../helpers/event-lines.ts";
@@ -136,7 +136,7 @@ test("lines are published only while a subscriber says that it listens, and ever
       events: `${turn(n)},${turn(n + 1)}`,
     });
   expect(await append(1)).toMatchObject({ watched: false });
-  await watchEvents(rig.redis, rig.keys, rig.parent);
+  await renewWatching(rig.redis, rig.keys, rig.parent);
   expect(await append(3)).toMatchObject({ watched: true });
   expect(await rig.store.renew(agent, { epoch, running_ms: 1 })).toMatchObject({ watched: true });
   expect(await rig.redis.pttl(rig.keys.parent(rig.parent).watching)).toBeLessThanOrEqual(10_000);

@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { newRequestKey } from "../../../src/shared/protocol/ids.ts";
 import { partsOf } from "../../../src/shared/protocol/reply.ts";
-import { stateOf } from "../../../src/shared/redis/agents.ts";
+import { stateOf } from "../../../src/shared/redis/agent-store.ts";
 import {
   bodyOf,
   DESTROY,

@@ -66,15 +66,15 @@ test("when Redis is full runs in progress still renew, commit, ask, hand back an
 test("when Redis is full a hint comes through for an agent that sweepers know, and for no other", async () => {
   const { rig, prepared: agent } = await fullAfter(async (rig) => {
     const agent = await rig.spawn();
-    await rig.deadlines.touch(agent, 60_000);
+    await rig.deadlines.hint(agent, 60_000);
     return agent;
   });
   const member = deadlineMember(agent);
-  await rig.deadlines.touch(agent, 1_000);
+  await rig.deadlines.hint(agent, 1_000);
   expect(Number(await rig.redis.zscore(rig.keys.deadlines, member))).toBeLessThan(
     (await rig.redisNow()) + 2_000,
   );
-  await expect(rig.deadlines.touch({ ...agent, uid: newUid() }, 1_000)).rejects.toThrow("OOM");
+  await expect(rig.deadlines.hint({ ...agent, uid: newUid() }, 1_000)).rejects.toThrow("OOM");
   expect(await rig.redis.zrange(rig.keys.deadlines, 0, -1)).toEqual([member]);
 });
 

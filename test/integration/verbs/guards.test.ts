@@ -20,13 +20,13 @@ async function slowed(rig: Rig, timing: { leaseMs?: number; limiterQuietMs?: num
     { ...TIMING, limiterBackoffMs: 2, ...timing },
     () => 0,
   );
-  const enter = (run: string) => limiter.enter("m", run);
+  const enter = (run: string) => limiter.acquire("m", run);
   const admit = async (run: string) => {
     const answer = await enter(run);
     if (answer.status !== "open") throw new Error(`${run} was not let in`);
     return answer;
   };
-  await limiter.leave("m", "first", await admit("first"), LIMITED);
+  await limiter.release("m", "first", await admit("first"), LIMITED);
   await rig.redisReaches(Number(await rig.redis.hget(rig.keys.limiter("m"), "until")) + 1);
   return { limiter, enter, admit };
 }
@@ -43,9 +43,9 @@ test("every touch of a deadline leaves a greater mark than the one before, also 
   const rig = verbRig();
   const agent = rig.address();
   const mark = async () => Number(await rig.redis.hget(rig.keys.hintGrace, deadlineMember(agent)));
-  await rig.deadlines.touch(agent, FAR_MS);
+  await rig.deadlines.hint(agent, FAR_MS);
   const first = await mark();
-  await rig.deadlines.touch(agent, 0);
+  await rig.deadlines.hint(agent, 0);
   expect(await mark()).toBeGreaterThan(first);
 });
 
@@ -61,7 +61,7 @@ test("the slot of a dead worker frees itself although others are kept", async ()
   const rig = verbRig();
   const leaseMs = 400;
   const { limiter, enter, admit } = await slowed(rig, { leaseMs });
-  await limiter.leave("m", "probe", await admit("probe"), OK);
+  await limiter.release("m", "probe", await admit("probe"), OK);
   await admit("kept");
   await admit("dead");
   const diedAt = await rig.redisNow();
@@ -73,8 +73,8 @@ test("the slot of a dead worker frees itself although others are kept", async ()
 
 test("a question at a slowed limiter that is sent again keeps the slot it took", async () => {
   const { enter, admit } = await slowed(verbRig());
-  expect((await admit("a")).holdsPlace).toBe(true);
-  expect(await enter("a")).toMatchObject({ status: "open", holdsPlace: true });
+  expect((await admit("a")).holdsSlot).toBe(true);
+  expect(await enter("a")).toMatchObject({ status: "open", holdsSlot: true });
   expect((await enter("b")).status).toBe("wait");
 });
 
@@ -92,11 +92,11 @@ test("of several waits that were asked for together the longest holds, also when
   const rig = verbRig();
   const limiter = createProviderLimiter(rig.redis, rig.keys, TIMING, () => 0);
   const until = async () => Number(await rig.redis.hget(rig.keys.limiter("m"), "until"));
-  const [a, b] = [await limiter.enter("m", "a"), await limiter.enter("m", "b")];
+  const [a, b] = [await limiter.acquire("m", "a"), await limiter.acquire("m", "b")];
   if (a.status !== "open" || b.status !== "open") throw new Error("a healthy limiter lets everybody in");
-  await limiter.leave("m", "a", a, { ...LIMITED, retryAfterMs: 60_000 });
+  await limiter.release("m", "a", a, { ...LIMITED, retryAfterMs: 60_000 });
   const asked = await until();
-  await limiter.leave("m", "b", b, { ...LIMITED, retryAfterMs: 1_000 });
+  await limiter.release("m", "b", b, { ...LIMITED, retryAfterMs: 1_000 });
   expect(await until()).toBe(asked);
 });
 

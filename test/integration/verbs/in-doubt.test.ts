@@ -2,19 +2,23 @@ import { expect, test } from "vitest";
 import { newRequestKey } from "../../../src/shared/protocol/ids.ts";
 import type { AgentAddress } from "../../../src/shared/protocol/keys.ts";
 import { partsOf } from "../../../src/shared/protocol/reply.ts";
-import type { Input } from "../../../src/shared/redis/scripts.ts";
+import type { VerbInput } from "../../../src/shared/redis/scripts.ts";
 import { bodyOf, type Rig, verbRig } from "./rig.ts";
 
 const rigOfShortLeases = () => verbRig({ timing: { leaseMs: 2 } });
 
-async function claimed(rig: Rig, agent: AgentAddress, how: Partial<Input<"claim">> = {}): Promise<number> {
+async function claimed(
+  rig: Rig,
+  agent: AgentAddress,
+  how: Partial<VerbInput<"claim">> = {},
+): Promise<number> {
   const claim_id = newRequestKey();
   const answer = await rig.store.claim(agent, { claim_id, worker: "w", begun: claim_id, ...how });
   expect(answer.status).toBe("claimed");
   return answer.status === "claimed" ? answer.epoch : 0;
 }
 
-const asked = (rig: Rig, agent: AgentAddress, how: Partial<Input<"claim">>) =>
+const asked = (rig: Rig, agent: AgentAddress, how: Partial<VerbInput<"claim">>) =>
   rig.store.claim(agent, { claim_id: newRequestKey(), worker: "w", ...how });
 
 /** An agent whose worker died after its first turn: in the tools of that, or in the next call where `begun` names one. */

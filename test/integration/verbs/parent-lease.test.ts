@@ -1,10 +1,10 @@
 /** A parent's lease in Redis: noted when it is over, lapsed `look_ms` later, and decided anew inside each verb. */
 import { expect, test } from "vitest";
 import type { AgentAddress } from "../../../src/shared/protocol/keys.ts";
-import type { Input } from "../../../src/shared/redis/scripts.ts";
+import type { VerbInput } from "../../../src/shared/redis/scripts.ts";
 import { type Rig, SPEC, verbRig } from "./rig.ts";
 
-const PARENT_GONE: Input<"settle"> = {
+const PARENT_GONE: VerbInput<"settle"> = {
   authority: "sweeper",
   target: "ended",
   ended_reason: "destroyed",

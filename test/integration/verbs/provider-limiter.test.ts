@@ -4,25 +4,25 @@ import { TIMING, type Timing } from "../../../src/shared/protocol/limits.ts";
 import {
   type Admission,
   createProviderLimiter,
-  type Leave,
+  type LimiterRelease,
 } from "../../../src/shared/redis/provider-limiter.ts";
 import { verbRig } from "./rig.ts";
 
 const NAME = "127.0.0.1:1/ab12cd34/offline-1";
-const LIMITED: Leave = { outcome: "limited", reason: "overloaded" };
-const DENIED: Leave = { outcome: "denied", reason: "authentication" };
-const OK: Leave = { outcome: "ok", reason: "turn" };
+const LIMITED: LimiterRelease = { outcome: "limited", reason: "overloaded" };
+const DENIED: LimiterRelease = { outcome: "denied", reason: "authentication" };
+const OK: LimiterRelease = { outcome: "ok", reason: "turn" };
 
 function limiterRig(timing: Partial<Timing> = {}) {
   const rig = verbRig();
   const limiter = createProviderLimiter(rig.redis, rig.keys, { ...TIMING, ...timing }, () => 0);
   const admit = async (run: string): Promise<Admission> => {
-    const answer = await limiter.enter(NAME, run);
+    const answer = await limiter.acquire(NAME, run);
     if (answer.status !== "open") throw new Error(`${run} was not let in: ${JSON.stringify(answer)}`);
     return answer;
   };
   const waitOf = async (run: string): Promise<number> => {
-    const answer = await limiter.enter(NAME, run);
+    const answer = await limiter.acquire(NAME, run);
     if (answer.status !== "wait") throw new Error(`${run} was let in: ${JSON.stringify(answer)}`);
     return answer.waitMs;
   };
@@ -36,25 +36,25 @@ function limiterRig(timing: Partial<Timing> = {}) {
 test("a healthy limiter lets everybody through and leaves nothing behind", async () => {
   const { limiter, admit, everything } = limiterRig();
   const admission = await admit("a");
-  expect(admission.holdsPlace).toBe(false);
-  expect(await limiter.leave(NAME, "a", admission, OK)).toBe("left");
-  expect(await limiter.leave(NAME, "a", admission, { outcome: "neutral", reason: "network" })).toBe("left");
+  expect(admission.holdsSlot).toBe(false);
+  expect(await limiter.release(NAME, "a", admission, OK)).toBe("left");
+  expect(await limiter.release(NAME, "a", admission, { outcome: "neutral", reason: "network" })).toBe("left");
   expect(await everything()).toEqual({});
   expect(await limiter.list()).toEqual([]);
 });
 
 test("after a refusal nobody is let through until it is over, then one at a time, then two", async () => {
   const { limiter, admit, waitOf, opens } = limiterRig({ limiterBackoffMs: 1_000 });
-  await limiter.leave(NAME, "a", await admit("a"), LIMITED);
+  await limiter.release(NAME, "a", await admit("a"), LIMITED);
   expect(await limiter.list()).toMatchObject([
     { name: NAME, state: "closed", reason: "overloaded", limit: 1, holders: 0 },
   ]);
   expect(await waitOf("b")).toBeLessThanOrEqual(500);
   await opens();
   const probe = await admit("b");
-  expect(probe.holdsPlace).toBe(true);
+  expect(probe.holdsSlot).toBe(true);
   expect(await waitOf("c")).toBeGreaterThan(2_000);
-  await limiter.leave(NAME, "b", probe, OK);
+  await limiter.release(NAME, "b", probe, OK);
   await admit("c");
   await admit("d");
   expect(await waitOf("e")).toBeGreaterThan(2_000);
@@ -65,7 +65,7 @@ test("calls that were refused together count as one refusal, and the longest wai
   const { limiter, admit, waitOf, field } = limiterRig();
   const admissions = await Promise.all(["a", "b", "c"].map(admit));
   for (const [i, admission] of admissions.entries()) {
-    await limiter.leave(NAME, ["a", "b", "c"][i] ?? "", admission, {
+    await limiter.release(NAME, ["a", "b", "c"][i] ?? "", admission, {
       ...LIMITED,
       retryAfterMs: 10_000 * (i + 1),
     });
@@ -78,39 +78,39 @@ test("refused probes close the limiter for longer and longer; a call that succee
   const { limiter, admit, opens, field } = limiterRig({ limiterBackoffMs: 20, longestLimiterBackoffMs: 60 });
   const closedFor: number[] = [];
   for (let i = 0; i < 4; i += 1) {
-    await limiter.leave(NAME, "a", await admit("a"), LIMITED);
+    await limiter.release(NAME, "a", await admit("a"), LIMITED);
     closedFor.push((await field("until")) - (await field("since")));
     await opens();
   }
   expect(closedFor).toEqual([10, 20, 30, 30]);
-  await limiter.leave(NAME, "a", await admit("a"), OK);
-  await limiter.leave(NAME, "a", await admit("a"), LIMITED);
+  await limiter.release(NAME, "a", await admit("a"), OK);
+  await limiter.release(NAME, "a", await admit("a"), LIMITED);
   expect((await field("until")) - (await field("since"))).toBe(10);
 });
 
 test("a refusal among many halves what was in flight; from there it grows by one a round", async () => {
   const { limiter, admit, opens, field } = limiterRig({ limiterBackoffMs: 2 });
-  await limiter.leave(NAME, "a", await admit("a"), LIMITED);
+  await limiter.release(NAME, "a", await admit("a"), LIMITED);
   await opens();
-  for (let i = 0; i < 8; i += 1) await limiter.leave(NAME, "a", await admit("a"), OK);
+  for (let i = 0; i < 8; i += 1) await limiter.release(NAME, "a", await admit("a"), OK);
   expect(await field("limit")).toBe(9);
   const calls = await Promise.all(["a", "b", "c", "d"].map(admit));
   for (const [i, call] of calls.entries()) {
-    await limiter.leave(NAME, ["a", "b", "c", "d"][i] ?? "", call, i === 0 ? LIMITED : OK);
+    await limiter.release(NAME, ["a", "b", "c", "d"][i] ?? "", call, i === 0 ? LIMITED : OK);
   }
   expect([await field("target"), await field("limit")]).toEqual([2, 1]);
   await opens();
-  await limiter.leave(NAME, "e", await admit("e"), OK);
+  await limiter.release(NAME, "e", await admit("e"), OK);
   expect(await field("limit")).toBe(2);
-  await limiter.leave(NAME, "e", await admit("e"), OK);
-  await limiter.leave(NAME, "e", await admit("e"), OK);
+  await limiter.release(NAME, "e", await admit("e"), OK);
+  await limiter.release(NAME, "e", await admit("e"), OK);
   expect(await field("limit")).toBeGreaterThan(2.8);
   expect(await field("limit")).toBeLessThan(3);
 });
 
 test("a dead holder's place frees itself, one that is kept does not", async () => {
   const { limiter, admit, opens, redis, keys, waitOf } = limiterRig({ limiterBackoffMs: 2, leaseMs: 60_000 });
-  await limiter.leave(NAME, "a", await admit("a"), LIMITED);
+  await limiter.release(NAME, "a", await admit("a"), LIMITED);
   await opens();
   await admit("dead");
   const passes = (ms: number) => redis.zincrby(keys.limiterHolders(NAME), -ms, "dead");
@@ -120,12 +120,12 @@ test("a dead holder's place frees itself, one that is kept does not", async () =
   await passes(40_000);
   await waitOf("c");
   await passes(20_000);
-  expect((await limiter.enter(NAME, "d")).status).toBe("open");
+  expect((await limiter.acquire(NAME, "d")).status).toBe("open");
 });
 
 test("those who wait come back one behind the other, and asking again keeps the place in the line", async () => {
   const { limiter, admit, waitOf, redis, keys } = limiterRig();
-  await limiter.leave(NAME, "a", await admit("a"), { ...LIMITED, retryAfterMs: 50_000 });
+  await limiter.release(NAME, "a", await admit("a"), { ...LIMITED, retryAfterMs: 50_000 });
   for (const run of ["b", "c", "d"]) await waitOf(run);
   const line = () => redis.zrange(keys.limiterWaiting(NAME), 0, -1, "WITHSCORES");
   const appointments = await line();
@@ -140,7 +140,7 @@ test("those who wait come back one behind the other, and asking again keeps the 
 
 test("a wait of hours is asked about again after a minute, and is forgotten by nobody", async () => {
   const { limiter, admit, waitOf, redis, keys } = limiterRig();
-  await limiter.leave(NAME, "a", await admit("a"), { ...LIMITED, retryAfterMs: 5 * 3_600_000 });
+  await limiter.release(NAME, "a", await admit("a"), { ...LIMITED, retryAfterMs: 5 * 3_600_000 });
   expect(await waitOf("b")).toBeLessThanOrEqual(60_000);
   expect(await redis.pttl(keys.limiter(NAME))).toBeGreaterThan(5 * 3_600_000);
 });
@@ -148,33 +148,33 @@ test("a wait of hours is asked about again after a minute, and is forgotten by n
 test("a refused credential is one run's end and everybody else's wait; a probe that is refused again is no end", async () => {
   const { limiter, admit, waitOf, opens, field } = limiterRig({ breakerMs: 400, longestBreakerMs: 600 });
   const [a, b] = [await admit("a"), await admit("b")];
-  expect(await limiter.leave(NAME, "a", a, DENIED)).toBe("first");
-  expect(await limiter.leave(NAME, "b", b, DENIED)).toBe("known");
+  expect(await limiter.release(NAME, "a", a, DENIED)).toBe("first");
+  expect(await limiter.release(NAME, "b", b, DENIED)).toBe("known");
   expect(await limiter.list()).toMatchObject([{ state: "denied", reason: "authentication" }]);
   await waitOf("b");
   await opens();
-  expect(await limiter.leave(NAME, "b", await admit("b"), DENIED)).toBe("known");
+  expect(await limiter.release(NAME, "b", await admit("b"), DENIED)).toBe("known");
   expect((await field("until")) - (await field("since"))).toBe(600);
   await opens();
-  await limiter.leave(NAME, "b", await admit("b"), OK);
+  await limiter.release(NAME, "b", await admit("b"), OK);
   expect(await limiter.list()).toEqual([]);
-  expect((await limiter.enter(NAME, "c")).status).toBe("open");
+  expect((await limiter.acquire(NAME, "c")).status).toBe("open");
 });
 
 test("a credential that is refused while the limiter is slowed has somebody who found it", async () => {
   const { limiter, admit } = limiterRig();
   const [a, b, c] = [await admit("a"), await admit("b"), await admit("c")];
-  await limiter.leave(NAME, "a", a, LIMITED);
-  expect(await limiter.leave(NAME, "b", b, DENIED)).toBe("first");
-  expect(await limiter.leave(NAME, "c", c, DENIED)).toBe("known");
+  await limiter.release(NAME, "a", a, LIMITED);
+  expect(await limiter.release(NAME, "b", b, DENIED)).toBe("first");
+  expect(await limiter.release(NAME, "c", c, DENIED)).toBe("known");
 });
 
 test("an answer that is sent again says the same and counts once", async () => {
   const { limiter, admit, opens, everything } = limiterRig({ breakerMs: 50, limiterBackoffMs: 5 });
-  const twice = async (run: string, admission: Admission, how: Leave) => {
-    const word = await limiter.leave(NAME, run, admission, how);
+  const twice = async (run: string, admission: Admission, how: LimiterRelease) => {
+    const word = await limiter.release(NAME, run, admission, how);
     const stands = await everything();
-    expect(await limiter.leave(NAME, run, admission, how)).toBe(word);
+    expect(await limiter.release(NAME, run, admission, how)).toBe(word);
     expect(await everything()).toEqual(stands);
   };
   await twice("a", await admit("a"), { ...LIMITED, retryAfterMs: 20 });
@@ -191,9 +191,9 @@ test("a limiter at which nobody waits is forgotten", async () => {
     limiterQuietMs: 30,
     leaseMs: 20,
   });
-  await limiter.leave(NAME, "a", await admit("a"), LIMITED);
+  await limiter.release(NAME, "a", await admit("a"), LIMITED);
   await redisReaches((await redisNow()) + 40);
   expect(await limiter.list()).toEqual([]);
-  expect((await admit("b")).holdsPlace).toBe(false);
+  expect((await admit("b")).holdsSlot).toBe(false);
   expect(Object.keys(await everything())).toEqual([keys.limiters]);
 });

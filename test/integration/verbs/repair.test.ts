@@ -78,7 +78,7 @@ test("one that lives gets its place and its name back, but not a name that anoth
 test("looking changes nothing and sees what stands there", async () => {
   const rig = verbRig();
   const { agent } = await rig.running();
-  await rig.deadlines.touch(agent, 5_000);
+  await rig.deadlines.hint(agent, 5_000);
   const before = await rig.everything();
   const { snapshots, unreadable } = await inspectionOf(rig).inspect([agent, rig.address()], 1_000);
   expect(await rig.everything()).toEqual(before);

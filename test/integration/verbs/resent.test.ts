@@ -262,8 +262,8 @@ function withoutLease(everything: Record<string, unknown>): Record<string, unkno
 test("the deadline set minds no repetition: a repeated touch stays early, a repeated look catches nothing twice", async () => {
   const rig = verbRig();
   const agent = rig.address();
-  await rig.deadlines.touch(agent, 1);
-  await rig.deadlines.touch(agent, 1);
+  await rig.deadlines.hint(agent, 1);
+  await rig.deadlines.hint(agent, 1);
   await rig.redisReaches((await rig.redisNow()) + 2);
   const [due] = await rig.deadlines.due(5, 60_000);
   expect(await rig.deadlines.due(5, 60_000)).toEqual([]);

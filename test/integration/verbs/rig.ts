@@ -14,11 +14,11 @@ import {
 import { IDLE_MS, SPAWN_LIMITS, TIMING, type Timing } from "../../../src/shared/protocol/limits.ts";
 import type { InboxMessage } from "../../../src/shared/protocol/message.ts";
 import { partsOf, type ReplyBody } from "../../../src/shared/protocol/reply.ts";
-import { type AgentStore, createAgentStore } from "../../../src/shared/redis/agents.ts";
+import { type AgentStore, createAgentStore } from "../../../src/shared/redis/agent-store.ts";
 import { closeRedis, openRedis, type RedisClient } from "../../../src/shared/redis/connection/connection.ts";
 import { createDeadlineSet, type DeadlineSet } from "../../../src/shared/redis/deadlines.ts";
 import { createReplyStream, type ReplyStream } from "../../../src/shared/redis/replies.ts";
-import type { Input } from "../../../src/shared/redis/scripts.ts";
+import type { VerbInput } from "../../../src/shared/redis/scripts.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { keysLike, redisUrl, uniquePrefix } from "../../helpers/redis.ts";
 import { until } from "../../helpers/until.ts";
@@ -49,7 +49,7 @@ export function bodyOf(summary: string): ReplyBody {
 }
 
 /** How the settle of a run that ended well looks. */
-export function wellDone(epoch: number, run = 1): Input<"settle"> {
+export function wellDone(epoch: number, run = 1): VerbInput<"settle"> {
   return {
     authority: "worker",
     epoch,
@@ -64,16 +64,16 @@ export function wellDone(epoch: number, run = 1): Input<"settle"> {
   };
 }
 /** How the settle of a run that hands back at a cap looks: no message keeps it going. */
-export function handedBack(epoch: number, run = 1): Input<"settle"> {
+export function handedBack(epoch: number, run = 1): VerbInput<"settle"> {
   return { ...wellDone(epoch, run), status: "partial", stop_reason: "max_turns", natural: false };
 }
 /** How the settle of a run looks that no worker survives. */
-export function workerLost(epoch: number, run = 1): Input<"settle"> {
+export function workerLost(epoch: number, run = 1): VerbInput<"settle"> {
   const how = { ended_reason: "failed", status: "failed", stop_reason: "worker_lost" } as const;
   return { ...wellDone(epoch, run), ...how, natural: false };
 }
 /** The parent's destroy. */
-export const DESTROY: Input<"settle"> = {
+export const DESTROY: VerbInput<"settle"> = {
   authority: "parent",
   target: "ended",
   ended_reason: "destroyed",
@@ -81,7 +81,7 @@ export const DESTROY: Input<"settle"> = {
   stop_reason: "destroyed",
 };
 /** The sweeper's end of an agent whose idle time is over. */
-export const IDLE_END: Input<"settle"> = {
+export const IDLE_END: VerbInput<"settle"> = {
   authority: "sweeper",
   target: "ended",
   ended_reason: "idle",
@@ -89,7 +89,7 @@ export const IDLE_END: Input<"settle"> = {
   stop_reason: "idle",
 };
 /** The sweeper's end of an agent whose message went unanswered for too long. */
-export const MAX_AGE_END: Input<"settle"> = {
+export const MAX_AGE_END: VerbInput<"settle"> = {
   authority: "sweeper",
   target: "ended",
   ended_reason: "failed",
@@ -102,7 +102,7 @@ export function questionsOf(
   epoch: number,
   names: readonly string[] = ["a"],
   answerMs = 60_000,
-): Input<"ask"> {
+): VerbInput<"ask"> {
   const questions = names.map(
     (name) => [`1/${name}`, '{"v":1,"name":"ask_parent"}', `${name}?`, ""] as const,
   );
@@ -110,7 +110,7 @@ export function questionsOf(
 }
 
 /** What `send` is given for a message of this text; its digest is the text. */
-export function sentOf(text: string, messageId: string = newRequestKey(), digest = text): Input<"send"> {
+export function sentOf(text: string, messageId: string = newRequestKey(), digest = text): VerbInput<"send"> {
   return { message_id: messageId, payload: JSON.stringify(messageOf(text, messageId)), digest };
 }
 
@@ -147,7 +147,7 @@ export interface Rig {
   readFirst(
     agent: AgentAddress,
     epoch: number,
-    more?: Partial<Input<"append">>,
+    more?: Partial<VerbInput<"append">>,
   ): ReturnType<AgentStore["append"]>;
   /** An agent that waits for the answers to the questions `1/<name>`. */
   waiting(names?: readonly string[], answerMs?: number): Promise<{ agent: AgentAddress; epoch: number }>;

@@ -3,8 +3,8 @@ import { expect, test } from "vitest";
 import type { ContentBlock } from "../../../src/shared/protocol/content.ts";
 import { type AgentAddress, replyIdOf } from "../../../src/shared/protocol/keys.ts";
 import { partsOf } from "../../../src/shared/protocol/reply.ts";
-import { stateOf } from "../../../src/shared/redis/agents.ts";
-import type { Input } from "../../../src/shared/redis/scripts.ts";
+import { stateOf } from "../../../src/shared/redis/agent-store.ts";
+import type { VerbInput } from "../../../src/shared/redis/scripts.ts";
 import { newAnswer } from "../../../src/worker/loop/log.ts";
 import { bodyOf, DESTROY, MAX_AGE_END, type Rig, SPEC, verbRig, workerLost } from "./rig.ts";
 
@@ -26,7 +26,7 @@ function answerOf(content: readonly ContentBlock[], message = 1): readonly [stri
 }
 
 /** What a commit is told whose text is that of message `said`. */
-function saying(said: number): Pick<Input<"append">, "progress"> {
+function saying(said: number): Pick<VerbInput<"append">, "progress"> {
   return { progress: { said, ...partsOf(bodyOf("")).progress } };
 }
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { partsOf } from "../../../src/shared/protocol/reply.ts";
-import { createAgentStore } from "../../../src/shared/redis/agents.ts";
+import { createAgentStore } from "../../../src/shared/redis/agent-store.ts";
 import { closeRedis, openRedis } from "../../../src/shared/redis/connection/connection.ts";
 import { itemOfRing } from "../../../src/shared/redis/replies.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";

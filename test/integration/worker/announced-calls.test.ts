@@ -56,8 +56,8 @@ async function deathInSecondCall({ first, spec, meanwhile }: Scene) {
     await stage.redis.hset(record, "lease_until", "0");
     next = await stage.store.claim(agent, { claim_id: newRequestKey(), worker: "next", isolates: true });
   });
-  const kinds = kindsWith([look, sendAgentMessageTool()]);
-  const context = runContextOf(stage, { model, kinds });
+  const specs = kindsWith([look, sendAgentMessageTool()]);
+  const context = runContextOf(stage, { model, specs });
   await run(context, { address: agent, wake: 1, taken: 1 });
   return { next, called: called?.slice(`${agent.uid}.`.length) };
 }
@@ -100,7 +100,7 @@ test("a tool call that is made again announces the model call behind it, and the
       await released.opened;
     },
   });
-  const first = run(runContextOf(stage, { kinds: kindsWith([stuck]) }), {
+  const first = run(runContextOf(stage, { specs: kindsWith([stuck]) }), {
     address: agent,
     wake: 1,
     taken: 1,
@@ -114,7 +114,7 @@ test("a tool call that is made again announces the model call behind it, and the
     await stage.redis.hset(record, "lease_until", "0");
     next = await stage.store.claim(agent, { claim_id: newRequestKey(), worker: "next", isolates: true });
   });
-  const second = runContextOf(stage, { model, kinds: kindsWith([look]) });
+  const second = runContextOf(stage, { model, specs: kindsWith([look]) });
   await run(second, { address: agent, wake: 2, taken: 1 });
   released.open();
   expect(await first).toEqual({ status: "lost" });
@@ -140,7 +140,7 @@ async function machines(tool: Tool = touch) {
       return beforeCall(calls);
     });
     const workspaceRoot = join(stage.workspaceRoot, `${n}`);
-    const context = runContextOf(stage, { model, kinds: kindsWith([tool]), workspaceRoot });
+    const context = runContextOf(stage, { model, specs: kindsWith([tool]), workspaceRoot });
     return run(context, { address: agent, wake: n, taken: 1 });
   };
   return {

@@ -6,13 +6,13 @@ import { expect, test } from "vitest";
 import { z } from "zod";
 import type { Scenario } from "../../../src/offline/server.ts";
 import { deadlineMember } from "../../../src/shared/protocol/keys.ts";
-import type { AgentStore } from "../../../src/shared/redis/agents.ts";
+import type { AgentStore } from "../../../src/shared/redis/agent-store.ts";
 import { budgetsOf, readSpent } from "../../../src/shared/redis/budget.ts";
 import { createPause } from "../../../src/shared/redis/pause.ts";
 import { createProviderLimiter } from "../../../src/shared/redis/provider-limiter.ts";
-import { createRunSlots } from "../../../src/worker/isolation.ts";
 import type { RunContext } from "../../../src/worker/run/context.ts";
 import { run } from "../../../src/worker/run/run.ts";
+import { createRunSlots } from "../../../src/worker/run-slots.ts";
 import { askParentTool } from "../../../src/worker/tools/builtin/parent.ts";
 import { defineTool } from "../../../src/worker/tools/tool.ts";
 import { heldModel } from "../../helpers/held-model.ts";
@@ -66,9 +66,9 @@ test("a lease that is over when the limiter answers is one that was lost, whatev
   const { redis, keys } = installation;
   await createPause(redis, keys).pause("night");
   const clock = skippingClock();
-  const { enter } = createProviderLimiter(redis, keys);
+  const { acquire: enter } = createProviderLimiter(redis, keys);
   const provider = providerLimitOf(installation, clock, {
-    enter(name, uid) {
+    acquire(name, uid) {
       clock.skip(leaseMs);
       return enter(name, uid);
     },
@@ -81,12 +81,12 @@ test("what was reserved for a call is given back where the lease is over before 
   const { installation, agent, perform } = await scene(undefined, { budgets });
   const { redis, keys } = installation;
   const clock = skippingClock();
-  const { enter } = createProviderLimiter(redis, keys);
+  const { acquire: enter } = createProviderLimiter(redis, keys);
   const [budget] = budgetsOf(agent, budgets);
   if (!budget) throw new Error("no budget binds the agent");
   let reserved = 0;
   const provider = providerLimitOf(installation, clock, {
-    async enter(name, uid) {
+    async acquire(name, uid) {
       reserved = (await readSpent(redis, keys, budget)).tokens;
       clock.skip(leaseMs);
       return enter(name, uid);
@@ -176,8 +176,8 @@ test("a hand-back that comes too late wakes nobody, and a question that does is 
     const drains = new AbortController();
     if (verb === "release") drains.abort();
     const store = preceded(installation, verb, () => installation.destroy(agent));
-    const kinds = kindsWith([askParentTool()]);
-    expect(await perform({ store, kinds, draining: drains.signal })).toEqual({ status: "lost" });
+    const specs = kindsWith([askParentTool()]);
+    expect(await perform({ store, specs, draining: drains.signal })).toEqual({ status: "lost" });
     expect(await isWoken(installation, agent)).toBe(false);
   }
 });
@@ -222,7 +222,7 @@ test("a beginning that stands otherwise in the log is not performed: somebody el
     for (const [key, json] of entries)
       await redis.hsetnx(log, key, key.endsWith("/started") ? `${json} ` : json);
   });
-  expect(await perform({ store, kinds: kindsWith([count]) })).toMatchObject({ status: "settled" });
+  expect(await perform({ store, specs: kindsWith([count]) })).toMatchObject({ status: "settled" });
   expect(performed).toBe(0);
 });
 

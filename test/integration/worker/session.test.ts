@@ -8,7 +8,7 @@ import { createLogger } from "../../../src/shared/logger.ts";
 import { ZERO_USAGE } from "../../../src/shared/protocol/content.ts";
 import { newRequestKey } from "../../../src/shared/protocol/ids.ts";
 import { type AgentAddress, replyIdOf } from "../../../src/shared/protocol/keys.ts";
-import { type AgentStore, stateOf } from "../../../src/shared/redis/agents.ts";
+import { type AgentStore, stateOf } from "../../../src/shared/redis/agent-store.ts";
 import {
   type NewEntry,
   newAnswer,
@@ -17,7 +17,7 @@ import {
   newResult,
   readLog,
 } from "../../../src/worker/loop/log.ts";
-import type { Rules } from "../../../src/worker/loop/reply-body.ts";
+import type { RunRules } from "../../../src/worker/loop/reply-body.ts";
 import { Observer } from "../../../src/worker/observe/observer.ts";
 import { chargeUnbooked } from "../../../src/worker/run/cost.ts";
 import { LeaseKeeper } from "../../../src/worker/run/lease.ts";
@@ -33,7 +33,7 @@ const USAGE = {
   cache_read_input_tokens: 0,
   cache_creation_input_tokens: 0,
 };
-const RULES: Rules = {
+const RULES: RunRules = {
   limits: SPEC.limits,
   model: SPEC.model,
   idempotentTools: new Set(),
@@ -63,7 +63,7 @@ function deepAnswer(message: number, text: string, json: string): NewEntry {
 const NOT_FOR_SCRIPTS = "the text\u00a0";
 
 /** A queued agent, and the workers that claim it one after the other. */
-async function scene(rules: Partial<Rules> = {}) {
+async function scene(rules: Partial<RunRules> = {}) {
   const rig = verbRig();
   const agent = await rig.queued();
   const clock = handClock();
@@ -92,13 +92,13 @@ async function scene(rules: Partial<Rules> = {}) {
 
 function equipmentOf(
   { tenant, parentId, uid }: AgentAddress,
-  rules: Partial<Rules>,
+  rules: Partial<RunRules>,
   proofs: { count: number },
 ) {
   const slot = {
-    isNoticed: false,
+    mustYield: false,
     isolate: async () => false,
-    prove() {
+    endIsolation() {
       proofs.count += 1;
     },
     leave: () => {},
@@ -306,7 +306,7 @@ test.for([
   session.add([newResult(1, "c0", "found"), answerOf(3, "")]);
   await session.commit();
   expect((await rig.store.record(agent))?.progress).toMatchObject({ summary: "the text", turns: 2 });
-  expect(session.take(true).input).toMatchObject({ summary: "the text" });
+  expect(session.prepareCommit(true).input).toMatchObject({ summary: "the text" });
 });
 
 test("a record has the text itself where a script would read another one, or none", async () => {

@@ -78,7 +78,7 @@ test("a hint that Redis refuses does not keep a run from being claimed, listed a
   await redis.set(keys.hintGrace, "foreign");
   const lines: string[] = [];
   const logger = createLogger({ level: "warn", destination: { write: (line) => void lines.push(line) } });
-  const context = runContextOf(installation, { kinds: kindsWith([write]), logger });
+  const context = runContextOf(installation, { specs: kindsWith([write]), logger });
   const end = await run(context, { address: agent, wake: 1, taken: 1 });
   expect(end).toMatchObject({ status: "settled", reply: { status: "succeeded" } });
   expect((await installation.reply(agent)).files).toHaveLength(50);

@@ -208,7 +208,7 @@ test("one record that cannot be looked at keeps no other agent from its end", as
   const { redis, keys, deadlines } = installation;
   const sick = { tenant: "default", parentId: "sick", uid: "sa-000000000000000000000000" };
   await redis.set(keys.agent(sick).record, "not a hash");
-  await deadlines.touch(sick, 0);
+  await deadlines.hint(sick, 0);
   await redis.zadd(keys.deadlines, 0, "a member that names nobody");
   const agent = await installation.spawn({ idle_ms: 100 });
   await tickUntil(sweeperOf(installation), isEnded(installation, agent));

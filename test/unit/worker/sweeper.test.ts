@@ -8,7 +8,7 @@ import { AgentRecord } from "../../../src/shared/protocol/agent.ts";
 import { TIMING } from "../../../src/shared/protocol/limits.ts";
 import type { WorkerAnnouncement } from "../../../src/shared/protocol/worker.ts";
 import type { Due } from "../../../src/shared/redis/deadlines.ts";
-import type { Answer, Input } from "../../../src/shared/redis/scripts.ts";
+import type { VerbAnswer, VerbInput } from "../../../src/shared/redis/scripts.ts";
 import { createSweeper, type SweeperContext } from "../../../src/worker/sweeper.ts";
 import { handClock } from "../../helpers/hand-clock.ts";
 import { SPEC } from "../../integration/verbs/rig.ts";
@@ -28,13 +28,13 @@ const duesOf = (count: number) => Array.from({ length: count }, (_, n) => dueOf(
 interface Script {
   /** What is due, look by look. Default: the first agent, once. */
   due?: () => Due[] | Promise<Due[]>;
-  overdue?: Answer<"overdue"> | ((uid: string) => Answer<"overdue">);
-  settle?: Answer<"settle">;
+  overdue?: VerbAnswer<"overdue"> | ((uid: string) => VerbAnswer<"overdue">);
+  settle?: VerbAnswer<"settle">;
   /** Ids of the agent's open questions. */
   questions?: readonly string[];
-  answer?: (questionId: string) => Answer<"answer">;
+  answer?: (questionId: string) => VerbAnswer<"answer">;
   isAlive?: boolean;
-  requeue?: Answer<"requeue">;
+  requeue?: VerbAnswer<"requeue">;
   /** The tools of each live worker. */
   offered?: readonly (readonly string[])[];
 }
@@ -52,10 +52,10 @@ const workerWith = (tools: readonly string[], n: number): WorkerAnnouncement => 
 function scene(script: Script) {
   const once = [[dueOf(0)]];
   const done: string[] = [];
-  const settled: Input<"settle">[] = [];
+  const settled: VerbInput<"settle">[] = [];
   const warnings: string[] = [];
   const clock = handClock();
-  const overdueOf = (uid: string): Answer<"overdue"> => {
+  const overdueOf = (uid: string): VerbAnswer<"overdue"> => {
     const { overdue = { status: "ended" } } = script;
     return typeof overdue === "function" ? overdue(uid) : overdue;
   };
@@ -68,7 +68,7 @@ function scene(script: Script) {
           done.push(at === undefined ? `forget ${name}` : `move ${name} to ${at}`);
         }
       },
-      touch: async ({ uid }) => void done.push(`touch ${uid}`),
+      hint: async ({ uid }) => void done.push(`touch ${uid}`),
     },
     store: {
       overdue: async ({ uid }) => overdueOf(uid),
@@ -294,8 +294,8 @@ test("a default that is not due after all is looked at again at its deadline, an
   expect(done).toEqual(["answer 1/a", `move ${FIRST} to 55`]);
 });
 
-const queued: Answer<"overdue"> = { status: "queued", wake: 4, agent_id: "a", check_at: 31 };
-const leaseOver: Answer<"overdue"> = { status: "lease_over", wake: 4, agent_id: "a" };
+const queued: VerbAnswer<"overdue"> = { status: "queued", wake: 4, agent_id: "a", check_at: 31 };
+const leaseOver: VerbAnswer<"overdue"> = { status: "lease_over", wake: 4, agent_id: "a" };
 
 test.for([
   ["whose wake was lost", queued, false],

@@ -7,12 +7,12 @@
  */
 
 import { z } from "zod";
-import { insideOf } from "../../../producer/client.ts";
-import { inCall, type ParentContext } from "../../../producer/context.ts";
+import { internalsOf } from "../../../producer/client.ts";
 import { profileOf } from "../../../producer/inheritance.ts";
+import { type ParentContext, withCall } from "../../../producer/parent-context.ts";
 import type { FinalEntry, Reservation } from "../../../producer/replies/parent-channel.ts";
 import { type Spawned, spawnAgent } from "../../../producer/spawn.ts";
-import { planSpawn, TaskInput } from "../../../producer/spawn-input.ts";
+import { checkSpawn, TaskInput } from "../../../producer/spawn-input.ts";
 import { SubagentError } from "../../../shared/errors.ts";
 import { newRequestKey } from "../../../shared/protocol/ids.ts";
 import { FIRST_RUN } from "../../../shared/protocol/keys.ts";
@@ -50,8 +50,8 @@ async function runTask(call: TaskCall): Promise<RouteAnswer> {
   const context = contextOf(call);
   const { request_key = newRequestKey() } = sameKey(call, "request_key", call.body.request_key);
   const wish = { ...call.body, request_key };
-  const planned = planSpawn("task", wish, context, { answersTask: true });
-  const spawned = await inCall(context, (each) => spawnAgent(each, planned));
+  const planned = checkSpawn("task", wish, context, { answersTask: true });
+  const spawned = await withCall(context, (each) => spawnAgent(each, planned));
   const reply = call.query.wait > 0 ? await waitForReply(call, context, spawned) : undefined;
   if (reply) return { status: 200, body: reply.entry.entry, sent: reply.sent };
   const location = addressOf(call, spawned.receipt.agent_id);
@@ -96,7 +96,7 @@ function ackOrKeep(
 
 /** What the producer's calls work with, for the parent that the path names. */
 function contextOf({ client, principal, param }: TaskCall): ParentContext {
-  const { operator, open } = insideOf(client);
+  const { operator, open } = internalsOf(client);
   const profile = profileOf({ tenant: principal.tenant, parentId: param("parent") }, operator);
   return { profile, operator, open, onStop: () => () => {} };
 }

@@ -13,7 +13,13 @@ import { createServer, type IncomingMessage, request, type Server, type ServerRe
 import { connect, type Socket } from "node:net";
 import { join } from "node:path";
 import { type Duplex, pipeline } from "node:stream";
-import { isAddress, isPublic, lookupOf, type MayReach, parseRanges } from "../../../shared/address-range.ts";
+import {
+  guardedLookup,
+  isAddress,
+  isPublic,
+  type MayReach,
+  parseRanges,
+} from "../../../shared/address-range.ts";
 import { SubagentError } from "../../../shared/errors.ts";
 import { clip } from "../../../shared/protocol/text.ts";
 import { makeDirectory } from "./directory.ts";
@@ -27,7 +33,7 @@ export interface EgressPolicy {
   isListed(host: string, port: number): boolean;
   readonly mayReach: MayReach;
   /** Asks the name server; default: the system's. */
-  readonly resolve?: Parameters<typeof lookupOf>[2];
+  readonly resolve?: Parameters<typeof guardedLookup>[2];
 }
 
 /** The proxy of one command. */
@@ -276,7 +282,7 @@ class Traffic {
   #dial(target: Target): Socket {
     const { mayReach, resolve } = this.#policy;
     const refused = (): SubagentError => this.#refuse(target, "has an address that is none");
-    const socket = connect({ ...target, lookup: lookupOf(mayReach, refused, resolve) });
+    const socket = connect({ ...target, lookup: guardedLookup(mayReach, refused, resolve) });
     this.#keep(socket);
     const late = (): unknown => socket.destroy(refusal(504, `${target.host} does not answer.`));
     socket.setTimeout(this.#limits.connectMs, late);

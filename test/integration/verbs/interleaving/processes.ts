@@ -10,7 +10,7 @@ import type { InboxMessage } from "../../../../src/shared/protocol/message.ts";
 import { partsOf } from "../../../../src/shared/protocol/reply.ts";
 import type { Due } from "../../../../src/shared/redis/deadlines.ts";
 import type { StreamItem } from "../../../../src/shared/redis/replies.ts";
-import type { Input } from "../../../../src/shared/redis/scripts.ts";
+import type { VerbInput } from "../../../../src/shared/redis/scripts.ts";
 import {
   bodyOf,
   DESTROY,
@@ -48,7 +48,7 @@ function* hinted<T>(world: World, agent: AgentAddress, inMs: number, verb: () =>
       agent,
       make: async () => {
         const atMs = await world.rig.redisNow();
-        await world.rig.deadlines.touch(agent, inMs);
+        await world.rig.deadlines.hint(agent, inMs);
         return { status: "touched", atMs };
       },
     });
@@ -307,9 +307,9 @@ function* askSome(world: World, pick: Pick, agent: AgentAddress, fence: Fence, n
 
 function* end(world: World, pick: Pick, agent: AgentAddress, fence: Fence, run: number) {
   const ending = pick(3) === 0 ? handedBack(fence.epoch) : wellDone(fence.epoch);
-  const how: Input<"settle"> = { ...ending, ...fence, run };
+  const how: VerbInput<"settle"> = { ...ending, ...fence, run };
   const idleMs = idleTimeMs(world, pick);
-  const input: Input<"settle"> = pick(2) === 0 ? how : { ...how, target: "idle", idle_ms: idleMs };
+  const input: VerbInput<"settle"> = pick(2) === 0 ? how : { ...how, target: "idle", idle_ms: idleMs };
   // The agent may be idle after it, or queued again.
   const inMs = Math.min(idleMs, world.rig.store.timing.lookMs);
   const answer = yield* hinted(world, agent, inMs, () => verbs.settle(world, agent, input));

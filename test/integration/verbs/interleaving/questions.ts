@@ -4,7 +4,7 @@ import { z } from "zod";
 import type { AgentAddress } from "../../../../src/shared/protocol/keys.ts";
 import { answerEntry } from "../../../../src/shared/protocol/log.ts";
 import { OpenQuestion } from "../../../../src/shared/protocol/message.ts";
-import type { Input } from "../../../../src/shared/redis/scripts.ts";
+import type { VerbInput } from "../../../../src/shared/redis/scripts.ts";
 import { agentIn, isHolder, make, must, numberIn, unchanged } from "./call.ts";
 import type { AgentShot } from "./shot.ts";
 import type { World } from "./world.ts";
@@ -18,7 +18,7 @@ function openIn({ record }: AgentShot): string[] {
 }
 
 /** `ask`: by the holder, once; marks, entries and status together. */
-export function* ask(world: World, agent: AgentAddress, input: Input<"ask">) {
+export function* ask(world: World, agent: AgentAddress, input: VerbInput<"ask">) {
   return yield* make({
     name: "ask",
     agent,

@@ -2,14 +2,14 @@
 import { isDeepStrictEqual } from "node:util";
 import type { AgentAddress } from "../../../../src/shared/protocol/keys.ts";
 import { MAX_LIVE_AGENTS } from "../../../../src/shared/protocol/limits.ts";
-import type { Input } from "../../../../src/shared/redis/scripts.ts";
+import type { VerbInput } from "../../../../src/shared/redis/scripts.ts";
 import { sentOf } from "../rig.ts";
 import { agentIn, isHolder, make, must, numberIn, unchanged } from "./call.ts";
 import type { Shot } from "./shot.ts";
 import type { World } from "./world.ts";
 
 /** `spawn`: at most ten live, one agent a request key, overdue exactly those without life key. */
-export function* spawn(world: World, agent: AgentAddress, input: Input<"spawn">) {
+export function* spawn(world: World, agent: AgentAddress, input: VerbInput<"spawn">) {
   return yield* make({
     name: "spawn",
     agent,
@@ -184,7 +184,7 @@ export function* renew(world: World, agent: AgentAddress, epoch: number) {
 }
 
 /** `append`: all or nothing, by the holder, consuming exactly what the cursor says. */
-export function* append(world: World, agent: AgentAddress, input: Input<"append">) {
+export function* append(world: World, agent: AgentAddress, input: VerbInput<"append">) {
   return yield* make({
     name: "append",
     agent,
@@ -237,7 +237,7 @@ export function* release(world: World, agent: AgentAddress, epoch: number, delay
 }
 
 /** `settle`: by the holder, by the parent, or by a sweeper when it is due; the first one wins. */
-export function* settle(world: World, agent: AgentAddress, input: Input<"settle">) {
+export function* settle(world: World, agent: AgentAddress, input: VerbInput<"settle">) {
   return yield* make({
     name: `settle by ${input.authority}`,
     agent,
@@ -280,7 +280,7 @@ export function* settle(world: World, agent: AgentAddress, input: Input<"settle"
   });
 }
 
-function isDue(input: Input<"settle">, agent: AgentAddress, shot: Shot): boolean {
+function isDue(input: VerbInput<"settle">, agent: AgentAddress, shot: Shot): boolean {
   const is = agentIn(shot, agent);
   if (input.authority !== "sweeper") return true;
   if (input.stop_reason === "idle") return is.record.status === "idle" && is.lifeMs === -2;
@@ -288,7 +288,7 @@ function isDue(input: Input<"settle">, agent: AgentAddress, shot: Shot): boolean
   return since > 0 && since + numberIn(is, "max_age_ms") <= shot.nowMs;
 }
 
-function judgeDue(input: Input<"settle">, agent: AgentAddress, before: Shot, after: Shot): void {
+function judgeDue(input: VerbInput<"settle">, agent: AgentAddress, before: Shot, after: Shot): void {
   const was = agentIn(before, agent);
   if (input.stop_reason === "idle") {
     must(was.record.status === "idle", "idle death of an agent that is not idle", was);

@@ -16,7 +16,7 @@ import type { AgentAddress } from "../../../../src/shared/protocol/keys.ts";
 import { MAX_LIVE_AGENTS, type Timing } from "../../../../src/shared/protocol/limits.ts";
 import { UserEntry } from "../../../../src/shared/protocol/log.ts";
 import { InboxMessage } from "../../../../src/shared/protocol/message.ts";
-import type { AgentStore } from "../../../../src/shared/redis/agents.ts";
+import type { AgentStore } from "../../../../src/shared/redis/agent-store.ts";
 import type { Rig } from "../rig.ts";
 import { type Call, must, numberIn } from "./call.ts";
 import { checkQuestions } from "./questions.ts";

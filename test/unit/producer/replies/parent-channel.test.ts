@@ -182,7 +182,7 @@ function channelOver(entries: StreamEntry[]) {
     ack,
     look,
     check: (waiter) => void checked.push(waiter),
-    deserted: () => {},
+    onUnused: () => {},
   });
   const seen: string[] = [];
   const reader = channel.read({});

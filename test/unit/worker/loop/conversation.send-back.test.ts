@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { ContentBlock } from "../../../../src/shared/protocol/content.ts";
 import { answerEcho, type UsedIds } from "../../../../src/worker/loop/answer-echo.ts";
-import type { Answer } from "../../../../src/worker/loop/log.ts";
+import type { LoggedAnswer } from "../../../../src/worker/loop/log.ts";
 import { asked, call, conversation, text, used } from "./story.ts";
 
 const thinking: ContentBlock = { type: "thinking", thinking: "hm", signature: "c2ln" };
@@ -70,7 +70,7 @@ test("of any number of equal ids each costs a step, and none is longer than the 
     const ids = Array.from({ length: calls }, (_, i) => (i % 2 === 0 ? "啊" : "y".repeat(256)));
     const content = ids.map((id) => call(id));
     const paid = { stopReason: "tool_use", model: "m", usage: used(1), costUsd: 0 };
-    const answer: Answer = { ...paid, content, contentJson: JSON.stringify(content) };
+    const answer: LoggedAnswer = { ...paid, content, contentJson: JSON.stringify(content) };
     sent.push(...answerEcho(2 * turn + 1, answer, usedIds).calls.map(({ sentId }) => sentId));
   }
   expect(new Set(sent).size).toBe(turns * calls);

@@ -3,7 +3,7 @@ import { ZodError } from "zod";
 import { ZERO_USAGE } from "../../../../src/shared/protocol/content.ts";
 import { entryKey } from "../../../../src/shared/protocol/log.ts";
 import {
-  type Answer,
+  type LoggedAnswer,
   type NewEntry,
   newAnswer,
   newDelivery,
@@ -21,7 +21,7 @@ const json = JSON.stringify;
 const started = json({ v: 1, name: "look" });
 const result = json({ v: 1, content: "c", is_error: false, duration_ms: 1 });
 
-const answer = (content: Answer["content"], contentJson = json(content)): Answer => ({
+const answer = (content: LoggedAnswer["content"], contentJson = json(content)): LoggedAnswer => ({
   content,
   contentJson,
   stopReason: 'odd ","content":["',

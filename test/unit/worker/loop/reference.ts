@@ -292,7 +292,7 @@ export function sumsOf(filed: Filed, run: number) {
     isOver: turns.length > 0 && calls.some((_, i) => identicalAtEnd(calls.slice(0, i + 1)) >= 5),
     failure,
     finalCall: turns.at(-1)?.entry.hand_back satisfies StopReason | undefined,
-    isBarren: barrenCallsAtEnd(turns, barrenAnswers, paid) >= 5,
+    hasWastedTooManyCalls: barrenCallsAtEnd(turns, barrenAnswers, paid) >= 5,
     open: (turns.at(-1)?.calls ?? []).map(({ id, started, result }) => ({ id, started, answered: !!result })),
   };
 }

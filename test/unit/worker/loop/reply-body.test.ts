@@ -1,11 +1,11 @@
 import { describe, expect, test } from "vitest";
 import { ZERO_USAGE } from "../../../../src/shared/protocol/content.ts";
 import { ReplyBody } from "../../../../src/shared/protocol/reply.ts";
-import { type Rules, replyBody } from "../../../../src/worker/loop/reply-body.ts";
+import { type RunRules, replyBody } from "../../../../src/worker/loop/reply-body.ts";
 import { asked, call, rules, type Story, text, used } from "./story.ts";
 
 /** The reply's body as the parent would parse it. */
-function bodyOf(story: Story, by: Rules = rules(), elapsedMs = 0): ReplyBody {
+function bodyOf(story: Story, by: RunRules = rules(), elapsedMs = 0): ReplyBody {
   return ReplyBody.parse(JSON.parse(JSON.stringify(replyBody(story.log({ elapsedMs }), by))));
 }
 

@@ -28,7 +28,7 @@ function sumsIn(state: RunState) {
     isOver: state.isBegun && state.repetition.isOver,
     failure: state.failure,
     finalCall: last?.finalCall,
-    isBarren: state.isBarren,
+    hasWastedTooManyCalls: state.hasWastedTooManyCalls,
     open: (last?.calls ?? []).map(({ id, isStarted: started, isAnswered: answered }) => ({
       id,
       started,
@@ -90,7 +90,7 @@ test("the state that moves on by one entry is the one computed from the whole lo
         expect(held.entries).toBe(life.entries.length);
         const opened = logOf(script, life);
         expect(JSON.stringify(sumsIn(opened))).toBe(JSON.stringify(sumsIn(held)));
-        expect(opened.isNudged).toBe(held.isNudged);
+        expect(opened.isAfterNudge).toBe(held.isAfterNudge);
         seen.steps += 1;
         if (!held.isBegun) return;
         const finalCall = step.do === "call_model" ? step.finalCall : undefined;
@@ -100,7 +100,7 @@ test("the state that moves on by one entry is the one computed from the whole lo
           expect(opened.conversation.request(cause)).toEqual(request);
         }
         const sent = held.conversation.request(finalCall).messages;
-        seen.barren += held.isBarren ? 1 : 0;
+        seen.barren += held.hasWastedTooManyCalls ? 1 : 0;
         seen.finalCalls += finalCall ? 1 : 0;
         seen.repeats += sent.includes("3 times in a row") ? 1 : 0;
         seen.nudges += sent.includes("Your last message was empty") ? 1 : 0;

@@ -5,7 +5,7 @@ import { type AssistantEntry, entryKey, type FailureEntry } from "../../../../sr
 import type { InboxMessage } from "../../../../src/shared/protocol/message.ts";
 import type { PartialReason } from "../../../../src/shared/protocol/reply.ts";
 import { readLog } from "../../../../src/worker/loop/log.ts";
-import type { Rules } from "../../../../src/worker/loop/reply-body.ts";
+import type { RunRules } from "../../../../src/worker/loop/reply-body.ts";
 import { RunState } from "../../../../src/worker/loop/state.ts";
 import type { ModelMessage } from "../../../../src/worker/model/model.ts";
 
@@ -13,7 +13,7 @@ import type { ModelMessage } from "../../../../src/worker/model/model.ts";
 export type Now = Partial<Pick<RunState, "unread" | "inboxRead" | "elapsedMs" | "finish">>;
 
 /** Generous limits under which no cap triggers, narrowed by `limits`. */
-export function rules(limits: Partial<Rules["limits"]> = {}, more: Partial<Rules> = {}): Rules {
+export function rules(limits: Partial<RunRules["limits"]> = {}, more: Partial<RunRules> = {}): RunRules {
   return {
     limits: { max_turns: 30, max_tokens: 100, max_duration_ms: 1_800_000, ...limits },
     model: "asked-for",

@@ -13,7 +13,7 @@ import { statusOf } from "../../../../src/shared/protocol/reply.ts";
 import { makeRoom } from "../../../../src/worker/loop/context-window.ts";
 import { readEntry, readLog } from "../../../../src/worker/loop/log.ts";
 import { next, type PlannedCall, type Step } from "../../../../src/worker/loop/next.ts";
-import { type Rules, replyBody } from "../../../../src/worker/loop/reply-body.ts";
+import { type RunRules, replyBody } from "../../../../src/worker/loop/reply-body.ts";
 import { RunState } from "../../../../src/worker/loop/state.ts";
 import { call, message, rules, storedJson, used } from "./story.ts";
 
@@ -32,7 +32,7 @@ interface ScriptedAnswer {
 
 /** What happens to one agent. Points in time are lengths of the log. */
 export interface Script {
-  rules: Rules;
+  rules: RunRules;
   /** Message 2k + 1 is answer k, over and over. */
   answers: ScriptedAnswer[];
   /** When each message after the first arrives, if the agent is still at work; else each starts a run. */
@@ -195,8 +195,8 @@ function isTooLong({ window = Number.POSITIVE_INFINITY }: Script, state: RunStat
 
 /** No entry tells of a refusal after which the run goes on: a worker that takes it over is refused once more. */
 function commitRefusal({ rules }: Script, life: Life, state: RunState, step: CallStep): void {
-  if (step.sumsUp !== undefined) state.unsummedAt = Math.min(state.unsummedAt, step.sumsUp);
-  else if (makeRoom(state, rules)) state.tooLongAt = state.userMessage;
+  if (step.sumsUp !== undefined) state.unsummedAtMessage = Math.min(state.unsummedAtMessage, step.sumsUp);
+  else if (makeRoom(state, rules)) state.tooLongAtMessage = state.userMessage;
   else {
     const finalCall = step.finalCall && { hand_back: step.finalCall };
     commit(life, [[entryKey.failure(step.message), { kind: "context_window", message: "no", ...finalCall }]]);

@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
-import { returned } from "../../../../src/worker/run/claim.ts";
+import { returnWake } from "../../../../src/worker/run/claim.ts";
 import type { RunContext } from "../../../../src/worker/run/context.ts";
 
 const among = (workers: number, random = 0) =>
   ({ random: () => random, workers: { list: async () => Array(workers) } }) as unknown as RunContext;
 
 async function delayMs(context: RunContext, taken: number): Promise<number> {
-  const end = await returned(context, "newer", taken);
+  const end = await returnWake(context, "newer", taken);
   if (end.status !== "returned") throw new Error(end.status);
   return end.delayMs;
 }
@@ -29,6 +29,6 @@ test("it visits as many workers as live before it rests, and then again", async 
 });
 
 test("after a hundred rounds it is dropped", async () => {
-  const ends = [200, 201, 202].map((taken) => returned(among(2), "newer", taken));
+  const ends = [200, 201, 202].map((taken) => returnWake(among(2), "newer", taken));
   expect((await Promise.all(ends)).map(({ status }) => status)).toEqual(["returned", "returned", "passed"]);
 });

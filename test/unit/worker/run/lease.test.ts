@@ -2,15 +2,15 @@
 import { expect, test } from "vitest";
 import type { AgentAddress } from "../../../../src/shared/protocol/keys.ts";
 import { TIMING } from "../../../../src/shared/protocol/limits.ts";
-import type { AgentStore } from "../../../../src/shared/redis/agents.ts";
-import { LeaseKeeper, type LeaseNews } from "../../../../src/worker/run/lease.ts";
+import type { AgentStore } from "../../../../src/shared/redis/agent-store.ts";
+import { type HolderStatus, LeaseKeeper } from "../../../../src/worker/run/lease.ts";
 import { handClock } from "../../../helpers/hand-clock.ts";
 
 const { leaseMs, renewMs, leaseMarginMs } = TIMING;
 const USABLE_MS = leaseMs - leaseMarginMs;
 /** A lease is looked at eight times between two renewals. */
 const TICK_MS = renewMs / 8;
-const NEWS: LeaseNews = { inbox: 0, finish: false, watched: false };
+const NEWS: HolderStatus = { inbox: 0, finish: false, watched: false };
 
 type Renew = AgentStore["renew"];
 type Renewal = Awaited<ReturnType<Renew>>;
@@ -41,7 +41,7 @@ function scene() {
     return keeper.hold({ address: addressOf(uid), epoch: 7, claimId: "claim", claimedAtMs, earlierMs });
   };
   /** Answers a renewal and lets what follows happen. */
-  const answer = async (how: Partial<LeaseNews> | "taken" | "lost" = {}) => {
+  const answer = async (how: Partial<HolderStatus> | "taken" | "lost" = {}) => {
     const renewal = waiting.shift();
     if (how === "lost") renewal?.reject(new Error("the connection is gone"));
     else if (how === "taken") renewal?.resolve({ status: "stale" });
@@ -187,7 +187,7 @@ test("a late answer ends a lease that no timer has ended yet", async () => {
   const frozen = { ms: 0 };
   const { timeout, sleep, now } = handClock();
   const clock = { now, timeout, sleep, monotonicMs: () => frozen.ms };
-  const heard: LeaseNews[] = [];
+  const heard: HolderStatus[] = [];
   const renew: Renew = async () => {
     frozen.ms += 2 * leaseMs;
     return { status: "ok", ...NEWS };
@@ -200,7 +200,7 @@ test("a late answer ends a lease that no timer has ended yet", async () => {
     claimedAtMs: 0,
     earlierMs: 0,
   });
-  lease.onNews = (news) => heard.push(news);
+  lease.onStatus = (news) => heard.push(news);
   await lease.renew();
   expect(lease.end).toBe("expired");
   expect(heard).toEqual([]);
@@ -221,9 +221,9 @@ test("a lease that another one holds ends at once, as taken, and stays so", asyn
 
 test("a lease that was given up asks Redis nothing, hears nothing more and leaves no timer", async () => {
   const { clock, keeper, hold, sent, answer } = scene();
-  const heard: LeaseNews[] = [];
+  const heard: HolderStatus[] = [];
   const lease = hold();
-  lease.onNews = (news) => heard.push(news);
+  lease.onStatus = (news) => heard.push(news);
   clock.advance(renewMs);
   keeper.drop(lease);
   await answer({ inbox: 3 });
@@ -245,8 +245,8 @@ test("the answer that another worker has the run says nothing any more of a leas
 
 test("a renewal tells of unread messages, of a finish and of a watcher", async () => {
   const { clock, hold, answer } = scene();
-  const heard: LeaseNews[] = [];
-  hold().onNews = (news) => heard.push(news);
+  const heard: HolderStatus[] = [];
+  hold().onStatus = (news) => heard.push(news);
   clock.advance(renewMs);
   await answer({ inbox: 2, finish: true, watched: true });
   expect(heard).toMatchObject([{ inbox: 2, finish: true, watched: true }]);

@@ -122,8 +122,8 @@ test("the place of a call is kept again and again while its lease is alive, and 
   });
   const lease = { address: { uid: "sa-0" }, isLive: () => true } as Lease;
   const limited = { outcome: "limited", reason: "overloaded", retryAfterMs: 1 } as const;
-  const unasked = { status: "open", enteredAt: 0, holdsPlace: false } as const;
-  await until(() => real.leave("host/key/m", "sa-1", unasked, limited).then(() => true));
+  const unasked = { status: "open", enteredAt: 0, holdsSlot: false } as const;
+  await until(() => real.release("host/key/m", "sa-1", unasked, limited).then(() => true));
   const admitted = await until(async () => {
     const passage = await limit.enter("host/key/m", lease);
     return passage.status === "open" && passage;

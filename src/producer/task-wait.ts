@@ -176,7 +176,7 @@ export function watchTask(
 }
 
 /** Whether a task ended since no worker was live for too long. */
-export function isDeserted(error: unknown): boolean {
+export function isNoWorker(error: unknown): boolean {
   return error instanceof SubagentError && error.code === "no_worker";
 }
 

@@ -23,14 +23,14 @@ export interface RunSlots {
 /** The slot of one run. */
 export interface RunSlot {
   /** A suspect needs the process: the run is handed back after the step at hand. */
-  readonly isNoticed: boolean;
+  readonly mustYield: boolean;
   /**
    * Gives the others notice and waits until they have gone. False when they do not go in {@link CLEARING_MS}, when another
    * suspect was first, or when the process stops: then the suspect is for another time or another process.
    */
   isolate(): Promise<boolean>;
   /** The suspect has committed a step: others may come in again. Does nothing for a slot beside others. Idempotent. */
-  prove(): void;
+  endIsolation(): void;
   /** The run is over here. Idempotent. */
   leave(): void;
 }
@@ -74,7 +74,7 @@ class Slots implements RunSlots {
     const waiting = new AbortController();
     this.#suspect = { slot, waiting };
     close();
-    for (const other of this.#taken) if (other !== slot) other.isNoticed = true;
+    for (const other of this.#taken) if (other !== slot) other.mustYield = true;
     if (this.#taken.size > 1) await clock.sleep(CLEARING_MS, waiting.signal);
     if (this.#taken.size === 1 && !draining.aborted) return true;
     this.#openUntilMs = clock.monotonicMs() + CLEARING_MS;
@@ -82,13 +82,13 @@ class Slots implements RunSlots {
     return false;
   }
 
-  prove(slot: Slot): void {
+  endIsolation(slot: Slot): void {
     if (this.#suspect?.slot === slot) this.#reopen();
   }
 
   leave(slot: Slot): void {
     this.#taken.delete(slot);
-    this.prove(slot);
+    this.endIsolation(slot);
     if (this.#taken.size === 1) this.#suspect?.waiting.abort();
   }
 
@@ -99,7 +99,7 @@ class Slots implements RunSlots {
 }
 
 class Slot implements RunSlot {
-  isNoticed = false;
+  mustYield = false;
   readonly #slots: Slots;
 
   constructor(slots: Slots) {
@@ -110,8 +110,8 @@ class Slot implements RunSlot {
     return this.#slots.isolate(this);
   }
 
-  prove(): void {
-    this.#slots.prove(this);
+  endIsolation(): void {
+    this.#slots.endIsolation(this);
   }
 
   leave(): void {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { CLEARING_MS, createRunSlots, type RunSlot } from "../../../src/worker/isolation.ts";
+import { CLEARING_MS, createRunSlots, type RunSlot } from "../../../src/worker/run-slots.ts";
 import { handClock } from "../../helpers/hand-clock.ts";
 
 function rig() {
@@ -22,7 +22,7 @@ function rig() {
 
 test("runs stand beside each other, and nobody is given notice", () => {
   const { enter, doors } = rig();
-  expect([enter(), enter()].map(({ isNoticed }) => isNoticed)).toEqual([false, false]);
+  expect([enter(), enter()].map(({ mustYield }) => mustYield)).toEqual([false, false]);
   expect(doors).toEqual([]);
 });
 
@@ -33,7 +33,7 @@ test("a suspect is alone when the last of the others has left, and nobody is adm
   const isolating = suspect.isolate().then((is) => {
     alone = is;
   });
-  expect([suspect, first, second].map(({ isNoticed }) => isNoticed)).toEqual([false, true, true]);
+  expect([suspect, first, second].map(({ mustYield }) => mustYield)).toEqual([false, true, true]);
   expect(slots.admit()).toBeUndefined();
   first.leave();
   await Promise.resolve();
@@ -45,7 +45,7 @@ test("a suspect is alone when the last of the others has left, and nobody is adm
   expect(doors).toEqual(["closed"]);
 });
 
-test.for(["prove", "leave"] as const)("a suspect that %ss lets others in again, once", async (how) => {
+test.for(["endIsolation", "leave"] as const)("a suspect that %ss lets others in again, once", async (how) => {
   const { enter, doors, slots } = rig();
   const suspect = enter();
   expect(await suspect.isolate()).toBe(true);
@@ -59,7 +59,7 @@ test("the step of a run that is no suspect lets nobody in", async () => {
   const { enter, slots } = rig();
   const [suspect, other] = [enter(), enter()];
   const isolating = suspect.isolate();
-  other.prove();
+  other.endIsolation();
   expect(slots.admit()).toBeUndefined();
   other.leave();
   other.leave();
@@ -70,10 +70,10 @@ test("a suspect that has proved itself makes room for the next one like everybod
   const { enter } = rig();
   const first = enter();
   await first.isolate();
-  first.prove();
+  first.endIsolation();
   const second = enter();
   const isolating = second.isolate();
-  expect(first.isNoticed).toBe(true);
+  expect(first.mustYield).toBe(true);
   first.leave();
   expect(await isolating).toBe(true);
 });
@@ -118,7 +118,7 @@ test("in a process that stops already nobody waits to be alone, and the others g
   const [suspect, other] = [enter(), enter()];
   draining.abort();
   void suspect.isolate();
-  expect([other.isNoticed, clock.pending, doors]).toEqual([false, 0, []]);
+  expect([other.mustYield, clock.pending, doors]).toEqual([false, 0, []]);
 });
 
 test("a suspect that is alone only because its process stops is not run alone", async () => {

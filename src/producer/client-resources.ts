@@ -17,8 +17,7 @@ import { type Pause, PauseReason } from "../shared/redis/pause.ts";
 import { luaSource } from "../shared/redis/scripts.ts";
 import { readParents } from "../shared/redis/survey.ts";
 import { readInput } from "./input.ts";
-import { type TaskWaits, watchTaskWaits } from "./pending-reason.ts";
-import { type KnownProfiles, knownProfiles } from "./profile-cache.ts";
+import { knownProfiles, type ProfileCache } from "./profile-cache.ts";
 import {
   CALL_BUDGET_MS,
   type Connection,
@@ -28,6 +27,7 @@ import {
 } from "./redis-call.ts";
 import { createReplyChannels, type ReplyChannels } from "./replies/client-channels.ts";
 import { createSubscriber, type Subscriber } from "./subscriber.ts";
+import { type TaskWaits, watchTaskWaits } from "./task-wait.ts";
 
 /** How a client is set up. */
 export interface ClientOptions {
@@ -81,10 +81,10 @@ export interface KnownTools {
 }
 
 /** See the module's header. */
-export interface OpenClient extends Omit<Installation, "pause"> {
+export interface ClientResources extends Omit<Installation, "pause"> {
   readonly pause: Pause;
   readonly channels: ReplyChannels;
-  readonly profiles: KnownProfiles;
+  readonly profiles: ProfileCache;
   readonly subscriber: Subscriber;
   readonly taskWaits: TaskWaits;
   readonly workspaceRoot: string | undefined;
@@ -109,7 +109,7 @@ export interface OpenClient extends Omit<Installation, "pause"> {
 }
 
 /** Opens a client's parts; connects in the background. */
-export function openClient(options: ClientOptions): OpenClient {
+export function openClient(options: ClientOptions): ClientResources {
   const { redisUrl, clock = systemClock, workspaceRoot, strict = false } = options;
   const { logger = createLogger({ level: "silent" }) } = options;
   const connection = openConnection(redisUrl, "producer", clock, logger);
@@ -190,7 +190,7 @@ function openBackground(clock: Clock) {
 /** The pause with its input checked, each change as one call. */
 function pauseByCalls(
   { pause }: Installation,
-  call: OpenClient["call"],
+  call: ClientResources["call"],
   prefix: string = DEFAULT_PREFIX,
 ): Pause {
   const operate = <T>(what: string, send: () => Promise<T>) =>
@@ -219,7 +219,7 @@ function unreachable({ problem, closed }: Connection): SubagentError {
 }
 
 /** A check of the server, once a connection; passes everything unless `strict`. */
-function durabilityCheck(redis: RedisClient, strict: boolean): OpenClient["requireDurable"] {
+function durabilityCheck(redis: RedisClient, strict: boolean): ClientResources["requireDurable"] {
   if (!strict) return async () => {};
   let hasPassed = false;
   redis.on("close", () => {
@@ -244,7 +244,7 @@ async function activeParents({ redis, keys }: Installation, sinceMs: number): Pr
 
 const DIRECTORY_FRESH_MS = 5_000;
 
-function toolDirectory({ workers }: Installation, clock: Clock): OpenClient["knownTools"] {
+function toolDirectory({ workers }: Installation, clock: Clock): ClientResources["knownTools"] {
   const base: readonly string[] = BASE_TOOLS;
   let seen: { tools: KnownTools; atMs: number } | undefined;
   return async (call, wanted) => {

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { z } from "zod";
 import { type AgentSpec, PAYLOAD_VERSION } from "../../../../src/shared/protocol/agent.ts";
 import { SPAWN_LIMITS } from "../../../../src/shared/protocol/limits.ts";
-import { Kinds } from "../../../../src/worker/run/kind.ts";
+import { SpecCache } from "../../../../src/worker/run/spec-cache.ts";
 import { createToolbox } from "../../../../src/worker/tools/registry.ts";
 import { defineTool } from "../../../../src/worker/tools/tool.ts";
 
@@ -21,7 +21,7 @@ const toolNamed = (name: string) =>
 test("agents of one specification share one kind, and a tool that becomes known to the worker makes it anew", () => {
   let later = [toolNamed("other")];
   const toolbox = createToolbox([toolNamed("early")], () => later);
-  const kinds = new Kinds({ toolbox, roots: [], permissions: [], skills: undefined });
+  const kinds = new SpecCache({ toolbox, roots: [], permissions: [], skills: undefined });
   const before = kinds.of(spec);
   expect(kinds.of(spec)).toBe(before);
   expect(kinds.of({ ...spec })).not.toBe(before);
@@ -36,7 +36,7 @@ test("agents of one specification share one kind, and a tool that becomes known 
 test("the worker's rules stand before those of the specification", () => {
   const permissions = [{ deny: ["early"] }];
   const toolbox = createToolbox([toolNamed("early")]);
-  const kinds = new Kinds({ toolbox, roots: [], permissions, skills: undefined });
+  const kinds = new SpecCache({ toolbox, roots: [], permissions, skills: undefined });
   const own = { allow: ["early"] };
   expect(kinds.of({ ...spec, permissions: [own] }).rules.permissions).toEqual([...permissions, own]);
 });

@@ -6,7 +6,7 @@ import type { AgentSpec } from "../../shared/protocol/agent.ts";
 import type { Pace } from "../../shared/protocol/limits.ts";
 import { ASK_TOOL } from "../../shared/protocol/message.ts";
 import { type PermissionRules, SKILL_TOOL } from "../../shared/protocol/permissions.ts";
-import type { Rules } from "../loop/reply-body.ts";
+import type { RunRules } from "../loop/reply-body.ts";
 import { systemPrompt } from "../loop/system-prompt.ts";
 import { outputFormat } from "../model/output-format.ts";
 import { requestHead } from "../model/request.ts";
@@ -18,7 +18,7 @@ import type { Tool } from "../tools/tool.ts";
 import { listedOf, withFinding } from "../tools/tool-search.ts";
 
 /** What is the worker's own, for all its agents. */
-export interface KindSources {
+export interface SpecSources {
   toolbox: Toolbox;
   roots: readonly OpenRoot[];
   /** What tools of every agent may do, before what its specification says. */
@@ -27,8 +27,8 @@ export interface KindSources {
 }
 
 /** See the module's header. */
-export interface Kind {
-  rules: Rules;
+export interface PreparedSpec {
+  rules: RunRules;
   /** The tools offered to the model, by name, sorted. */
   tools: ReadonlyMap<string, Tool>;
   /** Their names. */
@@ -44,26 +44,26 @@ export interface Kind {
 }
 
 /** The kinds of the agents that this worker has claimed; forgotten with their specifications. */
-export class Kinds {
-  readonly #sources: KindSources;
-  readonly #known = new WeakMap<AgentSpec, { kind: Kind; of: readonly Tool[] }>();
+export class SpecCache {
+  readonly #sources: SpecSources;
+  readonly #known = new WeakMap<AgentSpec, { kind: PreparedSpec; of: readonly Tool[] }>();
 
-  constructor(sources: KindSources) {
+  constructor(sources: SpecSources) {
     this.#sources = sources;
   }
 
   /** The kind of the agents of `spec`; made anew once tools have become known to the worker. */
-  of(spec: AgentSpec): Kind {
+  of(spec: AgentSpec): PreparedSpec {
     const { tools: of } = this.#sources.toolbox.resolve(undefined);
     const known = this.#known.get(spec);
     if (known?.of === of) return known.kind;
-    const kind = kindOf(spec, this.#sources);
+    const kind = prepareSpec(spec, this.#sources);
     this.#known.set(spec, { kind, of });
     return kind;
   }
 }
 
-function kindOf(spec: AgentSpec, sources: KindSources): Kind {
+function prepareSpec(spec: AgentSpec, sources: SpecSources): PreparedSpec {
   const { toolbox, roots, skills } = sources;
   const tools = toolsOf(spec, sources);
   const offered = [...tools.values()];
@@ -103,7 +103,7 @@ function kindOf(spec: AgentSpec, sources: KindSources): Kind {
   };
 }
 
-function toolsOf(spec: AgentSpec, { toolbox, skills }: KindSources): ReadonlyMap<string, Tool> {
+function toolsOf(spec: AgentSpec, { toolbox, skills }: SpecSources): ReadonlyMap<string, Tool> {
   // Skills that are named come with the tool that loads them.
   const allowlist = spec.tools && spec.skills?.length ? [...spec.tools, SKILL_TOOL] : spec.tools;
   const withheld = new Set(spec.disallowed_tools);

@@ -2,9 +2,9 @@
 
 import type { ParentAddress } from "../shared/protocol/keys.ts";
 import { onAbort } from "../shared/stop-signal.ts";
+import type { ClientResources } from "./client-resources.ts";
 import type { Profile } from "./inheritance.ts";
 import type { OperatorDefaults } from "./input.ts";
-import type { OpenClient } from "./open-client.ts";
 import type { RedisCall } from "./redis-call.ts";
 
 /** See the module's sentence. */
@@ -12,19 +12,19 @@ export interface ParentContext {
   readonly profile: Profile;
   readonly operator: OperatorDefaults;
   /** The opened client. Rejects with `closed` after the parent's or the client's stop. */
-  open(): Promise<OpenClient>;
+  open(): Promise<ClientResources>;
   /** Calls `end` with the reason when the parent stops; the function it returns takes that back. */
   onStop(end: (reason: unknown) => void): () => void;
 }
 
 /** One call of a parent. */
 export interface ParentCall extends RedisCall {
-  readonly client: OpenClient;
+  readonly client: ClientResources;
   readonly parent: ParentAddress;
 }
 
 /** Runs `work` as one call of the parent. */
-export async function inCall<T>(
+export async function withCall<T>(
   { open, profile: { parent } }: Pick<ParentContext, "open" | "profile">,
   work: (call: ParentCall) => Promise<T>,
 ): Promise<T> {

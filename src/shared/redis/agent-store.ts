@@ -19,7 +19,7 @@ import { jsonIn } from "../protocol/text.ts";
 import { sumUsage, type UsageTotals } from "../protocol/usage.ts";
 import { int } from "./codec.ts";
 import type { RedisClient } from "./connection/connection.ts";
-import { type Answer, type Input, loadScripts, type Scripts } from "./scripts.ts";
+import { loadScripts, type Scripts, type VerbAnswer, type VerbInput } from "./scripts.ts";
 import { AGENT_VERBS } from "./verbs.ts";
 
 /** Everything a worker needs to go on with an agent. */
@@ -78,8 +78,8 @@ type AgentVerb = keyof typeof AGENT_VERBS;
 export type AgentVerbs = {
   [N in AgentVerb]: (
     address: AgentAddress,
-    ...input: Record<never, never> extends Input<N> ? [input?: Input<N>] : [input: Input<N>]
-  ) => Promise<Answer<N>>;
+    ...input: Record<never, never> extends VerbInput<N> ? [input?: VerbInput<N>] : [input: VerbInput<N>]
+  ) => Promise<VerbAnswer<N>>;
 };
 
 /** The store over one connection. */
@@ -98,13 +98,13 @@ export function createAgentStore(redis: RedisClient, keys: Keys, timing: Timing 
 function verbsOf(scripts: Scripts): AgentVerbs {
   const verbs: Partial<Record<string, unknown>> = {};
   for (const name of Object.keys(AGENT_VERBS) as AgentVerb[])
-    verbs[name] = (address: AgentAddress, input: Input<typeof name>) =>
+    verbs[name] = (address: AgentAddress, input: VerbInput<typeof name>) =>
       scripts.run(name, address, input ?? {});
   return verbs as AgentVerbs;
 }
 
 /** What a claim handed out, read. Throws where the record or a message is malformed. */
-export function stateOf(claimed: Extract<Answer<"claim">, { status: "claimed" }>): AgentState {
+export function stateOf(claimed: Extract<VerbAnswer<"claim">, { status: "claimed" }>): AgentState {
   const inbox = claimed.messages.map((message) => InboxMessage.parse(JSON.parse(message)));
   const record = AgentRecord.parse(Object.fromEntries(claimed.record));
   return { record: withText(record, (key) => claimed.log.get(key)), log: claimed.log, inbox };

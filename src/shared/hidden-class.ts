@@ -13,7 +13,6 @@ type Kind =
   | "results"
   | "plan"
   | "request"
-  | "sent"
   | "stream"
   | "message"
   | "answer"

@@ -535,14 +535,6 @@ export default [
     tests: ["test/integration/model-port.test.ts"],
   },
   {
-    id: "anthropic-sdk-retries",
-    promise: "Only the worker retries.",
-    file: "src/worker/model/anthropic/model.ts",
-    find: "maxRetries: 0,",
-    replace: "maxRetries: 2,",
-    tests: ["test/integration/model-port.test.ts"],
-  },
-  {
     id: "anthropic-listener-fails-call",
     promise: "What a listener throws costs no paid answer.",
     file: "src/worker/model/anthropic/stream.ts",

@@ -204,43 +204,51 @@ export const RecordFields = z.object({
   questions: json(z.array(OpenQuestion)).optional(),
   /** `1`: its caller named the request key. */
   promised: z.string().optional(),
-  /** All that stays after the ack of the agent's end, with the status; see {@link readKept}. */
-  kept: z.string().optional(),
+  /** Token of the ack of the agent's end. Where it stands, only what is short stays as it was; see {@link readKept}. */
+  acked_by: z.string().optional(),
 });
 
 /**
- * The values of the JSON list in {@link RecordFields} `kept`, in their order: names in each record would be a quarter of what an
- * agent may leave behind. Limits and what follows them up to `definition` are of its specification; `entry_id` and what
- * follows are of its reply, `ending` what its `reply_id` has behind the uid.
+ * The values of the JSON list that stands in the fields `kept1`, `kept2` … of an acked agent's record, in their order: names in
+ * each record would be a quarter of what an agent may leave behind. Those up to `definition` are of its specification;
+ * `entry_id` and what follows are of its reply, `ending` what its `reply_id` has behind the uid.
  */
 export const KEPT_FIELDS = [
-  ...["v", "created_at", "ended_at", "name", "model"],
-  ...["max_turns", "max_tokens", "max_duration_ms", "max_total_tokens", "max_cost_usd"],
+  ...["model", "max_turns", "max_tokens", "max_duration_ms", "max_total_tokens", "max_cost_usd"],
   ...["keep_alive", "idle_ms", "description", "definition", "progress", "summary"],
   ...["entry_id", "ending", "kind", "reply_status", "stop_reason", "message_ids", "undelivered"],
 ] as const;
 
-const KEPT = /^(\S+) (\S+) (\d+) \S+ (.+)$/s;
-
 /**
- * The other fields of a record whose agent's end was acked, unchecked: `ack.lua` kept them. What only a worker or a resumed
- * agent would need is gone.
+ * The fields of a record, unchecked, of which `ack.lua` kept only `fields`, for the end of its agent was acked. What only a
+ * worker or a resumed agent would need is gone.
  */
-export function readKept(uid: string, kept: string): Record<string, unknown> {
-  const [, agent_id, ended_reason, run, json = "[]"] = KEPT.exec(kept) ?? [];
+export function readKept(
+  { uid, tenant, parentId }: { uid: string; tenant: string; parentId: string },
+  fields: Readonly<Record<string, string>>,
+): Record<string, unknown> {
+  let json = "";
+  for (let n = 1; fields[`kept${n}`] !== undefined; n += 1) json += fields[`kept${n}`];
   const values = z.array(z.unknown()).parse(JSON.parse(json));
-  const stayed: Partial<Record<(typeof KEPT_FIELDS)[number], unknown>> = Object.fromEntries(
+  const kept: Partial<Record<(typeof KEPT_FIELDS)[number], unknown>> = Object.fromEntries(
     KEPT_FIELDS.map((name, i) => [name, values[i] ?? undefined]),
   );
-  const { v, created_at, ended_at, name, progress, summary } = stayed;
-  const { max_turns, max_tokens, max_duration_ms, max_total_tokens, max_cost_usd } = stayed;
+  const { max_turns, max_tokens, max_duration_ms, max_total_tokens, max_cost_usd, progress, summary } = kept;
   const limits = { max_turns, max_tokens, max_duration_ms, max_total_tokens, max_cost_usd };
-  const { model, keep_alive, idle_ms, description, definition } = stayed;
-  const spec = { v, model, limits, keep_alive: keep_alive === 1, idle_ms, description, definition };
-  const { entry_id, ending, kind, reply_status: status, stop_reason, message_ids, undelivered } = stayed;
+  const { model, keep_alive, idle_ms, description, definition } = kept;
+  const spec = {
+    v: Number(fields.v),
+    model,
+    limits,
+    keep_alive: keep_alive === 1,
+    idle_ms,
+    description,
+    definition,
+  };
+  const { entry_id, ending, kind, reply_status: status, stop_reason, message_ids, undelivered } = kept;
   const said = {
     entry_id,
-    at: `${ended_at}`,
+    at: fields.ended_at,
     reply_id: `${uid}.${ending}`,
     kind,
     status,
@@ -249,8 +257,9 @@ export function readKept(uid: string, kept: string): Record<string, unknown> {
   };
   const reply = { ...said, agent_status: "ended", undelivered: undelivered && JSON.stringify(undelivered) };
   return {
-    ...{ v, agent_id, ended_reason, run, created_at, ended_at, name, summary },
-    ...{ epoch: 0, wake: 0, deadline: 0, inbox_read: 0, spec: JSON.stringify(spec) },
+    ...fields,
+    ...{ uid, tenant, parent_id: parentId, epoch: 0, deadline: 0, inbox_read: 0 },
+    ...{ summary, spec: JSON.stringify(spec) },
     ...(progress !== undefined && { progress: JSON.stringify(progress) }),
     ...(kind !== undefined && { reply: JSON.stringify(reply) }),
   };

@@ -233,9 +233,5 @@ async function readRecord(
 
 function parseRecord(address: AgentAddress, fields: Record<string, string>): AgentRecord | undefined {
   if (Object.keys(fields).length === 0) return undefined;
-  const { uid, tenant, parentId: parent_id } = address;
-  return AgentRecord.parse({
-    ...fields,
-    ...(fields.kept && { uid, tenant, parent_id, ...readKept(uid, fields.kept) }),
-  });
+  return AgentRecord.parse(fields.acked_by === undefined ? fields : readKept(address, fields));
 }

@@ -4,7 +4,7 @@
  * are live only: their worker publishes them itself.
  */
 import { z } from "zod";
-import { isoTime, readKept } from "../protocol/agent.ts";
+import { isoTime } from "../protocol/agent.ts";
 import { type AgentAddress, agentOf, type Keys, type ParentAddress } from "../protocol/keys.ts";
 import { eventMembers, isBehind, ProgressEvent } from "../protocol/reply.ts";
 import { jsonIn } from "../protocol/text.ts";
@@ -176,15 +176,11 @@ async function linesOf(
   address: AgentAddress,
   stored: Promise<string[]>,
 ): Promise<EventLine[]> {
-  const [lines, [agentId, name, kept]] = await Promise.all([
+  const [lines, [agentId, name]] = await Promise.all([
     stored,
-    redis.hmget(keys.agent(address).record, "agent_id", "name", "kept"),
+    redis.hmget(keys.agent(address).record, "agent_id", "name"),
   ]);
-  const agent = {
-    agent_id: agentId ?? address.uid,
-    name: name ?? "",
-    ...(kept && readKept(address.uid, kept)),
-  };
+  const agent = { agent_id: agentId ?? address.uid, name: name ?? "" };
   return lines.flatMap((text) => {
     const [, n, run, events] = STORED_LINE.exec(text) ?? [];
     const line = Line.safeParse({ n, r: Number(run), e: jsonIn(`[${events}]`) }).data;

@@ -3,7 +3,6 @@
 import { beforeAll, expect, test } from "vitest";
 import { createIntake } from "../../../src/service/intake/intake.ts";
 import { createLogger } from "../../../src/shared/logger.ts";
-import { readKept } from "../../../src/shared/protocol/agent.ts";
 import { createApiKeys } from "../../../src/shared/redis/api-keys.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { keysLike } from "../../helpers/redis.ts";
@@ -48,12 +47,7 @@ async function forgetRecipes(): Promise<void> {
 /** When the youngest agent ended, epoch ms. */
 async function lastEndMs(): Promise<number> {
   const records = await keysLike(stage.redis, "saq:{*}:agent:sa-????????????????????????");
-  const ends = await Promise.all(
-    records.map(async (key) => {
-      const { kept, ended_at } = await stage.redis.hgetall(key);
-      return Number(kept === undefined ? ended_at : readKept("", kept).ended_at);
-    }),
-  );
+  const ends = await Promise.all(records.map(async (key) => Number(await stage.redis.hget(key, "ended_at"))));
   return Math.max(...ends);
 }
 

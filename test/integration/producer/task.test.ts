@@ -168,7 +168,8 @@ describe("task", () => {
     await named;
     const ofParent = worker.store.keys.parent(address);
     const { record } = worker.store.keys.agent({ ...address, uid: await worker.uidOf("task") });
-    const kept = await until(() => worker.redis.hget(record, "kept"));
+    await until(() => worker.redis.hexists(record, "acked_by"));
+    const kept = Object.values(await worker.redis.hgetall(record)).join("");
     expect(Math.ceil((await worker.redis.pttl(ofParent.request("t1"))) / TIMING.requestTtlMs)).toBe(2);
     expect(kept.length).toBeLessThan(450);
   });

@@ -190,7 +190,7 @@ test(
     expect(kills).toBeGreaterThan(2);
     const { record } = stage.keys.agent({ tenant: "default", parentId, uid: `sa-${"?".repeat(24)}` });
     const records = await keysLike(stage.redis, record.replaceAll(/[{}]/g, "?"));
-    const acked = await Promise.all(records.map((key) => stage.redis.hexists(key, "kept")));
+    const acked = await Promise.all(records.map((key) => stage.redis.hexists(key, "acked_by")));
     expect(acked.filter((isAcked) => isAcked === 1)).toHaveLength(REPLIES);
     if (IS_LONG)
       console.info(

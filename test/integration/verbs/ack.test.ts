@@ -54,7 +54,7 @@ test("a repeated ack answers as the first time, to both readers, and changes not
   expect(await rig.everything()).toEqual(before);
 });
 
-test("after the ack of its end two fields still answer for an agent: its reply, its view, and why nothing more is taken", async () => {
+test("after the ack of its end what is kept still answers for an agent: its reply, its view, and why nothing more is taken", async () => {
   const rig = verbRig();
   const { agent, epoch } = await rig.running();
   await rig.send(agent, "late", "m-8");
@@ -62,7 +62,22 @@ test("after the ack of its end two fields still answer for an agent: its reply, 
   const entry = await only(rig);
   const before = await rig.store.record(agent);
   await rig.replies.ack(rig.parent, entry, "reader-1");
-  expect(Object.keys(await rig.raw(agent)).sort()).toEqual(["kept", "status"]);
+  expect(
+    Object.keys(await rig.raw(agent))
+      .filter((name) => !/^kept\d+$/.test(name))
+      .sort(),
+  ).toEqual([
+    "acked_by",
+    "agent_id",
+    "created_at",
+    "ended_at",
+    "ended_reason",
+    "name",
+    "run",
+    "status",
+    "v",
+    "wake",
+  ]);
   const record = await rig.store.record(agent);
   if (!record || !before) throw new Error("no record");
   expect(keptReply(record)).toEqual(entry);
@@ -88,6 +103,21 @@ test("after the ack of its end two fields still answer for an agent: its reply, 
     },
   });
   expect(spawned).toEqual({ status: "conflict", agent_id: record.agent_id });
+});
+
+test.each([
+  ["in pieces that Redis packs, no character cut in two", "€".repeat(700), true],
+  ["in one where they would be too many", "€".repeat(3_000), false],
+])("what is kept of an agent stands %s", async (_, summary, isPacked) => {
+  const rig = verbRig();
+  const { agent, epoch } = await rig.running();
+  await rig.store.settle(agent, { ...handedBack(epoch), summary });
+  const entry = await only(rig);
+  await rig.replies.ack(rig.parent, entry, "reader-1");
+  const bytes = Object.values(await rig.raw(agent)).map((value) => Buffer.byteLength(value));
+  // As `hash-max-listpack-value` of a server has it.
+  expect(Math.max(...bytes) <= 64).toBe(isPacked);
+  expect((await rig.store.record(agent))?.progress?.summary).toBe(summary);
 });
 
 test("the end of an agent without a run, and one with unread messages, are kept as they were told", async () => {

@@ -2,9 +2,10 @@
 -- parent and a repeated request key still need, for `kept_ms`; if its profile keeps a transcript, all of the record stays. Its
 -- request key goes, unless its caller named it. The timelines of a parent's newest ended agents stay; the oldest of them goes
 -- with its numbers in the history.
--- Include rest.
 -- Closes: two readers both believing they were first; a re-sent ack contradicting itself.
 local TIMELINES_MAX = 50
+-- A hash whose values are all so short takes half the memory; with many of them it does not.
+local PIECE_BYTES, PIECES_MAX = 64, 100
 
 -- The values of `kept_fields` as a JSON list, null for those that are not there; nil for a record that Lua cannot read, which
 -- then stays as it is.
@@ -12,13 +13,12 @@ local function kept_json(agent)
   local readable, spec = pcall(cjson.decode, agent.spec)
   if not readable then return nil end
   local reply = agent.reply and cjson.decode(agent.reply) or {}
-  local values = { name = agent.name, summary = agent.summary, model = spec.model, keep_alive = spec.keep_alive and 1 or 0,
+  local values = { summary = agent.summary, model = spec.model, keep_alive = spec.keep_alive and 1 or 0,
     idle_ms = spec.idle_ms, description = spec.description, definition = spec.definition, entry_id = reply.entry_id,
     ending = reply.reply_id and string.match(reply.reply_id, '[^.]*$'), kind = reply.kind, reply_status = reply.status,
     stop_reason = reply.stop_reason, message_ids = reply.message_ids }
   for name, limit in pairs(spec.limits) do values[name] = limit end
-  local as_json = { v = agent.v, created_at = agent.created_at, ended_at = agent.ended_at, progress = agent.progress,
-    undelivered = reply.undelivered }
+  local as_json = { progress = agent.progress, undelivered = reply.undelivered }
   local list = {}
   for name in string.gmatch(kept_fields, '%S+') do
     list[#list + 1] = as_json[name] or (values[name] and cjson.encode(values[name])) or 'null'
@@ -26,15 +26,28 @@ local function kept_json(agent)
   return '[' .. table.concat(list, ',') .. ']'
 end
 
+-- `text` in the fields `kept1`, `kept2` … of `fields`; no character is cut in two.
+local function keep(fields, text)
+  local most = #text > PIECE_BYTES * PIECES_MAX and #text or PIECE_BYTES
+  local from, number = 1, 1
+  while from <= #text do
+    local next = from + most
+    for _ = 1, 3 do
+      if string.find(text, '^[\128-\191]', next) then next = next - 1 end
+    end
+    fields['kept' .. number] = string.sub(text, from, next - 1)
+    from, number = next, number + 1
+  end
+end
+
 -- Read first: a key of another type fails here, and the entry stays.
-local agent = read(record, 'v', 'end_entry', 'agent_id', 'ended_reason', 'run', 'created_at', 'ended_at', 'name', 'spec',
-  'progress', 'summary', 'reply', 'transcript_ms', 'promised')
+local agent = read(record, 'v', 'end_entry', 'agent_id', 'name', 'ended_reason', 'run', 'wake', 'created_at', 'ended_at', 'spec',
+  'progress', 'summary', 'reply', 'transcript_ms', 'promised', 'acked_by')
 local is_end = agent.end_entry == entry_id
 local asked_by = is_end and redis.call('GET', request)
 if is_end then redis.call('LLEN', timelines) end
 if redis.call('XDEL', replies, entry_id) == 0 then
-  local _, _, _, acked_by = words_of_kept(record)
-  if acked_by == token or redis.call('GET', ack) == token then return answer('first') end
+  if agent.acked_by == token or redis.call('GET', ack) == token then return answer('first') end
   return answer('already')
 end
 redis.call('PEXPIRE', text, kept_ms)
@@ -47,8 +60,10 @@ local transcript_ms = num(agent.transcript_ms)
 local json = transcript_ms == 0 and kept_json(agent)
 if json then
   redis.call('DEL', record, transcript)
-  redis.call('HSET', record, 'status', 'ended', 'kept', table.concat({ agent.agent_id, agent.ended_reason, agent.run, token,
-    json }, ' '))
+  local stays = { status = 'ended', acked_by = token, v = agent.v, agent_id = agent.agent_id, name = agent.name, run = agent.run,
+    wake = agent.wake, ended_reason = agent.ended_reason, created_at = agent.created_at, ended_at = agent.ended_at }
+  keep(stays, json)
+  write(record, stays)
   redis.call('PEXPIRE', record, kept_ms)
 else
   redis.call('SET', ack, token, 'PX', request_ttl_ms)

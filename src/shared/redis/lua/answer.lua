@@ -1,8 +1,8 @@
 -- answer: writes the answer to an open question into the log, once. With the last one the agent is queued again.
--- Include rest, queue.
+-- Include end, queue.
 -- Closes: two answers to one question (parent twice, or parent and default); an agent without a wake after its last answer;
 -- a default before the deadline; an agent that waits for an answer it has.
-local agent = with_kept(read(record, 'status', 'run', 'wake', 'ended_reason', 'deadline', 'questions'), record)
+local agent = read(record, 'status', 'run', 'wake', 'ended_reason', 'deadline', 'questions')
 if not is_alive(agent) then return refused(agent) end
 
 local open, others = false, {}

@@ -1,9 +1,9 @@
 -- finish: asks for a graceful end; the run's next model call is its final call. An agent that waits for an answer is
 -- queued: its open questions stay without one.
--- Include rest, orphan, queue.
+-- Include end, orphan, queue.
 -- Closes: a finish reported as heeded though no run is left to heed it; one that waits for an answer first; a sweeper's finish
 -- of an agent whose parent came back.
-local agent = with_kept(read(record, 'status', 'run', 'ended_reason', 'wake', 'on_parent_gone'), record)
+local agent = read(record, 'status', 'run', 'ended_reason', 'wake', 'on_parent_gone')
 if not is_alive(agent) then return refused(agent) end
 if agent.status == 'idle' then return answer('idle') end
 if orphaned and not follows_parent(agent, now_ms()) then return answer('not_due') end

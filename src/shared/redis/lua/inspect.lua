@@ -1,5 +1,5 @@
 -- inspect: what stands in one slot about one agent, at one moment; changes nothing.
--- Include rest, age.
+-- Include age.
 -- Closes: an agent put together from answers of several moments, found sick though it never was.
 local agent = read(record, 'v', 'agent_id', 'status', 'deadline', 'lease_until', 'unanswered_since', 'max_age_ms', 'wake',
   'worker', 'crashes_without_progress', 'breaks')
@@ -9,7 +9,7 @@ if not agent.status then
   around.timeline, around.attachments = redis.call('LLEN', timeline), redis.call('HLEN', attachments)
   return answer('gone', around)
 end
-local agent_id = agent.agent_id or words_of_kept(record) or ''
+local agent_id = agent.agent_id or ''
 around.version, around.agent_id, around.agent_status = num(agent.v), agent_id, agent.status
 around.deadline, around.lease_until, around.wake = num(agent.deadline), num(agent.lease_until), num(agent.wake)
 local too_old = too_old_at(agent)

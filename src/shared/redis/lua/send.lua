@@ -1,8 +1,8 @@
 -- send: puts a message into an agent's inbox; an idle agent becomes queued, also when its life key has just expired.
--- Include rest, queue.
+-- Include end, queue.
 -- Closes: a message accepted and lost between expiry and settle; one message delivered twice; the name of an agent that
 -- still gets messages running out.
-local agent = with_kept(read(record, 'status', 'run', 'wake', 'ended_reason', 'unanswered_since'), record)
+local agent = read(record, 'status', 'run', 'wake', 'ended_reason', 'unanswered_since')
 if not agent.status then return refused(agent) end
 
 local seen = redis.call('GET', message)

@@ -1,11 +1,11 @@
 -- settle: the only way out. Ends a run (its worker, with the epoch) or an agent (parent or sweeper, by authority).
--- Include rest, holder, crashes, age, idle, orphan, queue, events, status, channel, message, commit, text, usage.
+-- Include end, holder, crashes, age, idle, orphan, queue, events, status, channel, message, commit, text, usage.
 -- Every command that may fail stands before the write that ends the run: what fails leaves a run that can be settled again.
 -- Closes: two ends of one agent; a message accepted between the last look at the inbox and the end; idle death after a
 -- revival; a run counted twice: what it used is added behind the guards that let only its first settle through.
-local agent = with_kept(read(record, 'status', 'epoch', 'run', 'wake', 'ended_reason', 'settled_epoch', 'progress', 'summary',
+local agent = read(record, 'status', 'epoch', 'run', 'wake', 'ended_reason', 'settled_epoch', 'progress', 'summary',
   'unanswered_since', 'max_age_ms', 'deadline', 'agent_id', 'name', 'parent_id', 'inbox_since', 'inbox_read', 'finish',
-  'begun', 'message_ids', 'tools_since', 'on_parent_gone'), record)
+  'begun', 'message_ids', 'tools_since', 'on_parent_gone')
 if not agent.status then return answer('unknown') end
 agent.uid = uid
 local run, wake, now = num(agent.run), num(agent.wake), now_ms()

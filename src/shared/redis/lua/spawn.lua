@@ -1,5 +1,5 @@
 -- spawn: registers a new agent with its life key, idle or, with its first message, queued for its first run.
--- Include rest, queue.
+-- Include queue.
 -- Closes: two producers admitting an eleventh agent; one request spawning two agents; two names with one slug; a uid in
 -- use starting over with epoch 0; an agent that is spawned while its first message is lost; an agent made under a profile
 -- that is registered no more.
@@ -9,13 +9,13 @@ if seen then
   if its_digest ~= digest then return answer('conflict', { agent_id = its_agent_id }) end
   local same = { uid = its_uid, agent_id = its_agent_id, created_at = its_time }
   if its_uid == uid then
-    local agent = with_kept(read(record, 'status', 'run', 'wake'), record)
+    local agent = read(record, 'status', 'run', 'wake')
     same.agent_status, same.run, same.wake = agent.status, agent.run, agent.wake
   end
   return answer('same', same)
 end
 
-local taken = redis.call('HGET', record, 'agent_id') or words_of_kept(record)
+local taken = redis.call('HGET', record, 'agent_id')
 if taken then return answer('conflict', { agent_id = taken }) end
 
 local inherited = read(profile, 'profile_version', 'content')

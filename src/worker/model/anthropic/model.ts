@@ -1,5 +1,5 @@
 /**
- * The Anthropic model: the only caller of the SDK's client; one client and one connection pool per instance.
+ * The Anthropic model: the only user of the SDK's client; one client and one connection pool per instance.
  *
  * Owns: the client, and how a call ends. Neighbours: `transport.ts` owns connections and time limits, `stream.ts` and
  * `answer.ts` what comes back, `failure.ts` what an error means, the worker all retries.
@@ -10,20 +10,21 @@
  * 3. Nothing is read from the environment: key, host and headers are arguments.
  * 4. Nothing is written to the console.
  *
- * A call makes no header object, timer, listener or abort signal of its own; the SDK makes one controller.
+ * A call makes no header object, timer, listener, controller or abort signal.
  */
 import { createHash } from "node:crypto";
-import { Anthropic } from "@anthropic-ai/sdk";
+import { Anthropic, APIError } from "@anthropic-ai/sdk";
 import { type Clock, systemClock } from "../../../shared/clock.ts";
 import { SubagentError } from "../../../shared/errors.ts";
 import { lastOf } from "../../../shared/hidden-class.ts";
+import { jsonIn } from "../../../shared/protocol/text.ts";
 import { keepSecret } from "../../../shared/secrets.ts";
 import type { CallControl, CallOutcome, Model, ModelRequest } from "../model.ts";
 import { requestBody } from "../request.ts";
 import { AnswerDraft } from "./answer.ts";
 import { CallAbortedError, classify, MalformedAnswerError } from "./failure.ts";
 import { type BodyReader, readerOf } from "./stream.ts";
-import { Exchange, type ExchangePlan, Transport } from "./transport.ts";
+import { type Exchange, type ExchangePlan, Transport } from "./transport.ts";
 
 /** Where the provider is and how patient to be. Durations in milliseconds. */
 export interface AnthropicModelOptions {
@@ -77,8 +78,10 @@ export function createAnthropicModel(options: AnthropicModelOptions): Model {
 }
 
 class AnthropicModel implements Model {
-  readonly #client: MessagesClient;
+  readonly #client: Anthropic;
   readonly #transport: Transport;
+  /** Names and values by turns. */
+  #headers: Promise<readonly string[]> | undefined;
   readonly #clock: Clock;
   readonly #patience: Patience;
   readonly #provider: string;
@@ -95,7 +98,7 @@ class AnthropicModel implements Model {
     this.#provider = providerOf(apiKey, baseUrl);
     const url = new URL(baseUrl.replace(/\/$/, "") + MESSAGES_PATH);
     this.#transport = new Transport(url, { clock, idleTimeoutMs, connections });
-    this.#client = new MessagesClient(apiKey, baseUrl, timeoutMs, this.#transport);
+    this.#client = clientFor(apiKey, baseUrl);
   }
 
   async call(request: ModelRequest, control: CallControl): Promise<CallOutcome> {
@@ -106,7 +109,7 @@ class AnthropicModel implements Model {
     this.#callsUnderWay += 1;
     let error: unknown;
     try {
-      await this.#client.send(exchange);
+      await this.#send(exchange);
     } catch (thrown) {
       error = exchange.error ?? thrown;
     }
@@ -115,6 +118,13 @@ class AnthropicModel implements Model {
     this.#callsUnderWay -= 1;
     if (this.#callsUnderWay === 0) this.#onLastCall();
     return this.#outcomeOf(draft, error);
+  }
+
+  /** Resolves when the response is read. Rejects with the SDK's error for it, or with what ended the exchange. */
+  async #send(exchange: Exchange): Promise<void> {
+    this.#headers ??= commonHeaders(this.#client);
+    const refusal = await this.#transport.send(exchange, await this.#headers);
+    if (refusal) throw await errorOf(refusal);
   }
 
   limiterName(model: string): string {
@@ -199,7 +209,7 @@ class CallPlan implements ExchangePlan {
   }
 }
 
-/** Names and values by turns. */
+/** The headers of this request alone, names and values by turns. */
 function headersOf({ purchaseId, traceparent, beta }: ModelRequest): readonly string[] {
   const headers = ["idempotency-key", purchaseId];
   if (beta !== undefined) headers.push("anthropic-beta", beta);
@@ -215,64 +225,38 @@ const SENT_HEADER = /^(?:accept|authorization|content-type|user-agent|anthropic-
 
 const silent = { error: ignore, warn: ignore, info: ignore, debug: ignore };
 
-type BuildRequest = Anthropic["buildRequest"];
-type FetchWithTimeout = Anthropic["fetchWithTimeout"];
+/** The SDK's client; a request of its own would make a controller, a log line and eight promises. */
+function clientFor(apiKey: string, baseURL: string): Anthropic {
+  return new Anthropic({
+    apiKey,
+    baseURL,
+    webhookKey: null,
+    logLevel: "off",
+    logger: silent,
+    openTelemetry: false,
+  });
+}
 
-/**
- * The SDK's client, with the two steps of a request replaced that cost most: headers are built once, and the body (an
- * {@link Exchange}) goes to the transport as it is. What an error response means stays the SDK's.
- */
-class MessagesClient extends Anthropic {
-  readonly #transport: Transport;
-  #request: ReturnType<BuildRequest> | undefined;
-  #headers: readonly string[] = [];
+/** What every request is sent with. Given with the request, headers win over those that the environment put into the client. */
+async function commonHeaders(client: Anthropic): Promise<readonly string[]> {
+  const { req } = await client.buildRequest({
+    method: "post",
+    path: MESSAGES_PATH,
+    headers: {
+      authorization: `Bearer ${client.apiKey}`,
+      "anthropic-version": API_VERSION,
+      "content-type": "application/json",
+    },
+  });
+  return [...req.headers].filter(([name]) => SENT_HEADER.test(name)).flat();
+}
 
-  constructor(apiKey: string, baseURL: string, timeout: number, transport: Transport) {
-    super({
-      apiKey,
-      baseURL,
-      timeout,
-      webhookKey: null,
-      maxRetries: 0,
-      logLevel: "off",
-      logger: silent,
-      openTelemetry: false,
-    });
-    this.#transport = transport;
-  }
-
-  /** Resolves when the response is read. Rejects with the SDK's error for it, or with what ended the exchange. */
-  send(exchange: Exchange): Promise<unknown> {
-    const sent = this.post(MESSAGES_PATH, { body: exchange });
-    lastOf.sent = sent;
-    return sent.asResponse();
-  }
-
-  override buildRequest(): ReturnType<BuildRequest> {
-    this.#request ??= this.#buildOnce();
-    return this.#request;
-  }
-
-  override fetchWithTimeout(...[url, init, ms, controller, options]: Parameters<FetchWithTimeout>) {
-    const exchange = options?.body;
-    if (exchange instanceof Exchange) return this.#transport.send(exchange, this.#headers);
-    return super.fetchWithTimeout(url, init, ms, controller, options);
-  }
-
-  /** Given with the request, headers win over anything the environment put into the client's defaults. */
-  async #buildOnce(): ReturnType<BuildRequest> {
-    const built = await super.buildRequest({
-      method: "post",
-      path: MESSAGES_PATH,
-      headers: {
-        authorization: `Bearer ${this.apiKey}`,
-        "anthropic-version": API_VERSION,
-        "content-type": "application/json",
-      },
-    });
-    this.#headers = [...built.req.headers].filter(([name]) => SENT_HEADER.test(name)).flat();
-    return built;
-  }
+/** The SDK's error for an answer that is no success. */
+async function errorOf(refusal: Response): Promise<APIError> {
+  const text = await refusal.text();
+  const body = jsonIn(text);
+  const said = typeof body === "object" && body !== null ? body : undefined;
+  return APIError.generate(refusal.status, said, said ? undefined : text, refusal.headers);
 }
 
 /** Host and credential as far as others may know them. */

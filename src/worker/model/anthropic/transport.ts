@@ -67,10 +67,10 @@ export class Transport {
   }
 
   /**
-   * Sends the request. Resolves with the response when its body is read, whatever its status; rejects with what ended
-   * the exchange. @param headers names and values by turns
+   * Sends the request. Resolves when the response is read: with nothing where it is a success, for the reader has it, else with
+   * the refusal. Rejects with what ended the exchange. @param headers names and values by turns
    */
-  send(exchange: Exchange, headers: readonly string[]): Promise<Response> {
+  send(exchange: Exchange, headers: readonly string[]): Promise<Response | undefined> {
     return exchange.start(this.#path, headers);
   }
 
@@ -85,14 +85,6 @@ export class Transport {
     return this.#connections.close();
   }
 }
-
-/** All that the SDK reads of a successful response; the reader has the rest. Getters of the platform cost more than a value. */
-const SUCCESS = Object.defineProperties(new Response(null), {
-  ok: { value: true },
-  status: { value: 200 },
-  url: { value: "" },
-  headers: { value: new Headers() },
-});
 
 /** Bounds of HTTP; no `Response` can be made of another status. */
 const LAST_STATUS = 599;
@@ -122,7 +114,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   /** Monotonic ms of the last byte; undefined before the headers. */
   #lastByteMs: number | undefined;
   #completeMs: number | undefined;
-  #resolve: (response: Response) => void = ignore;
+  #resolve: (refusal: Response | undefined) => void = ignore;
   #reject: (error: Error) => void = ignore;
   #client: Client | undefined;
   #abortRequest: ((error?: Error) => void) | undefined;
@@ -149,7 +141,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   }
 
   /** Sends the request, unless the exchange has ended. */
-  start(path: string, headers: readonly string[]): Promise<Response> {
+  start(path: string, headers: readonly string[]): Promise<Response | undefined> {
     return new Promise((resolve, reject) => {
       if (this.#error) return reject(this.#error);
       this.#resolve = resolve;
@@ -208,7 +200,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   onComplete(): void {
     const problem = this.#reader && problemOf(() => this.#reader?.end(true));
     if (problem) this.#fail(problem);
-    else this.#succeed(this.#reader ? SUCCESS : this.#errorResponse());
+    else this.#succeed(this.#reader ? undefined : this.#errorResponse());
   }
 
   onError(error: Error): void {
@@ -270,11 +262,11 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#forget();
   }
 
-  #succeed(response: Response): void {
+  #succeed(refusal: Response | undefined): void {
     if (this.#isDone) return;
     this.#end();
     if (this.#client) this.#connections.release(this.#client);
-    this.#resolve(response);
+    this.#resolve(refusal);
     this.#forget();
   }
 

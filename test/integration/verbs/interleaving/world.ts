@@ -134,15 +134,15 @@ export class World {
     if (!is?.record.status) return;
     const { status } = is.record;
     if (was?.record.status) {
-      const { kept } = is.record;
+      const { acked_by } = is.record;
       must(
-        kept !== undefined || numberIn(is, "epoch") >= numberIn(was, "epoch"),
+        acked_by !== undefined || numberIn(is, "epoch") >= numberIn(was, "epoch"),
         "an epoch went back",
         was,
         is,
       );
       must(
-        was.record.kept === undefined || was.record.kept === kept,
+        was.record.acked_by === undefined || JSON.stringify(was.record) === JSON.stringify(is.record),
         "what is kept of an agent changed",
         was,
         is,

@@ -1,7 +1,7 @@
 /**
  * A client: what any number of parents in one process share.
  *
- * Owns: the time at which its connections are opened and closed. Its neighbours: `open-client.ts` is what is open,
+ * Owns: the time at which its connections are opened and closed. Its neighbours: `client-resources.ts` is what is open,
  * `parent.ts` what is asked over it; Redis owns all state.
  *
  * 1. Two connections at most, however many parents, readers and waiters there are.

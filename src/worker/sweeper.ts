@@ -245,7 +245,7 @@ async function answerInstead(
   return next;
 }
 
-/** Touches the deadline set first: another sweeper, which found the job waiting, may have set a later check. */
+/** Hints to the deadline set first: another sweeper, which found the job waiting, may have set a later check. */
 async function requeue(
   { store, deadlines, wakes }: SweeperContext,
   address: AgentAddress,

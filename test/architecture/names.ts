@@ -26,7 +26,7 @@ const FIELD_TERMS: ReadonlySet<string> = new Set(
   readiness record records redis register registry release renew render repair replies report request reservation reserve response rest
   result resume retries retry review root roots route router routes row rows rpc rule rulebook rules run sandbox
   scenario scheduler schema script scripts search secrets send server service session settings settle shape shared shell signal signals idle
-  slot snapshot socket source spawn spec sse start startup state status step steps stop store stream string subscriber
+  slot slots resources snapshot socket source spawn spec sse start startup state status step steps stop store stream string subscriber
   supervisor survey system table tally task tasks terminal text thread threads tier time timeline timer timers token
   transcript replay completion telemetry observe observer spans tool tools topic trace transport turn type types update url usage validation value verbs version view wait walk watch
   watchdog window web webhook webhooks wheel wire workers workspaces write`

@@ -2,10 +2,10 @@
  * The deadline set: when a sweeper must check which agent, or which parent with a lease. It is a hint in a slot of its own; the
  * records decide.
  *
- * 1. A caller that makes a deadline earlier touches the set before the verb that needs it, within the grace: the shorter of lease
+ * 1. A caller that makes a deadline earlier hints to the set before the verb that needs it, within the grace: the shorter of lease
  *    and look time. If the verb arrives later, the sweeper finds it at the check that the old state has set.
- * 2. Only a sweeper makes a hint later, and only if no caller touched it since it was seen.
- * 3. After every touch the set has a check at the end of its grace or later, so that a sweeper sees what the verb did.
+ * 2. Only a sweeper makes a hint later, and only if no caller hinted at it since it was seen.
+ * 3. After every hint the set has a check at the end of its grace or later, so that a sweeper sees what the verb did.
  */
 import {
   type AgentAddress,
@@ -30,7 +30,7 @@ export const HIDDEN_MS = 1_000;
 export interface Due {
   member: string;
   seenScore: number;
-  /** Mark of the newest touch; empty when none is remembered. */
+  /** Mark of the newest hint; empty when none is remembered. */
   seenGrace: string;
   address: AgentAddress | undefined;
   parent?: ParentAddress | undefined;
@@ -50,7 +50,7 @@ export interface DeadlineSet {
   hintParent(parent: ParentAddress, inMs: number): Promise<void>;
   /** Up to `limit` due agents; they are hidden from other sweepers for `hiddenMs`. */
   due(limit: number, hiddenMs: number): Promise<Due[]>;
-  /** Sets the next checks, none later than the end of a touch's grace that still runs; a member touched since it was seen stays as it is. */
+  /** Sets the next checks, none later than the end of a hint's grace that still runs; a member hinted at since it was seen stays as it is. */
   move(checks: readonly NextCheck[]): Promise<void>;
 }
 

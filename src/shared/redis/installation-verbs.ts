@@ -12,7 +12,7 @@ export const INSTALLATION_VERBS = {
     keys: ["deadlines", "hint_grace", "parents", "tenant_parents"],
     context: ["grace_ms"],
     args: { member: text, /** That was active now. */ parent: optional(text), in_ms: int },
-    answers: { touched: { at: int } },
+    answers: { hinted: { at: int } },
   },
   /** The agents that are due; they come due again after `hidden_ms` unless moved or removed. */
   "deadline-due": {
@@ -21,7 +21,7 @@ export const INSTALLATION_VERBS = {
     args: { limit: int, hidden_ms: int },
     answers: { due: { /** All have it now. */ score: int, members: rows({ member: text, grace: text }) } },
   },
-  /** The time of the next check of each member, or none (`at` empty), unless it was touched since it was seen. */
+  /** The time of the next check of each member, or none (`at` empty), unless it was hinted at since it was seen. */
   "deadline-move": {
     keys: ["deadlines", "hint_grace"],
     context: [],

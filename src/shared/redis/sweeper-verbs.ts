@@ -31,7 +31,7 @@ export const SWEEPER_VERBS = {
       unknown: {},
     },
   },
-  /** Replaces a wake that no worker will take; after a touch of the deadline set. Add the job of the new one. */
+  /** Replaces a wake that no worker will take; after a hint to the deadline set. Add the job of the new one. */
   requeue: {
     keys: ["record"],
     context: ["look_ms"],

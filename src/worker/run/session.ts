@@ -131,7 +131,7 @@ export class Session {
     this.state.inboxRead = record.inbox_read;
     this.state.finish = record.finish;
     this.#acknowledged = this.state.entries;
-    lease.onStatus = (news) => this.applyStatus(news);
+    lease.onStatus = (status) => this.applyStatus(status);
     lease.ending.onStop(() => this.toolStop.stop());
     lastOf.session = this;
   }
@@ -233,23 +233,20 @@ export class Session {
   }
 
   /** Commits what was added, all or none; other content in Redis is adopted. */
-  async commit({
-    interim,
-    ...along
-  }: UpcomingPurchase & { interim?: InterimMessage } = {}): Promise<CommitOutcome> {
+  async commit(along: UpcomingPurchase & { interim?: InterimMessage } = {}): Promise<CommitOutcome> {
     if (this.#pending.length === 0) return "committed";
     if (!this.lease.isLive()) return "lost";
     const commitment = this.prepareCommit(false);
     const { input } = commitment;
-    const announcement = this.#purchase.updateFor(this.state.last, commitment.entriesAfter, along);
-    input.begun = announcement?.begun;
-    input.no_purchase = announcement?.no_purchase;
-    input.interim_id = interim?.id;
-    input.interim = interim?.body;
+    const update = this.#purchase.updateFor(this.state.last, commitment.entriesAfter, along);
+    input.begun = update?.begun;
+    input.no_purchase = update?.no_purchase;
+    input.interim_id = along.interim?.id;
+    input.interim = along.interim?.body;
     const answer = await this.#store.append(this.address, input);
     if (answer.status === "stale") return this.lose();
     if (answer.status === "conflict") return this.adopt(commitment);
-    if (announcement) this.#purchase.applied(announcement);
+    if (update) this.#purchase.applied(update);
     await this.#acknowledge(commitment);
     this.applyStatus(answer);
     return "committed";
@@ -286,10 +283,10 @@ export class Session {
     return "asked";
   }
 
-  /** `settle` has written what it took along; `news`: and the run goes on. */
-  async settled(commitment: PreparedCommit, news?: HolderStatus): Promise<void> {
+  /** `settle` has written what it took along; `status`: and the run goes on. */
+  async settled(commitment: PreparedCommit, status?: HolderStatus): Promise<void> {
     await this.#acknowledge(commitment);
-    if (news) this.applyStatus(news);
+    if (status) this.applyStatus(status);
   }
 
   /** Redis refused a write. The renewal shows why: another worker holds the run, or none does, for Redis lost part of the log. */

@@ -1,6 +1,6 @@
--- deadline-move: sets the time of the next check of each agent, or forgets it, if no touch came since it was seen. While the
--- verb that a touch announced may still be on its way, the next check is no later than the end of its grace.
--- Closes: the check of a sweeper overwriting a newer touch of a producer or worker, or one whose verb it did not see yet;
+-- deadline-move: sets the time of the next check of each agent, or forgets it, if no hint came since it was seen. While the
+-- verb that a hint announced may still be on its way, the next check is no later than the end of its grace.
+-- Closes: the check of a sweeper overwriting a newer hint of a producer or worker, or one whose verb it did not see yet;
 -- a decision that is acted on late undoing that of a later check.
 local now, members = now_ms(), {}
 for i, move in ipairs(moves) do members[i] = move.member end

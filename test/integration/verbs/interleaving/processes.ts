@@ -49,7 +49,7 @@ function* hinted<T>(world: World, agent: AgentAddress, inMs: number, verb: () =>
       make: async () => {
         const atMs = await world.rig.redisNow();
         await world.rig.deadlines.hint(agent, inMs);
-        return { status: "touched", atMs };
+        return { status: "hinted", atMs };
       },
     });
     if (world.shot.nowMs - answer.atMs < Math.min(inMs, leaseMs, lookMs)) return yield* verb();

@@ -210,8 +210,8 @@ export default [
     id: "session-conflict-not-adopted",
     promise: "What was committed before stands, also in memory.",
     file: "src/worker/run/session.ts",
-    find: 'if (answer.status === "conflict") return this.adopt(commitment);\n    if (announcement',
-    replace: "if (announcement",
+    find: 'if (answer.status === "conflict") return this.adopt(commitment);\n    if (update',
+    replace: "if (update",
     tests: ["test/integration/worker/session.test.ts"],
   },
   {

@@ -9,6 +9,7 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   rmSync,
   writeFileSync,
 } from "node:fs";
@@ -101,7 +102,27 @@ function processesOf({ words, process: worker }: Worker): { pid: number; parent:
 
 async function expectNoneLeft(worker: Worker): Promise<void> {
   await until(() => processesOf(worker).length === 0).catch(() => undefined);
-  expect(processesOf(worker)).toEqual([]);
+  const left = processesOf(worker);
+  expect(left, left.length === 0 ? "" : everyProcess()).toEqual([]);
+}
+
+/** What runs on the machine, where it stands and what it holds open: one of them keeps what was left behind alive. */
+function everyProcess(): string {
+  const held = (pid: string) =>
+    readdirSync(`/proc/${pid}/fd`).map((fd) => `${fd}=${readlinkSync(`/proc/${pid}/fd/${fd}`)}`);
+  const lines = readdirSync("/proc").flatMap((pid) => {
+    try {
+      if (!/^\d+$/.test(pid)) return [];
+      const [, command = "", state = ""] =
+        /\((.*)\) (\S+ \d+ \d+)/.exec(readFileSync(`/proc/${pid}/stat`, "utf8")) ?? [];
+      return [
+        `${pid} ${command} ${state} ${readFileSync(`/proc/${pid}/wchan`, "utf8")} ${held(pid).join(" ")}`,
+      ];
+    } catch {
+      return [];
+    }
+  });
+  return lines.join("\n");
 }
 
 async function kill({ process: worker }: Worker): Promise<void> {

@@ -158,6 +158,14 @@ export default [
     RULES,
   ),
   guard(
+    "rules-work-of-each-call",
+    "The calls of one answer share the work that judging them may take.",
+    "worker/loop/next.ts",
+    "  const work = workOfAnswer();\n",
+    "  const work = { left: Number.POSITIVE_INFINITY };\n",
+    ["test/unit/worker/loop/next.test.ts"],
+  ),
+  guard(
     "rules-work-names",
     "A name that is not held against the rules in time is refused.",
     "shared/protocol/permissions.ts",

@@ -13,7 +13,7 @@ import {
 } from "../../shared/protocol/intake.ts";
 import type { ParentAddress } from "../../shared/protocol/keys.ts";
 import { depthOf, JSON_MAX_DEPTH } from "../../shared/protocol/message.ts";
-import { clip, quoted } from "../../shared/protocol/text.ts";
+import { clip, nestsDeeper, quoted } from "../../shared/protocol/text.ts";
 import { pairs } from "../../shared/redis/replies.ts";
 
 /** Whose wish it is, and how its sender named it. */
@@ -30,6 +30,7 @@ const IntakeJobInput = IntakeInput.extend({ profile: ProfileInput.optional() });
 /** One wish, of an entry or a job. */
 export type JobInput = z.output<typeof IntakeJobInput>;
 
+const TOO_DEEP = `it nests deeper than ${JSON_MAX_DEPTH} levels`;
 const IntakeKey = z.object({ request_key: RequestKey });
 type FieldName = keyof typeof INTAKE_FIELDS;
 
@@ -45,10 +46,11 @@ export function inputOfEntry(flat: readonly string[]): IntakeInput {
   return readInput(IntakeInput, { ...wish, reply: "channel" }, "intake");
 }
 
-/** The wish in the data of a job. Throws `invalid_input`. */
-export function inputOfJob(data: unknown): JobInput {
+/** The wish in the data of a job; `unread` says why it was not read. Throws `invalid_input`. */
+export function inputOfJob({ data, unread }: { data: unknown; unread?: string }): JobInput {
+  if (unread !== undefined) throw refused(unread);
   // First of all: what is nested deeply can be read, but not written.
-  if (depthOf(data) > JSON_MAX_DEPTH) throw refused(`it nests deeper than ${JSON_MAX_DEPTH} levels`);
+  if (depthOf(data) > JSON_MAX_DEPTH) throw refused(TOO_DEEP);
   const fields = data !== null && typeof data === "object" ? Object.keys(data) : [];
   if (fields.length > INTAKE_MAX_FIELDS) throw refused(`it has more than ${INTAKE_MAX_FIELDS} fields`);
   const unknown = fields.find((name) => !Object.hasOwn(IntakeJobInput.shape, name));
@@ -103,6 +105,7 @@ function readField(name: FieldName, text: string): unknown {
 }
 
 function parsed(name: string, text: string): unknown {
+  if (nestsDeeper(text, JSON_MAX_DEPTH)) throw refused(TOO_DEEP);
   try {
     return JSON.parse(text);
   } catch (error) {

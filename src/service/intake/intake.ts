@@ -21,6 +21,7 @@ import { openInstallation } from "../../shared/redis/installation.ts";
 import { type IntakeJobs, openIntakeJobs } from "../../shared/redis/intake-jobs.ts";
 import { createIntakeStream } from "../../shared/redis/intake-stream.ts";
 import { createJobTaker, type JobTaker } from "./jobs.ts";
+import { createIntakeQuota } from "./quota.ts";
 import { createStreamReader, type StreamReader } from "./stream.ts";
 
 /** So long a process that stops may take to hand back what it has in hand, ms. */
@@ -93,13 +94,14 @@ function open({
   const blocking = openRedis(redisUrl, "worker", logger, clock);
   const consumer = `${hostname()}-${newRequestKey().slice(0, 8)}`;
   const stream = createIntakeStream(redis, blocking, keys, { consumer, logger });
-  const taker = createJobTaker(client, clock, logger);
+  const quota = createIntakeQuota(client, clock, logger);
+  const taker = createJobTaker({ client, quota, clock, logger });
   return {
     redis,
     blocking,
     taker,
     clock,
-    reader: createStreamReader({ stream, client, logger, clock }),
+    reader: createStreamReader({ stream, client, quota, logger, clock }),
     jobs: openIntakeJobs(redis, keys, { take: taker.take, clock, logger }),
   };
 }

@@ -6,63 +6,134 @@
  *    nothing explains is met for {@link UNEXPLAINED_MS}; then the job fails.
  * 3. A job of a schedule that was removed or paused begins nothing, however long it has waited.
  * 4. A job of a schedule waits for room until the next one comes due, which then stands for it: nothing piles up.
+ * 5. At most {@link MOST_WAITS} jobs of one tenant wait for their replies in one process; its others are not begun meanwhile.
  */
 import { setMaxListeners } from "node:events";
 import { z } from "zod";
 import { waitForTask } from "../../producer/begin-task.ts";
 import type { Client } from "../../producer/client.ts";
 import { askSchedule, type DueTask } from "../../producer/due-schedules.ts";
+import type { Parent } from "../../producer/parent.ts";
+import type { Spawned } from "../../producer/spawn.ts";
 import type { Clock } from "../../shared/clock.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
 import type { Logger } from "../../shared/logger.ts";
+import { IntakeInput } from "../../shared/protocol/intake.ts";
 import { TIMING } from "../../shared/protocol/limits.ts";
-import type { IntakeJob, JobEnd } from "../../shared/redis/intake-jobs.ts";
+import type { IntakeJob, JobEnd, JobStep, RepliedJob } from "../../shared/redis/intake-jobs.ts";
 import { inputOfJob, senderOf } from "./input.ts";
+import { type IntakeQuota, ownerOf } from "./quota.ts";
 import { handOver, tellRefusal } from "./spawn.ts";
 import { hasNoRoom } from "./stream.ts";
 
+const Waiting = IntakeInput.pick({ tenant: true, parent_id: true, agent_id: true }).loose();
 const SentToChannel = z.looseObject({ reply: z.literal("channel") });
 const LATER_MS = 500;
 const LONGEST_LATER_MS = 10_000;
 const UNEXPLAINED_MS = 60_000;
+const MOST_WAITS = 1_000;
 /** The return value of a job whose schedule did not want it any more. */
 const NOTHING_BEGUN = { begun: false };
 
 /** See the module's header. */
 export interface JobTaker {
   /** What becomes of a job; never rejects. */
-  take(job: IntakeJob): Promise<JobEnd>;
+  take(job: IntakeJob): Promise<JobStep>;
   /** Ends all waiting: each job goes to another process. */
   leaveAll(): void;
 }
 
+/** What a taker works with. `most`: how many jobs of one tenant may wait for their replies, default {@link MOST_WAITS}. */
+export interface JobTakerParts {
+  client: Client;
+  quota: IntakeQuota;
+  clock: Clock;
+  logger: Logger;
+  most?: number;
+}
+
 /** A taker over `client`. */
-export function createJobTaker(client: Client, clock: Clock, logger: Logger): JobTaker {
+export function createJobTaker(parts: JobTakerParts): JobTaker {
+  const { client, clock, most = MOST_WAITS } = parts;
   const leaving = new AbortController();
   setMaxListeners(0, leaving.signal);
+  const waits = createWaits(most);
   return {
     async take(job) {
-      const waitedMs = clock.now() - job.dueAtMs;
-      const delayMs = Math.min(LONGEST_LATER_MS, Math.max(LATER_MS, waitedMs / 10));
       let due: DueTask | undefined;
+      const failed = (error: unknown) =>
+        leaving.signal.aborted ? ({ status: "left" } as const) : afterFailure(parts, job, error, due);
       try {
         due = await dueOf(client, job);
         if (due && !(due.isWanted && isFirst(job, clock))) return { status: "done", value: NOTHING_BEGUN };
-        return await become(client, job, leaving.signal);
+        const { receipt, awaited } = await begin(parts, job, waits);
+        if (!awaited) return { status: "done", value: receipt };
+        const reply = waits.hold(awaited.tenant, waitForReply(awaited, leaving.signal));
+        return { status: "waits", end: reply.catch(failed) };
       } catch (error) {
-        if (leaving.signal.aborted) return { status: "left" };
-        logger.warn({ job: job.id, problem: messageOf(error) }, "An intake job was not handed over");
-        if (mayTryAgain(error, waitedMs))
-          return {
-            status: "later",
-            delayMs,
-            ...(hasNoRoom(error) && { untilMs: due?.nextMs }),
-          };
-        return refuse(client, job, explained(error)).catch(() => ({ status: "later", delayMs }));
+        return failed(error);
       }
     },
     leaveAll: () => leaving.abort(),
   };
+}
+
+/** Counts the jobs of each tenant that wait for their replies. */
+function createWaits(most: number) {
+  const ofTenants = new Map<string, number>();
+  const count = (tenant: string, change: number) => {
+    const now = (ofTenants.get(tenant) ?? 0) + change;
+    if (now > 0) ofTenants.set(tenant, now);
+    else ofTenants.delete(tenant);
+    return now;
+  };
+  return {
+    /** Throws `quota_exceeded` where as many wait as may. */
+    requireRoom(tenant: string): void {
+      if (count(tenant, 0) < most) return;
+      throw new SubagentError(
+        "quota_exceeded",
+        `In each worker process ${most} jobs of a tenant wait for their replies, the most allowed: start more workers, or add jobs with reply "channel".`,
+        { max_waiting: most },
+      );
+    },
+    /** Counts a job until its reply is there. */
+    async hold<T>(tenant: string, reply: Promise<T>): Promise<T> {
+      count(tenant, 1);
+      try {
+        return await reply;
+      } finally {
+        count(tenant, -1);
+      }
+    },
+  };
+}
+
+/** What becomes of a job that met `error`. */
+async function afterFailure(
+  { client, quota, clock, logger }: JobTakerParts,
+  job: IntakeJob,
+  error: unknown,
+  due: DueTask | undefined,
+): Promise<JobEnd> {
+  const waitedMs = clock.now() - job.dueAtMs;
+  const delayMs = Math.min(LONGEST_LATER_MS, Math.max(LATER_MS, waitedMs / 10));
+  const mayComeAgain = mayTryAgain(error, waitedMs);
+  if (mayComeAgain && hasNoRoom(error))
+    return {
+      status: "later",
+      delayMs: quota.delayMs(lineOf(job, error), waitedMs),
+      untilMs: due?.nextMs,
+    };
+  logger.warn({ job: job.id, problem: messageOf(error) }, "An intake job was not handed over");
+  if (mayComeAgain) return { status: "later", delayMs };
+  return refuse(client, job, explained(error)).catch(() => ({ status: "later", delayMs }));
+}
+
+/** Whose line a job without room waits in: that of its tenant, its agent or its parent. */
+function lineOf({ data }: IntakeJob, { details }: SubagentError): string {
+  const { tenant, parent_id: parentId, agent_id } = Waiting.parse(data);
+  return "max_waiting" in details ? tenant : ownerOf({ tenant, parentId }, agent_id);
 }
 
 /** What the parent's schedules say of a job; undefined: it is of none. */
@@ -86,12 +157,24 @@ function explained(error: unknown): SubagentError {
   return new SubagentError("protocol_violation", messageOf(error), {}, error);
 }
 
-async function become(client: Client, { id, data }: IntakeJob, leaving: AbortSignal): Promise<JobEnd> {
-  const wish = inputOfJob(data);
-  const { receipt, task, parent } = await handOver(client, wish, id);
-  if (!task || wish.reply === "channel") return { status: "done", value: receipt };
+async function begin(
+  { client, quota }: JobTakerParts,
+  job: IntakeJob,
+  waits: ReturnType<typeof createWaits>,
+) {
+  const wish = inputOfJob(job);
+  const isAwaited = wish.reply === "return";
+  if (isAwaited) waits.requireRoom(wish.tenant);
+  const { receipt, task, parent } = await handOver(client, wish, job.id, quota);
+  return { receipt, awaited: isAwaited && task && { tenant: wish.tenant, task, parent } };
+}
+
+async function waitForReply(
+  { task, parent }: { task: Spawned; parent: Parent },
+  leaving: AbortSignal,
+): Promise<RepliedJob> {
   const { reply, ack } = await waitForTask(parent, task, leaving);
-  return { status: "done", value: reply, taken: () => void ack() };
+  return { status: "replied", value: reply, taken: () => void ack() };
 }
 
 /** The job fails; a parent that waits at its channel is told there, too. */

@@ -13,6 +13,7 @@ import { agentOf, replyIdOf } from "../../shared/protocol/keys.ts";
 import { NOTHING_DONE } from "../../shared/protocol/reply.ts";
 import { clip } from "../../shared/protocol/text.ts";
 import type { JobInput, Sender } from "./input.ts";
+import type { IntakeQuota } from "./quota.ts";
 
 const SENTENCE_MAX_CHARS = 1_000;
 
@@ -24,10 +25,15 @@ export interface Handed {
 }
 
 /**
- * Hands a wish over; `id` names the entry or job it came as. Rejects like `Parent.spawn` and `Parent.send`: what is
+ * Hands a wish over, where `quota` knows of room; `id` names the entry or job it came as. Rejects like `Parent.spawn` and `Parent.send`: what is
  * `retryable` may be handed over later.
  */
-export async function handOver(client: Client, wish: JobInput, id: string): Promise<Handed> {
+export async function handOver(
+  client: Client,
+  wish: JobInput,
+  id: string,
+  quota: IntakeQuota,
+): Promise<Handed> {
   const {
     tenant,
     parent_id: parentId,
@@ -44,12 +50,14 @@ export async function handOver(client: Client, wish: JobInput, id: string): Prom
     const { run } = await parent.send(target, prompt, { message_id: request_key });
     return { receipt: { agent_id: target, run, request_key }, parent };
   };
+  const within = <T>(spawn: () => Promise<T>) => quota.spawnWithin({ tenant, parentId }, request_key, spawn);
   if (agent_id !== undefined) return sendTo(agent_id);
   if (keep_alive) {
     const { name = "agent", ...rest } = agent;
-    return sendTo((await parent.spawn({ name, ...rest, keep_alive, request_key })).agent_id);
+    const made = await within(() => parent.spawn({ name, ...rest, keep_alive, request_key }));
+    return sendTo(made.agent_id);
   }
-  const task = await beginTask(parent, { ...agent, prompt, request_key });
+  const task = await within(() => beginTask(parent, { ...agent, prompt, request_key }));
   return { receipt: { agent_id: task.receipt.agent_id, run: 1, request_key }, parent, task };
 }
 

@@ -14,6 +14,7 @@ import { TIMING } from "../../shared/protocol/limits.ts";
 import { clip } from "../../shared/protocol/text.ts";
 import { INTAKE_DELIVERIES, type IntakeEntry, type IntakeStream } from "../../shared/redis/intake-stream.ts";
 import { inputOfEntry, senderOfEntry } from "./input.ts";
+import { type IntakeQuota, ownerOf } from "./quota.ts";
 import { handOver, jobIdOf, tellRefusal } from "./spawn.ts";
 
 /** What is left behind is looked for so often. */
@@ -34,6 +35,7 @@ export interface StreamReader {
 export interface StreamReaderParts {
   stream: IntakeStream;
   client: Client;
+  quota: IntakeQuota;
   logger: Logger;
   clock: Clock;
 }
@@ -101,18 +103,20 @@ function mayTryAgain(error: unknown, { id, deliveries }: IntakeEntry, clock: Clo
 
 /** An agent at work, a job that waits for room, or a refusal. Rejects with what may be tried again from the beginning. */
 async function becomeSomething(
-  { stream, client, logger, clock }: StreamReaderParts,
+  { stream, client, quota, logger, clock }: StreamReaderParts,
   entry: IntakeEntry,
 ): Promise<void> {
   const { id, flat } = entry;
   try {
     const wish = inputOfEntry(flat);
     try {
-      await handOver(client, wish, id);
+      await handOver(client, wish, id, quota);
     } catch (error) {
       if (!hasNoRoom(error)) throw error;
       const { intakeQueue } = await internalsOf(client).open();
-      await intakeQueue.add(jobIdOf(id), { ...wish, request_key: wish.request_key ?? jobIdOf(id) });
+      const { tenant, parent_id: parentId, agent_id, request_key = jobIdOf(id) } = wish;
+      const delayMs = quota.delayMs(ownerOf({ tenant, parentId }, agent_id), 0);
+      await intakeQueue.add(jobIdOf(id), { ...wish, request_key }, delayMs);
     }
   } catch (error) {
     if (mayTryAgain(error, entry, clock)) throw error;
@@ -125,6 +129,6 @@ async function becomeSomething(
 }
 
 /** Whether the parent or the agent takes no more for now. */
-export function hasNoRoom(error: unknown): boolean {
+export function hasNoRoom(error: unknown): error is SubagentError {
   return error instanceof SubagentError && (error.code === "quota_exceeded" || error.code === "inbox_full");
 }

@@ -57,10 +57,30 @@ export interface Permission {
 const ALLOWED: Permission = { verdict: "allow", rule: "default" };
 const STRICTNESS = { allow: 0, ask: 1, deny: 2 } as const;
 
-/** What the layers together say of a call. */
-export function permissionFor(layers: readonly PermissionRules[], tool: string, input: unknown): Permission {
+/** The work that the calls of one answer share. */
+export function workOfAnswer(): Work {
+  return { left: ANSWER_WORK_MAX };
+}
+
+/**
+ * What the layers together say of a call. `shared`: of which the calls that are judged in one go take their work; where none is
+ * left, what costs some is matched by no `allow` and by every `deny`.
+ */
+export function permissionFor(
+  layers: readonly PermissionRules[],
+  tool: string,
+  input: unknown,
+  shared: Work = workOfAnswer(),
+): Permission {
+  const most = Math.min(WORK_MAX, Math.max(0, shared.left));
+  const call = new Call(tool, input, most);
+  const permission = strictestIn(layers, call);
+  shared.left -= most - call.work.left;
+  return permission;
+}
+
+function strictestIn(layers: readonly PermissionRules[], call: Call): Permission {
   let strictest = ALLOWED;
-  const call = new Call(tool, input);
   for (const layer of layers) {
     const found = permissionIn(layer, call);
     if (STRICTNESS[found.verdict] > STRICTNESS[strictest.verdict]) strictest = found;
@@ -139,15 +159,19 @@ const SUBJECT_MAX_CHARS = 4_096;
 /** For one call and all its rules, some 20 ms of CPU at most: 64 rules against the longest command and its spellings take less. */
 const WORK_MAX = 2 ** 20;
 
+/** For all calls of one answer, four times that: no other run of the worker goes on meanwhile. */
+const ANSWER_WORK_MAX = 4 * WORK_MAX;
+
 /** A call that is judged: its input is read once, and only if a rule asks for it. */
 class Call {
   readonly tool: string;
-  readonly work: Work = { left: WORK_MAX };
+  readonly work: Work;
   readonly #input: unknown;
   #read: { subject: Subject | undefined } | undefined;
 
-  constructor(tool: string, input: unknown) {
+  constructor(tool: string, input: unknown, work: number) {
     this.tool = tool;
+    this.work = { left: work };
     this.#input = input;
   }
 

@@ -10,6 +10,7 @@ import {
   agentOf,
   type Keys,
   type ParentAddress,
+  type ParentKeys,
 } from "../protocol/keys.ts";
 import { TIMING, type Timing } from "../protocol/limits.ts";
 import { answerText, entryKey, ToolStartedEntry } from "../protocol/log.ts";
@@ -54,6 +55,11 @@ interface AgentReads {
   attached(address: AgentAddress, names: readonly string[]): Promise<(Attached | undefined)[]>;
   /** The uid behind an agent_id of this parent. */
   uidOf(parent: ParentAddress, agentId: string): Promise<string | undefined>;
+  /**
+   * What a spawn would meet: how many agents of the parent live, without those whose idle time is over, and whether one with this
+   * request key has been made.
+   */
+  occupancy(parent: ParentAddress, requestKey: string): Promise<{ live: number; isKnown: boolean }>;
   /** The uids of the parent's live agents. */
   liveUids(parent: ParentAddress): Promise<string[]>;
   /** Their records; those that a newer version wrote in a form that this one cannot read are left out. */
@@ -191,12 +197,19 @@ function readsOf(redis: RedisClient, keys: Keys): AgentReads {
       AgentId.safeParse(agentId).success
         ? ((await redis.hget(keys.parent(parent).registry, agentId)) ?? undefined)
         : undefined,
+    occupancy: (parent, requestKey) => readOccupancy(redis, keys.parent(parent), requestKey),
     liveUids: (parent) => redis.hkeys(keys.parent(parent).live),
     liveRecords: (parent) => readLive(redis, keys, parent),
     usage: async (parent, sinceMs) => sumUsage(await redis.hgetall(keys.parent(parent).usage), sinceMs),
     profile: (parent) => readProfile(redis, keys.parent(parent).profile),
     fullText: async (parent, replyId) => (await redis.get(keys.parent(parent).text(replyId))) ?? undefined,
   };
+}
+
+async function readOccupancy(redis: RedisClient, ofParent: ParentKeys, requestKey: string) {
+  const request = ofParent.request(requestKey);
+  const [lives, known] = await Promise.all([redis.hvals(ofParent.live), redis.exists(request)]);
+  return { live: lives.length === 0 ? 0 : await redis.exists(lives), isKnown: known > 0 };
 }
 
 async function readProfile(redis: RedisClient, key: string): Promise<StoredProfile | undefined> {

@@ -12,7 +12,8 @@ import {
   permittedCallOf,
   QuestionInput,
 } from "../../shared/protocol/message.ts";
-import { permissionFor } from "../../shared/protocol/permissions.ts";
+import type { Work } from "../../shared/protocol/pattern.ts";
+import { permissionFor, workOfAnswer } from "../../shared/protocol/permissions.ts";
 import type { PartialReason, StopReason } from "../../shared/protocol/reply.ts";
 import { decideCaps } from "./caps.ts";
 import { type ClearStep, isFilling, leaveOut, makeRoom } from "./context-window.ts";
@@ -155,10 +156,13 @@ function answerCalls(last: Turn, state: RunState, rules: RunRules): Step | undef
   const { message, turn } = last;
   const calls: PlannedCall[] = [];
   const questions: OpenQuestion[] = [];
+  const work = workOfAnswer();
   for (const call of last.calls) {
     if (call.isAnswered) continue;
     const question = questionOf(call, message, rules);
-    const planned = question ? planQuestion(question, call, state, rules) : planCall(call, state, rules);
+    const planned = question
+      ? planQuestion(question, { call, work }, state, rules)
+      : planCall({ call, work }, state, rules);
     if ("question_id" in planned) questions.push(planned);
     else calls.push({ id: call.id, name: call.name, input: call.input, ...planned });
   }
@@ -169,26 +173,37 @@ function answerCalls(last: Turn, state: RunState, rules: RunRules): Step | undef
 
 type Planned = Pick<PlannedCall, "how" | "reason"> | OpenQuestion;
 
+/** A call, and the work that judging it may take. */
+interface Judged {
+  call: CallState;
+  work: Work;
+}
+
 /** A rule that asks is kept by the question itself: it is the parent's to answer. */
-function planQuestion(question: OpenQuestion, call: CallState, state: RunState, rules: RunRules): Planned {
+function planQuestion(
+  question: OpenQuestion,
+  { call, work }: Judged,
+  state: RunState,
+  rules: RunRules,
+): Planned {
   const how = howToAsk(call, state);
   if (how !== "ask") return { how };
-  const { verdict, rule } = permissionFor(rules.permissions ?? [], call.name, call.input);
+  const { verdict, rule } = permissionFor(rules.permissions ?? [], call.name, call.input, work);
   return verdict === "deny" ? denied(rule) : question;
 }
 
-function planCall(call: CallState, state: RunState, rules: RunRules): Planned {
+function planCall({ call, work }: Judged, state: RunState, rules: RunRules): Planned {
   const how = howToPerform(call, rules);
-  return how === "run" ? applyPermissions(call, state, rules) : { how };
+  return how === "run" ? applyPermissions({ call, work }, state, rules) : { how };
 }
 
 /** What the permission rules say of a call that may begin otherwise: it runs, is denied, or is a question to the parent. */
 function applyPermissions(
-  call: CallState,
+  { call, work }: Judged,
   { last, finish }: RunState,
   { permissions = [], canBePermitted = false }: RunRules,
 ): Planned {
-  const { verdict, rule } = permissionFor(permissions, call.name, call.input);
+  const { verdict, rule } = permissionFor(permissions, call.name, call.input, work);
   if (verdict === "allow") return { how: "run" };
   if (verdict === "deny") return denied(rule);
   if (call.permission !== undefined) {

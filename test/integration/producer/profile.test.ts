@@ -3,7 +3,10 @@ import { describe, expect, test } from "vitest";
 import { internalsOf } from "../../../src/producer/client.ts";
 import { createParent, type Parent } from "../../../src/producer/parent.ts";
 import { openThread } from "../../../src/service/agent-protocol/thread.ts";
+import { createIntakeQuota } from "../../../src/service/intake/quota.ts";
 import { handOver } from "../../../src/service/intake/spawn.ts";
+import { systemClock } from "../../../src/shared/clock.ts";
+import { createLogger } from "../../../src/shared/logger.ts";
 import { openMonitor } from "../../helpers/monitor.ts";
 import { refusal, testClient, testParent } from "../../helpers/parents.ts";
 import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
@@ -233,7 +236,8 @@ test("the intake and the Agent Protocol spawn under it as well", async () => {
     prompt: "go",
     reply: "channel" as const,
   };
-  await handOver(client, wish, "1-0");
+  const logger = createLogger({ level: "silent" });
+  await handOver(client, wish, "1-0", createIntakeQuota(client, systemClock, logger));
   await openThread(client, "default", "planner-7", `sa-${"0".repeat(24)}`).begin({
     assistantId: "researcher",
     text: "go",

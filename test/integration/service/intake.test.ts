@@ -163,6 +163,7 @@ test.for([
     /brings no files or images: put them into a directory/,
   ],
   ["limits that are no JSON", { limits: "{" }, /limits is no JSON/],
+  ["permissions of 700,000 lists", { permissions: "[".repeat(700_000) }, /nests deeper than 32 levels/],
   ["limits wider than allowed", { limits: '{"max_turns":31}' }, /max_turns/],
   ["the options of a parent, which a job alone may bring", { profile: "{}" }, /has no field "profile"/],
   ["a blank prompt", { prompt: " " }, /prompt/],

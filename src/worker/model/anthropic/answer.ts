@@ -33,6 +33,8 @@ const NAME_MAX_CHARS = 128;
 const ID_MAX_CHARS = 256;
 /** Longest name of a model and longest stop reason that are kept: both stand in the log, in events and in replies. */
 const WORD_MAX_CHARS = 256;
+/** Of the type of a block or a delta a sentence says so much. */
+const TYPE_MAX_CHARS = 70;
 /** Room for the suffix that makes an id unique. */
 const ID_SUFFIX_CHARS = 16;
 
@@ -63,6 +65,13 @@ function answerLimitBytes(maxTokens: number): number {
 
 /** Members of a block that come in pieces. */
 export type PieceField = "text" | "thinking" | "input";
+
+/** The pieces that a block of a known type comes in; one of a type unknown here may have any. */
+const PIECES_OF: ReadonlyMap<unknown, PieceField> = new Map([
+  ["text", "text"],
+  ["thinking", "thinking"],
+  ["tool_use", "input"],
+]);
 
 /** A block that may still grow. */
 interface OpenBlock {
@@ -118,8 +127,7 @@ export class AnswerDraft {
     if (this.#isBegun) throw new MalformedAnswerError("the answer starts twice");
     if (!isObject(message)) throw new MalformedAnswerError("the answer starts without a message");
     this.#isBegun = true;
-    if (typeof message.model === "string" && message.model !== "")
-      this.#model = clip(message.model, WORD_MAX_CHARS);
+    if (typeof message.model === "string" && message.model !== "") this.#model = wordOf(message.model);
     this.stop(message.stop_reason);
     this.count(message.usage);
     const content: unknown[] = Array.isArray(message.content) ? message.content : [];
@@ -142,7 +150,9 @@ export class AnswerDraft {
 
   /** Adds a piece in JSON spelling, one character a byte, without its quotes. */
   extend(index: number, field: PieceField, piece: string): void {
-    const { pieces } = this.#at(index);
+    const { block, pieces } = this.#at(index);
+    if ((PIECES_OF.get(block.type) ?? field) !== field)
+      throw new MalformedAnswerError(`a piece of ${field} for a ${typeName(block.type)} block`);
     if (this.weigh(piece.length)) pieces[field] = (pieces[field] ?? "") + piece;
   }
 
@@ -166,7 +176,7 @@ export class AnswerDraft {
 
   /** Takes the reason why the message stopped, if it is one. */
   stop(reason: unknown): void {
-    if (typeof reason === "string") this.#stopReason = clip(reason, WORD_MAX_CHARS);
+    if (typeof reason === "string") this.#stopReason = wordOf(reason);
   }
 
   /** Takes token counts. They are totals of the whole message: what is present replaces, what is absent stays. */
@@ -281,9 +291,9 @@ function checked({ block, pieces }: OpenBlock, calls: CallChecks): ContentBlock 
   const inputJson = pieces.input === undefined ? undefined : unspell(pieces.input);
   if (block.type === "tool_use") calls.take(block, inputJson);
   else if (inputJson) block.input = parseBounded(inputJson);
-  if (!isContentBlock(block)) throw new MalformedAnswerError(`a ${String(block.type)} block is malformed`);
+  if (!isContentBlock(block)) throw new MalformedAnswerError(`a ${typeName(block.type)} block is malformed`);
   if (depthOf(block, INPUT_MAX_DEPTH + 1) > INPUT_MAX_DEPTH + 1)
-    throw new MalformedAnswerError(`a ${block.type} block has more than ${INPUT_MAX_DEPTH} levels`);
+    throw new MalformedAnswerError(`a ${typeName(block.type)} block has more than ${INPUT_MAX_DEPTH} levels`);
   return block;
 }
 
@@ -312,6 +322,16 @@ export function unspell(spelled: string): string {
 /** The reverse of {@link unspell}. */
 export function spell(text: string): string {
   return Buffer.from(JSON.stringify(text).slice(1, -1)).toString("latin1");
+}
+
+/** What a sentence says of the type of a block or a delta: only a text can be printed safely, and not at any length. */
+export function typeName(type: unknown): string {
+  return typeof type === "string" ? clip(type, TYPE_MAX_CHARS) : "untyped";
+}
+
+/** A word of the provider's as the log and the replies can hold it. */
+function wordOf(text: string): string {
+  return clip(text.toWellFormed(), WORD_MAX_CHARS);
 }
 
 /** Whether `value` is a JSON object. */

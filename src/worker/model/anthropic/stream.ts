@@ -13,7 +13,7 @@ import { APIError } from "@anthropic-ai/sdk";
 import { lastOf } from "../../../shared/hidden-class.ts";
 import type { JsonObject } from "../../../shared/protocol/content.ts";
 import { depthOf, JSON_MAX_DEPTH } from "../../../shared/protocol/message.ts";
-import { type AnswerDraft, isObject, type PieceField, spell, unspell } from "./answer.ts";
+import { type AnswerDraft, isObject, type PieceField, spell, typeName, unspell } from "./answer.ts";
 import { MalformedAnswerError, TruncatedStreamError } from "./failure.ts";
 import { closingQuote, parseOrNothing } from "./json.ts";
 
@@ -253,7 +253,7 @@ function changeBlock(block: JsonObject, delta: JsonObject): void {
       else block.citations = [delta.citation];
       break;
     default:
-      throw new MalformedAnswerError(`a delta of unknown type ${JSON.stringify(delta.type)}`);
+      throw new MalformedAnswerError(`a delta of unknown type ("${typeName(delta.type)}")`);
   }
 }
 
@@ -374,7 +374,7 @@ function indexOf(event: JsonObject): number {
 function piece(delta: JsonObject, field: string): string {
   const added = delta[field];
   if (typeof added === "string") return added;
-  throw new MalformedAnswerError(`a ${String(delta.type)} without a ${field}`);
+  throw new MalformedAnswerError(`a ${typeName(delta.type)} without a ${field}`);
 }
 
 /** An error that the provider reports after the HTTP status said 200. The SDK writes it as JSON, which a deep one has no stack for. */

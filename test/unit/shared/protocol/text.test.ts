@@ -1,5 +1,7 @@
+import fc from "fast-check";
 import { expect, test } from "vitest";
-import { clip, jsonIn, quoted } from "../../../../src/shared/protocol/text.ts";
+import { depthOf } from "../../../../src/shared/protocol/message.ts";
+import { clip, jsonIn, nestsDeeper, quoted } from "../../../../src/shared/protocol/text.ts";
 
 test.for([
   ["abc", 3, "abc"],
@@ -25,4 +27,21 @@ test("what spells no JSON has no value, and null is one", () => {
     undefined,
     undefined,
   ]);
+});
+
+test("a JSON text nests as deeply as the value that it spells, whatever its texts are", () => {
+  const brackets = fc.string({ unit: fc.constantFrom('"', "\\", "[", "]", "{", "}", "a") });
+  const { value } = fc.letrec((tie) => ({
+    value: fc.oneof(
+      { depthSize: "medium" },
+      brackets,
+      fc.array(tie("value")),
+      fc.dictionary(brackets, tie("value")),
+    ),
+  }));
+  fc.assert(
+    fc.property(value, fc.nat({ max: 6 }), (each, levels) => {
+      expect(nestsDeeper(JSON.stringify(each), levels)).toBe(depthOf(each) > levels);
+    }),
+  );
 });

@@ -57,6 +57,19 @@ describe("the provider's stop reasons", () => {
     });
   });
 
+  test("tool_use of many calls judges them with the work of a few: what is left over is refused", () => {
+    const file_path = "a".repeat(4_000);
+    const calls = Array.from({ length: 64 }, (_, i) => call(`c${i}`, "read_file", { file_path, limit: i }));
+    const deny = Array.from({ length: 24 }, (_, i) => `read_file(**/*a${i}b)`);
+    const log = asked()
+      .asks(...calls)
+      .log();
+    const step = next(log, rules({}, { permissions: [{ deny }] }));
+    const how = step.do === "run_tools" ? step.calls.map((planned) => planned.how) : [];
+    // Each takes nearly a half of what one call may take.
+    expect(how).toEqual([...Array(8).fill("run"), ...Array(56).fill("denied")]);
+  });
+
   test("tool_use without a tool block fails closed", () => {
     expect(next(asked().asks(text("I will look")).log(), rules())).toEqual(ends("model_error"));
   });

@@ -19,6 +19,7 @@ const call = (id: unknown, input: unknown = {}, name: unknown = "look") => ({
   name,
   input,
 });
+const nestedLists = (levels: number): unknown => JSON.parse("[".repeat(levels) + "]".repeat(levels));
 const idsOf = (content: readonly { type: string; id?: unknown }[]) => content.map(({ id }) => id);
 
 describe("a draft", () => {
@@ -31,6 +32,11 @@ describe("a draft", () => {
     const { model, stopReason } = begun({ model: long, stop_reason: long }).finish();
     expect([model, stopReason]).toEqual([`${"x".repeat(255)}…`, `${"x".repeat(255)}…`]);
     expect(begun({ model: "m-1", stop_reason: "end_turn" }).finish()).toMatchObject({ model: "m-1" });
+  });
+
+  test("keeps its model's name and its stop reason well formed", () => {
+    const { model, stopReason } = begun({ model: "m-\ud83d", stop_reason: "end\udc00" }).finish();
+    expect([model, stopReason]).toEqual(["m-\ufffd", "end\ufffd"]);
   });
 
   test("takes the last word on each counter and ignores what is no count", () => {
@@ -77,7 +83,12 @@ describe("a draft", () => {
       "a tool result from the model",
       () => finished([{ type: "tool_result", tool_use_id: "t", content: "" }]),
     ],
+    ["a type that cannot be printed", () => finished([{ type: { toString: 1 } }])],
+    ["a type of 10,000 levels", () => finished([{ type: nestedLists(10_000) }])],
     ["a piece for no block", () => begun().extend(0, "text", "x")],
+    ["a piece of text for a call", () => begun({ content: [call("a")] }).extend(0, "text", "x")],
+    ["a piece of an input for a text", () => begun({ content: [{ type: "text" }] }).extend(0, "input", "{}")],
+    ["a thought for a text", () => begun({ content: [{ type: "text" }] }).extend(0, "thinking", "x")],
     ["a stop reason that is no text", () => begun({ stop_reason: 7 }).finish()],
     ["an empty stop reason", () => begun({ stop_reason: "" }).finish()],
   ])("refuses %s", (_, play) => {

@@ -47,6 +47,15 @@ test.each([
   expect(() => read(inBlock(odd))).toThrow(`a ${type} without a ${field}`);
 });
 
+test.each([
+  ["that cannot be printed", '{"toString":1}'],
+  ["of 10,000 lists", "[".repeat(10_000) + "]".repeat(10_000)],
+  ["that nobody knows", '"odd_delta"'],
+])("a delta with a type %s is malformed, which may be tried again", (_, type) => {
+  const odd = delta(`{"type":"content_block_delta","index":0,"delta":{"type":${type}}}`);
+  expect(() => read(inBlock(odd))).toThrow(expect.objectContaining({ name: "MalformedAnswerError" }));
+});
+
 describe("a streamed answer", () => {
   test("is the same whatever its texts are and wherever its chunks end", () => {
     const text = fc.string({ unit: "binary", maxLength: 60 });

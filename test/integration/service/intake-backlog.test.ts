@@ -1,0 +1,221 @@
+/** What a backlog of the intake costs: requests without room are tried seldom, and jobs that wait for replies hold no place. */
+import { Queue } from "bullmq";
+import { expect, test, vi } from "vitest";
+import { createJobTaker, type JobTaker } from "../../../src/service/intake/jobs.ts";
+import { createIntakeQuota } from "../../../src/service/intake/quota.ts";
+import type { Clock } from "../../../src/shared/clock.ts";
+import { systemClock } from "../../../src/shared/clock.ts";
+import { createLogger } from "../../../src/shared/logger.ts";
+import { INTAKE_MAX_BYTES } from "../../../src/shared/protocol/intake.ts";
+import { closeRedis, openRedis } from "../../../src/shared/redis/connection/connection.ts";
+import { type IntakeJob, openIntakeJobs } from "../../../src/shared/redis/intake-jobs.ts";
+import { closeAtEnd } from "../../helpers/cleanup.ts";
+import { handClock } from "../../helpers/hand-clock.ts";
+import { until } from "../../helpers/until.ts";
+import { LONG_TIMING, openStage, type Stage } from "../../stage/stage.ts";
+
+interface Taker extends JobTaker {
+  lines: string[];
+}
+
+function openTaker(stage: Stage, clock: Clock = systemClock, most?: number): Taker {
+  const lines: string[] = [];
+  const logger = createLogger({ level: "warn", destination: { write: (line) => void lines.push(line) } });
+  const client = stage.client();
+  const quota = createIntakeQuota(client, clock, logger);
+  const taker = createJobTaker({ client, quota, clock, logger, ...(most !== undefined && { most }) });
+  closeAtEnd(() => taker.leaveAll());
+  return { ...taker, lines };
+}
+
+const jobOf = (id: string, data: object, dueAtMs = Date.now()): IntakeJob => ({
+  id,
+  dueAtMs,
+  data: { prompt: "say hello", ...data },
+});
+
+/** Spawns as many agents as the parent may have; the answer destroys them. */
+async function fillQuota(stage: Stage, parentId: string): Promise<() => Promise<void>> {
+  const parent = stage.parent(parentId);
+  const made: string[] = [];
+  for (let i = 0; i < 10; i++) made.push((await parent.spawn({ name: "Idle" })).agent_id);
+  return async () => {
+    for (const agentId of made) await parent.destroy(agentId);
+  };
+}
+
+/** Jobs of one parent, and when each comes again, as a queue keeps them. */
+function openLine(taker: JobTaker, clock: ReturnType<typeof handClock>, count: number) {
+  let waiting = Array.from({ length: count }, (_, i) => ({ id: `job-${i}`, atMs: 0 }));
+  const taken = new Map<string, number>();
+  const begun: string[] = [];
+  return {
+    taken,
+    begun,
+    /** Takes all that come due until `endMs`; resolves to how many takes that were. */
+    async until(endMs: number): Promise<number> {
+      let takes = 0;
+      for (;;) {
+        const due = waiting.filter(({ atMs }) => atMs <= clock.now());
+        waiting = waiting.filter((each) => !due.includes(each));
+        for (let at = 0; at < due.length; at += 100) {
+          const round = due.slice(at, at + 100).map(async ({ id }) => {
+            const end = await taker.take(jobOf(id, { parent_id: "full", reply: "channel" }, 0));
+            taken.set(id, (taken.get(id) ?? 0) + 1);
+            if (end.status === "later") waiting.push({ id, atMs: clock.now() + end.delayMs });
+            else begun.push(id);
+          });
+          await Promise.all(round);
+        }
+        takes += due.length;
+        const nextMs = Math.min(...waiting.map(({ atMs }) => atMs));
+        if (nextMs > endMs) return takes;
+        clock.advance(nextMs - clock.now());
+      }
+    },
+  };
+}
+
+test("of 2,000 jobs whose parent has no room ten a second are tried, and none leaves a trace", async () => {
+  const stage = await openStage({ timing: LONG_TIMING });
+  const destroyAll = await fillQuota(stage, "full");
+  const deadlines = await stage.redis.zrange(stage.keys.deadlines, 0, -1);
+  const clock = handClock();
+  const taker = openTaker(stage, clock);
+  const line = openLine(taker, clock, 2_000);
+  expect(await line.until(400)).toBe(2_000);
+  const tries = await line.until(60_400);
+  expect(tries).toBeGreaterThan(550);
+  expect(tries).toBeLessThanOrEqual(600);
+  expect(line.begun).toEqual([]);
+  expect(await stage.redis.zrange(stage.keys.deadlines, 0, -1)).toEqual(deadlines);
+  expect(taker.lines).toEqual([expect.stringContaining("default/full")]);
+  // Each comes in its turn: what has been tried stands behind the others.
+  await line.until(202_000);
+  expect([...line.taken.values()].filter((takes) => takes < 2)).toEqual([]);
+  await destroyAll();
+  await line.until(204_000);
+  expect(line.begun).toHaveLength(10);
+  expect(await stage.parent("full").list()).toHaveLength(10);
+});
+
+test("entries that meet no room at the same time leave nothing behind, and ten of them begin", async () => {
+  const stage = await openStage({ timing: LONG_TIMING });
+  const taker = openTaker(stage);
+  const jobs = Array.from({ length: 50 }, (_, i) =>
+    jobOf(`job-${i}`, { parent_id: "full", reply: "channel" }),
+  );
+  const ends = await Promise.all(jobs.map((job) => taker.take(job)));
+  expect(ends.filter(({ status }) => status === "done")).toHaveLength(10);
+  expect(ends.filter(({ status }) => status === "later")).toHaveLength(40);
+  expect(await stage.redis.zcard(stage.keys.deadlines)).toBe(10);
+});
+
+test("agents whose idle time is over keep no job from beginning, also where no sweeper ends them", async () => {
+  const stage = await openStage({ timing: LONG_TIMING });
+  await fillQuota(stage, "full");
+  const { live } = stage.keys.parent({ tenant: "default", parentId: "full" });
+  const [life = ""] = await stage.redis.hvals(live);
+  await stage.redis.del(life);
+  const taker = openTaker(stage);
+  const take = (id: string) => taker.take(jobOf(id, { parent_id: "full", reply: "channel" }));
+  expect([(await take("first")).status, (await take("second")).status]).toEqual(["done", "later"]);
+});
+
+test("a job that was begun before finds its agent, also where its parent has no room for another", async () => {
+  const stage = await openStage({ timing: LONG_TIMING });
+  const jobs = Array.from({ length: 10 }, (_, i) =>
+    jobOf(`job-${i}`, { parent_id: "full", reply: "channel" }),
+  );
+  const ends = await Promise.all(jobs.map((job) => openTaker(stage).take(job)));
+  expect(ends.map(({ status }) => status)).toEqual(Array(10).fill("done"));
+  const again = await Promise.all(jobs.map((job) => openTaker(stage).take(job)));
+  expect(again).toEqual(ends);
+});
+
+function openJobs(stage: Stage, places: number) {
+  const { url, keys } = stage;
+  const redis = openRedis(url, "worker");
+  closeAtEnd(() => closeRedis(redis));
+  const queue = new Queue(keys.intakeQueue, { connection: redis, prefix: keys.bullPrefix });
+  closeAtEnd(() => queue.close());
+  const taker = openTaker(stage);
+  const jobs = openIntakeJobs(redis, keys, {
+    take: taker.take,
+    clock: systemClock,
+    logger: createLogger({ level: "silent" }),
+    places,
+  });
+  closeAtEnd(async () => {
+    taker.leaveAll();
+    await jobs.stop();
+  });
+  return { queue, jobs };
+}
+
+test("jobs that wait for their replies hold no place: those of others begin, and each gets its reply", async () => {
+  const stage = await openStage();
+  const { queue, jobs } = openJobs(stage, 4);
+  await jobs.start();
+  const wish = { prompt: "say hello" };
+  const ofA = await Promise.all(
+    Array.from({ length: 4 }, () => queue.add("task", { ...wish, parent_id: "a", tenant: "a" })),
+  );
+  await until(
+    async () => (await stage.redis.hlen(stage.keys.parent({ tenant: "a", parentId: "a" }).live)) === 4,
+  );
+  const ofB = await queue.add("task", { ...wish, parent_id: "b" });
+  await until(async () => (await stage.parent("b").list()).length === 1, { what: "the job of B to begin" });
+  // Until then they are held by this process, whose lock on each is renewed.
+  const lock = `${queue.toKey(String(ofB.id))}:lock`;
+  const token = await stage.redis.get(lock);
+  await stage.redis.pexpire(lock, 6_000);
+  await until(async () => (await stage.redis.pttl(lock)) > 6_000, { what: "the lock to be renewed" });
+  expect(await stage.redis.get(lock)).toBe(token);
+  expect(await queue.getActiveCount()).toBe(5);
+  await stage.startWorker();
+  for (const { id } of [...ofA, ofB]) {
+    const ended = await until(async () => {
+      const job = await queue.getJob(String(id));
+      return job?.finishedOn !== undefined && job;
+    });
+    expect(ended.returnvalue).toMatchObject({ status: "succeeded", kind: "reply" });
+  }
+  const { replies } = stage.keys.parent({ tenant: "a", parentId: "a" });
+  await until(async () => (await stage.redis.xlen(replies)) === 0, { what: "the replies to be acked" });
+});
+
+test("a tenant whose jobs wait in as many places as it may have begins no more, but those that wait for nothing", async () => {
+  const stage = await openStage({ timing: LONG_TIMING });
+  const taker = openTaker(stage, handClock(), 2);
+  const take = (parent_id: string, more: object = {}) => taker.take(jobOf(parent_id, { parent_id, ...more }));
+  const [first, second] = [await take("a"), await take("b")];
+  expect([first?.status, second?.status]).toEqual(["waits", "waits"]);
+  expect(await take("c")).toMatchObject({ status: "later" });
+  expect(await stage.parent("c").list()).toEqual([]);
+  expect((await take("d", { reply: "channel" })).status).toBe("done");
+  expect((await take("e", { tenant: "other" })).status).toBe("waits");
+  expect(taker.lines).toEqual([expect.stringContaining('"owner":"default"')]);
+});
+
+test.for([
+  [
+    "longer than any request",
+    `{"prompt":"${"x".repeat(3 * INTAKE_MAX_BYTES)}"}`,
+    /has more than 786432 bytes/,
+  ],
+  ["of a million lists", `{"prompt":${"[".repeat(1_000_000)}`, /nests deeper than 32 levels/],
+] as const)("the data of a job is not parsed where it is %s", async ([, data, sentence]) => {
+  const stage = await openStage({ timing: LONG_TIMING });
+  const { queue, jobs } = openJobs(stage, 4);
+  const job = await queue.add("report", {}, { delay: 3_600_000 });
+  await stage.redis.hset(queue.toKey(String(job.id)), "data", data);
+  await job.promote();
+  const parse = vi.spyOn(JSON, "parse");
+  await jobs.start();
+  const failed = await until(() => stage.redis.hget(queue.toKey(String(job.id)), "failedReason"));
+  const longest = Math.max(...parse.mock.calls.map(([text]) => text.length));
+  parse.mockRestore();
+  expect(failed).toMatch(sentence);
+  expect(longest).toBeLessThan(INTAKE_MAX_BYTES);
+});

@@ -115,8 +115,7 @@ export function createIsolatedRuns(
     ...lent,
     slots: UNTIL_PROVED,
     suspects: "here",
-    onHeld: ({ address, epoch, earlierMs, attempts, breaks }) =>
-      tell({ uid: address.uid, held: { epoch, running_ms: earlierMs, attempts, breaks } }),
+    onHeld: ({ address, epoch }) => tell({ uid: address.uid, held: { epoch } }),
   };
   const runs = new Set<Promise<void>>();
   const carryOut = async ({ id, ...taken }: TakenWake & { id: string }): Promise<void> => {

@@ -263,9 +263,9 @@ export const AGENT_VERBS = {
     args: {
       epoch: int,
       delay_ms: int,
-      running_ms: int,
-      attempts: int,
-      /** How often in a row the run has broken off in its worker; absent: as it was. */
+      /** `breaks`: how often in a row the run has broken off in its worker. Each absent, or with `crashed`: as it was. */
+      running_ms: optional(int),
+      attempts: optional(int),
       breaks: optional(int),
       /** Its provider fails or limits it: {@link ProviderWait} as JSON. */
       provider_wait: optional(text),

@@ -131,7 +131,7 @@ export const AGENT_VERBS = {
       attached_to: optional(text),
       /** What becomes of it when the parent's lease has lapsed; absent: nothing. */
       on_parent_gone: optional(word("finish", "destroy")),
-      /** The caller named the request key: it is remembered a day longer than the task can last. */
+      /** The caller named the request key: it is remembered a day longer than the task can last, and once acked as long as the record. */
       promised: optional(flag),
       /** Version of the registered profile that `spec` was made under; absent: of none. */
       profile_version: optional(int),

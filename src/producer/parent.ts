@@ -141,7 +141,7 @@ export interface Parent {
    * Gives a prompt to a fresh agent and resolves with its reply, however the agent ended; the ack goes out with it. Aborting `signal`
    * destroys the agent and rejects with the signal's reason. A text is the prompt; `signal` and `onQuestion` may also
    * stand beside a prompt in the input. With a `request_key` the task is a durable promise: the same call by any process
-   * finds the same agent, and its reply for at least 24 hours after the end, also after the ack. `started` of what it
+   * finds the same agent, and its reply until 24 hours after its ack; later it begins anew. `started` of what it
    * returns has the agent's id at once. With an `output_schema` a reply that `succeeded` carries an `output` that fits it; a
    * zod schema also gives its type, and one whose refinements refuse what came makes the reply `partial`, `invalid_output`.
    */

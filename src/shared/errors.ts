@@ -103,6 +103,11 @@ export function messageOf(error: unknown): string {
   return withoutSecrets(error instanceof Error ? error.message : spelled(error));
 }
 
+/** Whether what is stored about an agent cannot be read: no process of this version will read it another time. */
+export function isUnreadable(error: unknown): boolean {
+  return error instanceof SyntaxError || (error instanceof Error && error.name === "ZodError");
+}
+
 /** Anything may be thrown, also what has no spelling. */
 function spelled(thrown: unknown): string {
   try {

@@ -5,6 +5,7 @@
  * 1. The worker knows with what a run is held before anything of the run is read.
  * 2. A run that has advanced is no suspect any more: it is handed back between two steps.
  * 3. When the worker is gone, every run is handed back.
+ * 4. No run is taken before all is there that a run may use: a process that does not start in time is ended, and held none.
  */
 
 import { messageOf } from "../shared/errors.ts";
@@ -96,11 +97,14 @@ async function end(parts: IsolatedParts): Promise<void> {
   await Promise.all([wakes.stop(), watchdog?.stop(), mcp.stop()]);
 }
 
+/** A run as the worker gives it; `id`: by which its end is told. */
+type GivenRun = TakenWake & { id: string };
+
 /** The runs of such a process. */
 export interface IsolatedRuns {
-  /** Hears the worker from now on, and when it is gone. */
+  /** Hears the worker from now on, and when it is gone. Runs wait for `start`. */
   listen(): void;
-  /** Says that it takes runs. */
+  /** Says that it takes runs, and takes those that wait. */
   start(): void;
   /** Resolves when the worker is gone, or this process was told to stop, and no run is left. */
   readonly over: Promise<void>;
@@ -115,16 +119,13 @@ export function createIsolatedRuns(
     ...lent,
     slots: UNTIL_PROVED,
     suspects: "here",
-    onHeld: ({ address, epoch, earlierMs, attempts, breaks }) =>
-      tell({ uid: address.uid, held: { epoch, running_ms: earlierMs, attempts, breaks } }),
+    onHeld: ({ address, epoch }) => tell({ uid: address.uid, held: { epoch } }),
   };
   const runs = new Set<Promise<void>>();
-  const carryOut = async ({ id, ...taken }: TakenWake & { id: string }): Promise<void> => {
-    const end = await run(context, taken).catch((error: unknown): RunEnd => {
-      lent.logger.error({ problem: messageOf(error), uid: taken.address.uid }, "Run left behind");
-      return { status: "lost" };
-    });
-    if (end.status !== "isolate") tell({ id, end });
+  let waiting: GivenRun[] | undefined = [];
+  const begin = (given: GivenRun) => {
+    const going = carryOut(context, given).finally(() => runs.delete(going));
+    runs.add(going);
   };
   const over = new Promise<void>((resolve) => {
     const settled = async () => {
@@ -137,8 +138,8 @@ export function createIsolatedRuns(
     const told = ToProcess.safeParse(message).data;
     if (!told) return;
     if ("drain" in told) return draining.abort();
-    const going = carryOut(told.run).finally(() => runs.delete(going));
-    runs.add(going);
+    if (waiting) waiting.push(told.run);
+    else begin(told.run);
   };
   return {
     over,
@@ -148,8 +149,24 @@ export function createIsolatedRuns(
       // It may have gone while this process started.
       if (!process.connected) draining.abort();
     },
-    start: () => tell({ ready: true }),
+    start() {
+      // Told to stop meanwhile, it never held them: its worker tries them again.
+      if (draining.signal.aborted) return;
+      tell({ ready: true });
+      const early = waiting ?? [];
+      waiting = undefined;
+      for (const given of early) begin(given);
+    },
   };
+}
+
+/** Carries the run out, and says how it ended. */
+async function carryOut(context: RunContext, { id, ...taken }: GivenRun): Promise<void> {
+  const end = await run(context, taken).catch((error: unknown): RunEnd => {
+    context.logger.error({ problem: messageOf(error), uid: taken.address.uid }, "Run left behind");
+    return { status: "lost" };
+  });
+  if (end.status !== "isolate") tell({ id, end });
 }
 
 /** A worker that is gone is told nothing. */

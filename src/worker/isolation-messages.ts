@@ -32,14 +32,9 @@ const End = z.discriminatedUnion("status", [
   z.object({ status: z.literal("lost") }),
 ]);
 
-const Held = z.object({
-  epoch: z.number(),
-  running_ms: z.number(),
-  attempts: z.number(),
-  breaks: z.number(),
-});
+const Held = z.object({ epoch: z.number() });
 
-/** With what a run is held: what its worker needs to hand it back when the process has crashed. */
+/** With what a run is held: what its worker needs to hand it back when the process has crashed. The record has the rest. */
 export type Held = z.infer<typeof Held>;
 
 /** What a process of suspects says: it takes runs; it holds one; its part in one is over. */

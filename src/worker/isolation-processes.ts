@@ -9,7 +9,7 @@
  *    settled; of several, each is tried again among fewer.
  * 4. A process whose worker is gone hands its runs back: that is no crash.
  * 5. A suspect that waits for its process to start takes one place, however often it is woken, and runs nowhere else meanwhile. A
- *    process that does not start in time is ended.
+ *    process that does not start in time is ended, and so is one that does not end when its runs have had their grace.
  */
 import { type ChildProcess, fork } from "node:child_process";
 import type { AgentAddress } from "../shared/protocol/keys.ts";
@@ -24,6 +24,8 @@ const MOST_PROCESSES = 4;
 const IDLE_MS = 10_000;
 /** A process that takes no runs after this long is ended: it hangs. */
 const STARTS_WITHIN_MS = 60_000;
+/** What a process is given to end beyond the grace of its runs: 5 s in which what is cut off says so, and as long again and more. */
+const ENDS_WITHIN_MS = 15_000;
 /** After so many processes in a row that ended before they took runs, the program is of no use. */
 const MOST_VAIN_STARTS = 3;
 /** Delay before a run whose process ended before it took it is tried again. */
@@ -63,7 +65,7 @@ type Keeping = Pick<RunContext, "store" | "deadlines" | "wakes" | "clock" | "log
 export function createIsolationProcesses(
   context: Keeping,
   program: IsolationProgram,
-  concurrency: number,
+  { concurrency, drainGraceMs }: { concurrency: number; drainGraceMs: number },
 ): IsolationProcesses {
   const places = Math.max(1, Math.floor(concurrency / 4));
   const most = Math.min(MOST_PROCESSES, places);
@@ -74,7 +76,7 @@ export function createIsolationProcesses(
   const hasRoom = () => !isDraining && [...processes].reduce((sum, { size }) => sum + size, 0) < places;
   const started = () => {
     if (processes.size >= most) return undefined;
-    const one = new SuspectsProcess(context, program, (wasReady) => {
+    const one = new SuspectsProcess(context, program, drainGraceMs, (wasReady) => {
       vainStarts = wasReady ? 0 : vainStarts + 1;
       processes.delete(one);
     });
@@ -130,11 +132,19 @@ class SuspectsProcess {
   /** It takes no runs any more; `killed`: and what becomes of those that it has is no crash of theirs. */
   #leaving: "draining" | "killed" | undefined;
   #idle: { cancel(): void } | undefined;
+  #ending: { cancel(): void } | undefined;
   readonly #starting: { cancel(): void };
+  readonly #drainGraceMs: number;
 
-  constructor(context: Keeping, { file, args = [] }: IsolationProgram, onGone: (wasReady: boolean) => void) {
+  constructor(
+    context: Keeping,
+    { file, args = [] }: IsolationProgram,
+    drainGraceMs: number,
+    onGone: (wasReady: boolean) => void,
+  ) {
     this.#context = context;
     this.#onGone = onGone;
+    this.#drainGraceMs = drainGraceMs;
     const execArgv = process.execArgv.filter((argument) => !argument.startsWith("--inspect"));
     this.#child = fork(file, args, { execArgv, stdio: ["ignore", "inherit", "inherit", "ipc"] });
     this.#starting = context.clock.timeout(STARTS_WITHIN_MS, () => {
@@ -179,9 +189,14 @@ class SuspectsProcess {
   }
 
   drain(): void {
+    const { clock, logger } = this.#context;
     this.#leaving ??= "draining";
     this.#idle?.cancel();
     this.#say({ drain: true });
+    this.#ending ??= clock.timeout(this.#drainGraceMs + ENDS_WITHIN_MS, () => {
+      logger.warn({ pid: this.#child.pid }, "A process of suspects does not end: it is killed");
+      this.stop();
+    });
   }
 
   stop(): void {
@@ -221,6 +236,7 @@ class SuspectsProcess {
     this.#isGone = true;
     this.#starting.cancel();
     this.#idle?.cancel();
+    this.#ending?.cancel();
     this.#onGone(this.#isReady);
     const wasKilled = this.#leaving === "killed";
     this.#leaving = "killed";

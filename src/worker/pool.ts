@@ -145,10 +145,10 @@ async function consume(
 /** Where suspects run, if the worker may start processes; they are drained with it. */
 function processesOf(
   lent: Omit<RunContext, "slots" | "suspects">,
-  { isolation, concurrency }: PoolOptions,
+  { isolation, ...options }: PoolOptions,
 ): IsolationProcesses | undefined {
   if (!isolation) return undefined;
-  const processes = createIsolationProcesses(lent, isolation, concurrency);
+  const processes = createIsolationProcesses(lent, isolation, options);
   onAbort(lent.draining, () => processes.drain());
   return processes;
 }

@@ -22,7 +22,7 @@ export interface RunSlots {
 
 /** The slot of one run. */
 export interface RunSlot {
-  /** A suspect needs the process: the run is handed back after the step at hand. */
+  /** A suspect waits for the process: the run is handed back after the step at hand. */
   readonly mustYield: boolean;
   /**
    * Gives the others notice and waits until they have gone. False when they do not go in {@link CLEARING_MS}, when another
@@ -94,6 +94,7 @@ class Slots implements RunSlots {
 
   #reopen(): void {
     this.#suspect = undefined;
+    for (const slot of this.#taken) slot.mustYield = false;
     this.#options.open();
   }
 }

@@ -3,9 +3,9 @@
  * so two sweepers that check one agent do no harm.
  */
 import type { Clock } from "../shared/clock.ts";
-import { messageOf } from "../shared/errors.ts";
+import { isUnreadable, messageOf } from "../shared/errors.ts";
 import type { Logger } from "../shared/logger.ts";
-import { IDLE_EXPIRY } from "../shared/protocol/agent.ts";
+import { type AgentRecord, IDLE_EXPIRY } from "../shared/protocol/agent.ts";
 import {
   type AgentAddress,
   addressOfParent,
@@ -151,7 +151,7 @@ async function check(context: SweeperContext, due: Due): Promise<NextCheck | und
     case "parent_gone":
       return settle(context, due, address, DEATH_OF_AN_ORPHAN);
     case "unwatched":
-      await finish(context, address, found.agent_id);
+      await finish(context, address, { agentId: found.agent_id, orphaned: true, because: PARENT_GONE });
       return undefined;
     case "answer_due":
       return answerInstead(context, due, address);
@@ -194,22 +194,23 @@ async function checkParent(context: SweeperContext, due: Due, parent: ParentAddr
 async function followParent(context: SweeperContext, address: AgentAddress): Promise<void> {
   const found = await context.store.overdue(address);
   if (found.status === "parent_gone") await context.store.settle(address, DEATH_OF_AN_ORPHAN);
-  else if (found.status === "unwatched") await finish(context, address, found.agent_id);
+  else if (found.status === "unwatched")
+    await finish(context, address, { agentId: found.agent_id, orphaned: true, because: PARENT_GONE });
 }
 
-/** Asks the run of an agent whose parent is gone to report what it has. */
+const PARENT_GONE = "A parent is gone: its sub-agent hands back";
+const NO_QUESTION = "A sub-agent waits, and no question of it can be read: it hands back";
+
+/** Asks the run of an agent whose parent is gone, or that will get no answer, to report what it has. */
 async function finish(
   { store, deadlines, wakes, logger }: SweeperContext,
   address: AgentAddress,
-  agentId: string,
+  { agentId, orphaned, because }: { agentId: string; orphaned: boolean; because: string },
 ): Promise<void> {
   await deadlines.hint(address, store.timing.lookMs);
-  const answer = await store.finish(address, { orphaned: true });
+  const answer = await store.finish(address, { orphaned });
   if (answer.status !== "finishing") return;
-  logger.info(
-    { agent_id: agentId, parent_id: address.parentId },
-    "A parent is gone: its sub-agent hands back",
-  );
+  logger.info({ agent_id: agentId, parent_id: address.parentId }, because);
   if (answer.wake !== undefined) await wakes.add(wakeOf(address, agentId, answer.wake));
 }
 
@@ -223,13 +224,21 @@ async function settle(
   return answer.status === "not_due" ? { due, at: answer.deadline } : never(due);
 }
 
-/** The defaults of all open questions; whatever comes between is seen when the agent comes due again. */
+/**
+ * The defaults of all open questions; whatever comes between is seen when the agent comes due again. Where no question can be
+ * read, the run goes on without answers: the worker that claims it tells its parent what it has, or that its record is broken.
+ */
 async function answerInstead(
-  { store, wakes }: SweeperContext,
+  context: SweeperContext,
   due: Due,
   address: AgentAddress,
 ): Promise<NextCheck | undefined> {
-  const record = await store.record(address);
+  const { store, wakes } = context;
+  const record = await readRecord(store, address);
+  if (record === "unreadable" || (record?.status === "waiting" && !record.questions?.length)) {
+    await finish(context, address, { agentId: address.uid, orphaned: false, because: NO_QUESTION });
+    return undefined;
+  }
   let next: NextCheck | undefined;
   for (const question of record?.questions ?? []) {
     const answer = await store.answer(address, {
@@ -243,6 +252,18 @@ async function answerInstead(
     await wakes.add(wakeOf(address, record.agent_id, answer.wake));
   }
   return next;
+}
+
+async function readRecord(
+  store: SweeperContext["store"],
+  address: AgentAddress,
+): Promise<AgentRecord | "unreadable" | undefined> {
+  try {
+    return await store.record(address);
+  } catch (error) {
+    if (isUnreadable(error)) return "unreadable";
+    throw error;
+  }
 }
 
 /** Hints to the deadline set first: another sweeper, which found the job waiting, may have set a later check. */

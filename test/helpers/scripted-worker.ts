@@ -88,6 +88,7 @@ export function scriptedWorker(
         entries: [["0", "{}"]],
         consume_to: unread.length,
         consume_last: unread.at(-1)?.message_id,
+        consume_ids: unread.map(({ message_id }) => message_id),
       });
       return { uid, epoch, texts: unread.map((message) => message.text) };
     },

@@ -352,4 +352,28 @@ export default [
     replace: "return { due, at: found.check_at };\n      return settle",
     tests: ["test/unit/worker/sweeper.test.ts"],
   },
+  {
+    id: "sweep-unreadable-waits",
+    promise: "A waiting agent whose record cannot be read is woken to hand back.",
+    file: "src/worker/sweeper.ts",
+    find: 'if (isUnreadable(error)) return "unreadable";',
+    replace: "",
+    tests: ["test/unit/worker/sweeper.test.ts"],
+  },
+  {
+    id: "sweep-questionless-waits",
+    promise: "A waiting agent without a question is woken to hand back.",
+    file: "src/worker/sweeper.ts",
+    find: ' || (record?.status === "waiting" && !record.questions?.length)',
+    replace: "",
+    tests: ["test/unit/worker/sweeper.test.ts"],
+  },
+  {
+    id: "sweep-away-finishes",
+    promise: "An agent whose record does not come is not asked to hand back.",
+    file: "src/worker/sweeper.ts",
+    find: 'if (isUnreadable(error)) return "unreadable";',
+    replace: 'return "unreadable";',
+    tests: ["test/unit/worker/sweeper.test.ts"],
+  },
 ];

@@ -271,7 +271,7 @@ function takenByAnother({ agent_id }: AgentRecord, run: number): SubagentError {
 
 function forgotten(run: number): SubagentError {
   const sentence =
-    "Redis no longer has this sub-agent: its record expired, or a failover lost it; after a failover the same call with its request_key spawns it again.";
+    "Redis no longer has this sub-agent: its record expired, or a failover lost it; the same call with its request_key spawns a new one.";
   return new SubagentError("unknown_agent", sentence, { run });
 }
 

@@ -165,6 +165,7 @@ export function partsOf({ summary, ...progress }: ReplyBody): { progress: RunPro
 }
 
 const head = {
+  /** Of a message `<uid>.<run>.<message>/<call id>`, of a question `<uid>.<message>/<call id>`; else that of `replyIdOf`. */
   reply_id: z.string(),
   parent_id: z.string(),
   agent_id: z.string(),

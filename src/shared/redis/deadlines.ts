@@ -3,7 +3,8 @@
  * records decide.
  *
  * 1. A caller that makes a deadline earlier hints to the set before the verb that needs it, within the grace: the shorter of lease
- *    and look time. If the verb arrives later, the sweeper finds it at the check that the old state has set.
+ *    and look time. If the verb arrives later, the sweeper finds it at the check that the old state has set. On a cluster a spawn and
+ *    a claim wait for their hint; a release and a settle do not, for the check of the lease that they end stands.
  * 2. Only a sweeper makes a hint later, and only if no caller hinted at it since it was seen.
  * 3. After every hint the set has a check at the end of its grace or later, so that a sweeper sees what the verb did.
  */
@@ -44,6 +45,8 @@ export interface NextCheck {
 
 /** See the module's header. */
 export interface DeadlineSet {
+  /** A hint reaches Redis before a verb that is sent behind it. Not on a cluster: each node has a connection of its own. */
+  readonly isAhead: boolean;
   /** A sweeper must check the agent in `inMs` or earlier. */
   hint(address: AgentAddress, inMs: number): Promise<void>;
   /** A sweeper must check in `inMs` whether the parent still holds its lease. */
@@ -58,6 +61,7 @@ export interface DeadlineSet {
 export function createDeadlineSet(redis: RedisClient, keys: Keys, timing: Timing): DeadlineSet {
   const scripts = loadScripts(redis, keys, timing);
   return {
+    isAhead: !redis.isCluster,
     async hint(address, inMs) {
       await scripts.run("deadline-hint", undefined, {
         member: deadlineMember(address),

@@ -2,10 +2,14 @@
 import { messageOf } from "../errors.ts";
 import type { Logger } from "../logger.ts";
 
-/** Who sends a hint. `inBackground`: told of work that no caller waits for and that never rejects. */
+/**
+ * Who sends a hint. `isAhead`: a hint that is sent first arrives first, which no cluster promises; false: the verb waits for it.
+ * `inBackground`: told of work that no caller waits for and that never rejects.
+ */
 export interface HintSender {
   logger: Logger;
   uid: string;
+  isAhead?: boolean;
   inBackground?: (work: Promise<void>) => void;
 }
 
@@ -17,9 +21,11 @@ export interface HintSender {
 export async function withHint<T>(
   hint: () => Promise<void>,
   verb: () => Promise<T>,
-  { logger, uid, inBackground }: HintSender,
+  { logger, uid, isAhead = true, inBackground }: HintSender,
 ): Promise<T> {
-  const [hinted, done] = await Promise.allSettled([hint(), verb()]);
+  const hinting = hint();
+  if (!isAhead) await hinting.catch(() => {});
+  const [hinted, done] = await Promise.allSettled([hinting, verb()]);
   if (done.status === "rejected") throw done.reason;
   if (hinted.status === "rejected") {
     const again = hint().catch((error) =>

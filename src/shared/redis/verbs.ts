@@ -131,7 +131,7 @@ export const AGENT_VERBS = {
       attached_to: optional(text),
       /** What becomes of it when the parent's lease has lapsed; absent: nothing. */
       on_parent_gone: optional(word("finish", "destroy")),
-      /** The caller named the request key: it is remembered a day longer than the task can last. */
+      /** The caller named the request key: it is remembered a day longer than the task can last, and once acked as long as the record. */
       promised: optional(flag),
       /** Version of the registered profile that `spec` was made under; absent: of none. */
       profile_version: optional(int),
@@ -263,9 +263,9 @@ export const AGENT_VERBS = {
     args: {
       epoch: int,
       delay_ms: int,
-      running_ms: int,
-      attempts: int,
-      /** How often in a row the run has broken off in its worker; absent: as it was. */
+      /** `breaks`: how often in a row the run has broken off in its worker. Each absent, or with `crashed`: as it was. */
+      running_ms: optional(int),
+      attempts: optional(int),
       breaks: optional(int),
       /** Its provider fails or limits it: {@link ProviderWait} as JSON. */
       provider_wait: optional(text),

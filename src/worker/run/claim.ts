@@ -152,14 +152,17 @@ async function claimInTime(
   const { store, clock, deadlines, logger, workerId, draining } = context;
   const untilMs = clock.monotonicMs() + EARLY_MS;
   for (;;) {
-    const claimedAtMs = clock.monotonicMs();
+    let claimedAtMs = clock.monotonicMs();
     const claimId = newRequestKey();
     const terms = { worker: workerId, alone, isolated, isolates, offered_tools: tools };
     // The hint is there before the claim makes the deadline the end of its lease.
     const answer = await withHint(
       () => deadlines.hint(address, store.timing.leaseMs),
-      () => store.claim(address, { claim_id: claimId, begun: claimId, ...terms }),
-      { logger, uid: address.uid },
+      () => {
+        claimedAtMs = clock.monotonicMs();
+        return store.claim(address, { claim_id: claimId, begun: claimId, ...terms });
+      },
+      { logger, uid: address.uid, isAhead: deadlines.isAhead },
     );
     const waitMs = answer.status === "held" ? answer.wait_ms : Number.POSITIVE_INFINITY;
     if (draining.aborted || clock.monotonicMs() + waitMs > untilMs) return { answer, claimId, claimedAtMs };

@@ -71,7 +71,7 @@ export interface RunContext {
   /** Whether suspects run in this process, or in one of their own that it starts; `crowded`: which has no place free. */
   suspects: "here" | "elsewhere" | "crowded";
   /** Told of every run that this process holds, before anything of it is read. */
-  onHeld?: (held: LeaseGrant & { attempts: number; breaks: number }) => void;
+  onHeld?: (held: LeaseGrant) => void;
 }
 
 /**

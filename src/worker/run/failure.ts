@@ -12,7 +12,7 @@
  * | the lease ran out, or Redis lost a part of the log | handed on, unless the run was taken: at once, and without progress with a growing delay |
  * | something broke here (a full disk, a bug) | handed on with a growing delay; at last the run ends `worker_lost` |
  */
-import { messageOf } from "../../shared/errors.ts";
+import { isUnreadable, messageOf } from "../../shared/errors.ts";
 import type { AgentRecord, ProviderWait } from "../../shared/protocol/agent.ts";
 import { type AgentAddress, wakeOf } from "../../shared/protocol/keys.ts";
 import { eventLine, type RunEvent } from "../../shared/protocol/reply.ts";
@@ -171,11 +171,6 @@ export async function afterError(
   const attempts = (session ?? claimed).attempts + 1;
   const broken = { lease, record: session?.record, attempts, breaks };
   return releaseRun(context, broken, { reason: "broken_off", delayMs });
-}
-
-/** Whether what is stored about the agent cannot be read: no worker of this version will read it another time. */
-function isUnreadable(error: unknown): boolean {
-  return error instanceof SyntaxError || (error instanceof Error && error.name === "ZodError");
 }
 
 /** A short wait is slept through; a long one frees the worker's slot. */

@@ -2,6 +2,7 @@
 
 import { ToolFailure } from "../../shared/errors.ts";
 import { lastOf } from "../../shared/hidden-class.ts";
+import { entryKey } from "../../shared/protocol/log.ts";
 import { withoutSecrets } from "../../shared/secrets.ts";
 import { ordinaryTimeMs } from "../loop/caps.ts";
 import { REPETITION_REFUSED } from "../loop/conversation.ts";
@@ -100,7 +101,8 @@ async function performCall(
   let interim: InterimMessage | undefined;
   const caller = callerOf(session, call, (body) => {
     if (!session.takeInterim(INTERIM_TOOL, INTERIMS_PER_RUN)) throw new ToolFailure(NO_INTERIM_LEFT);
-    const id = `${session.address.uid}.${session.record.run}.${call.id}`;
+    // A provider may give one id to calls of several turns.
+    const id = `${session.address.uid}.${session.record.run}.${entryKey.call(step.message, call.id)}`;
     interim = { id, body: withoutSecrets(body) };
   });
   const tool = equipment.tools.get(call.name);

@@ -36,13 +36,12 @@ export interface InterimMessage {
   body: string;
 }
 
-/** What one commit takes along, and what it leaves known. */
+/** What one commit takes along, and leaves known. `advances`: the run comes further; `entriesAfter`: so many the log has then. */
 export interface PreparedCommit {
   input: CommitInput;
   entries: readonly NewEntry[];
-  /** Whether the run comes further with it. */
+  events: readonly RunEvent[];
   advances: boolean;
-  /** How many entries the log has after it. */
   entriesAfter: number;
   /** What the run has come to, where the commitment carries it, and what the record has of its last text then. */
   told: { progress: ReplyBody; text: TextInRecord } | undefined;
@@ -283,8 +282,9 @@ export class Session {
     return "asked";
   }
 
-  /** `settle` has written what it took along; `status`: and the run goes on. */
+  /** `settle` has written what it took along; `status`: and the run goes on, where events without an entry were not told. */
   async settled(commitment: PreparedCommit, status?: HolderStatus): Promise<void> {
+    if (status && commitment.entriesAfter === this.#acknowledged) this.events.unshift(...commitment.events);
     await this.#acknowledge(commitment);
     if (status) this.applyStatus(status);
   }
@@ -302,10 +302,10 @@ export class Session {
     // What a call counts for is counted when it begins: results change no counter.
     const body = isLast || entries.some(({ entry }) => entry.kind !== "result") ? this.body() : undefined;
     if (body) this.#tellAlerts(body);
-    const events = this.events;
+    // A commit of start marks that stand already tells nothing: for the script it is one that was sent twice.
+    const events = isLast || this.state.entries > this.#acknowledged ? this.events.splice(0) : [];
     const consumed = this.#consumed;
     this.#pending = [];
-    this.events = [];
     this.isCommitDue = false;
     const advances = entries.some(({ entry }) => ADVANCING.has(entry.kind));
     const told = body && this.#told(body, isLast);
@@ -326,7 +326,7 @@ export class Session {
       forgets_summary: told?.args.forgets_summary,
       advances,
     };
-    return { input, entries, advances, entriesAfter: this.state.entries, told };
+    return { input, entries, events, advances, entriesAfter: this.state.entries, told };
   }
 
   /** A body as the verbs take it; with its text only if no log entry has it and the record holds another one. */

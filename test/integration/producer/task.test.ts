@@ -12,9 +12,9 @@ import { until } from "../../helpers/until.ts";
 
 const address = { tenant: "default", parentId: "planner-7" };
 
-function scene() {
+function scene(timing = TIMING) {
   const prefix = uniquePrefix();
-  const client = testClient({ prefix });
+  const client = testClient({ prefix, timing });
   const worker = scriptedWorker(redisUrl(), prefix, address);
   const unacked = () => worker.redis.xlen(worker.store.keys.parent(address).replies);
   return { prefix, client, parent: testParent(client), worker, unacked };
@@ -161,16 +161,34 @@ describe("task", () => {
     expect(await parent.task(input)).toEqual(reply);
   });
 
-  test("is remembered a day longer than it may last where the caller named it, and what it costs is small", async () => {
+  test("repeated when what was kept of it has lapsed, begins anew, whatever it asks", async () => {
+    const { parent, worker } = scene({ ...TIMING, keptAfterAckMs: 20 });
+    for (const prompt of ["go", "go", "other"]) {
+      const task = parent.task({ prompt, request_key: "t1" });
+      const { agent_id, known } = await task.started;
+      expect(known).toBe(false);
+      const uid = await worker.uidOf(agent_id);
+      await worker.run(agent_id);
+      await task;
+      const { record } = worker.store.keys.agent({ ...address, uid });
+      await until(async () => (await worker.redis.exists(record)) === 0);
+    }
+  });
+
+  test("is remembered a day beyond its ack where the caller named it, and what it costs is small", async () => {
     const { parent, worker } = scene();
     const named = parent.task({ prompt: "go", request_key: "t1" });
+    await until(async () => (await worker.queued()).includes("task"));
+    const leftDays = async () =>
+      Math.ceil((await worker.redis.pttl(ofParent.request("t1"))) / TIMING.requestTtlMs);
+    const ofParent = worker.store.keys.parent(address);
+    expect(await leftDays()).toBe(2);
     await worker.run("task");
     await named;
-    const ofParent = worker.store.keys.parent(address);
     const { record } = worker.store.keys.agent({ ...address, uid: await worker.uidOf("task") });
     await until(() => worker.redis.hexists(record, "acked_by"));
     const kept = Object.values(await worker.redis.hgetall(record)).join("");
-    expect(Math.ceil((await worker.redis.pttl(ofParent.request("t1"))) / TIMING.requestTtlMs)).toBe(2);
+    expect(await leftDays()).toBe(1);
     expect(kept.length).toBeLessThan(450);
   });
 

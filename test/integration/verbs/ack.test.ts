@@ -148,10 +148,35 @@ test("a specification that Lua cannot read leaves the record whole, and of the c
   expect(await rig.redis.exists(transcript)).toBe(0);
 });
 
+test.for([
+  ["spec", JSON.stringify({ v: 1, model: "offline-1" })],
+  ["reply", "{"],
+  ["reply", "5"],
+  ["progress", "[1,"],
+] as const)(
+  "an ack takes the entry of a record whose %s reads %s, once, and leaves the record whole",
+  async ([name, text]) => {
+    const rig = verbRig();
+    const { agent, epoch } = await rig.running();
+    await rig.store.settle(agent, handedBack(epoch));
+    await rig.redis.hset(rig.keys.agent(agent).record, name, text);
+    const entry = await only(rig);
+    expect(await rig.replies.ack(rig.parent, entry, "reader-1")).toBe(true);
+    expect(await rig.replies.ack(rig.parent, entry, "reader-1")).toBe(true);
+    expect(await rig.replies.ack(rig.parent, entry, "reader-2")).toBe(false);
+    expect(await rig.raw(agent)).toMatchObject({ [name]: text, status: "ended" });
+  },
+);
+
 /** A task of one message, ended and acked. */
-async function acked(rig: Rig, request_key: string, promised: boolean, name = "a") {
+async function acked(
+  rig: Rig,
+  request_key: string,
+  promised: boolean,
+  { name = "a", transcript_ms }: { name?: string; transcript_ms?: number } = {},
+) {
   const agent = rig.address();
-  const task = { digest: "d", stem: name, name, spec: JSON.stringify(SPEC), idle_ms: 60_000 };
+  const task = { digest: "d", stem: name, name, spec: JSON.stringify(SPEC), idle_ms: 60_000, transcript_ms };
   const message = JSON.stringify(messageOf("go", request_key));
   const spawned = await rig.store.spawn(agent, { request_key, ...task, message, promised });
   if (spawned.status !== "spawned") throw new Error(spawned.status);
@@ -192,6 +217,27 @@ test("with the ack a request key goes that its caller did not name; one that it 
   expect(await rig.redis.exists(ofParent.request("named"))).toBe(1);
 });
 
+test.for([
+  { what: "its record", kept: 1, transcript_ms: undefined, days: [0.9, 1] },
+  { what: "a record with a transcript", kept: 1, transcript_ms: 1.5 * DAY_MS, days: [1.4, 1.5] },
+  {
+    what: "it was promised, where the record lasts longer",
+    kept: 1,
+    transcript_ms: 7 * DAY_MS,
+    days: [1.9, 2],
+  },
+  { what: "a record that an operator keeps shorter", kept: 0.5, transcript_ms: undefined, days: [0.4, 0.5] },
+])(
+  "a named request key is remembered as long as $what",
+  async ({ kept, transcript_ms, days: [least = 0, most = 0] }) => {
+    const rig = verbRig({ timing: { keptAfterAckMs: kept * DAY_MS } });
+    await acked(rig, "named", true, transcript_ms === undefined ? {} : { transcript_ms });
+    const left = await rig.redis.pttl(rig.keys.parent(rig.parent).request("named"));
+    expect(left).toBeGreaterThan(least * DAY_MS);
+    expect(left).toBeLessThanOrEqual(most * DAY_MS);
+  },
+);
+
 test("of acked agents the newest fifty keep their timelines; the numbers of the others leave the history", async () => {
   const rig = verbRig();
   const agents = [];
@@ -208,10 +254,10 @@ test("names without a record leave the registry while their parent spawns, and n
   const rig = verbRig();
   const { registry } = rig.keys.parent(rig.parent);
   for (let n = 0; n < 60; n += 1) {
-    const agent = await acked(rig, `k-${n}`, false, `name${n}`);
+    const agent = await acked(rig, `k-${n}`, false, { name: `name${n}` });
     if (n < 50) await rig.redis.del(rig.keys.agent(agent).record);
   }
-  for (let n = 60; n < 160; n += 1) await acked(rig, `k-${n}`, false, "same");
+  for (let n = 60; n < 160; n += 1) await acked(rig, `k-${n}`, false, { name: "same" });
   const names = await rig.redis.hkeys(registry);
   const old = names.filter((name) => /name([0-9]|[1-4][0-9])$/.test(name));
   // One spawn in eight looks at 24 of some two hundred fields: of a hundred, forty are left by chance, not ninety.

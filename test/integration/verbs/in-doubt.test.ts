@@ -3,7 +3,7 @@ import { newRequestKey } from "../../../src/shared/protocol/ids.ts";
 import type { AgentAddress } from "../../../src/shared/protocol/keys.ts";
 import { partsOf } from "../../../src/shared/protocol/reply.ts";
 import type { VerbInput } from "../../../src/shared/redis/scripts.ts";
-import { bodyOf, type Rig, verbRig } from "./rig.ts";
+import { bodyOf, handedBack, type Rig, verbRig } from "./rig.ts";
 
 const rigOfShortLeases = () => verbRig({ timing: { leaseMs: 2 } });
 
@@ -123,4 +123,55 @@ test("a run whose process of suspects crashes after a step is in doubt again", a
   await rig.store.append(agent, { epoch, known: 1, running_ms: 1, entries: [["2", "{}"]], advances: true });
   await rig.store.release(agent, { epoch, delay_ms: 0, running_ms: 1, attempts: 0, crashed: true });
   expect(await asked(rig, agent, { isolates: true })).toMatchObject({ status: "suspect", crashes: 0 });
+});
+
+test("a crash that was seen takes back nothing that its holder had written: neither running time nor progress", async () => {
+  const rig = verbRig();
+  const agent = await rig.queued();
+  const crash = { delay_ms: 0, running_ms: 0, attempts: 3, breaks: 7 };
+  const counters = async () => {
+    const { running_ms, attempts, breaks } = await rig.raw(agent);
+    return { running_ms, attempts, breaks };
+  };
+  const broken = await claimed(rig, agent);
+  await rig.store.release(agent, { ...crash, epoch: broken });
+  const renewed = await claimed(rig, agent, { isolated: "group" });
+  await rig.store.renew(agent, { epoch: renewed, running_ms: 5_000 });
+  await rig.store.release(agent, { ...crash, epoch: renewed, attempts: 0, breaks: 0, crashed: true });
+  expect(await counters()).toEqual({ running_ms: "5000", attempts: "3", breaks: "7" });
+
+  const advanced = await claimed(rig, agent, { isolated: "alone" });
+  const turn = { epoch: advanced, known: 0, running_ms: 6_000, advances: true, ...partsOf(bodyOf("so far")) };
+  await rig.store.append(agent, { ...turn, entries: [["1", "{}"]] });
+  await rig.store.release(agent, { ...crash, epoch: advanced, crashed: true });
+  expect(await counters()).toEqual({ running_ms: "6000", attempts: "0", breaks: "0" });
+});
+
+/** A suspect that is alone in a process, and has come further there. */
+async function provedAlone(rig: Rig) {
+  const agent = await diedAfterATurn(rig);
+  const crash = { delay_ms: 0, running_ms: 1, attempts: 0, crashed: true };
+  await rig.store.release(agent, { ...crash, epoch: await claimed(rig, agent, { isolated: "group" }) });
+  const epoch = await claimed(rig, agent, { isolated: "alone" });
+  expect(await rig.raw(agent)).toMatchObject({ crashes_without_progress: "2", isolated_crashes: "1" });
+  const turn = { known: 1, running_ms: 1, entries: [["2", "{}"]], advances: true } as const;
+  await rig.store.append(agent, { epoch, ...turn });
+  return { agent, epoch };
+}
+
+test("a suspect that comes further has no crash to its name after it was handed back, isolated ones included", async () => {
+  const rig = rigOfShortLeases();
+  const { agent, epoch } = await provedAlone(rig);
+  await rig.store.release(agent, { epoch, delay_ms: 0, running_ms: 1, attempts: 0 });
+  expect(await rig.raw(agent)).toMatchObject({ crashes_without_progress: "0", isolated_crashes: "0" });
+});
+
+test("the crashes of a run are none of the next one's, isolated ones included", async () => {
+  const rig = rigOfShortLeases();
+  const { agent, epoch } = await provedAlone(rig);
+  await rig.send(agent, "more");
+  await rig.store.settle(agent, { ...handedBack(epoch), target: "idle", known: 2 });
+  const raw = await rig.raw(agent);
+  expect(raw).toMatchObject({ status: "queued", run: "2", crashes_without_progress: "0" });
+  expect(raw).not.toHaveProperty("isolated_crashes");
 });

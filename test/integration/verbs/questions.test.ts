@@ -228,3 +228,17 @@ test("destroy ends an agent that waits, with what its run came to", async () => 
     turns: 1,
   });
 });
+
+test.for(["{", "5", "[5]"])(
+  "where the questions read %s none is open: an answer is told so, by whomever",
+  async (text) => {
+    const rig = verbRig({ timing: { lookMs: 60_000 } });
+    const { agent } = await rig.waiting(["a", "b"], 1);
+    await rig.redis.hset(rig.keys.agent(agent).record, "questions", text);
+    await rig.redisReaches((await rig.redisNow()) + 3);
+    const before = await rig.everything();
+    for (const answer of [byParent("mine"), bySweeper("default")])
+      expect(await rig.store.answer(agent, answer)).toEqual({ status: "unknown_question" });
+    expect(await rig.everything()).toEqual(before);
+  },
+);

@@ -71,6 +71,20 @@ test("a request key is remembered after its agent ended, and for a day", async (
   expect(left).toBeLessThanOrEqual(24 * 3_600_000);
 });
 
+test("a request key whose agent Redis has forgotten spawns anew, with these arguments or others", async () => {
+  const rig = verbRig();
+  const [first, second, third] = [rig.address(), rig.address(), rig.address()];
+  await rig.store.spawn(first, input("a", "key-1"));
+  await rig.redis.del(rig.keys.agent(first).record);
+  expect(await rig.store.spawn(second, input("a", "key-1"))).toMatchObject({ status: "spawned" });
+  await rig.redis.del(rig.keys.agent(second).record);
+  expect(await rig.store.spawn(third, input("b", "key-1"))).toMatchObject({ status: "spawned" });
+  expect(await rig.store.spawn(rig.address(), input("b", "key-1"))).toMatchObject({
+    status: "same",
+    uid: third.uid,
+  });
+});
+
 test("a uid that is in use is refused: its record, epoch and messages stay as they are", async () => {
   const rig = verbRig();
   const { agent } = await rig.running();

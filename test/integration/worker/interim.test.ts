@@ -31,6 +31,23 @@ test("an interim message reaches the parent before the reply, in the same channe
   ]);
 });
 
+test("messages of two turns whose calls have one id are two, each with an id of its own", async () => {
+  const say = (message: string) => ({ content: [{ ...tell(message), id: "call_0" }] });
+  const installation = await openStage({
+    scenario: { turns: [say("Half done."), say("Nearly."), { content: [{ type: "text", text: "Done." }] }] },
+  });
+  await installation.startWorker();
+  const agent = await installation.task("work");
+  await installation.reply(agent);
+  const stream = createReplyStream(installation.redis, installation.keys, installation.store.timing);
+  const entries = (await stream.read(agent, "0", 10)).map(({ entry }) => entry);
+  expect(entries.map(({ reply_id }) => reply_id)).toEqual([
+    `${agent.uid}.1.1/call_0`,
+    `${agent.uid}.1.3/call_0`,
+    `${agent.uid}.1`,
+  ]);
+});
+
 test("another target, an empty text and a twenty-first message are refused to the model's face", async () => {
   const many = Array.from({ length: 21 }, (_, i) => tell(`word ${i}`));
   const installation = await openStage({

@@ -270,13 +270,45 @@ test("a suspect that waits for its process to start takes one place, and runs no
   expect(await installation.reply(agent)).toMatchObject({ status: "succeeded" });
 });
 
+/** Of one process with one place. */
+const PLACES = { concurrency: 4, drainGraceMs: 100 };
+
+test("a run that comes before its process takes runs waits until then", async () => {
+  const worker = await spawnNode("test/helpers/fixtures/early-suspect.ts");
+  await worker.closed;
+  expect([...worker.stdout, ...worker.stderr]).toEqual(["ready", "end"]);
+});
+
+test("a process of suspects that is told to end and does not is killed, and another takes its place", async () => {
+  const installation = await openStage({ timing });
+  const { store, deadlines, wakes } = installation;
+  const clock = handClock();
+  const keeping = { store, deadlines, wakes, clock, logger: createLogger({ level: "silent" }) };
+  const file = join(import.meta.dirname, "../../helpers/fixtures/deaf-suspects.mjs");
+  const processes = createIsolationProcesses(keeping, { file }, PLACES);
+  closeAtEnd(() => processes.stop());
+  const taken = { address: await installation.spawn(), wake: 1, taken: 1 };
+  const passed = { status: "passed", because: "tried" };
+  expect(await processes.run(taken, 0)).toEqual(passed);
+  // It is idle for so long, and then told to end.
+  clock.advance(10_000);
+  clock.advance(PLACES.drainGraceMs + 14_999);
+  expect([processes.run(taken, 0), clock.pending]).toEqual([undefined, 1]);
+  clock.advance(1);
+  const next = await until(() => {
+    const end = processes.run(taken, 0);
+    return end && { end };
+  });
+  expect(await next.end).toEqual(passed);
+});
+
 test("a process of suspects that does not start in time is ended, and its suspect is put back", async () => {
   const installation = await openStage({ timing });
   const { store, deadlines, wakes, workspaceRoot } = installation;
   const clock = handClock();
   const keeping = { store, deadlines, wakes, clock, logger: createLogger({ level: "silent" }) };
   const file = join(import.meta.dirname, "../../helpers/fixtures/held-program.mjs");
-  const processes = createIsolationProcesses(keeping, { file, args: [join(workspaceRoot, "never")] }, 4);
+  const processes = createIsolationProcesses(keeping, { file, args: [join(workspaceRoot, "never")] }, PLACES);
   const address = await installation.spawn();
   let end: unknown;
   void processes.run({ address, wake: 1, taken: 1 }, 0)?.then((ended) => {

@@ -332,3 +332,14 @@ test.for([
     expect(installation.offline.ledger.filter(({ status }) => status === "served")).toHaveLength(2);
   },
 );
+
+test("an agent whose questions cannot be read goes on without answers at its deadline, and its parent gets what it has", async () => {
+  const installation = await openStage({ scenario: asking(ask("Which colour?")) });
+  await installation.startWorker();
+  const agent = await installation.task("paint the door", { answer_ms: HOUR_MS });
+  await waiting(installation, agent);
+  const { redis, keys, deadlines } = installation;
+  await redis.hset(keys.agent(agent).record, { questions: "{", deadline: 1 });
+  await deadlines.hint(agent, 0);
+  expect(await installation.reply(agent)).toMatchObject({ kind: "reply", status: "partial" });
+});

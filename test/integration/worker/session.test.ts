@@ -15,6 +15,7 @@ import {
   newDelivery,
   newNotice,
   newResult,
+  newStarted,
   readLog,
 } from "../../../src/worker/loop/log.ts";
 import type { RunRules } from "../../../src/worker/loop/reply-body.ts";
@@ -25,7 +26,7 @@ import { RunWorkspace } from "../../../src/worker/run/run-workspace.ts";
 import { Session } from "../../../src/worker/run/session.ts";
 import { INTERIM_TOOL } from "../../../src/worker/tools/builtin/parent.ts";
 import { handClock } from "../../helpers/hand-clock.ts";
-import { DESTROY, SPEC, verbRig } from "../verbs/rig.ts";
+import { DESTROY, SPEC, verbRig, wellDone } from "../verbs/rig.ts";
 
 const USAGE = {
   input_tokens: 1,
@@ -446,4 +447,45 @@ test("a long text is kept whole beside its cut, and goes when a short one takes 
   second.add([newResult(1, "c0", "found"), answerOf(3, "short ".repeat(50))]);
   await second.commit();
   expect(await rig.redis.exists(key)).toBe(0);
+});
+
+/** The types of the events of each line in the agent's timeline. */
+async function told({ rig, agent }: Awaited<ReturnType<typeof scene>>): Promise<string[][]> {
+  const lines = await rig.redis.lrange(rig.keys.agent(agent).timeline, 0, -1);
+  return lines.map((line) => Array.from(line.matchAll(/"type":"(\w+)"/g), ([, type = ""]) => type));
+}
+
+test("events of a commit whose start marks stand already are told with the next one", async () => {
+  const ours = await scene();
+  const before = await ours.claim();
+  take(before, "first", ["glob"]);
+  before.add([newStarted(1, "c0", "glob")]);
+  await before.commit();
+  const session = await ours.claim();
+  session.tell({ type: "run_started", turn: 1, max_turns: 5, worker: "w" });
+  session.add([newStarted(1, "c0", "glob")]);
+  expect(await session.commit()).toBe("committed");
+  expect(await told(ours)).toEqual([]);
+  session.add([newResult(1, "c0", "found")]);
+  await session.commit();
+  expect(await told(ours)).toEqual([["run_started"]]);
+});
+
+test("events of an end that did not come, for there was a message, are told with the next commit, unless an entry told them", async () => {
+  for (const hasEntry of [true, false]) {
+    const ours = await scene();
+    const session = await ours.claim();
+    take(session, "first");
+    if (!hasEntry) await session.commit();
+    session.tell({ type: "run_started", turn: 1, max_turns: 5, worker: "w" });
+    const commitment = session.prepareCommit(true);
+    await ours.rig.send(ours.agent, "more");
+    const end = { ...wellDone(session.lease.epoch), ...commitment.input };
+    const answer = await ours.rig.store.settle(ours.agent, end);
+    if (answer.status !== "more") throw new Error(answer.status);
+    await session.settled(commitment, answer);
+    session.add([newNotice(2, "go on")]);
+    await session.commit();
+    expect(await told(ours)).toEqual([["run_started"]]);
+  }
 });

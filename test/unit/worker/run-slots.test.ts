@@ -94,6 +94,7 @@ test("others that do not go keep the process: the suspect gives up and leaves it
   clock.advance(CLEARING_MS);
   expect(await isolating).toBe(false);
   expect(doors).toEqual(["closed", "open"]);
+  expect(stayer.mustYield).toBe(false);
   suspect.leave();
   stayer.leave();
   clock.advance(CLEARING_MS - 1);

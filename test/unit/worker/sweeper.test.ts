@@ -30,8 +30,9 @@ interface Script {
   due?: () => Due[] | Promise<Due[]>;
   overdue?: VerbAnswer<"overdue"> | ((uid: string) => VerbAnswer<"overdue">);
   settle?: VerbAnswer<"settle">;
-  /** Ids of the agent's open questions. */
-  questions?: readonly string[];
+  /** Ids of the agent's open questions, or why they cannot be read. */
+  questions?: readonly string[] | Error;
+  finish?: VerbAnswer<"finish">;
   answer?: (questionId: string) => VerbAnswer<"answer">;
   isAlive?: boolean;
   requeue?: VerbAnswer<"requeue">;
@@ -80,8 +81,15 @@ function scene(script: Script) {
       },
       timing: TIMING,
       orphans: async () => ({ status: "no_agents" }),
-      finish: async () => ({ status: "not_due" }),
-      record: async ({ uid }) => recordOf(uid, script.questions ?? []),
+      async finish() {
+        done.push("finish");
+        return script.finish ?? { status: "not_due" };
+      },
+      async record({ uid }) {
+        const { questions = [] } = script;
+        if (questions instanceof Error) throw questions;
+        return recordOf(uid, questions);
+      },
       async answer(_address, { question_id }) {
         done.push(`answer ${question_id}`);
         return script.answer?.(question_id) ?? { status: "waiting", open: 1 };
@@ -292,6 +300,26 @@ test("a default that is not due after all is looked at again at its deadline, an
   });
   await sweeper.tick();
   expect(done).toEqual(["answer 1/a", `move ${FIRST} to 55`]);
+});
+
+test.for([
+  ["that cannot be read", new SyntaxError("Unexpected end of JSON input")],
+  ["without a question", []],
+] as const)(
+  "a record of a waiting agent %s wakes it to hand back: nobody could answer it",
+  async ([, questions]) => {
+    const finish = { status: "finishing", run: 1, wake: 7 } as const;
+    const { sweeper, done } = scene({ overdue: { status: "answer_due" }, questions, finish });
+    await sweeper.tick();
+    expect(done).toEqual([`touch ${FIRST}`, "finish", `wake ${FIRST} 7`]);
+  },
+);
+
+test("a waiting agent whose record does not come, for Redis is away, is only looked at again", async () => {
+  const away = new Error("Connection is closed.");
+  const { sweeper, done } = scene({ overdue: { status: "answer_due" }, questions: away });
+  await sweeper.tick();
+  expect(done).toEqual([]);
 });
 
 const queued: VerbAnswer<"overdue"> = { status: "queued", wake: 4, agent_id: "a", check_at: 31 };

@@ -1,18 +1,17 @@
 -- ack: takes a reply out of the channel. Its full text now lives `kept_ms`. If it ends the agent, the record shrinks to what its
 -- parent and a repeated request key still need, for `kept_ms`; if its profile keeps a transcript, all of the record stays. Its
--- request key goes, unless its caller named it. The timelines of a parent's newest ended agents stay; the oldest of them goes
--- with its numbers in the history.
--- Closes: two readers both believing they were first; a re-sent ack contradicting itself.
+-- request key goes; one that its caller named is remembered no longer than the record. The timelines of a parent's newest ended
+-- agents stay; the oldest of them goes with its numbers in the history.
+-- Closes: two readers both believing they were first; a re-sent ack contradicting itself; an entry that is gone while the record
+-- cannot be made smaller.
 local TIMELINES_MAX = 50
 -- A hash whose values are all so short takes half the memory; with many of them it does not.
 local PIECE_BYTES, PIECES_MAX = 64, 100
 
--- The values of `kept_fields` as a JSON list, null for those that are not there; nil for a record that Lua cannot read, which
--- then stays as it is.
+-- The values of `kept_fields` as a JSON list, null for those that are not there. Raises for a record that Lua cannot read.
 local function kept_json(agent)
-  local readable, spec = pcall(cjson.decode, agent.spec)
-  if not readable then return nil end
-  local reply = agent.reply and cjson.decode(agent.reply) or {}
+  local spec, reply = cjson.decode(agent.spec), agent.reply and cjson.decode(agent.reply) or {}
+  if agent.progress then cjson.decode(agent.progress) end
   local values = { summary = agent.summary, model = spec.model, keep_alive = spec.keep_alive and 1 or 0,
     idle_ms = spec.idle_ms, description = spec.description, definition = spec.definition, entry_id = reply.entry_id,
     ending = reply.reply_id and string.match(reply.reply_id, '[^.]*$'), kind = reply.kind, reply_status = reply.status,
@@ -44,6 +43,12 @@ end
 local agent = read(record, 'v', 'end_entry', 'agent_id', 'name', 'ended_reason', 'run', 'wake', 'created_at', 'ended_at', 'spec',
   'progress', 'summary', 'reply', 'transcript_ms', 'promised', 'acked_by')
 local is_end = agent.end_entry == entry_id
+local transcript_ms, json = num(agent.transcript_ms), nil
+if is_end and transcript_ms == 0 then
+  local is_readable, list = pcall(kept_json, agent)
+  -- A record that cannot be read stays whole.
+  json = is_readable and list
+end
 local asked_by = is_end and redis.call('GET', request)
 if is_end then redis.call('LLEN', timelines) end
 if redis.call('XDEL', replies, entry_id) == 0 then
@@ -56,22 +61,26 @@ if not is_end then
   return answer('first')
 end
 
-local transcript_ms = num(agent.transcript_ms)
-local json = transcript_ms == 0 and kept_json(agent)
+local record_ms = json and kept_ms or math.max(kept_ms, transcript_ms)
 if json then
   redis.call('DEL', record, transcript)
   local stays = { status = 'ended', acked_by = token, v = agent.v, agent_id = agent.agent_id, name = agent.name, run = agent.run,
     wake = agent.wake, ended_reason = agent.ended_reason, created_at = agent.created_at, ended_at = agent.ended_at }
   keep(stays, json)
   write(record, stays)
-  redis.call('PEXPIRE', record, kept_ms)
 else
   redis.call('SET', ack, token, 'PX', request_ttl_ms)
   if transcript_ms > 0 then redis.call('PEXPIRE', transcript, transcript_ms) else redis.call('DEL', transcript) end
   redis.call('HDEL', record, 'begun', 'breaks', 'end_entry', 'lost_call', 'message_ids', 'running_ms', 'settled_epoch', 'worker')
-  redis.call('PEXPIRE', record, math.max(kept_ms, transcript_ms))
 end
-if not agent.promised and string.match(asked_by or '', '^%S+') == uid then redis.call('DEL', request) end
+redis.call('PEXPIRE', record, record_ms)
+if string.match(asked_by or '', '^%S+') == uid then
+  if not agent.promised then
+    redis.call('DEL', request)
+  elseif redis.call('PTTL', request) > record_ms then
+    redis.call('PEXPIRE', request, record_ms)
+  end
+end
 if redis.call('PEXPIRE', timeline, kept_ms) == 1 then
   if redis.call('RPUSH', timelines, timeline) > TIMELINES_MAX then
     local oldest, numbers = redis.call('LPOP', timelines), {}

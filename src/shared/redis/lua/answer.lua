@@ -1,14 +1,18 @@
 -- answer: writes the answer to an open question into the log, once. With the last one the agent is queued again.
 -- Include end, queue.
 -- Closes: two answers to one question (parent twice, or parent and default); an agent without a wake after its last answer;
--- a default before the deadline; an agent that waits for an answer it has.
+-- a default before the deadline; an agent that waits for an answer it has; a record that cannot be read failing its parent's call.
 local agent = read(record, 'status', 'run', 'wake', 'ended_reason', 'deadline', 'questions')
 if not is_alive(agent) then return refused(agent) end
 
 local open, others = false, {}
-for _, question in ipairs(cjson.decode(agent.status == 'waiting' and agent.questions or '[]')) do
-  if question.question_id == question_id then open = true else others[#others + 1] = question end
-end
+-- Where the questions cannot be read, none is open: a sweeper has the run go on without answers.
+local readable = pcall(function()
+  for _, question in ipairs(cjson.decode(agent.status == 'waiting' and agent.questions or '[]')) do
+    if question.question_id == question_id then open = true else others[#others + 1] = question end
+  end
+end)
+open = open and readable
 local key = question_id .. '/result'
 local stored = redis.call('HGET', log, key)
 -- Stored, and still listed as open: an earlier call failed halfway. This one finishes it, and keeps the stored answer.

@@ -1,8 +1,8 @@
 -- release: the holder hands the agent back, to be claimed not before `delay_ms` from now. The next check is never earlier
--- than it was. `crashed`: the holder's process has crashed, and its worker says so.
+-- than it was. `crashed`: the holder's process has crashed, and its worker says so; what the holder wrote last stays.
 -- Include holder, age, queue, events, crashes.
 -- Closes: a hand-back that waits for its lease to run out; a re-sent release waking twice; a hand-back wiping out the
--- crashes that call for isolation.
+-- crashes that call for isolation; a crash taking back the running time and the progress that its holder had written.
 local agent = read(record, 'status', 'epoch', 'wake', 'released_epoch', 'unanswered_since', 'max_age_ms', 'committed',
   'crashes_without_progress', 'isolated_crashes', 'alone', 'deadline', 'uid', 'agent_id', 'name', 'run',
   'provider_wait_since')
@@ -23,7 +23,13 @@ local waits_since = provider_wait and (agent.committed ~= '1' and agent.provider
 -- Events first: a key of another type fails here, and the agent is still its holder's.
 tell_events(agent, events)
 if not provider_wait then redis.call('HDEL', record, 'provider_wait', 'provider_wait_since') end
-queue(record, deadline, { provider_wait = provider_wait, provider_wait_since = waits_since, wake = wake, released_epoch = epoch, not_before = not_before, running_ms = running_ms,
-  begun = not crashed and '' or nil, attempts = attempts, breaks = breaks, crashes_without_progress = crashes,
-  isolated_crashes = isolated_crashes > 0 and isolated_crashes or nil, in_doubt = crashed and '1' or nil })
+local fields = { provider_wait = provider_wait, provider_wait_since = waits_since, wake = wake, released_epoch = epoch,
+  not_before = not_before, crashes_without_progress = crashes,
+  isolated_crashes = isolated_crashes ~= num(agent.isolated_crashes) and isolated_crashes or nil }
+if crashed then
+  fields.in_doubt = '1'
+else
+  fields.begun, fields.running_ms, fields.attempts, fields.breaks = '', running_ms, attempts, breaks
+end
+queue(record, deadline, fields)
 return answer('released', { wake = wake })

@@ -2,10 +2,14 @@
 -- Include queue.
 -- Closes: two producers admitting an eleventh agent; one request spawning two agents; two names with one slug; a uid in
 -- use starting over with epoch 0; an agent that is spawned while its first message is lost; an agent made under a profile
--- that is registered no more.
+-- that is registered no more; a request key that leads to an agent which Redis has forgotten.
+-- The records of a parent differ in the uid that ends their keys.
+local function record_of(its_uid) return string.sub(record, 1, -#uid - 1) .. its_uid end
 local seen = redis.call('GET', request)
+local its_uid, its_digest, its_agent_id, its_time = string.match(seen or '', '^(%S+) (%S*) (%S+) (%S+)$')
+-- A key is remembered no longer than its agent: nothing could be done with one that Redis has forgotten.
+if its_uid and redis.call('EXISTS', record_of(its_uid)) == 0 then seen = nil end
 if seen then
-  local its_uid, its_digest, its_agent_id, its_time = string.match(seen, '^(%S+) (%S*) (%S+) (%S+)$')
   if its_digest ~= digest then return answer('conflict', { agent_id = its_agent_id }) end
   local same = { uid = its_uid, agent_id = its_agent_id, created_at = its_time }
   if its_uid == uid then
@@ -53,8 +57,7 @@ local function forget_names(most)
     if counted then
       is_gone = counted ~= stem and redis.call('HEXISTS', registry, value == '1' and counted or counted .. '_' .. value) == 0
     else
-      -- The records of a parent differ in the uid that ends their keys.
-      is_gone = redis.call('EXISTS', string.sub(record, 1, -#uid - 1) .. value) == 0
+      is_gone = redis.call('EXISTS', record_of(value)) == 0
     end
     if is_gone then redis.call('HDEL', registry, name) end
   end

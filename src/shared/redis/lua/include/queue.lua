@@ -8,7 +8,7 @@ end
 -- Its next run begins: nothing is left of the run before.
 local function queue_run(record, run, wake, deadline, fields)
   redis.call('HDEL', record, 'progress', 'summary', 'finish', 'begun', 'message_ids', 'reply', 'tools_since',
-    'in_doubt', 'provider_wait', 'provider_wait_since')
+    'in_doubt', 'isolated_crashes', 'provider_wait', 'provider_wait_since')
   fields.run, fields.wake = run, wake
   fields.running_ms, fields.attempts, fields.breaks, fields.crashes_without_progress = '0', '0', '0', '0'
   queue(record, deadline, fields)

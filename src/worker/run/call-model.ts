@@ -80,8 +80,9 @@ async function enterChain({ provider, model }: RunContext, session: Session): Pr
 }
 
 /** The running time at which the call is cut off, so that what follows still fits. */
-function untilMs({ rules }: Session, { finalCall }: CallStep): number {
-  return finalCall ? rules.limits.max_duration_ms : ordinaryTimeMs(rules.limits);
+function untilMs({ rules }: Session, { finalCall, asksOutput }: CallStep): number {
+  // A repair of the output, too, may be asked for when ordinary time is over: cut off at once, it would be asked for again.
+  return finalCall || asksOutput ? rules.limits.max_duration_ms : ordinaryTimeMs(rules.limits);
 }
 
 /** `isCutOff`: this side ended the call before the provider was done. */

@@ -4,8 +4,9 @@
  * with every provider. What no commit can take along any more is booked with `charge`, once, under the id
  * by which Redis knows the call.
  *
- * Budgets that bind the run are reserved before each call and settled behind it. A run without budgets makes no trip for them.
- * Redis owns what is spent (`shared/redis/budget.ts`); `loop/caps.ts` says what a run does whose budget has none left.
+ * Budgets that bind the run are reserved when the provider lets a call through, and settled behind it: a call that waits for its
+ * provider takes nothing from others. A run without budgets makes no trip for them. Redis owns what is spent
+ * (`shared/redis/budget.ts`); `loop/caps.ts` says what a run does whose budget has none left.
  */
 import { messageOf } from "../../shared/errors.ts";
 import {

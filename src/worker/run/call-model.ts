@@ -128,7 +128,10 @@ async function makeCall(context: RunContext, session: Session, step: CallStep) {
   });
   const request = requestOf(session, step, text !== undefined);
   if (context.sendsTraceparent) request.traceparent = equipment.observer.traceparent;
+  const key = session.purchase.requestKeys.keyOf(request.purchaseId, request);
+  if (key !== request.purchaseId) request.idempotencyKey = key;
   const ended = await model.call(request, control);
+  if (ended.status !== "answer") session.purchase.requestKeys.broughtNothing(request.purchaseId, request);
   grace?.cancel();
   forget();
   text?.close();

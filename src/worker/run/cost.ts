@@ -95,7 +95,7 @@ export async function chargeUnbooked(context: Booking, session: Session, isLast:
       [usage, cost] = [addUsage(usage, entry.value.usage), cost + entry.value.cost_usd];
   }
   const by = isLast ? undefined : session.unbooked[0];
-  if (usage !== ZERO_USAGE) await charge(context, session, session.begun, { usage, cost, by });
+  if (usage !== ZERO_USAGE) await charge(context, session, session.purchase.id, { usage, cost, by });
 }
 
 /** Books the prompt of the call of purchase `name`, which an earlier holder began and did not live to commit. Never rejects. */

@@ -63,6 +63,14 @@ export const systemClock: Clock = {
   },
 };
 
+/** What `work` resolves to; undefined when that takes longer than `ms`: it goes on, and what becomes of it is ignored. */
+export function within<T>(clock: Clock, ms: number, work: Promise<T>): Promise<T | undefined> {
+  return new Promise((resolve, reject) => {
+    const limit = clock.timeout(ms, () => resolve(undefined));
+    work.then(resolve, reject).finally(() => limit.cancel());
+  });
+}
+
 /** A limit that is set less than this before the timer would fire anyway does not move it. */
 const GRAIN_MS = 20;
 

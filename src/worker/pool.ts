@@ -5,7 +5,8 @@
  * 1. A wake completes, or goes back into the queue because another process may do more for its agent. What could not be
  *    done now stands in the record, and a sweeper wakes again.
  * 2. Only a run that settled `failed` stands as failed in the queue.
- * 3. After `stop` no run of this process holds an agent: each was settled, released, or lost to another worker.
+ * 3. After `stop` no run of this process holds an agent: each was settled, released, or lost to another worker. It waits for no
+ *    tool and no hook. A run whose Redis does not answer is left behind, and another worker claims it when its lease is over.
  */
 
 import { DelayedError, type Job, WaitingError, Worker } from "bullmq";

@@ -31,7 +31,8 @@ export function judgeTurns(evidence: Evidence, lookup: Lookup): Violation[] {
 /** The calls, by what their `Idempotency-Key` says. */
 export function namedCalls(ledger: readonly LedgerEntry[]): NamedCall[] {
   return ledger.flatMap((call) => {
-    const [, uid, message, epoch] = /^(.+)\.(\d+)\.(\d+)$/.exec(call.idempotency_key ?? "") ?? [];
+    const [, uid, message, epoch] =
+      /^(.+)\.(\d+)\.(\d+)(?:-[0-9a-f]+)?$/.exec(call.idempotency_key ?? "") ?? [];
     return uid === undefined ? [] : [{ call, uid, message: Number(message), epoch: Number(epoch) }];
   });
 }

@@ -57,6 +57,14 @@ export default [
     tests: ["test/unit/worker/loop/caps.test.ts"],
   },
   {
+    id: "output-over-budget",
+    promise: "A repair that a spent budget would refuse is not planned.",
+    file: "src/worker/loop/next.ts",
+    find: "if (state.overBudget || decideCaps(state",
+    replace: "if (decideCaps(state",
+    tests: ["test/unit/worker/loop/next.output.test.ts", "test/integration/worker/budgets.test.ts"],
+  },
+  {
     id: "caps-cost-over",
     promise: "A cost cap that is used up buys nothing more.",
     file: "src/worker/loop/caps.ts",

@@ -502,11 +502,19 @@ export default [
     HOOKS,
   ),
   guard(
+    "hook-outlasts-run",
+    "A run that is stopped waits for no hook.",
+    "worker/hooks/agent-hooks.ts",
+    "stop.onStop(() => giveUp(STOPPED))",
+    "stop.onStop(() => {})",
+    HOOKS,
+  ),
+  guard(
     "hook-late-passes",
     "A hook that takes too long blocks.",
     "worker/hooks/agent-hooks.ts",
-    "resolve({ block: `it did not answer within ${timeoutMs} ms` });",
-    "resolve({});",
+    "const timer = this.#options.clock.timeout(timeoutMs, () => giveUp(late));",
+    "const timer = this.#options.clock.timeout(timeoutMs, () => resolve({}));",
     HOOKS,
   ),
   guard(

@@ -109,7 +109,7 @@ export default [
     id: "promise-cut-off-charged",
     promise: "A call that was cut off is paid for with its prompt.",
     file: "src/worker/run/cost.ts",
-    find: 'outcome.usage !== undefined || outcome.status === "aborted" || outcome.failure.kind === "timeout";',
+    find: "outcome.usage !== undefined || isCutOffHere(outcome);",
     replace: "outcome.usage !== undefined;",
     tests: ["test/integration/worker/charging.test.ts"],
   },

@@ -7,6 +7,7 @@
  * 3. An input that a hook changed passes the permission rules again; what needs the parent's word then is refused. Each hook is
  *    given a copy: only what it answers changes anything.
  * 4. What a hook says to the model is without secrets; an input that it gives to a tool may hold them.
+ * 5. A run that is stopped waits for no hook: what it is asked about is blocked, and its signal aborts.
  */
 import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "../../shared/clock.ts";
@@ -14,12 +15,14 @@ import { messageOf } from "../../shared/errors.ts";
 import { type PermissionRules, permissionFor } from "../../shared/protocol/permissions.ts";
 import { clip } from "../../shared/protocol/text.ts";
 import { withoutSecrets } from "../../shared/secrets.ts";
+import type { StopSignal } from "../../shared/stop-signal.ts";
 import type { ToolOutcome } from "../tools/registry.ts";
 import { fitResult } from "../tools/result-text.ts";
 import type { Hook, HookedAgent, HookVerdict } from "./hook.ts";
 
 const TIMEOUT_MS = 10_000;
 const WORDS_MAX_CHARS = 10_000;
+const STOPPED = "the run was stopped";
 
 /** A call as the loop planned it. */
 interface Call {
@@ -57,37 +60,50 @@ export class AgentHooks {
     this.#options = options;
   }
 
-  /** Performs a call between its hooks. */
-  async around(call: Call, perform: (input: unknown) => Promise<ToolOutcome>): Promise<ToolOutcome> {
-    const before = await this.#before(call);
+  /** Performs a call between its hooks; `stop`: ends what the call is waiting for. */
+  async around(
+    call: Call,
+    perform: (input: unknown) => Promise<ToolOutcome>,
+    stop: StopSignal,
+  ): Promise<ToolOutcome> {
+    const before = await this.#before(call, stop);
     if (before.block !== undefined) return refusedOutcome(before.block);
     const outcome = await perform(before.input);
-    return this.#after({ ...call, input: before.input }, outcome, before.context);
+    return this.#after({ ...call, input: before.input }, outcome, { context: before.context, stop });
   }
 
   /** Before a run's first model call: why it must not begin, or what its model is told. */
-  async start(messages: readonly string[]): Promise<HookVerdict> {
+  async start(messages: readonly string[], stop: StopSignal): Promise<HookVerdict> {
     const { agent } = this.#options;
-    return this.#all((hook, signal) => hook.subagentStart?.({ ...agent, messages }, signal));
+    return this.#all((hook, signal) => hook.subagentStart?.({ ...agent, messages }, signal), stop);
   }
 
   /** Before a run's reply goes out: why it must not; asked no more once it was refused. */
-  async stop(end: { status: string; stopReason: string; summary: string }): Promise<string | undefined> {
+  async stop(
+    end: { status: string; stopReason: string; summary: string },
+    stop: StopSignal,
+  ): Promise<string | undefined> {
     if (this.#isStopRefused) return undefined;
     const { agent } = this.#options;
-    const { block } = await this.#all((hook, signal) => hook.subagentStop?.({ ...agent, ...end }, signal));
+    const { block } = await this.#all(
+      (hook, signal) => hook.subagentStop?.({ ...agent, ...end }, signal),
+      stop,
+    );
     this.#isStopRefused = block !== undefined;
     return block;
   }
 
-  async #before({ id, name, input }: Call): Promise<{ block?: string; input: unknown; context: string[] }> {
+  async #before(
+    { id, name, input }: Call,
+    stop: StopSignal,
+  ): Promise<{ block?: string; input: unknown; context: string[] }> {
     const context: string[] = [];
     let now = input;
     if (this.#missing.length > 0) return { block: lacking(this.#missing), input, context };
     for (const hook of this.#hooks) {
       if (!hook.preToolUse) continue;
       const call = { agent: this.#options.agent, toolUseId: id, tool: name };
-      const said = await this.#ask(hook, (signal) =>
+      const said = await this.#ask(hook, stop, (signal) =>
         hook.preToolUse?.({ ...call, input: structuredClone(now) }, signal),
       );
       if (said.block !== undefined) return { block: blockedBy(hook, said.block), input: now, context };
@@ -102,14 +118,18 @@ export class AgentHooks {
     return { input: now, context };
   }
 
-  async #after(call: Call, outcome: ToolOutcome, before: readonly string[]): Promise<ToolOutcome> {
-    const context = [...before];
+  async #after(
+    call: Call,
+    outcome: ToolOutcome,
+    before: { context: readonly string[]; stop: StopSignal },
+  ): Promise<ToolOutcome> {
+    const context = [...before.context];
     let { content, isError } = outcome;
     for (const hook of this.#hooks) {
       if (!hook.postToolUse) continue;
       const { id: toolUseId, name: tool, input } = call;
       const after = { agent: this.#options.agent, toolUseId, tool, content, isError };
-      const said = await this.#ask(hook, (signal) =>
+      const said = await this.#ask(hook, before.stop, (signal) =>
         hook.postToolUse?.({ ...after, input: structuredClone(input) }, signal),
       );
       if (said.block !== undefined) {
@@ -124,11 +144,11 @@ export class AgentHooks {
     return { ...outcome, content: fitted.text, truncated: outcome.truncated || fitted.truncated, isError };
   }
 
-  async #all(call: (hook: Hook, signal: AbortSignal) => unknown): Promise<HookVerdict> {
+  async #all(call: (hook: Hook, signal: AbortSignal) => unknown, stop: StopSignal): Promise<HookVerdict> {
     const context: string[] = [];
     if (this.#missing.length > 0) return { block: lacking(this.#missing) };
     for (const hook of this.#hooks) {
-      const said = await this.#ask(hook, (signal) => call(hook, signal));
+      const said = await this.#ask(hook, stop, (signal) => call(hook, signal));
       if (said.block !== undefined) return { block: blockedBy(hook, said.block) };
       if (said.context !== undefined) context.push(wordsOf(hook, said.context));
     }
@@ -136,22 +156,30 @@ export class AgentHooks {
   }
 
   /** What a hook says; whatever goes wrong with it blocks. */
-  async #ask(hook: Hook, call: (signal: AbortSignal) => unknown): Promise<HookVerdict> {
+  async #ask(hook: Hook, stop: StopSignal, call: (signal: AbortSignal) => unknown): Promise<HookVerdict> {
+    if (stop.isStopped) return { block: STOPPED };
     const { timeoutMs = TIMEOUT_MS } = hook;
-    const late = new AbortController();
-    let timer: { cancel(): void } | undefined;
-    const over = new Promise<HookVerdict>((resolve) => {
-      timer = this.#options.clock.timeout(timeoutMs, () => {
-        late.abort();
-        resolve({ block: `it did not answer within ${timeoutMs} ms` });
-      });
+    const over = new AbortController();
+    let forget = () => {};
+    const givenUp = new Promise<HookVerdict>((resolve) => {
+      const giveUp = (block: string) => {
+        over.abort();
+        resolve({ block });
+      };
+      const late = `it did not answer within ${timeoutMs} ms`;
+      const timer = this.#options.clock.timeout(timeoutMs, () => giveUp(late));
+      const unlisten = stop.onStop(() => giveUp(STOPPED));
+      forget = () => {
+        timer.cancel();
+        unlisten();
+      };
     });
     try {
-      return await Promise.race([over, asked(call, late.signal)]);
+      return await Promise.race([givenUp, asked(call, over.signal)]);
     } catch (error) {
       return { block: `it failed: ${clip(messageOf(error), WORDS_MAX_CHARS)}` };
     } finally {
-      timer?.cancel();
+      forget();
     }
   }
 }

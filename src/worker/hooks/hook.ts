@@ -43,8 +43,9 @@ export interface PostToolUseVerdict extends HookVerdict {
 export type HookAnswer<Verdict> = Promise<Verdict | undefined> | Verdict | undefined;
 
 /**
- * A hook. Each function is awaited; one that throws, or takes longer than `timeoutMs`, blocks what it was asked about. A run
- * that another worker goes on with calls a function again if the first worker's answer was not committed.
+ * A hook. Each function is awaited; one that throws, or takes longer than `timeoutMs`, blocks what it was asked about. Its signal
+ * aborts when that time is over, or when its run is stopped: no run waits for a hook then. A run that another worker goes on with
+ * calls a function again if the first worker's answer was not committed.
  */
 export interface Hook {
   /** By which profiles, definitions and spawns name it; 1 to 64 characters of `A-Za-z0-9._-`. */

@@ -113,7 +113,8 @@ function endNaturally(state: RunState, rules: RunRules): Step {
   const { verdict, mismatches } = state;
   if (!verdict || verdict.fits) return { do: "settle", reason: "end_turn", natural: true };
   if (verdict.final || mismatches > MOST_MISMATCHES) return end("invalid_output");
-  if (decideCaps(state, rules.limits).call === "none") return end("invalid_output");
+  // A budget without room refuses every call but a final one: this one would be planned, and refused, again and again.
+  if (state.overBudget || decideCaps(state, rules.limits).call === "none") return end("invalid_output");
   return { do: "call_model", message: state.userMessage + 1, turn: state.turns + 1, asksOutput: true };
 }
 

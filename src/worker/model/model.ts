@@ -24,8 +24,10 @@ export interface ModelRequest {
   cachedLength: number;
   /** Members of this call only (`tool_choice`, `output_config`): finished JSON without braces, or "". */
   extra: string;
-  /** Names this purchase: sent as `Idempotency-Key`, booked under it. */
+  /** Names this purchase: booked under it, and sent as `Idempotency-Key` unless there is an `idempotencyKey`. */
   purchaseId: string;
+  /** Sent as `Idempotency-Key` where an earlier request of this purchase, which brought nothing, was another. */
+  idempotencyKey?: string;
   /** Sent as the header `anthropic-beta`: what the provider must be asked to take. */
   beta?: string;
   /** Upper bound of output tokens, as `head` has it; bounds the bytes of the answer too. */

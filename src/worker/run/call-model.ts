@@ -28,14 +28,11 @@ export async function callModel(
   const begun = session.purchaseId(step);
   if (isDue && (await session.commit({ begun })) !== "committed")
     return session.lease.isLive() ? undefined : "lost";
-  const hasRoom = await reserveCall(context, session, step);
-  if (!hasRoom) return session.lease.isLive() ? undefined : "lost";
+  const permit = await enterChain(context, session);
+  if (permit.status !== "open") return session.lease.isLive() ? afterWait(context, session, permit) : "lost";
+  const mayCall = await reserveOrLeave(context, session, step, permit);
+  if (!mayCall) return session.lease.isLive() ? undefined : "lost";
   const { clock } = context;
-  const passage = await enterChain(context, session);
-  const isLive = session.lease.isLive();
-  if (!isLive || passage.status !== "open") settleReservation(context, session, step, undefined);
-  if (!isLive) return "lost";
-  if (passage.status !== "open") return afterWait(context, session, passage);
   const { observer } = session.equipment;
   observer.callBegins(step.turn, session.model);
   const startedMs = clock.monotonicMs();
@@ -46,7 +43,7 @@ export async function callModel(
     step,
     outcome.status === "answer" ? outcome.answer.usage : outcome.usage,
   );
-  const concern = await passage.leave(outcome);
+  const concern = await permit.leave(outcome);
   if (outcome.status === "answer") {
     addBought(context, session, step, shownAnswer(outcome.answer), clock.monotonicMs() - startedMs);
     return undefined;
@@ -79,9 +76,30 @@ async function enterChain({ provider, model }: RunContext, session: Session): Pr
   return first ?? { status: "wait", waitMs: 0, reason: "no model is left" };
 }
 
+type OpenPermit = Extract<CallPermit, { status: "open" }>;
+
+/** Takes the call out of the budgets, now that the provider lets it through. Where it may not begin, the permit is given back. */
+async function reserveOrLeave(
+  context: RunContext,
+  session: Session,
+  step: CallStep,
+  permit: OpenPermit,
+): Promise<boolean> {
+  let mayBegin = false;
+  try {
+    const isReserved = session.lease.isLive() && (await reserveCall(context, session, step));
+    mayBegin = isReserved && session.lease.isLive();
+    if (isReserved && !mayBegin) settleReservation(context, session, step, undefined);
+  } finally {
+    if (!mayBegin) await permit.leave({ status: "aborted" });
+  }
+  return mayBegin;
+}
+
 /** The running time at which the call is cut off, so that what follows still fits. */
-function untilMs({ rules }: Session, { finalCall }: CallStep): number {
-  return finalCall ? rules.limits.max_duration_ms : ordinaryTimeMs(rules.limits);
+function untilMs({ rules }: Session, { finalCall, asksOutput }: CallStep): number {
+  // A repair of the output, too, may be asked for when ordinary time is over: cut off at once, it would be asked for again.
+  return finalCall || asksOutput ? rules.limits.max_duration_ms : ordinaryTimeMs(rules.limits);
 }
 
 /** `isCutOff`: this side ended the call before the provider was done. */
@@ -110,7 +128,10 @@ async function makeCall(context: RunContext, session: Session, step: CallStep) {
   });
   const request = requestOf(session, step, text !== undefined);
   if (context.sendsTraceparent) request.traceparent = equipment.observer.traceparent;
+  const key = session.purchase.requestKeys.keyOf(request.purchaseId, request);
+  if (key !== request.purchaseId) request.idempotencyKey = key;
   const ended = await model.call(request, control);
+  if (ended.status !== "answer") session.purchase.requestKeys.broughtNothing(request.purchaseId, request);
   grace?.cancel();
   forget();
   text?.close();

@@ -1,11 +1,12 @@
 /**
  * What the calls of a run cost. The provider's own word counts where there is one. Where this side cut a call off before that,
- * or the answer says nothing of what its prompt came to, prompt and answer are estimated: a limit that counts tokens holds
- * with every provider. What no commit can take along any more is booked with `charge`, once, under the id
- * by which Redis knows the call.
+ * or what the provider began to answer says nothing of what the prompt came to, that is estimated: a limit that counts tokens
+ * holds with every provider. A call that was refused costs nothing. What no commit can take along any more is booked with
+ * `charge`, once, under the id by which Redis knows the call.
  *
- * Budgets that bind the run are reserved before each call and settled behind it. A run without budgets makes no trip for them.
- * Redis owns what is spent (`shared/redis/budget.ts`); `loop/caps.ts` says what a run does whose budget has none left.
+ * Budgets that bind the run are reserved when the provider lets a call through, and settled behind it: a call that waits for its
+ * provider takes nothing from others. A run without budgets makes no trip for them. Redis owns what is spent
+ * (`shared/redis/budget.ts`); `loop/caps.ts` says what a run does whose budget has none left.
  */
 import { messageOf } from "../../shared/errors.ts";
 import {
@@ -32,7 +33,7 @@ export const BILL_GRACE_MS = 250;
 /** Bytes of JSON that make a token, about. */
 const BYTES_PER_TOKEN = 4;
 
-/** USD for the usage of one call of this run; 0 where the model's price is unknown. */
+/** USD for the usage of the call made now, or made last, by the price of the model that was asked; 0 where that is unknown. */
 export function costOf({ prices }: RunContext, { model }: Session, usage: Usage): number {
   const price = priceOf(model, prices);
   return price ? costUsd(usage, price) : 0;
@@ -47,14 +48,24 @@ function dearestCostOf({ prices }: RunContext, { equipment }: Session, usage: Us
   return Math.max(0, ...costs);
 }
 
-/** `outcome` with the usage of a call whose provider did not say what it cost: it was cut off, or its answer is without a bill. */
+/**
+ * `outcome` with an estimate where a call was bought and its provider did not say what the prompt came to: this side cut it off, it
+ * broke off after it had begun to be answered, or its answer is without a bill. A call that was refused is not bought.
+ */
 export function withUsage(outcome: CallOutcome, session: Session, request: ModelRequest): CallOutcome {
   if (outcome.status === "answer") return withBill(outcome, session, request);
   if (outcome.usage && promptTokens(outcome.usage) > 0) return outcome;
-  const isBought =
-    outcome.usage !== undefined || outcome.status === "aborted" || outcome.failure.kind === "timeout";
+  const isBought = outcome.usage !== undefined || isCutOffHere(outcome);
   const output_tokens = outcome.usage?.output_tokens ?? 0;
   return isBought ? { ...outcome, usage: { ...promptOf(session, request), output_tokens } } : outcome;
+}
+
+/** Whether this side ended the call: it was stopped, or took too long. Where there is a status, the other side refused it. */
+function isCutOffHere(outcome: Exclude<CallOutcome, { status: "answer" }>): boolean {
+  return (
+    outcome.status === "aborted" ||
+    (outcome.failure.kind === "timeout" && outcome.failure.httpStatus === undefined)
+  );
 }
 
 /** No prompt is without tokens: some that speak the protocol of the provider count none, and limits hold with them as well. */
@@ -94,7 +105,7 @@ export async function chargeUnbooked(context: Booking, session: Session, isLast:
       [usage, cost] = [addUsage(usage, entry.value.usage), cost + entry.value.cost_usd];
   }
   const by = isLast ? undefined : session.unbooked[0];
-  if (usage !== ZERO_USAGE) await charge(context, session, session.begun, { usage, cost, by });
+  if (usage !== ZERO_USAGE) await charge(context, session, session.purchase.id, { usage, cost, by });
 }
 
 /** Books the prompt of the call of purchase `name`, which an earlier holder began and did not live to commit. Never rejects. */

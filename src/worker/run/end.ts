@@ -1,14 +1,10 @@
 /** The ends of a run: its reply goes out, and the agent is idle, queued again or ended. */
+import { within } from "../../shared/clock.ts";
 import { AgentRecord } from "../../shared/protocol/agent.ts";
 import { wakeOf } from "../../shared/protocol/keys.ts";
-import {
-  partsOf,
-  type ReplyBody,
-  type ReplyStatus,
-  type StopReason,
-  statusOf,
-} from "../../shared/protocol/reply.ts";
+import { partsOf, type ReplyBody, type StopReason, statusOf } from "../../shared/protocol/reply.ts";
 import { withHint } from "../../shared/redis/hint.ts";
+import type { AgentHooks } from "../hooks/agent-hooks.ts";
 import { newFailure } from "../loop/log.ts";
 import type { Step } from "../loop/next.ts";
 import { replyBody } from "../loop/reply-body.ts";
@@ -17,27 +13,32 @@ import type { ClaimedRun } from "./claim.ts";
 import type { RunContext, RunEnd } from "./context.ts";
 import type { Lease } from "./lease.ts";
 import { observedRun } from "./open.ts";
-import { leftFiles } from "./run-workspace.ts";
+import { type LeftFiles, leftFiles } from "./run-workspace.ts";
 import type { Session } from "./session.ts";
 
 const CRASHED =
   "Three workers in a row crashed in this run before it got any further, the last one while it ran nothing else.";
 
+/** So long the end of a run waits for the list of its files, ms. */
+const LIST_MS = 5_000;
+
+type SettleStep = Extract<Step, { do: "settle" }>;
+
 /** Settles the run, its last entries in the same step; undefined when an unread message keeps it going. */
 export async function settleRun(
   context: RunContext,
   session: Session,
-  step: Extract<Step, { do: "settle" }>,
+  step: SettleStep,
 ): Promise<RunEnd | "lost" | undefined> {
   const { store, deadlines, wakes, logger } = context;
   const { address, record, lease } = session;
   if (!lease.isLive()) return "lost";
   const status = statusOf(step.reason);
-  if (session.equipment.hooks && (await isStopRefused(session, step, status))) return undefined;
+  if (session.equipment.hooks && !(await passesStopHooks(session, session.equipment.hooks, step)))
+    return lease.isLive() ? undefined : "lost";
   const stays = record.spec.keep_alive && (status === "succeeded" || status === "partial");
   const endedReason = stays ? undefined : status === "failed" ? "failed" : "completed";
-  if (session.equipment.workspace.opened)
-    session.left = await leftFiles({ root: context.workspaceRoot, address, agentId: record.agent_id });
+  if (session.equipment.workspace.opened) session.left = await listLeftFiles(context, session);
   const commitment = session.prepareCommit(true);
   const settle = () =>
     store.settle(address, {
@@ -73,18 +74,31 @@ export async function settleRun(
   return { status: "settled", reply: { status, stop_reason: step.reason, turns: body.turns } };
 }
 
-/** Whether a hook keeps the reply from going out as it is; the run then ends as failed. */
-async function isStopRefused(
-  session: Session,
-  { reason: stopReason }: Extract<Step, { do: "settle" }>,
-  status: ReplyStatus,
-): Promise<boolean> {
+/** What stands in the workspace; nothing where its volume does not answer: the reply does not wait for what it lists. */
+async function listLeftFiles(context: RunContext, { address, record }: Session): Promise<LeftFiles> {
+  const { clock, logger, workspaceRoot: root } = context;
+  const left = await within(clock, LIST_MS, leftFiles({ root, address, agentId: record.agent_id }));
+  if (!left) logger.warn({ uid: address.uid }, "The workspace does not answer; the reply names no files");
+  return left ?? {};
+}
+
+/**
+ * Whether the reply may go out as it is. A hook that keeps it back ends the run as failed. None is asked about a reply that
+ * a message of the parent keeps from going out, and what none has answered before the run was stopped is asked again.
+ */
+async function passesStopHooks(session: Session, hooks: AgentHooks, step: SettleStep): Promise<boolean> {
+  const { lease } = session;
+  if (step.natural) {
+    await session.refreshInbox();
+    if (session.state.unread.length > 0) return false;
+  }
+  const status = statusOf(step.reason);
   const { summary } = session.body();
-  const why = await session.equipment.hooks?.stop({ status, stopReason, summary });
-  if (why === undefined || status === "failed") return false;
-  const { userMessage } = session.state;
-  session.add([newFailure(userMessage + 1, { v: 1, kind: "model_error", message: why })]);
-  return true;
+  const why = await hooks.stop({ status, stopReason: step.reason, summary }, lease.ending);
+  if (lease.ending.isStopped) return false;
+  if (why === undefined || status === "failed") return true;
+  session.add([newFailure(session.state.userMessage + 1, { v: 1, kind: "model_error", message: why })]);
+  return false;
 }
 
 /**

@@ -81,8 +81,11 @@ async function addNotices(
 }
 
 /** What hooks tell the model as its run begins; one that blocks ends the run before anything is bought. */
-async function startOf(hooks: AgentHooks, { state }: Session): Promise<string[]> {
-  const { block, context } = await hooks.start(state.unread.map(({ text }) => text));
+async function startOf(hooks: AgentHooks, { state, lease }: Session): Promise<string[]> {
+  const { block, context } = await hooks.start(
+    state.unread.map(({ text }) => text),
+    lease.ending,
+  );
   if (block !== undefined) state.failure = { v: 1, kind: "model_error", message: block };
   return context === undefined ? [] : [context];
 }

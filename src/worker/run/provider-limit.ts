@@ -3,9 +3,11 @@
  * pause in memory and reads them once a second. While a limit holds, each call asks Redis first; then it waits, or its run
  * is handed back. The outcome of the call is written back.
  *
- * 1. No call begins on knowledge older than {@link PAUSE_KNOWN_MS}: a pause holds for every worker that long after it was written.
+ * 1. No call begins on knowledge older than {@link PAUSE_KNOWN_MS}, unless Redis cannot be asked (3): a pause holds for every worker
+ *    that long after it was written.
  * 2. Waiting here is no attempt, no turn and no running time; a long wait does not hold the worker's slot.
- * 3. A limiter that cannot be asked is open: it spares the provider, it does not guard the run. The lease does.
+ * 3. A limiter that cannot be asked is open, whatever was known before, a pause included: it spares the provider, it does not guard
+ *    the run. The lease does, and is over soon where Redis is away.
  * 4. The run that finds a credential refused fails; a run that is refused for it afterwards asks again.
  * 5. A slot is kept no longer than the run's lease lives, however the call ends.
  */

@@ -1,8 +1,12 @@
 /**
  * What the record says of the run's next purchase (`begun`), so that the next worker knows of a call that was under way. The
  * commit of an answer with tool calls already names the call that follows their results; the commit of the results need not.
+ *
+ * A purchase may take several requests, of the same bytes or of others: `RequestKeys` says by which key the provider knows each.
  */
+import { createHash } from "node:crypto";
 import type { Turn } from "../loop/state.ts";
+import type { ModelRequest } from "../model/model.ts";
 
 /** What is bought: message `message`, or a summary for its sake. */
 export interface PurchaseTarget {
@@ -32,10 +36,46 @@ export interface BegunUpdate {
   no_purchase: boolean;
 }
 
+/**
+ * The `Idempotency-Key` of each request: the same for the same bytes, another for others. A provider that keeps the key may refuse
+ * other bytes under it, or return the answer to the earlier ones. The first request of a purchase bears the purchase's id; only
+ * behind one that brought nothing are requests digested, so a call that is answered costs nothing here.
+ */
+class RequestKeys {
+  /** Of the last purchase whose first request brought nothing: its id, and the digest of that request. */
+  #failed: { id: string; digest: string } | undefined;
+
+  /** The key of `request` for purchase `id`. */
+  keyOf(id: string, request: RequestBytes): string {
+    if (this.#failed?.id !== id) return id;
+    const digest = digestOf(request);
+    return digest === this.#failed.digest ? id : `${id}-${digest}`;
+  }
+
+  /** `request` for purchase `id` brought nothing: another may follow it. */
+  broughtNothing(id: string, request: RequestBytes): void {
+    if (this.#failed?.id !== id) this.#failed = { id, digest: digestOf(request) };
+  }
+}
+
+/** What the bytes of a request follow from. */
+type RequestBytes = Omit<ModelRequest, "idempotencyKey" | "traceparent">;
+
+const DIGEST_CHARS = 8;
+
+function digestOf(request: RequestBytes): string {
+  const { model, head, messages, cachedLength, extra, beta = "", maxTokens, stream } = request;
+  const parts = [model, head, messages, cachedLength, extra, beta, maxTokens, stream];
+  const hash = createHash("sha256");
+  for (const part of parts) hash.update(`${part}\n`);
+  return hash.digest("hex").slice(0, DIGEST_CHARS);
+}
+
 /** See the module's header. */
 export class NextPurchase {
   /** Under which id Redis knows that a call may be under way, or is about to begin. */
   id: string;
+  readonly requestKeys = new RequestKeys();
   /** Whether Redis counts it as begun as soon as the last result of its turn is in the log. */
   #isAhead = false;
   readonly #uid: string;

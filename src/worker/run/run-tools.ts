@@ -111,7 +111,7 @@ async function performCall(
     equipment.observer.tool(call, tool !== undefined, () =>
       runTool(tool, { id, name, input }, caller, means),
     );
-  const outcome = await (equipment.hooks?.around(call, perform) ?? perform(call.input));
+  const outcome = await (equipment.hooks?.around(call, perform, session.toolStop) ?? perform(call.input));
   if (context.abandoned.aborted) return undefined;
   const { content, isError, isDenied = false, durationMs } = outcome;
   session.tell({

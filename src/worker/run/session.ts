@@ -98,7 +98,7 @@ export class Session {
   #purchases = 0;
   /** Answers and purchases that no commit has taken to Redis yet. */
   #unbooked: NewEntry[] = [];
-  readonly #purchase: NextPurchase;
+  readonly purchase: NextPurchase;
   /** What the run has come to as Redis holds it. */
   committed: ReplyBody | undefined;
   #text: TextInRecord | undefined;
@@ -109,7 +109,7 @@ export class Session {
     claimed: Omit<AgentState, "log"> & { entries: readonly LogEntry[]; watched: boolean },
     equipment: Equipment,
   ) {
-    this.#purchase = new NextPurchase(lease.address.uid, lease.claimId, lease.epoch);
+    this.purchase = new NextPurchase(lease.address.uid, lease.claimId, lease.epoch);
     const { record, inbox, entries, watched } = claimed;
     this.#store = store;
     this.address = lease.address;
@@ -218,12 +218,7 @@ export class Session {
 
   /** The id of the purchase of message `message`, or of a summary for its sake: the same for every try of this claim. */
   purchaseId(bought: PurchaseTarget): string {
-    return this.#purchase.idOf(bought);
-  }
-
-  /** Under which id Redis knows that a call may be under way. */
-  get begun(): string {
-    return this.#purchase.id;
+    return this.purchase.idOf(bought);
   }
 
   /** What was paid for and, as far as this side knows, stands neither in the log nor in a counter; one commit takes all of it. */
@@ -237,7 +232,7 @@ export class Session {
     if (!this.lease.isLive()) return "lost";
     const commitment = this.prepareCommit(false);
     const { input } = commitment;
-    const update = this.#purchase.updateFor(this.state.last, commitment.entriesAfter, along);
+    const update = this.purchase.updateFor(this.state.last, commitment.entriesAfter, along);
     input.begun = update?.begun;
     input.no_purchase = update?.no_purchase;
     input.interim_id = along.interim?.id;
@@ -245,7 +240,7 @@ export class Session {
     const answer = await this.#store.append(this.address, input);
     if (answer.status === "stale") return this.lose();
     if (answer.status === "conflict") return this.adopt(commitment);
-    if (update) this.#purchase.applied(update);
+    if (update) this.purchase.applied(update);
     await this.#acknowledge(commitment);
     this.applyStatus(answer);
     return "committed";
@@ -376,7 +371,7 @@ export class Session {
     this.#inboxInRedis = stored.inbox.length;
     this.#acknowledged = this.state.entries;
     if (this.#acknowledged === known) throw new SubagentError("protocol_violation", PARTLY_WRITTEN);
-    this.#purchase.forget();
+    this.purchase.forget();
     this.#unbooked = without(this.#unbooked, written);
     for (const { entry } of written) {
       if (entry.kind === "answer") this.addPurchase(entry.message, entry.usage, entry.costUsd, true);

@@ -4,11 +4,14 @@
  */
 import { describe, expect, test } from "vitest";
 import { totalTokens } from "../../../src/shared/protocol/content.ts";
+import { SPAWN_LIMITS } from "../../../src/shared/protocol/limits.ts";
 import type { Reply } from "../../../src/shared/protocol/reply.ts";
-import { budgetsOf, createBudgetBook, readSpent } from "../../../src/shared/redis/budget.ts";
+import { type BudgetBook, budgetsOf, createBudgetBook, readSpent } from "../../../src/shared/redis/budget.ts";
+import { run } from "../../../src/worker/run/run.ts";
 import { testParent } from "../../helpers/parents.ts";
+import { runContextOf } from "../../helpers/run-context.ts";
 import { until } from "../../helpers/until.ts";
-import { openStage, SHORT_TIMING } from "../../stage/stage.ts";
+import { LONG_TIMING, openStage, SHORT_TIMING } from "../../stage/stage.ts";
 
 const text = (words: string) => ({ content: [{ type: "text" as const, text: words }] });
 const usage = {
@@ -128,6 +131,35 @@ test("a rolling window forgets what is older, reservations too", async () => {
   await until(async () => (await readSpent(stage.redis, stage.keys, budget)).tokens === 0);
   expect(await reserve("b")).toMatchObject({ status: "granted", used: 0.9 });
   expect(await stage.redis.hlen(stage.keys.budget("tenant/rolling"))).toBe(3);
+});
+
+test("a run whose answer takes all of a budget and does not fit its output schema ends: each call is reserved once", async () => {
+  const stage = await openStage({
+    scenario: { turns: [{ ...text("no object"), usage: { ...usage, input_tokens: 20_000 } }], repeat: true },
+    timing: LONG_TIMING,
+  });
+  const agent = await stage.task("work", {
+    budgets: { agent: { max_total_tokens: 20_000 } },
+    output_schema: { type: "object" },
+    // Where it goes round, it ends with this.
+    limits: { ...SPAWN_LIMITS, max_duration_ms: 3_000 },
+  });
+  const book = createBudgetBook(stage.redis, stage.keys, LONG_TIMING);
+  const reserved: string[] = [];
+  const budgets: BudgetBook = {
+    ...book,
+    reserve(budget, purchaseId, ...more) {
+      reserved.push(purchaseId);
+      return book.reserve(budget, purchaseId, ...more);
+    },
+  };
+  const end = await run(runContextOf(stage, { budgets }), { address: agent, wake: 1, taken: 1 });
+  expect(end).toEqual({
+    status: "settled",
+    reply: { status: "partial", stop_reason: "invalid_output", turns: 1 },
+  });
+  expect(reserved).toEqual([...new Set(reserved)]);
+  expect(await stage.reply(agent)).toMatchObject({ summary: "no object", tokens: 20_100 });
 });
 
 const DEAR = { input: 1_000, output: 5_000, cache_read: 100, cache_write: 1_250 };

@@ -69,6 +69,8 @@ test("the time cap ends a slow call early enough for the final call", async () =
     ["aborted", "auto"],
     ["served", "none"],
   ]);
+  // The final call is another request for the same message.
+  expect(new Set(ledger.map(({ idempotency_key }) => idempotency_key)).size).toBe(3);
 });
 
 test("the time cap ends a slow tool early enough for the final call", async () => {

@@ -5,15 +5,17 @@
 import { expect, test } from "vitest";
 import { z } from "zod";
 import type { Scenario } from "../../../src/offline/server.ts";
+import { type Clock, systemClock } from "../../../src/shared/clock.ts";
 import { deadlineMember } from "../../../src/shared/protocol/keys.ts";
 import type { AgentStore } from "../../../src/shared/redis/agent-store.ts";
-import { budgetsOf, readSpent } from "../../../src/shared/redis/budget.ts";
+import { type BudgetBook, budgetsOf, createBudgetBook, readSpent } from "../../../src/shared/redis/budget.ts";
 import { createPause } from "../../../src/shared/redis/pause.ts";
 import { createProviderLimiter } from "../../../src/shared/redis/provider-limiter.ts";
 import type { RunContext } from "../../../src/worker/run/context.ts";
 import { run } from "../../../src/worker/run/run.ts";
 import { createRunSlots } from "../../../src/worker/run-slots.ts";
 import { askParentTool } from "../../../src/worker/tools/builtin/parent.ts";
+import { writeFileTool } from "../../../src/worker/tools/builtin/write-file.ts";
 import { defineTool } from "../../../src/worker/tools/tool.ts";
 import { heldModel } from "../../helpers/held-model.ts";
 import { kindsWith, providerLimitOf, runContextOf, skippingClock } from "../../helpers/run-context.ts";
@@ -46,6 +48,30 @@ function preceded<V extends "claim" | "release" | "ask" | "append">(
     return (store[verb] as (a: Agent, i: typeof input) => unknown)(address, input);
   };
   return { ...store, [verb]: told };
+}
+
+type Reserve = BudgetBook["reserve"];
+
+/** The installation's budgets, of which `reserve` asks as it wants to. */
+function bookOf(
+  { redis, keys, store }: Stage,
+  reserve: (really: () => ReturnType<Reserve>) => ReturnType<Reserve>,
+): BudgetBook {
+  const book = createBudgetBook(redis, keys, store.timing);
+  return { ...book, reserve: (...given) => reserve(() => book.reserve(...given)) };
+}
+
+/** A clock by which five seconds are over as soon as they begin. */
+function withoutFiveSeconds(): Clock {
+  const none = { cancel: () => {} };
+  return {
+    ...systemClock,
+    timeout(ms, callback) {
+      if (ms !== 5_000) return systemClock.timeout(ms, callback);
+      callback();
+      return none;
+    },
+  };
 }
 
 const isWoken = ({ wakes }: Stage, { uid }: Agent, wake = 2) => wakes.isAlive({ uid, wake });
@@ -81,21 +107,71 @@ test("what was reserved for a call is given back where the lease is over before 
   const { installation, agent, perform } = await scene(undefined, { budgets });
   const { redis, keys } = installation;
   const clock = skippingClock();
-  const { acquire: enter } = createProviderLimiter(redis, keys);
   const [budget] = budgetsOf(agent, budgets);
   if (!budget) throw new Error("no budget binds the agent");
   let reserved = 0;
-  const provider = providerLimitOf(installation, clock, {
-    async acquire(name, uid) {
-      reserved = (await readSpent(redis, keys, budget)).tokens;
-      clock.skip(leaseMs);
-      return enter(name, uid);
-    },
+  const book = bookOf(installation, async (reserve) => {
+    const answer = await reserve();
+    reserved = (await readSpent(redis, keys, budget)).tokens;
+    clock.skip(leaseMs);
+    return answer;
   });
-  expect(await perform({ clock, provider })).toEqual({ status: "released", reason: "lease_lost" });
+  expect(await perform({ clock, budgets: book })).toEqual({ status: "released", reason: "lease_lost" });
   expect(reserved).toBeGreaterThan(0);
   await until(async () => (await readSpent(redis, keys, budget)).tokens === 0);
 });
+
+test("a call that its provider holds up takes nothing of a budget: others find all of it", async () => {
+  const { installation, perform } = await scene(undefined, {
+    budgets: { parent: { max_total_tokens: 1_000_000 } },
+  });
+  let reservations = 0;
+  const budgets = bookOf(installation, (reserve) => {
+    reservations += 1;
+    return reserve();
+  });
+  const provider = providerLimitOf(installation, systemClock, {
+    acquire: async () => ({ status: "wait", waitMs: 60_000, reason: "overloaded" }),
+  });
+  expect(await perform({ provider, budgets })).toEqual({ status: "released", reason: "overloaded" });
+  expect(reservations).toBe(0);
+});
+
+test.for([
+  ["has no room", async () => ({ status: "refused", over: "max_cost" }) as const, "settled"],
+  ["cannot be asked", () => Promise.reject(new Error("away")), "released"],
+] as const)("where a budget %s, the call's place at the provider is given back", async ([, reserve, end]) => {
+  const { installation, perform } = await scene(undefined, { budgets: { parent: { max_cost_usd: 1 } } });
+  const left: string[] = [];
+  const provider = providerLimitOf(installation, systemClock, {
+    acquire: async () => ({ status: "open", enteredAt: 0, holdsSlot: true }),
+    async release(_name, _uid, _admission, { outcome }) {
+      left.push(outcome);
+      return "left";
+    },
+  });
+  const budgets = bookOf(installation, reserve);
+  expect(await perform({ provider, budgets })).toMatchObject({ status: end });
+  expect(left).toEqual(["neutral"]);
+  expect(installation.offline.ledger).toEqual([]);
+});
+
+test.for([
+  ["answers", systemClock, [expect.objectContaining({ path: "a.txt" })]],
+  ["does not answer", withoutFiveSeconds(), undefined],
+] as const)(
+  "a reply names the files where their volume answers; it goes out where it %s",
+  async ([, clock, files]) => {
+    const write = uses("write_file", { file_path: "a.txt", content: "A" });
+    const { installation, agent, perform } = await scene({ turns: [write, done] });
+    expect(await perform({ clock, specs: kindsWith([writeFileTool()]) })).toMatchObject({
+      status: "settled",
+    });
+    const reply = await installation.reply(agent);
+    expect(reply).toMatchObject({ status: "succeeded" });
+    expect(reply.files).toEqual(files);
+  },
+);
 
 test("a lease that is over before a step is one that was lost, also where the process stops", async () => {
   const { installation, perform } = await scene();

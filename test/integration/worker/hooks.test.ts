@@ -5,9 +5,13 @@ import { expect, test } from "vitest";
 import { z } from "zod";
 import type { Scenario } from "../../../src/offline/server.ts";
 import { systemClock } from "../../../src/shared/clock.ts";
+import { SPAWN_LIMITS } from "../../../src/shared/protocol/limits.ts";
+import { StopSignal } from "../../../src/shared/stop-signal.ts";
 import { hooksOf } from "../../../src/worker/hooks/agent-hooks.ts";
 import type { Hook } from "../../../src/worker/hooks/hook.ts";
 import { defineTool } from "../../../src/worker/tools/tool.ts";
+import { heldModel } from "../../helpers/held-model.ts";
+import { latch } from "../../helpers/latch.ts";
 import { recordingModel } from "../../helpers/recording-model.ts";
 import { openStage } from "../../stage/stage.ts";
 
@@ -106,9 +110,13 @@ test("an input that a hook answers as it was is not judged again: the parent has
   const permissions = [{ allow: [], ask: ["write_file"], deny: [] }];
   const hooks = hooksOf([same], { agent, named: [], permissions, clock: systemClock });
   const input = { file_path: "a.txt", content: "A" };
-  const outcome = await hooks?.around({ id: "1", name: "write_file", input }, async (given) => {
-    return { content: JSON.stringify(given), isError: false, truncated: false, durationMs: 0 };
-  });
+  const outcome = await hooks?.around(
+    { id: "1", name: "write_file", input },
+    async (given) => {
+      return { content: JSON.stringify(given), isError: false, truncated: false, durationMs: 0 };
+    },
+    new StopSignal(),
+  );
   expect(outcome).toMatchObject({ isError: false, content: JSON.stringify(input) });
 });
 
@@ -145,12 +153,18 @@ test("a hook that the agent names and the worker lacks keeps every call and ever
   const agent = { tenant: "default", parentId: "p", agentId: "a", uid: "sa-0", name: "A", run: 1 };
   const hooks = hooksOf([], { agent, named: ["audit"], permissions: [], clock: systemClock });
   let performed = 0;
-  const outcome = await hooks?.around({ id: "1", name: "bash", input: {} }, async () => {
-    performed += 1;
-    return { content: "", isError: false, truncated: false, durationMs: 0 };
-  });
+  const outcome = await hooks?.around(
+    { id: "1", name: "bash", input: {} },
+    async () => {
+      performed += 1;
+      return { content: "", isError: false, truncated: false, durationMs: 0 };
+    },
+    new StopSignal(),
+  );
   expect(outcome).toMatchObject({ isError: true, content: expect.stringContaining("lacks the hook audit") });
-  expect(await hooks?.start([])).toEqual({ block: expect.stringContaining("lacks the hook audit") });
+  expect(await hooks?.start([], new StopSignal())).toEqual({
+    block: expect.stringContaining("lacks the hook audit"),
+  });
   expect(performed).toBe(0);
 });
 
@@ -166,9 +180,13 @@ test("hooks are asked in the order in which the worker has them, the first that 
   });
   const all = [hook("one"), hook("two", "no"), hook("three")];
   const hooks = hooksOf(all, { agent, named: [], permissions: [], clock: systemClock });
-  const outcome = await hooks?.around({ id: "1", name: "bash", input: {} }, () => {
-    throw new Error("performed");
-  });
+  const outcome = await hooks?.around(
+    { id: "1", name: "bash", input: {} },
+    () => {
+      throw new Error("performed");
+    },
+    new StopSignal(),
+  );
   expect(outcome).toMatchObject({ isDenied: true, content: expect.stringContaining("Blocked by two: no") });
   expect(asked).toEqual(["one", "two"]);
 });
@@ -240,4 +258,81 @@ test("a hook at the end sees the reply, and may keep it from passing as a succes
     status: "failed",
     error: "Blocked by review: too short",
   });
+});
+
+const NEVER_MS = 600_000;
+const EVERY_MOMENT = ["subagentStart", "preToolUse", "postToolUse", "subagentStop"] as const;
+
+/** A hook that is asked once `moment` has come, and never answers. */
+function silent(moment: (typeof EVERY_MOMENT)[number]) {
+  const asked = latch();
+  const signals: AbortSignal[] = [];
+  const ask = (_what: unknown, signal: AbortSignal) => {
+    signals.push(signal);
+    asked.open();
+    return new Promise<undefined>(() => {});
+  };
+  const hook: Hook = { name: "silent", timeoutMs: NEVER_MS, [moment]: ask };
+  return { hook, asked: asked.opened, signals };
+}
+
+test.for(EVERY_MOMENT)(
+  "a worker that stops waits for no hook: %s blocks nothing, and the run is handed back",
+  async (moment) => {
+    const stage = await openStage({ scenario: WRITES });
+    const { hook, asked, signals } = silent(moment);
+    const worker = await stage.startWorker({ hooks: [hook], drainGraceMs: 0 });
+    const agent = await stage.task("work");
+    await asked;
+    await worker.stop();
+    const { status, crashes_without_progress: crashes } = await stage.record(agent);
+    expect([status, crashes]).toEqual(["queued", 0]);
+    expect(signals.map(({ aborted }) => aborted)).toEqual([true]);
+    await stage.startWorker();
+    expect(await stage.reply(agent)).toMatchObject({ status: "succeeded", summary: "Done." });
+  },
+);
+
+test.for(EVERY_MOMENT)("a destroyed agent waits for no hook: %s holds no slot", async (moment) => {
+  const stage = await openStage({ scenario: WRITES });
+  const { hook, asked, signals } = silent(moment);
+  const worker = await stage.startWorker({ hooks: [hook] });
+  const agent = await stage.task("work");
+  await asked;
+  await stage.destroy(agent);
+  await worker.stop();
+  expect(signals.map(({ aborted }) => aborted)).toEqual([true]);
+  expect((await stage.entries(agent)).map(({ status }) => status)).toEqual(["cancelled"]);
+});
+
+test.for(["preToolUse", "postToolUse"] as const)(
+  "the time of a run ends %s early enough for the final call",
+  async (moment) => {
+    const handBack = { content: [{ type: "text" as const, text: "In time." }] };
+    const stage = await openStage({ scenario: { ...WRITES, hand_back: handBack } });
+    await stage.startWorker({ hooks: [silent(moment).hook] });
+    const agent = await stage.task("work", { limits: { ...SPAWN_LIMITS, max_duration_ms: 4_000 } });
+    const reply = await stage.reply(agent);
+    expect(reply).toMatchObject({ stop_reason: "max_duration", summary: "In time." });
+  },
+);
+
+test("a hook at the end is asked about the reply that goes out, not about one that a message of the parent keeps back", async () => {
+  const say = (text: string) => ({ content: [{ type: "text" as const, text }] });
+  const stage = await openStage({ scenario: { turns: [say("Early."), say("Late.")] } });
+  const agent = await stage.spawn();
+  let calls = 0;
+  const model = heldModel(stage, () => (calls++ === 0 ? stage.send(agent, "And?") : undefined));
+  const seen: string[] = [];
+  const review: Hook = {
+    name: "review",
+    subagentStop({ summary }) {
+      seen.push(summary);
+      return summary === "Early." ? { block: "too early" } : undefined;
+    },
+  };
+  await stage.startWorker({ model, hooks: [review] });
+  await stage.send(agent, "work");
+  expect(await stage.reply(agent)).toMatchObject({ status: "succeeded", summary: "Late." });
+  expect(seen).toEqual(["Late."]);
 });

@@ -1,6 +1,7 @@
 /** Guarantee: what may succeed later is tried again without repeating a committed turn; the rest ends the run at once. */
 import { expect, test } from "vitest";
 import type { Scenario } from "../../../src/offline/server.ts";
+import { addUsage } from "../../../src/shared/protocol/content.ts";
 import { until } from "../../helpers/until.ts";
 import { openStage, type SpawnOptions, type StageOptions } from "../../stage/stage.ts";
 
@@ -99,6 +100,20 @@ test("what a broken stream had cost is part of the reply's usage", async () => {
     turns: [{ ...done, usage, failures: [{ stream: { errorAfterChunks: 3 } }] }],
   });
   expect(reply.usage.input_tokens).toBe(200);
+});
+
+test("a proxy's 408 and 504 are no purchases: usage is that of the calls that were served", async () => {
+  const failures = [{ status: 504 }, { status: 408 }, { status: 504 }];
+  const { reply, ledger } = await runOf({ turns: [list, { ...done, failures }] });
+  expect(ledger.map(({ http_status }) => http_status)).toEqual([200, 504, 408, 504, 200]);
+  const served = ledger.flatMap(({ status, usage }) => (status === "served" && usage ? [usage] : []));
+  expect(reply).toMatchObject({ status: "succeeded", turns: 2, usage: served.reduce(addUsage) });
+});
+
+test("a request that is tried again keeps its idempotency key, also for a second time", async () => {
+  const { ledger } = await runOf({ turns: [{ ...done, failures: [{ status: 529 }, { status: 500 }] }] });
+  expect(ledger).toHaveLength(3);
+  expect(new Set(ledger.map(({ idempotency_key }) => idempotency_key)).size).toBe(1);
 });
 
 test.for([400, 401, 402, 403, 404])("%i ends the run at once as model_error", async (status) => {

@@ -338,7 +338,7 @@ test("the answer of a turn announces the call behind its results, which say noth
   await session.commit({ results: 2 });
   const id = session.purchaseId({ message: 3 });
   const name = id.slice(agent.uid.length + 1);
-  expect([(await rig.raw(agent)).begun, session.begun]).toEqual([`${name}@4`, id]);
+  expect([(await rig.raw(agent)).begun, session.purchase.id]).toEqual([`${name}@4`, id]);
   session.add([newResult(1, "c0", "found")]);
   await session.commit();
   session.add([newResult(1, "c1", "found")]);

@@ -73,12 +73,22 @@ test("at a cap the last call is held to the schema, and what it brings is the pa
   expect(calls().at(-1)).toEqual(["none", true]);
 });
 
-test("a provider that refuses the format is asked without it", async () => {
-  const { ask, calls } = await open({
+test("a repair that is asked for shortly before the time for ordinary calls is over has the rest of the time", async () => {
+  const slow = { ...say('{"name":"Ada","age":36}'), latencyMs: 3_300 };
+  const { ask, calls } = await open({ turns: [say("Ada"), slow, slow] });
+  const reply = await ask({ limits: { max_duration_ms: 6_000 } });
+  expect(reply).toMatchObject({ status: "succeeded", turns: 2 });
+  expect(calls()).toHaveLength(2);
+});
+
+test("a provider that refuses the format is asked without it, under another idempotency key", async () => {
+  const { ask, calls, stage } = await open({
     turns: [say("Ada"), { ...say('{"name":"Ada","age":36}'), failures: [{ status: 400 }] }],
   });
   expect((await ask()).output).toEqual({ name: "Ada", age: 36 });
   expect(calls().map(([, format]) => format)).toEqual([false, true, false]);
+  const [, refused, plain] = stage.offline.ledger.map(({ idempotency_key }) => idempotency_key);
+  expect(plain).toMatch(new RegExp(`^${refused}-[0-9a-f]{8}$`));
 });
 
 test("a schema whose pattern never ends neither stops the worker nor is paid for again", async () => {

@@ -210,8 +210,9 @@ class CallPlan implements ExchangePlan {
 }
 
 /** The headers of this request alone, names and values by turns. */
-function headersOf({ purchaseId, traceparent, beta }: ModelRequest): readonly string[] {
-  const headers = ["idempotency-key", purchaseId];
+function headersOf(request: ModelRequest): readonly string[] {
+  const { purchaseId, idempotencyKey = purchaseId, traceparent, beta } = request;
+  const headers = ["idempotency-key", idempotencyKey];
   if (beta !== undefined) headers.push("anthropic-beta", beta);
   if (traceparent !== undefined) headers.push("traceparent", traceparent);
   return headers;

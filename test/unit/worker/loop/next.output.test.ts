@@ -49,6 +49,11 @@ describe("a run whose parent asked for output", () => {
     expect(next(final.log(), shaped)).toMatchObject({ do: "settle", reason: "invalid_output" });
   });
 
+  test("is not asked again when a budget is spent: the call would be refused, and planned again", () => {
+    const state = mismatches(1).log({ overBudget: "max_cost" });
+    expect(next(state, shaped)).toEqual({ do: "settle", reason: "invalid_output", natural: false });
+  });
+
   test("hands over output with the final call of a cap, and keeps the cap as its reason", () => {
     const story = asked().model("end_turn", [text("{}")], { hand_back: "max_cost" });
     expect(next(story.log(), shaped)).toMatchObject({ do: "check_output" });

@@ -1,7 +1,10 @@
 import { describe, expect, test } from "vitest";
 import type { Limits } from "../../../../src/shared/protocol/limits.ts";
+import { entryKey } from "../../../../src/shared/protocol/log.ts";
 import type { PartialReason, StopReason } from "../../../../src/shared/protocol/reply.ts";
+import { newCleared } from "../../../../src/worker/loop/log.ts";
 import { next } from "../../../../src/worker/loop/next.ts";
+import type { RunState } from "../../../../src/worker/loop/state.ts";
 import { asked, call, message, type Now, rules, Story, text } from "./story.ts";
 
 const ends = (reason: StopReason, natural = false) => ({ do: "settle", reason, natural });
@@ -95,6 +98,49 @@ describe("the provider's stop reasons", () => {
     expect(next(story.log(), rules({ max_turns: 6 }))).toEqual(last);
     story.model("pause_turn", [], { hand_back: "max_turns" });
     expect(next(story.log(), rules({ max_turns: 6 }))).toEqual(ends("max_turns"));
+  });
+});
+
+describe("a budget that is spent", () => {
+  const shaped = rules({}, { outputSchema: {}, clearAtTokens: 1 });
+  const unfit = asked().model("end_turn", [text("no")]);
+  unfit.add(entryKey.verdict(1), { fits: false, problem: "no object" });
+  const long = asked();
+  for (let k = 0; k < 8; k++) long.calls(`c${k}`, "look");
+  const stories: [string, RunState][] = [
+    ["nothing was bought", asked().log()],
+    ["an answer was bought in vain", asked().broken(1, 1).log()],
+    ["results are there", asked().calls("a").log()],
+    ["the answer was paused", asked().model("pause_turn").log()],
+    ["the answer was empty", asked().model("end_turn").log()],
+    ["the output does not fit", unfit.log()],
+    [
+      "the parent has said more",
+      asked()
+        .calls("a")
+        .log({ unread: [message("And?")] }),
+    ],
+    ["the request was too long", Object.assign(long.log(), { tooLongAtMessage: long.n })],
+    [
+      "the answer was cut off",
+      asked()
+        .model("model_context_window_exceeded", [text("so")])
+        .log(),
+    ],
+  ];
+
+  test.each(stories)("refuses every call but the final one, so no other is planned where %s", (_, state) => {
+    for (let step = 0; step < 20; step++) {
+      const planned = next(Object.assign(state, { overBudget: "max_cost" }), shaped);
+      if (planned.do === "deliver") state.unread = [];
+      else if (planned.do === "clear") state.fold(newCleared(planned.message, planned.cleared).entry);
+      else {
+        const isFinalCall = planned.do === "call_model" && planned.finalCall === "max_cost";
+        expect(isFinalCall || planned.do === "settle" || planned.do === "check_output").toBe(true);
+        return;
+      }
+    }
+    expect.unreachable("the run goes round");
   });
 });
 

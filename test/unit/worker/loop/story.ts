@@ -10,7 +10,7 @@ import { RunState } from "../../../../src/worker/loop/state.ts";
 import type { ModelMessage } from "../../../../src/worker/model/model.ts";
 
 /** What a run knows beside its log. */
-export type Now = Partial<Pick<RunState, "unread" | "inboxRead" | "elapsedMs" | "finish">>;
+export type Now = Partial<Pick<RunState, "unread" | "inboxRead" | "elapsedMs" | "finish" | "overBudget">>;
 
 /** Generous limits under which no cap triggers, narrowed by `limits`. */
 export function rules(limits: Partial<RunRules["limits"]> = {}, more: Partial<RunRules> = {}): RunRules {

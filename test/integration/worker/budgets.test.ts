@@ -56,11 +56,11 @@ test("ten agents on four workers, one of which is killed: at most one call each 
       summary: "What I found.",
     });
   }
-  // What the killed worker had bought and not committed is in no reply, and charged to the parent.
+  // What was bought and not committed, by the killed worker or one that lost a lease, is in no reply, and charged to the parent.
   const used = await parent.usage();
-  expect(spent - tokensOf(all)).toBeLessThanOrEqual(3 * CALL_TOKENS);
   expect(used.tokens).toBeGreaterThanOrEqual(tokensOf(all));
-  expect(used.tokens).toBeLessThanOrEqual(spent + 3 * CALL_TOKENS);
+  // Of each of the three calls that the killed worker had under way only the prompt is known.
+  expect(Math.abs(used.tokens - spent)).toBeLessThanOrEqual(3 * CALL_TOKENS);
 });
 
 describe("a budget", () => {

@@ -59,8 +59,9 @@ test("ten agents on four workers, one of which is killed: at most one call each 
   // What was bought and not committed, by the killed worker or one that lost a lease, is in no reply, and charged to the parent.
   const used = await parent.usage();
   expect(used.tokens).toBeGreaterThanOrEqual(tokensOf(all));
-  // Of each of the three calls that the killed worker had under way only the prompt is known.
-  expect(Math.abs(used.tokens - spent)).toBeLessThanOrEqual(3 * CALL_TOKENS);
+  // Of a call that was lost on its way only the prompt is known.
+  const lost = stage.offline.ledger.length - all.reduce((sum, { turns }) => sum + turns, 0);
+  expect(Math.abs(used.tokens - spent)).toBeLessThanOrEqual(lost * CALL_TOKENS);
 });
 
 describe("a budget", () => {

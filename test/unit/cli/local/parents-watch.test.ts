@@ -120,12 +120,13 @@ test("it ends when nobody reads what it tells", async () => {
 });
 
 test("it ends when it is told to, and lets go of all parents", async () => {
-  const { subscribed, told, found, stop, watching } = scene();
+  const { live, subscribed, told, found, stop, watching } = scene();
   found.set("cli-1", "a");
-  await until(() => subscribed.size === 2);
+  live.set("cli-1", [sampleAgent({ agent_id: "x" })]);
+  await until(() => told.includes("cli-1/x idle"));
   stop();
   await watching;
-  expect([subscribed.size, told]).toEqual([0, ["cli-1 let go"]]);
+  expect([subscribed.size, told]).toEqual([0, ["cli-1/x idle", "cli-1 let go"]]);
 });
 
 test("what is no passing failure of Redis ends all watches", async () => {

@@ -11,15 +11,15 @@ import { withoutPassword } from "../shared/redis-url.ts";
 import { type CommandContext, EXIT } from "./command.ts";
 import { modelToAsk, openClient, whoIsThere } from "./local/client.ts";
 import { createDisposables } from "./local/disposables.ts";
-import { readInstallation, resolveParents } from "./local/parents.ts";
+import { KEPT_MS, readInstallation, resolveParents } from "./local/parents.ts";
 import { notePause } from "./local/pause.ts";
 import { neededRedisUrl } from "./local/redis.ts";
 
 /** The verbs that hand new work over. */
 const HANDING_OVER = ["spawn", "send", "continue", "mcp"];
 
-/** The verbs that, without --parent, also see what run and start do. */
-const SEES_ALL = ["list", "usage"];
+/** The verbs that, without --parent, also see what run and start do: of parents that were active so long ago, ms. */
+const SEES_ALL: Readonly<Record<string, number>> = { list: KEPT_MS.records, usage: KEPT_MS.usage };
 
 /** What every such verb may be told. */
 export interface ActingFlags {
@@ -79,11 +79,13 @@ export async function actAsParent(
       model,
       disposables,
     );
-    const family = SEES_ALL.includes(verb)
-      ? await readInstallation(context, verb, (reading) =>
-          resolveParents(reading, { tenant, parentId }, flags.parent),
-        )
-      : [{ tenant, parentId }];
+    const configured = { tenant, parentId };
+    const seenMs = SEES_ALL[verb];
+    const wish = { configured, named: flags.parent, sinceMs: clock.now() - (seenMs ?? 0) };
+    const family =
+      seenMs === undefined
+        ? [configured]
+        : await readInstallation(context, verb, (reading) => resolveParents(reading, wish));
     const [parent, ...others] = family.map((address) => createParent({ ...address, client }));
     if (!parent) return EXIT.failed;
     for (const each of [parent, ...others]) disposables.add(() => each.stop());

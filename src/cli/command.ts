@@ -16,8 +16,8 @@ export interface ProgramContext {
   cwd: string;
   clock: Clock;
   output: Output;
-  /** Standard input, for prompts given as `-`. */
-  input: AsyncIterable<Buffer | string>;
+  /** Standard input, for prompts given as `-`; `isTTY`: a person types it. */
+  input: AsyncIterable<Buffer | string> & { readonly isTTY?: boolean };
   /** Aborts when the command must stop. */
   signal: AbortSignal;
   /**

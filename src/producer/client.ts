@@ -42,8 +42,8 @@ export interface Client {
    */
   pause(reason?: string): Promise<PauseState>;
   /**
-   * The parents that spawned or sent since `since`, the last active first: those of the index, which is a hint. Rejects with
-   * `invalid_input`, `redis_unavailable`.
+   * The parents that spawned or sent since `since`, the last active first: those of the index, which is a hint and
+   * forgets a parent 90 days after its last activity. Rejects with `invalid_input`, `redis_unavailable`.
    */
   parents(options?: { since?: Date | string }): Promise<ActiveParent[]>;
   /** The agent definitions that a spawn may name (`agent: "explorer"`), and the files that cannot be used, with their lines. */

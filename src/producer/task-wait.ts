@@ -17,6 +17,7 @@ import { SubagentError } from "../shared/errors.ts";
 import type { Logger } from "../shared/logger.ts";
 import { type AgentRecord, isoTime, viewOf } from "../shared/protocol/agent.ts";
 import type { AgentAddress } from "../shared/protocol/keys.ts";
+import { names } from "../shared/redis/codec.ts";
 import type { Installation } from "../shared/redis/installation.ts";
 import { onAbort } from "../shared/stop-signal.ts";
 import type { RedisCall } from "./redis-call.ts";
@@ -114,8 +115,7 @@ async function askedOf({ store, workers }: TaskWaitParts, asked: readonly Watche
 function waitOf(record: AgentRecord | undefined): TaskWait | undefined {
   if (!record) return undefined;
   const { status, provider_wait } = viewOf(record);
-  if (status === "waiting_for_tools")
-    return { for: "tools", tools: (record.needs_tools ?? "").split(" ").filter((name) => name !== "") };
+  if (status === "waiting_for_tools") return { for: "tools", tools: names.decode(record.needs_tools) };
   return provider_wait && { for: "provider", ...provider_wait };
 }
 

@@ -5,7 +5,8 @@
  * 2. Once the agent exists, a Redis that goes away makes the outcome unknown: the same request key finds it again, and its
  *    reply for a day after its ack.
  * 3. Its questions, where the caller answers them at all, are the caller's: no reader of this client sees them. One whose
- *    answer fails for good ends the waiting; the agent goes on with its default.
+ *    answer fails for good ends the waiting; the agent goes on with its default. One that is unanswered when the reply comes is
+ *    acked with it.
  * 4. An aborted task leaves no agent and no entry behind, unless Redis is away; then the idle time or the next reader
  *    of the channel ends what is left.
  * 5. Of many tasks, as many run side by side as the parent has room for. They begin in their order; replies come back in
@@ -164,8 +165,8 @@ async function runTask(
     cancelled ??= { reason };
     reservation.cancel(reason);
   };
-  const takeQuestion = takerOfQuestions({ context, client, onQuestion, over: over.signal, cancel });
-  let reservation = client.channels.reserve(parent, uid, takeQuestion);
+  const questions = takerOfQuestions({ context, client, onQuestion, over: over.signal, cancel });
+  let reservation = client.channels.reserve(parent, uid, questions?.take);
   const forget = onCancel(context, signal, cancel);
   let spawned: Spawned | undefined;
   let [isHeld, taken] = [true, false];
@@ -175,7 +176,7 @@ async function runTask(
     const { known } = spawned.receipt;
     if (known) {
       reservation.release(false);
-      reservation = client.channels.reserve(parent, spawned.address.uid, takeQuestion);
+      reservation = client.channels.reserve(parent, spawned.address.uid, questions?.take);
       if (cancelled) reservation.cancel(cancelled.reason);
     }
     watchTask(client, spawned.address, options, { tellHandle: told?.waits, cancel, over: over.signal });
@@ -192,21 +193,38 @@ async function runTask(
   } finally {
     forget();
     over.abort(OVER);
+    if (questions && (taken || !isHeld)) client.inBackground(questions.ackOpen());
     if (isHeld) reservation.release(taken);
   }
 }
 
+/** The questions of one task. */
+interface TaskQuestions {
+  take: TakeQuestion;
+  /** Acks those that no answer has come to, once the agent's reply needs none. */
+  ackOpen(): Promise<void>;
+}
+
 /** Hands each question to the caller and its answer to the agent; a failure for good ends the task's waiting. */
-function takerOfQuestions(run: TaskRun): TakeQuestion | undefined {
+function takerOfQuestions(run: TaskRun): TaskQuestions | undefined {
   const { client, context, onQuestion, over, cancel } = run;
   if (!onQuestion) return undefined;
+  const open = new Set<QuestionEntry>();
+  const ack = async (entry: QuestionEntry) => {
+    open.delete(entry);
+    await client.channels.take(context.profile.parent, entry);
+  };
   const answer = async (entry: QuestionEntry) => {
+    open.add(entry);
     const { text } = readInput(AnswerInput, { text: await onQuestion(entry.entry) }, "answer");
     while (!(await tryAnswer(context, entry, text)) && !over.aborted)
       await client.clock.sleep(RETRY_MS, over);
-    await client.channels.take(context.profile.parent, entry);
+    if (open.has(entry)) await ack(entry);
   };
-  return (entry) => void answer(entry).catch(cancel);
+  return {
+    take: (entry) => void answer(entry).catch(cancel),
+    ackOpen: async () => void (await Promise.all([...open].map(ack))),
+  };
 }
 
 /** Answers; false when Redis was away, and the answer is to be sent again. */

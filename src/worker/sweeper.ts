@@ -29,10 +29,10 @@ const TICK_MS = 1_000;
 /** Agents on one page of a tick. */
 const BATCH = 100;
 /**
- * After a full page a tick rests as long as that took, for Redis has others to serve; no longer than this, so that a busy worker still
+ * After a full page a tick pauses as long as that took, for Redis has others to serve; no longer than this, so that a busy worker still
  * gets through some 800 checks a second.
  */
-const LONGEST_REST_MS = 20;
+const LONGEST_PAUSE_MS = 20;
 
 /** What a sweeper works on. */
 export interface SweeperContext {
@@ -83,8 +83,8 @@ export function createSweeper(context: SweeperContext): Sweeper {
       await deadlines.move(next.filter((each) => each !== undefined));
       checked += due.length;
       if (due.length < BATCH) return checked;
-      const restMs = Math.min(clock.monotonicMs() - startedMs, LONGEST_REST_MS);
-      if (restMs > 0) await clock.sleep(restMs, stopping?.signal);
+      const pauseMs = Math.min(clock.monotonicMs() - startedMs, LONGEST_PAUSE_MS);
+      if (pauseMs > 0) await clock.sleep(pauseMs, stopping?.signal);
       if (stopping?.signal.aborted) return checked;
     }
   };

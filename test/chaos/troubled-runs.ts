@@ -141,6 +141,8 @@ function sampleLogs({ observer, keys }: ProxiedStage, parentId: string, uids: st
 /** What a producer's call came to. */
 export interface Attempt {
   key: string;
+  /** On the clock of `performance`. */
+  startedMs: number;
   /** Less the longest time in which this process was kept from running. */
   tookMs: number;
   /** `done`, or the code of the error. */
@@ -148,7 +150,7 @@ export interface Attempt {
 }
 
 /** Spawns on and on until `stop`, one at a time, each with a key of its own; ended at once where it worked. */
-export function keepSpawning(parent: Parent): { stop(): Promise<Attempt[]> } {
+export function keepSpawning(parent: Parent): { attempts: readonly Attempt[]; stop(): Promise<Attempt[]> } {
   const attempts: Attempt[] = [];
   const delays = monitorEventLoopDelay({ resolution: DELAY_RESOLUTION_MS });
   delays.enable();
@@ -168,13 +170,14 @@ export function keepSpawning(parent: Parent): { stop(): Promise<Attempt[]> } {
         () => "done",
         (error: unknown) => (error instanceof SubagentError ? error.code : String(error)),
       );
-      attempts.push({ key, tookMs: performance.now() - startedMs - keptMs(), outcome });
+      attempts.push({ key, startedMs, tookMs: performance.now() - startedMs - keptMs(), outcome });
       await new Promise((resolve) => setTimeout(resolve, 200));
     }
     return attempts;
   };
   const going = go();
   return {
+    attempts,
     stop() {
       stopped = true;
       return going;

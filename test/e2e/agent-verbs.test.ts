@@ -2,7 +2,10 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Readable } from "node:stream";
 import { expect, test } from "vitest";
+import type { OutputStream } from "../../src/cli/terminal/output.ts";
+import { ProfileInput } from "../../src/producer/input.ts";
 import { closeAtEnd } from "../helpers/cleanup.ts";
 import { spawnBuilt } from "../helpers/processes.ts";
 import { type CommandHere, runHere, startHere } from "../helpers/program.ts";
@@ -18,6 +21,7 @@ const CLEAN = Object.fromEntries(
 );
 
 type Environment = Record<string, string | undefined>;
+type Streams = Pick<NonNullable<Parameters<typeof runHere>[1]>, "input" | "stdout">;
 
 /** A small project with two TODO comments, and an installation of its own on the shared Redis. */
 function place() {
@@ -35,8 +39,8 @@ function place() {
     /** Has the program carry out a command in this process that stays up. */
     stay,
     /** Has the program carry out a command in this process. */
-    say: (args: readonly string[], more: Environment = {}) =>
-      runHere(args, { cwd: directory, env: { ...env, ...more } }),
+    say: (args: readonly string[], more: Environment = {}, streams: Streams = {}) =>
+      runHere(args, { cwd: directory, env: { ...env, ...more }, ...streams }),
     /** Runs a command to its end, as a real process. */
     async ask(args: readonly string[], more: Environment = {}) {
       const command = await start(args, more);
@@ -272,6 +276,46 @@ test("watch shows agents come, work and go, destroys nothing, and ends with 0", 
   expect(of("stays")).toEqual(["idle"]);
   expect(of("counter").at(-1)).toBe("ended");
   expect(json((await say(["list", "--json"])).stdout).sub_agents).toMatchObject([{ agent_id: "stays" }]);
+});
+
+test.each([[["watch"]], [["watch", "--json"]]])("%s ends when its reader is gone", async (args) => {
+  const gone: OutputStream = {
+    on: () => {},
+    write: (_text, done) => void done?.(new Error("write EPIPE")),
+  };
+  expect(await place().say(args, {}, { stdout: gone })).toMatchObject({ code: 0 });
+});
+
+test("Ctrl-C of run asks its own agents alone to finish, also where another command's has the same name", async () => {
+  const { say, stay, worker, slowModel } = place();
+  await worker({ ANTHROPIC_API_KEY: "x", ANTHROPIC_BASE_URL: await slowModel() });
+  const shared = ["--parent", "planner-7"];
+  await say(["spawn", "hello", "--prompt", "hello", ...shared]);
+  const running = stay(["run", "hello", ...shared]);
+  await running.waitForLine("hello: started");
+  void running.kill("SIGINT");
+  expect(await running.waitForLine(/^Finishing: /)).toMatch(/^Finishing: 1 sub-agent hands back/);
+  expect((await running.kill("SIGINT")).code).toBe(130);
+  expect(running.stderr.at(-1)).toBe("Interrupted: 1 sub-agent destroyed.");
+  const left = json((await say(["list", "--json", ...shared])).stdout).sub_agents;
+  expect(left).toMatchObject([{ agent_id: "hello", status: "running" }]);
+});
+
+test("schedule without --prompt reads standard input, but not from a person who types", async () => {
+  const { say } = place();
+  const time = ["schedule", "morning", "--every", "30m"];
+  const terminal = Object.assign(Readable.from([]), { isTTY: true });
+  const refused = await say(time, {}, { input: terminal });
+  expect(refused.code).toBe(2);
+  expect(refused.stderr).toEqual(["subagent-queue: Give --prompt, or --prompt - to read standard input."]);
+  const piped = await say(time, {}, { input: Readable.from(["Say hello"]) });
+  expect(piped.stdout.join("\n")).toMatch(/^morning +every 1800 s .* Say hello$/);
+});
+
+test("the help of profile names every field that a profile may have", async () => {
+  const { stdout } = await place().say(["profile", "--help"]);
+  const help = stdout.join(" ");
+  expect(Object.keys(ProfileInput.shape).filter((name) => !help.includes(name))).toEqual([]);
 });
 
 test("watch follows what run starts, though run acts as a parent of its own", async () => {

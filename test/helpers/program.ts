@@ -4,6 +4,7 @@
  * process' (`spawnBuilt`).
  */
 import { Readable } from "node:stream";
+import type { ProgramContext as CliContext } from "../../src/cli/command.ts";
 import { runProgram } from "../../src/cli/program.ts";
 import { pasteable } from "../../src/cli/shell-command.ts";
 import { createOutput, type OutputStream } from "../../src/cli/terminal/output.ts";
@@ -29,6 +30,10 @@ interface ProgramContext {
   command?: string;
   /** Default: the machine's. */
   clock?: Clock;
+  /** Standard input; default: nothing comes. */
+  input?: CliContext["input"];
+  /** Standard output, then not recorded; default: one whose reader stays. */
+  stdout?: OutputStream;
 }
 
 /** A command that is under way in this process. */
@@ -58,7 +63,7 @@ export function startHere(args: readonly string[], context: ProgramContext): Com
 
 function carryOut(
   args: readonly string[],
-  { cwd, env, command = "npx subagent-queue", clock = systemClock }: ProgramContext,
+  { cwd, env, command = "npx subagent-queue", clock = systemClock, ...streams }: ProgramContext,
 ): CommandHere {
   const here: Environment = Object.fromEntries(
     Object.entries({ ...process.env, ...env }).filter(([, value]) => value !== undefined),
@@ -71,8 +76,10 @@ function carryOut(
     env: here,
     cwd,
     clock,
-    output: createOutput(stdout.stream, stderr.stream, here, (line) => pasteable(line, command)),
-    input: Readable.from([]),
+    output: createOutput(streams.stdout ?? stdout.stream, stderr.stream, here, (line) =>
+      pasteable(line, command),
+    ),
+    input: streams.input ?? Readable.from([]),
     signal: stopping.signal,
     stopInTwoSteps: () => {
       hasTwoSteps = true;

@@ -80,6 +80,59 @@ test("looking takes nothing out; --ack takes out all that was printed", async ()
   expect(await left()).toBe(0);
 });
 
+test("what was printed while Redis was away is taken out once it is back, without --follow too", async () => {
+  const stage = await openStage({ redis: "own", proxied: true });
+  const failed = latch();
+  const stdout = streamOf();
+  const { write } = stdout;
+  stdout.write = (text, done) => {
+    if (stdout.read.length === 0) stage.proxy.refuse();
+    write(text, done);
+  };
+  const { ask, left } = await sceneOn(stage, stdout, beginning(ACK_RETRY_MS, failed));
+  const taking = ask("--ack");
+  await Promise.race([failed.opened, taking]);
+  expect(await left()).toBe(2);
+  stage.proxy.heal();
+  expect(await taking).toBe(EXIT.done);
+  expect(await left()).toBe(0);
+});
+
+test("--limit takes the oldest; the document says that there are more", async () => {
+  const { ask, left, stdout } = await scene();
+  expect(await ask("--json", "--ack", "--limit", "1")).toBe(EXIT.done);
+  const { replies, more } = JSON.parse(stdout.read[0] ?? "");
+  expect([replies.length, more, await left()]).toEqual([1, true, 1]);
+  expect(await ask("--limit", "1", "--ack")).toBe(EXIT.done);
+  expect(await left()).toBe(0);
+  expect(await ask("--json")).toBe(EXIT.done);
+  expect(JSON.parse(stdout.read.at(-1) ?? "")).toEqual({ replies: [] });
+});
+
+test("--follow ends with --limit", async () => {
+  const { ask, left, stdout } = await scene();
+  expect(await ask("--follow", "--ack", "--json", "--limit", "1")).toBe(EXIT.done);
+  expect([stdout.read.length, await left()]).toEqual([1, 1]);
+});
+
+test("a page is taken out before the next is read: an interrupted --ack leaves what was not printed", async () => {
+  const stage = await openStage();
+  const stdout = streamOf();
+  const agent = await stage.spawn();
+  const parent = stage.parent(agent.parentId);
+  for (let n = 0; n < 105; n++) await parent.destroy((await parent.spawn({ name: "x" })).agent_id);
+  const stop = new AbortController();
+  const { write } = stdout;
+  stdout.write = (text, done) => {
+    write(text, done);
+    if (stdout.read.length === 102) stop.abort();
+  };
+  const context = { signal: stop.signal, clock: systemClock };
+  expect(await run(stage, agent, stdout, context, ["--ack"])).toBe(EXIT.interrupted);
+  const rest = await parent.newReplies();
+  expect([stdout.read.length, rest.entries.length]).toEqual([102, 3]);
+});
+
 test("what no reader got is not taken out", async () => {
   const { ask, left } = await scene(0);
   expect(await ask("--ack")).toBe(EXIT.done);

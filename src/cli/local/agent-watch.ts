@@ -7,6 +7,7 @@
  * 1. Every agent that a look has shown is told to be over exactly once, also when every event about it was lost.
  * 2. An agent that came and went between two looks is told about if one of its events was heard.
  * 3. A Redis that is away is told about once; the looks go on.
+ * 4. What is remembered is bounded: the live agents, and of those that are over the last {@link MOST_OVER}.
  */
 
 import type { Parent } from "../../producer/parent.ts";
@@ -17,6 +18,15 @@ import type { ProgressEvent } from "../../shared/protocol/reply.ts";
 import { onAbort } from "../../shared/stop-signal.ts";
 
 const LOOK_EVERY_MS = 1_000;
+/** Agents that are over are remembered for events that come late. */
+const MOST_OVER = 1_000;
+
+/** How long a watch goes on: until `signal` aborts, or no agent has been live for `quietMs`; default: no matter how long. */
+export interface WatchOptions {
+  clock: Clock;
+  signal: AbortSignal;
+  quietMs?: number;
+}
 
 /** Who is told. */
 export interface WatchListener {
@@ -29,18 +39,22 @@ export interface WatchListener {
   away(problem: string): void;
 }
 
-/** Watches until `signal` aborts. Rejects with what is no passing failure of Redis. */
+/** Watches as long as the options say. Rejects with what is no passing failure of Redis. */
 export async function watchAgents(
   parent: Pick<Parent, "list" | "get" | "events">,
-  clock: Clock,
-  signal: AbortSignal,
+  { clock, signal, quietMs = Number.POSITIVE_INFINITY }: WatchOptions,
   listener: WatchListener,
 ): Promise<void> {
   const known = new Map<string, AgentView | undefined>();
   const over = new Set<string>();
+  const ending = new AbortController();
   let nudge = new AbortController();
+  const end = () => {
+    ending.abort();
+    nudge.abort();
+  };
   const hear = async () => {
-    for await (const event of parent.events({ signal })) {
+    for await (const event of parent.events({ signal: ending.signal })) {
       if (over.has(event.agent_id)) continue;
       if (!known.has(event.agent_id)) known.set(event.agent_id, undefined);
       listener.event(event);
@@ -48,24 +62,28 @@ export async function watchAgents(
     }
   };
   const hearing = hear();
-  const forget = onAbort(signal, () => nudge.abort());
+  const forget = onAbort(signal, end);
   let isAway = false;
+  let liveAtMs = clock.monotonicMs();
   try {
-    while (!signal.aborted) {
+    while (!ending.signal.aborted) {
       nudge = new AbortController();
       try {
         await look(parent, known, over, listener);
         isAway = false;
+        if (known.size > 0) liveAtMs = clock.monotonicMs();
+        else if (clock.monotonicMs() - liveAtMs >= quietMs) end();
       } catch (error) {
         if (!(error instanceof SubagentError && error.retryable)) throw error;
         if (!isAway) listener.away(messageOf(error));
         isAway = true;
       }
-      if (!signal.aborted) await clock.sleep(LOOK_EVERY_MS, nudge.signal);
+      if (!ending.signal.aborted) await clock.sleep(LOOK_EVERY_MS, nudge.signal);
     }
     await hearing;
   } finally {
     forget();
+    ending.abort();
   }
 }
 
@@ -89,6 +107,10 @@ async function look(
     if (view && view.status !== "ended" && view !== before) continue;
     known.delete(agentId);
     over.add(agentId);
+    for (const oldest of over) {
+      if (over.size <= MOST_OVER) break;
+      over.delete(oldest);
+    }
     if (view) listener.ended({ ...view, status: "ended" });
   }
 }

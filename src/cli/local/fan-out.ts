@@ -13,6 +13,7 @@ import { formatPlural } from "../terminal/numbers.ts";
 import { createProgress, type Progress } from "../terminal/progress.ts";
 import { renderReply, renderTotals } from "../terminal/reply.ts";
 import { plainLine, toJsonLine } from "../terminal/text.ts";
+import { CommandAgents } from "./command-agents.ts";
 import type { LocalService } from "./service.ts";
 
 /** One prompt and the name of the sub-agent that gets it; names are unique within one call. */
@@ -59,6 +60,7 @@ interface FanOut {
   /** Whether no other command acts as this parent. */
   isOwnParent: boolean;
   progress: Progress;
+  own: CommandAgents;
   /** Questions that no sub-agent has yet. */
   waiting: NamedPrompt[];
   destroying: AbortSignal;
@@ -95,9 +97,11 @@ export async function runPrompts(
     ...profile,
   });
   const giveUp = new AbortController();
+  const progress = createProgress(output, clock, { rowOf: (event) => own.nameOf(event) ?? event.name });
+  const own = new CommandAgents(progress.apply);
   const asking: FanOut = {
     ...{ json, agent, context, service, parent, isOwnParent: parentId === undefined },
-    progress: createProgress(output, clock),
+    ...{ progress, own },
     waiting: [...questions],
     destroying: AbortSignal.any([service.signal, giveUp.signal]),
     ...{ replies: [], errors: [], told: new Set(), destroyed: 0 },
@@ -180,10 +184,11 @@ async function sayTotals(
 }
 
 /** Begins nothing more, and asks every sub-agent of this command to hand back what it has. Rejects when none could be. */
-async function finishAll({ context, parent, waiting, replies, progress, destroying }: FanOut): Promise<void> {
+async function finishAll({ context, parent, waiting, replies, own, destroying }: FanOut): Promise<void> {
   waiting.length = 0;
+  await own.started();
   if (destroying.aborted) return;
-  const live = (await parent.list()).filter(({ name }) => progress.has(name));
+  const live = (await parent.list()).filter((agent) => own.nameOf(agent) !== undefined);
   const asked = await Promise.allSettled(live.map(({ agent_id }) => parent.finish(agent_id)));
   const finishing = asked.filter(({ status }) => status === "fulfilled").length;
   if (live.length > 0 && finishing === 0)
@@ -197,13 +202,15 @@ async function finishAll({ context, parent, waiting, replies, progress, destroyi
 }
 
 async function ask(asking: FanOut, { name, prompt }: NamedPrompt): Promise<void> {
-  const { context, parent, progress, replies, errors, json, agent, destroying } = asking;
+  const { context, parent, progress, own, replies, errors, json, agent, destroying } = asking;
   const { output } = context;
   try {
-    const reply = await parent.task(
+    const task = parent.task(
       { name, prompt, ...(agent !== undefined && { agent }) },
       { signal: destroying, onWait: (wait) => tellWait(asking, wait) },
     );
+    own.start(name, task.started);
+    const reply = await task;
     replies.push(reply);
     progress.finish(name, reply);
     if (json) return;
@@ -256,9 +263,9 @@ async function lookForRedis({ parent, progress, context }: FanOut, signal: Abort
 }
 
 /** Shows events until `signal` aborts; events are hints, so losing them is no failure. */
-async function watch({ parent, progress, context }: FanOut, signal: AbortSignal): Promise<void> {
+async function watch({ parent, own, context }: FanOut, signal: AbortSignal): Promise<void> {
   try {
-    for await (const event of parent.events({ signal })) progress.apply(event);
+    for await (const event of parent.events({ signal })) own.hear(event);
   } catch (error) {
     context.logger.debug({ problem: messageOf(error) }, "progress events ended early");
   }
@@ -286,9 +293,9 @@ function documentOf(
   };
 }
 
-async function noneIsLive({ parent, progress }: FanOut): Promise<boolean> {
+async function noneIsLive({ parent, own }: FanOut): Promise<boolean> {
   try {
-    return !(await parent.list()).some(({ name }) => progress.has(name));
+    return !(await parent.list()).some((agent) => own.mayBe(agent));
   } catch {
     return false;
   }

@@ -3,6 +3,7 @@
 import { SubagentError } from "../../shared/errors.ts";
 import type { AgentRecord } from "../../shared/protocol/agent.ts";
 import { type AgentAddress, agentOf, type ParentAddress } from "../../shared/protocol/keys.ts";
+import { CEILING, TIMING } from "../../shared/protocol/limits.ts";
 import { quoted } from "../../shared/protocol/text.ts";
 import type { UsageTotals } from "../../shared/protocol/usage.ts";
 import { inBatches } from "../../shared/redis/inspection.ts";
@@ -27,6 +28,16 @@ export interface ParentSnapshot {
 export type Reading = Pick<AskedInstallation, "redis" | "keys" | "store">;
 
 const BATCH = 20;
+
+/**
+ * How long after its last activity a parent's keys may still hold what is read: events (a run that began last may take as long as
+ * its cap allows), records, usage.
+ */
+export const KEPT_MS = {
+  events: TIMING.eventTtlMs + CEILING.max_duration_ms,
+  records: TIMING.registryTtlMs,
+  usage: TIMING.usageTtlMs,
+} as const;
 
 /** Reads once; throws as {@link readInstallation} does. */
 export type ReadInstallation = <T>(read: (reading: Reading) => Promise<T>) => Promise<T>;
@@ -53,17 +64,23 @@ export function withReading<T>(
   return withInstallation(redisUrl, config.prefix, clock, work);
 }
 
+/** Which parents are meant: `named` alone, or without it those beside `configured` that were active since `sinceMs` (epoch ms). */
+export interface ParentsQuery {
+  configured: ParentAddress;
+  named: string | undefined;
+  sinceMs: number;
+}
+
 /**
  * The parents that one name on the command line stands for: `named` alone, or without it `configured` and every parent
- * that `run` or `start` made for itself, the last active first.
+ * that `run` or `start` made for itself and that was active since then, the last active first.
  */
 export async function resolveParents(
   { redis, keys }: Reading,
-  { tenant, parentId: configured }: ParentAddress,
-  named: string | undefined,
+  { configured: { tenant, parentId: configured }, named, sinceMs }: ParentsQuery,
 ): Promise<ParentAddress[]> {
   if (named !== undefined) return [{ tenant, parentId: named }];
-  const found = (await readParents(redis, keys)).map(({ parent }) => parent);
+  const found = (await readParents(redis, keys, sinceMs)).map(({ parent }) => parent);
   const own = found.filter(
     (parent) => parent.tenant === tenant && parent.parentId.startsWith(`${configured}-`),
   );
@@ -87,18 +104,32 @@ export async function readParentSnapshots(
   });
 }
 
+/** What `ask` finds at the first of `parents` that has it; a batch of them is asked at a time. */
+export async function firstOf<T>(
+  parents: readonly ParentAddress[],
+  ask: (parent: ParentAddress) => Promise<T | undefined>,
+): Promise<T | undefined> {
+  for (let start = 0; start < parents.length; start += BATCH) {
+    const found = await Promise.all(parents.slice(start, start + BATCH).map(ask));
+    const first = found.find((each) => each !== undefined);
+    if (first !== undefined) return first;
+  }
+  return undefined;
+}
+
 /** The agent of this id at the first of `parents` that knows it, ended ones included. Throws `unknown_agent`. */
 export async function findAgent(
   { store }: Reading,
   parents: readonly ParentAddress[],
   agentId: string,
 ): Promise<{ address: AgentAddress; record: AgentRecord }> {
-  for (const parent of parents) {
+  const found = await firstOf(parents, async (parent) => {
     const uid = await store.uidOf(parent, agentId);
     const address = agentOf(parent, uid ?? "");
     const record = uid === undefined ? undefined : await store.record(address);
-    if (record) return { address, record };
-  }
+    return record && { address, record };
+  });
+  if (found) return found;
   const names = parents
     .map(({ parentId }) => parentId)
     .slice(0, 3)

@@ -34,8 +34,6 @@ export interface Progress {
   start(): void;
   /** Adds a row, shown as `label`; the age counts from now. */
   add(name: string, label?: string): void;
-  /** Whether there is a row of this name. */
-  has(name: string): boolean;
   /** Says below the rows whether Redis is away, and since when the rows are old. */
   away(isAway: boolean): void;
   /** Replaces a row, or adds it; `change` gets the one that is shown. */
@@ -55,10 +53,8 @@ export function createProgress(output: Output, clock: Clock, options: ProgressOp
   const { rowOf = (event) => event.name, tell: say = (line) => output.note(line), empty } = options;
   const rows = new Map<string, Row>();
   const block = createBlock(output, clock, rows, empty);
-  const tell = createTeller(rowOf, say);
-  const names = new Set<string>();
+  const teller = createTeller(rowOf, say);
   const put = (row: Row) => {
-    names.add(row.name);
     rows.set(row.name, row);
     block.redrawSoon();
   };
@@ -67,14 +63,13 @@ export function createProgress(output: Output, clock: Clock, options: ProgressOp
     stop: block.stop,
     add: (name, label) =>
       put({ ...newRow(name, clock.monotonicMs()), ...(label !== undefined && { label }) }),
-    has: (name) => names.has(name),
     away: block.away,
     put: (name, change) => put(change(rows.get(name))),
     apply(event) {
       const row = rows.get(rowOf(event));
       if (!row) return;
       put(rowAfter(row, event));
-      if (!output.isLive) tell(event);
+      if (!output.isLive) teller.tell(event);
     },
     finish(name, reply) {
       const row = rows.get(name);
@@ -84,6 +79,7 @@ export function createProgress(output: Output, clock: Clock, options: ProgressOp
     },
     drop(name) {
       rows.delete(name);
+      teller.forget(name);
       block.redrawSoon();
     },
   };
@@ -140,16 +136,19 @@ function createBlock(
 function createTeller(
   rowOf: (event: ProgressEvent) => string,
   say: (line: string) => void,
-): (event: ProgressEvent) => void {
+): { tell(event: ProgressEvent): void; forget(name: string): void } {
   const told = new Map<string, Set<string>>();
-  return (event) => {
-    const line = lineAbout(event);
-    const name = rowOf(event);
-    const lines = told.get(name) ?? new Set<string>();
-    if (line === undefined || lines.has(line)) return;
-    if (!STANDING_STILL.has(event.type)) lines.clear();
-    told.set(name, lines.add(line));
-    say(`${plainLine(name)}: ${line}`);
+  return {
+    tell(event) {
+      const line = lineAbout(event);
+      const name = rowOf(event);
+      const lines = told.get(name) ?? new Set<string>();
+      if (line === undefined || lines.has(line)) return;
+      if (!STANDING_STILL.has(event.type)) lines.clear();
+      told.set(name, lines.add(line));
+      say(`${plainLine(name)}: ${line}`);
+    },
+    forget: (name) => void told.delete(name),
   };
 }
 

@@ -6,7 +6,7 @@ import { agentOf, replyIdOf } from "../../shared/protocol/keys.ts";
 import { type Decision, replay } from "../../worker/loop/replay.ts";
 import { parentIdOf } from "../as-parent.ts";
 import { type CommandContext, EXIT } from "../command.ts";
-import { type Reading, readInstallation, resolveParents } from "../local/parents.ts";
+import { firstOf, KEPT_MS, type Reading, readInstallation, resolveParents } from "../local/parents.ts";
 import { plainLine, toJsonLine } from "../terminal/text.ts";
 
 const HELP = `
@@ -55,11 +55,12 @@ export async function replayReply(
   const named = flags.parent === undefined ? undefined : parentIdOf(flags.parent);
   const { tenant, parentId } = config;
   const decisions = await readInstallation(context, "doctor replay", async (reading) => {
-    const parents = await resolveParents(reading, { tenant, parentId }, named);
-    for (const parent of parents) {
-      const found = await replayAt(reading, agentOf(parent, uid ?? ""), Number(number));
-      if (found) return found;
-    }
+    const sinceMs = context.clock.now() - KEPT_MS.records;
+    const parents = await resolveParents(reading, { configured: { tenant, parentId }, named, sinceMs });
+    const found = await firstOf(parents, (parent) =>
+      replayAt(reading, agentOf(parent, uid ?? ""), Number(number)),
+    );
+    if (found) return found;
     throw new SubagentError(
       "unknown_transcript",
       `No transcript of the run ${replyId} is kept: the ack of its agent's end deletes it, unless the profile sets transcript_ms.`,

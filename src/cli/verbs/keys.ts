@@ -23,9 +23,14 @@ Examples:
   subagent-queue keys rotate 1f0c…                              a second key of the same name
   subagent-queue keys revoke 1f0c…                              at once, for good
 
+Until the first key is made, the API answers on loopback alone, without a key;
+from then on every request needs one. A tenant has one key of a name: rotate makes a
+second one, and revoke ends the first once it is unused.
+
 Scopes: read looks at agents and replies; spawn also changes them; admin also
-sees the whole installation (board, metrics), all tenants of it: keep it for
-those who run the installation. The tenant of a request is its key's.`;
+registers profiles and sees the whole installation (board, metrics), all tenants
+of it: keep it for those who run the installation. The tenant of a request is its
+key's.`;
 
 /** Its arguments, flags and action. */
 export const verb: DefineCommand = (command, open, done) => {

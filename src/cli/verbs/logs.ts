@@ -1,9 +1,10 @@
 /** `logs`: what the agents did, event by event, as Redis has kept it; with --follow what they do. */
 import type { ParentAddress } from "../../shared/protocol/keys.ts";
 import { type EventLine, readEvents, type TimelineOffsets } from "../../shared/redis/events.ts";
+import { inBatches } from "../../shared/redis/inspection.ts";
 import { parentIdOf } from "../as-parent.ts";
 import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
-import { type Reading, resolveParents, withReading } from "../local/parents.ts";
+import { KEPT_MS, type Reading, resolveParents, withReading } from "../local/parents.ts";
 import type { Output, Style } from "../terminal/output.ts";
 import { lineAbout } from "../terminal/progress.ts";
 import { cutTo, plainLine, toJsonLine } from "../terminal/text.ts";
@@ -22,6 +23,8 @@ const CHECK_EVERY_MS = 1_000;
 /** The parents of an installation are many: one that is new is found at the next such time, with all its events. */
 const FAMILY_EVERY_MS = 5_000;
 const PAGE_LINES = 500;
+/** Parents that are read side by side. */
+const BATCH = 100;
 
 /** Its arguments, flags and action. */
 export const verb: DefineCommand = (command, open, done) => {
@@ -96,7 +99,7 @@ class Follower {
   /** The lines that came since the last call, oldest first. */
   async newLines(reading: Reading): Promise<EventLine[]> {
     const parents = await this.#parents(reading);
-    const lines = await Promise.all(parents.map((parent) => this.#newLinesOf(reading, parent)));
+    const lines = await inBatches(parents, BATCH, (parent) => this.#newLinesOf(reading, parent));
     return lines.flat().sort((a, b) => a.at.localeCompare(b.at));
   }
 
@@ -106,7 +109,11 @@ class Follower {
     const nowMs = clock.monotonicMs();
     if (!this.#family || nowMs - this.#family.atMs >= FAMILY_EVERY_MS)
       this.#family = {
-        parents: await resolveParents(reading, { tenant, parentId }, this.#named),
+        parents: await resolveParents(reading, {
+          configured: { tenant, parentId },
+          named: this.#named,
+          sinceMs: clock.now() - KEPT_MS.events,
+        }),
         atMs: nowMs,
       };
     return this.#family.parents;

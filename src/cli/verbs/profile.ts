@@ -1,21 +1,22 @@
 /** `profile`: what the agents of a parent inherit, whichever door they are asked for through. */
 import { readFile } from "node:fs/promises";
+import { ProfileInput } from "../../producer/input.ts";
 import type { ProfileView } from "../../producer/profile.ts";
 import { messageOf, SubagentError } from "../../shared/errors.ts";
 import { jsonIn } from "../../shared/protocol/text.ts";
 import { type ActingFlags, actAsParent, actingOptions, type ParentSession } from "../as-parent.ts";
 import { type DefineCommand, EXIT } from "../command.ts";
 import { readTexts, type TextSource } from "../local/input.ts";
-import { plain, toJsonLine } from "../terminal/text.ts";
+import { plain, toJsonLine, wrap } from "../terminal/text.ts";
 
+const HELP_COLUMNS = 80;
 const HELP = `
 Examples:
   subagent-queue profile set profile.json --parent planner-7
   echo '{"tools":["Read","Grep"],"limits":{"max_turns":10}}' | subagent-queue profile set -
   subagent-queue profile show --json
 
-A profile may name model, fallback_models, effort, task_budget, system, tools, disallowed_tools, skills,
-hooks, permissions, limits, alerts, budgets, keep_alive, idle_ms and answer_within_ms.
+${wrap(`A profile may name ${Object.keys(ProfileInput.shape).join(", ")}.`, HELP_COLUMNS).join("\n")}
 A spawn that asks for more is refused. Live agents keep the profile they began with.`;
 
 /** Its arguments, flags and action. */

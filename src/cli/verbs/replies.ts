@@ -3,25 +3,34 @@ import type { ReceivedEntry } from "../../producer/replies/parent-channel.ts";
 import { SubagentError } from "../../shared/errors.ts";
 import type { ChannelEntry } from "../../shared/protocol/reply.ts";
 import { type ActingFlags, actAsParent, actingOptions, type ParentSession } from "../as-parent.ts";
-import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
+import { type CommandContext, type DefineCommand, EXIT, wholeUpTo } from "../command.ts";
 import { formatPlural } from "../terminal/numbers.ts";
 import { renderEntry } from "../terminal/reply.ts";
 import { toJsonLine } from "../terminal/text.ts";
 
 /** Time between two tries of an ack while Redis is away. */
 export const ACK_RETRY_MS = 1_000;
+/** Entries that are printed before they are acked, side by side. */
+const PAGE_ENTRIES = 100;
+/** Entries of one JSON document, unless --limit says otherwise: all of it is in memory. */
+const DOCUMENT_ENTRIES = 1_000;
+const MOST_ENTRIES = 1_000_000;
 
 const HELP = `
 Examples:
   subagent-queue replies                        look, and leave everything where it is
   subagent-queue replies --ack                  print and take out
-  subagent-queue replies --follow --ack --json  one JSON line for each entry, until Ctrl-C`;
+  subagent-queue replies --follow --ack --json  one JSON line for each entry, until Ctrl-C
+
+--json without --follow prints one document of the oldest entries, 1,000 unless
+--limit says otherwise; {"more":true} in it says that there are others.`;
 
 /** Its arguments, flags and action. */
 export const verb: DefineCommand = (command, open, done) => {
   actingOptions(command)
     .option("--follow", "keep printing new entries, until Ctrl-C", false)
     .option("--ack", "acknowledge the printed entries: they are not printed again", false)
+    .option("--limit <count>", "at most so many entries, the oldest", wholeUpTo(MOST_ENTRIES, 1))
     .addHelpText("after", HELP)
     .action(async (flags: RepliesFlags) => done(await replies(open("warn"), flags)));
 };
@@ -32,21 +41,30 @@ interface RepliesFlags extends ActingFlags {
   follow: boolean;
   /** Take out of the channel what was printed. */
   ack: boolean;
+  /** At most so many entries. */
+  limit?: number;
 }
 
 /** Runs the command. An entry is acked after it was printed, and not at all when the output has no reader any more. */
 function replies(context: CommandContext, flags: RepliesFlags): Promise<number> {
   return actAsParent(context, "replies", flags, (acting) =>
-    flags.follow ? follow(acting, flags) : printAll(acting, flags),
+    flags.follow
+      ? follow(acting, flags)
+      : flags.json
+        ? printDocument(acting, flags)
+        : printAll(acting, flags),
   );
 }
 
 async function follow({ context, parent }: ParentSession, flags: RepliesFlags): Promise<number> {
   const { output, signal } = context;
+  let printed = 0;
   for await (const { ack, ...entry } of parent.replies({ signal })) {
     output.result(...(flags.json ? [toJsonLine(entry)] : linesOf(context, entry)));
     if (!(await output.delivered())) return EXIT.done;
     if (flags.ack) await ackInTheEnd(context, ack);
+    printed += 1;
+    if (printed === flags.limit) return EXIT.done;
   }
   return EXIT.done;
 }
@@ -64,26 +82,52 @@ async function ackInTheEnd({ clock, signal }: CommandContext, ack: ReceivedEntry
   }
 }
 
-async function printAll(acting: ParentSession, flags: RepliesFlags): Promise<number> {
-  const { parent, context } = acting;
-  const { output } = context;
-  const unacked: ReceivedEntry[] = [];
-  for await (const entry of parent.replies({ follow: false })) unacked.push(entry);
-  const entries = unacked.map(({ ack: _, ...entry }) => entry);
-  if (flags.json) output.result(toJsonLine({ replies: entries }));
-  else for (const entry of entries) output.result(...linesOf(context, entry));
-  if (entries.length === 0) {
-    if (!flags.json) output.note(`Nothing unacked for ${parent.parentId}.`);
-    return EXIT.done;
+/** Takes a page out of the channel once all of it was handed on; false when the reader is gone. */
+async function ackPrinted(context: CommandContext, printed: readonly ReceivedEntry[]): Promise<boolean> {
+  if (!(await context.output.delivered())) return false;
+  await Promise.all(printed.map(({ ack }) => ackInTheEnd(context, ack)));
+  return true;
+}
+
+/** Prints what there is, a page at a time. */
+async function printAll({ parent, context }: ParentSession, flags: RepliesFlags): Promise<number> {
+  const { output, signal } = context;
+  let [printed, page, isMore]: [number, ReceivedEntry[], boolean] = [0, [], false];
+  for await (const received of parent.replies({ follow: false, signal })) {
+    isMore = printed === flags.limit;
+    if (isMore) break;
+    const { ack: _, ...entry } = received;
+    output.result(...linesOf(context, entry));
+    printed += 1;
+    page.push(received);
+    if (page.length < PAGE_ENTRIES) continue;
+    if (flags.ack && !(await ackPrinted(context, page))) return EXIT.done;
+    page = [];
   }
-  if (!flags.ack) {
-    if (!flags.json) {
-      output.note(`${formatPlural(entries.length, "unacked entry", "unacked entries")}; --ack removes them.`);
-    }
-    return EXIT.done;
+  if (flags.ack && !(await ackPrinted(context, page))) return EXIT.done;
+  if (signal.aborted) return EXIT.interrupted;
+  if (printed === 0) output.note(`Nothing unacked for ${parent.parentId}.`);
+  else if (isMore) output.note(`These are the first ${printed}: there are more.`);
+  else if (!flags.ack)
+    output.note(`${formatPlural(printed, "unacked entry", "unacked entries")}; --ack removes them.`);
+  return EXIT.done;
+}
+
+/** Prints one document of what there is, up to the limit. */
+async function printDocument({ parent, context }: ParentSession, flags: RepliesFlags): Promise<number> {
+  const { output, signal } = context;
+  const { limit = DOCUMENT_ENTRIES } = flags;
+  const found: ReceivedEntry[] = [];
+  let isMore = false;
+  for await (const received of parent.replies({ follow: false, signal })) {
+    isMore = found.length === limit;
+    if (isMore) break;
+    found.push(received);
   }
-  if (!(await output.delivered())) return EXIT.done;
-  for (const entry of unacked) await entry.ack();
+  if (signal.aborted) return EXIT.interrupted;
+  const replies = found.map(({ ack: _, ...entry }) => entry);
+  output.result(toJsonLine({ replies, ...(isMore && { more: true }) }));
+  if (flags.ack) await ackPrinted(context, found);
   return EXIT.done;
 }
 

@@ -25,7 +25,7 @@ export const verb: DefineCommand = (command, open, done) => {
     .option("--tz <zone>", "time zone of --cron, default UTC")
     .option("--every <time>", "interval, such as 90s, 5m or 2h", durationMs)
     .option("--at <time>", "a single time, ISO 8601")
-    .option("--prompt <text>", "what the sub-agent is to do; - reads it from standard input")
+    .option("--prompt <text>", "what the sub-agent is to do; -, the default, reads standard input")
     .option("--name <name>", "the agent's name for people")
     .option("--tools <names>", "exactly these tools, separated by commas")
     .option("--pause", "stop its runs until --resume", false)
@@ -83,9 +83,8 @@ function scheduleVerb(
       if (found.length === 0) throw unknownSchedule(id);
       print(found);
     } else {
-      const text = await readText(prompt ?? "-", context, "The prompt");
       const task = {
-        prompt: text,
+        prompt: await promptIn(context, prompt),
         ...(name !== undefined && { name }),
         ...(tools !== undefined && { tools: tools.split(",") }),
       };
@@ -93,6 +92,13 @@ function scheduleVerb(
     }
     return EXIT.done;
   });
+}
+
+/** Without --prompt it is piped in: a person at a terminal would wait for nothing. Throws `invalid_input`. */
+function promptIn(context: CommandContext, prompt: string | undefined): Promise<string> {
+  if (prompt === undefined && context.input.isTTY)
+    throw new SubagentError("invalid_input", "Give --prompt, or --prompt - to read standard input.");
+  return readText(prompt ?? "-", context, "The prompt");
 }
 
 function lineOf(view: ScheduleView): string {

@@ -9,7 +9,7 @@ import type { TranscriptEntry } from "../../shared/protocol/transcript.ts";
 import { type EventLine, readTimeline } from "../../shared/redis/events.ts";
 import { type ActingFlags, AGENT_ID, actAsParent, actingOptions, parentIdOf } from "../as-parent.ts";
 import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
-import { findAgent, readInstallation, resolveParents } from "../local/parents.ts";
+import { findAgent, KEPT_MS, readInstallation, resolveParents } from "../local/parents.ts";
 import { formatCount, formatPlural, formatUsd } from "../terminal/numbers.ts";
 import type { Style } from "../terminal/output.ts";
 import { plain, plainLine, toJsonLine, wrap } from "../terminal/text.ts";
@@ -63,12 +63,9 @@ async function show(context: CommandContext, agentId: string, flags: ShowFlags):
   const named = flags.parent === undefined ? undefined : parentIdOf(flags.parent);
   const read = await readInstallation(context, "show", async (reading) => {
     const { tenant, parentId } = config;
-    const found = await findAgent(
-      reading,
-      await resolveParents(reading, { tenant, parentId }, named),
-      agentId,
-    );
-    const { address, record } = found;
+    const sinceMs = context.clock.now() - KEPT_MS.records;
+    const parents = await resolveParents(reading, { configured: { tenant, parentId }, named, sinceMs });
+    const { address, record } = await findAgent(reading, parents, agentId);
     const [state, timeline, whole] = await Promise.all([
       reading.store.load(address),
       readTimeline(reading.redis, reading.keys, address),

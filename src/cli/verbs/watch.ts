@@ -5,7 +5,8 @@ import type { AgentView, EndedReason } from "../../shared/protocol/agent.ts";
 import type { ReplyStatus } from "../../shared/protocol/reply.ts";
 import { type ActingFlags, actAsParent, actingOptions, type ParentSession } from "../as-parent.ts";
 import { type CommandContext, type DefineCommand, EXIT } from "../command.ts";
-import { type WatchListener, watchAgents } from "../local/agent-watch.ts";
+import type { WatchListener } from "../local/agent-watch.ts";
+import { type FoundParent, watchParents } from "../local/parents-watch.ts";
 import { formatPlural, formatUsd } from "../terminal/numbers.ts";
 import type { Style } from "../terminal/output.ts";
 import { createProgress, type Progress } from "../terminal/progress.ts";
@@ -58,7 +59,6 @@ function watch(context: CommandContext, flags: ActingFlags): Promise<number> {
   });
 }
 
-const FIND_EVERY_MS = 1_000;
 /** A parent that run or start made is followed if it was active in this time before. */
 const ACTIVE_MS = 600_000;
 
@@ -66,34 +66,37 @@ const ACTIVE_MS = 600_000;
  * Watches the parent and, unless it is `isAlone`, the parents that run and start make for themselves beside it, also those
  * that they make later. Rejects with what is no passing failure of Redis.
  */
-async function watchAll(
-  { context, client, parent }: ParentSession,
+function watchAll(
+  acting: ParentSession,
   isAlone: boolean,
   listenerFor: (parent: Parent) => WatchListener,
 ): Promise<void> {
-  const { clock, signal, config, logger } = context;
-  const watched = new Set([parent.parentId]);
-  const watching = [watchAgents(parent, clock, signal, listenerFor(parent))];
-  const findOthers = async () => {
-    const found = await client.parents({ since: new Date(clock.now() - ACTIVE_MS) });
-    for (const { parent_id: parentId, tenant } of found) {
-      const isOurs = tenant === config.tenant && parentId.startsWith(`${config.parentId}-`);
-      if (!isOurs || watched.has(parentId)) continue;
-      watched.add(parentId);
-      const other = createParent({ parentId, tenant, client });
+  const { context, parent } = acting;
+  const { clock, signal, logger, output } = context;
+  return watchParents({
+    ...{ parent, clock, signal, hasReader: output.delivered },
+    find: () =>
+      (isAlone ? Promise.resolve([]) : findOthers(acting)).catch((error: unknown) => {
+        logger.debug({ problem: messageOf(error) }, "The other parents could not be listed");
+        return undefined;
+      }),
+    listenerFor: (each) =>
       // That Redis is away is said once, about the parent itself.
-      const listener = { ...listenerFor(other), away: () => {} };
-      watching.push(watchAgents(other, clock, signal, listener).finally(() => other.stop()));
-    }
-  };
-  while (!isAlone && !signal.aborted) {
-    await findOthers().catch((error: unknown) =>
-      logger.debug({ problem: messageOf(error) }, "The other parents could not be listed"),
-    );
-    const ended = clock.sleep(FIND_EVERY_MS, signal);
-    await Promise.race([ended, Promise.all(watching)]);
-  }
-  await Promise.all(watching);
+      each === parent ? listenerFor(each) : { ...listenerFor(each), away: () => {} },
+  });
+}
+
+/** The parents that run and start have made for themselves, of those that were active lately. */
+async function findOthers({ context, client }: ParentSession): Promise<FoundParent<Parent>[]> {
+  const { clock, config } = context;
+  const found = await client.parents({ since: new Date(clock.now() - ACTIVE_MS) });
+  return found
+    .filter(
+      ({ parent_id, tenant }) => tenant === config.tenant && parent_id.startsWith(`${config.parentId}-`),
+    )
+    .map(({ parent_id: parentId, tenant, active_at: activeAt }) => {
+      return { parentId, activeAt, open: () => createParent({ parentId, tenant, client }) };
+    });
 }
 
 function shownBy(

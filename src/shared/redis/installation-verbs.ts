@@ -10,7 +10,7 @@ export const INSTALLATION_VERBS = {
   /** A sweeper must check the agent in `in_ms`, or earlier if that stands already. Comes before the verb that needs it. */
   "deadline-hint": {
     keys: ["deadlines", "hint_grace", "parents", "tenant_parents"],
-    context: ["grace_ms"],
+    context: ["grace_ms", "usage_ttl_ms"],
     args: { member: text, /** That was active now. */ parent: optional(text), in_ms: int },
     answers: { hinted: { at: int } },
   },

@@ -17,6 +17,17 @@ test("a question that a task has answered leaves the channel", async () => {
   await until(async () => (await installation.redis.xlen(replies)) === 0, { what: "an empty channel" });
 });
 
+test("a question that nobody has answered when its default held leaves the channel with the reply", async () => {
+  const scenario = {
+    turns: [{ content: [{ ...ask, input: { question: "Which?", default: "blue" } }] }, done],
+  };
+  const { parent, installation } = await openParentScene({ scenario, parent: { answer_within_ms: 50 } });
+  const reply = await parent.task({ prompt: "paint", onQuestion: () => new Promise(() => {}) });
+  expect(reply).toMatchObject({ status: "succeeded", summary: "done" });
+  const { replies } = installation.keys.parent({ tenant: "default", parentId: "planner-7" });
+  await until(async () => (await installation.redis.xlen(replies)) === 0, { what: "an empty channel" });
+});
+
 test("an answer that comes after another one is no failure of the task", async () => {
   const { parent } = await openParentScene({ scenario: { turns: [{ content: [ask] }, done] } });
   const reply = await parent.task({

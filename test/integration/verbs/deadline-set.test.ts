@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { newUid } from "../../../src/shared/protocol/ids.ts";
 import { deadlineMember } from "../../../src/shared/protocol/keys.ts";
+import { TIMING } from "../../../src/shared/protocol/limits.ts";
 import { readParents } from "../../../src/shared/redis/survey.ts";
 import { type Rig, verbRig } from "./rig.ts";
 
@@ -178,6 +179,26 @@ test("the index of parents has each parent once, the last active first", async (
   expect(parents.map(({ parent }) => parent.parentId)).toEqual(["one", "two"]);
   const since = parents[0]?.activeAtMs ?? 0;
   expect(await readParents(rig.redis, rig.keys, since)).toHaveLength(1);
+});
+
+test("the lists of parents forget those of which nothing is kept, as often as new ones come, and no active one", async () => {
+  const rig = verbRig();
+  const agent = rig.address();
+  await rig.deadlines.hint(agent, 60_000);
+  const lists = [rig.keys.parents, rig.keys.tenantParents(agent.tenant)] as const;
+  const before = (await rig.redisNow()) - TIMING.usageTtlMs;
+  const sizes = () => Promise.all(lists.map((list) => rig.redis.zcard(list)));
+  for (const list of lists) {
+    const stale = Array.from({ length: 25 }, (_, n) => [before - n, `${agent.tenant}/stale-${n}`]);
+    await rig.redis.zadd(list, ...stale.flat(), before + 60_000, `${agent.tenant}/kept`);
+  }
+  await rig.deadlines.hint(agent, 60_000);
+  expect(await sizes()).toEqual([27, 27]);
+  for (const left of [18, 9, 5, 6]) {
+    await rig.deadlines.hint({ ...agent, parentId: newUid() }, 60_000);
+    expect(await sizes()).toEqual([left, left]);
+  }
+  for (const list of lists) expect(await rig.redis.zscore(list, `${agent.tenant}/kept`)).not.toBeNull();
 });
 
 test("lists of parents that have another type keep no hint back", async () => {

@@ -11,9 +11,15 @@ if standing then
 end
 redis.call('HSET', hint_grace, member, fmt(grace))
 redis.call('ZADD', deadlines, fmt(at), member)
+-- A list of parents, for people: no run stands still because it has another type. It grows with a new parent alone, which takes out
+-- up to ten of those that were last active before all that is kept of them.
+local function list_parent(index, name)
+  if redis.pcall('ZADD', index, fmt(now), name) ~= 1 then return end
+  local old = redis.call('ZRANGEBYSCORE', index, '-inf', fmt(now - usage_ttl_ms), 'LIMIT', '0', '10')
+  if #old > 0 then redis.call('ZREM', index, unpack(old)) end
+end
 if parent then
-  -- Lists for people: no run stands still because one of them has another type.
-  redis.pcall('ZADD', parents, fmt(now), parent)
-  redis.pcall('ZADD', tenant_parents, fmt(now), string.match(parent, '/(.+)$'))
+  list_parent(parents, parent)
+  list_parent(tenant_parents, string.match(parent, '/(.+)$'))
 end
 return answer('hinted', { at = at })

@@ -39,12 +39,16 @@ function scene() {
     },
     events: () => events,
   };
-  const watching = watchAgents(parent, { ...systemClock, sleep: quick }, stopping.signal, {
-    agent: (view, isChanged) => isChanged && told.push(`${view.agent_id} ${view.status}`),
-    event: (event) => told.push(`${event.agent_id} ${event.type}`),
-    ended: (view) => told.push(`${view.agent_id} over: ${view.ended_reason ?? "?"}`),
-    away: (problem) => told.push(problem),
-  });
+  const watching = watchAgents(
+    parent,
+    { clock: { ...systemClock, sleep: quick }, signal: stopping.signal },
+    {
+      agent: (view, isChanged) => isChanged && told.push(`${view.agent_id} ${view.status}`),
+      event: (event) => told.push(`${event.agent_id} ${event.type}`),
+      ended: (view) => told.push(`${view.agent_id} over: ${view.ended_reason ?? "?"}`),
+      away: (problem) => told.push(problem),
+    },
+  );
   const stop = async () => {
     stopping.abort();
     events.end();
@@ -112,4 +116,20 @@ test("a Redis that is away is told about once, and the looks go on", async () =>
   live.set("a", sampleAgent({ agent_id: "a" }));
   await looked();
   expect(told).toEqual(["away", "a idle"]);
+});
+
+test("of agents that are over the last 1,000 are remembered: an event that comes late is not told", async () => {
+  const { records, events, told, looked } = scene();
+  const ended = sampleAgent({ status: "ended", ended_reason: "completed" });
+  for (let n = 0; n <= 1_000; n++) {
+    records.set(`a${n}`, { ...ended, agent_id: `a${n}` });
+    events.push(eventOf(`a${n}`));
+  }
+  await until(() => told.includes("a1000 over: completed"));
+  await looked();
+  told.length = 0;
+  events.push(eventOf("a1"));
+  events.push(eventOf("a0"));
+  await looked();
+  expect(told).toEqual(["a0 turn_started", "a0 over: completed"]);
 });

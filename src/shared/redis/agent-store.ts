@@ -54,6 +54,8 @@ interface AgentReads {
   attached(address: AgentAddress, names: readonly string[]): Promise<(Attached | undefined)[]>;
   /** The uid behind an agent_id of this parent. */
   uidOf(parent: ParentAddress, agentId: string): Promise<string | undefined>;
+  /** What a spawn with this request key made; undefined where none is remembered. `created_at`: epoch ms. */
+  spawnedWith(parent: ParentAddress, requestKey: string): Promise<RememberedSpawn | undefined>;
   /** The uids of the parent's live agents. */
   liveUids(parent: ParentAddress): Promise<string[]>;
   /** Their records; those that a newer version wrote in a form that this one cannot read are left out. */
@@ -71,6 +73,14 @@ export interface StoredProfile {
   profile_version: number;
   content: string;
   registered_at: number;
+}
+
+/** A spawn that a request key stands for; `digest`: of its arguments. */
+export interface RememberedSpawn {
+  uid: string;
+  digest: string;
+  agent_id: string;
+  created_at: number;
 }
 
 type AgentVerb = keyof typeof AGENT_VERBS;
@@ -191,12 +201,20 @@ function readsOf(redis: RedisClient, keys: Keys): AgentReads {
       AgentId.safeParse(agentId).success
         ? ((await redis.hget(keys.parent(parent).registry, agentId)) ?? undefined)
         : undefined,
+    spawnedWith: (parent, requestKey) => readSpawn(redis, keys.parent(parent).request(requestKey)),
     liveUids: (parent) => redis.hkeys(keys.parent(parent).live),
     liveRecords: (parent) => readLive(redis, keys, parent),
     usage: async (parent, sinceMs) => sumUsage(await redis.hgetall(keys.parent(parent).usage), sinceMs),
     profile: (parent) => readProfile(redis, keys.parent(parent).profile),
     fullText: async (parent, replyId) => (await redis.get(keys.parent(parent).text(replyId))) ?? undefined,
   };
+}
+
+/** Reads what spawn.lua has written. */
+async function readSpawn(redis: RedisClient, key: string): Promise<RememberedSpawn | undefined> {
+  const [, uid, digest, agent_id, at] = /^(\S+) (\S*) (\S+) (\S+)$/.exec((await redis.get(key)) ?? "") ?? [];
+  if (uid === undefined || digest === undefined || agent_id === undefined) return undefined;
+  return { uid, digest, agent_id, created_at: int.decode(at) };
 }
 
 async function readProfile(redis: RedisClient, key: string): Promise<StoredProfile | undefined> {

@@ -58,7 +58,7 @@ function sendRpcError(response: Response, error: unknown, logger: Logger | undef
 }
 
 async function serve(
-  { client, clock, logger }: MountParts,
+  { client, clock, logger, auth }: MountParts,
   answerWithinMs: number | undefined,
   request: Request,
   response: Response,
@@ -73,7 +73,7 @@ async function serve(
     whenSent(response, (isWhole) => void (isWhole && ack()));
   const build = () =>
     createMcpServer({
-      ...{ parent, clock, onceAnswered },
+      ...{ parent, clock, onceAnswered, requireStillValid: () => auth.requireStillValid(request) },
       ...(logger && { logger }),
       ...(answerWithinMs !== undefined && { answerWithinMs }),
     });

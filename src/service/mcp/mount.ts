@@ -27,7 +27,9 @@ export function mcpMount({ answerWithinMs }: { answerWithinMs?: number } = {}): 
     handler(parts) {
       const router = Router();
       router.use(readBody("large"), requireEnvelope);
-      router.use((request, response) => void serve(parts, answerWithinMs, request, response));
+      router.use((request, response, next) => {
+        serve(parts, answerWithinMs, request, response).catch(next);
+      });
       router.use((error: unknown, _request: Request, response: Response, _next: NextFunction) =>
         sendRpcError(response, error, parts.logger),
       );

@@ -205,8 +205,8 @@ async function valuesAfter(call: Call, thread: Thread, runId: string): Promise<u
 
 async function cancel(call: Call): Promise<void> {
   const thread = threadOf(call);
-  await thread.run(param(call.request, "run"));
-  await thread.cancel();
+  const { run_id } = await thread.run(param(call.request, "run"));
+  await thread.cancel(run_id);
   call.response.status(202);
 }
 

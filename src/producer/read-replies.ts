@@ -1,13 +1,15 @@
 /** What has come for a parent and is not acked: one entry after another for a reader, or put into words for a model. */
 import { z } from "zod";
+import { agentOf } from "../shared/protocol/keys.ts";
 import type { ChannelEntry } from "../shared/protocol/reply.ts";
-import type { StreamEntry } from "../shared/redis/replies.ts";
+import { keptReply, type StreamEntry } from "../shared/redis/replies.ts";
 import type { ClientResources } from "./client-resources.ts";
 import { readInput } from "./input.ts";
 import { asData } from "./model-text.ts";
 import type { ParentContext } from "./parent-context.ts";
 import { whenOpened } from "./push-iterator.ts";
-import type { ReceivedEntry } from "./replies/parent-channel.ts";
+import type { ChannelPart } from "./replies/client-channels.ts";
+import { cursorAt, type ReceivedEntry } from "./replies/parent-channel.ts";
 import { TimeoutMs, type WaitOptions } from "./wait.ts";
 
 /** How entries are read: `follow` (default true) goes on with what comes; `signal` ends the reading. */
@@ -80,22 +82,29 @@ export async function newReplies(
   return handOver(entries, () => Promise.all(held.map((entry) => entry.ack())));
 }
 
-/** What has come from one agent; its `ack` never rejects: who gets the text has it, whatever becomes of the ack. */
+/**
+ * What has come from one agent; its `ack` never rejects: who gets the text has it, whatever becomes of the ack. Of the channel, only
+ * what came in the agent's life is read.
+ */
 export async function newRepliesOf(context: ParentContext, uid: string): Promise<NewReplies> {
   const client = await context.open();
-  const entries = await unackedEntries(context, client, uid);
-  const take = (entry: StreamEntry) => client.channels.take(context.profile.parent, entry);
+  const { parent } = context.profile;
+  const record = await client.call(({ read }) => read(() => client.store.record(agentOf(parent, uid))));
+  const upTo = record?.status === "ended" ? keptReply(record)?.id : undefined;
+  const part = record ? { after: cursorAt(record.created_at), upTo } : {};
+  const entries = await unackedEntries(context, client, { uid, ...part });
+  const take = (entry: StreamEntry) => client.channels.take(parent, entry);
   return handOver(entries, () => Promise.all(entries.map(take)));
 }
 
-/** Unacked entries of the parent, oldest first, of one agent or of all. */
+/** Unacked entries of a part of the parent's channel, oldest first, of one agent or of all. */
 async function unackedEntries(
   { profile }: ParentContext,
   { channels }: ClientResources,
-  uid?: string,
+  { uid, ...part }: ChannelPart & { uid?: string } = {},
 ): Promise<StreamEntry[]> {
   const found: StreamEntry[] = [];
-  for await (const entry of channels.unacked(profile.parent)) {
+  for await (const entry of channels.unacked(profile.parent, part)) {
     if (uid === undefined || entry.uid === uid) found.push(entry);
     if (found.length === MAX_ENTRIES) break;
   }

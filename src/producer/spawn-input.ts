@@ -129,7 +129,7 @@ export function prepareSpawn(
   { profile, operator }: Pick<ParentContext, "profile" | "operator">,
   { answersTask = false }: { answersTask?: boolean } = {},
 ): PreparedSpawn {
-  const { request_key, traceparent, ...args } = readInput(KINDS[kind].schema, input, kind);
+  const { request_key, traceparent, args, digest } = readCall(kind, input);
   const {
     keep_alive = kind === "spawn" && profile.keep_alive,
     idle_ms = profile.idle_ms,
@@ -150,7 +150,7 @@ export function prepareSpawn(
     stem: slugOf(args.name),
     requestKey: request_key ?? newRequestKey(),
     promised: request_key !== undefined,
-    digest: digestOf({ kind, ...args }),
+    digest,
     requestedTools: tools,
     profileTools: profile.tools,
     prompt: "prompt" in args ? args.prompt : undefined,
@@ -174,15 +174,24 @@ export function prepareSpawn(
   };
 }
 
+/** By which a call that is made again is known: the request key that its caller named, and what it asks for. */
+export interface RepeatableCall {
+  requestKey: string;
+  digest: string;
+}
+
 /** A spawn that is checked, but for what the profile says that is registered for its parent. */
 export interface CheckedSpawn {
+  /** Absent where the caller named no request key. */
+  readonly repeatable?: RepeatableCall | undefined;
   /** The spawn under a registered profile. Throws as {@link prepareSpawn} does. */
   under(registered: RegisteredProfile): PreparedSpawn;
 }
 
 /**
  * Checks a spawn as far as possible without asking Redis. A registered profile can only narrow it, or give it the model that
- * it lacks. Throws as {@link prepareSpawn} does, except for a missing model.
+ * it lacks. Throws as {@link prepareSpawn} does, except for a missing model, and for one with a request key only where it is
+ * malformed: what is refused today may have been spawned already, which Redis knows.
  */
 export function checkSpawn(
   kind: keyof typeof KINDS,
@@ -194,11 +203,28 @@ export function checkSpawn(
     prepareSpawn(kind, input, { profile: profile.under(registered), operator }, options);
   try {
     const unregistered = prepareSpawn(kind, input, { profile, operator }, options);
-    return { under: (registered) => (registered.version === 0 ? unregistered : under(registered)) };
+    const { promised, requestKey, digest } = unregistered;
+    return {
+      repeatable: promised ? { requestKey, digest } : undefined,
+      under: (registered) => (registered.version === 0 ? unregistered : under(registered)),
+    };
   } catch (error) {
-    if (!isAboutModel(error)) throw error;
-    return { under };
+    const repeatable = repeatableCall(kind, input);
+    if (!repeatable && !isAboutModel(error)) throw error;
+    return { repeatable, under };
   }
+}
+
+/** By what a repetition of the call is known. Throws `invalid_input` for what is malformed. */
+function repeatableCall(kind: keyof typeof KINDS, input: unknown): RepeatableCall | undefined {
+  const { request_key: requestKey, digest } = readCall(kind, input);
+  return requestKey === undefined ? undefined : { requestKey, digest };
+}
+
+/** The arguments of a call, and apart from them what one that is made again need not have in common with the first. */
+function readCall(kind: keyof typeof KINDS, input: unknown) {
+  const { request_key, traceparent, ...args } = readInput(KINDS[kind].schema, input, kind);
+  return { request_key, traceparent, args, digest: digestOf({ kind, ...args }) };
 }
 
 function noModel(kind: string): SubagentError {

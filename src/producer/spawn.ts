@@ -106,6 +106,15 @@ export async function spawnAgent(
   uid: string = newUid(),
 ): Promise<Spawned> {
   await call.client.requireDurable(call);
+  try {
+    return await spawnUnderProfile(call, planned, uid);
+  } catch (error) {
+    if (isRefusal(error)) return spawnedBefore(call, planned, error);
+    throw error;
+  }
+}
+
+async function spawnUnderProfile(call: ParentCall, planned: CheckedSpawn, uid: string): Promise<Spawned> {
   for (let profiles = 0; profiles < MOST_PROFILES; profiles += 1) {
     const spawned = await underKnown(call, (registered) => spawnUnder(call, planned.under(registered), uid));
     if (spawned !== "other_profile") return spawned;
@@ -115,6 +124,56 @@ export async function spawnAgent(
     "Other processes keep changing the profile of this parent: nothing was done, call again.",
     { parent_id: call.parent.parentId },
   );
+}
+
+/** Rejects with the refusal of `planned` under `registered`, unless an earlier call with its request key was let in. */
+export async function requireAllowed(
+  context: ParentContext,
+  planned: CheckedSpawn,
+  registered: RegisteredProfile,
+): Promise<void> {
+  try {
+    planned.under(registered);
+  } catch (error) {
+    await withCall(context, (call) => spawnedBefore(call, planned, error));
+  }
+}
+
+/** Whether a call is refused for what it asks, by rules that an earlier call like it may have passed. */
+function isRefusal(error: unknown): boolean {
+  return dependsOnProfile(error) || (error instanceof SubagentError && error.code === "unknown_definition");
+}
+
+/**
+ * What the call came to that `planned` repeats: the rules that refuse it now bind new agents, and it makes none. Rejects with
+ * the `refusal` where no such call is remembered.
+ */
+async function spawnedBefore(
+  call: ParentCall,
+  { repeatable }: CheckedSpawn,
+  refusal: unknown,
+): Promise<Spawned> {
+  if (!repeatable) throw refusal;
+  const { client, parent, read } = call;
+  const seen = await read(() => client.store.spawnedWith(parent, repeatable.requestKey));
+  if (seen?.digest !== repeatable.digest) throw refusal;
+  const { address, record } = await earlierAgent(call, seen);
+  if (!record) throw refusal;
+  const { name, spec } = record;
+  const { names } = await client.knownTools(call, spec.tools ?? []);
+  const unknown = spec.tools?.filter((tool) => !names.has(tool)) ?? [];
+  return { address, receipt: { ...receiptOf({ name }, seen, spec, unknown), known: true } };
+}
+
+/** The agent that an earlier call with the same request key made. */
+async function earlierAgent(call: ParentCall, { uid, agent_id }: { uid: string; agent_id: string }) {
+  const { client, parent } = call;
+  const address = agentOf(parent, uid);
+  const record = await call.read(() => client.store.record(address));
+  // The earlier call may have ended before its wake: a second one is harmless.
+  if (record?.status === "queued")
+    await call.attempt(() => client.wakes.add(wakeOf(address, agent_id, record.wake)));
+  return { address, record };
 }
 
 /**
@@ -164,13 +223,9 @@ async function spawnUnder(
     case "same": {
       // Our own uid: the first try had worked and only its answer was lost.
       if (answer.uid === uid) return { address, receipt: receiptOf(prepared, answer, spec, unknown) };
-      const earlier = agentOf(parent, answer.uid);
-      const record = await call.read(() => client.store.record(earlier));
-      // The earlier call may have ended before its wake: a second one is harmless.
-      if (record?.status === "queued")
-        await call.attempt(() => client.wakes.add(wakeOf(earlier, answer.agent_id, record.wake)));
-      const receipt = receiptOf(prepared, answer, record?.spec ?? spec, unknown);
-      return { address: earlier, receipt: { ...receipt, known: true } };
+      const earlier = await earlierAgent(call, answer);
+      const receipt = receiptOf(prepared, answer, earlier.record?.spec ?? spec, unknown);
+      return { address: earlier.address, receipt: { ...receipt, known: true } };
     }
     case "conflict":
       throw new SubagentError(
@@ -197,7 +252,7 @@ export function unknownTranscript(agent: string): SubagentError {
 }
 
 function receiptOf(
-  { name }: PreparedSpawn,
+  { name }: Pick<PreparedSpawn, "name">,
   { agent_id, created_at }: { agent_id: string; created_at: number },
   spec: AgentSpec,
   unknown_tools: string[],

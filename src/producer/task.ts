@@ -30,7 +30,7 @@ import { readInput } from "./input.ts";
 import { onCancel, type ParentContext, withCall } from "./parent-context.ts";
 import { registeredProfile } from "./profile.ts";
 import type { QuestionEntry, TakeQuestion } from "./replies/parent-channel.ts";
-import { type Spawned, type SpawnReceipt, spawnAgent } from "./spawn.ts";
+import { requireAllowed, type Spawned, type SpawnReceipt, spawnAgent } from "./spawn.ts";
 import {
   type AnswerQuestions,
   type CheckedSpawn,
@@ -131,7 +131,7 @@ export async function taskAll(
   });
   // Read first, so that what the profile refuses is refused before any has begun.
   const registered = await registeredProfile(context);
-  for (const each of planned) each.under(registered);
+  for (const each of planned) await requireAllowed(context, each, registered);
   const replies = await runBatch(context, planned, wanted);
   return replies.map((reply, at) => read[at]?.typed(reply) ?? reply);
 }

@@ -98,11 +98,17 @@ export async function resume(
         `Sub-agent "${agent.agentId}" has not ended: send it a message instead.`,
       );
     const { profile } = context;
+    const { request_key: requestKey } = wish;
     const { receipt } = await spawnAgent(call, {
+      repeatable: requestKey === undefined ? undefined : { requestKey, digest: resumeDigest(record, wish) },
       under: (registered) => prepareResumed(record, wish, { ...context, profile: profile.under(registered) }),
     });
     return { ...receipt, resumes: agent.agentId, run: record.run + 1 };
   });
+}
+
+function resumeDigest({ uid }: AgentRecord, { text }: { text: string }): string {
+  return digestOf({ kind: "resume", uid, text });
 }
 
 /** What the old agent was given, as far as the profile gives it now. */
@@ -124,7 +130,7 @@ function prepareResumed(
   const permissions = distinct([...(prepared.spec.permissions ?? []), ...(spec.permissions ?? [])]);
   return {
     ...prepared,
-    digest: digestOf({ kind: "resume", uid, text }),
+    digest: resumeDigest(record, { text }),
     resumes: { uid, agentId, run: run + 1 },
     spec: {
       ...prepared.spec,

@@ -1,6 +1,24 @@
 /** Guards of the reply channel: feed, channel, channels, doorbell, waiting, taking, acks. */
 export default [
   {
+    id: "check-reads-the-whole-channel",
+    promise: "check_sub_agent reads of the channel only what came in the agent's life.",
+    file: "src/producer/read-replies.ts",
+    find: "{ after: cursorAt(record.created_at), upTo }",
+    replace: "{ upTo }",
+    tests: ["test/integration/producer/full-channel.test.ts"],
+    title: "check_sub_agent",
+  },
+  {
+    id: "check-reads-behind-the-end",
+    promise: "check_sub_agent reads nothing of the channel behind the agent's end.",
+    file: "src/producer/replies/client-channels.ts",
+    find: "if (upTo !== undefined && isBehind(upTo, entry.id)) return;",
+    replace: "",
+    tests: ["test/integration/producer/full-channel.test.ts"],
+    title: "check_sub_agent",
+  },
+  {
     id: "feed-unreadable-offered",
     promise: "An entry that this version cannot read is passed over.",
     file: "src/producer/replies/client-channels.ts",

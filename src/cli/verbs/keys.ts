@@ -21,7 +21,7 @@ Examples:
   subagent-queue keys create dashboard --scope read --tenant acme
   subagent-queue keys list
   subagent-queue keys rotate 1f0c…                              a second key of the same name
-  subagent-queue keys revoke 1f0c…                              at once, for good
+  subagent-queue keys revoke 1f0c…                              for good: new requests at once
 
 Until the first key is made, the API answers on loopback alone, without a key;
 from then on every request needs one. A tenant has one key of a name: rotate makes a
@@ -30,7 +30,8 @@ second one, and revoke ends the first once it is unused.
 Scopes: read looks at agents and replies; spawn also changes them; admin also
 registers profiles and sees the whole installation (board, metrics), all tenants
 of it: keep it for those who run the installation. The tenant of a request is its
-key's.`;
+key's. Once a key is revoked, its streams end within 15 s, and a request that has
+waited 15 s or longer is refused.`;
 
 /** Its arguments, flags and action. */
 export const verb: DefineCommand = (command, open, done) => {

@@ -55,7 +55,7 @@ export interface ReplyChannels {
   /** Keeps the final reply of an agent for the caller, who releases it; with `takeQuestion` its questions, too. */
   reserve(parent: ParentAddress, uid: string, takeQuestion?: TakeQuestion): Reservation;
   /** The unacked entries of a parent as they stand now, oldest first; not those that are kept for a waiter here. */
-  unacked(parent: ParentAddress): AsyncIterable<StreamEntry>;
+  unacked(parent: ParentAddress, part?: ChannelPart): AsyncIterable<StreamEntry>;
   /** An entry as a reader gets it. */
   received(parent: ParentAddress, entry: StreamEntry): ReceivedEntry;
   /**
@@ -65,6 +65,12 @@ export interface ReplyChannels {
   take(parent: ParentAddress, entry: StreamEntry): Promise<boolean>;
   /** Ends all readers; waiters reject with `closed`: those that there are, and those that come later. Idempotent. */
   stop(): void;
+}
+
+/** A part of a channel: behind the id `after`, up to the id `upTo` and with it; default: all of it. */
+export interface ChannelPart {
+  after?: string;
+  upTo?: string | undefined;
 }
 
 /** What the channels work with. */
@@ -107,10 +113,10 @@ export function createReplyChannels(parts: ChannelsParts): ReplyChannels {
           return false;
         },
       ),
-    unacked: (parent) =>
+    unacked: (parent, part) =>
       readUnacked(
         parts,
-        parent,
+        { parent, ...part },
         (entry) => channels.get(keys.parent(parent).doorbell)?.isReserved(entry) ?? false,
       ),
     received: (parent, entry) => received(entry, ackerOf(parts, parent)),
@@ -135,12 +141,15 @@ function ackerOf({ call, replies }: ChannelsParts, parent: ParentAddress): AckEn
 
 async function* readUnacked(
   { call, replies }: ChannelsParts,
-  parent: ParentAddress,
+  { parent, after: from = OLDEST, upTo }: ChannelPart & { parent: ParentAddress },
   isReserved: (entry: StreamEntry) => boolean,
 ): AsyncGenerator<StreamEntry> {
-  for (let after = OLDEST; ; ) {
+  for (let after = from; ; ) {
     const page = await call(({ read }) => read(() => replies.read(parent, after, PAGE_ENTRIES)));
-    for (const entry of page) if (isReadable(entry) && !isReserved(entry)) yield entry;
+    for (const entry of page) {
+      if (upTo !== undefined && isBehind(upTo, entry.id)) return;
+      if (isReadable(entry) && !isReserved(entry)) yield entry;
+    }
     const last = page.at(-1);
     if (!last || page.length < PAGE_ENTRIES) return;
     after = last.id;

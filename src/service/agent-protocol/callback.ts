@@ -4,6 +4,8 @@
  *
  * 1. The status is the runtime's word. What the sub-agent said is quoted: nothing in it passes for that word.
  * 2. Nothing is acked here: the parent reads the whole text where it reads all.
+ * 3. Each look goes through all notes that are due, however many agents are at work, and waits for no request: a server that does
+ *    not answer holds up {@link MOST_REQUESTS} ends at most.
  *
  * The operator names the server; a request names the thread alone.
  */
@@ -18,7 +20,12 @@ import type { AgentRecord } from "../../shared/protocol/agent.ts";
 import { newRequestKey } from "../../shared/protocol/ids.ts";
 import type { AgentAddress } from "../../shared/protocol/keys.ts";
 import { clip } from "../../shared/protocol/text.ts";
-import { type Callbacks, createCallbacks } from "../../shared/redis/callbacks.ts";
+import {
+  type CallbackNote,
+  type Callbacks,
+  createCallbacks,
+  NOTES_AT_A_TIME,
+} from "../../shared/redis/callbacks.ts";
 import { keptReply } from "../../shared/redis/replies.ts";
 import { createStartable } from "../../shared/start-stop.ts";
 import { threadIdOf } from "./thread.ts";
@@ -49,6 +56,9 @@ export interface CallbackSender {
 const LOOK_MS = 1_000;
 const RETRY_MS = 30_000;
 const ANSWER_MS = 15_000;
+const MOST_REQUESTS = 64;
+/** A process that dies while it tells an end lets the next one do so after this time. */
+const TOLD_WITHIN_MS = 60_000;
 /** After that a server that does not answer is not told any more. */
 const GIVEN_UP_MS = 24 * 3_600_000;
 const MOST_SAID_CHARS = 500;
@@ -68,24 +78,14 @@ export function createCallbackSender(options: CallbackOptions): CallbackSender {
 async function tellEnds(options: CallbackOptions, signal: AbortSignal): Promise<void> {
   const { client, clock = systemClock, logger } = options;
   const token = newRequestKey();
-  const tick = async () => {
-    const open = await internalsOf(client).open();
-    const callbacks = createCallbacks(open.redis, open.keys);
-    const due = await open.call(({ read }) => read(() => callbacks.due(token)));
-    // One that cannot be read, or not by this version, must not keep the others from it.
-    const later = (agent: AgentAddress) => callbacks.later(agent, options.retryMs ?? RETRY_MS);
-    await Promise.all(
-      due.map((agent) =>
-        tellEnd({ ...options, clock }, { open, callbacks }, agent, signal).catch(() => later(agent)),
-      ),
-    );
-  };
+  const requests = new Set<Promise<void>>();
   while (!signal.aborted) {
-    await tick().catch((error: unknown) =>
+    await lookThrough({ ...options, clock }, { token, requests, signal }).catch((error: unknown) =>
       logger?.debug({ problem: messageOf(error) }, "Callbacks could not be looked at; again soon"),
     );
     await clock.sleep(LOOK_MS, signal);
   }
+  await Promise.all(requests);
   // A turn that is not given up ends by itself.
   await internalsOf(client)
     .open()
@@ -93,9 +93,45 @@ async function tellEnds(options: CallbackOptions, signal: AbortSignal): Promise<
     .catch(() => {});
 }
 
-/** Tells the end of one agent, or looks at it again later. */
+interface Telling {
+  readonly token: string;
+  /** Ends that are being told. */
+  readonly requests: Set<Promise<void>>;
+  readonly signal: AbortSignal;
+}
+
+type ClockedOptions = CallbackOptions & { clock: Clock };
+
+/** One look at every note that is due. What it has seen comes due again later, so that each page is another. */
+async function lookThrough(options: ClockedOptions, { token, requests, signal }: Telling): Promise<void> {
+  const open = await internalsOf(options.client).open();
+  const callbacks = createCallbacks(open.redis, open.keys);
+  const read = <T>(send: () => Promise<T>) => open.call((call) => call.read(send));
+  const untilMs = await read(callbacks.nowMs);
+  let page: CallbackNote[];
+  do {
+    page = await read(() => callbacks.due(token, untilMs));
+    const that = (status: CallbackNote["status"]) =>
+      page.filter((note) => note.status === status).map(({ agent }) => agent);
+    const ended = that("ended");
+    const told = ended.splice(0, MOST_REQUESTS - requests.size);
+    await read(() => callbacks.forget(that("unknown")));
+    await read(() => callbacks.later([...that("at_work"), ...ended], LOOK_MS));
+    await read(() => callbacks.later(told, TOLD_WITHIN_MS));
+    for (const agent of told) {
+      // One that cannot be read, or not by this version, must not keep the others from it.
+      const request = tellEnd(options, { open, callbacks }, agent, signal)
+        .catch(() => callbacks.later([agent], options.retryMs ?? RETRY_MS))
+        .catch(() => {})
+        .finally(() => requests.delete(request));
+      requests.add(request);
+    }
+  } while (page.length === NOTES_AT_A_TIME && !signal.aborted);
+}
+
+/** Tells the end of one agent, or has it looked at again later. */
 async function tellEnd(
-  options: CallbackOptions & { clock: Clock },
+  options: ClockedOptions,
   { open, callbacks }: { open: ClientResources; callbacks: Callbacks },
   agent: AgentAddress,
   signal: AbortSignal,
@@ -104,16 +140,14 @@ async function tellEnd(
   const threadId = threadIdOf(agent.uid);
   const record = await open.store.record(agent);
   const callbackThreadId = await callbacks.get(agent, threadId);
-  if (!record || callbackThreadId === undefined) return callbacks.forget(agent);
-  if (record.status !== "ended") return callbacks.later(agent, LOOK_MS);
-  const content = wordOn(record, threadId);
-  if (content === undefined) return callbacks.forget(agent);
+  const content = record && wordOn(record, threadId);
+  if (!record || callbackThreadId === undefined || content === undefined) return callbacks.forget([agent]);
   const problem = await post(options, callbackThreadId, content, signal);
-  if (problem === undefined) return callbacks.forget(agent);
-  if (signal.aborted) return;
+  if (problem === undefined) return callbacks.forget([agent]);
+  if (signal.aborted) return callbacks.later([agent], 0);
   const isGivenUp = clock.now() - (record.ended_at ?? record.created_at) > GIVEN_UP_MS;
   logger?.warn({ thread: threadId, problem, given_up: isGivenUp }, "A thread could not be called back");
-  await (isGivenUp ? callbacks.forget(agent) : callbacks.later(agent, retryMs));
+  await (isGivenUp ? callbacks.forget([agent]) : callbacks.later([agent], retryMs));
 }
 
 /** The message about a run that is over; undefined for one that was cancelled, as its client knows. */
@@ -130,7 +164,7 @@ function wordOn(record: AgentRecord, threadId: string): string | undefined {
 
 /** Begins a run in the thread. Undefined when the server took it, else what went wrong. */
 async function post(
-  { url, apiKey, assistantId = "agent", clock }: CallbackOptions & { clock: Clock },
+  { url, apiKey, assistantId = "agent", clock }: ClockedOptions,
   callbackThreadId: string,
   content: string,
   signal: AbortSignal,

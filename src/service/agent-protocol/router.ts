@@ -96,15 +96,22 @@ function answering(parts: MountParts, callsBack: boolean, handle: Handler): Requ
   return (request, response) => {
     const gone = new AbortController();
     response.once("close", () => gone.abort());
-    handle({ parts, request, response, signal: gone.signal, callsBack }).then(
-      (body) => {
-        if (response.headersSent) return;
-        if (body === undefined) response.status(response.statusCode === 202 ? 202 : 204).end();
-        else response.set("Cache-Control", "no-store").json(body);
-      },
-      (error: unknown) => void (response.closed || sendProblem(response, error)),
-    );
+    void answer({ parts, request, response, signal: gone.signal, callsBack }, handle);
   };
+}
+
+/** Never rejects. */
+async function answer(call: Call, handle: Handler): Promise<void> {
+  const { parts, request, response } = call;
+  try {
+    const body = await handle(call);
+    if (response.headersSent) return;
+    await parts.auth.requireStillValid(request);
+    if (body === undefined) response.status(response.statusCode === 202 ? 202 : 204).end();
+    else response.set("Cache-Control", "no-store").json(body);
+  } catch (error) {
+    if (!response.closed) sendProblem(response, error);
+  }
 }
 
 type Call = Parameters<Handler>[0];
@@ -198,8 +205,8 @@ async function valuesAfter(call: Call, thread: Thread, runId: string): Promise<u
 
 async function cancel(call: Call): Promise<void> {
   const thread = threadOf(call);
-  await thread.run(param(call.request, "run"));
-  await thread.cancel();
+  const { run_id } = await thread.run(param(call.request, "run"));
+  await thread.cancel(run_id);
   call.response.status(202);
 }
 

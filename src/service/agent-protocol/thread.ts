@@ -15,7 +15,7 @@ import { profileOf } from "../../producer/inheritance.ts";
 import { type ParentContext, withCall } from "../../producer/parent-context.ts";
 import { spawnAgent } from "../../producer/spawn.ts";
 import { checkSpawn } from "../../producer/spawn-input.ts";
-import { SubagentError } from "../../shared/errors.ts";
+import { type ErrorCode, SubagentError } from "../../shared/errors.ts";
 import { type AgentRecord, isoTime } from "../../shared/protocol/agent.ts";
 import { newUid, Uid } from "../../shared/protocol/ids.ts";
 import { agentOf, FIRST_RUN, replyIdOf } from "../../shared/protocol/keys.ts";
@@ -60,6 +60,8 @@ export interface ThreadMessage {
 /** Two hex digits count them. */
 const MOST_AGENTS = 256;
 const PAGE = 16;
+/** Tries of one message while other requests begin runs of the same thread. */
+const MOST_TRIES = 8;
 /** A note about an agent that is being spawned is looked at this much later, unless the spawn is over before. */
 const SPAWN_MS = 10_000;
 /** `partial` is a result: clients of the protocol hand its text on for `success` alone. */
@@ -91,8 +93,8 @@ export interface Thread {
   /** Resolves when the run is over, or `signal` aborts. */
   wait(runId: string, signal: AbortSignal): Promise<void>;
   state(): Promise<ThreadState>;
-  /** Ends what is going on. */
-  cancel(): Promise<void>;
+  /** Ends what is going on; with `runId` that run alone, and nothing where it is over. */
+  cancel(runId?: string): Promise<void>;
 }
 
 /** The thread `threadId` of a parent. Throws `not_found` for an id that is none, `invalid_input` for a parent's that is none. */
@@ -109,14 +111,16 @@ export function openThread(client: Client, tenant: string, parentId: string, thr
       if (found) return found;
       throw new SubagentError("not_found", `This thread has no run ${quoted(runId)}.`);
     },
-    begin: async (message) => beginRun(context, threadId, await records(), message),
+    begin: (message) => beginRun(context, threadId, records, message),
     async wait(runId, signal) {
       const { status } = await thread.run(runId);
       if (status === "pending" || status === "running") await waitForEnd(context, runId, signal);
     },
     state: async () => stateOf(context, await records()),
-    async cancel() {
-      const live = (await records()).filter(({ status }) => status !== "ended");
+    async cancel(runId) {
+      const live = (await records()).filter(
+        (record) => record.status !== "ended" && (runId === undefined || runIdOf(record) === runId),
+      );
       await Promise.all(
         live.map(({ uid, agent_id: agentId }) =>
           withCall(context, (call) => destroyAgent(call, { address: { ...profile.parent, uid }, agentId })),
@@ -169,10 +173,14 @@ async function recordsOf(context: ParentContext, threadId: string): Promise<Agen
   });
 }
 
+function runIdOf({ uid }: AgentRecord): string {
+  return replyIdOf(uid, FIRST_RUN);
+}
+
 function runOf(record: AgentRecord, threadId: string): ProtocolRun {
   const created_at = isoTime(record.created_at);
   return {
-    run_id: replyIdOf(record.uid, FIRST_RUN),
+    run_id: runIdOf(record),
     thread_id: threadId,
     assistant_id: record.name,
     status: statusOf(record),
@@ -191,37 +199,51 @@ function statusOf(record: AgentRecord): RunStatus {
   return record.ended_reason === "completed" ? "success" : "error";
 }
 
+/** Another request may have begun the same run in between: then the message goes to that one. */
 async function beginRun(
   context: ParentContext,
   threadId: string,
-  records: readonly AgentRecord[],
-  { assistantId, text, callbackThreadId }: ThreadMessage,
+  records: () => Promise<AgentRecord[]>,
+  message: ThreadMessage,
 ): Promise<ProtocolRun> {
-  const noteEnd = await callbackNotes(context, threadId, callbackThreadId);
-  const last = records.at(-1);
-  if (last && last.status !== "ended") {
-    const sent = await send(context, last.agent_id, text).catch(ifEnded);
-    if (sent) {
-      await noteEnd(last.uid, 0);
-      return runOf(last, threadId);
+  const noteEnd = await callbackNotes(context, threadId, message.callbackThreadId);
+  for (let tries = 0; tries < MOST_TRIES; tries += 1) {
+    const last = (await records()).at(-1);
+    if (last && last.status !== "ended") {
+      const sent = await send(context, last.agent_id, message.text).catch(unless("agent_ended"));
+      if (sent) {
+        await noteEnd(last.uid, 0);
+        return runOf(last, threadId);
+      }
     }
-  }
-  const number = last ? numberOf(last.uid) + 1 : 0;
-  if (number === MOST_AGENTS)
-    throw new SubagentError(
-      "conflict",
-      `This thread has had its maximum of ${MOST_AGENTS} runs: begin a new thread.`,
+    const uid = nextUid(threadId, last);
+    const prompt = last ? followUp(await textOf(context, last), message.text) : message.text;
+    const planned = checkSpawn("agent", { name: message.assistantId, prompt }, context);
+    await noteEnd(uid, SPAWN_MS);
+    // Without a request key: one would be remembered longer than the records that its number was counted from.
+    const spawned = await withCall(context, (call) => spawnAgent(call, planned, uid)).catch(
+      unless("conflict"),
     );
-  const uid = uidOf(threadId, number);
-  const prompt = last ? followUp(await textOf(context, last), text) : text;
-  const input = { name: assistantId, prompt, request_key: `thread-${uid}` };
-  const planned = checkSpawn("agent", input, context);
-  await noteEnd(uid, SPAWN_MS);
-  await withCall(context, (call) => spawnAgent(call, planned, uid));
-  await noteEnd(uid, 0);
-  const record = (await recordsOf(context, threadId)).at(-1);
-  if (record) return runOf(record, threadId);
-  throw unknownThread(threadId);
+    if (!spawned) continue;
+    await noteEnd(uid, 0);
+    const record = (await records()).at(-1);
+    if (record) return runOf(record, threadId);
+    throw unknownThread(threadId);
+  }
+  throw new SubagentError(
+    "conflict",
+    "Other requests keep beginning runs of this thread: nothing was done, send the message again.",
+  );
+}
+
+/** The uid of the agent behind `last`. Throws `conflict` where there is no number left. */
+function nextUid(threadId: string, last: AgentRecord | undefined): string {
+  const number = last ? numberOf(last.uid) + 1 : 0;
+  if (number < MOST_AGENTS) return uidOf(threadId, number);
+  throw new SubagentError(
+    "conflict",
+    `This thread has had its maximum of ${MOST_AGENTS} runs: begin a new thread.`,
+  );
 }
 
 /** Keeps the thread that is called back; the answer notes an agent whose end is to be told, where one is. */
@@ -239,10 +261,12 @@ async function callbackNotes(
   });
 }
 
-/** A run that ended between the look and the message: the text begins the next one. */
-function ifEnded(error: unknown): undefined {
-  if (error instanceof SubagentError && error.code === "agent_ended") return undefined;
-  throw error;
+/** Passes over the refusal `code`: what was looked at has changed in between. */
+function unless(code: ErrorCode): (error: unknown) => undefined {
+  return (error) => {
+    if (error instanceof SubagentError && error.code === code) return undefined;
+    throw error;
+  };
 }
 
 function followUp(report: string, text: string): string {

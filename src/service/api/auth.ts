@@ -46,6 +46,11 @@ export interface Auth {
   require(scope: Scope, isForBrowsers?: boolean): RequestHandler;
   /** Whether the principal of an answer that streams may still see it. */
   isStillValid(request: Request): Promise<boolean>;
+  /**
+   * Rejects with `unauthorized` where a request has waited {@link CHECKED_AGAIN_MS} or longer and its key was revoked meanwhile. To be
+   * asked before what it waited for is sent or acked. A Redis that is away says nothing against a key.
+   */
+  requireStillValid(request: Request): Promise<void>;
 }
 
 /** How a door lets in. */
@@ -59,7 +64,12 @@ interface Identified {
   readonly token: string | undefined;
 }
 
-const principals = new WeakMap<Request, Identified>();
+interface Admitted extends Identified {
+  /** Of the monotonic clock. */
+  readonly atMs: number;
+}
+
+const principals = new WeakMap<Request, Admitted>();
 
 /** Who asks. Throws for a request that did not pass {@link Auth.require}. */
 export function principalOf(request: Request): Principal {
@@ -75,6 +85,7 @@ const INCLUDED: Readonly<Record<Scope, readonly Scope[]>> = {
 };
 const FAILURES_PER_MINUTE = 60;
 const WINDOW_S = 60;
+const CHECKED_AGAIN_MS = 15_000;
 /** For so long an answer to "was a key ever made?" is believed when it was no. */
 const BELIEVED_MS = 1_000;
 const OFFERED_TO_BROWSERS = 'Bearer, Basic realm="subagent-queue"';
@@ -86,7 +97,6 @@ export function createAuth(options: AuthOptions): Auth {
   const limits = requestLimits(open, options.requestsPerMinute);
   const takeSlot = slots(options.requestsAtOnce);
   const areKeysMade = keysMade(options);
-  const find = (token: string) => findKey(open, token);
 
   const identify = async (request: Request, { isForBrowsers }: Admission): Promise<Identified> => {
     const token = tokenOf(request, isForBrowsers);
@@ -98,7 +108,7 @@ export function createAuth(options: AuthOptions): Auth {
         "Send a key as `Authorization: Bearer saq_…`; `subagent-queue keys create` makes one.",
       );
     }
-    const key = await find(token);
+    const key = await findKey(open, token);
     if (!key) throw new SubagentError("unauthorized", UNKNOWN_KEY);
     return { principal: { tenant: key.tenant, scope: key.scope, keyId: key.key_id }, token };
   };
@@ -111,9 +121,10 @@ export function createAuth(options: AuthOptions): Auth {
     await limits.count(found.principal.keyId ?? address, response);
     requireScope(found.principal, admission.scope);
     takeSlot(found.principal.tenant, response);
-    principals.set(request, found);
+    principals.set(request, { ...found, atMs: options.clock.monotonicMs() });
   };
   return {
+    ...checksOf(options, areKeysMade),
     require:
       (scope, isForBrowsers = false) =>
       (request, response, next) => {
@@ -125,9 +136,25 @@ export function createAuth(options: AuthOptions): Auth {
           },
         );
       },
-    async isStillValid(request) {
-      const token = principals.get(request)?.token;
-      return token === undefined ? !(await areKeysMade()) : (await find(token)) !== undefined;
+  };
+}
+
+/** What is asked about a request that was let in before. */
+function checksOf(
+  { open, clock }: AuthOptions,
+  areKeysMade: () => Promise<boolean>,
+): Pick<Auth, "isStillValid" | "requireStillValid"> {
+  const isStillValid: Auth["isStillValid"] = async (request) => {
+    const token = principals.get(request)?.token;
+    return token === undefined ? !(await areKeysMade()) : (await findKey(open, token)) !== undefined;
+  };
+  return {
+    isStillValid,
+    async requireStillValid(request) {
+      const { atMs = Number.NEGATIVE_INFINITY } = principals.get(request) ?? {};
+      if (clock.monotonicMs() - atMs < CHECKED_AGAIN_MS) return;
+      if (!(await isStillValid(request).catch(() => true)))
+        throw new SubagentError("unauthorized", UNKNOWN_KEY);
     },
   };
 }

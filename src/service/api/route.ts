@@ -136,6 +136,8 @@ async function answer(row: Route, parts: RouteParts, request: Request, response:
     if (answered === "streamed") return;
     const { status, body, location, sent } = answered;
     if (sent) whenSent(response, sent);
+    await parts.auth.requireStillValid(request);
+    if (response.closed) return;
     if (location !== undefined) response.set("Location", location);
     response.status(status).set("Cache-Control", "no-store").json(body);
   } catch (error) {

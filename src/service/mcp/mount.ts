@@ -27,7 +27,9 @@ export function mcpMount({ answerWithinMs }: { answerWithinMs?: number } = {}): 
     handler(parts) {
       const router = Router();
       router.use(readBody("large"), requireEnvelope);
-      router.use((request, response) => void serve(parts, answerWithinMs, request, response));
+      router.use((request, response, next) => {
+        serve(parts, answerWithinMs, request, response).catch(next);
+      });
       router.use((error: unknown, _request: Request, response: Response, _next: NextFunction) =>
         sendRpcError(response, error, parts.logger),
       );
@@ -58,7 +60,7 @@ function sendRpcError(response: Response, error: unknown, logger: Logger | undef
 }
 
 async function serve(
-  { client, clock, logger }: MountParts,
+  { client, clock, logger, auth }: MountParts,
   answerWithinMs: number | undefined,
   request: Request,
   response: Response,
@@ -73,7 +75,7 @@ async function serve(
     whenSent(response, (isWhole) => void (isWhole && ack()));
   const build = () =>
     createMcpServer({
-      ...{ parent, clock, onceAnswered },
+      ...{ parent, clock, onceAnswered, requireStillValid: () => auth.requireStillValid(request) },
       ...(logger && { logger }),
       ...(answerWithinMs !== undefined && { answerWithinMs }),
     });

@@ -29,6 +29,8 @@ const ANSWER_WITHIN_MS = 45_000;
 /** The extension of the protocol by which a call becomes a task. */
 const TASKS = "io.modelcontextprotocol/tasks";
 const CAPABILITIES = "io.modelcontextprotocol/clientCapabilities";
+const INSTRUCTIONS =
+  "Sub-agents with a conversation of their own. task and agent give one piece of work and return its summary; the others manage sub-agents that stay.";
 const MISSING_CAPABILITY = -32_021;
 const INVALID_PARAMS = -32_602;
 const INTERNAL = -32_603;
@@ -48,6 +50,8 @@ export interface McpServerOptions {
   answerWithinMs?: number;
   /** Calls `ack` once the answer to a request has left whole, and never otherwise. Default: at once. */
   onceAnswered?: (requestId: RequestId, ack: () => Promise<unknown>) => void;
+  /** Rejects with `unauthorized` where the client may not have an answer that it waited for. Default: it may. */
+  requireStillValid?: () => Promise<void>;
   /** Is told what went wrong here; a client hears no more of it than that. */
   logger?: Logger;
 }
@@ -60,15 +64,12 @@ export function createMcpServer({
   clock,
   answerWithinMs = ANSWER_WITHIN_MS,
   onceAnswered = (_requestId, ack) => void ack(),
+  requireStillValid = async () => {},
   logger,
 }: McpServerOptions): Server {
   const server = new Server(
     { name: "subagent-queue", version: packageVersion() },
-    {
-      capabilities: { tools: {}, extensions: { [TASKS]: {} } },
-      instructions:
-        "Sub-agents with a conversation of their own. task and agent give one piece of work and return its summary; the others manage sub-agents that stay.",
-    },
+    { capabilities: { tools: {}, extensions: { [TASKS]: {} } }, instructions: INSTRUCTIONS },
   );
   const tools = parent.tools();
   // An aborted request is not answered, and its id may come again, with another answer.
@@ -91,7 +92,8 @@ export function createMcpServer({
       const { signal, id } = context.mcpReq;
       const ackLater = (ack: Ack) => ackWhenAnswered(context, ack);
       if (name === "task" || name === "agent") {
-        const call = { parent, clock, name, input, signal, answerWithinMs, ackLater } as const;
+        const options = { parent, clock, answerWithinMs, requireStillValid };
+        const call = { name, input, signal, ackLater, ...options } as const;
         return asResult(logger, () => (followsTasks(context) ? startTask(call) : answerPlainly(call)));
       }
       const tool = tools.find((each) => each.name === name);
@@ -146,6 +148,7 @@ interface TaskCall {
   signal: AbortSignal;
   answerWithinMs: number;
   ackLater: (ack: Ack) => void;
+  requireStillValid: () => Promise<void>;
 }
 
 function begin({ parent, name, input }: TaskCall) {
@@ -168,6 +171,7 @@ async function answerPlainly(call: TaskCall) {
   const forget = onAbort(call.signal, stop);
   try {
     const { reply, ack } = await waitForTask(call.parent, begun, enough.signal);
+    await call.requireStillValid();
     call.ackLater(ack);
     return resultOf(reply, unknown_tools);
   } catch (error) {

@@ -27,9 +27,12 @@ export interface PushParts {
 
 /**
  * How a round ended: `done`: nothing is left to push; `more`: it had its share of entries; `failed`: the receiver is asked again
- * in `waitMs`; `stopped`: this process may not go on.
+ * in `waitMs`; `refused`: what it did not take is tried again in `waitMs`, and what comes before is pushed at once; `stopped`: this
+ * process may not go on.
  */
-export type RoundEnd = { status: "done" | "more" | "stopped" } | { status: "failed"; waitMs: number };
+export type RoundEnd =
+  | { status: "done" | "more" | "stopped" }
+  | { status: "failed" | "refused"; waitMs: number };
 
 const PAGE_ENTRIES = 100;
 const AT_A_TIME = 16;
@@ -39,20 +42,26 @@ const LONGEST_BACKOFF_MS = 3_600_000;
 const MOST_ENTRIES = 1_000;
 const ROUND_MS = 60_000;
 
-/** Pushes as long as `isOurs`. */
+/** Pushes as long as `isOurs`. With `retryInMs` only what has come since entries were refused, which wait for their time. */
 export async function pushParent(
   parts: PushParts,
   parent: ParentAddress,
   isOurs: () => boolean,
+  retryInMs?: number,
 ): Promise<RoundEnd> {
   const { open, webhooks, slots, signal, logger } = parts;
+  const beganAtMs = open.clock.monotonicMs();
   const webhook = await open.call(({ read }) => read(() => webhooks.get(parent)));
   if (!webhook || webhook.disabled) return { status: "done" };
   const mayGoOn = () => isOurs() && !signal.aborted;
-  const round = await pushAll(parts, { parent, webhook, mayGoOn });
+  const round = await pushAll(parts, { parent, webhook, mayGoOn, isAhead: retryInMs !== undefined });
   // What was cut off has failed for no reason of the receiver's.
   if (!mayGoOn()) return { status: "stopped" };
   const outcome = outcomeOf(parts, webhook, round);
+  if (outcome.status === "ok" && retryInMs !== undefined && !round.isCut) {
+    const elapsedMs = open.clock.monotonicMs() - beganAtMs;
+    return { status: "refused", waitMs: Math.max(0, Math.ceil(retryInMs - elapsedMs)) };
+  }
   if (outcome.status !== "ok" || webhook.failures > 0)
     await open.call(({ read }) => read(() => slots.note(parent, webhook, outcome)));
   if (outcome.status === "ok") return { status: round.isCut ? "more" : "done" };
@@ -66,6 +75,8 @@ interface Pushing {
   readonly parent: ParentAddress;
   readonly webhook: StoredWebhook;
   readonly mayGoOn: () => boolean;
+  /** Nothing but what stands behind the entry that was tried last. */
+  readonly isAhead: boolean;
 }
 
 /** What came of a round's requests: `last` is the entry that was tried last; `isCut`: it had its share, and some may be left. */
@@ -77,13 +88,13 @@ interface Round {
 }
 
 /** Goes through the channel from where the last round ended, and around. */
-async function pushAll(parts: PushParts, { parent, webhook, mayGoOn }: Pushing): Promise<Round> {
+async function pushAll(parts: PushParts, { parent, webhook, mayGoOn, isAhead }: Pushing): Promise<Round> {
   const failed: PushAnswer[] = [];
   let [isTaken, sent, last] = [false, 0, webhook.after];
   const { clock } = parts.open;
   const endsAtMs = clock.monotonicMs() + ROUND_MS;
   const hasHadShare = () => sent >= MOST_ENTRIES || clock.monotonicMs() >= endsAtMs;
-  const entries = entriesFrom(parts.open, parent, webhook.after);
+  const entries = (isAhead ? entriesBehind : entriesFrom)(parts.open, parent, webhook.after);
   const pushNext = async () => {
     for await (const entry of entries) {
       if (!mayGoOn() || failed.length >= MOST_FAILURES || hasHadShare()) return;
@@ -137,9 +148,11 @@ function outcomeOf(
   const failures = isTaken ? 0 : webhook.failures;
   const longest = Math.min(LONGEST_BACKOFF_MS, backoffMs * 2 ** Math.min(failures, 30));
   const waitMs = Math.ceil(longest * (0.5 + random() / 2));
-  const after = failed.some(({ status }) => status === "refused") ? last : OLDEST;
+  const isRefused = failed.some(({ status }) => status === "refused");
+  const after = isRefused ? last : OLDEST;
+  const status = gone ? "gone" : isRefused ? "refused" : "failed";
   const { problem } = worst;
-  return { status: gone ? "gone" : "failed", problem, failures: failures + 1, waitMs, after };
+  return { status, problem, failures: failures + 1, waitMs, after };
 }
 
 /** One entry: acked when it was taken. An ack that fails leaves it in the channel; the receiver sees its id again. */

@@ -7,7 +7,8 @@
  * 1. An entry is acked when the receiver answered 2xx, and never before: a receiver or a process that dies in between sees
  *    the same `webhook-id` again.
  * 2. A round ends at its third failure; the next one begins after a pause, also in another process. The pause doubles while
- *    nothing is taken. Entries that are refused hold up none behind them: the next round begins behind the last one tried.
+ *    nothing is taken. Entries that are refused hold up no others: the next round begins behind the last one tried, and what
+ *    comes in the pause is pushed at once. Only a receiver that does not answer gets nothing before its time.
  * 3. The verb that writes an entry rings; that begins a round at once. What rang while this process did not listen is found by
  *    a walk through all parents when it listens again. A parent that waits without a sign is found by a slow walk: a page at
  *    every tick of the subscriber, however many there are.
@@ -25,7 +26,7 @@ import { messageOf } from "../../shared/errors.ts";
 import type { Logger } from "../../shared/logger.ts";
 import { newRequestKey } from "../../shared/protocol/ids.ts";
 import { type ParentAddress, parentMember, parentOfMember } from "../../shared/protocol/keys.ts";
-import { createWebhookSlots } from "../../shared/redis/webhook-slot.ts";
+import { type BegunSlot, createWebhookSlots, type PushRetry } from "../../shared/redis/webhook-slot.ts";
 import { createWebhooks } from "../../shared/redis/webhooks.ts";
 import { createStartable } from "../../shared/start-stop.ts";
 import { whenAborted } from "../../shared/stop-signal.ts";
@@ -212,23 +213,27 @@ class Pusher {
   async #take(slot: Slot): Promise<"none" | "next"> {
     const { open, slots } = this.#parts;
     const { parent } = slot;
+    let begun: BegunSlot | undefined;
     if (slot.heldUntilMs === 0) {
       const sentMs = this.#clock.monotonicMs();
       const lease = { token: this.#token, ms: LEASE_MS };
-      if (!(await open.call(({ read }) => read(() => slots.begin(parent, lease))))) return "none";
+      begun = await open.call(({ read }) => read(() => slots.begin(parent, lease)));
+      if (!begun) return "none";
       slot.heldUntilMs = sentMs + LEASE_MS;
     }
     this.#checkIn(KEEP_MS);
-    const round = await pushParent(this.#parts, parent, () => this.#clock.monotonicMs() < slot.heldUntilMs);
+    const isOurs = () => this.#clock.monotonicMs() < slot.heldUntilMs;
+    const round = await pushParent(this.#parts, parent, isOurs, begun?.retryInMs);
     return (await this.#end(parent, round)) ? "next" : "none";
   }
 
   async #end(parent: ParentAddress, round: RoundEnd): Promise<boolean> {
     const { open, webhooks, slots } = this.#parts;
-    const inMs = round.status === "failed" ? round.waitMs : round.status === "done" ? undefined : 0;
-    const isNextOurs = await open.call(({ read }) => read(() => slots.end(parent, this.#token, inMs)));
+    const isNextOurs = await open.call(({ read }) =>
+      read(() => slots.end(parent, this.#token, retryOf(round))),
+    );
     if (round.status === "stopped") await open.call(({ read }) => read(() => webhooks.ring(parent)));
-    if (round.status === "failed") this.#checkIn(round.waitMs);
+    if ("waitMs" in round) this.#checkIn(round.waitMs);
     return isNextOurs || round.status === "more";
   }
 
@@ -309,4 +314,11 @@ class Pusher {
     for (const parent of page.parents) this.#ring(parentMember(parent));
     return page.cursor;
   }
+}
+
+function retryOf(round: RoundEnd): PushRetry | undefined {
+  if (round.status === "done") return undefined;
+  return "waitMs" in round
+    ? { inMs: round.waitMs, isRefused: round.status === "refused" }
+    : { inMs: 0, isRefused: false };
 }

@@ -60,6 +60,8 @@ interface AgentReads {
    * request key has been made.
    */
   occupancy(parent: ParentAddress, requestKey: string): Promise<{ live: number; isKnown: boolean }>;
+  /** What a spawn with this request key made; undefined where none is remembered. `created_at`: epoch ms. */
+  spawnedWith(parent: ParentAddress, requestKey: string): Promise<RememberedSpawn | undefined>;
   /** The uids of the parent's live agents. */
   liveUids(parent: ParentAddress): Promise<string[]>;
   /** Their records; those that a newer version wrote in a form that this one cannot read are left out. */
@@ -77,6 +79,14 @@ export interface StoredProfile {
   profile_version: number;
   content: string;
   registered_at: number;
+}
+
+/** A spawn that a request key stands for; `digest`: of its arguments. */
+export interface RememberedSpawn {
+  uid: string;
+  digest: string;
+  agent_id: string;
+  created_at: number;
 }
 
 type AgentVerb = keyof typeof AGENT_VERBS;
@@ -198,6 +208,7 @@ function readsOf(redis: RedisClient, keys: Keys): AgentReads {
         ? ((await redis.hget(keys.parent(parent).registry, agentId)) ?? undefined)
         : undefined,
     occupancy: (parent, requestKey) => readOccupancy(redis, keys.parent(parent), requestKey),
+    spawnedWith: (parent, requestKey) => readSpawn(redis, keys.parent(parent).request(requestKey)),
     liveUids: (parent) => redis.hkeys(keys.parent(parent).live),
     liveRecords: (parent) => readLive(redis, keys, parent),
     usage: async (parent, sinceMs) => sumUsage(await redis.hgetall(keys.parent(parent).usage), sinceMs),
@@ -210,6 +221,13 @@ async function readOccupancy(redis: RedisClient, ofParent: ParentKeys, requestKe
   const request = ofParent.request(requestKey);
   const [lives, known] = await Promise.all([redis.hvals(ofParent.live), redis.exists(request)]);
   return { live: lives.length === 0 ? 0 : await redis.exists(lives), isKnown: known > 0 };
+}
+
+/** Reads what spawn.lua has written. */
+async function readSpawn(redis: RedisClient, key: string): Promise<RememberedSpawn | undefined> {
+  const [, uid, digest, agent_id, at] = /^(\S+) (\S*) (\S+) (\S+)$/.exec((await redis.get(key)) ?? "") ?? [];
+  if (uid === undefined || digest === undefined || agent_id === undefined) return undefined;
+  return { uid, digest, agent_id, created_at: int.decode(at) };
 }
 
 async function readProfile(redis: RedisClient, key: string): Promise<StoredProfile | undefined> {

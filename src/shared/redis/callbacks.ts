@@ -3,6 +3,7 @@
  * is still to be told.
  *
  * 1. A note is deleted once the end was told, or can no longer be told: a receiver may be told twice, and is never forgotten.
+ * 2. One process at a time looks through the notes; when it dies, the next one does so after {@link LOCK_MS}.
  *
  * An agent is noted before it is spawned: a process that dies in between leaves a note about no agent, which is dropped.
  */
@@ -13,38 +14,54 @@ import {
   type Keys,
   type ParentAddress,
 } from "../protocol/keys.ts";
+import { TIMING } from "../protocol/limits.ts";
 import type { RedisClient } from "./connection/connection.ts";
-import { createLocks } from "./lock.ts";
 import { redisNowMs } from "./redis-time.ts";
+import { loadScripts } from "./scripts.ts";
 
-/** A thread without a run for so long calls back no more. */
-const CALLBACK_KEPT_MS = 7 * 24 * 3_600_000;
-/** A process that dies while it tells lets the next one do so after this time. */
+/** A thread without a run for so long calls back no more: longer than a run lasts and its end is tried to be told. */
+const CALLBACK_KEPT_MS = 9 * 24 * 3_600_000;
 const LOCK_MS = 60_000;
-const AT_A_TIME = 20;
+/** Notes that are handed out at a time. */
+export const NOTES_AT_A_TIME = 100;
+
+/** An agent whose end is to be told, and how it stands: `unknown` where there is no record of it. */
+export interface CallbackNote {
+  agent: AgentAddress;
+  status: "at_work" | "ended" | "unknown";
+}
 
 /** See the module's header. Commands reject as the connection does. */
 export interface Callbacks {
   /** From now on `threadId` calls back the other server's `callbackThreadId`. */
   set(parent: ParentAddress, threadId: string, callbackThreadId: string): Promise<void>;
-  /** The thread that `threadId` calls back; keeps it for another week. */
+  /** The thread that `threadId` calls back; keeps it for as long as one is kept. */
   get(parent: ParentAddress, threadId: string): Promise<string | undefined>;
   /** Notes an agent whose end is to be told: no process looks at it for `inMs`. */
   note(agent: AgentAddress, inMs: number): Promise<void>;
-  /** Notes that are due, 20 at most; the process with `token` has the turn to see to them. Empty while another has it. */
-  due(token: string): Promise<AgentAddress[]>;
-  /** Looks at a note again in so long; does not bring back one that is gone. */
-  later(agent: AgentAddress, inMs: number): Promise<void>;
-  forget(agent: AgentAddress): Promise<void>;
+  /** Redis' time, epoch ms. */
+  nowMs(): Promise<number>;
+  /**
+   * Takes or keeps the turn of the process with `token`, and reads notes that were due at `untilMs`, {@link NOTES_AT_A_TIME} at
+   * most. Empty while another process has the turn.
+   */
+  due(token: string, untilMs: number): Promise<CallbackNote[]>;
+  /** Looks at notes again in so long; does not bring back those that are gone. */
+  later(agents: readonly AgentAddress[], inMs: number): Promise<void>;
+  forget(agents: readonly AgentAddress[]): Promise<void>;
   /** Lets another process see to the notes. */
   giveUp(token: string): Promise<void>;
 }
 
 /** The callbacks of an installation. */
 export function createCallbacks(redis: RedisClient, keys: Keys): Callbacks {
-  const { callbacks, callbackLock } = keys;
-  const locks = createLocks(redis, keys);
+  const { callbacks, callbackLock: lock } = keys;
+  const scripts = loadScripts(redis, keys, TIMING);
   const inFuture = async (inMs: number) => (await redisNowMs(redis)) + inMs;
+  const look = async (agent: AgentAddress): Promise<CallbackNote> => {
+    const status = await redis.hget(keys.agent(agent).record, "status");
+    return { agent, status: status === null ? "unknown" : status === "ended" ? "ended" : "at_work" };
+  };
   return {
     async set(parent, threadId, callbackThreadId) {
       await redis.set(keys.parent(parent).callback(threadId), callbackThreadId, "PX", CALLBACK_KEPT_MS);
@@ -58,19 +75,27 @@ export function createCallbacks(redis: RedisClient, keys: Keys): Callbacks {
     async note(agent, inMs) {
       await redis.zadd(callbacks, await inFuture(inMs), deadlineMember(agent));
     },
-    async due(token) {
-      if (!(await locks.hold(callbackLock, token, LOCK_MS))) return [];
-      const members = await redis.zrangebyscore(callbacks, "-inf", await inFuture(0), "LIMIT", 0, AT_A_TIME);
-      const strays = members.filter((member) => !addressOfMember(member));
+    nowMs: () => redisNowMs(redis),
+    async due(token, untilMs) {
+      const { status } = await scripts.run("lock-hold", undefined, { lock, token, ms: LOCK_MS });
+      if (status !== "held") return [];
+      const members = await redis.zrangebyscore(callbacks, "-inf", untilMs, "LIMIT", 0, NOTES_AT_A_TIME);
+      const agents = members.flatMap((member) => addressOfMember(member) ?? []);
+      const own = new Set(agents.map(deadlineMember));
+      const strays = members.filter((member) => !own.has(member));
       if (strays.length > 0) await redis.zrem(callbacks, ...strays);
-      return members.flatMap((member) => addressOfMember(member) ?? []);
+      return Promise.all(agents.map(look));
     },
-    async later(agent, inMs) {
-      await redis.zadd(callbacks, "XX", await inFuture(inMs), deadlineMember(agent));
+    async later(agents, inMs) {
+      if (agents.length === 0) return;
+      const at = await inFuture(inMs);
+      await redis.zadd(callbacks, "XX", ...agents.flatMap((agent) => [at, deadlineMember(agent)]));
     },
-    async forget(agent) {
-      await redis.zrem(callbacks, deadlineMember(agent));
+    async forget(agents) {
+      if (agents.length > 0) await redis.zrem(callbacks, ...agents.map(deadlineMember));
     },
-    giveUp: (token) => locks.release(callbackLock, token),
+    async giveUp(token) {
+      await scripts.run("lock-release", undefined, { lock, token });
+    },
   };
 }

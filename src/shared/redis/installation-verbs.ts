@@ -50,12 +50,15 @@ export const INSTALLATION_VERBS = {
     args: { token: text },
     answers: { released: {} },
   },
-  /** Takes the slot to push for a parent, for `ms`; `later`: another process has it and will look once more, or a retry waits. */
+  /**
+   * Takes the slot to push for a parent, for `ms`; `later`: another process has it and will look once more, or a receiver that
+   * did not answer has its pause. `retry_in_ms`: until what the receiver refused is tried again; this slot is for what has come since.
+   */
   "webhook-begin": {
     keys: ["webhooks_due", "webhook_holders"],
     context: [],
     args: { member: text, token: text, ms: int },
-    answers: { begun: {}, later: {} },
+    answers: { begun: { retry_in_ms: optional(int) }, later: {} },
   },
   /**
    * Keeps the slots of a process for `ms`; `lost` are those that passed to another, or were taken back. Then takes up to `limit`
@@ -69,13 +72,13 @@ export const INSTALLATION_VERBS = {
     answers: { due: { lost: texts, taken: texts, next_ms: optional(int) } },
   },
   /**
-   * Gives a slot up, if `token` still has it: for good, or until a retry in `in_ms`. `again`: the next slot is due at once, for
-   * another process heard of a reply.
+   * Gives a slot up, if `token` still has it: for good, or until a retry in `in_ms`. `refused`: the receiver lives, and what comes
+   * does not wait for the retry. `again`: the next slot is due at once, for another process heard of a reply.
    */
   "webhook-end": {
     keys: ["webhooks_due", "webhook_holders"],
     context: [],
-    args: { member: text, token: text, in_ms: optional(int) },
+    args: { member: text, token: text, in_ms: optional(int), refused: flag },
     answers: { ended: {}, again: {}, lost: {} },
   },
   /** May this run call its provider now, and if not, when does it ask again? */

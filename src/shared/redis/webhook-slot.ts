@@ -17,12 +17,18 @@ import { loadScripts, type VerbAnswer } from "./scripts.ts";
 import type { StoredWebhook } from "./webhooks.ts";
 
 /**
- * How a round of pushing ended: `gone` when the receiver said that it is gone for good. The next round begins behind the entry
- * `after`.
+ * How a round of pushing ended: `gone` when the receiver said that it is gone for good, `refused` when it answered, but took
+ * not all. The next round begins behind the entry `after`.
  */
 export type RoundOutcome =
   | { status: "ok" }
-  | { status: "failed" | "gone"; problem: string; failures: number; waitMs: number; after: string };
+  | {
+      status: "failed" | "refused" | "gone";
+      problem: string;
+      failures: number;
+      waitMs: number;
+      after: string;
+    };
 
 /** See the module's header. Commands reject as the connection does. */
 export interface WebhookSlots {
@@ -30,12 +36,23 @@ export interface WebhookSlots {
   page(cursor: string, count: number): Promise<{ cursor: string; parents: ParentAddress[] }>;
   /** Notes how a round of `webhook` ended. */
   note(parent: ParentAddress, webhook: StoredWebhook, outcome: RoundOutcome): Promise<void>;
-  /** Takes the slot to push; false: another process has it, or a retry waits for its time. */
-  begin(parent: ParentAddress, lease: PushLease): Promise<boolean>;
+  /** Takes the slot to push; undefined: another process has it, or a receiver that did not answer has its pause. */
+  begin(parent: ParentAddress, lease: PushLease): Promise<BegunSlot | undefined>;
   /** Keeps the slots `kept`, and takes up to `limit` whose time has come; members as of {@link parentMember}. */
   due(lease: PushLease, kept: readonly string[], limit: number): Promise<VerbAnswer<"webhook-due">>;
-  /** Gives the slot up, until a retry in `inMs` where that is given; true: this process should begin the next one. */
-  end(parent: ParentAddress, token: string, inMs: number | undefined): Promise<boolean>;
+  /** Gives the slot up, until a retry where there is to be one; true: this process should begin the next one. */
+  end(parent: ParentAddress, token: string, retry: PushRetry | undefined): Promise<boolean>;
+}
+
+/** A slot; `retryInMs`: until what the receiver refused is tried again. Before that, only what has come since is pushed. */
+export interface BegunSlot {
+  retryInMs: number | undefined;
+}
+
+/** When a round begins by itself; `isRefused`: the receiver lives, so what comes before is pushed at once. */
+export interface PushRetry {
+  inMs: number;
+  isRefused: boolean;
 }
 
 /** Who takes a slot, and for how long. */
@@ -63,11 +80,9 @@ export function createWebhookSlots(redis: RedisClient, keys: Keys): WebhookSlots
       if (isGone && status === "noted") await redis.srem(keys.webhooks, parentMember(parent));
     },
     async begin(parent, lease) {
-      const { status } = await scripts.run("webhook-begin", undefined, {
-        member: parentMember(parent),
-        ...lease,
-      });
-      return status === "begun";
+      const slot = { member: parentMember(parent), ...lease };
+      const answer = await scripts.run("webhook-begin", undefined, slot);
+      return answer.status === "begun" ? { retryInMs: answer.retry_in_ms } : undefined;
     },
     due: (lease, kept, limit) =>
       scripts.run("webhook-due", undefined, {
@@ -75,8 +90,9 @@ export function createWebhookSlots(redis: RedisClient, keys: Keys): WebhookSlots
         limit,
         kept: kept.map((member) => [member] as const),
       }),
-    async end(parent, token, inMs) {
-      const slot = { member: parentMember(parent), token, in_ms: inMs };
+    async end(parent, token, retry) {
+      const refused = retry?.isRefused ?? false;
+      const slot = { member: parentMember(parent), token, in_ms: retry?.inMs, refused };
       return (await scripts.run("webhook-end", undefined, slot)).status !== "ended";
     },
   };

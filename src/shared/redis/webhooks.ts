@@ -64,7 +64,7 @@ export function createWebhooks(redis: RedisClient, keys: Keys): Webhooks {
   /** The process that pushes loses its slot; no retry is waited for. */
   const endSlot = (parent: ParentAddress, begin: "due" | "never") => {
     const member = parentMember(parent);
-    const slot = redis.multi().hdel(keys.webhookHolders, member, `${member}/again`);
+    const slot = redis.multi().hdel(keys.webhookHolders, member, `${member}/again`, `${member}/retry`);
     return (
       begin === "due" ? slot.zadd(keys.webhooksDue, 0, member) : slot.zrem(keys.webhooksDue, member)
     ).exec();

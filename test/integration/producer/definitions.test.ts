@@ -66,6 +66,18 @@ test("a definition may ask for more turns and tools than there are, a spawn may 
   );
 });
 
+test("a spawn that is made again after its definition was removed is answered as before, and a new one refused", async () => {
+  const stage = await openStage();
+  const wish = { name: "T", agent: "tester", request_key: "k1" };
+  const agents = [await folderWith({ "tester.md": TESTER })];
+  const first = await stage.parent("planner-7", { client: stage.client({ agents }) }).spawn(wish);
+  const parent = stage.parent();
+  expect(await parent.spawn(wish)).toEqual({ ...first, known: true });
+  await expect(parent.spawn({ ...wish, request_key: "k2" })).rejects.toMatchObject(
+    refusal("unknown_definition", /tester/),
+  );
+});
+
 test("a run of a definition follows its prompt and has its tools, on a worker that has no such folder", async () => {
   const stage = await openStage({
     scenario: [{ match: { user: "Look" }, turns: [{ content: [{ type: "text", text: "Seen." }] }] }],

@@ -1,6 +1,8 @@
 /** Guarantee: what a caller waits for costs the same, however many replies of others its parent has not acked. */
 import { expect, test } from "vitest";
 import { beginTask } from "../../../src/producer/begin-task.ts";
+import { closeAtEnd } from "../../helpers/cleanup.ts";
+import { openMonitor } from "../../helpers/monitor.ts";
 import { openStage } from "../../stage/stage.ts";
 
 const UNACKED = 1_000;
@@ -31,7 +33,7 @@ async function scene() {
     await work();
     return (await sent()) - before;
   };
-  return { parent, worker, bytesOf, channel: () => stage.observer.xlen(replies) };
+  return { ...{ stage, replies, parent, worker, bytesOf }, channel: () => stage.observer.xlen(replies) };
 }
 
 async function each(work: (i: number) => Promise<unknown>): Promise<void> {
@@ -80,4 +82,32 @@ test("waits for agents that exist do not read it either", async () => {
   );
   process.stdout.write(`shared: ${Math.round(bytes / CALLS)} bytes a wait\n`);
   expect(bytes / CALLS).toBeLessThan(MOST_BYTES_A_CALL);
+});
+
+test("check_sub_agent reads of the channel what came in the agent's life, and nothing behind its end", async () => {
+  const { stage, replies, parent, worker, channel } = await scene();
+  const check = parent.tools().find(({ name }) => name === "check_sub_agent");
+  const { agent_id } = await parent.spawn({ name: "checked" });
+  let pages = 0;
+  const monitor = await openMonitor(stage.url, (_seconds, [name = ""], source) => {
+    if (name.toLowerCase() === "xrange" && source !== "lua") pages += 1;
+  });
+  closeAtEnd(() => monitor.stop());
+  const pagesOf = async () => {
+    const before = pages;
+    const text = await check?.run({ agent_id });
+    await monitor.caughtUp();
+    return { text, pages: pages - before };
+  };
+  // All that others have left unacked stands in front of it.
+  expect(await pagesOf()).toMatchObject({ text: expect.stringContaining("idle"), pages: 1 });
+  await parent.send(agent_id, "go");
+  await worker.run(agent_id, { summary: "the result" });
+  const [[, fields] = ["", []]] = await stage.observer.xrange(replies, "-", "+", "COUNT", 1);
+  const adding = stage.observer.pipeline();
+  for (let i = 0; i < 4 * UNACKED; i++) adding.xadd(replies, "*", ...fields);
+  await adding.exec();
+  expect(await channel()).toBeGreaterThan(5 * UNACKED);
+  for (const said of [/<sub_agent(?:.|\n)*the result/, /the result/])
+    expect(await pagesOf()).toMatchObject({ text: expect.stringMatching(said), pages: 1 });
 });

@@ -245,3 +245,24 @@ test("the intake and the Agent Protocol spawn under it as well", async () => {
   const agents = await parent.list();
   expect(agents.map(({ limits }) => limits.max_turns)).toEqual([5, 5]);
 });
+
+test("a call that is made again after the profile was narrowed is answered as before, and makes nothing", async () => {
+  const { registers, spawns, prefix } = twoParents();
+  await registers.register({ model: "offline-1" });
+  const wish = { name: "a", limits: { max_turns: 10 }, request_key: "k1" };
+  const first = await spawns.spawn(wish);
+  const task = { prompt: "go", limits: { max_turns: 10 }, request_key: "k2" };
+  const reply = spawns.taskAll([task]);
+  await scriptedWorker(redisUrl(), prefix, address).run("task", { summary: "done" });
+  expect(await reply).toMatchObject([{ summary: "done" }]);
+  await registers.register({ model: "offline-1", limits: { max_turns: 5 } });
+  const fresh = testParent(testClient({ prefix }));
+  for (const parent of [spawns, registers, fresh]) {
+    expect(await parent.spawn(wish)).toEqual({ ...first, known: true });
+    expect(await parent.taskAll([task])).toEqual(await reply);
+    await expect(parent.spawn({ ...wish, limits: { max_turns: 9 } })).rejects.toMatchObject(
+      refusal("invalid_input", /max_turns 9/),
+    );
+  }
+  expect(await spawns.list()).toHaveLength(1);
+});

@@ -172,6 +172,49 @@ describe("a spawn", () => {
     expect(await parent.list()).toHaveLength(1);
   });
 
+  test("with a seen request key answers as before when the worker with its only tool has left", async () => {
+    const prefix = uniquePrefix();
+    const worker = scriptedWorker(redisUrl(), prefix, address);
+    const directory = createWorkerDirectory(worker.redis, keysUnder(prefix));
+    const about = { host: "h", version: "0.1.0", concurrency: 50 };
+    await directory.announce({ id: "w1", tools: ["look_up_order"], ...about });
+    const task = { prompt: "go", tools: ["look_up_order"], request_key: "k1" };
+    const parent = testParent(testClient({ prefix }));
+    const reply = parent.task(task);
+    await worker.uidOf("task");
+    await parent.destroy("task");
+    expect(await reply).toMatchObject({ status: "cancelled" });
+    await directory.withdraw("w1");
+    await directory.announce({ id: "w2", tools: [], ...about });
+    closeAtEnd(() => directory.withdraw("w2"));
+    const later = testParent(testClient({ prefix }));
+    expect(await later.task(task)).toEqual(await reply);
+    for (const other of [{ prompt: "go on" }, { request_key: "k2" }, { request_key: undefined }])
+      await expect(later.task({ ...task, ...other })).rejects.toMatchObject(
+        refusal("invalid_input", /no worker has any of the tools look_up_order/),
+      );
+  });
+
+  test("with a seen request key answers as before when a price or a limit has changed since", async () => {
+    const prefix = uniquePrefix();
+    const prices = { mythos: { input: 1, output: 1, cache_read: 1, cache_write: 1 } };
+    const wishes: SpawnInput[] = [
+      { name: "A", model: "mythos", limits: { max_cost_usd: 1 }, request_key: "price" },
+      { name: "C", limits: { max_turns: 9 }, request_key: "limit" },
+    ];
+    const before = testParent(testClient({ prefix, prices }));
+    const first = await Promise.all(wishes.map((wish) => before.spawn(wish)));
+    const after = testParent(testClient({ prefix, limits: { max_turns: 8 } }));
+    expect(await Promise.all(wishes.map((wish) => after.spawn(wish)))).toEqual(
+      first.map((receipt) => ({ ...receipt, known: true })),
+    );
+    for (const wish of wishes)
+      await expect(after.spawn({ ...wish, request_key: "new" })).rejects.toMatchObject({
+        code: expect.stringMatching(/^(unknown_price|invalid_input)$/),
+      });
+    expect(await after.list()).toHaveLength(2);
+  });
+
   test("put 50 times at once with one request key makes one agent and 50 equal answers", async () => {
     const prefix = uniquePrefix();
     const parents = [1, 2, 3, 4, 5].map(() => testParent(testClient({ prefix })));

@@ -10,8 +10,10 @@ import { newThreadId, openThread } from "../../../src/service/agent-protocol/thr
 import { newUid } from "../../../src/shared/protocol/ids.ts";
 import { deadlineMember } from "../../../src/shared/protocol/keys.ts";
 import { createApiKeys } from "../../../src/shared/redis/api-keys.ts";
+import { redisNowMs } from "../../../src/shared/redis/redis-time.ts";
 import { startApi } from "../../helpers/api.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
+import { handClock } from "../../helpers/hand-clock.ts";
 import { listenUntilEnd } from "../../helpers/listen.ts";
 import { refusal } from "../../helpers/parents.ts";
 import { until } from "../../helpers/until.ts";
@@ -35,14 +37,13 @@ const ENDS: Scenario = [
   { match: { user: "refused" }, turns: [{ content: [], stop_reason: "refusal" }] },
 ];
 
-/** A LangGraph server that takes runs, after it was away once. */
-async function startLangGraph() {
+/** A LangGraph server that takes runs; unless told otherwise, after it was away once. */
+async function startLangGraph({ isAway = true } = {}) {
   const runs: {
     path: string;
     key: unknown;
     body: { assistant_id: string; input: { messages: { content: string }[] } };
   }[] = [];
-  let isAway = true;
   const server = createServer((request, response) => {
     let body = "";
     request.setEncoding("utf8").on("data", (text: string) => {
@@ -196,6 +197,48 @@ test("a thread whose first records have expired shows the others, and counts on 
   expect(values.messages).toHaveLength(2);
 });
 
+test("a thread all of whose records have expired begins anew, whatever its first message was", async () => {
+  const { redis, keys, ...stage } = await openStage();
+  const threadId = newThreadId();
+  const thread = openThread(stage.client(), "default", "planner-7", threadId);
+  for (const text of ["one", "two"]) {
+    const run = await thread.begin({ assistantId: "researcher", text });
+    expect(run).toMatchObject({ run_id: `${threadId}.1`, status: "pending" });
+    await thread.cancel();
+    const agent = { tenant: "default", parentId: "planner-7", uid: threadId };
+    expect(await redis.del(keys.agent(agent).record)).toBe(1);
+  }
+});
+
+test("messages that come to a thread at rest at once begin one run, which gets them all", async () => {
+  const stage = await openStage();
+  const threadId = newThreadId();
+  const threads = [1, 2, 3].map(() => openThread(stage.client(), "default", "planner-7", threadId));
+  const runs = await Promise.all(
+    threads.map((thread, i) => thread.begin({ assistantId: "researcher", text: `message ${i}` })),
+  );
+  expect(new Set(runs.map(({ run_id }) => run_id))).toEqual(new Set([`${threadId}.1`]));
+  const inbox = await stage.store.inbox({ tenant: "default", parentId: "planner-7", uid: threadId });
+  expect(inbox.map(({ text }) => text).sort()).toEqual(["message 0", "message 1", "message 2"]);
+});
+
+test("cancelling a run that is over leaves the one that its thread has now alone", async () => {
+  const quiet = await openStage();
+  const { ask } = await startApi({ client: quiet.client(), mounts: [agentProtocol()] });
+  const threadId = newThreadId();
+  const thread = openThread(quiet.client(), "default", "agent-protocol", threadId);
+  const old = await thread.begin({ assistantId: "researcher", text: "one" });
+  await thread.cancel();
+  const current = await thread.begin({ assistantId: "researcher", text: "two" });
+  const cancel = (runId: string) =>
+    ask("POST", `${AGENT_PROTOCOL_PATH}/threads/${threadId}/runs/${runId}/cancel`);
+  expect((await cancel(old.run_id)).status).toBe(202);
+  expect((await thread.runs()).map(({ status }) => status)).toEqual(["interrupted", "pending"]);
+  expect((await cancel(current.run_id)).status).toBe(202);
+  expect((await thread.runs()).map(({ status }) => status)).toEqual(["interrupted", "interrupted"]);
+  expect((await cancel(`${threadId}.7`)).status).toBe(404);
+});
+
 test("the thread that began a run of deepagents is told its end, and the end of the follow-up, once its server is back", async () => {
   const { url, runs } = await startLangGraph();
   const told = await openStage({
@@ -264,6 +307,73 @@ test("records that cannot be read, and notes about nobody, keep no thread from b
   await told.startWorker();
   await until(() => runs.length === 1);
   await until(async () => (await redis.zcard(keys.callbacks)) === 20);
+});
+
+/** A thread of the stage's parent `planner-7` whose run has ended, noted to be told to `callbackThreadId`. */
+async function endedThread({ client, store }: Stage, callbackThreadId: string): Promise<string> {
+  const threadId = newThreadId();
+  const thread = openThread(client(), "default", "planner-7", threadId);
+  await thread.begin({ assistantId: "researcher", text: "go", callbackThreadId });
+  const how = {
+    target: "ended",
+    ended_reason: "failed",
+    status: "failed",
+    stop_reason: "worker_lost",
+  } as const;
+  await store.settle(
+    { tenant: "default", parentId: "planner-7", uid: threadId },
+    { authority: "parent", ...how },
+  );
+  return threadId;
+}
+
+test("an end is told at the first look, however many agents are at work", async () => {
+  const { url, runs } = await startLangGraph({ isAway: false });
+  const busy = await openStage();
+  const { redis, keys } = busy;
+  const parent = { tenant: "default", parentId: "planner-7" };
+  const threadId = await endedThread(busy, "main");
+  for (let i = 0; i < 500; i++) {
+    const agent = { ...parent, uid: newUid() };
+    await redis.hset(keys.agent(agent).record, { v: "1", uid: agent.uid, status: "running" });
+    await redis.zadd(keys.callbacks, 1, deadlineMember(agent));
+  }
+  const ended = deadlineMember({ ...parent, uid: threadId });
+  expect(Number(await redis.zscore(keys.callbacks, ended))).toBeGreaterThan(1);
+  // It stands still: there is no second look.
+  const sender = createCallbackSender({ client: busy.client(), url, clock: handClock() });
+  closeAtEnd(() => sender.stop());
+  sender.start();
+  await until(() => runs.length === 1);
+  expect(runs[0]?.body.input.messages[0]?.content).toContain(`[task_id=${threadId}]The agent failed`);
+  await until(async () => (await redis.zcard(keys.callbacks)) === 500);
+});
+
+test("a request that its server does not answer holds up no other end", async () => {
+  const paths: string[] = [];
+  const server = createServer(({ url = "" }, response) => {
+    paths.push(url);
+    if (!url.includes("silent")) response.writeHead(200).end();
+  });
+  const told = await openStage();
+  const clock = handClock();
+  const sender = createCallbackSender({ client: told.client(), url: await listenUntilEnd(server), clock });
+  closeAtEnd(() => sender.stop());
+  await endedThread(told, "silent");
+  sender.start();
+  await until(() => paths.length === 1);
+  await endedThread(told, "other");
+  await until(() => clock.pending === 2);
+  clock.advance(1_000);
+  await until(() => paths.length === 2);
+  expect(paths).toEqual(["/threads/silent/runs", "/threads/other/runs"]);
+  await until(async () => (await told.redis.zcard(told.keys.callbacks)) === 1);
+  await sender.stop();
+  // What was cut off is told at once by the next process.
+  const { redis, keys } = told;
+  expect(Number((await redis.zrange(keys.callbacks, 0, 0, "WITHSCORES"))[1])).toBeLessThanOrEqual(
+    await redisNowMs(redis),
+  );
 });
 
 test("asynchronous sub-agents of deepagents are started, checked, updated and cancelled by its own tools", async () => {

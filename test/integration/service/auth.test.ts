@@ -3,9 +3,11 @@ import { connect } from "node:net";
 import { beforeAll, describe, expect, test } from "vitest";
 import { agentProtocol } from "../../../src/service/agent-protocol/router.ts";
 import { type Api, createApi } from "../../../src/service/api/api.ts";
+import { mcpMount } from "../../../src/service/mcp/mount.ts";
 import { createApiKeys, type Scope } from "../../../src/shared/redis/api-keys.ts";
 import { readEvents, startApi, type TestApi } from "../../helpers/api.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
+import { handClock } from "../../helpers/hand-clock.ts";
 import { refusal } from "../../helpers/parents.ts";
 import { keysLike } from "../../helpers/redis.ts";
 import { until } from "../../helpers/until.ts";
@@ -327,3 +329,54 @@ function rawStatus(url: string, lines: string[]): Promise<number> {
     socket.write(`${lines.join("\r\n")}\r\n\r\n`);
   });
 }
+
+describe("what a request has waited for", () => {
+  const asks = { messages: [{ role: "user", content: "go" }] };
+  const call = { name: "task", arguments: { prompt: "go" } };
+  const doors = [
+    ["a task", "task", "POST", "/v1/parents/planner-7/tasks?wait=300", { prompt: "go" }],
+    ["a page of replies", "helper", "GET", "/v1/parents/planner-7/replies?wait=300", undefined],
+    [
+      "a run of the Agent Protocol",
+      "researcher",
+      "POST",
+      "/agent-protocol/runs/wait",
+      { assistant_id: "researcher", input: asks },
+    ],
+    [
+      "a tool of MCP",
+      "task",
+      "POST",
+      "/mcp?parent=planner-7",
+      { jsonrpc: "2.0", id: 1, method: "tools/call", params: call },
+    ],
+  ] as const;
+  test.for(doors)("is not shown to a key that was revoked meanwhile, and stays: %s", async (door) => {
+    const [, agentId, method, path, body] = door;
+    const waiting = await openStage();
+    const clock = handClock();
+    const mounts = [agentProtocol(), mcpMount()];
+    const { ask } = await startApi({ client: waiting.client(), mounts, clock });
+    const { token, key_id } = await keys(waiting).create({ tenant: "default", name: "k", scope: "spawn" });
+    const { doorbell } = waiting.keys.parent({ tenant: "default", parentId: "planner-7" });
+    const accept = path.startsWith("/mcp") ? "application/json, text/event-stream" : "application/json";
+    const headers = { accept, "x-parent-id": "planner-7" };
+    const answer = ask(method, path, { token, headers, ...(body && { body }) });
+    const worker = waiting.scriptedWorker();
+    if (!body) {
+      await until(async () => (await waiting.redis.pubsub("NUMSUB", doorbell))[1] === 1);
+      const { agent_id } = await waiting.parent().spawn({ name: agentId });
+      await waiting.parent().send(agent_id, "go");
+    }
+    await worker.uidOf(agentId);
+    await keys(waiting).revoke(key_id);
+    clock.advance(15_000);
+    await worker.run(agentId, { summary: "the secret result" });
+    const { status, body: shown } = await answer;
+    expect(status).toBe(path.startsWith("/mcp") ? 200 : 401);
+    expect(JSON.stringify(shown)).toContain("unknown or revoked");
+    expect(JSON.stringify(shown)).not.toContain("secret");
+    const { entries } = await waiting.parent().newReplies();
+    expect(entries).toMatchObject([{ summary: "the secret result" }]);
+  });
+});

@@ -2,6 +2,7 @@
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { expect, test } from "vitest";
+import { beginTask } from "../../../src/producer/begin-task.ts";
 import { createApi } from "../../../src/service/api/api.ts";
 import { mcpMount } from "../../../src/service/mcp/mount.ts";
 import { bundled } from "../../helpers/bundle.ts";
@@ -186,4 +187,21 @@ test("a refusal of the library is a result that the model reads", async () => {
     ask(url, "tools/call", { name: "agent", arguments: { prompt: "x", max_turns: 99 } }),
   ]);
   for (const { result } of answers) expect(result).toMatchObject({ isError: true });
+});
+
+test("a parent in the address that is a sub-agent is refused, and the process goes on", async () => {
+  const stage = await openStage();
+  const url = await serve(stage);
+  const { address } = await beginTask(stage.parent(), { prompt: "go" });
+  const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/list" });
+  const headers = { "content-type": "application/json", accept: "application/json, text/event-stream" };
+  const refused = await fetch(`${url.origin}/mcp?parent=${address.uid.toUpperCase()}`, {
+    method: "POST",
+    headers,
+    body,
+  });
+  expect(refused.status).toBe(403);
+  expect(await refused.json()).toMatchObject({
+    error: { message: expect.stringMatching(/sub-agent cannot be a parent/) },
+  });
 });

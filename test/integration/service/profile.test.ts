@@ -61,3 +61,15 @@ test("a key that may spawn reads it, and may not widen it", async () => {
   expect((await door.ask("PUT", PARENT, { body, token: admin })).status).toBe(200);
   expect((await door.ask("GET", PARENT, { token: spawn })).body).toMatchObject({ version: 1, profile: body });
 });
+
+test("a task that is sent again with its key after the profile was narrowed is answered, and one without it refused", async () => {
+  const path = "/v1/parents/narrowed";
+  const body = { prompt: "go", limits: { max_turns: 9 } };
+  const headers = { "idempotency-key": "order-1" };
+  const first = await api.ask("POST", `${path}/tasks`, { body, headers });
+  expect(first.status).toBe(202);
+  await api.ask("PUT", path, { body: { limits: { max_turns: 5 } } });
+  const again = await api.ask("POST", `${path}/tasks`, { body, headers });
+  expect(again).toMatchObject({ status: 202, body: { ...first.body, known: true } });
+  expect((await api.ask("POST", `${path}/tasks`, { body })).status).toBe(400);
+});

@@ -109,6 +109,26 @@ test("an API that was stopped and started again has its port, its board and its 
   await until(() => seen.length > 0);
 });
 
+test("an entry that its receiver refuses holds up none that come later, however long its own pause is", async () => {
+  const names = (bodies: readonly { body: string }[]) =>
+    bodies.map(({ body }) => String(JSON.parse(body).data.agent_id));
+  const { seen, url } = await startReceiver((_request, response) => {
+    const [agentId = ""] = names(seen.slice(-1));
+    response.writeHead(/bad/.test(agentId) ? 500 : 200).end();
+  });
+  const parent = stage.parent("refused");
+  await parent.webhook.set({ url });
+  startPush({ backoffMs: 3_600_000 });
+  for (const name of ["bad", "good", "bad too", "good too"]) {
+    const { agent_id } = await parent.spawn({ name });
+    await parent.send(agent_id, "Say hello");
+    await until(() => names(seen).includes(agent_id));
+  }
+  expect(names(seen)).toEqual(["bad", "good", "bad_too", "good_too"]);
+  await until(async () => (await unacked("refused")).length === 2);
+  expect(await parent.webhook.get()).toMatchObject({ status: "failing" });
+});
+
 /** What pushes: `lose` ends it as abruptly as it can be ended here, and begins another. */
 interface Pushers {
   kills: number;

@@ -1,8 +1,9 @@
 /** Guarantee: at most one process holds a lock at a time, whoever takes, keeps or releases it. */
 import { expect, test } from "vitest";
 import { keysUnder } from "../../../src/shared/protocol/keys.ts";
+import { TIMING } from "../../../src/shared/protocol/limits.ts";
 import { closeRedis, openRedis } from "../../../src/shared/redis/connection/connection.ts";
-import { createLocks } from "../../../src/shared/redis/lock.ts";
+import { loadScripts } from "../../../src/shared/redis/scripts.ts";
 import { closeAtEnd } from "../../helpers/cleanup.ts";
 import { startProxy } from "../../helpers/proxy.ts";
 import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
@@ -11,7 +12,13 @@ function scene(url = redisUrl()) {
   const redis = openRedis(url, "worker");
   closeAtEnd(() => closeRedis(redis));
   const keys = keysUnder(uniquePrefix());
-  return { redis, lock: keys.callbackLock, locks: createLocks(redis, keys) };
+  const scripts = loadScripts(redis, keys, TIMING);
+  const locks = {
+    hold: async (lock: string, token: string, ms: number) =>
+      (await scripts.run("lock-hold", undefined, { lock, token, ms })).status === "held",
+    release: (lock: string, token: string) => scripts.run("lock-release", undefined, { lock, token }),
+  };
+  return { redis, lock: keys.callbackLock, locks };
 }
 
 test("a lock is its first taker's, who may keep it, until it is released or its time is over", async () => {

@@ -10,6 +10,9 @@ import { redisUrl, uniquePrefix } from "../../helpers/redis.ts";
 const A: PushLease = { token: "a", ms: 60_000 };
 const B: PushLease = { token: "b", ms: 60_000 };
 
+/** A slot for everything that stands in the channel. */
+const FREE = { retryInMs: undefined };
+
 function scene() {
   const redis = openRedis(redisUrl(), "worker");
   closeAtEnd(() => closeRedis(redis));
@@ -22,12 +25,12 @@ const member = parentMember(parent);
 
 test("a slot is its first taker's until it ends; then nothing is left of it", async () => {
   const { redis, keys, slots } = scene();
-  expect(await slots.begin(parent, A)).toBe(true);
-  expect(await slots.begin(parent, A)).toBe(true);
+  expect(await slots.begin(parent, A)).toEqual(FREE);
+  expect(await slots.begin(parent, A)).toEqual(FREE);
   expect(await slots.end(parent, "b", undefined)).toBe(true);
-  expect(await slots.begin(parent, B)).toBe(false);
+  expect(await slots.begin(parent, B)).toBeUndefined();
   expect(await slots.end(parent, "a", undefined)).toBe(true);
-  expect(await slots.begin(parent, A)).toBe(true);
+  expect(await slots.begin(parent, A)).toEqual(FREE);
   expect(await slots.end(parent, "a", undefined)).toBe(false);
   expect(await redis.exists(keys.webhooksDue, keys.webhookHolders)).toBe(0);
 });
@@ -44,13 +47,36 @@ test("a process that heard of an entry while another had the slot has that one l
 test("a retry begins at its time, not at a ring before it", async () => {
   const { redis, keys, slots } = scene();
   await slots.begin(parent, A);
-  expect(await slots.end(parent, "a", 60_000)).toBe(false);
-  expect(await slots.begin(parent, A)).toBe(false);
+  expect(await slots.end(parent, "a", { inMs: 60_000, isRefused: false })).toBe(false);
+  expect(await slots.begin(parent, A)).toBeUndefined();
   const { taken, next_ms } = await slots.due(B, [], 1);
   expect({ taken, isLater: (next_ms ?? 0) > 0 }).toEqual({ taken: [], isLater: true });
   await redis.zadd(keys.webhooksDue, 1, member);
   expect((await slots.due(B, [], 1)).taken).toEqual([member]);
-  expect(await slots.begin(parent, A)).toBe(false);
+  expect(await slots.begin(parent, A)).toBeUndefined();
+});
+
+test("what comes while refused entries wait for their time gets a slot at once, and they keep their time", async () => {
+  const { redis, keys, slots } = scene();
+  await slots.begin(parent, A);
+  expect(await slots.end(parent, "a", { inMs: 60_000, isRefused: true })).toBe(false);
+  const retryAt = Number(await redis.zscore(keys.webhooksDue, member));
+  for (const lease of [A, B]) {
+    const begun = await slots.begin(parent, lease);
+    const { retryInMs = 0 } = begun ?? {};
+    expect(retryInMs).toBeGreaterThan(0);
+    expect(retryInMs).toBeLessThanOrEqual(60_000);
+    // Sent again, because its answer was lost.
+    expect((await slots.begin(parent, lease))?.retryInMs).toBeLessThanOrEqual(retryInMs);
+    // Another process hears of an entry meanwhile: this one looks once more, before the retry.
+    expect(await slots.begin(parent, { ...lease, token: "c" })).toBeUndefined();
+    expect(await slots.end(parent, lease.token, { inMs: retryInMs, isRefused: true })).toBe(true);
+    expect(Number(await redis.zscore(keys.webhooksDue, member))).toBeGreaterThanOrEqual(retryAt);
+  }
+  await redis.zadd(keys.webhooksDue, 1, member);
+  expect((await slots.due(B, [], 1)).taken).toEqual([member]);
+  expect(await slots.end(parent, "b", undefined)).toBe(false);
+  expect(await redis.exists(keys.webhooksDue, keys.webhookHolders)).toBe(0);
 });
 
 test("a process keeps its slots, and hears of those that passed to another", async () => {
@@ -62,7 +88,7 @@ test("a process keeps its slots, and hears of those that passed to another", asy
   expect((await slots.due(B, [], 1)).taken).toEqual([member]);
   const due = await slots.due(A, [member, parentMember(other)], 10);
   expect(due).toMatchObject({ lost: [member], taken: [] });
-  expect(await slots.begin(other, B)).toBe(false);
+  expect(await slots.begin(other, B)).toBeUndefined();
 });
 
 test("no more slots are taken than there is room for", async () => {
@@ -78,7 +104,7 @@ test("a webhook that is set anew is pushed to at once, whoever has the slot or w
   await slots.begin(parent, A);
   await webhooks.set(parent, "https://example.com/");
   expect((await slots.due(A, [member], 0)).lost).toEqual([member]);
-  expect(await slots.begin(parent, B)).toBe(true);
+  expect(await slots.begin(parent, B)).toEqual(FREE);
   await webhooks.remove(parent);
   expect(await redis.exists(keys.webhooksDue, keys.webhookHolders, keys.webhooks)).toBe(0);
 });

@@ -132,6 +132,23 @@ it("whatever a server answers with, the process keeps its memory: parts, tools a
   ]);
 });
 
+it("a server that says more than 10,000 values about itself is not connected", async () => {
+  const { log, lines } = collected();
+  const boasting = (icons: number): McpAnswers => ({
+    initialize: ({ params }) => ({
+      protocolVersion: params?.protocolVersion,
+      capabilities: { tools: {} },
+      serverInfo: { name: "x", version: "1", icons: Array.from({ length: icons }, () => ({ src: "a:b" })) },
+    }),
+    "tools/list": () => ({ tools: [tool("a")] }),
+  });
+  const { connection } = await connectTo(boasting(4_000));
+  expect(await connection.list()).toHaveLength(1);
+  const { connection: other } = await connectTo(boasting(5_000), systemClock, log);
+  await expect(other.list()).rejects.toThrow("far is not available.");
+  expect(lines.join("")).toContain('"problem":"it said more than 10000 values about itself"');
+});
+
 it("an answer with more than 1,000 parts is read so far, and says how many more there were", async () => {
   const content = Array.from({ length: 1_500 }, (_, n) => ({ type: "text", text: `${n}` }));
   const { connection } = await connectTo({ "tools/call": () => ({ content }) });

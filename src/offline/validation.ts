@@ -88,6 +88,8 @@ function toolsProblem(request: CountTokensRequest): string | undefined {
     (tool) => (tool.type ?? "custom") === "custom" && !tool.input_schema,
   );
   if (bare >= 0) return `tools.${bare}.custom.input_schema: Field required`;
+  const unusable = schemasProblem(request.tools ?? []);
+  if (unusable !== undefined) return unusable;
   const choice = request.tool_choice;
   if ((choice?.type === "any" || choice?.type === "tool") && names.length === 0) {
     return "tool_choice: may only be specified while providing tools";
@@ -98,6 +100,21 @@ function toolsProblem(request: CountTokensRequest): string | undefined {
   return usesTools && names.length === 0
     ? "Requests which include `tool_use` or `tool_result` blocks must define tools"
     : undefined;
+}
+
+const PROPERTY_KEY = /^[a-zA-Z0-9_.-]{1,64}$/;
+
+/** What the API refuses in the schema of a tool's input; of property keys it looks at those of the top level only. */
+function schemasProblem(tools: NonNullable<CountTokensRequest["tools"]>): string | undefined {
+  for (const [index, { input_schema: schema }] of tools.entries()) {
+    if (schema === undefined) continue;
+    const path = `tools.${index}.custom.input_schema`;
+    if (["oneOf", "allOf", "anyOf"].some((keyword) => keyword in schema))
+      return `${path}: input_schema does not support oneOf, allOf, or anyOf at the top level`;
+    if (!Object.keys(schema.properties ?? {}).every((key) => PROPERTY_KEY.test(key)))
+      return `${path}.properties: Property keys should match pattern '${PROPERTY_KEY.source}'`;
+  }
+  return undefined;
 }
 
 function messagesProblem(request: CountTokensRequest): string | undefined {

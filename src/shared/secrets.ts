@@ -48,6 +48,8 @@ let beginnings: Beginnings | undefined;
 /** From now on `value` leaves this process no more. */
 export function keepSecret(value: string | undefined): void {
   if (value === undefined || value.length < MIN_CHARS || spellings.has(value)) return;
+  // Of a value that was read with its line's end, programs show the rest alone.
+  if (value !== value.trim()) keepSecret(value.trim());
   spellings.set(value, { whole: spellingsOf(value), digits: digitsOf(value) });
   const [oldest] = spellings.keys();
   if (spellings.size > MAX_SECRETS && oldest !== undefined) spellings.delete(oldest);
@@ -67,7 +69,9 @@ export function keepSecretsOf(values: Readonly<Record<string, string>>): void {
 }
 
 /** Of `Bearer x` also the last word alone, of `Basic x` also the password, of cookies also each value. */
-function keepNamed(name: string, value: string): void {
+function keepNamed(name: string, whole: string): void {
+  const value = whole.trim();
+  if (mayBeSecret(name, value)) keepSecret(whole);
   const [scheme = "", ...words] = value.split(/\s+/);
   const parts = [value, words.at(-1) ?? ""];
   if (/cookie/i.test(name))
@@ -96,7 +100,7 @@ const LOOKS_DRAWN = /^(?![/.~])(?=\S*\d)(?=\S*[A-Za-z])\S{16,}$/;
  */
 export function keepSecretsOfEnvironment(env: Readonly<Record<string, string | undefined>>): void {
   for (const [name, value = ""] of Object.entries(env)) {
-    if (mayBeSecret(name, value) && LOOKS_DRAWN.test(value)) keepSecret(value);
+    if (mayBeSecret(name, value.trim()) && LOOKS_DRAWN.test(value.trim())) keepSecret(value);
     keepLoginOf(value);
   }
 }
@@ -119,12 +123,17 @@ function decoded(text: string): string | undefined {
   }
 }
 
-/** Keeps the secrets among the arguments of a program: `--api-key=x`, `--token x`. */
+/** A header or a variable as one argument, also right behind a short option: `Authorization: Bearer x`, `-eTOKEN=x`. */
+const NAMED = /^(?:-\w)?([A-Za-z_][\w-]*)\s*[:=]\s*(\S.*)$/s;
+
+/** Keeps the secrets among the arguments of a program: `--api-key=x`, `--token x`, `--header 'Authorization: Bearer x'`, `-e TOKEN=x`. */
 export function keepSecretsOfArguments(args: readonly string[]): void {
   for (const [i, arg] of args.entries()) {
-    const [, name = "", own] = /^--?([\w-]+)(?:=(.+))?$/.exec(arg) ?? [];
+    const [, name = "", own] = /^--?([\w-]+)(?:=(.+))?$/s.exec(arg) ?? [];
     const value = own ?? args[i + 1] ?? "";
     if (own !== undefined || !value.startsWith("--")) keepNamed(name, value);
+    const [, field = "", meant = ""] = NAMED.exec(own ?? arg) ?? [];
+    keepNamed(field, meant);
     keepLoginOf(arg);
   }
 }
@@ -326,13 +335,21 @@ function spellingsOf(value: string): string[] {
   return all.filter((spelling) => spelling.length >= MIN_CHARS);
 }
 
+/** As JavaScript, Python, Go and .NET spell it, with slashes escaped or not, with small digits or large ones. */
 function jsonSpellings(value: string): string[] {
   const plain = JSON.stringify(value).slice(1, -1);
-  const ascii = plain.replace(
-    /[^\x20-\x7e]/g,
-    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`,
-  );
-  return [plain, ascii].flatMap((each) => [each, each.replaceAll("/", "\\/")]);
+  const all = [
+    plain,
+    plain.replace(/[^\x20-\x7e]/g, codeOf),
+    plain.replace(/[&<>]/g, codeOf),
+    plain.replaceAll('\\"', '"').replace(/["&'+<>`]|[^\x20-\x7e]/g, codeOf),
+  ].flatMap((each) => [each, each.replaceAll("/", "\\/")]);
+  const large = all.map((each) => each.replace(/(?<=\\u)[0-9a-f]{4}/g, (digits) => digits.toUpperCase()));
+  return [...new Set([...all, ...large])];
+}
+
+function codeOf(unit: string): string {
+  return `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
 }
 
 function urlSpellings(value: string): string[] {
@@ -341,9 +358,12 @@ function urlSpellings(value: string): string[] {
   const login = new URL("redis://h");
   login.password = sendable;
   const whole = encodeURIComponent(sendable);
-  const all = [whole, encodeURIComponent(whole), encodeURI(sendable), login.password];
-  all.push(new URLSearchParams([["", sendable]]).toString().slice(1));
-  return all.flatMap((each) => [each, each.replace(/%[0-9A-F]{2}/g, (byte) => byte.toLowerCase())]);
+  const form = new URLSearchParams([["", sendable]]).toString().slice(1);
+  const all = [whole, encodeURI(sendable), login.password, form].flatMap((each) => [
+    each,
+    each.replace(/%[0-9A-F]{2}/g, (byte) => byte.toLowerCase()),
+  ]);
+  return [...all, encodeURIComponent(whole), encodeURIComponent(all[1] ?? "")];
 }
 
 function hexSpellings(value: string): string[] {

@@ -69,8 +69,8 @@ export interface McpMessage {
 }
 
 /**
- * What a server does with the messages of each method: answers a result, throws an error, or takes the response over and answers
- * nothing.
+ * What a server does with the messages of each method, with a client's answers to its own (`answer`) and with requests for a stream
+ * (`GET`): answers a result, throws an error, or takes the response over and answers nothing.
  */
 export type McpAnswers = Record<
   string,
@@ -88,8 +88,12 @@ export async function startMcpServer(answers: McpAnswers): Promise<{ url: string
   const asked: string[] = [];
   const all: McpAnswers = { initialize, ...answers };
   const server = createServer(async (request, response) => {
-    if (request.method !== "POST") return void response.writeHead(405).end();
-    const message = JSON.parse(await text(request)) as McpMessage;
+    if (request.method !== "POST" && all.GET === undefined) return void response.writeHead(405).end();
+    const isPost = request.method === "POST";
+    const message: McpMessage = {
+      method: "answer",
+      ...(isPost ? JSON.parse(await text(request)) : { method: "GET" }),
+    };
     asked.push(message.method);
     const answer = all[message.method];
     if (answer === undefined && message.id === undefined) return void response.writeHead(202).end();

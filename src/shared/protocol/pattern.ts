@@ -1,8 +1,9 @@
 /**
  * Patterns with stars, as permission rules have them: of words, and of paths. Pure.
  *
- * 1. Rules and texts are strangers': a text is read once, whatever the pattern, and what that costs is counted. Who is judged by
- *    the answer asks first whether {@link Work} is left: without it the answer is worth nothing.
+ * 1. Rules and texts are strangers': a text is read once, whatever the pattern, for the parts between the stars of words are looked for one
+ *    behind the other. What matching costs is counted; taking a rule apart is not, for rules are short. Who is judged by the
+ *    answer asks first whether {@link Work} is left: without it the answer is worth nothing.
  */
 
 /** Longest pattern. */

@@ -15,7 +15,7 @@ import { clip, quoted } from "../../shared/protocol/text.ts";
 import { withoutSecrets } from "../../shared/secrets.ts";
 import { StopSignal } from "../../shared/stop-signal.ts";
 import { fitResult, safeText, textOfResult } from "./result-text.ts";
-import type { Tool, ToolContext } from "./tool.ts";
+import { schemaProblem, type Tool, type ToolContext } from "./tool.ts";
 import type { Workspace } from "./workspace.ts";
 
 /** The tools of a run, and the names of its allowlist that no tool has. */
@@ -72,7 +72,8 @@ export interface RunToolOptions {
  * `more`: tools that become known later; they never replace one of `tools`. An allowlist may name all tools of an MCP server
  * by `mcp__<server>`.
  *
- * @throws {SubagentError} `invalid_tool` when two tools have one name, or one has the name of a spawning tool.
+ * @throws {SubagentError} `invalid_tool` when two tools have one name, or one has the name of a spawning tool or an input schema that the
+ *   Messages API refuses.
  */
 export function createToolbox(tools: readonly Tool[], more: () => readonly Tool[] = () => NO_TOOLS): Toolbox {
   const byName = new Map<string, Tool>();
@@ -84,6 +85,8 @@ export function createToolbox(tools: readonly Tool[], more: () => readonly Tool[
       );
     }
     if (byName.has(tool.name)) throw new SubagentError("invalid_tool", `Two tools are named ${tool.name}.`);
+    const problem = schemaProblem(tool.inputSchema);
+    if (problem !== undefined) throw new SubagentError("invalid_tool", `Tool ${tool.name}: ${problem}.`);
     byName.set(tool.name, tool);
   }
   let added: readonly Tool[] | undefined;

@@ -46,13 +46,15 @@ function findTools(hidden: readonly Tool[]): Tool {
         .sort((a, b) => b.score - a.score);
       if (ranked.length === 0) return `No tool fits. There are: ${namesOf(hidden)}`;
       let text = "";
+      const leftOut: Tool[] = [];
       for (const { tool } of ranked.slice(0, MOST_FOUND)) {
         const { name, description, inputSchema } = tool;
         const entry = `${name}: ${description}\ninput_schema: ${JSON.stringify(inputSchema)}\n\n`;
-        if (text.length + entry.length > MAX_FOUND_CHARS) break;
-        text += entry;
+        if (text.length + entry.length > MAX_FOUND_CHARS) leftOut.push(tool);
+        else text += entry;
       }
-      return text === "" ? namesOf(ranked.map(({ tool }) => tool)) : text.trim();
+      if (leftOut.length > 0) text += `Left out, for their descriptions are too long: ${namesOf(leftOut)}.`;
+      return text.trim();
     },
   });
 }

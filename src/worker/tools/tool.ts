@@ -6,6 +6,7 @@ import { z } from "zod";
 import { SubagentError } from "../../shared/errors.ts";
 import { withoutNulls } from "../../shared/protocol/content.ts";
 import { mcpServerOf } from "../../shared/protocol/permissions.ts";
+import { quoted } from "../../shared/protocol/text.ts";
 import type { Workspace } from "./workspace.ts";
 
 /** A JSON Schema (draft 2020-12) whose top level is an object, as the Messages API expects it. */
@@ -161,6 +162,33 @@ function jsonSchemaOf(name: string, schema: z.ZodObject): JsonSchemaObject {
   } catch (cause) {
     throw new SubagentError("invalid_tool", `Tool ${name}: input has no JSON Schema form.`, {}, cause);
   }
+}
+
+/** Names of properties that the Messages API takes; it looks at those of the top level only. */
+const PROPERTY_NAME = /^[a-zA-Z0-9_.-]{1,64}$/;
+
+/** Why the Messages API refuses every request that offers a tool with this input schema; undefined where it takes it. */
+export function schemaProblem(schema: Readonly<Record<string, unknown>>): string | undefined {
+  const combined = ["anyOf", "oneOf", "allOf"].find((keyword) => schema[keyword] !== undefined);
+  if (combined !== undefined)
+    return `its input schema has ${combined} at the top level, where the Messages API takes none`;
+  const { properties = {}, required = [] } = schema;
+  if (!isObject(properties) || !Object.values(properties).every(isSchema))
+    return "the properties of its input schema are no schemas";
+  if (!Array.isArray(required) || !required.every((name) => typeof name === "string"))
+    return "what its input schema requires is no list of names";
+  const odd = Object.keys(properties).find((name) => !PROPERTY_NAME.test(name));
+  return odd === undefined
+    ? undefined
+    : `its input has a property ${quoted(odd)}, whose name does not match ${PROPERTY_NAME.source}`;
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function isSchema(value: unknown): boolean {
+  return typeof value === "boolean" || isObject(value);
 }
 
 function sentenceOf(error: z.ZodError): string {

@@ -49,6 +49,18 @@ describe("checkMessages refuses", () => {
       body({ tools: [{ name: "x" }] }),
       /^tools\.0\.custom\.input_schema: Field required/,
     ],
+    ...["oneOf", "allOf", "anyOf"].map((keyword): [string, string, RegExp] => [
+      `${keyword} at the top level of a tool's schema`,
+      body({ tools: [{ name: "x", input_schema: { type: "object", [keyword]: [{}] } }] }),
+      /^tools\.0\.custom\.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level/,
+    ]),
+    [
+      "a property of a tool with an odd name",
+      body({
+        tools: [...tools, { name: "x", input_schema: { type: "object", properties: { "a[b]": {} } } }],
+      }),
+      /^tools\.1\.custom\.input_schema\.properties: Property keys should match pattern '\^\[a-zA-Z0-9_\.-\]\{1,64\}\$'/,
+    ],
     [
       "a forced tool that is not offered",
       body({ tool_choice: { type: "tool", name: "x" } }),

@@ -120,6 +120,85 @@ test("a secret is masked wherever it begins within base64 text", () => {
   );
 });
 
+test.each([
+  ["--header and a header", ["--header", "Authorization: Bearer a7-header-0011"], "a7-header-0011"],
+  ["one header argument", ["--header=X-Api-Key: a7-header-0022"], "a7-header-0022"],
+  ["-H and a header behind it", ["-HX-Api-Key:a7-header-0033"], "a7-header-0033"],
+  ["-e and a variable", ["run", "-e", "GITHUB_TOKEN=ghp_a7variable44"], "ghp_a7variable44"],
+  ["--env=", ["--env=GITHUB_TOKEN=ghp_a7variable55"], "ghp_a7variable55"],
+  ["a variable in front of a program", ["DB_PASSWORD=a7-pass-0066", "serve"], "a7-pass-0066"],
+])("of a program's arguments a secret is kept behind a name: %s", (_, args, secret) => {
+  keepSecretsOfArguments(args);
+  expect(withoutSecrets(`it is ${secret}.`)).toBe("it is [redacted].");
+});
+
+test("of arguments with names nothing ordinary is kept", () => {
+  const args = [
+    "-e",
+    "AUTH_MODE=permissive-mode",
+    "--header",
+    "Accept: application/json+x",
+    "key-file: /srv/a7/x.pub",
+  ];
+  keepSecretsOfArguments(args);
+  const text = "permissive-mode application/json+x /srv/a7/x.pub";
+  expect(withoutSecrets(text)).toBe(text);
+});
+
+test("a value that was read with its line's end is masked without it, too, and a word stays a word", () => {
+  keepSecret("b8-given-778899\n");
+  keepSecretsOf({
+    MY_TOKEN: "b8-variable-1122\r\n",
+    Authorization: "Bearer b8-header-3344\n",
+    "X-Auth": "optional\n",
+  });
+  keepSecretsOfEnvironment({ SHOP_TOKEN: "b8Environment0055667\n" });
+  keepSecretsOfArguments(["--api-key=b8-argument-7788\n", "-e", "TOKEN=b8-argument-9900\n"]);
+  const text =
+    "b8-given-778899 b8-variable-1122 b8-header-3344 b8Environment0055667 b8-argument-7788 b8-argument-9900";
+  expect(withoutSecrets(text)).toBe(text.replace(/\S+/g, "[redacted]"));
+  expect(withoutSecrets("an optional word")).toBe("an optional word");
+});
+
+describe("a secret with signs that other programs escape is masked", () => {
+  const value = `c9&<k>+"y'é/z\`\\77`;
+  keepSecret(value);
+  const code = (unit: string) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  const large = (text: string) => text.replace(/(?<=\\u)[0-9a-f]{4}/g, (digits) => digits.toUpperCase());
+  const plain = JSON.stringify(value).slice(1, -1);
+  const net = plain.replace('\\"', '"').replace(/["&'+<>`é]/g, code);
+  const go = plain.replace(/[&<>]/g, code);
+  test.each([
+    ["as Go spells it", go],
+    ["as Go spells it, with large digits", large(go)],
+    ["as .NET spells it", large(net)],
+    ["as .NET spells it, with small digits", net],
+    ["as PHP spells it", large(net).replace("/", "\\/")],
+    ["as Go spells it, in JSON", JSON.stringify(go)],
+    ["in a URL twice, with small letters", encodeURIComponent(encodeURIComponent(value).toLowerCase())],
+    ["in a URL twice", encodeURIComponent(encodeURIComponent(value))],
+  ])("%s", (_, text) => {
+    expect(withoutSecrets(`before ${text} after`)).toMatch(/^before "?\[redacted\]"? after$/);
+  });
+});
+
+test("a text without the beginning of a secret is read once, and searched for no spelling", async () => {
+  vi.resetModules();
+  const own = await import("../../../src/shared/secrets.ts");
+  for (let n = 0; n < 50; n++) own.keepSecret(`Zq${n}&<k>+"y'/z\`\\77`);
+  const text = "an ordinary text, such as a tool's result is: a+b \\u003c & <c>\n".repeat(1_000);
+  const searches = [
+    vi.spyOn(String.prototype, "includes"),
+    vi.spyOn(String.prototype, "replaceAll"),
+    vi.spyOn(String.prototype, "replace"),
+  ];
+  const shown = own.withoutSecrets(text);
+  const calls = searches.map(({ mock }) => mock.calls.length);
+  for (const search of searches) search.mockRestore();
+  expect(calls).toEqual([0, 0, 0]);
+  expect(shown).toBe(text);
+});
+
 test("texts without a secret are the same texts, and short values are no secrets", () => {
   const text = "an ordinary text about keys";
   keepSecret("keys");

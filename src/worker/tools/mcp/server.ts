@@ -4,11 +4,13 @@
  * 1. A connection that broke is made anew by the next call; one that could not be made, or that brought no list, not before its
  *    back-off is over. The back-off doubles until a list or a call has worked.
  * 2. Every wait has an end; what a server answers or fails with never rejects with anything but a {@link ToolFailure}.
- * 3. An answer has at most 10 MB, a longer one ends the connection; of a list no more pages are asked for than have that together.
+ * 3. Of a list no more pages are asked for than have 10 MB together.
+ * 4. An answer that cannot be used concerns the call that it answers: the connection ends only where it is gone, or beyond the bounds of
+ *    what may come along it (`transport.ts`).
  *
  * Nothing is started before it is needed: for the list of tools once, then with the first call.
  */
-import type { Client, Tool as ListedTool, Transport } from "@modelcontextprotocol/client";
+import type { Client } from "@modelcontextprotocol/client";
 import type { Clock } from "../../../shared/clock.ts";
 import { messageOf, ToolFailure } from "../../../shared/errors.ts";
 import type { Logger } from "../../../shared/logger.ts";
@@ -17,7 +19,8 @@ import { clip } from "../../../shared/protocol/text.ts";
 import { keepLoginOf, keepSecretsOf, keepSecretsOfArguments } from "../../../shared/secrets.ts";
 import { whenAborted } from "../../../shared/stop-signal.ts";
 import { packageVersion } from "../../../shared/version.ts";
-import { boundedFetch } from "./response-limit.ts";
+import { CallResult, ListedPage, ListedTool } from "./answer.ts";
+import { openTransport } from "./transport.ts";
 
 const CONNECT_MS = 10_000;
 const FIRST_BACKOFF_MS = 1_000;
@@ -25,12 +28,9 @@ const LONGEST_BACKOFF_MS = 60_000;
 const MAX_TOOLS = 500;
 const MAX_PAGES = 50;
 const MAX_LIST_CHARS = 10 * 1024 * 1024;
-const MAX_ANSWER_BYTES = 10 * 1024 * 1024;
-const MAX_STDERR_CHARS = 1_000;
 const MAX_PROBLEM_CHARS = 500;
-
-/** What a call of a tool came to. */
-export type CallResult = Awaited<ReturnType<Client["callTool"]>>;
+/** What servers write with a status of 400 to a client whose session they have forgotten. */
+const FORGOTTEN = /session|initiali[sz]ed/i;
 
 /** What a server needs from its worker. */
 export interface ServerMeans {
@@ -41,7 +41,7 @@ export interface ServerMeans {
 /** A connection that is there or being made. */
 interface Connecting {
   readonly client: Promise<Client>;
-  /** Aborted when it must end: what is still being made is given up. */
+  /** Aborted when it must end, with a {@link ToolFailure} that says why: what is still being made is given up. */
   readonly end: AbortController;
 }
 
@@ -79,7 +79,9 @@ export class ServerConnection {
     const client = await connecting.client;
     let tools: ListedTool[];
     try {
-      tools = await listTools(client);
+      tools = await listTools(client, (problem) => {
+        this.#means.logger.warn({ server: this.name, problem }, "MCP tool left out");
+      });
     } catch (error) {
       throw this.#failed(error);
     } finally {
@@ -95,23 +97,36 @@ export class ServerConnection {
     const client = await connecting.client;
     try {
       const timeout = this.#server.timeout_ms;
-      const sent = { name, arguments: input };
-      const result = await client.callTool(sent, { signal, timeout, maxTotalTimeout: timeout });
+      const sent = { method: "tools/call", params: { name, arguments: input } };
+      const result = await client.request(sent, CallResult, { signal, timeout, maxTotalTimeout: timeout });
       this.#failures = 0;
       return result;
     } catch (error) {
-      const { ProtocolError, SdkError, SdkErrorCode } = await import("@modelcontextprotocol/client");
-      const problem = clip(messageOf(error), MAX_PROBLEM_CHARS);
-      if (error instanceof ProtocolError) throw new ToolFailure(`${this.name} refused the call: ${problem}`);
-      if (error instanceof SdkError && error.code === SdkErrorCode.RequestTimeout)
-        throw new ToolFailure(
-          `${this.name} did not answer within ${this.#server.timeout_ms / 1_000} s: the effect of the call is unknown.`,
-        );
-      await this.#end(connecting);
-      throw new ToolFailure(
-        `${this.name} broke off during this call (${problem}): its effect is unknown. Check before you repeat it.`,
-      );
+      throw await this.#failedCall(error, client, connecting);
     }
+  }
+
+  async #failedCall(error: unknown, client: Client, connecting: Connecting): Promise<ToolFailure> {
+    const { ProtocolError, SdkError, SdkErrorCode, SdkHttpError } = await import(
+      "@modelcontextprotocol/client"
+    );
+    const problem = clip(messageOf(whyEnded(connecting.end) ?? error), MAX_PROBLEM_CHARS);
+    if (error instanceof ProtocolError) return new ToolFailure(`${this.name} refused the call: ${problem}`);
+    if (error instanceof SdkError && error.code === SdkErrorCode.RequestTimeout)
+      return new ToolFailure(
+        `${this.name} did not answer within ${this.#server.timeout_ms / 1_000} s: the effect of the call is unknown.`,
+      );
+    const isForgotten =
+      error instanceof SdkHttpError &&
+      ((error.status === 404 && client.transport?.sessionId !== undefined) ||
+        (error.status === 400 && FORGOTTEN.test(error.message)));
+    if (isForgotten) await this.#end(connecting);
+    // Without a transport it has been closed, from either side.
+    const what =
+      client.transport === undefined ? "broke off during this call" : "gave no answer that can be read";
+    return new ToolFailure(
+      `${this.name} ${what} (${problem}): its effect is unknown. Check before you repeat it.`,
+    );
   }
 
   /** Ends the connection for good, and with it a server that this process started. */
@@ -156,20 +171,23 @@ export class ServerConnection {
   async #connect(end: AbortController): Promise<Client> {
     const { Client } = await import("@modelcontextprotocol/client");
     const client = new Client({ name: "subagent-queue", version: packageVersion() });
-    const { transport, said } = await transportTo(this.#server, () => {
-      this.#means.logger.warn({ server: this.name }, "MCP server gave an answer of more than 10 MB");
+    const { clock, logger } = this.#means;
+    const { transport, said } = await openTransport(this.#server, clock, (why) => {
+      end.abort(new ToolFailure(why));
+      logger.warn({ server: this.name, why }, "MCP server goes beyond its bounds: its connection ends");
     });
-    const limit = this.#means.clock.timeout(CONNECT_MS, () => end.abort());
+    const late = new ToolFailure(`It was not connected within ${CONNECT_MS / 1_000} s.`);
+    const limit = clock.timeout(CONNECT_MS, () => end.abort(late));
     try {
-      await Promise.race([client.connect(transport, { timeout: CONNECT_MS }), givenUp(end.signal)]);
+      await Promise.race([client.connect(transport, { timeout: CONNECT_MS }), givenUp(end)]);
     } catch (error) {
       await client.close().catch(() => {});
       await transport.close().catch(() => {});
-      throw this.#failed(error, said());
+      throw this.#failed(whyEnded(end) ?? error, said());
     } finally {
       limit.cancel();
     }
-    this.#means.logger.debug({ server: this.name }, "MCP server connected");
+    logger.debug({ server: this.name }, "MCP server connected");
     return client;
   }
 
@@ -194,15 +212,22 @@ export class ServerConnection {
  * What the server lists, page by page: the SDK's own walk goes on for 64 pages of any size, and fails beyond. A list without
  * end is as long as its bound.
  */
-async function listTools(client: Client): Promise<ListedTool[]> {
+async function listTools(client: Client, leftOut: (problem: string) => void): Promise<ListedTool[]> {
   if (client.getServerCapabilities()?.tools === undefined) return [];
   const tools: ListedTool[] = [];
+  let taken = 0;
   let cursor: string | undefined;
   let chars = 0;
-  for (let page = 0; page < MAX_PAGES && tools.length < MAX_TOOLS; page++) {
+  for (let page = 0; page < MAX_PAGES && taken < MAX_TOOLS; page++) {
     const params = cursor === undefined ? {} : { cursor };
-    const listed = await client.request({ method: "tools/list", params }, { timeout: CONNECT_MS });
-    for (const tool of listed.tools) if (tools.length < MAX_TOOLS) tools.push(tool);
+    const asked = { method: "tools/list", params };
+    const listed = await client.request(asked, ListedPage, { timeout: CONNECT_MS });
+    for (const tool of listed.tools.slice(0, MAX_TOOLS - taken)) {
+      const read = ListedTool.safeParse(tool);
+      if (read.success) tools.push(read.data);
+      else leftOut(problemOf(read.error.issues));
+      taken += 1;
+    }
     chars += JSON.stringify(listed).length;
     cursor = listed.nextCursor;
     if (cursor === undefined || chars > MAX_LIST_CHARS) break;
@@ -210,49 +235,27 @@ async function listTools(client: Client): Promise<ListedTool[]> {
   return tools;
 }
 
-/** Rejects when `signal` aborts. */
-async function givenUp(signal: AbortSignal): Promise<never> {
-  await whenAborted(signal);
-  throw new ToolFailure(`It was not connected within ${CONNECT_MS / 1_000} s.`);
+/** Rejects when `end` aborts. */
+async function givenUp(end: AbortController): Promise<never> {
+  await whenAborted(end.signal);
+  throw whyEnded(end) ?? stopped();
+}
+
+/** Why a connection was ended; undefined where it was not, or where its end says nothing about the server. */
+function whyEnded({ signal }: AbortController): ToolFailure | undefined {
+  const reason: unknown = signal.reason;
+  return reason instanceof ToolFailure ? reason : undefined;
+}
+
+function problemOf([issue]: readonly {
+  readonly path: readonly PropertyKey[];
+  readonly message: string;
+}[]): string {
+  return issue === undefined
+    ? "not valid"
+    : clip(`${issue.path.join(".")}: ${issue.message}`, MAX_PROBLEM_CHARS);
 }
 
 function stopped(): ToolFailure {
   return new ToolFailure("The worker stops.");
-}
-
-/**
- * The way to a server; `said`: the end of what it wrote to its standard error. An answer that is too long ends the connection;
- * over HTTP `tooLong` is told.
- */
-async function transportTo(
-  server: McpServer,
-  tooLong: () => void,
-): Promise<{ transport: Transport; said: () => string }> {
-  if ("url" in server) {
-    const { StreamableHTTPClientTransport } = await import("@modelcontextprotocol/client");
-    const { url, headers } = server;
-    const transport: Transport = new StreamableHTTPClientTransport(new URL(url), {
-      requestInit: { headers },
-      fetch: boundedFetch(MAX_ANSWER_BYTES, () => {
-        tooLong();
-        transport.close().catch(() => {});
-      }),
-    });
-    return { transport, said: () => "" };
-  }
-  const { getDefaultEnvironment, StdioClientTransport } = await import("@modelcontextprotocol/client/stdio");
-  const { command, args, env, cwd } = server;
-  const transport = new StdioClientTransport({
-    command,
-    args,
-    env: { ...getDefaultEnvironment(), ...env },
-    stderr: "pipe",
-    maxBufferSize: MAX_ANSWER_BYTES,
-    ...(cwd !== undefined && { cwd }),
-  });
-  let said = "";
-  transport.stderr?.on("data", (chunk: Buffer) => {
-    said = (said + chunk.toString("utf8")).slice(-MAX_STDERR_CHARS);
-  });
-  return { transport, said: () => said };
 }

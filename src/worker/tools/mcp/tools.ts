@@ -5,9 +5,9 @@
  * 1. A server that cannot be listed at the start keeps no worker from starting; it is asked again, ever more rarely, and its
  *    tools are there from then on.
  *
- * What a server says about its tools is bounded in number, names, size and depth.
+ * What a server says about its tools is bounded in number, names, size and depth. A tool that the model could not be told about, or with which
+ * the Messages API would refuse every request, is left out, with a line in the log.
  */
-import type { Tool as ListedTool } from "@modelcontextprotocol/client";
 import { messageOf, ToolFailure } from "../../../shared/errors.ts";
 import type { McpServers } from "../../../shared/mcp-server.ts";
 import { JsonObject } from "../../../shared/protocol/content.ts";
@@ -16,8 +16,9 @@ import { mcpServerOf } from "../../../shared/protocol/permissions.ts";
 import { clip } from "../../../shared/protocol/text.ts";
 import { withoutSecrets, withoutSecretsIn } from "../../../shared/secrets.ts";
 import { StopSignal } from "../../../shared/stop-signal.ts";
-import type { Tool } from "../tool.ts";
-import { type CallResult, ServerConnection, type ServerMeans } from "./server.ts";
+import { schemaProblem, type Tool } from "../tool.ts";
+import { type ListedTool, textOf } from "./answer.ts";
+import { ServerConnection, type ServerMeans } from "./server.ts";
 
 /** A worker waits so long for the lists of its servers before it takes its first wake. */
 const LIST_MS = 10_000;
@@ -26,8 +27,6 @@ const MAX_DESCRIPTION_CHARS = 4_000;
 const MAX_SCHEMA_CHARS = 64 * 1024;
 /** Of objects and lists in one another. Deeper than anything that people write; what lies deeper could not be searched for secrets. */
 const MAX_SCHEMA_DEPTH = 128;
-/** Text of one result before it is cut to what a tool may return. */
-const MAX_RESULT_CHARS = 1024 * 1024;
 /** Beyond the server's own limit, which ends the call with a better sentence: it may have to be started first. */
 const GRACE_MS = 11_000;
 
@@ -53,9 +52,14 @@ export function createMcpTools(servers: McpServers, means: ServerMeans): McpTool
     try {
       for (const listed of await connection.list()) {
         const tool = toolOf(connection, listed, timeoutMs);
-        if (tool && !known.has(tool.name)) known.set(tool.name, tool);
+        const problem =
+          "problem" in tool ? tool.problem : known.has(tool.name) ? "another one has its name" : undefined;
+        if (!("problem" in tool) && problem === undefined) known.set(tool.name, tool);
         else
-          means.logger.warn({ server: connection.name, tool: clip(listed.name, 100) }, "MCP tool left out");
+          means.logger.warn(
+            { server: connection.name, tool: clip(listed.name, 100), problem },
+            "MCP tool left out",
+          );
       }
       tools = [...known.values()];
       return true;
@@ -84,14 +88,21 @@ export function createMcpTools(servers: McpServers, means: ServerMeans): McpTool
   };
 }
 
-/** Undefined where the model could not be told about it. */
-function toolOf(server: ServerConnection, listed: ListedTool, timeoutMs: number): Tool | undefined {
+/** A problem where the model could not be told about it. */
+function toolOf(server: ServerConnection, listed: ListedTool, timeoutMs: number): Tool | { problem: string } {
   const name = `mcp__${server.name}__${withoutSecrets(listed.name).replace(/[^A-Za-z0-9_-]/g, "_")}`;
-  if (listed.name === "" || name.length > MAX_NAME_CHARS) return undefined;
+  if (listed.name === "" || name.length > MAX_NAME_CHARS)
+    return {
+      problem: `its name is empty or, with mcp__${server.name}__, longer than ${MAX_NAME_CHARS} characters`,
+    };
   const { $schema: _, ...listedSchema } = listed.inputSchema;
-  if (depthOf(listedSchema, MAX_SCHEMA_DEPTH) > MAX_SCHEMA_DEPTH) return undefined;
+  if (depthOf(listedSchema, MAX_SCHEMA_DEPTH) > MAX_SCHEMA_DEPTH)
+    return { problem: `its input schema is deeper than ${MAX_SCHEMA_DEPTH} levels` };
   const inputSchema = withoutSecretsIn(listedSchema, MAX_SCHEMA_DEPTH);
-  if (JSON.stringify(inputSchema).length > MAX_SCHEMA_CHARS) return undefined;
+  if (JSON.stringify(inputSchema).length > MAX_SCHEMA_CHARS)
+    return { problem: `its input schema is longer than ${MAX_SCHEMA_CHARS} characters` };
+  const problem = schemaProblem(inputSchema);
+  if (problem !== undefined) return { problem };
   const said = withoutSecrets(listed.description ?? listed.title ?? listed.name);
   const description = clip(said, MAX_DESCRIPTION_CHARS);
   return {
@@ -113,29 +124,4 @@ function toolOf(server: ServerConnection, listed: ListedTool, timeoutMs: number)
       return text;
     },
   };
-}
-
-/** Text as it is; of anything else what it is. */
-function textOf({ content = [], structuredContent }: CallResult): string {
-  let text = "";
-  for (const block of content) {
-    if (text.length > MAX_RESULT_CHARS) break;
-    const said = blockText(block);
-    text += text === "" ? said : `\n${said}`;
-  }
-  if (text === "" && structuredContent !== undefined) text = JSON.stringify(structuredContent);
-  return clip(text, MAX_RESULT_CHARS);
-}
-
-function blockText(block: NonNullable<CallResult["content"]>[number]): string {
-  switch (block.type) {
-    case "text":
-      return block.text;
-    case "resource":
-      return "text" in block.resource ? block.resource.text : `[${block.resource.uri}: not text]`;
-    case "resource_link":
-      return `[${block.name}: ${block.uri}]`;
-    default:
-      return `[${block.type}, ${block.mimeType}: not shown]`;
-  }
 }

@@ -5,11 +5,20 @@
  *
  * 1. Only hosts and ports of the operator's list are reached, at addresses of the public internet or of ranges that the operator
  *    named. Decided for each request on the address that is dialled: a redirect or another answer of the name server gains nothing.
- * 2. Connections, requests, bytes, headers and silence are bounded. Beyond a bound the command has no network any more.
+ * 2. Bounded are the command's connections, its requests, their headers and interim answers, bytes, and silence. Beyond the bound of
+ *    requests or bytes the command has no network any more; beyond another one the connection or the request at hand ends.
  * 3. It ends with its command: the socket, its directory, and every connection on both sides.
+ * 4. What a command or a site sends ends at most its own request: no handler of it throws.
  */
 import { chmod, mkdir, rm } from "node:fs/promises";
-import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from "node:http";
+import {
+  type ClientRequest,
+  createServer,
+  type IncomingMessage,
+  request,
+  type Server,
+  type ServerResponse,
+} from "node:http";
 import { connect, type Socket } from "node:net";
 import { join } from "node:path";
 import { type Duplex, pipeline } from "node:stream";
@@ -66,7 +75,7 @@ net.createServer({ allowHalfOpen: true }, (a) => {
 export interface EgressLimits {
   readonly connections: number;
   readonly requests: number;
-  /** Bytes of bodies and tunnels, both ways. */
+  /** Bytes of bodies and tunnels, both ways, and of interim answers. */
   readonly bytes: number;
   readonly headersMs: number;
   readonly connectMs: number;
@@ -83,6 +92,8 @@ const LIMITS: EgressLimits = {
 };
 const MAX_HEADER_BYTES = 16 * 1024;
 const MAX_REFUSED_NAMED = 10;
+/** Answers such as `102 Processing` before the one that counts: each of them ends a silence. */
+const MAX_INTERIM_ANSWERS = 16;
 const DEFAULT_PORTS = [80, 443];
 const HOST = /^(\*\.)?[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*$/;
 
@@ -204,10 +215,12 @@ class Traffic {
         `HTTP/1.1 ${status} Refused\r\ncontent-type: text/plain\r\nconnection: close\r\n\r\n${message}\n`,
       );
     };
-    try {
+    guarded(refuse, () => {
       const target = this.#admit(`http://${incoming.url ?? ""}`, true);
       const server = this.#dial(target);
-      server.once("connect", () => {
+      const failed = (error: unknown): void => refuse(error, target);
+      server.once("error", failed);
+      const carry = guarded(failed, () => {
         client.write("HTTP/1.1 200 Connection Established\r\n\r\n");
         this.#meter(client);
         this.#meter(server);
@@ -215,10 +228,8 @@ class Traffic {
         pipeline(client, server, () => undefined);
         pipeline(server, client, () => undefined);
       });
-      server.once("error", (error) => refuse(error, target));
-    } catch (error) {
-      refuse(error);
-    }
+      server.once("connect", carry);
+    })();
   }
 
   /** A plain request with an absolute URL. */
@@ -230,7 +241,7 @@ class Traffic {
       else
         answer.writeHead(status, { "content-type": "text/plain", connection: "close" }).end(`${message}\n`);
     };
-    try {
+    const ask = guarded(refuse, () => {
       const url = incoming.url ?? "";
       target = this.#admit(url, false);
       const { host, pathname, search } = new URL(url);
@@ -243,17 +254,24 @@ class Traffic {
         maxHeaderSize: MAX_HEADER_BYTES,
       });
       outgoing.once("error", refuse);
-      outgoing.once("response", (response) => {
+      // A request may fail twice: the second time there is nothing left to refuse.
+      outgoing.on("error", () => undefined);
+      // Without an error a site ends a request that switches to another protocol.
+      outgoing.once("close", () => {
+        if (!answer.headersSent) refuse(undefined);
+      });
+      answer.once("close", () => outgoing.destroy());
+      const passOn = guarded(refuse, (response: IncomingMessage) => {
         answer.writeHead(response.statusCode ?? 502, endToEnd(response.headers));
         this.#meter(response);
         pipeline(response, answer, () => undefined);
       });
+      outgoing.once("response", passOn);
+      this.#boundInterim(outgoing);
       this.#meter(incoming);
       pipeline(incoming, outgoing, () => undefined);
-      answer.once("close", () => outgoing.destroy());
-    } catch (error) {
-      refuse(error);
-    }
+    });
+    ask();
   }
 
   /** Where a request may go. Throws a refusal. */
@@ -304,14 +322,41 @@ class Traffic {
     stream.once("close", () => this.#open.delete(stream));
   }
 
-  #meter(stream: Duplex | IncomingMessage): void {
-    stream.on("data", (bytes: Buffer) => {
-      this.#bytes += bytes.length;
-      if (this.#bytes <= this.#limits.bytes) return;
-      this.#isSpent = true;
-      for (const each of this.#open) each.destroy();
+  /** None is passed on. */
+  #boundInterim(outgoing: ClientRequest): void {
+    let answers = 0;
+    outgoing.on("information", ({ rawHeaders }) => {
+      answers += 1;
+      this.#count(rawHeaders.join("").length);
+      if (answers > MAX_INTERIM_ANSWERS)
+        outgoing.destroy(refusal(502, `The host sent more than ${MAX_INTERIM_ANSWERS} interim answers.`));
     });
   }
+
+  #meter(stream: Duplex | IncomingMessage): void {
+    stream.on("data", (bytes: Buffer) => this.#count(bytes.length));
+  }
+
+  #count(bytes: number): void {
+    this.#bytes += bytes;
+    if (this.#bytes <= this.#limits.bytes) return;
+    this.#isSpent = true;
+    for (const each of this.#open) each.destroy();
+  }
+}
+
+/** A handler of what a command or a site sent. Node reads what it refuses to write, such as a status of 42: that is an error of one request. */
+function guarded<Sent extends unknown[]>(
+  refuse: (error: unknown) => void,
+  handle: (...sent: Sent) => void,
+): (...sent: Sent) => void {
+  return (...sent) => {
+    try {
+      handle(...sent);
+    } catch (error) {
+      refuse(error);
+    }
+  };
 }
 
 function parseUrl(url: string): URL {

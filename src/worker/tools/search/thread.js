@@ -3,8 +3,8 @@
  * The program of a matching thread: answers one request after another. Plain JavaScript, so that a thread starts from
  * this file whether the package is built or not.
  *
- * 1. Whatever a request holds, an answer leaves within seconds: every expression is compiled and run under `vm`'s time
- *    limit, which also interrupts V8's regular expressions. Where the system tells how long this thread computed, that is
+ * 1. Whatever a request holds, an answer leaves within seconds: every expression is run under `vm`'s time limit, which also
+ *    interrupts V8's regular expressions. V8 compiles one when it first runs; before that it is only read, in the time of its length. Where the system tells how long this thread computed, that is
  *    what counts: a pattern is not slow because a busy machine let it wait.
  * 2. An expression that V8 does not finish in time is run by re2js from then on, whose time grows with the length of the
  *    text alone. It cannot run look-around and back references: those get the answer `too_slow`.

@@ -57,6 +57,18 @@ describe("createToolbox", () => {
     expect(unknown).toEqual(["constructor", "task", "zap"]);
   });
 
+  it("refuses a tool whose input schema would have every request refused", () => {
+    const odd = { ...tool("a"), inputSchema: { type: "object" as const, properties: { "x[y]": {} } } };
+    expect(() => createToolbox([odd])).toThrow(/^Tool a: its input has a property "x\[y\]", whose name/);
+    const named = defineTool({
+      name: "b",
+      description: "b",
+      input: z.object({ "x y": z.string() }),
+      run: async () => "",
+    });
+    expect(() => createToolbox([named])).toThrow(expect.objectContaining({ code: "invalid_tool" }));
+  });
+
   it("refuses two tools of one name, and every spawning name", () => {
     expect(() => createToolbox([tool("a"), tool("a")])).toThrow(
       expect.objectContaining({ code: "invalid_tool" }),

@@ -1,5 +1,5 @@
 import { createServer, type RequestListener } from "node:http";
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { boundedFetch } from "../../../../../src/worker/tools/mcp/response-limit.ts";
 import { latch } from "../../../../helpers/latch.ts";
 import { listenUntilEnd } from "../../../../helpers/listen.ts";
@@ -10,7 +10,7 @@ const BOUND = 1_000;
 async function read(answer: RequestListener) {
   const url = await listenUntilEnd(createServer(answer));
   let told = 0;
-  const response = await boundedFetch(BOUND, () => void told++)(url);
+  const response = await boundedFetch({ bytes: BOUND, depth: 20 }, () => void told++)(url);
   return { response, text: response.text(), told: () => told };
 }
 
@@ -40,6 +40,28 @@ it("ends a body that is longer, and its connection with it, though the server go
   await expect(text).rejects.toThrow("it is longer than 1000 bytes");
   await closed.opened;
   expect(told()).toBe(1);
+});
+
+describe("what lies too deep in one another", () => {
+  const deep = (levels: number) => `${"[".repeat(levels)}${"]".repeat(levels)}`;
+
+  it("is not handed on, as JSON or as an event", async () => {
+    expect(await (await read(plain(deep(20)))).text).toBe(deep(20));
+    for (const answer of [plain(deep(21)), events(`data: ${"]".repeat(50)}\ndata: ${"[{".repeat(11)}\n\n`)]) {
+      const { text, told } = await read(answer);
+      await expect(text).rejects.toThrow("it is deeper than 20 levels");
+      expect(told()).toBe(1);
+    }
+  });
+
+  it("is found whatever quotes stand before it, and texts may hold any brackets", async () => {
+    const odd = ['"\\"["', '"\\\\"', `"${"[".repeat(50)}"`, '"]\\u005b"'].join(",");
+    expect(await (await read(plain(`[${odd}]`))).text).toContain("[[[[");
+    for (const answer of [plain(`[${odd},${deep(20)}]`), events(`: it's "\ndata: ${deep(21)}\n\n`)])
+      await expect((await read(answer)).text).rejects.toThrow("it is deeper than 20 levels");
+    const apart = `data: ${"[".repeat(15)}\n\n`.repeat(3);
+    expect(await (await read(events(apart))).text).toBe(apart);
+  });
 });
 
 it.for(["\n", "\r\n", "\r"])(

@@ -12,6 +12,51 @@ function nested(objects: number): Record<string, unknown> {
   return schema;
 }
 
+it("leaves out tools whose schemas would have every request refused, and says why", async () => {
+  const text = { type: "string" };
+  const schemas: Record<string, object> = {
+    any: { anyOf: [{ required: ["a"] }] },
+    one: { oneOf: [] },
+    all: { allOf: [] },
+    odd: { properties: { "filter[id]": text } },
+    long: { properties: { ["k".repeat(65)]: text } },
+    loose: { properties: { a: 5 } },
+    listed: { properties: [] },
+    required: { required: "a" },
+    fine: {
+      properties: { "a.b-c_D9": { anyOf: [text], properties: { "x[y]": text } }, ok: true },
+      required: ["ok"],
+    },
+  };
+  const listed = Object.entries(schemas).map(([name, schema]) => ({
+    name,
+    inputSchema: { type: "object", ...schema },
+  }));
+  const { url } = await startMcpServer({ "tools/list": () => ({ tools: listed }) });
+  const lines: string[] = [];
+  const logger = createLogger({ destination: { write: (line) => void lines.push(line) } });
+  const mcp = createMcpTools(
+    { far: { url, headers: {}, timeout_ms: 60_000 } },
+    { clock: systemClock, logger },
+  );
+  closeAtEnd(() => mcp.stop());
+  await mcp.start();
+  expect(mcp.tools().map(({ name }) => name)).toEqual(["mcp__far__fine"]);
+  const left = lines.map((line) => JSON.parse(line)).filter(({ msg }) => msg === "MCP tool left out");
+  expect(left.map(({ tool, problem }) => `${tool}: ${problem}`)).toEqual([
+    ...[
+      "any: its input schema has anyOf",
+      "one: its input schema has oneOf",
+      "all: its input schema has allOf",
+    ].map((begin) => `${begin} at the top level, where the Messages API takes none`),
+    expect.stringMatching(/^odd: its input has a property "filter\[id\]", whose name does not match /),
+    expect.stringMatching(/^long: its input has a property "k+", whose name does not match /),
+    "loose: the properties of its input schema are no schemas",
+    "listed: the properties of its input schema are no schemas",
+    "required: what its input schema requires is no list of names",
+  ]);
+});
+
 it("shows a deep schema whole while secrets are known, and leaves out once what is too deep to be searched for them", async () => {
   const schemas = { flat: nested(1), deep: nested(20), deepest: nested(64), deeper: nested(65) };
   const listed = Object.entries(schemas).map(([name, inputSchema]) => ({ name, inputSchema }));

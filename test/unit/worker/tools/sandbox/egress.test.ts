@@ -33,6 +33,16 @@ async function site(handle?: (incoming: IncomingMessage, answer: ServerResponse)
   return { port: (server.address() as AddressInfo).port, connections: () => connections };
 }
 
+/** A server that speaks no HTTP of its own: `write` answers the first bytes of each connection. */
+async function rawSite(write: (socket: Socket) => void) {
+  const server = createTcpServer((socket) => {
+    socket.on("error", () => undefined).once("data", () => write(socket));
+  });
+  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+  closeAtEnd(() => void server.close());
+  return (server.address() as AddressInfo).port;
+}
+
 interface Answers {
   [host: string]: string | string[];
 }
@@ -255,6 +265,42 @@ describe("the way out of the sandbox", () => {
     );
     expect((await ask(`http://site.test:${port}/`)).status).toBe(502);
     expect(await raw("CONNECT site.test:443 HTTP/1.1\r\nhost: ")).toMatch(/^(HTTP\/1.1 408 |$)/);
+  });
+
+  it.for<[string, string]>([
+    ["a status of 42", "HTTP/1.1 042 X\r\ncontent-length: 0\r\n\r\n"],
+    ["a status of 0", "HTTP/1.1 000 X\r\ncontent-length: 0\r\n\r\n"],
+    ["a header that no server may write", "HTTP/1.1 200 OK\r\nodd: a\x7fb\r\ncontent-length: 0\r\n\r\n"],
+    ["another protocol", "HTTP/1.1 101 Switching\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n"],
+    ["no HTTP", "SSH-2.0-x\r\n"],
+  ])("refuses an answer with %s, and goes on", async ([, bytes]) => {
+    const port = await rawSite((socket) => void socket.write(bytes));
+    const other = await site();
+    const { ask } = await proxy(`site.test:${port},site.test:${other.port}`, { "site.test": "127.0.0.1" });
+    expect((await ask(`http://site.test:${port}/`)).status).toBe(502);
+    expect((await ask(`http://site.test:${other.port}/`)).status).toBe(200);
+  });
+
+  it("counts interim answers, and ends a request that gets no other", async () => {
+    const interim = `HTTP/1.1 102 Processing\r\nx: ${"y".repeat(1_000)}\r\n\r\n`;
+    const port = await rawSite((socket) => void socket.write(interim.repeat(100)));
+    const patient = await rawSite(
+      (socket) => void socket.write(`${interim.repeat(16)}HTTP/1.1 204 No Content\r\n\r\n`),
+    );
+    const { ask, egress } = await proxy(`site.test:${port},site.test:${patient}`, {
+      "site.test": "127.0.0.1",
+    });
+    expect((await ask(`http://site.test:${patient}/`)).status).toBe(204);
+    expect(await ask(`http://site.test:${port}/`)).toMatchObject({
+      status: 502,
+      text: expect.stringContaining("more than 16 interim answers"),
+    });
+    expect((await egress.close()).bytes).toBeGreaterThan(32 * 1_000);
+    const poor = await proxy(`site.test:${patient}`, { "site.test": "127.0.0.1" }, "127.0.0.1", {
+      bytes: 5_000,
+    });
+    await expect(poor.ask(`http://site.test:${patient}/`)).rejects.toThrow();
+    await expect(poor.ask(`http://site.test:${patient}/`)).resolves.toMatchObject({ status: 429 });
   });
 
   it("cuts what stays silent, and a command that moves too much, asks too often or holds too many connections", async () => {

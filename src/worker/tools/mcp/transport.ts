@@ -1,0 +1,170 @@
+/**
+ * The way to an MCP server, and what may come along it. Beyond a bound this side ends the connection, and says why.
+ *
+ * 1. An answer has at most 10 MB; over HTTP its objects and lists lie at most 1,000 deep in one another. What a server says of itself when
+ *    it is connected holds at most 10,000 values.
+ * 2. A server asks this side at most 100 times a second, and at most 64 answers to it are under way.
+ * 3. A stream that a server ends is asked for again after one second at the earliest, and ever more rarely, up to 60 s, while nothing
+ *    comes along it: whatever the server says about that.
+ */
+import type { Transport } from "@modelcontextprotocol/client";
+import type { Clock } from "../../../shared/clock.ts";
+import { ToolFailure } from "../../../shared/errors.ts";
+import type { McpServer } from "../../../shared/mcp-server.ts";
+import { withoutSecrets } from "../../../shared/secrets.ts";
+import { boundedFetch } from "./response-limit.ts";
+
+const MAX_ANSWER_BYTES = 10 * 1024 * 1024;
+const MAX_DEPTH = 1_000;
+const MAX_HANDSHAKE_VALUES = 10_000;
+const MAX_ASKED_A_SECOND = 100;
+const MAX_ANSWERS_UNDER_WAY = 64;
+const MAX_STDERR_CHARS = 1_000;
+/** Kept before secrets are masked, so that none of them is cut in two. */
+const MAX_STDERR_BYTES = 4 * 1024;
+const [FIRST_PAUSE_MS, LONGEST_PAUSE_MS] = [1_000, 60_000];
+
+/** See the module's header. */
+export interface ServerTransport {
+  readonly transport: Transport;
+  /** The end of what the server wrote to its standard error, without secrets. */
+  said(): string;
+}
+
+/** Ends the connection: one clause says why. */
+type End = (why: string) => void;
+
+/** A transport that is not started yet; `ended` is told once why this side has ended the connection. */
+export async function openTransport(server: McpServer, clock: Clock, ended: End): Promise<ServerTransport> {
+  let why: string | undefined;
+  const end: End = (reason) => {
+    if (why !== undefined) return;
+    why = reason;
+    ended(reason);
+    made.transport.close().catch(() => {});
+  };
+  const made = "url" in server ? await overHttp(server, clock, end) : await overStdio(server);
+  boundAnswers(made.transport, end);
+  const { onmessage: heard } = made.transport;
+  const problemOf = messageBounds(clock);
+  made.transport.onmessage = (message) => {
+    const problem = why ?? problemOf(message);
+    if (problem === undefined) return heard?.(message);
+    end(problem);
+    // The client never sees this message.
+    throw new ToolFailure(problem);
+  };
+  return made;
+}
+
+async function overHttp(
+  { url, headers }: Extract<McpServer, { url: string }>,
+  clock: Clock,
+  end: End,
+): Promise<ServerTransport> {
+  const { StreamableHTTPClientTransport } = await import("@modelcontextprotocol/client");
+  const { schedule, relax, cancel } = reconnections(clock);
+  const transport: Transport = new StreamableHTTPClientTransport(new URL(url), {
+    requestInit: { headers },
+    fetch: boundedFetch({ bytes: MAX_ANSWER_BYTES, depth: MAX_DEPTH }, end),
+    reconnectionScheduler: schedule,
+  });
+  transport.onmessage = relax;
+  transport.onclose = cancel;
+  return { transport, said: () => "" };
+}
+
+async function overStdio({
+  command,
+  args,
+  env,
+  cwd,
+}: Extract<McpServer, { command: string }>): Promise<ServerTransport> {
+  const { getDefaultEnvironment, StdioClientTransport } = await import("@modelcontextprotocol/client/stdio");
+  const transport = new StdioClientTransport({
+    command,
+    args,
+    env: { ...getDefaultEnvironment(), ...env },
+    stderr: "pipe",
+    maxBufferSize: MAX_ANSWER_BYTES,
+    ...(cwd !== undefined && { cwd }),
+  });
+  let said = Buffer.alloc(0);
+  transport.stderr?.on("data", (chunk: Buffer) => {
+    said = Buffer.concat([said, chunk]).subarray(-MAX_STDERR_BYTES);
+  });
+  return { transport, said: () => withoutSecrets(said.toString()).slice(-MAX_STDERR_CHARS) };
+}
+
+/** When streams are asked for again. */
+function reconnections(clock: Clock) {
+  const timers = new Set<{ cancel(): void }>();
+  let pauseMs = FIRST_PAUSE_MS;
+  return {
+    /** `wishedMs` may be any number that the server named. */
+    schedule(reconnect: () => void, wishedMs: number) {
+      const timer = clock.timeout(Math.min(Math.max(wishedMs, pauseMs), LONGEST_PAUSE_MS), () => {
+        timers.delete(timer);
+        reconnect();
+      });
+      timers.add(timer);
+      pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS);
+    },
+    relax() {
+      pauseMs = FIRST_PAUSE_MS;
+    },
+    cancel() {
+      for (const timer of timers) timer.cancel();
+    },
+  };
+}
+
+/** What is wrong with a server's next message, before the client reads it. */
+function messageBounds(clock: Clock): (message: object) => string | undefined {
+  let [sinceMs, asked, isConnected] = [Number.NEGATIVE_INFINITY, 0, false];
+  return (message) => {
+    if ("method" in message && "id" in message) {
+      const nowMs = clock.monotonicMs();
+      if (nowMs - sinceMs >= 1_000) [sinceMs, asked] = [nowMs, 0];
+      asked += 1;
+      if (asked > MAX_ASKED_A_SECOND) return `it asked more than ${MAX_ASKED_A_SECOND} times a second`;
+    }
+    if (isConnected || !("result" in message)) return undefined;
+    isConnected = true;
+    return holdsMore(message.result, MAX_HANDSHAKE_VALUES)
+      ? `it said more than ${MAX_HANDSHAKE_VALUES} values about itself`
+      : undefined;
+  };
+}
+
+function holdsMore(value: unknown, most: number): boolean {
+  const open = [value];
+  let seen = 0;
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    if (typeof next !== "object" || next === null) continue;
+    const parts: unknown[] = Object.values(next);
+    seen += parts.length;
+    if (seen > most) return true;
+    open.push(...parts);
+  }
+  return false;
+}
+
+/** Answers that the server does not take pile up here. */
+function boundAnswers(transport: Transport, end: End): void {
+  const send = transport.send.bind(transport);
+  let underWay = 0;
+  transport.send = async (message, options) => {
+    if ("method" in message) return send(message, options);
+    if (underWay >= MAX_ANSWERS_UNDER_WAY) {
+      end(`it left ${MAX_ANSWERS_UNDER_WAY} answers to its questions untaken`);
+      return;
+    }
+    underWay += 1;
+    try {
+      await send(message, options);
+    } finally {
+      underWay -= 1;
+    }
+  };
+}

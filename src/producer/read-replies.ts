@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { agentOf } from "../shared/protocol/keys.ts";
 import type { ChannelEntry } from "../shared/protocol/reply.ts";
-import { keptReply, type StreamEntry } from "../shared/redis/replies.ts";
+import type { StreamEntry } from "../shared/redis/replies.ts";
 import type { ClientResources } from "./client-resources.ts";
 import { readInput } from "./input.ts";
 import { asData } from "./model-text.ts";
@@ -90,7 +90,7 @@ export async function newRepliesOf(context: ParentContext, uid: string): Promise
   const client = await context.open();
   const { parent } = context.profile;
   const record = await client.call(({ read }) => read(() => client.store.record(agentOf(parent, uid))));
-  const upTo = record?.status === "ended" ? keptReply(record)?.id : undefined;
+  const upTo = record?.status === "ended" ? record.reply?.entry_id : undefined;
   const part = record ? { after: cursorAt(record.created_at), upTo } : {};
   const entries = await unackedEntries(context, client, { uid, ...part });
   const take = (entry: StreamEntry) => client.channels.take(parent, entry);

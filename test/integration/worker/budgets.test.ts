@@ -59,9 +59,9 @@ test("ten agents on four workers, one of which is killed: at most one call each 
   // What was bought and not committed, by the killed worker or one that lost a lease, is in no reply, and charged to the parent.
   const used = await parent.usage();
   expect(used.tokens).toBeGreaterThanOrEqual(tokensOf(all));
-  // Of a call that was lost on its way only the prompt is known.
+  // Of a call that was lost on its way, as the three that the killed worker had under way, only the prompt is known.
   const lost = stage.offline.ledger.length - all.reduce((sum, { turns }) => sum + turns, 0);
-  expect(Math.abs(used.tokens - spent)).toBeLessThanOrEqual(lost * CALL_TOKENS);
+  expect(Math.abs(used.tokens - spent)).toBeLessThanOrEqual(Math.max(3, lost) * CALL_TOKENS);
 });
 
 describe("a budget", () => {

@@ -28,6 +28,11 @@ export async function beginTask(
   return withCall(context, (call) => spawnAgent(call, planned));
 }
 
+/** Throws what refuses a call that is no repetition, as far as it can be told without asking Redis. */
+export function checkTask(parent: Parent, input: unknown, kind: "task" | "agent" | "spawn"): void {
+  checkSpawn(kind, input, contextOf(parent), { answersTask: true });
+}
+
 /**
  * Waits for the reply of a task that was begun, however it ends, and leaves it in the channel; readers of this client do
  * not see it meanwhile. Rejects with the reason of `signal`, with `closed` after the parent's stop.

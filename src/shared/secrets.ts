@@ -123,8 +123,10 @@ function decoded(text: string): string | undefined {
   }
 }
 
-/** A header or a variable as one argument, also right behind a short option: `Authorization: Bearer x`, `-eTOKEN=x`. */
-const NAMED = /^(?:-\w)?([A-Za-z_][\w-]*)\s*[:=]\s*(\S.*)$/s;
+/** A variable as one argument, or before a command of a shell, also right behind a short option: `TOKEN=x`, `-eTOKEN=x`. No path. */
+const VARIABLE = /^(?:-\w)?([A-Za-z_][\w-]*)=(?![/.~])(\S+)/;
+/** A header as one argument: `Authorization: Bearer x`. No volume, which has a path behind the colon. */
+const HEADER = /^(?:-\w)?([A-Za-z_][\w-]*)\s*:\s*(?![/.~\s])(\S.*)$/s;
 
 /** Keeps the secrets among the arguments of a program: `--api-key=x`, `--token x`, `--header 'Authorization: Bearer x'`, `-e TOKEN=x`. */
 export function keepSecretsOfArguments(args: readonly string[]): void {
@@ -132,8 +134,10 @@ export function keepSecretsOfArguments(args: readonly string[]): void {
     const [, name = "", own] = /^--?([\w-]+)(?:=(.+))?$/s.exec(arg) ?? [];
     const value = own ?? args[i + 1] ?? "";
     if (own !== undefined || !value.startsWith("--")) keepNamed(name, value);
-    const [, field = "", meant = ""] = NAMED.exec(own ?? arg) ?? [];
-    keepNamed(field, meant);
+    for (const form of [VARIABLE, HEADER]) {
+      const [, field = "", meant = ""] = form.exec(own ?? arg) ?? [];
+      keepNamed(field, meant);
+    }
     keepLoginOf(arg);
   }
 }

@@ -447,7 +447,7 @@ export default [
     id: "turn-type-printed",
     promise: "A type that is no text is not printed: the answer is malformed, and asked for again.",
     file: "src/worker/model/anthropic/answer.ts",
-    find: 'return typeof type === "string" ? clip(type, TYPE_MAX_CHARS) : "untyped";',
+    find: 'return typeof type === "string" ? clip(type.toWellFormed(), TYPE_MAX_CHARS) : "untyped";',
     replace: "return clip(String(type), TYPE_MAX_CHARS);",
     tests: [
       "test/unit/worker/model/anthropic/stream.test.ts",

@@ -21,7 +21,7 @@ Examples:
   subagent-queue keys create dashboard --scope read --tenant acme
   subagent-queue keys list
   subagent-queue keys rotate 1f0c…                              a second key of the same name
-  subagent-queue keys revoke 1f0c…                              for good: new requests at once
+  subagent-queue keys revoke 1f0c…                              refused from then on, for good
 
 Until the first key is made, the API answers on loopback alone, without a key;
 from then on every request needs one. A tenant has one key of a name: rotate makes a

@@ -32,6 +32,8 @@ const LATER_MS = 500;
 const LONGEST_LATER_MS = 10_000;
 const UNEXPLAINED_MS = 60_000;
 const MOST_WAITS = 1_000;
+/** So many a second of a tenant's jobs without a place are tried again: places become free as their replies come. */
+const WAITS_APART_MS = 5;
 /** The return value of a job whose schedule did not want it any more. */
 const NOTHING_BEGUN = { begun: false };
 
@@ -119,21 +121,25 @@ async function afterFailure(
   const waitedMs = clock.now() - job.dueAtMs;
   const delayMs = Math.min(LONGEST_LATER_MS, Math.max(LATER_MS, waitedMs / 10));
   const mayComeAgain = mayTryAgain(error, waitedMs);
-  if (mayComeAgain && hasNoRoom(error))
-    return {
-      status: "later",
-      delayMs: quota.delayMs(lineOf(job, error), waitedMs),
-      untilMs: due?.nextMs,
-    };
+  // A job of a schedule has until the next one to be tried in; a parent has a hundred schedules at most.
+  if (mayComeAgain && hasNoRoom(error) && due) return { status: "later", delayMs, untilMs: due.nextMs };
+  if (mayComeAgain && hasNoRoom(error)) {
+    const apartMs = isOfTenant(error) ? WAITS_APART_MS : undefined;
+    return { status: "later", delayMs: quota.delayMs(lineOf(job, error), waitedMs, apartMs) };
+  }
   logger.warn({ job: job.id, problem: messageOf(error) }, "An intake job was not handed over");
   if (mayComeAgain) return { status: "later", delayMs };
   return refuse(client, job, explained(error)).catch(() => ({ status: "later", delayMs }));
 }
 
 /** Whose line a job without room waits in: that of its tenant, its agent or its parent. */
-function lineOf({ data }: IntakeJob, { details }: SubagentError): string {
+function lineOf({ data }: IntakeJob, error: SubagentError): string {
   const { tenant, parent_id: parentId, agent_id } = Waiting.parse(data);
-  return "max_waiting" in details ? tenant : ownerOf({ tenant, parentId }, agent_id);
+  return isOfTenant(error) ? tenant : ownerOf({ tenant, parentId }, agent_id);
+}
+
+function isOfTenant({ details }: SubagentError): boolean {
+  return "max_waiting" in details;
 }
 
 /** What the parent's schedules say of a job; undefined: it is of none. */
@@ -164,8 +170,10 @@ async function begin(
 ) {
   const wish = inputOfJob(job);
   const isAwaited = wish.reply === "return";
-  if (isAwaited) waits.requireRoom(wish.tenant);
-  const { receipt, task, parent } = await handOver(client, wish, job.id, quota);
+  const requirePlace = () => {
+    if (isAwaited) waits.requireRoom(wish.tenant);
+  };
+  const { receipt, task, parent } = await handOver(client, wish, job.id, quota, requirePlace);
   return { receipt, awaited: isAwaited && task && { tenant: wish.tenant, task, parent } };
 }
 

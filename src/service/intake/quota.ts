@@ -28,10 +28,22 @@ const FORGET_AFTER_MS = 60_000;
 
 /** See the module's header. */
 export interface IntakeQuota {
-  /** Runs `spawn` where the parent has room, or where the request was handed over before; else rejects with `quota_exceeded`. */
-  spawnWithin<T>(parent: ParentAddress, requestKey: string, spawn: () => Promise<T>): Promise<T>;
-  /** When a request that found no room is to be tried again, ms from now; `waitedMs`: how long it has waited. */
-  delayMs(owner: string, waitedMs: number): number;
+  /**
+   * Runs `spawn` where the parent has room, or where the request was handed over before; else rejects with `quota_exceeded`, or
+   * with what `check` throws: room would not help.
+   */
+  spawnWithin<T>(parent: ParentAddress, requestKey: string, request: IntakeSpawn<T>): Promise<T>;
+  /**
+   * When a request that found no room is to be tried again, ms from now; `waitedMs`: how long it has waited; `apartMs`: what lies
+   * between two of its line, default {@link APART_MS}.
+   */
+  delayMs(owner: string, waitedMs: number, apartMs?: number): number;
+}
+
+/** A request that may become a spawn; `check` throws where it is refused anyway, unless it was handed over before. */
+export interface IntakeSpawn<T> {
+  check(): void;
+  spawn(): Promise<T>;
 }
 
 /** Spawns for one parent. `asking`: requests that count on this; `begun`: all spawns since the first of them. */
@@ -54,23 +66,23 @@ export function createIntakeQuota(client: Client, clock: Clock, logger: Logger):
     }
   };
   return {
-    async spawnWithin(parent, requestKey, spawn) {
+    async spawnWithin(parent, requestKey, request) {
       const owner = ownerOf(parent);
       const ofParent = spawns.get(owner) ?? { asking: 0, underWay: 0, begun: 0 };
       spawns.set(owner, ofParent);
       ofParent.asking += 1;
       try {
-        return await spawnIfRoom(client, ofParent, parent, { requestKey, spawn });
+        return await spawnIfRoom(client, ofParent, parent, { requestKey, ...request });
       } finally {
         ofParent.asking -= 1;
         if (ofParent.asking === 0) spawns.delete(owner);
       }
     },
-    delayMs(owner, waitedMs) {
+    delayMs(owner, waitedMs, apartMs = APART_MS) {
       const nowMs = clock.monotonicMs();
       const line = lines.get(owner);
       if (!line) logger.warn({ owner }, "No room for an intake request: it waits, and those behind it");
-      const nextMs = Math.max(line?.endMs ?? 0, nowMs + SHORTEST_DELAY_MS) + APART_MS;
+      const nextMs = Math.max(line?.endMs ?? 0, nowMs + SHORTEST_DELAY_MS) + apartMs;
       const endMs = Math.min(nextMs, nowMs + LONGEST_LINE_MS);
       lines.delete(owner);
       lines.set(owner, { endMs });
@@ -89,13 +101,16 @@ async function spawnIfRoom<T>(
   client: Client,
   ofParent: Spawns,
   parent: ParentAddress,
-  { requestKey, spawn }: { requestKey: string; spawn: () => Promise<T> },
+  { requestKey, check, spawn }: IntakeSpawn<T> & { requestKey: string },
 ): Promise<T> {
   const { call, store } = await internalsOf(client).open();
   // What the answer may not have seen: spawns under way when it was asked for, and those begun since.
   const before = ofParent.underWay - ofParent.begun;
   const { live, isKnown } = await call(({ read }) => read(() => store.occupancy(parent, requestKey)));
-  if (!isKnown && live + before + ofParent.begun >= MAX_LIVE_AGENTS) throw noRoom();
+  if (!isKnown) {
+    check();
+    if (live + before + ofParent.begun >= MAX_LIVE_AGENTS) throw noRoom();
+  }
   ofParent.begun += 1;
   ofParent.underWay += 1;
   try {

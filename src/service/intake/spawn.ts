@@ -3,7 +3,7 @@
  * outcome: the request key makes the one, the verb the other safe.
  */
 import { createHash } from "node:crypto";
-import { beginTask } from "../../producer/begin-task.ts";
+import { beginTask, checkTask } from "../../producer/begin-task.ts";
 import type { Client } from "../../producer/client.ts";
 import { internalsOf } from "../../producer/client.ts";
 import { createParent, type Parent } from "../../producer/parent.ts";
@@ -25,14 +25,15 @@ export interface Handed {
 }
 
 /**
- * Hands a wish over, where `quota` knows of room; `id` names the entry or job it came as. Rejects like `Parent.spawn` and `Parent.send`: what is
- * `retryable` may be handed over later.
+ * Hands a wish over, where `quota` knows of room; `id` names the entry or job it came as. Rejects like `Parent.spawn` and
+ * `Parent.send`: what is `retryable` may be handed over later. `requirePlace` throws where this process may not begin one that is new.
  */
 export async function handOver(
   client: Client,
   wish: JobInput,
   id: string,
   quota: IntakeQuota,
+  requirePlace: () => void = () => {},
 ): Promise<Handed> {
   const {
     tenant,
@@ -50,14 +51,22 @@ export async function handOver(
     const { run } = await parent.send(target, prompt, { message_id: request_key });
     return { receipt: { agent_id: target, run, request_key }, parent };
   };
-  const within = <T>(spawn: () => Promise<T>) => quota.spawnWithin({ tenant, parentId }, request_key, spawn);
+  const within = <T>(kind: "spawn" | "task", input: object, spawn: () => Promise<T>) => {
+    const check = () => {
+      checkTask(parent, input, kind);
+      requirePlace();
+    };
+    return quota.spawnWithin({ tenant, parentId }, request_key, { check, spawn });
+  };
   if (agent_id !== undefined) return sendTo(agent_id);
   if (keep_alive) {
     const { name = "agent", ...rest } = agent;
-    const made = await within(() => parent.spawn({ name, ...rest, keep_alive, request_key }));
+    const input = { name, ...rest, keep_alive };
+    const made = await within("spawn", input, () => parent.spawn({ ...input, request_key }));
     return sendTo(made.agent_id);
   }
-  const task = await within(() => beginTask(parent, { ...agent, prompt, request_key }));
+  const input = { ...agent, prompt };
+  const task = await within("task", input, () => beginTask(parent, { ...input, request_key }));
   return { receipt: { agent_id: task.receipt.agent_id, run: 1, request_key }, parent, task };
 }
 

@@ -57,11 +57,13 @@ export async function pushParent(
   const round = await pushAll(parts, { parent, webhook, mayGoOn, isAhead: retryInMs !== undefined });
   // What was cut off has failed for no reason of the receiver's.
   if (!mayGoOn()) return { status: "stopped" };
-  const outcome = outcomeOf(parts, webhook, round);
-  if (outcome.status === "ok" && retryInMs !== undefined && !round.isCut) {
-    const elapsedMs = open.clock.monotonicMs() - beganAtMs;
-    return { status: "refused", waitMs: Math.max(0, Math.ceil(retryInMs - elapsedMs)) };
-  }
+  const leftMs =
+    retryInMs === undefined
+      ? undefined
+      : Math.max(0, Math.ceil(retryInMs - (open.clock.monotonicMs() - beganAtMs)));
+  const outcome = outcomeOf(parts, webhook, round, leftMs);
+  if (outcome.status === "ok" && leftMs !== undefined && !round.isCut)
+    return { status: "refused", waitMs: leftMs };
   if (outcome.status !== "ok" || webhook.failures > 0)
     await open.call(({ read }) => read(() => slots.note(parent, webhook, outcome)));
   if (outcome.status === "ok") return { status: round.isCut ? "more" : "done" };
@@ -137,21 +139,28 @@ async function* entriesBehind(
   }
 }
 
+/**
+ * `retryInMs`: when what was refused before is tried again. What is refused ahead of that waits for the same time; a receiver
+ * that does not answer then is a trouble of its own, counted from the beginning.
+ */
 function outcomeOf(
   { backoffMs, random }: PushParts,
   webhook: StoredWebhook,
   { failed, isTaken, last }: Round,
+  retryInMs: number | undefined,
 ): RoundOutcome {
   const gone = failed.find(({ status }) => status === "gone");
   const worst = gone ?? failed.at(-1);
   if (!worst || worst.status === "taken") return { status: "ok" };
-  const failures = isTaken ? 0 : webhook.failures;
-  const longest = Math.min(LONGEST_BACKOFF_MS, backoffMs * 2 ** Math.min(failures, 30));
-  const waitMs = Math.ceil(longest * (0.5 + random() / 2));
   const isRefused = failed.some(({ status }) => status === "refused");
   const after = isRefused ? last : OLDEST;
   const status = gone ? "gone" : isRefused ? "refused" : "failed";
   const { problem } = worst;
+  if (status === "refused" && retryInMs !== undefined)
+    return { status, problem, failures: webhook.failures, waitMs: retryInMs, after };
+  const failures = isTaken || retryInMs !== undefined ? 0 : webhook.failures;
+  const longest = Math.min(LONGEST_BACKOFF_MS, backoffMs * 2 ** Math.min(failures, 30));
+  const waitMs = Math.ceil(longest * (0.5 + random() / 2));
   return { status, problem, failures: failures + 1, waitMs, after };
 }
 

@@ -58,8 +58,9 @@ export function createCallbacks(redis: RedisClient, keys: Keys): Callbacks {
   const { callbacks, callbackLock: lock } = keys;
   const scripts = loadScripts(redis, keys, TIMING);
   const inFuture = async (inMs: number) => (await redisNowMs(redis)) + inMs;
+  /** One that cannot be read now is looked at again: it keeps no other end from being told. */
   const look = async (agent: AgentAddress): Promise<CallbackNote> => {
-    const status = await redis.hget(keys.agent(agent).record, "status");
+    const status = await redis.hget(keys.agent(agent).record, "status").catch(() => "");
     return { agent, status: status === null ? "unknown" : status === "ended" ? "ended" : "at_work" };
   };
   return {

@@ -25,6 +25,8 @@ const CONCURRENCY = 100;
 const LOCK_MS = 10_000;
 /** A lock that comes here may be as old as half of {@link LOCK_MS}. */
 const RENEW_MS = LOCK_MS / 4;
+/** Locks that one script renews: Redis does nothing else meanwhile. */
+const RENEWED_AT_A_TIME = 500;
 /** Longest text of a job's data: a sender may spell two bytes of UTF-8 in six characters. */
 const DATA_MAX_CHARS = 3 * INTAKE_MAX_BYTES;
 /** What is too deep to be taken, but not deeper than this, is read: its parent can be told. */
@@ -168,10 +170,13 @@ class WaitingJobs {
   async #renew(): Promise<void> {
     this.#isRenewing = true;
     while (this.#jobs.size > 0 && !this.#stopped.signal.aborted) {
-      const ids = [...this.#jobs.keys()].map(({ id }) => String(id));
-      const tokens = [...this.#jobs.values()].map(({ token }) => token);
-      // One that was not renewed is taken again.
-      await this.#worker.extendJobLocks(ids, tokens, LOCK_MS).catch(() => []);
+      const held = [...this.#jobs].map(([{ id }, { token }]) => ({ id: String(id), token }));
+      for (let from = 0; from < held.length; from += RENEWED_AT_A_TIME) {
+        const some = held.slice(from, from + RENEWED_AT_A_TIME);
+        const [ids, tokens] = [some.map(({ id }) => id), some.map(({ token }) => token)];
+        // One that was not renewed is taken again.
+        await this.#worker.extendJobLocks(ids, tokens, LOCK_MS).catch(() => []);
+      }
       await this.#clock.sleep(RENEW_MS, this.#stopped.signal);
     }
     this.#isRenewing = false;

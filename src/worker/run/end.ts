@@ -74,12 +74,13 @@ export async function settleRun(
   return { status: "settled", reply: { status, stop_reason: step.reason, turns: body.turns } };
 }
 
-/** What stands in the workspace; nothing where its volume does not answer: the reply does not wait for what it lists. */
+/** What stands in the workspace; that there may be files where its volume is slow: the reply does not wait for it. */
 async function listLeftFiles(context: RunContext, { address, record }: Session): Promise<LeftFiles> {
   const { clock, logger, workspaceRoot: root } = context;
   const left = await within(clock, LIST_MS, leftFiles({ root, address, agentId: record.agent_id }));
-  if (!left) logger.warn({ uid: address.uid }, "The workspace does not answer; the reply names no files");
-  return left ?? {};
+  if (!left)
+    logger.warn({ uid: address.uid }, "The workspace does not answer in time; the reply names no files");
+  return left ?? { more_files: true };
 }
 
 /**

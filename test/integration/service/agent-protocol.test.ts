@@ -327,7 +327,7 @@ async function endedThread({ client, store }: Stage, callbackThreadId: string): 
   return threadId;
 }
 
-test("an end is told at the first look, however many agents are at work", async () => {
+test("an end is told at the first look, however many agents are at work, also where one cannot be read", async () => {
   const { url, runs } = await startLangGraph({ isAway: false });
   const busy = await openStage();
   const { redis, keys } = busy;
@@ -338,6 +338,9 @@ test("an end is told at the first look, however many agents are at work", async 
     await redis.hset(keys.agent(agent).record, { v: "1", uid: agent.uid, status: "running" });
     await redis.zadd(keys.callbacks, 1, deadlineMember(agent));
   }
+  const unreadable = { ...parent, uid: newUid() };
+  await redis.set(keys.agent(unreadable).record, "no record");
+  await redis.zadd(keys.callbacks, 1, deadlineMember(unreadable));
   const ended = deadlineMember({ ...parent, uid: threadId });
   expect(Number(await redis.zscore(keys.callbacks, ended))).toBeGreaterThan(1);
   // It stands still: there is no second look.
@@ -346,7 +349,7 @@ test("an end is told at the first look, however many agents are at work", async 
   sender.start();
   await until(() => runs.length === 1);
   expect(runs[0]?.body.input.messages[0]?.content).toContain(`[task_id=${threadId}]The agent failed`);
-  await until(async () => (await redis.zcard(keys.callbacks)) === 500);
+  await until(async () => (await redis.zcard(keys.callbacks)) === 501);
 });
 
 test("a request that its server does not answer holds up no other end", async () => {

@@ -191,11 +191,41 @@ test("a tenant whose jobs wait in as many places as it may have begins no more, 
   const take = (parent_id: string, more: object = {}) => taker.take(jobOf(parent_id, { parent_id, ...more }));
   const [first, second] = [await take("a"), await take("b")];
   expect([first?.status, second?.status]).toEqual(["waits", "waits"]);
-  expect(await take("c")).toMatchObject({ status: "later" });
+  const later = await Promise.all(Array.from({ length: 100 }, () => take("c")));
+  expect(later.map(({ status }) => status)).toEqual(Array(100).fill("later"));
+  // As many places become free at a time as replies come: they are not tried as seldom as the tasks of one parent.
+  const delays = later.map((step) => (step.status === "later" ? step.delayMs : 0));
+  expect(Math.max(...delays)).toBeLessThanOrEqual(1_000);
   expect(await stage.parent("c").list()).toEqual([]);
   expect((await take("d", { reply: "channel" })).status).toBe("done");
   expect((await take("e", { tenant: "other" })).status).toBe("waits");
   expect(taker.lines).toEqual([expect.stringContaining('"owner":"default"')]);
+  // A job that was begun in another process has its agent, and perhaps its reply.
+  const other = openTaker(stage, handClock(), 0);
+  expect((await other.take(jobOf("a", { parent_id: "a" }))).status).toBe("waits");
+});
+
+test("a request that room would not help is refused at once", async () => {
+  const stage = await openStage({ timing: LONG_TIMING });
+  await fillQuota(stage, "full");
+  const wish = { parent_id: "full", limits: { max_turns: 1_000_000 } };
+  expect(await openTaker(stage).take(jobOf("wide", wish))).toMatchObject({
+    status: "refused",
+    error: { code: "invalid_input" },
+  });
+});
+
+test("a job of a schedule is tried until the next one comes due, whatever else waits for its parent", async () => {
+  const stage = await openStage({ timing: LONG_TIMING });
+  await fillQuota(stage, "full");
+  const schedule_id = "hourly";
+  await stage.parent("full").schedule({ schedule_id, prompt: "say hello", every_ms: 3_600_000 });
+  const taker = openTaker(stage);
+  const backlog = Array.from({ length: 200 }, (_, i) => taker.take(jobOf(`job-${i}`, { parent_id: "full" })));
+  await Promise.all(backlog);
+  const due = await taker.take(jobOf(`repeat:default/full/${schedule_id}:1`, { parent_id: "full" }));
+  expect(due).toMatchObject({ status: "later", untilMs: expect.any(Number) });
+  expect(due.status === "later" ? due.delayMs : undefined).toBeLessThanOrEqual(10_000);
 });
 
 test.for([

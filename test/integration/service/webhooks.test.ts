@@ -119,15 +119,54 @@ test("an entry that its receiver refuses holds up none that come later, however 
   const parent = stage.parent("refused");
   await parent.webhook.set({ url });
   startPush({ backoffMs: 3_600_000 });
+  const retries: number[] = [];
   for (const name of ["bad", "good", "bad too", "good too"]) {
     const { agent_id } = await parent.spawn({ name });
     await parent.send(agent_id, "Say hello");
     await until(() => names(seen).includes(agent_id));
+    retries.push(await until(() => retryOf("refused")));
   }
+  // What is refused meanwhile waits for the same time: it puts no other off.
+  for (const at of retries) expect(Math.abs(at - (retries[0] ?? 0))).toBeLessThan(60_000);
   expect(names(seen)).toEqual(["bad", "good", "bad_too", "good_too"]);
   await until(async () => (await unacked("refused")).length === 2);
   expect(await parent.webhook.get()).toMatchObject({ status: "failing" });
 });
+
+test("a receiver that does not answer once is asked again soon, however often it has refused another entry", async () => {
+  const named: string[] = [];
+  const { seen, url } = await startReceiver((_request, response) => {
+    named.push(String(JSON.parse(seen.at(-1)?.body ?? "").data.agent_id));
+    if (named.at(-1) === "bad") response.writeHead(500).end();
+    else if (named.filter((name) => name === "lost").length === 1) response.destroy();
+    else response.writeHead(200).end();
+  });
+  const parent = stage.parent("silent-once");
+  await parent.webhook.set({ url });
+  await stage.redis.hset(
+    stage.keys.parent({ tenant: "default", parentId: "silent-once" }).webhook,
+    "failures",
+    12,
+  );
+  startPush({ backoffMs: 1_000 });
+  for (const name of ["bad", "lost"]) {
+    const { agent_id } = await parent.spawn({ name });
+    await parent.send(agent_id, "Say hello");
+    await until(() => named.includes(agent_id));
+    if (name === "bad") await until(() => retryOf("silent-once"));
+  }
+  await until(() => named.filter((name) => name === "lost").length === 2);
+});
+
+/** When the next round of a parent's retries begins, epoch ms; undefined while it is pushed for. */
+async function retryOf(parentId: string): Promise<number | undefined> {
+  const member = `default/${parentId}`;
+  const [at, holder] = await Promise.all([
+    stage.redis.zscore(stage.keys.webhooksDue, member),
+    stage.redis.hget(stage.keys.webhookHolders, member),
+  ]);
+  return at === null || holder !== null ? undefined : Number(at);
+}
 
 /** What pushes: `lose` ends it as abruptly as it can be ended here, and begins another. */
 interface Pushers {

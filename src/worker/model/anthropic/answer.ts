@@ -326,7 +326,7 @@ export function spell(text: string): string {
 
 /** What a sentence says of the type of a block or a delta: only a text can be printed safely, and not at any length. */
 export function typeName(type: unknown): string {
-  return typeof type === "string" ? clip(type, TYPE_MAX_CHARS) : "untyped";
+  return typeof type === "string" ? clip(type.toWellFormed(), TYPE_MAX_CHARS) : "untyped";
 }
 
 /** A word of the provider's as the log and the replies can hold it. */

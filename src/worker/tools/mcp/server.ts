@@ -29,6 +29,8 @@ const MAX_TOOLS = 500;
 const MAX_PAGES = 50;
 const MAX_LIST_CHARS = 10 * 1024 * 1024;
 const MAX_PROBLEM_CHARS = 500;
+/** Then a connection is made anew: what it was to may be gone. */
+const MOST_UNREAD = 3;
 /** What servers write with a status of 400 to a client whose session they have forgotten. */
 const FORGOTTEN = /session|initiali[sz]ed/i;
 
@@ -52,6 +54,8 @@ export class ServerConnection {
   readonly #means: ServerMeans;
   #connecting: Connecting | undefined;
   #failures = 0;
+  /** Calls in a row without an answer that can be read. */
+  #unread = 0;
   #retryAtMs = Number.NEGATIVE_INFINITY;
   #isStopped = false;
 
@@ -100,6 +104,7 @@ export class ServerConnection {
       const sent = { method: "tools/call", params: { name, arguments: input } };
       const result = await client.request(sent, CallResult, { signal, timeout, maxTotalTimeout: timeout });
       this.#failures = 0;
+      this.#unread = 0;
       return result;
     } catch (error) {
       throw await this.#failedCall(error, client, connecting);
@@ -118,12 +123,13 @@ export class ServerConnection {
       );
     const isForgotten =
       error instanceof SdkHttpError &&
-      ((error.status === 404 && client.transport?.sessionId !== undefined) ||
-        (error.status === 400 && FORGOTTEN.test(error.message)));
-    if (isForgotten) await this.#end(connecting);
-    // Without a transport it has been closed, from either side.
-    const what =
-      client.transport === undefined ? "broke off during this call" : "gave no answer that can be read";
+      client.transport?.sessionId !== undefined &&
+      (error.status === 404 || (error.status === 400 && FORGOTTEN.test(error.message)));
+    // Without a transport it has been closed, from either side; a request that came nowhere is a TypeError of `fetch`.
+    const isGone = isForgotten || client.transport === undefined || error instanceof TypeError;
+    const what = isGone ? "broke off during this call" : "gave no answer that can be read";
+    this.#unread += 1;
+    if (isGone || this.#unread >= MOST_UNREAD) await this.#end(connecting);
     return new ToolFailure(
       `${this.name} ${what} (${problem}): its effect is unknown. Check before you repeat it.`,
     );

@@ -4,8 +4,8 @@
  * 1. An answer has at most 10 MB; over HTTP its objects and lists lie at most 1,000 deep in one another. What a server says of itself when
  *    it is connected holds at most 10,000 values.
  * 2. A server asks this side at most 100 times a second, and at most 64 answers to it are under way.
- * 3. A stream that a server ends is asked for again after one second at the earliest, and ever more rarely, up to 60 s, while nothing
- *    comes along it: whatever the server says about that.
+ * 3. A stream that a server ends is asked for again after one second at the earliest, and ever more rarely, up to 60 s, while it ends at
+ *    once and nothing comes along it: whatever the server says about that.
  */
 import type { Transport } from "@modelcontextprotocol/client";
 import type { Clock } from "../../../shared/clock.ts";
@@ -23,6 +23,8 @@ const MAX_STDERR_CHARS = 1_000;
 /** Kept before secrets are masked, so that none of them is cut in two. */
 const MAX_STDERR_BYTES = 4 * 1024;
 const [FIRST_PAUSE_MS, LONGEST_PAUSE_MS] = [1_000, 60_000];
+/** A stream that stays open for so long does not make the pauses longer. */
+const LASTING_MS = 5_000;
 
 /** See the module's header. */
 export interface ServerTransport {
@@ -100,11 +102,15 @@ async function overStdio({
 function reconnections(clock: Clock) {
   const timers = new Set<{ cancel(): void }>();
   let pauseMs = FIRST_PAUSE_MS;
+  let askedAtMs = Number.NEGATIVE_INFINITY;
   return {
     /** `wishedMs` may be any number that the server named. */
     schedule(reconnect: () => void, wishedMs: number) {
+      // A stream that was open for a while was none in vain.
+      if (clock.monotonicMs() - askedAtMs >= LASTING_MS) pauseMs = FIRST_PAUSE_MS;
       const timer = clock.timeout(Math.min(Math.max(wishedMs, pauseMs), LONGEST_PAUSE_MS), () => {
         timers.delete(timer);
+        askedAtMs = clock.monotonicMs();
         reconnect();
       });
       timers.add(timer);

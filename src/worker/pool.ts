@@ -10,7 +10,7 @@
  */
 
 import { DelayedError, type Job, WaitingError, Worker } from "bullmq";
-import type { Clock } from "../shared/clock.ts";
+import { type Clock, within } from "../shared/clock.ts";
 import { messageOf, SubagentError } from "../shared/errors.ts";
 import type { AgentAddress, Keys } from "../shared/protocol/keys.ts";
 import { isNewerWake, Wake } from "../shared/protocol/worker.ts";
@@ -293,21 +293,21 @@ async function drain(
   };
   // Before anything is released, or this process would take it back. Not `close()` yet: it cannot be forced any more
   // once it has begun to wait.
-  if (worker) await withTimeout(clock, CLOSE_MS, worker.pause(true));
+  if (worker) await within(clock, CLOSE_MS, worker.pause(true));
   draining.abort();
   const over = new AbortController();
   const everyRunOrAway = Promise.race([everyRun(), whenAway(clock, { redis }, over.signal)]);
-  await withTimeout(clock, drainGraceMs, everyRunOrAway);
+  await within(clock, drainGraceMs, everyRunOrAway);
   if (runs.size > 0) {
     abandoned.abort();
-    await withTimeout(clock, ABANDON_MS, everyRunOrAway);
+    await within(clock, ABANDON_MS, everyRunOrAway);
   }
   over.abort();
   // No run gets an answer any more; what they wait for rejects, and they end.
   if (runs.size > 0 && redis.status !== "ready") closeRedis(redis);
   const closing = worker?.close(redis.status !== "ready").catch(() => {});
   // A Redis that does not answer even now: the worker closes its connection next.
-  if (closing) await withTimeout(clock, CLOSE_MS, closing);
+  if (closing) await within(clock, CLOSE_MS, closing);
 }
 
 /** Resolves when Redis has been away for {@link AWAY_MS} in a row, or with `signal`. */
@@ -339,13 +339,6 @@ function resultOf(uid: string, end: Exclude<WakeEnd, { status: "returned" }>): W
   if (end.status === "passed") return { status: "passed", because: end.because };
   if (end.status === "released") return { status: "released", because: end.reason };
   return { status: end.status };
-}
-
-async function withTimeout(clock: Clock, ms: number, work: Promise<unknown>): Promise<boolean> {
-  const given = new AbortController();
-  const done = work.then(() => true);
-  const late = clock.sleep(ms, given.signal).then(() => false);
-  return Promise.race([done, late]).finally(() => given.abort());
 }
 
 /** Why no wakes are taken: consuming is paused while at least one reason holds; each comes and goes on its own. */

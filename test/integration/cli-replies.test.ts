@@ -7,7 +7,7 @@ import { ACK_RETRY_MS, verb } from "../../src/cli/verbs/replies.ts";
 import { type Clock, systemClock } from "../../src/shared/clock.ts";
 import { beginning, latch } from "../helpers/latch.ts";
 import { until } from "../helpers/until.ts";
-import { type Agent, openStage, type Stage } from "../stage/stage.ts";
+import { type Agent, openStage, type ProxiedStage, type Stage } from "../stage/stage.ts";
 
 /** A stream whose reader has left after `reads` texts. */
 function streamOf(reads = Number.POSITIVE_INFINITY): OutputStream & { read: string[] } {
@@ -71,6 +71,17 @@ async function run(
   return exitCode;
 }
 
+/** A stream at whose first text Redis begins to refuse connections. */
+function refusingFrom({ proxy }: Pick<ProxiedStage, "proxy">): ReturnType<typeof streamOf> {
+  const stdout = streamOf();
+  const { write } = stdout;
+  stdout.write = (text, done) => {
+    if (stdout.read.length === 0) proxy.refuse();
+    write(text, done);
+  };
+  return stdout;
+}
+
 test("looking takes nothing out; --ack takes out all that was printed", async () => {
   const { ask, left, stdout } = await scene();
   expect(await ask("--json")).toBe(EXIT.done);
@@ -83,12 +94,7 @@ test("looking takes nothing out; --ack takes out all that was printed", async ()
 test("what was printed while Redis was away is taken out once it is back, without --follow too", async () => {
   const stage = await openStage({ redis: "own", proxied: true });
   const failed = latch();
-  const stdout = streamOf();
-  const { write } = stdout;
-  stdout.write = (text, done) => {
-    if (stdout.read.length === 0) stage.proxy.refuse();
-    write(text, done);
-  };
+  const stdout = refusingFrom(stage);
   const { ask, left } = await sceneOn(stage, stdout, beginning(ACK_RETRY_MS, failed));
   const taking = ask("--ack");
   await Promise.race([failed.opened, taking]);
@@ -157,12 +163,7 @@ test("--follow without --ack leaves everything where it is", async () => {
 test("--follow takes out what it printed while Redis was away once Redis is back, and prints it once", async () => {
   const stage = await openStage({ redis: "own", proxied: true });
   const failed = latch();
-  const stdout = streamOf();
-  const { write } = stdout;
-  stdout.write = (text, done) => {
-    if (stdout.read.length === 0) stage.proxy.refuse();
-    write(text, done);
-  };
+  const stdout = refusingFrom(stage);
   const { ask, left, stop } = await sceneOn(stage, stdout, beginning(ACK_RETRY_MS, failed));
   const following = ask("--follow", "--ack", "--json");
   await Promise.race([failed.opened, following]);

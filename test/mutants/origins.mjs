@@ -617,8 +617,8 @@ export default [
     "chain-waits-each",
     "Where one model of several is limited the next is asked at once.",
     "worker/run/failure.ts",
-    'if (concern === "shared" && !isRoundOver)',
-    'if (concern === "own" && !isRoundOver)',
+    'if (scope === "shared" && !isRoundOver)',
+    'if (scope === "own" && !isRoundOver)',
     FALLBACK,
   ),
   guard(

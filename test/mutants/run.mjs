@@ -1010,7 +1010,7 @@ export default [
     id: "pool-takes-while-draining",
     promise: "A stopping process takes no wake back that it has released.",
     file: "src/worker/pool.ts",
-    find: "if (worker) await withTimeout(clock, CLOSE_MS, worker.pause(true));",
+    find: "if (worker) await within(clock, CLOSE_MS, worker.pause(true));",
     replace: "",
     tests: ["test/integration/worker/draining.test.ts"],
     title: "20 runs that drain",

@@ -43,7 +43,7 @@ export async function callModel(
     step,
     outcome.status === "answer" ? outcome.answer.usage : outcome.usage,
   );
-  const concern = await permit.leave(outcome);
+  const scope = await permit.leave(outcome);
   if (outcome.status === "answer") {
     addBought(context, session, step, shownAnswer(outcome.answer), clock.monotonicMs() - startedMs);
     return undefined;
@@ -54,7 +54,7 @@ export async function callModel(
     session.addPurchase(step.message, outcome.usage, cost, isCutOff, step.sumsUp);
   }
   if (!session.lease.isLive()) return "lost";
-  if (outcome.status === "failed") return afterModelFailure(context, session, step, outcome.failure, concern);
+  if (outcome.status === "failed") return afterModelFailure(context, session, step, outcome.failure, scope);
   const isOurs = context.abandoned.aborted || session.lease.runningMs() >= untilMs(session, step);
   return isOurs ? undefined : afterModelStopped(context, session);
 }
@@ -69,9 +69,9 @@ async function enterChain({ provider, model }: RunContext, session: Session): Pr
   let first: CallPermit | undefined;
   for (let i = 0; i < models.length; i++) {
     session.model = models[(attempts + i) % models.length] ?? session.model;
-    const passage = await provider.enter(limiterNameOf(model, session.model), lease);
-    if (passage.status !== "wait" || !lease.isLive()) return passage;
-    first ??= passage;
+    const permit = await provider.enter(limiterNameOf(model, session.model), lease);
+    if (permit.status !== "wait" || !lease.isLive()) return permit;
+    first ??= permit;
   }
   return first ?? { status: "wait", waitMs: 0, reason: "no model is left" };
 }

@@ -52,7 +52,7 @@ export async function afterModelFailure(
   session: Session,
   step: CallStep,
   failure: ModelFailure,
-  concern: FailureScope,
+  scope: FailureScope,
 ): Promise<RunEnd | "lost" | undefined> {
   const { random, logger, store } = context;
   logger.warn({ uid: session.address.uid, turn: step.turn, ...failure }, "Model call failed");
@@ -65,20 +65,20 @@ export async function afterModelFailure(
   if (failure.kind === "context_window" && canShorten(session, step)) return undefined;
   if (!failure.retryable) {
     // A run that others' refused credential concerns asks again.
-    if (concern === "own" || !isDenial(failure.kind))
+    if (scope === "own" || !isDenial(failure.kind))
       session.add([newFailure(step.message, failureEntry(failure, step))]);
     return undefined;
   }
   session.attempts += 1;
   // Another model of the chain is not concerned; a whole round that failed waits like one model that did.
   const isRoundOver = session.attempts % session.equipment.models.length === 0;
-  if (concern === "shared" && !isRoundOver) {
+  if (scope === "shared" && !isRoundOver) {
     session.tell({ type: "model_retry", turn: step.turn, kind: failure.kind, delay_ms: 0 });
     return undefined;
   }
   const ownDelayMs = retryDelayMs(failure, session.attempts, random());
   // The limiter remembers the rest, and knows when it is over earlier.
-  const delayMs = concern === "shared" ? Math.min(ownDelayMs, store.timing.limiterAskMs) : ownDelayMs;
+  const delayMs = scope === "shared" ? Math.min(ownDelayMs, store.timing.limiterAskMs) : ownDelayMs;
   session.tell({ type: "model_retry", turn: step.turn, kind: failure.kind, delay_ms: delayMs });
   return waitOrRelease(context, session, failure.kind, delayMs);
 }
@@ -108,12 +108,12 @@ function failureEntry(failure: ModelFailure, { finalCall }: CallStep) {
 export async function afterWait(
   context: RunContext,
   session: Session,
-  passage: Exclude<CallPermit, { status: "open" }>,
+  permit: Exclude<CallPermit, { status: "open" }>,
 ): Promise<RunEnd | "lost" | undefined> {
   const runningMs = session.hasAdvanced ? session.lease.runningMs() : session.lease.earlierMs;
-  if (passage.status === "paused")
+  if (permit.status === "paused")
     return commitAndRelease(context, session, { reason: "paused", delayMs: PAUSED_ASK_MS, runningMs });
-  return waitOrRelease(context, session, passage.reason, passage.waitMs, runningMs);
+  return waitOrRelease(context, session, permit.reason, permit.waitMs, runningMs);
 }
 
 /** The call was ended by the model itself, which was stopped: asking it again would spin. */

@@ -1079,4 +1079,20 @@ export default [
     replace: "event.tool",
     tests: ["test/unit/cli/terminal/progress-rows.test.ts"],
   },
+  {
+    id: "mcp-unread-for-ever",
+    promise: "A server none of whose answers can be read is connected anew.",
+    file: "src/worker/tools/mcp/server.ts",
+    find: " || this.#unread >= MOST_UNREAD",
+    replace: "",
+    tests: ["test/unit/worker/tools/mcp/server.test.ts"],
+  },
+  {
+    id: "secrets-volumes-kept",
+    promise: "A path behind the colon of a volume is no secret.",
+    file: "src/shared/secrets.ts",
+    find: "\\s*:\\s*(?![/.~\\s])",
+    replace: "\\s*:\\s*",
+    tests: ["test/unit/shared/secrets.test.ts"],
+  },
 ];

@@ -208,7 +208,7 @@ test("a tenant whose jobs wait in as many places as it may have begins no more, 
 test("a request that room would not help is refused at once", async () => {
   const stage = await openStage({ timing: LONG_TIMING });
   await fillQuota(stage, "full");
-  const wish = { parent_id: "full", limits: { max_turns: 1_000_000 } };
+  const wish = { parent_id: "full", limits: { max_turns: 10 }, profile: { limits: { max_turns: 5 } } };
   expect(await openTaker(stage).take(jobOf("wide", wish))).toMatchObject({
     status: "refused",
     error: { code: "invalid_input" },

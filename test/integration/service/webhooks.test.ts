@@ -143,12 +143,12 @@ test("a receiver that does not answer once is asked again soon, however often it
   });
   const parent = stage.parent("silent-once");
   await parent.webhook.set({ url });
-  await stage.redis.hset(
-    stage.keys.parent({ tenant: "default", parentId: "silent-once" }).webhook,
-    "failures",
-    12,
-  );
   startPush({ backoffMs: 1_000 });
+  const isIdle = async () =>
+    (await stage.redis.zscore(stage.keys.webhooksDue, "default/silent-once")) === null;
+  await until(isIdle, { what: "the empty channel to be looked through" });
+  const { webhook } = stage.keys.parent({ tenant: "default", parentId: "silent-once" });
+  await stage.redis.hset(webhook, { failures: 12 });
   for (const name of ["bad", "lost"]) {
     const { agent_id } = await parent.spawn({ name });
     await parent.send(agent_id, "Say hello");

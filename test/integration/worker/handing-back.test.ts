@@ -170,6 +170,7 @@ test.for([
     const reply = await installation.reply(agent);
     expect(reply).toMatchObject({ status: "succeeded" });
     expect(reply.files).toEqual(files);
+    expect(reply.more_files).toBe(files === undefined ? true : undefined);
   },
 );
 

@@ -139,9 +139,14 @@ test("of arguments with names nothing ordinary is kept", () => {
     "--header",
     "Accept: application/json+x",
     "key-file: /srv/a7/x.pub",
+    "-v",
+    "secrets:/run/a7-secrets",
+    "-c",
+    "A7_TOKEN=a7-shell-7788 exec serve stdio --a7-read-only",
   ];
   keepSecretsOfArguments(args);
-  const text = "permissive-mode application/json+x /srv/a7/x.pub";
+  expect(withoutSecrets("a7-shell-7788")).toBe("[redacted]");
+  const text = "permissive-mode application/json+x /srv/a7/x.pub /run/a7-secrets --a7-read-only";
   expect(withoutSecrets(text)).toBe(text);
 });
 

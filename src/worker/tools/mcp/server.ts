@@ -125,8 +125,8 @@ export class ServerConnection {
       error instanceof SdkHttpError &&
       client.transport?.sessionId !== undefined &&
       (error.status === 404 || (error.status === 400 && FORGOTTEN.test(error.message)));
-    // Without a transport it has been closed, from either side; a request that came nowhere is a TypeError of `fetch`.
-    const isGone = isForgotten || client.transport === undefined || error instanceof TypeError;
+    // Without a transport it has been closed, from either side.
+    const isGone = isForgotten || client.transport === undefined;
     const what = isGone ? "broke off during this call" : "gave no answer that can be read";
     this.#unread += 1;
     if (isGone || this.#unread >= MOST_UNREAD) await this.#end(connecting);

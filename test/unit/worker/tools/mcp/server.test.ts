@@ -229,6 +229,16 @@ describe("an answer that cannot be used", () => {
     expect(failed).toMatch(/^ToolFailure: far broke off during this call \(/);
     expect([again, connected]).toEqual([said("again"), 2]);
   });
+
+  it("three times in a row has the next call make another connection: what it was to may be gone", async () => {
+    const { connection, count } = await connectTo({ "tools/call": status(500) });
+    const connections: number[] = [];
+    for (let i = 0; i < 4; i++) {
+      await connection.call("bad", {}, signal).catch(() => {});
+      connections.push(count("initialize"));
+    }
+    expect(connections).toEqual([1, 1, 1, 2]);
+  });
 });
 
 describe("a stream that a server ends", () => {

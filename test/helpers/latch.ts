@@ -28,13 +28,17 @@ export function latch<T = void>(): Latch<T> {
   };
 }
 
-/** A clock that opens `begun` when somebody begins to sleep for `ms`. */
+/** A clock that opens `begun` when somebody begins to wait for `ms`. */
 export function beginning(ms: number, begun: Latch<void>): Clock {
   return {
     ...systemClock,
     sleep(asleepMs, signal) {
       if (asleepMs === ms) begun.open();
       return systemClock.sleep(asleepMs, signal);
+    },
+    timeout(limitMs, callback) {
+      if (limitMs === ms) begun.open();
+      return systemClock.timeout(limitMs, callback);
     },
   };
 }

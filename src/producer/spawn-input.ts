@@ -174,13 +174,13 @@ export function prepareSpawn(
   };
 }
 
-/** By which a call that is made again is known: the request key that its caller named, and what it asks for. */
+/** What identifies a repeated call: the request key that its caller named, and a digest of what it asks for. */
 export interface RepeatableCall {
   requestKey: string;
   digest: string;
 }
 
-/** A spawn that is checked, but for what the profile says that is registered for its parent. */
+/** A spawn that is checked against everything but the parent's registered profile. */
 export interface CheckedSpawn {
   /** Absent where the caller named no request key. */
   readonly repeatable?: RepeatableCall | undefined;
@@ -190,8 +190,8 @@ export interface CheckedSpawn {
 
 /**
  * Checks a spawn as far as possible without asking Redis. A registered profile can only narrow it, or give it the model that
- * it lacks. Throws as {@link prepareSpawn} does, except for a missing model, and for one with a request key only where it is
- * malformed: what is refused today may have been spawned already, which Redis knows.
+ * it lacks. Throws as {@link prepareSpawn} does, except for a missing model. With a request key it throws for malformed input
+ * only: the agent may have been spawned before, and only Redis knows that.
  */
 export function checkSpawn(
   kind: keyof typeof KINDS,
@@ -215,13 +215,13 @@ export function checkSpawn(
   }
 }
 
-/** By what a repetition of the call is known. Throws `invalid_input` for what is malformed. */
+/** What identifies a repetition of the call; undefined without a request key. Throws `invalid_input` for malformed input. */
 function repeatableCall(kind: keyof typeof KINDS, input: unknown): RepeatableCall | undefined {
   const { request_key: requestKey, digest } = readCall(kind, input);
   return requestKey === undefined ? undefined : { requestKey, digest };
 }
 
-/** The arguments of a call, and apart from them what one that is made again need not have in common with the first. */
+/** The arguments of a call, split into those in the digest (`args`) and those that a repetition may change. */
 function readCall(kind: keyof typeof KINDS, input: unknown) {
   const { request_key, traceparent, ...args } = readInput(KINDS[kind].schema, input, kind);
   return { request_key, traceparent, args, digest: digestOf({ kind, ...args }) };

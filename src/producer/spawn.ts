@@ -145,8 +145,8 @@ function isRefusal(error: unknown): boolean {
 }
 
 /**
- * What the call came to that `planned` repeats: the rules that refuse it now bind new agents, and it makes none. Rejects with
- * the `refusal` where no such call is remembered.
+ * The agent that an earlier call with the same request key made: the rules that refuse the call now bind new agents only. Rejects
+ * with the `refusal` if Redis remembers no such call.
  */
 async function spawnedBefore(
   call: ParentCall,

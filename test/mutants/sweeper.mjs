@@ -247,7 +247,7 @@ export default [
     id: "wake-add-rejects",
     promise: "A wake that cannot be added is left to the sweeper: nobody fails for it.",
     file: "src/shared/redis/wake-queue.ts",
-    find: 'logger?.warn({ job: options.jobId, problem: messageOf(error) }, "Wake not added; a sweeper will");',
+    find: 'logger?.warn({ job: options.jobId, problem: messageOf(error) }, "Wake not added; a sweeper will add it");',
     replace: "throw error;",
     tests: [
       "test/integration/producer/wake-queue.test.ts",

@@ -41,9 +41,9 @@ export interface WakeQueue {
    */
   add(wake: Omit<Wake, "v">, delayMs?: number): Promise<void>;
   /**
-   * Whether the job of a wake waits to be taken now. One that is still delayed does not count, nor one that was taken:
-   * a worker that takes a wake claims its agent at once, or is dead, stopped, or never learned that it has taken it. One that
-   * a worker handed back waits again, also while it rests.
+   * Whether the job of a wake waits to be taken now, or was handed back by a worker, also while it rests after that. A delayed
+   * job does not count, nor one that was taken: a worker that takes a wake claims its agent at once, or is dead, stopped, or
+   * never learned that it has taken it.
    */
   isAlive(wake: Pick<Wake, "uid" | "wake">): Promise<boolean>;
   /** Its jobs by state: `waiting`, `active`, `delayed`. */
@@ -76,7 +76,7 @@ export function createWakeQueue(redis: RedisClient, keys: Keys, logger?: Logger)
         await using((opened) => opened.add(wake.agent_id, data, options));
         if (delayMs === undefined) rank(wake, options.jobId);
       } catch (error) {
-        logger?.warn({ job: options.jobId, problem: messageOf(error) }, "Wake not added; a sweeper will");
+        logger?.warn({ job: options.jobId, problem: messageOf(error) }, "Wake not added; a sweeper will add it");
       }
     },
     async isAlive(wake) {

@@ -66,7 +66,7 @@ export class RunState {
   isDelivered = false;
   /** Model calls of the run that were paid for: answers, and calls whose answer could not be used. */
   turns = 0;
-  /** Answers of the run. */
+  /** Answers of the run, and summaries of its conversation. */
   answers = 0;
   last: Turn | undefined;
   /** What was found of the last answer as output; undefined before it was checked. */

@@ -1,6 +1,6 @@
 /**
  * One run, from a wake to the end of this process' part in it: claim → open → { next → perform → commit } → end.
- * Running is "perform, commit, ask again"; resuming after a crash is asking again.
+ * A step adds entries to the session; they are committed before the next tool, call or end. Resuming after a crash is asking `next` again.
  */
 import { ANSWER_MS } from "../../shared/protocol/limits.ts";
 import { newCleared, newVerdict } from "../loop/log.ts";

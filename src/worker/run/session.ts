@@ -277,7 +277,7 @@ export class Session {
     return "asked";
   }
 
-  /** `settle` has written what it took along; `status`: and the run goes on, where events without an entry were not told. */
+  /** After `settle` has written the commitment. `status` is given if the run goes on; events without an entry are told later. */
   async settled(commitment: PreparedCommit, status?: HolderStatus): Promise<void> {
     if (status && commitment.entriesAfter === this.#acknowledged) this.events.unshift(...commitment.events);
     await this.#acknowledge(commitment);
@@ -297,7 +297,7 @@ export class Session {
     // What a call counts for is counted when it begins: results change no counter.
     const body = isLast || entries.some(({ entry }) => entry.kind !== "result") ? this.body() : undefined;
     if (body) this.#tellAlerts(body);
-    // A commit of start marks that stand already tells nothing: for the script it is one that was sent twice.
+    // A commit that adds no entry carries no events: the script takes it for one that was sent twice.
     const events = isLast || this.state.entries > this.#acknowledged ? this.events.splice(0) : [];
     const consumed = this.#consumed;
     this.#pending = [];

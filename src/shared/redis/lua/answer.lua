@@ -1,5 +1,5 @@
 -- answer: writes the answer to an open question into the log, once. With the last one the agent is queued again.
--- Include alive, queue.
+-- Include live, queue.
 -- Closes: two answers to one question (parent twice, or parent and default); an agent without a wake after its last answer;
 -- a default before the deadline; an agent that waits for an answer it has; a record that cannot be read failing its parent's call.
 local agent = read(record, 'status', 'run', 'wake', 'ended_reason', 'deadline', 'questions')

@@ -1,5 +1,5 @@
 -- send: puts a message into an agent's inbox; an idle agent becomes queued, also when its life key has just expired.
--- Include alive, queue.
+-- Include live, queue.
 -- Closes: a message accepted and lost between expiry and settle; one message delivered twice; the name of an agent that
 -- still gets messages running out.
 local agent = read(record, 'status', 'run', 'wake', 'ended_reason', 'unanswered_since')

@@ -1,5 +1,5 @@
 -- settle: the only way out. Ends a run (its worker, with the epoch) or an agent (parent or sweeper, by authority).
--- Include alive, holder, crashes, age, idle, orphan, queue, events, status, channel, message, commit, text, usage.
+-- Include live, holder, crashes, age, idle, orphan, queue, events, status, channel, message, commit, text, usage.
 -- Every command that may fail stands before the write that ends the run: what fails leaves a run that can be settled again.
 -- Closes: two ends of one agent; a message accepted between the last look at the inbox and the end; idle death after a
 -- revival; a run counted twice: what it used is added behind the guards that let only its first settle through.

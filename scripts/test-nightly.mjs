@@ -24,6 +24,11 @@ const FORMS = [
   ["answers", redis("test/integration/worker/answer-traffic.test.ts"), { ANSWERS: "all" }],
   ["hostile patterns", redis("test/integration/tools/hostile-patterns.test.ts"), { HOSTILE_PATTERNS: "all" }],
   ["examples", redis("test/examples.test.ts"), { EXAMPLES: "processes" }],
+  [
+    "outage",
+    redis("test/integration/worker/provider-limiter.test.ts", "--testNamePattern", "an outage"),
+    { LIMITER_OUTAGE_MS: "3600000" },
+  ],
   ["charges", redis("test/integration/worker/charging.test.ts"), { DESTROYS: "200", KILLS: "200" }],
   [
     "isolation",

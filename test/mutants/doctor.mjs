@@ -111,6 +111,15 @@ export default [
     tests: ["test/integration/doctor-hostile.test.ts"],
   },
   {
+    id: "doctor-breaks-unseen",
+    promise: "A run that breaks off again before it has advanced is named.",
+    file: "src/cli/doctor/facts.ts",
+    find: 'if (record.breaks >= BREAKS) found.push("breaking_off");',
+    replace: "",
+    tests: ["test/integration/worker/unreadable-runs.test.ts"],
+    title: "an entry of its log",
+  },
+  {
     id: "doctor-outage-is-the-agents",
     promise: "A connection that fails makes no agent unreadable.",
     file: "src/shared/redis/inspection.ts",

@@ -437,6 +437,14 @@ export default [
     tests: ["test/unit/worker/tools/search/matcher.test.ts"],
   },
   {
+    id: "glob-on-the-main-thread",
+    promise: "No glob of a model is compiled on the main thread: the process answers and ends in time.",
+    file: "src/worker/tools/builtin/glob.ts",
+    find: "await matcher.paths(rest, []);",
+    replace: '(await import("picomatch")).default(rest);',
+    tests: ["test/integration/worker/hostile-searches.test.ts"],
+  },
+  {
     id: "search-no-time-limit",
     promise: "A search ends after its time and reports what it had found.",
     file: "src/worker/tools/search/search.ts",

@@ -92,6 +92,8 @@ export interface WorkerProcessOptions {
   lacks?: readonly string[];
   /** File to which the fixture's tools append when they begin and end: see `fixtures/worker-process.ts`. */
   journal?: string;
+  /** Whether it says `health <url>` before it is ready, and serves its health checks there; default false. */
+  health?: boolean;
 }
 
 export interface Installation {

@@ -139,6 +139,13 @@ export function answerText(json: string): string {
   return data ? textOf(data.content).trim() : "";
 }
 
+/** The value that the stored `text` spells as JSON; `path` says where it stands. Throws a zod error that names it where it spells none. */
+export function storedJson(text: string, path: readonly (string | number)[]): unknown {
+  const value = jsonIn(text);
+  if (value !== undefined) return value;
+  throw new z.ZodRealError([{ code: "custom", message: "not JSON", path: [...path] }]);
+}
+
 /** The names of log entries. */
 export const entryKey = {
   /** Message `n`. */

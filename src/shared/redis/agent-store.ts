@@ -13,7 +13,7 @@ import {
   type ParentKeys,
 } from "../protocol/keys.ts";
 import { TIMING, type Timing } from "../protocol/limits.ts";
-import { answerText, entryKey, ToolStartedEntry } from "../protocol/log.ts";
+import { answerText, entryKey, storedJson, ToolStartedEntry } from "../protocol/log.ts";
 import { Attached, InboxMessage } from "../protocol/message.ts";
 import { NO_SUMMARY } from "../protocol/reply.ts";
 import { jsonIn } from "../protocol/text.ts";
@@ -121,9 +121,14 @@ function verbsOf(scripts: Scripts): AgentVerbs {
 
 /** What a claim handed out, read. Throws where the record or a message is malformed. */
 export function stateOf(claimed: Extract<VerbAnswer<"claim">, { status: "claimed" }>): AgentState {
-  const inbox = claimed.messages.map((message) => InboxMessage.parse(JSON.parse(message)));
+  const inbox = claimed.messages.map(unreadMessage);
   const record = AgentRecord.parse(Object.fromEntries(claimed.record));
   return { record: withText(record, (key) => claimed.log.get(key)), log: claimed.log, inbox };
+}
+
+/** The message that is stored as `text` at this place of the inbox. */
+function unreadMessage(text: string, place: number): InboxMessage {
+  return InboxMessage.parse(storedJson(text, ["inbox", place]));
 }
 
 /** `record` with the text of its run where the log says it. */
@@ -172,9 +177,7 @@ function readsOf(redis: RedisClient, keys: Keys): AgentReads {
   const recordOf = (address: AgentAddress) =>
     readRecord(redis, keys.agent(address), (fields) => parseRecord(address, fields));
   const readInbox = async (address: AgentAddress) =>
-    (await redis.lrange(keys.agent(address).inbox, 0, -1)).map((text) =>
-      InboxMessage.parse(JSON.parse(text)),
-    );
+    (await redis.lrange(keys.agent(address).inbox, 0, -1)).map(unreadMessage);
   return {
     record: recordOf,
     allowlist: async (address) =>
@@ -200,8 +203,8 @@ function readsOf(redis: RedisClient, keys: Keys): AgentReads {
       return record && { record, log: new Map(Object.entries(log)), inbox };
     },
     attached: async (address, names) =>
-      (await redis.hmget(keys.agent(address).attachments, ...names)).map((text) =>
-        text === null ? undefined : Attached.parse(JSON.parse(text)),
+      (await redis.hmget(keys.agent(address).attachments, ...names)).map((text, i) =>
+        text === null ? undefined : Attached.parse(storedJson(text, ["attachments", names[i] ?? ""])),
       ),
     uidOf: async (parent, agentId) =>
       AgentId.safeParse(agentId).success

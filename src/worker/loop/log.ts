@@ -14,6 +14,7 @@ import {
   FailureEntry,
   NoticeEntry,
   PurchaseEntry,
+  storedJson,
   ToolResultEntry,
   ToolStartedEntry,
   USUAL_STOP,
@@ -87,7 +88,7 @@ const ORDER: Readonly<Record<LogEntry["kind"], number>> = {
 /** A stored entry. Throws a zod error for a key or a shape that this version does not know. */
 export function readEntry(key: string, json: string): LogEntry {
   const { message, kind, callId } = EntryKey.parse(key);
-  const value: unknown = JSON.parse(json);
+  const value = storedJson(json, ["log", key]);
   switch (kind) {
     case "started":
       ToolStartedEntry.parse(value);

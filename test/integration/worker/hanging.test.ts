@@ -1,10 +1,12 @@
 /**
- * Guarantee: a tool that never returns cannot freeze a worker. Its process is ended from outside of its event loop, and no
- * other run is lost. That the hang counts as a crash of the run that hung is held by `quarantine.test.ts`.
+ * Guarantee: a tool that never returns cannot freeze a worker. Its process is ended from outside of its event loop, no other run
+ * is lost, and the hang counts as a crash of the run that hung: it is a suspect from then on.
  */
 import { expect, test } from "vitest";
 import { systemClock } from "../../../src/shared/clock.ts";
-import { type Agent, openStage, SHORT_TIMING } from "../../stage/stage.ts";
+import { newRequestKey } from "../../../src/shared/protocol/ids.ts";
+import { until } from "../../helpers/until.ts";
+import { type Agent, openStage, SHORT_TIMING, type Stage } from "../../stage/stage.ts";
 
 const NEIGHBOURS = 100;
 const timing = { ...SHORT_TIMING, leaseMs: 2_000, renewMs: 400, leaseMarginMs: 400 };
@@ -37,6 +39,41 @@ test(`a worker whose event loop stands still for a lease is ended, with a line o
   for (const agent of neighbours)
     expect(await installation.reply(agent)).toMatchObject({ status: "succeeded" });
   for (const agent of neighbours) expect(await installation.entries(agent)).toHaveLength(1);
+});
+
+/** A claim as a worker makes it that has a process for suspects. */
+function claimOf({ store }: Stage, agent: Agent) {
+  const claim_id = newRequestKey();
+  const terms = {
+    worker: "heir",
+    alone: false,
+    isolated: undefined,
+    isolates: true,
+    offered_tools: ["hang"],
+  };
+  return store.claim(agent, { claim_id, begun: claim_id, ...terms });
+}
+
+test("the hang counts as a crash of the run that hung, and its neighbour in a model call is no suspect", async () => {
+  const installation = await openStage({
+    timing,
+    scenario: [
+      { match: { user: "hang" }, turns: [{ content: [{ type: "tool_use", name: "hang", input: {} }] }] },
+      { match: { user: "good" }, turns: [{ ...done, latencyMs: 600_000 }] },
+    ],
+  });
+  const worker = await installation.spawnWorker({ watchdog: true });
+  const neighbour = await installation.task("good");
+  await until(() => installation.offline.inFlight === 1, { what: "the neighbour's call" });
+  const hanging = await installation.task("hang");
+  expect(await worker.closed).toEqual({ code: null, signal: "SIGKILL" });
+  const claimed = (agent: Agent) =>
+    until(async () => {
+      const answer = await claimOf(installation, agent);
+      return answer.status !== "held" && answer;
+    });
+  expect(await claimed(hanging)).toMatchObject({ status: "suspect" });
+  expect(await claimed(neighbour)).toMatchObject({ status: "claimed" });
 });
 
 test("a worker of the command line is ended when its event loop stands still", async () => {

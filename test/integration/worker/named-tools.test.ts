@@ -3,9 +3,10 @@ import { expect, test } from "vitest";
 import { z } from "zod";
 import { viewOf } from "../../../src/shared/protocol/agent.ts";
 import { createWorkerDirectory } from "../../../src/shared/redis/workers.ts";
-import { defineTool } from "../../../src/worker/tools/tool.ts";
+import { defineTool, type Tool } from "../../../src/worker/tools/tool.ts";
 import type { SubagentWorker } from "../../../src/worker/worker.ts";
-import { latch } from "../../helpers/latch.ts";
+import { heldModel } from "../../helpers/held-model.ts";
+import { beginning, latch } from "../../helpers/latch.ts";
 import { testClient, testParent } from "../../helpers/parents.ts";
 import { until } from "../../helpers/until.ts";
 import { type Agent, openStage, SHORT_TIMING, type Stage } from "../../stage/stage.ts";
@@ -120,7 +121,7 @@ test("while the only worker with the tools is busy, a run that it will come to w
   expect(await installation.reply(first)).toMatchObject({ status: "succeeded" });
 });
 
-test("a run whose worker stops in the middle waits for the next one that has its tool, and does nothing without it", async () => {
+test("a run whose tool no worker has buys nothing, and is carried out by the next worker that has it", async () => {
   const installation = await openStage({ scenario, timing: SHORT_TIMING });
   await installation.startWorker();
   const agent = await installation.task("look it up", { tools: ["look_up"] });
@@ -131,6 +132,91 @@ test("a run whose worker stops in the middle waits for the next one that has its
   const record = await installation.record(agent);
   expect(record).toMatchObject({ worker: able.id });
   expect(record.tools_since).toBeUndefined();
+});
+
+const RUNS = 8;
+const STEPS = [1, 2, 3];
+/** It would outlast the test. */
+const drainGraceMs = 600_000;
+
+/** A tool whose effects are counted, by run and step. */
+function counted() {
+  const effects: string[] = [];
+  const act = defineTool({
+    name: "act",
+    description: "Has an effect.",
+    input: z.object({ step: z.number() }),
+    async run({ step }, { uid }) {
+      effects.push(`${uid} ${step}`);
+      return `step ${step} is done`;
+    },
+  });
+  return { act, effects };
+}
+
+/** Runs of a worker that has the tool and stops in the second call of each; a worker without it stays. */
+async function stoppedInTheMiddle(installation: Stage, act: Tool, send: () => Promise<Agent[]>) {
+  const [arrived, drains] = [latch(), latch()];
+  let held = 0;
+  const model = heldModel(installation, ({ messages }) => {
+    if (JSON.parse(`[${messages}]`).length === 1) return undefined;
+    held += 1;
+    if (held === RUNS) arrived.open();
+    return drains.opened;
+  });
+  const clock = beginning(drainGraceMs, drains);
+  const able = await installation.startWorker({
+    tools: [act],
+    concurrency: RUNS,
+    model,
+    clock,
+    drainGraceMs,
+  });
+  await announced(installation, able);
+  const agents = await send();
+  await arrived.opened;
+  await installation.startWorker();
+  await able.stop();
+  return agents;
+}
+
+test(`${RUNS} runs whose only capable worker stops in the middle of them wait, visibly, and have each effect once when another one comes`, async () => {
+  const steps = STEPS.map((step) => ({
+    content: [{ type: "tool_use" as const, name: "act", input: { step } }],
+  }));
+  const done = { content: [{ type: "text" as const, text: "all steps are done" }] };
+  const installation = await openStage({ scenario: { turns: [...steps, done] }, timing: SHORT_TIMING });
+  const { act, effects } = counted();
+  const send = () =>
+    Promise.all(Array.from({ length: RUNS }, () => installation.task("act", { tools: ["act"] })));
+  const agents = await stoppedInTheMiddle(installation, act, send);
+
+  // The worker without the tool has met every run, or ended it.
+  await Promise.all(
+    agents.map((agent) =>
+      installation.recordWhere(
+        agent,
+        ({ status, tools_since }) => status === "ended" || tools_since !== undefined,
+      ),
+    ),
+  );
+  const views = await installation.parent(agents[0]?.parentId).list();
+  expect(views.map(({ status }) => status)).toEqual(agents.map(() => "waiting_for_tools"));
+  for (const agent of agents) expect(await installation.entries(agent)).toEqual([]);
+  expect(effects.sort()).toEqual(agents.map(({ uid }) => `${uid} 1`).sort());
+
+  const heir = await installation.startWorker({ tools: [act], concurrency: RUNS });
+  for (const agent of agents) {
+    expect(await installation.reply(agent)).toMatchObject({
+      status: "succeeded",
+      turns: STEPS.length + 1,
+      tools_called: { act: STEPS.length },
+    });
+    expect(await installation.entries(agent)).toHaveLength(1);
+    expect((await installation.record(agent)).worker).toBe(heir.id);
+  }
+  const wanted = agents.flatMap(({ uid }) => STEPS.map((step) => `${uid} ${step}`));
+  expect(effects.sort()).toEqual(wanted.sort());
 });
 
 test("a worker that stops stays announced, with its tools, until its runs are off its hands", async () => {

@@ -2,6 +2,7 @@
 import { expect, test } from "vitest";
 import type { LedgerEntry } from "../../../src/offline/server.ts";
 import { systemClock } from "../../../src/shared/clock.ts";
+import { totalTokens } from "../../../src/shared/protocol/content.ts";
 import { TIMING } from "../../../src/shared/protocol/limits.ts";
 import { createProviderLimiter } from "../../../src/shared/redis/provider-limiter.ts";
 import { createAnthropicModel } from "../../../src/worker/model/anthropic/model.ts";
@@ -253,9 +254,16 @@ test("workers with another key go on at once with the runs that wait for a refus
   );
 });
 
+/** What the parents of these agents used, in tokens. */
+async function tokensUsed(installation: Stage, agents: readonly Agent[]): Promise<number> {
+  const parents = [...new Set(agents.map(({ parentId }) => parentId))];
+  const used = await Promise.all(parents.map((parentId) => installation.parent(parentId).usage()));
+  return used.reduce((sum, { tokens }) => sum + tokens, 0);
+}
+
 /** `LIMITER_OUTAGE_MS=3600000` makes it an hour; back-offs are those of production then. */
 test(
-  `an outage (529) of ${OUTAGE_MS / 1_000} s loses no run, buys no turn again, and costs few calls`,
+  `an outage (529) of ${OUTAGE_MS / 1_000} s loses no run, buys no turn again, and costs few calls and no token`,
   async () => {
     const isShort = OUTAGE_MS < 60_000;
     const longestBackoffMs = isShort ? 2_000 : TIMING.longestLimiterBackoffMs;
@@ -280,6 +288,8 @@ test(
     expect(replies.map(({ status, turns }) => [status, turns])).toEqual(agents.map(() => ["succeeded", 2]));
     const served = installation.offline.ledger.filter(({ status }) => status === "served");
     expect(served.map(({ turn }) => turn).sort()).toEqual([...agents.map(() => 0), ...agents.map(() => 1)]);
+    const billed = served.reduce((sum, { usage }) => sum + (usage ? totalTokens(usage) : 0), 0);
+    expect(await tokensUsed(installation, agents)).toBe(billed);
     const longestRunMs = Math.max(...replies.map(({ duration_ms }) => duration_ms));
     console.log(
       `outage of ${OUTAGE_MS / 1_000} s: ${RUNS} runs, 0 lost, ${refused} calls refused, longest running time ${longestRunMs} ms`,

@@ -46,29 +46,19 @@ test("under faults of every kind each run succeeds once, as an undisturbed one w
   expect(struck).toBeGreaterThanOrEqual(FEWEST_FAULTS);
 });
 
-/** The last run of ten begins when every fault has struck, or has found the others over. */
-const TEN = ["--runs", "10", "--kills", "2", "--workers", "3"];
-
-test("a clock of Redis that jumps forth and back loses nothing and repeats nothing", {
+test("where only some workers have a tool, and Redis' clock jumps forth and back, nothing is lost or repeated", {
   timeout,
 }, async () => {
-  const { evidence } = await runShort(...TEN, "--faults", "kill,clock");
+  // The last run of ten begins when every fault has struck, or has found the others over.
+  const ten = ["--runs", "10", "--kills", "2", "--workers", "3"];
+  const { evidence } = await runShort(...ten, "--faults", "kill,clock", "--fleet", "mixed");
   const jumps = evidence.faults.flatMap(({ jumpMs }) => (jumpMs === undefined ? [] : [Math.sign(jumpMs)]));
   expect(jumps).toEqual([1, -1]);
 });
 
-test("where only some workers have a tool, runs that name it lose nothing", { timeout }, async () => {
-  await runShort(...TEN, "--faults", "kill", "--fleet", "mixed");
-});
-
-test("runs of workers that died go on though BullMQ looks for no stalled jobs", { timeout }, async () => {
-  await runShort(...TEN, "--faults", "kill", "--no-stalled-check");
-});
-
-test("a model that takes two to three leases for each answer costs no run its worker", {
+test("a model that takes two to three leases a call, and no look of BullMQ for stalled jobs, lose no run", {
   timeout,
 }, async () => {
-  const slow = ["--latency", "5000-7500", "--turns", "2-2"];
-  const few = ["--runs", "6", "--kills", "1", "--workers", "2"];
-  await runShort(...few, ...slow, "--faults", "kill");
+  const few = ["--runs", "6", "--kills", "1", "--workers", "2", "--faults", "kill"];
+  await runShort(...few, "--latency", "5000-7500", "--turns", "2-2", "--no-stalled-check");
 });
